@@ -1,0 +1,76 @@
+package fsx
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenFile opens a regular file for reading. It never waits for the other end
+// of a FIFO, never takes a terminal, and refuses what is not a regular file
+// with ErrNotRegular.
+func (d *Dir) OpenFile(rel string) (*os.File, error) {
+	p, err := d.at(rel)
+	if err != nil {
+		return nil, d.fail("open", rel, err)
+	}
+	defer p.close()
+	fd, err := openRegular(p)
+	if err != nil {
+		return nil, d.fail("open", rel, err)
+	}
+	return os.NewFile(uintptr(fd), d.join(rel)), nil
+}
+
+func openRegular(p place) (int, error) {
+	fd, err := openBeneath(p.fd, p.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	switch err { //nolint:errorlint // straight from the kernel
+	case nil:
+	case unix.ELOOP, unix.ENXIO, unix.ENODEV: // a symbolic link, a socket, a device without driver
+		return -1, ErrNotRegular
+	default:
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = ErrNotRegular
+	}
+	if err == nil {
+		// Without the flag os.NewFile does not try to poll the file.
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// Create makes a new file and opens it for reading and writing; an existing
+// name is an error. The mode is exact. Mode 0600 costs one call less than
+// others: use it when the final mode is set later.
+func (d *Dir) Create(rel string, mode uint32) (*os.File, error) {
+	p, err := d.at(rel)
+	if err != nil {
+		return nil, d.fail("create", rel, err)
+	}
+	defer p.close()
+	const flags = unix.O_CREAT | unix.O_EXCL | unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	var fd int
+	for {
+		fd, err = unix.Openat(p.fd, p.name, flags, mode&0o600)
+		if err != unix.EINTR { //nolint:errorlint // straight from the kernel
+			break
+		}
+	}
+	if err == nil && mode != 0o600 {
+		if err = unix.Fchmod(fd, mode); err != nil {
+			_ = unix.Close(fd)
+			_ = unix.Unlinkat(p.fd, p.name, 0)
+		}
+	}
+	if err != nil {
+		return nil, d.fail("create", rel, err)
+	}
+	return os.NewFile(uintptr(fd), d.join(rel)), nil
+}

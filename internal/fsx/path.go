@@ -1,0 +1,106 @@
+package fsx
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxChunk bounds what is resolved by one call: the kernel refuses paths of
+// 4,096 bytes, but trees can be deeper than that.
+const maxChunk = 4000
+
+// beneath are the rules for every path with more than one component.
+const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// CheckPath returns ErrPath unless rel is "." or a plain relative path.
+func CheckPath(rel string) error {
+	if rel == "." {
+		return nil
+	}
+	start := 0
+	for i := 0; i <= len(rel); i++ {
+		switch {
+		case i < len(rel) && rel[i] == 0:
+			return ErrPath
+		case i == len(rel) || rel[i] == '/':
+			if c := rel[start:i]; c == "" || c == "." || c == ".." {
+				return ErrPath
+			}
+			start = i + 1
+		}
+	}
+	return nil
+}
+
+// place is one name in an open directory.
+type place struct {
+	fd    int
+	name  string // "." is the directory itself
+	owned bool
+}
+
+func (p place) close() {
+	if p.owned {
+		_ = unix.Close(p.fd)
+	}
+}
+
+func (p place) self() bool { return p.name == "." }
+
+// at finds the directory that holds the last component of rel. A single
+// component costs no call.
+func (d *Dir) at(rel string) (place, error) {
+	if err := CheckPath(rel); err != nil {
+		return place{}, err
+	}
+	p := place{fd: d.fd, name: rel}
+	for {
+		cut := strings.LastIndexByte(p.name, '/')
+		if cut < 0 {
+			return p, nil
+		}
+		if cut > maxChunk {
+			cut = strings.LastIndexByte(p.name[:maxChunk], '/')
+			if cut < 0 { // a component that no file system takes
+				p.close()
+				return place{}, unix.ENAMETOOLONG
+			}
+		}
+		fd, err := openBeneath(p.fd, p.name[:cut], unix.O_PATH|unix.O_DIRECTORY)
+		p.close()
+		if err != nil {
+			return place{}, err
+		}
+		p = place{fd: fd, name: p.name[cut+1:], owned: true}
+	}
+}
+
+// openBeneath opens a path of any number of components, following nothing. When
+// the caller may not, the elevated reader is asked.
+func openBeneath(fd int, path string, flags int) (int, error) {
+	got, err := openDirect(fd, path, flags)
+	if mayElevate(err) {
+		return elevatedOpen(fd, path, flags, err)
+	}
+	return got, err
+}
+
+func openDirect(fd int, path string, flags int) (int, error) {
+	flags |= unix.O_NOFOLLOW | unix.O_CLOEXEC
+	single := strings.IndexByte(path, '/') < 0
+	for {
+		var got int
+		var err error
+		if single {
+			got, err = unix.Openat(fd, path, flags, 0)
+		} else {
+			got, err = unix.Openat2(fd, path, &unix.OpenHow{Flags: uint64(flags), Resolve: beneath})
+		}
+		// EAGAIN: the kernel saw a rename on the way and could not tell whether
+		// the path stayed beneath.
+		if err != unix.EINTR && err != unix.EAGAIN { //nolint:errorlint // straight from the kernel
+			return got, err
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package fsx
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"os"
+	"testing"
+)
+
+func TestCopySparse(t *testing.T) {
+	t.Parallel()
+	const block = 1 << 16
+	for name, c := range map[string]struct {
+		size int64
+		data map[int64]string
+	}{
+		"empty":        {},
+		"small":        {size: 5, data: map[int64]string{0: "hello"}},
+		"dense":        {size: 3*copyBuffer + 7, data: map[int64]string{0: string(bytes.Repeat([]byte("0123456"), (3*copyBuffer+7)/7+1)[:3*copyBuffer+7])}},
+		"all hole":     {size: 40 * block},
+		"hole first":   {size: 20*block + 3, data: map[int64]string{20 * block: "end"}},
+		"hole last":    {size: 30*block + 5, data: map[int64]string{0: "start"}},
+		"many regions": {size: 64 * block, data: map[int64]string{0: "a", 10 * block: "b", 33*block - 1: "cc", 50 * block: "d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, _ := tempRoot(t)
+			src, err := d.Create("src", 0o600)
+			check(t, err)
+			defer func() { _ = src.Close() }()
+			check(t, src.Truncate(c.size))
+			for at, s := range c.data {
+				_, err := src.WriteAt([]byte(s), at)
+				check(t, err)
+			}
+			check(t, src.Sync())
+			_, err = src.Seek(3, 0) // offsets do not matter
+			check(t, err)
+			for _, hashed := range []bool{true, false} {
+				copyAndCompare(t, d, src, c.size, hashed)
+			}
+		})
+	}
+}
+
+func copyAndCompare(t *testing.T, d *Dir, src *os.File, size int64, hashed bool) {
+	t.Helper()
+	dst, err := d.Create("dst", 0o600)
+	check(t, err)
+	defer func() { _ = dst.Close(); _ = d.Remove("dst") }()
+	h := sha256.New()
+	var n int64
+	if hashed {
+		n, err = CopySparse(dst, src, h)
+	} else {
+		n, err = CopySparse(dst, src, nil)
+	}
+	check(t, err)
+	check(t, dst.Sync())
+	want, err := os.ReadFile(src.Name())
+	check(t, err)
+	got, err := os.ReadFile(dst.Name())
+	check(t, err)
+	if n != size || !bytes.Equal(want, got) {
+		t.Errorf("copied %d of %d bytes, equal %v", n, size, bytes.Equal(want, got))
+	}
+	if sum := sha256.Sum256(want); hashed && !bytes.Equal(h.Sum(nil), sum[:]) {
+		t.Error("the hash is not that of the logical bytes")
+	}
+	a, err := StatFile(src)
+	check(t, err)
+	b, err := StatFile(dst)
+	check(t, err)
+	if b.Blocks > a.Blocks {
+		t.Errorf("the copy has %d blocks, the source %d", b.Blocks, a.Blocks)
+	}
+}
