@@ -1,0 +1,191 @@
+package receipt
+
+import (
+	"fmt"
+	"iter"
+)
+
+// Problem is one thing that does not hold in a log.
+type Problem struct {
+	// ID names what the statement is about; empty if it cannot be read.
+	ID string
+	// CellID is the cell that the statement is about, if any.
+	CellID string
+	// Seq is the place in the log.
+	Seq int64
+	// What does not hold, as a sentence part.
+	What string
+}
+
+func (p Problem) String() string {
+	if p.ID == "" {
+		return fmt.Sprintf("seq %d: %s", p.Seq, p.What)
+	}
+	return fmt.Sprintf("%s (seq %d): %s", p.ID, p.Seq, p.What)
+}
+
+// VerifyChain checks the log of one home from its first statement to its last.
+// The iterator yields envelopes in the order of the log; where one cannot be read
+// it yields the error instead, which becomes a problem of that place. The keys
+// are the home's own; rotations in the log are followed. No problems means that
+// all of the log holds, but for statements cut off from its end: compare
+// [Chain.Head] with what is known elsewhere to find those.
+func VerifyChain(envelopes iter.Seq2[[]byte, error], keys *KeySet) []Problem {
+	c := NewChain(keys)
+	var problems []Problem
+	for raw, err := range envelopes {
+		if err != nil {
+			problems = append(problems, c.Missing(err))
+			continue
+		}
+		_, found := c.Next(raw)
+		problems = append(problems, found...)
+	}
+	return problems
+}
+
+// Chain checks a log statement by statement. It keeps a few hashes per cell and
+// per receipt, never a statement.
+type Chain struct {
+	keys *KeySet
+	home string
+	seq  int64
+	// head is the hash of the last envelope; unknown after one that was missing.
+	head    string
+	unknown bool
+
+	cells    map[string]string     // cell id -> hash of its last envelope
+	receipts map[string]receiptRef // receipt id -> what decisions must match
+	ids      map[string]struct{}   // every receipt, run and decision id
+}
+
+type receiptRef struct{ hash, run, cell string }
+
+// NewChain starts before the first statement of a log. The key set is copied.
+func NewChain(keys *KeySet) *Chain {
+	return &Chain{
+		keys:     keys.clone(),
+		cells:    map[string]string{},
+		receipts: map[string]receiptRef{},
+		ids:      map[string]struct{}{},
+	}
+}
+
+// Head is the place and hash of the last statement that was given.
+func (c *Chain) Head() (seq int64, hash string) { return c.seq, c.head }
+
+// CellHead is the hash of the last statement of a cell; empty if there is none.
+func (c *Chain) CellHead(cellID string) string { return c.cells[cellID] }
+
+// Missing records that the next envelope could not be had.
+func (c *Chain) Missing(err error) Problem {
+	c.seq++
+	c.head, c.unknown = "", true
+	return Problem{Seq: c.seq, What: fmt.Sprintf("cannot be read: %v", err)}
+}
+
+// Next checks the next envelope. The statement may be believed only if there are
+// no problems; it is the zero value if the envelope cannot be parsed.
+func (c *Chain) Next(raw []byte) (Statement, []Problem) {
+	hash := Hash(raw)
+	e, err := ParseEnvelope(raw)
+	if err != nil {
+		c.seq++
+		c.head, c.unknown = hash, false
+		return Statement{}, []Problem{{Seq: c.seq, What: err.Error()}}
+	}
+	s := e.Statement
+	at := s.Place()
+	var problems []Problem
+	report := func(format string, args ...any) {
+		problems = append(problems, Problem{ID: s.ID(), CellID: at.CellID, Seq: at.Seq, What: fmt.Sprintf(format, args...)})
+	}
+	sound := true
+	if err := e.Verify(c.keys); err != nil {
+		report("%v", err)
+		sound = false
+	}
+	c.checkPlace(at, report)
+	c.checkMeaning(s, hash, sound, report)
+
+	// A forged number must not hide what follows.
+	if sound && at.Seq > c.seq {
+		c.seq = at.Seq
+	} else {
+		c.seq++
+	}
+	c.head, c.unknown = hash, false
+	if at.CellID != "" {
+		c.cells[at.CellID] = hash
+	}
+	return s, problems
+}
+
+func (c *Chain) checkPlace(at *Link, report func(string, ...any)) {
+	if c.home == "" {
+		c.home = at.HomeID
+	}
+	if at.HomeID != c.home {
+		report("%v: of home %s, the log is of %s", ErrChain, at.HomeID, c.home)
+	}
+	if at.Seq != c.seq+1 {
+		report("%v: seq is %d where %d is due", ErrChain, at.Seq, c.seq+1)
+	}
+	if !c.unknown && at.Prev != c.head {
+		report("%v: prev is not the hash of the statement before", ErrChain)
+	}
+	if at.CellID != "" && at.CellPrev != c.cells[at.CellID] {
+		report("%v: cell_prev is not the hash of the cell's statement before", ErrChain)
+	}
+}
+
+func (c *Chain) checkMeaning(s Statement, hash string, sound bool, report func(string, ...any)) {
+	switch p := s.Predicate.(type) {
+	case *Run:
+		c.claim(report, p.ReceiptID, p.RunID, p.DecisionID)
+		// The first holder of an id keeps it: a later copy cannot move a decision.
+		if _, taken := c.receipts[p.ReceiptID]; !taken {
+			c.receipts[p.ReceiptID] = receiptRef{hash: hash, run: p.RunID, cell: p.CellID}
+		}
+	case *Decision:
+		c.claim(report, p.DecisionID)
+		c.checkDecision(p, report)
+	case *Rotation:
+		if !sound {
+			return
+		}
+		if err := c.keys.follow(s); err != nil {
+			report("%v", err)
+		}
+	}
+}
+
+func (c *Chain) checkDecision(d *Decision, report func(string, ...any)) {
+	r, ok := c.receipts[d.ReceiptID]
+	switch {
+	case !ok:
+		report("%v: decides %s, which does not stand before it", ErrChain, d.ReceiptID)
+	case r.hash != d.ReceiptSHA256:
+		report("%v: decides a %s with another hash", ErrChain, d.ReceiptID)
+	case r.run != d.RunID || r.cell != d.CellID:
+		report("%v: decides %s, which is of another run or cell", ErrChain, d.ReceiptID)
+	}
+	for _, id := range d.Supersedes {
+		if _, ok := c.ids[id]; !ok {
+			report("%v: supersedes %s, which does not stand before it", ErrChain, id)
+		}
+	}
+}
+
+// claim checks that ids are used once.
+func (c *Chain) claim(report func(string, ...any), ids ...string) {
+	for _, id := range ids {
+		if id == "" {
+			continue
+		}
+		if _, taken := c.ids[id]; taken {
+			report("%v: %s stands in the log before", ErrChain, id)
+		}
+		c.ids[id] = struct{}{}
+	}
+}

@@ -1,0 +1,36 @@
+package receipt
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A verifier that imports this package must not get the sandbox with it.
+func TestDependencies(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	allowed := []string{
+		"github.com/forkcell/forkcell/receipt",
+		"github.com/secure-systems-lab/go-securesystemslib/dsse",
+		"golang.org/x/crypto/", // of dsse, for key ids in the form of ssh
+		"golang.org/x/sys/cpu", // of x/crypto
+	}
+	for path := range strings.Lines(string(out)) {
+		path = strings.TrimSpace(path)
+		first, _, _ := strings.Cut(path, "/")
+		if !strings.Contains(first, ".") || path == "" {
+			continue // the standard library
+		}
+		ok := false
+		for _, prefix := range allowed {
+			ok = ok || path == prefix || strings.HasSuffix(prefix, "/") && strings.HasPrefix(path, prefix)
+		}
+		if !ok {
+			t.Errorf("receipt depends on %s", path)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package receipt
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+)
+
+// PayloadType is the DSSE payload type of every envelope.
+const PayloadType = "application/vnd.in-toto+json"
+
+// MaxEnvelope is the size of the largest envelope, in bytes.
+const MaxEnvelope = 4 << 20
+
+// Hash is the SHA-256 of an envelope's exact bytes in lower hex, as [Link.Prev],
+// [Link.CellPrev] and [Decision.ReceiptSHA256] hold it.
+func Hash(envelope []byte) string {
+	sum := sha256.Sum256(envelope)
+	return hex.EncodeToString(sum[:])
+}
+
+// Sign makes the envelope of a run, a decision or a change. It sets the
+// predicate's KeyID and brings its times to UTC; everything else is the caller's.
+// What cannot be read back exactly is an error, and is not signed.
+func (s *Signer) Sign(p Predicate) ([]byte, error) {
+	if _, ok := p.(*Rotation); ok {
+		return nil, errors.New("sign: a rotation is signed by two keys: use SignRotation")
+	}
+	return sign(p, s)
+}
+
+// SignRotation makes the envelope by which the old key hands over to the next.
+// It fills in every key field of r.
+func SignRotation(r *Rotation, old, next *Signer) ([]byte, error) {
+	r.OldKeyID, r.NewKeyID = old.KeyID(), next.KeyID()
+	r.OldPublicKey = string(MarshalPublic(old.Public()))
+	r.NewPublicKey = string(MarshalPublic(next.Public()))
+	return sign(r, old, next)
+}
+
+func sign(p Predicate, signers ...*Signer) ([]byte, error) {
+	p.Place().KeyID = signers[0].KeyID()
+	s, err := newStatement(p)
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	payload, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	if _, err := parseStatement(payload); err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	providers := make([]dsse.Signer, len(signers))
+	for i, s := range signers {
+		providers[i] = dsseSigner{s}
+	}
+	es, err := dsse.NewEnvelopeSigner(providers...)
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	// Signing is arithmetic: there is nothing to cancel.
+	env, err := es.SignPayload(context.Background(), PayloadType, payload)
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	raw, err := json.Marshal(env)
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	if len(raw) > MaxEnvelope {
+		return nil, malformed("sign: the envelope would have %d bytes, the limit is %d", len(raw), MaxEnvelope)
+	}
+	return raw, nil
+}
+
+// Envelope is an envelope that was read but not verified: believe nothing in it
+// before [Envelope.Verify] has returned nil.
+type Envelope struct {
+	Statement Statement
+	// Payload is the statement's exact bytes.
+	Payload []byte
+
+	dsse dsse.Envelope
+}
+
+// ParseEnvelope reads an envelope strictly, without looking at the signatures.
+func ParseEnvelope(raw []byte) (*Envelope, error) {
+	if len(raw) > MaxEnvelope {
+		return nil, malformed("envelope: %d bytes, the limit is %d", len(raw), MaxEnvelope)
+	}
+	var e Envelope
+	if err := decodeStrict(raw, &e.dsse, nothingOpaque); err != nil {
+		return nil, malformed("envelope: %w", err)
+	}
+	if e.dsse.PayloadType != PayloadType {
+		return nil, malformed("envelope: payloadType is %q, not %q", e.dsse.PayloadType, PayloadType)
+	}
+	var err error
+	if e.Payload, err = decodeBase64(e.dsse.Payload); err != nil {
+		return nil, malformed("envelope: payload: %w", err)
+	}
+	if e.Statement, err = parseStatement(e.Payload); err != nil {
+		return nil, fmt.Errorf("envelope: %w", err)
+	}
+	// A fixed number of signatures leaves no room to change an envelope's bytes,
+	// and so its hash, without breaking it.
+	want := 1
+	if e.Statement.PredicateType == TypeKey {
+		want = 2
+	}
+	if len(e.dsse.Signatures) != want {
+		return nil, malformed("envelope: %d signatures, not %d", len(e.dsse.Signatures), want)
+	}
+	for _, s := range e.dsse.Signatures {
+		if _, err := decodeBase64(s.Sig); err != nil {
+			return nil, malformed("envelope: signature: %w", err)
+		}
+		if !isHash(s.KeyID) {
+			return nil, malformed("envelope: signature: keyid is not a SHA-256")
+		}
+	}
+	return &e, nil
+}
+
+// decodeBase64 accepts the one standard spelling of the data; package base64 and
+// package dsse would skip line breaks and take the URL alphabet too.
+func decodeBase64(s string) ([]byte, error) {
+	if strings.ContainsAny(s, "\r\n") {
+		return nil, errors.New("line breaks in base64")
+	}
+	return base64.StdEncoding.Strict().DecodeString(s)
+}

@@ -1,0 +1,192 @@
+package receipt
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Markdown writes a receipt for people: the present decision, what ran, what
+// changed, under which controls. decisions are those about this receipt, in any
+// order; checks, if there are any, are shown as they are. Like [Present] it
+// verifies nothing.
+//
+// Everything that a cell, a command or a file name may have chosen is shown in code
+// spans that it cannot leave. The line that starts with "Decision:" stands once.
+func Markdown(w io.Writer, r *Run, decisions []*Decision, checks []Check) error {
+	var m page
+	m.line("# Receipt " + code(r.ReceiptID))
+	m.line("")
+	standing := Present(r, decisions)
+	m.line("Decision: " + code(string(standing.Result)))
+	m.line("")
+	m.runTable(r, standing)
+	m.stateTable(r)
+	m.controls(r)
+	m.logs(r)
+	m.decisions(decisions, r)
+	m.checks(checks)
+	_, err := w.Write(m.Bytes())
+	if err != nil {
+		return fmt.Errorf("write receipt: %w", err)
+	}
+	return nil
+}
+
+// page collects lines. Its methods take text that is safe already; foreign text
+// goes through code first.
+type page struct{ bytes.Buffer }
+
+func (m *page) line(s string) {
+	m.WriteString(s)
+	m.WriteByte('\n')
+}
+
+func (m *page) heading(title string, columns ...string) {
+	m.line("")
+	m.line("## " + title)
+	m.line("")
+	if len(columns) > 0 {
+		m.row(columns...)
+		m.line("|" + strings.Repeat("---|", len(columns)))
+	}
+}
+
+func (m *page) row(cells ...string) { m.line("| " + strings.Join(cells, " | ") + " |") }
+
+// field is a row of two, left out where there is nothing to tell.
+func (m *page) field(name, value string) {
+	if value != "" {
+		m.row(name, code(value))
+	}
+}
+
+func (m *page) document(name string, doc json.RawMessage) {
+	if len(doc) > 0 {
+		m.row(name, codeJSON(doc))
+	}
+}
+
+func (m *page) list(name string, items []string) {
+	if len(items) > 0 {
+		m.row(name, "`"+visibleAll(items)+"`")
+	}
+}
+
+func (m *page) runTable(r *Run, s Standing) {
+	m.row("Run", code(r.RunID))
+	m.line("|---|---|")
+	m.field("Decided by", decidedBy(s))
+	m.field("Reason", s.Reason)
+	m.field("Cell", r.Cell)
+	m.list("Command", r.Command)
+	m.field("Directory", r.Workdir)
+	m.list("Environment", r.EnvNames)
+	m.list("Read-only", r.ReadOnly)
+	m.field("Outcome", string(r.Outcome))
+	m.field("Exit code", strconv.Itoa(r.ExitCode))
+	if r.Signal != 0 {
+		m.field("Signal", strconv.Itoa(r.Signal))
+	}
+	m.field("Error", r.Error)
+	m.field("Started", stamp(r.StartedAt))
+	m.field("Finished", stamp(r.FinishedAt))
+	m.field("Asked by", r.Actor)
+	m.field("Place in the log", strconv.FormatInt(r.Seq, 10))
+	m.field("Signing key", r.KeyID)
+}
+
+func decidedBy(s Standing) string {
+	switch {
+	case s.DecisionID == "":
+		return ""
+	case s.Automatic:
+		return s.DecisionID + ", automatic"
+	case s.Forced:
+		return s.DecisionID + ", forced, " + s.Actor
+	}
+	return s.DecisionID + ", " + s.Actor
+}
+
+func (m *page) stateTable(r *Run) {
+	m.heading("State", "", "before", "after")
+	m.row("checkpoint", code(r.CheckpointBefore.ID), code(r.CheckpointAfter.ID))
+	m.row("root", code(r.CheckpointBefore.Root), code(r.CheckpointAfter.Root))
+	m.row("meta_root", code(r.CheckpointBefore.MetaRoot), code(r.CheckpointAfter.MetaRoot))
+	m.line("")
+	m.line("Changed files: " + code(strconv.FormatInt(r.ChangedFiles, 10)))
+	if len(r.SplitLinks) > 0 {
+		m.line("")
+		m.line("Hard links split: `" + visibleAll(r.SplitLinks) + "`")
+	}
+}
+
+func (m *page) controls(r *Run) {
+	m.heading("Controls", "", "")
+	m.field("Backend", r.Backend)
+	m.field("Backend chosen because", r.BackendReason)
+	m.field("Runtime", r.Runtime)
+	policy := r.PolicyHash
+	if policy == "" {
+		policy = "none"
+	}
+	m.field("Policy", policy)
+	m.document("Asked", r.Controls.Asked)
+	m.document("Achieved", r.Controls.Achieved)
+	m.list("Degraded", r.Degraded)
+	m.field("Events", strconv.FormatInt(r.Events.Count, 10))
+	for _, action := range sortedKeys(r.Events.ByAction) {
+		m.row("Events "+code(action), code(strconv.FormatInt(r.Events.ByAction[action], 10)))
+	}
+	for _, name := range sortedKeys(r.Timings) {
+		m.row("Time "+code(name), code(strconv.FormatInt(r.Timings[name], 10)))
+	}
+}
+
+func (m *page) logs(r *Run) {
+	if len(r.Logs) == 0 {
+		return
+	}
+	m.heading("Logs", "stream", "bytes", "SHA-256", "")
+	for _, l := range r.Logs {
+		note := ""
+		if l.Truncated {
+			note = "truncated"
+		}
+		m.row(code(l.Stream), code(strconv.FormatInt(l.Bytes, 10)), code(l.SHA256), note)
+	}
+}
+
+func (m *page) decisions(decisions []*Decision, r *Run) {
+	if len(decisions) == 0 {
+		return
+	}
+	m.heading("Decisions", "seq", "decision", "result", "actor", "reason", "time")
+	for _, d := range sortedBySeq(decisions) {
+		if d.ReceiptID != r.ReceiptID {
+			continue
+		}
+		m.row(code(strconv.FormatInt(d.Seq, 10)), code(d.DecisionID), code(string(d.Result)),
+			code(d.Actor), code(d.Reason), code(stamp(d.CreatedAt)))
+	}
+}
+
+func (m *page) checks(checks []Check) {
+	if len(checks) == 0 {
+		return
+	}
+	m.heading("Checks", "what", "state", "SHA-256", "note")
+	for _, c := range checks {
+		note := ""
+		if c.Note != "" {
+			note = code(c.Note)
+		}
+		m.row(code(c.Name), string(c.State), code(c.SHA256), note)
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -1,0 +1,70 @@
+package receipt
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+)
+
+// Rotation replaces the signing key of a home. Its envelope carries two
+// signatures: the old key's, which passes the trust on, and the new key's, which
+// shows that the new key is held by whoever rotates.
+type Rotation struct {
+	Link `json:"link"` // KeyID is the old key
+
+	OldKeyID string `json:"old_key_id"`
+	NewKeyID string `json:"new_key_id"`
+	// The public keys, PEM (SPKI).
+	OldPublicKey string `json:"old_public_key"`
+	NewPublicKey string `json:"new_public_key"`
+	Reason       string `json:"reason,omitempty"`
+}
+
+// PredicateType is [TypeKey].
+func (*Rotation) PredicateType() string { return TypeKey }
+
+// ID is the id of the new key.
+func (r *Rotation) ID() string { return r.NewKeyID }
+
+func (r *Rotation) subjects() []Subject {
+	return []Subject{{Name: "key", Digest: Digest{SHA256: r.NewKeyID}}}
+}
+
+func (r *Rotation) check() error {
+	if err := r.Link.check(false); err != nil {
+		return err
+	}
+	if r.KeyID != r.OldKeyID {
+		return errors.New("old_key_id is not the key that signs")
+	}
+	if r.OldKeyID == r.NewKeyID {
+		return errors.New("the new key is the old key")
+	}
+	if err := checkPublic(r.OldPublicKey, r.OldKeyID); err != nil {
+		return fmt.Errorf("old_public_key: %w", err)
+	}
+	if err := checkPublic(r.NewPublicKey, r.NewKeyID); err != nil {
+		return fmt.Errorf("new_public_key: %w", err)
+	}
+	return nil
+}
+
+// newKey is sound after check.
+func (r *Rotation) newKey() (ed25519.PublicKey, error) {
+	return ParsePublic([]byte(r.NewPublicKey))
+}
+
+func checkPublic(text, id string) error {
+	pub, err := ParsePublic([]byte(text))
+	if err != nil {
+		return err
+	}
+	if KeyID(pub) != id {
+		return errors.New("the key does not have the id that is told")
+	}
+	// One spelling only, so that equal keys are equal text.
+	if string(MarshalPublic(pub)) != text {
+		return errors.New("the PEM is not in its usual form")
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package receipt
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Outcome is how a run ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Succeeded   Outcome = "succeeded"
+	Failed      Outcome = "failed"
+	TimedOut    Outcome = "timed_out"
+	Killed      Outcome = "killed"
+	Interrupted Outcome = "interrupted"
+	Errored     Outcome = "error"
+)
+
+// Run is the receipt of one run.
+type Run struct {
+	Link `json:"link"`
+
+	ReceiptID string `json:"receipt_id"`
+	RunID     string `json:"run_id"`
+
+	CheckpointBefore CheckpointRef `json:"checkpoint_before"`
+	// CheckpointAfter is the same checkpoint as before when nothing changed.
+	CheckpointAfter Checkpoint `json:"checkpoint_after"`
+	// ChangedFiles counts changed entries of the workspace.
+	ChangedFiles int64 `json:"changed_files"`
+	// SplitLinks lists hard-linked names that the run split.
+	SplitLinks []string `json:"split_links,omitempty"`
+
+	// Command is the argv with secrets redacted. JSON is text: bytes that are not
+	// UTF-8 become U+FFFD unless the caller quotes them first.
+	Command  []string `json:"command"`
+	EnvNames []string `json:"env_names,omitempty"`
+	Workdir  string   `json:"workdir"`
+	// ReadOnly lists host paths that the operator showed to the cell.
+	ReadOnly []string `json:"read_only,omitempty"`
+
+	Outcome    Outcome          `json:"outcome"`
+	ExitCode   int              `json:"exit_code"`
+	Signal     int              `json:"signal"`
+	Error      string           `json:"error,omitempty"`
+	StartedAt  time.Time        `json:"started_at"`
+	FinishedAt time.Time        `json:"finished_at"`
+	Timings    map[string]int64 `json:"timings,omitempty"` // microseconds
+
+	// PolicyHash is the SHA-256 of the policy's canonical text; empty without one.
+	PolicyHash    string   `json:"policy_hash"`
+	Backend       string   `json:"backend"`
+	BackendReason string   `json:"backend_reason,omitempty"`
+	Runtime       string   `json:"runtime"`
+	Controls      Controls `json:"controls"`
+	// Degraded lists controls that were asked for and not reached.
+	Degraded []string `json:"degraded,omitempty"`
+	Events   Events   `json:"events"`
+	Logs     []Log    `json:"logs,omitempty"`
+
+	// Decision is the one that a flag made at once; pending without such a flag.
+	Decision AutoDecision `json:"decision"`
+	// DecisionID names an automatic decision, which has no statement of its own.
+	DecisionID string `json:"decision_id,omitempty"`
+}
+
+// Controls is what was asked of the runtime and what it reached. Both are
+// documents of the runtime: bound by the signature, not interpreted here.
+type Controls struct {
+	Asked    json.RawMessage `json:"asked,omitempty"`
+	Achieved json.RawMessage `json:"achieved,omitempty"`
+}
+
+// Events sums up the events of a run.
+type Events struct {
+	Count int64 `json:"count"`
+	// ChainHead is the hash of the last event; empty without events.
+	ChainHead string           `json:"chain_head"`
+	ByAction  map[string]int64 `json:"by_action,omitempty"`
+}
+
+// Log is the stored output of one stream.
+type Log struct {
+	Stream    string `json:"stream"`
+	SHA256    string `json:"sha256"`
+	Bytes     int64  `json:"bytes"`
+	Truncated bool   `json:"truncated"`
+}
+
+// AutoDecision is the decision inside a receipt.
+type AutoDecision struct {
+	Result    Result `json:"result"` // Pending, Accepted or Restored
+	Automatic bool   `json:"automatic"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+// PredicateType is [TypeRun].
+func (*Run) PredicateType() string { return TypeRun }
+
+// ID is the id of the receipt.
+func (r *Run) ID() string { return r.ReceiptID }
+
+func (r *Run) subjects() []Subject { return rootSubjects(r.CheckpointAfter) }
+
+func (r *Run) canonical() {
+	r.Link.canonical()
+	r.StartedAt, r.FinishedAt = utc(r.StartedAt), utc(r.FinishedAt)
+	if r.Command == nil {
+		r.Command = []string{}
+	}
+}
+
+func (r *Run) check() error {
+	if err := errors.Join(
+		r.Link.check(true),
+		checkID("rcpt", r.ReceiptID),
+		checkID("run", r.RunID),
+	); err != nil {
+		return err
+	}
+	if err := r.CheckpointBefore.check(); err != nil {
+		return fmt.Errorf("checkpoint_before: %w", err)
+	}
+	if err := r.CheckpointAfter.check(); err != nil {
+		return fmt.Errorf("checkpoint_after: %w", err)
+	}
+	switch r.Outcome {
+	case Succeeded, Failed, TimedOut, Killed, Interrupted, Errored:
+	default:
+		return fmt.Errorf("unknown outcome %q", r.Outcome)
+	}
+	if !isUTC(r.StartedAt) || !isUTC(r.FinishedAt) {
+		return errors.New("started_at or finished_at is not a UTC time")
+	}
+	if !isHashOrEmpty(r.PolicyHash) || !isHashOrEmpty(r.Events.ChainHead) {
+		return errors.New("policy_hash or chain_head is not a SHA-256")
+	}
+	if r.Command == nil {
+		return errors.New("no command")
+	}
+	for _, l := range r.Logs {
+		if !isHash(l.SHA256) || l.Bytes < 0 {
+			return fmt.Errorf("log %q: bad sha256 or size", l.Stream)
+		}
+	}
+	return r.checkDecision()
+}
+
+func (r *Run) checkDecision() error {
+	switch r.Decision.Result {
+	case Pending:
+		if r.Decision.Automatic || r.DecisionID != "" {
+			return errors.New("decision: pending, yet decided")
+		}
+		return nil
+	case Accepted:
+		if r.Outcome != Succeeded {
+			return fmt.Errorf("decision: accepted, yet the outcome is %s", r.Outcome)
+		}
+	case Restored:
+	default:
+		return fmt.Errorf("decision: a receipt cannot hold %q", r.Decision.Result)
+	}
+	if !r.Decision.Automatic {
+		return errors.New("decision: only an automatic one stands in a receipt")
+	}
+	return checkID("dec", r.DecisionID)
+}
