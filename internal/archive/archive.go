@@ -1,0 +1,74 @@
+// Package archive turns a tree into a tar archive and back.
+//
+// The archives are in PAX format, so that every tar program can read them, with
+// a few records of our own for what the format cannot say. What is written
+// comes back exactly: contents, holes, modes, owners, nanoseconds, links of both
+// kinds, FIFOs, sockets, extended attributes, names of any bytes. What is read
+// may be hostile: it is written through a directory descriptor only, and the
+// first thing that does not belong in a tree ends the extraction with an error
+// that names it.
+//
+// The package knows nothing about cells, layers or where contents are kept.
+package archive
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// ErrArchive is wrapped by every error whose cause is in the archive itself.
+var ErrArchive = errors.New("archive cannot be used")
+
+// Options says how an archive is written.
+type Options struct {
+	// Zstd compresses it.
+	Zstd bool
+}
+
+// IsZstd reports whether a file of this name is to be compressed.
+func IsZstd(name string) bool {
+	return strings.HasSuffix(name, ".zst") || strings.HasSuffix(name, ".tzst")
+}
+
+// Our own PAX records. Programs that do not know them still get every name and
+// every byte.
+const (
+	// recordType is "socket" on an empty regular entry that stands for a socket.
+	recordType = "FORKCELL.type"
+	// recordSparse is "1" on a file that had holes: blocks of zeros need no space.
+	recordSparse = "FORKCELL.sparse"
+	// recordChanges is "1" in the global header of an archive of changes alone.
+	recordChanges = "FORKCELL.changes"
+	// recordDeleted holds deleted paths, separated by NUL, in global headers.
+	recordDeleted = "FORKCELL.deleted"
+
+	recordPrefix  = "FORKCELL."
+	recordXattr   = "SCHILY.xattr."
+	recordCharset = "hdrcharset"
+)
+
+// blockSize is the unit in which holes are found.
+const blockSize = 4096
+
+// xattrKey is the record for an attribute. "=" ends the name of a record, so it
+// is written as GNU tar does.
+func xattrKey(name string) string {
+	return recordXattr + strings.NewReplacer("%", "%25", "=", "%3D").Replace(name)
+}
+
+func xattrName(key string) string {
+	return strings.NewReplacer("%25", "%", "%3D", "=").Replace(strings.TrimPrefix(key, recordXattr))
+}
+
+// entryName is the name of a path in an archive.
+func entryName(path string, k tree.Kind) string {
+	switch {
+	case path == ".":
+		return "./"
+	case k == tree.KindDir:
+		return "./" + path + "/"
+	}
+	return "./" + path
+}

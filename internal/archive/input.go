@@ -1,0 +1,206 @@
+package archive
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// input is the uncompressed stream, in which every byte is counted: only so can
+// an archive that was cut off between two entries be told from a whole one.
+type input struct {
+	source *source
+	r      io.Reader
+	zstd   *zstd.Decoder
+	pos    int64
+	marked int64
+}
+
+// source remembers what went wrong below everything else, so that a failing disk
+// is not blamed on the archive.
+type source struct {
+	ctx context.Context //nolint:containedctx // a call's own state
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(b []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		s.err = err
+		return 0, err
+	}
+	n, err := s.r.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// magics are the compressions that people will try.
+var magics = []struct{ magic, name string }{
+	{"\x1f\x8b", "gzip"}, {"BZh", "bzip2"}, {"\xfd7zXZ\x00", "xz"}, {"PK\x03\x04", "zip"},
+}
+
+const zstdMagic = "\x28\xb5\x2f\xfd"
+
+func newInput(ctx context.Context, r io.Reader) (*input, error) {
+	in := &input{source: &source{ctx: ctx, r: r}}
+	buffered := bufio.NewReaderSize(in.source, 256<<10)
+	in.r = buffered
+	head, err := buffered.Peek(6)
+	switch {
+	case in.source.err != nil:
+		return nil, fmt.Errorf("read archive: %w", in.source.err)
+	case len(head) == 0:
+		return nil, fmt.Errorf("%w: it is empty", ErrArchive)
+	case err != nil:
+		return nil, fmt.Errorf("%w: it is not a tar archive", ErrArchive)
+	case bytes.HasPrefix(head, []byte(zstdMagic)):
+		in.zstd, err = zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrArchive, err)
+		}
+		in.r = in.zstd
+		return in, nil
+	}
+	for _, m := range magics {
+		if bytes.HasPrefix(head, []byte(m.magic)) {
+			return nil, fmt.Errorf("%w: it is compressed with %s; only plain tar and zstd can be read", ErrArchive, m.name)
+		}
+	}
+	return in, nil
+}
+
+func (in *input) close() {
+	if in.zstd != nil {
+		in.zstd.Close()
+	}
+}
+
+func (in *input) Read(b []byte) (int, error) {
+	n, err := in.r.Read(b)
+	in.pos += int64(n)
+	return n, err
+}
+
+// mark is called when the contents of an entry have been read.
+func (in *input) mark() { in.marked = in.pos }
+
+// finish checks what comes after the last entry: at least one block of zeros,
+// then zeros only.
+func (in *input) finish() error {
+	const block = 512
+	after := (in.marked + block - 1) / block * block
+	if in.pos < after+block {
+		return fmt.Errorf("%w: it is cut off: the end mark is missing", ErrArchive)
+	}
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := in.Read(buf)
+		for _, c := range buf[:n] {
+			if c != 0 {
+				return fmt.Errorf("%w: there is something after its end", ErrArchive)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// explain makes one clear error of what ended the extraction.
+func (in *input) explain(err error) error {
+	var pathErr *os.PathError
+	switch {
+	case in.source.err != nil:
+		return fmt.Errorf("read archive: %w", in.source.err)
+	case errors.Is(err, ErrArchive), errors.As(err, &pathErr), errors.Is(err, in.source.ctx.Err()):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF) && in.marked > 0:
+		return fmt.Errorf("%w: it is cut off", ErrArchive)
+	case in.marked == 0 && (errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF)):
+		return fmt.Errorf("%w: it is not a tar archive", ErrArchive)
+	}
+	return fmt.Errorf("%w: after %d bytes: %w", ErrArchive, in.marked, err)
+}
+
+// writing keeps an error of the file system apart from one of the archive.
+type writing struct{ f *os.File }
+
+func (w writing) Write(b []byte) (int, error) { return w.f.Write(b) }
+
+func (x *extractor) copyPlain(f *os.File, h *tar.Header) error {
+	n, err := io.CopyBuffer(writing{f}, struct{ io.Reader }{x.tar}, x.buf)
+	if err == nil && n != h.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	return x.copyError(h, err)
+}
+
+// copySparse writes a file without its blocks of zeros.
+func (x *extractor) copySparse(f *os.File, h *tar.Header) error {
+	var off int64
+	for off < h.Size {
+		if err := x.ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.ReadFull(x.tar, x.buf[:min(int64(len(x.buf)), h.Size-off)])
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return x.copyError(h, err)
+		}
+		if err := writeRuns(f, x.buf[:n], off); err != nil {
+			return err
+		}
+		off += int64(n)
+	}
+	return f.Truncate(h.Size)
+}
+
+// writeRuns writes the blocks of b that are not all zeros.
+func writeRuns(f *os.File, b []byte, off int64) error {
+	var zeros [blockSize]byte
+	for start := 0; start < len(b); {
+		end := start
+		for end < len(b) {
+			block := b[end:min(end+blockSize, len(b))]
+			if bytes.Equal(block, zeros[:len(block)]) {
+				break
+			}
+			end += len(block)
+		}
+		if end > start {
+			if _, err := f.WriteAt(b[start:end], off+int64(start)); err != nil {
+				return err
+			}
+		}
+		start = end + blockSize // the block at end, if any, is a hole
+	}
+	return nil
+}
+
+// copyError names the entry whose contents could not be read or written.
+func (x *extractor) copyError(h *tar.Header, err error) error {
+	var pathErr *os.PathError
+	switch {
+	case err == nil, errors.As(err, &pathErr):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return refuse(h.Name, "the archive is cut off in it")
+	}
+	return fmt.Errorf("%w: entry %s: %w", ErrArchive, quote.Path(h.Name), err)
+}

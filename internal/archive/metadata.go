@@ -1,0 +1,127 @@
+package archive
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// metadata gives a path its owner, attributes, mode and time, in this order: a
+// new owner clears bits of the mode and capabilities, a mode without write
+// permission forbids attributes, and all of it precedes the time.
+func (x *extractor) metadata(p string, k tree.Kind, h *tar.Header) error {
+	if x.opt.SetOwners {
+		o := x.owners[p]
+		if err := x.dst.Chown(p, o.UID, o.GID); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(h.PAXRecords)) {
+		if !strings.HasPrefix(key, recordXattr) {
+			continue
+		}
+		name := xattrName(key)
+		err := x.dst.SetXattr(p, name, []byte(h.PAXRecords[key]))
+		switch {
+		case err == nil:
+		case errors.Is(err, unix.EPERM), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
+			if err := x.drop(p, "attribute "+quote.Path(name)); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	if k != tree.KindSymlink {
+		if err := x.dst.Chmod(p, uint32(h.Mode&0o7777)); err != nil {
+			return err
+		}
+	}
+	t := h.ModTime
+	return x.dst.Chtimes(p, fsx.Time{Sec: t.Unix(), Nsec: int32(t.Nanosecond())})
+}
+
+func (x *extractor) drop(p, what string) error {
+	if x.opt.Dropped == nil {
+		return refuse(p, "%s cannot be kept", what)
+	}
+	x.opt.Dropped(p, what)
+	return nil
+}
+
+// checkRecords looks for records that would be lost, and for ones that must not
+// get into a store.
+func (x *extractor) checkRecords(p string, h *tar.Header) error {
+	for _, key := range slices.Sorted(maps.Keys(h.PAXRecords)) {
+		switch {
+		case key == recordType, key == recordSparse:
+		case strings.HasPrefix(key, recordPrefix):
+			return refuse(h.Name, "record %s is of a newer format", quote.Path(key))
+		case strings.HasPrefix(key, recordXattr):
+			if err := checkXattr(h.Name, xattrName(key)); err != nil {
+				return err
+			}
+		case strings.HasPrefix(key, "SCHILY.acl."):
+			if err := x.drop(p, "access control list in text form"); err != nil {
+				return err
+			}
+		case strings.HasPrefix(key, "LIBARCHIVE.xattr."):
+			// bsdtar writes each attribute twice.
+			name := strings.TrimPrefix(key, "LIBARCHIVE.xattr.")
+			if _, twin := h.PAXRecords[recordXattr+name]; !twin {
+				if err := x.drop(p, "attribute "+quote.Path(name)); err != nil {
+					return err
+				}
+			}
+		case key == "SCHILY.fflags", key == "RHT.security.selinux":
+			if err := x.drop(p, key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkXattr refuses what an overlay file system would take for its own.
+func checkXattr(entry, name string) error {
+	switch {
+	case name == "" || len(name) > 255 || strings.IndexByte(name, 0) >= 0:
+		return refuse(entry, "bad attribute name %s", quote.Path(name))
+	case strings.HasPrefix(name, "trusted.overlay."), strings.HasPrefix(name, "user.overlay."):
+		return refuse(entry, "attribute %s is not allowed", quote.Path(name))
+	}
+	return nil
+}
+
+// file writes the contents of a regular file.
+func (x *extractor) file(h *tar.Header, p string) (err error) {
+	mapped := h.Typeflag == tar.TypeGNUSparse
+	for key := range h.PAXRecords {
+		mapped = mapped || strings.HasPrefix(key, "GNU.sparse.")
+	}
+	if mapped && h.Size > x.opt.MaxSparse {
+		return refuse(h.Name, "a sparse file of %d bytes is too big", h.Size)
+	}
+	f, err := x.dst.Create(p, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := f.Close(); cerr != nil && err == nil {
+			err = fmt.Errorf("write %s: %w", quote.Path(p), cerr)
+		}
+	}()
+	if mapped || h.PAXRecords[recordSparse] == "1" {
+		return x.copySparse(f, h)
+	}
+	return x.copyPlain(f, h)
+}

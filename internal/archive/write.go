@@ -1,0 +1,248 @@
+package archive
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// Opener opens the contents of a file of the tree.
+type Opener func(path string, e tree.Entry) (*os.File, error)
+
+// Write writes the whole of t to w, the root first. Contents are compared with
+// their digests on the way: a damaged file ends the export.
+func Write(ctx context.Context, w io.Writer, t *tree.Tree, open Opener, opt Options) error {
+	links, err := t.Links()
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	return export(ctx, w, open, links, opt, func(a *writer) error {
+		return t.Walk(a.entry)
+	})
+}
+
+// WriteChanges writes only what changed: the new state of every path that was
+// added or changed, and the names of the deleted ones. t is the tree with the
+// changes in it. Extract refuses such an archive: it is no state.
+func WriteChanges(ctx context.Context, w io.Writer, t *tree.Tree, changes []tree.Change, open Opener, opt Options) error {
+	links, err := t.Links()
+	if err != nil {
+		return fmt.Errorf("export changes: %w", err)
+	}
+	return export(ctx, w, open, links, opt, func(a *writer) error {
+		if err := a.changesHeader(changes); err != nil {
+			return err
+		}
+		for _, c := range changes {
+			if c.New == nil {
+				continue
+			}
+			if err := a.entry(c.Path, *c.New); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// export sets the pipeline up, lets fill write the entries, and finishes it.
+func export(ctx context.Context, w io.Writer, open Opener, links tree.Links, opt Options, fill func(*writer) error) (err error) {
+	out := w
+	if opt.Zstd {
+		z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
+		defer func() {
+			if cerr := z.Close(); cerr != nil && err == nil {
+				err = fmt.Errorf("export: %w", cerr)
+			}
+		}()
+		out = z
+	}
+	a := &writer{ctx: ctx, tar: tar.NewWriter(out), open: open, group: map[string]int{}, first: map[int]string{}, sum: sha256.New(), buf: make([]byte, 256<<10)}
+	for i, g := range links.Groups {
+		for _, p := range g {
+			a.group[p] = i
+		}
+	}
+	if err := fill(a); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	if err := a.tar.Close(); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	return nil
+}
+
+// writer writes the entries of one archive. The context lives as long as the one
+// call that made it.
+type writer struct {
+	ctx   context.Context //nolint:containedctx // a call's own state
+	tar   *tar.Writer
+	open  Opener
+	group map[string]int // hard-link group of a path
+	first map[int]string // the path of a group that holds the contents
+	sum   hash.Hash
+	buf   []byte
+}
+
+func (a *writer) entry(path string, e tree.Entry) error {
+	if err := a.ctx.Err(); err != nil {
+		return err
+	}
+	h := header(path, e)
+	if g, ok := a.group[path]; ok {
+		if first, again := a.first[g]; again {
+			h.Typeflag, h.Size, h.Linkname = tar.TypeLink, 0, first
+			delete(h.PAXRecords, recordType)
+			return named(path, a.tar.WriteHeader(charset(h)))
+		}
+		a.first[g] = h.Name
+	}
+	if e.Kind != tree.KindFile {
+		return named(path, a.tar.WriteHeader(charset(h)))
+	}
+	return named(path, a.file(path, e, h))
+}
+
+func named(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, tar.ErrHeader), errors.Is(err, tar.ErrFieldTooLong):
+		return fmt.Errorf("%s cannot be kept in a tar archive: %w", quote.Path(path), err)
+	}
+	return fmt.Errorf("%s: %w", quote.Path(path), err)
+}
+
+func header(path string, e tree.Entry) *tar.Header {
+	h := &tar.Header{
+		Format: tar.FormatPAX, Name: entryName(path, e.Kind), Mode: int64(e.Mode),
+		Uid: int(e.UID), Gid: int(e.GID), ModTime: e.MTime.Time(), PAXRecords: map[string]string{},
+	}
+	switch e.Kind {
+	case tree.KindFile:
+		h.Typeflag, h.Size = tar.TypeReg, e.Size
+	case tree.KindDir:
+		h.Typeflag = tar.TypeDir
+	case tree.KindSymlink:
+		h.Typeflag, h.Linkname = tar.TypeSymlink, e.Target
+	case tree.KindFifo:
+		h.Typeflag = tar.TypeFifo
+	case tree.KindSocket:
+		h.Typeflag = tar.TypeReg
+		h.PAXRecords[recordType] = "socket"
+	}
+	for _, x := range e.Xattrs {
+		h.PAXRecords[xattrKey(x.Name)] = string(x.Value)
+	}
+	return h
+}
+
+// charset says that names are bytes where they are not UTF-8, as PAX wants it.
+func charset(h *tar.Header) *tar.Header {
+	if !utf8.ValidString(h.Name) || !utf8.ValidString(h.Linkname) {
+		h.PAXRecords[recordCharset] = "BINARY"
+	}
+	return h
+}
+
+// file writes a header and contents, and compares them with what is recorded.
+func (a *writer) file(path string, e tree.Entry, h *tar.Header) error {
+	f, err := a.open(path, e)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := fsx.StatFile(f)
+	if err != nil {
+		return err
+	}
+	if info.Size != e.Size {
+		return fmt.Errorf("contents are damaged: %d bytes instead of %d", info.Size, e.Size)
+	}
+	if info.Blocks*512 < info.Size {
+		h.PAXRecords[recordSparse] = "1"
+	}
+	if err := a.tar.WriteHeader(charset(h)); err != nil {
+		return err
+	}
+	a.sum.Reset()
+	src := &io.LimitedReader{R: patient{a.ctx, f}, N: e.Size}
+	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(a.tar, a.sum)}, src, a.buf)
+	if err != nil {
+		return err
+	}
+	if n != e.Size || !slices.Equal(a.sum.Sum(nil), e.Digest[:]) {
+		return errors.New("contents are damaged: they do not match the recorded digest")
+	}
+	return nil
+}
+
+// patient is a reader that ends when its context does.
+type patient struct {
+	ctx context.Context //nolint:containedctx // a call's own state
+	r   io.Reader
+}
+
+func (p patient) Read(b []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return p.r.Read(b)
+}
+
+// maxDeleted bounds one record; tar readers refuse headers above 1 MiB.
+const maxDeleted = 256 << 10
+
+// changesHeader marks the archive and lists what is deleted. A path that was
+// renamed is gone from where it was.
+func (a *writer) changesHeader(changes []tree.Change) error {
+	global := func(key, value string) error {
+		return a.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "pax_global_header", PAXRecords: map[string]string{key: value}})
+	}
+	if err := global(recordChanges, "1"); err != nil {
+		return err
+	}
+	var gone []string
+	size := 0
+	flush := func() error {
+		if len(gone) == 0 {
+			return nil
+		}
+		err := global(recordDeleted, strings.Join(gone, "\x00"))
+		gone, size = nil, 0
+		return err
+	}
+	for _, c := range changes {
+		p := c.OldPath
+		if c.Kind == tree.Deleted {
+			p = c.Path
+		}
+		if p == "" {
+			continue
+		}
+		if size+len(p) > maxDeleted {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		gone, size = append(gone, p), size+len(p)+1
+	}
+	return flush()
+}

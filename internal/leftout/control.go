@@ -1,0 +1,124 @@
+package leftout
+
+import "sync"
+
+// controlGroup is one reason for which a file is held back by apply.
+type controlGroup struct {
+	what     string
+	patterns []string
+}
+
+// controlGroups lists the files that make a host run something although nobody
+// asked for this project's code to run: it is enough to enter the directory, to
+// open it in an editor or an agent, or to use git or a package manager for
+// something harmless. Names are lower case and compared without regard to case,
+// and everything below a directory that matches belongs to it. The list with its
+// reasons is docs/control-files.md; a test keeps the two equal.
+func controlGroups() []controlGroup {
+	return []controlGroup{
+		{"git setting or hook", []string{
+			"**/.git/hooks", "**/.git/config*", "**/.git/info/attributes", "**/.git/commondir",
+			"**/.git/modules/**/hooks", "**/.git/modules/**/config*", "**/.git/modules/**/info/attributes",
+			"**/.git/worktrees/**/config*", "**/.git/worktrees/**/commondir", "**/.git/worktrees/**/gitdir",
+			"**/.git/rebase-merge", "**/.git/rebase-apply", "**/.git/sequencer",
+			"**/*.git/hooks", "**/*.git/config*",
+			".gitmodules", ".gitconfig", "**/.config/git",
+		}},
+		{"git hook manager", []string{
+			".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml", ".husky", ".huskyrc*", ".githooks", ".git-hooks",
+			".lefthook", ".lefthook.*", "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json", "lefthook-local.*",
+			".lefthook-local.*", ".overcommit.yml", ".simple-git-hooks*", ".lintstagedrc*", "lint-staged.config.*",
+		}},
+		{"other version control setting", []string{"**/.hg/hgrc*", ".hgrc", "**/.jj/repo/config.toml"}},
+		{"environment loaded on entering the directory", []string{
+			".envrc", ".direnv", ".direnvrc", "**/.config/direnv", ".autoenv", ".autoenv.zsh", ".shadowenv.d",
+			".tool-versions", ".mise.toml", ".mise.*.toml", "mise.toml", "mise.*.toml", ".mise", "**/mise/config*.toml", ".rtx.toml", "**/.config/mise",
+			"**/.config/mise.toml", "devenv.local.nix",
+		}},
+		{"shell start-up file", []string{
+			".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion", ".profile",
+			".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".oh-my-zsh", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout",
+			".xonshrc", ".inputrc", "**/.config/fish", "**/.config/nushell", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc",
+			".pam_environment", "**/.config/environment.d", "**/.config/autostart", "**/.config/systemd", "**/.local/bin",
+		}},
+		{"editor setting", []string{
+			".vscode", ".vscode-server", "*.code-workspace", ".idea", ".fleet", ".zed", ".vs", ".nova", ".theia", ".helix",
+			"*.sublime-project", "*.sublime-workspace", ".externaltoolbuilders",
+			".vim", ".vimrc", ".gvimrc", "_vimrc", ".exrc", ".nvimrc", ".nvim.lua", ".lvimrc", ".local.vimrc", ".nvim", "**/.config/nvim",
+			".emacs", ".emacs.d", ".dir-locals.el", ".dir-locals-2.el",
+			".devcontainer", ".devcontainer.json", ".gitpod.yml", ".gitpod.yaml",
+		}},
+		{"agent or MCP setting", []string{
+			".mcp.json", "mcp.json", ".mcp", "mcp_config.json", ".claude", ".claude.json", ".cursor", ".codex", ".gemini", ".aider*", ".continue",
+			".continuerc.json", ".cline", ".roo", ".windsurf", ".codeium", ".opencode", "opencode.json", "opencode.jsonc", ".amazonq", ".kiro",
+			".junie", ".goose", ".crush", ".crush.json", "crush.json", ".qwen", ".factory", ".augment", ".openhands", ".agents",
+			".agent", ".copilot", "**/.github/copilot*", "**/.github/hooks", "**/.github/agents", "**/.github/mcp*", ".trae", ".amp", ".kilocode",
+		}},
+		{"tool setting that runs code", []string{
+			".npmrc", ".yarnrc", ".yarnrc.yml", "**/.yarn/plugins", "**/.yarn/releases", ".pnpmfile.cjs", ".pnpmfile.mjs", ".pnpmfile.js", ".pypirc",
+			".pip", "**/.cargo/config", "**/.cargo/config.toml", "**/.cargo/bin", "**/.bundle/config", ".gemrc", ".irbrc", ".pryrc", ".rdbgrc",
+			".pythonrc", ".pythonstartup", ".pdbrc", ".pdbrc.py", ".gdbinit", ".lldbinit", ".rprofile", ".renviron", ".octaverc", ".ghci",
+			".sqliterc", ".psqlrc", ".mysqlrc", ".my.cnf", ".curlrc", ".wgetrc", ".ackrc", ".lessfilter", ".lesskey", ".mailcap", ".screenrc", ".tmux.conf",
+			"**/.mvn/extensions.xml", "**/.mvn/jvm.config", "**/.mvn/maven.config", ".mavenrc", "**/.gradle/init.gradle", "**/.gradle/init.d",
+			".bazelrc", "**/.config/pip",
+		}},
+		{"login or credential setting", []string{
+			".ssh", ".gnupg", ".aws", "**/.docker/config.json", "**/.docker/cli-plugins", "**/.kube/config", ".netrc", "_netrc", ".git-credentials", ".terraformrc",
+		}},
+		{"forkcell's own rules", []string{IgnoreFile}},
+	}
+}
+
+// ControlFiles returns the list that IsControl goes by, group by group.
+func ControlFiles() map[string][]string {
+	m := map[string][]string{}
+	for _, g := range controlGroups() {
+		m[g.what] = g.patterns
+	}
+	return m
+}
+
+type controls struct {
+	list *list
+	what []string // by pattern
+}
+
+var controlList = sync.OnceValue(func() controls {
+	var c controls
+	var texts []string
+	for _, g := range controlGroups() {
+		for _, p := range g.patterns {
+			texts = append(texts, p)
+			c.what = append(c.what, g.what)
+		}
+	}
+	l, err := newList(texts, true)
+	if err != nil {
+		panic(err) // the list is fixed, and a test parses it
+	}
+	c.list = l
+	return c
+})
+
+// IsControl reports whether path, which is no directory, or a directory above it,
+// is one that makes the host run things later, and what it is. A file called .git
+// is one too: it says where the repository, and so its hooks, are.
+func IsControl(path string) (what string, yes bool) { return isControl(path, false) }
+
+// IsControlDir is IsControl for a directory.
+func IsControlDir(path string) (what string, yes bool) { return isControl(path, true) }
+
+func isControl(path string, dir bool) (what string, yes bool) {
+	c := controlList()
+	under(path, dir, func(parts []string, isDir bool) bool {
+		if !isDir && fold(parts[len(parts)-1]) == ".git" {
+			what, yes = c.what[0], true
+			return true
+		}
+		if i := c.list.index(parts, isDir); i >= 0 {
+			what, yes = c.what[i], true
+		}
+		return yes
+	})
+	return what, yes
+}

@@ -1,0 +1,297 @@
+// Package leftout decides, by name alone, what does not travel between a source
+// directory and a cell: secrets that are never imported, the part of a change
+// that a user selected, and the control files that are held back on the way out.
+//
+// All patterns are gitignore-style. The package reads nothing but git's index,
+// and knows nothing about cells, stores or how a tree is imported.
+package leftout
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// ErrPattern is wrapped by every error about a pattern that cannot be used.
+var ErrPattern = errors.New("bad pattern")
+
+// maxPattern and maxStars bound what one pattern can cost.
+const (
+	maxPattern = 4096
+	maxStars   = 4
+)
+
+// pattern is one gitignore pattern, taken apart.
+type pattern struct {
+	text    string
+	negated bool
+	dirOnly bool
+	// parts are the components. An unanchored pattern has one, and is compared
+	// with the last component of a path alone.
+	parts    []string
+	anchored bool
+	kind     literal
+	word     string // the fixed part of the last component, see kind
+}
+
+// literal says how a component can be compared without a glob.
+type literal uint8
+
+const (
+	globbed literal = iota
+	exact           // name
+	prefix          // name*
+	suffix          // *name
+)
+
+// parse takes one pattern apart. What git would silently never match is refused.
+func parse(text string) (pattern, error) {
+	bad := func(why string) (pattern, error) {
+		return pattern{}, fmt.Errorf("%w %s: %s", ErrPattern, quote.Path(text), why)
+	}
+	p := pattern{text: text}
+	s := text
+	if strings.HasPrefix(s, "!") {
+		p.negated = true
+		s = s[1:]
+	}
+	if strings.HasSuffix(s, "/") {
+		p.dirOnly = true
+		s = strings.TrimRight(s, "/")
+	}
+	switch {
+	case s == "":
+		return bad("it is empty")
+	case len(s) > maxPattern:
+		return bad("it is too long")
+	case strings.ContainsAny(s, "\x00\n"):
+		return bad("it has a NUL or a line end")
+	}
+	p.anchored = strings.Contains(s, "/")
+	stars := 0
+	for c := range strings.SplitSeq(strings.TrimPrefix(s, "/"), "/") {
+		switch {
+		case c == "" || c == "." || c == "..":
+			return bad("it has an empty component, \".\" or \"..\"")
+		case c == "**":
+			if n := len(p.parts); n > 0 && p.parts[n-1] == "**" {
+				continue
+			}
+			stars++
+		default:
+			if strings.Contains(c, "[[:") {
+				return bad("named character classes are not supported")
+			}
+			c = caret(c)
+			if _, err := path.Match(c, ""); err != nil {
+				return bad("unbalanced bracket or trailing backslash")
+			}
+		}
+		p.parts = append(p.parts, c)
+	}
+	if stars > maxStars {
+		return bad("it has too many \"**\"")
+	}
+	if p.anchored && len(p.parts) == 2 && p.parts[0] == "**" && p.parts[1] != "**" {
+		p.parts, p.anchored = p.parts[1:], false
+	}
+	p.kind, p.word = classify(p.parts[len(p.parts)-1])
+	return p, nil
+}
+
+// caret writes git's "[!x]" as "[^x]".
+func caret(c string) string {
+	b := []byte(c)
+	for i := 0; i+1 < len(b); i++ {
+		switch {
+		case b[i] == '\\':
+			i++
+		case b[i] == '[' && b[i+1] == '!':
+			b[i+1] = '^'
+		}
+	}
+	return string(b)
+}
+
+func classify(c string) (literal, string) {
+	const meta = `*?[\`
+	switch {
+	case !strings.ContainsAny(c, meta):
+		return exact, c
+	case len(c) > 1 && c[0] == '*' && !strings.ContainsAny(c[1:], meta):
+		return suffix, c[1:]
+	case len(c) > 1 && c[len(c)-1] == '*' && !strings.ContainsAny(c[:len(c)-1], meta):
+		return prefix, c[:len(c)-1]
+	}
+	return globbed, ""
+}
+
+// match compares the pattern with one path, given as its components. Parent
+// directories are the caller's business.
+func (p *pattern) match(parts []string, isDir bool) bool {
+	if p.dirOnly && !isDir {
+		return false
+	}
+	name := parts[len(parts)-1]
+	switch p.kind {
+	case exact:
+		if name != p.word {
+			return false
+		}
+	case prefix:
+		if !strings.HasPrefix(name, p.word) {
+			return false
+		}
+	case suffix:
+		if !strings.HasSuffix(name, p.word) {
+			return false
+		}
+	case globbed:
+		if !p.anchored {
+			return glob(p.parts[0], name)
+		}
+	}
+	return !p.anchored || matchParts(p.parts, parts)
+}
+
+// matchParts is the whole of gitignore's path semantics: "**" stands for any
+// number of directories, at the end for everything below.
+func matchParts(pat, parts []string) bool {
+	for len(pat) > 0 {
+		if pat[0] == "**" {
+			if len(pat) == 1 {
+				return len(parts) > 0
+			}
+			for i := range parts {
+				if matchParts(pat[1:], parts[i:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if len(parts) == 0 || !glob(pat[0], parts[0]) {
+			return false
+		}
+		pat, parts = pat[1:], parts[1:]
+	}
+	return len(parts) == 0
+}
+
+// glob matches one component; parse has checked the pattern.
+func glob(pat, name string) bool {
+	ok, err := path.Match(pat, name)
+	return ok && err == nil
+}
+
+// list is an ordered set of patterns, of which the last that matches decides.
+type list struct {
+	patterns []pattern
+	fold     bool // patterns are lower case; names are folded before comparing
+	// Most names of a tree match nothing. They are told by one look at their
+	// first and last byte.
+	first, last [256]bool
+	always      bool
+	// words finds the unanchored literal patterns; rest holds the others.
+	words map[string]int
+	rest  []int
+}
+
+func newList(texts []string, fold bool) (*list, error) {
+	l := &list{fold: fold, words: map[string]int{}}
+	for _, t := range texts {
+		p, err := parse(t)
+		if err != nil {
+			return nil, err
+		}
+		i := len(l.patterns)
+		l.patterns = append(l.patterns, p)
+		l.admit(&p)
+		if p.kind == exact && !p.anchored && !p.dirOnly {
+			l.words[p.word] = i
+		} else {
+			l.rest = append(l.rest, i)
+		}
+	}
+	return l, nil
+}
+
+// admit lets names through the first look that p may match.
+func (l *list) admit(p *pattern) {
+	switch p.kind {
+	case exact, prefix:
+		l.open(&l.first, p.word[0])
+	case suffix:
+		l.open(&l.last, p.word[len(p.word)-1])
+	case globbed:
+		if c := p.parts[len(p.parts)-1][0]; strings.IndexByte(`*?[\`, c) < 0 {
+			l.open(&l.first, c)
+		} else {
+			l.always = true
+		}
+	}
+}
+
+func (l *list) open(t *[256]bool, c byte) {
+	t[c] = true
+	if !l.fold {
+		return
+	}
+	if 'a' <= c && c <= 'z' {
+		t[c-'a'+'A'] = true
+	}
+	for c := utf8.RuneSelf; c < 256; c++ { // may fold to anything
+		t[c] = true
+	}
+}
+
+// find returns the pattern that decides about exactly this path, or nil.
+func (l *list) find(parts []string, isDir bool) *pattern {
+	if i := l.index(parts, isDir); i >= 0 {
+		return &l.patterns[i]
+	}
+	return nil
+}
+
+func (l *list) index(parts []string, isDir bool) int {
+	name := parts[len(parts)-1]
+	if name == "" || (!l.always && !l.first[name[0]] && !l.last[name[len(name)-1]]) {
+		return -1
+	}
+	if l.fold {
+		parts = foldAll(parts)
+		name = parts[len(parts)-1]
+	}
+	best := -1
+	if i, ok := l.words[name]; ok {
+		best = i
+	}
+	for k := len(l.rest) - 1; k >= 0 && l.rest[k] > best; k-- {
+		if l.patterns[l.rest[k]].match(parts, isDir) {
+			best = l.rest[k]
+			break
+		}
+	}
+	return best
+}
+
+// under calls try with every parent of name, outermost first, and with name
+// itself, until it says that it is decided.
+func under(name string, isDir bool, try func(parts []string, isDir bool) bool) {
+	if name == "" || name == "." {
+		return
+	}
+	var buf [16]string
+	parts := buf[:0]
+	for rest, more := name, true; more; {
+		var c string
+		c, rest, more = strings.Cut(rest, "/")
+		parts = append(parts, c)
+		if try(parts, isDir || more) {
+			return
+		}
+	}
+}

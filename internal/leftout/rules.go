@@ -1,0 +1,213 @@
+package leftout
+
+import (
+	"fmt"
+	"strings"
+)
+
+// defaults are the secret rules, at any depth, without regard to case. Each one
+// is explained in docs/left-out.md.
+func defaults() []string {
+	return []string{
+		".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template",
+		".ssh", ".aws", ".gnupg",
+		".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials",
+		"id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "id_xmss*", "!id_*.pub",
+		"*.pem", "*.key", "*.ppk", "*.p12", "*.pfx",
+		"**/.docker/config.json", "**/.kube/config",
+	}
+}
+
+// Defaults returns the secret rules that hold unless they are switched off.
+func Defaults() []string { return defaults() }
+
+// IgnoreFile is the name of the file at a source's root that adds rules.
+const IgnoreFile = ".forkcellignore"
+
+// maxIgnoreFile bounds what a source can make us match against.
+const (
+	maxIgnoreFile  = 1 << 20
+	maxIgnoreRules = 10_000
+)
+
+// Options says which rules hold.
+type Options struct {
+	// NoDefaults switches the secret rules off.
+	NoDefaults bool
+	// Extra are the operator's own patterns. They have the last word: "!x" takes
+	// back what any rule before it left out.
+	Extra []string
+	// IgnoreFile is the content of the source's .forkcellignore. It can only
+	// add: "!x" in it takes back its own patterns, never a secret rule, because
+	// whoever wrote the source is not who decides about secrets.
+	IgnoreFile []byte
+}
+
+// Rules decides what is left out. It is immutable.
+type Rules struct {
+	secret, file, extra *list
+}
+
+// New makes the rules of a cell.
+func New(opt Options) (*Rules, error) {
+	secret := defaults()
+	if opt.NoDefaults {
+		secret = nil
+	}
+	file, err := readIgnoreFile(opt.IgnoreFile)
+	if err != nil {
+		return nil, err
+	}
+	return build(secret, file, opt.Extra)
+}
+
+func build(secret, file, extra []string) (*Rules, error) {
+	var r Rules
+	var err error
+	if r.secret, err = newList(secret, true); err != nil {
+		return nil, err
+	}
+	if r.file, err = newList(file, false); err != nil {
+		return nil, fmt.Errorf("%s: %w", IgnoreFile, err)
+	}
+	if r.extra, err = newList(extra, false); err != nil {
+		return nil, err
+	}
+	return &r, nil
+}
+
+// readIgnoreFile returns the patterns of a gitignore-style file: comments and
+// empty lines go, and so do blanks at the end that are not escaped.
+func readIgnoreFile(b []byte) ([]string, error) {
+	if len(b) > maxIgnoreFile {
+		return nil, fmt.Errorf("%s: %w: more than %d bytes", IgnoreFile, ErrPattern, maxIgnoreFile)
+	}
+	var out []string
+	for line := range strings.SplitSeq(strings.TrimPrefix(string(b), "\ufeff"), "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
+			line = line[:len(line)-1]
+		}
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		out = append(out, line)
+	}
+	if len(out) > maxIgnoreRules {
+		return nil, fmt.Errorf("%s: %w: more than %d patterns", IgnoreFile, ErrPattern, maxIgnoreRules)
+	}
+	return out, nil
+}
+
+// The lists by which Patterns marks where a pattern comes from.
+const (
+	markSecret = "default:"
+	markFile   = "file:"
+	markExtra  = "exclude:"
+)
+
+// Patterns returns the rules in a form that can be stored with a cell; Restore
+// makes the same rules of it, whatever the defaults are by then.
+func (r *Rules) Patterns() []string {
+	out := []string{}
+	for _, l := range []struct {
+		mark string
+		list *list
+	}{{markSecret, r.secret}, {markFile, r.file}, {markExtra, r.extra}} {
+		for i := range l.list.patterns {
+			out = append(out, l.mark+l.list.patterns[i].text)
+		}
+	}
+	return out
+}
+
+// Restore makes rules of what Patterns returned.
+func Restore(stored []string) (*Rules, error) {
+	var secret, file, extra []string
+	for _, s := range stored {
+		if p, ok := strings.CutPrefix(s, markSecret); ok {
+			secret = append(secret, p)
+		} else if p, ok := strings.CutPrefix(s, markFile); ok {
+			file = append(file, p)
+		} else if p, ok := strings.CutPrefix(s, markExtra); ok {
+			extra = append(extra, p)
+		} else {
+			return nil, fmt.Errorf("%w %q: it does not say where it comes from", ErrPattern, s)
+		}
+	}
+	return build(secret, file, extra)
+}
+
+// Match says whether path is left out, and by which rule. Path is relative to
+// the source and slash separated. What is below a directory that is left out is
+// left out too, and cannot be taken back.
+func (r *Rules) Match(path string, isDir bool) (rule string, out bool) {
+	rule, v := r.decide(path, isDir)
+	return rule, v != kept
+}
+
+type verdict uint8
+
+const (
+	kept   verdict = iota
+	asked          // left out by the operator's own pattern
+	secret         // left out by a secret rule or by the source's file
+)
+
+func (r *Rules) decide(path string, isDir bool) (rule string, v verdict) {
+	under(path, isDir, func(parts []string, isDir bool) bool {
+		p := r.extra.find(parts, isDir)
+		switch {
+		case p != nil && !p.negated:
+			rule, v = p.text, asked
+			return true
+		case p != nil || v != kept:
+			return false
+		}
+		if p := r.secret.find(parts, isDir); p != nil && !p.negated {
+			rule, v = p.text, secret
+		} else if p := r.file.find(parts, isDir); p != nil && !p.negated {
+			rule, v = p.text, secret
+		}
+		return false
+	})
+	return rule, v
+}
+
+// Selector is the part of a change that a user asked for.
+type Selector struct {
+	only, except *list
+}
+
+// NewSelector takes the patterns of --only and --except. None of the former
+// means everything.
+func NewSelector(only, except []string) (*Selector, error) {
+	var s Selector
+	var err error
+	if s.only, err = newList(only, false); err != nil {
+		return nil, err
+	}
+	if s.except, err = newList(except, false); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// Match reports whether path is selected: it or a directory above it matches
+// --only, and neither it nor a directory above it matches --except.
+func (s *Selector) Match(path string, isDir bool) bool {
+	return (len(s.only.patterns) == 0 || s.only.covers(path, isDir)) && !s.except.covers(path, isDir)
+}
+
+// covers reports whether path or a directory above it is in the list. Unlike a
+// rule, a pattern "!x" takes x out of a directory that is in it.
+func (l *list) covers(path string, isDir bool) bool {
+	in := false
+	under(path, isDir, func(parts []string, isDir bool) bool {
+		if p := l.find(parts, isDir); p != nil {
+			in = !p.negated
+		}
+		return false
+	})
+	return in
+}

@@ -1,0 +1,235 @@
+package patch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// patch shows one change: a header, a line for each thing that changed besides
+// the contents, then the contents.
+func (p *printer) patch(c *tree.Change) error {
+	d, err := p.compare(c)
+	if err != nil {
+		return err
+	}
+	p.line(bold, "diff --git %s %s", field("a/"+oldPath(c)), field("b/"+c.Path))
+	p.header(c)
+	switch d.form {
+	case nothing:
+	case binary:
+		p.digests("binary", c)
+	case large:
+		p.digests("large", c)
+	case text:
+		p.hunks(c, d.hunks)
+	}
+	return nil
+}
+
+// field is a name on a line with another one: blanks need quotes there.
+func field(name string) string {
+	q := quote.Path(name)
+	if q == name && strings.Contains(q, " ") {
+		return `"` + q + `"`
+	}
+	return q
+}
+
+// header shows everything but the contents of files.
+func (p *printer) header(c *tree.Change) {
+	old, now := c.Old, c.New
+	switch {
+	case old == nil && now == nil:
+		return
+	case old == nil:
+		p.line(bold, "new %s mode %s", now.Kind, fullMode(now))
+		p.special(nil, now)
+		return
+	case now == nil:
+		p.line(bold, "deleted %s mode %s", old.Kind, fullMode(old))
+		p.special(old, nil)
+		return
+	}
+	if old.Kind != now.Kind {
+		p.line(bold, "type %s -> %s", old.Kind, now.Kind)
+	}
+	if old.Mode != now.Mode {
+		p.line(bold, "old mode %s", fullMode(old))
+		p.line(bold, "new mode %s", fullMode(now))
+	}
+	if c.OldPath != "" {
+		p.line(bold, "similarity index 100%%")
+		p.line(bold, "rename from %s", quote.Path(c.OldPath))
+		p.line(bold, "rename to %s", quote.Path(c.Path))
+	}
+	if old.UID != now.UID || old.GID != now.GID {
+		p.line(bold, "owner %d:%d -> %d:%d", old.UID, old.GID, now.UID, now.GID)
+	}
+	p.special(old, now)
+	if c.Kind == tree.MTimeChanged || slices.Contains(c.Also, tree.MTimeChanged) {
+		const layout = "2006-01-02T15:04:05.999999999Z"
+		p.line(bold, "mtime %s -> %s", old.MTime.Time().Format(layout), now.MTime.Time().Format(layout))
+	}
+}
+
+// special shows link targets and attributes. Either side may be missing.
+func (p *printer) special(old, now *tree.Entry) {
+	was, is := target(old), target(now)
+	switch {
+	case was == is:
+	case was == "":
+		p.line(green, "new target %s", quote.Path(is))
+	case is == "":
+		p.line(red, "old target %s", quote.Path(was))
+	default:
+		p.line(bold, "target %s -> %s", quote.Path(was), quote.Path(is))
+	}
+	before, after := xattrs(old), xattrs(now)
+	for len(before) > 0 || len(after) > 0 {
+		switch {
+		case len(after) == 0 || (len(before) > 0 && before[0].Name < after[0].Name):
+			p.line(red, "old xattr %s: %s", quote.Path(before[0].Name), value(before[0].Value))
+			before = before[1:]
+		case len(before) == 0 || after[0].Name < before[0].Name:
+			p.line(green, "new xattr %s: %s", quote.Path(after[0].Name), value(after[0].Value))
+			after = after[1:]
+		default:
+			if !bytes.Equal(before[0].Value, after[0].Value) {
+				p.line(bold, "xattr %s: %s -> %s", quote.Path(before[0].Name), value(before[0].Value), value(after[0].Value))
+			}
+			before, after = before[1:], after[1:]
+		}
+	}
+}
+
+func target(e *tree.Entry) string {
+	if e == nil || e.Kind != tree.KindSymlink {
+		return ""
+	}
+	return e.Target
+}
+
+func xattrs(e *tree.Entry) []fsx.Xattr {
+	if e == nil {
+		return nil
+	}
+	return e.Xattrs
+}
+
+// value shows a short attribute, and a long one by its digest.
+func value(v []byte) string {
+	const short = 64
+	if len(v) > short {
+		return fmt.Sprintf("sha256:%x (%d bytes)", sha256.Sum256(v), len(v))
+	}
+	return quote.Path(string(v))
+}
+
+// digests stands for contents that are not shown.
+func (p *printer) digests(what string, c *tree.Change) {
+	show := func(e *tree.Entry) string { return fmt.Sprintf("sha256:%s (%s)", e.Digest, count(e.Size, "byte")) }
+	switch old, now := file(c.Old), file(c.New); {
+	case old == nil:
+		p.line(green, "new %s %s", what, show(now))
+	case now == nil:
+		p.line(red, "old %s %s", what, show(old))
+	default:
+		p.line(bold, "%s %s -> %s", what, show(old), show(now))
+	}
+}
+
+func (p *printer) hunks(c *tree.Change, hunks []*udiff.Hunk) {
+	escaped := false
+	for _, h := range hunks {
+		for _, l := range h.Lines {
+			escaped = escaped || !quote.Visible(strings.TrimSuffix(l.Content, "\n")) || forged(l)
+		}
+	}
+	if escaped {
+		p.line(bold, `escaped: what does not show is written as \r, \xhh or \uhhhh, a backslash as \\`)
+	}
+	from, to := "/dev/null", "/dev/null"
+	if file(c.Old) != nil {
+		from = quote.Path("a/" + oldPath(c))
+	}
+	if file(c.New) != nil {
+		to = quote.Path("b/" + c.Path)
+	}
+	p.line(bold, "--- %s", from)
+	p.line(bold, "+++ %s", to)
+	for _, h := range hunks {
+		p.line(cyan, "%s", span(h))
+		for _, l := range h.Lines {
+			p.content(l, escaped)
+		}
+	}
+}
+
+// span is the line that says where a hunk stands.
+func span(h *udiff.Hunk) string {
+	var from, to int
+	for _, l := range h.Lines {
+		if l.Kind != udiff.Insert {
+			from++
+		}
+		if l.Kind != udiff.Delete {
+			to++
+		}
+	}
+	side := func(line, n int) string {
+		switch n {
+		case 0:
+			return fmt.Sprintf("%d,0", line-1)
+		case 1:
+			return fmt.Sprint(line)
+		}
+		return fmt.Sprintf("%d,%d", line, n)
+	}
+	return fmt.Sprintf("@@ -%s +%s @@", side(h.FromLine, from), side(h.ToLine, to))
+}
+
+func (p *printer) content(l udiff.Line, escaped bool) {
+	prefix, c := " ", plain
+	switch l.Kind {
+	case udiff.Insert:
+		prefix, c = "+", green
+	case udiff.Delete:
+		prefix, c = "-", red
+	case udiff.Equal:
+	}
+	s, ended := strings.CutSuffix(l.Content, "\n")
+	if escaped {
+		s = quote.Content(s)
+		if forged(l) {
+			s = fmt.Sprintf(`\x%02x`, s[0]) + s[1:]
+		}
+	}
+	p.line(c, "%s%s", prefix, s)
+	if !ended {
+		p.line(plain, `\ No newline at end of file`)
+	}
+}
+
+// forged reports whether a line of contents would, behind its prefix, look like
+// the header of another file.
+func forged(l udiff.Line) bool {
+	mark, side := "-- ", "a/"
+	switch l.Kind {
+	case udiff.Insert:
+		mark, side = "++ ", "b/"
+	case udiff.Delete:
+	case udiff.Equal:
+		return false
+	}
+	rest, ok := strings.CutPrefix(l.Content, mark)
+	return ok && (strings.HasPrefix(strings.TrimPrefix(rest, `"`), side) || strings.HasPrefix(rest, "/dev/null"))
+}

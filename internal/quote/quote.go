@@ -1,0 +1,194 @@
+// Package quote turns foreign text into text that cannot draw.
+//
+// File names, arguments, reasons and file contents come from commands that
+// nobody has reviewed yet. Printed as they are, they could move the cursor,
+// reverse the reading direction, hide characters or forge a line. Everything a
+// person will read goes through here first. The package knows nothing about
+// where the text comes from or where it is printed.
+package quote
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Path returns a file name for people: as it is when every character of it
+// shows and it cannot be taken for anything else, in Go's quoted form otherwise.
+func Path(s string) string {
+	if plainPath(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 8)
+	b.WriteByte('"')
+	escape(&b, s, escapes{quote: '"', backslash: true, tab: true})
+	b.WriteByte('"')
+	return b.String()
+}
+
+// plainPath says that s needs no quotes. A backslash or a quotation mark would
+// make it look quoted; spaces at its ends cannot be seen; an arrow would look
+// like a rename.
+func plainPath(s string) bool {
+	switch {
+	case s == "",
+		strings.ContainsAny(s, "\"\\"),
+		s[0] == ' ', s[len(s)-1] == ' ',
+		strings.Contains(s, "  "),
+		strings.Contains(s, " -> "), strings.Contains(s, " => "):
+		return false
+	}
+	return visible(s, false)
+}
+
+// Line returns s as one line on which every character shows: control,
+// bidirectional and other invisible characters and bytes that are not UTF-8 are
+// escaped. Backslashes stay as they are, so the result is for reading, not for
+// parsing.
+func Line(s string) string {
+	if visible(s, false) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 8)
+	escape(&b, s, escapes{tab: true})
+	return b.String()
+}
+
+// Visible reports whether a line of text shows as it is. Tabs do.
+func Visible(s string) bool { return visible(s, true) }
+
+// Content escapes a line of text like Line, but keeps tabs and doubles
+// backslashes, so that an escape cannot be mistaken for the same characters
+// written out.
+func Content(s string) string {
+	var b strings.Builder
+	b.Grow(len(s) + 8)
+	escape(&b, s, escapes{backslash: true})
+	return b.String()
+}
+
+// Markdown returns s for the inside of a Markdown code span, in a table too: no
+// line end, no backquote, no vertical bar, nothing invisible, never empty.
+func Markdown(s string) string {
+	if s == "" {
+		return `""`
+	}
+	return strings.NewReplacer("`", `\x60`, "|", `\x7c`).Replace(Line(s))
+}
+
+// Arg returns one argument as a shell would take it.
+func Arg(s string) string {
+	switch {
+	case s == "":
+		return "''"
+	case strings.Trim(s, shellSafe) == "":
+		return s
+	case visible(s, false):
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'")
+	escape(&b, s, escapes{quote: '\'', backslash: true, tab: true})
+	b.WriteByte('\'')
+	return b.String()
+}
+
+const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,"
+
+// Argv returns a command line that a shell would split into argv again.
+func Argv(argv []string) string {
+	quoted := make([]string, len(argv))
+	for i, a := range argv {
+		quoted[i] = Arg(a)
+	}
+	return strings.Join(quoted, " ")
+}
+
+func visible(s string, tab bool) bool {
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if (c < ' ' && (c != '\t' || !tab)) || c == 0x7f {
+				return false
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if (r == utf8.RuneError && n == 1) || !shows(r) || (i == 0 && unicode.Is(unicode.M, r)) {
+			return false
+		}
+		i += n
+	}
+	return true
+}
+
+// shows reports whether r puts ink on the screen in its own place. Format
+// characters, which hold the bidirectional controls, are not printable to begin
+// with; the rest are characters that Unicode counts as letters, marks or symbols
+// although they are blank.
+func shows(r rune) bool {
+	switch {
+	case !strconv.IsPrint(r),
+		r == 0x034f,              // combining grapheme joiner
+		r == 0x115f, r == 0x1160, // Hangul fillers
+		r == 0x17b4, r == 0x17b5, // Khmer inherent vowels
+		r >= 0x180b && r <= 0x180f, // Mongolian variation selectors
+		r == 0x2800,                // blank Braille pattern
+		r == 0x3164, r == 0xffa0,   // Hangul fillers
+		r >= 0xfe00 && r <= 0xfe0f,   // variation selectors
+		r >= 0xe0000 && r <= 0xe0fff: // tags, variation selectors
+		return false
+	}
+	return true
+}
+
+// escapes says what is escaped besides that which does not show.
+type escapes struct {
+	quote     byte // 0: none
+	backslash bool
+	tab       bool
+}
+
+func escape(b *strings.Builder, s string, e escapes) {
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			hex(b, `\x`, uint32(s[i]), 2)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t' && e.tab:
+			b.WriteString(`\t`)
+		case r == '\t':
+			b.WriteByte('\t')
+		case r == '\\' && e.backslash:
+			b.WriteString(`\\`)
+		case e.quote != 0 && r == rune(e.quote):
+			b.WriteByte('\\')
+			b.WriteByte(e.quote)
+		case r < ' ' || r == 0x7f:
+			hex(b, `\x`, uint32(r), 2)
+		case shows(r) && (i != 0 || !unicode.Is(unicode.M, r)):
+			b.WriteString(s[i : i+n])
+		case r < 0x10000:
+			hex(b, `\u`, uint32(r), 4)
+		default:
+			hex(b, `\U`, uint32(r), 8)
+		}
+		i += n
+	}
+}
+
+func hex(b *strings.Builder, prefix string, v uint32, digits int) {
+	const set = "0123456789abcdef"
+	b.WriteString(prefix)
+	for i := digits - 1; i >= 0; i-- {
+		b.WriteByte(set[v>>(4*i)&15])
+	}
+}

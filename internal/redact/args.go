@@ -1,0 +1,245 @@
+package redact
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// mark stands where a secret stood.
+const mark = "[redacted]"
+
+// patterns are compiled at first use: they would cost every start of the program.
+type patterns struct {
+	shape  *regexp.Regexp // well-known tokens and private keys
+	url    *regexp.Regexp // scheme://user:password@
+	assign *regexp.Regexp // name=
+	field  *regexp.Regexp // name: and "name":
+	bearer *regexp.Regexp // Bearer value, Basic value
+}
+
+var compiled = sync.OnceValue(func() patterns {
+	return patterns{
+		shape: regexp.MustCompile(strings.Join([]string{
+			`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`,
+			`\bgh[pousr]_[A-Za-z0-9]{20,}`,
+			`\bgithub_pat_[A-Za-z0-9_]{20,}`,
+			`\bgl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_-]{16,}`,
+			`\bsk-[A-Za-z0-9_-]{16,}`,
+			`\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}`,
+			`\bxox[abeprs]-[A-Za-z0-9-]{8,}`,
+			`\bxapp-[A-Za-z0-9-]{8,}`,
+			`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`,
+			`\bAIza[A-Za-z0-9_-]{35}`,
+			`\bya29\.[A-Za-z0-9_-]{16,}`,
+			`\bnpm_[A-Za-z0-9]{30,}`,
+			`\bpypi-[A-Za-z0-9_-]{30,}`,
+			`\bhf_[A-Za-z0-9]{20,}`,
+			`\bdop_v1_[a-f0-9]{32,}`,
+			`\bAGE-SECRET-KEY-1[A-Z0-9]{20,}`,
+			`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
+		}, "|")),
+		url:    regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^/\s:@"']*):([^/\s"']+)@`),
+		assign: regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_.-]*)=`),
+		field:  regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_-]*)["']?\s*:`),
+		bearer: regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}`),
+	}
+})
+
+// Args returns argv with everything that looks like a secret replaced by
+// "[redacted]". The result has as many elements.
+func Args(argv []string) []string {
+	out := make([]string, len(argv))
+	next := whole // what the argument before says about this one
+	for i, a := range argv {
+		switch {
+		case next == value && !isLongOption(a):
+			out[i], next = mark, whole
+			continue
+		case next == login && !isLongOption(a):
+			out[i], next = redactLogin(a), whole
+			continue
+		}
+		out[i] = arg(a, next == script)
+		next = announces(a)
+	}
+	dashP(out)
+	return out
+}
+
+type role int
+
+const (
+	whole  role = iota // an argument of its own
+	value              // the value of a secret option
+	login              // user:password
+	script             // shell code
+)
+
+// announces says what the argument after a is.
+func announces(a string) role {
+	name := strings.TrimLeft(a, "-")
+	dashes := len(a) - len(name)
+	switch {
+	case dashes == 0 || name == "" || strings.Contains(a, "="):
+		return whole
+	case a == "-u" || a == "--user" || a == "--proxy-user":
+		return login
+	case dashes == 1 && name[len(name)-1] == 'c' && len(name) <= 4:
+		return script
+	case len(name) > 1 && SecretName(name):
+		return value
+	}
+	return whole
+}
+
+func isLongOption(a string) bool { return len(a) > 2 && strings.HasPrefix(a, "--") }
+
+// redactLogin keeps the user of user:password.
+func redactLogin(a string) string {
+	user, _, ok := strings.Cut(a, ":")
+	if !ok {
+		return arg(a, false)
+	}
+	return arg(user, false) + ":" + mark
+}
+
+// arg redacts one argument.
+func arg(a string, isScript bool) string {
+	if name, v, ok := strings.Cut(a, "="); ok && !isScript && v != "" && isName(name) && SecretName(name) {
+		return name + "=" + mark
+	}
+	return text(a)
+}
+
+func isName(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == ""
+}
+
+// text redacts what looks secret inside a longer text.
+func text(s string) string {
+	p := compiled()
+	s = p.shape.ReplaceAllLiteralString(s, mark)
+	s = p.url.ReplaceAllString(s, "${1}:"+mark+"@")
+	s = named(p.assign, s, assigned)
+	s = named(p.field, s, fielded)
+	return p.bearer.ReplaceAllString(s, "${1} "+mark)
+}
+
+// named replaces the values that follow secret names. The expression ends where
+// the value starts; its first group is the name; length says how much of the
+// rest is the value. The search goes on right after a harmless name, because a
+// secret may stand inside its value, and stays linear.
+func named(re *regexp.Regexp, s string, length func(name, rest string) int) string {
+	var b strings.Builder
+	for {
+		loc := re.FindStringSubmatchIndex(s)
+		if loc == nil {
+			b.WriteString(s)
+			return b.String()
+		}
+		b.WriteString(s[:loc[1]])
+		name, rest := s[loc[2]:loc[3]], s[loc[1]:]
+		if SecretName(name) {
+			n := length(name, rest)
+			b.WriteString(masked(rest[:n]))
+			rest = rest[n:]
+		}
+		s = rest
+	}
+}
+
+// assigned is the length of the value in name=value: a quoted text, or all up to
+// where a shell or a query ends it.
+func assigned(_, rest string) int {
+	if n := quoted(rest); n > 0 {
+		return n
+	}
+	return until(rest, " \t\r\n;&|\"'`")
+}
+
+// fielded is the length of the value in name: value, with the blanks before it.
+// Without a blank or a quote only well-known headers have one: the rest are
+// addresses, such as auth:8080.
+func fielded(name, rest string) int {
+	blanks := len(rest) - len(strings.TrimLeft(rest, " \t"))
+	if n := quoted(rest[blanks:]); n > 0 {
+		return blanks + n
+	}
+	if blanks == 0 && !isHeader(name) {
+		return 0
+	}
+	return blanks + until(rest[blanks:], "\n\"'")
+}
+
+// quoted is the length of the quoted text that s starts with, else 0. The closing
+// quote may be missing.
+func quoted(s string) int {
+	if s == "" || (s[0] != '"' && s[0] != '\'') {
+		return 0
+	}
+	if i := strings.IndexByte(s[1:], s[0]); i >= 0 {
+		return i + 2
+	}
+	return len(s)
+}
+
+func until(s, chars string) int {
+	if i := strings.IndexAny(s, chars); i >= 0 {
+		return i
+	}
+	return len(s)
+}
+
+// isHeader names the headers that are recognised without a blank after the colon.
+func isHeader(name string) bool {
+	switch strings.ToLower(name) {
+	case "authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "x-auth-token", "private-token":
+		return true
+	}
+	return false
+}
+
+// masked replaces a value but keeps the blanks and quotes around it.
+func masked(v string) string {
+	blanks := v[:len(v)-len(strings.TrimLeft(v, " \t\r\n"))]
+	v = v[len(blanks):]
+	if v == "" {
+		return blanks
+	}
+	if q := v[0]; q == '"' || q == '\'' {
+		if len(v) > 1 && v[len(v)-1] == q {
+			return blanks + string(q) + mark + string(q)
+		}
+		return blanks + string(q) + mark
+	}
+	return blanks + mark
+}
+
+// dashP handles the clients that take the password glued to -p.
+func dashP(argv []string) {
+	if len(argv) == 0 {
+		return
+	}
+	switch path.Base(argv[0]) {
+	case "mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump", "sshpass":
+	default:
+		return
+	}
+	for i, a := range argv[1:] {
+		if len(a) > 2 && strings.HasPrefix(a, "-p") {
+			argv[i+1] = "-p" + mark
+		}
+	}
+}
+
+// shaped returns the parts of a value that are secrets by their shape.
+func shaped(v string) []string {
+	p := compiled()
+	found := p.shape.FindAllString(v, -1)
+	for _, m := range p.url.FindAllStringSubmatch(v, -1) {
+		found = append(found, m[2])
+	}
+	return found
+}

@@ -1,0 +1,128 @@
+// Package redact finds things that look like secrets in command lines,
+// environments and output, so that receipts and stored logs do not hold them.
+//
+// It works by rule, on text alone: a secret under an innocent name and of no
+// known shape passes. It knows nothing about receipts, logs or cells.
+package redact
+
+import (
+	"strings"
+	"unicode"
+)
+
+// secretParts make a name secret wherever they stand in it, with the underscores
+// taken out: API_KEY, apikey and x-api-key are one.
+var secretParts = []string{
+	"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "CREDENTIAL",
+	"APIKEY", "ACCESSKEY", "PRIVATEKEY", "SIGNINGKEY", "ENCRYPTIONKEY", "MASTERKEY",
+	"AUTHORIZATION", "COOKIE", "CONNECTIONSTRING", "SESSID",
+}
+
+// secretWords make a name secret when they are one of its words.
+var secretWords = map[string]bool{
+	"TOKEN": true, "TOKENS": true, "AUTH": true, "PASS": true, "PWD": true, "PAT": true,
+	"SESSION": true, "JWT": true, "BEARER": true, "CRED": true, "CREDS": true, "OTP": true, "DSN": true,
+}
+
+// placeWords end the names of variables whose value is a place, a switch or a
+// number, not the secret itself.
+var placeWords = map[string]bool{
+	"FILE": true, "PATH": true, "DIR": true, "SOCK": true, "SOCKET": true, "HOME": true,
+	"ENABLED": true, "DISABLED": true, "TIMEOUT": true, "TTL": true, "EXPIRY": true, "LENGTH": true,
+}
+
+// harmless are well-known names that the rules would take for secret.
+var harmless = map[string]bool{
+	"PWD": true, "OLDPWD": true, "XAUTHORITY": true, "SESSION_MANAGER": true, "DESKTOP_SESSION": true,
+	"GDMSESSION": true, "TERM_SESSION_ID": true, "DBUS_SESSION_BUS_ADDRESS": true, "DBUS_SESSION_BUS_PID": true,
+	"GNOME_DESKTOP_SESSION_ID": true, "KDE_FULL_SESSION": true, "KDE_SESSION_UID": true, "KDE_SESSION_VERSION": true,
+}
+
+// SecretName reports whether the value under this name should be taken for a
+// secret: an environment variable, an option without its dashes, a header or a
+// key of a document. When in doubt it is.
+func SecretName(name string) bool {
+	words := split(name)
+	if len(words) == 0 {
+		return false
+	}
+	joined := strings.Join(words, "_")
+	last := words[len(words)-1]
+	switch {
+	case harmless[joined],
+		strings.HasPrefix(joined, "XDG_SESSION"),
+		words[0] == "MAX" && last == "TOKENS",
+		len(words) > 1 && placeWords[last]:
+		return false
+	case last == "KEY" && len(words) > 1, last == "KEYS" && len(words) > 1:
+		return words[0] != "PUBLIC" && words[len(words)-2] != "PUBLIC"
+	}
+	for _, w := range words {
+		if secretWords[w] || strings.HasSuffix(w, "TOKEN") {
+			return true
+		}
+	}
+	squeezed := strings.Join(words, "")
+	for _, p := range secretParts {
+		if strings.Contains(squeezed, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// split cuts a name into its words, in capitals: at everything that is neither
+// letter nor digit, and where a small letter meets a capital.
+func split(name string) []string {
+	var b strings.Builder
+	small := false
+	for _, r := range name {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			b.WriteByte(' ')
+			small = false
+			continue
+		case small && unicode.IsUpper(r):
+			b.WriteByte(' ')
+		}
+		small = unicode.IsLower(r) || unicode.IsDigit(r)
+		b.WriteRune(unicode.ToUpper(r))
+	}
+	return strings.Fields(b.String())
+}
+
+// Secret is a value that must not be stored.
+type Secret struct {
+	Name  string
+	Value string
+}
+
+// Env takes an environment apart: the names of all its variables, in order, and
+// those values that must not be stored, found by name or by shape. A variable
+// without "=" is a name.
+func Env(kv []string) (names []string, secrets []Secret) {
+	for _, s := range kv {
+		name, value, _ := strings.Cut(s, "=")
+		names = append(names, name)
+		switch {
+		case trivial(value):
+		case SecretName(name):
+			secrets = append(secrets, Secret{name, value})
+		default:
+			for _, v := range shaped(value) {
+				secrets = append(secrets, Secret{name, v})
+			}
+		}
+	}
+	return names, secrets
+}
+
+// trivial reports whether a value is a switch or a small number, which is no
+// secret under any name, and would be replaced all over a log.
+func trivial(v string) bool {
+	switch strings.ToLower(v) {
+	case "", "true", "false", "none", "null", "auto", "default", "enabled", "disabled", "basic", "required", "optional":
+		return true
+	}
+	return len(v) < 6 && strings.Trim(v, "0123456789") == ""
+}
