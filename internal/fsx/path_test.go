@@ -46,7 +46,7 @@ func TestEveryMethodRefusesBadPaths(t *testing.T) {
 			}
 		}
 	}
-	if err := d.Rename("x", d, "../y", 0); errors.Is(err, ErrPath) == false {
+	if err := d.Rename("x", d, "../y", 0); !errors.Is(err, ErrPath) {
 		t.Errorf("rename to a bad path: %v", err)
 	}
 }

@@ -1,0 +1,286 @@
+package apply
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// OnConflict says what becomes of paths that both sides changed differently.
+type OnConflict string
+
+// The ways out of a conflict. The empty value is Fail.
+const (
+	Fail   OnConflict = "fail"
+	Ours   OnConflict = "ours"   // keep what is in the directory
+	Theirs OnConflict = "theirs" // take the cell's
+)
+
+// ThreeWayOptions change how two sides are merged.
+type ThreeWayOptions struct {
+	OnConflict OnConflict
+	// Owners says that owners count.
+	Owners bool
+	// Only selects the paths that are considered at all; nil selects all.
+	Only func(path string, isDir bool) bool
+	// LeftOut matches paths that never went into the cell. They are never
+	// written, moved or removed, and something new of the cell at such a path is
+	// a conflict that Theirs does not resolve.
+	LeftOut func(path string, isDir bool) bool
+	// Names lists a directory of ours, so that what the cell never saw is not
+	// removed with its directory. Without it that is found out by Execute.
+	Names func(path string) ([]string, error)
+}
+
+// Choice is a conflict that OnConflict resolved.
+type Choice struct {
+	Path   string
+	Took   OnConflict
+	Reason string
+}
+
+// ThreeWay decides which of the changes from base to theirs are to be made in
+// ours, path by path. What ours holds already is listed, not changed. A path
+// that ours changed too, and differently, is a conflict; so is something new in
+// a directory that ours lost, and the removal of a directory in which ours has
+// something that base did not know. With conflicts the Ops are not to be
+// executed. All results are sorted by path.
+func ThreeWay(base, theirs *tree.Tree, ours func(path string) (*tree.Entry, error), opt ThreeWayOptions) (
+	ops []Op, already []string, conflicts []Conflict, chosen []Choice, err error,
+) {
+	changes, err := tree.Diff(base, theirs, tree.DiffOptions{})
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	m := &merger{
+		base: base, theirs: theirs, probe: ours, opt: opt,
+		memo: map[string]*tree.Entry{}, plan: map[string]Op{}, stays: map[string]bool{}, blocked: map[string]bool{},
+	}
+	var leaving []tree.Change // directories that go away: when all below them is decided
+	for _, c := range changes {
+		if isDir(c.Old) && !isDir(c.New) {
+			leaving = append(leaving, c)
+			continue
+		}
+		if err := m.path(c.Path, c.Old, c.New); err != nil {
+			return nil, nil, nil, nil, err
+		}
+	}
+	for _, c := range slices.Backward(leaving) {
+		if err := m.leave(c.Path, c.Old, c.New); err != nil {
+			return nil, nil, nil, nil, err
+		}
+	}
+	for _, op := range m.plan {
+		ops = append(ops, op)
+	}
+	slices.SortFunc(ops, func(a, b Op) int { return cmp.Compare(a.Path, b.Path) })
+	slices.Sort(m.already)
+	slices.SortFunc(m.conflicts, func(a, b Conflict) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(m.chosen, func(a, b Choice) int { return cmp.Compare(a.Path, b.Path) })
+	return ops, m.already, m.conflicts, m.chosen, nil
+}
+
+type merger struct {
+	base, theirs *tree.Tree
+	probe        func(path string) (*tree.Entry, error)
+	opt          ThreeWayOptions
+
+	memo      map[string]*tree.Entry
+	plan      map[string]Op
+	stays     map[string]bool // decided, and not removed
+	blocked   map[string]bool // theirs is a directory that ours will not have
+	already   []string
+	conflicts []Conflict
+	chosen    []Choice
+}
+
+func (m *merger) ours(path string) (*tree.Entry, error) {
+	if e, known := m.memo[path]; known {
+		return e, nil
+	}
+	e, err := m.probe(path)
+	if err == nil {
+		m.memo[path] = e
+	}
+	return e, err
+}
+
+func (m *merger) leftOut(path string, isDir bool) bool {
+	return m.opt.LeftOut != nil && m.opt.LeftOut(path, isDir)
+}
+
+func (m *merger) equal(a, b *tree.Entry) bool { return Equal(a, b, m.opt.Owners) }
+
+// passed says that a change needs no decision: it is not selected, concerns
+// something that stays out, or depends on a conflict above it.
+func (m *merger) passed(path string, old, now *tree.Entry) (bool, error) {
+	if m.opt.Only != nil && !m.opt.Only(path, isDir(now) || now == nil && isDir(old)) {
+		m.stays[path] = true
+		return true, nil
+	}
+	for p := path; p != "."; {
+		p = parentOf(p)
+		if m.blocked[p] {
+			m.stays[path] = true
+			return true, nil
+		}
+	}
+	if !m.leftOut(path, isDir(now) || now == nil && isDir(old)) {
+		return false, nil
+	}
+	m.stays[path] = true
+	if now == nil {
+		return true, nil
+	}
+	err := m.refuse(path, now, "is a path that the rules leave out; nothing of the cell may take its place")
+	m.blocked[path] = isDir(now)
+	return true, err
+}
+
+// path decides a change that removes no directory.
+func (m *merger) path(path string, old, now *tree.Entry) error {
+	if done, err := m.passed(path, old, now); done || err != nil {
+		return err
+	}
+	have, err := m.ours(path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.equal(have, now):
+		m.already = append(m.already, path)
+		m.stays[path] = true
+		return nil
+	case m.equal(have, old):
+		return m.take(path, now)
+	}
+	return m.collide(path, now, reason(old, have, now))
+}
+
+func reason(old, have, now *tree.Entry) string {
+	switch {
+	case old == nil:
+		return "was added on both sides, differently"
+	case have == nil:
+		return "was deleted in the directory and changed in the cell"
+	case now == nil:
+		return "was changed in the directory and deleted in the cell"
+	}
+	return "was changed on both sides, differently"
+}
+
+// take plans a change, with the directories that it needs.
+func (m *merger) take(path string, now *tree.Entry) error {
+	if now != nil {
+		ready, err := m.parents(path, now, false)
+		if !ready || err != nil {
+			return err
+		}
+	}
+	return m.put(path, now)
+}
+
+// put plans that a path becomes what theirs has.
+func (m *merger) put(path string, now *tree.Entry) error {
+	have, err := m.ours(path)
+	if err != nil {
+		return err
+	}
+	m.plan[path] = Op{Path: path, Old: have, New: now}
+	return nil
+}
+
+// parents sees to it that the directory of a new thing exists. One that theirs
+// has added is added even if it was not selected; one that ours lost is a
+// conflict, unless force says to make it again.
+func (m *merger) parents(path string, now *tree.Entry, force bool) (ready bool, err error) {
+	var missing []string
+	for p := parentOf(path); p != "."; p = parentOf(p) {
+		if op, planned := m.plan[p]; planned && isDir(op.New) {
+			break
+		}
+		have, err := m.ours(p)
+		if err != nil {
+			return false, err
+		}
+		if isDir(have) {
+			break
+		}
+		missing = append(missing, p)
+	}
+	for _, p := range slices.Backward(missing) {
+		was, known, err := m.base.Lookup(p)
+		if err != nil {
+			return false, err
+		}
+		have, err := m.ours(p)
+		if err != nil {
+			return false, err
+		}
+		if m.leftOut(p, true) {
+			return false, m.refuse(path, now, fmt.Sprintf("belongs in %q, which the rules leave out", p))
+		}
+		untouched := !known && have == nil || known && m.equal(have, &was)
+		if !force && !untouched {
+			return false, m.collide(path, now, fmt.Sprintf("belongs in the directory %q, which is gone", p))
+		}
+		is, known, err := m.theirs.Lookup(p)
+		if err != nil || !known {
+			return false, fmt.Errorf("look up %q: %w", p, cmp.Or(err, ErrPlan))
+		}
+		m.plan[p] = Op{Path: p, Old: have, New: &is}
+	}
+	return true, nil
+}
+
+// refuse is a conflict in which theirs cannot be taken.
+func (m *merger) refuse(path string, now *tree.Entry, why string) error {
+	if m.opt.OnConflict == Ours {
+		m.chosen = append(m.chosen, Choice{path, Ours, why})
+	} else {
+		m.conflicts = append(m.conflicts, Conflict{path, why})
+	}
+	return m.stay(path, now)
+}
+
+// collide is a conflict that OnConflict may resolve either way.
+func (m *merger) collide(path string, now *tree.Entry, why string) error {
+	if m.opt.OnConflict == Theirs {
+		return m.force(path, now, why)
+	}
+	return m.refuse(path, now, why)
+}
+
+func (m *merger) stay(path string, now *tree.Entry) error {
+	have, err := m.ours(path)
+	m.stays[path] = true
+	m.blocked[path] = isDir(now) && !isDir(have)
+	return err
+}
+
+// force takes theirs, and displaces whatever ours has there.
+func (m *merger) force(path string, now *tree.Entry, why string) error {
+	have, err := m.ours(path)
+	if err != nil {
+		return err
+	}
+	if isDir(have) && !isDir(now) {
+		kept, err := m.empty(path, now != nil)
+		if err != nil {
+			return err
+		}
+		if kept != "" {
+			return m.refuse(path, now, fmt.Sprintf("holds %q, which stays", kept))
+		}
+	}
+	if now != nil {
+		if ready, err := m.parents(path, now, true); !ready || err != nil {
+			return err
+		}
+	}
+	m.chosen = append(m.chosen, Choice{path, Theirs, why})
+	return m.put(path, now)
+}
