@@ -1,0 +1,138 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrDigest says that a blob's bytes are not those of its name.
+var ErrDigest = errors.New("the bytes do not have the digest of their name")
+
+// BlobWriter takes bytes that shall be kept under their digest. It stores
+// nothing under that name before Commit.
+type BlobWriter struct {
+	s    *Store
+	f    *os.File
+	name string
+	sum  hash.Hash
+	n    int64
+}
+
+// NewBlob begins a blob. Its file is a temporary one beside the others, so that
+// a crash leaves something that gc knows.
+func (s *Store) NewBlob() (*BlobWriter, error) {
+	name := "blobs/." + NewID("tmp")
+	f, err := s.dir.Create(name, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("make a blob: %w", err)
+	}
+	return &BlobWriter{s: s, f: f, name: name, sum: sha256.New()}, nil
+}
+
+// Write implements io.Writer.
+func (b *BlobWriter) Write(p []byte) (int, error) {
+	n, err := b.f.Write(p)
+	b.sum.Write(p[:n])
+	b.n += int64(n)
+	return n, err
+}
+
+// Size is how much was written so far.
+func (b *BlobWriter) Size() int64 { return b.n }
+
+// Discard drops the blob.
+func (b *BlobWriter) Discard() {
+	_ = b.f.Close()
+	_ = b.s.dir.Remove(b.name)
+}
+
+// Commit makes the blob durable and returns its digest.
+func (b *BlobWriter) Commit() (string, error) {
+	digest := hex.EncodeToString(b.sum.Sum(nil))
+	if err := b.f.Sync(); err != nil {
+		b.Discard()
+		return "", fmt.Errorf("keep a blob: %w", err)
+	}
+	_ = b.f.Close()
+	dir := "blobs/sha256/" + digest[:2]
+	if err := b.s.dir.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	err := b.s.dir.Rename(b.name, b.s.dir, dir+"/"+digest, unix.RENAME_NOREPLACE)
+	if errors.Is(err, fs.ErrExist) {
+		return digest, b.s.dir.Remove(b.name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("keep a blob: %w", err)
+	}
+	return digest, b.s.syncDirs(dir, "blobs/sha256")
+}
+
+func (s *Store) syncDirs(names ...string) error {
+	for _, name := range names {
+		d, err := s.dir.OpenDir(name)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(d.Sync(), d.Close())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OpenBlob opens a blob; the reader fails with ErrDigest at the end of bytes
+// that are not what their name says.
+func (s *Store) OpenBlob(digest string) (io.ReadCloser, error) {
+	if len(digest) != 64 {
+		return nil, fmt.Errorf("blob %q: %w", digest, fs.ErrNotExist)
+	}
+	f, err := s.dir.OpenFile("blobs/sha256/" + digest[:2] + "/" + digest)
+	if err != nil {
+		return nil, err
+	}
+	return &blobReader{f: f, sum: sha256.New(), want: digest}, nil
+}
+
+type blobReader struct {
+	f    *os.File
+	sum  hash.Hash
+	want string
+}
+
+func (r *blobReader) Read(p []byte) (int, error) {
+	n, err := r.f.Read(p)
+	r.sum.Write(p[:n])
+	if err == io.EOF && hex.EncodeToString(r.sum.Sum(nil)) != r.want {
+		return n, fmt.Errorf("blob %s: %w", r.want, ErrDigest)
+	}
+	return n, err
+}
+
+func (r *blobReader) Close() error { return r.f.Close() }
+
+// SweepTemps removes what crashed writers left. The caller holds the home lock
+// exclusively, so nobody is writing.
+func (s *Store) SweepTemps() error {
+	names, err := s.names("blobs")
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if isTemp(n) {
+			if err := s.dir.Remove("blobs/" + n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

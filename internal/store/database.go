@@ -1,0 +1,238 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+const databaseName = "forkcell.db"
+
+// migrations are applied in order; the database's user_version counts them.
+// They are only ever appended to.
+var migrations = []string{
+	`CREATE TABLE cells(
+		id TEXT PRIMARY KEY, name TEXT UNIQUE, head TEXT NOT NULL, applied TEXT NOT NULL, doc TEXT NOT NULL) STRICT;
+	CREATE TABLE checkpoints(
+		id TEXT PRIMARY KEY, cell_id TEXT NOT NULL REFERENCES cells(id), parent TEXT NOT NULL, layer TEXT NOT NULL,
+		run_id TEXT NOT NULL, ord INTEGER NOT NULL, freed INTEGER NOT NULL, doc TEXT NOT NULL) STRICT;
+	CREATE INDEX checkpoints_cell ON checkpoints(cell_id, ord);
+	CREATE INDEX checkpoints_parent ON checkpoints(parent);
+	CREATE TABLE names(
+		cell_id TEXT NOT NULL REFERENCES cells(id), name TEXT NOT NULL, checkpoint_id TEXT NOT NULL REFERENCES checkpoints(id),
+		PRIMARY KEY(cell_id, name)) STRICT;
+	CREATE TABLE runs(
+		id TEXT PRIMARY KEY, cell_id TEXT NOT NULL REFERENCES cells(id), ord INTEGER NOT NULL, state TEXT NOT NULL,
+		after TEXT NOT NULL, decision TEXT NOT NULL, receipt_id TEXT NOT NULL, doc TEXT NOT NULL) STRICT;
+	CREATE INDEX runs_cell ON runs(cell_id, ord);
+	CREATE INDEX runs_receipt ON runs(receipt_id);
+	CREATE INDEX runs_after ON runs(after);
+	CREATE TABLE statements(
+		seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, cell_id TEXT NOT NULL, run_id TEXT NOT NULL,
+		digest TEXT NOT NULL) STRICT;
+	CREATE INDEX statements_cell ON statements(cell_id, seq);
+	CREATE INDEX statements_run ON statements(run_id, seq);
+	CREATE TABLE intents(
+		id TEXT PRIMARY KEY, cell_id TEXT NOT NULL, kind TEXT NOT NULL, doc TEXT NOT NULL) STRICT;
+	CREATE INDEX intents_cell ON intents(cell_id);
+	CREATE TABLE applies(
+		id TEXT PRIMARY KEY, cell_id TEXT NOT NULL REFERENCES cells(id), ord INTEGER NOT NULL, undone INTEGER NOT NULL,
+		doc TEXT NOT NULL) STRICT;`,
+}
+
+func (s *Store) openDatabase() error {
+	path := s.sub(databaseName)
+	if err := s.refuseLostDatabase(path); err != nil {
+		return err
+	}
+	if s.readOnly {
+		var err error
+		if path, err = s.copyDatabase(); err != nil {
+			return err
+		}
+	}
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite, sqlite.OpenCreate, sqlite.OpenWAL)
+	if err != nil {
+		return databaseError(err)
+	}
+	s.conn = conn
+	conn.SetBlockOnBusy()
+	conn.SetBusyTimeout(30 * time.Second)
+	for _, pragma := range []string{"PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF"} {
+		if err := sqlitex.ExecuteTransient(conn, pragma, nil); err != nil {
+			return databaseError(err)
+		}
+	}
+	return s.migrate()
+}
+
+// refuseLostDatabase tells an empty home from one whose database is gone: the
+// log survives it.
+func (s *Store) refuseLostDatabase(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if last, err := s.lastOnDisk(); err != nil {
+		return err
+	} else if last > 0 {
+		return fmt.Errorf("%w: %s is missing but the log has %d statements", ErrDatabase, databaseName, last)
+	}
+	return nil
+}
+
+// copyDatabase makes a private copy of a read-only home's database: SQLite
+// cannot read a write-ahead log without writing beside it.
+func (s *Store) copyDatabase() (string, error) {
+	dir, err := os.MkdirTemp("", "forkcell-read-")
+	if err != nil {
+		return "", err
+	}
+	s.scratch = dir
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(s.sub(databaseName + suffix))
+		if suffix != "" && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", databaseError(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, databaseName+suffix), data, 0o600); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, databaseName), nil
+}
+
+func (s *Store) migrate() error {
+	have, err := s.userVersion()
+	if err != nil {
+		return err
+	}
+	if have > len(migrations) {
+		return fmt.Errorf("%w: database version %d, this program knows %d", ErrNewer, have, len(migrations))
+	}
+	if have == len(migrations) {
+		return nil
+	}
+	return s.transact(func(*Tx) error {
+		// Another process may have migrated while this one waited.
+		have, err := s.userVersion()
+		if err != nil {
+			return err
+		}
+		for n := have; n < len(migrations); n++ {
+			if err := sqlitex.ExecuteScript(s.conn, migrations[n], nil); err != nil {
+				return err
+			}
+		}
+		return sqlitex.ExecuteTransient(s.conn, fmt.Sprintf("PRAGMA user_version=%d", len(migrations)), nil)
+	})
+}
+
+func (s *Store) userVersion() (int, error) {
+	version := 0
+	err := sqlitex.ExecuteTransient(s.conn, "PRAGMA user_version", &sqlitex.ExecOptions{ResultFunc: func(r *sqlite.Stmt) error {
+		version = r.ColumnInt(0)
+		return nil
+	}})
+	return version, databaseError(err)
+}
+
+// ResetDatabase sets the present database aside and opens an empty one, for
+// recovery. It returns the old one's new name, or "".
+func (s *Store) ResetDatabase() (string, error) {
+	aside := ""
+	if _, err := os.Lstat(s.sub(databaseName)); err == nil {
+		aside = s.sub(databaseName + ".before-" + NewID("recover"))
+		if err := os.Rename(s.sub(databaseName), aside); err != nil {
+			return "", err
+		}
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		from := s.sub(databaseName + suffix)
+		if _, err := os.Lstat(from); err != nil {
+			continue
+		}
+		to := aside + suffix
+		if aside == "" {
+			to = s.sub(databaseName + ".before-" + NewID("recover") + suffix)
+		}
+		if err := os.Rename(from, to); err != nil {
+			return aside, err
+		}
+	}
+	// openDatabase would refuse to make a database beside a log that has
+	// statements; here that is the purpose.
+	f, err := os.OpenFile(s.sub(databaseName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return aside, err
+	}
+	return aside, errors.Join(f.Close(), s.openDatabase())
+}
+
+// databaseError turns SQLite's verdict of a damaged file into ErrDatabase.
+func databaseError(err error) error {
+	if err == nil {
+		return nil
+	}
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultNotADB, sqlite.ResultCorrupt, sqlite.ResultCantOpen:
+		return fmt.Errorf("%w: %w", ErrDatabase, err)
+	case sqlite.ResultFull:
+		return fmt.Errorf("the disk is full: %w", err)
+	}
+	return err
+}
+
+// Tx is one transaction: all of it happens, or none.
+type Tx struct {
+	s *Store
+}
+
+// Update runs fn in a transaction that other processes wait for.
+func (s *Store) Update(fn func(*Tx) error) error {
+	if s.readOnly {
+		return ErrReadOnly
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.transact(fn)
+}
+
+func (s *Store) transact(fn func(*Tx) error) (err error) {
+	end, err := sqlitex.ImmediateTransaction(s.conn)
+	if err != nil {
+		return databaseError(err)
+	}
+	defer func() {
+		end(&err)
+		err = databaseError(err)
+	}()
+	return fn(&Tx{s: s})
+}
+
+// View runs fn on one consistent picture of the database.
+func (s *Store) View(fn func(*Tx) error) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := sqlitex.Transaction(s.conn)
+	defer func() {
+		end(&err)
+		err = databaseError(err)
+	}()
+	return fn(&Tx{s: s})
+}
+
+func (tx *Tx) exec(query string, args ...any) error {
+	return sqlitex.Execute(tx.s.conn, query, &sqlitex.ExecOptions{Args: args})
+}
+
+func (tx *Tx) query(row func(*sqlite.Stmt) error, query string, args ...any) error {
+	return sqlitex.Execute(tx.s.conn, query, &sqlitex.ExecOptions{Args: args, ResultFunc: row})
+}

@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Holder says who holds a cell's lock.
+type Holder struct {
+	PID   int       `json:"pid"`
+	What  string    `json:"what"`
+	Since time.Time `json:"since"`
+}
+
+// BusyError says that another process works on a cell.
+type BusyError struct {
+	Holder Holder
+}
+
+func (e *BusyError) Error() string {
+	if e.Holder.PID == 0 {
+		return "another process holds its lock"
+	}
+	return fmt.Sprintf("process %d (%s) has held its lock since %s",
+		e.Holder.PID, e.Holder.What, e.Holder.Since.UTC().Format(time.RFC3339))
+}
+
+// Lock is held until Unlock, or until the process dies: the kernel releases it.
+type Lock struct {
+	f *os.File
+}
+
+// Unlock releases the lock.
+func (l *Lock) Unlock() {
+	if l != nil && l.f != nil {
+		// Closing is not enough while another goroutine is between fork and
+		// exec: the child still has the descriptor.
+		_ = unix.Flock(int(l.f.Fd()), unix.LOCK_UN)
+		_ = l.f.Close()
+		l.f = nil
+	}
+}
+
+// LockCell takes the lock that guards everything that changes a cell. It waits
+// up to wait (negative: for ever) for another holder to finish.
+func (s *Store) LockCell(ctx context.Context, id, what string, wait time.Duration) (*Lock, error) {
+	if s.readOnly {
+		return nil, ErrReadOnly
+	}
+	f, err := s.openLock("cell-" + id)
+	if err != nil {
+		return nil, err
+	}
+	if err := waitForLock(ctx, f, wait); err != nil {
+		holder := readHolder(f)
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &BusyError{Holder: holder}
+		}
+		return nil, err
+	}
+	data, err := json.Marshal(Holder{PID: os.Getpid(), What: what, Since: time.Now().UTC()})
+	if err == nil {
+		_ = f.Truncate(0)
+		_, err = f.WriteAt(data, 0)
+	}
+	if err != nil {
+		// Who holds the lock is a courtesy; a full disk must not stop a restore.
+		_ = f.Truncate(0)
+	}
+	return &Lock{f: f}, nil
+}
+
+// CellHolder tells who holds a cell's lock now, if anybody does.
+func (s *Store) CellHolder(id string) (Holder, bool) {
+	f, err := os.Open(s.sub("locks/cell-" + id))
+	if err != nil {
+		return Holder{}, false
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
+		return Holder{}, false
+	}
+	return readHolder(f), true
+}
+
+// LockHome guards the layers that cells share: shared for those who add,
+// exclusive for those who delete.
+func (s *Store) LockHome(exclusive bool) (*Lock, error) {
+	if s.readOnly {
+		return nil, ErrReadOnly
+	}
+	f, err := s.openLock("home")
+	if err != nil {
+		return nil, err
+	}
+	how := unix.LOCK_SH
+	if exclusive {
+		how = unix.LOCK_EX
+	}
+	if err := flock(f, how); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock the home: %w", err)
+	}
+	return &Lock{f: f}, nil
+}
+
+func (s *Store) openLock(name string) (*os.File, error) {
+	f, err := os.OpenFile(s.sub("locks/"+name), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open a lock: %w", err)
+	}
+	return f, nil
+}
+
+func (s *Store) lockFile(name string, how int) (func(), error) {
+	f, err := os.OpenFile(s.sub(name), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open a lock: %w", err)
+	}
+	if err := flock(f, how); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// waitForLock polls, because a blocked flock cannot be given up. The steps are
+// short at first: most holders are gone within milliseconds.
+func waitForLock(ctx context.Context, f *os.File, wait time.Duration) error {
+	start, step := time.Now(), 2*time.Millisecond
+	for {
+		err := flock(f, unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		if wait >= 0 && time.Since(start) >= wait {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(step):
+		}
+		step = min(2*step, 100*time.Millisecond)
+	}
+}
+
+func readHolder(f *os.File) Holder {
+	var h Holder
+	data := make([]byte, 4096)
+	n, _ := f.ReadAt(data, 0)
+	_ = json.Unmarshal(data[:n], &h)
+	return h
+}

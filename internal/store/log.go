@@ -1,0 +1,240 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/fsx"
+)
+
+// maxStatement bounds what is read back of one statement.
+const maxStatement = 4 << 20
+
+// Statement is a line of the index of the log.
+type Statement struct {
+	Seq    int64
+	ID     string
+	Kind   string
+	CellID string
+	RunID  string
+	Digest string
+}
+
+// Next is where the next statement goes: its number and what it follows.
+type Next struct {
+	Seq      int64
+	Prev     string // digest of the statement before it, "" for the first
+	CellPrev string // digest of the cell's statement before it
+}
+
+// Append adds a statement to the home's log. The caller signs it knowing its
+// place. The file is durable before the transaction can commit; a file whose
+// transaction did not commit is set aside when its number is used again.
+func (tx *Tx) Append(st Statement, sign func(Next) ([]byte, error)) (Statement, error) {
+	next := Next{Seq: 1}
+	err := tx.query(func(r *sqlite.Stmt) error {
+		next.Seq, next.Prev = r.ColumnInt64(0)+1, r.ColumnText(1)
+		return nil
+	}, "SELECT seq, digest FROM statements ORDER BY seq DESC LIMIT 1")
+	if err != nil {
+		return st, err
+	}
+	err = tx.query(func(r *sqlite.Stmt) error {
+		next.CellPrev = r.ColumnText(0)
+		return nil
+	}, "SELECT digest FROM statements WHERE cell_id=? AND cell_id<>'' ORDER BY seq DESC LIMIT 1", st.CellID)
+	if err != nil {
+		return st, err
+	}
+	envelope, err := sign(next)
+	if err != nil {
+		return st, err
+	}
+	if err := tx.s.writeStatement(next.Seq, envelope); err != nil {
+		return st, fmt.Errorf("write the log: %w", err)
+	}
+	failpoint.Hit("log.written")
+	st.Seq, st.Digest = next.Seq, Digest(envelope)
+	return st, tx.IndexStatement(st)
+}
+
+// IndexStatement records a statement that is in the log already.
+func (tx *Tx) IndexStatement(st Statement) error {
+	return tx.exec("INSERT INTO statements(seq,id,kind,cell_id,run_id,digest) VALUES(?,?,?,?,?,?)",
+		st.Seq, st.ID, st.Kind, st.CellID, st.RunID, st.Digest)
+}
+
+// Statements lists the index in order; cellID "" asks for all.
+func (tx *Tx) Statements(cellID string) ([]Statement, error) {
+	return all(tx, scanStatement,
+		"SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE ?1='' OR cell_id=?1 ORDER BY seq", cellID)
+}
+
+// RunStatements lists what the log says of one run.
+func (tx *Tx) RunStatements(runID string) ([]Statement, error) {
+	return all(tx, scanStatement,
+		"SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE run_id=? ORDER BY seq", runID)
+}
+
+// StatementByID finds one line of the index.
+func (tx *Tx) StatementByID(id string) (Statement, error) {
+	return one(tx, scanStatement, "SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE id=?", id)
+}
+
+func scanStatement(r *sqlite.Stmt) (Statement, error) {
+	return Statement{
+		Seq: r.ColumnInt64(0), ID: r.ColumnText(1), Kind: r.ColumnText(2),
+		CellID: r.ColumnText(3), RunID: r.ColumnText(4), Digest: r.ColumnText(5),
+	}, nil
+}
+
+// Complete turns a unique prefix of an id into the id. table is one of cells,
+// checkpoints, runs, statements.
+func (tx *Tx) Complete(table, prefix string) (string, error) {
+	if !idTables[table] {
+		return "", fmt.Errorf("no ids in %q", table)
+	}
+	var found []string
+	err := tx.query(func(r *sqlite.Stmt) error {
+		found = append(found, r.ColumnText(0))
+		return nil
+	}, "SELECT id FROM "+table+" WHERE id=?1 OR substr(id,1,length(?1))=?1 ORDER BY id=?1 DESC, id LIMIT 2", prefix)
+	switch {
+	case err != nil:
+		return "", err
+	case len(found) == 0:
+		return "", ErrNotFound
+	case len(found) > 1 && found[0] != prefix:
+		return "", ErrAmbiguous
+	}
+	return found[0], nil
+}
+
+var idTables = map[string]bool{"cells": true, "checkpoints": true, "runs": true, "statements": true}
+
+// Digest is the name of bytes.
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// The log's files are grouped by thousands so that no directory grows without
+// bound.
+func logName(seq int64) (dir, file string) {
+	return fmt.Sprintf("log/%07d", seq/1000), fmt.Sprintf("%010d.json", seq)
+}
+
+func (s *Store) writeStatement(seq int64, data []byte) error {
+	dir, file := logName(seq)
+	if err := s.dir.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	d, err := s.dir.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := s.setAside(d, seq, file); err != nil {
+		return err
+	}
+	if seq%1000 == 0 || seq == 1 {
+		if err := s.syncLogParents(); err != nil {
+			return err
+		}
+	}
+	return fsx.WriteFile(d, file, data, 0o600)
+}
+
+func (s *Store) syncLogParents() error {
+	d, err := s.dir.OpenDir("log")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// setAside keeps a statement that a crash left without its transaction, under
+// a name that recovery passes over. If the one after it is there too, then not
+// the log but the database is behind: that is for recovery to mend.
+func (s *Store) setAside(d *fsx.Dir, seq int64, file string) error {
+	if _, err := d.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if _, err := s.ReadStatement(seq + 1); err == nil {
+		return fmt.Errorf("%w: the log is ahead of it at statement %d", ErrDatabase, seq)
+	}
+	return d.Rename(file, d, fmt.Sprintf("%s.uncommitted-%s", file, NewID("x")), 0)
+}
+
+// ReadStatement returns the exact bytes of a statement.
+func (s *Store) ReadStatement(seq int64) ([]byte, error) {
+	dir, file := logName(seq)
+	f, err := s.dir.OpenFile(dir + "/" + file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxStatement+1))
+	if err == nil && len(data) > maxStatement {
+		err = fmt.Errorf("statement %d is larger than %d bytes", seq, maxStatement)
+	}
+	return data, err
+}
+
+// lastOnDisk is the highest number in the log directory.
+func (s *Store) lastOnDisk() (int64, error) {
+	last := int64(0)
+	err := s.eachOnDisk(func(seq int64) { last = max(last, seq) })
+	return last, err
+}
+
+// SeqsOnDisk lists the numbers in the log directory, in order.
+func (s *Store) SeqsOnDisk() ([]int64, error) {
+	var seqs []int64
+	err := s.eachOnDisk(func(seq int64) { seqs = append(seqs, seq) })
+	return seqs, err
+}
+
+func (s *Store) eachOnDisk(fn func(int64)) error {
+	groups, err := s.names("log")
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		files, err := s.names("log/" + g)
+		if err != nil {
+			return err
+		}
+		for _, name := range files {
+			number, isStatement := strings.CutSuffix(name, ".json")
+			if seq, err := strconv.ParseInt(number, 10, 64); err == nil && isStatement {
+				fn(seq)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) names(dir string) ([]string, error) {
+	d, err := s.dir.OpenDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Names()
+}

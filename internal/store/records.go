@@ -1,0 +1,385 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// ErrNotFound says that no record has that name or id.
+var ErrNotFound = errors.New("not found")
+
+// ErrAmbiguous says that a prefix fits more than one id.
+var ErrAmbiguous = errors.New("ambiguous")
+
+// ErrTaken says that a name is in use.
+var ErrTaken = errors.New("the name is in use")
+
+// Cell is a named line of work.
+type Cell struct {
+	ID      string `json:"-"`
+	Name    string `json:"-"` // "" once it is removed
+	Head    string `json:"-"` // checkpoint
+	Applied string `json:"-"` // the state that the source is known to have had
+
+	LastName         string    `json:"last_name"`
+	Source           string    `json:"source"`
+	SourceKind       string    `json:"source_kind"` // dir or archive
+	Backend          string    `json:"backend"`
+	BackendReason    string    `json:"backend_reason"`
+	Runtime          string    `json:"runtime"`
+	MountAt          string    `json:"mount_at"`
+	Live             string    `json:"live,omitempty"` // delta: the directory that is worked in
+	ReadOnly         []string  `json:"read_only,omitempty"`
+	Rules            Rules     `json:"rules"`
+	LeftOut          []LeftOut `json:"left_out,omitempty"`
+	Kept             []string  `json:"kept,omitempty"`
+	ForkedCell       string    `json:"forked_cell,omitempty"`
+	ForkedCheckpoint string    `json:"forked_checkpoint,omitempty"`
+	CreatedAt        time.Time `json:"created_at"`
+}
+
+// Rules are the secret rules that a cell was made with.
+type Rules struct {
+	NoDefaults bool     `json:"no_defaults,omitempty"`
+	Extra      []string `json:"extra,omitempty"`
+	IgnoreFile []byte   `json:"ignore_file,omitempty"`
+}
+
+// LeftOut is one path that the rules kept out.
+type LeftOut struct {
+	Path []byte `json:"path"`
+	Rule string `json:"rule"`
+}
+
+// Area is the identity of one area of a state.
+type Area struct {
+	Root     string `json:"root"`
+	MetaRoot string `json:"meta_root"`
+	Files    int64  `json:"files"`
+	Dirs     int64  `json:"dirs"`
+	Bytes    int64  `json:"bytes"`
+}
+
+// Checkpoint is a sealed state.
+type Checkpoint struct {
+	ID     string `json:"-"`
+	CellID string `json:"-"`
+	Parent string `json:"-"`
+	Layer  string `json:"-"`
+	RunID  string `json:"-"` // the run that made it, if one did
+	Ord    int64  `json:"-"`
+	Freed  bool   `json:"-"`
+
+	Kind      string          `json:"kind"` // init, run, refresh, partial, drift
+	Areas     map[string]Area `json:"areas"`
+	OwnBytes  int64           `json:"own_bytes"`
+	CreatedAt time.Time       `json:"created_at"`
+}
+
+// Root is the identity that people compare.
+func (c Checkpoint) Root() string { return c.Areas["workspace"].Root }
+
+// MetaRoot is Root with times.
+func (c Checkpoint) MetaRoot() string { return c.Areas["workspace"].MetaRoot }
+
+// Run is one governed run.
+type Run struct {
+	ID        string `json:"-"`
+	CellID    string `json:"-"`
+	Ord       int64  `json:"-"`
+	State     string `json:"-"` // running or done
+	After     string `json:"-"`
+	Decision  string `json:"-"` // pending, accepted, rejected, restored, partial, superseded
+	ReceiptID string `json:"-"`
+
+	Before          string    `json:"before"`
+	Command         []string  `json:"command"`
+	EnvNames        []string  `json:"env_names"`
+	Workdir         string    `json:"workdir"`
+	ReadOnly        []string  `json:"read_only,omitempty"`
+	TimeoutUS       int64     `json:"timeout_us,omitempty"`
+	RestoreOnFail   bool      `json:"restore_on_fail,omitempty"`
+	AcceptOnSuccess bool      `json:"accept_on_success,omitempty"`
+	Actor           string    `json:"actor"`
+	Outcome         string    `json:"outcome"`
+	ExitCode        int       `json:"exit_code"`
+	Signal          int       `json:"signal"`
+	Changed         int       `json:"changed"`
+	Stdout          string    `json:"stdout,omitempty"` // digests of the stored output
+	Stderr          string    `json:"stderr,omitempty"`
+	StartedAt       time.Time `json:"started_at"`
+	FinishedAt      time.Time `json:"finished_at"`
+}
+
+// Failed tells whether a finished run did not succeed.
+func (r Run) Failed() bool { return r.Outcome != "succeeded" }
+
+// Apply is one write to a directory.
+type Apply struct {
+	ID     string `json:"-"`
+	CellID string `json:"-"`
+	Ord    int64  `json:"-"`
+	Undone bool   `json:"-"`
+
+	To         string `json:"to"`
+	From       string `json:"from"`       // the applied state before
+	Checkpoint string `json:"checkpoint"` // the state that was written
+	Partial    bool   `json:"partial,omitempty"`
+}
+
+// Intent is something begun that spans the database and the file system.
+type Intent struct {
+	ID     string
+	CellID string
+	Kind   string
+	Doc    json.RawMessage
+}
+
+// decode fills a record's document.
+func decode(doc string, into any) error {
+	if err := json.Unmarshal([]byte(doc), into); err != nil {
+		return fmt.Errorf("%w: a record is damaged: %w", ErrDatabase, err)
+	}
+	return nil
+}
+
+func encode(v any) (string, error) {
+	data, err := json.Marshal(v)
+	return string(data), err
+}
+
+const cellColumns = "id, coalesce(name,''), head, applied, doc"
+
+func scanCell(r *sqlite.Stmt) (Cell, error) {
+	c := Cell{ID: r.ColumnText(0), Name: r.ColumnText(1), Head: r.ColumnText(2), Applied: r.ColumnText(3)}
+	err := decode(r.ColumnText(4), &c)
+	return c, err
+}
+
+// PutCell inserts or replaces a cell.
+func (tx *Tx) PutCell(c Cell) error {
+	doc, err := encode(c)
+	if err != nil {
+		return err
+	}
+	var name any
+	if c.Name != "" {
+		name = c.Name
+	}
+	err = tx.exec(`INSERT INTO cells(id,name,head,applied,doc) VALUES(?,?,?,?,?)
+		ON CONFLICT(id) DO UPDATE SET name=excluded.name, head=excluded.head, applied=excluded.applied, doc=excluded.doc`,
+		c.ID, name, c.Head, c.Applied, doc)
+	if sqlite.ErrCode(err) == sqlite.ResultConstraintUnique {
+		return fmt.Errorf("%w: %s", ErrTaken, c.Name)
+	}
+	return err
+}
+
+// Cell finds a cell by name.
+func (tx *Tx) Cell(name string) (Cell, error) {
+	return one(tx, scanCell, "SELECT "+cellColumns+" FROM cells WHERE name=?", name)
+}
+
+// CellByID finds a cell, also a removed one.
+func (tx *Tx) CellByID(id string) (Cell, error) {
+	return one(tx, scanCell, "SELECT "+cellColumns+" FROM cells WHERE id=?", id)
+}
+
+// Cells lists the cells, by name; with removed ones last where asked.
+func (tx *Tx) Cells(removed bool) ([]Cell, error) {
+	query := "SELECT " + cellColumns + " FROM cells WHERE name IS NOT NULL ORDER BY name"
+	if removed {
+		query = "SELECT " + cellColumns + " FROM cells ORDER BY name IS NULL, name, id"
+	}
+	return all(tx, scanCell, query)
+}
+
+const checkpointColumns = "id, cell_id, parent, layer, run_id, ord, freed, doc"
+
+func scanCheckpoint(r *sqlite.Stmt) (Checkpoint, error) {
+	c := Checkpoint{
+		ID: r.ColumnText(0), CellID: r.ColumnText(1), Parent: r.ColumnText(2), Layer: r.ColumnText(3),
+		RunID: r.ColumnText(4), Ord: r.ColumnInt64(5), Freed: r.ColumnBool(6),
+	}
+	err := decode(r.ColumnText(7), &c)
+	return c, err
+}
+
+// PutCheckpoint inserts or replaces a checkpoint; a new one goes to the end of
+// its order.
+func (tx *Tx) PutCheckpoint(c Checkpoint) error {
+	doc, err := encode(c)
+	if err != nil {
+		return err
+	}
+	return tx.exec(`INSERT INTO checkpoints(id,cell_id,parent,layer,run_id,ord,freed,doc)
+		VALUES(?,?,?,?,?,(SELECT coalesce(max(ord),0)+1 FROM checkpoints),?,?)
+		ON CONFLICT(id) DO UPDATE SET layer=excluded.layer, freed=excluded.freed, doc=excluded.doc`,
+		c.ID, c.CellID, c.Parent, c.Layer, c.RunID, c.Freed, doc)
+}
+
+// Checkpoint finds a checkpoint by its whole id.
+func (tx *Tx) Checkpoint(id string) (Checkpoint, error) {
+	return one(tx, scanCheckpoint, "SELECT "+checkpointColumns+" FROM checkpoints WHERE id=?", id)
+}
+
+// Checkpoints lists the checkpoints of a cell, or of all with "", oldest first.
+func (tx *Tx) Checkpoints(cellID string) ([]Checkpoint, error) {
+	return all(tx, scanCheckpoint,
+		"SELECT "+checkpointColumns+" FROM checkpoints WHERE ?1='' OR cell_id=?1 ORDER BY ord", cellID)
+}
+
+// Lineage lists a checkpoint and its ancestors, the newest first.
+func (tx *Tx) Lineage(id string) ([]Checkpoint, error) {
+	return all(tx, scanCheckpoint, `WITH RECURSIVE line(cid, depth) AS (
+			VALUES(?,0) UNION ALL SELECT c.parent, depth+1 FROM line JOIN checkpoints c ON c.id=cid WHERE c.parent<>'')
+		SELECT `+checkpointColumns+` FROM line JOIN checkpoints ON id=cid ORDER BY depth`, id)
+}
+
+// Name gives a checkpoint a name within its cell.
+func (tx *Tx) Name(cellID, name, checkpoint string) error {
+	return tx.exec(`INSERT INTO names(cell_id,name,checkpoint_id) VALUES(?,?,?)
+		ON CONFLICT(cell_id,name) DO UPDATE SET checkpoint_id=excluded.checkpoint_id`, cellID, name, checkpoint)
+}
+
+// Names maps each named checkpoint to its names; "" asks for all cells.
+func (tx *Tx) Names(cellID string) (map[string][]string, error) {
+	names := map[string][]string{}
+	err := tx.query(func(r *sqlite.Stmt) error {
+		names[r.ColumnText(0)] = append(names[r.ColumnText(0)], r.ColumnText(1))
+		return nil
+	}, "SELECT checkpoint_id, name FROM names WHERE ?1='' OR cell_id=?1 ORDER BY name", cellID)
+	return names, err
+}
+
+// Named finds a checkpoint by its name within a cell.
+func (tx *Tx) Named(cellID, name string) (Checkpoint, error) {
+	return one(tx, scanCheckpoint, "SELECT "+checkpointColumns+
+		" FROM checkpoints WHERE id=(SELECT checkpoint_id FROM names WHERE cell_id=? AND name=?)", cellID, name)
+}
+
+const runColumns = "id, cell_id, ord, state, after, decision, receipt_id, doc"
+
+func scanRun(r *sqlite.Stmt) (Run, error) {
+	run := Run{
+		ID: r.ColumnText(0), CellID: r.ColumnText(1), Ord: r.ColumnInt64(2), State: r.ColumnText(3),
+		After: r.ColumnText(4), Decision: r.ColumnText(5), ReceiptID: r.ColumnText(6),
+	}
+	err := decode(r.ColumnText(7), &run)
+	return run, err
+}
+
+// PutRun inserts or replaces a run.
+func (tx *Tx) PutRun(r Run) error {
+	doc, err := encode(r)
+	if err != nil {
+		return err
+	}
+	return tx.exec(`INSERT INTO runs(id,cell_id,ord,state,after,decision,receipt_id,doc)
+		VALUES(?,?,(SELECT coalesce(max(ord),0)+1 FROM runs),?,?,?,?,?)
+		ON CONFLICT(id) DO UPDATE SET state=excluded.state, after=excluded.after, decision=excluded.decision,
+			receipt_id=excluded.receipt_id, doc=excluded.doc`,
+		r.ID, r.CellID, r.State, r.After, r.Decision, r.ReceiptID, doc)
+}
+
+// Run finds a run by its whole id.
+func (tx *Tx) Run(id string) (Run, error) {
+	return one(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE id=?", id)
+}
+
+// RunOfReceipt finds the run that a receipt is about.
+func (tx *Tx) RunOfReceipt(id string) (Run, error) {
+	return one(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE receipt_id=? AND receipt_id<>''", id)
+}
+
+// Runs lists the runs of a cell, or of all with "", oldest first.
+func (tx *Tx) Runs(cellID string) ([]Run, error) {
+	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ?1='' OR cell_id=?1 ORDER BY ord", cellID)
+}
+
+// LastRun is a cell's newest finished run.
+func (tx *Tx) LastRun(cellID string) (Run, error) {
+	return one(tx, scanRun,
+		"SELECT "+runColumns+" FROM runs WHERE cell_id=? AND state='done' ORDER BY ord DESC LIMIT 1", cellID)
+}
+
+// DropRun forgets a run that never came to anything.
+func (tx *Tx) DropRun(id string) error { return tx.exec("DELETE FROM runs WHERE id=?", id) }
+
+// PutIntent writes down what is about to be done.
+func (tx *Tx) PutIntent(id, cellID, kind string, doc any) error {
+	text, err := encode(doc)
+	if err != nil {
+		return err
+	}
+	return tx.exec("INSERT INTO intents(id,cell_id,kind,doc) VALUES(?,?,?,?)", id, cellID, kind, text)
+}
+
+// DropIntent says that it is done, or undone.
+func (tx *Tx) DropIntent(id string) error { return tx.exec("DELETE FROM intents WHERE id=?", id) }
+
+// Intents lists what a cell (or, with "", any) has begun and not finished.
+func (tx *Tx) Intents(cellID string) ([]Intent, error) {
+	return all(tx, func(r *sqlite.Stmt) (Intent, error) {
+		return Intent{ID: r.ColumnText(0), CellID: r.ColumnText(1), Kind: r.ColumnText(2), Doc: json.RawMessage(r.ColumnText(3))}, nil
+	}, "SELECT id, cell_id, kind, doc FROM intents WHERE ?1='' OR cell_id=?1 ORDER BY rowid", cellID)
+}
+
+// PutApply inserts or replaces an apply.
+func (tx *Tx) PutApply(a Apply) error {
+	doc, err := encode(a)
+	if err != nil {
+		return err
+	}
+	return tx.exec(`INSERT INTO applies(id,cell_id,ord,undone,doc)
+		VALUES(?,?,(SELECT coalesce(max(ord),0)+1 FROM applies),?,?)
+		ON CONFLICT(id) DO UPDATE SET undone=excluded.undone, doc=excluded.doc`, a.ID, a.CellID, a.Undone, doc)
+}
+
+func scanApply(r *sqlite.Stmt) (Apply, error) {
+	a := Apply{ID: r.ColumnText(0), CellID: r.ColumnText(1), Ord: r.ColumnInt64(2), Undone: r.ColumnBool(3)}
+	err := decode(r.ColumnText(4), &a)
+	return a, err
+}
+
+// LastApply is a cell's newest apply that was not taken back.
+func (tx *Tx) LastApply(cellID string) (Apply, error) {
+	return one(tx, scanApply,
+		"SELECT id, cell_id, ord, undone, doc FROM applies WHERE cell_id=? AND undone=0 ORDER BY ord DESC LIMIT 1", cellID)
+}
+
+// Applies lists every apply, oldest first.
+func (tx *Tx) Applies() ([]Apply, error) {
+	return all(tx, scanApply, "SELECT id, cell_id, ord, undone, doc FROM applies ORDER BY ord")
+}
+
+func all[T any](tx *Tx, scan func(*sqlite.Stmt) (T, error), query string, args ...any) ([]T, error) {
+	var rows []T
+	err := tx.query(func(r *sqlite.Stmt) error {
+		row, err := scan(r)
+		rows = append(rows, row)
+		return err
+	}, query, args...)
+	return rows, err
+}
+
+func one[T any](tx *Tx, scan func(*sqlite.Stmt) (T, error), query string, args ...any) (T, error) {
+	rows, err := all(tx, scan, query, args...)
+	if err == nil && len(rows) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return rows[0], nil
+}
+
+// UnfinishedRuns lists a cell's runs that have no receipt yet.
+func (tx *Tx) UnfinishedRuns(cellID string) ([]Run, error) {
+	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ?1 IN ('', cell_id) AND state='running' ORDER BY ord", cellID)
+}

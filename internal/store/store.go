@@ -1,0 +1,246 @@
+// Package store keeps what a home remembers: an SQLite index, the append-only
+// log of signed statements, blobs by digest, keys and locks.
+//
+// The log is the truth and the database is an index of it: everything in the
+// database that matters can be rebuilt from the log and from the manifests
+// beside the layers. The package knows nothing of processes, mounts, file trees
+// or of what a statement says.
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+	"zombiezen.com/go/sqlite"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+)
+
+// Format is the newest layout of a home that this program knows.
+const Format = 1
+
+// Errors that callers tell apart.
+var (
+	ErrNoHome     = errors.New("there is no state directory")
+	ErrPermission = errors.New("the state directory is not private")
+	ErrNewer      = errors.New("the state directory was made by a newer version")
+	ErrRemote     = errors.New("the state directory is on a remote file system")
+	ErrDatabase   = errors.New("the database cannot be used")
+	ErrReadOnly   = errors.New("the state directory cannot be written")
+)
+
+// Mode says what a store is opened for.
+type Mode int
+
+// The modes.
+const (
+	Write  Mode = iota // make the home if need be
+	Read               // also from a read-only file system
+	Rescue             // without a database
+)
+
+// Home is what home.json says.
+type Home struct {
+	Format int    `json:"format"`
+	ID     string `json:"home_id"`
+}
+
+// Store is an open home.
+type Store struct {
+	path string
+	home Home
+	dir  *fsx.Dir
+
+	mu       sync.Mutex // one connection, one user at a time
+	conn     *sqlite.Conn
+	readOnly bool
+	scratch  string // where a read-only home's database was copied
+}
+
+// Open opens the home at path.
+func Open(path string, mode Mode) (*Store, error) {
+	if mode == Write {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return nil, openError(path, err)
+		}
+	}
+	if err := checkHome(path); err != nil {
+		return nil, err
+	}
+	dir, err := fsx.OpenRoot(path)
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	s := &Store{path: path, dir: dir, readOnly: unix.Access(path, unix.W_OK) != nil}
+	if err := s.prepare(mode); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) prepare(mode Mode) error {
+	if s.readOnly && mode != Read {
+		return fmt.Errorf("%w: %s", ErrReadOnly, s.path)
+	}
+	if err := s.loadHome(mode); err != nil {
+		return err
+	}
+	if mode == Rescue {
+		return nil
+	}
+	return s.openDatabase()
+}
+
+func openError(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s", ErrNoHome, path)
+	case errors.Is(err, unix.EROFS):
+		return fmt.Errorf("%w: %s", ErrReadOnly, path)
+	}
+	return fmt.Errorf("open the state directory: %w", err)
+}
+
+// checkHome refuses a home that others could read or change, or whose file
+// system cannot keep its promises.
+func checkHome(path string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return openError(path, err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%w: %s is not a directory", ErrPermission, path)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%w: %s belongs to user %d, not to %d", ErrPermission, path, st.Uid, os.Geteuid())
+	case st.Mode&0o077 != 0:
+		return fmt.Errorf("%w: %s has mode %04o; it needs 0700", ErrPermission, path, st.Mode&0o7777)
+	}
+	var sfs unix.Statfs_t
+	if err := unix.Statfs(path, &sfs); err != nil {
+		return openError(path, err)
+	}
+	switch int64(sfs.Type) {
+	case unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC,
+		unix.CEPH_SUPER_MAGIC, unix.V9FS_MAGIC, unix.AFS_SUPER_MAGIC, unix.CODA_SUPER_MAGIC:
+		return fmt.Errorf("%w: %s", ErrRemote, path)
+	}
+	return nil
+}
+
+// loadHome reads home.json, and writes it first where there is none yet.
+func (s *Store) loadHome(mode Mode) error {
+	f, err := s.dir.OpenFile("home.json")
+	if errors.Is(err, fs.ErrNotExist) {
+		if mode == Read {
+			return fmt.Errorf("%w: %s", ErrNoHome, s.path)
+		}
+		return s.createHome()
+	}
+	if err != nil {
+		return fmt.Errorf("read home.json: %w", err)
+	}
+	defer f.Close()
+	dec := json.NewDecoder(f)
+	if err := dec.Decode(&s.home); err != nil || s.home.ID == "" {
+		return fmt.Errorf("%w: home.json is damaged: %v", ErrDatabase, err)
+	}
+	if s.home.Format > Format {
+		return fmt.Errorf("%w: format %d, this program knows %d", ErrNewer, s.home.Format, Format)
+	}
+	return nil
+}
+
+func (s *Store) createHome() error {
+	names, err := s.dir.Names()
+	if err != nil {
+		return fmt.Errorf("read the state directory: %w", err)
+	}
+	for _, n := range names {
+		if n != "home.json" && n != "locks" && !isTemp(n) {
+			return fmt.Errorf("%w: %s holds %q but no home.json: it is not a state directory", ErrPermission, s.path, n)
+		}
+	}
+	if err := s.dir.MkdirAll("locks", 0o700); err != nil {
+		return err
+	}
+	unlock, err := s.lockFile("locks/create", unix.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := s.dir.Lstat("home.json"); err == nil {
+		return s.loadHome(Read)
+	}
+	for _, d := range []string{"blobs/sha256", "layers", "pending", "objects", "live", "applies", "log", "keys/trusted"} {
+		if err := s.dir.MkdirAll(d, 0o700); err != nil {
+			return fmt.Errorf("make the state directory: %w", err)
+		}
+	}
+	s.home = Home{Format: Format, ID: NewID("home")}
+	data, err := json.Marshal(s.home)
+	if err != nil {
+		return err
+	}
+	return fsx.WriteFile(s.dir, "home.json", append(data, '\n'), 0o600)
+}
+
+func isTemp(name string) bool { return len(name) > 0 && name[0] == '.' }
+
+// ID is the home's own name, fixed when it is made.
+func (s *Store) ID() string { return s.home.ID }
+
+// Path is where the home is.
+func (s *Store) Path() string { return s.path }
+
+// Dir is the home as a descriptor.
+func (s *Store) Dir() *fsx.Dir { return s.dir }
+
+// ReadOnly tells whether nothing can be written.
+func (s *Store) ReadOnly() bool { return s.readOnly }
+
+// Close releases the home.
+func (s *Store) Close() error {
+	var err error
+	if s.conn != nil {
+		err = s.conn.Close()
+		s.conn = nil
+	}
+	if s.scratch != "" {
+		err = errors.Join(err, os.RemoveAll(s.scratch))
+	}
+	return errors.Join(err, s.dir.Close())
+}
+
+// sub joins a name below the home, for messages and for SQLite.
+func (s *Store) sub(name string) string { return filepath.Join(s.path, name) }
+
+// SetAsidePending moves unfinished work, whose record is lost, to a place where
+// gc does not look, and tells where.
+func (s *Store) SetAsidePending() ([]string, error) {
+	names, err := s.names("pending")
+	if err != nil {
+		return nil, err
+	}
+	var kept []string
+	for _, n := range names {
+		if isTemp(n) {
+			continue
+		}
+		if err := s.dir.MkdirAll("unfinished", 0o700); err != nil {
+			return kept, err
+		}
+		if err := s.dir.Rename("pending/"+n, s.dir, "unfinished/"+n, 0); err != nil {
+			return kept, err
+		}
+		kept = append(kept, s.sub("unfinished/"+n))
+	}
+	return kept, nil
+}
