@@ -1,0 +1,288 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// generationMarker is the last thing that Begin makes: a pending directory
+// without it holds nothing that anyone worked on. It is empty, so that its name
+// alone, which the file system keeps in order, says everything. It stays in the
+// layer: were it removed before the layer has its name, a crash in between would
+// lose the generation.
+const generationMarker = "generation"
+
+const initRecord = "init.json"
+
+// Work is a writable generation on top of a sealed state. It ends with Seal or
+// Discard; one that is only closed can be resumed.
+type Work struct {
+	s     *Store
+	c     Cell
+	layer string // what it stands on
+	p     *pending
+	chain []string // the layers of the state it stands on, topmost first
+	masks []mount.Mask
+}
+
+// Begin opens a writable generation on a sealed state.
+func (s *Store) Begin(ctx context.Context, c Cell, layer, op string) (*Work, error) {
+	chain, err := s.usable(c, layer)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.newPending(op)
+	if err != nil {
+		return nil, err
+	}
+	w := &Work{s: s, c: c, layer: layer, p: p, chain: chain}
+	if err := w.prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("begin on %s: %w", layer, err), p.discard())
+	}
+	return w, nil
+}
+
+// usable checks that a state can be used by a cell, and lists its layers.
+func (s *Store) usable(c Cell, layer string) ([]string, error) {
+	if err := c.Backend.check(); err != nil {
+		return nil, err
+	}
+	info, err := s.Info(layer)
+	if err != nil {
+		return nil, err
+	}
+	if info.Backend != c.Backend {
+		return nil, fmt.Errorf("%s: %w: it is of backend %s, the cell of %s", layer, ErrMixed, info.Backend, c.Backend)
+	}
+	return append([]string{layer}, info.Lower...), nil
+}
+
+func (w *Work) prepare(ctx context.Context) error {
+	m, err := w.s.Manifest(w.layer)
+	if err != nil {
+		return err
+	}
+	for _, area := range w.areas() {
+		t, ok := m.Area(area)
+		if !ok {
+			return fmt.Errorf("%w: %s has no area %s", ErrCorrupt, w.layer, area)
+		}
+		if err := w.prepareArea(ctx, area, t); err != nil {
+			return err
+		}
+	}
+	if w.c.Backend == BackendOverlay {
+		for _, name := range []string{"work", "work/" + AreaWorkspace, "work/" + AreaHome} {
+			if err := w.p.dir.Mkdir(name, 0o700); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.p.dir.Mkdir("tmp", 0o1777); err != nil {
+		return err
+	}
+	if err := w.findMasks(); err != nil {
+		return err
+	}
+	f, err := w.p.dir.Create(generationMarker, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// areas are those that have a directory in pending.
+func (w *Work) areas() []string {
+	if w.c.Backend == BackendDelta {
+		return []string{AreaHome}
+	}
+	return []string{AreaWorkspace, AreaHome}
+}
+
+// prepareArea makes the directory of one area: for overlay empty, but already
+// with the metadata of the state's root, so that an unchanged one is seen as
+// unchanged.
+func (w *Work) prepareArea(ctx context.Context, area string, t *tree.Tree) error {
+	d, err := plainDir(w.p.dir, area)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if w.c.Backend == BackendOverlay {
+		return setMeta(d, ".", t.Root(), w.s.opt.Root)
+	}
+	src := w.s.contentsOf(w.c.Backend, w.layer, area)
+	return w.s.materialise(ctx, t, src, d, MaterialiseOptions{Owners: w.s.opt.Root, Unchecked: true})
+}
+
+// Resume finds what a crash left of a generation: a Work that can be sealed or
+// discarded, or the layer that it had already become, or neither.
+func (s *Store) Resume(_ context.Context, c Cell, layer, op string) (*Work, *Sealed, error) {
+	if err := checkID("operation", op); err != nil {
+		return nil, nil, err
+	}
+	done, err := exists(s.home, "layers/"+layerOf(op))
+	if err != nil {
+		return nil, nil, fmt.Errorf("resume %s: %w", op, err)
+	}
+	if done {
+		sealed, err := s.resumeSealed(op)
+		return nil, sealed, err
+	}
+	p, err := s.openPending(op)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	begun, err := exists(p.dir, generationMarker)
+	if err != nil {
+		return nil, nil, fmt.Errorf("resume %s: %w", op, err)
+	}
+	if !begun {
+		return nil, nil, p.discard()
+	}
+	chain, err := s.usable(c, layer)
+	if err != nil {
+		p.close()
+		return nil, nil, err
+	}
+	return &Work{s: s, c: c, layer: layer, p: p, chain: chain}, nil, nil
+}
+
+func (s *Store) resumeSealed(op string) (*Sealed, error) {
+	info, err := s.Info(layerOf(op))
+	if err != nil {
+		return nil, err
+	}
+	if info.Op != op {
+		return nil, fmt.Errorf("%w: %s was made by %s, not by %s", ErrCorrupt, info.Layer, info.Op, op)
+	}
+	sealed, err := info.Sealed()
+	if err != nil {
+		return nil, err
+	}
+	// The crash may have come before its new name was durable.
+	return &sealed, s.syncNames()
+}
+
+// Dir is the host path of the generation's directory.
+func (w *Work) Dir() string { return path.Join(w.s.path, "pending", w.p.op) }
+
+// RecordInit keeps what a caller needs to know after a crash. It is not made
+// durable: it is about processes, which do not survive one.
+func (w *Work) RecordInit(data []byte) error {
+	if err := writeNew(w.p.dir, initRecord, data); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	return nil
+}
+
+// InitRecord returns what RecordInit kept; nil if there is nothing.
+func (w *Work) InitRecord() ([]byte, error) {
+	data, err := readSmall(w.p.dir, initRecord)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read record: %w", err)
+	}
+	return data, nil
+}
+
+// Close leaves the generation as it is, to be resumed.
+func (w *Work) Close() { w.p.close() }
+
+// Discard removes the generation. What it did to the live directory of a delta
+// cell stays.
+func (w *Work) Discard() error { return w.p.discard() }
+
+// Mounts says what the cell sees.
+func (w *Work) Mounts() mount.Set {
+	dir := w.Dir()
+	set := mount.Set{
+		Binds: []mount.Bind{{Target: "/tmp", Source: path.Join(dir, "tmp"), Owned: true}},
+		Masks: w.masks,
+	}
+	targets := map[string]string{AreaWorkspace: w.c.MountAt, AreaHome: homeTarget}
+	for _, area := range w.areas() {
+		if w.c.Backend != BackendOverlay {
+			set.Binds = append(set.Binds, mount.Bind{Target: targets[area], Source: path.Join(dir, area), Owned: true})
+			continue
+		}
+		o := mount.Overlay{Target: targets[area], Upper: path.Join(dir, area), Work: path.Join(dir, "work", area)}
+		for _, layer := range w.chain {
+			o.Lower = append(o.Lower, path.Join(w.s.path, "layers", layer, area))
+		}
+		set.Overlays = append(set.Overlays, o)
+	}
+	if w.c.Backend == BackendDelta {
+		set.Binds = append(set.Binds, mount.Bind{Target: w.c.MountAt, Source: w.c.Live, Owned: true})
+	}
+	// A target may be inside another one, which then has to come first.
+	slices.SortFunc(set.Binds, func(a, b mount.Bind) int { return cmp.Compare(a.Target, b.Target) })
+	slices.SortFunc(set.Overlays, func(a, b mount.Overlay) int { return cmp.Compare(a.Target, b.Target) })
+	return set
+}
+
+// findMasks lists what a delta cell must not see of its directory.
+func (w *Work) findMasks() error {
+	if w.c.Backend != BackendDelta || w.c.Rules == nil {
+		return nil
+	}
+	live, err := fsx.OpenRoot(w.c.Live)
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	w.masks, err = masksIn(live, ".", keepOnly(w.c.Rules, w.c.Kept), w.c.MountAt)
+	return err
+}
+
+func masksIn(d *fsx.Dir, dir string, f *leftout.Filter, target string) ([]mount.Mask, error) {
+	names, err := d.Names()
+	if err != nil {
+		return nil, err
+	}
+	var masks []mount.Mask
+	for _, name := range names {
+		info, err := d.Lstat(name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		sub := join(dir, name)
+		_, v := f.Decide(sub, info.IsDir())
+		switch {
+		case v == leftout.Leave && info.IsSymlink():
+			// Nothing can be mounted on a link, and it holds no secret itself.
+		case v == leftout.Leave:
+			masks = append(masks, mount.Mask{Target: path.Join(target, sub), Dir: info.IsDir()})
+		case info.IsDir():
+			child, err := d.OpenDir(name)
+			if err != nil {
+				return nil, err
+			}
+			more, err := masksIn(child, sub, f, target)
+			child.Close()
+			if err != nil {
+				return nil, err
+			}
+			masks = append(masks, more...)
+		}
+	}
+	return masks, nil
+}

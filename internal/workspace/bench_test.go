@@ -1,0 +1,119 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// fillTree makes dirs directories of files small files, and some big ones.
+func fillTree(b *testing.B, root string, dirs, files, big int) {
+	b.Helper()
+	data := make([]byte, 1<<20)
+	for i := range data {
+		data[i] = byte(i * 7)
+	}
+	for d := range dirs {
+		dir := filepath.Join(root, fmt.Sprintf("d%04d", d))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		for f := range files {
+			data[0], data[1] = byte(d), byte(f)
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%03d", f)), data[:1536], 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for i := range big {
+		if err := os.WriteFile(filepath.Join(root, fmt.Sprintf("big%02d", i)), data, 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	unix.Sync()
+}
+
+// BenchmarkImport has its peer beside it.
+func BenchmarkImport(b *testing.B) {
+	w := newWorld(b, BackendOverlay)
+	fillTree(b, w.src, 100, 60, 24)
+	b.Run("forkcell", func(b *testing.B) {
+		for b.Loop() {
+			w.imports()
+		}
+	})
+	b.Run("delta", func(b *testing.B) {
+		for b.Loop() {
+			d := newWorld(b, BackendDelta)
+			d.c.Live = w.src
+			d.src = w.src
+			d.imports()
+		}
+	})
+	b.Run("cp", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			n++
+			if out, err := exec.Command("cp", "-a", w.src, fmt.Sprintf("%s/copy%d", w.home, n)).CombinedOutput(); err != nil {
+				b.Fatalf("%v: %s", err, out)
+			}
+		}
+	})
+	b.Run("cp+sync", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			n++
+			to := fmt.Sprintf("%s/sync%d", w.home, n)
+			if out, err := exec.Command("sh", "-c", `cp -a "$0" "$1" && sync -f "$1"`, w.src, to).CombinedOutput(); err != nil {
+				b.Fatalf("%v: %s", err, out)
+			}
+		}
+	})
+}
+
+// BenchmarkSeal seals 175 changes on trees of two sizes.
+func BenchmarkSeal(b *testing.B) {
+	for _, dirs := range []int{5, 100, 1000} {
+		b.Run(fmt.Sprintf("%dx100", dirs), func(b *testing.B) {
+			w := newWorld(b, BackendOverlay)
+			fillTree(b, w.src, dirs, 100, 0)
+			base, _ := w.imports()
+			for b.Loop() {
+				b.StopTimer()
+				work := w.begin(w.c, base.Layer)
+				// What overlay would leave in the upper directory.
+				for i := range 175 {
+					dir := fmt.Sprintf("%s/workspace/d%04d", work.Dir(), i%5)
+					if err := os.MkdirAll(dir, 0o755); err != nil {
+						b.Fatal(err)
+					}
+					if err := os.WriteFile(fmt.Sprintf("%s/f%03d", dir, i/5), []byte(fmt.Sprint("changed", i, w.ops)), 0o644); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.StartTimer()
+				if _, err := work.Seal(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkIdle is what a run that changes nothing costs here.
+func BenchmarkIdle(b *testing.B) {
+	w := newWorld(b, BackendOverlay)
+	fillTree(b, w.src, 100, 60, 0)
+	base, _ := w.imports()
+	for b.Loop() {
+		work := w.begin(w.c, base.Layer)
+		if _, err := work.Seal(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,368 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// Edit is one change of a workspace.
+type Edit struct {
+	// Path is beneath the workspace; "." is its root, which can only change its
+	// metadata.
+	Path string
+	// New is what shall be there; nil removes it and all below it. A directory
+	// keeps what it holds; a file's digest and size must be right.
+	New *tree.Entry
+	// Open opens the contents of a new file.
+	Open func() (io.ReadCloser, error)
+	// LinkTo names another edited path whose file this is another name of.
+	LinkTo string
+}
+
+// Compose makes a state plus edits a new state. It does not touch the live
+// directory of a delta cell: Switch does.
+func (s *Store) Compose(ctx context.Context, c Cell, layer, op string, edits []Edit) (Sealed, error) {
+	chain, err := s.usable(c, layer)
+	if err != nil {
+		return Sealed{}, err
+	}
+	if c.Backend == BackendClone {
+		chain = nil
+	}
+	return s.newLayer(op, "compose", func(p *pending) (Sealed, []string, []string, error) {
+		kind := map[Backend]string{BackendOverlay: KindDiff, BackendClone: KindFull, BackendDelta: KindDelta}[c.Backend]
+		sealed, keep, err := s.seal(ctx, c, p, layer, kind, func(sl *sealing) error {
+			ed, err := newEditing(sl, p, edits)
+			if err != nil {
+				return err
+			}
+			switch c.Backend {
+			case BackendOverlay:
+				return ed.overlay()
+			case BackendClone:
+				return ed.clone()
+			case BackendDelta:
+				return ed.delta()
+			}
+			return c.Backend.check()
+		})
+		return sealed, chain, keep, err
+	}, c.Backend)
+}
+
+// editing is a set of edits, as a tree of names.
+type editing struct {
+	sl    *sealing
+	p     *pending
+	old   *tree.Tree
+	edits []Edit
+	root  *editNode
+}
+
+type editNode struct {
+	edit *Edit
+	kids map[string]*editNode
+}
+
+func newEditing(sl *sealing, p *pending, edits []Edit) (*editing, error) {
+	old, err := sl.old(AreaWorkspace)
+	if err != nil {
+		return nil, err
+	}
+	ed := &editing{sl: sl, p: p, old: old, edits: slices.Clone(edits), root: &editNode{}}
+	slices.SortFunc(ed.edits, func(a, b Edit) int { return strings.Compare(a.Path, b.Path) })
+	for i := range ed.edits {
+		e := &ed.edits[i]
+		if err := fsx.CheckPath(e.Path); err != nil {
+			return nil, fmt.Errorf("edit %q: %w", e.Path, err)
+		}
+		n := ed.root
+		if e.Path != "." {
+			for name := range strings.SplitSeq(e.Path, "/") {
+				n = n.kid(name)
+			}
+		} else if e.New == nil || e.New.Kind != tree.KindDir {
+			return nil, fmt.Errorf("edit %q: the root stays a directory", e.Path)
+		}
+		if n.edit != nil {
+			return nil, fmt.Errorf("edit %q: it is there twice", e.Path)
+		}
+		n.edit = e
+	}
+	return ed, nil
+}
+
+func (n *editNode) kid(name string) *editNode {
+	if n.kids == nil {
+		n.kids = map[string]*editNode{}
+	}
+	k := n.kids[name]
+	if k == nil {
+		k = &editNode{}
+		n.kids[name] = k
+	}
+	return k
+}
+
+// removesAll checks that nothing is made below something that is no directory.
+func (n *editNode) removesAll(path string) error {
+	for name, k := range n.kids {
+		sub := join(path, name)
+		if k.edit != nil && k.edit.New != nil {
+			return fmt.Errorf("edit %q: %s is no directory", sub, path)
+		}
+		if err := k.removesAll(sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visit goes through one directory's edits. old is what the state has there,
+// now what it shall have; nil means nothing.
+func (ed *editing) visit(path string, dir *tree.Entry, n *editNode, fn func(name, path string, old, now *tree.Entry, k *editNode) error) error {
+	names := make([]string, 0, len(n.kids))
+	for name := range n.kids {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		k, sub := n.kids[name], join(path, name)
+		var old *tree.Entry
+		if dir != nil && dir.Kind == tree.KindDir {
+			e, ok, err := ed.old.Child(dir.Sub, name)
+			if err != nil {
+				return err
+			}
+			if ok {
+				old = &e
+			}
+		}
+		now := old
+		if k.edit != nil {
+			now = nil
+			if k.edit.New != nil {
+				e := *k.edit.New
+				e.Name = name
+				now = &e
+			}
+		}
+		if now == nil || now.Kind != tree.KindDir {
+			if err := k.removesAll(sub); err != nil {
+				return err
+			}
+			if k.edit == nil {
+				continue // only removals below something that is not there
+			}
+		}
+		if err := fn(name, sub, old, now, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tree makes the edited tree's root and links.
+func (ed *editing) tree(w *tree.Writer, layer string) (tree.Entry, tree.Links, []string, error) {
+	gone := newTouched()
+	root := ed.old.Root()
+	node, err := ed.dir(w, ".", &root, ed.root, layer, gone)
+	if err != nil {
+		return tree.Entry{}, tree.Links{}, nil, err
+	}
+	if ed.root.edit != nil {
+		root = *ed.root.edit.New
+	}
+	root.Sub = node
+	fresh, present := ed.links()
+	links, err := ed.old.Links()
+	if err != nil {
+		return tree.Entry{}, tree.Links{}, nil, err
+	}
+	merged, split, _ := mergeLinks(links, gone, fresh, present)
+	return root, merged, split, nil
+}
+
+func (ed *editing) dir(w *tree.Writer, path string, dir *tree.Entry, n *editNode, layer string, gone *touched) (tree.Node, error) {
+	edit := w.NewDir()
+	if dir != nil && dir.Kind == tree.KindDir {
+		edit = w.Edit(ed.old, dir.Sub)
+	}
+	err := ed.visit(path, dir, n, func(name, sub string, old, now *tree.Entry, k *editNode) error {
+		if now == nil || old == nil || now.Kind != tree.KindDir || old.Kind != tree.KindDir {
+			gone.add(sub)
+		}
+		if now == nil {
+			edit.Delete(name)
+			return nil
+		}
+		e := *now
+		switch e.Kind {
+		case tree.KindDir:
+			var err error
+			if e.Sub, err = ed.dir(w, sub, old, k, layer, gone); err != nil {
+				return err
+			}
+		case tree.KindFile:
+			e.Layer = layer
+		case tree.KindSymlink, tree.KindFifo, tree.KindSocket:
+		}
+		edit.Put(e)
+		return nil
+	})
+	if err != nil {
+		return tree.Node{}, err
+	}
+	return edit.Node()
+}
+
+// links are the groups among the edited files.
+func (ed *editing) links() (tree.Links, func(string) bool) {
+	first := map[string][]string{}
+	there := map[string]bool{}
+	for _, e := range ed.edits {
+		if e.New == nil || e.New.Kind == tree.KindDir {
+			continue
+		}
+		there[e.Path] = true
+		if e.LinkTo != "" {
+			first[e.LinkTo] = append(first[e.LinkTo], e.Path)
+		}
+	}
+	var groups [][]string
+	for to, names := range first {
+		groups = append(groups, slices.Sorted(slices.Values(append(names, to))))
+	}
+	return sortLinks(groups), func(p string) bool { return there[p] }
+}
+
+// checkLinks refuses links to what is no file of this set of edits.
+func (ed *editing) checkLinks() error {
+	byPath := map[string]*Edit{}
+	for i := range ed.edits {
+		byPath[ed.edits[i].Path] = &ed.edits[i]
+	}
+	for _, e := range ed.edits {
+		if e.LinkTo == "" {
+			continue
+		}
+		to := byPath[e.LinkTo]
+		if to == nil || to.New == nil || to.LinkTo != "" || to.New.Kind == tree.KindDir || e.New == nil || e.New.Kind != to.New.Kind || e.New.Digest != to.New.Digest {
+			return fmt.Errorf("edit %q: it cannot be a link to %q", e.Path, e.LinkTo)
+		}
+	}
+	return nil
+}
+
+// open opens the contents of an edit, to be compared with its digest.
+func (e *Edit) open() (io.ReadCloser, error) {
+	if e.Open == nil {
+		return nil, fmt.Errorf("edit %q: it has no contents", e.Path)
+	}
+	r, err := e.Open()
+	if err != nil {
+		return nil, fmt.Errorf("edit %q: %w", e.Path, err)
+	}
+	return r, nil
+}
+
+// clone writes the edited tree whole.
+func (ed *editing) clone() error {
+	sl := ed.sl
+	if err := ed.checkLinks(); err != nil {
+		return err
+	}
+	t, _, err := sl.s.memoryTree(func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
+		root, links, split, err := ed.tree(w, sl.layer)
+		sl.split = split
+		return root, links, nil, err
+	})
+	if err != nil {
+		return err
+	}
+	byPath := map[string]*Edit{}
+	for i := range ed.edits {
+		byPath[ed.edits[i].Path] = &ed.edits[i]
+	}
+	before := sl.s.contentsOf(BackendClone, sl.parent.Layer(), AreaWorkspace)
+	open := func(path string, e tree.Entry) (io.ReadCloser, error) {
+		if edit := byPath[path]; edit != nil && edit.New != nil {
+			return edit.open()
+		}
+		e.Layer = sl.parent.Layer()
+		return before(path, e)
+	}
+	home, err := sl.old(AreaHome)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		sl.wholeArea(ed.p, AreaWorkspace, t, open),
+		sl.wholeArea(ed.p, AreaHome, home, sl.s.contentsOf(BackendClone, sl.parent.Layer(), AreaHome)),
+	)
+}
+
+// wholeArea writes an area with all its files and nodes.
+func (sl *sealing) wholeArea(p *pending, area string, t *tree.Tree, open opener) error {
+	err := sl.s.copyTree(sl.pw, t, area, func(e *tree.Entry) {
+		if e.Kind == tree.KindFile {
+			e.Layer = sl.layer
+		}
+	})
+	if err != nil {
+		return err
+	}
+	sl.keep = append(sl.keep, area)
+	sl.bytes += t.Root().Sub.Bytes
+	return sl.s.fillArea(sl.ctx, p, area, t, open)
+}
+
+// delta keeps the new contents by digest.
+func (ed *editing) delta() error {
+	sl := ed.sl
+	if err := ed.checkLinks(); err != nil {
+		return err
+	}
+	o, err := sl.s.openObjects(sl.op)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	for i := range ed.edits {
+		e := &ed.edits[i]
+		if e.New == nil || e.New.Kind != tree.KindFile || e.LinkTo != "" || o.has(e.New.Digest, e.New.Size) {
+			continue
+		}
+		if err := putEdit(o, e); err != nil {
+			return err
+		}
+	}
+	root, links, split, err := ed.tree(sl.pw.w, "")
+	if err != nil {
+		return err
+	}
+	sl.split, sl.bytes = split, o.written.Load()
+	if err := sl.pw.w.SetArea(AreaWorkspace, root, links); err != nil {
+		return err
+	}
+	return sl.keepHome()
+}
+
+func putEdit(o *objects, e *Edit) error {
+	r, err := e.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := o.putReader(r, *e.New); err != nil {
+		return fmt.Errorf("edit %q: %w", e.Path, err)
+	}
+	return nil
+}

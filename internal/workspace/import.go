@@ -1,0 +1,297 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// Owner is a recorded owner.
+type Owner struct{ UID, GID uint32 }
+
+// Source is what a cell is made from: a directory, or something that Fill
+// unpacks.
+type Source struct {
+	// Dir is the path of a directory. For a delta cell it is the live one.
+	Dir string
+	// Fill, if set, writes the tree into an empty directory, with its final
+	// modes and times, and as root its owners. It returns the recorded owners
+	// by path beneath dst ("." is dst itself); paths without one get what is on
+	// disk.
+	Fill func(dst *fsx.Dir) (map[string]Owner, error)
+}
+
+// Owners sums up entries whose owner the cell cannot show as it is.
+type Owners struct {
+	UID, GID uint32
+	Count    int
+	Example  string
+}
+
+// Report says what an import or a scan took, and what it did not.
+type Report struct {
+	Files, Dirs int64
+	Bytes       int64
+	LeftOut     []LeftOut
+	// Kept are paths that git tracks, kept though a rule names them.
+	Kept []string
+	// Owners are the owners that cannot be mapped in the cell; the manifest
+	// records them.
+	Owners []Owners
+	// Notes are sentences about what could not be kept, such as attributes
+	// that belong to the host.
+	Notes []string
+}
+
+// Import makes the first state of a cell.
+func (s *Store) Import(ctx context.Context, c Cell, op string, from Source) (Sealed, Report, error) {
+	p, err := s.newPending(op)
+	if err != nil {
+		return Sealed{}, Report{}, err
+	}
+	sealed, report, err := s.importInto(ctx, c, p, from)
+	if err != nil {
+		return Sealed{}, report, errors.Join(fmt.Errorf("import: %w", err), p.discard())
+	}
+	p.close()
+	return sealed, report, nil
+}
+
+func (s *Store) importInto(ctx context.Context, c Cell, p *pending, from Source) (Sealed, Report, error) {
+	if err := c.Backend.check(); err != nil {
+		return Sealed{}, Report{}, err
+	}
+	pw, err := s.newPack(p.dir, p.layer)
+	if err != nil {
+		return Sealed{}, Report{}, err
+	}
+	defer pw.abort()
+	if err := s.importHome(pw.w, p); err != nil {
+		return Sealed{}, Report{}, err
+	}
+	var sc *scan
+	if from.Fill != nil {
+		sc, err = s.scanFilled(ctx, c, pw.w, p, from.Fill)
+	} else {
+		sc, err = s.scanSource(ctx, c, pw.w, p, from.Dir)
+	}
+	if sc != nil {
+		defer sc.closeDirs()
+	}
+	if err != nil {
+		return Sealed{}, Report{}, err
+	}
+	root, links, err := sc.run()
+	report := sc.found.report()
+	if err != nil {
+		return Sealed{}, report, err
+	}
+	if err := pw.w.SetArea(AreaWorkspace, root, links); err != nil {
+		return Sealed{}, report, err
+	}
+	areas, err := pw.finish()
+	if err != nil {
+		return Sealed{}, report, err
+	}
+	s.step("seal.hashed")
+	ws := areas[AreaWorkspace]
+	report.Files, report.Dirs, report.Bytes = ws.Files, ws.Dirs, ws.Bytes
+	sealed := Sealed{Layer: p.layer, Kind: KindBase, Areas: areas, Bytes: sc.count.bytes.Load(), LeftOut: report.LeftOut}
+	keep := []string{AreaWorkspace, AreaHome}
+	if c.Backend == BackendDelta {
+		sealed.Bytes = sc.objects.written.Load()
+		keep = keep[1:]
+	}
+	return sealed, report, s.commitLayer(p, sealed, c.Backend, nil, keep)
+}
+
+// importHome gives a new cell an empty home.
+func (s *Store) importHome(w *tree.Writer, p *pending) error {
+	home, err := plainDir(p.dir, AreaHome)
+	if err != nil {
+		return fmt.Errorf("make the cell's home: %w", err)
+	}
+	defer home.Close()
+	info, err := home.Lstat(".")
+	if err != nil {
+		return fmt.Errorf("make the cell's home: %w", err)
+	}
+	node, err := w.NewDir().Node()
+	if err != nil {
+		return err
+	}
+	e := tree.Entry{Kind: tree.KindDir, Mode: info.Mode, UID: info.UID, GID: info.GID, MTime: info.MTime, Sub: node}
+	return w.SetArea(AreaHome, e, tree.Links{})
+}
+
+// scanSource prepares reading a source directory: copying it, or for a delta
+// cell keeping its contents by digest.
+func (s *Store) scanSource(ctx context.Context, c Cell, w *tree.Writer, p *pending, dir string) (*scan, error) {
+	src, err := fsx.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	sc := s.newScan(ctx, "import", w, src)
+	sc.layer, sc.settle, sc.stamps = p.layer, true, true
+	sc.owner = sc.noteOwner
+	if c.Backend == BackendDelta {
+		sc.layer = ""
+		if sc.objects, err = s.openObjects(p.op); err != nil {
+			return sc, err
+		}
+	} else if sc.dst, err = plainDir(p.dir, AreaWorkspace); err != nil {
+		return sc, err
+	}
+	sc.filter, err = sourceFilter(c.Rules, src)
+	return sc, err
+}
+
+// scanFilled unpacks a source in place and prepares reading it there. For a
+// delta cell that place is the live directory.
+func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pending, fill func(*fsx.Dir) (map[string]Owner, error)) (*scan, error) {
+	var src *fsx.Dir
+	var err error
+	if c.Backend == BackendDelta {
+		if err = os.MkdirAll(c.Live, 0o700); err == nil {
+			src, err = fsx.OpenRoot(c.Live)
+		}
+	} else {
+		src, err = plainDir(p.dir, AreaWorkspace)
+	}
+	if err != nil {
+		return nil, err
+	}
+	sc := s.newScan(ctx, "import", w, src)
+	owners, err := fill(src)
+	if err != nil {
+		return sc, err
+	}
+	sc.layer = p.layer
+	if c.Backend == BackendDelta {
+		sc.layer = ""
+		if sc.objects, err = s.openObjects(p.op); err != nil {
+			return sc, err
+		}
+	}
+	filter, err := sourceFilter(c.Rules, src)
+	if err != nil {
+		return sc, err
+	}
+	if err := prune(src, ".", filter, sc.found); err != nil {
+		return sc, err
+	}
+	sc.owner = func(path string, e, old *tree.Entry) {
+		if o, ok := owners[path]; ok {
+			e.UID, e.GID = o.UID, o.GID
+		}
+		sc.noteOwner(path, e, old)
+	}
+	return sc, nil
+}
+
+// sourceFilter keeps what git tracks in a new source.
+func sourceFilter(rules *leftout.Rules, src *fsx.Dir) (*leftout.Filter, error) {
+	if rules == nil {
+		return nil, nil
+	}
+	tracked, err := leftout.Tracked(src)
+	if err != nil {
+		return nil, fmt.Errorf("read what git tracks: %w", err)
+	}
+	return rules.With(tracked), nil
+}
+
+// prune takes what the rules leave out from an unpacked tree.
+func prune(d *fsx.Dir, path string, f *leftout.Filter, found *findings) error {
+	if f == nil {
+		return nil
+	}
+	before, err := d.Lstat(".")
+	if err != nil {
+		return err
+	}
+	names, err := d.Names()
+	if err != nil {
+		return err
+	}
+	removed := false
+	for _, name := range names {
+		sub := join(path, name)
+		info, err := d.Lstat(name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !admit(f, sub, info.IsDir(), found):
+			removed = true
+			err = d.RemoveAll(name)
+		case info.IsDir():
+			err = pruneDir(d, name, sub, f, found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if removed {
+		return d.Chtimes(".", before.MTime)
+	}
+	return nil
+}
+
+func pruneDir(d *fsx.Dir, name, path string, f *leftout.Filter, found *findings) error {
+	sub, err := d.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	return prune(sub, path, f, found)
+}
+
+// mappedIDs is how many ids a root caller's cells can show.
+const mappedIDs = 65536
+
+// noteOwner notes owners that a cell of this home cannot show.
+func (sc *scan) noteOwner(path string, e, _ *tree.Entry) {
+	foreign := e.UID >= mappedIDs || e.GID >= mappedIDs
+	if !sc.s.opt.Root {
+		foreign = e.UID != uint32(os.Geteuid()) || e.GID != uint32(os.Getegid())
+	}
+	if foreign {
+		sc.found.owner(path, e.UID, e.GID)
+	}
+}
+
+func (sc *scan) closeDirs() {
+	sc.src.Close()
+	if sc.dst != nil {
+		sc.dst.Close()
+	}
+	if sc.objects != nil {
+		sc.objects.close()
+	}
+}
+
+// Scan reads a directory as a tree, with the cell's rules, without keeping any
+// contents. Files that old knows by their stamps are not read again. The tree
+// is valid until the store is closed.
+func (s *Store) Scan(ctx context.Context, c Cell, root *fsx.Dir, old *tree.Tree) (*tree.Tree, Report, error) {
+	t, report, err := s.memoryTree(func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
+		sc := s.newScan(ctx, "scan", w, root)
+		sc.old, sc.settle, sc.stamps = old, true, true
+		sc.filter = keepOnly(c.Rules, c.Kept)
+		sc.owner = sc.noteOwner
+		e, links, err := sc.run()
+		return e, links, sc.found, err
+	})
+	if err != nil {
+		return nil, report, fmt.Errorf("scan: %w", err)
+	}
+	n := t.Root().Sub
+	report.Files, report.Dirs, report.Bytes = n.Files, n.Dirs, n.Bytes
+	return t, report, nil
+}

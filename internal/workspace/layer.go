@@ -1,0 +1,380 @@
+package workspace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// layerFormat is the newest layer.json that this program knows.
+const layerFormat = 1
+
+// The kinds of layers.
+const (
+	KindBase   = "base"   // an import
+	KindDiff   = "diff"   // the changes of one overlay generation
+	KindFull   = "full"   // a whole clone generation
+	KindDelta  = "delta"  // a manifest over contents kept by digest
+	KindSquash = "squash" // a state made self-contained
+)
+
+// Sealed is what sealing gave.
+type Sealed struct {
+	Layer  string
+	Parent string // the state it was made from; "" for an import
+	Kind   string
+	Areas  map[string]tree.AreaRoots
+	// Bytes is the disk space that the layer's own file contents take.
+	Bytes int64
+	// Changed counts the workspace's changed entries against the parent,
+	// without those whose only change is the modification time.
+	Changed int
+	// SplitLinks are workspace paths that no longer share their file with the
+	// names that they were hard-linked to.
+	SplitLinks []string
+	// LeftOut are the paths of a delta cell's directory that are no part of it.
+	LeftOut []LeftOut
+	// Unchanged says that nothing changed: Layer is the parent's, and nothing
+	// was kept.
+	Unchanged bool
+}
+
+// Info is what a layer says of itself, in layer.json.
+type Info struct {
+	Format  int     `json:"format"`
+	Layer   string  `json:"layer"`
+	Parent  string  `json:"parent"`
+	Kind    string  `json:"kind"`
+	Backend Backend `json:"backend"`
+	Op      string  `json:"op"`
+	// OverlayAttrs is "trusted" or "user": which overlay attributes the layer
+	// has, and so which kind of home it belongs to.
+	OverlayAttrs string `json:"overlay_attrs"`
+	// Lower are the layers that this one stands on, the topmost first.
+	Lower []string              `json:"lower"`
+	Areas map[string]areaRecord `json:"areas"`
+	Bytes int64                 `json:"bytes"`
+	// Changed and SplitLinks are as in Sealed. Paths are base64: names may hold
+	// any byte.
+	Changed    int       `json:"changed"`
+	SplitLinks [][]byte  `json:"split_links"`
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+type areaRecord struct {
+	Root  string `json:"root"`
+	Meta  string `json:"meta"`
+	Files int64  `json:"files"`
+	Dirs  int64  `json:"dirs"`
+	Bytes int64  `json:"bytes"`
+}
+
+// attrKind names the overlay attributes of this home.
+func (s *Store) attrKind() string {
+	if s.opt.Root {
+		return "trusted"
+	}
+	return "user"
+}
+
+// Info reads what a layer says of itself.
+func (s *Store) Info(layer string) (Info, error) {
+	if err := checkID("layer", layer); err != nil {
+		return Info{}, err
+	}
+	s.mu.Lock()
+	info, ok := s.infos[layer]
+	s.mu.Unlock()
+	if ok {
+		return info, nil
+	}
+	data, err := readSmall(s.home, "layers/"+layer+"/layer.json")
+	if errors.Is(err, os.ErrNotExist) {
+		return Info{}, fmt.Errorf("%s: %w", layer, ErrNoLayer)
+	}
+	if err != nil {
+		return Info{}, fmt.Errorf("read layer.json of %s: %w", layer, err)
+	}
+	if info, err = parseInfo(layer, data); err != nil {
+		return Info{}, err
+	}
+	if info.OverlayAttrs != s.attrKind() && info.Backend == BackendOverlay {
+		return Info{}, fmt.Errorf("%s: %w: it has %s.overlay attributes, this home is used with %s.overlay",
+			layer, ErrMixed, info.OverlayAttrs, s.attrKind())
+	}
+	s.mu.Lock()
+	s.infos[layer] = info
+	s.mu.Unlock()
+	return info, nil
+}
+
+// parseInfo checks a layer.json. It may have been altered.
+func parseInfo(layer string, data []byte) (Info, error) {
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return Info{}, fmt.Errorf("%s: %w: layer.json: %v", layer, ErrCorrupt, err)
+	}
+	if head.Format > layerFormat {
+		return Info{}, fmt.Errorf("%s: %w: %d, known is %d", layer, ErrNewerFormat, head.Format, layerFormat)
+	}
+	var info Info
+	if err := json.Unmarshal(data, &info); err != nil {
+		return Info{}, fmt.Errorf("%s: %w: layer.json: %v", layer, ErrCorrupt, err)
+	}
+	if info.Format < 1 || info.Layer != layer || info.Backend.check() != nil {
+		return Info{}, fmt.Errorf("%s: %w: layer.json is not this layer's", layer, ErrCorrupt)
+	}
+	for _, id := range info.Lower {
+		if checkID("layer", id) != nil || id == layer {
+			return Info{}, fmt.Errorf("%s: %w: layer.json names a wrong layer below", layer, ErrCorrupt)
+		}
+	}
+	if _, err := info.roots(); err != nil {
+		return Info{}, err
+	}
+	return info, nil
+}
+
+// roots are the identities that the layer states.
+func (i Info) roots() (map[string]tree.AreaRoots, error) {
+	out := make(map[string]tree.AreaRoots, len(i.Areas))
+	for name, a := range i.Areas {
+		root, err := tree.ParseHash(a.Root)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w: layer.json: root of %s: %v", i.Layer, ErrCorrupt, name, err)
+		}
+		meta, err := tree.ParseHash(a.Meta)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w: layer.json: meta root of %s: %v", i.Layer, ErrCorrupt, name, err)
+		}
+		out[name] = tree.AreaRoots{Root: root, Meta: meta, Files: a.Files, Dirs: a.Dirs, Bytes: a.Bytes}
+	}
+	return out, nil
+}
+
+// Sealed is the layer as its sealing returned it.
+func (i Info) Sealed() (Sealed, error) {
+	areas, err := i.roots()
+	if err != nil {
+		return Sealed{}, err
+	}
+	out := Sealed{
+		Layer: i.Layer, Parent: i.Parent, Kind: i.Kind, Areas: areas,
+		Bytes: i.Bytes, Changed: i.Changed,
+	}
+	for _, p := range i.SplitLinks {
+		out.SplitLinks = append(out.SplitLinks, string(p))
+	}
+	return out, nil
+}
+
+// record is the reverse of Info.Sealed.
+func (s *Store) record(sealed Sealed, b Backend, op string, lower []string) Info {
+	info := Info{
+		Format: layerFormat, Layer: sealed.Layer, Parent: sealed.Parent, Kind: sealed.Kind, Backend: b, Op: op,
+		OverlayAttrs: s.attrKind(), Lower: slices.Clone(lower), Areas: map[string]areaRecord{},
+		Bytes: sealed.Bytes, Changed: sealed.Changed, SplitLinks: [][]byte{}, CreatedAt: time.Now().UTC(),
+	}
+	if info.Lower == nil {
+		info.Lower = []string{}
+	}
+	for name, a := range sealed.Areas {
+		info.Areas[name] = areaRecord{
+			Root: a.Root.String(), Meta: a.Meta.String(), Files: a.Files, Dirs: a.Dirs, Bytes: a.Bytes,
+		}
+	}
+	for _, p := range sealed.SplitLinks {
+		info.SplitLinks = append(info.SplitLinks, []byte(p))
+	}
+	return info
+}
+
+// Chain lists the layers that a state needs, itself first.
+func (s *Store) Chain(layer string) ([]string, error) {
+	info, err := s.Info(layer)
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{layer}, info.Lower...), nil
+}
+
+// Depth is the number of layers that a state needs.
+func (s *Store) Depth(layer string) (int, error) {
+	chain, err := s.Chain(layer)
+	return len(chain), err
+}
+
+// NeedsSquash tells whether a state has more layers than it should.
+func (s *Store) NeedsSquash(layer string) (bool, error) {
+	n, err := s.Depth(layer)
+	return n > s.opt.MaxDepth, err
+}
+
+// LayerInfos reads every layer.json of the home, ordered by layer. Layers that
+// cannot be read are named in problems.
+func (s *Store) LayerInfos() (infos []Info, problems []string, err error) {
+	names, err := s.listDir("layers")
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		info, err := s.Info(name)
+		if err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		infos = append(infos, info)
+	}
+	return infos, problems, nil
+}
+
+// listDir lists a directory of the home; one that is not there is empty.
+func (s *Store) listDir(rel string) ([]string, error) {
+	d, err := s.home.OpenDir(rel)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s in the home: %w", rel, err)
+	}
+	defer d.Close()
+	names, err := d.Names()
+	if err != nil {
+		return nil, fmt.Errorf("list %s in the home: %w", rel, err)
+	}
+	return names, nil
+}
+
+// commit makes a pending directory a layer. The order is what makes it safe:
+// everything in it is durable before it gets its final name.
+func (s *Store) commit(pending *fsx.Dir, op string, info Info, keep []string) error {
+	data, err := json.MarshalIndent(info, "", "  ")
+	if err != nil {
+		return fmt.Errorf("seal %s: %w", info.Layer, err)
+	}
+	if err := strip(pending, keep); err != nil {
+		return fmt.Errorf("seal %s: %w", info.Layer, err)
+	}
+	if err := writeNew(pending, "layer.json", append(data, '\n')); err != nil {
+		return fmt.Errorf("seal %s: write layer.json: %w", info.Layer, err)
+	}
+	s.step("seal.packed")
+	if err := s.home.SyncFS(); err != nil {
+		return fmt.Errorf("seal %s: make durable: %w", info.Layer, err)
+	}
+	s.step("seal.synced")
+	if err := s.ensure("layers"); err != nil {
+		return err
+	}
+	if err := s.home.Rename("pending/"+op, s.home, "layers/"+info.Layer, unix.RENAME_NOREPLACE); err != nil {
+		return fmt.Errorf("seal %s: rename: %w", info.Layer, err)
+	}
+	s.packs.moved(info.Layer, "layers/"+info.Layer+"/manifest")
+	s.step("seal.renamed")
+	return s.syncNames()
+}
+
+// strip removes from a pending directory what does not go into the layer.
+func strip(pending *fsx.Dir, keep []string) error {
+	// An area takes another name first: half of it must never be sealed by who
+	// resumes after a crash.
+	if !slices.Contains(keep, AreaHome) {
+		err := pending.Rename(AreaHome, pending, "dropped", 0)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	names, err := pending.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == "manifest" || name == generationMarker || slices.Contains(keep, name) {
+			continue
+		}
+		if err := pending.RemoveAll(name); err != nil {
+			return fmt.Errorf("remove %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// syncNames makes the names in layers and pending durable.
+func (s *Store) syncNames() error {
+	for _, name := range []string{"layers", "pending", "."} {
+		d, err := s.home.OpenDir(name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("sync %s: %w", name, err)
+		}
+		err = d.Sync()
+		d.Close()
+		if err != nil {
+			return fmt.Errorf("sync %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// readSmall reads a file that is never big.
+func readSmall(d *fsx.Dir, rel string) ([]byte, error) {
+	const limit = 4 << 20
+	f, err := d.OpenFile(rel)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := fsx.StatFile(f)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size > limit {
+		return nil, fmt.Errorf("%s is too big: %d bytes", rel, info.Size)
+	}
+	data := make([]byte, info.Size)
+	n, err := f.ReadAt(data, 0)
+	if int64(n) < info.Size {
+		return nil, err
+	}
+	return data, nil
+}
+
+// writeNew writes a file of a pending directory, in the place of one that an
+// interrupted seal left. It is not durable by itself.
+func writeNew(d *fsx.Dir, name string, data []byte) error {
+	if err := d.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	f, err := d.Create(name, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// join joins a path beneath an area root and a name.
+func join(dir, name string) string {
+	if dir == "." || dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// beneath tells whether path is dir or in it.
+func beneath(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, dir+"/")
+}

@@ -1,0 +1,132 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// objectTemp begins the names of objects that are being written.
+const objectTemp = "tmp_"
+
+// objects keeps file contents by their digest, for delta cells.
+type objects struct {
+	s       *Store
+	op      string
+	dir     *fsx.Dir
+	next    atomic.Int64
+	written atomic.Int64
+}
+
+func (s *Store) openObjects(op string) (*objects, error) {
+	if err := s.ensure("objects"); err != nil {
+		return nil, err
+	}
+	dir, err := s.home.OpenDir("objects")
+	if err != nil {
+		return nil, fmt.Errorf("open objects: %w", err)
+	}
+	return &objects{s: s, op: op, dir: dir}, nil
+}
+
+func (o *objects) close() { o.dir.Close() }
+
+func objectPath(d tree.Hash) string {
+	name := d.String()
+	return name[:2] + "/" + name
+}
+
+// has tells whether the contents are kept already. The size is compared because
+// an object that a crash cut short may have its final name.
+func (o *objects) has(d tree.Hash, size int64) bool {
+	info, err := o.dir.Lstat(objectPath(d))
+	return err == nil && info.IsRegular() && info.Size == size
+}
+
+// put keeps the contents of src. A file that is probably the one that was there
+// before is first only read.
+func (o *objects) put(src *os.File, size int64, old *tree.Entry) (tree.Hash, int64, error) {
+	if old != nil && old.Kind == tree.KindFile && old.Size == size && o.has(old.Digest, size) {
+		digest, n, err := o.s.hashFile(src)
+		if err != nil || digest == old.Digest {
+			return digest, n, err
+		}
+		if _, err := src.Seek(0, io.SeekStart); err != nil {
+			return tree.Hash{}, 0, err
+		}
+	}
+	temp := fmt.Sprintf("%s%s_%d", objectTemp, o.op, o.next.Add(1))
+	// An interrupted operation may have left its own behind.
+	if err := removeIfThere(o.dir, temp); err != nil {
+		return tree.Hash{}, 0, err
+	}
+	digest, n, err := o.write(src, temp)
+	if err != nil {
+		return digest, n, errors.Join(err, removeIfThere(o.dir, temp))
+	}
+	return digest, n, nil
+}
+
+func (o *objects) write(src io.Reader, temp string) (tree.Hash, int64, error) {
+	tmp := o.s.scratch.Get().(*scratch)
+	defer o.s.scratch.Put(tmp)
+	tmp.hash.Reset()
+	dst, err := o.dir.Create(temp, 0o400)
+	if err != nil {
+		return tree.Hash{}, 0, err
+	}
+	var n int64
+	if file, ok := src.(*os.File); ok {
+		n, err = fsx.CopySparse(dst, file, tmp.hash)
+	} else {
+		n, err = io.Copy(io.MultiWriter(dst, tmp.hash), src)
+	}
+	digest := sum(tmp.hash)
+	if err = errors.Join(err, dst.Close()); err != nil {
+		return digest, n, err
+	}
+	if o.has(digest, n) {
+		return digest, n, o.dir.Remove(temp)
+	}
+	path := objectPath(digest)
+	if err := o.dir.MkdirAll(path[:2], 0o700); err != nil {
+		return digest, n, err
+	}
+	if err := o.dir.Rename(temp, o.dir, path, 0); err != nil {
+		return digest, n, err
+	}
+	o.written.Add(n)
+	return digest, n, nil
+}
+
+// putReader keeps contents that must have the digest of e.
+func (o *objects) putReader(src io.Reader, e tree.Entry) error {
+	temp := fmt.Sprintf("%s%s_%d", objectTemp, o.op, o.next.Add(1))
+	if err := removeIfThere(o.dir, temp); err != nil {
+		return err
+	}
+	digest, n, err := o.write(src, temp)
+	if err != nil {
+		return errors.Join(err, removeIfThere(o.dir, temp))
+	}
+	if digest != e.Digest || n != e.Size {
+		return ErrSourceChanged
+	}
+	return nil
+}
+
+// openObject opens kept contents.
+func (s *Store) openObject(d tree.Hash) (*os.File, error) {
+	f, err := s.home.OpenFile("objects/" + objectPath(d))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("object %s is missing: %w", d, unix.ENOENT)
+	}
+	return f, err
+}

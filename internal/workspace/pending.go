@@ -1,0 +1,199 @@
+package workspace
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// trashPrefix marks directories in pending that only wait to be deleted.
+const trashPrefix = "trash_"
+
+// pending is a layer that is being made.
+type pending struct {
+	s     *Store
+	op    string
+	layer string
+	dir   *fsx.Dir
+}
+
+// newPending makes the directory of a new operation.
+func (s *Store) newPending(op string) (*pending, error) {
+	if err := checkID("operation", op); err != nil {
+		return nil, err
+	}
+	if err := s.ensure("pending"); err != nil {
+		return nil, err
+	}
+	taken, err := exists(s.home, "layers/"+layerOf(op))
+	if err != nil {
+		return nil, fmt.Errorf("begin %s: %w", op, err)
+	}
+	if taken {
+		return nil, fmt.Errorf("begin %s: %s: %w", op, layerOf(op), os.ErrExist)
+	}
+	if err := s.home.Mkdir("pending/"+op, 0o700); err != nil {
+		return nil, fmt.Errorf("begin %s: %w", op, err)
+	}
+	p, err := s.openPending(op)
+	if err != nil {
+		return nil, err
+	}
+	if err := dropACLs(p.dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("begin %s: %w", op, err), p.discard())
+	}
+	return p, nil
+}
+
+func (s *Store) openPending(op string) (*pending, error) {
+	dir, err := s.home.OpenDir("pending/" + op)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", op, err)
+	}
+	return &pending{s: s, op: op, layer: layerOf(op), dir: dir}, nil
+}
+
+func (p *pending) close() { p.dir.Close() }
+
+// discard removes the operation's directory. It first takes another name, so
+// that an interrupted removal is never taken for the operation.
+func (p *pending) discard() error {
+	p.close()
+	p.s.packs.forget(p.layer)
+	return p.s.trash("pending/"+p.op, p.op)
+}
+
+// DiscardPending removes what an operation left unfinished, if anything.
+func (s *Store) DiscardPending(op string) error {
+	if err := checkID("operation", op); err != nil {
+		return err
+	}
+	return s.trash("pending/"+op, op)
+}
+
+// trash renames a directory away and deletes it.
+func (s *Store) trash(rel, id string) error {
+	if err := s.ensure("pending"); err != nil {
+		return err
+	}
+	to := "pending/" + trashPrefix + id
+	err := s.home.Rename(rel, s.home, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, os.ErrExist) { // an earlier removal was interrupted
+		if err = s.home.RemoveAll(to); err == nil {
+			err = s.home.Rename(rel, s.home, to, unix.RENAME_NOREPLACE)
+		}
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", id, err)
+	}
+	if err := s.home.RemoveAll(to); err != nil {
+		return fmt.Errorf("remove %s: %w", id, err)
+	}
+	return nil
+}
+
+// pack is a manifest that is being written.
+type pack struct {
+	s     *Store
+	layer string
+	path  string
+	file  *os.File
+	buf   *bufio.Writer
+	w     *tree.Writer
+}
+
+// newPack starts the manifest of a pending layer.
+func (s *Store) newPack(dir *fsx.Dir, layer string) (*pack, error) {
+	if err := removeIfThere(dir, "manifest"); err != nil {
+		return nil, fmt.Errorf("write manifest: %w", err)
+	}
+	file, err := dir.Create("manifest", 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("write manifest: %w", err)
+	}
+	return s.packTo(file, layer)
+}
+
+func (s *Store) packTo(file *os.File, layer string) (*pack, error) {
+	s.packs.forget(layer)
+	buf := bufio.NewWriterSize(file, 128<<10)
+	w, err := tree.NewWriter(buf, layer, s.packs)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("write manifest: %w", err), file.Close())
+	}
+	return &pack{s: s, layer: layer, file: file, buf: buf, w: w}, nil
+}
+
+// finish completes the manifest; afterwards it can be loaded.
+func (p *pack) finish() (map[string]tree.AreaRoots, error) {
+	areas, err := p.w.Close()
+	if err == nil {
+		err = p.buf.Flush()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write manifest: %w", err)
+	}
+	info, err := fsx.StatFile(p.file)
+	if err != nil {
+		return nil, fmt.Errorf("write manifest: %w", err)
+	}
+	p.s.packs.addFile(p.layer, p.file, info.Size)
+	p.file = nil
+	return areas, nil
+}
+
+// abort closes a manifest that was not finished.
+func (p *pack) abort() {
+	if p.file != nil {
+		p.file.Close()
+	}
+}
+
+// memoryTree makes a tree that is kept nowhere. It lives as long as the store.
+func (s *Store) memoryTree(build func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error)) (*tree.Tree, Report, error) {
+	fd, err := unix.MemfdCreate("forkcell-tree", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, Report{}, fmt.Errorf("make a memory file: %w", err)
+	}
+	s.mu.Lock()
+	s.scans++
+	layer := fmt.Sprintf("mem_%d", s.scans)
+	s.mu.Unlock()
+	p, err := s.packTo(os.NewFile(uintptr(fd), "memory"), layer)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	defer p.abort()
+	root, links, found, err := build(p.w)
+	var report Report
+	if found != nil {
+		report = found.report()
+	}
+	if err != nil {
+		return nil, report, err
+	}
+	if err := p.w.SetArea(AreaWorkspace, root, links); err != nil {
+		return nil, report, err
+	}
+	if _, err := p.finish(); err != nil {
+		return nil, report, err
+	}
+	m, err := tree.Load(s.packs, layer)
+	if err != nil {
+		return nil, report, err
+	}
+	t, ok := m.Area(AreaWorkspace)
+	if !ok {
+		return nil, report, fmt.Errorf("%w: a scan has no area", ErrCorrupt)
+	}
+	return t, report, nil
+}

@@ -1,0 +1,230 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// Seal makes the generation a state. Nothing may write to it any more. When it
+// fails, the generation stays as it is: an *UnsealableError names what cannot be
+// kept. Sealing again is safe at any time.
+func (w *Work) Seal(ctx context.Context) (Sealed, error) {
+	sealed, keep, err := w.hash(ctx)
+	if err != nil {
+		return Sealed{}, fmt.Errorf("seal: %w", err)
+	}
+	w.s.step("seal.hashed")
+	if sealed.Unchanged {
+		return sealed, w.Discard()
+	}
+	if err := w.s.commitLayer(w.p, sealed, w.c.Backend, w.lower(), keep); err != nil {
+		return Sealed{}, err
+	}
+	w.p.close()
+	return sealed, nil
+}
+
+// lower are the layers that the sealed state will need besides its own.
+func (w *Work) lower() []string {
+	if w.c.Backend == BackendClone {
+		return nil
+	}
+	return w.chain
+}
+
+// hash makes the manifest and says which areas' directories the layer keeps.
+func (w *Work) hash(ctx context.Context) (Sealed, []string, error) {
+	kind, areas := KindDiff, (*sealing).overlay
+	switch w.c.Backend {
+	case BackendClone:
+		kind, areas = KindFull, (*sealing).full
+	case BackendDelta:
+		kind, areas = KindDelta, (*sealing).delta
+	case BackendOverlay:
+	}
+	return w.s.seal(ctx, w.c, w.p, w.layer, kind, func(sl *sealing) error { return areas(sl, w.p.dir) })
+}
+
+// sealing is the making of one manifest on top of a parent's.
+type sealing struct {
+	s      *Store
+	ctx    context.Context
+	c      Cell
+	pw     *pack
+	parent *tree.Manifest
+	layer  string
+	op     string
+	kind   string
+
+	bytes   int64
+	split   []string
+	leftOut []LeftOut
+	keep    []string // areas whose directories the layer keeps
+}
+
+// old is an area of the parent.
+func (sl *sealing) old(area string) (*tree.Tree, error) {
+	t, ok := sl.parent.Area(area)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s has no area %s", ErrCorrupt, sl.parent.Layer(), area)
+	}
+	return t, nil
+}
+
+// full hashes both areas whole; the layer needs no other.
+func (sl *sealing) full(dir *fsx.Dir) error {
+	for _, area := range []string{AreaWorkspace, AreaHome} {
+		if err := sl.scanArea(dir, area, func(sc *scan) { sc.layer = sl.layer }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanArea hashes one area's directory and sets the area.
+func (sl *sealing) scanArea(dir *fsx.Dir, area string, set func(*scan)) error {
+	old, err := sl.old(area)
+	if err != nil {
+		return err
+	}
+	src, err := dir.OpenDir(area)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	sc := sl.s.newScan(sl.ctx, "seal", sl.pw.w, src)
+	sc.old, sc.owner = old, sl.s.keepOwner
+	set(sc)
+	root, links, err := sc.run()
+	if err != nil {
+		return err
+	}
+	sl.bytes += sc.count.bytes.Load()
+	sl.keep = append(sl.keep, area)
+	return sl.pw.w.SetArea(area, root, links)
+}
+
+// keepOwner records an owner that an ordinary user cannot have on disk: what
+// was there before, if it is still the same kind of thing.
+func (s *Store) keepOwner(_ string, e *tree.Entry, old *tree.Entry) {
+	if !s.opt.Root && old != nil && old.Kind == e.Kind && e.UID == uint32(os.Geteuid()) {
+		e.UID, e.GID = old.UID, old.GID
+	}
+}
+
+// finish closes the manifest and compares it with the parent's.
+func (sl *sealing) finish() (Sealed, error) {
+	areas, err := sl.pw.finish()
+	if err != nil {
+		return Sealed{}, err
+	}
+	same := true
+	for name, a := range areas {
+		old, err := sl.old(name)
+		if err != nil {
+			return Sealed{}, err
+		}
+		root, meta := old.Roots()
+		equal := root == a.Root && meta == a.Meta
+		same = same && equal
+		if equal && sl.c.Backend == BackendDelta {
+			// An unchanged home is found where it was before.
+			sl.keep = slices.DeleteFunc(sl.keep, func(k string) bool { return k == name })
+		}
+	}
+	if same {
+		return sl.unchanged()
+	}
+	slices.Sort(sl.split)
+	sealed := Sealed{
+		Layer: sl.layer, Parent: sl.parent.Layer(), Kind: sl.kind, Areas: areas, Bytes: sl.bytes,
+		SplitLinks: sl.split, LeftOut: sl.leftOut,
+	}
+	sealed.Changed, err = sl.changed(areas[AreaWorkspace])
+	return sealed, err
+}
+
+// unchanged is the parent's state once more.
+func (sl *sealing) unchanged() (Sealed, error) {
+	info, err := sl.s.Info(sl.parent.Layer())
+	if err != nil {
+		return Sealed{}, err
+	}
+	sealed, err := info.Sealed()
+	sealed.Unchanged, sealed.Changed, sealed.SplitLinks, sealed.LeftOut = true, 0, nil, sl.leftOut
+	return sealed, err
+}
+
+// changed counts the workspace's changes.
+func (sl *sealing) changed(now tree.AreaRoots) (int, error) {
+	old, err := sl.old(AreaWorkspace)
+	if err != nil {
+		return 0, err
+	}
+	if root, _ := old.Roots(); root == now.Root {
+		return 0, nil
+	}
+	m, err := tree.Load(sl.s.packs, sl.layer)
+	if err != nil {
+		return 0, err
+	}
+	t, ok := m.Area(AreaWorkspace)
+	if !ok {
+		return 0, fmt.Errorf("%w: %s has no area %s", ErrCorrupt, sl.layer, AreaWorkspace)
+	}
+	changes, err := tree.Diff(old, t, tree.DiffOptions{Renames: true})
+	return len(changes), err
+}
+
+// commitLayer makes the pending directory the layer that sealed describes. Of
+// the areas' directories only those in keep go with it.
+func (s *Store) commitLayer(p *pending, sealed Sealed, b Backend, lower, keep []string) error {
+	return s.commit(p.dir, p.op, s.record(sealed, b, p.op, lower), keep)
+}
+
+// newLayer runs the making of a layer from nothing but older states: whatever goes
+// wrong, what it began is removed.
+func (s *Store) newLayer(op, what string, build func(p *pending) (sealed Sealed, lower, keep []string, err error), b Backend) (Sealed, error) {
+	p, err := s.newPending(op)
+	if err != nil {
+		return Sealed{}, err
+	}
+	sealed, lower, keep, err := build(p)
+	if err == nil {
+		s.step("seal.hashed")
+		if sealed.Unchanged {
+			return sealed, p.discard()
+		}
+		err = s.commitLayer(p, sealed, b, lower, keep)
+	}
+	if err != nil {
+		return Sealed{}, errors.Join(fmt.Errorf("%s: %w", what, err), p.discard())
+	}
+	p.close()
+	return sealed, nil
+}
+
+// seal writes the manifest of a pending layer on top of a parent.
+func (s *Store) seal(ctx context.Context, c Cell, p *pending, layer, kind string, areas func(sl *sealing) error) (Sealed, []string, error) {
+	pw, err := s.newPack(p.dir, p.layer)
+	if err != nil {
+		return Sealed{}, nil, err
+	}
+	defer pw.abort()
+	m, err := s.Manifest(layer)
+	if err != nil {
+		return Sealed{}, nil, err
+	}
+	sl := &sealing{s: s, ctx: ctx, c: c, pw: pw, parent: m, layer: p.layer, op: p.op, kind: kind}
+	if err := areas(sl); err != nil {
+		return Sealed{}, nil, err
+	}
+	sealed, err := sl.finish()
+	return sealed, sl.keep, err
+}

@@ -1,0 +1,92 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// Squash makes a state self-contained: a new layer with the same roots that
+// needs no other. The old layers stay until nothing needs them.
+func (s *Store) Squash(ctx context.Context, c Cell, layer, op string) (Sealed, error) {
+	if _, err := s.usable(c, layer); err != nil {
+		return Sealed{}, err
+	}
+	return s.newLayer(op, "squash "+layer, func(p *pending) (Sealed, []string, []string, error) {
+		sealed, keep, err := s.squashInto(ctx, c, layer, p)
+		return sealed, nil, keep, err
+	}, c.Backend)
+}
+
+func (s *Store) squashInto(ctx context.Context, c Cell, layer string, p *pending) (Sealed, []string, error) {
+	m, err := s.Manifest(layer)
+	if err != nil {
+		return Sealed{}, nil, err
+	}
+	pw, err := s.newPack(p.dir, p.layer)
+	if err != nil {
+		return Sealed{}, nil, err
+	}
+	defer pw.abort()
+	sealed := Sealed{Layer: p.layer, Parent: layer, Kind: KindSquash}
+	var keep []string
+	for _, area := range m.Areas() {
+		t, _ := m.Area(area)
+		files := c.Backend != BackendDelta || area != AreaWorkspace
+		if err := s.copyTree(pw, t, area, func(e *tree.Entry) {
+			if files && e.Kind == tree.KindFile {
+				e.Layer = p.layer
+			}
+		}); err != nil {
+			return Sealed{}, nil, err
+		}
+		if !files {
+			continue
+		}
+		if err := s.fillArea(ctx, p, area, t, s.contentsOf(c.Backend, layer, area)); err != nil {
+			return Sealed{}, nil, err
+		}
+		keep = append(keep, area)
+		sealed.Bytes += t.Root().Sub.Bytes
+	}
+	if sealed.Areas, err = pw.finish(); err != nil {
+		return Sealed{}, nil, err
+	}
+	return sealed, keep, sameRoots(m, sealed.Areas)
+}
+
+// copyTree writes a whole tree into a manifest, which then needs no other.
+func (s *Store) copyTree(pw *pack, t *tree.Tree, area string, rewrite func(e *tree.Entry)) error {
+	root, err := pw.w.CopyAll(t, func(_ string, e *tree.Entry) { rewrite(e) })
+	if err != nil {
+		return err
+	}
+	links, err := t.Links()
+	if err != nil {
+		return err
+	}
+	return pw.w.SetArea(area, root, links)
+}
+
+// fillArea writes an area's files into a pending layer.
+func (s *Store) fillArea(ctx context.Context, p *pending, area string, t *tree.Tree, open opener) error {
+	d, err := plainDir(p.dir, area)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return s.materialise(ctx, t, open, d, MaterialiseOptions{Owners: s.opt.Root})
+}
+
+// sameRoots checks that a rewritten state is the one it was made from.
+func sameRoots(m *tree.Manifest, areas map[string]tree.AreaRoots) error {
+	for _, area := range m.Areas() {
+		t, _ := m.Area(area)
+		root, meta := t.Roots()
+		if a := areas[area]; a.Root != root || a.Meta != meta {
+			return fmt.Errorf("%w: the roots of %s came out different", ErrCorrupt, area)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+// Package workspace keeps the states of all cells of one home: it imports a
+// source, opens writable generations on a sealed state, seals them, and gives a
+// state back as files, whole or in parts.
+//
+// A state is a sealed layer. What is below it depends on the backend: overlay
+// stacks the changes of each generation, clone keeps a full copy of each, delta
+// keeps contents by digest and leaves the files in the real directory. Every
+// operation works on each of them and passes one suite.
+//
+// The package knows the home's directories layers, pending, objects, live and
+// applies, and nothing else of the home. It must not know what runs in a cell,
+// what a receipt is, or how states are named and found: its callers hold the
+// locks, and the names.
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// Backend is a way of keeping generations.
+type Backend string
+
+// The backends.
+const (
+	BackendOverlay Backend = "overlay"
+	BackendClone   Backend = "clone"
+	BackendDelta   Backend = "delta"
+)
+
+// The areas of a state. The workspace is what people see and compare; the home
+// is the cell user's own directory. Both are sealed together.
+const (
+	AreaWorkspace = "workspace"
+	AreaHome      = "home"
+)
+
+// homeTarget is where the cell's user lives.
+const homeTarget = "/home/sandbox"
+
+// DefaultMaxDepth is the number of layers past which a state should be
+// squashed: mounts and look-ups slow down with every layer.
+const DefaultMaxDepth = 50
+
+var (
+	// ErrSourceChanged means that a file or directory kept changing while it
+	// was read.
+	ErrSourceChanged = errors.New("changed while it was read")
+	// ErrNoLayer means that a layer is not in the home.
+	ErrNoLayer = errors.New("layer is missing")
+	// ErrNewerFormat means that a layer was written by a newer program.
+	ErrNewerFormat = errors.New("layer has a newer format than this program knows")
+	// ErrCorrupt means that a layer is not what was sealed.
+	ErrCorrupt = errors.New("layer is corrupt")
+	// ErrMixed means that a layer was made for another backend, or with the
+	// overlay attributes of the other kind of home.
+	ErrMixed = errors.New("layer cannot be used here")
+)
+
+// UnsealableError names what cannot be kept in a state: device nodes, and
+// extended attributes that overlay file systems keep for themselves.
+type UnsealableError struct {
+	Problems []string
+}
+
+func (e *UnsealableError) Error() string {
+	const shown = 5
+	list := e.Problems
+	more := ""
+	if len(list) > shown {
+		more = fmt.Sprintf(", and %d more", len(list)-shown)
+		list = list[:shown]
+	}
+	return "cannot be kept: " + strings.Join(list, ", ") + more
+}
+
+// Progress tells how far a long operation has come.
+type Progress struct {
+	What  string // "import", "copy", "hash"
+	Files int64
+	Bytes int64
+	Path  string
+}
+
+// Options says how a home is used. The zero value is an ordinary user's home.
+type Options struct {
+	// Root says that the caller is root: layers carry trusted.overlay.*
+	// attributes and the true owners are on disk.
+	Root bool
+	// MaxDepth is the number of layers past which NeedsSquash says so; 0 means
+	// DefaultMaxDepth.
+	MaxDepth int
+	// Progress, if set, is called now and then, by one goroutine at a time.
+	Progress func(Progress)
+
+	// hook is called at every step at which a crash matters. Tests set it.
+	hook func(step string)
+}
+
+// Cell is what the package needs to know of a cell.
+type Cell struct {
+	ID      string
+	Backend Backend
+	// MountAt is the absolute path of the workspace in the cell.
+	MountAt string
+	// Live is the host path of the real directory of a delta cell.
+	Live string
+	// Rules say what is left out of the source; nil leaves out nothing.
+	Rules *leftout.Rules
+	// Kept are paths that stay although a rule names them, as Import reported
+	// them. They are fixed at import: were they read from git's index again, a
+	// cell could add a secret to the index and so have it shown.
+	Kept []string
+}
+
+// Store is one home's states. Its methods may be used by several goroutines;
+// that no two of them work on one cell is the caller's duty.
+type Store struct {
+	home  *fsx.Dir
+	path  string
+	opt   Options
+	packs *packs
+
+	scratch sync.Pool // of *scratch
+
+	mu    sync.Mutex
+	infos map[string]Info
+	scans int
+}
+
+// Open opens the states of a home. It makes nothing: a read-only home can be
+// read.
+func Open(homePath string, opt Options) (*Store, error) {
+	homePath, err := filepath.Abs(homePath)
+	if err != nil {
+		return nil, fmt.Errorf("open home: %w", err)
+	}
+	home, err := fsx.OpenRoot(homePath)
+	if err != nil {
+		return nil, fmt.Errorf("open home: %w", err)
+	}
+	if opt.MaxDepth == 0 {
+		opt.MaxDepth = DefaultMaxDepth
+	}
+	return &Store{home: home, path: homePath, opt: opt, packs: newPacks(home), infos: map[string]Info{}, scratch: sync.Pool{New: newScratch}}, nil
+}
+
+// Close releases what the store holds open.
+func (s *Store) Close() error {
+	return errors.Join(s.packs.close(), s.home.Close())
+}
+
+// Manifest loads the manifest of a state.
+func (s *Store) Manifest(layer string) (*tree.Manifest, error) {
+	if _, err := s.Info(layer); err != nil {
+		return nil, err
+	}
+	m, err := tree.Load(s.packs, layer)
+	if err != nil {
+		return nil, fmt.Errorf("manifest of %s: %w", layer, err)
+	}
+	return m, nil
+}
+
+// area loads one area of a state.
+func (s *Store) area(layer, name string) (*tree.Tree, error) {
+	m, err := s.Manifest(layer)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := m.Area(name)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s has no area %s", ErrCorrupt, layer, name)
+	}
+	return t, nil
+}
+
+// step marks an instant at which a crash matters.
+func (s *Store) step(name string) {
+	failpoint.Hit(name)
+	if s.opt.hook != nil {
+		s.opt.hook(name)
+	}
+}
+
+// ensure makes the home's directory for one kind of thing.
+func (s *Store) ensure(name string) error {
+	if err := s.home.MkdirAll(name, 0o700); err != nil {
+		return fmt.Errorf("make %s in the home: %w", name, err)
+	}
+	return nil
+}
+
+// exists tells whether a name is there, whatever it is.
+func exists(d *fsx.Dir, rel string) (bool, error) {
+	_, err := d.Lstat(rel)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// checkID refuses identifiers that could be paths.
+func checkID(kind, id string) error {
+	if id == "" || len(id) > 128 {
+		return fmt.Errorf("%s id %q is not valid", kind, id)
+	}
+	for _, c := range []byte(id) {
+		ok := c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !ok {
+			return fmt.Errorf("%s id %q is not valid", kind, id)
+		}
+	}
+	return nil
+}
+
+// layerOf derives a layer's id from the operation that makes it, so that a
+// layer can be found again when only the operation is known.
+func layerOf(op string) string {
+	if _, suffix, ok := strings.Cut(op, "_"); ok {
+		return "lay_" + suffix
+	}
+	return "lay_" + op
+}
+
+func (b Backend) check() error {
+	switch b {
+	case BackendOverlay, BackendClone, BackendDelta:
+		return nil
+	}
+	return fmt.Errorf("no such backend: %q", string(b))
+}

@@ -1,0 +1,291 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// SweepReport says what was removed, or would be.
+type SweepReport struct {
+	Layers   []string
+	Pending  []string
+	Switches []string
+	Live     []string
+	Objects  int
+	// Bytes are those of the files removed.
+	Bytes int64
+}
+
+// Sweep removes what nothing needs: layers that keep does not want and that no
+// wanted state stands on, pending operations and journals of switches that are
+// not in use, and contents that no remaining state has. The caller makes sure
+// that nobody else makes anything meanwhile. A directory is renamed away before
+// it is deleted, so that no half of a layer is ever found under its name.
+func (s *Store) Sweep(ctx context.Context, keep, inUse func(id string) bool, dryRun bool) (SweepReport, error) {
+	sw := &sweeper{s: s, ctx: ctx, dry: dryRun}
+	err := sw.layers(keep)
+	if err == nil {
+		err = sw.objects()
+	}
+	if err == nil {
+		err = sw.pending(inUse)
+	}
+	if err == nil {
+		err = sw.switches(inUse)
+	}
+	if err != nil {
+		return sw.report, fmt.Errorf("sweep: %w", err)
+	}
+	return sw.report, nil
+}
+
+type sweeper struct {
+	s      *Store
+	ctx    context.Context
+	dry    bool
+	kept   []string // layers that stay
+	report SweepReport
+}
+
+func (sw *sweeper) layers(wanted func(string) bool) error {
+	names, err := sw.s.listDir("layers")
+	if err != nil {
+		return err
+	}
+	keep := map[string]struct{}{}
+	for _, name := range names {
+		if !wanted(name) {
+			continue
+		}
+		keep[name] = struct{}{}
+		chain, err := sw.s.Chain(name)
+		if err != nil {
+			// What it stands on is unknown, so nothing can be given up.
+			return fmt.Errorf("a layer that is needed cannot be read: %w", err)
+		}
+		for _, l := range chain {
+			keep[l] = struct{}{}
+		}
+	}
+	for _, name := range names {
+		if _, ok := keep[name]; ok {
+			sw.kept = append(sw.kept, name)
+			continue
+		}
+		if err := sw.remove("layers", name, &sw.report.Layers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove takes one directory away and counts what was in it.
+func (sw *sweeper) remove(where, name string, list *[]string) error {
+	if err := sw.ctx.Err(); err != nil {
+		return err
+	}
+	rel := where + "/" + name
+	size, err := sizeOf(sw.s.home, rel)
+	if err != nil {
+		return err
+	}
+	sw.report.Bytes += size
+	*list = append(*list, name)
+	if sw.dry {
+		return nil
+	}
+	if where == "layers" {
+		sw.s.packs.forget(name)
+		sw.s.mu.Lock()
+		delete(sw.s.infos, name)
+		sw.s.mu.Unlock()
+	}
+	if where == "pending" && strings.HasPrefix(name, trashPrefix) {
+		return sw.s.home.RemoveAll(rel)
+	}
+	return sw.s.trash(rel, where+"_"+name)
+}
+
+func (sw *sweeper) pending(inUse func(op string) bool) error {
+	names, err := sw.s.listDir("pending")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, trashPrefix) && inUse(name) {
+			continue
+		}
+		if err := sw.remove("pending", name, &sw.report.Pending); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// switches removes the journals of switches; those of other applies are kept
+// for taking them back, and are not ours.
+func (sw *sweeper) switches(inUse func(op string) bool) error {
+	names, err := sw.s.listDir("applies")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		ours, err := exists(sw.s.home, "applies/"+name+"/"+switchMarker)
+		if err != nil {
+			return err
+		}
+		if !ours || inUse(name) {
+			continue
+		}
+		if err := sw.remove("applies", name, &sw.report.Switches); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SweepLive removes the live directories of cells that are no more.
+func (s *Store) SweepLive(ctx context.Context, keep func(cellID string) bool, dryRun bool) (SweepReport, error) {
+	sw := &sweeper{s: s, ctx: ctx, dry: dryRun}
+	names, err := s.listDir("live")
+	for _, name := range names {
+		if err == nil && !keep(name) {
+			err = sw.remove("live", name, &sw.report.Live)
+		}
+	}
+	if err != nil {
+		return sw.report, fmt.Errorf("sweep: %w", err)
+	}
+	return sw.report, nil
+}
+
+// objects removes contents that no remaining delta state refers to.
+func (sw *sweeper) objects() error {
+	dirs, err := sw.s.listDir("objects")
+	if err != nil || len(dirs) == 0 {
+		return err
+	}
+	used, err := sw.usedObjects()
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := sw.ctx.Err(); err != nil {
+			return err
+		}
+		if strings.HasPrefix(dir, objectTemp) {
+			if err := sw.removeObject("objects/" + dir); err != nil {
+				return err
+			}
+			continue
+		}
+		names, err := sw.s.listDir("objects/" + dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			digest, err := tree.ParseHash(name)
+			if _, ok := used[digest]; ok && err == nil {
+				continue
+			}
+			if err := sw.removeObject("objects/" + dir + "/" + name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (sw *sweeper) removeObject(rel string) error {
+	info, err := sw.s.home.Lstat(rel)
+	if err != nil {
+		return err
+	}
+	sw.report.Objects++
+	sw.report.Bytes += info.Size
+	if sw.dry {
+		return nil
+	}
+	return sw.s.home.RemoveAll(rel)
+}
+
+// usedObjects marks the contents of all remaining delta states. Directories
+// that states share are read once.
+func (sw *sweeper) usedObjects() (map[tree.Hash]struct{}, error) {
+	used, seen := map[tree.Hash]struct{}{}, map[tree.Hash]struct{}{}
+	for _, layer := range sw.kept {
+		info, err := sw.s.Info(layer)
+		if err != nil {
+			return nil, err
+		}
+		if info.Backend != BackendDelta {
+			continue
+		}
+		t, err := sw.s.area(layer, AreaWorkspace)
+		if err != nil {
+			return nil, err
+		}
+		if err := markObjects(t, t.Root().Sub, used, seen); err != nil {
+			return nil, err
+		}
+	}
+	return used, nil
+}
+
+func markObjects(t *tree.Tree, n tree.Node, used, seen map[tree.Hash]struct{}) error {
+	if _, ok := seen[n.Root]; ok {
+		return nil
+	}
+	seen[n.Root] = struct{}{}
+	children, err := t.Children(n)
+	if err != nil {
+		return err
+	}
+	for _, e := range children {
+		switch e.Kind {
+		case tree.KindDir:
+			if err := markObjects(t, e.Sub, used, seen); err != nil {
+				return err
+			}
+		case tree.KindFile:
+			used[e.Digest] = struct{}{}
+		case tree.KindSymlink, tree.KindFifo, tree.KindSocket:
+		}
+	}
+	return nil
+}
+
+// sizeOf sums up the files below a path.
+func sizeOf(d *fsx.Dir, rel string) (int64, error) {
+	info, err := d.Lstat(rel)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil || !info.IsDir() {
+		return info.Size, err
+	}
+	sub, err := d.OpenDir(rel)
+	if err != nil {
+		return 0, err
+	}
+	defer sub.Close()
+	names, err := sub.Names()
+	if err != nil {
+		return 0, err
+	}
+	var total int64
+	for _, name := range names {
+		n, err := sizeOf(sub, name)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}

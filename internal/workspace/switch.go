@@ -1,0 +1,279 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// Switch rewrites the live directory of a delta cell from one state, which it
+// must have, to another. Only what differs is touched, all of it or nothing;
+// what the rules leave out is never touched. The other backends have nothing to
+// rewrite. After a crash the caller asks ResumeSwitch which of the two states
+// the directory has; when it has recorded the answer, ForgetSwitch ends it.
+func (s *Store) Switch(ctx context.Context, c Cell, from, to, op string) error {
+	if c.Backend != BackendDelta {
+		return nil
+	}
+	if err := s.switchLive(ctx, c, from, to, op); err != nil {
+		return fmt.Errorf("switch to %s: %w", to, err)
+	}
+	return nil
+}
+
+func (s *Store) switchLive(ctx context.Context, c Cell, from, to, op string) error {
+	if _, err := s.usable(c, to); err != nil {
+		return err
+	}
+	a, err := s.area(from, AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	b, err := s.area(to, AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	plan, err := switchPlan(a, b)
+	if err != nil {
+		return err
+	}
+	plan.ID, plan.Target, plan.Owners = op, c.Live, s.opt.Root
+	if len(plan.Ops) == 0 {
+		return nil
+	}
+	journal, err := s.newJournal(op)
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	filter := keepOnly(c.Rules, c.Kept)
+	_, err = apply.Execute(ctx, plan, objectSource{s}, journal, apply.Options{
+		KeepDirTimes: true,
+		Keep: func(path string, isDir bool) bool {
+			if filter == nil {
+				return false
+			}
+			_, v := filter.Decide(path, isDir)
+			return v == leftout.Leave
+		},
+	})
+	return err
+}
+
+// switchPlan lists everything that differs between two states, times and hard
+// links included.
+func switchPlan(a, b *tree.Tree) (apply.Plan, error) {
+	changes, err := tree.Diff(a, b, tree.DiffOptions{MTimes: true})
+	if err != nil {
+		return apply.Plan{}, err
+	}
+	var plan apply.Plan
+	listed := make(map[string]struct{}, len(changes))
+	for _, c := range changes {
+		plan.Ops = append(plan.Ops, apply.Op{Path: c.Path, Old: c.Old, New: c.New})
+		listed[c.Path] = struct{}{}
+	}
+	was, err := a.Links()
+	if err != nil {
+		return apply.Plan{}, err
+	}
+	now, err := b.Links()
+	if err != nil {
+		return apply.Plan{}, err
+	}
+	relinked := append(missingGroups(was, now), missingGroups(now, was)...)
+	for _, g := range relinked {
+		for _, path := range g {
+			if _, ok := listed[path]; ok {
+				continue
+			}
+			listed[path] = struct{}{}
+			op := apply.Op{Path: path}
+			if op.Old, err = lookup(a, path); err != nil {
+				return apply.Plan{}, err
+			}
+			if op.New, err = lookup(b, path); err != nil {
+				return apply.Plan{}, err
+			}
+			plan.Ops = append(plan.Ops, op)
+		}
+	}
+	for _, g := range now.Groups {
+		if slices.ContainsFunc(g, func(p string) bool { _, ok := listed[p]; return ok }) {
+			plan.Links = append(plan.Links, g)
+		}
+	}
+	return plan, nil
+}
+
+// missingGroups are the groups of a that b does not have.
+func missingGroups(a, b tree.Links) [][]string {
+	have := make(map[string][]string, len(b.Groups))
+	for _, g := range b.Groups {
+		have[g[0]] = g
+	}
+	var out [][]string
+	for _, g := range a.Groups {
+		if !slices.Equal(g, have[g[0]]) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func lookup(t *tree.Tree, path string) (*tree.Entry, error) {
+	e, ok, err := t.Lookup(path)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &e, nil
+}
+
+// objectSource delivers contents to an apply.
+type objectSource struct{ s *Store }
+
+func (o objectSource) Open(_ string, e tree.Entry) (io.ReadCloser, error) {
+	f, err := o.s.openObject(e.Digest)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// switchMarker is an empty file that tells the journal of a switch from those
+// of applies, which are kept for taking them back.
+const switchMarker = "switch"
+
+// newJournal makes the directory of an apply's journal, durably.
+func (s *Store) newJournal(op string) (*fsx.Dir, error) {
+	if err := checkID("operation", op); err != nil {
+		return nil, err
+	}
+	if err := s.ensure("applies"); err != nil {
+		return nil, err
+	}
+	if err := s.home.Mkdir("applies/"+op, 0o700); err != nil {
+		return nil, err
+	}
+	parent, err := s.home.OpenDir("applies")
+	if err != nil {
+		return nil, err
+	}
+	defer parent.Close()
+	if err := errors.Join(parent.Sync(), s.home.Sync()); err != nil {
+		return nil, err
+	}
+	journal, err := parent.OpenDir(op)
+	if err != nil {
+		return nil, err
+	}
+	if err := fsx.WriteFile(journal, switchMarker, nil, 0o600); err != nil {
+		journal.Close()
+		return nil, err
+	}
+	return journal, nil
+}
+
+// ResumeSwitch ends what a crash left of a switch: done says that the directory
+// has the new state, otherwise it has the old one.
+func (s *Store) ResumeSwitch(ctx context.Context, c Cell, op string) (done bool, err error) {
+	if err := checkID("operation", op); err != nil {
+		return false, err
+	}
+	journal, err := s.home.OpenDir("applies/" + op)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("resume switch %s: %w", op, err)
+	}
+	defer journal.Close()
+	back, err := apply.Recover(ctx, c.Live, journal)
+	if err != nil {
+		return false, fmt.Errorf("resume switch %s: %w", op, err)
+	}
+	return !back, nil
+}
+
+// ForgetSwitch removes what a switch kept of the old state. The caller has
+// recorded by now which state the directory has.
+func (s *Store) ForgetSwitch(op string) error {
+	if err := checkID("operation", op); err != nil {
+		return err
+	}
+	return s.trash("applies/"+op, "switch_"+op)
+}
+
+// ForkLive gives a new delta cell its own live directory, with the contents of
+// a state, at LivePath. It is durable when the call returns, and whole or absent
+// after a crash.
+func (s *Store) ForkLive(ctx context.Context, c Cell, layer string) error {
+	if c.Backend != BackendDelta {
+		return nil
+	}
+	if err := s.forkLive(ctx, c, layer); err != nil {
+		return fmt.Errorf("fork %s: %w", layer, err)
+	}
+	return nil
+}
+
+func (s *Store) forkLive(ctx context.Context, c Cell, layer string) error {
+	if err := checkID("cell", c.ID); err != nil {
+		return err
+	}
+	if err := errors.Join(s.ensure("live"), s.ensure("pending")); err != nil {
+		return err
+	}
+	temp := "pending/" + trashPrefix + "live_" + c.ID
+	if err := s.home.RemoveAll(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := s.home.Mkdir(temp, 0o700); err != nil {
+		return err
+	}
+	holder, err := s.home.OpenDir(temp)
+	if err != nil {
+		return err
+	}
+	defer holder.Close()
+	err = s.fillLive(ctx, layer, holder)
+	if err == nil {
+		err = s.home.SyncFS()
+	}
+	if err == nil {
+		err = s.home.Rename(temp, s.home, "live/"+c.ID, unix.RENAME_NOREPLACE)
+	}
+	if err != nil {
+		return errors.Join(err, s.home.RemoveAll(temp))
+	}
+	live, err := s.home.OpenDir("live")
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	return errors.Join(live.Sync(), s.home.Sync())
+}
+
+func (s *Store) fillLive(ctx context.Context, layer string, holder *fsx.Dir) error {
+	d, err := plainDir(holder, AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return s.Materialise(ctx, BackendDelta, layer, AreaWorkspace, d, MaterialiseOptions{Owners: s.opt.Root})
+}
+
+// LivePath is where ForkLive puts a cell's live directory.
+func (s *Store) LivePath(cellID string) string {
+	return s.path + "/live/" + cellID + "/" + AreaWorkspace
+}

@@ -1,0 +1,256 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// Verify recomputes a state from the bytes on disk and names everything that is
+// not as it was sealed. An error means that it could not be checked, not that it
+// is wrong. That the layer is the one that was recorded elsewhere is for those
+// to compare who hold the record.
+func (s *Store) Verify(ctx context.Context, c Cell, layer string) ([]tree.Difference, error) {
+	v := &verification{s: s, ctx: ctx, backend: c.Backend, layer: layer}
+	err := v.run()
+	if err != nil {
+		return nil, fmt.Errorf("verify %s: %w", layer, err)
+	}
+	return v.diffs, nil
+}
+
+type verification struct {
+	s       *Store
+	ctx     context.Context
+	backend Backend
+	layer   string
+	chain   []string
+	diffs   []tree.Difference
+}
+
+func (v *verification) differs(path, format string, args ...any) {
+	v.diffs = append(v.diffs, tree.Difference{Path: path, What: []string{fmt.Sprintf(format, args...)}})
+}
+
+func (v *verification) run() error {
+	stated, ok, err := v.layers()
+	if err != nil || !ok {
+		return err
+	}
+	m, err := tree.Load(v.s.packs, v.layer)
+	if err != nil {
+		return v.broken("layers/"+v.layer+"/manifest", err)
+	}
+	names := m.Areas()
+	for _, area := range []string{AreaWorkspace, AreaHome} {
+		if !slices.Contains(names, area) {
+			v.differs("layers/"+v.layer+"/manifest", "area %s is missing", area)
+		}
+	}
+	for _, area := range names {
+		t, _ := m.Area(area)
+		root, meta := t.Roots()
+		v.roots(area, stated, root, meta)
+		if err := v.area(area, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roots compares the manifest's roots with those that layer.json states.
+func (v *verification) roots(area string, stated map[string]tree.AreaRoots, root, meta tree.Hash) {
+	s, ok := stated[area]
+	switch {
+	case !ok:
+		v.differs("layers/"+v.layer, "layer.json has no roots of %s", area)
+	case s.Root != root:
+		v.differs("layers/"+v.layer, "root of %s is %s, layer.json says %s", area, root, s.Root)
+	case s.Meta != meta:
+		v.differs("layers/"+v.layer, "meta root of %s is %s, layer.json says %s", area, meta, s.Meta)
+	}
+}
+
+// layers reads what all layers of the state say of themselves, from disk.
+func (v *verification) layers() (map[string]tree.AreaRoots, bool, error) {
+	info, err := v.fresh(v.layer)
+	if err != nil {
+		return nil, false, v.broken("layers/"+v.layer, err)
+	}
+	if info.Backend != v.backend {
+		v.differs("layers/"+v.layer, "its backend is %s, not %s", info.Backend, v.backend)
+		return nil, false, nil
+	}
+	v.chain = append([]string{v.layer}, info.Lower...)
+	ok := true
+	for _, l := range info.Lower {
+		if _, err := v.fresh(l); err != nil {
+			ok = false
+			if err := v.broken("layers/"+l, err); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	roots, err := info.roots()
+	return roots, ok, err
+}
+
+// fresh reads layer.json again and makes the manifest be read again.
+func (v *verification) fresh(layer string) (Info, error) {
+	v.s.mu.Lock()
+	delete(v.s.infos, layer)
+	v.s.mu.Unlock()
+	v.s.packs.forget(layer)
+	return v.s.Info(layer)
+}
+
+// broken turns an error about the store's own files into a difference, unless
+// it says nothing about them.
+func (v *verification) broken(path string, err error) error {
+	if v.ctx.Err() != nil || errors.Is(err, ErrNewerFormat) || errors.Is(err, tree.ErrNewerFormat) {
+		return err
+	}
+	v.differs(path, "%v", err)
+	return nil
+}
+
+// area recomputes one area. Only when its roots are wrong is the tree kept, to
+// find where.
+func (v *verification) area(area string, t *tree.Tree) error {
+	w, err := tree.NewWriter(io.Discard, "mem_verify", v.s.packs)
+	if err != nil {
+		return err
+	}
+	root, links, err := v.rebuild(w, area, t)
+	if err != nil {
+		return v.broken(areaPath(area, "."), err)
+	}
+	if err := w.SetArea(area, root, links); err != nil {
+		return err
+	}
+	areas, err := w.Close()
+	if err != nil {
+		return err
+	}
+	wantRoot, wantMeta := t.Roots()
+	if got := areas[area]; got.Root == wantRoot && got.Meta == wantMeta {
+		return nil
+	}
+	got, _, err := v.s.memoryTree(func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
+		root, links, err := v.rebuild(w, area, t)
+		return root, links, nil, err
+	})
+	if err != nil {
+		return v.broken(areaPath(area, "."), err)
+	}
+	diffs, err := tree.Compare(t, got)
+	if err != nil {
+		return v.broken(areaPath(area, "."), err)
+	}
+	for _, d := range diffs {
+		d.Path = areaPath(area, d.Path)
+		v.diffs = append(v.diffs, d)
+	}
+	if len(diffs) == 0 {
+		v.differs(areaPath(area, "."), "the roots differ from what the entries give")
+	}
+	return nil
+}
+
+// areaPath names a path for people: the home's paths as the cell sees them.
+func areaPath(area, path string) string {
+	switch {
+	case area == AreaWorkspace:
+		return path
+	case path == ".":
+		return homeTarget
+	}
+	return homeTarget + "/" + path
+}
+
+// rebuild makes an area's tree from what is on disk.
+func (v *verification) rebuild(w *tree.Writer, area string, t *tree.Tree) (tree.Entry, tree.Links, error) {
+	if v.backend == BackendDelta {
+		return v.rehash(w, area, t)
+	}
+	sc := v.s.newScan(v.ctx, "verify", w, nil)
+	sc.old, sc.owner = t, v.s.keepOwner
+	if v.backend == BackendOverlay {
+		return v.s.mergeArea(sc, area, v.chain)
+	}
+	src, err := v.s.home.OpenDir("layers/" + v.layer + "/" + area)
+	if err != nil {
+		return tree.Entry{}, tree.Links{}, err
+	}
+	defer src.Close()
+	sc.src = src
+	return sc.run()
+}
+
+// rehash makes the tree of a delta state again: the metadata is only in the
+// manifest, the contents are read where they are kept.
+func (v *verification) rehash(w *tree.Writer, area string, t *tree.Tree) (tree.Entry, tree.Links, error) {
+	r := &rehasher{v: v, w: w, t: t, open: v.s.contentsOf(BackendDelta, v.layer, area), pool: newPool()}
+	root := t.Root()
+	node, err := r.dir(".", root.Sub)
+	if err != nil {
+		return tree.Entry{}, tree.Links{}, err
+	}
+	root.Sub = node
+	links, err := t.Links()
+	return root, links, err
+}
+
+type rehasher struct {
+	v    *verification
+	w    *tree.Writer
+	t    *tree.Tree
+	open opener
+	pool *pool
+}
+
+func (r *rehasher) dir(path string, n tree.Node) (tree.Node, error) {
+	children, err := r.t.Children(n)
+	if err != nil {
+		return tree.Node{}, err
+	}
+	g := r.pool.group(r.v.ctx)
+	for i := range children {
+		g.do(func() error { return r.entry(join(path, children[i].Name), &children[i]) })
+	}
+	if err := g.wait(); err != nil {
+		return tree.Node{}, err
+	}
+	edit := r.w.NewDir()
+	for _, e := range children {
+		edit.Put(e)
+	}
+	return edit.Node()
+}
+
+// entry reads the contents of a file again. One that cannot be read counts as
+// one with other contents, so that all are named and not only the first.
+func (r *rehasher) entry(path string, e *tree.Entry) (err error) {
+	switch e.Kind {
+	case tree.KindDir:
+		e.Sub, err = r.dir(path, e.Sub)
+		return err
+	case tree.KindFile:
+	case tree.KindSymlink, tree.KindFifo, tree.KindSocket:
+		return nil
+	}
+	f, err := r.open(path, *e)
+	if err != nil {
+		e.Digest = tree.Hash{}
+		return nil
+	}
+	defer f.Close()
+	if e.Digest, e.Size, err = r.v.s.hashFile(f); err != nil {
+		e.Digest = tree.Hash{}
+	}
+	return nil
+}
