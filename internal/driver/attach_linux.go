@@ -1,0 +1,253 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/mount"
+)
+
+// A root caller's cell has no rights over the host's files, so the parent
+// prepares every mount of the set and sends the descriptors.
+
+// attached are detached mounts, in the order in which the plan refers to them.
+type attached struct {
+	fds      []int
+	mountAPI string
+	// spent are the layers of finished overlays. Closing a mount waits for
+	// other processors, so it is kept out of the start's way.
+	spent []int
+}
+
+func (a *attached) close() {
+	closeAll(a.fds)
+	closeAll(a.spent)
+}
+
+// add keeps a descriptor and returns how the plan names it.
+func (a *attached) add(fd int) int {
+	a.fds = append(a.fds, fd)
+	return len(a.fds)
+}
+
+// fill makes the mounts of the plan and notes their descriptors in it. It is
+// for root callers only. The overlays are made on a thread of their own, whose
+// credentials and mount namespace change and which ends with them.
+func (n *Native) fill(p *plan) (*attached, error) {
+	a := &attached{mountAPI: mountByDescriptor}
+	err := onThrowawayThread(func() error {
+		ns, err := n.layers.get()
+		if err != nil {
+			return at("id map", err)
+		}
+		m := maker{userNS: int(ns.Fd()), legacy: n.opt.ForceLegacyMounts, out: a}
+		return m.all(p)
+	})
+	runtime.KeepAlive(n)
+	if err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// maker makes a root caller's mounts, on a locked thread that is its own.
+type maker struct {
+	userNS  int
+	legacy  bool
+	private bool
+	out     *attached
+}
+
+func (m *maker) all(p *plan) error {
+	for i := range p.Binds {
+		b := &p.Binds[i]
+		attr, ns := uint64(attrHost), -1
+		if b.ReadOnly {
+			attr = attrSystem
+		}
+		if b.owned {
+			ns = m.userNS
+		}
+		fd, err := cloneTree(unix.AT_FDCWD, string(b.Source), attr, ns)
+		if err != nil {
+			return at(fmt.Sprintf("bind %s", b.Source), err)
+		}
+		b.FD = m.out.add(fd)
+	}
+	if len(p.Overlays) == 0 {
+		return nil
+	}
+	if err := becomeLayerOwner(); err != nil {
+		return at("overlay credentials", err)
+	}
+	for i := range p.Overlays {
+		o := &p.Overlays[i]
+		fd, err := m.overlay(mount.Overlay{Lower: toStrings(o.Lower), Upper: string(o.Upper), Work: string(o.Work)})
+		if err != nil {
+			return at(fmt.Sprintf("overlay %s", o.Target), err)
+		}
+		*o = overlayPlan{Target: o.Target, FD: m.out.add(fd)}
+	}
+	return nil
+}
+
+func (m *maker) overlay(o mount.Overlay) (int, error) {
+	l, top, err := m.layers(o)
+	if err != nil {
+		return -1, err
+	}
+	m.out.spent = append(append(m.out.spent, l.lower...), l.upper, l.work, top)
+	if !m.legacy {
+		fd, err := overlayByDescriptor(l, false)
+		if err == nil || !needsPaths(err) {
+			return fd, err
+		}
+		m.legacy = true
+	}
+	m.out.mountAPI = mountByPath
+	return m.overlayByPath(l, top, o)
+}
+
+// layers opens the id-mapped layers of o. Upper and work must be in one mount,
+// so the directory that holds both is cloned, as top, and they are opened in it.
+func (m *maker) layers(o mount.Overlay) (l layers, top int, err error) {
+	l, top = layers{upper: -1, work: -1}, -1
+	defer func() {
+		if err != nil {
+			l.close()
+			closeAll([]int{top})
+		}
+	}()
+	for _, dir := range o.Lower {
+		fd, err := cloneTree(unix.AT_FDCWD, dir, attrHost, m.userNS)
+		if err != nil {
+			return l, top, fmt.Errorf("%s: %w", dir, err)
+		}
+		l.lower = append(l.lower, fd)
+	}
+	holder, upper, work := common(o.Upper, o.Work)
+	if top, err = cloneTree(unix.AT_FDCWD, holder, attrHost, m.userNS); err != nil {
+		return l, top, fmt.Errorf("%s: %w", holder, err)
+	}
+	if l.upper, err = openDir(top, upper); err != nil {
+		return l, top, fmt.Errorf("upper %s: %w", o.Upper, err)
+	}
+	if l.work, err = openDir(top, work); err != nil {
+		return l, top, fmt.Errorf("work %s: %w", o.Work, err)
+	}
+	return l, top, nil
+}
+
+// overlayByPath attaches the layers in a mount namespace of this thread's own.
+func (m *maker) overlayByPath(l layers, top int, o mount.Overlay) (int, error) {
+	if !m.private {
+		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+			return -1, fmt.Errorf("private mount namespace: %w", err)
+		}
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return -1, fmt.Errorf("private mounts: %w", err)
+		}
+		m.private = true
+	}
+	stage, err := newFS("tmpfs", 0, option{"mode", "0755"})
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(stage)
+	// On top of the root directory: there always is one, and paths from the
+	// root still lead below it.
+	if err := moveTo(stage, unix.AT_FDCWD, "/"); err != nil {
+		return -1, err
+	}
+	if err := unix.Fchdir(stage); err != nil {
+		return -1, fmt.Errorf("enter stage: %w", err)
+	}
+	attach := func(fd int, name string) error {
+		if err := unix.Mkdir(name, 0o755); err != nil {
+			return fmt.Errorf("stage: %w", err)
+		}
+		return moveTo(fd, unix.AT_FDCWD, name)
+	}
+	for i, fd := range l.lower {
+		if err := attach(fd, strconv.Itoa(i)); err != nil {
+			return -1, fmt.Errorf("lower layer %d: %w", i, err)
+		}
+	}
+	if err := attach(top, "u"); err != nil {
+		return -1, fmt.Errorf("upper layer: %w", err)
+	}
+	_, upper, work := common(o.Upper, o.Work)
+	err = errors.Join(unix.Symlink("u/"+upper, nameUpper), unix.Symlink("u/"+work, nameWork), unix.Mkdir(nameMount, 0o755))
+	if err != nil {
+		return -1, fmt.Errorf("stage: %w", err)
+	}
+	return overlayByPath(len(l.lower), false)
+}
+
+// becomeLayerOwner gives the calling thread the file system ids that the
+// permuted map gives to root's files, and its capabilities back: an overlay
+// works with its mounter's credentials, and what it makes must belong, on disk,
+// to root. With fsuid 0, which the layers' map does not know, the kernel would
+// mount the overlay read-only.
+func becomeLayerOwner() error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &caps[0]); err != nil {
+		return fmt.Errorf("read capabilities: %w", err)
+	}
+	for _, set := range []func(int) (int, error){unix.SetfsgidRetGid, unix.SetfsuidRetUid} {
+		if _, err := set(idBase + sandboxID); err != nil {
+			return fmt.Errorf("set file system id: %w", err)
+		}
+		// The call reports no failure; asking again does.
+		if now, _ := set(-1); now != idBase+sandboxID {
+			return fmt.Errorf("file system id %d was refused: %w", idBase+sandboxID, unix.EPERM)
+		}
+	}
+	if err := unix.Capset(&hdr, &caps[0]); err != nil {
+		return fmt.Errorf("raise capabilities: %w", err)
+	}
+	return nil
+}
+
+// common splits two paths into the deepest directory above both and the rest.
+func common(a, b string) (dir, restA, restB string) {
+	dir = filepath.Dir(filepath.Clean(a))
+	for dir != "/" && !strings.HasPrefix(filepath.Clean(b), dir+"/") {
+		dir = filepath.Dir(dir)
+	}
+	cut := func(p string) string {
+		return strings.TrimPrefix(strings.TrimPrefix(filepath.Clean(p), dir), "/")
+	}
+	return dir, cut(a), cut(b)
+}
+
+// openDir opens a directory below dir without following links.
+func openDir(dir int, path string) (int, error) {
+	fd, err := unix.Openat2(dir, path, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return -1, fmt.Errorf("open: %w", err)
+	}
+	return fd, nil
+}
+
+// onThrowawayThread runs fn on a thread that dies afterwards, with whatever fn
+// has done to it.
+func onThrowawayThread(fn func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		done <- fn()
+	}()
+	return <-done
+}

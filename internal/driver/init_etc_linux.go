@@ -1,0 +1,137 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// etcFile is one of the files in /etc that are the cell's own.
+type etcFile struct{ name, text string }
+
+func etcFiles(id identity, hostname string) []etcFile {
+	passwd := "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+	group := "root:x:0:\n"
+	if id.UID != 65534 {
+		passwd += "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+	}
+	if id.GID != 65534 {
+		group += "nogroup:x:65534:\n"
+	}
+	passwd += fmt.Sprintf("sandbox:x:%d:%d:sandbox:/home/sandbox:/bin/sh\n", id.UID, id.GID)
+	if id.GID != 0 {
+		group += fmt.Sprintf("sandbox:x:%d:\n", id.GID)
+	}
+	return []etcFile{
+		{"passwd", passwd},
+		{"group", group},
+		{"hostname", hostname + "\n"},
+		{"hosts", "127.0.0.1 localhost " + hostname + "\n::1 localhost ip6-localhost ip6-loopback\n"},
+		{"resolv.conf", "# This cell has no network.\n"},
+		{"nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n" +
+			"protocols: files\nservices: files\nethers: files\nrpc: files\n"},
+	}
+}
+
+// etc shows the host's /etc with the cell's own files in it. A read-only
+// overlay does that whatever the host has under those names: nothing, or links
+// into directories that the cell does not have.
+func (r *rootfs) etc() error {
+	const own = "etc"
+	if err := unix.Mkdirat(r.stage, own, 0o755); err != nil {
+		return fmt.Errorf("make own files: %w", err)
+	}
+	dir, err := openDir(r.stage, own)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	files := etcFiles(r.plan.ID, r.plan.Hostname)
+	for _, f := range files {
+		if err := writeFileAt(dir, f.name, f.text); err != nil {
+			return fmt.Errorf("make own %s: %w", f.name, err)
+		}
+	}
+	fd, err := r.etcOverlay(dir)
+	if err != nil {
+		r.degraded = append(r.degraded, fmt.Sprintf("/etc: no overlay (%v); the cell's own files are bound over the host's one by one", err))
+		return r.etcBinds(files)
+	}
+	defer unix.Close(fd)
+	if err := unix.Mkdirat(r.root, "etc", 0o755); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	return moveTo(fd, r.root, "etc")
+}
+
+func (r *rootfs) etcOverlay(own int) (int, error) {
+	if !r.plan.Legacy {
+		fd, err := etcByDescriptor(own)
+		if err == nil || !needsPaths(err) {
+			return fd, err
+		}
+	}
+	if err := unix.Fchdir(r.stage); err != nil {
+		return -1, fmt.Errorf("enter stage: %w", err)
+	}
+	if err := unix.Mkdir(nameMount, 0o755); err != nil {
+		return -1, fmt.Errorf("make mount point: %w", err)
+	}
+	if err := unix.Mount("overlay", nameMount, "overlay", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "lowerdir=etc:/etc"); err != nil {
+		return -1, fmt.Errorf("mount overlay: %w", err)
+	}
+	return cloneTree(r.stage, nameMount, attrSystem, -1)
+}
+
+func etcByDescriptor(own int) (int, error) {
+	host, err := unix.Open("/etc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open /etc: %w", err)
+	}
+	defer unix.Close(host)
+	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("open overlay: %w", err)
+	}
+	defer unix.Close(fs)
+	for _, fd := range []int{own, host} {
+		if err := unix.FsconfigSetFd(fs, "lowerdir+", fd); err != nil {
+			return -1, fmt.Errorf("lower layer: %w", err)
+		}
+	}
+	return finishFS(fs, "overlay", attrSystem)
+}
+
+// etcBinds is the fallback: the host's /etc, with the cell's files over those
+// that it has as plain files. The rest of them must do without.
+func (r *rootfs) etcBinds(files []etcFile) error {
+	if err := r.bindSystem("/etc", "etc"); err != nil {
+		return err
+	}
+	for _, f := range files {
+		fd, err := cloneTree(r.stage, "etc/"+f.name, attrSystem, -1)
+		if err != nil {
+			return err
+		}
+		err = moveTo(fd, r.root, "etc/"+f.name)
+		_ = unix.Close(fd)
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		if err != nil {
+			r.degraded = append(r.degraded, fmt.Sprintf("/etc/%s is the host's", f.name))
+		}
+	}
+	return nil
+}
+
+func writeFileAt(dir int, name, text string) error {
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte(text))
+	return err
+}

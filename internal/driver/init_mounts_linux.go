@@ -1,0 +1,185 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// What the plan attaches, in its order: binds, overlays, masks.
+
+func (r *rootfs) binds() error {
+	for _, b := range r.plan.Binds {
+		fd, err := r.bind(b)
+		if err == nil {
+			err = r.attach(fd, string(b.Target))
+		}
+		if err != nil {
+			return at(fmt.Sprintf("bind %s", b.Target), err)
+		}
+	}
+	return nil
+}
+
+func (r *rootfs) bind(b bindPlan) (int, error) {
+	if b.FD > 0 {
+		return r.passed(b.FD)
+	}
+	attr := uint64(attrHost)
+	if b.ReadOnly {
+		attr = attrSystem
+	}
+	return cloneTree(unix.AT_FDCWD, string(b.Source), attr, -1)
+}
+
+func (r *rootfs) overlays() error {
+	for i, o := range r.plan.Overlays {
+		fd, err := r.overlay(i, o)
+		if err == nil {
+			err = r.attach(fd, string(o.Target))
+		}
+		if err != nil {
+			return at(fmt.Sprintf("overlay %s", o.Target), err)
+		}
+	}
+	return nil
+}
+
+// overlay makes one of an ordinary user's overlays, or takes a root caller's.
+func (r *rootfs) overlay(i int, o overlayPlan) (int, error) {
+	if o.FD > 0 {
+		return r.passed(o.FD)
+	}
+	if !r.plan.Legacy {
+		l, err := openLayers(o)
+		if err != nil {
+			return -1, err
+		}
+		fd, err := overlayByDescriptor(l, true)
+		l.close()
+		if err == nil || !needsPaths(err) {
+			return fd, err
+		}
+		r.plan.Legacy = true
+	}
+	r.mountAPI = mountByPath
+	dir := fmt.Sprintf("layers%d", i)
+	if err := r.linkLayers(dir, o); err != nil {
+		return -1, fmt.Errorf("link layers: %w", err)
+	}
+	return overlayByPath(len(o.Lower), true)
+}
+
+func openLayers(o overlayPlan) (l layers, err error) {
+	l.upper, l.work = -1, -1
+	open := func(dir []byte) int {
+		if err != nil {
+			return -1
+		}
+		fd, e := unix.Open(string(dir), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if e != nil {
+			err = fmt.Errorf("open %s: %w", dir, e)
+			return -1
+		}
+		return fd
+	}
+	for _, dir := range o.Lower {
+		l.lower = append(l.lower, open(dir))
+	}
+	l.upper, l.work = open(o.Upper), open(o.Work)
+	if err != nil {
+		l.close()
+	}
+	return l, err
+}
+
+// linkLayers gives the layers short names in a new current directory.
+func (r *rootfs) linkLayers(dir string, o overlayPlan) error {
+	if err := unix.Mkdirat(r.stage, dir, 0o700); err != nil {
+		return err
+	}
+	fd, err := openDir(r.stage, dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Fchdir(fd); err != nil {
+		return err
+	}
+	for i, lower := range o.Lower {
+		if err := unix.Symlink(string(lower), strconv.Itoa(i)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		unix.Symlink(string(o.Upper), nameUpper),
+		unix.Symlink(string(o.Work), nameWork),
+		unix.Mkdir(nameMount, 0o700))
+}
+
+// masks hides paths behind things that nobody can read. A path that is not
+// there needs no mask.
+func (r *rootfs) masks() error {
+	if len(r.plan.Masks) == 0 {
+		return nil
+	}
+	const dir, file = "mask-dir", "mask-file"
+	if err := unix.Mkdirat(r.stage, dir, 0); err != nil {
+		return fmt.Errorf("make mask: %w", err)
+	}
+	if err := unix.Mknodat(r.stage, file, unix.S_IFREG, 0); err != nil {
+		return fmt.Errorf("make mask: %w", err)
+	}
+	for _, m := range r.plan.Masks {
+		name := file
+		if m.Dir {
+			name = dir
+		}
+		if err := r.mask(name, string(m.Target)); err != nil {
+			return at(fmt.Sprintf("mask %s", m.Target), err)
+		}
+	}
+	return nil
+}
+
+func (r *rootfs) mask(name, target string) error {
+	point, err := r.lookup(target)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer unix.Close(point)
+	fd, err := cloneTree(r.stage, name, attrMask, -1)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return moveTo(fd, point, "")
+}
+
+// passed is a descriptor that the parent sent.
+func (r *rootfs) passed(n int) (int, error) {
+	if n > len(r.fds) {
+		return -1, errors.New("the plan names a descriptor that was not sent")
+	}
+	return r.fds[n-1], nil
+}
+
+// attach puts a mount at target, which it makes if need be, and closes fd.
+func (r *rootfs) attach(fd int, target string) error {
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("stat: %w", err)
+	}
+	point, err := r.mountPoint(target, st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(point)
+	return moveTo(fd, point, "")
+}

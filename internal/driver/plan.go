@@ -1,0 +1,143 @@
+package driver
+
+import (
+	"errors"
+	"syscall"
+)
+
+// The protocol between the parent and the cell's first process. The parent
+// sends one plan, with descriptors; the init answers with one report "started"
+// (with the streams' descriptors) or "failed", and after "started" with one
+// "exited". Between the two the parent may send orders.
+//
+// Everything that comes from outside is bytes, not text: paths, arguments and
+// environments need not be UTF-8, and JSON strings would change them.
+
+// plan is what the init builds and runs.
+type plan struct {
+	Hostname string   `json:"hostname"`
+	ID       identity `json:"id"`
+	// Legacy asks for mounts by path from the start.
+	Legacy   bool          `json:"legacy,omitempty"`
+	Binds    []bindPlan    `json:"binds,omitempty"`
+	Overlays []overlayPlan `json:"overlays,omitempty"`
+	Masks    []maskPlan    `json:"masks,omitempty"`
+	Args     [][]byte      `json:"args,omitempty"`
+	Env      [][]byte      `json:"env,omitempty"`
+	Workdir  []byte        `json:"workdir"`
+	TTY      bool          `json:"tty,omitempty"`
+	Size     WindowSize    `json:"size"`
+	// Stdin says that there is input; otherwise the command reads /dev/null.
+	Stdin bool `json:"stdin,omitempty"`
+	// Probe makes the init try the overlay at Workdir instead of a command.
+	Probe bool `json:"probe,omitempty"`
+}
+
+// bindPlan attaches a host path. FD, when positive, is 1 + the index of a
+// descriptor sent along that holds the mount already.
+type bindPlan struct {
+	Target   []byte `json:"target"`
+	Source   []byte `json:"source,omitempty"`
+	FD       int    `json:"fd,omitempty"`
+	ReadOnly bool   `json:"ro,omitempty"`
+	// owned is the parent's business only: see mount.Bind.
+	owned bool
+}
+
+// overlayPlan attaches a finished overlay (FD as in bindPlan) or makes one.
+type overlayPlan struct {
+	Target []byte   `json:"target"`
+	FD     int      `json:"fd,omitempty"`
+	Lower  [][]byte `json:"lower,omitempty"`
+	Upper  []byte   `json:"upper,omitempty"`
+	Work   []byte   `json:"work,omitempty"`
+}
+
+type maskPlan struct {
+	Target []byte `json:"target"`
+	Dir    bool   `json:"dir,omitempty"`
+}
+
+// order is what the parent may say while the command runs.
+type order struct {
+	Signal int `json:"signal"`
+}
+
+// Kinds of report.
+const (
+	reportStarted = "started"
+	reportFailed  = "failed"
+	reportExited  = "exited"
+)
+
+// report is what the init says.
+type report struct {
+	Kind string `json:"kind"`
+	// started
+	MountAPI string   `json:"mount_api,omitempty"`
+	Degraded []string `json:"degraded,omitempty"`
+	// failed
+	Step          string `json:"step,omitempty"`
+	Errno         int    `json:"errno,omitempty"`
+	Text          string `json:"text,omitempty"`
+	NotFound      bool   `json:"not_found,omitempty"`
+	NotExecutable bool   `json:"not_executable,omitempty"`
+	// exited
+	Status uint32 `json:"status,omitempty"`
+}
+
+// failure puts an error into a report.
+func failure(err error) report {
+	r := report{Kind: reportFailed, Step: "init", Text: err.Error()}
+	var se *StartError
+	if errors.As(err, &se) {
+		r.Step, r.Text = se.Step, se.Err.Error()
+		r.NotFound, r.NotExecutable = se.NotFound, se.NotExecutable
+	}
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		r.Errno = int(no)
+	}
+	return r
+}
+
+// err takes the error out of a report again.
+func (r report) err() error {
+	return &StartError{
+		Step:     r.Step,
+		Err:      &remoteError{text: r.Text, errno: syscall.Errno(r.Errno)},
+		NotFound: r.NotFound, NotExecutable: r.NotExecutable,
+	}
+}
+
+// remoteError is an error that happened in the init; errors.Is still finds its
+// errno.
+type remoteError struct {
+	text  string
+	errno syscall.Errno
+}
+
+func (e *remoteError) Error() string { return e.text }
+
+func (e *remoteError) Unwrap() error {
+	if e.errno == 0 {
+		return nil
+	}
+	return e.errno
+}
+
+func toBytes(in []string) [][]byte {
+	out := make([][]byte, len(in))
+	for i, s := range in {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+func toStrings(in [][]byte) []string {
+	out := make([]string, len(in))
+	for i, b := range in {
+		out[i] = string(b)
+	}
+	return out
+}

@@ -1,0 +1,141 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/mount"
+)
+
+// maxHostname is the kernel's limit.
+const maxHostname = 64
+
+// newPlan checks a specification and turns it into the init's plan.
+func newPlan(s Spec, stdin bool) (*plan, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	p := &plan{
+		Hostname: s.Hostname,
+		ID:       callerIdentity(),
+		Args:     toBytes(s.Args),
+		Env:      toBytes(s.Env),
+		Workdir:  []byte(s.Workdir),
+		TTY:      s.TTY,
+		Size:     s.Size,
+		Stdin:    stdin,
+	}
+	if p.Hostname == "" {
+		p.Hostname = "cell"
+	}
+	if len(p.Hostname) > maxHostname {
+		p.Hostname = p.Hostname[:maxHostname]
+	}
+	for _, b := range s.Mounts.Binds {
+		p.Binds = append(p.Binds, bindPlan{
+			Target: []byte(b.Target), Source: []byte(b.Source), ReadOnly: b.ReadOnly, owned: b.Owned,
+		})
+	}
+	for _, path := range s.ReadOnly {
+		if err := checkReadOnly(path); err != nil {
+			return nil, err
+		}
+		p.Binds = append(p.Binds, bindPlan{Target: []byte(path), Source: []byte(path), ReadOnly: true})
+	}
+	for _, o := range s.Mounts.Overlays {
+		p.Overlays = append(p.Overlays, overlayPlan{
+			Target: []byte(o.Target), Lower: toBytes(o.Lower), Upper: []byte(o.Upper), Work: []byte(o.Work),
+		})
+	}
+	for _, m := range s.Mounts.Masks {
+		p.Masks = append(p.Masks, maskPlan{Target: []byte(m.Target), Dir: m.Dir})
+	}
+	return p, nil
+}
+
+// check refuses what no kernel could do, before anything is made.
+func (s *Spec) check() error {
+	if len(s.Args) == 0 || s.Args[0] == "" {
+		return fmt.Errorf("%w: no command", ErrSpec)
+	}
+	for _, list := range [][]string{s.Args, s.Env, {s.Hostname}} {
+		for _, v := range list {
+			if strings.ContainsRune(v, 0) {
+				return fmt.Errorf("%w: a zero byte in %q", ErrSpec, v)
+			}
+		}
+	}
+	paths := append([]string{s.Workdir}, s.ReadOnly...)
+	for _, b := range s.Mounts.Binds {
+		paths = append(paths, b.Target, b.Source)
+	}
+	for _, o := range s.Mounts.Overlays {
+		if len(o.Lower) == 0 {
+			return fmt.Errorf("%w: overlay %q without a lower directory", ErrSpec, o.Target)
+		}
+		paths = append(append(paths, o.Target, o.Upper, o.Work), o.Lower...)
+	}
+	for _, m := range s.Mounts.Masks {
+		paths = append(paths, m.Target)
+	}
+	for _, p := range paths {
+		if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsRune(p, 0) {
+			return fmt.Errorf("%w: path %q is not absolute and clean", ErrSpec, p)
+		}
+	}
+	return s.checkTargets()
+}
+
+// checkTargets refuses mounts over what the cell itself is made of.
+func (s *Spec) checkTargets() error {
+	set := s.Mounts
+	targets := make([]string, 0, len(set.Binds)+len(set.Overlays))
+	for _, b := range set.Binds {
+		targets = append(targets, b.Target)
+	}
+	for _, o := range set.Overlays {
+		targets = append(targets, o.Target)
+	}
+	for _, t := range append(targets, maskTargets(set.Masks)...) {
+		if t == "/" || within(t, "/proc") || within(t, "/dev") {
+			return fmt.Errorf("%w: nothing can be attached at %q", ErrSpec, t)
+		}
+	}
+	return nil
+}
+
+func maskTargets(masks []mount.Mask) []string {
+	out := make([]string, len(masks))
+	for i, m := range masks {
+		out[i] = m.Target
+	}
+	return out
+}
+
+// checkReadOnly refuses host paths that would bring the host's processes,
+// devices or sockets into the cell, under whatever name.
+func checkReadOnly(path string) error {
+	step := fmt.Sprintf("read-only path %s", path)
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return at(step, err)
+	}
+	for _, p := range []string{path, real} {
+		if p == "/" || p == "/var" {
+			return at(step, errors.New("it holds the host's sockets; name what is needed below it"))
+		}
+		for _, never := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
+			if within(p, never) {
+				return at(step, fmt.Errorf("nothing of %s can be shown in a cell", never))
+			}
+		}
+	}
+	return nil
+}
+
+// within says whether path is dir or below it.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, dir+"/")
+}
