@@ -64,7 +64,10 @@ func (s *Store) openDatabase() error {
 	s.conn = conn
 	conn.SetBlockOnBusy()
 	conn.SetBusyTimeout(30 * time.Second)
-	for _, pragma := range []string{"PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF"} {
+	// The log that the next process has to read stays short.
+	for _, pragma := range []string{
+		"PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF", "PRAGMA wal_autocheckpoint=250",
+	} {
 		if err := sqlitex.ExecuteTransient(conn, pragma, nil); err != nil {
 			return databaseError(err)
 		}

@@ -40,7 +40,8 @@ type Mode int
 
 // The modes.
 const (
-	Write  Mode = iota // make the home if need be
+	Create Mode = iota // make the home if need be
+	Write              // an existing home
 	Read               // also from a read-only file system
 	Rescue             // without a database
 )
@@ -65,7 +66,7 @@ type Store struct {
 
 // Open opens the home at path.
 func Open(path string, mode Mode) (*Store, error) {
-	if mode == Write {
+	if mode == Create {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return nil, openError(path, err)
 		}
@@ -139,7 +140,7 @@ func checkHome(path string) error {
 func (s *Store) loadHome(mode Mode) error {
 	f, err := s.dir.OpenFile("home.json")
 	if errors.Is(err, fs.ErrNotExist) {
-		if mode == Read {
+		if mode != Create {
 			return fmt.Errorf("%w: %s", ErrNoHome, s.path)
 		}
 		return s.createHome()
@@ -206,17 +207,29 @@ func (s *Store) Dir() *fsx.Dir { return s.dir }
 // ReadOnly tells whether nothing can be written.
 func (s *Store) ReadOnly() bool { return s.readOnly }
 
-// Close releases the home.
+// Close ends the use of the home by a program that is about to exit. It leaves
+// the database connection to the end of the process: SQLite's own close would
+// copy the write-ahead log back and delete it, which costs more than all the rest
+// of a short run, and every commit is durable already. CloseDatabase does it
+// properly.
 func (s *Store) Close() error {
 	var err error
-	if s.conn != nil {
-		err = s.conn.Close()
-		s.conn = nil
-	}
 	if s.scratch != "" {
 		err = errors.Join(err, os.RemoveAll(s.scratch))
 	}
 	return errors.Join(err, s.dir.Close())
+}
+
+// CloseDatabase closes the connection, for programs that live on.
+func (s *Store) CloseDatabase() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil {
+		return nil
+	}
+	err := s.conn.Close()
+	s.conn = nil
+	return err
 }
 
 // sub joins a name below the home, for messages and for SQLite.

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "refresh the golden output in the scripts")
+
+func TestMain(m *testing.M) {
+	// The test binary stands for the program: it is started under the same
+	// names as the program starts itself.
+	if helper() {
+		return
+	}
+	testscript.Main(m, map[string]func(){"forkcell": main})
+}
+
+// TestScripts runs the manual: one script per behaviour, against the program
+// itself, each with a home of its own.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("..", "..", "internal", "cli", "testdata", "script"),
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			for _, dir := range []string{"home", "tmp"} {
+				if err := os.MkdirAll(filepath.Join(env.WorkDir, dir), 0o755); err != nil {
+					return err
+				}
+			}
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("TMPDIR", filepath.Join(env.WorkDir, "tmp"))
+			env.Setenv("FORKCELL_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "json": jsonIs, "jsonenv": jsonEnv, "lines": lines,
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "root" {
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+	})
+}
+
+// exits N COMMAND...: the command ends with exactly this exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits N COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// json [FILE] FIELD PATTERN: a field of the JSON document on stdout, or in the
+// file, matches. A field is a path such as cells.0.name; len is the length of a list.
+func jsonIs(ts *testscript.TestScript, neg bool, args []string) {
+	file := "stdout"
+	if len(args) == 3 {
+		file, args = args[0], args[1:]
+	}
+	if len(args) != 2 {
+		ts.Fatalf("usage: json [FILE] FIELD PATTERN")
+	}
+	got := field(ts, file, args[0])
+	re, err := regexp.Compile(args[1])
+	ts.Check(err)
+	if re.MatchString(got) == neg {
+		ts.Fatalf("%s is %s, which does not fit %q", args[0], got, args[1])
+	}
+}
+
+// jsonenv NAME [FILE] FIELD: a field's value becomes a variable.
+func jsonEnv(ts *testscript.TestScript, _ bool, args []string) {
+	file := "stdout"
+	if len(args) == 3 {
+		file, args = args[1], []string{args[0], args[2]}
+	}
+	if len(args) != 2 {
+		ts.Fatalf("usage: jsonenv NAME [FILE] FIELD")
+	}
+	ts.Setenv(args[0], field(ts, file, args[1]))
+}
+
+// lines stdout|stderr N: the stream has exactly so many lines.
+func lines(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: lines stdout|stderr N")
+	}
+	if got := strings.Count(ts.ReadFile(args[0]), "\n"); strconv.Itoa(got) != args[1] {
+		ts.Fatalf("%s has %d lines, want %s", args[0], got, args[1])
+	}
+}
+
+// field finds a value in the last line of a stream, which is where a run leaves
+// its result document.
+func field(ts *testscript.TestScript, file, path string) string {
+	text := strings.TrimSuffix(ts.ReadFile(file), "\n")
+	text = text[strings.LastIndexByte(text, '\n')+1:]
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		ts.Fatalf("%s is no JSON document: %v", file, err)
+	}
+	for part := range strings.SplitSeq(path, ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			var ok bool
+			if value, ok = v[part]; !ok {
+				ts.Fatalf("no field %s of %s in %s", part, path, text)
+			}
+		case []any:
+			if part == "len" {
+				value = float64(len(v))
+				continue
+			}
+			i, err := strconv.Atoi(part)
+			if err != nil || i >= len(v) {
+				ts.Fatalf("no element %s of %s in %s", part, path, text)
+			}
+			value = v[i]
+		default:
+			ts.Fatalf("no field %s of %s in %s", part, path, text)
+		}
+	}
+	if s, ok := value.(string); ok {
+		return s
+	}
+	b, err := json.Marshal(value)
+	ts.Check(err)
+	return string(b)
+}

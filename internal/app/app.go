@@ -1,0 +1,117 @@
+// Package app is the only place that names concrete types and wires them.
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// Mode says what a home is opened for.
+type Mode = store.Mode
+
+// The modes: Create makes the home where there is none, Write and Read take a
+// missing one as empty, Read also works on a read-only file system, Rescue needs
+// no database.
+const (
+	Create = store.Create
+	Write  = store.Write
+	Read   = store.Read
+	Rescue = store.Rescue
+)
+
+// version is set by the linker for releases.
+var version string
+
+// Version tells which build this is.
+func Version() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "development"
+}
+
+// DefaultHome is where state lives unless it is told otherwise.
+func DefaultHome() (string, error) {
+	if dir := os.Getenv("FORKCELL_HOME"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "forkcell"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no home directory: %w; give --home", err)
+	}
+	return filepath.Join(home, ".local", "share", "forkcell"), nil
+}
+
+// Open makes an engine on a home. The function closes it.
+func Open(home string, mode Mode) (*cell.Engine, func() error, error) {
+	home, err := filepath.Abs(home)
+	if err != nil {
+		return nil, nil, err
+	}
+	relay := &cell.ProgressRelay{}
+	config := cell.Config{
+		Runner: driver.NewNative(driver.Options{}), Actor: actor(), Home: home, Now: time.Now, OnProgress: relay,
+	}
+	s, err := store.Open(home, mode)
+	if errors.Is(err, store.ErrNoHome) && (mode == Read || mode == Write) {
+		return cell.New(config), func() error { return nil }, nil
+	}
+	if err != nil {
+		return nil, nil, openError(err)
+	}
+	w, err := workspace.Open(home, workspace.Options{Root: os.Geteuid() == 0, Progress: relay.Report})
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	config.Store, config.Workspace = s, w
+	return cell.New(config), func() error { return errors.Join(w.Close(), s.Close()) }, nil
+}
+
+// openError says what to do about a home that cannot be used.
+func openError(err error) error {
+	e := &cell.Error{Kind: cell.Refused, Code: "home", Message: err.Error(), Err: err}
+	switch {
+	case errors.Is(err, store.ErrPermission):
+		e.Hint = "chmod 700 it, or choose another with --home"
+	case errors.Is(err, store.ErrNewer):
+		e.Hint = "use the newer forkcell"
+	case errors.Is(err, store.ErrRemote):
+		e.Hint = "choose a local directory with --home"
+	case errors.Is(err, store.ErrDatabase):
+		e.Hint = "`forkcell recover` rebuilds it from the signed log"
+	case errors.Is(err, store.ErrReadOnly):
+		e.Hint = "only reading commands work on it"
+	case errors.Is(err, store.ErrNoHome):
+		e.Kind, e.Hint = cell.NotFound, "`forkcell init` makes it"
+	default:
+		e.Kind = cell.Failed
+	}
+	return e
+}
+
+// actor is who asks, as far as the host can tell.
+func actor() string {
+	uid := os.Geteuid()
+	name := "unknown"
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		name = u.Username
+	}
+	return fmt.Sprintf("%s (uid %d)", name, uid)
+}

@@ -1,0 +1,489 @@
+package cell
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// InitRequest asks for a new cell.
+type InitRequest struct {
+	Name              string
+	From              string   // a directory, or FILE.tar[.zst]
+	Backend           string   // "" = choose, and say why
+	Runtime           string   // "" = native
+	Exclude           []string // gitignore-style, added to the secret rules
+	NoDefaultExcludes bool
+	MountAt           string   // "" = the source's own absolute path
+	ReadOnly          []string // host paths shown read-only in every run
+	Progress          func(Progress)
+}
+
+// Progress tells how far long work has come. Total is 0 where it is unknown.
+type Progress struct {
+	What        string
+	Files       int64
+	Bytes       int64
+	TotalFiles  int64
+	CurrentPath string
+}
+
+// InitResult says what was imported, and what was not.
+type InitResult struct {
+	Cell          string      `json:"cell"`
+	CellID        string      `json:"cell_id"`
+	CheckpointID  string      `json:"checkpoint_id"`
+	Root          string      `json:"root"`
+	MetaRoot      string      `json:"meta_root"`
+	Source        string      `json:"source"`
+	MountAt       string      `json:"mount_at"`
+	Backend       string      `json:"backend"`
+	BackendReason string      `json:"backend_reason"`
+	Runtime       string      `json:"runtime"`
+	Files         int64       `json:"files"`
+	Dirs          int64       `json:"dirs"`
+	Bytes         int64       `json:"bytes"`
+	LeftOut       []LeftOut   `json:"left_out"`
+	KeptByGit     []string    `json:"kept_by_git"`
+	UnmappedIDs   []string    `json:"unmapped_ids"`
+	Notes         []string    `json:"notes"`
+	Timings       InitTimings `json:"timings"`
+}
+
+// LeftOut is one path that the secret rules kept out of the cell.
+type LeftOut struct {
+	Path string `json:"path"`
+	Rule string `json:"rule"`
+}
+
+// InitTimings are the parts of an init.
+type InitTimings struct {
+	ImportUS int64 `json:"import_us"`
+	TotalUS  int64 `json:"total_us"`
+}
+
+// RefreshRequest brings the source's changes into the cell.
+type RefreshRequest struct {
+	Cell       string
+	OnConflict string // fail, ours (keep the cell's side) or theirs (take the source's)
+	Progress   func(Progress)
+}
+
+// RefreshResult says what came in.
+type RefreshResult struct {
+	Cell         string     `json:"cell"`
+	CheckpointID string     `json:"checkpoint_id"`
+	Root         string     `json:"root"`
+	Changed      []PathNote `json:"changed"`
+	Conflicts    []PathNote `json:"conflicts"`
+	Chosen       []PathNote `json:"chosen"`
+	LeftOut      []LeftOut  `json:"left_out"`
+}
+
+// PathNote is a path with one word or sentence about it. A path that is not
+// UTF-8 has its exact bytes in PathBase64.
+type PathNote struct {
+	Path       string `json:"path"`
+	PathBase64 string `json:"path_base64,omitempty"`
+	Note       string `json:"note"`
+}
+
+// RunRequest asks for one governed run.
+type RunRequest struct {
+	Cell             string
+	Args             []string
+	CheckpointBefore bool
+	CheckpointName   string
+	RestoreOnFail    bool
+	AcceptOnSuccess  bool
+	Timeout          time.Duration
+	Env              []string // K=V
+	Workdir          string   // absolute, or relative to the workspace
+	ReadOnly         []string
+	Wait             time.Duration // how long to wait for a busy cell; negative = for ever
+	TTY              bool
+	Size             driver.WindowSize
+	Term             string // $TERM of the caller's terminal, with TTY
+}
+
+// RunResult is the result document of a run.
+type RunResult struct {
+	Cell             string           `json:"cell"`
+	RunID            string           `json:"run_id"`
+	ReceiptID        string           `json:"receipt_id"`
+	Outcome          string           `json:"outcome"`
+	ExitCode         int              `json:"exit_code"`
+	Signal           int              `json:"signal"`
+	Decision         string           `json:"decision"`
+	SplitLinks       []string         `json:"split_links"`
+	CheckpointBefore string           `json:"checkpoint_before"`
+	CheckpointAfter  string           `json:"checkpoint_after"`
+	RootBefore       string           `json:"root_before"`
+	RootAfter        string           `json:"root_after"`
+	ChangedFiles     int              `json:"changed_files"`
+	PolicyHash       string           `json:"policy_hash"`
+	Degraded         []string         `json:"degraded"`
+	Controls         driver.Controls  `json:"controls"`
+	Events           map[string]int64 `json:"events"`
+	Notes            []string         `json:"notes"`
+	Error            string           `json:"error,omitempty"`
+	Timings          RunTimings       `json:"timings"`
+}
+
+// RunTimings are the parts of a run, in microseconds; TotalUS wraps them all.
+type RunTimings struct {
+	PrepareUS int64 `json:"prepare_us"`
+	StartUS   int64 `json:"start_us"`
+	CommandUS int64 `json:"command_us"`
+	SealUS    int64 `json:"seal_us"`
+	DecideUS  int64 `json:"decide_us"`
+	TotalUS   int64 `json:"total_us"`
+}
+
+// RunPlan is what --dry-run prints: the resolved controls, nothing was run.
+type RunPlan struct {
+	Cell       string          `json:"cell"`
+	Args       []string        `json:"args"`
+	EnvNames   []string        `json:"env_names"`
+	Workdir    string          `json:"workdir"`
+	ReadOnly   []string        `json:"read_only"`
+	Checkpoint string          `json:"checkpoint_before"`
+	Root       string          `json:"root_before"`
+	TimeoutUS  int64           `json:"timeout_us"`
+	Controls   driver.Controls `json:"controls"`
+}
+
+// CheckpointResult names a sealed state.
+type CheckpointResult struct {
+	Cell         string `json:"cell"`
+	CheckpointID string `json:"checkpoint_id"`
+	Root         string `json:"root"`
+	MetaRoot     string `json:"meta_root"`
+	Name         string `json:"name"`
+}
+
+// RestoreRequest moves a cell back.
+type RestoreRequest struct {
+	Cell       string
+	Checkpoint string // id, unique prefix or name; "" = before the last run
+	Run        string // the state before this run
+	Reason     string
+}
+
+// MoveResult is the result of restore and reject: where the head went.
+type MoveResult struct {
+	Cell         string   `json:"cell"`
+	CheckpointID string   `json:"checkpoint_id"`
+	Root         string   `json:"root"`
+	Left         string   `json:"left_checkpoint_id"`
+	RunID        string   `json:"run_id"`
+	DecisionID   string   `json:"decision_id"`
+	Decision     string   `json:"decision"`
+	Also         []string `json:"also_decided"`
+	Notes        []string `json:"notes"`
+}
+
+// ForkRequest makes new cells on one state.
+type ForkRequest struct {
+	Cell       string
+	Name       string
+	Checkpoint string
+	N          int // 0 = one cell called Name; N > 0 = Name-1 ... Name-N
+}
+
+// ForkResult lists the new cells.
+type ForkResult struct {
+	From         string   `json:"from"`
+	CheckpointID string   `json:"checkpoint_id"`
+	Root         string   `json:"root"`
+	Cells        []string `json:"cells"`
+	EngineUS     int64    `json:"engine_us"`
+}
+
+// AcceptRequest decides that a run's result stands.
+type AcceptRequest struct {
+	Cell    string
+	Run     string
+	Reason  string
+	Force   bool
+	Only    []string
+	Except  []string
+	Apply   bool
+	Applier ApplyRequest // used with Apply; its Cell is ignored
+}
+
+// AcceptResult is what was decided.
+type AcceptResult struct {
+	Cell         string       `json:"cell"`
+	RunID        string       `json:"run_id"`
+	DecisionID   string       `json:"decision_id"`
+	Decision     string       `json:"decision"`
+	CheckpointID string       `json:"checkpoint_id"`
+	Root         string       `json:"root"`
+	Also         []string     `json:"also_decided"`
+	Applied      *ApplyResult `json:"applied,omitempty"`
+}
+
+// ApplyRequest writes accepted changes to a directory.
+type ApplyRequest struct {
+	Cell         string
+	To           string // "" = the source directory
+	DryRun       bool
+	Only         []string
+	Except       []string
+	OnConflict   string // fail, ours, theirs
+	AllowControl []string
+	AllowSetuid  bool
+}
+
+// ApplyResult says what was, or would be, written.
+type ApplyResult struct {
+	Cell       string       `json:"cell"`
+	ApplyID    string       `json:"apply_id"`
+	To         string       `json:"to"`
+	DryRun     bool         `json:"dry_run"`
+	Checkpoint string       `json:"checkpoint_id"`
+	Written    []ChangeJSON `json:"written"`
+	Already    []string     `json:"already"`
+	Chosen     []PathNote   `json:"chosen"`
+	Kept       []PathNote   `json:"kept"`
+}
+
+// ChangeJSON is one change as --json shows it.
+type ChangeJSON struct {
+	Path       string `json:"path"`
+	PathBase64 string `json:"path_base64,omitempty"`
+	Change     string `json:"change"`
+	Type       string `json:"type"`
+	OldPath    string `json:"old_path,omitempty"`
+	OldDigest  string `json:"old_digest,omitempty"`
+	NewDigest  string `json:"new_digest,omitempty"`
+}
+
+// DiffRequest compares two states; empty ends mean the last run's.
+type DiffRequest struct {
+	Cell     string
+	From, To string
+	Run      string
+	All      bool // also the cell's home
+}
+
+// DiffResult holds the changes, and opens the files behind them.
+type DiffResult struct {
+	Cell    string       `json:"cell"`
+	From    string       `json:"from"`
+	To      string       `json:"to"`
+	Changes []ChangeJSON `json:"changes"`
+
+	Raw  []tree.Change                                                    `json:"-"`
+	Open func(side int, path string, e tree.Entry) (io.ReadCloser, error) `json:"-"` // side 0 = from, 1 = to
+}
+
+// ExportRequest writes a state, or its changes, to a file or directory.
+type ExportRequest struct {
+	Cell       string
+	Checkpoint string
+	Output     string // FILE.tar, FILE.tar.zst or a directory that does not exist or is empty
+	Changes    bool   // only what differs from the last applied state
+	Progress   func(Progress)
+}
+
+// ExportResult says what was written.
+type ExportResult struct {
+	Cell         string   `json:"cell"`
+	CheckpointID string   `json:"checkpoint_id"`
+	Root         string   `json:"root"`
+	Output       string   `json:"output"`
+	Files        int64    `json:"files"`
+	Bytes        int64    `json:"bytes"`
+	Deleted      []string `json:"deleted"`
+	Notes        []string `json:"notes"`
+}
+
+// CellInfo is one line of ls, and the head of status.
+type CellInfo struct {
+	Name         string    `json:"name"`
+	CellID       string    `json:"cell_id"`
+	Backend      string    `json:"backend"`
+	Runtime      string    `json:"runtime"`
+	Source       string    `json:"source"`
+	MountAt      string    `json:"mount_at"`
+	Head         string    `json:"head"`
+	Root         string    `json:"root"`
+	MetaRoot     string    `json:"meta_root"`
+	State        string    `json:"state"` // idle, busy
+	Files        int64     `json:"files"`
+	Bytes        int64     `json:"bytes"`
+	OwnBytes     int64     `json:"own_bytes"` // what its own layers hold
+	Layers       int       `json:"layers"`
+	LastRun      string    `json:"last_run"`
+	LastOutcome  string    `json:"last_outcome"`
+	LastDecision string    `json:"last_decision"`
+	ForkedFrom   string    `json:"forked_from"`
+	CreatedAt    time.Time `json:"created_at"`
+}
+
+// StatusResult is everything about one cell.
+type StatusResult struct {
+	CellInfo
+	Holder        string    `json:"holder"` // who holds the lock of a busy cell
+	BackendReason string    `json:"backend_reason"`
+	Applied       string    `json:"applied"`
+	PendingRuns   []string  `json:"pending_runs"`
+	ReadOnly      []string  `json:"read_only"`
+	LeftOut       []LeftOut `json:"left_out"`
+	Checkpoints   int       `json:"checkpoints"`
+	Runs          int       `json:"runs"`
+	LastReceipt   string    `json:"last_receipt"`
+}
+
+// LogEntry is one line of a cell's history, oldest first.
+type LogEntry struct {
+	Seq          int64     `json:"seq"`
+	Kind         string    `json:"kind"` // init, fork, run, decision, checkpoint, refresh, apply, undo, rename
+	ID           string    `json:"id"`
+	CreatedAt    time.Time `json:"created_at"`
+	CheckpointID string    `json:"checkpoint_id,omitempty"`
+	RunID        string    `json:"run_id,omitempty"`
+	ReceiptID    string    `json:"receipt_id,omitempty"`
+	Outcome      string    `json:"outcome,omitempty"`
+	ExitCode     *int      `json:"exit_code,omitempty"`
+	Decision     string    `json:"decision,omitempty"`
+	Command      []string  `json:"command,omitempty"`
+	ChangedFiles int       `json:"changed_files,omitempty"`
+	Actor        string    `json:"actor,omitempty"`
+	Reason       string    `json:"reason,omitempty"`
+	Name         string    `json:"name,omitempty"`
+}
+
+// GraphNode is a checkpoint in the lineage over all cells.
+type GraphNode struct {
+	CheckpointID string    `json:"checkpoint_id"`
+	Parent       string    `json:"parent"`
+	Cell         string    `json:"cell"`
+	Kind         string    `json:"kind"`
+	Root         string    `json:"root"`
+	Names        []string  `json:"names"`
+	Heads        []string  `json:"heads"` // cells whose head it is
+	RunID        string    `json:"run_id"`
+	Outcome      string    `json:"outcome"`
+	Decision     string    `json:"decision"`
+	Freed        bool      `json:"freed"`
+	CreatedAt    time.Time `json:"created_at"`
+}
+
+// VerifyResult lists what does not hold.
+type VerifyResult struct {
+	Cell        string          `json:"cell"`
+	Checkpoints []VerifiedState `json:"checkpoints"`
+	Differences []VerifyProblem `json:"differences"`
+}
+
+// VerifiedState is one state that was recomputed.
+type VerifiedState struct {
+	CheckpointID string `json:"checkpoint_id"`
+	Root         string `json:"root"`
+	OK           bool   `json:"ok"`
+}
+
+// VerifyProblem is one difference, by name.
+type VerifyProblem struct {
+	CheckpointID string `json:"checkpoint_id"`
+	Path         string `json:"path"`
+	What         string `json:"what"`
+}
+
+// GCRequest says what may go.
+type GCRequest struct {
+	DryRun    bool
+	KeepLast  int
+	OlderThan time.Duration // work of restored runs older than this goes; default 7 days
+}
+
+// GCResult says what went.
+type GCResult struct {
+	DryRun      bool     `json:"dry_run"`
+	Checkpoints []string `json:"checkpoints"`
+	Layers      []string `json:"layers"`
+	Objects     int      `json:"objects"`
+	Bytes       int64    `json:"bytes"`
+}
+
+// ReceiptInfo is one line of receipt list.
+type ReceiptInfo struct {
+	ReceiptID string    `json:"receipt_id"`
+	RunID     string    `json:"run_id"`
+	Cell      string    `json:"cell"`
+	Outcome   string    `json:"outcome"`
+	Decision  string    `json:"decision"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// ReceiptVerifyResult lists what does not hold of receipts.
+type ReceiptVerifyResult struct {
+	Checked  int              `json:"checked"`
+	OK       bool             `json:"ok"`
+	Problems []ReceiptProblem `json:"problems"`
+	Bound    []BoundHash      `json:"bound"`
+	KeyID    string           `json:"key_id"`
+}
+
+// ReceiptProblem is one thing that does not hold.
+type ReceiptProblem struct {
+	ID   string `json:"id"`
+	What string `json:"what"`
+}
+
+// BoundHash is one hash that a receipt binds: verified, not included, mismatch.
+type BoundHash struct {
+	What   string `json:"what"`
+	SHA256 string `json:"sha256"`
+	Status string `json:"status"`
+}
+
+// DecisionInfo is one decision.
+type DecisionInfo struct {
+	DecisionID string    `json:"decision_id"`
+	ReceiptID  string    `json:"receipt_id"`
+	RunID      string    `json:"run_id"`
+	Cell       string    `json:"cell"`
+	Result     string    `json:"result"`
+	Automatic  bool      `json:"automatic"`
+	Forced     bool      `json:"forced"`
+	Reason     string    `json:"reason"`
+	Actor      string    `json:"actor"`
+	HeadBefore string    `json:"head_before"`
+	HeadAfter  string    `json:"head_after"`
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+// KeyInfo is the signing identity.
+type KeyInfo struct {
+	KeyID        string   `json:"key_id"`
+	Algorithm    string   `json:"algorithm"`
+	PublicKeyPEM string   `json:"public_key_pem"`
+	Trusted      []string `json:"trusted"`
+	Previous     []string `json:"previous"`
+}
+
+// RecoverResult says what the log and the layers gave back.
+type RecoverResult struct {
+	Statements  int      `json:"statements"`
+	Cells       int      `json:"cells"`
+	Checkpoints int      `json:"checkpoints"`
+	Runs        int      `json:"runs"`
+	Problems    []string `json:"problems"`
+	OldDatabase string   `json:"old_database"`
+}
+
+// Stdio carries a run's streams.
+type Stdio struct {
+	In      io.Reader // nil = the cell's /dev/null
+	Out     io.Writer
+	Err     io.Writer
+	Resize  <-chan driver.WindowSize
+	Signals <-chan os.Signal // each is passed on to the command; the first makes the outcome "interrupted"
+}

@@ -1,0 +1,166 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// conclude proves and decides: the receipt, the decision that the flags made,
+// and the cell's head are one transaction.
+func (r *run) conclude(ctx context.Context) error {
+	begin := time.Now()
+	defer func() { r.timings.DecideUS = since(begin) }()
+	var logs []receipt.Log
+	if r.out != nil {
+		var err error
+		if logs, err = r.out.finish(); err != nil {
+			r.noteOutcome()
+			return failed("logs", err, "keep the output of %s", r.rec.ID)
+		}
+		if r.out.lost != nil {
+			r.notes = append(r.notes, "not all of the output could be stored: "+r.out.lost.Error())
+		}
+	}
+	for _, l := range logs {
+		if l.Stream == "stdout" {
+			r.rec.Stdout = l.SHA256
+		} else {
+			r.rec.Stderr = l.SHA256
+		}
+	}
+	r.decide()
+	head := r.after
+	if r.rec.Decision == restored {
+		head = r.before
+	}
+	// The live directory, where there is one, holds the state after.
+	r.head = r.after
+	err := r.moveHead(ctx, head, func(tx *store.Tx) error { return r.record(tx, logs) })
+	if err != nil {
+		return failed("conclude", err, "record the run %s", r.rec.ID)
+	}
+	failpoint.Hit("run.concluded")
+	return nil
+}
+
+// decide is what the flags decide; without one the run is pending.
+func (r *run) decide() {
+	failing := r.rec.Failed()
+	switch {
+	case failing && r.rec.RestoreOnFail:
+		r.rec.Decision = restored
+	case !failing && r.rec.AcceptOnSuccess:
+		r.rec.Decision = accepted
+	default:
+		r.rec.Decision = pending
+	}
+}
+
+func (r *run) record(tx *store.Tx, logs []receipt.Log) error {
+	if r.after.ID != r.before.ID {
+		if err := tx.PutCheckpoint(r.after); err != nil {
+			return err
+		}
+	}
+	r.rec.State, r.rec.ReceiptID = "done", store.NewID("rcpt")
+	p, err := r.predicate(logs)
+	if err != nil {
+		return err
+	}
+	_, err = r.e.log(tx, store.Statement{ID: r.rec.ReceiptID, Kind: kindRun, CellID: r.cell.ID, RunID: r.rec.ID}, r.cell.Name, p)
+	if err != nil {
+		return err
+	}
+	if err := tx.PutRun(r.rec); err != nil {
+		return err
+	}
+	if r.rec.Decision != accepted {
+		return nil
+	}
+	r.earlier, err = r.acceptEarlier(tx, r.rec, r.after, true)
+	return err
+}
+
+func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
+	achieved, err := json.Marshal(r.outcome.Controls)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := json.Marshal(map[string]any{"timeout_us": r.rec.TimeoutUS, "network": "none", "root": "host", "tty": r.spec.TTY})
+	if err != nil {
+		return nil, err
+	}
+	p := &receipt.Run{
+		ReceiptID: r.rec.ReceiptID, RunID: r.rec.ID,
+		CheckpointBefore: checkpointRef(r.before), CheckpointAfter: checkpointStatement(r.after, ""),
+		ChangedFiles: int64(r.rec.Changed), SplitLinks: texts(r.sealed.SplitLinks),
+		Command: r.rec.Command, EnvNames: r.rec.EnvNames, Workdir: r.rec.Workdir, ReadOnly: texts(r.rec.ReadOnly),
+		Outcome: receipt.Outcome(r.rec.Outcome), ExitCode: r.rec.ExitCode, Signal: r.rec.Signal, Error: r.errorText,
+		StartedAt: r.rec.StartedAt, FinishedAt: r.rec.FinishedAt,
+		Timings: map[string]int64{
+			"prepare_us": r.timings.PrepareUS, "start_us": r.timings.StartUS,
+			"command_us": r.timings.CommandUS, "seal_us": r.timings.SealUS,
+		},
+		Backend: r.cell.Backend, BackendReason: r.cell.BackendReason, Runtime: r.cell.Runtime,
+		Controls: receipt.Controls{Asked: asked, Achieved: achieved}, Degraded: r.outcome.Controls.Degraded,
+		Logs:     logs,
+		Decision: receipt.AutoDecision{Result: receipt.Result(r.rec.Decision)},
+	}
+	if r.rec.Decision != pending {
+		p.Decision.Automatic = true
+		p.Decision.Reason = "--restore-on-fail"
+		if r.rec.Decision == accepted {
+			p.Decision.Reason = "--accept-on-success"
+		}
+		p.DecisionID = store.NewID("dec")
+	}
+	return p, nil
+}
+
+// acceptEarlier decides the pending runs whose work is part of an accepted one:
+// a failed run is never called accepted, it is superseded.
+func (s *session) acceptEarlier(tx *store.Tx, chosen store.Run, tip store.Checkpoint, automatic bool) ([]string, error) {
+	runs, err := tx.Runs(s.cell.ID)
+	if err != nil {
+		return nil, err
+	}
+	line, err := tx.Lineage(tip.ID)
+	if err != nil {
+		return nil, err
+	}
+	part := map[string]bool{}
+	for _, c := range line {
+		part[c.ID] = true
+	}
+	var also []string
+	for _, r := range runs {
+		if r.ID == chosen.ID || r.State != "done" || r.Decision != pending || !part[r.After] || r.Ord > chosen.Ord {
+			continue
+		}
+		result := accepted
+		if r.Failed() {
+			result = superseded
+		}
+		reason := fmt.Sprintf("part of %s", chosen.ID)
+		if _, err := s.decideRun(tx, r, result, tip, decision{Reason: reason, Automatic: automatic}); err != nil {
+			return also, err
+		}
+		also = append(also, r.ID+" "+result)
+	}
+	return also, nil
+}
+
+// texts makes paths fit for JSON.
+func texts(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		out = append(out, printable(p))
+	}
+	return out
+}

@@ -1,0 +1,158 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// homePath is where the cell's user lives; diff --all shows its files by their
+// absolute paths.
+const homePath = "/home/sandbox"
+
+// Diff tells what changed between two states, from their manifests alone. The
+// cost follows the change.
+func (e *Engine) Diff(_ context.Context, req DiffRequest) (*DiffResult, error) {
+	c, err := e.findCell(req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	from, to, err := e.diffEnds(c, req)
+	if err != nil {
+		return nil, err
+	}
+	res := &DiffResult{Cell: c.Name, From: from.ID, To: to.ID, Changes: []ChangeJSON{}}
+	if err := e.addChanges(res, from, to, workspace.AreaWorkspace, ""); err != nil {
+		return nil, err
+	}
+	if req.All {
+		if err := e.addChanges(res, from, to, workspace.AreaHome, homePath); err != nil {
+			return nil, err
+		}
+	}
+	res.Open = func(side int, p string, entry tree.Entry) (io.ReadCloser, error) {
+		area := workspace.AreaWorkspace
+		if path.IsAbs(p) {
+			area, p = workspace.AreaHome, p[len(homePath)+1:]
+		}
+		return e.opener(c, []store.Checkpoint{from, to}[side], area, p, entry)()
+	}
+	return res, nil
+}
+
+func (e *Engine) diffEnds(c store.Cell, req DiffRequest) (from, to store.Checkpoint, err error) {
+	if req.Run != "" && req.From != "" {
+		return from, to, usage("give one of them", "checkpoints and --run exclude each other")
+	}
+	err = e.view(func(tx *store.Tx) error {
+		a, b := req.From, req.To
+		if a == "" {
+			r, err := e.findRun(tx, c, req.Run)
+			if err != nil {
+				return err
+			}
+			a, b = r.Before, r.After
+			if from, err = tx.Checkpoint(a); err == nil {
+				to, err = tx.Checkpoint(b)
+			}
+			return err
+		}
+		if from, err = e.findCheckpoint(tx, c, a); err != nil {
+			return err
+		}
+		to, err = e.findCheckpoint(tx, c, b)
+		return err
+	})
+	if err == nil {
+		err = usable(from)
+	}
+	if err == nil {
+		err = usable(to)
+	}
+	return from, to, err
+}
+
+func (e *Engine) addChanges(res *DiffResult, from, to store.Checkpoint, area, prefix string) error {
+	a, b, err := e.trees(from, to, area)
+	if err != nil {
+		return err
+	}
+	changes, err := tree.Diff(a, b, tree.DiffOptions{Renames: true})
+	if err != nil {
+		return err
+	}
+	for _, ch := range changes {
+		if prefix != "" {
+			ch.Path = path.Join(prefix, ch.Path)
+			if ch.OldPath != "" {
+				ch.OldPath = path.Join(prefix, ch.OldPath)
+			}
+		}
+		res.Raw = append(res.Raw, ch)
+		res.Changes = append(res.Changes, changeJSON(ch))
+	}
+	return nil
+}
+
+func changeJSON(ch tree.Change) ChangeJSON {
+	out := ChangeJSON{Path: ch.Path, PathBase64: pathBase64(ch.Path), Change: string(ch.Kind), OldPath: ch.OldPath}
+	entry := ch.New
+	if entry == nil {
+		entry = ch.Old
+	}
+	out.Type = entry.Kind.String()
+	if ch.Old != nil && ch.Old.Kind == tree.KindFile {
+		out.OldDigest = ch.Old.Digest.String()
+	}
+	if ch.New != nil && ch.New.Kind == tree.KindFile {
+		out.NewDigest = ch.New.Digest.String()
+	}
+	return out
+}
+
+// trees opens one area of two states.
+func (e *Engine) trees(a, b store.Checkpoint, area string) (from, to *tree.Tree, err error) {
+	if from, err = e.tree(a, area); err == nil {
+		to, err = e.tree(b, area)
+	}
+	return from, to, err
+}
+
+func (e *Engine) tree(c store.Checkpoint, area string) (*tree.Tree, error) {
+	if err := usable(c); err != nil {
+		return nil, err
+	}
+	m, err := e.ws.Manifest(c.Layer)
+	if err != nil {
+		return nil, layerError(c, err)
+	}
+	t, ok := m.Area(area)
+	if !ok {
+		return nil, fmt.Errorf("checkpoint %s has no %s", c.ID, area)
+	}
+	return t, nil
+}
+
+// layerError says what a damaged store means for the person who meets it.
+func layerError(c store.Checkpoint, err error) error {
+	return &Error{
+		Kind: Refused, Code: "damaged", Message: fmt.Sprintf("checkpoint %s cannot be read: %v", c.ID, err),
+		Hint: "`forkcell verify` names what is damaged; other checkpoints may be whole", Err: err,
+	}
+}
+
+// opener opens the bytes of one file of a state.
+func (e *Engine) opener(c store.Cell, at store.Checkpoint, area, p string, entry tree.Entry) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		f, err := e.ws.OpenFile(workspace.Backend(c.Backend), at.Layer, area, p, entry)
+		if err != nil {
+			return nil, layerError(at, err)
+		}
+		return f, nil
+	}
+}

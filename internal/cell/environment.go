@@ -1,0 +1,86 @@
+package cell
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+const basePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// buildEnv makes the command's environment. Nothing of the caller's comes in.
+func buildEnv(req RunRequest, shown []string) ([]string, error) {
+	search := basePath
+	for _, p := range shown {
+		search += ":" + strings.Join(programDirs(p), ":")
+	}
+	search = strings.TrimRight(search, ":")
+	env := []string{
+		"PATH=" + search, "HOME=/home/sandbox", "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",
+		"LANG=C.UTF-8", "TMPDIR=/tmp", "FORKCELL=1",
+	}
+	if req.TTY && req.Term != "" {
+		env = append(env, "TERM="+req.Term)
+	}
+	for _, kv := range req.Env {
+		name, _, isPair := strings.Cut(kv, "=")
+		if !isPair || name == "" || strings.IndexByte(kv, 0) >= 0 {
+			return nil, usage("nothing is inherited: give NAME=VALUE", "bad environment entry %s", quote.Arg(kv))
+		}
+		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
+		env = append(env, kv)
+	}
+	return env, nil
+}
+
+// programDirs are the directories of a shown path that programs are looked for
+// in.
+func programDirs(shown string) []string {
+	info, err := os.Stat(shown)
+	if err != nil || !info.IsDir() {
+		return nil
+	}
+	if bin := path.Join(shown, "bin"); isDir(bin) {
+		return []string{shown, bin}
+	}
+	return []string{shown}
+}
+
+func isDir(p string) bool {
+	info, err := os.Stat(p)
+	return err == nil && info.IsDir()
+}
+
+func envNames(env []string) []string {
+	names := make([]string, 0, len(env))
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		names = append(names, quote.Line(name))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// shownPath checks a host path that the operator wants to show read-only.
+func (e *Engine) shownPath(p string) (string, error) {
+	if !filepath.IsAbs(p) {
+		return "", usage("give an absolute path", "--ro %s is not absolute", quote.Path(p))
+	}
+	p = filepath.Clean(p)
+	if _, err := os.Stat(p); err != nil {
+		return "", usage("", "--ro %s: %v", quote.Path(p), err)
+	}
+	if p == "/" {
+		return "", refused("overlap", "name the directories that are needed", "--ro / would show the whole host")
+	}
+	for _, never := range []string{"/run", "/var/run", "/proc", "/sys", "/dev"} {
+		if within(p, never) {
+			return "", refused("overlap", "copy the file somewhere else", "--ro %s: %s is never shown in a cell", quote.Path(p), never)
+		}
+	}
+	return p, e.apart("--ro", p)
+}

@@ -1,0 +1,206 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/archive"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// Export writes a whole state, or only its changes since the last apply, to an
+// archive or a directory. The output appears whole or not at all.
+func (e *Engine) Export(ctx context.Context, req ExportRequest) (*ExportResult, error) {
+	c, err := e.findCell(req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	if req.Output == "" {
+		return nil, usage("`-o FILE.tar`, `-o FILE.tar.zst` or `-o DIR`", "no output")
+	}
+	if err := e.apart("-o", req.Output); err != nil {
+		return nil, err
+	}
+	x := &export{e: e, ctx: ctx, req: req, cell: c}
+	if err := x.states(); err != nil {
+		return nil, err
+	}
+	defer e.relay.send(req.Progress)()
+	if strings.HasSuffix(req.Output, ".tar") || strings.HasSuffix(req.Output, ".tar.zst") {
+		err = x.archive()
+	} else {
+		err = x.directory()
+	}
+	return x.res, err
+}
+
+type export struct {
+	e       *Engine
+	ctx     context.Context //nolint:containedctx // lives as long as the one call
+	req     ExportRequest
+	cell    store.Cell
+	at      store.Checkpoint
+	tree    *tree.Tree
+	changes []tree.Change
+	res     *ExportResult
+}
+
+func (x *export) states() error {
+	var base store.Checkpoint
+	err := x.e.store.View(func(tx *store.Tx) (err error) {
+		if x.at, err = x.e.findCheckpoint(tx, x.cell, x.req.Checkpoint); err != nil {
+			return err
+		}
+		base, err = tx.Checkpoint(x.cell.Applied)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if x.tree, err = x.e.tree(x.at, workspace.AreaWorkspace); err != nil {
+		return err
+	}
+	area := x.at.Areas[workspace.AreaWorkspace]
+	x.res = &ExportResult{
+		Cell: x.cell.Name, CheckpointID: x.at.ID, Root: x.at.Root(), Output: x.req.Output,
+		Files: area.Files, Bytes: area.Bytes, Deleted: []string{}, Notes: []string{},
+	}
+	if !x.req.Changes {
+		return nil
+	}
+	from, err := x.e.tree(base, workspace.AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	if x.changes, err = tree.Diff(from, x.tree, tree.DiffOptions{}); err != nil {
+		return err
+	}
+	x.res.Files, x.res.Bytes = 0, 0
+	for _, ch := range x.changes {
+		if ch.New == nil {
+			x.res.Deleted = append(x.res.Deleted, ch.Path)
+			continue
+		}
+		x.res.Files++
+		x.res.Bytes += ch.New.Size
+	}
+	return nil
+}
+
+func (x *export) open(path string, entry tree.Entry) (*os.File, error) {
+	f, err := x.e.ws.OpenFile(workspace.Backend(x.cell.Backend), x.at.Layer, workspace.AreaWorkspace, path, entry)
+	if err != nil {
+		return nil, layerError(x.at, err)
+	}
+	return f, nil
+}
+
+func (x *export) archive() error {
+	out, err := createOutput(x.req.Output)
+	if err != nil {
+		return err
+	}
+	opt := archive.Options{Zstd: archive.IsZstd(x.req.Output)}
+	if x.req.Changes {
+		err = archive.WriteChanges(x.ctx, out, x.tree, x.changes, x.open, opt)
+	} else {
+		err = archive.Write(x.ctx, out, x.tree, x.open, opt)
+	}
+	if err != nil {
+		return out.fail(err)
+	}
+	return out.commit()
+}
+
+// directory fills a new directory beside its final name and then renames it.
+func (x *export) directory() error {
+	names, err := os.ReadDir(x.req.Output)
+	switch {
+	case err == nil && len(names) > 0:
+		return refused("exists", "choose another name", "%s is not empty", quote.Path(x.req.Output))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return usage("", "%s: %v", quote.Path(x.req.Output), err)
+	}
+	path := filepath.Clean(x.req.Output)
+	temp := filepath.Join(filepath.Dir(path), "."+store.NewID("forkcell"))
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		return usage("", "%s: %v", quote.Path(x.req.Output), err)
+	}
+	if err := x.fill(temp); err != nil {
+		return errors.Join(failed("output", err, "write %s", quote.Path(x.req.Output)), removeTree(temp))
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(failed("output", err, "write %s", quote.Path(x.req.Output)), removeTree(temp))
+	}
+	return nil
+}
+
+func (x *export) fill(where string) error {
+	dst, err := fsx.OpenRoot(where)
+	if err != nil {
+		return err
+	}
+	defer dst.Close()
+	if x.req.Changes {
+		return x.fillChanges(where, dst)
+	}
+	err = x.e.ws.Materialise(x.ctx, workspace.Backend(x.cell.Backend), x.at.Layer, workspace.AreaWorkspace, dst,
+		workspace.MaterialiseOptions{Owners: os.Geteuid() == 0})
+	return errors.Join(err, dst.SyncFS())
+}
+
+// fillChanges writes only what changed, with the directories above it. What was
+// deleted is in the result.
+func (x *export) fillChanges(where string, dst *fsx.Dir) error {
+	ops := map[string]*tree.Entry{}
+	for _, ch := range x.changes {
+		if ch.New == nil || ch.Path == "." {
+			continue
+		}
+		ops[ch.Path] = ch.New
+		for dir := path.Dir(ch.Path); dir != "."; dir = path.Dir(dir) {
+			e, ok, err := x.tree.Lookup(dir)
+			if err != nil || !ok {
+				return errors.Join(err, fmt.Errorf("no entry for %s", quote.Path(dir)))
+			}
+			ops[dir] = &e
+		}
+	}
+	plan := apply.Plan{ID: store.NewID("apply"), Target: where, Owners: os.Geteuid() == 0}
+	for p, e := range ops {
+		plan.Ops = append(plan.Ops, apply.Op{Path: p, New: e})
+	}
+	scratch, err := os.MkdirTemp("", "forkcell-export-")
+	if err != nil {
+		return err
+	}
+	journal, err := fsx.OpenRoot(scratch)
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	_, err = apply.Execute(x.ctx, plan, contents{x.e, x.cell, x.at}, journal, apply.Options{})
+	return errors.Join(err, dst.SyncFS(), os.RemoveAll(scratch))
+}
+
+// removeTree removes a directory that this process made, whatever modes the
+// state gave to what is in it.
+func removeTree(path string) error {
+	parent, err := fsx.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	return parent.RemoveAll(filepath.Base(path))
+}

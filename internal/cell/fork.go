@@ -1,0 +1,160 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// maxForks bounds one fork command.
+const maxForks = 10_000
+
+// Fork makes new cells on a state that exists. Nothing is copied, and the cell
+// that is forked may be busy: the fork starts from its head.
+func (e *Engine) Fork(ctx context.Context, req ForkRequest) (*ForkResult, error) {
+	names, err := forkNames(req)
+	if err != nil {
+		return nil, err
+	}
+	from, err := e.findCell(req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	lock, err := e.store.LockHome(false)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	var at store.Checkpoint
+	err = e.store.View(func(tx *store.Tx) error {
+		if from, err = tx.CellByID(from.ID); err != nil {
+			return err
+		}
+		at, err = e.findCheckpoint(tx, from, req.Checkpoint)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	cells := e.forkCells(from, at, names)
+	if err := e.forkLive(ctx, cells, at); err != nil {
+		return nil, err
+	}
+	if err := e.store.Update(func(tx *store.Tx) error { return e.commitForks(tx, from, at, cells) }); err != nil {
+		return nil, errors.Join(forkError(err), e.dropLive(cells))
+	}
+	return &ForkResult{
+		From: from.Name, CheckpointID: at.ID, Root: at.Root(), Cells: names, EngineUS: since(begin),
+	}, nil
+}
+
+func forkNames(req ForkRequest) ([]string, error) {
+	if req.N < 0 || req.N > maxForks {
+		return nil, usage("", "-n takes 1 to %d", maxForks)
+	}
+	names := []string{req.Name}
+	if req.N > 0 {
+		names = names[:0]
+		for i := 1; i <= req.N; i++ {
+			names = append(names, fmt.Sprintf("%s-%d", req.Name, i))
+		}
+	}
+	for _, n := range names {
+		if err := checkName("cell", n); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+func (e *Engine) forkCells(from store.Cell, at store.Checkpoint, names []string) []store.Cell {
+	cells := make([]store.Cell, len(names))
+	for i, name := range names {
+		c := from
+		c.ID, c.Name, c.LastName, c.Head = store.NewID("cell"), name, name, at.ID
+		c.ForkedCell, c.ForkedCheckpoint, c.CreatedAt = from.ID, at.ID, e.now().UTC()
+		if c.Live != "" {
+			c.Live = e.ws.LivePath(c.ID)
+		}
+		cells[i] = c
+	}
+	return cells
+}
+
+// forkLive makes directories of their own for cells that work in one.
+func (e *Engine) forkLive(ctx context.Context, cells []store.Cell, at store.Checkpoint) error {
+	for _, c := range cells {
+		if c.Live == "" {
+			return nil
+		}
+		w, err := e.layout(c)
+		if err != nil {
+			return err
+		}
+		if err := e.ws.ForkLive(ctx, w, at.Layer); err != nil {
+			return fmt.Errorf("make the working directory of %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+func (e *Engine) dropLive(cells []store.Cell) error {
+	for _, c := range cells {
+		if c.Live == "" {
+			return nil
+		}
+		if err := e.store.Dir().RemoveAll("live/" + c.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) commitForks(tx *store.Tx, from store.Cell, at store.Checkpoint, cells []store.Cell) error {
+	// gc may have freed the state since it was looked up.
+	at, err := tx.Checkpoint(at.ID)
+	if err != nil {
+		return err
+	}
+	if err := usable(at); err != nil {
+		return err
+	}
+	for _, c := range cells {
+		if err := tx.PutCell(c); err != nil {
+			return err
+		}
+		if err := e.logChange(tx, c, at, opFork, nil); err != nil {
+			return err
+		}
+	}
+	return e.decideFork(tx, from, at)
+}
+
+// decideFork states that a run's result was forked, if a run made the state.
+func (e *Engine) decideFork(tx *store.Tx, from store.Cell, at store.Checkpoint) error {
+	if at.RunID == "" || at.CellID != from.ID {
+		return nil
+	}
+	r, err := tx.Run(at.RunID)
+	if err != nil {
+		return err
+	}
+	head, err := tx.Checkpoint(from.Head)
+	if err != nil {
+		return err
+	}
+	s := &session{e: e, cell: from, head: head}
+	_, err = s.decideRun(tx, r, forked, head, decision{})
+	return err
+}
+
+func forkError(err error) error {
+	if errors.Is(err, store.ErrTaken) {
+		return &Error{Kind: Refused, Code: "name_taken", Message: err.Error(), Hint: "choose another --name", Err: err}
+	}
+	return err
+}

@@ -1,0 +1,285 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// CellNames lists the names of the cells, for completion.
+func (e *Engine) CellNames(context.Context) []string {
+	var names []string
+	_ = e.view(func(tx *store.Tx) error {
+		cells, err := tx.Cells(false)
+		for _, c := range cells {
+			names = append(names, c.Name)
+		}
+		return err
+	})
+	return names
+}
+
+// List tells of every cell.
+func (e *Engine) List(context.Context) ([]CellInfo, error) {
+	infos := []CellInfo{}
+	if e.store == nil {
+		return infos, nil
+	}
+	err := e.store.View(func(tx *store.Tx) error {
+		cells, err := tx.Cells(false)
+		if err != nil {
+			return err
+		}
+		for _, c := range cells {
+			info, err := e.info(tx, c)
+			if err != nil {
+				return err
+			}
+			infos = append(infos, info)
+		}
+		return nil
+	})
+	return infos, err
+}
+
+func (e *Engine) info(tx *store.Tx, c store.Cell) (CellInfo, error) {
+	head, err := tx.Checkpoint(c.Head)
+	if err != nil {
+		return CellInfo{}, err
+	}
+	area := head.Areas[workspace.AreaWorkspace]
+	info := CellInfo{
+		Name: c.Name, CellID: c.ID, Backend: c.Backend, Runtime: c.Runtime, Source: c.Source, MountAt: c.MountAt, Head: head.ID,
+		Root: head.Root(), MetaRoot: head.MetaRoot(), State: "idle", Files: area.Files, Bytes: area.Bytes, CreatedAt: c.CreatedAt,
+	}
+	if _, busy := e.store.CellHolder(c.ID); busy {
+		info.State = "busy"
+	}
+	own, err := tx.Checkpoints(c.ID)
+	if err != nil {
+		return info, err
+	}
+	for _, chk := range own {
+		if !chk.Freed {
+			info.OwnBytes += chk.OwnBytes
+		}
+	}
+	if depth, err := e.ws.Depth(head.Layer); err == nil {
+		info.Layers = depth
+	}
+	if c.ForkedCell != "" {
+		parent, err := tx.CellByID(c.ForkedCell)
+		if err != nil {
+			return info, err
+		}
+		info.ForkedFrom = parent.LastName
+	}
+	last, err := tx.LastRun(c.ID)
+	if err == nil {
+		info.LastRun, info.LastOutcome, info.LastDecision = last.ID, last.Outcome, last.Decision
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return info, err
+	}
+	return info, nil
+}
+
+// Status tells everything about one cell. It finishes what a crashed process
+// left, if nobody holds the cell.
+func (e *Engine) Status(ctx context.Context, cell string) (*StatusResult, error) {
+	if _, err := e.findCell(cell); err != nil {
+		return nil, err
+	}
+	if err := e.settleIfFree(ctx, cell); err != nil {
+		return nil, err
+	}
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, err
+	}
+	res := &StatusResult{
+		BackendReason: c.BackendReason, Applied: c.Applied, PendingRuns: []string{},
+		ReadOnly: append([]string{}, c.ReadOnly...), LeftOut: leftOut(c),
+	}
+	if holder, busy := e.store.CellHolder(c.ID); busy {
+		res.Holder = (&store.BusyError{Holder: holder}).Error()
+	}
+	err = e.store.View(func(tx *store.Tx) error {
+		if res.CellInfo, err = e.info(tx, c); err != nil {
+			return err
+		}
+		chks, err := tx.Checkpoints(c.ID)
+		if err != nil {
+			return err
+		}
+		res.Checkpoints = len(chks)
+		runs, err := tx.Runs(c.ID)
+		for _, r := range runs {
+			res.Runs++
+			if r.State == "done" {
+				res.LastReceipt = r.ReceiptID
+			}
+			if r.State == "done" && r.Decision == pending {
+				res.PendingRuns = append(res.PendingRuns, r.ID)
+			}
+		}
+		return err
+	})
+	return res, err
+}
+
+// settleIfFree lets a reader show the state that a crash left as finished.
+func (e *Engine) settleIfFree(ctx context.Context, cell string) error {
+	if e.store.ReadOnly() {
+		return nil
+	}
+	s, err := e.hold(ctx, cell, "status", 0)
+	if err != nil {
+		if KindOf(err) == Busy {
+			return nil
+		}
+		return err
+	}
+	s.release()
+	return nil
+}
+
+// Log is a cell's history, oldest first, as the signed statements tell it.
+func (e *Engine) Log(_ context.Context, cell string) ([]LogEntry, error) {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, err
+	}
+	var statements []store.Statement
+	err = e.store.View(func(tx *store.Tx) (err error) {
+		statements, err = tx.Statements(c.ID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	entries := []LogEntry{}
+	for _, st := range statements {
+		entry, err := e.logEntry(st)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+func (e *Engine) logEntry(st store.Statement) (LogEntry, error) {
+	raw, err := e.store.ReadStatement(st.Seq)
+	if err != nil {
+		return LogEntry{}, &Error{
+			Kind: Refused, Code: "damaged", Message: fmt.Sprintf("statement %d of the log cannot be read: %v", st.Seq, err),
+			Hint: "`forkcell receipt verify --all` names what is damaged", Err: err,
+		}
+	}
+	env, err := receipt.ParseEnvelope(raw)
+	if err != nil {
+		return LogEntry{}, refused("damaged", "`forkcell receipt verify --all` names what is damaged", "statement %d of the log: %v", st.Seq, err)
+	}
+	place := env.Statement.Place()
+	entry := LogEntry{Seq: place.Seq, ID: st.ID, CreatedAt: place.CreatedAt, Actor: place.Actor}
+	switch p := env.Statement.Predicate.(type) {
+	case *receipt.Run:
+		code := p.ExitCode
+		entry.Kind, entry.CheckpointID, entry.RunID, entry.ReceiptID = "run", p.CheckpointAfter.ID, p.RunID, p.ReceiptID
+		entry.Outcome, entry.ExitCode, entry.Decision = string(p.Outcome), &code, string(p.Decision.Result)
+		entry.Command, entry.ChangedFiles, entry.Reason = p.Command, int(p.ChangedFiles), p.Decision.Reason
+	case *receipt.Decision:
+		entry.Kind, entry.CheckpointID, entry.RunID, entry.ReceiptID = "decision", p.HeadAfter.ID, p.RunID, p.ReceiptID
+		entry.Decision, entry.Reason = string(p.Result), p.Reason
+	case *receipt.Change:
+		entry.Kind, entry.CheckpointID, entry.Name = string(p.Op), p.Checkpoint.ID, p.Details["name"]
+		entry.Reason = p.Details["reason"]
+	}
+	return entry, nil
+}
+
+// Logs opens the stored output of a run; a stream that said nothing is empty.
+func (e *Engine) Logs(_ context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error) {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, nil, err
+	}
+	var r store.Run
+	err = e.store.View(func(tx *store.Tx) (err error) {
+		r, err = e.findRun(tx, c, run)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if stdout, err = e.openLog(r.Stdout); err != nil {
+		return nil, nil, err
+	}
+	if stderr, err = e.openLog(r.Stderr); err != nil {
+		return nil, nil, errors.Join(err, stdout.Close())
+	}
+	return stdout, stderr, nil
+}
+
+func (e *Engine) openLog(digest string) (io.ReadCloser, error) {
+	if digest == "" {
+		return io.NopCloser(strings.NewReader("")), nil
+	}
+	f, err := e.store.OpenBlob(digest)
+	if err != nil {
+		return nil, refused("damaged", "", "stored output %s cannot be read: %v", digest, err)
+	}
+	return f, nil
+}
+
+// Graph is the lineage over all cells, parents first.
+func (e *Engine) Graph(context.Context) ([]GraphNode, error) {
+	nodes := []GraphNode{}
+	if e.store == nil {
+		return nodes, nil
+	}
+	err := e.store.View(func(tx *store.Tx) error {
+		cells, err := tx.Cells(true)
+		if err != nil {
+			return err
+		}
+		heads, called := map[string][]string{}, map[string]string{}
+		for _, c := range cells {
+			called[c.ID] = c.LastName
+			if c.Name != "" {
+				heads[c.Head] = append(heads[c.Head], c.Name)
+			}
+		}
+		names, err := tx.Names("")
+		if err != nil {
+			return err
+		}
+		chks, err := tx.Checkpoints("")
+		if err != nil {
+			return err
+		}
+		for _, chk := range chks {
+			node := GraphNode{
+				CheckpointID: chk.ID, Parent: chk.Parent, Cell: called[chk.CellID], Kind: chk.Kind, Root: chk.Root(),
+				Names: append([]string{}, names[chk.ID]...), Heads: append([]string{}, heads[chk.ID]...),
+				RunID: chk.RunID, Freed: chk.Freed, CreatedAt: chk.CreatedAt,
+			}
+			if chk.RunID != "" {
+				r, err := tx.Run(chk.RunID)
+				if err != nil {
+					return err
+				}
+				node.Outcome, node.Decision = r.Outcome, r.Decision
+			}
+			nodes = append(nodes, node)
+		}
+		return nil
+	})
+	return nodes, err
+}

@@ -1,0 +1,332 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/archive"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// ignoreFile in the source adds to the secret rules.
+const ignoreFile = ".forkcellignore"
+
+// archiveMount is where the workspace of a cell made from an archive is.
+const archiveMount = "/workspace"
+
+// Init makes a cell from a directory or an exported archive.
+func (e *Engine) Init(ctx context.Context, req InitRequest) (*InitResult, error) {
+	begin := time.Now()
+	c, err := e.newCell(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.chooseBackend(ctx, &c, req.Backend); err != nil {
+		return nil, err
+	}
+	if err := e.settleInits(ctx); err != nil {
+		return nil, err
+	}
+	lock, err := e.store.LockCell(ctx, c.ID, "init", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	home, err := e.store.LockHome(false)
+	if err != nil {
+		return nil, err
+	}
+	defer home.Unlock()
+	op := store.NewID("op")
+	err = e.store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, c.ID, intentInit, map[string]string{"name": c.Name}) })
+	if err != nil {
+		return nil, err
+	}
+	res, err := e.importCell(ctx, &c, op, req)
+	if err != nil {
+		return nil, errors.Join(err, e.dropInit(op))
+	}
+	res.Timings.TotalUS = since(begin)
+	return res, nil
+}
+
+// newCell checks the request and describes the cell.
+func (e *Engine) newCell(req InitRequest) (store.Cell, error) {
+	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: "native", CreatedAt: e.now().UTC()}
+	if err := checkName("cell", req.Name); err != nil {
+		return c, err
+	}
+	if err := e.nameFree(req.Name); err != nil {
+		return c, err
+	}
+	if err := e.source(&c, req.From); err != nil {
+		return c, err
+	}
+	if err := mountPoint(&c, req.MountAt); err != nil {
+		return c, err
+	}
+	for _, p := range req.ReadOnly {
+		shown, err := e.shownPath(p)
+		if err != nil {
+			return c, err
+		}
+		c.ReadOnly = append(c.ReadOnly, shown)
+	}
+	c.Rules = store.Rules{NoDefaults: req.NoDefaultExcludes, Extra: req.Exclude}
+	if c.SourceKind == "dir" {
+		data, err := readIgnoreFile(c.Source)
+		if err != nil {
+			return c, err
+		}
+		c.Rules.IgnoreFile = data
+	}
+	if _, err := e.layout(c); err != nil {
+		return c, usage("patterns are gitignore-style", "%v", err)
+	}
+	return c, nil
+}
+
+func (e *Engine) nameFree(name string) error {
+	_, err := e.findCell(name)
+	if err == nil {
+		return refused("name_taken", "choose another name, or `forkcell rm "+name+"`", "cell %s exists already", name)
+	}
+	if KindOf(err) == NotFound {
+		return nil
+	}
+	return err
+}
+
+// source finds out what --from is.
+func (e *Engine) source(c *store.Cell, from string) error {
+	if from == "" {
+		return usage("`--from DIR` or `--from FILE.tar`", "--from is missing")
+	}
+	real, err := filepath.Abs(from)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	if err != nil {
+		return usage("", "--from %s: %v", quote.Path(from), err)
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return usage("", "--from %s: %v", quote.Path(from), err)
+	}
+	c.Source = real
+	switch {
+	case real == "/":
+		return refused("overlap", "name the directory of the project", "--from / would import the whole host")
+	case info.IsDir():
+		c.SourceKind = "dir"
+		if f, err := os.Open(real); err != nil {
+			return usage("", "--from %s: %v", quote.Path(from), err)
+		} else if err := f.Close(); err != nil {
+			return err
+		}
+	case info.Mode().IsRegular():
+		c.SourceKind = "archive"
+		if !strings.HasSuffix(real, ".tar") && !strings.HasSuffix(real, ".tar.zst") {
+			return usage("give a directory, FILE.tar or FILE.tar.zst", "--from %s is not an archive by its name", quote.Path(from))
+		}
+	default:
+		return usage("give a directory, FILE.tar or FILE.tar.zst", "--from %s is neither a directory nor a file", quote.Path(from))
+	}
+	return e.apart("--from", real)
+}
+
+// mountPoint decides where the workspace is inside: at its own path, so that
+// absolute paths in build files and caches stay right.
+func mountPoint(c *store.Cell, asked string) error {
+	c.MountAt = c.Source
+	if c.SourceKind == "archive" {
+		c.MountAt = archiveMount
+	}
+	if asked != "" {
+		if !filepath.IsAbs(asked) || strings.IndexByte(asked, 0) >= 0 {
+			return usage("give an absolute path", "--mount-at %s is not absolute", quote.Path(asked))
+		}
+		c.MountAt = filepath.Clean(asked)
+	}
+	for _, taken := range []string{"/home/sandbox", "/proc", "/dev", "/sys", "/run"} {
+		if within(c.MountAt, taken) || within(taken, c.MountAt) {
+			return refused("mount", "choose another place with --mount-at",
+				"the workspace cannot be at %s: it would cover or lie in %s", quote.Path(c.MountAt), taken)
+		}
+	}
+	for _, taken := range []string{"/tmp", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"} {
+		if within(taken, c.MountAt) {
+			return refused("mount", "choose another place with --mount-at",
+				"the workspace cannot be at %s: it would cover %s", quote.Path(c.MountAt), taken)
+		}
+	}
+	return nil
+}
+
+func readIgnoreFile(source string) ([]byte, error) {
+	root, err := fsx.OpenRoot(source)
+	if err != nil {
+		return nil, usage("", "--from %s: %v", quote.Path(source), err)
+	}
+	defer root.Close()
+	f, err := root.OpenFile(ignoreFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, usage("make it a plain file", "%s: %v", ignoreFile, err)
+	}
+	defer f.Close()
+	const limit = 1 << 20
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && len(data) > limit {
+		return nil, usage("", "%s is larger than %d bytes", ignoreFile, limit)
+	}
+	return data, err
+}
+
+// chooseBackend takes what was asked for, or probes and says why.
+func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string) error {
+	switch workspace.Backend(asked) {
+	case workspace.BackendClone:
+		c.Backend, c.BackendReason = asked, "asked for"
+		return nil
+	case workspace.BackendDelta:
+		if c.SourceKind != "dir" {
+			return usage("give a directory", "--backend delta works in the source itself, and %s is an archive", quote.Path(c.Source))
+		}
+		c.Backend, c.BackendReason, c.Live = asked, "asked for", c.Source
+		return nil
+	case workspace.BackendOverlay, "":
+	default:
+		return usage("one of overlay, clone, delta", "unknown backend %s", quote.Arg(asked))
+	}
+	err := e.runner.ProbeOverlay(ctx, e.store.Path())
+	switch {
+	case err == nil && asked == "":
+		c.Backend, c.BackendReason = string(workspace.BackendOverlay), "probed: overlay works in this home"
+	case err == nil:
+		c.Backend, c.BackendReason = asked, "asked for, and probed"
+	case asked == "":
+		c.Backend, c.BackendReason = string(workspace.BackendClone), "overlay does not work here: "+err.Error()
+	default:
+		return &Error{
+			Kind: Refused, Code: "backend", Message: "overlay does not work here: " + err.Error(),
+			Hint: "leave --backend out, or give --backend clone", Err: err,
+		}
+	}
+	return nil
+}
+
+// importCell copies the source in and makes the cell exist.
+func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string, req InitRequest) (*InitResult, error) {
+	begin := time.Now()
+	defer e.relay.send(req.Progress)()
+	at, err := e.layout(*c)
+	if err != nil {
+		return nil, err
+	}
+	var dropped []string
+	sealed, report, err := e.ws.Import(ctx, at, op, importSource(ctx, *c, func(path, what string) {
+		dropped = append(dropped, quote.Path(path)+": "+what+" was not kept")
+	}))
+	if err != nil {
+		return nil, importError(*c, err)
+	}
+	importUS := since(begin)
+	report.Notes = append(report.Notes, dropped...)
+	c.Kept = report.Kept
+	for _, l := range report.LeftOut {
+		c.LeftOut = append(c.LeftOut, store.LeftOut{Path: []byte(l.Path), Rule: l.Rule})
+	}
+	base := e.newCheckpoint(*c, "", "init", "", sealed)
+	c.Head, c.Applied = base.ID, base.ID
+	err = e.store.Update(func(tx *store.Tx) error {
+		if err := tx.PutCell(*c); err != nil {
+			return err
+		}
+		if err := tx.PutCheckpoint(base); err != nil {
+			return err
+		}
+		if err := tx.DropIntent(op); err != nil {
+			return err
+		}
+		return e.logChange(tx, *c, base, opInit, nil)
+	})
+	if errors.Is(err, store.ErrTaken) {
+		return nil, refused("name_taken", "choose another name", "cell %s exists already", c.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record the cell: %w", err)
+	}
+	return e.initResult(*c, base, report, importUS), nil
+}
+
+func importSource(ctx context.Context, c store.Cell, dropped func(path, what string)) workspace.Source {
+	if c.SourceKind == "dir" {
+		return workspace.Source{Dir: c.Source}
+	}
+	return workspace.Source{Fill: func(dst *fsx.Dir) (map[string]workspace.Owner, error) {
+		f, err := os.Open(c.Source)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		owners, err := archive.Extract(ctx, f, dst, archive.ExtractOptions{SetOwners: os.Geteuid() == 0, Dropped: dropped})
+		out := make(map[string]workspace.Owner, len(owners))
+		for p, o := range owners {
+			out[p] = workspace.Owner{UID: o.UID, GID: o.GID}
+		}
+		return out, err
+	}}
+}
+
+func importError(c store.Cell, err error) error {
+	switch {
+	case errors.Is(err, archive.ErrArchive):
+		return usage("`forkcell export` makes archives that can be imported", "--from %s: %v", quote.Path(c.Source), err)
+	case errors.Is(err, workspace.ErrSourceChanged):
+		return &Error{Kind: Refused, Code: "source_changed", Message: "import: " + err.Error(), Hint: "stop what writes there, then try again", Err: err}
+	}
+	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
+		return &Error{
+			Kind: Refused, Code: "unsealable", Message: "import: " + err.Error(),
+			Hint: "leave them out with --exclude", Details: bad.Problems, Err: err,
+		}
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return usage("make it readable, or leave it out with --exclude", "import: %v", err)
+	}
+	return failed("import", err, "import %s", quote.Path(c.Source))
+}
+
+func (e *Engine) initResult(c store.Cell, base store.Checkpoint, report workspace.Report, importUS int64) *InitResult {
+	area := base.Areas[workspace.AreaWorkspace]
+	res := &InitResult{
+		Cell: c.Name, CellID: c.ID, CheckpointID: base.ID, Root: base.Root(), MetaRoot: base.MetaRoot(), Source: c.Source,
+		MountAt: c.MountAt, Backend: c.Backend, BackendReason: c.BackendReason, Runtime: c.Runtime,
+		Files: area.Files, Dirs: area.Dirs, Bytes: area.Bytes, LeftOut: leftOut(c), KeptByGit: append([]string{}, c.Kept...),
+		UnmappedIDs: []string{}, Notes: append([]string{}, report.Notes...), Timings: InitTimings{ImportUS: importUS},
+	}
+	for _, o := range report.Owners {
+		res.UnmappedIDs = append(res.UnmappedIDs, fmt.Sprintf("%d:%d (%d entries, e.g. %s)", o.UID, o.GID, o.Count, quote.Path(o.Example)))
+	}
+	return res
+}
+
+func leftOut(c store.Cell) []LeftOut {
+	out := []LeftOut{}
+	for _, l := range c.LeftOut {
+		out = append(out, LeftOut{Path: string(l.Path), Rule: l.Rule})
+	}
+	return out
+}

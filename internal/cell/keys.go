@@ -1,0 +1,164 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// Key tells the signing identity.
+func (e *Engine) Key(context.Context) (*KeyInfo, error) {
+	if e.store == nil {
+		return nil, notFound("key", "none was made yet", "`forkcell key init` makes one; so does the first cell")
+	}
+	pem, err := e.store.SigningKey(nil)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, notFound("key", "none was made yet", "`forkcell key init` makes one; so does the first cell")
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := receipt.ParsePrivate(pem)
+	if err != nil {
+		return nil, failed("key", err, "read the signing key")
+	}
+	return e.keyInfo(key)
+}
+
+// KeyInit makes the signing key if there is none.
+func (e *Engine) KeyInit(context.Context) (*KeyInfo, error) {
+	lock, err := e.store.LockHome(false)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	var key *receipt.Signer
+	err = e.store.Update(func(tx *store.Tx) (err error) {
+		key, err = e.signer(tx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.keyInfo(key)
+}
+
+func (e *Engine) keyInfo(key *receipt.Signer) (*KeyInfo, error) {
+	trusted, err := e.store.TrustedKeys()
+	if err != nil {
+		return nil, err
+	}
+	retired, err := e.store.RetiredKeys()
+	if err != nil {
+		return nil, err
+	}
+	return &KeyInfo{
+		KeyID: key.KeyID(), Algorithm: "ed25519", PublicKeyPEM: string(receipt.MarshalPublic(key.Public())),
+		Trusted: sortedKeys(trusted), Previous: sortedKeys(retired),
+	}, nil
+}
+
+func sortedKeys(m map[string][]byte) []string {
+	return append([]string{}, slices.Sorted(maps.Keys(m))...)
+}
+
+// KeyRotate replaces the signing key; the old one signs the new one. The new key
+// waits beside the old one until the statement that hands over is committed.
+func (e *Engine) KeyRotate(ctx context.Context) (*KeyInfo, error) {
+	if _, err := e.Key(ctx); err != nil {
+		return nil, err
+	}
+	lock, err := e.store.LockHome(true)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	next, err := receipt.GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	pem, err := next.MarshalPrivate()
+	if err != nil {
+		return nil, err
+	}
+	err = e.store.Update(func(tx *store.Tx) error {
+		old, err := e.signer(tx)
+		if err != nil {
+			return err
+		}
+		if err := e.store.StageKey(pem); err != nil {
+			return err
+		}
+		_, err = tx.Append(store.Statement{ID: keyStatementID(next), Kind: kindKey}, func(n store.Next) ([]byte, error) {
+			return receipt.SignRotation(&receipt.Rotation{Link: receipt.Link{
+				HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CreatedAt: e.now().UTC(), Actor: e.actor,
+			}}, old, next)
+		})
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, e.store.DropStagedKey())
+	}
+	failpoint.Hit("key.rotated")
+	e.signerKey = nil
+	if err := e.store.Update(e.settleRotation); err != nil {
+		return nil, err
+	}
+	return e.keyInfo(next)
+}
+
+func keyStatementID(k *receipt.Signer) string { return "key_" + k.KeyID() }
+
+// settleRotation ends a rotation: the staged key takes over if the log says so,
+// and is dropped if its statement never was committed. Rotations hold the home
+// exclusively, so one that is under way is never met here.
+func (e *Engine) settleRotation(tx *store.Tx) error {
+	pem, err := e.store.StagedKey()
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	next, err := receipt.ParsePrivate(pem)
+	if err != nil {
+		return e.store.DropStagedKey()
+	}
+	_, err = tx.StatementByID(keyStatementID(next))
+	if errors.Is(err, store.ErrNotFound) {
+		return e.store.DropStagedKey()
+	}
+	if err != nil {
+		return err
+	}
+	present, err := e.store.SigningKey(nil)
+	if err != nil {
+		return err
+	}
+	old, err := receipt.ParsePrivate(present)
+	if err != nil {
+		return err
+	}
+	return e.store.PromoteKey(old.KeyID())
+}
+
+// KeyTrust keeps somebody else's public key as trusted for bundles.
+func (e *Engine) KeyTrust(_ context.Context, file string) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", usage("", "%s: %v", quote.Path(file), err)
+	}
+	pub, err := receipt.ParsePublic(data)
+	if err != nil {
+		return "", usage("give a PEM (SPKI) Ed25519 public key", "%s: %v", quote.Path(file), err)
+	}
+	id := receipt.KeyID(pub)
+	return id, e.store.TrustKey(id, receipt.MarshalPublic(pub))
+}

@@ -1,0 +1,152 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// Rename gives a cell another name. Its id, and so its evidence, stays.
+func (e *Engine) Rename(ctx context.Context, cell, to string) error {
+	if err := checkName("cell", to); err != nil {
+		return err
+	}
+	s, err := e.hold(ctx, cell, "rename", 0)
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	s.cell.Name, s.cell.LastName = to, to
+	err = e.store.Update(func(tx *store.Tx) error {
+		if err := tx.PutCell(s.cell); err != nil {
+			return err
+		}
+		return e.logChange(tx, s.cell, s.head, opRename, map[string]string{"from": cell})
+	})
+	if errors.Is(err, store.ErrTaken) {
+		return refused("name_taken", "choose another name", "cell %s exists already", to)
+	}
+	return err
+}
+
+// Remove forgets a cell's name. Its receipts stay; its states go with the next
+// gc unless something else needs them. The source directory is not touched.
+func (e *Engine) Remove(ctx context.Context, cell string, force bool) error {
+	wait := time.Duration(0)
+	if force {
+		wait = 10 * time.Second
+	}
+	s, err := e.hold(ctx, cell, "rm", wait)
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	s.cell.Name = ""
+	return e.store.Update(func(tx *store.Tx) error {
+		if err := tx.PutCell(s.cell); err != nil {
+			return err
+		}
+		return e.logChange(tx, s.cell, s.head, opRemove, nil)
+	})
+}
+
+// Verify recomputes every hash of a state from the bytes on disk.
+func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool, progress func(Progress)) (*VerifyResult, error) {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, err
+	}
+	states, err := e.statesToVerify(c, checkpoint, all)
+	if err != nil {
+		return nil, err
+	}
+	at, err := e.layout(c)
+	if err != nil {
+		return nil, err
+	}
+	defer e.relay.send(progress)()
+	res := &VerifyResult{Cell: c.Name, Checkpoints: []VerifiedState{}, Differences: []VerifyProblem{}}
+	for _, chk := range states {
+		problems, err := e.verifyState(ctx, at, chk)
+		if err != nil {
+			return res, err
+		}
+		res.Checkpoints = append(res.Checkpoints, VerifiedState{CheckpointID: chk.ID, Root: chk.Root(), OK: len(problems) == 0})
+		res.Differences = append(res.Differences, problems...)
+	}
+	if len(res.Differences) > 0 {
+		return res, refused("differs", "", "%d differences in cell %s", len(res.Differences), c.Name)
+	}
+	return res, nil
+}
+
+func (e *Engine) statesToVerify(c store.Cell, ref string, every bool) ([]store.Checkpoint, error) {
+	var states []store.Checkpoint
+	err := e.store.View(func(tx *store.Tx) error {
+		if !every {
+			chk, err := e.findCheckpoint(tx, c, ref)
+			states = []store.Checkpoint{chk}
+			return errors.Join(err, usable(chk))
+		}
+		own, err := tx.Checkpoints(c.ID)
+		if err != nil {
+			return err
+		}
+		line, err := tx.Lineage(c.Head)
+		for _, chk := range append(own, line...) {
+			known := false
+			for _, s := range states {
+				known = known || s.ID == chk.ID
+			}
+			if !known && !chk.Freed {
+				states = append(states, chk)
+			}
+		}
+		return err
+	})
+	return states, err
+}
+
+// verifyState compares the bytes with the manifest, and the manifest with the
+// roots that were recorded and signed.
+func (e *Engine) verifyState(ctx context.Context, at workspace.Cell, chk store.Checkpoint) ([]VerifyProblem, error) {
+	var problems []VerifyProblem
+	add := func(path, what string) {
+		problems = append(problems, VerifyProblem{CheckpointID: chk.ID, Path: path, What: what})
+	}
+	diffs, err := e.ws.Verify(ctx, at, chk.Layer)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		add("", err.Error())
+		return problems, nil
+	}
+	for _, d := range diffs {
+		add(d.Path, strings.Join(d.What, ", "))
+	}
+	m, err := e.ws.Manifest(chk.Layer)
+	if err != nil {
+		add("", err.Error())
+		return problems, nil
+	}
+	for area, want := range chk.Areas {
+		t, ok := m.Area(area)
+		if !ok {
+			add(area, "the area is missing")
+			continue
+		}
+		if root, meta := t.Roots(); root.String() != want.Root || meta.String() != want.MetaRoot {
+			add(area, "the manifest's root is not the recorded one")
+		}
+	}
+	return problems, nil
+}
+
+// Doctor tells what this host can enforce.
+func (e *Engine) Doctor(ctx context.Context) []driver.Check { return e.runner.Doctor(ctx) }

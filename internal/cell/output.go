@@ -1,0 +1,135 @@
+package cell
+
+import (
+	"io"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/forkcell/forkcell/internal/redact"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// output keeps a run's streams, with secret values taken out, while it passes
+// them on untouched.
+type output struct {
+	blobs [2]*store.BlobWriter
+	clean [2]io.WriteCloser
+	mu    sync.Mutex
+	lost  error // the first failure to store output
+}
+
+func newOutput(s *store.Store, env []string) (*output, error) {
+	_, secrets := redact.Env(env)
+	o := &output{}
+	for i := range o.blobs {
+		b, err := s.NewBlob()
+		if err != nil {
+			o.discard()
+			return nil, err
+		}
+		o.blobs[i] = b
+		o.clean[i] = redact.NewWriter(b, secrets)
+	}
+	return o, nil
+}
+
+func (o *output) discard() {
+	for _, b := range o.blobs {
+		if b != nil {
+			b.Discard()
+		}
+	}
+}
+
+func (o *output) stdout(to io.Writer) io.Writer { return &tee{o: o, i: 0, to: to} }
+func (o *output) stderr(to io.Writer) io.Writer { return &tee{o: o, i: 1, to: to} }
+
+// tee writes to the caller first: what a person sees must not wait for a disk.
+type tee struct {
+	o  *output
+	i  int
+	to io.Writer
+}
+
+func (t *tee) Write(p []byte) (int, error) {
+	t.o.keep(t.i, p)
+	if t.to == nil {
+		return len(p), nil
+	}
+	return t.to.Write(p)
+}
+
+// keep stores output. A full disk must not kill the command: the loss is noted,
+// and the log is marked as truncated.
+func (o *output) keep(i int, p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lost != nil {
+		return
+	}
+	if _, err := o.clean[i].Write(p); err != nil {
+		o.lost = err
+	}
+}
+
+// finish makes the logs durable. A stream that said nothing has no log.
+func (o *output) finish() ([]receipt.Log, error) {
+	names := [2]string{"stdout", "stderr"}
+	var logs []receipt.Log
+	for i, b := range o.blobs {
+		if err := o.clean[i].Close(); err != nil && o.lost == nil {
+			o.lost = err
+		}
+		if b.Size() == 0 {
+			b.Discard()
+			continue
+		}
+		size := b.Size()
+		digest, err := b.Commit()
+		if err != nil {
+			return logs, err
+		}
+		logs = append(logs, receipt.Log{Stream: names[i], SHA256: digest, Bytes: size, Truncated: o.lost != nil})
+	}
+	return logs, nil
+}
+
+// signalTap passes signals on and remembers the first.
+type signalTap struct {
+	out   chan os.Signal
+	quit  chan struct{}
+	done  chan struct{}
+	first int
+}
+
+func newSignalTap(in <-chan os.Signal) *signalTap {
+	t := &signalTap{out: make(chan os.Signal), quit: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		for {
+			select {
+			case <-t.quit:
+				return
+			case sig := <-in:
+				if n, ok := sig.(syscall.Signal); ok && t.first == 0 {
+					t.first = int(n)
+				}
+				select {
+				case t.out <- sig:
+				case <-t.quit:
+					return
+				}
+			}
+		}
+	}()
+	return t
+}
+
+// stop ends the tap and tells the number of the first signal, or 0.
+func (t *signalTap) stop() int {
+	close(t.quit)
+	<-t.done
+	return t.first
+}

@@ -1,0 +1,63 @@
+package cell
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// outputFile is a file that a command was asked to write. It appears whole or
+// not at all, and never in the place of another.
+type outputFile struct {
+	*os.File
+	path string
+	temp string
+}
+
+func createOutput(path string) (*outputFile, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return nil, refused("exists", "remove it, or choose another name", "%s exists already", quote.Path(path))
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, usage("", "%s: %v", quote.Path(path), err)
+	}
+	temp := filepath.Join(filepath.Dir(path), "."+store.NewID("forkcell"))
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, usage("", "%s: %v", quote.Path(path), err)
+	}
+	return &outputFile{File: f, path: path, temp: temp}, nil
+}
+
+// fail drops the file and says why.
+func (o *outputFile) fail(err error) error {
+	_ = o.Close()
+	_ = os.Remove(o.temp)
+	return failed("output", err, "write %s", quote.Path(o.path))
+}
+
+// commit makes the file durable under its name.
+func (o *outputFile) commit() error {
+	if err := o.Sync(); err != nil {
+		return o.fail(err)
+	}
+	if err := o.Close(); err != nil {
+		return o.fail(err)
+	}
+	// Link, unlike rename, never replaces what came into being meanwhile.
+	err := os.Link(o.temp, o.path)
+	if rm := os.Remove(o.temp); err == nil {
+		err = rm
+	}
+	if err != nil {
+		return failed("output", err, "write %s", quote.Path(o.path))
+	}
+	dir, err := os.Open(filepath.Dir(o.path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

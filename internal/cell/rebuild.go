@@ -1,0 +1,274 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// Recover makes the database anew from the signed log and the layers. What does
+// not verify is left out and named; the old database is set aside, not deleted.
+func (e *Engine) Recover(context.Context) (*RecoverResult, error) {
+	lock, err := e.store.LockHome(true)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	res := &RecoverResult{Problems: []string{}}
+	b, err := e.newRebuild(res)
+	if err != nil {
+		return nil, err
+	}
+	if res.OldDatabase, err = e.store.ResetDatabase(); err != nil {
+		return nil, fmt.Errorf("set the old database aside: %w", err)
+	}
+	if err := e.store.Update(b.replay); err != nil {
+		return nil, fmt.Errorf("rebuild the database: %w", err)
+	}
+	kept, err := e.store.SetAsidePending()
+	for _, k := range kept {
+		res.Problems = append(res.Problems, "unfinished work was kept in "+k)
+	}
+	return res, err
+}
+
+// rebuild replays the log into an empty database.
+type rebuild struct {
+	e      *Engine
+	res    *RecoverResult
+	chain  *receipt.Chain
+	seqs   []int64
+	layers map[string]workspace.Info
+	seen   map[string]bool // checkpoints
+}
+
+func (e *Engine) newRebuild(res *RecoverResult) (*rebuild, error) {
+	keys, err := e.keys("")
+	if err != nil {
+		return nil, err
+	}
+	infos, problems, err := e.ws.LayerInfos()
+	if err != nil {
+		return nil, err
+	}
+	res.Problems = append(res.Problems, problems...)
+	b := &rebuild{e: e, res: res, chain: receipt.NewChain(keys), layers: map[string]workspace.Info{}, seen: map[string]bool{}}
+	for _, info := range infos {
+		b.layers[info.Layer] = info
+	}
+	b.seqs, err = e.store.SeqsOnDisk()
+	return b, err
+}
+
+func (b *rebuild) problem(format string, args ...any) {
+	b.res.Problems = append(b.res.Problems, fmt.Sprintf(format, args...))
+}
+
+func (b *rebuild) replay(tx *store.Tx) error {
+	next := int64(1)
+	for _, seq := range b.seqs {
+		for ; next < seq; next++ {
+			b.problem("statement %d is missing", next)
+			b.chain.Missing(fmt.Errorf("no file"))
+		}
+		next = seq + 1
+		if err := b.statement(tx, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *rebuild) statement(tx *store.Tx, seq int64) error {
+	raw, err := b.e.store.ReadStatement(seq)
+	if err != nil {
+		b.problem("statement %d cannot be read: %v", seq, err)
+		b.chain.Missing(err)
+		return nil
+	}
+	s, problems := b.chain.Next(raw)
+	for _, p := range problems {
+		b.problem("%s", p)
+	}
+	if s.Predicate == nil || len(problems) > 0 {
+		return nil
+	}
+	st := store.Statement{Seq: seq, CellID: s.Place().CellID, Digest: receipt.Hash(raw)}
+	switch p := s.Predicate.(type) {
+	case *receipt.Change:
+		st.ID, st.Kind = "op_"+st.Digest[:26], kindCell
+		err = b.change(tx, p)
+	case *receipt.Run:
+		st.ID, st.Kind, st.RunID = p.ReceiptID, kindRun, p.RunID
+		err = b.run(tx, p)
+	case *receipt.Decision:
+		st.ID, st.Kind, st.RunID = p.DecisionID, kindDecision, p.RunID
+		err = b.decision(tx, p)
+	case *receipt.Rotation:
+		st.ID, st.Kind = "key_"+p.NewKeyID, kindKey
+	}
+	if err != nil {
+		return fmt.Errorf("statement %d: %w", seq, err)
+	}
+	b.res.Statements++
+	return tx.IndexStatement(st)
+}
+
+func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
+	c, err := cellFromStatement(p)
+	if err != nil {
+		return err
+	}
+	if old, err := tx.CellByID(c.ID); err == nil {
+		c.CreatedAt = old.CreatedAt
+	}
+	if err := tx.PutCell(c); err != nil {
+		return err
+	}
+	if p.Op == opInit || p.Op == opFork {
+		b.res.Cells++
+	}
+	own, _ := strconv.ParseInt(p.Details["own_bytes"], 10, 64)
+	if err := b.checkpoint(tx, c.ID, p.Checkpoint, p.Details["checkpoint_kind"], "", p, own); err != nil {
+		return err
+	}
+	switch p.Op {
+	case opCheckpoint:
+		return tx.Name(c.ID, p.Checkpoint.Name, p.Checkpoint.ID)
+	case opApply, opUndo:
+		return b.applied(tx, c, p)
+	}
+	return nil
+}
+
+func cellFromStatement(p *receipt.Change) (store.Cell, error) {
+	var extra cellExtra
+	if err := json.Unmarshal([]byte(p.Details["record"]), &extra); err != nil {
+		return store.Cell{}, fmt.Errorf("record of cell %s: %w", p.CellID, err)
+	}
+	of := p.Of
+	c := store.Cell{
+		ID: of.ID, Name: of.Name, LastName: of.Name, Head: p.Checkpoint.ID, Applied: extra.Applied, Source: of.Source,
+		SourceKind: extra.SourceKind, Backend: of.Backend, BackendReason: of.BackendReason, Runtime: of.Runtime,
+		MountAt: of.MountAt, Live: extra.Live, ReadOnly: of.ReadOnly, Rules: extra.Rules, LeftOut: extra.LeftOut,
+		Kept: extra.Kept, CreatedAt: p.CreatedAt,
+	}
+	if p.Op == opRemove {
+		c.Name = ""
+	}
+	if of.ForkedFrom != nil {
+		c.ForkedCell, c.ForkedCheckpoint = of.ForkedFrom.CellID, of.ForkedFrom.Checkpoint
+	}
+	return c, nil
+}
+
+// applied replays an apply, or takes one back.
+func (b *rebuild) applied(tx *store.Tx, c store.Cell, p *receipt.Change) error {
+	var a store.Apply
+	if err := json.Unmarshal([]byte(p.Details["apply"]), &a); err != nil {
+		return fmt.Errorf("record of an apply: %w", err)
+	}
+	a.ID, a.CellID, a.Undone = p.Details["apply_id"], c.ID, p.Op == opUndo
+	return tx.PutApply(a)
+}
+
+// checkpoint records a state, as freed where its layers are gone.
+func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, kind, runID string, at receipt.Predicate, own int64) error {
+	layer, present := b.layers[p.Layer]
+	if b.seen[p.ID] {
+		old, err := tx.Checkpoint(p.ID)
+		if err != nil || old.Layer == p.Layer || p.Layer == "" {
+			return err
+		}
+		// A squash: same state, other layer.
+		old.Layer, old.Freed = p.Layer, !present
+		return tx.PutCheckpoint(old)
+	}
+	b.seen[p.ID] = true
+	b.res.Checkpoints++
+	areas := map[string]store.Area{}
+	for name, roots := range p.Areas {
+		a := store.Area{Root: roots.Root, MetaRoot: roots.MetaRoot}
+		if info, ok := layer.Areas[name]; ok {
+			a.Files, a.Dirs, a.Bytes = info.Files, info.Dirs, info.Bytes
+			if info.Root != roots.Root {
+				b.problem("layer %s does not have the signed root of %s", p.Layer, p.ID)
+			}
+		}
+		areas[name] = a
+	}
+	if !present {
+		b.problem("checkpoint %s: its layer %s is gone", p.ID, p.Layer)
+	}
+	if own == 0 {
+		own = layer.Bytes
+	}
+	return tx.PutCheckpoint(store.Checkpoint{
+		ID: p.ID, CellID: cellID, Parent: p.Parent, Layer: p.Layer, RunID: runID, Freed: !present, Kind: kind, Areas: areas,
+		OwnBytes: own, CreatedAt: at.Place().CreatedAt,
+	})
+}
+
+func (b *rebuild) run(tx *store.Tx, p *receipt.Run) error {
+	b.res.Runs++
+	if p.CheckpointAfter.ID != p.CheckpointBefore.ID {
+		if err := b.checkpoint(tx, p.CellID, p.CheckpointAfter, "run", p.RunID, p, 0); err != nil {
+			return err
+		}
+	}
+	r := store.Run{
+		ID: p.RunID, CellID: p.CellID, State: "done", After: p.CheckpointAfter.ID, Decision: string(p.Decision.Result),
+		ReceiptID: p.ReceiptID, Before: p.CheckpointBefore.ID, Command: p.Command, EnvNames: p.EnvNames, Workdir: p.Workdir,
+		ReadOnly: p.ReadOnly, Actor: p.Actor, Outcome: string(p.Outcome), ExitCode: p.ExitCode, Signal: p.Signal,
+		Changed: int(p.ChangedFiles), StartedAt: p.StartedAt, FinishedAt: p.FinishedAt,
+		RestoreOnFail:   p.Decision.Automatic && p.Decision.Result == receipt.Restored,
+		AcceptOnSuccess: p.Decision.Automatic && p.Decision.Result == receipt.Accepted,
+	}
+	for _, l := range p.Logs {
+		if l.Stream == "stdout" {
+			r.Stdout = l.SHA256
+		} else {
+			r.Stderr = l.SHA256
+		}
+	}
+	if err := tx.PutRun(r); err != nil {
+		return err
+	}
+	head := p.CheckpointAfter.ID
+	if p.Decision.Result == receipt.Restored {
+		head = p.CheckpointBefore.ID
+	}
+	return b.moveHead(tx, p.CellID, head)
+}
+
+func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {
+	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, "partial", "", p, 0); err != nil {
+		return err
+	}
+	if p.Result == receipt.Forked {
+		return nil
+	}
+	r, err := tx.Run(p.RunID)
+	if err != nil {
+		return err
+	}
+	r.Decision = string(p.Result)
+	if err := tx.PutRun(r); err != nil {
+		return err
+	}
+	return b.moveHead(tx, p.CellID, p.HeadAfter.ID)
+}
+
+func (b *rebuild) moveHead(tx *store.Tx, cellID, head string) error {
+	c, err := tx.CellByID(cellID)
+	if err != nil {
+		return err
+	}
+	c.Head = head
+	return tx.PutCell(c)
+}

@@ -1,0 +1,189 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// Refresh brings the source's changes into the cell as a new checkpoint. A path
+// that both sides changed differently is a conflict, and then nothing changes.
+func (e *Engine) Refresh(ctx context.Context, req RefreshRequest) (*RefreshResult, error) {
+	s, err := e.hold(ctx, req.Cell, "refresh", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	if s.cell.SourceKind != "dir" {
+		return nil, refused("no_source", "make a new cell from the new archive", "cell %s was made from an archive", s.cell.Name)
+	}
+	defer e.relay.send(req.Progress)()
+	res := &RefreshResult{Cell: s.cell.Name, Changed: []PathNote{}, Conflicts: []PathNote{}, Chosen: []PathNote{}, LeftOut: []LeftOut{}}
+	if s.cell.Live == s.cell.Source {
+		return s.refreshLive(ctx, res)
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.refresh(ctx, req, res); err != nil {
+		return nil, err
+	}
+	res.CheckpointID, res.Root = s.head.ID, s.head.Root()
+	return res, nil
+}
+
+// refreshLive: the source is the workspace, so its changes are there already
+// and only have to be sealed.
+func (s *session) refreshLive(ctx context.Context, res *RefreshResult) (*RefreshResult, error) {
+	from := s.head
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	a, b, err := s.e.trees(from, s.head, workspace.AreaWorkspace)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := tree.Diff(a, b, tree.DiffOptions{})
+	for _, ch := range changes {
+		res.Changed = append(res.Changed, note(ch.Path, string(ch.Kind)))
+	}
+	res.CheckpointID, res.Root = s.head.ID, s.head.Root()
+	return res, err
+}
+
+func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshResult) error {
+	base, err := s.checkpoint(s.cell.Applied)
+	if err != nil {
+		return err
+	}
+	baseTree, headTree, err := s.e.trees(base, s.head, workspace.AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	root, err := fsx.OpenRoot(s.cell.Source)
+	if err != nil {
+		return usage("", "source %s: %v", quote.Path(s.cell.Source), err)
+	}
+	defer root.Close()
+	now, report, err := s.e.ws.Scan(ctx, s.at, root, baseTree)
+	if err != nil {
+		return importError(s.cell, err)
+	}
+	for _, l := range report.LeftOut {
+		res.LeftOut = append(res.LeftOut, LeftOut{Path: l.Path, Rule: l.Rule})
+	}
+	mode, err := conflictMode(req.OnConflict)
+	if err != nil {
+		return err
+	}
+	m, err := threeWay("cell "+s.cell.Name, baseTree, now, lookup(headTree), apply.ThreeWayOptions{
+		OnConflict: mode, Owners: true, Names: listing(headTree),
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range m.chosen {
+		res.Chosen = append(res.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))
+	}
+	for _, op := range m.ops {
+		res.Changed = append(res.Changed, note(op.Path, opJSON(op).Change))
+	}
+	return s.takeSource(ctx, root, base, baseTree, now, m.ops)
+}
+
+func lookup(t *tree.Tree) func(string) (*tree.Entry, error) {
+	return func(path string) (*tree.Entry, error) {
+		e, ok, err := t.Lookup(path)
+		if err != nil || !ok {
+			return nil, err
+		}
+		return &e, nil
+	}
+}
+
+func listing(t *tree.Tree) func(string) ([]string, error) {
+	return func(path string) ([]string, error) {
+		e, ok, err := t.Lookup(path)
+		if err != nil || !ok || e.Kind != tree.KindDir {
+			return nil, err
+		}
+		children, err := t.Children(e.Sub)
+		names := make([]string, len(children))
+		for i, c := range children {
+			names[i] = c.Name
+		}
+		return names, err
+	}
+}
+
+// takeSource seals two states: the source as it is now, which later applies and
+// refreshes compare with, and the cell with the source's changes in it.
+func (s *session) takeSource(ctx context.Context, root *fsx.Dir, base store.Checkpoint, baseTree, now *tree.Tree, ops []apply.Op) error {
+	changes, err := tree.Diff(baseTree, now, tree.DiffOptions{MTimes: true})
+	if err != nil {
+		return err
+	}
+	var edits []workspace.Edit
+	for _, ch := range changes {
+		edits = append(edits, sourceEdit(root, ch.Path, ch.New))
+	}
+	applied, err := s.derive(ctx, base, "source", edits)
+	if err != nil {
+		return fmt.Errorf("seal the source: %w", err)
+	}
+	next := s.head
+	if base.ID == s.head.ID {
+		next = applied
+	} else if len(ops) > 0 {
+		edits = edits[:0]
+		for _, op := range ops {
+			edits = append(edits, s.e.edit(s.cell, applied, tree.Change{Path: op.Path, Old: op.Old, New: op.New}))
+		}
+		sealed, err := s.e.ws.Compose(ctx, s.at, s.head.Layer, store.NewID("op"), edits)
+		if err != nil {
+			return fmt.Errorf("seal the refreshed state: %w", err)
+		}
+		if !sealed.Unchanged {
+			next = s.e.newCheckpoint(s.cell, s.head.ID, "refresh", "", sealed)
+		}
+	}
+	s.cell.Applied = applied.ID
+	return s.moveHead(ctx, next, func(tx *store.Tx) error {
+		if next.ID != s.head.ID && next.ID != applied.ID {
+			if err := tx.PutCheckpoint(next); err != nil {
+				return err
+			}
+		}
+		moved := s.cell
+		moved.Head = next.ID
+		source, err := json.Marshal(checkpointStatement(applied, ""))
+		if err != nil {
+			return err
+		}
+		return s.e.logChange(tx, moved, next, opRefresh, map[string]string{"source_state": string(source)})
+	})
+}
+
+// sourceEdit reads a file from the source; what is sealed is what was read, so
+// its digest is compared on the way.
+func sourceEdit(root *fsx.Dir, path string, e *tree.Entry) workspace.Edit {
+	ed := workspace.Edit{Path: path, New: e}
+	if e != nil && e.Kind == tree.KindFile {
+		ed.Open = func() (io.ReadCloser, error) {
+			f, err := root.OpenFile(path)
+			if err != nil {
+				return nil, err
+			}
+			return f, nil
+		}
+	}
+	return ed
+}

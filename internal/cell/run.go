@@ -1,0 +1,351 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// Outcomes of a run.
+const (
+	succeeded   = string(receipt.Succeeded)
+	failedRun   = string(receipt.Failed)
+	timedOut    = string(receipt.TimedOut)
+	killed      = string(receipt.Killed)
+	interrupted = string(receipt.Interrupted)
+	errored     = string(receipt.Errored)
+)
+
+// Decisions about a run.
+const (
+	pending    = string(receipt.Pending)
+	accepted   = string(receipt.Accepted)
+	rejected   = string(receipt.Rejected)
+	restored   = string(receipt.Restored)
+	partial    = string(receipt.Partial)
+	forked     = string(receipt.Forked)
+	superseded = string(receipt.Superseded)
+)
+
+// Run is the transaction: checkpoint, run, seal, prove, decide.
+//
+// The result is not nil once the run has a record, also when an error says that
+// something of Forkcell itself failed.
+func (e *Engine) Run(ctx context.Context, req RunRequest, stdio Stdio) (*RunResult, error) {
+	begin := time.Now()
+	s, err := e.hold(ctx, req.Cell, "run", req.Wait)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	r, err := s.begin(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	r.total = begin
+	r.timings.PrepareUS = since(begin)
+
+	r.execute(ctx, stdio)
+
+	// From here on the transaction is finished whatever the caller cancels.
+	ctx = context.WithoutCancel(ctx)
+	if err := r.seal(ctx); err != nil {
+		return r.result(), err
+	}
+	if err := r.conclude(ctx); err != nil {
+		return r.result(), err
+	}
+	return r.result(), r.startError
+}
+
+// Plan resolves a run's controls and runs nothing.
+func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
+	c, err := e.findCell(req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	var head store.Checkpoint
+	err = e.view(func(tx *store.Tx) (err error) {
+		head, err = tx.Checkpoint(c.Head)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	spec, err := e.spec(c, req)
+	if err != nil {
+		return nil, err
+	}
+	controls, err := e.runner.Resolve(spec)
+	if err != nil {
+		return nil, runnerError(err)
+	}
+	return &RunPlan{
+		Cell: c.Name, Args: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
+		ReadOnly: append([]string{}, spec.ReadOnly...), Checkpoint: head.ID, Root: head.Root(),
+		TimeoutUS: req.Timeout.Microseconds(), Controls: controls,
+	}, nil
+}
+
+// run is one run on its way through the transaction.
+type run struct {
+	*session
+	rec  store.Run
+	spec driver.Spec
+	work *workspace.Work
+	out  *output
+
+	before, after store.Checkpoint
+	sealed        workspace.Sealed
+	outcome       driver.Outcome
+	startError    error // the command never ran
+	notes         []string
+	errorText     string
+	earlier       []string // pending runs that an automatic accept decided too
+	timings       RunTimings
+	total         time.Time
+}
+
+// begin seals the present, writes the intent down, and opens a writable
+// generation.
+func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
+	spec, err := s.e.spec(s.cell, req)
+	if err != nil {
+		return nil, err
+	}
+	if req.CheckpointName != "" {
+		if err := checkName("checkpoint", req.CheckpointName); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.squash(ctx); err != nil {
+		return nil, err
+	}
+	r := &run{session: s, before: s.head, after: s.head, spec: spec}
+	r.rec = store.Run{
+		ID: store.NewID("run"), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
+		Command: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: quote.Line(spec.Workdir),
+		ReadOnly: spec.ReadOnly, TimeoutUS: req.Timeout.Microseconds(),
+		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
+		Actor: s.e.actor, StartedAt: s.e.now().UTC(),
+	}
+	err = s.e.store.Update(func(tx *store.Tx) error {
+		if req.CheckpointName != "" {
+			if err := s.name(tx, req.CheckpointName); err != nil {
+				return err
+			}
+		}
+		return tx.PutRun(r.rec)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record the run: %w", err)
+	}
+	failpoint.Hit("run.recorded")
+	if err := r.prepare(ctx, req); err != nil {
+		return nil, errors.Join(err, r.forget())
+	}
+	return r, nil
+}
+
+func (r *run) prepare(ctx context.Context, req RunRequest) (err error) {
+	if r.work, err = r.e.ws.Begin(ctx, r.at, r.before.Layer, r.rec.ID); err != nil {
+		return fmt.Errorf("prepare the workspace: %w", err)
+	}
+	r.spec.ID, r.spec.Mounts = r.rec.ID, r.work.Mounts()
+	r.spec.Started = func(pid int) error { return recordInit(r.work, pid) }
+	r.out, err = newOutput(r.e.store, req.Env)
+	failpoint.Hit("run.prepared")
+	return err
+}
+
+// forget undoes a run that did not get as far as its first process.
+func (r *run) forget() error {
+	var err error
+	if r.work != nil {
+		err = r.work.Discard()
+	}
+	return errors.Join(err, r.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(r.rec.ID) }))
+}
+
+// execute runs the command. Whatever happens, it returns with no process of the
+// cell left.
+func (r *run) execute(ctx context.Context, stdio Stdio) {
+	r.unlockHome()
+	signals := newSignalTap(stdio.Signals)
+	outcome, err := r.e.runner.Run(ctx, r.spec, driver.Stdio{
+		In: stdio.In, Out: r.out.stdout(stdio.Out), Err: r.out.stderr(stdio.Err),
+		Resize: stdio.Resize, Signals: signals.out,
+	})
+	signal := signals.stop()
+	r.outcome = outcome
+	r.rec.FinishedAt = r.e.now().UTC()
+	r.timings.StartUS = outcome.StartTook.Microseconds()
+	r.timings.CommandUS = outcome.CommandTook.Microseconds()
+	r.classify(err, signal, ctx.Err() != nil)
+	failpoint.Hit("run.executed")
+}
+
+// classify turns what the driver saw into an outcome and an exit code.
+func (r *run) classify(err error, signal int, cancelled bool) {
+	o := r.outcome
+	set := func(outcome string, code, sig int) { r.rec.Outcome, r.rec.ExitCode, r.rec.Signal = outcome, code, sig }
+	start, isStart := errors.AsType[*driver.StartError](err)
+	switch {
+	case isStart && start.NotFound:
+		set(failedRun, 127, 0)
+		r.fail("command not found in the cell: " + quote.Arg(r.spec.Args[0]))
+	case isStart && start.NotExecutable:
+		set(failedRun, 126, 0)
+		r.fail(fmt.Sprintf("command cannot be executed: %s: %v", quote.Arg(r.spec.Args[0]), start.Err))
+	case signal != 0:
+		set(interrupted, 128+signal, o.Signal)
+	case cancelled:
+		set(interrupted, 130, o.Signal)
+	case err != nil:
+		set(errored, 125, 0)
+		r.startError = runnerError(err)
+		r.fail(r.startError.Error())
+	case o.TimedOut:
+		set(timedOut, 124, o.Signal)
+	case o.Signal != 0:
+		set(killed, 128+o.Signal, o.Signal)
+	case o.Code != 0:
+		set(failedRun, o.Code, 0)
+	default:
+		set(succeeded, 0, 0)
+	}
+}
+
+func (r *run) fail(text string) { r.errorText = quote.Line(text) }
+
+func runnerError(err error) error {
+	start, ok := errors.AsType[*driver.StartError](err)
+	if !ok {
+		return failed("run", err, "run the command")
+	}
+	if start.Step == "workdir" {
+		return &Error{
+			Kind: Usage, Code: "workdir", Message: "the working directory does not exist in the cell: " + start.Err.Error(),
+			Hint: "--workdir is relative to the workspace", Err: err,
+		}
+	}
+	return &Error{
+		Kind: Refused, Code: "start", Message: fmt.Sprintf("start the cell: %s: %v", start.Step, start.Err),
+		Hint: "`forkcell doctor` shows what this host can do", Err: err,
+	}
+}
+
+// seal makes what the run left a state. Things that no state can hold make the
+// run an error and leave the cell where it was.
+func (r *run) seal(ctx context.Context) error {
+	begin := time.Now()
+	defer func() { r.timings.SealUS = since(begin) }()
+	if err := r.relockHome(); err != nil {
+		return err
+	}
+	sealed, err := r.work.Seal(ctx)
+	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
+		r.unsealable(bad)
+		return nil
+	}
+	if err != nil {
+		r.noteOutcome()
+		return &Error{
+			Kind: Failed, Code: "seal",
+			Message: fmt.Sprintf("seal the run %s: %v", r.rec.ID, err),
+			Hint:    "its work is kept; mend the cause (see `df`), then any command on the cell finishes it", Err: err,
+		}
+	}
+	r.take(sealed)
+	failpoint.Hit("run.sealed")
+	return nil
+}
+
+func (r *run) take(sealed workspace.Sealed) {
+	r.sealed = sealed
+	r.rec.Changed = sealed.Changed
+	if !sealed.Unchanged {
+		r.after = r.e.newCheckpoint(r.cell, r.before.ID, "run", r.rec.ID, sealed)
+	}
+	r.rec.After = r.after.ID
+}
+
+func (r *run) unsealable(bad *workspace.UnsealableError) {
+	r.rec.Outcome, r.rec.ExitCode = errored, 125
+	r.fail("the result cannot be kept: " + strings.Join(bad.Problems, "; "))
+	r.startError = &Error{
+		Kind: Failed, Code: "unsealable", Message: "the run's result cannot be kept; the cell stays as it was before",
+		Hint: "the files are in " + r.work.Dir() + " until gc", Details: bad.Problems, Err: bad,
+	}
+}
+
+// noteOutcome remembers how the command ended, for the process that will finish
+// this transaction. If even that fails, the run will be called interrupted.
+func (r *run) noteOutcome() {
+	_ = r.e.store.Update(func(tx *store.Tx) error { return tx.PutRun(r.rec) })
+}
+
+func (r *run) result() *RunResult {
+	r.timings.TotalUS = since(r.total)
+	degraded := append([]string{}, r.outcome.Controls.Degraded...)
+	return &RunResult{
+		Cell: r.cell.Name, RunID: r.rec.ID, ReceiptID: r.rec.ReceiptID, Outcome: r.rec.Outcome, ExitCode: r.rec.ExitCode,
+		Signal: r.rec.Signal, Decision: r.rec.Decision, SplitLinks: append([]string{}, r.sealed.SplitLinks...),
+		CheckpointBefore: r.before.ID, CheckpointAfter: r.after.ID, RootBefore: r.before.Root(), RootAfter: r.after.Root(),
+		ChangedFiles: r.rec.Changed, Degraded: degraded, Controls: r.outcome.Controls, Events: map[string]int64{},
+		Notes: append([]string{}, r.notes...), Error: r.errorText, Timings: r.timings,
+	}
+}
+
+func since(t time.Time) int64 { return time.Since(t).Microseconds() }
+
+// spec is what the driver is asked for, but for the workspace's mounts.
+func (e *Engine) spec(c store.Cell, req RunRequest) (driver.Spec, error) {
+	if len(req.Args) == 0 || req.Args[0] == "" {
+		return driver.Spec{}, usage("`forkcell run "+c.Name+" -- CMD ARG...`", "no command to run")
+	}
+	for _, a := range req.Args {
+		if strings.IndexByte(a, 0) >= 0 {
+			return driver.Spec{}, usage("", "an argument holds a NUL byte")
+		}
+	}
+	shown := slices.Concat(c.ReadOnly, req.ReadOnly)
+	for i, p := range shown {
+		clean, err := e.shownPath(p)
+		if err != nil {
+			return driver.Spec{}, err
+		}
+		shown[i] = clean
+	}
+	slices.Sort(shown)
+	shown = slices.Compact(shown)
+	env, err := buildEnv(req, shown)
+	if err != nil {
+		return driver.Spec{}, err
+	}
+	workdir := c.MountAt
+	if req.Workdir != "" {
+		workdir = req.Workdir
+		if !path.IsAbs(workdir) {
+			workdir = path.Join(c.MountAt, workdir)
+		}
+	}
+	return driver.Spec{
+		Hostname: c.Name, ReadOnly: shown, Args: req.Args, Env: env, Workdir: path.Clean(workdir),
+		TTY: req.TTY, Size: req.Size, Timeout: req.Timeout,
+	}, nil
+}

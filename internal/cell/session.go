@@ -1,0 +1,197 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// session is one cell, held under its lock with nothing left half done.
+type session struct {
+	e    *Engine
+	cell store.Cell
+	head store.Checkpoint
+	at   workspace.Cell
+
+	cellLock *store.Lock
+	homeLock *store.Lock
+}
+
+// hold takes a cell's lock and first finishes, or undoes, what a process that
+// died there had begun.
+func (e *Engine) hold(ctx context.Context, name, what string, wait time.Duration) (*session, error) {
+	c, err := e.findCell(name)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := e.store.LockCell(ctx, c.ID, what, wait)
+	if err != nil {
+		return nil, busyError(name, err)
+	}
+	s := &session{e: e, cell: c, cellLock: lock}
+	if err := s.open(ctx, name); err != nil {
+		s.release()
+		return nil, err
+	}
+	return s, nil
+}
+
+func busyError(name string, err error) error {
+	if busy, ok := errors.AsType[*store.BusyError](err); ok {
+		return &Error{
+			Kind: Busy, Code: "busy", Message: fmt.Sprintf("cell %s is busy: %v", name, busy),
+			Hint: "wait for it, or give --wait", Err: err,
+		}
+	}
+	return err
+}
+
+func (s *session) open(ctx context.Context, name string) error {
+	var err error
+	if s.homeLock, err = s.e.store.LockHome(false); err != nil {
+		return err
+	}
+	if err := s.reload(); err != nil {
+		return err
+	}
+	if s.cell.Name != name {
+		return notFound("cell", name, "it was renamed or removed meanwhile")
+	}
+	return s.settle(ctx)
+}
+
+// reload reads the cell again: another process may have changed it before the
+// lock was ours.
+func (s *session) reload() error {
+	err := s.e.store.View(func(tx *store.Tx) (err error) {
+		if s.cell, err = tx.CellByID(s.cell.ID); err != nil {
+			return err
+		}
+		s.head, err = tx.Checkpoint(s.cell.Head)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read cell %s: %w", s.cell.LastName, err)
+	}
+	s.at, err = s.e.layout(s.cell)
+	return err
+}
+
+// unlockHome lets deletions happen while a long command runs: what the run needs
+// is protected by its record.
+func (s *session) unlockHome() {
+	s.homeLock.Unlock()
+	s.homeLock = nil
+}
+
+func (s *session) relockHome() (err error) {
+	if s.homeLock != nil {
+		return nil
+	}
+	s.homeLock, err = s.e.store.LockHome(false)
+	return err
+}
+
+func (s *session) release() {
+	s.homeLock.Unlock()
+	s.cellLock.Unlock()
+}
+
+// moveHead makes to the cell's state and commits, in this order: intent, live
+// directory (for backends that have one), database. commit runs in the same
+// transaction as the move.
+func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func(*store.Tx) error) error {
+	from := s.head
+	live := s.cell.Live != "" && from.Layer != to.Layer
+	op := store.NewID("op")
+	if live {
+		err := s.e.store.Update(func(tx *store.Tx) error {
+			return tx.PutIntent(op, s.cell.ID, intentSwitch, switchIntent{From: from.Layer, To: to.Layer})
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.e.ws.Switch(ctx, s.at, from.Layer, to.Layer, op); err != nil {
+			return errors.Join(s.liveError(err), s.settle(context.WithoutCancel(ctx)))
+		}
+	}
+	err := s.e.store.Update(func(tx *store.Tx) error {
+		if live {
+			if err := tx.DropIntent(op); err != nil {
+				return err
+			}
+		}
+		if err := commit(tx); err != nil {
+			return err
+		}
+		s.cell.Head = to.ID
+		return tx.PutCell(s.cell)
+	})
+	if err != nil {
+		s.cell.Head = from.ID
+		if live {
+			err = errors.Join(err, s.settle(context.WithoutCancel(ctx)))
+		}
+		return err
+	}
+	s.head = to
+	return nil
+}
+
+func (s *session) liveError(err error) error {
+	return fmt.Errorf("rewrite %s: %w", s.cell.Live, err)
+}
+
+// catchUp seals what changed in a live directory since the last seal, outside
+// any run, as a checkpoint of its own: it is neither lost nor charged to a run.
+func (s *session) catchUp(ctx context.Context) error {
+	if s.cell.Live == "" {
+		return nil
+	}
+	sealed, err := s.e.ws.Drift(ctx, s.at, s.head.Layer, store.NewID("op"))
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", s.cell.Live, err)
+	}
+	if sealed.Unchanged {
+		return nil
+	}
+	next := s.e.newCheckpoint(s.cell, s.head.ID, "drift", "", sealed)
+	err = s.e.store.Update(func(tx *store.Tx) error {
+		if err := tx.PutCheckpoint(next); err != nil {
+			return err
+		}
+		s.cell.Head = next.ID
+		if err := tx.PutCell(s.cell); err != nil {
+			return err
+		}
+		return s.e.logChange(tx, s.cell, next, opDrift, map[string]string{"changed_files": fmt.Sprint(sealed.Changed)})
+	})
+	if err == nil {
+		s.head = next
+	}
+	return err
+}
+
+// squash replaces a state's deep stack by one layer, so that mounts stay quick.
+// The checkpoint keeps its identity.
+func (s *session) squash(ctx context.Context) error {
+	deep, err := s.e.ws.NeedsSquash(s.head.Layer)
+	if err != nil || !deep {
+		return err
+	}
+	sealed, err := s.e.ws.Squash(ctx, s.at, s.head.Layer, store.NewID("op"))
+	if err != nil {
+		return fmt.Errorf("squash %s: %w", s.head.ID, err)
+	}
+	s.head.Layer, s.head.OwnBytes = sealed.Layer, sealed.Bytes
+	return s.e.store.Update(func(tx *store.Tx) error {
+		if err := tx.PutCheckpoint(s.head); err != nil {
+			return err
+		}
+		return s.e.logChange(tx, s.cell, s.head, opSquash, nil)
+	})
+}

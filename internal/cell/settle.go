@@ -1,0 +1,215 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// The kinds of intents.
+const (
+	intentInit   = "init"
+	intentSwitch = "switch"
+	intentApply  = "apply"
+)
+
+// switchIntent says which state a live directory is being rewritten from and to.
+type switchIntent struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// initRecord is how a process that comes after a crash finds the cell's first
+// process.
+type initRecord struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start_time"`
+}
+
+func recordInit(w *workspace.Work, pid int) error {
+	start, err := driver.StartTime(pid)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(initRecord{PID: pid, Start: start})
+	if err != nil {
+		return err
+	}
+	return w.RecordInit(data)
+}
+
+// settle finishes or undoes what a process that died had begun on this cell. The
+// lock is ours, so nobody else is at it.
+func (s *session) settle(ctx context.Context) error {
+	var intents []store.Intent
+	var runs []store.Run
+	err := s.e.store.View(func(tx *store.Tx) (err error) {
+		if intents, err = tx.Intents(s.cell.ID); err != nil {
+			return err
+		}
+		runs, err = tx.UnfinishedRuns(s.cell.ID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(intents) == 0 && len(runs) == 0 {
+		return nil
+	}
+	for _, in := range intents {
+		if err := s.settleIntent(ctx, in); err != nil {
+			return fmt.Errorf("finish what an earlier process began on %s: %w", s.cell.LastName, err)
+		}
+	}
+	for _, r := range runs {
+		if err := s.settleRun(ctx, r); err != nil {
+			return fmt.Errorf("finish the run %s that an earlier process began: %w", r.ID, err)
+		}
+	}
+	return s.reload()
+}
+
+func (s *session) settleIntent(ctx context.Context, in store.Intent) error {
+	switch in.Kind {
+	case intentSwitch:
+		return s.settleSwitch(ctx, in)
+	case intentApply:
+		return s.settleApply(ctx, in)
+	}
+	return fmt.Errorf("unknown intent %q: a newer version left it", in.Kind)
+}
+
+// settleSwitch leaves the live directory as the database says: the head did not
+// move, so neither may the files.
+func (s *session) settleSwitch(ctx context.Context, in store.Intent) error {
+	var sw switchIntent
+	if err := json.Unmarshal(in.Doc, &sw); err != nil {
+		return err
+	}
+	completed, err := s.e.ws.ResumeSwitch(ctx, s.at, in.ID)
+	if err != nil {
+		return err
+	}
+	if completed {
+		back := store.NewID("op")
+		err := s.e.store.Update(func(tx *store.Tx) error {
+			if err := tx.DropIntent(in.ID); err != nil {
+				return err
+			}
+			return tx.PutIntent(back, s.cell.ID, intentSwitch, switchIntent{From: sw.To, To: sw.From})
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.e.ws.Switch(ctx, s.at, sw.To, sw.From, back); err != nil {
+			return s.liveError(err)
+		}
+		in.ID = back
+	}
+	return s.e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(in.ID) })
+}
+
+// settleRun gives a run whose supervisor died its receipt: what it left is
+// sealed, and its flags decide.
+func (s *session) settleRun(ctx context.Context, rec store.Run) error {
+	var before store.Checkpoint
+	err := s.e.store.View(func(tx *store.Tx) (err error) {
+		before, err = tx.Checkpoint(rec.Before)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r := &run{session: s, rec: rec, before: before, after: before, total: time.Now()}
+	work, sealed, err := s.e.ws.Resume(ctx, s.at, before.Layer, rec.ID)
+	if err != nil {
+		return err
+	}
+	if work == nil && sealed == nil {
+		// It died before there was anything: nothing ran.
+		return s.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(rec.ID) })
+	}
+	if rec.Outcome == "" {
+		r.rec.Outcome, r.rec.ExitCode = interrupted, 125
+		r.fail("the supervising process died")
+	}
+	if rec.FinishedAt.IsZero() {
+		r.rec.FinishedAt = s.e.now().UTC()
+	}
+	if sealed != nil {
+		r.take(*sealed)
+		return r.conclude(ctx)
+	}
+	r.work = work
+	if err := awaitDeath(work); err != nil {
+		return err
+	}
+	if err := r.seal(ctx); err != nil {
+		return err
+	}
+	return r.conclude(ctx)
+}
+
+// awaitDeath waits until the kernel has killed what a dead supervisor left
+// running: a state must not be sealed under a live process.
+func awaitDeath(w *workspace.Work) error {
+	data, err := w.InitRecord()
+	if err != nil {
+		return err
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	var rec initRecord
+	if err := json.Unmarshal(data, &rec); err != nil {
+		// A torn record was being written when the supervisor died, which is
+		// before the first process was told to go on.
+		return nil
+	}
+	if err := driver.WaitGone(rec.PID, rec.Start, 30*time.Second); err != nil {
+		return errors.Join(errors.New("its processes are still dying"), err)
+	}
+	return nil
+}
+
+// settleInits discards imports whose process died before the cell existed.
+func (e *Engine) settleInits(ctx context.Context) error {
+	var intents []store.Intent
+	err := e.store.View(func(tx *store.Tx) (err error) {
+		intents, err = tx.Intents("")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, in := range intents {
+		if in.Kind != intentInit {
+			continue
+		}
+		lock, err := e.store.LockCell(ctx, in.CellID, "clean up", 0)
+		if err != nil {
+			continue // it is being made right now
+		}
+		err = e.dropInit(in.ID)
+		lock.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropInit removes what an import made; the layer, if it got that far, is
+// referred to by nothing and goes with the next gc.
+func (e *Engine) dropInit(op string) error {
+	if err := e.ws.DiscardPending(op); err != nil {
+		return err
+	}
+	return e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) })
+}

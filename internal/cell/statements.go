@@ -1,0 +1,155 @@
+package cell
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/redact"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// Operations as the log names them. A drift is a refresh that nobody asked for:
+// the live directory had changed outside any run.
+const (
+	opInit       = receipt.OpInit
+	opFork       = receipt.OpFork
+	opRename     = receipt.OpRename
+	opRemove     = receipt.OpRemove
+	opCheckpoint = receipt.OpCheckpoint
+	opRefresh    = receipt.OpRefresh
+	opDrift      = receipt.OpRefresh
+	opRestore    = receipt.OpRestore
+	opApply      = receipt.OpApply
+	opUndo       = receipt.OpUndo
+	opSquash     = receipt.OpSquash
+)
+
+// The kinds of statements in the index.
+const (
+	kindRun      = "run"
+	kindDecision = "decision"
+	kindCell     = "cell"
+	kindKey      = "key"
+)
+
+// signer is the home's key, made at first use. It is asked for within the
+// transaction that needs it, because a rotation that a crash cut short is
+// finished, or dropped, by what that transaction sees.
+func (e *Engine) signer(tx *store.Tx) (*receipt.Signer, error) {
+	if e.signerKey != nil {
+		return e.signerKey, nil
+	}
+	key, err := e.loadSigner(tx)
+	if err != nil {
+		return nil, fmt.Errorf("signing key: %w", err)
+	}
+	e.signerKey = key
+	return key, nil
+}
+
+func (e *Engine) loadSigner(tx *store.Tx) (*receipt.Signer, error) {
+	if err := e.settleRotation(tx); err != nil {
+		return nil, err
+	}
+	pem, err := e.store.SigningKey(func() ([]byte, error) {
+		key, err := receipt.GenerateKey()
+		if err != nil {
+			return nil, err
+		}
+		return key.MarshalPrivate()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return receipt.ParsePrivate(pem)
+}
+
+// log signs a predicate and adds it to the home's log.
+func (e *Engine) log(tx *store.Tx, st store.Statement, cellName string, p receipt.Predicate) (store.Statement, error) {
+	key, err := e.signer(tx)
+	if err != nil {
+		return st, err
+	}
+	return tx.Append(st, func(n store.Next) ([]byte, error) {
+		*p.Place() = receipt.Link{
+			HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CellID: st.CellID, Cell: cellName, CellPrev: n.CellPrev,
+			CreatedAt: e.now().UTC(), Actor: e.actor,
+		}
+		return key.Sign(p)
+	})
+}
+
+// logChange states what happened to a cell, and everything needed to write its
+// record again.
+func (e *Engine) logChange(tx *store.Tx, c store.Cell, head store.Checkpoint, op receipt.Op, details map[string]string) error {
+	if details == nil {
+		details = map[string]string{}
+	}
+	extra, err := json.Marshal(cellExtra{
+		SourceKind: c.SourceKind, Live: c.Live, Rules: c.Rules, LeftOut: c.LeftOut, Kept: c.Kept, Applied: c.Applied,
+	})
+	if err != nil {
+		return err
+	}
+	details["record"] = string(extra)
+	details["checkpoint_kind"] = head.Kind
+	details["own_bytes"] = strconv.FormatInt(head.OwnBytes, 10)
+	name := c.Name
+	if name == "" {
+		name = c.LastName
+	}
+	_, err = e.log(tx, store.Statement{ID: store.NewID("op"), Kind: kindCell, CellID: c.ID}, name, &receipt.Change{
+		Op: op, Of: cellStatement(c, name), Checkpoint: checkpointStatement(head, details["name"]), Details: details,
+	})
+	return err
+}
+
+// cellExtra is the part of a cell's record that the statement format has no
+// fields for.
+type cellExtra struct {
+	SourceKind string          `json:"source_kind"`
+	Live       string          `json:"live,omitempty"`
+	Rules      store.Rules     `json:"rules"`
+	LeftOut    []store.LeftOut `json:"left_out,omitempty"`
+	Kept       []string        `json:"kept,omitempty"`
+	Applied    string          `json:"applied"`
+}
+
+func cellStatement(c store.Cell, name string) receipt.Cell {
+	out := receipt.Cell{
+		ID: c.ID, Name: name, Source: c.Source, Backend: c.Backend, BackendReason: c.BackendReason, Runtime: c.Runtime,
+		MountAt: c.MountAt, ReadOnly: c.ReadOnly, LeftOutRules: c.Rules.Extra, Live: c.Live != "",
+	}
+	if c.ForkedCell != "" {
+		out.ForkedFrom = &receipt.Origin{CellID: c.ForkedCell, Checkpoint: c.ForkedCheckpoint}
+	}
+	return out
+}
+
+func checkpointStatement(c store.Checkpoint, name string) receipt.Checkpoint {
+	areas := map[string]receipt.Roots{}
+	for area, r := range c.Areas {
+		areas[area] = receipt.Roots{Root: r.Root, MetaRoot: r.MetaRoot}
+	}
+	return receipt.Checkpoint{
+		ID: c.ID, Parent: c.Parent, Layer: c.Layer, Name: name, Root: c.Root(), MetaRoot: c.MetaRoot(), Areas: areas,
+	}
+}
+
+func checkpointRef(c store.Checkpoint) receipt.CheckpointRef {
+	return receipt.CheckpointRef{ID: c.ID, Root: c.Root(), MetaRoot: c.MetaRoot()}
+}
+
+// recordable is argv as it may be kept: secrets out, every byte as text.
+func recordable(argv []string) []string {
+	out := redact.Args(argv)
+	for i, a := range out {
+		if pathBase64(a) != "" {
+			out[i] = quote.Arg(a)
+		}
+	}
+	return out
+}

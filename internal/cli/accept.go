@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+type acceptOptions struct {
+	decideOptions
+	force  bool
+	only   []string
+	except []string
+	apply  bool
+}
+
+func newAccept(s *session, fam *family) *cobra.Command {
+	var o acceptOptions
+	cmd := &cobra.Command{
+		Use:   "accept CELL",
+		Short: "Record that a run's result stands",
+		Long: `Record that a run's result stands. Earlier pending runs whose work is part of it
+are accepted with it. A failed run is refused without --force. With --only or
+--except a part is accepted: the result is a new checkpoint.`,
+		Example: `  forkcell accept demo --apply
+  forkcell accept demo --only 'src/' --except '*.lock' --reason reviewed`,
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
+			if err := fam.check(ctx, e, args[0]); err != nil {
+				return err
+			}
+			return runAccept(ctx, s, e, args[0], o)
+		}),
+	}
+	o.addFlags(cmd, "the `RUN` to accept (default: the last)")
+	f := cmd.Flags()
+	f.BoolVar(&o.force, "force", false, "accept a failed run")
+	addSelection(cmd, &o.only, &o.except, "accept")
+	f.BoolVar(&o.apply, "apply", false, "also write the accepted changes to the source directory")
+	return cmd
+}
+
+func addSelection(cmd *cobra.Command, only, except *[]string, verb string) {
+	cmd.Flags().StringArrayVar(only, "only", nil, verb+" only what matches this gitignore-style `PATTERN` (repeatable)")
+	cmd.Flags().StringArrayVar(except, "except", nil, verb+" all but what matches this gitignore-style `PATTERN` (repeatable)")
+}
+
+func runAccept(ctx context.Context, s *session, e publisher, name string, o acceptOptions) error {
+	res, err := e.Accept(ctx, cell.AcceptRequest{
+		Cell: name, Run: o.run, Reason: o.reason, Force: o.force, Only: o.only, Except: o.except,
+		Apply: o.apply, Applier: cell.ApplyRequest{OnConflict: "fail"},
+	})
+	if res == nil {
+		return err
+	}
+	// An apply that was refused leaves the decision standing: both are said.
+	return both(err, s.emit(res, func(p *page) { printAccept(p, res) }))
+}
+
+func printAccept(p *page, r *cell.AcceptResult) {
+	p.printf("cell %s: run %s %s\n", quote.Line(r.Cell), r.RunID, p.word(quote.Line(r.Decision)))
+	p.pairs(
+		"decision", r.DecisionID,
+		"checkpoint", r.CheckpointID,
+		"root", r.Root,
+		"also decided", quote.Line(strings.Join(r.Also, ", ")),
+	)
+	if r.Applied != nil {
+		printApply(p, r.Applied, false)
+	}
+}

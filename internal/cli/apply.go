@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+type applyOptions struct {
+	to           string
+	dryRun       bool
+	only         []string
+	except       []string
+	onConflict   string
+	allowControl []string
+	allowSetuid  bool
+	undo         bool
+}
+
+func newApply(s *session) *cobra.Command {
+	var o applyOptions
+	cmd := &cobra.Command{
+		Use:   "apply CELL",
+		Short: "Write the accepted changes to the source directory",
+		Long: `Write the accepted changes to the source directory, all or nothing.
+
+A file changed differently on both sides since the last apply or import is a
+conflict: every one is named, nothing is written, exit 4. Control files, which
+make the host run things later, setuid and setgid bits and security.* attributes
+are refused by name unless allowed. --undo takes the last apply back where
+nothing newer would be lost.`,
+		Example: `  forkcell apply demo --dry-run
+  forkcell apply demo --allow-control .envrc
+  forkcell apply demo --undo`,
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			if err := o.check(cmd); err != nil {
+				return err
+			}
+			mode := Write
+			if o.dryRun {
+				mode = Read
+			}
+			return s.engine(cmd.Context(), mode, func(ctx context.Context, e Engine) error { return runApply(ctx, s, e, args[0], o) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.to, "to", "", "write to `DIR` instead of the source directory")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be written, write nothing")
+	addSelection(cmd, &o.only, &o.except, "write")
+	f.StringVar(&o.onConflict, "on-conflict", "fail", "`fail|ours|theirs`: ours keeps the source's side, theirs takes the cell's")
+	f.StringArrayVar(&o.allowControl, "allow-control", nil, "write control files that match this `PATTERN` (repeatable)")
+	f.BoolVar(&o.allowSetuid, "allow-setuid", false, "write setuid and setgid bits and security.* attributes")
+	f.BoolVar(&o.undo, "undo", false, "take the last apply back")
+	return cmd
+}
+
+func (o applyOptions) check(cmd *cobra.Command) error {
+	if err := oneOf(cmd, "on-conflict", o.onConflict, "fail", "ours", "theirs"); err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("to") && o.to == "" {
+		return usageError("", "%s: --to is empty", verb(cmd))
+	}
+	for _, flag := range []string{"to", "dry-run", "only", "except", "on-conflict", "allow-control", "allow-setuid"} {
+		if err := exclusive(cmd, "undo", flag); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func runApply(ctx context.Context, s *session, e publisher, name string, o applyOptions) error {
+	if o.undo {
+		res, err := e.Undo(ctx, name)
+		if err != nil {
+			return err
+		}
+		return s.emit(res, func(p *page) { printApply(p, res, true) })
+	}
+	res, err := e.Apply(ctx, cell.ApplyRequest{
+		Cell: name, To: o.to, DryRun: o.dryRun, Only: o.only, Except: o.except,
+		OnConflict: o.onConflict, AllowControl: o.allowControl, AllowSetuid: o.allowSetuid,
+	})
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) { printApply(p, res, false) })
+}
+
+func printApply(p *page, r *cell.ApplyResult, undone bool) {
+	n := count(int64(len(r.Written)), "change", "changes")
+	switch {
+	case r.DryRun:
+		p.printf("dry run: %s would be written to %s\n", n, quote.Path(r.To))
+	case undone:
+		p.printf("undone: %s in %s\n", n, quote.Path(r.To))
+	default:
+		p.printf("applied: %s to %s\n", n, quote.Path(r.To))
+	}
+	for _, c := range r.Written {
+		p.printf("%s\n", nameStatus(p, c))
+	}
+	if len(r.Already) > 0 {
+		p.printf("already there: %d\n", len(r.Already))
+	}
+	printPathNotes(p, "chosen", r.Chosen)
+	printPathNotes(p, "kept in the source", r.Kept)
+}

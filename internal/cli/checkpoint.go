@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+func newCheckpoint(s *session, fam *family) *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:               "checkpoint CELL",
+		Short:             "Name the present state, and print its ID and root hash",
+		Example:           "  forkcell checkpoint demo --name before-upgrade",
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
+			if err := fam.check(ctx, e, args[0]); err != nil {
+				return err
+			}
+			return runCheckpoint(ctx, s, e, args[0], name)
+		}),
+	}
+	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the checkpoint")
+	return cmd
+}
+
+func runCheckpoint(ctx context.Context, s *session, e mover, cellName, name string) error {
+	res, err := e.Checkpoint(ctx, cellName, name)
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) {
+		p.printf("%s%s\nroot %s\n", res.CheckpointID, note(quote.Line(res.Name)), res.Root)
+	})
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// Streams are the process's standard streams.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// The groups of the help text.
+const (
+	groupTransaction = "transaction"
+	groupEvidence    = "evidence"
+	groupCells       = "cells"
+	groupSetup       = "setup"
+	groupCompat      = "compatibility"
+)
+
+// Main runs one command line, given without the program's name, and returns
+// the exit code of the process.
+func Main(ctx context.Context, args []string, streams Streams, open OpenFunc, version string) int {
+	s := newSession(open, streams, version)
+	s.args = args
+	root := newRoot(s, args)
+	root.SetArgs(args)
+	return s.finish(root.ExecuteContext(ctx))
+}
+
+// New builds the whole command tree.
+func New(open OpenFunc, streams Streams, version string) *cobra.Command {
+	return newRoot(newSession(open, streams, version), nil)
+}
+
+// newRoot builds the commands that a command line may need; all for a nil one.
+func newRoot(s *session, args []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "forkcell [--home DIR] [--json] [--quiet] [--no-color] COMMAND",
+		Short: "Turn a risky command into a transaction",
+		Long: `Forkcell turns a risky command into a transaction:
+checkpoint, governed run, signed receipt, then accept, restore or fork.`,
+		Example: `  forkcell init demo --from ./project
+  forkcell run --restore-on-fail demo -- make test
+  forkcell diff demo
+  forkcell accept demo --apply`,
+		DisableFlagsInUseLine: true,
+
+		Version:           s.version,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.started = true
+			cmd.SetOut(s.streams.Err)
+			_ = cmd.Help()
+			return usageError("forkcell --help lists the commands", "no command given")
+		},
+	}
+	root.SetOut(s.out)
+	root.SetErr(s.streams.Err)
+	root.SetIn(s.streams.In)
+	root.SetVersionTemplate("forkcell {{.Version}}\n")
+	root.SetFlagErrorFunc(s.flagError)
+
+	flags := root.PersistentFlags()
+	flags.StringVar(&s.home, "home", "", "state directory `DIR` (default $FORKCELL_HOME, else $XDG_DATA_HOME/forkcell)")
+	flags.BoolVar(&s.json, "json", false, "print one JSON document")
+	flags.BoolVar(&s.quiet, "quiet", false, "no progress and no notes on stderr")
+	flags.BoolVar(&s.noColor, "no-color", false, "no colours on a terminal (also $NO_COLOR)")
+
+	root.AddGroup(
+		&cobra.Group{ID: groupTransaction, Title: "Transaction:"},
+		&cobra.Group{ID: groupEvidence, Title: "Evidence:"},
+		&cobra.Group{ID: groupCells, Title: "Cells:"},
+		&cobra.Group{ID: groupSetup, Title: "Set-up:"},
+		&cobra.Group{ID: groupCompat, Title: "Compatibility:"},
+	)
+	for _, e := range needed(entries(), args) {
+		c := e.make(s)
+		c.GroupID = e.group
+		root.AddCommand(c)
+	}
+	root.SetHelpCommand(newHelp(root))
+	root.SetHelpCommandGroupID(groupSetup)
+	return root
+}
+
+// session is what all commands of one process share: the global flags, the
+// streams and the way to the engine.
+type session struct {
+	open    OpenFunc
+	streams Streams
+	version string
+	args    []string
+	now     func() time.Time
+
+	home    string
+	json    bool
+	quiet   bool
+	noColor bool
+
+	out     *stdout
+	started bool // a command's own code was reached: errors before that are wrong usage
+	isRun   bool // failures of forkcell itself exit 125
+	code    int  // exit code of a command that ended without an error of forkcell's
+}
+
+func newSession(open OpenFunc, streams Streams, version string) *session {
+	return &session{open: open, streams: streams, version: version, now: time.Now, out: newStdout(streams.Out)}
+}
+
+// finish prints the error, if there is one, and gives the exit code.
+func (s *session) finish(err error) int {
+	if err != nil && !s.started {
+		err = cobraError(err)
+	}
+	flushErr := s.out.Flush()
+	if err == nil {
+		err = flushErr
+	}
+	if s.out.Gone() && brokenPipe(err) {
+		err = nil
+	}
+	if err == nil {
+		return s.code
+	}
+	code := exitOf(err, s.isRun)
+	if s.code != exitDone {
+		code = s.code
+	}
+	printError(s.streams.Err, err, s.json || (!s.started && asksJSON(s.args)))
+	return code
+}
+
+// action is the body of a command that needs the engine.
+type action func(ctx context.Context, e Engine, args []string) error
+
+// with makes an action the body of a command.
+func (s *session) with(mode Mode, fn action) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s.started = true
+		return s.engine(cmd.Context(), mode, func(ctx context.Context, e Engine) error { return fn(ctx, e, args) })
+	}
+}
+
+// engine opens the engine for one piece of work that the first Ctrl-C cancels.
+func (s *session) engine(ctx context.Context, mode Mode, fn func(context.Context, Engine) error) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	err := s.rawEngine(mode, func(e Engine) error { return fn(ctx, e) })
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return errInterrupted
+	}
+	return err
+}
+
+func (s *session) rawEngine(mode Mode, fn func(Engine) error) (err error) {
+	e, release, err := s.open(s.home, mode)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := release(); err == nil && cerr != nil {
+			err = &cell.Error{Kind: cell.Failed, Code: "close", Message: "close the home: " + cerr.Error(), Err: cerr}
+		}
+	}()
+	return fn(e)
+}
+
+// emit prints a result: as JSON, or as text by the given function.
+func (s *session) emit(doc any, text func(p *page)) error {
+	if s.json {
+		return writeJSON(s.out, doc)
+	}
+	p := newPage(s.out, s.colours(s.streams.Out))
+	text(p)
+	return p.err
+}
+
+// noted writes a line for people to stderr, unless they asked for quiet.
+func (s *session) noted(line string) {
+	if !s.quiet {
+		_, _ = io.WriteString(s.streams.Err, "forkcell: "+line+"\n")
+	}
+}
+
+// asksJSON finds --json in a command line that could not be parsed.
+func asksJSON(args []string) bool {
+	for _, a := range args {
+		if a == "--" {
+			return false
+		}
+		if a == "--json" || strings.EqualFold(a, "--json=true") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+// entry is a top-level command: built only when it may be asked for, since
+// every flag of every command would otherwise cost at every start.
+type entry struct {
+	name  string
+	group string
+	make  func(*session) *cobra.Command
+}
+
+// entries lists the top-level commands.
+func entries() []entry {
+	return []entry{
+		{"init", groupTransaction, func(s *session) *cobra.Command { return newInit(s, "") }},
+		{"refresh", groupTransaction, newRefresh},
+		{"run", groupTransaction, func(s *session) *cobra.Command { return newRun(s, runVariant{}) }},
+		{"checkpoint", groupTransaction, func(s *session) *cobra.Command { return newCheckpoint(s, nil) }},
+		{"restore", groupTransaction, func(s *session) *cobra.Command { return newRestore(s, nil) }},
+		{"fork", groupTransaction, func(s *session) *cobra.Command { return newFork(s, nil) }},
+		{"accept", groupTransaction, func(s *session) *cobra.Command { return newAccept(s, nil) }},
+		{"reject", groupTransaction, newReject},
+		{"apply", groupTransaction, newApply},
+		{"diff", groupTransaction, newDiff},
+		{"export", groupTransaction, newExport},
+
+		{"receipt", groupEvidence, newReceipt},
+		{"decisions", groupEvidence, newDecisions},
+		{"key", groupEvidence, newKey},
+		{"verify", groupEvidence, func(s *session) *cobra.Command { return newVerify(s, nil) }},
+		{"recover", groupEvidence, newRecover},
+
+		{"ls", groupCells, newList},
+		{"status", groupCells, func(s *session) *cobra.Command { return newStatus(s, nil) }},
+		{"log", groupCells, newLog},
+		{"logs", groupCells, newLogs},
+		{"graph", groupCells, newGraph},
+		{"rename", groupCells, newRename},
+		{"rm", groupCells, func(s *session) *cobra.Command { return newRemove(s, nil) }},
+		{"gc", groupCells, func(s *session) *cobra.Command { return newGC(s, nil) }},
+
+		{"doctor", groupSetup, func(s *session) *cobra.Command { return newDoctor(s, nil) }},
+		{"setup", groupSetup, newSetup},
+		{"version", groupSetup, newVersion},
+		{"completion", groupSetup, newCompletion},
+
+		{"overlay", groupCompat, overlayFamily},
+		{"native", groupCompat, nativeFamily},
+		{"volume", groupCompat, volumeFamily},
+	}
+}
+
+// needed picks the commands that a command line may mean: those whose name is
+// its first word, or the first after the global flags. A line that names none
+// there gets them all, for help, completion and suggestions.
+func needed(all []entry, args []string) []entry {
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		switch word := args[i]; {
+		case word == "--home":
+			i++
+		case len(word) > 0 && word[0] == '-':
+		default:
+			at := slices.IndexFunc(all, func(e entry) bool { return e.name == word && word != "completion" })
+			if at < 0 {
+				return all
+			}
+			return all[at : at+1]
+		}
+	}
+	return all
+}

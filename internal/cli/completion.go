@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+func newCompletion(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "Print a completion script for a shell",
+		Example: `  source <(forkcell completion bash)
+  forkcell completion fish > ~/.config/fish/completions/forkcell.fish`,
+		Args:      positional("SHELL"),
+		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(s.out, true)
+			case "zsh":
+				return root.GenZshCompletion(s.out)
+			case "fish":
+				return root.GenFishCompletion(s.out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(s.out)
+			default:
+				return usageError("one of: bash, zsh, fish, powershell", "completion: unknown shell %s", quote.Arg(args[0]))
+			}
+		},
+	}
+}
+
+// completeCell completes the first argument of a command with the names of the
+// cells. A home that cannot be opened completes nothing.
+func (s *session) completeCell(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return s.cellNames(cmd.Context(), prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeFlag completes a flag's value with the names of the cells.
+func (s *session) completeFlag(cmd *cobra.Command, flag string) {
+	// The only failure is a flag that does not exist, which a test would show.
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return s.cellNames(c.Context(), prefix), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+func (s *session) cellNames(ctx context.Context, prefix string) []string {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	var names []string
+	_ = s.rawEngine(Read, func(e Engine) error {
+		for _, n := range e.CellNames(ctx) {
+			if strings.HasPrefix(n, prefix) {
+				names = append(names, n)
+			}
+		}
+		return nil
+	})
+	return names
+}

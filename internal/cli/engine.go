@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// Mode says what a command will do with the home, so that reading works on a
+// home that cannot be written.
+type Mode int
+
+// The modes in which a home is opened.
+const (
+	Read   Mode = iota // an existing home; a missing one reads as empty
+	Write              // an existing home that can be written; a missing one reads as empty
+	Create             // made when missing
+	Rescue             // without a usable database
+)
+
+// OpenFunc opens the engine on a home; home is empty when no --home was given.
+// The function that it returns releases the engine.
+type OpenFunc func(home string, mode Mode) (Engine, func() error, error)
+
+// Engine is everything that the commands ask for. Each command takes only the
+// part of it that it needs.
+type Engine interface {
+	maker
+	runner
+	mover
+	publisher
+	viewer
+	keeper
+	receiptReader
+	receiptVerifier
+	decisionReader
+	keyHolder
+	rescuer
+	examiner
+	namer
+}
+
+type maker interface {
+	Init(ctx context.Context, r cell.InitRequest) (*cell.InitResult, error)
+	Refresh(ctx context.Context, r cell.RefreshRequest) (*cell.RefreshResult, error)
+	Fork(ctx context.Context, r cell.ForkRequest) (*cell.ForkResult, error)
+}
+
+type runner interface {
+	Run(ctx context.Context, r cell.RunRequest, io cell.Stdio) (*cell.RunResult, error)
+	Plan(ctx context.Context, r cell.RunRequest) (*cell.RunPlan, error)
+	Status(ctx context.Context, cell string) (*cell.StatusResult, error)
+}
+
+type mover interface {
+	Checkpoint(ctx context.Context, cell, name string) (*cell.CheckpointResult, error)
+	Restore(ctx context.Context, r cell.RestoreRequest) (*cell.MoveResult, error)
+	Reject(ctx context.Context, cell, run, reason string) (*cell.MoveResult, error)
+}
+
+type publisher interface {
+	Accept(ctx context.Context, r cell.AcceptRequest) (*cell.AcceptResult, error)
+	Apply(ctx context.Context, r cell.ApplyRequest) (*cell.ApplyResult, error)
+	Undo(ctx context.Context, cell string) (*cell.ApplyResult, error)
+}
+
+type differ interface {
+	Diff(ctx context.Context, r cell.DiffRequest) (*cell.DiffResult, error)
+}
+
+type exporter interface {
+	Export(ctx context.Context, r cell.ExportRequest) (*cell.ExportResult, error)
+}
+
+type lister interface {
+	List(ctx context.Context) ([]cell.CellInfo, error)
+}
+
+type statusReader interface {
+	Status(ctx context.Context, cell string) (*cell.StatusResult, error)
+}
+
+type historian interface {
+	Log(ctx context.Context, cell string) ([]cell.LogEntry, error)
+	Logs(ctx context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error)
+	Graph(ctx context.Context) ([]cell.GraphNode, error)
+}
+
+type viewer interface {
+	differ
+	exporter
+	lister
+	historian
+}
+
+type keeper interface {
+	Rename(ctx context.Context, cell, to string) error
+	Remove(ctx context.Context, cell string, force bool) error
+	Verify(ctx context.Context, cell, checkpoint string, all bool, progress func(cell.Progress)) (*cell.VerifyResult, error)
+	GC(ctx context.Context, r cell.GCRequest) (*cell.GCResult, error)
+}
+
+type receiptReader interface {
+	ReceiptList(ctx context.Context, cell string) ([]cell.ReceiptInfo, error)
+	Receipt(ctx context.Context, id, cell string, latest bool) (*cell.ReceiptDoc, error)
+	ReceiptExport(ctx context.Context, id, output string) (int64, error)
+}
+
+type receiptVerifier interface {
+	ReceiptVerify(ctx context.Context, id, cell string, all bool, keyFile string) (*cell.ReceiptVerifyResult, error)
+	BundleVerify(ctx context.Context, file, keyFile string) (*cell.ReceiptVerifyResult, error)
+}
+
+type decisionReader interface {
+	Decisions(ctx context.Context, cell, run string) ([]cell.DecisionInfo, error)
+	Decision(ctx context.Context, id string) (*cell.DecisionInfo, error)
+}
+
+type keyHolder interface {
+	Key(ctx context.Context) (*cell.KeyInfo, error)
+	KeyInit(ctx context.Context) (*cell.KeyInfo, error)
+	KeyRotate(ctx context.Context) (*cell.KeyInfo, error)
+	KeyTrust(ctx context.Context, file string) (string, error)
+}
+
+type rescuer interface {
+	Recover(ctx context.Context) (*cell.RecoverResult, error)
+}
+
+type examiner interface {
+	Doctor(ctx context.Context) []driver.Check
+}
+
+type namer interface {
+	CellNames(ctx context.Context) []string
+}

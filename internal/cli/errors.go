@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// errInterrupted is the error of a command that a signal stopped.
+var errInterrupted = errors.New("interrupted")
+
+// usageError is a wrong call: what is wrong, and the right one.
+func usageError(hint, format string, args ...any) *cell.Error {
+	return &cell.Error{Kind: cell.Usage, Code: "usage", Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// refusal is something that this version will not do.
+func refusal(code, hint, format string, args ...any) *cell.Error {
+	return &cell.Error{Kind: cell.Refused, Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// errorBody is the error as --json shows it.
+type errorBody struct {
+	Code    string   `json:"code"`
+	Message string   `json:"message"`
+	Hint    string   `json:"hint"`
+	Details []string `json:"details"`
+}
+
+func bodyOf(err error) errorBody {
+	if e, ok := errors.AsType[*cell.Error](err); ok {
+		// A wrapper's words come first in the text of the whole chain.
+		return errorBody{Code: e.Code, Message: err.Error(), Hint: e.Hint, Details: e.Details}
+	}
+	code := "failed"
+	if errors.Is(err, errInterrupted) {
+		code = "interrupted"
+	}
+	return errorBody{Code: code, Message: err.Error()}
+}
+
+// printError writes a failure to stderr: one line, and one more per detail.
+func printError(w io.Writer, err error, asJSON bool) {
+	body := bodyOf(err)
+	if asJSON {
+		_ = writeJSON(w, struct {
+			Error errorBody `json:"error"`
+		}{body})
+		return
+	}
+	var b strings.Builder
+	b.WriteString("forkcell: " + quote.Line(body.Message))
+	if body.Hint != "" {
+		b.WriteString("; " + quote.Line(body.Hint))
+	}
+	b.WriteByte('\n')
+	for _, d := range body.Details {
+		b.WriteString("  " + quote.Line(d) + "\n")
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+// shown removes the details of a failure whose findings are on stdout already.
+func shown(err error) error {
+	e, ok := errors.AsType[*cell.Error](err)
+	if !ok {
+		return err
+	}
+	c := *e
+	c.Details = nil
+	return &c
+}
+
+// both keeps two failures in one line; the first decides the exit code.
+func both(first, second error) error {
+	switch {
+	case first == nil:
+		return second
+	case second == nil, brokenPipe(second):
+		return first
+	default:
+		return fmt.Errorf("%w; also: %s", first, second.Error())
+	}
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// The exit codes of the contract. Append, never renumber: scripts depend on
+// them.
+const (
+	exitDone        = 0
+	exitFailed      = 1 // it was tried and failed
+	exitUsage       = 2 // unknown flag, bad value, missing argument
+	exitNotFound    = 3 // no such cell, checkpoint, run or receipt
+	exitRefused     = 4 // conflict, busy, failed verification, a control that cannot be enforced
+	exitTimedOut    = 124
+	exitOwnFailure  = 125 // run: forkcell itself failed, not the command
+	exitNotExec     = 126 // run: the command could not be executed
+	exitNoCommand   = 127 // run: the command was not found
+	exitSignalBase  = 128 // run: plus the number of the signal that killed the command
+	exitInterrupted = 130
+)
+
+// exitOf maps a failure of any command to its exit code. A failure of run that
+// is nobody's fault but forkcell's is 125, so that it cannot be mistaken for
+// the command's own 1.
+func exitOf(err error, run bool) int {
+	if err == nil {
+		return exitDone
+	}
+	if errors.Is(err, errInterrupted) {
+		return exitInterrupted
+	}
+	if start, ok := errors.AsType[*driver.StartError](err); ok && run {
+		switch {
+		case start.NotFound:
+			return exitNoCommand
+		case start.NotExecutable:
+			return exitNotExec
+		}
+	}
+	switch cell.KindOf(err) {
+	case cell.Usage:
+		return exitUsage
+	case cell.NotFound:
+		return exitNotFound
+	case cell.Refused, cell.Busy:
+		return exitRefused
+	case cell.Failed:
+	}
+	if run {
+		return exitOwnFailure
+	}
+	return exitFailed
+}
+
+// exitOfRun maps the result of a run, and the error that came with it, to the
+// exit code of the run command. signal is the first one that forkcell received
+// and passed on.
+func exitOfRun(res *cell.RunResult, err error, signal int) int {
+	if err != nil {
+		code := exitOf(err, true)
+		if code == exitOwnFailure && res != nil && (res.ExitCode == exitNotExec || res.ExitCode == exitNoCommand) {
+			return res.ExitCode
+		}
+		return code
+	}
+	switch res.Outcome {
+	case "timed_out":
+		return exitTimedOut
+	case "interrupted":
+		if signal != 0 {
+			return exitSignalBase + signal
+		}
+		return exitInterrupted
+	case "error":
+		if res.ExitCode == exitNotExec || res.ExitCode == exitNoCommand {
+			return res.ExitCode
+		}
+		return exitOwnFailure
+	}
+	if res.Signal != 0 {
+		return exitSignalBase + res.Signal
+	}
+	return res.ExitCode
+}

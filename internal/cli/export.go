@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+type exportOptions struct {
+	output  string
+	changes bool
+}
+
+func newExport(s *session) *cobra.Command {
+	var o exportOptions
+	cmd := &cobra.Command{
+		Use:   "export CELL [CHECKPOINT] -o FILE.tar[.zst]|DIR",
+		Short: "Write a state to an archive or a directory",
+		Long: `Write a whole state, or with --changes only what differs from the last applied
+one, to an archive or to a directory that does not exist yet or is empty. An
+archive can be imported again with init --from.`,
+		Example: `  forkcell export demo -o demo.tar.zst
+  forkcell export demo --changes -o changes.tar`,
+		Args:              positional("CELL", "[CHECKPOINT]"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			if o.output == "" {
+				return usageError("usage: "+usageLine(cmd), "%s: missing -o", verb(cmd))
+			}
+			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+				return runExport(ctx, s, e, cell.ExportRequest{
+					Cell: args[0], Checkpoint: argument(args, 1), Output: o.output, Changes: o.changes,
+				})
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "write to `FILE|DIR`")
+	cmd.Flags().BoolVar(&o.changes, "changes", false, "only the changes")
+	return cmd
+}
+
+func runExport(ctx context.Context, s *session, e exporter, req cell.ExportRequest) error {
+	report, done := s.progress()
+	req.Progress = report
+	res, err := e.Export(ctx, req)
+	done()
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) {
+		p.printf("exported %s of %s to %s: %s, %s\n", res.CheckpointID, quote.Line(res.Cell), quote.Path(res.Output),
+			count(res.Files, "file", "files"), size(res.Bytes))
+		if len(res.Deleted) > 0 {
+			p.printf("deleted, and so not in it: %d\n", len(res.Deleted))
+			for _, path := range res.Deleted {
+				p.printf("  %s\n", quote.Path(path))
+			}
+		}
+		printNotes(p, res.Notes)
+	})
+}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// fakeEngine records what it is asked and answers with what a test put in.
+type fakeEngine struct {
+	opened int
+	mode   Mode
+	home   string
+	got    any   // the last request
+	err    error // the answer of every call
+	none   bool  // together with err: no result either
+
+	openErr error
+	backend string
+	run     *cell.RunResult
+	output  string // what a run writes to stdout
+	stdio   cell.Stdio
+	verify  *cell.VerifyResult
+	info    cell.CellInfo
+	diff    *cell.DiffResult
+	checks  []driver.Check
+	names   []string
+}
+
+func (f *fakeEngine) open(home string, mode Mode) (Engine, func() error, error) {
+	if f.openErr != nil {
+		return nil, nil, f.openErr
+	}
+	f.opened++
+	f.home, f.mode = home, mode
+	return f, func() error { return nil }, nil
+}
+
+// call runs one command line against the fake.
+func call(t *testing.T, f *fakeEngine, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = Main(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, f.open, "v0-test")
+	return code, out.String(), errs.String()
+}
+
+func answer[T any](f *fakeEngine, request any, result *T) (*T, error) {
+	f.got = request
+	if f.none || (f.err != nil && result == nil) {
+		return nil, f.err
+	}
+	if result == nil {
+		result = new(T)
+	}
+	return result, f.err
+}
+
+func (f *fakeEngine) Init(_ context.Context, r cell.InitRequest) (*cell.InitResult, error) {
+	r.Progress = nil
+	return answer[cell.InitResult](f, r, nil)
+}
+
+func (f *fakeEngine) Refresh(_ context.Context, r cell.RefreshRequest) (*cell.RefreshResult, error) {
+	r.Progress = nil
+	return answer[cell.RefreshResult](f, r, nil)
+}
+
+func (f *fakeEngine) Fork(_ context.Context, r cell.ForkRequest) (*cell.ForkResult, error) {
+	return answer[cell.ForkResult](f, r, nil)
+}
+
+func (f *fakeEngine) Run(_ context.Context, r cell.RunRequest, stdio cell.Stdio) (*cell.RunResult, error) {
+	f.stdio = stdio
+	_, _ = io.WriteString(stdio.Out, f.output)
+	return answer(f, r, f.run)
+}
+
+func (f *fakeEngine) Plan(_ context.Context, r cell.RunRequest) (*cell.RunPlan, error) {
+	return answer[cell.RunPlan](f, r, nil)
+}
+
+func (f *fakeEngine) Status(_ context.Context, name string) (*cell.StatusResult, error) {
+	return answer(f, name, &cell.StatusResult{CellInfo: cell.CellInfo{Name: name, Backend: f.backend}})
+}
+
+func (f *fakeEngine) Checkpoint(_ context.Context, name, label string) (*cell.CheckpointResult, error) {
+	return answer[cell.CheckpointResult](f, []string{name, label}, nil)
+}
+
+func (f *fakeEngine) Restore(_ context.Context, r cell.RestoreRequest) (*cell.MoveResult, error) {
+	return answer[cell.MoveResult](f, r, nil)
+}
+
+func (f *fakeEngine) Reject(_ context.Context, name, run, reason string) (*cell.MoveResult, error) {
+	return answer[cell.MoveResult](f, []string{name, run, reason}, nil)
+}
+
+func (f *fakeEngine) Accept(_ context.Context, r cell.AcceptRequest) (*cell.AcceptResult, error) {
+	return answer[cell.AcceptResult](f, r, nil)
+}
+
+func (f *fakeEngine) Apply(_ context.Context, r cell.ApplyRequest) (*cell.ApplyResult, error) {
+	return answer[cell.ApplyResult](f, r, nil)
+}
+
+func (f *fakeEngine) Undo(_ context.Context, name string) (*cell.ApplyResult, error) {
+	return answer[cell.ApplyResult](f, "undo "+name, nil)
+}
+
+func (f *fakeEngine) Diff(_ context.Context, r cell.DiffRequest) (*cell.DiffResult, error) {
+	return answer(f, r, f.diff)
+}
+
+func (f *fakeEngine) Export(_ context.Context, r cell.ExportRequest) (*cell.ExportResult, error) {
+	r.Progress = nil
+	return answer[cell.ExportResult](f, r, nil)
+}
+
+func (f *fakeEngine) List(context.Context) ([]cell.CellInfo, error) {
+	if f.info.Name == "" {
+		return nil, f.err
+	}
+	return []cell.CellInfo{f.info}, f.err
+}
+
+func (f *fakeEngine) Log(_ context.Context, name string) ([]cell.LogEntry, error) {
+	f.got = name
+	return nil, f.err
+}
+
+func (f *fakeEngine) Logs(_ context.Context, name, run string) (io.ReadCloser, io.ReadCloser, error) {
+	f.got = []string{name, run}
+	if f.err != nil {
+		return nil, nil, f.err
+	}
+	return io.NopCloser(strings.NewReader("out\xff")), io.NopCloser(strings.NewReader("err")), nil
+}
+
+func (f *fakeEngine) Graph(context.Context) ([]cell.GraphNode, error) { return nil, f.err }
+
+func (f *fakeEngine) Rename(_ context.Context, name, to string) error {
+	f.got = []string{name, to}
+	return f.err
+}
+
+func (f *fakeEngine) Remove(_ context.Context, name string, force bool) error {
+	f.got = []any{name, force}
+	return f.err
+}
+
+func (f *fakeEngine) Verify(_ context.Context, name, chk string, all bool, _ func(cell.Progress)) (*cell.VerifyResult, error) {
+	return answer(f, []any{name, chk, all}, f.verify)
+}
+
+func (f *fakeEngine) GC(_ context.Context, r cell.GCRequest) (*cell.GCResult, error) {
+	return answer[cell.GCResult](f, r, nil)
+}
+
+func (f *fakeEngine) ReceiptList(_ context.Context, name string) ([]cell.ReceiptInfo, error) {
+	f.got = name
+	return nil, f.err
+}
+
+func (f *fakeEngine) Receipt(_ context.Context, id, name string, latest bool) (*cell.ReceiptDoc, error) {
+	doc := &cell.ReceiptDoc{Markdown: []byte("Decision: `restored`"), JSON: []byte(`{"a":1}`), Envelope: []byte(`{"payload":""}`)}
+	return answer(f, []any{id, name, latest}, doc)
+}
+
+func (f *fakeEngine) ReceiptVerify(_ context.Context, id, name string, all bool, key string) (*cell.ReceiptVerifyResult, error) {
+	return answer[cell.ReceiptVerifyResult](f, []any{id, name, all, key}, nil)
+}
+
+func (f *fakeEngine) BundleVerify(_ context.Context, file, key string) (*cell.ReceiptVerifyResult, error) {
+	return answer[cell.ReceiptVerifyResult](f, []any{file, key}, nil)
+}
+
+func (f *fakeEngine) ReceiptExport(_ context.Context, id, output string) (int64, error) {
+	f.got = []string{id, output}
+	return 7, f.err
+}
+
+func (f *fakeEngine) Decisions(_ context.Context, name, run string) ([]cell.DecisionInfo, error) {
+	f.got = []string{name, run}
+	return []cell.DecisionInfo{{DecisionID: "dec_1"}, {DecisionID: "dec_2"}}, f.err
+}
+
+func (f *fakeEngine) Decision(_ context.Context, id string) (*cell.DecisionInfo, error) {
+	return answer[cell.DecisionInfo](f, id, nil)
+}
+
+func (f *fakeEngine) Key(context.Context) (*cell.KeyInfo, error) {
+	return answer[cell.KeyInfo](f, "show", nil)
+}
+
+func (f *fakeEngine) KeyInit(context.Context) (*cell.KeyInfo, error) {
+	return answer[cell.KeyInfo](f, "init", nil)
+}
+
+func (f *fakeEngine) KeyRotate(context.Context) (*cell.KeyInfo, error) {
+	return answer[cell.KeyInfo](f, "rotate", nil)
+}
+
+func (f *fakeEngine) KeyTrust(_ context.Context, file string) (string, error) {
+	f.got = file
+	return "key", f.err
+}
+
+func (f *fakeEngine) Recover(context.Context) (*cell.RecoverResult, error) {
+	return answer[cell.RecoverResult](f, "recover", nil)
+}
+
+func (f *fakeEngine) Doctor(context.Context) []driver.Check { return f.checks }
+
+func (f *fakeEngine) CellNames(context.Context) []string { return f.names }
+
+var errPlain = errors.New("plain failure")

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+type forkOptions struct {
+	name       string
+	checkpoint string
+	n          int
+}
+
+func newFork(s *session, fam *family) *cobra.Command {
+	var o forkOptions
+	cmd := &cobra.Command{
+		Use:   "fork CELL --name NEW",
+		Short: "Make new cells on the same state, without copying",
+		Example: `  forkcell fork demo --name try-b
+  forkcell fork demo --name try -n 8     # try-1 ... try-8`,
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			if o.name == "" {
+				return usageError("usage: "+usageLine(cmd), "%s: missing --name", verb(cmd))
+			}
+			if cmd.Flags().Changed("number") && o.n < 1 {
+				return usageError("", "%s: -n must be at least 1", verb(cmd))
+			}
+			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
+				if err := fam.check(ctx, e, args[0]); err != nil {
+					return err
+				}
+				return runFork(ctx, s, e, args[0], o)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.name, "name", "", "call the new cell `NEW`")
+	f.StringVar(&o.checkpoint, "checkpoint", "", "fork the checkpoint `ID` instead of the head")
+	f.IntVarP(&o.n, "number", "n", 0, "make `N` cells, called NEW-1 to NEW-N")
+	return cmd
+}
+
+func runFork(ctx context.Context, s *session, e maker, name string, o forkOptions) error {
+	res, err := e.Fork(ctx, cell.ForkRequest{Cell: name, Name: o.name, Checkpoint: o.checkpoint, N: o.n})
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) {
+		p.printf("forked %s at %s: %s\n", quote.Line(res.From), res.CheckpointID, quote.Line(strings.Join(res.Cells, " ")))
+	})
+}

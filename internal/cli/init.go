@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// backends are the names that init --backend takes.
+func backends() []string { return []string{"overlay", "clone", "delta"} }
+
+type initOptions struct {
+	from       string
+	backend    string
+	policy     string
+	runtime    string
+	exclude    []string
+	noDefaults bool
+	mountAt    string
+	readOnly   []string
+}
+
+// newInit makes the init command; backend is the one that an alias implies.
+func newInit(s *session, backend string) *cobra.Command {
+	var o initOptions
+	cmd := &cobra.Command{
+		Use:   "init NAME --from DIR|FILE.tar[.zst]",
+		Short: "Make a cell from a directory or an exported archive",
+		Long: `Make a cell from a directory or an exported archive.
+
+The output says what was imported, which backend was chosen and why, every path
+that the secret rules left out, and ids that cannot be mapped. Files that git
+tracks are kept, and listed. Without --backend the first of overlay and clone
+that works here is taken; an explicit --backend never falls back.`,
+		Example: `  forkcell init demo --from ./project
+  forkcell init demo --from ./project --exclude 'node_modules/' --ro ~/.cargo/bin`,
+		Args: positional("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			if err := o.check(cmd); err != nil {
+				return err
+			}
+			return s.engine(cmd.Context(), Create, func(ctx context.Context, e Engine) error { return runInit(ctx, s, e, args[0], o) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.from, "from", "", "import `DIR|FILE`: a directory, or an archive made by export")
+	f.StringVar(&o.backend, "backend", backend, "keep states by `overlay|clone|delta` (default: the first of overlay and clone that works)")
+	f.StringVar(&o.policy, "policy", "", "the cell's policy `FILE` (not enforced by this version: refused)")
+	f.StringVar(&o.runtime, "runtime", "native", "isolate commands by this runtime: `native`")
+	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what matches this gitignore-style `PATTERN` (repeatable)")
+	f.BoolVar(&o.noDefaults, "no-default-excludes", false, "import secret-looking files too")
+	f.StringVar(&o.mountAt, "mount-at", "", "absolute `PATH` of the workspace in the cell (default: the source's own)")
+	f.StringArrayVar(&o.readOnly, "ro", nil, "show this host `PATH` read-only in every run (repeatable)")
+	return cmd
+}
+
+func (o initOptions) check(cmd *cobra.Command) error {
+	if o.from == "" {
+		return usageError("usage: "+usageLine(cmd), "%s: missing --from", verb(cmd))
+	}
+	if o.backend != "" {
+		if err := oneOf(cmd, "backend", o.backend, backends()...); err != nil {
+			return err
+		}
+	}
+	if cmd.Flags().Changed("policy") {
+		return notEnforced("policy")
+	}
+	if o.runtime != "native" {
+		return refusal("unsupported", "leave the flag out", "init: this version has no runtime %s, only native", quote.Arg(o.runtime))
+	}
+	return nil
+}
+
+func runInit(ctx context.Context, s *session, e maker, name string, o initOptions) error {
+	report, done := s.progress()
+	res, err := e.Init(ctx, cell.InitRequest{
+		Name: name, From: o.from, Backend: o.backend, Runtime: o.runtime, Exclude: o.exclude,
+		NoDefaultExcludes: o.noDefaults, MountAt: o.mountAt, ReadOnly: o.readOnly, Progress: report,
+	})
+	done()
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) { printInit(p, res) })
+}
+
+func printInit(p *page, r *cell.InitResult) {
+	p.printf("cell %s: %s, %s, %s from %s\n", quote.Line(r.Cell), count(r.Files, "file", "files"),
+		count(r.Dirs, "directory", "directories"), size(r.Bytes), quote.Path(r.Source))
+	p.pairs(
+		"backend", r.Backend+note(r.BackendReason),
+		"workspace", quote.Path(r.MountAt),
+		"checkpoint", r.CheckpointID,
+		"root", r.Root,
+	)
+	printLeftOut(p, r.LeftOut)
+	if len(r.KeptByGit) > 0 {
+		p.printf("kept although they look secret, because git tracks them: %d\n", len(r.KeptByGit))
+		for _, path := range r.KeptByGit {
+			p.printf("  %s\n", quote.Path(path))
+		}
+	}
+	if len(r.UnmappedIDs) > 0 {
+		p.printf("ids that show as nobody in the cell: %s\n", quote.Line(strings.Join(r.UnmappedIDs, ", ")))
+	}
+	printNotes(p, r.Notes)
+}
+
+func printLeftOut(p *page, list []cell.LeftOut) {
+	if len(list) == 0 {
+		return
+	}
+	p.printf("left out: %d\n", len(list))
+	for _, l := range list {
+		p.printf("  %s%s\n", quote.Path(l.Path), note(quote.Line(l.Rule)))
+	}
+}
+
+func printNotes(p *page, notes []string) {
+	for _, n := range notes {
+		p.printf("note: %s\n", quote.Line(n))
+	}
+}
+
+func printPathNotes(p *page, title string, list []cell.PathNote) {
+	if len(list) == 0 {
+		return
+	}
+	p.printf("%s: %d\n", title, len(list))
+	for _, n := range list {
+		p.printf("  %s%s\n", quote.Path(rawPath(n.Path, n.PathBase64)), note(quote.Line(n.Note)))
+	}
+}
+
+// note puts a remark in parentheses.
+func note(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}

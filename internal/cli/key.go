@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+func newKey(s *session) *cobra.Command {
+	return group("key", "Manage the identity that signs receipts",
+		newKeyAction(s, Read, "show", "Show the public key", runKeyShow),
+		newKeyAction(s, Create, "init", "Make the key, if there is none", runKeyInit),
+		newKeyAction(s, Write, "rotate", "Make a new key, signed by the old one", runKeyRotate),
+		newKeyTrust(s))
+}
+
+func runKeyShow(ctx context.Context, e keyHolder) (*cell.KeyInfo, error)   { return e.Key(ctx) }
+func runKeyInit(ctx context.Context, e keyHolder) (*cell.KeyInfo, error)   { return e.KeyInit(ctx) }
+func runKeyRotate(ctx context.Context, e keyHolder) (*cell.KeyInfo, error) { return e.KeyRotate(ctx) }
+
+func newKeyAction(s *session, mode Mode, use, short string, do func(context.Context, keyHolder) (*cell.KeyInfo, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:     use,
+		Short:   short,
+		Example: "  forkcell key " + use,
+		Args:    positional(),
+		RunE: s.with(mode, func(ctx context.Context, e Engine, _ []string) error {
+			key, err := do(ctx, e)
+			if err != nil {
+				return err
+			}
+			return s.emit(key, func(p *page) { printKey(p, key) })
+		}),
+	}
+}
+
+func printKey(p *page, k *cell.KeyInfo) {
+	p.pairs(
+		"key", quote.Line(k.KeyID),
+		"algorithm", quote.Line(k.Algorithm),
+		"previous", quote.Line(strings.Join(k.Previous, " ")),
+		"trusted", quote.Line(strings.Join(k.Trusted, " ")),
+	)
+	for line := range strings.Lines(k.PublicKeyPEM) {
+		p.printf("%s\n", quote.Line(strings.TrimSuffix(line, "\n")))
+	}
+}
+
+func newKeyTrust(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:     "trust FILE",
+		Short:   "Trust another home's public key, for its bundles",
+		Example: "  forkcell key trust colleague.pem",
+		Args:    positional("FILE"),
+		RunE: s.with(Create, func(ctx context.Context, e Engine, args []string) error {
+			return runKeyTrust(ctx, s, e, args[0])
+		}),
+	}
+}
+
+func runKeyTrust(ctx context.Context, s *session, e keyHolder, file string) error {
+	id, err := e.KeyTrust(ctx, file)
+	if err != nil {
+		return err
+	}
+	doc := struct {
+		KeyID   string `json:"key_id"`
+		Trusted bool   `json:"trusted"`
+	}{id, true}
+	return s.emit(doc, func(p *page) { p.printf("trusted %s\n", quote.Line(id)) })
+}

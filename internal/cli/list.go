@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+func newList(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:     "ls",
+		Short:   "List the cells with their sizes",
+		Example: "  forkcell ls --json",
+		Args:    positional(),
+		RunE: s.with(Read, func(ctx context.Context, e Engine, _ []string) error {
+			return runList(ctx, s, e)
+		}),
+	}
+}
+
+func runList(ctx context.Context, s *session, e lister) error {
+	cells, err := e.List(ctx)
+	if err != nil {
+		return err
+	}
+	doc := struct {
+		Cells []cell.CellInfo `json:"cells"`
+	}{cells}
+	return s.emit(doc, func(p *page) {
+		if len(cells) == 0 {
+			p.printf("no cells; make one: forkcell init NAME --from DIR\n")
+			return
+		}
+		rows := [][]string{{"NAME", "BACKEND", p.paint(plain, "STATE"), "FILES", "SIZE", "OWN", p.paint(plain, "LAST RUN"), "AGE", "SOURCE"}}
+		for _, c := range cells {
+			rows = append(rows, []string{
+				quote.Line(c.Name), quote.Line(c.Backend), p.word(quote.Line(c.State)), number(c.Files), size(c.Bytes), size(c.OwnBytes),
+				p.paint(meaning(c.LastOutcome), lastRun(c)), age(s.now(), c.CreatedAt), quote.Path(c.Source),
+			})
+		}
+		p.table(rows)
+	})
+}
+
+func lastRun(c cell.CellInfo) string {
+	if c.LastOutcome == "" {
+		return "-"
+	}
+	return quote.Line(c.LastOutcome + ", " + c.LastDecision)
+}
+
+func newStatus(s *session, fam *family) *cobra.Command {
+	return &cobra.Command{
+		Use:               "status CELL",
+		Short:             "Show one cell",
+		Example:           "  forkcell status demo",
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
+			if err := fam.check(ctx, e, args[0]); err != nil {
+				return err
+			}
+			return runStatus(ctx, s, e, args[0])
+		}),
+	}
+}
+
+func runStatus(ctx context.Context, s *session, e statusReader, name string) error {
+	res, err := e.Status(ctx, name)
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) { printStatus(p, res, age(s.now(), res.CreatedAt)) })
+}
+
+func printStatus(p *page, r *cell.StatusResult, old string) {
+	last := ""
+	if r.LastRun != "" {
+		last = r.LastRun + " " + p.word(quote.Line(r.LastOutcome)) + ", " + p.word(quote.Line(r.LastDecision))
+	}
+	p.pairs(
+		"cell", quote.Line(r.Name)+note(r.CellID),
+		"state", p.word(quote.Line(r.State))+note(quote.Line(r.Holder)),
+		"source", quote.Path(r.Source),
+		"workspace", quote.Path(r.MountAt),
+		"backend", quote.Line(r.Backend)+note(quote.Line(r.BackendReason)),
+		"runtime", quote.Line(r.Runtime),
+		"head", r.Head,
+		"root", r.Root,
+		"applied", r.Applied,
+		"forked from", quote.Line(r.ForkedFrom),
+		"files", number(r.Files)+", "+size(r.Bytes)+", "+size(r.OwnBytes)+" of its own in "+count(int64(r.Layers), "layer", "layers"),
+		"history", count(int64(r.Checkpoints), "checkpoint", "checkpoints")+", "+count(int64(r.Runs), "run", "runs"),
+		"last run", last,
+		"last receipt", r.LastReceipt,
+		"pending", quote.Line(strings.Join(r.PendingRuns, " ")),
+		"read-only", quote.Line(strings.Join(r.ReadOnly, " ")),
+		"left out", leftOutCount(r.LeftOut),
+		"created", stamp(r.CreatedAt)+note(old),
+	)
+}
+
+func leftOutCount(list []cell.LeftOut) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return strconv.Itoa(len(list)) + " by the secret rules"
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+func newRename(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:               "rename CELL NEW",
+		Short:             "Give a cell another name",
+		Example:           "  forkcell rename try-3 winner",
+		Args:              positional("CELL", "NEW"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
+			return runRename(ctx, s, e, args[0], args[1])
+		}),
+	}
+}
+
+func runRename(ctx context.Context, s *session, e keeper, from, to string) error {
+	if err := e.Rename(ctx, from, to); err != nil {
+		return err
+	}
+	doc := struct {
+		From string `json:"from"`
+		Cell string `json:"cell"`
+	}{from, to}
+	return s.emit(doc, func(p *page) { p.printf("cell %s is now %s\n", quote.Line(from), quote.Line(to)) })
+}
+
+// newRemove makes rm; an alias of it passes its own name in the family.
+func newRemove(s *session, fam *family) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:               "rm CELL",
+		Short:             "Remove a cell; its receipts stay",
+		Example:           "  forkcell rm demo",
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
+			if err := fam.check(ctx, e, args[0]); err != nil {
+				return err
+			}
+			return runRemove(ctx, s, e, args[0], force)
+		}),
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also when the cell is busy")
+	return cmd
+}
+
+func runRemove(ctx context.Context, s *session, e keeper, name string, force bool) error {
+	if err := e.Remove(ctx, name, force); err != nil {
+		return err
+	}
+	doc := struct {
+		Cell    string `json:"cell"`
+		Removed bool   `json:"removed"`
+	}{name, true}
+	return s.emit(doc, func(p *page) { p.printf("cell %s removed; gc frees its space\n", quote.Line(name)) })
+}
+
+type gcOptions struct {
+	dryRun    bool
+	keepLast  int
+	olderThan duration
+}
+
+func newGC(s *session, fam *family) *cobra.Command {
+	o := gcOptions{olderThan: duration(7 * 24 * time.Hour)}
+	cmd := &cobra.Command{
+		Use:   "gc",
+		Short: "Free what nothing refers to",
+		Long: `Free what nothing refers to: never a checkpoint that a head, a name, a fork or an
+undecided run needs. The work of restored runs counts as needed for 7 days.`,
+		Example: `  forkcell gc --dry-run
+  forkcell gc --older-than 0`,
+		Args: positional(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			if o.keepLast < 0 {
+				return usageError("", "%s: --keep-last must not be negative", verb(cmd))
+			}
+			mode := Write
+			if o.dryRun {
+				mode = Read
+			}
+			return s.engine(cmd.Context(), mode, func(ctx context.Context, e Engine) error {
+				if name := argument(args, 0); name != "" {
+					if err := fam.check(ctx, e, name); err != nil {
+						return err
+					}
+				}
+				return runGC(ctx, s, e, o)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be freed, free nothing")
+	f.IntVar(&o.keepLast, "keep-last", 0, "keep the last `N` checkpoints of every cell")
+	f.Var(&o.olderThan, "older-than", "free the work of restored runs that are older than this")
+	return cmd
+}
+
+func runGC(ctx context.Context, s *session, e keeper, o gcOptions) error {
+	res, err := e.GC(ctx, cell.GCRequest{DryRun: o.dryRun, KeepLast: o.keepLast, OlderThan: time.Duration(o.olderThan)})
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) {
+		verb := "freed"
+		if res.DryRun {
+			verb = "dry run: would free"
+		}
+		p.printf("%s %s: %s, %s, %s\n", verb, size(res.Bytes), count(int64(len(res.Checkpoints)), "checkpoint", "checkpoints"),
+			count(int64(len(res.Layers)), "layer", "layers"), count(int64(res.Objects), "object", "objects"))
+		for _, id := range res.Checkpoints {
+			p.printf("  %s\n", quote.Line(id))
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+func newReceipt(s *session) *cobra.Command {
+	return group("receipt", "Show, verify and export the receipts of runs",
+		newReceiptShow(s), newReceiptList(s), newReceiptVerify(s), newReceiptExport(s))
+}
+
+type receiptShowOptions struct {
+	cell   string
+	latest bool
+	format string
+}
+
+func newReceiptShow(s *session) *cobra.Command {
+	var o receiptShowOptions
+	cmd := &cobra.Command{
+		Use:   "show [RECEIPT]",
+		Short: "Show a receipt and the present decision about its run",
+		Example: `  forkcell receipt show rcpt_01J
+  forkcell receipt show --cell demo --latest --format md`,
+		Args: positional("[RECEIPT]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			if s.json && !cmd.Flags().Changed("format") {
+				o.format = "json"
+			}
+			if err := oneOf(cmd, "format", o.format, "md", "json", "dsse"); err != nil {
+				return err
+			}
+			if (len(args) == 1) == (o.cell != "") {
+				return usageError("forkcell receipt show RECEIPT, or --cell CELL --latest", "%s: name one receipt, or a cell", verb(cmd))
+			}
+			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+				return runReceiptShow(ctx, s, e, argument(args, 0), o)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.cell, "cell", "", "the receipt of this `CELL`")
+	f.BoolVar(&o.latest, "latest", false, "the cell's newest (what --cell means in any case)")
+	f.StringVar(&o.format, "format", "md", "print as `md|json|dsse`; dsse is the signed envelope as stored")
+	s.completeFlag(cmd, "cell")
+	return cmd
+}
+
+func runReceiptShow(ctx context.Context, s *session, e receiptReader, id string, o receiptShowOptions) error {
+	doc, err := e.Receipt(ctx, id, o.cell, o.cell != "")
+	if err != nil {
+		return err
+	}
+	body := doc.Markdown
+	switch o.format {
+	case "json":
+		body = escapeInvisible(doc.JSON)
+	case "dsse":
+		body = doc.Envelope
+	}
+	if _, err := s.out.Write(body); err != nil {
+		return err
+	}
+	if o.format != "dsse" && (len(body) == 0 || body[len(body)-1] != '\n') {
+		_, err = s.out.Write([]byte{'\n'})
+	}
+	return err
+}
+
+func newReceiptList(s *session) *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the receipts, newest last",
+		Example: "  forkcell receipt list --cell demo",
+		Args:    positional(),
+		RunE: s.with(Read, func(ctx context.Context, e Engine, _ []string) error {
+			return runReceiptList(ctx, s, e, name)
+		}),
+	}
+	cmd.Flags().StringVar(&name, "cell", "", "only those of this `CELL`")
+	s.completeFlag(cmd, "cell")
+	return cmd
+}
+
+func runReceiptList(ctx context.Context, s *session, e receiptReader, name string) error {
+	list, err := e.ReceiptList(ctx, name)
+	if err != nil {
+		return err
+	}
+	doc := struct {
+		Receipts []cell.ReceiptInfo `json:"receipts"`
+	}{list}
+	return s.emit(doc, func(p *page) {
+		rows := [][]string{{"RECEIPT", "CELL", p.paint(plain, "OUTCOME"), p.paint(plain, "DECISION"), "TIME"}}
+		for _, r := range list {
+			rows = append(rows, []string{
+				r.ReceiptID, quote.Line(r.Cell), p.word(quote.Line(r.Outcome)), p.word(quote.Line(r.Decision)), stamp(r.CreatedAt),
+			})
+		}
+		p.table(rows)
+	})
+}
+
+func newReceiptExport(s *session) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:     "export RECEIPT -o FILE",
+		Short:   "Write a bundle that receipt verify --bundle checks elsewhere",
+		Example: "  forkcell receipt export rcpt_01J -o evidence.json",
+		Args:    positional("RECEIPT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			if output == "" {
+				return usageError("usage: "+usageLine(cmd), "%s: missing -o", verb(cmd))
+			}
+			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+				return runReceiptExport(ctx, s, e, args[0], output)
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "the bundle's `FILE`")
+	return cmd
+}
+
+func runReceiptExport(ctx context.Context, s *session, e receiptReader, id, output string) error {
+	n, err := e.ReceiptExport(ctx, id, output)
+	if err != nil {
+		return err
+	}
+	doc := struct {
+		ReceiptID string `json:"receipt_id"`
+		Output    string `json:"output"`
+		Bytes     int64  `json:"bytes"`
+	}{id, output, n}
+	return s.emit(doc, func(p *page) { p.printf("exported %s to %s: %s\n", quote.Line(id), quote.Path(output), size(n)) })
+}

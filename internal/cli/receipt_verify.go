@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+type receiptVerifyOptions struct {
+	receipt string
+	cell    string
+	all     bool
+	bundle  string
+	key     string
+}
+
+func newReceiptVerify(s *session) *cobra.Command {
+	var o receiptVerifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify RECEIPT | --cell CELL | --all | --bundle FILE",
+		Short: "Check signatures, chains and every bound hash",
+		Long: `Check signatures, chains and every bound hash; exit 4 and a list of what does not
+hold. A bundle needs a trusted key: the home's own, one given with --key, or one
+trusted by key trust. The key inside a bundle never suffices.`,
+		Example: `  forkcell receipt verify --all
+  forkcell receipt verify --bundle evidence.json --key signer.pem`,
+		Args: positional("[RECEIPT]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			o.receipt = argument(args, 0)
+			if o.selectors() != 1 {
+				return usageError("usage: "+usageLine(cmd), "%s: name one thing to verify", verb(cmd))
+			}
+			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runReceiptVerify(ctx, s, e, o) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.cell, "cell", "", "every receipt of this `CELL`")
+	f.BoolVar(&o.all, "all", false, "every receipt of the home")
+	f.StringVar(&o.bundle, "bundle", "", "the bundle in this `FILE`")
+	f.StringVar(&o.key, "key", "", "trust the public key in the PEM file `PUB`")
+	s.completeFlag(cmd, "cell")
+	return cmd
+}
+
+func (o receiptVerifyOptions) selectors() int {
+	n := 0
+	for _, given := range []bool{o.receipt != "", o.cell != "", o.all, o.bundle != ""} {
+		if given {
+			n++
+		}
+	}
+	return n
+}
+
+func runReceiptVerify(ctx context.Context, s *session, e receiptVerifier, o receiptVerifyOptions) error {
+	var (
+		res *cell.ReceiptVerifyResult
+		err error
+	)
+	if o.bundle != "" {
+		res, err = e.BundleVerify(ctx, o.bundle, o.key)
+	} else {
+		res, err = e.ReceiptVerify(ctx, o.receipt, o.cell, o.all, o.key)
+	}
+	if res == nil {
+		return err
+	}
+	if !s.json {
+		err = shown(err)
+	}
+	return both(err, s.emit(res, func(p *page) { printReceiptVerify(p, res) }))
+}
+
+func printReceiptVerify(p *page, r *cell.ReceiptVerifyResult) {
+	word := "ok"
+	if !r.OK {
+		word = "mismatch"
+	}
+	p.printf("%s  %s checked%s\n", p.word(word), count(int64(r.Checked), "receipt", "receipts"), keyNote(r.KeyID))
+	for _, x := range r.Problems {
+		p.printf("  %s: %s\n", quote.Line(x.ID), quote.Line(x.What))
+	}
+	if len(r.Bound) > 0 {
+		rows := [][]string{}
+		for _, b := range r.Bound {
+			rows = append(rows, []string{"  " + quote.Line(b.What), short(quote.Line(b.SHA256)), p.word(quote.Line(b.Status))})
+		}
+		p.table(rows)
+	}
+}
+
+func keyNote(id string) string {
+	if id == "" {
+		return ""
+	}
+	return ", signed by " + quote.Line(id)
+}

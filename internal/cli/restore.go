@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+type decideOptions struct {
+	run    string
+	reason string
+}
+
+func (o *decideOptions) addFlags(cmd *cobra.Command, runUsage string) {
+	cmd.Flags().StringVar(&o.run, "run", "", runUsage)
+	cmd.Flags().StringVar(&o.reason, "reason", "", "`TEXT` to record with the decision")
+}
+
+func newRestore(s *session, fam *family) *cobra.Command {
+	var o decideOptions
+	cmd := &cobra.Command{
+		Use:   "restore CELL [CHECKPOINT]",
+		Short: "Move a cell back to an earlier state",
+		Long: `Move a cell back to an earlier state: the given checkpoint, the state before the
+run given with --run, or by default the state before the last run. What it leaves
+is kept until gc and can be restored too.`,
+		Example: `  forkcell restore demo
+  forkcell restore demo before-upgrade --reason 'upgrade broke the build'`,
+		Args:              positional("CELL", "[CHECKPOINT]"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			if len(args) > 1 && o.run != "" {
+				return usageError("give one of them", "%s: CHECKPOINT and --run exclude each other", verb(cmd))
+			}
+			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
+				if err := fam.check(ctx, e, args[0]); err != nil {
+					return err
+				}
+				req := cell.RestoreRequest{Cell: args[0], Checkpoint: argument(args, 1), Run: o.run, Reason: o.reason}
+				return runRestore(ctx, s, e, req)
+			})
+		},
+	}
+	o.addFlags(cmd, "go to the state before this `RUN`")
+	return cmd
+}
+
+func newReject(s *session) *cobra.Command {
+	var o decideOptions
+	cmd := &cobra.Command{
+		Use:               "reject CELL",
+		Short:             "Record that a run's result does not stand, and restore",
+		Example:           "  forkcell reject demo --reason 'deleted the tests'",
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
+			return runReject(ctx, s, e, args[0], o)
+		}),
+	}
+	o.addFlags(cmd, "the `RUN` to reject (default: the last)")
+	return cmd
+}
+
+func runRestore(ctx context.Context, s *session, e mover, req cell.RestoreRequest) error {
+	res, err := e.Restore(ctx, req)
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) { printMove(p, res) })
+}
+
+func runReject(ctx context.Context, s *session, e mover, name string, o decideOptions) error {
+	res, err := e.Reject(ctx, name, o.run, o.reason)
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) { printMove(p, res) })
+}
+
+func printMove(p *page, r *cell.MoveResult) {
+	p.printf("cell %s: now at %s\n", quote.Line(r.Cell), r.CheckpointID)
+	left := ""
+	if r.Left != "" && r.Left != r.CheckpointID {
+		left = r.Left + " (kept until gc)"
+	}
+	p.pairs(
+		"root", r.Root,
+		"left", left,
+		"run", r.RunID,
+		"decision", decisionText(p, r.Decision, r.DecisionID),
+		"also decided", quote.Line(strings.Join(r.Also, ", ")),
+	)
+	printNotes(p, r.Notes)
+}
+
+func decisionText(p *page, word, id string) string {
+	if word == "" {
+		return ""
+	}
+	return p.word(quote.Line(word)) + note(id)
+}

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// annotationRun marks commands that take another command after "--".
+const annotationRun = "forkcell.run"
+
+type runOptions struct {
+	checkpointBefore bool
+	checkpointName   string
+	restoreOnFail    bool
+	acceptOnSuccess  bool
+	timeout          duration
+	env              []string
+	envFile          []string
+	workdir          string
+	readOnly         []string
+	root             string
+	interactive      bool
+	tty              bool
+	result           string
+	wait             waiting
+	dryRun           bool
+	backend          string
+}
+
+// runVariant is how an alias of run differs from run.
+type runVariant struct {
+	use    string
+	family *family
+}
+
+func newRun(s *session, v runVariant) *cobra.Command {
+	var o runOptions
+	if v.use == "" {
+		v.use = "run"
+	}
+	cmd := &cobra.Command{
+		Use:   v.use + " [flags] CELL [flags] -- COMMAND [ARG]...",
+		Short: "Run one command in a cell, with one receipt",
+		Long: `Run one command in a cell, with one receipt.
+
+Everything after -- is the command's own, byte for byte. Its output is passed on
+unchanged, and its exit code is forkcell's; 124: it ran past --timeout; 125:
+forkcell itself failed; 126 and 127: it could not be executed or was not found;
+128+N: signal N killed it. Nothing of the caller's environment reaches it. The
+run stays pending, and the cell's head is the state after it, until a flag or a
+later accept, reject or restore decides.`,
+		Example: `  forkcell run demo -- make test
+  forkcell run --checkpoint-before --restore-on-fail demo -- sh -lc 'rm -rf build && make'
+  forkcell run -it demo -- bash`,
+		DisableFlagsInUseLine: true,
+		Annotations:           map[string]string{annotationRun: "yes"},
+		Args:                  func(cmd *cobra.Command, args []string) error { return runArgs(cmd, s.args, args) },
+		ValidArgsFunction:     s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started, s.isRun = true, true
+			return runCommand(cmd, s, v.family, args[0], args[1:], &o)
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *runOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.checkpointBefore, "checkpoint-before", false, "make a checkpoint before the run, as every run does")
+	f.StringVar(&o.checkpointName, "checkpoint-name", "", "`NAME` of the checkpoint before the run")
+	f.BoolVar(&o.restoreOnFail, "restore-on-fail", false, "restore the state before the run when the command fails")
+	f.BoolVar(&o.acceptOnSuccess, "accept-on-success", false, "accept the run when the command succeeds")
+	f.Var(&o.timeout, "timeout", "kill the cell's processes after this time")
+	f.StringArrayVar(&o.env, "env", nil, "set the variable `K=V` in the cell (repeatable)")
+	f.StringArrayVar(&o.envFile, "env-file", nil, "set variables from the K=V lines of a `FILE` (repeatable)")
+	f.StringVar(&o.workdir, "workdir", "", "start in `PATH`, absolute or relative to the workspace")
+	f.StringArrayVar(&o.readOnly, "ro", nil, "show this host `PATH` read-only in the cell (repeatable)")
+	f.BoolVarP(&o.interactive, "interactive", "i", false, "pass stdin to the command")
+	f.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal of its own")
+	f.StringVar(&o.result, "result", "", "write the result document to `FILE`, also when the run is refused (- = stdout)")
+	f.Var(&o.wait, "wait", "wait for a busy cell, for ever or this long (--wait=30s)")
+	f.Lookup("wait").NoOptDefVal = forever
+	f.BoolVar(&o.dryRun, "dry-run", false, "print the resolved controls and run nothing")
+	f.StringVar(&o.backend, "backend", "", "refuse the run unless the cell has the backend `NAME`")
+	f.StringVar(&o.root, "root", "host", "the system that the cell sees: `host`")
+	addUnenforced(f)
+
+	f.Bool("exit-with-command", false, "accepted for compatibility: does nothing")
+	f.Bool("sync-logs", false, "accepted for compatibility: does nothing")
+	f.Var(new(duration), "logs-since", "accepted for compatibility: does nothing")
+}
+
+// runArgs wants one cell before the dashes and a command after them.
+func runArgs(cmd *cobra.Command, line, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case dash < 0 && len(args) == 0:
+		return usageError("usage: "+usageLine(cmd), "%s: missing argument CELL", verb(cmd))
+	case dash < 0:
+		return usageError(runHint(cmd, line), "%s: missing -- before the command", verb(cmd))
+	case dash == 0 || args[0] == "":
+		return usageError("usage: "+usageLine(cmd), "%s: missing argument CELL before --", verb(cmd))
+	case dash > 1:
+		hint := "usage: " + usageLine(cmd)
+		if cmd.Flags().Changed("wait") {
+			hint = "a time for --wait is written --wait=30s"
+		}
+		return usageError(hint, "%s: unexpected argument %s before --", verb(cmd), quote.Arg(args[1]))
+	case len(args) == 1:
+		return usageError("usage: "+usageLine(cmd), "%s: missing command after --", verb(cmd))
+	}
+	return nil
+}
+
+// runHint writes the line that was probably meant, by putting -- after the
+// first word that is neither a flag nor a flag's value.
+func runHint(cmd *cobra.Command, line []string) string {
+	words := strings.Fields(cmd.CommandPath())[1:]
+	i := 0
+	for ; i < len(line) && len(words) > 0; i++ {
+		if line[i] == words[0] {
+			words = words[1:]
+		}
+	}
+	for ; i < len(line); i++ {
+		name, isFlag := strings.CutPrefix(line[i], "-")
+		if !isFlag {
+			break
+		}
+		if flag := cmd.Flags().Lookup(strings.TrimPrefix(name, "-")); flag != nil && flag.NoOptDefVal == "" {
+			i++
+		}
+	}
+	if i >= len(line) {
+		return "usage: " + usageLine(cmd)
+	}
+	fixed := append([]string{"forkcell"}, line[:i+1]...)
+	rest := "COMMAND"
+	if i+1 < len(line) {
+		rest = quote.Argv(line[i+1:])
+	}
+	return "write: " + quote.Argv(fixed) + " -- " + rest
+}
+
+func runCommand(cmd *cobra.Command, s *session, fam *family, name string, argv []string, o *runOptions) error {
+	if s.json && o.result == "" {
+		o.result = "-"
+	}
+	req, err := o.request(cmd, name, argv)
+	if err == nil && o.dryRun {
+		return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+			return runPlan(ctx, s, e, fam, o.backend, req)
+		})
+	}
+	run := governedRun{session: s, opts: o, family: fam, request: req}
+	if err == nil {
+		err = s.rawEngine(Write, func(e Engine) error { return run.do(cmd.Context(), e) })
+	}
+	return run.conclude(err)
+}
+
+// request turns the flags into what the engine is asked for.
+func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (cell.RunRequest, error) {
+	req := cell.RunRequest{
+		Cell: name, Args: argv,
+		CheckpointBefore: o.checkpointBefore || o.checkpointName != "",
+		CheckpointName:   o.checkpointName,
+		RestoreOnFail:    o.restoreOnFail,
+		AcceptOnSuccess:  o.acceptOnSuccess,
+		Timeout:          time.Duration(o.timeout),
+		Workdir:          o.workdir,
+		ReadOnly:         o.readOnly,
+		Wait:             time.Duration(o.wait),
+		TTY:              o.tty,
+	}
+	if err := refuseUnenforced(cmd, o.root); err != nil {
+		return req, err
+	}
+	var err error
+	if req.Env, err = environment(cmd, o.envFile, o.env); err != nil {
+		return req, err
+	}
+	if o.backend != "" {
+		_, err = seedBackend(cmd, o.backend)
+	}
+	return req, err
+}
+
+// summary is the one line about a run that people get on stderr.
+func summary(r *cell.RunResult) string {
+	outcome := outcomeText(r)
+	if r.Error != "" {
+		outcome += ": " + r.Error
+	}
+	parts := []string{outcome}
+	switch r.Decision {
+	case "restored":
+		parts = append(parts, "restored to "+r.CheckpointBefore)
+	case "":
+	default:
+		parts = append(parts, r.Decision)
+	}
+	if r.ChangedFiles > 0 {
+		parts = append(parts, fmt.Sprintf("%d changed", r.ChangedFiles))
+	}
+	if n := len(r.SplitLinks); n > 0 {
+		parts = append(parts, count(int64(n), "hard link", "hard links")+" split")
+	}
+	if len(r.Degraded) > 0 {
+		parts = append(parts, "degraded: "+strings.Join(r.Degraded, " "))
+	}
+	if r.ReceiptID != "" {
+		parts = append(parts, "receipt "+r.ReceiptID)
+	}
+	return quote.Line(strings.Join(parts, ", "))
+}
+
+func outcomeText(r *cell.RunResult) string {
+	switch {
+	case r.Signal != 0:
+		return fmt.Sprintf("%s (signal %d)", r.Outcome, r.Signal)
+	case r.Outcome == "failed":
+		return fmt.Sprintf("failed (exit %d)", r.ExitCode)
+	default:
+		return r.Outcome
+	}
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// maxEnvFile bounds what is read as an environment file.
+const maxEnvFile = 1 << 20
+
+// addUnenforced declares the flags of run whose controls this version does not
+// have. They are known so that they are refused by name, never ignored.
+func addUnenforced(f *pflag.FlagSet) {
+	const refused = " (not enforced by this version: refused)"
+	f.String("policy", "", "govern the run by the policy `FILE`"+refused)
+	f.String("memory", "", "limit memory to `SIZE`"+refused)
+	f.String("cpus", "", "limit processor time to `N` cores"+refused)
+	f.String("pids", "", "limit processes to `N`"+refused)
+	f.StringArray("credential", nil, "take a credential from `NAME=SOURCE`"+refused)
+	f.StringArray("resolve", nil, "pin `HOST[:PORT]=IP[:PORT]`"+refused)
+	f.String("ca", "", "trust this certificate `FILE`"+refused)
+	f.Bool("as-root", false, "be uid 0 in the cell"+refused)
+	f.Bool("allow-degraded", false, "run although a control is missing"+refused)
+}
+
+func unenforced() []string {
+	return []string{"policy", "memory", "cpus", "pids", "credential", "resolve", "ca", "as-root", "allow-degraded"}
+}
+
+func refuseUnenforced(cmd *cobra.Command, root string) error {
+	for _, name := range unenforced() {
+		if cmd.Flags().Changed(name) {
+			return notEnforced(name)
+		}
+	}
+	if root != "host" {
+		return notEnforced("root " + quote.Arg(root))
+	}
+	return nil
+}
+
+func notEnforced(flag string) *cell.Error {
+	return refusal("unsupported", "leave the flag out", "this version cannot enforce --%s", flag)
+}
+
+// environment collects the command's variables: files first, flags over them.
+func environment(cmd *cobra.Command, files, flags []string) ([]string, error) {
+	var env []string
+	for _, name := range files {
+		lines, err := readEnvFile(name)
+		if err != nil {
+			return nil, usageError("", "%s: --env-file %s: %v", verb(cmd), quote.Path(name), err)
+		}
+		env = append(env, lines...)
+	}
+	for _, kv := range flags {
+		if err := checkVariable(kv); err != nil {
+			hint := "write --env NAME=VALUE"
+			if !strings.Contains(kv, "=") && kv != "" {
+				arg := quote.Arg(kv)
+				hint = fmt.Sprintf(`nothing is inherited: write --env %s="$%s"`, arg, arg)
+			}
+			return nil, usageError(hint, "%s: --env %s: %v", verb(cmd), quote.Arg(kv), err)
+		}
+		env = append(env, kv)
+	}
+	return env, nil
+}
+
+func checkVariable(kv string) error {
+	name, _, ok := strings.Cut(kv, "=")
+	switch {
+	case !ok:
+		return errors.New("no value")
+	case name == "":
+		return errors.New("no name")
+	case strings.ContainsRune(kv, 0):
+		return errors.New("holds a NUL byte")
+	}
+	return nil
+}
+
+func readEnvFile(name string) ([]string, error) {
+	f, err := os.Open(name) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxEnvFile {
+		return nil, fmt.Errorf("larger than %s", size(maxEnvFile))
+	}
+	return parseEnv(data)
+}
+
+// parseEnv reads KEY=VALUE lines. Values are taken as they stand: no quotes, no
+// expansion. Empty lines and lines that start with # are skipped.
+func parseEnv(data []byte) ([]string, error) {
+	var env []string
+	scan := bufio.NewScanner(bytes.NewReader(data))
+	scan.Buffer(nil, maxEnvFile+1)
+	for n := 1; scan.Scan(); n++ {
+		line := strings.TrimLeft(scan.Text(), " \t")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if err := checkVariable(line); err != nil {
+			return nil, fmt.Errorf("line %d: %w; want KEY=VALUE", n, err)
+		}
+		env = append(env, line)
+	}
+	return env, scan.Err()
+}

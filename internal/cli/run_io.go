@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// governedRun is one run from the terminal's side: its streams, its signals,
+// and what is said when it is over.
+type governedRun struct {
+	session *session
+	opts    *runOptions
+	family  *family
+	request cell.RunRequest
+
+	result *cell.RunResult
+	stdout *tail
+	signal int
+}
+
+func (r *governedRun) do(ctx context.Context, e runner) error {
+	if err := matchBackend(ctx, e, r.family, r.opts.backend, r.request.Cell); err != nil {
+		return err
+	}
+	ctx, kill := context.WithCancel(ctx)
+	defer kill()
+	signals, stopSignals := forward(kill)
+	defer stopSignals()
+	r.stdout = &tail{w: r.session.streams.Out}
+	stdio := cell.Stdio{Out: r.stdout, Err: r.session.streams.Err, Signals: signals.to}
+	if r.opts.interactive {
+		stdio.In = r.session.streams.In
+	}
+	if r.opts.tty {
+		restore, err := r.terminal(&stdio)
+		if err != nil {
+			return err
+		}
+		defer restore()
+	}
+	var err error
+	r.result, err = e.Run(ctx, r.request, stdio)
+	r.signal = signals.signal()
+	return err
+}
+
+// terminal connects the caller's terminal, where there is one, to the one in
+// the cell: its size, its changes of size, and with -i every key unprocessed.
+func (r *governedRun) terminal(stdio *cell.Stdio) (restore func(), err error) {
+	r.request.Term = os.Getenv("TERM")
+	r.request.Size = driver.WindowSize{Rows: 24, Cols: 80}
+	restore = func() {}
+	fd, ok := terminal(r.session.streams.In)
+	if !ok {
+		if fd, ok = terminal(r.session.streams.Out); !ok {
+			return restore, nil
+		}
+	}
+	if size, err := windowSize(fd); err == nil {
+		r.request.Size = size
+	}
+	sizes, stopSizes := watchSize(fd)
+	stdio.Resize = sizes
+	if in, isTerminal := terminal(r.session.streams.In); isTerminal && r.opts.interactive {
+		old, err := term.MakeRaw(in)
+		if err != nil {
+			stopSizes()
+			return restore, fmt.Errorf("set the terminal to raw mode: %w", err)
+		}
+		return func() {
+			stopSizes()
+			_ = term.Restore(in, old)
+		}, nil
+	}
+	return stopSizes, nil
+}
+
+func windowSize(fd int) (driver.WindowSize, error) {
+	cols, rows, err := term.GetSize(fd)
+	if err != nil {
+		return driver.WindowSize{}, err
+	}
+	return driver.WindowSize{Rows: uint16(rows), Cols: uint16(cols)}, nil //nolint:gosec // the kernel's own 16 bits
+}
+
+// watchSize sends the terminal's new size at every change.
+func watchSize(fd int) (<-chan driver.WindowSize, func()) {
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, unix.SIGWINCH)
+	sizes := make(chan driver.WindowSize, 1)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-changed:
+			}
+			size, err := windowSize(fd)
+			if err != nil {
+				continue
+			}
+			select {
+			case sizes <- size:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return sizes, func() {
+		signal.Stop(changed)
+		close(done)
+	}
+}
+
+// conclude says how the run ended: the line for people, the result document,
+// the exit code.
+func (r *governedRun) conclude(err error) error {
+	s := r.session
+	if r.result == nil && err == nil {
+		err = errors.New("the run gave no result")
+	}
+	s.code = exitOfRun(r.result, err, r.signal)
+	if r.result != nil && r.result.ReceiptID != "" {
+		s.noted(summary(r.result))
+	}
+	if r.opts.result == "" {
+		return err
+	}
+	doc := r.document(err)
+	if r.opts.result == "-" {
+		if r.stdout != nil && r.stdout.midLine() {
+			_, _ = io.WriteString(s.out, "\n")
+		}
+		return both(err, writeJSON(s.out, doc))
+	}
+	if werr := writeResult(r.opts.result, doc); werr != nil {
+		if s.code == exitDone {
+			s.code = exitOwnFailure
+		}
+		return both(err, werr)
+	}
+	return err
+}
+
+// resultDocument is the engine's result with the error, if there was one, in
+// the shape that every command gives it.
+type resultDocument struct {
+	*cell.RunResult
+	Error *errorBody `json:"error,omitempty"`
+}
+
+func (r *governedRun) document(err error) resultDocument {
+	doc := resultDocument{RunResult: r.result}
+	if doc.RunResult == nil {
+		doc.RunResult = &cell.RunResult{Cell: r.request.Cell, Outcome: "error", ExitCode: r.session.code}
+	}
+	switch {
+	case err != nil:
+		body := bodyOf(err)
+		doc.Error = &body
+	case doc.RunResult.Error != "":
+		doc.Error = &errorBody{Code: "failed", Message: doc.RunResult.Error}
+	}
+	return doc
+}
+
+// writeResult writes the document so that a reader sees all of it or nothing.
+// What is no regular file (a FIFO, a descriptor under /dev) is written to, and
+// never replaced.
+func writeResult(name string, doc resultDocument) error {
+	var b strings.Builder
+	if err := writeJSON(&b, doc); err != nil {
+		return resultFailed(name, err)
+	}
+	info, err := os.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		return resultFailed(name, writeThrough(name, b.String()))
+	}
+	dir, err := fsx.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return resultFailed(name, err)
+	}
+	defer dir.Close()
+	return resultFailed(name, fsx.WriteFile(dir, filepath.Base(name), []byte(b.String()), 0o644))
+}
+
+func writeThrough(name, text string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644) //nolint:gosec // the operator names it
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	return both(err, f.Close())
+}
+
+func resultFailed(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &cell.Error{
+		Kind: cell.Failed, Code: "result", Err: err,
+		Message: "write the result document " + quote.Path(name) + ": " + err.Error(),
+	}
+}
+
+// tail passes a stream on unchanged and remembers how it ended, so that the
+// result document can start on a line of its own.
+type tail struct {
+	w    io.Writer
+	last byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	n, err := t.w.Write(b)
+	if n > 0 {
+		t.last = b[n-1]
+	}
+	return n, err
+}
+
+func (t *tail) midLine() bool { return t.last != 0 && t.last != '\n' }

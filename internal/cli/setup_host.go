@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+const (
+	restrictedFile = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+	profileFile    = "/etc/apparmor.d/forkcell"
+	subUIDFile     = "/etc/subuid"
+	subGIDFile     = "/etc/subgid"
+
+	subordinateIDs   = 65536
+	firstSubordinate = 100000
+)
+
+// host is what setup looks at and changes; tests take a made-up one.
+type host struct {
+	root       bool
+	executable string
+	user       string // who would get subordinate ids; "" = nobody
+	read       func(name string) ([]byte, error)
+	write      func(name string, data []byte) error
+	run        func(ctx context.Context, argv []string) error
+	known      func(user string) bool
+}
+
+func thisHost() host {
+	h := host{root: os.Geteuid() == 0, read: os.ReadFile, write: writeSystemFile, run: runSystem, known: userExists}
+	if exe, err := os.Executable(); err == nil {
+		h.executable = exe
+		if real, err := filepath.EvalSymlinks(exe); err == nil {
+			h.executable = real
+		}
+	}
+	if h.root {
+		// Root's own cells use a range that needs no entry; under sudo the
+		// person at the keyboard is meant.
+		h.user = os.Getenv("SUDO_USER")
+		if h.user == "root" {
+			h.user = ""
+		}
+	} else if u, err := user.Current(); err == nil {
+		h.user = u.Username
+	}
+	return h
+}
+
+// steps finds out what this host still needs.
+func (h host) steps(name string) ([]setupStep, error) {
+	if name == "" {
+		name = h.user
+	} else if !h.known(name) {
+		return nil, usageError("", "setup: no such user: %s", quote.Arg(name))
+	}
+	steps := []setupStep{}
+	step, needed, err := h.profileStep()
+	if err != nil {
+		return nil, err
+	}
+	if needed {
+		steps = append(steps, step)
+	}
+	if name != "" {
+		step, needed, err = h.idsStep(name)
+		if err != nil {
+			return nil, err
+		}
+		if needed {
+			steps = append(steps, step)
+		}
+	}
+	return steps, nil
+}
+
+func (h host) profileStep() (setupStep, bool, error) {
+	flag, err := h.optional(restrictedFile)
+	if err != nil || strings.TrimSpace(string(flag)) != "1" {
+		return setupStep{}, false, err
+	}
+	want := profile(h.executable)
+	have, err := h.optional(profileFile)
+	if err != nil || bytes.Equal(have, []byte(want)) {
+		return setupStep{}, false, err
+	}
+	argv := []string{"apparmor_parser", "--replace", "--write-cache", profileFile}
+	return setupStep{
+		Name:     "AppArmor profile",
+		Why:      "kernel.apparmor_restrict_unprivileged_userns is 1: only programs with a profile may make user namespaces",
+		File:     profileFile,
+		Content:  want,
+		Commands: []string{quote.Argv(argv)},
+		Status:   "needed",
+		argv:     [][]string{argv},
+	}, true, nil
+}
+
+// profile is the AppArmor profile that gives one program the one right that the
+// kernel's switch took away. It confines nothing: the cells do that.
+func profile(executable string) string {
+	return `# Written by forkcell setup.
+# Lets forkcell make the user namespaces in which its cells live.
+abi <abi/4.0>,
+include <tunables/global>
+
+profile forkcell ` + profilePath(executable) + ` flags=(unconfined) {
+  userns,
+
+  include if exists <local/forkcell>
+}
+`
+}
+
+// profilePath writes a path as an AppArmor rule that matches only itself.
+func profilePath(path string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(path) {
+		switch {
+		case strings.IndexByte(`*?[]{}^,"\`, c) >= 0:
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < 0x20 || c == 0x7f:
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func (h host) idsStep(name string) (setupStep, bool, error) {
+	start := uint64(firstSubordinate)
+	var missing []string
+	for _, file := range []struct{ name, flag string }{{subUIDFile, "--add-subuids"}, {subGIDFile, "--add-subgids"}} {
+		data, err := h.optional(file.name)
+		if err != nil {
+			return setupStep{}, false, err
+		}
+		free, has := subordinates(string(data), name)
+		start = max(start, free)
+		if !has {
+			missing = append(missing, file.flag)
+		}
+	}
+	if len(missing) == 0 {
+		return setupStep{}, false, nil
+	}
+	argv := []string{"usermod"}
+	for _, flag := range missing {
+		argv = append(argv, flag, fmt.Sprintf("%d-%d", start, start+subordinateIDs-1))
+	}
+	argv = append(argv, name)
+	return setupStep{
+		Name:     "subordinate ids",
+		Why:      "user " + name + " has none; commands that must be root in their cell need them",
+		Commands: []string{quote.Argv(argv)},
+		Status:   "needed",
+		argv:     [][]string{argv},
+	}, true, nil
+}
+
+// subordinates reads /etc/subuid or /etc/subgid: the first id above every range
+// in it, and whether the user has one that is large enough.
+func subordinates(text, name string) (free uint64, has bool) {
+	for line := range strings.Lines(text) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) != 3 {
+			continue
+		}
+		first, err1 := strconv.ParseUint(fields[1], 10, 32)
+		n, err2 := strconv.ParseUint(fields[2], 10, 32)
+		if err1 != nil || err2 != nil {
+			continue
+		}
+		free = max(free, first+n)
+		has = has || (fields[0] == name && n >= subordinateIDs)
+	}
+	return free, has
+}
+
+// optional reads a file that need not exist.
+func (h host) optional(name string) ([]byte, error) {
+	data, err := h.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("setup: %w", err)
+	}
+	return data, nil
+}
+
+func (h host) take(ctx context.Context, step setupStep) error {
+	if step.File != "" {
+		if err := h.write(step.File, []byte(step.Content)); err != nil {
+			return setupFailed(step, err)
+		}
+	}
+	for _, argv := range step.argv {
+		if err := h.run(ctx, argv); err != nil {
+			return setupFailed(step, fmt.Errorf("%s: %w", quote.Argv(argv), err))
+		}
+	}
+	return nil
+}
+
+func setupFailed(step setupStep, err error) error {
+	return &cell.Error{Kind: cell.Failed, Code: "setup", Message: "setup: " + step.Name + ": " + err.Error(), Err: err}
+}
+
+func writeSystemFile(name string, data []byte) error {
+	dir, err := fsx.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return fsx.WriteFile(dir, filepath.Base(name), data, 0o644)
+}
+
+func runSystem(ctx context.Context, argv []string) error {
+	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput() //nolint:gosec // fixed programs
+	if err != nil && len(out) > 0 {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
+	}
+	return err
+}
+
+func userExists(name string) bool {
+	_, err := user.Lookup(name)
+	return err == nil
+}

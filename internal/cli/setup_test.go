@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// madeUp is a host with the given files; what setup does to it is recorded.
+func madeUp(root bool, user string, files map[string]string) (host, *[]string) {
+	var done []string
+	return host{
+		root: root, executable: "/usr/local/bin/forkcell", user: user,
+		read: func(name string) ([]byte, error) {
+			if text, ok := files[name]; ok {
+				return []byte(text), nil
+			}
+			return nil, fs.ErrNotExist
+		},
+		write: func(name string, data []byte) error {
+			files[name] = string(data)
+			done = append(done, "write "+name)
+			return nil
+		},
+		run: func(_ context.Context, argv []string) error {
+			done = append(done, strings.Join(argv, " "))
+			if argv[0] == "usermod" && files["fail"] != "" {
+				return errors.New(files["fail"])
+			}
+			return nil
+		},
+		known: func(name string) bool { return name != "nobody-such" },
+	}, &done
+}
+
+func setup(t *testing.T, h host, o setupOptions, asJSON bool) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	s := newSession(nil, Streams{Out: &out, Err: &out}, "v")
+	s.json = asJSON
+	err := runSetup(t.Context(), s, h, o)
+	_ = s.out.Flush()
+	return out.String(), err
+}
+
+func TestSetupNothingToDo(t *testing.T) {
+	t.Parallel()
+	h, done := madeUp(true, "", map[string]string{})
+	text, err := setup(t, h, setupOptions{}, false)
+	if err != nil || text != "nothing to do\n" || len(*done) != 0 {
+		t.Errorf("%q %v %v", text, err, *done)
+	}
+	text, err = setup(t, h, setupOptions{}, true)
+	if err != nil || text != "{\"steps\":[]}\n" {
+		t.Errorf("%q %v", text, err)
+	}
+}
+
+func TestSetupPrintsAndDoes(t *testing.T) {
+	t.Parallel()
+	files := func() map[string]string {
+		return map[string]string{restrictedFile: "1\n", subUIDFile: "bob:100000:65536\n", subGIDFile: "ann:200000:65536\n"}
+	}
+	h, done := madeUp(false, "ann", files())
+	text, err := setup(t, h, setupOptions{}, false)
+	if err != nil || len(*done) != 0 {
+		t.Fatalf("%v %v", err, *done)
+	}
+	for _, want := range []string{
+		"1. AppArmor profile: ", "   write /etc/apparmor.d/forkcell:\n", `profile forkcell "/usr/local/bin/forkcell" flags=(unconfined) {`,
+		"run: apparmor_parser --replace", "2. subordinate ids: ", "run: usermod --add-subuids 265536-331071 ann\n", "sudo forkcell setup\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	all := files()
+	h, done = madeUp(true, "ann", all)
+	if _, err := setup(t, h, setupOptions{dryRun: true}, false); err != nil || len(*done) != 0 {
+		t.Fatalf("dry run: %v %v", err, *done)
+	}
+	if _, err := setup(t, h, setupOptions{}, false); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"write /etc/apparmor.d/forkcell", "apparmor_parser --replace --write-cache /etc/apparmor.d/forkcell",
+		"usermod --add-subuids 265536-331071 ann",
+	}
+	if diff := cmp.Diff(want, *done); diff != "" {
+		t.Error(diff)
+	}
+	// Once is enough.
+	all[subUIDFile] += "ann:265536:65536\n"
+	h, done = madeUp(true, "ann", all)
+	if text, err := setup(t, h, setupOptions{}, false); err != nil || text != "nothing to do\n" || len(*done) != 0 {
+		t.Errorf("%q %v %v", text, err, *done)
+	}
+}
+
+func TestSetupFailure(t *testing.T) {
+	t.Parallel()
+	h, _ := madeUp(true, "", map[string]string{"fail": "no usermod"})
+	text, err := setup(t, h, setupOptions{user: "ann"}, true)
+	if err == nil || !strings.Contains(err.Error(), "no usermod") || !strings.Contains(text, `"status":"failed"`) {
+		t.Errorf("%q %v", text, err)
+	}
+	if _, err := setup(t, h, setupOptions{user: "nobody-such"}, false); exitOf(err, false) != exitUsage {
+		t.Errorf("unknown user: %v", err)
+	}
+}
+
+func TestProfilePathMatchesOnlyItself(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/usr/bin/forkcell": `"/usr/bin/forkcell"`,
+		"/a b/[x]*?{y}":     `"/a b/\[x\]\*\?\{y\}"`,
+		"/q\"\\\n":          `"/q\"\\\012"`,
+	} {
+		if got := profilePath(path); got != want {
+			t.Errorf("%q: %s, want %s", path, got, want)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// flagError words a wrong flag. A run without "--" is told about that first:
+// its command's own flags were taken for forkcell's.
+func (s *session) flagError(cmd *cobra.Command, err error) error {
+	if cmd.Annotations[annotationRun] != "" && !slices.Contains(s.args, "--") {
+		return usageError(runHint(cmd, s.args), "%s: %s", verb(cmd), oneLine(err))
+	}
+	return usageError("see "+cmd.CommandPath()+" --help", "%s: %s", verb(cmd), oneLine(err))
+}
+
+// cobraError words what cobra found wrong before a command's own code ran.
+func cobraError(err error) error {
+	msg := err.Error()
+	if !strings.HasPrefix(msg, "unknown command ") {
+		return err
+	}
+	first, rest, _ := strings.Cut(msg, "\n")
+	hint := "forkcell --help lists the commands"
+	if _, list, ok := strings.Cut(rest, "Did you mean this?"); ok {
+		hint = "did you mean " + strings.Join(strings.Fields(list), " or ") + "?"
+	}
+	return usageError(hint, "%s", first)
+}
+
+// verb is the command's path without the program's name.
+func verb(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+}
+
+func oneLine(err error) string {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return first
+}
+
+// positional checks the number of arguments against the names in the usage
+// line; optional ones are in brackets.
+func positional(names ...string) cobra.PositionalArgs {
+	need := 0
+	for _, n := range names {
+		if !strings.HasPrefix(n, "[") {
+			need++
+		}
+	}
+	return func(cmd *cobra.Command, args []string) error {
+		hint := "usage: " + usageLine(cmd)
+		if len(args) < need {
+			return usageError(hint, "%s: missing argument %s", verb(cmd), names[len(args)])
+		}
+		if len(args) > len(names) {
+			return usageError(hint, "%s: unexpected argument %s", verb(cmd), quote.Arg(args[len(names)]))
+		}
+		for i, a := range args {
+			if a == "" {
+				return usageError(hint, "%s: empty argument %s", verb(cmd), strings.Trim(names[i], "[]"))
+			}
+		}
+		return nil
+	}
+}
+
+func usageLine(cmd *cobra.Command) string {
+	return strings.TrimSuffix(cmd.UseLine(), " [flags]")
+}
+
+// argument returns the n-th positional argument, or "".
+func argument(args []string, n int) string {
+	if n < len(args) {
+		return args[n]
+	}
+	return ""
+}
+
+// group is a command that only holds others.
+func group(use, short string, subs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: groupArgs}
+	cmd.RunE = func(*cobra.Command, []string) error { return nil }
+	cmd.AddCommand(subs...)
+	return cmd
+}
+
+func groupArgs(cmd *cobra.Command, args []string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	hint := "one of: " + strings.Join(names, ", ")
+	if len(args) == 0 {
+		return usageError(hint, "%s: missing subcommand", verb(cmd))
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usageError(hint, "%s: unknown subcommand %s", verb(cmd), quote.Arg(args[0]))
+}
+
+// oneOf checks a flag's value against the words it may be.
+func oneOf(cmd *cobra.Command, flag, value string, words ...string) error {
+	if slices.Contains(words, value) {
+		return nil
+	}
+	return usageError("one of: "+strings.Join(words, ", "), "%s: bad value %s for --%s", verb(cmd), quote.Arg(value), flag)
+}
+
+// exclusive refuses two flags that contradict each other.
+func exclusive(cmd *cobra.Command, flags ...string) error {
+	var given []string
+	for _, f := range flags {
+		if cmd.Flags().Changed(f) {
+			given = append(given, "--"+f)
+		}
+	}
+	if len(given) > 1 {
+		return usageError("give one of them", "%s: %s exclude each other", verb(cmd), strings.Join(given, " and "))
+	}
+	return nil
+}
+
+// newHelp replaces cobra's own help command, which exits 0 for a topic that
+// does not exist.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]...",
+		Short:   "Show the help of a command",
+		Example: "  forkcell help run",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			target, rest, err := root.Find(args)
+			if err != nil {
+				return cobraError(err)
+			}
+			if len(rest) > 0 {
+				return groupArgs(target, rest)
+			}
+			target.InitDefaultHelpFlag()
+			return target.Help()
+		},
+	}
+}

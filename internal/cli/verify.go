@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+func newVerify(s *session, fam *family) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "verify CELL [CHECKPOINT]",
+		Short: "Recompute every hash of a state from the bytes on disk",
+		Long: `Recompute every hash of a state from the bytes on disk and compare. Each
+difference is named; exit 4 if there is any.`,
+		Example:           "  forkcell verify demo --all",
+		Args:              positional("CELL", "[CHECKPOINT]"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			if all && len(args) > 1 {
+				return usageError("give one of them", "%s: CHECKPOINT and --all exclude each other", verb(cmd))
+			}
+			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+				if err := fam.check(ctx, e, args[0]); err != nil {
+					return err
+				}
+				return runVerify(ctx, s, e, args[0], argument(args, 1), all)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "every checkpoint of the cell")
+	return cmd
+}
+
+func runVerify(ctx context.Context, s *session, e keeper, name, checkpoint string, all bool) error {
+	report, done := s.progress()
+	res, err := e.Verify(ctx, name, checkpoint, all, report)
+	done()
+	if res == nil {
+		return err
+	}
+	if !s.json {
+		err = shown(err)
+	}
+	return both(err, s.emit(res, func(p *page) { printVerify(p, res) }))
+}
+
+func printVerify(p *page, r *cell.VerifyResult) {
+	for _, c := range r.Checkpoints {
+		word := "ok"
+		if !c.OK {
+			word = "mismatch"
+		}
+		p.printf("%s  %s  root %s\n", p.word(word), c.CheckpointID, c.Root)
+	}
+	for _, d := range r.Differences {
+		p.printf("  %s  %s: %s\n", d.CheckpointID, quote.Path(d.Path), quote.Line(d.What))
+	}
+}
