@@ -36,25 +36,36 @@ func (a *attached) add(fd int) int {
 	return len(a.fds)
 }
 
-// fill makes the mounts of the plan and notes their descriptors in it. It is
-// for root callers only. The overlays are made on a thread of their own, whose
-// credentials and mount namespace change and which ends with them.
-func (n *Native) fill(p *plan) (*attached, error) {
+// prepare starts to make the mounts of a root caller's plan and returns the
+// function that waits for them; the plan, which then names their descriptors,
+// must be left alone until it has returned. For an ordinary user, whose init
+// makes its own mounts, there is nothing to do.
+//
+// The work is done while the init starts, on a thread of its own, whose
+// credentials and mount namespace change and which ends with it.
+func (n *Native) prepare(p *plan) func() (*attached, error) {
 	a := &attached{mountAPI: mountByDescriptor}
-	err := onThrowawayThread(func() error {
+	if !p.ID.Root || len(p.Binds)+len(p.Overlays) == 0 {
+		return func() (*attached, error) { return a, nil }
+	}
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		ns, err := n.layers.get()
 		if err != nil {
-			return at("id map", err)
+			done <- at("id map", err)
+			return
 		}
 		m := maker{userNS: int(ns.Fd()), legacy: n.opt.ForceLegacyMounts, out: a}
-		return m.all(p)
-	})
-	runtime.KeepAlive(n)
-	if err != nil {
-		a.close()
-		return nil, err
+		done <- m.all(p)
+	}()
+	return func() (*attached, error) {
+		if err := <-done; err != nil {
+			a.close()
+			return nil, err
+		}
+		return a, nil
 	}
-	return a, nil
 }
 
 // maker makes a root caller's mounts, on a locked thread that is its own.
@@ -239,15 +250,4 @@ func openDir(dir int, path string) (int, error) {
 		return -1, fmt.Errorf("open: %w", err)
 	}
 	return fd, nil
-}
-
-// onThrowawayThread runs fn on a thread that dies afterwards, with whatever fn
-// has done to it.
-func onThrowawayThread(fn func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		done <- fn()
-	}()
-	return <-done
 }

@@ -96,8 +96,12 @@ type running struct {
 
 // start makes the cell and returns when the command has been executed in it.
 func (n *Native) start(ctx context.Context, s Spec, p *plan) (_ *running, err error) {
+	prepared := n.prepare(p)
 	proc, err := spawn(p.ID, n.opt.Executable)
 	if err != nil {
+		if mounts, failed := prepared(); failed == nil {
+			mounts.close()
+		}
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, proc.kill)
@@ -111,20 +115,19 @@ func (n *Native) start(ctx context.Context, s Spec, p *plan) (_ *running, err er
 			err = at("start", ctx.Err())
 		}
 	}()
+	var refused error
 	if s.Started != nil {
-		if err := s.Started(proc.pid); err != nil {
-			return nil, at("record start", err)
-		}
+		refused = at("record start", s.Started(proc.pid))
 	}
-	mounts := &attached{mountAPI: mountByDescriptor}
-	if p.ID.Root {
-		if mounts, err = n.fill(p); err != nil {
-			return nil, err
-		}
-	}
-	err = proc.conn.write(p, mounts.fds...)
-	proc.spent.Go(mounts.close)
+	mounts, err := prepared()
 	if err != nil {
+		return nil, err
+	}
+	defer proc.spent.Go(mounts.close)
+	if refused != nil {
+		return nil, refused
+	}
+	if err := proc.conn.write(p, mounts.fds...); err != nil {
 		return nil, at("send plan", err)
 	}
 	var r report
