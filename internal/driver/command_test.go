@@ -139,7 +139,7 @@ func TestBadSpec(t *testing.T) {
 		s.Mounts.Overlays = append(s.Mounts.Overlays[:0:0], s.Mounts.Overlays...)
 		s.Mounts.Binds = append(s.Mounts.Binds[:0:0], s.Mounts.Binds...)
 		change(&s)
-		if _, err := f.native.Run(t.Context(), s, Stdio{}); !errors.Is(err, ErrSpec) {
+		if _, err := f.run(t.Context(), s, Stdio{}); !errors.Is(err, ErrSpec) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := f.native.Resolve(s); !errors.Is(err, ErrSpec) {
@@ -150,7 +150,7 @@ func TestBadSpec(t *testing.T) {
 		s := f.spec
 		s.Args, s.ReadOnly = []string{"true"}, []string{path}
 		var se *StartError
-		if _, err := f.native.Run(t.Context(), s, Stdio{}); !errors.As(err, &se) {
+		if _, err := f.run(t.Context(), s, Stdio{}); !errors.As(err, &se) {
 			t.Errorf("read-only %s: %v", path, err)
 		}
 	}
@@ -196,7 +196,7 @@ func TestBrokenOutput(t *testing.T) {
 	f := newFixture(t, Options{})
 	s := f.spec
 	s.Args, s.Timeout = []string{"/usr/bin/yes"}, 50*time.Second
-	out, err := f.native.Run(t.Context(), s, Stdio{Out: brokenWriter{}})
+	out, err := f.run(t.Context(), s, Stdio{Out: brokenWriter{}})
 	if err != nil || out.Signal != int(unix.SIGPIPE) {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -208,7 +208,7 @@ func TestSignals(t *testing.T) {
 	ready := &trigger{text: "ready", do: func() { signals <- syscall.SIGUSR1 }}
 	s := f.spec
 	s.Args = []string{"/bin/sh", "-c", "trap 'echo got it; exit 7' USR1; echo ready; while :; do sleep 0.05; done"}
-	out, err := f.native.Run(t.Context(), s, Stdio{Out: ready, Signals: signals})
+	out, err := f.run(t.Context(), s, Stdio{Out: ready, Signals: signals})
 	if err != nil || out.Code != 7 || !strings.Contains(ready.seen.String(), "got it") {
 		t.Errorf("%+v, %v, %q", out, err, ready.seen.String())
 	}
@@ -246,7 +246,7 @@ func TestTimeoutKillsEverything(t *testing.T) {
 	s.Started = func(pid int) error { initPID = pid; return nil }
 	s.Args = []string{"/bin/sh", "-c", "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000' >/dev/null 2>&1 &); echo ready; exec sleep 1000"}
 	s.Timeout = 500 * time.Millisecond
-	out, err := f.native.Run(t.Context(), s, Stdio{Out: ready})
+	out, err := f.run(t.Context(), s, Stdio{Out: ready})
 	if err != nil || !out.TimedOut || out.Killed || out.Code != 124 {
 		t.Fatalf("%+v, %v", out, err)
 	}
@@ -265,15 +265,15 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := f.spec
 	s.Args = []string{"/bin/sh", "-c", "echo ready; exec sleep 1000"}
-	out, err := f.native.Run(ctx, s, Stdio{Out: &trigger{text: "ready", do: cancel}})
+	out, err := f.run(ctx, s, Stdio{Out: &trigger{text: "ready", do: cancel}})
 	if err != nil || !out.Killed || out.TimedOut || out.Code != 137 {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if _, err = f.native.Run(ctx, s, Stdio{}); !errors.Is(err, context.Canceled) {
+	if _, err = f.run(ctx, s, Stdio{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled before the start: %v", err)
 	}
 	s.Started = func(int) error { return io.ErrShortWrite }
-	if _, err = f.native.Run(t.Context(), s, Stdio{}); !errors.Is(err, io.ErrShortWrite) {
+	if _, err = f.run(t.Context(), s, Stdio{}); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("refused by Started: %v", err)
 	}
 }
@@ -300,7 +300,7 @@ func TestManyAtOnce(t *testing.T) {
 			var out bytes.Buffer
 			s := f.spec
 			s.Args = []string{"echo", strconv.Itoa(i)}
-			if _, err := f.native.Run(t.Context(), s, Stdio{Out: &out}); err != nil {
+			if _, err := f.run(t.Context(), s, Stdio{Out: &out}); err != nil {
 				results <- err.Error()
 				return
 			}

@@ -122,7 +122,7 @@ func testOwners(t *testing.T, f *fixture, api string) {
 		stat -c '%U:%G %n' new old dir
 		echo t > /tmp/t; stat -c %U /tmp/t; echo h > ~/h`}
 	var o, e bytes.Buffer
-	out, err := f.native.Run(t.Context(), f.spec, Stdio{Out: &o, Err: &e})
+	out, err := f.run(t.Context(), f.spec, Stdio{Out: &o, Err: &e})
 	if err != nil || out.Code != 0 {
 		t.Fatalf("%+v, %v, %s", out, err, e.String())
 	}

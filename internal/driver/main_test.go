@@ -93,12 +93,6 @@ func newFixture(t *testing.T, opt Options) *fixture {
 		}
 		return p
 	}
-	t.Cleanup(func() {
-		works, _ := filepath.Glob(dir + "/pending/work/*/work")
-		for _, w := range works {
-			_ = os.Chmod(w, 0o700)
-		}
-	})
 	f := &fixture{t: t, native: NewNative(opt), ws: "/src/project"}
 	f.base, f.upper = mk("base", 0o755), mk("pending/workspace", 0o755)
 	f.spec = Spec{
@@ -128,6 +122,23 @@ func (f *fixture) write(name, text string) {
 	}
 }
 
+// run runs the cell on new scratch directories: the kernel does not mount an
+// overlay that was volatile a second time.
+func (f *fixture) run(ctx context.Context, s Spec, stdio Stdio) (Outcome, error) {
+	f.t.Helper()
+	f.clearWork()
+	f.t.Cleanup(f.clearWork)
+	return f.native.Run(ctx, s, stdio)
+}
+
+func (f *fixture) clearWork() {
+	for _, o := range f.spec.Mounts.Overlays {
+		if err := removeWork(o.Work); err != nil {
+			f.t.Error(err)
+		}
+	}
+}
+
 // try runs a command and returns whatever happens.
 func (f *fixture) try(stdin io.Reader, args ...string) (stdout, stderr string, out Outcome, err error) {
 	f.t.Helper()
@@ -136,7 +147,7 @@ func (f *fixture) try(stdin io.Reader, args ...string) (stdout, stderr string, o
 	var o, e bytes.Buffer
 	s := f.spec
 	s.Args = args
-	out, err = f.native.Run(ctx, s, Stdio{In: stdin, Out: &o, Err: &e})
+	out, err = f.run(ctx, s, Stdio{In: stdin, Out: &o, Err: &e})
 	return o.String(), e.String(), out, err
 }
 
@@ -198,7 +209,7 @@ func TestSupervisorKilled(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "pending/work/work"), 0o700) })
+	t.Cleanup(func() { _ = removeWork(filepath.Join(dir, "pending/work")) })
 	var pid int
 	var start uint64
 	var ready string

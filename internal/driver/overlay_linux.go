@@ -19,9 +19,11 @@ const (
 const maxOptions = 4095
 
 // overlayOptions are the ones that keep layers plain: every changed file is a
-// whole file, every directory is where it seems to be.
+// whole file, every directory is where it seems to be. The overlay is volatile:
+// otherwise each unmount would write out the host's whole file system, also after
+// a run that changed nothing. Whoever seals what a run left makes it durable.
 func overlayOptions(userXattr bool) []option {
-	opts := []option{{"redirect_dir", "nofollow"}, {"metacopy", "off"}, {"index", "off"}}
+	opts := []option{{"redirect_dir", "nofollow"}, {"metacopy", "off"}, {"index", "off"}, {"volatile", ""}}
 	if userXattr {
 		opts = append(opts, option{"userxattr", ""})
 	}

@@ -34,8 +34,7 @@ func (n *Native) ProbeOverlay(ctx context.Context, dir string) (err error) {
 	}
 	defer func() {
 		// The kernel's own directory in there has no permissions at all.
-		_ = os.Chmod(filepath.Join(tmp, "work", "work"), 0o700)
-		err = errors.Join(err, os.RemoveAll(tmp))
+		err = errors.Join(err, removeWork(filepath.Join(tmp, "work")), os.RemoveAll(tmp))
 	}()
 	o := mount.Overlay{
 		Target: "/probe",
@@ -130,4 +129,15 @@ func checkMarks(upper string, root bool) error {
 		return fmt.Errorf("attribute %s is %q", name, buf[:k])
 	}
 	return nil
+}
+
+// removeWork removes what the kernel made in the work directory of an overlay,
+// with modes that keep an ordinary user out of its own files.
+func removeWork(dir string) error {
+	for _, name := range []string{"work", "work/incompat", "work/incompat/volatile"} {
+		if err := os.Chmod(filepath.Join(dir, name), 0o700); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return os.RemoveAll(filepath.Join(dir, "work"))
 }

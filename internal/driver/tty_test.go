@@ -41,7 +41,7 @@ func TestTerminalInterruptAndResize(t *testing.T) {
 	done := &trigger{text: "24 80", do: func() { _, _ = w.Write([]byte{3}) }}
 	screen := &trigger{text: "ready", do: func() { resize <- WindowSize{Rows: 24, Cols: 80} }}
 	s.Args = []string{"/bin/bash", "-c", "trap 'stty size' WINCH; trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.05; done"}
-	out, err := f.native.Run(t.Context(), s, Stdio{In: r, Out: io.MultiWriter(screen, done), Resize: resize})
+	out, err := f.run(t.Context(), s, Stdio{In: r, Out: io.MultiWriter(screen, done), Resize: resize})
 	if err != nil || out.Code != 5 || !strings.Contains(done.seen.String(), "interrupted") {
 		t.Errorf("%+v, %v, %q", out, err, done.seen.String())
 	}
