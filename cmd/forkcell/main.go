@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cli"
 	"github.com/forkcell/forkcell/internal/driver"
+	_ "github.com/forkcell/forkcell/internal/driver/first" // before anything heavier
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 

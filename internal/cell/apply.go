@@ -49,7 +49,8 @@ type application struct {
 type applyIntent struct {
 	Target  string      `json:"target"`
 	Record  store.Apply `json:"record"`
-	Applied string      `json:"applied"` // the cell's applied state afterwards; "" = unchanged
+	Applied string      `json:"applied"`         // the cell's applied state afterwards; "" = unchanged
+	State   string      `json:"state,omitempty"` // that state in full, where no run made it
 	Undoes  string      `json:"undoes,omitempty"`
 }
 
@@ -361,6 +362,11 @@ func (a *application) write(ctx context.Context) error {
 	if a.source {
 		a.intent.Applied = applied.ID
 	}
+	if applied.ID != a.theirs.ID {
+		if a.intent.State, err = stateDetail(applied); err != nil {
+			return err
+		}
+	}
 	theirs, err := a.e.tree(a.theirs, workspace.AreaWorkspace)
 	if err != nil {
 		return err
@@ -371,7 +377,7 @@ func (a *application) write(ctx context.Context) error {
 	}
 	report, err := a.execute(ctx, id, a.intent, apply.Plan{
 		ID: id, Target: a.to, Ops: a.merge.ops, Links: links.Groups, Owners: os.Geteuid() == 0,
-	}, contents{a.e, a.cell, a.theirs}, apply.Options{Keep: a.leftOut})
+	}, contents{a.e, a.cell, a.theirs, theirs}, apply.Options{Keep: a.leftOut})
 	for _, k := range report.Kept {
 		a.result.Kept = append(a.result.Kept, note(k, "holds files that were left out"))
 	}
@@ -384,7 +390,12 @@ func (a *application) nothingToWrite() error {
 		return nil
 	}
 	a.cell.Applied = a.theirs.ID
-	return a.e.store.Update(func(tx *store.Tx) error { return tx.PutCell(a.cell) })
+	return a.e.store.Update(func(tx *store.Tx) error {
+		if err := tx.PutCell(a.cell); err != nil {
+			return err
+		}
+		return a.e.logChange(tx, a.cell, a.head, opApply, map[string]string{"to": printable(a.to), "applied": a.theirs.ID})
+	})
 }
 
 // appliedState is the state that the source corresponds to afterwards. With a
@@ -474,7 +485,7 @@ func (s *session) commitApply(id string, in applyIntent) error {
 			return err
 		}
 		return s.e.logChange(tx, s.cell, s.head, op, map[string]string{
-			"apply": string(doc), "apply_id": rec.ID, "to": printable(in.Target), "applied": in.Applied,
+			"apply": string(doc), "apply_id": rec.ID, "to": printable(in.Target), "applied": in.Applied, "state": in.State,
 		})
 	})
 }
@@ -572,13 +583,22 @@ func opJSON(op apply.Op) ChangeJSON {
 	return changeJSON(ch)
 }
 
-// contents opens files of a state for an apply.
+// contents opens files of a state for an apply. It asks the state's own tree
+// where the bytes are: the entries of a plan do not say.
 type contents struct {
 	e    *Engine
 	cell store.Cell
 	at   store.Checkpoint
+	tree *tree.Tree
 }
 
-func (c contents) Open(path string, entry tree.Entry) (io.ReadCloser, error) {
+func (c contents) Open(path string, _ tree.Entry) (io.ReadCloser, error) {
+	entry, ok, err := c.tree.Lookup(path)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("%s has no %s", c.at.ID, quote.Path(path))
+	}
 	return c.e.opener(c.cell, c.at, workspace.AreaWorkspace, path, entry)()
 }

@@ -36,7 +36,9 @@ func (e *Engine) bundle(doc *ReceiptDoc) (receipt.Bundle, error) {
 
 func (e *Engine) addToBundle(b *receipt.Bundle, st store.Statement, run *receipt.Run) error {
 	decides := st.Kind == kindDecision && st.RunID == run.RunID
-	neighbour := st.Digest == run.Prev || st.Digest == run.CellPrev
+	// A neighbour that an older key signed would say nothing to who trusts only
+	// the present one.
+	neighbour := (st.Digest == run.Prev || st.Digest == run.CellPrev) && e.signedBy(st.Seq, run.KeyID)
 	if !decides && !neighbour && st.Kind != kindKey {
 		return nil
 	}
@@ -53,6 +55,15 @@ func (e *Engine) addToBundle(b *receipt.Bundle, st store.Statement, run *receipt
 		b.Context = append(b.Context, raw)
 	}
 	return nil
+}
+
+func (e *Engine) signedBy(seq int64, key string) bool {
+	raw, err := e.store.ReadStatement(seq)
+	if err != nil {
+		return false
+	}
+	env, err := receipt.ParseEnvelope(raw)
+	return err == nil && env.Statement.Place().KeyID == key
 }
 
 func (e *Engine) includeLogs(b *receipt.Bundle, logs []receipt.Log) error {

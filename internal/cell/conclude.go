@@ -46,6 +46,9 @@ func (r *run) conclude(ctx context.Context) error {
 		return failed("conclude", err, "record the run %s", r.rec.ID)
 	}
 	failpoint.Hit("run.concluded")
+	if r.work != nil && r.sealed.Unchanged {
+		return r.work.Discard()
+	}
 	return nil
 }
 

@@ -24,7 +24,7 @@ func TestTwoAtOnce(t *testing.T) {
 			cell.Stdio{In: in, Out: out})
 		finished <- err
 	}()
-	<-started
+	w.started(started, finished)
 	other, release, err := app.Open(w.home, app.Write)
 	w.ok(err)
 	defer release()

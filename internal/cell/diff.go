@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -144,6 +145,18 @@ func layerError(c store.Checkpoint, err error) error {
 		Kind: Refused, Code: "damaged", Message: fmt.Sprintf("checkpoint %s cannot be read: %v", c.ID, err),
 		Hint: "`forkcell verify` names what is damaged; other checkpoints may be whole", Err: err,
 	}
+}
+
+// stateError tells a damaged state from any other failure.
+func stateError(c store.Checkpoint, err error) error {
+	for _, damage := range []error{
+		workspace.ErrNoLayer, workspace.ErrCorrupt, workspace.ErrNewerFormat, workspace.ErrMixed, tree.ErrCorrupt, tree.ErrNewerFormat,
+	} {
+		if errors.Is(err, damage) {
+			return layerError(c, err)
+		}
+	}
+	return err
 }
 
 // opener opens the bytes of one file of a state.

@@ -190,7 +190,7 @@ func (x *export) fillChanges(where string, dst *fsx.Dir) error {
 		return err
 	}
 	defer journal.Close()
-	_, err = apply.Execute(x.ctx, plan, contents{x.e, x.cell, x.at}, journal, apply.Options{})
+	_, err = apply.Execute(x.ctx, plan, contents{x.e, x.cell, x.at, x.tree}, journal, apply.Options{})
 	return errors.Join(err, dst.SyncFS(), os.RemoveAll(scratch))
 }
 

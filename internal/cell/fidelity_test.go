@@ -403,6 +403,7 @@ func (w *world) throughArchive(file, backend string, status *cell.StatusResult, 
 func TestSplitLinksAreListed(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {
+		t := w.T
 		w.ok(os.Link(filepath.Join(w.source, "hello.txt"), filepath.Join(w.source, "twin")))
 		w.init("demo", backend)
 		res, _ := w.sh("demo", "echo more >> hello.txt")

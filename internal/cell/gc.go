@@ -70,10 +70,32 @@ func (e *Engine) sweep(ctx context.Context, req GCRequest, layers map[string]boo
 	}
 	res.Layers = append(res.Layers, report.Layers...)
 	res.Objects, res.Bytes = report.Objects, report.Bytes
+	cells, err := e.liveCells()
+	if err != nil {
+		return err
+	}
+	live, err := e.ws.SweepLive(ctx, func(id string) bool { return cells[id] }, req.DryRun)
+	if err != nil {
+		return err
+	}
+	res.Bytes += live.Bytes
 	if req.DryRun {
 		return nil
 	}
 	return e.store.SweepTemps()
+}
+
+// liveCells are the cells that exist.
+func (e *Engine) liveCells() (map[string]bool, error) {
+	exist := map[string]bool{}
+	err := e.store.View(func(tx *store.Tx) error {
+		cells, err := tx.Cells(false)
+		for _, c := range cells {
+			exist[c.ID] = true
+		}
+		return err
+	})
+	return exist, err
 }
 
 // partition sorts the states into those that may go and those that something
@@ -99,9 +121,9 @@ func (e *Engine) partition(tx *store.Tx, req GCRequest) (freed, kept []store.Che
 	return freed, kept, nil
 }
 
-// neededStates: heads, names, what an apply would compare with or an undo would
-// bring back, both ends of undecided and of accepted runs that are still part of
-// a cell, the recent work of restored ones, and the last N where asked.
+// neededStates: heads, names, the states that an apply compares with, the origins
+// of forks, both ends of undecided runs and of recently undone ones, and the last
+// N where asked.
 func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoint) (map[string]bool, error) {
 	needed := map[string]bool{}
 	cells, err := tx.Cells(true)
@@ -121,19 +143,27 @@ func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoin
 	if err != nil {
 		return nil, err
 	}
-	byID := map[string]store.Checkpoint{}
 	for _, c := range all {
-		byID[c.ID] = c
 		if len(names[c.ID]) > 0 && !removed[c.CellID] {
 			needed[c.ID] = true
 		}
+	}
+	applies, err := tx.Applies()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range applies {
+		// What an undo would go back to.
+		needed[a.From] = needed[a.From] || !a.Undone && !removed[a.CellID]
 	}
 	runs, err := tx.Runs("")
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range runs {
-		recent := r.FinishedAt.IsZero() || e.now().Sub(r.FinishedAt) < req.OlderThan
+		// A run that seems to have ended in the future is recent, unless all of
+		// them are asked for.
+		recent := req.OlderThan > 0 && e.now().Sub(r.FinishedAt) < req.OlderThan
 		if r.State == "running" || !removed[r.CellID] && (r.Decision == pending || isUndone(r.Decision) && recent) {
 			needed[r.Before], needed[r.After] = true, true
 		}

@@ -17,3 +17,13 @@ func (t *trigger) Write(p []byte) (int, error) {
 }
 
 func pipe() (io.Reader, io.WriteCloser) { return io.Pipe() }
+
+// started waits until a run in another goroutine has begun, or has failed to.
+func (w *world) started(begun <-chan struct{}, failed <-chan error) {
+	w.Helper()
+	select {
+	case <-begun:
+	case err := <-failed:
+		w.Fatalf("the run ended early: %v", err)
+	}
+}

@@ -41,8 +41,11 @@ func (e *Engine) Recover(context.Context) (*RecoverResult, error) {
 type rebuild struct {
 	e      *Engine
 	res    *RecoverResult
+	keys   *receipt.KeySet
 	chain  *receipt.Chain
 	seqs   []int64
+	tail   []int64 // statements that may not have been committed
+	strict bool    // they count only if nothing is wrong with them
 	layers map[string]workspace.Info
 	seen   map[string]bool // checkpoints
 }
@@ -57,11 +60,11 @@ func (e *Engine) newRebuild(res *RecoverResult) (*rebuild, error) {
 		return nil, err
 	}
 	res.Problems = append(res.Problems, problems...)
-	b := &rebuild{e: e, res: res, chain: receipt.NewChain(keys), layers: map[string]workspace.Info{}, seen: map[string]bool{}}
+	b := &rebuild{e: e, res: res, keys: keys, chain: receipt.NewChain(keys), layers: map[string]workspace.Info{}, seen: map[string]bool{}}
 	for _, info := range infos {
 		b.layers[info.Layer] = info
 	}
-	b.seqs, err = e.store.SeqsOnDisk()
+	b.seqs, b.tail, err = e.store.SeqsOnDisk()
 	return b, err
 }
 
@@ -81,6 +84,28 @@ func (b *rebuild) replay(tx *store.Tx) error {
 			return err
 		}
 	}
+	return b.replayTail(tx, next)
+}
+
+// replayTail takes statements that may not have been committed as far as they
+// are whole and follow on: nothing contradicts them.
+func (b *rebuild) replayTail(tx *store.Tx, next int64) error {
+	b.strict = true
+	for i, seq := range b.tail {
+		before := len(b.res.Problems)
+		if seq != next {
+			return nil
+		}
+		if err := b.statement(tx, seq); err != nil {
+			return err
+		}
+		if len(b.res.Problems) > before {
+			b.res.Problems = b.res.Problems[:before]
+			return nil
+		}
+		b.e.store.Publish(b.tail[i : i+1])
+		next++
+	}
 	return nil
 }
 
@@ -95,10 +120,31 @@ func (b *rebuild) statement(tx *store.Tx, seq int64) error {
 	for _, p := range problems {
 		b.problem("%s", p)
 	}
-	if s.Predicate == nil || len(problems) > 0 {
+	st := store.Statement{Seq: seq, Digest: receipt.Hash(raw)}
+	if len(problems) > 0 && b.strict {
 		return nil
 	}
-	st := store.Statement{Seq: seq, CellID: s.Place().CellID, Digest: receipt.Hash(raw)}
+	if len(problems) > 0 && !b.signed(raw) {
+		// Its number stays taken, so that what follows goes after it.
+		st.ID, st.Kind = fmt.Sprintf("lost_%d", seq), kindLost
+		return tx.IndexStatement(st)
+	}
+	st.CellID = s.Place().CellID
+	if err := b.replayOne(tx, &st, s); err != nil {
+		b.problem("statement %d could not be replayed: %v", seq, err)
+	}
+	b.res.Statements++
+	return tx.IndexStatement(st)
+}
+
+// signed tells a statement that only lost its neighbours from one that cannot be
+// believed.
+func (b *rebuild) signed(raw []byte) bool {
+	_, err := receipt.Verify(raw, b.keys)
+	return err == nil
+}
+
+func (b *rebuild) replayOne(tx *store.Tx, st *store.Statement, s receipt.Statement) (err error) {
 	switch p := s.Predicate.(type) {
 	case *receipt.Change:
 		st.ID, st.Kind = "op_"+st.Digest[:26], kindCell
@@ -112,11 +158,7 @@ func (b *rebuild) statement(tx *store.Tx, seq int64) error {
 	case *receipt.Rotation:
 		st.ID, st.Kind = "key_"+p.NewKeyID, kindKey
 	}
-	if err != nil {
-		return fmt.Errorf("statement %d: %w", seq, err)
-	}
-	b.res.Statements++
-	return tx.IndexStatement(st)
+	return err
 }
 
 func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
@@ -132,6 +174,9 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 	}
 	if p.Op == opInit || p.Op == opFork {
 		b.res.Cells++
+	}
+	if err := b.otherState(tx, c.ID, p); err != nil {
+		return err
 	}
 	own, _ := strconv.ParseInt(p.Details["own_bytes"], 10, 64)
 	if err := b.checkpoint(tx, c.ID, p.Checkpoint, p.Details["checkpoint_kind"], "", p, own); err != nil {
@@ -167,8 +212,24 @@ func cellFromStatement(p *receipt.Change) (store.Cell, error) {
 	return c, nil
 }
 
+// otherState records the state that the source corresponds to.
+func (b *rebuild) otherState(tx *store.Tx, cellID string, p *receipt.Change) error {
+	text := p.Details["state"]
+	if text == "" {
+		return nil
+	}
+	var state detailedState
+	if err := json.Unmarshal([]byte(text), &state); err != nil {
+		return fmt.Errorf("state in a statement: %w", err)
+	}
+	return b.checkpoint(tx, cellID, state.Checkpoint, state.Kind, "", p, 0)
+}
+
 // applied replays an apply, or takes one back.
 func (b *rebuild) applied(tx *store.Tx, c store.Cell, p *receipt.Change) error {
+	if p.Details["apply_id"] == "" {
+		return nil // nothing had to be written
+	}
 	var a store.Apply
 	if err := json.Unmarshal([]byte(p.Details["apply"]), &a); err != nil {
 		return fmt.Errorf("record of an apply: %w", err)

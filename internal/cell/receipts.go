@@ -314,10 +314,7 @@ func (e *Engine) verifyLog(sc scope, keys *receipt.KeySet, res *ReceiptVerifyRes
 				return err
 			}
 		}
-		if sc == (scope{}) {
-			return v.rows()
-		}
-		return nil
+		return v.rows()
 	})
 }
 

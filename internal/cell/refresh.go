@@ -2,7 +2,6 @@ package cell
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -164,11 +163,11 @@ func (s *session) takeSource(ctx context.Context, root *fsx.Dir, base store.Chec
 		}
 		moved := s.cell
 		moved.Head = next.ID
-		source, err := json.Marshal(checkpointStatement(applied, ""))
+		state, err := stateDetail(applied)
 		if err != nil {
 			return err
 		}
-		return s.e.logChange(tx, moved, next, opRefresh, map[string]string{"source_state": string(source)})
+		return s.e.logChange(tx, moved, next, opRefresh, map[string]string{"state": state})
 	})
 }
 

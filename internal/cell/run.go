@@ -133,7 +133,7 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 		return nil, err
 	}
 	if err := s.squash(ctx); err != nil {
-		return nil, err
+		return nil, stateError(s.head, err)
 	}
 	r := &run{session: s, before: s.head, after: s.head, spec: spec}
 	r.rec = store.Run{
@@ -163,7 +163,7 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 
 func (r *run) prepare(ctx context.Context, req RunRequest) (err error) {
 	if r.work, err = r.e.ws.Begin(ctx, r.at, r.before.Layer, r.rec.ID); err != nil {
-		return fmt.Errorf("prepare the workspace: %w", err)
+		return stateError(r.before, fmt.Errorf("prepare the workspace: %w", err))
 	}
 	r.spec.ID, r.spec.Mounts = r.rec.ID, r.work.Mounts()
 	r.spec.Started = func(pid int) error { return recordInit(r.work, pid) }
@@ -177,6 +177,9 @@ func (r *run) forget() error {
 	var err error
 	if r.work != nil {
 		err = r.work.Discard()
+	}
+	if r.out != nil {
+		r.out.discard()
 	}
 	return errors.Join(err, r.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(r.rec.ID) }))
 }

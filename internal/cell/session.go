@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -139,6 +140,9 @@ func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func
 		return err
 	}
 	s.head = to
+	if live {
+		return s.e.ws.ForgetSwitch(op)
+	}
 	return nil
 }
 
@@ -154,7 +158,7 @@ func (s *session) catchUp(ctx context.Context) error {
 	}
 	sealed, err := s.e.ws.Drift(ctx, s.at, s.head.Layer, store.NewID("op"))
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", s.cell.Live, err)
+		return driftError(s.cell.Live, err)
 	}
 	if sealed.Unchanged {
 		return nil
@@ -174,6 +178,16 @@ func (s *session) catchUp(ctx context.Context) error {
 		s.head = next
 	}
 	return err
+}
+
+func driftError(live string, err error) error {
+	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
+		return &Error{
+			Kind: Refused, Code: "unsealable", Message: fmt.Sprintf("%s holds what cannot be kept: %v", quote.Path(live), bad),
+			Hint: "remove it there first", Details: bad.Problems, Err: err,
+		}
+	}
+	return failed("look", err, "look at %s", quote.Path(live))
 }
 
 // squash replaces a state's deep stack by one layer, so that mounts stay quick.

@@ -23,6 +23,8 @@ const (
 type switchIntent struct {
 	From string `json:"from"`
 	To   string `json:"to"`
+	// Back says that the switch itself takes one back that was not recorded.
+	Back bool `json:"back,omitempty"`
 }
 
 // initRecord is how a process that comes after a crash finds the cell's first
@@ -96,23 +98,40 @@ func (s *session) settleSwitch(ctx context.Context, in store.Intent) error {
 	if err != nil {
 		return err
 	}
-	if completed {
-		back := store.NewID("op")
-		err := s.e.store.Update(func(tx *store.Tx) error {
-			if err := tx.DropIntent(in.ID); err != nil {
-				return err
-			}
-			return tx.PutIntent(back, s.cell.ID, intentSwitch, switchIntent{From: sw.To, To: sw.From})
-		})
-		if err != nil {
+	if completed != sw.Back {
+		back := switchIntent{From: sw.To, To: sw.From, Back: true}
+		if sw.Back {
+			back = sw
+		}
+		return s.switchBack(ctx, in.ID, back)
+	}
+	return s.endSwitch(in.ID)
+}
+
+// switchBack replaces one intent by another and carries that out.
+func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) error {
+	op := store.NewID("op")
+	err := s.e.store.Update(func(tx *store.Tx) error {
+		if err := tx.DropIntent(old); err != nil {
 			return err
 		}
-		if err := s.e.ws.Switch(ctx, s.at, sw.To, sw.From, back); err != nil {
-			return s.liveError(err)
-		}
-		in.ID = back
+		return tx.PutIntent(op, s.cell.ID, intentSwitch, sw)
+	})
+	if err != nil {
+		return err
 	}
-	return s.e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(in.ID) })
+	if err := s.e.ws.Switch(ctx, s.at, sw.From, sw.To, op); err != nil {
+		return s.liveError(err)
+	}
+	return s.endSwitch(op)
+}
+
+// endSwitch forgets a switch whose end the database knows.
+func (s *session) endSwitch(op string) error {
+	if err := s.e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) }); err != nil {
+		return err
+	}
+	return s.e.ws.ForgetSwitch(op)
 }
 
 // settleRun gives a run whose supervisor died its receipt: what it left is

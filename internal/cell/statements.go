@@ -33,6 +33,7 @@ const (
 	kindDecision = "decision"
 	kindCell     = "cell"
 	kindKey      = "key"
+	kindLost     = "lost" // a place in the log whose statement cannot be believed
 )
 
 // signer is the home's key, made at first use. It is asked for within the
@@ -137,6 +138,18 @@ func checkpointStatement(c store.Checkpoint, name string) receipt.Checkpoint {
 	return receipt.Checkpoint{
 		ID: c.ID, Parent: c.Parent, Layer: c.Layer, Name: name, Root: c.Root(), MetaRoot: c.MetaRoot(), Areas: areas,
 	}
+}
+
+// stateDetail is a state that a statement mentions besides the head: the one that
+// the source now corresponds to.
+func stateDetail(c store.Checkpoint) (string, error) {
+	data, err := json.Marshal(detailedState{checkpointStatement(c, ""), c.Kind})
+	return string(data), err
+}
+
+type detailedState struct {
+	Checkpoint receipt.Checkpoint `json:"checkpoint"`
+	Kind       string             `json:"kind"`
 }
 
 func checkpointRef(c store.Checkpoint) receipt.CheckpointRef {

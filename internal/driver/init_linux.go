@@ -66,6 +66,9 @@ func begin(c *conn) (pid int, err error) {
 	if err := r.build(); err != nil {
 		return 0, err
 	}
+	if err := noUserNamespaces(); err != nil {
+		return 0, at("user namespaces", err)
+	}
 	if err := becomeSandbox(p.ID); err != nil {
 		return 0, err
 	}
@@ -116,6 +119,19 @@ func obey(c *conn, pid int) {
 			_ = unix.Kill(-pid, unix.Signal(o.Signal))
 		}
 	}
+}
+
+// noUserNamespaces keeps the command from making user namespaces, in which it
+// would hold capabilities and could reach far more of the kernel. The limit is
+// the namespace's own, and what has no capability cannot raise it.
+func noUserNamespaces() error {
+	fd, err := unix.Open("/proc/sys/user/max_user_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte("0"))
+	return err
 }
 
 // reap collects every process of the cell until the command is among them.

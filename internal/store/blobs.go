@@ -34,6 +34,10 @@ func (s *Store) NewBlob() (*BlobWriter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a blob: %w", err)
 	}
+	// The lock tells gc that somebody still writes here.
+	if err := flock(f, unix.LOCK_SH); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	return &BlobWriter{s: s, f: f, name: name, sum: sha256.New()}, nil
 }
 
@@ -120,18 +124,25 @@ func (r *blobReader) Read(p []byte) (int, error) {
 
 func (r *blobReader) Close() error { return r.f.Close() }
 
-// SweepTemps removes what crashed writers left. The caller holds the home lock
-// exclusively, so nobody is writing.
+// SweepTemps removes what crashed writers left: what nobody holds a lock on.
 func (s *Store) SweepTemps() error {
 	names, err := s.names("blobs")
 	if err != nil {
 		return err
 	}
 	for _, n := range names {
-		if isTemp(n) {
-			if err := s.dir.Remove("blobs/" + n); err != nil {
-				return err
-			}
+		if !isTemp(n) {
+			continue
+		}
+		f, err := s.dir.OpenFile("blobs/" + n)
+		if err != nil {
+			return err
+		}
+		if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
+			err = s.dir.Remove("blobs/" + n)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
 		}
 	}
 	return nil

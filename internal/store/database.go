@@ -72,7 +72,30 @@ func (s *Store) openDatabase() error {
 			return databaseError(err)
 		}
 	}
-	return s.migrate()
+	if err := s.migrate(); err != nil {
+		return err
+	}
+	return s.refuseEmptyDatabase()
+}
+
+// refuseEmptyDatabase finds a database that was cut off: SQLite takes an empty
+// file for a new one.
+func (s *Store) refuseEmptyDatabase() error {
+	empty := true
+	err := s.View(func(tx *Tx) error {
+		return tx.query(func(*sqlite.Stmt) error {
+			empty = false
+			return nil
+		}, "SELECT 1 FROM statements LIMIT 1")
+	})
+	if err != nil || !empty || s.recovering {
+		return err
+	}
+	committed, _, err := s.SeqsOnDisk()
+	if err == nil && len(committed) > 0 {
+		err = fmt.Errorf("%w: it is empty but the log has %d statements", ErrDatabase, len(committed))
+	}
+	return err
 }
 
 // refuseLostDatabase tells an empty home from one whose database is gone: the
@@ -81,12 +104,10 @@ func (s *Store) refuseLostDatabase(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if last, err := s.lastOnDisk(); err != nil {
+	if has, err := s.hasLog(); err != nil || !has {
 		return err
-	} else if last > 0 {
-		return fmt.Errorf("%w: %s is missing but the log has %d statements", ErrDatabase, databaseName, last)
 	}
-	return nil
+	return fmt.Errorf("%w: %s is missing but the log is there", ErrDatabase, databaseName)
 }
 
 // copyDatabase makes a private copy of a read-only home's database: SQLite
@@ -176,7 +197,19 @@ func (s *Store) ResetDatabase() (string, error) {
 	if err != nil {
 		return aside, err
 	}
+	s.recovering = true
 	return aside, errors.Join(f.Close(), s.openDatabase())
+}
+
+// Scratch is the same home with an empty database in memory, to replay the log
+// into. Only its database needs closing.
+func (s *Store) Scratch() (*Store, error) {
+	conn, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite, sqlite.OpenCreate)
+	if err != nil {
+		return nil, databaseError(err)
+	}
+	scratch := &Store{path: s.path, home: s.home, dir: s.dir, conn: conn}
+	return scratch, scratch.migrate()
 }
 
 // databaseError turns SQLite's verdict of a damaged file into ErrDatabase.
@@ -195,7 +228,8 @@ func databaseError(err error) error {
 
 // Tx is one transaction: all of it happens, or none.
 type Tx struct {
-	s *Store
+	s        *Store
+	appended []int64 // numbers of the statements that it adds to the log
 }
 
 // Update runs fn in a transaction that other processes wait for.
@@ -205,7 +239,16 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.transact(fn)
+	var appended []int64
+	err := s.transact(func(tx *Tx) error {
+		err := fn(tx)
+		appended = tx.appended
+		return err
+	})
+	if err == nil {
+		s.publish(appended)
+	}
+	return err
 }
 
 func (s *Store) transact(fn func(*Tx) error) (err error) {

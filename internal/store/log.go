@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	"zombiezen.com/go/sqlite"
 
 	"github.com/forkcell/forkcell/internal/failpoint"
@@ -37,8 +39,8 @@ type Next struct {
 }
 
 // Append adds a statement to the home's log. The caller signs it knowing its
-// place. The file is durable before the transaction can commit; a file whose
-// transaction did not commit is set aside when its number is used again.
+// place. The file is durable before the transaction can commit, under a name
+// that says that it may not have; Update gives it its own name afterwards.
 func (tx *Tx) Append(st Statement, sign func(Next) ([]byte, error)) (Statement, error) {
 	next := Next{Seq: 1}
 	err := tx.query(func(r *sqlite.Stmt) error {
@@ -63,6 +65,7 @@ func (tx *Tx) Append(st Statement, sign func(Next) ([]byte, error)) (Statement, 
 		return st, fmt.Errorf("write the log: %w", err)
 	}
 	failpoint.Hit("log.written")
+	tx.appended = append(tx.appended, next.Seq)
 	st.Seq, st.Digest = next.Seq, Digest(envelope)
 	return st, tx.IndexStatement(st)
 }
@@ -133,6 +136,11 @@ func logName(seq int64) (dir, file string) {
 	return fmt.Sprintf("log/%07d", seq/1000), fmt.Sprintf("%010d.json", seq)
 }
 
+// uncommitted marks a statement whose transaction may not have been committed.
+// If it was, the index has its digest and the name means nothing; if it was not,
+// the next statement of that number takes its place.
+const uncommitted = ".new"
+
 func (s *Store) writeStatement(seq int64, data []byte) error {
 	dir, file := logName(seq)
 	if err := s.dir.MkdirAll(dir, 0o700); err != nil {
@@ -143,45 +151,49 @@ func (s *Store) writeStatement(seq int64, data []byte) error {
 		return err
 	}
 	defer d.Close()
-	if err := s.setAside(d, seq, file); err != nil {
+	if _, err := d.Lstat(file); err == nil {
+		return fmt.Errorf("%w: the log is ahead of it at statement %d", ErrDatabase, seq)
+	}
+	if err := d.Remove(file + uncommitted); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := writeDurable(d, file+uncommitted, data); err != nil {
 		return err
 	}
 	if seq%1000 == 0 || seq == 1 {
-		if err := s.syncLogParents(); err != nil {
-			return err
-		}
+		return s.syncDirs("log")
 	}
-	return fsx.WriteFile(d, file, data, 0o600)
+	return nil
 }
 
-func (s *Store) syncLogParents() error {
-	d, err := s.dir.OpenDir("log")
+// writeDurable writes a file that may be torn by a crash, and is then ignored.
+func writeDurable(d *fsx.Dir, name string, data []byte) error {
+	f, err := d.Create(name, 0o600)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	return d.Sync()
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close(), d.Sync())
 }
 
-// setAside keeps a statement that a crash left without its transaction, under
-// a name that recovery passes over. If the one after it is there too, then not
-// the log but the database is behind: that is for recovery to mend.
-func (s *Store) setAside(d *fsx.Dir, seq int64, file string) error {
-	if _, err := d.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
+// publish gives committed statements their own names. It need not succeed, nor
+// be durable: readers know both names.
+func (s *Store) publish(seqs []int64) {
+	for _, seq := range seqs {
+		dir, file := logName(seq)
+		_ = s.dir.Rename(dir+"/"+file+uncommitted, s.dir, dir+"/"+file, unix.RENAME_NOREPLACE)
 	}
-	if _, err := s.ReadStatement(seq + 1); err == nil {
-		return fmt.Errorf("%w: the log is ahead of it at statement %d", ErrDatabase, seq)
-	}
-	return d.Rename(file, d, fmt.Sprintf("%s.uncommitted-%s", file, NewID("x")), 0)
 }
 
 // ReadStatement returns the exact bytes of a statement.
 func (s *Store) ReadStatement(seq int64) ([]byte, error) {
 	dir, file := logName(seq)
 	f, err := s.dir.OpenFile(dir + "/" + file)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = s.dir.OpenFile(dir + "/" + file + uncommitted)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -193,39 +205,48 @@ func (s *Store) ReadStatement(seq int64) ([]byte, error) {
 	return data, err
 }
 
-// lastOnDisk is the highest number in the log directory.
-func (s *Store) lastOnDisk() (int64, error) {
-	last := int64(0)
-	err := s.eachOnDisk(func(seq int64) { last = max(last, seq) })
-	return last, err
+// hasLog tells whether the log directory holds any statement.
+func (s *Store) hasLog() (bool, error) {
+	committed, tail, err := s.SeqsOnDisk()
+	return len(committed)+len(tail) > 0, err
 }
 
-// SeqsOnDisk lists the numbers in the log directory, in order.
-func (s *Store) SeqsOnDisk() ([]int64, error) {
-	var seqs []int64
-	err := s.eachOnDisk(func(seq int64) { seqs = append(seqs, seq) })
-	return seqs, err
-}
-
-func (s *Store) eachOnDisk(fn func(int64)) error {
+// SeqsOnDisk lists the numbers in the log directory, in order: those that are
+// known to be committed, and those after them that may be.
+func (s *Store) SeqsOnDisk() (committed, tail []int64, err error) {
 	groups, err := s.names("log")
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	for _, g := range groups {
 		files, err := s.names("log/" + g)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		for _, name := range files {
+			name, open := strings.CutSuffix(name, uncommitted)
 			number, isStatement := strings.CutSuffix(name, ".json")
-			if seq, err := strconv.ParseInt(number, 10, 64); err == nil && isStatement {
-				fn(seq)
+			seq, err := strconv.ParseInt(number, 10, 64)
+			switch {
+			case err != nil || !isStatement:
+			case open:
+				tail = append(tail, seq)
+			default:
+				committed = append(committed, seq)
 			}
 		}
 	}
-	return nil
+	last := int64(0)
+	if len(committed) > 0 {
+		last = committed[len(committed)-1]
+	}
+	tail = slices.DeleteFunc(tail, func(seq int64) bool { return seq <= last })
+	return committed, tail, nil
 }
+
+// Publish is for recovery: it makes statements that turned out to be whole part
+// of the log.
+func (s *Store) Publish(seqs []int64) { s.publish(seqs) }
 
 func (s *Store) names(dir string) ([]string, error) {
 	d, err := s.dir.OpenDir(dir)

@@ -14,6 +14,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -58,10 +60,11 @@ type Store struct {
 	home Home
 	dir  *fsx.Dir
 
-	mu       sync.Mutex // one connection, one user at a time
-	conn     *sqlite.Conn
-	readOnly bool
-	scratch  string // where a read-only home's database was copied
+	mu         sync.Mutex // one connection, one user at a time
+	conn       *sqlite.Conn
+	readOnly   bool
+	recovering bool   // an empty database beside a log is the purpose
+	scratch    string // where a read-only home's database was copied
 }
 
 // Open opens the home at path.
@@ -159,15 +162,21 @@ func (s *Store) loadHome(mode Mode) error {
 	return nil
 }
 
+// homeDirs are made before home.json, which says that the home is whole.
+var homeDirs = []string{"locks", "blobs/sha256", "layers", "pending", "objects", "live", "applies", "log", "keys/trusted"}
+
 func (s *Store) createHome() error {
 	names, err := s.dir.Names()
 	if err != nil {
 		return fmt.Errorf("read the state directory: %w", err)
 	}
 	for _, n := range names {
-		if n != "home.json" && n != "locks" && !isTemp(n) {
+		if !isTemp(n) && !slices.ContainsFunc(homeDirs, func(d string) bool { return strings.HasPrefix(d, n) }) {
 			return fmt.Errorf("%w: %s holds %q but no home.json: it is not a state directory", ErrPermission, s.path, n)
 		}
+	}
+	if has, err := s.hasLog(); err != nil || has {
+		return errors.Join(err, fmt.Errorf("%w: home.json is missing but the log is there", ErrDatabase))
 	}
 	if err := s.dir.MkdirAll("locks", 0o700); err != nil {
 		return err
@@ -180,7 +189,7 @@ func (s *Store) createHome() error {
 	if _, err := s.dir.Lstat("home.json"); err == nil {
 		return s.loadHome(Read)
 	}
-	for _, d := range []string{"blobs/sha256", "layers", "pending", "objects", "live", "applies", "log", "keys/trusted"} {
+	for _, d := range homeDirs {
 		if err := s.dir.MkdirAll(d, 0o700); err != nil {
 			return fmt.Errorf("make the state directory: %w", err)
 		}

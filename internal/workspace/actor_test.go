@@ -167,18 +167,14 @@ func (a act) do(dir string) error {
 		return f.Truncate(a.N + int64(len(a.Data)) + a.M)
 	case "mkdir":
 		return os.Mkdir(p, 0o755)
-	case "rm":
-		return os.RemoveAll(p)
+	case "rm": // os.RemoveAll would wait for the writer of a FIFO above the path
+		return tool("rm", "-rf", "--", p)
 	case "symlink":
 		return os.Symlink(string(a.To), p)
 	case "link":
 		return unix.Linkat(unix.AT_FDCWD, to, unix.AT_FDCWD, p, 0)
 	case "mv": // copies where the kernel will not rename
-		out, err := exec.Command("mv", "-T", "--", p, to).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		return nil
+		return tool("mv", "-T", "--", p, to)
 	case "fifo":
 		return unix.Mknod(p, unix.S_IFIFO|0o640, 0)
 	case "sock":
@@ -196,6 +192,14 @@ func (a act) do(dir string) error {
 		return unix.Lsetxattr(p, string(a.To), a.Data, 0)
 	}
 	return fmt.Errorf("unknown act")
+}
+
+func tool(name string, args ...string) error {
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }
 
 // writeTo never waits for the reader of a FIFO.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +42,7 @@ func fillTree(b *testing.B, root string, dirs, files, big int) {
 // BenchmarkImport has its peer beside it.
 func BenchmarkImport(b *testing.B) {
 	w := newWorld(b, BackendOverlay)
+	w.open(Options{})
 	fillTree(b, w.src, 100, 60, 24)
 	b.Run("forkcell", func(b *testing.B) {
 		for b.Loop() {
@@ -50,6 +52,7 @@ func BenchmarkImport(b *testing.B) {
 	b.Run("delta", func(b *testing.B) {
 		for b.Loop() {
 			d := newWorld(b, BackendDelta)
+			d.open(Options{})
 			d.c.Live = w.src
 			d.src = w.src
 			d.imports()
@@ -81,8 +84,10 @@ func BenchmarkSeal(b *testing.B) {
 	for _, dirs := range []int{5, 100, 1000} {
 		b.Run(fmt.Sprintf("%dx100", dirs), func(b *testing.B) {
 			w := newWorld(b, BackendOverlay)
+			w.open(Options{})
 			fillTree(b, w.src, dirs, 100, 0)
 			base, _ := w.imports()
+			peak := peakMemory(b)
 			for b.Loop() {
 				b.StopTimer()
 				work := w.begin(w.c, base.Layer)
@@ -101,19 +106,34 @@ func BenchmarkSeal(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+			b.ReportMetric(peak, "MiB-import")
 		})
 	}
+}
+
+// peakMemory is the most that the process has ever held.
+func peakMemory(b *testing.B) float64 {
+	b.Helper()
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		var kib float64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kib); n == 1 {
+			return kib / 1024
+		}
+	}
+	return 0
 }
 
 // BenchmarkIdle is what a run that changes nothing costs here.
 func BenchmarkIdle(b *testing.B) {
 	w := newWorld(b, BackendOverlay)
+	w.open(Options{})
 	fillTree(b, w.src, 100, 60, 0)
 	base, _ := w.imports()
 	for b.Loop() {
-		work := w.begin(w.c, base.Layer)
-		if _, err := work.Seal(context.Background()); err != nil {
-			b.Fatal(err)
-		}
+		w.seal(w.begin(w.c, base.Layer))
 	}
 }

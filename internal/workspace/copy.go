@@ -40,7 +40,7 @@ func (s *Store) hashFile(src io.Reader) (tree.Hash, int64, error) {
 		n, err := src.Read(tmp.buf)
 		tmp.hash.Write(tmp.buf[:n])
 		total += int64(n)
-		if err == io.EOF { //nolint:errorlint // io.Reader's contract
+		if err == io.EOF {
 			return sum(tmp.hash), total, nil
 		}
 		if err != nil {

@@ -28,11 +28,12 @@ func crashMain() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	s, err := Open(job.Home, Options{Root: os.Geteuid() == 0, hook: func(step string) {
+	s, err := Open(job.Home, Options{Root: os.Geteuid() == 0, hook: func(step string) error {
 		if step == job.Step {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
+		return nil
 	}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -127,6 +128,45 @@ func TestCrashImport(t *testing.T) {
 				w.check("after "+step, sealed.Layer, want)
 			}
 			w.noPending()
+		}
+	})
+}
+
+// TestFullDisk lets every step of a seal fail: the generation stays, and can be
+// sealed when there is room again; what failed after the state had its name is
+// found there.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	backends(t, func(t *testing.T, w *world) {
+		play(t, actorJob{Dir: w.src, Acts: []act{{Do: "write", Path: p("f"), Data: p("1")}}})
+		base, _ := w.imports()
+		layer := base.Layer
+		for _, step := range sealSteps {
+			work := w.begin(w.c, layer)
+			want := w.acts(work, act{Do: "append", Path: p("f"), Data: p("x")})
+			w.s.opt.hook = func(s string) error {
+				if s == step {
+					return syscall.ENOSPC
+				}
+				return nil
+			}
+			if _, err := work.Seal(context.Background()); !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("at %s: %v", step, err)
+			}
+			if _, _, err := w.s.Import(context.Background(), w.c, w.op(), Source{Dir: w.src}); !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("import at %s: %v", step, err)
+			}
+			w.s.opt.hook = nil
+			work.Close()
+			again, sealed, err := w.s.Resume(context.Background(), w.c, layer, work.p.op)
+			w.must(err)
+			if again != nil {
+				one := w.seal(again)
+				sealed = &one
+			}
+			w.check("after "+step, sealed.Layer, want)
+			w.noPending()
+			layer = sealed.Layer
 		}
 	})
 }

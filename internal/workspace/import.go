@@ -98,7 +98,9 @@ func (s *Store) importInto(ctx context.Context, c Cell, p *pending, from Source)
 	if err != nil {
 		return Sealed{}, report, err
 	}
-	s.step("seal.hashed")
+	if err := s.step("seal.hashed"); err != nil {
+		return Sealed{}, report, err
+	}
 	ws := areas[AreaWorkspace]
 	report.Files, report.Dirs, report.Bytes = ws.Files, ws.Dirs, ws.Bytes
 	sealed := Sealed{Layer: p.layer, Kind: KindBase, Areas: areas, Bytes: sc.count.bytes.Load(), LeftOut: report.LeftOut}
@@ -157,7 +159,10 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pendi
 	var src *fsx.Dir
 	var err error
 	if c.Backend == BackendDelta {
-		if err = os.MkdirAll(c.Live, 0o700); err == nil {
+		if c.Live == s.LivePath(c.ID) {
+			err = s.home.MkdirAll("live/"+c.ID+"/"+AreaWorkspace, 0o700)
+		}
+		if err == nil {
 			src, err = fsx.OpenRoot(c.Live)
 		}
 	} else {
@@ -197,7 +202,7 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pendi
 // sourceFilter keeps what git tracks in a new source.
 func sourceFilter(rules *leftout.Rules, src *fsx.Dir) (*leftout.Filter, error) {
 	if rules == nil {
-		return nil, nil
+		return nil, nil //nolint:nilnil // a nil filter takes everything
 	}
 	tracked, err := leftout.Tracked(src)
 	if err != nil {

@@ -43,8 +43,7 @@ type Sealed struct {
 	SplitLinks []string
 	// LeftOut are the paths of a delta cell's directory that are no part of it.
 	LeftOut []LeftOut
-	// Unchanged says that nothing changed: Layer is the parent's, and nothing
-	// was kept.
+	// Unchanged says that nothing changed: Layer is the parent's.
 	Unchanged bool
 }
 
@@ -123,14 +122,14 @@ func parseInfo(layer string, data []byte) (Info, error) {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return Info{}, fmt.Errorf("%s: %w: layer.json: %v", layer, ErrCorrupt, err)
+		return Info{}, fmt.Errorf("%s: %w: layer.json: %w", layer, ErrCorrupt, err)
 	}
 	if head.Format > layerFormat {
 		return Info{}, fmt.Errorf("%s: %w: %d, known is %d", layer, ErrNewerFormat, head.Format, layerFormat)
 	}
 	var info Info
 	if err := json.Unmarshal(data, &info); err != nil {
-		return Info{}, fmt.Errorf("%s: %w: layer.json: %v", layer, ErrCorrupt, err)
+		return Info{}, fmt.Errorf("%s: %w: layer.json: %w", layer, ErrCorrupt, err)
 	}
 	if info.Format < 1 || info.Layer != layer || info.Backend.check() != nil {
 		return Info{}, fmt.Errorf("%s: %w: layer.json is not this layer's", layer, ErrCorrupt)
@@ -152,11 +151,11 @@ func (i Info) roots() (map[string]tree.AreaRoots, error) {
 	for name, a := range i.Areas {
 		root, err := tree.ParseHash(a.Root)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: layer.json: root of %s: %v", i.Layer, ErrCorrupt, name, err)
+			return nil, fmt.Errorf("%s: %w: layer.json: root of %s: %w", i.Layer, ErrCorrupt, name, err)
 		}
 		meta, err := tree.ParseHash(a.Meta)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: layer.json: meta root of %s: %v", i.Layer, ErrCorrupt, name, err)
+			return nil, fmt.Errorf("%s: %w: layer.json: meta root of %s: %w", i.Layer, ErrCorrupt, name, err)
 		}
 		out[name] = tree.AreaRoots{Root: root, Meta: meta, Files: a.Files, Dirs: a.Dirs, Bytes: a.Bytes}
 	}
@@ -269,11 +268,15 @@ func (s *Store) commit(pending *fsx.Dir, op string, info Info, keep []string) er
 	if err := writeNew(pending, "layer.json", append(data, '\n')); err != nil {
 		return fmt.Errorf("seal %s: write layer.json: %w", info.Layer, err)
 	}
-	s.step("seal.packed")
-	if err := s.home.SyncFS(); err != nil {
+	if err := s.step("seal.packed"); err != nil {
 		return fmt.Errorf("seal %s: make durable: %w", info.Layer, err)
 	}
-	s.step("seal.synced")
+	if err := s.syncFS(); err != nil {
+		return fmt.Errorf("seal %s: make durable: %w", info.Layer, err)
+	}
+	if err := s.step("seal.synced"); err != nil {
+		return fmt.Errorf("seal %s: rename: %w", info.Layer, err)
+	}
 	if err := s.ensure("layers"); err != nil {
 		return err
 	}
@@ -281,7 +284,9 @@ func (s *Store) commit(pending *fsx.Dir, op string, info Info, keep []string) er
 		return fmt.Errorf("seal %s: rename: %w", info.Layer, err)
 	}
 	s.packs.moved(info.Layer, "layers/"+info.Layer+"/manifest")
-	s.step("seal.renamed")
+	if err := s.step("seal.renamed"); err != nil {
+		return fmt.Errorf("seal %s: sync names: %w", info.Layer, err)
+	}
 	return s.syncNames()
 }
 
@@ -312,6 +317,9 @@ func strip(pending *fsx.Dir, keep []string) error {
 
 // syncNames makes the names in layers and pending durable.
 func (s *Store) syncNames() error {
+	if s.opt.unsynced {
+		return nil
+	}
 	for _, name := range []string{"layers", "pending", "."} {
 		d, err := s.home.OpenDir(name)
 		if errors.Is(err, os.ErrNotExist) {

@@ -129,7 +129,7 @@ func (m *merged) opaque(d *fsx.Dir) (bool, error) {
 // not on disk, are taken from it.
 func (m *merged) wanted(dir *tree.Entry, name string) (*tree.Entry, error) {
 	if m.old == nil || dir == nil || dir.Kind != tree.KindDir {
-		return nil, nil
+		return nil, nil //nolint:nilnil // nothing there is an answer
 	}
 	e, ok, err := m.old.Child(dir.Sub, name)
 	if err != nil || !ok {

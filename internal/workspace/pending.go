@@ -105,7 +105,6 @@ func (s *Store) trash(rel, id string) error {
 type pack struct {
 	s     *Store
 	layer string
-	path  string
 	file  *os.File
 	buf   *bufio.Writer
 	w     *tree.Writer

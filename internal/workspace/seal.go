@@ -13,15 +13,18 @@ import (
 
 // Seal makes the generation a state. Nothing may write to it any more. When it
 // fails, the generation stays as it is: an *UnsealableError names what cannot be
-// kept. Sealing again is safe at any time.
+// kept. Sealing again is safe at any time. A generation that changed nothing stays
+// too, until the caller has recorded that and discards it.
 func (w *Work) Seal(ctx context.Context) (Sealed, error) {
 	sealed, keep, err := w.hash(ctx)
 	if err != nil {
 		return Sealed{}, fmt.Errorf("seal: %w", err)
 	}
-	w.s.step("seal.hashed")
+	if err := w.s.step("seal.hashed"); err != nil {
+		return Sealed{}, fmt.Errorf("seal: %w", err)
+	}
 	if sealed.Unchanged {
-		return sealed, w.Discard()
+		return sealed, nil
 	}
 	if err := w.s.commitLayer(w.p, sealed, w.c.Backend, w.lower(), keep); err != nil {
 		return Sealed{}, err
@@ -197,10 +200,12 @@ func (s *Store) newLayer(op, what string, build func(p *pending) (sealed Sealed,
 	}
 	sealed, lower, keep, err := build(p)
 	if err == nil {
-		s.step("seal.hashed")
-		if sealed.Unchanged {
-			return sealed, p.discard()
-		}
+		err = s.step("seal.hashed")
+	}
+	if err == nil && sealed.Unchanged {
+		return sealed, p.discard()
+	}
+	if err == nil {
 		err = s.commitLayer(p, sealed, b, lower, keep)
 	}
 	if err != nil {

@@ -45,12 +45,16 @@ func TestCompose(t *testing.T) {
 		linked.LinkTo = "made/a"
 		edits := []Edit{
 			newFile("file", "edited"),
-			newFile("made/a", "linked"), linked,
+			newFile("made/a", "linked"),
+			linked,
 			{Path: "made", New: dirEntry},
 			{Path: "emptydir"},
-			{Path: "olddir"}, {Path: "olddir/x"}, {Path: "olddir/y"},
-			newFile("wide/200", "200"), {Path: "wide/001"},
-			{Path: "dir/sub", New: func() *tree.Entry { e := newFile("", "now a file").New; return e }(), Open: newFile("", "now a file").Open},
+			{Path: "olddir"},
+			{Path: "olddir/x"},
+			{Path: "olddir/y"},
+			newFile("wide/200", "200"),
+			{Path: "wide/001"},
+			{Path: "dir/sub", New: newFile("", "now a file").New, Open: newFile("", "now a file").Open},
 			{Path: "dir/sub/deep"},
 			{Path: "hard2"},
 			newFile("nodir/inside", "new inside"),
@@ -94,8 +98,10 @@ func modelActs(before []item) []act {
 		file("made/a", "linked"),
 		[]act{
 			{Do: "link", Path: p("made/b"), To: p("made/a")},
-			{Do: "chmod", Path: p("made"), N: 0o711}, {Do: "mtime", Path: p("made"), N: 9},
-			{Do: "rm", Path: p("emptydir")}, {Do: "rm", Path: p("olddir")},
+			{Do: "chmod", Path: p("made"), N: 0o711},
+			{Do: "mtime", Path: p("made"), N: 9},
+			{Do: "rm", Path: p("emptydir")},
+			{Do: "rm", Path: p("olddir")},
 		},
 		file("wide/200", "200"),
 		[]act{{Do: "rm", Path: p("wide/001")}, {Do: "rm", Path: p("dir/sub")}},
@@ -237,11 +243,12 @@ func TestSourceChanges(t *testing.T) {
 			name := filepath.Join(w.src, "f")
 			w.must(os.WriteFile(name, []byte("start"), 0o600))
 			n := 0
-			w.open(Options{hook: func(step string) {
+			w.open(Options{unsynced: true, hook: func(step string) error {
 				if step == "scan.read" && n < times {
 					n++
-					w.must(os.WriteFile(name, bytes.Repeat([]byte("x"), n), 0o600))
+					return os.WriteFile(name, bytes.Repeat([]byte("x"), n), 0o600)
 				}
+				return nil
 			}})
 			sealed, _, err := w.s.Import(context.Background(), w.c, w.op(), Source{Dir: w.src})
 			if times == rereads {

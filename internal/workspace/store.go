@@ -102,8 +102,12 @@ type Options struct {
 	// Progress, if set, is called now and then, by one goroutine at a time.
 	Progress func(Progress)
 
-	// hook is called at every step at which a crash matters. Tests set it.
-	hook func(step string)
+	// hook is called at every step at which a crash matters, and may make it
+	// fail. Tests set it.
+	hook func(step string) error
+	// unsynced leaves out making things durable, which waits for what everybody
+	// else writes too. Tests of other things set it.
+	unsynced bool
 }
 
 // Cell is what the package needs to know of a cell.
@@ -184,12 +188,24 @@ func (s *Store) area(layer, name string) (*tree.Tree, error) {
 	return t, nil
 }
 
-// step marks an instant at which a crash matters.
-func (s *Store) step(name string) {
-	failpoint.Hit(name)
-	if s.opt.hook != nil {
-		s.opt.hook(name)
+// step marks an instant at which a crash matters, and at which a test may have
+// the next thing fail.
+func (s *Store) step(name string) error {
+	if err := failpoint.Err(name); err != nil {
+		return err
 	}
+	if s.opt.hook != nil {
+		return s.opt.hook(name)
+	}
+	return nil
+}
+
+// syncFS makes everything in the home durable.
+func (s *Store) syncFS() error {
+	if s.opt.unsynced {
+		return nil
+	}
+	return s.home.SyncFS()
 }
 
 // ensure makes the home's directory for one kind of thing.

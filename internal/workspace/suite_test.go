@@ -35,7 +35,7 @@ func newWorld(t testing.TB, b Backend) *world {
 			t.Fatal(err)
 		}
 	}
-	w.open(Options{})
+	w.open(Options{unsynced: true})
 	w.c = Cell{ID: "cell_1", Backend: b, MountAt: "/w"}
 	if b == BackendDelta {
 		w.c.Live = w.src
@@ -129,6 +129,9 @@ func (w *world) seal(work *Work) Sealed {
 	w.t.Helper()
 	sealed, err := work.Seal(context.Background())
 	w.must(err)
+	if sealed.Unchanged {
+		w.must(work.Discard())
+	}
 	return sealed
 }
 

@@ -248,7 +248,7 @@ func (s *Store) forkLive(ctx context.Context, c Cell, layer string) error {
 	defer holder.Close()
 	err = s.fillLive(ctx, layer, holder)
 	if err == nil {
-		err = s.home.SyncFS()
+		err = s.syncFS()
 	}
 	if err == nil {
 		err = s.home.Rename(temp, s.home, "live/"+c.ID, unix.RENAME_NOREPLACE)

@@ -1,0 +1,507 @@
+package cell_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// historySteps is how many operations a history has.
+const historySteps = 45
+
+// TestHistories plays random operations against a model of what each cell and
+// the source must hold. FORKCELL_TEST_SEED repeats one history.
+func TestHistories(t *testing.T) {
+	t.Parallel()
+	for _, backend := range backends {
+		for _, seed := range seeds(t, 1, 2) {
+			t.Run(fmt.Sprintf("%s/%d", backend, seed), func(t *testing.T) {
+				t.Parallel()
+				newHistory(t, backend, seed).play()
+			})
+		}
+	}
+}
+
+// seeds are fixed, unless one is to be tried or repeated.
+func seeds(t *testing.T, fixed ...uint64) []uint64 {
+	t.Helper()
+	text := os.Getenv("FORKCELL_TEST_SEED")
+	if text == "" {
+		return fixed
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []uint64{seed}
+}
+
+// actor is one cell in the model.
+type actor struct {
+	name    string
+	head    state
+	applied state
+	known   []string // its checkpoints
+	names   []string
+	last    *lastRun
+	// before is what the source held before this cell's last apply; nil once
+	// something else touched it.
+	before state
+}
+
+type lastRun struct{ before, after state }
+
+type history struct {
+	*world
+	rng     *rand.Rand
+	backend string
+	outer   state
+	actors  []*actor
+	states  map[string]state  // by checkpoint
+	roots   map[string]string // the identity of each content
+	trace   []string
+	counts  map[string]int
+}
+
+func newHistory(t *testing.T, backend string, seed uint64) *history {
+	t.Helper()
+	w := newWorld(t)
+	h := &history{
+		world: w, backend: backend, rng: rand.New(rand.NewPCG(seed, 7)),
+		states: map[string]state{}, roots: map[string]string{}, counts: map[string]int{},
+	}
+	h.openWith(time.Now, 4)
+	for _, d := range []string{"docs", "."} {
+		h.ok(os.Chmod(filepath.Join(w.source, d), 0o755))
+	}
+	h.outer = h.state(w.source)
+	made := h.init("main", backend)
+	h.states[made.CheckpointID] = h.outer
+	h.actors = []*actor{{name: "main", head: h.outer, applied: h.outer, known: []string{made.CheckpointID}}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("history %s with seed %d:\n%s", backend, seed, strings.Join(h.trace, "\n"))
+		}
+	})
+	return h
+}
+
+func (h *history) say(format string, args ...any) {
+	h.trace = append(h.trace, fmt.Sprintf("%d: ", len(h.trace))+fmt.Sprintf(format, args...))
+}
+
+// isLive: the cell works in the source itself.
+func (h *history) isLive(a *actor) bool { return h.backend == "delta" && a.name == "main" }
+
+// head is what a cell holds now.
+func (h *history) headOf(a *actor) state {
+	if h.isLive(a) {
+		return h.outer
+	}
+	return a.head
+}
+
+func (h *history) setHead(a *actor, s state) {
+	a.head = s
+	if h.isLive(a) {
+		h.touched(s)
+	}
+}
+
+// touched says that the source holds something else now.
+func (h *history) touched(s state) {
+	h.outer = s
+	for _, a := range h.actors {
+		a.before = nil
+	}
+}
+
+func (h *history) play() {
+	moves := []struct {
+		weight int
+		name   string
+		do     func(*actor)
+	}{
+		{10, "run", h.run},
+		{3, "restore", h.restore},
+		{2, "accept", h.accept},
+		{2, "partial", h.partial},
+		{2, "reject", h.reject},
+		{1, "fork", h.fork},
+		{4, "apply", h.apply},
+		{2, "undo", h.undo},
+		{3, "edit", h.editSource},
+		{3, "refresh", h.refresh},
+		{1, "name", h.name},
+		{1, "gc", h.gc},
+		{1, "recover", h.rebuild},
+	}
+	total := 0
+	for _, m := range moves {
+		total += m.weight
+	}
+	for range historySteps {
+		at := h.rng.IntN(total)
+		for _, m := range moves {
+			if at -= m.weight; at < 0 {
+				a := h.actors[h.rng.IntN(len(h.actors))]
+				h.say("%s %s", m.name, a.name)
+				m.do(a)
+				h.check(a)
+				break
+			}
+		}
+	}
+	h.end()
+}
+
+// check compares one cell, and the source, with the model.
+func (h *history) check(a *actor) {
+	h.Helper()
+	h.sameState("the source", h.outer, h.state(h.world.source))
+	info, err := h.e.Status(h.ctx, a.name)
+	h.ok(err)
+	if h.isLive(a) {
+		return // its head may be older than the directory
+	}
+	want := h.headOf(a)
+	if s, seen := h.states[info.Head]; seen {
+		h.sameState(a.name+" at "+info.Head, want, s)
+	}
+	h.states[info.Head] = want
+	if !slices.Contains(a.known, info.Head) {
+		a.known = append(a.known, info.Head)
+	}
+	// Equal contents have one identity, different ones have different ones; so a
+	// content has to be looked at once only.
+	if root, seen := h.roots[want.text()]; seen {
+		if root != info.Root {
+			h.Fatalf("%s has the root %s; equal contents had %s", a.name, info.Root, root)
+		}
+		return
+	}
+	for text, root := range h.roots {
+		if root == info.Root {
+			h.Fatalf("two contents have the root %s:\n%s\n\n%s", root, text, want.text())
+		}
+	}
+	h.roots[want.text()] = info.Root
+	h.look(a)
+}
+
+// look exports a cell and compares it with the model.
+func (h *history) look(a *actor) {
+	h.Helper()
+	out := filepath.Join(h.TempDir(), "out")
+	_, err := h.e.Export(h.ctx, cell.ExportRequest{Cell: a.name, Output: out})
+	h.ok(err)
+	h.sameState(a.name, h.headOf(a), h.state(out))
+}
+
+func (h *history) run(a *actor) {
+	before := h.headOf(a)
+	script, after := edits(h.rng, cellPaths, before, 5)
+	req := cell.RunRequest{Cell: a.name, RestoreOnFail: h.rng.IntN(3) == 0, AcceptOnSuccess: h.rng.IntN(3) == 0}
+	code := 0
+	if h.rng.IntN(4) == 0 {
+		code = 1
+	}
+	req.Args = []string{"sh", "-c", script + "exit " + strconv.Itoa(code)}
+	var errs strings.Builder
+	res, err := h.e.Run(h.ctx, req, cell.Stdio{Err: &errs})
+	h.ok(err)
+	want := "pending"
+	switch {
+	case code != 0 && req.RestoreOnFail:
+		want = "restored"
+	case code == 0 && req.AcceptOnSuccess:
+		want = "accepted"
+	}
+	h.say("%s exit %d %s:\n%s", a.name, code, want, script)
+	if res.ExitCode != code || res.Decision != want {
+		h.Fatalf("got %+v, want exit %d and %s\n%s", res, code, want, errs.String())
+	}
+	h.remember(a, res.CheckpointBefore, before)
+	h.remember(a, res.CheckpointAfter, after)
+	a.last = &lastRun{before, after}
+	if want == "restored" {
+		after = before
+	}
+	h.setHead(a, after)
+	h.counts[want]++
+}
+
+// remember notes what a checkpoint holds, or compares with what was noted.
+func (h *history) remember(a *actor, id string, s state) {
+	h.Helper()
+	if old, seen := h.states[id]; seen {
+		h.sameState("checkpoint "+id, s, old)
+	}
+	h.states[id] = s
+	if !slices.Contains(a.known, id) {
+		a.known = append(a.known, id)
+	}
+}
+
+// unless ends an operation that was refused: then nothing may have changed,
+// which is checked afterwards.
+func (h *history) refusedMove(err error) bool {
+	h.Helper()
+	if err == nil {
+		return false
+	}
+	if kind := cell.KindOf(err); kind != cell.Refused && kind != cell.NotFound {
+		h.Fatalf("kind %d: %v", kind, err)
+	}
+	h.say("  refused: %v", err)
+	return true
+}
+
+func (h *history) restore(a *actor) {
+	id := a.known[h.rng.IntN(len(a.known))]
+	ref := id
+	if len(a.names) > 0 && h.rng.IntN(3) == 0 {
+		ref = a.names[h.rng.IntN(len(a.names))]
+	}
+	res, err := h.e.Restore(h.ctx, cell.RestoreRequest{Cell: a.name, Checkpoint: ref})
+	if h.refusedMove(err) {
+		return
+	}
+	if ref == id && res.CheckpointID != id {
+		h.Fatalf("asked for %s, got %+v", id, res)
+	}
+	h.setHead(a, h.states[res.CheckpointID])
+	h.counts["restore"]++
+}
+
+func (h *history) accept(a *actor) {
+	_, err := h.e.Accept(h.ctx, cell.AcceptRequest{Cell: a.name, Force: h.rng.IntN(2) == 0})
+	if !h.refusedMove(err) {
+		h.counts["accept"]++
+	}
+}
+
+func (h *history) partial(a *actor) {
+	name := []string{"a", "b", "x", "y"}[h.rng.IntN(4)]
+	_, err := h.e.Accept(h.ctx, cell.AcceptRequest{Cell: a.name, Force: true, Only: []string{"/" + name}})
+	if h.refusedMove(err) {
+		return
+	}
+	want := chosen(name, a.last.after, a.last.before)
+	if h.isLive(a) {
+		// What people did there meanwhile stays.
+		merged, fits := merge3(a.last.after, want, h.outer)
+		if !fits {
+			h.Fatal("a conflict went through")
+		}
+		want = merged
+	}
+	h.setHead(a, want)
+	h.counts["partial"]++
+}
+
+func (h *history) reject(a *actor) {
+	res, err := h.e.Reject(h.ctx, a.name, "", "not good")
+	if h.refusedMove(err) {
+		return
+	}
+	want, seen := h.states[res.CheckpointID]
+	if !seen { // what others did to the directory meanwhile
+		want = h.headOf(a)
+	}
+	h.setHead(a, want)
+	h.counts["reject"]++
+}
+
+func (h *history) fork(a *actor) {
+	if len(h.actors) > 2 || h.isLive(a) && !h.settled(a) {
+		return
+	}
+	b := &actor{
+		name: fmt.Sprintf("fork%d", len(h.actors)), head: h.headOf(a), applied: a.applied,
+		known: slices.Clone(a.known[:1]),
+	}
+	_, err := h.e.Fork(h.ctx, cell.ForkRequest{Cell: a.name, Name: b.name})
+	h.ok(err)
+	h.actors = append(h.actors, b)
+	h.check(b)
+}
+
+// settled brings the head of a cell that works in the source up to date.
+func (h *history) settled(a *actor) bool {
+	_, err := h.e.Refresh(h.ctx, cell.RefreshRequest{Cell: a.name})
+	h.ok(err)
+	return true
+}
+
+func (h *history) apply(a *actor) {
+	if _, err := h.e.Accept(h.ctx, cell.AcceptRequest{Cell: a.name, Force: true}); h.refusedMove(err) && a.last != nil {
+		return
+	}
+	if h.isLive(a) {
+		_, err := h.e.Apply(h.ctx, cell.ApplyRequest{Cell: a.name})
+		h.refusedMove(err)
+		return
+	}
+	base, before := a.applied, h.outer
+	res, err := h.e.Apply(h.ctx, cell.ApplyRequest{Cell: a.name})
+	if h.refusedMove(err) {
+		if merged, fits := merge3(base, a.head, before); fits && strings.Contains(err.Error(), "conflict") && h.allAccepted(a) {
+			h.Fatalf("there is no conflict: %v\n%s", err, merged.text())
+		}
+		return
+	}
+	theirs, seen := h.states[res.Checkpoint]
+	if !seen {
+		h.Fatalf("unknown state %s", res.Checkpoint)
+	}
+	merged, fits := merge3(base, theirs, before)
+	if !fits {
+		h.Fatalf("a conflict went through: %+v", res)
+	}
+	h.touched(merged)
+	a.applied = theirs
+	if len(res.Written) > 0 {
+		a.before = before
+	}
+	h.counts["apply"]++
+}
+
+// allAccepted: what is applied is the head itself.
+func (h *history) allAccepted(a *actor) bool {
+	res, err := h.e.Apply(h.ctx, cell.ApplyRequest{Cell: a.name, DryRun: true, OnConflict: "ours"})
+	h.ok(err)
+	info, err := h.e.Status(h.ctx, a.name)
+	h.ok(err)
+	return res.Checkpoint == info.Head
+}
+
+func (h *history) undo(a *actor) {
+	if a.before == nil {
+		return
+	}
+	want := a.before
+	_, err := h.e.Undo(h.ctx, a.name)
+	h.ok(err)
+	h.touched(want)
+	a.applied = h.appliedState(a)
+	h.counts["undo"]++
+}
+
+// appliedState is what the engine says the source was known to hold.
+func (h *history) appliedState(a *actor) state {
+	h.Helper()
+	info, err := h.e.Status(h.ctx, a.name)
+	h.ok(err)
+	s, seen := h.states[info.Applied]
+	if !seen {
+		h.Fatalf("unknown applied state %s", info.Applied)
+	}
+	return s
+}
+
+func (h *history) editSource(*actor) {
+	script, after := edits(h.rng, peoplePaths, h.outer, 3)
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir = h.world.source
+	if out, err := cmd.CombinedOutput(); err != nil {
+		h.Fatalf("%v: %s", err, out)
+	}
+	h.say("source:\n%s", script)
+	h.touched(after)
+}
+
+func (h *history) refresh(a *actor) {
+	merged, fits := merge3(a.applied, h.outer, a.head)
+	_, err := h.e.Refresh(h.ctx, cell.RefreshRequest{Cell: a.name})
+	if h.isLive(a) {
+		h.ok(err)
+		return
+	}
+	if h.refusedMove(err) {
+		if fits {
+			h.Fatalf("there is no conflict: %v\n%s", err, merged.text())
+		}
+		return
+	}
+	if !fits {
+		h.Fatal("a conflict went through")
+	}
+	a.head, a.applied = merged, h.outer
+	info, err := h.e.Status(h.ctx, a.name)
+	h.ok(err)
+	h.states[info.Applied] = h.outer
+	h.counts["refresh"]++
+}
+
+func (h *history) name(a *actor) {
+	name := fmt.Sprintf("n%d", len(h.trace))
+	res, err := h.e.Checkpoint(h.ctx, a.name, name)
+	h.ok(err)
+	h.remember(a, res.CheckpointID, h.headOf(a))
+	a.names = append(a.names, name)
+}
+
+func (h *history) gc(*actor) {
+	_, err := h.e.GC(h.ctx, cell.GCRequest{})
+	h.ok(err)
+}
+
+// rebuild loses the database and makes it anew.
+func (h *history) rebuild(*actor) {
+	type place struct{ head, applied, root string }
+	places := func() map[string]place {
+		out := map[string]place{}
+		for _, a := range h.actors {
+			info, err := h.e.Status(h.ctx, a.name)
+			h.ok(err)
+			out[a.name] = place{info.Head, info.Applied, info.Root}
+		}
+		return out
+	}
+	before := places()
+	h.loseDatabase()
+	e, release, err := app.Open(h.home, app.Rescue)
+	h.ok(err)
+	res, err := e.Recover(h.ctx)
+	h.ok(err)
+	h.ok(release())
+	for _, p := range res.Problems {
+		if !strings.Contains(p, "is gone") { // gc freed it
+			h.Fatalf("recover: %s", p)
+		}
+	}
+	h.openWith(time.Now, 4)
+	if after := places(); !maps.Equal(before, after) {
+		h.Fatalf("before %v\nafter  %v", before, after)
+	}
+	h.counts["recover"]++
+}
+
+// end looks at everything once more.
+func (h *history) end() {
+	var all []string
+	for _, a := range h.actors {
+		h.say("look at %s", a.name)
+		if h.isLive(a) {
+			h.settled(a)
+		}
+		h.look(a)
+		all = append(all, a.name)
+	}
+	h.sound(all...)
+	h.noMounts()
+	h.Logf("%v", h.counts)
+}

@@ -1,0 +1,491 @@
+package cell_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// drawing is text that would take a terminal over.
+const drawing = "\x1b[2J\x1b]0;owned\a\r\u202egnp\u2066\xff\xfe\x00tail"
+
+func clean(t *testing.T, what string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if strings.ContainsAny(text, "\x1b\r\a\x00") || strings.Contains(text, "\u202e") || strings.ContainsRune(text, '\u2066') {
+			t.Errorf("%s can draw: %q", what, text)
+		}
+	}
+}
+
+// TestOutputIsRawAndTextIsClean: the command's own bytes pass untouched; what
+// Forkcell says about them cannot draw.
+func TestOutputIsRawAndTextIsClean(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	var out bytes.Buffer
+	_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"cat"}}, cell.Stdio{In: strings.NewReader(drawing), Out: &out})
+	w.ok(err)
+	if out.String() != drawing {
+		t.Fatalf("the output is %q", out.String())
+	}
+	stored, _, err := w.e.Logs(w.ctx, "demo", "")
+	w.ok(err)
+	kept, err := io.ReadAll(stored)
+	w.ok(errors.Join(err, stored.Close()))
+	if string(kept) != drawing {
+		t.Fatalf("the stored output is %q", kept)
+	}
+	bad := strings.TrimSuffix(drawing, "\x00tail")
+	res, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"./" + bad, bad}}, cell.Stdio{})
+	w.ok(err)
+	if res.ExitCode != 127 {
+		t.Fatalf("got %+v", res)
+	}
+	clean(t, "the result", append(res.Notes, res.Error)...)
+	_, err = w.e.Reject(w.ctx, "demo", "", bad)
+	w.ok(err)
+	doc, err := w.e.Receipt(w.ctx, "", "demo", true)
+	w.ok(err)
+	clean(t, "the receipt", string(doc.Markdown), string(doc.JSON))
+	// Names that the cell chose are part of an error; each stays on its line.
+	w.sh("demo", "mkdir .vscode; touch \".vscode/$(printf '\\033[2J\\nx: fine')\"", acceptOnSuccess)
+	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+	w.refused(err, cell.Refused, "held back")
+	e, _ := errors.AsType[*cell.Error](err)
+	clean(t, "an error", append(e.Details, e.Message, e.Hint)...)
+	if all := strings.Join(e.Details, ""); strings.Contains(all, "\n") {
+		t.Errorf("a name forges a line: %q", all)
+	}
+	w.sound("demo")
+}
+
+// deepDirs makes a chain of directories that is far too long for a path.
+func deepDirs() error {
+	for range number(here("DEPTH")) {
+		if err := errors.Join(os.Mkdir("deeper", 0o755), os.Chdir("deeper")); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile("bottom", []byte("here"), 0o644)
+}
+
+// TestManyFilesAndDeepDirectories: what a command can make, a state can hold,
+// and can be got rid of again.
+func TestManyFilesAndDeepDirectories(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(w *world, backend string) {
+		t := w.T
+		files, depth := 1000, 200
+		if backend == "overlay" {
+			files, depth = 10_000, 2000
+		}
+		w.init("demo", backend)
+		many, _ := w.sh("demo", fmt.Sprintf("mkdir many && cd many && seq %d | xargs touch", files))
+		if many.ChangedFiles != files+1 {
+			t.Fatalf("%d files changed", many.ChangedFiles)
+		}
+		deep, _ := w.inside("demo", "deep", fmt.Sprintf("PROBE_DEPTH=%d", depth))
+		if deep.ChangedFiles != depth+1 {
+			t.Fatalf("%d files changed", deep.ChangedFiles)
+		}
+		w.sound("demo")
+		_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Run: many.RunID})
+		w.ok(err)
+		w.wantInside("demo", "many/1", "absent\n")
+		_, err = w.e.GC(w.ctx, cell.GCRequest{})
+		w.ok(err)
+		w.sound("demo")
+	})
+}
+
+// TestLinkInPlaceOfADirectory: nothing outside the source is written, whichever
+// side puts a link in the way.
+func TestLinkInPlaceOfADirectory(t *testing.T) {
+	t.Parallel()
+	for _, backend := range []string{"overlay", "clone"} {
+		t.Run("cell/"+backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			outside := w.outside()
+			w.init("demo", backend)
+			// In the cell the link leads to a directory of its own.
+			w.sh("demo", "mkdir -p "+outside+" 2>/dev/null; rm -r docs; ln -s "+outside+" docs; echo x > docs/x || true", acceptOnSuccess)
+			_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+			w.ok(err)
+			if to, err := os.Readlink(filepath.Join(w.source, "docs")); err != nil || to != outside {
+				t.Fatalf("docs: %q, %v", to, err)
+			}
+			w.untouched(outside)
+			// The cell now makes it a directory again: the link goes, not what it
+			// leads to.
+			w.sh("demo", "rm docs; mkdir docs; echo mine > docs/kept", acceptOnSuccess)
+			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+			w.ok(err)
+			if got := w.read("docs/kept"); got != "mine\n" {
+				t.Fatalf("docs/kept holds %q", got)
+			}
+			w.untouched(outside)
+			w.sound("demo")
+		})
+		t.Run("source/"+backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			outside := w.outside()
+			w.init("demo", backend)
+			w.sh("demo", "echo changed > docs/a.md; echo new > docs/new; rm docs/b.md", acceptOnSuccess)
+			docs := filepath.Join(w.source, "docs")
+			w.ok(os.RemoveAll(docs))
+			w.ok(os.Symlink(outside, docs))
+			for _, way := range []string{"", "ours", "theirs"} {
+				_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: way})
+				if way == "" {
+					w.refused(err, cell.Refused, "conflicts")
+				} else {
+					w.ok(err)
+				}
+				w.untouched(outside)
+				if to, err := os.Readlink(docs); way != "theirs" && (err != nil || to != outside) {
+					t.Fatalf("docs: %q, %v", to, err)
+				}
+			}
+			w.sound("demo")
+		})
+	}
+}
+
+// outside is a directory beside the source that nobody may touch.
+func (w *world) outside() string {
+	w.Helper()
+	dir := filepath.Join(filepath.Dir(w.source), "outside")
+	w.ok(os.Mkdir(dir, 0o755))
+	w.ok(os.WriteFile(filepath.Join(dir, "kept"), []byte("kept\n"), 0o644))
+	w.ok(os.WriteFile(filepath.Join(dir, "a.md"), []byte("a\n"), 0o644))
+	w.ok(os.WriteFile(filepath.Join(dir, "b.md"), []byte("b\n"), 0o644))
+	return dir
+}
+
+func (w *world) untouched(dir string) {
+	w.Helper()
+	if got := fmt.Sprint(names(dir)); got != "[a.md b.md kept]" {
+		w.Fatalf("outside there are %s", got)
+	}
+	for name, want := range map[string]string{"kept": "kept\n", "a.md": "a\n", "b.md": "b\n"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			w.Fatalf("outside, %s holds %q, %v", name, got, err)
+		}
+	}
+}
+
+// TestFIFOInPlaceOfAFile: an apply never waits for somebody to write.
+func TestFIFOInPlaceOfAFile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	w.sh("demo", "echo cell > hello.txt; rm docs/a.md", acceptOnSuccess)
+	for _, name := range []string{"hello.txt", "docs/a.md"} {
+		path := filepath.Join(w.source, name)
+		w.ok(os.Remove(path))
+		w.ok(unix.Mkfifo(path, 0o644))
+	}
+	_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+	w.refused(err, cell.Refused, "2 conflicts")
+	_, err = w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+	w.refused(err, cell.Refused, "2 conflicts")
+	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: "theirs"})
+	w.ok(err)
+	if got := w.read("hello.txt"); got != "cell\n" {
+		t.Fatalf("hello.txt holds %q", got)
+	}
+	w.sound("demo")
+}
+
+// TestHeldBack: what makes the host run things later is named and not written.
+func TestHeldBack(t *testing.T) {
+	t.Parallel()
+	for _, backend := range []string{"overlay", "clone"} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.init("demo", backend)
+			w.sh("demo", `mkdir -p .git/hooks tools .VSCode
+				echo evil > .git/hooks/pre-commit; echo evil > .envrc; echo '{}' > .VSCode/tasks.json
+				echo evil > tools/run; chmod 4755 tools/run; echo fine > fine`, acceptOnSuccess)
+			before := walk(t, w.source)
+			_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+			w.refused(err, cell.Refused, "held back; nothing was written")
+			e, _ := errors.AsType[*cell.Error](err)
+			all := strings.Join(e.Details, "\n")
+			for _, name := range []string{".git/hooks/pre-commit", ".envrc", ".VSCode/tasks.json", "tools/run"} {
+				if !strings.Contains(all, name+": ") {
+					t.Errorf("%s is not named:\n%s", name, all)
+				}
+			}
+			if strings.Contains(all, "fine") {
+				t.Errorf("too much is named:\n%s", all)
+			}
+			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", AllowControl: []string{".git/", ".envrc"}})
+			w.refused(err, cell.Refused, "held back")
+			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", AllowSetuid: true})
+			w.refused(err, cell.Refused, "held back")
+			sameTree(t, "the source", before, walk(t, w.source))
+			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", AllowControl: []string{".git/", ".envrc", ".VSCode/"}, AllowSetuid: true})
+			w.ok(err)
+			var st unix.Stat_t
+			w.ok(unix.Stat(filepath.Join(w.source, "tools/run"), &st))
+			if st.Mode&0o7777 != 0o4755 || w.read(".git/hooks/pre-commit") != "evil\n" {
+				t.Fatalf("mode %o", st.Mode)
+			}
+			w.sound("demo")
+		})
+	}
+}
+
+// TestLeftOutSurvives: what the rules leave out is safe in the source, whatever
+// the cell deletes, and nothing of the cell takes its place.
+func TestLeftOutSurvives(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(w *world, backend string) {
+		t := w.T
+		secrets := []string{".env", "docs/.env.local", "keys/id_rsa", ".ssh/config", "deploy.pem", "app/.aws/credentials"}
+		for _, name := range secrets {
+			w.write(name, "secret of "+name)
+		}
+		w.write(".env.example", "EXAMPLE=1\n")
+		made := w.init("demo", backend)
+		listed := fmt.Sprint(made.LeftOut)
+		for _, name := range secrets {
+			if !strings.Contains(listed, strings.SplitN(name, "/config", 2)[0]) && !strings.Contains(listed, filepath.Dir(name)) {
+				t.Errorf("%s is not listed: %s", name, listed)
+			}
+		}
+		_, seen := w.sh("demo", "grep -rl 'secret of' . 2>/dev/null; cat .env.example")
+		if seen != "EXAMPLE=1\n" {
+			t.Fatalf("the cell sees %q", seen)
+		}
+		w.sh("demo", "rm -rf ./* ./.[a-z]* 2>/dev/null; true")
+		res, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Apply: true})
+		w.ok(err)
+		for _, name := range secrets {
+			if got := w.read(name); got != "secret of "+name {
+				t.Fatalf("%s holds %q", name, got)
+			}
+		}
+		for _, name := range []string{"hello.txt", "docs/a.md", ".env.example"} {
+			if _, err := os.Lstat(filepath.Join(w.source, name)); !os.IsNotExist(err) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if backend == "delta" {
+			// There the secrets are covered, and cannot be replaced at all.
+			out, _ := w.sh("demo", "echo fake > .env")
+			if out.Outcome != "failed" {
+				t.Errorf("the covered file could be written")
+			}
+			w.sound("demo")
+			return
+		}
+		if len(res.Applied.Kept) == 0 {
+			t.Errorf("directories stayed, and that is not said: %+v", res.Applied)
+		}
+		w.sh("demo", "echo fake > .env; mkdir -p .ssh; echo fake > .ssh/config; echo fine > fine", acceptOnSuccess)
+		for _, way := range []string{"fail", "theirs"} {
+			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: way, AllowControl: []string{"*"}})
+			w.refused(err, cell.Refused, "conflicts")
+			e, _ := errors.AsType[*cell.Error](err)
+			if all := strings.Join(e.Details, "\n"); !strings.Contains(all, ".env: ") || !strings.Contains(all, ".ssh") {
+				t.Errorf("the conflicts are %s", all)
+			}
+			if _, err := os.Lstat(filepath.Join(w.source, "fine")); !os.IsNotExist(err) {
+				t.Errorf("something was written: %v", err)
+			}
+		}
+		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: "ours"})
+		w.ok(err)
+		if got := w.read(".env") + w.read("fine"); got != "secret of .envfine\n" {
+			t.Fatalf("the source holds %q", got)
+		}
+		w.sound("demo")
+	})
+}
+
+// TestSecretsAreNotStored: values of secret-looking variables and arguments
+// stream to the caller and are nowhere in the home.
+func TestSecretsAreNotStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	const inEnv, inArg, inScript = "env-5ecret-value-0001", "arg-5ecret-value-0002", "script-5ecret-value-0003"
+	res, out := w.sh("demo", "echo $API_TOKEN >&2; printf '%s' \"$API_TOKEN$API_TOKEN\"; printf env-5ecret; printf -- '-value-0001'; export DB_PASSWORD="+inScript+"; exit 3",
+		func(r *cell.RunRequest) {
+			r.Env = []string{"API_TOKEN=" + inEnv, "PLAIN=plain-value-0004"}
+			r.Args = append(r.Args, "--password", inArg, "--api-key="+inArg)
+		})
+	if strings.Count(out, inEnv) != 4 {
+		t.Fatalf("the caller got %q", out)
+	}
+	if res.Outcome != "failed" {
+		t.Fatalf("got %+v", res)
+	}
+	stored, _, err := w.e.Logs(w.ctx, "demo", "")
+	w.ok(err)
+	kept, err := io.ReadAll(stored)
+	w.ok(errors.Join(err, stored.Close()))
+	if got := string(kept); got != strings.Repeat("[redacted:API_TOKEN]", 3) {
+		t.Errorf("stored is %q", got)
+	}
+	doc, err := w.e.Receipt(w.ctx, res.ReceiptID, "", false)
+	w.ok(err)
+	for _, part := range []string{"[redacted]", "API_TOKEN", "--password"} {
+		if !bytes.Contains(doc.JSON, []byte(part)) {
+			t.Errorf("the receipt does not say %s", part)
+		}
+	}
+	_, err = w.e.ReceiptExport(w.ctx, res.ReceiptID, filepath.Join(filepath.Dir(w.home), "bundle.json"))
+	w.ok(err)
+	for _, secret := range []string{inEnv, inArg, inScript} {
+		nowhere(t, filepath.Dir(w.home), secret)
+	}
+	w.sound("demo")
+}
+
+// nowhere looks for bytes in every file, also in the signed payloads.
+func nowhere(t *testing.T, dir, secret string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if bytes.Contains(append(data, payloads(data)...), []byte(secret)) {
+			t.Errorf("%s holds %s", path, secret)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// payloads decodes every string of a JSON document that is base64.
+func payloads(data []byte) []byte {
+	var doc any
+	if json.Unmarshal(data, &doc) != nil {
+		return nil
+	}
+	var out []byte
+	var visit func(any)
+	visit = func(v any) {
+		switch v := v.(type) {
+		case string:
+			if raw, err := base64.StdEncoding.DecodeString(v); err == nil && len(raw) > 16 {
+				out = append(append(out, raw...), payloads(raw)...)
+			}
+		case []any:
+			for _, e := range v {
+				visit(e)
+			}
+		case map[string]any:
+			for _, e := range v {
+				visit(e)
+			}
+		}
+	}
+	visit(doc)
+	return out
+}
+
+// TestUnkeepable: a result that no state can hold is said to be one, and the
+// cell goes on from where it was.
+func TestUnkeepable(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(w *world, backend string) {
+		t := w.T
+		w.init("demo", backend)
+		exe, err := os.Executable()
+		w.ok(err)
+		res, err := w.e.Run(w.ctx, cell.RunRequest{
+			Cell: "demo", Args: []string{exe, "-test.run=^TestInside$"}, ReadOnly: []string{exe}, Env: []string{insideWhat + "=brand"},
+		}, cell.Stdio{})
+		if err == nil && res.Outcome == "failed" {
+			t.Skip("the kernel does not let the cell set that attribute")
+		}
+		w.refused(err, cell.Failed, "cannot be kept")
+		if res.Outcome != "error" || !strings.Contains(res.Error, "hello.txt") || res.RootAfter != res.RootBefore {
+			t.Fatalf("got %+v", res)
+		}
+		if backend == "delta" {
+			// The directory is the user's own: it has to be mended there, and until
+			// then every command says so.
+			_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
+			w.refused(err, cell.Refused, "hello.txt")
+			w.ok(unix.Removexattr(filepath.Join(w.source, "hello.txt"), "user.overlay.opaque"))
+		}
+		w.wantInside("demo", "hello.txt", "hello\n")
+		_, err = w.e.GC(w.ctx, cell.GCRequest{})
+		w.ok(err)
+		w.sound("demo")
+	})
+}
+
+// TestLeftovers: what a command leaves running dies with it, at once.
+func TestLeftovers(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(w *world, backend string) {
+		t := w.T
+		w.init("demo", backend)
+		mark := "leftover-" + filepath.Base(filepath.Dir(w.home)) + backend + fmt.Sprint(os.Getpid())
+		script := "trap '' TERM HUP INT; : " + mark + "; setsid sh -c ': " + mark + "; sleep 1000; echo late > hello.txt' & sh -c ': " + mark + "; exec sleep 1000' & echo $!"
+		res, _ := w.sh("demo", script)
+		if res.Outcome != "succeeded" {
+			t.Fatalf("got %+v", res)
+		}
+		if left := processesWith(t, mark); len(left) > 0 {
+			t.Fatalf("still running: %v", left)
+		}
+		w.wantInside("demo", "hello.txt", "hello\n")
+		w.noMounts()
+		w.sound("demo")
+	})
+}
+
+// processesWith lists the processes of the host whose command line holds a mark.
+func processesWith(t *testing.T, mark string) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, f := range files {
+		if line, err := os.ReadFile(f); err == nil && bytes.Contains(line, []byte(mark)) {
+			found = append(found, f+" "+string(line))
+		}
+	}
+	return found
+}
+
+// noMounts: nothing of the home is mounted anywhere that this process can see.
+func (w *world) noMounts() {
+	w.Helper()
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	w.ok(err)
+	for line := range strings.Lines(string(data)) {
+		if strings.Contains(line, w.home) || strings.Contains(line, w.source) {
+			w.Errorf("still mounted: %s", line)
+		}
+	}
+}

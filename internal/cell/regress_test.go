@@ -1,0 +1,125 @@
+package cell_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// TestFailedForkLeavesTheLogUsable: a transaction of several statements that is
+// rolled back must not stand in the way of the next one.
+func TestFailedForkLeavesTheLogUsable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	_, err := w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "t-3"})
+	w.ok(err)
+	_, err = w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "t", N: 3})
+	w.refused(err, cell.Refused, "in use")
+	w.sh("demo", "echo more > hello.txt")
+	w.sound("demo", "t-3")
+	w.loseDatabase()
+	w.ok(w.recover())
+	w.open()
+	if names := fmt.Sprint(w.e.CellNames(w.ctx)); names != "[demo t-3]" {
+		t.Fatalf("cells are %s", names)
+	}
+}
+
+// TestGCWhileACommandRuns: gc must not touch what an unfinished run needs.
+func TestGCWhileACommandRuns(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(w *world, backend string) {
+		w.init("demo", backend)
+		started, finished := make(chan struct{}), make(chan error)
+		in, feed := pipe()
+		go func() {
+			_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo go; read x; echo $x > hello.txt"}},
+				cell.Stdio{In: in, Out: &trigger{on: started}})
+			finished <- err
+		}()
+		w.started(started, finished)
+		other, release, err := app.Open(w.home, app.Write)
+		w.ok(err)
+		defer release()
+		_, err = other.GC(w.ctx, cell.GCRequest{})
+		w.ok(err)
+		fmt.Fprintln(feed, "done")
+		w.ok(feed.Close())
+		w.ok(<-finished)
+		w.wantInside("demo", "hello.txt", "done\n")
+		w.sound("demo")
+	})
+}
+
+// TestRecoverKnowsTheAppliedState: the states that only an apply or a refresh
+// made are in the log too.
+func TestRecoverKnowsTheAppliedState(t *testing.T) {
+	t.Parallel()
+	for _, backend := range []string{"overlay", "clone"} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.init("demo", backend)
+			w.sh("demo", "echo cell > hello.txt; echo cell > docs/a.md", acceptOnSuccess)
+			_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", Only: []string{"docs/"}})
+			w.ok(err)
+			w.write("docs/b.md", "source\n")
+			_, err = w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+			w.ok(err)
+			w.loseDatabase()
+			w.ok(w.recover())
+			w.open()
+			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+			w.ok(err)
+			if got := w.read("hello.txt") + w.read("docs/a.md") + w.read("docs/b.md"); got != "cell\ncell\nsource\n" {
+				t.Fatalf("the source holds %q", got)
+			}
+			w.sound("demo")
+		})
+	}
+}
+
+// TestHalfMadeHome: a process that died while it made the home is no reason to
+// refuse it for ever.
+func TestHalfMadeHome(t *testing.T) {
+	t.Parallel()
+	home := filepath.Join(t.TempDir(), "home")
+	for _, d := range []string{"locks", "blobs", "layers"} {
+		if err := os.MkdirAll(filepath.Join(home, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, release, err := app.Open(home, app.Create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRemovedForkLeavesNothing: a removed cell's own directory goes with gc.
+func TestRemovedForkLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "delta")
+	_, err := w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "side"})
+	w.ok(err)
+	w.ok(w.e.Remove(w.ctx, "side", false))
+	_, err = w.e.GC(w.ctx, cell.GCRequest{})
+	w.ok(err)
+	left, err := os.ReadDir(filepath.Join(w.home, "live"))
+	w.ok(err)
+	if len(left) > 0 {
+		t.Fatalf("live holds %v", left)
+	}
+	w.sound("demo")
+}

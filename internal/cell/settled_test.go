@@ -1,0 +1,119 @@
+package cell_test
+
+import (
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// plainBackends keep their states apart from the source.
+var plainBackends = []string{"overlay", "clone"}
+
+func eachPlain(t *testing.T, fn func(w *world)) {
+	for _, backend := range plainBackends {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.init("demo", backend)
+			fn(w)
+			w.sound("demo")
+		})
+	}
+}
+
+// TestRefreshAcceptsNothing: bringing the source's changes in is no decision
+// about the work that is already there.
+func TestRefreshAcceptsNothing(t *testing.T) {
+	t.Parallel()
+	eachPlain(t, func(w *world) {
+		w.sh("demo", "echo unseen > docs/a.md")
+		w.write("hello.txt", "from the source\n")
+		_, err := w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+		w.ok(err)
+		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		if got := w.read("docs/a.md"); got != "a\n" {
+			w.Fatalf("work that nobody accepted was written: %q, %v", got, err)
+		}
+		if got := w.read("hello.txt"); got != "from the source\n" {
+			w.Fatalf("the source's own change was taken back: %q, %v", got, err)
+		}
+		_, err = w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Apply: true})
+		w.ok(err)
+		if got := w.read("docs/a.md") + w.read("hello.txt"); got != "unseen\nfrom the source\n" {
+			w.Fatalf("accepted, the source holds %q", got)
+		}
+	})
+}
+
+// TestRestoreBehindARefresh: what people changed in the source since the import
+// is theirs, also for a cell that goes back to before it learnt of it.
+func TestRestoreBehindARefresh(t *testing.T) {
+	t.Parallel()
+	eachPlain(t, func(w *world) {
+		w.write("hello.txt", "from the source\n")
+		_, err := w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+		w.ok(err)
+		_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: "base"})
+		w.ok(err)
+		w.sh("demo", "echo cell > docs/a.md", acceptOnSuccess)
+		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		if got := w.read("hello.txt"); got != "from the source\n" {
+			w.Fatalf("the source's own change was taken back: %q, %v", got, err)
+		}
+	})
+}
+
+// TestRecoverAfterDecisions: the log says where the head is, whatever was
+// decided last.
+func TestRecoverAfterDecisions(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(w *world, backend string) {
+		w.init("demo", backend)
+		w.sh("demo", "echo one > hello.txt")
+		two, _ := w.sh("demo", "echo two > hello.txt")
+		w.sh("demo", "echo three > hello.txt")
+		_, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Run: two.RunID})
+		w.ok(err)
+		w.wantRecovered("demo")
+		w.wantInside("demo", "hello.txt", "three\n")
+		w.sound("demo")
+	})
+}
+
+// wantRecovered loses the database and compares what is made anew.
+func (w *world) wantRecovered(name string) {
+	w.Helper()
+	before, err := w.e.Status(w.ctx, name)
+	w.ok(err)
+	w.loseDatabase()
+	w.ok(w.recover())
+	w.open()
+	after, err := w.e.Status(w.ctx, name)
+	w.ok(err)
+	if before.Head != after.Head || before.Applied != after.Applied || before.Root != after.Root || len(before.PendingRuns) != len(after.PendingRuns) {
+		w.Fatalf("before %+v\nafter  %+v", before, after)
+	}
+}
+
+// TestUndoAfterGC: what an undo goes back to is not freed.
+func TestUndoAfterGC(t *testing.T) {
+	t.Parallel()
+	eachPlain(t, func(w *world) {
+		w.sh("demo", "echo changed > hello.txt", acceptOnSuccess)
+		_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		w.ok(err)
+		w.sh("demo", "echo more > hello.txt", acceptOnSuccess)
+		_, err = w.e.GC(w.ctx, cell.GCRequest{})
+		w.ok(err)
+		_, err = w.e.Undo(w.ctx, "demo")
+		w.ok(err)
+		if got := w.read("hello.txt"); got != "hello\n" {
+			w.Fatalf("the source holds %q", got)
+		}
+		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		w.ok(err)
+		if got := w.read("hello.txt"); got != "more\n" {
+			w.Fatalf("applied again, the source holds %q", got)
+		}
+	})
+}

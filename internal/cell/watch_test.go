@@ -1,0 +1,49 @@
+package cell_test
+
+import (
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/app"
+)
+
+// TestLookingIsNotHolding: who lists the cells never makes one busy.
+func TestLookingIsNotHolding(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	stop, stopped := make(chan struct{}), make(chan error)
+	const watchers = 4
+	for range watchers {
+		watcher, release, err := app.Open(w.home, app.Read)
+		w.ok(err)
+		defer release()
+		go func() {
+			for {
+				select {
+				case <-stop:
+					stopped <- nil
+					return
+				default:
+				}
+				if _, err := watcher.List(w.ctx); err != nil {
+					stopped <- err
+					return
+				}
+			}
+		}()
+	}
+	busy := 0
+	for range 300 {
+		if _, err := w.e.Checkpoint(w.ctx, "demo", ""); err != nil {
+			busy++
+			t.Log(err)
+		}
+	}
+	close(stop)
+	for range watchers {
+		w.ok(<-stopped)
+	}
+	if busy > 0 {
+		t.Fatalf("%d of 300 found the cell busy while it was only looked at", busy)
+	}
+}

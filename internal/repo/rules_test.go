@@ -1,0 +1,249 @@
+package repo
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/forkcell/forkcell"
+
+// layers lists the packages from top to bottom. A package may import what
+// stands below its own line; those on one line are siblings and know nothing of
+// each other.
+func layers() [][]string {
+	return [][]string{
+		{"cmd/forkcell"},
+		{"internal/app", "internal/cli", "internal/driver/first"},
+		{"internal/cell"},
+		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "receipt"},
+		{"internal/apply", "internal/leftout"},
+		{"internal/tree"},
+		{"internal/fsx"},
+		{"internal/mount", "internal/quote", "internal/redact", "internal/failpoint"},
+	}
+}
+
+// strangers must not know what they could by their place, also not through
+// another package, and why.
+func strangers() []stranger {
+	return []stranger{
+		{"internal/driver", []string{"internal/mount"}, "a driver knows processes and a mount description: no trees, receipts or databases"},
+		{"internal/store", []string{"internal/fsx", "internal/failpoint"}, "the store knows nothing of processes or of what a statement says"},
+		{"internal/tree", []string{"internal/fsx", "internal/failpoint"}, "what a tree is does not depend on where it is kept"},
+		{"receipt", nil, "verifiers import it: it links nothing of the sandbox"},
+		{"internal/mount", nil, "workspace and driver share data only"},
+	}
+}
+
+type stranger struct {
+	pkg string
+	may []string
+	why string
+}
+
+// apart are programs beside the product; nothing of it may know them, and they
+// know it by its command line only.
+func apart() []string { return []string{"bench", "scripts/runtests", "internal/repo"} }
+
+// pkg is what the rules need of go list.
+type pkg struct {
+	ImportPath   string
+	Dir          string
+	GoFiles      []string
+	TestGoFiles  []string
+	XTestGoFiles []string
+	Imports      []string
+	Deps         []string
+}
+
+func (p pkg) name() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+// packages are all of the module, with every file that some build tag adds.
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	seen := map[string]bool{}
+	var list []pkg
+	for _, tags := range []string{"", "failpoints"} {
+		out := goCommand(t, "list", "-tags", tags, "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,Deps", "./...")
+		dec := json.NewDecoder(bytes.NewReader(out))
+		for {
+			var p pkg
+			if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if !seen[p.ImportPath+tags] {
+				seen[p.ImportPath+tags] = true
+				list = append(list, p)
+			}
+		}
+	}
+	if len(list) < 10 {
+		t.Fatalf("go list found %d packages", len(list))
+	}
+	return list
+}
+
+func goCommand(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = filepath.Join("..", "..")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return out
+}
+
+func TestImportsGoDown(t *testing.T) {
+	t.Parallel()
+	rank := map[string]int{}
+	for i, line := range layers() {
+		for _, name := range line {
+			rank[name] = i
+		}
+	}
+	for _, p := range packages(t) {
+		name := p.name()
+		own, known := rank[name]
+		if !known && !slices.Contains(apart(), name) {
+			t.Errorf("%s has no place in layers(): decide what may import it", name)
+			continue
+		}
+		for _, path := range p.Imports {
+			imported, inside := strings.CutPrefix(path, module+"/")
+			if !inside {
+				continue
+			}
+			other, ranked := rank[imported]
+			switch {
+			case slices.Contains(apart(), name):
+				t.Errorf("%s imports %s: programs beside the product use its command line", name, imported)
+			case !ranked:
+				t.Errorf("%s imports %s, which is not part of the product", name, imported)
+			case other <= own:
+				t.Errorf("%s imports %s: imports go down only, and siblings know nothing of each other", name, imported)
+			}
+		}
+	}
+}
+
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	all := packages(t)
+	for _, s := range strangers() {
+		for _, p := range all {
+			if p.name() != s.pkg {
+				continue
+			}
+			for _, dep := range p.Deps {
+				if name, inside := strings.CutPrefix(dep, module+"/"); inside && !slices.Contains(s.may, name) {
+					t.Errorf("%s depends on %s: %s", s.pkg, name, s.why)
+				}
+			}
+		}
+	}
+}
+
+func TestPackageComments(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		var docs []string
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Doc != nil {
+				docs = append(docs, f.Doc.Text())
+			}
+		}
+		want := "Package " + filepath.Base(p.Dir) + " "
+		if strings.HasPrefix(p.name(), "cmd/") || slices.Contains([]string{"bench", "scripts/runtests"}, p.name()) {
+			want = "Command " + filepath.Base(p.Dir) + " "
+		}
+		if len(docs) != 1 || !strings.HasPrefix(docs[0], want) {
+			t.Errorf("%s: want one package comment that begins with %q, have %d", p.name(), want, len(docs))
+		}
+	}
+}
+
+func TestUnsafeFiles(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
+			path := filepath.Join(p.Dir, name)
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range f.Imports {
+				if i.Path.Value == `"unsafe"` && !strings.HasSuffix(name, "_unsafe.go") {
+					t.Errorf("%s/%s imports unsafe: only files called *_unsafe.go may", p.name(), name)
+				}
+			}
+		}
+	}
+}
+
+// TestDependencies holds docs/dependencies.md to go.mod: a heading for each
+// direct requirement, and none besides.
+func TestDependencies(t *testing.T) {
+	t.Parallel()
+	var mod struct {
+		Require []struct {
+			Path     string
+			Indirect bool
+		}
+		Replace []struct{ Old struct{ Path string } }
+	}
+	if err := json.Unmarshal(goCommand(t, "mod", "edit", "-json"), &mod); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, r := range mod.Require {
+		if !r.Indirect {
+			want = append(want, r.Path)
+		}
+	}
+	for _, r := range mod.Replace {
+		t.Errorf("go.mod replaces %s", r.Old.Path)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "dependencies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, m := range regexp.MustCompile("(?m)^### `([^`]+)`$").FindAllSubmatch(text, -1) {
+		have = append(have, string(m[1]))
+	}
+	slices.Sort(want)
+	slices.Sort(have)
+	for _, path := range want {
+		if !slices.Contains(have, path) {
+			t.Errorf("docs/dependencies.md has no heading for %s, which go.mod requires", path)
+		}
+	}
+	for i, path := range have {
+		if !slices.Contains(want, path) {
+			t.Errorf("docs/dependencies.md has a heading for %s, which go.mod does not require directly", path)
+		}
+		if i > 0 && have[i-1] == path {
+			t.Errorf("docs/dependencies.md has two headings for %s", path)
+		}
+	}
+}
