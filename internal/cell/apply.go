@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/apply"
@@ -114,20 +115,15 @@ func (a *application) prepare() error {
 
 func (a *application) apart(flag, path string) error { return a.e.apart(flag, path) }
 
-// states finds the accepted state, which is what an apply may write: the newest
-// ancestor of the head that no undecided run made.
+// states finds the accepted state, which is what an apply may write, and the one
+// to compare it with.
 func (a *application) states() error {
 	var waiting *store.Run
 	err := a.e.store.View(func(tx *store.Tx) (err error) {
-		// What another directory holds is compared with what was imported.
-		from := "applied"
-		if !a.source {
-			from = "base"
-		}
-		if a.base, err = a.e.findCheckpoint(tx, a.cell, from); err != nil {
+		if a.theirs, waiting, err = settled(tx, a.head); err != nil {
 			return err
 		}
-		a.theirs, waiting, err = settled(tx, a.head)
+		a.base, err = a.baseFor(tx)
 		return err
 	})
 	if err != nil {
@@ -140,29 +136,53 @@ func (a *application) states() error {
 	return nil
 }
 
-// settled walks back from a state to the newest one that stands.
+// baseFor is the state that the directory and the accepted state both come from:
+// what was imported for another directory, else what was applied last. Changes
+// of the source that a refresh brought in, and that the accepted state does not
+// know, are the source's own and not to be taken back.
+func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
+	if !a.source {
+		return a.e.findCheckpoint(tx, a.cell, "base")
+	}
+	line, err := tx.Lineage(a.theirs.ID)
+	if err != nil {
+		return store.Checkpoint{}, err
+	}
+	known := map[string]bool{}
+	for _, c := range line {
+		known[c.ID], known[c.Source] = true, true
+	}
+	base, err := tx.Checkpoint(a.cell.Applied)
+	for err == nil && base.Kind == kindSource && !known[base.ID] {
+		base, err = tx.Checkpoint(base.Parent)
+	}
+	return base, err
+}
+
+// kindSource is a state of the source that a refresh sealed.
+const kindSource = "source"
+
+// settled is the newest state of a lineage up to which every run was accepted,
+// and the first run after it that was not.
 func settled(tx *store.Tx, from store.Checkpoint) (store.Checkpoint, *store.Run, error) {
 	line, err := tx.Lineage(from.ID)
-	if err != nil {
-		return from, nil, err
+	if err != nil || len(line) == 0 {
+		return from, nil, errors.Join(err, fmt.Errorf("checkpoint %s has no beginning", from.ID))
 	}
-	var waiting *store.Run
-	for _, c := range line {
-		if c.RunID == "" {
-			return c, waiting, nil
+	stands := line[len(line)-1]
+	for _, c := range slices.Backward(line) {
+		if c.RunID != "" {
+			r, err := tx.Run(c.RunID)
+			if err != nil {
+				return stands, nil, err
+			}
+			if r.Decision != accepted && r.Decision != superseded {
+				return stands, &r, nil
+			}
 		}
-		r, err := tx.Run(c.RunID)
-		if err != nil {
-			return c, nil, err
-		}
-		if r.Decision == accepted || r.Decision == superseded {
-			return c, waiting, nil
-		}
-		if waiting == nil {
-			waiting = &r
-		}
+		stands = c
 	}
-	return from, waiting, fmt.Errorf("checkpoint %s has no beginning", from.ID)
+	return stands, nil, nil
 }
 
 // plan compares three sides: what was applied last, what the cell made of it,

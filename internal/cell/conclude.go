@@ -86,7 +86,7 @@ func (r *run) record(tx *store.Tx, logs []receipt.Log) error {
 	if r.rec.Decision != accepted {
 		return nil
 	}
-	r.earlier, err = r.acceptEarlier(tx, r.rec, r.after, true)
+	r.earlier, err = r.acceptEarlier(tx, r.rec, r.after, r.after, true)
 	return err
 }
 
@@ -128,7 +128,8 @@ func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
 
 // acceptEarlier decides the pending runs whose work is part of an accepted one:
 // a failed run is never called accepted, it is superseded.
-func (s *session) acceptEarlier(tx *store.Tx, chosen store.Run, tip store.Checkpoint, automatic bool) ([]string, error) {
+// tip is the accepted state, head where the cell is afterwards.
+func (s *session) acceptEarlier(tx *store.Tx, chosen store.Run, tip, head store.Checkpoint, automatic bool) ([]string, error) {
 	runs, err := tx.Runs(s.cell.ID)
 	if err != nil {
 		return nil, err
@@ -151,7 +152,7 @@ func (s *session) acceptEarlier(tx *store.Tx, chosen store.Run, tip store.Checkp
 			result = superseded
 		}
 		reason := fmt.Sprintf("part of %s", chosen.ID)
-		if _, err := s.decideRun(tx, r, result, tip, decision{Reason: reason, Automatic: automatic}); err != nil {
+		if _, err := s.decideRun(tx, r, result, head, decision{Reason: reason, Automatic: automatic}); err != nil {
 			return also, err
 		}
 		also = append(also, r.ID+" "+result)

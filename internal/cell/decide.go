@@ -107,7 +107,7 @@ func (s *session) accept(ctx context.Context, req AcceptRequest) (*AcceptResult,
 		if res.DecisionID, err = s.decideRun(tx, r, res.Decision, head, d); err != nil {
 			return err
 		}
-		also, err := s.acceptEarlier(tx, r, tip, false)
+		also, err := s.acceptEarlier(tx, r, tip, head, false)
 		res.Also = append(res.Also, also...)
 		return err
 	})

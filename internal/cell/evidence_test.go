@@ -121,7 +121,9 @@ func (p *past) file(pattern string, change func([]byte) []byte) func() func() {
 		old, err := os.ReadFile(path)
 		p.ok(err)
 		put := func(data []byte) {
-			p.ok(os.Remove(path))
+			if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+				p.Fatal(err)
+			}
 			if data != nil {
 				p.ok(os.WriteFile(path, data, 0o600))
 				p.ok(unix.Chmod(path, st.Mode&0o7777))
@@ -133,10 +135,7 @@ func (p *past) file(pattern string, change func([]byte) []byte) func() func() {
 			change = func([]byte) []byte { return nil }
 		}
 		put(change(bytes.Clone(old)))
-		return func() {
-			p.ok(os.WriteFile(path, nil, 0o600))
-			put(old)
-		}
+		return func() { put(old) }
 	}
 }
 

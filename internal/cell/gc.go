@@ -137,6 +137,9 @@ func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoin
 			continue
 		}
 		needed[c.Head], needed[c.Applied] = true, true
+		if err := needOrigin(tx, needed, c.Applied); err != nil {
+			return nil, err
+		}
 		needed[c.ForkedCheckpoint] = true
 	}
 	names, err := tx.Names("")
@@ -170,6 +173,19 @@ func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoin
 	}
 	keepLast(needed, all, removed, req.KeepLast)
 	return needed, nil
+}
+
+// needOrigin keeps what a refreshed source state was derived from: a cell that
+// goes back behind the refresh is compared with it.
+func needOrigin(tx *store.Tx, needed map[string]bool, id string) error {
+	for {
+		c, err := tx.Checkpoint(id)
+		if err != nil || c.Kind != kindSource {
+			return err
+		}
+		id = c.Parent
+		needed[id] = true
+	}
 }
 
 func keepLast(needed map[string]bool, all []store.Checkpoint, removed map[string]bool, n int) {

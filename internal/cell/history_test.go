@@ -34,10 +34,12 @@ func TestHistories(t *testing.T) {
 	}
 }
 
+const seedName = "FORKCELL_TEST_SEED"
+
 // seeds are fixed, unless one is to be tried or repeated.
 func seeds(t *testing.T, fixed ...uint64) []uint64 {
 	t.Helper()
-	text := os.Getenv("FORKCELL_TEST_SEED")
+	text := os.Getenv(seedName)
 	if text == "" {
 		return fixed
 	}

@@ -270,9 +270,22 @@ func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, 
 		own = layer.Bytes
 	}
 	return tx.PutCheckpoint(store.Checkpoint{
-		ID: p.ID, CellID: cellID, Parent: p.Parent, Layer: p.Layer, RunID: runID, Freed: !present, Kind: kind, Areas: areas,
+		Source: sourceOf(at, p.ID), ID: p.ID, CellID: cellID, Parent: p.Parent, Layer: p.Layer, RunID: runID, Freed: !present, Kind: kind, Areas: areas,
 		OwnBytes: own, CreatedAt: at.Place().CreatedAt,
 	})
+}
+
+// sourceOf is the state of the source that a refresh merged into this one.
+func sourceOf(p receipt.Predicate, id string) string {
+	change, ok := p.(*receipt.Change)
+	if !ok || change.Op != opRefresh || change.Checkpoint.ID != id {
+		return ""
+	}
+	var state detailedState
+	if json.Unmarshal([]byte(change.Details["state"]), &state) != nil || state.Checkpoint.ID == id {
+		return ""
+	}
+	return state.Checkpoint.ID
 }
 
 func (b *rebuild) run(tx *store.Tx, p *receipt.Run) error {

@@ -134,7 +134,7 @@ func (s *session) takeSource(ctx context.Context, root *fsx.Dir, base store.Chec
 	for _, ch := range changes {
 		edits = append(edits, sourceEdit(root, ch.Path, ch.New))
 	}
-	applied, err := s.derive(ctx, base, "source", edits)
+	applied, err := s.derive(ctx, base, kindSource, edits)
 	if err != nil {
 		return fmt.Errorf("seal the source: %w", err)
 	}
@@ -152,6 +152,7 @@ func (s *session) takeSource(ctx context.Context, root *fsx.Dir, base store.Chec
 		}
 		if !sealed.Unchanged {
 			next = s.e.newCheckpoint(s.cell, s.head.ID, "refresh", "", sealed)
+			next.Source = applied.ID
 		}
 	}
 	s.cell.Applied = applied.ID

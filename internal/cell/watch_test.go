@@ -33,7 +33,7 @@ func TestLookingIsNotHolding(t *testing.T) {
 		}()
 	}
 	busy := 0
-	for range 300 {
+	for range 150 {
 		if _, err := w.e.Checkpoint(w.ctx, "demo", ""); err != nil {
 			busy++
 			t.Log(err)
@@ -44,6 +44,6 @@ func TestLookingIsNotHolding(t *testing.T) {
 		w.ok(<-stopped)
 	}
 	if busy > 0 {
-		t.Fatalf("%d of 300 found the cell busy while it was only looked at", busy)
+		t.Fatalf("%d of 150 found the cell busy while it was only looked at", busy)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -42,6 +43,7 @@ func (l *Lock) Unlock() {
 		// Closing is not enough while another goroutine is between fork and
 		// exec: the child still has the descriptor.
 		_ = unix.Flock(int(l.f.Fd()), unix.LOCK_UN)
+		_ = ofdLock(l.f, unix.F_OFD_SETLK, unix.F_UNLCK)
 		_ = l.f.Close()
 		l.f = nil
 	}
@@ -60,7 +62,7 @@ func (s *Store) LockCell(ctx context.Context, id, what string, wait time.Duratio
 	if err := waitForLock(ctx, f, wait); err != nil {
 		holder := readHolder(f)
 		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, unix.EAGAIN) {
 			return nil, &BusyError{Holder: holder}
 		}
 		return nil, err
@@ -84,10 +86,29 @@ func (s *Store) CellHolder(id string) (Holder, bool) {
 		return Holder{}, false
 	}
 	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
+	// Asking must not take the lock, not even for a moment.
+	if ofdLock(f, unix.F_OFD_GETLK, unix.F_WRLCK) == nil {
 		return Holder{}, false
 	}
 	return readHolder(f), true
+}
+
+// ofdLock sets, drops or asks for a lock of the open file, which unlike a flock
+// can be asked for without taking it. EAGAIN says that another has it.
+func ofdLock(f *os.File, command int, kind int16) error {
+	lock := unix.Flock_t{Type: kind, Whence: io.SeekStart}
+	for {
+		err := unix.FcntlFlock(f.Fd(), command, &lock)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return err
+		case command == unix.F_OFD_GETLK && lock.Type != unix.F_UNLCK:
+			return unix.EAGAIN
+		}
+		return nil
+	}
 }
 
 // LockHome guards the layers that cells share: shared for those who add,
@@ -140,13 +161,13 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// waitForLock polls, because a blocked flock cannot be given up. The steps are
+// waitForLock polls, because a blocked lock cannot be given up. The steps are
 // short at first: most holders are gone within milliseconds.
 func waitForLock(ctx context.Context, f *os.File, wait time.Duration) error {
 	start, step := time.Now(), 2*time.Millisecond
 	for {
-		err := flock(f, unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) {
+		err := ofdLock(f, unix.F_OFD_SETLK, unix.F_WRLCK)
+		if !errors.Is(err, unix.EAGAIN) {
 			return err
 		}
 		if wait >= 0 && time.Since(start) >= wait {

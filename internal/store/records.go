@@ -77,6 +77,7 @@ type Checkpoint struct {
 	Kind      string          `json:"kind"` // init, run, refresh, partial, drift
 	Areas     map[string]Area `json:"areas"`
 	OwnBytes  int64           `json:"own_bytes"`
+	Source    string          `json:"source,omitempty"` // the state of the source that a refresh merged
 	CreatedAt time.Time       `json:"created_at"`
 }
 
