@@ -178,6 +178,11 @@ func (h *history) check(a *actor) {
 	if h.isLive(a) {
 		return // its head may be older than the directory
 	}
+	// Which state the source is compared with goes back with the head; that it is
+	// one that the source did hold is what the model can tell.
+	if s, seen := h.states[info.Applied]; seen {
+		a.applied = s
+	}
 	want := h.headOf(a)
 	if s, seen := h.states[info.Head]; seen {
 		h.sameState(a.name+" at "+info.Head, want, s)

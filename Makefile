@@ -1,0 +1,46 @@
+# Every target sets up what it needs itself: see scripts/setup.sh.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -s -w$(if $(VERSION), -X github.com/forkcell/forkcell/internal/app.version=$(VERSION))
+TOOL    := $(GO) tool -modfile=tools/go.mod
+
+# Go's own installation directory, for shells that do not have it in PATH.
+export PATH := $(PATH):/usr/local/go/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help build test lint vuln bench demo fuzz clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/forkcell, one static binary
+	@scripts/setup.sh build
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/forkcell ./cmd/forkcell
+
+test: ## run every test: unit, script, property, race, fuzz (short), crash; as root also as an ordinary user
+	@scripts/setup.sh test
+	$(GO) run -buildvcs=false ./scripts/runtests
+
+lint: ## check format, layers and habits with pinned tools
+	@scripts/setup.sh lint
+	@out=$$($(TOOL) gofumpt -l .) && if [ -n "$$out" ]; then echo "not formatted by gofumpt:"; echo "$$out"; exit 1; fi
+	$(TOOL) golangci-lint run ./...
+
+vuln: ## look the dependencies up in Go's vulnerability database (needs the network)
+	@scripts/setup.sh lint
+	$(TOOL) govulncheck ./...
+
+bench: build ## measure against cp, rsync and bubblewrap, side by side
+	@scripts/setup.sh bench
+	$(GO) run -buildvcs=false ./bench -forkcell bin/forkcell $(BENCHFLAGS)
+
+demo: build ## tell the whole story on a small example
+	@scripts/demo.sh bin/forkcell
+
+fuzz: ## fuzz every target for longer (FUZZTIME=2m)
+	@scripts/setup.sh test
+	$(GO) run -buildvcs=false ./scripts/runtests -only fuzz -fuzztime $(or $(FUZZTIME),2m)
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// runDocument is what the cases need of run --json.
+type runDocument struct {
+	ChangedFiles int    `json:"changed_files"`
+	Decision     string `json:"decision"`
+	Timings      struct {
+		Seal   int64 `json:"seal_us"`
+		Decide int64 `json:"decide_us"`
+	} `json:"timings"`
+}
+
+// all measures everything, in an order that imports each tree once.
+func (b *bench) all(ctx context.Context) ([]row, error) {
+	small, medium, big := shapes()
+	for _, s := range []shape{small, medium, big} {
+		progress("building a tree of %d files", s.files())
+		if err := s.build(b.tree(s)); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.settle(ctx); err != nil {
+		return nil, err
+	}
+	var rows []row
+	for _, c := range []struct {
+		what    string
+		measure func(context.Context) ([]row, error)
+	}{
+		{"import against cp -a", func(ctx context.Context) ([]row, error) { return b.imports(ctx, medium) }},
+		{"memory of a large import", func(ctx context.Context) ([]row, error) { return b.memory(ctx, big) }},
+		{"seal and decide against cp, sync and rsync", func(ctx context.Context) ([]row, error) { return b.against(ctx, medium) }},
+		{"seal and decide by size of the tree", func(ctx context.Context) ([]row, error) { return b.bySize(ctx, small, big) }},
+		{"fork by size of the tree", func(ctx context.Context) ([]row, error) { return b.forks(ctx, small, medium, big) }},
+		{"a run of true against bwrap", func(ctx context.Context) ([]row, error) { return b.runTrue(ctx, medium) }},
+		{"100 forks that run true against bwrap", func(ctx context.Context) ([]row, error) { return b.hundred(ctx, medium) }},
+	} {
+		progress("%s", c.what)
+		r, err := c.measure(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.what, err)
+		}
+		rows = append(rows, r...)
+	}
+	return rows, nil
+}
+
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...) }
+
+// imports alternates which side goes first: the second reads a warmer cache.
+func (b *bench) imports(ctx context.Context, s shape) ([]row, error) {
+	var own, plain, durable []time.Duration
+	forkcell := func(i int) error {
+		name := fmt.Sprintf("import%d", i)
+		u, err := b.forkcell(ctx, 0, nil, "--json", "init", name, "--from", b.tree(s))
+		own = append(own, u.took)
+		return errors.Join(err, b.settle(ctx))
+	}
+	peer := func(i int) error {
+		to := filepath.Join(b.work, fmt.Sprintf("copy%d", i))
+		took, err := b.peer(ctx, "cp", "-a", b.tree(s), to)
+		if err != nil {
+			return err
+		}
+		flush, err := b.peer(ctx, "sync", "-f", to)
+		plain, durable = append(plain, took), append(durable, took+flush)
+		return errors.Join(err, os.RemoveAll(to), b.settle(ctx))
+	}
+	for i := range b.times(8, 4) {
+		first, second := forkcell, peer
+		if i%2 == 1 {
+			first, second = peer, forkcell
+		}
+		if err := errors.Join(first(i), second(i)); err != nil {
+			return nil, err
+		}
+	}
+	// One cell is kept for the cases that follow.
+	if _, err := b.forkcell(ctx, 0, nil, "--json", "rename", "import0", s.name); err != nil {
+		return nil, err
+	}
+	return []row{
+		ratioRow(fmt.Sprintf("import %s files (init)", number(s.files())), "`cp -a`", median(own), median(plain), 1.5),
+		infoRow("the same, with a peer that is as durable", "`cp -a` + `sync -f`", median(own), median(durable)),
+	}, nil
+}
+
+func (b *bench) memory(ctx context.Context, s shape) ([]row, error) {
+	u, err := b.forkcell(ctx, 0, nil, "--json", "init", s.name, "--from", b.tree(s))
+	if err != nil {
+		return nil, err
+	}
+	return []row{limitRow(fmt.Sprintf("peak memory while importing %s files (in %s)", number(s.files()), show(u.took)),
+		fmt.Sprintf("%.1f MiB", float64(u.peak)/(1<<20)), "below 64 MiB", u.peak < 64<<20)}, b.settle(ctx)
+}
+
+// failing runs the changes in a cell and has them restored.
+func (b *bench) failing(ctx context.Context, cell string) (sealDecide, whole time.Duration, err error) {
+	var doc runDocument
+	u, err := b.forkcell(ctx, 1, &doc, "--json", "--quiet", "run", "--restore-on-fail", cell, "--", "sh", "-c", changes)
+	if err != nil {
+		return 0, 0, err
+	}
+	if doc.ChangedFiles != 175 || doc.Decision != "restored" {
+		return 0, 0, fmt.Errorf("the run on %s made %d changes and was %s, want 175 and restored", cell, doc.ChangedFiles, doc.Decision)
+	}
+	return microseconds(doc.Timings.Seal + doc.Timings.Decide), u.took, nil
+}
+
+// against compares with the checkpoint and restore that a script would do.
+func (b *bench) against(ctx context.Context, s shape) ([]row, error) {
+	var own, ownWhole, peer, peerWhole []time.Duration
+	backup := filepath.Join(b.work, "backup")
+	for range b.times(9, 3) {
+		sealDecide, whole, err := b.failing(ctx, s.name)
+		if err != nil {
+			return nil, err
+		}
+		own, ownWhole = append(own, sealDecide), append(ownWhole, whole)
+		if err := b.settle(ctx); err != nil {
+			return nil, err
+		}
+		cp, err1 := b.peer(ctx, "cp", "-a", b.tree(s), backup)
+		flush, err2 := b.peer(ctx, "sync", "-f", backup)
+		script, err3 := timed(b.command(ctx, b.tree(s), "sh", "-c", changes), 1)
+		rsync, err4 := b.peer(ctx, "rsync", "-a", "--delete", backup+"/", b.tree(s)+"/")
+		peer, peerWhole = append(peer, cp+flush+rsync), append(peerWhole, cp+flush+script+rsync)
+		if err := errors.Join(err1, err2, err3, err4, os.RemoveAll(backup), b.settle(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	const name = "`cp -a` + `sync -f` + `rsync -a --delete`"
+	return []row{
+		fasterRow(fmt.Sprintf("seal + decide of a failing run with 175 changes, %s files", number(s.files())), name, median(own), median(peer), 20),
+		infoRow("the same, whole process and command included", name+" and the command", median(ownWhole), median(peerWhole)),
+	}, nil
+}
+
+func (b *bench) bySize(ctx context.Context, small, big shape) ([]row, error) {
+	if _, err := b.forkcell(ctx, 0, nil, "--json", "init", small.name, "--from", b.tree(small)); err != nil {
+		return nil, err
+	}
+	var few, many []time.Duration
+	for range b.times(15, 5) {
+		s, _, err := b.failing(ctx, small.name)
+		if err != nil {
+			return nil, err
+		}
+		l, _, err := b.failing(ctx, big.name)
+		if err != nil {
+			return nil, err
+		}
+		few, many = append(few, s), append(many, l)
+	}
+	return []row{ratioRow(fmt.Sprintf("the same seal + decide on %s files", number(big.files())),
+		fmt.Sprintf("itself on %s files", number(small.files())), median(many), median(few), 1.5)}, nil
+}
+
+func (b *bench) forks(ctx context.Context, list ...shape) ([]row, error) {
+	took := make([][]time.Duration, len(list))
+	for i := range b.times(15, 5) {
+		for k, s := range list {
+			var doc struct {
+				Engine int64 `json:"engine_us"`
+			}
+			if _, err := b.forkcell(ctx, 0, &doc, "--json", "fork", s.name, "--name", fmt.Sprintf("%s-fork%d", s.name, i)); err != nil {
+				return nil, err
+			}
+			took[k] = append(took[k], microseconds(doc.Engine))
+		}
+	}
+	var rows []row
+	for k, s := range list {
+		m := median(took[k])
+		rows = append(rows, limitRow(fmt.Sprintf("fork, engine time, %s files", number(s.files())), show(m), "below 1 ms", m < time.Millisecond))
+	}
+	return rows, nil
+}
+
+// bwrap is the plain sandbox that a run is compared with.
+func bwrap() []string {
+	return []string{"--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"}
+}
+
+func (b *bench) runTrue(ctx context.Context, s shape) ([]row, error) {
+	var own, peer []time.Duration
+	for range b.times(40, 10) {
+		u, err := b.forkcell(ctx, 0, nil, "--quiet", "run", s.name, "--", "true")
+		if err != nil {
+			return nil, err
+		}
+		p, err := b.peer(ctx, "bwrap", bwrap()...)
+		if err != nil {
+			return nil, err
+		}
+		own, peer = append(own, u.took), append(peer, p)
+	}
+	return []row{ratioRow("`forkcell run CELL -- true`, process start to exit, durable signed receipt", "`bwrap --unshare-all` true",
+		median(own), median(peer), 4)}, nil
+}
+
+// hundred makes 100 forks and runs true in each, 8 at a time.
+func (b *bench) hundred(ctx context.Context, s shape) ([]row, error) {
+	const n, width = 100, 8
+	var own, peer []time.Duration
+	for i := range b.times(5, 2) {
+		name := "many" + strconv.Itoa(i)
+		begin := time.Now()
+		_, err := b.forkcell(ctx, 0, nil, "--json", "fork", s.name, "--name", name, "-n", strconv.Itoa(n))
+		if err != nil {
+			return nil, err
+		}
+		err = inParallel(n, width, func(k int) error {
+			_, err := b.forkcell(ctx, 0, nil, "--quiet", "run", fmt.Sprintf("%s-%d", name, k+1), "--", "true")
+			return err
+		})
+		own = append(own, time.Since(begin))
+		if err != nil {
+			return nil, err
+		}
+		begin = time.Now()
+		err = inParallel(n, width, func(int) error {
+			_, err := b.peer(ctx, "bwrap", bwrap()...)
+			return err
+		})
+		peer = append(peer, time.Since(begin))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return []row{ratioRow("100 forks that each run `true`, 8 at a time, the forking included", "`bwrap`, 100 times, 8 at a time",
+		median(own), median(peer), 4)}, nil
+}
+
+func inParallel(n, width int, do func(int) error) error {
+	var wait sync.WaitGroup
+	errs := make([]error, n)
+	slots := make(chan struct{}, width)
+	for i := range n {
+		slots <- struct{}{}
+		wait.Go(func() {
+			errs[i] = do(i)
+			<-slots
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}

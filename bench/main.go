@@ -1,0 +1,76 @@
+// Command bench is `make bench`: it measures forkcell beside the tools that
+// people would use instead (cp, rsync, bubblewrap), in one run, so that both
+// sides meet the same noise, and prints medians against the targets.
+//
+// It knows forkcell by its command line only.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+type options struct {
+	forkcell string
+	dir      string
+	markdown bool
+	quick    bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.forkcell, "forkcell", "bin/forkcell", "the `program` to measure")
+	flag.StringVar(&o.dir, "dir", "", "measure below this `directory` (default: the one for temporary files)")
+	flag.BoolVar(&o.markdown, "markdown", false, "print the table as Markdown")
+	flag.BoolVar(&o.quick, "quick", false, "fewer repetitions")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, o)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	program, err := filepath.Abs(o.forkcell)
+	if err != nil {
+		return err
+	}
+	for _, tool := range []string{"cp", "sync", "rsync", "bwrap", program} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%w; as root, make bench installs it", err)
+		}
+	}
+	work, err := os.MkdirTemp(o.dir, "forkcell-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if rest := os.RemoveAll(work); err == nil {
+			err = rest
+		}
+	}()
+	b := &bench{program: program, work: work, home: filepath.Join(work, "home"), quick: o.quick}
+	machine, err := describe(ctx, b)
+	if err != nil {
+		return err
+	}
+	rows, err := b.all(ctx)
+	if err != nil {
+		return err
+	}
+	if o.markdown {
+		printMarkdown(os.Stdout, machine, rows)
+	} else {
+		printText(os.Stdout, machine, rows)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+// Command runtests is `make test`: it runs every kind of test that the
+// repository has, one step after the other, keeps go test's own lines visible,
+// and ends with a list of what was skipped and why.
+//
+// It knows how tests are started and how their results are read. It knows
+// nothing of what they test.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are the flags.
+type options struct {
+	only     string
+	fuzzTime time.Duration
+	strict   bool
+}
+
+// run carries what the steps share.
+type run struct {
+	opts    options
+	results *results
+	steps   []outcome
+}
+
+// outcome is how one step ended.
+type outcome struct {
+	name string
+	took time.Duration
+	err  error
+}
+
+// step is one kind of test. A step that returns a skipped error did not run.
+type step struct {
+	name string
+	do   func(context.Context, *run) error
+}
+
+// skipped says why a whole step could not run here.
+type skipped string
+
+func (s skipped) Error() string { return string(s) }
+
+func steps() []step {
+	return []step{
+		{"format", formatStep},
+		{"vet", vetStep},
+		{"test", testStep},
+		{"crash", crashStep},
+		{"user", userStep},
+		{"race", raceStep},
+		{"fuzz", fuzzStep},
+	}
+}
+
+func main() {
+	var o options
+	var names []string
+	for _, s := range steps() {
+		names = append(names, s.name)
+	}
+	flag.StringVar(&o.only, "only", "", "run only these steps, separated by commas: "+strings.Join(names, ", "))
+	flag.DurationVar(&o.fuzzTime, "fuzztime", 4*time.Second, "how long each fuzz target runs")
+	flag.BoolVar(&o.strict, "strict", os.Getenv("FORKCELL_TEST_STRICT") != "",
+		"fail when a test of scripts/must-run.txt was skipped (also: FORKCELL_TEST_STRICT=1)")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ok, err := runAll(ctx, o, names)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "runtests:", err)
+		os.Exit(2)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+func runAll(ctx context.Context, o options, names []string) (bool, error) {
+	wanted := names
+	if o.only != "" {
+		wanted = strings.Split(o.only, ",")
+		for _, name := range wanted {
+			if !slices.Contains(names, name) {
+				return false, fmt.Errorf("no step is called %q", name)
+			}
+		}
+	}
+	r := &run{opts: o, results: newResults(os.Stdout)}
+	for _, s := range steps() {
+		if !slices.Contains(wanted, s.name) || ctx.Err() != nil {
+			continue
+		}
+		fmt.Printf("\n--- step %s\n", s.name)
+		begin := time.Now()
+		err := s.do(ctx, r)
+		r.steps = append(r.steps, outcome{name: s.name, took: time.Since(begin), err: err})
+	}
+	ok := r.summary(os.Stdout)
+	if o.strict && o.only == "" {
+		must, err := readMustRun("scripts/must-run.txt")
+		if err != nil {
+			return false, err
+		}
+		for _, miss := range r.results.missing(must) {
+			fmt.Printf("FAIL: %s may not skip here, and no step ran it\n", miss)
+			ok = false
+		}
+	}
+	return ok && ctx.Err() == nil, ctx.Err()
+}
+
+// readMustRun reads one "package Test" a line; # starts a comment.
+func readMustRun(file string) ([]string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for line := range strings.Lines(string(data)) {
+		line, _, _ = strings.Cut(line, "#")
+		if fields := strings.Fields(line); len(fields) == 2 {
+			list = append(list, strings.Join(fields, " "))
+		} else if len(fields) != 0 {
+			return nil, fmt.Errorf("%s: want PACKAGE TEST, have %q", file, strings.TrimSpace(line))
+		}
+	}
+	return list, nil
+}

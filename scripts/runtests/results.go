@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// event is one line of `go test -json`.
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of build events
+	Test        string
+	Output      string
+	FailedBuild string
+}
+
+// results collects what every test did in every step.
+type results struct {
+	mu    sync.Mutex
+	out   io.Writer
+	tests map[string]map[string]string // "package Test" -> step -> pass, fail or why it was skipped
+	count map[string]map[string]int    // step -> action -> number of tests
+}
+
+const (
+	passed = "pass"
+	failed = "fail"
+)
+
+func newResults(out io.Writer) *results {
+	return &results{out: out, tests: map[string]map[string]string{}, count: map[string]map[string]int{}}
+}
+
+// read takes the events of one step and prints what go test without -v would
+// have: the packages' own lines, and everything a failed test said.
+func (r *results) read(step string, in io.Reader) error {
+	said := map[string]*strings.Builder{} // "package Test" -> its output
+	scan := bufio.NewScanner(in)
+	scan.Buffer(nil, 64<<20)
+	for scan.Scan() {
+		line := scan.Bytes()
+		var e event
+		if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &e) != nil {
+			// What is no event is the go command speaking.
+			r.print(string(line) + "\n")
+			continue
+		}
+		r.take(step, e, said)
+	}
+	return scan.Err()
+}
+
+func (r *results) take(step string, e event, said map[string]*strings.Builder) {
+	key := strings.TrimPrefix(e.Package, module+"/") + " " + e.Test
+	switch {
+	case e.Action == "build-output":
+		r.print(e.Output)
+	case e.Action == "output" && e.Test == "":
+		if e.Output != "PASS\n" && e.Output != "" {
+			r.print(e.Output)
+		}
+	case e.Action == "output":
+		b := said[key]
+		if b == nil {
+			b = &strings.Builder{}
+			said[key] = b
+		}
+		b.WriteString(e.Output)
+	case e.Action == "fail" && e.Test == "":
+		r.unfinished(step, strings.TrimSuffix(key, " "), said)
+	case e.Test == "":
+	case e.Action == "pass":
+		r.record(step, key, passed)
+		delete(said, key)
+	case e.Action == "fail":
+		r.record(step, key, failed)
+		r.print(spoken(text(said[key])))
+		delete(said, key)
+	case e.Action == "skip":
+		r.record(step, key, reason(text(said[key])))
+		delete(said, key)
+	}
+}
+
+// unfinished prints what tests had said that had no end of their own, as when
+// the whole package was killed or ran past its time.
+func (r *results) unfinished(step, pkg string, said map[string]*strings.Builder) {
+	for _, key := range slices.Sorted(maps.Keys(said)) {
+		if strings.HasPrefix(key, pkg+" ") {
+			r.record(step, key, failed)
+			r.print(spoken(said[key].String()))
+			delete(said, key)
+		}
+	}
+}
+
+func text(b *strings.Builder) string {
+	if b == nil {
+		return ""
+	}
+	return b.String()
+}
+
+// spoken is a test's output without the lines of go test -v that only say that
+// it started, paused or went on.
+func spoken(output string) string {
+	var b strings.Builder
+	for line := range strings.Lines(output) {
+		if !strings.HasPrefix(line, "=== ") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// reason finds in a skipped test's output what it said, without file and line.
+func reason(output string) string {
+	last := ""
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "--- SKIP") {
+			continue
+		}
+		last = line
+	}
+	if _, after, found := strings.Cut(last, ".go:"); found {
+		if _, message, ok := strings.Cut(after, ": "); ok {
+			return message
+		}
+	}
+	if last == "" {
+		return "no reason given"
+	}
+	return last
+}
+
+func (r *results) print(s string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _ = io.WriteString(r.out, s)
+}
+
+func (r *results) record(step, key, what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tests[key] == nil {
+		r.tests[key] = map[string]string{}
+	}
+	r.tests[key][step] = what
+	if r.count[step] == nil {
+		r.count[step] = map[string]int{}
+	}
+	if what != passed && what != failed {
+		what = "skip"
+	}
+	r.count[step][what]++
+}
+
+// skip is one test that a step skipped, and why.
+type skip struct {
+	test   string
+	reason string
+	ranIn  string // another step that ran it
+}
+
+// skips lists every test that some step skipped.
+func (r *results) skips() []skip {
+	var list []skip
+	for _, key := range slices.Sorted(maps.Keys(r.tests)) {
+		ran := ""
+		why := map[string][]string{}
+		for step, what := range r.tests[key] {
+			if what == passed || what == failed {
+				ran = step
+			} else {
+				why[what] = append(why[what], step)
+			}
+		}
+		for _, reason := range slices.Sorted(maps.Keys(why)) {
+			list = append(list, skip{test: key, reason: reason, ranIn: ran})
+		}
+	}
+	return list
+}
+
+// ran is an error for each named test that a step did not know, as after it was
+// renamed.
+func (r *results) ran(step string, n named) error {
+	var errs []error
+	for _, name := range n.tests {
+		if key := strings.TrimPrefix(n.pkg, "./") + " " + name; r.tests[key][step] == "" {
+			errs = append(errs, fmt.Errorf("step %s names %s, which did not run", step, key))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// missing tells which of the named tests no step has passed or failed.
+func (r *results) missing(must []string) []string {
+	var list []string
+	for _, key := range must {
+		ran := false
+		for _, what := range r.tests[key] {
+			ran = ran || what == passed || what == failed
+		}
+		if !ran {
+			list = append(list, key)
+		}
+	}
+	return list
+}
+
+// summary ends the run: skips, then a line per step. It tells whether all went
+// well.
+func (r *run) summary(w *os.File) bool {
+	fmt.Fprintf(w, "\n--- skipped\n")
+	n := 0
+	for _, s := range r.results.skips() {
+		note := "NOT RUN BY ANY STEP"
+		if s.ranIn != "" {
+			note = "run by step " + s.ranIn
+		}
+		fmt.Fprintf(w, "skip  %s: %s (%s)\n", s.test, s.reason, note)
+		n++
+	}
+	for _, s := range r.steps {
+		if why, ok := errors.AsType[skipped](s.err); ok {
+			fmt.Fprintf(w, "skip  step %s: %s (NOT RUN)\n", s.name, why)
+			n++
+		}
+	}
+	if n == 0 {
+		fmt.Fprintln(w, "nothing")
+	}
+	fmt.Fprintf(w, "\n--- steps\n")
+	ok := true
+	for _, s := range r.steps {
+		c := r.results.count[s.name]
+		word := "ok"
+		if _, isSkip := errors.AsType[skipped](s.err); isSkip {
+			word = "skip"
+		} else if s.err != nil || c[failed] > 0 {
+			word, ok = "FAIL", false
+		}
+		fmt.Fprintf(w, "%-4s  %-7s %4d passed, %d failed, %d skipped, %s\n", word, s.name, c[passed], c[failed], c["skip"], s.took.Round(100*time.Millisecond))
+		if word == "FAIL" && s.err != nil {
+			fmt.Fprintf(w, "      %v\n", s.err)
+		}
+	}
+	return ok
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const stream1 = `{"Action":"run","Package":"github.com/forkcell/forkcell/a","Test":"TestGood"}
+{"Action":"output","Package":"github.com/forkcell/forkcell/a","Test":"TestGood","Output":"    chatter\n"}
+{"Action":"pass","Package":"github.com/forkcell/forkcell/a","Test":"TestGood"}
+{"Action":"output","Package":"github.com/forkcell/forkcell/a","Test":"TestBad","Output":"=== RUN   TestBad\n"}
+{"Action":"output","Package":"github.com/forkcell/forkcell/a","Test":"TestBad","Output":"    a_test.go:1: wrong\n"}
+{"Action":"fail","Package":"github.com/forkcell/forkcell/a","Test":"TestBad"}
+{"Action":"output","Package":"github.com/forkcell/forkcell/a","Test":"TestRoot","Output":"    a_test.go:9: needs root: no\n"}
+{"Action":"output","Package":"github.com/forkcell/forkcell/a","Test":"TestRoot","Output":"--- SKIP: TestRoot (0.00s)\n"}
+{"Action":"skip","Package":"github.com/forkcell/forkcell/a","Test":"TestRoot"}
+{"Action":"output","Package":"github.com/forkcell/forkcell/a","Test":"TestHung","Output":"panic: test timed out\n"}
+{"Action":"output","Package":"github.com/forkcell/forkcell/a","Output":"PASS\n"}
+{"Action":"output","Package":"github.com/forkcell/forkcell/a","Output":"FAIL\tgithub.com/forkcell/forkcell/a\t0.1s\n"}
+{"Action":"fail","Package":"github.com/forkcell/forkcell/a"}
+go: a word of the go command
+{"ImportPath":"github.com/forkcell/forkcell/b","Action":"build-output","Output":"b.go:1: undefined: x\n"}
+`
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	r := newResults(&out)
+	if err := r.read("test", strings.NewReader(stream1)); err != nil {
+		t.Fatal(err)
+	}
+	want := "    a_test.go:1: wrong\n" +
+		"FAIL\tgithub.com/forkcell/forkcell/a\t0.1s\n" +
+		"panic: test timed out\n" +
+		"go: a word of the go command\n" +
+		"b.go:1: undefined: x\n"
+	if out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+	if got := r.count["test"]; got[passed] != 1 || got[failed] != 2 || got["skip"] != 1 {
+		t.Errorf("counted %v", got)
+	}
+	wantSkips := []skip{{test: "a TestRoot", reason: "needs root: no"}}
+	if got := r.skips(); !slices.Equal(got, wantSkips) {
+		t.Errorf("skips %v, want %v", got, wantSkips)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	r := newResults(io.Discard)
+	r.record("test", "a TestOne", "needs root")
+	r.record("user", "a TestOne", passed)
+	r.record("test", "a TestTwo", "needs root")
+	got := r.missing([]string{"a TestOne", "a TestTwo", "a TestThree"})
+	if want := []string{"a TestTwo", "a TestThree"}; !slices.Equal(got, want) {
+		t.Errorf("missing %v, want %v", got, want)
+	}
+}
+
+func TestReadMustRun(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(file, []byte("# comment\n\na  TestOne # why\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readMustRun(file)
+	if err != nil || !slices.Equal(got, []string{"a TestOne"}) {
+		t.Errorf("read %v, %v", got, err)
+	}
+	if err := os.WriteFile(file, []byte("a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readMustRun(file); err == nil {
+		t.Error("a line with one word was taken")
+	}
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+const module = "github.com/forkcell/forkcell"
+
+// racing are the tests that run again under the race detector: those of the
+// packages with goroutines of their own, and of the slow packages the ones that
+// do several things at once.
+func racing() []named {
+	return []named{
+		{pkg: "./internal/fsx"},
+		{pkg: "./internal/tree"},
+		{pkg: "./internal/store"},
+		{pkg: "./receipt"},
+		{"./internal/driver", []string{"TestStreams", "TestSignals", "TestCancel", "TestManyAtOnce", "TestTerminal"}},
+		{"./internal/workspace", []string{"TestFidelity", "TestCompose", "TestSourceChanges", "TestSweep"}},
+		{"./internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply"}},
+	}
+}
+
+func formatStep(ctx context.Context, _ *run) error {
+	out, err := output(ctx, "gofmt", "-l", ".")
+	if err != nil {
+		return err
+	}
+	if out != "" {
+		return fmt.Errorf("gofmt would change: %s", strings.Join(strings.Fields(out), " "))
+	}
+	return nil
+}
+
+func vetStep(ctx context.Context, _ *run) error {
+	return errors.Join(stream(ctx, "go", "vet", "./..."), stream(ctx, "go", "vet", "-tags", "failpoints", "./..."))
+}
+
+func testStep(ctx context.Context, r *run) error {
+	return goTest(ctx, r, "test", "./...")
+}
+
+func raceStep(ctx context.Context, r *run) error {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		return skipped("the race detector needs a C compiler: " + err.Error())
+	}
+	var errs []error
+	for _, n := range racing() {
+		errs = append(errs, goTest(ctx, r, "race", "-race", "-run", n.pattern(), n.pkg), r.results.ran("race", n))
+	}
+	return errors.Join(errs...)
+}
+
+// crashStep runs the tests that exist only with failpoints compiled in.
+func crashStep(ctx context.Context, r *run) error {
+	tests, err := crashTests(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range tests {
+		errs = append(errs, goTest(ctx, r, "crash", "-tags", "failpoints", "-run", t.pattern(), t.pkg))
+	}
+	return errors.Join(errs...)
+}
+
+// named are tests of one package; none named: all of them.
+type named struct {
+	pkg   string
+	tests []string
+}
+
+func (n named) pattern() string {
+	if len(n.tests) == 0 {
+		return "."
+	}
+	return "^(" + strings.Join(n.tests, "|") + ")$"
+}
+
+// crashTests are what the build tag adds to the list of tests.
+func crashTests(ctx context.Context) ([]named, error) {
+	packages, err := output(ctx, "go", "list", "-tags", "failpoints", "-f",
+		`{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}{{end}}`, "./...")
+	if err != nil {
+		return nil, err
+	}
+	plain, err := output(ctx, "go", "list", "-f",
+		`{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}{{end}}`, "./...")
+	if err != nil {
+		return nil, err
+	}
+	same := strings.Split(plain, "\n")
+	var list []named
+	for line := range strings.Lines(packages) {
+		line = strings.TrimSuffix(line, "\n")
+		if slices.Contains(same, line) {
+			continue
+		}
+		pkg, _, _ := strings.Cut(line, " ")
+		with, err := listTests(ctx, pkg, "^Test", "-tags", "failpoints")
+		if err != nil {
+			return nil, err
+		}
+		without, err := listTests(ctx, pkg, "^Test")
+		if err != nil {
+			return nil, err
+		}
+		with = slices.DeleteFunc(with, func(t string) bool { return slices.Contains(without, t) })
+		if len(with) > 0 {
+			list = append(list, named{pkg, with})
+		}
+	}
+	return list, nil
+}
+
+// fuzzStep runs every fuzz target for a short time.
+func fuzzStep(ctx context.Context, r *run) error {
+	packages, err := output(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for pkg := range strings.FieldsSeq(packages) {
+		targets, err := listTests(ctx, pkg, "^Fuzz")
+		errs = append(errs, err)
+		for _, target := range targets {
+			r.results.print(target + "\n")
+			errs = append(errs, goTest(ctx, r, "fuzz", "-run", "^$", "-fuzz", "^"+target+"$",
+				"-fuzztime", r.opts.fuzzTime.String(), "-fuzzminimizetime", "1x", pkg))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// listTests names the tests of a package that match.
+func listTests(ctx context.Context, pkg, pattern string, flags ...string) ([]string, error) {
+	args := slices.Concat([]string{"test", "-vet=off", "-list", pattern}, flags, []string{pkg})
+	out, err := output(ctx, "go", args...)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for line := range strings.Lines(out) {
+		// The rest is go test's own line about the package.
+		if name := strings.TrimSpace(line); name != "" && !strings.ContainsAny(name, " \t") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// goTest runs go test and takes its results. Vet has had its own step.
+func goTest(ctx context.Context, r *run, step string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-vet=off", "-timeout", "10m"}, args...)...)
+	cmd.Stderr = os.Stderr
+	// -race needs cgo; nothing else here uses it.
+	if slices.Contains(args, "-race") {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	}
+	return r.results.follow(step, cmd)
+}
+
+// follow starts a command that writes events, reads them, and waits for it.
+func (r *results) follow(step string, cmd *exec.Cmd) error {
+	// An interrupted go test takes its tests along; a killed one leaves them.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	readErr := r.read(step, out)
+	if readErr != nil {
+		_, _ = io.Copy(io.Discard, out)
+	}
+	return errors.Join(readErr, wrap(cmd, cmd.Wait()))
+}
+
+func wrap(cmd *exec.Cmd, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
+}
+
+// stream runs a command that speaks for itself.
+func stream(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return wrap(cmd, cmd.Run())
+}
+
+// output runs a command for what it prints.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s%s", wrap(cmd, err), stderr.String(), out)
+	}
+	return string(out), nil
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// account is the ordinary user that root's run makes for the tests, and keeps
+// for the next run.
+const account = "forkcell-test"
+
+// pure are packages that an ordinary user's run cannot tell anything new about:
+// they ask the system for nothing, or they look at the source, for which they
+// need the go command and its caches.
+func pure() []string {
+	return []string{"receipt", "internal/quote", "internal/redact", "internal/patch", "internal/repo", "scripts/runtests", "bench"}
+}
+
+// userStep runs everything that matters again as an ordinary user: the tests
+// are compiled here and started as that user, in a copy of the repository.
+func userStep(ctx context.Context, r *run) error {
+	if os.Geteuid() != 0 {
+		return skipped("this is an ordinary user's run already")
+	}
+	u, err := ordinaryUser(ctx)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "forkcell-user-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	binaries, err := compile(ctx, filepath.Join(dir, "bin"))
+	if err != nil {
+		return err
+	}
+	if err := u.prepare(dir); err != nil {
+		return fmt.Errorf("copy the repository: %w", err)
+	}
+	var wait sync.WaitGroup
+	errs := make([]error, len(binaries))
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, b := range binaries {
+		slots <- struct{}{}
+		wait.Go(func() {
+			errs[i] = u.test(ctx, r, dir, b)
+			<-slots
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// binary is one compiled package of tests.
+type binary struct {
+	file    string
+	pkg     string // import path within the module
+	pattern string // which tests; "" = all
+}
+
+func compile(ctx context.Context, dir string) ([]binary, error) {
+	out, err := output(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...")
+	if err != nil {
+		return nil, err
+	}
+	var list []binary
+	build := func(pkg, suffix, pattern string, flags ...string) error {
+		pkg = strings.TrimPrefix(pkg, module+"/")
+		if slices.Contains(pure(), pkg) {
+			return nil
+		}
+		b := binary{filepath.Join(dir, strings.ReplaceAll(pkg, "/", "_")+suffix), pkg, pattern}
+		list = append(list, b)
+		args := slices.Concat([]string{"test", "-c", "-vet=off", "-o", b.file}, flags, []string{"./" + pkg})
+		return stream(ctx, "go", args...)
+	}
+	for pkg := range strings.FieldsSeq(out) {
+		if err := build(pkg, ".test", ""); err != nil {
+			return nil, err
+		}
+	}
+	crash, err := crashTests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range crash {
+		if err := build(c.pkg, ".crash.test", c.pattern(), "-tags", "failpoints"); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// identity is who runs the tests.
+type identity struct {
+	name     string
+	uid, gid int
+}
+
+func ordinaryUser(ctx context.Context) (identity, error) {
+	u, err := user.Lookup(account)
+	if err != nil {
+		fmt.Printf("making the account %s\n", account)
+		if err := stream(ctx, "useradd", "--create-home", account); err != nil {
+			return identity{}, err
+		}
+		if u, err = user.Lookup(account); err != nil {
+			return identity{}, err
+		}
+	}
+	uid, err1 := strconv.Atoi(u.Uid)
+	gid, err2 := strconv.Atoi(u.Gid)
+	return identity{account, uid, gid}, errors.Join(err1, err2)
+}
+
+// prepare gives the user a copy of the repository, a home and a place for
+// temporary files, all below dir.
+func (u identity) prepare(dir string) error {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		return err
+	}
+	repo := filepath.Join(dir, "repo")
+	for _, sub := range []string{repo, filepath.Join(dir, "home"), filepath.Join(dir, "tmp")} {
+		if err := os.Mkdir(sub, 0o755); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries {
+		switch {
+		case e.Name() == ".git" || e.Name() == "bin":
+		case e.IsDir():
+			err = os.CopyFS(filepath.Join(repo, e.Name()), os.DirFS(e.Name()))
+		case e.Type().IsRegular():
+			var data []byte
+			if data, err = os.ReadFile(e.Name()); err == nil {
+				err = os.WriteFile(filepath.Join(repo, e.Name()), data, 0o644)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, u.uid, u.gid)
+	})
+}
+
+// test runs one compiled package in its directory of the copy.
+func (u identity) test(ctx context.Context, r *run, dir string, b binary) error {
+	args := []string{"-test.v=test2json", "-test.timeout=10m", "-test.paniconexit0"}
+	if b.pattern != "" {
+		args = append(args, "-test.run="+b.pattern)
+	}
+	cmd := exec.CommandContext(ctx, b.file, args...)
+	cmd.Dir = filepath.Join(dir, "repo", filepath.FromSlash(b.pkg))
+	cmd.Env = []string{
+		"HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + filepath.Join(dir, "tmp"), "PWD=" + cmd.Dir,
+		"USER=" + u.name, "LOGNAME=" + u.name, "SHELL=/bin/sh", "LANG=C.UTF-8",
+		"PATH=" + os.Getenv("PATH"),
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.gid)}}
+	reader := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", "-p", module+"/"+b.pkg)
+	reader.Stderr = os.Stderr
+	in, err := reader.StdinPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	// A process that a test left behind may not hold the pipe for ever.
+	cmd.WaitDelay = 10 * time.Second
+	begin := time.Now()
+	done := make(chan error, 1)
+	go func() {
+		err := cmd.Run()
+		_ = in.Close()
+		done <- err
+	}()
+	err = errors.Join(r.results.follow("user", reader), wrap(cmd, <-done))
+	word := "ok  "
+	if err != nil {
+		word = "FAIL"
+	}
+	r.results.print(fmt.Sprintf("%s\t%s\t%.3fs (as %s)\n", word, module+"/"+b.pkg, time.Since(begin).Seconds(), u.name))
+	return err
+}

@@ -1,0 +1,43 @@
+#!/bin/sh
+# setup.sh TARGET: what a make target needs before it can start.
+# As root on a system with apt-get it installs what is missing; otherwise it
+# says so, and goes on: tests that cannot do without a tool skip, loudly.
+set -eu
+cd "$(dirname "$0")/.."
+
+if ! command -v go >/dev/null; then
+	echo "setup: Go is missing; install it from https://go.dev/dl/" >&2
+	exit 1
+fi
+# The go command itself compares its version with go.mod's, and fetches the
+# right one where it may.
+if ! go env GOVERSION >/dev/null || ! go list -m >/dev/null; then
+	echo "setup: this repository needs Go $(awk '$1 == "go" { print $2 }' go.mod); see https://go.dev/dl/" >&2
+	exit 1
+fi
+
+# command:package
+case "${1:?target}" in
+test) needs='git:git openssl:openssl setfacl:acl getfattr:attr gcc:gcc,libc6-dev useradd:passwd' ;;
+bench) needs='bwrap:bubblewrap rsync:rsync' ;;
+*) needs='' ;;
+esac
+
+missing='' packages=''
+for need in $needs; do
+	if ! command -v "${need%%:*}" >/dev/null && [ ! -x "/usr/sbin/${need%%:*}" ]; then
+		missing="$missing ${need%%:*}"
+		packages="$packages $(echo "${need#*:}" | tr , ' ')"
+	fi
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+	echo "setup: installing$packages" >&2
+	export DEBIAN_FRONTEND=noninteractive
+	# shellcheck disable=SC2086 # a list of packages
+	if apt-get update -q >&2 && apt-get install -q -y --no-install-recommends $packages >&2; then
+		exit 0
+	fi
+fi
+echo "setup: missing:$missing (Debian packages:$packages); going on without" >&2
