@@ -54,7 +54,7 @@ func seeds(t *testing.T, fixed ...uint64) []uint64 {
 type actor struct {
 	name    string
 	head    state
-	applied state
+	applied string   // the state that the source was last known to have
 	known   []string // its checkpoints
 	names   []string
 	last    *lastRun
@@ -72,6 +72,8 @@ type history struct {
 	outer   state
 	actors  []*actor
 	states  map[string]state  // by checkpoint
+	came    map[string]string // a state of the source that a refresh saw, to the one known before it
+	merged  map[string]string // a checkpoint that a refresh made, to the state of the source in it
 	roots   map[string]string // the identity of each content
 	trace   []string
 	counts  map[string]int
@@ -82,7 +84,7 @@ func newHistory(t *testing.T, backend string, seed uint64) *history {
 	w := newWorld(t)
 	h := &history{
 		world: w, backend: backend, rng: rand.New(rand.NewPCG(seed, 7)),
-		states: map[string]state{}, roots: map[string]string{}, counts: map[string]int{},
+		states: map[string]state{}, came: map[string]string{}, merged: map[string]string{}, roots: map[string]string{}, counts: map[string]int{},
 	}
 	h.openWith(time.Now, 4)
 	for _, d := range []string{"docs", "."} {
@@ -91,7 +93,7 @@ func newHistory(t *testing.T, backend string, seed uint64) *history {
 	h.outer = h.state(w.source)
 	made := h.init("main", backend)
 	h.states[made.CheckpointID] = h.outer
-	h.actors = []*actor{{name: "main", head: h.outer, applied: h.outer, known: []string{made.CheckpointID}}}
+	h.actors = []*actor{{name: "main", head: h.outer, applied: made.CheckpointID, known: []string{made.CheckpointID}}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("history %s with seed %d:\n%s", backend, seed, strings.Join(h.trace, "\n"))
@@ -177,11 +179,6 @@ func (h *history) check(a *actor) {
 	h.ok(err)
 	if h.isLive(a) {
 		return // its head may be older than the directory
-	}
-	// Which state the source is compared with goes back with the head; that it is
-	// one that the source did hold is what the model can tell.
-	if s, seen := h.states[info.Applied]; seen {
-		a.applied = s
 	}
 	want := h.headOf(a)
 	if s, seen := h.states[info.Head]; seen {
@@ -362,37 +359,61 @@ func (h *history) apply(a *actor) {
 		h.refusedMove(err)
 		return
 	}
-	base, before := a.applied, h.outer
+	before := h.outer
 	res, err := h.e.Apply(h.ctx, cell.ApplyRequest{Cell: a.name})
 	if h.refusedMove(err) {
-		if merged, fits := merge3(base, a.head, before); fits && strings.Contains(err.Error(), "conflict") && h.allAccepted(a) {
-			h.Fatalf("there is no conflict: %v\n%s", err, merged.text())
-		}
+		h.reallyConflicts(a, err)
 		return
 	}
 	theirs, seen := h.states[res.Checkpoint]
 	if !seen {
 		h.Fatalf("unknown state %s", res.Checkpoint)
 	}
-	merged, fits := merge3(base, theirs, before)
+	merged, fits := merge3(h.base(a, res.Checkpoint), theirs, before)
 	if !fits {
 		h.Fatalf("a conflict went through: %+v", res)
 	}
 	h.touched(merged)
-	a.applied = theirs
+	a.applied = res.Checkpoint
 	if len(res.Written) > 0 {
 		a.before = before
 	}
 	h.counts["apply"]++
 }
 
-// allAccepted: what is applied is the head itself.
-func (h *history) allAccepted(a *actor) bool {
+// reallyConflicts checks a refusal where all of the head was to be applied.
+func (h *history) reallyConflicts(a *actor, err error) {
+	h.Helper()
+	if !strings.Contains(err.Error(), "conflict") {
+		return
+	}
 	res, err := h.e.Apply(h.ctx, cell.ApplyRequest{Cell: a.name, DryRun: true, OnConflict: "ours"})
 	h.ok(err)
-	info, err := h.e.Status(h.ctx, a.name)
+	if merged, fits := merge3(h.base(a, res.Checkpoint), h.states[res.Checkpoint], h.outer); fits {
+		h.Fatalf("there is no conflict: %v\n%s", err, merged.text())
+	}
+}
+
+// base is what a state of a cell and the source both come from: what the source
+// was last known to hold, but for changes of its own that the state does not
+// have because the cell went back behind them.
+func (h *history) base(a *actor, of string) state {
+	h.Helper()
+	nodes, err := h.e.Graph(h.ctx)
 	h.ok(err)
-	return res.Checkpoint == info.Head
+	parent := map[string]string{}
+	for _, n := range nodes {
+		parent[n.CheckpointID] = n.Parent
+	}
+	knows := map[string]bool{}
+	for id := of; id != ""; id = parent[id] {
+		knows[id], knows[h.merged[id]] = true, true
+	}
+	id := a.applied
+	for h.came[id] != "" && !knows[id] {
+		id = h.came[id]
+	}
+	return h.states[id]
 }
 
 func (h *history) undo(a *actor) {
@@ -403,20 +424,15 @@ func (h *history) undo(a *actor) {
 	_, err := h.e.Undo(h.ctx, a.name)
 	h.ok(err)
 	h.touched(want)
-	a.applied = h.appliedState(a)
+	a.applied = h.status(a).Applied
 	h.counts["undo"]++
 }
 
-// appliedState is what the engine says the source was known to hold.
-func (h *history) appliedState(a *actor) state {
+func (h *history) status(a *actor) *cell.StatusResult {
 	h.Helper()
 	info, err := h.e.Status(h.ctx, a.name)
 	h.ok(err)
-	s, seen := h.states[info.Applied]
-	if !seen {
-		h.Fatalf("unknown applied state %s", info.Applied)
-	}
-	return s
+	return info
 }
 
 func (h *history) editSource(*actor) {
@@ -431,7 +447,7 @@ func (h *history) editSource(*actor) {
 }
 
 func (h *history) refresh(a *actor) {
-	merged, fits := merge3(a.applied, h.outer, a.head)
+	merged, fits := merge3(h.base(a, h.status(a).Head), h.outer, a.head)
 	_, err := h.e.Refresh(h.ctx, cell.RefreshRequest{Cell: a.name})
 	if h.isLive(a) {
 		h.ok(err)
@@ -446,10 +462,13 @@ func (h *history) refresh(a *actor) {
 	if !fits {
 		h.Fatal("a conflict went through")
 	}
-	a.head, a.applied = merged, h.outer
-	info, err := h.e.Status(h.ctx, a.name)
-	h.ok(err)
-	h.states[info.Applied] = h.outer
+	a.head = merged
+	info := h.status(a)
+	if info.Applied != a.applied {
+		h.states[info.Applied] = h.outer
+		h.came[info.Applied], h.merged[info.Head] = a.applied, info.Applied
+		a.applied = info.Applied
+	}
 	h.counts["refresh"]++
 }
 

@@ -63,6 +63,31 @@ func TestRestoreBehindARefresh(t *testing.T) {
 	})
 }
 
+// TestRefreshAfterGoingBack: a refresh brings in everything that the cell does
+// not have, also what an earlier one had brought.
+func TestRefreshAfterGoingBack(t *testing.T) {
+	t.Parallel()
+	eachPlain(t, func(w *world) {
+		w.sh("demo", "echo cell > docs/a.md", acceptOnSuccess)
+		w.write("hello.txt", "first\n")
+		_, err := w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+		w.ok(err)
+		_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: "base"})
+		w.ok(err)
+		w.write("docs/b.md", "second\n")
+		_, err = w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+		w.ok(err)
+		w.wantInside("demo", "hello.txt", "first\n")
+		w.wantInside("demo", "docs/b.md", "second\n")
+		w.sh("demo", "echo cell > docs/a.md", acceptOnSuccess)
+		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		w.ok(err)
+		if got := w.read("hello.txt") + w.read("docs/b.md") + w.read("docs/a.md"); got != "first\nsecond\ncell\n" {
+			w.Fatalf("the source holds %q", got)
+		}
+	})
+}
+
 // TestRecoverAfterDecisions: the log says where the head is, whatever was
 // decided last.
 func TestRecoverAfterDecisions(t *testing.T) {

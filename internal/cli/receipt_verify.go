@@ -80,7 +80,7 @@ func printReceiptVerify(p *page, r *cell.ReceiptVerifyResult) {
 	if !r.OK {
 		word = "mismatch"
 	}
-	p.printf("%s  %s checked%s\n", p.word(word), count(int64(r.Checked), "receipt", "receipts"), keyNote(r.KeyID))
+	p.printf("%s  %s checked%s\n", p.word(word), count(int64(r.Checked), "statement", "statements"), keyNote(r.KeyID))
 	for _, x := range r.Problems {
 		p.printf("  %s: %s\n", quote.Line(x.ID), quote.Line(x.What))
 	}
