@@ -137,14 +137,19 @@ func (a *application) states() error {
 }
 
 // baseFor is the state that the directory and the accepted state both come from:
-// what was imported for another directory, else what was applied last. Changes
-// of the source that a refresh brought in, and that the accepted state does not
-// know, are the source's own and not to be taken back.
+// for a directory other than the source, what was imported.
 func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
 	if !a.source {
 		return a.e.findCheckpoint(tx, a.cell, "base")
 	}
-	line, err := tx.Lineage(a.theirs.ID)
+	return a.shared(tx, a.theirs)
+}
+
+// shared is the state of the source that a state of the cell builds on: what was
+// applied last, but without the changes of the source that a refresh brought in
+// and that this state, being older, does not know. Those are the source's own.
+func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint, error) {
+	line, err := tx.Lineage(state.ID)
 	if err != nil {
 		return store.Checkpoint{}, err
 	}
@@ -152,7 +157,7 @@ func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
 	for _, c := range line {
 		known[c.ID], known[c.Source] = true, true
 	}
-	base, err := tx.Checkpoint(a.cell.Applied)
+	base, err := tx.Checkpoint(s.cell.Applied)
 	for err == nil && base.Kind == kindSource && !known[base.ID] {
 		base, err = tx.Checkpoint(base.Parent)
 	}

@@ -16,23 +16,10 @@ import (
 func (r *run) conclude(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { r.timings.DecideUS = since(begin) }()
-	var logs []receipt.Log
-	if r.out != nil {
-		var err error
-		if logs, err = r.out.finish(); err != nil {
-			r.noteOutcome()
-			return failed("logs", err, "keep the output of %s", r.rec.ID)
-		}
-		if r.out.lost != nil {
-			r.notes = append(r.notes, "not all of the output could be stored: "+r.out.lost.Error())
-		}
-	}
-	for _, l := range logs {
-		if l.Stream == "stdout" {
-			r.rec.Stdout = l.SHA256
-		} else {
-			r.rec.Stderr = l.SHA256
-		}
+	logs, err := r.keepOutput()
+	if err != nil {
+		r.noteOutcome()
+		return failed("logs", err, "keep the output of %s", r.rec.ID)
 	}
 	r.decide()
 	head := r.after
@@ -41,7 +28,7 @@ func (r *run) conclude(ctx context.Context) error {
 	}
 	// The live directory, where there is one, holds the state after.
 	r.head = r.after
-	err := r.moveHead(ctx, head, func(tx *store.Tx) error { return r.record(tx, logs) })
+	err = r.moveHead(ctx, head, func(tx *store.Tx) error { return r.record(tx, logs) })
 	if err != nil {
 		return failed("conclude", err, "record the run %s", r.rec.ID)
 	}
@@ -50,6 +37,34 @@ func (r *run) conclude(ctx context.Context) error {
 		return r.work.Discard()
 	}
 	return nil
+}
+
+// keepOutput makes the stored output durable. Who finishes a dead process's run
+// does not have it, and the receipt says so.
+func (r *run) keepOutput() ([]receipt.Log, error) {
+	if r.out == nil {
+		lost := "its output was not kept"
+		if r.errorText != "" {
+			lost = r.errorText + "; " + lost
+		}
+		r.fail(lost)
+		return nil, nil
+	}
+	logs, err := r.out.finish()
+	if err != nil {
+		return nil, err
+	}
+	if r.out.lost != nil {
+		r.notes = append(r.notes, "not all of the output could be stored: "+r.out.lost.Error())
+	}
+	for _, l := range logs {
+		if l.Stream == "stdout" {
+			r.rec.Stdout = l.SHA256
+		} else {
+			r.rec.Stderr = l.SHA256
+		}
+	}
+	return logs, nil
 }
 
 // decide is what the flags decide; without one the run is pending.

@@ -46,9 +46,9 @@ func TestDiskFullAlone(t *testing.T) {
 	w, disk := newSmallWorld(t)
 	w.init("demo", backend)
 	w.sh("demo", "echo first > hello.txt", acceptOnSuccess)
-	script := "echo second > hello.txt; head -c 40000000 /dev/zero > big"
+	script := "echo said; echo second > hello.txt; head -c 20000000 /dev/zero > big"
 	if what == "output" {
-		script = "echo second > hello.txt; echo big > big; head -c 40000000 /dev/zero | tr '\\0' x"
+		script = "echo second > hello.txt; echo big > big; head -c 20000000 /dev/zero | tr '\\0' x"
 	}
 	res, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"sh", "-c", script}}, cell.Stdio{Out: io.Discard})
 	switch {
@@ -82,6 +82,7 @@ func TestDiskFullAlone(t *testing.T) {
 	if text := fmt.Sprint(diff.Changes); !strings.Contains(text, "big") || !strings.Contains(text, "hello.txt") {
 		t.Fatalf("the run's work is lost: %s", text)
 	}
+	w.outputIsAccountedFor()
 	w.wantInside("demo", "hello.txt", "second\n")
 	_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Run: list[1].RunID})
 	w.ok(err)
@@ -90,6 +91,22 @@ func TestDiskFullAlone(t *testing.T) {
 	w.ok(err)
 	w.onlyMount(disk)
 	w.sound("demo")
+}
+
+// outputIsAccountedFor: what the last run said is kept, or the receipt says that
+// it is not.
+func (w *world) outputIsAccountedFor() {
+	w.Helper()
+	stdout, stderr, err := w.e.Logs(w.ctx, "demo", "")
+	w.ok(err)
+	text, err := io.ReadAll(stdout)
+	w.ok(errors.Join(err, stdout.Close(), stderr.Close()))
+	doc, err := w.e.Receipt(w.ctx, "", "demo", true)
+	w.ok(err)
+	page := string(doc.Markdown)
+	if len(text) == 0 && !strings.Contains(page, "output") {
+		w.Errorf("the output is lost, and nothing says so:\n%s", page)
+	}
 }
 
 // newSmallWorld has its home on a file system of 16 MiB.

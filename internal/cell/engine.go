@@ -81,6 +81,7 @@ type Engine struct {
 	relay  *ProgressRelay
 
 	signerKey *receipt.Signer // loaded within the first transaction that signs
+	earlyKey  chan earlyKey   // being read ahead of it, if it is
 }
 
 // New makes an Engine.

@@ -57,6 +57,7 @@ func (m *maker) rename(from, to string) { m.note(from, os.Rename(m.at(from), m.a
 func (m *maker) xattr(rel, name, value string) {
 	m.note(rel, unix.Lsetxattr(m.at(rel), name, []byte(value), 0))
 }
+
 func (m *maker) node(rel string, kind uint32)   { m.note(rel, unix.Mknod(m.at(rel), kind|0o640, 0)) }
 func (m *maker) chown(rel string, uid, gid int) { m.note(rel, unix.Lchown(m.at(rel), uid, gid)) }
 
@@ -344,7 +345,35 @@ func (f *fidelity) test(t *testing.T, backend string) {
 	for _, name := range []string{"whole.tar", "packed.tar.zst"} {
 		w.throughArchive(filepath.Join(dir, name), backend, status, after)
 	}
+	w.applied(before, after)
 	w.sound("demo", "fork")
+}
+
+// applied writes the state to the source and takes it back. Times of directories
+// are not an apply's business.
+func (w *world) applied(before, after []thing) {
+	w.Helper()
+	_, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Apply: true, Applier: cell.ApplyRequest{AllowSetuid: true}})
+	w.ok(err)
+	sameTree(w.T, "applied", undated(after), undated(walk(w.T, w.source)))
+	if res, err := w.e.Status(w.ctx, "demo"); err != nil || res.Backend == "delta" {
+		w.ok(err)
+		return // nothing was written
+	}
+	_, err = w.e.Undo(w.ctx, "demo")
+	w.ok(err)
+	sameTree(w.T, "undone", undated(before), undated(walk(w.T, w.source)))
+}
+
+func undated(list []thing) []thing {
+	out := make([]thing, len(list))
+	for i, e := range list {
+		if e.Type == unix.S_IFDIR {
+			e.MTime = ""
+		}
+		out[i] = e
+	}
+	return out
 }
 
 // exported compares a state with a tree by exporting it to a directory.

@@ -59,7 +59,11 @@ func (s *session) refreshLive(ctx context.Context, res *RefreshResult) (*Refresh
 }
 
 func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshResult) error {
-	base, err := s.checkpoint(s.cell.Applied)
+	var base store.Checkpoint
+	err := s.e.store.View(func(tx *store.Tx) (err error) {
+		base, err = s.shared(tx, s.head)
+		return err
+	})
 	if err != nil {
 		return err
 	}

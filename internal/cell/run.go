@@ -188,6 +188,7 @@ func (r *run) forget() error {
 // cell left.
 func (r *run) execute(ctx context.Context, stdio Stdio) {
 	r.unlockHome()
+	r.e.readKeyEarly()
 	signals := newSignalTap(stdio.Signals)
 	outcome, err := r.e.runner.Run(ctx, r.spec, driver.Stdio{
 		In: stdio.In, Out: r.out.stdout(stdio.Out), Err: r.out.stderr(stdio.Err),

@@ -56,25 +56,46 @@ func (s *session) open(ctx context.Context, name string) error {
 	if s.homeLock, err = s.e.store.LockHome(false); err != nil {
 		return err
 	}
-	if err := s.reload(); err != nil {
+	unfinished, err := s.look()
+	if err != nil {
 		return err
 	}
 	if s.cell.Name != name {
 		return notFound("cell", name, "it was renamed or removed meanwhile")
 	}
+	if !unfinished {
+		return nil
+	}
 	return s.settle(ctx)
+}
+
+// look reads the cell again, and whether somebody died while at work on it.
+func (s *session) look() (unfinished bool, err error) {
+	err = s.e.store.View(func(tx *store.Tx) error {
+		if err := s.read(tx); err != nil {
+			return err
+		}
+		unfinished, err = tx.Unfinished(s.cell.ID)
+		return err
+	})
+	if err == nil {
+		s.at, err = s.e.layout(s.cell)
+	}
+	return unfinished, err
+}
+
+func (s *session) read(tx *store.Tx) (err error) {
+	if s.cell, err = tx.CellByID(s.cell.ID); err != nil {
+		return err
+	}
+	s.head, err = tx.Checkpoint(s.cell.Head)
+	return err
 }
 
 // reload reads the cell again: another process may have changed it before the
 // lock was ours.
 func (s *session) reload() error {
-	err := s.e.store.View(func(tx *store.Tx) (err error) {
-		if s.cell, err = tx.CellByID(s.cell.ID); err != nil {
-			return err
-		}
-		s.head, err = tx.Checkpoint(s.cell.Head)
-		return err
-	})
+	err := s.e.store.View(s.read)
 	if err != nil {
 		return fmt.Errorf("read cell %s: %w", s.cell.LastName, err)
 	}

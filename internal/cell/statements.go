@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -55,6 +56,7 @@ func (e *Engine) loadSigner(tx *store.Tx) (*receipt.Signer, error) {
 	if err := e.settleRotation(tx); err != nil {
 		return nil, err
 	}
+	early := <-e.early()
 	pem, err := e.store.SigningKey(func() ([]byte, error) {
 		key, err := receipt.GenerateKey()
 		if err != nil {
@@ -65,7 +67,49 @@ func (e *Engine) loadSigner(tx *store.Tx) (*receipt.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if early.key != nil && bytes.Equal(early.pem, pem) {
+		return early.key, nil
+	}
 	return receipt.ParsePrivate(pem)
+}
+
+// earlyKey is a signing key that was read before it was needed. Reading it takes
+// longer than signing with it, so a run does that while its command starts. It
+// counts only if the file still holds the same bytes.
+type earlyKey struct {
+	pem []byte
+	key *receipt.Signer
+}
+
+// readKeyEarly begins to read the signing key.
+func (e *Engine) readKeyEarly() {
+	if e.earlyKey != nil || e.signerKey != nil {
+		return
+	}
+	e.earlyKey = make(chan earlyKey, 1)
+	go func() {
+		pem, err := e.store.SigningKey(nil)
+		if err != nil {
+			e.earlyKey <- earlyKey{}
+			return
+		}
+		key, err := receipt.ParsePrivate(pem)
+		if err != nil {
+			key = nil // who needs it will read it again, and say why
+		}
+		e.earlyKey <- earlyKey{pem, key}
+	}()
+}
+
+// early is what readKeyEarly found; nothing if it was not called.
+func (e *Engine) early() <-chan earlyKey {
+	ready := e.earlyKey
+	e.earlyKey = nil
+	if ready == nil {
+		ready = make(chan earlyKey, 1)
+		ready <- earlyKey{}
+	}
+	return ready
 }
 
 // log signs a predicate and adds it to the home's log.

@@ -56,7 +56,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	cmd := exec.Command(exe, "-test.run=^("+strings.Join(userTests, "|")+")$", "-test.parallel=4", "-test.timeout=5m", "-test.v")
 	cmd.Dir = home
-	cmd.Env = []string{"HOME=" + home, "TMPDIR=" + temp, "PATH=/usr/local/bin:/usr/bin:/bin", seedName + "=3"}
+	cmd.Env = []string{"HOME=" + home, "TMPDIR=" + temp, "PATH=/usr/local/bin:/usr/bin:/bin", seedName + "=4"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: userID, Gid: userID}}
 	out, err := cmd.CombinedOutput()
 	text := string(out)

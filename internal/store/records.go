@@ -390,6 +390,16 @@ func one[T any](tx *Tx, scan func(*sqlite.Stmt) (T, error), query string, args .
 	return rows[0], nil
 }
 
+// Unfinished tells whether a cell has intents or runs that nobody finished.
+func (tx *Tx) Unfinished(cellID string) (found bool, err error) {
+	err = tx.query(func(r *sqlite.Stmt) error {
+		found = r.ColumnBool(0)
+		return nil
+	}, `SELECT EXISTS(SELECT 1 FROM intents WHERE cell_id=?1)
+		OR EXISTS(SELECT 1 FROM runs WHERE cell_id=?1 AND state='running')`, cellID)
+	return found, err
+}
+
 // UnfinishedRuns lists a cell's runs that have no receipt yet.
 func (tx *Tx) UnfinishedRuns(cellID string) ([]Run, error) {
 	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ?1 IN ('', cell_id) AND state='running' ORDER BY ord", cellID)

@@ -1,0 +1,217 @@
+package cell_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// TestBundle: a receipt is checked elsewhere with nothing but a trusted key.
+func TestBundle(t *testing.T) {
+	t.Parallel()
+	p := newPast(t, "")
+	dir := t.TempDir()
+	oldKey := p.publicKey(filepath.Join(dir, "old.pem"))
+	first := p.bundle(filepath.Join(dir, "first.json"), p.accepted.ReceiptID)
+	_, err := p.e.KeyRotate(p.ctx)
+	p.ok(err)
+	newKey := p.publicKey(filepath.Join(dir, "new.pem"))
+	late, _ := p.sh("demo", "echo more; echo more > more")
+	_, err = p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "demo", Reason: "fine"})
+	p.ok(err)
+	second := p.bundle(filepath.Join(dir, "second.json"), late.ReceiptID)
+	strange := newPast(t, "").publicKey(filepath.Join(dir, "strange.pem"))
+
+	// Elsewhere there is no home at all, or another one.
+	nowhere, release, err := app.Open(filepath.Join(dir, "none"), app.Read)
+	p.ok(err)
+	defer release()
+	other := newWorld(t)
+	for _, e := range []*cell.Engine{nowhere, other.e} {
+		for file, keys := range map[string][]string{first: {oldKey}, second: {oldKey, newKey}} {
+			for _, key := range keys {
+				res, err := e.BundleVerify(p.ctx, file, key)
+				if err != nil || !res.OK || len(res.Bound) == 0 {
+					t.Fatalf("%s with %s: %v %+v", file, key, err, res)
+				}
+			}
+			_, err := e.BundleVerify(p.ctx, file, "")
+			p.refused(err, cell.Refused, "")
+			_, err = e.BundleVerify(p.ctx, file, strange)
+			p.refused(err, cell.Refused, "")
+		}
+		// A later key does not speak for what was signed before it was there.
+		_, err := e.BundleVerify(p.ctx, first, newKey)
+		p.refused(err, cell.Refused, "")
+		p.alteredBundles(e, first, oldKey)
+	}
+	id, err := other.e.KeyTrust(p.ctx, oldKey)
+	p.ok(err)
+	res, err := other.e.BundleVerify(p.ctx, second, "")
+	p.ok(err)
+	if res.KeyID != id {
+		t.Errorf("trusted was %s, used %s", id, res.KeyID)
+	}
+	p.sound("demo")
+}
+
+func (p *past) publicKey(file string) string {
+	p.Helper()
+	key, err := p.e.Key(p.ctx)
+	p.ok(err)
+	p.ok(os.WriteFile(file, []byte(key.PublicKeyPEM), 0o644))
+	return file
+}
+
+func (p *past) bundle(file, id string) string {
+	p.Helper()
+	_, err := p.e.ReceiptExport(p.ctx, id, file)
+	p.ok(err)
+	return file
+}
+
+// alteredBundles: no byte of a bundle can be changed without being noticed, or
+// without being one that says nothing.
+func (p *past) alteredBundles(e *cell.Engine, file, key string) {
+	p.Helper()
+	data, err := os.ReadFile(file)
+	p.ok(err)
+	good, err := receipt.ParseBundle(bytes.NewReader(data))
+	p.ok(err)
+	altered := file + ".altered"
+	for at := range 20 {
+		changed := bytes.Clone(data)
+		changed[len(changed)*at/20] ^= 1
+		if again, err := receipt.ParseBundle(bytes.NewReader(changed)); err == nil && fmt.Sprint(again) == fmt.Sprint(good) {
+			continue
+		}
+		p.ok(os.WriteFile(altered, changed, 0o644))
+		if res, err := e.BundleVerify(p.ctx, altered, key); err == nil || cell.KindOf(err) != cell.Refused {
+			p.Errorf("byte %d of the bundle was changed: %v %+v", len(changed)*at/20, err, res)
+		}
+	}
+}
+
+// TestDamagedHome: what cannot be used is refused with the way out, and the way
+// out works.
+func TestDamagedHome(t *testing.T) {
+	t.Parallel()
+	p := newPast(t, "")
+	before, err := p.e.Status(p.ctx, "demo")
+	p.ok(err)
+	database := filepath.Join(p.home, "forkcell.db")
+	garbage := map[string]func([]byte) []byte{
+		"garbage":  func(d []byte) []byte { return bytes.Repeat([]byte("garbage "), len(d)/8) },
+		"cut":      func(d []byte) []byte { return d[:len(d)/3] },
+		"holed":    func(d []byte) []byte { return append(d[:100:100], bytes.Repeat([]byte{0xff}, len(d)-100)...) },
+		"empty":    func([]byte) []byte { return nil },
+		"one byte": func([]byte) []byte { return []byte("x") },
+	}
+	for what, damage := range garbage {
+		p.closeHome()
+		p.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+		data, err := os.ReadFile(database)
+		p.ok(err)
+		// A new file: an engine may still have the old one open.
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			if err := os.Remove(database + suffix); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+		p.ok(os.WriteFile(database, damage(data), 0o600))
+		p.refusesDatabase(what)
+		p.ok(p.recover())
+		p.reopen()
+		after, err := p.e.Status(p.ctx, "demo")
+		p.ok(err)
+		if before.Head != after.Head || before.Root != after.Root || before.Runs != after.Runs || before.LastDecision != after.LastDecision {
+			t.Fatalf("%s: before %+v\nafter %+v", what, before, after)
+		}
+		p.sound("demo")
+	}
+}
+
+// refusesDatabase: at the latest the first look into it says what to do.
+func (p *past) refusesDatabase(what string) {
+	p.Helper()
+	for _, mode := range []app.Mode{app.Read, app.Write, app.Create} {
+		e, release, err := app.Open(p.home, mode)
+		if err == nil {
+			_, err = e.Status(p.ctx, "demo")
+			_ = release()
+		}
+		if err == nil || cell.KindOf(err) != cell.Refused || !strings.Contains(err.Error(), "database") {
+			p.Errorf("%s: kind %d, %v", what, cell.KindOf(err), err)
+			continue
+		}
+		if e, ok := errors.AsType[*cell.Error](err); !ok || !strings.Contains(e.Hint, "recover") {
+			p.Errorf("%s: %v does not say what to do", what, err)
+		}
+	}
+}
+
+// TestNewerFormats: a store that a newer program wrote is left alone.
+func TestNewerFormats(t *testing.T) {
+	t.Parallel()
+	p := newPast(t, "")
+	head, err := p.e.Status(p.ctx, "demo")
+	p.ok(err)
+	modes := map[string]app.Mode{"read": app.Read, "write": app.Write, "create": app.Create, "rescue": app.Rescue}
+	newer := map[string]func() func(){
+		"home.json": p.file("home.json", func(d []byte) []byte { return bytes.Replace(d, []byte(`"format":1`), []byte(`"format":2`), 1) }),
+		"database": func() func() {
+			p.sql("PRAGMA user_version=99")
+			return func() { p.sql("PRAGMA user_version=1") }
+		},
+	}
+	for what, do := range newer {
+		undo := do()
+		for name, mode := range modes {
+			if what == "database" && mode == app.Rescue {
+				continue // it does not look at the database
+			}
+			_, _, err := app.Open(p.home, mode)
+			if err == nil || cell.KindOf(err) != cell.Refused || !strings.Contains(err.Error(), "newer version") {
+				t.Errorf("%s, %s: %v", what, name, err)
+			}
+		}
+		undo()
+	}
+	undo := p.file("layers/"+p.layerOf(head.Head)+"/layer.json", newerFormat)()
+	p.reopen()
+	_, err = p.e.Run(p.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
+	p.refused(err, cell.Refused, "newer")
+	_, err = p.e.Diff(p.ctx, cell.DiffRequest{Cell: "demo"})
+	p.refused(err, cell.Refused, "newer")
+	undo()
+	p.reopen()
+	p.wantInside("demo", "hello.txt", "good\n")
+	p.sound("demo")
+}
+
+// TestRecoverNamesWhatIsLost: a damaged log gives back what verifies.
+func TestRecoverNamesWhatIsLost(t *testing.T) {
+	t.Parallel()
+	p := newPast(t, "")
+	undo := p.file("log/*/"+p.seqOf(p.pending.RunID)+".json", flip(50))()
+	defer undo()
+	e, release, err := app.Open(p.home, app.Rescue)
+	p.ok(err)
+	res, err := e.Recover(p.ctx)
+	p.ok(errors.Join(err, release()))
+	if len(res.Problems) == 0 || res.Runs != 2 || res.Cells != 1 || res.OldDatabase == "" {
+		t.Fatalf("got %+v", res)
+	}
+	p.reopen()
+	_, err = p.e.Restore(p.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: p.accepted.CheckpointAfter})
+	p.ok(err)
+	p.wantInside("demo", "hello.txt", "good\n")
+}

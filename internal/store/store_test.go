@@ -1,0 +1,205 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+func open(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(filepath.Join(t.TempDir(), "home"), Create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.CloseDatabase(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// TestPragmas: durability rests on SQLite's settings, so they are looked at.
+func TestPragmas(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal", "foreign_keys": "1"} {
+		var got string
+		err := s.View(func(tx *Tx) error {
+			return tx.query(func(r *sqlite.Stmt) error {
+				got = r.ColumnText(0)
+				return nil
+			}, "PRAGMA "+pragma)
+		})
+		if err != nil || got != want {
+			t.Errorf("%s is %q (%v), want %q", pragma, got, err, want)
+		}
+	}
+}
+
+func appendOne(s *Store, id string, fail error) error {
+	return s.Update(func(tx *Tx) error {
+		_, err := tx.Append(Statement{ID: id, Kind: "cell"}, func(n Next) ([]byte, error) {
+			return []byte(id + " after " + n.Prev), nil
+		})
+		return errors.Join(err, fail)
+	})
+}
+
+// TestLogOfARolledBackTransaction: what was not committed is not read, and its
+// number is used again.
+func TestLogOfARolledBackTransaction(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	broken := errors.New("rolled back")
+	if err := appendOne(s, "one", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := appendOne(s, "two", broken); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	if err := appendOne(s, "three", nil); err != nil {
+		t.Fatal(err)
+	}
+	data, err := s.ReadStatement(2)
+	if err != nil || !strings.HasPrefix(string(data), "three after ") {
+		t.Fatalf("statement 2 is %q, %v", data, err)
+	}
+	committed, tail, err := s.SeqsOnDisk()
+	if err != nil || len(committed) != 2 || len(tail) != 0 {
+		t.Fatalf("on disk are %v and %v, %v", committed, tail, err)
+	}
+}
+
+// TestDatabaseBehindItsLog: an old copy of the database must not overwrite what
+// was signed since.
+func TestDatabaseBehindItsLog(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for _, id := range []string{"one", "two"} {
+		if err := appendOne(s, id, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.Update(func(tx *Tx) error { return tx.exec("DELETE FROM statements WHERE seq=2") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := appendOne(s, "forged", nil); !errors.Is(err, ErrDatabase) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestBlob(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	b, err := s.NewBlob()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SweepTemps(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Write([]byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := b.Commit()
+	if err != nil || digest != Digest([]byte("kept")) {
+		t.Fatalf("%s, %v", digest, err)
+	}
+	if err := os.WriteFile(s.sub("blobs/sha256/"+digest[:2]+"/"+digest), []byte("kepT"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.OpenBlob(digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	buf := make([]byte, 16)
+	for err == nil {
+		_, err = r.Read(buf)
+	}
+	if !errors.Is(err, ErrDigest) {
+		t.Fatalf("altered bytes: %v", err)
+	}
+}
+
+func TestCellLock(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	lock, err := s.LockCell(t.Context(), "c", "test", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.LockCell(t.Context(), "c", "other", 0)
+	busy, ok := errors.AsType[*BusyError](err)
+	if !ok || busy.Holder.PID != os.Getpid() || busy.Holder.What != "test" {
+		t.Fatalf("got %v", err)
+	}
+	if _, held := s.CellHolder("c"); !held {
+		t.Fatal("the holder is not seen")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.LockCell(ctx, "c", "other", -1); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	lock.Unlock()
+	again, err := s.LockCell(t.Context(), "c", "other", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Unlock()
+	if _, held := s.CellHolder("c"); held {
+		t.Fatal("a free cell has a holder")
+	}
+}
+
+func TestHomesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spoil func(home string) error
+		want  error
+	}{
+		"mode":         {func(h string) error { return os.Chmod(h, 0o755) }, ErrPermission},
+		"newer format": {func(h string) error { return os.WriteFile(h+"/home.json", []byte(`{"format":2,"home_id":"x"}`), 0o600) }, ErrNewer},
+		"foreign files": {func(h string) error {
+			return errors.Join(os.Remove(h+"/home.json"), os.WriteFile(h+"/letter", nil, 0o600))
+		}, ErrPermission},
+		"damaged home.json": {func(h string) error { return os.WriteFile(h+"/home.json", []byte("{"), 0o600) }, ErrDatabase},
+		"garbage database": {func(h string) error {
+			return errors.Join(removeDatabase(h), os.WriteFile(h+"/forkcell.db", []byte(strings.Repeat("x", 5000)), 0o600))
+		}, ErrDatabase},
+		"lost database": {func(h string) error { return removeDatabase(h) }, ErrDatabase},
+		"empty database": {func(h string) error {
+			return errors.Join(removeDatabase(h), os.WriteFile(h+"/forkcell.db", nil, 0o600))
+		}, ErrDatabase},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			if err := errors.Join(appendOne(s, "one", nil), c.spoil(s.Path())); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Open(s.Path(), Create); !errors.Is(err, c.want) {
+				t.Fatalf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+func removeDatabase(home string) error {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(home + "/forkcell.db" + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
