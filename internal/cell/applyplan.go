@@ -1,0 +1,274 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// states finds the accepted state, which is what an apply may write, and the one
+// to compare it with.
+func (a *application) states() error {
+	var waiting *store.Run
+	err := a.e.store.View(func(tx *store.Tx) (err error) {
+		if a.theirs, waiting, err = settled(tx, a.head); err != nil {
+			return err
+		}
+		a.base, err = a.baseFor(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if waiting != nil && a.theirs.ID == a.base.ID {
+		return refused("pending", "`forkcell accept "+a.cell.Name+"` first, or `accept --apply`",
+			"run %s is %s: only accepted changes are applied", waiting.ID, waiting.Decision)
+	}
+	return nil
+}
+
+// baseFor is the state that the directory and the accepted state both come from:
+// for a directory other than the source, what was imported.
+func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
+	if !a.source {
+		return a.e.findCheckpoint(tx, a.cell, "base")
+	}
+	return a.shared(tx, a.theirs)
+}
+
+// shared is the state of the source that a state of the cell builds on: what was
+// applied last, but without the changes of the source that a refresh brought in
+// and that this state, being older, does not know. Those are the source's own.
+func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint, error) {
+	line, err := tx.Lineage(state.ID)
+	if err != nil {
+		return store.Checkpoint{}, err
+	}
+	known := map[string]bool{}
+	for _, c := range line {
+		known[c.ID], known[c.Source] = true, true
+	}
+	base, err := tx.Checkpoint(s.cell.Applied)
+	for err == nil && base.Kind == kindSource && !known[base.ID] {
+		base, err = tx.Checkpoint(base.Parent)
+	}
+	return base, err
+}
+
+// kindSource is a state of the source that a refresh sealed.
+const kindSource = "source"
+
+// settled is the newest state of a lineage up to which every run was accepted,
+// and the first run after it that was not.
+func settled(tx *store.Tx, from store.Checkpoint) (store.Checkpoint, *store.Run, error) {
+	line, err := tx.Lineage(from.ID)
+	if err != nil || len(line) == 0 {
+		return from, nil, errors.Join(err, fmt.Errorf("checkpoint %s has no beginning", from.ID))
+	}
+	stands := line[len(line)-1]
+	for _, c := range slices.Backward(line) {
+		if c.RunID != "" {
+			r, err := tx.Run(c.RunID)
+			if err != nil {
+				return stands, nil, err
+			}
+			if r.Decision != accepted && r.Decision != superseded {
+				return stands, &r, nil
+			}
+		}
+		stands = c
+	}
+	return stands, nil, nil
+}
+
+// plan compares three sides: what was applied last, what the cell made of it,
+// what the directory holds now.
+func (a *application) plan() error {
+	mode, err := conflictMode(a.req.OnConflict)
+	if err != nil {
+		return err
+	}
+	base, theirs, err := a.e.trees(a.base, a.theirs, workspace.AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: true}); err != nil {
+		return err
+	}
+	probe := func(path string) (*tree.Entry, error) { return apply.Probe(a.target, path) }
+	a.merge, err = threeWay(a.to, base, theirs, probe, apply.ThreeWayOptions{
+		OnConflict: mode, Only: a.pick.Match, LeftOut: a.leftOut, Owners: os.Geteuid() == 0, Names: a.names,
+	})
+	if err != nil {
+		return err
+	}
+	a.describe()
+	return nil
+}
+
+// names lists a directory of the target; one that is not there is empty.
+func (a *application) names(path string) ([]string, error) {
+	d, err := a.target.OpenDir(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Names()
+}
+
+// merge is what a three-way comparison without conflicts gave.
+type merge struct {
+	ops     []apply.Op
+	already []string
+	chosen  []apply.Choice
+}
+
+func threeWay(where string, base, theirs *tree.Tree, ours func(string) (*tree.Entry, error), opt apply.ThreeWayOptions) (merge, error) {
+	ops, already, conflicts, chosen, err := apply.ThreeWay(base, theirs, ours, opt)
+	if err != nil {
+		return merge{}, failed("compare", err, "compare with %s", quote.Path(where))
+	}
+	if len(conflicts) > 0 {
+		return merge{}, conflictError(where, conflicts)
+	}
+	return merge{ops, already, chosen}, nil
+}
+
+func conflictMode(word string) (apply.OnConflict, error) {
+	switch word {
+	case "", "fail":
+		return apply.Fail, nil
+	case "ours":
+		return apply.Ours, nil
+	case "theirs":
+		return apply.Theirs, nil
+	}
+	return apply.Fail, usage("one of fail, ours, theirs", "unknown --on-conflict %s", quote.Arg(word))
+}
+
+func conflictError(where string, conflicts []apply.Conflict) error {
+	e := &Error{
+		Kind: Refused, Code: "conflict",
+		Message: fmt.Sprintf("%d conflicts in %s; nothing was written", len(conflicts), quote.Path(where)),
+		Hint:    "settle them there, or give --on-conflict ours|theirs, or leave them out with --except",
+	}
+	for _, c := range conflicts {
+		e.Details = append(e.Details, quote.Path(c.Path)+": "+c.Reason)
+	}
+	return e
+}
+
+// leftOut tells what the secret rules keep in the source: it is never touched.
+// A path counts if it was left out at import, or if a rule names it and
+// something is there now.
+func (a *application) leftOut(path string, isDir bool) bool {
+	for _, l := range a.cell.LeftOut {
+		if within(path, string(l.Path)) {
+			return true
+		}
+	}
+	for _, k := range a.cell.Kept {
+		if k == path {
+			return false
+		}
+	}
+	if _, out := a.at.Rules.Match(path, isDir); !out {
+		return false
+	}
+	_, err := a.target.Lstat(path)
+	return err == nil
+}
+
+// describe fills in what will be written.
+func (a *application) describe() {
+	planned := map[string]bool{}
+	for _, op := range a.merge.ops {
+		planned[op.Path] = true
+	}
+	for _, ch := range a.changes {
+		if planned[ch.Path] {
+			a.result.Written = append(a.result.Written, changeJSON(ch))
+		}
+	}
+	a.result.Already = append(a.result.Already, a.merge.already...)
+	for _, c := range a.merge.chosen {
+		a.result.Chosen = append(a.result.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))
+	}
+}
+
+// hazards holds back what would make the host run things later, or gain rights.
+func (a *application) hazards() error {
+	allow, err := leftout.NewSelector(a.req.AllowControl, nil)
+	if err != nil {
+		return usage("patterns are gitignore-style", "bad --allow-control: %v", err)
+	}
+	var held []string
+	control, privilege := false, false
+	for _, op := range a.merge.ops {
+		isDir := op.New != nil && op.New.Kind == tree.KindDir
+		what, is := leftout.IsControl(op.Path)
+		if isDir {
+			what, is = leftout.IsControlDir(op.Path)
+		}
+		allowed := len(a.req.AllowControl) > 0 && allow.Match(op.Path, isDir)
+		if is && !allowed {
+			held = append(held, quote.Path(op.Path)+": "+what)
+			control = true
+		}
+		if why := gainsRights(op); why != "" && !a.req.AllowSetuid {
+			held = append(held, quote.Path(op.Path)+": "+why)
+			privilege = true
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	var ways []string
+	if control {
+		ways = append(ways, "--allow-control PATTERN")
+	}
+	if privilege {
+		ways = append(ways, "--allow-setuid")
+	}
+	return &Error{
+		Kind: Refused, Code: "held_back",
+		Message: fmt.Sprintf("%d changes are held back; nothing was written", len(held)),
+		Hint:    "look at them, then give " + strings.Join(ways, " or ") + ", or leave them out with --except", Details: held,
+	}
+}
+
+func gainsRights(op apply.Op) string {
+	if op.New == nil {
+		return ""
+	}
+	const setID = 0o6000
+	oldMode := uint32(0)
+	known := map[string]string{}
+	if op.Old != nil {
+		oldMode = op.Old.Mode
+		for _, x := range op.Old.Xattrs {
+			known[x.Name] = string(x.Value)
+		}
+	}
+	if op.New.Kind != tree.KindSymlink && op.New.Mode&setID&^oldMode != 0 {
+		return fmt.Sprintf("gets the mode %04o (setuid or setgid)", op.New.Mode)
+	}
+	for _, x := range op.New.Xattrs {
+		if strings.HasPrefix(x.Name, "security.") && known[x.Name] != string(x.Value) {
+			return "gets the attribute " + quote.Line(x.Name)
+		}
+	}
+	return ""
+}

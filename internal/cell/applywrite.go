@@ -1,0 +1,180 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// appliedState is the state that the source corresponds to afterwards. With a
+// selection it is a state of its own: the last applied one plus what was chosen.
+func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error) {
+	if !a.source || len(a.req.Only)+len(a.req.Except) == 0 {
+		return a.theirs, nil
+	}
+	base, theirs, err := a.e.trees(a.base, a.theirs, workspace.AreaWorkspace)
+	if err != nil {
+		return a.theirs, err
+	}
+	all, err := tree.Diff(base, theirs, tree.DiffOptions{MTimes: true})
+	if err != nil {
+		return a.theirs, err
+	}
+	var edits []workspace.Edit
+	for _, ch := range all {
+		if a.pick.Match(ch.Path, isDirChange(ch)) {
+			edits = append(edits, a.e.edit(a.cell, a.theirs, ch))
+		}
+	}
+	return a.derive(ctx, a.base, "applied", edits)
+}
+
+// derive makes and records a state from another and edits, without moving the
+// head.
+func (s *session) derive(ctx context.Context, from store.Checkpoint, kind string, edits []workspace.Edit) (store.Checkpoint, error) {
+	sealed, err := s.e.ws.Compose(ctx, s.at, from.Layer, store.NewID("op"), edits)
+	if err != nil || sealed.Unchanged {
+		return from, err
+	}
+	made := s.e.newCheckpoint(s.cell, from.ID, kind, "", sealed)
+	return made, s.e.store.Update(func(tx *store.Tx) error { return tx.PutCheckpoint(made) })
+}
+
+// execute writes files under an intent and then records what was done.
+func (s *session) execute(ctx context.Context, id string, in applyIntent, p apply.Plan, src apply.Source, opt apply.Options) (apply.Report, error) {
+	err := s.e.store.Update(func(tx *store.Tx) error { return tx.PutIntent(id, s.cell.ID, intentApply, in) })
+	if err != nil {
+		return apply.Report{}, err
+	}
+	journal, err := s.journal(id, true)
+	if err != nil {
+		return apply.Report{}, errors.Join(err, s.dropIntent(id))
+	}
+	defer journal.Close()
+	report, err := apply.Execute(ctx, p, src, journal, opt)
+	failpoint.Hit("apply.executed")
+	if err != nil && !report.Committed {
+		if bad, ok := errors.AsType[*apply.ConflictError](err); ok {
+			return report, errors.Join(conflictError(in.Target, bad.Conflicts), s.dropIntent(id))
+		}
+		return report, errors.Join(failed("apply", err, "write to %s; it is as it was", quote.Path(in.Target)), s.dropIntent(id))
+	}
+	return report, errors.Join(err, s.commitApply(id, in))
+}
+
+func (s *session) dropIntent(id string) error {
+	return s.e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(id) })
+}
+
+// commitApply records files that are written.
+func (s *session) commitApply(id string, in applyIntent) error {
+	op := opApply
+	return s.e.store.Update(func(tx *store.Tx) error {
+		rec := in.Record
+		rec.ID, rec.CellID = id, s.cell.ID
+		if in.Undoes != "" {
+			op = opUndo
+			rec.ID, rec.Undone = in.Undoes, true
+		}
+		if err := tx.PutApply(rec); err != nil {
+			return err
+		}
+		if in.Applied != "" {
+			s.cell.Applied = in.Applied
+		}
+		if err := tx.PutCell(s.cell); err != nil {
+			return err
+		}
+		doc, err := json.Marshal(rec)
+		if err != nil {
+			return err
+		}
+		if err := tx.DropIntent(id); err != nil {
+			return err
+		}
+		return s.e.logChange(tx, s.cell, s.head, op, map[string]string{
+			"apply": string(doc), "apply_id": rec.ID, "to": printable(in.Target), "applied": in.Applied, "state": in.State,
+		})
+	})
+}
+
+func (s *session) journal(id string, create bool) (*fsx.Dir, error) {
+	if create {
+		if err := s.e.store.Dir().MkdirAll("applies/"+id, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return s.e.store.Dir().OpenDir("applies/" + id)
+}
+
+// settleApply ends an apply whose process died: taken back, or recorded.
+func (s *session) settleApply(ctx context.Context, in store.Intent) error {
+	var doc applyIntent
+	if err := json.Unmarshal(in.Doc, &doc); err != nil {
+		return err
+	}
+	journal, err := s.journal(in.ID, false)
+	if errors.Is(err, os.ErrNotExist) {
+		return s.dropIntent(in.ID)
+	}
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	if _, err := os.Stat(doc.Target); errors.Is(err, os.ErrNotExist) {
+		return s.dropIntent(in.ID) // the directory itself is gone
+	}
+	back, err := apply.Recover(ctx, doc.Target, journal)
+	if err != nil {
+		return fmt.Errorf("recover the apply to %s: %w", quote.Path(doc.Target), err)
+	}
+	if back {
+		return s.dropIntent(in.ID)
+	}
+	return s.commitApply(in.ID, doc)
+}
+
+// opJSON describes an op where there is no tree to compare.
+func opJSON(op apply.Op) ChangeJSON {
+	ch := tree.Change{Path: op.Path, Old: op.Old, New: op.New, Kind: tree.Modified}
+	switch {
+	case op.Old == nil:
+		ch.Kind = tree.Added
+	case op.New == nil:
+		ch.Kind = tree.Deleted
+	case op.Old.Kind != op.New.Kind:
+		ch.Kind = tree.TypeChanged
+	}
+	return changeJSON(ch)
+}
+
+// contents opens files of a state for an apply. It asks the state's own tree
+// where the bytes are: the entries of a plan do not say.
+type contents struct {
+	e    *Engine
+	cell store.Cell
+	at   store.Checkpoint
+	tree *tree.Tree
+}
+
+func (c contents) Open(path string, _ tree.Entry) (io.ReadCloser, error) {
+	entry, ok, err := c.tree.Lookup(path)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("%s has no %s", c.at.ID, quote.Path(path))
+	}
+	return c.e.opener(c.cell, c.at, workspace.AreaWorkspace, path, entry)()
+}

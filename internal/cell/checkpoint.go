@@ -1,0 +1,51 @@
+package cell
+
+import (
+	"context"
+	"errors"
+
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// Checkpoint names the present state. Every run ends sealed, so an idle cell's
+// state is a checkpoint already.
+func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*CheckpointResult, error) {
+	if name != "" {
+		if err := checkName("checkpoint", name); err != nil {
+			return nil, err
+		}
+	}
+	s, err := e.hold(ctx, cell, "checkpoint", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	if name != "" {
+		if err := e.store.Update(func(tx *store.Tx) error { return s.name(tx, name) }); err != nil {
+			return nil, err
+		}
+	}
+	return &CheckpointResult{Cell: cell, CheckpointID: s.head.ID, Root: s.head.Root(), MetaRoot: s.head.MetaRoot(), Name: name}, nil
+}
+
+// name gives the head a name; a name never moves silently from one state to
+// another.
+func (s *session) name(tx *store.Tx, name string) error {
+	old, err := tx.Named(s.cell.ID, name)
+	if err == nil && old.ID == s.head.ID {
+		return nil
+	}
+	if err == nil {
+		return refused("name_taken", "choose another name", "checkpoint name %s is in use for %s", name, old.ID)
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if err := tx.Name(s.cell.ID, name, s.head.ID); err != nil {
+		return err
+	}
+	return s.e.logChange(tx, s.cell, s.head, opCheckpoint, map[string]string{"name": name})
+}

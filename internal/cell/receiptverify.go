@@ -1,0 +1,139 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// ReceiptVerify checks signatures, the chain, every bound hash, and that the
+// database says what was signed.
+func (e *Engine) ReceiptVerify(_ context.Context, id, cell string, all bool, keyFile string) (*ReceiptVerifyResult, error) {
+	res := &ReceiptVerifyResult{Problems: []ReceiptProblem{}, Bound: []BoundHash{}}
+	if e.store == nil {
+		if all {
+			res.OK = true
+			return res, nil
+		}
+		return nil, notFound("receipt", id+cell, "there is no state directory yet")
+	}
+	scope, err := e.verifyScope(id, cell, all)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := e.keys(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.verifyLog(scope, keys, res); err != nil {
+		return nil, err
+	}
+	res.OK = len(res.Problems) == 0
+	if key, err := e.store.SigningKey(nil); err == nil {
+		if s, err := receipt.ParsePrivate(key); err == nil {
+			res.KeyID = s.KeyID()
+		}
+	}
+	if !res.OK {
+		return res, refused("not_verified", "", "%d things do not hold", len(res.Problems))
+	}
+	return res, nil
+}
+
+// scope says which statements a verification is asked about. The whole chain is
+// always walked: one statement is only as good as those before it.
+type scope struct {
+	run  string
+	cell string
+}
+
+func (s scope) covers(st store.Statement) bool {
+	return (s.run == "" || st.RunID == s.run) && (s.cell == "" || st.CellID == s.cell)
+}
+
+func (e *Engine) verifyScope(id, cell string, all bool) (scope, error) {
+	if all {
+		return scope{}, nil
+	}
+	if id == "" && cell == "" {
+		return scope{}, usage("give a receipt, --cell, --all or --bundle", "nothing to verify")
+	}
+	var s scope
+	err := e.store.View(func(tx *store.Tx) error {
+		if cell != "" {
+			c, err := tx.Cell(cell)
+			s.cell = c.ID
+			if err != nil {
+				return idError("cell", cell, err, "`forkcell ls` shows the cells")
+			}
+		}
+		if id != "" {
+			r, err := e.findReceipt(tx, id, "")
+			s.run = r.ID
+			return err
+		}
+		return nil
+	})
+	return s, err
+}
+
+func (e *Engine) verifyLog(sc scope, keys *receipt.KeySet, res *ReceiptVerifyResult) error {
+	return e.store.View(func(tx *store.Tx) error {
+		statements, err := tx.Statements("")
+		if err != nil {
+			return err
+		}
+		v := &logVerifier{e: e, tx: tx, res: res, scope: sc}
+		chain := receipt.NewChain(keys)
+		for _, st := range statements {
+			if err := v.statement(chain, st); err != nil {
+				return err
+			}
+		}
+		return v.rows()
+	})
+}
+
+// BundleVerify checks a bundle with keys that are trusted here, never with the
+// one inside it.
+func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*ReceiptVerifyResult, error) {
+	keys, err := e.keys(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, usage("", "--bundle %s: %v", quote.Path(file), err)
+	}
+	defer f.Close()
+	report, err := receipt.VerifyBundle(f, keys)
+	if errors.Is(err, receipt.ErrUntrusted) {
+		return nil, &Error{
+			Kind: Refused, Code: "untrusted", Message: "bundle: " + err.Error(),
+			Hint: "give the signer's public key with --key, or trust it with `forkcell key trust FILE`", Err: err,
+		}
+	}
+	if err != nil && len(report.Checks) == 0 {
+		return nil, &Error{Kind: Refused, Code: "not_verified", Message: "bundle: " + err.Error(), Hint: "do not rely on it", Err: err}
+	}
+	return bundleResult(report)
+}
+
+func bundleResult(report receipt.BundleReport) (*ReceiptVerifyResult, error) {
+	res := &ReceiptVerifyResult{Checked: 1, OK: true, Problems: []ReceiptProblem{}, Bound: []BoundHash{}, KeyID: report.TrustedKey}
+	for _, c := range report.Checks {
+		res.Bound = append(res.Bound, BoundHash{What: c.Name, SHA256: c.SHA256, Status: string(c.State)})
+		if c.State == receipt.Mismatch {
+			res.OK = false
+			res.Problems = append(res.Problems, ReceiptProblem{ID: report.Run.ReceiptID, What: c.Name + " does not have its hash"})
+		}
+	}
+	if !res.OK {
+		return res, refused("not_verified", "do not rely on it", "bundle: %d things do not hold", len(res.Problems))
+	}
+	return res, nil
+}

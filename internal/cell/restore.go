@@ -1,0 +1,170 @@
+package cell
+
+import (
+	"context"
+
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// Reject records that a run's result does not stand, and takes it back.
+func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*MoveResult, error) {
+	s, err := e.hold(ctx, cell, "reject", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	var r store.Run
+	var part bool
+	var to store.Checkpoint
+	err = e.store.View(func(tx *store.Tx) (err error) {
+		if r, err = e.findRun(tx, s.cell, run); err != nil {
+			return err
+		}
+		if to, err = tx.Checkpoint(r.Before); err != nil {
+			return err
+		}
+		part, err = inLineage(tx, r.After, s.head.ID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.Decision == rejected {
+		return nil, refused("decided", "", "run %s is rejected already", r.ID)
+	}
+	if !part || r.Decision == restored {
+		// Its work is not in the present state: only the word is missing.
+		to = s.head
+	}
+	return s.moveBack(ctx, to, &r, rejected, reason)
+}
+
+// Restore moves a cell to an earlier, or any, of its states.
+func (e *Engine) Restore(ctx context.Context, req RestoreRequest) (*MoveResult, error) {
+	if req.Checkpoint != "" && req.Run != "" {
+		return nil, usage("give one of them", "a checkpoint and --run exclude each other")
+	}
+	s, err := e.hold(ctx, req.Cell, "restore", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	var to store.Checkpoint
+	var first *store.Run
+	err = e.store.View(func(tx *store.Tx) (err error) {
+		if req.Checkpoint != "" {
+			to, err = e.findCheckpoint(tx, s.cell, req.Checkpoint)
+			return err
+		}
+		r, err := e.findRun(tx, s.cell, req.Run)
+		if err != nil {
+			return err
+		}
+		if !isUndone(r.Decision) {
+			first = &r
+		}
+		to, err = tx.Checkpoint(r.Before)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.moveBack(ctx, to, first, restored, req.Reason)
+}
+
+// moveBack moves the head to a state and decides every run that is thereby
+// undone. first, if given, gets the given result; the others are restored.
+func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *store.Run, result, reason string) (*MoveResult, error) {
+	if err := usable(to); err != nil {
+		return nil, err
+	}
+	res := &MoveResult{
+		Cell: s.cell.Name, CheckpointID: to.ID, Root: to.Root(), Left: s.head.ID, Decision: result,
+		Also: []string{}, Notes: []string{},
+	}
+	undone, err := s.undone(to, first)
+	if err != nil {
+		return nil, err
+	}
+	if to.ID == s.head.ID && len(undone) == 0 {
+		res.Notes = append(res.Notes, "it was there already")
+		return res, nil
+	}
+	err = s.moveHead(ctx, to, func(tx *store.Tx) error {
+		for i, r := range undone {
+			word := restored
+			if first != nil && r.ID == first.ID {
+				word = result
+			}
+			id, err := s.decideRun(tx, r, word, to, decision{Reason: reason})
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				res.DecisionID, res.RunID = id, r.ID
+			} else {
+				res.Also = append(res.Also, r.ID+" "+word)
+			}
+		}
+		if len(undone) > 0 {
+			return nil
+		}
+		s.cell.Head = to.ID
+		return s.e.logChange(tx, s.cell, to, opRestore, map[string]string{"reason": printable(reason)})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// undone lists the runs, newest first, whose work is in the present state and
+// not in the one that is moved to.
+func (s *session) undone(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
+	var out []store.Run
+	err := s.e.store.View(func(tx *store.Tx) error {
+		runs, err := tx.Runs(s.cell.ID)
+		if err != nil {
+			return err
+		}
+		here, err := lineageSet(tx, s.head.ID)
+		if err != nil {
+			return err
+		}
+		there, err := lineageSet(tx, to.ID)
+		if err != nil {
+			return err
+		}
+		if first != nil {
+			out = append(out, *first)
+		}
+		for i := len(runs) - 1; i >= 0; i-- {
+			r := runs[i]
+			if r.State != "done" || first != nil && r.ID == first.ID || isUndone(r.Decision) {
+				continue
+			}
+			if here[r.After] && !there[r.After] {
+				out = append(out, r)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+func isUndone(decision string) bool { return decision == restored || decision == rejected }
+
+func lineageSet(tx *store.Tx, tip string) (map[string]bool, error) {
+	line, err := tx.Lineage(tip)
+	set := map[string]bool{}
+	for _, c := range line {
+		set[c.ID] = true
+	}
+	return set, err
+}

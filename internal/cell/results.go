@@ -1,0 +1,174 @@
+package cell
+
+import (
+	"time"
+)
+
+// CellInfo is one line of ls, and the head of status.
+type CellInfo struct {
+	Name         string    `json:"name"`
+	CellID       string    `json:"cell_id"`
+	Backend      string    `json:"backend"`
+	Runtime      string    `json:"runtime"`
+	Source       string    `json:"source"`
+	MountAt      string    `json:"mount_at"`
+	Head         string    `json:"head"`
+	Root         string    `json:"root"`
+	MetaRoot     string    `json:"meta_root"`
+	State        string    `json:"state"` // idle, busy
+	Files        int64     `json:"files"`
+	Bytes        int64     `json:"bytes"`
+	OwnBytes     int64     `json:"own_bytes"` // what its own layers hold
+	Layers       int       `json:"layers"`
+	LastRun      string    `json:"last_run"`
+	LastOutcome  string    `json:"last_outcome"`
+	LastDecision string    `json:"last_decision"`
+	ForkedFrom   string    `json:"forked_from"`
+	CreatedAt    time.Time `json:"created_at"`
+}
+
+// StatusResult is everything about one cell.
+type StatusResult struct {
+	CellInfo
+	Holder        string    `json:"holder"` // who holds the lock of a busy cell
+	BackendReason string    `json:"backend_reason"`
+	Applied       string    `json:"applied"`
+	PendingRuns   []string  `json:"pending_runs"`
+	ReadOnly      []string  `json:"read_only"`
+	LeftOut       []LeftOut `json:"left_out"`
+	Checkpoints   int       `json:"checkpoints"`
+	Runs          int       `json:"runs"`
+	LastReceipt   string    `json:"last_receipt"`
+}
+
+// LogEntry is one line of a cell's history, oldest first.
+type LogEntry struct {
+	Seq          int64     `json:"seq"`
+	Kind         string    `json:"kind"` // init, fork, run, decision, checkpoint, refresh, apply, undo, rename
+	ID           string    `json:"id"`
+	CreatedAt    time.Time `json:"created_at"`
+	CheckpointID string    `json:"checkpoint_id,omitempty"`
+	RunID        string    `json:"run_id,omitempty"`
+	ReceiptID    string    `json:"receipt_id,omitempty"`
+	Outcome      string    `json:"outcome,omitempty"`
+	ExitCode     *int      `json:"exit_code,omitempty"`
+	Decision     string    `json:"decision,omitempty"`
+	Command      []string  `json:"command,omitempty"`
+	ChangedFiles int       `json:"changed_files,omitempty"`
+	Actor        string    `json:"actor,omitempty"`
+	Reason       string    `json:"reason,omitempty"`
+	Name         string    `json:"name,omitempty"`
+}
+
+// GraphNode is a checkpoint in the lineage over all cells.
+type GraphNode struct {
+	CheckpointID string    `json:"checkpoint_id"`
+	Parent       string    `json:"parent"`
+	Cell         string    `json:"cell"`
+	Kind         string    `json:"kind"`
+	Root         string    `json:"root"`
+	Names        []string  `json:"names"`
+	Heads        []string  `json:"heads"` // cells whose head it is
+	RunID        string    `json:"run_id"`
+	Outcome      string    `json:"outcome"`
+	Decision     string    `json:"decision"`
+	Freed        bool      `json:"freed"`
+	CreatedAt    time.Time `json:"created_at"`
+}
+
+// VerifyResult lists what does not hold.
+type VerifyResult struct {
+	Cell        string          `json:"cell"`
+	Checkpoints []VerifiedState `json:"checkpoints"`
+	Differences []VerifyProblem `json:"differences"`
+}
+
+// VerifiedState is one state that was recomputed.
+type VerifiedState struct {
+	CheckpointID string `json:"checkpoint_id"`
+	Root         string `json:"root"`
+	OK           bool   `json:"ok"`
+}
+
+// VerifyProblem is one difference, by name.
+type VerifyProblem struct {
+	CheckpointID string `json:"checkpoint_id"`
+	Path         string `json:"path"`
+	What         string `json:"what"`
+}
+
+// GCResult says what went.
+type GCResult struct {
+	DryRun      bool     `json:"dry_run"`
+	Checkpoints []string `json:"checkpoints"`
+	Layers      []string `json:"layers"`
+	Objects     int      `json:"objects"`
+	Bytes       int64    `json:"bytes"`
+}
+
+// ReceiptInfo is one line of receipt list.
+type ReceiptInfo struct {
+	ReceiptID string    `json:"receipt_id"`
+	RunID     string    `json:"run_id"`
+	Cell      string    `json:"cell"`
+	Outcome   string    `json:"outcome"`
+	Decision  string    `json:"decision"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// ReceiptVerifyResult lists what does not hold of receipts.
+type ReceiptVerifyResult struct {
+	Checked  int              `json:"checked"`
+	OK       bool             `json:"ok"`
+	Problems []ReceiptProblem `json:"problems"`
+	Bound    []BoundHash      `json:"bound"`
+	KeyID    string           `json:"key_id"`
+}
+
+// ReceiptProblem is one thing that does not hold.
+type ReceiptProblem struct {
+	ID   string `json:"id"`
+	What string `json:"what"`
+}
+
+// BoundHash is one hash that a receipt binds: verified, not included, mismatch.
+type BoundHash struct {
+	What   string `json:"what"`
+	SHA256 string `json:"sha256"`
+	Status string `json:"status"`
+}
+
+// DecisionInfo is one decision.
+type DecisionInfo struct {
+	DecisionID string    `json:"decision_id"`
+	ReceiptID  string    `json:"receipt_id"`
+	RunID      string    `json:"run_id"`
+	Cell       string    `json:"cell"`
+	Result     string    `json:"result"`
+	Automatic  bool      `json:"automatic"`
+	Forced     bool      `json:"forced"`
+	Reason     string    `json:"reason"`
+	Actor      string    `json:"actor"`
+	HeadBefore string    `json:"head_before"`
+	HeadAfter  string    `json:"head_after"`
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+// KeyInfo is the signing identity.
+type KeyInfo struct {
+	KeyID        string   `json:"key_id"`
+	Algorithm    string   `json:"algorithm"`
+	PublicKeyPEM string   `json:"public_key_pem"`
+	Trusted      []string `json:"trusted"`
+	Previous     []string `json:"previous"`
+}
+
+// RecoverResult says what the log and the layers gave back.
+type RecoverResult struct {
+	Statements  int      `json:"statements"`
+	Cells       int      `json:"cells"`
+	Checkpoints int      `json:"checkpoints"`
+	Runs        int      `json:"runs"`
+	Problems    []string `json:"problems"`
+	OldDatabase string   `json:"old_database"`
+}
