@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -107,6 +108,10 @@ func runAll(ctx context.Context, o options, names []string) (bool, error) {
 	}
 	ok := r.summary(os.Stdout)
 	if o.strict && o.only == "" {
+		if why := r.skippedStep(); why != nil && os.Geteuid() == 0 {
+			fmt.Printf("FAIL: a step may not skip here: %v\n", why)
+			ok = false
+		}
 		must, err := readMustRun("scripts/must-run.txt")
 		if err != nil {
 			return false, err
@@ -117,6 +122,16 @@ func runAll(ctx context.Context, o options, names []string) (bool, error) {
 		}
 	}
 	return ok && ctx.Err() == nil, ctx.Err()
+}
+
+// skippedStep is why some step did not run at all, if one did not.
+func (r *run) skippedStep() error {
+	for _, s := range r.steps {
+		if why, is := errors.AsType[skipped](s.err); is {
+			return why
+		}
+	}
+	return nil
 }
 
 // readMustRun reads one "package Test" a line; # starts a comment.
