@@ -30,9 +30,6 @@ func (b *bench) all(ctx context.Context) ([]row, error) {
 			return nil, err
 		}
 	}
-	if err := b.settle(ctx); err != nil {
-		return nil, err
-	}
 	var rows []row
 	for _, c := range []struct {
 		what    string
@@ -47,6 +44,9 @@ func (b *bench) all(ctx context.Context) ([]row, error) {
 		{"100 forks that run true against bwrap", func(ctx context.Context) ([]row, error) { return b.hundred(ctx, medium) }},
 	} {
 		progress("%s", c.what)
+		if err := b.settle(ctx); err != nil {
+			return nil, err
+		}
 		r, err := c.measure(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.what, err)
@@ -107,6 +107,9 @@ func (b *bench) memory(ctx context.Context, s shape) ([]row, error) {
 
 // failing runs the changes in a cell and has them restored.
 func (b *bench) failing(ctx context.Context, cell string) (sealDecide, whole time.Duration, err error) {
+	if err := b.settle(ctx); err != nil {
+		return 0, 0, err
+	}
 	var doc runDocument
 	u, err := b.forkcell(ctx, 1, &doc, "--json", "--quiet", "run", "--restore-on-fail", cell, "--", "sh", "-c", changes)
 	if err != nil {

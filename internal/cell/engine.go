@@ -80,6 +80,7 @@ type Engine struct {
 	now    func() time.Time
 	relay  *ProgressRelay
 
+	keyLock   sync.Mutex
 	signerKey *receipt.Signer // loaded within the first transaction that signs
 	earlyKey  chan earlyKey   // being read ahead of it, if it is
 }

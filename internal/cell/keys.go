@@ -107,11 +107,17 @@ func (e *Engine) KeyRotate(ctx context.Context) (*KeyInfo, error) {
 		return nil, errors.Join(err, e.store.DropStagedKey())
 	}
 	failpoint.Hit("key.rotated")
-	e.signerKey = nil
+	e.forgetSigner()
 	if err := e.store.Update(e.settleRotation); err != nil {
 		return nil, err
 	}
 	return e.keyInfo(next)
+}
+
+func (e *Engine) forgetSigner() {
+	e.keyLock.Lock()
+	defer e.keyLock.Unlock()
+	e.signerKey = nil
 }
 
 func keyStatementID(k *receipt.Signer) string { return "key_" + k.KeyID() }

@@ -110,6 +110,7 @@ type run struct {
 	sealed        workspace.Sealed
 	outcome       driver.Outcome
 	startError    error // the command never ran
+	controlsLost  bool  // another process finishes the run, and does not know them
 	notes         []string
 	errorText     string
 	earlier       []string // pending runs that an automatic accept decided too

@@ -154,6 +154,7 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 		// It died before there was anything: nothing ran.
 		return s.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(rec.ID) })
 	}
+	r.controlsLost = true
 	if rec.Outcome == "" {
 		r.rec.Outcome, r.rec.ExitCode = interrupted, 125
 		r.fail("the supervising process died")

@@ -31,9 +31,7 @@ func (e *Engine) replayed() (facts, error) {
 		return nil, err
 	}
 	defer scratch.CloseDatabase() //nolint:errcheck // it is only memory
-	copied := *e
-	copied.store = scratch
-	b, err := copied.newRebuild(&RecoverResult{})
+	b, err := e.newRebuild(&RecoverResult{})
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,8 @@ const (
 // transaction that needs it, because a rotation that a crash cut short is
 // finished, or dropped, by what that transaction sees.
 func (e *Engine) signer(tx *store.Tx) (*receipt.Signer, error) {
+	e.keyLock.Lock()
+	defer e.keyLock.Unlock()
 	if e.signerKey != nil {
 		return e.signerKey, nil
 	}
@@ -56,7 +58,7 @@ func (e *Engine) loadSigner(tx *store.Tx) (*receipt.Signer, error) {
 	if err := e.settleRotation(tx); err != nil {
 		return nil, err
 	}
-	early := <-e.early()
+	early := e.early()
 	pem, err := e.store.SigningKey(func() ([]byte, error) {
 		key, err := receipt.GenerateKey()
 		if err != nil {
@@ -83,33 +85,36 @@ type earlyKey struct {
 
 // readKeyEarly begins to read the signing key.
 func (e *Engine) readKeyEarly() {
+	e.keyLock.Lock()
+	defer e.keyLock.Unlock()
 	if e.earlyKey != nil || e.signerKey != nil {
 		return
 	}
-	e.earlyKey = make(chan earlyKey, 1)
+	ready := make(chan earlyKey, 1)
+	e.earlyKey = ready
 	go func() {
 		pem, err := e.store.SigningKey(nil)
 		if err != nil {
-			e.earlyKey <- earlyKey{}
+			ready <- earlyKey{} // who needs it will read it again, and say why
 			return
 		}
 		key, err := receipt.ParsePrivate(pem)
 		if err != nil {
-			key = nil // who needs it will read it again, and say why
+			key = nil
 		}
-		e.earlyKey <- earlyKey{pem, key}
+		ready <- earlyKey{pem, key}
 	}()
 }
 
-// early is what readKeyEarly found; nothing if it was not called.
-func (e *Engine) early() <-chan earlyKey {
+// early is what readKeyEarly found; nothing if it was not called. The caller has
+// the key lock.
+func (e *Engine) early() earlyKey {
 	ready := e.earlyKey
 	e.earlyKey = nil
 	if ready == nil {
-		ready = make(chan earlyKey, 1)
-		ready <- earlyKey{}
+		return earlyKey{}
 	}
-	return ready
+	return <-ready
 }
 
 // log signs a predicate and adds it to the home's log.

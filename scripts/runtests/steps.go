@@ -15,17 +15,17 @@ import (
 
 const module = "github.com/forkcell/forkcell"
 
-// racing are the tests that run again under the race detector: those of the
-// packages with goroutines of their own, and of the slow packages the ones that
+// selfUser are tests that run their package again as an ordinary user. They are
+// for go test by hand: the user step does the same, as a real account.
+const selfUser = "^TestAsOrdinaryUser$"
+
+// racing are the tests that run again under the race detector: all of the quick
+// packages with goroutines of their own, and of the slow ones those tests that
 // do several things at once.
-func racing() []named {
-	return []named{
-		{pkg: "./internal/fsx"},
-		{pkg: "./internal/tree"},
-		{pkg: "./internal/store"},
-		{pkg: "./receipt"},
+func racing() (whole []string, parts []named) {
+	return []string{"./internal/fsx", "./internal/tree", "./internal/store", "./receipt"}, []named{
 		{"./internal/driver", []string{"TestStreams", "TestSignals", "TestCancel", "TestManyAtOnce", "TestTerminal"}},
-		{"./internal/workspace", []string{"TestFidelity", "TestCompose", "TestSourceChanges", "TestSweep"}},
+		{"./internal/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
 		{"./internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply"}},
 	}
 }
@@ -48,9 +48,7 @@ func vetStep(ctx context.Context, _ *run) error {
 func testStep(ctx context.Context, r *run) error {
 	args := []string{"./..."}
 	if os.Geteuid() == 0 && r.opts.only == "" {
-		// Tests that start themselves again as an ordinary user are for go test
-		// by hand: the user step runs the same tests, as a real account.
-		args = append(args, "-skip", "^TestAsOrdinaryUser$")
+		args = append(args, "-skip", selfUser)
 	}
 	return goTest(ctx, r, "test", args...)
 }
@@ -59,9 +57,18 @@ func raceStep(ctx context.Context, r *run) error {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		return skipped("the race detector needs a C compiler: " + err.Error())
 	}
-	var errs []error
-	for _, n := range racing() {
-		errs = append(errs, goTest(ctx, r, "race", "-race", "-run", n.pattern(), n.pkg), r.results.ran("race", n))
+	whole, parts := racing()
+	errs := []error{goTest(ctx, r, "race", append(whole, "-race", "-skip", selfUser)...)}
+	// One go test for all of them compiles and runs side by side.
+	var all named
+	args := []string{"-race"}
+	for _, n := range parts {
+		args = append(args, n.pkg)
+		all.tests = append(all.tests, n.tests...)
+	}
+	errs = append(errs, goTest(ctx, r, "race", append(args, "-run", all.pattern())...))
+	for _, n := range parts {
+		errs = append(errs, r.results.ran("race", n))
 	}
 	return errors.Join(errs...)
 }
@@ -79,18 +86,13 @@ func crashStep(ctx context.Context, r *run) error {
 	return errors.Join(errs...)
 }
 
-// named are tests of one package; none named: all of them.
+// named are tests of one package.
 type named struct {
 	pkg   string
 	tests []string
 }
 
-func (n named) pattern() string {
-	if len(n.tests) == 0 {
-		return "."
-	}
-	return "^(" + strings.Join(n.tests, "|") + ")$"
-}
+func (n named) pattern() string { return "^(" + strings.Join(n.tests, "|") + ")$" }
 
 // crashTests are what the build tag adds to the list of tests.
 func crashTests(ctx context.Context) ([]named, error) {
