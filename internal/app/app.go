@@ -81,7 +81,11 @@ func Open(home string, mode Mode) (*cell.Engine, func() error, error) {
 		return nil, nil, errors.Join(err, s.Close())
 	}
 	config.Store, config.Workspace = s, w
-	return cell.New(config), func() error { return errors.Join(w.Close(), s.Close()) }, nil
+	e := cell.New(config)
+	if mode == Write || mode == Create {
+		e.ReadKeyEarly()
+	}
+	return e, func() error { return errors.Join(w.Close(), s.Close()) }, nil
 }
 
 // openError says what to do about a home that cannot be used.

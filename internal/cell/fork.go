@@ -24,7 +24,6 @@ func (e *Engine) Fork(ctx context.Context, req ForkRequest) (*ForkResult, error)
 		return nil, err
 	}
 	begin := time.Now()
-	e.readKeyEarly()
 	lock, err := e.store.LockHome(false)
 	if err != nil {
 		return nil, err

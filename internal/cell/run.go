@@ -144,15 +144,12 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.actor, StartedAt: s.e.now().UTC(),
 	}
-	err = s.e.store.Update(func(tx *store.Tx) error {
-		if req.CheckpointName != "" {
-			if err := s.name(tx, req.CheckpointName); err != nil {
-				return err
-			}
+	if req.CheckpointName != "" {
+		if err := s.e.store.Update(func(tx *store.Tx) error { return s.name(tx, req.CheckpointName) }); err != nil {
+			return nil, err
 		}
-		return tx.PutRun(r.rec)
-	})
-	if err != nil {
+	}
+	if err := s.e.store.Note(func(tx *store.Tx) error { return tx.PutRun(r.rec) }); err != nil {
 		return nil, fmt.Errorf("record the run: %w", err)
 	}
 	failpoint.Hit("run.recorded")
@@ -189,7 +186,6 @@ func (r *run) forget() error {
 // cell left.
 func (r *run) execute(ctx context.Context, stdio Stdio) {
 	r.unlockHome()
-	r.e.readKeyEarly()
 	signals := newSignalTap(stdio.Signals)
 	outcome, err := r.e.runner.Run(ctx, r.spec, driver.Stdio{
 		In: stdio.In, Out: r.out.stdout(stdio.Out), Err: r.out.stderr(stdio.Err),

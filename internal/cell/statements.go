@@ -75,29 +75,29 @@ func (e *Engine) loadSigner(tx *store.Tx) (*receipt.Signer, error) {
 	return receipt.ParsePrivate(pem)
 }
 
-// earlyKey is a signing key that was read before it was needed. Reading it takes
-// longer than signing with it, so a run does that while its command starts. It
-// counts only if the file still holds the same bytes.
+// earlyKey is a signing key that was read before it was needed. The first use of
+// a key takes longer than all later ones, so it begins with the process, beside
+// everything else. It counts only if the file still holds the same bytes.
 type earlyKey struct {
 	pem []byte
 	key *receipt.Signer
 }
 
-// readKeyEarly begins to read the signing key.
-func (e *Engine) readKeyEarly() {
+// ReadKeyEarly begins to read the signing key, for a caller that is going to
+// change something.
+func (e *Engine) ReadKeyEarly() {
 	e.keyLock.Lock()
 	defer e.keyLock.Unlock()
 	if e.earlyKey != nil || e.signerKey != nil {
 		return
 	}
+	pem, err := e.store.SigningKey(nil)
+	if err != nil {
+		return // who needs it will read it again, and say why
+	}
 	ready := make(chan earlyKey, 1)
 	e.earlyKey = ready
 	go func() {
-		pem, err := e.store.SigningKey(nil)
-		if err != nil {
-			ready <- earlyKey{} // who needs it will read it again, and say why
-			return
-		}
 		key, err := receipt.ParsePrivate(pem)
 		if err != nil {
 			key = nil
@@ -106,7 +106,7 @@ func (e *Engine) readKeyEarly() {
 	}()
 }
 
-// early is what readKeyEarly found; nothing if it was not called. The caller has
+// early is what ReadKeyEarly found; nothing if it was not called. The caller has
 // the key lock.
 func (e *Engine) early() earlyKey {
 	ready := e.earlyKey

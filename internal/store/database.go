@@ -240,9 +240,11 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	defer s.mu.Unlock()
 	var appended []int64
 	err := s.transact(func(tx *Tx) error {
-		err := fn(tx)
+		if err := fn(tx); err != nil {
+			return err
+		}
 		appended = tx.appended
-		return err
+		return s.syncStatements(appended)
 	})
 	if err == nil {
 		s.publish(appended)
@@ -260,6 +262,24 @@ func (s *Store) transact(fn func(*Tx) error) (err error) {
 		err = databaseError(err)
 	}()
 	return fn(&Tx{s: s})
+}
+
+// Note is Update for what need not survive a power failure, because what it is
+// about does not either: that a process is at work. Other processes see it at
+// once, also after this one has died.
+func (s *Store) Note(fn func(*Tx) error) (err error) {
+	if s.readOnly {
+		return ErrReadOnly
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := sqlitex.ExecuteTransient(s.conn, "PRAGMA synchronous=NORMAL", nil); err != nil {
+		return databaseError(err)
+	}
+	defer func() {
+		err = errors.Join(err, databaseError(sqlitex.ExecuteTransient(s.conn, "PRAGMA synchronous=FULL", nil)))
+	}()
+	return s.transact(fn)
 }
 
 // View runs fn on one consistent picture of the database.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/forkcell/forkcell/internal/failpoint"
-	"github.com/forkcell/forkcell/internal/fsx"
 )
 
 // maxStatement bounds what is read back of one statement.
@@ -39,8 +39,9 @@ type Next struct {
 }
 
 // Append adds a statement to the home's log. The caller signs it knowing its
-// place. The file is durable before the transaction can commit, under a name
-// that says that it may not have; Update gives it its own name afterwards.
+// place. The file is written under a name that says that its transaction may not
+// have committed; Update makes it durable first, and gives it its own name
+// afterwards.
 func (tx *Tx) Append(st Statement, sign func(Next) ([]byte, error)) (Statement, error) {
 	next := Next{Seq: 1}
 	err := tx.query(func(r *sqlite.Stmt) error {
@@ -157,25 +158,40 @@ func (s *Store) writeStatement(seq int64, data []byte) error {
 	if err := d.Remove(file + uncommitted); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := writeDurable(d, file+uncommitted, data); err != nil {
-		return err
-	}
-	if seq%1000 == 0 || seq == 1 {
-		return s.syncDirs("log")
-	}
-	return nil
-}
-
-// writeDurable writes a file that may be torn by a crash, and is then ignored.
-func writeDurable(d *fsx.Dir, name string, data []byte) error {
-	f, err := d.Create(name, 0o600)
+	f, err := d.Create(file+uncommitted, 0o600)
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// manyStatements is from where on one sync of the file system costs less than one
+// of each file.
+const manyStatements = 6
+
+// syncStatements makes what a transaction adds to the log durable, before it
+// commits. A file that a crash tears before that is one that does not count.
+func (s *Store) syncStatements(seqs []int64) error {
+	if len(seqs) >= manyStatements {
+		return s.dir.SyncFS()
 	}
-	return errors.Join(err, f.Close(), d.Sync())
+	dirs := map[string]bool{}
+	for _, seq := range seqs {
+		dir, file := logName(seq)
+		f, err := s.dir.OpenFile(dir + "/" + file + uncommitted)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return fmt.Errorf("write the log: %w", err)
+		}
+		dirs[dir] = true
+		if seq%1000 == 0 || seq == 1 {
+			dirs["log"] = true
+		}
+	}
+	return s.syncDirs(slices.Sorted(maps.Keys(dirs))...)
 }
 
 // publish gives committed statements their own names. It need not succeed, nor
