@@ -30,7 +30,7 @@ func TestOrderOfEffects(t *testing.T) {
 	check(t, err)
 	b.WriteString("done: " + listing(t, p.target) + " | " + listing(t, p.journal+"/a1") + "\n")
 	if *update {
-		check(t, os.WriteFile("testdata/order.golden", []byte(b.String()), 0o644)) //nolint:gosec // no secret
+		check(t, os.WriteFile("testdata/order.golden", []byte(b.String()), 0o644))
 		return
 	}
 	if b.String() != goldenOrder {

@@ -91,7 +91,7 @@ func (r *run) record(tx *store.Tx, logs []receipt.Log) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.e.log(tx, store.Statement{ID: r.rec.ReceiptID, Kind: kindRun, CellID: r.cell.ID, RunID: r.rec.ID}, r.cell.Name, p)
+	err = r.e.log(tx, store.Statement{ID: r.rec.ReceiptID, Kind: kindRun, CellID: r.cell.ID, RunID: r.rec.ID}, r.cell.Name, p)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store
 		HeadBefore: checkpointRef(s.head), HeadAfter: checkpointStatement(head, ""),
 		Only: texts(d.Only), Except: texts(d.Except),
 	}
-	_, err = s.e.log(tx, store.Statement{ID: id, Kind: kindDecision, CellID: r.CellID, RunID: r.ID}, s.cell.Name, p)
+	err = s.e.log(tx, store.Statement{ID: id, Kind: kindDecision, CellID: r.CellID, RunID: r.ID}, s.cell.Name, p)
 	if err != nil {
 		return "", err
 	}

@@ -182,10 +182,10 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 	if err := b.checkpoint(tx, c.ID, p.Checkpoint, p.Details["checkpoint_kind"], "", p, own); err != nil {
 		return err
 	}
-	switch p.Op {
-	case opCheckpoint:
+	if p.Op == opCheckpoint {
 		return tx.Name(c.ID, p.Checkpoint.Name, p.Checkpoint.ID)
-	case opApply, opUndo:
+	}
+	if p.Op == opApply || p.Op == opUndo {
 		return b.applied(tx, c, p)
 	}
 	return nil

@@ -118,18 +118,19 @@ func (e *Engine) early() earlyKey {
 }
 
 // log signs a predicate and adds it to the home's log.
-func (e *Engine) log(tx *store.Tx, st store.Statement, cellName string, p receipt.Predicate) (store.Statement, error) {
+func (e *Engine) log(tx *store.Tx, st store.Statement, cellName string, p receipt.Predicate) error {
 	key, err := e.signer(tx)
 	if err != nil {
-		return st, err
+		return err
 	}
-	return tx.Append(st, func(n store.Next) ([]byte, error) {
+	_, err = tx.Append(st, func(n store.Next) ([]byte, error) {
 		*p.Place() = receipt.Link{
 			HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CellID: st.CellID, Cell: cellName, CellPrev: n.CellPrev,
 			CreatedAt: e.now().UTC(), Actor: e.actor,
 		}
 		return key.Sign(p)
 	})
+	return err
 }
 
 // logChange states what happened to a cell, and everything needed to write its
@@ -151,10 +152,9 @@ func (e *Engine) logChange(tx *store.Tx, c store.Cell, head store.Checkpoint, op
 	if name == "" {
 		name = c.LastName
 	}
-	_, err = e.log(tx, store.Statement{ID: store.NewID("op"), Kind: kindCell, CellID: c.ID}, name, &receipt.Change{
+	return e.log(tx, store.Statement{ID: store.NewID("op"), Kind: kindCell, CellID: c.ID}, name, &receipt.Change{
 		Op: op, Of: cellStatement(c, name), Checkpoint: checkpointStatement(head, details["name"]), Details: details,
 	})
-	return err
 }
 
 // cellExtra is the part of a cell's record that the statement format has no

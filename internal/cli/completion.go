@@ -45,10 +45,10 @@ func (s *session) completeCell(cmd *cobra.Command, args []string, prefix string)
 	return s.cellNames(cmd.Context(), prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeFlag completes a flag's value with the names of the cells.
-func (s *session) completeFlag(cmd *cobra.Command, flag string) {
+// completeCellFlag completes the value of --cell with the names of the cells.
+func (s *session) completeCellFlag(cmd *cobra.Command) {
 	// The only failure is a flag that does not exist, which a test would show.
-	_ = cmd.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc("cell", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return s.cellNames(c.Context(), prefix), cobra.ShellCompDirectiveNoFileComp
 	})
 }

@@ -65,7 +65,7 @@ func terminal(stream any) (int, bool) {
 	if !ok {
 		return -1, false
 	}
-	fd := int(f.Fd()) //nolint:gosec // descriptors are small
+	fd := int(f.Fd())
 	return fd, term.IsTerminal(fd)
 }
 

@@ -48,7 +48,7 @@ func newReceiptShow(s *session) *cobra.Command {
 	f.StringVar(&o.cell, "cell", "", "the receipt of this `CELL`")
 	f.BoolVar(&o.latest, "latest", false, "the cell's newest (what --cell means in any case)")
 	f.StringVar(&o.format, "format", "md", "print as `md|json|dsse`; dsse is the signed envelope as stored")
-	s.completeFlag(cmd, "cell")
+	s.completeCellFlag(cmd)
 	return cmd
 }
 
@@ -86,7 +86,7 @@ func newReceiptList(s *session) *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&name, "cell", "", "only those of this `CELL`")
-	s.completeFlag(cmd, "cell")
+	s.completeCellFlag(cmd)
 	return cmd
 }
 

@@ -42,7 +42,7 @@ trusted by key trust. The key inside a bundle never suffices.`,
 	f.BoolVar(&o.all, "all", false, "every receipt of the home")
 	f.StringVar(&o.bundle, "bundle", "", "the bundle in this `FILE`")
 	f.StringVar(&o.key, "key", "", "trust the public key in the PEM file `PUB`")
-	s.completeFlag(cmd, "cell")
+	s.completeCellFlag(cmd)
 	return cmd
 }
 

@@ -92,7 +92,7 @@ func checkVariable(kv string) error {
 }
 
 func readEnvFile(name string) ([]string, error) {
-	f, err := os.Open(name) //nolint:gosec // the operator names it
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, errors.Unwrap(err)
 	}

@@ -94,7 +94,7 @@ func windowSize(fd int) (driver.WindowSize, error) {
 	if err != nil {
 		return driver.WindowSize{}, err
 	}
-	return driver.WindowSize{Rows: uint16(rows), Cols: uint16(cols)}, nil //nolint:gosec // the kernel's own 16 bits
+	return driver.WindowSize{Rows: uint16(rows), Cols: uint16(cols)}, nil
 }
 
 // watchSize sends the terminal's new size at every change.
@@ -200,7 +200,7 @@ func writeResult(name string, doc resultDocument) error {
 }
 
 func writeThrough(name, text string) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644) //nolint:gosec // the operator names it
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}

@@ -234,7 +234,7 @@ func writeSystemFile(name string, data []byte) error {
 }
 
 func runSystem(ctx context.Context, argv []string) error {
-	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput() //nolint:gosec // fixed programs
+	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 	if err != nil && len(out) > 0 {
 		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
 	}

@@ -54,7 +54,7 @@ func forward(kill context.CancelFunc) (f *forwarder, stop func()) {
 
 func (f *forwarder) pass(sig os.Signal) {
 	if n, ok := sig.(unix.Signal); ok {
-		f.first.CompareAndSwap(0, int32(n)) //nolint:gosec // signal numbers are small
+		f.first.CompareAndSwap(0, int32(n))
 	}
 	select {
 	case f.to <- sig:

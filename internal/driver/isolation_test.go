@@ -209,7 +209,9 @@ func TestMasksAndReadOnly(t *testing.T) {
 	}
 	f.spec.ReadOnly = []string{tool, tool + "/bin/hello"}
 	f.spec.Mounts.Masks = []mount.Mask{
-		{Target: f.ws + "/.env"}, {Target: f.ws + "/keys", Dir: true}, {Target: f.ws + "/absent"},
+		{Target: f.ws + "/.env"},
+		{Target: f.ws + "/keys", Dir: true},
+		{Target: f.ws + "/absent"},
 		{Target: f.ws + "/link"},
 	}
 	want(t, "masked", f.sh(`stat -c '%a %s %n' .env keys; ls -A keys 2>/dev/null; cat .env 2>/dev/null; echo x 2>/dev/null >.env; chmod 600 .env 2>/dev/null; rm .env 2>/dev/null; rm -r keys 2>/dev/null; ls absent 2>/dev/null; cat link 2>/dev/null; cat link-target; `+tool+"/bin/hello"),

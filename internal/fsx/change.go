@@ -31,8 +31,8 @@ func (d *Dir) Rename(oldRel string, to *Dir, newRel string, flags uint) error {
 func (d *Dir) Remove(rel string) error {
 	return d.change("remove", rel, func(p place) error {
 		err := unix.Unlinkat(p.fd, p.name, 0)
-		if err == unix.EISDIR || err == unix.EPERM { //nolint:errorlint // straight from the kernel
-			if dirErr := unix.Unlinkat(p.fd, p.name, unix.AT_REMOVEDIR); dirErr != unix.ENOTDIR { //nolint:errorlint // as above
+		if err == unix.EISDIR || err == unix.EPERM {
+			if dirErr := unix.Unlinkat(p.fd, p.name, unix.AT_REMOVEDIR); dirErr != unix.ENOTDIR {
 				return dirErr
 			}
 		}

@@ -56,8 +56,13 @@ func TestKindsAndExactModes(t *testing.T) {
 		rel        string
 		kind, mode uint32
 	}{
-		{"dir", unix.S_IFDIR, 0o2757}, {"fifo", unix.S_IFIFO, 0o646}, {"sock", unix.S_IFSOCK, 0o777},
-		{"link", unix.S_IFLNK, 0o777}, {"file", unix.S_IFREG, 0o4775}, {"x/y", unix.S_IFDIR, 0o751}, {"x/y/z", unix.S_IFDIR, 0o751},
+		{"dir", unix.S_IFDIR, 0o2757},
+		{"fifo", unix.S_IFIFO, 0o646},
+		{"sock", unix.S_IFSOCK, 0o777},
+		{"link", unix.S_IFLNK, 0o777},
+		{"file", unix.S_IFREG, 0o4775},
+		{"x/y", unix.S_IFDIR, 0o751},
+		{"x/y/z", unix.S_IFDIR, 0o751},
 	} {
 		info, err := d.Lstat(c.rel)
 		check(t, err)

@@ -1,6 +1,7 @@
 package fsx
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -24,9 +25,9 @@ func (d *Dir) OpenFile(rel string) (*os.File, error) {
 
 func openRegular(p place) (int, error) {
 	fd, err := openBeneath(p.fd, p.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
-	switch err { //nolint:errorlint // straight from the kernel
-	case nil:
-	case unix.ELOOP, unix.ENXIO, unix.ENODEV: // a symbolic link, a socket, a device without driver
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV): // a symbolic link, a socket, a device without driver
 		return -1, ErrNotRegular
 	default:
 		return -1, err

@@ -99,7 +99,7 @@ func openDirect(fd int, path string, flags int) (int, error) {
 		}
 		// EAGAIN: the kernel saw a rename on the way and could not tell whether
 		// the path stayed beneath.
-		if err != unix.EINTR && err != unix.EAGAIN { //nolint:errorlint // straight from the kernel
+		if err != unix.EINTR && err != unix.EAGAIN {
 			return got, err
 		}
 	}

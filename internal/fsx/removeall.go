@@ -35,7 +35,7 @@ type remover struct {
 
 func (r *remover) remove(p place, depth int) error {
 	err := unix.Unlinkat(p.fd, p.name, 0)
-	switch err { //nolint:errorlint // straight from the kernel
+	switch err {
 	case nil, unix.ENOENT:
 		return nil
 	case unix.EISDIR, unix.EPERM: // some file systems say EPERM for directories
@@ -61,11 +61,11 @@ func (r *remover) remove(p place, depth int) error {
 			return err
 		}
 		err = unix.Unlinkat(p.fd, p.name, unix.AT_REMOVEDIR)
-		if err != unix.ENOTEMPTY { //nolint:errorlint // straight from the kernel
+		if err != unix.ENOTEMPTY {
 			break
 		}
 	}
-	if err == unix.ENOENT { //nolint:errorlint // straight from the kernel
+	if err == unix.ENOENT {
 		return nil
 	}
 	return err
@@ -112,7 +112,7 @@ func openSameMount(p place) (int, error) {
 	}
 	for {
 		fd, err := unix.Openat2(p.fd, p.name, &how)
-		if err != unix.EINTR && err != unix.EAGAIN { //nolint:errorlint // straight from the kernel
+		if err != unix.EINTR && err != unix.EAGAIN {
 			return fd, err
 		}
 	}
@@ -129,7 +129,7 @@ func (r *remover) moveUp(p place) error {
 		r.moved++
 		name := ".forkcell-remove-" + strconv.Itoa(r.moved)
 		err := unix.Renameat2(p.fd, p.name, r.top, name, unix.RENAME_NOREPLACE)
-		if err != unix.EEXIST { //nolint:errorlint // straight from the kernel
+		if err != unix.EEXIST {
 			return err
 		}
 	}

@@ -148,7 +148,7 @@ func (c *copier) dense(at, end int64) (int64, error) {
 func (c *copier) pread(fd int, buf []byte, at int64) (n int, err error) {
 	for {
 		n, err = unix.Pread(fd, buf, at)
-		if err != unix.EINTR { //nolint:errorlint // straight from the kernel
+		if err != unix.EINTR {
 			return n, err
 		}
 	}
@@ -157,7 +157,7 @@ func (c *copier) pread(fd int, buf []byte, at int64) (n int, err error) {
 func (c *copier) pwrite(buf []byte, at int64) error {
 	for len(buf) > 0 {
 		n, err := unix.Pwrite(c.dst, buf, at)
-		if err == unix.EINTR { //nolint:errorlint // straight from the kernel
+		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package fsx
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"runtime"
 	"slices"
@@ -64,10 +65,10 @@ func readAttrs(p place) ([]Xattr, error) {
 			}
 			return n, err
 		})
-		switch err { //nolint:errorlint // straight from the kernel
-		case nil:
+		switch {
+		case err == nil:
 			out = append(out, Xattr{Name: name, Value: value})
-		case unix.ENODATA, unix.EOPNOTSUPP: // gone meanwhile, or listed but not kept
+		case errors.Is(err, unix.ENODATA), errors.Is(err, unix.EOPNOTSUPP): // gone meanwhile, or listed but not kept
 		default:
 			return nil, err
 		}
@@ -113,7 +114,7 @@ func (d *Dir) RemoveXattr(rel, name string) error {
 		} else {
 			err = unix.Lremovexattr(p.proc(), name)
 		}
-		if err == unix.ENODATA { //nolint:errorlint // straight from the kernel
+		if err == unix.ENODATA {
 			return nil
 		}
 		return err

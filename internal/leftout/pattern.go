@@ -50,8 +50,8 @@ const (
 
 // parse takes one pattern apart. What git would silently never match is refused.
 func parse(text string) (pattern, error) {
-	bad := func(why string) (pattern, error) {
-		return pattern{}, fmt.Errorf("%w %s: %s", ErrPattern, quote.Path(text), why)
+	bad := func(why string) error {
+		return fmt.Errorf("%w %s: %s", ErrPattern, quote.Path(text), why)
 	}
 	p := pattern{text: text}
 	s := text
@@ -65,18 +65,18 @@ func parse(text string) (pattern, error) {
 	}
 	switch {
 	case s == "":
-		return bad("it is empty")
+		return pattern{}, bad("it is empty")
 	case len(s) > maxPattern:
-		return bad("it is too long")
+		return pattern{}, bad("it is too long")
 	case strings.ContainsAny(s, "\x00\n"):
-		return bad("it has a NUL or a line end")
+		return pattern{}, bad("it has a NUL or a line end")
 	}
 	p.anchored = strings.Contains(s, "/")
 	stars := 0
 	for c := range strings.SplitSeq(strings.TrimPrefix(s, "/"), "/") {
 		switch {
 		case c == "" || c == "." || c == "..":
-			return bad("it has an empty component, \".\" or \"..\"")
+			return pattern{}, bad("it has an empty component, \".\" or \"..\"")
 		case c == "**":
 			if n := len(p.parts); n > 0 && p.parts[n-1] == "**" {
 				continue
@@ -84,17 +84,17 @@ func parse(text string) (pattern, error) {
 			stars++
 		default:
 			if strings.Contains(c, "[[:") {
-				return bad("named character classes are not supported")
+				return pattern{}, bad("named character classes are not supported")
 			}
 			c = caret(c)
 			if _, err := path.Match(c, ""); err != nil {
-				return bad("unbalanced bracket or trailing backslash")
+				return pattern{}, bad("unbalanced bracket or trailing backslash")
 			}
 		}
 		p.parts = append(p.parts, c)
 	}
 	if stars > maxStars {
-		return bad("it has too many \"**\"")
+		return pattern{}, bad("it has too many \"**\"")
 	}
 	if p.anchored && len(p.parts) == 2 && p.parts[0] == "**" && p.parts[1] != "**" {
 		p.parts, p.anchored = p.parts[1:], false

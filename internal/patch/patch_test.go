@@ -142,7 +142,7 @@ func TestGolden(t *testing.T) {
 	}
 	const path = "testdata/golden.txtar"
 	if *update {
-		if err := os.WriteFile(path, txtar.Format(got), 0o644); err != nil { //nolint:gosec // a fixture
+		if err := os.WriteFile(path, txtar.Format(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

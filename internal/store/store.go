@@ -131,7 +131,7 @@ func checkHome(path string) error {
 	if err := unix.Statfs(path, &sfs); err != nil {
 		return openError(path, err)
 	}
-	switch int64(sfs.Type) {
+	switch sfs.Type {
 	case unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC,
 		unix.CEPH_SUPER_MAGIC, unix.V9FS_MAGIC, unix.AFS_SUPER_MAGIC, unix.CODA_SUPER_MAGIC:
 		return fmt.Errorf("%w: %s", ErrRemote, path)
@@ -154,7 +154,7 @@ func (s *Store) loadHome(mode Mode) error {
 	defer f.Close()
 	dec := json.NewDecoder(f)
 	if err := dec.Decode(&s.home); err != nil || s.home.ID == "" {
-		return fmt.Errorf("%w: home.json is damaged: %v", ErrDatabase, err)
+		return fmt.Errorf("%w: home.json is damaged: %w", ErrDatabase, errors.Join(err, errors.New("no home_id")))
 	}
 	if s.home.Format > Format {
 		return fmt.Errorf("%w: format %d, this program knows %d", ErrNewer, s.home.Format, Format)

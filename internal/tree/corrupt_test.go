@@ -131,7 +131,7 @@ func TestOtherPack(t *testing.T) {
 
 // craft makes a well-formed pack around one record and totals of the root.
 func craft(record []byte, node Node) []byte {
-	b := appendHeader(nil, "one")
+	b := packHeader("one")
 	node.ref = ref{"one", int64(len(b)), int64(len(record) + checkSize)}
 	b = binary.BigEndian.AppendUint32(append(b, record...), checksum(record))
 	e := &encoder{index: func(string) uint64 { return 0 }}
@@ -140,14 +140,16 @@ func craft(record []byte, node Node) []byte {
 	e.uint(1)
 	root := Entry{Kind: KindDir, Sub: node}
 	none := linksRef{hash: hashLinks(Links{})}
-	e.area(&area{name: "workspace", entry: root, links: none,
-		root: hashArea(&root, none.hash, viewRoot), meta: hashArea(&root, none.hash, viewMeta)})
+	e.area(&area{
+		name: "workspace", entry: root, links: none,
+		root: hashArea(&root, none.hash, viewRoot), meta: hashArea(&root, none.hash, viewMeta),
+	})
 	return sealFooter(b, e.b)
 }
 
 // sealFooter makes a pack whose footer has a right checksum.
 func sealFooter(body, footer []byte) []byte {
-	sum := footerSum(appendHeader(nil, "one"), footer, int64(len(body)))
+	sum := footerSum(packHeader("one"), footer, int64(len(body)))
 	b := append(bytes.Clone(body), footer...)
 	b = binary.BigEndian.AppendUint64(b, uint64(len(body)))
 	b = append(b, sum[:]...)
@@ -223,7 +225,7 @@ func TestMisplacedName(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	b := smallPack(f)
 	f.Add(b)
-	head := len(appendHeader(nil, "one"))
+	head := len(packHeader("one"))
 	at := binary.BigEndian.Uint64(b[len(b)-int(trailerSize):])
 	f.Add(b[at : len(b)-int(trailerSize)])
 	f.Add(b[head:at])
@@ -231,7 +233,7 @@ func FuzzLoad(f *testing.F) {
 		// As it is; as a footer with a right checksum; and as records below a
 		// right footer.
 		_ = readAll(b)
-		_ = readAll(sealFooter(appendHeader(nil, "one"), b))
+		_ = readAll(sealFooter(packHeader("one"), b))
 		h := Hash(sha256.Sum256(b))
 		_ = readAll(craft(b, Node{Root: h, Meta: h}))
 	})

@@ -115,14 +115,14 @@ func (p *pack) header(size int64) ([]byte, error) {
 	if version > packVersion {
 		return nil, fmt.Errorf("manifest of layer %q: version %d: %w", p.layer, version, ErrNewerFormat)
 	}
-	if !bytes.Equal(b, appendHeader(nil, p.layer)) {
+	if !bytes.Equal(b, packHeader(p.layer)) {
 		return nil, p.corrupt("header", errors.New("of another version or layer"))
 	}
 	return b, nil
 }
 
-func appendHeader(b []byte, layer string) []byte {
-	b = append(b, packMagic...)
+func packHeader(layer string) []byte {
+	b := []byte(packMagic)
 	b = binary.BigEndian.AppendUint32(b, packVersion)
 	b = append(b, byte(len(layer)))
 	return append(b, layer...)

@@ -53,7 +53,7 @@ func NewWriter(w io.Writer, layer string, p Packs) (*Writer, error) {
 	}
 	wr.back, _ = w.(io.ReaderAt)
 	wr.rd.own = wr.own
-	if _, err := wr.append(appendHeader(nil, layer)); err != nil {
+	if _, err := wr.append(packHeader(layer)); err != nil {
 		return nil, err
 	}
 	return wr, nil
@@ -232,7 +232,7 @@ func (w *Writer) Close() (map[string]AreaRoots, error) {
 	if len(f.b) > maxFooter {
 		return nil, w.failed(fmt.Errorf("footer of %d bytes: %w", len(f.b), ErrInvalid))
 	}
-	sum := footerSum(appendHeader(nil, w.layer), f.b, w.offset)
+	sum := footerSum(packHeader(w.layer), f.b, w.offset)
 	f.b = binary.BigEndian.AppendUint64(f.b, uint64(w.offset))
 	f.b = append(f.b, sum[:]...)
 	f.b = append(f.b, endMagic...)
