@@ -50,7 +50,9 @@ func open(home string, mode cli.Mode) (cli.Engine, func() error, error) {
 			return nil, nil, err
 		}
 	}
-	modes := map[cli.Mode]app.Mode{cli.Read: app.Read, cli.Write: app.Write, cli.Create: app.Create, cli.Rescue: app.Rescue}
+	modes := map[cli.Mode]app.Mode{
+		cli.Read: app.Read, cli.Write: app.Write, cli.Create: app.Create, cli.Rescue: app.Rescue, cli.Run: app.Run,
+	}
 	return opened(app.Open(home, modes[mode]))
 }
 

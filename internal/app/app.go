@@ -18,17 +18,23 @@ import (
 )
 
 // Mode says what a home is opened for.
-type Mode = store.Mode
+type Mode int
 
 // The modes: Create makes the home where there is none, Write and Read take a
 // missing one as empty, Read also works on a read-only file system, Rescue needs
-// no database.
+// no database. Run is Write for a caller that is about to run a cell, whose first
+// process starts while the home is opened.
 const (
-	Create = store.Create
-	Write  = store.Write
-	Read   = store.Read
-	Rescue = store.Rescue
+	Create Mode = iota
+	Write
+	Read
+	Rescue
+	Run
 )
+
+func (m Mode) store() store.Mode {
+	return map[Mode]store.Mode{Create: store.Create, Write: store.Write, Read: store.Read, Rescue: store.Rescue, Run: store.Write}[m]
+}
 
 // version is set by the linker for releases.
 var version string
@@ -60,17 +66,26 @@ func DefaultHome() (string, error) {
 }
 
 // Open makes an engine on a home. The function closes it.
-func Open(home string, mode Mode) (*cell.Engine, func() error, error) {
-	home, err := filepath.Abs(home)
-	if err != nil {
+func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err error) {
+	if home, err = filepath.Abs(home); err != nil {
 		return nil, nil, err
 	}
-	relay := &cell.ProgressRelay{}
-	config := cell.Config{
-		Runner: driver.NewNative(driver.Options{}), Actor: actor(), Home: home, Now: time.Now, OnProgress: relay,
+	native := driver.NewNative(driver.Options{})
+	if mode == Run {
+		cool := native.Warm()
+		defer func() {
+			if err != nil {
+				cool()
+				return
+			}
+			inner := release
+			release = func() error { cool(); return inner() }
+		}()
 	}
-	s, err := store.Open(home, mode)
-	if errors.Is(err, store.ErrNoHome) && (mode == Read || mode == Write) {
+	relay := &cell.ProgressRelay{}
+	config := cell.Config{Runner: native, Actor: actor(), Home: home, Now: time.Now, OnProgress: relay}
+	s, err := store.Open(home, mode.store())
+	if errors.Is(err, store.ErrNoHome) && (mode == Read || mode == Write || mode == Run) {
 		return cell.New(config), func() error { return nil }, nil
 	}
 	if err != nil {
@@ -82,7 +97,7 @@ func Open(home string, mode Mode) (*cell.Engine, func() error, error) {
 	}
 	config.Store, config.Workspace = s, w
 	e := cell.New(config)
-	if mode == Write || mode == Create {
+	if mode == Write || mode == Create || mode == Run {
 		e.ReadKeyEarly()
 	}
 	return e, func() error { return errors.Join(w.Close(), s.Close()) }, nil

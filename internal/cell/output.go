@@ -20,26 +20,19 @@ type output struct {
 	lost  error // the first failure to store output
 }
 
-func newOutput(s *store.Store, env []string) (*output, error) {
+func newOutput(s *store.Store, env []string) *output {
 	_, secrets := redact.Env(env)
 	o := &output{}
 	for i := range o.blobs {
-		b, err := s.NewBlob()
-		if err != nil {
-			o.discard()
-			return nil, err
-		}
-		o.blobs[i] = b
-		o.clean[i] = redact.NewWriter(b, secrets)
+		o.blobs[i] = s.NewBlob()
+		o.clean[i] = redact.NewWriter(o.blobs[i], secrets)
 	}
-	return o, nil
+	return o
 }
 
 func (o *output) discard() {
 	for _, b := range o.blobs {
-		if b != nil {
-			b.Discard()
-		}
+		b.Discard()
 	}
 }
 

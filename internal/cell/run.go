@@ -165,9 +165,9 @@ func (r *run) prepare(ctx context.Context, req RunRequest) (err error) {
 	}
 	r.spec.ID, r.spec.Mounts = r.rec.ID, r.work.Mounts()
 	r.spec.Started = func(pid int) error { return recordInit(r.work, pid) }
-	r.out, err = newOutput(r.e.store, req.Env)
+	r.out = newOutput(r.e.store, req.Env)
 	failpoint.Hit("run.prepared")
-	return err
+	return nil
 }
 
 // forget undoes a run that did not get as far as its first process.
@@ -346,7 +346,8 @@ func (e *Engine) spec(c store.Cell, req RunRequest) (driver.Spec, error) {
 		}
 	}
 	return driver.Spec{
-		Hostname: c.Name, ReadOnly: shown, Args: req.Args, Env: env, Workdir: path.Clean(workdir),
-		TTY: req.TTY, Size: req.Size, Timeout: req.Timeout,
+		Hostname: c.Name, ReadOnly: shown, Command: driver.Command{
+			Args: req.Args, Env: env, Workdir: path.Clean(workdir), TTY: req.TTY, Size: req.Size, Timeout: req.Timeout,
+		},
 	}, nil
 }

@@ -18,6 +18,7 @@ const (
 	Write              // an existing home that can be written; a missing one reads as empty
 	Create             // made when missing
 	Rescue             // without a usable database
+	Run                // as Write, for a command that will start a cell
 )
 
 // OpenFunc opens the engine on a home; home is empty when no --home was given.

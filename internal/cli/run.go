@@ -162,7 +162,7 @@ func runCommand(cmd *cobra.Command, s *session, fam *family, name string, argv [
 	}
 	run := governedRun{session: s, opts: o, family: fam, request: req}
 	if err == nil {
-		err = s.rawEngine(Write, func(e Engine) error { return run.do(cmd.Context(), e) })
+		err = s.rawEngine(Run, func(e Engine) error { return run.do(cmd.Context(), e) })
 	}
 	return run.conclude(err)
 }

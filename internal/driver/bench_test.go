@@ -23,7 +23,7 @@ func BenchmarkTrue(b *testing.B) {
 	}
 	n := NewNative(Options{})
 	s := Spec{
-		Args: []string{"true"}, Workdir: "/ws", Env: []string{"PATH=" + defaultPath},
+		Command: Command{Args: []string{"true"}, Workdir: "/ws", Env: []string{"PATH=" + defaultPath}},
 		Mounts: mount.Set{
 			Binds: []mount.Bind{{Target: "/tmp", Source: filepath.Join(dir, "pending/tmp"), Owned: true}},
 			Overlays: []mount.Overlay{{

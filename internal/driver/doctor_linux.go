@@ -64,7 +64,7 @@ func (n *Native) probes() Probes {
 		}
 	}
 	if p.Cell == nil {
-		p.Cell = func(ctx context.Context) error { return n.probe(ctx, mount.Set{}, "/") }
+		p.Cell = func(ctx context.Context) error { return n.probe(ctx, mount.Set{}, "") }
 	}
 	if p.IDMap == nil {
 		p.IDMap = n.probeIDMap

@@ -124,7 +124,7 @@ func TestDoctorCauses(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	t.Parallel()
-	c, err := NewNative(Options{}).Resolve(Spec{Args: []string{"true"}, Workdir: "/"})
+	c, err := NewNative(Options{}).Resolve(Spec{Command: Command{Args: []string{"true"}, Workdir: "/"}})
 	if err != nil || c.Runtime != "native" || !c.NoNewPrivs || c.Seccomp != "absent" || len(c.Namespaces) != 7 {
 		t.Errorf("%+v, %v", c, err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
-// Spec says what to run and what the cell is made of.
+// Spec says what a cell is made of, and for [Native.Run] what runs in it.
 type Spec struct {
 	// ID names the run in messages.
 	ID string
@@ -30,7 +30,17 @@ type Spec struct {
 	Mounts mount.Set
 	// ReadOnly holds host paths shown at the same path, read-only.
 	ReadOnly []string
-	// Args is the command; Args[0] is looked up in the cell along Env's PATH.
+	// Started is called when the first process exists and before it does
+	// anything, so that its pid can be recorded for crash recovery. An error
+	// ends the run.
+	Started func(initPID int) error
+	// Command is what Run executes.
+	Command
+}
+
+// Command is one program in a cell.
+type Command struct {
+	// Args[0] is looked up in the cell along Env's PATH.
 	Args []string
 	// Env is the command's whole environment.
 	Env []string
@@ -39,12 +49,11 @@ type Spec struct {
 	// TTY gives the command a terminal of the cell's own, of the given size.
 	TTY  bool
 	Size WindowSize
-	// Timeout kills the cell when the command has run that long; 0 = never.
+	// Timeout ends the command when it has run that long, and with Run the whole
+	// cell; 0 = never.
 	Timeout time.Duration
-	// Started is called when the first process exists and before it does
-	// anything, so that its pid can be recorded for crash recovery. An error
-	// ends the run.
-	Started func(initPID int) error
+	// Executed, if set, is called with the command's pid inside the cell.
+	Executed func(pid int)
 }
 
 // WindowSize is a terminal's size in characters.
@@ -70,8 +79,7 @@ type Stdio struct {
 	Signals <-chan os.Signal
 }
 
-// Outcome is how a command that was started has ended. When Run returns it, no
-// process of the cell exists any more.
+// Outcome is how a command that was started has ended.
 type Outcome struct {
 	// Code is the command's exit code, 128+Signal when a signal ended it, 124
 	// when it ran out of time.

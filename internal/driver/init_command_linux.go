@@ -87,16 +87,16 @@ func setIDs(id identity) error {
 }
 
 // execute starts the command and returns its pid once it has been executed.
-func execute(p *plan, s *cellStreams) (int, error) {
-	if err := unix.Chdir(string(p.Workdir)); err != nil {
-		return 0, at("workdir", fmt.Errorf("%s: %w", p.Workdir, err))
+func execute(o *execOrder, s *cellStreams) (int, error) {
+	if err := unix.Chdir(string(o.Workdir)); err != nil {
+		return 0, at("workdir", fmt.Errorf("%s: %w", o.Workdir, err))
 	}
-	env := toStrings(p.Env)
-	args := toStrings(p.Args)
+	env := toStrings(o.Env)
+	args := toStrings(o.Args)
 	attr := &syscall.ProcAttr{
 		Env:   env,
 		Files: []uintptr{uintptr(s.stdin), uintptr(s.stdout), uintptr(s.stderr)},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: p.TTY, Ctty: 0},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: o.TTY, Ctty: 0},
 	}
 	err := error(unix.ENOENT)
 	for _, file := range candidates(args[0], env) {

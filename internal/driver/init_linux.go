@@ -19,9 +19,9 @@ func IsInit() bool { return len(os.Args) > 0 && os.Args[0] == initName }
 
 // InitMain is the cell's first process. The binary's main calls it before
 // anything else when [IsInit]; it does not return. It builds the cell, executes
-// the command, reaps what is left to it and ends with the command, and the
-// kernel then ends everything else in the cell. All its work is done on the
-// main thread, which in the course of it becomes the unprivileged sandbox user.
+// what it is told to, and reaps what is left to it; when it ends, the kernel
+// ends everything else in the cell. The work is done on the main thread, which
+// in the course of it becomes the unprivileged sandbox user.
 func InitMain() {
 	runtime.LockOSThread()
 	c, err := newConn(controlFD)
@@ -39,20 +39,19 @@ func InitMain() {
 			os.Exit(1)
 		}
 	}()
-	pid, err := begin(c)
-	if err != nil {
+	if err := build(c); err != nil {
 		// A parent that does not listen is gone.
 		_ = c.write(failure(err))
 		os.Exit(1)
 	}
-	go obey(c, pid)
-	reap(c, pid)
+	newMinder(c).serve()
 }
 
-// begin takes the plan, builds the cell and executes the command.
-func begin(c *conn) (pid int, err error) {
+// build takes the plan, builds the cell and leaves this thread as weak as the
+// commands that it will fork.
+func build(c *conn) error {
 	if err := dieWithParent(); err != nil {
-		return 0, err
+		return err
 	}
 	var p plan
 	fds, err := c.read(&p)
@@ -60,44 +59,29 @@ func begin(c *conn) (pid int, err error) {
 		os.Exit(1)
 	}
 	if err != nil {
-		return 0, at("plan", err)
+		return at("plan", err)
 	}
 	r := &rootfs{plan: &p, fds: fds}
 	if err := r.build(); err != nil {
-		return 0, err
+		return err
 	}
 	if err := noUserNamespaces(); err != nil {
-		return 0, at("user namespaces", err)
+		return at("user namespaces", err)
 	}
 	if err := becomeSandbox(p.ID); err != nil {
-		return 0, err
+		return err
 	}
 	keys, err := leaveKeyring()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	r.degraded = append(r.degraded, keys...)
-	if p.Probe {
-		if len(p.Overlays) > 0 {
-			if err := tryOverlay(string(p.Workdir)); err != nil {
-				return 0, at("try overlay", err)
-			}
+	if len(p.Probe) > 0 {
+		if err := tryOverlay(string(p.Probe)); err != nil {
+			return at("try overlay", err)
 		}
-		_ = c.write(report{Kind: reportStarted, MountAPI: r.mountAPI, Degraded: r.degraded})
-		_ = c.write(report{Kind: reportExited})
-		os.Exit(0)
 	}
-	s, err := newCellStreams(&p)
-	if err != nil {
-		return 0, err
-	}
-	pid, err = execute(&p, s)
-	if err != nil {
-		return 0, err
-	}
-	err = c.write(report{Kind: reportStarted, MountAPI: r.mountAPI, Degraded: r.degraded}, s.parent...)
-	s.release()
-	return pid, err
+	return c.write(report{Kind: reportBuilt, MountAPI: r.mountAPI, Degraded: r.degraded})
 }
 
 // dieWithParent arms the signal that ends the init with its parent. Every change
@@ -105,20 +89,6 @@ func begin(c *conn) (pid int, err error) {
 // the two do not depend on each other.
 func dieWithParent() error {
 	return at("parent's death", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
-}
-
-// obey passes signals on and ends the cell when the parent is gone.
-func obey(c *conn, pid int) {
-	for {
-		var o order
-		if _, err := c.read(&o); err != nil {
-			os.Exit(1)
-		}
-		if o.Signal > 0 {
-			// A group that has ended needs no signal.
-			_ = unix.Kill(-pid, unix.Signal(o.Signal))
-		}
-	}
 }
 
 // noUserNamespaces keeps the command from making user namespaces, in which it
@@ -132,20 +102,4 @@ func noUserNamespaces() error {
 	defer unix.Close(fd)
 	_, err = unix.Write(fd, []byte("0"))
 	return err
-}
-
-// reap collects every process of the cell until the command is among them.
-func reap(c *conn, pid int) {
-	for {
-		var status unix.WaitStatus
-		got, err := unix.Wait4(-1, &status, 0, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			os.Exit(1)
-		case got == pid && (status.Exited() || status.Signaled()):
-			_ = c.write(report{Kind: reportExited, Status: uint32(status)})
-			os.Exit(0)
-		}
-	}
 }

@@ -18,12 +18,12 @@ type cellStreams struct {
 	tty bool
 }
 
-func newCellStreams(p *plan) (*cellStreams, error) {
-	if p.TTY {
-		s, err := newTerminal(p.Size)
+func newCellStreams(o *execOrder) (*cellStreams, error) {
+	if o.TTY {
+		s, err := newTerminal(o.Size)
 		return s, at("terminal", err)
 	}
-	s, err := newPipes(p.Stdin)
+	s, err := newPipes(o.Stdin)
 	return s, at("pipes", err)
 }
 
@@ -83,9 +83,17 @@ func newTerminal(size WindowSize) (*cellStreams, error) {
 	}, nil
 }
 
+// keep is the descriptor that the init holds as long as the command runs: a
+// terminal would otherwise hang up as soon as the command closes its streams
+// while its children still use /dev/tty.
+func (s *cellStreams) keep() int {
+	if s.tty {
+		return s.own[0]
+	}
+	return -1
+}
+
 // release closes what the init has no use for once the command has its streams.
-// It keeps a terminal open, which would otherwise hang up as soon as the command
-// closes its streams while its children still use /dev/tty.
 func (s *cellStreams) release() {
 	closeAll(s.parent)
 	if !s.tty {

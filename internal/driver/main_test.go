@@ -104,8 +104,10 @@ func newFixture(t *testing.T, opt Options) *fixture {
 				{Target: "/home/sandbox", Lower: []string{mk("home", 0o755)}, Upper: mk("pending/home", 0o755), Work: mk("pending/work/home", 0o755)},
 			},
 		},
-		Env:     []string{"PATH=" + defaultPath, "HOME=/home/sandbox"},
-		Workdir: f.ws,
+		Command: Command{
+			Env:     []string{"PATH=" + defaultPath, "HOME=/home/sandbox"},
+			Workdir: f.ws,
+		},
 	}
 	return f
 }
@@ -179,7 +181,9 @@ func supervise(dir string) {
 		}
 	}
 	s := Spec{
-		Args: []string{"/bin/sh", "-c", "(setsid sleep 1000 &) ; echo ready; exec sleep 1000"}, Env: []string{"PATH=" + defaultPath}, Workdir: "/ws",
+		Command: Command{
+			Args: []string{"/bin/sh", "-c", "(setsid sleep 1000 &) ; echo ready; exec sleep 1000"}, Env: []string{"PATH=" + defaultPath}, Workdir: "/ws",
+		},
 		Mounts: mount.Set{Overlays: []mount.Overlay{{
 			Target: "/ws", Lower: []string{filepath.Join(dir, "base")},
 			Upper: filepath.Join(dir, "pending/upper"), Work: filepath.Join(dir, "pending/work"),

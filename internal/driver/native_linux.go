@@ -2,9 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
-	"io"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +26,7 @@ type Options struct {
 type Native struct {
 	opt    Options
 	layers layerNamespace
+	warm   warmed
 }
 
 // NewNative returns a driver. It does nothing to the system yet.
@@ -39,32 +37,54 @@ func NewNative(opt Options) *Native {
 	return &Native{opt: opt}
 }
 
-// Run executes the command of s and returns when it has ended and no process of
-// the cell exists any more. An error means that the command was not executed,
-// mostly a *StartError. Cancelling ctx kills the cell.
+// Run makes a cell, executes the command of s in it, and returns when the
+// command has ended and no process of the cell exists any more. An error means
+// that the command was not executed, mostly a *StartError. Cancelling ctx kills
+// the cell.
 func (n *Native) Run(ctx context.Context, s Spec, stdio Stdio) (Outcome, error) {
 	begin := time.Now()
-	p, err := newPlan(s, stdio.In != nil)
+	cell, err := n.begin(ctx, s)
 	if err != nil {
 		return Outcome{}, err
 	}
-	p.Legacy = n.opt.ForceLegacyMounts
-	cell, err := n.start(ctx, s, p)
+	defer cell.Close()
+	// The order follows the plan at once: the init need not be asked twice.
+	e, err := cell.order(s.Command, stdio.In != nil, true)
+	if err == nil {
+		err = cell.awaitBuilt(ctx)
+	}
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer cell.bury()
+	if err := e.awaitStarted(ctx); err != nil {
+		return Outcome{}, err
+	}
 	out := Outcome{Controls: cell.controls, StartTook: time.Since(begin)}
-	streams := cell.connect(stdio, s.TTY)
-	cell.attend(ctx, s, stdio, streams, &out)
-	streams.finish()
+	e.attend(ctx, stdio, &out)
 	return out, nil
+}
+
+// Start makes a cell in which nothing runs yet but its first process. It lives
+// until it is closed, or ctx ends, or this process does.
+func (n *Native) Start(ctx context.Context, s Spec) (*Cell, error) {
+	cell, err := n.begin(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := cell.awaitBuilt(ctx); err != nil {
+		cell.Close()
+		return nil, err
+	}
+	return cell, nil
 }
 
 // Resolve says what would hold the command of s, without running anything.
 func (n *Native) Resolve(s Spec) (Controls, error) {
-	p, err := newPlan(s, false)
+	p, err := newPlan(s)
 	if err != nil {
+		return Controls{}, err
+	}
+	if _, err := s.Command.order(1, false); err != nil {
 		return Controls{}, err
 	}
 	api := mountByDescriptor
@@ -82,137 +102,6 @@ func controls(id identity, mountAPI string, degraded []string) Controls {
 		User: id.String(), NoNewPrivs: true, Capabilities: "none",
 		Network: "loopback only", Landlock: "absent", Seccomp: "absent", Limits: "absent",
 		MountAPI: mountAPI, Degraded: append([]string{}, degraded...),
-	}
-}
-
-// running is a cell whose command was executed.
-type running struct {
-	*process
-	// streams are the descriptors that the init sent: a terminal's master, or
-	// the parent's ends of the pipes: output, errors, input if there is any.
-	streams  []int
-	controls Controls
-}
-
-// start makes the cell and returns when the command has been executed in it.
-func (n *Native) start(ctx context.Context, s Spec, p *plan) (_ *running, err error) {
-	prepared := n.prepare(p)
-	proc, err := spawn(p.ID, n.opt.Executable)
-	if err != nil {
-		if mounts, failed := prepared(); failed == nil {
-			mounts.close()
-		}
-		return nil, err
-	}
-	stop := context.AfterFunc(ctx, proc.kill)
-	defer func() {
-		stop()
-		if err == nil {
-			return
-		}
-		proc.bury()
-		if ctx.Err() != nil {
-			err = at("start", ctx.Err())
-		}
-	}()
-	var refused error
-	if s.Started != nil {
-		refused = at("record start", s.Started(proc.pid))
-	}
-	mounts, err := prepared()
-	if err != nil {
-		return nil, err
-	}
-	defer proc.spent.Go(mounts.close)
-	if refused != nil {
-		return nil, refused
-	}
-	if err := proc.conn.write(p, mounts.fds...); err != nil {
-		return nil, at("send plan", err)
-	}
-	var r report
-	fds, err := proc.conn.read(&r)
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil, at("init", errors.New("the cell's first process died"))
-	case err != nil:
-		return nil, at("answer of the init", err)
-	case r.Kind != reportStarted:
-		closeAll(fds)
-		return nil, r.err()
-	}
-	api := mounts.mountAPI
-	if r.MountAPI != "" {
-		api = r.MountAPI
-	}
-	return &running{process: proc, streams: fds, controls: controls(p.ID, api, r.Degraded)}, nil
-}
-
-// attend does what the command needs while it runs, and fills in how it ended.
-func (c *running) attend(ctx context.Context, s Spec, stdio Stdio, streams *streams, out *Outcome) {
-	begin := time.Now()
-	var limit <-chan time.Time
-	if s.Timeout > 0 {
-		t := time.NewTimer(s.Timeout)
-		defer t.Stop()
-		limit = t.C
-	}
-	exited := make(chan report, 1)
-	go func() {
-		defer close(exited)
-		var r report
-		if _, err := c.conn.read(&r); err == nil && r.Kind == reportExited {
-			exited <- r
-		}
-	}()
-	cancelled, signals, resize := ctx.Done(), stdio.Signals, stdio.Resize
-	for {
-		select {
-		case <-limit:
-			out.TimedOut, limit = true, nil
-			c.kill()
-		case <-cancelled:
-			out.Killed, cancelled = true, nil
-			c.kill()
-		case sig, open := <-signals:
-			if !open {
-				signals = nil
-			} else if no, ok := sig.(syscall.Signal); ok {
-				// A cell that is gone needs no signal.
-				_ = c.conn.write(order{Signal: int(no)})
-			}
-		case size, open := <-resize:
-			if !open {
-				resize = nil
-			} else {
-				streams.resize(size)
-			}
-		case r, natural := <-exited:
-			out.CommandTook = time.Since(begin)
-			<-c.gone
-			out.end(natural, unix.WaitStatus(r.Status))
-			return
-		}
-	}
-}
-
-// end settles an outcome. The init reports a natural end only: when the cell is
-// killed it dies first. So a report wins over a time-out of the same instant.
-func (o *Outcome) end(natural bool, status unix.WaitStatus) {
-	switch {
-	case natural && status.Signaled():
-		o.TimedOut, o.Killed = false, false
-		o.Signal = int(status.Signal())
-		o.Code = 128 + o.Signal
-	case natural:
-		o.TimedOut, o.Killed = false, false
-		o.Code = status.ExitStatus()
-	case o.TimedOut:
-		o.Killed = false
-		o.Signal, o.Code = int(unix.SIGKILL), 124
-	default:
-		o.Killed = true
-		o.Signal, o.Code = int(unix.SIGKILL), 128+int(unix.SIGKILL)
 	}
 }
 

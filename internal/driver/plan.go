@@ -6,14 +6,15 @@ import (
 )
 
 // The protocol between the parent and the cell's first process. The parent
-// sends one plan, with descriptors; the init answers with one report "started"
-// (with the streams' descriptors) or "failed", and after "started" with one
-// "exited". Between the two the parent may send orders.
+// sends one plan, with descriptors, and after it orders; it need not wait in
+// between. The init answers the plan with one report "built" or "failed", and
+// each order to execute with "started" (with the streams' descriptors) or
+// "failed", and after "started", some time, with one "exited".
 //
 // Everything that comes from outside is bytes, not text: paths, arguments and
 // environments need not be UTF-8, and JSON strings would change them.
 
-// plan is what the init builds and runs.
+// plan is what the init builds.
 type plan struct {
 	Hostname string   `json:"hostname"`
 	ID       identity `json:"id"`
@@ -22,15 +23,8 @@ type plan struct {
 	Binds    []bindPlan    `json:"binds,omitempty"`
 	Overlays []overlayPlan `json:"overlays,omitempty"`
 	Masks    []maskPlan    `json:"masks,omitempty"`
-	Args     [][]byte      `json:"args,omitempty"`
-	Env      [][]byte      `json:"env,omitempty"`
-	Workdir  []byte        `json:"workdir"`
-	TTY      bool          `json:"tty,omitempty"`
-	Size     WindowSize    `json:"size"`
-	// Stdin says that there is input; otherwise the command reads /dev/null.
-	Stdin bool `json:"stdin,omitempty"`
-	// Probe makes the init try the overlay at Workdir instead of a command.
-	Probe bool `json:"probe,omitempty"`
+	// Probe makes the init try the overlay at this path.
+	Probe []byte `json:"probe,omitempty"`
 }
 
 // bindPlan attaches a host path. FD, when positive, is 1 + the index of a
@@ -58,13 +52,32 @@ type maskPlan struct {
 	Dir    bool   `json:"dir,omitempty"`
 }
 
-// order is what the parent may say while the command runs.
+// order is what the parent says after the plan.
 type order struct {
-	Signal int `json:"signal"`
+	Exec *execOrder `json:"exec,omitempty"`
+	// Signal is sent to the process group of the command with the number To.
+	Signal int `json:"signal,omitempty"`
+	To     int `json:"to,omitempty"`
+}
+
+// execOrder executes a command.
+type execOrder struct {
+	// ID is the parent's number for it, from 1.
+	ID      int        `json:"id"`
+	Args    [][]byte   `json:"args"`
+	Env     [][]byte   `json:"env,omitempty"`
+	Workdir []byte     `json:"workdir"`
+	TTY     bool       `json:"tty,omitempty"`
+	Size    WindowSize `json:"size"`
+	// Stdin says that there is input; otherwise the command reads /dev/null.
+	Stdin bool `json:"stdin,omitempty"`
+	// Last says that the cell ends with this command.
+	Last bool `json:"last,omitempty"`
 }
 
 // Kinds of report.
 const (
+	reportBuilt   = "built"
 	reportStarted = "started"
 	reportFailed  = "failed"
 	reportExited  = "exited"
@@ -73,9 +86,13 @@ const (
 // report is what the init says.
 type report struct {
 	Kind string `json:"kind"`
-	// started
+	// Exec is the number of the command that it is about; 0 is the cell.
+	Exec int `json:"exec,omitempty"`
+	// built
 	MountAPI string   `json:"mount_api,omitempty"`
 	Degraded []string `json:"degraded,omitempty"`
+	// started
+	PID int `json:"pid,omitempty"`
 	// failed
 	Step          string `json:"step,omitempty"`
 	Errno         int    `json:"errno,omitempty"`

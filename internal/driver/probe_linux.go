@@ -61,20 +61,20 @@ func (n *Native) ProbeOverlay(ctx context.Context, dir string) (err error) {
 	return nil
 }
 
-// probe builds a cell and, if it has overlays, tries them.
+// probe builds a cell and, if it has overlays, tries the one at dir.
 func (n *Native) probe(ctx context.Context, set mount.Set, dir string) error {
-	s := Spec{Hostname: "probe", Mounts: set, Args: []string{"probe"}, Workdir: dir}
-	p, err := newPlan(s, false)
+	s := Spec{Hostname: "probe", Mounts: set}
+	p, err := newPlan(s)
 	if err != nil {
 		return err
 	}
-	p.Probe, p.Legacy = true, n.opt.ForceLegacyMounts
-	cell, err := n.start(ctx, s, p)
+	p.Probe = []byte(dir)
+	cell, err := n.beginPlan(ctx, s, p)
 	if err != nil {
 		return err
 	}
-	cell.bury()
-	return nil
+	defer cell.Close()
+	return cell.awaitBuilt(ctx)
 }
 
 // tryOverlay does, as the sandbox user, what runs do to their workspace.

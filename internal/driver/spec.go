@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/mount"
@@ -13,20 +14,11 @@ import (
 const maxHostname = 64
 
 // newPlan checks a specification and turns it into the init's plan.
-func newPlan(s Spec, stdin bool) (*plan, error) {
+func newPlan(s Spec) (*plan, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	p := &plan{
-		Hostname: s.Hostname,
-		ID:       callerIdentity(),
-		Args:     toBytes(s.Args),
-		Env:      toBytes(s.Env),
-		Workdir:  []byte(s.Workdir),
-		TTY:      s.TTY,
-		Size:     s.Size,
-		Stdin:    stdin,
-	}
+	p := &plan{Hostname: s.Hostname, ID: callerIdentity()}
 	if p.Hostname == "" {
 		p.Hostname = "cell"
 	}
@@ -55,19 +47,40 @@ func newPlan(s Spec, stdin bool) (*plan, error) {
 	return p, nil
 }
 
-// check refuses what no kernel could do, before anything is made.
-func (s *Spec) check() error {
-	if len(s.Args) == 0 || s.Args[0] == "" {
-		return fmt.Errorf("%w: no command", ErrSpec)
+// order turns a command into what the init is told.
+func (c *Command) order(id int, stdin bool) (*execOrder, error) {
+	if len(c.Args) == 0 || c.Args[0] == "" {
+		return nil, fmt.Errorf("%w: no command", ErrSpec)
 	}
-	for _, list := range [][]string{s.Args, s.Env, {s.Hostname}} {
+	for _, list := range [][]string{c.Args, c.Env} {
 		for _, v := range list {
 			if strings.ContainsRune(v, 0) {
-				return fmt.Errorf("%w: a zero byte in %q", ErrSpec, v)
+				return nil, fmt.Errorf("%w: a zero byte in %q", ErrSpec, v)
 			}
 		}
 	}
-	paths := append([]string{s.Workdir}, s.ReadOnly...)
+	if err := checkPath(c.Workdir); err != nil {
+		return nil, err
+	}
+	return &execOrder{
+		ID: id, Args: toBytes(c.Args), Env: toBytes(c.Env), Workdir: []byte(c.Workdir),
+		TTY: c.TTY, Size: c.Size, Stdin: stdin,
+	}, nil
+}
+
+func checkPath(p string) error {
+	if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsRune(p, 0) {
+		return fmt.Errorf("%w: path %q is not absolute and clean", ErrSpec, p)
+	}
+	return nil
+}
+
+// check refuses what no kernel could do, before anything is made.
+func (s *Spec) check() error {
+	if strings.ContainsRune(s.Hostname, 0) {
+		return fmt.Errorf("%w: a zero byte in %q", ErrSpec, s.Hostname)
+	}
+	paths := slices.Clone(s.ReadOnly)
 	for _, b := range s.Mounts.Binds {
 		paths = append(paths, b.Target, b.Source)
 	}
@@ -81,8 +94,8 @@ func (s *Spec) check() error {
 		paths = append(paths, m.Target)
 	}
 	for _, p := range paths {
-		if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsRune(p, 0) {
-			return fmt.Errorf("%w: path %q is not absolute and clean", ErrSpec, p)
+		if err := checkPath(p); err != nil {
+			return err
 		}
 	}
 	return s.checkTargets()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,16 +21,17 @@ type streams struct {
 	files    []*os.File
 }
 
-// connect starts copying.
-func (c *running) connect(stdio Stdio, tty bool) *streams {
+// connect starts copying over the descriptors that the init sent: a terminal's
+// master, or the parent's ends of the pipes: output, errors, input if there is
+// any.
+func connect(fds []int, stdio Stdio, tty bool) *streams {
 	s := &streams{}
-	for _, fd := range c.streams {
+	for _, fd := range fds {
 		// Only this end becomes non-blocking: the cell's end is a description of
 		// its own. A failure leaves a descriptor that blocks a thread.
 		_ = unix.SetNonblock(fd, true)
 		s.files = append(s.files, os.NewFile(uintptr(fd), "stream"))
 	}
-	c.streams = nil
 	switch {
 	case tty && len(s.files) == 1:
 		s.terminal = s.files[0]
@@ -67,8 +69,16 @@ func (s *streams) copyOut(to io.Writer, from *os.File) {
 }
 
 // finish waits until everything that was written in the cell has been copied.
-// It is called when the cell's processes are gone, so there is an end to it.
-func (s *streams) finish() {
+// When the cell's processes are gone there is an end to it; otherwise, for those
+// that the command left behind and that hold its streams, there is a limit.
+func (s *streams) finish(limit time.Duration) {
+	if limit > 0 {
+		deadline := time.Now().Add(limit)
+		for _, f := range s.files {
+			// One that cannot be limited blocks; its copy ends with the cell.
+			_ = f.SetReadDeadline(deadline)
+		}
+	}
 	if s.input != nil {
 		_ = s.input.Close()
 	}

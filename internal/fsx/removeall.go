@@ -42,6 +42,9 @@ func (r *remover) remove(p place, depth int) error {
 	default:
 		return err
 	}
+	if unix.Unlinkat(p.fd, p.name, unix.AT_REMOVEDIR) == nil {
+		return nil // it was empty
+	}
 	if depth >= maxOpen {
 		return r.moveUp(p)
 	}

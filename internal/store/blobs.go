@@ -17,32 +17,42 @@ import (
 var ErrDigest = errors.New("the bytes do not have the digest of their name")
 
 // BlobWriter takes bytes that shall be kept under their digest. It stores
-// nothing under that name before Commit.
+// nothing under that name before Commit, and makes no file before the first
+// byte: most streams of most commands stay empty.
 type BlobWriter struct {
 	s    *Store
-	f    *os.File
+	f    *os.File // nil until the first byte
 	name string
 	sum  hash.Hash
 	n    int64
 }
 
-// NewBlob begins a blob. Its file is a temporary one beside the others, so that
-// a crash leaves something that gc knows.
-func (s *Store) NewBlob() (*BlobWriter, error) {
-	name := "blobs/." + NewID("tmp")
-	f, err := s.dir.Create(name, 0o600)
+// NewBlob begins a blob.
+func (s *Store) NewBlob() *BlobWriter { return &BlobWriter{s: s, sum: sha256.New()} }
+
+// open makes the blob's file, a temporary one beside the others, so that a crash
+// leaves something that gc knows.
+func (b *BlobWriter) open() error {
+	b.name = "blobs/." + NewID("tmp")
+	f, err := b.s.dir.Create(b.name, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("make a blob: %w", err)
+		return fmt.Errorf("make a blob: %w", err)
 	}
 	// The lock tells gc that somebody still writes here.
 	if err := flock(f, unix.LOCK_SH); err != nil {
-		return nil, errors.Join(err, f.Close())
+		return errors.Join(err, f.Close())
 	}
-	return &BlobWriter{s: s, f: f, name: name, sum: sha256.New()}, nil
+	b.f = f
+	return nil
 }
 
 // Write implements io.Writer.
 func (b *BlobWriter) Write(p []byte) (int, error) {
+	if b.f == nil {
+		if err := b.open(); err != nil {
+			return 0, err
+		}
+	}
 	n, err := b.f.Write(p)
 	b.sum.Write(p[:n])
 	b.n += int64(n)
@@ -54,12 +64,20 @@ func (b *BlobWriter) Size() int64 { return b.n }
 
 // Discard drops the blob.
 func (b *BlobWriter) Discard() {
+	if b.f == nil {
+		return
+	}
 	_ = b.f.Close()
 	_ = b.s.dir.Remove(b.name)
 }
 
 // Commit makes the blob durable and returns its digest.
 func (b *BlobWriter) Commit() (string, error) {
+	if b.f == nil {
+		if err := b.open(); err != nil {
+			return "", err
+		}
+	}
 	digest := hex.EncodeToString(b.sum.Sum(nil))
 	if err := b.f.Sync(); err != nil {
 		b.Discard()

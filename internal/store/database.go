@@ -66,7 +66,7 @@ func (s *Store) openDatabase() error {
 	conn.SetBusyTimeout(30 * time.Second)
 	// The log that the next process has to read stays short.
 	// Every commit is synced: that is the default, which a test holds.
-	for _, pragma := range []string{"PRAGMA foreign_keys=ON", "PRAGMA wal_autocheckpoint=250"} {
+	for _, pragma := range []string{"PRAGMA foreign_keys=ON", "PRAGMA wal_autocheckpoint=64"} {
 		if err := sqlitex.ExecuteTransient(conn, pragma, nil); err != nil {
 			return databaseError(err)
 		}

@@ -100,14 +100,11 @@ func TestDatabaseBehindItsLog(t *testing.T) {
 func TestBlob(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	b, err := s.NewBlob()
-	if err != nil {
+	b := s.NewBlob()
+	if _, err := b.Write([]byte("kept")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.SweepTemps(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Write([]byte("kept")); err != nil {
 		t.Fatal(err)
 	}
 	digest, err := b.Commit()

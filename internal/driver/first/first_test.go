@@ -13,7 +13,7 @@ func TestInit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	got, err := driver.NewNative(driver.Options{}).Run(t.Context(), driver.Spec{
-		Args: []string{"/bin/sh", "-c", "echo here; exit 3"}, Workdir: "/",
+		Command: driver.Command{Args: []string{"/bin/sh", "-c", "echo here; exit 3"}, Workdir: "/"},
 	}, driver.Stdio{Out: &out})
 	if err != nil || got.Code != 3 || out.String() != "here\n" {
 		t.Fatalf("%+v, %v, %q", got, err, out.String())

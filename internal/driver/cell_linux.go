@@ -1,0 +1,191 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Cell is a cell that exists: its first process runs, and commands may.
+type Cell struct {
+	*process
+	id       identity
+	mountAPI string
+	controls Controls
+
+	// built gets the answer to the plan; it is closed when the init is gone.
+	built chan report
+
+	mu       sync.Mutex
+	dead     bool
+	lastID   int
+	commands map[int]*execution
+}
+
+// begin starts the first process and sends it its plan.
+func (n *Native) begin(ctx context.Context, s Spec) (_ *Cell, err error) {
+	p, err := newPlan(s)
+	if err != nil {
+		return nil, err
+	}
+	return n.beginPlan(ctx, s, p)
+}
+
+func (n *Native) beginPlan(ctx context.Context, s Spec, p *plan) (_ *Cell, err error) {
+	p.Legacy = n.opt.ForceLegacyMounts
+	prepared := n.prepare(p)
+	proc, err := n.firstProcess(p.ID)
+	if err != nil {
+		if mounts, failed := prepared(); failed == nil {
+			mounts.close()
+		}
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			proc.bury()
+		}
+	}()
+	var refused error
+	if s.Started != nil {
+		refused = at("record start", s.Started(proc.pid))
+	}
+	mounts, err := prepared()
+	if err != nil {
+		return nil, err
+	}
+	defer proc.spent.Go(mounts.close)
+	if refused != nil {
+		return nil, refused
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, at("start", err)
+	}
+	if err := proc.conn.write(p, mounts.fds...); err != nil {
+		return nil, at("send plan", err)
+	}
+	c := &Cell{
+		process: proc, id: p.ID, mountAPI: mounts.mountAPI,
+		built: make(chan report, 1), commands: map[int]*execution{},
+	}
+	proc.spent.Go(c.listen)
+	return c, nil
+}
+
+// listen hands the init's reports to whom they are about, until it is gone.
+func (c *Cell) listen() {
+	for {
+		var r report
+		fds, err := c.conn.read(&r)
+		if err != nil {
+			c.hushed(err)
+			return
+		}
+		if r.Exec == 0 {
+			closeAll(fds)
+			c.built <- r
+			continue
+		}
+		c.mu.Lock()
+		e := c.commands[r.Exec]
+		if r.Kind == reportFailed || r.Kind == reportExited {
+			delete(c.commands, r.Exec)
+		}
+		c.mu.Unlock()
+		if e == nil {
+			closeAll(fds)
+			continue
+		}
+		e.reports <- answer{report: r, fds: fds}
+	}
+}
+
+// hushed tells everybody that the init will say nothing more.
+func (c *Cell) hushed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead = true
+	close(c.built)
+	for _, e := range c.commands {
+		e.lost = err
+		close(e.reports)
+	}
+	clear(c.commands)
+}
+
+// awaitBuilt waits for the answer to the plan.
+func (c *Cell) awaitBuilt(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, c.kill)
+	defer stop()
+	r, ok := <-c.built
+	switch {
+	case ctx.Err() != nil:
+		return at("start", ctx.Err())
+	case !ok:
+		return at("init", errors.New("the cell's first process died"))
+	case r.Kind != reportBuilt:
+		return r.err()
+	}
+	if r.MountAPI != "" {
+		c.mountAPI = r.MountAPI
+	}
+	c.controls = controls(c.id, c.mountAPI, r.Degraded)
+	return nil
+}
+
+// Controls says what holds the cell's commands.
+func (c *Cell) Controls() Controls { return c.controls }
+
+// PID is the cell's first process, on the host.
+func (c *Cell) PID() int { return c.pid }
+
+// Gone is closed when no process of the cell exists any more.
+func (c *Cell) Gone() <-chan struct{} { return c.gone }
+
+// Close kills whatever runs in the cell and returns when nothing of it is left.
+func (c *Cell) Close() { c.bury() }
+
+// Exec executes one command and returns when it has ended. An error means that
+// it was not executed. Cancelling ctx, or the command's time-out, kills its
+// process group; the cell lives on.
+func (c *Cell) Exec(ctx context.Context, cmd Command, stdio Stdio) (Outcome, error) {
+	e, err := c.order(cmd, stdio.In != nil, false)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := e.awaitStarted(ctx); err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{Controls: c.controls}
+	e.attend(ctx, stdio, &out)
+	return out, nil
+}
+
+// answer is a report with the descriptors that came with it.
+type answer struct {
+	report
+	fds []int
+}
+
+// order asks the init for a command and does not wait.
+func (c *Cell) order(cmd Command, stdin, last bool) (*execution, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return nil, at("init", fmt.Errorf("the cell has ended: %w", io.EOF))
+	}
+	c.lastID++
+	o, err := cmd.order(c.lastID, stdin)
+	if err != nil {
+		return nil, err
+	}
+	o.Last = last
+	e := &execution{cell: c, id: o.ID, command: cmd, last: last, reports: make(chan answer, 2)}
+	if err := c.conn.write(order{Exec: o}); err != nil {
+		return nil, at("send command", err)
+	}
+	c.commands[e.id] = e
+	return e, nil
+}
