@@ -22,6 +22,8 @@ const (
 	OpUndo    Op = "undo"
 	OpRecover Op = "recover"
 	OpSquash  Op = "squash"
+	// OpPolicy gives a cell another policy; its state stays.
+	OpPolicy Op = "policy"
 )
 
 // Change is a change of a cell that is neither a run nor a decision. It holds
@@ -79,7 +81,7 @@ func (c *Change) check() error {
 		return err
 	}
 	switch c.Op {
-	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash:
+	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy:
 	default:
 		return fmt.Errorf("unknown op %q", c.Op)
 	}

@@ -83,7 +83,7 @@ func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err err
 		}()
 	}
 	relay := &cell.ProgressRelay{}
-	config := cell.Config{Runner: native, Actor: actor(), Home: home, Now: time.Now, OnProgress: relay}
+	config := cell.Config{Runner: native, Actor: actor(), Version: Version(), Home: home, Now: time.Now, OnProgress: relay}
 	s, err := store.Open(home, mode.store())
 	if errors.Is(err, store.ErrNoHome) && (mode == Read || mode == Write || mode == Run) {
 		return cell.New(config), func() error { return nil }, nil

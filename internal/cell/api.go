@@ -19,6 +19,7 @@ type InitRequest struct {
 	NoDefaultExcludes bool
 	MountAt           string   // "" = the source's own absolute path
 	ReadOnly          []string // host paths shown read-only in every run
+	Policy            *PolicyFile
 	Progress          func(Progress)
 }
 
@@ -106,7 +107,14 @@ type RunRequest struct {
 	Wait             time.Duration // how long to wait for a busy cell; negative = for ever
 	TTY              bool
 	Size             driver.WindowSize
-	Term             string // $TERM of the caller's terminal, with TTY
+	Policy           *PolicyFile // nil = the cell's
+	Memory           int64       // bytes; these narrow what the policy allows
+	CPUs             int64       // thousandths of a processor
+	PIDs             int64
+	AllowDegraded    bool
+	// Inherit looks up the caller's variables that a policy lets in.
+	Inherit func(name string) (string, bool)
+	Term    string // $TERM of the caller's terminal, with TTY
 }
 
 // RunResult is the result document of a run.
@@ -153,6 +161,8 @@ type RunPlan struct {
 	Checkpoint string          `json:"checkpoint_before"`
 	Root       string          `json:"root_before"`
 	TimeoutUS  int64           `json:"timeout_us"`
+	PolicyHash string          `json:"policy_hash"`
+	Degraded   []string        `json:"degraded"`
 	Controls   driver.Controls `json:"controls"`
 }
 

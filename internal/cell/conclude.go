@@ -21,6 +21,10 @@ func (r *run) conclude(ctx context.Context) error {
 		r.noteOutcome()
 		return failed("logs", err, "keep the output of %s", r.rec.ID)
 	}
+	if err := r.awaitJournal(); err != nil {
+		r.noteOutcome()
+		return failed("events", err, "keep the events of %s", r.rec.ID)
+	}
 	r.decide()
 	head := r.after
 	if r.rec.Decision == restored {
@@ -113,7 +117,7 @@ func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := json.Marshal(map[string]any{"timeout_us": r.rec.TimeoutUS, "network": "none", "root": "host", "tty": r.spec.TTY})
+	asked, err := json.Marshal(map[string]any{"timeout_us": r.rec.TimeoutUS, "network": "none", "root": "host", "tty": r.spec.TTY, "limits": r.spec.Limits.String()})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +133,8 @@ func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
 			"command_us": r.timings.CommandUS, "seal_us": r.timings.SealUS,
 		},
 		Backend: r.cell.Backend, BackendReason: r.cell.BackendReason, Runtime: r.cell.Runtime,
-		Controls: receipt.Controls{Asked: asked, Achieved: achieved}, Degraded: r.outcome.Controls.Degraded,
+		Controls: receipt.Controls{Asked: asked, Achieved: achieved}, Degraded: r.degraded,
+		PolicyHash: r.rec.Policy, Events: r.events,
 		Logs:     logs,
 		Decision: receipt.AutoDecision{Result: receipt.Result(r.rec.Decision)},
 	}

@@ -23,6 +23,8 @@ import (
 type Runner interface {
 	Run(ctx context.Context, s driver.Spec, io driver.Stdio) (driver.Outcome, error)
 	Resolve(s driver.Spec) (driver.Controls, error)
+	// SweepRun removes the control group that a dead process left.
+	SweepRun(id string) error
 	ProbeOverlay(ctx context.Context, dir string) error
 	Doctor(ctx context.Context) []driver.Check
 }
@@ -33,6 +35,7 @@ type Config struct {
 	Workspace *workspace.Store
 	Runner    Runner
 	Actor     string           // who asks, as far as the host can tell
+	Version   string           // of this program, for events
 	Home      string           // where the home is, or would be
 	Now       func() time.Time // the wall clock; it may jump
 	// OnProgress lets the workspace's progress reach the caller of the present
@@ -72,13 +75,14 @@ func (r *ProgressRelay) send(to func(Progress)) (stop func()) {
 
 // Engine carries out what the commands ask for.
 type Engine struct {
-	store  *store.Store
-	ws     *workspace.Store
-	runner Runner
-	actor  string
-	home   string
-	now    func() time.Time
-	relay  *ProgressRelay
+	store   *store.Store
+	ws      *workspace.Store
+	runner  Runner
+	actor   string
+	home    string
+	version string
+	now     func() time.Time
+	relay   *ProgressRelay
 
 	keyLock   sync.Mutex
 	signerKey *receipt.Signer // loaded within the first transaction that signs
@@ -88,7 +92,7 @@ type Engine struct {
 // New makes an Engine.
 func New(c Config) *Engine {
 	return &Engine{
-		store: c.Store, ws: c.Workspace, runner: c.Runner, actor: c.Actor, home: c.Home,
+		store: c.Store, ws: c.Workspace, runner: c.Runner, actor: c.Actor, home: c.Home, version: c.Version,
 		now: c.Now, relay: c.OnProgress,
 	}
 }

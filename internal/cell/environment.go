@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
 const basePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// buildEnv makes the command's environment. Nothing of the caller's comes in.
-func buildEnv(req RunRequest, shown []string) ([]string, error) {
+// buildEnv makes the command's environment. Nothing of the caller's comes in but
+// what the policy names; what the operator gives wins.
+func buildEnv(p *policy.Policy, req RunRequest, shown []string) ([]string, error) {
 	search := basePath
 	for _, p := range shown {
 		search += ":" + strings.Join(programDirs(p), ":")
@@ -26,7 +28,19 @@ func buildEnv(req RunRequest, shown []string) ([]string, error) {
 	if req.TTY && req.Term != "" {
 		env = append(env, "TERM="+req.Term)
 	}
-	for _, kv := range req.Env {
+	given := []string{}
+	for _, name := range p.Environment.Inherit {
+		if req.Inherit == nil {
+			break
+		}
+		if value, ok := req.Inherit(name); ok {
+			given = append(given, name+"="+value)
+		}
+	}
+	for _, v := range p.Environment.Set {
+		given = append(given, v.Name+"="+v.Value)
+	}
+	for _, kv := range append(given, req.Env...) {
 		name, _, isPair := strings.Cut(kv, "=")
 		if !isPair || name == "" || strings.IndexByte(kv, 0) >= 0 {
 			return nil, usage("nothing is inherited: give NAME=VALUE", "bad environment entry %s", quote.Arg(kv))
@@ -63,6 +77,19 @@ func envNames(env []string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// shownPaths checks the host paths that the operator wants to show.
+func (e *Engine) shownPaths(paths []string) ([]string, error) {
+	for i, p := range paths {
+		clean, err := e.shownPath(p)
+		if err != nil {
+			return nil, err
+		}
+		paths[i] = clean
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
 }
 
 // shownPath checks a host path that the operator wants to show read-only.

@@ -81,6 +81,15 @@ func (e *Engine) newCell(req InitRequest) (store.Cell, error) {
 		}
 		c.ReadOnly = append(c.ReadOnly, shown)
 	}
+	if req.Policy != nil {
+		p, err := ParsePolicy(*req.Policy)
+		if err != nil {
+			return c, err
+		}
+		if c.Policy, err = e.keepPolicy(p); err != nil {
+			return c, failed("policy", err, "keep the policy")
+		}
+	}
 	c.Rules = store.Rules{NoDefaults: req.NoDefaultExcludes, Extra: req.Exclude}
 	if c.SourceKind == "dir" {
 		data, err := readIgnoreFile(c.Source)

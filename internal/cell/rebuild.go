@@ -201,7 +201,7 @@ func cellFromStatement(p *receipt.Change) (store.Cell, error) {
 		ID: of.ID, Name: of.Name, LastName: of.Name, Head: p.Checkpoint.ID, Applied: extra.Applied, Source: of.Source,
 		SourceKind: extra.SourceKind, Backend: of.Backend, BackendReason: of.BackendReason, Runtime: of.Runtime,
 		MountAt: of.MountAt, Live: extra.Live, ReadOnly: of.ReadOnly, Rules: extra.Rules, LeftOut: extra.LeftOut,
-		Kept: extra.Kept, CreatedAt: p.CreatedAt,
+		Kept: extra.Kept, Policy: extra.Policy, CreatedAt: p.CreatedAt,
 	}
 	if p.Op == opRemove {
 		c.Name = ""
@@ -299,7 +299,7 @@ func (b *rebuild) run(tx *store.Tx, p *receipt.Run) error {
 		ID: p.RunID, CellID: p.CellID, State: "done", After: p.CheckpointAfter.ID, Decision: string(p.Decision.Result),
 		ReceiptID: p.ReceiptID, Before: p.CheckpointBefore.ID, Command: p.Command, EnvNames: p.EnvNames, Workdir: p.Workdir,
 		ReadOnly: p.ReadOnly, Actor: p.Actor, Outcome: string(p.Outcome), ExitCode: p.ExitCode, Signal: p.Signal,
-		Changed: int(p.ChangedFiles), StartedAt: p.StartedAt, FinishedAt: p.FinishedAt,
+		Changed: int(p.ChangedFiles), Policy: p.PolicyHash, StartedAt: p.StartedAt, FinishedAt: p.FinishedAt,
 		RestoreOnFail:   p.Decision.Automatic && p.Decision.Result == receipt.Restored,
 		AcceptOnSuccess: p.Decision.Automatic && p.Decision.Result == receipt.Accepted,
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -83,7 +85,7 @@ func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, err := e.spec(c, req)
+	spec, p, notes, err := e.spec(c, req)
 	if err != nil {
 		return nil, err
 	}
@@ -94,17 +96,22 @@ func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
 	return &RunPlan{
 		Cell: c.Name, Args: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
 		ReadOnly: append([]string{}, spec.ReadOnly...), Checkpoint: head.ID, Root: head.Root(),
-		TimeoutUS: req.Timeout.Microseconds(), Controls: controls,
+		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: policyHash(p), Degraded: append([]string{}, notes...), Controls: controls,
 	}, nil
 }
 
 // run is one run on its way through the transaction.
 type run struct {
 	*session
-	rec  store.Run
-	spec driver.Spec
-	work *workspace.Work
-	out  *output
+	rec    store.Run
+	policy *policy.Policy
+	spec   driver.Spec
+	work   *workspace.Work
+	out    *output
+
+	journal *journal
+	events  receipt.Events
+	pid     int // of the command, inside the cell
 
 	before, after store.Checkpoint
 	sealed        workspace.Sealed
@@ -112,6 +119,7 @@ type run struct {
 	startError    error // the command never ran
 	controlsLost  bool  // another process finishes the run, and does not know them
 	notes         []string
+	degraded      []string // what was asked for and is not as it should be
 	errorText     string
 	earlier       []string // pending runs that an automatic accept decided too
 	timings       RunTimings
@@ -121,9 +129,13 @@ type run struct {
 // begin seals the present, writes the intent down, and opens a writable
 // generation.
 func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
-	spec, err := s.e.spec(s.cell, req)
+	spec, p, notes, err := s.e.spec(s.cell, req)
 	if err != nil {
 		return nil, err
+	}
+	hash, err := s.e.keepPolicy(p)
+	if err != nil {
+		return nil, failed("policy", err, "keep the policy")
 	}
 	if req.CheckpointName != "" {
 		if err := checkName("checkpoint", req.CheckpointName); err != nil {
@@ -136,11 +148,11 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 	if err := s.squash(ctx); err != nil {
 		return nil, stateError(s.head, err)
 	}
-	r := &run{session: s, before: s.head, after: s.head, spec: spec}
+	r := &run{session: s, before: s.head, after: s.head, spec: spec, policy: p, degraded: notes}
 	r.rec = store.Run{
 		ID: store.NewID("run"), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
 		Command: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: quote.Line(spec.Workdir),
-		ReadOnly: spec.ReadOnly, TimeoutUS: req.Timeout.Microseconds(),
+		ReadOnly: spec.ReadOnly, TimeoutUS: spec.Timeout.Microseconds(), Policy: hash,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.actor, StartedAt: s.e.now().UTC(),
 	}
@@ -166,6 +178,9 @@ func (r *run) prepare(ctx context.Context, req RunRequest) (err error) {
 	r.spec.ID, r.spec.Mounts = r.rec.ID, r.work.Mounts()
 	r.spec.Started = func(pid int) error { return recordInit(r.work, pid) }
 	r.out = newOutput(r.e.store, req.Env)
+	if err := r.openJournal(); err != nil {
+		return err
+	}
 	failpoint.Hit("run.prepared")
 	return nil
 }
@@ -179,7 +194,7 @@ func (r *run) forget() error {
 	if r.out != nil {
 		r.out.discard()
 	}
-	return errors.Join(err, r.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(r.rec.ID) }))
+	return errors.Join(err, r.dropJournal(), r.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(r.rec.ID) }))
 }
 
 // execute runs the command. Whatever happens, it returns with no process of the
@@ -193,10 +208,13 @@ func (r *run) execute(ctx context.Context, stdio Stdio) {
 	})
 	signal := signals.stop()
 	r.outcome = outcome
+	r.degraded = append(r.degraded, outcome.Controls.Degraded...)
 	r.rec.FinishedAt = r.e.now().UTC()
 	r.timings.StartUS = outcome.StartTook.Microseconds()
 	r.timings.CommandUS = outcome.CommandTook.Microseconds()
 	r.classify(err, signal, ctx.Err() != nil)
+	r.explainLimits()
+	r.closeJournal()
 	failpoint.Hit("run.executed")
 }
 
@@ -231,6 +249,20 @@ func (r *run) classify(err error, signal int, cancelled bool) {
 	}
 }
 
+// explainLimits says that a limit had a part in how the command ended.
+func (r *run) explainLimits() {
+	if r.rec.Outcome == succeeded || r.errorText != "" {
+		return
+	}
+	u, l := r.outcome.Usage, r.spec.Limits
+	switch {
+	case u.OOMKills > 0:
+		r.fail(fmt.Sprintf("the cell ran out of memory: the limit is %d bytes", l.Memory))
+	case u.PIDsHits > 0:
+		r.fail(fmt.Sprintf("the cell ran out of processes: the limit is %d", l.PIDs))
+	}
+}
+
 func (r *run) fail(text string) { r.errorText = quote.Line(text) }
 
 func runnerError(err error) error {
@@ -243,6 +275,19 @@ func runnerError(err error) error {
 			Kind: Usage, Code: "workdir", Message: "the working directory does not exist in the cell: " + start.Err.Error(),
 			Hint: "--workdir is relative to the workspace", Err: err,
 		}
+	}
+	if start.Step == "landlock" {
+		return &Error{
+			Kind: Refused, Code: "unenforced", Message: "landlock cannot be enforced here: " + start.Err.Error(),
+			Hint: "use Linux 6.2 or newer with Landlock switched on, or set landlock.compatibility to best_effort, or give --allow-degraded", Err: err,
+		}
+	}
+	if cannot, ok := errors.AsType[*driver.UnenforceableError](err); ok {
+		hint := "--allow-degraded runs it all the same, and says so in the receipt"
+		if cannot.Remedy != "" {
+			hint = cannot.Remedy + "; " + hint
+		}
+		return &Error{Kind: Refused, Code: "unenforced", Message: cannot.Error(), Hint: hint, Err: err}
 	}
 	return &Error{
 		Kind: Refused, Code: "start", Message: fmt.Sprintf("start the cell: %s: %v", start.Step, start.Err),
@@ -302,41 +347,39 @@ func (r *run) noteOutcome() {
 
 func (r *run) result() *RunResult {
 	r.timings.TotalUS = since(r.total)
-	degraded := append([]string{}, r.outcome.Controls.Degraded...)
 	return &RunResult{
 		Cell: r.cell.Name, RunID: r.rec.ID, ReceiptID: r.rec.ReceiptID, Outcome: r.rec.Outcome, ExitCode: r.rec.ExitCode,
 		Signal: r.rec.Signal, Decision: r.rec.Decision, SplitLinks: append([]string{}, r.sealed.SplitLinks...),
 		CheckpointBefore: r.before.ID, CheckpointAfter: r.after.ID, RootBefore: r.before.Root(), RootAfter: r.after.Root(),
-		ChangedFiles: r.rec.Changed, Degraded: degraded, Controls: r.outcome.Controls, Events: map[string]int64{},
+		ChangedFiles: r.rec.Changed, PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: r.outcome.Controls, Events: byAction(r.events),
 		Notes: append([]string{}, r.notes...), Error: r.errorText, Timings: r.timings,
 	}
 }
 
+func byAction(e receipt.Events) map[string]int64 {
+	counts := map[string]int64{"allowed": 0, "denied": 0}
+	maps.Copy(counts, e.ByAction)
+	return counts
+}
+
 func since(t time.Time) int64 { return time.Since(t).Microseconds() }
 
-// spec is what the driver is asked for, but for the workspace's mounts.
-func (e *Engine) spec(c store.Cell, req RunRequest) (driver.Spec, error) {
-	if len(req.Args) == 0 || req.Args[0] == "" {
-		return driver.Spec{}, usage("`forkcell run "+c.Name+" -- CMD ARG...`", "no command to run")
+// spec is what the driver is asked for, but for the workspace's mounts, with the
+// policy behind it and what of it cannot be done as well as it should.
+func (e *Engine) spec(c store.Cell, req RunRequest) (spec driver.Spec, p *policy.Policy, notes []string, err error) {
+	if err := checkArgs(c, req.Args); err != nil {
+		return spec, nil, nil, err
 	}
-	for _, a := range req.Args {
-		if strings.IndexByte(a, 0) >= 0 {
-			return driver.Spec{}, usage("", "an argument holds a NUL byte")
-		}
+	if p, err = e.policyOf(c, req); err != nil {
+		return spec, nil, nil, err
 	}
-	shown := slices.Concat(c.ReadOnly, req.ReadOnly)
-	for i, p := range shown {
-		clean, err := e.shownPath(p)
-		if err != nil {
-			return driver.Spec{}, err
-		}
-		shown[i] = clean
-	}
-	slices.Sort(shown)
-	shown = slices.Compact(shown)
-	env, err := buildEnv(req, shown)
+	shown, err := e.shownPaths(slices.Concat(c.ReadOnly, req.ReadOnly))
 	if err != nil {
-		return driver.Spec{}, err
+		return spec, nil, nil, err
+	}
+	env, err := buildEnv(p, req, shown)
+	if err != nil {
+		return spec, nil, nil, err
 	}
 	workdir := c.MountAt
 	if req.Workdir != "" {
@@ -345,9 +388,23 @@ func (e *Engine) spec(c store.Cell, req RunRequest) (driver.Spec, error) {
 			workdir = path.Join(c.MountAt, workdir)
 		}
 	}
-	return driver.Spec{
+	spec = driver.Spec{
 		Hostname: c.Name, ReadOnly: shown, Command: driver.Command{
-			Args: req.Args, Env: env, Workdir: path.Clean(workdir), TTY: req.TTY, Size: req.Size, Timeout: req.Timeout,
+			Args: req.Args, Env: env, Workdir: path.Clean(workdir), TTY: req.TTY, Size: req.Size,
 		},
-	}, nil
+	}
+	notes, err = govern(&spec, p, req)
+	return spec, p, notes, err
+}
+
+func checkArgs(c store.Cell, args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return usage("`forkcell run "+c.Name+" -- CMD ARG...`", "no command to run")
+	}
+	for _, a := range args {
+		if strings.IndexByte(a, 0) >= 0 {
+			return usage("", "an argument holds a NUL byte")
+		}
+	}
+	return nil
 }

@@ -152,7 +152,7 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	}
 	if work == nil && sealed == nil {
 		// It died before there was anything: nothing ran.
-		return s.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(rec.ID) })
+		return errors.Join(s.e.store.DropEvents(rec.ID), s.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(rec.ID) }))
 	}
 	r.controlsLost = true
 	if rec.Outcome == "" {
@@ -162,6 +162,13 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	if rec.FinishedAt.IsZero() {
 		r.rec.FinishedAt = s.e.now().UTC()
 	}
+	if err := r.e.runner.SweepRun(rec.ID); err != nil {
+		r.notes = append(r.notes, "its control group is left: "+err.Error())
+	}
+	if err := r.reopenJournal(); err != nil {
+		return fmt.Errorf("events of %s: %w", rec.ID, err)
+	}
+	r.closeJournal()
 	if sealed != nil {
 		r.take(*sealed)
 		return r.conclude(ctx)

@@ -26,6 +26,7 @@ const (
 	opApply      = receipt.OpApply
 	opUndo       = receipt.OpUndo
 	opSquash     = receipt.OpSquash
+	opPolicy     = receipt.OpPolicy
 )
 
 // The kinds of statements in the index.
@@ -140,7 +141,7 @@ func (e *Engine) logChange(tx *store.Tx, c store.Cell, head store.Checkpoint, op
 		details = map[string]string{}
 	}
 	extra, err := json.Marshal(cellExtra{
-		SourceKind: c.SourceKind, Live: c.Live, Rules: c.Rules, LeftOut: c.LeftOut, Kept: c.Kept, Applied: c.Applied,
+		SourceKind: c.SourceKind, Live: c.Live, Rules: c.Rules, LeftOut: c.LeftOut, Kept: c.Kept, Applied: c.Applied, Policy: c.Policy,
 	})
 	if err != nil {
 		return err
@@ -166,6 +167,7 @@ type cellExtra struct {
 	LeftOut    []store.LeftOut `json:"left_out,omitempty"`
 	Kept       []string        `json:"kept,omitempty"`
 	Applied    string          `json:"applied"`
+	Policy     string          `json:"policy,omitempty"`
 }
 
 func cellStatement(c store.Cell, name string) receipt.Cell {

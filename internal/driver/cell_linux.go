@@ -14,9 +14,11 @@ type Cell struct {
 	id       identity
 	mountAPI string
 	controls Controls
+	limits   *limited
+	denied   func(Denial)
 
 	// built gets the answer to the plan; it is closed when the init is gone.
-	built chan report
+	built chan answer
 
 	mu       sync.Mutex
 	dead     bool
@@ -35,17 +37,22 @@ func (n *Native) begin(ctx context.Context, s Spec) (_ *Cell, err error) {
 
 func (n *Native) beginPlan(ctx context.Context, s Spec, p *plan) (_ *Cell, err error) {
 	p.Legacy = n.opt.ForceLegacyMounts
+	limits, err := n.limit(&s)
+	if err != nil {
+		return nil, at("limits", err)
+	}
 	prepared := n.prepare(p)
 	proc, err := n.firstProcess(p.ID)
 	if err != nil {
 		if mounts, failed := prepared(); failed == nil {
 			mounts.close()
 		}
-		return nil, err
+		return nil, errors.Join(err, limits.unlimit())
 	}
 	defer func() {
 		if err != nil {
 			proc.bury()
+			err = errors.Join(err, limits.unlimit())
 		}
 	}()
 	var refused error
@@ -63,13 +70,19 @@ func (n *Native) beginPlan(ctx context.Context, s Spec, p *plan) (_ *Cell, err e
 	if err := ctx.Err(); err != nil {
 		return nil, at("start", err)
 	}
+	if limits.group != nil {
+		if err := limits.group.Add(proc.pid); err != nil {
+			return nil, at("limits", err)
+		}
+	}
 	if err := proc.conn.write(p, mounts.fds...); err != nil {
 		return nil, at("send plan", err)
 	}
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI,
-		built: make(chan report, 1), commands: map[int]*execution{},
+		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied,
 	}
+	limits.watch(s.Limits.Hit)
 	proc.spent.Go(c.listen)
 	return c, nil
 }
@@ -84,8 +97,7 @@ func (c *Cell) listen() {
 			return
 		}
 		if r.Exec == 0 {
-			closeAll(fds)
-			c.built <- r
+			c.built <- answer{report: r, fds: fds}
 			continue
 		}
 		c.mu.Lock()
@@ -126,12 +138,17 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	case !ok:
 		return at("init", errors.New("the cell's first process died"))
 	case r.Kind != reportBuilt:
+		closeAll(r.fds)
 		return r.err()
+	}
+	if err := c.hearDenials(r.fds); err != nil {
+		return at("seccomp", err)
 	}
 	if r.MountAPI != "" {
 		c.mountAPI = r.MountAPI
 	}
-	c.controls = controls(c.id, c.mountAPI, r.Degraded)
+	r.Degraded = append(r.Degraded, c.limits.degraded...)
+	c.controls = controls(c.id, c.mountAPI, c.limits.summary, r.report)
 	return nil
 }
 
@@ -145,7 +162,10 @@ func (c *Cell) PID() int { return c.pid }
 func (c *Cell) Gone() <-chan struct{} { return c.gone }
 
 // Close kills whatever runs in the cell and returns when nothing of it is left.
-func (c *Cell) Close() { c.bury() }
+func (c *Cell) Close() error {
+	c.bury()
+	return c.limits.unlimit()
+}
 
 // Exec executes one command and returns when it has ended. An error means that
 // it was not executed. Cancelling ctx, or the command's time-out, kills its

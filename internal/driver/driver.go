@@ -30,6 +30,11 @@ type Spec struct {
 	Mounts mount.Set
 	// ReadOnly holds host paths shown at the same path, read-only.
 	ReadOnly []string
+	System   System
+	Guard    Guard
+	Limits   Limits
+	// Freezable makes a cell that can be frozen, where the host can do that.
+	Freezable bool
 	// Started is called when the first process exists and before it does
 	// anything, so that its pid can be recorded for crash recovery. An error
 	// ends the run.
@@ -95,6 +100,17 @@ type Outcome struct {
 	// then to its end.
 	StartTook, CommandTook time.Duration
 	Controls               Controls
+	Usage                  Usage
+}
+
+// Usage is what the cell's processes have used; -1 where it was not counted.
+type Usage struct {
+	MemoryPeak int64 `json:"memory_peak"`
+	CPUMicros  int64 `json:"cpu_us"`
+	// OOMKills counts processes killed for memory, PIDsHits those that could not
+	// be started.
+	OOMKills int64 `json:"oom_kills"`
+	PIDsHits int64 `json:"pids_hits"`
 }
 
 // Controls says what holds the command, as achieved, in words for a receipt.

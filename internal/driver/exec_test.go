@@ -23,7 +23,11 @@ func (f *fixture) start() *Cell {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.t.Cleanup(c.Close)
+	f.t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			f.t.Error(err)
+		}
+	})
 	return c
 }
 
@@ -165,7 +169,7 @@ func TestExecAfterTheEnd(t *testing.T) {
 	c := f.start()
 	running := make(chan error, 1)
 	cmd := f.command("sleep 1000")
-	cmd.Executed = func(int) { go c.Close() }
+	cmd.Executed = func(int) { go func() { _ = c.Close() }() }
 	go func() {
 		o, err := c.Exec(context.WithoutCancel(t.Context()), cmd, Stdio{})
 		if !o.Killed || o.Code != 137 {

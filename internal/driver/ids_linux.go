@@ -32,6 +32,9 @@ func callerIdentity() identity {
 	return identity{UID: unix.Geteuid(), GID: unix.Getegid()}
 }
 
+// SandboxID is the number of the cell's user, inside.
+func SandboxID() int { return callerIdentity().UID }
+
 // String describes the mapping for a receipt.
 func (id identity) String() string {
 	if id.Root {

@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -53,60 +54,42 @@ func (r *rootfs) etc() error {
 			return fmt.Errorf("make own %s: %w", f.name, err)
 		}
 	}
-	fd, err := r.etcOverlay(dir)
+	host, err := r.hostEtc()
+	if err != nil {
+		return err
+	}
+	fd, err := r.readOnlyUnion(dir, host)
 	if err != nil {
 		r.degraded = append(r.degraded, fmt.Sprintf("/etc: no overlay (%v); the cell's own files are bound over the host's one by one", err))
 		return r.etcBinds(files)
 	}
-	defer unix.Close(fd)
-	if err := unix.Mkdirat(r.root, "etc", 0o755); err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	return moveTo(fd, r.root, "etc")
+	return r.attach(fd, "/etc")
 }
 
-func (r *rootfs) etcOverlay(own int) (int, error) {
-	if !r.plan.Legacy {
-		fd, err := etcByDescriptor(own)
-		if err == nil || !needsPaths(err) {
-			return fd, err
-		}
+// hostEtc is the system's /etc, or nothing where the plan does not list it.
+func (r *rootfs) hostEtc() (int, error) {
+	listed := slices.ContainsFunc(r.plan.System, func(p []byte) bool { return string(p) == "/etc" })
+	if r.plan.OwnSystem && !listed {
+		return r.empty, nil
 	}
-	if err := unix.Fchdir(r.stage); err != nil {
-		return -1, fmt.Errorf("enter stage: %w", err)
+	fd, err := unix.Openat(r.host, "etc", unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return r.empty, nil
 	}
-	if err := unix.Mkdir(nameMount, 0o755); err != nil {
-		return -1, fmt.Errorf("make mount point: %w", err)
-	}
-	if err := unix.Mount("overlay", nameMount, "overlay", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "lowerdir=etc:/etc"); err != nil {
-		return -1, fmt.Errorf("mount overlay: %w", err)
-	}
-	return cloneTree(r.stage, nameMount, attrSystem, -1)
-}
-
-func etcByDescriptor(own int) (int, error) {
-	host, err := unix.Open("/etc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open /etc: %w", err)
 	}
-	defer unix.Close(host)
-	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return -1, fmt.Errorf("open overlay: %w", err)
-	}
-	defer unix.Close(fs)
-	for _, fd := range []int{own, host} {
-		if err := unix.FsconfigSetFd(fs, "lowerdir+", fd); err != nil {
-			return -1, fmt.Errorf("lower layer: %w", err)
-		}
-	}
-	return finishFS(fs, "overlay", attrSystem)
+	return fd, nil
 }
 
 // etcBinds is the fallback: the host's /etc, with the cell's files over those
 // that it has as plain files. The rest of them must do without.
 func (r *rootfs) etcBinds(files []etcFile) error {
-	if err := r.bindSystem("/etc", "etc"); err != nil {
+	host, err := cloneTree(r.host, "etc", attrSystem, -1)
+	if err != nil {
+		return err
+	}
+	if err := r.attach(host, "/etc"); err != nil {
 		return err
 	}
 	for _, f := range files {

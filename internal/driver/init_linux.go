@@ -65,9 +65,6 @@ func build(c *conn) error {
 	if err := r.build(); err != nil {
 		return err
 	}
-	if err := noUserNamespaces(); err != nil {
-		return at("user namespaces", err)
-	}
 	if err := becomeSandbox(p.ID); err != nil {
 		return err
 	}
@@ -76,12 +73,28 @@ func build(c *conn) error {
 		return err
 	}
 	r.degraded = append(r.degraded, keys...)
+	if err := plainProcess(p.Guard.OpenFiles); err != nil {
+		return err
+	}
+	g, err := guard(p.Guard)
+	if err != nil {
+		return err
+	}
 	if len(p.Probe) > 0 {
 		if err := tryOverlay(string(p.Probe)); err != nil {
 			return at("try overlay", err)
 		}
 	}
-	return c.write(report{Kind: reportBuilt, MountAPI: r.mountAPI, Degraded: r.degraded})
+	var give []int
+	if g.listener >= 0 {
+		give = []int{g.listener}
+	}
+	err = c.write(report{
+		Kind: reportBuilt, MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
+		Landlock: g.landlock, Seccomp: g.seccomp,
+	}, give...)
+	closeAll(give)
+	return err
 }
 
 // dieWithParent arms the signal that ends the init with its parent. Every change
@@ -89,17 +102,4 @@ func build(c *conn) error {
 // the two do not depend on each other.
 func dieWithParent() error {
 	return at("parent's death", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
-}
-
-// noUserNamespaces keeps the command from making user namespaces, in which it
-// would hold capabilities and could reach far more of the kernel. The limit is
-// the namespace's own, and what has no capability cannot raise it.
-func noUserNamespaces() error {
-	fd, err := unix.Open("/proc/sys/user/max_user_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	_, err = unix.Write(fd, []byte("0"))
-	return err
 }

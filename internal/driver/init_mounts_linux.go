@@ -23,15 +23,47 @@ func (r *rootfs) binds() error {
 	return nil
 }
 
+// bind makes the mount of one bind, or takes the parent's.
 func (r *rootfs) bind(b bindPlan) (int, error) {
-	if b.FD > 0 {
-		return r.passed(b.FD)
+	var fd int
+	var err error
+	switch {
+	case b.FD > 0:
+		fd, err = r.passed(b.FD)
+	case b.ReadOnly:
+		fd, err = cloneTree(unix.AT_FDCWD, string(b.Source), attrSystem, -1)
+	default:
+		fd, err = cloneTree(unix.AT_FDCWD, string(b.Source), attrHost, -1)
 	}
-	attr := uint64(attrHost)
-	if b.ReadOnly {
-		attr = attrSystem
+	if err != nil || !b.Dead {
+		return fd, err
 	}
-	return cloneTree(unix.AT_FDCWD, string(b.Source), attr, -1)
+	return r.deaden(fd)
+}
+
+// deaden replaces a mount of the host's by one in which sockets are dead. The
+// mount is attached in the stage, since an overlay wants its layers attached.
+func (r *rootfs) deaden(fd int) (int, error) {
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return -1, fmt.Errorf("stat: %w", err)
+	}
+	r.unions++
+	name := fmt.Sprintf("bind%d", r.unions)
+	var err error
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		err = unix.Mkdirat(r.stage, name, 0o755)
+	} else {
+		err = unix.Mknodat(r.stage, name, unix.S_IFREG|0o444, 0)
+	}
+	if err != nil {
+		return -1, fmt.Errorf("stage: %w", err)
+	}
+	if err := moveTo(fd, r.stage, name); err != nil {
+		return -1, err
+	}
+	return r.dead(r.stage, name)
 }
 
 func (r *rootfs) overlays() error {
@@ -122,20 +154,10 @@ func (r *rootfs) linkLayers(dir string, o overlayPlan) error {
 // masks hides paths behind things that nobody can read. A path that is not
 // there needs no mask.
 func (r *rootfs) masks() error {
-	if len(r.plan.Masks) == 0 {
-		return nil
-	}
-	const dir, file = "mask-dir", "mask-file"
-	if err := unix.Mkdirat(r.stage, dir, 0); err != nil {
-		return fmt.Errorf("make mask: %w", err)
-	}
-	if err := unix.Mknodat(r.stage, file, unix.S_IFREG, 0); err != nil {
-		return fmt.Errorf("make mask: %w", err)
-	}
 	for _, m := range r.plan.Masks {
-		name := file
+		name := maskFile
 		if m.Dir {
-			name = dir
+			name = maskDir
 		}
 		if err := r.mask(name, string(m.Target)); err != nil {
 			return at(fmt.Sprintf("mask %s", m.Target), err)

@@ -9,12 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemNames are the host's entries below "/" that every cell sees, read-only.
-// Symbolic links among them stay links. /etc is one of them, but see etc.
-func systemNames() []string {
-	return []string{"usr", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
-}
-
 // rootfs builds the cell's file tree, in the init's mount namespace.
 //
 // A tmpfs, the stage, is mounted over the host's /proc, which the init does not
@@ -27,6 +21,12 @@ type rootfs struct {
 	fds   []int
 	stage int
 	root  int
+	// host is where the system's directories come from: the host's root, or the
+	// directory that the plan gives instead. empty is an empty directory.
+	host, empty int
+	// mounts are the host's mount points, in order.
+	mounts []string
+	unions int
 
 	mountAPI string
 	degraded []string
@@ -38,8 +38,10 @@ func (r *rootfs) build() error {
 		name string
 		do   func() error
 	}{
+		{"control group namespace", ownCgroups},
 		{"network", loopbackUp},
 		{"host name", r.hostname},
+		{"mounts", r.readMounts},
 		{"root", r.makeStage},
 		{"system directories", r.system},
 		{"etc", r.etc},
@@ -79,71 +81,53 @@ func (r *rootfs) makeStage() (err error) {
 	if r.root, err = cloneTree(r.stage, "root", attrHost, -1); err != nil {
 		return err
 	}
-	return moveTo(r.root, r.stage, "root")
-}
-
-func (r *rootfs) system() error {
-	for _, name := range systemNames() {
-		host := "/" + name
-		var st unix.Stat_t
-		err := unix.Lstat(host, &st)
-		if errors.Is(err, unix.ENOENT) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", host, err)
-		}
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFLNK:
-			err = r.copyLink(host, name)
-		case unix.S_IFDIR:
-			err = r.bindSystem(host, name)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", host, err)
+	if err := moveTo(r.root, r.stage, "root"); err != nil {
+		return err
+	}
+	for _, name := range []string{"empty", maskDir} {
+		if err := unix.Mkdirat(r.stage, name, 0); err != nil {
+			return fmt.Errorf("make %s: %w", name, err)
 		}
 	}
-	return nil
+	if err := unix.Mknodat(r.stage, maskFile, unix.S_IFREG, 0); err != nil {
+		return fmt.Errorf("make %s: %w", maskFile, err)
+	}
+	if r.empty, err = openDir(r.stage, "empty"); err != nil {
+		return err
+	}
+	return r.findHost()
 }
 
-func (r *rootfs) copyLink(host, name string) error {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlink(host, buf)
-	if err != nil {
-		return fmt.Errorf("read link: %w", err)
+// findHost opens the directory that the system's directories come from.
+func (r *rootfs) findHost() (err error) {
+	if r.plan.RootFD == 0 {
+		r.host, err = unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
 	}
-	if err := unix.Symlinkat(string(buf[:n]), r.root, name); err != nil {
-		return fmt.Errorf("make link: %w", err)
-	}
-	return nil
-}
-
-func (r *rootfs) bindSystem(host, name string) error {
-	fd, err := cloneTree(unix.AT_FDCWD, host, attrSystem, -1)
+	given, err := r.passed(r.plan.RootFD)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if err := unix.Mkdirat(r.root, name, 0o755); err != nil {
-		return fmt.Errorf("make directory: %w", err)
+	if err := unix.Mkdirat(r.stage, "host", 0o755); err != nil {
+		return fmt.Errorf("make host: %w", err)
 	}
-	return moveTo(fd, r.root, name)
-}
-
-func (r *rootfs) proc() error {
-	fd, err := newFS("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
-	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("the host hides parts of its own /proc, as containers do by default: %w", err)
-	}
-	if err != nil {
+	if err := moveTo(given, r.stage, "host"); err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if err := unix.Mkdirat(r.root, "proc", 0o555); err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	return moveTo(fd, r.root, "proc")
+	r.host, r.mounts = given, nil
+	return nil
 }
+
+// ownCgroups makes the group that this process was put into the root of what the
+// cell sees of control groups. It must happen after the parent has put it there,
+// so it is no flag of its clone.
+func ownCgroups() error { return unix.Unshare(unix.CLONE_NEWCGROUP) }
+
+// Names in the stage of what nobody can read.
+const (
+	maskDir  = "mask-dir"
+	maskFile = "mask-file"
+)
 
 // lookup opens a path as a process in the cell would see it, but for its last
 // component, which is never followed.
@@ -203,7 +187,7 @@ func (r *rootfs) enter() error {
 	if err := r.alone(); err != nil {
 		return err
 	}
-	closeAll([]int{r.stage, r.root})
+	closeAll([]int{r.stage, r.root, r.host, r.empty})
 	if err := unix.Chdir("/"); err != nil {
 		return fmt.Errorf("enter root: %w", err)
 	}

@@ -2,9 +2,13 @@ package driver
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/cgroup"
 )
 
 // Options are the knobs of a Native driver. The zero value is right for use.
@@ -19,6 +23,8 @@ type Options struct {
 	// ProbeDir is where Doctor tries an overlay; empty means the temporary
 	// directory.
 	ProbeDir string
+	// Cgroups say where control groups are; the zero value is the real host.
+	Cgroups cgroup.Options
 }
 
 // Native runs commands in namespaces of this kernel. It is safe for concurrent
@@ -27,6 +33,11 @@ type Native struct {
 	opt    Options
 	layers layerNamespace
 	warm   warmed
+	groups struct {
+		once sync.Once
+		host *cgroup.Host
+		err  error
+	}
 }
 
 // NewNative returns a driver. It does nothing to the system yet.
@@ -41,13 +52,18 @@ func NewNative(opt Options) *Native {
 // command has ended and no process of the cell exists any more. An error means
 // that the command was not executed, mostly a *StartError. Cancelling ctx kills
 // the cell.
-func (n *Native) Run(ctx context.Context, s Spec, stdio Stdio) (Outcome, error) {
+func (n *Native) Run(ctx context.Context, s Spec, stdio Stdio) (out Outcome, err error) {
 	begin := time.Now()
 	cell, err := n.begin(ctx, s)
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer cell.Close()
+	defer func() {
+		// The command's outcome stands, whatever is left of its control group.
+		if left := cell.Close(); left != nil {
+			out.Controls.Degraded = append(out.Controls.Degraded, left.Error())
+		}
+	}()
 	// The order follows the plan at once: the init need not be asked twice.
 	e, err := cell.order(s.Command, stdio.In != nil, true)
 	if err == nil {
@@ -59,8 +75,9 @@ func (n *Native) Run(ctx context.Context, s Spec, stdio Stdio) (Outcome, error) 
 	if err := e.awaitStarted(ctx); err != nil {
 		return Outcome{}, err
 	}
-	out := Outcome{Controls: cell.controls, StartTook: time.Since(begin)}
+	out = Outcome{Controls: cell.controls, StartTook: time.Since(begin)}
 	e.attend(ctx, stdio, &out)
+	out.Usage = cell.limits.usage()
 	return out, nil
 }
 
@@ -72,8 +89,7 @@ func (n *Native) Start(ctx context.Context, s Spec) (*Cell, error) {
 		return nil, err
 	}
 	if err := cell.awaitBuilt(ctx); err != nil {
-		cell.Close()
-		return nil, err
+		return nil, errors.Join(err, cell.Close())
 	}
 	return cell, nil
 }
@@ -91,17 +107,17 @@ func (n *Native) Resolve(s Spec) (Controls, error) {
 	if n.opt.ForceLegacyMounts {
 		api = mountByPath
 	}
-	return controls(p.ID, api, nil), nil
+	return controls(p.ID, api, s.Limits.String(), report{Landlock: "asked for", Seccomp: "asked for"}), nil
 }
 
 // controls are the facts of a cell that was built.
-func controls(id identity, mountAPI string, degraded []string) Controls {
+func controls(id identity, mountAPI, limits string, r report) Controls {
 	_, names := namespaces()
 	return Controls{
 		Runtime: "native", Kernel: kernelRelease(), Namespaces: names,
 		User: id.String(), NoNewPrivs: true, Capabilities: "none",
-		Network: "loopback only", Landlock: "absent", Seccomp: "absent", Limits: "absent",
-		MountAPI: mountAPI, Degraded: append([]string{}, degraded...),
+		Network: "loopback only", Landlock: r.Landlock, Seccomp: r.Seccomp, Limits: limits,
+		MountAPI: mountAPI, Degraded: append([]string{}, r.Degraded...),
 	}
 }
 

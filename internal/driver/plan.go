@@ -23,6 +23,14 @@ type plan struct {
 	Binds    []bindPlan    `json:"binds,omitempty"`
 	Overlays []overlayPlan `json:"overlays,omitempty"`
 	Masks    []maskPlan    `json:"masks,omitempty"`
+	// System lists host paths shown read-only, instead of the usual ones with
+	// OwnSystem, else besides them.
+	System    [][]byte `json:"system,omitempty"`
+	OwnSystem bool     `json:"own_system,omitempty"`
+	// RootFD, when positive, is 1 + the index of a descriptor with the directory
+	// that the system's directories come from instead of the host's root.
+	RootFD int       `json:"root_fd,omitempty"`
+	Guard  guardPlan `json:"guard"`
 	// Probe makes the init try the overlay at this path.
 	Probe []byte `json:"probe,omitempty"`
 }
@@ -34,6 +42,8 @@ type bindPlan struct {
 	Source   []byte `json:"source,omitempty"`
 	FD       int    `json:"fd,omitempty"`
 	ReadOnly bool   `json:"ro,omitempty"`
+	// Dead makes unix sockets in it unreachable.
+	Dead bool `json:"dead,omitempty"`
 	// owned is the parent's business only: see mount.Bind.
 	owned bool
 }
@@ -91,6 +101,8 @@ type report struct {
 	// built
 	MountAPI string   `json:"mount_api,omitempty"`
 	Degraded []string `json:"degraded,omitempty"`
+	Landlock string   `json:"landlock,omitempty"`
+	Seccomp  string   `json:"seccomp,omitempty"`
 	// started
 	PID int `json:"pid,omitempty"`
 	// failed

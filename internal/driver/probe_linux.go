@@ -73,8 +73,7 @@ func (n *Native) probe(ctx context.Context, set mount.Set, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer cell.Close()
-	return cell.awaitBuilt(ctx)
+	return errors.Join(cell.awaitBuilt(ctx), cell.Close())
 }
 
 // tryOverlay does, as the sandbox user, what runs do to their workspace.

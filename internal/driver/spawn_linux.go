@@ -15,10 +15,11 @@ import (
 // first process.
 const initName = "forkcell-init"
 
-// namespaces are what every cell has of its own.
+// namespaces are what every cell has of its own. The last one is made later, see
+// ownCgroups.
 func namespaces() (flags uintptr, names []string) {
 	return unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
-			unix.CLONE_NEWUTS | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP,
+			unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
 		[]string{"user", "mnt", "pid", "ipc", "uts", "net", "cgroup"}
 }
 

@@ -18,7 +18,15 @@ func newPlan(s Spec) (*plan, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	p := &plan{Hostname: s.Hostname, ID: callerIdentity()}
+	p := &plan{
+		Hostname: s.Hostname, ID: callerIdentity(),
+		System: toBytes(s.System.Paths), OwnSystem: s.System.Own, Guard: s.guard(),
+	}
+	for _, path := range s.System.Paths {
+		if err := checkReadOnly(path); err != nil {
+			return nil, err
+		}
+	}
 	if p.Hostname == "" {
 		p.Hostname = "cell"
 	}
@@ -34,7 +42,7 @@ func newPlan(s Spec) (*plan, error) {
 		if err := checkReadOnly(path); err != nil {
 			return nil, err
 		}
-		p.Binds = append(p.Binds, bindPlan{Target: []byte(path), Source: []byte(path), ReadOnly: true})
+		p.Binds = append(p.Binds, bindPlan{Target: []byte(path), Source: []byte(path), ReadOnly: true, Dead: true})
 	}
 	for _, o := range s.Mounts.Overlays {
 		p.Overlays = append(p.Overlays, overlayPlan{
@@ -80,7 +88,10 @@ func (s *Spec) check() error {
 	if strings.ContainsRune(s.Hostname, 0) {
 		return fmt.Errorf("%w: a zero byte in %q", ErrSpec, s.Hostname)
 	}
-	paths := slices.Clone(s.ReadOnly)
+	paths := slices.Concat(s.ReadOnly, s.System.Paths)
+	if s.System.Root != "" {
+		paths = append(paths, s.System.Root)
+	}
 	for _, b := range s.Mounts.Binds {
 		paths = append(paths, b.Target, b.Source)
 	}

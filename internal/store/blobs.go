@@ -112,6 +112,35 @@ func (s *Store) syncDirs(names ...string) error {
 	return nil
 }
 
+// HasBlob tells whether a blob of that name is there.
+func (s *Store) HasBlob(digest string) (bool, error) {
+	if len(digest) != 2*sha256.Size {
+		return false, nil
+	}
+	_, err := s.dir.Lstat("blobs/sha256/" + digest[:2] + "/" + digest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// maxSmallBlob bounds what ReadBlob reads.
+const maxSmallBlob = 16 << 20
+
+// ReadBlob returns a small blob whole.
+func (s *Store) ReadBlob(digest string) ([]byte, error) {
+	r, err := s.OpenBlob(digest)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, maxSmallBlob+1))
+	if err == nil && len(data) > maxSmallBlob {
+		err = fmt.Errorf("blob %s is larger than %d bytes", digest, maxSmallBlob)
+	}
+	return data, err
+}
+
 // OpenBlob opens a blob; the reader fails with ErrDigest at the end of bytes
 // that are not what their name says.
 func (s *Store) OpenBlob(digest string) (io.ReadCloser, error) {

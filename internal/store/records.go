@@ -34,6 +34,7 @@ type Cell struct {
 	MountAt          string    `json:"mount_at"`
 	Live             string    `json:"live,omitempty"` // delta: the directory that is worked in
 	ReadOnly         []string  `json:"read_only,omitempty"`
+	Policy           string    `json:"policy,omitempty"` // hash of its policy; "" is the default one
 	Rules            Rules     `json:"rules"`
 	LeftOut          []LeftOut `json:"left_out,omitempty"`
 	Kept             []string  `json:"kept,omitempty"`
@@ -103,6 +104,7 @@ type Run struct {
 	Workdir         string    `json:"workdir"`
 	ReadOnly        []string  `json:"read_only,omitempty"`
 	TimeoutUS       int64     `json:"timeout_us,omitempty"`
+	Policy          string    `json:"policy,omitempty"` // hash of the policy that ruled it
 	RestoreOnFail   bool      `json:"restore_on_fail,omitempty"`
 	AcceptOnSuccess bool      `json:"accept_on_success,omitempty"`
 	Actor           string    `json:"actor"`

@@ -1,0 +1,152 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// journal writes a run's events. The command has no part in it: nothing that it
+// prints is read.
+type journal struct {
+	file   *os.File
+	log    *event.Journal
+	sealed chan sealedJournal
+}
+
+type sealedJournal struct {
+	summary event.Summary
+	err     error
+}
+
+func (r *run) meta() event.Meta {
+	return event.Meta{Cell: r.cell.Name, CellID: r.cell.ID, Run: r.rec.ID, Policy: r.rec.Policy, Version: r.e.version}
+}
+
+// openJournal begins the journal of a run.
+func (r *run) openJournal() (err error) {
+	j := &journal{}
+	if j.file, err = r.e.store.CreateEvents(r.rec.ID); err != nil {
+		return fmt.Errorf("make the run's journal: %w", err)
+	}
+	if j.log, err = event.Create(j.file, r.meta(), event.Options{Now: r.e.now}); err != nil {
+		return errors.Join(err, j.file.Close())
+	}
+	r.journal = j
+	r.happened(event.Lifecycle(event.Subject{Message: "the run begins"}, event.RunStarted))
+	r.spec.Executed = func(pid int) { r.launched(pid) }
+	r.spec.Guard.Denied = r.denied
+	r.spec.Limits.Hit = r.limitHit
+	return nil
+}
+
+// reopenJournal finds the journal of a run whose process died. A run that has
+// none, because it died before, has no events.
+func (r *run) reopenJournal() error {
+	file, err := r.e.store.ReopenEvents(r.rec.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	log, found, err := event.Recover(file, r.meta(), event.Options{Now: r.e.now})
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	r.journal = &journal{file: file, log: log}
+	if found.CutBytes > 0 {
+		r.notes = append(r.notes, fmt.Sprintf("the run's journal of events ends early: %s", found.Reason))
+	}
+	return nil
+}
+
+// happened appends an event. A journal that cannot be written makes itself known
+// when it is sealed.
+func (r *run) happened(e event.Event) {
+	if r.journal != nil {
+		_ = r.journal.log.Append(e)
+	}
+}
+
+func (r *run) process(pid int) event.Process {
+	return event.Process{PID: pid, Parent: 1, Binary: first(r.rec.Command), Args: r.rec.Command}
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+func (r *run) launched(pid int) {
+	r.pid = pid
+	r.happened(event.Launch(event.Subject{Process: event.Process{PID: 1}, Message: "the command was executed"}, r.process(pid)))
+}
+
+// denied is told of system calls that the cell's filter refused.
+func (r *run) denied(d driver.Denial) {
+	r.happened(event.Found(event.Subject{
+		Verdict: event.Denied, Severity: event.Medium, Rule: "seccomp: " + d.Call, Reason: "it is in the deny set",
+		Process: event.Process{PID: d.PID, Binary: d.Binary},
+	}, event.Finding{
+		ID: "denied_system_call", Title: "the system call " + d.Call + " was denied", Detail: "it gave " + d.Errno.Error(),
+	}))
+}
+
+func (r *run) limitHit(h driver.LimitHit) {
+	r.happened(event.Found(event.Subject{
+		Verdict: event.Denied, Severity: event.Medium, Rule: "limits." + h.Limit, Reason: "the limit was met",
+	}, event.Finding{
+		ID: "limit_" + h.Limit, Title: "the cell met its limit of " + h.Limit, Detail: fmt.Sprintf("%d times so far", h.Count),
+	}))
+}
+
+// closeJournal writes the end of the run and begins to make the journal durable,
+// beside what else is to be done.
+func (r *run) closeJournal() {
+	if r.journal == nil {
+		return
+	}
+	if r.pid != 0 {
+		r.happened(event.Exit(event.Subject{Message: "the command has ended"}, r.process(r.pid), r.rec.ExitCode))
+	}
+	r.happened(event.Lifecycle(event.Subject{Message: "the run ends: " + r.rec.Outcome}, event.RunStopped))
+	j := r.journal
+	j.sealed = make(chan sealedJournal, 1)
+	go func() {
+		sum, err := j.log.Seal()
+		j.sealed <- sealedJournal{sum, errors.Join(err, j.file.Close(), r.e.store.SyncEvents(r.rec.ID))}
+	}()
+}
+
+// awaitJournal returns what the journal amounts to, durable.
+func (r *run) awaitJournal() error {
+	if r.journal == nil || r.journal.sealed == nil {
+		return nil
+	}
+	done := <-r.journal.sealed
+	r.journal.sealed = nil
+	if done.err != nil {
+		return fmt.Errorf("keep the run's events: %w", done.err)
+	}
+	r.events = receipt.Events{Count: int64(done.summary.Records), ChainHead: done.summary.Head, ByAction: map[string]int64{}}
+	for action, n := range done.summary.Actions {
+		r.events.ByAction[string(action)] = int64(n)
+	}
+	return nil
+}
+
+// dropJournal is for a run that came to nothing.
+func (r *run) dropJournal() error {
+	if r.journal == nil {
+		return nil
+	}
+	return errors.Join(r.journal.file.Close(), r.e.store.DropEvents(r.rec.ID))
+}

@@ -1,0 +1,196 @@
+package cell
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/syscalls"
+)
+
+// PolicyFile is a policy as it was given: a name for messages, and the text.
+type PolicyFile struct {
+	Name string
+	Text []byte
+}
+
+// denySet tells the policy language which system calls there are.
+type denySet struct{}
+
+func (denySet) Known(name string) bool { return syscalls.Known(name) }
+
+func (denySet) Denied(name string) (string, bool) {
+	rule, denied := syscalls.Denied(name)
+	return rule.Reason, denied
+}
+
+// ParsePolicy reads a policy file for this caller.
+func ParsePolicy(f PolicyFile) (*policy.Policy, error) {
+	p, err := policy.Parse(f.Name, f.Text, policy.Options{Syscalls: denySet{}, Homes: callerHomes()})
+	if err != nil {
+		return nil, policyError(err)
+	}
+	return p, nil
+}
+
+// policyError is one line and the rest as details.
+func policyError(err error) error {
+	e := &Error{
+		Kind: Usage, Code: "policy", Message: err.Error(),
+		Hint: "`forkcell policy validate FILE` checks it again; docs/policy.md has every key", Err: err,
+	}
+	if bad, ok := errors.AsType[*policy.Error](err); ok {
+		e.Message = bad.Problems[0].String()
+		for _, p := range bad.Problems[1:] {
+			e.Details = append(e.Details, p.String())
+		}
+	}
+	return e
+}
+
+// callerHomes are the caller's home directory under every name that it has.
+func callerHomes() []string {
+	homes := []string{"/root"}
+	home, err := os.UserHomeDir()
+	if err != nil || !filepath.IsAbs(home) {
+		return homes
+	}
+	homes = append(homes, filepath.Clean(home))
+	if real, err := filepath.EvalSymlinks(home); err == nil {
+		homes = append(homes, real)
+	}
+	slices.Sort(homes)
+	return slices.Compact(homes)
+}
+
+// policyHash is the name of a policy in results and receipts.
+func policyHash(p *policy.Policy) string { return strings.TrimPrefix(p.Hash(), "sha256:") }
+
+// keepPolicy stores a policy's canonical text under its hash.
+func (e *Engine) keepPolicy(p *policy.Policy) (string, error) {
+	hash := policyHash(p)
+	if has, err := e.store.HasBlob(hash); err != nil || has {
+		return hash, err
+	}
+	b := e.store.NewBlob()
+	if _, err := b.Write(p.Canonical()); err != nil {
+		b.Discard()
+		return "", err
+	}
+	stored, err := b.Commit()
+	if err == nil && stored != hash {
+		err = fmt.Errorf("the policy's text has the hash %s, not %s", stored, hash)
+	}
+	return hash, err
+}
+
+// storedPolicy reads a policy back; "" is the default one.
+func (e *Engine) storedPolicy(hash string) (*policy.Policy, error) {
+	if hash == "" {
+		return policy.Default(), nil
+	}
+	text, err := e.store.ReadBlob(hash)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, refused("policy", "`forkcell policy apply` gives the cell a new one", "the cell's policy %s is missing", hash)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ParsePolicy(PolicyFile{Name: "policy " + hash[:12], Text: text})
+}
+
+// policyOf is the policy that a run asks for: its own, else the cell's, narrowed
+// by the operator's flags.
+func (e *Engine) policyOf(c store.Cell, req RunRequest) (*policy.Policy, error) {
+	var p *policy.Policy
+	var err error
+	if req.Policy != nil {
+		p, err = ParsePolicy(*req.Policy)
+	} else {
+		p, err = e.storedPolicy(c.Policy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := enforceable(p); err != nil {
+		return nil, err
+	}
+	p.Limits.Memory = narrower(p.Limits.Memory, req.Memory)
+	p.Limits.CPUs = narrower(p.Limits.CPUs, req.CPUs)
+	p.Limits.PIDs = narrower(p.Limits.PIDs, req.PIDs)
+	p.Limits.WallTime = narrower(p.Limits.WallTime, req.Timeout)
+	return p, nil
+}
+
+// narrower is the smaller of two limits; 0 is none.
+func narrower[N int64 | time.Duration](a, b N) N {
+	if a == 0 || b == 0 {
+		return cmp.Or(a, b)
+	}
+	return min(a, b)
+}
+
+// enforceable refuses what this version does not enforce.
+func enforceable(p *policy.Policy) error {
+	unenforced := func(what string) error {
+		return refused("unenforced", "leave it out of the policy; a cell has no network", "%s cannot be enforced by this version", what)
+	}
+	switch {
+	case p.NeedsNetwork():
+		return unenforced("network_policies")
+	case p.NeedsCredentials():
+		return unenforced("credentials")
+	}
+	for _, who := range []string{p.Process.RunAsUser, p.Process.RunAsGroup} {
+		if who != policy.Sandbox && who != strconv.Itoa(driver.SandboxID()) {
+			return refused("unenforced", "leave run_as_user and run_as_group out, or write sandbox",
+				"the command cannot be %s: the cell's only user is sandbox", quote.Arg(who))
+		}
+	}
+	return nil
+}
+
+// govern puts a policy into a specification. Paths that are missing are left
+// out, and named, only where the policy asks for the best effort.
+func govern(spec *driver.Spec, p *policy.Policy, req RunRequest) (notes []string, err error) {
+	bestEffort := p.Landlock == policy.BestEffort
+	if p.Filesystem.Given {
+		spec.System.Own = true
+		for _, path := range p.Filesystem.ReadOnly {
+			if _, err := os.Stat(path); err != nil && bestEffort {
+				notes = append(notes, fmt.Sprintf("%s is not shown: %v", quote.Path(path), err))
+				continue
+			} else if err != nil {
+				return nil, refused("policy_path", "take it out of read_only, or set landlock.compatibility to best_effort",
+					"the policy lists %s: %v", quote.Path(path), err)
+			}
+			spec.System.Paths = append(spec.System.Paths, path)
+		}
+	}
+	spec.Guard = driver.Guard{
+		AllowSyscalls: p.Process.AllowSyscalls, LandlockBestEffort: bestEffort, AllowDegraded: req.AllowDegraded,
+	}
+	spec.Limits = driver.Limits{
+		Memory: p.Limits.Memory, CPUsMilli: p.Limits.CPUs, PIDs: p.Limits.PIDs, OpenFiles: p.Limits.OpenFiles,
+	}
+	spec.Timeout = p.Limits.WallTime
+	if p.Limits.Disk > 0 {
+		const weak = "limit disk is enforced by looking now and then, not by the kernel"
+		if !req.AllowDegraded {
+			return nil, refused("unenforced", "--allow-degraded runs it all the same, and says so", "%s", weak)
+		}
+		notes = append(notes, weak)
+	}
+	return notes, nil
+}

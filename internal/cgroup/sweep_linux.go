@@ -1,0 +1,81 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sweep removes the groups that dead owners left where this host makes groups,
+// and kills what is still in them. alive says which ids to leave alone. Groups
+// of other homes are safe: a living owner holds a lock on them.
+func (h *Host) Sweep(alive func(id string) bool) error {
+	var errs []error
+	// The freezer is the last: what it holds cannot die for the others.
+	for _, p := range slices.Backward(h.places) {
+		entries, err := os.ReadDir(p.base)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cgroup: %w", err))
+			continue
+		}
+		for _, e := range entries {
+			id, ok := strings.CutPrefix(e.Name(), prefix)
+			if !ok || !e.IsDir() || checkID(id) != nil || alive(id) {
+				continue
+			}
+			errs = append(errs, sweepDir(p.base+"/"+e.Name(), p.v2))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// RemoveLeftover removes the directories that Group.Dirs gave before the owner
+// died, wherever they are: a later process may have another place for its own.
+// Names that are no group of this package are refused.
+func (h *Host) RemoveLeftover(dirs []string) error {
+	var errs []error
+	for _, name := range dirs {
+		id, ok := strings.CutPrefix(path.Base(name), prefix)
+		if !ok || checkID(id) != nil || path.Clean(name) != name || !path.IsAbs(name) {
+			errs = append(errs, fmt.Errorf("cgroup: %w: %q", ErrID, name))
+			continue
+		}
+		var fs unix.Statfs_t
+		err := again(func() error { return unix.Statfs(name, &fs) })
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			continue
+		case err != nil:
+			errs = append(errs, fmt.Errorf("cgroup: %s: %w", name, err))
+		case fs.Type != unix.CGROUP_SUPER_MAGIC && fs.Type != unix.CGROUP2_SUPER_MAGIC:
+			errs = append(errs, fmt.Errorf("cgroup: %s is no control group", name))
+		default:
+			errs = append(errs, sweepDir(name, fs.Type == unix.CGROUP2_SUPER_MAGIC))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sweepDir removes one leftover, unless its owner lives.
+func sweepDir(name string, v2 bool) error {
+	d, err := openDir(name, v2, unix.LOCK_EX)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return err
+	}
+	g := &Group{dirs: []*dir{d}, by: map[Control]*dir{}}
+	switch {
+	case v2:
+		g.v2, g.by[Freezer] = d, d
+	case d.has("freezer.state"):
+		g.by[Freezer] = d
+	}
+	return errors.Join(g.Kill(), g.Remove())
+}

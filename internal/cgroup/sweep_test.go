@@ -1,0 +1,134 @@
+package cgroup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// envOwner has the test binary make a group, put a process in and wait for its
+// death.
+const envOwner = "FORKCELL_TEST_OWNER"
+
+// own is the part of a supervisor that is killed.
+func own(id string) int {
+	h, err := Detect(Options{})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	g, err := h.Create(id, Limits{PIDs: 10})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	cmd := exec.Command("/bin/sleep", "600")
+	if err := cmd.Start(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	if err := g.Add(cmd.Process.Pid); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(strings.Join(g.Dirs(), " "))
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+// startOwner starts a supervisor and returns its group's directories.
+func startOwner(t *testing.T, id string) (*exec.Cmd, []string) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), envOwner+"="+id)
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "/") {
+		t.Fatalf("owner: %q, %v", line, err)
+	}
+	return cmd, strings.Fields(line)
+}
+
+func left(dirs []string) (n int) {
+	for _, d := range dirs {
+		if exists(d) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	h := realHost(t, Options{}, PIDs)
+	ours := fmt.Sprintf("test-%d-", os.Getpid())
+	alive := func(id string) bool { return !strings.HasPrefix(id, ours+"dead") }
+	for _, byPath := range []bool{false, true} {
+		id := fmt.Sprintf("%sdead-%v", ours, byPath)
+		cmd, dirs := startOwner(t, id)
+		sweep := func() error { return h.Sweep(alive) }
+		if byPath {
+			sweep = func() error { return h.RemoveLeftover(dirs) }
+		}
+		// While the owner lives, a caller that takes it for dead does no harm.
+		if err := sweep(); err != nil {
+			t.Fatal(err)
+		}
+		if n := left(dirs); n != len(dirs) || n == 0 {
+			t.Fatalf("%d of %d directories of a living owner are left", n, len(dirs))
+		}
+		if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if err := h.Sweep(func(string) bool { return true }); err != nil || left(dirs) != len(dirs) {
+			t.Fatalf("a sweep took what is called alive: %v", err)
+		}
+		if err := sweep(); err != nil {
+			t.Fatal(err)
+		}
+		if n := left(dirs); n != 0 {
+			t.Errorf("by path %v: %d directories are left", byPath, n)
+		}
+	}
+}
+
+func TestRemoveLeftoverRefuses(t *testing.T) {
+	t.Parallel()
+	h, err := Detect(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"/", dir, dir + "/../forkcell-x", "forkcell-x", dir + "/forkcell-", dir + "/forkcell-a b"} {
+		if err := h.RemoveLeftover([]string{name}); !errors.Is(err, ErrID) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	plain := dir + "/forkcell-x"
+	if err := os.Mkdir(plain, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.RemoveLeftover([]string{plain}); err == nil || !exists(plain) {
+		t.Errorf("a plain directory: %v", err)
+	}
+	if err := h.RemoveLeftover([]string{dir + "/forkcell-gone"}); err != nil {
+		t.Errorf("gone already: %v", err)
+	}
+}

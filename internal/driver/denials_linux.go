@@ -1,0 +1,56 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/seccomp"
+)
+
+// hearDenials answers the denied calls that the kernel hands over, and tells
+// whoever wants to know. fds holds the listener's descriptor, or nothing.
+func (c *Cell) hearDenials(fds []int) error {
+	if len(fds) == 0 {
+		return nil
+	}
+	if len(fds) != 1 || c.denied == nil {
+		closeAll(fds)
+		return errors.New("the init sent what it was not asked for")
+	}
+	l, err := seccomp.NewListener(fds[0])
+	if err != nil {
+		return err
+	}
+	c.spent.Go(func() {
+		// When it fails the calls give ENOSYS: they stay denied.
+		_ = l.Serve(func(n seccomp.Notice) {
+			pid, binary := whoCalled(n.PID)
+			c.denied(Denial{PID: pid, Binary: binary, Call: n.Name, Errno: n.Denied})
+		})
+		_ = l.Close()
+	})
+	return nil
+}
+
+// whoCalled finds a thread's number in its own namespace, and its executable.
+// The thread stands still while it is looked at.
+func whoCalled(pid int) (inside int, binary string) {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	status, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return 0, ""
+	}
+	for line := range strings.Lines(string(status)) {
+		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			f := strings.Fields(ids)
+			inside, _ = strconv.Atoi(f[len(f)-1])
+			break
+		}
+	}
+	// One that cannot be read is none.
+	binary, _ = os.Readlink(dir + "/exe")
+	return inside, binary
+}

@@ -1,0 +1,124 @@
+package driver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/cgroup"
+)
+
+// System says where the cell's programs and libraries come from.
+type System struct {
+	// Root is a directory with a system of its own; empty means the host's.
+	Root string
+	// Own makes Paths all that is shown of it, instead of the usual directories.
+	// The links in its root (/bin, /lib) are there anyhow.
+	Own   bool
+	Paths []string
+}
+
+// Guard says what the kernel refuses the commands of a cell. Its zero value
+// refuses all that it should.
+type Guard struct {
+	// AllowSyscalls are names taken out of the set of denied system calls.
+	AllowSyscalls []string
+	// LandlockBestEffort runs the cell also where the kernel's Landlock is
+	// older than ABI 3 or missing.
+	LandlockBestEffort bool
+	// AllowDegraded runs the cell when a limit cannot be enforced, and says so.
+	AllowDegraded bool
+	// Denied, if set, is told of the rare denied calls, where the kernel can
+	// report them. It is called by one goroutine at a time.
+	Denied func(Denial)
+}
+
+// Denial is one system call that was refused.
+type Denial struct {
+	// PID is the thread that called, inside the cell; 0 if it is gone already.
+	PID int
+	// Binary is its executable, as a path in the cell; it may be empty.
+	Binary string
+	Call   string
+	Errno  unix.Errno
+}
+
+// Limits are what a cell may use; 0 means no limit. Time is Command.Timeout.
+type Limits struct {
+	Memory    int64 // bytes, swap included
+	CPUsMilli int64 // thousandths of a processor
+	PIDs      int64
+	OpenFiles int64 // for each process
+	// Hit, if set, is told when a limit was met.
+	Hit func(LimitHit)
+}
+
+// LimitHit says that a limit was met.
+type LimitHit struct {
+	Limit string // "memory" or "pids"
+	Count int64  // how often, in all
+}
+
+func (l Limits) group() cgroup.Limits {
+	return cgroup.Limits{Memory: l.Memory, CPUsMilli: l.CPUsMilli, PIDs: l.PIDs}
+}
+
+// String lists the limits for a receipt.
+func (l Limits) String() string {
+	var list []string
+	add := func(name string, n int64, text string) {
+		if n > 0 {
+			list = append(list, name+" "+text)
+		}
+	}
+	add("memory", l.Memory, fmt.Sprintf("%d bytes", l.Memory))
+	add("cpus", l.CPUsMilli, fmt.Sprintf("%d.%03d", l.CPUsMilli/1000, l.CPUsMilli%1000))
+	add("pids", l.PIDs, fmt.Sprint(l.PIDs))
+	add("open files", l.OpenFiles, fmt.Sprint(l.OpenFiles))
+	if len(list) == 0 {
+		return "none asked for"
+	}
+	return strings.Join(list, ", ")
+}
+
+// UnenforceableError says that a control that was asked for does not work here.
+type UnenforceableError struct {
+	Control, Reason, Remedy string
+}
+
+func (e *UnenforceableError) Error() string {
+	return fmt.Sprintf("%s cannot be enforced here: %s", e.Control, e.Reason)
+}
+
+// guardPlan is a Guard for the init.
+type guardPlan struct {
+	AllowSyscalls []string `json:"allow_syscalls,omitempty"`
+	BestEffort    bool     `json:"best_effort,omitempty"`
+	Notify        bool     `json:"notify,omitempty"`
+	OpenFiles     int64    `json:"open_files,omitempty"`
+	// Writable are the directories in the cell that may be written to, besides
+	// /dev and /proc.
+	Writable [][]byte `json:"writable,omitempty"`
+}
+
+// guard is what a specification asks of the init's last steps.
+func (s *Spec) guard() guardPlan {
+	g := guardPlan{
+		AllowSyscalls: s.Guard.AllowSyscalls, BestEffort: s.Guard.LandlockBestEffort || s.Guard.AllowDegraded,
+		Notify: s.Guard.Denied != nil, OpenFiles: s.Limits.OpenFiles,
+	}
+	var writable []string
+	for _, b := range s.Mounts.Binds {
+		if !b.ReadOnly {
+			writable = append(writable, b.Target)
+		}
+	}
+	for _, o := range s.Mounts.Overlays {
+		writable = append(writable, o.Target)
+	}
+	slices.Sort(writable)
+	g.Writable = toBytes(slices.Compact(writable))
+	return g
+}

@@ -1,0 +1,108 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/forkcell/forkcell/internal/cgroup"
+)
+
+var limitNames = map[cgroup.Kind]string{cgroup.OOMKill: "memory", cgroup.PIDsFull: "pids"}
+
+// limited is a cell's control group.
+type limited struct {
+	group    *cgroup.Group
+	stop     func() // ends the watch
+	degraded []string
+	summary  string
+}
+
+// limit makes the control group of a cell. A limit that this host cannot set is
+// an error, or with AllowDegraded a line about what is missing.
+func (n *Native) limit(s *Spec) (*limited, error) {
+	l := &limited{summary: s.Limits.String()}
+	asked := s.Limits.group()
+	if asked == (cgroup.Limits{}) && !s.Freezable {
+		return l, nil
+	}
+	host, err := n.cgroups()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range []struct {
+		control cgroup.Control
+		value   *int64
+	}{{cgroup.Memory, &asked.Memory}, {cgroup.CPU, &asked.CPUsMilli}, {cgroup.PIDs, &asked.PIDs}} {
+		if *c.value == 0 {
+			continue
+		}
+		can := host.Can(c.control)
+		if can.Status == cgroup.Works {
+			continue
+		}
+		if !s.Guard.AllowDegraded {
+			return nil, &UnenforceableError{Control: "limit " + string(c.control), Reason: can.Reason, Remedy: can.Remedy}
+		}
+		l.degraded = append(l.degraded, fmt.Sprintf("limit %s is not enforced: %s", c.control, can.Reason))
+		*c.value = 0
+	}
+	if l.group, err = host.Create(s.ID, asked); err != nil {
+		return nil, err
+	}
+	if len(l.group.Dirs()) > 0 {
+		l.summary += " (cgroup " + l.group.Version() + ")"
+	}
+	return l, nil
+}
+
+// watch tells of limits that are met, until unlimit.
+func (l *limited) watch(hit func(LimitHit)) {
+	if l.group == nil || hit == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// What cannot be watched is counted in the end all the same.
+		_ = l.group.Watch(ctx, func(e cgroup.Event) { hit(LimitHit{Limit: limitNames[e.Kind], Count: e.Total}) })
+	}()
+	l.stop = func() { cancel(); <-done }
+}
+
+// usage reads the counters, before the group is removed.
+func (l *limited) usage() Usage {
+	if l.group != nil {
+		if u, err := l.group.Usage(); err == nil {
+			return Usage{MemoryPeak: u.MemoryPeak, CPUMicros: u.CPUMicros, OOMKills: u.OOMKills, PIDsHits: u.PIDsHits}
+		}
+	}
+	return Usage{MemoryPeak: cgroup.Unknown, CPUMicros: cgroup.Unknown, OOMKills: cgroup.Unknown, PIDsHits: cgroup.Unknown}
+}
+
+// cgroups looks at the host's control groups once.
+func (n *Native) cgroups() (*cgroup.Host, error) {
+	n.groups.once.Do(func() { n.groups.host, n.groups.err = cgroup.Detect(n.opt.Cgroups) })
+	return n.groups.host, n.groups.err
+}
+
+// SweepRun removes what a process that died has left of a run's control group.
+func (n *Native) SweepRun(id string) error {
+	host, err := n.cgroups()
+	if err != nil {
+		return err
+	}
+	return host.Sweep(func(other string) bool { return other != id })
+}
+
+// unlimit removes the group once the cell's processes are gone.
+func (l *limited) unlimit() error {
+	if l.group == nil {
+		return nil
+	}
+	if l.stop != nil {
+		l.stop()
+	}
+	return errors.Join(l.group.Kill(), l.group.Remove())
+}

@@ -1,0 +1,240 @@
+package event
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// domain keeps these hashes apart from every other use of SHA-256.
+const domain = "forkcell.event.chain.v1\x00"
+
+// maxLine bounds one line, its end included.
+const maxLine = 32 << 10
+
+// ErrCorrupt says that a journal is not what was written: a record is damaged,
+// missing or not in its place.
+var ErrCorrupt = errors.New("event journal is corrupt")
+
+// errTorn says that a journal ends in the middle of a record.
+var errTorn = errors.New("the last record is incomplete")
+
+// chain is the hash over all records so far. It starts with zeros.
+type chain [sha256.Size]byte
+
+// next is SHA-256(domain || chain || line), the line without its end.
+func (c chain) next(line []byte) chain {
+	h := sha256.New()
+	h.Write([]byte(domain))
+	h.Write(c[:])
+	h.Write(line)
+	var n chain
+	h.Sum(n[:0])
+	return n
+}
+
+func (c chain) String() string { return hex.EncodeToString(c[:]) }
+
+// Record is one line of a journal as read.
+type Record struct {
+	Sequence uint64
+	Time     time.Time
+	Class    Class
+	Action   Action
+	// Count is how many events the record stands for, at least 1.
+	Count uint64
+	Cell  string
+	Run   string
+	// Raw is the line without its end. It is the caller's.
+	Raw []byte
+
+	prev    string
+	dropped dropped
+}
+
+// stored is what reading needs of a line.
+type stored struct {
+	Time     *int64 `json:"time"`
+	ClassUID Class  `json:"class_uid"`
+	ActionID int    `json:"action_id"`
+	Count    uint64 `json:"count"`
+	Metadata struct {
+		Sequence uint64 `json:"sequence"`
+	} `json:"metadata"`
+	Unmapped struct {
+		Cell    string  `json:"cell"`
+		Run     string  `json:"run"`
+		Prev    string  `json:"prev"`
+		Dropped dropped `json:"dropped"`
+	} `json:"unmapped"`
+}
+
+// parseRecord reads one line. It checks its form, not its place.
+func parseRecord(line []byte) (Record, error) {
+	var s stored
+	if err := json.Unmarshal(line, &s); err != nil {
+		return Record{}, err
+	}
+	if s.Time == nil || s.Metadata.Sequence == 0 || s.ClassUID <= 0 || len(s.Unmapped.Prev) != 2*sha256.Size {
+		return Record{}, errors.New("not a record of an event journal")
+	}
+	r := Record{
+		Sequence: s.Metadata.Sequence, Time: time.UnixMilli(*s.Time).UTC(), Class: s.ClassUID,
+		Action: ActionAllowed, Count: max(s.Count, 1), Cell: s.Unmapped.Cell, Run: s.Unmapped.Run,
+		Raw: bytes.Clone(line), prev: s.Unmapped.Prev, dropped: s.Unmapped.Dropped,
+	}
+	if s.ActionID == 2 {
+		r.Action = ActionDenied
+	}
+	return r, nil
+}
+
+// Summary is what a journal amounts to. A receipt carries it.
+type Summary struct {
+	// Records is the number of lines, and the last sequence number.
+	Records uint64 `json:"records"`
+	// Head is the hash of the chain, in hexadecimal digits.
+	Head string `json:"head"`
+	// Actions and Classes count the events that the records stand for.
+	Actions map[Action]uint64 `json:"actions"`
+	Classes map[Class]uint64  `json:"classes"`
+	// Dropped counts events by action that were not written since the journal
+	// was full; they are not in the other counts.
+	Dropped map[Action]uint64 `json:"dropped"`
+	// Bytes is the size of the file.
+	Bytes int64 `json:"bytes"`
+}
+
+func newSummary() Summary {
+	return Summary{
+		Head: chain{}.String(), Actions: map[Action]uint64{}, Classes: map[Class]uint64{}, Dropped: map[Action]uint64{},
+	}
+}
+
+// state is a summary in the making.
+type state struct {
+	sum  Summary
+	head chain
+}
+
+func newState() *state { return &state{sum: newSummary()} }
+
+// take adds a record that must be the next one.
+func (s *state) take(r Record) error {
+	if r.Sequence != s.sum.Records+1 {
+		return fmt.Errorf("%w: record %d where %d should be", ErrCorrupt, r.Sequence, s.sum.Records+1)
+	}
+	if r.prev != s.head.String() {
+		return fmt.Errorf("%w: record %d does not follow from those before it", ErrCorrupt, r.Sequence)
+	}
+	s.add(r)
+	return nil
+}
+
+// add counts a record without checking it.
+func (s *state) add(r Record) {
+	s.head = s.head.next(r.Raw)
+	s.sum.Records++
+	s.sum.Head = s.head.String()
+	s.sum.Bytes += int64(len(r.Raw)) + 1
+	s.sum.Actions[r.Action] += r.Count
+	s.sum.Classes[r.Class] += r.Count
+	if r.dropped.Allowed > 0 {
+		s.sum.Dropped[ActionAllowed] += r.dropped.Allowed
+	}
+	if r.dropped.Denied > 0 {
+		s.sum.Dropped[ActionDenied] += r.dropped.Denied
+	}
+}
+
+// lines calls fn for each record. The error is errTorn if only the end of the
+// last line is missing, ErrCorrupt for a line that is no record, or fn's.
+func lines(r io.Reader, fn func(Record) error) error {
+	b := bufio.NewReaderSize(r, maxLine)
+	for n := uint64(1); ; n++ {
+		line, err := b.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF) && len(line) == 0:
+			return nil
+		case errors.Is(err, io.EOF):
+			return errTorn
+		case errors.Is(err, bufio.ErrBufferFull):
+			return fmt.Errorf("%w: line %d is longer than %d bytes", ErrCorrupt, n, maxLine)
+		case err != nil:
+			return fmt.Errorf("event: read journal: %w", err)
+		}
+		rec, err := parseRecord(line[:len(line)-1])
+		if err != nil {
+			return fmt.Errorf("%w: line %d: %w", ErrCorrupt, n, err)
+		}
+		if err := fn(rec); err != nil {
+			return err
+		}
+	}
+}
+
+// Verify recomputes a journal's chain and counts. The caller compares the Head
+// and Records with those of a receipt: a journal alone proves only that it is
+// consistent. An incomplete last line counts as corruption.
+func Verify(r io.Reader) (Summary, error) {
+	s := newState()
+	err := lines(r, s.take)
+	if errors.Is(err, errTorn) {
+		err = fmt.Errorf("%w: %w", ErrCorrupt, errTorn)
+	}
+	return s.sum, err
+}
+
+// Filter says which records Read gives. Zero fields select everything.
+type Filter struct {
+	Class  Class
+	Action Action
+	// Since leaves out what is older.
+	Since time.Time
+	// Limit gives only the last so many.
+	Limit int
+}
+
+func (f Filter) match(r Record) bool {
+	return (f.Class == 0 || f.Class == r.Class) &&
+		(f.Action == "" || f.Action == r.Action) &&
+		(f.Since.IsZero() || !r.Time.Before(f.Since))
+}
+
+// Read calls fn for the records that f selects, in their order. It does not
+// check the chain. A line that is being written at the end is left out.
+func Read(r io.Reader, f Filter, fn func(Record) error) error {
+	var last []Record
+	err := lines(r, func(rec Record) error {
+		switch {
+		case !f.match(rec):
+			return nil
+		case f.Limit <= 0:
+			return fn(rec)
+		case len(last) == f.Limit:
+			// Moving the few that were asked for is cheap beside parsing.
+			copy(last, last[1:])
+			last = last[:len(last)-1]
+		}
+		last = append(last, rec)
+		return nil
+	})
+	if errors.Is(err, errTorn) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, rec := range last {
+		if err := fn(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}

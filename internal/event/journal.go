@@ -1,0 +1,355 @@
+package event
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// File is what a journal needs of its file; *os.File has it. The caller opened
+// it for reading and writing and closes it.
+type File interface {
+	io.ReadWriteSeeker
+	Truncate(size int64) error
+	Sync() error
+}
+
+// Meta is the same for all events of a run.
+type Meta struct {
+	// Cell is the cell's name, CellID its id.
+	Cell, CellID string
+	Run          string
+	// Policy is the hash of the policy in force; see Journal.SetPolicy.
+	Policy string
+	// Version is forkcell's own.
+	Version string
+}
+
+// Options bound a journal. The zero value has the defaults.
+type Options struct {
+	// MaxBytes is how far the file may grow. Default 64 MiB; at least 1 MiB.
+	MaxBytes int64
+	// Window is the time within which an event that is the same as an earlier
+	// one is only counted. Default one second; negative: never.
+	Window time.Duration
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+}
+
+const (
+	defaultMaxBytes = 64 << 20
+	leastMaxBytes   = 1 << 20
+	defaultWindow   = time.Second
+	// maxRepeats bounds how many different events are remembered.
+	maxRepeats = 256
+	// reserve is kept for the records that a full journal still takes: the end
+	// of the run, and the last one, which says what was dropped.
+	reserve = 4 * maxLine
+)
+
+// ErrSealed says that a journal takes no more events.
+var ErrSealed = errors.New("event journal is sealed")
+
+// Journal is the append-only record of one run. Lifecycle: Create or Recover,
+// any number of Append from any goroutine, Seal.
+//
+// Every record is handed to the kernel before Append returns, so that the death
+// of this process loses none; only Seal makes them durable against the loss of
+// power. Repetitions of an event are written when their window is over.
+type Journal struct {
+	mu   sync.Mutex
+	file File
+	meta Meta
+	opt  Options
+	st   *state
+	// repeats are events that were written less than a window ago.
+	repeats map[[sha256.Size]byte]*repeat
+	// due is no later than the end of the first window.
+	due     time.Time
+	dropped dropped
+	sealed  bool
+	// broken is the first failed write; nothing can follow it.
+	broken error
+}
+
+// repeat counts the repetitions of one event.
+type repeat struct {
+	rec         record
+	written     time.Time
+	count       uint64
+	first, last int64
+}
+
+func (o Options) withDefaults() Options {
+	if o.MaxBytes == 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	o.MaxBytes = max(o.MaxBytes, leastMaxBytes)
+	if o.Window == 0 {
+		o.Window = defaultWindow
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+func newJournal(f File, m Meta, opt Options) *Journal {
+	return &Journal{file: f, meta: m, opt: opt.withDefaults(), st: newState(), repeats: map[[sha256.Size]byte]*repeat{}}
+}
+
+// Create starts a journal in an empty file.
+func Create(f File, m Meta, opt Options) (*Journal, error) {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, fmt.Errorf("event: create journal: %w", err)
+	}
+	if size != 0 {
+		return nil, fmt.Errorf("event: create journal: the file has %d bytes already", size)
+	}
+	return newJournal(f, m, opt), nil
+}
+
+// SetPolicy changes the policy hash for the events that follow, and returns the
+// sequence number from which it stands.
+func (j *Journal) SetPolicy(hash string) (from uint64, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.usable(); err != nil {
+		return 0, err
+	}
+	// Repetitions happened under the policy before.
+	if err := j.flush(time.Time{}); err != nil {
+		return 0, err
+	}
+	j.meta.Policy = hash
+	return j.st.sum.Records + 1, nil
+}
+
+// Append writes an event down, or counts it as a repetition. An error means that
+// the event is not in the journal; after a failed write the journal takes no
+// more, and the run can no longer be accounted for.
+func (j *Journal) Append(e Event) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.usable(); err != nil {
+		return err
+	}
+	now := j.opt.Now()
+	r := e.rec
+	if r.Time == 0 {
+		r.Time = now.UnixMilli()
+	}
+	if r.Policy == nil && j.meta.Policy != "" {
+		r.Policy = &entity{UID: short(j.meta.Policy)}
+	}
+	if err := j.flush(now); err != nil {
+		return err
+	}
+	if j.opt.Window < 0 {
+		return j.put(r)
+	}
+	key, err := r.key()
+	if err != nil {
+		return err
+	}
+	if p := j.repeats[key]; p != nil {
+		if p.count == 0 {
+			p.first = r.Time
+		}
+		p.count, p.last = p.count+1, r.Time
+		return nil
+	}
+	if len(j.repeats) == maxRepeats {
+		// So many different ones: nothing is gained by remembering these.
+		if err := j.flush(time.Time{}); err != nil {
+			return err
+		}
+	}
+	j.repeats[key] = &repeat{rec: r, written: now}
+	return j.put(r)
+}
+
+// key is the same for events that differ in time only.
+func (r record) key() ([sha256.Size]byte, error) {
+	r.Time = 0
+	line, err := r.encode()
+	return sha256.Sum256(line), err
+}
+
+// Flush writes repetitions that are being held.
+func (j *Journal) Flush() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.usable(); err != nil {
+		return err
+	}
+	return j.flush(time.Time{})
+}
+
+func (j *Journal) usable() error {
+	if j.sealed {
+		return ErrSealed
+	}
+	return j.broken
+}
+
+// flush forgets the events whose window is over at now, and writes what was
+// held of them, the earliest first. The zero time means all.
+func (j *Journal) flush(now time.Time) error {
+	if !now.IsZero() && now.Before(j.due) {
+		return nil
+	}
+	var due []*repeat
+	j.due = time.Time{}
+	for key, p := range j.repeats {
+		end := p.written.Add(j.opt.Window)
+		if !now.IsZero() && now.Before(end) {
+			if j.due.IsZero() || end.Before(j.due) {
+				j.due = end
+			}
+			continue
+		}
+		delete(j.repeats, key)
+		if p.count > 0 {
+			due = append(due, p)
+		}
+	}
+	sortRepeats(due)
+	for _, p := range due {
+		r := p.rec
+		r.Time = p.last
+		if p.count > 1 {
+			r.Count, r.StartTime, r.EndTime = p.count, p.first, p.last
+		}
+		if err := j.put(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put writes a record, or counts it if the journal is full.
+func (j *Journal) put(r record) error {
+	limit := j.opt.MaxBytes - reserve
+	if r.ClassUID == AppLifecycle {
+		limit = j.opt.MaxBytes - 2*maxLine
+	}
+	line, rec, err := j.finish(r)
+	if err != nil {
+		return err
+	}
+	if j.dropped != (dropped{}) && r.ClassUID != AppLifecycle || j.st.sum.Bytes+int64(len(line)) > limit {
+		if rec.Action == ActionDenied {
+			j.dropped.Denied += rec.Count
+		} else {
+			j.dropped.Allowed += rec.Count
+		}
+		return nil
+	}
+	return j.write(line, rec)
+}
+
+// finish gives a record its place in the journal.
+func (j *Journal) finish(r record) ([]byte, Record, error) {
+	seq := j.st.sum.Records + 1
+	r.Metadata = metadata{
+		Version:        schemaVersion,
+		Product:        product{Name: "forkcell", VendorName: "Forkcell", Version: short(j.meta.Version)},
+		Profiles:       []string{"host", "security_control"},
+		UID:            text(fmt.Sprintf("%s:%d", short(j.meta.Run), seq)),
+		CorrelationUID: short(j.meta.Run),
+		Sequence:       seq,
+	}
+	r.Device = device{TypeID: 6, Type: "Virtual", Name: short(j.meta.Cell), UID: short(j.meta.CellID)}
+	r.Unmapped.Cell, r.Unmapped.Run, r.Unmapped.Prev = short(j.meta.Cell), short(j.meta.Run), j.st.head.String()
+	line, err := r.encode()
+	if err != nil {
+		return nil, Record{}, err
+	}
+	if len(line) > maxLine {
+		return nil, Record{}, fmt.Errorf("event: a record of %d bytes", len(line))
+	}
+	rec := Record{
+		Sequence: seq, Class: r.ClassUID, Action: ActionAllowed, Count: max(r.Count, 1),
+		Raw: line[:len(line)-1], prev: r.Unmapped.Prev,
+	}
+	if r.ActionID == 2 {
+		rec.Action = ActionDenied
+	}
+	if r.Unmapped.Dropped != nil {
+		rec.dropped = *r.Unmapped.Dropped
+	}
+	return line, rec, nil
+}
+
+func (r record) encode() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return nil, fmt.Errorf("event: encode: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// write hands a line to the kernel. What a failed write left of it is cut off.
+func (j *Journal) write(line []byte, rec Record) error {
+	if _, err := j.file.Write(line); err != nil {
+		j.broken = fmt.Errorf("event: write journal: %w", err)
+		if terr := j.file.Truncate(j.st.sum.Bytes); terr != nil {
+			j.broken = errors.Join(j.broken, fmt.Errorf("event: cut journal: %w", terr))
+		}
+		return j.broken
+	}
+	j.st.add(rec)
+	return nil
+}
+
+// Seal writes what is held, and in a full journal the record of what was
+// dropped, makes the file durable and returns what it amounts to. The journal
+// takes no more events, also if Seal fails; a second Seal returns ErrSealed.
+func (j *Journal) Seal() (Summary, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.sealed {
+		return j.st.sum, ErrSealed
+	}
+	j.sealed = true
+	if j.broken != nil {
+		return j.st.sum, j.broken
+	}
+	if err := j.flush(time.Time{}); err != nil {
+		return j.st.sum, err
+	}
+	if err := j.putDropped(); err != nil {
+		return j.st.sum, err
+	}
+	if err := j.file.Sync(); err != nil {
+		return j.st.sum, fmt.Errorf("event: sync journal: %w", err)
+	}
+	return j.st.sum, nil
+}
+
+func (j *Journal) putDropped() error {
+	if j.dropped == (dropped{}) {
+		return nil
+	}
+	n := j.dropped.Allowed + j.dropped.Denied
+	e := Found(Subject{Time: j.opt.Now(), Severity: Medium, Policy: j.meta.Policy}, Finding{
+		ID:     "events_dropped",
+		Title:  fmt.Sprintf("events dropped: %d", n),
+		Detail: "the journal of this run was full; later events were counted and not written",
+	})
+	e.rec.Unmapped.Dropped = &j.dropped
+	line, rec, err := j.finish(e.rec)
+	if err != nil {
+		return err
+	}
+	return j.write(line, rec)
+}

@@ -1,0 +1,279 @@
+package event
+
+import "strconv"
+
+// Connection is a connection, or an attempt at one, out of the cell.
+type Connection struct {
+	// Host is the name that was asked for, IP the address; either may be empty.
+	Host, IP string
+	Port     int
+	// UDP says that it is not TCP.
+	UDP bool
+}
+
+func (c Connection) endpoint() *endpoint {
+	return &endpoint{Hostname: short(c.Host), IP: short(c.IP), Port: c.Port}
+}
+
+func (c Connection) info() *connectionInfo {
+	i := &connectionInfo{DirectionID: 2, Direction: "Outbound", ProtocolNum: 6, ProtocolName: "tcp"}
+	if c.UDP {
+		i.ProtocolNum, i.ProtocolName = 17, "udp"
+	}
+	return i
+}
+
+// NetworkStep is what became of a connection.
+type NetworkStep int
+
+// The steps in use, with the numbers of the schema.
+const (
+	Opened  NetworkStep = 1
+	Closed  NetworkStep = 2
+	Reset   NetworkStep = 3
+	Failed  NetworkStep = 4
+	Refused NetworkStep = 5
+)
+
+func (n NetworkStep) String() string {
+	switch n {
+	case Opened:
+		return "Open"
+	case Closed:
+		return "Close"
+	case Reset:
+		return "Reset"
+	case Failed:
+		return "Fail"
+	case Refused:
+		return "Refuse"
+	}
+	return "Unknown"
+}
+
+// Network is about a connection (class 4001).
+func Network(s Subject, step NetworkStep, c Connection) Event {
+	r := newRecord(NetworkActivity, s, int(step), step.String())
+	r.DstEndpoint, r.ConnectionInfo = c.endpoint(), c.info()
+	return Event{r}
+}
+
+// Request is one HTTP request.
+type Request struct {
+	Connection
+	// Scheme is http or https.
+	Scheme, Method string
+	// Path and Query are the canonical form. A caller removes secrets from the
+	// query.
+	Path, Query string
+	// Version is as in "1.1".
+	Version string
+	// Status is the response's, 0 if there was none.
+	Status int
+	// Layer is the protocol that decided: rest, graphql, mcp and so on.
+	Layer string
+}
+
+// HTTP is about a request (class 4002).
+func HTTP(s Subject, q Request) Event {
+	id, name := httpActivity(q.Method)
+	r := newRecord(HTTPActivity, s, id, name)
+	r.DstEndpoint, r.ConnectionInfo = q.endpoint(), q.info()
+	u := &url{Scheme: short(q.Scheme), Hostname: short(q.Host), Port: q.Port, Path: long(q.Path), Query: long(q.Query)}
+	r.HTTPRequest = &httpRequest{Method: short(q.Method), URL: u, Version: short(q.Version)}
+	if q.Status != 0 {
+		r.HTTPResponse = &httpResponse{q.Status}
+	}
+	r.Unmapped.Layer = short(q.Layer)
+	return Event{r}
+}
+
+// httpActivity gives the schema's number of a method; methods are case-sensitive.
+func httpActivity(method string) (int, string) {
+	switch method {
+	case "CONNECT":
+		return 1, "Connect"
+	case "DELETE":
+		return 2, "Delete"
+	case "GET":
+		return 3, "Get"
+	case "HEAD":
+		return 4, "Head"
+	case "OPTIONS":
+		return 5, "Options"
+	case "POST":
+		return 6, "Post"
+	case "PUT":
+		return 7, "Put"
+	case "TRACE":
+		return 8, "Trace"
+	case "PATCH":
+		return 9, "Patch"
+	}
+	return 99, "Other"
+}
+
+// Query is a DNS question and, if there was one, its answer.
+type Query struct {
+	Name string
+	// Type is as in "AAAA".
+	Type string
+	// Rcode is the code of the answer.
+	Rcode int
+	// Answers are addresses.
+	Answers []string
+}
+
+// maxAnswers bounds what is kept of an answer.
+const maxAnswers = 8
+
+// DNS is about a question with its answer (class 4003).
+func DNS(s Subject, q Query) Event {
+	r := newRecord(DNSActivity, s, 6, "Traffic")
+	r.Query = &dnsQuery{Hostname: short(q.Name), Type: short(q.Type), Class: "IN"}
+	// The answer comes from the cell's own supervisor, at an address of the cell.
+	r.DstEndpoint = &endpoint{IP: "127.0.0.1", Port: 53}
+	r.RcodeID, r.Rcode = &q.Rcode, rcodeName(q.Rcode)
+	for _, a := range q.Answers[:min(len(q.Answers), maxAnswers)] {
+		r.Answers = append(r.Answers, dnsAnswer{RData: short(a), Type: short(q.Type)})
+	}
+	return Event{r}
+}
+
+func rcodeName(n int) string {
+	switch n {
+	case 0:
+		return "NoError"
+	case 1:
+		return "FormError"
+	case 2:
+		return "ServError"
+	case 3:
+		return "NXDomain"
+	case 4:
+		return "NotImp"
+	case 5:
+		return "Refused"
+	}
+	return strconv.Itoa(n)
+}
+
+// FileStep is what was tried with a file.
+type FileStep int
+
+// The steps in use, with the numbers of the schema.
+const (
+	FileCreate        FileStep = 1
+	FileRead          FileStep = 2
+	FileUpdate        FileStep = 3
+	FileDelete        FileStep = 4
+	FileRename        FileStep = 5
+	FileSetAttributes FileStep = 6
+	FileOpen          FileStep = 14
+)
+
+func (f FileStep) String() string {
+	switch f {
+	case FileCreate:
+		return "Create"
+	case FileRead:
+		return "Read"
+	case FileUpdate:
+		return "Update"
+	case FileDelete:
+		return "Delete"
+	case FileRename:
+		return "Rename"
+	case FileSetAttributes:
+		return "Set Attributes"
+	case FileOpen:
+		return "Open"
+	}
+	return "Unknown"
+}
+
+// FileAccess is about a file (class 1001).
+func FileAccess(s Subject, step FileStep, name string) Event {
+	r := newRecord(FileActivity, s, int(step), step.String())
+	r.File = newFile(name, 0)
+	return Event{r.mustAct()}
+}
+
+// mustAct names an actor, which the schema requires of classes about the
+// system: process 0, which never is one, where it is not known.
+func (r record) mustAct() record {
+	if r.Actor == nil {
+		r.Actor = &actor{}
+	}
+	return r
+}
+
+// Launch is about a program that starts (class 1007). The subject's process is
+// the one that starts it.
+func Launch(s Subject, started Process) Event {
+	r := newRecord(ProcessActivity, s, 1, "Launch")
+	p := started.ocsf()
+	r.Process = &p
+	return Event{r.mustAct()}
+}
+
+// Exit is about a process that has ended (class 1007).
+func Exit(s Subject, ended Process, code int) Event {
+	r := newRecord(ProcessActivity, s, 2, "Terminate")
+	p := ended.ocsf()
+	r.Process, r.ExitCode = &p, &code
+	return Event{r.mustAct()}
+}
+
+// Finding is something that a person should look at.
+type Finding struct {
+	// ID is the kind of finding, stable over runs, in snake case.
+	ID string
+	// Title is one short sentence.
+	Title string
+	// Detail says more.
+	Detail string
+}
+
+// Found is about a finding (class 2004).
+func Found(s Subject, f Finding) Event {
+	if s.Severity == 0 {
+		s.Severity = High
+	}
+	r := newRecord(DetectionFinding, s, 1, "Create")
+	// The status of a finding is about its review.
+	r.StatusID, r.Status, r.IsAlert = 1, "New", true
+	r.FindingInfo = &findingInfo{UID: short(f.ID), Title: long(f.Title), Desc: long(f.Detail), Types: []text{short(f.ID)}}
+	return Event{r}
+}
+
+// LifecycleStep is a change in the life of a run.
+type LifecycleStep int
+
+// The steps in use, with the numbers of the schema.
+const (
+	RunStarted LifecycleStep = 3
+	RunStopped LifecycleStep = 4
+)
+
+// Lifecycle is about the run itself (class 6002). The subject's message says
+// more, for instance that it was interrupted. These events are written even
+// when a journal is full.
+func Lifecycle(s Subject, step LifecycleStep) Event {
+	name := "Start"
+	if step == RunStopped {
+		name = "Stop"
+	}
+	r := newRecord(AppLifecycle, s, int(step), name)
+	r.App = &product{Name: "forkcell cell", VendorName: "Forkcell"}
+	return Event{r}
+}
+
+// Config is about a change of what rules a live cell (class 5019): a policy that
+// was swapped in, or refused. State says which, such as "policy applied".
+func Config(s Subject, state string) Event {
+	r := newRecord(ConfigChange, s, 1, "Log")
+	other := 99
+	r.StateID, r.State = &other, short(state)
+	return Event{r}
+}

@@ -1,0 +1,237 @@
+package event
+
+import "path"
+
+// schemaVersion is the version of OCSF that the records follow.
+const schemaVersion = "1.8.0"
+
+// record is an event as it is written. The order of the fields is the order in
+// the line; OCSF gives no meaning to it.
+type record struct {
+	Time         int64    `json:"time"`
+	ClassUID     Class    `json:"class_uid"`
+	ClassName    string   `json:"class_name"`
+	CategoryUID  int      `json:"category_uid"`
+	CategoryName string   `json:"category_name"`
+	ActivityID   int      `json:"activity_id"`
+	ActivityName string   `json:"activity_name"`
+	TypeUID      int      `json:"type_uid"`
+	SeverityID   Severity `json:"severity_id"`
+	Severity     string   `json:"severity"`
+
+	ActionID      int    `json:"action_id"`
+	Action        string `json:"action"`
+	DispositionID int    `json:"disposition_id"`
+	Disposition   string `json:"disposition"`
+	StatusID      int    `json:"status_id"`
+	Status        string `json:"status"`
+	StatusDetail  text   `json:"status_detail,omitempty"`
+	Message       text   `json:"message,omitempty"`
+
+	// Count, StartTime and EndTime stand for repetitions of one event.
+	Count     uint64 `json:"count,omitempty"`
+	StartTime int64  `json:"start_time,omitempty"`
+	EndTime   int64  `json:"end_time,omitempty"`
+
+	Metadata metadata `json:"metadata"`
+	Device   device   `json:"device"`
+	Actor    *actor   `json:"actor,omitempty"`
+	Policy   *entity  `json:"policy,omitempty"`
+	Rule     *entity  `json:"firewall_rule,omitempty"`
+
+	DstEndpoint    *endpoint       `json:"dst_endpoint,omitempty"`
+	ConnectionInfo *connectionInfo `json:"connection_info,omitempty"`
+	URL            *url            `json:"url,omitempty"`
+	HTTPRequest    *httpRequest    `json:"http_request,omitempty"`
+	HTTPResponse   *httpResponse   `json:"http_response,omitempty"`
+	Query          *dnsQuery       `json:"query,omitempty"`
+	Answers        []dnsAnswer     `json:"answers,omitempty"`
+	RcodeID        *int            `json:"rcode_id,omitempty"`
+	Rcode          string          `json:"rcode,omitempty"`
+	File           *file           `json:"file,omitempty"`
+	Process        *process        `json:"process,omitempty"`
+	ExitCode       *int            `json:"exit_code,omitempty"`
+	FindingInfo    *findingInfo    `json:"finding_info,omitempty"`
+	IsAlert        bool            `json:"is_alert,omitempty"`
+	App            *product        `json:"app,omitempty"`
+	StateID        *int            `json:"state_id,omitempty"`
+	State          text            `json:"state,omitempty"`
+
+	Unmapped unmapped `json:"unmapped"`
+}
+
+// metadata.correlation_uid is the run; uid is unique over all runs.
+type metadata struct {
+	Version        string   `json:"version"`
+	Product        product  `json:"product"`
+	Profiles       []string `json:"profiles"`
+	UID            text     `json:"uid"`
+	CorrelationUID text     `json:"correlation_uid"`
+	Sequence       uint64   `json:"sequence"`
+}
+
+type product struct {
+	Name       text `json:"name"`
+	VendorName text `json:"vendor_name"`
+	Version    text `json:"version,omitempty"`
+	UID        text `json:"uid,omitempty"`
+}
+
+// device is the cell: a virtual one to whoever reads events.
+type device struct {
+	TypeID int    `json:"type_id"`
+	Type   string `json:"type"`
+	Name   text   `json:"name"`
+	UID    text   `json:"uid,omitempty"`
+}
+
+type actor struct {
+	Process process `json:"process"`
+}
+
+type process struct {
+	PID     int      `json:"pid"`
+	Name    text     `json:"name,omitempty"`
+	CmdLine text     `json:"cmd_line,omitempty"`
+	File    *file    `json:"file,omitempty"`
+	Parent  *process `json:"parent_process,omitempty"`
+}
+
+type file struct {
+	Name   text   `json:"name"`
+	Path   text   `json:"path,omitempty"`
+	TypeID int    `json:"type_id"`
+	Type   string `json:"type,omitempty"`
+}
+
+type entity struct {
+	Name text `json:"name,omitempty"`
+	UID  text `json:"uid,omitempty"`
+}
+
+type endpoint struct {
+	Hostname text `json:"hostname,omitempty"`
+	IP       text `json:"ip,omitempty"`
+	Port     int  `json:"port,omitempty"`
+}
+
+type connectionInfo struct {
+	DirectionID  int    `json:"direction_id"`
+	Direction    string `json:"direction"`
+	ProtocolNum  int    `json:"protocol_num"`
+	ProtocolName string `json:"protocol_name"`
+}
+
+type url struct {
+	Scheme   text `json:"scheme,omitempty"`
+	Hostname text `json:"hostname,omitempty"`
+	Port     int  `json:"port,omitempty"`
+	Path     text `json:"path,omitempty"`
+	Query    text `json:"query_string,omitempty"`
+}
+
+type httpRequest struct {
+	Method  text `json:"http_method"`
+	URL     *url `json:"url,omitempty"`
+	Version text `json:"version,omitempty"`
+}
+
+type httpResponse struct {
+	Code int `json:"code"`
+}
+
+type dnsQuery struct {
+	Hostname text `json:"hostname"`
+	Type     text `json:"type,omitempty"`
+	Class    text `json:"class,omitempty"`
+}
+
+type dnsAnswer struct {
+	RData text `json:"rdata"`
+	Type  text `json:"type,omitempty"`
+}
+
+type findingInfo struct {
+	UID   text   `json:"uid"`
+	Title text   `json:"title"`
+	Desc  text   `json:"desc,omitempty"`
+	Types []text `json:"types,omitempty"`
+}
+
+// unmapped is what the schema has no place for.
+type unmapped struct {
+	Cell text `json:"cell"`
+	Run  text `json:"run"`
+	// Layer is the control that decided.
+	Layer text `json:"layer,omitempty"`
+	// Dropped stands in the last record of a journal that was full.
+	Dropped *dropped `json:"dropped,omitempty"`
+	// Prev is the chain up to the record before this one.
+	Prev string `json:"prev"`
+}
+
+type dropped struct {
+	Allowed uint64 `json:"allowed"`
+	Denied  uint64 `json:"denied"`
+}
+
+// newRecord fills what every class has.
+func newRecord(c Class, s Subject, activityID int, activity string) record {
+	_, caption, category := c.names()
+	actionID, action, dispositionID, disposition := s.Verdict.ocsf()
+	severity := s.Severity
+	if severity == 0 {
+		severity = Informational
+		if s.Verdict == Denied || s.Verdict == Audited {
+			severity = Low
+		}
+	}
+	r := record{
+		ClassUID: c, ClassName: caption, CategoryUID: int(c) / 1000, CategoryName: category,
+		ActivityID: activityID, ActivityName: activity, TypeUID: int(c)*100 + activityID,
+		SeverityID: severity, Severity: severity.String(),
+		ActionID: actionID, Action: action, DispositionID: dispositionID, Disposition: disposition,
+		StatusID: 1, Status: "Success",
+		StatusDetail: long(s.Reason), Message: long(s.Message),
+		IsAlert: s.Verdict == Audited,
+	}
+	if s.Verdict == Denied {
+		r.StatusID, r.Status = 2, "Failure"
+	}
+	if !s.Time.IsZero() {
+		r.Time = s.Time.UnixMilli()
+	}
+	if s.Process.PID != 0 || s.Process.Binary != "" {
+		r.Actor = &actor{s.Process.ocsf()}
+	}
+	if s.Rule != "" {
+		r.Rule = &entity{Name: short(s.Rule)}
+	}
+	if s.Policy != "" {
+		r.Policy = &entity{UID: short(s.Policy)}
+	}
+	return r
+}
+
+func (p Process) ocsf() process {
+	o := process{PID: p.PID, CmdLine: cmdLine(p.Args)}
+	if p.Binary != "" {
+		o.Name = short(path.Base(p.Binary))
+		o.File = newFile(p.Binary, regularFile)
+	}
+	if p.Parent != 0 {
+		o.Parent = &process{PID: p.Parent}
+	}
+	return o
+}
+
+// regularFile is OCSF's file type; 0 is an unknown one.
+const regularFile = 1
+
+func newFile(name string, typeID int) *file {
+	f := &file{Name: short(path.Base(name)), Path: long(name), TypeID: typeID}
+	if typeID == regularFile {
+		f.Type = "Regular File"
+	}
+	return f
+}

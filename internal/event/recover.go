@@ -1,0 +1,90 @@
+package event
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Recovery says what Recover found.
+type Recovery struct {
+	// Records were whole.
+	Records uint64
+	// CutBytes were dropped at the end, for the reason given.
+	CutBytes int64
+	Reason   string
+}
+
+// Recover opens the journal of a run whose supervisor died, so that its end can
+// be appended and the journal sealed. It keeps the longest valid start and cuts
+// off an incomplete end. If records follow after a damaged one, that is no crash:
+// the error is ErrCorrupt, and the file stays as it is.
+func Recover(f File, m Meta, opt Options) (*Journal, Recovery, error) {
+	fail := func(err error) (*Journal, Recovery, error) {
+		return nil, Recovery{}, fmt.Errorf("event: recover journal: %w", err)
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fail(err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fail(err)
+	}
+	j := newJournal(f, m, opt)
+	found := Recovery{}
+	switch err := lines(f, j.st.take); {
+	case errors.Is(err, errTorn), errors.Is(err, ErrCorrupt):
+		found.Reason = err.Error()
+	case err != nil:
+		return fail(err)
+	}
+	good := j.st.sum.Bytes
+	found.Records, found.CutBytes = j.st.sum.Records, size-good
+	if _, err := f.Seek(good, io.SeekStart); err != nil {
+		return fail(err)
+	}
+	if found.CutBytes > 0 {
+		if err := onlyTail(f); err != nil {
+			return fail(err)
+		}
+		if err := f.Truncate(good); err != nil {
+			return fail(err)
+		}
+		if _, err := f.Seek(good, io.SeekStart); err != nil {
+			return fail(err)
+		}
+	}
+	return j, found, nil
+}
+
+// onlyTail checks that what comes after the valid start is the rubble of one
+// write, not records: none of its lines may be one.
+func onlyTail(r io.Reader) error {
+	b := bufio.NewReaderSize(r, maxLine)
+	whole := true
+	for {
+		line, err := b.ReadSlice('\n')
+		if err == nil && whole {
+			if rec, err := parseRecord(bytes.TrimSuffix(line, []byte("\n"))); err == nil {
+				return fmt.Errorf("%w: record %d stands after a damaged one", ErrCorrupt, rec.Sequence)
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		}
+		whole = err == nil
+	}
+}
+
+func sortRepeats(list []*repeat) {
+	slices.SortFunc(list, func(a, b *repeat) int {
+		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.last, b.last), cmp.Compare(a.rec.TypeUID, b.rec.TypeUID))
+	})
+}

@@ -1,0 +1,88 @@
+package policy
+
+// Protocol says how an endpoint's traffic is understood.
+type Protocol int
+
+// TCP is not inspected; the others are.
+const (
+	TCP Protocol = iota
+	REST
+	Websocket
+	GraphQL
+	ModelContext
+	JSONRPC
+	GRPC
+)
+
+// Enforcement says what happens to a request that no rule allows.
+type Enforcement int
+
+// Enforce denies it. Audit forwards it and records the denial that was due.
+const (
+	Enforce Enforcement = iota
+	Audit
+)
+
+// TLS says whether encrypted traffic is opened.
+type TLS int
+
+// TLSAuto opens it where the rules need the request; TLSSkip never does.
+const (
+	TLSAuto TLS = iota
+	TLSSkip
+)
+
+// Access is a preset of rules.
+type Access int
+
+// The presets; see Endpoint.Effective for what they stand for.
+const (
+	AccessNone Access = iota
+	ReadOnly
+	ReadWrite
+	Full
+)
+
+// Operation is the type of a GraphQL operation.
+type Operation int
+
+// OperationAny is "*"; OperationNone is not given.
+const (
+	OperationNone Operation = iota
+	OperationQuery
+	OperationMutation
+	OperationSubscription
+	OperationAny
+)
+
+// Signing says how requests are signed with a credential.
+type Signing int
+
+// SigV4 is AWS's scheme, with the body signed as the service wants it, always,
+// or never.
+const (
+	SigningNone Signing = iota
+	SigV4
+	SigV4Body
+	SigV4NoBody
+)
+
+// The names of the values, in their order. An empty name is not written.
+
+func protocolNames() []string {
+	return []string{"tcp", "rest", "websocket", "graphql", "mcp", "json-rpc", "grpc"}
+}
+func landlockNames() []string    { return []string{"hard_requirement", "best_effort"} }
+func enforcementNames() []string { return []string{"enforce", "audit"} }
+func tlsNames() []string         { return []string{"auto", "skip"} }
+func accessNames() []string      { return []string{"", "read-only", "read-write", "full"} }
+func operationNames() []string   { return []string{"", "query", "mutation", "subscription", "*"} }
+func signingNames() []string     { return []string{"", "sigv4", "sigv4:body", "sigv4:no_body"} }
+
+func (v Protocol) String() string    { return protocolNames()[v] }
+func (v Landlock) String() string    { return landlockNames()[v] }
+func (v Enforcement) String() string { return enforcementNames()[v] }
+func (v TLS) String() string         { return tlsNames()[v] }
+func (v Access) String() string      { return accessNames()[v] }
+func (v Operation) String() string   { return operationNames()[v] }
+func (v Signing) String() string     { return signingNames()[v] }

@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Explanation is a decision with the rule that it follows from.
+type Explanation struct {
+	Allowed bool `json:"allowed"`
+	// Access is what a path can be used for; empty for everything else.
+	Access string `json:"access,omitempty"`
+	Rule   string `json:"rule"`
+	Reason string `json:"reason"`
+}
+
+// What can be done with a path. Programs may be executed from whatever can be
+// read.
+const (
+	AccessAbsent    = "absent"
+	AccessReadOnly  = "read-only"
+	AccessReadWrite = "read-write"
+)
+
+// PathContext is what decides about paths besides the policy.
+type PathContext struct {
+	// Workspace is where the workspace is mounted in the cell.
+	Workspace string
+	// Home is the cell's own home; empty means /home/sandbox.
+	Home string
+	// Extra are the operator's --ro paths.
+	Extra []string
+	// Defaults are the default paths that the host has; nil means all of
+	// DefaultReadOnly.
+	Defaults []string
+	// Links are the host's symbolic links directly below "/", such as "/bin" to
+	// "usr/bin". A cell always has them.
+	Links map[string]string
+}
+
+// claim is a rule about a directory and what is below it, or about a single path.
+type claim struct {
+	dir, access, rule, reason string
+	single                    bool
+}
+
+const ruleCell = "every cell"
+
+// ExplainPath says what a path is in a cell: the rule with the longest path that
+// holds it decides.
+func (p *Policy) ExplainPath(name string, ctx PathContext) Explanation {
+	if !strings.HasPrefix(name, "/") {
+		return Explanation{Access: AccessAbsent, Rule: "none", Reason: "the path is not absolute"}
+	}
+	name = follow(path.Clean(name), ctx.Links)
+	claims := p.claims(ctx)
+	best := -1
+	for i, c := range claims {
+		if (name == c.dir || !c.single && beneath(name, c.dir)) && (best < 0 || len(c.dir) > len(claims[best].dir)) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		c := claims[best]
+		return Explanation{Allowed: c.access != AccessAbsent, Access: c.access, Rule: c.rule, Reason: c.reason}
+	}
+	for _, c := range claims {
+		if c.access != AccessAbsent && beneath(c.dir, name) {
+			return Explanation{Allowed: true, Access: AccessReadOnly, Rule: ruleCell, Reason: "an empty directory that leads to " + c.dir}
+		}
+	}
+	return Explanation{Access: AccessAbsent, Rule: "none", Reason: "no rule lists it, and what is not listed does not exist in a cell"}
+}
+
+// follow resolves a link of the root directory, and a link that it leads to.
+func follow(name string, links map[string]string) string {
+	for range 8 {
+		first, rest, _ := strings.Cut(name[1:], "/")
+		target, ok := links["/"+first]
+		if !ok {
+			break
+		}
+		name = path.Clean("/" + target + "/" + rest)
+	}
+	return name
+}
+
+// claims lists every rule about paths. Of two about the same path the earlier
+// one decides.
+func (p *Policy) claims(ctx PathContext) []claim {
+	var out []claim
+	add := func(dir, access, rule, reason string) {
+		out = append(out, claim{dir: dir, access: access, rule: rule, reason: reason})
+	}
+	if ctx.Workspace != "" {
+		if p.Filesystem.IncludeWorkdir {
+			add(ctx.Workspace, AccessReadWrite, "filesystem_policy.include_workdir", "the workspace")
+		} else {
+			add(ctx.Workspace, AccessAbsent, "filesystem_policy.include_workdir", "the policy leaves the workspace out")
+		}
+	}
+	home := ctx.Home
+	if home == "" {
+		home = "/home/" + Sandbox
+	}
+	add(home, AccessReadWrite, ruleCell, "the cell's own home, part of its state")
+	out = append(out, ownClaims()...)
+	for _, x := range ctx.Extra {
+		add(path.Clean(x), AccessReadOnly, "--ro", "added by the operator")
+	}
+	for _, x := range p.Filesystem.ReadWrite {
+		add(x, AccessReadWrite, "filesystem_policy.read_write", "listed as "+x+"; changes stay in the cell")
+	}
+	for _, x := range p.Filesystem.ReadOnly {
+		add(x, AccessReadOnly, "filesystem_policy.read_only", "listed as "+x)
+	}
+	if !p.Filesystem.Given {
+		defaults := ctx.Defaults
+		if defaults == nil {
+			defaults = DefaultReadOnly()
+		}
+		for _, x := range defaults {
+			add(x, AccessReadOnly, "default", "the system, which a cell sees without a filesystem_policy")
+		}
+	}
+	return out
+}
+
+// ownClaims are about what every cell has, and what none has.
+func ownClaims() []claim {
+	out := []claim{
+		{dir: "/tmp", access: AccessReadWrite, rule: ruleCell, reason: "a private /tmp, dropped at the end of the run"},
+		{dir: "/proc", access: AccessReadOnly, rule: ruleCell, reason: "the cell's own processes"},
+		{dir: "/dev", access: AccessReadOnly, rule: ruleCell, reason: "a private /dev with a few harmless devices", single: true},
+	}
+	for _, dir := range []string{"/dev", "/sys", "/run", "/var/run"} {
+		out = append(out, claim{dir: dir, access: AccessAbsent, rule: ruleCell, reason: "nothing of the host's " + dir + " exists in a cell"})
+	}
+	for _, p := range own() {
+		if strings.HasPrefix(p, "/dev/") {
+			out = append(out, claim{dir: p, access: AccessReadWrite, rule: ruleCell, reason: "a device of the cell's own /dev"})
+		}
+	}
+	for _, name := range []string{"passwd", "group", "hosts", "hostname", "resolv.conf", "nsswitch.conf"} {
+		out = append(out, claim{dir: "/etc/" + name, access: AccessReadOnly, rule: ruleCell, reason: "the cell's own file, not the host's", single: true})
+	}
+	return out
+}
+
+// ExplainSyscall says whether a system call is denied, and why.
+func (p *Policy) ExplainSyscall(name string, known Syscalls) Explanation {
+	if !known.Known(name) {
+		return Explanation{Rule: "none", Reason: "no system call is called " + show(name)}
+	}
+	reason, denied := known.Denied(name)
+	switch {
+	case !denied:
+		return Explanation{Allowed: true, Rule: "default", Reason: "it is not in the deny set"}
+	case slices.Contains(p.Process.AllowSyscalls, name):
+		return Explanation{Allowed: true, Rule: "process.allow_syscalls", Reason: "the policy takes it out of the deny set, which is recorded as a degradation"}
+	}
+	return Explanation{Rule: "deny set", Reason: reason}
+}

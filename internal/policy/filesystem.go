@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+const maxPaths = 256
+
+// DefaultReadOnly returns the paths of the host that a cell sees, read-only,
+// where no filesystem_policy is given. Those that the host lacks are left out;
+// those that are symbolic links there stay links.
+func DefaultReadOnly() []string {
+	return []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/usr"}
+}
+
+// own returns what every cell has of its own, whatever is listed. Listing it is
+// no mistake and changes nothing.
+func own() []string {
+	return []string{
+		"/proc", "/tmp",
+		"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx",
+		"/dev/pts", "/dev/shm", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr",
+	}
+}
+
+func isOwn(p string) bool { return slices.Contains(own(), p) }
+
+// beneath reports whether p is dir or below it.
+func beneath(p, dir string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
+}
+
+func (r *reader) filesystem(n *yaml.Node) Filesystem {
+	o := r.object(n, "filesystem_policy", "include_workdir", "read_only", "read_write")
+	fs := Filesystem{Given: true, IncludeWorkdir: o.boolean("include_workdir", true)}
+	fs.ReadOnly = r.pathList(o, "read_only", nil)
+	fs.ReadWrite = r.pathList(o, "read_write", fs.ReadOnly)
+	return fs
+}
+
+// pathList reads a list of paths none of which is in other.
+func (r *reader) pathList(o *object, key string, other []string) []string {
+	var out []string
+	for _, it := range o.texts(key) {
+		if r.paths++; r.paths > maxPaths {
+			r.bad(it.node, it.path, "more than %d paths", maxPaths)
+			break
+		}
+		p := it.text
+		if p != "/" {
+			p = strings.TrimSuffix(p, "/")
+		}
+		if why := r.refusePath(p); why != "" {
+			r.bad(it.node, it.path, "%s %s", show(it.text), why)
+			continue
+		}
+		if slices.Contains(other, p) {
+			r.bad(it.node, it.path, "%s is also in read_only", show(it.text))
+		}
+		if !isOwn(p) {
+			out = append(out, p)
+		}
+	}
+	return sorted(out)
+}
+
+// refusePath says why a path cannot be listed.
+func (r *reader) refusePath(p string) string {
+	switch {
+	case !strings.HasPrefix(p, "/"):
+		return "is not absolute"
+	case slices.Contains(strings.Split(p, "/"), ".."):
+		return `holds ".."`
+	case path.Clean(p) != p:
+		return "is not clean; write " + show(path.Clean(p))
+	case hasControl(p):
+		return "holds a control character"
+	case strings.ContainsAny(p, "*?["):
+		return "holds a wildcard; a path here is a file or a whole directory"
+	case p == "/":
+		return "is too broad: it is the whole host"
+	case isOwn(p):
+		return ""
+	case p == "/root":
+		return "is root's home, which cannot be listed as a whole"
+	case p == "/home/"+Sandbox:
+		return "is the cell's own home"
+	}
+	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
+		if beneath(p, dir) {
+			return "cannot be listed: a cell has nothing of the host's " + dir
+		}
+	}
+	for _, home := range r.opt.Homes {
+		if home != "" && home != "/" && beneath(path.Clean(home), p) {
+			return "holds the caller's home, which cannot be listed as a whole"
+		}
+	}
+	return ""
+}
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c >= 0x7f && c < 0xa0 })
+}

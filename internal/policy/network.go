@@ -1,0 +1,160 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/forkcell/forkcell/internal/match"
+)
+
+// maxKey bounds the keys that a file may choose. YAML itself allows no key over
+// 1024 characters, and a canonical text may need escapes.
+const maxKey = 160
+
+// Each endpoint is compared with each other one, and each credential with the
+// environment; these bounds keep that quick.
+const (
+	maxEndpoints   = 1024
+	maxCredentials = 256
+)
+
+func (r *reader) network(n *yaml.Node) []NetworkPolicy {
+	keys, vals := r.entries(n, "network_policies")
+	var out []NetworkPolicy
+	var places []place
+	for i, k := range keys {
+		path := join("network_policies", k.Value)
+		if !nameOK(k.Value) {
+			r.bad(k, "network_policies", "%s is not a name: letters, digits, . _ - and at most 63 of them", show(k.Value))
+			continue
+		}
+		p, pl := r.networkPolicy(vals[i], path, k.Value)
+		out, places = append(out, p), append(places, pl...)
+	}
+	if len(places) > maxEndpoints {
+		last := places[maxEndpoints]
+		r.bad(last.node, last.path, "more than %d endpoints in all", maxEndpoints)
+		places = places[:maxEndpoints]
+	}
+	r.conflicts(places)
+	slices.SortFunc(out, func(a, b NetworkPolicy) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+func nameOK(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	return s != "" && len(s) <= 63 && strings.Trim(s[:1], letters+"_") == "" && strings.Trim(s, letters+"._-") == ""
+}
+
+func (r *reader) networkPolicy(n *yaml.Node, path, key string) (NetworkPolicy, []place) {
+	o := r.object(n, path, "name", "endpoints", "binaries")
+	p := NetworkPolicy{Key: key, Name: key}
+	if o.has("name") {
+		p.Name = o.text("name")
+		if len(p.Name) > 128 || hasControl(p.Name) || p.Name == "" {
+			o.bad("name", "a name has 1 to 128 bytes and no control characters")
+		}
+	}
+	if n.Kind != yaml.MappingNode {
+		return p, nil
+	}
+	var places []place
+	for i, e := range o.list("endpoints") {
+		at := index(o.at("endpoints"), i)
+		ep := r.endpoint(e, at)
+		p.Endpoints = append(p.Endpoints, ep)
+		places = append(places, place{e, at, ep})
+	}
+	if len(o.list("endpoints")) == 0 && !o.wrongList("endpoints") {
+		o.missing("endpoints", "missing or empty; without endpoints the policy allows nothing")
+	}
+	if len(o.list("binaries")) == 0 && !o.wrongList("binaries") {
+		o.missing("binaries", `missing or empty; write [{path: "/**"}] for any binary`)
+	}
+	p.Binaries = r.binaries(o)
+	return p, places
+}
+
+// wrongList reports whether a key is there but is no list, which has been said.
+func (o *object) wrongList(key string) bool {
+	return o.has(key) && o.vals[key].Kind != yaml.SequenceNode
+}
+
+func (r *reader) binaries(o *object) []match.Path {
+	var out []match.Path
+	if o.wrongList("binaries") {
+		return nil
+	}
+	for i, b := range o.list("binaries") {
+		// OpenShell ignores "harness" too.
+		bo := r.object(b, index(o.at("binaries"), i), "path", "harness")
+		if b.Kind != yaml.MappingNode {
+			continue
+		}
+		bo.boolean("harness", false)
+		if !bo.has("path") {
+			bo.missing("path", "missing")
+			continue
+		}
+		s, ok := r.text(bo.vals["path"], bo.at("path"))
+		if !ok {
+			continue
+		}
+		m, err := match.NewBinary(s)
+		if err != nil {
+			bo.bad("path", "%s: %v", show(s), err)
+			continue
+		}
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b match.Path) int { return cmp.Compare(a.String(), b.String()) })
+	return slices.CompactFunc(out, match.Path.Equal)
+}
+
+// place is an endpoint with its position, for what is checked across them.
+type place struct {
+	node *yaml.Node
+	path string
+	ep   Endpoint
+}
+
+// conflicts finds endpoints that give one connection or request two meanings.
+// Whether TLS is opened, which addresses are right and what a path is are
+// decided before any path is matched, so entries for one host and port must
+// agree on them; entries for one path must agree on how it is read.
+func (r *reader) conflicts(places []place) {
+	for i, b := range places {
+		for _, a := range places[:i] {
+			if a.ep.Host.IsZero() || !a.ep.Host.Equal(b.ep.Host) || !shared(a.ep.Ports, b.ep.Ports) {
+				continue
+			}
+			what := ""
+			switch {
+			case (a.ep.Protocol == TCP) != (b.ep.Protocol == TCP):
+				what = "whether requests are inspected"
+			case a.ep.TLS != b.ep.TLS:
+				what = "tls"
+			case !slices.Equal(a.ep.AllowedIPs, b.ep.AllowedIPs):
+				what = "allowed_ips"
+			case a.ep.AllowEncodedSlash != b.ep.AllowEncodedSlash:
+				what = "allow_encoded_slash"
+			case !a.ep.Path.Equal(b.ep.Path):
+			case a.ep.Protocol != b.ep.Protocol:
+				what = "protocol, for the same path"
+			case a.ep.Enforcement != b.ep.Enforcement:
+				what = "enforcement, for the same path"
+			}
+			if what != "" {
+				r.bad(b.node, b.path, "does not agree with %s, the same host and port, on %s", a.path, what)
+				break
+			}
+		}
+	}
+}
+
+func shared(a, b []uint16) bool {
+	return slices.ContainsFunc(a, func(p uint16) bool { return slices.Contains(b, p) })
+}

@@ -1,0 +1,216 @@
+package policy
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/match"
+)
+
+// Policy is a valid policy. The zero value of a section means that it was not
+// given, but for those whose defaults Default fills in.
+type Policy struct {
+	Filesystem  Filesystem
+	Landlock    Landlock
+	Process     Process
+	Limits      Limits
+	Environment Environment
+	// Network is sorted by key.
+	Network []NetworkPolicy
+	// Credentials are sorted by name.
+	Credentials []Credential
+}
+
+// Default returns what holds without a policy: no network, no credentials, no
+// limits, the workspace writable, the system read-only, the rest absent.
+func Default() *Policy {
+	return &Policy{
+		Filesystem: Filesystem{IncludeWorkdir: true},
+		Landlock:   HardRequirement,
+		Process:    Process{RunAsUser: Sandbox, RunAsGroup: Sandbox},
+	}
+}
+
+// Sandbox is the name of a cell's user and of its group.
+const Sandbox = "sandbox"
+
+// NeedsNetwork reports whether the policy allows connections, which only egress
+// can let through.
+func (p *Policy) NeedsNetwork() bool { return len(p.Network) > 0 }
+
+// NeedsCredentials reports whether the policy names credentials, or asks for
+// requests to be signed with one, which only egress can do.
+func (p *Policy) NeedsCredentials() bool {
+	for _, n := range p.Network {
+		for _, e := range n.Endpoints {
+			if e.Signing != SigningNone {
+				return true
+			}
+		}
+	}
+	return len(p.Credentials) > 0
+}
+
+// Filesystem says what exists in a cell besides what every cell has.
+type Filesystem struct {
+	// Given is false where the default lists hold (see DefaultReadOnly).
+	Given bool
+	// IncludeWorkdir says that the workspace is there, read-write.
+	IncludeWorkdir bool
+	// ReadOnly and ReadWrite are clean absolute paths of the host, sorted. What
+	// every cell has of its own (/proc, /tmp, /dev/null, ...) is not among them.
+	ReadOnly, ReadWrite []string
+}
+
+// Landlock says what to do on a kernel that cannot do all that is asked.
+type Landlock int
+
+// HardRequirement refuses the run; BestEffort runs, and records what is missing.
+const (
+	HardRequirement Landlock = iota
+	BestEffort
+)
+
+// Process says who the command is and which system calls it gets back.
+type Process struct {
+	// RunAsUser and RunAsGroup are names of the cell or decimal numbers, never
+	// root or 0.
+	RunAsUser, RunAsGroup string
+	// AllowSyscalls are names taken out of the deny set, sorted. Each counts as
+	// a degradation.
+	AllowSyscalls []string
+}
+
+// Limits bound what a run may use. Zero means no limit.
+type Limits struct {
+	// Memory, Disk and Output are bytes.
+	Memory, Disk, Output int64
+	// CPUs are thousandths of one processor.
+	CPUs            int64
+	PIDs, OpenFiles int64
+	WallTime        time.Duration
+}
+
+// Environment says which variables the command gets besides the cell's own.
+type Environment struct {
+	// Inherit are names, sorted; nothing else comes from the caller.
+	Inherit []string
+	// Set is sorted by name.
+	Set []Variable
+}
+
+// Variable is an environment variable.
+type Variable struct{ Name, Value string }
+
+// NetworkPolicy lets each of its binaries reach each of its endpoints.
+type NetworkPolicy struct {
+	// Key names the policy in the file, Name in events; they are mostly equal.
+	Key, Name string
+	Endpoints []Endpoint
+	// Binaries is never empty.
+	Binaries []match.Path
+}
+
+// Endpoint is a part of a host that connections may go to, and what they may
+// ask of it.
+type Endpoint struct {
+	Host match.Host
+	// Ports is sorted and never empty.
+	Ports []uint16
+	// Path is the part of the host that the entry speaks for. It is the zero
+	// Path for tcp, where no paths are seen.
+	Path        match.Path
+	Protocol    Protocol
+	Enforcement Enforcement
+	TLS         TLS
+	// Access is a preset that stands for rules; never both are given.
+	Access Access
+	Rules  []Rule
+	// DenyRules win over everything.
+	DenyRules []Rule
+	// AllowedIPs are the addresses that the host may resolve to, instead of
+	// public ones only. Sorted.
+	AllowedIPs        []netip.Prefix
+	AllowEncodedSlash bool
+
+	// MaxBody bounds the request bodies that graphql, mcp and json-rpc parse.
+	MaxBody int64
+	// RegisteredQueries says that persisted queries are allowed if they are
+	// among PersistedQueries; otherwise none are.
+	RegisteredQueries bool
+	// PersistedQueries is sorted by ID.
+	PersistedQueries []PersistedQuery
+	MCP              MCP
+
+	Signing                       Signing
+	SigningService, SigningRegion string
+
+	// The following are OpenShell's and loosen nothing here: bodies and messages
+	// are rewritten only for credentials with ReplaceInBody, and credentials
+	// never go where requests are not inspected.
+	RequestBodyRewrite, WebsocketRewrite, UninspectedCredentials bool
+}
+
+// PersistedQuery is what a registered hash or id of a GraphQL query stands for.
+type PersistedQuery struct {
+	ID            string
+	Operation     Operation
+	OperationName string
+	Fields        []string
+}
+
+// MCP are the settings of an endpoint with that protocol.
+type MCP struct {
+	// LooseToolNames lets tools have names outside [A-Za-z0-9_.-]{1,128}.
+	LooseToolNames bool
+	// AllMethods allows every method that the MCP specification knows.
+	AllMethods bool
+}
+
+// Rule allows or denies requests. Which fields it has depends on the endpoint's
+// protocol; a zero field matches everything.
+type Rule struct {
+	// Method, Path and Query are those of a request. Method WEBSOCKET_TEXT
+	// stands for text messages of a websocket.
+	Method match.Method
+	Path   match.Path
+	// Query is sorted by key.
+	Query []QueryMatch
+
+	Operation     Operation
+	OperationName match.Text
+	Fields        []match.Text
+
+	// Call is the method of mcp, json-rpc and grpc, Service that of grpc.
+	Call    match.Text
+	Service match.Text
+	// Tools are alternatives.
+	Tools []match.Text
+}
+
+// QueryMatch is about one key of a query. An allow rule needs the key, and
+// every value of it must match one of Any; a deny rule fires if one value does.
+type QueryMatch struct {
+	Key string
+	Any []match.Text
+}
+
+// Credential is the name of a secret, where it may go, and how.
+type Credential struct {
+	Name      string
+	Endpoints []CredentialEndpoint
+	// Header, if given, is set on every request to the endpoints, to Format
+	// with the value in place of "{value}".
+	Header, Format string
+	// ExposeAs, if given, is the variable that holds a placeholder in the cell.
+	ExposeAs string
+	// ReplaceInBody replaces placeholders in bodies and messages too.
+	ReplaceInBody bool
+}
+
+// CredentialEndpoint is a place that a credential may be sent to.
+type CredentialEndpoint struct {
+	Host  match.Host
+	Ports []uint16
+	Path  match.Path
+}

@@ -1,0 +1,84 @@
+package seccomp
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/syscalls"
+)
+
+// Flags of clone that make namespaces. All bits of its flags are taken, so there
+// will be no more; CLONE_NEWTIME is in the place of the exit signal there.
+const cloneNew = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// Flags of unshare that make none.
+const unshareOwn = unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SYSVSEM |
+	unix.CLONE_VM | unix.CLONE_SIGHAND | unix.CLONE_THREAD
+
+const (
+	addrNoRandomize  = 0x0040000
+	personalityQuery = 0xffffffff
+
+	socketTypeMask = 0xf
+)
+
+// denyBlock is the program for one denied call. What it compares is exactly what
+// the kernel compares: where a parameter is an int, the upper half of the
+// register means nothing to the kernel and must mean nothing here.
+func denyBlock(r syscalls.Rule) block {
+	allow, deny := ret(unix.SECCOMP_RET_ALLOW), ret(denial(r))
+	switch r.Name {
+	case "clone":
+		// The kernel takes the lower half of an unsigned long.
+		return load(argument(0), branch(opAnyBit, cloneNew, deny, allow))
+	case "unshare":
+		// All of an unsigned long, and new flags may come.
+		const others = ^uint32(unshareOwn)
+		return load(upper(0), branch(opEqual, 0,
+			load(argument(0), branch(opAnyBit, others, deny, allow)), deny))
+	case "personality":
+		return load(argument(0), anyOf([]uint32{0, addrNoRandomize, personalityQuery}, allow, deny))
+	case "ioctl":
+		return load(argument(1), anyOf([]uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD}, deny, allow))
+	case "socket", "socketpair":
+		return socketBlock(allow, deny)
+	}
+	return deny
+}
+
+// socketBlock lets those sockets through that the cell's network is made for.
+func socketBlock(allow, deny block) block {
+	stream := anyOf([]uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_MPTCP}, allow, deny)
+	datagram := anyOf([]uint32{0, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6}, allow, deny)
+	internet := load(argument(1), mask(socketTypeMask,
+		branch(opEqual, unix.SOCK_STREAM, load(argument(2), stream),
+			branch(opEqual, unix.SOCK_DGRAM, load(argument(2), datagram), deny))))
+	// AF_INET and AF_INET6 differ in one bit.
+	const internetBits = ^uint32(unix.AF_INET ^ unix.AF_INET6)
+	other := mask(internetBits, branch(opEqual, unix.AF_INET&unix.AF_INET6, internet, deny))
+	netlink := load(argument(2), branch(opEqual, unix.NETLINK_ROUTE, allow, deny))
+	return load(argument(0),
+		branch(opEqual, unix.AF_UNIX, allow,
+			branch(opEqual, unix.AF_NETLINK, netlink, other)))
+}
+
+// denial is what the program returns for a rule. With a listener the error is
+// there as well, for Plain.
+func denial(r syscalls.Rule) uint32 {
+	if r.Rare {
+		return unix.SECCOMP_RET_USER_NOTIF | uint32(errno(r.Action))
+	}
+	return unix.SECCOMP_RET_ERRNO | uint32(errno(r.Action))
+}
+
+func errno(a syscalls.Action) unix.Errno {
+	if a == syscalls.ENOSYS {
+		return unix.ENOSYS
+	}
+	return unix.EPERM
+}
+
+// argument is the offset of the lower half of an argument, upper that of the
+// other half: both architectures are little endian.
+func argument(n uint32) uint32 { return atArgs + 8*n }
+func upper(n uint32) uint32    { return atArgs + 8*n + 4 }

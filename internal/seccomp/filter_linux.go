@@ -1,0 +1,95 @@
+package seccomp
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/syscalls"
+)
+
+// ErrUnknownCall is returned for a name that no architecture has a call of.
+var ErrUnknownCall = errors.New("no such system call")
+
+// Filter is a program for the kernel. Its zero value denies nothing and cannot
+// be installed.
+type Filter struct {
+	program []unix.SockFilter
+	notify  bool
+}
+
+// Build returns the filter that denies the deny set except the calls named by
+// allow. With notify the rare ones among the denials go to a listener, which
+// gives the same answer as the filter would.
+//
+// A name that is not in the deny set has no effect; one that is no call at all
+// is an error. Without exceptions nothing is assembled.
+func Build(arch syscalls.Arch, allow []string, notify bool) (Filter, error) {
+	excepted := false
+	for _, name := range allow {
+		if !syscalls.Known(name) {
+			return Filter{}, fmt.Errorf("seccomp filter: %q: %w", name, ErrUnknownCall)
+		}
+		_, denied := syscalls.Denied(name)
+		excepted = excepted || denied
+	}
+	f := Filter{notify: true}
+	if excepted {
+		f.program = assemble(arch, allow)
+	} else {
+		f.program = readyMade(arch)
+	}
+	if !notify {
+		return f.Plain(), nil
+	}
+	return f, nil
+}
+
+func readyMade(arch syscalls.Arch) []unix.SockFilter {
+	if arch == syscalls.ARM64 {
+		return readyARM64[:]
+	}
+	return readyAMD64[:]
+}
+
+// Notifies reports whether the filter asks for a listener.
+func (f Filter) Notifies() bool { return f.notify }
+
+// Plain returns the same filter without a listener.
+//
+// Where the program hands a call to the listener, it also holds the error that
+// the call is to give; the kernel ignores it there.
+func (f Filter) Plain() Filter {
+	if !f.notify {
+		return f
+	}
+	program := slices.Clone(f.program)
+	for i := range program {
+		in := &program[i]
+		if in.Code == opReturn && in.K&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_USER_NOTIF {
+			in.K = unix.SECCOMP_RET_ERRNO | in.K&unix.SECCOMP_RET_DATA
+		}
+	}
+	return Filter{program: program}
+}
+
+// Program returns the instructions.
+func (f Filter) Program() []unix.SockFilter { return slices.Clone(f.program) }
+
+// Hash returns the SHA-256 of the instructions in the kernel's layout, little
+// endian on every machine, as "sha256:" and hexadecimal digits.
+func (f Filter) Hash() string {
+	data := make([]byte, 0, 8*len(f.program))
+	for _, in := range f.program {
+		data = binary.LittleEndian.AppendUint16(data, in.Code)
+		data = append(data, in.Jt, in.Jf)
+		data = binary.LittleEndian.AppendUint32(data, in.K)
+	}
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

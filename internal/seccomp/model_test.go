@@ -1,0 +1,120 @@
+package seccomp
+
+import (
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/syscalls"
+)
+
+// Answers of a filter.
+const (
+	allowed       = 0x7fff0000
+	notified      = 0x7fc00000 | 1
+	deniedEPERM   = 0x00050000 | 1
+	deniedENOSYS  = 0x00050000 | 38
+	auditAMD64    = 0xc000003e
+	auditARM64    = 0xc00000b7
+	auditI386     = 0x40000003
+	auditARM      = 0x40000028
+	x32Bit        = 0x40000000
+	upperGarbage  = 0xdead_beef_0000_0000
+	newNamespaces = 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x00020000
+)
+
+// model says slowly and plainly what a filter must answer.
+func model(arch syscalls.Arch, allow []string, notify bool, c call) uint32 {
+	own := map[syscalls.Arch]uint32{syscalls.AMD64: auditAMD64, syscalls.ARM64: auditARM64}[arch]
+	if c.arch != own {
+		return deniedENOSYS
+	}
+	if c.number == 0xffffffff {
+		return allowed
+	}
+	if int64(c.number) > int64(syscalls.Last(arch)) {
+		return deniedENOSYS
+	}
+	name, ok := syscalls.Name(arch, int(c.number))
+	if !ok || slices.Contains(allow, name) {
+		return allowed
+	}
+	rule, ok := syscalls.Denied(name)
+	if !ok || !modelDenies(name, c.args) {
+		return allowed
+	}
+	switch {
+	case rule.Action == syscalls.ENOSYS:
+		return deniedENOSYS
+	case rule.Rare && notify:
+		return notified
+	}
+	return deniedEPERM
+}
+
+// modelDenies decides by the arguments.
+func modelDenies(name string, args [6]uint64) bool {
+	low := func(n int) uint32 { return uint32(args[n]) }
+	switch name {
+	case "clone":
+		return low(0)&newNamespaces != 0
+	case "unshare":
+		return args[0]&^(0x200|0x400|0x40000|0x100|0x800|0x10000) != 0
+	case "personality":
+		return low(0) != 0 && low(0) != 0x40000 && low(0) != 0xffffffff
+	case "ioctl":
+		return low(1) == 0x5412 || low(1) == 0x541c || low(1) == 0x5423
+	case "socket", "socketpair":
+		kind, protocol := low(1)&15, low(2)
+		switch low(0) {
+		case 1:
+			return false
+		case 2, 10:
+			stream := kind == 1 && slices.Contains([]uint32{0, 6, 262}, protocol)
+			datagram := kind == 2 && slices.Contains([]uint32{0, 17, 1, 58}, protocol)
+			return !stream && !datagram
+		case 16:
+			return protocol != 0
+		}
+		return true
+	}
+	return true
+}
+
+// interesting are arguments on and around every edge, each with a clean and a
+// dirty upper half.
+func interesting(name string) [][6]uint64 {
+	var lists [3][]uint64
+	switch name {
+	case "clone", "unshare":
+		for bit := range 64 {
+			lists[0] = append(lists[0], 1<<bit, 0x11|1<<bit)
+		}
+		lists[0] = append(lists[0], 0, 17, 0x3d0f00, 0x01200011, 0x200, 0x400, 0x600, 0x7e020000)
+	case "personality":
+		lists[0] = []uint64{0, 1, 8, 0x20008, 0x40000, 0x40001, 0x400000, 0x40008, 0xffffffff, 0xfffffffe}
+	case "ioctl":
+		lists[1] = []uint64{0, 0x5401, 0x5411, 0x5412, 0x5413, 0x541b, 0x541c, 0x541d, 0x5422, 0x5423, 0x5424, 0x80045430, 0xffffffff}
+	case "socket", "socketpair":
+		for family := range uint64(48) {
+			lists[0] = append(lists[0], family)
+		}
+		lists[0] = append(lists[0], 1<<31, 0xffffffff)
+		for kind := range uint64(16) {
+			lists[1] = append(lists[1], kind, kind|0x80000|0x800)
+		}
+		lists[2] = []uint64{0, 1, 2, 4, 6, 15, 16, 17, 33, 58, 115, 132, 136, 255, 256, 262, 0xffffffff}
+	}
+	for i, list := range lists {
+		if list == nil {
+			lists[i] = []uint64{0}
+		}
+	}
+	var all [][6]uint64
+	for _, a := range lists[0] {
+		for _, b := range lists[1] {
+			for _, c := range lists[2] {
+				all = append(all, [6]uint64{a, b, c}, [6]uint64{a | upperGarbage, b | upperGarbage, c | upperGarbage})
+			}
+		}
+	}
+	return all
+}

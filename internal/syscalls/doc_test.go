@@ -1,0 +1,82 @@
+package syscalls
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the deny set in docs/seccomp.md")
+
+// TestDocument checks that the page for people has the deny set as it is.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	const (
+		page  = "../../docs/seccomp.md"
+		start = "<!-- The deny set, written by the tests of internal/syscalls. -->\n"
+		end   = "<!-- The end of the deny set. -->\n"
+	)
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(data), start)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatal("the page has no place for the deny set")
+	}
+	want := before + start + markdown() + end + after
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, string(data)); diff != "" {
+		t.Errorf("the page differs from the table; run the test with -update (-want +got):\n%s", diff)
+	}
+}
+
+// markdown lists the rules by group, groups in the order of their first rule.
+func markdown() string {
+	var groups []string
+	members := map[string][]Rule{}
+	for _, r := range Rules() {
+		if members[r.Group] == nil {
+			groups = append(groups, r.Group)
+		}
+		members[r.Group] = append(members[r.Group], r)
+	}
+	var b strings.Builder
+	b.WriteString("\n| group | call | what is denied | answer | event | reason |\n|---|---|---|---|---|---|\n")
+	for _, g := range groups {
+		for _, r := range members[g] {
+			what, event := "all", ""
+			if r.Args != "" {
+				what = r.Args
+			}
+			if r.Rare {
+				event = "yes"
+			}
+			fmt.Fprintf(&b, "| %s | `%s`%s | %s | %s | %s | %s |\n", g, r.Name, only(r.Name), what, r.Action, event, r.Reason)
+		}
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func only(name string) string {
+	for _, arch := range Arches() {
+		if _, ok := Number(arch, name); !ok {
+			if arch == ARM64 {
+				return " (amd64)"
+			}
+			return " (arm64)"
+		}
+	}
+	return ""
+}
