@@ -29,10 +29,34 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the manual: one script per behaviour, against the program
 // itself, each with a home of its own.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "script", nil) }
+
+// TestTools runs the tools that people need on their first day, unmodified, in a
+// cell without a policy.
+func TestTools(t *testing.T) {
+	missing := ""
+	for _, tool := range []string{
+		"git", "make", "gcc", "gdb", "strace", "go", "/usr/bin/cargo", "/usr/bin/pytest-3", "node", "npm", "javac", "tmux",
+	} {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing += " " + tool
+		}
+	}
+	if missing != "" {
+		t.Skipf("not installed:%s; as root scripts/setup.sh test installs them", missing)
+	}
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runScripts(t, "tools", map[string]string{"GOROOT": strings.TrimSpace(string(root))})
+}
+
+func runScripts(t *testing.T, dir string, vars map[string]string) {
+	t.Helper()
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("..", "..", "internal", "cli", "testdata", "script"),
+		Dir:                 filepath.Join("..", "..", "internal", "cli", "testdata", dir),
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -46,6 +70,9 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TMPDIR", filepath.Join(env.WorkDir, "tmp"))
 			env.Setenv("FORKCELL_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			for name, value := range vars {
+				env.Setenv(name, value)
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
