@@ -1,0 +1,218 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+)
+
+// Client is a way to one server. It holds no connection: each request has its
+// own, so a client may be used by many goroutines, and survives a server that
+// was started anew. The methods return an [*Error] or [*StartError] as the
+// server gave it, ErrNoServer, ErrLost, or the context's error.
+type Client struct {
+	path    string
+	version string
+	server  string
+}
+
+// Dial finds the server at a path and agrees with it on a protocol version.
+// version is the program's own, for messages.
+func Dial(ctx context.Context, path, version string) (*Client, error) {
+	c := &Client{path: path, version: version}
+	l, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.server = l.server
+	l.close()
+	return c, nil
+}
+
+// ServerVersion is the version of the program that serves.
+func (c *Client) ServerVersion() string { return c.server }
+
+// line is a connection on which the hellos have been exchanged.
+type line struct {
+	conn   *net.UnixConn
+	in     *frameReader
+	server string
+	stop   func() bool
+}
+
+func (l *line) close() {
+	l.stop()
+	_ = l.conn.Close()
+}
+
+// open connects. The end of ctx closes the connection.
+func (c *Client) open(ctx context.Context) (*line, error) {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &line{conn: conn, in: newFrameReader(conn)}
+	l.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
+	if err := l.greet(c.version); err != nil {
+		l.close()
+		return nil, lost(ctx, err)
+	}
+	return l, nil
+}
+
+func (c *Client) connect(ctx context.Context) (*net.UnixConn, error) {
+	dir, name, err := openDir(c.path, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoServer
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	conn, err := connect(ctx, dir, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := trusted(conn); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// trusted refuses a server of another user: it would see what is typed.
+func trusted(conn *net.UnixConn) error {
+	uid, err := peerUID(conn)
+	if err != nil {
+		return fmt.Errorf("peer credentials: %w", err)
+	}
+	if own := os.Geteuid(); uid != own && uid != 0 && own != 0 {
+		return &Error{
+			Kind: Refused, Code: "not_yours",
+			Message: fmt.Sprintf("user %d listens at the cell's socket, not user %d", uid, own),
+		}
+	}
+	return nil
+}
+
+func (l *line) greet(version string) error {
+	_, err := l.conn.Write(message(nil, kindHello, hello{Min: protocolMin, Max: protocolMax, Version: version}))
+	// A server that refuses says so before it reads, and then this write may
+	// fail; its words are there all the same.
+	payload, readErr := l.answer(kindHello)
+	if readErr != nil {
+		return errors.Join(readErr, err)
+	}
+	var h hello
+	if err := json.Unmarshal(payload, &h); err != nil {
+		return protocolError("a hello cannot be understood: %v", err)
+	}
+	if h.Max < protocolMin || h.Max > protocolMax {
+		return protocolError("the server chose version %d, which was not offered", h.Max)
+	}
+	l.server = h.Version
+	return nil
+}
+
+// answer reads a frame of one kind, or the failure sent in its place.
+func (l *line) answer(want kind) ([]byte, error) {
+	k, payload, err := l.in.next()
+	switch {
+	case err != nil:
+		return nil, err
+	case k == kindError:
+		return nil, failure(payload)
+	case k != want:
+		return nil, protocolError("a frame of type %d where one of type %d is due", k, want)
+	}
+	return payload, nil
+}
+
+func failure(payload []byte) error {
+	var w wireError
+	if err := decode(payload, &w); err != nil {
+		return err
+	}
+	return w.err()
+}
+
+func (l *line) request(r *request) error {
+	b, err := appendMessage(nil, kindRequest, r)
+	if err != nil {
+		return err
+	}
+	_, _ = l.conn.Write(b) // if it fails, so does the read of the answer, with a reason
+	return nil
+}
+
+// lost names what happened to a connection that broke.
+func lost(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if _, ok := errors.AsType[*Error](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*StartError](err); ok {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrLost, err)
+}
+
+// ask sends a request that has one answer.
+func (c *Client) ask(ctx context.Context, r *request, result any) error {
+	l, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if err := l.request(r); err != nil {
+		return err
+	}
+	payload, err := l.answer(kindResult)
+	if err != nil {
+		return lost(ctx, err)
+	}
+	return decode(payload, result)
+}
+
+// Call asks the server's Host for something that this package does not know.
+// The request must be JSON, or empty.
+func (c *Client) Call(ctx context.Context, method string, req json.RawMessage) (json.RawMessage, error) {
+	var r callResult
+	err := c.ask(ctx, &request{Call: &callRequest{Method: method, Request: req}}, &r)
+	return r.Result, err
+}
+
+// Sessions lists the commands that run and those remembered, the oldest first.
+func (c *Client) Sessions(ctx context.Context) ([]Session, error) {
+	var r sessionsResult
+	if err := c.ask(ctx, &request{Sessions: true}, &r); err != nil {
+		return nil, err
+	}
+	out := make([]Session, len(r.Sessions))
+	for i, m := range r.Sessions {
+		out[i] = m.session()
+	}
+	return out, nil
+}
+
+// Processes lists what runs in the cell.
+func (c *Client) Processes(ctx context.Context) ([]ProcessInfo, error) {
+	var r processesResult
+	if err := c.ask(ctx, &request{Processes: true}, &r); err != nil {
+		return nil, err
+	}
+	out := make([]ProcessInfo, len(r.Processes))
+	for i, m := range r.Processes {
+		out[i] = m.process()
+	}
+	return out, nil
+}

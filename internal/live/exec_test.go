@@ -1,0 +1,232 @@
+package live_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forkcell/forkcell/internal/live"
+)
+
+func TestExec(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{})
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name     string
+		cmd      live.Command
+		in       string
+		out, err string
+		exit     live.Exit
+		fails    error
+	}{
+		{name: "output", cmd: sh("echo out; echo err >&2"), out: "out\n", err: "err\n"},
+		{name: "exit code", cmd: sh("exit 7"), exit: live.Exit{Code: 7}},
+		{name: "signal", cmd: sh("kill -TERM $$"), exit: live.Exit{Code: 143, Signal: 15}},
+		{name: "input ends", cmd: sh("wc -c"), in: "hello", out: "5\n"},
+		{name: "empty input", cmd: sh("wc -c"), out: "0\n"},
+		{name: "no input", cmd: live.Command{Args: []string{"/bin/cat"}}, in: "not seen"},
+		{name: "input unread", cmd: sh("exec 0<&-; echo x"), in: strings.Repeat("y", 1<<20), out: "x\n"},
+		{name: "binary", cmd: sh("cat"), in: "\x00\xff\x1b\r\n\x03", out: "\x00\xff\x1b\r\n\x03"},
+		{
+			name: "binary arguments", out: "\xff\xfe|é|v\x80\n",
+			cmd: live.Command{Args: []string{"/bin/sh", "-c", `echo "$1|$2|$X"`, "sh", "\xff\xfe", "é"}, Env: []string{"X=v\x80"}},
+		},
+		{name: "workdir", cmd: live.Command{Args: []string{"/bin/pwd"}, Workdir: "/dev"}, out: "/dev\n"},
+		{
+			name: "time-out", cmd: live.Command{Args: []string{"/bin/sleep", "100"}, Timeout: 50 * time.Millisecond},
+			exit: live.Exit{Code: 137, Signal: 9, TimedOut: true},
+		},
+		{
+			name: "not found", cmd: live.Command{Args: []string{"/no/such"}},
+			fails: &live.StartError{Step: "exec", Message: "fork/exec /no/such: no such file or directory", NotFound: true},
+		},
+		{
+			name: "not executable", cmd: live.Command{Args: []string{plain}},
+			fails: &live.StartError{Step: "exec", Message: "fork/exec " + plain + ": permission denied", NotExecutable: true},
+		},
+		{name: "no command", fails: &live.Error{Kind: live.Usage, Code: "usage", Message: "exec: no command"}},
+		{
+			name: "zero byte", cmd: live.Command{Args: []string{"a\x00b"}},
+			fails: &live.Error{Kind: live.Usage, Code: "usage", Message: `exec: a zero byte in "a\x00b"`},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var out, errs bytes.Buffer
+			exit, err := f.Exec(t.Context(), c.cmd, live.Streams{In: strings.NewReader(c.in), Out: &out, Err: &errs}, live.Control{})
+			if diff := cmp.Diff(c.fails, err); diff != "" {
+				t.Fatalf("error (-want +got):\n%s", diff)
+			}
+			if exit != c.exit || out.String() != c.out || errs.String() != c.err {
+				t.Errorf("exit %+v, %q, %q; want %+v, %q, %q", exit, out.String(), errs.String(), c.exit, c.out, c.err)
+			}
+		})
+	}
+}
+
+// Many commands at once, each with data of its own in both directions.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	const commands, size = 64, 256<<10 + 12345
+	f := serve(t, &realHost{}, live.Options{})
+	var wg sync.WaitGroup
+	for i := range commands {
+		wg.Go(func() {
+			data := make([]byte, size)
+			r := rand.NewChaCha8([32]byte{byte(i)})
+			_, _ = r.Read(data)
+			got := sha256.New()
+			exit, err := f.Exec(t.Context(), live.Command{Args: []string{"/bin/cat"}, Stdin: true},
+				live.Streams{In: bytes.NewReader(data), Out: got}, live.Control{})
+			if err != nil || exit.Code != 0 {
+				t.Errorf("command %d: %+v, %v", i, exit, err)
+			}
+			if want := sha256.Sum256(data); !bytes.Equal(got.Sum(nil), want[:]) {
+				t.Errorf("command %d: other bytes came back", i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// The exit comes after the last byte of output, of both streams.
+func TestExitComesLast(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{ReplayBytes: 4 << 10})
+	var out, errs bytes.Buffer
+	exit, err := f.Exec(t.Context(), sh("yes | head -c 3000000; yes 2>/dev/null | head -c 1000001 >&2; exit 3"),
+		live.Streams{Out: &out, Err: &errs}, live.Control{})
+	want(t, 3, exit, err)
+	if out.Len() != 3000000 || errs.Len() != 1000001 {
+		t.Errorf("%d and %d bytes", out.Len(), errs.Len())
+	}
+}
+
+// zeros never ends.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A signal is not stuck behind input that the command does not read.
+func TestSignalPassesInput(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{})
+	signals := make(chan int, 1)
+	out := newUntil()
+	go func() {
+		<-out.wake
+		signals <- int(syscall.SIGTERM)
+	}()
+	exit, err := f.Exec(t.Context(), sh("echo ready; exec sleep 1000"), live.Streams{In: zeros{}, Out: out}, live.Control{Signals: signals})
+	want(t, 143, exit, err)
+}
+
+// A client whose own output is closed closes the command's.
+func TestBrokenPipe(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{})
+	r, w := io.Pipe()
+	_ = r.Close()
+	exit, err := f.Exec(t.Context(), live.Command{Args: []string{"yes"}}, live.Streams{Out: w}, live.Control{})
+	if err != nil || exit.Signal != int(syscall.SIGPIPE) && exit.Code != 1 {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	var errs bytes.Buffer
+	exit, err = f.Exec(t.Context(), sh("(yes || :) 2>/dev/null; echo still here >&2"), live.Streams{Out: w, Err: &errs}, live.Control{})
+	want(t, 0, exit, err)
+	if errs.String() != "still here\n" {
+		t.Errorf("stderr %q", errs.String())
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{})
+	in, keys := io.Pipe()
+	resize := make(chan live.WindowSize)
+	out := newUntil()
+	cmd := live.Command{
+		Args: []string{"/bin/bash", "-c", "trap 'stty size' WINCH; trap 'echo interrupted; exit 5' INT; stty size; echo ready; while :; do sleep 0.02; done"},
+		TTY:  true, Size: live.WindowSize{Rows: 33, Cols: 77}, Stdin: true,
+	}
+	go func() {
+		out.await("33 77\r\nready\r\n")
+		resize <- live.WindowSize{Rows: 24, Cols: 101}
+		out.await("24 101\r\n")
+		_, _ = keys.Write([]byte{3})
+	}()
+	exit, err := f.Exec(t.Context(), cmd, live.Streams{In: in, Out: out}, live.Control{Resize: resize})
+	want(t, 5, exit, err)
+	if !strings.Contains(out.String(), "interrupted") {
+		t.Errorf("%q", out.String())
+	}
+}
+
+// A client that reads nothing holds up its own command and nobody else's, and
+// costs the server no memory.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{})
+	stuck, release := io.Pipe()
+	started := make(chan live.Session, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := f.Exec(ctx, live.Command{Args: []string{"yes"}}, live.Streams{Out: release},
+			live.Control{Started: func(s live.Session) { started <- s }})
+		done <- err
+	}()
+	id := (<-started).ID
+	for range 5 {
+		var out bytes.Buffer
+		exit, err := f.Exec(t.Context(), sh("head -c 300000 /dev/zero"), live.Streams{Out: &out}, live.Control{})
+		want(t, 0, exit, err)
+		if out.Len() != 300000 {
+			t.Fatalf("%d bytes", out.Len())
+		}
+	}
+	list, err := f.Sessions(t.Context())
+	if err != nil || list[0].ID != id || !list[0].Running() || list[0].Output > 2<<20 || list[0].Kept > 64<<10 {
+		t.Errorf("%+v, %v", list[0], err)
+	}
+	cancel()
+	f.abandoned(id)
+	_ = stuck.Close() // not before, or the client would still say that its output is closed
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the canceled client: %v", err)
+	}
+	exit, err := f.Attach(t.Context(), id, live.WindowSize{}, live.Streams{}, live.Control{})
+	if err != nil || !exit.Killed || exit.Signal != int(syscall.SIGHUP) {
+		t.Errorf("its command: %+v, %v", exit, err)
+	}
+}
+
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	h := &realHost{}
+	f := serve(t, h, live.Options{})
+	got, err := f.Processes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _ := h.Processes(t.Context())
+	if diff := cmp.Diff(list, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,311 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Options are the limits of a server. All but UID and Version have useful
+// defaults.
+type Options struct {
+	// UID is the only user who may connect, besides root.
+	UID int
+	// Version is the program's, for messages.
+	Version string
+	// ReplayBytes is how much of its last output a command's session keeps (64
+	// KiB).
+	ReplayBytes int
+	// MaxSessions bounds the commands that run at once (256), KeepSessions those
+	// that are remembered after their end (64), MaxConnections everything (1024):
+	// with all sessions taken, there is still room to stop the cell.
+	MaxSessions, KeepSessions, MaxConnections int
+	// RequestTimeout is the time for hello and request together, and the time
+	// for a client to take an answer (10 s).
+	RequestTimeout time.Duration
+	// Grace is the time between hanging up a command and killing it, and that
+	// for clients to take their last output when the server ends (5 s).
+	Grace time.Duration
+	// StallLimit is how long one client of a session may hold up its other
+	// clients (10 s).
+	StallLimit time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	for _, d := range []struct {
+		field *int
+		value int
+	}{
+		{&o.ReplayBytes, 64 << 10}, {&o.MaxSessions, 256}, {&o.KeepSessions, 64}, {&o.MaxConnections, 1024},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&o.RequestTimeout, 10 * time.Second}, {&o.Grace, 5 * time.Second}, {&o.StallLimit, 10 * time.Second},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	return o
+}
+
+// server is one call of Serve.
+type server struct {
+	host Host
+	opt  Options
+	work sync.WaitGroup // connections, and commands until their exit is recorded
+
+	mu       sync.Mutex
+	stopping bool
+	running  int // commands, or places promised to them
+	sessions map[string]*session
+	ended    []string // the oldest first
+	conns    map[*net.UnixConn]struct{}
+}
+
+// Serve answers connections until ctx ends. Then it kills the commands that
+// still run, gives clients the grace to take what is left, and returns nil when
+// nothing of it runs any more. It closes the listener, whose connections must be
+// those of a unix socket.
+func Serve(ctx context.Context, l net.Listener, h Host, o Options) error {
+	s := newServer(h, o)
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	err := s.accept(ctx, l)
+	stop()
+	_ = l.Close()
+	s.shutdown()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func newServer(h Host, o Options) *server {
+	return &server{
+		host: h, opt: o.withDefaults(),
+		sessions: map[string]*session{}, conns: map[*net.UnixConn]struct{}{},
+	}
+}
+
+// accept returns when the listener fails for good.
+func (s *server) accept(ctx context.Context, l net.Listener) error {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if ctx.Err() == nil && passes(err) && pause(ctx) {
+				continue
+			}
+			return fmt.Errorf("accept: %w", err)
+		}
+		conn, ok := c.(*net.UnixConn)
+		if !ok {
+			_ = c.Close()
+			return fmt.Errorf("accept: a connection of %T, not of a unix socket", c)
+		}
+		if err := s.admit(conn); err != nil {
+			refuse(conn, err)
+			continue
+		}
+		go func() {
+			defer s.work.Done()
+			defer s.forgetConn(conn)
+			s.handle(ctx, conn)
+		}()
+	}
+}
+
+// passes says that accepting may work again later: the process or the host is
+// short of something, or a client gave up.
+func passes(err error) bool {
+	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.ECONNABORTED} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// pause lets others end, and says whether to go on.
+func pause(ctx context.Context) bool {
+	timer := time.NewTimer(20 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// admit decides about a connection before a byte of it is read.
+func (s *server) admit(conn *net.UnixConn) error {
+	uid, err := peerUID(conn)
+	if err != nil {
+		return fmt.Errorf("peer credentials: %w", err)
+	}
+	if uid != s.opt.UID && uid != 0 {
+		return &Error{
+			Kind: Refused, Code: "not_yours",
+			Message: fmt.Sprintf("the cell belongs to user %d, and user %d may not use it", s.opt.UID, uid),
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.stopping:
+		return errStopping()
+	case len(s.conns) >= s.opt.MaxConnections:
+		return &Error{Kind: Busy, Code: "too_many", Message: "too many clients are connected to this cell"}
+	}
+	s.conns[conn] = struct{}{}
+	s.work.Add(1)
+	return nil
+}
+
+func (s *server) forgetConn(conn *net.UnixConn) {
+	_ = conn.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, conn)
+}
+
+// refuse says why and hangs up. A fresh connection has room for the words.
+func refuse(conn *net.UnixConn, err error) {
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = conn.Write(message(nil, kindError, toWire(err)))
+	_ = conn.Close()
+}
+
+func errStopping() error {
+	return &Error{Kind: Refused, Code: "stopping", Message: "the cell is being stopped"}
+}
+
+// shutdown ends commands and connections and waits for them.
+func (s *server) shutdown() {
+	s.mu.Lock()
+	s.stopping = true
+	for _, ses := range s.sessions {
+		select {
+		case <-ses.done:
+		default:
+			_ = ses.proc.Signal(int(syscall.SIGKILL))
+		}
+	}
+	end := time.Now().Add(s.opt.Grace)
+	for conn := range s.conns {
+		_ = conn.SetDeadline(end)
+	}
+	s.mu.Unlock()
+	s.work.Wait()
+}
+
+// promise takes a place for a command that is about to start.
+func (s *server) promise() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.stopping:
+		return errStopping()
+	case s.running >= s.opt.MaxSessions:
+		return &Error{
+			Kind: Busy, Code: "too_many",
+			Message: fmt.Sprintf("%d commands run in this cell already", s.running), Hint: "wait for one to end",
+		}
+	}
+	s.running++
+	return nil
+}
+
+func (s *server) unpromise() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+}
+
+// register makes a running command a session, and follows it to its end. One
+// that cannot be kept is killed.
+func (s *server) register(ses *session, p Process) error {
+	s.mu.Lock()
+	ses.proc, ses.info.ID = p, p.ID()
+	_, taken := s.sessions[p.ID()]
+	var err error
+	switch {
+	case s.stopping:
+		err = errStopping()
+	case taken || p.ID() == "":
+		err = fmt.Errorf("the command's id %q is taken or empty", p.ID())
+	default:
+		s.sessions[p.ID()] = ses
+	}
+	s.work.Add(1)
+	s.mu.Unlock()
+	if err != nil {
+		_ = p.Signal(int(syscall.SIGKILL))
+	}
+	go func() {
+		defer s.work.Done()
+		exit := p.Wait()
+		// First, so that whoever has seen the exit finds the place free.
+		s.retire(ses, err == nil)
+		ses.end(exit)
+	}()
+	return err
+}
+
+// retire keeps a session that has ended, and forgets the oldest such one.
+func (s *server) retire(ses *session, registered bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	if !registered {
+		return
+	}
+	s.ended = append(s.ended, ses.info.ID)
+	if len(s.ended) > s.opt.KeepSessions {
+		delete(s.sessions, s.ended[0])
+		s.ended = slices.Delete(s.ended, 0, 1)
+	}
+}
+
+func (s *server) find(id string) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ses := s.sessions[id]; ses != nil {
+		return ses, nil
+	}
+	return nil, &Error{
+		Kind: NotFound, Code: "not_found",
+		Message: fmt.Sprintf("no command has the id %q", id),
+		Hint:    fmt.Sprintf("the last %d that ended are remembered", s.opt.KeepSessions),
+	}
+}
+
+// list is every session, the oldest first.
+func (s *server) list() []Session {
+	s.mu.Lock()
+	all := make([]*session, 0, len(s.sessions))
+	for _, ses := range s.sessions {
+		all = append(all, ses)
+	}
+	s.mu.Unlock()
+	out := make([]Session, len(all))
+	for i, ses := range all {
+		out[i] = ses.describe()
+	}
+	slices.SortFunc(out, func(a, b Session) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}

@@ -1,0 +1,328 @@
+package live
+
+import (
+	"io"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxKeptArgs bounds the command line that a session shows.
+	maxKeptArgs = 4 << 10
+	// maxAttached bounds the clients of one session, each of which may have a
+	// window of input in memory.
+	maxAttached = 16
+)
+
+// session is one command and what it has printed.
+//
+// Output goes into a ring. Each attached client has a place in it and a
+// goroutine that sends from there on (see pump); the command is held up only
+// while the ring is full of bytes that some attached client has not taken. So a
+// client costs its own command at most, memory is bounded by the ring, replay is
+// a client that begins at the oldest byte, and the exit comes after the output
+// because it is sent at the end of the ring.
+type session struct {
+	stall time.Duration
+	grace time.Duration
+
+	// Set before the session is shared.
+	proc Process
+	info Session // but for what changes
+	done chan struct{}
+
+	mu      sync.Mutex
+	changed *sync.Cond // output, its space, credit, the end
+	typed   *sync.Cond // input
+	out     ring
+	in      input
+	clients []*attachment
+	ended   bool
+	exit    Exit
+	endedAt time.Time
+	hungUp  bool
+	blocked int // writers that wait for space
+}
+
+// attachment is one client of a session.
+type attachment struct {
+	drop    func() // ends its connection; does not wait
+	pos     uint64 // the next byte of output to send
+	window  int    // how much more it may send
+	credit  int    // read by the command, but not granted again yet
+	noOut   bool   // takes no more of stdout
+	noErr   bool
+	gone    bool
+	failure error // to be told before the connection ends
+}
+
+func newSession(c Command, o Options) *session {
+	s := &session{
+		stall: o.StallLimit, grace: o.Grace,
+		out:  ring{limit: o.ReplayBytes},
+		done: make(chan struct{}),
+		info: Session{TTY: c.TTY, Detachable: c.Detachable, Started: time.Now()},
+	}
+	s.changed, s.typed = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
+	s.in.closed = !c.Stdin
+	s.info.Args, s.info.ArgsCut = keepArgs(c.Args)
+	return s
+}
+
+func keepArgs(args []string) (kept []string, cut bool) {
+	left := maxKeptArgs
+	for _, a := range args {
+		if left == 0 {
+			return kept, true
+		}
+		if len(a)+1 > left {
+			return append(kept, a[:left-1]), true
+		}
+		left -= len(a) + 1
+		kept = append(kept, a)
+	}
+	return kept, false
+}
+
+// streams are those of the command, for the Host.
+func (s *session) streams(c Command) Streams {
+	st := Streams{Out: output{s, kindStdout}, Err: output{s, kindStderr}}
+	if c.Stdin {
+		st.In = typing{s}
+	}
+	return st
+}
+
+type output struct {
+	s      *session
+	stream kind
+}
+
+func (o output) Write(p []byte) (int, error) { return o.s.write(o.stream, p) }
+
+type typing struct{ s *session }
+
+func (t typing) Read(p []byte) (int, error) { return t.s.read(p) }
+
+// write takes output of the command and waits while its clients are behind.
+func (s *session) write(stream kind, p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	written := 0
+	for len(p) > 0 {
+		switch {
+		case s.ended:
+			return written, io.ErrClosedPipe
+		case s.unwanted(stream):
+			return written, syscall.EPIPE
+		}
+		n := min(s.out.room(stream, s.slowest()), len(p))
+		if n == 0 {
+			s.awaitSpace()
+			continue
+		}
+		s.out.append(stream, p[:n])
+		s.changed.Broadcast()
+		p, written = p[n:], written+n
+	}
+	return written, nil
+}
+
+// unwanted says that all who could take a stream have closed it. Those of a
+// detachable command are never closed: someone may attach later.
+func (s *session) unwanted(stream kind) bool {
+	if s.info.Detachable || len(s.clients) == 0 {
+		return false
+	}
+	for _, a := range s.clients {
+		if !a.refuses(stream) {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *attachment) refuses(stream kind) bool {
+	return stream == kindStdout && a.noOut || stream == kindStderr && a.noErr
+}
+
+// slowest is the oldest place that a client still needs.
+func (s *session) slowest() uint64 {
+	keep := s.out.end
+	for _, a := range s.clients {
+		keep = min(keep, a.pos)
+	}
+	return keep
+}
+
+// awaitSpace waits for something to change. A client alone may hold up its
+// command for as long as it likes, as a full pipe would; one that holds up
+// others too is dropped after a while.
+func (s *session) awaitSpace() {
+	s.blocked++
+	defer func() { s.blocked-- }()
+	if len(s.clients) < 2 {
+		s.changed.Wait()
+		return
+	}
+	pos, expired := s.slowest(), false
+	timer := time.AfterFunc(s.stall, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		expired = true
+		s.changed.Broadcast()
+	})
+	defer timer.Stop()
+	for !expired && !s.ended && s.slowest() == pos && len(s.clients) > 1 {
+		s.changed.Wait()
+	}
+	if !expired || s.slowest() != pos {
+		return
+	}
+	for _, a := range append([]*attachment(nil), s.clients...) {
+		if a.pos == pos && len(s.clients) > 1 {
+			s.remove(a)
+			a.drop()
+		}
+	}
+}
+
+// read gives the command what clients typed.
+func (s *session) read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.in.data) == 0 {
+		if s.in.closed || s.ended {
+			return 0, io.EOF
+		}
+		s.typed.Wait()
+	}
+	if s.ended {
+		return 0, io.EOF
+	}
+	n := s.in.pull(p)
+	s.changed.Broadcast()
+	return n, nil
+}
+
+// feed takes input from a client. What comes after the end of input is dropped.
+func (s *session) feed(a *attachment, p []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(p) > a.window {
+		return protocolError("%d bytes of input where %d are allowed", len(p), a.window)
+	}
+	a.window -= len(p)
+	if s.in.closed || s.ended {
+		a.credit += len(p)
+		s.changed.Broadcast()
+		return nil
+	}
+	s.in.push(a, p)
+	s.typed.Broadcast()
+	return nil
+}
+
+func (s *session) closeInput() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.in.closed = true
+	s.typed.Broadcast()
+}
+
+// refuse closes one stream for one client.
+func (s *session) refuse(a *attachment, stream kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stream == kindStderr {
+		a.noErr = true
+	} else {
+		a.noOut = true
+	}
+	s.changed.Broadcast()
+}
+
+// attach adds a client, which begins with the oldest output that is kept.
+func (s *session) attach(drop func()) (*attachment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.clients) == maxAttached {
+		return nil, &Error{Kind: Busy, Code: "too_many", Message: "too many clients are attached to this command"}
+	}
+	a := &attachment{drop: drop, pos: s.out.start, window: window}
+	s.clients = append(s.clients, a)
+	s.changed.Broadcast()
+	return a, nil
+}
+
+// leave removes a client. The last one takes a command with it that is not
+// detachable.
+func (s *session) leave(a *attachment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove(a)
+	if len(s.clients) > 0 || s.ended || s.hungUp || s.info.Detachable {
+		return
+	}
+	s.hungUp, s.in.closed = true, true
+	s.typed.Broadcast()
+	go s.hangUp()
+}
+
+func (s *session) remove(a *attachment) {
+	a.gone = true
+	for i, c := range s.clients {
+		if c == a {
+			s.clients = append(s.clients[:i], s.clients[i+1:]...)
+			break
+		}
+	}
+	s.changed.Broadcast()
+}
+
+// hangUp ends the command as a terminal that is unplugged would, and by force if
+// it stays.
+func (s *session) hangUp() {
+	_ = s.proc.Signal(int(syscall.SIGHUP))
+	timer := time.NewTimer(s.grace)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+	case <-timer.C:
+		_ = s.proc.Signal(int(syscall.SIGKILL))
+	}
+}
+
+// fail tells a client what it did wrong.
+func (s *session) fail(a *attachment, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.failure = err
+	s.changed.Broadcast()
+}
+
+// end records the exit. What is not sent yet still will be.
+func (s *session) end(exit Exit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	exit.Killed = exit.Killed || s.hungUp
+	s.ended, s.exit, s.endedAt = true, exit, time.Now()
+	s.in = input{closed: true}
+	s.changed.Broadcast()
+	s.typed.Broadcast()
+	close(s.done)
+}
+
+// describe is the session as others see it.
+func (s *session) describe() Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.info
+	i.Ended, i.Exit, i.Clients = s.endedAt, s.exit, len(s.clients)
+	i.Output, i.Kept = s.out.end, s.out.end-s.out.start
+	return i
+}

@@ -1,0 +1,309 @@
+package live_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/live"
+)
+
+// killClient starts a client process, lets its command print a line, and kills
+// the client.
+func killClient(t *testing.T, f *fixture, script string) (session string) {
+	t.Helper()
+	cmd := child(t, envClient, f.path, script)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe() // stays open: the end of input would be no crash
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	id, err := lines.ReadString('\n')
+	if err == nil {
+		_, err = lines.ReadString('\n')
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	id = strings.TrimSpace(id)
+	f.abandoned(id)
+	return id
+}
+
+func TestClientKilled(t *testing.T) {
+	t.Parallel()
+	patient := serve(t, &realHost{}, live.Options{Grace: time.Minute})
+	hasty := serve(t, &realHost{}, live.Options{Grace: 50 * time.Millisecond})
+	file := filepath.Join(t.TempDir(), "hup")
+	for _, c := range []struct {
+		name, script string
+		exit         live.Exit
+	}{
+		{"plain", "echo ready; exec sleep 1000", live.Exit{Code: 129, Signal: 1, Killed: true}},
+		{"handles it", "trap 'echo hup > " + file + "; exit 4' HUP; echo ready; while :; do sleep 0.02; done", live.Exit{Code: 4, Killed: true}},
+		{"ignores it", "trap '' HUP; echo ready; while :; do sleep 0.02; done", live.Exit{Code: 137, Signal: 9, Killed: true}},
+		{"prints", "echo ready; exec yes", live.Exit{Code: 129, Signal: 1, Killed: true}},
+		{"detachable", ": detachable; echo ready; sleep 0.2; exit 6", live.Exit{Code: 6}},
+		{"detachable prints", ": detachable; echo ready; yes | head -c 1000000; exit 6", live.Exit{Code: 6}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := patient
+			if c.exit.Signal == int(syscall.SIGKILL) {
+				f = hasty
+			}
+			id := killClient(t, f, c.script)
+			exit, err := f.Attach(t.Context(), id, live.WindowSize{}, live.Streams{}, live.Control{})
+			if err != nil || exit != c.exit {
+				t.Errorf("%+v, %v; want %+v", exit, err, c.exit)
+			}
+			if c.name == "handles it" {
+				if b, err := os.ReadFile(file); string(b) != "hup\n" {
+					t.Errorf("%q, %v", b, err)
+				}
+			}
+		})
+	}
+}
+
+// Leave a terminal by its keys, find it again, and see the end of what was
+// printed meanwhile.
+func TestDetachAndAttach(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{ReplayBytes: 1 << 10})
+	in, keys := io.Pipe()
+	out := newUntil()
+	var id string
+	go func() {
+		out.await("ready")
+		_, _ = keys.Write([]byte("one\r\x10x\r"))
+		out.await("got one")
+		_, _ = keys.Write([]byte{0x10})
+		_, _ = keys.Write([]byte{0x11})
+	}()
+	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; [ \"$l\" = more ] && yes | head -c 5000; [ \"$l\" = end ] && exit 9; done")
+	cmd.TTY, cmd.Detachable = true, true
+	_, err := f.Exec(t.Context(), cmd, live.Streams{In: live.DetachKeys(in), Out: out},
+		live.Control{Started: func(s live.Session) { id = s.ID }})
+	if !errors.Is(err, live.ErrDetached) {
+		t.Fatal(err)
+	}
+	list, err := f.Sessions(t.Context())
+	if err != nil || len(list) != 1 || list[0].ID != id || !list[0].Running() || !list[0].TTY || !list[0].Detachable {
+		t.Fatalf("%+v, %v", list, err)
+	}
+
+	in, keys = io.Pipe()
+	again := newUntil()
+	go func() {
+		again.await("got one\r\n")
+		again.await("got \x10x\r\n")
+		_, _ = keys.Write([]byte("more\r"))
+		again.await(strings.Repeat("y\r\n", 2500))
+		_, _ = keys.Write([]byte("end\r"))
+	}()
+	exit, err := f.Attach(t.Context(), id, live.WindowSize{}, live.Streams{In: in, Out: again}, live.Control{})
+	want(t, 9, exit, err)
+
+	var last bytes.Buffer
+	exit, err = f.Attach(t.Context(), id, live.WindowSize{}, live.Streams{Out: &last}, live.Control{})
+	want(t, 9, exit, err)
+	if all := again.String(); last.Len() != 1<<10 || !strings.HasSuffix(all, last.String()) {
+		t.Errorf("replay of %d bytes: %q", last.Len(), last.String())
+	}
+}
+
+// Two clients see the same and both may type; the last size counts.
+func TestTwoClients(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{})
+	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; [ \"$l\" = size ] && stty size; [ \"$l\" = end ] && exit 0; done")
+	cmd.TTY, cmd.Size = true, live.WindowSize{Rows: 10, Cols: 20}
+	in1, keys1 := io.Pipe()
+	in2, keys2 := io.Pipe()
+	out1, out2 := newUntil(), newUntil()
+	ids, ends := make(chan string, 1), make(chan error, 2)
+	resize1 := make(chan live.WindowSize)
+	go func() {
+		_, err := f.Exec(t.Context(), cmd, live.Streams{In: in1, Out: out1},
+			live.Control{Resize: resize1, Started: func(s live.Session) { ids <- s.ID }})
+		ends <- err
+	}()
+	id := <-ids
+	go func() {
+		_, err := f.Attach(t.Context(), id, live.WindowSize{Rows: 11, Cols: 21}, live.Streams{In: in2, Out: out2}, live.Control{})
+		ends <- err
+	}()
+	out2.await("ready")
+	for _, step := range []struct {
+		keys *io.PipeWriter
+		text string
+		want string
+	}{
+		{keys1, "first\r", "got first"},
+		{keys2, "second\r", "got second"},
+		{keys2, "size\r", "11 21"},
+		{nil, "", ""},
+		{keys2, "size\r", "12 22"},
+		{keys1, "end\r", "got end"},
+	} {
+		if step.keys == nil {
+			// When the second is taken, the first has been sent, and what the same
+			// connection carries next proves that it was obeyed.
+			resize1 <- live.WindowSize{Rows: 12, Cols: 22}
+			resize1 <- live.WindowSize{Rows: 12, Cols: 22}
+			_, _ = keys1.Write([]byte("resized\r"))
+			out2.await("got resized")
+			continue
+		}
+		_, _ = step.keys.Write([]byte(step.text))
+		out1.await(step.want)
+		out2.await(step.want)
+	}
+	for range 2 {
+		if err := <-ends; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// One client that reads nothing cannot keep the others from reading for ever.
+func TestStalledClientIsDropped(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{StallLimit: 50 * time.Millisecond})
+	_, stuck := io.Pipe()
+	ids, lost := make(chan string, 1), make(chan error, 1)
+	in, keys := io.Pipe()
+	go func() {
+		_, err := f.Exec(t.Context(), sh("read l; head -c 3000000 /dev/zero; exit 3"), live.Streams{In: in, Out: stuck},
+			live.Control{Started: func(s live.Session) { ids <- s.ID }})
+		lost <- err
+	}()
+	n := &count{}
+	exit, err := f.Attach(t.Context(), <-ids, live.WindowSize{}, live.Streams{Out: n},
+		live.Control{Started: func(live.Session) { go keys.Write([]byte("go\n")) }})
+	want(t, 3, exit, err)
+	if n.n != 3000000 {
+		t.Errorf("%d bytes", n.n)
+	}
+	_ = stuck.Close()
+	if err := <-lost; !errors.Is(err, live.ErrLost) {
+		t.Errorf("the stalled client: %v", err)
+	}
+}
+
+type count struct{ n int }
+
+func (c *count) Write(p []byte) (int, error) { c.n += len(p); return len(p), nil }
+
+func TestEndedSessions(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{KeepSessions: 3})
+	for i := range 5 {
+		exit, err := f.Exec(t.Context(), sh(fmt.Sprintf("echo %d; exit %d", i, i)), live.Streams{}, live.Control{})
+		want(t, i, exit, err)
+	}
+	var out bytes.Buffer
+	exit, err := f.Attach(t.Context(), "exec_4", live.WindowSize{}, live.Streams{Out: &out}, live.Control{})
+	want(t, 3, exit, err)
+	if out.String() != "3\n" {
+		t.Errorf("replay %q", out.String())
+	}
+	_, err = f.Attach(t.Context(), "exec_1", live.WindowSize{}, live.Streams{}, live.Control{})
+	if e, ok := errors.AsType[*live.Error](err); !ok || e.Kind != live.NotFound {
+		t.Errorf("a forgotten session: %v", err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{MaxSessions: 2, MaxConnections: 3})
+	for range 10 { // a place is free as soon as the exit is known
+		exit, err := f.Exec(t.Context(), sh("exit 0"), live.Streams{}, live.Control{})
+		want(t, 0, exit, err)
+	}
+	started, ends := make(chan string), make(chan live.Exit)
+	start := func() {
+		exit, err := f.Exec(t.Context(), sh("exec sleep 1000"), live.Streams{}, live.Control{Started: func(s live.Session) { started <- s.ID }})
+		if err != nil {
+			t.Error(err)
+		}
+		ends <- exit
+	}
+	go start()
+	first := <-started
+	go start()
+	<-started
+	_, err := f.Exec(t.Context(), sh("exit 0"), live.Streams{}, live.Control{})
+	busy(t, err)
+
+	// A third connection is the last.
+	go func() {
+		exit, _ := f.Attach(t.Context(), first, live.WindowSize{}, live.Streams{}, live.Control{Started: func(s live.Session) { started <- s.ID }})
+		ends <- exit
+	}()
+	<-started
+	_, err = f.Sessions(t.Context())
+	busy(t, err)
+	f.cancel()
+	for range 3 {
+		if exit := <-ends; exit.Signal != int(syscall.SIGKILL) {
+			t.Errorf("%+v", exit)
+		}
+	}
+}
+
+func busy(t *testing.T, err error) {
+	t.Helper()
+	if e, ok := errors.AsType[*live.Error](err); !ok || e.Kind != live.Busy {
+		t.Errorf("%v, want a refusal as busy", err)
+	}
+}
+
+func TestDetachKeys(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in, out string
+		err     error
+	}{
+		{"", "", nil},
+		{"abc", "abc", nil},
+		{"a\x10b\x11", "a\x10b\x11", nil},
+		{"a\x10", "a\x10", nil},
+		{"a\x10\x10\x10b", "a\x10\x10\x10b", nil},
+		{"a\x10\x11b", "a", live.ErrDetached},
+		{"\x10\x10\x11", "\x10", live.ErrDetached},
+		{"\x11\x10\x11", "\x11", live.ErrDetached},
+	} {
+		for _, r := range []io.Reader{strings.NewReader(c.in), oneByte{strings.NewReader(c.in)}} {
+			out, err := io.ReadAll(live.DetachKeys(r))
+			if string(out) != c.out || !errors.Is(err, c.err) {
+				t.Errorf("%q gives %q, %v; want %q, %v", c.in, out, err, c.out, c.err)
+			}
+		}
+	}
+}
+
+type oneByte struct{ r io.Reader }
+
+func (o oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(len(p), 1)]) }
