@@ -15,6 +15,14 @@ type Overlay struct {
 	// are children of one host directory.
 	Upper string `json:"upper"`
 	Work  string `json:"work"`
+	// HostLower says that the last of Lower is a directory of the host and not a
+	// layer. It is never attached with a map that shows the caller's files as the
+	// cell user's: that would hand root's files to the cell.
+	HostLower bool `json:"host_lower,omitempty"`
+	// System says that the host's ids from 0 on show as the cell's from its root
+	// on, in the layers and in Upper too: a part of the host's system, of which
+	// the cell has the changes.
+	System bool `json:"system,omitempty"`
 }
 
 // Bind is one host file or directory shown in the cell.

@@ -20,7 +20,7 @@ type Difference struct {
 // that was found, modification times and hard links included, sorted bytewise
 // by path. It is empty if and only if both have the same identity.
 func Compare(want, got *Tree) ([]Difference, error) {
-	changes, err := Diff(want, got, DiffOptions{MTimes: true})
+	changes, err := diff(&differ{a: want, b: got, opt: DiffOptions{MTimes: true}}, shows{})
 	if err != nil {
 		return nil, fmt.Errorf("compare trees: %w", err)
 	}

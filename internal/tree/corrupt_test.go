@@ -140,10 +140,9 @@ func craft(record []byte, node Node) []byte {
 	e.uint(1)
 	root := Entry{Kind: KindDir, Sub: node}
 	none := linksRef{hash: hashLinks(Links{})}
-	e.area(&area{
-		name: "workspace", entry: root, links: none,
-		root: hashArea(&root, none.hash, viewRoot), meta: hashArea(&root, none.hash, viewMeta),
-	})
+	a := area{name: "workspace", entry: root, links: none}
+	a.root, a.meta = hashArea(&a, viewRoot), hashArea(&a, viewMeta)
+	e.area(&a)
 	return sealFooter(b, e.b)
 }
 
@@ -247,6 +246,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		f.Add(leafRecord(e), byte(0))
 	}
+	f.Add(leafRecord(markedEntries()), byte(0))
 	kids := new([fanOut]part)
 	for i := range 3 {
 		kids[i*5] = part{root: Hash{1}, totals: totals{entries: 30, files: 30}, ref: ref{"two", minHeader, minRecord}}

@@ -46,10 +46,36 @@ type DiffOptions struct {
 // Diff lists what changed from a to b, sorted bytewise by path. Equal subtrees,
 // and equal parts of wide directories, are not read. A directory that came or
 // went is listed with everything below it. Hard links are not compared.
+//
+// Either may be nil: a tree with nothing in it.
+//
+// Of two trees of changes, of which either may be nil too, it lists what someone
+// sees change who looks at the host's directory through them. What the host has
+// is known from Entry.Below alone. So an entry that stands for the host's own
+// has nothing but name and kind, a directory of the host that went is listed
+// without what was in it, and one that an opaque directory took the place of is
+// Modified.
 func Diff(a, b *Tree, opt DiffOptions) ([]Change, error) {
-	d := &differ{a: a.rd, b: b.rd, opt: opt}
-	old, now := a.Root(), b.Root()
-	if err := d.entry(".", 0, &old, &now); err != nil {
+	if a != nil && b != nil && a.Changes() != b.Changes() {
+		return nil, fmt.Errorf("diff: a tree of changes and a plain one: %w", ErrInvalid)
+	}
+	if a == nil && b == nil {
+		return nil, nil
+	}
+	over := a.Changes() || b.Changes()
+	return diff(&differ{a: a, b: b, opt: opt, over: over}, shows{over, over})
+}
+
+func diff(d *differ, s shows) ([]Change, error) {
+	root := func(t *Tree) *Entry {
+		if t == nil {
+			return nil
+		}
+		e := t.Root()
+		return &e
+	}
+	opt := d.opt
+	if err := d.entry(".", 0, root(d.a), root(d.b), s); err != nil {
 		return nil, fmt.Errorf("diff: %w", err)
 	}
 	if opt.Renames {
@@ -60,8 +86,9 @@ func Diff(a, b *Tree, opt DiffOptions) ([]Change, error) {
 }
 
 type differ struct {
-	a, b    *reader
+	a, b    *Tree // nil: nothing
 	opt     DiffOptions
+	over    bool // a and b are trees of changes, of which the effect is asked
 	changes []Change
 }
 
@@ -74,11 +101,17 @@ func (d *differ) equal(a, b *part) bool {
 }
 
 // entry compares what one path was and is. Either may be nil.
-func (d *differ) entry(path string, depth int, old, now *Entry) error {
+func (d *differ) entry(path string, depth int, old, now *Entry, s shows) error {
 	if depth > maxDepth {
 		return errDeep()
 	}
-	if c, changed := classify(old, now, d.opt); changed {
+	c, changed := Change{}, false
+	if d.over {
+		c, changed = classifyOver(old, now, s, d.opt)
+	} else {
+		c, changed = classify(old, now, d.opt)
+	}
+	if changed {
 		c.Path = path
 		d.changes = append(d.changes, c)
 	}
@@ -89,30 +122,30 @@ func (d *differ) entry(path string, depth int, old, now *Entry) error {
 	if now != nil && now.Kind == KindDir {
 		b = now.Sub.part()
 	}
-	return d.dir(path, depth, a, b, "")
+	return d.dir(path, depth, a, b, "", s.within(old, now))
 }
 
 // dir compares two parts that stand at one spot of a directory's fan-out.
-func (d *differ) dir(path string, depth int, a, b part, at spot) error {
+func (d *differ) dir(path string, depth int, a, b part, at spot, s shows) error {
 	if a.absent() && b.absent() || !a.absent() && !b.absent() && d.equal(&a, &b) {
 		return nil
 	}
 	if a.absent() || b.absent() {
-		return d.leaves(path, depth, a, b, at)
+		return d.leaves(path, depth, a, b, at, s)
 	}
-	x, err := d.a.read(&a, at)
+	x, err := d.a.rd.read(&a, at)
 	if err != nil {
 		return err
 	}
-	y, err := d.b.read(&b, at)
+	y, err := d.b.rd.read(&b, at)
 	if err != nil {
 		return err
 	}
 	if x.kids == nil || y.kids == nil {
-		return d.leaves(path, depth, a, b, at)
+		return d.leaves(path, depth, a, b, at, s)
 	}
 	for i := range x.kids {
-		if err := d.dir(path, depth, x.kids[i], y.kids[i], at.slot(i)); err != nil {
+		if err := d.dir(path, depth, x.kids[i], y.kids[i], at.slot(i), s); err != nil {
 			return err
 		}
 	}
@@ -120,7 +153,7 @@ func (d *differ) dir(path string, depth int, a, b part, at spot) error {
 }
 
 // leaves compares all entries below two parts by name.
-func (d *differ) leaves(path string, depth int, a, b part, at spot) error {
+func (d *differ) leaves(path string, depth int, a, b part, at spot, s shows) error {
 	olds, err := d.a.gather(a, at)
 	if err != nil {
 		return err
@@ -144,7 +177,7 @@ func (d *differ) leaves(path string, depth int, a, b part, at spot) error {
 		if now != nil {
 			name, news = now.Name, news[1:]
 		}
-		if err := d.entry(join(path, name), depth+1, old, now); err != nil {
+		if err := d.entry(join(path, name), depth+1, old, now, s); err != nil {
 			return err
 		}
 	}
@@ -185,7 +218,7 @@ func aspects(old, now *Entry, opt DiffOptions) []ChangeKind {
 	if old.Kind != now.Kind {
 		add(true, TypeChanged)
 	} else {
-		add(old.Size != now.Size || old.Digest != now.Digest || old.Target != now.Target, Modified)
+		add(old.Size != now.Size || old.Digest != now.Digest || old.Target != now.Target || old.Opaque != now.Opaque, Modified)
 	}
 	add(old.Mode != now.Mode, ModeChanged)
 	add(old.UID != now.UID || old.GID != now.GID, OwnerChanged)

@@ -196,7 +196,7 @@ func sameIdentity(a, b *Entry) bool {
 // sameButTimes leaves out names and modification times, here and below.
 func sameButTimes(a, b *Entry) bool {
 	return a.Kind == b.Kind && a.Mode == b.Mode && a.UID == b.UID && a.GID == b.GID && a.Size == b.Size &&
-		a.Digest == b.Digest && a.Target == b.Target && a.Sub.Root == b.Sub.Root && sameXattrs(a.Xattrs, b.Xattrs)
+		a.Digest == b.Digest && a.Target == b.Target && a.Sub.Root == b.Sub.Root && a.Opaque == b.Opaque && sameXattrs(a.Xattrs, b.Xattrs)
 }
 
 func sameXattrs(a, b []fsx.Xattr) bool {
@@ -205,5 +205,5 @@ func sameXattrs(a, b []fsx.Xattr) bool {
 
 // sameRecord compares what is no part of the identity.
 func sameRecord(a, b *Entry) bool {
-	return a.Layer == b.Layer && a.Stamp == b.Stamp && a.Sub.ref == b.Sub.ref
+	return a.Layer == b.Layer && a.Stamp == b.Stamp && a.Below == b.Below && a.Sub.ref == b.Sub.ref
 }

@@ -12,6 +12,8 @@ const (
 	domainBranch = "forkcell.tree.v1 branch"
 	domainLinks  = "forkcell.tree.v1 links"
 	domainArea   = "forkcell.tree.v1 area"
+	// Of a tree of changes: it can never be taken for a whole one.
+	domainChanges = "forkcell.tree.v1 changes"
 )
 
 // view is which of the two hashes is made: it follows the domain, so that a
@@ -35,7 +37,7 @@ func appendDomain(b []byte, domain string, v view) []byte {
 // appendIdentity appends the identity of an entry. The entry must be canonical.
 func appendIdentity(b []byte, e *Entry, v view) []byte {
 	b = appendString(b, e.Name)
-	b = append(b, byte(e.Kind))
+	b = append(b, identityKind(e))
 	b = binary.BigEndian.AppendUint32(b, e.Mode)
 	b = binary.BigEndian.AppendUint32(b, e.UID)
 	b = binary.BigEndian.AppendUint32(b, e.GID)
@@ -121,9 +123,13 @@ func hashLinks(l Links) Hash {
 
 // hashArea is the identity of a whole tree: its root's own metadata, all below
 // it, and its hard links.
-func hashArea(root *Entry, links Hash, v view) Hash {
-	b := appendDomain(nil, domainArea, v)
-	b = appendIdentity(b, root, v)
-	b = append(b, links[:]...)
+func hashArea(a *area, v view) Hash {
+	domain := domainArea
+	if a.changes {
+		domain = domainChanges
+	}
+	b := appendDomain(nil, domain, v)
+	b = appendIdentity(b, &a.entry, v)
+	b = append(b, a.links.hash[:]...)
 	return sha256.Sum256(b)
 }

@@ -36,8 +36,8 @@ var (
 // Kind is the type of an entry. Its values are part of the formats.
 type Kind uint8
 
-// The kinds of entries. There are no others: device nodes are refused before
-// they reach a tree.
+// The kinds of entries. There are no others, but for KindWhiteout: device nodes
+// are refused before they reach a tree.
 const (
 	KindFile    Kind = 1
 	KindDir     Kind = 2
@@ -58,6 +58,8 @@ func (k Kind) String() string {
 		return "fifo"
 	case KindSocket:
 		return "socket"
+	case KindWhiteout:
+		return "whiteout"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
@@ -110,12 +112,17 @@ type Entry struct {
 	Xattrs []fsx.Xattr
 	// Sub is the directory's node; only directories have one.
 	Sub Node
+	// Opaque, in a tree of changes, is a directory that hides the one below it.
+	Opaque bool
 
 	// Layer names the layer whose area directory holds the bytes of a file. It
 	// is kept with the entry but is no part of its identity.
 	Layer string
 	// Stamp is no part of the identity either.
 	Stamp Stamp
+	// Below, in a tree of changes, is what the host has there; it too is no part
+	// of the identity.
+	Below Below
 }
 
 const (
@@ -168,6 +175,8 @@ func canonical(e Entry) (Entry, error) {
 		e.Size, e.Digest, e.Sub = int64(len(e.Target)), Hash{}, Node{}
 	case KindFifo, KindSocket:
 		e.Size, e.Digest, e.Target, e.Sub = 0, Hash{}, "", Node{}
+	case KindWhiteout:
+		e = Entry{Name: e.Name, Kind: KindWhiteout, Below: e.Below}
 	}
 	byName := func(a, b fsx.Xattr) int { return strings.Compare(a.Name, b.Name) }
 	if !slices.IsSortedFunc(e.Xattrs, byName) {
@@ -183,7 +192,7 @@ func checkEntry(e *Entry) error {
 		return fmt.Errorf("entry %q: %s: %w", e.Name, fmt.Sprintf(format, args...), ErrInvalid)
 	}
 	switch {
-	case e.Kind < KindFile || e.Kind > KindSocket:
+	case e.Kind < KindFile || e.Kind > KindWhiteout:
 		return bad("%s", e.Kind)
 	case e.Mode > maxMode:
 		return bad("mode %#o", e.Mode)
@@ -197,6 +206,9 @@ func checkEntry(e *Entry) error {
 		return bad("directory without a node")
 	case len(e.Xattrs) > maxXattrs:
 		return bad("%d extended attributes", len(e.Xattrs))
+	}
+	if err := checkMarks(e); err != nil {
+		return bad("%v", err)
 	}
 	for i, x := range e.Xattrs {
 		if x.Name == "" || len(x.Name) > maxXattrName || strings.IndexByte(x.Name, 0) >= 0 || len(x.Value) > maxXattr {

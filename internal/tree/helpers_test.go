@@ -283,10 +283,10 @@ func check(t fataler, tr *Tree, m model, l Links) {
 		t.Fatalf("totals %d %d %d, model %d %d %d", n.Files, n.Dirs, n.Bytes, files, dirs, size)
 	}
 	root, meta := tr.Roots()
-	if want := (identity{m, false}).area(l); root != want {
+	if want := (identity{m: m, changes: tr.Changes()}).area(l); root != want {
 		t.Fatalf("root %s, model %s", root, want)
 	}
-	if want := (identity{m, true}).area(l); meta != want {
+	if want := (identity{m: m, times: true, changes: tr.Changes()}).area(l); meta != want {
 		t.Fatalf("meta root %s, model %s", meta, want)
 	}
 }

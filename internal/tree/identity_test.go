@@ -13,8 +13,9 @@ import (
 // identity is the hash of docs/identity.md, written a second time, plainly and
 // without the code that it checks.
 type identity struct {
-	m     model
-	times bool
+	m       model
+	times   bool
+	changes bool // a tree of changes
 }
 
 func (id identity) sum(domain string, parts ...any) Hash {
@@ -46,7 +47,11 @@ func (id identity) put(b *bytes.Buffer, v any) {
 }
 
 func (id identity) entry(b *bytes.Buffer, e Entry, p string) {
-	for _, v := range []any{e.Name, uint8(e.Kind), e.Mode, e.UID, e.GID} {
+	kind := uint8(e.Kind)
+	if e.Opaque {
+		kind = 7
+	}
+	for _, v := range []any{e.Name, kind, e.Mode, e.UID, e.GID} {
 		id.put(b, v)
 	}
 	size := uint64(0)
@@ -113,5 +118,8 @@ func (id identity) area(l Links) Hash {
 	e := id.m["."]
 	e.Name = ""
 	id.entry(&root, e, ".")
+	if id.changes {
+		return id.sum("forkcell.tree.v1 changes", root.Bytes(), links[:])
+	}
 	return id.sum("forkcell.tree.v1 area", root.Bytes(), links[:])
 }

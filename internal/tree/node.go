@@ -76,6 +76,8 @@ func totalsOf(e *Entry) totals {
 		return t
 	case KindFile:
 		return totals{entries: 1, files: 1, bytes: e.Size}
+	case KindWhiteout:
+		return totals{entries: 1}
 	case KindSymlink, KindFifo, KindSocket:
 	}
 	return totals{entries: 1, files: 1}

@@ -19,7 +19,13 @@ const (
 	trailerSize = int64(8 + sha256.Size + len(endMagic)) // place of the footer, checksum, magic
 	maxFooter   = 1 << 28
 	maxAreas    = 1 << 12
-	maxArea     = 255
+	maxArea     = 1 << 13 // longer than a path with a word before it
+)
+
+// What an area's marks in the footer say.
+const (
+	areaLinks   = 1 // it has hard links
+	areaChanges = 2 // it is a tree of changes
 )
 
 var errHash = errors.New("hash does not match")
@@ -34,7 +40,9 @@ type Packs interface {
 // area is one tree as the footer of a pack records it.
 type area struct {
 	name       string
-	entry      Entry // of the root
+	layer      string // of the pack
+	changes    bool   // over a directory of the host
+	entry      Entry  // of the root
 	links      linksRef
 	root, meta Hash
 }
@@ -185,6 +193,7 @@ func (p *pack) parseFooter(b []byte) error {
 		if err != nil {
 			return err
 		}
+		a.layer = p.layer
 		if n := len(p.areas); n > 0 && p.areas[n-1].name >= a.name {
 			return errors.New("areas are not in order")
 		}
@@ -197,10 +206,15 @@ func (p *pack) parseFooter(b []byte) error {
 func (e *encoder) area(a *area) {
 	e.string(a.name)
 	e.entry(&a.entry)
-	if a.links.ref.length == 0 {
-		e.byte(0)
-	} else {
-		e.byte(1)
+	var marks byte
+	if a.changes {
+		marks |= areaChanges
+	}
+	if a.links.ref.length != 0 {
+		marks |= areaLinks
+	}
+	e.byte(marks)
+	if marks&areaLinks != 0 {
 		e.hash(a.links.hash)
 		e.ref(a.links.ref)
 	}
@@ -210,23 +224,27 @@ func (e *encoder) area(a *area) {
 
 func (d *decoder) area() (area, error) {
 	a := area{name: d.string(maxArea), entry: d.entry()}
-	switch d.byte() {
-	case 0:
-		a.links.hash = hashLinks(Links{})
-	case 1:
+	marks := d.byte()
+	a.changes = marks&areaChanges != 0
+	switch {
+	case marks > areaLinks|areaChanges:
+		d.fail("unknown kind of area")
+	case marks&areaLinks != 0:
 		a.links = linksRef{hash: d.hash(), ref: d.ref()}
 	default:
-		d.fail("unknown kind of link table")
+		a.links.hash = hashLinks(Links{})
 	}
 	a.root, a.meta = d.hash(), d.hash()
 	switch {
 	case d.err != nil:
 		return area{}, d.err
-	case ValidName(a.name) != nil:
-		return area{}, ValidName(a.name)
+	case validArea(a.name) != nil:
+		return area{}, validArea(a.name)
 	case a.entry.Name != "" || a.entry.Kind != KindDir:
 		return area{}, errors.New("the root of an area is not a nameless directory")
-	case a.root != hashArea(&a.entry, a.links.hash, viewRoot), a.meta != hashArea(&a.entry, a.links.hash, viewMeta):
+	case !a.changes && (a.entry.Opaque || a.entry.Below != (Below{})):
+		return area{}, errors.New("the root of a plain area is that of a tree of changes")
+	case a.root != hashArea(&a, viewRoot), a.meta != hashArea(&a, viewMeta):
 		return area{}, fmt.Errorf("area %q: %w", a.name, errHash)
 	}
 	return a, nil

@@ -150,46 +150,61 @@ func (w *Writer) own(layer string) (*pack, bool, error) {
 // SetArea gives the new manifest an area. root is the entry of its root
 // directory; its name is not kept.
 func (w *Writer) SetArea(name string, root Entry, l Links) error {
+	links, err := w.storeLinks(name, l)
+	if err != nil {
+		return err
+	}
+	return w.setArea(name, root, links, false)
+}
+
+// storeLinks writes a table of links, if there are any.
+func (w *Writer) storeLinks(name string, l Links) (linksRef, error) {
 	if err := l.check(); err != nil {
-		return fmt.Errorf("area %q: %w", name, err)
+		return linksRef{}, fmt.Errorf("area %q: %w", name, err)
 	}
 	links := linksRef{hash: hashLinks(l)}
-	if len(l.Groups) > 0 {
-		e := &encoder{index: w.place}
-		e.links(l)
-		b, err := e.finish()
-		if err != nil {
-			return fmt.Errorf("area %q: %w", name, err)
-		}
-		if links.ref, err = w.append(b); err != nil {
-			return err
-		}
+	if len(l.Groups) == 0 {
+		return links, nil
 	}
-	return w.setArea(name, root, links)
+	e := &encoder{index: w.place}
+	e.links(l)
+	b, err := e.finish()
+	if err != nil {
+		return linksRef{}, fmt.Errorf("area %q: %w", name, err)
+	}
+	links.ref, err = w.append(b)
+	return links, err
 }
 
-// SetAreaKeepLinks is SetArea with the hard links of another tree. They are
-// referred to where they are, neither read nor written.
+// SetAreaKeepLinks is SetArea, or SetChanges, with the hard links of another
+// tree of that sort. They are referred to where they are, neither read nor
+// written.
 func (w *Writer) SetAreaKeepLinks(name string, root Entry, from *Tree) error {
-	return w.setArea(name, root, from.area.links)
+	return w.setArea(name, root, from.area.links, from.area.changes)
 }
 
-func (w *Writer) setArea(name string, root Entry, links linksRef) error {
-	if err := ValidName(name); err != nil || len(name) > maxArea {
+// validArea accepts any name that can be read again; it is no path.
+func validArea(name string) error {
+	if name == "" || len(name) > maxArea || strings.IndexByte(name, 0) >= 0 {
 		return fmt.Errorf("area %q: %w", name, ErrInvalid)
+	}
+	return nil
+}
+
+func (w *Writer) setArea(name string, root Entry, links linksRef, changes bool) error {
+	if err := validArea(name); err != nil {
+		return err
 	}
 	root.Name = ""
 	root, err := canonical(root)
 	if err != nil {
 		return fmt.Errorf("root of area %q: %w", name, err)
 	}
-	if root.Kind != KindDir {
+	if root.Kind != KindDir || !changes && (root.Opaque || root.Below != (Below{})) {
 		return fmt.Errorf("root of area %q: %s: %w", name, root.Kind, ErrInvalid)
 	}
-	a := area{
-		name: name, entry: root, links: links,
-		root: hashArea(&root, links.hash, viewRoot), meta: hashArea(&root, links.hash, viewMeta),
-	}
+	a := area{name: name, layer: w.layer, changes: changes, entry: root, links: links}
+	a.root, a.meta = hashArea(&a, viewRoot), hashArea(&a, viewMeta)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i, twice := slices.BinarySearchFunc(w.areas, name, func(a area, s string) int { return strings.Compare(a.name, s) })

@@ -142,7 +142,7 @@ func (d *decoder) kids(level int) *[fanOut]part {
 // of the identity.
 func (e *encoder) entry(x *Entry) {
 	e.string(x.Name)
-	e.byte(byte(x.Kind))
+	e.kind(x)
 	e.uint(uint64(x.Mode))
 	e.uint(uint64(x.UID))
 	e.uint(uint64(x.GID))
@@ -174,7 +174,7 @@ func (e *encoder) entry(x *Entry) {
 func (d *decoder) entry() Entry {
 	var x Entry
 	x.Name = d.string(maxName)
-	x.Kind = Kind(d.byte())
+	d.kind(&x)
 	x.Mode = uint32(d.uint(maxMode))
 	x.UID = uint32(d.uint(math.MaxUint32))
 	x.GID = uint32(d.uint(math.MaxUint32))

@@ -73,7 +73,7 @@ func TestPutRefuses(t *testing.T) {
 		"NUL":              func(e *Entry) { e.Name = "a\x00" },
 		"long name":        func(e *Entry) { e.Name = strings.Repeat("a", maxName+1) },
 		"no kind":          func(e *Entry) { e.Kind = 0 },
-		"unknown kind":     func(e *Entry) { e.Kind = 6 },
+		"unknown kind":     func(e *Entry) { e.Kind = 7 },
 		"mode":             func(e *Entry) { e.Mode = 0o10000 },
 		"size":             func(e *Entry) { e.Size = -1 },
 		"nanoseconds":      func(e *Entry) { e.MTime.Nsec = nsecPerSec },
@@ -192,8 +192,8 @@ func TestDeepTree(t *testing.T) {
 		errs := []error{tr.walk(".", root, from, func(string, Entry) error { return nil })}
 		_, err := s.writer(t, "two").copyEntry(tr, ".", root, from, nil)
 		errs = append(errs, err)
-		d := &differ{a: tr.rd, b: tr.rd}
-		errs = append(errs, d.entry(".", from, &root, nil))
+		d := &differ{a: tr, b: tr}
+		errs = append(errs, d.entry(".", from, &root, nil, shows{}))
 		for i, err := range errs {
 			if ok && err != nil || !ok && !errors.Is(err, ErrInvalid) {
 				t.Errorf("%d from depth %d: %v", i, from, err)
@@ -257,7 +257,7 @@ func TestAreas(t *testing.T) {
 	for _, name := range []string{"workspace", "home"} {
 		must(t, 0, w.SetArea(name, dir, Links{}))
 	}
-	for name, root := range map[string]Entry{"home": dir, "": dir, "a/b": dir, "x": {Kind: KindFifo}} {
+	for name, root := range map[string]Entry{"home": dir, "": dir, "a\x00b": dir, "x": {Kind: KindFifo}} {
 		if err := w.SetArea(name, root, Links{}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("area %q: %v", name, err)
 		}

@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		os.Exit(actorMain())
 	case crashName:
 		os.Exit(crashMain())
+	case liveName:
+		os.Exit(liveMain())
 	}
 	flag.Parse()
 	if flag.Lookup("rapid.checks").Value.String() == "100" {

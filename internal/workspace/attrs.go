@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,6 +56,27 @@ func (r attrRules) sift(all []fsx.Xattr) (kept []fsx.Xattr, opaque bool, refused
 		}
 	}
 	return kept, opaque, refused, lost
+}
+
+// refusals gathers what several areas cannot keep, so that all of it is named at
+// once.
+type refusals struct{ problems []string }
+
+// add takes an *UnsealableError; others it gives back.
+func (r *refusals) add(err error) error {
+	var u *UnsealableError
+	if !errors.As(err, &u) {
+		return err
+	}
+	r.problems = append(r.problems, u.Problems...)
+	return nil
+}
+
+func (r *refusals) err() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	return &UnsealableError{Problems: r.problems}
 }
 
 // findings gathers, from many goroutines, what a walk has to tell.

@@ -32,7 +32,10 @@ type Work struct {
 	layer string // what it stands on
 	p     *pending
 	chain []string // the layers of the state it stands on, topmost first
-	masks []mount.Mask
+	extra []placed // areas besides the workspace and the home
+	// lowers are the directories that the state's layers have of them.
+	lowers map[string][]string
+	masks  []mount.Mask
 }
 
 // Begin opens a writable generation on a sealed state.
@@ -40,6 +43,9 @@ func (s *Store) Begin(ctx context.Context, c Cell, layer, op string) (*Work, err
 	chain, err := s.usable(c, layer)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkAreas(c); err != nil {
+		return nil, fmt.Errorf("begin on %s: %w", layer, err)
 	}
 	p, err := s.newPending(op)
 	if err != nil {
@@ -81,8 +87,15 @@ func (w *Work) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := w.prepareExtra(ctx, m); err != nil {
+		return err
+	}
 	if w.c.Backend == BackendOverlay {
-		for _, name := range []string{"work", "work/" + AreaWorkspace, "work/" + AreaHome} {
+		works := []string{"work", "work/" + AreaWorkspace, "work/" + AreaHome}
+		for _, a := range w.extra {
+			works = append(works, "work/"+a.Dir)
+		}
+		for _, name := range works {
 			if err := w.p.dir.Mkdir(name, 0o700); err != nil {
 				return err
 			}
@@ -158,7 +171,15 @@ func (s *Store) Resume(_ context.Context, c Cell, layer, op string) (*Work, *Sea
 		p.close()
 		return nil, nil, err
 	}
-	return &Work{s: s, c: c, layer: layer, p: p, chain: chain}, nil, nil
+	w := &Work{s: s, c: c, layer: layer, p: p, chain: chain}
+	if w.extra, err = readPlaced(p.dir); err == nil {
+		err = w.findLowers()
+	}
+	if err != nil {
+		p.close()
+		return nil, nil, fmt.Errorf("resume %s: %w", op, err)
+	}
+	return w, nil, nil
 }
 
 func (s *Store) resumeSealed(op string) (*Sealed, error) {
@@ -227,6 +248,7 @@ func (w *Work) Mounts() mount.Set {
 		}
 		set.Overlays = append(set.Overlays, o)
 	}
+	w.mountExtra(&set)
 	if w.c.Backend == BackendDelta {
 		set.Binds = append(set.Binds, mount.Bind{Target: w.c.MountAt, Source: w.c.Live, Owned: true})
 	}

@@ -279,7 +279,7 @@ func (ed *editing) clone() error {
 	if err := ed.checkLinks(); err != nil {
 		return err
 	}
-	t, _, err := sl.s.memoryTree(func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
+	t, _, err := sl.s.memoryTree(false, func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
 		root, links, split, err := ed.tree(w, sl.layer)
 		sl.split = split
 		return root, links, nil, err

@@ -32,7 +32,14 @@ func (s *Store) OpenFile(b Backend, layer, area, path string, e tree.Entry) (*os
 	if err := checkID("layer", holder); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	f, err := s.home.OpenFile("layers/" + holder + "/" + area + "/" + path)
+	dir, err := s.areaDir(holder, area)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	if dir == "" {
+		return nil, fmt.Errorf("open %s: %s has no directory for %s: %w", path, holder, area, os.ErrNotExist)
+	}
+	f, err := s.home.OpenFile("layers/" + holder + "/" + dir + "/" + path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("open %s: it is missing from %s: %w", path, holder, os.ErrNotExist)
 	}

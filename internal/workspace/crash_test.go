@@ -20,6 +20,7 @@ type crashJob struct {
 	Backend           Backend
 	Layer, Op, Import string
 	Step              string
+	Snapshot          string // the operation of a snapshot, instead of the seal
 }
 
 func crashMain() int {
@@ -44,7 +45,12 @@ func crashMain() int {
 		_, _, err = s.Import(context.Background(), c, job.Op, Source{Dir: job.Import})
 	} else {
 		var w *Work
-		if w, _, err = s.Resume(context.Background(), c, job.Layer, job.Op); err == nil {
+		w, _, err = s.Resume(context.Background(), c, job.Layer, job.Op)
+		switch {
+		case err != nil:
+		case job.Snapshot != "":
+			_, err = w.Snapshot(context.Background(), job.Snapshot)
+		default:
 			_, err = w.Seal(context.Background())
 		}
 	}
@@ -79,16 +85,18 @@ func TestCrashSeal(t *testing.T) {
 		play(t, actorJob{Dir: w.src, Acts: []act{
 			{Do: "write", Path: p("f"), Data: p("1")}, {Do: "mkdir", Path: p("d")}, {Do: "write", Path: p("d/g")},
 		}})
+		w.withArea(act{Do: "write", Path: p("h"), Data: p("1")})
 		base, _ := w.imports()
 		layer := base.Layer
 		for _, step := range sealSteps {
 			work := w.begin(w.c, layer)
 			want := w.acts(work, act{Do: "write", Path: p("f"), Data: p("%s", step)}, act{Do: "append", Path: p("d/g"), Data: p("x")})
+			data := w.inArea(work, act{Do: "append", Path: p("h"), Data: p("2")})
 			op := work.p.op
 			work.Close()
 			crash(t, crashJob{Home: w.home, Live: w.c.Live, Backend: w.c.Backend, Layer: layer, Op: op, Step: step})
 			w.open(Options{})
-			again, sealed, err := w.s.Resume(context.Background(), w.c, layer, op)
+			again, sealed, err := w.s.Resume(context.Background(), w.without(), layer, op)
 			w.must(err)
 			if (again != nil) != (step != "seal.renamed") || (sealed != nil) == (again != nil) {
 				t.Fatalf("after %s: work %v, sealed %v", step, again != nil, sealed != nil)
@@ -101,6 +109,7 @@ func TestCrashSeal(t *testing.T) {
 				t.Errorf("after %s: %+v", step, sealed)
 			}
 			w.check("after "+step, sealed.Layer, want)
+			sameItems(t, "area after "+step, data, w.areaSeen(sealed.Layer))
 			w.noPending()
 			layer = sealed.Layer
 		}

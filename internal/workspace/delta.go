@@ -6,10 +6,18 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
-// delta seals the live directory as the workspace, and the generation's copy of
-// the home.
+// delta seals the live directory as the workspace, and the generation's copies
+// of the home and of other areas.
 func (sl *sealing) delta(dir *fsx.Dir) error {
 	if err := sl.live(); err != nil {
+		return err
+	}
+	return sl.copies(dir)
+}
+
+// copies seals what a delta generation has copies of.
+func (sl *sealing) copies(dir *fsx.Dir) error {
+	if err := sl.wholeExtra(dir); err != nil {
 		return err
 	}
 	there, err := exists(dir, AreaHome)

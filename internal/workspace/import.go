@@ -285,7 +285,7 @@ func (sc *scan) closeDirs() {
 // contents. Files that old knows by their stamps are not read again. The tree
 // is valid until the store is closed.
 func (s *Store) Scan(ctx context.Context, c Cell, root *fsx.Dir, old *tree.Tree) (*tree.Tree, Report, error) {
-	t, report, err := s.memoryTree(func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
+	t, report, err := s.memoryTree(false, func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
 		sc := s.newScan(ctx, "scan", w, root)
 		sc.old, sc.settle, sc.stamps = old, true, true
 		sc.filter = keepOnly(c.Rules, c.Kept)

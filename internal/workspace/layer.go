@@ -45,6 +45,8 @@ type Sealed struct {
 	LeftOut []LeftOut
 	// Unchanged says that nothing changed: Layer is the parent's.
 	Unchanged bool
+
+	places map[string]place // of the areas that are not in every state
 }
 
 // Info is what a layer says of itself, in layer.json.
@@ -75,6 +77,7 @@ type areaRecord struct {
 	Files int64  `json:"files"`
 	Dirs  int64  `json:"dirs"`
 	Bytes int64  `json:"bytes"`
+	place
 }
 
 // attrKind names the overlay attributes of this home.
@@ -139,6 +142,11 @@ func parseInfo(layer string, data []byte) (Info, error) {
 			return Info{}, fmt.Errorf("%s: %w: layer.json names a wrong layer below", layer, ErrCorrupt)
 		}
 	}
+	for name, a := range info.Areas {
+		if err := a.check(name); err != nil {
+			return Info{}, fmt.Errorf("%s: %w: layer.json: %w", layer, ErrCorrupt, err)
+		}
+	}
 	if _, err := info.roots(); err != nil {
 		return Info{}, err
 	}
@@ -191,6 +199,7 @@ func (s *Store) record(sealed Sealed, b Backend, op string, lower []string) Info
 	for name, a := range sealed.Areas {
 		info.Areas[name] = areaRecord{
 			Root: a.Root.String(), Meta: a.Meta.String(), Files: a.Files, Dirs: a.Dirs, Bytes: a.Bytes,
+			place: sealed.places[name],
 		}
 	}
 	for _, p := range sealed.SplitLinks {
@@ -292,21 +301,21 @@ func (s *Store) commit(pending *fsx.Dir, op string, info Info, keep []string) er
 
 // strip removes from a pending directory what does not go into the layer.
 func strip(pending *fsx.Dir, keep []string) error {
-	// An area takes another name first: half of it must never be sealed by who
-	// resumes after a crash.
-	if !slices.Contains(keep, AreaHome) {
-		err := pending.Rename(AreaHome, pending, "dropped", 0)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
 	names, err := pending.Names()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if name == "manifest" || name == generationMarker || slices.Contains(keep, name) {
+		if name == "manifest" || name == generationMarker || name == areasRecord || slices.Contains(keep, name) {
 			continue
+		}
+		if name == AreaHome || isAreaDir(name) {
+			// It takes another name first: half of it must never be sealed by who
+			// resumes after a crash.
+			if err := pending.Rename(name, pending, droppedPrefix+name, 0); err != nil {
+				return err
+			}
+			name = droppedPrefix + name
 		}
 		if err := pending.RemoveAll(name); err != nil {
 			return fmt.Errorf("remove %s: %w", name, err)
@@ -335,43 +344,6 @@ func (s *Store) syncNames() error {
 		}
 	}
 	return nil
-}
-
-// readSmall reads a file that is never big.
-func readSmall(d *fsx.Dir, rel string) ([]byte, error) {
-	const limit = 4 << 20
-	f, err := d.OpenFile(rel)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := fsx.StatFile(f)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size > limit {
-		return nil, fmt.Errorf("%s is too big: %d bytes", rel, info.Size)
-	}
-	data := make([]byte, info.Size)
-	n, err := f.ReadAt(data, 0)
-	if int64(n) < info.Size {
-		return nil, err
-	}
-	return data, nil
-}
-
-// writeNew writes a file of a pending directory, in the place of one that an
-// interrupted seal left. It is not durable by itself.
-func writeNew(d *fsx.Dir, name string, data []byte) error {
-	if err := d.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	f, err := d.Create(name, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Close())
 }
 
 // join joins a path beneath an area root and a name.

@@ -25,6 +25,9 @@ func (s *Store) Materialise(ctx context.Context, b Backend, layer, area string, 
 	if err != nil {
 		return err
 	}
+	if t.Changes() {
+		return fmt.Errorf("materialise %s: area %s has only the changes of a directory of the host", layer, area)
+	}
 	if err := s.materialise(ctx, t, s.contentsOf(b, layer, area), dst, opt); err != nil {
 		return fmt.Errorf("materialise %s: %w", layer, err)
 	}
@@ -67,7 +70,18 @@ func (s *Store) materialise(ctx context.Context, t *tree.Tree, open opener, dst 
 			return err
 		}
 	}
-	return setMeta(dst, ".", root, opt.Owners)
+	return m.finishDir(dst, root)
+}
+
+// finishDir gives a directory its metadata, and hides what is below it if it
+// has to.
+func (m *materialiser) finishDir(d *fsx.Dir, e tree.Entry) error {
+	if e.Opaque {
+		if err := d.SetXattr(".", m.s.upperAttrs().own+"opaque", []byte("y")); err != nil {
+			return err
+		}
+	}
+	return setMeta(d, ".", e, m.opt.Owners)
 }
 
 type materialiser struct {
@@ -105,6 +119,8 @@ func (m *materialiser) make(d *fsx.Dir, path string, e tree.Entry) error {
 		return m.makeFile(d, path, e)
 	case tree.KindSymlink, tree.KindFifo, tree.KindSocket:
 		return makeSpecial(d, e.Name, e, m.opt.Owners)
+	case tree.KindWhiteout:
+		return d.Whiteout(e.Name)
 	}
 	return fmt.Errorf("%s: %w: kind %s", path, ErrCorrupt, e.Kind)
 }
@@ -124,7 +140,7 @@ func (m *materialiser) makeDir(d *fsx.Dir, path string, e tree.Entry) error {
 	if !m.finish {
 		return nil
 	}
-	return setMeta(sub, ".", e, m.opt.Owners)
+	return m.finishDir(sub, e)
 }
 
 func (m *materialiser) makeFile(d *fsx.Dir, path string, e tree.Entry) error {
@@ -163,7 +179,7 @@ func (m *materialiser) finishDirs(d *fsx.Dir, dir tree.Entry) error {
 			return err
 		}
 		if err = m.finishDirs(sub, e); err == nil {
-			err = setMeta(sub, ".", e, m.opt.Owners)
+			err = m.finishDir(sub, e)
 		}
 		sub.Close()
 		if err != nil {

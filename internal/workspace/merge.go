@@ -16,8 +16,9 @@ type merged struct {
 }
 
 // dir reads one directory. dirs are the layers that have it, topmost first, down
-// to one that is opaque or to the last.
-func (m *merged) dir(path, name string, dirs []*fsx.Dir, want *tree.Entry) (tree.Entry, error) {
+// to one that is opaque or to the last. open says that the host's directory is
+// below all of them, cut that they hide it there.
+func (m *merged) dir(path, name string, dirs []*fsx.Dir, want *tree.Entry, open, cut bool) (tree.Entry, error) {
 	info, err := dirs[0].Lstat(".")
 	if err != nil {
 		return tree.Entry{}, err
@@ -28,6 +29,7 @@ func (m *merged) dir(path, name string, dirs []*fsx.Dir, want *tree.Entry) (tree
 		return tree.Entry{}, err
 	}
 	e.Xattrs = m.sift(path, all)
+	e.Opaque = open && cut
 	where := map[string][]int{}
 	for i, d := range dirs {
 		names, err := d.Names()
@@ -38,7 +40,7 @@ func (m *merged) dir(path, name string, dirs []*fsx.Dir, want *tree.Entry) (tree
 			where[n] = append(where[n], i)
 		}
 	}
-	f := &frame{path: path, edit: m.w.NewDir()}
+	f := &frame{path: path, edit: m.w.NewDir(), open: open && !cut}
 	g := m.pool.group(m.ctx)
 	for n, in := range where {
 		g.do(func() error { return m.child(f, n, dirs, in, want) })
@@ -59,6 +61,11 @@ func (m *merged) child(f *frame, name string, dirs []*fsx.Dir, in []int, dir *tr
 		return err
 	}
 	if info.IsWhiteout() {
+		if f.open {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.edit.Put(tree.Entry{Name: name, Kind: tree.KindWhiteout})
+		}
 		return nil
 	}
 	want, err := m.wanted(dir, name)
@@ -71,7 +78,7 @@ func (m *merged) child(f *frame, name string, dirs []*fsx.Dir, in []int, dir *tr
 		m.found.problem("%s: %s", path, deviceName(info))
 		return nil
 	case tree.KindDir:
-		e, err = m.subdir(path, name, dirs, in, want)
+		e, err = m.subdir(path, name, dirs, in, want, f.open)
 	default:
 		e, err = m.leaf(&frame{path: f.path, src: top}, name, path, info, kind, want)
 	}
@@ -84,19 +91,20 @@ func (m *merged) child(f *frame, name string, dirs []*fsx.Dir, in []int, dir *tr
 	return nil
 }
 
-func (m *merged) subdir(path, name string, dirs []*fsx.Dir, in []int, want *tree.Entry) (tree.Entry, error) {
+func (m *merged) subdir(path, name string, dirs []*fsx.Dir, in []int, want *tree.Entry, open bool) (tree.Entry, error) {
 	var subs []*fsx.Dir
 	defer func() {
 		for _, d := range subs {
 			d.Close()
 		}
 	}()
+	cut := false
 	for _, i := range in {
 		info, err := dirs[i].Lstat(name)
 		if err != nil {
 			return tree.Entry{}, err
 		}
-		if !info.IsDir() {
+		if cut = !info.IsDir(); cut {
 			break
 		}
 		sub, err := dirs[i].OpenDir(name)
@@ -104,15 +112,14 @@ func (m *merged) subdir(path, name string, dirs []*fsx.Dir, in []int, want *tree
 			return tree.Entry{}, err
 		}
 		subs = append(subs, sub)
-		opaque, err := m.opaque(sub)
-		if err != nil {
+		if cut, err = m.opaque(sub); err != nil {
 			return tree.Entry{}, err
 		}
-		if opaque {
+		if cut {
 			break
 		}
 	}
-	return m.dir(path, name, subs, want)
+	return m.dir(path, name, subs, want, open, cut)
 }
 
 func (m *merged) opaque(d *fsx.Dir) (bool, error) {
@@ -138,7 +145,7 @@ func (m *merged) wanted(dir *tree.Entry, name string) (*tree.Entry, error) {
 	return &e, nil
 }
 
-// mergeArea reads one area of a stack of layers.
+// mergeArea reads one area of a stack of layers, of which some may not have it.
 func (s *Store) mergeArea(sc *scan, area string, chain []string) (tree.Entry, tree.Links, error) {
 	m := &merged{scan: sc}
 	m.attrs = s.upperAttrs()
@@ -148,22 +155,32 @@ func (s *Store) mergeArea(sc *scan, area string, chain []string) (tree.Entry, tr
 			d.Close()
 		}
 	}()
+	cut := false
 	for _, layer := range chain {
-		d, err := s.home.OpenDir("layers/" + layer + "/" + area)
+		dir, err := s.areaDir(layer, area)
+		if err != nil {
+			return tree.Entry{}, tree.Links{}, err
+		}
+		if dir == "" {
+			continue
+		}
+		d, err := s.home.OpenDir("layers/" + layer + "/" + dir)
 		if err != nil {
 			return tree.Entry{}, tree.Links{}, fmt.Errorf("%s of %s: %w", area, layer, err)
 		}
 		dirs = append(dirs, d)
-		opaque, err := m.opaque(d)
-		if err != nil {
+		if cut, err = m.opaque(d); err != nil {
 			return tree.Entry{}, tree.Links{}, err
 		}
-		if opaque {
+		if cut {
 			break
 		}
 	}
+	if len(dirs) == 0 {
+		return tree.Entry{}, tree.Links{}, fmt.Errorf("%w: no layer has a directory for %s", ErrCorrupt, area)
+	}
 	want := m.old.Root()
-	e, err := m.dir(".", "", dirs, &want)
+	e, err := m.dir(".", "", dirs, &want, m.old.Changes(), cut)
 	if err == nil {
 		err = m.found.err()
 	}

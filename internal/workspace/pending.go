@@ -101,6 +101,43 @@ func (s *Store) trash(rel, id string) error {
 	return nil
 }
 
+// readSmall reads a file that is never big.
+func readSmall(d *fsx.Dir, rel string) ([]byte, error) {
+	const limit = 4 << 20
+	f, err := d.OpenFile(rel)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := fsx.StatFile(f)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size > limit {
+		return nil, fmt.Errorf("%s is too big: %d bytes", rel, info.Size)
+	}
+	data := make([]byte, info.Size)
+	n, err := f.ReadAt(data, 0)
+	if int64(n) < info.Size {
+		return nil, err
+	}
+	return data, nil
+}
+
+// writeNew writes a file of a pending directory, in the place of one that an
+// interrupted seal left. It is not durable by itself.
+func writeNew(d *fsx.Dir, name string, data []byte) error {
+	if err := d.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	f, err := d.Create(name, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
 // pack is a manifest that is being written.
 type pack struct {
 	s     *Store
@@ -158,7 +195,7 @@ func (p *pack) abort() {
 }
 
 // memoryTree makes a tree that is kept nowhere. It lives as long as the store.
-func (s *Store) memoryTree(build func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error)) (*tree.Tree, Report, error) {
+func (s *Store) memoryTree(changes bool, build func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error)) (*tree.Tree, Report, error) {
 	fd, err := unix.MemfdCreate("forkcell-tree", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("make a memory file: %w", err)
@@ -180,7 +217,7 @@ func (s *Store) memoryTree(build func(w *tree.Writer) (tree.Entry, tree.Links, *
 	if err != nil {
 		return nil, report, err
 	}
-	if err := p.w.SetArea(AreaWorkspace, root, links); err != nil {
+	if err := setArea(p.w, AreaWorkspace, changes, root, links); err != nil {
 		return nil, report, err
 	}
 	if _, err := p.finish(); err != nil {

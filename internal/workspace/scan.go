@@ -70,6 +70,7 @@ type frame struct {
 	mu       sync.Mutex
 	edit     *tree.DirEdit
 	known    map[string]tree.Entry // the old directory
+	open     bool                  // the host's directory shows in it (upper)
 }
 
 func (s *Store) newScan(ctx context.Context, what string, w *tree.Writer, src *fsx.Dir) *scan {

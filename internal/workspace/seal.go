@@ -51,7 +51,10 @@ func (w *Work) hash(ctx context.Context) (Sealed, []string, error) {
 		kind, areas = KindDelta, (*sealing).delta
 	case BackendOverlay:
 	}
-	return w.s.seal(ctx, w.c, w.p, w.layer, kind, func(sl *sealing) error { return areas(sl, w.p.dir) })
+	return w.s.seal(ctx, w.c, w.p, w.layer, kind, func(sl *sealing) error {
+		sl.extra = w.extra
+		return areas(sl, w.p.dir)
+	})
 }
 
 // sealing is the making of one manifest on top of a parent's.
@@ -59,6 +62,7 @@ type sealing struct {
 	s      *Store
 	ctx    context.Context
 	c      Cell
+	p      *pending
 	pw     *pack
 	parent *tree.Manifest
 	layer  string
@@ -68,7 +72,11 @@ type sealing struct {
 	bytes   int64
 	split   []string
 	leftOut []LeftOut
-	keep    []string // areas whose directories the layer keeps
+	keep    []string // directories of areas that the layer keeps
+
+	extra   []placed         // areas of the generation besides the two
+	places  map[string]place // of all areas of the new state but the two
+	carried []string         // areas of the parent whose files are still to be copied
 }
 
 // old is an area of the parent.
@@ -80,14 +88,25 @@ func (sl *sealing) old(area string) (*tree.Tree, error) {
 	return t, nil
 }
 
-// full hashes both areas whole; the layer needs no other.
+// full hashes all areas whole; the layer needs no other.
 func (sl *sealing) full(dir *fsx.Dir) error {
 	for _, area := range []string{AreaWorkspace, AreaHome} {
 		if err := sl.scanArea(dir, area, func(sc *scan) { sc.layer = sl.layer }); err != nil {
 			return err
 		}
 	}
-	return nil
+	return sl.wholeExtra(dir)
+}
+
+// wholeExtra hashes the areas that the state has whole.
+func (sl *sealing) wholeExtra(dir *fsx.Dir) error {
+	var refused refusals
+	for _, a := range sl.extra {
+		if err := refused.add(sl.extraArea(dir, a, sl.readWhole)); err != nil {
+			return err
+		}
+	}
+	return refused.err()
 }
 
 // scanArea hashes one area's directory and sets the area.
@@ -129,12 +148,8 @@ func (sl *sealing) finish() (Sealed, error) {
 	}
 	same := true
 	for name, a := range areas {
-		old, err := sl.old(name)
-		if err != nil {
-			return Sealed{}, err
-		}
-		root, meta := old.Roots()
-		equal := root == a.Root && meta == a.Meta
+		old, had := sl.parent.Area(name)
+		equal := had && sameTree(old, a)
 		same = same && equal
 		if equal && sl.c.Backend == BackendDelta {
 			// An unchanged home is found where it was before.
@@ -144,10 +159,13 @@ func (sl *sealing) finish() (Sealed, error) {
 	if same {
 		return sl.unchanged()
 	}
+	if err := sl.fill(); err != nil {
+		return Sealed{}, err
+	}
 	slices.Sort(sl.split)
 	sealed := Sealed{
 		Layer: sl.layer, Parent: sl.parent.Layer(), Kind: sl.kind, Areas: areas, Bytes: sl.bytes,
-		SplitLinks: sl.split, LeftOut: sl.leftOut,
+		SplitLinks: sl.split, LeftOut: sl.leftOut, places: sl.places,
 	}
 	sealed.Changed, err = sl.changed(areas[AreaWorkspace])
 	return sealed, err
@@ -217,17 +235,35 @@ func (s *Store) newLayer(op, what string, build func(p *pending) (sealed Sealed,
 
 // seal writes the manifest of a pending layer on top of a parent.
 func (s *Store) seal(ctx context.Context, c Cell, p *pending, layer, kind string, areas func(sl *sealing) error) (Sealed, []string, error) {
-	pw, err := s.newPack(p.dir, p.layer)
+	sl, err := s.newSealing(ctx, c, p, layer, kind)
 	if err != nil {
 		return Sealed{}, nil, err
 	}
-	defer pw.abort()
+	defer sl.pw.abort()
+	if err := areas(sl); err != nil {
+		return Sealed{}, nil, err
+	}
+	return sl.end()
+}
+
+// newSealing starts the manifest of a pending layer.
+func (s *Store) newSealing(ctx context.Context, c Cell, p *pending, layer, kind string) (*sealing, error) {
 	m, err := s.Manifest(layer)
 	if err != nil {
-		return Sealed{}, nil, err
+		return nil, err
 	}
-	sl := &sealing{s: s, ctx: ctx, c: c, pw: pw, parent: m, layer: p.layer, op: p.op, kind: kind}
-	if err := areas(sl); err != nil {
+	pw, err := s.newPack(p.dir, p.layer)
+	if err != nil {
+		return nil, err
+	}
+	return &sealing{
+		s: s, ctx: ctx, c: c, p: p, pw: pw, parent: m, layer: p.layer, op: p.op, kind: kind, places: map[string]place{},
+	}, nil
+}
+
+// end completes the manifest and says which directories the layer keeps.
+func (sl *sealing) end() (Sealed, []string, error) {
+	if err := sl.carry(); err != nil {
 		return Sealed{}, nil, err
 	}
 	sealed, err := sl.finish()

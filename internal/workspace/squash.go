@@ -29,10 +29,20 @@ func (s *Store) squashInto(ctx context.Context, c Cell, layer string, p *pending
 		return Sealed{}, nil, err
 	}
 	defer pw.abort()
-	sealed := Sealed{Layer: p.layer, Parent: layer, Kind: KindSquash}
+	info, err := s.Info(layer)
+	if err != nil {
+		return Sealed{}, nil, err
+	}
+	sealed := Sealed{Layer: p.layer, Parent: layer, Kind: KindSquash, places: map[string]place{}}
 	var keep []string
 	for _, area := range m.Areas() {
 		t, _ := m.Area(area)
+		dir := area
+		if area != AreaWorkspace && area != AreaHome {
+			dir = areaDirName(len(sealed.places))
+			was := info.Areas[area].place
+			sealed.places[area] = place{Dir: dir, Host: was.Host, Target: was.Target}
+		}
 		files := c.Backend != BackendDelta || area != AreaWorkspace
 		if err := s.copyTree(pw, t, area, func(e *tree.Entry) {
 			if files && e.Kind == tree.KindFile {
@@ -44,10 +54,10 @@ func (s *Store) squashInto(ctx context.Context, c Cell, layer string, p *pending
 		if !files {
 			continue
 		}
-		if err := s.fillArea(ctx, p, area, t, s.contentsOf(c.Backend, layer, area)); err != nil {
+		if err := s.fillArea(ctx, p, dir, t, s.contentsOf(c.Backend, layer, area)); err != nil {
 			return Sealed{}, nil, err
 		}
-		keep = append(keep, area)
+		keep = append(keep, dir)
 		sealed.Bytes += t.Root().Sub.Bytes
 	}
 	if sealed.Areas, err = pw.finish(); err != nil {
@@ -66,12 +76,14 @@ func (s *Store) copyTree(pw *pack, t *tree.Tree, area string, rewrite func(e *tr
 	if err != nil {
 		return err
 	}
-	return pw.w.SetArea(area, root, links)
+	return setArea(pw.w, area, t.Changes(), root, links)
 }
 
-// fillArea writes an area's files into a pending layer.
-func (s *Store) fillArea(ctx context.Context, p *pending, area string, t *tree.Tree, open opener) error {
-	d, err := plainDir(p.dir, area)
+// fillArea writes an area's files into a directory of a pending layer. Of an
+// area of changes these are whiteouts and opaque directories too: the host's
+// directory stays below it.
+func (s *Store) fillArea(ctx context.Context, p *pending, dir string, t *tree.Tree, open opener) error {
+	d, err := plainDir(p.dir, dir)
 	if err != nil {
 		return err
 	}

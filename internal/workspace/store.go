@@ -37,8 +37,9 @@ const (
 	BackendDelta   Backend = "delta"
 )
 
-// The areas of a state. The workspace is what people see and compare; the home
-// is the cell user's own directory. Both are sealed together.
+// The areas of every state. The workspace is what people see and compare; the
+// home is the cell user's own directory. They are sealed together, and with them
+// the areas of the type Area.
 const (
 	AreaWorkspace = "workspace"
 	AreaHome      = "home"
@@ -124,6 +125,9 @@ type Cell struct {
 	// them. They are fixed at import: were they read from git's index again, a
 	// cell could add a secret to the index and so have it shown.
 	Kept []string
+	// Areas are the host's directories that a generation may change besides the
+	// workspace and the home. Only Begin looks at them.
+	Areas []Area
 }
 
 // Store is one home's states. Its methods may be used by several goroutines;

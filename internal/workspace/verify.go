@@ -1,11 +1,13 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/tree"
 )
@@ -29,6 +31,7 @@ type verification struct {
 	backend Backend
 	layer   string
 	chain   []string
+	areas   map[string]areaRecord // as layer.json has them
 	diffs   []tree.Difference
 }
 
@@ -48,6 +51,11 @@ func (v *verification) run() error {
 	names := m.Areas()
 	for _, area := range []string{AreaWorkspace, AreaHome} {
 		if !slices.Contains(names, area) {
+			v.differs("layers/"+v.layer+"/manifest", "area %s is missing", area)
+		}
+	}
+	for area := range stated {
+		if !slices.Contains(names, area) && area != AreaWorkspace && area != AreaHome {
 			v.differs("layers/"+v.layer+"/manifest", "area %s is missing", area)
 		}
 	}
@@ -85,6 +93,7 @@ func (v *verification) layers() (map[string]tree.AreaRoots, bool, error) {
 		v.differs("layers/"+v.layer, "its backend is %s, not %s", info.Backend, v.backend)
 		return nil, false, nil
 	}
+	v.areas = info.Areas
 	v.chain = append([]string{v.layer}, info.Lower...)
 	ok := true
 	for _, l := range info.Lower {
@@ -127,9 +136,9 @@ func (v *verification) area(area string, t *tree.Tree) error {
 	}
 	root, links, err := v.rebuild(w, area, t)
 	if err != nil {
-		return v.broken(areaPath(area, "."), err)
+		return v.broken(v.areaPath(area, "."), err)
 	}
-	if err := w.SetArea(area, root, links); err != nil {
+	if err := setArea(w, area, t.Changes(), root, links); err != nil {
 		return err
 	}
 	areas, err := w.Close()
@@ -140,36 +149,40 @@ func (v *verification) area(area string, t *tree.Tree) error {
 	if got := areas[area]; got.Root == wantRoot && got.Meta == wantMeta {
 		return nil
 	}
-	got, _, err := v.s.memoryTree(func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
+	got, _, err := v.s.memoryTree(t.Changes(), func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
 		root, links, err := v.rebuild(w, area, t)
 		return root, links, nil, err
 	})
 	if err != nil {
-		return v.broken(areaPath(area, "."), err)
+		return v.broken(v.areaPath(area, "."), err)
 	}
 	diffs, err := tree.Compare(t, got)
 	if err != nil {
-		return v.broken(areaPath(area, "."), err)
+		return v.broken(v.areaPath(area, "."), err)
 	}
 	for _, d := range diffs {
-		d.Path = areaPath(area, d.Path)
+		d.Path = v.areaPath(area, d.Path)
 		v.diffs = append(v.diffs, d)
 	}
 	if len(diffs) == 0 {
-		v.differs(areaPath(area, "."), "the roots differ from what the entries give")
+		v.differs(v.areaPath(area, "."), "the roots differ from what the entries give")
 	}
 	return nil
 }
 
-// areaPath names a path for people: the home's paths as the cell sees them.
-func areaPath(area, path string) string {
+// areaPath names a path for people: outside the workspace as the cell sees it.
+func (v *verification) areaPath(area, path string) string {
+	target := homeTarget
 	switch {
 	case area == AreaWorkspace:
 		return path
-	case path == ".":
-		return homeTarget
+	case area != AreaHome:
+		target = cmp.Or(v.areas[area].Target, area)
 	}
-	return homeTarget + "/" + path
+	if path == "." {
+		return target
+	}
+	return strings.TrimSuffix(target, "/") + "/" + path
 }
 
 // rebuild makes an area's tree from what is on disk.
@@ -182,7 +195,14 @@ func (v *verification) rebuild(w *tree.Writer, area string, t *tree.Tree) (tree.
 	if v.backend == BackendOverlay {
 		return v.s.mergeArea(sc, area, v.chain)
 	}
-	src, err := v.s.home.OpenDir("layers/" + v.layer + "/" + area)
+	dir, err := v.s.areaDir(v.layer, area)
+	if err != nil {
+		return tree.Entry{}, tree.Links{}, err
+	}
+	if dir == "" {
+		return tree.Entry{}, tree.Links{}, fmt.Errorf("%w: no directory for %s", ErrCorrupt, area)
+	}
+	src, err := v.s.home.OpenDir("layers/" + v.layer + "/" + dir)
 	if err != nil {
 		return tree.Entry{}, tree.Links{}, err
 	}

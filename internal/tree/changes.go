@@ -1,0 +1,182 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+)
+
+// A tree of changes says what was changed over a directory that is no part of
+// the tree: the host's. What is not in the tree is as it is there. It has two
+// things that a plain tree never has: whiteouts, and directories that are
+// opaque.
+
+// KindWhiteout is a name that the directory below has, or had in an older layer,
+// and that is gone. It has nothing but its name. The constant has no type, so
+// that it is not among the kinds that all readers of trees must deal with: plain
+// trees never deliver one.
+const KindWhiteout = 6
+
+// identityOpaque is the number by which an opaque directory differs from others
+// in the identity.
+const identityOpaque = 7
+
+// Below is what the host's directory had at a path when the entry was sealed,
+// so that a later reader can tell what was added from what was changed. It is no
+// part of the identity: the host goes its own ways.
+type Below struct {
+	// Kind is 0 where there was nothing, or nothing that a tree can hold.
+	Kind Kind
+	// Same means that the entry differs from what is below at most in its
+	// modification time, and if it is a directory, in what it holds.
+	Same bool
+}
+
+// Changes tells whether this is a tree of changes.
+func (t *Tree) Changes() bool { return t != nil && t.area.changes }
+
+// SetChanges is SetArea for a tree of changes.
+func (w *Writer) SetChanges(name string, root Entry, l Links) error {
+	links, err := w.storeLinks(name, l)
+	if err != nil {
+		return err
+	}
+	return w.setArea(name, root, links, true)
+}
+
+// identityKind is the number that stands for the entry's type in the identity.
+func identityKind(e *Entry) byte {
+	if e.Opaque {
+		return identityOpaque
+	}
+	return byte(e.Kind)
+}
+
+// The type byte of an entry in a pack. If markMore is set, a byte follows with
+// what only trees of changes have.
+const (
+	markMore   = 0x80
+	moreKind   = 0x07 // of what is below
+	moreSame   = 0x08
+	moreOpaque = 0x10
+)
+
+func (e *encoder) kind(x *Entry) {
+	more := byte(x.Below.Kind)
+	if x.Below.Same {
+		more |= moreSame
+	}
+	if x.Opaque {
+		more |= moreOpaque
+	}
+	if more == 0 {
+		e.byte(byte(x.Kind))
+		return
+	}
+	e.byte(byte(x.Kind) | markMore)
+	e.byte(more)
+}
+
+func (d *decoder) kind(x *Entry) {
+	k := d.byte()
+	x.Kind = Kind(k &^ markMore)
+	if k&markMore == 0 {
+		return
+	}
+	more := d.byte()
+	if more == 0 || more > moreKind|moreSame|moreOpaque {
+		d.fail("unknown marks of an entry")
+	}
+	x.Below = Below{Kind: Kind(more & moreKind), Same: more&moreSame != 0}
+	x.Opaque = more&moreOpaque != 0
+}
+
+// checkMarks says why an entry cannot have the marks of a tree of changes that
+// it has.
+func checkMarks(e *Entry) error {
+	switch {
+	case e.Kind == KindWhiteout && (e.Mode != 0 || e.UID != 0 || e.GID != 0 || e.MTime != (fsx.Time{}) ||
+		len(e.Xattrs) > 0 || e.Layer != "" || e.Stamp != (Stamp{})):
+		return errors.New("a whiteout has nothing but its name")
+	case e.Opaque && e.Kind != KindDir:
+		return errors.New("opaque, but no directory")
+	case e.Below.Kind > KindSocket:
+		return fmt.Errorf("%s below", e.Below.Kind)
+	case e.Below.Same && e.Below.Kind != e.Kind:
+		return errors.New("the same as something else")
+	}
+	return nil
+}
+
+// deliver keeps the marks of trees of changes out of plain ones, so that those
+// who read these need not know them.
+func (t *Tree) deliver(entries []Entry) error {
+	if t.area.changes {
+		return nil
+	}
+	for i := range entries {
+		e := &entries[i]
+		if e.Kind == KindWhiteout || e.Opaque || e.Below != (Below{}) {
+			return corrupt(t.area.layer, fmt.Sprintf("area %q", t.area.name), fmt.Errorf("%q is an entry of a tree of changes", e.Name))
+		}
+	}
+	return nil
+}
+
+// gather is the reader's, for this tree. A nil tree has nothing.
+func (t *Tree) gather(p part, at spot) ([]Entry, error) {
+	if t == nil || p.absent() {
+		return nil, nil
+	}
+	all, err := t.rd.gather(p, at)
+	if err != nil {
+		return nil, err
+	}
+	return all, t.deliver(all)
+}
+
+// shows tells on which sides of a comparison the host's directory is seen where
+// a tree has no entry.
+type shows struct{ a, b bool }
+
+// within is shows for what is in a directory that is old on one side and now on
+// the other.
+func (s shows) within(old, now *Entry) shows {
+	open := func(e *Entry) bool { return e == nil || e.Kind == KindDir && !e.Opaque }
+	return shows{a: s.a && open(old), b: s.b && open(now)}
+}
+
+// seen is what one side of a comparison has at a path: e is its entry, other the
+// other side's. host means that it is the host's, of which only name and kind
+// are known.
+func seen(e *Entry, shows bool, other *Entry) (_ *Entry, host bool) {
+	switch {
+	case e != nil && e.Kind == KindWhiteout:
+		return nil, false
+	case e != nil:
+		return e, false
+	case !shows || other == nil || other.Below.Kind == 0:
+		return nil, false
+	case other.Below.Same && !other.Opaque:
+		return other, false
+	}
+	return &Entry{Name: other.Name, Kind: other.Below.Kind}, true
+}
+
+// classifyOver is classify for trees of changes.
+func classifyOver(old, now *Entry, s shows, opt DiffOptions) (Change, bool) {
+	a, hostA := seen(old, s.a, now)
+	b, hostB := seen(now, s.b, old)
+	switch {
+	case a == nil && b == nil:
+		return Change{}, false
+	case a == nil || b == nil || !hostA && !hostB:
+		return classify(a, b, opt)
+	}
+	c := Change{Kind: Modified, Old: clone(a), New: clone(b)}
+	if a.Kind != b.Kind {
+		c.Kind = TypeChanged
+	}
+	return c, true
+}

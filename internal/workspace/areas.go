@@ -1,0 +1,232 @@
+package workspace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// Area is a directory of the host that a generation may change, without the host
+// ever seeing it: the changes are part of the cell's state. A state has an area
+// from the first generation on that changed something in it, and keeps it in
+// generations that do not ask for it.
+//
+// With the backend overlay the state has only the changes, over what the host
+// has at the time. With the others it has a copy of the whole directory, made by
+// the first generation.
+type Area struct {
+	// Name identifies the area in the state, such as "path:/var/tmp".
+	Name string
+	// Host is the directory on the host.
+	Host string
+	// Target is the path in the cell.
+	Target string
+	// System is passed on to mount.Overlay. Only overlay can have such areas.
+	System bool
+}
+
+// ErrNoSystemArea means that a backend cannot have a part of the host's system
+// as an area: it would have to copy it.
+var ErrNoSystemArea = errors.New("only the overlay backend can have the host's system as an area")
+
+// HostDirError means that the directory of the host that an area stands on
+// cannot be used, for instance because it is no more.
+type HostDirError struct {
+	Area string
+	Host string
+	Err  error
+}
+
+func (e *HostDirError) Error() string {
+	return fmt.Sprintf("area %s: host directory %s: %v", e.Area, e.Host, e.Err)
+}
+
+func (e *HostDirError) Unwrap() error { return e.Err }
+
+const (
+	// areasRecord says which areas a generation has besides the two of every
+	// state. Like the generation's marker it stays in the layer.
+	areasRecord = "areas.json"
+	// areaPrefix begins the names of those areas' directories.
+	areaPrefix = "area-"
+	// droppedPrefix begins the names of directories that a seal leaves out.
+	droppedPrefix = "dropped-"
+)
+
+func areaDirName(n int) string { return fmt.Sprintf("%s%d", areaPrefix, n) }
+
+func isAreaDir(name string) bool {
+	n, ok := strings.CutPrefix(name, areaPrefix)
+	return ok && n != "" && strings.Trim(n, "0123456789") == ""
+}
+
+// place is where an area is that not every state has.
+type place struct {
+	// Dir is the area's directory in this layer; "" if the layer has none.
+	Dir string `json:"dir,omitempty"`
+	// Host and Target are those of the Area that it was last begun with.
+	Host   string `json:"host,omitempty"`
+	Target string `json:"target,omitempty"`
+}
+
+// check is for what was read from a file.
+func (p place) check(area string) error {
+	if area == AreaWorkspace || area == AreaHome {
+		if p != (place{}) {
+			return fmt.Errorf("area %s is in the wrong place", area)
+		}
+		return nil
+	}
+	if p.Dir != "" && !isAreaDir(p.Dir) {
+		return fmt.Errorf("area %q has the directory %q", area, p.Dir)
+	}
+	return nil
+}
+
+// placed is an area of a generation, as areas.json has it.
+type placed struct {
+	Name   string `json:"name"`
+	Host   string `json:"host"`
+	Target string `json:"target"`
+	System bool   `json:"system"`
+	Dir    string `json:"dir"`
+	// Fresh are the roots with which the area began, if the state did not have
+	// it. An area that is still the same does not become part of the state.
+	Fresh *freshRoots `json:"fresh,omitempty"`
+}
+
+type freshRoots struct {
+	Root string `json:"root"`
+	Meta string `json:"meta"`
+}
+
+func (f *freshRoots) same(r tree.AreaRoots) bool {
+	return f != nil && f.Root == r.Root.String() && f.Meta == r.Meta.String()
+}
+
+// checkAreas refuses areas that cannot be.
+func checkAreas(c Cell) error {
+	names, targets := map[string]bool{AreaWorkspace: true, AreaHome: true}, map[string]bool{}
+	for _, a := range c.Areas {
+		if a.System && c.Backend != BackendOverlay {
+			return fmt.Errorf("area %s with backend %s: %w", a.Name, c.Backend, ErrNoSystemArea)
+		}
+		for _, s := range []string{a.Name, a.Host, a.Target} {
+			// They are kept in JSON, which has no other strings.
+			if s == "" || !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+				return fmt.Errorf("area %q: %q is not valid", a.Name, s)
+			}
+		}
+		for _, p := range []string{a.Host, a.Target} {
+			if !path.IsAbs(p) || path.Clean(p) != p {
+				return fmt.Errorf("area %q: %q is not an absolute, clean path", a.Name, p)
+			}
+		}
+		if names[a.Name] || targets[a.Target] {
+			return fmt.Errorf("area %q: its name or target is there twice", a.Name)
+		}
+		names[a.Name], targets[a.Target] = true, true
+	}
+	return nil
+}
+
+// areaDir is the directory of an area in a layer; "" if the layer has none.
+func (s *Store) areaDir(layer, area string) (string, error) {
+	if area == AreaWorkspace || area == AreaHome {
+		return area, nil
+	}
+	info, err := s.Info(layer)
+	if err != nil {
+		return "", err
+	}
+	return info.Areas[area].Dir, nil
+}
+
+// readPlaced reads which areas a generation has.
+func readPlaced(dir *fsx.Dir) ([]placed, error) {
+	data, err := readSmall(dir, areasRecord)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parsePlaced(data)
+}
+
+// parsePlaced checks an areas.json. It may have been altered.
+func parsePlaced(data []byte) ([]placed, error) {
+	var list []placed
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, areasRecord, err)
+	}
+	dirs := map[string]bool{}
+	for _, a := range list {
+		twice := dirs[a.Dir]
+		dirs[a.Dir] = true
+		if twice || !isAreaDir(a.Dir) || a.Name == "" || a.Name == AreaWorkspace || a.Name == AreaHome {
+			return nil, fmt.Errorf("%w: %s: area %q has the directory %q", ErrCorrupt, areasRecord, a.Name, a.Dir)
+		}
+	}
+	return list, nil
+}
+
+// writePlaced keeps which areas a generation has. Unlike the marker it has
+// contents, which have to be durable before the marker is.
+func (w *Work) writePlaced() error {
+	if len(w.extra) == 0 {
+		return nil
+	}
+	data, err := json.MarshalIndent(w.extra, "", "  ")
+	if err != nil {
+		return err
+	}
+	if w.s.opt.unsynced {
+		return writeNew(w.p.dir, areasRecord, data)
+	}
+	return fsx.WriteFile(w.p.dir, areasRecord, data, 0o600)
+}
+
+// mountExtra adds what the cell sees of its areas.
+func (w *Work) mountExtra(set *mount.Set) {
+	dir := w.Dir()
+	for _, a := range w.extra {
+		if w.c.Backend != BackendOverlay {
+			set.Binds = append(set.Binds, mount.Bind{Target: a.Target, Source: path.Join(dir, a.Dir), Owned: true})
+			continue
+		}
+		set.Overlays = append(set.Overlays, mount.Overlay{
+			Target: a.Target, Upper: path.Join(dir, a.Dir), Work: path.Join(dir, "work", a.Dir),
+			Lower: append(slices.Clone(w.lowers[a.Name]), a.Host), HostLower: true, System: a.System,
+		})
+	}
+}
+
+// findLowers lists the directories of the state's layers that an area has.
+func (w *Work) findLowers() error {
+	if w.c.Backend != BackendOverlay {
+		return nil
+	}
+	w.lowers = map[string][]string{}
+	for _, a := range w.extra {
+		for _, layer := range w.chain {
+			dir, err := w.s.areaDir(layer, a.Name)
+			if err != nil {
+				return err
+			}
+			if dir != "" {
+				w.lowers[a.Name] = append(w.lowers[a.Name], path.Join(w.s.path, "layers", layer, dir))
+			}
+		}
+	}
+	return nil
+}

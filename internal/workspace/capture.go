@@ -1,0 +1,116 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Capture is a copy of what a generation holds at one moment, on its way to a
+// state. It ends with Seal or Discard. A crash before it is sealed leaves nothing
+// of it but a pending directory that Sweep removes.
+type Capture struct {
+	// w is a generation of its own, on the same state, whose directories are the
+	// copies.
+	w *Work
+	// live is a delta cell's manifest, in which the live directory is already.
+	live *sealing
+}
+
+// Capture copies what the generation holds now. Nothing may write to it
+// meanwhile: the caller has frozen the cell, and can let it go on when Capture
+// returns. The generation is not touched, and is sealed later as if there had
+// been no capture. The copy is not durable yet, and not hashed, but for the live
+// directory of a delta cell, of which the changed files are.
+//
+// With overlay the cost follows what changed since the generation began. An
+// *UnsealableError names what could not be kept.
+func (w *Work) Capture(ctx context.Context, op string) (*Capture, error) {
+	p, err := w.s.newPending(op)
+	if err != nil {
+		return nil, err
+	}
+	c := &Capture{w: &Work{s: w.s, c: w.c, layer: w.layer, p: p, chain: w.chain, extra: w.extra}}
+	if err := c.take(ctx, w); err != nil {
+		return nil, errors.Join(fmt.Errorf("capture %s: %w", w.p.op, err), c.Discard())
+	}
+	return c, nil
+}
+
+func (c *Capture) take(ctx context.Context, from *Work) error {
+	var refused refusals
+	for _, area := range from.areas() {
+		if err := refused.add(from.copyArea(ctx, c.w.p, area)); err != nil {
+			return err
+		}
+	}
+	for _, a := range from.extra {
+		if err := refused.add(nameArea(a, from.copyArea(ctx, c.w.p, a.Dir))); err != nil {
+			return err
+		}
+	}
+	if err := refused.err(); err != nil {
+		return err
+	}
+	if from.c.Backend == BackendDelta {
+		sl, err := from.s.newSealing(ctx, from.c, c.w.p, from.layer, KindDelta)
+		if err != nil {
+			return err
+		}
+		c.live, sl.extra = sl, from.extra
+		if err := sl.live(); err != nil {
+			return err
+		}
+	}
+	return from.s.step("capture.copied")
+}
+
+// Seal makes the capture a state: a sibling of the one that the generation will
+// become. The cell may be running. It ends the capture: when it fails, or finds
+// that nothing had changed, nothing is left of it.
+func (c *Capture) Seal(ctx context.Context) (Sealed, error) {
+	sealed, keep, err := c.hash(ctx)
+	if err == nil {
+		err = c.w.s.step("seal.hashed")
+	}
+	if err == nil && sealed.Unchanged {
+		return sealed, c.Discard()
+	}
+	if err == nil {
+		err = c.w.s.commitLayer(c.w.p, sealed, c.w.c.Backend, c.w.lower(), keep)
+	}
+	if err != nil {
+		return Sealed{}, errors.Join(fmt.Errorf("seal capture: %w", err), c.Discard())
+	}
+	c.w.p.close()
+	return sealed, nil
+}
+
+func (c *Capture) hash(ctx context.Context) (Sealed, []string, error) {
+	if c.live == nil {
+		return c.w.hash(ctx)
+	}
+	defer c.live.pw.abort()
+	c.live.ctx = ctx
+	if err := c.live.copies(c.w.p.dir); err != nil {
+		return Sealed{}, nil, err
+	}
+	return c.live.end()
+}
+
+// Discard removes the capture.
+func (c *Capture) Discard() error {
+	if c.live != nil {
+		c.live.pw.abort()
+	}
+	return c.w.p.discard()
+}
+
+// Snapshot is Capture and Seal in one, for a cell that stays frozen throughout.
+func (w *Work) Snapshot(ctx context.Context, op string) (Sealed, error) {
+	c, err := w.Capture(ctx, op)
+	if err != nil {
+		return Sealed{}, err
+	}
+	return c.Seal(ctx)
+}

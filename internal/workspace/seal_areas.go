@@ -1,0 +1,146 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// readArea is what a generation's directory of an area holds.
+type readArea struct {
+	root    tree.Entry
+	links   tree.Links
+	changes bool
+	bytes   int64
+}
+
+// extraArea seals an area besides the two of every state. One that is as it was,
+// or as the host's, is left to carry.
+func (sl *sealing) extraArea(dir *fsx.Dir, a placed, read func(src *fsx.Dir, a placed, old *tree.Tree) (readArea, error)) error {
+	there, err := exists(dir, a.Dir)
+	if err != nil || !there { // an interrupted seal found it unchanged
+		return err
+	}
+	src, err := dir.OpenDir(a.Dir)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	old, had := sl.parent.Area(a.Name)
+	got, err := read(src, a, old)
+	if err != nil {
+		return err
+	}
+	roots, err := throwAway(a.Name, got.changes, func(*tree.Writer) (tree.Entry, tree.Links, error) {
+		return got.root, got.links, nil
+	})
+	if err != nil {
+		return err
+	}
+	if !had && a.Fresh.same(roots) {
+		return nil
+	}
+	// A layer of clone stands alone, so it keeps what it has anyway.
+	if had && sl.c.Backend != BackendClone && sameTree(old, roots) {
+		return nil
+	}
+	sl.bytes += got.bytes
+	sl.keep = append(sl.keep, a.Dir)
+	sl.places[a.Name] = place{Dir: a.Dir, Host: a.Host, Target: a.Target}
+	return setArea(sl.pw.w, a.Name, got.changes, got.root, got.links)
+}
+
+func sameTree(t *tree.Tree, r tree.AreaRoots) bool {
+	root, meta := t.Roots()
+	return root == r.Root && meta == r.Meta
+}
+
+// readChanges reads the upper of an area: what changed over the host's
+// directory.
+func (sl *sealing) readChanges(src *fsx.Dir, a placed, old *tree.Tree) (readArea, error) {
+	u := sl.s.newUpper(sl.ctx, sl.pw.w, src, old, sl.layer)
+	var err error
+	if u.over, err = sl.s.openHost(a); err != nil {
+		return readArea{}, err
+	}
+	defer u.over.close()
+	r, err := u.read(true)
+	return readArea{root: r.root, links: r.links, changes: true, bytes: u.count.bytes.Load()}, nameArea(a, err)
+}
+
+// readWhole reads the directory of an area that the state has whole.
+func (sl *sealing) readWhole(src *fsx.Dir, a placed, old *tree.Tree) (readArea, error) {
+	sc := sl.s.newScan(sl.ctx, "seal", sl.pw.w, src)
+	sc.old, sc.owner, sc.layer = old, sl.s.keepOwner, sl.layer
+	// Entries that did not change still name the layer that has their bytes.
+	sc.share = sl.c.Backend == BackendDelta
+	root, links, err := sc.run()
+	return readArea{root: root, links: links, bytes: sc.count.bytes.Load()}, nameArea(a, err)
+}
+
+// nameArea says in which area something cannot be kept.
+func nameArea(a placed, err error) error {
+	var u *UnsealableError
+	if !errors.As(err, &u) {
+		return err
+	}
+	named := &UnsealableError{}
+	for _, p := range u.Problems {
+		named.Problems = append(named.Problems, a.Target+": "+p)
+	}
+	return named
+}
+
+// carry takes over the areas of the parent that the new state has too, as they
+// are. The files of those that have to be copied are copied by fill.
+func (sl *sealing) carry() error {
+	info, err := sl.s.Info(sl.parent.Layer())
+	if err != nil {
+		return err
+	}
+	for _, name := range sl.parent.Areas() {
+		if _, done := sl.places[name]; done || name == AreaWorkspace || name == AreaHome {
+			continue
+		}
+		t, _ := sl.parent.Area(name)
+		was := info.Areas[name].place
+		if sl.c.Backend != BackendClone {
+			sl.places[name] = place{Host: was.Host, Target: was.Target}
+			err = sl.pw.w.SetAreaKeepLinks(name, t.Root(), t)
+		} else {
+			dir := areaDirName(len(sl.extra) + len(sl.carried))
+			sl.places[name] = place{Dir: dir, Host: was.Host, Target: was.Target}
+			sl.carried = append(sl.carried, name)
+			err = sl.s.copyTree(sl.pw, t, name, func(e *tree.Entry) {
+				if e.Kind == tree.KindFile {
+					e.Layer = sl.layer
+				}
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("area %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// fill copies the files of the areas that were carried into a layer that stands
+// alone.
+func (sl *sealing) fill() error {
+	for _, name := range sl.carried {
+		t, _ := sl.parent.Area(name)
+		dir := sl.places[name].Dir
+		if err := sl.p.dir.RemoveAll(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // of an interrupted seal
+			return err
+		}
+		if err := sl.s.fillArea(sl.ctx, sl.p, dir, t, sl.s.contentsOf(sl.c.Backend, sl.parent.Layer(), name)); err != nil {
+			return fmt.Errorf("area %s: %w", name, err)
+		}
+		sl.keep = append(sl.keep, dir)
+		sl.bytes += t.Root().Sub.Bytes
+	}
+	return nil
+}
