@@ -44,3 +44,8 @@ fuzz: ## fuzz every target for longer (FUZZTIME=2m)
 
 clean: ## remove what was built
 	rm -rf bin
+
+.PHONY: compat
+compat: ## run the core tests on Linux 6.1, Debian's, in an emulator
+	@scripts/setup.sh compat
+	$(GO) run -buildvcs=false ./scripts/compat $(COMPATFLAGS)
