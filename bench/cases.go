@@ -41,6 +41,7 @@ func (b *bench) all(ctx context.Context) ([]row, error) {
 		{"seal and decide by size of the tree", func(ctx context.Context) ([]row, error) { return b.bySize(ctx, small, big) }},
 		{"fork by size of the tree", func(ctx context.Context) ([]row, error) { return b.forks(ctx, small, medium, big) }},
 		{"a run of true against bwrap", func(ctx context.Context) ([]row, error) { return b.runTrue(ctx, medium) }},
+		{"exec in a live cell against bwrap", func(ctx context.Context) ([]row, error) { return b.live(ctx, small) }},
 		{"100 forks that run true against bwrap", func(ctx context.Context) ([]row, error) { return b.hundred(ctx, medium) }},
 	} {
 		progress("%s", c.what)
@@ -209,14 +210,39 @@ func (b *bench) runTrue(ctx context.Context, s shape) ([]row, error) {
 		}
 		own, peer = append(own, u.took), append(peer, p)
 	}
-	return []row{ratioRow("`forkcell run CELL -- true`, process start to exit, durable signed receipt", "`bwrap --unshare-all` true",
+	return []row{ratioRow("`forkcell run CELL -- true`, all controls on, process start to exit, durable signed receipt", "`bwrap --unshare-all` true",
 		median(own), median(peer), 4)}, nil
+}
+
+// live executes true in a started cell.
+func (b *bench) live(ctx context.Context, s shape) (_ []row, err error) {
+	if _, err := b.forkcell(ctx, 0, nil, "--quiet", "start", s.name); err != nil {
+		return nil, err
+	}
+	defer func() {
+		_, stop := b.forkcell(ctx, 0, nil, "--quiet", "stop", s.name)
+		err = errors.Join(err, stop)
+	}()
+	var own, peer []time.Duration
+	for range b.times(40, 10) {
+		u, err := b.forkcell(ctx, 0, nil, "--quiet", "exec", s.name, "--", "true")
+		if err != nil {
+			return nil, err
+		}
+		p, err := b.peer(ctx, "bwrap", bwrap()...)
+		if err != nil {
+			return nil, err
+		}
+		own, peer = append(own, u.took), append(peer, p)
+	}
+	return []row{ratioRow("`forkcell exec CELL -- true` in a live cell, process start to exit", "`bwrap --unshare-all` true",
+		median(own), median(peer), 1.5)}, nil
 }
 
 // hundred makes 100 forks and runs true in each, 8 at a time.
 func (b *bench) hundred(ctx context.Context, s shape) ([]row, error) {
 	const n, width = 100, 8
-	var own, peer []time.Duration
+	var own, runs, peer []time.Duration
 	for i := range b.times(5, 2) {
 		name := "many" + strconv.Itoa(i)
 		begin := time.Now()
@@ -224,11 +250,12 @@ func (b *bench) hundred(ctx context.Context, s shape) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
+		forked := time.Now()
 		err = inParallel(n, width, func(k int) error {
 			_, err := b.forkcell(ctx, 0, nil, "--quiet", "run", fmt.Sprintf("%s-%d", name, k+1), "--", "true")
 			return err
 		})
-		own = append(own, time.Since(begin))
+		own, runs = append(own, time.Since(begin)), append(runs, time.Since(forked))
 		if err != nil {
 			return nil, err
 		}
@@ -242,8 +269,10 @@ func (b *bench) hundred(ctx context.Context, s shape) ([]row, error) {
 			return nil, err
 		}
 	}
-	return []row{ratioRow("100 forks that each run `true`, 8 at a time, the forking included", "`bwrap`, 100 times, 8 at a time",
-		median(own), median(peer), 4)}, nil
+	return []row{
+		ratioRow("100 forks that each run `true`, 8 at a time, the forking included", "`bwrap`, 100 times, 8 at a time", median(own), median(peer), 4),
+		ratioRow("100 cells that each run `true`, 8 at a time", "`bwrap`, 100 times, 8 at a time", median(runs), median(peer), 3),
+	}, nil
 }
 
 func inParallel(n, width int, do func(int) error) error {

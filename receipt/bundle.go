@@ -29,6 +29,9 @@ type Bundle struct {
 	// Included holds things that the receipt binds (logs, the policy), by the
 	// SHA-256 of their contents in lower hex.
 	Included map[string][]byte
+	// Events is the run's journal of events as it was written, which the receipt
+	// binds by the hash of its chain.
+	Events []byte
 }
 
 // bundleDocument is the form in which a bundle travels.
@@ -39,13 +42,14 @@ type bundleDocument struct {
 	Keys      [][]byte          `json:"keys,omitempty"`
 	Context   [][]byte          `json:"context,omitempty"`
 	Included  map[string][]byte `json:"included,omitempty"`
+	Events    []byte            `json:"events,omitempty"`
 }
 
 // WriteBundle writes a bundle as one JSON document. It does not verify it.
 func WriteBundle(w io.Writer, b Bundle) error {
 	doc := bundleDocument{
 		Bundle: BundleType, Receipt: b.Receipt, Decisions: b.Decisions,
-		Keys: b.Keys, Context: b.Context, Included: b.Included,
+		Keys: b.Keys, Context: b.Context, Included: b.Included, Events: b.Events,
 	}
 	data, err := json.Marshal(doc)
 	if err != nil {
@@ -84,6 +88,6 @@ func ParseBundle(r io.Reader) (Bundle, error) {
 	}
 	return Bundle{
 		Receipt: doc.Receipt, Decisions: doc.Decisions, Keys: doc.Keys,
-		Context: doc.Context, Included: doc.Included,
+		Context: doc.Context, Included: doc.Included, Events: doc.Events,
 	}, nil
 }

@@ -2,6 +2,9 @@ package receipt
 
 import (
 	"fmt"
+	"path"
+	"strings"
+	"unicode"
 )
 
 // Roots is the content identity of a file tree: Root without modification times,
@@ -60,7 +63,7 @@ func (c Checkpoint) check() error {
 		return fmt.Errorf("%q is not a layer id", c.Layer)
 	}
 	for name, roots := range c.Areas {
-		if !isToken(name) {
+		if !isArea(name) {
 			return fmt.Errorf("%q is not the name of an area", name)
 		}
 		if err := roots.check(); err != nil {
@@ -82,4 +85,15 @@ func rootSubjects(c Checkpoint) []Subject {
 		{Name: "root", Digest: Digest{SHA256: c.Root}},
 		{Name: "meta_root", Digest: Digest{SHA256: c.MetaRoot}},
 	}
+}
+
+// isArea accepts the two areas of every state, and those over directories of the
+// host, which are named by what they are and the directory's path.
+func isArea(name string) bool {
+	kind, dir, named := strings.Cut(name, ":")
+	if !named {
+		return isToken(name)
+	}
+	return isToken(kind) && path.IsAbs(dir) && path.Clean(dir) == dir && len(dir) < 4096 &&
+		!strings.ContainsFunc(dir, unicode.IsControl)
 }

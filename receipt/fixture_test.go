@@ -14,7 +14,7 @@ import (
 func testSigner(n byte) *Signer {
 	seed := make([]byte, ed25519.SeedSize)
 	seed[0] = n
-	return newSigner(ed25519.NewKeyFromSeed(seed))
+	return newSigner(seed)
 }
 
 func sum(n int) string { return Hash(fmt.Appendf(nil, "thing %d", n)) }

@@ -12,6 +12,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+
+	// The standard library's signatures are the same bytes, but it computes its
+	// tables at their first use, which takes longer than all else that a run signs
+	// and hashes. It checks signatures.
+	signing "github.com/cloudflare/circl/sign/ed25519"
 )
 
 const (
@@ -23,41 +28,41 @@ const (
 
 // Signer is a private signing key.
 type Signer struct {
-	private ed25519.PrivateKey
+	private signing.PrivateKey
 	id      string
 }
 
 // GenerateKey makes a new signing key.
 func GenerateKey() (*Signer, error) {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
+	seed := make([]byte, ed25519.SeedSize)
+	if _, err := rand.Read(seed); err != nil {
 		return nil, fmt.Errorf("generate key: %w", err)
 	}
-	return newSigner(private), nil
+	return newSigner(seed), nil
 }
 
-func newSigner(private ed25519.PrivateKey) *Signer {
-	s := &Signer{private: private}
+func newSigner(seed []byte) *Signer {
+	s := &Signer{private: signing.NewKeyFromSeed(seed)}
 	s.id = KeyID(s.Public())
 	return s
 }
 
 // Public is the public half.
 func (s *Signer) Public() ed25519.PublicKey {
-	return ed25519.PublicKey(bytes.Clone(s.private[ed25519.PrivateKeySize-ed25519.PublicKeySize:]))
+	return bytes.Clone(s.private[ed25519.PrivateKeySize-ed25519.PublicKeySize:])
 }
 
 // KeyID is the id of the public half.
 func (s *Signer) KeyID() string { return s.id }
 
 // MarshalPrivate encodes the private key as PEM (PKCS#8).
-func (s *Signer) MarshalPrivate() ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(s.private)
-	if err != nil {
-		return nil, fmt.Errorf("encode private key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: pemPrivate, Bytes: der}), nil
+func (s *Signer) MarshalPrivate() []byte {
+	der := append([]byte(pkcs8Prefix), s.private.Seed()...)
+	return pem.EncodeToMemory(&pem.Block{Type: pemPrivate, Bytes: der})
 }
+
+// pkcs8Prefix is what RFC 8410 puts before the 32 bytes of a seed.
+const pkcs8Prefix = "\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20"
 
 // ParsePrivate reads what [Signer.MarshalPrivate] wrote.
 func ParsePrivate(text []byte) (*Signer, error) {
@@ -65,15 +70,11 @@ func ParsePrivate(text []byte) (*Signer, error) {
 	if err != nil {
 		return nil, malformed("private key: %w", err)
 	}
-	key, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		return nil, malformed("private key: %w", err)
+	seed, ok := bytes.CutPrefix(der, []byte(pkcs8Prefix))
+	if !ok || len(seed) != ed25519.SeedSize {
+		return nil, malformed("private key: not Ed25519 in PKCS#8")
 	}
-	private, ok := key.(ed25519.PrivateKey)
-	if !ok {
-		return nil, malformed("private key: not Ed25519")
-	}
-	return newSigner(private), nil
+	return newSigner(seed), nil
 }
 
 // MarshalPublic encodes a public key as PEM (SPKI).
@@ -138,7 +139,7 @@ func onePEM(text []byte, kind string) ([]byte, error) {
 type dsseSigner struct{ *Signer }
 
 func (s dsseSigner) Sign(_ context.Context, data []byte) ([]byte, error) {
-	return ed25519.Sign(s.private, data), nil
+	return signing.Sign(s.private, data), nil
 }
 
 func (s dsseSigner) KeyID() (string, error) { return s.id, nil }

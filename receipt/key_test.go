@@ -3,6 +3,7 @@ package receipt
 import (
 	"bytes"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
@@ -20,11 +21,7 @@ func TestKeysRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := s.MarshalPrivate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := ParsePrivate(text)
+	again, err := ParsePrivate(s.MarshalPrivate())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,13 +42,46 @@ func TestKeysRoundTrip(t *testing.T) {
 	}
 }
 
+// TestSignerIsStandard compares with the standard library: its encoding of the
+// key, and its signatures, byte for byte.
+func TestSignerIsStandard(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		s, err := GenerateKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, _ := pem.Decode(s.MarshalPrivate())
+		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, ok := parsed.(ed25519.PrivateKey)
+		if !ok {
+			t.Fatalf("%T", parsed)
+		}
+		der, err := x509.MarshalPKCS8PrivateKey(theirs)
+		if err != nil || !bytes.Equal(der, block.Bytes) {
+			t.Fatalf("encoding differs: %v", err)
+		}
+		message := make([]byte, 1+len(der)*3)
+		if _, err := rand.Read(message); err != nil {
+			t.Fatal(err)
+		}
+		ours, err := dsseSigner{s}.Sign(t.Context(), message)
+		if err != nil || !bytes.Equal(ours, ed25519.Sign(theirs, message)) {
+			t.Fatalf("signature differs: %v", err)
+		}
+		if !ed25519.Verify(s.Public(), message, ours) {
+			t.Fatal("the signature does not verify")
+		}
+	}
+}
+
 func TestParsePublicRefuses(t *testing.T) {
 	t.Parallel()
 	good := string(MarshalPublic(testSigner(1).Public()))
-	private, err := testSigner(1).MarshalPrivate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := testSigner(1).MarshalPrivate()
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Markdown writes a receipt for people: the present decision, what ran, what
@@ -26,7 +27,8 @@ func Markdown(w io.Writer, r *Run, decisions []*Decision, checks []Check) error 
 	m.line("")
 	m.runTable(r, standing)
 	m.stateTable(r)
-	m.controls(r)
+	m.governed(r)
+	m.timings(r)
 	m.logs(r)
 	m.decisions(decisions, r)
 	m.checks(checks)
@@ -62,12 +64,6 @@ func (m *page) row(cells ...string) { m.line("| " + strings.Join(cells, " | ") +
 func (m *page) field(name, value string) {
 	if value != "" {
 		m.row(name, code(value))
-	}
-}
-
-func (m *page) document(name string, doc json.RawMessage) {
-	if len(doc) > 0 {
-		m.row(name, codeJSON(doc))
 	}
 }
 
@@ -125,25 +121,55 @@ func (m *page) stateTable(r *Run) {
 	}
 }
 
-func (m *page) controls(r *Run) {
+// governed tells by what the run was held, and what it tried.
+func (m *page) governed(r *Run) {
 	m.heading("Controls", "", "")
-	m.field("Backend", r.Backend)
-	m.field("Backend chosen because", r.BackendReason)
-	m.field("Runtime", r.Runtime)
 	policy := r.PolicyHash
 	if policy == "" {
 		policy = "none"
 	}
 	m.field("Policy", policy)
-	m.document("Asked", r.Controls.Asked)
-	m.document("Achieved", r.Controls.Achieved)
-	m.list("Degraded", r.Degraded)
+	for _, what := range r.Degraded {
+		m.field("Degraded", what)
+	}
+	if len(r.Degraded) == 0 {
+		m.row("Degraded", "none recorded")
+	}
 	m.field("Events", strconv.FormatInt(r.Events.Count, 10))
 	for _, action := range sortedKeys(r.Events.ByAction) {
 		m.row("Events "+code(action), code(strconv.FormatInt(r.Events.ByAction[action], 10)))
 	}
+	m.field("Hash of the events", r.Events.ChainHead)
+	m.field("Runtime", r.Runtime)
+	m.field("Backend", r.Backend)
+	m.field("Backend chosen because", r.BackendReason)
+	m.document("Asked", r.Controls.Asked)
+	m.document("Achieved", r.Controls.Achieved)
+}
+
+// document shows an object of the runtime key by key. What the keys mean is the
+// runtime's business; anything but an object is shown as it is.
+func (m *page) document(title string, doc json.RawMessage) {
+	if len(doc) == 0 {
+		return
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(doc, &fields) != nil || !utf8.Valid(doc) {
+		m.row(title, codeJSON(doc))
+		return
+	}
+	for _, name := range sortedKeys(fields) {
+		m.row(title+" "+code(name), codeValue(fields[name]))
+	}
+}
+
+func (m *page) timings(r *Run) {
+	if len(r.Timings) == 0 {
+		return
+	}
+	m.heading("Time", "part", "microseconds")
 	for _, name := range sortedKeys(r.Timings) {
-		m.row("Time "+code(name), code(strconv.FormatInt(r.Timings[name], 10)))
+		m.row(code(name), code(strconv.FormatInt(r.Timings[name], 10)))
 	}
 }
 

@@ -75,6 +75,19 @@ func codeJSON(doc []byte) string {
 	return b.String()
 }
 
+// codeValue shows a JSON value: text and lists of text without JSON's quotes.
+func codeValue(doc []byte) string {
+	var text string
+	if json.Unmarshal(doc, &text) == nil && doc[0] == '"' {
+		return code(text)
+	}
+	var list []string
+	if json.Unmarshal(doc, &list) == nil && doc[0] == '[' && len(list) > 0 && !bytes.Contains(doc, []byte("null")) {
+		return "`" + visibleAll(list) + "`"
+	}
+	return codeJSON(doc)
+}
+
 func visibleAll(list []string) string {
 	shown := make([]string, len(list))
 	for i, s := range list {
