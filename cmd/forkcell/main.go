@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/carry"
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/cli"
 	"github.com/forkcell/forkcell/internal/driver"
 	_ "github.com/forkcell/forkcell/internal/driver/first" // before anything heavier
@@ -36,7 +38,12 @@ func helper() bool {
 		driver.InitMain()
 	case "forkcell-reader":
 		fsx.ServeReader()
+	case app.SupervisorName:
+		os.Exit(app.SupervisorMain())
 	default:
+		if cell.IsCarrier(os.Args) {
+			os.Exit(carry.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		}
 		return false
 	}
 	return true

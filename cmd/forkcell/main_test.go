@@ -73,14 +73,18 @@ func runScripts(t *testing.T, dir string, vars map[string]string) {
 			for name, value := range vars {
 				env.Setenv(name, value)
 			}
+			env.Defer(func() { stopLive(filepath.Join(env.WorkDir, "state")) })
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "json": jsonIs, "jsonenv": jsonEnv, "lines": lines,
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond == "root" {
+			switch cond {
+			case "root":
 				return os.Geteuid() == 0, nil
+			case "freezer":
+				return canFreeze()
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},

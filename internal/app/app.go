@@ -83,7 +83,7 @@ func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err err
 		}()
 	}
 	relay := &cell.ProgressRelay{}
-	config := cell.Config{Runner: native, Actor: actor(), Version: Version(), Home: home, Now: time.Now, OnProgress: relay}
+	config := cell.Config{Runner: native, Launcher: launcher{}, Actor: actor(), Version: Version(), Home: home, Now: time.Now, OnProgress: relay}
 	s, err := store.Open(home, mode.store())
 	if errors.Is(err, store.ErrNoHome) && (mode == Read || mode == Write || mode == Run) {
 		return cell.New(config), func() error { return nil }, nil
@@ -97,9 +97,6 @@ func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err err
 	}
 	config.Store, config.Workspace = s, w
 	e := cell.New(config)
-	if mode == Write || mode == Create || mode == Run {
-		e.ReadKeyEarly()
-	}
 	return e, func() error { return errors.Join(w.Close(), s.Close()) }, nil
 }
 

@@ -112,6 +112,8 @@ type RunRequest struct {
 	CPUs             int64       // thousandths of a processor
 	PIDs             int64
 	AllowDegraded    bool
+	Root             string // host, host-overlay or a directory; "" = host
+	AsRoot           bool
 	// Inherit looks up the caller's variables that a policy lets in.
 	Inherit func(name string) (string, bool)
 	Term    string // $TERM of the caller's terminal, with TTY
@@ -173,6 +175,8 @@ type CheckpointResult struct {
 	Root         string `json:"root"`
 	MetaRoot     string `json:"meta_root"`
 	Name         string `json:"name"`
+	Live         bool   `json:"live"`     // captured from a live cell,
+	PauseUS      int64  `json:"pause_us"` // which stood still for so long
 }
 
 // RestoreRequest moves a cell back.
@@ -181,6 +185,7 @@ type RestoreRequest struct {
 	Checkpoint string // id, unique prefix or name; "" = before the last run
 	Run        string // the state before this run
 	Reason     string
+	Force      bool // stops a live cell first
 }
 
 // MoveResult is the result of restore and reject: where the head went.
@@ -211,6 +216,7 @@ type ForkResult struct {
 	Root         string   `json:"root"`
 	Cells        []string `json:"cells"`
 	EngineUS     int64    `json:"engine_us"`
+	PauseUS      int64    `json:"pause_us"` // of a live cell
 }
 
 // AcceptRequest decides that a run's result stands.

@@ -8,12 +8,15 @@ import (
 )
 
 // Checkpoint names the present state. Every run ends sealed, so an idle cell's
-// state is a checkpoint already.
+// state is a checkpoint already; a live cell's is captured.
 func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*CheckpointResult, error) {
 	if name != "" {
 		if err := checkName("checkpoint", name); err != nil {
 			return nil, err
 		}
+	}
+	if res, err := e.checkpointLive(ctx, cell, name); res != nil || err != nil {
+		return res, err
 	}
 	s, err := e.hold(ctx, cell, "checkpoint", 0)
 	if err != nil {
@@ -38,14 +41,20 @@ func (s *session) name(tx *store.Tx, name string) error {
 	if err == nil && old.ID == s.head.ID {
 		return nil
 	}
+	if err := s.claim(tx, name); err != nil {
+		return err
+	}
+	return s.e.logChange(tx, s.cell, s.head, opCheckpoint, map[string]string{"name": name})
+}
+
+// claim takes a name for the head, unless it is another's.
+func (s *session) claim(tx *store.Tx, name string) error {
+	old, err := tx.Named(s.cell.ID, name)
 	if err == nil {
 		return refused("name_taken", "choose another name", "checkpoint name %s is in use for %s", name, old.ID)
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	if err := tx.Name(s.cell.ID, name, s.head.ID); err != nil {
-		return err
-	}
-	return s.e.logChange(tx, s.cell, s.head, opCheckpoint, map[string]string{"name": name})
+	return tx.Name(s.cell.ID, name, s.head.ID)
 }

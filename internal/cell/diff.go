@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 
 	"github.com/forkcell/forkcell/internal/store"
@@ -28,18 +29,20 @@ func (e *Engine) Diff(_ context.Context, req DiffRequest) (*DiffResult, error) {
 		return nil, err
 	}
 	res := &DiffResult{Cell: c.Name, From: from.ID, To: to.ID, Changes: []ChangeJSON{}}
-	if err := e.addChanges(res, from, to, workspace.AreaWorkspace, ""); err != nil {
-		return nil, err
-	}
-	if req.All {
-		if err := e.addChanges(res, from, to, workspace.AreaHome, homePath); err != nil {
+	areas := areasBetween(from, to, req.All)
+	for _, area := range areas {
+		if err := e.addChanges(res, from, to, area, areaTarget(area)); err != nil {
 			return nil, err
 		}
 	}
 	res.Open = func(side int, p string, entry tree.Entry) (io.ReadCloser, error) {
-		area := workspace.AreaWorkspace
-		if path.IsAbs(p) {
-			area, p = workspace.AreaHome, p[len(homePath)+1:]
+		area, p, err := areaOf(areas, p)
+		if err != nil {
+			return nil, err
+		}
+		if entry.Digest.IsZero() {
+			// An entry of the host's own, of which the state knows nothing more.
+			return os.OpenInRoot(areaTarget(area), p)
 		}
 		return e.opener(c, []store.Checkpoint{from, to}[side], area, p, entry)()
 	}
@@ -133,7 +136,7 @@ func (e *Engine) tree(c store.Checkpoint, area string) (*tree.Tree, error) {
 		return nil, layerError(c, err)
 	}
 	t, ok := m.Area(area)
-	if !ok {
+	if !ok && (area == workspace.AreaWorkspace || area == workspace.AreaHome) {
 		return nil, fmt.Errorf("checkpoint %s has no %s", c.ID, area)
 	}
 	return t, nil

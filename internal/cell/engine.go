@@ -22,6 +22,8 @@ import (
 // Runner runs processes in a cell.
 type Runner interface {
 	Run(ctx context.Context, s driver.Spec, io driver.Stdio) (driver.Outcome, error)
+	// Start makes a cell that lives until it is closed.
+	Start(ctx context.Context, s driver.Spec) (*driver.Cell, error)
 	Resolve(s driver.Spec) (driver.Controls, error)
 	// SweepRun removes the control group that a dead process left.
 	SweepRun(id string) error
@@ -34,6 +36,7 @@ type Config struct {
 	Store     *store.Store // nil: a home that does not exist, read as empty
 	Workspace *workspace.Store
 	Runner    Runner
+	Launcher  Launcher         // starts supervisors of live cells
 	Actor     string           // who asks, as far as the host can tell
 	Version   string           // of this program, for events
 	Home      string           // where the home is, or would be
@@ -75,24 +78,24 @@ func (r *ProgressRelay) send(to func(Progress)) (stop func()) {
 
 // Engine carries out what the commands ask for.
 type Engine struct {
-	store   *store.Store
-	ws      *workspace.Store
-	runner  Runner
-	actor   string
-	home    string
-	version string
-	now     func() time.Time
-	relay   *ProgressRelay
+	store    *store.Store
+	ws       *workspace.Store
+	runner   Runner
+	launcher Launcher
+	actor    string
+	home     string
+	version  string
+	now      func() time.Time
+	relay    *ProgressRelay
 
 	keyLock   sync.Mutex
 	signerKey *receipt.Signer // loaded within the first transaction that signs
-	earlyKey  chan earlyKey   // being read ahead of it, if it is
 }
 
 // New makes an Engine.
 func New(c Config) *Engine {
 	return &Engine{
-		store: c.Store, ws: c.Workspace, runner: c.Runner, actor: c.Actor, home: c.Home, version: c.Version,
+		store: c.Store, ws: c.Workspace, runner: c.Runner, launcher: c.Launcher, actor: c.Actor, home: c.Home, version: c.Version,
 		now: c.Now, relay: c.OnProgress,
 	}
 }

@@ -82,7 +82,7 @@ func envNames(env []string) []string {
 // shownPaths checks the host paths that the operator wants to show.
 func (e *Engine) shownPaths(paths []string) ([]string, error) {
 	for i, p := range paths {
-		clean, err := e.shownPath(p)
+		clean, err := e.shownPath("--ro", p)
 		if err != nil {
 			return nil, err
 		}
@@ -93,21 +93,21 @@ func (e *Engine) shownPaths(paths []string) ([]string, error) {
 }
 
 // shownPath checks a host path that the operator wants to show read-only.
-func (e *Engine) shownPath(p string) (string, error) {
+func (e *Engine) shownPath(flag, p string) (string, error) {
 	if !filepath.IsAbs(p) {
-		return "", usage("give an absolute path", "--ro %s is not absolute", quote.Path(p))
+		return "", usage("give an absolute path", "%s %s is not absolute", flag, quote.Path(p))
 	}
 	p = filepath.Clean(p)
 	if _, err := os.Stat(p); err != nil {
-		return "", usage("", "--ro %s: %v", quote.Path(p), err)
+		return "", usage("", "%s %s: %v", flag, quote.Path(p), err)
 	}
 	if p == "/" {
-		return "", refused("overlap", "name the directories that are needed", "--ro / would show the whole host")
+		return "", refused("overlap", "name the directories that are needed", "%s / would show the whole host", flag)
 	}
 	for _, never := range []string{"/run", "/var/run", "/proc", "/sys", "/dev"} {
 		if within(p, never) {
-			return "", refused("overlap", "copy the file somewhere else", "--ro %s: %s is never shown in a cell", quote.Path(p), never)
+			return "", refused("overlap", "copy the file somewhere else", "%s %s: %s is never shown in a cell", flag, quote.Path(p), never)
 		}
 	}
-	return p, e.apart("--ro", p)
+	return p, e.apart(flag, p)
 }

@@ -13,7 +13,8 @@ import (
 const maxForks = 10_000
 
 // Fork makes new cells on a state that exists. Nothing is copied, and the cell
-// that is forked may be busy: the fork starts from its head.
+// that is forked may be busy: the fork starts from its head. Of a live cell, the
+// present moment is captured first, and is what is forked.
 func (e *Engine) Fork(ctx context.Context, req ForkRequest) (*ForkResult, error) {
 	names, err := forkNames(req)
 	if err != nil {
@@ -24,6 +25,16 @@ func (e *Engine) Fork(ctx context.Context, req ForkRequest) (*ForkResult, error)
 		return nil, err
 	}
 	begin := time.Now()
+	pause := int64(0)
+	if _, live := e.supervisor(from); live && req.Checkpoint == "" {
+		now, err := e.checkpointLive(ctx, req.Cell, "")
+		if err != nil {
+			return nil, err
+		}
+		if now != nil {
+			req.Checkpoint, pause = now.CheckpointID, now.PauseUS
+		}
+	}
 	lock, err := e.store.LockHome(false)
 	if err != nil {
 		return nil, err
@@ -48,7 +59,7 @@ func (e *Engine) Fork(ctx context.Context, req ForkRequest) (*ForkResult, error)
 		return nil, errors.Join(forkError(err), e.dropLive(cells))
 	}
 	return &ForkResult{
-		From: from.Name, CheckpointID: at.ID, Root: at.Root(), Cells: names, EngineUS: since(begin),
+		From: from.Name, CheckpointID: at.ID, Root: at.Root(), Cells: names, EngineUS: since(begin), PauseUS: pause,
 	}, nil
 }
 

@@ -163,13 +163,19 @@ func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoin
 	if err != nil {
 		return nil, err
 	}
+	begun := map[string]bool{}
 	for _, r := range runs {
 		// A run that seems to have ended in the future is recent, unless all of
 		// them are asked for.
 		recent := req.OlderThan > 0 && e.now().Sub(r.FinishedAt) < req.OlderThan
 		if r.State == "running" || !removed[r.CellID] && (r.Decision == pending || isUndone(r.Decision) && recent) {
 			needed[r.Before], needed[r.After] = true, true
+			begun[r.Before] = true
 		}
+	}
+	for _, c := range all {
+		// What was captured of a live cell is needed as long as its run is.
+		needed[c.ID] = needed[c.ID] || c.Kind == kindLive && begun[c.Parent]
 	}
 	keepLast(needed, all, removed, req.KeepLast)
 	return needed, nil

@@ -58,8 +58,11 @@ func (e *Engine) info(tx *store.Tx, c store.Cell) (CellInfo, error) {
 		Name: c.Name, CellID: c.ID, Backend: c.Backend, Runtime: c.Runtime, Source: c.Source, MountAt: c.MountAt, Head: head.ID,
 		Root: head.Root(), MetaRoot: head.MetaRoot(), State: "idle", Files: area.Files, Bytes: area.Bytes, CreatedAt: c.CreatedAt,
 	}
-	if _, busy := e.store.CellHolder(c.ID); busy {
+	if h, busy := e.store.CellHolder(c.ID); busy {
 		info.State = "busy"
+		if h.What == heldByStart {
+			info.State = "live"
+		}
 	}
 	own, err := tx.Checkpoints(c.ID)
 	if err != nil {
@@ -109,6 +112,7 @@ func (e *Engine) Status(ctx context.Context, cell string) (*StatusResult, error)
 	if holder, busy := e.store.CellHolder(c.ID); busy {
 		res.Holder = (&store.BusyError{Holder: holder}).Error()
 	}
+	res.Live = e.liveInfo(ctx, c, true)
 	err = e.store.View(func(tx *store.Tx) error {
 		if res.CellInfo, err = e.info(tx, c); err != nil {
 			return err
@@ -150,7 +154,7 @@ func (e *Engine) settleIfFree(ctx context.Context, cell string) error {
 }
 
 // Log is a cell's history, oldest first, as the signed statements tell it.
-func (e *Engine) Log(_ context.Context, cell string) ([]LogEntry, error) {
+func (e *Engine) Log(ctx context.Context, cell string) ([]LogEntry, error) {
 	c, err := e.findCell(cell)
 	if err != nil {
 		return nil, err
@@ -170,6 +174,9 @@ func (e *Engine) Log(_ context.Context, cell string) ([]LogEntry, error) {
 			return nil, err
 		}
 		entries = append(entries, entry)
+	}
+	if now := e.liveInfo(ctx, c, false); now != nil {
+		entries = append(entries, LogEntry{Kind: "live", RunID: now.RunID, CreatedAt: now.Since, Command: startCommand()})
 	}
 	return entries, nil
 }

@@ -75,7 +75,7 @@ func (e *Engine) newCell(req InitRequest) (store.Cell, error) {
 		return c, err
 	}
 	for _, p := range req.ReadOnly {
-		shown, err := e.shownPath(p)
+		shown, err := e.shownPath("--ro", p)
 		if err != nil {
 			return c, err
 		}

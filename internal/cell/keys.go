@@ -84,10 +84,7 @@ func (e *Engine) KeyRotate(ctx context.Context) (*KeyInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	pem, err := next.MarshalPrivate()
-	if err != nil {
-		return nil, err
-	}
+	pem := next.MarshalPrivate()
 	err = e.store.Update(func(tx *store.Tx) error {
 		old, err := e.signer(tx)
 		if err != nil {

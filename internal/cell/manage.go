@@ -34,16 +34,32 @@ func (e *Engine) Rename(ctx context.Context, cell, to string) error {
 	return err
 }
 
+// forceWait is how long a forced operation waits for a busy cell.
+const forceWait = 10 * time.Second
+
+// withForce adds to the refusal of a live cell what would do it all the same.
+func withForce(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == codeLive {
+		c := *e
+		c.Hint += "; --force stops it first"
+		return &c
+	}
+	return err
+}
+
 // Remove forgets a cell's name. Its receipts stay; its states go with the next
 // gc unless something else needs them. The source directory is not touched.
 func (e *Engine) Remove(ctx context.Context, cell string, force bool) error {
 	wait := time.Duration(0)
 	if force {
-		wait = 10 * time.Second
+		if err := e.stopFirst(ctx, cell); err != nil {
+			return err
+		}
+		wait = forceWait
 	}
 	s, err := e.hold(ctx, cell, "rm", wait)
 	if err != nil {
-		return err
+		return withForce(err)
 	}
 	defer s.release()
 	s.cell.Name = ""

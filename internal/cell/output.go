@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -17,12 +18,15 @@ type output struct {
 	blobs [2]*store.BlobWriter
 	clean [2]io.WriteCloser
 	mu    sync.Mutex
-	lost  error // the first failure to store output
+	left  int64 // how much may still be stored, if there is a limit
+	limit int64
+	lost  error // why not all of it was stored
 }
 
-func newOutput(s *store.Store, env []string) *output {
+// newOutput keeps at most limit bytes of both streams; 0 is no limit.
+func newOutput(s *store.Store, env []string, limit int64) *output {
 	_, secrets := redact.Env(env)
-	o := &output{}
+	o := &output{limit: limit, left: limit}
 	for i := range o.blobs {
 		o.blobs[i] = s.NewBlob()
 		o.clean[i] = redact.NewWriter(o.blobs[i], secrets)
@@ -62,6 +66,11 @@ func (o *output) keep(i int, p []byte) {
 	if o.lost != nil {
 		return
 	}
+	if o.limit > 0 && int64(len(p)) > o.left {
+		p = p[:o.left]
+		defer func() { o.lost = fmt.Errorf("the limit is %d bytes", o.limit) }()
+	}
+	o.left -= int64(len(p))
 	if _, err := o.clean[i].Write(p); err != nil {
 		o.lost = err
 	}

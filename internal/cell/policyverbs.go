@@ -3,12 +3,15 @@ package cell
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// PolicyResult is a cell's policy.
+// PolicyResult is a policy: a cell's, or that of a file.
 type PolicyResult struct {
 	Cell       string          `json:"cell"`
 	PolicyHash string          `json:"policy_hash"`
@@ -24,6 +27,26 @@ type PolicyApplied struct {
 	Before     string `json:"policy_hash_before"`
 }
 
+// PolicyRef names a policy: that of a cell, or one that was read from a file.
+type PolicyRef struct {
+	Cell string
+	File *PolicyFile // it decides where it is given
+}
+
+// PolicyDiff is what differs between two policies.
+type PolicyDiff struct {
+	HashA       string              `json:"policy_hash_a"`
+	HashB       string              `json:"policy_hash_b"`
+	Differences []policy.Difference `json:"differences"`
+}
+
+// PolicyQuestion is what a policy is asked about: one of the three.
+type PolicyQuestion struct {
+	Path    string
+	Syscall string
+	Request *policy.Request
+}
+
 // Policy returns a cell's policy.
 func (e *Engine) Policy(_ context.Context, name string) (*PolicyResult, error) {
 	c, err := e.findCell(name)
@@ -34,11 +57,28 @@ func (e *Engine) Policy(_ context.Context, name string) (*PolicyResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	res, err := policyResult(p)
+	if err == nil {
+		res.Cell = c.Name
+	}
+	return res, err
+}
+
+// ReadPolicy checks a policy file. It needs no home.
+func ReadPolicy(f PolicyFile) (*PolicyResult, error) {
+	p, err := ParsePolicy(f)
+	if err != nil {
+		return nil, err
+	}
+	return policyResult(p)
+}
+
+func policyResult(p *policy.Policy) (*PolicyResult, error) {
 	doc, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
-	return &PolicyResult{Cell: c.Name, PolicyHash: policyHash(p), Policy: doc, Parsed: p}, nil
+	return &PolicyResult{PolicyHash: policyHash(p), Policy: doc, Parsed: p}, nil
 }
 
 // ApplyPolicy gives a cell another policy, from its next run on.
@@ -73,4 +113,85 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f PolicyFile) (*P
 		return nil, failed("policy", err, "record the policy of %s", name)
 	}
 	return res, nil
+}
+
+// referred finds a policy, and the cell that it is asked for, if it is one's.
+func (e *Engine) referred(ref PolicyRef) (*policy.Policy, store.Cell, error) {
+	if ref.File != nil {
+		p, err := ParsePolicy(*ref.File)
+		return p, store.Cell{}, err
+	}
+	c, err := e.findCell(ref.Cell)
+	if err != nil {
+		return nil, c, err
+	}
+	p, err := e.storedPolicy(c.Policy)
+	return p, c, err
+}
+
+// DiffPolicies compares two policies key by key.
+func (e *Engine) DiffPolicies(_ context.Context, a, b PolicyRef) (*PolicyDiff, error) {
+	left, _, err := e.referred(a)
+	if err != nil {
+		return nil, err
+	}
+	right, _, err := e.referred(b)
+	if err != nil {
+		return nil, err
+	}
+	return &PolicyDiff{HashA: policyHash(left), HashB: policyHash(right), Differences: policy.Diff(left, right)}, nil
+}
+
+// ExplainPolicy says what a policy decides, by which rule and why.
+func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestion) (*policy.Explanation, error) {
+	p, c, err := e.referred(ref)
+	if err != nil {
+		return nil, err
+	}
+	var x policy.Explanation
+	switch {
+	case q.Path != "":
+		if !filepath.IsAbs(q.Path) {
+			return nil, usage("give it as the command in the cell would, from /", "the path %s is not absolute", quote.Path(q.Path))
+		}
+		x = p.ExplainPath(q.Path, pathContext(c))
+	case q.Syscall != "":
+		if !(denySet{}).Known(q.Syscall) {
+			return nil, usage("docs/seccomp.md lists those that are denied", "no system call is called %s", quote.Arg(q.Syscall))
+		}
+		x = p.ExplainSyscall(q.Syscall, denySet{})
+	case q.Request != nil:
+		x = explainRequest(p, *q.Request)
+	default:
+		return nil, usage("a path, a host or a system call", "nothing to explain")
+	}
+	return &x, nil
+}
+
+// explainRequest is what the rules say. Nothing carries them out yet, and that is
+// said with it: nobody shall take an answer here for a connection.
+func explainRequest(p *policy.Policy, q policy.Request) policy.Explanation {
+	x := p.ExplainRequest(q)
+	if x.Allowed {
+		x.Reason += "; egress is not part of this version, so a run under this policy is refused"
+	}
+	return x
+}
+
+// pathContext is what decides about paths in a cell besides its policy. A policy
+// that is no cell's is asked about the host alone.
+func pathContext(c store.Cell) policy.PathContext {
+	ctx := policy.PathContext{Workspace: c.MountAt, Extra: c.ReadOnly, Defaults: []string{}, Links: map[string]string{}}
+	for _, p := range policy.DefaultReadOnly() {
+		info, err := os.Lstat(p)
+		if err != nil {
+			continue // the host has none, and so has no cell
+		}
+		if info.Mode()&os.ModeSymlink == 0 {
+			ctx.Defaults = append(ctx.Defaults, p)
+		} else if to, err := os.Readlink(p); err == nil {
+			ctx.Links[p] = to
+		}
+	}
+	return ctx
 }

@@ -168,6 +168,9 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 	}
 	if old, err := tx.CellByID(c.ID); err == nil {
 		c.CreatedAt = old.CreatedAt
+		if p.Details[detailLive] != "" {
+			c.Head = old.Head
+		}
 	}
 	if err := tx.PutCell(c); err != nil {
 		return err
@@ -182,7 +185,7 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 	if err := b.checkpoint(tx, c.ID, p.Checkpoint, p.Details["checkpoint_kind"], "", p, own); err != nil {
 		return err
 	}
-	if p.Op == opCheckpoint {
+	if p.Op == opCheckpoint && p.Checkpoint.Name != "" {
 		return tx.Name(c.ID, p.Checkpoint.Name, p.Checkpoint.ID)
 	}
 	if p.Op == opApply || p.Op == opUndo {

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -47,9 +48,16 @@ func (e *Engine) Restore(ctx context.Context, req RestoreRequest) (*MoveResult, 
 	if req.Checkpoint != "" && req.Run != "" {
 		return nil, usage("give one of them", "a checkpoint and --run exclude each other")
 	}
-	s, err := e.hold(ctx, req.Cell, "restore", 0)
+	wait := time.Duration(0)
+	if req.Force {
+		if err := e.stopFirst(ctx, req.Cell); err != nil {
+			return nil, err
+		}
+		wait = forceWait
+	}
+	s, err := e.hold(ctx, req.Cell, "restore", wait)
 	if err != nil {
-		return nil, err
+		return nil, withForce(err)
 	}
 	defer s.release()
 	if err := s.catchUp(ctx); err != nil {

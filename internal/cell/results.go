@@ -15,7 +15,7 @@ type CellInfo struct {
 	Head         string    `json:"head"`
 	Root         string    `json:"root"`
 	MetaRoot     string    `json:"meta_root"`
-	State        string    `json:"state"` // idle, busy
+	State        string    `json:"state"` // idle, busy, live
 	Files        int64     `json:"files"`
 	Bytes        int64     `json:"bytes"`
 	OwnBytes     int64     `json:"own_bytes"` // what its own layers hold
@@ -39,12 +39,13 @@ type StatusResult struct {
 	Checkpoints   int       `json:"checkpoints"`
 	Runs          int       `json:"runs"`
 	LastReceipt   string    `json:"last_receipt"`
+	Live          *LiveInfo `json:"live,omitempty"`
 }
 
 // LogEntry is one line of a cell's history, oldest first.
 type LogEntry struct {
 	Seq          int64     `json:"seq"`
-	Kind         string    `json:"kind"` // init, fork, run, decision, checkpoint, refresh, apply, undo, rename
+	Kind         string    `json:"kind"` // init, fork, run, decision, checkpoint, refresh, apply, undo, rename; live: now, and no statement yet
 	ID           string    `json:"id"`
 	CreatedAt    time.Time `json:"created_at"`
 	CheckpointID string    `json:"checkpoint_id,omitempty"`

@@ -85,10 +85,11 @@ func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, p, notes, err := e.spec(c, req)
+	asked, err := e.spec(c, req)
 	if err != nil {
 		return nil, err
 	}
+	spec := asked.spec
 	controls, err := e.runner.Resolve(spec)
 	if err != nil {
 		return nil, runnerError(err)
@@ -96,7 +97,7 @@ func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
 	return &RunPlan{
 		Cell: c.Name, Args: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
 		ReadOnly: append([]string{}, spec.ReadOnly...), Checkpoint: head.ID, Root: head.Root(),
-		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: policyHash(p), Degraded: append([]string{}, notes...), Controls: controls,
+		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: policyHash(asked.policy), Degraded: append([]string{}, asked.notes...), Controls: controls,
 	}, nil
 }
 
@@ -119,6 +120,7 @@ type run struct {
 	startError    error // the command never ran
 	controlsLost  bool  // another process finishes the run, and does not know them
 	notes         []string
+	areas         []workspace.Area
 	degraded      []string // what was asked for and is not as it should be
 	errorText     string
 	earlier       []string // pending runs that an automatic accept decided too
@@ -129,11 +131,11 @@ type run struct {
 // begin seals the present, writes the intent down, and opens a writable
 // generation.
 func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
-	spec, p, notes, err := s.e.spec(s.cell, req)
+	asked, err := s.e.spec(s.cell, req)
 	if err != nil {
 		return nil, err
 	}
-	hash, err := s.e.keepPolicy(p)
+	hash, err := s.e.keepPolicy(asked.policy)
 	if err != nil {
 		return nil, failed("policy", err, "keep the policy")
 	}
@@ -148,7 +150,8 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 	if err := s.squash(ctx); err != nil {
 		return nil, stateError(s.head, err)
 	}
-	r := &run{session: s, before: s.head, after: s.head, spec: spec, policy: p, degraded: notes}
+	spec := asked.spec
+	r := &run{session: s, before: s.head, after: s.head, spec: spec, policy: asked.policy, degraded: asked.notes, areas: asked.areas}
 	r.rec = store.Run{
 		ID: store.NewID("run"), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
 		Command: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: quote.Line(spec.Workdir),
@@ -172,12 +175,17 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 }
 
 func (r *run) prepare(ctx context.Context, req RunRequest) (err error) {
-	if r.work, err = r.e.ws.Begin(ctx, r.at, r.before.Layer, r.rec.ID); err != nil {
-		return stateError(r.before, fmt.Errorf("prepare the workspace: %w", err))
+	at := r.at
+	at.Areas = r.areas
+	if r.work, err = r.e.ws.Begin(ctx, at, r.before.Layer, r.rec.ID); err != nil {
+		return areaError(stateError(r.before, fmt.Errorf("prepare the workspace: %w", err)))
 	}
 	r.spec.ID, r.spec.Mounts = r.rec.ID, r.work.Mounts()
+	if !r.policy.Filesystem.IncludeWorkdir {
+		r.spec.Mounts = without(r.spec.Mounts, r.cell.MountAt)
+	}
 	r.spec.Started = func(pid int) error { return recordInit(r.work, pid) }
-	r.out = newOutput(r.e.store, req.Env)
+	r.out = newOutput(r.e.store, r.spec.Env, r.policy.Limits.Output)
 	if err := r.openJournal(); err != nil {
 		return err
 	}
@@ -202,7 +210,8 @@ func (r *run) forget() error {
 func (r *run) execute(ctx context.Context, stdio Stdio) {
 	r.unlockHome()
 	signals := newSignalTap(stdio.Signals)
-	outcome, err := r.e.runner.Run(ctx, r.spec, driver.Stdio{
+	watched, full := r.watchDisk(ctx)
+	outcome, err := r.e.runner.Run(watched, r.spec, driver.Stdio{
 		In: stdio.In, Out: r.out.stdout(stdio.Out), Err: r.out.stderr(stdio.Err),
 		Resize: stdio.Resize, Signals: signals.out,
 	})
@@ -213,6 +222,9 @@ func (r *run) execute(ctx context.Context, stdio Stdio) {
 	r.timings.StartUS = outcome.StartTook.Microseconds()
 	r.timings.CommandUS = outcome.CommandTook.Microseconds()
 	r.classify(err, signal, ctx.Err() != nil)
+	if full() {
+		r.diskFull()
+	}
 	r.explainLimits()
 	r.closeJournal()
 	failpoint.Hit("run.executed")
@@ -364,37 +376,52 @@ func byAction(e receipt.Events) map[string]int64 {
 
 func since(t time.Time) int64 { return time.Since(t).Microseconds() }
 
-// spec is what the driver is asked for, but for the workspace's mounts, with the
-// policy behind it and what of it cannot be done as well as it should.
-func (e *Engine) spec(c store.Cell, req RunRequest) (spec driver.Spec, p *policy.Policy, notes []string, err error) {
+// asked is what a request amounts to.
+type asked struct {
+	spec   driver.Spec // but for the workspace's mounts
+	policy *policy.Policy
+	areas  []workspace.Area // besides the workspace and the home
+	notes  []string         // what cannot be done as well as it should
+}
+
+func (e *Engine) spec(c store.Cell, req RunRequest) (a asked, err error) {
 	if err := checkArgs(c, req.Args); err != nil {
-		return spec, nil, nil, err
+		return a, err
 	}
-	if p, err = e.policyOf(c, req); err != nil {
-		return spec, nil, nil, err
+	if a.policy, err = e.policyOf(c, req); err != nil {
+		return a, err
 	}
 	shown, err := e.shownPaths(slices.Concat(c.ReadOnly, req.ReadOnly))
 	if err != nil {
-		return spec, nil, nil, err
+		return a, err
 	}
-	env, err := buildEnv(p, req, shown)
+	env, err := buildEnv(a.policy, req, shown)
 	if err != nil {
-		return spec, nil, nil, err
+		return a, err
 	}
 	workdir := c.MountAt
+	if !a.policy.Filesystem.IncludeWorkdir {
+		workdir = homePath
+	}
 	if req.Workdir != "" {
 		workdir = req.Workdir
 		if !path.IsAbs(workdir) {
 			workdir = path.Join(c.MountAt, workdir)
 		}
 	}
-	spec = driver.Spec{
+	a.spec = driver.Spec{
 		Hostname: c.Name, ReadOnly: shown, Command: driver.Command{
 			Args: req.Args, Env: env, Workdir: path.Clean(workdir), TTY: req.TTY, Size: req.Size,
 		},
 	}
-	notes, err = govern(&spec, p, req)
-	return spec, p, notes, err
+	if a.notes, err = govern(&a.spec, a.policy, req); err != nil {
+		return a, err
+	}
+	a.areas, err = e.root(&a.spec, a.policy, req)
+	if req.AsRoot {
+		a.notes = append(a.notes, "the command is root in the cell: lower assurance")
+	}
+	return a, err
 }
 
 func checkArgs(c store.Cell, args []string) error {

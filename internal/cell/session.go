@@ -41,8 +41,18 @@ func (e *Engine) hold(ctx context.Context, name, what string, wait time.Duration
 	return s, nil
 }
 
+// codeLive is the code of errors about a cell that is live.
+const codeLive = "live"
+
 func busyError(name string, err error) error {
 	if busy, ok := errors.AsType[*store.BusyError](err); ok {
+		if h := busy.Holder; h.What == heldByStart {
+			return &Error{
+				Kind: Busy, Code: codeLive, Err: err,
+				Message: fmt.Sprintf("cell %s is live: process %d has kept it so since %s", name, h.PID, h.Since.UTC().Format(time.RFC3339)),
+				Hint:    fmt.Sprintf("`forkcell exec %s -- CMD` runs a command in it, `forkcell stop %s` ends it", name, name),
+			}
+		}
 		return &Error{
 			Kind: Busy, Code: "busy", Message: fmt.Sprintf("cell %s is busy: %v", name, busy),
 			Hint: "wait for it, or give --wait", Err: err,

@@ -165,6 +165,9 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	if err := r.e.runner.SweepRun(rec.ID); err != nil {
 		r.notes = append(r.notes, "its control group is left: "+err.Error())
 	}
+	if err := s.dropSocket(); err != nil {
+		r.notes = append(r.notes, "its socket is left: "+err.Error())
+	}
 	if err := r.reopenJournal(); err != nil {
 		return fmt.Errorf("events of %s: %w", rec.ID, err)
 	}

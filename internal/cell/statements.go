@@ -1,7 +1,6 @@
 package cell
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -59,63 +58,17 @@ func (e *Engine) loadSigner(tx *store.Tx) (*receipt.Signer, error) {
 	if err := e.settleRotation(tx); err != nil {
 		return nil, err
 	}
-	early := e.early()
 	pem, err := e.store.SigningKey(func() ([]byte, error) {
 		key, err := receipt.GenerateKey()
 		if err != nil {
 			return nil, err
 		}
-		return key.MarshalPrivate()
+		return key.MarshalPrivate(), nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if early.key != nil && bytes.Equal(early.pem, pem) {
-		return early.key, nil
-	}
 	return receipt.ParsePrivate(pem)
-}
-
-// earlyKey is a signing key that was read before it was needed. The first use of
-// a key takes longer than all later ones, so it begins with the process, beside
-// everything else. It counts only if the file still holds the same bytes.
-type earlyKey struct {
-	pem []byte
-	key *receipt.Signer
-}
-
-// ReadKeyEarly begins to read the signing key, for a caller that is going to
-// change something.
-func (e *Engine) ReadKeyEarly() {
-	e.keyLock.Lock()
-	defer e.keyLock.Unlock()
-	if e.earlyKey != nil || e.signerKey != nil {
-		return
-	}
-	pem, err := e.store.SigningKey(nil)
-	if err != nil {
-		return // who needs it will read it again, and say why
-	}
-	ready := make(chan earlyKey, 1)
-	e.earlyKey = ready
-	go func() {
-		key, err := receipt.ParsePrivate(pem)
-		if err != nil {
-			key = nil
-		}
-		ready <- earlyKey{pem, key}
-	}()
-}
-
-// early is what ReadKeyEarly found; nothing if it was not called. The caller has
-// the key lock.
-func (e *Engine) early() earlyKey {
-	ready := e.earlyKey
-	e.earlyKey = nil
-	if ready == nil {
-		return earlyKey{}
-	}
-	return <-ready
 }
 
 // log signs a predicate and adds it to the home's log.

@@ -1,10 +1,14 @@
 package cell
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 
+	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -48,10 +52,25 @@ func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error 
 	if len(problems) > 0 {
 		return nil
 	}
-	if p, ok := s.Predicate.(*receipt.Run); ok {
+	switch p := s.Predicate.(type) {
+	case *receipt.Run:
 		return v.run(st, p)
+	case *receipt.Change:
+		return v.cellPolicy(st.ID, p)
 	}
 	return nil
+}
+
+// cellPolicy checks the text of the policy that a statement gives a cell.
+func (v *logVerifier) cellPolicy(id string, p *receipt.Change) error {
+	if p.Op != opInit && p.Op != opFork && p.Op != opPolicy {
+		return nil
+	}
+	var record cellExtra
+	if err := json.Unmarshal([]byte(p.Details["record"]), &record); err != nil || record.Policy == "" {
+		return nil // who rebuilds the database from it says what is wrong
+	}
+	return v.blob(id, "policy", record.Policy)
 }
 
 // run checks every hash that a receipt binds.
@@ -61,7 +80,67 @@ func (v *logVerifier) run(st store.Statement, p *receipt.Run) error {
 			return err
 		}
 	}
+	if p.PolicyHash != "" {
+		if err := v.blob(st.ID, "policy", p.PolicyHash); err != nil {
+			return err
+		}
+	}
+	if err := v.events(st.ID, p); err != nil {
+		return err
+	}
 	return v.state(st.ID, p.CheckpointAfter)
+}
+
+// events recomputes the chain of a run's journal and compares it with what the
+// receipt says of it.
+func (v *logVerifier) events(id string, p *receipt.Run) error {
+	sum, err := v.e.journalSummary(p.RunID)
+	head := p.Events.ChainHead
+	status, what := "mismatch", ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && head == "":
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		status, what = "missing", "the journal is missing"
+	case errors.Is(err, event.ErrCorrupt):
+		what = "the journal was changed: " + err.Error()
+	case err != nil:
+		return err
+	case head == "":
+		what = "there is a journal that the receipt does not know"
+	case sum.Records != uint64(p.Events.Count):
+		what = fmt.Sprintf("the journal has %d records, the receipt says %d", sum.Records, p.Events.Count)
+	case sum.Head != head:
+		what = "the journal was changed: its chain does not have the signed hash"
+	case !maps.Equal(actionCounts(sum), p.Events.ByAction):
+		what = "the receipt's counts by action are not those of the journal"
+	default:
+		status = "verified"
+	}
+	v.bound("events", head, status)
+	if what != "" {
+		v.problem(id, "events: %s", what)
+	}
+	return nil
+}
+
+// journalSummary recomputes what a run's journal amounts to.
+func (e *Engine) journalSummary(run string) (event.Summary, error) {
+	f, err := e.store.OpenEvents(run)
+	if err != nil {
+		return event.Summary{}, err
+	}
+	defer f.Close()
+	return event.Verify(f)
+}
+
+// actionCounts are a journal's counts as a receipt has them.
+func actionCounts(s event.Summary) map[string]int64 {
+	counts := map[string]int64{}
+	for action, n := range s.Actions {
+		counts[string(action)] = int64(n)
+	}
+	return counts
 }
 
 func (v *logVerifier) blob(id, what, sum string) error {

@@ -11,8 +11,11 @@ import (
 func newCheckpoint(s *session, fam *family) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use:               "checkpoint CELL",
-		Short:             "Name the present state, and print its ID and root hash",
+		Use:   "checkpoint CELL",
+		Short: "Name the present state, and print its ID and root hash",
+		Long: `Name the present state, and print its ID and root hash. Of a live cell one moment
+is captured: its processes stand still while its files are copied, and the pause
+is reported. That needs a freezer (exit 4 without one, see forkcell doctor).`,
 		Example:           "  forkcell checkpoint demo --name before-upgrade",
 		Args:              positional("CELL"),
 		ValidArgsFunction: s.completeCell,
@@ -34,5 +37,8 @@ func runCheckpoint(ctx context.Context, s *session, e mover, cellName, name stri
 	}
 	return s.emit(res, func(p *page) {
 		p.printf("%s%s\nroot %s\n", res.CheckpointID, note(quote.Line(res.Name)), res.Root)
+		if res.Live {
+			p.printf("the live cell stood still for %s\n", micros(res.PauseUS))
+		}
 	})
 }

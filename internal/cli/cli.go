@@ -22,6 +22,7 @@ type Streams struct {
 // The groups of the help text.
 const (
 	groupTransaction = "transaction"
+	groupLive        = "live"
 	groupEvidence    = "evidence"
 	groupCells       = "cells"
 	groupSetup       = "setup"
@@ -81,6 +82,7 @@ checkpoint, governed run, signed receipt, then accept, restore or fork.`,
 
 	root.AddGroup(
 		&cobra.Group{ID: groupTransaction, Title: "Transaction:"},
+		&cobra.Group{ID: groupLive, Title: "Live cells:"},
 		&cobra.Group{ID: groupEvidence, Title: "Evidence:"},
 		&cobra.Group{ID: groupCells, Title: "Cells:"},
 		&cobra.Group{ID: groupSetup, Title: "Set-up:"},

@@ -26,6 +26,7 @@ func everyCommand() map[string]Mode {
 		"rename a b": Write, "rm a": Write, "verify a": Read, "gc": Write, "gc --dry-run": Read,
 		"receipt show r": Read, "receipt list": Read, "receipt verify r": Read, "receipt export r -o f": Read,
 		"decisions list": Read, "decisions show d": Read, "key show": Read, "key init": Create, "key rotate": Write,
+		"start a": Write, "stop a": Write, "exec a -- true": Read, "shell a": Read, "ps a": Read, "cp a:f .": Read, "logs -f a": Read,
 		"key trust f": Create, "recover": Rescue, "doctor": Read, "run a -- true": Run, "run a --dry-run -- true": Read,
 	}
 }
@@ -126,7 +127,7 @@ func TestWrongUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                                     "forkcell: no command given; forkcell --help lists the commands",
 		"nonsense":                             `forkcell: unknown command "nonsense" for "forkcell"; forkcell --help lists the commands`,
-		"statu x":                              `forkcell: unknown command "statu" for "forkcell"; did you mean status?`,
+		"statu x":                              `forkcell: unknown command "statu" for "forkcell"; did you mean start or status?`,
 		"status":                               "forkcell: status: missing argument CELL; usage: forkcell status CELL",
 		"status a b":                           "forkcell: status: unexpected argument b; usage: forkcell status CELL",
 		"status a --bogus":                     "forkcell: status: unknown flag: --bogus; see forkcell status --help",

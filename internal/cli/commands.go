@@ -29,8 +29,17 @@ func entries() []entry {
 		{"diff", groupTransaction, newDiff},
 		{"export", groupTransaction, newExport},
 
+		{"start", groupLive, newStart},
+		{"stop", groupLive, newStop},
+		{"exec", groupLive, newExec},
+		{"shell", groupLive, newShell},
+		{"ps", groupLive, newProcesses},
+		{"cp", groupLive, newCopy},
+
 		{"receipt", groupEvidence, newReceipt},
 		{"decisions", groupEvidence, newDecisions},
+		{"events", groupEvidence, newEvents},
+		{"policy", groupEvidence, newPolicy},
 		{"key", groupEvidence, newKey},
 		{"verify", groupEvidence, func(s *session) *cobra.Command { return newVerify(s, nil) }},
 		{"recover", groupEvidence, newRecover},

@@ -6,6 +6,8 @@ import (
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/policy"
 )
 
 // Mode says what a command will do with the home, so that reading works on a
@@ -37,6 +39,12 @@ type Engine interface {
 	receiptReader
 	receiptVerifier
 	decisionReader
+	eventReader
+	policyKeeper
+	supervisor
+	visitor
+	copier
+	follower
 	keyHolder
 	rescuer
 	examiner
@@ -117,6 +125,38 @@ type receiptVerifier interface {
 type decisionReader interface {
 	Decisions(ctx context.Context, cell, run string) ([]cell.DecisionInfo, error)
 	Decision(ctx context.Context, id string) (*cell.DecisionInfo, error)
+}
+
+type eventReader interface {
+	Events(ctx context.Context, q cell.EventQuery, fn func(event.Record) error) error
+	FollowEvents(ctx context.Context, cell string, last int, fn func(event.Record) error) error
+}
+
+type policyKeeper interface {
+	Policy(ctx context.Context, cell string) (*cell.PolicyResult, error)
+	ApplyPolicy(ctx context.Context, cell string, f cell.PolicyFile) (*cell.PolicyApplied, error)
+	DiffPolicies(ctx context.Context, a, b cell.PolicyRef) (*cell.PolicyDiff, error)
+	ExplainPolicy(ctx context.Context, ref cell.PolicyRef, q cell.PolicyQuestion) (*policy.Explanation, error)
+}
+
+type supervisor interface {
+	Start(ctx context.Context, r cell.StartRequest) (*cell.StartResult, error)
+	Stop(ctx context.Context, r cell.StopRequest) (*cell.RunResult, error)
+	Processes(ctx context.Context, cell string) ([]cell.ProcessInfo, error)
+}
+
+type visitor interface {
+	Exec(ctx context.Context, r cell.ExecRequest, io cell.Stdio) (*cell.ExecResult, error)
+	Attach(ctx context.Context, r cell.ExecRequest, session string, io cell.Stdio) (*cell.ExecResult, error)
+}
+
+type copier interface {
+	CopyIn(ctx context.Context, r cell.CopyRequest) (*cell.CopyResult, error)
+	CopyOut(ctx context.Context, r cell.CopyRequest) (*cell.CopyResult, error)
+}
+
+type follower interface {
+	FollowLogs(ctx context.Context, cell, run string, follow bool, stdout, stderr io.Writer) (bool, error)
 }
 
 type keyHolder interface {

@@ -75,6 +75,17 @@ func shown(err error) error {
 	return &c
 }
 
+// hinted gives a failure another next step.
+func hinted(err error, hint string) error {
+	e, ok := errors.AsType[*cell.Error](err)
+	if !ok {
+		return err
+	}
+	c := *e
+	c.Hint = hint
+	return &c
+}
+
 // both keeps two failures in one line; the first decides the exit code.
 func both(first, second error) error {
 	switch {

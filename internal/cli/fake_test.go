@@ -10,6 +10,8 @@ import (
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/policy"
 )
 
 // fakeEngine records what it is asked and answers with what a test put in.
@@ -31,6 +33,11 @@ type fakeEngine struct {
 	diff    *cell.DiffResult
 	checks  []driver.Check
 	names   []string
+
+	exec     *cell.ExecResult
+	followed string // what a live cell has printed
+	events   []event.Record
+	policies *cell.PolicyDiff
 }
 
 func (f *fakeEngine) open(home string, mode Mode) (Engine, func() error, error) {
@@ -192,6 +199,80 @@ func (f *fakeEngine) Decisions(_ context.Context, name, run string) ([]cell.Deci
 
 func (f *fakeEngine) Decision(_ context.Context, id string) (*cell.DecisionInfo, error) {
 	return answer[cell.DecisionInfo](f, id, nil)
+}
+
+func (f *fakeEngine) Events(_ context.Context, q cell.EventQuery, fn func(event.Record) error) error {
+	f.got = q
+	return f.tell(fn)
+}
+
+func (f *fakeEngine) FollowEvents(_ context.Context, name string, last int, fn func(event.Record) error) error {
+	f.got = []any{name, last}
+	return f.tell(fn)
+}
+
+func (f *fakeEngine) tell(fn func(event.Record) error) error {
+	for _, rec := range f.events {
+		if err := fn(rec); err != nil {
+			return err
+		}
+	}
+	return f.err
+}
+
+func (f *fakeEngine) Policy(_ context.Context, name string) (*cell.PolicyResult, error) {
+	return answer(f, name, &cell.PolicyResult{Cell: name, PolicyHash: "h", Policy: []byte(`{}`), Parsed: policy.Default()})
+}
+
+func (f *fakeEngine) ApplyPolicy(_ context.Context, name string, file cell.PolicyFile) (*cell.PolicyApplied, error) {
+	return answer[cell.PolicyApplied](f, []any{name, file}, nil)
+}
+
+func (f *fakeEngine) DiffPolicies(_ context.Context, a, b cell.PolicyRef) (*cell.PolicyDiff, error) {
+	return answer(f, []cell.PolicyRef{a, b}, f.policies)
+}
+
+func (f *fakeEngine) ExplainPolicy(_ context.Context, ref cell.PolicyRef, q cell.PolicyQuestion) (*policy.Explanation, error) {
+	return answer(f, []any{ref, q}, &policy.Explanation{Allowed: true, Rule: "rule", Reason: "reason"})
+}
+
+func (f *fakeEngine) Start(_ context.Context, r cell.StartRequest) (*cell.StartResult, error) {
+	r.Inherit = nil
+	return answer[cell.StartResult](f, r, nil)
+}
+
+func (f *fakeEngine) Stop(_ context.Context, r cell.StopRequest) (*cell.RunResult, error) {
+	return answer(f, r, f.run)
+}
+
+func (f *fakeEngine) Processes(_ context.Context, name string) ([]cell.ProcessInfo, error) {
+	f.got = name
+	return nil, f.err
+}
+
+func (f *fakeEngine) Exec(_ context.Context, r cell.ExecRequest, stdio cell.Stdio) (*cell.ExecResult, error) {
+	f.stdio = stdio
+	_, _ = io.WriteString(stdio.Out, f.output)
+	return answer(f, r, f.exec)
+}
+
+func (f *fakeEngine) Attach(_ context.Context, r cell.ExecRequest, session string, stdio cell.Stdio) (*cell.ExecResult, error) {
+	f.stdio = stdio
+	return answer(f, []any{r.Cell, session}, f.exec)
+}
+
+func (f *fakeEngine) CopyIn(_ context.Context, r cell.CopyRequest) (*cell.CopyResult, error) {
+	return answer[cell.CopyResult](f, []any{"in", r}, nil)
+}
+
+func (f *fakeEngine) CopyOut(_ context.Context, r cell.CopyRequest) (*cell.CopyResult, error) {
+	return answer[cell.CopyResult](f, []any{"out", r}, nil)
+}
+
+func (f *fakeEngine) FollowLogs(_ context.Context, name, run string, follow bool, stdout, _ io.Writer) (bool, error) {
+	f.got = []any{name, run, follow}
+	_, _ = io.WriteString(stdout, f.followed)
+	return f.followed != "", f.err
 }
 
 func (f *fakeEngine) Key(context.Context) (*cell.KeyInfo, error) {

@@ -44,13 +44,17 @@ that works here is taken; an explicit --backend never falls back.`,
 			if err := o.check(cmd); err != nil {
 				return err
 			}
-			return s.engine(cmd.Context(), Create, func(ctx context.Context, e Engine) error { return runInit(ctx, s, e, args[0], o) })
+			req, err := o.request(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return s.engine(cmd.Context(), Create, func(ctx context.Context, e Engine) error { return runInit(ctx, s, e, req) })
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.from, "from", "", "import `DIR|FILE`: a directory, or an archive made by export")
 	f.StringVar(&o.backend, "backend", backend, "keep states by `overlay|clone|delta` (default: the first of overlay and clone that works)")
-	f.StringVar(&o.policy, "policy", "", "the cell's policy `FILE` (not enforced by this version: refused)")
+	f.StringVar(&o.policy, "policy", "", "the cell's policy `FILE`, for runs without one of their own")
 	f.StringVar(&o.runtime, "runtime", "native", "isolate commands by this runtime: `native`")
 	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what matches this gitignore-style `PATTERN` (repeatable)")
 	f.BoolVar(&o.noDefaults, "no-default-excludes", false, "import secret-looking files too")
@@ -68,21 +72,28 @@ func (o initOptions) check(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if cmd.Flags().Changed("policy") {
-		return notEnforced("policy")
-	}
 	if o.runtime != "native" {
 		return refusal("unsupported", "leave the flag out", "init: this version has no runtime %s, only native", quote.Arg(o.runtime))
 	}
 	return nil
 }
 
-func runInit(ctx context.Context, s *session, e maker, name string, o initOptions) error {
-	report, done := s.progress()
-	res, err := e.Init(ctx, cell.InitRequest{
+func (o initOptions) request(cmd *cobra.Command, name string) (cell.InitRequest, error) {
+	req := cell.InitRequest{
 		Name: name, From: o.from, Backend: o.backend, Runtime: o.runtime, Exclude: o.exclude,
-		NoDefaultExcludes: o.noDefaults, MountAt: o.mountAt, ReadOnly: o.readOnly, Progress: report,
-	})
+		NoDefaultExcludes: o.noDefaults, MountAt: o.mountAt, ReadOnly: o.readOnly,
+	}
+	var err error
+	if cmd.Flags().Changed("policy") {
+		req.Policy, err = readPolicy(verb(cmd), o.policy)
+	}
+	return req, err
+}
+
+func runInit(ctx context.Context, s *session, e maker, req cell.InitRequest) error {
+	report, done := s.progress()
+	req.Progress = report
+	res, err := e.Init(ctx, req)
 	done()
 	if err != nil {
 		return err

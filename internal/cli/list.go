@@ -86,6 +86,7 @@ func printStatus(p *page, r *cell.StatusResult, old string) {
 	p.pairs(
 		"cell", quote.Line(r.Name)+note(r.CellID),
 		"state", p.word(quote.Line(r.State))+note(quote.Line(r.Holder)),
+		"live", liveText(r.Live),
 		"source", quote.Path(r.Source),
 		"workspace", quote.Path(r.MountAt),
 		"backend", quote.Line(r.Backend)+note(quote.Line(r.BackendReason)),
@@ -103,6 +104,7 @@ func printStatus(p *page, r *cell.StatusResult, old string) {
 		"left out", leftOutCount(r.LeftOut),
 		"created", stamp(r.CreatedAt)+note(old),
 	)
+	printSessions(p, r.Live)
 }
 
 func leftOutCount(list []cell.LeftOut) string {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -98,19 +99,25 @@ func logDetails(l cell.LogEntry) string {
 
 func newLogs(s *session) *cobra.Command {
 	var run string
+	var follow bool
 	cmd := &cobra.Command{
 		Use:   "logs CELL",
 		Short: "Print the stored output of a run",
 		Long: `Print the stored output of a run: its stdout to stdout, its stderr to stderr.
-Values of secret-looking environment variables are redacted in it.`,
-		Example:           "  forkcell logs demo --run run_01J",
+Values of secret-looking environment variables are redacted in it. Of a live cell
+it is the output of all that was executed in it, as it came: the last MiB before
+the cell is stopped, everything afterwards. With -f it goes on until the cell is
+stopped.`,
+		Example: `  forkcell logs demo --run run_01J
+  forkcell logs -f demo`,
 		Args:              positional("CELL"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
-			return runLogs(ctx, s, e, args[0], run)
+			return runLogs(ctx, s, e, args[0], run, follow)
 		}),
 	}
 	cmd.Flags().StringVar(&run, "run", "", "the `RUN` (default: the last)")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what a live cell prints")
 	return cmd
 }
 
@@ -124,23 +131,28 @@ type logsDocument struct {
 	StderrBase64 string `json:"stderr_base64,omitempty"`
 }
 
-func runLogs(ctx context.Context, s *session, e historian, name, run string) error {
+type logReader interface {
+	historian
+	follower
+}
+
+func runLogs(ctx context.Context, s *session, e logReader, name, run string, follow bool) error {
+	if s.json {
+		return logsJSON(ctx, s, e, name, run, follow)
+	}
+	live, err := e.FollowLogs(ctx, name, run, follow, s.streams.Out, s.streams.Err)
+	if live {
+		return endOfFollow(ctx, follow, err)
+	}
+	if err != nil {
+		return err
+	}
 	stdout, stderr, err := e.Logs(ctx, name, run)
 	if err != nil {
 		return err
 	}
 	defer stdout.Close()
 	defer stderr.Close()
-	if s.json {
-		doc := logsDocument{Cell: name}
-		if doc.Stdout, doc.StdoutBase64, err = text(stdout); err != nil {
-			return err
-		}
-		if doc.Stderr, doc.StderrBase64, err = text(stderr); err != nil {
-			return err
-		}
-		return writeJSON(s.out, doc)
-	}
 	if _, err := io.Copy(s.out, stdout); err != nil {
 		return fmt.Errorf("copy the stored output: %w", err)
 	}
@@ -151,6 +163,41 @@ func runLogs(ctx context.Context, s *session, e historian, name, run string) err
 		return fmt.Errorf("copy the stored output: %w", err)
 	}
 	return nil
+}
+
+// endOfFollow: a reader that goes away, or Ctrl-C, is how following ends.
+func endOfFollow(ctx context.Context, follow bool, err error) error {
+	if brokenPipe(err) || follow && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// logsJSON prints one document, so it waits for the end of what it follows.
+func logsJSON(ctx context.Context, s *session, e logReader, name, run string, follow bool) error {
+	var out, errs bytes.Buffer
+	live, err := e.FollowLogs(ctx, name, run, follow, &out, &errs)
+	if err = endOfFollow(ctx, follow, err); err != nil {
+		return err
+	}
+	var stdout, stderr io.Reader = &out, &errs
+	if !live {
+		stored, storedErr, err := e.Logs(ctx, name, run)
+		if err != nil {
+			return err
+		}
+		defer stored.Close()
+		defer storedErr.Close()
+		stdout, stderr = stored, storedErr
+	}
+	doc := logsDocument{Cell: name}
+	if doc.Stdout, doc.StdoutBase64, err = text(stdout); err != nil {
+		return err
+	}
+	if doc.Stderr, doc.StderrBase64, err = text(stderr); err != nil {
+		return err
+	}
+	return writeJSON(s.out, doc)
 }
 
 func text(r io.Reader) (plain, encoded string, err error) {

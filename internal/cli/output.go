@@ -118,9 +118,9 @@ func (p *page) word(w string) string { return p.paint(meaning(w), w) }
 
 func meaning(word string) colour {
 	switch word {
-	case "succeeded", "accepted", "works", "ok", "done", "verified":
+	case "succeeded", "accepted", "works", "ok", "done", "verified", "allowed":
 		return green
-	case "failed", "timed_out", "killed", "interrupted", "error", "rejected", "missing", "mismatch":
+	case "failed", "timed_out", "killed", "interrupted", "error", "rejected", "missing", "mismatch", "denied":
 		return red
 	case "pending", "restored", "partial", "degraded", "busy", "needed", "superseded", "not included":
 		return yellow

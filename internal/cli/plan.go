@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,8 +37,12 @@ func printPlan(p *page, r *cell.RunPlan) {
 		"state before", r.Checkpoint,
 		"root before", r.Root,
 		"timeout", timeout,
+		"policy", r.PolicyHash,
 	)
 	printControls(p, r.Controls)
+	for _, d := range slices.Concat(r.Degraded, r.Controls.Degraded) {
+		p.printf("degraded: %s\n", quote.Line(d))
+	}
 }
 
 func printControls(p *page, c driver.Controls) {
@@ -56,6 +61,5 @@ func printControls(p *page, c driver.Controls) {
 		"seccomp", quote.Line(c.Seccomp),
 		"limits", quote.Line(c.Limits),
 		"mounts", quote.Line(c.MountAPI),
-		"degraded", quote.Line(strings.Join(c.Degraded, " ")),
 	)
 }

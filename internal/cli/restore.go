@@ -22,12 +22,14 @@ func (o *decideOptions) addFlags(cmd *cobra.Command, runUsage string) {
 
 func newRestore(s *session, fam *family) *cobra.Command {
 	var o decideOptions
+	var force bool
 	cmd := &cobra.Command{
 		Use:   "restore CELL [CHECKPOINT]",
 		Short: "Move a cell back to an earlier state",
 		Long: `Move a cell back to an earlier state: the given checkpoint, the state before the
 run given with --run, or by default the state before the last run. What it leaves
-is kept until gc and can be restored too.`,
+is kept until gc and can be restored too. A live cell is stopped first with
+--force, and refused without.`,
 		Example: `  forkcell restore demo
   forkcell restore demo before-upgrade --reason 'upgrade broke the build'`,
 		Args:              positional("CELL", "[CHECKPOINT]"),
@@ -41,12 +43,13 @@ is kept until gc and can be restored too.`,
 				if err := fam.check(ctx, e, args[0]); err != nil {
 					return err
 				}
-				req := cell.RestoreRequest{Cell: args[0], Checkpoint: argument(args, 1), Run: o.run, Reason: o.reason}
+				req := cell.RestoreRequest{Cell: args[0], Checkpoint: argument(args, 1), Run: o.run, Reason: o.reason, Force: force}
 				return runRestore(ctx, s, e, req)
 			})
 		},
 	}
 	o.addFlags(cmd, "go to the state before this `RUN`")
+	cmd.Flags().BoolVar(&force, "force", false, "stop a live cell first")
 	return cmd
 }
 

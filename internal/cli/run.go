@@ -32,6 +32,7 @@ type runOptions struct {
 	wait             waiting
 	dryRun           bool
 	backend          string
+	governance
 }
 
 // runVariant is how an alias of run differs from run.
@@ -53,11 +54,15 @@ func newRun(s *session, v runVariant) *cobra.Command {
 Everything after -- is the command's own, byte for byte. Its output is passed on
 unchanged, and its exit code is forkcell's; 124: it ran past --timeout; 125:
 forkcell itself failed; 126 and 127: it could not be executed or was not found;
-128+N: signal N killed it. Nothing of the caller's environment reaches it. The
+128+N: signal N killed it. Nothing of the caller's environment reaches it but
+what the policy names. A control that was asked for and cannot be enforced here
+refuses the run (exit 4), or with --allow-degraded stands in the receipt. The
 run stays pending, and the cell's head is the state after it, until a flag or a
 later accept, reject or restore decides.`,
 		Example: `  forkcell run demo -- make test
   forkcell run --checkpoint-before --restore-on-fail demo -- sh -lc 'rm -rf build && make'
+  forkcell run --memory 2GiB --pids 256 --timeout 10m demo -- make test
+  forkcell run --policy policy.yaml demo -- npm test
   forkcell run -it demo -- bash`,
 		DisableFlagsInUseLine: true,
 		Annotations:           map[string]string{annotationRun: "yes"},
@@ -91,6 +96,7 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the resolved controls and run nothing")
 	f.StringVar(&o.backend, "backend", "", "refuse the run unless the cell has the backend `NAME`")
 	f.StringVar(&o.root, "root", "host", "the system that the cell sees: `host`")
+	o.governance.addFlags(f)
 	addUnenforced(f)
 
 	f.Bool("exit-with-command", false, "accepted for compatibility: does nothing")
@@ -184,6 +190,9 @@ func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (ce
 	if err := refuseUnenforced(cmd, o.root); err != nil {
 		return req, err
 	}
+	if err := o.governance.fill(cmd, &req); err != nil {
+		return req, err
+	}
 	var err error
 	if req.Env, err = environment(cmd, o.envFile, o.env); err != nil {
 		return req, err
@@ -215,7 +224,7 @@ func summary(r *cell.RunResult) string {
 		parts = append(parts, count(int64(n), "hard link", "hard links")+" split")
 	}
 	if len(r.Degraded) > 0 {
-		parts = append(parts, "degraded: "+strings.Join(r.Degraded, " "))
+		parts = append(parts, "degraded: "+strings.Join(r.Degraded, "; "))
 	}
 	if r.ReceiptID != "" {
 		parts = append(parts, "receipt "+r.ReceiptID)

@@ -5,8 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,20 +21,13 @@ const maxEnvFile = 1 << 20
 // have. They are known so that they are refused by name, never ignored.
 func addUnenforced(f *pflag.FlagSet) {
 	const refused = " (not enforced by this version: refused)"
-	f.String("policy", "", "govern the run by the policy `FILE`"+refused)
-	f.String("memory", "", "limit memory to `SIZE`"+refused)
-	f.String("cpus", "", "limit processor time to `N` cores"+refused)
-	f.String("pids", "", "limit processes to `N`"+refused)
 	f.StringArray("credential", nil, "take a credential from `NAME=SOURCE`"+refused)
 	f.StringArray("resolve", nil, "pin `HOST[:PORT]=IP[:PORT]`"+refused)
 	f.String("ca", "", "trust this certificate `FILE`"+refused)
 	f.Bool("as-root", false, "be uid 0 in the cell"+refused)
-	f.Bool("allow-degraded", false, "run although a control is missing"+refused)
 }
 
-func unenforced() []string {
-	return []string{"policy", "memory", "cpus", "pids", "credential", "resolve", "ca", "as-root", "allow-degraded"}
-}
+func unenforced() []string { return []string{"credential", "resolve", "ca", "as-root"} }
 
 func refuseUnenforced(cmd *cobra.Command, root string) error {
 	for _, name := range unenforced() {
@@ -92,17 +83,9 @@ func checkVariable(kv string) error {
 }
 
 func readEnvFile(name string) ([]string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, errors.Unwrap(err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
+	data, err := readBounded(name, maxEnvFile)
 	if err != nil {
 		return nil, err
-	}
-	if len(data) > maxEnvFile {
-		return nil, fmt.Errorf("larger than %s", size(maxEnvFile))
 	}
 	return parseEnv(data)
 }

@@ -58,35 +58,40 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 	return err
 }
 
-// terminal connects the caller's terminal, where there is one, to the one in
-// the cell: its size, its changes of size, and with -i every key unprocessed.
 func (r *governedRun) terminal(stdio *cell.Stdio) (restore func(), err error) {
 	r.request.Term = os.Getenv("TERM")
-	r.request.Size = driver.WindowSize{Rows: 24, Cols: 80}
-	restore = func() {}
-	fd, ok := terminal(r.session.streams.In)
+	r.request.Size, restore, err = r.session.terminal(r.opts.interactive, stdio)
+	return restore, err
+}
+
+// terminal connects the caller's terminal, where there is one, to the one in
+// the cell: its size, its changes of size, and when it is interactive every key
+// unprocessed.
+func (s *session) terminal(interactive bool, stdio *cell.Stdio) (size driver.WindowSize, restore func(), err error) {
+	size, restore = driver.WindowSize{Rows: 24, Cols: 80}, func() {}
+	fd, ok := terminal(s.streams.In)
 	if !ok {
-		if fd, ok = terminal(r.session.streams.Out); !ok {
-			return restore, nil
+		if fd, ok = terminal(s.streams.Out); !ok {
+			return size, restore, nil
 		}
 	}
-	if size, err := windowSize(fd); err == nil {
-		r.request.Size = size
+	if real, err := windowSize(fd); err == nil {
+		size = real
 	}
 	sizes, stopSizes := watchSize(fd)
 	stdio.Resize = sizes
-	if in, isTerminal := terminal(r.session.streams.In); isTerminal && r.opts.interactive {
+	if in, isTerminal := terminal(s.streams.In); isTerminal && interactive {
 		old, err := term.MakeRaw(in)
 		if err != nil {
 			stopSizes()
-			return restore, fmt.Errorf("set the terminal to raw mode: %w", err)
+			return size, restore, fmt.Errorf("set the terminal to raw mode: %w", err)
 		}
-		return func() {
+		return size, func() {
 			stopSizes()
 			_ = term.Restore(in, old)
 		}, nil
 	}
-	return stopSizes, nil
+	return size, stopSizes, nil
 }
 
 func windowSize(fd int) (driver.WindowSize, error) {

@@ -21,7 +21,8 @@ func newSetup(s *session) *cobra.Command {
 		Short: "Take the steps that need root once on restricted hosts",
 		Long: `Print the steps that need root once on restricted hosts, and take them when called
 as root: an AppArmor profile where the kernel keeps user namespaces from programs
-without one, and subordinate ids for the user. Most hosts need none of them.`,
+without one, subordinate ids for the user, and control groups that the service
+manager hands to the user, for limits. Most hosts need none of them.`,
 		Example: `  forkcell setup          # prints what is needed
   sudo forkcell setup     # prints it and does it`,
 		Args: positional(),
@@ -32,7 +33,7 @@ without one, and subordinate ids for the user. Most hosts need none of them.`,
 			return runSetup(ctx, s, thisHost(), o)
 		},
 	}
-	cmd.Flags().StringVar(&o.user, "user", "", "the `USER` who needs subordinate ids (default: the caller, or sudo's)")
+	cmd.Flags().StringVar(&o.user, "user", "", "the `USER` who needs subordinate ids and control groups (default: the caller, or sudo's)")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the steps, take none")
 	return cmd
 }

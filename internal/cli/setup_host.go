@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,7 @@ const (
 	profileFile    = "/etc/apparmor.d/forkcell"
 	subUIDFile     = "/etc/subuid"
 	subGIDFile     = "/etc/subgid"
+	delegateFile   = "/etc/systemd/system/user@.service.d/forkcell.conf"
 
 	subordinateIDs   = 65536
 	firstSubordinate = 100000
@@ -36,11 +38,12 @@ type host struct {
 	read       func(name string) ([]byte, error)
 	write      func(name string, data []byte) error
 	run        func(ctx context.Context, argv []string) error
-	known      func(user string) bool
+	// id is the number of a user, "" for one who does not exist.
+	id func(user string) string
 }
 
 func thisHost() host {
-	h := host{root: os.Geteuid() == 0, read: os.ReadFile, write: writeSystemFile, run: runSystem, known: userExists}
+	h := host{root: os.Geteuid() == 0, read: os.ReadFile, write: writeSystemFile, run: runSystem, id: userID}
 	if exe, err := os.Executable(); err == nil {
 		h.executable = exe
 		if real, err := filepath.EvalSymlinks(exe); err == nil {
@@ -64,7 +67,7 @@ func thisHost() host {
 func (h host) steps(name string) ([]setupStep, error) {
 	if name == "" {
 		name = h.user
-	} else if !h.known(name) {
+	} else if h.id(name) == "" {
 		return nil, usageError("", "setup: no such user: %s", quote.Arg(name))
 	}
 	steps := []setupStep{}
@@ -75,9 +78,11 @@ func (h host) steps(name string) ([]setupStep, error) {
 	if needed {
 		steps = append(steps, step)
 	}
-	if name != "" {
-		step, needed, err = h.idsStep(name)
-		if err != nil {
+	if name == "" {
+		return steps, nil
+	}
+	for _, look := range []func(string) (setupStep, bool, error){h.idsStep, h.delegateStep} {
+		if step, needed, err = look(name); err != nil {
 			return nil, err
 		}
 		if needed {
@@ -175,6 +180,46 @@ func (h host) idsStep(name string) (setupStep, bool, error) {
 	}, true, nil
 }
 
+// delegateStep has the service manager hand the controllers of limits to the
+// user's own groups. It is for hosts with version 2 and systemd, on which the
+// user is logged in: elsewhere there is nothing to look at.
+func (h host) delegateStep(name string) (setupStep, bool, error) {
+	controllers := fmt.Sprintf("/sys/fs/cgroup/user.slice/user-%[1]s.slice/user@%[1]s.service/cgroup.controllers", h.id(name))
+	data, err := h.read(controllers)
+	if errors.Is(err, fs.ErrNotExist) {
+		return setupStep{}, false, nil
+	}
+	if err != nil {
+		return setupStep{}, false, fmt.Errorf("setup: %w", err)
+	}
+	have := strings.Fields(string(data))
+	var missing []string
+	for _, c := range []string{"cpu", "memory", "pids"} {
+		if !slices.Contains(have, c) {
+			missing = append(missing, c)
+		}
+	}
+	if len(missing) == 0 {
+		return setupStep{}, false, nil
+	}
+	const want = "# Written by forkcell setup.\n# Lets users limit what their cells may use.\n[Service]\nDelegate=cpu memory pids\n"
+	written, err := h.optional(delegateFile)
+	if err != nil || string(written) == want {
+		return setupStep{}, false, err // it works from the next login on
+	}
+	argv := []string{"systemctl", "daemon-reload"}
+	return setupStep{
+		Name: "control groups",
+		Why: "the service manager does not hand " + strings.Join(missing, ", ") + " to user " + name +
+			"; limits need them. Log in again afterwards, and start under systemd-run --user --scope -p Delegate=yes",
+		File:     delegateFile,
+		Content:  want,
+		Commands: []string{quote.Argv(argv)},
+		Status:   "needed",
+		argv:     [][]string{argv},
+	}, true, nil
+}
+
 // subordinates reads /etc/subuid or /etc/subgid: the first id above every range
 // in it, and whether the user has one that is large enough.
 func subordinates(text, name string) (free uint64, has bool) {
@@ -225,6 +270,10 @@ func setupFailed(step setupStep, err error) error {
 }
 
 func writeSystemFile(name string, data []byte) error {
+	// A directory for additions to a unit need not exist yet.
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
 	dir, err := fsx.OpenRoot(filepath.Dir(name))
 	if err != nil {
 		return err
@@ -241,7 +290,10 @@ func runSystem(ctx context.Context, argv []string) error {
 	return err
 }
 
-func userExists(name string) bool {
-	_, err := user.Lookup(name)
-	return err == nil
+func userID(name string) string {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return ""
+	}
+	return u.Uid
 }

@@ -34,7 +34,12 @@ func madeUp(root bool, user string, files map[string]string) (host, *[]string) {
 			}
 			return nil
 		},
-		known: func(name string) bool { return name != "nobody-such" },
+		id: func(name string) string {
+			if name == "nobody-such" {
+				return ""
+			}
+			return "1234"
+		},
 	}, &done
 }
 
@@ -99,6 +104,34 @@ func TestSetupPrintsAndDoes(t *testing.T) {
 	h, done = madeUp(true, "ann", all)
 	if text, err := setup(t, h, setupOptions{}, false); err != nil || text != "nothing to do\n" || len(*done) != 0 {
 		t.Errorf("%q %v %v", text, err, *done)
+	}
+}
+
+func TestSetupControlGroups(t *testing.T) {
+	t.Parallel()
+	const controllers = "/sys/fs/cgroup/user.slice/user-1234.slice/user@1234.service/cgroup.controllers"
+	files := map[string]string{subUIDFile: "ann:100000:65536\n", subGIDFile: "ann:100000:65536\n", controllers: "memory pids\n"}
+	h, done := madeUp(true, "ann", files)
+	text, err := setup(t, h, setupOptions{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1. control groups: ", "does not hand cpu to user ann", "Delegate=cpu memory pids\n", "run: systemctl daemon-reload\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if diff := cmp.Diff([]string{"write " + delegateFile, "systemctl daemon-reload"}, *done); diff != "" {
+		t.Error(diff)
+	}
+	// It is written, and waits for the next login.
+	h, _ = madeUp(true, "ann", files)
+	if text, err := setup(t, h, setupOptions{}, false); err != nil || text != "nothing to do\n" {
+		t.Errorf("%q %v", text, err)
+	}
+	h, _ = madeUp(false, "ann", map[string]string{subUIDFile: files[subUIDFile], subGIDFile: files[subGIDFile], controllers: "cpu io memory pids\n"})
+	if text, err := setup(t, h, setupOptions{}, false); err != nil || text != "nothing to do\n" {
+		t.Errorf("all there: %q %v", text, err)
 	}
 }
 

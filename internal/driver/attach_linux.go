@@ -51,12 +51,20 @@ func (n *Native) prepare(p *plan) func() (*attached, error) {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		m := maker{legacy: n.opt.ForceLegacyMounts, without: n.opt.without, out: a}
 		ns, err := n.layers.get()
+		if err == nil {
+			m.userNS = int(ns.Fd())
+			if p.hasSystem() {
+				if ns, err = n.plain.get(); err == nil {
+					m.plainNS = int(ns.Fd())
+				}
+			}
+		}
 		if err != nil {
 			done <- at("id map", err)
 			return
 		}
-		m := maker{userNS: int(ns.Fd()), legacy: n.opt.ForceLegacyMounts, out: a}
 		done <- m.all(p)
 	}()
 	return func() (*attached, error) {
@@ -70,18 +78,27 @@ func (n *Native) prepare(p *plan) func() (*attached, error) {
 
 // maker makes a root caller's mounts, on a locked thread that is its own.
 type maker struct {
-	userNS  int
+	userNS  int // its map is the permuted one
+	plainNS int // its map is the cell's own, for the host's system
 	legacy  bool
 	private bool
+	without without
 	out     *attached
 }
 
 func (m *maker) all(p *plan) error {
+	if len(p.Root) > 0 {
+		fd, err := cloneTree(unix.AT_FDCWD, string(p.Root), attrSystem, -1)
+		if err != nil {
+			return at("root", err)
+		}
+		p.RootFD = m.out.add(fd)
+	}
 	for i := range p.Binds {
 		b := &p.Binds[i]
 		attr, ns := uint64(attrHost), -1
 		if b.ReadOnly {
-			attr = attrSystem
+			attr = m.without.systemAttr()
 		}
 		if b.owned {
 			ns = m.userNS
@@ -95,12 +112,9 @@ func (m *maker) all(p *plan) error {
 	if len(p.Overlays) == 0 {
 		return nil
 	}
-	if err := becomeLayerOwner(); err != nil {
-		return at("overlay credentials", err)
-	}
 	for i := range p.Overlays {
 		o := &p.Overlays[i]
-		fd, err := m.overlay(mount.Overlay{Lower: toStrings(o.Lower), Upper: string(o.Upper), Work: string(o.Work)})
+		fd, err := m.overlay(p, o)
 		if err != nil {
 			return at(fmt.Sprintf("overlay %s", o.Target), err)
 		}
@@ -109,8 +123,28 @@ func (m *maker) all(p *plan) error {
 	return nil
 }
 
-func (m *maker) overlay(o mount.Overlay) (int, error) {
-	l, top, err := m.layers(o)
+func (m *maker) overlay(p *plan, planned *overlayPlan) (int, error) {
+	o := mount.Overlay{
+		Lower: toStrings(planned.Lower), Upper: string(planned.Upper), Work: string(planned.Work),
+		HostLower: planned.hostLower, System: planned.system,
+	}
+	owner := idBase + sandboxID
+	if o.System {
+		owner = idBase
+	}
+	// The veil is made with root's own credentials.
+	over := -1
+	if o.System {
+		var err error
+		if over, err = newVeil(o.Lower[len(o.Lower)-1], string(planned.Target), p.ID, p.Hostname); err != nil {
+			return -1, err
+		}
+	}
+	if err := becomeLayerOwner(owner); err != nil {
+		return -1, fmt.Errorf("credentials: %w", err)
+	}
+	defer becomeOneself()
+	l, top, err := m.layers(o, over)
 	if err != nil {
 		return -1, err
 	}
@@ -128,7 +162,11 @@ func (m *maker) overlay(o mount.Overlay) (int, error) {
 
 // layers opens the id-mapped layers of o. Upper and work must be in one mount,
 // so the directory that holds both is cloned, as top, and they are opened in it.
-func (m *maker) layers(o mount.Overlay) (l layers, top int, err error) {
+//
+// A veil, if there is one, lies right over the host's directory. That directory
+// has no map: the permuted one would hand root's files to the cell. Only the
+// system's has the cell's own, behind a veil.
+func (m *maker) layers(o mount.Overlay, veil int) (l layers, top int, err error) {
 	l, top = layers{upper: -1, work: -1}, -1
 	defer func() {
 		if err != nil {
@@ -136,15 +174,27 @@ func (m *maker) layers(o mount.Overlay) (l layers, top int, err error) {
 			closeAll([]int{top})
 		}
 	}()
-	for _, dir := range o.Lower {
-		fd, err := cloneTree(unix.AT_FDCWD, dir, attrHost, m.userNS)
+	ns := m.userNS
+	if o.System {
+		ns = m.plainNS
+	}
+	for i, dir := range o.Lower {
+		host := o.HostLower && i == len(o.Lower)-1
+		if host && veil >= 0 {
+			l.lower = append(l.lower, veil)
+		}
+		lowerNS := ns
+		if host && !o.System {
+			lowerNS = -1
+		}
+		fd, err := cloneLayer(dir, lowerNS, host)
 		if err != nil {
 			return l, top, fmt.Errorf("%s: %w", dir, err)
 		}
 		l.lower = append(l.lower, fd)
 	}
 	holder, upper, work := common(o.Upper, o.Work)
-	if top, err = cloneTree(unix.AT_FDCWD, holder, attrHost, m.userNS); err != nil {
+	if top, err = cloneTree(unix.AT_FDCWD, holder, attrHost, ns); err != nil {
 		return l, top, fmt.Errorf("%s: %w", holder, err)
 	}
 	if l.upper, err = openDir(top, upper); err != nil {
@@ -207,25 +257,54 @@ func (m *maker) overlayByPath(l layers, top int, o mount.Overlay) (int, error) {
 // works with its mounter's credentials, and what it makes must belong, on disk,
 // to root. With fsuid 0, which the layers' map does not know, the kernel would
 // mount the overlay read-only.
-func becomeLayerOwner() error {
+func becomeLayerOwner(id int) error {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
 	if err := unix.Capget(&hdr, &caps[0]); err != nil {
 		return fmt.Errorf("read capabilities: %w", err)
 	}
 	for _, set := range []func(int) (int, error){unix.SetfsgidRetGid, unix.SetfsuidRetUid} {
-		if _, err := set(idBase + sandboxID); err != nil {
+		if _, err := set(id); err != nil {
 			return fmt.Errorf("set file system id: %w", err)
 		}
 		// The call reports no failure; asking again does.
-		if now, _ := set(-1); now != idBase+sandboxID {
-			return fmt.Errorf("file system id %d was refused: %w", idBase+sandboxID, unix.EPERM)
+		if now, _ := set(-1); now != id {
+			return fmt.Errorf("file system id %d was refused: %w", id, unix.EPERM)
 		}
 	}
 	if err := unix.Capset(&hdr, &caps[0]); err != nil {
 		return fmt.Errorf("raise capabilities: %w", err)
 	}
 	return nil
+}
+
+// becomeOneself undoes becomeLayerOwner: the file system ids are the effective
+// ones again, and with them the capabilities.
+func becomeOneself() {
+	_, _ = unix.SetfsuidRetUid(unix.Geteuid())
+	_, _ = unix.SetfsgidRetGid(unix.Getegid())
+}
+
+// cloneLayer copies the mount of one layer. Of a directory of the host only that
+// one file system can be a layer; what is mounted below it stays out.
+func cloneLayer(dir string, userNS int, host bool) (int, error) {
+	if !host {
+		return cloneTree(unix.AT_FDCWD, dir, attrHost, userNS)
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.O_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("clone mount: %w", err)
+	}
+	set := unix.MountAttr{Attr_set: attrSystem, Propagation: unix.MS_PRIVATE}
+	if userNS >= 0 {
+		set.Attr_set |= unix.MOUNT_ATTR_IDMAP
+		set.Userns_fd = uint64(userNS)
+	}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &set); err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("restrict mount: %w", err)
+	}
+	return fd, nil
 }
 
 // common splits two paths into the deepest directory above both and the rest.

@@ -15,6 +15,7 @@ type Cell struct {
 	mountAPI string
 	controls Controls
 	limits   *limited
+	examined []Check
 	denied   func(Denial)
 
 	// built gets the answer to the plan; it is closed when the init is gone.
@@ -36,7 +37,7 @@ func (n *Native) begin(ctx context.Context, s Spec) (_ *Cell, err error) {
 }
 
 func (n *Native) beginPlan(ctx context.Context, s Spec, p *plan) (_ *Cell, err error) {
-	p.Legacy = n.opt.ForceLegacyMounts
+	p.Legacy, p.Without = n.opt.ForceLegacyMounts, n.opt.without
 	limits, err := n.limit(&s)
 	if err != nil {
 		return nil, at("limits", err)
@@ -147,6 +148,7 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	if r.MountAPI != "" {
 		c.mountAPI = r.MountAPI
 	}
+	c.examined = r.Examined
 	r.Degraded = append(r.Degraded, c.limits.degraded...)
 	c.controls = controls(c.id, c.mountAPI, c.limits.summary, r.report)
 	return nil

@@ -5,18 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/landlock"
 )
 
 // Statuses of a Check.
 const (
-	statusWorks   = "works"
-	statusMissing = "missing"
+	statusWorks    = "works"
+	statusDegraded = "degraded"
+	statusMissing  = "missing"
 )
 
 // Probes ask the host. Each can be replaced, so that a test can take a feature
@@ -31,8 +35,13 @@ type Probes struct {
 	File func(path string) (string, error)
 	// Pidfd opens a process by descriptor.
 	Pidfd func() error
-	// Cell builds an empty cell.
-	Cell func(context.Context) error
+	// Cell builds a cell, on a directory below dir, and returns what its first
+	// process found when it tried its controls.
+	Cell func(ctx context.Context, dir string) ([]Check, error)
+	// Landlock is the kernel's ABI, 0 if it has none.
+	Landlock func() int
+	// Notices makes a denied call in a cell and waits for the report.
+	Notices func(context.Context) error
 	// IDMap makes an id-mapped mount of a directory.
 	IDMap func(dir string) error
 	// Overlay is Native.ProbeOverlay.
@@ -42,58 +51,155 @@ type Probes struct {
 // probes returns the injected probes, and the real ones where there are none.
 func (n *Native) probes() Probes {
 	p := n.opt.Probes
-	if p.Root == nil {
-		p.Root = func() bool { return callerIdentity().Root }
-	}
-	if p.Kernel == nil {
-		p.Kernel = kernelRelease
-	}
-	if p.File == nil {
-		p.File = func(path string) (string, error) {
-			b, err := os.ReadFile(path)
-			return strings.TrimSpace(string(b)), err
-		}
-	}
-	if p.Pidfd == nil {
-		p.Pidfd = func() error {
-			fd, err := unix.PidfdOpen(os.Getpid(), 0)
-			if err != nil {
-				return fmt.Errorf("pidfd_open: %w", err)
-			}
-			return unix.Close(fd)
-		}
-	}
-	if p.Cell == nil {
-		p.Cell = func(ctx context.Context) error { return n.probe(ctx, mount.Set{}, "") }
-	}
-	if p.IDMap == nil {
-		p.IDMap = n.probeIDMap
-	}
-	if p.Overlay == nil {
-		p.Overlay = n.ProbeOverlay
-	}
+	p.Root = orElse(p.Root, func() bool { return callerIdentity().Root })
+	p.Kernel = orElse(p.Kernel, kernelRelease)
+	p.File = orElse(p.File, func(path string) (string, error) {
+		b, err := os.ReadFile(path)
+		return strings.TrimSpace(string(b)), err
+	})
+	p.Pidfd = orElse(p.Pidfd, probePidfd)
+	p.Cell = orElse(p.Cell, n.examineCell)
+	p.Landlock = orElse(p.Landlock, landlock.ABI)
+	p.Notices = orElse(p.Notices, n.probeNotices)
+	p.IDMap = orElse(p.IDMap, n.probeIDMap)
+	p.Overlay = orElse(p.Overlay, n.ProbeOverlay)
 	return p
 }
 
-// Doctor says what this host can enforce, control by control.
+func orElse[F any](given, otherwise F) F {
+	if reflect.ValueOf(given).IsNil() {
+		return otherwise
+	}
+	return given
+}
+
+// Doctor says what this host can enforce, control by control, by doing it in
+// throw-away cells.
 func (n *Native) Doctor(ctx context.Context) []Check {
 	p := n.probes()
 	dir := n.opt.ProbeDir
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	checks := []Check{
-		p.kernel(),
-		p.namespaces(ctx),
-		simple("pidfd", p.Pidfd(), "Linux 5.4 or newer is needed, and a seccomp profile that allows pidfd_open"),
+	// A home that was not made yet will be on the file system of its parent.
+	for !isDir(dir) && dir != "/" {
+		dir = filepath.Dir(dir)
+	}
+	found, err := p.Cell(ctx, dir)
+	cells := err == nil
+	list := []Check{p.kernel(), p.namespaces(err)}
+	list = append(list, p.controls(found)...)
+	list = append(list,
+		p.notices(ctx, cells),
+		simple("pidfd", p.Pidfd(), "use Linux 5.4 or newer, and a seccomp profile that allows pidfd_open"),
 		p.idMap(dir),
-		simple("overlay in "+dir, p.Overlay(ctx, dir),
-			"keep the state directory on a local file system such as ext4, xfs or btrfs; elsewhere cells use the clone backend"),
+		p.overlay(ctx, dir, cells))
+	list = append(list, n.limitChecks(ctx, cells)...)
+	return append(list, Check{Name: "network egress", Status: statusMissing, Reason: "not part of this version: cells have no network"})
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+const noCell = "no cell could be built: see namespaces"
+
+// remedy is for a control that a cell was found to lack. A kernel that is new
+// enough has all of them, so something takes them away.
+func remedy(name string) string {
+	switch name {
+	case holdsLandlock:
+		return "boot with landlock in the kernel's lsm= list, or say landlock: {compatibility: best_effort} in the policy"
+	case holdsSeccomp:
+		return "use a kernel with CONFIG_SECCOMP_FILTER"
+	case holdsInside:
+		return "report it: a cell must not be able to make user namespaces"
 	}
-	for _, name := range []string{"landlock", "seccomp", "limits (cgroup)", "network egress"} {
-		checks = append(checks, Check{Name: name, Status: statusMissing, Reason: "not part of this version"})
+	return "update the kernel; if it is new enough, report it"
+}
+
+// controls are what the first process of a cell found, or that there was none.
+func (p Probes) controls(found []Check) []Check {
+	var list []Check
+	for _, name := range examinedNames() {
+		c := Check{Name: name, Status: statusMissing, Reason: noCell}
+		if i := slices.IndexFunc(found, func(c Check) bool { return c.Name == name }); i >= 0 {
+			c = found[i]
+			if c.Status != statusWorks {
+				c.Remedy = remedy(name)
+			}
+		}
+		if name == holdsLandlock {
+			c = p.landlock(c)
+		}
+		list = append(list, c)
 	}
-	return checks
+	return list
+}
+
+func examinedNames() []string {
+	_, names := namespaces()
+	list := make([]string, 0, len(names))
+	for _, name := range names {
+		list = append(list, name+" namespace")
+	}
+	return append(list, holdsNoNewPrivs, holdsCapabilities, holdsHiddenInit, holdsReadOnly, holdsProc, holdsDeadSockets,
+		holdsLandlock, holdsSeccomp, holdsInside)
+}
+
+// landlock adds to what a cell found how much the kernel's Landlock can refuse.
+func (p Probes) landlock(c Check) Check {
+	abi := p.Landlock()
+	reason := fmt.Sprintf("ABI %d", abi)
+	switch {
+	case abi == 0:
+		return Check{c.Name, statusMissing, "this kernel has none, or it is switched off", remedy(holdsLandlock)}
+	case abi < leastLandlock:
+		return Check{
+			c.Name, statusMissing, fmt.Sprintf("%s; a hard requirement needs ABI %d", reason, leastLandlock),
+			fmt.Sprintf("use Linux %d.%d or newer, or say landlock: {compatibility: best_effort} in the policy", minMajor, minMinor),
+		}
+	case c.Status != statusWorks:
+		return c
+	}
+	// What each ABI added to what a cell is held by.
+	var gaps []string
+	for _, g := range []struct {
+		since int
+		what  string
+	}{{fullLandlock, "truncation"}, {5, "ioctl on devices"}, {6, "signals and abstract sockets out of the cell"}} {
+		if abi < g.since {
+			gaps = append(gaps, g.what)
+		}
+	}
+	if len(gaps) == 0 {
+		return Check{c.Name, statusWorks, reason + ", a hard requirement is met", ""}
+	}
+	return Check{
+		c.Name, statusDegraded, fmt.Sprintf("%s, a hard requirement is met; other controls alone refuse: %s", reason, strings.Join(gaps, "; ")),
+		"use Linux 6.12 or newer",
+	}
+}
+
+func (p Probes) notices(ctx context.Context, cells bool) Check {
+	if !cells {
+		return Check{Name: holdsNotices, Status: statusMissing, Reason: noCell}
+	}
+	c := simple(holdsNotices, p.Notices(ctx), "denied calls are refused all the same, but give no events; use a kernel with seccomp user notification")
+	if c.Status == statusMissing {
+		c.Status = statusDegraded
+	}
+	return c
+}
+
+func (p Probes) overlay(ctx context.Context, dir string, cells bool) Check {
+	name := "overlay in " + dir
+	if !cells {
+		return Check{Name: name, Status: statusMissing, Reason: noCell}
+	}
+	return simple(name, p.Overlay(ctx, dir),
+		"keep the state directory on a local file system such as ext4, xfs or btrfs; elsewhere cells use the clone backend")
 }
 
 // simple turns the error of a probe into a check.
@@ -128,16 +234,14 @@ func (p Probes) kernel() Check {
 	return c
 }
 
-// namespaces builds an empty cell and, if that is refused, looks for the rule
-// that refuses it.
-func (p Probes) namespaces(ctx context.Context) Check {
+// namespaces says whether a cell could be built and, if that was refused, looks
+// for the rule that refused it.
+func (p Probes) namespaces(err error) Check {
 	c := Check{Name: "namespaces", Status: statusWorks}
-	err := p.Cell(ctx)
-	if err == nil {
-		return c
+	if err != nil {
+		c.Status = statusMissing
+		c.Reason, c.Remedy = p.whyNoNamespaces(err)
 	}
-	c.Status = statusMissing
-	c.Reason, c.Remedy = p.whyNoNamespaces(err)
 	return c
 }
 
@@ -160,7 +264,7 @@ func (p Probes) whyNoNamespaces(err error) (reason, remedy string) {
 			"as root: sysctl -w kernel.unprivileged_userns_clone=1 (and in /etc/sysctl.d to keep it)"
 	case !p.Root() && is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"):
 		return "kernel.apparmor_restrict_unprivileged_userns is 1: AppArmor takes the rights of user namespaces away from programs without a profile",
-			"as root: install an AppArmor profile that grants userns to the forkcell binary, or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+			"sudo forkcell setup, which installs an AppArmor profile for this program"
 	case step == "proc":
 		return "the host's /proc is partly hidden, so a new one is refused: " + err.Error(),
 			"in a container: run it with an unmasked /proc (docker: --security-opt systempaths=unconfined)"

@@ -31,8 +31,11 @@ type Spec struct {
 	// ReadOnly holds host paths shown at the same path, read-only.
 	ReadOnly []string
 	System   System
-	Guard    Guard
-	Limits   Limits
+	// AsRoot makes the command root in the cell, with what it takes to install
+	// packages, and nobody on the host. Only a root caller can have that.
+	AsRoot bool
+	Guard  Guard
+	Limits Limits
 	// Freezable makes a cell that can be frozen, where the host can do that.
 	Freezable bool
 	// Started is called when the first process exists and before it does

@@ -22,6 +22,23 @@ type identity struct {
 	// UID and GID are the sandbox user's, inside the cell.
 	UID int `json:"uid"`
 	GID int `json:"gid"`
+	// Super is set when the command is the cell's root.
+	Super bool `json:"super,omitempty"`
+}
+
+// as is the identity with the command as the cell's root, if asked for.
+func (id identity) as(super bool) identity {
+	id.Super = super
+	return id
+}
+
+// plainMap is the map of a root caller's cells themselves.
+func plainMap() string { return fmt.Sprintf("0 %d %d\n", idBase, idCount) }
+
+// superCapabilities are what a command has that is the cell's root: enough for
+// package managers to give files their owners.
+func superCapabilities() []uintptr {
+	return []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETUID, unix.CAP_SETGID}
 }
 
 // callerIdentity is the identity of the present process.
@@ -37,6 +54,9 @@ func SandboxID() int { return callerIdentity().UID }
 
 // String describes the mapping for a receipt.
 func (id identity) String() string {
+	if id.Super {
+		return fmt.Sprintf("the command is root in the cell, with CHOWN, DAC_OVERRIDE, FOWNER, SETUID and SETGID; ids 0-%d are %d and up on the host", idCount-1, idBase)
+	}
 	if id.Root {
 		return fmt.Sprintf("sandbox is %d; ids 0-%d are %d and up on the host; layers are id-mapped, root's files are sandbox's",
 			sandboxID, idCount-1, idBase)
@@ -82,4 +102,12 @@ func permutedMap() string {
 		idBase+1, sandboxID-1,
 		sandboxID, idBase,
 		sandboxID+1, idBase+sandboxID+1, idCount-sandboxID-1)
+}
+
+// capabilities names what the command holds, for a receipt.
+func (id identity) capabilities() string {
+	if id.Super {
+		return "CHOWN DAC_OVERRIDE FOWNER SETUID SETGID, in the cell's user namespace"
+	}
+	return "none"
 }

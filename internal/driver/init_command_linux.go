@@ -14,13 +14,49 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 // becomeSandbox takes everything from the calling thread that the command must
 // not have. The command is forked from this thread and inherits it all.
-func becomeSandbox(id identity) error {
-	quietSignals()
-	// Nobody in the cell may look into the init, which shares its user.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+func becomeSandbox(id identity, w without) error {
+	if !w.has(ctlSignals) {
+		quietSignals()
+		if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
+			return at("signal mask", err)
+		}
+	}
+	if err := dropPrivileges(id, w); err != nil {
+		return err
+	}
+	if !w.has(ctlNoNewPrivs) {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return at("no_new_privs", err)
+		}
+	}
+	// Nobody in the cell may look into the init, which shares its user. A change
+	// of credentials may set this to what the host has chosen for such programs.
+	visible := uintptr(0)
+	if w.has(ctlHiddenInit) {
+		visible = 1
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, visible, 0, 0, 0); err != nil {
 		return at("hide the init", err)
 	}
+	return dieWithParent()
+}
+
+// dropPrivileges leaves the thread the sandbox user, without capabilities.
+func dropPrivileges(id identity, w without) error {
+	if w.has(ctlCapabilities) {
+		return at("capabilities", keepCapabilities(id, w))
+	}
+	var keep unix.CapUserData
+	if id.Super {
+		for _, c := range superCapabilities() {
+			keep.Effective |= 1 << c
+		}
+		keep.Permitted, keep.Inheritable = keep.Effective, keep.Effective
+	}
 	for c := uintptr(0); ; c++ {
+		if c < 32 && keep.Permitted&(1<<c) != 0 {
+			continue
+		}
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) && c > 0 {
 			break
@@ -29,7 +65,7 @@ func becomeSandbox(id identity) error {
 			return at("capability bounding set", err)
 		}
 	}
-	if id.Root {
+	if id.Root && !w.has(ctlIDs) {
 		if err := setIDs(id); err != nil {
 			return at("sandbox user", err)
 		}
@@ -38,22 +74,16 @@ func becomeSandbox(id identity) error {
 		return at("ambient capabilities", err)
 	}
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	if err := unix.Capset(&hdr, &none[0]); err != nil {
-		return at("capabilities", err)
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return at("no_new_privs", err)
-	}
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
-		return at("signal mask", err)
-	}
-	return dieWithParent()
+	sets := [2]unix.CapUserData{keep}
+	return at("capabilities", unix.Capset(&hdr, &sets[0]))
 }
 
 // leaveKeyring gives the command a session keyring of its own: the keys in the
 // caller's would come along. It returns what is not as it should be.
-func leaveKeyring() (degraded []string, err error) {
+func leaveKeyring(w without) (degraded []string, err error) {
+	if w.has(ctlKeyring) {
+		return nil, nil
+	}
 	_, _, no := unix.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
 	switch no {
 	case 0:
@@ -74,6 +104,9 @@ func setIDs(id identity) error {
 		return fmt.Errorf("setgroups: %w", no)
 	}
 	gid, uid := uintptr(id.GID), uintptr(id.UID)
+	if id.Super {
+		gid, uid = 0, 0
+	}
 	if _, _, no := unix.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid); no != 0 {
 		return fmt.Errorf("setresgid: %w", no)
 	}
@@ -84,8 +117,8 @@ func setIDs(id identity) error {
 }
 
 // execute starts the command and returns its pid once it has been executed.
-func execute(o *execOrder, s *cellStreams) (int, error) {
-	if err := unix.Chdir(string(o.Workdir)); err != nil {
+func execute(o *execOrder, s *cellStreams, w without) (int, error) {
+	if err := enterWorkdir(string(o.Workdir), w); err != nil {
 		return 0, at("workdir", fmt.Errorf("%s: %w", o.Workdir, err))
 	}
 	env := toStrings(o.Env)

@@ -43,6 +43,9 @@ func (r *rootfs) dev() error {
 	if err := fsAt(dev, "shm", "tmpfs", attrHost, option{"mode", "1777"}); err != nil {
 		return fmt.Errorf("shm: %w", err)
 	}
+	if r.without.has(ctlReadOnly) {
+		return nil
+	}
 	return setReadOnly(dev)
 }
 

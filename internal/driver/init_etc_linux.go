@@ -12,7 +12,11 @@ import (
 type etcFile struct{ name, text string }
 
 func etcFiles(id identity, hostname string) []etcFile {
-	passwd := "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+	shell := "/usr/sbin/nologin"
+	if id.Super {
+		shell = "/bin/sh"
+	}
+	passwd := "root:x:0:0:root:/root:" + shell + "\n"
 	group := "root:x:0:\n"
 	if id.UID != 65534 {
 		passwd += "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
@@ -39,6 +43,9 @@ func etcFiles(id identity, hostname string) []etcFile {
 // overlay does that whatever the host has under those names: nothing, or links
 // into directories that the cell does not have.
 func (r *rootfs) etc() error {
+	if r.plan.overlays("/etc") {
+		return nil // its veil has them
+	}
 	const own = "etc"
 	if err := unix.Mkdirat(r.stage, own, 0o755); err != nil {
 		return fmt.Errorf("make own files: %w", err)
@@ -49,6 +56,9 @@ func (r *rootfs) etc() error {
 	}
 	defer unix.Close(dir)
 	files := etcFiles(r.plan.ID, r.plan.Hostname)
+	if r.without.has(ctlOwnEtc) {
+		files = nil
+	}
 	for _, f := range files {
 		if err := writeFileAt(dir, f.name, f.text); err != nil {
 			return fmt.Errorf("make own %s: %w", f.name, err)

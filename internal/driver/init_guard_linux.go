@@ -26,10 +26,15 @@ type guarded struct {
 
 // guard puts the last controls on the calling thread, from which every command
 // is forked. Nothing of the init's own that needs more may come after it.
-func guard(p guardPlan) (guarded, error) {
+func guard(p guardPlan, w without) (guarded, error) {
 	g := guarded{listener: -1}
-	if err := g.restrictFiles(p); err != nil {
-		return g, at("landlock", err)
+	if !w.has(ctlLandlock) {
+		if err := g.restrictFiles(p); err != nil {
+			return g, at("landlock", err)
+		}
+	}
+	if w.has(ctlSeccomp) {
+		return g, nil
 	}
 	arch, ok := syscalls.ParseArch(runtime.GOARCH)
 	if !ok {
@@ -52,9 +57,13 @@ func guard(p guardPlan) (guarded, error) {
 	return g, nil
 }
 
-// leastLandlock is the ABI without which a hard requirement fails: from 3 on
-// truncation is refused like every other write.
-const leastLandlock = 3
+// leastLandlock is the ABI without which a hard requirement fails. The one right
+// that 3 adds to it is truncation, which outside the writable directories a
+// read-only mount refuses as well; see docs/decisions/0014-landlock-abi.md.
+const (
+	leastLandlock = 2
+	fullLandlock  = 3
+)
 
 // restrictFiles says a second time, independently of mounts, what may be done
 // with files.
@@ -92,7 +101,7 @@ func (g *guarded) restrictFiles(p guardPlan) error {
 		return err
 	}
 	g.landlock = fmt.Sprintf("ABI %d: %s", applied.ABI, strings.Join(applied.Rights(), " "))
-	if missing := applied.Missing(); len(missing) > 0 && p.BestEffort {
+	if missing := applied.Missing(); len(missing) > 0 && (p.BestEffort || applied.ABI < fullLandlock) {
 		g.degraded = append(g.degraded, fmt.Sprintf("landlock ABI %d cannot refuse: %s", applied.ABI, strings.Join(missing, " ")))
 	}
 	return nil
@@ -101,7 +110,10 @@ func (g *guarded) restrictFiles(p guardPlan) error {
 // plainProcess gives the calling thread, and what it forks, the limits and the
 // priority of a new session, whatever the caller had. What the kernel does not
 // let an unprivileged process raise stays lower.
-func plainProcess(openFiles int64) error {
+func plainProcess(openFiles int64, w without) error {
+	if w.has(ctlPlain) {
+		return nil
+	}
 	if err := plainLimits(openFiles); err != nil {
 		return at("resource limits", err)
 	}

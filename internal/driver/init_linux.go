@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"runtime"
 
@@ -28,30 +27,26 @@ func InitMain() {
 	if err != nil {
 		os.Exit(1)
 	}
-	// The caller may have left open whatever it likes, without the flag.
-	if err := unix.CloseRange(controlFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		_ = c.write(failure(at("descriptors", err)))
-		os.Exit(1)
-	}
 	defer func() {
 		if r := recover(); r != nil {
 			_ = c.write(failure(fmt.Errorf("panic: %v", r)))
 			os.Exit(1)
 		}
 	}()
-	if err := build(c); err != nil {
+	off, err := build(c)
+	if err != nil {
 		// A parent that does not listen is gone.
 		_ = c.write(failure(err))
 		os.Exit(1)
 	}
-	newMinder(c).serve()
+	newMinder(c, off).serve()
 }
 
 // build takes the plan, builds the cell and leaves this thread as weak as the
-// commands that it will fork.
-func build(c *conn) error {
+// commands that it will fork. It returns what the plan leaves off.
+func build(c *conn) (without, error) {
 	if err := dieWithParent(); err != nil {
-		return err
+		return nil, err
 	}
 	var p plan
 	fds, err := c.read(&p)
@@ -59,31 +54,40 @@ func build(c *conn) error {
 		os.Exit(1)
 	}
 	if err != nil {
-		return at("plan", err)
+		return nil, at("plan", err)
 	}
-	r := &rootfs{plan: &p, fds: fds}
+	if !p.Without.has(ctlDescriptors) {
+		if err := closeInherited(); err != nil {
+			return nil, at("descriptors", err)
+		}
+	}
+	r := &rootfs{plan: &p, fds: fds, without: p.Without}
 	if err := r.build(); err != nil {
-		return err
+		return nil, err
 	}
-	if err := becomeSandbox(p.ID); err != nil {
-		return err
+	if err := becomeSandbox(p.ID, p.Without); err != nil {
+		return nil, err
 	}
-	keys, err := leaveKeyring()
+	keys, err := leaveKeyring(p.Without)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.degraded = append(r.degraded, keys...)
-	if err := plainProcess(p.Guard.OpenFiles); err != nil {
-		return err
+	if err := plainProcess(p.Guard.OpenFiles, p.Without); err != nil {
+		return nil, err
 	}
-	g, err := guard(p.Guard)
+	g, err := guard(p.Guard, p.Without)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(p.Probe) > 0 {
 		if err := tryOverlay(string(p.Probe)); err != nil {
-			return at("try overlay", err)
+			return nil, at("try overlay", err)
 		}
+	}
+	var examined []Check
+	if p.Examine != nil {
+		examined = examine(p.Examine)
 	}
 	var give []int
 	if g.listener >= 0 {
@@ -91,10 +95,13 @@ func build(c *conn) error {
 	}
 	err = c.write(report{
 		Kind: reportBuilt, MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
-		Landlock: g.landlock, Seccomp: g.seccomp,
+		Landlock: g.landlock, Seccomp: g.seccomp, Examined: examined,
 	}, give...)
 	closeAll(give)
-	return err
+	if p.Notice {
+		beNoticed()
+	}
+	return p.Without, err
 }
 
 // dieWithParent arms the signal that ends the init with its parent. Every change

@@ -11,8 +11,9 @@ import (
 // minder looks after the commands of a cell: it is the init once the cell is
 // built. It forks on the main thread only, which carries the cell's limits.
 type minder struct {
-	c      *conn
-	orders chan *execOrder
+	c       *conn
+	orders  chan *execOrder
+	without without
 
 	// mu is held over a fork, so that no command can be reaped before its
 	// number is known.
@@ -28,8 +29,8 @@ type command struct {
 	terminal int // kept open for it, or -1
 }
 
-func newMinder(c *conn) *minder {
-	return &minder{c: c, orders: make(chan *execOrder), commands: map[int]command{}}
+func newMinder(c *conn, off without) *minder {
+	return &minder{c: c, without: off, orders: make(chan *execOrder), commands: map[int]command{}}
 }
 
 // serve executes orders until the cell ends.
@@ -86,7 +87,7 @@ func (m *minder) start(o *execOrder) error {
 		return err
 	}
 	m.mu.Lock()
-	pid, err := execute(o, s)
+	pid, err := execute(o, s, m.without)
 	if err != nil {
 		m.mu.Unlock()
 		closeAll(s.own)

@@ -31,11 +31,11 @@ func (r *rootfs) bind(b bindPlan) (int, error) {
 	case b.FD > 0:
 		fd, err = r.passed(b.FD)
 	case b.ReadOnly:
-		fd, err = cloneTree(unix.AT_FDCWD, string(b.Source), attrSystem, -1)
+		fd, err = cloneTree(unix.AT_FDCWD, string(b.Source), r.without.systemAttr(), -1)
 	default:
 		fd, err = cloneTree(unix.AT_FDCWD, string(b.Source), attrHost, -1)
 	}
-	if err != nil || !b.Dead {
+	if err != nil || !b.Dead || r.without.has(ctlDeadSockets) {
 		return fd, err
 	}
 	return r.deaden(fd)
@@ -154,6 +154,9 @@ func (r *rootfs) linkLayers(dir string, o overlayPlan) error {
 // masks hides paths behind things that nobody can read. A path that is not
 // there needs no mask.
 func (r *rootfs) masks() error {
+	if r.without.has(ctlMasks) {
+		return nil
+	}
 	for _, m := range r.plan.Masks {
 		name := maskFile
 		if m.Dir {

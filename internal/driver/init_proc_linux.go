@@ -21,8 +21,15 @@ func readOnlyProc() []string {
 	return []string{"bus", "fs", "irq", "sys", "sysrq-trigger", "driver", "mtrr"}
 }
 
+func (r *rootfs) newProc() (int, error) {
+	if r.without.has(ctlPIDNS) {
+		return r.hostProc, nil
+	}
+	return newFS("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+}
+
 func (r *rootfs) proc() error {
-	fd, err := newFS("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	fd, err := r.newProc()
 	if errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("the host hides parts of its own /proc, as containers do by default: %w", err)
 	}
@@ -37,8 +44,10 @@ func (r *rootfs) proc() error {
 		return err
 	}
 	// The limit of user namespaces is set while /proc/sys can be written.
-	if err := noUserNamespaces(fd); err != nil {
-		return fmt.Errorf("user namespaces: %w", err)
+	if !r.without.has(ctlUserNSLimit) {
+		if err := noUserNamespaces(fd); err != nil {
+			return fmt.Errorf("user namespaces: %w", err)
+		}
 	}
 	return r.coverProc(fd)
 }
@@ -47,6 +56,9 @@ func (r *rootfs) proc() error {
 // which nobody in the cell can take apart.
 func (r *rootfs) coverProc(proc int) error {
 	for _, name := range readOnlyProc() {
+		if r.without.has(ctlReadOnlyProc) {
+			break
+		}
 		if err := r.coverWith(proc, name, func() (int, error) {
 			return cloneTree(proc, name, attrMask, -1)
 		}); err != nil {
@@ -54,6 +66,9 @@ func (r *rootfs) coverProc(proc int) error {
 		}
 	}
 	for _, name := range maskedProc() {
+		if r.without.has(ctlProcMasks) {
+			break
+		}
 		var st unix.Stat_t
 		if err := unix.Fstatat(proc, name, &st, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, unix.ENOENT) {
 			continue

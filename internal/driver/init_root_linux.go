@@ -17,16 +17,19 @@ import (
 // /etc, the masks, links to layers. When the old root is detached the stage goes
 // with it, and only what was attached below "root" stays.
 type rootfs struct {
-	plan  *plan
-	fds   []int
-	stage int
-	root  int
+	plan    *plan
+	fds     []int
+	without without
+	stage   int
+	root    int
 	// host is where the system's directories come from: the host's root, or the
 	// directory that the plan gives instead. empty is an empty directory.
 	host, empty int
 	// mounts are the host's mount points, in order.
 	mounts []string
 	unions int
+	// hostProc is the host's, where the cell has no pid namespace.
+	hostProc int
 
 	mountAPI string
 	degraded []string
@@ -38,8 +41,8 @@ func (r *rootfs) build() error {
 		name string
 		do   func() error
 	}{
-		{"control group namespace", ownCgroups},
-		{"network", loopbackUp},
+		{"control group namespace", r.ownCgroups},
+		{"network", r.network},
 		{"host name", r.hostname},
 		{"mounts", r.readMounts},
 		{"root", r.makeStage},
@@ -62,6 +65,9 @@ func (r *rootfs) build() error {
 }
 
 func (r *rootfs) hostname() error {
+	if r.without.has(ctlUTSNS) {
+		return nil
+	}
 	if err := unix.Sethostname([]byte(r.plan.Hostname)); err != nil {
 		return err
 	}
@@ -100,11 +106,16 @@ func (r *rootfs) makeStage() (err error) {
 
 // findHost opens the directory that the system's directories come from.
 func (r *rootfs) findHost() (err error) {
-	if r.plan.RootFD == 0 {
+	var given int
+	switch {
+	case r.plan.RootFD > 0:
+		given, err = r.passed(r.plan.RootFD)
+	case len(r.plan.Root) > 0:
+		given, err = cloneTree(unix.AT_FDCWD, string(r.plan.Root), attrSystem, -1)
+	default:
 		r.host, err = unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		return err
 	}
-	given, err := r.passed(r.plan.RootFD)
 	if err != nil {
 		return err
 	}
@@ -121,7 +132,19 @@ func (r *rootfs) findHost() (err error) {
 // ownCgroups makes the group that this process was put into the root of what the
 // cell sees of control groups. It must happen after the parent has put it there,
 // so it is no flag of its clone.
-func ownCgroups() error { return unix.Unshare(unix.CLONE_NEWCGROUP) }
+func (r *rootfs) ownCgroups() error {
+	if r.without.has(ctlCgroupNS) {
+		return nil
+	}
+	return unix.Unshare(unix.CLONE_NEWCGROUP)
+}
+
+func (r *rootfs) network() error {
+	if r.without.has(ctlNetNS) {
+		return nil
+	}
+	return loopbackUp()
+}
 
 // Names in the stage of what nobody can read.
 const (
@@ -132,10 +155,14 @@ const (
 // lookup opens a path as a process in the cell would see it, but for its last
 // component, which is never followed.
 func (r *rootfs) lookup(target string) (int, error) {
-	return unix.Openat2(r.root, strings.TrimPrefix(target, "/"), &unix.OpenHow{
+	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	}
+	if r.without.has(ctlInRoot) {
+		how.Resolve = 0
+	}
+	return unix.Openat2(r.root, strings.TrimPrefix(target, "/"), &how)
 }
 
 // mountPoint opens target, and makes it and the directories above it where they
@@ -171,8 +198,15 @@ func (r *rootfs) mountPoint(target string, dir bool) (int, error) {
 
 // enter makes the tree the root directory and leaves the host's behind.
 func (r *rootfs) enter() error {
-	if err := setReadOnly(r.root); err != nil {
-		return err
+	if !r.without.has(ctlReadOnly) {
+		if err := setReadOnly(r.root); err != nil {
+			return err
+		}
+	}
+	if r.without.has(ctlNoSUID) {
+		if err := allowSUID(r.root); err != nil {
+			return err
+		}
 	}
 	if err := unix.Fchdir(r.root); err != nil {
 		return fmt.Errorf("enter root: %w", err)
@@ -181,11 +215,13 @@ func (r *rootfs) enter() error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot root: %w", err)
 	}
-	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("detach the host's root: %w", err)
-	}
-	if err := r.alone(); err != nil {
-		return err
+	if !r.without.has(ctlDetached) {
+		if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("detach the host's root: %w", err)
+		}
+		if err := r.alone(); err != nil {
+			return err
+		}
 	}
 	closeAll([]int{r.stage, r.root, r.host, r.empty})
 	if err := unix.Chdir("/"); err != nil {

@@ -34,7 +34,7 @@ func (r *rootfs) system() error {
 		case st.Mode&unix.S_IFMT == unix.S_IFLNK:
 			err = r.copyLink(name)
 			listed = slices.DeleteFunc(listed, func(p string) bool { return p == "/"+name })
-		case st.Mode&unix.S_IFMT == unix.S_IFDIR && !r.plan.OwnSystem:
+		case st.Mode&unix.S_IFMT == unix.S_IFDIR && !r.plan.OwnSystem && !r.plan.overlays("/"+name):
 			listed = append(listed, "/"+name)
 		}
 		if err != nil {
@@ -108,6 +108,9 @@ func (r *rootfs) dead(dir int, name string) (int, error) {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
+		if r.without.has(ctlDeadSockets) {
+			return cloneTree(src, "", r.without.systemAttr(), -1)
+		}
 		return r.readOnlyUnion(src, r.empty)
 	case unix.S_IFREG:
 		return cloneTree(src, "", attrSystem, -1)
@@ -197,7 +200,12 @@ func cloneOne(fd int, attr uint64) (int, error) {
 
 // readMounts remembers where the host has something mounted, while its /proc
 // can still be read.
-func (r *rootfs) readMounts() error {
+func (r *rootfs) readMounts() (err error) {
+	if r.without.has(ctlPIDNS) {
+		if r.hostProc, err = cloneTree(unix.AT_FDCWD, "/proc", attrHost, -1); err != nil {
+			return err
+		}
+	}
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("read mounts: %w", err)

@@ -12,6 +12,7 @@ var limitNames = map[cgroup.Kind]string{cgroup.OOMKill: "memory", cgroup.PIDsFul
 
 // limited is a cell's control group.
 type limited struct {
+	host     *cgroup.Host // nil if no group was needed
 	group    *cgroup.Group
 	stop     func() // ends the watch
 	degraded []string
@@ -30,6 +31,7 @@ func (n *Native) limit(s *Spec) (*limited, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.host = host
 	for _, c := range []struct {
 		control cgroup.Control
 		value   *int64

@@ -19,8 +19,9 @@ import (
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
-// The test binary plays three parts: the tests, the cells' first processes, and
-// a supervisor that a test kills.
+// The test binary plays many parts: the tests, the cells' first processes, a
+// supervisor that a test kills, a process that runs one cell after the other,
+// and for the probes an untidy caller and the attacker in its cells.
 const (
 	envUser       = "FORKCELL_TEST_USER"
 	envSupervisor = "FORKCELL_TEST_SUPERVISOR"
@@ -33,6 +34,15 @@ func TestMain(m *testing.M) {
 	}
 	if dir := os.Getenv(envSupervisor); dir != "" {
 		supervise(dir)
+	}
+	if name := os.Getenv(envAttack); name != "" {
+		attack(name)
+	}
+	if dir := os.Getenv(envCaller); dir != "" {
+		messyCaller(dir)
+	}
+	if dir := os.Getenv(envRunner); dir != "" {
+		manyRuns(dir)
 	}
 	os.Exit(m.Run())
 }

@@ -20,18 +20,21 @@ type Options struct {
 	ForceLegacyMounts bool
 	// Probes are how Doctor asks the host; nil functions are the real ones.
 	Probes Probes
-	// ProbeDir is where Doctor tries an overlay; empty means the temporary
-	// directory.
+	// ProbeDir is where Doctor tries an overlay: the state directory, or where it
+	// will be; empty means the temporary directory.
 	ProbeDir string
 	// Cgroups say where control groups are; the zero value is the real host.
 	Cgroups cgroup.Options
+	// without is for this package's tests only.
+	without without
 }
 
 // Native runs commands in namespaces of this kernel. It is safe for concurrent
 // use.
 type Native struct {
 	opt    Options
-	layers layerNamespace
+	layers layerNamespace // with the permuted map
+	plain  layerNamespace // with the cells' own
 	warm   warmed
 	groups struct {
 		once sync.Once
@@ -45,7 +48,7 @@ func NewNative(opt Options) *Native {
 	if opt.Executable == "" {
 		opt.Executable = "/proc/self/exe"
 	}
-	return &Native{opt: opt}
+	return &Native{opt: opt, layers: layerNamespace{idMap: permutedMap()}, plain: layerNamespace{idMap: plainMap()}}
 }
 
 // Run makes a cell, executes the command of s in it, and returns when the
@@ -115,7 +118,7 @@ func controls(id identity, mountAPI, limits string, r report) Controls {
 	_, names := namespaces()
 	return Controls{
 		Runtime: "native", Kernel: kernelRelease(), Namespaces: names,
-		User: id.String(), NoNewPrivs: true, Capabilities: "none",
+		User: id.String(), NoNewPrivs: true, Capabilities: id.capabilities(),
 		Network: "loopback only", Landlock: r.Landlock, Seccomp: r.Seccomp, Limits: limits,
 		MountAPI: mountAPI, Degraded: append([]string{}, r.Degraded...),
 	}

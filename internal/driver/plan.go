@@ -2,6 +2,7 @@ package driver
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 )
 
@@ -27,10 +28,17 @@ type plan struct {
 	// OwnSystem, else besides them.
 	System    [][]byte `json:"system,omitempty"`
 	OwnSystem bool     `json:"own_system,omitempty"`
-	// RootFD, when positive, is 1 + the index of a descriptor with the directory
-	// that the system's directories come from instead of the host's root.
+	// Root is the directory that the system's directories come from instead of
+	// the host's root; RootFD, when positive, is 1 + the index of a descriptor
+	// with its mount.
+	Root   []byte    `json:"root,omitempty"`
 	RootFD int       `json:"root_fd,omitempty"`
 	Guard  guardPlan `json:"guard"`
+	// Without is for tests only: see the type.
+	Without without `json:"without,omitempty"`
+	// Examine makes the init try its controls, Notice one reported call.
+	Examine *examinePlan `json:"examine,omitempty"`
+	Notice  bool         `json:"notice,omitempty"`
 	// Probe makes the init try the overlay at this path.
 	Probe []byte `json:"probe,omitempty"`
 }
@@ -55,6 +63,18 @@ type overlayPlan struct {
 	Lower  [][]byte `json:"lower,omitempty"`
 	Upper  []byte   `json:"upper,omitempty"`
 	Work   []byte   `json:"work,omitempty"`
+	// hostLower and system are the parent's business: see mount.Overlay.
+	hostLower, system bool
+}
+
+// hasSystem says whether a part of the host's system is among the overlays.
+func (p *plan) hasSystem() bool {
+	return slices.ContainsFunc(p.Overlays, func(o overlayPlan) bool { return o.system })
+}
+
+// overlays says whether an overlay is attached at target.
+func (p *plan) overlays(target string) bool {
+	return slices.ContainsFunc(p.Overlays, func(o overlayPlan) bool { return string(o.Target) == target })
 }
 
 type maskPlan struct {
@@ -103,6 +123,7 @@ type report struct {
 	Degraded []string `json:"degraded,omitempty"`
 	Landlock string   `json:"landlock,omitempty"`
 	Seccomp  string   `json:"seccomp,omitempty"`
+	Examined []Check  `json:"examined,omitempty"`
 	// started
 	PID int `json:"pid,omitempty"`
 	// failed

@@ -40,7 +40,7 @@ type process struct {
 }
 
 // spawn clones the init. It waits for its plan on the control socket.
-func spawn(id identity, exe string) (*process, error) {
+func spawn(id identity, exe string, w without) (*process, error) {
 	c, childEnd, err := socketPair()
 	if err != nil {
 		return nil, at("control socket", err)
@@ -54,7 +54,7 @@ func spawn(id identity, exe string) (*process, error) {
 	defer null.Close()
 	p := &process{conn: c, gone: make(chan struct{})}
 	born := make(chan error, 1)
-	go p.parent(id, exe, null.Fd(), childEnd.Fd(), born)
+	go p.parent(id, exe, w, null.Fd(), childEnd.Fd(), born)
 	if err := <-born; err != nil {
 		_ = c.close()
 		return nil, at("namespaces", explainClone(err))
@@ -65,16 +65,17 @@ func spawn(id identity, exe string) (*process, error) {
 // parent starts the init and waits for its end, on one thread: the init is
 // killed when the thread that started it dies, so that thread must live as long
 // as the init does.
-func (p *process) parent(id identity, exe string, null, control uintptr, born chan<- error) {
+func (p *process) parent(id identity, exe string, w without, null, control uintptr, born chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	pidfd := -1
 	flags, _ := namespaces()
 	attr := &syscall.SysProcAttr{Cloneflags: flags, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd}
 	id.apply(attr)
+	env := w.weaken(attr)
 	pid, err := syscall.ForkExec(exe, []string{initName}, &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   []string{},
+		Env:   env,
 		Files: []uintptr{null, null, null, control},
 		Sys:   attr,
 	})

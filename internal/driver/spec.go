@@ -19,8 +19,14 @@ func newPlan(s Spec) (*plan, error) {
 		return nil, err
 	}
 	p := &plan{
-		Hostname: s.Hostname, ID: callerIdentity(),
-		System: toBytes(s.System.Paths), OwnSystem: s.System.Own, Guard: s.guard(),
+		Hostname: s.Hostname, ID: callerIdentity().as(s.AsRoot),
+		System: toBytes(s.System.Paths), OwnSystem: s.System.Own, Root: []byte(s.System.Root), Guard: s.guard(),
+	}
+	if s.AsRoot && !p.ID.Root {
+		return nil, &UnenforceableError{
+			Control: "--as-root", Reason: "the kernel lets only root show the system's files with their owners in a cell",
+			Remedy: "run it as root: the cell's root is still nobody on the host",
+		}
 	}
 	for _, path := range s.System.Paths {
 		if err := checkReadOnly(path); err != nil {
@@ -47,6 +53,7 @@ func newPlan(s Spec) (*plan, error) {
 	for _, o := range s.Mounts.Overlays {
 		p.Overlays = append(p.Overlays, overlayPlan{
 			Target: []byte(o.Target), Lower: toBytes(o.Lower), Upper: []byte(o.Upper), Work: []byte(o.Work),
+			hostLower: o.HostLower, system: o.System,
 		})
 	}
 	for _, m := range s.Mounts.Masks {

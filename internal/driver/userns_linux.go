@@ -13,15 +13,16 @@ import (
 // layerNamespace is the user namespace whose map id-mapped layers carry. It is
 // made at first use and kept: one descriptor serves every run of the process.
 type layerNamespace struct {
-	mu   sync.Mutex
-	file *os.File
+	idMap string
+	mu    sync.Mutex
+	file  *os.File
 }
 
 func (l *layerNamespace) get() (*os.File, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file == nil {
-		f, err := newUserNamespace(permutedMap())
+		f, err := newUserNamespace(l.idMap)
 		if err != nil {
 			return nil, err
 		}

@@ -30,7 +30,7 @@ func (n *Native) Warm() (cool func()) {
 	}
 	id := callerIdentity()
 	go func() {
-		proc, err := spawn(id, n.opt.Executable)
+		proc, err := spawn(id, n.opt.Executable, n.opt.without)
 		next <- birth{proc, err}
 		if id.Root {
 			// Whoever needs it asks again, and gets the error.
@@ -62,5 +62,5 @@ func (n *Native) firstProcess(id identity) (*process, error) {
 		b := <-next
 		return b.proc, b.err
 	}
-	return spawn(id, n.opt.Executable)
+	return spawn(id, n.opt.Executable, n.opt.without)
 }

@@ -56,7 +56,9 @@ func socketBlock(allow, deny block) block {
 	// AF_INET and AF_INET6 differ in one bit.
 	const internetBits = ^uint32(unix.AF_INET ^ unix.AF_INET6)
 	other := mask(internetBits, branch(opEqual, unix.AF_INET&unix.AF_INET6, internet, deny))
-	netlink := load(argument(2), branch(opEqual, unix.NETLINK_ROUTE, allow, deny))
+	// The kernel keeps auditing from user namespaces itself, with an error that
+	// programs such as useradd take for "not there"; another would end them.
+	netlink := load(argument(2), anyOf([]uint32{unix.NETLINK_ROUTE, unix.NETLINK_AUDIT}, allow, deny))
 	return load(argument(0),
 		branch(opEqual, unix.AF_UNIX, allow,
 			branch(opEqual, unix.AF_NETLINK, netlink, other)))

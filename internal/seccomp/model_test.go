@@ -72,7 +72,7 @@ func modelDenies(name string, args [6]uint64) bool {
 			datagram := kind == 2 && slices.Contains([]uint32{0, 17, 1, 58}, protocol)
 			return !stream && !datagram
 		case 16:
-			return protocol != 0
+			return protocol != 0 && protocol != 9
 		}
 		return true
 	}
@@ -101,7 +101,7 @@ func interesting(name string) [][6]uint64 {
 		for kind := range uint64(16) {
 			lists[1] = append(lists[1], kind, kind|0x80000|0x800)
 		}
-		lists[2] = []uint64{0, 1, 2, 4, 6, 15, 16, 17, 33, 58, 115, 132, 136, 255, 256, 262, 0xffffffff}
+		lists[2] = []uint64{0, 1, 2, 4, 6, 9, 15, 16, 17, 33, 58, 115, 132, 136, 255, 256, 262, 0xffffffff}
 	}
 	for i, list := range lists {
 		if list == nil {

@@ -58,7 +58,7 @@ const (
 	argsUnshare     = "flags other than CLONE_FS, CLONE_FILES, CLONE_SYSVSEM, CLONE_VM, CLONE_SIGHAND, CLONE_THREAD"
 	argsPersonality = "any but 0, ADDR_NO_RANDOMIZE and the query 0xffffffff"
 	argsIoctl       = "TIOCSTI, TIOCLINUX, TIOCSETD"
-	argsSocket      = "any but AF_UNIX; AF_INET and AF_INET6 as stream (TCP, MPTCP) or datagram (UDP, ping); AF_NETLINK with NETLINK_ROUTE"
+	argsSocket      = "any but AF_UNIX; AF_INET and AF_INET6 as stream (TCP, MPTCP) or datagram (UDP, ping); AF_NETLINK with NETLINK_ROUTE or NETLINK_AUDIT"
 )
 
 // Groups and reasons that several calls share.

@@ -1,0 +1,229 @@
+// Package carry copies a file or a directory through a stream of bytes, from one
+// side that reads it to another that writes it.
+//
+// Either side may be hostile to the other: what runs in a cell can forge all
+// that comes out of it. So a stream holds only directories, regular files and
+// symbolic links, with permission bits and modification times; what is received
+// is written through a directory descriptor, beneath it, without ever following
+// a link; set-user-id bits, owners and extended attributes do not travel. FIFOs,
+// sockets and devices are left out and named, and never opened.
+//
+// The stream is a tar archive whose first entry is called "root" and whose last
+// one is called "end": one that was cut short is not taken for whole.
+//
+// The package knows nothing of cells, sockets or who is asking. [Main] is the
+// side that runs inside a cell.
+package carry
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+)
+
+// The names of the first and the last entry.
+const (
+	rootName = "root"
+	endName  = "end"
+)
+
+// permissions are the mode bits that travel.
+const permissions = 0o777
+
+// ErrStream marks a stream that is not one of this package's.
+var ErrStream = errors.New("the stream of files makes no sense")
+
+// Totals say what was copied.
+type Totals struct {
+	Files, Dirs, Links int64
+	Bytes              int64
+	// Skipped are the names of what cannot be copied: FIFOs, sockets, devices.
+	Skipped []string
+}
+
+// Send writes what a name in a directory is, with everything below it. The last
+// component is not followed if it is a symbolic link.
+func Send(ctx context.Context, w io.Writer, dir *fsx.Dir, name string) (Totals, error) {
+	s := &sender{ctx: ctx, out: NewWriter(w)}
+	if err := s.send(dir, name, ""); err != nil {
+		return s.out.Totals, err
+	}
+	return s.out.Totals, s.out.Close()
+}
+
+type sender struct {
+	ctx context.Context //nolint:containedctx // lives as long as the one call
+	out *Writer
+}
+
+func (s *sender) send(dir *fsx.Dir, name, rel string) error {
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return err
+	}
+	e := Entry{Path: rel, Mode: info.Mode, Mtime: info.MTime.Time()}
+	switch {
+	case info.IsDir():
+		if err := s.out.Dir(e); err != nil {
+			return err
+		}
+		return s.below(dir, name, rel)
+	case info.IsRegular():
+		return s.file(dir, name, e)
+	case info.IsSymlink():
+		if e.Target, err = dir.Readlink(name); err != nil {
+			return err
+		}
+		return s.out.Link(e)
+	case rel == "":
+		return fmt.Errorf("%s is no file, directory or symbolic link", name)
+	default:
+		s.out.Skipped = append(s.out.Skipped, rel)
+		return nil
+	}
+}
+
+func (s *sender) below(dir *fsx.Dir, name, rel string) error {
+	sub, err := dir.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	names, err := sub.Names()
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		err := s.send(sub, n, path.Join(rel, n))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // else it has gone meanwhile
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sender) file(dir *fsx.Dir, name string, e Entry) error {
+	f, err := dir.OpenFile(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := fsx.StatFile(f)
+	if err != nil {
+		return err
+	}
+	e.Mode, e.Size = info.Mode, info.Size
+	return s.out.File(e, f)
+}
+
+// Entry is one thing on its way.
+type Entry struct {
+	// Path is relative to what is copied, which itself is "".
+	Path   string
+	Mode   uint32
+	Mtime  time.Time
+	Size   int64
+	Target string
+}
+
+// Writer makes a stream of things that come from anywhere.
+type Writer struct {
+	Totals
+	tar *tar.Writer
+}
+
+// NewWriter begins a stream.
+func NewWriter(w io.Writer) *Writer { return &Writer{tar: tar.NewWriter(w)} }
+
+// Dir adds a directory, before what is in it.
+func (w *Writer) Dir(e Entry) error {
+	w.Dirs++
+	return w.header(e, tar.TypeDir)
+}
+
+// Link adds a symbolic link.
+func (w *Writer) Link(e Entry) error {
+	w.Links++
+	return w.header(e, tar.TypeSymlink)
+}
+
+// File adds a file with exactly e.Size bytes of r.
+func (w *Writer) File(e Entry, r io.Reader) error {
+	w.Files++
+	if err := w.header(e, tar.TypeReg); err != nil {
+		return err
+	}
+	n, err := io.CopyN(w.tar, r, e.Size)
+	w.Bytes += n
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s became shorter while it was read", e.Path)
+	}
+	return err
+}
+
+func (w *Writer) header(e Entry, kind byte) error {
+	h := &tar.Header{
+		Format: tar.FormatPAX, Typeflag: kind, Name: path.Join(rootName, e.Path), Linkname: e.Target,
+		Mode: int64(e.Mode & permissions), ModTime: e.Mtime,
+	}
+	if kind == tar.TypeReg {
+		h.Size = e.Size
+	}
+	return w.tar.WriteHeader(h)
+}
+
+// Close ends the stream.
+func (w *Writer) Close() error {
+	err := w.tar.WriteHeader(&tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeReg, Name: endName})
+	if err != nil {
+		return err
+	}
+	return w.tar.Close()
+}
+
+// Source opens the directory that a path is in, and tells its name there. Only
+// the last component is never followed.
+func Source(from string) (dir *fsx.Dir, name string, err error) {
+	clean := path.Clean(from)
+	name = path.Base(clean)
+	if name == "." || name == ".." || name == "/" || strings.HasSuffix(from, "/") {
+		dir, err = fsx.OpenRoot(clean)
+		return dir, ".", err
+	}
+	dir, err = fsx.OpenRoot(path.Dir(clean))
+	return dir, name, err
+}
+
+// Place decides where a copy called base goes that shall be put at a path: into
+// it, if it is a directory, else under its name. The path is the caller's own,
+// and may go through symbolic links.
+func Place(to, base string) (dir *fsx.Dir, name string, err error) {
+	info, err := os.Stat(to)
+	switch {
+	case err == nil && info.IsDir():
+		dir, err = fsx.OpenRoot(to)
+		return dir, base, err
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, "", err
+	case strings.HasSuffix(to, "/"):
+		return nil, "", &fs.PathError{Op: "open", Path: to, Err: errors.New("not a directory")}
+	}
+	parent, name := path.Split(to)
+	if parent == "" {
+		parent = "."
+	}
+	dir, err = fsx.OpenRoot(path.Clean(parent))
+	return dir, name, err
+}

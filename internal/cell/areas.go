@@ -1,0 +1,160 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// What a cell may have as its root file system.
+const (
+	rootHost        = "host"
+	rootHostOverlay = "host-overlay"
+)
+
+// Names of the areas besides the workspace and the home: what they are, and the
+// path that they have on the host and in the cell.
+const (
+	areaPath   = "path:"
+	areaSystem = "system:"
+)
+
+// areaTarget is where an area is in the cell; "" is the workspace.
+func areaTarget(area string) string {
+	switch {
+	case area == workspace.AreaWorkspace:
+		return ""
+	case area == workspace.AreaHome:
+		return homePath
+	}
+	_, target, _ := strings.Cut(area, ":")
+	return target
+}
+
+// systemDirs are the host's directories that --root host-overlay makes writable.
+func systemDirs() []string {
+	return []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/srv", "/usr", "/var"}
+}
+
+// root puts the choice of a root file system into a specification.
+func (e *Engine) root(spec *driver.Spec, p *policy.Policy, req RunRequest) ([]workspace.Area, error) {
+	spec.AsRoot = req.AsRoot
+	if req.AsRoot && req.Root != rootHostOverlay {
+		return nil, usage("give --root host-overlay too", "--as-root needs a system that it can write to")
+	}
+	areas, err := writablePaths(p)
+	if err != nil {
+		return nil, err
+	}
+	switch req.Root {
+	case "", rootHost:
+	case rootHostOverlay:
+		if p.Filesystem.Given {
+			return nil, refused("policy", "leave one of them out", "a filesystem_policy and --root host-overlay exclude each other")
+		}
+		if os.Geteuid() != 0 {
+			return nil, refused("unenforced", "run it as root: the cell's users are still nobody on the host",
+				"--root host-overlay: the kernel lets only root show the system's files with their owners in a cell")
+		}
+		spec.System.Own = true
+		areas = append(areas, systemAreas()...)
+	default:
+		if spec.System.Root, err = e.shownPath("--root", req.Root); err != nil {
+			return nil, err
+		}
+		if !isDir(spec.System.Root) {
+			return nil, usage("host, host-overlay or a directory", "--root %s is not a directory", quote.Path(req.Root))
+		}
+	}
+	return areas, nil
+}
+
+func writablePaths(p *policy.Policy) ([]workspace.Area, error) {
+	var areas []workspace.Area
+	for _, dir := range p.Filesystem.ReadWrite {
+		if !isDir(dir) && p.Landlock == policy.BestEffort {
+			continue
+		}
+		if !isDir(dir) {
+			return nil, refused("policy_path", "take it out of read_write, or set landlock.compatibility to best_effort",
+				"the policy lists %s, which is not a directory here", quote.Path(dir))
+		}
+		areas = append(areas, workspace.Area{Name: areaPath + dir, Host: dir, Target: dir})
+	}
+	return areas, nil
+}
+
+// systemAreas are the directories of the system that this host has, without
+// links: a cell has those anyhow.
+func systemAreas() []workspace.Area {
+	var areas []workspace.Area
+	for _, dir := range systemDirs() {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+			areas = append(areas, workspace.Area{Name: areaSystem + dir, Host: dir, Target: dir, System: true})
+		}
+	}
+	return areas
+}
+
+// areaError says what an area that cannot be means for the person who asked.
+func areaError(err error) error {
+	if errors.Is(err, workspace.ErrNoSystemArea) {
+		return refused("backend", "make the cell with --backend overlay", "--root host-overlay: %v", workspace.ErrNoSystemArea)
+	}
+	if gone, ok := errors.AsType[*workspace.HostDirError](err); ok {
+		return refused("area", "make the directory again on the host", "%v", gone)
+	}
+	return err
+}
+
+// areasBetween lists the areas that either of two states has, the workspace
+// first.
+func areasBetween(a, b store.Checkpoint, all bool) []string {
+	if !all {
+		return []string{workspace.AreaWorkspace}
+	}
+	names := map[string]bool{}
+	for _, c := range []store.Checkpoint{a, b} {
+		for name := range c.Areas {
+			names[name] = true
+		}
+	}
+	delete(names, workspace.AreaWorkspace)
+	return append([]string{workspace.AreaWorkspace}, slices.Sorted(maps.Keys(names))...)
+}
+
+// areaOf finds the area that a path of a diff is in, and the path there.
+func areaOf(areas []string, p string) (area, rel string, err error) {
+	if !path.IsAbs(p) {
+		return workspace.AreaWorkspace, p, nil
+	}
+	best := ""
+	for _, a := range areas {
+		if t := areaTarget(a); t != "" && within(p, t) && len(t) > len(areaTarget(best)) {
+			best = a
+		}
+	}
+	if best == "" {
+		return "", "", fmt.Errorf("no area holds %s", quote.Path(p))
+	}
+	return best, strings.TrimPrefix(strings.TrimPrefix(p, areaTarget(best)), "/"), nil
+}
+
+// without is a set of mounts without the one at target.
+func without(set mount.Set, target string) mount.Set {
+	set.Binds = slices.DeleteFunc(set.Binds, func(b mount.Bind) bool { return b.Target == target })
+	set.Overlays = slices.DeleteFunc(set.Overlays, func(o mount.Overlay) bool { return o.Target == target })
+	set.Masks = slices.DeleteFunc(set.Masks, func(m mount.Mask) bool { return within(m.Target, target) })
+	return set
+}

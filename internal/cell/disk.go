@@ -1,0 +1,64 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// diskInterval is how often the space that a run takes is looked at. The cost
+// follows what the run has changed, so it is at most a tenth of the time.
+const diskInterval = 250 * time.Millisecond
+
+// watchDisk ends the run when it has added more than its policy allows. It
+// looks now and then, so the run may add more before it ends: the kernel has no
+// limit for one directory on the usual file systems. The returned context ends
+// with the run; full tells whether the limit ended it.
+func (r *run) watchDisk(ctx context.Context) (watched context.Context, full func() bool) {
+	limit := r.policy.Limits.Disk
+	if limit == 0 {
+		return ctx, func() bool { return false }
+	}
+	before, err := r.work.Usage(ctx)
+	if err != nil {
+		r.notes = append(r.notes, "limit disk: "+err.Error())
+	}
+	watched, cancel := context.WithCancel(ctx)
+	met := make(chan bool, 1)
+	go func() {
+		met <- r.overDisk(watched, before+limit)
+		cancel()
+	}()
+	return watched, func() bool {
+		cancel()
+		return <-met
+	}
+}
+
+// overDisk returns true when more than most bytes are in use, false when ctx
+// ends first.
+func (r *run) overDisk(ctx context.Context, most int64) bool {
+	timer := time.NewTimer(diskInterval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+		}
+		begin := time.Now()
+		if used, err := r.work.Usage(ctx); err == nil && used > most {
+			r.limitHit(driver.LimitHit{Limit: "disk", Count: 1})
+			return true
+		}
+		timer.Reset(max(diskInterval, 10*time.Since(begin)))
+	}
+}
+
+// diskFull says in the outcome that the limit ended the command.
+func (r *run) diskFull() {
+	r.rec.Outcome, r.rec.ExitCode = killed, 137
+	r.fail(fmt.Sprintf("the run added more than its limit of %d bytes to the disk", r.policy.Limits.Disk))
+}

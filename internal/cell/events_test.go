@@ -1,0 +1,269 @@
+package cell_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/event"
+)
+
+// events asks for events and returns them as run, sequence number and class.
+func (w *world) events(q cell.EventQuery) (list []string) {
+	w.Helper()
+	w.ok(w.e.Events(w.ctx, q, func(r event.Record) error {
+		list = append(list, describe(r))
+		return nil
+	}))
+	return list
+}
+
+func describe(r event.Record) string { return fmt.Sprintf("%s %d %s", r.Run, r.Sequence, r.Class) }
+
+// whole is what a run without incidents has in its journal.
+func whole(run string) []string {
+	return []string{
+		run + " 1 application_lifecycle", run + " 2 process_activity", run + " 3 process_activity", run + " 4 application_lifecycle",
+	}
+}
+
+func TestEventsQuery(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	w.init("other", "clone")
+	if got := w.events(cell.EventQuery{}); len(got) != 0 {
+		t.Fatalf("events before any run: %v", got)
+	}
+	one, _ := w.sh("demo", "true")
+	between := time.Now()
+	two, _ := w.sh("other", "true")
+	denied, _ := w.sh("demo", "unshare -U true; true")
+	incident := slices.Insert(whole(denied.RunID), 2, denied.RunID+" 3 detection_finding")
+	incident[3], incident[4] = denied.RunID+" 4 process_activity", denied.RunID+" 5 application_lifecycle"
+	finding := incident[2:3]
+	for _, c := range []struct {
+		name string
+		q    cell.EventQuery
+		want []string
+	}{
+		{"everything", cell.EventQuery{}, slices.Concat(whole(one.RunID), whole(two.RunID), incident)},
+		{"a cell", cell.EventQuery{Cell: "demo"}, slices.Concat(whole(one.RunID), incident)},
+		{"a run", cell.EventQuery{Run: two.RunID}, whole(two.RunID)},
+		{"a prefix", cell.EventQuery{Run: two.RunID[:len(two.RunID)-1]}, whole(two.RunID)},
+		{"a run of its cell", cell.EventQuery{Cell: "other", Run: two.RunID}, whole(two.RunID)},
+		{"denied", cell.EventQuery{Action: event.ActionDenied}, finding},
+		{"a class", cell.EventQuery{Class: event.DetectionFinding}, finding},
+		{"since", cell.EventQuery{Since: between.Add(-time.Millisecond)}, slices.Concat(whole(two.RunID), incident)},
+		{"since later", cell.EventQuery{Since: time.Now().Add(time.Hour)}, nil},
+		{"the last three", cell.EventQuery{Limit: 3}, incident[2:]},
+		{"the last seven", cell.EventQuery{Limit: 7}, slices.Concat(whole(two.RunID)[2:], incident)},
+		{"more than there are", cell.EventQuery{Limit: 100, Cell: "other"}, whole(two.RunID)},
+		{"the last of a class", cell.EventQuery{Limit: 1, Class: event.ProcessActivity}, incident[3:4]},
+	} {
+		if diff := cmp.Diff(c.want, w.events(c.q)); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+	none := func(event.Record) error { return nil }
+	w.refused(w.e.Events(w.ctx, cell.EventQuery{Cell: "nosuch"}, none), cell.NotFound, "nosuch")
+	w.refused(w.e.Events(w.ctx, cell.EventQuery{Run: "run_nosuch"}, none), cell.NotFound, "run_nosuch")
+	w.refused(w.e.Events(w.ctx, cell.EventQuery{Cell: "other", Run: one.RunID}, none), cell.NotFound, one.RunID)
+	if err := w.e.Events(w.ctx, cell.EventQuery{}, func(event.Record) error { return errors.ErrUnsupported }); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an error of the caller's: %v", err)
+	}
+	if denied.Events["denied"] != 1 || denied.Events["allowed"] != 4 {
+		t.Errorf("counts: %v", denied.Events)
+	}
+	w.sound("demo", "other")
+}
+
+// TestEventsAreMerged: runs at the same time come in the order of the clock.
+func TestEventsAreMerged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("long", "overlay")
+	w.init("short", "overlay")
+	in, feed := pipe()
+	begun := &trigger{on: make(chan struct{})}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "long", Args: []string{"sh", "-c", "echo on; cat"}}, cell.Stdio{In: in, Out: begun, Err: begun})
+		ended <- err
+	}()
+	w.started(begun.on, ended)
+	inner, _ := w.sh("short", "true")
+	w.ok(feed.Close())
+	w.ok(<-ended)
+	var times []time.Time
+	var runs []string
+	w.ok(w.e.Events(w.ctx, cell.EventQuery{}, func(r event.Record) error {
+		times = append(times, r.Time)
+		runs = append(runs, r.Run)
+		return nil
+	}))
+	if !slices.IsSortedFunc(times, time.Time.Compare) {
+		t.Errorf("not in the order of time: %v", times)
+	}
+	first := slices.Index(runs, inner.RunID)
+	if len(runs) != 8 || first < 1 || runs[0] == inner.RunID || runs[7] == inner.RunID {
+		t.Errorf("the shorter run is not within the longer: %v", runs)
+	}
+	w.sound("long", "short")
+}
+
+// TestDamagedJournal: what can be read of the others is not kept back.
+func TestDamagedJournal(t *testing.T) {
+	t.Parallel()
+	p := newPast(t, "overlay")
+	undo := p.file(journal(p.accepted.RunID), linesOf(func(l [][]byte) [][]byte {
+		l[1] = []byte("{}\n")
+		return l
+	}))()
+	var got []string
+	err := p.e.Events(p.ctx, cell.EventQuery{}, func(r event.Record) error {
+		got = append(got, describe(r))
+		return nil
+	})
+	want := slices.Concat(whole(p.accepted.RunID)[:1], whole(p.restored.RunID), whole(p.pending.RunID))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	p.refused(err, cell.Failed, "1 journals")
+	var e *cell.Error
+	if !errors.As(err, &e) || len(e.Details) != 1 || !strings.Contains(e.Details[0], p.accepted.RunID) {
+		t.Errorf("the journal is not named: %+v", e)
+	}
+	undo()
+	p.file(journal(p.accepted.RunID), nil)()
+	if got := p.events(cell.EventQuery{Run: p.accepted.RunID}); got != nil {
+		t.Errorf("a run without a journal has %v", got)
+	}
+}
+
+// followed is what a follower was told so far.
+type followed struct {
+	records chan string
+	ended   chan error
+	cancel  context.CancelFunc
+}
+
+// follow follows events as another process would.
+func (w *world) follow(name string, last int) *followed {
+	w.Helper()
+	e, release, err := app.Open(w.home, app.Read)
+	w.ok(err)
+	ctx, cancel := context.WithCancel(w.ctx)
+	f := &followed{records: make(chan string, 1000), ended: make(chan error, 1), cancel: cancel}
+	go func() {
+		f.ended <- e.FollowEvents(ctx, name, last, func(r event.Record) error {
+			f.records <- describe(r)
+			return nil
+		})
+		_ = release()
+	}()
+	return f
+}
+
+func (w *world) told(f *followed, want ...string) {
+	w.Helper()
+	for _, line := range want {
+		select {
+		case got := <-f.records:
+			if got != line {
+				w.Fatalf("told %q, want %q", got, line)
+			}
+		case err := <-f.ended:
+			w.Fatalf("it ended with %v before %q", err, line)
+		}
+	}
+}
+
+func (w *world) over(f *followed) {
+	w.Helper()
+	f.cancel()
+	if err := <-f.ended; !errors.Is(err, context.Canceled) {
+		w.Errorf("it ended with %v", err)
+	}
+	if len(f.records) > 0 {
+		w.Errorf("it was also told %q", <-f.records)
+	}
+}
+
+func TestFollowEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	w.init("other", "overlay")
+	// The first run of all: not even the directory of events is there.
+	all := w.follow("", 10)
+	one, _ := w.sh("demo", "true")
+	w.told(all, whole(one.RunID)...)
+	mine := w.follow("demo", 2)
+	w.told(mine, whole(one.RunID)[2:]...)
+	two, _ := w.sh("other", "true")
+	w.told(all, whole(two.RunID)...)
+	three, _ := w.sh("demo", "true")
+	w.told(all, whole(three.RunID)...)
+	w.told(mine, whole(three.RunID)...)
+	w.over(all)
+	w.over(mine)
+	last := w.follow("", 5)
+	w.told(last, slices.Concat(whole(two.RunID)[3:], whole(three.RunID))...)
+	w.over(last)
+	// Being told of the past means that the watch stands.
+	later := w.follow("other", 1)
+	w.told(later, whole(two.RunID)[3:]...)
+	four, _ := w.sh("other", "true")
+	w.told(later, whole(four.RunID)...)
+	w.over(later)
+	w.refused(w.e.FollowEvents(w.ctx, "nosuch", 1, nil), cell.NotFound, "nosuch")
+}
+
+// TestFollowRunning: a run that goes on is followed from where it is.
+func TestFollowRunning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	in, feed := pipe()
+	begun := &trigger{on: make(chan struct{})}
+	ended := make(chan error, 1)
+	var id string
+	go func() {
+		res, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo on; cat"}}, cell.Stdio{In: in, Out: begun, Err: &bytes.Buffer{}})
+		if res != nil {
+			id = res.RunID
+		}
+		ended <- err
+	}()
+	w.started(begun.on, ended)
+	f := w.follow("demo", 1)
+	second := <-f.records
+	w.ok(feed.Close())
+	w.ok(<-ended)
+	if second != whole(id)[1] {
+		t.Errorf("the last event so far is %q", second)
+	}
+	w.told(f, whole(id)[2:]...)
+	w.over(f)
+}
+
+func TestFollowEndsWithTheCaller(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	w.sh("demo", "true")
+	err := w.e.FollowEvents(w.ctx, "", 10, func(event.Record) error { return errors.ErrUnsupported })
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,118 @@
+package cell
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// journalWatch tells of new journals, which are files in the directories of the
+// home's events.
+type journalWatch struct {
+	home    string
+	fd      int // of notices, whose own Fd would make it blocking
+	notices *os.File
+	dirs    map[int32]string // by watch: "" is the home, "events", or one in it
+}
+
+// journalSuffix is how the names of journals end, after the run's id.
+const journalSuffix = ".jsonl"
+
+func watchJournals(home string) (*journalWatch, error) {
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("inotify: %w", err)
+	}
+	w := &journalWatch{home: home, fd: fd, notices: os.NewFile(uintptr(fd), "inotify"), dirs: map[int32]string{}}
+	// The names in them are of the past.
+	if err := w.add("", func(string) error { return nil }); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *journalWatch) close() { _ = w.notices.Close() }
+
+// add watches a directory, and the directories that are in it already. found is
+// called for the journals that are.
+func (w *journalWatch) add(dir string, found func(run string) error) error {
+	id, err := unix.InotifyAddWatch(w.fd, filepath.Join(w.home, dir), unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", dir, err)
+	}
+	w.dirs[int32(id)] = dir
+	if dir == "" {
+		return w.add("events", found)
+	}
+	entries, err := os.ReadDir(filepath.Join(w.home, dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		if err := w.entry(dir, entry.Name(), found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry looks at a name in a watched directory.
+func (w *journalWatch) entry(dir, name string, found func(run string) error) error {
+	switch {
+	case dir == "" && name == "events":
+		return w.add(name, found)
+	case dir == "events":
+		return w.add("events/"+name, found)
+	case dir != "" && strings.HasSuffix(name, journalSuffix):
+		return found(strings.TrimSuffix(name, journalSuffix))
+	}
+	return nil
+}
+
+// each calls found for every journal that is made, until ctx ends.
+func (w *journalWatch) each(ctx context.Context, found func(run string) error) error {
+	stop := context.AfterFunc(ctx, func() { _ = w.notices.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	buf := make([]byte, 64*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
+	for {
+		n, err := w.notices.Read(buf)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("inotify: %w", err)
+		}
+		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
+			id := int32(binary.NativeEndian.Uint32(b))
+			mask := binary.NativeEndian.Uint32(b[4:])
+			end := min(unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(b[12:])), len(b))
+			name := unix.ByteSliceToString(b[unix.SizeofInotifyEvent:end])
+			b = b[end:]
+			if mask&unix.IN_Q_OVERFLOW != 0 {
+				return errors.New("more runs began than the kernel could tell of")
+			}
+			dir, watched := w.dirs[id]
+			if !watched {
+				continue
+			}
+			if err := w.entry(dir, name, found); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// isGone says that a file is no longer there.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,265 @@
+package cell_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+func policyText(text string) *cell.PolicyFile {
+	return &cell.PolicyFile{Name: "test.yaml", Text: []byte("version: 1\n" + text)}
+}
+
+func under(text string) func(*cell.RunRequest) {
+	return func(r *cell.RunRequest) { r.Policy = policyText(text) }
+}
+
+// try runs a script that may be refused.
+func (w *world) try(name, script string, change ...func(*cell.RunRequest)) (*cell.RunResult, string, error) {
+	req := cell.RunRequest{Cell: name, Args: []string{"sh", "-c", script}}
+	for _, c := range change {
+		c(&req)
+	}
+	var out bytes.Buffer
+	res, err := w.e.Run(w.ctx, req, cell.Stdio{Out: &out, Err: &out})
+	return res, out.String(), err
+}
+
+func TestPolicyOfCell(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.e.Init(w.ctx, cell.InitRequest{Name: "demo", From: w.source, Policy: policyText("limits: { open_files: 99 }\n")})
+	w.ok(err)
+	shown, err := w.e.Policy(w.ctx, "demo")
+	w.ok(err)
+	sum := sha256.Sum256(shown.Parsed.Canonical())
+	if shown.PolicyHash != hex.EncodeToString(sum[:]) {
+		t.Errorf("the hash %s is not that of the text", shown.PolicyHash)
+	}
+	res, out := w.sh("demo", "ulimit -n")
+	if out != "99\n" || res.PolicyHash != shown.PolicyHash {
+		t.Errorf("%q under %s, want %s", out, res.PolicyHash, shown.PolicyHash)
+	}
+	// A fork keeps the policy; a new one rules from the next run on.
+	_, err = w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "twin"})
+	w.ok(err)
+	applied, err := w.e.ApplyPolicy(w.ctx, "demo", *policyText("limits: { open_files: 77 }\n"))
+	w.ok(err)
+	if applied.Before != shown.PolicyHash {
+		t.Errorf("before: %s", applied.Before)
+	}
+	if _, out = w.sh("demo", "ulimit -n"); out != "77\n" {
+		t.Errorf("after apply: %q", out)
+	}
+	if _, out = w.sh("twin", "ulimit -n"); out != "99\n" {
+		t.Errorf("the twin: %q", out)
+	}
+	// What is rebuilt from the log has it too.
+	_, err = w.e.ApplyPolicy(w.ctx, "demo", cell.PolicyFile{Name: "bad.yaml", Text: []byte("version: 1\nno: 1\nnor: 2\n")})
+	w.refused(err, cell.Usage, "bad.yaml:2:1: ")
+	var e *cell.Error
+	if !errors.As(err, &e) || len(e.Details) != 1 || !strings.HasPrefix(e.Details[0], "bad.yaml:3:1: ") {
+		t.Errorf("details: %+v", e)
+	}
+	w.sound("demo", "twin")
+}
+
+// A run is recorded with what it ran under: the policy, narrowed by flags.
+func TestFlagsOnlyNarrow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	wide := under("limits: { memory: 1GiB, cpus: 2, pids: 100, wall_time: 1h }\n")
+	ask := func(change ...func(*cell.RunRequest)) *cell.RunPlan {
+		t.Helper()
+		req := cell.RunRequest{Cell: "demo", Args: []string{"true"}}
+		for _, c := range change {
+			c(&req)
+		}
+		plan, err := w.e.Plan(w.ctx, req)
+		w.ok(err)
+		return plan
+	}
+	plain := ask(wide)
+	more := ask(wide, func(r *cell.RunRequest) { r.Memory, r.CPUs, r.PIDs, r.Timeout = 2<<30, 4000, 200, 2*time.Hour })
+	if plain.PolicyHash != more.PolicyHash || plain.TimeoutUS != time.Hour.Microseconds() {
+		t.Errorf("flags widened the policy: %+v", more)
+	}
+	less := ask(wide, func(r *cell.RunRequest) { r.Memory, r.Timeout = 1<<29, time.Minute })
+	narrow := ask(under("limits: { memory: 512MiB, cpus: 2, pids: 100, wall_time: 1m }\n"))
+	if less.PolicyHash != narrow.PolicyHash || !strings.Contains(less.Controls.Limits, "memory 536870912 bytes") {
+		t.Errorf("flags did not narrow the policy: %+v", less)
+	}
+}
+
+func TestEnvironmentOfPolicy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	callers := func(r *cell.RunRequest) {
+		r.Inherit = func(name string) (string, bool) {
+			v, ok := map[string]string{"SEEN": "caller", "HIDDEN": "caller"}[name]
+			return v, ok
+		}
+	}
+	p := under("environment: { inherit: [SEEN, UNSET], set: { MODE: policy, LANG: C } }\n")
+	_, out := w.sh("demo", `echo "$SEEN|$HIDDEN|${UNSET-unset}|$MODE|$LANG"`, p, callers)
+	if out != "caller||unset|policy|C\n" {
+		t.Errorf("%q", out)
+	}
+	_, out = w.sh("demo", `echo "$SEEN|$MODE"`, p, callers, func(r *cell.RunRequest) { r.Env = []string{"MODE=operator", "SEEN=mine"} })
+	if out != "mine|operator\n" {
+		t.Errorf("the operator's: %q", out)
+	}
+	if _, out = w.sh("demo", `echo "$SEEN"`, callers); out != "\n" {
+		t.Errorf("without a policy: %q", out)
+	}
+	w.sound("demo")
+}
+
+// TestExplainedPaths: what explain says of a path is what a command finds.
+func TestExplainedPaths(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tools := filepath.Join(t.TempDir(), "tools")
+	w.ok(os.MkdirAll(tools, 0o755))
+	paths := []string{
+		"/", "/usr", "/usr/bin", "/bin", "/bin/sh", "/lib", "/opt", "/etc", "/etc/passwd", "/etc/ssl", "/root", "/home", "/home/sandbox",
+		"/home/sandbox/x", "/var", "/var/tmp", "/run", "/sys", "/boot", "/proc", "/proc/self", "/dev", "/dev/null", "/dev/mem", "/dev/shm",
+		"/tmp", "/tmp/x", w.source, w.source + "/hello.txt", tools, "/no/such", "/var/lib",
+	}
+	for name, p := range map[string]*cell.PolicyFile{
+		"usual":  nil,
+		"listed": policyText("filesystem_policy: { read_only: [/usr] }\n"),
+		"more":   policyText("filesystem_policy: { read_only: [/usr, /var/lib] }\n"),
+		"wide":   policyText("filesystem_policy: { include_workdir: false, read_only: [/usr], read_write: [/var/tmp] }\n"),
+	} {
+		_, err := w.e.Init(w.ctx, cell.InitRequest{Name: name, From: w.source, ReadOnly: []string{tools}, Policy: p})
+		w.ok(err)
+		w.explained(name, paths)
+	}
+}
+
+// explained compares the explanations of paths with the cell.
+func (w *world) explained(name string, paths []string) {
+	w.Helper()
+	// What may be written may be made; for a file that exists, opening is enough.
+	_, out := w.sh(name, "set -- "+strings.Join(paths, " ")+`
+for p; do
+	if [ -d $p ]; then t=$p/.explained; else t=$p; fi
+	existed=no; if [ -e $p ]; then existed=yes; fi
+	if (: >> $t) 2>/dev/null; then echo read-write
+	elif [ $existed = yes ]; then echo read-only
+	else echo absent; fi
+done`)
+	found := strings.Fields(out)
+	if len(found) != len(paths) {
+		w.Fatalf("%s: %q", name, out)
+	}
+	for i, path := range paths {
+		x, err := w.e.ExplainPolicy(w.ctx, cell.PolicyRef{Cell: name}, cell.PolicyQuestion{Path: path})
+		w.ok(err)
+		if found[i] != x.Access {
+			w.Errorf("%s: %s is %s in the cell; explained as %s (%s: %s)", name, path, found[i], x.Access, x.Rule, x.Reason)
+		}
+		if x.Allowed != (x.Access != policy.AccessAbsent) || x.Rule == "" || x.Reason == "" {
+			w.Errorf("%s: %s: %+v", name, path, x)
+		}
+	}
+}
+
+func TestExplainOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	ask := func(ref cell.PolicyRef, q cell.PolicyQuestion) *policy.Explanation {
+		t.Helper()
+		x, err := w.e.ExplainPolicy(w.ctx, ref, q)
+		w.ok(err)
+		return x
+	}
+	demo := cell.PolicyRef{Cell: "demo"}
+	if x := ask(demo, cell.PolicyQuestion{Syscall: "mount"}); x.Allowed || x.Reason == "" {
+		t.Errorf("mount: %+v", x)
+	}
+	if x := ask(demo, cell.PolicyQuestion{Syscall: "openat"}); !x.Allowed {
+		t.Errorf("openat: %+v", x)
+	}
+	net := cell.PolicyRef{File: policyText("network_policies: { a: { endpoints: [{ host: h.example.org, port: 443 }], binaries: [{ path: /usr/bin/curl }] } }\n")}
+	for _, c := range []struct {
+		ref     cell.PolicyRef
+		q       policy.Request
+		allowed bool
+	}{
+		{demo, policy.Request{Host: "h.example.org", Port: 443}, false},
+		{net, policy.Request{Host: "h.example.org", Port: 443, Binary: "/usr/bin/curl"}, true},
+		{net, policy.Request{Host: "h.example.org", Port: 80}, false},
+		{net, policy.Request{Host: "h.example.org", Port: 443, Binary: "/usr/bin/wget"}, false},
+	} {
+		x := ask(c.ref, cell.PolicyQuestion{Request: &c.q})
+		if x.Allowed != c.allowed || x.Allowed != strings.Contains(x.Reason, "egress is not part of this version") {
+			t.Errorf("%+v: %+v", c.q, x)
+		}
+	}
+	for _, q := range []cell.PolicyQuestion{{}, {Path: "relative"}, {Syscall: "nosuch"}} {
+		_, err := w.e.ExplainPolicy(w.ctx, demo, q)
+		w.refused(err, cell.Usage, "")
+	}
+	_, err := w.e.ExplainPolicy(w.ctx, cell.PolicyRef{Cell: "nosuch"}, cell.PolicyQuestion{Path: "/"})
+	w.refused(err, cell.NotFound, "nosuch")
+	d, err := w.e.DiffPolicies(w.ctx, demo, net)
+	w.ok(err)
+	if len(d.Differences) == 0 || d.HashA == d.HashB {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestDegradedIsRecorded: what does not hold as asked is in the result and in
+// the receipt, word for word.
+func TestDegradedIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	allow := func(r *cell.RunRequest) { r.AllowDegraded = true }
+	for _, c := range []struct {
+		name, policy, says string
+		change             []func(*cell.RunRequest)
+	}{
+		{"a call taken out of the deny set", "process: { allow_syscalls: [unshare] }\n", "unshare", nil},
+		{"a disk limit", "limits: { disk: 1GiB }\n", "limit disk", []func(*cell.RunRequest){allow}},
+		{"a path that is missing", "filesystem_policy: { read_only: [/usr, /no/such] }\nlandlock: { compatibility: best_effort }\n", "/no/such", nil},
+	} {
+		res, _ := w.sh("demo", "true", append(c.change, under(c.policy))...)
+		if len(res.Degraded) != 1 || !strings.Contains(res.Degraded[0], c.says) {
+			t.Errorf("%s: %q", c.name, res.Degraded)
+			continue
+		}
+		doc, err := w.e.Receipt(w.ctx, res.ReceiptID, "", false)
+		w.ok(err)
+		if !bytes.Contains(doc.Markdown, []byte("| Degraded | `")) || !bytes.Contains(doc.Markdown, []byte(c.says)) {
+			t.Errorf("%s: not in the receipt:\n%s", c.name, doc.Markdown)
+		}
+	}
+	for text, says := range map[string]string{
+		"limits: { disk: 1GiB }\n":                                                                "limit disk",
+		"filesystem_policy: { read_only: [/usr, /no/such] }\n":                                    "/no/such",
+		"process: { run_as_user: nobody }\n":                                                      "nobody",
+		"credentials: { a: { endpoints: [{ host: h.example.org, port: 443 }], expose_as: A } }\n": "credentials",
+	} {
+		_, _, err := w.try("demo", "touch ran", under(text))
+		w.refused(err, cell.Refused, says)
+	}
+	if _, out := w.sh("demo", "ls"); strings.Contains(out, "ran") {
+		t.Error("a run that was refused ran")
+	}
+	w.sound("demo")
+}

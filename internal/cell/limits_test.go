@@ -1,0 +1,123 @@
+package cell_test
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+func degradedAllowed(r *cell.RunRequest) { r.AllowDegraded = true }
+
+// TestDiskLimit: the kernel has no such limit, so it is refused unless the
+// operator accepts that it is only looked at now and then.
+func TestDiskLimit(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(w *world, backend string) {
+		w.init("demo", backend)
+		rule := ruledBy("version: 1\nlimits: {disk: 4MiB}\n")
+		req := cell.RunRequest{Cell: "demo", Args: []string{"true"}}
+		rule(&req)
+		_, err := w.e.Run(w.ctx, req, cell.Stdio{})
+		w.refused(err, cell.Refused, "disk")
+		res, _ := w.sh("demo", "yes | head -c 100000; exec yes > big", rule, degradedAllowed, restoreOnFail)
+		if res.Outcome != "killed" || res.Decision != "restored" || !strings.Contains(res.Error, "limit of 4194304 bytes") {
+			w.Errorf("%+v", res)
+		}
+		if len(res.Degraded) == 0 || res.Events["denied"] != 1 {
+			w.Errorf("degraded %v, events %v", res.Degraded, res.Events)
+		}
+		if res, _ := w.sh("demo", "head -c 1000000 /dev/zero > small", rule, degradedAllowed); res.Outcome != "succeeded" {
+			w.Errorf("below the limit: %+v", res)
+		}
+		w.sound("demo")
+	})
+}
+
+// TestOutputLimit: what is streamed is whole, what is stored is cut, and said so.
+func TestOutputLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	res, out := w.sh("demo", "yes x | head -n 5000", ruledBy("version: 1\nlimits: {output: 1KiB}\n"))
+	if len(out) != 10000 || res.Outcome != "succeeded" {
+		t.Fatalf("%d bytes, %+v", len(out), res)
+	}
+	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "the limit is 1024 bytes") {
+		t.Errorf("notes %q", res.Notes)
+	}
+	stdout, _, err := w.e.Logs(w.ctx, "demo", res.RunID)
+	w.ok(err)
+	defer stdout.Close()
+	stored, err := io.ReadAll(stdout)
+	w.ok(err)
+	if string(stored) != strings.Repeat("x\n", 512) {
+		t.Errorf("%d bytes are stored", len(stored))
+	}
+	w.sound("demo")
+}
+
+func TestWallTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	rule := ruledBy("version: 1\nlimits: {wall_time: 50ms}\n")
+	res, _ := w.sh("demo", "sleep 1000", rule, func(r *cell.RunRequest) { r.Timeout = time.Hour })
+	if res.Outcome != "timed_out" || res.ExitCode != 124 {
+		t.Errorf("the policy is shorter: %+v", res)
+	}
+	res, _ = w.sh("demo", "sleep 1000", ruledBy("version: 1\nlimits: {wall_time: 1h}\n"), func(r *cell.RunRequest) { r.Timeout = 50 * time.Millisecond })
+	if res.Outcome != "timed_out" {
+		t.Errorf("the flag is shorter: %+v", res)
+	}
+}
+
+// TestOpenFiles is a limit of every process, and hard.
+func TestOpenFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	_, out := w.sh("demo", "ulimit -Sn; ulimit -Hn; ulimit -n 100 2>/dev/null || echo refused", ruledBy("version: 1\nlimits: {open_files: 64}\n"))
+	if out != "64\n64\nrefused\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// TestMemoryLimit: a process that takes more than its share is killed, and the
+// result says why.
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	limits := func(r *cell.RunRequest) { r.Memory, r.PIDs, r.CPUs = 64<<20, 64, 500 }
+	if os.Geteuid() != 0 {
+		req := cell.RunRequest{Cell: "demo", Args: []string{"true"}}
+		limits(&req)
+		_, err := w.e.Run(w.ctx, req, cell.Stdio{})
+		if err == nil {
+			return // a delegated control group
+		}
+		w.refused(err, cell.Refused, "cannot be enforced here")
+		res, _ := w.sh("demo", "true", limits, degradedAllowed)
+		if len(res.Degraded) != 3 {
+			t.Errorf("degraded: %v", res.Degraded)
+		}
+		return
+	}
+	res, out := w.sh("demo", "head -c 1000000000 /dev/zero | tail; echo over", limits)
+	if res.Controls.Limits == "none asked for" || res.Events["denied"] == 0 {
+		t.Errorf("%+v %q", res, out)
+	}
+	res, _ = w.sh("demo", "exec python3 -c 'x = bytearray(1 << 30)'", limits)
+	if res.Outcome == "succeeded" || !strings.Contains(res.Error, "out of memory") {
+		t.Errorf("%+v", res)
+	}
+	res, out = w.sh("demo", "i=0; while [ $i -lt 200 ]; do sleep 100 & i=$((i+1)); done; echo all", limits)
+	if strings.Contains(out, "all") || res.Outcome == "succeeded" || !strings.Contains(res.Error, "out of processes") {
+		t.Errorf("%+v %q", res, out)
+	}
+	w.sound("demo")
+}

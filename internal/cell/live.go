@@ -1,0 +1,288 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// A live cell belongs to a supervisor: a process of its own that holds the
+// cell's lock from start to stop, and serves the others on a socket. This file
+// is the side of the others; Supervise is the supervisor's.
+
+// heldByStart is what the lock of a live cell says about its holder.
+const heldByStart = "start"
+
+// socketDir is the directory of the supervisors' sockets, in the home.
+const socketDir = "sockets"
+
+// Launcher starts the process that will call Supervise, hands it the request,
+// and returns its answer. It is told that the answer has arrived, and ends by
+// itself if it is not: when ctx ends before, nothing of it is left.
+type Launcher interface {
+	Launch(ctx context.Context, request []byte) (answer []byte, err error)
+}
+
+// StartRequest asks for a live cell: a run without a command of its own. The
+// fields are those of RunRequest; Timeout is for the cell's whole life.
+type StartRequest struct {
+	Cell          string
+	Env           []string
+	Workdir       string
+	ReadOnly      []string
+	Timeout       time.Duration
+	Wait          time.Duration
+	Policy        *PolicyFile
+	Memory        int64
+	CPUs          int64
+	PIDs          int64
+	AllowDegraded bool
+	Inherit       func(name string) (string, bool)
+}
+
+// startCommand is what the receipt of a live cell has as its command: what was
+// executed in it is in its events.
+func startCommand() []string { return []string{"start"} }
+
+func (q StartRequest) run() RunRequest {
+	return RunRequest{
+		Cell: q.Cell, Args: startCommand(), Env: q.Env, Workdir: q.Workdir, ReadOnly: q.ReadOnly, Timeout: q.Timeout,
+		Wait: q.Wait, Policy: q.Policy, Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs,
+		AllowDegraded: q.AllowDegraded, Inherit: q.Inherit,
+	}
+}
+
+// StartResult says that a cell is live.
+type StartResult struct {
+	Cell      string          `json:"cell"`
+	CellID    string          `json:"cell_id"`
+	RunID     string          `json:"run_id"`
+	PID       int             `json:"pid"`
+	Socket    string          `json:"socket"`
+	StartedAt time.Time       `json:"started_at"`
+	Degraded  []string        `json:"degraded"`
+	Controls  driver.Controls `json:"controls"`
+}
+
+// StopRequest ends a live cell.
+type StopRequest struct {
+	Cell string
+	// Grace is the time between asking its processes to end and killing them;
+	// negative = the usual.
+	Grace time.Duration
+}
+
+// LiveInfo is what others see of a live cell.
+type LiveInfo struct {
+	PID      int           `json:"pid"`
+	Since    time.Time     `json:"since"`
+	RunID    string        `json:"run_id"`
+	Socket   string        `json:"socket"`
+	Sessions []SessionInfo `json:"sessions"`
+}
+
+// SessionInfo is a command that was executed in a live cell.
+type SessionInfo struct {
+	SessionID  string    `json:"session_id"`
+	Args       []string  `json:"args"`
+	TTY        bool      `json:"tty"`
+	Detachable bool      `json:"detachable"`
+	Running    bool      `json:"running"`
+	Clients    int       `json:"clients"`
+	StartedAt  time.Time `json:"started_at"`
+}
+
+// ProcessInfo is a process of a live cell.
+type ProcessInfo struct {
+	PID       int       `json:"pid"`
+	PPID      int       `json:"ppid"`
+	UID       int       `json:"uid"`
+	State     string    `json:"state"`
+	SessionID string    `json:"session_id"`
+	StartedAt time.Time `json:"started_at"`
+	CPUUS     int64     `json:"cpu_us"`
+	RSS       int64     `json:"rss_bytes"`
+	Args      []string  `json:"args"`
+}
+
+// Start makes a cell live. It returns when the cell can be used; the cell
+// outlives this process.
+func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, error) {
+	c, err := e.findCell(req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	// What the caller's environment gives is decided here: the supervisor has
+	// another one.
+	p, err := e.policyOf(c, req.run())
+	if err != nil {
+		return nil, err
+	}
+	wire := newStartWire(e.home, req)
+	for _, name := range p.Environment.Inherit {
+		if req.Inherit == nil {
+			break
+		}
+		if value, ok := req.Inherit(name); ok {
+			wire.Inherit = append(wire.Inherit, []byte(name+"="+value))
+		}
+	}
+	data, err := json.Marshal(wire)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := e.launcher.Launch(ctx, data)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, failed("supervisor", err, "start the supervisor of %s", c.Name)
+	}
+	return decodeAnswer(answer)
+}
+
+// Stop ends a live cell and returns the result of its whole life.
+func (e *Engine) Stop(ctx context.Context, req StopRequest) (*RunResult, error) {
+	var res RunResult
+	err := e.callLive(ctx, req.Cell, callStop, stopCall{GraceUS: req.Grace.Microseconds()}, &res)
+	if err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+// Processes lists what runs in a live cell.
+func (e *Engine) Processes(ctx context.Context, cell string) ([]ProcessInfo, error) {
+	client, err := e.dialLive(ctx, cell)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.Processes(ctx)
+	if err != nil {
+		return nil, fromLive(cell, err)
+	}
+	out := make([]ProcessInfo, len(list))
+	for i, p := range list {
+		out[i] = ProcessInfo{
+			PID: p.PID, PPID: p.PPID, UID: p.UID, State: p.State, SessionID: p.Session, StartedAt: p.Started.UTC(),
+			CPUUS: p.CPU.Microseconds(), RSS: p.RSS, Args: texts(p.Args),
+		}
+	}
+	return out, nil
+}
+
+// supervisor tells who keeps a cell live, if anybody does.
+func (e *Engine) supervisor(c store.Cell) (store.Holder, bool) {
+	if e.store == nil {
+		return store.Holder{}, false
+	}
+	h, busy := e.store.CellHolder(c.ID)
+	return h, busy && h.What == heldByStart
+}
+
+func (e *Engine) socket(c store.Cell) string { return e.store.Path() + "/" + socketDir + "/" + c.ID }
+
+// dialLive finds the supervisor of a cell.
+func (e *Engine) dialLive(ctx context.Context, cell string) (*live.Client, error) {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := e.supervisor(c); !ok {
+		return nil, refused("not_started", "`forkcell start "+c.Name+"` starts it", "cell %s is not started", c.Name)
+	}
+	client, err := live.Dial(ctx, e.socket(c), e.version)
+	if errors.Is(err, live.ErrNoServer) {
+		return nil, &Error{
+			Kind: Busy, Code: "busy", Message: fmt.Sprintf("cell %s is being started or stopped", c.Name), Hint: "try again", Err: err,
+		}
+	}
+	if err != nil {
+		return nil, fromLive(c.Name, err)
+	}
+	return client, nil
+}
+
+// callLive asks a supervisor for something.
+func (e *Engine) callLive(ctx context.Context, cell, method string, request, result any) error {
+	client, err := e.dialLive(ctx, cell)
+	if err != nil {
+		return err
+	}
+	return call(ctx, client, cell, method, request, result)
+}
+
+func call(ctx context.Context, client *live.Client, cell, method string, request, result any) error {
+	data, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Call(ctx, method, data)
+	if err != nil {
+		return fromLive(cell, err)
+	}
+	return json.Unmarshal(answer, result)
+}
+
+// liveInfo describes a live cell for status. What its supervisor does not answer
+// in time is left out.
+func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *LiveInfo {
+	h, ok := e.supervisor(c)
+	if !ok {
+		return nil
+	}
+	info := &LiveInfo{PID: h.PID, Since: h.Since.UTC(), Socket: e.socket(c), Sessions: []SessionInfo{}}
+	_ = e.store.View(func(tx *store.Tx) error {
+		if runs, err := tx.UnfinishedRuns(c.ID); err == nil && len(runs) > 0 {
+			info.RunID = runs[len(runs)-1].ID
+		}
+		return nil
+	})
+	if !sessions {
+		return info
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	client, err := live.Dial(ctx, info.Socket, e.version)
+	if err != nil {
+		return info
+	}
+	list, _ := client.Sessions(ctx)
+	for _, s := range list {
+		info.Sessions = append(info.Sessions, SessionInfo{
+			SessionID: s.ID, Args: texts(s.Args), TTY: s.TTY, Detachable: s.Detachable, Running: s.Running(),
+			Clients: s.Clients, StartedAt: s.Started.UTC(),
+		})
+	}
+	return info
+}
+
+// stopFirst ends a live cell for an operation that was told to.
+func (e *Engine) stopFirst(ctx context.Context, cell string) error {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return err
+	}
+	if _, ok := e.supervisor(c); !ok {
+		return nil
+	}
+	_, err = e.Stop(ctx, StopRequest{Cell: cell, Grace: -1})
+	return err
+}
+
+// dropSocket removes the name that a supervisor that was killed left behind. The
+// caller holds the cell's lock.
+func (s *session) dropSocket() error {
+	err := s.e.store.Dir().Remove(socketDir + "/" + s.cell.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,151 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// kindLive is a state that a live cell had at one moment. It is no part of the
+// line that leads to the cell's head.
+const kindLive = "live"
+
+// detailLive marks the statement of such a state with the run that it is of.
+const detailLive = "live_run"
+
+// checkpointLive asks the supervisor of a live cell; nothing is returned if the
+// cell is not live.
+func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*CheckpointResult, error) {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := e.supervisor(c); !ok {
+		return nil, nil //nolint:nilnil // as the comment says
+	}
+	var res CheckpointResult
+	if err := e.callLive(ctx, cell, callCheckpoint, checkpointCall{Name: name}, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+// checkpoint seals what the cell holds at one moment. Its processes stand still
+// while it is copied, and go on while the copy is hashed and made durable.
+func (l *liveCell) checkpoint(ctx context.Context, q checkpointCall) (*CheckpointResult, error) {
+	if q.Name != "" {
+		if err := checkName("checkpoint", q.Name); err != nil {
+			return nil, err
+		}
+	}
+	l.whole.Lock()
+	defer l.whole.Unlock()
+	if err := l.alive(); err != nil {
+		return nil, err
+	}
+	e := l.r.e
+	home, err := e.store.LockHome(false)
+	if err != nil {
+		return nil, err
+	}
+	defer home.Unlock()
+	captured, pause, err := l.capture(ctx)
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Hit("live.captured")
+	sealed, err := captured.Seal(ctx)
+	if err != nil {
+		return nil, captureError(err)
+	}
+	chk := l.r.before
+	if !sealed.Unchanged {
+		chk = e.newCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", sealed)
+	}
+	e.forgetKey()
+	err = e.store.Update(func(tx *store.Tx) error { return l.record(tx, chk, q.Name) })
+	if err != nil {
+		return nil, err
+	}
+	return &CheckpointResult{
+		Cell: l.r.cell.Name, CheckpointID: chk.ID, Root: chk.Root(), MetaRoot: chk.MetaRoot(), Name: q.Name,
+		Live: true, PauseUS: pause.Microseconds(),
+	}, nil
+}
+
+func (l *liveCell) alive() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ending {
+		return refused("stopping", "", "cell %s is being stopped", l.r.cell.Name)
+	}
+	return nil
+}
+
+// capture copies the cell's files while it is frozen, and tells for how long it
+// was.
+func (l *liveCell) capture(ctx context.Context) (*workspace.Capture, time.Duration, error) {
+	begin := time.Now()
+	if err := l.cell.Freeze(ctx); err != nil {
+		return nil, 0, freezeError(err)
+	}
+	captured, err := l.r.work.Capture(ctx, store.NewID("op"))
+	thawed := l.cell.Thaw()
+	pause := time.Since(begin)
+	if err != nil {
+		return nil, pause, errors.Join(captureError(err), thawed)
+	}
+	if thawed != nil {
+		return nil, pause, errors.Join(failed("thaw", thawed, "let the cell go on"), captured.Discard())
+	}
+	return captured, pause, nil
+}
+
+func freezeError(err error) error {
+	if no, ok := errors.AsType[*driver.UnenforceableError](err); ok {
+		hint := "stop the cell first: every stopped cell is a checkpoint"
+		if no.Remedy != "" {
+			hint = no.Remedy + "; or " + hint
+		}
+		return &Error{Kind: Refused, Code: "freezer", Message: "a live cell cannot be captured here: " + no.Reason, Hint: hint, Err: err}
+	}
+	return failed("freeze", err, "freeze the cell")
+}
+
+func captureError(err error) error {
+	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
+		return &Error{
+			Kind: Refused, Code: "unsealable", Message: "the cell holds what no checkpoint can hold",
+			Hint: "remove it in the cell first", Details: bad.Problems, Err: err,
+		}
+	}
+	return failed("capture", err, "capture the cell")
+}
+
+// record writes the state down. The head stays where it is: what the cell's
+// whole life leaves is decided when it is stopped.
+func (l *liveCell) record(tx *store.Tx, chk store.Checkpoint, name string) error {
+	s := &session{e: l.r.e, cell: l.r.cell, head: chk}
+	if chk.Kind != kindLive {
+		if name == "" {
+			return nil
+		}
+		return s.name(tx, name)
+	}
+	if err := tx.PutCheckpoint(chk); err != nil {
+		return err
+	}
+	details := map[string]string{detailLive: l.r.rec.ID}
+	if name != "" {
+		if err := s.claim(tx, name); err != nil {
+			return err
+		}
+		details["name"] = name
+	}
+	return l.r.e.logChange(tx, l.r.cell, chk, opCheckpoint, details)
+}

@@ -1,0 +1,250 @@
+package cell
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/carry"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// A copy's end in a live cell is the program itself, shown there read-only and
+// executed like any command: as the sandbox user, under every control of the
+// cell. So it reaches nothing that the cell's commands do not, by whatever links
+// lie in its way; and what it says is believed as little as they are.
+const (
+	carrier     = "forkcell-carry"
+	carrierFile = "/run/forkcell/carry"
+)
+
+// IsCarrier tells from its arguments that the program was executed in a cell as
+// the end of a copy; the arguments of carry.Main follow the first.
+func IsCarrier(args []string) bool { return len(args) > 0 && args[0] == carrierFile }
+
+// showCarrier makes this program's own file appear in the cell. One that was
+// removed since it was started cannot be shown, and then nothing can be copied.
+func (r *run) showCarrier() {
+	self, err := os.Executable()
+	if err == nil {
+		_, err = os.Stat(self)
+	}
+	if err == nil {
+		r.spec.Mounts.Binds = append(r.spec.Mounts.Binds, mount.Bind{Target: carrierFile, Source: self, ReadOnly: true})
+	}
+}
+
+// maxComplaint bounds what is kept of a copy's error output.
+const maxComplaint = 16 << 10
+
+// CopyRequest copies a file or a directory between the host and a cell. In the
+// cell, a path without a leading slash is relative to the workspace.
+type CopyRequest struct {
+	Cell string
+	Path string // in the cell
+	Host string
+}
+
+// CopyResult says what was copied.
+type CopyResult struct {
+	Cell  string   `json:"cell"`
+	From  string   `json:"from"`
+	To    string   `json:"to"`
+	Files int64    `json:"files"`
+	Dirs  int64    `json:"dirs"`
+	Links int64    `json:"links"`
+	Bytes int64    `json:"bytes"`
+	Notes []string `json:"notes"`
+}
+
+func copyResult(req CopyRequest, in bool, t carry.Totals, notes []string) *CopyResult {
+	r := &CopyResult{
+		Cell: req.Cell, From: req.Cell + ":" + printable(req.Path), To: printable(req.Host),
+		Files: t.Files, Dirs: t.Dirs, Links: t.Links, Bytes: t.Bytes, Notes: append([]string{}, notes...),
+	}
+	if in {
+		r.From, r.To = r.To, r.From
+	}
+	for _, name := range t.Skipped {
+		r.Notes = append(r.Notes, quote.Path(name)+" is no file, directory or symbolic link: left out")
+	}
+	return r
+}
+
+// CopyOut copies from a cell to the host: what a live cell has now, or the head
+// of one that is not live.
+func (e *Engine) CopyOut(ctx context.Context, req CopyRequest) (*CopyResult, error) {
+	c, err := e.findCell(req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	req.Path = path.Clean(req.Path)
+	base := path.Base(path.Join(c.MountAt, req.Path))
+	if path.IsAbs(req.Path) {
+		base = path.Base(req.Path)
+	}
+	if base == "/" {
+		base = c.Name
+	}
+	dir, name, err := carry.Place(req.Host, base)
+	if err != nil {
+		return nil, usage("", "%s: %v", quote.Path(req.Host), err)
+	}
+	defer dir.Close()
+	if err := e.outside(req.Host); err != nil {
+		return nil, err
+	}
+	if _, ok := e.supervisor(c); !ok {
+		return e.copyState(ctx, c, req, dir, name)
+	}
+	client, err := e.dialLive(ctx, req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	return copyLive(ctx, client, req, dir, name)
+}
+
+// outside refuses to write into the home.
+func (e *Engine) outside(to string) error {
+	real, err := realPath(to)
+	if err != nil {
+		return usage("", "%s: %v", quote.Path(to), err)
+	}
+	home, err := realPath(e.home)
+	if err == nil && within(real, home) {
+		return refused("overlap", "choose another directory", "%s is in the state directory", quote.Path(to))
+	}
+	return err
+}
+
+// half is what one side of a copy did.
+type half struct {
+	totals carry.Totals
+	err    error
+}
+
+// copyLive lets the cell's end send, and receives.
+func copyLive(ctx context.Context, client *live.Client, req CopyRequest, dir *fsx.Dir, name string) (*CopyResult, error) {
+	from, to := io.Pipe()
+	received := make(chan half, 1)
+	go func() {
+		t, err := carry.Receive(ctx, from, dir, name)
+		_ = from.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // more has no place to go
+		received <- half{t, err}
+	}()
+	complaints := &bounded{}
+	cmd := live.Command{Args: []string{carrier, "send", req.Path}}
+	exit, err := client.Exec(ctx, cmd, live.Streams{Out: to, Err: complaints}, live.Control{})
+	_ = to.Close()
+	got := <-received
+	switch {
+	case err != nil:
+		return nil, execError(ExecRequest{Cell: req.Cell, Args: cmd.Args}, err)
+	case exit.Code != carry.Done && !errors.Is(got.err, carry.ErrExists):
+		return nil, copyError(req, exit.Code, complaints)
+	case got.err != nil:
+		return nil, hostError(req.Host, got.err)
+	}
+	return copyResult(req, false, got.totals, complaints.lines()), nil
+}
+
+// CopyIn copies from the host into a live cell.
+func (e *Engine) CopyIn(ctx context.Context, req CopyRequest) (*CopyResult, error) {
+	client, err := e.dialLive(ctx, req.Cell)
+	if err != nil {
+		if no, ok := errors.AsType[*Error](err); ok && no.Code == "not_started" {
+			no.Hint += "; or copy it to the source directory and use `forkcell refresh`"
+		}
+		return nil, err
+	}
+	abs, err := filepath.Abs(req.Host)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.apart("cp from", abs); err != nil {
+		return nil, err
+	}
+	dir, name, err := carry.Source(req.Host)
+	if err == nil {
+		defer dir.Close()
+		_, err = dir.Lstat(name)
+	}
+	if err != nil {
+		return nil, usage("", "%s: %v", quote.Path(req.Host), err)
+	}
+	from, to := io.Pipe()
+	sent := make(chan half, 1)
+	go func() {
+		t, err := carry.Send(ctx, to, dir, name)
+		_ = to.CloseWithError(err) // without an error, this is the end of the stream
+		sent <- half{t, err}
+	}()
+	complaints := &bounded{}
+	cmd := live.Command{Args: []string{carrier, "receive", req.Path, filepath.Base(abs)}, Stdin: true}
+	exit, err := client.Exec(ctx, cmd, live.Streams{In: from, Err: complaints}, live.Control{})
+	_ = from.CloseWithError(io.ErrClosedPipe)
+	got := <-sent
+	switch {
+	case err != nil:
+		return nil, execError(ExecRequest{Cell: req.Cell, Args: cmd.Args}, err)
+	case got.err != nil && !errors.Is(got.err, io.ErrClosedPipe):
+		return nil, failed("copy", got.err, "read %s", quote.Path(req.Host))
+	case exit.Code != carry.Done:
+		return nil, copyError(req, exit.Code, complaints)
+	}
+	return copyResult(req, true, got.totals, complaints.lines()), nil
+}
+
+// copyError is a failure of the end in the cell, which said why.
+func copyError(req CopyRequest, code int, complaints *bounded) error {
+	why := quote.Line(strings.Join(complaints.lines(), "; "))
+	message := fmt.Sprintf("%s:%s: %s", req.Cell, quote.Path(req.Path), why)
+	switch code {
+	case carry.NotFound:
+		return &Error{Kind: NotFound, Code: "not_found", Message: message}
+	case carry.Exists:
+		return &Error{Kind: Refused, Code: "exists", Message: message, Hint: "remove it first, or choose another name"}
+	}
+	return &Error{Kind: Failed, Code: "copy", Message: message}
+}
+
+func hostError(host string, err error) error {
+	switch {
+	case errors.Is(err, carry.ErrExists):
+		return &Error{
+			Kind: Refused, Code: "exists", Message: quote.Path(host) + ": " + err.Error(), Hint: "remove it first, or choose another name", Err: err,
+		}
+	case errors.Is(err, carry.ErrStream):
+		return &Error{Kind: Failed, Code: "copy", Message: "what came from the cell cannot be believed: " + err.Error(), Err: err}
+	}
+	return failed("copy", err, "write %s", quote.Path(host))
+}
+
+// bounded keeps the beginning of what is written to it.
+type bounded struct{ buf bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.buf.Write(p[:min(len(p), maxComplaint-b.buf.Len())])
+	return len(p), nil
+}
+
+func (b *bounded) lines() []string {
+	text := strings.TrimSpace(b.buf.String())
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return lines
+}

@@ -1,0 +1,145 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/carry"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// copyState copies out of a cell's head.
+func (e *Engine) copyState(ctx context.Context, c store.Cell, req CopyRequest, dir *fsx.Dir, name string) (*CopyResult, error) {
+	var head store.Checkpoint
+	err := e.view(func(tx *store.Tx) (err error) {
+		head, err = tx.Checkpoint(c.Head)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &stateSource{e: e, ctx: ctx, cell: c, at: head}
+	if err := s.find(req.Path); err != nil {
+		return nil, err
+	}
+	from, to := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		err := s.send(to)
+		_ = to.CloseWithError(err)
+		sent <- err
+	}()
+	t, err := carry.Receive(ctx, from, dir, name)
+	_ = from.CloseWithError(io.ErrClosedPipe)
+	if sendErr := <-sent; sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) {
+		return nil, failed("copy", sendErr, "read %s", quote.Path(req.Path))
+	}
+	if err != nil {
+		return nil, hostError(req.Host, err)
+	}
+	t.Skipped = s.out.Skipped
+	return copyResult(req, false, t, nil), nil
+}
+
+// stateSource sends a part of a sealed state.
+type stateSource struct {
+	e    *Engine
+	ctx  context.Context //nolint:containedctx // lives as long as the one call
+	cell store.Cell
+	at   store.Checkpoint
+	area string
+	tree *tree.Tree
+	root string
+	top  tree.Entry
+	out  *carry.Writer
+}
+
+// find says which area a path is in, and what it is there.
+func (s *stateSource) find(p string) error {
+	abs := p
+	if !path.IsAbs(p) {
+		abs = path.Join(s.cell.MountAt, p)
+	}
+	abs = path.Clean(abs)
+	below := s.cell.MountAt
+	s.area = workspace.AreaWorkspace
+	if !within(abs, below) {
+		s.area, below = workspace.AreaHome, homePath
+	}
+	if !within(abs, below) {
+		return refused("not_started", "`forkcell start "+s.cell.Name+"` shows the rest",
+			"cell %s is not started, and %s is no part of its state", s.cell.Name, quote.Path(abs))
+	}
+	var err error
+	if s.tree, err = s.e.tree(s.at, s.area); err != nil {
+		return err
+	}
+	s.root = strings.TrimPrefix(strings.TrimPrefix(abs, below), "/")
+	if s.root == "" {
+		s.root = "."
+	}
+	var ok bool
+	if s.top, ok, err = s.tree.Lookup(s.root); err != nil || !ok {
+		if err == nil {
+			err = &Error{Kind: NotFound, Code: "not_found", Message: fmt.Sprintf("%s:%s: %v", s.cell.Name, quote.Path(p), fs.ErrNotExist)}
+		}
+		return err
+	}
+	return nil
+}
+
+func (s *stateSource) send(w io.Writer) error {
+	s.out = carry.NewWriter(w)
+	if err := s.entry(s.root, "", s.top); err != nil {
+		return err
+	}
+	return s.out.Close()
+}
+
+func (s *stateSource) entry(at, rel string, e tree.Entry) error {
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
+	x := carry.Entry{Path: rel, Mode: e.Mode, Mtime: e.MTime.Time(), Size: e.Size, Target: e.Target}
+	switch e.Kind {
+	case tree.KindDir:
+		if err := s.out.Dir(x); err != nil {
+			return err
+		}
+		children, err := s.tree.Children(e.Sub)
+		if err != nil {
+			return err
+		}
+		for _, c := range children {
+			if err := s.entry(path.Join(at, c.Name), path.Join(rel, c.Name), c); err != nil {
+				return err
+			}
+		}
+		return nil
+	case tree.KindSymlink:
+		return s.out.Link(x)
+	case tree.KindFile:
+		f, err := s.e.ws.OpenFile(workspace.Backend(s.cell.Backend), s.at.Layer, s.area, at, e)
+		if err != nil {
+			return layerError(s.at, err)
+		}
+		defer f.Close()
+		return s.out.File(x, f)
+	default:
+		if rel == "" {
+			return fmt.Errorf("%s is a %s", quote.Path(at), e.Kind)
+		}
+		s.out.Skipped = append(s.out.Skipped, rel)
+		return nil
+	}
+}
+

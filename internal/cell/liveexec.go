@@ -1,0 +1,185 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// ExecRequest asks for one command in a live cell.
+type ExecRequest struct {
+	Cell    string
+	Args    []string
+	Env     []string // K=V, over those of the cell
+	Workdir string   // absolute, or relative to the workspace
+	User    string   // "" = sandbox, the only one
+	Timeout time.Duration
+	TTY     bool
+	Size    driver.WindowSize
+	// Detachable keeps the command when its caller has gone; Ctrl-P Ctrl-Q on
+	// its terminal leaves it.
+	Detachable bool
+	// Started, if set, is called with the session's id before there is output.
+	Started func(session string)
+}
+
+// ExecResult is how a command in a live cell ended, or that it was left.
+type ExecResult struct {
+	Cell      string `json:"cell"`
+	SessionID string `json:"session_id"`
+	ExitCode  int    `json:"exit_code"`
+	Signal    int    `json:"signal"`
+	TimedOut  bool   `json:"timed_out"`
+	Killed    bool   `json:"killed"`
+	Detached  bool   `json:"detached"`
+}
+
+// Exec executes a command in a live cell and stays with it.
+func (e *Engine) Exec(ctx context.Context, req ExecRequest, stdio Stdio) (*ExecResult, error) {
+	client, err := e.dialLive(ctx, req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	if len(req.Args) == 0 || req.Args[0] == "" {
+		return nil, usage("`forkcell exec "+req.Cell+" -- CMD ARG...`", "no command to execute")
+	}
+	cmd := live.Command{
+		Args: req.Args, Env: req.Env, Workdir: req.Workdir, User: req.User, TTY: req.TTY, Size: live.WindowSize(req.Size),
+		Stdin: stdio.In != nil, Timeout: req.Timeout, Detachable: req.Detachable,
+	}
+	return visit(req, stdio, func(s live.Streams, c live.Control) (live.Exit, error) { return client.Exec(ctx, cmd, s, c) })
+}
+
+// Attach joins a command that was executed in a live cell, beginning with its
+// last output. The session is an id or a unique prefix of one; "" is the only
+// one that runs and can be left.
+func (e *Engine) Attach(ctx context.Context, req ExecRequest, session string, stdio Stdio) (*ExecResult, error) {
+	client, err := e.dialLive(ctx, req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.Sessions(ctx)
+	if err != nil {
+		return nil, fromLive(req.Cell, err)
+	}
+	found, err := pick(list, req.Cell, session)
+	if err != nil {
+		return nil, err
+	}
+	req.Args, req.Detachable, req.TTY = found.Args, found.Detachable, found.TTY
+	return visit(req, stdio, func(s live.Streams, c live.Control) (live.Exit, error) {
+		return client.Attach(ctx, found.ID, live.WindowSize(req.Size), s, c)
+	})
+}
+
+func pick(list []live.Session, cell, ref string) (live.Session, error) {
+	hint := "`forkcell status " + cell + "` shows the sessions"
+	var fits []live.Session
+	for _, s := range list {
+		if s.ID == ref {
+			return s, nil
+		}
+		if strings.HasPrefix(s.ID, ref) {
+			fits = append(fits, s)
+		}
+	}
+	switch len(fits) {
+	case 0:
+		return live.Session{}, notFound("session", ref, hint)
+	case 1:
+		return fits[0], nil
+	}
+	return live.Session{}, usage("give more of it", "session %q fits more than one", ref)
+}
+
+// visit connects the caller's streams to a session.
+func visit(req ExecRequest, stdio Stdio, join func(live.Streams, live.Control) (live.Exit, error)) (*ExecResult, error) {
+	res := &ExecResult{Cell: req.Cell}
+	done := make(chan struct{})
+	defer close(done)
+	streams := live.Streams{In: stdio.In, Out: stdio.Out, Err: stdio.Err}
+	if stdio.In != nil && req.TTY && req.Detachable {
+		streams.In = live.DetachKeys(stdio.In)
+	}
+	exit, err := join(streams, live.Control{
+		Resize: sizes(stdio.Resize, done), Signals: numbers(stdio.Signals, done),
+		Started: func(s live.Session) {
+			res.SessionID = s.ID
+			if req.Started != nil {
+				req.Started(s.ID)
+			}
+		},
+	})
+	if errors.Is(err, live.ErrDetached) {
+		res.Detached = true
+		return res, nil
+	}
+	if err != nil {
+		return nil, execError(req, err)
+	}
+	res.ExitCode, res.Signal, res.TimedOut, res.Killed = exit.Code, exit.Signal, exit.TimedOut, exit.Killed
+	return res, nil
+}
+
+// execError words a failure. That of a command which is not there, or is no
+// program, has a *driver.StartError in its chain, as that of a run has.
+func execError(req ExecRequest, err error) error {
+	start, ok := errors.AsType[*live.StartError](err)
+	if !ok {
+		return fromLive(req.Cell, err)
+	}
+	cause := &driver.StartError{Step: start.Step, Err: errors.New(start.Message), NotFound: start.NotFound, NotExecutable: start.NotExecutable}
+	name := quote.Arg(first(req.Args))
+	if start.NotFound {
+		return &Error{Kind: Failed, Code: "exec", Message: "command not found in the cell: " + name, Err: cause}
+	}
+	return failed("exec", cause, "command cannot be executed")
+}
+
+// sizes and numbers put the caller's channels into the protocol's types.
+func sizes(in <-chan driver.WindowSize, done <-chan struct{}) <-chan live.WindowSize {
+	return convert(in, done, func(s driver.WindowSize) (live.WindowSize, bool) { return live.WindowSize(s), true })
+}
+
+func numbers(in <-chan os.Signal, done <-chan struct{}) <-chan int {
+	return convert(in, done, func(s os.Signal) (int, bool) {
+		n, ok := s.(syscall.Signal)
+		return int(n), ok
+	})
+}
+
+func convert[A, B any](in <-chan A, done <-chan struct{}, to func(A) (B, bool)) <-chan B {
+	if in == nil {
+		return nil
+	}
+	out := make(chan B)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case a, open := <-in:
+				if !open {
+					return
+				}
+				b, ok := to(a)
+				if !ok {
+					continue
+				}
+				select {
+				case out <- b:
+				case <-done:
+					return
+				}
+			}
+		}
+	}()
+	return out
+}

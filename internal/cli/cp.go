@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+func newCopy(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cp SRC DST",
+		Short: "Copy files into a live cell, or out of a cell",
+		Long: `Copy a file or a directory. One side is CELL:PATH; a PATH without a leading / is
+relative to the workspace. Out of a live cell comes what it has now, out of another
+its head. If DST is a directory, the copy goes into it under its own name. A file
+replaces a file; a directory that exists is never merged (exit 4). Permission bits
+and modification times are kept; owners, set-user-id bits and extended attributes
+are not, and FIFOs, sockets and devices are left out.`,
+		Example: `  forkcell cp demo:build/report.html .
+  forkcell cp ./fixtures demo:tests/`,
+		Args: positional("SRC", "DST"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			from, inFrom := cellPath(args[0])
+			to, inTo := cellPath(args[1])
+			if inFrom == inTo {
+				return usageError("usage: "+usageLine(cmd), "%s: one of SRC and DST must be CELL:PATH", verb(cmd))
+			}
+			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+				if inTo {
+					to.Host = args[0]
+					return runCopy(ctx, s, to, e.CopyIn)
+				}
+				from.Host = args[1]
+				return runCopy(ctx, s, from, e.CopyOut)
+			})
+		},
+	}
+}
+
+// cellPath takes CELL:PATH apart. What has a slash before the colon is a path of
+// the host.
+func cellPath(arg string) (cell.CopyRequest, bool) {
+	name, path, ok := strings.Cut(arg, ":")
+	if !ok || name == "" || strings.Contains(name, "/") {
+		return cell.CopyRequest{}, false
+	}
+	if path == "" {
+		path = "."
+	}
+	return cell.CopyRequest{Cell: name, Path: path}, true
+}
+
+func runCopy(ctx context.Context, s *session, req cell.CopyRequest, do func(context.Context, cell.CopyRequest) (*cell.CopyResult, error)) error {
+	res, err := do(ctx, req)
+	if err != nil {
+		return err
+	}
+	for _, n := range res.Notes {
+		s.noted(quote.Line(n))
+	}
+	return s.emit(res, func(p *page) {
+		p.printf("copied %s to %s: %s, %s\n", quote.Path(res.From), quote.Path(res.To), count(res.Files, "file", "files"), size(res.Bytes))
+	})
+}

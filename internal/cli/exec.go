@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+type execOptions struct {
+	interactive bool
+	tty         bool
+	env         []string
+	envFile     []string
+	workdir     string
+	user        string
+	timeout     duration
+}
+
+func newExec(s *session) *cobra.Command {
+	var o execOptions
+	cmd := &cobra.Command{
+		Use:   "exec [flags] CELL [flags] -- COMMAND [ARG]...",
+		Short: "Execute a command in a live cell",
+		Long: `Execute a command in a live cell. Everything after -- is the command's own, byte
+for byte. Its output is passed on unchanged, and its exit code is forkcell's; 124:
+it ran past --timeout; 125: forkcell itself failed; 126 and 127: it could not be
+executed or was not found; 128+N: signal N killed it. Its environment is that of
+the cell, and what --env adds. Many can run at once. If this process is killed,
+the command is hung up.`,
+		Example: `  forkcell exec demo -- make test
+  forkcell exec -it demo -- python3
+  tar c src | forkcell exec -i demo -- tar x`,
+		DisableFlagsInUseLine: true,
+		Annotations:           map[string]string{annotationRun: "yes"},
+		Args:                  func(cmd *cobra.Command, args []string) error { return runArgs(cmd, s.args, args) },
+		ValidArgsFunction:     s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started, s.isRun = true, true
+			env, err := environment(cmd, o.envFile, o.env)
+			if err != nil {
+				return err
+			}
+			v := visit{session: s, interactive: o.interactive, request: cell.ExecRequest{
+				Cell: args[0], Args: args[1:], Env: env, Workdir: o.workdir, User: o.user, Timeout: time.Duration(o.timeout), TTY: o.tty,
+			}}
+			return s.rawEngine(Read, func(e Engine) error { return v.do(cmd.Context(), e.Exec) })
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&o.interactive, "interactive", "i", false, "pass stdin to the command")
+	f.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal of its own")
+	f.StringArrayVar(&o.env, "env", nil, "set the variable `K=V` for the command (repeatable)")
+	f.StringArrayVar(&o.envFile, "env-file", nil, "set variables from the K=V lines of a `FILE` (repeatable)")
+	f.StringVar(&o.workdir, "workdir", "", "start in `PATH`, absolute or relative to the workspace")
+	f.StringVar(&o.user, "user", "", "be this `USER`; sandbox is the only one")
+	f.Var(&o.timeout, "timeout", "kill the command after this time")
+	return cmd
+}
+
+// visit is one command in a live cell from the terminal's side.
+type visit struct {
+	session     *session
+	interactive bool
+	request     cell.ExecRequest
+	stdout      *tail
+}
+
+// do stays with the command until it ends, is left or is killed.
+func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequest, cell.Stdio) (*cell.ExecResult, error)) error {
+	s := v.session
+	ctx, kill := context.WithCancel(ctx)
+	defer kill()
+	signals, stopSignals := forward(kill)
+	defer stopSignals()
+	v.stdout = &tail{w: s.streams.Out}
+	stdio := cell.Stdio{Out: v.stdout, Err: s.streams.Err, Signals: signals.to}
+	if v.interactive {
+		stdio.In = s.streams.In
+	}
+	restore := func() {}
+	if v.request.TTY {
+		var err error
+		if v.request.Size, restore, err = s.terminal(v.interactive, &stdio); err != nil {
+			return err
+		}
+		if term := os.Getenv("TERM"); term != "" {
+			v.request.Env = append([]string{"TERM=" + term}, v.request.Env...)
+		}
+	}
+	res, err := join(ctx, v.request, stdio)
+	restore()
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		s.code = exitSignalBase + signals.signal()
+		return errInterrupted
+	}
+	if err != nil {
+		return err
+	}
+	s.code = res.ExitCode
+	if res.Detached {
+		s.noted("left; `forkcell shell " + res.Cell + " --attach " + res.SessionID + "` comes back")
+	}
+	if !s.json {
+		return nil
+	}
+	if v.stdout.midLine() {
+		_, _ = io.WriteString(s.out, "\n")
+	}
+	return writeJSON(s.out, res)
+}
+
+func newShell(s *session) *cobra.Command {
+	var attach string
+	cmd := &cobra.Command{
+		Use:   "shell CELL",
+		Short: "Open a shell in a live cell, or come back to one",
+		Long: `Open a shell in a live cell, with a terminal. Ctrl-P Ctrl-Q leaves it running, and
+so does the end of this process; --attach comes back to it, and begins with its
+last output. forkcell status lists the sessions of a live cell. --attach also shows
+the output of a command that exec started. The exit code is the shell's.`,
+		Example: `  forkcell shell demo
+  forkcell shell demo --attach exec_01J`,
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started, s.isRun = true, true
+			v := visit{session: s, interactive: true, request: cell.ExecRequest{Cell: args[0], TTY: true, Detachable: true}}
+			return s.rawEngine(Read, func(e Engine) error {
+				if attach != "" {
+					return v.do(cmd.Context(), func(ctx context.Context, q cell.ExecRequest, io cell.Stdio) (*cell.ExecResult, error) {
+						return e.Attach(ctx, q, attach, io)
+					})
+				}
+				return v.do(cmd.Context(), func(ctx context.Context, q cell.ExecRequest, io cell.Stdio) (*cell.ExecResult, error) {
+					return openShell(ctx, e, q, io)
+				})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&attach, "attach", "", "come back to the session `ID`")
+	return cmd
+}
+
+// openShell prefers the shell that people know.
+func openShell(ctx context.Context, e visitor, q cell.ExecRequest, stdio cell.Stdio) (*cell.ExecResult, error) {
+	q.Args = []string{"bash"}
+	res, err := e.Exec(ctx, q, stdio)
+	if start, ok := errors.AsType[*driver.StartError](err); ok && start.NotFound {
+		q.Args = []string{"sh"}
+		return e.Exec(ctx, q, stdio)
+	}
+	return res, err
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+func newPolicy(s *session) *cobra.Command {
+	return group("policy", "Check, show, compare and explain policies",
+		newPolicyValidate(s), newPolicyShow(s), newPolicyApply(s), newPolicyDiff(s), newPolicyExplain(s))
+}
+
+func newPolicyValidate(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate FILE",
+		Short: "Check a policy file",
+		Long: `Check a policy file. Every problem is one line with its file, line and column;
+exit 2 if there is one. Nothing is run and no home is needed.`,
+		Example: "  forkcell policy validate policy.yaml",
+		Args:    positional("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			return runPolicyValidate(s, verb(cmd), args[0])
+		},
+	}
+}
+
+// validation is what policy validate says with --json.
+type validation struct {
+	File       string           `json:"file"`
+	Valid      bool             `json:"valid"`
+	PolicyHash string           `json:"policy_hash"`
+	Problems   []policy.Problem `json:"problems"`
+	Notes      []string         `json:"notes"`
+}
+
+func runPolicyValidate(s *session, command, name string) error {
+	file, err := readPolicy(command, name)
+	if err != nil {
+		return err
+	}
+	doc := validation{File: name}
+	res, err := cell.ReadPolicy(*file)
+	if err != nil {
+		err = hinted(err, "docs/policy.md has every key")
+		if bad, ok := errors.AsType[*policy.Error](err); ok && s.json {
+			doc.Problems = bad.Problems
+			return both(err, writeJSON(s.out, doc))
+		}
+		return err
+	}
+	doc.Valid, doc.PolicyHash, doc.Notes = true, res.PolicyHash, unenforcedParts(res.Parsed)
+	return s.emit(doc, func(p *page) {
+		p.printf("%s  %s is valid, hash %s\n", p.word("ok"), quote.Path(name), doc.PolicyHash)
+		printNotes(p, doc.Notes)
+	})
+}
+
+// unenforcedParts are the parts of a valid policy for which a run is refused.
+func unenforcedParts(p *policy.Policy) []string {
+	var notes []string
+	if p.NeedsNetwork() {
+		notes = append(notes, "network_policies are checked, but this version does not have egress: a run is refused")
+	}
+	if p.NeedsCredentials() {
+		notes = append(notes, "credentials are checked, but this version does not have egress: a run is refused")
+	}
+	return notes
+}
+
+func newPolicyShow(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show CELL",
+		Short: "Print a cell's policy in its canonical form",
+		Long: `Print a cell's policy in its canonical form. The SHA-256 of this text is the
+policy_hash of the cell's runs, as far as their flags do not narrow it further.`,
+		Example:           "  forkcell policy show demo",
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
+			return runPolicyShow(ctx, s, e, args[0])
+		}),
+	}
+}
+
+func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string) error {
+	res, err := e.Policy(ctx, name)
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return writeJSON(s.out, res)
+	}
+	// Byte for byte: whoever hashes it shall get the policy's hash.
+	_, err = s.out.Write(res.Parsed.Canonical())
+	return err
+}
+
+func newPolicyApply(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:               "apply CELL FILE",
+		Short:             "Give a cell another policy, from its next run on",
+		Example:           "  forkcell policy apply demo policy.yaml",
+		Args:              positional("CELL", "FILE"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			file, err := readPolicy(verb(cmd), args[1])
+			if err != nil {
+				return err
+			}
+			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
+				return runPolicyApply(ctx, s, e, args[0], *file)
+			})
+		},
+	}
+}
+
+func runPolicyApply(ctx context.Context, s *session, e policyKeeper, name string, file cell.PolicyFile) error {
+	res, err := e.ApplyPolicy(ctx, name, file)
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) {
+		if res.Before == res.PolicyHash {
+			p.printf("cell %s has this policy already: %s\n", quote.Line(res.Cell), res.PolicyHash)
+			return
+		}
+		p.printf("cell %s: policy %s from its next run on\n", quote.Line(res.Cell), res.PolicyHash)
+		p.pairs("before", res.Before)
+	})
+}
+
+func newPolicyDiff(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff A B",
+		Short: "Compare two policies key by key",
+		Long: `Compare two policies key by key. Each is a file, if one of that name exists, or
+else a cell.`,
+		Example:           "  forkcell policy diff demo policy.yaml",
+		Args:              positional("A", "B"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			a, err := policyRef(verb(cmd), args[0])
+			if err != nil {
+				return err
+			}
+			b, err := policyRef(verb(cmd), args[1])
+			if err != nil {
+				return err
+			}
+			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runPolicyDiff(ctx, s, e, a, b) })
+		},
+	}
+}
+
+func runPolicyDiff(ctx context.Context, s *session, e policyKeeper, a, b cell.PolicyRef) error {
+	res, err := e.DiffPolicies(ctx, a, b)
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) {
+		if len(res.Differences) == 0 {
+			p.printf("no difference\n")
+		}
+		for _, d := range res.Differences {
+			p.printf("%s\n", quote.Line(differenceLine(d)))
+		}
+	})
+}
+
+// differenceLine is one key: added, removed or changed.
+func differenceLine(d policy.Difference) string {
+	switch {
+	case d.Old == "":
+		return fmt.Sprintf("+ %s: %s", d.Path, d.New)
+	case d.New == "":
+		return fmt.Sprintf("- %s: %s", d.Path, d.Old)
+	default:
+		return fmt.Sprintf("~ %s: %s, was %s", d.Path, d.New, d.Old)
+	}
+}

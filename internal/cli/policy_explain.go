@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+type explainOptions struct {
+	path    string
+	host    string
+	syscall string
+	method  string
+	urlPath string
+	binary  string
+}
+
+func newPolicyExplain(s *session) *cobra.Command {
+	var o explainOptions
+	cmd := &cobra.Command{
+		Use:   "explain CELL|FILE --path P | --host H:PORT | --syscall S",
+		Short: "Say what a policy decides, by which rule and why",
+		Long: `Say what a policy decides about a path, a host or a system call, by which rule and
+why. The policy is that of a file, if one of that name exists, or else of a cell;
+only a cell has a workspace and --ro paths. The exit code is 0 for any answer.`,
+		Example: `  forkcell policy explain demo --path /etc/shadow
+  forkcell policy explain demo --syscall unshare
+  forkcell policy explain policy.yaml --host api.github.com:443 --method GET --url-path /repos/a/b`,
+		Args:              positional("CELL|FILE"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			q, err := o.question(cmd)
+			if err != nil {
+				return err
+			}
+			ref, err := policyRef(verb(cmd), args[0])
+			if err != nil {
+				return err
+			}
+			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+				return runPolicyExplain(ctx, s, e, ref, q)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.path, "path", "", "an absolute `PATH` in the cell")
+	f.StringVar(&o.host, "host", "", "a connection to `HOST:PORT`")
+	f.StringVar(&o.method, "method", "", "with --host: a request with this `METHOD`")
+	f.StringVar(&o.urlPath, "url-path", "", "with --host: a request for this `PATH`")
+	f.StringVar(&o.binary, "binary", "", "with --host: by the executable at this `PATH`")
+	f.StringVar(&o.syscall, "syscall", "", "the system call of this `NAME`")
+	return cmd
+}
+
+func (o explainOptions) question(cmd *cobra.Command) (cell.PolicyQuestion, error) {
+	var q cell.PolicyQuestion
+	if err := exclusive(cmd, "path", "host", "syscall"); err != nil {
+		return q, err
+	}
+	if o.host == "" {
+		for _, name := range []string{"method", "url-path", "binary"} {
+			if cmd.Flags().Changed(name) {
+				return q, usageError("usage: "+usageLine(cmd), "%s: --%s goes with --host", verb(cmd), name)
+			}
+		}
+	}
+	switch {
+	case o.path != "":
+		q.Path = o.path
+	case o.syscall != "":
+		q.Syscall = o.syscall
+	case o.host != "":
+		host, port, err := splitHost(o.host)
+		if err != nil {
+			return q, usageError("write --host HOST:PORT", "%s: bad value %s for --host: %v", verb(cmd), quote.Arg(o.host), err)
+		}
+		q.Request = &policy.Request{Host: host, Port: port, Binary: o.binary, Method: o.method}
+		var query string
+		q.Request.Path, query, _ = strings.Cut(o.urlPath, "?")
+		if query != "" {
+			return q, usageError("leave the query out", "%s: --url-path is a path", verb(cmd))
+		}
+	default:
+		return q, usageError("usage: "+usageLine(cmd), "%s: nothing to explain", verb(cmd))
+	}
+	return q, nil
+}
+
+func splitHost(text string) (string, uint16, error) {
+	host, digits, err := net.SplitHostPort(text)
+	if err != nil {
+		if addr, ok := strings.CutPrefix(err.Error(), "address "+text+": "); ok {
+			return "", 0, errors.New(addr)
+		}
+		return "", 0, err
+	}
+	port, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil || port == 0 {
+		return "", 0, errors.New("the port is not a number from 1 to 65535")
+	}
+	if host == "" {
+		return "", 0, errors.New("no host")
+	}
+	return host, uint16(port), nil
+}
+
+func runPolicyExplain(ctx context.Context, s *session, e policyKeeper, ref cell.PolicyRef, q cell.PolicyQuestion) error {
+	x, err := e.ExplainPolicy(ctx, ref, q)
+	if err != nil {
+		return err
+	}
+	return s.emit(x, func(p *page) {
+		word := "denied"
+		if x.Allowed {
+			word = "allowed"
+		}
+		p.pairs("decision", p.word(word), "access", x.Access, "rule", quote.Line(x.Rule), "reason", quote.Line(x.Reason))
+	})
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+func newProcesses(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "ps CELL",
+		Short: "List the processes of a live cell",
+		Long: `List the processes of a live cell, with their numbers inside it. The host's kernel
+is asked, not a program in the cell.`,
+		Example:           "  forkcell ps demo",
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
+			return runProcesses(ctx, s, e, args[0])
+		}),
+	}
+}
+
+func runProcesses(ctx context.Context, s *session, e supervisor, name string) error {
+	list, err := e.Processes(ctx, name)
+	if err != nil {
+		return err
+	}
+	if list == nil {
+		list = []cell.ProcessInfo{}
+	}
+	doc := struct {
+		Cell      string             `json:"cell"`
+		Processes []cell.ProcessInfo `json:"processes"`
+	}{name, list}
+	return s.emit(doc, func(p *page) {
+		rows := [][]string{{"PID", "PPID", "UID", "STATE", "CPU", "RSS", "AGE", "SESSION", "COMMAND"}}
+		for _, x := range list {
+			rows = append(rows, []string{
+				strconv.Itoa(x.PID), strconv.Itoa(x.PPID), strconv.Itoa(x.UID), quote.Line(x.State), micros(x.CPUUS), size(x.RSS),
+				age(s.now(), x.StartedAt), dash(x.SessionID), cut(quote.Argv(x.Args), 80),
+			})
+		}
+		p.table(rows)
+	})
+}
+
+// micros is a time for people.
+func micros(us int64) string {
+	d := time.Duration(us) * time.Microsecond
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%dµs", us)
+	case d < time.Second:
+		return fmt.Sprintf("%.1fms", float64(us)/1e3)
+	default:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+}
+
+// liveText is one line of status about a live cell.
+func liveText(l *cell.LiveInfo) string {
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf("run %s, process %d, since %s", l.RunID, l.PID, stamp(l.Since))
+}
+
+// printSessions lists the commands that were executed in a live cell.
+func printSessions(p *page, l *cell.LiveInfo) {
+	if l == nil || len(l.Sessions) == 0 {
+		return
+	}
+	rows := [][]string{{"SESSION", "STATE", "CLIENTS", "STARTED", "COMMAND"}}
+	for _, x := range l.Sessions {
+		state := "ended"
+		if x.Running {
+			state = "running"
+		}
+		rows = append(rows, []string{x.SessionID, state, strconv.Itoa(x.Clients), stamp(x.StartedAt), cut(quote.Argv(x.Args), 60)})
+	}
+	p.table(rows)
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+type startOptions struct {
+	timeout  duration
+	env      []string
+	envFile  []string
+	workdir  string
+	readOnly []string
+	root     string
+	wait     waiting
+	governance
+}
+
+func newStart(s *session) *cobra.Command {
+	var o startOptions
+	cmd := &cobra.Command{
+		Use:   "start CELL",
+		Short: "Make a cell live: it keeps its processes until it is stopped",
+		Long: `Make a cell live. It belongs to a supervisor process of its own, outlives this
+command, and dies whole when it is stopped, when --timeout passes, or when the
+supervisor is killed. From start to stop is one run with one receipt; exec, shell,
+cp, ps and logs -f use the cell meanwhile, and every exec is an event of the run.`,
+		Example: `  forkcell start demo --memory 2GiB
+  forkcell exec demo -- make test
+  forkcell stop demo`,
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			req, err := o.request(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error { return runStart(ctx, s, e, req) })
+		},
+	}
+	f := cmd.Flags()
+	f.Var(&o.timeout, "timeout", "stop the cell after this time")
+	f.StringArrayVar(&o.env, "env", nil, "set the variable `K=V` in the cell (repeatable)")
+	f.StringArrayVar(&o.envFile, "env-file", nil, "set variables from the K=V lines of a `FILE` (repeatable)")
+	f.StringVar(&o.workdir, "workdir", "", "commands start in `PATH`, absolute or relative to the workspace")
+	f.StringArrayVar(&o.readOnly, "ro", nil, "show this host `PATH` read-only in the cell (repeatable)")
+	f.Var(&o.wait, "wait", "wait for a busy cell, for ever or this long (--wait=30s)")
+	f.Lookup("wait").NoOptDefVal = forever
+	f.StringVar(&o.root, "root", "host", "the system that the cell sees: `host`")
+	o.governance.addFlags(f)
+	addUnenforced(f)
+	return cmd
+}
+
+func (o *startOptions) request(cmd *cobra.Command, name string) (cell.StartRequest, error) {
+	req := cell.StartRequest{
+		Cell: name, Timeout: time.Duration(o.timeout), Workdir: o.workdir, ReadOnly: o.readOnly, Wait: time.Duration(o.wait),
+	}
+	if err := refuseUnenforced(cmd, o.root); err != nil {
+		return req, err
+	}
+	var err error
+	if req.Env, err = environment(cmd, o.envFile, o.env); err != nil {
+		return req, err
+	}
+	run := cell.RunRequest{Timeout: req.Timeout}
+	if err := o.governance.fill(cmd, &run); err != nil {
+		return req, err
+	}
+	req.Policy, req.Memory, req.CPUs, req.PIDs = run.Policy, run.Memory, run.CPUs, run.PIDs
+	req.AllowDegraded, req.Inherit = run.AllowDegraded, run.Inherit
+	return req, nil
+}
+
+func runStart(ctx context.Context, s *session, e supervisor, req cell.StartRequest) error {
+	res, err := e.Start(ctx, req)
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) {
+		p.printf("cell %s is live\n", quote.Line(res.Cell))
+		p.pairs(
+			"run", res.RunID, "pid", strconv.Itoa(res.PID), "socket", quote.Path(res.Socket),
+			"degraded", quote.Line(strings.Join(res.Degraded, "; ")),
+		)
+	})
+}
+
+func newStop(s *session) *cobra.Command {
+	grace := duration(-1)
+	cmd := &cobra.Command{
+		Use:   "stop CELL",
+		Short: "End a live cell, and print the result of its run",
+		Long: `End a live cell. Its processes get SIGTERM, and after --timeout (5s) SIGKILL. What
+it left is sealed, the run gets its receipt, and stays pending until it is
+accepted, rejected or restored.`,
+		Example:           "  forkcell stop demo",
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
+			return runStop(ctx, s, e, cell.StopRequest{Cell: args[0], Grace: time.Duration(grace)})
+		}),
+	}
+	cmd.Flags().Var(&grace, "timeout", "give its processes this time to end (0: none)")
+	cmd.Flags().Lookup("timeout").DefValue = "5s"
+	return cmd
+}
+
+func runStop(ctx context.Context, s *session, e supervisor, req cell.StopRequest) error {
+	res, err := e.Stop(ctx, req)
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) { p.printf("cell %s stopped: %s\n", quote.Line(res.Cell), summary(res)) })
+}

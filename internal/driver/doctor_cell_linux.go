@@ -1,0 +1,179 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/cgroup"
+)
+
+// examineCell builds a throw-away cell whose first process tries its controls,
+// on a directory below dir. An error means that no cell could be built.
+func (n *Native) examineCell(ctx context.Context, dir string) (found []Check, err error) {
+	tmp, err := os.MkdirTemp(dir, ".forkcell-probe-")
+	if err != nil {
+		return nil, fmt.Errorf("examine: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	if tmp, err = filepath.EvalSymlinks(tmp); err != nil {
+		return nil, fmt.Errorf("examine: %w", err)
+	}
+	socket, stop, err := listenFor(tmp)
+	if err != nil {
+		return nil, fmt.Errorf("examine: %w", err)
+	}
+	defer stop()
+	s := Spec{Hostname: "probe", ReadOnly: []string{tmp}, Guard: Guard{LandlockBestEffort: true}}
+	p, err := newPlan(s)
+	if err != nil {
+		return nil, err
+	}
+	p.Examine = &examinePlan{Host: ownNamespaces(), Socket: []byte(socket)}
+	cell, err := n.beginPlan(ctx, s, p)
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(cell.awaitBuilt(ctx), cell.Close())
+	return cell.examined, err
+}
+
+// listenFor listens at a socket in dir that everybody may connect to.
+func listenFor(dir string) (socket string, stop func(), err error) {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", nil, err
+	}
+	// By the descriptor's name, because a socket's own must be short.
+	d, err := os.Open(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	defer d.Close()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/s", d.Fd()), Net: "unix"})
+	if err != nil {
+		return "", nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	socket = filepath.Join(dir, "s")
+	if err := os.Chmod(socket, 0o777); err != nil {
+		return "", nil, errors.Join(err, l.Close())
+	}
+	return socket, func() { _ = l.Close() }, nil
+}
+
+func ownNamespaces() map[string]string {
+	_, names := namespaces()
+	own := map[string]string{}
+	for _, name := range names {
+		// One that cannot be read differs from the cell's.
+		own[name], _ = os.Readlink("/proc/self/ns/" + name)
+	}
+	return own
+}
+
+// probeNotices builds a cell whose first process makes a denied call, and waits
+// for the report.
+func (n *Native) probeNotices(ctx context.Context) error {
+	told := make(chan Denial, 1)
+	s := Spec{Hostname: "probe", Guard: Guard{LandlockBestEffort: true, Denied: func(d Denial) {
+		select {
+		case told <- d:
+		default:
+		}
+	}}}
+	p, err := newPlan(s)
+	if err != nil {
+		return err
+	}
+	p.Notice = true
+	cell, err := n.beginPlan(ctx, s, p)
+	if err != nil {
+		return err
+	}
+	if err := cell.awaitBuilt(ctx); err != nil {
+		return errors.Join(err, cell.Close())
+	}
+	const patience = 5 * time.Second
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-told:
+	case <-wait.Done():
+		err = errors.New("a denied call was not reported")
+	}
+	return errors.Join(err, cell.Close())
+}
+
+// limitChecks says what control groups can do for this caller, and tries it.
+func (n *Native) limitChecks(ctx context.Context, cells bool) []Check {
+	host, err := n.cgroups()
+	var list []Check
+	for _, control := range cgroup.Controls() {
+		name := "limit " + string(control)
+		if control == cgroup.Freezer {
+			name = "freezer"
+		}
+		if err != nil {
+			list = append(list, Check{Name: name, Status: statusMissing, Reason: err.Error()})
+			continue
+		}
+		can := host.Can(control)
+		c := Check{Name: name, Status: string(can.Status), Reason: can.Reason, Remedy: can.Remedy}
+		if can.Status != cgroup.Missing {
+			if can.Status == cgroup.Works {
+				c.Reason = "cgroup " + can.Version
+			}
+			if cells {
+				if tried := n.tryLimit(ctx, control); tried != nil {
+					c = Check{Name: name, Status: statusMissing, Reason: tried.Error(), Remedy: "see docs/limits.md: what the kernel offers here does not work"}
+				}
+			}
+		}
+		if weaker := cgroup.FallbackFor(control); can.Status == cgroup.Missing && weaker.Rlimit != cgroup.NoFallback {
+			c.Reason += "; " + weaker.Rlimit + " stands in with --allow-degraded"
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// tryLimit puts a throw-away cell under one limit, or freezes it.
+func (n *Native) tryLimit(ctx context.Context, control cgroup.Control) error {
+	s := Spec{ID: fmt.Sprintf("doctor-%d-%s", os.Getpid(), control), Hostname: "probe", Guard: Guard{LandlockBestEffort: true, AllowDegraded: true}}
+	const enough, memory, processor = 1 << 10, 1 << 30, 1000
+	switch control {
+	case cgroup.Memory:
+		s.Limits.Memory = memory
+	case cgroup.CPU:
+		s.Limits.CPUsMilli = processor
+	case cgroup.PIDs:
+		s.Limits.PIDs = enough
+	case cgroup.Freezer:
+		s.Freezable = true
+	}
+	cell, err := n.Start(ctx, s)
+	if err != nil {
+		return err
+	}
+	if control == cgroup.Freezer {
+		if err = cell.Freeze(ctx); err == nil {
+			err = cell.Thaw()
+		}
+	}
+	return errors.Join(err, cell.Close())
+}
+
+// probePidfd opens this process by descriptor.
+func probePidfd() error {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return fmt.Errorf("pidfd_open: %w", err)
+	}
+	return unix.Close(fd)
+}

@@ -1,0 +1,286 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/mount"
+)
+
+// messyCaller is a caller with a secret in its environment and in its keyring,
+// files, sockets and directories open without the close-on-exec flag, blocked
+// and ignored signals, core dumps on, and as root a better priority than others
+// and protection from the kernel's killer. It runs the probes and prints
+// findings.
+func messyCaller(dir string) {
+	if os.Getenv("PROBE_KEY") == "" {
+		joinKeyring() // comes back here, with every thread in the new keyring
+	}
+	var core syscall.Rlimit
+	if err := syscall.Getrlimit(unix.RLIMIT_CORE, &core); err == nil {
+		core.Cur = core.Max
+		_ = syscall.Setrlimit(unix.RLIMIT_CORE, &core)
+	}
+	unix.Umask(0)
+	if os.Geteuid() == 0 {
+		for _, tid := range threads() {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, -5)
+		}
+		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-500"), 0)
+	}
+	r := &prober{dir: dir, out: json.NewEncoder(os.Stdout)}
+	if err := r.all(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func threads() []int {
+	var list []int
+	names, _ := os.ReadDir("/proc/self/task")
+	for _, n := range names {
+		var tid int
+		_, _ = fmt.Sscan(n.Name(), &tid)
+		list = append(list, tid)
+	}
+	return list
+}
+
+// joinKeyring puts a secret into a new session keyring and executes this program
+// again, because a keyring is a thread's and a program has many threads.
+func joinKeyring() {
+	key := "0"
+	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err == nil {
+		if id, err := unix.AddKey("user", "forkcell-probe", []byte(secret), unix.KEY_SPEC_SESSION_KEYRING); err == nil {
+			key = fmt.Sprint(id)
+		}
+	}
+	exe, err := os.Executable()
+	if err == nil {
+		err = unix.Exec(exe, os.Args, append(os.Environ(), "PROBE_KEY="+key))
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// prober runs probes, in one cell for each set of controls.
+type prober struct {
+	dir   string
+	cells int
+
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+// job is a cell without some controls and what is tried in it.
+type job struct {
+	off    []string
+	super  bool // the command is root in its cell
+	probes []probe
+}
+
+func (j job) name() string {
+	if j.super {
+		return asRoot
+	}
+	return key(j.off)
+}
+
+func jobs() []job {
+	list := []job{{super: true}}
+	at := map[string]int{}
+	for _, p := range probes() {
+		if !p.mine(os.Geteuid() == 0) {
+			continue
+		}
+		if !p.alone && !p.allowed {
+			list[0].probes = append(list[0].probes, p)
+		}
+		for _, off := range p.configurations() {
+			i, ok := at[key(off)]
+			if !ok || p.alone {
+				i = len(list)
+				list = append(list, job{off: off})
+				if !p.alone {
+					at[key(off)] = i
+				}
+			}
+			list[i].probes = append(list[i].probes, p)
+		}
+	}
+	if os.Geteuid() != 0 {
+		list = list[1:] // only a root caller's cell can have a root
+	}
+	return list
+}
+
+func (r *prober) all() error {
+	todo := jobs()
+	const workers = 2
+	failed := make(chan error, workers)
+	var next sync.Mutex
+	for range workers {
+		go func() {
+			for {
+				next.Lock()
+				if len(todo) == 0 {
+					next.Unlock()
+					failed <- nil
+					return
+				}
+				j := todo[0]
+				todo = todo[1:]
+				next.Unlock()
+				if err := r.do(j); err != nil {
+					failed <- fmt.Errorf("without [%s]: %w", j.name(), err)
+					return
+				}
+			}
+		}()
+	}
+	var first error
+	for range workers {
+		if err := <-failed; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func (r *prober) do(j job) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	told := &denials{}
+	s, err := r.spec(told)
+	if err != nil {
+		return err
+	}
+	s.AsRoot = j.super
+	cell, err := NewNative(Options{without: j.off}).Start(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, p := range j.probes {
+		f, err := r.try(ctx, cell, p, told)
+		if err != nil {
+			_ = cell.Close()
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		f.Probe, f.Without = p.name, j.name()
+		r.mu.Lock()
+		err = r.out.Encode(f)
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return cell.Close()
+}
+
+func (r *prober) try(ctx context.Context, cell *Cell, p probe, told *denials) (finding, error) {
+	var out, errs bytes.Buffer
+	c := Command{
+		Args: []string{"./probe"}, Workdir: "/src/project", TTY: p.tty, Timeout: 30 * time.Second,
+		Env: append(probeEnv(), "PATH="+defaultPath, envAttack+"="+p.name),
+	}
+	told.reset()
+	if p.workdir != "" {
+		c.Args[0], c.Workdir = "/src/project/probe", p.workdir
+	}
+	o, err := cell.Exec(ctx, c, Stdio{Out: &out, Err: &errs})
+	if se, ok := errors.AsType[*StartError](err); ok && se.Step == "workdir" && p.workdir != "" {
+		return finding{Code: 1, Text: err.Error()}, nil
+	}
+	if err != nil {
+		return finding{}, err
+	}
+	f := finding{Code: o.Code, Text: strings.TrimSpace(out.String() + errs.String())}
+	switch {
+	case p.told != "" && told.has(p.told):
+		f.Code, f.Text = 1, "reported"
+	case p.told != "" && f.Code == 1:
+		f.Code = 0
+	case p.alone && o.Killed && !o.TimedOut:
+		f.Code = 0 // the attack was on the cell itself
+	}
+	return f, nil
+}
+
+// probeEnv is what the attacker is told about the host. Nothing else of the
+// caller's environment is in it.
+func probeEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return !strings.HasPrefix(kv, "PROBE_") || strings.HasPrefix(kv, "PROBE_SECRET")
+	})
+}
+
+// spec is a cell with a workspace, a path of the host shown, and a masked file.
+func (r *prober) spec(told *denials) (Spec, error) {
+	r.mu.Lock()
+	r.cells++
+	number := r.cells
+	r.mu.Unlock()
+	dir := filepath.Join(r.dir, fmt.Sprintf("cell%d", number))
+	for _, d := range []string{"upper", "work", "home", "homeupper", "workhome", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return Spec{}, err
+		}
+		if err := os.Chmod(filepath.Join(dir, d), 0o755); err != nil {
+			return Spec{}, err
+		}
+	}
+	if err := os.Chmod(filepath.Join(dir, "tmp"), 0o1777); err != nil {
+		return Spec{}, err
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	return Spec{
+		ID: fmt.Sprintf("probe-%d-%d", os.Getpid(), number), Hostname: "probecell", ReadOnly: []string{here("SHOWN")},
+		Mounts: mount.Set{
+			Binds: []mount.Bind{{Target: "/tmp", Source: at("tmp"), Owned: true}},
+			Overlays: []mount.Overlay{
+				{Target: "/src/project", Lower: []string{here("BASE")}, Upper: at("upper"), Work: at("work")},
+				{Target: "/home/sandbox", Lower: []string{at("home")}, Upper: at("homeupper"), Work: at("workhome")},
+			},
+			Masks: []mount.Mask{{Target: "/src/project/.env"}},
+		},
+		Guard:     Guard{Denied: told.add},
+		Freezable: os.Geteuid() == 0,
+	}, nil
+}
+
+// denials remembers the calls that the filter reported.
+type denials struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (d *denials) add(n Denial) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls = append(d.calls, n.Call)
+}
+
+func (d *denials) reset() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls = nil
+}
+
+func (d *denials) has(call string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Contains(d.calls, call)
+}

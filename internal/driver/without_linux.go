@@ -1,0 +1,79 @@
+package driver
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// What the init and its parent do instead where a control is left off.
+
+// weaken takes namespaces off a clone, and gives the init what an ordinary
+// user's lacks.
+func (w without) weaken(attr *syscall.SysProcAttr) (env []string) {
+	for control, flag := range map[string]uintptr{
+		ctlIPCNS: unix.CLONE_NEWIPC, ctlNetNS: unix.CLONE_NEWNET, ctlPIDNS: unix.CLONE_NEWPID, ctlUTSNS: unix.CLONE_NEWUTS,
+	} {
+		if w.has(control) {
+			attr.Cloneflags &^= flag
+		}
+	}
+	if w.has(ctlCapabilities) && len(attr.AmbientCaps) > 0 {
+		attr.AmbientCaps = nil
+		for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+			attr.AmbientCaps = append(attr.AmbientCaps, c)
+		}
+	}
+	if w.has(ctlEnvironment) {
+		return os.Environ()
+	}
+	return []string{}
+}
+
+// keepCapabilities becomes the sandbox user with every capability that the
+// calling thread has.
+func keepCapabilities(id identity, w without) error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &caps[0]); err != nil {
+		return err
+	}
+	if id.Root && !w.has(ctlIDs) {
+		if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
+			return err
+		}
+		if err := setIDs(id); err != nil {
+			return err
+		}
+	}
+	for i := range caps {
+		caps[i].Effective, caps[i].Inheritable = caps[i].Permitted, caps[i].Permitted
+	}
+	if err := unix.Capset(&hdr, &caps[0]); err != nil {
+		return err
+	}
+	for c := range uintptr(64) {
+		if caps[c/32].Permitted&(1<<(c%32)) == 0 {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0); err != nil {
+			return fmt.Errorf("capability %d: %w", c, err)
+		}
+	}
+	return nil
+}
+
+// allowSUID lets setuid programs and file capabilities work in the whole tree.
+func allowSUID(root int) error {
+	return unix.MountSetattr(root, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_NOSUID})
+}
+
+// systemAttr are the attributes of what the host's directories are shown with.
+func (w without) systemAttr() uint64 {
+	if w.has(ctlReadOnly) {
+		return attrHost
+	}
+	return attrSystem
+}
