@@ -29,11 +29,12 @@ func TestMemory(t *testing.T) {
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Fatalf("it ended with %v", err)
 	}
-	if e := next(t, events); e.Kind != OOMKill || e.New != 1 || e.Total != 1 {
+	if e := next(t, events); e.Kind != OOMKill || e.New < 1 || e.Total != e.New {
 		t.Errorf("event %+v", e)
 	}
 	u := usage(t, g)
-	if u.OOMKills != 1 || u.MemoryPeak < 16<<20 || u.MemoryPeak > 32<<20 {
+	// Older kernels count a process twice that was chosen again while it died.
+	if u.OOMKills < 1 || u.MemoryPeak < 16<<20 || u.MemoryPeak > 32<<20 {
 		t.Errorf("usage %+v", u)
 	}
 	if u.PIDsHits != Unknown || u.Throttled != Unknown {
