@@ -258,10 +258,10 @@ func TestLiveTerminal(t *testing.T) {
 	say("stty size\n", "30 90")
 	sizes <- driver.WindowSize{Rows: 41, Cols: 103}
 	say("until stty size | grep 41; do :; done; echo re$((1))sized\n", "re1sized")
-	say("sleep 600; echo sta$((1))tus $?\n", "sleep 600; echo")
-	say("\x03", "") // the shell is in the middle of it, or about to be
-	say("\x03\necho al$((1))ive\n", "al1ive")
-	say("sleep 603 & jobs; kill %1; wait; echo jo$((1))bs\n", "jo1bs")
+	say("sh -c 'echo run$((1))ning; exec sleep 600'\n", "run1ning")
+	say("\x03", "^C")
+	say("echo al$((1))ive\n", "al1ive")
+	say("sleep 603 & jobs; kill -9 %1; wait; echo jo$((1))bs\n", "jo1bs")
 	h.ok(typing.Close())
 	if res := <-done; res == nil || res.SessionID == "" {
 		t.Fatalf("%+v", res)

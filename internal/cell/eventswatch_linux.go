@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -42,10 +41,13 @@ func watchJournals(home string) (*journalWatch, error) {
 
 func (w *journalWatch) close() { _ = w.notices.Close() }
 
+// path is that of a directory of the home, in which nobody else makes names.
+func (w *journalWatch) path(dir string) string { return w.home + "/" + dir }
+
 // add watches a directory, and the directories that are in it already. found is
 // called for the journals that are.
 func (w *journalWatch) add(dir string, found func(run string) error) error {
-	id, err := unix.InotifyAddWatch(w.fd, filepath.Join(w.home, dir), unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR)
+	id, err := unix.InotifyAddWatch(w.fd, w.path(dir), unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
@@ -56,7 +58,7 @@ func (w *journalWatch) add(dir string, found func(run string) error) error {
 	if dir == "" {
 		return w.add("events", found)
 	}
-	entries, err := os.ReadDir(filepath.Join(w.home, dir))
+	entries, err := os.ReadDir(w.path(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -44,6 +44,8 @@ type StartRequest struct {
 	CPUs          int64
 	PIDs          int64
 	AllowDegraded bool
+	Root          string
+	AsRoot        bool
 	Inherit       func(name string) (string, bool)
 }
 
@@ -55,7 +57,7 @@ func (q StartRequest) run() RunRequest {
 	return RunRequest{
 		Cell: q.Cell, Args: startCommand(), Env: q.Env, Workdir: q.Workdir, ReadOnly: q.ReadOnly, Timeout: q.Timeout,
 		Wait: q.Wait, Policy: q.Policy, Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs,
-		AllowDegraded: q.AllowDegraded, Inherit: q.Inherit,
+		AllowDegraded: q.AllowDegraded, Root: q.Root, AsRoot: q.AsRoot, Inherit: q.Inherit,
 	}
 }
 

@@ -66,13 +66,15 @@ type startWire struct {
 	CPUs          int64    `json:"cpus"`
 	PIDs          int64    `json:"pids"`
 	AllowDegraded bool     `json:"allow_degraded"`
+	Root          string   `json:"root"`
+	AsRoot        bool     `json:"as_root"`
 }
 
 func newStartWire(home string, q StartRequest) *startWire {
 	w := &startWire{
 		Home: home, Cell: q.Cell, Env: bytesOf(q.Env), Workdir: []byte(q.Workdir), ReadOnly: bytesOf(q.ReadOnly),
 		TimeoutUS: q.Timeout.Microseconds(), WaitUS: q.Wait.Microseconds(),
-		Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs, AllowDegraded: q.AllowDegraded,
+		Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs, AllowDegraded: q.AllowDegraded, Root: q.Root, AsRoot: q.AsRoot,
 	}
 	if q.Policy != nil {
 		w.HasPolicy, w.PolicyName, w.Policy = true, []byte(q.Policy.Name), q.Policy.Text
@@ -90,7 +92,7 @@ func DecodeStart(data []byte) (home string, q StartRequest, err error) {
 	q = StartRequest{
 		Cell: w.Cell, Env: stringsOf(w.Env), Workdir: string(w.Workdir), ReadOnly: stringsOf(w.ReadOnly),
 		Timeout: time.Duration(w.TimeoutUS) * time.Microsecond, Wait: time.Duration(w.WaitUS) * time.Microsecond,
-		Memory: w.Memory, CPUs: w.CPUs, PIDs: w.PIDs, AllowDegraded: w.AllowDegraded,
+		Memory: w.Memory, CPUs: w.CPUs, PIDs: w.PIDs, AllowDegraded: w.AllowDegraded, Root: w.Root, AsRoot: w.AsRoot,
 	}
 	if w.HasPolicy {
 		q.Policy = &PolicyFile{Name: string(w.PolicyName), Text: w.Policy}

@@ -25,7 +25,7 @@ type runOptions struct {
 	envFile          []string
 	workdir          string
 	readOnly         []string
-	root             string
+	root             rootChoice
 	interactive      bool
 	tty              bool
 	result           string
@@ -95,7 +95,7 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	f.Lookup("wait").NoOptDefVal = forever
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the resolved controls and run nothing")
 	f.StringVar(&o.backend, "backend", "", "refuse the run unless the cell has the backend `NAME`")
-	f.StringVar(&o.root, "root", "host", "the system that the cell sees: `host`")
+	o.root.addFlags(f)
 	o.governance.addFlags(f)
 	addUnenforced(f)
 
@@ -186,8 +186,10 @@ func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (ce
 		ReadOnly:         o.readOnly,
 		Wait:             time.Duration(o.wait),
 		TTY:              o.tty,
+		Root:             o.root.root,
+		AsRoot:           o.root.asRoot,
 	}
-	if err := refuseUnenforced(cmd, o.root); err != nil {
+	if err := refuseUnenforced(cmd); err != nil {
 		return req, err
 	}
 	if err := o.governance.fill(cmd, &req); err != nil {

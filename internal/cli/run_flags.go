@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -24,25 +23,28 @@ func addUnenforced(f *pflag.FlagSet) {
 	f.StringArray("credential", nil, "take a credential from `NAME=SOURCE`"+refused)
 	f.StringArray("resolve", nil, "pin `HOST[:PORT]=IP[:PORT]`"+refused)
 	f.String("ca", "", "trust this certificate `FILE`"+refused)
-	f.Bool("as-root", false, "be uid 0 in the cell"+refused)
 }
 
-func unenforced() []string { return []string{"credential", "resolve", "ca", "as-root"} }
+func unenforced() []string { return []string{"credential", "resolve", "ca"} }
 
-func refuseUnenforced(cmd *cobra.Command, root string) error {
+func refuseUnenforced(cmd *cobra.Command) error {
 	for _, name := range unenforced() {
 		if cmd.Flags().Changed(name) {
-			return notEnforced(name)
+			return refusal("unsupported", "leave the flag out", "this version cannot enforce --%s", name)
 		}
-	}
-	if root != "host" {
-		return notEnforced("root " + quote.Arg(root))
 	}
 	return nil
 }
 
-func notEnforced(flag string) *cell.Error {
-	return refusal("unsupported", "leave the flag out", "this version cannot enforce --%s", flag)
+// rootChoice is the system that a cell sees, and who the command is in it.
+type rootChoice struct {
+	root   string
+	asRoot bool
+}
+
+func (o *rootChoice) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.root, "root", "", "the `SYSTEM` that the cell sees: host (read-only; the default), host-overlay (writable, as part of the state), or a directory")
+	f.BoolVar(&o.asRoot, "as-root", false, "be root in the cell, and nobody on the host; with --root host-overlay")
 }
 
 // environment collects the command's variables: files first, flags over them.

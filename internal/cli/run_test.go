@@ -41,7 +41,7 @@ func TestRunRequest(t *testing.T) {
 		"run --env X=1,2 demo --env-file " + file + " --env Y= -- a": {
 			Cell: "demo", Args: []string{"a"}, Env: []string{"A=1", "B= two words ", "C=a=b", "X=1,2", "Y="},
 		},
-		"run --exit-with-command --sync-logs --logs-since 5m --root host demo -- a": {Cell: "demo", Args: []string{"a"}},
+		"run --exit-with-command --sync-logs --logs-since 5m demo -- a": {Cell: "demo", Args: []string{"a"}},
 		"run -t demo -- a": {
 			Cell: "demo", Args: []string{"a"}, TTY: true, Size: driver.WindowSize{Rows: 24, Cols: 80}, Term: os.Getenv("TERM"),
 		},
@@ -68,7 +68,7 @@ func TestRunRequest(t *testing.T) {
 func TestRunRefusesWhatItCannotEnforce(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{
-		"--credential a=env:B", "--resolve h=1.2.3.4", "--ca f", "--root host-overlay", "--as-root",
+		"--credential a=env:B", "--resolve h=1.2.3.4", "--ca f",
 	} {
 		f := &fakeEngine{run: ended()}
 		code, stdout, stderr := call(t, f, strings.Fields("run "+flag+" demo -- true")...)

@@ -18,7 +18,7 @@ type startOptions struct {
 	envFile  []string
 	workdir  string
 	readOnly []string
-	root     string
+	root     rootChoice
 	wait     waiting
 	governance
 }
@@ -54,7 +54,7 @@ cp, ps and logs -f use the cell meanwhile, and every exec is an event of the run
 	f.StringArrayVar(&o.readOnly, "ro", nil, "show this host `PATH` read-only in the cell (repeatable)")
 	f.Var(&o.wait, "wait", "wait for a busy cell, for ever or this long (--wait=30s)")
 	f.Lookup("wait").NoOptDefVal = forever
-	f.StringVar(&o.root, "root", "host", "the system that the cell sees: `host`")
+	o.root.addFlags(f)
 	o.governance.addFlags(f)
 	addUnenforced(f)
 	return cmd
@@ -64,7 +64,8 @@ func (o *startOptions) request(cmd *cobra.Command, name string) (cell.StartReque
 	req := cell.StartRequest{
 		Cell: name, Timeout: time.Duration(o.timeout), Workdir: o.workdir, ReadOnly: o.readOnly, Wait: time.Duration(o.wait),
 	}
-	if err := refuseUnenforced(cmd, o.root); err != nil {
+	req.Root, req.AsRoot = o.root.root, o.root.asRoot
+	if err := refuseUnenforced(cmd); err != nil {
 		return req, err
 	}
 	var err error

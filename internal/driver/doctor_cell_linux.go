@@ -22,9 +22,6 @@ func (n *Native) examineCell(ctx context.Context, dir string) (found []Check, er
 		return nil, fmt.Errorf("examine: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	if tmp, err = filepath.EvalSymlinks(tmp); err != nil {
-		return nil, fmt.Errorf("examine: %w", err)
-	}
 	socket, stop, err := listenFor(tmp)
 	if err != nil {
 		return nil, fmt.Errorf("examine: %w", err)

@@ -3,6 +3,8 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 
@@ -16,6 +18,7 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // not have. The command is forked from this thread and inherits it all.
 func becomeSandbox(id identity, w without) error {
 	if !w.has(ctlSignals) {
+		adoptIgnored()
 		quietSignals()
 		if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
 			return at("signal mask", err)
@@ -39,6 +42,18 @@ func becomeSandbox(id identity, w without) error {
 		return at("hide the init", err)
 	}
 	return dieWithParent()
+}
+
+// adoptIgnored makes the runtime handle the two signals that it leaves alone when
+// the caller had them ignored, as nohup does. Then quietSignals can ignore them,
+// and commands get the default all the same; with the default here, a command
+// that sends one while the init is forking would end its cell.
+func adoptIgnored() {
+	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGINT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 }
 
 // dropPrivileges leaves the thread the sandbox user, without capabilities.

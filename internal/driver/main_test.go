@@ -28,10 +28,15 @@ const (
 	testUID       = 65533
 )
 
-func TestMain(m *testing.M) {
+// Only before main is the goroutine certain to be on the process's first thread,
+// whose credentials and restrictions are the ones that /proc/1 shows.
+func init() {
 	if IsInit() {
 		InitMain()
 	}
+}
+
+func TestMain(m *testing.M) {
 	if dir := os.Getenv(envSupervisor); dir != "" {
 		supervise(dir)
 	}

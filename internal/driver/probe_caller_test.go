@@ -2,6 +2,7 @@ package driver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -173,16 +174,18 @@ func (r *prober) do(j job) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range j.probes {
-		f, err := r.try(ctx, cell, p, told)
+	for _, batch := range j.batches() {
+		found, err := r.try(ctx, cell, batch, told)
 		if err != nil {
 			_ = cell.Close()
-			return fmt.Errorf("%s: %w", p.name, err)
+			return fmt.Errorf("%s: %w", batch[0].name, err)
 		}
-		f.Probe, f.Without = p.name, j.name()
-		r.mu.Lock()
-		err = r.out.Encode(f)
-		r.mu.Unlock()
+		for _, f := range found {
+			f.Without = j.name()
+			r.mu.Lock()
+			err = errors.Join(err, r.out.Encode(f))
+			r.mu.Unlock()
+		}
 		if err != nil {
 			return err
 		}
@@ -190,33 +193,75 @@ func (r *prober) do(j job) error {
 	return cell.Close()
 }
 
-func (r *prober) try(ctx context.Context, cell *Cell, p probe, told *denials) (finding, error) {
-	var out, errs bytes.Buffer
+// batches are the probes that one process of the cell can try: starting one is
+// most of the work. Reports of the filter are told apart by their call alone.
+func (j job) batches() [][]probe {
+	var list [][]probe
+	together, told := []probe{}, []probe{}
+	for _, p := range j.probes {
+		known := slices.ContainsFunc(told, func(other probe) bool { return other.told == p.told })
+		switch {
+		case p.apart || p.alone || p.tty || p.workdir != "" || p.program != "" || p.told != "" && known:
+			list = append(list, []probe{p})
+		case p.told != "":
+			told = append(told, p)
+		default:
+			together = append(together, p)
+		}
+	}
+	for _, batch := range [][]probe{together, told} {
+		if len(batch) > 0 {
+			list = append(list, batch)
+		}
+	}
+	return list
+}
+
+func (r *prober) try(ctx context.Context, cell *Cell, batch []probe, told *denials) ([]finding, error) {
+	p := batch[0] // the only one, if it is special
+	var names []string
+	for _, p := range batch {
+		names = append(names, p.name)
+	}
 	c := Command{
-		Args: []string{"./probe"}, Workdir: "/src/project", TTY: p.tty, Timeout: 30 * time.Second,
-		Env: append(probeEnv(), "PATH="+defaultPath, envAttack+"="+p.name),
+		Args: []string{cmp.Or(p.program, "/src/project/probe")}, Workdir: cmp.Or(p.workdir, "/src/project"),
+		TTY: p.tty, Timeout: time.Minute,
+		Env: append(probeEnv(), "PATH="+defaultPath, envAttack+"="+strings.Join(names, "\n")),
 	}
 	told.reset()
-	if p.workdir != "" {
-		c.Args[0], c.Workdir = "/src/project/probe", p.workdir
-	}
+	var out, errs bytes.Buffer
 	o, err := cell.Exec(ctx, c, Stdio{Out: &out, Err: &errs})
-	if se, ok := errors.AsType[*StartError](err); ok && se.Step == "workdir" && p.workdir != "" {
-		return finding{Code: 1, Text: err.Error()}, nil
+	if se, ok := errors.AsType[*StartError](err); ok && (se.Step == "workdir" && p.workdir != "" || se.Step == "exec" && p.program != "") {
+		return []finding{{Probe: p.name, Code: 1, Text: err.Error()}}, nil
 	}
 	if err != nil {
-		return finding{}, err
+		return nil, err
 	}
-	f := finding{Code: o.Code, Text: strings.TrimSpace(out.String() + errs.String())}
-	switch {
-	case p.told != "" && told.has(p.told):
-		f.Code, f.Text = 1, "reported"
-	case p.told != "" && f.Code == 1:
-		f.Code = 0
-	case p.alone && o.Killed && !o.TimedOut:
-		f.Code = 0 // the attack was on the cell itself
+	if p.alone && o.Killed && !o.TimedOut {
+		return []finding{{Probe: p.name}}, nil // the attack was on the cell itself
 	}
-	return f, nil
+	return understand(batch, o, out.String(), errs.String(), told), nil
+}
+
+// understand takes the findings out of what the attacker printed.
+func understand(batch []probe, o Outcome, out, errs string, told *denials) []finding {
+	var list []finding
+	// A terminal shows what was typed into it.
+	dec := json.NewDecoder(strings.NewReader(out[max(strings.IndexByte(out, '{'), 0):]))
+	for _, p := range batch {
+		f := finding{Probe: p.name}
+		if err := dec.Decode(&f); err != nil || f.Probe != p.name {
+			f = finding{Probe: p.name, Code: 4, Text: fmt.Sprintf("%v: code %d, %s%s", err, o.Code, out, errs)}
+		}
+		switch {
+		case p.told != "" && told.has(p.told):
+			f.Code, f.Text = 1, "reported"
+		case p.told != "" && f.Code == 1:
+			f.Code = 0
+		}
+		list = append(list, f)
+	}
+	return list
 }
 
 // probeEnv is what the attacker is told about the host. Nothing else of the

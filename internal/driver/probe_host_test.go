@@ -74,10 +74,13 @@ func (h *host) files(dir string) {
 	h.file(filepath.Join(base, ".env"), secret, 0o644)
 	h.set("BASE", base)
 	// The workspace's owner knows that the init is looked at as /proc/self.
+	h.ok(os.Symlink("/proc/self/exe", filepath.Join(base, "self")))
+	h.file(filepath.Join(base, "script"), "#!/proc/self/exe\n", 0o755)
 	h.ok(os.Symlink("/proc/self/fd/5", filepath.Join(base, "descriptor")))
 	h.file(filepath.Join(dir, "witness"), secret, 0o644)
 	h.file(filepath.Join(dir, "open"), secret, 0o666)
 	h.set("DIR", dir)
+	h.set("ROOT", os.Geteuid() == 0)
 	if os.Geteuid() == 0 {
 		// On disk it is 1000's, so that it is root's in the cell.
 		suid := filepath.Join(base, "suid")

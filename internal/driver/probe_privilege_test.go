@@ -19,8 +19,8 @@ func privilegeProbes() []probe {
 		{name: "take the network down", without: []string{ctlCapabilities}, says: denied, do: loopbackDown},
 		{name: "listen on a port of the system", without: []string{ctlCapabilities}, says: "permission denied", do: lowPort},
 		{name: "the bounding set", without: []string{ctlCapabilities}, says: "empty", super: true, do: bounding},
-		{name: "become root", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, do: func() error { return syscall.Setresuid(0, 0, 0) }},
-		{name: "join a group", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, do: func() error { return syscall.Setgroups([]int{0}) }},
+		{name: "become root", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setresuid(0, 0, 0) }},
+		{name: "join a group", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setgroups([]int{0}) }},
 		{name: "give a file away", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, do: func() error {
 			return errors.Join(os.WriteFile("/tmp/own", nil, 0o600), os.Chown("/tmp/own", 0, 0))
 		}},
@@ -67,7 +67,7 @@ func privilegeProbes() []probe {
 	return append(list,
 		probe{name: "raw socket", without: both, says: denied, do: func() error { return openSocket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) }},
 		probe{name: "packet socket", without: both, says: denied, do: func() error { return openSocket(unix.AF_PACKET, unix.SOCK_RAW, 0) }, optional: true},
-		probe{name: "chroot", without: both, says: denied, do: func() error { return unix.Chroot("/tmp") }},
+		probe{name: "chroot", without: both, says: denied, apart: true, do: func() error { return unix.Chroot("/tmp") }},
 	)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -88,6 +89,10 @@ func initProbes() []probe {
 		return err
 	}).says = "permission denied"
 	add("the program itself", opened("/proc/1/exe", os.O_RDONLY), ctlLandlock).says = "permission denied"
+	for _, name := range []string{"self", "script"} {
+		p := add("run its program by a "+name, func() error { return nil })
+		p.without, p.says, p.program = []string{ctlLandlock}, "permission denied", "/src/project/"+name
+	}
 	add("take a descriptor", takeDescriptor).says = denied
 	add("read its memory", func() error {
 		vec := [2]uint64{0x10000, 1}
@@ -126,7 +131,8 @@ func takeDescriptor() error {
 func inheritedProbes() []probe {
 	var list []probe
 	add := func(name, says, caller string, off []string, do func() error) *probe {
-		list = append(list, probe{name: "inherited: " + name, says: says, caller: caller, without: off, do: do})
+		// Others in the same process would have opened the same numbers.
+		list = append(list, probe{name: "inherited: " + name, says: says, caller: caller, without: off, apart: slices.Contains(off, ctlDescriptors), do: do})
 		return &list[len(list)-1]
 	}
 	const bad = "bad file descriptor"

@@ -34,10 +34,12 @@ type probe struct {
 	// said so, where the kernel lacks it.
 	optional bool
 	tty      bool
-	// workdir is where it starts, instead of the workspace.
-	workdir string
-	// alone gives the attack a cell that it may break.
-	alone bool
+	// workdir is where it starts, instead of the workspace; program is what is
+	// executed, instead of this one.
+	workdir, program string
+	// apart gives the attack a process that it may change, alone a cell that it
+	// may break.
+	apart, alone bool
 	// told makes the attack a system call that the kernel would refuse in the
 	// end anyhow. It is stopped when the filter reports it.
 	told string
@@ -60,20 +62,40 @@ const (
 	secret    = "not-for-the-cell"
 )
 
-// attack runs one probe in a cell. It exits with 0 when it got through and with 1
-// when it was stopped; anything else is a broken probe.
-func attack(name string) {
-	for _, p := range probes() {
-		if p.name != name {
-			continue
-		}
-		if err := p.do(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+// attack runs probes in a cell and prints a finding for each. Its code is 0 when
+// it got through and 1 when it was stopped; anything else is a broken probe. Each
+// has a thread of its own, which ends with it, and what it changed of itself.
+func attack(names string) {
+	out := json.NewEncoder(os.Stdout)
+	for name := range strings.SplitSeq(names, "\n") {
+		done := make(chan finding)
+		go func() {
+			runtime.LockOSThread()
+			done <- attackBy(name)
+		}()
+		if err := out.Encode(<-done); err != nil {
 			os.Exit(1)
 		}
-		os.Exit(0)
 	}
-	os.Exit(3)
+	os.Exit(0)
+}
+
+func attackBy(name string) (f finding) {
+	f = finding{Probe: name, Code: 3}
+	defer func() {
+		if r := recover(); r != nil {
+			f.Text = fmt.Sprint("panic: ", r)
+		}
+	}()
+	all := probes()
+	i := slices.IndexFunc(all, func(p probe) bool { return p.name == name && p.mine(here("ROOT") == "true") })
+	err := all[i].do()
+	if err != nil {
+		f.Code, f.Text = 1, err.Error()
+	} else {
+		f.Code = 0
+	}
+	return f
 }
 
 // here is something of the host that a probe looks for.

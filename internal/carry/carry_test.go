@@ -1,0 +1,319 @@
+package carry_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/carry"
+	"github.com/forkcell/forkcell/internal/fsx"
+)
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == "forkcell-reader" {
+		fsx.ServeReader()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, dir string) *fsx.Dir {
+	t.Helper()
+	d, err := fsx.OpenRoot(dir)
+	must(t, err)
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// listing describes a tree: type, permission bits, time, contents.
+func listing(t *testing.T, root string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	must(t, filepath.WalkDir(root, func(p string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(p)
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		text := info.Mode().String() + " " + info.ModTime().UTC().Format(time.RFC3339Nano)
+		switch {
+		case info.Mode().IsRegular():
+			data, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			text += " " + string(data)
+		case info.Mode()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(p)
+			if err != nil {
+				return err
+			}
+			text += " -> " + to
+		}
+		out[rel] = text
+		return nil
+	}))
+	return out
+}
+
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	from := filepath.Join(t.TempDir(), "tree")
+	must(t, os.MkdirAll(filepath.Join(from, "sub/empty"), 0o755))
+	must(t, os.WriteFile(filepath.Join(from, "file"), []byte("contents"), 0o640))
+	must(t, os.WriteFile(filepath.Join(from, "sub/\xff name\n"), nil, 0o400))
+	must(t, os.WriteFile(filepath.Join(from, "sub/"+strings.Repeat("long", 50)), []byte("x"), 0o600))
+	must(t, os.Symlink("/etc/passwd", filepath.Join(from, "sub/out")))
+	must(t, os.Symlink("\xfe", filepath.Join(from, "dangling")))
+	stamp := time.Unix(1_700_000_000, 123_456_789)
+	for _, name := range []string{"file", "sub/empty", "sub", "."} {
+		must(t, os.Chtimes(filepath.Join(from, name), stamp, stamp))
+	}
+	must(t, os.Chmod(filepath.Join(from, "sub/empty"), 0o500))
+	var stream bytes.Buffer
+	sent, err := carry.Send(t.Context(), &stream, open(t, filepath.Dir(from)), "tree")
+	must(t, err)
+	to := t.TempDir()
+	got, err := carry.Receive(t.Context(), &stream, open(t, to), "copy")
+	must(t, err)
+	if diff := cmp.Diff(sent, got); diff != "" {
+		t.Error(diff)
+	}
+	want := carry.Totals{Files: 3, Dirs: 3, Links: 2, Bytes: 9}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(listing(t, from), listing(t, filepath.Join(to, "copy"))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatDoesNotTravel(t *testing.T) {
+	t.Parallel()
+	from := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(from, "tree"), 0o755))
+	file := filepath.Join(from, "tree/file")
+	must(t, os.WriteFile(file, nil, 0o755))
+	must(t, os.Chmod(file, 0o755|fs.ModeSetuid|fs.ModeSetgid))
+	must(t, unix.Mkfifo(filepath.Join(from, "tree/fifo"), 0o644))
+	must(t, unix.Mknod(filepath.Join(from, "tree/socket"), unix.S_IFSOCK|0o644, 0))
+	var stream bytes.Buffer
+	sent, err := carry.Send(t.Context(), &stream, open(t, from), "tree")
+	must(t, err)
+	if diff := cmp.Diff([]string{"fifo", "socket"}, sent.Skipped); diff != "" {
+		t.Error(diff)
+	}
+	to := t.TempDir()
+	_, err = carry.Receive(t.Context(), &stream, open(t, to), "copy")
+	must(t, err)
+	info, err := os.Stat(filepath.Join(to, "copy/file"))
+	must(t, err)
+	if info.Mode() != 0o755 {
+		t.Errorf("mode %v", info.Mode())
+	}
+	if _, err := carry.Send(t.Context(), &stream, open(t, from), "tree/fifo"); err == nil {
+		t.Error("a FIFO was sent")
+	}
+	if _, err := carry.Send(t.Context(), &stream, open(t, from), "none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// stream makes a stream of headers, as somebody hostile would.
+func stream(t *testing.T, headers ...tar.Header) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range headers {
+		h.Format = tar.FormatPAX
+		must(t, w.WriteHeader(&h))
+		if h.Size > 0 {
+			_, err := w.Write(bytes.Repeat([]byte("x"), int(h.Size)))
+			must(t, err)
+		}
+	}
+	must(t, w.Close())
+	return b.Bytes()
+}
+
+func TestHostileStreams(t *testing.T) {
+	t.Parallel()
+	dir := tar.Header{Name: "root", Typeflag: tar.TypeDir, Mode: 0o755}
+	end := tar.Header{Name: "end", Typeflag: tar.TypeReg}
+	file := func(name string) tar.Header {
+		return tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: 1}
+	}
+	for name, headers := range map[string][]tar.Header{
+		"nothing":            {end},
+		"no end":             {dir, file("root/a")},
+		"up":                 {dir, file("root/../a"), end},
+		"absolute":           {dir, file("/root/a"), end},
+		"another root":       {dir, file("other/a"), end},
+		"two roots":          {dir, dir, end},
+		"child first":        {file("root/a"), end},
+		"through a link":     {dir, {Name: "root/l", Typeflag: tar.TypeSymlink, Linkname: ".."}, file("root/l/a"), end},
+		"over a link":        {dir, {Name: "root/l", Typeflag: tar.TypeSymlink, Linkname: "../victim"}, file("root/l"), end},
+		"a child of a file":  {file("root"), file("root/a"), end},
+		"the same twice":     {dir, file("root/a"), file("root/a"), end},
+		"a hard link":        {dir, {Name: "root/h", Typeflag: tar.TypeLink, Linkname: "../victim"}, end},
+		"a device":           {dir, {Name: "root/d", Typeflag: tar.TypeChar}, end},
+		"a FIFO":             {dir, {Name: "root/f", Typeflag: tar.TypeFifo}, end},
+		"an empty component": {dir, file("root//a"), end},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			to := t.TempDir()
+			must(t, os.WriteFile(filepath.Join(to, "victim"), []byte("safe"), 0o644))
+			if _, err := carry.Receive(t.Context(), bytes.NewReader(stream(t, headers...)), open(t, to), "copy"); err == nil {
+				t.Error("it was taken")
+			}
+			untouched(t, to)
+		})
+	}
+}
+
+func untouched(t testing.TB, dir string) {
+	t.Helper()
+	names, err := os.ReadDir(dir)
+	if err != nil || len(names) != 1 || names[0].Name() != "victim" {
+		t.Fatalf("%v holds %v, %v", dir, names, err)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "victim")); err != nil || string(data) != "safe" {
+		t.Fatalf("the victim holds %q, %v", data, err)
+	}
+}
+
+func TestReplacing(t *testing.T) {
+	t.Parallel()
+	from := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(from, "dir"), 0o755))
+	must(t, os.WriteFile(filepath.Join(from, "file"), []byte("new"), 0o644))
+	send := func(name string) *bytes.Buffer {
+		var b bytes.Buffer
+		_, err := carry.Send(t.Context(), &b, open(t, from), name)
+		must(t, err)
+		return &b
+	}
+	to := t.TempDir()
+	d := open(t, to)
+	must(t, os.Mkdir(filepath.Join(to, "dir"), 0o755))
+	must(t, os.WriteFile(filepath.Join(to, "target"), []byte("target"), 0o644))
+	must(t, os.Symlink("target", filepath.Join(to, "link")))
+	for _, c := range []struct{ what, name string }{{"dir", "dir"}, {"file", "dir"}, {"dir", "target"}, {"dir", "link"}} {
+		if _, err := carry.Receive(t.Context(), send(c.what), d, c.name); !errors.Is(err, carry.ErrExists) {
+			t.Errorf("%s over %s: %v", c.what, c.name, err)
+		}
+	}
+	// A link is replaced, not followed.
+	_, err := carry.Receive(t.Context(), send("file"), d, "link")
+	must(t, err)
+	if data, _ := os.ReadFile(filepath.Join(to, "target")); string(data) != "target" {
+		t.Errorf("the link was followed: %q", data)
+	}
+	for _, name := range []string{"", ".", "..", "a/b", "/"} {
+		if _, err := carry.Receive(t.Context(), send("file"), d, name); err == nil {
+			t.Errorf("name %q was taken", name)
+		}
+	}
+}
+
+func TestPlaceAndSource(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o755))
+	must(t, os.Symlink("sub", filepath.Join(dir, "link")))
+	for to, want := range map[string]string{
+		"/sub": "/sub|base", "/sub/": "/sub|base", "/link": "/link|base", "/new": "|new", "/sub/new": "/sub|new", "": "|base",
+	} {
+		d, name, err := carry.Place(dir+to, "base")
+		if err != nil || strings.TrimPrefix(strings.TrimSuffix(d.Path(), "/"), dir)+"|"+name != want {
+			t.Errorf("%q: %v %q, %v", to, d, name, err)
+		}
+	}
+	for _, to := range []string{"/none/", "/none/x"} {
+		if _, _, err := carry.Place(dir+to, "base"); err == nil {
+			t.Errorf("%q has a place", to)
+		}
+	}
+	for from, want := range map[string]string{"/sub": "|sub", "/link": "|link", "/link/": "/link|.", "/sub/..": "|" + filepath.Base(dir)} {
+		d, name, err := carry.Source(dir + from)
+		if err != nil || from != "/sub/.." && strings.TrimPrefix(d.Path(), dir)+"|"+name != want {
+			t.Errorf("%q: %v %q, %v", from, d, name, err)
+		}
+	}
+}
+
+func TestMainProgram(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o644))
+	must(t, os.Mkdir(filepath.Join(dir, "taken"), 0o755))
+	var out, errs bytes.Buffer
+	if code := carry.Main([]string{"send", dir + "/file"}, nil, &out, &errs); code != carry.Done {
+		t.Fatal(code, errs.String())
+	}
+	whole := out.Bytes()
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"receive", dir + "/copy", "b"}, carry.Done},
+		{[]string{"receive", dir + "/none/copy", "b"}, carry.NotFound},
+		{[]string{"receive", dir, "taken"}, carry.Exists},
+		{[]string{"send", dir + "/none"}, carry.NotFound},
+		{[]string{"send"}, carry.Failed},
+		{nil, carry.Failed},
+	} {
+		if code := carry.Main(c.args, bytes.NewReader(whole), &out, &errs); code != c.want {
+			t.Errorf("%v: %d, want %d", c.args, code, c.want)
+		}
+	}
+}
+
+// FuzzReceive: whatever comes, nothing but the copy appears.
+func FuzzReceive(f *testing.F) {
+	var whole bytes.Buffer
+	dir := f.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o644); err != nil {
+		f.Fatal(err)
+	}
+	d, err := fsx.OpenRoot(dir)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := carry.Send(f.Context(), &whole, d, "file"); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole.Bytes())
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		to := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(to, "victim"), []byte("safe"), 0o644))
+		d, err := fsx.OpenRoot(to)
+		must(t, err)
+		defer d.Close()
+		if _, err := carry.Receive(t.Context(), bytes.NewReader(data), d, "copy"); err == nil {
+			must(t, d.RemoveAll("copy"))
+		}
+		untouched(t, to)
+	})
+}
