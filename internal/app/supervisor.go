@@ -72,8 +72,8 @@ func (launcher) Launch(ctx context.Context, request []byte) ([]byte, error) {
 	}
 	defer context.AfterFunc(ctx, func() { _ = line.Close() })()
 	_ = theirs.Close()
-	answer, err := converse(line, request)
-	if err == nil {
+	answer, ready, err := converse(line, request)
+	if ready {
 		// It goes on without us, and is init's when we end.
 		return answer, cmd.Process.Release()
 	}
@@ -81,10 +81,13 @@ func (launcher) Launch(ctx context.Context, request []byte) ([]byte, error) {
 	// error can try again at once.
 	_ = line.Close()
 	ended := cmd.Wait()
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case err != nil:
+		return nil, errors.Join(err, ended)
 	}
-	return nil, errors.Join(err, ended)
+	return answer, nil
 }
 
 func fileConn(fd int) (net.Conn, error) {
@@ -93,14 +96,19 @@ func fileConn(fd int) (net.Conn, error) {
 	return net.FileConn(f)
 }
 
-func converse(line io.ReadWriter, request []byte) (answer json.RawMessage, err error) {
+// converse gets the answer, and keeps the supervisor if it says that it is ready.
+func converse(line io.ReadWriter, request []byte) (answer json.RawMessage, ready bool, err error) {
 	if err := json.NewEncoder(line).Encode(json.RawMessage(request)); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := json.NewDecoder(line).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("no answer: %w", err)
+		return nil, false, fmt.Errorf("no answer: %w", err)
 	}
-	return answer, json.NewEncoder(line).Encode(true)
+	if cell.IsFailure(answer) {
+		return answer, false, nil
+	}
+	err = json.NewEncoder(line).Encode(true)
+	return answer, err == nil, err
 }
 
 // SupervisorMain is the main of a supervisor. It returns the exit code, when the

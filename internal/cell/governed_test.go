@@ -135,12 +135,13 @@ func TestExplainedPaths(t *testing.T) {
 	paths := []string{
 		"/", "/usr", "/usr/bin", "/bin", "/bin/sh", "/lib", "/opt", "/etc", "/etc/passwd", "/etc/ssl", "/root", "/home", "/home/sandbox",
 		"/home/sandbox/x", "/var", "/var/tmp", "/run", "/sys", "/boot", "/proc", "/proc/self", "/dev", "/dev/null", "/dev/mem", "/dev/shm",
-		"/tmp", "/tmp/x", w.source, w.source + "/hello.txt", tools, "/no/such", "/var/lib",
+		"/tmp", "/tmp/x", w.source, w.source + "/hello.txt", tools, "/no/such", "/var/lib", "/etc/ld.so.conf", "/etc/os-release", "/etc/shells",
 	}
 	for name, p := range map[string]*cell.PolicyFile{
 		"usual":  nil,
 		"listed": policyText("filesystem_policy: { read_only: [/usr] }\n"),
 		"more":   policyText("filesystem_policy: { read_only: [/usr, /var/lib] }\n"),
+		"single": policyText("filesystem_policy: { read_only: [/usr, /etc/ssl, /etc/ld.so.conf, /etc/os-release] }\n"),
 		"wide":   policyText("filesystem_policy: { include_workdir: false, read_only: [/usr], read_write: [/var/tmp] }\n"),
 	} {
 		_, err := w.e.Init(w.ctx, cell.InitRequest{Name: name, From: w.source, ReadOnly: []string{tools}, Policy: p})

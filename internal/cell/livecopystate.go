@@ -142,4 +142,3 @@ func (s *stateSource) entry(at, rel string, e tree.Entry) error {
 		return nil
 	}
 }
-

@@ -51,7 +51,6 @@ func (e *Engine) Supervise(ctx context.Context, req StartRequest, ready func(*St
 		err = r.conclude(ctx)
 	}
 	// Whoever has the answer may go on with the cell at once.
-	l.hangUp()
 	s.release()
 	l.answer(r.result(), err)
 	return errors.Join(err, <-l.served)
@@ -154,6 +153,7 @@ func (l *liveCell) live(ctx context.Context) {
 	watched, full := l.r.watchDisk(ctx)
 	why := l.serve(watched)
 	l.end(why, full)
+	l.hangUp()
 	failpoint.Hit("live.ended")
 }
 
@@ -231,7 +231,9 @@ func (l *liveCell) hangUpTerminals() {
 	}
 }
 
-// hangUp removes the socket and begins to end the connections.
+// hangUp removes the socket and begins to end the connections; those that wait
+// for an answer still get it. It comes before the run is concluded, so that a
+// socket is never without a run that somebody must finish.
 func (l *liveCell) hangUp() {
 	l.cancel()
 	_ = l.listener.Close() // what it could not remove, the next start replaces

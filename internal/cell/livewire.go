@@ -139,6 +139,12 @@ func EncodeAnswer(res *StartResult, err error) ([]byte, error) {
 	return json.Marshal(a)
 }
 
+// IsFailure tells of a supervisor's answer that it ends, and is no promise.
+func IsFailure(answer []byte) bool {
+	_, err := decodeAnswer(answer)
+	return err != nil
+}
+
 func decodeAnswer(data []byte) (*StartResult, error) {
 	var a startAnswer
 	if err := json.Unmarshal(data, &a); err != nil {

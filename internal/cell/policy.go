@@ -55,6 +55,9 @@ func policyError(err error) error {
 		for _, p := range bad.Problems[1:] {
 			e.Details = append(e.Details, p.String())
 		}
+		if bad.More > 0 {
+			e.Details = append(e.Details, fmt.Sprintf("and %d more", bad.More))
+		}
 	}
 	return e
 }
@@ -103,6 +106,9 @@ func (e *Engine) storedPolicy(hash string) (*policy.Policy, error) {
 	text, err := e.store.ReadBlob(hash)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, refused("policy", "`forkcell policy apply` gives the cell a new one", "the cell's policy %s is missing", hash)
+	}
+	if errors.Is(err, store.ErrDigest) {
+		return nil, refused("policy", "`forkcell policy apply` gives the cell a new one", "the cell's policy %s was changed in the store", hash)
 	}
 	if err != nil {
 		return nil, err

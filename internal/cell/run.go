@@ -97,7 +97,7 @@ func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
 	return &RunPlan{
 		Cell: c.Name, Args: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
 		ReadOnly: append([]string{}, spec.ReadOnly...), Checkpoint: head.ID, Root: head.Root(),
-		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: policyHash(asked.policy), Degraded: append([]string{}, asked.notes...), Controls: controls,
+		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: policyHash(asked.policy), Degraded: append(append([]string{}, asked.notes...), controls.Degraded...), Controls: controls,
 	}, nil
 }
 

@@ -29,7 +29,7 @@ func (w *world) changed(name string) []string {
 	return list
 }
 
-func contains(list []string, line string) bool {
+func hasLine(list []string, line string) bool {
 	for _, l := range list {
 		if l == line {
 			return true
@@ -59,7 +59,7 @@ func TestSystemIsState(t *testing.T) {
 	if res.Outcome != "succeeded" || !strings.HasSuffix(out, "installed\n0\n0\n") {
 		t.Fatalf("%+v\n%s", res, out)
 	}
-	if !contains(res.Degraded, "the command is root in the cell: lower assurance") {
+	if !hasLine(res.Degraded, "the command is root in the cell: lower assurance") {
 		t.Errorf("degraded: %v", res.Degraded)
 	}
 	if _, err := os.Lstat("/usr/bin/forkcell-probe"); err == nil {
@@ -67,7 +67,7 @@ func TestSystemIsState(t *testing.T) {
 	}
 	list := w.changed("demo")
 	for _, want := range []string{"added /usr/bin/forkcell-probe", "modified /var/lib/dpkg/status", "added /etc/forkcell-probe.conf"} {
-		if !contains(list, want) {
+		if !hasLine(list, want) {
 			t.Errorf("no %q in %v", want, list)
 		}
 	}
@@ -217,7 +217,7 @@ func TestWritablePaths(t *testing.T) {
 			if _, err := os.Lstat(filepath.Join(cache, "new")); err == nil {
 				t.Fatal("it was written to the host")
 			}
-			if list := w.changed("demo"); !contains(list, "added "+cache+"/new") {
+			if list := w.changed("demo"); !hasLine(list, "added "+cache+"/new") {
 				t.Errorf("changes: %v", list)
 			}
 			if _, out := w.sh("demo", "cat "+cache+"/new", rule); out != "new\n" {

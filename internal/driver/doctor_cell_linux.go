@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -41,27 +40,36 @@ func (n *Native) examineCell(ctx context.Context, dir string) (found []Check, er
 	return cell.examined, err
 }
 
-// listenFor listens at a socket in dir that everybody may connect to.
+// listenFor listens at a socket in dir that everybody may connect to. Package net
+// would do it, and cost every first process of a cell its initialisation.
 func listenFor(dir string) (socket string, stop func(), err error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", nil, err
 	}
-	// By the descriptor's name, because a socket's own must be short.
-	d, err := os.Open(dir)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return "", nil, err
+		return "", nil, fmt.Errorf("socket: %w", err)
 	}
-	defer d.Close()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/s", d.Fd()), Net: "unix"})
-	if err != nil {
-		return "", nil, err
-	}
-	l.SetUnlinkOnClose(false)
+	stop = func() { _ = unix.Close(fd) }
 	socket = filepath.Join(dir, "s")
-	if err := os.Chmod(socket, 0o777); err != nil {
-		return "", nil, errors.Join(err, l.Close())
+	if err := listenAt(fd, dir); err != nil {
+		stop()
+		return "", nil, err
 	}
-	return socket, func() { _ = l.Close() }, nil
+	return socket, stop, os.Chmod(socket, 0o777)
+}
+
+// listenAt binds by the descriptor of the directory: a socket's name must be short.
+func listenAt(fd int, dir string) error {
+	d, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", dir, err)
+	}
+	defer unix.Close(d)
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/s", d)}); err != nil {
+		return fmt.Errorf("bind: %w", err)
+	}
+	return unix.Listen(fd, 1)
 }
 
 func ownNamespaces() map[string]string {

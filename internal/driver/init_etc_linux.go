@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -68,6 +69,11 @@ func (r *rootfs) etc() error {
 	if err != nil {
 		return err
 	}
+	if host == r.empty {
+		if err := r.places(dir); err != nil {
+			return err
+		}
+	}
 	fd, err := r.readOnlyUnion(dir, host)
 	if err != nil {
 		r.degraded = append(r.degraded, fmt.Sprintf("/etc: no overlay (%v); the cell's own files are bound over the host's one by one", err))
@@ -90,6 +96,43 @@ func (r *rootfs) hostEtc() (int, error) {
 		return -1, fmt.Errorf("open /etc: %w", err)
 	}
 	return fd, nil
+}
+
+// places makes the mount points of listed paths below an /etc that is not listed
+// itself, and the links among them: later it cannot be written to.
+func (r *rootfs) places(own int) error {
+	for _, p := range r.plan.System {
+		rel, below := strings.CutPrefix(string(p), "/etc/")
+		if !below {
+			continue
+		}
+		for i, c := range rel {
+			if c != '/' {
+				continue
+			}
+			if err := unix.Mkdirat(own, rel[:i], 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+				return fmt.Errorf("make place of %s: %w", p, err)
+			}
+		}
+		if err := r.place(own, rel); err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("make place of %s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+func (r *rootfs) place(own int, rel string) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(r.host, "etc/"+rel, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return unix.Mkdirat(own, rel, 0o755)
+	case unix.S_IFLNK:
+		return copyLink(r.host, "etc/"+rel, own, rel)
+	}
+	return unix.Mknodat(own, rel, unix.S_IFREG|0o444, 0)
 }
 
 // etcBinds is the fallback: the host's /etc, with the cell's files over those

@@ -32,7 +32,7 @@ func (r *rootfs) system() error {
 		}
 		switch {
 		case st.Mode&unix.S_IFMT == unix.S_IFLNK:
-			err = r.copyLink(name)
+			err = copyLink(r.host, name, r.root, name)
 			listed = slices.DeleteFunc(listed, func(p string) bool { return p == "/"+name })
 		case st.Mode&unix.S_IFMT == unix.S_IFDIR && !r.plan.OwnSystem && !r.plan.overlays("/"+name):
 			listed = append(listed, "/"+name)
@@ -53,20 +53,42 @@ func (r *rootfs) system() error {
 	return nil
 }
 
-func (r *rootfs) copyLink(name string) error {
+func copyLink(from int, name string, to int, as string) error {
 	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(r.host, name, buf)
+	n, err := unix.Readlinkat(from, name, buf)
 	if err != nil {
 		return fmt.Errorf("read link: %w", err)
 	}
-	if err := unix.Symlinkat(string(buf[:n]), r.root, name); err != nil {
+	if err := unix.Symlinkat(string(buf[:n]), to, as); err != nil {
 		return fmt.Errorf("make link: %w", err)
 	}
 	return nil
 }
 
+// link shows a listed link as a link. It is there already when its directory is
+// shown too.
+func (r *rootfs) link(p string) error {
+	fd, err := r.lookup(p)
+	if err == nil {
+		return unix.Close(fd)
+	}
+	if !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("open: %w", err)
+	}
+	dir, err := r.mountPoint(path.Dir(p), true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	return copyLink(r.host, strings.TrimPrefix(p, "/"), dir, path.Base(p))
+}
+
 // show attaches one path of the system, and what the host has mounted below it.
 func (r *rootfs) show(p string) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(r.host, strings.TrimPrefix(p, "/"), &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return r.link(p)
+	}
 	fd, err := r.dead(r.host, strings.TrimPrefix(p, "/"))
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ const (
 	// envRuns is for whoever wants more runs than a test has time for.
 	envRuns     = "FORKCELL_TEST_RUNS"
 	defaultRuns = 300
+	raceRuns    = 30
 )
 
 // traces is what runs could leave behind.
@@ -142,6 +143,9 @@ func TestLeavesNothing(t *testing.T) {
 	runs := os.Getenv(envRuns)
 	if runs == "" {
 		runs = strconv.Itoa(defaultRuns)
+		if raceDetector {
+			runs = strconv.Itoa(raceRuns)
+		}
 	}
 	dir := t.TempDir()
 	cmd := exec.Command("/proc/self/exe")

@@ -32,6 +32,21 @@ func (n *Native) limit(s *Spec) (*limited, error) {
 		return nil, err
 	}
 	l.host = host
+	if l.degraded, err = weaken(host, &asked, s.Guard.AllowDegraded); err != nil {
+		return nil, err
+	}
+	if l.group, err = host.Create(s.ID, asked); err != nil {
+		return nil, err
+	}
+	if len(l.group.Dirs()) > 0 {
+		l.summary += " (cgroup " + l.group.Version() + ")"
+	}
+	return l, nil
+}
+
+// weaken drops the limits that this host cannot set, if that is allowed, and
+// says so.
+func weaken(host *cgroup.Host, asked *cgroup.Limits, allowed bool) (degraded []string, err error) {
 	for _, c := range []struct {
 		control cgroup.Control
 		value   *int64
@@ -43,19 +58,13 @@ func (n *Native) limit(s *Spec) (*limited, error) {
 		if can.Status == cgroup.Works {
 			continue
 		}
-		if !s.Guard.AllowDegraded {
+		if !allowed {
 			return nil, &UnenforceableError{Control: "limit " + string(c.control), Reason: can.Reason, Remedy: can.Remedy}
 		}
-		l.degraded = append(l.degraded, fmt.Sprintf("limit %s is not enforced: %s", c.control, can.Reason))
+		degraded = append(degraded, fmt.Sprintf("limit %s is not enforced: %s", c.control, can.Reason))
 		*c.value = 0
 	}
-	if l.group, err = host.Create(s.ID, asked); err != nil {
-		return nil, err
-	}
-	if len(l.group.Dirs()) > 0 {
-		l.summary += " (cgroup " + l.group.Version() + ")"
-	}
-	return l, nil
+	return degraded, nil
 }
 
 // watch tells of limits that are met, until unlimit.

@@ -110,7 +110,17 @@ func (n *Native) Resolve(s Spec) (Controls, error) {
 	if n.opt.ForceLegacyMounts {
 		api = mountByPath
 	}
-	return controls(p.ID, api, s.Limits.String(), report{Landlock: "asked for", Seccomp: "asked for"}), nil
+	r := report{Landlock: "asked for", Seccomp: "asked for"}
+	if asked := s.Limits.group(); asked != (cgroup.Limits{}) {
+		host, err := n.cgroups()
+		if err == nil {
+			r.Degraded, err = weaken(host, &asked, s.Guard.AllowDegraded)
+		}
+		if err != nil {
+			return Controls{}, at("limits", err)
+		}
+	}
+	return controls(p.ID, api, s.Limits.String(), r), nil
 }
 
 // controls are the facts of a cell that was built.

@@ -162,7 +162,7 @@ func (r *prober) all() error {
 }
 
 func (r *prober) do(j job) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	told := &denials{}
 	s, err := r.spec(told)
@@ -225,7 +225,7 @@ func (r *prober) try(ctx context.Context, cell *Cell, batch []probe, told *denia
 	}
 	c := Command{
 		Args: []string{cmp.Or(p.program, "/src/project/probe")}, Workdir: cmp.Or(p.workdir, "/src/project"),
-		TTY: p.tty, Timeout: time.Minute,
+		TTY: p.tty, Timeout: 5 * time.Minute,
 		Env: append(probeEnv(), "PATH="+defaultPath, envAttack+"="+strings.Join(names, "\n")),
 	}
 	told.reset()

@@ -60,7 +60,7 @@ func shownProbes() []probe {
 	const refused = "" // by whichever of them comes first
 	add("write", refused, three, func() error { return write(in("write"), os.O_WRONLY) })
 	add("append", refused, three, func() error { return write(in("write"), os.O_WRONLY|os.O_APPEND) })
-	add("truncate", refused, three, func() error { return os.Truncate(in("truncate"), 3) })
+	add("truncate", refused, three, func() error { return os.Truncate(in("truncate"), 3) }).abi = 3
 	add("make a file", refused, three, func() error { return os.WriteFile(in("sub/new"), nil, 0o600) })
 	add("make a directory", refused, three, func() error { return os.Mkdir(in("sub/dir"+unique()), 0o700) })
 	add("make a link", refused, three, func() error { return os.Symlink("/", in("sub/symlink"+unique())) })

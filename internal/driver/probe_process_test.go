@@ -224,7 +224,7 @@ func signalSet(line string, sig unix.Signal) error {
 func namespaceProbes() []probe {
 	return []probe{
 		{name: "a service of the host", without: []string{ctlNetNS}, says: "refused", do: func() error { return dial("tcp", here("TCP")) }},
-		{name: "an abstract socket of the host", without: []string{ctlNetNS, ctlLandlock}, do: func() error { return dial("unix", here("ABSTRACT")) }},
+		{name: "an abstract socket of the host", abi: 6, without: []string{ctlNetNS, ctlLandlock}, do: func() error { return dial("unix", here("ABSTRACT")) }},
 		{name: "the host's interfaces", without: []string{ctlNetNS}, says: "held", optional: true, do: interfaces},
 		{name: "the host's connections", without: []string{ctlNetNS}, says: "held", do: connections},
 		{name: "the host's shared memory", without: []string{ctlIPCNS}, says: "no such file", do: func() error {
@@ -241,7 +241,7 @@ func namespaceProbes() []probe {
 		{name: "a process of the host", without: []string{ctlPIDNS}, says: "no such file", do: func() error {
 			return readable("/proc/" + here("VICTIM") + "/cmdline")
 		}},
-		{name: "signal a process of the host", without: []string{ctlPIDNS, ctlLandlock}, says: "no such process", do: func() error {
+		{name: "signal a process of the host", abi: 6, without: []string{ctlPIDNS, ctlLandlock}, says: "no such process", do: func() error {
 			return unix.Kill(thing("VICTIM"), 0)
 		}},
 		{name: "its control group's place", caller: "root", without: []string{ctlCgroupNS}, says: "held", optional: true, do: func() error {
