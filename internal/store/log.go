@@ -256,7 +256,16 @@ func (s *Store) SeqsOnDisk() (committed, tail []int64, err error) {
 	if len(committed) > 0 {
 		last = committed[len(committed)-1]
 	}
-	tail = slices.DeleteFunc(tail, func(seq int64) bool { return seq <= last })
+	// A number is given only after the one before it was committed. So what is
+	// followed by a committed statement was committed too, by a process that died
+	// before it gave it its name.
+	tail = slices.DeleteFunc(tail, func(seq int64) bool {
+		if seq < last && !slices.Contains(committed, seq) {
+			committed = append(committed, seq)
+		}
+		return seq <= last
+	})
+	slices.Sort(committed)
 	return committed, tail, nil
 }
 

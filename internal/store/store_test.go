@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -199,4 +200,23 @@ func removeDatabase(home string) error {
 		}
 	}
 	return nil
+}
+
+// TestSeqsOnDisk: a statement that never got its own name counts when another
+// one follows it.
+func TestSeqsOnDisk(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for seq, committed := range map[int64]bool{1: true, 2: false, 3: true, 4: false, 5: false} {
+		if err := s.writeStatement(seq, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		if committed {
+			s.publish([]int64{seq})
+		}
+	}
+	committed, tail, err := s.SeqsOnDisk()
+	if err != nil || !slices.Equal(committed, []int64{1, 2, 3}) || !slices.Equal(tail, []int64{4, 5}) {
+		t.Errorf("%v, %v, %v", committed, tail, err)
+	}
 }
