@@ -127,16 +127,16 @@ func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, err
 	if err != nil {
 		return nil, err
 	}
-	wire := newStartWire(e.home, req)
+	var inherited []string
 	for _, name := range p.Environment.Inherit {
 		if req.Inherit == nil {
 			break
 		}
 		if value, ok := req.Inherit(name); ok {
-			wire.Inherit = append(wire.Inherit, []byte(name+"="+value))
+			inherited = append(inherited, name+"="+value)
 		}
 	}
-	data, err := json.Marshal(wire)
+	data, err := encodeStart(e.home, req, inherited)
 	if err != nil {
 		return nil, err
 	}

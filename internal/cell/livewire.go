@@ -70,16 +70,19 @@ type startWire struct {
 	AsRoot        bool     `json:"as_root"`
 }
 
-func newStartWire(home string, q StartRequest) *startWire {
+// encodeStart makes the request that DecodeStart reads. inherited are the
+// variables of the caller's that the policy lets in.
+func encodeStart(home string, q StartRequest, inherited []string) ([]byte, error) {
 	w := &startWire{
-		Home: home, Cell: q.Cell, Env: bytesOf(q.Env), Workdir: []byte(q.Workdir), ReadOnly: bytesOf(q.ReadOnly),
+		Home: home, Cell: q.Cell, Env: bytesOf(q.Env), Inherit: bytesOf(inherited),
+		Workdir: []byte(q.Workdir), ReadOnly: bytesOf(q.ReadOnly),
 		TimeoutUS: q.Timeout.Microseconds(), WaitUS: q.Wait.Microseconds(),
 		Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs, AllowDegraded: q.AllowDegraded, Root: q.Root, AsRoot: q.AsRoot,
 	}
 	if q.Policy != nil {
 		w.HasPolicy, w.PolicyName, w.Policy = true, []byte(q.Policy.Name), q.Policy.Text
 	}
-	return w
+	return json.Marshal(w)
 }
 
 // DecodeStart reads the request that a Launcher handed over, with the home that

@@ -70,6 +70,7 @@ func callerHomes() []string {
 		return homes
 	}
 	homes = append(homes, filepath.Clean(home))
+	//nolint:forbidigo // it only tells under which names the home is known
 	if real, err := filepath.EvalSymlinks(home); err == nil {
 		homes = append(homes, real)
 	}

@@ -168,13 +168,13 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 		return nil, fmt.Errorf("record the run: %w", err)
 	}
 	failpoint.Hit("run.recorded")
-	if err := r.prepare(ctx, req); err != nil {
+	if err := r.prepare(ctx); err != nil {
 		return nil, errors.Join(err, r.forget())
 	}
 	return r, nil
 }
 
-func (r *run) prepare(ctx context.Context, req RunRequest) (err error) {
+func (r *run) prepare(ctx context.Context) (err error) {
 	at := r.at
 	at.Areas = r.areas
 	if r.work, err = r.e.ws.Begin(ctx, at, r.before.Layer, r.rec.ID); err != nil {

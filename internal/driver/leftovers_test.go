@@ -24,7 +24,7 @@ const (
 	// envRuns is for whoever wants more runs than a test has time for.
 	envRuns     = "FORKCELL_TEST_RUNS"
 	defaultRuns = 300
-	raceRuns    = 30
+	raceRuns    = 10
 )
 
 // traces is what runs could leave behind.
@@ -79,7 +79,7 @@ func manyRuns(dir string) {
 		}
 		n := NewNative(Options{})
 		defer n.Warm()()
-		const first = 20
+		const first = 5
 		if err := runTrue(n, dir, first); err != nil {
 			return err
 		}

@@ -226,7 +226,8 @@ func (r *prober) try(ctx context.Context, cell *Cell, batch []probe, told *denia
 	c := Command{
 		Args: []string{cmp.Or(p.program, "/src/project/probe")}, Workdir: cmp.Or(p.workdir, "/src/project"),
 		TTY: p.tty, Timeout: 5 * time.Minute,
-		Env: append(probeEnv(), "PATH="+defaultPath, envAttack+"="+strings.Join(names, "\n")),
+		// With the race detector a process would sleep for a second at its end.
+		Env: append(probeEnv(), "GORACE=atexit_sleep_ms=0", "PATH="+defaultPath, envAttack+"="+strings.Join(names, "\n")),
 	}
 	told.reset()
 	var out, errs bytes.Buffer

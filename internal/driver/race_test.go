@@ -2,6 +2,6 @@
 
 package driver
 
-// raceDetector says that this binary, and so every first process of a cell and
-// every attacker, is a slow one.
+// raceDetector says that this binary, and so the first process of every cell,
+// sleeps for a second before it ends.
 const raceDetector = true

@@ -10,21 +10,26 @@ import (
 // OpenFile opens a regular file for reading. It never waits for the other end
 // of a FIFO, never takes a terminal, and refuses what is not a regular file
 // with ErrNotRegular.
-func (d *Dir) OpenFile(rel string) (*os.File, error) {
+func (d *Dir) OpenFile(rel string) (*os.File, error) { return d.openFile(rel, unix.O_RDONLY) }
+
+// ReopenFile is OpenFile for reading and writing.
+func (d *Dir) ReopenFile(rel string) (*os.File, error) { return d.openFile(rel, unix.O_RDWR) }
+
+func (d *Dir) openFile(rel string, how int) (*os.File, error) {
 	p, err := d.at(rel)
 	if err != nil {
 		return nil, d.fail("open", rel, err)
 	}
 	defer p.close()
-	fd, err := openRegular(p)
+	fd, err := openRegular(p, how)
 	if err != nil {
 		return nil, d.fail("open", rel, err)
 	}
 	return os.NewFile(uintptr(fd), d.join(rel)), nil
 }
 
-func openRegular(p place) (int, error) {
-	fd, err := openBeneath(p.fd, p.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+func openRegular(p place, how int) (int, error) {
+	fd, err := openBeneath(p.fd, p.name, how|unix.O_NONBLOCK|unix.O_NOCTTY)
 	switch {
 	case err == nil:
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV): // a symbolic link, a socket, a device without driver

@@ -39,7 +39,8 @@ func layers() [][]string {
 func strangers() []stranger {
 	return []stranger{
 		{
-			"internal/driver", []string{"internal/mount", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
+			"internal/driver",
+			[]string{"internal/mount", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
 			"a driver knows processes, the kernel's controls and a mount description: no trees, policies, receipts or databases",
 		},
 		{"internal/policy", []string{"internal/match", "internal/quote"}, "a policy is pure: it asks nothing of the host"},
@@ -66,7 +67,9 @@ type stranger struct {
 
 // apart are programs beside the product; nothing of it may know them, and they
 // know it by its command line only.
-func apart() []string { return []string{"bench", "scripts/compat", "scripts/runtests", "internal/repo"} }
+func apart() []string {
+	return []string{"bench", "scripts/compat", "scripts/runtests", "internal/repo"}
+}
 
 // pkg is what the rules need of go list.
 type pkg struct {

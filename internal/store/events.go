@@ -41,11 +41,11 @@ func (s *Store) OpenEvents(run string) (*os.File, error) {
 
 // ReopenEvents opens it to be finished.
 func (s *Store) ReopenEvents(run string) (*os.File, error) {
-	path, err := s.EventsPath(run)
+	dir, file, err := eventsName(run)
 	if err != nil {
 		return nil, err
 	}
-	return os.OpenFile(path, os.O_RDWR, 0)
+	return s.dir.ReopenFile(dir + "/" + file)
 }
 
 // EventsPath is where it is.

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+func TestLiveRequests(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]any{
+		"start a --env K=v --workdir w --ro /x --timeout 2s --wait --memory 1GiB --cpus 1.5 --pids 9 --allow-degraded": cell.StartRequest{
+			Cell: "a", Env: []string{"K=v"}, Workdir: "w", ReadOnly: []string{"/x"}, Timeout: 2 * time.Second, Wait: -1,
+			Memory: 1 << 30, CPUs: 1500, PIDs: 9, AllowDegraded: true,
+		},
+		"stop a":              cell.StopRequest{Cell: "a", Grace: -1},
+		"stop a --timeout 0":  cell.StopRequest{Cell: "a"},
+		"stop a --timeout 3s": cell.StopRequest{Cell: "a", Grace: 3 * time.Second},
+		"exec -t a --env K=v --workdir w --user u --timeout 1s -- c -x --json": cell.ExecRequest{
+			Cell: "a", Args: []string{"c", "-x", "--json"}, Env: []string{"K=v"}, Workdir: "w", User: "u", Timeout: time.Second, TTY: true,
+			Size: driver.WindowSize{Rows: 24, Cols: 80},
+		},
+		"shell a": cell.ExecRequest{
+			Cell: "a", Args: []string{"bash"}, TTY: true, Detachable: true, Size: driver.WindowSize{Rows: 24, Cols: 80},
+		},
+		"shell a --attach exec_1":  []any{"a", "exec_1"},
+		"logs -f a --run run_1":    []string{"a", "run_1"},
+		"cp f a:p":                 []any{"in", cell.CopyRequest{Cell: "a", Path: "p", Host: "f"}},
+		"cp a:p ./x:y":             []any{"out", cell.CopyRequest{Cell: "a", Path: "p", Host: "./x:y"}},
+		"cp a: d":                  []any{"out", cell.CopyRequest{Cell: "a", Path: ".", Host: "d"}},
+		"cp a:/etc/hosts:x target": []any{"out", cell.CopyRequest{Cell: "a", Path: "/etc/hosts:x", Host: "target"}},
+		"restore a --force":        cell.RestoreRequest{Cell: "a", Force: true},
+		"ps a":                     "a",
+	} {
+		f := &fakeEngine{run: &cell.RunResult{Outcome: "succeeded"}}
+		code, _, stderr := call(t, f, strings.Fields(line)...)
+		ignore := cmpopts.IgnoreFields(cell.ExecRequest{}, "Started")
+		got := f.got
+		if q, ok := got.(cell.ExecRequest); ok {
+			q.Env = noTerm(q.Env)
+			got = q
+		}
+		if q, ok := got.(cell.StartRequest); ok && q.Wait < 0 {
+			q.Wait = -1
+			got = q
+		}
+		if diff := cmp.Diff(want, got, ignore, cmpopts.EquateEmpty()); code != 0 || diff != "" {
+			t.Errorf("%s: exit %d, %s %s", line, code, stderr, diff)
+		}
+	}
+}
+
+// noTerm takes out what depends on the terminal of whoever runs the test.
+func noTerm(env []string) (out []string) {
+	for _, kv := range env {
+		if !strings.HasPrefix(kv, "TERM=") {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+func TestExecExitCodes(t *testing.T) {
+	t.Parallel()
+	start := func(found bool) error {
+		return &cell.Error{Message: "m", Err: &driver.StartError{Step: "exec", Err: errors.New("e"), NotFound: !found, NotExecutable: found}}
+	}
+	for _, c := range []struct {
+		res  *cell.ExecResult
+		err  error
+		want int
+	}{
+		{res: &cell.ExecResult{ExitCode: 7}, want: 7},
+		{res: &cell.ExecResult{ExitCode: 124, TimedOut: true}, want: 124},
+		{res: &cell.ExecResult{ExitCode: 137, Signal: 9}, want: 137},
+		{res: &cell.ExecResult{Detached: true, SessionID: "exec_1", Cell: "a"}, want: 0},
+		{err: start(false), want: 127},
+		{err: start(true), want: 126},
+		{err: errPlain, want: 125},
+		{err: &cell.Error{Kind: cell.Refused, Message: "m"}, want: 4},
+		{err: &cell.Error{Kind: cell.NotFound, Message: "m"}, want: 3},
+	} {
+		for _, line := range []string{"exec a -- c", "shell a --attach x"} {
+			f := &fakeEngine{exec: c.res, err: c.err}
+			if code, _, stderr := call(t, f, strings.Fields(line)...); code != c.want {
+				t.Errorf("%s with %+v, %v: exit %d, want %d; %s", line, c.res, c.err, code, c.want, stderr)
+			}
+		}
+	}
+	f := &fakeEngine{exec: &cell.ExecResult{Detached: true, SessionID: "exec_1", Cell: "a"}}
+	_, _, stderr := call(t, f, "shell", "a")
+	if stderr != "forkcell: left; `forkcell shell a --attach exec_1` comes back\n" {
+		t.Errorf("%q", stderr)
+	}
+}
+
+func TestExecDocumentStartsALine(t *testing.T) {
+	t.Parallel()
+	f := &fakeEngine{exec: &cell.ExecResult{Cell: "a", ExitCode: 3}, output: "no end of line"}
+	code, stdout, _ := call(t, f, "exec", "a", "--json", "--", "c")
+	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	if code != 3 || len(lines) != 2 || !strings.HasPrefix(lines[1], `{"cell":"a"`) {
+		t.Errorf("exit %d, %q", code, stdout)
+	}
+}
+
+func TestLogsOfALiveCell(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"logs a", "logs -f a"} {
+		f := &fakeEngine{followed: "live\n"}
+		if code, stdout, _ := call(t, f, strings.Fields(line)...); code != 0 || stdout != "live\n" {
+			t.Errorf("%s: exit %d, %q", line, code, stdout)
+		}
+		f = &fakeEngine{}
+		if code, stdout, stderr := call(t, f, strings.Fields(line)...); code != 0 || stdout != "out\xff" || stderr != "err" {
+			t.Errorf("%s: exit %d, %q %q", line, code, stdout, stderr)
+		}
+	}
+	f := &fakeEngine{followed: "live\n"}
+	if _, stdout, _ := call(t, f, "logs", "a", "--json"); stdout != `{"cell":"a","stdout":"live\n","stderr":""}`+"\n" {
+		t.Errorf("%q", stdout)
+	}
+}
+
+func TestProcessesAreOneDocument(t *testing.T) {
+	t.Parallel()
+	if _, stdout, _ := call(t, &fakeEngine{}, "ps", "a", "--json"); stdout != `{"cell":"a","processes":[]}`+"\n" {
+		t.Errorf("%q", stdout)
+	}
+}
