@@ -70,7 +70,7 @@ func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err err
 	if home, err = filepath.Abs(home); err != nil {
 		return nil, nil, err
 	}
-	native := driver.NewNative(driver.Options{})
+	native := driver.NewNative(driver.Options{ProbeDir: home})
 	if mode == Run {
 		cool := native.Warm()
 		defer func() {
