@@ -21,7 +21,16 @@ func BenchmarkTrue(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	n := NewNative(Options{})
+	steps := map[string][]time.Duration{}
+	var order []string
+	n := NewNative(Options{laps: func(list []lap) {
+		for _, l := range list {
+			if steps[l.Step] == nil {
+				order = append(order, l.Step)
+			}
+			steps[l.Step] = append(steps[l.Step], l.Took)
+		}
+	}})
 	s := Spec{
 		Command: Command{Args: []string{"true"}, Workdir: "/ws", Env: []string{"PATH=" + defaultPath}},
 		Mounts: mount.Set{
@@ -41,6 +50,10 @@ func BenchmarkTrue(b *testing.B) {
 			return err
 		})
 	})
+	for _, step := range order {
+		slices.Sort(steps[step])
+		b.Logf("%6d µs  %s", steps[step][len(steps[step])/2].Microseconds(), step)
+	}
 	b.Run("bwrap", func(b *testing.B) {
 		if _, err := exec.LookPath("bwrap"); err != nil {
 			b.Skip("bubblewrap is not installed")

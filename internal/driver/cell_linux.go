@@ -17,6 +17,7 @@ type Cell struct {
 	limits   *limited
 	examined []Check
 	denied   func(Denial)
+	laps     func([]lap)
 
 	// built gets the answer to the plan; it is closed when the init is gone.
 	built chan answer
@@ -37,7 +38,7 @@ func (n *Native) begin(ctx context.Context, s Spec) (_ *Cell, err error) {
 }
 
 func (n *Native) beginPlan(ctx context.Context, s Spec, p *plan) (_ *Cell, err error) {
-	p.Legacy, p.Without = n.opt.ForceLegacyMounts, n.opt.without
+	p.Legacy, p.Without, p.Laps = n.opt.ForceLegacyMounts, n.opt.without, n.opt.laps != nil
 	limits, err := n.limit(&s)
 	if err != nil {
 		return nil, at("limits", err)
@@ -81,7 +82,7 @@ func (n *Native) beginPlan(ctx context.Context, s Spec, p *plan) (_ *Cell, err e
 	}
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI,
-		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied,
+		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps,
 	}
 	limits.watch(s.Limits.Hit)
 	proc.spent.Go(c.listen)
@@ -141,6 +142,9 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	case r.Kind != reportBuilt:
 		closeAll(r.fds)
 		return r.err()
+	}
+	if c.laps != nil {
+		c.laps(r.Laps)
 	}
 	if err := c.hearDenials(r.fds); err != nil {
 		return at("seccomp", err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,22 +62,11 @@ func build(c *conn) (without, error) {
 			return nil, at("descriptors", err)
 		}
 	}
-	r := &rootfs{plan: &p, fds: fds, without: p.Without}
+	r := &rootfs{plan: &p, fds: fds, without: p.Without, laps: newLaps(p.Laps)}
 	if err := r.build(); err != nil {
 		return nil, err
 	}
-	if err := becomeSandbox(p.ID, p.Without); err != nil {
-		return nil, err
-	}
-	keys, err := leaveKeyring(p.Without)
-	if err != nil {
-		return nil, err
-	}
-	r.degraded = append(r.degraded, keys...)
-	if err := plainProcess(p.Guard.OpenFiles, p.Without); err != nil {
-		return nil, err
-	}
-	g, err := guard(p.Guard, p.Without)
+	g, err := r.weaken()
 	if err != nil {
 		return nil, err
 	}
@@ -95,13 +85,57 @@ func build(c *conn) (without, error) {
 	}
 	err = c.write(report{
 		Kind: reportBuilt, MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
-		Landlock: g.landlock, Seccomp: g.seccomp, Examined: examined,
+		Landlock: g.landlock, Seccomp: g.seccomp, Examined: examined, Laps: r.laps.list,
 	}, give...)
 	closeAll(give)
 	if p.Notice {
 		beNoticed()
 	}
 	return p.Without, err
+}
+
+// weaken takes from this thread everything that commands must not have.
+func (r *rootfs) weaken() (guarded, error) {
+	p := r.plan
+	if err := becomeSandbox(p.ID, p.Without); err != nil {
+		return guarded{}, err
+	}
+	keys, err := leaveKeyring(p.Without)
+	if err != nil {
+		return guarded{}, err
+	}
+	r.degraded = append(r.degraded, keys...)
+	r.laps.add("sandbox user, no capabilities")
+	if err := plainProcess(p.Guard.OpenFiles, p.Without); err != nil {
+		return guarded{}, err
+	}
+	r.laps.add("limits and priority")
+	g, err := guard(p.Guard, p.Without)
+	r.laps.add("landlock and seccomp")
+	return g, err
+}
+
+// laps are the times of the steps of a start, for a benchmark.
+type laps struct {
+	on   bool
+	last time.Time
+	list []lap
+}
+
+type lap struct {
+	Step string        `json:"step"`
+	Took time.Duration `json:"took"`
+}
+
+func newLaps(on bool) *laps { return &laps{on: on, last: time.Now()} }
+
+func (l *laps) add(step string) {
+	if !l.on {
+		return
+	}
+	now := time.Now()
+	l.list = append(l.list, lap{step, now.Sub(l.last)})
+	l.last = now
 }
 
 // dieWithParent arms the signal that ends the init with its parent. Every change

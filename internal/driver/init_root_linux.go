@@ -33,6 +33,7 @@ type rootfs struct {
 
 	mountAPI string
 	degraded []string
+	laps     *laps
 }
 
 func (r *rootfs) build() error {
@@ -59,6 +60,7 @@ func (r *rootfs) build() error {
 		if err := s.do(); err != nil {
 			return at(s.name, err)
 		}
+		r.laps.add(s.name)
 	}
 	unix.Umask(0o022)
 	return nil

@@ -39,6 +39,8 @@ type plan struct {
 	// Examine makes the init try its controls, Notice one reported call.
 	Examine *examinePlan `json:"examine,omitempty"`
 	Notice  bool         `json:"notice,omitempty"`
+	// Laps asks for the times of the steps.
+	Laps bool `json:"laps,omitempty"`
 	// Probe makes the init try the overlay at this path.
 	Probe []byte `json:"probe,omitempty"`
 }
@@ -124,6 +126,7 @@ type report struct {
 	Landlock string   `json:"landlock,omitempty"`
 	Seccomp  string   `json:"seccomp,omitempty"`
 	Examined []Check  `json:"examined,omitempty"`
+	Laps     []lap    `json:"laps,omitempty"`
 	// started
 	PID int `json:"pid,omitempty"`
 	// failed

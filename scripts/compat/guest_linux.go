@@ -177,6 +177,8 @@ func environment(user bool) []string {
 	return []string{
 		"HOME=" + home, "USER=" + name, "LOGNAME=" + name, "SHELL=/bin/bash", "LANG=C.UTF-8",
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		// A run takes long in an emulator.
+		"FORKCELL_TEST_RUNS=20",
 	}
 }
 
