@@ -13,6 +13,9 @@ type Explanation struct {
 	Access string `json:"access,omitempty"`
 	Rule   string `json:"rule"`
 	Reason string `json:"reason"`
+	// Audited says that the rules deny it and that it is allowed because
+	// enforcement is audit.
+	Audited bool `json:"audited,omitempty"`
 }
 
 // What can be done with a path. Programs may be executed from whatever can be

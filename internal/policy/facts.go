@@ -165,8 +165,8 @@ func ToolNameOK(name string) bool {
 	return true
 }
 
-// knownMCP reports whether the MCP specification, up to 2025-11-25, has a method
-// that clients send.
+// knownMCP reports whether a revision of the MCP specification, up to
+// 2026-07-28, has a method that clients send.
 func knownMCP(method string) bool {
 	switch method {
 	case "initialize", "ping", "completion/complete", "logging/setLevel",
@@ -174,6 +174,7 @@ func knownMCP(method string) bool {
 		"resources/list", "resources/read", "resources/subscribe", "resources/templates/list", "resources/unsubscribe",
 		"tasks/cancel", "tasks/get", "tasks/list", "tasks/result",
 		"tools/list", toolsCall,
+		"server/discover", "subscriptions/listen",
 		"notifications/cancelled", "notifications/initialized", "notifications/progress",
 		"notifications/roots/list_changed", "notifications/tasks/status":
 		return true

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -20,6 +19,10 @@ type Request struct {
 	// Path is as the program sends it, without the query.
 	Path  string
 	Query map[string][]string
+	// Facts are what the content says, where Inspection asks for it. The method
+	// of a websocket's text message is WEBSOCKET_TEXT, its path that of the
+	// handshake.
+	Facts *Facts
 }
 
 // Matches reports whether a rule is about an HTTP request, whose path is
@@ -69,8 +72,25 @@ type candidate struct {
 // ExplainRequest says whether a connection or a request would be allowed, as far
 // as the policy decides: the destination's address is checked besides.
 func (p *Policy) ExplainRequest(q Request) Explanation {
-	var found []candidate
-	other := ""
+	found, other := p.candidates(q)
+	switch {
+	case len(found) == 0 && other != "":
+		return Explanation{Rule: other, Reason: "the rule lists the endpoint, but not the binary " + show(q.Binary)}
+	case len(found) == 0:
+		return Explanation{Rule: "none", Reason: "no rule lists " + show(q.Host) + " with port " + strconv.Itoa(int(q.Port))}
+	case q.Method == "" && q.Path == "":
+		return Explanation{Allowed: true, Rule: found[0].name, Reason: connectionReason(found[0].ep)}
+	}
+	found, q, refusal := narrow(found, q)
+	if refusal != nil {
+		return *refusal
+	}
+	return decide(found, q)
+}
+
+// candidates returns the endpoints for a connection, and the name of one that
+// would be for it if it listed the binary.
+func (p *Policy) candidates(q Request) (found []candidate, other string) {
 	for i := range p.Network {
 		n := &p.Network[i]
 		for j := range n.Endpoints {
@@ -84,15 +104,7 @@ func (p *Policy) ExplainRequest(q Request) Explanation {
 			}
 		}
 	}
-	switch {
-	case len(found) == 0 && other != "":
-		return Explanation{Rule: other, Reason: "the rule lists the endpoint, but not the binary " + show(q.Binary)}
-	case len(found) == 0:
-		return Explanation{Rule: "none", Reason: "no rule lists " + show(q.Host) + " with port " + strconv.Itoa(int(q.Port))}
-	case q.Method == "" && q.Path == "":
-		return Explanation{Allowed: true, Rule: found[0].name, Reason: connectionReason(found[0].ep)}
-	}
-	return explainRequest(found, q)
+	return found, other
 }
 
 func connectionReason(e *Endpoint) string {
@@ -100,96 +112,4 @@ func connectionReason(e *Endpoint) string {
 		return "the rule lists the endpoint; its bytes are not inspected"
 	}
 	return "the rule lists the endpoint; each request is decided by its " + e.Protocol.String() + " rules"
-}
-
-func explainRequest(found []candidate, q Request) Explanation {
-	if q.Method == "" {
-		q.Method = "GET"
-	}
-	if q.Path == "" {
-		q.Path = "/"
-	}
-	opaque := found[0]
-	found = slices.DeleteFunc(found, func(c candidate) bool { return c.ep.Protocol == TCP })
-	if len(found) == 0 {
-		return Explanation{Allowed: true, Rule: opaque.name, Reason: connectionReason(opaque.ep)}
-	}
-	if err := match.CheckMethod(q.Method); err != nil {
-		return Explanation{Rule: "request", Reason: err.Error()}
-	}
-	strict := slices.ContainsFunc(found, func(c candidate) bool { return !c.ep.AllowEncodedSlash })
-	path, err := match.URLPath(q.Path, !strict)
-	if err != nil {
-		return Explanation{Rule: "request", Reason: err.Error()}
-	}
-	q.Path = path
-	found = slices.DeleteFunc(found, func(c candidate) bool { return !c.ep.Path.Match(path) })
-	if len(found) == 0 {
-		return Explanation{Rule: "none", Reason: "no entry of the host speaks for " + show(path)}
-	}
-	if e, denied := denial(found, q); denied {
-		return e
-	}
-	return permission(speaking(found), q)
-}
-
-// speaking returns the endpoints with the most specific path.
-func speaking(found []candidate) []candidate {
-	most := 0
-	for _, c := range found {
-		most = max(most, c.ep.Path.Specificity())
-	}
-	return slices.DeleteFunc(found, func(c candidate) bool { return c.ep.Path.Specificity() < most })
-}
-
-// denial asks the deny rules of every endpoint that holds the path, also of
-// those for which a more specific one speaks: a deny rule wins over everything.
-func denial(found []candidate, q Request) (Explanation, bool) {
-	for _, c := range found {
-		_, deny := c.ep.Effective()
-		for i := range deny {
-			if deny[i].Matches(q.Method, q.Path, q.Query, true) {
-				return audited(Explanation{
-					Rule:   ruleName(c, "deny_rules", i, len(c.ep.DenyRules)),
-					Reason: "a deny rule matches, and deny rules win",
-				}, c.ep.Enforcement == Audit), true
-			}
-		}
-	}
-	return Explanation{}, false
-}
-
-func permission(found []candidate, q Request) Explanation {
-	for _, c := range found {
-		allow, _ := c.ep.Effective()
-		for i := range allow {
-			if allow[i].Matches(q.Method, q.Path, q.Query, false) {
-				return Explanation{Allowed: true, Rule: ruleName(c, "rules", i, len(c.ep.Rules)), Reason: "the rule allows it"}
-			}
-		}
-	}
-	audit := true
-	for _, c := range found {
-		audit = audit && c.ep.Enforcement == Audit
-		if c.ep.Protocol != REST && c.ep.Protocol != Websocket {
-			return Explanation{Rule: c.name, Reason: "what the request's " + c.ep.Protocol.String() + " body says decides, and the question does not give it"}
-		}
-	}
-	return audited(Explanation{Rule: found[0].name, Reason: "no rule of the entry allows " + q.Method + " " + show(q.Path)}, audit)
-}
-
-// ruleName names a rule that is written in the policy, or the preset.
-func ruleName(c candidate, list string, i, written int) string {
-	if i >= written {
-		return c.name + ".access"
-	}
-	return fmt.Sprintf("%s.%s[%d]", c.name, list, i)
-}
-
-func audited(e Explanation, audit bool) Explanation {
-	if audit {
-		e.Allowed = true
-		e.Reason += "; enforcement is audit, so it is forwarded and recorded"
-	}
-	return e
 }

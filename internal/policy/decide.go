@@ -1,0 +1,344 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/forkcell/forkcell/internal/match"
+)
+
+// Inspection is what must be read of a request before it can be decided.
+type Inspection struct {
+	// Protocol says what to read the content as; TCP, the zero value, says that
+	// it decides nothing.
+	Protocol Protocol
+	// MaxBody bounds the content that is read; zero where none is (gRPC).
+	MaxBody int64
+}
+
+// Inspection says what ExplainRequest needs in Request.Facts. Where the content
+// cannot be read as the protocol that is returned the request must be denied,
+// also under enforcement: audit: nobody knows what would be recorded.
+func (p *Policy) Inspection(q Request) Inspection {
+	found, _ := p.candidates(q)
+	found, q, refusal := narrow(found, q)
+	if refusal != nil {
+		return Inspection{}
+	}
+	want, _ := needed(speaking(found), q)
+	return want
+}
+
+// needed returns what the endpoints that speak for a path want to be read. It
+// reports false if they read it as different things: then each could be shown
+// what it allows and the server see the other. The lowest bound holds.
+func needed(found []candidate, q Request) (Inspection, bool) {
+	var want Inspection
+	for _, c := range found {
+		as := c.ep.Protocol
+		switch {
+		case as.inspected():
+		case q.Method == textMessage && c.ep.readsMessages():
+			as = GraphQL
+		default:
+			continue
+		}
+		if want.Protocol != TCP && want.Protocol != as {
+			return Inspection{}, false
+		}
+		want.Protocol = as
+		limit := c.ep.MaxBody
+		if limit == 0 && as != GRPC {
+			limit = DefaultMaxBody
+		}
+		if want.MaxBody == 0 || limit < want.MaxBody {
+			want.MaxBody = limit
+		}
+	}
+	return want, true
+}
+
+const textMessage = "WEBSOCKET_TEXT"
+
+// narrow returns the endpoints that hold the path of a request, and the request
+// with its path in canonical form; or why no rule needs to be asked.
+func narrow(found []candidate, q Request) ([]candidate, Request, *Explanation) {
+	if len(found) == 0 {
+		return nil, q, &Explanation{Rule: "none", Reason: "no rule lists the endpoint"}
+	}
+	if q.Method == "" {
+		q.Method = "GET"
+	}
+	if q.Path == "" {
+		q.Path = "/"
+	}
+	opaque := found[0]
+	found = slices.DeleteFunc(found, func(c candidate) bool { return c.ep.Protocol == TCP })
+	if len(found) == 0 {
+		return nil, q, &Explanation{Allowed: true, Rule: opaque.name, Reason: connectionReason(opaque.ep)}
+	}
+	if err := match.CheckMethod(q.Method); err != nil {
+		return nil, q, &Explanation{Rule: "request", Reason: err.Error()}
+	}
+	strict := slices.ContainsFunc(found, func(c candidate) bool { return !c.ep.AllowEncodedSlash })
+	path, err := match.URLPath(q.Path, !strict)
+	if err != nil {
+		return nil, q, &Explanation{Rule: "request", Reason: err.Error()}
+	}
+	q.Path = path
+	found = slices.DeleteFunc(found, func(c candidate) bool { return !c.ep.Path.Match(path) })
+	if len(found) == 0 {
+		return nil, q, &Explanation{Rule: "none", Reason: "no entry of the host speaks for " + show(path)}
+	}
+	return found, q, nil
+}
+
+// decide asks the rules. Deny rules are asked first and of every endpoint that
+// holds the path, also of those for which a more specific one speaks: a deny
+// rule wins over everything. Then those that speak must allow it.
+func decide(found []candidate, q Request) Explanation {
+	speak := speaking(found)
+	want, agreed := needed(speak, q)
+	if !agreed {
+		return Explanation{Rule: speak[0].name, Reason: "the entries that speak for the path disagree about its protocol"}
+	}
+	if q.Facts != nil && (q.Facts.Protocol != want.Protocol || q.Facts.empty()) {
+		return Explanation{Rule: "request", Reason: "what was read of the request is not what its rules are about"}
+	}
+	recorded, denied := denial(found, q)
+	if denied && !recorded.Audited {
+		return recorded
+	}
+	if want.Protocol != TCP && q.Facts == nil {
+		c := speak[slices.IndexFunc(speak, func(c candidate) bool { return c.ep.Protocol != REST })]
+		return Explanation{Rule: c.name, Reason: "what the request's " + want.Protocol.String() + " content says decides, and the question does not give it"}
+	}
+	answer := permission(speak, q)
+	if denied && answer.Allowed {
+		return recorded
+	}
+	return answer
+}
+
+// speaking returns the endpoints with the most specific path.
+func speaking(found []candidate) []candidate {
+	most := 0
+	for _, c := range found {
+		most = max(most, c.ep.Path.Specificity())
+	}
+	return slices.DeleteFunc(slices.Clone(found), func(c candidate) bool { return c.ep.Path.Specificity() < most })
+}
+
+// denial looks for a deny rule that matches; one that is only recorded gives way
+// to one that is enforced.
+func denial(found []candidate, q Request) (first Explanation, denied bool) {
+	meant := known(found, q.Facts)
+	for _, c := range found {
+		rule := c.denies(q, meant)
+		if rule == "" {
+			continue
+		}
+		e := audited(Explanation{Rule: rule, Reason: "a deny rule matches, and deny rules win"}, c.ep.Enforcement == Audit)
+		if !e.Audited {
+			return e, true
+		}
+		if !denied {
+			first, denied = e, true
+		}
+	}
+	return first, denied
+}
+
+// denies returns the name of the endpoint's deny rule for a request; "" if none
+// matches.
+func (c candidate) denies(q Request, known *Facts) string {
+	_, deny := c.ep.Effective()
+	about := c.ep.concerns(known)
+	for i := range deny {
+		if deny[i].Matches(q.Method, q.Path, q.Query, true) || about && deny[i].denies(known) {
+			return ruleName(c, "deny_rules", i, len(c.ep.DenyRules))
+		}
+	}
+	return ""
+}
+
+// denies reports whether a deny rule is about one thing that a request says.
+func (r *Rule) denies(f *Facts) bool {
+	operation := func(op GraphQLOperation) bool { return r.MatchesOperation(op, true) }
+	return slices.ContainsFunc(f.Operations, operation) || slices.ContainsFunc(f.Calls, r.MatchesCall) ||
+		len(f.Upkeep) > 0 && r.everything()
+}
+
+// known returns facts with every meaning that an endpoint registered for each
+// persisted query, so that the deny rules of all are asked about it.
+func known(found []candidate, f *Facts) *Facts {
+	if f == nil || !slices.ContainsFunc(f.Operations, func(op GraphQLOperation) bool { return op.Persisted != "" }) {
+		return f
+	}
+	out := *f
+	out.Operations = nil
+	for _, op := range f.Operations {
+		for _, c := range found {
+			if meaning, ok := c.ep.resolve(op); ok {
+				out.Operations = append(out.Operations, meaning)
+			}
+		}
+	}
+	return &out
+}
+
+// unread says which operation of a request no endpoint knows the meaning of; ""
+// if there is none.
+func unread(found []candidate, f *Facts) string {
+	for _, op := range f.Operations {
+		reason := ""
+		for _, c := range found {
+			if _, ok := c.ep.resolve(op); ok {
+				reason = ""
+				break
+			}
+			reason = unregistered(c.ep, op)
+		}
+		if reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+func unregistered(e *Endpoint, op GraphQLOperation) string {
+	if !e.RegisteredQueries {
+		return "the query is sent as a hash or id, and persisted_queries is deny"
+	}
+	return "graphql_persisted_queries does not say what " + show(op.Persisted) + " does under the operation name " + show(op.Name)
+}
+
+// permission looks for allow rules: for the request, or for each thing that it
+// says.
+func permission(found []candidate, q Request) Explanation {
+	audit := !slices.ContainsFunc(found, func(c candidate) bool { return c.ep.Enforcement != Audit })
+	readers := found
+	if q.Facts != nil {
+		readers = slices.DeleteFunc(slices.Clone(found), func(c candidate) bool { return !c.ep.concerns(q.Facts) })
+		if reason := unread(readers, q.Facts); reason != "" {
+			return audited(Explanation{Rule: readers[0].name, Reason: reason}, audit)
+		}
+	}
+	for _, c := range found {
+		allow, _ := c.ep.Effective()
+		for i := range allow {
+			if allow[i].Matches(q.Method, q.Path, q.Query, false) {
+				return Explanation{Allowed: true, Rule: ruleName(c, "rules", i, len(c.ep.Rules)), Reason: "the rule allows it"}
+			}
+		}
+	}
+	if q.Facts == nil {
+		return audited(Explanation{Rule: found[0].name, Reason: "no rule of the entry allows " + q.Method + " " + show(q.Path)}, audit)
+	}
+	e := allowEach(readers, q.Facts)
+	if !e.Allowed {
+		e = audited(e, audit)
+	}
+	return e
+}
+
+// allowEach wants each thing that a request says to be allowed by one endpoint,
+// not all by the same. The rule of the first is the one that is named.
+func allowEach(found []candidate, f *Facts) Explanation {
+	var rules []string
+	for _, op := range f.Operations {
+		rule, reason := allowedOperation(found, op)
+		if rule == "" {
+			return Explanation{Rule: found[0].name, Reason: reason}
+		}
+		rules = append(rules, rule)
+	}
+	for _, call := range f.Calls {
+		rule, reason := allowedCall(found, call)
+		if rule == "" {
+			return Explanation{Rule: found[0].name, Reason: reason}
+		}
+		rules = append(rules, rule)
+	}
+	if len(rules) == 0 {
+		return Explanation{Allowed: true, Rule: found[0].name, Reason: "the protocol needs it: " + f.Upkeep[0]}
+	}
+	if len(rules) == 1 {
+		return Explanation{Allowed: true, Rule: rules[0], Reason: "the rule allows it"}
+	}
+	return Explanation{Allowed: true, Rule: rules[0], Reason: "the request says " + strconv.Itoa(len(rules)) + " things, and each is allowed, the first by this rule"}
+}
+
+func allowedOperation(found []candidate, op GraphQLOperation) (rule, reason string) {
+	for _, c := range found {
+		meaning, ok := c.ep.resolve(op)
+		if !ok {
+			continue
+		}
+		reason = "no rule of the entry allows " + meaning.describe()
+		allow, _ := c.ep.Effective()
+		for i := range allow {
+			if allow[i].MatchesOperation(meaning, false) {
+				return ruleName(c, "rules", i, len(c.ep.Rules)), ""
+			}
+		}
+	}
+	return "", reason
+}
+
+func allowedCall(found []candidate, call Call) (rule, reason string) {
+	reason = "no rule of the entry allows " + call.describe()
+	for _, c := range found {
+		if c.ep.Protocol == ModelContext && !c.ep.MCP.LooseToolNames && call.Method == toolsCall && !ToolNameOK(call.Tool) {
+			reason = "strict_tool_names does not let a tool be called " + show(call.Tool)
+			continue
+		}
+		for i := range c.ep.Rules {
+			if c.ep.Rules[i].MatchesCall(call) {
+				return ruleName(c, "rules", i, len(c.ep.Rules)), ""
+			}
+		}
+		if c.ep.MCP.AllMethods && knownMCP(call.Method) {
+			return c.name + ".mcp.allow_all_known_mcp_methods", ""
+		}
+	}
+	return "", reason
+}
+
+func (op GraphQLOperation) describe() string {
+	s := "the " + op.Type.String()
+	if op.Name != "" {
+		s += " " + show(op.Name)
+	}
+	if len(op.Fields) == 1 {
+		return s + " of the field " + show(op.Fields[0])
+	}
+	return s + " of " + strconv.Itoa(len(op.Fields)) + " fields, all of which one rule must allow"
+}
+
+func (c Call) describe() string {
+	switch {
+	case c.Service != "":
+		return "the method " + show(c.Method) + " of the service " + show(c.Service)
+	case c.Tool != "":
+		return "a call of the tool " + show(c.Tool)
+	}
+	return "the method " + show(c.Method)
+}
+
+// ruleName names a rule that is written in the policy, or the preset.
+func ruleName(c candidate, list string, i, written int) string {
+	if i >= written {
+		return c.name + ".access"
+	}
+	return fmt.Sprintf("%s.%s[%d]", c.name, list, i)
+}
+
+func audited(e Explanation, audit bool) Explanation {
+	if audit {
+		e.Allowed, e.Audited = true, true
+		e.Reason += "; enforcement is audit, so it is forwarded and recorded"
+	}
+	return e
+}
