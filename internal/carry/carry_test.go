@@ -177,6 +177,7 @@ func TestHostileStreams(t *testing.T) {
 		"a hard link":        {dir, {Name: "root/h", Typeflag: tar.TypeLink, Linkname: "../victim"}, end},
 		"a device":           {dir, {Name: "root/d", Typeflag: tar.TypeChar}, end},
 		"a FIFO":             {dir, {Name: "root/f", Typeflag: tar.TypeFifo}, end},
+		"an attribute":       {dir, {Name: "root/a", Typeflag: tar.TypeReg, PAXRecords: map[string]string{"SCHILY.xattr.user.a": "b"}}, end},
 		"an empty component": {dir, file("root//a"), end},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,6 +190,25 @@ func TestHostileStreams(t *testing.T) {
 			untouched(t, to)
 		})
 	}
+}
+
+// TestHoles: a file of holes is not believed, however short the stream is.
+func TestHoles(t *testing.T) {
+	t.Parallel()
+	to := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(to, "victim"), []byte("safe"), 0o644))
+	// The standard library does not write sparse files, so the records of one are
+	// put under names that it does write, and renamed.
+	data := stream(t, tar.Header{
+		Name: "root", Typeflag: tar.TypeReg, Mode: 0o644, PAXRecords: map[string]string{
+			"XXX.sparse.size": "99999999999", "XXX.sparse.numblocks": "0", "XXX.sparse.map": "", "XXX.sparse.name": "root",
+		},
+	}, tar.Header{Name: "end", Typeflag: tar.TypeReg})
+	data = bytes.ReplaceAll(data, []byte("XXX.sparse"), []byte("GNU.sparse"))
+	if _, err := carry.Receive(t.Context(), bytes.NewReader(data), open(t, to), "copy"); !errors.Is(err, carry.ErrStream) {
+		t.Error(err)
+	}
+	untouched(t, to)
 }
 
 func untouched(t testing.TB, dir string) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +89,12 @@ func (r *receiver) entry(h *tar.Header) error {
 	}
 	if (rel == "") == r.begun {
 		return fmt.Errorf("%w: %q is out of place", ErrStream, h.Name)
+	}
+	for key := range h.PAXRecords {
+		// Such as a file of holes, a few bytes here and a full disk there.
+		if !slices.Contains([]string{"path", "linkpath", "size", "mtime"}, key) {
+			return fmt.Errorf("%w: %q has a record %q", ErrStream, h.Name, key)
+		}
 	}
 	at := path.Join(r.temp, rel)
 	e := Entry{Path: at, Mode: uint32(h.Mode) & permissions, Mtime: h.ModTime}

@@ -26,13 +26,13 @@ func TestTranscript(t *testing.T) {
 				t.Fatal(err)
 			}
 			skipped += part.Skipped
-			got = append(got, make([]byte, part.Skipped)...)
+			got = append(got, all[len(got):len(got)+int(part.Skipped)]...)
 			for _, c := range part.Chunks {
 				got = append(got, c.Data...)
 			}
 			at = part.Next
 		}
-		for range rapid.IntRange(0, 20).Draw(t, "steps") {
+		for range rapid.IntRange(0, 12).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "write") {
 				n := rapid.SampledFrom([]int{0, 1, 100, maxPart - 1, maxPart, maxPart + 1, 3 * maxPart}).Draw(t, "size")
 				p := bytes.Repeat([]byte{byte(1 + len(all)%250)}, n)
@@ -53,13 +53,8 @@ func TestTranscript(t *testing.T) {
 		if part, _ := tr.read(context.Background(), at, true); !part.Ended {
 			t.Fatal("no end")
 		}
-		if len(got) != len(all) {
+		if !bytes.Equal(got, all) {
 			t.Fatalf("%d bytes (%d skipped), want %d", len(got), skipped, len(all))
-		}
-		for i := range got {
-			if got[i] != 0 && got[i] != all[i] {
-				t.Fatalf("byte %d is %d, want %d", i, got[i], all[i])
-			}
 		}
 		if tr.end-tr.start > maxTranscript {
 			t.Fatalf("%d bytes are kept", tr.end-tr.start)
