@@ -112,6 +112,7 @@ type RunRequest struct {
 	CPUs             int64       // thousandths of a processor
 	PIDs             int64
 	AllowDegraded    bool
+	Network          NetworkRequest
 	Root             string // host, host-overlay or a directory; "" = host
 	AsRoot           bool
 	// Inherit looks up the caller's variables that a policy lets in.

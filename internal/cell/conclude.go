@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
 	"github.com/forkcell/forkcell/receipt"
 )
 
@@ -117,7 +119,7 @@ func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := json.Marshal(map[string]any{"timeout_us": r.rec.TimeoutUS, "network": "none", "root": "host", "tty": r.spec.TTY, "limits": r.spec.Limits.String()})
+	asked, err := json.Marshal(map[string]any{"timeout_us": r.rec.TimeoutUS, "network": r.networkAsked(), "resolve": r.granted, "root": r.rootAsked(), "tty": r.spec.TTY, "limits": r.spec.Limits.String()})
 	if err != nil {
 		return nil, err
 	}
@@ -190,4 +192,22 @@ func texts(paths []string) []string {
 		out = append(out, printable(p))
 	}
 	return out
+}
+
+// networkAsked and rootAsked say in a receipt what the run asked for.
+func (r *run) networkAsked() string {
+	if r.spec.Network == nil {
+		return "none"
+	}
+	return "as the policy allows"
+}
+
+func (r *run) rootAsked() string {
+	switch {
+	case r.spec.System.Root != "":
+		return printable(r.spec.System.Root)
+	case slices.ContainsFunc(r.areas, func(a workspace.Area) bool { return a.System }):
+		return rootHostOverlay
+	}
+	return rootHost
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -44,9 +45,22 @@ type StartRequest struct {
 	CPUs          int64
 	PIDs          int64
 	AllowDegraded bool
+	Network       NetworkRequest
 	Root          string
 	AsRoot        bool
 	Inherit       func(name string) (string, bool)
+}
+
+// livable refuses what only a run has.
+func livable(p *policy.Policy, req StartRequest) error {
+	const hint = "`forkcell run` has it"
+	switch {
+	case p.Limits.Disk > 0:
+		return refused("unenforced", hint, "the limit of disk space cannot be enforced in a live cell")
+	case len(req.Network.Credentials) > 0 || p.NeedsCredentials():
+		return refused("unenforced", hint, "a live cell cannot have credentials in this version")
+	}
+	return nil
 }
 
 // startCommand is what the receipt of a live cell has as its command: what was
@@ -57,7 +71,7 @@ func (q StartRequest) run() RunRequest {
 	return RunRequest{
 		Cell: q.Cell, Args: startCommand(), Env: q.Env, Workdir: q.Workdir, ReadOnly: q.ReadOnly, Timeout: q.Timeout,
 		Wait: q.Wait, Policy: q.Policy, Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs,
-		AllowDegraded: q.AllowDegraded, Root: q.Root, AsRoot: q.AsRoot, Inherit: q.Inherit,
+		AllowDegraded: q.AllowDegraded, Network: q.Network, Root: q.Root, AsRoot: q.AsRoot, Inherit: q.Inherit,
 	}
 }
 
@@ -125,6 +139,9 @@ func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, err
 	// another one.
 	p, err := e.policyOf(c, req.run())
 	if err != nil {
+		return nil, err
+	}
+	if err := livable(p, req); err != nil {
 		return nil, err
 	}
 	var inherited []string

@@ -68,6 +68,8 @@ type startWire struct {
 	AllowDegraded bool     `json:"allow_degraded"`
 	Root          string   `json:"root"`
 	AsRoot        bool     `json:"as_root"`
+	Resolve       []string `json:"resolve"`
+	CA            []byte   `json:"ca"`
 }
 
 // encodeStart makes the request that DecodeStart reads. inherited are the
@@ -78,6 +80,7 @@ func encodeStart(home string, q StartRequest, inherited []string) ([]byte, error
 		Workdir: []byte(q.Workdir), ReadOnly: bytesOf(q.ReadOnly),
 		TimeoutUS: q.Timeout.Microseconds(), WaitUS: q.Wait.Microseconds(),
 		Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs, AllowDegraded: q.AllowDegraded, Root: q.Root, AsRoot: q.AsRoot,
+		Resolve: q.Network.Resolve, CA: q.Network.CA,
 	}
 	if q.Policy != nil {
 		w.HasPolicy, w.PolicyName, w.Policy = true, []byte(q.Policy.Name), q.Policy.Text
@@ -96,6 +99,7 @@ func DecodeStart(data []byte) (home string, q StartRequest, err error) {
 		Cell: w.Cell, Env: stringsOf(w.Env), Workdir: string(w.Workdir), ReadOnly: stringsOf(w.ReadOnly),
 		Timeout: time.Duration(w.TimeoutUS) * time.Microsecond, Wait: time.Duration(w.WaitUS) * time.Microsecond,
 		Memory: w.Memory, CPUs: w.CPUs, PIDs: w.PIDs, AllowDegraded: w.AllowDegraded, Root: w.Root, AsRoot: w.AsRoot,
+		Network: NetworkRequest{Resolve: w.Resolve, CA: w.CA},
 	}
 	if w.HasPolicy {
 		q.Policy = &PolicyFile{Name: string(w.PolicyName), Text: w.Policy}

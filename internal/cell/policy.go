@@ -150,15 +150,6 @@ func narrower[N int64 | time.Duration](a, b N) N {
 
 // enforceable refuses what this version does not enforce.
 func enforceable(p *policy.Policy) error {
-	unenforced := func(what string) error {
-		return refused("unenforced", "leave it out of the policy; a cell has no network", "%s cannot be enforced by this version", what)
-	}
-	switch {
-	case p.NeedsNetwork():
-		return unenforced("network_policies")
-	case p.NeedsCredentials():
-		return unenforced("credentials")
-	}
 	for _, who := range []string{p.Process.RunAsUser, p.Process.RunAsGroup} {
 		if who != policy.Sandbox && who != strconv.Itoa(driver.SandboxID()) {
 			return refused("unenforced", "leave run_as_user and run_as_group out, or write sandbox",

@@ -161,21 +161,11 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 		}
 		x = p.ExplainSyscall(q.Syscall, denySet{})
 	case q.Request != nil:
-		x = explainRequest(p, *q.Request)
+		x = p.ExplainRequest(*q.Request)
 	default:
 		return nil, usage("a path, a host or a system call", "nothing to explain")
 	}
 	return &x, nil
-}
-
-// explainRequest is what the rules say. Nothing carries them out yet, and that is
-// said with it: nobody shall take an answer here for a connection.
-func explainRequest(p *policy.Policy, q policy.Request) policy.Explanation {
-	x := p.ExplainRequest(q)
-	if x.Allowed {
-		x.Reason += "; egress is not part of this version, so a run under this policy is refused"
-	}
-	return x
 }
 
 // pathContext is what decides about paths in a cell besides its policy. A policy

@@ -121,6 +121,7 @@ type run struct {
 	controlsLost  bool  // another process finishes the run, and does not know them
 	notes         []string
 	areas         []workspace.Area
+	granted       []string // by --resolve
 	degraded      []string // what was asked for and is not as it should be
 	errorText     string
 	earlier       []string // pending runs that an automatic accept decided too
@@ -168,13 +169,13 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 		return nil, fmt.Errorf("record the run: %w", err)
 	}
 	failpoint.Hit("run.recorded")
-	if err := r.prepare(ctx); err != nil {
+	if err := r.prepare(ctx, req.Network); err != nil {
 		return nil, errors.Join(err, r.forget())
 	}
 	return r, nil
 }
 
-func (r *run) prepare(ctx context.Context) (err error) {
+func (r *run) prepare(ctx context.Context, req NetworkRequest) (err error) {
 	at := r.at
 	at.Areas = r.areas
 	if r.work, err = r.e.ws.Begin(ctx, at, r.before.Layer, r.rec.ID); err != nil {
@@ -187,6 +188,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	r.spec.Started = func(pid int) error { return recordInit(r.work, pid) }
 	r.out = newOutput(r.e.store, r.spec.Env, r.policy.Limits.Output)
 	if err := r.openJournal(); err != nil {
+		return err
+	}
+	if err := r.connect(ctx, req); err != nil {
 		return err
 	}
 	failpoint.Hit("run.prepared")

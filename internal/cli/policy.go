@@ -56,23 +56,11 @@ func runPolicyValidate(s *session, command, name string) error {
 		}
 		return err
 	}
-	doc.Valid, doc.PolicyHash, doc.Notes = true, res.PolicyHash, unenforcedParts(res.Parsed)
+	doc.Valid, doc.PolicyHash = true, res.PolicyHash
 	return s.emit(doc, func(p *page) {
 		p.printf("%s  %s is valid, hash %s\n", p.word("ok"), quote.Path(name), doc.PolicyHash)
 		printNotes(p, doc.Notes)
 	})
-}
-
-// unenforcedParts are the parts of a valid policy for which a run is refused.
-func unenforcedParts(p *policy.Policy) []string {
-	var notes []string
-	if p.NeedsNetwork() {
-		notes = append(notes, "network_policies are checked, but this version does not have egress: a run is refused")
-	}
-	if p.NeedsCredentials() {
-		notes = append(notes, "credentials are checked, but this version does not have egress: a run is refused")
-	}
-	return notes
 }
 
 func newPolicyShow(s *session) *cobra.Command {

@@ -26,6 +26,7 @@ type runOptions struct {
 	workdir          string
 	readOnly         []string
 	root             rootChoice
+	network          networkFlags
 	interactive      bool
 	tty              bool
 	result           string
@@ -97,7 +98,7 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.backend, "backend", "", "refuse the run unless the cell has the backend `NAME`")
 	o.root.addFlags(f)
 	o.governance.addFlags(f)
-	addUnenforced(f)
+	o.network.addFlags(f)
 
 	f.Bool("exit-with-command", false, "accepted for compatibility: does nothing")
 	f.Bool("sync-logs", false, "accepted for compatibility: does nothing")
@@ -189,13 +190,13 @@ func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (ce
 		Root:             o.root.root,
 		AsRoot:           o.root.asRoot,
 	}
-	if err := refuseUnenforced(cmd); err != nil {
-		return req, err
-	}
 	if err := o.governance.fill(cmd, &req); err != nil {
 		return req, err
 	}
 	var err error
+	if req.Network, err = o.network.request(cmd); err != nil {
+		return req, err
+	}
 	if req.Env, err = environment(cmd, o.envFile, o.env); err != nil {
 		return req, err
 	}

@@ -10,30 +10,39 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // maxEnvFile bounds what is read as an environment file.
 const maxEnvFile = 1 << 20
 
-// addUnenforced declares the flags of run whose controls this version does not
-// have. They are known so that they are refused by name, never ignored.
-func addUnenforced(f *pflag.FlagSet) {
-	const refused = " (not enforced by this version: refused)"
-	f.StringArray("credential", nil, "take a credential from `NAME=SOURCE`"+refused)
-	f.StringArray("resolve", nil, "pin `HOST[:PORT]=IP[:PORT]`"+refused)
-	f.String("ca", "", "trust this certificate `FILE`"+refused)
+// maxCA bounds what is read as a file of certificates.
+const maxCA = 4 << 20
+
+// networkFlags are what the operator grants to a network.
+type networkFlags struct {
+	credentials []string
+	resolve     []string
+	ca          string
 }
 
-func unenforced() []string { return []string{"credential", "resolve", "ca"} }
+func (o *networkFlags) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.credentials, "credential", nil, "take the value of a policy's credential from `NAME=SOURCE`: env:VAR, file:PATH or command:[\"ARGV\"] (repeatable)")
+	f.StringArrayVar(&o.resolve, "resolve", nil, "pin `HOST[:PORT]=IP[:PORT]`, which may be loopback or private (repeatable)")
+	f.StringVar(&o.ca, "ca", "", "verify upstreams with the certificates in this `FILE` too")
+}
 
-func refuseUnenforced(cmd *cobra.Command) error {
-	for _, name := range unenforced() {
-		if cmd.Flags().Changed(name) {
-			return refusal("unsupported", "leave the flag out", "this version cannot enforce --%s", name)
-		}
+func (o *networkFlags) request(cmd *cobra.Command) (cell.NetworkRequest, error) {
+	req := cell.NetworkRequest{Credentials: o.credentials, Resolve: o.resolve}
+	if o.ca == "" {
+		return req, nil
 	}
-	return nil
+	var err error
+	if req.CA, err = readBounded(o.ca, maxCA); err != nil {
+		return req, usageError("", "%s: --ca %s: %v", verb(cmd), quote.Path(o.ca), err)
+	}
+	return req, nil
 }
 
 // rootChoice is the system that a cell sees, and who the command is in it.

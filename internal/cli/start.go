@@ -19,6 +19,7 @@ type startOptions struct {
 	workdir  string
 	readOnly []string
 	root     rootChoice
+	network  networkFlags
 	wait     waiting
 	governance
 }
@@ -56,7 +57,7 @@ cp, ps and logs -f use the cell meanwhile, and every exec is an event of the run
 	f.Lookup("wait").NoOptDefVal = forever
 	o.root.addFlags(f)
 	o.governance.addFlags(f)
-	addUnenforced(f)
+	o.network.addFlags(f)
 	return cmd
 }
 
@@ -65,10 +66,10 @@ func (o *startOptions) request(cmd *cobra.Command, name string) (cell.StartReque
 		Cell: name, Timeout: time.Duration(o.timeout), Workdir: o.workdir, ReadOnly: o.readOnly, Wait: time.Duration(o.wait),
 	}
 	req.Root, req.AsRoot = o.root.root, o.root.asRoot
-	if err := refuseUnenforced(cmd); err != nil {
+	var err error
+	if req.Network, err = o.network.request(cmd); err != nil {
 		return req, err
 	}
-	var err error
 	if req.Env, err = environment(cmd, o.envFile, o.env); err != nil {
 		return req, err
 	}

@@ -136,7 +136,7 @@ func (m *maker) overlay(p *plan, planned *overlayPlan) (int, error) {
 	over := -1
 	if o.System {
 		var err error
-		if over, err = newVeil(o.Lower[len(o.Lower)-1], string(planned.Target), p.ID, p.Hostname); err != nil {
+		if over, err = newVeil(o.Lower[len(o.Lower)-1], string(planned.Target), p); err != nil {
 			return -1, err
 		}
 	}

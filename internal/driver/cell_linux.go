@@ -17,6 +17,8 @@ type Cell struct {
 	limits   *limited
 	examined []Check
 	denied   func(Denial)
+	network  *Network
+	offline  func() // ends the service of the network
 	laps     func([]lap)
 
 	// built gets the answer to the plan; it is closed when the init is gone.
@@ -82,7 +84,7 @@ func (n *Native) beginPlan(ctx context.Context, s Spec, p *plan) (_ *Cell, err e
 	}
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI,
-		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps,
+		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, network: s.Network,
 	}
 	limits.watch(s.Limits.Hit)
 	proc.spent.Go(c.listen)
@@ -146,8 +148,13 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	if c.laps != nil {
 		c.laps(r.Laps)
 	}
-	if err := c.hearDenials(r.fds); err != nil {
+	heard, sockets := split(r.fds, r.Captured)
+	if err := c.hearDenials(heard); err != nil {
+		closeAll(sockets)
 		return at("seccomp", err)
+	}
+	if err := c.serveNetwork(sockets); err != nil {
+		return at("network", err)
 	}
 	if r.MountAPI != "" {
 		c.mountAPI = r.MountAPI
@@ -155,6 +162,9 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	c.examined = r.Examined
 	r.Degraded = append(r.Degraded, c.limits.degraded...)
 	c.controls = controls(c.id, c.mountAPI, c.limits.summary, r.report)
+	if c.network != nil {
+		c.controls.Network = captured
+	}
 	return nil
 }
 
@@ -170,6 +180,10 @@ func (c *Cell) Gone() <-chan struct{} { return c.gone }
 // Close kills whatever runs in the cell and returns when nothing of it is left.
 func (c *Cell) Close() error {
 	c.bury()
+	if c.offline != nil {
+		c.offline()
+		c.offline = nil
+	}
 	return c.limits.unlimit()
 }
 
@@ -214,4 +228,26 @@ func (c *Cell) order(cmd Command, stdin, last bool) (*execution, error) {
 	}
 	c.commands[e.id] = e
 	return e, nil
+}
+
+// captured is what a receipt says of a network.
+const captured = "captured: every connection and DNS query is decided on the host side; nothing else leaves"
+
+// split takes the last n of the descriptors apart.
+func split(fds []int, n int) (rest, last []int) {
+	n = min(max(n, 0), len(fds))
+	return fds[:len(fds)-n], fds[len(fds)-n:]
+}
+
+// serveNetwork hands the network's sockets to whom serves them, before anything
+// can use them.
+func (c *Cell) serveNetwork(fds []int) (err error) {
+	if (c.network != nil) != (len(fds) > 0) {
+		closeAll(fds)
+		return errors.New("the init's sockets are not what it was asked for")
+	}
+	if c.network != nil {
+		c.offline, err = c.network.Serve(fds, c.pid)
+	}
+	return err
 }

@@ -35,7 +35,10 @@ type Spec struct {
 	// packages, and nobody on the host. Only a root caller can have that.
 	AsRoot bool
 	Guard  Guard
-	Limits Limits
+	// Network, if set, brings every connection of the cell to the host side;
+	// otherwise the cell has only a loopback of its own.
+	Network *Network
+	Limits  Limits
 	// Freezable makes a cell that can be frozen, where the host can do that.
 	Freezable bool
 	// Started is called when the first process exists and before it does

@@ -35,6 +35,23 @@ type Guard struct {
 	Denied func(Denial)
 }
 
+// Network says who serves a cell's connections.
+type Network struct {
+	// Serve is given the sockets of package capture, which it owns also when it
+	// fails, and the cell's first process, before any command is executed. The
+	// returned function ends the service; it is called when the cell is gone.
+	Serve func(fds []int, initPID int) (stop func(), err error)
+	// Files are in the cell's /etc besides, or instead of, what is there; names
+	// are relative to it.
+	Files []File
+}
+
+// File is a small file of the cell's own.
+type File struct {
+	Name string `json:"name"`
+	Data []byte `json:"data"`
+}
+
 // Denial is one system call that was refused.
 type Denial struct {
 	// PID is the thread that called, inside the cell; 0 if it is gone already.

@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/capture"
 )
 
 // etcFile is one of the files in /etc that are the cell's own.
 type etcFile struct{ name, text string }
 
-func etcFiles(id identity, hostname string) []etcFile {
+func etcFiles(id identity, hostname string, captured bool) []etcFile {
 	shell := "/usr/sbin/nologin"
 	if id.Super {
 		shell = "/bin/sh"
@@ -34,10 +36,17 @@ func etcFiles(id identity, hostname string) []etcFile {
 		{"group", group},
 		{"hostname", hostname + "\n"},
 		{"hosts", "127.0.0.1 localhost " + hostname + "\n::1 localhost ip6-localhost ip6-loopback\n"},
-		{"resolv.conf", "# This cell has no network.\n"},
+		{"resolv.conf", resolvConf(captured)},
 		{"nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n" +
 			"protocols: files\nservices: files\nethers: files\nrpc: files\n"},
 	}
+}
+
+func resolvConf(captured bool) string {
+	if !captured {
+		return "# This cell has no network.\n"
+	}
+	return "nameserver " + capture.Resolver4 + "\noptions edns0\n"
 }
 
 // etc shows the host's /etc with the cell's own files in it. A read-only
@@ -56,13 +65,18 @@ func (r *rootfs) etc() error {
 		return err
 	}
 	defer unix.Close(dir)
-	files := etcFiles(r.plan.ID, r.plan.Hostname)
+	files := etcFiles(r.plan.ID, r.plan.Hostname, r.plan.Capture)
 	if r.without.has(ctlOwnEtc) {
 		files = nil
 	}
 	for _, f := range files {
 		if err := writeFileAt(dir, f.name, f.text); err != nil {
 			return fmt.Errorf("make own %s: %w", f.name, err)
+		}
+	}
+	for _, f := range r.plan.Files {
+		if err := writeBelow(dir, f); err != nil {
+			return fmt.Errorf("make own %s: %w", f.Name, err)
 		}
 	}
 	host, err := r.hostEtc()
@@ -162,12 +176,31 @@ func (r *rootfs) etcBinds(files []etcFile) error {
 	return nil
 }
 
+// writeBelow makes a file and the directories above it.
+func writeBelow(dir int, f File) error {
+	for i, c := range f.Name {
+		if c != '/' {
+			continue
+		}
+		if err := unix.Mkdirat(dir, f.Name[:i], 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+	return writeFileAt(dir, f.Name, string(f.Data))
+}
+
 func writeFileAt(dir int, name, text string) error {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	_, err = unix.Write(fd, []byte(text))
-	return err
+	for data := []byte(text); len(data) > 0; {
+		n, err := unix.Write(fd, data)
+		if err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
 }

@@ -79,12 +79,16 @@ func build(c *conn) (without, error) {
 	if p.Examine != nil {
 		examined = examine(p.Examine)
 	}
-	var give []int
+	var give, captured []int
 	if g.listener >= 0 {
 		give = []int{g.listener}
 	}
+	if r.sockets != nil {
+		captured = r.sockets.Descriptors()
+		give = append(give, captured...)
+	}
 	err = c.write(report{
-		Kind: reportBuilt, MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
+		Kind: reportBuilt, Captured: len(captured), MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
 		Landlock: g.landlock, Seccomp: g.seccomp, Examined: examined, Laps: r.laps.list,
 	}, give...)
 	closeAll(give)

@@ -28,6 +28,21 @@ func (r *rootfs) newProc() (int, error) {
 	return newFS("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 }
 
+// anyPort lets the cell's user bind every port: the cell's addresses are its own.
+// Kernels without the setting keep the low ones for root.
+func anyPort(proc int) error {
+	fd, err := unix.Openat(proc, "sys/net/ipv4/ip_unprivileged_port_start", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte("0"))
+	return err
+}
+
 func (r *rootfs) proc() error {
 	fd, err := r.newProc()
 	if errors.Is(err, unix.EPERM) {
@@ -47,6 +62,11 @@ func (r *rootfs) proc() error {
 	if !r.without.has(ctlUserNSLimit) {
 		if err := noUserNamespaces(fd); err != nil {
 			return fmt.Errorf("user namespaces: %w", err)
+		}
+	}
+	if !r.without.has(ctlNetNS) {
+		if err := anyPort(fd); err != nil {
+			return fmt.Errorf("low ports: %w", err)
 		}
 	}
 	return r.coverProc(fd)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/capture"
 )
 
 // rootfs builds the cell's file tree, in the init's mount namespace.
@@ -34,6 +36,7 @@ type rootfs struct {
 	mountAPI string
 	degraded []string
 	laps     *laps
+	sockets  *capture.Sockets
 }
 
 func (r *rootfs) build() error {
@@ -145,7 +148,12 @@ func (r *rootfs) network() error {
 	if r.without.has(ctlNetNS) {
 		return nil
 	}
-	return loopbackUp()
+	if !r.plan.Capture {
+		return loopbackUp()
+	}
+	var err error
+	r.sockets, err = capture.Setup()
+	return err
 }
 
 // Names in the stage of what nobody can read.

@@ -34,6 +34,10 @@ type plan struct {
 	Root   []byte    `json:"root,omitempty"`
 	RootFD int       `json:"root_fd,omitempty"`
 	Guard  guardPlan `json:"guard"`
+	// Capture brings connections to the host side; Files are the cell's own in
+	// /etc, besides the usual ones.
+	Capture bool   `json:"capture,omitempty"`
+	Files   []File `json:"files,omitempty"`
 	// Without is for tests only: see the type.
 	Without without `json:"without,omitempty"`
 	// Examine makes the init try its controls, Notice one reported call.
@@ -127,6 +131,8 @@ type report struct {
 	Seccomp  string   `json:"seccomp,omitempty"`
 	Examined []Check  `json:"examined,omitempty"`
 	Laps     []lap    `json:"laps,omitempty"`
+	// Captured counts the last descriptors sent along: the network's sockets.
+	Captured int `json:"captured,omitempty"`
 	// started
 	PID int `json:"pid,omitempty"`
 	// failed

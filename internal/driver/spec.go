@@ -22,6 +22,9 @@ func newPlan(s Spec) (*plan, error) {
 		Hostname: s.Hostname, ID: callerIdentity().as(s.AsRoot),
 		System: toBytes(s.System.Paths), OwnSystem: s.System.Own, Root: []byte(s.System.Root), Guard: s.guard(),
 	}
+	if s.Network != nil {
+		p.Capture, p.Files = true, s.Network.Files
+	}
 	if s.AsRoot && !p.ID.Root {
 		return nil, &UnenforceableError{
 			Control: "--as-root", Reason: "the kernel lets only root show the system's files with their owners in a cell",

@@ -65,14 +65,15 @@ func (v *veil) clear() error {
 const maxVeiled = 100_000
 
 // newVeil makes the veil over host, which the cell sees at target.
-func newVeil(host, target string, id identity, hostname string) (int, error) {
+func newVeil(host, target string, p *plan) (int, error) {
+	id := p.ID
 	fd, err := newFS("tmpfs", attrHost, option{"mode", "0755"})
 	if err != nil {
 		return -1, err
 	}
 	v := &veil{root: fd, host: host, made: map[string]bool{".": true}, own: map[string]string{}}
 	if target == "/etc" {
-		for _, f := range append(etcFiles(id, hostname), secretFiles()...) {
+		for _, f := range append(etcFiles(id, p.Hostname, p.Capture), secretFiles()...) {
 			v.own[f.name] = f.text
 		}
 		for _, name := range []string{"passwd", "group"} {

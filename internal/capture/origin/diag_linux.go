@@ -1,0 +1,144 @@
+package origin
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kernel's struct inet_diag_req_v2 and struct inet_diag_msg, after a netlink
+// header: where the identity of the socket begins in each, and where the inode
+// is.
+const (
+	diagRequestID   = unix.SizeofNlMsghdr + 8
+	diagRequestSize = diagRequestID + diagIDSize
+	diagAnswerID    = unix.SizeofNlMsghdr + 4
+	diagInode       = diagAnswerID + diagIDSize + 16
+	diagAnswerSize  = diagInode + 4
+
+	// struct inet_diag_sockid: ports, addresses, interface and a cookie.
+	diagIDSize   = 48
+	diagAddrs    = 4
+	diagFlow     = 36 // ports and addresses
+	diagNoCookie = 40
+)
+
+var errDiag = errors.New("malformed answer about a socket")
+
+// diag asks the kernel about sockets of the namespace in which its own socket
+// was made.
+type diag struct {
+	mu   sync.Mutex
+	file *os.File
+	seq  uint32
+	buf  [8 << 10]byte
+}
+
+// connection returns the number of the TCP socket that is bound to local and
+// connected to remote, 0 if there is none or nobody holds it any more.
+func (d *diag) connection(local, remote netip.AddrPort) (uint32, error) {
+	req := diagRequest(unix.IPPROTO_TCP, local, remote)
+	return d.inode(req, req[diagRequestID:][:diagFlow])
+}
+
+// receiver returns the number of the UDP socket that gets what remote sends to
+// local, 0 if there is none.
+func (d *diag) receiver(local, remote netip.AddrPort) (uint32, error) {
+	// For UDP the kernel takes the two ends the other way round; in its answer
+	// they are as for TCP, and the addresses often unspecified.
+	return d.inode(diagRequest(unix.IPPROTO_UDP, remote, local), binary.BigEndian.AppendUint16(nil, local.Port()))
+}
+
+// inode sends a request. The identity in the answer must begin as given.
+func (d *diag) inode(req, identity []byte) (uint32, error) {
+	raw, err := d.file.SyscallConn()
+	if err != nil {
+		return 0, fmt.Errorf("socket diagnosis: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seq++
+	binary.NativeEndian.PutUint32(req[8:], d.seq)
+	var inode uint32
+	var opErr error
+	// The kernel answers before the request returns: nothing is waited for.
+	err = raw.Control(func(fd uintptr) { inode, opErr = d.ask(int(fd), req, identity) })
+	if err = errors.Join(err, opErr); err != nil {
+		return 0, fmt.Errorf("socket diagnosis: %w", err)
+	}
+	return inode, nil
+}
+
+func (d *diag) ask(fd int, req, identity []byte) (uint32, error) {
+	if err := unix.Sendto(fd, req, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, err
+	}
+	for {
+		n, _, err := unix.Recvfrom(fd, d.buf[:], unix.MSG_DONTWAIT)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		b := d.buf[:n]
+		if n >= unix.SizeofNlMsghdr && binary.NativeEndian.Uint32(b[8:]) != d.seq {
+			continue // of an earlier question that failed halfway
+		}
+		return diagAnswer(b, identity)
+	}
+}
+
+func diagRequest(protocol byte, local, remote netip.AddrPort) []byte {
+	b := make([]byte, diagRequestSize)
+	binary.NativeEndian.PutUint32(b, diagRequestSize)
+	binary.NativeEndian.PutUint16(b[4:], unix.SOCK_DIAG_BY_FAMILY)
+	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST)
+	b[16] = unix.AF_INET6
+	if local.Addr().Is4() {
+		b[16] = unix.AF_INET
+	}
+	b[17] = protocol
+	binary.NativeEndian.PutUint32(b[20:], ^uint32(0)) // any state
+	id := b[diagRequestID:]
+	binary.BigEndian.PutUint16(id, local.Port())
+	binary.BigEndian.PutUint16(id[2:], remote.Port())
+	copy(id[diagAddrs:], local.Addr().AsSlice())
+	copy(id[diagAddrs+16:], remote.Addr().AsSlice())
+	binary.NativeEndian.PutUint64(id[diagNoCookie:], ^uint64(0))
+	return b
+}
+
+// diagAnswer reads the inode out of the answer about a socket whose identity
+// begins as given.
+func diagAnswer(b, identity []byte) (uint32, error) {
+	if len(b) < unix.SizeofNlMsghdr+4 || int(binary.NativeEndian.Uint32(b)) > len(b) {
+		return 0, errDiag
+	}
+	switch binary.NativeEndian.Uint16(b[4:]) {
+	case unix.NLMSG_ERROR:
+		switch errno := unix.Errno(-int32(binary.NativeEndian.Uint32(b[unix.SizeofNlMsghdr:]))); errno {
+		case unix.ENOENT:
+			return 0, nil
+		case 0:
+			return 0, errDiag
+		default:
+			return 0, errno
+		}
+	case unix.SOCK_DIAG_BY_FAMILY:
+		if len(b) < diagAnswerSize {
+			return 0, errDiag
+		}
+		if !bytes.HasPrefix(b[diagAnswerID:diagAnswerSize], identity) {
+			return 0, nil // a listener that would take such a connection
+		}
+		return binary.NativeEndian.Uint32(b[diagInode:]), nil
+	}
+	return 0, errDiag
+}

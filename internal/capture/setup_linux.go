@@ -1,0 +1,107 @@
+package capture
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrUnsupported is wrapped by errors about what this kernel cannot do.
+var ErrUnsupported = errors.New("not supported by this kernel")
+
+// Setup makes the network of the calling thread's namespace, which must be new,
+// and returns the sockets to serve it by, which the caller owns. The thread needs
+// CAP_NET_ADMIN in the user namespace that owns it. Without IPv6 in the kernel, or
+// with IPv6 switched off in the namespace, there is none, and that is no error.
+func Setup() (*Sockets, error) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		return nil, fmt.Errorf("byte order: %w", ErrUnsupported)
+	}
+	six, err := configure()
+	if err != nil {
+		return nil, fmt.Errorf("interface: %w", err)
+	}
+	p := ipProgram()
+	if six {
+		p = inetProgram()
+	}
+	if err := filter(p); err != nil {
+		return nil, fmt.Errorf("nftables: %w", err)
+	}
+	return openSockets(six)
+}
+
+// configure brings loopback up and gives it addresses and routes. It tells
+// whether there is IPv6.
+func configure() (bool, error) {
+	p := routeProgram()
+	errnos, err := exchange(unix.NETLINK_ROUTE, p.bytes)
+	if err != nil {
+		return false, err
+	}
+	six := true
+	for i, step := range p.steps {
+		errno, answered := errnos.of(i + 1)
+		switch {
+		case !answered:
+			return false, fmt.Errorf("%s: no answer", step)
+		case errno == 0:
+		case i == firstIPv6Step && noIPv6(errno):
+			six = false
+		case i > firstIPv6Step && !six:
+		default:
+			return false, fmt.Errorf("%s: %w", step, errno)
+		}
+	}
+	return six, nil
+}
+
+// noIPv6 tells how the kernel answers a request for an address when it has no
+// IPv6 (the first two), or has it switched off.
+func noIPv6(errno unix.Errno) bool {
+	return errno == unix.EOPNOTSUPP || errno == unix.EAFNOSUPPORT || errno == unix.EACCES
+}
+
+// filter loads the rules. They come into force all together or not at all. The
+// kernel answers the messages that fail, and the last one in any case, because it
+// alone asks for it.
+func filter(p program) error {
+	errnos, err := exchange(unix.NETLINK_NETFILTER, p.bytes)
+	if err != nil {
+		return err
+	}
+	for _, a := range errnos {
+		switch {
+		case a.errno == 0:
+		case a.errno == unix.ENOENT || a.errno == unix.EOPNOTSUPP || a.errno == unix.EAFNOSUPPORT || a.errno == unix.EPROTONOSUPPORT:
+			// A new namespace has nothing that could be missing but the
+			// kernel's own parts.
+			return fmt.Errorf("%s: %w: %w", p.step(a.seq), ErrUnsupported, a.errno)
+		default:
+			return fmt.Errorf("%s: %w", p.step(a.seq), a.errno)
+		}
+	}
+	if _, answered := errnos.of(p.acked); !answered {
+		return errors.New("no answer")
+	}
+	return nil
+}
+
+// program is a run of netlink messages, numbered from 1.
+type program struct {
+	bytes string
+	// steps says what each message is for.
+	steps []string
+	// acked is the number of the message that asks for an answer, 0 if all do.
+	acked int
+}
+
+// step names a message. Failures of the whole are reported for its first one.
+func (p program) step(seq int) string {
+	if seq < 1 || seq > len(p.steps) {
+		return "unknown message"
+	}
+	return p.steps[seq-1]
+}

@@ -1,0 +1,12 @@
+package authority
+
+import "time"
+
+// NewAt makes an authority with a clock of the test's own.
+func NewAt(cellName string, now func() time.Time) (*Authority, error) { return newAt(cellName, now) }
+
+// MaxLeaves is the bound of the cache.
+const MaxLeaves = maxLeaves
+
+// Kept returns how many leaves are in the cache.
+func (a *Authority) Kept() int { return a.used.Len() }

@@ -1,0 +1,201 @@
+package authority
+
+import (
+	"bytes"
+	"crypto/sha1" //nolint:gosec // OpenSSL names files by it; nothing is protected by it
+	"encoding/asn1"
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+const pemType = "CERTIFICATE"
+
+// Bundle returns the host's roots and the authority's certificate in PEM form,
+// each once, without whatever else the host's file holds.
+//
+// The certificates are not decoded: that takes milliseconds for a few hundred of
+// them, at the start of every run, and the host's file is what programs outside
+// a cell read as it is.
+func (a *Authority) Bundle(hostPEM []byte) []byte {
+	seen := map[string]bool{}
+	var out bytes.Buffer
+	out.Grow(len(hostPEM) + 2048)
+	add := func(text []byte) {
+		// A string of its own is made only for what is kept.
+		if !seen[string(text)] {
+			seen[string(text)] = true
+			out.WriteString(pemBegin)
+			out.Write(text)
+			out.WriteString(pemEnd)
+		}
+	}
+	for {
+		var text []byte
+		if text, hostPEM = nextPEM(hostPEM); text == nil {
+			break
+		}
+		add(text)
+	}
+	// The last one: people look at the end of a file to see what was added.
+	text, _ := nextPEM(a.PEM())
+	add(text)
+	return out.Bytes()
+}
+
+const (
+	pemBegin = "-----BEGIN " + pemType + "-----\n"
+	pemEnd   = "-----END " + pemType + "-----\n"
+)
+
+// nextPEM returns the lines between the marks of the next certificate, and what
+// is behind it. A certificate that is cut off, has no lines or holds anything
+// but base64 is passed over, as are other blocks: OpenSSL's "TRUSTED
+// CERTIFICATE" carries rules that other readers of the bundle would not see.
+func nextPEM(b []byte) (text, rest []byte) {
+	const begin, end = "-----BEGIN " + pemType + "-----", "-----END " + pemType + "-----"
+	for {
+		i := bytes.Index(b, []byte(begin))
+		if i < 0 {
+			return nil, nil
+		}
+		b = b[i+len(begin):]
+		i = bytes.Index(b, []byte("-----"))
+		if i < 0 || !bytes.HasPrefix(b[i:], []byte(end)) {
+			continue
+		}
+		lines := b[:i]
+		b = b[i+len(end):]
+		if text, ok := base64Lines(lines); ok {
+			return text, b
+		}
+	}
+}
+
+// base64Lines returns the lines with "\n" as their ends, and whether they are
+// base64.
+func base64Lines(b []byte) ([]byte, bool) {
+	if bytes.IndexByte(b, '\r') >= 0 {
+		b = bytes.ReplaceAll(b, []byte("\r"), nil)
+	}
+	if len(b) < 4 || b[0] != '\n' || b[len(b)-1] != '\n' {
+		return nil, false
+	}
+	// One bit for each of the 256 bytes that may occur, without a branch in the
+	// loop: it runs over some hundred KiB at the start of every run.
+	allowed := [4]uint64{
+		1<<'\n' | 1<<'+' | 1<<'/' | 1<<'=' | (1<<10-1)<<'0',
+		(1<<26-1)<<('A'-64) | (1<<26-1)<<('a'-64),
+	}
+	all := uint64(1)
+	for _, c := range b {
+		all &= allowed[c>>6] >> (c & 63)
+	}
+	if all == 0 {
+		return nil, false
+	}
+	return b[1:], true
+}
+
+// BundlePaths are the files in which systems keep their roots, and which a cell
+// gets its own bundle in place of, where the host has them. Links among them
+// are common: shadow what they lead to.
+func BundlePaths() []string {
+	return []string{
+		"/etc/ssl/certs/ca-certificates.crt",                // Debian, Ubuntu, Alpine, Arch, Gentoo, NixOS
+		"/etc/ssl/certs/ca-bundle.crt",                      // NixOS
+		"/etc/ssl/cert.pem",                                 // Alpine, Arch
+		"/etc/ssl/ca-bundle.pem",                            // openSUSE
+		"/var/lib/ca-certificates/ca-bundle.pem",            // openSUSE, what the former leads to
+		"/etc/pki/tls/certs/ca-bundle.crt",                  // Fedora, RHEL
+		"/etc/pki/tls/cert.pem",                             // Fedora, RHEL
+		"/etc/pki/tls/cacert.pem",                           // OpenELEC
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // Fedora, RHEL, what the former lead to
+		"/etc/ca-certificates/extracted/tls-ca-bundle.pem",  // Arch
+		"/etc/ca-certificates/extracted/cadir.pem",          // Arch
+		"/usr/share/ssl/cert.pem",                           // OpenSSL built with its own prefix
+		"/usr/lib/ssl/cert.pem",                             // Debian's OPENSSLDIR
+		"/usr/local/ssl/cert.pem",                           // OpenSSL's default prefix
+	}
+}
+
+// HashDirs are the directories in which OpenSSL looks a root up by the hash of
+// its subject, one file each. A program that is told of no bundle file, or whose
+// OpenSSL was built to look at the directory only, finds the authority just
+// there: the cell needs HashedFile in those of them that the host has. They are
+// the host's and read-only, so it comes in by a read-only overlay that has a
+// directory with that one file above the host's.
+func HashDirs() []string {
+	return []string{"/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/ca-certificates/extracted/cadir", "/var/lib/ca-certificates/openssl"}
+}
+
+// HashedFile returns the name under which OpenSSL looks for the authority in
+// such a directory; its content is PEM. The subject has a random part, so the
+// name's number is 0: two subjects with one hash are as good as impossible
+// among some hundreds.
+func (a *Authority) HashedFile() string {
+	return fmt.Sprintf("%08x.0", a.subjectHash())
+}
+
+// subjectHash is OpenSSL's X509_NAME_hash: over the subject's parts, without the
+// sequence around them, each text in lower case and as UTF-8. The subject is one
+// common name of ASCII without spaces in a row, so nothing more of OpenSSL's
+// canonical form is needed.
+func (a *Authority) subjectHash() uint32 {
+	type attribute struct {
+		Type  asn1.ObjectIdentifier
+		Value string `asn1:"utf8"`
+	}
+	type part struct {
+		Attributes []attribute `asn1:"set"`
+	}
+	commonName := asn1.ObjectIdentifier{2, 5, 4, 3}
+	der, err := asn1.Marshal(part{[]attribute{{commonName, strings.ToLower(a.subject.CommonName)}}})
+	if err != nil {
+		panic(err) // fixed types and a text of our own
+	}
+	// The outermost sequence stands for "without one".
+	var inner asn1.RawValue
+	if _, err := asn1.Unmarshal(der, &inner); err != nil {
+		panic(err)
+	}
+	sum := sha1.Sum(inner.Bytes) //nolint:gosec // see the import
+	return binary.LittleEndian.Uint32(sum[:4])
+}
+
+// Variable is an environment variable for the cell.
+type Variable struct{ Name, Value string }
+
+// Variables tell programs that bring roots of their own, or that do not look at
+// the system's files, where the bundle is in the cell. Those that only add to a
+// program's own roots get the whole bundle too, because the host may trust more
+// than the program does. SSL_CERT_DIR stays unset: it would replace the
+// directory that others look at.
+func Variables(bundle string) []Variable {
+	names := []string{
+		"SSL_CERT_FILE",       // OpenSSL, Go, Ruby, rustls-native-certs, uv, httpx
+		"NODE_EXTRA_CA_CERTS", // Node.js, npm, Bun
+		"REQUESTS_CA_BUNDLE",  // Python requests
+		"PIP_CERT",
+		"CURL_CA_BUNDLE",
+		"GIT_SSL_CAINFO",
+		"CARGO_HTTP_CAINFO",
+		"AWS_CA_BUNDLE",
+		"DENO_CERT",
+		"NIX_SSL_CERT_FILE",
+		"HTTPLIB2_CA_CERTS",
+		"CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", // gcloud
+		"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",   // gRPC's C core: Python, Ruby, PHP
+		"BUNDLE_SSL_CA_CERT",                 // Ruby's bundler
+		"YARN_HTTPS_CA_FILE_PATH",
+		"COMPOSER_CAFILE",
+		"HEX_CACERTS_PATH", // Elixir
+		"JULIA_SSL_CA_ROOTS_PATH",
+		"PERL_LWP_SSL_CA_FILE",
+	}
+	out := make([]Variable, len(names))
+	for i, n := range names {
+		out[i] = Variable{n, bundle}
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package authority
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+)
+
+// ErrRoots says that a file that should add roots holds none.
+var ErrRoots = errors.New("holds no certificate in PEM form")
+
+// ClientCertificateError says that an upstream does not serve those without a
+// certificate of their own. The proxy has none; with `tls: skip` the program in
+// the cell can show its own.
+type ClientCertificateError struct {
+	Host string
+	Err  error
+}
+
+func (e *ClientCertificateError) Error() string {
+	return fmt.Sprintf("%s wants a client certificate: %v", e.Host, e.Err)
+}
+
+func (e *ClientCertificateError) Unwrap() error { return e.Err }
+
+// VerifyError says that an upstream did not prove that it is the host.
+type VerifyError struct {
+	Host string
+	Err  error
+}
+
+func (e *VerifyError) Error() string {
+	return fmt.Sprintf("%s does not verify: %v", e.Host, e.Err)
+}
+
+func (e *VerifyError) Unwrap() error { return e.Err }
+
+// UpstreamConfig returns the settings for connecting to a host, which is
+// verified against roots (nil: the host's own), and against extra, more roots in
+// PEM form, if there are any. The caller sets NextProtos.
+func UpstreamConfig(host string, roots *x509.CertPool, extra []byte) (*tls.Config, error) {
+	name, _, err := hostName(host)
+	if err != nil {
+		return nil, err
+	}
+	if len(extra) > 0 {
+		if roots == nil {
+			if roots, err = x509.SystemCertPool(); err != nil {
+				return nil, fmt.Errorf("read the host's certificates: %w", err)
+			}
+		} else {
+			roots = roots.Clone()
+		}
+		if !roots.AppendCertsFromPEM(extra) {
+			return nil, ErrRoots
+		}
+	}
+	return &tls.Config{ServerName: name, RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
+}
+
+// Handshake starts TLS on a connection to an upstream, with settings of
+// UpstreamConfig. A failure is a VerifyError or a ClientCertificateError where
+// it is that, and the connection is of no further use.
+//
+// An upstream that asks for a client certificate but can do without, as
+// Kubernetes does, is told that there is none. With TLS 1.3 one that insists
+// says so only after the handshake: see WantsClientCertificate.
+func Handshake(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
+	var asked atomic.Bool
+	config = config.Clone()
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		asked.Store(true)
+		return &tls.Certificate{}, nil
+	}
+	conn := tls.Client(raw, config)
+	err := conn.HandshakeContext(ctx)
+	if err == nil {
+		return conn, nil
+	}
+	var verify *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &verify):
+		return nil, &VerifyError{Host: config.ServerName, Err: verify.Err}
+	case asked.Load() && fromPeer(err) || WantsClientCertificate(err):
+		return nil, &ClientCertificateError{Host: config.ServerName, Err: err}
+	}
+	return nil, fmt.Errorf("start TLS with %s: %w", config.ServerName, err)
+}
+
+// WantsClientCertificate reports whether an error of a connection, also a later
+// one and also wrapped, is the upstream's alert that it wants a client
+// certificate.
+func WantsClientCertificate(err error) bool {
+	var own *ClientCertificateError
+	if errors.As(err, &own) {
+		return true
+	}
+	var op *net.OpError
+	// The alert's type is not exported; its text is that of crypto/tls.
+	return errors.As(err, &op) && fromPeer(err) && op.Err != nil && op.Err.Error() == "tls: certificate required"
+}
+
+// fromPeer reports whether an error is an alert that the other side sent.
+func fromPeer(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}

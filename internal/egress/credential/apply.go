@@ -1,0 +1,248 @@
+package credential
+
+import (
+	"context"
+	"encoding/base64"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+// Applied says what was done to a request.
+type Applied struct {
+	// Used are the credentials whose values are in the request, sorted. Those
+	// that a body still to be read will bring are not among them: Body has them.
+	Used []string
+	// Body, if not nil, is asked after the body was read to its end.
+	Body func() []string
+}
+
+// Apply puts the values of credentials into a request that is about to be sent
+// to a target: placeholders are replaced in header values, in basic
+// authentication, in values of the query, and in the body for credentials that
+// say so; headers that credentials set are set; and if the endpoint signs, the
+// request is signed, with keys that are themselves never put anywhere. The
+// request is changed in place, its header values too.
+//
+// Before anything is changed, every part of the request is looked through for
+// placeholders that may not go there; one such is a MisuseError. A body of known
+// length up to 64 KiB (1 MiB if placeholders are replaced in it) is read here,
+// so that nothing has been sent when it is refused. A longer one, and a stream,
+// is looked through while it is sent: then reading req.Body ends with the
+// MisuseError, and the request breaks off.
+//
+// Headers that say how the message is sent (Connection and those that it names)
+// must be gone before, or the cell could have an injected header dropped. After
+// an error the request must not be sent.
+func (s *Set) Apply(ctx context.Context, req *http.Request, to Target, e *policy.Endpoint, now time.Time) (Applied, error) {
+	if err := s.inspect(req, to); err != nil {
+		return Applied{}, err
+	}
+	u := &use{set: s, to: to, names: map[string]bool{}, withheld: map[string]bool{}}
+	signing := e != nil && e.Signing != policy.SigningNone
+	var keys aws.Credentials
+	if signing {
+		// First, so that the placeholders of keys stay what they are: a secret
+		// key in a header that the service keeps could be read back.
+		var err error
+		if keys, err = u.keys(); err != nil {
+			return Applied{}, err
+		}
+	}
+	streamed, err := u.body(req)
+	if err != nil {
+		return Applied{}, err
+	}
+	if err := u.headers(req.Header); err != nil {
+		return Applied{}, err
+	}
+	if err := u.query(req.URL); err != nil {
+		return Applied{}, err
+	}
+	if err := u.inject(req.Header); err != nil {
+		return Applied{}, err
+	}
+	if signing {
+		if err := u.sign(ctx, req, e, keys, now); err != nil {
+			return Applied{}, err
+		}
+	}
+	out := Applied{Used: slices.Sorted(maps.Keys(u.names))}
+	if streamed != nil {
+		out.Body = func() []string { return slices.Sorted(maps.Keys(streamed.use.names)) }
+	}
+	return out, nil
+}
+
+// inspect looks for misuse in everything but the body.
+func (s *Set) inspect(req *http.Request, to Target) error {
+	var err error
+	look := func(part, text string) bool {
+		return eachFolded(text, func(p []byte) bool {
+			err = s.check(to, part, p)
+			return err == nil
+		})
+	}
+	// The path as it came may be an opaque one; all forms of it are looked at.
+	if !look("method", req.Method) || !look("host", req.Host) || !look("host", req.URL.Host) ||
+		!look("path", req.URL.Path) || !look("path", req.URL.RawPath) || !look("path", req.URL.Opaque) ||
+		!look("path", to.Path) || !look("query", req.URL.RawQuery) || !look("path", req.URL.Fragment) {
+		return err
+	}
+	if req.URL.User != nil && !look("host", req.URL.User.String()) {
+		return err
+	}
+	for name, values := range req.Header {
+		if !look("header", name) {
+			return err
+		}
+		for _, v := range values {
+			if !look("header", v) {
+				return err
+			}
+		}
+	}
+	return s.inspectTrailer(req.Trailer, to)
+}
+
+// inspectTrailer looks at the names of trailers before the body is read, and at
+// their values afterwards.
+func (s *Set) inspectTrailer(trailer http.Header, to Target) error {
+	var err error
+	for name, values := range trailer {
+		for _, text := range append([]string{name}, values...) {
+			if !eachFolded(text, func(p []byte) bool {
+				err = s.check(to, "trailer", p)
+				return err == nil
+			}) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// InspectBytes looks for misuse in a part of a request that the caller holds,
+// such as a message of a websocket.
+func (s *Set) InspectBytes(to Target, part string, b []byte) error {
+	var err error
+	each(b, func(p []byte) bool {
+		err = s.check(to, part, p)
+		return err == nil
+	})
+	return err
+}
+
+// Message returns a message of a websocket with the placeholders replaced of
+// those credentials that may go into bodies, and their names.
+func (s *Set) Message(to Target, text []byte) ([]byte, []string, error) {
+	if err := s.InspectBytes(to, "message", text); err != nil {
+		return nil, nil, err
+	}
+	u := &use{set: s, to: to, names: map[string]bool{}}
+	out, err := u.replace(text, escapeFor("", text), inBody)
+	return out, slices.Sorted(maps.Keys(u.names)), err
+}
+
+func asIs(s string) string { return s }
+func always(*entry) bool   { return true }
+func inBody(e *entry) bool { return e.ReplaceInBody }
+
+func (u *use) headers(h http.Header) error {
+	for name, values := range h {
+		for i, v := range values {
+			out, err := u.replace([]byte(v), asIs, always)
+			if err != nil {
+				return err
+			}
+			if name == "Authorization" {
+				if out, err = u.basic(out); err != nil {
+					return err
+				}
+			}
+			values[i] = string(out)
+		}
+	}
+	return nil
+}
+
+// basic replaces placeholders inside basic authentication. A text that it does
+// not change stays in its own encoding.
+func (u *use) basic(v []byte) ([]byte, error) {
+	scheme, encoded, ok := strings.Cut(string(v), " ")
+	if !ok || !strings.EqualFold(scheme, "basic") {
+		return v, nil
+	}
+	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(encoded), "="))
+	if err != nil || next(plain) < 0 {
+		return v, nil
+	}
+	before := u.inserted
+	out, err := u.replace(plain, asIs, always)
+	if err != nil || u.inserted == before {
+		return v, err
+	}
+	return []byte(scheme + " " + base64.StdEncoding.EncodeToString(out)), nil
+}
+
+// query replaces placeholders in values. Only a value in which a placeholder is
+// percent-encoded is written anew as a whole.
+func (u *use) query(to *url.URL) error {
+	if to.RawQuery == "" {
+		return nil
+	}
+	pairs := strings.Split(to.RawQuery, "&")
+	for i, pair := range pairs {
+		key, raw, ok := strings.Cut(pair, "=")
+		if !ok {
+			continue
+		}
+		out, err := u.replace([]byte(raw), url.QueryEscape, always)
+		if err != nil {
+			return err
+		}
+		if plain, bad := url.QueryUnescape(raw); bad == nil && next([]byte(raw)) < 0 && next([]byte(plain)) >= 0 {
+			before := u.inserted
+			changed, err := u.replace([]byte(plain), asIs, always)
+			if err != nil {
+				return err
+			}
+			if u.inserted != before {
+				out = []byte(url.QueryEscape(string(changed)))
+			}
+		}
+		pairs[i] = key + "=" + string(out)
+	}
+	to.RawQuery = strings.Join(pairs, "&")
+	return nil
+}
+
+// inject sets the headers that credentials set, whatever the cell sent there.
+func (u *use) inject(h http.Header) error {
+	set := map[string]bool{}
+	for i := range u.set.entries {
+		e := &u.set.entries[i]
+		if e.Header == "" || !e.covers(u.to) || u.withheld[e.Name] {
+			continue
+		}
+		name := http.CanonicalHeaderKey(e.Header)
+		if set[name] {
+			return ErrAmbiguous
+		}
+		set[name] = true
+		format := e.Format
+		if format == "" {
+			format = "{value}"
+		}
+		h[name] = []string{strings.Replace(format, "{value}", e.value.text(), 1)}
+		u.names[e.Name] = true
+	}
+	return nil
+}

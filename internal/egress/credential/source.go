@@ -1,0 +1,253 @@
+package credential
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// Source says where a value comes from. It holds no secret.
+type Source struct {
+	kind sourceKind
+	name string   // the variable, or the path
+	argv []string // the command
+}
+
+type sourceKind int
+
+const (
+	fromEnv sourceKind = iota + 1
+	fromFile
+	fromCommand
+)
+
+// Bounds of what a source may take.
+const (
+	DefaultTimeout = 30 * time.Second
+	maxArgs        = 256
+)
+
+// ErrSource says that a text is not a source.
+var ErrSource = errors.New(`a source is env:NAME, file:PATH or command:["PROGRAM", "ARGUMENT", ...]`)
+
+// ParseSource reads `env:NAME`, `file:PATH`, or `command:` with a JSON array of
+// strings, which is run without a shell.
+func ParseSource(s string) (Source, error) {
+	kind, rest, ok := strings.Cut(s, ":")
+	if !ok || rest == "" || strings.ContainsRune(rest, 0) {
+		return Source{}, ErrSource
+	}
+	switch kind {
+	case "env":
+		if strings.ContainsAny(rest, "= \t\r\n") {
+			return Source{}, fmt.Errorf("%s is not the name of a variable", quote.Path(rest))
+		}
+		return Source{kind: fromEnv, name: rest}, nil
+	case "file":
+		return Source{kind: fromFile, name: rest}, nil
+	case "command":
+		argv, err := parseArgv(rest)
+		return Source{kind: fromCommand, argv: argv}, err
+	}
+	return Source{}, ErrSource
+}
+
+func parseArgv(s string) ([]string, error) {
+	var raw []*string // null is not a string
+	d := json.NewDecoder(strings.NewReader(s))
+	if err := d.Decode(&raw); err != nil {
+		return nil, ErrSource
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, ErrSource
+	}
+	var argv []string
+	for _, a := range raw {
+		if a == nil || strings.ContainsRune(*a, 0) {
+			return nil, ErrSource
+		}
+		argv = append(argv, *a)
+	}
+	if len(argv) == 0 || argv[0] == "" || len(argv) > maxArgs {
+		return nil, ErrSource
+	}
+	return argv, nil
+}
+
+// String returns the source for people; of a command its program only, since
+// arguments may hold what nobody should read.
+func (s Source) String() string {
+	switch s.kind {
+	case fromEnv:
+		return "env:" + s.name
+	case fromFile:
+		return "file:" + quote.Path(s.name)
+	case fromCommand:
+		return "command:" + quote.Path(s.argv[0])
+	}
+	return "no source"
+}
+
+// Reader gets values from sources, on the operator's side.
+type Reader struct {
+	// Lookup is asked for variables; nil is os.LookupEnv.
+	Lookup func(name string) (string, bool)
+	// Stderr takes what commands say there, which may be a question to the
+	// operator; nil drops it. It never becomes part of an error.
+	Stderr io.Writer
+	// Timeout bounds each source; zero is DefaultTimeout.
+	Timeout time.Duration
+}
+
+// Read returns a source's value. One line end at the end of a file, or of what a
+// command prints, is not part of it.
+func (r Reader) Read(ctx context.Context, s Source) (*Value, error) {
+	timeout := r.Timeout
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var b []byte
+	var err error
+	switch s.kind {
+	case fromEnv:
+		b, err = r.env(s.name)
+	case fromFile:
+		b, err = file(ctx, s.name)
+	case fromCommand:
+		b, err = r.command(ctx, s.argv)
+	default:
+		err = ErrSource
+	}
+	if err != nil {
+		clear(b)
+		return nil, fmt.Errorf("%s: %w", s, err)
+	}
+	v, err := NewValue(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s, err)
+	}
+	return v, nil
+}
+
+func (r Reader) env(name string) ([]byte, error) {
+	lookup := r.Lookup
+	if lookup == nil {
+		lookup = os.LookupEnv
+	}
+	v, ok := lookup(name)
+	if !ok {
+		return nil, errors.New("the variable is not set")
+	}
+	return []byte(v), nil
+}
+
+// file reads in the background, because a named pipe that nobody writes to keeps
+// whoever opens it; its goroutine stays until somebody does.
+func file(ctx context.Context, path string) ([]byte, error) {
+	type result struct {
+		b   []byte
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		f, err := os.Open(path)
+		if err != nil {
+			done <- result{nil, cause(err)}
+			return
+		}
+		defer f.Close()
+		b, err := readValue(f)
+		done <- result{b, cause(err)}
+	}()
+	select {
+	case r := <-done:
+		return r.b, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// cause leaves out the path, which the source's text has already.
+func cause(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// readValue reads one value with its line end, into one buffer of its full size,
+// so that no shorter one with a part of it is left behind.
+func readValue(r io.Reader) ([]byte, error) {
+	buf := make([]byte, MaxValue+2)
+	n, err := io.ReadFull(r, buf)
+	switch {
+	case err == nil:
+		clear(buf)
+		return nil, ErrTooLong
+	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		clear(buf)
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf[:n], []byte("\n")), nil
+}
+
+func (r Reader) command(outer context.Context, argv []string) ([]byte, error) {
+	ctx, cancel := context.WithCancel(outer)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stderr = r.Stderr
+	// A child of the command may hold the pipe open after its end.
+	cmd.WaitDelay = time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, startError(err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = out.Close() })
+	defer stop()
+	b, err := readValue(out)
+	if err != nil {
+		cancel()
+	}
+	wait := cmd.Wait()
+	var exit *exec.ExitError
+	switch {
+	case errors.Is(err, ErrTooLong):
+		return nil, err
+	case outer.Err() != nil:
+		clear(b)
+		return nil, outer.Err()
+	case err != nil:
+		return nil, err
+	case errors.As(wait, &exit):
+		clear(b)
+		return nil, fmt.Errorf("the command failed: %s", exit.ProcessState)
+	case wait != nil:
+		clear(b)
+		return nil, wait
+	}
+	return b, nil
+}
+
+// startError leaves the program's name out: the source's text has it.
+func startError(err error) error {
+	var e *exec.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return cause(err)
+}

@@ -1,0 +1,119 @@
+package egress
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/event"
+)
+
+// policyHeader is in every answer that the proxy gives itself: "denied", or
+// "failed" where the policy allows the request and the upstream does not answer.
+const policyHeader = "X-Forkcell-Policy"
+
+// answer is the body of such an answer.
+type answer struct {
+	Error    string `json:"error"`
+	Reason   string `json:"reason"`
+	Rule     string `json:"rule,omitempty"`
+	Layer    string `json:"layer"`
+	Protocol string `json:"protocol,omitempty"`
+	Method   string `json:"method"`
+	Host     string `json:"host"`
+	Port     uint16 `json:"port"`
+	Path     string `json:"path,omitempty"`
+	Binary   string `json:"binary,omitempty"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+func (f *flight) answer() answer {
+	return answer{
+		Protocol: f.protocol, Method: f.q.Method, Host: f.to.host, Port: f.to.port,
+		Path: f.q.Path, Binary: f.c.proc.Binary,
+	}
+}
+
+// deny answers a request that was not forwarded, and records it.
+func (p *Proxy) deny(w http.ResponseWriter, r *http.Request, f *flight, err error) {
+	var no *refusal
+	var elsewhere *misdirected
+	switch {
+	case errors.As(err, &elsewhere):
+		no = &elsewhere.refusal
+		f.status.Store(http.StatusMisdirectedRequest)
+	case errors.As(err, &no):
+	default:
+		panic(http.ErrAbortHandler) // the proxy ends
+	}
+	p.refused(w, r, f, no)
+	p.recordDenied(f, r, no)
+}
+
+// refused writes the answer to a denied request.
+func (p *Proxy) refused(w http.ResponseWriter, r *http.Request, f *flight, no *refusal) {
+	a := f.answer()
+	a.Error, a.Reason, a.Rule, a.Layer, a.Hint = "denied_by_policy", no.Reason, no.Rule, no.layer, no.hint
+	code := int(f.status.Load())
+	if code == 0 {
+		code = http.StatusForbidden
+		f.status.Store(int32(code))
+	}
+	write(w, r, "denied", code, grpcPermissionDenied, a)
+}
+
+// broken writes the answer to an allowed request that the upstream did not
+// answer.
+func (p *Proxy) broken(w http.ResponseWriter, r *http.Request, f *flight, why, hint string) {
+	a := f.answer()
+	a.Error, a.Reason, a.Rule, a.Layer, a.Hint = "upstream_failed", why, f.decision.Rule, "forward", hint
+	write(w, r, "failed", http.StatusBadGateway, grpcUnavailable, a)
+}
+
+// Codes of gRPC.
+const (
+	grpcPermissionDenied = 7
+	grpcUnavailable      = 14
+)
+
+func write(w http.ResponseWriter, r *http.Request, verdict string, code, grpc int, a answer) {
+	h := w.Header()
+	h.Set(policyHeader, verdict)
+	h.Set("Cache-Control", "no-store")
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		// An answer of trailers only, which is how a server refuses a call.
+		h.Set("Content-Type", "application/grpc")
+		h.Set("Grpc-Status", strconv.Itoa(grpc))
+		h.Set("Grpc-Message", url.PathEscape(a.Error+": "+a.Reason))
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	body, err := json.Marshal(a)
+	if err != nil {
+		panic(http.ErrAbortHandler) // not reached: all fields are plain
+	}
+	body = append(body, '\n')
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
+}
+
+// recordDenied tells of a request that was not forwarded.
+func (p *Proxy) recordDenied(f *flight, r *http.Request, no *refusal) {
+	q := f.event()
+	if q.Path == "" {
+		// It has no canonical form; what is told is bounded by the event.
+		q.Path, _, _ = strings.Cut(r.URL.EscapedPath(), "?")
+	}
+	q.Version = strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)
+	s := p.subject(f.c, event.Denied)
+	s.Rule, s.Reason, s.Message = no.Rule, no.layer+": "+no.Reason, no.hint
+	p.emit(event.HTTP(s, q))
+}

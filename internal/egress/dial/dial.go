@@ -1,0 +1,274 @@
+// Package dial connects the host side to the servers that a cell was allowed to
+// talk to: it resolves their names for real, checks every address, and dials
+// only what was checked.
+//
+// Names are answered by whoever runs them, so a name that a policy allows can
+// be made to point anywhere: at the host's own services, at a cloud's metadata,
+// at the neighbours. The package decides where a connection may go by its
+// address alone. It does not know policies, cells or protocols; it is told the
+// host, the port and the ranges that the rule names.
+package dial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// Resolver looks names up; *net.Resolver is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Dialer dials for cells. The zero Dialer uses the host's resolver and has no
+// pins. Proxy settings of the host's environment are not looked at.
+type Dialer struct {
+	// Resolver is asked for fully qualified names only, with the dot at their
+	// end, so that no search domain is tried. Nil is the host's.
+	Resolver Resolver
+	// Pins are the operator's grants.
+	Pins Pins
+	// Timeout is for all of it, the resolving too; 0 means 30 seconds.
+	Timeout time.Duration
+	// Stagger is how long an attempt may take before the next address is tried
+	// beside it; 0 means 250 ms (RFC 8305).
+	Stagger time.Duration
+
+	// For tests, which have nothing public to connect to: what an address
+	// counts as, and whether it is elsewhere than on this host.
+	classify func(netip.Addr) Class
+	route    func(netip.Addr) (bool, error)
+}
+
+const (
+	defaultTimeout = 30 * time.Second
+	defaultStagger = 250 * time.Millisecond
+	// maxAddrs bounds an answer. More would be one that somebody made up.
+	maxAddrs = 64
+)
+
+// The errors. A *Refusal is ErrRefused; what is not one of these came from the
+// network on the way to an address that was allowed.
+var (
+	// ErrRefused: the connection may not be made.
+	ErrRefused = errors.New("destination refused")
+	// ErrHost: not a host that can be dialled, in that spelling.
+	ErrHost = errors.New("not a host")
+	// ErrResolve: the name has no address, or nobody could say.
+	ErrResolve = errors.New("name not resolved")
+)
+
+// Refusal says which address was refused, and why.
+type Refusal struct {
+	Host   string
+	Addr   netip.Addr
+	Class  Class
+	Reason string
+}
+
+func (r *Refusal) Error() string {
+	if r.Addr.String() == r.Host {
+		return fmt.Sprintf("%s %s", r.Host, r.Reason)
+	}
+	return fmt.Sprintf("%s resolves to %s, which %s", r.Host, r.Addr, r.Reason)
+}
+
+// Is makes a refusal ErrRefused.
+func (*Refusal) Is(target error) bool { return target == ErrRefused }
+
+// Decision is what was found and done, for the record.
+type Decision struct {
+	// Host is in lower case; an address is in its usual form.
+	Host string
+	Port uint16
+	// Pinned says that the operator has set the address.
+	Pinned bool
+	// Literal says that the host is an address.
+	Literal bool
+	// Resolved are all addresses of the host, with their classes.
+	Resolved []Address
+	// Remote is what was connected to; it is not valid if nothing was.
+	Remote netip.AddrPort
+}
+
+// Address is an address of a host.
+type Address struct {
+	Addr  netip.Addr
+	Class Class
+}
+
+// Dial connects to a port of a host: a name, or an address as a policy writes
+// it. allowed are the ranges that the rule names, if it names any: then the
+// host may have addresses in these only, whether public or not. Without them it
+// may have public addresses; a host that is itself an address is what the
+// policy has named, so it may also be private, shared, unique-local and the
+// like. Never, whatever is allowed: loopback, link-local, metadata services,
+// multicast, this host's own addresses, and IPv4 addresses inside IPv6 ones.
+//
+// One address that may not be dialled refuses the host, even beside others that
+// could be: a public name that also points inside is an attack or a mistake,
+// and the outcome must not depend on which address answers first.
+//
+// A pin of the operator replaces all of this: its address may be loopback,
+// private or this host's, and is dialled without asking anybody.
+func (d *Dialer) Dial(ctx context.Context, host string, port uint16, allowed []netip.Prefix) (net.Conn, Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, orDefault(d.Timeout, defaultTimeout))
+	defer cancel()
+	h, err := ParseHost(host)
+	if err != nil {
+		return nil, Decision{}, err
+	}
+	dec := Decision{Host: h.String(), Port: port, Literal: h.Addr.IsValid()}
+	if port == 0 {
+		return nil, dec, fmt.Errorf("%w: port 0", ErrHost)
+	}
+	c := check{d: d, host: h, allowed: allowed}
+	targets, err := c.targets(ctx, port, &dec)
+	if err != nil {
+		return nil, dec, err
+	}
+	conn, err := d.race(ctx, targets, c.control)
+	if err != nil {
+		return nil, dec, fmt.Errorf("connect to %s: %w", h, err)
+	}
+	if a, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		dec.Remote = netip.AddrPortFrom(a.AddrPort().Addr().Unmap(), a.AddrPort().Port())
+	}
+	return conn, dec, nil
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+// check is one decision.
+type check struct {
+	d       *Dialer
+	host    Host
+	allowed []netip.Prefix
+	pin     netip.AddrPort // if the operator has set one
+}
+
+// targets returns what may be dialled, in the order in which it is tried.
+func (c *check) targets(ctx context.Context, port uint16, dec *Decision) ([]netip.AddrPort, error) {
+	if pin, ok := c.d.Pins.lookup(c.host.String(), port); ok {
+		c.pin, dec.Pinned = pin, true
+		dec.Resolved = []Address{{Addr: pin.Addr(), Class: c.class(pin.Addr())}}
+		return []netip.AddrPort{pin}, c.verdict(pin.Addr())
+	}
+	addrs, err := c.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var first error
+	targets := make([]netip.AddrPort, 0, len(addrs))
+	for _, a := range addrs {
+		dec.Resolved = append(dec.Resolved, Address{Addr: a, Class: c.class(a)})
+		if err := c.verdict(a); err != nil && first == nil {
+			first = err
+		}
+		targets = append(targets, netip.AddrPortFrom(a, port))
+	}
+	if first != nil {
+		return nil, first
+	}
+	return interleave(targets), nil
+}
+
+func (c *check) resolve(ctx context.Context) ([]netip.Addr, error) {
+	if c.host.Addr.IsValid() {
+		return []netip.Addr{c.host.Addr}, nil
+	}
+	var r Resolver = net.DefaultResolver
+	if c.d.Resolver != nil {
+		r = c.d.Resolver
+	}
+	found, err := r.LookupNetIP(ctx, "ip", c.host.Name+".")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrResolve, err)
+	}
+	var addrs []netip.Addr
+	seen := make(map[netip.Addr]bool, len(found))
+	for _, a := range found {
+		// The resolver returns IPv4 addresses in mapped form.
+		if a = a.Unmap(); !seen[a] {
+			seen[a] = true
+			addrs = append(addrs, a)
+		}
+	}
+	switch {
+	case len(addrs) == 0:
+		return nil, fmt.Errorf("%w: %s has no address", ErrResolve, c.host)
+	case len(addrs) > maxAddrs:
+		return nil, fmt.Errorf("%w: %s has %d addresses, more than %d", ErrResolve, c.host, len(addrs), maxAddrs)
+	}
+	return addrs, nil
+}
+
+// verdict returns a *Refusal if an address may not be dialled.
+func (c *check) verdict(a netip.Addr) error {
+	class := c.class(a)
+	refuse := func(format string, args ...any) error {
+		return &Refusal{Host: c.host.String(), Addr: a, Class: class, Reason: fmt.Sprintf(format, args...)}
+	}
+	if c.pin.IsValid() {
+		if a != c.pin.Addr() || !pinnable(class) {
+			return refuse("is %s, where not even the operator can point a host", class)
+		}
+		return nil
+	}
+	switch {
+	case class.never():
+		return refuse("is %s, where no connection of a cell ever goes", class)
+	case len(c.allowed) > 0 && !within(a, c.allowed):
+		return refuse("is not in allowed_ips")
+	case len(c.allowed) == 0 && class != Public && !c.host.Addr.IsValid():
+		return refuse("is %s; it takes allowed_ips to go there", class)
+	}
+	route := elsewhere
+	if c.d.route != nil {
+		route = c.d.route
+	}
+	switch ok, err := route(a); {
+	case err != nil:
+		return refuse("may be this host: %v", err)
+	case !ok:
+		return refuse("is this host, where no connection of a cell ever goes")
+	}
+	return nil
+}
+
+func within(a netip.Addr, allowed []netip.Prefix) bool {
+	for _, p := range allowed {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *check) class(a netip.Addr) Class {
+	if c.d.classify != nil {
+		return c.d.classify(a)
+	}
+	return Classify(a)
+}
+
+// control is asked right before a socket connects: what goes to the kernel is
+// what was decided on, or nothing.
+func (c *check) control(want netip.AddrPort) func(string, string, syscall.RawConn) error {
+	return func(network, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil || at != want || (network != "tcp4" && network != "tcp6") {
+			return fmt.Errorf("%w: about to connect to %s %s and not to %s", ErrRefused, network, address, want)
+		}
+		return c.verdict(at.Addr())
+	}
+}

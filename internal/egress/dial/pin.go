@@ -1,0 +1,86 @@
+package dial
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Endpoint is a port of a host; port 0 is every port.
+type Endpoint struct {
+	// Host is as [Host.String] returns it.
+	Host string
+	Port uint16
+}
+
+// Pins say where the operator has pointed hosts. The port of an address is 0 if
+// it is the one that was asked for.
+type Pins map[Endpoint]netip.AddrPort
+
+// lookup prefers the pin of one port to that of all ports.
+func (p Pins) lookup(host string, port uint16) (netip.AddrPort, bool) {
+	pin, ok := p[Endpoint{host, port}]
+	if !ok {
+		pin, ok = p[Endpoint{host, 0}]
+	}
+	if ok && pin.Port() == 0 {
+		pin = netip.AddrPortFrom(pin.Addr(), port)
+	}
+	return pin, ok
+}
+
+// pinnable reports whether the operator may point a host at such an address:
+// loopback and private ones, but nothing that is no single host, and no
+// metadata service, which would be a mistake.
+func pinnable(c Class) bool { return !c.never() || c == Loopback }
+
+// ParsePin reads HOST[:PORT]=IP[:PORT]. IPv6 addresses stand in brackets where
+// a port follows.
+func ParsePin(s string) (Endpoint, netip.AddrPort, error) {
+	fail := func(err error) (Endpoint, netip.AddrPort, error) {
+		return Endpoint{}, netip.AddrPort{}, fmt.Errorf("%q is not HOST[:PORT]=IP[:PORT]: %w", s, err)
+	}
+	left, right, ok := strings.Cut(s, "=")
+	if !ok {
+		return fail(errors.New("no ="))
+	}
+	host, port, err := splitPort(left)
+	if err != nil {
+		return fail(err)
+	}
+	h, err := ParseHost(host)
+	if err != nil {
+		return fail(err)
+	}
+	ip, toPort, err := splitPort(right)
+	if err != nil {
+		return fail(err)
+	}
+	to, err := ParseHost(ip)
+	switch {
+	case err != nil:
+		return fail(err)
+	case !to.Addr.IsValid():
+		return fail(fmt.Errorf("%s is a name and not an address", to))
+	case !pinnable(Classify(to.Addr)):
+		return fail(fmt.Errorf("%s is %s", to, Classify(to.Addr)))
+	}
+	return Endpoint{h.String(), port}, netip.AddrPortFrom(to.Addr, toPort), nil
+}
+
+// splitPort takes a port from the end, if there is one. An IPv6 address without
+// brackets has none.
+func splitPort(s string) (string, uint16, error) {
+	i := strings.LastIndexByte(s, ':')
+	bracket := strings.HasPrefix(s, "[")
+	if i < 0 || (bracket && strings.HasSuffix(s, "]")) || (!bracket && strings.Count(s, ":") > 1) {
+		return s, 0, nil
+	}
+	n, err := strconv.ParseUint(s[i+1:], 10, 16)
+	if err != nil || n == 0 || s[i+1] == '0' {
+		return "", 0, fmt.Errorf("%q is not a port", s[i+1:])
+	}
+	return s[:i], uint16(n), nil
+}

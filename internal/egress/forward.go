@@ -1,0 +1,415 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/egress/authority"
+	"github.com/forkcell/forkcell/internal/egress/credential"
+)
+
+// rewrite makes of a program's request the one that is sent.
+func (f *flight) rewrite(out *http.Request) {
+	path, err := url.PathUnescape(f.q.Path)
+	if err != nil {
+		path = f.q.Path // not reached: the canonical form has valid escapes only
+	}
+	out.URL = &url.URL{
+		Scheme: f.scheme, Host: net.JoinHostPort(f.to.host, strconv.Itoa(int(f.to.port))),
+		Path: path, RawPath: f.q.Path, RawQuery: out.URL.RawQuery,
+	}
+	out.Host = f.to.authority(f.scheme)
+	out.RequestURI = ""
+	oneHop(out.Header)
+}
+
+// oneHop removes what is between the program and the proxy only. It is done
+// before credentials go in, so that a program cannot have one taken out again.
+func oneHop(h http.Header) {
+	upgrade, trailers := h["Upgrade"], slices.ContainsFunc(h["Te"], func(v string) bool { return strings.Contains(v, "trailers") })
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range []string{
+		"Connection", "Host", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", policyHeader,
+	} {
+		delete(h, http.CanonicalHeaderKey(name))
+	}
+	if len(upgrade) > 0 {
+		h["Upgrade"], h["Connection"] = upgrade, []string{"Upgrade"}
+	}
+	if trailers {
+		h["Te"] = []string{"trailers"}
+	}
+}
+
+// credentials puts secrets into the request, the last thing before it is sent.
+func (p *Proxy) credentials(out *http.Request, f *flight) error {
+	set := f.view.gen.Credentials
+	if set == nil {
+		return nil
+	}
+	to := credential.Target{Host: f.to.host, Port: f.to.port, Path: f.q.Path}
+	applied, err := set.Apply(out.Context(), out, to, f.endpoint, time.Now())
+	if err != nil {
+		return p.misuse(f, err)
+	}
+	f.used.Store(&applied.Used)
+	// A generation that came meanwhile has not seen what was used.
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.gen != f.view.gen && !p.gen.covers(f) {
+		return refuse(layerCredential, "credentials", "the new policy does not let the request's credential go there")
+	}
+	return nil
+}
+
+// misuse makes a finding of a placeholder that went astray. Other errors of
+// credentials deny the request just the same.
+func (p *Proxy) misuse(f *flight, err error) *refusal {
+	var astray *credential.MisuseError
+	if !errors.As(err, &astray) {
+		return refuse(layerCredential, "credentials", err.Error())
+	}
+	p.recordMisuse(f, astray)
+	rule := "credentials"
+	if astray.Credential != "" {
+		rule += "." + astray.Credential
+	}
+	return refuse(layerCredential, rule, astray.Error())
+}
+
+// forward sends a request that every check has passed.
+func (p *Proxy) forward(w http.ResponseWriter, out *http.Request, f *flight) {
+	defer p.recordRequest(f)
+	if out.Body != nil && out.Body != http.NoBody {
+		out.Body = &sent{counted{ReadCloser: out.Body, n: &f.in}, p, f}
+	}
+	ctx := httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		addr := i.Conn.RemoteAddr().String()
+		f.peer.Store(&addr)
+	}})
+	ctx = context.WithValue(ctx, flightKey, f)
+	p.fwd.ServeHTTP(finalWriter{w}, out.WithContext(ctx))
+}
+
+// finalWriter drops informational answers. httputil passes them on while the
+// server may be asking for the request's body, both on one buffer without a lock
+// (Go 1.26), which an upstream could use. The server's own 100 is not affected.
+type finalWriter struct{ http.ResponseWriter }
+
+// Unwrap lets the server's other abilities be found.
+func (w finalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader writes the header of an answer.
+func (w finalWriter) WriteHeader(code int) {
+	if code < 100 || code >= 200 {
+		w.ResponseWriter.WriteHeader(code)
+	}
+}
+
+type counted struct {
+	io.ReadCloser
+	n *atomic.Int64
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// sent is the body of a request. Placeholders in a long one are found while it
+// is sent; then the request is cut.
+type sent struct {
+	counted
+	p *Proxy
+	f *flight
+}
+
+func (s *sent) Read(b []byte) (int, error) {
+	n, err := s.counted.Read(b)
+	var astray *credential.MisuseError
+	if errors.As(err, &astray) && s.f.stopped.Load() == nil {
+		no := s.p.misuse(s.f, err)
+		s.f.stopped.Store(no)
+		s.f.cancel(no)
+	}
+	return n, err
+}
+
+func flightOf(ctx context.Context) *flight {
+	f, _ := ctx.Value(flightKey).(*flight)
+	return f
+}
+
+func (p *Proxy) newForwarder() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		// The header is what the program sent; httputil has removed what is for
+		// one hop only.
+		Rewrite: func(r *httputil.ProxyRequest) {
+			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+				if v, ok := r.In.Header[name]; ok {
+					r.Out.Header[name] = v
+				}
+			}
+			r.Out.URL.RawQuery = r.In.URL.RawQuery
+			r.Out.Trailer = r.In.Trailer
+		},
+		Transport:      &p.pool,
+		FlushInterval:  -1,
+		BufferPool:     &buffers{},
+		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		ModifyResponse: p.response,
+		ErrorHandler:   p.failed,
+	}
+}
+
+type buffers struct{ sync.Pool }
+
+const bufferSize = 64 << 10
+
+func (b *buffers) Get() []byte {
+	if v, ok := b.Pool.Get().(*[bufferSize]byte); ok {
+		return v[:]
+	}
+	return make([]byte, bufferSize)
+}
+
+func (b *buffers) Put(v []byte) {
+	if len(v) == bufferSize {
+		b.Pool.Put((*[bufferSize]byte)(v))
+	}
+}
+
+// response looks at an answer before it goes to the program.
+func (p *Proxy) response(res *http.Response) error {
+	f := flightOf(res.Request.Context())
+	f.status.Store(int32(res.StatusCode))
+	// Only the proxy says what the policy did, and there is no other way to a
+	// host than this one.
+	res.Header.Del(policyHeader)
+	res.Header.Del("Alt-Svc")
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		return p.switched(res, f)
+	}
+	if len(res.Trailer) > 0 {
+		// HTTP/1.1 has trailers only where the length is not told before.
+		res.Header.Del("Content-Length")
+	}
+	res.Body = &counted{ReadCloser: res.Body, n: &f.out}
+	return nil
+}
+
+// failed answers for an upstream that did not.
+func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
+	f := flightOf(r.Context())
+	var cut *refusal
+	switch cause := context.Cause(r.Context()); {
+	case errors.As(cause, &cut):
+		p.refused(w, r, f, cut)
+		return
+	case cause != nil:
+		// The program has gone away.
+		panic(http.ErrAbortHandler)
+	case errors.Is(err, ErrDestination):
+		cut = refuse(layerDestination, f.decision.Rule, err.Error())
+		f.stopped.Store(cut)
+		p.refused(w, r, f, cut)
+		return
+	}
+	f.status.Store(http.StatusBadGateway)
+	if p.pool.wantsCertificate(r.URL.Host, err) {
+		p.broken(w, r, f, "the upstream wants a client certificate, and the proxy has none: "+err.Error(), "tls: skip")
+		return
+	}
+	p.broken(w, r, f, reason(err), "")
+}
+
+// reason says in a few words what an upstream did wrong.
+func reason(err error) string {
+	var verify *authority.VerifyError
+	if errors.As(err, &verify) {
+		return "the upstream's certificate is not valid: " + verify.Err.Error()
+	}
+	return err.Error()
+}
+
+// pool keeps connections to upstreams. They are of one cell. Connections that
+// were dialled under different rules for addresses are kept apart.
+type pool struct {
+	p    *Proxy
+	mu   sync.Mutex
+	each map[string]*http.Transport
+	// asked are upstreams that have asked for a client certificate.
+	asked map[string]bool
+	// sessions resume TLS with upstreams.
+	sessions tls.ClientSessionCache
+}
+
+// RoundTrip sends a request.
+func (o *pool) RoundTrip(r *http.Request) (*http.Response, error) {
+	f := flightOf(r.Context())
+	// A program that speaks HTTP/1.1 would do so without the proxy too, and only
+	// there are upgrades.
+	return o.transport(f.view.allowed(), f.one).RoundTrip(r)
+}
+
+func (o *pool) transport(allowed []netip.Prefix, one bool) *http.Transport {
+	key := poolKey(allowed, one)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if t, ok := o.each[key]; ok {
+		return t
+	}
+	if o.each == nil {
+		o.each = map[string]*http.Transport{}
+		o.sessions = tls.NewLRUClientSessionCache(0)
+	}
+	t := o.newTransport(slices.Clone(allowed), one)
+	o.each[key] = t
+	return t
+}
+
+func poolKey(allowed []netip.Prefix, one bool) string {
+	if len(allowed) == 0 {
+		return strconv.FormatBool(one)
+	}
+	return fmt.Sprint(allowed, one)
+}
+
+func (o *pool) newTransport(allowed []netip.Prefix, one bool) *http.Transport {
+	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return nil, err
+		}
+		return o.p.cfg.Dialer.Dial(ctx, host, uint16(number), allowed)
+	}
+	protocols := []string{"h2", "http/1.1"}
+	if one {
+		protocols = protocols[1:]
+	}
+	return &http.Transport{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, o.p.lim.Dial)
+			defer cancel()
+			return dial(ctx, network, addr)
+		},
+		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, o.p.lim.Dial)
+			defer cancel()
+			raw, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			c, err := o.startTLS(ctx, raw, addr, protocols)
+			if err != nil {
+				_ = raw.Close()
+				return nil, err
+			}
+			return c, nil
+		},
+		ForceAttemptHTTP2:      !one,
+		DisableCompression:     true,
+		MaxIdleConns:           256,
+		MaxIdleConnsPerHost:    32,
+		IdleConnTimeout:        90 * time.Second,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+		ReadBufferSize:         16 << 10,
+	}
+}
+
+func (o *pool) startTLS(ctx context.Context, raw net.Conn, addr string, protocols []string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	config, err := authority.UpstreamConfig(host, o.p.cfg.Roots, nil)
+	if err != nil {
+		return nil, err
+	}
+	config.NextProtos = protocols
+	o.mu.Lock()
+	config.ClientSessionCache = o.sessions
+	o.mu.Unlock()
+	// An upstream that asks for a certificate may do without. One that does not
+	// says so by an alert, with TLS 1.3 only after the handshake, where it may
+	// get lost: so it is remembered who asked.
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		o.note(addr)
+		return &tls.Certificate{}, nil
+	}
+	c := tls.Client(raw, config)
+	err = c.HandshakeContext(ctx)
+	var verify *tls.CertificateVerificationError
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.As(err, &verify):
+		return nil, &authority.VerifyError{Host: host, Err: verify.Err}
+	}
+	return nil, fmt.Errorf("start TLS: %w", err)
+}
+
+// maxAsked bounds what is remembered about upstreams.
+const maxAsked = 1024
+
+func (o *pool) note(addr string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.asked == nil {
+		o.asked = map[string]bool{}
+	}
+	if len(o.asked) < maxAsked {
+		o.asked[addr] = true
+	}
+}
+
+// wantsCertificate reports whether an upstream failed because it wants a client
+// certificate, as far as can be told.
+func (o *pool) wantsCertificate(addr string, err error) bool {
+	var verify *authority.VerifyError
+	var dial *net.OpError
+	if errors.As(err, &verify) || errors.As(err, &dial) && dial.Op == "dial" {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asked[addr] || authority.WantsClientCertificate(err)
+}
+
+// reset lets go of every connection that is not in use.
+func (o *pool) reset() {
+	o.mu.Lock()
+	old := o.each
+	o.each = nil
+	o.mu.Unlock()
+	for _, t := range old {
+		t.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,222 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+	"time"
+)
+
+// Proxy serves one cell.
+type Proxy struct {
+	cfg    Config
+	lim    Limits
+	slots  chan struct{}
+	server *http.Server
+	inner  *queue
+	fwd    *httputil.ReverseProxy
+	pool   pool
+
+	// mu is held for reading while something is decided and noted, so that a
+	// new generation finds everything that the old one allowed.
+	mu     sync.RWMutex
+	gen    *Generation
+	conns  map[*conn]struct{}
+	closed bool
+
+	wg sync.WaitGroup
+}
+
+// New makes a proxy. It serves until Close.
+func New(cfg Config) (*Proxy, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		cfg: cfg, lim: cfg.Limits.withDefaults(), gen: cfg.Generation,
+		conns: map[*conn]struct{}{}, inner: newQueue(),
+	}
+	p.slots = make(chan struct{}, p.lim.Connections)
+	p.pool = pool{p: p}
+	p.server = &http.Server{
+		Handler:           http.HandlerFunc(p.serveHTTP),
+		ReadHeaderTimeout: p.lim.Hello,
+		IdleTimeout:       p.lim.Idle,
+		MaxHeaderBytes:    p.lim.HeaderBytes,
+		ConnContext:       withConn,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: p.lim.Streams, SendPingTimeout: p.lim.Idle},
+		// What goes wrong on a connection is the cell's affair.
+		ErrorLog:                     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		DisableGeneralOptionsHandler: true,
+	}
+	p.fwd = p.newForwarder()
+	p.wg.Go(func() { _ = p.server.Serve(p.inner) })
+	return p, nil
+}
+
+// Serve takes connections from a listener until the context ends, the listener
+// is closed or the proxy is. It closes the listener. Several listeners may be
+// served at once.
+func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	defer func() { _ = l.Close() }()
+	if !p.enter(func() {}) {
+		return net.ErrClosed
+	}
+	var delay time.Duration
+	for {
+		raw, err := l.Accept()
+		switch {
+		case err == nil:
+		case ctx.Err() != nil, errors.Is(err, net.ErrClosed), p.isClosed():
+			return nil
+		default:
+			// Descriptors may have run out: connections end, and then it works.
+			if delay = max(delay*2, 5*time.Millisecond); delay > time.Second {
+				return fmt.Errorf("egress: accept: %w", err)
+			}
+			if !wait(ctx, delay) {
+				return nil
+			}
+			continue
+		}
+		delay = 0
+		if !p.enter(func() { p.wg.Go(func() { p.take(ctx, raw) }) }) {
+			reset(raw)
+			return nil
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// enter runs f unless the proxy is closed, and reports whether it did.
+func (p *Proxy) enter(f func()) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.closed {
+		return false
+	}
+	f()
+	return true
+}
+
+func (p *Proxy) isClosed() bool { return !p.enter(func() {}) }
+
+// Close ends every connection and waits until nothing runs any more. Listeners
+// are closed by whoever calls Serve.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	open := p.open()
+	p.mu.Unlock()
+	for _, c := range open {
+		c.cut(errClosed)
+	}
+	err := p.server.Close()
+	p.pool.reset()
+	p.wg.Wait()
+	return err
+}
+
+var errClosed = errors.New("the proxy ends")
+
+// open returns the connections; the lock is held.
+func (p *Proxy) open() []*conn {
+	all := make([]*conn, 0, len(p.conns))
+	for c := range p.conns {
+		all = append(all, c)
+	}
+	return all
+}
+
+// Reload lets a new generation rule. Connections and requests that it does not
+// allow are cut; what is kept is decided by it from now on.
+func (p *Proxy) Reload(g *Generation) error {
+	if g == nil || g.Policy == nil {
+		return errors.New("egress: no policy")
+	}
+	p.mu.Lock()
+	p.gen = g
+	open := p.open()
+	p.mu.Unlock()
+	// Connections to upstreams were dialled under other rules for addresses.
+	p.pool.reset()
+	for _, c := range open {
+		c.reconsider(g)
+	}
+	return nil
+}
+
+// queue is a listener for connections that were accepted and looked at already.
+type queue struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newQueue() *queue { return &queue{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (q *queue) Accept() (net.Conn, error) {
+	select {
+	case c := <-q.conns:
+		return c, nil
+	case <-q.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (q *queue) Close() error {
+	q.once.Do(func() { close(q.done) })
+	return nil
+}
+
+func (q *queue) Addr() net.Addr { return &net.TCPAddr{} }
+
+// put hands a connection to the server.
+func (q *queue) put(c net.Conn) error {
+	select {
+	case q.conns <- c:
+		return nil
+	case <-q.done:
+		return net.ErrClosed
+	}
+}
+
+// reset ends a connection so that the other side gets an error at once and not
+// an end of data, which some programs take for an empty answer.
+func reset(c net.Conn) {
+	for {
+		under, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		c = under.NetConn()
+	}
+	if tcp, ok := c.(interface{ SetLinger(int) error }); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+// closeWrite passes an end of data on.
+func closeWrite(c net.Conn) {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+}

@@ -1,0 +1,120 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/egress/credential"
+	"github.com/forkcell/forkcell/internal/event"
+)
+
+func (p *Proxy) emit(e event.Event) {
+	if p.cfg.Event != nil {
+		p.cfg.Event(e)
+	}
+}
+
+// subject is what all events of a connection say.
+func (p *Proxy) subject(c *conn, v event.Verdict) event.Subject {
+	s := event.Subject{Verdict: v, Process: event.Process{PID: c.proc.PID, Parent: c.proc.Parent, Binary: c.proc.Binary}}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ruling != nil {
+		s.Policy = c.ruling.gen.Hash
+		s.Rule = c.ruling.connection.Rule
+	}
+	return s
+}
+
+// recordConn tells of a connection that has ended, or that never was. The error
+// says why; a refusal is a denial, another one is a failure.
+func (p *Proxy) recordConn(c *conn, step event.NetworkStep, err error) {
+	verdict := event.Allowed
+	var no *refusal
+	if errors.As(err, &no) {
+		verdict = event.Denied
+	}
+	s := p.subject(c, verdict)
+	switch {
+	case no != nil:
+		s.Rule, s.Reason, s.Message = no.Rule, no.layer+": "+no.Reason, no.hint
+	case err != nil:
+		s.Reason = err.Error()
+	}
+	if step != event.Refused {
+		s.Message = traffic(c.in.Load(), c.out.Load(), c.start)
+		switch v := c.last(); {
+		case c.secure, v == nil:
+		case v.opaque() && v.skipsTLS():
+			s.Message += ", not inspected (tls: skip)"
+		case v.opaque():
+			s.Message += ", not inspected"
+		}
+	}
+	p.emit(event.Network(s, step, c.to.connection(c.peer.Load())))
+}
+
+func (c *conn) last() *view {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ruling
+}
+
+func (to place) connection(peer *string) event.Connection {
+	e := event.Connection{Host: to.host, Port: int(to.port)}
+	if to.literal {
+		e.Host, e.IP = "", to.host
+	}
+	if peer != nil {
+		if a, err := netip.ParseAddrPort(*peer); err == nil {
+			e.IP = a.Addr().String()
+		} else if host, _, err := net.SplitHostPort(*peer); err == nil {
+			e.IP = host
+		}
+	}
+	return e
+}
+
+func traffic(in, out int64, start time.Time) string {
+	return fmt.Sprintf("%d bytes sent, %d received, %d ms", in, out, time.Since(start).Milliseconds())
+}
+
+// event is a request without the values of its query, which may hold anything.
+func (f *flight) event() event.Request {
+	return event.Request{
+		Connection: f.to.connection(f.peer.Load()), Scheme: f.scheme, Method: f.q.Method, Path: f.q.Path,
+		Status: int(f.status.Load()), Layer: f.protocol,
+	}
+}
+
+// recordRequest tells of a request that was forwarded and has ended.
+func (p *Proxy) recordRequest(f *flight) {
+	verdict := event.Allowed
+	if f.decision.Audited {
+		verdict = event.Audited
+	}
+	s := p.subject(f.c, verdict)
+	s.Rule, s.Policy = f.decision.Rule, f.view.gen.Hash
+	if f.decision.Audited {
+		s.Reason = f.decision.Reason
+	}
+	if no := f.stopped.Load(); no != nil {
+		s.Verdict, s.Rule, s.Reason = event.Denied, no.Rule, no.layer+": "+no.Reason
+	}
+	s.Message = traffic(f.in.Load(), f.out.Load(), f.start)
+	p.emit(event.HTTP(s, f.event()))
+}
+
+// recordMisuse tells of a placeholder that went astray.
+func (p *Proxy) recordMisuse(f *flight, m *credential.MisuseError) {
+	s := p.subject(f.c, event.Denied)
+	s.Rule, s.Reason = "credentials", m.Error()
+	p.emit(event.Found(s, event.Finding{
+		ID:     "credential_misuse",
+		Title:  "A placeholder for a credential was sent where the credential may not go",
+		Detail: fmt.Sprintf("%s: %s %s on %s", m.Error(), f.q.Method, f.q.Path, f.to.authority(f.scheme)),
+	}))
+}

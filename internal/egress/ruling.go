@@ -1,0 +1,143 @@
+package egress
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+// view is the part of a generation that is about one program and one host and
+// port.
+type view struct {
+	gen *Generation
+	// rules is the policy without the parts that do not list the program or the
+	// host. The names of rules stay what they are.
+	rules *policy.Policy
+	// found are the entries for the host and port, most specific host first.
+	found []*policy.Endpoint
+	host  string
+	port  uint16
+	// connection is the decision about a connection.
+	connection policy.Explanation
+}
+
+// anyBinary is the pattern that stands for every binary, also one that the cell made.
+const anyBinary = "/**"
+
+// view asks the policy about a connection.
+func (g *Generation) view(p Process, host string, port uint16) *view {
+	v := &view{gen: g, rules: &policy.Policy{}, host: host, port: port}
+	for i := range g.Policy.Network {
+		n := &g.Policy.Network[i]
+		if !p.admitted(n) {
+			continue
+		}
+		serves := false
+		for j := range n.Endpoints {
+			if e := &n.Endpoints[j]; e.Serves(host, port) {
+				v.found, serves = append(v.found, e), true
+			}
+		}
+		if serves {
+			v.rules.Network = append(v.rules.Network, *n)
+		}
+	}
+	slices.SortStableFunc(v.found, func(a, b *policy.Endpoint) int { return hostRank(b.Host) - hostRank(a.Host) })
+	v.connection = v.rules.ExplainRequest(policy.Request{Host: host, Port: port})
+	if !v.connection.Allowed {
+		// The whole policy knows whether the host or the program is at fault.
+		v.connection = g.Policy.ExplainRequest(policy.Request{Host: host, Port: port, Binary: p.Binary})
+		switch {
+		case p.Binary == "":
+			v.connection.Allowed, v.connection.Reason = false, "the program that opened the connection cannot be told"
+		case v.connection.Allowed:
+			v.connection.Allowed = false
+			v.connection.Reason = "the rule names a binary, and the cell could have written this file itself; only path: /** matches it"
+		}
+	}
+	return v
+}
+
+// admitted reports whether a network policy lists the program.
+func (p Process) admitted(n *policy.NetworkPolicy) bool {
+	if p.Untrusted {
+		return slices.ContainsFunc(n.Binaries, func(b match.Path) bool { return b.String() == anyBinary })
+	}
+	// An empty path would ask about any program.
+	named := func(name string) bool { return name != "" && n.Admits(name) }
+	return named(p.Binary) || slices.ContainsFunc(p.Also, named)
+}
+
+// hostRank orders patterns: exact ones before those with wildcards, longer ones
+// before shorter ones.
+func hostRank(h match.Host) int {
+	if h.Exact() {
+		return 1 << 16
+	}
+	return len(h.String())
+}
+
+// inspected returns the entries whose requests are read. If there are any, the
+// others do not count: a rule that reads requests is never passed by.
+func (v *view) inspected() []*policy.Endpoint {
+	return slices.DeleteFunc(slices.Clone(v.found), func(e *policy.Endpoint) bool { return e.Protocol == policy.TCP })
+}
+
+// opaque reports whether connections are forwarded without being read.
+func (v *view) opaque() bool {
+	return !slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool { return e.Protocol != policy.TCP })
+}
+
+// skipsTLS reports whether the policy says `tls: skip`.
+func (v *view) skipsTLS() bool {
+	return slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool { return e.TLS == policy.TLSSkip })
+}
+
+// allowed returns the addresses that the host may have. Entries for one host
+// agree on them; of different patterns the most specific one is asked.
+func (v *view) allowed() []netip.Prefix {
+	for _, e := range v.found {
+		if e.Protocol != policy.TCP || v.opaque() {
+			return e.AllowedIPs
+		}
+	}
+	return nil
+}
+
+// encodedSlash reports whether paths may hold an encoded slash: only if no entry
+// says otherwise, as the policy itself has it.
+func (v *view) encodedSlash() bool {
+	return !slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool { return e.Protocol != policy.TCP && !e.AllowEncodedSlash })
+}
+
+// speaking returns the entry that speaks for a canonical path, nil if none does.
+// Where several do they agree on the protocol, or the policy denies the request.
+func (v *view) speaking(path string) *policy.Endpoint {
+	var best *policy.Endpoint
+	for _, e := range v.found {
+		if e.Protocol == policy.TCP || !e.Path.Match(path) {
+			continue
+		}
+		if best == nil || e.Path.Specificity() > best.Path.Specificity() {
+			best = e
+		}
+	}
+	return best
+}
+
+// explain decides about a request.
+func (v *view) explain(q policy.Request) policy.Explanation {
+	if len(v.found) == 0 {
+		return v.connection
+	}
+	q.Host, q.Port, q.Binary = v.host, v.port, ""
+	return v.rules.ExplainRequest(q)
+}
+
+// inspection says what has to be read of a request before it is decided.
+func (v *view) inspection(q policy.Request) policy.Inspection {
+	q.Host, q.Port, q.Binary = v.host, v.port, ""
+	return v.rules.Inspection(q)
+}

@@ -1,0 +1,224 @@
+// Package gateway is the network of one cell: it puts the parts of egress
+// together, serves the sockets that a driver took from the cell, and says what
+// the cell needs to trust it.
+//
+// It names the parts and hands them to each other; it decides nothing itself. It
+// must not know cells' states, stores, receipts or the command line.
+package gateway
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"github.com/forkcell/forkcell/internal/capture/origin"
+	"github.com/forkcell/forkcell/internal/egress"
+	"github.com/forkcell/forkcell/internal/egress/authority"
+	"github.com/forkcell/forkcell/internal/egress/credential"
+	"github.com/forkcell/forkcell/internal/egress/dial"
+	"github.com/forkcell/forkcell/internal/egress/names"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+// Config is what a gateway is made of.
+type Config struct {
+	// Cell is the cell's name.
+	Cell   string
+	Policy *policy.Policy
+	// Hash names the policy in events.
+	Hash string
+	// Credentials are the operator's, as NAME=SOURCE. Sources are read once.
+	Credentials []string
+	// Resolve are the operator's grants, as HOST[:PORT]=IP[:PORT].
+	Resolve []string
+	// CA holds certificates that upstreams may be verified with besides the
+	// host's, as PEM.
+	CA []byte
+	// Stderr takes what the commands of credential sources say to the operator.
+	Stderr io.Writer
+	// Event takes what happens, from many goroutines.
+	Event func(event.Event)
+}
+
+// ErrConfig marks what the operator has to mend.
+var ErrConfig = errors.New("bad network setting")
+
+// Gateway is the network of one cell.
+type Gateway struct {
+	cfg     Config
+	policy  atomic.Pointer[policy.Policy]
+	table   *names.Table
+	ca      *authority.Authority
+	dialer  *dial.Dialer
+	roots   *x509.CertPool
+	secrets *credential.Set
+}
+
+// New reads the credentials and makes the cell's authority. Nothing is served
+// yet.
+func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
+	g := &Gateway{cfg: cfg, table: &names.Table{}}
+	g.policy.Store(cfg.Policy)
+	if g.dialer, err = newDialer(cfg.Resolve); err != nil {
+		return nil, err
+	}
+	if g.roots, err = newRoots(cfg.CA); err != nil {
+		return nil, err
+	}
+	if g.secrets, err = readCredentials(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if g.ca, err = authority.New(cfg.Cell); err != nil {
+		return nil, fmt.Errorf("make the cell's authority: %w", err)
+	}
+	return g, nil
+}
+
+func newDialer(grants []string) (*dial.Dialer, error) {
+	d := &dial.Dialer{Pins: map[dial.Endpoint]netip.AddrPort{}}
+	for _, s := range grants {
+		from, to, err := dial.ParsePin(s)
+		if err != nil {
+			return nil, fmt.Errorf("%w: --resolve %q: %w", ErrConfig, s, err)
+		}
+		d.Pins[from] = to
+	}
+	return d, nil
+}
+
+// newRoots are the host's with those of the operator; nil is the host's alone.
+func newRoots(pem []byte) (*x509.CertPool, error) {
+	if len(pem) == 0 {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("the host's roots: %w", err)
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%w: --ca holds no certificate", ErrConfig)
+	}
+	return pool, nil
+}
+
+func readCredentials(ctx context.Context, cfg Config) (*credential.Set, error) {
+	given := map[string]credential.Source{}
+	for _, s := range cfg.Credentials {
+		a, err := credential.ParseAssignment(s)
+		if err != nil {
+			return nil, fmt.Errorf("%w: --credential: %w", ErrConfig, err)
+		}
+		given[a.Name] = a.Source
+	}
+	values := map[string]*credential.Value{}
+	reader := credential.Reader{Stderr: cfg.Stderr}
+	for _, c := range cfg.Policy.Credentials {
+		source, ok := given[c.Name]
+		if !ok {
+			return nil, fmt.Errorf("%w: the policy names the credential %s; give --credential %s=SOURCE", ErrConfig, c.Name, c.Name)
+		}
+		value, err := reader.Read(ctx, source)
+		if err != nil {
+			return nil, fmt.Errorf("%w: credential %s: %w", ErrConfig, c.Name, err)
+		}
+		values[c.Name] = value
+	}
+	set, err := credential.NewSet(cfg.Policy.Credentials, values)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return set, nil
+}
+
+// Environment is what commands need to find the authority's certificate, and the
+// placeholders of credentials.
+func (g *Gateway) Environment() []string {
+	var env []string
+	for _, v := range authority.Variables(bundlePath) {
+		env = append(env, v.Name+"="+v.Value)
+	}
+	for name, value := range g.secrets.Environment() {
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
+	return env
+}
+
+// Serve serves the sockets of a cell, whose first process is given, until the
+// returned function is called. It owns the descriptors also when it fails.
+func (g *Gateway) Serve(fds []int, initPID int) (stop func(), err error) {
+	sockets, err := origin.Open(fds)
+	if err != nil {
+		return nil, err
+	}
+	attributor, err := origin.NewAttributor(sockets, initPID)
+	if err != nil {
+		return nil, errors.Join(err, sockets.Close())
+	}
+	destination, attribute := egress.Captured(attributor, func(binary string) []string { return g.listedAs(attributor, binary) })
+	proxy, err := egress.New(egress.Config{
+		Generation: &egress.Generation{Policy: g.cfg.Policy, Hash: g.cfg.Hash, Credentials: g.secrets},
+		Names:      g.table, Destination: destination, Attribute: attribute, Dialer: egress.Dials(g.dialer),
+		Authority: g.ca, Roots: g.roots, Event: g.cfg.Event,
+	})
+	if err != nil {
+		return nil, errors.Join(err, attributor.Close(), sockets.Close())
+	}
+	s := &service{sockets: sockets, attributor: attributor, proxy: proxy}
+	s.begin(g.resolver(len(sockets.DNS) > 1))
+	return func() {
+		s.end()
+		g.secrets.Drop()
+	}, nil
+}
+
+// resolver answers the cell's DNS questions.
+func (g *Gateway) resolver(six bool) *names.Server {
+	return &names.Server{Table: g.table, Allowed: g.couldAllow, IPv6: six, Event: func(q names.Query) {
+		s := event.Subject{Verdict: event.Allowed, Rule: "dns"}
+		if len(q.Answers) == 0 && q.Rcode != 0 {
+			s.Verdict, s.Reason = event.Denied, fmt.Sprint(q.Reason)
+		}
+		answers := make([]string, len(q.Answers))
+		for i, a := range q.Answers {
+			answers[i] = a.String()
+		}
+		g.cfg.Event(event.DNS(s, event.Query{Name: q.Name, Type: q.Type, Rcode: q.Rcode, Answers: answers}))
+	}}
+}
+
+// listedAs are the other names by which rules list an executable: those that
+// lead to it through links that the cell cannot change.
+func (g *Gateway) listedAs(a *origin.Attributor, binary string) []string {
+	var also []string
+	for _, n := range g.policy.Load().Network {
+		for _, b := range n.Binaries {
+			if !b.Exact() || b.String() == binary || slices.Contains(also, b.String()) {
+				continue
+			}
+			if real, err := a.Resolve(b.String()); err == nil && real == binary {
+				also = append(also, b.String())
+			}
+		}
+	}
+	return also
+}
+
+// couldAllow says whether some rule speaks of a host; what it may do is decided
+// when it is connected to.
+func (g *Gateway) couldAllow(name string) bool {
+	for _, n := range g.policy.Load().Network {
+		for _, e := range n.Endpoints {
+			if e.Host.Match(name) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,41 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+
+	"github.com/forkcell/forkcell/internal/capture/origin"
+	"github.com/forkcell/forkcell/internal/egress"
+	"github.com/forkcell/forkcell/internal/egress/names"
+)
+
+// service is what serves one cell's sockets.
+type service struct {
+	sockets    *origin.Sockets
+	attributor *origin.Attributor
+	proxy      *egress.Proxy
+	wait       sync.WaitGroup
+}
+
+func (s *service) begin(dns *names.Server) {
+	// When one of these fails the cell has no network any more: its connections
+	// wait, or are refused. They do not get past.
+	for _, l := range s.sockets.Proxy {
+		s.wait.Go(func() { _ = s.proxy.Serve(context.Background(), l) })
+	}
+	for _, l := range s.sockets.DNS {
+		s.wait.Go(func() { _ = dns.ServeTCP(l) })
+	}
+	for _, c := range s.sockets.DNSPackets {
+		s.wait.Go(func() { _ = dns.ServeUDP(c) })
+	}
+}
+
+// end ends every connection and returns when nothing is served any more. What
+// cannot be closed belongs to a cell that is gone.
+func (s *service) end() {
+	_ = s.sockets.Close()
+	_ = s.proxy.Close()
+	s.wait.Wait()
+	_ = s.attributor.Close()
+}
