@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/store"
@@ -83,7 +85,7 @@ func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err err
 		}()
 	}
 	relay := &cell.ProgressRelay{}
-	config := cell.Config{Runner: native, Launcher: launcher{}, Actor: actor(), Version: Version(), Home: home, Now: time.Now, OnProgress: relay}
+	config := cell.Config{Runner: native, Launcher: launcher{}, Actor: actor(), Version: Version(), Hide: hide, Home: home, Now: time.Now, OnProgress: relay}
 	s, err := store.Open(home, mode.store())
 	if errors.Is(err, store.ErrNoHome) && (mode == Read || mode == Write || mode == Run) {
 		return cell.New(config), func() error { return nil }, nil
@@ -98,6 +100,14 @@ func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err err
 	config.Store, config.Workspace = s, w
 	e := cell.New(config)
 	return e, func() error { return errors.Join(w.Close(), s.Close()) }, nil
+}
+
+// hide makes core dumps impossible, and keeps debuggers of the same user out.
+func hide() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("keep secrets from being dumped: %w", err)
+	}
+	return nil
 }
 
 // openError says what to do about a home that cannot be used.

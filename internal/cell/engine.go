@@ -41,6 +41,10 @@ type Config struct {
 	Version   string           // of this program, for events
 	Home      string           // where the home is, or would be
 	Now       func() time.Time // the wall clock; it may jump
+	// Hide keeps the memory of this process from being dumped or read by others
+	// of its user. It is called when there are secrets in it, and not before the
+	// cell's first process exists, whose start it would hinder. nil: nothing.
+	Hide func() error
 	// OnProgress lets the workspace's progress reach the caller of the present
 	// operation.
 	OnProgress *ProgressRelay
@@ -84,6 +88,7 @@ type Engine struct {
 	launcher Launcher
 	actor    string
 	home     string
+	hide     func() error
 	version  string
 	now      func() time.Time
 	relay    *ProgressRelay
@@ -95,7 +100,7 @@ type Engine struct {
 // New makes an Engine.
 func New(c Config) *Engine {
 	return &Engine{
-		store: c.Store, ws: c.Workspace, runner: c.Runner, launcher: c.Launcher, actor: c.Actor, home: c.Home, version: c.Version,
+		store: c.Store, ws: c.Workspace, runner: c.Runner, launcher: c.Launcher, actor: c.Actor, home: c.Home, version: c.Version, hide: c.Hide,
 		now: c.Now, relay: c.OnProgress,
 	}
 }

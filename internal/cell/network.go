@@ -42,7 +42,14 @@ func (r *run) connect(ctx context.Context, req NetworkRequest) error {
 	if err != nil {
 		return failed("network", err, "prepare the trust stores")
 	}
-	r.spec.Network = &driver.Network{Serve: g.Serve}
+	r.spec.Network = &driver.Network{Serve: func(fds []int, initPID int) (func(), error) {
+		if r.e.hide != nil {
+			if err := r.e.hide(); err != nil {
+				return nil, err
+			}
+		}
+		return g.Serve(fds, initPID)
+	}}
 	for _, f := range files {
 		r.spec.Network.Files = append(r.spec.Network.Files, driver.File{Name: f.Name, Data: f.Data})
 	}

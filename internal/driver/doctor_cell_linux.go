@@ -182,3 +182,18 @@ func probePidfd() error {
 	}
 	return unix.Close(fd)
 }
+
+// probeEgress builds a cell whose connections are captured, and lets it go.
+func (n *Native) probeEgress(ctx context.Context) error {
+	s := Spec{Hostname: "probe", Guard: Guard{LandlockBestEffort: true}, Network: &Network{
+		Serve: func(fds []int, _ int) (func(), error) {
+			closeAll(fds)
+			return func() {}, nil
+		},
+	}}
+	cell, err := n.begin(ctx, s)
+	if err != nil {
+		return err
+	}
+	return errors.Join(cell.awaitBuilt(ctx), cell.Close())
+}

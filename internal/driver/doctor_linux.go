@@ -44,6 +44,8 @@ type Probes struct {
 	Notices func(context.Context) error
 	// IDMap makes an id-mapped mount of a directory.
 	IDMap func(dir string) error
+	// Egress builds a cell whose connections are captured.
+	Egress func(context.Context) error
 	// Overlay is Native.ProbeOverlay.
 	Overlay func(ctx context.Context, dir string) error
 }
@@ -62,6 +64,7 @@ func (n *Native) probes() Probes {
 	p.Landlock = orElse(p.Landlock, landlock.ABI)
 	p.Notices = orElse(p.Notices, n.probeNotices)
 	p.IDMap = orElse(p.IDMap, n.probeIDMap)
+	p.Egress = orElse(p.Egress, n.probeEgress)
 	p.Overlay = orElse(p.Overlay, n.ProbeOverlay)
 	return p
 }
@@ -95,7 +98,16 @@ func (n *Native) Doctor(ctx context.Context) []Check {
 		p.idMap(dir),
 		p.overlay(ctx, dir, cells))
 	list = append(list, n.limitChecks(ctx, cells)...)
-	return append(list, Check{Name: "network egress", Status: statusMissing, Reason: "not part of this version: cells have no network"})
+	return append(list, p.egress(ctx, cells))
+}
+
+// egress tries to capture the connections of a cell.
+func (p Probes) egress(ctx context.Context, cells bool) Check {
+	const name = "network egress"
+	if !cells {
+		return Check{Name: name, Status: statusMissing, Reason: noCell}
+	}
+	return simple(name, p.Egress(ctx), "use a kernel with nf_tables and nft_tproxy, and load those modules (as root: modprobe nft_tproxy); cells without a network work without")
 }
 
 func isDir(path string) bool {

@@ -95,10 +95,16 @@ type Limits struct {
 	Connections int
 	// Streams that are open at once on one HTTP/2 connection; 128.
 	Streams int
+	// Requests that are on their way at once, on all connections; 4096.
+	Requests int
+	// Reading is how many requests' bodies are read at once before they are
+	// decided; 64. More wait.
+	Reading int
 	// HeaderBytes of one request; 64 KiB.
 	HeaderBytes int
 	// Hello is how long a program may take for its TLS handshake, and then for
-	// the header of a request; 15 seconds.
+	// the header of a request, and for a body that is read before it is decided;
+	// 15 seconds.
 	Hello time.Duration
 	// Idle is how long an inspected connection may be silent between requests;
 	// 2 minutes. What is not inspected has no such limit.
@@ -112,7 +118,7 @@ func (l Limits) withDefaults() Limits {
 	for _, f := range []struct {
 		v         *int
 		otherwise int
-	}{{&l.Connections, 2048}, {&l.Streams, 128}, {&l.HeaderBytes, 64 << 10}} {
+	}{{&l.Connections, 2048}, {&l.Streams, 128}, {&l.Requests, 4096}, {&l.Reading, 64}, {&l.HeaderBytes, 64 << 10}} {
 		if *f.v <= 0 {
 			*f.v = f.otherwise
 		}

@@ -186,7 +186,7 @@ func (p *Proxy) newForwarder() *httputil.ReverseProxy {
 
 type buffers struct{ sync.Pool }
 
-const bufferSize = 64 << 10
+const bufferSize = 32 << 10
 
 func (b *buffers) Get() []byte {
 	if v, ok := b.Pool.Get().(*[bufferSize]byte); ok {
@@ -239,19 +239,34 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	f.status.Store(http.StatusBadGateway)
 	if p.pool.wantsCertificate(r.URL.Host, err) {
+		f.problem = "the upstream wants a client certificate"
 		p.broken(w, r, f, "the upstream wants a client certificate, and the proxy has none: "+err.Error(), "tls: skip")
 		return
 	}
-	p.broken(w, r, f, reason(err), "")
+	why, detail := reason(err)
+	f.problem = why
+	if detail != "" {
+		why += ": " + detail
+	}
+	p.broken(w, r, f, why, "")
 }
 
-// reason says in a few words what an upstream did wrong.
-func reason(err error) string {
+// reason says what an upstream did wrong, and in detail for the program. Details
+// may quote what the upstream sent, a secret among it if it reflects one: they
+// stay out of events.
+func reason(err error) (why, detail string) {
 	var verify *authority.VerifyError
-	if errors.As(err, &verify) {
-		return "the upstream's certificate is not valid: " + verify.Err.Error()
+	var op *net.OpError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &verify):
+		return "the upstream's certificate is not valid: " + verify.Err.Error(), ""
+	case errors.As(err, &dns), errors.As(err, &op) && op.Op == "dial":
+		return "the upstream cannot be reached: " + err.Error(), ""
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the upstream does not answer in time", ""
 	}
-	return err.Error()
+	return "the upstream did not answer as it should", err.Error()
 }
 
 // pool keeps connections to upstreams. They are of one cell. Connections that

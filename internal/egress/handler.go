@@ -59,6 +59,8 @@ type flight struct {
 	used   atomic.Pointer[[]string]
 	cancel context.CancelCauseFunc
 
+	// problem is what went wrong with the upstream.
+	problem string
 	status  atomic.Int32
 	in, out atomic.Int64
 	peer    atomic.Pointer[string]
@@ -89,7 +91,15 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	out, err := p.examine(r.WithContext(ctx), f)
+	select {
+	case p.requests <- struct{}{}:
+		defer func() { <-p.requests }()
+	default:
+		f.status.Store(http.StatusServiceUnavailable)
+		p.deny(w, r, f, refuse(layerRequest, "request", "the cell has too many requests on their way"))
+		return
+	}
+	out, err := p.examine(w, r.WithContext(ctx), f)
 	if err != nil {
 		p.deny(w, r, f, err)
 		return
@@ -99,7 +109,7 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // examine makes the request to be forwarded, or says why there is none.
-func (p *Proxy) examine(r *http.Request, f *flight) (*http.Request, error) {
+func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*http.Request, error) {
 	if err := f.checkForm(r); err != nil {
 		return nil, err
 	}
@@ -117,6 +127,11 @@ func (p *Proxy) examine(r *http.Request, f *flight) (*http.Request, error) {
 	out := r.Clone(r.Context())
 	// Its values come with the end of the body.
 	out.Trailer = r.Trailer
+	done, err := p.read(w, r, f)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	if err := f.inspect(r, out); err != nil {
 		return nil, err
 	}
@@ -133,6 +148,25 @@ func (p *Proxy) examine(r *http.Request, f *flight) (*http.Request, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// read makes sure that bodies that are held in memory are few, and that they
+// come soon. What it returns is called when the request is decided.
+func (p *Proxy) read(w http.ResponseWriter, r *http.Request, f *flight) (done func(), err error) {
+	if r.Body == nil || r.Body == http.NoBody || !f.view.reads() && f.view.gen.Credentials == nil {
+		return func() {}, nil
+	}
+	select {
+	case p.reading <- struct{}{}:
+	case <-r.Context().Done():
+		return nil, errClosed
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(p.lim.Hello))
+	return func() {
+		_ = control.SetReadDeadline(time.Time{})
+		<-p.reading
+	}, nil
 }
 
 // opaqueRequest refuses a request where requests are not read.
@@ -273,6 +307,9 @@ func escapeOdd(path string) string {
 // inspect reads the content where rules are about it. What was read is what is
 // sent.
 func (f *flight) inspect(r, out *http.Request) error {
+	if !f.view.reads() {
+		return nil
+	}
 	want := f.view.inspection(f.q)
 	if want.Protocol == policy.TCP {
 		return nil

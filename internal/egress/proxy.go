@@ -16,7 +16,10 @@ import (
 type Proxy struct {
 	cfg    Config
 	lim    Limits
-	slots  chan struct{}
+	// slots, requests and reading hold one token for each of what Limits
+	// bounds.
+	slots, requests, reading chan struct{}
+
 	server *http.Server
 	inner  *queue
 	fwd    *httputil.ReverseProxy
@@ -32,6 +35,11 @@ type Proxy struct {
 	wg sync.WaitGroup
 }
 
+// receiveBuffer is what a program may send on an HTTP/2 connection before any of
+// it is forwarded: times the number of connections that is what it can make the
+// proxy hold.
+const receiveBuffer = 256 << 10
+
 // New makes a proxy. It serves until Close.
 func New(cfg Config) (*Proxy, error) {
 	if err := cfg.check(); err != nil {
@@ -42,6 +50,8 @@ func New(cfg Config) (*Proxy, error) {
 		conns: map[*conn]struct{}{}, inner: newQueue(),
 	}
 	p.slots = make(chan struct{}, p.lim.Connections)
+	p.requests = make(chan struct{}, p.lim.Requests)
+	p.reading = make(chan struct{}, p.lim.Reading)
 	p.pool = pool{p: p}
 	p.server = &http.Server{
 		Handler:           http.HandlerFunc(p.serveHTTP),
@@ -49,7 +59,10 @@ func New(cfg Config) (*Proxy, error) {
 		IdleTimeout:       p.lim.Idle,
 		MaxHeaderBytes:    p.lim.HeaderBytes,
 		ConnContext:       withConn,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: p.lim.Streams, SendPingTimeout: p.lim.Idle},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: p.lim.Streams, SendPingTimeout: p.lim.Idle,
+			MaxReceiveBufferPerConnection: receiveBuffer, MaxReceiveBufferPerStream: receiveBuffer,
+		},
 		// What goes wrong on a connection is the cell's affair.
 		ErrorLog:                     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		DisableGeneralOptionsHandler: true,

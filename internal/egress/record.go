@@ -98,6 +98,7 @@ func (p *Proxy) recordRequest(f *flight) {
 	}
 	s := p.subject(f.c, verdict)
 	s.Rule, s.Policy = f.decision.Rule, f.view.gen.Hash
+	s.Reason = f.problem
 	if f.decision.Audited {
 		s.Reason = f.decision.Reason
 	}

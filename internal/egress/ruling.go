@@ -79,13 +79,21 @@ func hostRank(h match.Host) int {
 	return len(h.String())
 }
 
-// inspected returns the entries whose requests are read. If there are any, the
-// others do not count: a rule that reads requests is never passed by.
-func (v *view) inspected() []*policy.Endpoint {
-	return slices.DeleteFunc(slices.Clone(v.found), func(e *policy.Endpoint) bool { return e.Protocol == policy.TCP })
+// reads reports whether what requests contain could decide. It saves asking
+// where it cannot.
+func (v *view) reads() bool {
+	return slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool {
+		switch e.Protocol {
+		case policy.TCP, policy.REST, policy.Websocket:
+			return false
+		case policy.GraphQL, policy.ModelContext, policy.JSONRPC, policy.GRPC:
+		}
+		return true
+	})
 }
 
-// opaque reports whether connections are forwarded without being read.
+// opaque reports whether connections are forwarded without being read. One entry
+// that reads requests is enough to read them: it is never passed by.
 func (v *view) opaque() bool {
 	return !slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool { return e.Protocol != policy.TCP })
 }

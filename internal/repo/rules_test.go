@@ -26,10 +26,13 @@ func layers() [][]string {
 		{"cmd/forkcell"},
 		{"internal/app", "internal/cli", "internal/driver/first"},
 		{"internal/cell"},
+		{"internal/gateway"},
+		{"internal/egress"},
+		{"internal/egress/names", "internal/egress/dial", "internal/egress/authority", "internal/egress/credential", "internal/egress/inspect"},
 		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "internal/policy", "internal/live", "internal/carry", "receipt"},
-		{"internal/apply", "internal/leftout", "internal/seccomp", "internal/landlock", "internal/cgroup", "internal/event"},
+		{"internal/apply", "internal/leftout", "internal/seccomp", "internal/landlock", "internal/cgroup", "internal/event", "internal/capture/origin", "internal/capture/capturetest"},
 		{"internal/tree"},
-		{"internal/fsx", "internal/match", "internal/syscalls"},
+		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture"},
 		{"internal/mount", "internal/quote", "internal/redact", "internal/failpoint"},
 	}
 }
@@ -40,7 +43,7 @@ func strangers() []stranger {
 	return []stranger{
 		{
 			"internal/driver",
-			[]string{"internal/mount", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
+			[]string{"internal/mount", "internal/capture", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
 			"a driver knows processes, the kernel's controls and a mount description: no trees, policies, receipts or databases",
 		},
 		{"internal/policy", []string{"internal/match", "internal/quote"}, "a policy is pure: it asks nothing of the host"},
@@ -50,6 +53,9 @@ func strangers() []stranger {
 		{"internal/landlock", nil, "it is handed descriptors"},
 		{"internal/seccomp", []string{"internal/syscalls"}, "a filter knows system calls"},
 		{"internal/syscalls", nil, "data only"},
+		{"internal/capture", nil, "it is linked into every cell's first process"},
+		{"internal/egress/names", []string{"internal/match"}, "it answers for names, and knows no policy"},
+		{"internal/egress/dial", []string{"internal/match"}, "it knows addresses, and no policy"},
 		{"internal/carry", []string{"internal/fsx", "internal/failpoint", "internal/quote"}, "a copy knows two sides and a stream"},
 		{"internal/live", []string{"internal/fsx", "internal/failpoint"}, "the protocol knows no engine: it serves what it is handed"},
 		{"internal/store", []string{"internal/fsx", "internal/failpoint"}, "the store knows nothing of processes or of what a statement says"},
