@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -42,8 +43,12 @@ func (b *bench) all(ctx context.Context) ([]row, error) {
 		{"fork by size of the tree", func(ctx context.Context) ([]row, error) { return b.forks(ctx, small, medium, big) }},
 		{"a run of true against bwrap", func(ctx context.Context) ([]row, error) { return b.runTrue(ctx, medium) }},
 		{"exec in a live cell against bwrap", func(ctx context.Context) ([]row, error) { return b.live(ctx, small) }},
+		{"requests through an inspecting rule", b.network},
 		{"100 forks that run true against bwrap", func(ctx context.Context) ([]row, error) { return b.hundred(ctx, medium) }},
 	} {
+		if !strings.Contains(c.what, b.only) {
+			continue
+		}
 		progress("%s", c.what)
 		if err := b.settle(ctx); err != nil {
 			return nil, err

@@ -21,14 +21,23 @@ type options struct {
 	dir      string
 	markdown bool
 	quick    bool
+	only     string
 }
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == clientName {
+		if err := clientMain(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench client:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var o options
 	flag.StringVar(&o.forkcell, "forkcell", "bin/forkcell", "the `program` to measure")
 	flag.StringVar(&o.dir, "dir", "", "measure below this `directory` (default: the one for temporary files)")
 	flag.BoolVar(&o.markdown, "markdown", false, "print the table as Markdown")
 	flag.BoolVar(&o.quick, "quick", false, "fewer repetitions")
+	flag.StringVar(&o.only, "only", "", "measure only the cases whose name holds this `text`; some need the cells of others")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
@@ -58,7 +67,7 @@ func run(ctx context.Context, o options) (err error) {
 			err = rest
 		}
 	}()
-	b := &bench{program: program, work: work, home: filepath.Join(work, "home"), quick: o.quick}
+	b := &bench{program: program, work: work, home: filepath.Join(work, "home"), quick: o.quick, only: o.only}
 	machine, err := describe(ctx, b)
 	if err != nil {
 		return err

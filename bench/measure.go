@@ -22,6 +22,7 @@ type bench struct {
 	work    string
 	home    string
 	quick   bool
+	only    string
 }
 
 // patience is how long one case goes on repeating on a machine that is slow.

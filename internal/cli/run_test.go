@@ -67,15 +67,6 @@ func TestRunRequest(t *testing.T) {
 
 func TestRunRefusesWhatItCannotEnforce(t *testing.T) {
 	t.Parallel()
-	for _, flag := range []string{
-		"--credential a=env:B", "--resolve h=1.2.3.4", "--ca f",
-	} {
-		f := &fakeEngine{run: ended()}
-		code, stdout, stderr := call(t, f, strings.Fields("run "+flag+" demo -- true")...)
-		if code != 4 || f.opened != 0 || stdout != "" || !strings.HasPrefix(stderr, "forkcell: this version cannot enforce "+strings.Fields(flag)[0]) {
-			t.Errorf("%s: exit %d, %q", flag, code, stderr)
-		}
-	}
 	for _, line := range []string{"init a --from d --runtime gvisor"} {
 		if code, _, stderr := call(t, &fakeEngine{}, strings.Fields(line)...); code != 4 {
 			t.Errorf("%s: exit %d, %q", line, code, stderr)

@@ -3,7 +3,6 @@ package driver
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,7 +16,6 @@ func privilegeProbes() []probe {
 	list := []probe{
 		{name: "set the host name", without: []string{ctlCapabilities}, says: denied, do: func() error { return unix.Sethostname([]byte("probe")) }},
 		{name: "take the network down", without: []string{ctlCapabilities}, says: denied, do: loopbackDown},
-		{name: "listen on a port of the system", without: []string{ctlCapabilities}, says: "permission denied", do: lowPort},
 		{name: "the bounding set", without: []string{ctlCapabilities}, says: "empty", super: true, do: bounding},
 		{name: "become root", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setresuid(0, 0, 0) }},
 		{name: "join a group", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setgroups([]int{0}) }},
@@ -85,14 +83,6 @@ func loopbackDown() error {
 		err = errors.Join(err, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr))
 	}
 	return err
-}
-
-func lowPort() error {
-	l, err := net.Listen("tcp4", "127.0.0.1:80")
-	if err != nil {
-		return err
-	}
-	return l.Close()
 }
 
 func bounding() error {
