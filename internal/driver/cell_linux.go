@@ -79,6 +79,13 @@ func (n *Native) beginPlan(ctx context.Context, s Spec, p *plan) (_ *Cell, err e
 			return nil, at("limits", err)
 		}
 	}
+	if s.Network != nil {
+		fd, err := p.pack()
+		if err != nil {
+			return nil, at("files", err)
+		}
+		p.FilesFD = mounts.add(fd)
+	}
 	if err := proc.conn.write(p, mounts.fds...); err != nil {
 		return nil, at("send plan", err)
 	}

@@ -48,8 +48,8 @@ type Network struct {
 
 // File is a small file of the cell's own.
 type File struct {
-	Name string `json:"name"`
-	Data []byte `json:"data"`
+	Name string
+	Data []byte
 }
 
 // Denial is one system call that was refused.

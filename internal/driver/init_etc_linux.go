@@ -74,10 +74,8 @@ func (r *rootfs) etc() error {
 			return fmt.Errorf("make own %s: %w", f.name, err)
 		}
 	}
-	for _, f := range r.plan.Files {
-		if err := writeBelow(dir, f); err != nil {
-			return fmt.Errorf("make own %s: %w", f.Name, err)
-		}
+	if err := r.ownFiles(dir); err != nil {
+		return err
 	}
 	host, err := r.hostEtc()
 	if err != nil {
@@ -174,19 +172,6 @@ func (r *rootfs) etcBinds(files []etcFile) error {
 		}
 	}
 	return nil
-}
-
-// writeBelow makes a file and the directories above it.
-func writeBelow(dir int, f File) error {
-	for i, c := range f.Name {
-		if c != '/' {
-			continue
-		}
-		if err := unix.Mkdirat(dir, f.Name[:i], 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
-			return err
-		}
-	}
-	return writeFileAt(dir, f.Name, string(f.Data))
 }
 
 func writeFileAt(dir int, name, text string) error {

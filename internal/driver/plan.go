@@ -35,9 +35,13 @@ type plan struct {
 	RootFD int       `json:"root_fd,omitempty"`
 	Guard  guardPlan `json:"guard"`
 	// Capture brings connections to the host side; Files are the cell's own in
-	// /etc, besides the usual ones.
-	Capture bool   `json:"capture,omitempty"`
-	Files   []File `json:"files,omitempty"`
+	// /etc, besides the usual ones, and FilesFD is 1 + the index of a descriptor
+	// with their contents.
+	Capture bool       `json:"capture,omitempty"`
+	Files   []filePlan `json:"files,omitempty"`
+	FilesFD int        `json:"files_fd,omitempty"`
+	// files are the same for the parent.
+	files []File
 	// Without is for tests only: see the type.
 	Without without `json:"without,omitempty"`
 	// Examine makes the init try its controls, Notice one reported call.
@@ -47,6 +51,13 @@ type plan struct {
 	Laps bool `json:"laps,omitempty"`
 	// Probe makes the init try the overlay at this path.
 	Probe []byte `json:"probe,omitempty"`
+}
+
+// filePlan is a file whose contents are a part of a descriptor's.
+type filePlan struct {
+	Name   string `json:"name"`
+	Offset int64  `json:"offset"`
+	Size   int64  `json:"size"`
 }
 
 // bindPlan attaches a host path. FD, when positive, is 1 + the index of a

@@ -23,7 +23,7 @@ func newPlan(s Spec) (*plan, error) {
 		System: toBytes(s.System.Paths), OwnSystem: s.System.Own, Root: []byte(s.System.Root), Guard: s.guard(),
 	}
 	if s.Network != nil {
-		p.Capture, p.Files = true, s.Network.Files
+		p.Capture, p.files = true, s.Network.Files
 	}
 	if s.AsRoot && !p.ID.Root {
 		return nil, &UnenforceableError{

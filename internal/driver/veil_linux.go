@@ -76,6 +76,9 @@ func newVeil(host, target string, p *plan) (int, error) {
 		for _, f := range append(etcFiles(id, p.Hostname, p.Capture), secretFiles()...) {
 			v.own[f.name] = f.text
 		}
+		for _, f := range p.files {
+			v.own[f.Name] = string(f.Data)
+		}
 		for _, name := range []string{"passwd", "group"} {
 			if err := v.addSystem(name, id); err != nil {
 				_ = unix.Close(fd)
@@ -188,7 +191,9 @@ func (v *veil) dirs(rel string) error {
 // the cell's already, since a file system in memory has no map on every kernel.
 func (v *veil) like(rel string) error {
 	var st unix.Stat_t
-	if err := unix.Stat(filepath.Join(v.host, rel), &st); err != nil {
+	if err := unix.Stat(filepath.Join(v.host, rel), &st); errors.Is(err, unix.ENOENT) {
+		st.Mode = 0o755 // a directory of the veil's own
+	} else if err != nil {
 		return err
 	}
 	if err := unix.Fchownat(v.root, rel, cellID(st.Uid), cellID(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -209,8 +214,8 @@ func cellID(id uint32) int {
 }
 
 func (v *veil) write(name, text string) error {
-	if strings.Contains(name, "/") {
-		return fmt.Errorf("own file %s: %w", name, unix.EINVAL)
+	if err := v.dirs(path.Dir(name)); err != nil {
+		return err
 	}
 	if err := writeFileAt(v.root, name, text); err != nil {
 		return fmt.Errorf("own file %s: %w", name, err)
