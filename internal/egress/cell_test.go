@@ -22,6 +22,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/egress"
 	"github.com/forkcell/forkcell/internal/egress/authority"
+	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/egress/names"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -104,7 +105,14 @@ func generation(t testing.TB, rules string) *egress.Generation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &egress.Generation{Policy: p, Hash: p.Hash()}
+	g := &egress.Generation{Policy: p, Hash: p.Hash()}
+	if len(p.Credentials) == 0 {
+		// As a cell without credentials has it.
+		if g.Credentials, err = credential.NewSet(nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return g
 }
 
 // rules writes a policy with one entry for curl.

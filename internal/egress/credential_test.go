@@ -161,3 +161,17 @@ func TestReloadCredential(t *testing.T) {
 		t.Error("not cut")
 	}
 }
+
+// TestForeignPlaceholder checks that a placeholder of another run, as a fork may
+// have kept, is refused and told, also where there are no credentials.
+func TestForeignPlaceholder(t *testing.T) {
+	t.Parallel()
+	_, placeholder := withToken(t, rules(fullAPI)+tokens)
+	c := newCell(t, rules(fullAPI))
+	up := c.serve(api, 443, http.HandlerFunc(mirror))
+	if status, body, _ := get(t, c.client(true), "GET", "https://"+api+"/", nil, "Authorization", "Bearer "+placeholder); status != 403 {
+		t.Error(status, body)
+	}
+	up.untouched(t)
+	c.find(event.DetectionFinding, func(map[string]any) bool { return true })
+}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/event"
 )
@@ -48,6 +49,12 @@ func (p *Proxy) deny(w http.ResponseWriter, r *http.Request, f *flight, err erro
 	case errors.As(err, &no):
 	default:
 		panic(http.ErrAbortHandler) // the proxy ends
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		// Else the server waits for the rest of the body before it answers.
+		control := http.NewResponseController(w)
+		_ = control.EnableFullDuplex()
+		_ = control.SetReadDeadline(time.Now().Add(p.lim.Hello))
 	}
 	p.refused(w, r, f, no)
 	p.recordDenied(f, r, no)

@@ -31,9 +31,12 @@ func TestExplicitProxy(t *testing.T) {
 		plain := c.serve(api, 80, http.HandlerFunc(mirror))
 		cl := c.through(h2)
 		for _, q := range []struct{ method, url string }{
-			{"GET", "https://" + api + "/other"}, {"DELETE", "https://" + api + "/repos/a"},
-			{"GET", "http://" + api + "/other"}, {"GET", "http://evil.example.com/ok/"},
-			{"GET", "http://127.0.0.1/ok/"}, {"GET", "http://198.18.9.9/ok/"},
+			{"GET", "https://" + api + "/other"},
+			{"DELETE", "https://" + api + "/repos/a"},
+			{"GET", "http://" + api + "/other"},
+			{"GET", "http://evil.example.com/ok/"},
+			{"GET", "http://127.0.0.1/ok/"},
+			{"GET", "http://198.18.9.9/ok/"},
 		} {
 			if status, body, header := get(t, cl, q.method, q.url, nil); status != 403 || header.Get("X-Forkcell-Policy") != "denied" {
 				t.Errorf("%v: %d %s", q, status, body)

@@ -247,6 +247,50 @@ func TestSlow(t *testing.T) {
 	up.untouched(t)
 }
 
+// TestSlowBody checks that a body that rules are about comes soon or not at all,
+// and that others may take their time.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	c := newCell(t, rules(plainAPI, "{host: rpc.example.com, port: 80, protocol: json-rpc, rules: [{allow: {method: a}}]}"), func(cfg *egress.Config) {
+		cfg.Limits.Hello, cfg.Limits.Reading = 100*time.Millisecond, 1
+	})
+	rpc := c.serve("rpc.example.com", 80, http.HandlerFunc(mirror))
+	c.serve(api, 80, http.HandlerFunc(mirror))
+	const head = "Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"
+	for range 2 {
+		if res := raw(c.dial(c.to("rpc.example.com", 80)), "POST / HTTP/1.1\r\nHost: rpc.example.com\r\n"+head); res == nil || res.StatusCode != 403 {
+			t.Error(res)
+		}
+	}
+	rpc.untouched(t)
+	conn := c.dial(c.to(api, 80))
+	_, _ = io.WriteString(conn, "POST /ok/ HTTP/1.1\r\nHost: api.example.com\r\n"+head)
+	time.AfterFunc(300*time.Millisecond, func() { _, _ = io.WriteString(conn, strings.Repeat("x", 19)) })
+	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || res.StatusCode != 200 {
+		t.Error(res, err)
+	}
+}
+
+// TestManyRequests checks the limit over all connections.
+func TestManyRequests(t *testing.T) {
+	t.Parallel()
+	c := newCell(t, rules(plainAPI), func(cfg *egress.Config) { cfg.Limits.Requests = 2 })
+	arrived, release := make(chan struct{}), make(chan struct{})
+	c.serve(api, 80, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-release
+	}))
+	const ask = "GET /ok/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
+	for range 2 {
+		_, _ = io.WriteString(c.dial(c.to(api, 80)), ask)
+		<-arrived
+	}
+	if res := raw(c.dial(c.to(api, 80)), ask); res == nil || res.StatusCode != 503 {
+		t.Error(res)
+	}
+	close(release)
+}
+
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	c := newCell(t, rules(`{host: api.example.com, port: 443, protocol: rest, enforcement: audit, rules: [{allow: {method: GET, path: /a}}]}`))

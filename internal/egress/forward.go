@@ -2,16 +2,13 @@ package egress
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -69,11 +66,19 @@ func (p *Proxy) credentials(out *http.Request, f *flight) error {
 		return nil
 	}
 	to := credential.Target{Host: f.to.host, Port: f.to.port, Path: f.q.Path}
+	body := out.Body
+	if f.view.gen.secrets() == nil {
+		// Nothing could go into the body: it is not waited for.
+		out.Body = http.NoBody
+	}
 	applied, err := set.Apply(out.Context(), out, to, f.endpoint, time.Now())
+	if f.view.gen.secrets() == nil {
+		out.Body = body
+	}
 	if err != nil {
 		return p.misuse(f, err)
 	}
-	f.used.Store(&applied.Used)
+	f.use(applied.Used)
 	// A generation that came meanwhile has not seen what was used.
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -109,22 +114,46 @@ func (p *Proxy) forward(w http.ResponseWriter, out *http.Request, f *flight) {
 		f.peer.Store(&addr)
 	}})
 	ctx = context.WithValue(ctx, flightKey, f)
-	p.fwd.ServeHTTP(finalWriter{w}, out.WithContext(ctx))
+	p.fwd.ServeHTTP(&answerWriter{ResponseWriter: w, one: f.one}, out.WithContext(ctx))
 }
 
-// finalWriter drops informational answers. httputil passes them on while the
-// server may be asking for the request's body, both on one buffer without a lock
-// (Go 1.26), which an upstream could use. The server's own 100 is not affected.
-type finalWriter struct{ http.ResponseWriter }
+// answerWriter passes an answer on as it comes.
+//
+// It drops informational answers: httputil passes them on while the server may
+// be asking for the request's body, both on one buffer without a lock (Go 1.26),
+// which an upstream could use. The server's own 100 is not affected.
+//
+// Where the length is known it flushes every part, as httputil does for answers
+// of unknown length. With HTTP/1.1 the last part is known to be the last, and
+// the server sends it by itself: so a short answer is one piece.
+type answerWriter struct {
+	http.ResponseWriter
+	known, one bool
+	left       int64
+}
 
 // Unwrap lets the server's other abilities be found.
-func (w finalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader writes the header of an answer.
-func (w finalWriter) WriteHeader(code int) {
-	if code < 100 || code >= 200 {
-		w.ResponseWriter.WriteHeader(code)
+func (w *answerWriter) WriteHeader(code int) {
+	if code >= 100 && code < 200 {
+		return
 	}
+	if n, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64); err == nil {
+		w.known, w.left = true, n
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write writes a part of an answer.
+func (w *answerWriter) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	w.left -= int64(n)
+	if w.known && err == nil && (w.left > 0 || !w.one) {
+		err = http.NewResponseController(w.ResponseWriter).Flush()
+	}
+	return n, err
 }
 
 type counted struct {
@@ -157,6 +186,21 @@ func (s *sent) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// received is the body of an answer. Once the request is cut it has no more and
+// no proper end, although the upstream, told of the end, may still write one.
+type received struct {
+	counted
+	f *flight
+}
+
+func (r *received) Read(b []byte) (int, error) {
+	n, err := r.counted.Read(b)
+	if no := r.f.stopped.Load(); no != nil {
+		return 0, no
+	}
+	return n, err
+}
+
 func flightOf(ctx context.Context) *flight {
 	f, _ := ctx.Value(flightKey).(*flight)
 	return f
@@ -176,7 +220,6 @@ func (p *Proxy) newForwarder() *httputil.ReverseProxy {
 			r.Out.Trailer = r.In.Trailer
 		},
 		Transport:      &p.pool,
-		FlushInterval:  -1,
 		BufferPool:     &buffers{},
 		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		ModifyResponse: p.response,
@@ -216,7 +259,7 @@ func (p *Proxy) response(res *http.Response) error {
 		// HTTP/1.1 has trailers only where the length is not told before.
 		res.Header.Del("Content-Length")
 	}
-	res.Body = &counted{ReadCloser: res.Body, n: &f.out}
+	res.Body = &received{counted{ReadCloser: res.Body, n: &f.out}, f}
 	return nil
 }
 
@@ -267,164 +310,4 @@ func reason(err error) (why, detail string) {
 		return "the upstream does not answer in time", ""
 	}
 	return "the upstream did not answer as it should", err.Error()
-}
-
-// pool keeps connections to upstreams. They are of one cell. Connections that
-// were dialled under different rules for addresses are kept apart.
-type pool struct {
-	p    *Proxy
-	mu   sync.Mutex
-	each map[string]*http.Transport
-	// asked are upstreams that have asked for a client certificate.
-	asked map[string]bool
-	// sessions resume TLS with upstreams.
-	sessions tls.ClientSessionCache
-}
-
-// RoundTrip sends a request.
-func (o *pool) RoundTrip(r *http.Request) (*http.Response, error) {
-	f := flightOf(r.Context())
-	// A program that speaks HTTP/1.1 would do so without the proxy too, and only
-	// there are upgrades.
-	return o.transport(f.view.allowed(), f.one).RoundTrip(r)
-}
-
-func (o *pool) transport(allowed []netip.Prefix, one bool) *http.Transport {
-	key := poolKey(allowed, one)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if t, ok := o.each[key]; ok {
-		return t
-	}
-	if o.each == nil {
-		o.each = map[string]*http.Transport{}
-		o.sessions = tls.NewLRUClientSessionCache(0)
-	}
-	t := o.newTransport(slices.Clone(allowed), one)
-	o.each[key] = t
-	return t
-}
-
-func poolKey(allowed []netip.Prefix, one bool) string {
-	if len(allowed) == 0 {
-		return strconv.FormatBool(one)
-	}
-	return fmt.Sprint(allowed, one)
-}
-
-func (o *pool) newTransport(allowed []netip.Prefix, one bool) *http.Transport {
-	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
-		host, port, err := net.SplitHostPort(addr)
-		if err != nil {
-			return nil, err
-		}
-		number, err := strconv.ParseUint(port, 10, 16)
-		if err != nil {
-			return nil, err
-		}
-		return o.p.cfg.Dialer.Dial(ctx, host, uint16(number), allowed)
-	}
-	protocols := []string{"h2", "http/1.1"}
-	if one {
-		protocols = protocols[1:]
-	}
-	return &http.Transport{
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, o.p.lim.Dial)
-			defer cancel()
-			return dial(ctx, network, addr)
-		},
-		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, o.p.lim.Dial)
-			defer cancel()
-			raw, err := dial(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			c, err := o.startTLS(ctx, raw, addr, protocols)
-			if err != nil {
-				_ = raw.Close()
-				return nil, err
-			}
-			return c, nil
-		},
-		ForceAttemptHTTP2:      !one,
-		DisableCompression:     true,
-		MaxIdleConns:           256,
-		MaxIdleConnsPerHost:    32,
-		IdleConnTimeout:        90 * time.Second,
-		ExpectContinueTimeout:  time.Second,
-		MaxResponseHeaderBytes: 256 << 10,
-		ReadBufferSize:         16 << 10,
-	}
-}
-
-func (o *pool) startTLS(ctx context.Context, raw net.Conn, addr string, protocols []string) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	config, err := authority.UpstreamConfig(host, o.p.cfg.Roots, nil)
-	if err != nil {
-		return nil, err
-	}
-	config.NextProtos = protocols
-	o.mu.Lock()
-	config.ClientSessionCache = o.sessions
-	o.mu.Unlock()
-	// An upstream that asks for a certificate may do without. One that does not
-	// says so by an alert, with TLS 1.3 only after the handshake, where it may
-	// get lost: so it is remembered who asked.
-	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		o.note(addr)
-		return &tls.Certificate{}, nil
-	}
-	c := tls.Client(raw, config)
-	err = c.HandshakeContext(ctx)
-	var verify *tls.CertificateVerificationError
-	switch {
-	case err == nil:
-		return c, nil
-	case errors.As(err, &verify):
-		return nil, &authority.VerifyError{Host: host, Err: verify.Err}
-	}
-	return nil, fmt.Errorf("start TLS: %w", err)
-}
-
-// maxAsked bounds what is remembered about upstreams.
-const maxAsked = 1024
-
-func (o *pool) note(addr string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.asked == nil {
-		o.asked = map[string]bool{}
-	}
-	if len(o.asked) < maxAsked {
-		o.asked[addr] = true
-	}
-}
-
-// wantsCertificate reports whether an upstream failed because it wants a client
-// certificate, as far as can be told.
-func (o *pool) wantsCertificate(addr string, err error) bool {
-	var verify *authority.VerifyError
-	var dial *net.OpError
-	if errors.As(err, &verify) || errors.As(err, &dial) && dial.Op == "dial" {
-		return false
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.asked[addr] || authority.WantsClientCertificate(err)
-}
-
-// reset lets go of every connection that is not in use.
-func (o *pool) reset() {
-	o.mu.Lock()
-	old := o.each
-	o.each = nil
-	o.mu.Unlock()
-	for _, t := range old {
-		t.CloseIdleConnections()
-	}
 }

@@ -14,8 +14,8 @@ import (
 
 // Proxy serves one cell.
 type Proxy struct {
-	cfg    Config
-	lim    Limits
+	cfg Config
+	lim Limits
 	// slots, requests and reading hold one token for each of what Limits
 	// bounds.
 	slots, requests, reading chan struct{}

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/match"
 	"github.com/forkcell/forkcell/internal/policy"
 )
@@ -25,6 +26,16 @@ type view struct {
 
 // anyBinary is the pattern that stands for every binary, also one that the cell made.
 const anyBinary = "/**"
+
+// secrets returns the credentials, nil if the policy names none. A Set without
+// any still finds placeholders of another run in headers and addresses, which is
+// not worth waiting for bodies and reading every message of a websocket.
+func (g *Generation) secrets() *credential.Set {
+	if len(g.Policy.Credentials) == 0 {
+		return nil
+	}
+	return g.Credentials
+}
 
 // view asks the policy about a connection.
 func (g *Generation) view(p Process, host string, port uint16) *view {

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/egress/inspect"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -42,17 +44,21 @@ func (p *Proxy) switched(res *http.Response, f *flight) error {
 	if !ok || !strings.EqualFold(res.Header.Get("Upgrade"), "websocket") {
 		return errors.New("the upstream switches to another protocol than was asked for")
 	}
-	if len(res.Header["Sec-Websocket-Extensions"]) > 0 && !p.anyMessage(f) {
+	if len(res.Header["Sec-Websocket-Extensions"]) > 0 && !p.unread(f) {
 		return errors.New("the upstream uses extensions of the websocket that were not asked for")
 	}
 	res.Body = &messages{ReadWriteCloser: back, p: p, f: f}
 	return nil
 }
 
-// anyMessage reports whether the rules allow every message on a websocket.
-func (p *Proxy) anyMessage(f *flight) bool {
+// unread reports whether the messages on a websocket are forwarded without being
+// looked at: the rules allow all of them, and there are no credentials whose
+// placeholders they could hold.
+func (p *Proxy) unread(f *flight) bool {
 	e, want := p.message(f, nil)
-	return want.Protocol == policy.TCP && e.Allowed && !e.Audited
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return want.Protocol == policy.TCP && e.Allowed && !e.Audited && p.gen.secrets() == nil
 }
 
 // message decides about a text message by the generation that rules now.
@@ -98,23 +104,23 @@ func (m *messages) Write(b []byte) (int, error) {
 		return 0, m.refused
 	}
 	m.f.in.Add(int64(len(b)))
-	switch free := m.p.anyMessage(m.f); {
+	switch free := m.p.unread(m.f); {
 	case free && len(m.frame) == 0 && !m.inMessage:
 		m.unread = true
 		return m.ReadWriteCloser.Write(b)
-	case m.unread:
-		return 0, m.stop(errors.New("the new policy does not allow every message"))
+	case m.unread && !free:
+		return 0, m.stop(errors.New("messages are looked at under the new policy, and this one may have begun before"))
 	}
 	m.frame = append(m.frame, b...)
 	for {
-		n, err := m.next()
+		n, send, err := m.next()
 		if err != nil {
 			return 0, m.stop(err)
 		}
 		if n == 0 {
 			return len(b), nil
 		}
-		if _, err := m.ReadWriteCloser.Write(m.frame[:n]); err != nil {
+		if _, err := m.ReadWriteCloser.Write(send); err != nil {
 			return 0, err
 		}
 		m.frame = slices.Delete(m.frame, 0, n)
@@ -135,61 +141,81 @@ func (m *messages) stop(err error) error {
 // Codes of frames.
 const (
 	opContinuation = 0
-	opText         = 1
+	opBinary       = 2
 	opClose        = 8
 	opPong         = 10
 	maxFrameHeader = 14
 )
 
 // maxFrame bounds a frame that is looked at.
-const maxFrame = 1 << 20
+const maxFrame = 4 << 20
 
-// next looks at the first frame, and returns its length if it is complete and
-// may be sent.
-func (m *messages) next() (int, error) {
+// next looks at the first frame. If it is complete it returns its length and what
+// is to be sent for it.
+func (m *messages) next() (n int, send []byte, err error) {
 	b := m.frame
 	if len(b) < 2 {
-		return 0, nil
+		return 0, nil, nil
 	}
+	if err := m.order(b); err != nil {
+		return 0, nil, err
+	}
+	size, head, ok := frameSize(b)
+	if !ok {
+		return 0, nil, nil
+	}
+	control := b[0]&0x0f >= opClose
+	limit := uint64(125)
+	if !control {
+		limit = maxFrame
+	}
+	e, want := m.p.message(m.f, nil)
+	if !control {
+		if err := m.permitted(b[0]&0x0f, e, want); err != nil {
+			return 0, nil, err
+		}
+	}
+	if size > limit {
+		return 0, nil, errors.New("a frame of the websocket is too long to be looked at")
+	}
+	n = head + int(size)
+	if len(b) < n {
+		return 0, nil, nil
+	}
+	if control {
+		return n, b[:n], nil
+	}
+	m.record(e)
+	send, err = m.data(b[:n], head, want)
+	return n, send, err
+}
+
+// order checks the first bytes of a frame.
+func (m *messages) order(b []byte) error {
 	op, final := b[0]&0x0f, b[0]&0x80 != 0
 	control := op >= opClose
 	switch {
 	case b[0]&0x70 != 0:
-		return 0, errors.New("a frame of the websocket uses an extension")
+		return errors.New("a frame of the websocket uses an extension")
 	case b[1]&0x80 == 0:
-		return 0, errors.New("a frame of the websocket is not masked")
-	case op > opPong || !control && op > opText+1:
-		return 0, errors.New("a frame of the websocket is of an unknown kind")
+		return errors.New("a frame of the websocket is not masked")
+	case op > opPong || !control && op > opBinary:
+		return errors.New("a frame of the websocket is of an unknown kind")
 	case control && !final, (op == opContinuation) != m.inMessage && !control:
-		return 0, errors.New("the frames of the websocket are out of order")
+		return errors.New("the frames of the websocket are out of order")
 	}
-	size, head, ok := frameSize(b)
-	if !ok {
-		return 0, nil
+	return nil
+}
+
+// permitted decides about a message as far as can be done without reading it.
+func (m *messages) permitted(op byte, e policy.Explanation, want policy.Inspection) error {
+	switch {
+	case want.Protocol == policy.TCP && !e.Allowed:
+		return &refusal{layer: layerRequest, Explanation: e, hint: "rules: [{allow: {method: " + textMessage + ", path: " + scalar(m.f.q.Path) + "}}]"}
+	case want.Protocol != policy.TCP && op == opBinary:
+		return errors.New("a binary message, where the rules are about what text messages say")
 	}
-	e, want := m.p.message(m.f, nil)
-	limit := uint64(125)
-	if !control {
-		if want.Protocol == policy.TCP && !e.Allowed {
-			return 0, &refusal{layer: layerRequest, Explanation: e, hint: "rules: [{allow: {method: WEBSOCKET_TEXT, path: " + scalar(m.f.q.Path) + "}}]"}
-		}
-		if want.Protocol != policy.TCP && op == opText+1 {
-			return 0, errors.New("a binary message, where the rules are about what text messages say")
-		}
-		limit = uint64(max(want.MaxBody, maxFrame))
-	}
-	if size > limit {
-		return 0, errors.New("a frame of the websocket is too long to be looked at")
-	}
-	total := head + int(size)
-	if len(b) < total {
-		return 0, nil
-	}
-	if control {
-		return total, nil
-	}
-	m.record(e)
-	return total, m.data(b[:total], head, final, want)
+	return nil
 }
 
 // frameSize returns the length of a frame's data and of what is before it.
@@ -205,32 +231,76 @@ func frameSize(b []byte) (size uint64, head int, ok bool) {
 	return 0, 0, false
 }
 
-// data looks at a complete frame of a message.
-func (m *messages) data(frame []byte, head int, final bool, want policy.Inspection) error {
+// data looks at a complete frame of a message and returns what is sent for it.
+// Placeholders are replaced in messages of one frame only.
+func (m *messages) data(frame []byte, head int, want policy.Inspection) ([]byte, error) {
+	final := frame[0]&0x80 != 0
+	whole := final && frame[0]&0x0f != opContinuation
 	m.inMessage = !final
-	if want.Protocol == policy.TCP {
-		return nil
-	}
-	if !final || frame[0]&0x0f == opContinuation {
+	if want.Protocol != policy.TCP && !whole {
 		// What the message says is known at its end only, and by then its
 		// first part would be gone.
-		return errors.New("a message in several frames, where the rules are about what messages say")
+		return nil, errors.New("a message in several frames, where the rules are about what messages say")
 	}
-	mask := frame[head-4 : head]
-	text := make([]byte, len(frame)-head)
-	for i := range text {
-		text[i] = frame[head+i] ^ mask[i&3]
+	text := masked(frame[head:], frame[head-4:head])
+	if want.Protocol != policy.TCP {
+		facts, err := inspect.GraphQLMessage(text, want.MaxBody)
+		if err != nil {
+			return nil, err
+		}
+		e, _ := m.p.message(m.f, &facts)
+		m.record(e)
+		if !e.Allowed {
+			return nil, &refusal{layer: layerRequest, Explanation: e, hint: factHint(&facts)}
+		}
 	}
-	facts, err := inspect.GraphQLMessage(text, want.MaxBody)
-	if err != nil {
-		return err
+	m.p.mu.RLock()
+	set := m.p.gen.secrets()
+	m.p.mu.RUnlock()
+	if set == nil {
+		return frame, nil
 	}
-	e, _ := m.p.message(m.f, &facts)
-	m.record(e)
-	if !e.Allowed {
-		return &refusal{layer: layerRequest, Explanation: e, hint: factHint(&facts)}
+	to := credential.Target{Host: m.f.to.host, Port: m.f.to.port, Path: m.f.q.Path}
+	if !whole {
+		if err := set.InspectBytes(to, "message", text); err != nil {
+			return nil, m.p.misuse(m.f, err)
+		}
+		return frame, nil
 	}
-	return nil
+	out, used, err := set.Message(to, text)
+	switch {
+	case err != nil:
+		return nil, m.p.misuse(m.f, err)
+	case len(used) == 0:
+		return frame, nil
+	}
+	m.f.use(used)
+	return newFrame(frame[0], out), nil
+}
+
+// masked puts a mask on data, or takes it off.
+func masked(data, mask []byte) []byte {
+	out := make([]byte, len(data))
+	for i := range out {
+		out[i] = data[i] ^ mask[i&3]
+	}
+	return out
+}
+
+// newFrame makes a frame as a client sends it.
+func newFrame(first byte, data []byte) []byte {
+	b := []byte{first}
+	switch n := len(data); {
+	case n < 126:
+		b = append(b, 0x80|byte(n))
+	case n < 1<<16:
+		b = binary.BigEndian.AppendUint16(append(b, 0x80|126), uint16(n))
+	default:
+		b = binary.BigEndian.AppendUint64(append(b, 0x80|127), uint64(n))
+	}
+	var mask [4]byte
+	_, _ = rand.Read(mask[:]) // never fails
+	return append(append(b, mask[:]...), masked(data, mask[:])...)
 }
 
 // record tells of the first message that is forwarded only because enforcement

@@ -2,7 +2,7 @@ package egress_test
 
 import (
 	"bufio"
-	"crypto/sha1" //nolint:gosec // the protocol's
+	"crypto/sha1"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/egress"
 	"github.com/forkcell/forkcell/internal/event"
 )
 
@@ -71,7 +72,7 @@ func unframe(r io.Reader) (string, error) {
 // frames, what it got.
 func socket(got chan<- string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		sum := sha1.Sum([]byte(r.Header.Get("Sec-Websocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // the protocol's
+		sum := sha1.Sum([]byte(r.Header.Get("Sec-Websocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 		conn, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
@@ -145,7 +146,7 @@ func TestWebsocket(t *testing.T) {
 		{"compressed", graphql, []string{frame(0xc1, subscribe)}, nil, true, false},
 		{"unmasked", graphql, []string{"\x81\x01a"}, nil, true, false},
 		{"reserved", graphql, []string{frame(0x83, "a")}, nil, true, false},
-		{"long", graphql, []string{frame(0x81, strings.Repeat(" ", 2<<20))}, nil, true, false},
+		{"long", graphql, []string{frame(0x81, strings.Repeat(" ", 5<<20))}, nil, true, false},
 	} {
 		t.Run(q.name, func(t *testing.T) {
 			t.Parallel()
@@ -249,4 +250,42 @@ func TestWebsocketAudit(t *testing.T) {
 	c.find(event.HTTPActivity, func(e map[string]any) bool {
 		return text(e, "disposition") == "Alert" && text(e, "http_request", "http_method") == "WEBSOCKET_TEXT"
 	})
+}
+
+// TestWebsocketCredential checks that placeholders in messages become values for
+// the credential's endpoint, and end the connection elsewhere.
+func TestWebsocketCredential(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/ws", "/other"} {
+		text := websocket("access: read-write") + strings.Replace(strings.Replace(tokens, "/v1/**", path, 1), "expose_as", "replace_in_body: true, expose_as", 1)
+		g, placeholder := withToken(t, text)
+		c := newCell(t, text, func(cfg *egress.Config) { cfg.Generation = g })
+		got := make(chan string, 8)
+		c.serve(api, 443, socket(got))
+		conn, r, res := c.open()
+		if res.Header.Get("X-Extensions") != "" {
+			t.Error("extensions:", res.Header)
+		}
+		_, _ = io.WriteString(conn, frame(0x81, "a")+frame(0x01, "b")+frame(0x80, "c")+frame(0x81, `{"token":"`+placeholder+`"}`))
+		for _, want := range []string{"a", "b", "c"} {
+			if s := <-got; s != want {
+				t.Errorf("%q, want %q", s, want)
+			}
+		}
+		if path == "/ws" {
+			if s := <-got; s != `{"token":"`+secret+`"}` {
+				t.Errorf("%q", s)
+			}
+			continue
+		}
+		if s, ok := <-got; ok {
+			t.Errorf("upstream got %q", s)
+		}
+		for {
+			if _, err := unframe(r); err != nil {
+				break
+			}
+		}
+		c.find(event.DetectionFinding, func(map[string]any) bool { return true })
+	}
 }

@@ -135,10 +135,27 @@ func diagAnswer(b, identity []byte) (uint32, error) {
 		if len(b) < diagAnswerSize {
 			return 0, errDiag
 		}
-		if !bytes.HasPrefix(b[diagAnswerID:diagAnswerSize], identity) {
+		id := b[diagAnswerID:diagAnswerSize]
+		if !bytes.HasPrefix(id, identity) && !bytes.HasPrefix(unmapped(id), identity) {
 			return 0, nil // a listener that would take such a connection
 		}
 		return binary.NativeEndian.Uint32(b[diagInode:]), nil
 	}
 	return 0, errDiag
+}
+
+// unmapped returns the identity of an IPv6 socket that speaks IPv4, as those of
+// Java do, as one of IPv4: the kernel finds it by its IPv4 addresses and then
+// tells the mapped ones.
+func unmapped(id []byte) []byte {
+	id = bytes.Clone(id[:diagFlow])
+	for i := diagAddrs; i < diagFlow; i += 16 {
+		addr := netip.AddrFrom16([16]byte(id[i:]))
+		if !addr.Is4In6() {
+			return nil
+		}
+		clear(id[i:][:16])
+		copy(id[i:], addr.Unmap().AsSlice())
+	}
+	return id
 }

@@ -33,6 +33,8 @@ func TestDiagAnswer(t *testing.T) {
 	flow := diagRequest(unix.IPPROTO_TCP, netip.MustParseAddrPort("192.0.2.2:9"), netip.MustParseAddrPort("1.2.3.4:80"))[diagRequestID:][:diagFlow]
 	other := bytes.Clone(flow)
 	other[0]++
+	mapped := diagRequest(unix.IPPROTO_TCP, netip.MustParseAddrPort("[::ffff:192.0.2.2]:9"), netip.MustParseAddrPort("[::ffff:1.2.3.4]:80"))[diagRequestID:][:diagFlow]
+	half := append(bytes.Clone(mapped[:diagAddrs+16]), make([]byte, 16)...)
 	for name, c := range map[string]struct {
 		in    []byte
 		inode uint32
@@ -40,6 +42,8 @@ func TestDiagAnswer(t *testing.T) {
 	}{
 		"found":      {answerTo(flow, 77), 77, nil},
 		"orphan":     {answerTo(flow, 0), 0, nil},
+		"mapped":     {answerTo(mapped, 77), 77, nil},
+		"half":       {answerTo(half, 77), 0, nil},
 		"other flow": {answerTo(other, 77), 0, nil},
 		"none":       {refusal(unix.ENOENT), 0, nil},
 		"refused":    {refusal(unix.EINVAL), 0, unix.EINVAL},

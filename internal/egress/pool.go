@@ -1,0 +1,177 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/egress/authority"
+)
+
+// pool keeps connections to upstreams. They are of one cell. Connections that
+// were dialled under different rules for addresses are kept apart.
+type pool struct {
+	p    *Proxy
+	mu   sync.Mutex
+	each map[string]*http.Transport
+	// asked are upstreams that have asked for a client certificate.
+	asked map[string]bool
+	// sessions resume TLS with upstreams.
+	sessions tls.ClientSessionCache
+}
+
+// RoundTrip sends a request.
+func (o *pool) RoundTrip(r *http.Request) (*http.Response, error) {
+	f := flightOf(r.Context())
+	// A program that speaks HTTP/1.1 would do so without the proxy too, and only
+	// there are upgrades.
+	return o.transport(f.view.allowed(), f.one).RoundTrip(r)
+}
+
+func (o *pool) transport(allowed []netip.Prefix, one bool) *http.Transport {
+	key := poolKey(allowed, one)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if t, ok := o.each[key]; ok {
+		return t
+	}
+	if o.each == nil {
+		o.each = map[string]*http.Transport{}
+		o.sessions = tls.NewLRUClientSessionCache(0)
+	}
+	t := o.newTransport(slices.Clone(allowed), one)
+	o.each[key] = t
+	return t
+}
+
+func poolKey(allowed []netip.Prefix, one bool) string {
+	if len(allowed) == 0 {
+		return strconv.FormatBool(one)
+	}
+	return fmt.Sprint(allowed, one)
+}
+
+func (o *pool) newTransport(allowed []netip.Prefix, one bool) *http.Transport {
+	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return nil, err
+		}
+		return o.p.cfg.Dialer.Dial(ctx, host, uint16(number), allowed)
+	}
+	protocols := []string{"h2", "http/1.1"}
+	if one {
+		protocols = protocols[1:]
+	}
+	return &http.Transport{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, o.p.lim.Dial)
+			defer cancel()
+			return dial(ctx, network, addr)
+		},
+		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, o.p.lim.Dial)
+			defer cancel()
+			raw, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			c, err := o.startTLS(ctx, raw, addr, protocols)
+			if err != nil {
+				_ = raw.Close()
+				return nil, err
+			}
+			return c, nil
+		},
+		ForceAttemptHTTP2:      !one,
+		DisableCompression:     true,
+		MaxIdleConns:           256,
+		MaxIdleConnsPerHost:    32,
+		IdleConnTimeout:        30 * time.Second,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+		ReadBufferSize:         16 << 10,
+	}
+}
+
+func (o *pool) startTLS(ctx context.Context, raw net.Conn, addr string, protocols []string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	config, err := authority.UpstreamConfig(host, o.p.cfg.Roots, nil)
+	if err != nil {
+		return nil, err
+	}
+	config.NextProtos = protocols
+	o.mu.Lock()
+	config.ClientSessionCache = o.sessions
+	o.mu.Unlock()
+	// An upstream that asks for a certificate may do without. One that does not
+	// says so by an alert, with TLS 1.3 only after the handshake, where it may
+	// get lost: so it is remembered who asked.
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		o.note(addr)
+		return &tls.Certificate{}, nil
+	}
+	c := tls.Client(raw, config)
+	err = c.HandshakeContext(ctx)
+	var verify *tls.CertificateVerificationError
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.As(err, &verify):
+		return nil, &authority.VerifyError{Host: host, Err: verify.Err}
+	}
+	return nil, fmt.Errorf("start TLS: %w", err)
+}
+
+// maxAsked bounds what is remembered about upstreams.
+const maxAsked = 1024
+
+func (o *pool) note(addr string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.asked == nil {
+		o.asked = map[string]bool{}
+	}
+	if len(o.asked) < maxAsked {
+		o.asked[addr] = true
+	}
+}
+
+// wantsCertificate reports whether an upstream failed because it wants a client
+// certificate, as far as can be told.
+func (o *pool) wantsCertificate(addr string, err error) bool {
+	var verify *authority.VerifyError
+	var dial *net.OpError
+	if errors.As(err, &verify) || errors.As(err, &dial) && dial.Op == "dial" {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asked[addr] || authority.WantsClientCertificate(err)
+}
+
+// reset lets go of every connection that is not in use.
+func (o *pool) reset() {
+	o.mu.Lock()
+	old := o.each
+	o.each = nil
+	o.mu.Unlock()
+	for _, t := range old {
+		t.CloseIdleConnections()
+	}
+}
