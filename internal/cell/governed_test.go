@@ -52,7 +52,7 @@ func TestPolicyOfCell(t *testing.T) {
 	// A fork keeps the policy; a new one rules from the next run on.
 	_, err = w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "twin"})
 	w.ok(err)
-	applied, err := w.e.ApplyPolicy(w.ctx, "demo", *policyText("limits: { open_files: 77 }\n"))
+	applied, err := w.e.ApplyPolicy(w.ctx, "demo", *policyText("limits: { open_files: 77 }\n"), nil)
 	w.ok(err)
 	if applied.Before != shown.PolicyHash {
 		t.Errorf("before: %s", applied.Before)
@@ -64,7 +64,7 @@ func TestPolicyOfCell(t *testing.T) {
 		t.Errorf("the twin: %q", out)
 	}
 	// What is rebuilt from the log has it too.
-	_, err = w.e.ApplyPolicy(w.ctx, "demo", cell.PolicyFile{Name: "bad.yaml", Text: []byte("version: 1\nno: 1\nnor: 2\n")})
+	_, err = w.e.ApplyPolicy(w.ctx, "demo", cell.PolicyFile{Name: "bad.yaml", Text: []byte("version: 1\nno: 1\nnor: 2\n")}, nil)
 	w.refused(err, cell.Usage, "bad.yaml:2:1: ")
 	var e *cell.Error
 	if !errors.As(err, &e) || len(e.Details) != 1 || !strings.HasPrefix(e.Details[0], "bad.yaml:3:1: ") {
@@ -81,7 +81,7 @@ func TestFlagsOnlyNarrow(t *testing.T) {
 	wide := under("limits: { memory: 1GiB, cpus: 2, pids: 100, wall_time: 1h }\n")
 	ask := func(change ...func(*cell.RunRequest)) *cell.RunPlan {
 		t.Helper()
-		req := cell.RunRequest{Cell: "demo", Args: []string{"true"}}
+		req := cell.RunRequest{Cell: "demo", Args: []string{"true"}, AllowDegraded: true}
 		for _, c := range change {
 			c(&req)
 		}
