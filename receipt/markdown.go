@@ -129,6 +129,11 @@ func (m *page) governed(r *Run) {
 		policy = "none"
 	}
 	m.field("Policy", policy)
+	for i, p := range r.Policies {
+		if i > 0 {
+			m.row("Policy from event "+code(strconv.FormatInt(p.FromEvent, 10)), code(p.PolicyHash))
+		}
+	}
 	for _, what := range r.Degraded {
 		m.field("Degraded", what)
 	}

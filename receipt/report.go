@@ -236,6 +236,12 @@ func (v *bundleCheck) checkContents() {
 	if run.PolicyHash != "" {
 		v.addBlob("policy_hash", run.PolicyHash, -1)
 	}
+	for i, p := range run.Policies {
+		// The first is the run's own, which stands above.
+		if i > 0 && p.PolicyHash != run.PolicyHash {
+			v.addBlob(fmt.Sprintf("policies[%d]", i), p.PolicyHash, -1)
+		}
+	}
 	v.checkEvents()
 	for _, l := range run.Logs {
 		v.addBlob("logs."+l.Stream, l.SHA256, l.Bytes)

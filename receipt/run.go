@@ -51,8 +51,12 @@ type Run struct {
 	FinishedAt time.Time        `json:"finished_at"`
 	Timings    map[string]int64 `json:"timings,omitempty"` // microseconds
 
-	// PolicyHash is the SHA-256 of the policy's canonical text; empty without one.
-	PolicyHash    string   `json:"policy_hash"`
+	// PolicyHash is the SHA-256 of the canonical text of the policy that the run
+	// began with; empty without one.
+	PolicyHash string `json:"policy_hash"`
+	// Policies lists the policies that ruled one after the other, the one that
+	// the run began with first. It is empty where no other ever ruled.
+	Policies      []Ruling `json:"policies,omitempty"`
 	Backend       string   `json:"backend"`
 	BackendReason string   `json:"backend_reason,omitempty"`
 	Runtime       string   `json:"runtime"`
@@ -66,6 +70,13 @@ type Run struct {
 	Decision AutoDecision `json:"decision"`
 	// DecisionID names an automatic decision, which has no statement of its own.
 	DecisionID string `json:"decision_id,omitempty"`
+}
+
+// Ruling is a policy and since when it ruled.
+type Ruling struct {
+	PolicyHash string `json:"policy_hash"`
+	// FromEvent is the number of the first event under it.
+	FromEvent int64 `json:"from_event"`
 }
 
 // Controls is what was asked of the runtime and what it reached. Both are
@@ -139,6 +150,9 @@ func (r *Run) check() error {
 	if !isHashOrEmpty(r.PolicyHash) || !isHashOrEmpty(r.Events.ChainHead) {
 		return errors.New("policy_hash or chain_head is not a SHA-256")
 	}
+	if err := r.checkPolicies(); err != nil {
+		return err
+	}
 	if r.Command == nil {
 		return errors.New("no command")
 	}
@@ -148,6 +162,24 @@ func (r *Run) check() error {
 		}
 	}
 	return r.checkDecision()
+}
+
+// checkPolicies wants a list that begins with the run's own policy and goes on.
+func (r *Run) checkPolicies() error {
+	for i, p := range r.Policies {
+		switch {
+		case !isHash(p.PolicyHash):
+			return errors.New("policies: not a SHA-256")
+		case i == 0 && (p.PolicyHash != r.PolicyHash || p.FromEvent != 1):
+			return errors.New("policies: the first is not the run's own, from event 1")
+		case i > 0 && p.FromEvent <= r.Policies[i-1].FromEvent:
+			return errors.New("policies: not in the order of events")
+		}
+	}
+	if len(r.Policies) == 1 {
+		return errors.New("policies: a list of one says nothing")
+	}
+	return nil
 }
 
 func (r *Run) checkDecision() error {

@@ -41,6 +41,11 @@ func (e *Engine) bundle(doc *ReceiptDoc) (receipt.Bundle, error) {
 	if err := e.includePolicy(&b, run.PolicyHash); err != nil {
 		return b, err
 	}
+	for _, p := range run.Policies {
+		if err := e.includePolicy(&b, p.PolicyHash); err != nil {
+			return b, err
+		}
+	}
 	if err := e.includeEvents(&b, run); err != nil {
 		return b, err
 	}

@@ -136,7 +136,7 @@ func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
 		},
 		Backend: r.cell.Backend, BackendReason: r.cell.BackendReason, Runtime: r.cell.Runtime,
 		Controls: receipt.Controls{Asked: asked, Achieved: achieved}, Degraded: r.degraded,
-		PolicyHash: r.rec.Policy, Events: r.events,
+		PolicyHash: r.rec.Policy, Policies: r.policies(), Events: r.events,
 		Logs:     logs,
 		Decision: receipt.AutoDecision{Result: receipt.Result(r.rec.Decision)},
 	}

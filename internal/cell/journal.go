@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
@@ -14,6 +15,9 @@ import (
 // journal writes a run's events. The command has no part in it: nothing that it
 // prints is read.
 type journal struct {
+	// mu is held for reading by those who append, so that the event of a new
+	// policy is the first one under it.
+	mu     sync.RWMutex
 	file   *os.File
 	log    *event.Journal
 	sealed chan sealedJournal
@@ -55,7 +59,11 @@ func (r *run) reopenJournal() error {
 	if err != nil {
 		return err
 	}
-	log, found, err := event.Recover(file, r.meta(), event.Options{Now: r.e.now})
+	meta := r.meta()
+	if r.rulings = r.e.rulingsIn(r.rec.ID); len(r.rulings) > 0 {
+		meta.Policy = r.rulings[len(r.rulings)-1].PolicyHash
+	}
+	log, found, err := event.Recover(file, meta, event.Options{Now: r.e.now})
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
@@ -70,6 +78,8 @@ func (r *run) reopenJournal() error {
 // when it is sealed.
 func (r *run) happened(e event.Event) {
 	if r.journal != nil {
+		r.journal.mu.RLock()
+		defer r.journal.mu.RUnlock()
 		_ = r.journal.log.Append(e)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
@@ -52,13 +53,9 @@ type StartRequest struct {
 }
 
 // livable refuses what only a run has.
-func livable(p *policy.Policy, req StartRequest) error {
-	const hint = "`forkcell run` has it"
-	switch {
-	case p.Limits.Disk > 0:
-		return refused("unenforced", hint, "the limit of disk space cannot be enforced in a live cell")
-	case len(req.Network.Credentials) > 0 || p.NeedsCredentials():
-		return refused("unenforced", hint, "a live cell cannot have credentials in this version")
+func livable(p *policy.Policy) error {
+	if p.Limits.Disk > 0 {
+		return refused("unenforced", "`forkcell run` has it", "the limit of disk space cannot be enforced in a live cell")
 	}
 	return nil
 }
@@ -68,6 +65,7 @@ func livable(p *policy.Policy, req StartRequest) error {
 func startCommand() []string { return []string{"start"} }
 
 func (q StartRequest) run() RunRequest {
+	q.Network.Reloadable = true
 	return RunRequest{
 		Cell: q.Cell, Args: startCommand(), Env: q.Env, Workdir: q.Workdir, ReadOnly: q.ReadOnly, Timeout: q.Timeout,
 		Wait: q.Wait, Policy: q.Policy, Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs,
@@ -141,7 +139,7 @@ func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, err
 	if err != nil {
 		return nil, err
 	}
-	if err := livable(p, req); err != nil {
+	if err := livable(p); err != nil {
 		return nil, err
 	}
 	var inherited []string
@@ -153,10 +151,18 @@ func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, err
 			inherited = append(inherited, name+"="+value)
 		}
 	}
-	data, err := encodeStart(e.home, req, inherited)
+	// So are credentials: their sources name the caller's variables and files.
+	values, err := gateway.ReadValues(ctx, p, req.Network.Credentials, nil)
+	if err != nil {
+		return nil, usage("", "%v", err)
+	}
+	raw := values.HandOver()
+	defer wipe(raw)
+	data, err := encodeStart(e.home, req, inherited, raw)
 	if err != nil {
 		return nil, err
 	}
+	defer clear(data)
 	answer, err := e.launcher.Launch(ctx, data)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -123,7 +123,9 @@ func (l *liveCell) command(c live.Command) (cmd driver.Command, carries bool, er
 			workdir = path.Join(l.r.cell.MountAt, workdir)
 		}
 	}
-	env := slices.Clone(spec.Env)
+	l.mu.Lock()
+	env := slices.Clone(l.env)
+	l.mu.Unlock()
 	for _, kv := range c.Env {
 		name, _, isPair := strings.Cut(kv, "=")
 		if !isPair || name == "" {
@@ -226,6 +228,8 @@ func (l *liveCell) Call(ctx context.Context, method string, request json.RawMess
 		result, err = answerTo(request, func(q checkpointCall) (*CheckpointResult, error) { return l.checkpoint(ctx, q) })
 	case callOutput:
 		result, err = answerTo(request, func(q outputCall) (*outputPart, error) { return l.output(ctx, q) })
+	case callPolicy:
+		result, err = answerTo(request, l.applyPolicy)
 	default:
 		err = refused("unknown_call", "use the version of forkcell that started the cell", "the supervisor knows no %s", quote.Arg(method))
 	}

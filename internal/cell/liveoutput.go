@@ -100,6 +100,7 @@ func (t *transcript) part(from uint64) (*outputPart, <-chan struct{}) {
 // environment taken out, while it passes everything on untouched.
 func (l *liveCell) tap(to live.Streams, env []string) (out, err io.Writer, finish func()) {
 	_, secrets := redact.Env(append(slices.Clone(l.r.spec.Env), env...))
+	secrets = append(secrets, l.r.credentials()...)
 	stdout := redact.NewWriter(kept{l, 0}, secrets)
 	stderr := redact.NewWriter(kept{l, 1}, secrets)
 	return &liveTee{stdout, to.Out}, &liveTee{stderr, to.Err}, func() {

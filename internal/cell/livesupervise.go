@@ -35,7 +35,7 @@ func (e *Engine) Supervise(ctx context.Context, req StartRequest, ready func(*St
 	}
 	r.total = begin
 	r.timings.PrepareUS = since(begin)
-	l, err := r.makeLive(ctx)
+	l, err := r.makeLive(ctx, req.run())
 	if err == nil {
 		err = ready(l.describe())
 	}
@@ -68,6 +68,7 @@ func (e *Engine) forgetKey() {
 // serves.
 type liveCell struct {
 	r        *run
+	req      RunRequest // by which it was started
 	cell     *driver.Cell
 	listener *live.Listener
 	log      *transcript
@@ -88,14 +89,15 @@ type liveCell struct {
 	mu       sync.Mutex
 	ending   bool
 	commands map[int]*execution // by their pid inside
+	env      []string           // of commands that are executed from now on
 	running  sync.WaitGroup
 }
 
 // makeLive starts the cell and its socket. On an error what it returns is still
 // to be abandoned.
-func (r *run) makeLive(ctx context.Context) (*liveCell, error) {
+func (r *run) makeLive(ctx context.Context, req RunRequest) (*liveCell, error) {
 	l := &liveCell{
-		r: r, stop: make(chan time.Duration, 1), served: make(chan error, 1), done: make(chan struct{}),
+		r: r, req: req, stop: make(chan time.Duration, 1), served: make(chan error, 1), done: make(chan struct{}),
 		commands: map[int]*execution{}, log: newTranscript(),
 	}
 	r.spec.Freezable = true
@@ -103,6 +105,10 @@ func (r *run) makeLive(ctx context.Context) (*liveCell, error) {
 	begin := time.Now()
 	// A cell lives until it is closed: ctx is for its start.
 	started, err := r.e.runner.Start(ctx, r.spec)
+	if err != nil && r.withoutGateway(err) {
+		started, err = r.e.runner.Start(ctx, r.spec)
+	}
+	l.env = r.spec.Env
 	if err != nil {
 		return l, runnerError(err)
 	}

@@ -102,7 +102,7 @@ func TestStartWire(t *testing.T) {
 		Cell: "demo", Env: []string{"A=\xff"}, Workdir: "\xfe", ReadOnly: []string{"/x"}, Timeout: 5e9, Wait: -1e9, Memory: 1, CPUs: 2, PIDs: 3,
 		AllowDegraded: true, Policy: &PolicyFile{Name: "p", Text: []byte("version: 1\n")},
 	}
-	data, err := encodeStart("/home", q, []string{"IN=va=lue"})
+	data, err := encodeStart("/home", q, []string{"IN=va=lue"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestStartWire(t *testing.T) {
 	if _, ok := got.Inherit("OTHER"); ok {
 		t.Error("something else is inherited")
 	}
-	again, err := encodeStart(home, got, []string{"IN=va=lue"})
+	again, err := encodeStart(home, got, []string{"IN=va=lue"}, nil)
 	if err != nil || !bytes.Equal(again, data) {
 		t.Errorf("%v\n%s\n%s", err, data, again)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/live"
 )
 
@@ -15,6 +16,7 @@ const (
 	callStop       = "stop"
 	callCheckpoint = "checkpoint"
 	callOutput     = "output"
+	callPolicy     = "policy"
 )
 
 type stopCall struct {
@@ -30,6 +32,14 @@ type outputCall struct {
 	Run  string `json:"run"`
 	From uint64 `json:"from"`
 	Wait bool   `json:"wait"`
+}
+
+// policyCall brings a policy, and the values of credentials, which are held in
+// memory on both sides and nowhere else.
+type policyCall struct {
+	Name   []byte            `json:"name"`
+	Text   []byte            `json:"text"`
+	Values map[string][]byte `json:"values,omitempty"`
 }
 
 // outputPart is a part of a live cell's output.
@@ -70,17 +80,20 @@ type startWire struct {
 	AsRoot        bool     `json:"as_root"`
 	Resolve       []string `json:"resolve"`
 	CA            []byte   `json:"ca"`
+	// Values are credentials that the caller has read. They go over a private
+	// pair of sockets, never by way of arguments, variables or files.
+	Values map[string][]byte `json:"values,omitempty"`
 }
 
 // encodeStart makes the request that DecodeStart reads. inherited are the
-// variables of the caller's that the policy lets in.
-func encodeStart(home string, q StartRequest, inherited []string) ([]byte, error) {
+// variables of the caller's that the policy lets in, values the credentials.
+func encodeStart(home string, q StartRequest, inherited []string, values map[string][]byte) ([]byte, error) {
 	w := &startWire{
 		Home: home, Cell: q.Cell, Env: bytesOf(q.Env), Inherit: bytesOf(inherited),
 		Workdir: []byte(q.Workdir), ReadOnly: bytesOf(q.ReadOnly),
 		TimeoutUS: q.Timeout.Microseconds(), WaitUS: q.Wait.Microseconds(),
 		Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs, AllowDegraded: q.AllowDegraded, Root: q.Root, AsRoot: q.AsRoot,
-		Resolve: q.Network.Resolve, CA: q.Network.CA,
+		Resolve: q.Network.Resolve, CA: q.Network.CA, Values: values,
 	}
 	if q.Policy != nil {
 		w.HasPolicy, w.PolicyName, w.Policy = true, []byte(q.Policy.Name), q.Policy.Text
@@ -95,11 +108,15 @@ func DecodeStart(data []byte) (home string, q StartRequest, err error) {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return "", q, fmt.Errorf("the request of the supervisor: %w", err)
 	}
+	values, err := gateway.TakeValues(w.Values)
+	if err != nil {
+		return "", q, usage("", "%v", err)
+	}
 	q = StartRequest{
 		Cell: w.Cell, Env: stringsOf(w.Env), Workdir: string(w.Workdir), ReadOnly: stringsOf(w.ReadOnly),
 		Timeout: time.Duration(w.TimeoutUS) * time.Microsecond, Wait: time.Duration(w.WaitUS) * time.Microsecond,
 		Memory: w.Memory, CPUs: w.CPUs, PIDs: w.PIDs, AllowDegraded: w.AllowDegraded, Root: w.Root, AsRoot: w.AsRoot,
-		Network: NetworkRequest{Resolve: w.Resolve, CA: w.CA},
+		Network: NetworkRequest{Resolve: w.Resolve, CA: w.CA, Values: values},
 	}
 	if w.HasPolicy {
 		q.Policy = &PolicyFile{Name: string(w.PolicyName), Text: w.Policy}

@@ -23,9 +23,11 @@ type output struct {
 	lost  error // why not all of it was stored
 }
 
-// newOutput keeps at most limit bytes of both streams; 0 is no limit.
-func newOutput(s *store.Store, env []string, limit int64) *output {
+// newOutput keeps at most limit bytes of both streams; 0 is no limit. The secrets
+// are taken out, besides those of the environment.
+func newOutput(s *store.Store, env []string, limit int64, more []redact.Secret) *output {
 	_, secrets := redact.Env(env)
+	secrets = append(secrets, more...)
 	o := &output{limit: limit, left: limit}
 	for i := range o.blobs {
 		o.blobs[i] = s.NewBlob()

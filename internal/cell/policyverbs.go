@@ -25,12 +25,21 @@ type PolicyApplied struct {
 	Cell       string `json:"cell"`
 	PolicyHash string `json:"policy_hash"`
 	Before     string `json:"policy_hash_before"`
+
+	// Live says that the policy rules a live cell already: its run, from this
+	// event on, and under which hash if flags of the start narrowed it.
+	Live      bool   `json:"live"`
+	RunID     string `json:"run_id,omitempty"`
+	FromEvent int64  `json:"from_event,omitempty"`
+	RulesAs   string `json:"effective_policy_hash,omitempty"`
 }
 
 // PolicyRef names a policy: that of a cell, or one that was read from a file.
 type PolicyRef struct {
 	Cell string
 	File *PolicyFile // it decides where it is given
+	// Otherwise, if given, is asked where there is no such cell.
+	Otherwise func() *PolicyFile
 }
 
 // PolicyDiff is what differs between two policies.
@@ -81,11 +90,22 @@ func policyResult(p *policy.Policy) (*PolicyResult, error) {
 	return &PolicyResult{PolicyHash: policyHash(p), Policy: doc, Parsed: p}, nil
 }
 
-// ApplyPolicy gives a cell another policy, from its next run on.
-func (e *Engine) ApplyPolicy(ctx context.Context, name string, f PolicyFile) (*PolicyApplied, error) {
+// ApplyPolicy gives a cell another policy: a live one at once, which may need
+// credentials as NAME=SOURCE, and every cell from its next run on.
+func (e *Engine) ApplyPolicy(ctx context.Context, name string, f PolicyFile, credentials []string) (*PolicyApplied, error) {
 	p, err := ParsePolicy(f)
 	if err != nil {
 		return nil, err
+	}
+	c, err := e.findCell(name)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := e.supervisor(c); ok {
+		return e.applyLive(ctx, c.Name, f, credentials)
+	}
+	if len(credentials) > 0 {
+		return nil, usage("give --credential to run or start", "cell %s is not started: only a live cell takes credentials now", c.Name)
 	}
 	s, err := e.hold(ctx, name, "policy apply", 0)
 	if err != nil {
@@ -122,6 +142,10 @@ func (e *Engine) referred(ref PolicyRef) (*policy.Policy, store.Cell, error) {
 		return p, store.Cell{}, err
 	}
 	c, err := e.findCell(ref.Cell)
+	if err != nil && KindOf(err) == NotFound && ref.Otherwise != nil {
+		p, err := ParsePolicy(*ref.Otherwise())
+		return p, store.Cell{}, err
+	}
 	if err != nil {
 		return nil, c, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -122,7 +123,10 @@ type run struct {
 	notes         []string
 	areas         []workspace.Area
 	granted       []string // by --resolve
-	degraded      []string // what was asked for and is not as it should be
+	gateway       *gateway.Gateway
+	plainEnv      []string         // without what the gateway adds
+	rulings       []receipt.Ruling // policies that came to rule later
+	degraded      []string         // what was asked for and is not as it should be
 	errorText     string
 	earlier       []string // pending runs that an automatic accept decided too
 	timings       RunTimings
@@ -186,13 +190,14 @@ func (r *run) prepare(ctx context.Context, req NetworkRequest) (err error) {
 		r.spec.Mounts = without(r.spec.Mounts, r.cell.MountAt)
 	}
 	r.spec.Started = func(pid int) error { return recordInit(r.work, pid) }
-	r.out = newOutput(r.e.store, r.spec.Env, r.policy.Limits.Output)
 	if err := r.openJournal(); err != nil {
 		return err
 	}
+	env := r.spec.Env
 	if err := r.connect(ctx, req); err != nil {
 		return err
 	}
+	r.out = newOutput(r.e.store, env, r.policy.Limits.Output, r.credentials())
 	failpoint.Hit("run.prepared")
 	return nil
 }

@@ -85,6 +85,9 @@ func (v *logVerifier) run(st store.Statement, p *receipt.Run) error {
 			return err
 		}
 	}
+	if err := v.rulings(st.ID, p); err != nil {
+		return err
+	}
 	if err := v.events(st.ID, p); err != nil {
 		return err
 	}

@@ -224,8 +224,12 @@ func (f *fakeEngine) Policy(_ context.Context, name string) (*cell.PolicyResult,
 	return answer(f, name, &cell.PolicyResult{Cell: name, PolicyHash: "h", Policy: []byte(`{}`), Parsed: policy.Default()})
 }
 
-func (f *fakeEngine) ApplyPolicy(_ context.Context, name string, file cell.PolicyFile) (*cell.PolicyApplied, error) {
-	return answer[cell.PolicyApplied](f, []any{name, file}, nil)
+func (f *fakeEngine) ApplyPolicy(_ context.Context, name string, file cell.PolicyFile, credentials []string) (*cell.PolicyApplied, error) {
+	return answer[cell.PolicyApplied](f, []any{name, file, credentials}, nil)
+}
+
+func (f *fakeEngine) SuggestPolicy(_ context.Context, name, run string) (*cell.PolicySuggestion, error) {
+	return answer(f, []any{name, run}, &cell.PolicySuggestion{Cell: name, Policy: []byte(`{}`), Text: []byte("version: 1\n")})
 }
 
 func (f *fakeEngine) DiffPolicies(_ context.Context, a, b cell.PolicyRef) (*cell.PolicyDiff, error) {

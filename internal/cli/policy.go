@@ -4,17 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/preset"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
 func newPolicy(s *session) *cobra.Command {
 	return group("policy", "Check, show, compare and explain policies",
-		newPolicyValidate(s), newPolicyShow(s), newPolicyApply(s), newPolicyDiff(s), newPolicyExplain(s))
+		newPolicyValidate(s), newPolicyShow(s), newPolicyApply(s), newPolicyDiff(s), newPolicyExplain(s), newPolicySuggest(s))
 }
 
 func newPolicyValidate(s *session) *cobra.Command {
@@ -65,12 +67,17 @@ func runPolicyValidate(s *session, command, name string) error {
 
 func newPolicyShow(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show CELL",
-		Short: "Print a cell's policy in its canonical form",
+		Use:   "show CELL|PRESET",
+		Short: "Print a cell's policy in its canonical form, or a preset",
 		Long: `Print a cell's policy in its canonical form. The SHA-256 of this text is the
-policy_hash of the cell's runs, as far as their flags do not narrow it further.`,
-		Example:           "  forkcell policy show demo",
-		Args:              positional("CELL"),
+policy_hash of the cell's runs, as far as their flags do not narrow it further.
+
+A name that no cell has may be a preset's:
+` + strings.Join(preset.Names(), ", ") + `. Its file is printed as it is. It can be given wherever a policy file is asked for;
+a file of that name wins.`,
+		Example: `  forkcell policy show demo
+  forkcell policy show claude-code > policy.yaml`,
+		Args:              positional("CELL|PRESET"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
 			return runPolicyShow(ctx, s, e, args[0])
@@ -80,7 +87,17 @@ policy_hash of the cell's runs, as far as their flags do not narrow it further.`
 
 func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string) error {
 	res, err := e.Policy(ctx, name)
+	var file *cell.PolicyFile
+	if err != nil && cell.KindOf(err) == cell.NotFound && preset.Known(name) {
+		file = readPreset(name)
+		res, err = cell.ReadPolicy(*file)
+	}
 	if err != nil {
+		return err
+	}
+	if file != nil && !s.json {
+		// With its comments, which say how it is used.
+		_, err = s.out.Write(file.Text)
 		return err
 	}
 	if s.json {
@@ -92,9 +109,17 @@ func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string)
 }
 
 func newPolicyApply(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use:               "apply CELL FILE",
-		Short:             "Give a cell another policy, from its next run on",
+	var credentials []string
+	cmd := &cobra.Command{
+		Use:   "apply CELL FILE",
+		Short: "Give a cell another policy: a live one at once",
+		Long: `Give a cell another policy, from its next run on. A live cell has it at once, if
+it differs in network_policies and credentials only; else exit 4, and the old one
+rules on. Connections and requests that it does not allow are cut, and the receipt
+says from which event on it ruled.
+
+Credentials that a live cell has already keep their values; for new ones, or new
+values, --credential is needed.`,
 		Example:           "  forkcell policy apply demo policy.yaml",
 		Args:              positional("CELL", "FILE"),
 		ValidArgsFunction: s.completeCell,
@@ -105,18 +130,25 @@ func newPolicyApply(s *session) *cobra.Command {
 				return err
 			}
 			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
-				return runPolicyApply(ctx, s, e, args[0], *file)
+				return runPolicyApply(ctx, s, e, args[0], *file, credentials)
 			})
 		},
 	}
+	cmd.Flags().StringArrayVar(&credentials, "credential", nil, "take the value of a live cell's credential from `NAME=SOURCE` (repeatable)")
+	return cmd
 }
 
-func runPolicyApply(ctx context.Context, s *session, e policyKeeper, name string, file cell.PolicyFile) error {
-	res, err := e.ApplyPolicy(ctx, name, file)
+func runPolicyApply(ctx context.Context, s *session, e policyKeeper, name string, file cell.PolicyFile, credentials []string) error {
+	res, err := e.ApplyPolicy(ctx, name, file, credentials)
 	if err != nil {
 		return err
 	}
 	return s.emit(res, func(p *page) {
+		if res.Live {
+			p.printf("cell %s: policy %s rules its run from event %d on\n", quote.Line(res.Cell), res.RulesAs, res.FromEvent)
+			p.pairs("before", res.Before)
+			return
+		}
 		if res.Before == res.PolicyHash {
 			p.printf("cell %s has this policy already: %s\n", quote.Line(res.Cell), res.PolicyHash)
 			return
@@ -131,7 +163,7 @@ func newPolicyDiff(s *session) *cobra.Command {
 		Use:   "diff A B",
 		Short: "Compare two policies key by key",
 		Long: `Compare two policies key by key. Each is a file, if one of that name exists, or
-else a cell.`,
+else a cell, or else a preset.`,
 		Example:           "  forkcell policy diff demo policy.yaml",
 		Args:              positional("A", "B"),
 		ValidArgsFunction: s.completeCell,

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/preset"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -14,13 +17,23 @@ import (
 // is too large.
 const maxPolicyFile = 2 << 20
 
-// readPolicy reads a policy file that the operator names.
+// readPolicy reads a policy file that the operator names, or a preset if no such
+// file exists.
 func readPolicy(command, name string) (*cell.PolicyFile, error) {
 	text, err := readBounded(name, maxPolicyFile)
+	if errors.Is(err, fs.ErrNotExist) && preset.Known(name) {
+		return readPreset(name), nil
+	}
 	if err != nil {
 		return nil, usageError("give a policy file", "%s: policy %s: %v", command, quote.Path(name), err)
 	}
 	return &cell.PolicyFile{Name: name, Text: text}, nil
+}
+
+// readPreset reads a preset that is known.
+func readPreset(name string) *cell.PolicyFile {
+	// What asks the host's tools has time-outs of its own.
+	return &cell.PolicyFile{Name: "preset " + name, Text: preset.Text(context.Background(), name)}
 }
 
 func readBounded(name string, limit int64) ([]byte, error) {
@@ -47,11 +60,15 @@ func readBounded(name string, limit int64) ([]byte, error) {
 }
 
 // policyRef takes an argument for a file if there is one of that name, else for
-// a cell.
+// a cell, else for a preset.
 func policyRef(command, arg string) (cell.PolicyRef, error) {
 	info, err := os.Stat(arg)
 	if err != nil || info.IsDir() {
-		return cell.PolicyRef{Cell: arg}, nil
+		ref := cell.PolicyRef{Cell: arg}
+		if preset.Known(arg) {
+			ref.Otherwise = func() *cell.PolicyFile { return readPreset(arg) }
+		}
+		return ref, nil
 	}
 	file, err := readPolicy(command, arg)
 	return cell.PolicyRef{File: file}, err

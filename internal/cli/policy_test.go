@@ -54,7 +54,7 @@ func TestPolicyRefs(t *testing.T) {
 	if diff := cmp.Diff([]cell.PolicyRef{{Cell: "demo"}, {File: read}}, f.got); diff != "" {
 		t.Error(diff)
 	}
-	if call(t, f, "policy", "apply", "demo", file); !cmp.Equal(f.got, any([]any{"demo", *read})) || f.mode != Write {
+	if call(t, f, "policy", "apply", "demo", file); !cmp.Equal(f.got, any([]any{"demo", *read, []string(nil)})) || f.mode != Write {
 		t.Errorf("apply: %v", f.got)
 	}
 	if err := os.Chmod(file, 0); err != nil {

@@ -12,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/forkcell/forkcell/internal/capture/origin"
@@ -35,6 +37,8 @@ type Config struct {
 	Hash string
 	// Credentials are the operator's, as NAME=SOURCE. Sources are read once.
 	Credentials []string
+	// Values are credentials that were read already. The gateway takes them over.
+	Values Values
 	// Resolve are the operator's grants, as HOST[:PORT]=IP[:PORT].
 	Resolve []string
 	// CA holds certificates that upstreams may be verified with besides the
@@ -46,18 +50,31 @@ type Config struct {
 	Event func(event.Event)
 }
 
-// ErrConfig marks what the operator has to mend.
-var ErrConfig = errors.New("bad network setting")
+// ErrConfig marks a setting that makes no sense, ErrCredential a credential that
+// has no value: no source, or one that fails.
+var (
+	ErrConfig     = errors.New("bad network setting")
+	ErrCredential = errors.New("a credential has no value")
+)
 
 // Gateway is the network of one cell.
 type Gateway struct {
-	cfg     Config
-	policy  atomic.Pointer[policy.Policy]
-	table   *names.Table
-	ca      *authority.Authority
-	dialer  *dial.Dialer
-	roots   *x509.CertPool
-	secrets *credential.Set
+	cfg    Config
+	table  *names.Table
+	ca     *authority.Authority
+	dialer *dial.Dialer
+	roots  *x509.CertPool
+
+	// policy is the one that rules.
+	policy atomic.Pointer[policy.Policy]
+
+	// mu is held by what changes the generation or needs it to stay.
+	mu    sync.Mutex
+	gen   *egress.Generation
+	proxy *egress.Proxy // nil while nothing is served
+	// past are credentials of earlier generations. Requests that began under
+	// them may still use them, so they are dropped at the end.
+	past []*credential.Set
 }
 
 // New reads the credentials and makes the cell's authority. Nothing is served
@@ -71,9 +88,11 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if g.roots, err = newRoots(cfg.CA); err != nil {
 		return nil, err
 	}
-	if g.secrets, err = readCredentials(ctx, cfg); err != nil {
+	secrets, err := newSet(ctx, cfg)
+	if err != nil {
 		return nil, err
 	}
+	g.gen = &egress.Generation{Policy: cfg.Policy, Hash: cfg.Hash, Credentials: secrets}
 	if g.ca, err = authority.New(cfg.Cell); err != nil {
 		return nil, fmt.Errorf("make the cell's authority: %w", err)
 	}
@@ -107,27 +126,16 @@ func newRoots(pem []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-func readCredentials(ctx context.Context, cfg Config) (*credential.Set, error) {
-	given := map[string]credential.Source{}
-	for _, s := range cfg.Credentials {
-		a, err := credential.ParseAssignment(s)
-		if err != nil {
-			return nil, fmt.Errorf("%w: --credential: %w", ErrConfig, err)
-		}
-		given[a.Name] = a.Source
+// newSet takes the values that were read already, and reads the others.
+func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
+	values, err := ReadValues(ctx, cfg.Policy, cfg.Credentials, cfg.Stderr)
+	if err != nil {
+		return nil, err
 	}
-	values := map[string]*credential.Value{}
-	reader := credential.Reader{Stderr: cfg.Stderr}
-	for _, c := range cfg.Policy.Credentials {
-		source, ok := given[c.Name]
-		if !ok {
-			return nil, fmt.Errorf("%w: the policy names the credential %s; give --credential %s=SOURCE", ErrConfig, c.Name, c.Name)
-		}
-		value, err := reader.Read(ctx, source)
-		if err != nil {
-			return nil, fmt.Errorf("%w: credential %s: %w", ErrConfig, c.Name, err)
-		}
-		values[c.Name] = value
+	maps.Copy(values, cfg.Values)
+	if err := values.complete(cfg.Policy); err != nil {
+		values.Drop()
+		return nil, err
 	}
 	set, err := credential.NewSet(cfg.Policy.Credentials, values)
 	if err != nil {
@@ -143,7 +151,9 @@ func (g *Gateway) Environment() []string {
 	for _, v := range authority.Variables(bundlePath) {
 		env = append(env, v.Name+"="+v.Value)
 	}
-	for name, value := range g.secrets.Environment() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name, value := range g.gen.Credentials.Environment() {
 		env = append(env, name+"="+value)
 	}
 	slices.Sort(env)
@@ -162,8 +172,10 @@ func (g *Gateway) Serve(fds []int, initPID int) (stop func(), err error) {
 		return nil, errors.Join(err, sockets.Close())
 	}
 	destination, attribute := egress.Captured(attributor, func(binary string) []string { return g.listedAs(attributor, binary) })
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	proxy, err := egress.New(egress.Config{
-		Generation: &egress.Generation{Policy: g.cfg.Policy, Hash: g.cfg.Hash, Credentials: g.secrets},
+		Generation: g.gen,
 		Names:      g.table, Destination: destination, Attribute: attribute, Dialer: egress.Dials(g.dialer),
 		Authority: g.ca, Roots: g.roots, Event: g.cfg.Event,
 	})
@@ -172,10 +184,65 @@ func (g *Gateway) Serve(fds []int, initPID int) (stop func(), err error) {
 	}
 	s := &service{sockets: sockets, attributor: attributor, proxy: proxy}
 	s.begin(g.resolver(len(sockets.DNS) > 1))
+	g.proxy = proxy
 	return func() {
 		s.end()
-		g.secrets.Drop()
+		g.drop()
 	}, nil
+}
+
+// Reload lets another policy rule from now on: for names, connections and
+// requests alike. What it does not allow is cut. Credentials that stay keep their
+// placeholders, and their values where none is given. When it fails the old
+// policy rules on. The gateway takes the values over. Ruling is called before
+// the first decision under the new policy, and may refuse it.
+func (g *Gateway) Reload(p *policy.Policy, hash string, values Values, ruling func() error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.proxy == nil {
+		values.Drop()
+		return errors.New("the cell's network is not served")
+	}
+	set, err := g.gen.Credentials.Reload(p.Credentials, values)
+	if err != nil {
+		values.Drop()
+		return fmt.Errorf("%w: %w; give --credential NAME=SOURCE", ErrConfig, err)
+	}
+	if err := ruling(); err != nil {
+		set.Drop()
+		return err
+	}
+	next := &egress.Generation{Policy: p, Hash: hash, Credentials: set}
+	// Names first, so that the proxy finds what leads to the binaries that the
+	// new rules list; where a name leads is decided by the proxy.
+	g.policy.Store(p)
+	if err := g.proxy.Reload(next); err != nil {
+		return err // not reached: the generation has a policy
+	}
+	g.past = append(g.past, g.gen.Credentials)
+	g.gen = next
+	return nil
+}
+
+// Reveal calls f with every value that rules or has ruled, for whoever takes them
+// out of what is stored.
+func (g *Gateway) Reveal(f func(name, value string)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, set := range append(slices.Clone(g.past), g.gen.Credentials) {
+		set.Reveal(f)
+	}
+}
+
+// drop overwrites every value.
+func (g *Gateway) drop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.proxy = nil
+	for _, set := range append(g.past, g.gen.Credentials) {
+		set.Drop()
+	}
+	g.past = nil
 }
 
 // resolver answers the cell's DNS questions.

@@ -1,0 +1,283 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// PolicySuggestion is a policy for a person to review.
+type PolicySuggestion struct {
+	Cell       string          `json:"cell"`
+	RunID      string          `json:"run_id"`
+	PolicyHash string          `json:"policy_hash"`
+	Before     string          `json:"policy_hash_before"`
+	Policy     json.RawMessage `json:"policy"`
+	// Added says what the policy allows besides the run's own, Left what was
+	// denied and is still.
+	Added []string `json:"added"`
+	Left  []string `json:"left"`
+
+	Text []byte `json:"-"` // a policy file
+}
+
+// SuggestPolicy adds to the policy of a run what it was denied, as far as its
+// events tell. "" is the cell's last run.
+func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*PolicySuggestion, error) {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, err
+	}
+	var r store.Run
+	err = e.view(func(tx *store.Tx) error {
+		// The run of a live cell has not ended, and is its last one.
+		if unfinished, err := tx.UnfinishedRuns(c.ID); err == nil && run == "" && len(unfinished) > 0 {
+			r = unfinished[len(unfinished)-1]
+			return nil
+		}
+		r, err = e.findRun(tx, c, run)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	hash := r.Policy
+	if later := e.rulingsIn(r.ID); len(later) > 0 {
+		hash = later[len(later)-1].PolicyHash
+	}
+	before, err := e.storedPolicy(hash)
+	if err != nil {
+		return nil, err
+	}
+	grown, err := e.storedPolicy(hash) // another one: it is changed
+	if err != nil {
+		return nil, err
+	}
+	s := &suggester{policy: *grown, commands: e.commandsOf(r)}
+	for rec, err := range e.journalOf(r.ID, event.Filter{Action: event.ActionDenied}) {
+		if err != nil {
+			return nil, failed("events", err, "read the events of %s", r.ID)
+		}
+		s.consider(rec)
+	}
+	return s.suggestion(c, r, before)
+}
+
+// commandsOf are the command lines of a run, in which ports of names that were
+// only asked for may stand.
+func (e *Engine) commandsOf(r store.Run) []string {
+	lines := slices.Clone(r.Command)
+	for rec, err := range e.journalOf(r.ID, event.Filter{Class: event.ProcessActivity}) {
+		var line struct {
+			Process struct {
+				CmdLine string `json:"cmd_line"`
+			} `json:"process"`
+		}
+		if err == nil && json.Unmarshal(rec.Raw, &line) == nil {
+			lines = append(lines, line.Process.CmdLine)
+		}
+	}
+	return lines
+}
+
+// denied is what an event says about something that was denied.
+type denied struct {
+	Class   event.Class `json:"class_uid"`
+	Reason  string      `json:"status_detail"`
+	Message string      `json:"message"`
+	Actor   struct {
+		Process struct {
+			File struct {
+				Path string `json:"path"`
+			} `json:"file"`
+		} `json:"process"`
+	} `json:"actor"`
+	Rule struct {
+		Name string `json:"name"`
+	} `json:"firewall_rule"`
+	Endpoint struct {
+		Host string `json:"hostname"`
+		IP   string `json:"ip"`
+		Port int    `json:"port"`
+	} `json:"dst_endpoint"`
+	Request struct {
+		Method string `json:"http_method"`
+		URL    struct {
+			Path string `json:"path"`
+		} `json:"url"`
+	} `json:"http_request"`
+	Query struct {
+		Host string `json:"hostname"`
+	} `json:"query"`
+	Unmapped struct {
+		Layer string `json:"layer"`
+	} `json:"unmapped"`
+}
+
+// suggester grows a policy by what was denied.
+type suggester struct {
+	policy   policy.Policy
+	commands []string
+	wishes   []wish
+	left     []string
+}
+
+// wish is what a program wanted: a connection, or with a method a request.
+type wish struct {
+	host         string
+	port         uint16
+	binary       string
+	method, path string
+	// guessed says that only the name was asked for.
+	guessed bool
+}
+
+func (w wish) String() string {
+	at := fmt.Sprintf("%s port %d", w.host, w.port)
+	switch {
+	case w.guessed:
+		return at + ", reading only, by any program: only the name was asked for, the rest is assumed"
+	case w.method != "":
+		at = fmt.Sprintf("%s %s at %s", w.method, w.path, at)
+	}
+	if w.binary == anyProgram {
+		return at + " by any program"
+	}
+	return at + " by " + w.binary
+}
+
+const anyProgram = "/**"
+
+// maxSuggested bounds what a run full of denials is answered with.
+const maxSuggested = 256
+
+// consider takes one denied event.
+func (s *suggester) consider(rec event.Record) {
+	var d denied
+	if json.Unmarshal(rec.Raw, &d) != nil {
+		return
+	}
+	switch d.Class {
+	case event.NetworkActivity, event.HTTPActivity:
+		s.connection(d)
+	case event.DNSActivity:
+		s.name(d)
+	default:
+	}
+}
+
+func (s *suggester) connection(d denied) {
+	w := wish{host: d.Endpoint.Host, port: uint16(d.Endpoint.Port), binary: d.Actor.Process.File.Path}
+	if w.host == "" {
+		w.host = d.Endpoint.IP
+	}
+	// The hint knows whether the cell could have written the program.
+	if w.binary == "" || strings.Contains(d.Message, `binaries: [{path: "/**"}]`) {
+		w.binary = anyProgram
+	}
+	if d.Class == event.HTTPActivity && d.Request.Method != "CONNECT" {
+		w.method, w.path = d.Request.Method, d.Request.URL.Path
+	}
+	layer, why, _ := strings.Cut(d.Reason, ": ")
+	switch {
+	case strings.Contains(d.Rule.Name, ".deny_rules["):
+		s.leave(w, "a deny rule is against it: "+d.Rule.Name)
+	case layer != "endpoint" && layer != "request":
+		s.leave(w, why)
+	case layer == "request" && d.Unmapped.Layer != "" && d.Unmapped.Layer != policy.REST.String():
+		s.leave(w, "what its content says decides; the smallest rule is "+d.Message)
+	default:
+		s.wish(w)
+	}
+}
+
+// name takes a denied question for a name. Where the program would have gone is
+// not known: what is assumed is said.
+func (s *suggester) name(d denied) {
+	host := d.Query.Host
+	if strings.HasSuffix(host, ".arpa") || slices.ContainsFunc(s.policy.Network, func(n policy.NetworkPolicy) bool {
+		return slices.ContainsFunc(n.Endpoints, func(e policy.Endpoint) bool { return e.Host.Match(host) })
+	}) {
+		return
+	}
+	for _, port := range portsIn(s.commands, host) {
+		w := wish{host: host, port: port, binary: anyProgram, guessed: true}
+		if !strings.HasPrefix(d.Reason, "no rule allows") {
+			s.leave(w, d.Reason)
+			continue
+		}
+		s.wish(w)
+	}
+}
+
+func (s *suggester) wish(w wish) {
+	if !slices.Contains(s.wishes, w) && len(s.wishes) < maxSuggested {
+		s.wishes = append(s.wishes, w)
+	}
+}
+
+func (s *suggester) leave(w wish, why string) {
+	text := w.String() + ": " + why
+	if !slices.Contains(s.left, text) && len(s.left) < maxSuggested {
+		s.left = append(s.left, text)
+	}
+}
+
+// suggestion adds what is wished, and proves each addition by asking the policy
+// as it will be read.
+func (s *suggester) suggestion(c store.Cell, r store.Run, before *policy.Policy) (*PolicySuggestion, error) {
+	s.wishes = slices.DeleteFunc(s.wishes, func(w wish) bool {
+		err := s.add(w)
+		if err != nil {
+			s.leave(w, err.Error())
+		}
+		return err != nil
+	})
+	grown, err := ParsePolicy(PolicyFile{Name: "suggestion", Text: s.policy.Canonical()})
+	if err != nil {
+		return nil, failed("policy", err, "make a policy of what was denied")
+	}
+	res := &PolicySuggestion{
+		Cell: c.Name, RunID: r.ID, PolicyHash: policyHash(grown), Before: policyHash(before), Added: []string{}, Left: []string{},
+	}
+	for _, w := range s.wishes {
+		q := policy.Request{Host: w.host, Port: w.port, Binary: w.binary, Method: w.method, Path: w.path}
+		if w.binary == anyProgram {
+			q.Binary = ""
+		}
+		if x := grown.ExplainRequest(q); x.Allowed {
+			res.Added = append(res.Added, w.String())
+		} else {
+			s.leave(w, x.Reason)
+		}
+	}
+	res.Left = append(res.Left, s.left...)
+	if res.Policy, err = json.Marshal(grown); err != nil {
+		return nil, err
+	}
+	res.Text = append(res.comment(), grown.Canonical()...)
+	return res, nil
+}
+
+// comment is the head of the file.
+func (p *PolicySuggestion) comment() []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# The policy of %s in cell %s, and what it was denied. Review it before use.\n", p.RunID, quote.Line(p.Cell))
+	if len(p.Added) == 0 {
+		b.WriteString("# Nothing is added.\n")
+	}
+	for _, text := range p.Added {
+		b.WriteString("# added: " + quote.Line(text) + "\n")
+	}
+	for _, text := range p.Left {
+		b.WriteString("# still denied: " + quote.Line(text) + "\n")
+	}
+	return []byte(b.String())
+}

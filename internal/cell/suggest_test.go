@@ -1,0 +1,149 @@
+package cell
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// line is a denied event as a journal has it.
+func line(class event.Class, host string, port int, binary, reason, more string) event.Record {
+	return event.Record{Class: class, Raw: fmt.Appendf(nil,
+		`{"class_uid":%d,"status_detail":%q,"actor":{"process":{"file":{"path":%q}}},"dst_endpoint":{"hostname":%q,"port":%d}%s}`,
+		class, reason, binary, host, port, more)}
+}
+
+func request(host, binary, method, path string) event.Record {
+	return line(event.HTTPActivity, host, 443, binary, "request: no rule", fmt.Sprintf(
+		`,"http_request":{"http_method":%q,"url":{"path":%q}},"unmapped":{"layer":"rest"}`, method, path))
+}
+
+const curlHost = `version: 1
+network_policies:
+  api:
+    endpoints: [{ host: api.example, port: 443, path: "/v1/**", protocol: rest, access: read-only, allowed_ips: [10.0.0.1] }]
+    binaries: [{ path: /usr/bin/curl }]
+`
+
+// TestSuggestion: what is added is allowed by the policy as it is read again, and
+// what must not be added is named.
+func TestSuggestion(t *testing.T) {
+	t.Parallel()
+	refusedAt := func(host string, port int, binary string) event.Record {
+		return line(event.NetworkActivity, host, port, binary, "endpoint: no rule lists the endpoint", "")
+	}
+	for name, c := range map[string]struct {
+		policy string
+		events []event.Record
+		added  []string
+		left   string // a part of the only one
+	}{
+		"nothing": {policy: "version: 1\n"},
+		"a connection, twice": {
+			policy: "version: 1\n", events: []event.Record{refusedAt("a.example", 443, "/bin/x"), refusedAt("a.example", 443, "/bin/x")},
+			added: []string{"a.example port 443 by /bin/x"},
+		},
+		"two programs and ssh": {
+			policy: "version: 1\n", events: []event.Record{refusedAt("a.example", 443, "/bin/x"), refusedAt("b.example", 22, "/usr/bin/ssh")},
+			added: []string{"a.example port 443 by /bin/x", "b.example port 22 by /usr/bin/ssh"},
+		},
+		"another program": {policy: curlHost, events: []event.Record{refusedAt("api.example", 443, "/bin/x")}, added: []string{"api.example port 443 by /bin/x"}},
+		"a method": {
+			policy: curlHost, events: []event.Record{request("api.example", "/usr/bin/curl", "POST", "/v1/a"), request("api.example", "/usr/bin/curl", "DELETE", "/v1/b")},
+			added: []string{"POST /v1/a at api.example port 443 by /usr/bin/curl", "DELETE /v1/b at api.example port 443 by /usr/bin/curl"},
+		},
+		"a path that nobody speaks for": {
+			policy: curlHost, events: []event.Record{request("api.example", "/usr/bin/curl", "GET", "/v2/a")},
+			added: []string{"GET /v2/a at api.example port 443 by /usr/bin/curl"},
+		},
+		"an address": {
+			policy: "version: 1\n", events: []event.Record{{Raw: []byte(`{"class_uid":4001,"status_detail":"endpoint: no","actor":{"process":{"file":{"path":"/bin/x"}}},"dst_endpoint":{"ip":"93.184.216.34","port":80}}`)}},
+			added: []string{"93.184.216.34 port 80 by /bin/x"},
+		},
+		"a deny rule": {
+			policy: curlHost, events: []event.Record{line(event.HTTPActivity, "api.example", 443, "/usr/bin/curl", "request: deny", `,"firewall_rule":{"name":"network_policies.api.endpoints[0].deny_rules[0]"}`)},
+			left: "a deny rule is against it",
+		},
+		"a forbidden address": {policy: curlHost, events: []event.Record{line(event.NetworkActivity, "api.example", 443, "/usr/bin/curl", "destination: 127.0.0.1 is loopback", "")}, left: "127.0.0.1 is loopback"},
+		"a name as a pattern": {policy: "version: 1\n", events: []event.Record{refusedAt("a.example", 443, "/bin/*")}, left: "holds a *"},
+		"no host":             {policy: "version: 1\n", events: []event.Record{refusedAt("127.0.0.1.", 443, "/bin/x")}, left: "127.0.0.1."},
+		"a name": {
+			policy: "version: 1\n", events: []event.Record{{Raw: []byte(`{"class_uid":4003,"status_detail":"no rule allows the name","query":{"hostname":"n.example"}}`)}},
+			added: []string{"n.example port 8443, reading only, by any program: only the name was asked for, the rest is assumed"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, again := parsedPolicy(t, c.policy), parsedPolicy(t, c.policy)
+			s := &suggester{policy: *again, commands: []string{"sh", "wget https://n.example:8443/x"}}
+			for _, e := range c.events {
+				s.consider(e)
+			}
+			res, err := s.suggestion(store.Cell{Name: "demo"}, store.Run{ID: "run_1"}, before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(append([]string{}, c.added...), res.Added); diff != "" {
+				t.Error(diff, res.Left)
+			}
+			if c.left != "" && (len(res.Left) != 1 || !strings.Contains(res.Left[0], c.left)) || c.left == "" && len(res.Left) > 0 {
+				t.Errorf("left: %q", res.Left)
+			}
+			p, err := ParsePolicy(PolicyFile{Name: "again", Text: res.Text})
+			if err != nil || policyHash(p) != res.PolicyHash {
+				t.Errorf("%v in\n%s", err, res.Text)
+			}
+			if (res.PolicyHash == res.Before) != (len(c.added) == 0) {
+				t.Error("the policy changed, or did not")
+			}
+		})
+	}
+}
+
+func parsedPolicy(t *testing.T, text string) *policy.Policy {
+	t.Helper()
+	p, err := ParsePolicy(PolicyFile{Name: "p", Text: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestPortsIn(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string][]uint16{
+		"":                       {443},
+		"curl h.example":         {443},
+		"curl http://h.example/": {80},
+		"curl HTTPS://H.example": {443},
+		"nc h.example:22 h.example:8080 h.example:22": {22, 8080},
+		"git clone git@h.example:a/b":                 {22},
+		"curl h.example:99999":                        {443},
+	} {
+		if diff := cmp.Diff(want, portsIn([]string{line}, "h.example")); diff != "" {
+			t.Errorf("%s: %s", line, diff)
+		}
+	}
+}
+
+func TestSameElsewhere(t *testing.T) {
+	t.Parallel()
+	old := parsedPolicy(t, "version: 1\nlimits: {pids: 10}\n")
+	for text, ok := range map[string]bool{
+		curlHost + "limits: {pids: 10}\n": true,
+		curlHost:                          false,
+		"version: 1\nlimits: {pids: 10}\nenvironment: {set: {A: \"1\"}}\n":       false,
+		"version: 1\nlimits: {pids: 10}\nfilesystem_policy: {read_only: [/usr]}": false,
+	} {
+		err := sameElsewhere(old, parsedPolicy(t, text))
+		if (err == nil) != ok || err != nil && KindOf(err) != Refused {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

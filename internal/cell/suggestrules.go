@@ -1,0 +1,177 @@
+package cell
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+// add grows the policy by one wish. Additions stand in policies of their own, one
+// for each program, so that a person sees them apart.
+func (s *suggester) add(w wish) error {
+	if strings.Contains(w.binary, "*") && w.binary != anyProgram || strings.Contains(w.path, "*") {
+		return errors.New("its name holds a *, which a rule would take for a pattern")
+	}
+	host, err := match.NewHost(w.host)
+	if err != nil {
+		return err
+	}
+	binary, err := match.NewBinary(w.binary)
+	if err != nil {
+		return err
+	}
+	served, spoken := s.existing(w)
+	if w.method == "" && len(served) > 0 {
+		if w.guessed {
+			return nil
+		}
+		// The host is listed, for other programs: this one may do the same.
+		n := s.own(binary)
+		for _, e := range served {
+			if !slices.ContainsFunc(n.Endpoints, func(o policy.Endpoint) bool { return o.Host.Equal(e.Host) && o.Path.Equal(e.Path) }) {
+				n.Endpoints = append(n.Endpoints, e)
+			}
+		}
+		return nil
+	}
+	e := policy.Endpoint{Host: host, Ports: []uint16{w.port}, Access: policy.ReadOnly}
+	if len(served) > 0 {
+		// Entries for one host and port have to agree on these.
+		like := served[0]
+		e.TLS, e.AllowedIPs, e.AllowEncodedSlash = like.TLS, like.AllowedIPs, like.AllowEncodedSlash
+	}
+	if e.Path, err = match.NewURLPath("/**", false); err != nil {
+		return err
+	}
+	switch {
+	case w.method == "" && opaquePort(w.port):
+		e.Protocol, e.Access, e.Path = policy.TCP, policy.AccessNone, match.Path{}
+	case w.method == "":
+		e.Protocol = policy.REST
+	default:
+		return s.addRule(w, e, spoken, binary)
+	}
+	n := s.own(binary)
+	n.Endpoints = append(n.Endpoints, e)
+	return nil
+}
+
+// addRule allows one request. An entry with the path of the one that spoke
+// against it speaks too, and what either allows is allowed.
+func (s *suggester) addRule(w wish, e policy.Endpoint, spoken *policy.Endpoint, binary match.Path) (err error) {
+	e.Protocol, e.Access = policy.REST, policy.AccessNone
+	if spoken != nil {
+		e.Path, e.Enforcement = spoken.Path, spoken.Enforcement
+	}
+	var rule policy.Rule
+	if rule.Method, err = match.NewMethod(w.method); err != nil {
+		return err
+	}
+	if rule.Path, err = match.NewURLPath(w.path, e.AllowEncodedSlash); err != nil {
+		return err
+	}
+	n := s.own(binary)
+	for i := range n.Endpoints {
+		o := &n.Endpoints[i]
+		if o.Host.Equal(e.Host) && slices.Equal(o.Ports, e.Ports) && o.Path.Equal(e.Path) && o.Access == policy.AccessNone && o.Protocol == policy.REST {
+			o.Rules = append(o.Rules, rule)
+			return nil
+		}
+	}
+	e.Rules = []policy.Rule{rule}
+	n.Endpoints = append(n.Endpoints, e)
+	return nil
+}
+
+// existing finds the entries for a host and port, and of those that are about the
+// program the one that speaks for the path.
+func (s *suggester) existing(w wish) (served []policy.Endpoint, spoken *policy.Endpoint) {
+	for i := range s.policy.Network {
+		n := &s.policy.Network[i]
+		for j := range n.Endpoints {
+			e := &n.Endpoints[j]
+			if !e.Serves(w.host, w.port) {
+				continue
+			}
+			served = append(served, *e)
+			about := n.Admits(w.binary) && w.method != "" && e.Protocol != policy.TCP && e.Path.Match(w.path)
+			if about && (spoken == nil || e.Path.Specificity() > spoken.Path.Specificity()) {
+				spoken = e
+			}
+		}
+	}
+	return served, spoken
+}
+
+// own returns the suggested policy of a program. It is valid until the next call.
+func (s *suggester) own(binary match.Path) *policy.NetworkPolicy {
+	for i := range s.policy.Network {
+		n := &s.policy.Network[i]
+		if strings.HasPrefix(n.Key, "suggested") && len(n.Binaries) == 1 && n.Binaries[0].Equal(binary) {
+			return n
+		}
+	}
+	key := "suggested"
+	for i := 2; slices.ContainsFunc(s.policy.Network, func(n policy.NetworkPolicy) bool { return n.Key == key }); i++ {
+		key = "suggested_" + strconv.Itoa(i)
+	}
+	// A copy: the list is that of the policy which ruled.
+	s.policy.Network = append(slices.Clone(s.policy.Network), policy.NetworkPolicy{Key: key, Name: key, Binaries: []match.Path{binary}})
+	slices.SortFunc(s.policy.Network, func(a, b policy.NetworkPolicy) int { return cmp.Compare(a.Key, b.Key) })
+	i := slices.IndexFunc(s.policy.Network, func(n policy.NetworkPolicy) bool { return n.Key == key })
+	return &s.policy.Network[i]
+}
+
+// opaquePort tells ports whose protocols are not HTTP: SSH, mail, git, and the
+// usual databases.
+func opaquePort(port uint16) bool {
+	return slices.Contains([]uint16{22, 25, 465, 587, 993, 3306, 5432, 6379, 9418, 27017}, port)
+}
+
+// portsIn finds the ports that command lines name together with a host; without
+// any it is that of HTTPS.
+func portsIn(lines []string, host string) []uint16 {
+	var ports []uint16
+	for _, line := range lines {
+		line = strings.ToLower(line)
+		for at := strings.Index(line, host); at >= 0; {
+			ports = append(ports, portAround(line[:at], line[at+len(host):])...)
+			next := strings.Index(line[at+1:], host)
+			if next < 0 {
+				break
+			}
+			at += 1 + next
+		}
+	}
+	if len(ports) == 0 {
+		return []uint16{443}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+func portAround(before, after string) []uint16 {
+	if digits, ok := strings.CutPrefix(after, ":"); ok {
+		end := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
+		if end < 0 {
+			end = len(digits)
+		}
+		if n, err := strconv.ParseUint(digits[:end], 10, 16); err == nil && n > 0 {
+			return []uint16{uint16(n)}
+		}
+	}
+	for _, s := range []struct {
+		scheme string
+		port   uint16
+	}{{"https://", 443}, {"http://", 80}, {"ssh://git@", 22}, {"git@", 22}} {
+		if strings.HasSuffix(before, s.scheme) {
+			return []uint16{s.port}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+func newPolicySuggest(s *session) *cobra.Command {
+	run := ""
+	cmd := &cobra.Command{
+		Use:   "suggest CELL",
+		Short: "Print the smallest policy that would have allowed what a run was denied",
+		Long: `Print a policy for a person to review: that of a run, with the smallest additions
+that would have allowed the connections, requests and names that it was denied, as
+far as its events tell. What no rule should allow, or no addition can, is named in
+comments. Nothing is changed.`,
+		Example: `  forkcell policy suggest demo > policy.yaml
+  forkcell policy diff demo policy.yaml
+  forkcell run --policy policy.yaml demo -- make`,
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
+			return runPolicySuggest(ctx, s, e, args[0], run)
+		}),
+	}
+	cmd.Flags().StringVar(&run, "run", "", "what this `RUN` was denied (default: the last one)")
+	return cmd
+}
+
+func runPolicySuggest(ctx context.Context, s *session, e policyKeeper, name, run string) error {
+	res, err := e.SuggestPolicy(ctx, name, run)
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return writeJSON(s.out, res)
+	}
+	_, err = s.out.Write(res.Text)
+	return err
+}

@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/forkcell/forkcell/internal/egress/credential"
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+// Values are the secrets of credentials, by name. Whoever has them drops them, or
+// gives them away.
+type Values map[string]*credential.Value
+
+// ReadValues reads the operator's sources, given as NAME=SOURCE, of those
+// credentials that a policy names. The others are not read. Stderr takes what
+// the sources' commands say to the operator; nil drops it.
+func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, stderr io.Writer) (Values, error) {
+	given := map[string]credential.Source{}
+	for _, s := range assignments {
+		a, err := credential.ParseAssignment(s)
+		if err != nil {
+			return nil, fmt.Errorf("%w: --credential: %w", ErrConfig, err)
+		}
+		given[a.Name] = a.Source
+	}
+	values := Values{}
+	reader := credential.Reader{Stderr: stderr}
+	for _, c := range p.Credentials {
+		source, ok := given[c.Name]
+		if !ok {
+			continue
+		}
+		value, err := reader.Read(ctx, source)
+		if err != nil {
+			values.Drop()
+			return nil, fmt.Errorf("%w: credential %s: %w", ErrConfig, c.Name, err)
+		}
+		values[c.Name] = value
+	}
+	return values, nil
+}
+
+// TakeValues makes values of bytes that HandOver gave another process. It takes
+// the bytes over.
+func TakeValues(raw map[string][]byte) (Values, error) {
+	values := Values{}
+	for name, b := range raw {
+		v, err := credential.NewValue(b)
+		if err != nil {
+			values.Drop()
+			return nil, fmt.Errorf("%w: credential %s: %w", ErrConfig, name, err)
+		}
+		values[name] = v
+	}
+	return values, nil
+}
+
+// HandOver takes the bytes out of all values, to be sent to another process of
+// the operator's, which calls TakeValues.
+func (v Values) HandOver() map[string][]byte {
+	raw := map[string][]byte{}
+	for name, value := range v {
+		raw[name] = value.HandOver()
+	}
+	return raw
+}
+
+// Drop overwrites the values.
+func (v Values) Drop() {
+	for _, value := range v {
+		value.Drop()
+	}
+}
+
+// complete says which credential of a policy has no value, for the operator.
+func (v Values) complete(p *policy.Policy) error {
+	for _, c := range p.Credentials {
+		if v[c.Name] == nil {
+			return fmt.Errorf("%w: the policy names the credential %s; give --credential %s=SOURCE", ErrConfig, c.Name, c.Name)
+		}
+	}
+	return nil
+}

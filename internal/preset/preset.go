@@ -1,0 +1,61 @@
+// Package preset has policies that come with the program: plain policy files
+// with a name each. What a preset allows is what its file says; one of them,
+// dev, also asks the host's package tools which registries they use.
+//
+// It gives texts, which are parsed and validated like any file. It must not know
+// cells, what rules mean or the command line.
+package preset
+
+import (
+	"context"
+	"embed"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+//go:embed policies/*.yaml
+var files embed.FS
+
+// Dev is the preset that asks the host's tools.
+const Dev = "dev"
+
+// Names lists the presets, sorted.
+func Names() []string {
+	entries, err := files.ReadDir("policies")
+	if err != nil {
+		panic(err) // not reached: it is part of the program
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Known reports whether there is a preset of this name.
+func Known(name string) bool { return slices.Contains(Names(), name) }
+
+// Text returns the policy file of a preset that is known.
+func Text(ctx context.Context, name string) []byte {
+	text, err := files.ReadFile("policies/" + name + ".yaml")
+	if err != nil {
+		return nil
+	}
+	if name == Dev {
+		return extended(text, (&tools{}).registries(ctx))
+	}
+	return text
+}
+
+// extended adds what the tools said. Two that disagree about one host would make
+// a policy that is refused: then it is the file alone.
+func extended(text []byte, f found) []byte {
+	all := slices.Concat(text, f.yaml())
+	if _, err := policy.Parse(Dev, all, policy.Options{}); err != nil {
+		return append(text, "# The registries of this host's tools cannot be part of one policy.\n"...)
+	}
+	return all
+}

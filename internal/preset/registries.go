@@ -1,0 +1,316 @@
+package preset
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tools is where the tools are asked. The zero value is this host; tests give
+// their own.
+type tools struct {
+	// Run returns what a tool prints; false if it is not there or fails.
+	Run func(ctx context.Context, tool string, args ...string) (string, bool)
+	// Getenv is the caller's environment.
+	Getenv func(name string) string
+	// ReadFile reads a tool's own configuration.
+	ReadFile func(name string) ([]byte, error)
+	// Resolve finds the addresses of a host.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// patience is how long one tool may take to answer; a name has less.
+const (
+	patience       = 5 * time.Second
+	patienceOfName = 2 * time.Second
+)
+
+// What a tool uses that is told nothing, for the tools that do not say it
+// themselves: where it looks packages up, and where they come from.
+const (
+	pipIndex, pipFiles     = "https://pypi.org/simple", "https://files.pythonhosted.org"
+	cargoIndex, cargoFiles = "https://index.crates.io", "https://static.crates.io"
+)
+
+// maxVariable bounds what a tool's answer may set.
+const maxVariable = 1024
+
+// registry is a place that a tool gets packages from.
+type registry struct {
+	tool, host string
+	port       uint16
+	// addrs are given where some are private: then the policy has to list them.
+	addrs []netip.Addr
+}
+
+// found is what the tools said.
+type found struct {
+	registries []registry
+	// vars make the tools in the cell, which does not have their configuration,
+	// use the same places.
+	vars [][2]string
+}
+
+// registries asks the host's tools where they get packages from. A tool that is
+// not there, or does not answer in time, has none.
+func (h *tools) registries(ctx context.Context) found {
+	asked := h.withDefaults()
+	answers := make([]answer, 4)
+	var wait sync.WaitGroup
+	for i, ask := range []func(context.Context) answer{asked.golang, asked.npm, asked.pip, asked.cargo} {
+		wait.Go(func() { answers[i] = ask(ctx) })
+	}
+	wait.Wait()
+	var out found
+	for _, a := range answers {
+		out.vars = append(out.vars, a.vars...)
+		for _, place := range a.urls {
+			r, ok := parse(a.tool, place)
+			if ok && !slices.ContainsFunc(out.registries, func(o registry) bool { return o.host == r.host && o.port == r.port }) {
+				out.registries = append(out.registries, r)
+			}
+		}
+	}
+	for i := range out.registries {
+		r := &out.registries[i]
+		wait.Go(func() { r.addrs = asked.private(ctx, r.host) })
+	}
+	wait.Wait()
+	out.registries = slices.DeleteFunc(out.registries, func(r registry) bool { return !r.valid() })
+	slices.SortFunc(out.vars, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
+	return out
+}
+
+// answer is what one tool said.
+type answer struct {
+	tool string
+	urls []string
+	vars [][2]string
+}
+
+func (h *tools) golang(ctx context.Context) answer {
+	a := answer{tool: "go"}
+	text, ok := h.Run(ctx, "go", "env", "GOPROXY", "GOSUMDB")
+	if !ok {
+		return a
+	}
+	proxy, sums, _ := strings.Cut(strings.TrimSuffix(text, "\n"), "\n")
+	for place := range strings.FieldsFuncSeq(proxy, func(c rune) bool { return c == ',' || c == '|' }) {
+		if place != "direct" && place != "off" {
+			a.urls = append(a.urls, place)
+		}
+	}
+	a.set("GOPROXY", proxy)
+	// The name of a database of checksums is its host, unless one is given.
+	switch fields := strings.Fields(sums); {
+	case len(fields) == 0 || fields[0] == "off":
+	case len(fields) > 1:
+		a.urls = append(a.urls, fields[1])
+	default:
+		name, _, _ := strings.Cut(fields[0], "+")
+		a.urls = append(a.urls, "https://"+name)
+	}
+	a.set("GOSUMDB", sums)
+	return a
+}
+
+func (h *tools) npm(ctx context.Context) answer {
+	a := answer{tool: "npm"}
+	if text, ok := h.Run(ctx, "npm", "config", "get", "registry"); ok {
+		text = strings.TrimSpace(text)
+		a.urls = []string{text}
+		a.set("npm_config_registry", text)
+	}
+	return a
+}
+
+func (h *tools) pip(ctx context.Context) answer {
+	a := answer{tool: "pip"}
+	index := h.Getenv("PIP_INDEX_URL")
+	text, ok := h.Run(ctx, "pip3", "config", "list")
+	if !ok {
+		text, ok = h.Run(ctx, "pip", "config", "list")
+	}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		value = strings.Trim(value, `'"`)
+		switch {
+		case strings.HasSuffix(key, ".extra-index-url"):
+			// The text of several is on one line, with \n between them.
+			extra := strings.Fields(strings.ReplaceAll(value, `\n`, " "))
+			a.urls = append(a.urls, extra...)
+			a.set("PIP_EXTRA_INDEX_URL", strings.Join(extra, " "))
+		case strings.HasSuffix(key, ".index-url") && index == "":
+			index = value
+		}
+	}
+	switch {
+	case index != "":
+		a.urls = append(a.urls, index)
+		a.set("PIP_INDEX_URL", index)
+	case ok:
+		a.urls = append(a.urls, pipIndex, pipFiles)
+	}
+	return a
+}
+
+// cargo has no command that says it: its configuration is read.
+func (h *tools) cargo(ctx context.Context) answer {
+	a := answer{tool: "cargo"}
+	if _, ok := h.Run(ctx, "cargo", "--version"); !ok {
+		return a
+	}
+	home := cmp.Or(h.Getenv("CARGO_HOME"), h.Getenv("HOME")+"/.cargo")
+	for _, name := range []string{"config.toml", "config"} {
+		if text, err := h.ReadFile(home + "/" + name); err == nil {
+			if place := cargoSource(text); place != "" {
+				a.urls = []string{place}
+				return a
+			}
+		}
+	}
+	a.urls = []string{cargoIndex, cargoFiles}
+	return a
+}
+
+// cargoSource finds the registry that replaces crates.io: of TOML it reads no
+// more than the lines that such a file has.
+func cargoSource(text []byte) string {
+	places, with, section := map[string]string{}, map[string]string{}, ""
+	for line := range bytes.Lines(text) {
+		s := strings.TrimSpace(string(line))
+		if rest, ok := strings.CutPrefix(s, "[source."); ok {
+			section = strings.Trim(strings.TrimRight(rest, "] "), `"'`)
+			continue
+		}
+		if strings.HasPrefix(s, "[") {
+			section = ""
+		}
+		key, value, ok := strings.Cut(s, "=")
+		if !ok || section == "" {
+			continue
+		}
+		value = strings.Trim(strings.TrimSpace(value), `"'`)
+		switch strings.TrimSpace(key) {
+		case "registry":
+			places[section] = strings.TrimPrefix(value, "sparse+")
+		case "replace-with":
+			with[section] = value
+		}
+	}
+	name := "crates-io"
+	for range len(with) {
+		next, ok := with[name]
+		if !ok {
+			break
+		}
+		name = next
+	}
+	return places[name]
+}
+
+// set remembers a variable, but none that holds a password or what no line of a
+// file can.
+func (a *answer) set(name, value string) {
+	for place := range strings.FieldsFuncSeq(value, func(c rune) bool { return strings.ContainsRune(",| ", c) }) {
+		if u, err := url.Parse(place); err != nil || u.User != nil {
+			return
+		}
+	}
+	if value != "" && len(value) <= maxVariable && strings.IndexFunc(value, func(c rune) bool { return c < ' ' || c > '~' }) < 0 {
+		a.vars = append(a.vars, [2]string{name, value})
+	}
+}
+
+func parse(tool, place string) (registry, bool) {
+	u, err := url.Parse(place)
+	if err != nil || u.Hostname() == "" {
+		return registry{}, false
+	}
+	r := registry{tool: tool, host: strings.ToLower(u.Hostname()), port: 443}
+	if u.Scheme == "http" {
+		r.port = 80
+	}
+	if u.Port() != "" {
+		n, err := strconv.ParseUint(u.Port(), 10, 16)
+		if err != nil || n == 0 {
+			return registry{}, false
+		}
+		r.port = uint16(n)
+	}
+	plain := strings.Trim(r.host, "abcdefghijklmnopqrstuvwxyz0123456789.-:") == ""
+	return r, plain && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// private returns a host's addresses if some of them are private: a policy that
+// does not list them allows public ones only.
+func (h *tools) private(ctx context.Context, host string) []netip.Addr {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return nil // a literal address in a policy needs no list
+	}
+	ctx, cancel := context.WithTimeout(ctx, patienceOfName)
+	defer cancel()
+	addrs, err := h.Resolve(ctx, host)
+	if err != nil || !slices.ContainsFunc(addrs, isPrivate) {
+		return nil
+	}
+	for i, a := range addrs {
+		addrs[i] = a.Unmap()
+	}
+	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return !isPrivate(a) && !a.IsGlobalUnicast() || a.IsLoopback() })
+	slices.SortFunc(addrs, netip.Addr.Compare)
+	return slices.Compact(addrs)
+}
+
+// isPrivate is about addresses that a policy may list and has to.
+func isPrivate(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.IsPrivate() || netip.MustParsePrefix("100.64.0.0/10").Contains(a)
+}
+
+func (h *tools) withDefaults() *tools {
+	out := *h
+	if out.Run == nil {
+		out.Run = output
+	}
+	if out.Getenv == nil {
+		out.Getenv = os.Getenv
+	}
+	if out.ReadFile == nil {
+		out.ReadFile = os.ReadFile
+	}
+	if out.Resolve == nil {
+		out.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	return &out
+}
+
+// output runs a tool of the host. It runs at the root directory: in a project's,
+// the project's own files would have a say in what is allowed.
+func output(ctx context.Context, tool string, args ...string) (string, bool) {
+	path, err := exec.LookPath(tool)
+	if err != nil || !filepath.IsAbs(path) {
+		return "", false
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=local", "GOWORK=off", "NO_UPDATE_NOTIFIER=1", "PIP_DISABLE_PIP_VERSION_CHECK=1")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	return string(out), err == nil
+}
