@@ -154,7 +154,7 @@ func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, err
 	// So are credentials: their sources name the caller's variables and files.
 	values, err := gateway.ReadValues(ctx, p, req.Network.Credentials, nil)
 	if err != nil {
-		return nil, usage("", "%v", err)
+		return nil, settingError(err)
 	}
 	raw := values.HandOver()
 	defer wipe(raw)

@@ -31,7 +31,7 @@ func (e *Engine) applyLive(ctx context.Context, cell string, f PolicyFile, crede
 	}
 	values, err := gateway.ReadValues(ctx, p, credentials, nil)
 	if err != nil {
-		return nil, usage("", "%v", err)
+		return nil, settingError(err)
 	}
 	raw := values.HandOver()
 	defer wipe(raw)
@@ -93,8 +93,8 @@ func (l *liveCell) swapPolicy(f PolicyFile, values gateway.Values) (*PolicyAppli
 		err = r.gateway.Reload(c.policy, c.hash, values, ruling)
 	}
 	switch {
-	case errors.Is(err, gateway.ErrConfig):
-		return nil, usage("", "%v", err)
+	case errors.Is(err, gateway.ErrConfig), errors.Is(err, gateway.ErrCredential):
+		return nil, settingError(err)
 	case err != nil:
 		return nil, failed("policy", err, "let the policy rule cell %s", r.cell.Name)
 	}

@@ -90,3 +90,12 @@ func (r *run) withoutGateway(err error) bool {
 	r.gateway, r.spec.Network, r.spec.Env = nil, nil, r.plainEnv
 	return true
 }
+
+// settingError is wrong usage, or a run that is refused because a credential has
+// no value.
+func settingError(err error) error {
+	if errors.Is(err, gateway.ErrCredential) {
+		return refused("credential", "", "%v", err)
+	}
+	return usage("", "%v", err)
+}

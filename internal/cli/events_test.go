@@ -19,11 +19,11 @@ func TestEventsQueryFlags(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for line, want := range map[string]cell.EventQuery{
-		"":                                         {},
-		"--cell demo --run run_1":                  {Cell: "demo", Run: "run_1"},
-		"--class 2004 --action denied":             {Class: event.DetectionFinding, Action: event.ActionDenied},
-		"--class http_activity":                    {Class: event.HTTPActivity},
-		"--since 2026-01-02T03:04:05Z --limit 3":   {Since: at, Limit: 3},
+		"":                                       {},
+		"--cell demo --run run_1":                {Cell: "demo", Run: "run_1"},
+		"--class 2004 --action denied":           {Class: event.DetectionFinding, Action: event.ActionDenied},
+		"--class http_activity":                  {Class: event.HTTPActivity},
+		"--since 2026-01-02T03:04:05Z --limit 3": {Since: at, Limit: 3},
 		"--since 2026-01-02T04:04:05.000001+01:00": {Since: at.Add(time.Microsecond)},
 	} {
 		f := &fakeEngine{}

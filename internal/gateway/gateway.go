@@ -206,7 +206,7 @@ func (g *Gateway) Reload(p *policy.Policy, hash string, values Values, ruling fu
 	set, err := g.gen.Credentials.Reload(p.Credentials, values)
 	if err != nil {
 		values.Drop()
-		return fmt.Errorf("%w: %w; give --credential NAME=SOURCE", ErrConfig, err)
+		return fmt.Errorf("%w: %w; give --credential NAME=SOURCE", ErrCredential, err)
 	}
 	if err := ruling(); err != nil {
 		set.Drop()

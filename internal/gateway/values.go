@@ -35,7 +35,7 @@ func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, std
 		value, err := reader.Read(ctx, source)
 		if err != nil {
 			values.Drop()
-			return nil, fmt.Errorf("%w: credential %s: %w", ErrConfig, c.Name, err)
+			return nil, fmt.Errorf("%w: credential %s: %w", ErrCredential, c.Name, err)
 		}
 		values[c.Name] = value
 	}
@@ -78,7 +78,7 @@ func (v Values) Drop() {
 func (v Values) complete(p *policy.Policy) error {
 	for _, c := range p.Credentials {
 		if v[c.Name] == nil {
-			return fmt.Errorf("%w: the policy names the credential %s; give --credential %s=SOURCE", ErrConfig, c.Name, c.Name)
+			return fmt.Errorf("%w: the policy names the credential %s; give --credential %s=SOURCE", ErrCredential, c.Name, c.Name)
 		}
 	}
 	return nil

@@ -72,12 +72,12 @@ func TestBadSources(t *testing.T) {
 	t.Parallel()
 	p := parsed(t, "one")
 	for _, source := range []string{"one", "one=env:FORKCELL_NO_SUCH_VARIABLE", `one=command:["false"]`, `one=command:["printf",""]`, "bad name=env:X"} {
-		if _, err := ReadValues(t.Context(), p, []string{source}, nil); !errors.Is(err, ErrConfig) {
+		if _, err := ReadValues(t.Context(), p, []string{source}, nil); !errors.Is(err, ErrConfig) && !errors.Is(err, ErrCredential) {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
 	_, err := New(t.Context(), Config{Cell: "c", Policy: p})
-	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "--credential one=SOURCE") {
+	if !errors.Is(err, ErrCredential) || !strings.Contains(err.Error(), "--credential one=SOURCE") {
 		t.Error(err)
 	}
 }
