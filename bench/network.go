@@ -91,7 +91,7 @@ network_policies:
 	for name, data := range map[string][]byte{
 		filepath.Join(dir, "client"): self, filepath.Join(b.work, "ca.pem"): ca, filepath.Join(b.work, "network.yaml"): []byte(policy),
 	} {
-		if err := os.WriteFile(name, data, 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(name, data, 0o755); err != nil {
 			return err
 		}
 	}
