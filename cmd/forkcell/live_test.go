@@ -611,6 +611,10 @@ func TestSupervisorIsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", res.PID))
+	if errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 {
+		run("stop", "demo") // it is hidden even from its own user
+		return
+	}
 	if err != nil || bytes.Contains(environ, []byte("CALLERS_SECRET")) {
 		t.Errorf("%v, %q", err, environ)
 	}
