@@ -45,6 +45,7 @@ func (n *Native) beginPlan(ctx context.Context, s Spec, p *plan) (_ *Cell, err e
 	if err != nil {
 		return nil, at("limits", err)
 	}
+	p.Guard.Processes = limits.processes
 	prepared := n.prepare(p)
 	proc, err := n.firstProcess(p.ID)
 	if err != nil {

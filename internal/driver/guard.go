@@ -115,6 +115,7 @@ type guardPlan struct {
 	BestEffort    bool     `json:"best_effort,omitempty"`
 	Notify        bool     `json:"notify,omitempty"`
 	OpenFiles     int64    `json:"open_files,omitempty"`
+	Processes     int64    `json:"processes,omitempty"`
 	// Writable are the directories in the cell that may be written to, besides
 	// /dev and /proc.
 	Writable [][]byte `json:"writable,omitempty"`

@@ -110,11 +110,11 @@ func (g *guarded) restrictFiles(p guardPlan) error {
 // plainProcess gives the calling thread, and what it forks, the limits and the
 // priority of a new session, whatever the caller had. What the kernel does not
 // let an unprivileged process raise stays lower.
-func plainProcess(openFiles int64, w without) error {
+func plainProcess(p guardPlan, w without) error {
 	if w.has(ctlPlain) {
 		return nil
 	}
-	if err := plainLimits(openFiles); err != nil {
+	if err := plainLimits(p.OpenFiles, p.Processes); err != nil {
 		return at("resource limits", err)
 	}
 	// Both may be refused to one who had less; then the command has less too.
@@ -135,7 +135,7 @@ const (
 
 // plainLimits sets every soft limit to what a login gives, or as far as the hard
 // one allows.
-func plainLimits(openFiles int64) error {
+func plainLimits(openFiles, processes int64) error {
 	soft := map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_STACK: softStack, unix.RLIMIT_NOFILE: softOpenFiles}
 	if openFiles > 0 {
 		soft[unix.RLIMIT_NOFILE] = uint64(openFiles)
@@ -147,6 +147,10 @@ func plainLimits(openFiles int64) error {
 		}
 		want, fixed := soft[which]
 		switch {
+		case which == unix.RLIMIT_NPROC && processes > 0:
+			// Processes are counted for each user of a user namespace.
+			lim.Max = min(lim.Max, uint64(processes))
+			lim.Cur = lim.Max
 		case !fixed:
 			lim.Cur = lim.Max
 		case which == unix.RLIMIT_CORE:

@@ -110,7 +110,7 @@ func (r *rootfs) weaken() (guarded, error) {
 	}
 	r.degraded = append(r.degraded, keys...)
 	r.laps.add("sandbox user, no capabilities")
-	if err := plainProcess(p.Guard.OpenFiles, p.Without); err != nil {
+	if err := plainProcess(p.Guard, p.Without); err != nil {
 		return guarded{}, err
 	}
 	r.laps.add("limits and priority")

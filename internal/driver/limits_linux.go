@@ -17,6 +17,8 @@ type limited struct {
 	stop     func() // ends the watch
 	degraded []string
 	summary  string
+	// processes is the limit that a resource limit holds in place of a group.
+	processes int64
 }
 
 // limit makes the control group of a cell. A limit that this host cannot set is
@@ -34,6 +36,9 @@ func (n *Native) limit(s *Spec) (*limited, error) {
 	l.host = host
 	if l.degraded, err = weaken(host, &asked, s.Guard.AllowDegraded); err != nil {
 		return nil, err
+	}
+	if asked.PIDs == 0 {
+		l.processes = s.Limits.PIDs
 	}
 	if l.group, err = host.Create(s.ID, asked); err != nil {
 		return nil, err
@@ -61,7 +66,11 @@ func weaken(host *cgroup.Host, asked *cgroup.Limits, allowed bool) (degraded []s
 		if !allowed {
 			return nil, &UnenforceableError{Control: "limit " + string(c.control), Reason: can.Reason, Remedy: can.Remedy}
 		}
-		degraded = append(degraded, fmt.Sprintf("limit %s is not enforced: %s", c.control, can.Reason))
+		text := "limit %s is not enforced: %s"
+		if c.control == cgroup.PIDs {
+			text = "limit %s is held by a resource limit only: %s"
+		}
+		degraded = append(degraded, fmt.Sprintf(text, c.control, can.Reason))
 		*c.value = 0
 	}
 	return degraded, nil
