@@ -70,7 +70,7 @@ func main() {
 		names = append(names, s.name)
 	}
 	flag.StringVar(&o.only, "only", "", "run only these steps, separated by commas: "+strings.Join(names, ", "))
-	flag.DurationVar(&o.fuzzTime, "fuzztime", 3*time.Second, "how long each fuzz target runs")
+	flag.DurationVar(&o.fuzzTime, "fuzztime", 1500*time.Millisecond, "how long each fuzz target runs")
 	flag.BoolVar(&o.strict, "strict", os.Getenv("FORKCELL_TEST_STRICT") != "",
 		"fail when a test of scripts/must-run.txt was skipped (also: FORKCELL_TEST_STRICT=1)")
 	flag.Parse()
