@@ -205,20 +205,9 @@ func bwrap() []string {
 }
 
 func (b *bench) runTrue(ctx context.Context, s shape) ([]row, error) {
-	var own, peer []time.Duration
-	for range b.times(40, 10) {
-		u, err := b.forkcell(ctx, 0, nil, "--quiet", "run", s.name, "--", "true")
-		if err != nil {
-			return nil, err
-		}
-		p, err := b.peer(ctx, "bwrap", bwrap()...)
-		if err != nil {
-			return nil, err
-		}
-		own, peer = append(own, u.took), append(peer, p)
-	}
+	own, peer, err := b.besideBwrap(ctx, "run", s.name, "--", "true")
 	return []row{ratioRow("`forkcell run CELL -- true`, all controls on, process start to exit, durable signed receipt", "`bwrap --unshare-all` true",
-		median(own), median(peer), 4)}, nil
+		own, peer, 4)}, err
 }
 
 // live executes true in a started cell.
@@ -230,20 +219,26 @@ func (b *bench) live(ctx context.Context, s shape) (_ []row, err error) {
 		_, stop := b.forkcell(ctx, 0, nil, "--quiet", "stop", s.name)
 		err = errors.Join(err, stop)
 	}()
-	var own, peer []time.Duration
+	own, peer, err := b.besideBwrap(ctx, "exec", s.name, "--", "true")
+	return []row{ratioRow("`forkcell exec CELL -- true` in a live cell, process start to exit", "`bwrap --unshare-all` true",
+		own, peer, 1.5)}, err
+}
+
+// besideBwrap takes turns with bubblewrap.
+func (b *bench) besideBwrap(ctx context.Context, args ...string) (own, peer time.Duration, err error) {
+	var owns, peers []time.Duration
 	for range b.times(40, 10) {
-		u, err := b.forkcell(ctx, 0, nil, "--quiet", "exec", s.name, "--", "true")
+		u, err := b.forkcell(ctx, 0, nil, append([]string{"--quiet"}, args...)...)
 		if err != nil {
-			return nil, err
+			return 0, 0, err
 		}
 		p, err := b.peer(ctx, "bwrap", bwrap()...)
 		if err != nil {
-			return nil, err
+			return 0, 0, err
 		}
-		own, peer = append(own, u.took), append(peer, p)
+		owns, peers = append(owns, u.took), append(peers, p)
 	}
-	return []row{ratioRow("`forkcell exec CELL -- true` in a live cell, process start to exit", "`bwrap --unshare-all` true",
-		median(own), median(peer), 1.5)}, nil
+	return median(owns), median(peers), nil
 }
 
 // hundred makes 100 forks and runs true in each, 8 at a time.
