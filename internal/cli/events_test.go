@@ -24,6 +24,7 @@ func TestEventsQueryFlags(t *testing.T) {
 		"--class 2004 --action denied":           {Class: event.DetectionFinding, Action: event.ActionDenied},
 		"--class http_activity":                  {Class: event.HTTPActivity},
 		"--since 2026-01-02T03:04:05Z --limit 3": {Since: at, Limit: 3},
+
 		"--since 2026-01-02T04:04:05.000001+01:00": {Since: at.Add(time.Microsecond)},
 	} {
 		f := &fakeEngine{}
