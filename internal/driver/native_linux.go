@@ -69,9 +69,15 @@ func (n *Native) Run(ctx context.Context, s Spec, stdio Stdio) (out Outcome, err
 			out.Controls.Degraded = append(out.Controls.Degraded, left.Error())
 		}
 	}()
-	// The order follows the plan at once: the init need not be asked twice.
+	// A network is served before anything can use it.
+	if s.Network != nil {
+		if err := cell.awaitBuilt(ctx); err != nil {
+			return Outcome{}, err
+		}
+	}
+	// Else the order follows the plan at once: the init need not be asked twice.
 	e, err := cell.order(s.Command, stdio.In != nil, true)
-	if err == nil {
+	if err == nil && s.Network == nil {
 		err = cell.awaitBuilt(ctx)
 	}
 	if err != nil {
