@@ -104,18 +104,7 @@ func initProbes() []probe {
 	}).says = denied
 	list[len(list)-1].optional = true // hosts can keep tracing to children
 	add("the caller's environment", func() error { return holds("/proc/1/environ") }, ctlEnvironment).says = "permission denied"
-	return append(list, probe{
-		name: "init: end it by a signal", without: []string{ctlSignals}, alone: true, says: "alive",
-		do: func() error {
-			for range 20 {
-				for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP} {
-					_ = unix.Kill(1, sig)
-				}
-			}
-			// The answer to a call that the init does not make: it is there or not.
-			return errors.Join(errors.New("it is alive"), unix.Kill(1, 0))
-		},
-	})
+	return list
 }
 
 func takeDescriptor() error {
