@@ -22,7 +22,7 @@ import (
 // options are the flags.
 type options struct {
 	only     string
-	fuzzTime time.Duration
+	fuzzTime string
 	strict   bool
 }
 
@@ -70,7 +70,7 @@ func main() {
 		names = append(names, s.name)
 	}
 	flag.StringVar(&o.only, "only", "", "run only these steps, separated by commas: "+strings.Join(names, ", "))
-	flag.DurationVar(&o.fuzzTime, "fuzztime", 1500*time.Millisecond, "how long each fuzz target runs")
+	flag.StringVar(&o.fuzzTime, "fuzztime", "1000x", "how long each fuzz target runs: a time, or a number of inputs as 1000x")
 	flag.BoolVar(&o.strict, "strict", os.Getenv("FORKCELL_TEST_STRICT") != "",
 		"fail when a test of scripts/must-run.txt was skipped (also: FORKCELL_TEST_STRICT=1)")
 	flag.Parse()

@@ -30,6 +30,12 @@ type results struct {
 	out   io.Writer
 	tests map[string]map[string]string // "package Test" -> step -> pass, fail or why it was skipped
 	count map[string]map[string]int    // step -> action -> number of tests
+	fails []failure                    // in the order in which they came
+}
+
+// failure is a test that failed and what it said.
+type failure struct {
+	step, test, said string
 }
 
 const (
@@ -83,8 +89,7 @@ func (r *results) take(step string, e event, said map[string]*strings.Builder) {
 		r.record(step, key, passed)
 		delete(said, key)
 	case e.Action == "fail":
-		r.record(step, key, failed)
-		r.print(spoken(text(said[key])))
+		r.fail(step, key, spoken(text(said[key])))
 		delete(said, key)
 	case e.Action == "skip":
 		r.record(step, key, reason(text(said[key])))
@@ -97,8 +102,7 @@ func (r *results) take(step string, e event, said map[string]*strings.Builder) {
 func (r *results) unfinished(step, pkg string, said map[string]*strings.Builder) {
 	for _, key := range slices.Sorted(maps.Keys(said)) {
 		if strings.HasPrefix(key, pkg+" ") {
-			r.record(step, key, failed)
-			r.print(spoken(said[key].String()))
+			r.fail(step, key, spoken(said[key].String()))
 			delete(said, key)
 		}
 	}
@@ -166,6 +170,27 @@ func (r *results) record(step, key, what string) {
 	r.count[step][what]++
 }
 
+// fail records a failed test, and prints what it said.
+func (r *results) fail(step, key, said string) {
+	r.record(step, key, failed)
+	r.print(said)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fails = append(r.fails, failure{step: step, test: key, said: said})
+}
+
+// excerpt is text of at most about the given number of lines: the beginning,
+// where a failure says what it is, and the end, where it stopped.
+func excerpt(text string, lines int) string {
+	all := strings.SplitAfter(text, "\n")
+	if len(all) <= lines {
+		return text
+	}
+	head := lines * 3 / 4
+	tail := all[len(all)-(lines-head):]
+	return fmt.Sprintf("%s    ... %d lines, see above ...\n%s", strings.Join(all[:head], ""), len(all)-lines, strings.Join(tail, ""))
+}
+
 // skip is one test that a step skipped, and why.
 type skip struct {
 	test   string
@@ -220,9 +245,21 @@ func (r *results) missing(must []string) []string {
 	return list
 }
 
-// summary ends the run: skips, then a line per step. It tells whether all went
-// well.
+// summary ends the run: skips, failures once more, then a line per step. It
+// tells whether all went well.
 func (r *run) summary(w *os.File) bool {
+	r.writeSkips(w)
+	// Many logs keep only their end: what failed must be found there.
+	for _, f := range r.results.fails {
+		fmt.Fprintf(w, "\n--- failed in step %s: %s\n%s", f.step, f.test, excerpt(f.said, failureLines))
+	}
+	return r.writeSteps(w)
+}
+
+// failureLines is how much of a failed test's output the summary repeats.
+const failureLines = 80
+
+func (r *run) writeSkips(w io.Writer) {
 	fmt.Fprintf(w, "\n--- skipped\n")
 	n := 0
 	for _, s := range r.results.skips() {
@@ -242,6 +279,9 @@ func (r *run) summary(w *os.File) bool {
 	if n == 0 {
 		fmt.Fprintln(w, "nothing")
 	}
+}
+
+func (r *run) writeSteps(w io.Writer) bool {
 	fmt.Fprintf(w, "\n--- steps\n")
 	ok := true
 	for _, s := range r.steps {

@@ -44,9 +44,27 @@ func TestRead(t *testing.T) {
 	if got := r.count["test"]; got[passed] != 1 || got[failed] != 2 || got["skip"] != 1 {
 		t.Errorf("counted %v", got)
 	}
+	wantFails := []failure{
+		{"test", "a TestBad", "    a_test.go:1: wrong\n"},
+		{"test", "a TestHung", "panic: test timed out\n"},
+	}
+	if !slices.Equal(r.fails, wantFails) {
+		t.Errorf("failures %q, want %q", r.fails, wantFails)
+	}
 	wantSkips := []skip{{test: "a TestRoot", reason: "needs root: no"}}
 	if got := r.skips(); !slices.Equal(got, wantSkips) {
 		t.Errorf("skips %v, want %v", got, wantSkips)
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	t.Parallel()
+	if got := excerpt("a\nb\n", 8); got != "a\nb\n" {
+		t.Errorf("short text became %q", got)
+	}
+	got := excerpt("1\n2\n3\n4\n5\n6\n7\n8\n9\n", 4)
+	if want := "1\n2\n3\n    ... 6 lines, see above ...\n"; got != want {
+		t.Errorf("long text became %q, want %q", got, want)
 	}
 }
 

@@ -126,7 +126,9 @@ func crashTests(ctx context.Context) ([]named, error) {
 	return list, nil
 }
 
-// fuzzStep runs every fuzz target for a short time.
+// fuzzStep runs every fuzz target for a short while. A number of inputs rather
+// than a time: go test now and then calls a target that its deadline interrupts
+// failed ("context deadline exceeded").
 func fuzzStep(ctx context.Context, r *run) error {
 	packages, err := output(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...")
 	if err != nil {
@@ -139,7 +141,7 @@ func fuzzStep(ctx context.Context, r *run) error {
 		for _, target := range targets {
 			r.results.print(target + "\n")
 			errs = append(errs, goTest(ctx, r, "fuzz", "-run", "^$", "-fuzz", "^"+target+"$",
-				"-fuzztime", r.opts.fuzzTime.String(), "-fuzzminimizetime", "1x", pkg))
+				"-fuzztime", r.opts.fuzzTime, "-fuzzminimizetime", "1x", pkg))
 		}
 	}
 	return errors.Join(errs...)
