@@ -32,6 +32,7 @@ func (s *server) handle(ctx context.Context, conn *net.UnixConn) {
 	}
 	if err != nil && tellable(err) {
 		s.deadline(conn.SetWriteDeadline)
+		s.vacate(conn)
 		_, _ = conn.Write(message(nil, kindError, toWire(err)))
 	}
 }
@@ -156,7 +157,7 @@ func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *session, a *a
 	go func() {
 		defer close(written)
 		first := message(nil, kindStarted, started{Session: newSessionMessage(ses.describe()), Window: window})
-		ses.pump(a, conn, first)
+		ses.pump(a, conn, first, func() { s.vacate(conn) })
 		// There is nothing more to come, so nothing more is read.
 		_ = conn.CloseRead()
 	}()
@@ -253,6 +254,7 @@ func (s *server) answer(ctx context.Context, conn *net.UnixConn, f *frameReader,
 	}
 	// Also when the server is ending: the answer may be that to stopping it.
 	_ = conn.SetWriteDeadline(time.Now().Add(s.opt.RequestTimeout))
+	s.vacate(conn)
 	_, _ = conn.Write(reply)
 	_ = conn.CloseRead() // and so ends the watch
 	<-watched

@@ -6,12 +6,16 @@ import "io"
 const batch = maxData
 
 // pump sends a session to one client: first what the caller has prepared, then
-// credit and output as they come, last the exit or a failure. It returns when
-// there is nothing left to say or the client has gone.
-func (s *session) pump(a *attachment, w io.Writer, buf []byte) {
+// credit and output as they come, last the exit or a failure, before which it
+// calls ending. It returns when there is nothing left to say or the client has
+// gone.
+func (s *session) pump(a *attachment, w io.Writer, buf []byte, ending func()) {
 	last := false
 	for {
-		if buf, last = s.take(a, buf); len(buf) > 0 {
+		if buf, last = s.take(a, buf); last {
+			ending()
+		}
+		if len(buf) > 0 {
 			if _, err := w.Write(buf); err != nil {
 				return
 			}

@@ -29,7 +29,7 @@ func TestRefusedOutputIsSkipped(t *testing.T) {
 	}
 	s.end(Exit{Code: 3})
 	var got bytes.Buffer
-	s.pump(a, &got, nil)
+	s.pump(a, &got, nil, func() {})
 	want := message(appendFrame(nil, kindStderr, []byte("seen")), kindExit, Exit{Code: 3})
 	if !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("%q, want %q", got.Bytes(), want)

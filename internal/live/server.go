@@ -72,7 +72,8 @@ type server struct {
 	running  int // commands, or places promised to them
 	sessions map[string]*session
 	ended    []string // the oldest first
-	conns    map[*net.UnixConn]struct{}
+	conns    map[*net.UnixConn]bool // whether it takes one of the places
+	places   int                    // that are taken
 }
 
 // Serve answers connections until ctx ends. Then it kills the commands that
@@ -95,7 +96,7 @@ func Serve(ctx context.Context, l net.Listener, h Host, o Options) error {
 func newServer(h Host, o Options) *server {
 	return &server{
 		host: h, opt: o.withDefaults(),
-		sessions: map[string]*session{}, conns: map[*net.UnixConn]struct{}{},
+		sessions: map[string]*session{}, conns: map[*net.UnixConn]bool{},
 	}
 }
 
@@ -166,16 +167,29 @@ func (s *server) admit(conn *net.UnixConn) error {
 	switch {
 	case s.stopping:
 		return errStopping()
-	case len(s.conns) >= s.opt.MaxConnections:
+	case s.places >= s.opt.MaxConnections:
 		return &Error{Kind: Busy, Code: "too_many", Message: "too many clients are connected to this cell"}
 	}
-	s.conns[conn] = struct{}{}
+	s.conns[conn] = true
+	s.places++
 	s.work.Add(1)
 	return nil
 }
 
+// vacate gives a connection's place to others. It comes before the last word on
+// the connection: whoever has heard that finds the place free.
+func (s *server) vacate(conn *net.UnixConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns[conn] {
+		s.conns[conn] = false
+		s.places--
+	}
+}
+
 func (s *server) forgetConn(conn *net.UnixConn) {
 	_ = conn.Close()
+	s.vacate(conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, conn)

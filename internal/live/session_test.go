@@ -250,19 +250,33 @@ func TestLimits(t *testing.T) {
 		}
 		ends <- exit
 	}
+	// What does not start must end the test, not hold it.
+	begun := func() string {
+		t.Helper()
+		select {
+		case id := <-started:
+			return id
+		case exit := <-ends:
+			t.Fatalf("ended without a start: %+v", exit)
+			return ""
+		}
+	}
 	go start()
-	first := <-started
+	first := begun()
 	go start()
-	<-started
+	begun()
 	_, err := f.Exec(t.Context(), sh("exit 0"), live.Streams{}, live.Control{})
 	busy(t, err)
 
 	// A third connection is the last.
 	go func() {
-		exit, _ := f.Attach(t.Context(), first, live.WindowSize{}, live.Streams{}, live.Control{Started: func(s live.Session) { started <- s.ID }})
+		exit, err := f.Attach(t.Context(), first, live.WindowSize{}, live.Streams{}, live.Control{Started: func(s live.Session) { started <- s.ID }})
+		if err != nil {
+			t.Error(err)
+		}
 		ends <- exit
 	}()
-	<-started
+	begun()
 	_, err = f.Sessions(t.Context())
 	busy(t, err)
 	f.cancel()
