@@ -53,7 +53,7 @@ func (e *Engine) root(spec *driver.Spec, p *policy.Policy, req RunRequest) ([]wo
 	if req.AsRoot && req.Root != rootHostOverlay {
 		return nil, usage("give --root host-overlay too", "--as-root needs a system that it can write to")
 	}
-	areas, err := writablePaths(p)
+	areas, err := e.writablePaths(p)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (e *Engine) root(spec *driver.Spec, p *policy.Policy, req RunRequest) ([]wo
 	return areas, nil
 }
 
-func writablePaths(p *policy.Policy) ([]workspace.Area, error) {
+func (e *Engine) writablePaths(p *policy.Policy) ([]workspace.Area, error) {
 	var areas []workspace.Area
 	for _, dir := range p.Filesystem.ReadWrite {
 		if !isDir(dir) && p.Landlock == policy.BestEffort {
@@ -89,6 +89,9 @@ func writablePaths(p *policy.Policy) ([]workspace.Area, error) {
 		if !isDir(dir) {
 			return nil, refused("policy_path", "take it out of read_write, or set landlock.compatibility to best_effort",
 				"the policy lists %s, which is not a directory here", quote.Path(dir))
+		}
+		if err := e.mayList(dir); err != nil {
+			return nil, err
 		}
 		areas = append(areas, workspace.Area{Name: areaPath + dir, Host: dir, Target: dir})
 	}

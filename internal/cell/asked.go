@@ -49,7 +49,7 @@ func (e *Engine) spec(c store.Cell, req RunRequest) (a asked, err error) {
 			Args: req.Args, Env: env, Workdir: path.Clean(workdir), TTY: req.TTY, Size: req.Size,
 		},
 	}
-	if a.notes, err = govern(&a.spec, a.policy, req); err != nil {
+	if a.notes, err = e.govern(&a.spec, a.policy, req); err != nil {
 		return a, err
 	}
 	a.areas, err = e.root(&a.spec, a.policy, req)

@@ -159,9 +159,28 @@ func enforceable(p *policy.Policy) error {
 	return nil
 }
 
+// mayList refuses a path of a policy that leads, by whatever links, to where no
+// cell may look: the state directory with its keys, the caller's home.
+func (e *Engine) mayList(listed string) error {
+	const remedy = "take it out of the policy"
+	real, err := realPath(listed)
+	if err != nil {
+		return refused("policy_path", remedy, "the policy lists %s: %v", quote.Path(listed), err)
+	}
+	if why := policy.OffLimits(real, callerHomes()); why != "" {
+		return refused("policy_path", remedy, "the policy lists %s, which leads to %s: that %s", quote.Path(listed), quote.Path(real), why)
+	}
+	return e.apart("the policy's path", listed)
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSymlink != 0
+}
+
 // govern puts a policy into a specification. Paths that are missing are left
 // out, and named, only where the policy asks for the best effort.
-func govern(spec *driver.Spec, p *policy.Policy, req RunRequest) (notes []string, err error) {
+func (e *Engine) govern(spec *driver.Spec, p *policy.Policy, req RunRequest) (notes []string, err error) {
 	bestEffort := p.Landlock == policy.BestEffort
 	if p.Filesystem.Given {
 		spec.System.Own = true
@@ -172,6 +191,9 @@ func govern(spec *driver.Spec, p *policy.Policy, req RunRequest) (notes []string
 			} else if err != nil {
 				return nil, refused("policy_path", "take it out of read_only, or set landlock.compatibility to best_effort",
 					"the policy lists %s: %v", quote.Path(path), err)
+			}
+			if err := e.mayList(path); err != nil && !isLink(path) { // a link is shown as a link
+				return nil, err
 			}
 			spec.System.Paths = append(spec.System.Paths, path)
 		}

@@ -90,12 +90,22 @@ func (r *reader) refusePath(p string) string {
 	case p == "/home/"+Sandbox:
 		return "is the cell's own home"
 	}
+	return OffLimits(p, r.opt.Homes)
+}
+
+// OffLimits says why no path that a policy lists may lead to a place of the host,
+// which may have other names than the policy's; "" if it may. Homes are the
+// caller's.
+func OffLimits(p string, homes []string) string {
+	if p == "/" {
+		return "is the whole host"
+	}
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
 		if beneath(p, dir) {
 			return "cannot be listed: a cell has nothing of the host's " + dir
 		}
 	}
-	for _, home := range r.opt.Homes {
+	for _, home := range homes {
 		if home != "" && home != "/" && beneath(path.Clean(home), p) {
 			return "holds the caller's home, which cannot be listed as a whole"
 		}
