@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,40 +23,68 @@ type runDocument struct {
 	} `json:"timings"`
 }
 
-// all measures everything, in an order that imports each tree once.
-func (b *bench) all(ctx context.Context) ([]row, error) {
+// measurement is one case, with the trees that it reads itself.
+type measurement struct {
+	what    string
+	trees   []shape
+	measure func(context.Context) ([]row, error)
+}
+
+// cases are in an order that imports each tree once.
+func (b *bench) cases() []measurement {
 	small, medium, big := shapes()
-	for _, s := range []shape{small, medium, big} {
-		progress("building a tree of %d files", s.files())
-		if err := s.build(b.tree(s)); err != nil {
-			return nil, err
+	of := func(measure func(context.Context, shape) ([]row, error), s shape) func(context.Context) ([]row, error) {
+		return func(ctx context.Context) ([]row, error) { return measure(ctx, s) }
+	}
+	return []measurement{
+		{"import against cp -a", []shape{medium}, of(b.imports, medium)},
+		{"memory of a large import", []shape{big}, of(b.memory, big)},
+		{"seal and decide against cp, sync and rsync", []shape{medium}, of(b.against, medium)},
+		{"seal and decide by size of the tree", []shape{small}, func(ctx context.Context) ([]row, error) { return b.bySize(ctx, small, big) }},
+		{"fork by size of the tree", nil, func(ctx context.Context) ([]row, error) { return b.forks(ctx, small, medium, big) }},
+		{"a run of true against bwrap", nil, of(b.runTrue, medium)},
+		{"exec in a live cell against bwrap", nil, of(b.live, small)},
+		{"network: requests through an inspecting rule", nil, b.requests},
+		{"network: 1,000 connections at once", nil, b.connections},
+		{"network: other proxies that inspect", nil, b.proxies},
+		{"network: set-up against none", nil, b.setUp},
+		{"network: memory of an idle cell against none", nil, b.idle},
+		{"100 forks that run true against bwrap", nil, of(b.hundred, medium)},
+	}
+}
+
+// all measures what was asked for.
+func (b *bench) all(ctx context.Context) (rows []row, err error) {
+	cases := slices.DeleteFunc(b.cases(), func(m measurement) bool { return !strings.Contains(m.what, b.only) })
+	if len(cases) == 0 {
+		return nil, fmt.Errorf("no case has %q in its name", b.only)
+	}
+	built := map[string]bool{}
+	for _, m := range cases {
+		for _, s := range m.trees {
+			if built[s.name] {
+				continue
+			}
+			built[s.name] = true
+			progress("building a tree of %d files", s.files())
+			if err := s.build(b.tree(s)); err != nil {
+				return nil, err
+			}
 		}
 	}
-	var rows []row
-	for _, c := range []struct {
-		what    string
-		measure func(context.Context) ([]row, error)
-	}{
-		{"import against cp -a", func(ctx context.Context) ([]row, error) { return b.imports(ctx, medium) }},
-		{"memory of a large import", func(ctx context.Context) ([]row, error) { return b.memory(ctx, big) }},
-		{"seal and decide against cp, sync and rsync", func(ctx context.Context) ([]row, error) { return b.against(ctx, medium) }},
-		{"seal and decide by size of the tree", func(ctx context.Context) ([]row, error) { return b.bySize(ctx, small, big) }},
-		{"fork by size of the tree", func(ctx context.Context) ([]row, error) { return b.forks(ctx, small, medium, big) }},
-		{"a run of true against bwrap", func(ctx context.Context) ([]row, error) { return b.runTrue(ctx, medium) }},
-		{"exec in a live cell against bwrap", func(ctx context.Context) ([]row, error) { return b.live(ctx, small) }},
-		{"requests through an inspecting rule", b.network},
-		{"100 forks that run true against bwrap", func(ctx context.Context) ([]row, error) { return b.hundred(ctx, medium) }},
-	} {
-		if !strings.Contains(c.what, b.only) {
-			continue
+	defer func() {
+		if b.site != nil {
+			err = errors.Join(err, b.site.server.Close())
 		}
-		progress("%s", c.what)
+	}()
+	for _, m := range cases {
+		progress("%s", m.what)
 		if err := b.settle(ctx); err != nil {
 			return nil, err
 		}
-		r, err := c.measure(ctx)
+		r, err := m.measure(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.what, err)
+			return nil, fmt.Errorf("%s: %w", m.what, err)
 		}
 		rows = append(rows, r...)
 	}

@@ -1,113 +1,233 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
+	"syscall"
 	"time"
 )
 
 // clientName is the argument by which this program knows that it is the client.
 const clientName = "measure-client"
 
-// client runs this program as client, on the host or behind a prefix that puts
-// it into a cell.
-func (b *bench) client(ctx context.Context, addr, self string, prefix []string) (clientReport, error) {
-	requests, large := 2000, largeBody
-	if b.quick {
-		requests, large = 300, quickLarge
-	}
-	args := append(prefix, self, clientName, strconv.Itoa(requests), strconv.Itoa(large))
-	if len(prefix) == 0 {
-		args = append(args, addr, filepath.Join(b.work, "ca.pem"))
-	}
-	cmd := b.command(ctx, b.work, args[0], args[1:]...)
-	var out, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &stderr
-	var r clientReport
-	if err := cmd.Run(); err != nil {
-		return r, fmt.Errorf("%v: %w: %s", args, err, stderr.String())
-	}
-	return r, json.Unmarshal(out.Bytes(), &r)
+// load is what a client is to do.
+type load struct {
+	Kept  int   // requests of 1 KiB on one connection, one after the other
+	Fresh int   // requests of 1 KiB on a connection each
+	Large int64 // bytes of one download
+	Held  int   // connections that are open at once
 }
 
-// clientMain is the client: requests, body, and on the host where the upstream
-// really is and how it is verified. In a cell it needs to know neither.
+// reach is how a client gets at the upstream. In a cell it needs to be told
+// nothing: there the name leads to the upstream, and the system's roots verify it.
+type reach struct {
+	URL   string // what to ask instead of the upstream's name
+	Dial  string // where the upstream really is
+	CA    string // the file with the certificates that verify what answers
+	Proxy string // the proxy to go through; "env" takes it from HTTPS_PROXY
+}
+
+func (l *load) define(f *flag.FlagSet) {
+	f.IntVar(&l.Kept, "kept", 0, "requests on one connection")
+	f.IntVar(&l.Fresh, "fresh", 0, "requests on a connection each")
+	f.Int64Var(&l.Large, "large", 0, "bytes of one download")
+	f.IntVar(&l.Held, "held", 0, "connections open at once")
+}
+
+func (l load) args() []string {
+	return []string{
+		"-kept=" + strconv.Itoa(l.Kept), "-fresh=" + strconv.Itoa(l.Fresh),
+		"-large=" + strconv.FormatInt(l.Large, 10), "-held=" + strconv.Itoa(l.Held),
+	}
+}
+
+func (r *reach) define(f *flag.FlagSet) {
+	f.StringVar(&r.URL, "url", "https://"+upstream, "what to ask")
+	f.StringVar(&r.Dial, "dial", "", "where the upstream is")
+	f.StringVar(&r.CA, "ca", "", "certificates")
+	f.StringVar(&r.Proxy, "proxy", "", "proxy")
+}
+
+func (r reach) args() []string {
+	var args []string
+	for _, a := range [][2]string{{"url", r.URL}, {"dial", r.Dial}, {"ca", r.CA}, {"proxy", r.Proxy}} {
+		if a[1] != "" {
+			args = append(args, "-"+a[0]+"="+a[1])
+		}
+	}
+	return args
+}
+
+// clientReport is what a client measured.
+type clientReport struct {
+	// Issuer is who vouched for the certificate that the client saw: the
+	// upstream itself, unless somebody inspects.
+	Issuer     string        `json:"issuer"`
+	Requests   int           `json:"requests"`
+	Kept       time.Duration `json:"kept"`
+	Fresh      time.Duration `json:"fresh"` // the median of single ones
+	Bytes      int64         `json:"bytes"`
+	Downloaded time.Duration `json:"downloaded"`
+	Held       heldReport    `json:"held"`
+}
+
+// clientMain is the client.
 func clientMain(args []string) error {
-	requests, err := strconv.Atoi(args[0])
-	if err != nil {
+	var l load
+	var where reach
+	f := flag.NewFlagSet(clientName, flag.ContinueOnError)
+	l.define(f)
+	where.define(f)
+	if err := f.Parse(args); err != nil {
 		return err
 	}
-	t := &http.Transport{ForceAttemptHTTP2: false, MaxIdleConnsPerHost: 1}
-	if len(args) == 4 {
-		pem, err := os.ReadFile(args[3])
-		if err != nil {
-			return err
-		}
-		pool := x509.NewCertPool()
-		pool.AppendCertsFromPEM(pem)
-		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-		t.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, args[2])
-		}
-	}
-	c := &http.Client{Transport: t}
-	r, err := measureClient(c, t, requests, args[1])
+	r, err := where.measure(l)
 	if err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-func measureClient(c *http.Client, t *http.Transport, requests int, large string) (r clientReport, err error) {
-	get := func(size string) (int64, time.Duration, error) {
-		begin := time.Now()
-		resp, err := c.Get("https://" + upstream + "/" + size) //nolint:gosec // the upstream is this program too
+// transport speaks HTTP/1.1 everywhere. Left alone, Go would take HTTP/2 where a
+// proxy offers it and the client dials by itself, and compare two protocols.
+func (r reach) transport() (*http.Transport, error) {
+	t := &http.Transport{MaxIdleConnsPerHost: 1, Protocols: new(http.Protocols), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	t.Protocols.SetHTTP1(true)
+	t.DialContext = r.dial
+	if r.CA != "" {
+		pem, err := os.ReadFile(r.CA)
 		if err != nil {
-			return 0, 0, err
+			return nil, err
 		}
-		n, err := drain(resp)
-		return n, time.Since(begin), err
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem)
 	}
-	small := strconv.Itoa(smallBody)
-	if _, _, err = get(small); err != nil {
-		return r, err
+	proxy := r.Proxy
+	if proxy == "env" {
+		// Not http.ProxyFromEnvironment, which goes to loopback directly.
+		if proxy = os.Getenv("HTTPS_PROXY"); proxy == "" {
+			return nil, fmt.Errorf("HTTPS_PROXY is not set")
+		}
 	}
-	for range requests {
-		_, took, err := get(small)
+	if proxy != "" {
+		u, err := url.Parse(proxy)
 		if err != nil {
-			return r, err
+			return nil, err
 		}
-		r.Kept += took
+		t.Proxy = http.ProxyURL(u)
 	}
-	r.Requests = requests
-	if r.Bytes, r.Downloaded, err = get(large); err != nil {
-		return r, err
+	return t, nil
+}
+
+func (r reach) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if r.Dial != "" {
+		addr = r.Dial
+	}
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
+func (r reach) measure(l load) (report clientReport, err error) {
+	t, err := r.transport()
+	if err != nil {
+		return report, err
+	}
+	if l.Held > 0 {
+		report.Held, err = r.hold(t.TLSClientConfig, l.Held)
+		return report, err
+	}
+	c := &session{client: &http.Client{Transport: t}, url: r.URL}
+	if err = c.first(); err != nil {
+		return report, err
+	}
+	report.Issuer = c.issuer
+	if err = c.kept(l.Kept, &report); err != nil {
+		return report, err
+	}
+	if l.Large > 0 {
+		if report.Bytes, report.Downloaded, err = c.get(strconv.FormatInt(l.Large, 10)); err != nil {
+			return report, err
+		}
 	}
 	t.DisableKeepAlives = true
 	var fresh []time.Duration
-	for range requests / 10 {
+	for range l.Fresh {
 		t.CloseIdleConnections()
-		_, took, err := get(small)
+		_, took, err := c.get(small)
 		if err != nil {
-			return r, err
+			return report, err
 		}
 		fresh = append(fresh, took)
 	}
-	r.Fresh = median(fresh)
-	return r, nil
+	report.Fresh = median(fresh)
+	return report, nil
 }
 
-func middle(list []float64) float64 {
-	slices.Sort(list)
-	return list[len(list)/2]
+// session is a client that has measured something.
+type session struct {
+	client *http.Client
+	url    string
+	issuer string
+}
+
+// first makes a request that is not measured. Who is put in front of a proxy may
+// be there before the proxy is, and asks again.
+func (s *session) first() error {
+	const patience = 10 * time.Second
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		_, _, err := s.get(small)
+		if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(begin) > patience {
+			return err
+		}
+	}
+}
+
+// kept tells the upstream when it begins and ends, which then looks at clocks
+// that a client in a cell cannot see.
+func (s *session) kept(n int, report *clientReport) error {
+	if _, _, err := s.get(markPath); err != nil {
+		return err
+	}
+	for range n {
+		_, took, err := s.get(small)
+		if err != nil {
+			return err
+		}
+		report.Kept += took
+	}
+	report.Requests = n
+	_, _, err := s.get(markPath)
+	return err
+}
+
+func (s *session) get(path string) (int64, time.Duration, error) {
+	begin := time.Now()
+	resp, err := s.client.Get(s.url + "/" + path)
+	if err != nil {
+		return 0, 0, err
+	}
+	if chain := resp.TLS.PeerCertificates; s.issuer == "" && len(chain) > 0 {
+		s.issuer = chain[0].Issuer.CommonName
+	}
+	n, err := drain(resp)
+	return n, time.Since(begin), err
+}
+
+// drain reads an answer to its end.
+func drain(r *http.Response) (int64, error) {
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("status %s", r.Status)
+	}
+	return io.Copy(io.Discard, r.Body)
 }

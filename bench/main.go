@@ -1,6 +1,7 @@
 // Command bench is `make bench`: it measures forkcell beside the tools that
-// people would use instead (cp, rsync, bubblewrap), in one run, so that both
-// sides meet the same noise, and prints medians against the targets.
+// people would use instead (cp, rsync, bubblewrap, proxies that inspect), in one
+// run, so that both sides meet the same noise, and prints medians against the
+// targets.
 //
 // It knows forkcell by its command line only.
 package main

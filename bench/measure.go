@@ -23,6 +23,7 @@ type bench struct {
 	home    string
 	quick   bool
 	only    string
+	site    *site // where clients ask, once there is one
 }
 
 // patience is how long one case goes on repeating on a machine that is slow.
@@ -115,7 +116,7 @@ func (b *bench) settle(ctx context.Context) error {
 
 func (b *bench) tree(s shape) string { return filepath.Join(b.work, s.name) }
 
-func median(list []time.Duration) time.Duration {
+func median[T time.Duration | int64 | float64](list []T) T {
 	if len(list) == 0 {
 		return 0
 	}

@@ -1,87 +1,58 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
+	"encoding/json"
 	"fmt"
-	"io"
-	"math/big"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
+	"strings"
 	"time"
 )
 
-// The network is measured with this program as client: once on the host, once in
-// a cell whose policy lets it make the same requests, inspected.
+// The network is measured with this program as client and as upstream: once with
+// nothing between them, once with the client in a cell whose policy lets it make
+// the same requests, inspected. Nothing leaves the host.
 
 const (
-	upstream   = "bench.example.com"
-	smallBody  = 1 << 10
 	largeBody  = 1 << 30
 	quickLarge = 128 << 20
 )
 
-// network compares requests through an inspecting rule with direct ones.
-func (b *bench) network(ctx context.Context) ([]row, error) {
-	server, ca, err := serveHTTPS()
-	if err != nil {
-		return nil, err
-	}
-	defer server.Close()
-	dir := filepath.Join(b.work, "client")
-	if err := b.clientCell(ctx, dir, ca); err != nil {
-		return nil, err
-	}
-	var own, direct clientReport
-	for range b.times(3, 1) {
-		d, err := b.client(ctx, server.Addr, filepath.Join(dir, "client"), nil)
-		if err != nil {
-			return nil, err
-		}
-		direct.add(d)
-		o, err := b.client(ctx, server.Addr, "./client", []string{
-			b.program, "--quiet", "run", "--resolve", upstream + ":443=" + server.Addr, "--ca", filepath.Join(b.work, "ca.pem"), "client", "--",
-		})
-		if err != nil {
-			return nil, err
-		}
-		own.add(o)
-	}
-	return []row{
-		rateRow("keep-alive requests of 1 KiB over HTTPS through an inspecting rule", own.perSecond(), direct.perSecond(), 0.35, "requests/s"),
-		ratioRow("the same, a new connection each, p50", "direct", median(own.fresh), median(direct.fresh), 3),
-		rateRow("a large download through an inspecting rule", own.bytesPerSecond()/1e6, direct.bytesPerSecond()/1e6, 0.3, "MB/s"),
-	}, nil
+// via is how a client is started, and by which way it reaches the upstream.
+type via struct {
+	prefix []string // the command that puts it where it is to be
+	self   string   // the client, as seen from there
+	env    []string
+	reach  reach
 }
 
-// rateRow is met when own reaches at least limit times of peer.
-func rateRow(what string, own, peer, limit float64, unit string) row {
-	ratio := own / peer
-	return row{
-		what, fmt.Sprintf("%.0f %s", own, unit), fmt.Sprintf("%.0f direct", peer), fmt.Sprintf("%.2fx", ratio),
-		fmt.Sprintf("at least %gx", limit), verdict(ratio >= limit),
-	}
+func (b *bench) clientDir() string { return filepath.Join(b.work, "client") }
+
+func (b *bench) policy(name string) string { return filepath.Join(b.work, name+".yaml") }
+
+func (b *bench) directly(s *site) via {
+	return via{self: filepath.Join(b.clientDir(), "client"), reach: reach{Dial: s.addr, CA: s.ca}}
 }
 
-// clientCell makes a cell with this program in it and the policy for it.
-func (b *bench) clientCell(ctx context.Context, dir string, ca []byte) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func (b *bench) inCell(s *site) via {
+	return via{self: "./client", prefix: []string{
+		b.program, "--quiet", "run", "--resolve", upstream + ":443=" + s.addr, "--ca", s.ca, "client", "--",
+	}}
+}
+
+// clientCell makes a cell with this program in it, and policies with a network
+// and without.
+func (b *bench) clientCell(ctx context.Context) error {
+	if err := os.MkdirAll(b.clientDir(), 0o755); err != nil {
 		return err
 	}
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		return err
 	}
-	policy := fmt.Sprintf(`version: 1
+	inspecting := fmt.Sprintf(`version: 1
 network_policies:
   bench:
     name: bench
@@ -89,94 +60,94 @@ network_policies:
     binaries: [{ path: "/**" }]
 `, upstream)
 	for name, data := range map[string][]byte{
-		filepath.Join(dir, "client"): self, filepath.Join(b.work, "ca.pem"): ca, filepath.Join(b.work, "network.yaml"): []byte(policy),
+		filepath.Join(b.clientDir(), "client"): self,
+		b.policy("network"):                    []byte(inspecting),
+		b.policy("offline"):                    []byte("version: 1\n"),
 	} {
 		if err := os.WriteFile(name, data, 0o755); err != nil {
 			return err
 		}
 	}
-	_, err = b.forkcell(ctx, 0, nil, "--json", "init", "client", "--from", dir, "--policy", filepath.Join(b.work, "network.yaml"))
+	_, err = b.forkcell(ctx, 0, nil, "--json", "init", "client", "--from", b.clientDir(), "--policy", b.policy("network"))
 	return err
 }
 
-// clientReport is what a client measured.
-type clientReport struct {
-	Requests   int           `json:"requests"`
-	Kept       time.Duration `json:"kept"`
-	Fresh      time.Duration `json:"fresh"` // the middle of single ones
-	Bytes      int64         `json:"bytes"`
-	Downloaded time.Duration `json:"downloaded"`
-
-	fresh           []time.Duration
-	rates, loadings []float64
+// client runs this program as client, and tells also what processor time the
+// process that was started used for the kept requests, and the site.
+func (b *bench) client(ctx context.Context, s *site, v via, l load) (r clientReport, used mark, err error) {
+	args := append(append([]string{}, v.prefix...), v.self, clientName)
+	args = append(append(args, v.reach.args()...), l.args()...)
+	cmd := b.command(ctx, b.work, args[0], args[1:]...)
+	cmd.Env = append(cmd.Env, v.env...)
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := s.watch(func() (int, error) {
+		if err := cmd.Start(); err != nil {
+			return 0, err
+		}
+		return cmd.Process.Pid, nil
+	}); err != nil {
+		return r, used, err
+	}
+	if err := cmd.Wait(); err != nil {
+		return r, used, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return r, s.between(), json.Unmarshal(out.Bytes(), &r)
 }
 
-func (r *clientReport) add(o clientReport) {
-	r.fresh = append(r.fresh, o.Fresh)
-	r.rates = append(r.rates, float64(o.Requests)/o.Kept.Seconds())
-	r.loadings = append(r.loadings, float64(o.Bytes)/o.Downloaded.Seconds())
+// requests compares those through an inspecting rule with direct ones.
+func (b *bench) requests(ctx context.Context) ([]row, error) {
+	s, err := b.upstream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := load{Kept: 2000, Fresh: 200, Large: largeBody}
+	if b.quick {
+		l = load{Kept: 300, Fresh: 30, Large: quickLarge}
+	}
+	var own, direct series
+	for range b.times(3, 1) {
+		r, used, err := b.client(ctx, s, b.directly(s), l)
+		if err != nil {
+			return nil, err
+		}
+		direct.add(r, used.watched+used.site)
+		if r, used, err = b.client(ctx, s, b.inCell(s), l); err != nil {
+			return nil, err
+		}
+		if err := inspected(r); err != nil {
+			return nil, err
+		}
+		own.add(r, used.watched)
+	}
+	return []row{
+		rateRow("keep-alive requests of 1 KiB over HTTPS through an inspecting rule", median(own.rates), median(direct.rates), 0.35, "requests/s"),
+		infoRow("the same, processor time of the supervisor for each request, user and system", "direct, client and server together", median(own.used), median(direct.used)),
+		ratioRow("the same, a new connection each, p50", "direct", median(own.fresh), median(direct.fresh), 3),
+		rateRow("a large download through an inspecting rule", median(own.loads)/1e6, median(direct.loads)/1e6, 0.3, "MB/s"),
+	}, nil
 }
 
-func (r *clientReport) perSecond() float64      { return middle(r.rates) }
-func (r *clientReport) bytesPerSecond() float64 { return middle(r.loadings) }
-
-// serveHTTPS answers with as many bytes as the path says.
-func serveHTTPS() (*http.Server, []byte, error) {
-	cert, ca, err := selfSigned(upstream)
-	if err != nil {
-		return nil, nil, err
+// inspected fails when the client talked to the upstream itself: a tunnel is no
+// peer of a proxy that reads.
+func inspected(r clientReport) error {
+	if r.Issuer == upstream {
+		return fmt.Errorf("the requests were passed on unread")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, nil, err
-	}
-	block := make([]byte, 1<<20)
-	s := &http.Server{
-		Addr: l.Addr().String(), ReadHeaderTimeout: time.Minute,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			n, err := strconv.ParseInt(r.URL.Path[1:], 10, 64)
-			if err != nil {
-				http.Error(w, "a number of bytes", http.StatusBadRequest)
-				return
-			}
-			w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
-			for n > 0 {
-				k, err := w.Write(block[:min(n, int64(len(block)))])
-				if err != nil {
-					return
-				}
-				n -= int64(k)
-			}
-		}),
-	}
-	go func() { _ = s.ServeTLS(l, "", "") }()
-	return s, ca, nil
+	return nil
 }
 
-func selfSigned(name string) (tls.Certificate, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return tls.Certificate{}, nil, err
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+// series is what several clients measured one after the other.
+type series struct {
+	rates, loads []float64 // requests and bytes in a second
+	fresh, used  []time.Duration
 }
 
-// drain reads an answer to its end.
-func drain(r *http.Response) (int64, error) {
-	defer r.Body.Close()
-	if r.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("status %s", r.Status)
+func (s *series) add(r clientReport, used time.Duration) {
+	s.rates = append(s.rates, float64(r.Requests)/r.Kept.Seconds())
+	s.used = append(s.used, used/time.Duration(r.Requests))
+	s.fresh = append(s.fresh, r.Fresh)
+	if r.Downloaded > 0 {
+		s.loads = append(s.loads, float64(r.Bytes)/r.Downloaded.Seconds())
 	}
-	return io.Copy(io.Discard, r.Body)
 }

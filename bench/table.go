@@ -35,6 +35,18 @@ func infoRow(what, peerName string, own, peer time.Duration) row {
 	return row{what, show(own), show(peer) + " " + peerName, fmt.Sprintf("%.2fx", float64(own)/float64(peer)), "", ""}
 }
 
+// rateRow is met when own reaches at least limit times of peer.
+func rateRow(what string, own, peer, limit float64, unit string) row {
+	r := infoRateRow(what, own, peer, unit, "direct")
+	r.target, r.verdict = fmt.Sprintf("at least %gx", limit), verdict(own/peer >= limit)
+	return r
+}
+
+// infoRateRow has no target.
+func infoRateRow(what string, own, peer float64, unit, peerName string) row {
+	return row{what, fmt.Sprintf("%.0f %s", own, unit), fmt.Sprintf("%.0f %s", peer, peerName), fmt.Sprintf("%.2fx", own/peer), "", ""}
+}
+
 func verdict(met bool) string {
 	if met {
 		return "met"
@@ -84,6 +96,8 @@ func show(d time.Duration) string {
 		return fmt.Sprintf("%.0f ms", d.Seconds()*1e3)
 	case d >= 10*time.Millisecond:
 		return fmt.Sprintf("%.1f ms", d.Seconds()*1e3)
+	case d.Abs() < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
 	default:
 		return fmt.Sprintf("%.2f ms", d.Seconds()*1e3)
 	}
