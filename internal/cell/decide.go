@@ -161,6 +161,9 @@ func (s *session) acceptable(req AcceptRequest) (store.Run, error) {
 	return r, nil
 }
 
+// kindPartial is the kind of a state that has a chosen part of a run's work.
+const kindPartial = "partial"
+
 // part makes the state that has only the chosen changes of a run.
 func (s *session) part(ctx context.Context, r store.Run, req AcceptRequest) (store.Checkpoint, error) {
 	before, err := s.checkpoint(r.Before)
@@ -199,7 +202,7 @@ func (s *session) part(ctx context.Context, r store.Run, req AcceptRequest) (sto
 	if sealed.Unchanged {
 		return before, nil
 	}
-	return s.e.newCheckpoint(s.cell, before.ID, "partial", "", sealed), nil
+	return s.e.newCheckpoint(s.cell, before.ID, kindPartial, r.ID, sealed), nil
 }
 
 func isDirChange(c tree.Change) bool {

@@ -270,6 +270,47 @@ func TestPartialAccept(t *testing.T) {
 	})
 }
 
+// TestPartialTakenBack: what was accepted of a run is the run's work, and goes
+// when that is rejected or an earlier state restored.
+func TestPartialTakenBack(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(w *world, backend string) {
+		first := w.init("demo", backend)
+		accept := func() (run string) {
+			w.sh("demo", "echo changed > hello.txt; echo changed > docs/a.md")
+			res, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Only: []string{"docs/"}})
+			w.ok(err)
+			w.wantInside("demo", "docs/a.md", "changed\n")
+			return res.RunID
+		}
+		res, err := w.e.Reject(w.ctx, "demo", accept(), "no")
+		w.ok(err)
+		if res.Decision != "rejected" || res.CheckpointID != first.CheckpointID {
+			w.Errorf("reject: %+v", res)
+		}
+		w.wantInside("demo", "docs/a.md", "a\n")
+
+		run := accept()
+		_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: first.CheckpointID})
+		w.ok(err)
+		w.wantInside("demo", "docs/a.md", "a\n")
+		_, err = w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Run: run})
+		w.refused(err, cell.Refused, "is no part of the present state")
+		w.sound("demo")
+		if backend == "delta" {
+			return // its directory is the source
+		}
+		accept()
+		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		w.ok(err)
+		for name, want := range map[string]string{"docs/a.md": "changed\n", "hello.txt": "hello\n"} {
+			if got, err := os.ReadFile(filepath.Join(w.source, name)); err != nil || string(got) != want {
+				w.Errorf("applied %s: %q, %v", name, got, err)
+			}
+		}
+	})
+}
+
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {

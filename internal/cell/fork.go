@@ -147,7 +147,7 @@ func (e *Engine) commitForks(tx *store.Tx, from store.Cell, at store.Checkpoint,
 
 // decideFork states that a run's result was forked, if a run made the state.
 func (e *Engine) decideFork(tx *store.Tx, from store.Cell, at store.Checkpoint) error {
-	if at.RunID == "" || at.CellID != from.ID {
+	if at.RunID == "" || at.Kind == kindPartial || at.CellID != from.ID {
 		return nil
 	}
 	r, err := tx.Run(at.RunID)

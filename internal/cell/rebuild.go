@@ -324,7 +324,7 @@ func (b *rebuild) run(tx *store.Tx, p *receipt.Run) error {
 }
 
 func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {
-	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, "partial", "", p, 0); err != nil {
+	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, kindPartial, p.RunID, p, 0); err != nil {
 		return err
 	}
 	if p.Result == receipt.Forked {

@@ -27,7 +27,8 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*MoveRes
 		if to, err = tx.Checkpoint(r.Before); err != nil {
 			return err
 		}
-		part, err = inLineage(tx, r.After, s.head.ID)
+		here, err := lineageSet(tx, s.head.ID)
+		part = here.hasWork(r)
 		return err
 	})
 	if err != nil {
@@ -157,7 +158,7 @@ func (s *session) undone(to store.Checkpoint, first *store.Run) ([]store.Run, er
 			if r.State != "done" || first != nil && r.ID == first.ID || isUndone(r.Decision) {
 				continue
 			}
-			if here[r.After] && !there[r.After] {
+			if here.hasWork(r) && !there.hasWork(r) {
 				out = append(out, r)
 			}
 		}
@@ -168,11 +169,21 @@ func (s *session) undone(to store.Checkpoint, first *store.Run) ([]store.Run, er
 
 func isUndone(decision string) bool { return decision == restored || decision == rejected }
 
-func lineageSet(tx *store.Tx, tip string) (map[string]bool, error) {
+// lineage has the states that led to one, and the runs that made them.
+type lineage map[string]bool
+
+// hasWork tells whether a run's work is in it, or the part of it that was
+// accepted.
+func (l lineage) hasWork(r store.Run) bool { return l[r.After] || l[r.ID] }
+
+func lineageSet(tx *store.Tx, tip string) (lineage, error) {
 	line, err := tx.Lineage(tip)
-	set := map[string]bool{}
+	set := lineage{}
 	for _, c := range line {
 		set[c.ID] = true
+		if c.RunID != "" {
+			set[c.RunID] = true
+		}
 	}
 	return set, err
 }
