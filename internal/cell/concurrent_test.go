@@ -47,6 +47,30 @@ func TestTwoAtOnce(t *testing.T) {
 	w.sound("demo", "side")
 }
 
+// TestKeyRotatedDuringARun: a run that signed something before its command
+// started signs its receipt with the key that the home has by then.
+func TestKeyRotatedDuringARun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "")
+	started, finished := make(chan struct{}), make(chan error)
+	in, feed := pipe()
+	go func() {
+		_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", CheckpointName: "before", Args: []string{"sh", "-c", "echo go; read x"}},
+			cell.Stdio{In: in, Out: &trigger{on: started}})
+		finished <- err
+	}()
+	w.started(started, finished)
+	other, release, err := app.Open(w.home, app.Write)
+	w.ok(err)
+	defer release()
+	_, err = other.KeyRotate(w.ctx)
+	w.ok(err)
+	w.ok(feed.Close())
+	w.ok(<-finished)
+	w.sound("demo")
+}
+
 // TestManyCellsAtOnce: cells of one home do not stand in each other's way, and
 // the log they share has no gap.
 func TestManyCellsAtOnce(t *testing.T) {

@@ -114,8 +114,9 @@ func (s *session) reload() error {
 }
 
 // unlockHome lets deletions happen while a long command runs: what the run needs
-// is protected by its record.
+// is protected by its record. The key may be replaced meanwhile, too.
 func (s *session) unlockHome() {
+	s.e.forgetKey()
 	s.homeLock.Unlock()
 	s.homeLock = nil
 }
