@@ -81,7 +81,8 @@ func settled(tx *store.Tx, from store.Checkpoint) (store.Checkpoint, *store.Run,
 			if err != nil {
 				return stands, nil, err
 			}
-			if r.Decision != accepted && r.Decision != superseded {
+			part := r.Decision == partial && c.Kind == kindPartial
+			if r.Decision != accepted && r.Decision != superseded && !part {
 				return stands, &r, nil
 			}
 		}
@@ -249,26 +250,36 @@ func (a *application) hazards() error {
 	}
 }
 
+// gainsRights says what makes a change one that gives rights: the file has the
+// set-id bits or attributes of the kernel's, and is not as the directory has it.
+// That it had them before is no excuse for other contents.
 func gainsRights(op apply.Op) string {
-	if op.New == nil {
+	const setID = 0o6000
+	e := op.New
+	if e == nil || e.Kind == tree.KindSymlink || op.Old != nil && sameButTime(op.Old, e) {
 		return ""
 	}
-	const setID = 0o6000
-	oldMode := uint32(0)
-	known := map[string]string{}
-	if op.Old != nil {
-		oldMode = op.Old.Mode
-		for _, x := range op.Old.Xattrs {
-			known[x.Name] = string(x.Value)
-		}
+	if e.Mode&setID != 0 {
+		return fmt.Sprintf("gets the mode %04o (setuid or setgid)", e.Mode)
 	}
-	if op.New.Kind != tree.KindSymlink && op.New.Mode&setID&^oldMode != 0 {
-		return fmt.Sprintf("gets the mode %04o (setuid or setgid)", op.New.Mode)
-	}
-	for _, x := range op.New.Xattrs {
-		if strings.HasPrefix(x.Name, "security.") && known[x.Name] != string(x.Value) {
+	for _, x := range e.Xattrs {
+		if strings.HasPrefix(x.Name, "security.") {
 			return "gets the attribute " + quote.Line(x.Name)
 		}
 	}
 	return ""
+}
+
+// sameButTime compares all of two entries but when they were changed, and of
+// directories what is in them.
+func sameButTime(a, b *tree.Entry) bool {
+	if len(a.Xattrs) != len(b.Xattrs) {
+		return false
+	}
+	for i, x := range a.Xattrs {
+		if y := b.Xattrs[i]; x.Name != y.Name || string(x.Value) != string(y.Value) {
+			return false
+		}
+	}
+	return a.Kind == b.Kind && a.Mode == b.Mode && a.UID == b.UID && a.GID == b.GID && a.Digest == b.Digest && a.Size == b.Size
 }
