@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,13 +204,21 @@ func (s *Store) publish(seqs []int64) {
 	}
 }
 
+// openStatement finds a statement under either of its names. It gets the second
+// one while others read, so the search ends where it began.
+func (s *Store) openStatement(seq int64) (f *os.File, err error) {
+	dir, file := logName(seq)
+	for _, suffix := range []string{"", uncommitted, ""} {
+		if f, err = s.dir.OpenFile(dir + "/" + file + suffix); !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+	}
+	return nil, err
+}
+
 // ReadStatement returns the exact bytes of a statement.
 func (s *Store) ReadStatement(seq int64) ([]byte, error) {
-	dir, file := logName(seq)
-	f, err := s.dir.OpenFile(dir + "/" + file)
-	if errors.Is(err, fs.ErrNotExist) {
-		f, err = s.dir.OpenFile(dir + "/" + file + uncommitted)
-	}
+	f, err := s.openStatement(seq)
 	if err != nil {
 		return nil, err
 	}
