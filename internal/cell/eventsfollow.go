@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/event"
@@ -81,7 +82,10 @@ func (f *follower) present(ctx context.Context, last int, fn func(event.Record) 
 	seen := map[string]uint64{}
 	var shown []store.Run
 	for i, r := range runs {
-		f.known[r.ID] = true
+		// One that has only just begun has no journal yet; the watch will tell.
+		if f.known[r.ID] = r.State == "done" || f.e.hasJournal(r.ID); !f.known[r.ID] {
+			continue
+		}
 		if r.State != "done" {
 			seen[r.ID] = 0
 		}
@@ -107,6 +111,17 @@ func (f *follower) present(ctx context.Context, last int, fn func(event.Record) 
 		f.follow(ctx, run, sequence)
 	}
 	return nil
+}
+
+// hasJournal tells whether there is anything to follow. What cannot be opened for
+// another reason is, and then says why.
+func (e *Engine) hasJournal(run string) bool {
+	f, err := e.store.OpenEvents(run)
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	_ = f.Close()
+	return true
 }
 
 // begun is told of each new journal.
