@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -72,37 +73,48 @@ type binary struct {
 	pattern string // which tests; "" = all
 }
 
+// compile makes the binaries of all packages, and those of the crash tests. Each
+// kind is one call of the go command, which compiles and links side by side.
 func compile(ctx context.Context, dir string) ([]binary, error) {
 	out, err := output(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...")
 	if err != nil {
 		return nil, err
 	}
-	var list []binary
-	build := func(pkg, suffix, pattern string, flags ...string) error {
-		pkg = strings.TrimPrefix(pkg, module+"/")
-		if slices.Contains(pure(), pkg) {
-			return nil
-		}
-		b := binary{filepath.Join(dir, strings.ReplaceAll(pkg, "/", "_")+suffix), pkg, pattern}
-		list = append(list, b)
-		args := slices.Concat([]string{"test", "-c", "-vet=off", "-o", b.file}, flags, []string{"./" + pkg})
-		return stream(ctx, "go", args...)
-	}
+	var all []named
 	for pkg := range strings.FieldsSeq(out) {
-		if err := build(pkg, ".test", ""); err != nil {
-			return nil, err
+		if !slices.Contains(pure(), strings.TrimPrefix(pkg, module+"/")) {
+			all = append(all, named{pkg: pkg})
 		}
+	}
+	list, err := compileInto(ctx, filepath.Join(dir, "all"), all)
+	if err != nil {
+		return nil, err
 	}
 	crash, err := crashTests(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range crash {
-		if err := build(c.pkg, ".crash.test", c.pattern(), "-tags", "failpoints"); err != nil {
-			return nil, err
-		}
+	more, err := compileInto(ctx, filepath.Join(dir, "crash"), crash, "-tags", "failpoints")
+	return append(list, more...), err
+}
+
+// compileInto makes a directory of binaries. The go command names them after the
+// last part of their package's path, and refuses two of one name.
+func compileInto(ctx context.Context, dir string, tests []named, flags ...string) ([]binary, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
 	}
-	return list, nil
+	args := slices.Concat([]string{"test", "-c", "-vet=off", "-o", dir + "/"}, flags)
+	var list []binary
+	for _, t := range tests {
+		args = append(args, t.pkg)
+		b := binary{file: filepath.Join(dir, path.Base(t.pkg)+".test"), pkg: strings.TrimPrefix(t.pkg, module+"/")}
+		if len(t.tests) > 0 {
+			b.pattern = t.pattern()
+		}
+		list = append(list, b)
+	}
+	return list, stream(ctx, "go", args...)
 }
 
 // identity is who runs the tests.
