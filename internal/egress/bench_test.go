@@ -7,18 +7,21 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/egress"
+	"github.com/forkcell/forkcell/internal/event"
 )
 
 // target is an upstream and a client for it, direct or through the proxy.
 func target(b *testing.B, through, h2 bool, size int) (*http.Client, string) {
 	b.Helper()
-	// Writing events down is measured where it is done.
-	c := newCell(b, rules(fullAPI), func(cfg *egress.Config) { cfg.Event = nil })
+	// Events are written down as in a run.
+	c := newCell(b, rules(fullAPI), func(cfg *egress.Config) { cfg.Event = journal(b) })
 	body := bytes.Repeat([]byte("x"), 1<<10)
 	up := c.serve(api, 443, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(size))
@@ -35,6 +38,24 @@ func target(b *testing.B, through, h2 bool, size int) (*http.Client, string) {
 		return cl, "https://" + addr + "/"
 	}
 	return cl, "https://" + api + "/"
+}
+
+func journal(b *testing.B) func(event.Event) {
+	b.Helper()
+	f, err := os.Create(filepath.Join(b.TempDir(), "events.jsonl"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = f.Close() })
+	j, err := event.Create(f, event.Meta{Cell: "cell", Run: "run"}, event.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return func(e event.Event) {
+		if err := j.Append(e); err != nil {
+			b.Error(err)
+		}
+	}
 }
 
 func sides(b *testing.B, f func(b *testing.B, through, h2 bool)) {
@@ -59,7 +80,20 @@ func fetch(b *testing.B, cl *http.Client, url string) int64 {
 	return n
 }
 
-// BenchmarkKeepAlive is 1 KiB on connections that stay.
+// BenchmarkOneByOne is 1 KiB on a connection that stays, each after the one
+// before: what a program that does one thing at a time waits for.
+func BenchmarkOneByOne(b *testing.B) {
+	sides(b, func(b *testing.B, through, h2 bool) {
+		cl, url := target(b, through, h2, 1<<10)
+		fetch(b, cl, url)
+		b.ReportAllocs()
+		for b.Loop() {
+			fetch(b, cl, url)
+		}
+	})
+}
+
+// BenchmarkKeepAlive is 1 KiB on connections that stay, several at once.
 func BenchmarkKeepAlive(b *testing.B) {
 	sides(b, func(b *testing.B, through, h2 bool) {
 		cl, url := target(b, through, h2, 1<<10)

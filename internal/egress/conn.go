@@ -40,6 +40,8 @@ type conn struct {
 	to       place
 	explicit bool
 	secure   bool
+	// unheard says that a request has come and no handler has heard of it yet.
+	unheard atomic.Bool
 	// peer is the upstream of a connection that is not inspected.
 	peer atomic.Pointer[string]
 
@@ -83,6 +85,19 @@ func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() { close(c.done) })
 	return err
+}
+
+// whenDone calls f when the connection is closed, unless it is stopped before.
+func (c *conn) whenDone(f func()) (stop func()) {
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-c.done:
+			f()
+		case <-stopped:
+		}
+	}()
+	return sync.OnceFunc(func() { close(stopped) })
 }
 
 // cut ends a connection at once, for a reason that its event tells.
@@ -321,9 +336,9 @@ func (p *Proxy) start(ctx context.Context, c *conn) error {
 		if err != nil {
 			return err
 		}
-		return p.inner.put(secure)
+		return p.inner.put(serving(c, secure))
 	case b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' || b == '\r' || b == '\n':
-		return p.inner.put(c)
+		return p.inner.put(serving(c, nil))
 	}
 	return refuse(layerRequest, "", "neither TLS nor HTTP, and the endpoint's requests are inspected")
 }

@@ -2,6 +2,7 @@ package egress_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -300,6 +301,8 @@ func TestManyConnections(t *testing.T) {
 	}
 	b := make([]byte, 1)
 	for i, conn := range conns {
+		// On a busy machine the dialling alone may have taken that long.
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 		if _, err := io.ReadFull(conn, b); err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}
@@ -336,5 +339,39 @@ func TestLiteral(t *testing.T) {
 		if status != 200 || !strings.Contains(body, "host="+host+" ") {
 			t.Error(status, body)
 		}
+	}
+}
+
+// silent is a network in which nobody ever answers.
+type silent struct{ asked chan struct{} }
+
+func (s silent) Dial(ctx context.Context, _ string, _ uint16, _ []netip.Prefix) (net.Conn, error) {
+	close(s.asked)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestCloseDoesNotWaitForADial: the end of a cell ends what it was connecting to.
+func TestCloseDoesNotWaitForADial(t *testing.T) {
+	t.Parallel()
+	s := silent{make(chan struct{})}
+	c := newCell(t, rules("{host: "+api+", port: 9000, protocol: tcp}"), func(cfg *egress.Config) {
+		cfg.Dialer, cfg.Limits.Dial = s, time.Hour
+	})
+	conn, err := net.Dial("tcp", c.at(c.to(api, 9000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	<-s.asked
+	closed := make(chan error, 1)
+	go func() { closed <- c.proxy.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it waits")
 	}
 }

@@ -107,6 +107,7 @@ func TestForms(t *testing.T) {
 			}
 			if q.seen == "" {
 				up.untouched(t)
+				c.denied(q.status)
 			}
 			for more := range seen {
 				t.Errorf("upstream also saw %q", more)

@@ -7,13 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -109,51 +107,11 @@ func (p *Proxy) forward(w http.ResponseWriter, out *http.Request, f *flight) {
 	if out.Body != nil && out.Body != http.NoBody {
 		out.Body = &sent{counted{ReadCloser: out.Body, n: &f.in}, p, f}
 	}
-	ctx := httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
-		addr := i.Conn.RemoteAddr().String()
-		f.peer.Store(&addr)
-	}})
-	ctx = context.WithValue(ctx, flightKey, f)
-	p.fwd.ServeHTTP(&answerWriter{ResponseWriter: w, one: f.one}, out.WithContext(ctx))
-}
-
-// answerWriter passes an answer on as it comes.
-//
-// It drops informational answers: httputil passes them on while the server may
-// be asking for the request's body, both on one buffer without a lock (Go 1.26),
-// which an upstream could use. The server's own 100 is not affected.
-//
-// Where the length is known it flushes every part, as httputil does for answers
-// of unknown length. With HTTP/1.1 the last part is known to be the last, and
-// the server sends it by itself: so a short answer is one piece.
-type answerWriter struct {
-	http.ResponseWriter
-	known, one bool
-	left       int64
-}
-
-// Unwrap lets the server's other abilities be found.
-func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// WriteHeader writes the header of an answer.
-func (w *answerWriter) WriteHeader(code int) {
-	if code >= 100 && code < 200 {
+	if len(out.Header["Upgrade"]) > 0 {
+		p.upgrades.ServeHTTP(w, out)
 		return
 	}
-	if n, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64); err == nil {
-		w.known, w.left = true, n
-	}
-	w.ResponseWriter.WriteHeader(code)
-}
-
-// Write writes a part of an answer.
-func (w *answerWriter) Write(b []byte) (int, error) {
-	n, err := w.ResponseWriter.Write(b)
-	w.left -= int64(n)
-	if w.known && err == nil && (w.left > 0 || !w.one) {
-		err = http.NewResponseController(w.ResponseWriter).Flush()
-	}
-	return n, err
+	p.exchange(w, out)
 }
 
 type counted struct {
@@ -201,15 +159,10 @@ func (r *received) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func flightOf(ctx context.Context) *flight {
-	f, _ := ctx.Value(flightKey).(*flight)
-	return f
-}
-
-func (p *Proxy) newForwarder() *httputil.ReverseProxy {
+// newUpgrades makes what forwards requests for another protocol. The header is
+// what the program sent; httputil has removed what is for one hop only.
+func (p *Proxy) newUpgrades() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		// The header is what the program sent; httputil has removed what is for
-		// one hop only.
 		Rewrite: func(r *httputil.ProxyRequest) {
 			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 				if v, ok := r.In.Header[name]; ok {
@@ -220,27 +173,9 @@ func (p *Proxy) newForwarder() *httputil.ReverseProxy {
 			r.Out.Trailer = r.In.Trailer
 		},
 		Transport:      &p.pool,
-		BufferPool:     &buffers{},
 		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		ModifyResponse: p.response,
 		ErrorHandler:   p.failed,
-	}
-}
-
-type buffers struct{ sync.Pool }
-
-const bufferSize = 32 << 10
-
-func (b *buffers) Get() []byte {
-	if v, ok := b.Pool.Get().(*[bufferSize]byte); ok {
-		return v[:]
-	}
-	return make([]byte, bufferSize)
-}
-
-func (b *buffers) Put(v []byte) {
-	if len(v) == bufferSize {
-		b.Pool.Put((*[bufferSize]byte)(v))
 	}
 }
 
@@ -258,6 +193,9 @@ func (p *Proxy) response(res *http.Response) error {
 	if len(res.Trailer) > 0 {
 		// HTTP/1.1 has trailers only where the length is not told before.
 		res.Header.Del("Content-Length")
+	}
+	if res.Body == http.NoBody {
+		return nil
 	}
 	res.Body = &received{counted{ReadCloser: res.Body, n: &f.out}, f}
 	return nil

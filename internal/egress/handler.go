@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -63,12 +64,22 @@ type flight struct {
 	stopped atomic.Pointer[refusal]
 }
 
+// context lets what sends a request find its flight, and tells the flight where
+// it went.
+func (f *flight) context(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(context.WithValue(ctx, flightKey, f), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		addr := i.Conn.RemoteAddr().String()
+		f.peer.Store(&addr)
+	}})
+}
+
 // serveHTTP decides about one request and forwards it.
 func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	c, ok := r.Context().Value(connKey).(*conn)
 	if !ok {
 		panic(http.ErrAbortHandler)
 	}
+	c.unheard.Store(false)
 	// Close waits for it, so that no event comes afterwards.
 	if !p.enter(func() { p.wg.Add(1) }) {
 		panic(http.ErrAbortHandler)
@@ -76,10 +87,8 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	defer p.wg.Done()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	f := &flight{c: c, start: time.Now(), to: c.to, scheme: "http", cancel: cancel}
-	if c.secure {
-		f.scheme = "https"
-	}
+	f := &flight{c: c, start: time.Now(), to: c.to, scheme: c.scheme(), cancel: cancel}
+	ctx = f.context(ctx)
 	f.q.Method, f.one = r.Method, r.ProtoMajor == 1
 	if c.explicit {
 		if err := f.explicitTarget(r); err != nil {

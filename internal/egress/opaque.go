@@ -22,7 +22,12 @@ const maxHello = 64 << 10
 // resolved, or nothing of it is forwarded. TLS that starts later in a connection
 // (STARTTLS) is not looked at.
 func (p *Proxy) serveOpaque(ctx context.Context, c *conn, v *view) {
+	// Whoever cuts the connection does not wait for an upstream that is silent.
+	ctx, cancel := context.WithCancel(ctx)
+	stop := c.whenDone(cancel)
 	up, err := p.dialFor(ctx, c.to, v)
+	stop()
+	cancel()
 	if err != nil {
 		reset(c.Conn)
 		p.recordConn(c, event.Failed, err)

@@ -26,6 +26,7 @@ type pool struct {
 	asked map[string]bool
 	// sessions resume TLS with upstreams.
 	sessions tls.ClientSessionCache
+	links    links
 }
 
 // RoundTrip sends a request.
@@ -33,7 +34,11 @@ func (o *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	f := flightOf(r.Context())
 	// A program that speaks HTTP/1.1 would do so without the proxy too, and only
 	// there are upgrades.
-	return o.transport(f.view.allowed(), f.one).RoundTrip(r)
+	t := o.transport(f.view.allowed(), f.one)
+	if plain(r, f) {
+		return o.send(r, f, t)
+	}
+	return t.RoundTrip(r)
 }
 
 func (o *pool) transport(allowed []netip.Prefix, one bool) *http.Transport {
@@ -101,7 +106,7 @@ func (o *pool) newTransport(allowed []netip.Prefix, one bool) *http.Transport {
 		MaxIdleConnsPerHost:    32,
 		IdleConnTimeout:        30 * time.Second,
 		ExpectContinueTimeout:  time.Second,
-		MaxResponseHeaderBytes: 256 << 10,
+		MaxResponseHeaderBytes: answerBytes,
 		ReadBufferSize:         16 << 10,
 	}
 }
@@ -174,4 +179,5 @@ func (o *pool) reset() {
 	for _, t := range old {
 		t.CloseIdleConnections()
 	}
+	o.links.reset()
 }

@@ -3,7 +3,6 @@ package egress
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,10 +19,11 @@ type Proxy struct {
 	// bounds.
 	slots, requests, reading chan struct{}
 
-	server *http.Server
-	inner  *queue
-	fwd    *httputil.ReverseProxy
-	pool   pool
+	server   *http.Server
+	inner    *queue
+	upgrades *httputil.ReverseProxy
+	pool     pool
+	buffers  buffers
 
 	// mu is held for reading while something is decided and noted, so that a
 	// new generation finds everything that the old one allowed.
@@ -59,6 +59,7 @@ func New(cfg Config) (*Proxy, error) {
 		IdleTimeout:       p.lim.Idle,
 		MaxHeaderBytes:    p.lim.HeaderBytes,
 		ConnContext:       withConn,
+		ConnState:         connState,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: p.lim.Streams, SendPingTimeout: p.lim.Idle,
 			MaxReceiveBufferPerConnection: receiveBuffer, MaxReceiveBufferPerStream: receiveBuffer,
@@ -67,7 +68,7 @@ func New(cfg Config) (*Proxy, error) {
 		ErrorLog:                     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		DisableGeneralOptionsHandler: true,
 	}
-	p.fwd = p.newForwarder()
+	p.upgrades = p.newUpgrades()
 	p.wg.Go(func() { _ = p.server.Serve(p.inner) })
 	return p, nil
 }
@@ -91,9 +92,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 			return nil
 		default:
 			// Descriptors may have run out: connections end, and then it works.
-			if delay = max(delay*2, 5*time.Millisecond); delay > time.Second {
-				return fmt.Errorf("egress: accept: %w", err)
-			}
+			delay = min(max(delay*2, 5*time.Millisecond), time.Second)
 			if !wait(ctx, delay) {
 				return nil
 			}
@@ -144,6 +143,7 @@ func (p *Proxy) Close() error {
 	err := p.server.Close()
 	p.pool.reset()
 	p.wg.Wait()
+	p.pool.reset() // what became idle meanwhile
 	return err
 }
 

@@ -45,16 +45,18 @@ func (p *Proxy) recordConn(c *conn, step event.NetworkStep, err error) {
 		s.Reason = err.Error()
 	}
 	if step != event.Refused {
-		s.Message = traffic(c.in.Load(), c.out.Load(), c.start)
+		s.Message = ""
 		switch v := c.last(); {
 		case c.secure, v == nil:
 		case v.opaque() && v.skipsTLS():
-			s.Message += ", not inspected (tls: skip)"
+			s.Message = "not inspected (tls: skip)"
 		case v.opaque():
-			s.Message += ", not inspected"
+			s.Message = "not inspected"
 		}
 	}
-	p.emit(event.Network(s, step, c.to.connection(c.peer.Load())))
+	e := c.to.connection(c.peer.Load())
+	e.Traffic = &event.Traffic{Sent: c.in.Load(), Received: c.out.Load(), Took: time.Since(c.start)}
+	p.emit(event.Network(s, step, e))
 }
 
 func (c *conn) last() *view {
@@ -78,14 +80,13 @@ func (to place) connection(peer *string) event.Connection {
 	return e
 }
 
-func traffic(in, out int64, start time.Time) string {
-	return fmt.Sprintf("%d bytes sent, %d received, %d ms", in, out, time.Since(start).Milliseconds())
-}
-
 // event is a request without the values of its query, which may hold anything.
+// Its traffic is that of the bodies.
 func (f *flight) event() event.Request {
+	c := f.to.connection(f.peer.Load())
+	c.Traffic = &event.Traffic{Sent: f.in.Load(), Received: f.out.Load(), Took: time.Since(f.start)}
 	return event.Request{
-		Connection: f.to.connection(f.peer.Load()), Scheme: f.scheme, Method: f.q.Method, Path: f.q.Path,
+		Connection: c, Scheme: f.scheme, Method: f.q.Method, Path: f.q.Path,
 		Status: int(f.status.Load()), Layer: f.protocol,
 	}
 }
@@ -105,7 +106,6 @@ func (p *Proxy) recordRequest(f *flight) {
 	if no := f.stopped.Load(); no != nil {
 		s.Verdict, s.Rule, s.Reason = event.Denied, no.Rule, no.layer+": "+no.Reason
 	}
-	s.Message = traffic(f.in.Load(), f.out.Load(), f.start)
 	p.emit(event.HTTP(s, f.event()))
 }
 

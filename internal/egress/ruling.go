@@ -3,6 +3,7 @@ package egress
 import (
 	"net/netip"
 	"slices"
+	"sync"
 
 	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/match"
@@ -22,6 +23,45 @@ type view struct {
 	port  uint16
 	// connection is the decision about a connection.
 	connection policy.Explanation
+	// decided are decisions that were asked for before.
+	decided decisions
+}
+
+// decisions remembers what a policy said. Programs ask for the same again and
+// again, and neither the policy nor the question changes.
+type decisions struct {
+	mu    sync.Mutex
+	known map[question]policy.Explanation
+}
+
+// question is a request of which only the method and the path could matter.
+type question struct{ method, path string }
+
+const (
+	maxDecisions = 256
+	maxQuestion  = 1 << 10
+)
+
+// ask returns a remembered decision, or asks for it.
+func (d *decisions) ask(q policy.Request, ask func(policy.Request) policy.Explanation) policy.Explanation {
+	if len(q.Query) > 0 || q.Facts != nil || len(q.Method)+len(q.Path) > maxQuestion {
+		return ask(q)
+	}
+	key := question{q.Method, q.Path}
+	d.mu.Lock()
+	e, ok := d.known[key]
+	d.mu.Unlock()
+	if ok {
+		return e
+	}
+	e = ask(q)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.known == nil || len(d.known) >= maxDecisions {
+		d.known = map[question]policy.Explanation{}
+	}
+	d.known[key] = e
+	return e
 }
 
 // anyBinary is the pattern that stands for every binary, also one that the cell made.
@@ -152,7 +192,7 @@ func (v *view) explain(q policy.Request) policy.Explanation {
 		return v.connection
 	}
 	q.Host, q.Port, q.Binary = v.host, v.port, ""
-	return v.rules.ExplainRequest(q)
+	return v.decided.ask(q, v.rules.ExplainRequest)
 }
 
 // inspection says what has to be read of a request before it is decided.

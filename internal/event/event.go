@@ -184,7 +184,7 @@ type Process struct {
 // Event is one thing that happened, ready to be appended. It is made by a
 // constructor.
 type Event struct {
-	rec record
+	rec *record // never changed
 }
 
 // Class is the event's class.

@@ -1,9 +1,6 @@
 package event
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -68,11 +65,13 @@ type Journal struct {
 	opt  Options
 	st   *state
 	// repeats are events that were written less than a window ago.
-	repeats map[[sha256.Size]byte]*repeat
+	repeats map[string]*repeat
 	// due is no later than the end of the first window.
 	due     time.Time
 	dropped dropped
 	sealed  bool
+	// scratch is where events are written to be compared.
+	scratch []byte
 	// broken is the first failed write; nothing can follow it.
 	broken error
 }
@@ -83,6 +82,39 @@ type repeat struct {
 	written     time.Time
 	count       uint64
 	first, last int64
+	// traffic is that of all of them.
+	traffic traffic
+}
+
+// add counts one more.
+func (p *repeat) add(r *record) {
+	if p.count == 0 {
+		p.first = r.Time
+		p.rec.Duration = r.Duration
+	}
+	p.count, p.last = p.count+1, r.Time
+	if r.Traffic != nil {
+		p.traffic.BytesIn += r.Traffic.BytesIn
+		p.traffic.BytesOut += r.Traffic.BytesOut
+	}
+}
+
+// record stands for all of them.
+func (p *repeat) record() record {
+	r := p.rec
+	r.Time = p.last
+	if r.Traffic != nil {
+		r.Traffic = &p.traffic
+	}
+	if p.count > 1 {
+		r.Count, r.StartTime, r.EndTime = p.count, p.first, p.last
+		if r.Duration != nil {
+			// As the schema has it: the time between the two.
+			all := p.last - p.first
+			r.Duration = &all
+		}
+	}
+	return r
 }
 
 func (o Options) withDefaults() Options {
@@ -100,7 +132,7 @@ func (o Options) withDefaults() Options {
 }
 
 func newJournal(f File, m Meta, opt Options) *Journal {
-	return &Journal{file: f, meta: m, opt: opt.withDefaults(), st: newState(), repeats: map[[sha256.Size]byte]*repeat{}}
+	return &Journal{file: f, meta: m, opt: opt.withDefaults(), st: newState(), repeats: map[string]*repeat{}}
 }
 
 // Create starts a journal in an empty file.
@@ -141,7 +173,7 @@ func (j *Journal) Append(e Event) error {
 		return err
 	}
 	now := j.opt.Now()
-	r := e.rec
+	r := *e.rec
 	if r.Time == 0 {
 		r.Time = now.UnixMilli()
 	}
@@ -152,17 +184,11 @@ func (j *Journal) Append(e Event) error {
 		return err
 	}
 	if j.opt.Window < 0 {
-		return j.put(r)
+		return j.put(&r)
 	}
-	key, err := r.key()
-	if err != nil {
-		return err
-	}
-	if p := j.repeats[key]; p != nil {
-		if p.count == 0 {
-			p.first = r.Time
-		}
-		p.count, p.last = p.count+1, r.Time
+	key := j.key(&r)
+	if p := j.repeats[string(key)]; p != nil {
+		p.add(&r)
 		return nil
 	}
 	if len(j.repeats) == maxRepeats {
@@ -171,15 +197,18 @@ func (j *Journal) Append(e Event) error {
 			return err
 		}
 	}
-	j.repeats[key] = &repeat{rec: r, written: now}
-	return j.put(r)
+	j.repeats[string(key)] = &repeat{rec: r, written: now}
+	return j.put(&r)
 }
 
-// key is the same for events that differ in time only.
-func (r record) key() ([sha256.Size]byte, error) {
-	r.Time = 0
-	line, err := r.encode()
-	return sha256.Sum256(line), err
+// key is the same for events that differ only in when they were, how long they
+// took and how much was sent.
+func (j *Journal) key(r *record) []byte {
+	at, took, traffic := r.Time, r.Duration, r.Traffic
+	r.Time, r.Duration, r.Traffic = 0, nil, nil
+	j.scratch = r.encode(j.scratch[:0])
+	r.Time, r.Duration, r.Traffic = at, took, traffic
+	return j.scratch
 }
 
 // Flush writes repetitions that are being held.
@@ -222,12 +251,8 @@ func (j *Journal) flush(now time.Time) error {
 	}
 	sortRepeats(due)
 	for _, p := range due {
-		r := p.rec
-		r.Time = p.last
-		if p.count > 1 {
-			r.Count, r.StartTime, r.EndTime = p.count, p.first, p.last
-		}
-		if err := j.put(r); err != nil {
+		r := p.record()
+		if err := j.put(&r); err != nil {
 			return err
 		}
 	}
@@ -235,7 +260,7 @@ func (j *Journal) flush(now time.Time) error {
 }
 
 // put writes a record, or counts it if the journal is full.
-func (j *Journal) put(r record) error {
+func (j *Journal) put(r *record) error {
 	limit := j.opt.MaxBytes - reserve
 	if r.ClassUID == AppLifecycle {
 		limit = j.opt.MaxBytes - 2*maxLine
@@ -255,8 +280,8 @@ func (j *Journal) put(r record) error {
 	return j.write(line, rec)
 }
 
-// finish gives a record its place in the journal.
-func (j *Journal) finish(r record) ([]byte, Record, error) {
+// finish gives a record its place in the journal, and writes it.
+func (j *Journal) finish(r *record) ([]byte, Record, error) {
 	seq := j.st.sum.Records + 1
 	r.Metadata = metadata{
 		Version:        schemaVersion,
@@ -266,12 +291,10 @@ func (j *Journal) finish(r record) ([]byte, Record, error) {
 		CorrelationUID: short(j.meta.Run),
 		Sequence:       seq,
 	}
+	r.Message = r.sentence()
 	r.Device = device{TypeID: 6, Type: "Virtual", Name: short(j.meta.Cell), UID: short(j.meta.CellID)}
 	r.Unmapped.Cell, r.Unmapped.Run, r.Unmapped.Prev = short(j.meta.Cell), short(j.meta.Run), j.st.head.String()
-	line, err := r.encode()
-	if err != nil {
-		return nil, Record{}, err
-	}
+	line := r.encode(make([]byte, 0, 2048))
 	if len(line) > maxLine {
 		return nil, Record{}, fmt.Errorf("event: a record of %d bytes", len(line))
 	}
@@ -286,16 +309,6 @@ func (j *Journal) finish(r record) ([]byte, Record, error) {
 		rec.dropped = *r.Unmapped.Dropped
 	}
 	return line, rec, nil
-}
-
-func (r record) encode() ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(r); err != nil {
-		return nil, fmt.Errorf("event: encode: %w", err)
-	}
-	return b.Bytes(), nil
 }
 
 // write hands a line to the kernel. What a failed write left of it is cut off.

@@ -1,6 +1,9 @@
 package event
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // Connection is a connection, or an attempt at one, out of the cell.
 type Connection struct {
@@ -9,6 +12,24 @@ type Connection struct {
 	Port     int
 	// UDP says that it is not TCP.
 	UDP bool
+	// Traffic is what went over it until the event; nil where nothing is known.
+	Traffic *Traffic
+}
+
+// Traffic is what a connection or a request amounted to.
+type Traffic struct {
+	// Sent are the bytes that the cell sent, Received those that it got.
+	Sent, Received int64
+	// Took is the time from its start to the event.
+	Took time.Duration
+}
+
+// measure puts what went over a connection into a record.
+func (c Connection) measure(r *record) {
+	if t := c.Traffic; t != nil {
+		took := t.Took.Milliseconds()
+		r.Traffic, r.Duration = &traffic{BytesIn: t.Received, BytesOut: t.Sent}, &took
+	}
 }
 
 func (c Connection) endpoint() *endpoint {
@@ -55,6 +76,7 @@ func (n NetworkStep) String() string {
 func Network(s Subject, step NetworkStep, c Connection) Event {
 	r := newRecord(NetworkActivity, s, int(step), step.String())
 	r.DstEndpoint, r.ConnectionInfo = c.endpoint(), c.info()
+	c.measure(r)
 	return Event{r}
 }
 
@@ -79,6 +101,7 @@ func HTTP(s Subject, q Request) Event {
 	id, name := httpActivity(q.Method)
 	r := newRecord(HTTPActivity, s, id, name)
 	r.DstEndpoint, r.ConnectionInfo = q.endpoint(), q.info()
+	q.measure(r)
 	u := &url{Scheme: short(q.Scheme), Hostname: short(q.Host), Port: q.Port, Path: long(q.Path), Query: long(q.Query)}
 	r.HTTPRequest = &httpRequest{Method: short(q.Method), URL: u, Version: short(q.Version)}
 	if q.Status != 0 {
@@ -201,7 +224,7 @@ func FileAccess(s Subject, step FileStep, name string) Event {
 
 // mustAct names an actor, which the schema requires of classes about the
 // system: process 0, which never is one, where it is not known.
-func (r record) mustAct() record {
+func (r *record) mustAct() *record {
 	if r.Actor == nil {
 		r.Actor = &actor{}
 	}

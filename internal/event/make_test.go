@@ -34,11 +34,13 @@ func subject(v Verdict) Subject {
 
 func samples() []Event {
 	conn := Connection{Host: "api.example.com", IP: "192.0.2.1", Port: 443}
+	used := conn
+	used.Traffic = &Traffic{Sent: 5, Received: 1024, Took: 12 * time.Millisecond}
 	return []Event{
 		Lifecycle(Subject{Message: "run started"}, RunStarted),
 		Launch(Subject{}, Process{PID: 2, Parent: 1, Binary: "/bin/sh", Args: []string{"sh", "-c", "true"}}),
 		Network(subject(Denied), Refused, conn),
-		HTTP(subject(Allowed), Request{Connection: conn, Scheme: "https", Method: "GET", Path: "/repos", Query: "a=1", Version: "2", Status: 200, Layer: "rest"}),
+		HTTP(subject(Allowed), Request{Connection: used, Scheme: "https", Method: "GET", Path: "/repos", Query: "a=1", Version: "2", Status: 200, Layer: "rest"}),
 		HTTP(subject(Audited), Request{Connection: conn, Scheme: "https", Method: "PURGE", Path: "/"}),
 		DNS(subject(Denied), Query{Name: "evil.example", Type: "A", Rcode: 3}),
 		DNS(subject(Allowed), Query{Name: "api.example.com", Type: "AAAA", Answers: []string{"fd00::1"}}),

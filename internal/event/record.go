@@ -1,6 +1,9 @@
 package event
 
-import "path"
+import (
+	"fmt"
+	"path"
+)
 
 // schemaVersion is the version of OCSF that the records follow.
 const schemaVersion = "1.8.0"
@@ -32,6 +35,8 @@ type record struct {
 	Count     uint64 `json:"count,omitempty"`
 	StartTime int64  `json:"start_time,omitempty"`
 	EndTime   int64  `json:"end_time,omitempty"`
+	// Duration is in milliseconds.
+	Duration *int64 `json:"duration,omitempty"`
 
 	Metadata metadata `json:"metadata"`
 	Device   device   `json:"device"`
@@ -41,6 +46,7 @@ type record struct {
 
 	DstEndpoint    *endpoint       `json:"dst_endpoint,omitempty"`
 	ConnectionInfo *connectionInfo `json:"connection_info,omitempty"`
+	Traffic        *traffic        `json:"traffic,omitempty"`
 	URL            *url            `json:"url,omitempty"`
 	HTTPRequest    *httpRequest    `json:"http_request,omitempty"`
 	HTTPResponse   *httpResponse   `json:"http_response,omitempty"`
@@ -122,6 +128,25 @@ type connectionInfo struct {
 	ProtocolName string `json:"protocol_name"`
 }
 
+// traffic is as the cell sees it: in is what it received.
+type traffic struct {
+	BytesIn  int64 `json:"bytes_in"`
+	BytesOut int64 `json:"bytes_out"`
+}
+
+// sentence is the message for people, which says the traffic too.
+func (r *record) sentence() text {
+	switch t := r.Traffic; {
+	case t == nil || r.Duration == nil, t.BytesIn+t.BytesOut == 0 && (r.Message != "" || r.ActionID == 2):
+		return r.Message
+	}
+	s := text(fmt.Sprintf("%d bytes sent, %d received, %d ms", r.Traffic.BytesOut, r.Traffic.BytesIn, *r.Duration))
+	if r.Message != "" {
+		s += ", " + r.Message
+	}
+	return s
+}
+
 type url struct {
 	Scheme   text `json:"scheme,omitempty"`
 	Hostname text `json:"hostname,omitempty"`
@@ -176,7 +201,7 @@ type dropped struct {
 }
 
 // newRecord fills what every class has.
-func newRecord(c Class, s Subject, activityID int, activity string) record {
+func newRecord(c Class, s Subject, activityID int, activity string) *record {
 	_, caption, category := c.names()
 	actionID, action, dispositionID, disposition := s.Verdict.ocsf()
 	severity := s.Severity
@@ -186,7 +211,7 @@ func newRecord(c Class, s Subject, activityID int, activity string) record {
 			severity = Low
 		}
 	}
-	r := record{
+	r := &record{
 		ClassUID: c, ClassName: caption, CategoryUID: int(c) / 1000, CategoryName: category,
 		ActivityID: activityID, ActivityName: activity, TypeUID: int(c)*100 + activityID,
 		SeverityID: severity, Severity: severity.String(),

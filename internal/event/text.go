@@ -35,6 +35,9 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // takes for a character. Characters that do not show are escaped although JSON
 // would allow them: they could reverse or hide a line on a terminal.
 func clip(s string, limit int) text {
+	if len(s) <= limit && harmless(s) {
+		return text(s)
+	}
 	buf := make([]byte, 0, min(len(s)+8, limit+32))
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
@@ -47,6 +50,16 @@ func clip(s string, limit int) text {
 		i += n
 	}
 	return text(buf)
+}
+
+// harmless reports whether a text can be written as it is. Most can.
+func harmless(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 func appendRune(buf []byte, r rune, raw string) []byte {

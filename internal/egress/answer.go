@@ -1,0 +1,231 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// exchange sends a request and passes the answer on as it comes.
+//
+// It does what httputil.ReverseProxy does, without its copies of the request and
+// with buffers that grow. Informational answers are dropped: they would be
+// written while the server may be asking for the request's body, both on one
+// buffer without a lock (Go 1.26), which an upstream could use. The server's own
+// 100 is not affected.
+func (p *Proxy) exchange(w http.ResponseWriter, out *http.Request) {
+	out.Close = false
+	if out.ContentLength == 0 {
+		out.Body = nil // so that it can be sent again on another connection
+	}
+	if out.Body != nil {
+		// The transport may still read it when this returns, and the server
+		// wants it back.
+		defer func() { _ = out.Body.Close() }()
+	}
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header["User-Agent"] = []string{""} // none, instead of Go's own
+	}
+	res, err := p.pool.RoundTrip(out)
+	if err != nil {
+		p.failed(w, out, err)
+		return
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		p.failed(w, out, errors.New("the upstream switches to another protocol unasked"))
+		return
+	}
+	oneHop(res.Header)
+	if err := p.response(res); err != nil {
+		p.failed(w, out, err)
+		return
+	}
+	if err := p.pass(w, res); err != nil {
+		panic(http.ErrAbortHandler) // an answer without a proper end
+	}
+}
+
+// pass writes an answer.
+func (p *Proxy) pass(w http.ResponseWriter, res *http.Response) error {
+	header, announced := w.Header(), len(res.Trailer)
+	for name, values := range res.Header {
+		header[name] = values
+	}
+	if announced > 0 {
+		names := make([]string, 0, announced)
+		for name := range res.Trailer {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		header["Trailer"] = []string{strings.Join(names, ", ")}
+	}
+	w.WriteHeader(res.StatusCode)
+	if err := p.copyBody(w, res); err != nil {
+		return err
+	}
+	_ = res.Body.Close() // which completes the trailers
+	if len(res.Trailer) == 0 {
+		return nil
+	}
+	// Else the server tells the length of a short answer, and trailers are lost.
+	_ = http.NewResponseController(w).Flush()
+	prefix := ""
+	if len(res.Trailer) != announced {
+		prefix = http.TrailerPrefix
+	}
+	for name, values := range res.Trailer {
+		header[prefix+name] = values
+	}
+	return nil
+}
+
+// copyBody copies an answer's body. Every part goes to the program when it has
+// come. Before the first part there is the header, and after the last one that
+// the length tells there is the end: these wait for each other a moment, so that
+// a short answer is one piece.
+func (p *Proxy) copyBody(w http.ResponseWriter, res *http.Response) error {
+	if res.Body == http.NoBody || res.ContentLength == 0 {
+		return nil
+	}
+	later := flusher{flush: http.NewResponseController(w).Flush}
+	defer later.stop()
+	left := res.ContentLength
+	if left < 0 {
+		later.start()
+	}
+	buf := p.buffers.small()
+	defer func() { p.buffers.put(buf) }()
+	for {
+		n, err := res.Body.Read(buf)
+		later.stop()
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		switch left -= int64(n); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case left == 0 && res.ProtoMajor == 1:
+			// The body has ended with this, and only has not said so yet.
+		case left == 0:
+			later.start()
+		case n > 0:
+			if err := later.flush(); err != nil {
+				return err
+			}
+		}
+		if n == len(buf) {
+			buf = p.buffers.grow(buf)
+		}
+	}
+}
+
+// flusher sends what was written if nothing follows soon.
+type flusher struct {
+	flush func() error
+	timer *time.Timer
+	// mu is held while the timer flushes.
+	mu  sync.Mutex
+	due bool
+}
+
+const soon = time.Millisecond
+
+func (f *flusher) start() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.due = true
+	if f.timer != nil {
+		f.timer.Reset(soon)
+		return
+	}
+	f.timer = time.AfterFunc(soon, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.due {
+			f.due = false
+			_ = f.flush() // shows again with the next part
+		}
+	})
+}
+
+// stop returns when nothing is being flushed any more.
+func (f *flusher) stop() {
+	if f.timer == nil {
+		return
+	}
+	f.timer.Stop()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.due = false
+}
+
+// buffers are those for copying. Most answers fit a small one; a large one saves
+// switching between goroutines, of which HTTP/2 needs some for each piece. There
+// are few of those: a cell decides how many answers are on their way.
+type buffers struct {
+	smalls, larges sync.Pool
+	mu             sync.Mutex
+	// lent is the number of large ones in use.
+	lent int
+}
+
+const (
+	smallBuffer = 16 << 10
+	largeBuffer = 128 << 10
+	maxLarge    = 64
+)
+
+func (b *buffers) small() []byte {
+	if v, ok := b.smalls.Get().(*[smallBuffer]byte); ok {
+		return v[:]
+	}
+	return make([]byte, smallBuffer)
+}
+
+// grow gives a large buffer for a small one if there is one left.
+func (b *buffers) grow(old []byte) []byte {
+	if len(old) == largeBuffer {
+		return old
+	}
+	b.mu.Lock()
+	full := b.lent == maxLarge
+	if !full {
+		b.lent++
+	}
+	b.mu.Unlock()
+	if full {
+		return old
+	}
+	b.put(old)
+	if v, ok := b.larges.Get().(*[largeBuffer]byte); ok {
+		return v[:]
+	}
+	return make([]byte, largeBuffer)
+}
+
+func (b *buffers) put(v []byte) {
+	switch len(v) {
+	case smallBuffer:
+		b.smalls.Put((*[smallBuffer]byte)(v))
+	case largeBuffer:
+		b.larges.Put((*[largeBuffer]byte)(v))
+		b.mu.Lock()
+		b.lent--
+		b.mu.Unlock()
+	}
+}
+
+func flightOf(ctx context.Context) *flight {
+	f, _ := ctx.Value(flightKey).(*flight)
+	return f
+}
