@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the plan attaches, in its order: binds, overlays, masks.
+// What the plan attaches, in its order: binds, overlays, pins, masks.
 
 func (r *rootfs) binds() error {
 	for _, b := range r.plan.Binds {
@@ -151,11 +151,17 @@ func (r *rootfs) linkLayers(dir string, o overlayPlan) error {
 		unix.Mkdir(nameMount, 0o700))
 }
 
-// masks hides paths behind things that nobody can read. A path that is not
-// there needs no mask.
+// masks hides paths behind things that nobody can read, when the directories that
+// have to keep their names for it are pinned. A path that is not there needs no
+// mask.
 func (r *rootfs) masks() error {
 	if r.without.has(ctlMasks) {
 		return nil
+	}
+	for _, target := range r.plan.Pins {
+		if err := r.pin(string(target)); err != nil {
+			return at(fmt.Sprintf("pin %s", target), err)
+		}
 	}
 	for _, m := range r.plan.Masks {
 		name := maskFile
@@ -179,6 +185,25 @@ func (r *rootfs) mask(name, target string) error {
 	}
 	defer unix.Close(point)
 	fd, err := cloneTree(r.stage, name, attrMask, -1)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return moveTo(fd, point, "")
+}
+
+// pin attaches a directory to itself: the kernel renames and removes no mount
+// point of the namespace that asks. What is attached below it comes along.
+func (r *rootfs) pin(target string) error {
+	point, err := r.lookup(target)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer unix.Close(point)
+	fd, err := cloneTree(point, "", 0, -1)
 	if err != nil {
 		return err
 	}

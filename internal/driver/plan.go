@@ -23,6 +23,7 @@ type plan struct {
 	Legacy   bool          `json:"legacy,omitempty"`
 	Binds    []bindPlan    `json:"binds,omitempty"`
 	Overlays []overlayPlan `json:"overlays,omitempty"`
+	Pins     [][]byte      `json:"pins,omitempty"`
 	Masks    []maskPlan    `json:"masks,omitempty"`
 	// System lists host paths shown read-only, instead of the usual ones with
 	// OwnSystem, else besides them.

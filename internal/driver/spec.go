@@ -59,6 +59,7 @@ func newPlan(s Spec) (*plan, error) {
 			hostLower: o.HostLower, system: o.System,
 		})
 	}
+	p.Pins = toBytes(s.Mounts.Pins)
 	for _, m := range s.Mounts.Masks {
 		p.Masks = append(p.Masks, maskPlan{Target: []byte(m.Target), Dir: m.Dir})
 	}
@@ -111,9 +112,7 @@ func (s *Spec) check() error {
 		}
 		paths = append(append(paths, o.Target, o.Upper, o.Work), o.Lower...)
 	}
-	for _, m := range s.Mounts.Masks {
-		paths = append(paths, m.Target)
-	}
+	paths = append(append(paths, s.Mounts.Pins...), maskTargets(s.Mounts.Masks)...)
 	for _, p := range paths {
 		if err := checkPath(p); err != nil {
 			return err
@@ -132,7 +131,7 @@ func (s *Spec) checkTargets() error {
 	for _, o := range set.Overlays {
 		targets = append(targets, o.Target)
 	}
-	for _, t := range append(targets, maskTargets(set.Masks)...) {
+	for _, t := range slices.Concat(targets, set.Pins, maskTargets(set.Masks)) {
 		if t == "/" || within(t, "/proc") || within(t, "/dev") {
 			return fmt.Errorf("%w: nothing can be attached at %q", ErrSpec, t)
 		}

@@ -43,9 +43,13 @@ type Mask struct {
 }
 
 // Set is everything that one workspace asks a driver to attach, in this order:
-// binds, overlays, masks.
+// binds, overlays, pins, masks.
 type Set struct {
 	Binds    []Bind    `json:"binds"`
 	Overlays []Overlay `json:"overlays"`
-	Masks    []Mask    `json:"masks"`
+	// Pins are directories that nobody in the cell can rename, move or remove,
+	// each before what is in it. A rename across the edge of one is a rename
+	// between file systems.
+	Pins  []string `json:"pins"`
+	Masks []Mask   `json:"masks"`
 }

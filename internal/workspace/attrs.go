@@ -83,6 +83,7 @@ func (r *refusals) err() error {
 type findings struct {
 	mu       sync.Mutex
 	problems []string
+	refused  []Refused
 	leftOut  []LeftOut
 	kept     []string
 	lost     map[string]*lostAttr
@@ -98,16 +99,18 @@ func newFindings() *findings {
 	return &findings{lost: map[string]*lostAttr{}, owners: map[[2]uint32]*Owners{}}
 }
 
-func (f *findings) problem(format string, args ...any) {
+// refuse notes what cannot be kept.
+func (f *findings) refuse(r Refused, what string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.problems = append(f.problems, fmt.Sprintf(format, args...))
+	f.problems = append(f.problems, r.Path+": "+what)
+	f.refused = append(f.refused, r)
 }
 
 // attrs notes what sift could not keep.
 func (f *findings) attrs(path string, refused, lost []string) {
 	for _, name := range refused {
-		f.problem("%s: attribute %s", path, name)
+		f.refuse(Refused{Path: path, Attr: name}, "attribute "+name)
 	}
 	if len(lost) == 0 {
 		return
@@ -159,7 +162,7 @@ func (f *findings) err() error {
 		return nil
 	}
 	slices.Sort(f.problems)
-	return &UnsealableError{Problems: slices.Compact(f.problems)}
+	return &UnsealableError{Problems: slices.Compact(f.problems), Refused: slices.Clone(f.refused)}
 }
 
 // report sorts everything that was found. Directories that were read twice may

@@ -9,8 +9,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/forkcell/forkcell/internal/fsx"
-	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/tree"
 )
@@ -35,7 +33,7 @@ type Work struct {
 	extra []placed // areas besides the workspace and the home
 	// lowers are the directories that the state's layers have of them.
 	lowers map[string][]string
-	masks  []mount.Mask
+	masks  []mask
 }
 
 // Begin opens a writable generation on a sealed state.
@@ -47,7 +45,7 @@ func (s *Store) Begin(ctx context.Context, c Cell, layer, op string) (*Work, err
 	if err := checkAreas(c); err != nil {
 		return nil, fmt.Errorf("begin on %s: %w", layer, err)
 	}
-	p, err := s.newPending(op)
+	p, err := s.newGeneration(c, op)
 	if err != nil {
 		return nil, err
 	}
@@ -90,28 +88,33 @@ func (w *Work) prepare(ctx context.Context) error {
 	if err := w.prepareExtra(ctx, m); err != nil {
 		return err
 	}
-	if w.c.Backend == BackendOverlay {
-		works := []string{"work", "work/" + AreaWorkspace, "work/" + AreaHome}
-		for _, a := range w.extra {
-			works = append(works, "work/"+a.Dir)
-		}
-		for _, name := range works {
-			if err := w.p.dir.Mkdir(name, 0o700); err != nil {
-				return err
-			}
-		}
-	}
-	if err := w.p.dir.Mkdir("tmp", 0o1777); err != nil {
+	if err := w.prepareFrame(); err != nil {
 		return err
 	}
 	if err := w.findMasks(); err != nil {
 		return err
 	}
-	f, err := w.p.dir.Create(generationMarker, 0o600)
-	if err != nil {
-		return err
+	return w.p.mark()
+}
+
+// prepareFrame makes the directories that are no areas.
+func (w *Work) prepareFrame() error {
+	if w.p.framed {
+		return nil
 	}
-	return f.Close()
+	var dirs []string
+	if w.c.Backend == BackendOverlay {
+		dirs = []string{"work", "work/" + AreaWorkspace, "work/" + AreaHome}
+		for _, a := range w.extra {
+			dirs = append(dirs, "work/"+a.Dir)
+		}
+	}
+	for _, name := range dirs {
+		if err := w.p.dir.Mkdir(name, 0o700); err != nil {
+			return err
+		}
+	}
+	return w.p.dir.Mkdir("tmp", tmpMode)
 }
 
 // areas are those that have a directory in pending.
@@ -126,7 +129,7 @@ func (w *Work) areas() []string {
 // with the metadata of the state's root, so that an unchanged one is seen as
 // unchanged.
 func (w *Work) prepareArea(ctx context.Context, area string, t *tree.Tree) error {
-	d, err := plainDir(w.p.dir, area)
+	d, err := w.p.area(area)
 	if err != nil {
 		return err
 	}
@@ -204,7 +207,7 @@ func (w *Work) Dir() string { return path.Join(w.s.path, "pending", w.p.op) }
 // RecordInit keeps what a caller needs to know after a crash. It is not made
 // durable: it is about processes, which do not survive one.
 func (w *Work) RecordInit(data []byte) error {
-	if err := writeNew(w.p.dir, initRecord, data); err != nil {
+	if err := overwrite(w.p.dir, initRecord, data); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
 	return nil
@@ -213,7 +216,7 @@ func (w *Work) RecordInit(data []byte) error {
 // InitRecord returns what RecordInit kept; nil if there is nothing.
 func (w *Work) InitRecord() ([]byte, error) {
 	data, err := readSmall(w.p.dir, initRecord)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(data) == 0 {
 		return nil, nil
 	}
 	if err != nil {
@@ -227,15 +230,20 @@ func (w *Work) Close() { w.p.close() }
 
 // Discard removes the generation. What it did to the live directory of a delta
 // cell stays.
-func (w *Work) Discard() error { return w.p.discard() }
+func (w *Work) Discard() error {
+	if w.c.Backend != BackendOverlay || len(w.extra) > 0 {
+		return w.p.discard()
+	}
+	return w.p.recycle()
+}
 
 // Mounts says what the cell sees.
 func (w *Work) Mounts() mount.Set {
 	dir := w.Dir()
 	set := mount.Set{
 		Binds: []mount.Bind{{Target: "/tmp", Source: path.Join(dir, "tmp"), Owned: true}},
-		Masks: w.masks,
 	}
+	w.mountMasks(&set)
 	targets := map[string]string{AreaWorkspace: w.c.MountAt, AreaHome: homeTarget}
 	for _, area := range w.areas() {
 		if w.c.Backend != BackendOverlay {
@@ -256,55 +264,4 @@ func (w *Work) Mounts() mount.Set {
 	slices.SortFunc(set.Binds, func(a, b mount.Bind) int { return cmp.Compare(a.Target, b.Target) })
 	slices.SortFunc(set.Overlays, func(a, b mount.Overlay) int { return cmp.Compare(a.Target, b.Target) })
 	return set
-}
-
-// findMasks lists what a delta cell must not see of its directory.
-func (w *Work) findMasks() error {
-	if w.c.Backend != BackendDelta || w.c.Rules == nil {
-		return nil
-	}
-	live, err := fsx.OpenRoot(w.c.Live)
-	if err != nil {
-		return err
-	}
-	defer live.Close()
-	w.masks, err = masksIn(live, ".", keepOnly(w.c.Rules, w.c.Kept), w.c.MountAt)
-	return err
-}
-
-func masksIn(d *fsx.Dir, dir string, f *leftout.Filter, target string) ([]mount.Mask, error) {
-	names, err := d.Names()
-	if err != nil {
-		return nil, err
-	}
-	var masks []mount.Mask
-	for _, name := range names {
-		info, err := d.Lstat(name)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		sub := join(dir, name)
-		_, v := f.Decide(sub, info.IsDir())
-		switch {
-		case v == leftout.Leave && info.IsSymlink():
-			// Nothing can be mounted on a link, and it holds no secret itself.
-		case v == leftout.Leave:
-			masks = append(masks, mount.Mask{Target: path.Join(target, sub), Dir: info.IsDir()})
-		case info.IsDir():
-			child, err := d.OpenDir(name)
-			if err != nil {
-				return nil, err
-			}
-			more, err := masksIn(child, sub, f, target)
-			child.Close()
-			if err != nil {
-				return nil, err
-			}
-			masks = append(masks, more...)
-		}
-	}
-	return masks, nil
 }

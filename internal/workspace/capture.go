@@ -57,7 +57,7 @@ func (c *Capture) take(ctx context.Context, from *Work) error {
 		if err != nil {
 			return err
 		}
-		c.live, sl.extra = sl, from.extra
+		c.live, sl.extra, sl.hidden = sl, from.extra, from.hidden()
 		if err := sl.live(); err != nil {
 			return err
 		}

@@ -97,7 +97,7 @@ func (c *copying) child(src, dst *fsx.Dir, name, path string) error {
 	case c.upper && info.IsWhiteout():
 		return dst.Whiteout(name)
 	case kind == 0:
-		c.found.problem("%s: %s", path, deviceName(info))
+		c.found.refuse(Refused{Path: path}, deviceName(info))
 		return nil
 	case kind == tree.KindDir:
 		return c.subdir(src, dst, name, path)

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 
 	"github.com/forkcell/forkcell/internal/fsx"
 )
@@ -46,12 +47,15 @@ func (sl *sealing) live() error {
 	sc := sl.s.newScan(sl.ctx, "seal", sl.pw.w, src)
 	sc.old, sc.owner = old, sl.s.keepOwner
 	sc.share, sc.exact, sc.stamps, sc.settle = true, true, true, true
-	sc.filter = keepOnly(sl.c.Rules, sl.c.Kept)
+	sc.filter, sc.hidden = keepOnly(sl.c.Rules, sl.c.Kept), sl.hidden
 	if sc.objects, err = sl.s.openObjects(sl.op); err != nil {
 		return err
 	}
 	defer sc.objects.close()
 	root, links, err := sc.run()
+	if bad, ok := errors.AsType[*UnsealableError](err); ok && sl.lenient {
+		sl.refused, err = bad.Refused, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -86,9 +90,30 @@ func (s *Store) Drift(ctx context.Context, c Cell, layer, op string) (Sealed, er
 		sealed.Unchanged, sealed.Changed, sealed.SplitLinks = true, 0, nil
 		return sealed, err
 	}
-	return s.newLayer(op, "drift", func(p *pending) (Sealed, []string, []string, error) {
-		sealed, keep, err := s.seal(ctx, c, p, layer, KindDelta, func(sl *sealing) error {
-			if err := sl.live(); err != nil {
+	return s.sealLive(ctx, c, chain, op, "drift", (*sealing).live)
+}
+
+// SealLive seals the live directory of a delta cell alone, when Seal has found
+// what cannot be kept: the directory is not where it was, and no state would say
+// so otherwise. What no state can hold is left out of this one and listed; the
+// home and the other areas are those of the state before. The generation stays
+// as it is.
+func (w *Work) SealLive(ctx context.Context, op string) (sealed Sealed, refused []Refused, err error) {
+	sealed, err = w.s.sealLive(ctx, w.c, w.chain, op, "seal", func(sl *sealing) error {
+		sl.lenient, sl.hidden = true, w.hidden()
+		err := sl.live()
+		refused = sl.refused
+		return err
+	})
+	return sealed, refused, err
+}
+
+// sealLive makes a layer of a live directory and the rest of the state that the
+// chain starts with.
+func (s *Store) sealLive(ctx context.Context, c Cell, chain []string, op, what string, live func(*sealing) error) (Sealed, error) {
+	return s.newLayer(op, what, func(p *pending) (Sealed, []string, []string, error) {
+		sealed, keep, err := s.seal(ctx, c, p, chain[0], KindDelta, func(sl *sealing) error {
+			if err := live(sl); err != nil {
 				return err
 			}
 			return sl.keepHome()

@@ -75,7 +75,7 @@ func (m *merged) child(f *frame, name string, dirs []*fsx.Dir, in []int, dir *tr
 	var e tree.Entry
 	switch kind := kindOf(info); kind {
 	case 0:
-		m.found.problem("%s: %s", path, deviceName(info))
+		m.found.refuse(Refused{Path: path}, deviceName(info))
 		return nil
 	case tree.KindDir:
 		e, err = m.subdir(path, name, dirs, in, want, f.open)

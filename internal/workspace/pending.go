@@ -21,22 +21,14 @@ type pending struct {
 	op    string
 	layer string
 	dir   *fsx.Dir
+	// framed says that dir already has the frame of a generation.
+	framed bool
 }
 
 // newPending makes the directory of a new operation.
 func (s *Store) newPending(op string) (*pending, error) {
-	if err := checkID("operation", op); err != nil {
+	if err := s.checkNew(op); err != nil {
 		return nil, err
-	}
-	if err := s.ensure("pending"); err != nil {
-		return nil, err
-	}
-	taken, err := exists(s.home, "layers/"+layerOf(op))
-	if err != nil {
-		return nil, fmt.Errorf("begin %s: %w", op, err)
-	}
-	if taken {
-		return nil, fmt.Errorf("begin %s: %s: %w", op, layerOf(op), os.ErrExist)
 	}
 	if err := s.home.Mkdir("pending/"+op, 0o700); err != nil {
 		return nil, fmt.Errorf("begin %s: %w", op, err)
@@ -49,6 +41,24 @@ func (s *Store) newPending(op string) (*pending, error) {
 		return nil, errors.Join(fmt.Errorf("begin %s: %w", op, err), p.discard())
 	}
 	return p, nil
+}
+
+// checkNew refuses an operation that has become a layer already.
+func (s *Store) checkNew(op string) error {
+	if err := checkID("operation", op); err != nil {
+		return err
+	}
+	if err := s.ensure("pending"); err != nil {
+		return err
+	}
+	taken, err := exists(s.home, "layers/"+layerOf(op))
+	if err != nil {
+		return fmt.Errorf("begin %s: %w", op, err)
+	}
+	if taken {
+		return fmt.Errorf("begin %s: %s: %w", op, layerOf(op), os.ErrExist)
+	}
+	return nil
 }
 
 func (s *Store) openPending(op string) (*pending, error) {
@@ -79,8 +89,21 @@ func (s *Store) DiscardPending(op string) error {
 
 // trash renames a directory away and deletes it.
 func (s *Store) trash(rel, id string) error {
-	if err := s.ensure("pending"); err != nil {
+	to, err := s.setAside(rel, id)
+	if to == "" || err != nil {
 		return err
+	}
+	if err := s.home.RemoveAll(to); err != nil {
+		return fmt.Errorf("remove %s: %w", id, err)
+	}
+	return nil
+}
+
+// setAside gives a directory a name that says that it only waits to be deleted,
+// and returns that; "" if there is no such directory.
+func (s *Store) setAside(rel, id string) (string, error) {
+	if err := s.ensure("pending"); err != nil {
+		return "", err
 	}
 	to := "pending/" + trashPrefix + id
 	err := s.home.Rename(rel, s.home, to, unix.RENAME_NOREPLACE)
@@ -90,15 +113,12 @@ func (s *Store) trash(rel, id string) error {
 		}
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return "", nil
 	}
 	if err != nil {
-		return fmt.Errorf("remove %s: %w", id, err)
+		return "", fmt.Errorf("remove %s: %w", id, err)
 	}
-	if err := s.home.RemoveAll(to); err != nil {
-		return fmt.Errorf("remove %s: %w", id, err)
-	}
-	return nil
+	return to, nil
 }
 
 // readSmall reads a file that is never big.

@@ -52,6 +52,8 @@ type scan struct {
 	settle bool
 
 	filter *leftout.Filter
+	// hidden are files that are left out under whatever name.
+	hidden map[face]struct{}
 	attrs  attrRules
 	// owner says who is recorded as the owner of what is on disk.
 	owner func(path string, e *tree.Entry, old *tree.Entry)
@@ -81,7 +83,8 @@ func (s *Store) newScan(ctx context.Context, what string, w *tree.Writer, src *f
 }
 
 // run reads the tree and returns its root and its hard links. What cannot be
-// kept is refused at the end, all of it at once.
+// kept is refused at the end, all of it at once; with an *UnsealableError the
+// rest of the tree is returned all the same.
 func (sc *scan) run() (tree.Entry, tree.Links, error) {
 	var old *tree.Entry
 	if sc.old != nil {
@@ -90,18 +93,20 @@ func (sc *scan) run() (tree.Entry, tree.Links, error) {
 	}
 	e, err := sc.settled(".", func() (tree.Entry, error) {
 		return sc.readDir(&frame{path: ".", src: sc.src, dst: sc.dst}, ".", old)
-	}, func() error { return sc.clear() })
+	}, func() error {
+		sc.links.drop(".")
+		return sc.clear()
+	})
 	if err != nil {
 		return tree.Entry{}, tree.Links{}, err
 	}
-	if err := sc.found.err(); err != nil {
-		return tree.Entry{}, tree.Links{}, err
-	}
 	e.Name = ""
-	return e, sc.links.links(), nil
+	return e, sc.links.links(), sc.found.err()
 }
 
-// settled repeats a read until nothing moved under it.
+// settled repeats a read until nothing moved under it. undo takes back what a
+// read has left; that of a directory also drops its links. That of a file must
+// not: who reads a file with several names holds their group.
 func (sc *scan) settled(path string, read func() (tree.Entry, error), undo func() error) (tree.Entry, error) {
 	for n := 1; ; n++ {
 		e, err := read()
@@ -111,7 +116,6 @@ func (sc *scan) settled(path string, read func() (tree.Entry, error), undo func(
 		if n == rereads {
 			return tree.Entry{}, fmt.Errorf("%s: %w", join(sc.src.Path(), path), ErrSourceChanged)
 		}
-		sc.links.drop(path)
 		if err := undo(); err != nil {
 			return tree.Entry{}, fmt.Errorf("read %s again: %w", path, err)
 		}
@@ -219,6 +223,10 @@ func (sc *scan) child(f *frame, name string) error {
 	if !admit(sc.filter, path, info.IsDir(), sc.found) {
 		return nil
 	}
+	if _, yes := sc.hidden[faceOf(info)]; yes {
+		sc.found.leave(path, hiddenRule)
+		return nil
+	}
 	f.mu.Lock()
 	was, ok := f.known[name]
 	f.mu.Unlock()
@@ -229,7 +237,7 @@ func (sc *scan) child(f *frame, name string) error {
 	var e tree.Entry
 	switch kind := kindOf(info); kind {
 	case 0:
-		sc.found.problem("%s: %s", path, deviceName(info))
+		sc.found.refuse(Refused{Path: path}, deviceName(info))
 		return nil
 	case tree.KindDir:
 		e, err = sc.subdir(f, name, path, old)
@@ -248,6 +256,7 @@ func (sc *scan) child(f *frame, name string) error {
 
 func (sc *scan) subdir(f *frame, name, path string, old *tree.Entry) (tree.Entry, error) {
 	undo := func() error {
+		sc.links.drop(path)
 		if f.dst == nil {
 			return nil
 		}

@@ -1,12 +1,18 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/tree"
 )
+
+// errReplaced means that a name has become another file's. What is there must not
+// be taken for what the names of the first file share, so its directory is read
+// again.
+var errReplaced = errors.New("replaced under the reader")
 
 // leaf reads anything but a directory, once for all its names.
 func (sc *scan) leaf(f *frame, name, path string, info fsx.Info, kind tree.Kind, old *tree.Entry) (tree.Entry, error) {
@@ -75,6 +81,11 @@ func (sc *scan) file(f *frame, name, path string, info fsx.Info, e *tree.Entry, 
 		return nil
 	}
 	read := func() (tree.Entry, error) {
+		if sc.settle {
+			if err := sc.s.step("scan.found"); err != nil {
+				return *e, err
+			}
+		}
 		src, err := f.src.OpenFile(name)
 		if err != nil {
 			return *e, sc.lost(err)
@@ -84,6 +95,9 @@ func (sc *scan) file(f *frame, name, path string, info fsx.Info, e *tree.Entry, 
 		if sc.settle {
 			if before, err = fsx.StatFile(src); err != nil {
 				return *e, err
+			}
+			if info.Nlink > 1 && (before.Ino != info.Ino || before.Dev != info.Dev) {
+				return *e, errReplaced
 			}
 			*e = sc.entry(name, path, before, tree.KindFile, old)
 		}
@@ -113,6 +127,9 @@ func (sc *scan) file(f *frame, name, path string, info fsx.Info, e *tree.Entry, 
 		return *e, nil
 	}
 	_, err := sc.settled(path, read, func() error { return removeIfThere(f.dst, name) })
+	if errors.Is(err, errReplaced) {
+		return errMoved
+	}
 	return err
 }
 

@@ -52,7 +52,7 @@ func (w *Work) hash(ctx context.Context) (Sealed, []string, error) {
 	case BackendOverlay:
 	}
 	return w.s.seal(ctx, w.c, w.p, w.layer, kind, func(sl *sealing) error {
-		sl.extra = w.extra
+		sl.extra, sl.hidden = w.extra, w.hidden()
 		return areas(sl, w.p.dir)
 	})
 }
@@ -73,6 +73,12 @@ type sealing struct {
 	split   []string
 	leftOut []LeftOut
 	keep    []string // directories of areas that the layer keeps
+
+	// lenient says that a live directory is sealed without what cannot be kept,
+	// which is then in refused.
+	lenient bool
+	refused []Refused
+	hidden  map[face]struct{} // masked files of a live directory
 
 	extra   []placed         // areas of the generation besides the two
 	places  map[string]place // of all areas of the new state but the two

@@ -186,7 +186,7 @@ func (u *upper) child(f *frame, name string, dir *tree.Entry) error {
 	var e tree.Entry
 	switch kind := kindOf(info); kind {
 	case 0:
-		u.found.problem("%s: %s", path, deviceName(info))
+		u.found.refuse(Refused{Path: path}, deviceName(info))
 		return nil
 	case tree.KindDir:
 		e, err = u.subdir(f, name, path, old)

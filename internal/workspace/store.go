@@ -71,6 +71,9 @@ var (
 // extended attributes that overlay file systems keep for themselves.
 type UnsealableError struct {
 	Problems []string
+	// Refused are the same things of one directory, for who wants to remove
+	// them.
+	Refused []Refused
 }
 
 func (e *UnsealableError) Error() string {
@@ -243,8 +246,10 @@ func checkID(kind, id string) error {
 	return nil
 }
 
-// layerOf derives a layer's id from the operation that makes it, so that a
+// LayerOf derives a layer's id from the operation that makes it, so that a
 // layer can be found again when only the operation is known.
+func LayerOf(op string) string { return layerOf(op) }
+
 func layerOf(op string) string {
 	if _, suffix, ok := strings.Cut(op, "_"); ok {
 		return "lay_" + suffix

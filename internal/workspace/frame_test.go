@@ -1,0 +1,170 @@
+package workspace
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// spares lists the frames that wait.
+func (w *world) spares() []string {
+	w.t.Helper()
+	names, err := w.s.listDir(spareDir)
+	w.must(err)
+	return names
+}
+
+// inode is that of a generation's directory.
+func (w *world) inode(work *Work) uint64 {
+	w.t.Helper()
+	var st unix.Stat_t
+	w.must(unix.Stat(work.Dir(), &st))
+	return st.Ino
+}
+
+// TestFrameIsUsedAgain: an unchanged generation leaves its frame to the next one,
+// which then has nothing of it.
+func TestFrameIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, BackendOverlay)
+	base, _ := w.imports()
+	first := w.begin(w.c, base.Layer)
+	w.must(first.RecordInit([]byte("someone")))
+	w.must(os.WriteFile(filepath.Join(first.Dir(), "tmp", "left"), []byte("behind"), 0o600))
+	w.must(os.MkdirAll(filepath.Join(first.Dir(), "work", AreaHome, "work", "incompat", "volatile"), 0o700))
+	sealed, err := first.Seal(context.Background())
+	w.must(err)
+	if !sealed.Unchanged {
+		t.Fatal("a generation in which nothing happened is sealed as changed")
+	}
+	w.must(first.Discard())
+	if got := w.spares(); len(got) != 1 {
+		t.Fatalf("frames that wait: %q", got)
+	}
+	second := w.begin(w.c, base.Layer)
+	if !second.p.framed || len(w.spares()) != 0 {
+		t.Errorf("the frame was not taken: %q wait", w.spares())
+	}
+	for _, dir := range []string{"tmp", "work/" + AreaHome, "work/" + AreaWorkspace, AreaHome, AreaWorkspace} {
+		left, err := os.ReadDir(filepath.Join(second.Dir(), dir))
+		if err != nil || len(left) > 0 {
+			t.Errorf("%s holds %v, %v", dir, left, err)
+		}
+	}
+	if record, err := second.InitRecord(); err != nil || record != nil {
+		t.Errorf("the record of another: %q, %v", record, err)
+	}
+	// It is a generation like any other.
+	w.must(os.WriteFile(filepath.Join(second.Dir(), AreaWorkspace, "new"), []byte("new"), 0o600))
+	sealed, err = second.Seal(context.Background())
+	if err != nil || sealed.Unchanged {
+		t.Errorf("%+v, %v", sealed, err)
+	}
+	if report, err := w.s.Verify(context.Background(), w.c, sealed.Layer); err != nil {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestFrameThatIsNotEmpty: whatever a run has left in a place that it can reach
+// keeps the frame from being used, at its end or, after a power failure has
+// brought something back, at the next beginning.
+func TestFrameThatIsNotEmpty(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(dir string) error{
+		"file":      func(dir string) error { return os.WriteFile(filepath.Join(dir, AreaHome, "x"), nil, 0o600) },
+		"tmp":       func(dir string) error { return os.WriteFile(filepath.Join(dir, "tmp", "x"), nil, 0o600) },
+		"attribute": func(dir string) error { return unix.Setxattr(filepath.Join(dir, "tmp"), "user.x", []byte("1"), 0) },
+		"area": func(dir string) error {
+			return unix.Setxattr(filepath.Join(dir, AreaWorkspace), "user.x", []byte("1"), 0)
+		},
+		"mode":     func(dir string) error { return os.Chmod(filepath.Join(dir, "tmp"), 0o700) },
+		"volatile": func(dir string) error { return os.MkdirAll(filepath.Join(dir, "work", AreaHome, "work"), 0o700) },
+		"missing":  func(dir string) error { return os.Remove(filepath.Join(dir, AreaHome)) },
+		"more":     func(dir string) error { return os.Mkdir(filepath.Join(dir, "more"), 0o700) },
+		"begun": func(dir string) error {
+			return os.Rename(filepath.Join(dir, unbegun), filepath.Join(dir, generationMarker))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, BackendOverlay)
+			base, _ := w.imports()
+			w.must(w.begin(w.c, base.Layer).Discard())
+			w.must(spoil(filepath.Join(w.home, spareName(0))))
+			second := w.begin(w.c, base.Layer)
+			if second.p.framed || len(w.spares()) != 0 {
+				t.Error("the frame was taken all the same")
+			}
+			sealed, err := second.Seal(context.Background())
+			if err != nil || !sealed.Unchanged {
+				t.Errorf("%+v, %v", sealed, err)
+			}
+		})
+	}
+}
+
+// TestFrameOfAChange: what has changed is removed whole, as before.
+func TestFrameOfAChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, BackendOverlay)
+	base, _ := w.imports()
+	work := w.begin(w.c, base.Layer)
+	w.must(os.WriteFile(filepath.Join(work.Dir(), AreaWorkspace, "new"), nil, 0o600))
+	w.must(work.Discard())
+	if got := w.spares(); len(got) != 0 {
+		t.Errorf("frames that wait: %q", got)
+	}
+}
+
+// TestFramesTogether: no two generations get the same frame, and not more of
+// them wait than are worth it.
+func TestFramesTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, BackendOverlay)
+	base, _ := w.imports()
+	const many = 3 * spareCount
+	works := make([]*Work, many)
+	for range 3 {
+		ops := make([]string, many)
+		for i := range ops {
+			ops[i] = w.op()
+		}
+		var group sync.WaitGroup
+		for i, op := range ops {
+			group.Go(func() {
+				work, err := w.s.Begin(context.Background(), w.c, base.Layer, op)
+				if err != nil {
+					t.Error(err)
+				}
+				works[i] = work
+			})
+		}
+		group.Wait()
+		seen := map[uint64]bool{}
+		for _, work := range works {
+			seen[w.inode(work)] = true
+		}
+		if len(seen) != many {
+			t.Errorf("%d directories for %d generations", len(seen), many)
+		}
+		for _, work := range works {
+			group.Go(func() {
+				if err := work.Discard(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if got := w.spares(); len(got) != spareCount {
+			t.Errorf("frames that wait: %q", got)
+		}
+	}
+	left, err := w.s.listDir("pending")
+	if err != nil || len(left) > 0 {
+		t.Errorf("pending holds %q, %v", left, err)
+	}
+}

@@ -1,0 +1,188 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/mount"
+)
+
+// mask is something in a live directory that the cell must not see.
+type mask struct {
+	path string
+	// holds is how many of the directories above it must keep their names: moved
+	// from there, no rule would be about it any more, and the next run would see
+	// it.
+	holds int
+	// info is what it was when the generation began.
+	info fsx.Info
+}
+
+// face tells a file that was moved from one that got a number which had become
+// free.
+type face struct {
+	inode
+	mtime fsx.Time
+	size  int64
+}
+
+func faceOf(info fsx.Info) face {
+	return face{inode{info.Dev, info.Ino}, info.MTime, info.Size}
+}
+
+// hiddenRule is what is said of a masked file that is found under another name.
+const hiddenRule = "left out under another name when the run began"
+
+// findMasks lists what a delta cell must not see of its directory.
+func (w *Work) findMasks() error {
+	if w.c.Backend != BackendDelta || w.c.Rules == nil {
+		return nil
+	}
+	live, err := fsx.OpenRoot(w.c.Live)
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	f := &maskFinder{filter: keepOnly(w.c.Rules, w.c.Kept), pinned: len(w.c.Kept) > 0 || placeMatters(w.c.Rules)}
+	err = f.find(live, ".")
+	w.masks = f.masks
+	return err
+}
+
+// placeMatters tells whether a rule takes something back in one place only: what
+// is left out elsewhere would be seen when it is moved there.
+func placeMatters(rules *leftout.Rules) bool {
+	return slices.ContainsFunc(rules.Patterns(), func(stored string) bool {
+		_, text, _ := strings.Cut(stored, ":")
+		text, negated := strings.CutPrefix(text, "!")
+		return negated && dirsOf(text) != 0
+	})
+}
+
+// dirsOf is the number of directories above a path that a rule is about; a
+// negative one stands for all of them.
+func dirsOf(rule string) int {
+	rest, anywhere := strings.CutPrefix(rule, "**/")
+	rest = strings.TrimRight(rest, "/")
+	n := strings.Count(rest, "/")
+	if n == 0 || anywhere && !strings.Contains(rest, "**") {
+		return n
+	}
+	return -1
+}
+
+type maskFinder struct {
+	filter *leftout.Filter
+	pinned bool // everything above a mask keeps its name
+	masks  []mask
+}
+
+func (m *maskFinder) find(d *fsx.Dir, dir string) error {
+	names, err := d.Names()
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		info, err := d.Lstat(name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		sub := join(dir, name)
+		rule, v := m.filter.Decide(sub, info.IsDir())
+		switch {
+		case v == leftout.Leave && info.IsSymlink():
+			// Nothing can be mounted on a link, and it holds no secret itself.
+		case v == leftout.Leave:
+			m.add(sub, rule, info)
+		case info.IsDir():
+			child, err := d.OpenDir(name)
+			if err != nil {
+				return err
+			}
+			err = m.find(child, sub)
+			child.Close()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *maskFinder) add(path, rule string, info fsx.Info) {
+	k := mask{path: path, info: info}
+	above := strings.Count(path, "/")
+	if k.holds = dirsOf(rule); k.holds < 0 || k.holds > above || m.pinned {
+		k.holds = above
+	}
+	m.masks = append(m.masks, k)
+}
+
+// mountMasks says what is hidden, and which directories are held for it.
+func (w *Work) mountMasks(set *mount.Set) {
+	held := map[string]struct{}{}
+	for _, m := range w.masks {
+		set.Masks = append(set.Masks, mount.Mask{Target: path.Join(w.c.MountAt, m.path), Dir: m.info.IsDir()})
+		up := path.Dir(m.path)
+		for range m.holds {
+			if _, done := held[up]; done {
+				// Those above it may be still missing: another mask held fewer.
+				up = path.Dir(up)
+				continue
+			}
+			held[up] = struct{}{}
+			set.Pins = append(set.Pins, path.Join(w.c.MountAt, up))
+			up = path.Dir(up)
+		}
+	}
+	slices.Sort(set.Pins) // a directory before what is in it
+}
+
+// hidden are the files that were masked when the generation began. One with
+// several names is not among them: its other names may be no secret.
+func (w *Work) hidden() map[face]struct{} {
+	set := make(map[face]struct{}, len(w.masks))
+	for _, m := range w.masks {
+		if m.info.IsDir() || m.info.Nlink == 1 {
+			set[faceOf(m.info)] = struct{}{}
+		}
+	}
+	return set
+}
+
+// Uncovered lists the masked paths at which something else may be by now: the
+// kernel takes a mask away when the host replaces what is below it, and then the
+// cell could see it. A file that was written in place, which stays masked, is
+// listed too: its number alone would not tell it from a new one.
+func (w *Work) Uncovered() ([]string, error) {
+	if len(w.masks) == 0 {
+		return nil, nil
+	}
+	live, err := fsx.OpenRoot(w.c.Live)
+	if err != nil {
+		return nil, err
+	}
+	defer live.Close()
+	var paths []string
+	for _, m := range w.masks {
+		info, err := live.Lstat(m.path)
+		if err := gone(err); err != nil {
+			return nil, fmt.Errorf("look at what was masked: %w", err)
+		}
+		same := info.Ino == m.info.Ino && info.Dev == m.info.Dev && (info.IsDir() || info.CTime == m.info.CTime)
+		if err == nil && !same {
+			paths = append(paths, m.path)
+		}
+	}
+	return paths, nil
+}
