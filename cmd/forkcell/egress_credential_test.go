@@ -100,6 +100,13 @@ for p in /proc/[0-9]*; do cat $p/maps $p/status $p/stat; done 2>/dev/null
 echo "$API_TOKEN" >token; exit 0`)
 	o.says(0, payload)
 	texts := map[string]string{"output": o.said}
+	// The same by the operator's file.
+	l.flags = nil
+	l.ok(os.MkdirAll(filepath.Join(l.dir, "home", ".config", "forkcell"), 0o700))
+	l.ok(os.WriteFile(filepath.Join(l.dir, "home", ".config", "forkcell", "credentials"), []byte("token=env:LAB_SECRET\n"), 0o600))
+	o = l.run(credentialPolicy(), `curl -sS -v -H "Authorization: Bearer $API_TOKEN" https://api.example.com/private/a 2>&1; env`)
+	o.says(0, payload)
+	texts["output, by the file"] = o.said
 	for _, args := range [][]string{
 		{"receipt", "show", "--cell", "box", "--latest", "--format", "md"},
 		{"receipt", "show", "--cell", "box", "--latest", "--format", "json"},

@@ -146,11 +146,11 @@ func gitServer(t *testing.T) http.Handler {
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "HOME="+root, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 			"GIT_AUTHOR_NAME=lab", "GIT_AUTHOR_EMAIL=lab@example.com", "GIT_COMMITTER_NAME=lab", "GIT_COMMITTER_EMAIL=lab@example.com")
-		out, err := cmd.CombinedOutput()
+		out, errs, err := finish(t, cmd)
 		if err != nil {
-			t.Fatalf("git %q: %v\n%s", args, err, out)
+			t.Fatalf("git %q: %v\n%s%s", args, err, out, errs)
 		}
-		return strings.TrimSpace(string(out))
+		return strings.TrimSpace(out)
 	}
 	git("init", "-q", "-b", "main", "seed")
 	must(t, os.WriteFile(filepath.Join(root, "seed", "file"), []byte(payload+"\n"), 0o644))

@@ -3,17 +3,27 @@ package cell
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/redact"
 )
 
 // NetworkRequest is what the operator grants to a run's network.
 type NetworkRequest struct {
 	Credentials []string // NAME=SOURCE
-	Resolve     []string // HOST[:PORT]=IP[:PORT]
-	CA          []byte   // PEM, trusted for upstreams besides the host's roots
+	// CredentialsFile is the operator's file of such lines, for credentials that
+	// Credentials leaves out; it need not exist. "" is none.
+	CredentialsFile string
+	Resolve         []string // HOST[:PORT]=IP[:PORT]
+	CA              []byte   // PEM, trusted for upstreams besides the host's roots
 
 	// Values are credentials that were read already.
 	Values gateway.Values
@@ -26,47 +36,83 @@ func (n NetworkRequest) empty() bool {
 	return len(n.Credentials)+len(n.Values)+len(n.Resolve)+len(n.CA) == 0
 }
 
-// connect gives the run the network that its policy allows: none, unless it
-// allows some. Credentials are read now, before anything runs.
-func (r *run) connect(ctx context.Context, req NetworkRequest) error {
+// gate is a run's gateway, and the files by which the cell trusts it.
+type gate struct {
+	*gateway.Gateway
+
+	files []gateway.File
+}
+
+// openGate makes what the run's network needs, beside other work: reading
+// credentials and writing trust stores takes as long as preparing a workspace.
+// The returned function waits for it; without a network there is no gate.
+func (r *run) openGate(ctx context.Context, req NetworkRequest) func() (*gate, error) {
 	if !req.Reloadable && !r.policy.NeedsNetwork() && !r.policy.NeedsCredentials() {
-		if !req.empty() {
-			return usage("name an endpoint in network_policies", "--credential, --resolve and --ca need a policy that allows some network")
+		return func() (*gate, error) {
+			if req.empty() {
+				return nil, nil //nolint:nilnil // as documented
+			}
+			return nil, usage("name an endpoint in network_policies", "--credential, --resolve and --ca need a policy that allows some network")
 		}
-		return nil
 	}
+	var g *gate
+	var err error
+	made := make(chan struct{})
+	go func() {
+		defer close(made)
+		g, err = r.newGate(ctx, req)
+	}()
+	return func() (*gate, error) {
+		<-made
+		return g, err
+	}
+}
+
+func (r *run) newGate(ctx context.Context, req NetworkRequest) (*gate, error) {
+	values, err := r.e.fileValues(ctx, r.policy, req)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(values, req.Values)
 	g, err := gateway.New(ctx, gateway.Config{
 		Cell: r.cell.Name, Policy: r.policy, Hash: r.rec.Policy,
-		Credentials: req.Credentials, Values: req.Values, Resolve: req.Resolve, CA: req.CA, Event: r.happened,
+		Credentials: req.Credentials, Values: values, Resolve: req.Resolve, CA: req.CA, Event: r.happened,
 	})
 	if errors.Is(err, gateway.ErrConfig) {
-		return usage("", "%v", err)
+		return nil, usage("", "%v", err)
 	}
 	if errors.Is(err, gateway.ErrCredential) {
-		return refused("credential", "sources are env:VAR, file:PATH and command:[...]", "%v", err)
+		return nil, refused("credential", "sources are env:VAR, file:PATH and command:[...]", "%v", err)
 	}
 	if err != nil {
-		return failed("network", err, "prepare the network")
+		return nil, failed("network", err, "prepare the network")
 	}
 	files, err := g.Files()
 	if err != nil {
-		return failed("network", err, "prepare the trust stores")
+		return nil, failed("network", err, "prepare the trust stores")
+	}
+	return &gate{g, files}, nil
+}
+
+// connect gives the run the network that its policy allows, if it allows some.
+func (r *run) connect(g *gate, granted []string) {
+	if g == nil {
+		return
 	}
 	r.spec.Network = &driver.Network{Serve: func(fds []int, initPID int) (func(), error) {
 		if r.e.hide != nil {
 			if err := r.e.hide(); err != nil {
-				return nil, err
+				return nil, errors.Join(err, gateway.Refuse(fds))
 			}
 		}
 		return g.Serve(fds, initPID)
 	}}
-	for _, f := range files {
+	for _, f := range g.files {
 		r.spec.Network.Files = append(r.spec.Network.Files, driver.File{Name: f.Name, Data: f.Data})
 	}
-	r.gateway, r.plainEnv = g, r.spec.Env
+	r.gateway, r.plainEnv = g.Gateway, r.spec.Env
 	r.spec.Env = replaced(r.plainEnv, g.Environment())
-	r.granted = req.Resolve
-	return nil
+	r.granted = granted
 }
 
 // credentials are the values that the output may hold because an upstream
@@ -98,4 +144,52 @@ func settingError(err error) error {
 		return refused("credential", "", "%v", err)
 	}
 	return usage("", "%v", err)
+}
+
+// maxUninspected bounds what a receipt lists; the policy that it binds has all.
+const maxUninspected = 16
+
+// uninspected lists for the receipt the endpoints whose bytes nobody looked at,
+// of every policy that ruled.
+func (r *run) uninspected() string {
+	policies := []*policy.Policy{r.policy}
+	if len(r.rulings) > 0 {
+		policies = nil
+		for _, ruling := range r.policies() {
+			if p, err := r.e.storedPolicy(ruling.PolicyHash); err == nil {
+				policies = append(policies, p)
+			}
+		}
+	}
+	var list []string
+	for _, p := range policies {
+		for _, n := range p.Network {
+			list = append(list, opaqueEndpoints(n)...)
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	slices.Sort(list)
+	list = slices.Compact(list)
+	if more := len(list) - maxUninspected; more > 0 {
+		list = append(list[:maxUninspected], fmt.Sprintf("and %d more", more))
+	}
+	return "; not inspected: " + strings.Join(list, ", ")
+}
+
+func opaqueEndpoints(n policy.NetworkPolicy) (list []string) {
+	for _, e := range n.Endpoints {
+		if e.Protocol != policy.TCP {
+			continue
+		}
+		for _, port := range e.Ports {
+			text := net.JoinHostPort(e.Host.String(), strconv.Itoa(int(port)))
+			if e.TLS == policy.TLSSkip {
+				text += " (tls: skip)"
+			}
+			list = append(list, text)
+		}
+	}
+	return list
 }

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -54,6 +55,9 @@ type PolicyQuestion struct {
 	Path    string
 	Syscall string
 	Request *policy.Request
+	// RawQuery and Header are the request's, as it is sent.
+	RawQuery string
+	Header   map[string][]string
 }
 
 // Policy returns a cell's policy.
@@ -91,8 +95,9 @@ func policyResult(p *policy.Policy) (*PolicyResult, error) {
 }
 
 // ApplyPolicy gives a cell another policy: a live one at once, which may need
-// credentials as NAME=SOURCE, and every cell from its next run on.
-func (e *Engine) ApplyPolicy(ctx context.Context, name string, f PolicyFile, credentials []string) (*PolicyApplied, error) {
+// credentials, and every cell from its next run on. Of the grant only the
+// credentials are used; nil is none.
+func (e *Engine) ApplyPolicy(ctx context.Context, name string, f PolicyFile, grant *NetworkRequest) (*PolicyApplied, error) {
 	p, err := ParsePolicy(f)
 	if err != nil {
 		return nil, err
@@ -102,9 +107,9 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f PolicyFile, cre
 		return nil, err
 	}
 	if _, ok := e.supervisor(c); ok {
-		return e.applyLive(ctx, c.Name, f, credentials)
+		return e.applyLive(ctx, c, f, *cmp.Or(grant, &NetworkRequest{}))
 	}
-	if len(credentials) > 0 {
+	if grant != nil && len(grant.Credentials) > 0 {
 		return nil, usage("give --credential to run or start", "cell %s is not started: only a live cell takes credentials now", c.Name)
 	}
 	s, err := e.hold(ctx, name, "policy apply", 0)
@@ -185,7 +190,7 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 		}
 		x = p.ExplainSyscall(q.Syscall, denySet{})
 	case q.Request != nil:
-		x = p.ExplainRequest(*q.Request)
+		x = p.ExplainSent(policy.Sent{Request: *q.Request, RawQuery: q.RawQuery, Header: q.Header})
 	default:
 		return nil, usage("a path, a host or a system call", "nothing to explain")
 	}

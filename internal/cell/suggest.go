@@ -48,15 +48,11 @@ func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*PolicySugg
 	if err != nil {
 		return nil, err
 	}
-	hash := r.Policy
-	if later := e.rulingsIn(r.ID); len(later) > 0 {
-		hash = later[len(later)-1].PolicyHash
-	}
-	before, err := e.storedPolicy(hash)
+	before, err := e.lastRuling(r)
 	if err != nil {
 		return nil, err
 	}
-	grown, err := e.storedPolicy(hash) // another one: it is changed
+	grown, err := e.lastRuling(r) // another one: it is changed
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +64,15 @@ func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*PolicySugg
 		s.consider(rec)
 	}
 	return s.suggestion(c, r, before)
+}
+
+// lastRuling is the policy that ruled a run at its end, or rules it.
+func (e *Engine) lastRuling(r store.Run) (*policy.Policy, error) {
+	hash := r.Policy
+	if later := e.rulingsIn(r.ID); len(later) > 0 {
+		hash = later[len(later)-1].PolicyHash
+	}
+	return e.storedPolicy(hash)
 }
 
 // commandsOf are the command lines of a run, in which ports of names that were

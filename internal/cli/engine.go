@@ -134,7 +134,7 @@ type eventReader interface {
 
 type policyKeeper interface {
 	Policy(ctx context.Context, cell string) (*cell.PolicyResult, error)
-	ApplyPolicy(ctx context.Context, cell string, f cell.PolicyFile, credentials []string) (*cell.PolicyApplied, error)
+	ApplyPolicy(ctx context.Context, cell string, f cell.PolicyFile, grant *cell.NetworkRequest) (*cell.PolicyApplied, error)
 	SuggestPolicy(ctx context.Context, cell, run string) (*cell.PolicySuggestion, error)
 	DiffPolicies(ctx context.Context, a, b cell.PolicyRef) (*cell.PolicyDiff, error)
 	ExplainPolicy(ctx context.Context, ref cell.PolicyRef, q cell.PolicyQuestion) (*policy.Explanation, error)

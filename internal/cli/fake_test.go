@@ -224,8 +224,8 @@ func (f *fakeEngine) Policy(_ context.Context, name string) (*cell.PolicyResult,
 	return answer(f, name, &cell.PolicyResult{Cell: name, PolicyHash: "h", Policy: []byte(`{}`), Parsed: policy.Default()})
 }
 
-func (f *fakeEngine) ApplyPolicy(_ context.Context, name string, file cell.PolicyFile, credentials []string) (*cell.PolicyApplied, error) {
-	return answer[cell.PolicyApplied](f, []any{name, file, credentials}, nil)
+func (f *fakeEngine) ApplyPolicy(_ context.Context, name string, file cell.PolicyFile, grant *cell.NetworkRequest) (*cell.PolicyApplied, error) {
+	return answer[cell.PolicyApplied](f, []any{name, file, grant.Credentials}, nil)
 }
 
 func (f *fakeEngine) SuggestPolicy(_ context.Context, name, run string) (*cell.PolicySuggestion, error) {

@@ -32,7 +32,7 @@ func TestRunGovernance(t *testing.T) {
 		"run --policy " + file + " --timeout 1h demo -- a":  {Policy: given, Timeout: time.Hour},
 		"run --dry-run --policy " + file + " demo -- a":     {Policy: given},
 	} {
-		want.Cell, want.Args = "demo", []string{"a"}
+		want.Cell, want.Args, want.Network.CredentialsFile = "demo", []string{"a"}, credentialsFile()
 		f := &fakeEngine{run: ended()}
 		code, _, stderr := call(t, f, strings.Fields(line)...)
 		got, ok := f.got.(cell.RunRequest)

@@ -19,6 +19,7 @@ func TestLiveRequests(t *testing.T) {
 		"start a --env K=v --workdir w --ro /x --timeout 2s --wait --memory 1GiB --cpus 1.5 --pids 9 --allow-degraded": cell.StartRequest{
 			Cell: "a", Env: []string{"K=v"}, Workdir: "w", ReadOnly: []string{"/x"}, Timeout: 2 * time.Second, Wait: -1,
 			Memory: 1 << 30, CPUs: 1500, PIDs: 9, AllowDegraded: true,
+			Network: cell.NetworkRequest{CredentialsFile: credentialsFile()},
 		},
 		"stop a":              cell.StopRequest{Cell: "a", Grace: -1},
 		"stop a --timeout 0":  cell.StopRequest{Cell: "a"},

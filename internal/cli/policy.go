@@ -118,8 +118,8 @@ it differs in network_policies and credentials only; else exit 4, and the old on
 rules on. Connections and requests that it does not allow are cut, and the receipt
 says from which event on it ruled.
 
-Credentials that a live cell has already keep their values; for new ones, or new
-values, --credential is needed.`,
+Credentials that a live cell has already keep their values, unless --credential
+gives new ones; others need --credential or a line in the credentials file.`,
 		Example:           "  forkcell policy apply demo policy.yaml",
 		Args:              positional("CELL", "FILE"),
 		ValidArgsFunction: s.completeCell,
@@ -139,7 +139,7 @@ values, --credential is needed.`,
 }
 
 func runPolicyApply(ctx context.Context, s *session, e policyKeeper, name string, file cell.PolicyFile, credentials []string) error {
-	res, err := e.ApplyPolicy(ctx, name, file, credentials)
+	res, err := e.ApplyPolicy(ctx, name, file, &cell.NetworkRequest{Credentials: credentials, CredentialsFile: credentialsFile()})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/textproto"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,7 @@ type explainOptions struct {
 	method  string
 	urlPath string
 	binary  string
+	header  []string
 }
 
 func newPolicyExplain(s *session) *cobra.Command {
@@ -30,7 +32,9 @@ func newPolicyExplain(s *session) *cobra.Command {
 		Short: "Say what a policy decides, by which rule and why",
 		Long: `Say what a policy decides about a path, a host or a system call, by which rule and
 why. The policy is that of a file, if one of that name exists, or else of a cell;
-only a cell has a workspace and --ro paths. The exit code is 0 for any answer.`,
+only a cell has a workspace and --ro paths. Requests are decided as the proxy does,
+but for what their content and the destination's address decide. The exit code is
+0 for any answer.`,
 		Example: `  forkcell policy explain demo --path /etc/shadow
   forkcell policy explain demo --syscall unshare
   forkcell policy explain policy.yaml --host api.github.com:443 --method GET --url-path /repos/a/b`,
@@ -55,7 +59,8 @@ only a cell has a workspace and --ro paths. The exit code is 0 for any answer.`,
 	f.StringVar(&o.path, "path", "", "an absolute `PATH` in the cell")
 	f.StringVar(&o.host, "host", "", "a connection to `HOST:PORT`")
 	f.StringVar(&o.method, "method", "", "with --host: a request with this `METHOD`")
-	f.StringVar(&o.urlPath, "url-path", "", "with --host: a request for this `PATH`")
+	f.StringVar(&o.urlPath, "url-path", "", "with --host: a request for this `PATH`, as it is sent, with its query")
+	f.StringArrayVar(&o.header, "header", nil, "with --host: a request with the header `NAME:VALUE` (repeatable)")
 	f.StringVar(&o.binary, "binary", "", "with --host: by the executable at this `PATH`")
 	f.StringVar(&o.syscall, "syscall", "", "the system call of this `NAME`")
 	return cmd
@@ -67,7 +72,7 @@ func (o explainOptions) question(cmd *cobra.Command) (cell.PolicyQuestion, error
 		return q, err
 	}
 	if o.host == "" {
-		for _, name := range []string{"method", "url-path", "binary"} {
+		for _, name := range []string{"method", "url-path", "binary", "header"} {
 			if cmd.Flags().Changed(name) {
 				return q, usageError("usage: "+usageLine(cmd), "%s: --%s goes with --host", verb(cmd), name)
 			}
@@ -84,15 +89,28 @@ func (o explainOptions) question(cmd *cobra.Command) (cell.PolicyQuestion, error
 			return q, usageError("write --host HOST:PORT", "%s: bad value %s for --host: %v", verb(cmd), quote.Arg(o.host), err)
 		}
 		q.Request = &policy.Request{Host: host, Port: port, Binary: o.binary, Method: o.method}
-		var query string
-		q.Request.Path, query, _ = strings.Cut(o.urlPath, "?")
-		if query != "" {
-			return q, usageError("leave the query out", "%s: --url-path is a path", verb(cmd))
+		q.Request.Path, q.RawQuery, _ = strings.Cut(o.urlPath, "?")
+		q.Header, err = parseHeader(o.header)
+		if err != nil {
+			return q, usageError("write --header NAME:VALUE", "%s: --header: %v", verb(cmd), err)
 		}
 	default:
 		return q, usageError("usage: "+usageLine(cmd), "%s: nothing to explain", verb(cmd))
 	}
 	return q, nil
+}
+
+func parseHeader(lines []string) (map[string][]string, error) {
+	header := map[string][]string{}
+	for _, line := range lines {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || name == "" {
+			return nil, errors.New("no name in " + quote.Arg(line))
+		}
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		header[name] = append(header[name], strings.TrimSpace(value))
+	}
+	return header, nil
 }
 
 func splitHost(text string) (string, uint16, error) {

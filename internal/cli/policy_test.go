@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -89,6 +90,10 @@ func TestPolicyExplainQuestions(t *testing.T) {
 		"--host [::1]:80 --method GET --url-path /x --binary /bin/b": {
 			Request: &policy.Request{Host: "::1", Port: 80, Method: "GET", Path: "/x", Binary: "/bin/b"},
 		},
+		"--host h:1 --url-path /a?b=c?d --header x-http-method:PUT --header X-Http-Method:GET --header a:": {
+			Request: &policy.Request{Host: "h", Port: 1, Path: "/a"}, RawQuery: "b=c?d",
+			Header: map[string][]string{"X-Http-Method": {"PUT", "GET"}, "A": {""}},
+		},
 	} {
 		f := &fakeEngine{}
 		code, _, stderr := call(t, f, strings.Fields("policy explain demo "+line)...)
@@ -96,13 +101,13 @@ func TestPolicyExplainQuestions(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", line, code, stderr)
 			continue
 		}
-		if diff := cmp.Diff([]any{cell.PolicyRef{Cell: "demo"}, want}, f.got); diff != "" {
+		if diff := cmp.Diff([]any{cell.PolicyRef{Cell: "demo"}, want}, f.got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: %s", line, diff)
 		}
 	}
 	for _, line := range []string{
 		"demo", "--path /x", "demo --path /x --syscall y", "demo --host h", "demo --host h:0", "demo --host h:x", "demo --host :1",
-		"demo --host h:70000", "demo --path /x --method GET", "demo --host h:1 --url-path /a?b=c",
+		"demo --host h:70000", "demo --path /x --method GET", "demo --host h:1 --header x", "demo --host h:1 --header :x", "demo --path /x --header a:b",
 	} {
 		f := &fakeEngine{}
 		code, _, stderr := call(t, f, strings.Fields("policy explain "+line)...)

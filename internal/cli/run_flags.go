@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,13 +29,13 @@ type networkFlags struct {
 }
 
 func (o *networkFlags) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.credentials, "credential", nil, "take the value of a policy's credential from `NAME=SOURCE`: env:VAR, file:PATH or command:[\"ARGV\"] (repeatable)")
+	f.StringArrayVar(&o.credentials, "credential", nil, "take the value of a policy's credential from `NAME=SOURCE`: env:VAR, file:PATH or command:[\"ARGV\"] (repeatable; the credentials file has the others)")
 	f.StringArrayVar(&o.resolve, "resolve", nil, "pin `HOST[:PORT]=IP[:PORT]`, which may be loopback or private (repeatable)")
 	f.StringVar(&o.ca, "ca", "", "verify upstreams with the certificates in this `FILE` too")
 }
 
 func (o *networkFlags) request(cmd *cobra.Command) (cell.NetworkRequest, error) {
-	req := cell.NetworkRequest{Credentials: o.credentials, Resolve: o.resolve}
+	req := cell.NetworkRequest{Credentials: o.credentials, CredentialsFile: credentialsFile(), Resolve: o.resolve}
 	if o.ca == "" {
 		return req, nil
 	}
@@ -43,6 +44,16 @@ func (o *networkFlags) request(cmd *cobra.Command) (cell.NetworkRequest, error) 
 		return req, usageError("", "%s: --ca %s: %v", verb(cmd), quote.Path(o.ca), err)
 	}
 	return req, nil
+}
+
+// credentialsFile is where the operator's own sources of credentials are, for
+// whatever no --credential is given for. It need not exist.
+func credentialsFile() string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return dir + "/forkcell/credentials"
 }
 
 // rootChoice is the system that a cell sees, and who the command is in it.

@@ -46,6 +46,7 @@ func TestRunRequest(t *testing.T) {
 			Cell: "demo", Args: []string{"a"}, TTY: true, Size: driver.WindowSize{Rows: 24, Cols: 80}, Term: os.Getenv("TERM"),
 		},
 	} {
+		want.Network.CredentialsFile = credentialsFile()
 		f := &fakeEngine{run: ended()}
 		code, _, stderr := call(t, f, strings.Fields(line)...)
 		if code != 0 {

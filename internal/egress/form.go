@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -30,19 +29,11 @@ func (f *flight) checkForm(r *http.Request) error {
 			return &misdirected{*refuse(layerRequest, "request", "the request is for the host "+strconv.Quote(clip(host))+", the connection is to "+f.to.authority(f.scheme))}
 		}
 	}
-	switch {
-	case r.Method == http.MethodConnect:
-		return refuse(layerRequest, "request", "CONNECT within a connection to a host")
-	case r.Method == textMessage:
-		return refuse(layerRequest, "request", "WEBSOCKET_TEXT is a word of policies, not a method")
-	case r.URL.Path == "*" || r.URL.Opaque != "":
-		return refuse(layerRequest, "request", "the request names no path")
+	if reason := policy.Misleading(r.Method, r.Header); reason != "" {
+		return refuse(layerRequest, "request", reason)
 	}
-	// Some servers and frameworks take the path from these.
-	for _, name := range []string{"X-Original-Url", "X-Rewrite-Url"} {
-		if len(r.Header[name]) > 0 {
-			return refuse(layerRequest, "request", "the header "+name+" could make another request of this one")
-		}
+	if r.URL.Path == "*" || r.URL.Opaque != "" {
+		return refuse(layerRequest, "request", "the request names no path")
 	}
 	return nil
 }
@@ -95,7 +86,7 @@ func (f *flight) canonical(r *http.Request) error {
 	if raw == "" {
 		raw = "/"
 	}
-	path, err := match.URLPath(escapeOdd(raw), f.view.encodedSlash())
+	path, err := match.URLPath(policy.EscapeOdd(raw), f.view.encodedSlash())
 	if err != nil {
 		return refuse(layerRequest, "request", err.Error())
 	}
@@ -104,77 +95,15 @@ func (f *flight) canonical(r *http.Request) error {
 	if f.endpoint != nil {
 		f.protocol = f.endpoint.Protocol.String()
 	}
-	for i := range len(r.URL.RawQuery) {
-		if b := r.URL.RawQuery[i]; b <= ' ' || b >= 0x7f || b == '#' {
-			return refuse(layerRequest, "request", "the query holds a control character, a space or a byte that is not ASCII")
-		}
+	query, reason := policy.ReadQuery(r.URL.RawQuery)
+	if reason != "" {
+		return refuse(layerRequest, "request", reason)
 	}
-	f.q.Query, err = url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		// A semicolon, or a percent sign without two digits: servers differ.
-		return refuse(layerRequest, "request", "the query could be read in two ways")
-	}
+	f.q.Query = query
 	return nil
 }
 
-// escapeOdd writes characters that no address may hold as escapes, so that rules
-// and servers see one form of them, however they were sent.
-func escapeOdd(path string) string {
-	const odd = "\"<>^`{|}[]"
-	if !strings.ContainsAny(path, odd) {
-		return path
-	}
-	var b strings.Builder
-	for i := range len(path) {
-		if c := path[i]; strings.IndexByte(odd, c) >= 0 {
-			b.WriteString("%" + strings.ToUpper(strconv.FormatUint(uint64(c), 16)))
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-// readOtherwise asks again about what servers might make of the request: with
-// the methods that some frameworks take from headers, and with a path whose
-// escapes are resolved further than the standard equates. All of them must be
-// allowed, and what would only be recorded is.
+// readOtherwise asks again about what servers might make of the request.
 func (f *flight) readOtherwise(h http.Header) policy.Explanation {
-	for _, name := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
-		for _, method := range h[name] {
-			q := f.q
-			q.Method = strings.ToUpper(strings.TrimSpace(method))
-			if e := f.view.explain(q); !e.Allowed || e.Audited {
-				e.Reason = "the header " + name + " makes another request of this one: " + e.Reason
-				return e
-			}
-		}
-	}
-	if loose := unescapeDelimiters(f.q.Path); loose != f.q.Path {
-		q := f.q
-		q.Path = loose
-		if e := f.view.explain(q); !e.Allowed || e.Audited {
-			return e
-		}
-	}
-	return f.decision
-}
-
-// unescapeDelimiters resolves the escapes of characters that need none in a
-// path. The standard lets "%40" and "@" be different, most servers do not.
-func unescapeDelimiters(path string) string {
-	const delimiters = "!$&'()*+,=:@"
-	var b strings.Builder
-	for i := 0; i < len(path); i++ {
-		if path[i] == '%' && i+2 < len(path) {
-			v, err := strconv.ParseUint(path[i+1:i+3], 16, 8)
-			if err == nil && strings.IndexByte(delimiters, byte(v)) >= 0 {
-				b.WriteByte(byte(v))
-				i += 2
-				continue
-			}
-		}
-		b.WriteByte(path[i])
-	}
-	return b.String()
+	return f.q.Otherwise(h, f.decision, f.view.explain)
 }

@@ -191,6 +191,15 @@ func (g *Gateway) Serve(fds []int, initPID int) (stop func(), err error) {
 	}, nil
 }
 
+// Refuse closes the sockets of a cell that is not served after all.
+func Refuse(fds []int) error {
+	sockets, err := origin.Open(fds)
+	if err != nil {
+		return err
+	}
+	return sockets.Close()
+}
+
 // Reload lets another policy rule from now on: for names, connections and
 // requests alike. What it does not allow is cut. Credentials that stay keep their
 // placeholders, and their values where none is given. When it fails the old

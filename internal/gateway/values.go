@@ -2,11 +2,15 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // Values are the secrets of credentials, by name. Whoever has them drops them, or
@@ -38,6 +42,33 @@ func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, std
 			return nil, fmt.Errorf("%w: credential %s: %w", ErrCredential, c.Name, err)
 		}
 		values[c.Name] = value
+	}
+	return values, nil
+}
+
+// ReadFile reads the operator's credentials file, and the sources that it has for
+// the named credentials; the others are not read. A file that does not exist has
+// none.
+func ReadFile(ctx context.Context, path string, names []string, stderr io.Writer) (Values, error) {
+	assignments, err := credential.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Values{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrCredential, quote.Path(path), err)
+	}
+	values := Values{}
+	reader := credential.Reader{Stderr: stderr}
+	for _, a := range assignments {
+		if !slices.Contains(names, a.Name) {
+			continue
+		}
+		value, err := reader.Read(ctx, a.Source)
+		if err != nil {
+			values.Drop()
+			return nil, fmt.Errorf("%w: %s: credential %s: %w", ErrCredential, quote.Path(path), a.Name, err)
+		}
+		values[a.Name] = value
 	}
 	return values, nil
 }
@@ -78,7 +109,7 @@ func (v Values) Drop() {
 func (v Values) complete(p *policy.Policy) error {
 	for _, c := range p.Credentials {
 		if v[c.Name] == nil {
-			return fmt.Errorf("%w: the policy names the credential %s; give --credential %s=SOURCE", ErrCredential, c.Name, c.Name)
+			return fmt.Errorf("%w: the policy names the credential %s; give --credential %s=SOURCE, or a line of that form in the credentials file", ErrCredential, c.Name, c.Name)
 		}
 	}
 	return nil

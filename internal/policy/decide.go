@@ -79,12 +79,12 @@ func narrow(found []candidate, q Request) ([]candidate, Request, *Explanation) {
 		return nil, q, &Explanation{Allowed: true, Rule: opaque.name, Reason: connectionReason(opaque.ep)}
 	}
 	if err := match.CheckMethod(q.Method); err != nil {
-		return nil, q, &Explanation{Rule: "request", Reason: err.Error()}
+		return nil, q, &Explanation{Rule: ruleRequest, Reason: err.Error()}
 	}
 	strict := slices.ContainsFunc(found, func(c candidate) bool { return !c.ep.AllowEncodedSlash })
 	path, err := match.URLPath(q.Path, !strict)
 	if err != nil {
-		return nil, q, &Explanation{Rule: "request", Reason: err.Error()}
+		return nil, q, &Explanation{Rule: ruleRequest, Reason: err.Error()}
 	}
 	q.Path = path
 	found = slices.DeleteFunc(found, func(c candidate) bool { return !c.ep.Path.Match(path) })
@@ -104,7 +104,7 @@ func decide(found []candidate, q Request) Explanation {
 		return Explanation{Rule: speak[0].name, Reason: "the entries that speak for the path disagree about its protocol"}
 	}
 	if q.Facts != nil && (q.Facts.Protocol != want.Protocol || q.Facts.empty()) {
-		return Explanation{Rule: "request", Reason: "what was read of the request is not what its rules are about"}
+		return Explanation{Rule: ruleRequest, Reason: "what was read of the request is not what its rules are about"}
 	}
 	recorded, denied := denial(found, q)
 	if denied && !recorded.Audited {

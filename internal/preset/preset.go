@@ -50,12 +50,21 @@ func Text(ctx context.Context, name string) []byte {
 	return text
 }
 
-// extended adds what the tools said. Two that disagree about one host would make
-// a policy that is refused: then it is the file alone.
+// extended adds what the tools said, unless the file has it. Two that disagree
+// about one host would make a policy that is refused: then it is the file alone.
 func extended(text []byte, f found) []byte {
+	if own, err := policy.Parse(Dev, text, policy.Options{}); err == nil {
+		f.registries = slices.DeleteFunc(f.registries, func(r registry) bool { return serves(own, r) })
+	}
 	all := slices.Concat(text, f.yaml())
 	if _, err := policy.Parse(Dev, all, policy.Options{}); err != nil {
 		return append(text, "# The registries of this host's tools cannot be part of one policy.\n"...)
 	}
 	return all
+}
+
+func serves(p *policy.Policy, r registry) bool {
+	return slices.ContainsFunc(p.Network, func(n policy.NetworkPolicy) bool {
+		return slices.ContainsFunc(n.Endpoints, func(e policy.Endpoint) bool { return e.Serves(r.host, r.port) })
+	})
 }

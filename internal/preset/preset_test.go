@@ -48,20 +48,32 @@ func TestOfflineIsTheDefault(t *testing.T) {
 	}
 }
 
-// dev gives the file of dev on a host whose tools say what is given.
+// dev gives the file of dev on a host whose tools say what is given; cargo is
+// its configuration, and said["config.json"] what its index said once.
 func dev(t *testing.T, said map[string]string, env map[string]string, cargo string, addrs ...netip.Addr) *policy.Policy {
 	t.Helper()
 	h := &tools{
-		Run: func(_ context.Context, tool string, _ ...string) (string, bool) {
-			text, ok := said[tool]
-			return text, ok
+		Run: func(_ context.Context, q question) (string, string, bool) {
+			text, ok := said[q.tool]
+			if q.tool == "cargo" && q.args[0] == "fetch" {
+				return "", text, false
+			}
+			return text, "", ok
 		},
 		Getenv: func(name string) string { return env[name] },
+		Glob: func(pattern string) ([]string, error) {
+			return []string{strings.Replace(pattern, "*", "other.example-1", 1), strings.Replace(pattern, "*", "c.example-1", 1)}, nil
+		},
 		ReadFile: func(name string) ([]byte, error) {
-			if cargo == "" || !strings.HasSuffix(name, "/config.toml") {
-				return nil, fs.ErrNotExist
+			switch {
+			case cargo != "" && strings.HasSuffix(name, "/config.toml"):
+				return []byte(cargo), nil
+			case strings.HasSuffix(name, "/c.example-1/config.json"):
+				return []byte(said["config.json"]), nil
+			case strings.HasSuffix(name, "/config.json"):
+				return []byte(`{"dl": "https://wrong.example"}`), nil
 			}
-			return []byte(cargo), nil
+			return nil, fs.ErrNotExist
 		},
 		Resolve: func(context.Context, string) ([]netip.Addr, error) {
 			if len(addrs) == 0 {
@@ -91,11 +103,19 @@ func TestRegistries(t *testing.T) {
 		hosts string // that may be read
 		vars  string
 	}{
-		"none": {},
-		"defaults": {
-			said:  map[string]string{"pip3": "", "cargo": "cargo 1.2"},
-			hosts: "pypi.org:443 files.pythonhosted.org:443 index.crates.io:443 static.crates.io:443",
+		"none":           {},
+		"pip's own":      {said: map[string]string{"pip3": "", "python3": "https://i.example/simple https://f.example\n"}, hosts: "i.example:443 f.example:443"},
+		"pip says none":  {said: map[string]string{"pip3": ""}},
+		"no pip":         {said: map[string]string{"python3": "https://i.example/simple"}},
+		"cargo's own":    {said: map[string]string{"cargo": "error: x\n\nCaused by:\n  failed to download from `https://c.example/config.json`\n"}, hosts: "c.example:443"},
+		"cargo with git": {said: map[string]string{"cargo": "  failed to fetch `https://g.example/index`\n"}, hosts: "g.example:443"},
+		"cargo's record": {
+			said:  map[string]string{"cargo": "failed to download from `https://c.example/config.json`", "config.json": `{"dl": "https://d.example/{crate}"}`},
+			hosts: "c.example:443 d.example:443",
 		},
+		"cargo's record of nonsense": {said: map[string]string{"cargo": "failed to fetch `https://c.example`", "config.json": `{"dl": 1}`}, hosts: "c.example:443"},
+		"cargo says none":            {said: map[string]string{"cargo": "failed to fetch"}},
+		"in the file already":        {said: map[string]string{"npm": "https://github.com/"}, vars: "npm_config_registry=https://github.com/"},
 		"go": {
 			said:  map[string]string{"go": "https://a.example,https://b.example:1|direct\nsum.example\n"},
 			hosts: "a.example:443 b.example:1 sum.example:443",
@@ -121,7 +141,7 @@ func TestRegistries(t *testing.T) {
 			cargo: "[source.crates-io]\nreplace-with = 'm'\n[source.m]\nregistry = \"sparse+https://c.example/\"\n[net]\nregistry = \"https://no.example\"\n",
 		},
 		"cargo in a circle": {
-			said: map[string]string{"cargo": ""}, hosts: "index.crates.io:443 static.crates.io:443",
+			said: map[string]string{"cargo": "failed to fetch `https://own.example`"}, hosts: "own.example:443",
 			cargo: "[source.crates-io]\nreplace-with = \"m\"\n[source.m]\nreplace-with = \"crates-io\"\n",
 		},
 	} {
@@ -131,7 +151,7 @@ func TestRegistries(t *testing.T) {
 			var hosts, vars []string
 			for _, n := range p.Network {
 				for _, e := range n.Endpoints {
-					if n.Key != "code_hosts" {
+					if n.Key != "code_hosts" && n.Key != "crate_files" {
 						hosts = append(hosts, e.Host.String()+":"+portText(e.Ports[0]))
 						if e.Access != policy.ReadOnly {
 							t.Errorf("%s may be written", e.Host)
@@ -173,7 +193,7 @@ func TestPrivateMirror(t *testing.T) {
 func FuzzCargo(f *testing.F) {
 	f.Add("[source.crates-io]\nreplace-with = 'm'\n[source.m]\nregistry = \"sparse+https://c.example/\"\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		dev(t, map[string]string{"cargo": "", "npm": text, "go": text, "pip3": text}, nil, text)
+		dev(t, map[string]string{"cargo": text, "config.json": text, "npm": text, "go": text, "pip3": text, "python3": text}, nil, text)
 	})
 }
 
@@ -186,3 +206,20 @@ func set(s string) map[string]bool {
 }
 
 func portText(p uint16) string { return strconv.Itoa(int(p)) }
+
+// TestRealTools: what this host's tools answer is understood. Which of them it
+// has, and what they say, is the host's own.
+func TestRealTools(t *testing.T) {
+	t.Parallel()
+	h := (&tools{}).withDefaults()
+	if _, ok := h.ask(t.Context(), "cargo", "--version"); ok {
+		if place := h.cargoDefault(t.Context()); !strings.HasPrefix(place, "https://") {
+			t.Errorf("cargo names %q", place)
+		}
+	}
+	if _, ok := h.ask(t.Context(), "python3", "-c", "import pip"); ok {
+		if places := h.pipDefaults(t.Context()); len(places) != 2 || !strings.HasPrefix(places[1], "https://") {
+			t.Errorf("pip names %q", places)
+		}
+	}
+}

@@ -20,27 +20,36 @@ import (
 // tools is where the tools are asked. The zero value is this host; tests give
 // their own.
 type tools struct {
-	// Run returns what a tool prints; false if it is not there or fails.
-	Run func(ctx context.Context, tool string, args ...string) (string, bool)
+	// Run returns what a tool prints on its two streams; false if it is not
+	// there or fails.
+	Run func(ctx context.Context, q question) (out, errs string, ok bool)
 	// Getenv is the caller's environment.
 	Getenv func(name string) string
 	// ReadFile reads a tool's own configuration.
 	ReadFile func(name string) ([]byte, error)
+	// Glob finds files of a tool.
+	Glob func(pattern string) ([]string, error)
 	// Resolve finds the addresses of a host.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
+// question is a command line for a tool, with variables besides the caller's.
+type question struct {
+	tool string
+	args []string
+	env  []string
+}
+
+// ask returns what a tool prints.
+func (h *tools) ask(ctx context.Context, tool string, args ...string) (string, bool) {
+	out, _, ok := h.Run(ctx, question{tool: tool, args: args})
+	return out, ok
+}
+
 // patience is how long one tool may take to answer; a name has less.
 const (
-	patience       = 5 * time.Second
+	patience       = 10 * time.Second
 	patienceOfName = 2 * time.Second
-)
-
-// What a tool uses that is told nothing, for the tools that do not say it
-// themselves: where it looks packages up, and where they come from.
-const (
-	pipIndex, pipFiles     = "https://pypi.org/simple", "https://files.pythonhosted.org"
-	cargoIndex, cargoFiles = "https://index.crates.io", "https://static.crates.io"
 )
 
 // maxVariable bounds what a tool's answer may set.
@@ -101,7 +110,7 @@ type answer struct {
 
 func (h *tools) golang(ctx context.Context) answer {
 	a := answer{tool: "go"}
-	text, ok := h.Run(ctx, "go", "env", "GOPROXY", "GOSUMDB")
+	text, ok := h.ask(ctx, "go", "env", "GOPROXY", "GOSUMDB")
 	if !ok {
 		return a
 	}
@@ -127,7 +136,7 @@ func (h *tools) golang(ctx context.Context) answer {
 
 func (h *tools) npm(ctx context.Context) answer {
 	a := answer{tool: "npm"}
-	if text, ok := h.Run(ctx, "npm", "config", "get", "registry"); ok {
+	if text, ok := h.ask(ctx, "npm", "config", "get", "registry"); ok {
 		text = strings.TrimSpace(text)
 		a.urls = []string{text}
 		a.set("npm_config_registry", text)
@@ -138,9 +147,9 @@ func (h *tools) npm(ctx context.Context) answer {
 func (h *tools) pip(ctx context.Context) answer {
 	a := answer{tool: "pip"}
 	index := h.Getenv("PIP_INDEX_URL")
-	text, ok := h.Run(ctx, "pip3", "config", "list")
+	text, ok := h.ask(ctx, "pip3", "config", "list")
 	if !ok {
-		text, ok = h.Run(ctx, "pip", "config", "list")
+		text, ok = h.ask(ctx, "pip", "config", "list")
 	}
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -160,64 +169,21 @@ func (h *tools) pip(ctx context.Context) answer {
 		a.urls = append(a.urls, index)
 		a.set("PIP_INDEX_URL", index)
 	case ok:
-		a.urls = append(a.urls, pipIndex, pipFiles)
+		a.urls = append(a.urls, h.pipDefaults(ctx)...)
 	}
 	return a
 }
 
-// cargo has no command that says it: its configuration is read.
-func (h *tools) cargo(ctx context.Context) answer {
-	a := answer{tool: "cargo"}
-	if _, ok := h.Run(ctx, "cargo", "--version"); !ok {
-		return a
-	}
-	home := cmp.Or(h.Getenv("CARGO_HOME"), h.Getenv("HOME")+"/.cargo")
-	for _, name := range []string{"config.toml", "config"} {
-		if text, err := h.ReadFile(home + "/" + name); err == nil {
-			if place := cargoSource(text); place != "" {
-				a.urls = []string{place}
-				return a
-			}
+// pipDefaults asks pip's own code which index it uses that is told nothing, and
+// where the files are that this index lists: no command of pip's prints these.
+func (h *tools) pipDefaults(ctx context.Context) []string {
+	const code = `from pip._internal.models.index import PyPI; print(PyPI.simple_url, "https://" + PyPI.file_storage_domain)`
+	for _, python := range []string{"python3", "python"} {
+		if text, ok := h.ask(ctx, python, "-c", code); ok {
+			return strings.Fields(text)
 		}
 	}
-	a.urls = []string{cargoIndex, cargoFiles}
-	return a
-}
-
-// cargoSource finds the registry that replaces crates.io: of TOML it reads no
-// more than the lines that such a file has.
-func cargoSource(text []byte) string {
-	places, with, section := map[string]string{}, map[string]string{}, ""
-	for line := range bytes.Lines(text) {
-		s := strings.TrimSpace(string(line))
-		if rest, ok := strings.CutPrefix(s, "[source."); ok {
-			section = strings.Trim(strings.TrimRight(rest, "] "), `"'`)
-			continue
-		}
-		if strings.HasPrefix(s, "[") {
-			section = ""
-		}
-		key, value, ok := strings.Cut(s, "=")
-		if !ok || section == "" {
-			continue
-		}
-		value = strings.Trim(strings.TrimSpace(value), `"'`)
-		switch strings.TrimSpace(key) {
-		case "registry":
-			places[section] = strings.TrimPrefix(value, "sparse+")
-		case "replace-with":
-			with[section] = value
-		}
-	}
-	name := "crates-io"
-	for range len(with) {
-		next, ok := with[name]
-		if !ok {
-			break
-		}
-		name = next
-	}
-	return places[name]
+	return nil
 }
 
 // set remembers a variable, but none that holds a password or what no line of a
@@ -290,6 +256,9 @@ func (h *tools) withDefaults() *tools {
 	if out.ReadFile == nil {
 		out.ReadFile = os.ReadFile
 	}
+	if out.Glob == nil {
+		out.Glob = filepath.Glob
+	}
 	if out.Resolve == nil {
 		out.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
@@ -300,17 +269,20 @@ func (h *tools) withDefaults() *tools {
 
 // output runs a tool of the host. It runs at the root directory: in a project's,
 // the project's own files would have a say in what is allowed.
-func output(ctx context.Context, tool string, args ...string) (string, bool) {
-	path, err := exec.LookPath(tool)
+func output(ctx context.Context, q question) (out, errs string, ok bool) {
+	path, err := exec.LookPath(q.tool)
 	if err != nil || !filepath.IsAbs(path) {
-		return "", false
+		return "", "", false
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, args...)
+	cmd := exec.CommandContext(ctx, path, q.args...)
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=local", "GOWORK=off", "NO_UPDATE_NOTIFIER=1", "PIP_DISABLE_PIP_VERSION_CHECK=1")
+	cmd.Env = append(cmd.Env, q.env...)
 	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	return string(out), err == nil
+	var said, complained bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &complained
+	err = cmd.Run()
+	return said.String(), complained.String(), err == nil
 }

@@ -1,0 +1,108 @@
+package cell
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// readValues reads the values of a policy's credentials: by the operator's
+// sources, and by the operator's file for what those leave out. Held are
+// credentials that have a value already, which only a source replaces.
+func (e *Engine) readValues(ctx context.Context, p *policy.Policy, req NetworkRequest, held ...string) (gateway.Values, error) {
+	values, err := gateway.ReadValues(ctx, p, req.Credentials, nil)
+	if err != nil {
+		return nil, settingError(err)
+	}
+	more, err := e.fileValues(ctx, p, req, held...)
+	if err != nil {
+		values.Drop()
+		return nil, err
+	}
+	for name, v := range more {
+		values[name] = v
+	}
+	return values, nil
+}
+
+// fileValues reads the operator's credentials file for the credentials that
+// nothing else has. It is not looked at unless there are some: a mistake in it
+// is no reason to refuse a run that does not need it.
+func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req NetworkRequest, held ...string) (gateway.Values, error) {
+	var names []string
+	for _, c := range p.Credentials {
+		given := slices.ContainsFunc(req.Credentials, func(s string) bool { return strings.HasPrefix(s, c.Name+"=") })
+		if !given && req.Values[c.Name] == nil && !slices.Contains(held, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	if req.CredentialsFile == "" || len(names) == 0 {
+		return gateway.Values{}, nil
+	}
+	// The real path is what is checked and what is read.
+	file, err := realPath(req.CredentialsFile)
+	if err != nil {
+		return nil, refused("credential", "", "the credentials file %s: %v", quote.Path(req.CredentialsFile), err)
+	}
+	if err := e.outsideWorkspaces(file); err != nil {
+		return nil, err
+	}
+	values, err := gateway.ReadFile(ctx, file, names, nil)
+	if err != nil {
+		return nil, settingError(err)
+	}
+	return values, nil
+}
+
+// outsideWorkspaces refuses a credentials file where a cell, or an apply, could
+// come to write: it names commands that are run on the host.
+func (e *Engine) outsideWorkspaces(file string) error {
+	const hint = "keep it elsewhere, also if it is linked to"
+	home, err := realPath(e.home)
+	if err != nil {
+		return err
+	}
+	if within(file, home) {
+		return refused("credential", hint, "the credentials file %s is in the state directory", quote.Path(file))
+	}
+	var cells []store.Cell
+	err = e.view(func(tx *store.Tx) (err error) {
+		cells, err = tx.Cells(false)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range cells {
+		if source, err := realPath(c.Source); err == nil && c.SourceKind == "dir" && within(file, source) {
+			return refused("credential", hint, "the credentials file %s is in the workspace of cell %s", quote.Path(file), c.Name)
+		}
+	}
+	return nil
+}
+
+// heldCredentials are those that a live cell has values for: the policy that
+// rules it names them, and could not rule without.
+func (e *Engine) heldCredentials(c store.Cell) (names []string, err error) {
+	var runs []store.Run
+	err = e.view(func(tx *store.Tx) (err error) {
+		runs, err = tx.UnfinishedRuns(c.ID)
+		return err
+	})
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	p, err := e.lastRuling(runs[len(runs)-1])
+	if err != nil {
+		return nil, err
+	}
+	for _, cr := range p.Credentials {
+		names = append(names, cr.Name)
+	}
+	return names, nil
+}

@@ -1,0 +1,185 @@
+package policy
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/match"
+)
+
+// Sent is an HTTP request as a program sends it. Servers read some requests
+// otherwise than they are written; those must be allowed in every reading.
+type Sent struct {
+	// Request has its path as it is sent.
+	Request
+	// RawQuery replaces Query where it is given.
+	RawQuery string
+	// Header has its names in the canonical form of net/http.
+	Header map[string][]string
+}
+
+// ExplainSent says what the proxy does with a request, or with a connection if
+// there is neither a method nor a path, query or header.
+func (p *Policy) ExplainSent(s Sent) Explanation {
+	q := s.Request
+	connection := p.ExplainRequest(Request{Host: q.Host, Port: q.Port, Binary: q.Binary})
+	found, _ := p.candidates(q)
+	found = slices.DeleteFunc(found, func(c candidate) bool { return c.ep.Protocol == TCP })
+	nothing := q.Method == "" && q.Path == "" && s.RawQuery == "" && len(s.Header) == 0
+	if !connection.Allowed || nothing || len(found) == 0 {
+		return connection
+	}
+	if q.Method == "" {
+		q.Method = "GET"
+	}
+	if q.Path == "" {
+		q.Path = "/"
+	}
+	if reason := Misleading(q.Method, s.Header); reason != "" {
+		return Explanation{Rule: ruleRequest, Reason: reason}
+	}
+	strict := slices.ContainsFunc(found, func(c candidate) bool { return !c.ep.AllowEncodedSlash })
+	path, err := match.URLPath(EscapeOdd(q.Path), !strict)
+	if err != nil {
+		return Explanation{Rule: ruleRequest, Reason: err.Error()}
+	}
+	q.Path = path
+	if s.RawQuery != "" {
+		query, reason := ReadQuery(s.RawQuery)
+		if reason != "" {
+			return Explanation{Rule: ruleRequest, Reason: reason}
+		}
+		q.Query = query
+	}
+	e := p.ExplainRequest(q)
+	if refused := upgrade(found, q, s.Header, e.Rule); refused != nil {
+		return *refused
+	}
+	return q.Otherwise(s.Header, e, p.ExplainRequest)
+}
+
+const ruleRequest = "request"
+
+// Misleading says why a request could be another one to somebody else, by its
+// method or by a header; "" if it could not.
+func Misleading(method string, header map[string][]string) string {
+	switch method {
+	case "CONNECT":
+		return "CONNECT within a connection to a host"
+	case textMessage:
+		return textMessage + " is a word of policies, not a method"
+	}
+	// Some servers and frameworks take the path from these.
+	for _, name := range []string{"X-Original-Url", "X-Rewrite-Url"} {
+		if len(header[name]) > 0 {
+			return "the header " + name + " could make another request of this one"
+		}
+	}
+	return ""
+}
+
+// EscapeOdd writes characters that no address may hold as escapes, so that rules
+// and servers see one form of them, however they were sent.
+func EscapeOdd(path string) string {
+	const odd = "\"<>^`{|}[]"
+	if !strings.ContainsAny(path, odd) {
+		return path
+	}
+	var b strings.Builder
+	for i := range len(path) {
+		if c := path[i]; strings.IndexByte(odd, c) >= 0 {
+			b.WriteString("%" + strings.ToUpper(strconv.FormatUint(uint64(c), 16)))
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// ReadQuery reads the query of a request, or says why servers could read it in
+// two ways.
+func ReadQuery(raw string) (query map[string][]string, reason string) {
+	for i := range len(raw) {
+		if b := raw[i]; b <= ' ' || b >= 0x7f || b == '#' {
+			return nil, "the query holds a control character, a space or a byte that is not ASCII"
+		}
+	}
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		// A semicolon, or a percent sign without two digits: servers differ.
+		return nil, "the query could be read in two ways"
+	}
+	return query, ""
+}
+
+// Otherwise asks again about what servers might make of a request that is
+// allowed, whose path is canonical: with the methods that some frameworks take
+// from headers, and with a path whose escapes are resolved further than the
+// standard equates. All of them must be allowed, and what would only be recorded
+// is. It returns the first answer that matters.
+func (q Request) Otherwise(header map[string][]string, decided Explanation, explain func(Request) Explanation) Explanation {
+	if !decided.Allowed {
+		return decided
+	}
+	for _, name := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
+		for _, method := range header[name] {
+			other := q
+			other.Method = strings.ToUpper(strings.TrimSpace(method))
+			if e := explain(other); !e.Allowed || e.Audited {
+				e.Reason = "the header " + name + " makes another request of this one: " + e.Reason
+				return e
+			}
+		}
+	}
+	if loose := unescapeDelimiters(q.Path); loose != q.Path {
+		other := q
+		other.Path = loose
+		if e := explain(other); !e.Allowed || e.Audited {
+			return e
+		}
+	}
+	return decided
+}
+
+// unescapeDelimiters resolves the escapes of characters that need none in a
+// path. The standard lets "%40" and "@" be different, most servers do not.
+func unescapeDelimiters(path string) string {
+	const delimiters = "!$&'()*+,=:@"
+	if !strings.Contains(path, "%") {
+		return path
+	}
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		if path[i] == '%' && i+2 < len(path) {
+			v, err := strconv.ParseUint(path[i+1:i+3], 16, 8)
+			if err == nil && strings.IndexByte(delimiters, byte(v)) >= 0 {
+				b.WriteByte(byte(v))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(path[i])
+	}
+	return b.String()
+}
+
+// upgrade refuses a change of the connection's protocol, but to a websocket where
+// an entry for that speaks. The rule is the one that decided about the request.
+func upgrade(found []candidate, q Request, header map[string][]string, rule string) *Explanation {
+	tokens := header["Upgrade"]
+	if len(tokens) == 0 && len(header["Http2-Settings"]) == 0 {
+		return nil
+	}
+	speak := speaking(slices.DeleteFunc(slices.Clone(found), func(c candidate) bool { return !c.ep.Path.Match(q.Path) }))
+	switch {
+	case len(tokens) != 1 || !strings.EqualFold(tokens[0], "websocket"):
+		return &Explanation{Rule: ruleRequest, Reason: "the request asks for another protocol on the connection; only websocket is possible"}
+	case q.Method != "GET":
+		return &Explanation{Rule: ruleRequest, Reason: "the handshake of a websocket is a GET request"}
+	case len(speak) == 0 || speak[0].ep.Protocol != Websocket:
+		return &Explanation{Rule: rule, Reason: "the request opens a websocket, and the entry that speaks for the path is not for that"}
+	}
+	return nil
+}
