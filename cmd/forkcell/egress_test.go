@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,22 +52,25 @@ func (l *lab) write(name, text string) {
 // forkcell runs the program as an operator does.
 func (l *lab) forkcell(args ...string) (code int, out, errs string) {
 	l.Helper()
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(l.Context(), "forkcell", args...)
-	cmd.Dir = l.dir
-	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(l.dir, "home"),
-		"FORKCELL_HOME=" + filepath.Join(l.dir, "state"),
-	}, l.env...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
+	out, errs, err := finish(l.T, l.command(args...))
+	if err != nil {
 		exit, ok := errors.AsType[*exec.ExitError](err)
 		if !ok {
 			l.Fatal(err)
 		}
 		code = exit.ExitCode()
 	}
-	return code, stdout.String(), stderr.String()
+	return code, out, errs
+}
+
+func (l *lab) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("forkcell", args...)
+	cmd.Dir = l.dir
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(l.dir, "home"),
+		"FORKCELL_HOME=" + filepath.Join(l.dir, "state"),
+	}, l.env...)
+	return cmd
 }
 
 // outcome is what one governed run came to.

@@ -40,10 +40,12 @@ func stopLive(home string) {
 		return
 	}
 	defer func() { _ = release() }()
-	cells, _ := e.List(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+	defer cancel()
+	cells, _ := e.List(ctx)
 	for _, c := range cells {
 		if c.State == "live" {
-			_, _ = e.Stop(context.Background(), cell.StopRequest{Cell: c.Name})
+			_, _ = e.Stop(ctx, cell.StopRequest{Cell: c.Name})
 		}
 	}
 }
@@ -170,7 +172,7 @@ func TestLiveManyExecsAtOnce(t *testing.T) {
 			in := strings.Repeat(fmt.Sprintf("line %d of many\n", i), 8000)
 			var out, errs bytes.Buffer
 			req := shell(fmt.Sprintf("echo begin-%d >&2; cat; exit %d", i, i))
-			res, err := h.e.Exec(t.Context(), req, cell.Stdio{In: strings.NewReader(in), Out: &out, Err: &errs})
+			res, err := h.e.Exec(h.Context(), req, cell.Stdio{In: strings.NewReader(in), Out: &out, Err: &errs})
 			if err != nil || res.ExitCode != i || out.String() != in || errs.String() != fmt.Sprintf("begin-%d\n", i) {
 				t.Errorf("%d: %+v, %v, %d of %d bytes, %q", i, res, err, out.Len(), len(in), errs.String())
 			}
@@ -182,7 +184,7 @@ func TestLiveManyExecsAtOnce(t *testing.T) {
 	if got := res.Events["allowed"]; got != 2*many+2 {
 		t.Errorf("%d events, want %d", got, 2*many+2)
 	}
-	stdout, stderr, err := h.e.Logs(t.Context(), "demo", "")
+	stdout, stderr, err := h.e.Logs(h.Context(), "demo", "")
 	h.ok(err)
 	defer stdout.Close()
 	defer stderr.Close()
@@ -243,7 +245,7 @@ func TestLiveTerminal(t *testing.T) {
 	done := make(chan *cell.ExecResult, 1)
 	go func() {
 		req := cell.ExecRequest{Cell: "demo", Args: []string{"sh", "-i"}, TTY: true, Size: driver.WindowSize{Rows: 30, Cols: 90}}
-		res, err := h.e.Exec(context.WithoutCancel(t.Context()), req, cell.Stdio{In: keys, Out: out, Resize: sizes})
+		res, err := h.e.Exec(h.lasting(), req, cell.Stdio{In: keys, Out: out, Resize: sizes})
 		if err != nil {
 			t.Error(err)
 		}
@@ -280,7 +282,7 @@ func TestLiveDetach(t *testing.T) {
 	left := make(chan *cell.ExecResult, 1)
 	go func() {
 		req := cell.ExecRequest{Cell: "demo", Args: []string{"sh"}, TTY: true, Detachable: true}
-		res, err := h.e.Exec(context.WithoutCancel(t.Context()), req, cell.Stdio{In: keys, Out: out})
+		res, err := h.e.Exec(h.lasting(), req, cell.Stdio{In: keys, Out: out})
 		if err != nil {
 			t.Error(err)
 		}
@@ -295,7 +297,7 @@ func TestLiveDetach(t *testing.T) {
 	if !res.Detached {
 		t.Fatalf("%+v", res)
 	}
-	status, err := h.e.Status(t.Context(), "demo")
+	status, err := h.e.Status(h.Context(), "demo")
 	h.ok(err)
 	if n := len(status.Live.Sessions); n != 1 || !status.Live.Sessions[0].Running {
 		t.Fatalf("%+v", status.Live)
@@ -304,7 +306,7 @@ func TestLiveDetach(t *testing.T) {
 	back := newWatcher()
 	done := make(chan *cell.ExecResult, 1)
 	go func() {
-		res, err := h.e.Attach(context.WithoutCancel(t.Context()), cell.ExecRequest{Cell: "demo"}, res.SessionID[:20], cell.Stdio{In: again, Out: back})
+		res, err := h.e.Attach(h.lasting(), cell.ExecRequest{Cell: "demo"}, res.SessionID[:20], cell.Stdio{In: again, Out: back})
 		if err != nil {
 			t.Error(err)
 		}
@@ -316,10 +318,10 @@ func TestLiveDetach(t *testing.T) {
 	if res := <-done; res.ExitCode != 9 {
 		t.Fatalf("%+v", res)
 	}
-	if res, err := h.e.Attach(t.Context(), cell.ExecRequest{Cell: "demo"}, res.SessionID, cell.Stdio{}); err != nil || res.ExitCode != 9 {
+	if res, err := h.e.Attach(h.Context(), cell.ExecRequest{Cell: "demo"}, res.SessionID, cell.Stdio{}); err != nil || res.ExitCode != 9 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	if _, err := h.e.Attach(t.Context(), cell.ExecRequest{Cell: "demo"}, "exec_none", cell.Stdio{}); cell.KindOf(err) != cell.NotFound {
+	if _, err := h.e.Attach(h.Context(), cell.ExecRequest{Cell: "demo"}, "exec_none", cell.Stdio{}); cell.KindOf(err) != cell.NotFound {
 		t.Errorf("no such session: %v", err)
 	}
 	h.stop()
@@ -332,7 +334,7 @@ func TestLiveClientKilled(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, "")
 	h.start()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(h.Context())
 	out := newWatcher()
 	done := make(chan error, 1)
 	go func() {
@@ -345,7 +347,7 @@ func TestLiveClientKilled(t *testing.T) {
 		t.Error(err)
 	}
 	for {
-		list, err := h.e.Processes(t.Context(), "demo")
+		list, err := h.e.Processes(h.Context(), "demo")
 		h.ok(err)
 		if len(list) == 1 {
 			break
@@ -353,6 +355,38 @@ func TestLiveClientKilled(t *testing.T) {
 	}
 	h.sh("true")
 	h.stop()
+	h.sound()
+}
+
+// stuck is a client that reads something and then no more.
+type stuck struct {
+	once    sync.Once
+	reads   chan struct{}
+	release chan struct{}
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	s.once.Do(func() { close(s.reads) })
+	<-s.release
+	return len(p), nil
+}
+
+// TestLiveStopWithAStuckClient: whoever does not take the output of his command
+// does not keep the cell from ending.
+func TestLiveStopWithAStuckClient(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, "")
+	h.start()
+	out := &stuck{reads: make(chan struct{}), release: make(chan struct{})}
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.e.Exec(h.lasting(), shell("yes | head -c 50000000"), cell.Stdio{Out: out})
+		done <- err
+	}()
+	<-out.reads
+	h.stop()
+	close(out.release)
+	<-done // with what it got before it was hung up on
 	h.sound()
 }
 
@@ -370,7 +404,7 @@ func TestLiveSupervisorKilled(t *testing.T) {
 			lost := make(chan error, 1)
 			out := newWatcher()
 			go func() {
-				_, err := h.e.Exec(context.WithoutCancel(t.Context()), shell("echo ready; : "+mark+"; sleep 607; :"), cell.Stdio{Out: out})
+				_, err := h.e.Exec(h.lasting(), shell("echo ready; : "+mark+"; sleep 607; :"), cell.Stdio{Out: out})
 				lost <- err
 			}()
 			out.await(t, "ready")
@@ -379,7 +413,7 @@ func TestLiveSupervisorKilled(t *testing.T) {
 				t.Errorf("a client of the dead supervisor: %v", err)
 			}
 			// The lock goes with the process, which may take a moment to die.
-			after, err := h.e.Run(t.Context(), cell.RunRequest{Cell: "demo", Args: []string{"cat", "file"}, Wait: time.Minute}, cell.Stdio{})
+			after, err := h.e.Run(h.Context(), cell.RunRequest{Cell: "demo", Args: []string{"cat", "file"}, Wait: time.Minute}, cell.Stdio{})
 			if err != nil || after.ExitCode != 0 {
 				t.Fatalf("%+v, %v", after, err)
 			}
@@ -389,7 +423,7 @@ func TestLiveSupervisorKilled(t *testing.T) {
 			if left := groupsOf(res.RunID); len(left) > 0 {
 				t.Errorf("control groups: %v", left)
 			}
-			list, err := h.e.ReceiptList(t.Context(), "demo")
+			list, err := h.e.ReceiptList(h.Context(), "demo")
 			h.ok(err)
 			if len(list) != 2 || list[0].RunID != res.RunID && list[1].RunID != res.RunID {
 				t.Errorf("receipts %+v", list)
@@ -414,7 +448,7 @@ func TestLiveCheckpointWhileWriting(t *testing.T) {
 			h := newHome(t, backend)
 			h.start()
 			out := newWatcher()
-			ctx, cancel := context.WithCancel(t.Context())
+			ctx, cancel := context.WithCancel(h.Context())
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
@@ -422,7 +456,7 @@ func TestLiveCheckpointWhileWriting(t *testing.T) {
 			}()
 			out.await(t, "ready")
 			for round := range 3 {
-				res, err := h.e.Checkpoint(t.Context(), "demo", fmt.Sprintf("round-%d", round))
+				res, err := h.e.Checkpoint(h.Context(), "demo", fmt.Sprintf("round-%d", round))
 				if can, _ := canFreeze(); !can {
 					var refused *cell.Error
 					if !errors.As(err, &refused) || refused.Kind != cell.Refused || refused.Code != "freezer" {
@@ -435,11 +469,11 @@ func TestLiveCheckpointWhileWriting(t *testing.T) {
 					t.Errorf("%+v", res)
 				}
 				name := fmt.Sprintf("fork-%d", round)
-				_, err = h.e.Fork(t.Context(), cell.ForkRequest{Cell: "demo", Name: name, Checkpoint: res.CheckpointID})
+				_, err = h.e.Fork(h.Context(), cell.ForkRequest{Cell: "demo", Name: name, Checkpoint: res.CheckpointID})
 				h.ok(err)
 				h.ordered(name)
 				if round == 0 {
-					_, err = h.e.Fork(t.Context(), cell.ForkRequest{Cell: "demo", Name: "straight"})
+					_, err = h.e.Fork(h.Context(), cell.ForkRequest{Cell: "demo", Name: "straight"})
 					h.ok(err)
 					h.ordered("straight")
 				}
@@ -456,9 +490,12 @@ func TestLiveCheckpointWhileWriting(t *testing.T) {
 func (h *home) ordered(name string) {
 	h.Helper()
 	var out bytes.Buffer
-	_, err := h.e.Run(h.Context(), cell.RunRequest{Cell: name, Args: []string{"cat", "first", "second"}}, cell.Stdio{Out: &out})
+	res, err := h.e.Run(h.Context(), cell.RunRequest{Cell: name, Args: []string{"cat", "first", "second"}}, cell.Stdio{Out: &out})
 	h.ok(err)
 	lines := strings.Fields(out.String())
+	if res.ExitCode != 0 || len(lines) == 0 {
+		h.Errorf("%s: exit %d, %q", name, res.ExitCode, lines)
+	}
 	// A file that was just truncated is empty.
 	if len(lines) == 2 {
 		first, err1 := strconv.Atoi(lines[0])
@@ -511,7 +548,7 @@ func TestLiveStartInterrupted(t *testing.T) {
 	h := newHome(t, "")
 	kept := 0
 	for i := range 12 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*4*time.Millisecond)
+		ctx, cancel := context.WithTimeout(h.Context(), time.Duration(i)*4*time.Millisecond)
 		_, err := h.e.Start(ctx, cell.StartRequest{Cell: "demo"})
 		cancel()
 		if err == nil {
@@ -522,7 +559,7 @@ func TestLiveStartInterrupted(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
-		status, err := h.e.Status(t.Context(), "demo")
+		status, err := h.e.Status(h.Context(), "demo")
 		h.ok(err)
 		if status.State != "idle" || status.Runs != kept {
 			t.Fatalf("round %d: %+v", i, status)
@@ -542,12 +579,12 @@ func TestLiveRacesOfStop(t *testing.T) {
 		results := make(chan string, 3)
 		for range 3 {
 			wg.Go(func() {
-				if res, err := h.e.Stop(t.Context(), cell.StopRequest{Cell: "demo"}); err == nil {
+				if res, err := h.e.Stop(h.Context(), cell.StopRequest{Cell: "demo"}); err == nil {
 					results <- res.ReceiptID
 				}
 			})
-			wg.Go(func() { _, _ = h.e.Exec(t.Context(), shell("echo x > y"), cell.Stdio{}) })
-			wg.Go(func() { _, _ = h.e.Checkpoint(t.Context(), "demo", "") })
+			wg.Go(func() { _, _ = h.e.Exec(h.Context(), shell("echo x > y"), cell.Stdio{}) })
+			wg.Go(func() { _, _ = h.e.Checkpoint(h.Context(), "demo", "") })
 		}
 		wg.Wait()
 		close(results)
@@ -569,8 +606,8 @@ func TestLiveKeyRotated(t *testing.T) {
 	h := newHome(t, "")
 	h.start()
 	h.sh("echo two > file")
-	_, _ = h.e.Checkpoint(t.Context(), "demo", "")
-	_, err := h.e.KeyRotate(t.Context())
+	_, _ = h.e.Checkpoint(h.Context(), "demo", "")
+	_, err := h.e.KeyRotate(h.Context())
 	h.ok(err)
 	h.sh("echo three > file")
 	h.stop()
@@ -598,11 +635,11 @@ func TestSupervisorIsAlone(t *testing.T) {
 		}
 		defer secret.Close()
 		cmd.ExtraFiles = []*os.File{secret, secret, secret}
-		out, err := cmd.Output()
+		out, errs, err := finish(t, cmd)
 		if err != nil {
-			t.Fatalf("%v: %v", args, err)
+			t.Fatalf("%v: %v\n%s", args, err, errs)
 		}
-		return out
+		return []byte(out)
 	}
 	run("init", "demo", "--from", source)
 	t.Cleanup(func() { stopLive(path) })

@@ -49,8 +49,8 @@ func killLive(t *testing.T, backend, point, reached string) {
 		cmd := exec.Command("/proc/self/exe", args...)
 		cmd.Args[0] = "forkcell"
 		cmd.Env = append(append(os.Environ(), "FORKCELL_HOME="+state), env...)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+		out, errs, err := finish(t, cmd)
+		return out + errs, err
 	}
 	must := func(args ...string) string {
 		t.Helper()

@@ -31,11 +31,20 @@ func (r *run) conclude(ctx context.Context) error {
 	head := r.after
 	if r.rec.Decision == restored {
 		head = r.before
+		if err := r.e.ws.RemoveRefused(r.at, r.refused); err != nil {
+			r.noteOutcome()
+			return failed("conclude", r.liveError(err), "take the run %s back", r.rec.ID)
+		}
 	}
-	// The live directory, where there is one, holds the state after.
+	// The live directory, where there is one, holds the state after, or what
+	// others have made of it.
 	r.head = r.after
+	if r.found != nil {
+		r.head = r.found.Checkpoint
+	}
 	err = r.moveHead(ctx, head, func(tx *store.Tx) error { return r.record(tx, logs) })
 	if err != nil {
+		r.noteOutcome()
 		return failed("conclude", err, "record the run %s", r.rec.ID)
 	}
 	failpoint.Hit("run.concluded")
@@ -49,6 +58,7 @@ func (r *run) conclude(ctx context.Context) error {
 // does not have it, and the receipt says so.
 func (r *run) keepOutput() ([]receipt.Log, error) {
 	if r.out == nil {
+		r.rec.Stdout, r.rec.Stderr = "", ""
 		lost := "its output was not kept"
 		if r.errorText != "" {
 			lost = r.errorText + "; " + lost
@@ -87,6 +97,11 @@ func (r *run) decide() {
 }
 
 func (r *run) record(tx *store.Tx, logs []receipt.Log) error {
+	if r.found != nil {
+		if err := r.recordDrift(tx, r.found); err != nil {
+			return err
+		}
+	}
 	if r.after.ID != r.before.ID {
 		if err := tx.PutCheckpoint(r.after); err != nil {
 			return err
@@ -199,7 +214,7 @@ func (r *run) networkAsked() string {
 	if r.spec.Network == nil {
 		return "none"
 	}
-	return "as the policy allows"
+	return "as the policy allows" + r.uninspected()
 }
 
 func (r *run) rootAsked() string {

@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/driver"
-	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/live"
-	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -50,14 +48,6 @@ type StartRequest struct {
 	Root          string
 	AsRoot        bool
 	Inherit       func(name string) (string, bool)
-}
-
-// livable refuses what only a run has.
-func livable(p *policy.Policy) error {
-	if p.Limits.Disk > 0 {
-		return refused("unenforced", "`forkcell run` has it", "the limit of disk space cannot be enforced in a live cell")
-	}
-	return nil
 }
 
 // startCommand is what the receipt of a live cell has as its command: what was
@@ -139,9 +129,6 @@ func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, err
 	if err != nil {
 		return nil, err
 	}
-	if err := livable(p); err != nil {
-		return nil, err
-	}
 	var inherited []string
 	for _, name := range p.Environment.Inherit {
 		if req.Inherit == nil {
@@ -152,9 +139,9 @@ func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, err
 		}
 	}
 	// So are credentials: their sources name the caller's variables and files.
-	values, err := gateway.ReadValues(ctx, p, req.Network.Credentials, nil)
+	values, err := e.readValues(ctx, p, req.Network)
 	if err != nil {
-		return nil, settingError(err)
+		return nil, err
 	}
 	raw := values.HandOver()
 	defer wipe(raw)
@@ -221,7 +208,7 @@ func (e *Engine) dialLive(ctx context.Context, cell string) (*live.Client, error
 		return nil, err
 	}
 	if _, ok := e.supervisor(c); !ok {
-		return nil, refused("not_started", "`forkcell start "+c.Name+"` starts it", "cell %s is not started", c.Name)
+		return nil, e.notStarted(ctx, c)
 	}
 	client, err := live.Dial(ctx, e.socket(c), e.version)
 	if errors.Is(err, live.ErrNoServer) {
@@ -233,6 +220,50 @@ func (e *Engine) dialLive(ctx context.Context, cell string) (*live.Client, error
 		return nil, fromLive(c.Name, err)
 	}
 	return client, nil
+}
+
+// notStarted is why there is nobody to ask. A supervisor that was killed has left
+// a run, which is finished first: who sees this error can go on at once.
+func (e *Engine) notStarted(ctx context.Context, c store.Cell) error {
+	run, err := e.settleDead(ctx, c)
+	if err != nil {
+		return err
+	}
+	hint := "`forkcell start " + c.Name + "` starts it"
+	if run != "" {
+		return refused("not_started", hint, "cell %s is not started: the process of its run %s has died, and the run is finished as interrupted", c.Name, run)
+	}
+	return refused("not_started", hint, "cell %s is not started", c.Name)
+}
+
+// settleDead finishes the run that a process which died has left of a cell, and
+// returns its id: "" if there is none, or somebody is at work on the cell.
+func (e *Engine) settleDead(ctx context.Context, c store.Cell) (run string, err error) {
+	if e.store == nil || e.store.ReadOnly() {
+		return "", nil
+	}
+	if _, busy := e.store.CellHolder(c.ID); busy {
+		return "", nil
+	}
+	err = e.store.View(func(tx *store.Tx) error {
+		runs, err := tx.UnfinishedRuns(c.ID)
+		if err == nil && len(runs) > 0 {
+			run = runs[len(runs)-1].ID
+		}
+		return err
+	})
+	if err != nil || run == "" {
+		return "", err
+	}
+	s, err := e.hold(ctx, c.Name, "finish", 0)
+	if KindOf(err) == Busy {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	s.release()
+	return run, nil
 }
 
 // callLive asks a supervisor for something.

@@ -104,6 +104,13 @@ func (e *Engine) CopyOut(ctx context.Context, req CopyRequest) (*CopyResult, err
 		return nil, err
 	}
 	if _, ok := e.supervisor(c); !ok {
+		// What a killed supervisor's cell has written is in the head only then.
+		if _, err := e.settleDead(ctx, c); err != nil {
+			return nil, err
+		}
+		if c, err = e.findCell(req.Cell); err != nil {
+			return nil, err
+		}
 		return e.copyState(ctx, c, req, dir, name)
 	}
 	client, err := e.dialLive(ctx, req.Cell)

@@ -164,7 +164,11 @@ func (e *Engine) FollowLogs(ctx context.Context, cell, run string, follow bool, 
 		return false, err
 	}
 	info := e.liveInfo(ctx, c, false)
-	if info == nil || !strings.HasPrefix(info.RunID, run) {
+	if info == nil {
+		_, err := e.settleDead(ctx, c)
+		return false, err
+	}
+	if !strings.HasPrefix(info.RunID, run) {
 		return false, nil
 	}
 	client, err := e.dialLive(ctx, cell)

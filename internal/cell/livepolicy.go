@@ -24,20 +24,24 @@ const (
 // applyLive asks the supervisor of a live cell to let another policy rule. The
 // sources of credentials are read here: they are about the caller's environment
 // and files, and the supervisor has others.
-func (e *Engine) applyLive(ctx context.Context, cell string, f PolicyFile, credentials []string) (*PolicyApplied, error) {
+func (e *Engine) applyLive(ctx context.Context, c store.Cell, f PolicyFile, grant NetworkRequest) (*PolicyApplied, error) {
 	p, err := ParsePolicy(f)
 	if err != nil {
 		return nil, err
 	}
-	values, err := gateway.ReadValues(ctx, p, credentials, nil)
+	held, err := e.heldCredentials(c)
 	if err != nil {
-		return nil, settingError(err)
+		return nil, err
+	}
+	values, err := e.readValues(ctx, p, grant, held...)
+	if err != nil {
+		return nil, err
 	}
 	raw := values.HandOver()
 	defer wipe(raw)
 	var res PolicyApplied
 	q := policyCall{Name: []byte(f.Name), Text: f.Text, Values: raw}
-	if err := e.callLive(ctx, cell, callPolicy, q, &res); err != nil {
+	if err := e.callLive(ctx, c.Name, callPolicy, q, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil

@@ -106,7 +106,9 @@ func (r *run) makeLive(ctx context.Context, req RunRequest) (*liveCell, error) {
 	// A cell lives until it is closed: ctx is for its start.
 	started, err := r.e.runner.Start(ctx, r.spec)
 	if err != nil && r.withoutGateway(err) {
-		started, err = r.e.runner.Start(ctx, r.spec)
+		if err = r.work.Remount(); err == nil {
+			started, err = r.e.runner.Start(ctx, r.spec)
+		}
 	}
 	l.env = r.spec.Env
 	if err != nil {
@@ -158,8 +160,10 @@ func (l *liveCell) live(ctx context.Context) {
 	l.r.unlockHome()
 	watched, full := l.r.watchDisk(ctx)
 	why := l.serve(watched)
+	if watched.Err() != nil && ctx.Err() == nil {
+		why.grace = 0 // the disk is full: what has time to end has time to write
+	}
 	l.end(why, full)
-	l.hangUp()
 	failpoint.Hit("live.ended")
 }
 
@@ -211,6 +215,8 @@ func (l *liveCell) end(why ending, full func() bool) {
 	if err := l.cell.Close(); err != nil {
 		r.degraded = append(r.degraded, err.Error())
 	}
+	// Before the wait: what a client does not read would hold up its command.
+	l.hangUp()
 	l.running.Wait()
 	l.log.close()
 	r.rec.FinishedAt = r.e.now().UTC()

@@ -19,6 +19,9 @@ func (e *Engine) Recover(context.Context) (*RecoverResult, error) {
 		return nil, err
 	}
 	defer lock.Unlock()
+	if err := e.nobodyAtWork(); err != nil {
+		return nil, err
+	}
 	res := &RecoverResult{Problems: []string{}}
 	b, err := e.newRebuild(res)
 	if err != nil {

@@ -115,6 +115,8 @@ type run struct {
 
 	before, after store.Checkpoint
 	sealed        workspace.Sealed
+	found         *drifted            // what others made of a live directory after the seal
+	refused       []workspace.Refused // what a live directory holds and no state can
 	outcome       driver.Outcome
 	startError    error // the command never ran
 	controlsLost  bool  // another process finishes the run, and does not know them
@@ -178,6 +180,8 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 }
 
 func (r *run) prepare(ctx context.Context, req NetworkRequest) (err error) {
+	opened := r.openGate(ctx, req)
+	defer func() { _, _ = opened() }() // whatever fails, nobody reads credentials any more
 	at := r.at
 	at.Areas = r.areas
 	if r.work, err = r.e.ws.Begin(ctx, at, r.before.Layer, r.rec.ID); err != nil {
@@ -187,14 +191,17 @@ func (r *run) prepare(ctx context.Context, req NetworkRequest) (err error) {
 	if !r.policy.Filesystem.IncludeWorkdir {
 		r.spec.Mounts = without(r.spec.Mounts, r.cell.MountAt)
 	}
+	r.masked()
 	r.spec.Started = func(pid int) error { return recordInit(r.work, pid) }
 	if err := r.openJournal(); err != nil {
 		return err
 	}
 	env := r.spec.Env
-	if err := r.connect(ctx, req); err != nil {
+	gate, err := opened()
+	if err != nil {
 		return err
 	}
+	r.connect(gate, req.Resolve)
 	r.out = newOutput(r.e.store, env, r.policy.Limits.Output, r.credentials())
 	failpoint.Hit("run.prepared")
 	return nil
@@ -315,17 +322,23 @@ func runnerError(err error) error {
 }
 
 // seal makes what the run left a state. Things that no state can hold make the
-// run an error and leave the cell where it was.
+// run an error and leave the cell where it was, but for a live directory, which is
+// where the command left it.
 func (r *run) seal(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { r.timings.SealUS = since(begin) }()
 	if err := r.relockHome(); err != nil {
 		return err
 	}
+	r.lookBehindMasks()
 	sealed, err := r.work.Seal(ctx)
-	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
+	bad, unkeepable := errors.AsType[*workspace.UnsealableError](err)
+	if unkeepable {
 		r.unsealable(bad)
-		return nil
+		if r.cell.Live == "" {
+			return nil
+		}
+		sealed, r.refused, err = r.work.SealLive(ctx, store.NewID("op"))
 	}
 	if err != nil {
 		r.noteOutcome()
@@ -336,6 +349,9 @@ func (r *run) seal(ctx context.Context) error {
 		}
 	}
 	r.take(sealed)
+	if unkeepable { // what was not taken stays until gc
+		r.sealed.Unchanged = false
+	}
 	failpoint.Hit("run.sealed")
 	return nil
 }
@@ -352,15 +368,25 @@ func (r *run) take(sealed workspace.Sealed) {
 func (r *run) unsealable(bad *workspace.UnsealableError) {
 	r.rec.Outcome, r.rec.ExitCode = errored, 125
 	r.fail("the result cannot be kept: " + strings.Join(bad.Problems, "; "))
-	r.startError = &Error{
+	e := &Error{
 		Kind: Failed, Code: "unsealable", Message: "the run's result cannot be kept; the cell stays as it was before",
 		Hint: "the files are in " + r.work.Dir() + " until gc", Details: bad.Problems, Err: bad,
 	}
+	switch {
+	case r.cell.Live != "" && r.rec.RestoreOnFail:
+		e.Message, e.Hint = "the run's result cannot be kept; the directory is again as it was before", ""
+	case r.cell.Live != "":
+		e.Message = "the run's result cannot be kept whole; the state after it lacks what cannot be kept"
+		e.Hint = "it is still in " + quote.Path(r.cell.Live) + ": remove it there"
+	}
+	r.startError = e
 }
 
 // noteOutcome remembers how the command ended, for the process that will finish
-// this transaction. If even that fails, the run will be called interrupted.
+// this transaction. If even that fails, the run will be called interrupted. What
+// this one meant to decide is not decided.
 func (r *run) noteOutcome() {
+	r.rec.State, r.rec.Decision, r.rec.ReceiptID = "running", pending, ""
 	_ = r.e.store.Update(func(tx *store.Tx) error { return tx.PutRun(r.rec) })
 }
 

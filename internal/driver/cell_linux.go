@@ -146,6 +146,7 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	r, ok := <-c.built
 	switch {
 	case ctx.Err() != nil:
+		closeAll(r.fds)
 		return at("start", ctx.Err())
 	case !ok:
 		return at("init", errors.New("the cell's first process died"))

@@ -211,3 +211,23 @@ func TestWarm(t *testing.T) {
 	}
 	f.native.Warm()()
 }
+
+// TestStartAgain: a cell whose network could not be served leaves nothing mounted
+// that would keep another from being started on the same directories.
+func TestStartAgain(t *testing.T) {
+	f := newFixture(t, Options{})
+	f.clearWork()
+	spec := f.spec
+	spec.Network = &Network{Serve: func(fds []int, _ int) (func(), error) {
+		closeAll(fds)
+		return nil, errors.New("not today")
+	}}
+	if c, err := f.native.Start(t.Context(), spec); err == nil {
+		t.Errorf("started: %v", c.Close())
+	} else if start, ok := errors.AsType[*StartError](err); !ok || start.Step != "network" {
+		t.Errorf("%v", err)
+	}
+	if o, err := f.start().Exec(t.Context(), f.command("true"), Stdio{}); err != nil || o.Code != 0 {
+		t.Errorf("%+v, %v", o, err)
+	}
+}

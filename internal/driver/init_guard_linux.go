@@ -117,12 +117,9 @@ func plainProcess(p guardPlan, w without) error {
 	if err := plainLimits(p.OpenFiles, p.Processes); err != nil {
 		return at("resource limits", err)
 	}
-	// Both may be refused to one who had less; then the command has less too.
+	// It may be refused to one who had less; then the command has less too.
 	if nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && nice != 20 {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
-	}
-	if err := plainOOM(); err != nil {
-		return at("oom score", err)
 	}
 	return nil
 }
@@ -171,8 +168,12 @@ func plainLimits(openFiles, processes int64) error {
 }
 
 // plainOOM takes back a protection from the kernel's killer that the caller may
-// have; a greater readiness to be killed stays.
-func plainOOM() error {
+// have; a greater readiness to be killed stays. A process that is hidden cannot
+// open its own file any more, so this comes before.
+func plainOOM(w without) error {
+	if w.has(ctlPlain) {
+		return nil
+	}
 	const file = "/proc/self/oom_score_adj"
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -101,6 +101,9 @@ func build(c *conn) (without, error) {
 // weaken takes from this thread everything that commands must not have.
 func (r *rootfs) weaken() (guarded, error) {
 	p := r.plan
+	if err := plainOOM(p.Without); err != nil {
+		return guarded{}, at("oom score", err)
+	}
 	if err := becomeSandbox(p.ID, p.Without); err != nil {
 		return guarded{}, err
 	}

@@ -59,7 +59,8 @@ func (r *rootfs) proc() error {
 		return err
 	}
 	// The limit of user namespaces is set while /proc/sys can be written.
-	if !r.without.has(ctlUserNSLimit) {
+	// Without a namespace of its own it would be the host's.
+	if !r.without.has(ctlUserNSLimit) && !r.without.has(ctlUserNS) {
 		if err := noUserNamespaces(fd); err != nil {
 			return fmt.Errorf("user namespaces: %w", err)
 		}

@@ -45,6 +45,7 @@ func (r *rootfs) build() error {
 		name string
 		do   func() error
 	}{
+		{"own mounts", r.without.ownMounts},
 		{"control group namespace", r.ownCgroups},
 		{"network", r.network},
 		{"host name", r.hostname},
@@ -163,7 +164,8 @@ const (
 )
 
 // lookup opens a path as a process in the cell would see it, but for its last
-// component, which is never followed.
+// component, which is never followed, and for links in what the cell writes,
+// which would let it choose where things are attached.
 func (r *rootfs) lookup(target string) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
@@ -172,7 +174,39 @@ func (r *rootfs) lookup(target string) (int, error) {
 	if r.without.has(ctlInRoot) {
 		how.Resolve = 0
 	}
-	return unix.Openat2(r.root, strings.TrimPrefix(target, "/"), &how)
+	above := r.plan.stateAbove(target)
+	if above == "" || r.without.has(ctlInRoot) {
+		return unix.Openat2(r.root, strings.TrimPrefix(target, "/"), &how)
+	}
+	dir, err := r.lookup(above)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(dir)
+	how.Resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
+	return unix.Openat2(dir, strings.TrimPrefix(target, above+"/"), &how)
+}
+
+// stateAbove is the innermost directory of the cell's state that a path is in,
+// without the path itself; "" if it is in none.
+func (p *plan) stateAbove(target string) string {
+	above := ""
+	for _, o := range p.Overlays {
+		above = innermost(above, string(o.Target), target)
+	}
+	for _, b := range p.Binds {
+		if !b.ReadOnly {
+			above = innermost(above, string(b.Target), target)
+		}
+	}
+	return above
+}
+
+func innermost(above, dir, target string) string {
+	if dir != target && within(target, dir) && len(dir) > len(above) {
+		return dir
+	}
+	return above
 }
 
 // mountPoint opens target, and makes it and the directories above it where they
@@ -214,7 +248,7 @@ func (r *rootfs) enter() error {
 		}
 	}
 	if r.without.has(ctlNoSUID) {
-		if err := allowSUID(r.root); err != nil {
+		if err := r.allowSUID(); err != nil {
 			return err
 		}
 	}

@@ -74,6 +74,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + defaultPath, envUser + "=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}}
+	cmd.WaitDelay = time.Minute // for what holds its output when it has ended
 	out, err := cmd.CombinedOutput()
 	if err != nil || testing.Verbose() {
 		t.Logf("as uid %d:\n%s", testUID, out)

@@ -39,7 +39,9 @@ func messyCaller(dir string) {
 		for _, tid := range threads() {
 			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, -5)
 		}
-		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-500"), 0)
+		if err := os.WriteFile("/proc/self/oom_score_adj", []byte("-500"), 0); err != nil {
+			_ = os.Setenv("PROBE_UNPROTECTED", ", and this caller's too: "+err.Error())
+		}
 	}
 	r := &prober{dir: dir, out: json.NewEncoder(os.Stdout)}
 	if err := r.all(); err != nil {
@@ -69,10 +71,7 @@ func joinKeyring() {
 			key = fmt.Sprint(id)
 		}
 	}
-	exe, err := os.Executable()
-	if err == nil {
-		err = unix.Exec(exe, os.Args, append(os.Environ(), "PROBE_KEY="+key))
-	}
+	err := unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), "PROBE_KEY="+key))
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }
@@ -232,16 +231,36 @@ func (r *prober) try(ctx context.Context, cell *Cell, batch []probe, told *denia
 	told.reset()
 	var out, errs bytes.Buffer
 	o, err := cell.Exec(ctx, c, Stdio{Out: &out, Err: &errs})
+	if p.ends {
+		return []finding{afterlife(ctx, cell, p, c.Env)}, nil
+	}
 	if se, ok := errors.AsType[*StartError](err); ok && (se.Step == "workdir" && p.workdir != "" || se.Step == "exec" && p.program != "") {
 		return []finding{{Probe: p.name, Code: 1, Text: err.Error()}}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if p.alone && o.Killed && !o.TimedOut {
-		return []finding{{Probe: p.name}}, nil // the attack was on the cell itself
-	}
 	return understand(batch, o, out.String(), errs.String(), told), nil
+}
+
+// afterlife says whether a cell that was attacked lives: whether it still executes
+// commands. A signal takes effect some time after it was sent, at the latest while
+// the init does something, so one command is not enough.
+func afterlife(ctx context.Context, cell *Cell, p probe, env []string) finding {
+	const rounds = 50
+	for range rounds {
+		o, err := cell.Exec(ctx, Command{Args: []string{"/bin/true"}, Workdir: "/", Env: env, Timeout: time.Minute}, Stdio{})
+		if err == nil && o.Code == 0 {
+			continue
+		}
+		select {
+		case <-cell.Gone():
+			return finding{Probe: p.name}
+		case <-time.After(time.Minute):
+			return finding{Probe: p.name, Code: 4, Text: fmt.Sprintf("it is not gone, and executes nothing: %+v, %v", o, err)}
+		}
+	}
+	return finding{Probe: p.name, Code: 1, Text: "the init is alive"}
 }
 
 // understand takes the findings out of what the attacker printed.

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -68,9 +69,7 @@ func startHost(t *testing.T, dir string) *host {
 func (h *host) files(dir string) {
 	base := filepath.Join(dir, "base")
 	h.dir(base, 0o755)
-	exe, err := os.Executable()
-	h.ok(err)
-	h.copy(exe, filepath.Join(base, "probe"), 0o755)
+	h.copy("/proc/self/exe", filepath.Join(base, "probe"), 0o755)
 	h.file(filepath.Join(base, ".env"), secret, 0o644)
 	h.set("BASE", base)
 	// The workspace's owner knows that the init is looked at as /proc/self.
@@ -87,6 +86,7 @@ func (h *host) files(dir string) {
 		h.copy("/usr/bin/id", suid, 0o755)
 		h.ok(os.Chown(suid, sandboxID, sandboxID))
 		h.ok(unix.Chmod(suid, 0o4755))
+		h.capable(filepath.Join(base, "capable"))
 		h.file(filepath.Join(base, "foreign"), secret, 0o600)
 		h.ok(os.Chown(filepath.Join(base, "foreign"), 5, 5))
 	}
@@ -188,7 +188,48 @@ func (h *host) descriptors(dir string) {
 	mine, theirs := os.NewFile(uintptr(pair[0]), "socket"), os.NewFile(uintptr(pair[1]), "socket")
 	h.t.Cleanup(func() { _, _ = mine.Close(), theirs.Close() })
 	h.give = []*os.File{open(os.DevNull), open(filepath.Join(dir, "witness")), open(dir), theirs}
-	for i, name := range []string{"CONTROL", "FILE_FD", "DIR_FD", "SOCKET_FD"} {
+	for range terminals {
+		h.give = append(h.give, h.terminal())
+	}
+	for i, name := range []string{"CONTROL", "FILE_FD", "DIR_FD", "SOCKET_FD", "TTY_FD"} {
 		h.set(name, 3+i)
 	}
+}
+
+// terminals is how many the caller has left open: one for each configuration of
+// the probe that takes one.
+const terminals = 3
+
+// terminal is one that is nobody's yet.
+func (h *host) terminal() *os.File {
+	h.t.Helper()
+	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	h.ok(err)
+	h.t.Cleanup(func() { _ = ptmx.Close() })
+	h.ok(unix.IoctlSetPointerInt(int(ptmx.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(ptmx.Fd()), unix.TIOCGPTN)
+	h.ok(err)
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	h.ok(err)
+	h.t.Cleanup(func() { _ = tty.Close() })
+	return tty
+}
+
+// capable makes a program with file capabilities, for the user namespace whose
+// root is 1000 on disk: the cell's.
+func (h *host) capable(path string) {
+	h.t.Helper()
+	h.copy("/bin/cat", path, 0o755)
+	h.ok(unix.Setxattr(path, "security.capability", everyCapability(sandboxID), 0))
+}
+
+// everyCapability is an attribute that gives every one, at once, in the user
+// namespace whose root this is.
+func everyCapability(root int) []byte {
+	const revision3, effective = 0x03000000, 1
+	var b []byte
+	for _, word := range []uint32{revision3 | effective, 0xffffffff, 0, 0x1ff, 0, uint32(root)} {
+		b = binary.LittleEndian.AppendUint32(b, word)
+	}
+	return b
 }

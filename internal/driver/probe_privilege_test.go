@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -37,7 +38,7 @@ func privilegeProbes() []probe {
 		},
 		{
 			name: "mounts in a user namespace", without: []string{ctlSeccomp, ctlUserNSLimit, ctlLandlock}, says: denied,
-			do: func() error { return nested(unix.CLONE_NEWUSER|unix.CLONE_NEWNS, "mount -t tmpfs none /tmp") },
+			do: mountNested,
 		},
 		{
 			name: "raw sockets in a user namespace", without: []string{ctlSeccomp, ctlUserNSLimit}, says: denied,
@@ -117,14 +118,38 @@ func shell(script string) error {
 // nested runs a script in namespaces of its own, as root there.
 func nested(flags uintptr, script string) error {
 	cmd := exec.Command("/bin/sh", "-c", script)
-	cmd.SysProcAttr = &syscall.SysProcAttr{
+	cmd.SysProcAttr = rootIn(flags)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+func rootIn(flags uintptr) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
 		Cloneflags:  flags,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
-	out, err := cmd.CombinedOutput()
+}
+
+// mountNested tries the probe "mount" again in namespaces of its own: not every
+// system has a program for it.
+func mountNested() error {
+	cmd := exec.Command("/src/project/probe")
+	cmd.Env = append(os.Environ(), envAttack+"=mount")
+	cmd.SysProcAttr = rootIn(unix.CLONE_NEWUSER | unix.CLONE_NEWNS)
+	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+		return err
+	}
+	var f finding
+	if err := json.Unmarshal(out, &f); err != nil {
+		return err
+	}
+	if f.Code != 0 {
+		return errors.New(f.Text)
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func procProbes() []probe {
 	} {
 		list = append(list, probe{
 			name: "set " + name, without: []string{ctlReadOnlyProc, ctlCapabilities}, says: "permission denied",
-			do: func() error { return setAgain("/proc/sys/" + name) },
+			optional: name == "net/core/somaxconn", // older kernels show it to their own root alone
+			do:       func() error { return setAgain("/proc/sys/" + name) },
 		})
 	}
 	return list
@@ -104,7 +105,19 @@ func initProbes() []probe {
 	}).says = denied
 	list[len(list)-1].optional = true // hosts can keep tracing to children
 	add("the caller's environment", func() error { return holds("/proc/1/environ") }, ctlEnvironment).says = "permission denied"
-	return list
+	return append(list, probe{
+		name: "init: end it by a signal", without: []string{ctlSignals}, alone: true, ends: true, says: "alive", do: signalInit,
+	})
+}
+
+// signalInit sends every signal that there is.
+func signalInit() error {
+	for range 20 {
+		for sig := unix.Signal(1); sig <= 64; sig++ {
+			_ = unix.Kill(1, sig)
+		}
+	}
+	return nil
 }
 
 func takeDescriptor() error {
@@ -157,14 +170,33 @@ func inheritedProbes() []probe {
 	})
 	add("protection from the killer", "held", "root", []string{ctlPlain}, func() error {
 		text, err := os.ReadFile("/proc/self/oom_score_adj")
-		if err != nil || !strings.HasPrefix(string(text), "-") {
-			return fmt.Errorf("held: %q, %w", text, err)
+		if err == nil && !strings.HasPrefix(string(text), "-") {
+			err = fmt.Errorf("held: its score is %s%s", bytes.TrimSpace(text), here("UNPROTECTED"))
 		}
-		return nil
-	}).optional = true // even root may not be allowed to have it
+		return err
+	}).optional = true // a root without CAP_SYS_RESOURCE cannot have it itself
+	add("a terminal", "no terminal", "", []string{ctlDescriptors, ctlSeccomp}, typeIntoTerminal).optional = true // hosts can switch it off
 	add("ignored signals", "none", "", []string{ctlSignals}, func() error { return signalSet("SigIgn:", unix.SIGHUP) })
 	add("blocked signals", "none", "", []string{ctlSignals}, func() error { return signalSet("SigBlk:", unix.SIGUSR2) })
 	return list
+}
+
+// typeIntoTerminal takes a terminal that the caller has left open, and types into
+// it what whoever reads there would take for a person's. The session that had one
+// leaves it dead, so that there are several.
+func typeIntoTerminal() error {
+	err := errors.New("no terminal")
+	for fd := thing("TTY_FD"); fd < thing("TTY_FD")+terminals; fd++ {
+		if taken := unix.IoctlSetInt(fd, unix.TIOCSCTTY, 0); taken != nil {
+			continue
+		}
+		letter := byte('x')
+		err = call("ioctl", fd, unix.TIOCSTI, &letter)
+		if err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 func readKey() error {

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/landlock"
 )
@@ -47,6 +50,9 @@ type probe struct {
 	// told makes the attack a system call that the kernel would refuse in the
 	// end anyhow. It is stopped when the filter reports it.
 	told string
+	// ends marks an attack on the life of the cell: who attacks may not live to
+	// tell, so whether the cell lives is seen from outside.
+	ends bool
 	// super marks what a command that is root in its cell may do.
 	super bool
 	// allowed marks what a cell must be able to do, with every control.
@@ -57,7 +63,7 @@ type probe struct {
 
 func probes() []probe {
 	return slices.Concat(callProbes(), toldProbes(), privilegeProbes(), mountProbes(), shownProbes(), absenceProbes(),
-		procProbes(), initProbes(), inheritedProbes(), namespaceProbes(), allowedProbes())
+		procProbes(), kernelProbes(), capabilityProbes(), initProbes(), inheritedProbes(), namespaceProbes(), allowedProbes())
 }
 
 const (
@@ -229,17 +235,19 @@ func untidy(t *testing.T) []finding {
 	dir := openDirectory(t)
 	host := startHost(t, dir)
 	// Descriptor 3 is where the init finds its own socket.
-	cmd := exec.Command("/usr/bin/env", "--block-signal=USR2", "--ignore-signal=HUP", "/proc/self/exe")
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Args[3] = exe
+	// This program by its process: its path may be closed to this user.
+	cmd := exec.Command("/usr/bin/env", "--block-signal=USR2", "--ignore-signal=HUP", fmt.Sprintf("/proc/%d/exe", os.Getpid()))
 	cmd.Env = append(host.env(), envCaller+"="+dir, "PROBE_SECRET="+secret, "TMPDIR="+dir)
 	cmd.ExtraFiles = host.inherited()
 	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, time.Minute
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// What hangs says where before the tests' own limit ends them all.
+	limit := time.AfterFunc(8*time.Minute, func() { _ = cmd.Process.Signal(unix.SIGQUIT) })
+	defer limit.Stop()
+	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, errs.String())
 	}
 	var list []finding

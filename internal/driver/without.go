@@ -36,6 +36,7 @@ const (
 	ctlReadOnlyProc = "read-only proc"
 	ctlSeccomp      = "seccomp"
 	ctlSignals      = "signal state"
+	ctlUserNS       = "user namespace"
 	ctlUserNSLimit  = "user namespace limit"
 	ctlUTSNS        = "uts namespace"
 	ctlWorkdir      = "workdir without magic links"

@@ -20,6 +20,10 @@ func (w without) weaken(attr *syscall.SysProcAttr) (env []string) {
 			attr.Cloneflags &^= flag
 		}
 	}
+	if w.has(ctlUserNS) {
+		attr.Cloneflags &^= unix.CLONE_NEWUSER
+		attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = nil, nil, false
+	}
 	if w.has(ctlCapabilities) && len(attr.AmbientCaps) > 0 {
 		attr.AmbientCaps = nil
 		for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
@@ -30,6 +34,16 @@ func (w without) weaken(attr *syscall.SysProcAttr) (env []string) {
 		return os.Environ()
 	}
 	return []string{}
+}
+
+// ownMounts keeps what the init mounts to itself. A mount namespace that comes
+// with a user namespace does so anyhow; the one of a root without one would share
+// its changes with the host's.
+func (w without) ownMounts() error {
+	if !w.has(ctlUserNS) {
+		return nil
+	}
+	return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 }
 
 // keepCapabilities becomes the sandbox user with every capability that the
@@ -65,9 +79,21 @@ func keepCapabilities(id identity, w without) error {
 	return nil
 }
 
-// allowSUID lets setuid programs and file capabilities work in the whole tree.
-func allowSUID(root int) error {
-	return unix.MountSetattr(root, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_NOSUID})
+// allowSUID lets setuid programs and file capabilities work in what the cell
+// writes to. The host's own mounts may have the flag for good.
+func (r *rootfs) allowSUID() error {
+	for _, o := range r.plan.Overlays {
+		fd, err := r.lookup(string(o.Target))
+		if err != nil {
+			return err
+		}
+		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_NOSUID})
+		_ = unix.Close(fd)
+		if err != nil {
+			return fmt.Errorf("allow setuid programs in %s: %w", o.Target, err)
+		}
+	}
+	return nil
 }
 
 // systemAttr are the attributes of what the host's directories are shown with.

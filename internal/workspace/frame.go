@@ -223,6 +223,29 @@ func (s *Store) emptyFrame(d *fsx.Dir) (bool, error) {
 	return true, d.Rename(generationMarker, d, unbegun, 0)
 }
 
+// Remount lets a generation be mounted once more: the kernel refuses the scratch
+// directory of an overlay that was mounted before. Nobody may have it mounted.
+func (w *Work) Remount() error {
+	if w.c.Backend != BackendOverlay {
+		return nil
+	}
+	dir, err := w.p.dir.OpenDir("work")
+	if err != nil {
+		return fmt.Errorf("mount again: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return fmt.Errorf("mount again: %w", err)
+	}
+	for _, name := range names {
+		if err := emptyDir(dir, name); err != nil {
+			return fmt.Errorf("mount again: %w", err)
+		}
+	}
+	return nil
+}
+
 // emptyDir removes everything in a directory.
 func emptyDir(d *fsx.Dir, name string) error {
 	sub, err := d.OpenDir(name)

@@ -168,3 +168,19 @@ func TestFramesTogether(t *testing.T) {
 		t.Errorf("pending holds %q, %v", left, err)
 	}
 }
+
+// TestRemount: what the kernel has left of a volatile overlay's mount, and would
+// refuse to meet again, is gone.
+func TestRemount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, BackendOverlay)
+	base, _ := w.imports()
+	work := w.begin(w.c, base.Layer)
+	scratch := filepath.Join(work.Dir(), "work", AreaWorkspace)
+	w.must(os.MkdirAll(filepath.Join(scratch, "work", "incompat", "volatile"), 0o700))
+	w.must(work.Remount())
+	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	w.must(work.Discard())
+}

@@ -1,0 +1,95 @@
+package cell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// lockPrefix is how the names of the cells' locks begin, in the home.
+const lockPrefix = "cell-"
+
+// nobodyAtWork refuses to rebuild the database under a process that is at work on
+// a cell: a live one, or the command of a run, for which the home is not locked.
+// It would go on in the database that was set aside, and what its cell writes
+// would be moved away under it. The caller holds the home exclusively, so nobody
+// gets further than taking a cell's lock meanwhile.
+//
+// The database may be lost, so the locks themselves are looked at.
+func (e *Engine) nobodyAtWork() error {
+	dir, err := e.store.Dir().OpenDir("locks")
+	if err != nil {
+		return fmt.Errorf("look at the locks: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return fmt.Errorf("look at the locks: %w", err)
+	}
+	slices.Sort(names)
+	var busy []string
+	var first *Error
+	for _, name := range names {
+		id, ok := strings.CutPrefix(name, lockPrefix)
+		if !ok {
+			continue
+		}
+		h, held := e.store.CellHolder(id)
+		if !held {
+			continue
+		}
+		err := atWork(e.lastName(id), h)
+		if first == nil {
+			first = err
+		} else {
+			busy = append(busy, err.Message)
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	first.Details = busy
+	return first
+}
+
+func atWork(name string, h store.Holder) *Error {
+	what := fmt.Sprintf("cell %s is busy: %v", quote.Arg(name), &store.BusyError{Holder: h})
+	out := &Error{Kind: Busy, Code: "busy", Hint: fmt.Sprintf("wait for process %d, or end it", h.PID)}
+	if h.What == heldByStart {
+		what = fmt.Sprintf("cell %s is live: process %d has kept it so since %s", quote.Arg(name), h.PID, h.Since.UTC().Format(time.RFC3339))
+		out.Code = codeLive
+		// Without a database the cell's name is not known to any other command;
+		// the supervisor ends in order when it is told to.
+		out.Hint = fmt.Sprintf("end it first: `forkcell stop %s`, or where the database is lost `kill %d`", quote.Arg(name), h.PID)
+	}
+	out.Message = "the database cannot be rebuilt now: " + what
+	return out
+}
+
+// lastName is what the log calls a cell, for a message: nothing is verified. It
+// is the id where the log does not tell.
+func (e *Engine) lastName(id string) string {
+	seqs, tail, err := e.store.SeqsOnDisk()
+	if err != nil {
+		return id
+	}
+	for _, seq := range slices.Backward(append(seqs, tail...)) {
+		raw, err := e.store.ReadStatement(seq)
+		if err != nil {
+			continue
+		}
+		env, err := receipt.ParseEnvelope(raw)
+		if err != nil {
+			continue
+		}
+		if p, ok := env.Statement.Predicate.(*receipt.Change); ok && p.CellID == id && p.Of.Name != "" {
+			return p.Of.Name
+		}
+	}
+	return id
+}
