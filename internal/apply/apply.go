@@ -38,6 +38,13 @@ var (
 	ErrJournal = errors.New("the apply journal cannot be used")
 	// ErrExchange says that the target's file system lacks what an apply needs.
 	ErrExchange = errors.New("the file system cannot exchange names")
+	// ErrUnfinished says that the target is neither as it was nor as it shall be:
+	// something of the apply is left in it, and Recover has to be called, as after
+	// a crash.
+	ErrUnfinished = errors.New("the apply did not come to an end")
+	// ErrTarget says that the directory of an interrupted apply is not at its
+	// place, or another one is.
+	ErrTarget = errors.New("the directory that was being changed is not there")
 )
 
 // StagingPrefix begins the name of the directory that an apply makes in its
@@ -87,8 +94,7 @@ func (o Options) keep(path string, isDir bool) bool { return o.Keep != nil && o.
 
 // Report says what was done.
 type Report struct {
-	// Committed says that the changes stand, even when an error came later:
-	// Recover then ends what was begun.
+	// Committed says that the changes stand, even when an error came later.
 	Committed bool
 	Applied   int      // Ops that were carried out
 	Kept      []string // directories that stayed because they hold kept things

@@ -211,8 +211,12 @@ func TestRecoverRefusesAnotherDirectory(t *testing.T) {
 	check(t, os.Mkdir(p.target, 0o755))
 	j := p.open(t, "a1")
 	defer func() { _ = j.Close() }()
-	if _, err := Recover(context.Background(), p.target, j); !errors.Is(err, ErrJournal) {
-		t.Errorf("got %v", err)
+	if _, err := Recover(context.Background(), p.target, j); !errors.Is(err, ErrTarget) {
+		t.Errorf("another directory: %v", err)
+	}
+	check(t, os.Remove(p.target))
+	if _, err := Recover(context.Background(), p.target, j); !errors.Is(err, ErrTarget) {
+		t.Errorf("no directory: %v", err)
 	}
 	back, err := Recover(context.Background(), p.target+".moved", j)
 	check(t, err)

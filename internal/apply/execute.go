@@ -15,9 +15,9 @@ import (
 
 // Execute carries out a plan. journal is an empty, durable directory that
 // belongs to this plan alone; the target is never inside it nor the other way
-// round. On error the target is as it was before, unless Report.Committed says
-// that the changes stand, or the error says that the roll-back failed too: then
-// Recover has to be called, as after a crash.
+// round. On error the target is as it was before, unless the error is
+// ErrUnfinished: then the roll-back failed too, or, if Report.Committed says that
+// the changes stand, what follows the commit did, and Recover has to be called.
 func Execute(ctx context.Context, p Plan, src Source, journal *fsx.Dir, opt Options) (Report, error) {
 	var report Report
 	if p.ID == "" || path.Base(p.ID) != p.ID || fsx.CheckPath(p.ID) != nil {
@@ -32,15 +32,14 @@ func Execute(ctx context.Context, p Plan, src Source, journal *fsx.Dir, opt Opti
 	if err == nil {
 		return report, nil
 	}
-	if s.began && !report.Committed && !errors.Is(err, errUndecided) {
+	switch {
+	case report.Committed:
+		err = errors.Join(ErrUnfinished, err)
+	case s.began && !errors.Is(err, ErrUnfinished):
 		err = errors.Join(err, s.rollBack())
 	}
 	return report, fmt.Errorf("apply to %s: %w", p.Target, err)
 }
-
-// errUndecided: whether the commit marker is there cannot be told, so neither
-// way may be taken now.
-var errUndecided = errors.New("it is not known whether the changes stand; recovery will tell")
 
 func begin(p Plan, journal *fsx.Dir, opt Options) (*session, error) {
 	root, err := fsx.OpenRoot(p.Target)
@@ -217,7 +216,9 @@ func (s *session) commit() error {
 	if err := fsx.WriteFile(s.journal, committedFile, nil, 0o600); err != nil {
 		// It may be there all the same; it must not be after the roll-back.
 		if gone := s.journal.Remove(committedFile); gone != nil && !absent(gone) {
-			return errors.Join(errUndecided, err, gone)
+			// Whether the changes stand cannot be told, so neither way may be
+			// taken now: recovery will look again.
+			return errors.Join(ErrUnfinished, err, gone)
 		}
 		return err
 	}

@@ -260,6 +260,9 @@ func TestFailureAtEveryStep(t *testing.T) {
 		if !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("step %d, %s: %v", n, at, err)
 		}
+		if errors.Is(err, ErrUnfinished) != report.Committed {
+			t.Errorf("step %d, %s: committed is %v, and the error %v", n, at, report.Committed, err)
+		}
 		if report.Committed {
 			j := p.open(t, "a1")
 			back, err := Recover(context.Background(), p.target, j)

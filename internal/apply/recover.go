@@ -14,7 +14,8 @@ import (
 // back, or, if it was committed, brought to its end. It leaves nothing behind in
 // the target. An apply that ended before is left alone. A ConflictError after a
 // roll-back is said once: it names what other programs changed since the crash,
-// and no later call repeats it.
+// and no later call repeats it. ErrTarget says that the directory has to be put
+// back at its place first.
 func Recover(ctx context.Context, target string, journal *fsx.Dir) (rolledBack bool, err error) {
 	return recoverWith(ctx, target, journal, Options{})
 }
@@ -72,11 +73,11 @@ func reopen(target string, journal *fsx.Dir, in intent, opt Options) (s *session
 	}
 	root, err := fsx.OpenRoot(target)
 	if err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("%w: %w", ErrTarget, err)
 	}
 	info, err := root.Lstat(".")
 	if err == nil && (info.Ino != in.Ino || !info.IsDir()) {
-		err = fmt.Errorf("%w: this is not the directory that was being changed; put that one back at its place", ErrJournal)
+		err = fmt.Errorf("%w: another one is in its place", ErrTarget)
 	}
 	if err != nil {
 		_ = root.Close()

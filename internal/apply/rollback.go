@@ -13,11 +13,11 @@ import (
 // rollBack makes the target what it was before, from any instant before the
 // commit, and can itself be interrupted and repeated. What other programs did
 // to the same names meanwhile stays; what then finds no place is kept in the
-// journal, and a ConflictError names it.
+// journal, and a ConflictError names it. One that fails is ErrUnfinished.
 func (s *session) rollBack() error {
 	err := s.undo()
 	if err != nil {
-		return fmt.Errorf("roll back (recovery will try again): %w", err)
+		return fmt.Errorf("roll back: %w: %w", ErrUnfinished, err)
 	}
 	if len(s.foreign) > 0 {
 		return &ConflictError{Conflicts: s.foreign}

@@ -64,13 +64,29 @@ func (s *session) execute(ctx context.Context, id string, in applyIntent, p appl
 	defer journal.Close()
 	report, err := apply.Execute(ctx, p, src, journal, opt)
 	failpoint.Hit("apply.executed")
-	if err != nil && !report.Committed {
+	if errors.Is(err, apply.ErrUnfinished) {
+		// The intent stays: who comes next takes it back, or finishes it.
+		return report, unfinished(in.Target, report.Committed, err)
+	}
+	if err != nil {
 		if bad, ok := errors.AsType[*apply.ConflictError](err); ok {
 			return report, errors.Join(conflictError(in.Target, bad.Conflicts), s.dropIntent(id))
 		}
 		return report, errors.Join(failed("apply", err, "write to %s; it is as it was", quote.Path(in.Target)), s.dropIntent(id))
 	}
-	return report, errors.Join(err, s.commitApply(id, in))
+	return report, s.commitApply(id, in)
+}
+
+func unfinished(target string, committed bool, err error) error {
+	e := &Error{Kind: Failed, Code: "unfinished", Err: err}
+	if committed {
+		e.Message = fmt.Sprintf("write to %s; the files are written, but not all is put in order: %v", quote.Path(target), err)
+		e.Hint = "mend the cause; then any command on the cell finishes it"
+		return e
+	}
+	e.Message = fmt.Sprintf("write to %s; it may be half written, which could not be taken back: %v", quote.Path(target), err)
+	e.Hint = "mend the cause; then any command on the cell takes it back. Change nothing there before"
+	return e
 }
 
 func (s *session) dropIntent(id string) error {
@@ -118,7 +134,8 @@ func (s *session) journal(id string, create bool) (*fsx.Dir, error) {
 	return s.e.store.Dir().OpenDir("applies/" + id)
 }
 
-// settleApply ends an apply whose process died: taken back, or recorded.
+// settleApply ends an apply whose process died, or could not end it: taken back,
+// or recorded.
 func (s *session) settleApply(ctx context.Context, in store.Intent) error {
 	var doc applyIntent
 	if err := json.Unmarshal(in.Doc, &doc); err != nil {
@@ -132,10 +149,13 @@ func (s *session) settleApply(ctx context.Context, in store.Intent) error {
 		return err
 	}
 	defer journal.Close()
-	if _, err := os.Stat(doc.Target); errors.Is(err, os.ErrNotExist) {
-		return s.dropIntent(in.ID) // the directory itself is gone
-	}
 	back, err := apply.Recover(ctx, doc.Target, journal)
+	if errors.Is(err, apply.ErrTarget) {
+		if s.abandon {
+			return s.dropIntent(in.ID)
+		}
+		return s.waitsFor(doc.Target, err)
+	}
 	if err != nil {
 		return fmt.Errorf("recover the apply to %s: %w", quote.Path(doc.Target), err)
 	}

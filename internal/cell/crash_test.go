@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,11 +19,14 @@ import (
 )
 
 // A scenario is one operation that is killed at a failpoint in a process of its
-// own. before and after are the only texts that hello.txt may hold then, in the
+// own. inCell and inHost are the only texts that hello.txt may hold then, in the
 // cell and in the source.
 type scenario struct {
 	name   string
+	before func(w *world) // what is done first; nil is one run that is left pending
 	do     func(ctx context.Context, e *cell.Engine, source string) error
+	after  func(w *world) // what must still be possible, if anything special
+	on     []string       // the backends that have anything to do; nil is all
 	points []string
 	inCell []string
 	inHost []string
@@ -36,6 +40,18 @@ var runPoints = []string{
 var applyPoints = []string{
 	"apply.intent", "apply.staging", "apply.stage", "apply.staged", "apply.journalled", "apply.op", "apply.displaced",
 	"apply.applied", "apply.commit", "apply.committed", "apply.finished", "apply.executed", "log.written",
+}
+
+var switchPoints = []string{"apply.intent", "apply.staged", "apply.displaced", "apply.committed", "apply.finished", "log.written"}
+
+// passedBy are the points that a scenario does not come by on a backend; by all
+// others of its table it must come.
+var passedBy = map[string][]string{
+	// Its directory is the source: there is nothing to write, only to record.
+	"accept/delta": {
+		"apply.intent", "apply.staging", "apply.stage", "apply.staged", "apply.journalled", "apply.op", "apply.displaced",
+		"apply.applied", "apply.commit", "apply.committed", "apply.finished", "apply.executed",
+	},
 }
 
 func scenarios() []scenario {
@@ -63,6 +79,43 @@ func scenarios() []scenario {
 			do: func(ctx context.Context, e *cell.Engine, _ string) error {
 				_, err := e.Restore(ctx, cell.RestoreRequest{Cell: "demo"})
 				return err
+			},
+		},
+		{
+			// Back to a state that nothing but this needs.
+			name: "return", on: []string{"delta"}, points: switchPoints, inCell: []string{"first\n", "older\n"},
+			before: func(w *world) {
+				w.sh("demo", "echo older > hello.txt")
+				_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+				w.ok(err)
+				w.sh("demo", "echo first > hello.txt", acceptOnSuccess)
+			},
+			do: func(ctx context.Context, e *cell.Engine, _ string) error {
+				log, err := e.Log(ctx, "demo")
+				if err != nil {
+					return err
+				}
+				older := log[slices.IndexFunc(log, func(l cell.LogEntry) bool { return l.Kind == "run" })]
+				_, err = e.Restore(ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: older.CheckpointID})
+				return err
+			},
+		},
+		{
+			// What was applied is a state of its own, which nothing else needs.
+			name: "selected", on: plainBackends,
+			points: []string{"apply.staged", "apply.displaced", "apply.committed", "apply.executed", "log.written"},
+			inCell: []string{"first\n"}, inHost: []string{"hello\n", "first\n"},
+			before: func(w *world) { w.sh("demo", "echo first > hello.txt; echo first > docs/a.md", acceptOnSuccess) },
+			do: func(ctx context.Context, e *cell.Engine, _ string) error {
+				_, err := e.Apply(ctx, cell.ApplyRequest{Cell: "demo", Only: []string{"hello.txt"}})
+				return err
+			},
+			after: func(w *world) {
+				_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+				w.ok(err)
+				if got := w.read("hello.txt") + w.read("docs/a.md"); got != "first\nfirst\n" {
+					w.Errorf("applied whole, the source holds %q", got)
+				}
 			},
 		},
 		{
@@ -137,7 +190,7 @@ func TestVictim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range scenarios() {
+	for _, s := range append(scenarios(), halfWritten()) {
 		if s.name == part[0] {
 			err = s.do(t.Context(), e, part[2])
 		}
@@ -151,61 +204,119 @@ func TestVictim(t *testing.T) {
 // finds the state before or the state after, and nothing between.
 func TestKilledAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
+	eachKill(t, scenarios(), func(w *world, _ scenario) {
+		// Any command settles what the dead one left.
+		_, err := w.e.Status(w.ctx, "demo")
+		w.ok(err)
+	})
+}
+
+// TestKilledThenCollected: what a killed process left is not garbage, also when
+// gc is the first to come by and keeps as little as it may.
+func TestKilledThenCollected(t *testing.T) {
+	t.Parallel()
+	var some []scenario
 	for _, s := range scenarios() {
-		for _, backend := range backends {
+		switch s.name {
+		case "run", "restored", "return", "accept", "selected", "partial":
+			some = append(some, s)
+		}
+	}
+	eachKill(t, some, func(w *world, s scenario) {
+		var req cell.GCRequest
+		if s.name == "restored" {
+			req.OlderThan = cell.DefaultOlderThan // one that was concluded may go else
+		}
+		_, err := w.e.GC(w.ctx, req)
+		w.ok(err)
+	})
+}
+
+// eachKill kills every scenario at every point on every backend. first is what
+// the next process does first.
+func eachKill(t *testing.T, list []scenario, first func(w *world, s scenario)) {
+	for _, s := range list {
+		if s.on == nil {
+			s.on = backends
+		}
+		for _, backend := range s.on {
 			for _, point := range s.points {
 				t.Run(fmt.Sprintf("%s/%s/%s", s.name, backend, point), func(t *testing.T) {
 					t.Parallel()
-					killAt(t, s, backend, point)
+					w := newWorld(t)
+					if !w.killedAt(s, backend, point) {
+						return
+					}
+					first(w, s)
+					w.wantSettled(s, backend, point)
 				})
 			}
 		}
 	}
 }
 
-func killAt(t *testing.T, s scenario, backend, point string) {
-	w := newWorld(t)
+// killedAt does a scenario and kills it. It is false for a point that the
+// backend does not come by.
+func (w *world) killedAt(s scenario, backend, point string) bool {
+	w.Helper()
 	w.init("demo", backend)
-	w.sh("demo", "echo first > hello.txt")
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestVictim$")
+	if s.before == nil {
+		w.sh("demo", "echo first > hello.txt")
+	} else {
+		s.before(w)
+	}
 	at := point
 	if backend == "delta" && point == "seal.hashed" && len(s.points) == len(runPoints) {
 		at += "@2" // the first is the look at what changed before the run
 	}
-	cmd.Env = append(os.Environ(), victim+"="+s.name+"|"+w.home+"|"+w.source, "FORKCELL_FAILPOINT="+at)
-	out, err := cmd.CombinedOutput()
-	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !status.Signaled() {
-		if err != nil {
-			t.Fatalf("the victim failed: %v\n%s", err, out)
-		}
-		if backend == "delta" && strings.HasPrefix(point, "apply.") || strings.HasPrefix(point, "seal.") {
-			return // this backend, or this change, does not come that way
-		}
-		t.Fatalf("the victim came past %s unharmed\n%s", point, out)
+	killed, out, err := w.sacrifice(s.name, at)
+	passed := slices.Contains(passedBy[s.name+"/"+backend], point)
+	switch {
+	case killed && passed:
+		w.Fatalf("it does come by %s: take it off the list", point)
+	case !killed && err != nil:
+		w.Fatalf("the victim failed: %v\n%s", err, out)
+	case !killed && !passed:
+		w.Fatalf("the victim came past %s unharmed\n%s", point, out)
 	}
 	w.open()
-	// Any command settles what the dead one left.
-	_, err = w.e.Status(w.ctx, "demo")
-	w.ok(err)
+	return killed
+}
+
+// sacrifice does a scenario in a process of its own, with a failpoint.
+func (w *world) sacrifice(scenario, failpoint string) (killed bool, out string, err error) {
+	w.Helper()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestVictim$")
+	cmd.Env = append(os.Environ(), victim+"="+scenario+"|"+w.home+"|"+w.source, "FORKCELL_FAILPOINT="+failpoint)
+	text, err := cmd.CombinedOutput()
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled(), string(text), err
+}
+
+// wantSettled is what must hold when somebody has come by after the kill.
+func (w *world) wantSettled(s scenario, backend, point string) {
+	w.Helper()
 	_, held := w.sh("demo", "cat hello.txt")
 	if backend == "delta" {
 		s.inHost = append(s.inHost, s.inCell...)
 	}
-	if !contains(s.inCell, held) {
-		t.Errorf("the cell holds %q, want one of %q", held, s.inCell)
+	if !slices.Contains(s.inCell, held) {
+		w.Errorf("the cell holds %q, want one of %q", held, s.inCell)
 	}
-	if got := w.read("hello.txt"); !contains(s.inHost, got) {
-		t.Errorf("the source holds %q, want one of %q", got, s.inHost)
+	if got := w.read("hello.txt"); !slices.Contains(s.inHost, got) {
+		w.Errorf("the source holds %q, want one of %q", got, s.inHost)
 	}
 	if point != "run.recorded" && point != "run.prepared" {
 		// It ran, so there is a receipt, and its work can be looked at.
 		w.wantReceipts(s, 3)
 	}
 	w.noLitter()
-	_, err = w.e.GC(w.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+	_, err := w.e.GC(w.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
 	w.ok(err)
 	w.sound("demo")
+	if s.after != nil {
+		s.after(w)
+	}
 	// What was interrupted can be done again.
 	w.sh("demo", "echo last > hello.txt", acceptOnSuccess)
 	w.wantInside("demo", "hello.txt", "last\n")
@@ -239,13 +350,4 @@ func (w *world) noLitter() {
 			w.Errorf("the source has %s", n.Name())
 		}
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }

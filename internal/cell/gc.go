@@ -2,11 +2,15 @@ package cell
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
 )
 
 // GC frees what nothing refers to. It first marks the states as freed, in one
@@ -26,13 +30,18 @@ func (e *Engine) GC(ctx context.Context, req GCRequest) (*GCResult, error) {
 	defer lock.Unlock()
 	var layers map[string]bool
 	mark := func(tx *store.Tx) error {
-		freed, kept, err := e.partition(tx, req)
+		held, err := unfinishedWork(tx)
 		if err != nil {
 			return err
 		}
-		if layers, err = e.layersOf(tx, kept); err != nil {
+		freed, kept, err := e.partition(tx, req, held)
+		if err != nil {
 			return err
 		}
+		if layers, err = e.layersOf(kept); err != nil {
+			return err
+		}
+		maps.Copy(layers, held.layers)
 		for _, c := range freed {
 			res.Checkpoints = append(res.Checkpoints, c.ID)
 			c.Freed = true
@@ -100,7 +109,7 @@ func (e *Engine) liveCells() (map[string]bool, error) {
 
 // partition sorts the states into those that may go and those that something
 // needs.
-func (e *Engine) partition(tx *store.Tx, req GCRequest) (freed, kept []store.Checkpoint, err error) {
+func (e *Engine) partition(tx *store.Tx, req GCRequest, held holdings) (freed, kept []store.Checkpoint, err error) {
 	all, err := tx.Checkpoints("")
 	if err != nil {
 		return nil, nil, err
@@ -112,7 +121,7 @@ func (e *Engine) partition(tx *store.Tx, req GCRequest) (freed, kept []store.Che
 	for _, c := range all {
 		switch {
 		case c.Freed:
-		case needed[c.ID]:
+		case needed[c.ID] || held.states[c.ID] || held.layers[c.Layer]:
 			kept = append(kept, c)
 		default:
 			freed = append(freed, c)
@@ -163,19 +172,20 @@ func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoin
 	if err != nil {
 		return nil, err
 	}
-	begun := map[string]bool{}
+	begun, ended := map[string]bool{}, map[string]bool{}
 	for _, r := range runs {
 		// A run that seems to have ended in the future is recent, unless all of
 		// them are asked for.
 		recent := req.OlderThan > 0 && e.now().Sub(r.FinishedAt) < req.OlderThan
 		if r.State == "running" || !removed[r.CellID] && (r.Decision == pending || isUndone(r.Decision) && recent) {
 			needed[r.Before], needed[r.After] = true, true
-			begun[r.Before] = true
+			begun[r.Before], ended[r.After] = true, true
 		}
 	}
 	for _, c := range all {
-		// What was captured of a live cell is needed as long as its run is.
-		needed[c.ID] = needed[c.ID] || c.Kind == kindLive && begun[c.Parent]
+		// What was captured of a live cell is needed as long as its run is; so is
+		// what others had made of a directory when a run was taken back there.
+		needed[c.ID] = needed[c.ID] || c.Kind == kindLive && begun[c.Parent] || c.Kind == kindDrift && ended[c.Parent]
 	}
 	keepLast(needed, all, removed, req.KeepLast)
 	return needed, nil
@@ -204,8 +214,48 @@ func keepLast(needed map[string]bool, all []store.Checkpoint, removed map[string
 	}
 }
 
+// holdings are what an operation needs that somebody else will finish or undo.
+type holdings struct {
+	states map[string]bool // checkpoints
+	layers map[string]bool // also such as no checkpoint has yet
+}
+
+// unfinishedWork lists what may not go before the processes that died, or are
+// still at work, are settled: what a run has sealed and not recorded, both ends of
+// a directory's rewriting, and what an apply will be recorded with.
+func unfinishedWork(tx *store.Tx) (holdings, error) {
+	held := holdings{states: map[string]bool{}, layers: map[string]bool{}}
+	runs, err := tx.UnfinishedRuns("")
+	if err != nil {
+		return held, err
+	}
+	for _, r := range runs {
+		held.layers[workspace.LayerOf(r.ID)] = true
+	}
+	intents, err := tx.Intents("")
+	if err != nil {
+		return held, err
+	}
+	for _, in := range intents {
+		switch in.Kind {
+		case intentSwitch:
+			var sw switchIntent
+			err = json.Unmarshal(in.Doc, &sw)
+			held.layers[sw.From], held.layers[sw.To] = true, true
+		case intentApply:
+			var a applyIntent
+			err = json.Unmarshal(in.Doc, &a)
+			held.states[a.Applied], held.states[a.Record.From] = true, true
+		}
+		if err != nil {
+			return held, fmt.Errorf("intent %s: %w", in.ID, err)
+		}
+	}
+	return held, nil
+}
+
 // layersOf lists every layer that the kept states stand on.
-func (e *Engine) layersOf(_ *store.Tx, kept []store.Checkpoint) (map[string]bool, error) {
+func (e *Engine) layersOf(kept []store.Checkpoint) (map[string]bool, error) {
 	layers := map[string]bool{}
 	for _, c := range kept {
 		chain, err := e.ws.Chain(c.Layer)

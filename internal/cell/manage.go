@@ -48,7 +48,8 @@ func withForce(err error) error {
 }
 
 // Remove forgets a cell's name. Its receipts stay; its states go with the next
-// gc unless something else needs them. The source directory is not touched.
+// gc unless something else needs them. The source directory is not touched. force
+// also gives up what was interrupted in a directory that is not there any more.
 func (e *Engine) Remove(ctx context.Context, cell string, force bool) error {
 	wait := time.Duration(0)
 	if force {
@@ -57,7 +58,7 @@ func (e *Engine) Remove(ctx context.Context, cell string, force bool) error {
 		}
 		wait = forceWait
 	}
-	s, err := e.hold(ctx, cell, "rm", wait)
+	s, err := e.holdFor(ctx, cell, "rm", wait, force)
 	if err != nil {
 		return withForce(err)
 	}

@@ -50,7 +50,7 @@ func (r *run) openGate(ctx context.Context, req NetworkRequest) func() (*gate, e
 	if !req.Reloadable && !r.policy.NeedsNetwork() && !r.policy.NeedsCredentials() {
 		return func() (*gate, error) {
 			if req.empty() {
-				return nil, nil //nolint:nilnil // as documented
+				return nil, nil
 			}
 			return nil, usage("name an endpoint in network_policies", "--credential, --resolve and --ca need a policy that allows some network")
 		}

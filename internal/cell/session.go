@@ -20,11 +20,19 @@ type session struct {
 
 	cellLock *store.Lock
 	homeLock *store.Lock
+
+	// abandon says that what cannot be finished, because its directory is gone,
+	// is given up instead.
+	abandon bool
 }
 
 // hold takes a cell's lock and first finishes, or undoes, what a process that
 // died there had begun.
 func (e *Engine) hold(ctx context.Context, name, what string, wait time.Duration) (*session, error) {
+	return e.holdFor(ctx, name, what, wait, false)
+}
+
+func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Duration, abandon bool) (*session, error) {
 	c, err := e.findCell(name)
 	if err != nil {
 		return nil, err
@@ -33,7 +41,7 @@ func (e *Engine) hold(ctx context.Context, name, what string, wait time.Duration
 	if err != nil {
 		return nil, busyError(name, err)
 	}
-	s := &session{e: e, cell: c, cellLock: lock}
+	s := &session{e: e, cell: c, cellLock: lock, abandon: abandon}
 	if err := s.open(ctx, name); err != nil {
 		s.release()
 		return nil, err
@@ -140,16 +148,19 @@ func (s *session) release() {
 func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func(*store.Tx) error) error {
 	from := s.head
 	live := s.cell.Live != "" && from.Layer != to.Layer
-	op := store.NewID("op")
+	op, sw := store.NewID("op"), switchIntent{From: from.Layer, To: to.Layer}
+	// Of what is unfinished on this cell only the switch is ours to settle: the
+	// run that is being concluded is unfinished, too.
+	undo := func(err error) error {
+		return errors.Join(err, s.resumeSwitch(context.WithoutCancel(ctx), op, sw))
+	}
 	if live {
-		err := s.e.store.Update(func(tx *store.Tx) error {
-			return tx.PutIntent(op, s.cell.ID, intentSwitch, switchIntent{From: from.Layer, To: to.Layer})
-		})
+		err := s.e.store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, s.cell.ID, intentSwitch, sw) })
 		if err != nil {
 			return err
 		}
 		if err := s.e.ws.Switch(ctx, s.at, from.Layer, to.Layer, op); err != nil {
-			return errors.Join(s.liveError(err), s.settle(context.WithoutCancel(ctx)))
+			return undo(s.liveError(err))
 		}
 	}
 	err := s.e.store.Update(func(tx *store.Tx) error {
@@ -167,7 +178,7 @@ func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func
 	if err != nil {
 		s.cell.Head = from.ID
 		if live {
-			err = errors.Join(err, s.settle(context.WithoutCancel(ctx)))
+			err = undo(err)
 		}
 		return err
 	}
@@ -188,28 +199,49 @@ func (s *session) catchUp(ctx context.Context) error {
 	if s.cell.Live == "" {
 		return nil
 	}
-	sealed, err := s.e.ws.Drift(ctx, s.at, s.head.Layer, store.NewID("op"))
-	if err != nil {
-		return driftError(s.cell.Live, err)
+	next, err := s.drift(ctx, s.head)
+	if err != nil || next == nil {
+		return err
 	}
-	if sealed.Unchanged {
-		return nil
-	}
-	next := s.e.newCheckpoint(s.cell, s.head.ID, "drift", "", sealed)
 	err = s.e.store.Update(func(tx *store.Tx) error {
-		if err := tx.PutCheckpoint(next); err != nil {
-			return err
-		}
 		s.cell.Head = next.ID
 		if err := tx.PutCell(s.cell); err != nil {
 			return err
 		}
-		return s.e.logChange(tx, s.cell, next, opDrift, map[string]string{"changed_files": fmt.Sprint(sealed.Changed)})
+		return s.recordDrift(tx, next)
 	})
 	if err == nil {
-		s.head = next
+		s.head = next.Checkpoint
 	}
 	return err
+}
+
+// kindDrift is a state that a live directory was found in.
+const kindDrift = "drift"
+
+type drifted struct {
+	store.Checkpoint
+	changed int
+}
+
+// drift seals a live directory if it is not as a state has it; nil if it is.
+// Nothing is recorded yet.
+func (s *session) drift(ctx context.Context, at store.Checkpoint) (*drifted, error) {
+	sealed, err := s.e.ws.Drift(ctx, s.at, at.Layer, store.NewID("op"))
+	if err != nil {
+		return nil, driftError(s.cell.Live, err)
+	}
+	if sealed.Unchanged {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	return &drifted{s.e.newCheckpoint(s.cell, at.ID, kindDrift, "", sealed), sealed.Changed}, nil
+}
+
+func (s *session) recordDrift(tx *store.Tx, next *drifted) error {
+	if err := tx.PutCheckpoint(next.Checkpoint); err != nil {
+		return err
+	}
+	return s.e.logChange(tx, s.cell, next.Checkpoint, opDrift, map[string]string{"changed_files": fmt.Sprint(next.changed)})
 }
 
 func driftError(live string, err error) error {

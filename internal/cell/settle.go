@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -94,7 +96,17 @@ func (s *session) settleSwitch(ctx context.Context, in store.Intent) error {
 	if err := json.Unmarshal(in.Doc, &sw); err != nil {
 		return err
 	}
-	completed, err := s.e.ws.ResumeSwitch(ctx, s.at, in.ID)
+	return s.resumeSwitch(ctx, in.ID, sw)
+}
+
+func (s *session) resumeSwitch(ctx context.Context, op string, sw switchIntent) error {
+	completed, err := s.e.ws.ResumeSwitch(ctx, s.at, op)
+	if errors.Is(err, apply.ErrTarget) {
+		if s.abandon {
+			return s.endSwitch(op)
+		}
+		return s.waitsFor(s.cell.Live, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -103,12 +115,24 @@ func (s *session) settleSwitch(ctx context.Context, in store.Intent) error {
 		if sw.Back {
 			back = sw
 		}
-		return s.switchBack(ctx, in.ID, back)
+		return s.switchBack(ctx, op, back)
 	}
-	return s.endSwitch(in.ID)
+	return s.endSwitch(op)
 }
 
-// switchBack replaces one intent by another and carries that out.
+// waitsFor refuses to go on without a directory in which something is half done:
+// its volume may only not be mounted, and then nobody else would mend it.
+func (s *session) waitsFor(dir string, err error) error {
+	return &Error{
+		Kind: Refused, Code: "waits", Err: err,
+		Message: fmt.Sprintf("cell %s waits for %s, where a change was interrupted: %v", s.cell.LastName, quote.Path(dir), err),
+		Hint:    fmt.Sprintf("put the directory back at its place, or mount it; `forkcell rm --force %s` gives it up", s.cell.LastName),
+	}
+}
+
+// switchBack replaces one intent by another and carries that out. Where somebody
+// has changed the same files since, they stay as they are, all of them: the next
+// look at the directory makes that a state.
 func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) error {
 	op := store.NewID("op")
 	err := s.e.store.Update(func(tx *store.Tx) error {
@@ -120,7 +144,11 @@ func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) e
 	if err != nil {
 		return err
 	}
-	if err := s.e.ws.Switch(ctx, s.at, sw.From, sw.To, op); err != nil {
+	err = s.e.ws.Switch(ctx, s.at, sw.From, sw.To, op)
+	if _, newer := errors.AsType[*apply.ConflictError](err); newer && !errors.Is(err, apply.ErrUnfinished) {
+		return s.endSwitch(op)
+	}
+	if err != nil {
 		return s.liveError(err)
 	}
 	return s.endSwitch(op)
@@ -168,22 +196,35 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	if err := s.dropSocket(); err != nil {
 		r.notes = append(r.notes, "its socket is left: "+err.Error())
 	}
+	if err := r.resumeSeal(ctx, work, sealed); err != nil {
+		return err
+	}
 	if err := r.reopenJournal(); err != nil {
 		return fmt.Errorf("events of %s: %w", rec.ID, err)
 	}
 	r.closeJournal()
-	if sealed != nil {
-		r.take(*sealed)
-		return r.conclude(ctx)
-	}
-	r.work = work
-	if err := awaitDeath(work); err != nil {
-		return err
-	}
-	if err := r.seal(ctx); err != nil {
-		return err
-	}
 	return r.conclude(ctx)
+}
+
+// resumeSeal seals what a dead process left, or takes over what it had sealed. A
+// live directory may have been changed since then, by its owner: that is no work
+// of the run, and must be a state before the directory is rewritten.
+func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *workspace.Sealed) error {
+	if sealed == nil {
+		r.work = work
+		if err := awaitDeath(work); err != nil {
+			return err
+		}
+		return r.seal(ctx)
+	}
+	r.take(*sealed)
+	r.decide()
+	if r.cell.Live == "" || r.rec.Decision != restored {
+		return nil
+	}
+	var err error
+	r.found, err = r.drift(ctx, r.after)
+	return err
 }
 
 // awaitDeath waits until the kernel has killed what a dead supervisor left

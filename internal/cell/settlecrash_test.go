@@ -1,0 +1,263 @@
+//go:build failpoints
+
+package cell_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+func named(name string) scenario {
+	list := append(scenarios(), halfWritten())
+	return list[slices.IndexFunc(list, func(s scenario) bool { return s.name == name })]
+}
+
+// TestKilledThenEdited: what a person does to a live directory before anybody
+// came by after a kill is in the way of nothing, and is not lost.
+func TestKilledThenEdited(t *testing.T) {
+	t.Parallel()
+	for name, points := range map[string][]string{
+		"restored": append([]string{"run.executed", "seal.renamed", "run.sealed"}, switchPoints...),
+		"return":   switchPoints,
+	} {
+		s := named(name)
+		for _, point := range points {
+			t.Run(name+"/"+point, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.killedAt(s, "delta", point)
+				w.write("hello.txt", "edited\n")
+				var stop context.CancelFunc
+				w.ctx, stop = context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				if point == "apply.displaced" {
+					// The name was just being exchanged: that is said, once.
+					_, err := w.e.Status(w.ctx, "demo")
+					w.refused(err, cell.Failed, "was changed by another program")
+				}
+				_, held := w.sh("demo", "cat hello.txt")
+				if name == "restored" && held != "first\n" {
+					t.Errorf("the run was restored, and the directory has %q", held)
+				}
+				w.wantReceipts(s, 3)
+				_, err := w.e.GC(w.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+				w.ok(err)
+				w.sound("demo")
+				w.wantRecovered("demo")
+				w.wantSomewhere("hello.txt", "edited\n")
+			})
+		}
+	}
+}
+
+// wantSomewhere looks for a text in every state of the cell.
+func (w *world) wantSomewhere(path, want string) {
+	w.Helper()
+	nodes, err := w.e.Graph(w.ctx)
+	w.ok(err)
+	var seen []string
+	for _, n := range nodes {
+		if n.Freed {
+			continue
+		}
+		_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: n.CheckpointID})
+		w.ok(err)
+		seen = append(seen, w.read(path))
+	}
+	if !slices.Contains(seen, want) {
+		w.Errorf("no state has %q: %q", want, seen)
+	}
+}
+
+// TestRewritingFails: a live directory that cannot be rewritten once does not
+// change what is known of the run.
+func TestRewritingFails(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"apply.staging", "apply.op", "apply.displaced", "apply.commit", "apply.committed", "apply.finished"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.init("demo", "delta")
+			w.sh("demo", "echo first > hello.txt")
+			_, out, err := w.sacrifice("restored", point+"=enospc")
+			if err == nil || !strings.Contains(out, "no space left") {
+				t.Fatalf("the victim said: %v\n%s", err, out)
+			}
+			w.open()
+			_, err = w.e.Status(w.ctx, "demo")
+			w.ok(err)
+			list, err := w.e.ReceiptList(w.ctx, "demo")
+			w.ok(err)
+			if len(list) != 2 || list[1].Outcome != "failed" || list[1].Decision != "restored" {
+				t.Errorf("the receipts are %+v", list)
+			}
+			if got := w.read("hello.txt"); got != "first\n" {
+				t.Errorf("the directory has %q", got)
+			}
+			w.noLitter()
+			w.sound("demo")
+		})
+	}
+}
+
+// interrupted is a context that ends as soon as a file has another text.
+type interrupted struct {
+	context.Context
+	path, was string
+}
+
+func (i interrupted) Err() error {
+	if now, err := os.ReadFile(i.path); err == nil && string(now) == i.was {
+		return nil
+	}
+	return context.Canceled
+}
+
+// halfWritten is an apply that is cancelled between two of its files.
+func halfWritten() scenario {
+	return scenario{
+		name:   "half written",
+		before: func(w *world) { w.sh("demo", "echo first > hello.txt; echo first > docs/a.md", acceptOnSuccess) },
+		do: func(ctx context.Context, e *cell.Engine, source string) error {
+			ctx = interrupted{ctx, filepath.Join(source, "docs/a.md"), "a\n"}
+			_, err := e.Apply(ctx, cell.ApplyRequest{Cell: "demo"})
+			return err
+		},
+	}
+}
+
+// TestRollBackFails: an apply that can neither go on nor be taken back says so,
+// and the next command takes it back.
+func TestRollBackFails(t *testing.T) {
+	t.Parallel()
+	for _, backend := range plainBackends {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.init("demo", backend)
+			named("half written").before(w)
+			_, out, err := w.sacrifice("half written", "apply.undo=eio")
+			if err == nil || !strings.Contains(out, "half written") || strings.Contains(out, "as it was") {
+				t.Fatalf("the victim said: %v\n%s", err, out)
+			}
+			if got := w.read("docs/a.md") + w.read("hello.txt"); got != "first\nhello\n" {
+				t.Fatalf("the source holds %q", got)
+			}
+			w.open()
+			_, err = w.e.GC(w.ctx, cell.GCRequest{})
+			w.ok(err)
+			_, err = w.e.Status(w.ctx, "demo")
+			w.ok(err)
+			if got := w.read("docs/a.md") + w.read("hello.txt"); got != "a\nhello\n" {
+				t.Errorf("the source holds %q", got)
+			}
+			w.noLitter()
+			w.wantApplied("first\nfirst\n")
+		})
+	}
+}
+
+// TestEndOfApplyFails: files that are written stay written, and what is still to
+// be done the next command does.
+func TestEndOfApplyFails(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"apply.committed", "apply.keep", "apply.clear", "apply.finished"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.init("demo", "clone")
+			w.sh("demo", "echo first > hello.txt")
+			_, out, err := w.sacrifice("accept", point+"=eio")
+			if err == nil || !strings.Contains(out, "the files are written") {
+				t.Fatalf("the victim said: %v\n%s", err, out)
+			}
+			w.open()
+			_, err = w.e.Status(w.ctx, "demo")
+			w.ok(err)
+			if got := w.read("hello.txt"); got != "first\n" {
+				t.Errorf("the source holds %q", got)
+			}
+			w.noLitter()
+			_, err = w.e.Undo(w.ctx, "demo")
+			w.ok(err)
+			w.wantApplied("first\na\n")
+		})
+	}
+}
+
+func (w *world) wantApplied(want string) {
+	w.Helper()
+	_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+	w.ok(err)
+	if got := w.read("hello.txt") + w.read("docs/a.md"); got != want {
+		w.Errorf("applied, the source holds %q", got)
+	}
+	w.sound("demo")
+}
+
+// TestKilledWithoutItsDirectory: what was interrupted in a directory that is not
+// there now is not forgotten, and is ended when it is there again.
+func TestKilledWithoutItsDirectory(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ scenario, backend, point string }{
+		{"accept", "overlay", "apply.staged"},
+		{"accept", "clone", "apply.displaced"},
+		{"accept", "clone", "apply.committed"},
+		{"return", "delta", "apply.displaced"},
+		{"return", "delta", "apply.committed"},
+	} {
+		for _, place := range []string{"nothing", "another directory"} {
+			t.Run(c.scenario+"/"+c.point+"/"+place, func(t *testing.T) {
+				t.Parallel()
+				w, s := newWorld(t), named(c.scenario)
+				w.killedAt(s, c.backend, c.point)
+				away := w.source + ".away"
+				w.ok(os.Rename(w.source, away))
+				if place != "nothing" {
+					w.ok(os.Mkdir(w.source, 0o755))
+				}
+				_, err := w.e.Status(w.ctx, "demo")
+				w.refused(err, cell.Refused, "waits for "+w.source)
+				_, err = w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
+				w.refused(err, cell.Refused, "waits for "+w.source)
+				w.refused(w.e.Remove(w.ctx, "demo", false), cell.Refused, "waits for "+w.source)
+				_, err = w.e.GC(w.ctx, cell.GCRequest{})
+				w.ok(err)
+				w.ok(os.RemoveAll(w.source))
+				w.ok(os.Rename(away, w.source))
+				w.wantSettled(s, c.backend, c.point)
+			})
+		}
+	}
+}
+
+// TestRemoveWithoutItsDirectory: a cell whose directory never comes back can be
+// given up. One whose apply had not begun needs no directory.
+func TestRemoveWithoutItsDirectory(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ scenario, backend, point string }{
+		{"accept", "clone", "apply.intent"},
+		{"accept", "clone", "apply.displaced"},
+		{"return", "delta", "apply.displaced"},
+	} {
+		t.Run(c.scenario+"/"+c.point, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.killedAt(named(c.scenario), c.backend, c.point)
+			w.ok(os.RemoveAll(w.source))
+			w.ok(w.e.Remove(w.ctx, "demo", c.point != "apply.intent"))
+			_, err := w.e.GC(w.ctx, cell.GCRequest{})
+			w.ok(err)
+			if res, err := w.e.ReceiptVerify(w.ctx, "", "", true, ""); err != nil {
+				t.Errorf("receipts: %v %+v", err, res)
+			}
+		})
+	}
+}
