@@ -72,8 +72,9 @@ type server struct {
 	running  int // commands, or places promised to them
 	sessions map[string]*session
 	ended    []string // the oldest first
-	conns    map[*net.UnixConn]bool // whether it takes one of the places
-	places   int                    // that are taken
+	places   int      // that connections take
+	// conns says of each whether it takes a place.
+	conns map[*net.UnixConn]bool
 }
 
 // Serve answers connections until ctx ends. Then it kills the commands that
