@@ -158,6 +158,7 @@ func areaOf(areas []string, p string) (area, rel string, err error) {
 func without(set mount.Set, target string) mount.Set {
 	set.Binds = slices.DeleteFunc(set.Binds, func(b mount.Bind) bool { return b.Target == target })
 	set.Overlays = slices.DeleteFunc(set.Overlays, func(o mount.Overlay) bool { return o.Target == target })
+	set.Pins = slices.DeleteFunc(set.Pins, func(p string) bool { return within(p, target) })
 	set.Masks = slices.DeleteFunc(set.Masks, func(m mount.Mask) bool { return within(m.Target, target) })
 	return set
 }

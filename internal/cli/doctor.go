@@ -51,7 +51,7 @@ func newRecover(s *session) *cobra.Command {
 		Short: "Rebuild the database from signed statements and manifests",
 		Long: `Rebuild the database from the signed statements and the manifests beside the
 layers. The old database is kept beside the new one. What could not be rebuilt is
-listed.`,
+listed. It is refused while a command runs in a cell.`,
 		Example: "  forkcell recover",
 		Args:    positional(),
 		RunE: s.with(Rescue, func(ctx context.Context, e Engine, _ []string) error {

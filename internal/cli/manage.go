@@ -50,7 +50,7 @@ func newRemove(s *session, fam *family) *cobra.Command {
 			return runRemove(ctx, s, e, args[0], force)
 		}),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also when the cell is busy or live")
+	cmd.Flags().BoolVar(&force, "force", false, "also when the cell is busy or live, or waits for a directory that is gone")
 	return cmd
 }
 
