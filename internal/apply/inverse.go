@@ -69,11 +69,6 @@ func Inverse(journal *fsx.Dir) (Plan, Source, error) {
 	return p, src, nil
 }
 
-// Discard removes what an apply displaced, when it will not be undone any more.
-func Discard(journal *fsx.Dir) error {
-	return errors.Join(journal.RemoveAll(oldDir), journal.RemoveAll(foreignDir))
-}
-
 // displaced is the source of what an apply displaced.
 type displaced struct {
 	dir    *fsx.Dir

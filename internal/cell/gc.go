@@ -282,12 +282,34 @@ func (e *Engine) pendingInUse() (map[string]bool, error) {
 			busy[r.ID] = true
 		}
 		intents, err := tx.Intents("")
+		if err != nil {
+			return err
+		}
 		for _, in := range intents {
 			busy[in.ID] = true
 		}
-		return err
+		return undoable(tx, busy)
 	})
 	return busy, err
+}
+
+// undoable adds the applies that may still be taken back.
+func undoable(tx *store.Tx, busy map[string]bool) error {
+	cells, err := tx.Cells(false)
+	if err != nil {
+		return err
+	}
+	exists := map[string]bool{}
+	for _, c := range cells {
+		exists[c.ID] = true
+	}
+	applies, err := tx.Applies()
+	for _, a := range applies {
+		if !a.Undone && exists[a.CellID] {
+			busy[a.ID] = true
+		}
+	}
+	return err
 }
 
 // DefaultOlderThan is how long the work of restored runs counts as needed.

@@ -460,8 +460,8 @@ func TestSweep(t *testing.T) {
 			if !slices.Equal(r.Layers, gone) || !slices.Equal(r.Pending, []string{stale.p.op}) || r.Bytes == 0 {
 				t.Errorf("dry %v: %+v, want %q", dry, r, gone)
 			}
-			if n := map[Backend]int{BackendDelta: 1}[w.c.Backend]; r.Objects != n || len(r.Switches) != n {
-				t.Errorf("dry %v: %d objects, %q", dry, r.Objects, r.Switches)
+			if n := map[Backend]int{BackendDelta: 1}[w.c.Backend]; r.Objects != n || len(r.Journals) != n {
+				t.Errorf("dry %v: %d objects, %q", dry, r.Objects, r.Journals)
 			}
 		}
 		w.check("after the sweep", head.Layer, want)

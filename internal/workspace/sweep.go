@@ -15,7 +15,7 @@ import (
 type SweepReport struct {
 	Layers   []string
 	Pending  []string
-	Switches []string
+	Journals []string
 	Live     []string
 	Objects  int
 	// Bytes are those of the files removed.
@@ -23,8 +23,8 @@ type SweepReport struct {
 }
 
 // Sweep removes what nothing needs: layers that keep does not want and that no
-// wanted state stands on, pending operations and journals of switches that are
-// not in use, and contents that no remaining state has. The caller makes sure
+// wanted state stands on, pending operations and journals of applies and switches
+// that are not in use, and contents that no remaining state has. The caller makes sure
 // that nobody else makes anything meanwhile. A directory is renamed away before
 // it is deleted, so that no half of a layer is ever found under its name.
 func (s *Store) Sweep(ctx context.Context, keep, inUse func(id string) bool, dryRun bool) (SweepReport, error) {
@@ -37,7 +37,7 @@ func (s *Store) Sweep(ctx context.Context, keep, inUse func(id string) bool, dry
 		err = sw.pending(inUse)
 	}
 	if err == nil {
-		err = sw.switches(inUse)
+		err = sw.journals(inUse)
 	}
 	if err != nil {
 		return sw.report, fmt.Errorf("sweep: %w", err)
@@ -128,22 +128,18 @@ func (sw *sweeper) pending(inUse func(op string) bool) error {
 	return nil
 }
 
-// switches removes the journals of switches; those of other applies are kept
-// for taking them back, and are not ours.
-func (sw *sweeper) switches(inUse func(op string) bool) error {
+// journals removes those of applies and switches that nobody will finish or take
+// back any more, with what they displaced.
+func (sw *sweeper) journals(inUse func(op string) bool) error {
 	names, err := sw.s.listDir("applies")
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		ours, err := exists(sw.s.home, "applies/"+name+"/"+switchMarker)
-		if err != nil {
-			return err
-		}
-		if !ours || inUse(name) {
+		if inUse(name) {
 			continue
 		}
-		if err := sw.remove("applies", name, &sw.report.Switches); err != nil {
+		if err := sw.remove("applies", name, &sw.report.Journals); err != nil {
 			return err
 		}
 	}

@@ -150,10 +150,6 @@ func (o objectSource) Open(_ string, e tree.Entry) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// switchMarker is an empty file that tells the journal of a switch from those
-// of applies, which are kept for taking them back.
-const switchMarker = "switch"
-
 // newJournal makes the directory of an apply's journal, durably.
 func (s *Store) newJournal(op string) (*fsx.Dir, error) {
 	if err := checkID("operation", op); err != nil {
@@ -173,15 +169,7 @@ func (s *Store) newJournal(op string) (*fsx.Dir, error) {
 	if err := errors.Join(parent.Sync(), s.home.Sync()); err != nil {
 		return nil, err
 	}
-	journal, err := parent.OpenDir(op)
-	if err != nil {
-		return nil, err
-	}
-	if err := fsx.WriteFile(journal, switchMarker, nil, 0o600); err != nil {
-		journal.Close()
-		return nil, err
-	}
-	return journal, nil
+	return parent.OpenDir(op)
 }
 
 // ResumeSwitch ends what a crash left of a switch: done says that the directory
