@@ -164,6 +164,7 @@ func (l *liveCell) live(ctx context.Context) {
 		why.grace = 0 // the disk is full: what has time to end has time to write
 	}
 	l.end(why, full)
+	l.hangUp()
 	failpoint.Hit("live.ended")
 }
 
@@ -215,9 +216,7 @@ func (l *liveCell) end(why ending, full func() bool) {
 	if err := l.cell.Close(); err != nil {
 		r.degraded = append(r.degraded, err.Error())
 	}
-	// Before the wait: what a client does not read would hold up its command.
-	l.hangUp()
-	l.running.Wait()
+	l.awaitCommands()
 	l.log.close()
 	r.rec.FinishedAt = r.e.now().UTC()
 	r.timings.CommandUS = since(l.began)
@@ -230,6 +229,25 @@ func (l *liveCell) end(why ending, full func() bool) {
 	}
 	r.explainLimits()
 	r.closeJournal()
+}
+
+// patience is how long clients have to take what their commands have printed.
+const patience = 5 * time.Second
+
+// awaitCommands returns when nothing is written of any command any more. A client
+// that does not read would hold up its own; then everybody is hung up on.
+func (l *liveCell) awaitCommands() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.running.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		l.hangUp()
+		<-ended
+	}
 }
 
 // hangUpTerminals tells interactive shells, which do not hear SIGTERM.
