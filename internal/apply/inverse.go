@@ -69,6 +69,21 @@ func Inverse(journal *fsx.Dir) (Plan, Source, error) {
 	return p, src, nil
 }
 
+// Over tells whether nothing in a journal is of use to anybody any more, once the
+// apply will not be taken back: it came to its end, and what others had put in
+// its way was not moved here.
+func Over(journal *fsx.Dir) (bool, error) {
+	names, err := journal.Names()
+	if err != nil {
+		return false, err
+	}
+	if slices.Contains(names, foreignDir) {
+		return false, nil
+	}
+	begun := slices.Contains(names, intentFile)
+	return !begun || slices.Contains(names, finishedFile) || slices.Contains(names, undoneFile), nil
+}
+
 // displaced is the source of what an apply displaced.
 type displaced struct {
 	dir    *fsx.Dir

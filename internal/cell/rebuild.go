@@ -37,6 +37,13 @@ func (e *Engine) Recover(context.Context) (*RecoverResult, error) {
 	for _, k := range kept {
 		res.Problems = append(res.Problems, "unfinished work was kept in "+k)
 	}
+	if err != nil {
+		return res, err
+	}
+	journals, err := e.ws.UnendedJournals()
+	for _, j := range journals {
+		res.Problems = append(res.Problems, "a directory may be half written: what it held before is in applies/"+j)
+	}
 	return res, err
 }
 

@@ -59,7 +59,10 @@ func (e *Engine) nobodyAtWork() error {
 
 func atWork(name string, h store.Holder) *Error {
 	what := fmt.Sprintf("cell %s is busy: %v", quote.Arg(name), &store.BusyError{Holder: h})
-	out := &Error{Kind: Busy, Code: "busy", Hint: fmt.Sprintf("wait for process %d, or end it", h.PID)}
+	out := &Error{Kind: Busy, Code: "busy", Hint: "wait until it ends"}
+	if h.PID > 0 {
+		out.Hint = fmt.Sprintf("wait for process %d, or end it", h.PID)
+	}
 	if h.What == heldByStart {
 		what = fmt.Sprintf("cell %s is live: process %d has kept it so since %s", quote.Arg(name), h.PID, h.Since.UTC().Format(time.RFC3339))
 		out.Code = codeLive

@@ -42,6 +42,10 @@ func (p *Proxy) exchange(w http.ResponseWriter, out *http.Request) {
 		return
 	}
 	oneHop(res.Header)
+	// Those that oneHop keeps are for requests.
+	for _, name := range []string{"Connection", "Te", "Upgrade"} {
+		res.Header.Del(name)
+	}
 	if err := p.response(res); err != nil {
 		p.failed(w, out, err)
 		return
@@ -80,7 +84,9 @@ func (p *Proxy) pass(w http.ResponseWriter, res *http.Response) error {
 		prefix = http.TrailerPrefix
 	}
 	for name, values := range res.Trailer {
-		header[prefix+name] = values
+		if len(values) > 0 { // else it was announced and never came
+			header[prefix+name] = values
+		}
 	}
 	return nil
 }
@@ -90,7 +96,7 @@ func (p *Proxy) pass(w http.ResponseWriter, res *http.Response) error {
 // the length tells there is the end: these wait for each other a moment, so that
 // a short answer is one piece.
 func (p *Proxy) copyBody(w http.ResponseWriter, res *http.Response) error {
-	if res.Body == http.NoBody || res.ContentLength == 0 {
+	if res.Body == http.NoBody {
 		return nil
 	}
 	later := flusher{flush: http.NewResponseController(w).Flush}

@@ -51,9 +51,10 @@ func (s *served) Write(b []byte) (int, error) {
 }
 
 // connState is told by the server when a request has come, before its handler is
-// called or the server answers it by itself.
+// called or the server answers it by itself. Of one that came together with the
+// request before it nothing is told but that that one is over.
 func connState(raw net.Conn, state http.ConnState) {
-	if s, ok := raw.(*served); ok && state == http.StateActive {
+	if s, ok := raw.(*served); ok && (state == http.StateActive || state == http.StateIdle) {
 		s.c.unheard.Store(true)
 	}
 }

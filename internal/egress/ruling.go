@@ -3,6 +3,7 @@ package egress
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/egress/credential"
@@ -38,8 +39,8 @@ type decisions struct {
 type question struct{ method, path string }
 
 const (
-	maxDecisions = 256
-	maxQuestion  = 1 << 10
+	maxDecisions = 64
+	maxQuestion  = 256
 )
 
 // ask returns a remembered decision, or asks for it.
@@ -60,7 +61,8 @@ func (d *decisions) ask(q policy.Request, ask func(policy.Request) policy.Explan
 	if d.known == nil || len(d.known) >= maxDecisions {
 		d.known = map[question]policy.Explanation{}
 	}
-	d.known[key] = e
+	// The strings are parts of the request, all of which they would keep.
+	d.known[question{strings.Clone(q.Method), strings.Clone(q.Path)}] = e
 	return e
 }
 

@@ -62,6 +62,9 @@ func (s *Store) openDatabase() error {
 		return databaseError(err)
 	}
 	s.conn = conn
+	if s.file, err = os.Stat(path); err != nil {
+		return databaseError(err)
+	}
 	conn.SetBlockOnBusy()
 	conn.SetBusyTimeout(30 * time.Second)
 	// The log that the next process has to read stays short.
@@ -198,6 +201,18 @@ func (s *Store) ResetDatabase() (string, error) {
 	}
 	s.recovering = true
 	return aside, errors.Join(f.Close(), s.openDatabase())
+}
+
+// checkDatabase refuses to go on in a database that has been set aside since it
+// was opened. The caller holds the home, so it stays what it is.
+func (s *Store) checkDatabase() error {
+	if s.file == nil {
+		return nil // it is lost, or in memory
+	}
+	if now, err := os.Stat(s.sub(databaseName)); err != nil || !os.SameFile(now, s.file) {
+		return fmt.Errorf("%w: it was rebuilt meanwhile; run the command again", ErrDatabase)
+	}
+	return nil
 }
 
 // Scratch is the same home with an empty database in memory, to replay the log

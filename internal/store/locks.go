@@ -129,6 +129,10 @@ func (s *Store) LockHome(exclusive bool) (*Lock, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("lock the home: %w", err)
 	}
+	if err := s.checkDatabase(); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
 	return &Lock{f: f}, nil
 }
 

@@ -63,8 +63,9 @@ type Store struct {
 	mu         sync.Mutex // one connection, one user at a time
 	conn       *sqlite.Conn
 	readOnly   bool
-	recovering bool   // an empty database beside a log is the purpose
-	scratch    string // where a read-only home's database was copied
+	file       os.FileInfo // of the database that is open
+	recovering bool        // an empty database beside a log is the purpose
+	scratch    string      // where a read-only home's database was copied
 }
 
 // Open opens the home at path.

@@ -82,6 +82,11 @@ func (p *pending) soundFrame() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	// Where no command can write there is a directory to compare with.
+	fresh, _, err := lookAt(p.dir, "work/"+AreaHome)
+	if err != nil {
+		return false, err
+	}
 	names, err := p.dir.Names()
 	if err != nil {
 		return false, err
@@ -94,6 +99,9 @@ func (p *pending) soundFrame() (bool, error) {
 		info, empty, err := lookAt(p.dir, name)
 		if err != nil || !empty && name != "work" {
 			return false, err
+		}
+		if name != "work" && info.Size != fresh.Size {
+			return false, nil // it was big once
 		}
 		if name == AreaWorkspace || name == AreaHome {
 			continue // Begin sets its owner and mode
@@ -109,7 +117,8 @@ func (p *pending) soundFrame() (bool, error) {
 	return true, nil
 }
 
-// lookAt tells whether a directory is empty and without attributes.
+// lookAt tells whether a directory is empty, without attributes, and has the
+// flags of the one that it is in: files inherit them.
 func lookAt(d *fsx.Dir, name string) (info fsx.Info, empty bool, err error) {
 	sub, err := d.OpenDir(name)
 	if err != nil {
@@ -124,7 +133,16 @@ func lookAt(d *fsx.Dir, name string) (info fsx.Info, empty bool, err error) {
 		return fsx.Info{}, false, err
 	}
 	attrs, err := sub.Xattrs(".")
-	return info, len(names) == 0 && len(attrs) == 0, err
+	return info, len(names) == 0 && len(attrs) == 0 && flagsOf(sub) == flagsOf(d), err
+}
+
+// flagsOf are the inode's, as chattr sets them; 0 where the file system has none.
+func flagsOf(d *fsx.Dir) uint32 {
+	flags, err := unix.IoctlGetUint32(d.Fd(), unix.FS_IOC_GETFLAGS)
+	if err != nil {
+		return 0
+	}
+	return flags
 }
 
 // area is the empty directory of an area.

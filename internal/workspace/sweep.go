@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/tree"
 )
@@ -129,7 +130,8 @@ func (sw *sweeper) pending(inUse func(op string) bool) error {
 }
 
 // journals removes those of applies and switches that nobody will finish or take
-// back any more, with what they displaced.
+// back any more, with what they displaced. One that did not come to its end, or
+// that holds what somebody else had written, is never removed.
 func (sw *sweeper) journals(inUse func(op string) bool) error {
 	names, err := sw.s.listDir("applies")
 	if err != nil {
@@ -139,11 +141,46 @@ func (sw *sweeper) journals(inUse func(op string) bool) error {
 		if inUse(name) {
 			continue
 		}
+		over, err := sw.s.journalOver(name)
+		if err != nil {
+			return err
+		}
+		if !over {
+			continue
+		}
 		if err := sw.remove("applies", name, &sw.report.Journals); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *Store) journalOver(name string) (bool, error) {
+	d, err := s.home.OpenDir("applies/" + name)
+	if err != nil {
+		return false, err
+	}
+	defer d.Close()
+	return apply.Over(d)
+}
+
+// UnendedJournals names the applies and switches that did not come to their end.
+func (s *Store) UnendedJournals() ([]string, error) {
+	names, err := s.listDir("applies")
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, name := range names {
+		over, err := s.journalOver(name)
+		if err != nil {
+			return nil, err
+		}
+		if !over {
+			list = append(list, name)
+		}
+	}
+	return list, nil
 }
 
 // SweepLive removes the live directories of cells that are no more.
