@@ -448,6 +448,13 @@ func TestSweep(t *testing.T) {
 		stale := w.begin(w.c, head.Layer)
 		stale.Close()
 		w.must(w.s.Switch(context.Background(), w.c, lost.Layer, head.Layer, "op_switch"))
+		// Journals that are nobody's any more, but hold what nobody else has.
+		for name, files := range map[string][]string{"op_half": {"intent.json"}, "op_foreign": {"intent.json", "rolledback", "foreign"}} {
+			w.must(os.MkdirAll(filepath.Join(w.home, "applies", name), 0o700))
+			for _, f := range files {
+				w.must(os.WriteFile(filepath.Join(w.home, "applies", name, f), nil, 0o600))
+			}
+		}
 		keep := func(l string) bool { return l == head.Layer }
 		inUse := func(op string) bool { return op == busy.p.op }
 		for _, dry := range []bool{true, false} {
@@ -463,6 +470,9 @@ func TestSweep(t *testing.T) {
 			if n := map[Backend]int{BackendDelta: 1}[w.c.Backend]; r.Objects != n || len(r.Journals) != n {
 				t.Errorf("dry %v: %d objects, %q", dry, r.Objects, r.Journals)
 			}
+		}
+		if left, err := w.s.UnendedJournals(); err != nil || !slices.Equal(left, []string{"op_foreign", "op_half"}) {
+			t.Errorf("journals left: %q, %v", left, err)
 		}
 		w.check("after the sweep", head.Layer, want)
 		if _, err := w.s.Info(lost.Layer); !errors.Is(err, ErrNoLayer) {
