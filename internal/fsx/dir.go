@@ -158,7 +158,16 @@ func (d *Dir) MountID(rel string) (uint64, error) {
 	var st unix.Statx_t
 	err := d.change("statx", rel, func(p place) error {
 		name, flags := p.ref()
-		return unix.Statx(p.fd, name, flags|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID, &st)
+		err := unix.Statx(p.fd, name, flags|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID, &st)
+		if !mayElevate(err) {
+			return err
+		}
+		fd, err := elevatedOpen(p.fd, name, unix.O_PATH, err)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(fd) }()
+		return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st)
 	})
 	return st.Mnt_id, err
 }

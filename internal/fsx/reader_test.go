@@ -59,6 +59,11 @@ func TestUnreadableThingsOfAnOrdinaryUser(t *testing.T) {
 	if names, err := sub.Names(); err != nil || !slices.Equal(names, []string{"link", "sub"}) {
 		t.Errorf("names: %q, %v", names, err)
 	}
+	if here, err := d.MountID("."); err != nil || here == 0 {
+		t.Errorf("mount: %d, %v", here, err)
+	} else if below, err := d.MountID("dir/sub"); err != nil || below != here {
+		t.Errorf("mount below: %d, %v, want %d", below, err, here)
+	}
 	for _, at := range []func() (Info, error){
 		func() (Info, error) { return sub.Lstat("sub") },
 		func() (Info, error) { return d.Lstat("dir/sub") },

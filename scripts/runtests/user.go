@@ -49,6 +49,13 @@ func userStep(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
+	drawing, _, err := properties(ctx, []string{"./..."})
+	if err != nil {
+		return err
+	}
+	for i := range binaries {
+		binaries[i].draws = slices.Contains(drawing, module+"/"+binaries[i].pkg)
+	}
 	if err := u.prepare(dir); err != nil {
 		return fmt.Errorf("copy the repository: %w", err)
 	}
@@ -71,6 +78,7 @@ type binary struct {
 	file    string
 	pkg     string // import path within the module
 	pattern string // which tests; "" = all
+	draws   bool   // it has property tests
 }
 
 // compile makes the binaries of all packages, and those of the crash tests. Each
@@ -183,6 +191,9 @@ func (u identity) test(ctx context.Context, r *run, dir string, b binary) error 
 	args := []string{"-test.v=test2json", "-test.timeout=10m", "-test.paniconexit0", "-test.skip=" + selfUser}
 	if b.pattern != "" {
 		args = append(args, "-test.run="+b.pattern)
+	}
+	if b.draws {
+		args = append(args, seed)
 	}
 	cmd := exec.CommandContext(ctx, b.file, args...)
 	cmd.Dir = filepath.Join(dir, "repo", filepath.FromSlash(b.pkg))
