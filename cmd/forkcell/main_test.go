@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/forkcell/forkcell/internal/landlock"
 )
 
 var update = flag.Bool("update", false, "refresh the golden output in the scripts")
@@ -85,6 +87,8 @@ func runScripts(t *testing.T, dir string, vars map[string]string) {
 				return os.Geteuid() == 0, nil
 			case "freezer":
 				return canFreeze()
+			case "full": // nothing of the usual controls is missing
+				return landlock.ABI() >= 6, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
