@@ -70,7 +70,7 @@ func main() {
 		names = append(names, s.name)
 	}
 	flag.StringVar(&o.only, "only", "", "run only these steps, separated by commas: "+strings.Join(names, ", "))
-	flag.StringVar(&o.fuzzTime, "fuzztime", "1000x", "how long each fuzz target runs: a time, or a number of inputs as 1000x")
+	flag.StringVar(&o.fuzzTime, "fuzztime", "500x", "how long each fuzz target runs: a time, or a number of inputs as 500x")
 	flag.BoolVar(&o.strict, "strict", os.Getenv("FORKCELL_TEST_STRICT") != "",
 		"fail when a test of scripts/must-run.txt was skipped (also: FORKCELL_TEST_STRICT=1)")
 	flag.Parse()

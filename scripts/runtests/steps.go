@@ -8,8 +8,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -130,21 +133,61 @@ func crashTests(ctx context.Context) ([]named, error) {
 // than a time: go test now and then calls a target that its deadline interrupts
 // failed ("context deadline exceeded").
 func fuzzStep(ctx context.Context, r *run) error {
-	packages, err := output(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...")
+	packages, err := fuzzTargets(ctx)
 	if err != nil {
 		return err
 	}
+	// A package for each processor: much of the time is spent linking.
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	errs := make([]error, len(packages))
+	for i, n := range packages {
+		slots <- struct{}{}
+		wait.Go(func() {
+			errs[i] = fuzzPackage(ctx, r, n)
+			<-slots
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+func fuzzPackage(ctx context.Context, r *run, n named) error {
 	var errs []error
-	for pkg := range strings.FieldsSeq(packages) {
-		targets, err := listTests(ctx, pkg, "^Fuzz")
-		errs = append(errs, err)
-		for _, target := range targets {
-			r.results.print(target + "\n")
-			errs = append(errs, goTest(ctx, r, "fuzz", "-run", "^$", "-fuzz", "^"+target+"$",
-				"-fuzztime", r.opts.fuzzTime, "-fuzzminimizetime", "1x", pkg))
-		}
+	for _, target := range n.tests {
+		errs = append(errs, goTest(ctx, r, "fuzz", "-run", "^$", "-fuzz", "^"+target+"$", "-parallel", "1",
+			"-fuzztime", r.opts.fuzzTime, "-fuzzminimizetime", "1x", n.pkg))
 	}
 	return errors.Join(errs...)
+}
+
+// fuzzTargets reads the names in the source: to ask the tests themselves, each of
+// their binaries would have to be linked.
+func fuzzTargets(ctx context.Context) ([]named, error) {
+	const format = `{{.ImportPath}}{{$d := .Dir}}{{range .TestGoFiles}}{{"\t"}}{{$d}}/{{.}}{{end}}{{range .XTestGoFiles}}{{"\t"}}{{$d}}/{{.}}{{end}}`
+	out, err := output(ctx, "go", "list", "-f", format, "./...")
+	if err != nil {
+		return nil, err
+	}
+	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
+	var list []named
+	for line := range strings.Lines(out) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		n := named{pkg: fields[0]}
+		for _, file := range fields[1:] {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range target.FindAllSubmatch(data, -1) {
+				n.tests = append(n.tests, string(m[1]))
+			}
+		}
+		if len(n.tests) > 0 {
+			list = append(list, n)
+		}
+	}
+	return list, nil
 }
 
 // listTests names the tests of a package that match.
