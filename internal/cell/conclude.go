@@ -87,6 +87,8 @@ func (r *run) keepOutput() ([]receipt.Log, error) {
 func (r *run) decide() {
 	failing := r.rec.Failed()
 	switch {
+	case r.givenUp:
+		r.rec.Decision = pending // nobody can take anything back
 	case failing && r.rec.RestoreOnFail:
 		r.rec.Decision = restored
 	case !failing && r.rec.AcceptOnSuccess:

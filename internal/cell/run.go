@@ -120,6 +120,7 @@ type run struct {
 	outcome       driver.Outcome
 	startError    error // the command never ran
 	controlsLost  bool  // another process finishes the run, and does not know them
+	givenUp       bool  // its live directory is gone, and the cell is removed
 	notes         []string
 	areas         []workspace.Area
 	granted       []string // by --resolve

@@ -210,10 +210,16 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 // live directory may have been changed since then, by its owner: that is no work
 // of the run, and must be a state before the directory is rewritten.
 func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *workspace.Sealed) error {
+	r.givenUp = r.abandon && r.cell.Live != "" && !isDir(r.cell.Live)
 	if sealed == nil {
 		r.work = work
 		if err := awaitDeath(work); err != nil {
 			return err
+		}
+		if r.givenUp {
+			r.take(workspace.Sealed{Unchanged: true})
+			r.fail("its directory is gone, and with it what the run did there")
+			return nil
 		}
 		return r.seal(ctx)
 	}

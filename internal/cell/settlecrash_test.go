@@ -246,6 +246,11 @@ func TestRemoveWithoutItsDirectory(t *testing.T) {
 		{"accept", "clone", "apply.intent"},
 		{"accept", "clone", "apply.displaced"},
 		{"return", "delta", "apply.displaced"},
+		{"run", "delta", "run.executed"},
+		{"run", "delta", "seal.renamed"},
+		{"restored", "delta", "run.executed"},
+		{"restored", "delta", "run.sealed"},
+		{"restored", "delta", "apply.displaced"},
 	} {
 		t.Run(c.scenario+"/"+c.point, func(t *testing.T) {
 			t.Parallel()
