@@ -85,7 +85,7 @@ show forkcell verify faster
 say 'Somebody else checks the evidence: another home, no network, only the public key.'
 receipt=$(forkcell receipt list --cell faster --json | grep -o 'rcpt_[0-9a-z]*' | tail -n 1)
 show forkcell receipt export "$receipt" -o evidence.json
-forkcell --json key show | sed 's/.*"public_key_pem":"\([^"]*\)".*/\1/; s/\\n/\n/g' >signer.pem
+forkcell key show --pem >signer.pem
 export FORKCELL_HOME=$dir/auditor
 show forkcell receipt verify --bundle evidence.json --key signer.pem
 fails 4 forkcell receipt verify --bundle evidence.json

@@ -186,7 +186,7 @@ func (e *Engine) keys(keyFile string) (*receipt.KeySet, error) {
 		}
 		pub, err := receipt.ParsePublic(data)
 		if err != nil {
-			return nil, usage("give a PEM (SPKI) Ed25519 public key, as `forkcell key show` prints", "--key %s: %v", quote.Path(keyFile), err)
+			return nil, usage("give a PEM (SPKI) Ed25519 public key, as `forkcell key show --pem` prints", "--key %s: %v", quote.Path(keyFile), err)
 		}
 		set.Trust(pub)
 	}

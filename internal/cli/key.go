@@ -12,13 +12,41 @@ import (
 
 func newKey(s *session) *cobra.Command {
 	return group("key", "Manage the identity that signs receipts",
-		newKeyAction(s, Read, "show", "Show the public key", runKeyShow),
+		newKeyShow(s),
 		newKeyAction(s, Create, "init", "Make the key, if there is none", runKeyInit),
 		newKeyAction(s, Write, "rotate", "Make a new key, signed by the old one", runKeyRotate),
 		newKeyTrust(s))
 }
 
-func runKeyShow(ctx context.Context, e keyHolder) (*cell.KeyInfo, error)   { return e.Key(ctx) }
+func newKeyShow(s *session) *cobra.Command {
+	var bare bool
+	cmd := &cobra.Command{
+		Use:     "show",
+		Short:   "Show the public key",
+		Example: "  forkcell key show\n  forkcell key show --pem > signer.pem",
+		Args:    positional(),
+		RunE: s.with(Read, func(ctx context.Context, e Engine, _ []string) error {
+			return runKeyShow(ctx, s, e, bare)
+		}),
+	}
+	cmd.Flags().BoolVar(&bare, "pem", false, "only the key itself, as --key and key trust take it")
+	return cmd
+}
+
+func runKeyShow(ctx context.Context, s *session, e keyHolder, bare bool) error {
+	key, err := e.Key(ctx)
+	if err != nil {
+		return err
+	}
+	return s.emit(key, func(p *page) {
+		if bare {
+			printPEM(p, key)
+		} else {
+			printKey(p, key)
+		}
+	})
+}
+
 func runKeyInit(ctx context.Context, e keyHolder) (*cell.KeyInfo, error)   { return e.KeyInit(ctx) }
 func runKeyRotate(ctx context.Context, e keyHolder) (*cell.KeyInfo, error) { return e.KeyRotate(ctx) }
 
@@ -45,6 +73,10 @@ func printKey(p *page, k *cell.KeyInfo) {
 		"previous", quote.Line(strings.Join(k.Previous, " ")),
 		"trusted", quote.Line(strings.Join(k.Trusted, " ")),
 	)
+	printPEM(p, k)
+}
+
+func printPEM(p *page, k *cell.KeyInfo) {
 	for line := range strings.Lines(k.PublicKeyPEM) {
 		p.printf("%s\n", quote.Line(strings.TrimSuffix(line, "\n")))
 	}
