@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
 
 	"golang.org/x/sys/unix"
 
@@ -22,12 +21,20 @@ func main() {
 	if helper() {
 		return
 	}
-	// A reader that goes away must not kill a run half-way: writes then fail
-	// with EPIPE, which the command line takes as the end of the output.
-	// Caught, not ignored: an ignored signal would be ignored by children too.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
-	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	streams := cli.Streams{In: os.Stdin, Out: unbroken(os.Stdout, 1), Err: unbroken(os.Stderr, 2)}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], streams, open, app.Version()))
+}
+
+// unbroken is a standard stream under another number. A reader that goes away
+// must not kill a run half-way, and Go ends a program whose write to descriptor
+// 1 or 2 meets a broken pipe. A write to any other fails with EPIPE, which the
+// command line takes as the end of the output.
+func unbroken(f *os.File, fd uintptr) *os.File {
+	other, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return f // it is closed: writes fail, and say so
+	}
+	return os.NewFile(uintptr(other), f.Name())
 }
 
 // helper does the work of the processes that the program starts from its own
@@ -58,7 +65,7 @@ func open(home string, mode cli.Mode) (cli.Engine, func() error, error) {
 		}
 	}
 	modes := map[cli.Mode]app.Mode{
-		cli.Read: app.Read, cli.Write: app.Write, cli.Create: app.Create, cli.Rescue: app.Rescue, cli.Run: app.Run,
+		cli.Read: app.Read, cli.Write: app.Write, cli.Create: app.Create, cli.Rescue: app.Rescue, cli.Run: app.Run, cli.Visit: app.Visit,
 	}
 	return opened(app.Open(home, modes[mode]))
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,17 +26,21 @@ type Mode int
 // The modes: Create makes the home where there is none, Write and Read take a
 // missing one as empty, Read also works on a read-only file system, Rescue needs
 // no database. Run is Write for a caller that is about to run a cell, whose first
-// process starts while the home is opened.
+// process starts while the home is opened; Visit is Read for one that wants a live
+// cell, which can be found without the database.
 const (
 	Create Mode = iota
 	Write
 	Read
 	Rescue
 	Run
+	Visit
 )
 
 func (m Mode) store() store.Mode {
-	return map[Mode]store.Mode{Create: store.Create, Write: store.Write, Read: store.Read, Rescue: store.Rescue, Run: store.Write}[m]
+	return map[Mode]store.Mode{
+		Create: store.Create, Write: store.Write, Read: store.Read, Rescue: store.Rescue, Run: store.Write, Visit: store.Visit,
+	}[m]
 }
 
 // version is set by the linker for releases.
@@ -85,21 +90,51 @@ func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err err
 		}()
 	}
 	relay := &cell.ProgressRelay{}
-	config := cell.Config{Runner: native, Launcher: launcher{}, Actor: actor(), Version: Version(), Hide: hide, Home: home, Now: time.Now, OnProgress: relay}
+	config := cell.Config{Runner: native, Launcher: launcher{}, Actor: sync.OnceValue(actor), Version: Version(), Hide: hide, Home: home, Now: time.Now, OnProgress: relay}
 	s, err := store.Open(home, mode.store())
-	if errors.Is(err, store.ErrNoHome) && (mode == Read || mode == Write || mode == Run) {
+	if errors.Is(err, store.ErrNoHome) && mode != Create && mode != Rescue {
 		return cell.New(config), func() error { return nil }, nil
 	}
 	if err != nil {
 		return nil, nil, openError(err)
 	}
-	w, err := workspace.Open(home, workspace.Options{Root: os.Geteuid() == 0, Progress: relay.Report})
-	if err != nil {
+	config.Store = s
+	h := &openHome{path: home, store: s, progress: relay.Report}
+	if mode == Visit {
+		config.Late = h.openRest
+	} else if config.Workspace, err = h.openWorkspace(); err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
-	config.Store, config.Workspace = s, w
-	e := cell.New(config)
-	return e, func() error { return errors.Join(w.Close(), s.Close()) }, nil
+	return cell.New(config), h.close, nil
+}
+
+// openHome is what has to be closed of a home.
+type openHome struct {
+	path      string
+	store     *store.Store
+	workspace *workspace.Store
+	progress  func(workspace.Progress)
+}
+
+// openRest opens what a visit left closed.
+func (h *openHome) openRest() (*workspace.Store, error) {
+	if err := h.store.OpenDatabase(); err != nil {
+		return nil, openError(err)
+	}
+	return h.openWorkspace()
+}
+
+func (h *openHome) openWorkspace() (_ *workspace.Store, err error) {
+	h.workspace, err = workspace.Open(h.path, workspace.Options{Root: os.Geteuid() == 0, Progress: h.progress})
+	return h.workspace, err
+}
+
+func (h *openHome) close() error {
+	var err error
+	if h.workspace != nil {
+		err = h.workspace.Close()
+	}
+	return errors.Join(err, h.store.Close())
 }
 
 // hide makes core dumps impossible, and keeps debuggers of the same user out.

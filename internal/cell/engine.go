@@ -35,12 +35,15 @@ type Runner interface {
 type Config struct {
 	Store     *store.Store // nil: a home that does not exist, read as empty
 	Workspace *workspace.Store
-	Runner    Runner
-	Launcher  Launcher         // starts supervisors of live cells
-	Actor     string           // who asks, as far as the host can tell
-	Version   string           // of this program, for events
-	Home      string           // where the home is, or would be
-	Now       func() time.Time // the wall clock; it may jump
+	// Late, if set, opens what is missing of a home of which only the locks are
+	// open, its database and its workspaces. Only a visit can do without.
+	Late     func() (*workspace.Store, error)
+	Runner   Runner
+	Launcher Launcher         // starts supervisors of live cells
+	Actor    func() string    // who asks, as far as the host can tell
+	Version  string           // of this program, for events
+	Home     string           // where the home is, or would be
+	Now      func() time.Time // the wall clock; it may jump
 	// Hide keeps the memory of this process from being dumped or read by others
 	// of its user. It is called when there are secrets in it, and not before the
 	// cell's first process exists, whose start it would hinder. nil: nothing.
@@ -86,7 +89,8 @@ type Engine struct {
 	ws       *workspace.Store
 	runner   Runner
 	launcher Launcher
-	actor    string
+	late     func() (*workspace.Store, error)
+	actor    func() string
 	home     string
 	hide     func() error
 	version  string
@@ -100,7 +104,7 @@ type Engine struct {
 // New makes an Engine.
 func New(c Config) *Engine {
 	return &Engine{
-		store: c.Store, ws: c.Workspace, runner: c.Runner, launcher: c.Launcher, actor: c.Actor, home: c.Home, version: c.Version, hide: c.Hide,
+		store: c.Store, ws: c.Workspace, late: c.Late, runner: c.Runner, launcher: c.Launcher, actor: c.Actor, home: c.Home, version: c.Version, hide: c.Hide,
 		now: c.Now, relay: c.OnProgress,
 	}
 }

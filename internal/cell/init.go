@@ -36,7 +36,7 @@ func (e *Engine) Init(ctx context.Context, req InitRequest) (*InitResult, error)
 	if err := e.settleInits(ctx); err != nil {
 		return nil, err
 	}
-	lock, err := e.store.LockCell(ctx, c.ID, "init", 0)
+	lock, err := e.store.LockCell(ctx, c.ID, c.Name, "init", 0)
 	if err != nil {
 		return nil, err
 	}

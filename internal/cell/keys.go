@@ -95,7 +95,7 @@ func (e *Engine) KeyRotate(ctx context.Context) (*KeyInfo, error) {
 		}
 		_, err = tx.Append(store.Statement{ID: keyStatementID(next), Kind: kindKey}, func(n store.Next) ([]byte, error) {
 			return receipt.SignRotation(&receipt.Rotation{Link: receipt.Link{
-				HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CreatedAt: e.now().UTC(), Actor: e.actor,
+				HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CreatedAt: e.now().UTC(), Actor: e.actor(),
 			}}, old, next)
 		})
 		return err

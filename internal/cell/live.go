@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"time"
 
@@ -203,6 +202,12 @@ func (e *Engine) socket(c store.Cell) string { return e.store.Path() + "/" + soc
 
 // dialLive finds the supervisor of a cell.
 func (e *Engine) dialLive(ctx context.Context, cell string) (*live.Client, error) {
+	if c, ok := e.visited(cell); ok {
+		return live.NewClient(e.socket(c), e.version), nil
+	}
+	if err := e.openLate(); err != nil {
+		return nil, err
+	}
 	c, err := e.findCell(cell)
 	if err != nil {
 		return nil, err
@@ -210,16 +215,41 @@ func (e *Engine) dialLive(ctx context.Context, cell string) (*live.Client, error
 	if _, ok := e.supervisor(c); !ok {
 		return nil, e.notStarted(ctx, c)
 	}
-	client, err := live.Dial(ctx, e.socket(c), e.version)
-	if errors.Is(err, live.ErrNoServer) {
-		return nil, &Error{
-			Kind: Busy, Code: "busy", Message: fmt.Sprintf("cell %s is being started or stopped", c.Name), Hint: "try again", Err: err,
+	return live.NewClient(e.socket(c), e.version), nil
+}
+
+// visited finds a live cell by the locks of those that are live: to open the
+// database takes as long as to execute a command.
+func (e *Engine) visited(name string) (store.Cell, bool) {
+	if e.late == nil {
+		return store.Cell{}, false
+	}
+	dir, err := e.store.Dir().OpenDir(socketDir)
+	if err != nil {
+		return store.Cell{}, false
+	}
+	defer dir.Close()
+	ids, err := dir.Names()
+	if err != nil {
+		return store.Cell{}, false
+	}
+	for _, id := range ids {
+		c := store.Cell{ID: id, Name: name}
+		if h, ok := e.supervisor(c); ok && h.Cell == name {
+			return c, true
 		}
 	}
-	if err != nil {
-		return nil, fromLive(c.Name, err)
+	return store.Cell{}, false
+}
+
+// openLate opens the rest of the home.
+func (e *Engine) openLate() (err error) {
+	if e.late == nil {
+		return nil
 	}
-	return client, nil
+	e.ws, err = e.late()
+	e.late = nil
+	return err
 }
 
 // notStarted is why there is nobody to ask. A supervisor that was killed has left
@@ -306,11 +336,7 @@ func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *Liv
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	client, err := live.Dial(ctx, info.Socket, e.version)
-	if err != nil {
-		return info
-	}
-	list, _ := client.Sessions(ctx)
+	list, _ := live.NewClient(info.Socket, e.version).Sessions(ctx)
 	for _, s := range list {
 		info.Sessions = append(info.Sessions, SessionInfo{
 			SessionID: s.ID, Args: texts(s.Args), TTY: s.TTY, Detachable: s.Detachable, Running: s.Running(),

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -178,7 +179,11 @@ func (e *Engine) FollowLogs(ctx context.Context, cell, run string, follow bool, 
 	q := outputCall{Run: info.RunID, Wait: follow}
 	for {
 		var part outputPart
-		if err := call(ctx, client, cell, callOutput, q, &part); err != nil {
+		err := call(ctx, client, cell, callOutput, q, &part)
+		if q.From != 0 && errors.Is(err, live.ErrNoServer) {
+			err = lostLive(cell, err)
+		}
+		if err != nil {
 			return true, err
 		}
 		for _, chunk := range part.Chunks {

@@ -213,11 +213,22 @@ func fromLive(cell string, err error) error {
 		}
 		return out
 	}
-	if errors.Is(err, live.ErrLost) || errors.Is(err, live.ErrNoServer) {
+	switch {
+	case errors.Is(err, live.ErrNoServer):
+		// Its lock was held a moment ago, or nobody would have been asked.
 		return &Error{
-			Kind: Failed, Code: "lost", Message: fmt.Sprintf("the supervisor of cell %s has died", cell),
-			Hint: "`forkcell status " + cell + "` finishes its run", Err: err,
+			Kind: Busy, Code: "busy", Message: fmt.Sprintf("cell %s is being started or stopped", cell), Hint: "try again", Err: err,
 		}
+	case errors.Is(err, live.ErrLost):
+		return lostLive(cell, err)
 	}
 	return err
+}
+
+// lostLive is the end of a supervisor that had answered before.
+func lostLive(cell string, err error) error {
+	return &Error{
+		Kind: Failed, Code: "lost", Message: fmt.Sprintf("the supervisor of cell %s has died", cell),
+		Hint: "`forkcell status " + cell + "` finishes its run", Err: err,
+	}
 }

@@ -163,7 +163,7 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 		Command: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: quote.Line(spec.Workdir),
 		ReadOnly: spec.ReadOnly, TimeoutUS: spec.Timeout.Microseconds(), Policy: hash,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
-		Actor: s.e.actor, StartedAt: s.e.now().UTC(),
+		Actor: s.e.actor(), StartedAt: s.e.now().UTC(),
 	}
 	if req.CheckpointName != "" {
 		if err := s.e.store.Update(func(tx *store.Tx) error { return s.name(tx, req.CheckpointName) }); err != nil {

@@ -37,7 +37,7 @@ func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Durat
 	if err != nil {
 		return nil, err
 	}
-	lock, err := e.store.LockCell(ctx, c.ID, what, wait)
+	lock, err := e.store.LockCell(ctx, c.ID, c.Name, what, wait)
 	if err != nil {
 		return nil, busyError(name, err)
 	}

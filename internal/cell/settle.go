@@ -269,7 +269,7 @@ func (e *Engine) settleInits(ctx context.Context) error {
 		if in.Kind != intentInit {
 			continue
 		}
-		lock, err := e.store.LockCell(ctx, in.CellID, "clean up", 0)
+		lock, err := e.store.LockCell(ctx, in.CellID, "", "clean up", 0)
 		if err != nil {
 			continue // it is being made right now
 		}

@@ -80,7 +80,7 @@ func (e *Engine) log(tx *store.Tx, st store.Statement, cellName string, p receip
 	_, err = tx.Append(st, func(n store.Next) ([]byte, error) {
 		*p.Place() = receipt.Link{
 			HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CellID: st.CellID, Cell: cellName, CellPrev: n.CellPrev,
-			CreatedAt: e.now().UTC(), Actor: e.actor,
+			CreatedAt: e.now().UTC(), Actor: e.actor(),
 		}
 		return key.Sign(p)
 	})

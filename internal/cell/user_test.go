@@ -155,7 +155,7 @@ func (w *world) openWith(now func() time.Time, depth int) {
 		_ = s.Close()
 	})
 	w.e = cell.New(cell.Config{
-		Store: s, Workspace: ws, Runner: driver.NewNative(driver.Options{}), Actor: "tester", Home: w.home, Now: now,
+		Store: s, Workspace: ws, Runner: driver.NewNative(driver.Options{}), Actor: func() string { return "tester" }, Home: w.home, Now: now,
 	})
 }
 

@@ -21,6 +21,7 @@ const (
 	Create             // made when missing
 	Rescue             // without a usable database
 	Run                // as Write, for a command that will start a cell
+	Visit              // as Read, for a command that goes to a live cell
 )
 
 // OpenFunc opens the engine on a home; home is empty when no --home was given.

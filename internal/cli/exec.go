@@ -47,10 +47,10 @@ the command is hung up.`,
 			if err != nil {
 				return err
 			}
-			v := visit{session: s, interactive: o.interactive, request: cell.ExecRequest{
+			v := visit{session: s, signals: listen(), interactive: o.interactive, request: cell.ExecRequest{
 				Cell: args[0], Args: args[1:], Env: env, Workdir: o.workdir, User: o.user, Timeout: time.Duration(o.timeout), TTY: o.tty,
 			}}
-			return s.rawEngine(Read, func(e Engine) error { return v.do(cmd.Context(), e.Exec) })
+			return s.rawEngine(Visit, func(e Engine) error { return v.do(cmd.Context(), e.Exec) })
 		},
 	}
 	f := cmd.Flags()
@@ -67,6 +67,7 @@ the command is hung up.`,
 // visit is one command in a live cell from the terminal's side.
 type visit struct {
 	session     *session
+	signals     *forwarder
 	interactive bool
 	request     cell.ExecRequest
 	stdout      *tail
@@ -77,10 +78,10 @@ func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequ
 	s := v.session
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
-	signals, stopSignals := forward(kill)
-	defer stopSignals()
+	v.signals.begin(kill)
+	defer v.signals.end()
 	v.stdout = &tail{w: s.streams.Out}
-	stdio := cell.Stdio{Out: v.stdout, Err: s.streams.Err, Signals: signals.to}
+	stdio := cell.Stdio{Out: v.stdout, Err: s.streams.Err, Signals: v.signals.to}
 	if v.interactive {
 		stdio.In = s.streams.In
 	}
@@ -97,7 +98,7 @@ func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequ
 	res, err := join(ctx, v.request, stdio)
 	restore()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		s.code = exitSignalBase + signals.signal()
+		s.code = exitSignalBase + v.signals.signal()
 		return errInterrupted
 	}
 	if err != nil {
@@ -131,8 +132,8 @@ the output of a command that exec started. The exit code is the shell's.`,
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
-			v := visit{session: s, interactive: true, request: cell.ExecRequest{Cell: args[0], TTY: true, Detachable: true}}
-			return s.rawEngine(Read, func(e Engine) error {
+			v := visit{session: s, signals: listen(), interactive: true, request: cell.ExecRequest{Cell: args[0], TTY: true, Detachable: true}}
+			return s.rawEngine(Visit, func(e Engine) error {
 				if attach != "" {
 					return v.do(cmd.Context(), func(ctx context.Context, q cell.ExecRequest, io cell.Stdio) (*cell.ExecResult, error) {
 						return e.Attach(ctx, q, attach, io)

@@ -167,7 +167,7 @@ func runCommand(cmd *cobra.Command, s *session, fam *family, name string, argv [
 			return runPlan(ctx, s, e, fam, o.backend, req)
 		})
 	}
-	run := governedRun{session: s, opts: o, family: fam, request: req}
+	run := governedRun{session: s, opts: o, family: fam, request: req, signals: listen()}
 	if err == nil {
 		err = s.rawEngine(Run, func(e Engine) error { return run.do(cmd.Context(), e) })
 	}

@@ -26,6 +26,7 @@ type governedRun struct {
 	opts    *runOptions
 	family  *family
 	request cell.RunRequest
+	signals *forwarder
 
 	result *cell.RunResult
 	stdout *tail
@@ -38,10 +39,10 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 	}
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
-	signals, stopSignals := forward(kill)
-	defer stopSignals()
+	r.signals.begin(kill)
+	defer r.signals.end()
 	r.stdout = &tail{w: r.session.streams.Out}
-	stdio := cell.Stdio{Out: r.stdout, Err: r.session.streams.Err, Signals: signals.to}
+	stdio := cell.Stdio{Out: r.stdout, Err: r.session.streams.Err, Signals: r.signals.to}
 	if r.opts.interactive {
 		stdio.In = r.session.streams.In
 	}
@@ -54,7 +55,7 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 	}
 	var err error
 	r.result, err = e.Run(ctx, r.request, stdio)
-	r.signal = signals.signal()
+	r.signal = r.signals.signal()
 	return err
 }
 

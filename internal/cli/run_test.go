@@ -253,3 +253,21 @@ func read(t *testing.T, name string) string {
 	}
 	return string(b)
 }
+
+// Outside a run a signal is not the command's: there is none.
+func TestSignalsOutsideARun(t *testing.T) {
+	t.Parallel()
+	f := &forwarder{to: make(chan os.Signal, 1), ready: make(chan struct{})}
+	close(f.ready)
+	if f.pass(unix.SIGTERM) {
+		t.Error("passed on before the run")
+	}
+	f.begin(func() {})
+	if !f.pass(unix.SIGTERM) || <-f.to != unix.SIGTERM {
+		t.Error("not passed on in the run")
+	}
+	f.end()
+	if f.pass(unix.SIGTERM) || f.signal() != int(unix.SIGTERM) {
+		t.Error("passed on after the run")
+	}
+}

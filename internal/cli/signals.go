@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"sync/atomic"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,40 +21,61 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// forwarder passes signals on to the command in the cell. The first is the
-// command's to obey; the second kills the cell.
+// forwarder passes signals on to the command in the cell, while there is one.
+// The first is the command's to obey; the second kills the cell. Before and
+// after that a signal has its ordinary effect.
 type forwarder struct {
 	to    chan os.Signal
-	kill  context.CancelFunc
-	first atomic.Int32
+	from  chan os.Signal
+	ready chan struct{}
+
+	mu    sync.Mutex
+	kill  context.CancelFunc // nil while there is no command
+	first unix.Signal
 	count int
 }
 
-// forward starts to pass signals on; stop ends it.
-func forward(kill context.CancelFunc) (f *forwarder, stop func()) {
-	f = &forwarder{to: make(chan os.Signal, 8), kill: kill}
-	from := make(chan os.Signal, 8)
-	signal.Notify(from, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
-	done := make(chan struct{})
+// listen prepares to pass signals on. Go takes half a millisecond to be told
+// about four signals, and as long to be told that they are no longer wanted:
+// the one passes beside the caller's work, the other is left out.
+func listen() *forwarder {
+	f := &forwarder{to: make(chan os.Signal, 8), from: make(chan os.Signal, 8), ready: make(chan struct{})}
 	go func() {
-		for {
-			select {
-			case sig := <-from:
-				f.pass(sig)
-			case <-done:
-				return
+		signal.Notify(f.from, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+		close(f.ready)
+		for sig := range f.from {
+			if !f.pass(sig) {
+				suffer(sig)
 			}
 		}
 	}()
-	return f, func() {
-		signal.Stop(from)
-		close(done)
-	}
+	return f
 }
 
-func (f *forwarder) pass(sig os.Signal) {
-	if n, ok := sig.(unix.Signal); ok {
-		f.first.CompareAndSwap(0, int32(n))
+// begin passes signals on from now.
+func (f *forwarder) begin(kill context.CancelFunc) {
+	<-f.ready
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kill = kill
+}
+
+// end gives signals their ordinary effect again.
+func (f *forwarder) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kill = nil
+}
+
+// pass hands a signal on, if there is somebody to take it.
+func (f *forwarder) pass(sig os.Signal) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kill == nil {
+		return false
+	}
+	if n, ok := sig.(unix.Signal); ok && f.count == 0 {
+		f.first = n
 	}
 	select {
 	case f.to <- sig:
@@ -63,7 +84,20 @@ func (f *forwarder) pass(sig os.Signal) {
 	if f.count++; f.count > 1 {
 		f.kill()
 	}
+	return true
 }
 
-// signal is the number of the first signal that came, or 0.
-func (f *forwarder) signal() int { return int(f.first.Load()) }
+// signal is the number of the first signal that was passed on, or 0.
+func (f *forwarder) signal() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return int(f.first)
+}
+
+// suffer does what a signal does to a program that does not listen.
+func suffer(sig os.Signal) {
+	if n, ok := sig.(unix.Signal); ok {
+		signal.Reset(n)
+		_ = unix.Kill(unix.Getpid(), n)
+	}
+}

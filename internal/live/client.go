@@ -17,31 +17,18 @@ import (
 type Client struct {
 	path    string
 	version string
-	server  string
 }
 
-// Dial finds the server at a path and agrees with it on a protocol version.
+// NewClient is a client of the server at a path, whether there is one or not.
 // version is the program's own, for messages.
-func Dial(ctx context.Context, path, version string) (*Client, error) {
-	c := &Client{path: path, version: version}
-	l, err := c.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c.server = l.server
-	l.close()
-	return c, nil
-}
+func NewClient(path, version string) *Client { return &Client{path: path, version: version} }
 
-// ServerVersion is the version of the program that serves.
-func (c *Client) ServerVersion() string { return c.server }
-
-// line is a connection on which the hellos have been exchanged.
+// line is a connection on which the hellos have been exchanged, and a request
+// was sent.
 type line struct {
-	conn   *net.UnixConn
-	in     *frameReader
-	server string
-	stop   func() bool
+	conn *net.UnixConn
+	in   *frameReader
+	stop func() bool
 }
 
 func (l *line) close() {
@@ -49,15 +36,20 @@ func (l *line) close() {
 	_ = l.conn.Close()
 }
 
-// open connects. The end of ctx closes the connection.
-func (c *Client) open(ctx context.Context) (*line, error) {
+// open connects and sends a request. The end of ctx closes the connection.
+func (c *Client) open(ctx context.Context, r *request) (*line, error) {
+	greeting := message(nil, kindHello, hello{Min: protocolMin, Max: protocolMax, Version: c.version})
+	both, err := appendMessage(greeting, kindRequest, r)
+	if err != nil {
+		return nil, err
+	}
 	conn, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	l := &line{conn: conn, in: newFrameReader(conn)}
 	l.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
-	if err := l.greet(c.version); err != nil {
+	if err := l.greet(both); err != nil {
 		l.close()
 		return nil, lost(ctx, err)
 	}
@@ -99,8 +91,10 @@ func trusted(conn *net.UnixConn) error {
 	return nil
 }
 
-func (l *line) greet(version string) error {
-	_, err := l.conn.Write(message(nil, kindHello, hello{Min: protocolMin, Max: protocolMax, Version: version}))
+// greet sends the hello and the request in one go, since there is one version
+// and the request is the same in all of them, and reads the server's hello.
+func (l *line) greet(both []byte) error {
+	_, err := l.conn.Write(both)
 	// A server that refuses says so before it reads, and then this write may
 	// fail; its words are there all the same.
 	payload, readErr := l.answer(kindHello)
@@ -114,7 +108,6 @@ func (l *line) greet(version string) error {
 	if h.Max < protocolMin || h.Max > protocolMax {
 		return protocolError("the server chose version %d, which was not offered", h.Max)
 	}
-	l.server = h.Version
 	return nil
 }
 
@@ -140,15 +133,6 @@ func failure(payload []byte) error {
 	return w.err()
 }
 
-func (l *line) request(r *request) error {
-	b, err := appendMessage(nil, kindRequest, r)
-	if err != nil {
-		return err
-	}
-	_, _ = l.conn.Write(b) // if it fails, so does the read of the answer, with a reason
-	return nil
-}
-
 // lost names what happened to a connection that broke.
 func lost(ctx context.Context, err error) error {
 	if err == nil {
@@ -168,14 +152,11 @@ func lost(ctx context.Context, err error) error {
 
 // ask sends a request that has one answer.
 func (c *Client) ask(ctx context.Context, r *request, result any) error {
-	l, err := c.open(ctx)
+	l, err := c.open(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	if err := l.request(r); err != nil {
-		return err
-	}
 	payload, err := l.answer(kindResult)
 	if err != nil {
 		return lost(ctx, err)

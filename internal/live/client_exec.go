@@ -40,14 +40,11 @@ func (c *Client) Attach(ctx context.Context, id string, size WindowSize, streams
 }
 
 func (c *Client) join(ctx context.Context, r *request, streams Streams, ctl Control) (Exit, error) {
-	l, err := c.open(ctx)
+	l, err := c.open(ctx, r)
 	if err != nil {
 		return Exit{}, err
 	}
 	defer l.close()
-	if err := l.request(r); err != nil {
-		return Exit{}, err
-	}
 	payload, err := l.answer(kindStarted)
 	if err != nil {
 		return Exit{}, lost(ctx, err)

@@ -216,9 +216,7 @@ func serve(t testing.TB, h live.Host, o live.Options) *fixture {
 			t.Errorf("the socket is still there: %v", err)
 		}
 	})
-	if f.Client, err = live.Dial(t.Context(), f.path, "4.5.6"); err != nil {
-		t.Fatal(err)
-	}
+	f.Client = live.NewClient(f.path, "4.5.6")
 	return f
 }
 

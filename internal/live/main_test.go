@@ -32,20 +32,16 @@ func TestMain(m *testing.M) {
 // clientMain runs the shell command of its first argument, and prints the
 // session's id first.
 func clientMain(path string) int {
-	c, err := live.Dial(context.Background(), path, "child")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		if e, ok := errors.AsType[*live.Error](err); ok {
-			fmt.Println(e.Code)
-		}
-		return 125
-	}
+	c := live.NewClient(path, "child")
 	cmd := sh(os.Args[1])
 	cmd.Detachable = strings.HasPrefix(os.Args[1], ": detachable;")
 	exit, err := c.Exec(context.Background(), cmd, live.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr},
 		live.Control{Started: func(s live.Session) { fmt.Println(s.ID) }})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		if e, ok := errors.AsType[*live.Error](err); ok {
+			fmt.Println(e.Code)
+		}
 		return 125
 	}
 	return exit.Code

@@ -236,7 +236,7 @@ func TestStop(t *testing.T) {
 	}
 	err = <-f.served
 	f.served <- err
-	if _, err := live.Dial(t.Context(), f.path, ""); !errors.Is(err, live.ErrNoServer) {
+	if _, err := live.NewClient(f.path, "").Sessions(t.Context()); !errors.Is(err, live.ErrNoServer) {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -277,10 +277,7 @@ func TestServerKilled(t *testing.T) {
 	if _, err := live.Listen(path); !errors.Is(err, live.ErrInUse) {
 		t.Errorf("a second server: %v", err)
 	}
-	c, err := live.Dial(t.Context(), path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := live.NewClient(path, "")
 	_, err = c.Exec(t.Context(), sh("read never"), live.Streams{In: zeroless{}}, live.Control{Started: func(live.Session) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

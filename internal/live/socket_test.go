@@ -33,11 +33,7 @@ func TestLongPath(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- live.Serve(ctx, l, &realHost{}, live.Options{UID: os.Geteuid(), Version: "9"}) }()
-	c, err := live.Dial(t.Context(), path, "")
-	if err != nil || c.ServerVersion() != "9" {
-		t.Fatalf("%v, %v", c, err)
-	}
-	exit, err := c.Exec(t.Context(), sh("exit 3"), live.Streams{}, live.Control{})
+	exit, err := live.NewClient(path, "").Exec(t.Context(), sh("exit 3"), live.Streams{}, live.Control{})
 	want(t, 3, exit, err)
 	cancel()
 	if err := <-served; err != nil {
@@ -66,8 +62,8 @@ func TestListenRefuses(t *testing.T) {
 		t.Errorf("no parent: %v", err)
 	}
 	for _, path := range []string{filepath.Join(dir, "none"), filepath.Join(dir, "no", "dir")} {
-		if _, err := live.Dial(t.Context(), path, ""); !errors.Is(err, live.ErrNoServer) {
-			t.Errorf("Dial %s: %v", path, err)
+		if _, err := live.NewClient(path, "").Sessions(t.Context()); !errors.Is(err, live.ErrNoServer) {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

@@ -46,7 +46,8 @@ var migrations = []string{
 		doc TEXT NOT NULL) STRICT;`,
 }
 
-func (s *Store) openDatabase() error {
+// OpenDatabase makes a store that was opened without its database whole.
+func (s *Store) OpenDatabase() error {
 	path := s.sub(databaseName)
 	if err := s.refuseLostDatabase(path); err != nil {
 		return err
@@ -193,14 +194,14 @@ func (s *Store) ResetDatabase() (string, error) {
 			return aside, err
 		}
 	}
-	// openDatabase would refuse to make a database beside a log that has
+	// OpenDatabase would refuse to make a database beside a log that has
 	// statements; here that is the purpose.
 	f, err := os.OpenFile(s.sub(databaseName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return aside, err
 	}
 	s.recovering = true
-	return aside, errors.Join(f.Close(), s.openDatabase())
+	return aside, errors.Join(f.Close(), s.OpenDatabase())
 }
 
 // checkDatabase refuses to go on in a database that has been set aside since it

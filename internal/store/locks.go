@@ -15,6 +15,7 @@ import (
 // Holder says who holds a cell's lock.
 type Holder struct {
 	PID   int       `json:"pid"`
+	Cell  string    `json:"cell"` // its name, which nobody else changes meanwhile
 	What  string    `json:"what"`
 	Since time.Time `json:"since"`
 }
@@ -50,8 +51,9 @@ func (l *Lock) Unlock() {
 }
 
 // LockCell takes the lock that guards everything that changes a cell. It waits
-// up to wait (negative: for ever) for another holder to finish.
-func (s *Store) LockCell(ctx context.Context, id, what string, wait time.Duration) (*Lock, error) {
+// up to wait (negative: for ever) for another holder to finish. name and what are
+// for those who find it locked.
+func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.Duration) (*Lock, error) {
 	if s.readOnly {
 		return nil, ErrReadOnly
 	}
@@ -67,7 +69,7 @@ func (s *Store) LockCell(ctx context.Context, id, what string, wait time.Duratio
 		}
 		return nil, err
 	}
-	data, err := json.Marshal(Holder{PID: os.Getpid(), What: what, Since: time.Now().UTC()})
+	data, err := json.Marshal(Holder{PID: os.Getpid(), Cell: name, What: what, Since: time.Now().UTC()})
 	if err == nil {
 		_ = f.Truncate(0)
 		_, err = f.WriteAt(data, 0)

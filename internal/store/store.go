@@ -45,6 +45,7 @@ const (
 	Create Mode = iota // make the home if need be
 	Write              // an existing home
 	Read               // also from a read-only file system
+	Visit              // as Read, without a database until OpenDatabase
 	Rescue             // without a database
 )
 
@@ -91,16 +92,16 @@ func Open(path string, mode Mode) (*Store, error) {
 }
 
 func (s *Store) prepare(mode Mode) error {
-	if s.readOnly && mode != Read {
+	if s.readOnly && mode != Read && mode != Visit {
 		return fmt.Errorf("%w: %s", ErrReadOnly, s.path)
 	}
 	if err := s.loadHome(mode); err != nil {
 		return err
 	}
-	if mode == Rescue {
+	if mode == Rescue || mode == Visit {
 		return nil
 	}
-	return s.openDatabase()
+	return s.OpenDatabase()
 }
 
 func openError(path string, err error) error {

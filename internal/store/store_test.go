@@ -132,11 +132,11 @@ func TestBlob(t *testing.T) {
 func TestCellLock(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	lock, err := s.LockCell(t.Context(), "c", "test", 0)
+	lock, err := s.LockCell(t.Context(), "c", "name", "test", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.LockCell(t.Context(), "c", "other", 0)
+	_, err = s.LockCell(t.Context(), "c", "name", "other", 0)
 	busy, ok := errors.AsType[*BusyError](err)
 	if !ok || busy.Holder.PID != os.Getpid() || busy.Holder.What != "test" {
 		t.Fatalf("got %v", err)
@@ -146,11 +146,11 @@ func TestCellLock(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.LockCell(ctx, "c", "other", -1); !errors.Is(err, context.Canceled) {
+	if _, err := s.LockCell(ctx, "c", "name", "other", -1); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 	lock.Unlock()
-	again, err := s.LockCell(t.Context(), "c", "other", time.Second)
+	again, err := s.LockCell(t.Context(), "c", "name", "other", time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
