@@ -2,7 +2,6 @@ package driver
 
 import (
 	"fmt"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,20 +75,19 @@ func initCapabilities() []uintptr {
 	}
 }
 
-// apply sets the id part of a clone.
-func (id identity) apply(attr *syscall.SysProcAttr) {
+// bear sets the id part of a new process.
+func (id identity) bear(n *newborn) {
 	if id.Root {
-		plain := []syscall.SysProcIDMap{{ContainerID: 0, HostID: idBase, Size: idCount}}
-		attr.UidMappings, attr.GidMappings = plain, plain
-		attr.GidMappingsEnableSetgroups = true
+		n.uidMap, n.gidMap = plainMap(), plainMap()
+		n.groups = "allow"
 		// Without this the new process would be nobody in its namespace and
 		// lose its capabilities at exec.
-		attr.Credential = &syscall.Credential{Uid: 0, Gid: 0}
+		n.root = true
 		return
 	}
-	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: id.UID, HostID: id.UID, Size: 1}}
-	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: id.GID, HostID: id.GID, Size: 1}}
-	attr.AmbientCaps = initCapabilities()
+	n.uidMap, n.gidMap = fmt.Sprintf("%d %d 1\n", id.UID, id.UID), fmt.Sprintf("%d %d 1\n", id.GID, id.GID)
+	n.groups = "deny"
+	n.ambient = initCapabilities()
 }
 
 // permutedMap is the map of a root caller's layers, in the kernel's format: it

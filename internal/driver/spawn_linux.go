@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +16,7 @@ const initName = "forkcell-init"
 
 // namespaces are what every cell has of its own. The last one is made later, see
 // ownCgroups.
-func namespaces() (flags uintptr, names []string) {
+func namespaces() (flags uint64, names []string) {
 	return unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
 			unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
 		[]string{"user", "mnt", "pid", "ipc", "uts", "net", "cgroup"}
@@ -54,7 +53,7 @@ func spawn(id identity, exe string, w without) (*process, error) {
 	defer null.Close()
 	p := &process{conn: c, gone: make(chan struct{})}
 	born := make(chan error, 1)
-	go p.parent(id, exe, w, null.Fd(), childEnd.Fd(), born)
+	go p.parent(id, exe, w, int(null.Fd()), int(childEnd.Fd()), born)
 	if err := <-born; err != nil {
 		_ = c.close()
 		return nil, at("namespaces", explainClone(err))
@@ -65,37 +64,20 @@ func spawn(id identity, exe string, w without) (*process, error) {
 // parent starts the init and waits for its end, on one thread: the init is
 // killed when the thread that started it dies, so that thread must live as long
 // as the init does.
-func (p *process) parent(id identity, exe string, w without, null, control uintptr, born chan<- error) {
+func (p *process) parent(id identity, exe string, w without, null, control int, born chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	pidfd := -1
-	flags, _ := namespaces()
-	attr := &syscall.SysProcAttr{Cloneflags: flags, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd}
-	id.apply(attr)
-	env := w.weaken(attr)
-	pid, err := syscall.ForkExec(exe, []string{initName}, &syscall.ProcAttr{
-		Dir:   "/",
-		Env:   env,
-		Files: []uintptr{null, null, null, control},
-		Sys:   attr,
-	})
-	if err == nil && pidfd < 0 {
-		_ = unix.Kill(pid, unix.SIGKILL)
-		_, _ = unix.Wait4(pid, nil, unix.WALL, nil)
-		err = fmt.Errorf("pidfd: %w", unix.ENOSYS)
-	}
-	if err != nil {
+	n := newborn{}
+	n.flags, _ = namespaces()
+	id.bear(&n)
+	env := w.weaken(&n)
+	var err error
+	if p.pid, p.pidfd, err = n.start(exe, env, []int{null, null, null, control}); err != nil {
 		born <- err
 		return
 	}
-	p.pid, p.pidfd = pid, pidfd
 	born <- nil
-	for {
-		_, err := unix.Wait4(pid, &p.status, unix.WALL, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
+	p.status = reap(p.pid)
 	close(p.gone)
 }
 
@@ -125,6 +107,8 @@ func explainClone(err error) error {
 		return fmt.Errorf("user namespaces are refused here, see forkcell doctor: %w", err)
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("the limit of namespaces is reached, see forkcell doctor: %w", err)
+	case errors.Is(err, unix.ENOSYS):
+		return fmt.Errorf("a seccomp profile from before 2019 confines this process: %w", err)
 	case errors.Is(err, unix.EACCES):
 		return fmt.Errorf("user namespaces are refused, or the forkcell binary is not executable by everyone: %w", err)
 	}

@@ -3,7 +3,6 @@ package driver
 import (
 	"fmt"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,22 +11,21 @@ import (
 
 // weaken takes namespaces off a clone, and gives the init what an ordinary
 // user's lacks.
-func (w without) weaken(attr *syscall.SysProcAttr) (env []string) {
-	for control, flag := range map[string]uintptr{
+func (w without) weaken(n *newborn) (env []string) {
+	for control, flag := range map[string]uint64{
 		ctlIPCNS: unix.CLONE_NEWIPC, ctlNetNS: unix.CLONE_NEWNET, ctlPIDNS: unix.CLONE_NEWPID, ctlUTSNS: unix.CLONE_NEWUTS,
 	} {
 		if w.has(control) {
-			attr.Cloneflags &^= flag
+			n.flags &^= flag
 		}
 	}
 	if w.has(ctlUserNS) {
-		attr.Cloneflags &^= unix.CLONE_NEWUSER
-		attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = nil, nil, false
+		n.flags &^= unix.CLONE_NEWUSER
 	}
-	if w.has(ctlCapabilities) && len(attr.AmbientCaps) > 0 {
-		attr.AmbientCaps = nil
+	if w.has(ctlCapabilities) && len(n.ambient) > 0 {
+		n.ambient = nil
 		for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
-			attr.AmbientCaps = append(attr.AmbientCaps, c)
+			n.ambient = append(n.ambient, c)
 		}
 	}
 	if w.has(ctlEnvironment) {

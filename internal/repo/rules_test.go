@@ -35,7 +35,7 @@ func layers() [][]string {
 		{"internal/apply", "internal/leftout", "internal/seccomp", "internal/landlock", "internal/cgroup", "internal/event", "internal/capture/origin", "internal/capture/capturetest"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture"},
-		{"internal/mount", "internal/quote", "internal/redact", "internal/failpoint"},
+		{"internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint"},
 	}
 }
 
@@ -45,7 +45,7 @@ func strangers() []stranger {
 	return []stranger{
 		{
 			"internal/driver",
-			[]string{"internal/mount", "internal/capture", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
+			[]string{"internal/clone", "internal/mount", "internal/capture", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
 			"a driver knows processes, the kernel's controls and a mount description: no trees, policies, receipts or databases",
 		},
 		{"internal/policy", []string{"internal/match", "internal/quote"}, "a policy is pure: it asks nothing of the host"},

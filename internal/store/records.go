@@ -212,17 +212,18 @@ func scanCheckpoint(r *sqlite.Stmt) (Checkpoint, error) {
 	return c, err
 }
 
+const putCheckpoint = `INSERT INTO checkpoints(id,cell_id,parent,layer,run_id,ord,freed,doc)
+	VALUES(?,?,?,?,?,(SELECT coalesce(max(rowid),0)+1 FROM checkpoints),?,?)
+	ON CONFLICT(id) DO UPDATE SET layer=excluded.layer, freed=excluded.freed, doc=excluded.doc`
+
 // PutCheckpoint inserts or replaces a checkpoint; a new one goes to the end of
-// its order.
+// its order, which is that of the rows: SQLite finds the last row at once.
 func (tx *Tx) PutCheckpoint(c Checkpoint) error {
 	doc, err := encode(c)
 	if err != nil {
 		return err
 	}
-	return tx.exec(`INSERT INTO checkpoints(id,cell_id,parent,layer,run_id,ord,freed,doc)
-		VALUES(?,?,?,?,?,(SELECT coalesce(max(ord),0)+1 FROM checkpoints),?,?)
-		ON CONFLICT(id) DO UPDATE SET layer=excluded.layer, freed=excluded.freed, doc=excluded.doc`,
-		c.ID, c.CellID, c.Parent, c.Layer, c.RunID, c.Freed, doc)
+	return tx.exec(putCheckpoint, c.ID, c.CellID, c.Parent, c.Layer, c.RunID, c.Freed, doc)
 }
 
 // Checkpoint finds a checkpoint by its whole id.
@@ -286,17 +287,18 @@ func scanRun(r *sqlite.Stmt) (Run, error) {
 	return run, err
 }
 
+const putRun = `INSERT INTO runs(id,cell_id,ord,state,after,decision,receipt_id,doc)
+	VALUES(?,?,(SELECT coalesce(max(rowid),0)+1 FROM runs),?,?,?,?,?)
+	ON CONFLICT(id) DO UPDATE SET state=excluded.state, after=excluded.after, decision=excluded.decision,
+		receipt_id=excluded.receipt_id, doc=excluded.doc`
+
 // PutRun inserts or replaces a run.
 func (tx *Tx) PutRun(r Run) error {
 	doc, err := encode(r)
 	if err != nil {
 		return err
 	}
-	return tx.exec(`INSERT INTO runs(id,cell_id,ord,state,after,decision,receipt_id,doc)
-		VALUES(?,?,(SELECT coalesce(max(ord),0)+1 FROM runs),?,?,?,?,?)
-		ON CONFLICT(id) DO UPDATE SET state=excluded.state, after=excluded.after, decision=excluded.decision,
-			receipt_id=excluded.receipt_id, doc=excluded.doc`,
-		r.ID, r.CellID, r.State, r.After, r.Decision, r.ReceiptID, doc)
+	return tx.exec(putRun, r.ID, r.CellID, r.State, r.After, r.Decision, r.ReceiptID, doc)
 }
 
 // Run finds a run by its whole id.
@@ -349,7 +351,7 @@ func (tx *Tx) PutApply(a Apply) error {
 		return err
 	}
 	return tx.exec(`INSERT INTO applies(id,cell_id,ord,undone,doc)
-		VALUES(?,?,(SELECT coalesce(max(ord),0)+1 FROM applies),?,?)
+		VALUES(?,?,(SELECT coalesce(max(rowid),0)+1 FROM applies),?,?)
 		ON CONFLICT(id) DO UPDATE SET undone=excluded.undone, doc=excluded.doc`, a.ID, a.CellID, a.Undone, doc)
 }
 
@@ -392,17 +394,26 @@ func one[T any](tx *Tx, scan func(*sqlite.Stmt) (T, error), query string, args .
 	return rows[0], nil
 }
 
+// A run without a receipt is one that nobody finished. There are few of them,
+// which only this index finds without looking at all.
+const (
+	unfinished = `SELECT EXISTS(SELECT 1 FROM intents WHERE cell_id=?1)
+		OR EXISTS(SELECT 1 FROM runs INDEXED BY runs_receipt WHERE receipt_id='' AND cell_id=?1 AND state='running')`
+	unfinishedRuns = "SELECT " + runColumns + ` FROM runs INDEXED BY runs_receipt
+		WHERE receipt_id='' AND ?1 IN ('', cell_id) AND state='running' ORDER BY ord`
+)
+
 // Unfinished tells whether a cell has intents or runs that nobody finished.
 func (tx *Tx) Unfinished(cellID string) (found bool, err error) {
 	err = tx.query(func(r *sqlite.Stmt) error {
 		found = r.ColumnBool(0)
 		return nil
-	}, `SELECT EXISTS(SELECT 1 FROM intents WHERE cell_id=?1)
-		OR EXISTS(SELECT 1 FROM runs WHERE cell_id=?1 AND state='running')`, cellID)
+	}, unfinished, cellID)
 	return found, err
 }
 
-// UnfinishedRuns lists a cell's runs that have no receipt yet.
+// UnfinishedRuns lists a cell's runs that have no receipt yet, or everybody's for
+// "".
 func (tx *Tx) UnfinishedRuns(cellID string) ([]Run, error) {
-	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ?1 IN ('', cell_id) AND state='running' ORDER BY ord", cellID)
+	return all(tx, scanRun, unfinishedRuns, cellID)
 }

@@ -1,0 +1,159 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/clone"
+)
+
+// newborn says how a process comes into the world.
+type newborn struct {
+	flags          uint64 // its namespaces
+	uidMap, gidMap string // of its user namespace, if it has one of its own
+	groups         string // what it may do about its groups: allow or deny
+	root           bool   // it becomes root in its namespaces
+	ambient        []uintptr
+}
+
+// start executes the program of exe with the given descriptors as 0, 1, 2 and so
+// on. The process is a child of the calling thread.
+func (n *newborn) start(exe string, env []string, files []int) (pid, pidfd int, err error) {
+	files, done, err := above(files)
+	if err != nil {
+		return 0, -1, err
+	}
+	defer done()
+	// The process waits for its maps at the gate. Its own end of the other pipe
+	// is closed when it has executed the program, or has died.
+	var gate, executed [2]int
+	for _, p := range []*[2]int{&gate, &executed} {
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+			return 0, -1, fmt.Errorf("pipe: %w", err)
+		}
+		defer unix.Close(p[0])
+	}
+	s, err := n.script(exe, env, files, gate)
+	if err == nil {
+		pid, pidfd, err = s.Start(n.flags)
+	}
+	_ = unix.Close(executed[1])
+	if err != nil {
+		_ = unix.Close(gate[1])
+		return 0, -1, err
+	}
+	err = n.writeMaps(pid)
+	if err == nil {
+		_, err = unix.Write(gate[1], []byte{1})
+	}
+	_ = unix.Close(gate[1])
+	if err == nil {
+		awaitEnd(executed[0])
+		err = s.Failure()
+	}
+	if err != nil {
+		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+		reap(pid)
+		_ = unix.Close(pidfd)
+		return 0, -1, err
+	}
+	return pid, pidfd, nil
+}
+
+// script is what the process does until it is another program.
+func (n *newborn) script(exe string, env []string, files []int, gate [2]int) (*clone.Script, error) {
+	s := &clone.Script{}
+	s.Do("parent's death", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
+	// Else the gate would not end with the parent.
+	s.Do("gate", unix.SYS_CLOSE, uintptr(gate[1]))
+	s.Do("wait for maps", unix.SYS_READ, uintptr(gate[0]), clone.Point(s, [1]byte{}), 1)
+	if n.root {
+		s.Do("groups", unix.SYS_SETGROUPS, 0, 0)
+		s.Do("group", unix.SYS_SETGID, 0)
+		s.Do("user", unix.SYS_SETUID, 0)
+	}
+	n.keepCapabilities(s)
+	root, err := s.Bytes("/")
+	if err != nil {
+		return nil, err
+	}
+	s.Do("directory", unix.SYS_CHDIR, root)
+	for i, fd := range files {
+		s.Do("descriptors", unix.SYS_DUP3, uintptr(fd), uintptr(i), 0)
+	}
+	return s, s.Exec(exe, []string{initName}, env)
+}
+
+// keepCapabilities makes capabilities outlast the execution of a program by
+// someone who is not root.
+func (n *newborn) keepCapabilities(s *clone.Script) {
+	if len(n.ambient) == 0 {
+		return
+	}
+	var keep uint64
+	for _, c := range n.ambient {
+		keep |= 1 << c
+	}
+	const all = 1<<(unix.CAP_LAST_CAP+1) - 1
+	hdr := clone.Point(s, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
+	s.Do("capabilities", unix.SYS_CAPSET, hdr, clone.Point(s, [2]unix.CapUserData{
+		{Effective: all & (1<<32 - 1), Permitted: all & (1<<32 - 1), Inheritable: uint32(keep)},
+		{Effective: all >> 32, Permitted: all >> 32, Inheritable: uint32(keep >> 32)},
+	}))
+	for _, c := range n.ambient {
+		s.Do("ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c)
+	}
+}
+
+// writeMaps gives the process its users and groups.
+func (n *newborn) writeMaps(pid int) error {
+	if n.flags&unix.CLONE_NEWUSER == 0 {
+		return nil
+	}
+	for _, f := range []struct{ name, text string }{{"uid_map", n.uidMap}, {"setgroups", n.groups}, {"gid_map", n.gidMap}} {
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, f.name), []byte(f.text), 0); err != nil {
+			return fmt.Errorf("write map: %w", err)
+		}
+	}
+	return nil
+}
+
+// above duplicates descriptors that would be overwritten before they are used.
+func above(files []int) (high []int, done func(), err error) {
+	var made []int
+	done = func() { closeAll(made) }
+	for _, fd := range files {
+		if fd < len(files) {
+			if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, len(files)); err != nil {
+				done()
+				return nil, nil, fmt.Errorf("descriptors: %w", err)
+			}
+			made = append(made, fd)
+		}
+		high = append(high, fd)
+	}
+	return high, done, nil
+}
+
+// awaitEnd returns when nobody can write to a pipe any more.
+func awaitEnd(fd int) {
+	var b [1]byte
+	for {
+		if _, err := unix.Read(fd, b[:]); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// reap waits for a child and tells how it ended.
+func reap(pid int) unix.WaitStatus {
+	var status unix.WaitStatus
+	for {
+		if _, err := unix.Wait4(pid, &status, unix.WALL, nil); !errors.Is(err, unix.EINTR) {
+			return status
+		}
+	}
+}
