@@ -10,42 +10,59 @@ import (
 // mark stands where a secret stood.
 const mark = "[redacted]"
 
-// patterns are compiled at first use: they would cost every start of the program.
-type patterns struct {
-	shape  *regexp.Regexp // well-known tokens and private keys
-	url    *regexp.Regexp // scheme://user:password@
-	assign *regexp.Regexp // name=
-	field  *regexp.Regexp // name: and "name":
-	bearer *regexp.Regexp // Bearer value, Basic value
+// pattern is an expression that is compiled at first use, and used only for text
+// that may fit it: what no text needs would cost every start of the program.
+type pattern struct {
+	may func(string) bool
+	get func() *regexp.Regexp
 }
 
-var compiled = sync.OnceValue(func() patterns {
-	return patterns{
-		shape: regexp.MustCompile(strings.Join([]string{
-			`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`,
-			`\bgh[pousr]_[A-Za-z0-9]{20,}`,
-			`\bgithub_pat_[A-Za-z0-9_]{20,}`,
-			`\bgl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_-]{16,}`,
-			`\bsk-[A-Za-z0-9_-]{16,}`,
-			`\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}`,
-			`\bxox[abeprs]-[A-Za-z0-9-]{8,}`,
-			`\bxapp-[A-Za-z0-9-]{8,}`,
-			`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`,
-			`\bAIza[A-Za-z0-9_-]{35}`,
-			`\bya29\.[A-Za-z0-9_-]{16,}`,
-			`\bnpm_[A-Za-z0-9]{30,}`,
-			`\bpypi-[A-Za-z0-9_-]{30,}`,
-			`\bhf_[A-Za-z0-9]{20,}`,
-			`\bdop_v1_[a-f0-9]{32,}`,
-			`\bAGE-SECRET-KEY-1[A-Z0-9]{20,}`,
-			`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
-		}, "|")),
-		url:    regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^/\s:@"']*):([^/\s"']+)@`),
-		assign: regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_.-]*)=`),
-		field:  regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_-]*)["']?\s*:`),
-		bearer: regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}`),
+func newPattern(may func(string) bool, expressions ...string) pattern {
+	return pattern{may, sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.Join(expressions, "|")) })}
+}
+
+func contains(part string) func(string) bool {
+	return func(s string) bool { return strings.Contains(s, part) }
+}
+
+func longerThan(n int) func(string) bool { return func(s string) bool { return len(s) > n } }
+
+var (
+	// shape are well-known tokens and private keys.
+	shape = newPattern(longerThan(12),
+		`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`,
+		`\bgh[pousr]_[A-Za-z0-9]{20,}`,
+		`\bgithub_pat_[A-Za-z0-9_]{20,}`,
+		`\bgl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_-]{16,}`,
+		`\bsk-[A-Za-z0-9_-]{16,}`,
+		`\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}`,
+		`\bxox[abeprs]-[A-Za-z0-9-]{8,}`,
+		`\bxapp-[A-Za-z0-9-]{8,}`,
+		`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`,
+		`\bAIza[A-Za-z0-9_-]{35}`,
+		`\bya29\.[A-Za-z0-9_-]{16,}`,
+		`\bnpm_[A-Za-z0-9]{30,}`,
+		`\bpypi-[A-Za-z0-9_-]{30,}`,
+		`\bhf_[A-Za-z0-9]{20,}`,
+		`\bdop_v1_[a-f0-9]{32,}`,
+		`\bAGE-SECRET-KEY-1[A-Z0-9]{20,}`,
+		`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
+	// inURL is scheme://user:password@.
+	inURL = newPattern(contains("://"), `([A-Za-z][A-Za-z0-9+.-]*://[^/\s:@"']*):([^/\s"']+)@`)
+	// assign is name=, field is name: and "name":.
+	assign = newPattern(contains("="), `([A-Za-z_][A-Za-z0-9_.-]*)=`)
+	field  = newPattern(contains(":"), `([A-Za-z_][A-Za-z0-9_-]*)["']?\s*:`)
+	// bearer is Bearer value and Basic value.
+	bearer = newPattern(longerThan(11), `(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}`)
+)
+
+// replace replaces what fits by text, in which $1 is the first group.
+func (p pattern) replace(s, text string) string {
+	if !p.may(s) {
+		return s
 	}
-})
+	return p.get().ReplaceAllString(s, text)
+}
 
 // Args returns argv with everything that looks like a secret replaced by
 // "[redacted]". The result has as many elements.
@@ -119,22 +136,24 @@ func isName(s string) bool {
 
 // text redacts what looks secret inside a longer text.
 func text(s string) string {
-	p := compiled()
-	s = p.shape.ReplaceAllLiteralString(s, mark)
-	s = p.url.ReplaceAllString(s, "${1}:"+mark+"@")
-	s = named(p.assign, s, assigned)
-	s = named(p.field, s, fielded)
-	return p.bearer.ReplaceAllString(s, "${1} "+mark)
+	s = shape.replace(s, mark)
+	s = inURL.replace(s, "${1}:"+mark+"@")
+	s = named(assign, s, assigned)
+	s = named(field, s, fielded)
+	return bearer.replace(s, "${1} "+mark)
 }
 
 // named replaces the values that follow secret names. The expression ends where
 // the value starts; its first group is the name; length says how much of the
 // rest is the value. The search goes on right after a harmless name, because a
 // secret may stand inside its value, and stays linear.
-func named(re *regexp.Regexp, s string, length func(name, rest string) int) string {
+func named(p pattern, s string, length func(name, rest string) int) string {
+	if !p.may(s) {
+		return s
+	}
 	var b strings.Builder
 	for {
-		loc := re.FindStringSubmatchIndex(s)
+		loc := p.get().FindStringSubmatchIndex(s)
 		if loc == nil {
 			b.WriteString(s)
 			return b.String()
@@ -236,10 +255,14 @@ func dashP(argv []string) {
 
 // shaped returns the parts of a value that are secrets by their shape.
 func shaped(v string) []string {
-	p := compiled()
-	found := p.shape.FindAllString(v, -1)
-	for _, m := range p.url.FindAllStringSubmatch(v, -1) {
-		found = append(found, m[2])
+	var found []string
+	if shape.may(v) {
+		found = shape.get().FindAllString(v, -1)
+	}
+	if inURL.may(v) {
+		for _, m := range inURL.get().FindAllStringSubmatch(v, -1) {
+			found = append(found, m[2])
+		}
 	}
 	return found
 }

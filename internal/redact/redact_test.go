@@ -185,3 +185,17 @@ func BenchmarkWriter(b *testing.B) {
 		_, _ = w.Write(chunk)
 	}
 }
+
+// The shortest text of each kind is long enough to be looked at.
+func TestShortest(t *testing.T) {
+	t.Parallel()
+	const mark = "[redacted]"
+	for in, want := range map[string]string{
+		"xapp-12345678": mark, "xoxb-12345678": mark, "basic abcdef": "basic " + mark, "BEARER abcdef": "BEARER " + mark,
+		"a://b:c@": "a://b:" + mark + "@", "x;otp=1": "x;otp=" + mark, "x;otp: 1": "x;otp: " + mark,
+	} {
+		if got := redact.Args([]string{in})[0]; got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
