@@ -17,15 +17,25 @@ func (p *plan) pack() (int, error) {
 	}
 	out := os.NewFile(uintptr(fd), "files")
 	defer out.Close()
-	at, end := map[string]int64{}, int64(0)
+	// Files that share their contents share their memory: to compare it would
+	// take as long as to copy it.
+	type memory struct {
+		first *byte
+		size  int
+	}
+	at, end := map[memory]int64{}, int64(0)
 	for _, f := range p.files {
-		offset, known := at[string(f.Data)]
+		m := memory{size: len(f.Data)}
+		if m.size > 0 {
+			m.first = &f.Data[0]
+		}
+		offset, known := at[m]
 		if !known {
 			if _, err := out.Write(f.Data); err != nil {
 				return -1, fmt.Errorf("memory file: %w", err)
 			}
 			offset = end
-			at[string(f.Data)], end = offset, end+int64(len(f.Data))
+			at[m], end = offset, end+int64(len(f.Data))
 		}
 		p.Files = append(p.Files, filePlan{Name: f.Name, Offset: offset, Size: int64(len(f.Data))})
 	}

@@ -24,9 +24,9 @@ const javaAlias = "forkcell-cell"
 // maxStore bounds a trust store, which may come with a root that others made.
 const maxStore = 16 << 20
 
-// ErrJavaStore says that a trust store cannot be read: it is damaged, has
-// another password, or is PKCS#12 whose certificates are encrypted (Java's own
-// are not). The host's PEM bundle can be given in its place.
+// ErrJavaStore says that a trust store cannot be read: it is damaged, has keys
+// under another password, or is PKCS#12 whose certificates are encrypted (Java's
+// own are not). The host's PEM bundle can be given in its place.
 var ErrJavaStore = errors.New("not a Java trust store that can be read")
 
 // JavaStorePaths are patterns, for filepath.Glob, of the trust stores that Java
@@ -52,6 +52,9 @@ func JavaStorePaths() []string {
 // since version 18), PEM, or empty. The result is JKS, which every Java tells
 // apart from PKCS#12 by itself, with the same password.
 func (a *Authority) JavaStore(hostCacerts []byte, password string) ([]byte, error) {
+	if out, ok := appended(hostCacerts, password, javaAlias, a.certificate()); ok {
+		return out, nil
+	}
 	store, err := readStore(hostCacerts, password)
 	if err != nil {
 		return nil, err
@@ -73,8 +76,8 @@ func readStore(b []byte, password string) (keystore.KeyStore, error) {
 		return store, nil
 	case len(b) > maxStore:
 		return store, fmt.Errorf("%w: larger than %d bytes", ErrJavaStore, maxStore)
-	case len(b) >= 4 && binary.BigEndian.Uint32(b) == 0xfeedfeed:
-		if err := checkLengths(b); err != nil {
+	case len(b) >= 4 && binary.BigEndian.Uint32(b) == jksMagic:
+		if _, err := checkLengths(b); err != nil {
 			return store, fmt.Errorf("%w: %w", ErrJavaStore, err)
 		}
 		if err := store.Load(bytes.NewReader(b), []byte(password)); err != nil {

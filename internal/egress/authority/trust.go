@@ -11,90 +11,43 @@ import (
 
 const pemType = "CERTIFICATE"
 
+const pemBegin, pemEnd = "-----BEGIN " + pemType + "-----", "-----END " + pemType + "-----"
+
 // Bundle returns the host's roots and the authority's certificate in PEM form,
-// each once, without whatever else the host's file holds.
+// without whatever else the host's file holds.
 //
-// The certificates are not decoded: that takes milliseconds for a few hundred of
-// them, at the start of every run, and the host's file is what programs outside
-// a cell read as it is.
+// What stands between the marks is not looked at: that takes milliseconds for a
+// few hundred certificates, at the start of every run, and the host's file is
+// what programs outside a cell read as it is.
 func (a *Authority) Bundle(hostPEM []byte) []byte {
-	seen := map[string]bool{}
-	var out bytes.Buffer
-	out.Grow(len(hostPEM) + 2048)
-	add := func(text []byte) {
-		// A string of its own is made only for what is kept.
-		if !seen[string(text)] {
-			seen[string(text)] = true
-			out.WriteString(pemBegin)
-			out.Write(text)
-			out.WriteString(pemEnd)
-		}
-	}
+	own := a.PEM()
+	out := make([]byte, 0, len(hostPEM)+len(own)+1)
 	for {
-		var text []byte
-		if text, hostPEM = nextPEM(hostPEM); text == nil {
-			break
+		var block []byte
+		if block, hostPEM = nextPEM(hostPEM); block == nil {
+			// The last one: people look at the end of a file to see what was added.
+			return append(out, own...)
 		}
-		add(text)
+		out = append(append(out, block...), '\n')
 	}
-	// The last one: people look at the end of a file to see what was added.
-	text, _ := nextPEM(a.PEM())
-	add(text)
-	return out.Bytes()
 }
 
-const (
-	pemBegin = "-----BEGIN " + pemType + "-----\n"
-	pemEnd   = "-----END " + pemType + "-----\n"
-)
-
-// nextPEM returns the lines between the marks of the next certificate, and what
-// is behind it. A certificate that is cut off, has no lines or holds anything
-// but base64 is passed over, as are other blocks: OpenSSL's "TRUSTED
+// nextPEM returns the next certificate with its marks, and what is behind it. One
+// that is cut off is passed over, as are other blocks: OpenSSL's "TRUSTED
 // CERTIFICATE" carries rules that other readers of the bundle would not see.
-func nextPEM(b []byte) (text, rest []byte) {
-	const begin, end = "-----BEGIN " + pemType + "-----", "-----END " + pemType + "-----"
+func nextPEM(b []byte) (block, rest []byte) {
 	for {
-		i := bytes.Index(b, []byte(begin))
+		i := bytes.Index(b, []byte(pemBegin))
 		if i < 0 {
 			return nil, nil
 		}
-		b = b[i+len(begin):]
+		block, b = b[i:], b[i+len(pemBegin):]
 		i = bytes.Index(b, []byte("-----"))
-		if i < 0 || !bytes.HasPrefix(b[i:], []byte(end)) {
-			continue
-		}
-		lines := b[:i]
-		b = b[i+len(end):]
-		if text, ok := base64Lines(lines); ok {
-			return text, b
+		if i >= 0 && bytes.HasPrefix(b[i:], []byte(pemEnd)) {
+			end := i + len(pemEnd)
+			return block[:len(pemBegin)+end], b[end:]
 		}
 	}
-}
-
-// base64Lines returns the lines with "\n" as their ends, and whether they are
-// base64.
-func base64Lines(b []byte) ([]byte, bool) {
-	if bytes.IndexByte(b, '\r') >= 0 {
-		b = bytes.ReplaceAll(b, []byte("\r"), nil)
-	}
-	if len(b) < 4 || b[0] != '\n' || b[len(b)-1] != '\n' {
-		return nil, false
-	}
-	// One bit for each of the 256 bytes that may occur, without a branch in the
-	// loop: it runs over some hundred KiB at the start of every run.
-	allowed := [4]uint64{
-		1<<'\n' | 1<<'+' | 1<<'/' | 1<<'=' | (1<<10-1)<<'0',
-		(1<<26-1)<<('A'-64) | (1<<26-1)<<('a'-64),
-	}
-	all := uint64(1)
-	for _, c := range b {
-		all &= allowed[c>>6] >> (c & 63)
-	}
-	if all == 0 {
-		return nil, false
-	}
-	return b[1:], true
 }
 
 // BundlePaths are the files in which systems keep their roots, and which a cell
