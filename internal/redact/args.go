@@ -3,6 +3,7 @@ package redact
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -13,47 +14,62 @@ const mark = "[redacted]"
 // pattern is an expression that is compiled at first use, and used only for text
 // that may fit it: what no text needs would cost every start of the program.
 type pattern struct {
-	may func(string) bool
-	get func() *regexp.Regexp
+	parts []string // without any of them a text does not fit
+	get   func() *regexp.Regexp
 }
 
-func newPattern(may func(string) bool, expressions ...string) pattern {
-	return pattern{may, sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.Join(expressions, "|")) })}
+func newPattern(expression string, parts ...string) pattern {
+	return pattern{parts, sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })}
 }
 
-func contains(part string) func(string) bool {
-	return func(s string) bool { return strings.Contains(s, part) }
+func (p pattern) may(s string) bool {
+	return slices.ContainsFunc(p.parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
-func longerThan(n int) func(string) bool { return func(s string) bool { return len(s) > n } }
+// tokens are well-known secrets: how they start, and what follows.
+var tokens = []struct{ starts, rest string }{
+	{"ghp_ gho_ ghu_ ghs_ ghr_", `[A-Za-z0-9]{20,}`},
+	{"github_pat_", `[A-Za-z0-9_]{20,}`},
+	{"glpat- gldt- glrt- glcbt- glptt- glft- glsoat-", `[A-Za-z0-9_-]{16,}`},
+	{"sk-", `[A-Za-z0-9_-]{16,}`},
+	{"sk_live_ sk_test_ rk_live_ rk_test_", `[A-Za-z0-9]{16,}`},
+	{"xoxa- xoxb- xoxe- xoxp- xoxr- xoxs- xapp-", `[A-Za-z0-9-]{8,}`},
+	{"AKIA ASIA", `[A-Z0-9]{16}\b`},
+	{"AIza", `[A-Za-z0-9_-]{35}`},
+	{"ya29.", `[A-Za-z0-9_-]{16,}`},
+	{"npm_", `[A-Za-z0-9]{30,}`},
+	{"pypi-", `[A-Za-z0-9_-]{30,}`},
+	{"hf_", `[A-Za-z0-9]{20,}`},
+	{"dop_v1_", `[a-f0-9]{32,}`},
+	{"AGE-SECRET-KEY-1", `[A-Z0-9]{20,}`},
+	{"eyJ", `[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`},
+}
+
+// newShape is the pattern of private keys and of the tokens.
+func newShape() pattern {
+	parts := []string{"PRIVATE KEY"}
+	for _, t := range tokens {
+		parts = append(parts, strings.Fields(t.starts)...)
+	}
+	return pattern{parts, sync.OnceValue(func() *regexp.Regexp {
+		all := []string{`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`}
+		for _, t := range tokens {
+			starts := strings.ReplaceAll(regexp.QuoteMeta(t.starts), " ", "|")
+			all = append(all, `\b(?:`+starts+`)`+t.rest)
+		}
+		return regexp.MustCompile(strings.Join(all, "|"))
+	})}
+}
 
 var (
-	// shape are well-known tokens and private keys.
-	shape = newPattern(longerThan(12),
-		`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`,
-		`\bgh[pousr]_[A-Za-z0-9]{20,}`,
-		`\bgithub_pat_[A-Za-z0-9_]{20,}`,
-		`\bgl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_-]{16,}`,
-		`\bsk-[A-Za-z0-9_-]{16,}`,
-		`\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}`,
-		`\bxox[abeprs]-[A-Za-z0-9-]{8,}`,
-		`\bxapp-[A-Za-z0-9-]{8,}`,
-		`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`,
-		`\bAIza[A-Za-z0-9_-]{35}`,
-		`\bya29\.[A-Za-z0-9_-]{16,}`,
-		`\bnpm_[A-Za-z0-9]{30,}`,
-		`\bpypi-[A-Za-z0-9_-]{30,}`,
-		`\bhf_[A-Za-z0-9]{20,}`,
-		`\bdop_v1_[a-f0-9]{32,}`,
-		`\bAGE-SECRET-KEY-1[A-Z0-9]{20,}`,
-		`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
+	shape = newShape()
 	// inURL is scheme://user:password@.
-	inURL = newPattern(contains("://"), `([A-Za-z][A-Za-z0-9+.-]*://[^/\s:@"']*):([^/\s"']+)@`)
+	inURL = newPattern(`([A-Za-z][A-Za-z0-9+.-]*://[^/\s:@"']*):([^/\s"']+)@`, "://")
 	// assign is name=, field is name: and "name":.
-	assign = newPattern(contains("="), `([A-Za-z_][A-Za-z0-9_.-]*)=`)
-	field  = newPattern(contains(":"), `([A-Za-z_][A-Za-z0-9_-]*)["']?\s*:`)
-	// bearer is Bearer value and Basic value.
-	bearer = newPattern(longerThan(11), `(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}`)
+	assign = newPattern(`([A-Za-z_][A-Za-z0-9_.-]*)=`, "=")
+	field  = newPattern(`([A-Za-z_][A-Za-z0-9_-]*)["']?\s*:`, ":")
+	// bearer is Bearer value and Basic value, in whatever case.
+	bearer = newPattern(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}`, " ", "\t", "\n", "\r", "\f")
 )
 
 // replace replaces what fits by text, in which $1 is the first group.
