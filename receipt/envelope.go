@@ -1,7 +1,6 @@
 package receipt
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -9,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
 // PayloadType is the DSSE payload type of every envelope.
@@ -58,20 +55,7 @@ func sign(p Predicate, signers ...*Signer) ([]byte, error) {
 	if _, err := parseStatement(payload); err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}
-	providers := make([]dsse.Signer, len(signers))
-	for i, s := range signers {
-		providers[i] = dsseSigner{s}
-	}
-	es, err := dsse.NewEnvelopeSigner(providers...)
-	if err != nil {
-		return nil, fmt.Errorf("sign: %w", err)
-	}
-	// Signing is arithmetic: there is nothing to cancel.
-	env, err := es.SignPayload(context.Background(), PayloadType, payload)
-	if err != nil {
-		return nil, fmt.Errorf("sign: %w", err)
-	}
-	raw, err := json.Marshal(env)
+	raw, err := json.Marshal(signed(payload, signers...))
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}
@@ -88,7 +72,7 @@ type Envelope struct {
 	// Payload is the statement's exact bytes.
 	Payload []byte
 
-	dsse dsse.Envelope
+	doc document
 }
 
 // ParseEnvelope reads an envelope strictly, without looking at the signatures.
@@ -97,14 +81,14 @@ func ParseEnvelope(raw []byte) (*Envelope, error) {
 		return nil, malformed("envelope: %d bytes, the limit is %d", len(raw), MaxEnvelope)
 	}
 	var e Envelope
-	if err := decodeStrict(raw, &e.dsse, nothingOpaque); err != nil {
+	if err := decodeStrict(raw, &e.doc, nothingOpaque); err != nil {
 		return nil, malformed("envelope: %w", err)
 	}
-	if e.dsse.PayloadType != PayloadType {
-		return nil, malformed("envelope: payloadType is %q, not %q", e.dsse.PayloadType, PayloadType)
+	if e.doc.PayloadType != PayloadType {
+		return nil, malformed("envelope: payloadType is %q, not %q", e.doc.PayloadType, PayloadType)
 	}
 	var err error
-	if e.Payload, err = decodeBase64(e.dsse.Payload); err != nil {
+	if e.Payload, err = decodeBase64(e.doc.Payload); err != nil {
 		return nil, malformed("envelope: payload: %w", err)
 	}
 	if e.Statement, err = parseStatement(e.Payload); err != nil {
@@ -116,10 +100,10 @@ func ParseEnvelope(raw []byte) (*Envelope, error) {
 	if e.Statement.PredicateType == TypeKey {
 		want = 2
 	}
-	if len(e.dsse.Signatures) != want {
-		return nil, malformed("envelope: %d signatures, not %d", len(e.dsse.Signatures), want)
+	if len(e.doc.Signatures) != want {
+		return nil, malformed("envelope: %d signatures, not %d", len(e.doc.Signatures), want)
 	}
-	for _, s := range e.dsse.Signatures {
+	for _, s := range e.doc.Signatures {
 		if _, err := decodeBase64(s.Sig); err != nil {
 			return nil, malformed("envelope: signature: %w", err)
 		}
@@ -130,8 +114,8 @@ func ParseEnvelope(raw []byte) (*Envelope, error) {
 	return &e, nil
 }
 
-// decodeBase64 accepts the one standard spelling of the data; package base64 and
-// package dsse would skip line breaks and take the URL alphabet too.
+// decodeBase64 accepts the one standard spelling of the data; package base64
+// would skip line breaks.
 func decodeBase64(s string) ([]byte, error) {
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, errors.New("line breaks in base64")

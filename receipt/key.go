@@ -2,8 +2,6 @@ package receipt
 
 import (
 	"bytes"
-	"context"
-	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -133,28 +131,3 @@ func onePEM(text []byte, kind string) ([]byte, error) {
 	}
 	return block.Bytes, nil
 }
-
-// dsseSigner and dsseVerifier are the shapes that package dsse wants.
-
-type dsseSigner struct{ *Signer }
-
-func (s dsseSigner) Sign(_ context.Context, data []byte) ([]byte, error) {
-	return signing.Sign(s.private, data), nil
-}
-
-func (s dsseSigner) KeyID() (string, error) { return s.id, nil }
-
-type dsseVerifier struct {
-	id  string
-	pub ed25519.PublicKey
-}
-
-func (v dsseVerifier) Verify(_ context.Context, data, sig []byte) error {
-	if !ed25519.Verify(v.pub, data, sig) {
-		return ErrBadSignature
-	}
-	return nil
-}
-
-func (v dsseVerifier) KeyID() (string, error)   { return v.id, nil }
-func (v dsseVerifier) Public() crypto.PublicKey { return v.pub }
