@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/mount"
 )
@@ -175,5 +177,37 @@ func TestLeavesNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "base")); err != nil {
 		t.Error(err)
+	}
+}
+
+// A cell's first process shares our memory for a moment, in which it becomes
+// another user. What the kernel does to the memory of such a process does not
+// stay: who could debug us can still.
+func TestMemoryStaysDumpable(t *testing.T) {
+	t.Parallel()
+	// In a process of its own: Go's library does the same to this one whenever a
+	// test starts a program as somebody else, and leaves it so.
+	const alone = "FORKCELL_TEST_DUMPABLE"
+	if os.Getenv(alone) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryStaysDumpable$")
+		cmd.Env = append(os.Environ(), alone+"=yes")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	native := NewNative(Options{})
+	var runs sync.WaitGroup
+	for range 8 {
+		runs.Go(func() {
+			_, err := native.Run(t.Context(), Spec{Command: Command{Args: []string{"/bin/true"}, Workdir: "/"}}, Stdio{})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	runs.Wait()
+	if got, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || got != 1 {
+		t.Errorf("dumpable is %d, %v", got, err)
 	}
 }

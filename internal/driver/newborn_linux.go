@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -19,9 +20,15 @@ type newborn struct {
 	ambient        []uintptr
 }
 
+// sharing is held while another process has our memory: what the kernel does to
+// the memory of a process that becomes another user would puzzle the next one.
+var sharing sync.Mutex
+
 // start executes the program of exe with the given descriptors as 0, 1, 2 and so
 // on. The process is a child of the calling thread.
 func (n *newborn) start(exe string, env []string, files []int) (pid, pidfd int, err error) {
+	sharing.Lock()
+	defer sharing.Unlock()
 	files, done, err := above(files)
 	if err != nil {
 		return 0, -1, err
@@ -65,8 +72,11 @@ func (n *newborn) start(exe string, env []string, files []int) (pid, pidfd int, 
 
 // script is what the process does until it is another program.
 func (n *newborn) script(exe string, env []string, files []int, gate [2]int) (*clone.Script, error) {
+	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	if err != nil {
+		return nil, fmt.Errorf("whether memory can be dumped: %w", err)
+	}
 	s := &clone.Script{}
-	s.Do("parent's death", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	// Else the gate would not end with the parent.
 	s.Do("gate", unix.SYS_CLOSE, uintptr(gate[1]))
 	s.Do("wait for maps", unix.SYS_READ, uintptr(gate[0]), clone.Point(s, [1]byte{}), 1)
@@ -74,7 +84,12 @@ func (n *newborn) script(exe string, env []string, files []int, gate [2]int) (*c
 		s.Do("groups", unix.SYS_SETGROUPS, 0, 0)
 		s.Do("group", unix.SYS_SETGID, 0)
 		s.Do("user", unix.SYS_SETUID, 0)
+		// The kernel has made the memory such that it cannot be dumped, and the
+		// memory is the parent's.
+		s.Do("dumps", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, uintptr(dumpable))
 	}
+	// It would not have outlasted the change of user.
+	s.Do("parent's death", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	n.keepCapabilities(s)
 	root, err := s.Bytes("/")
 	if err != nil {

@@ -36,6 +36,8 @@ func (l *layerNamespace) get() (*os.File, error) {
 // for users and groups. Such a namespace must be born with a process, which does
 // nothing and is killed at once.
 func newUserNamespace(idMap string) (*os.File, error) {
+	sharing.Lock()
+	defer sharing.Unlock()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	s := &clone.Script{}
