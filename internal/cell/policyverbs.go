@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -55,9 +56,11 @@ type PolicyQuestion struct {
 	Path    string
 	Syscall string
 	Request *policy.Request
-	// RawQuery and Header are the request's, as it is sent.
+	// RawQuery, Header and Body are the request's, as it is sent; a nil body is
+	// one that is not known.
 	RawQuery string
 	Header   map[string][]string
+	Body     []byte
 }
 
 // Policy returns a cell's policy.
@@ -190,7 +193,11 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 		}
 		x = p.ExplainSyscall(q.Syscall, denySet{})
 	case q.Request != nil:
-		x = p.ExplainSent(policy.Sent{Request: *q.Request, RawQuery: q.RawQuery, Header: q.Header})
+		request := *q.Request
+		if q.Body != nil {
+			request.Content = gateway.Content(q.Body)
+		}
+		x = p.ExplainSent(policy.Sent{Request: request, RawQuery: q.RawQuery, Header: q.Header})
 	default:
 		return nil, usage("a path, a host or a system call", "nothing to explain")
 	}

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/textproto"
 	"strconv"
@@ -23,6 +25,7 @@ type explainOptions struct {
 	urlPath string
 	binary  string
 	header  []string
+	body    string
 }
 
 func newPolicyExplain(s *session) *cobra.Command {
@@ -33,16 +36,18 @@ func newPolicyExplain(s *session) *cobra.Command {
 		Long: `Say what a policy decides about a path, a host or a system call, by which rule and
 why. The policy is that of a file, if one of that name exists, or else of a cell;
 only a cell has a workspace and --ro paths. Requests are decided as the proxy does,
-but for what their content and the destination's address decide. The exit code is
-0 for any answer.`,
+but for what the destination's address decides, with the method, path, headers and
+body that are given and no others: rules about content want the Content-Type too.
+The exit code is 0 for any answer.`,
 		Example: `  forkcell policy explain demo --path /etc/shadow
   forkcell policy explain demo --syscall unshare
-  forkcell policy explain policy.yaml --host api.github.com:443 --method GET --url-path /repos/a/b`,
+  forkcell policy explain policy.yaml --host api.github.com:443 --method GET --url-path /repos/a/b
+  forkcell policy explain policy.yaml --host mcp.example.com:443 --method POST --url-path /mcp --header Content-Type:application/json --body call.json`,
 		Args:              positional("CELL|FILE"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
-			q, err := o.question(cmd)
+			q, err := o.question(cmd, s.streams.In)
 			if err != nil {
 				return err
 			}
@@ -61,18 +66,19 @@ but for what their content and the destination's address decide. The exit code i
 	f.StringVar(&o.method, "method", "", "with --host: a request with this `METHOD`")
 	f.StringVar(&o.urlPath, "url-path", "", "with --host: a request for this `PATH`, as it is sent, with its query")
 	f.StringArrayVar(&o.header, "header", nil, "with --host: a request with the header `NAME:VALUE` (repeatable)")
+	f.StringVar(&o.body, "body", "", "with --host: a request with the content of `FILE`, - for stdin, /dev/null for none")
 	f.StringVar(&o.binary, "binary", "", "with --host: by the executable at this `PATH`")
 	f.StringVar(&o.syscall, "syscall", "", "the system call of this `NAME`")
 	return cmd
 }
 
-func (o explainOptions) question(cmd *cobra.Command) (cell.PolicyQuestion, error) {
+func (o explainOptions) question(cmd *cobra.Command, stdin io.Reader) (cell.PolicyQuestion, error) {
 	var q cell.PolicyQuestion
 	if err := exclusive(cmd, "path", "host", "syscall"); err != nil {
 		return q, err
 	}
 	if o.host == "" {
-		for _, name := range []string{"method", "url-path", "binary", "header"} {
+		for _, name := range []string{"method", "url-path", "binary", "header", "body"} {
 			if cmd.Flags().Changed(name) {
 				return q, usageError("usage: "+usageLine(cmd), "%s: --%s goes with --host", verb(cmd), name)
 			}
@@ -94,10 +100,32 @@ func (o explainOptions) question(cmd *cobra.Command) (cell.PolicyQuestion, error
 		if err != nil {
 			return q, usageError("write --header NAME:VALUE", "%s: --header: %v", verb(cmd), err)
 		}
+		if cmd.Flags().Changed("body") {
+			if q.Body, err = o.content(stdin); err != nil {
+				return q, usageError("give a file, or - for stdin", "%s: --body %s: %v", verb(cmd), quote.Path(o.body), err)
+			}
+		}
 	default:
 		return q, usageError("usage: "+usageLine(cmd), "%s: nothing to explain", verb(cmd))
 	}
 	return q, nil
+}
+
+// maxBodyFile is more than a policy can let the proxy read, so that a body that is
+// too long is refused as the proxy does it.
+const maxBodyFile = 65 << 20
+
+// content is the body that is asked about, which is not nil when it is empty.
+func (o explainOptions) content(stdin io.Reader) ([]byte, error) {
+	if o.body != "-" {
+		body, err := readBounded(o.body, maxBodyFile)
+		return append([]byte{}, body...), err
+	}
+	body, err := io.ReadAll(io.LimitReader(stdin, maxBodyFile+1))
+	if err == nil && len(body) > maxBodyFile {
+		err = fmt.Errorf("larger than %s", size(maxBodyFile))
+	}
+	return body, err
 }
 
 func parseHeader(lines []string) (map[string][]string, error) {

@@ -336,9 +336,9 @@ func (p *Proxy) start(ctx context.Context, c *conn) error {
 		if err != nil {
 			return err
 		}
-		return p.inner.put(serving(c, secure))
+		return p.serveTLS(c, secure)
 	case b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' || b == '\r' || b == '\n':
-		return p.inner.put(serving(c, nil))
+		return p.inner.put(&served{Conn: c, c: c})
 	}
 	return refuse(layerRequest, "", "neither TLS nor HTTP, and the endpoint's requests are inspected")
 }

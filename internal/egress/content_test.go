@@ -2,10 +2,14 @@ package egress_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/forkcell/forkcell/internal/egress"
+	"github.com/forkcell/forkcell/internal/policy"
 )
 
 // TestContent sends what endpoints with a protocol are about: what is allowed
@@ -30,11 +34,15 @@ func TestContent(t *testing.T) {
 		{"tool", mcp, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":{}}}`, 200, ""},
 		{"other tool", mcp, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"delete","arguments":{}}}`, 403, `rules: [{allow: {method: "tools/call", tool: delete}}]`},
 		{"call", rpc, `{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}`, 200, ""},
+		{"no request", mcp, `{"jsonrpc":"2.0","id":1}`, 403, ""},
+		{"key twice", rpc, `{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","Method":"eth_sign"}`, 403, ""},
+		{"empty", rpc, "", 403, ""},
 		{"other call", rpc, `{"jsonrpc":"2.0","id":1,"method":"eth_sign"}`, 403, `rules: [{allow: {method: "eth_sign"}}]`},
 	} {
 		t.Run(q.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCell(t, rules("{host: api.example.com, port: 443, "+q.rules+"}"))
+			written := rules("{host: api.example.com, port: 443, " + q.rules + "}")
+			c := newCell(t, written)
 			var got string
 			up := c.serve(api, 443, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				b, _ := io.ReadAll(r.Body)
@@ -45,6 +53,9 @@ func TestContent(t *testing.T) {
 				"Content-Type", "application/json", "Accept", "application/json, text/event-stream")
 			if status != q.status || status == 200 && got != q.body {
 				t.Errorf("%d %s, upstream got %q", status, body, got)
+			}
+			if x := explained(t, written, "POST /x", q.body, "application/json"); x.Allowed != (status == 200) || status != 200 && !said(body, x) {
+				t.Errorf("explained as %+v, and the proxy says %s", x, body)
 			}
 			if status != 200 {
 				up.untouched(t)
@@ -59,7 +70,8 @@ func TestContent(t *testing.T) {
 // TestGRPC calls an allowed and a denied method as gRPC's clients do.
 func TestGRPC(t *testing.T) {
 	t.Parallel()
-	c := newCell(t, rules(`{host: api.example.com, port: 443, protocol: grpc, rules: [{allow: {service: pkg.Store, method: Get}}]}`))
+	written := rules(`{host: api.example.com, port: 443, protocol: grpc, rules: [{allow: {service: pkg.Store, method: Get}}]}`)
+	c := newCell(t, written)
 	up := c.serve(api, 443, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/grpc")
 		_, _ = io.Copy(w, r.Body)
@@ -86,6 +98,12 @@ func TestGRPC(t *testing.T) {
 	if res.StatusCode != 200 || res.Header.Get("Grpc-Status") != "7" || res.Header.Get("X-Forkcell-Policy") != "denied" ||
 		res.Header.Get("Content-Type") != "application/grpc" || body != "" {
 		t.Errorf("%v %q", res, body)
+	}
+	if x := explained(t, written, "POST /pkg.Store/Delete", "", "application/grpc"); x.Allowed {
+		t.Errorf("explained as %+v", x)
+	}
+	if x := explained(t, written, "POST /pkg.Store/Get", "", "application/grpc"); !x.Allowed {
+		t.Errorf("explained as %+v", x)
 	}
 	up.untouched(t)
 	res, body = call("Get")
@@ -114,4 +132,19 @@ func TestGit(t *testing.T) {
 			t.Error(q, status, body)
 		}
 	}
+}
+
+// explained asks the policy about a request as `policy explain` does.
+func explained(t *testing.T, rules, line, body, kind string) policy.Explanation {
+	t.Helper()
+	s := policy.Sent{Header: map[string][]string{"Content-Type": {kind}, "Accept": {"application/json, text/event-stream"}}}
+	s.Host, s.Port, s.Binary, s.Content = api, 443, curl, egress.Content([]byte(body))
+	s.Method, s.Path, _ = strings.Cut(line, " ")
+	return generation(t, rules).Policy.ExplainSent(s)
+}
+
+// said reports whether the document of a denial says what was explained.
+func said(document string, x policy.Explanation) bool {
+	var d struct{ Rule, Reason string }
+	return json.Unmarshal([]byte(document), &d) == nil && d.Rule == x.Rule && d.Reason == x.Reason
 }

@@ -19,7 +19,7 @@ func (p *Proxy) serveExplicit(c *conn) {
 		return
 	}
 	defer p.leave(c)
-	if err := p.inner.put(serving(c, nil)); err != nil {
+	if err := p.inner.put(&served{Conn: c, c: c}); err != nil {
 		return
 	}
 	<-c.done

@@ -2,10 +2,12 @@ package egress
 
 import (
 	"bytes"
-	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/event"
@@ -17,17 +19,18 @@ import (
 type served struct {
 	net.Conn
 	c *conn
+	// over says that the program sends nothing more. The server also answers
+	// what ends before it is a request, which is none.
+	over atomic.Bool
 }
 
-// serving prepares a connection for the server. HTTP/2 needs TLS's own type.
-func serving(c *conn, secure *tls.Conn) net.Conn {
-	switch {
-	case secure == nil:
-		return &served{c, c}
-	case secure.ConnectionState().NegotiatedProtocol == "h2":
-		return secure
+func (s *served) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	// The server wakes a read that it has no use for with a deadline.
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		s.over.Store(true)
 	}
-	return &served{secure, c}
+	return n, err
 }
 
 // NetConn leads to the connection below.
@@ -40,39 +43,47 @@ func (s *served) CloseWrite() error {
 }
 
 func (s *served) Write(b []byte) (int, error) {
-	if s.c.unheard.Load() {
+	if s.c.unheard.Load() && !s.over.Load() {
 		if status, ok := bytes.CutPrefix(b, []byte("HTTP/1.1 ")); ok {
 			s.c.unheard.Store(false)
 			status, _, _ = bytes.Cut(status, []byte("\r\n"))
-			s.c.p.recordMalformed(s.c, string(status))
+			code, _ := strconv.Atoi(string(status[:min(3, len(status))]))
+			s.c.p.recordMalformed(s.c, code, string(status))
 		}
 	}
 	return s.Conn.Write(b)
 }
 
-// connState is told by the server when a request has come, before its handler is
-// called or the server answers it by itself. Of one that came together with the
-// request before it nothing is told but that that one is over.
+// connState is told by the servers when a request has come, before its handler is
+// called or the server answers it by itself. Of one in HTTP/1.1 that came together
+// with the request before it nothing is told but that that one is over; of a
+// stream of HTTP/2, if others are open, nothing at all.
 func connState(raw net.Conn, state http.ConnState) {
-	if s, ok := raw.(*served); ok && (state == http.StateActive || state == http.StateIdle) {
-		s.c.unheard.Store(true)
+	switch s := raw.(type) {
+	case *served:
+		if state == http.StateActive || state == http.StateIdle {
+			s.c.unheard.Store(true)
+		}
+	case *framed:
+		if state == http.StateActive {
+			s.awaited.Store(s.opened.Load())
+			s.c.unheard.Store(true)
+		}
 	}
 }
 
 // recordMalformed tells of a request that the server itself refused. All that is
-// known of it is the status line of the answer.
-func (p *Proxy) recordMalformed(c *conn, status string) {
+// known of it is what the server said, with which status if it was an answer.
+func (p *Proxy) recordMalformed(c *conn, status int, said string) {
 	if !p.enter(func() { p.wg.Add(1) }) {
 		return
 	}
 	defer p.wg.Done()
 	f := &flight{c: c, start: time.Now(), to: c.to, scheme: c.scheme()}
 	q := f.event()
-	if len(status) >= 3 {
-		q.Status, _ = strconv.Atoi(status[:3])
-	}
+	q.Status = status
 	s := p.subject(c, event.Denied)
-	s.Rule, s.Reason = "request", layerRequest+": not a request that can be read in one way only: "+status
+	s.Rule, s.Reason = "request", layerRequest+": not a request that can be read in one way only: "+said
 	p.emit(event.HTTP(s, q))
 }
 

@@ -19,8 +19,10 @@ type Proxy struct {
 	// bounds.
 	slots, requests, reading chan struct{}
 
-	server   *http.Server
+	// servers are those of inner, for HTTP/1.1, and of streams, for HTTP/2.
+	servers  [2]*http.Server
 	inner    *queue
+	streams  *queue
 	upgrades *httputil.ReverseProxy
 	pool     pool
 	buffers  buffers
@@ -47,13 +49,27 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	p := &Proxy{
 		cfg: cfg, lim: cfg.Limits.withDefaults(), gen: cfg.Generation,
-		conns: map[*conn]struct{}{}, inner: newQueue(),
+		conns: map[*conn]struct{}{}, inner: newQueue(), streams: newQueue(),
 	}
 	p.slots = make(chan struct{}, p.lim.Connections)
 	p.requests = make(chan struct{}, p.lim.Requests)
 	p.reading = make(chan struct{}, p.lim.Reading)
 	p.pool = pool{p: p}
-	p.server = &http.Server{
+	// HTTP/2 comes in TLS only, which is taken off before the server sees it.
+	var one, two http.Protocols
+	one.SetHTTP1(true)
+	two.SetUnencryptedHTTP2(true)
+	p.servers = [2]*http.Server{p.newServer(&one), p.newServer(&two)}
+	p.upgrades = p.newUpgrades()
+	for i, q := range []*queue{p.inner, p.streams} {
+		p.wg.Go(func() { _ = p.servers[i].Serve(q) })
+	}
+	return p, nil
+}
+
+func (p *Proxy) newServer(protocols *http.Protocols) *http.Server {
+	return &http.Server{
+		Protocols:         protocols,
 		Handler:           http.HandlerFunc(p.serveHTTP),
 		ReadHeaderTimeout: p.lim.Hello,
 		IdleTimeout:       p.lim.Idle,
@@ -68,9 +84,6 @@ func New(cfg Config) (*Proxy, error) {
 		ErrorLog:                     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		DisableGeneralOptionsHandler: true,
 	}
-	p.upgrades = p.newUpgrades()
-	p.wg.Go(func() { _ = p.server.Serve(p.inner) })
-	return p, nil
 }
 
 // Serve takes connections from a listener until the context ends, the listener
@@ -140,7 +153,7 @@ func (p *Proxy) Close() error {
 	for _, c := range open {
 		c.cut(errClosed)
 	}
-	err := p.server.Close()
+	err := errors.Join(p.servers[0].Close(), p.servers[1].Close())
 	p.pool.reset()
 	p.wg.Wait()
 	p.pool.reset() // what became idle meanwhile

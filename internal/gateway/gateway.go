@@ -298,3 +298,6 @@ func (g *Gateway) couldAllow(name string) bool {
 	}
 	return false
 }
+
+// Content is a request's body, for questions about it: see [egress.Content].
+func Content(body []byte) policy.Content { return egress.Content(body) }

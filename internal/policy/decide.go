@@ -112,7 +112,7 @@ func decide(found []candidate, q Request) Explanation {
 	}
 	if want.Protocol != TCP && q.Facts == nil {
 		c := speak[slices.IndexFunc(speak, func(c candidate) bool { return c.ep.Protocol != REST })]
-		return Explanation{Rule: c.name, Reason: "what the request's " + want.Protocol.String() + " content says decides, and the question does not give it"}
+		return Explanation{Rule: c.name, Reason: "it depends on the " + want.Protocol.String() + " content of the request; give --body"}
 	}
 	answer := permission(speak, q)
 	if denied && answer.Allowed {

@@ -158,6 +158,47 @@ func TestExplainRequest(t *testing.T) {
 	}
 }
 
+// TestContent: content is read where rules are about it, once the request has one
+// form, and what cannot be read is denied.
+func TestContent(t *testing.T) {
+	t.Parallel()
+	p := parse(t, requests)
+	says := func(kind policy.Operation) *policy.Facts {
+		return &policy.Facts{Protocol: policy.GraphQL, Operations: []policy.GraphQLOperation{{Type: kind, Fields: []string{"a"}}}}
+	}
+	for _, c := range []struct {
+		request, query, refusal string
+		facts                   *policy.Facts
+		asked                   bool
+		want                    policy.Explanation
+	}{
+		{"POST /x/../graphql", "", "", says(policy.OperationQuery), true, policy.Explanation{Allowed: true, Rule: "network_policies.github.endpoints[1].access", Reason: "the rule allows it"}},
+		{"POST /graphql", "", "", says(policy.OperationMutation), true, policy.Explanation{Rule: "network_policies.github.endpoints[1]", Reason: `no rule of the entry allows the mutation of the field "a"`}},
+		{"POST /graphql", "", "no JSON", nil, true, policy.Explanation{Rule: "request", Reason: "no JSON"}},
+		{"POST /graphql", "a;b", "no JSON", nil, false, policy.Explanation{Rule: "request", Reason: "the query could be read in two ways"}},
+		{"CONNECT /graphql", "", "no JSON", nil, false, policy.Explanation{Rule: "request", Reason: "CONNECT within a connection to a host"}},
+		{"GET /user", "", "no JSON", nil, false, policy.Explanation{Allowed: true, Rule: "network_policies.github.endpoints[0].rules[1]", Reason: "the rule allows it"}},
+	} {
+		asked := false
+		s := policy.Sent{RawQuery: c.query, Request: policy.Request{Host: "api.github.com", Port: 443}}
+		s.Method, s.Path, _ = strings.Cut(c.request, " ")
+		s.Content = func(as policy.Inspection, s policy.Sent) (*policy.Facts, string) {
+			asked = true
+			if as.Protocol != policy.GraphQL || as.MaxBody != policy.DefaultMaxBody || s.Path != "/graphql" {
+				t.Errorf("%s is to be read as %+v with the path %s", c.request, as, s.Path)
+			}
+			return c.facts, c.refusal
+		}
+		if diff := cmp.Diff(c.want, p.ExplainSent(s)); diff != "" || asked != c.asked {
+			t.Errorf("%s: asked for its content: %v; %s", c.request, asked, diff)
+		}
+	}
+	s := policy.Sent{Request: policy.Request{Host: "api.github.com", Port: 443, Method: "POST", Path: "/graphql"}}
+	if x := p.ExplainSent(s); x.Allowed || !strings.Contains(x.Reason, "give --body") {
+		t.Errorf("without content: %+v", x)
+	}
+}
+
 func TestCovers(t *testing.T) {
 	t.Parallel()
 	p := parse(t, "version: 1\ncredentials: {c: {endpoints: [{host: '*.a.b', ports: [1, 2], path: '/x/**'}], expose_as: C}}")

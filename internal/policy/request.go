@@ -23,7 +23,14 @@ type Request struct {
 	// of a websocket's text message is WEBSOCKET_TEXT, its path that of the
 	// handshake.
 	Facts *Facts
+	// Content finds the facts of a request that is asked about as it is sent:
+	// see ExplainSent. Nil says that its content is not known.
+	Content Content
 }
+
+// Content reads a request as the protocol that its rules are about, whose path is
+// in canonical form. It returns what was read, or why it could not be.
+type Content func(as Inspection, s Sent) (facts *Facts, refusal string)
 
 // Matches reports whether a rule is about an HTTP request, whose path is
 // canonical. Of a key that the rule names an allow rule wants every value to

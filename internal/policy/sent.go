@@ -21,13 +21,13 @@ type Sent struct {
 }
 
 // ExplainSent says what the proxy does with a request, or with a connection if
-// there is neither a method nor a path, query or header.
+// there is neither a method nor a path, query, header or content.
 func (p *Policy) ExplainSent(s Sent) Explanation {
 	q := s.Request
 	connection := p.ExplainRequest(Request{Host: q.Host, Port: q.Port, Binary: q.Binary})
 	found, _ := p.candidates(q)
 	found = slices.DeleteFunc(found, func(c candidate) bool { return c.ep.Protocol == TCP })
-	nothing := q.Method == "" && q.Path == "" && s.RawQuery == "" && len(s.Header) == 0
+	nothing := q.Method == "" && q.Path == "" && s.RawQuery == "" && len(s.Header) == 0 && q.Content == nil
 	if !connection.Allowed || nothing || len(found) == 0 {
 		return connection
 	}
@@ -52,6 +52,13 @@ func (p *Policy) ExplainSent(s Sent) Explanation {
 			return Explanation{Rule: ruleRequest, Reason: reason}
 		}
 		q.Query = query
+	}
+	if want := p.Inspection(q); want.Protocol != TCP && q.Content != nil {
+		var refusal string
+		s.Request = q
+		if q.Facts, refusal = q.Content(want, s); refusal != "" {
+			return Explanation{Rule: ruleRequest, Reason: refusal}
+		}
 	}
 	e := p.ExplainRequest(q)
 	if refused := upgrade(found, q, s.Header, e.Rule); refused != nil {

@@ -8,9 +8,9 @@
 // process: no file, no pipe and no message ever holds it. Nothing here locks
 // memory, because Go copies a key while it computes with it. What keeps the key
 // from the disk is that the process that holds an authority makes no core dumps
-// (PR_SET_DUMPABLE 0 and RLIMIT_CORE 0, which also keep other processes of the
-// user from reading its memory); whoever starts that process sets them. Swap is
-// the host's affair, and a key in it is worth nothing once the cell has ended.
+// (PR_SET_DUMPABLE 0, which also keeps other processes of the user from reading
+// its memory); whoever serves the cell sets it, before the cell can use the
+// authority. Swap is the host's affair, and a key in it is worth nothing once the cell has ended.
 //
 // The certificate carries no name constraints. Only programs of this one cell
 // trust it, and all that they send passes the proxy anyway, so a constraint

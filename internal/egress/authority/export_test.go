@@ -1,6 +1,9 @@
 package authority
 
-import "time"
+import (
+	"crypto/ecdsa"
+	"time"
+)
 
 // NewAt makes an authority with a clock of the test's own.
 func NewAt(cellName string, now func() time.Time) (*Authority, error) { return newAt(cellName, now) }
@@ -10,3 +13,6 @@ const MaxLeaves = maxLeaves
 
 // Kept returns how many leaves are in the cache.
 func (a *Authority) Kept() int { return a.used.Len() }
+
+// Key is what the authority gives nobody.
+func (a *Authority) Key() *ecdsa.PrivateKey { return a.key }
