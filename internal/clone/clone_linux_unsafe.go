@@ -17,22 +17,20 @@ type call struct {
 	errno  uintptr // set by the process
 }
 
-// arguments are those of clone3, as far as they are used.
+// arguments are those of clone3. The threads' ids, the stack and the local
+// storage are left as they are.
 type arguments struct {
 	flags      uint64
 	pidFD      uint64
-	childTID   uint64
-	parentTID  uint64
+	_, _       uint64
 	exitSignal uint64
-	stack      uint64
-	stackSize  uint64
-	tls        uint64
+	_, _, _    uint64
 }
 
 // cloneAndCall makes a process and returns in its parent. The process makes the
 // calls and does not return. It does not use the stack, which is its parent's.
-// What it uses must be on the heap, which does not move: so this is no
-// go:noescape.
+// What it uses must be on the heap, which does not move: so this is not declared
+// to let nothing escape.
 func cloneAndCall(args *arguments, size uintptr, calls *call, n uintptr) (pid, errno uintptr)
 
 // Bytes makes memory that a call can point to: the string and a zero byte.
