@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,9 @@ type Holder struct {
 	What  string    `json:"what"`
 	Since time.Time `json:"since"`
 }
+
+// holderSize is longer than what a lock says about its holder can be.
+const holderSize = 1024
 
 // BusyError says that another process works on a cell.
 type BusyError struct {
@@ -71,8 +75,10 @@ func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.D
 	}
 	data, err := json.Marshal(Holder{PID: os.Getpid(), Cell: name, What: what, Since: time.Now().UTC()})
 	if err == nil {
-		_ = f.Truncate(0)
-		_, err = f.WriteAt(data, 0)
+		// All of one length: to cut a file off waits for the disk, if it was just
+		// written.
+		blanks := max(0, holderSize-len(data))
+		_, err = f.WriteAt(append(data, bytes.Repeat([]byte(" "), blanks)...), 0)
 	}
 	if err != nil {
 		// Who holds the lock is a courtesy; a full disk must not stop a restore.

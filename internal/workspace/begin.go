@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -216,7 +217,7 @@ func (w *Work) RecordInit(data []byte) error {
 // InitRecord returns what RecordInit kept; nil if there is nothing.
 func (w *Work) InitRecord() ([]byte, error) {
 	data, err := readSmall(w.p.dir, initRecord)
-	if errors.Is(err, os.ErrNotExist) || err == nil && len(data) == 0 {
+	if data = bytes.TrimSpace(data); errors.Is(err, os.ErrNotExist) || err == nil && len(data) == 0 {
 		return nil, nil
 	}
 	if err != nil {

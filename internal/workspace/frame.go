@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -283,8 +284,9 @@ func emptyDir(d *fsx.Dir, name string) error {
 	return nil
 }
 
-// overwrite gives a file of a pending directory other contents. It is neither
-// durable nor done at once.
+// overwrite gives a file of a pending directory other contents, with blanks up to
+// its old end: to cut a file off waits for the disk, if it was just written. It is
+// neither durable nor done at once.
 func overwrite(d *fsx.Dir, name string, data []byte) error {
 	f, err := d.ReopenFile(name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -293,8 +295,10 @@ func overwrite(d *fsx.Dir, name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if err = f.Truncate(0); err == nil {
-		_, err = f.Write(data)
+	info, err := f.Stat()
+	if err == nil {
+		blanks := max(0, int(info.Size())-len(data))
+		_, err = f.Write(append(bytes.Clone(data), bytes.Repeat([]byte(" "), blanks)...))
 	}
 	return errors.Join(err, f.Close())
 }
