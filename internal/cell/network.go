@@ -46,7 +46,7 @@ type gate struct {
 // openGate makes what the run's network needs, beside other work: reading
 // credentials and writing trust stores takes as long as preparing a workspace.
 // The returned function waits for it; without a network there is no gate.
-func (r *run) openGate(ctx context.Context, req NetworkRequest) func() (*gate, error) {
+func (r *run) openGate(ctx context.Context, hash string, req NetworkRequest) func() (*gate, error) {
 	if !req.Reloadable && !r.policy.NeedsNetwork() && !r.policy.NeedsCredentials() {
 		return func() (*gate, error) {
 			if req.empty() {
@@ -58,9 +58,10 @@ func (r *run) openGate(ctx context.Context, req NetworkRequest) func() (*gate, e
 	var g *gate
 	var err error
 	made := make(chan struct{})
+	name := r.cell.Name // of the cell as it is now: others may read it again meanwhile
 	go func() {
 		defer close(made)
-		g, err = r.newGate(ctx, req)
+		g, err = r.newGate(ctx, name, hash, req)
 	}()
 	return func() (*gate, error) {
 		<-made
@@ -68,14 +69,14 @@ func (r *run) openGate(ctx context.Context, req NetworkRequest) func() (*gate, e
 	}
 }
 
-func (r *run) newGate(ctx context.Context, req NetworkRequest) (*gate, error) {
+func (r *run) newGate(ctx context.Context, cell, hash string, req NetworkRequest) (*gate, error) {
 	values, err := r.e.fileValues(ctx, r.policy, req)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(values, req.Values)
 	g, err := gateway.New(ctx, gateway.Config{
-		Cell: r.cell.Name, Policy: r.policy, Hash: r.rec.Policy,
+		Cell: cell, Policy: r.policy, Hash: hash,
 		Credentials: req.Credentials, Values: values, Resolve: req.Resolve, CA: req.CA, Event: r.happened,
 	})
 	if errors.Is(err, gateway.ErrConfig) {

@@ -145,6 +145,9 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 	if err != nil {
 		return nil, failed("policy", err, "keep the policy")
 	}
+	r := &run{session: s, spec: asked.spec, policy: asked.policy, degraded: asked.notes, areas: asked.areas}
+	opened := r.openGate(ctx, hash, req.Network)
+	defer func() { _, _ = opened() }() // whatever fails, nobody reads credentials any more
 	if req.CheckpointName != "" {
 		if err := checkName("checkpoint", req.CheckpointName); err != nil {
 			return nil, err
@@ -156,12 +159,11 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 	if err := s.squash(ctx); err != nil {
 		return nil, stateError(s.head, err)
 	}
-	spec := asked.spec
-	r := &run{session: s, before: s.head, after: s.head, spec: spec, policy: asked.policy, degraded: asked.notes, areas: asked.areas}
+	r.before, r.after = s.head, s.head
 	r.rec = store.Run{
 		ID: store.NewID("run"), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
-		Command: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: quote.Line(spec.Workdir),
-		ReadOnly: spec.ReadOnly, TimeoutUS: spec.Timeout.Microseconds(), Policy: hash,
+		Command: recordable(req.Args), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
+		ReadOnly: r.spec.ReadOnly, TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.actor(), StartedAt: s.e.now().UTC(),
 	}
@@ -174,15 +176,14 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 		return nil, fmt.Errorf("record the run: %w", err)
 	}
 	failpoint.Hit("run.recorded")
-	if err := r.prepare(ctx, req.Network); err != nil {
+	if err := r.prepare(ctx, opened, req.Network.Resolve); err != nil {
 		return nil, errors.Join(err, r.forget())
 	}
 	return r, nil
 }
 
-func (r *run) prepare(ctx context.Context, req NetworkRequest) (err error) {
-	opened := r.openGate(ctx, req)
-	defer func() { _, _ = opened() }() // whatever fails, nobody reads credentials any more
+// prepare opens the generation and says what the driver has to do with it.
+func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted []string) (err error) {
 	at := r.at
 	at.Areas = r.areas
 	if r.work, err = r.e.ws.Begin(ctx, at, r.before.Layer, r.rec.ID); err != nil {
@@ -202,7 +203,7 @@ func (r *run) prepare(ctx context.Context, req NetworkRequest) (err error) {
 	if err != nil {
 		return err
 	}
-	r.connect(gate, req.Resolve)
+	r.connect(gate, granted)
 	r.out = newOutput(r.e.store, env, r.policy.Limits.Output, r.credentials())
 	failpoint.Hit("run.prepared")
 	return nil
