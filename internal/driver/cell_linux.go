@@ -232,7 +232,7 @@ func (c *Cell) order(cmd Command, stdin, last bool) (*execution, error) {
 	}
 	o.Last = last
 	e := &execution{cell: c, id: o.ID, command: cmd, last: last, reports: make(chan answer, 2)}
-	if err := c.conn.write(order{Exec: o}); err != nil {
+	if err := c.conn.write(&order{Exec: o}); err != nil {
 		return nil, at("send command", err)
 	}
 	c.commands[e.id] = e

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,17 +13,21 @@ import (
 )
 
 // maxMessage bounds a message: the kernel allows arguments and environment of
-// some megabytes, which base64 makes larger.
+// some megabytes.
 const maxMessage = 16 << 20
+
+// maxReport bounds what the init says, which is little.
+const maxReport = 1 << 20
 
 // maxDescriptors is the kernel's limit for one message.
 const maxDescriptors = 253
 
-// conn is one end of the control socket: JSON documents, each after its length,
-// each with descriptors that travel along.
+// conn is one end of the control socket: messages, each after its length, each
+// with descriptors that travel along.
 type conn struct {
 	file *os.File
 	raw  syscall.RawConn
+	max  uint32 // bytes of a message that comes
 	send sync.Mutex
 }
 
@@ -36,7 +39,7 @@ func newConn(fd int) (*conn, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	return &conn{file: f, raw: raw}, nil
+	return &conn{file: f, raw: raw, max: maxMessage}, nil
 }
 
 // socketPair returns the parent's end and the descriptor of the child's.
@@ -56,17 +59,15 @@ func socketPair() (*conn, *os.File, error) {
 		_ = child.Close()
 		return nil, nil, err
 	}
+	c.max = maxReport
 	return c, child, nil
 }
 
 func (c *conn) close() error { return c.file.Close() }
 
 // write sends one message.
-func (c *conn) write(v any, fds ...int) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode message: %w", err)
-	}
+func (c *conn) write(m message, fds ...int) error {
+	body := encode(m)
 	if len(body) > maxMessage || len(fds) > maxDescriptors {
 		return fmt.Errorf("message of %d bytes and %d descriptors: %w", len(body), len(fds), unix.EMSGSIZE)
 	}
@@ -98,16 +99,16 @@ func (c *conn) write(v any, fds ...int) error {
 	return nil
 }
 
-// read takes one message into v and returns its descriptors, which the caller
+// read takes one message into m and returns its descriptors, which the caller
 // owns. io.EOF means that the other side is gone.
-func (c *conn) read(v any) ([]int, error) {
+func (c *conn) read(m message) ([]int, error) {
 	var head [4]byte
 	fds, err := c.fill(head[:], true)
 	if err != nil {
 		return nil, err
 	}
 	size := binary.LittleEndian.Uint32(head[:])
-	if size > maxMessage {
+	if size > c.max {
 		closeAll(fds)
 		return nil, fmt.Errorf("message of %d bytes: %w", size, unix.EMSGSIZE)
 	}
@@ -116,7 +117,7 @@ func (c *conn) read(v any) ([]int, error) {
 		closeAll(fds)
 		return nil, err
 	}
-	if err := json.Unmarshal(body, v); err != nil {
+	if err := decode(body, m); err != nil {
 		closeAll(fds)
 		return nil, fmt.Errorf("decode message: %w", err)
 	}

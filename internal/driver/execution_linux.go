@@ -65,7 +65,7 @@ func (e *execution) kill() {
 
 func (e *execution) signal(sig unix.Signal) {
 	// A cell that is gone needs no signal.
-	_ = e.cell.conn.write(order{Signal: int(sig), To: e.id})
+	_ = e.cell.conn.write(&order{Signal: int(sig), To: e.id})
 }
 
 // attend does what the command needs while it runs, and fills in how it ended.

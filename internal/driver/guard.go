@@ -111,14 +111,14 @@ func (e *UnenforceableError) Error() string {
 
 // guardPlan is a Guard for the init.
 type guardPlan struct {
-	AllowSyscalls []string `json:"allow_syscalls,omitempty"`
-	BestEffort    bool     `json:"best_effort,omitempty"`
-	Notify        bool     `json:"notify,omitempty"`
-	OpenFiles     int64    `json:"open_files,omitempty"`
-	Processes     int64    `json:"processes,omitempty"`
+	AllowSyscalls []string
+	BestEffort    bool
+	Notify        bool
+	OpenFiles     int64
+	Processes     int64
 	// Writable are the directories in the cell that may be written to, besides
 	// /dev and /proc.
-	Writable [][]byte `json:"writable,omitempty"`
+	Writable [][]byte
 }
 
 // guard is what a specification asks of the init's last steps.

@@ -17,12 +17,12 @@ const (
 // identity says how the caller's ids and the cell's go together.
 type identity struct {
 	// Root is set for a root caller: ranges of ids, id-mapped layers.
-	Root bool `json:"root,omitempty"`
+	Root bool
 	// UID and GID are the sandbox user's, inside the cell.
-	UID int `json:"uid"`
-	GID int `json:"gid"`
+	UID int
+	GID int
 	// Super is set when the command is the cell's root.
-	Super bool `json:"super,omitempty"`
+	Super bool
 }
 
 // as is the identity with the command as the cell's root, if asked for.

@@ -13,9 +13,9 @@ import (
 // examinePlan asks the init of a throw-away cell to try its own controls.
 type examinePlan struct {
 	// Host are the caller's namespaces.
-	Host map[string]string `json:"host"`
+	Host map[string]string
 	// Socket is that of a listener in a path that is shown.
-	Socket []byte `json:"socket"`
+	Socket []byte
 }
 
 // The names of what an init examines, besides "user namespace" and so on.

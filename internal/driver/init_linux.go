@@ -87,7 +87,7 @@ func build(c *conn) (without, error) {
 		captured = r.sockets.Descriptors()
 		give = append(give, captured...)
 	}
-	err = c.write(report{
+	err = c.write(&report{
 		Kind: reportBuilt, Captured: len(captured), MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
 		Landlock: g.landlock, Seccomp: g.seccomp, Examined: examined, Laps: r.laps.list,
 	}, give...)
@@ -130,8 +130,8 @@ type laps struct {
 }
 
 type lap struct {
-	Step string        `json:"step"`
-	Took time.Duration `json:"took"`
+	Step string
+	Took time.Duration
 }
 
 func newLaps(on bool) *laps { return &laps{on: on, last: time.Now()} }

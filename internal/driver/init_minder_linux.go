@@ -95,7 +95,7 @@ func (m *minder) start(o *execOrder) error {
 		return err
 	}
 	m.commands[pid] = command{id: o.ID, last: o.Last, terminal: s.keep()}
-	err = m.c.write(report{Kind: reportStarted, Exec: o.ID, PID: pid}, s.parent...)
+	err = m.c.write(&report{Kind: reportStarted, Exec: o.ID, PID: pid}, s.parent...)
 	m.mu.Unlock()
 	s.release()
 	if !o.Last {
@@ -152,7 +152,7 @@ func (m *minder) ended(pid int, status unix.WaitStatus) {
 	if !ok {
 		return
 	}
-	_ = m.c.write(report{Kind: reportExited, Exec: c.id, Status: uint32(status)})
+	_ = m.c.write(&report{Kind: reportExited, Exec: c.id, Status: uint32(status)})
 	if c.last {
 		os.Exit(0)
 	}

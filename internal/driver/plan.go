@@ -13,74 +13,74 @@ import (
 // "failed", and after "started", some time, with one "exited".
 //
 // Everything that comes from outside is bytes, not text: paths, arguments and
-// environments need not be UTF-8, and JSON strings would change them.
+// environments need not be UTF-8. How it travels: see wire.
 
 // plan is what the init builds.
 type plan struct {
-	Hostname string   `json:"hostname"`
-	ID       identity `json:"id"`
+	Hostname string
+	ID       identity
 	// Legacy asks for mounts by path from the start.
-	Legacy   bool          `json:"legacy,omitempty"`
-	Binds    []bindPlan    `json:"binds,omitempty"`
-	Overlays []overlayPlan `json:"overlays,omitempty"`
-	Pins     [][]byte      `json:"pins,omitempty"`
-	Masks    []maskPlan    `json:"masks,omitempty"`
+	Legacy   bool
+	Binds    []bindPlan
+	Overlays []overlayPlan
+	Pins     [][]byte
+	Masks    []maskPlan
 	// System lists host paths shown read-only, instead of the usual ones with
 	// OwnSystem, else besides them.
-	System    [][]byte `json:"system,omitempty"`
-	OwnSystem bool     `json:"own_system,omitempty"`
+	System    [][]byte
+	OwnSystem bool
 	// Root is the directory that the system's directories come from instead of
 	// the host's root; RootFD, when positive, is 1 + the index of a descriptor
 	// with its mount.
-	Root   []byte    `json:"root,omitempty"`
-	RootFD int       `json:"root_fd,omitempty"`
-	Guard  guardPlan `json:"guard"`
+	Root   []byte
+	RootFD int
+	Guard  guardPlan
 	// Capture brings connections to the host side; Files are the cell's own in
 	// /etc, besides the usual ones, and FilesFD is 1 + the index of a descriptor
 	// with their contents.
-	Capture bool       `json:"capture,omitempty"`
-	Files   []filePlan `json:"files,omitempty"`
-	FilesFD int        `json:"files_fd,omitempty"`
+	Capture bool
+	Files   []filePlan
+	FilesFD int
 	// files are the same for the parent.
 	files []File
 	// Without is for tests only: see the type.
-	Without without `json:"without,omitempty"`
+	Without without
 	// Examine makes the init try its controls, Notice one reported call.
-	Examine *examinePlan `json:"examine,omitempty"`
-	Notice  bool         `json:"notice,omitempty"`
+	Examine *examinePlan
+	Notice  bool
 	// Laps asks for the times of the steps.
-	Laps bool `json:"laps,omitempty"`
+	Laps bool
 	// Probe makes the init try the overlay at this path.
-	Probe []byte `json:"probe,omitempty"`
+	Probe []byte
 }
 
 // filePlan is a file whose contents are a part of a descriptor's.
 type filePlan struct {
-	Name   string `json:"name"`
-	Offset int64  `json:"offset"`
-	Size   int64  `json:"size"`
+	Name   string
+	Offset int64
+	Size   int64
 }
 
 // bindPlan attaches a host path. FD, when positive, is 1 + the index of a
 // descriptor sent along that holds the mount already.
 type bindPlan struct {
-	Target   []byte `json:"target"`
-	Source   []byte `json:"source,omitempty"`
-	FD       int    `json:"fd,omitempty"`
-	ReadOnly bool   `json:"ro,omitempty"`
+	Target   []byte
+	Source   []byte
+	FD       int
+	ReadOnly bool
 	// Dead makes unix sockets in it unreachable.
-	Dead bool `json:"dead,omitempty"`
+	Dead bool
 	// owned is the parent's business only: see mount.Bind.
 	owned bool
 }
 
 // overlayPlan attaches a finished overlay (FD as in bindPlan) or makes one.
 type overlayPlan struct {
-	Target []byte   `json:"target"`
-	FD     int      `json:"fd,omitempty"`
-	Lower  [][]byte `json:"lower,omitempty"`
-	Upper  []byte   `json:"upper,omitempty"`
-	Work   []byte   `json:"work,omitempty"`
+	Target []byte
+	FD     int
+	Lower  [][]byte
+	Upper  []byte
+	Work   []byte
 	// hostLower and system are the parent's business: see mount.Overlay.
 	hostLower, system bool
 }
@@ -96,31 +96,31 @@ func (p *plan) overlays(target string) bool {
 }
 
 type maskPlan struct {
-	Target []byte `json:"target"`
-	Dir    bool   `json:"dir,omitempty"`
+	Target []byte
+	Dir    bool
 }
 
 // order is what the parent says after the plan.
 type order struct {
-	Exec *execOrder `json:"exec,omitempty"`
+	Exec *execOrder
 	// Signal is sent to the process group of the command with the number To.
-	Signal int `json:"signal,omitempty"`
-	To     int `json:"to,omitempty"`
+	Signal int
+	To     int
 }
 
 // execOrder executes a command.
 type execOrder struct {
 	// ID is the parent's number for it, from 1.
-	ID      int        `json:"id"`
-	Args    [][]byte   `json:"args"`
-	Env     [][]byte   `json:"env,omitempty"`
-	Workdir []byte     `json:"workdir"`
-	TTY     bool       `json:"tty,omitempty"`
-	Size    WindowSize `json:"size"`
+	ID      int
+	Args    [][]byte
+	Env     [][]byte
+	Workdir []byte
+	TTY     bool
+	Size    WindowSize
 	// Stdin says that there is input; otherwise the command reads /dev/null.
-	Stdin bool `json:"stdin,omitempty"`
+	Stdin bool
 	// Last says that the cell ends with this command.
-	Last bool `json:"last,omitempty"`
+	Last bool
 }
 
 // Kinds of report.
@@ -133,33 +133,33 @@ const (
 
 // report is what the init says.
 type report struct {
-	Kind string `json:"kind"`
+	Kind string
 	// Exec is the number of the command that it is about; 0 is the cell.
-	Exec int `json:"exec,omitempty"`
+	Exec int
 	// built
-	MountAPI string   `json:"mount_api,omitempty"`
-	Degraded []string `json:"degraded,omitempty"`
-	Landlock string   `json:"landlock,omitempty"`
-	Seccomp  string   `json:"seccomp,omitempty"`
-	Examined []Check  `json:"examined,omitempty"`
-	Laps     []lap    `json:"laps,omitempty"`
+	MountAPI string
+	Degraded []string
+	Landlock string
+	Seccomp  string
+	Examined []Check
+	Laps     []lap
 	// Captured counts the last descriptors sent along: the network's sockets.
-	Captured int `json:"captured,omitempty"`
+	Captured int
 	// started
-	PID int `json:"pid,omitempty"`
+	PID int
 	// failed
-	Step          string `json:"step,omitempty"`
-	Errno         int    `json:"errno,omitempty"`
-	Text          string `json:"text,omitempty"`
-	NotFound      bool   `json:"not_found,omitempty"`
-	NotExecutable bool   `json:"not_executable,omitempty"`
+	Step          string
+	Errno         int
+	Text          string
+	NotFound      bool
+	NotExecutable bool
 	// exited
-	Status uint32 `json:"status,omitempty"`
+	Status uint32
 }
 
 // failure puts an error into a report.
-func failure(err error) report {
-	r := report{Kind: reportFailed, Step: "init", Text: err.Error()}
+func failure(err error) *report {
+	r := &report{Kind: reportFailed, Step: "init", Text: err.Error()}
 	var se *StartError
 	if errors.As(err, &se) {
 		r.Step, r.Text = se.Step, se.Err.Error()
