@@ -169,7 +169,7 @@ func TestNewerFormats(t *testing.T) {
 		"home.json": p.file("home.json", func(d []byte) []byte { return bytes.Replace(d, []byte(`"format":1`), []byte(`"format":2`), 1) }),
 		"database": func() func() {
 			p.sql("PRAGMA user_version=99")
-			return func() { p.sql("PRAGMA user_version=1") }
+			return func() { p.sql("PRAGMA user_version=2") }
 		},
 	}
 	for what, do := range newer {

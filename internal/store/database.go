@@ -44,6 +44,8 @@ var migrations = []string{
 	CREATE TABLE applies(
 		id TEXT PRIMARY KEY, cell_id TEXT NOT NULL REFERENCES cells(id), ord INTEGER NOT NULL, undone INTEGER NOT NULL,
 		doc TEXT NOT NULL) STRICT;`,
+	// Nobody asks by these, and every run would pay for them.
+	`DROP INDEX IF EXISTS checkpoints_parent; DROP INDEX IF EXISTS runs_after;`,
 }
 
 // OpenDatabase makes a store that was opened without its database whole.
