@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,11 +29,41 @@ func (h *Host) Sweep(alive func(id string) bool) error {
 			if !ok || !e.IsDir() || checkID(id) != nil || alive(id) {
 				continue
 			}
-			errs = append(errs, sweepDir(p.base+"/"+e.Name(), p.v2))
+			if err := sweepDir(p.base+"/"+e.Name(), p.v2); !errors.Is(err, errHeld) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// dying is how long a dead process may take to let its locks go: the kernel
+// closes one descriptor after the other.
+const dying = 2 * time.Second
+
+// SweepDead removes the groups of one id, whose owner is known to be dead. Should
+// it live all the same, they stay.
+func (h *Host) SweepDead(id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	var errs []error
+	until := time.Now().Add(dying)
+	for _, p := range slices.Backward(h.places) {
+		err := sweepDir(p.base+"/"+prefix+id, p.v2)
+		for errors.Is(err, errHeld) && time.Now().Before(until) {
+			time.Sleep(time.Millisecond)
+			err = sweepDir(p.base+"/"+prefix+id, p.v2)
+		}
+		if !errors.Is(err, errHeld) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// errHeld says that the owner of a group holds its lock.
+var errHeld = errors.New("cgroup: its owner lives")
 
 // RemoveLeftover removes the directories that Group.Dirs gave before the owner
 // died, wherever they are: a later process may have another place for its own.
@@ -55,7 +86,9 @@ func (h *Host) RemoveLeftover(dirs []string) error {
 		case fs.Type != unix.CGROUP_SUPER_MAGIC && fs.Type != unix.CGROUP2_SUPER_MAGIC:
 			errs = append(errs, fmt.Errorf("cgroup: %s is no control group", name))
 		default:
-			errs = append(errs, sweepDir(name, fs.Type == unix.CGROUP2_SUPER_MAGIC))
+			if err := sweepDir(name, fs.Type == unix.CGROUP2_SUPER_MAGIC); !errors.Is(err, errHeld) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -65,7 +98,9 @@ func (h *Host) RemoveLeftover(dirs []string) error {
 func sweepDir(name string, v2 bool) error {
 	d, err := openDir(name, v2, unix.LOCK_EX)
 	switch {
-	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.ENOENT):
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return errHeld
+	case errors.Is(err, unix.ENOENT):
 		return nil
 	case err != nil:
 		return err

@@ -109,6 +109,26 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A process that was killed holds its locks for a moment longer.
+func TestSweepDead(t *testing.T) {
+	t.Parallel()
+	h := realHost(t, Options{}, PIDs)
+	for i := range 5 {
+		id := fmt.Sprintf("test-%d-killed-%d", os.Getpid(), i)
+		cmd, dirs := startOwner(t, id)
+		if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.SweepDead(id); err != nil {
+			t.Error(err)
+		}
+		if n := left(dirs); n != 0 || len(dirs) == 0 {
+			t.Errorf("%d of %d directories are left", n, len(dirs))
+		}
+		_ = cmd.Wait()
+	}
+}
+
 func TestRemoveLeftoverRefuses(t *testing.T) {
 	t.Parallel()
 	h, err := Detect(Options{})

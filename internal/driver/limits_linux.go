@@ -113,7 +113,7 @@ func (n *Native) SweepRun(id string) error {
 	if err != nil {
 		return err
 	}
-	return host.Sweep(func(other string) bool { return other != id })
+	return host.SweepDead(id)
 }
 
 // unlimit removes the group once the cell's processes are gone.

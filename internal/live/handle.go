@@ -157,7 +157,11 @@ func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *session, a *a
 	go func() {
 		defer close(written)
 		first := message(nil, kindStarted, started{Session: newSessionMessage(ses.describe()), Window: window})
-		ses.pump(a, conn, first, func() { s.vacate(conn) })
+		// Who has heard the end is no longer there.
+		ses.pump(a, conn, first, func() {
+			ses.leave(a)
+			s.vacate(conn)
+		})
 		// There is nothing more to come, so nothing more is read.
 		_ = conn.CloseRead()
 	}()
