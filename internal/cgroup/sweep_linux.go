@@ -48,11 +48,14 @@ func (h *Host) SweepDead(id string) error {
 		return err
 	}
 	var errs []error
+	// A lock that is let go wakes only who waits for it without an end.
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
 	until := time.Now().Add(dying)
 	for _, p := range slices.Backward(h.places) {
 		err := sweepDir(p.base+"/"+prefix+id, p.v2)
 		for errors.Is(err, errHeld) && time.Now().Before(until) {
-			time.Sleep(time.Millisecond)
+			<-look.C
 			err = sweepDir(p.base+"/"+prefix+id, p.v2)
 		}
 		if !errors.Is(err, errHeld) {
