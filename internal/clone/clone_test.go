@@ -15,12 +15,12 @@ import (
 	"github.com/forkcell/forkcell/internal/clone"
 )
 
-// shell is a script that executes a shell whose output is w.
-func shell(t *testing.T, w *os.File, command string, env ...string) *clone.Script {
+// program is a script that executes a program whose output is w.
+func program(t *testing.T, w *os.File, args, env []string) *clone.Script {
 	t.Helper()
 	s := &clone.Script{}
 	s.Do("output", unix.SYS_DUP3, w.Fd(), 1, 0)
-	if err := s.Exec("/bin/sh", []string{"sh", "-c", command}, env); err != nil {
+	if err := s.Exec(args[0], args, env); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -48,15 +48,20 @@ func reap(pid int) (unix.WaitStatus, error) {
 	}
 }
 
-// output runs a shell command and returns what it wrote and its exit code.
-func output(t *testing.T, command string, env ...string) (string, int) {
+// shell runs a shell command and returns what it wrote and its exit code.
+func shell(t *testing.T, command string, env ...string) (string, int) {
+	t.Helper()
+	return output(t, []string{"/bin/sh", "-c", command}, env)
+}
+
+func output(t *testing.T, args, env []string) (string, int) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	s := shell(t, w, command, env...)
+	s := program(t, w, args, env)
 	status, err := wait(s, 0)
 	_ = w.Close()
 	if err != nil || s.Failure() != nil {
@@ -71,7 +76,7 @@ func output(t *testing.T, command string, env ...string) (string, int) {
 
 func TestExec(t *testing.T) {
 	t.Parallel()
-	if got, code := output(t, `echo "$A"; exit 3`, "A=some value"); got != "some value\n" || code != 3 {
+	if got, code := shell(t, `echo "$A"; exit 3`, "A=some value"); got != "some value\n" || code != 3 {
 		t.Errorf("%q, exit code %d", got, code)
 	}
 }
@@ -80,7 +85,8 @@ func TestExec(t *testing.T) {
 // that Go handles.
 func TestSignals(t *testing.T) {
 	t.Parallel()
-	got, _ := output(t, "cat /proc/self/status", "PATH=/usr/bin:/bin")
+	// Without a shell, which would clear its mask.
+	got, _ := output(t, []string{"/bin/cat", "/proc/self/status"}, nil)
 	for _, want := range []string{"SigBlk:\t0000000000000000\n", "SigCgt:\t0000000000000000\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
@@ -173,7 +179,7 @@ func TestManyAtOnce(t *testing.T) {
 		wg.Go(func() {
 			for j := range 8 {
 				want := fmt.Sprintf("%d-%d\n", i, j)
-				if got, code := output(t, `echo "$V"`, "V="+strings.TrimSpace(want)); got != want || code != 0 {
+				if got, code := shell(t, `echo "$V"`, "V="+strings.TrimSpace(want)); got != want || code != 0 {
 					t.Errorf("%q, %d; want %q", got, code, want)
 				}
 				grow(j * 100)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -36,39 +37,50 @@ func (n *newborn) start(exe string, env []string, files []int) (pid, pidfd int, 
 	defer done()
 	// The process waits for its maps at the gate. Its own end of the other pipe
 	// is closed when it has executed the program, or has died.
-	var gate, executed [2]int
-	for _, p := range []*[2]int{&gate, &executed} {
-		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+	gate, executed := [2]int{-1, -1}, [2]int{-1, -1}
+	defer func() {
+		closeAll(gate[:])
+		closeAll(executed[:])
+	}()
+	for _, p := range [][]int{gate[:], executed[:]} {
+		if err := unix.Pipe2(p, unix.O_CLOEXEC); err != nil {
 			return 0, -1, fmt.Errorf("pipe: %w", err)
 		}
-		defer unix.Close(p[0])
 	}
 	s, err := n.script(exe, env, files, gate)
-	if err == nil {
-		pid, pidfd, err = s.Start(n.flags)
-	}
-	_ = unix.Close(executed[1])
 	if err != nil {
-		_ = unix.Close(gate[1])
 		return 0, -1, err
 	}
-	err = n.writeMaps(pid)
-	if err == nil {
+	defer runtime.KeepAlive(s) // the process reads it
+	if pid, pidfd, err = s.Start(n.flags); err != nil {
+		return 0, -1, err
+	}
+	_ = unix.Close(executed[1])
+	executed[1] = -1
+	if err = n.writeMaps(pid); err == nil {
 		_, err = unix.Write(gate[1], []byte{1})
 	}
-	_ = unix.Close(gate[1])
 	if err == nil {
 		awaitEnd(executed[0])
 		err = s.Failure()
 	}
 	if err != nil {
-		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
-		reap(pid)
-		_ = unix.Close(pidfd)
+		end(pid, pidfd) // before the gate is closed, which would let it on
 		return 0, -1, err
 	}
 	return pid, pidfd, nil
 }
+
+// end kills a child and clears it away.
+func end(pid, pidfd int) {
+	_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+	reap(pid)
+	_ = unix.Close(pidfd)
+}
+
+// dumpableByRoot is what PR_GET_DUMPABLE says of a process that changed its user
+// where fs.suid_dumpable is 2.
+const dumpableByRoot = 2
 
 // script is what the process does until it is another program.
 func (n *newborn) script(exe string, env []string, files []int, gate [2]int) (*clone.Script, error) {
@@ -84,9 +96,11 @@ func (n *newborn) script(exe string, env []string, files []int, gate [2]int) (*c
 		s.Do("groups", unix.SYS_SETGROUPS, 0, 0)
 		s.Do("group", unix.SYS_SETGID, 0)
 		s.Do("user", unix.SYS_SETUID, 0)
-		// The kernel has made the memory such that it cannot be dumped, and the
-		// memory is the parent's.
-		s.Do("dumps", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, uintptr(dumpable))
+		// The kernel has made the memory such that it cannot be dumped, or by root
+		// only, and the memory is the parent's. The latter cannot be asked for.
+		if dumpable != dumpableByRoot {
+			s.Do("dumps", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, uintptr(dumpable))
+		}
 	}
 	// It would not have outlasted the change of user.
 	s.Do("parent's death", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))

@@ -49,11 +49,8 @@ func newUserNamespace(idMap string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("clone user namespace: %w", err)
 	}
-	defer func() {
-		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
-		reap(pid)
-		_ = unix.Close(pidfd)
-	}()
+	defer runtime.KeepAlive(s) // the process reads it
+	defer end(pid, pidfd)
 	n := newborn{flags: unix.CLONE_NEWUSER, uidMap: idMap, gidMap: idMap, groups: "allow"}
 	if err := n.writeMaps(pid); err != nil {
 		return nil, err

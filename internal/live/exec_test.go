@@ -230,3 +230,20 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// A client that has heard how its command ended is not counted any more.
+func TestNobodyStays(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{})
+	for range 30 {
+		exit, err := f.Exec(t.Context(), sh("exit 0"), live.Streams{}, live.Control{})
+		want(t, 0, exit, err)
+		list, err := f.Sessions(t.Context())
+		if err != nil || len(list) == 0 {
+			t.Fatal(list, err)
+		}
+		if last := list[len(list)-1]; last.Clients != 0 {
+			t.Fatalf("%+v", last)
+		}
+	}
+}

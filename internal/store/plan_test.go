@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 )
 
 // What every run asks must not take longer after a thousand of them.
@@ -27,5 +28,55 @@ func TestNothingIsScanned(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Runs stay in the order in which they were made, whatever was removed and however
+// the rows are numbered.
+func TestOrderOutlastsNewNumbers(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	put := func(ids ...string) {
+		t.Helper()
+		err := s.Update(func(tx *Tx) error {
+			for _, id := range ids {
+				if err := tx.PutRun(Run{ID: id, CellID: "c", State: "done"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Update(func(tx *Tx) error { return tx.PutCell(Cell{ID: "c", Name: "c"}) }); err != nil {
+		t.Fatal(err)
+	}
+	put("1", "2", "3")
+	if err := s.Update(func(tx *Tx) error { return tx.DropRun("1") }); err != nil {
+		t.Fatal(err)
+	}
+	// As SQLite says that a vacuum may do.
+	if err := sqlitex.ExecuteTransient(s.conn, "UPDATE runs SET rowid=rowid-1", nil); err != nil {
+		t.Fatal(err)
+	}
+	put("4")
+	err := s.View(func(tx *Tx) error {
+		runs, err := tx.Runs("c")
+		var last int64
+		for i, r := range runs {
+			if want := string(rune('2' + i)); r.ID != want || r.Ord <= last {
+				t.Errorf("run %s with number %d, want %s after %d", r.ID, r.Ord, want, last)
+			}
+			last = r.Ord
+		}
+		if len(runs) != 3 {
+			t.Errorf("%d runs", len(runs))
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

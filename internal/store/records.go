@@ -213,11 +213,13 @@ func scanCheckpoint(r *sqlite.Stmt) (Checkpoint, error) {
 }
 
 const putCheckpoint = `INSERT INTO checkpoints(id,cell_id,parent,layer,run_id,ord,freed,doc)
-	VALUES(?,?,?,?,?,(SELECT coalesce(max(rowid),0)+1 FROM checkpoints),?,?)
+	VALUES(?,?,?,?,?,coalesce((SELECT ord FROM checkpoints ORDER BY rowid DESC LIMIT 1),0)+1,?,?)
 	ON CONFLICT(id) DO UPDATE SET layer=excluded.layer, freed=excluded.freed, doc=excluded.doc`
 
 // PutCheckpoint inserts or replaces a checkpoint; a new one goes to the end of
-// its order, which is that of the rows: SQLite finds the last row at once.
+// its order, which is that of the rows: SQLite finds the last row at once. (Rows
+// can get other numbers, when somebody vacuums the database, but not another
+// order.)
 func (tx *Tx) PutCheckpoint(c Checkpoint) error {
 	doc, err := encode(c)
 	if err != nil {
@@ -288,7 +290,7 @@ func scanRun(r *sqlite.Stmt) (Run, error) {
 }
 
 const putRun = `INSERT INTO runs(id,cell_id,ord,state,after,decision,receipt_id,doc)
-	VALUES(?,?,(SELECT coalesce(max(rowid),0)+1 FROM runs),?,?,?,?,?)
+	VALUES(?,?,coalesce((SELECT ord FROM runs ORDER BY rowid DESC LIMIT 1),0)+1,?,?,?,?,?)
 	ON CONFLICT(id) DO UPDATE SET state=excluded.state, after=excluded.after, decision=excluded.decision,
 		receipt_id=excluded.receipt_id, doc=excluded.doc`
 
@@ -351,7 +353,7 @@ func (tx *Tx) PutApply(a Apply) error {
 		return err
 	}
 	return tx.exec(`INSERT INTO applies(id,cell_id,ord,undone,doc)
-		VALUES(?,?,(SELECT coalesce(max(rowid),0)+1 FROM applies),?,?)
+		VALUES(?,?,coalesce((SELECT ord FROM applies ORDER BY rowid DESC LIMIT 1),0)+1,?,?)
 		ON CONFLICT(id) DO UPDATE SET undone=excluded.undone, doc=excluded.doc`, a.ID, a.CellID, a.Undone, doc)
 }
 
