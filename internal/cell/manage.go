@@ -3,6 +3,8 @@ package cell
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,7 +154,8 @@ func (e *Engine) verifyState(ctx context.Context, at workspace.Cell, chk store.C
 		add("", err.Error())
 		return problems, nil
 	}
-	for area, want := range chk.Areas {
+	for _, area := range slices.Sorted(maps.Keys(chk.Areas)) {
+		want := chk.Areas[area]
 		t, ok := m.Area(area)
 		if !ok {
 			add(area, "the area is missing")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/store"
@@ -186,7 +187,8 @@ func (v *logVerifier) state(id string, want receipt.Checkpoint) error {
 		v.problem(id, "manifest of %s: %v", want.ID, err)
 		return nil
 	}
-	for area, roots := range want.Areas {
+	for _, area := range slices.Sorted(maps.Keys(want.Areas)) {
+		roots := want.Areas[area]
 		t, ok := m.Area(area)
 		if !ok {
 			v.problem(id, "manifest of %s has no %s", want.ID, area)
