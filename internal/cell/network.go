@@ -47,16 +47,11 @@ type gate struct {
 // credentials and writing trust stores takes as long as preparing a workspace.
 // The returned function waits for it; without a network there is no gate.
 func (r *run) openGate(ctx context.Context, hash string, req NetworkRequest) func() (*gate, error) {
-	if !req.Reloadable && !r.policy.NeedsNetwork() && !r.policy.NeedsCredentials() {
-		return func() (*gate, error) {
-			if req.empty() {
-				return nil, nil
-			}
-			return nil, usage("name an endpoint in network_policies", "--credential, --resolve and --ca need a policy that allows some network")
-		}
+	needed, err := needsGate(r.policy, req)
+	if err != nil || !needed {
+		return func() (*gate, error) { return nil, err }
 	}
 	var g *gate
-	var err error
 	made := make(chan struct{})
 	name := r.cell.Name // of the cell as it is now: others may read it again meanwhile
 	go func() {
@@ -67,6 +62,18 @@ func (r *run) openGate(ctx context.Context, hash string, req NetworkRequest) fun
 		<-made
 		return g, err
 	}
+}
+
+// needsGate reports whether a run's connections are captured. Without that a
+// grant to the network is a mistake.
+func needsGate(p *policy.Policy, req NetworkRequest) (bool, error) {
+	if req.Reloadable || p.NeedsNetwork() || p.NeedsCredentials() {
+		return true, nil
+	}
+	if req.empty() {
+		return false, nil
+	}
+	return false, usage("name an endpoint in network_policies", "--credential, --resolve and --ca need a policy that allows some network")
 }
 
 func (r *run) newGate(ctx context.Context, cell, hash string, req NetworkRequest) (*gate, error) {

@@ -89,6 +89,13 @@ func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
 		return nil, err
 	}
 	spec := asked.spec
+	captured, err := needsGate(asked.policy, req.Network)
+	if err != nil {
+		return nil, err
+	}
+	if captured {
+		spec.Network = &driver.Network{}
+	}
 	controls, err := e.runner.Resolve(spec)
 	if err != nil {
 		return nil, runnerError(err)

@@ -275,6 +275,13 @@ func TestResolve(t *testing.T) {
 	if err != nil || c.Runtime != "native" || !c.NoNewPrivs || c.Seccomp == "absent" || len(c.Namespaces) != 7 {
 		t.Errorf("%+v, %v", c, err)
 	}
+	if c.Network != "loopback only" {
+		t.Errorf("without a network: %q", c.Network)
+	}
+	c, err = NewNative(Options{}).Resolve(Spec{Command: Command{Args: []string{"true"}, Workdir: "/"}, Network: &Network{}})
+	if err != nil || c.Network != captured {
+		t.Errorf("with a network: %q, %v", c.Network, err)
+	}
 }
 
 func TestWaitGone(t *testing.T) {

@@ -128,7 +128,11 @@ func (n *Native) Resolve(s Spec) (Controls, error) {
 			return Controls{}, at("limits", err)
 		}
 	}
-	return controls(p.ID, api, s.Limits.String(), r), nil
+	c := controls(p.ID, api, s.Limits.String(), r)
+	if s.Network != nil {
+		c.Network = captured
+	}
+	return c, nil
 }
 
 // controls are the facts of a cell that was built.
