@@ -39,6 +39,21 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
+// TestInheritedSignals reads what the command itself has inherited, before any program
+// could change it.
+func TestInheritedSignals(t *testing.T) {
+	f := newFixture(t, Options{})
+	status, _, _, err := f.try(nil, "/bin/cat", "/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range []string{"SigPnd", "SigBlk", "SigIgn", "SigCgt"} {
+		if !strings.Contains(status, set+":\t0000000000000000\n") {
+			t.Errorf("%s is not empty:\n%s", set, status)
+		}
+	}
+}
+
 func TestNotStarted(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.write("plain.txt", "not a program\n")

@@ -22,12 +22,20 @@ func quietSignals() {
 		highest = 64
 		deflt   = 0
 		ignore  = 1
+		// By this one the runtime calls its threads together. Its handler does
+		// nothing when it has not, and unlike an ignored signal a handled one has
+		// its default again in the program that is executed. The runtime would not
+		// give it back in a forked process.
+		threads = 33
 	)
 	// The kernel's struct sigaction: action, flags, restorer, mask.
 	type action [4]uint64
 	for sig := uintptr(1); sig <= highest; sig++ {
 		var old action
 		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&old)), unsafe.Sizeof(old[0]), 0, 0)
+		if sig == threads && old[0] > ignore {
+			continue
+		}
 		next := action{deflt}
 		// An ignored SIGCHLD would make children vanish before they are waited for.
 		if old[0] > ignore && unix.Signal(sig) != unix.SIGCHLD {
