@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -74,22 +75,15 @@ func (e *Engine) Decision(ctx context.Context, id string) (*DecisionInfo, error)
 	if err != nil {
 		return nil, err
 	}
-	var found *DecisionInfo
+	ids := make([]string, len(all))
 	for i := range all {
-		if all[i].DecisionID == id {
-			return &all[i], nil
-		}
-		if len(id) > 0 && len(all[i].DecisionID) >= len(id) && all[i].DecisionID[:len(id)] == id {
-			if found != nil {
-				return nil, usage("give more of it", "decision %q fits more than one", id)
-			}
-			found = &all[i]
-		}
+		ids[i] = all[i].DecisionID
 	}
-	if found == nil {
-		return nil, notFound("decision", id, "`forkcell decisions list` shows them")
+	full, err := store.PickID(ids, id)
+	if err != nil {
+		return nil, idError("decision", id, err, "`forkcell decisions list` shows them")
 	}
-	return found, nil
+	return &all[slices.Index(ids, full)], nil
 }
 
 func decisionInfo(s receipt.Statement) (DecisionInfo, bool) {

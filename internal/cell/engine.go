@@ -7,7 +7,6 @@ package cell
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -115,122 +114,6 @@ func (e *Engine) view(fn func(*store.Tx) error) error {
 		return store.ErrNotFound
 	}
 	return e.store.View(fn)
-}
-
-// findCell looks a cell up by name.
-func (e *Engine) findCell(name string) (store.Cell, error) {
-	if err := checkName("cell", name); err != nil {
-		return store.Cell{}, err
-	}
-	var c store.Cell
-	err := e.view(func(tx *store.Tx) (err error) {
-		c, err = tx.Cell(name)
-		return err
-	})
-	if errors.Is(err, store.ErrNotFound) {
-		return c, notFound("cell", name, "`forkcell ls` shows the cells")
-	}
-	return c, err
-}
-
-// findCheckpoint resolves an id, a unique prefix, a name given with checkpoint
-// --name, or one of the words head, base and applied.
-func (e *Engine) findCheckpoint(tx *store.Tx, c store.Cell, ref string) (store.Checkpoint, error) {
-	switch ref {
-	case "", "head":
-		return tx.Checkpoint(c.Head)
-	case "applied":
-		return tx.Checkpoint(c.Applied)
-	case "base":
-		line, err := tx.Lineage(c.Head)
-		if err != nil || len(line) == 0 {
-			return store.Checkpoint{}, err
-		}
-		return line[len(line)-1], nil
-	}
-	found, err := tx.Named(c.ID, ref)
-	if !errors.Is(err, store.ErrNotFound) {
-		return found, err
-	}
-	id, err := tx.Complete("checkpoints", ref)
-	if err != nil {
-		return store.Checkpoint{}, idError("checkpoint", ref, err, "`forkcell log "+c.Name+"` shows them")
-	}
-	if found, err = tx.Checkpoint(id); err != nil {
-		return found, err
-	}
-	ours, err := e.reaches(tx, c, found)
-	if err == nil && !ours {
-		other, lookup := tx.CellByID(found.CellID)
-		if lookup != nil {
-			return found, lookup
-		}
-		return found, notFound("checkpoint of "+c.Name, ref,
-			fmt.Sprintf("it belongs to cell %s: fork that one with --checkpoint", other.LastName))
-	}
-	return found, err
-}
-
-// reaches tells whether a checkpoint is part of a cell's own history, or of the
-// history of what it was forked from.
-func (e *Engine) reaches(tx *store.Tx, c store.Cell, chk store.Checkpoint) (bool, error) {
-	if chk.CellID == c.ID {
-		return true, nil
-	}
-	for _, from := range []string{c.Head, c.ForkedCheckpoint} {
-		if from == "" {
-			continue
-		}
-		in, err := inLineage(tx, chk.ID, from)
-		if in || err != nil {
-			return in, err
-		}
-	}
-	return false, nil
-}
-
-// inLineage tells whether id is tip or one of its ancestors.
-func inLineage(tx *store.Tx, id, tip string) (bool, error) {
-	line, err := tx.Lineage(tip)
-	if err != nil {
-		return false, err
-	}
-	for _, c := range line {
-		if c.ID == id {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// findRun resolves a run of a cell; "" is its last one.
-func (e *Engine) findRun(tx *store.Tx, c store.Cell, ref string) (store.Run, error) {
-	if ref == "" {
-		r, err := tx.LastRun(c.ID)
-		if errors.Is(err, store.ErrNotFound) {
-			return r, notFound("run", c.Name+" has none yet", "`forkcell run "+c.Name+" -- CMD` makes one")
-		}
-		return r, err
-	}
-	id, err := tx.Complete("runs", ref)
-	if err != nil {
-		return store.Run{}, idError("run", ref, err, "`forkcell log "+c.Name+"` shows them")
-	}
-	r, err := tx.Run(id)
-	if err == nil && r.CellID != c.ID {
-		return r, notFound("run of "+c.Name, ref, "`forkcell log "+c.Name+"` shows them")
-	}
-	return r, err
-}
-
-func idError(what, ref string, err error, hint string) error {
-	if errors.Is(err, store.ErrAmbiguous) {
-		return usage("give more of it", "%s %q fits more than one", what, ref)
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return notFound(what, ref, hint)
-	}
-	return err
 }
 
 // usable refuses a state whose bytes gc has freed.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
 )
 
 // ExecRequest asks for one command in a live cell.
@@ -58,8 +59,7 @@ func (e *Engine) Exec(ctx context.Context, req ExecRequest, stdio Stdio) (*ExecR
 }
 
 // Attach joins a command that was executed in a live cell, beginning with its
-// last output. The session is an id or a unique prefix of one; "" is the only
-// one that runs and can be left.
+// last output. The session is an id or a unique part of one.
 func (e *Engine) Attach(ctx context.Context, req ExecRequest, session string, stdio Stdio) (*ExecResult, error) {
 	client, err := e.dialLive(ctx, req.Cell)
 	if err != nil {
@@ -81,22 +81,15 @@ func (e *Engine) Attach(ctx context.Context, req ExecRequest, session string, st
 
 func pick(list []live.Session, cell, ref string) (live.Session, error) {
 	hint := "`forkcell status " + cell + "` shows the sessions"
-	var fits []live.Session
-	for _, s := range list {
-		if s.ID == ref {
-			return s, nil
-		}
-		if strings.HasPrefix(s.ID, ref) {
-			fits = append(fits, s)
-		}
+	ids := make([]string, len(list))
+	for i, s := range list {
+		ids[i] = s.ID
 	}
-	switch len(fits) {
-	case 0:
-		return live.Session{}, notFound("session", ref, hint)
-	case 1:
-		return fits[0], nil
+	id, err := store.PickID(ids, ref)
+	if err != nil {
+		return live.Session{}, idError("session", ref, err, hint)
 	}
-	return live.Session{}, usage("give more of it", "session %q fits more than one", ref)
+	return list[slices.Index(ids, id)], nil
 }
 
 // visit connects the caller's streams to a session.

@@ -1,13 +1,18 @@
 package cell
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
 )
 
 // checkName accepts [a-z0-9][a-z0-9._-]{0,62}.
@@ -22,6 +27,201 @@ func checkName(what, name string) error {
 		return usage("use 1 to 63 of a-z 0-9 . _ - and begin with a letter or digit", "bad %s name %s", what, quote.Arg(name))
 	}
 	return nil
+}
+
+// findCell looks a cell up by name.
+func (e *Engine) findCell(name string) (store.Cell, error) {
+	if err := checkName("cell", name); err != nil {
+		return store.Cell{}, err
+	}
+	var c store.Cell
+	err := e.view(func(tx *store.Tx) (err error) {
+		c, err = tx.Cell(name)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return c, notFound("cell", name, "`forkcell ls` shows the cells")
+	}
+	return c, err
+}
+
+// CellAt returns the cell that was made from a directory, or from the nearest
+// directory above it that a cell was made from, and the path of dir below that
+// source. Forks do not count. The name is empty when there is no such cell;
+// several cells of one source are an error that names them.
+func (e *Engine) CellAt(_ context.Context, dir string) (name, below string, err error) {
+	real, err := realPath(dir)
+	if err != nil {
+		return "", "", err
+	}
+	var cells []store.Cell
+	if err := e.view(func(tx *store.Tx) (err error) {
+		cells, err = tx.Cells(false)
+		return err
+	}); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", "", err
+	}
+	source, names := "", []string{}
+	for _, c := range cells {
+		if c.SourceKind != "dir" || c.ForkedCell != "" || !within(real, c.Source) || len(c.Source) < len(source) {
+			continue
+		}
+		if c.Source != source {
+			source, names = c.Source, nil
+		}
+		names = append(names, c.Name)
+	}
+	switch len(names) {
+	case 0:
+		return "", "", nil
+	case 1:
+		below, err = filepath.Rel(source, real)
+		return names[0], below, err
+	}
+	return "", "", refused("several_cells", "give the name of one of them",
+		"%s is the source of several cells: %s", quote.Path(source), strings.Join(names, ", "))
+}
+
+// splitBack splits "STATE~N" into the state and N. "STATE~" means N = 1, and a
+// reference without "~" has N = 0.
+func splitBack(ref string) (state string, n int, err error) {
+	state, count, ok := strings.Cut(ref, "~")
+	if !ok || count == "" {
+		if ok {
+			n = 1
+		}
+		return state, n, nil
+	}
+	back, err := strconv.ParseUint(count, 10, 31)
+	if err != nil {
+		return "", 0, usage("write STATE~N with a number N, such as HEAD~1", "bad checkpoint %s", quote.Arg(ref))
+	}
+	return state, int(back), nil
+}
+
+// findCheckpoint resolves a state of a cell: an id or a unique part of one, a
+// name given with checkpoint --name, the cell's own name, or one of the words
+// HEAD, base and applied. "~N" after any of them, or alone for the head, is the
+// Nth state before it.
+func (e *Engine) findCheckpoint(tx *store.Tx, c store.Cell, ref string) (store.Checkpoint, error) {
+	state, n, err := splitBack(ref)
+	if err != nil {
+		return store.Checkpoint{}, err
+	}
+	from, err := e.findState(tx, c, state)
+	if err != nil || n == 0 {
+		return from, err
+	}
+	line, err := tx.Lineage(from.ID)
+	if err != nil {
+		return store.Checkpoint{}, err
+	}
+	if n >= len(line) {
+		return store.Checkpoint{}, notFound("checkpoint", fmt.Sprintf("%s: there are %d states before it", ref, len(line)-1),
+			"`forkcell log "+c.Name+"` shows them")
+	}
+	return line[n], nil
+}
+
+func (e *Engine) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkpoint, error) {
+	switch ref {
+	case "", "head", "HEAD":
+		return tx.Checkpoint(c.Head)
+	case "applied":
+		return tx.Checkpoint(c.Applied)
+	case "base":
+		line, err := tx.Lineage(c.Head)
+		if err != nil || len(line) == 0 {
+			return store.Checkpoint{}, err
+		}
+		return line[len(line)-1], nil
+	}
+	found, err := tx.Named(c.ID, ref)
+	if !errors.Is(err, store.ErrNotFound) {
+		return found, err
+	}
+	if ref == c.Name {
+		return tx.Checkpoint(c.Head)
+	}
+	id, err := tx.Complete("checkpoints", ref)
+	if err != nil {
+		return store.Checkpoint{}, idError("checkpoint", ref, err, "`forkcell log "+c.Name+"` shows them")
+	}
+	if found, err = tx.Checkpoint(id); err != nil {
+		return found, err
+	}
+	ours, err := e.reaches(tx, c, found)
+	if err == nil && !ours {
+		other, lookup := tx.CellByID(found.CellID)
+		if lookup != nil {
+			return found, lookup
+		}
+		return found, notFound("checkpoint of "+c.Name, ref,
+			fmt.Sprintf("it belongs to cell %s: fork that one with --checkpoint", other.LastName))
+	}
+	return found, err
+}
+
+// reaches reports whether a checkpoint is part of a cell's own history, or of the
+// history of what it was forked from.
+func (e *Engine) reaches(tx *store.Tx, c store.Cell, chk store.Checkpoint) (bool, error) {
+	if chk.CellID == c.ID {
+		return true, nil
+	}
+	for _, from := range []string{c.Head, c.ForkedCheckpoint} {
+		if from == "" {
+			continue
+		}
+		in, err := inLineage(tx, chk.ID, from)
+		if in || err != nil {
+			return in, err
+		}
+	}
+	return false, nil
+}
+
+// inLineage reports whether id is tip or one of its ancestors.
+func inLineage(tx *store.Tx, id, tip string) (bool, error) {
+	line, err := tx.Lineage(tip)
+	if err != nil {
+		return false, err
+	}
+	for _, c := range line {
+		if c.ID == id {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// findRun resolves a run of a cell; "" is its last one.
+func (e *Engine) findRun(tx *store.Tx, c store.Cell, ref string) (store.Run, error) {
+	if ref == "" {
+		r, err := tx.LastRun(c.ID)
+		if errors.Is(err, store.ErrNotFound) {
+			return r, notFound("run", c.Name+" has none yet", "`forkcell run "+c.Name+" -- CMD` makes one")
+		}
+		return r, err
+	}
+	id, err := tx.Complete("runs", ref)
+	if err != nil {
+		return store.Run{}, idError("run", ref, err, "`forkcell log "+c.Name+"` shows them")
+	}
+	r, err := tx.Run(id)
+	if err == nil && r.CellID != c.ID {
+		return r, notFound("run of "+c.Name, ref, "`forkcell log "+c.Name+"` shows them")
+	}
+	return r, err
+}
+
+func idError(what, ref string, err error, hint string) error {
+	if errors.Is(err, store.ErrAmbiguous) {
+		return usage("use more characters", "ambiguous %s id %s", what, quote.Arg(ref))
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return notFound(what, ref, hint)
+	}
+	return err
 }
 
 // realPath is the path with every symlink in it resolved, as far as it exists.

@@ -21,14 +21,14 @@ type acceptOptions struct {
 func newAccept(s *session, fam *family) *cobra.Command {
 	var o acceptOptions
 	cmd := &cobra.Command{
-		Use:   "accept CELL",
+		Use:   "accept [CELL]",
 		Short: "Record that a run's result stands",
 		Long: `Record that a run's result stands. Earlier pending runs whose work is part of it
 are accepted with it. A failed run is refused without --force. With --only or
 --except a part is accepted: the result is a new checkpoint.`,
 		Example: `  forkcell accept demo --apply
   forkcell accept demo --only 'src/' --except '*.lock' --reason reviewed`,
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
 			if err := fam.check(ctx, e, args[0]); err != nil {
@@ -42,7 +42,7 @@ are accepted with it. A failed run is refused without --force. With --only or
 	f.BoolVar(&o.force, "force", false, "accept a failed run")
 	addSelection(cmd, &o.only, &o.except, "accept")
 	f.BoolVar(&o.apply, "apply", false, "also write the accepted changes to the source directory")
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 func addSelection(cmd *cobra.Command, only, except *[]string, verb string) {

@@ -23,7 +23,7 @@ type applyOptions struct {
 func newApply(s *session) *cobra.Command {
 	var o applyOptions
 	cmd := &cobra.Command{
-		Use:   "apply CELL",
+		Use:   "apply [CELL]",
 		Short: "Write the accepted changes to the source directory",
 		Long: `Write the accepted changes to the source directory, all or nothing.
 
@@ -35,7 +35,7 @@ nothing newer would be lost.`,
 		Example: `  forkcell apply demo --dry-run
   forkcell apply demo --allow-control .envrc
   forkcell apply demo --undo`,
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
@@ -57,7 +57,7 @@ nothing newer would be lost.`,
 	f.StringArrayVar(&o.allowControl, "allow-control", nil, "write control files that match this `PATTERN` (repeatable)")
 	f.BoolVar(&o.allowSetuid, "allow-setuid", false, "write setuid and setgid bits and security.* attributes")
 	f.BoolVar(&o.undo, "undo", false, "take the last apply back")
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 func (o applyOptions) check(cmd *cobra.Command) error {

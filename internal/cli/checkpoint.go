@@ -11,13 +11,13 @@ import (
 func newCheckpoint(s *session, fam *family) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use:   "checkpoint CELL",
+		Use:   "checkpoint [CELL]",
 		Short: "Name the present state, and print its ID and root hash",
 		Long: `Name the present state, and print its ID and root hash. Of a live cell one moment
 is captured: its processes stand still while its files are copied, and the pause
 is reported. That needs a freezer (exit 4 without one, see forkcell doctor).`,
 		Example:           "  forkcell checkpoint demo --name before-upgrade",
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
 			if err := fam.check(ctx, e, args[0]); err != nil {
@@ -27,7 +27,7 @@ is reported. That needs a freezer (exit 4 without one, see forkcell doctor).`,
 		}),
 	}
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the checkpoint")
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 func runCheckpoint(ctx context.Context, s *session, e mover, cellName, name string) error {

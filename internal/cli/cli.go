@@ -112,6 +112,9 @@ type session struct {
 	quiet   bool
 	noColor bool
 
+	implied bool   // the cell is that of the working directory,
+	below   string // which is here in the cell's source
+
 	out     *stdout
 	started bool // a command's own code was reached: errors before that are wrong usage
 	isRun   bool // failures of forkcell itself exit 125

@@ -128,19 +128,18 @@ func TestWrongUsage(t *testing.T) {
 		"":                                     "forkcell: no command given; forkcell --help lists the commands",
 		"nonsense":                             `forkcell: unknown command "nonsense" for "forkcell"; forkcell --help lists the commands`,
 		"statu x":                              `forkcell: unknown command "statu" for "forkcell"; did you mean start or status?`,
-		"status":                               "forkcell: status: missing argument CELL; usage: forkcell status CELL",
-		"status a b":                           "forkcell: status: unexpected argument b; usage: forkcell status CELL",
+		"status a b":                           "forkcell: status: unexpected argument b; usage: forkcell status [CELL]",
 		"status a --bogus":                     "forkcell: status: unknown flag: --bogus; see forkcell status --help",
 		"init a":                               "forkcell: init: missing --from; usage: forkcell init NAME --from DIR|FILE.tar[.zst]",
 		"init a --from d --backend zfs":        "forkcell: init: bad value zfs for --backend; one of: overlay, clone, delta",
-		"fork a":                               "forkcell: fork: missing --name; usage: forkcell fork CELL --name NEW",
+		"fork a":                               "forkcell: fork: missing --name; usage: forkcell fork [CELL] --name NEW",
 		"fork a --name b -n 0":                 "forkcell: fork: -n must be at least 1",
 		"fork a --name b -n x":                 `forkcell: fork: invalid argument "x" for "-n, --number" flag: strconv.ParseInt: parsing "x": invalid syntax; see forkcell fork --help`,
 		"restore a c --run r":                  "forkcell: restore: CHECKPOINT and --run exclude each other; give one of them",
 		"apply a --undo --dry-run":             "forkcell: apply: --undo and --dry-run exclude each other; give one of them",
 		"apply a --on-conflict maybe":          "forkcell: apply: bad value maybe for --on-conflict; one of: fail, ours, theirs",
 		"diff a --stat --patch":                "forkcell: diff: --stat and --patch exclude each other; give one of them",
-		"export a":                             "forkcell: export: missing -o; usage: forkcell export CELL [CHECKPOINT] -o FILE.tar[.zst]|DIR",
+		"export a":                             "forkcell: export: missing -o; usage: forkcell export [CELL] [CHECKPOINT] -o FILE.tar[.zst]|DIR",
 		"graph --format svg":                   "forkcell: graph: bad value svg for --format; one of: text, json, dot",
 		"gc --older-than soon":                 `forkcell: gc: invalid argument "soon" for "--older-than" flag: want a duration such as "90s", "10m", "2h" or "7d"; see forkcell gc --help`,
 		"gc --keep-last -1":                    "forkcell: gc: --keep-last must not be negative",
@@ -151,13 +150,14 @@ func TestWrongUsage(t *testing.T) {
 		"receipt verify r --all":               "forkcell: receipt verify: name one thing to verify; usage: forkcell receipt verify RECEIPT | --cell CELL | --all | --bundle FILE",
 		"help nonsense":                        `forkcell: unknown command "nonsense" for "forkcell"; forkcell --help lists the commands`,
 		"completion tcsh":                      "forkcell: completion: unknown shell tcsh; one of: bash, zsh, fish, powershell",
-		"run":                                  "forkcell: run: missing argument CELL; usage: forkcell run [flags] CELL [flags] -- COMMAND [ARG]...",
+		"run":                                  "forkcell: run: missing command after --; usage: forkcell run [flags] [CELL] [flags] -- COMMAND [ARG]...",
 		"run demo":                             "forkcell: run: missing -- before the command; write: forkcell run demo -- COMMAND",
 		"run demo make test":                   "forkcell: run: missing -- before the command; write: forkcell run demo -- make test",
 		"run --timeout 5s demo sh -lc ls":      "forkcell: run: unknown shorthand flag: 'l' in -lc; write: forkcell run --timeout 5s demo -- sh -lc ls",
-		"run demo --":                          "forkcell: run: missing command after --; usage: forkcell run [flags] CELL [flags] -- COMMAND [ARG]...",
-		"run -- true":                          "forkcell: run: missing argument CELL before --; usage: forkcell run [flags] CELL [flags] -- COMMAND [ARG]...",
-		"run demo x -- true":                   "forkcell: run: unexpected argument x before --; usage: forkcell run [flags] CELL [flags] -- COMMAND [ARG]...",
+		"run demo --":                          "forkcell: run: missing command after --; usage: forkcell run [flags] [CELL] [flags] -- COMMAND [ARG]...",
+		"run HEAD~1 x -- true":                 "forkcell: run: unexpected argument x before --; usage: forkcell run [flags] [CELL] [flags] -- COMMAND [ARG]...",
+		"verify HEAD~1":                        "forkcell: verify: the first argument names a cell, 'HEAD~1' names a state; write --checkpoint 'HEAD~1'",
+		"run demo x -- true":                   "forkcell: run: unexpected argument x before --; usage: forkcell run [flags] [CELL] [flags] -- COMMAND [ARG]...",
 		"run --wait 5s demo -- true":           "forkcell: run: unexpected argument demo before --; a time for --wait is written --wait=30s",
 		"run --env PATH demo -- true":          `forkcell: run: --env PATH: no value; nothing is inherited: write --env PATH="$PATH"`,
 		"run --env =v demo -- true":            "forkcell: run: --env =v: no name; write --env NAME=VALUE",
@@ -176,6 +176,34 @@ func TestWrongUsage(t *testing.T) {
 		if code != 2 || last != want || stdout != "" || f.opened != 0 {
 			t.Errorf("%q: exit %d, opened %d times, stdout %q\n got %s\nwant %s", line, code, f.opened, stdout, last, want)
 		}
+	}
+}
+
+// TestCellOfDirectory checks which verbs may leave out the name of the cell.
+func TestCellOfDirectory(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		"run -- x", "diff", "accept", "reject", "restore", "apply", "refresh", "status", "log", "logs", "checkpoint",
+		"fork --name n", "start", "exec -- x", "shell", "stop", "export -o x", "verify", "overlay status",
+	} {
+		f := &fakeEngine{here: "near", below: "sub", run: ended(), backend: "overlay", exec: &cell.ExecResult{}, diff: &cell.DiffResult{}}
+		if code, _, stderr := call(t, f, strings.Fields(line)...); code != 0 || !strings.Contains(fmt.Sprintf("%+v", f.got), "near") {
+			t.Errorf("%s: exit %d, asked %+v, %s", line, code, f.got, stderr)
+		}
+	}
+	for _, line := range []string{"rm", "rename", "ps", "policy show"} {
+		if code, _, _ := call(t, &fakeEngine{here: "near"}, strings.Fields(line)...); code != 2 {
+			t.Errorf("%s: exit %d", line, code)
+		}
+	}
+	f := &fakeEngine{here: "near", below: "sub", run: ended()}
+	call(t, f, "run", "--", "x")
+	if got := f.got.(cell.RunRequest).Workdir; got != "sub" {
+		t.Errorf("the run starts in %q", got)
+	}
+	call(t, f, "run", "--workdir", "/x", "--", "x")
+	if got := f.got.(cell.RunRequest).Workdir; got != "/x" {
+		t.Errorf("the run starts in %q", got)
 	}
 }
 

@@ -20,7 +20,7 @@ type diffOptions struct {
 func newDiff(s *session) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
-		Use:   "diff CELL [FROM] [TO]",
+		Use:   "diff [CELL] [FROM] [TO]",
 		Short: "Show what changed between two states",
 		Long: `Show what changed between two states; by default what the last run changed, also
 when it was restored. FROM alone is compared with the cell's head. Text is shown
@@ -32,7 +32,7 @@ type of file.`,
 		Example: `  forkcell diff demo
   forkcell diff demo --run run_01J --name-status
   forkcell diff demo before-upgrade --stat`,
-		Args:              positional("CELL", "[FROM]", "[TO]"),
+		Args:              positional("[CELL]", "[FROM]", "[TO]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
@@ -52,7 +52,7 @@ type of file.`,
 	f.BoolVar(&o.patch, "patch", false, "unified diff (the default)")
 	f.BoolVar(&o.stat, "stat", false, "changed lines per file")
 	f.BoolVar(&o.nameStatus, "name-status", false, "one letter and the path")
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 func runDiff(ctx context.Context, s *session, e differ, req cell.DiffRequest, o diffOptions) error {

@@ -178,4 +178,5 @@ type examiner interface {
 
 type namer interface {
 	CellNames(ctx context.Context) []string
+	CellAt(ctx context.Context, dir string) (name, below string, err error)
 }

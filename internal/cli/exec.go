@@ -26,7 +26,7 @@ type execOptions struct {
 func newExec(s *session) *cobra.Command {
 	var o execOptions
 	cmd := &cobra.Command{
-		Use:   "exec [flags] CELL [flags] -- COMMAND [ARG]...",
+		Use:   "exec [flags] [CELL] [flags] -- COMMAND [ARG]...",
 		Short: "Execute a command in a live cell",
 		Long: `Execute a command in a live cell. Everything after -- is the command's own, byte
 for byte. Its output is passed on unchanged, and its exit code is forkcell's; 124:
@@ -48,7 +48,7 @@ the command is hung up.`,
 				return err
 			}
 			v := visit{session: s, signals: listen(), interactive: o.interactive, request: cell.ExecRequest{
-				Cell: args[0], Args: args[1:], Env: env, Workdir: o.workdir, User: o.user, Timeout: time.Duration(o.timeout), TTY: o.tty,
+				Cell: args[0], Args: args[1:], Env: env, Workdir: s.startIn(o.workdir), User: o.user, Timeout: time.Duration(o.timeout), TTY: o.tty,
 			}}
 			return s.rawEngine(Visit, func(e Engine) error { return v.do(cmd.Context(), e.Exec) })
 		},
@@ -61,7 +61,7 @@ the command is hung up.`,
 	f.StringVar(&o.workdir, "workdir", "", "start in `PATH`, absolute or relative to the workspace")
 	f.StringVar(&o.user, "user", "", "be this `USER`; sandbox is the only one")
 	f.Var(&o.timeout, "timeout", "kill the command after this time")
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 // visit is one command in a live cell from the terminal's side.
@@ -120,7 +120,7 @@ func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequ
 func newShell(s *session) *cobra.Command {
 	var attach string
 	cmd := &cobra.Command{
-		Use:   "shell CELL",
+		Use:   "shell [CELL]",
 		Short: "Open a shell in a live cell, or come back to one",
 		Long: `Open a shell in a live cell, with a terminal. Ctrl-P Ctrl-Q leaves it running, and
 so does the end of this process; --attach comes back to it, and begins with its
@@ -128,11 +128,13 @@ last output. forkcell status lists the sessions of a live cell. --attach also sh
 the output of a command that exec started. The exit code is the shell's.`,
 		Example: `  forkcell shell demo
   forkcell shell demo --attach exec_01J`,
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
-			v := visit{session: s, signals: listen(), interactive: true, request: cell.ExecRequest{Cell: args[0], TTY: true, Detachable: true}}
+			v := visit{session: s, signals: listen(), interactive: true, request: cell.ExecRequest{
+				Cell: args[0], Workdir: s.startIn(""), TTY: true, Detachable: true,
+			}}
 			return s.rawEngine(Visit, func(e Engine) error {
 				if attach != "" {
 					return v.do(cmd.Context(), func(ctx context.Context, q cell.ExecRequest, io cell.Stdio) (*cell.ExecResult, error) {
@@ -146,7 +148,7 @@ the output of a command that exec started. The exit code is the shell's.`,
 		},
 	}
 	cmd.Flags().StringVar(&attach, "attach", "", "come back to the session `ID`")
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 // openShell prefers the shell that people know.

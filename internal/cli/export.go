@@ -10,37 +10,40 @@ import (
 )
 
 type exportOptions struct {
-	output  string
-	changes bool
+	output     string
+	changes    bool
+	checkpoint string
 }
 
 func newExport(s *session) *cobra.Command {
 	var o exportOptions
 	cmd := &cobra.Command{
-		Use:   "export CELL [CHECKPOINT] -o FILE.tar[.zst]|DIR",
+		Use:   "export [CELL] [CHECKPOINT] -o FILE.tar[.zst]|DIR",
 		Short: "Write a state to an archive or a directory",
 		Long: `Write a whole state, or with --changes only what differs from the last applied
 one, to an archive or to a directory that does not exist yet or is empty. An
 archive can be imported again with init --from.`,
 		Example: `  forkcell export demo -o demo.tar.zst
   forkcell export demo --changes -o changes.tar`,
-		Args:              positional("CELL", "[CHECKPOINT]"),
+		Args:              positional("[CELL]", "[CHECKPOINT]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
 			if o.output == "" {
 				return usageError("usage: "+usageLine(cmd), "%s: missing -o", verb(cmd))
 			}
-			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
-				return runExport(ctx, s, e, cell.ExportRequest{
-					Cell: args[0], Checkpoint: argument(args, 1), Output: o.output, Changes: o.changes,
-				})
-			})
+			name, checkpoint, err := stateArgs(cmd, args, o.checkpoint)
+			if err != nil {
+				return err
+			}
+			req := cell.ExportRequest{Cell: name, Checkpoint: checkpoint, Output: o.output, Changes: o.changes}
+			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runExport(ctx, s, e, req) })
 		},
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "write to `FILE|DIR`")
 	cmd.Flags().BoolVar(&o.changes, "changes", false, "only the changes")
-	return cmd
+	addCheckpoint(cmd, &o.checkpoint, "write the state `CHECKPOINT` instead of the head")
+	return s.ofDirectory(cmd)
 }
 
 func runExport(ctx context.Context, s *session, e exporter, req cell.ExportRequest) error {

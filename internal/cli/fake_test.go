@@ -33,6 +33,8 @@ type fakeEngine struct {
 	diff    *cell.DiffResult
 	checks  []driver.Check
 	names   []string
+	here    string // the cell of the working directory,
+	below   string // and where in its source that is
 
 	exec     *cell.ExecResult
 	followed string // what a live cell has printed
@@ -303,5 +305,9 @@ func (f *fakeEngine) Recover(context.Context) (*cell.RecoverResult, error) {
 func (f *fakeEngine) Doctor(context.Context) []driver.Check { return f.checks }
 
 func (f *fakeEngine) CellNames(context.Context) []string { return f.names }
+
+func (f *fakeEngine) CellAt(context.Context, string) (name, below string, err error) {
+	return f.here, f.below, f.err
+}
 
 var errPlain = errors.New("plain failure")

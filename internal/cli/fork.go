@@ -19,11 +19,11 @@ type forkOptions struct {
 func newFork(s *session, fam *family) *cobra.Command {
 	var o forkOptions
 	cmd := &cobra.Command{
-		Use:   "fork CELL --name NEW",
+		Use:   "fork [CELL] --name NEW",
 		Short: "Make new cells on the same state, without copying",
 		Example: `  forkcell fork demo --name try-b
   forkcell fork demo --name try -n 8     # try-1 ... try-8`,
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
@@ -33,19 +33,24 @@ func newFork(s *session, fam *family) *cobra.Command {
 			if cmd.Flags().Changed("number") && o.n < 1 {
 				return usageError("", "%s: -n must be at least 1", verb(cmd))
 			}
+			name, checkpoint, err := stateArgs(cmd, args, o.checkpoint)
+			if err != nil {
+				return err
+			}
+			o.checkpoint = checkpoint
 			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
-				if err := fam.check(ctx, e, args[0]); err != nil {
+				if err := fam.check(ctx, e, name); err != nil {
 					return err
 				}
-				return runFork(ctx, s, e, args[0], o)
+				return runFork(ctx, s, e, name, o)
 			})
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.name, "name", "", "call the new cell `NEW`")
-	f.StringVar(&o.checkpoint, "checkpoint", "", "fork the checkpoint `ID` instead of the head")
+	addCheckpoint(cmd, &o.checkpoint, "fork the state `CHECKPOINT` instead of the head")
 	f.IntVarP(&o.n, "number", "n", 0, "make `N` cells, called NEW-1 to NEW-N")
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 func runFork(ctx context.Context, s *session, e maker, name string, o forkOptions) error {

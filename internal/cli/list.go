@@ -55,11 +55,11 @@ func lastRun(c cell.CellInfo) string {
 }
 
 func newStatus(s *session, fam *family) *cobra.Command {
-	return &cobra.Command{
-		Use:               "status CELL",
+	return s.ofDirectory(&cobra.Command{
+		Use:               "status [CELL]",
 		Short:             "Show one cell",
 		Example:           "  forkcell status demo",
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
 			if err := fam.check(ctx, e, args[0]); err != nil {
@@ -67,7 +67,7 @@ func newStatus(s *session, fam *family) *cobra.Command {
 			}
 			return runStatus(ctx, s, e, args[0])
 		}),
-	}
+	})
 }
 
 func runStatus(ctx context.Context, s *session, e statusReader, name string) error {

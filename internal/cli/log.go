@@ -15,16 +15,16 @@ import (
 )
 
 func newLog(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use:               "log CELL",
+	return s.ofDirectory(&cobra.Command{
+		Use:               "log [CELL]",
 		Short:             "Show a cell's checkpoints, runs and decisions, oldest first",
 		Example:           "  forkcell log demo",
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
 			return runLog(ctx, s, e, args[0])
 		}),
-	}
+	})
 }
 
 func runLog(ctx context.Context, s *session, e historian, name string) error {
@@ -101,7 +101,7 @@ func newLogs(s *session) *cobra.Command {
 	var run string
 	var follow bool
 	cmd := &cobra.Command{
-		Use:   "logs CELL",
+		Use:   "logs [CELL]",
 		Short: "Print the stored output of a run",
 		Long: `Print the stored output of a run: its stdout to stdout, its stderr to stderr.
 Values of secret-looking environment variables are redacted in it. Of a live cell
@@ -110,7 +110,7 @@ the cell is stopped, everything afterwards. With -f it goes on until the cell is
 stopped.`,
 		Example: `  forkcell logs demo --run run_01J
   forkcell logs -f demo`,
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
 			return runLogs(ctx, s, e, args[0], run, follow)
@@ -118,7 +118,7 @@ stopped.`,
 	}
 	cmd.Flags().StringVar(&run, "run", "", "the `RUN` (default: the last)")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what a live cell prints")
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 // logsDocument is the stored output as --json shows it. Output that is no UTF-8

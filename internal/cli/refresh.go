@@ -16,14 +16,14 @@ type refreshOptions struct {
 func newRefresh(s *session) *cobra.Command {
 	var o refreshOptions
 	cmd := &cobra.Command{
-		Use:   "refresh CELL",
+		Use:   "refresh [CELL]",
 		Short: "Bring changes of the source directory into the cell",
 		Long: `Bring changes of the source directory into the cell, as a new checkpoint.
 
 A file changed differently on both sides since the last apply or import is a
 conflict: every one is named, nothing changes, exit 4.`,
 		Example:           "  forkcell refresh demo",
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
@@ -34,7 +34,7 @@ conflict: every one is named, nothing changes, exit 4.`,
 		},
 	}
 	cmd.Flags().StringVar(&o.onConflict, "on-conflict", "fail", "`fail|ours|theirs`: ours keeps the cell's side, theirs takes the source's")
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 func runRefresh(ctx context.Context, s *session, e maker, name string, o refreshOptions) error {

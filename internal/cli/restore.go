@@ -23,8 +23,9 @@ func (o *decideOptions) addFlags(cmd *cobra.Command, runUsage string) {
 func newRestore(s *session, fam *family) *cobra.Command {
 	var o decideOptions
 	var force bool
+	var checkpoint string
 	cmd := &cobra.Command{
-		Use:   "restore CELL [CHECKPOINT]",
+		Use:   "restore [CELL] [CHECKPOINT]",
 		Short: "Move a cell back to an earlier state",
 		Long: `Move a cell back to an earlier state: the given checkpoint, the state before the
 run given with --run, or by default the state before the last run. What it leaves
@@ -32,41 +33,46 @@ is kept until gc and can be restored too. A live cell is stopped first with
 --force, and refused without.`,
 		Example: `  forkcell restore demo
   forkcell restore demo before-upgrade --reason 'upgrade broke the build'`,
-		Args:              positional("CELL", "[CHECKPOINT]"),
+		Args:              positional("[CELL]", "[CHECKPOINT]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
-			if len(args) > 1 && o.run != "" {
+			name, to, err := stateArgs(cmd, args, checkpoint)
+			if err != nil {
+				return err
+			}
+			if to != "" && o.run != "" {
 				return usageError("give one of them", "%s: CHECKPOINT and --run exclude each other", verb(cmd))
 			}
 			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
-				if err := fam.check(ctx, e, args[0]); err != nil {
+				if err := fam.check(ctx, e, name); err != nil {
 					return err
 				}
-				req := cell.RestoreRequest{Cell: args[0], Checkpoint: argument(args, 1), Run: o.run, Reason: o.reason, Force: force}
+				req := cell.RestoreRequest{Cell: name, Checkpoint: to, Run: o.run, Reason: o.reason, Force: force}
 				return runRestore(ctx, s, e, req)
 			})
 		},
 	}
 	o.addFlags(cmd, "go to the state before this `RUN`")
 	cmd.Flags().BoolVar(&force, "force", false, "stop a live cell first")
-	return cmd
+	addCheckpoint(cmd, &checkpoint, "go to the state `CHECKPOINT`")
+	return s.ofDirectory(cmd)
 }
 
 func newReject(s *session) *cobra.Command {
 	var o decideOptions
 	cmd := &cobra.Command{
-		Use:               "reject CELL",
+		Use:               "reject [CELL]",
 		Short:             "Record that a run's result does not stand, and restore",
 		Example:           "  forkcell reject demo --reason 'deleted the tests'",
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
 			return runReject(ctx, s, e, args[0], o)
 		}),
 	}
 	o.addFlags(cmd, "the `RUN` to reject (default: the last)")
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 func runRestore(ctx context.Context, s *session, e mover, req cell.RestoreRequest) error {

@@ -48,7 +48,7 @@ func newRun(s *session, v runVariant) *cobra.Command {
 		v.use = "run"
 	}
 	cmd := &cobra.Command{
-		Use:   v.use + " [flags] CELL [flags] -- COMMAND [ARG]...",
+		Use:   v.use + " [flags] [CELL] [flags] -- COMMAND [ARG]...",
 		Short: "Run one command in a cell, with one receipt",
 		Long: `Run one command in a cell, with one receipt.
 
@@ -75,7 +75,7 @@ later accept, reject or restore decides.`,
 		},
 	}
 	o.addFlags(cmd)
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 func (o *runOptions) addFlags(cmd *cobra.Command) {
@@ -105,23 +105,23 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	f.Var(new(duration), "logs-since", "accepted for compatibility: does nothing")
 }
 
-// runArgs wants one cell before the dashes and a command after them.
+// runArgs wants at most one cell before the dashes and a command after them.
 func runArgs(cmd *cobra.Command, line, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
 	case dash < 0 && len(args) == 0:
-		return usageError("usage: "+usageLine(cmd), "%s: missing argument CELL", verb(cmd))
+		return usageError("usage: "+usageLine(cmd), "%s: missing command after --", verb(cmd))
 	case dash < 0:
 		return usageError(runHint(cmd, line), "%s: missing -- before the command", verb(cmd))
-	case dash == 0 || args[0] == "":
-		return usageError("usage: "+usageLine(cmd), "%s: missing argument CELL before --", verb(cmd))
+	case dash == 1 && args[0] == "":
+		return usageError("usage: "+usageLine(cmd), "%s: empty argument CELL", verb(cmd))
 	case dash > 1:
 		hint := "usage: " + usageLine(cmd)
 		if cmd.Flags().Changed("wait") {
 			hint = "a time for --wait is written --wait=30s"
 		}
 		return usageError(hint, "%s: unexpected argument %s before --", verb(cmd), quote.Arg(args[1]))
-	case len(args) == 1:
+	case len(args) == dash:
 		return usageError("usage: "+usageLine(cmd), "%s: missing command after --", verb(cmd))
 	}
 	return nil
@@ -161,6 +161,7 @@ func runCommand(cmd *cobra.Command, s *session, fam *family, name string, argv [
 	if s.json && o.result == "" {
 		o.result = "-"
 	}
+	o.workdir = s.startIn(o.workdir)
 	req, err := o.request(cmd, name, argv)
 	if err == nil && o.dryRun {
 		return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {

@@ -27,7 +27,7 @@ type startOptions struct {
 func newStart(s *session) *cobra.Command {
 	var o startOptions
 	cmd := &cobra.Command{
-		Use:   "start CELL",
+		Use:   "start [CELL]",
 		Short: "Make a cell live: it keeps its processes until it is stopped",
 		Long: `Make a cell live. It belongs to a supervisor process of its own, outlives this
 command, and dies whole when it is stopped, when --timeout passes, or when the
@@ -36,7 +36,7 @@ cp, ps and logs -f use the cell meanwhile, and every exec is an event of the run
 		Example: `  forkcell start demo --memory 2GiB
   forkcell exec demo -- make test
   forkcell stop demo`,
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
@@ -58,7 +58,7 @@ cp, ps and logs -f use the cell meanwhile, and every exec is an event of the run
 	o.root.addFlags(f)
 	o.governance.addFlags(f)
 	o.network.addFlags(f)
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 func (o *startOptions) request(cmd *cobra.Command, name string) (cell.StartRequest, error) {
@@ -99,13 +99,13 @@ func runStart(ctx context.Context, s *session, e supervisor, req cell.StartReque
 func newStop(s *session) *cobra.Command {
 	grace := duration(-1)
 	cmd := &cobra.Command{
-		Use:   "stop CELL",
+		Use:   "stop [CELL]",
 		Short: "End a live cell, and print the result of its run",
 		Long: `End a live cell. Its processes get SIGTERM, and after --timeout (5s) SIGKILL. What
 it left is sealed, the run gets its receipt, and stays pending until it is
 accepted, rejected or restored.`,
 		Example:           "  forkcell stop demo",
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
 			return runStop(ctx, s, e, cell.StopRequest{Cell: args[0], Grace: time.Duration(grace)})
@@ -113,7 +113,7 @@ accepted, rejected or restored.`,
 	}
 	cmd.Flags().Var(&grace, "timeout", "give its processes this time to end (0: none)")
 	cmd.Flags().Lookup("timeout").DefValue = "5s"
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 func runStop(ctx context.Context, s *session, e supervisor, req cell.StopRequest) error {

@@ -11,29 +11,35 @@ import (
 
 func newVerify(s *session, fam *family) *cobra.Command {
 	var all bool
+	var checkpoint string
 	cmd := &cobra.Command{
-		Use:   "verify CELL [CHECKPOINT]",
+		Use:   "verify [CELL] [CHECKPOINT]",
 		Short: "Recompute every hash of a state from the bytes on disk",
 		Long: `Recompute every hash of a state from the bytes on disk and compare. Each
 difference is named; exit 4 if there is any.`,
 		Example:           "  forkcell verify demo --all",
-		Args:              positional("CELL", "[CHECKPOINT]"),
+		Args:              positional("[CELL]", "[CHECKPOINT]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
-			if all && len(args) > 1 {
+			name, state, err := stateArgs(cmd, args, checkpoint)
+			if err != nil {
+				return err
+			}
+			if all && state != "" {
 				return usageError("give one of them", "%s: CHECKPOINT and --all exclude each other", verb(cmd))
 			}
 			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
-				if err := fam.check(ctx, e, args[0]); err != nil {
+				if err := fam.check(ctx, e, name); err != nil {
 					return err
 				}
-				return runVerify(ctx, s, e, args[0], argument(args, 1), all)
+				return runVerify(ctx, s, e, name, state, all)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "every checkpoint of the cell")
-	return cmd
+	addCheckpoint(cmd, &checkpoint, "check the state `CHECKPOINT` instead of the head")
+	return s.ofDirectory(cmd)
 }
 
 func runVerify(ctx context.Context, s *session, e keeper, name, checkpoint string, all bool) error {

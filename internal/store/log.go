@@ -102,26 +102,22 @@ func scanStatement(r *sqlite.Stmt) (Statement, error) {
 	}, nil
 }
 
-// Complete turns a unique prefix of an id into the id. table is one of cells,
-// checkpoints, runs, statements.
-func (tx *Tx) Complete(table, prefix string) (string, error) {
+// Complete returns the one id of a table that a reference stands for, as PickID
+// does. table is one of cells, checkpoints, runs, statements.
+func (tx *Tx) Complete(table, ref string) (string, error) {
 	if !idTables[table] {
 		return "", fmt.Errorf("no ids in %q", table)
 	}
-	var found []string
+	_, end := part(ref)
+	var ids []string
 	err := tx.query(func(r *sqlite.Stmt) error {
-		found = append(found, r.ColumnText(0))
+		ids = append(ids, r.ColumnText(0))
 		return nil
-	}, "SELECT id FROM "+table+" WHERE id=?1 OR substr(id,1,length(?1))=?1 ORDER BY id=?1 DESC, id LIMIT 2", prefix)
-	switch {
-	case err != nil:
+	}, "SELECT id FROM "+table+" WHERE instr(id,?)>0", end)
+	if err != nil {
 		return "", err
-	case len(found) == 0:
-		return "", ErrNotFound
-	case len(found) > 1 && found[0] != prefix:
-		return "", ErrAmbiguous
 	}
-	return found[0], nil
+	return PickID(ids, ref)
 }
 
 var idTables = map[string]bool{"cells": true, "checkpoints": true, "runs": true, "statements": true}

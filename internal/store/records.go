@@ -12,7 +12,7 @@ import (
 // ErrNotFound says that no record has that name or id.
 var ErrNotFound = errors.New("not found")
 
-// ErrAmbiguous says that a prefix fits more than one id.
+// ErrAmbiguous says that a reference fits more than one id.
 var ErrAmbiguous = errors.New("ambiguous")
 
 // ErrTaken says that a name is in use.

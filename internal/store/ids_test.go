@@ -1,0 +1,24 @@
+package store
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestPickID(t *testing.T) {
+	t.Parallel()
+	ids := []string{"chk_01m7hs7kt2e1h3yc1tgwe6sja4", "chk_01m7hs7kt2ffffffffffffsja4", "run_01m7hs7kt2gggggggggggggggg", "rcpt_01m7"}
+	for ref, want := range map[string]struct {
+		index int
+		err   error
+	}{
+		ids[0]: {0, nil}, "chk_01m7hs7kt2e": {0, nil}, "run_": {2, nil}, "1h3yc": {0, nil}, "chk_1h3yc": {0, nil}, "gggg": {2, nil},
+		"6sja4": {0, nil}, "chk_0": {0, ErrAmbiguous}, "sja4": {0, ErrAmbiguous}, "run_1h3yc": {0, ErrNotFound}, "1h3": {0, ErrNotFound},
+		"hs7kt2": {0, ErrNotFound}, "": {0, ErrNotFound}, "chk_": {0, ErrAmbiguous}, "_": {0, ErrNotFound}, "nothing": {0, ErrNotFound},
+	} {
+		got, err := PickID(ids, ref)
+		if !errors.Is(err, want.err) || err == nil && got != ids[want.index] {
+			t.Errorf("%q: %q, %v; want %q, %v", ref, got, err, ids[want.index], want.err)
+		}
+	}
+}
