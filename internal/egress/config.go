@@ -22,7 +22,8 @@ type Config struct {
 	Names Names
 	// Destination says where an accepted connection was to go.
 	Destination func(net.Conn) (Destination, error)
-	// Attribute says which program opened an accepted connection.
+	// Attribute says which program opened an accepted connection. When it fails,
+	// only rules for any binary match.
 	Attribute func(net.Conn) (Process, error)
 	// Dialer makes connections to upstreams.
 	Dialer Dialer
@@ -72,6 +73,9 @@ type Process struct {
 	// Untrusted says that the cell could have made or changed the executable.
 	// Such a one matches only rules for any binary.
 	Untrusted bool
+	// Unknown is why the program cannot be told, empty if it can. Such a one
+	// matches only rules for any binary.
+	Unknown string
 }
 
 // Dialer resolves a host, checks its addresses and dials one of them. Allowed

@@ -185,9 +185,9 @@ func (p *Proxy) identify(c *conn) error {
 	if err != nil && !c.explicit {
 		return err
 	}
-	c.proc, err = p.cfg.Attribute(c.Conn)
-	if err != nil {
-		return refuse(layerAttribution, "", err.Error())
+	if c.proc, err = p.cfg.Attribute(c.Conn); err != nil {
+		// An entry for any binary needs no program.
+		c.proc = Process{Unknown: err.Error()}
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (p *Proxy) admit(c *conn) (*view, error) {
 		v = p.gen.view(c.proc, c.to.host, c.to.port)
 	}
 	if !v.connection.Allowed {
-		return nil, &refusal{layer: layerEndpoint, Explanation: v.connection, hint: connectionHint(c.to, c.proc)}
+		return nil, v.refuse(c.to, c.proc)
 	}
 	c.mu.Lock()
 	c.ruling = v
@@ -287,7 +287,7 @@ func (c *conn) reconsider(g *Generation) {
 		v := g.view(c.proc, c.to.host, c.to.port)
 		switch {
 		case !v.connection.Allowed:
-			c.cut(&refusal{layer: layerEndpoint, Explanation: v.connection, hint: connectionHint(c.to, c.proc)})
+			c.cut(v.refuse(c.to, c.proc))
 			return
 		case v.opaque() != old.opaque():
 			c.cut(refuse(layerEndpoint, v.connection.Rule, "the new policy says otherwise whether requests are inspected"))

@@ -91,8 +91,9 @@ func TestDeniedConnections(t *testing.T) {
 		{"unbound", egress.Process{Binary: curl}, nil, "198.18.77.77", 443, "endpoint", "no name has been given"},
 		{"binary", egress.Process{Binary: "/usr/bin/wget"}, nil, api, 443, "endpoint", "not the binary"},
 		{"copied binary", egress.Process{Binary: curl, Untrusted: true}, nil, api, 443, "endpoint", "could have written"},
-		{"no binary", egress.Process{}, nil, api, 443, "endpoint", "cannot be told"},
+		{"no binary", egress.Process{}, nil, api, 443, "attribution", "cannot be told"},
 		{"shared socket", egress.Process{}, errors.New("shared by two programs"), api, 443, "attribution", "shared by two programs"},
+		{"shared socket to another host", egress.Process{}, errors.New("shared by two programs"), "evil.example.com", 443, "endpoint", "no rule lists"},
 	} {
 		t.Run(q.name, func(t *testing.T) {
 			t.Parallel()
@@ -117,16 +118,18 @@ func TestUntrustedAndLinked(t *testing.T) {
 	for _, q := range []struct {
 		name    string
 		process egress.Process
+		broken  error
 		binary  string
 	}{
-		{"any", egress.Process{Binary: "/tmp/x", Untrusted: true}, "/**"},
-		{"link", egress.Process{Binary: "/usr/bin/python3.13", Also: []string{"/usr/bin/python3"}}, "/usr/bin/python3"},
+		{"any", egress.Process{Binary: "/tmp/x", Untrusted: true}, nil, "/**"},
+		{"any, of a program that is gone", egress.Process{}, errors.New("cannot be found"), "/**"},
+		{"link", egress.Process{Binary: "/usr/bin/python3.13", Also: []string{"/usr/bin/python3"}}, nil, "/usr/bin/python3"},
 	} {
 		t.Run(q.name, func(t *testing.T) {
 			t.Parallel()
 			c := newCell(t, strings.Replace(rules(restAPI), curl, `"`+q.binary+`"`, 1))
 			c.serve(api, 443, http.HandlerFunc(mirror))
-			c.process = q.process
+			c.process, c.broken = q.process, q.broken
 			if status, body, _ := get(t, c.client(true), "GET", "https://"+api+"/repos/a", nil); status != 200 {
 				t.Error(status, body)
 			}

@@ -186,7 +186,7 @@ func (p *Proxy) read(w http.ResponseWriter, r *http.Request, f *flight) (done fu
 // opaqueRequest refuses a request where requests are not read.
 func (f *flight) opaqueRequest() error {
 	if !f.view.connection.Allowed {
-		return &refusal{layer: layerEndpoint, Explanation: f.view.connection, hint: connectionHint(f.to, f.c.proc)}
+		return f.view.refuse(f.to, f.c.proc)
 	}
 	return &refusal{
 		layer:       layerRequest,

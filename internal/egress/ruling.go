@@ -22,8 +22,10 @@ type view struct {
 	found []*policy.Endpoint
 	host  string
 	port  uint16
-	// connection is the decision about a connection.
+	// connection is the decision about a connection, layer the check that a
+	// refused one did not pass.
 	connection policy.Explanation
+	layer      string
 	// decided are decisions that were asked for before.
 	decided decisions
 }
@@ -81,7 +83,7 @@ func (g *Generation) secrets() *credential.Set {
 
 // view asks the policy about a connection.
 func (g *Generation) view(p Process, host string, port uint16) *view {
-	v := &view{gen: g, rules: &policy.Policy{}, host: host, port: port}
+	v := &view{gen: g, rules: &policy.Policy{}, host: host, port: port, layer: layerEndpoint}
 	for i := range g.Policy.Network {
 		n := &g.Policy.Network[i]
 		if !p.admitted(n) {
@@ -100,22 +102,37 @@ func (g *Generation) view(p Process, host string, port uint16) *view {
 	slices.SortStableFunc(v.found, func(a, b *policy.Endpoint) int { return hostRank(b.Host) - hostRank(a.Host) })
 	v.connection = v.rules.ExplainRequest(policy.Request{Host: host, Port: port})
 	if !v.connection.Allowed {
-		// The whole policy knows whether the host or the program is at fault.
-		v.connection = g.Policy.ExplainRequest(policy.Request{Host: host, Port: port, Binary: p.Binary})
-		switch {
-		case p.Binary == "":
-			v.connection.Allowed, v.connection.Reason = false, "the program that opened the connection cannot be told"
-		case v.connection.Allowed:
-			v.connection.Allowed = false
-			v.connection.Reason = "the rule names a binary, and the cell could have written this file itself; only path: /** matches it"
-		}
+		v.blame(p)
 	}
 	return v
 }
 
+// blame finds out whether the host or the program is at fault, which the whole
+// policy knows.
+func (v *view) blame(p Process) {
+	v.connection = v.gen.Policy.ExplainRequest(policy.Request{Host: v.host, Port: v.port, Binary: p.Binary})
+	if !v.connection.Allowed {
+		return
+	}
+	v.connection.Allowed = false
+	switch {
+	case p.Unknown != "":
+		v.layer, v.connection.Reason = layerAttribution, p.Unknown
+	case p.Binary == "":
+		v.layer, v.connection.Reason = layerAttribution, "the program that opened the connection cannot be told"
+	default:
+		v.connection.Reason = "the rule names a binary, and the cell could have written this file itself; only path: /** matches it"
+	}
+}
+
+// refuse says why a connection of a program is not allowed.
+func (v *view) refuse(to place, p Process) *refusal {
+	return &refusal{layer: v.layer, Explanation: v.connection, hint: connectionHint(to, p)}
+}
+
 // admitted reports whether a network policy lists the program.
 func (p Process) admitted(n *policy.NetworkPolicy) bool {
-	if p.Untrusted {
+	if p.Untrusted || p.Binary == "" {
 		return slices.ContainsFunc(n.Binaries, func(b match.Path) bool { return b.String() == anyBinary })
 	}
 	// An empty path would ask about any program.
