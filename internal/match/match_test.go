@@ -94,6 +94,14 @@ func TestURLPath(t *testing.T) {
 	if got, err := match.URLPath("/a%2f..%2Fb/c", true); err != nil || got != "/a%2F..%2Fb/c" {
 		t.Errorf("an encoded slash is opaque where it is allowed: %q, %v", got, err)
 	}
+	if got, err := match.URLPath("/a%5c..%5Cb/c", true); err != nil || got != "/a%5C..%5Cb/c" {
+		t.Errorf("an encoded backslash is opaque where it is allowed: %q, %v", got, err)
+	}
+	for _, p := range []string{"/a%252fb", "/a%255cb", "/%252e%252e/b", "/%c0%af", "/a%2f%c0%ae"} {
+		if got, err := match.URLPath(p, true); err == nil {
+			t.Errorf("%q = %q although allow_encoded_slash is for single encodings only", p, got)
+		}
+	}
 	if _, err := match.URLPath("/"+strings.Repeat("a", match.MaxPattern), false); err == nil {
 		t.Error("a path over 4 KiB has a canonical form")
 	}

@@ -12,7 +12,9 @@ var (
 	ErrTooLong      = errors.New("the path is longer than 4096 bytes")
 	ErrByte         = errors.New("the path holds a control character, a space, a fragment, a backslash or a byte that is not ASCII")
 	ErrEscape       = errors.New("the path holds a percent sign without two hexadecimal digits")
-	ErrEncodedSlash = errors.New("the path holds an encoded slash (%2F), which allow_encoded_slash does not permit here")
+	ErrEncodedSlash = errors.New("the path holds an encoded slash or backslash (%2F, %5C), which allow_encoded_slash does not permit here")
+	ErrEncodedTwice = errors.New("the path holds a dot, a slash, a backslash or a control character that is encoded twice")
+	ErrOverlong     = errors.New("the path holds an overlong form of UTF-8")
 	ErrAboveRoot    = errors.New("the path leads above the root")
 )
 
@@ -36,8 +38,10 @@ func NewURLPath(p string, encodedSlash bool) (Path, error) {
 // URLPath returns the canonical form of a request's path, without its query:
 // the form that is matched and forwarded. Escapes of unreserved characters are
 // resolved and the others written in upper case, parameters (";x") cut off,
-// empty and dot segments resolved. An encoded slash, where it is permitted,
-// stays what it is within its segment.
+// empty and dot segments resolved. An encoded slash or backslash, where it is
+// permitted, stays what it is within its segment. A path that becomes another
+// one when it is decoded again, or by a decoder that takes overlong UTF-8, has no
+// canonical form.
 func URLPath(raw string, encodedSlash bool) (string, error) {
 	if len(raw) > MaxPattern {
 		return "", ErrTooLong
@@ -75,7 +79,7 @@ func URLPath(raw string, encodedSlash bool) (string, error) {
 // urlSegment decodes one segment. Parameters are cut before dots are looked at,
 // so that "..;x" is not a name.
 func urlSegment(s string, encodedSlash bool) (string, error) {
-	var b strings.Builder
+	var b, plain strings.Builder
 	cut := false
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -91,8 +95,9 @@ func urlSegment(s string, encodedSlash bool) (string, error) {
 			i += 2
 			c, escaped = v, true
 		}
+		plain.WriteByte(c)
 		switch {
-		case escaped && c == '/' && !encodedSlash:
+		case escaped && (c == '/' || c == '\\') && !encodedSlash:
 			return "", ErrEncodedSlash
 		case escaped && (c < ' ' || c == 0x7f):
 			return "", ErrByte
@@ -105,7 +110,72 @@ func urlSegment(s string, encodedSlash bool) (string, error) {
 			b.WriteByte(c)
 		}
 	}
-	return b.String(), nil
+	if b.Len() == plain.Len() && !cut {
+		return b.String(), nil // without escapes
+	}
+	return b.String(), checkDecoded(plain.String())
+}
+
+// maxEncoded is how often a character may be encoded.
+const maxEncoded = 4
+
+// checkDecoded refuses what servers that decode again, or loosely, could make
+// another path of.
+func checkDecoded(s string) error {
+	if overlong(s) {
+		return ErrOverlong
+	}
+	for range maxEncoded {
+		again, special := decode(s)
+		switch {
+		case special:
+			return ErrEncodedTwice
+		case overlong(again):
+			return ErrOverlong
+		case again == s:
+			return nil
+		}
+		s = again
+	}
+	return ErrEncodedTwice
+}
+
+// decode resolves the escapes of a text, and reports whether a dot, a separator
+// or a control character was among them.
+func decode(s string) (out string, special bool) {
+	if !strings.Contains(s, "%") {
+		return s, false
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if v, ok := unhex(s, i+1); c == '%' && ok {
+			special = special || v == '.' || v == '/' || v == '\\' || v < ' ' || v == 0x7f
+			c = v
+			i += 2
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), special
+}
+
+// overlong reports whether a text holds a character of UTF-8 in more bytes than
+// it needs, or the first byte of one. Bytes that are no UTF-8 at all are not
+// meant: they have no second reading.
+func overlong(s string) bool {
+	for i := range len(s) {
+		var next byte
+		if i+1 < len(s) {
+			next = s[i+1]
+		}
+		switch c := s[i]; {
+		case c == 0xc0, c == 0xc1, c >= 0xf5,
+			c == 0xe0 && next >= 0x80 && next < 0xa0,
+			c == 0xf0 && next >= 0x80 && next < 0x90:
+			return true
+		}
+	}
+	return false
 }
 
 func unhex(s string, i int) (byte, bool) {
