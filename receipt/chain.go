@@ -55,6 +55,7 @@ type Chain struct {
 	unknown bool
 
 	cells    map[string]string     // cell id -> hash of its last envelope
+	origins  map[string]string     // id of a fork -> id of the cell it was made from
 	receipts map[string]receiptRef // receipt id -> what decisions must match
 	ids      map[string]struct{}   // every receipt, run and decision id
 }
@@ -66,6 +67,7 @@ func NewChain(keys *KeySet) *Chain {
 	return &Chain{
 		keys:     keys.clone(),
 		cells:    map[string]string{},
+		origins:  map[string]string{},
 		receipts: map[string]receiptRef{},
 		ids:      map[string]struct{}{},
 	}
@@ -150,6 +152,10 @@ func (c *Chain) checkMeaning(s Statement, hash string, sound bool, report func(s
 	case *Decision:
 		c.claim(report, p.DecisionID)
 		c.checkDecision(p, report)
+	case *Change:
+		if sound && p.Op == OpFork {
+			c.origins[p.CellID] = p.Of.ForkedFrom.CellID
+		}
 	case *Rotation:
 		if !sound {
 			return
@@ -167,7 +173,7 @@ func (c *Chain) checkDecision(d *Decision, report func(string, ...any)) {
 		report("%v: decides %s, which does not stand before it", ErrChain, d.ReceiptID)
 	case r.hash != d.ReceiptSHA256:
 		report("%v: decides a %s with another hash", ErrChain, d.ReceiptID)
-	case r.run != d.RunID || r.cell != d.CellID:
+	case r.run != d.RunID || !c.descends(d.CellID, r.cell):
 		report("%v: decides %s, which is of another run or cell", ErrChain, d.ReceiptID)
 	}
 	for _, id := range d.Supersedes {
@@ -175,6 +181,18 @@ func (c *Chain) checkDecision(d *Decision, report func(string, ...any)) {
 			report("%v: supersedes %s, which does not stand before it", ErrChain, id)
 		}
 	}
+}
+
+// descends reports whether a cell is another one, or a fork of it: a fork may
+// decide for itself about the work that it inherited.
+func (c *Chain) descends(cell, from string) bool {
+	for range len(c.origins) + 1 {
+		if cell == from {
+			return true
+		}
+		cell = c.origins[cell]
+	}
+	return false
 }
 
 // claim checks that ids are used once.

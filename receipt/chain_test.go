@@ -150,3 +150,34 @@ func TestChainForgedSeq(t *testing.T) {
 		t.Errorf("seq = %d", seq)
 	}
 }
+
+// TestDecisionOfAFork shows that a fork may decide about what it inherited, that no
+// other cell may, and that the run's own decision stays as it was.
+func TestDecisionOfAFork(t *testing.T) {
+	t.Parallel()
+	l := newTestLog(t)
+	run := testRun(1)
+	raw := l.add(run)
+	fork := testChange(OpFork)
+	fork.Of.ID, fork.Of.Name, fork.Of.ForkedFrom = "cell_2", "try", &Origin{CellID: "cell_1", Checkpoint: "chk_0001"}
+	l.place(fork, "cell_2", "try")
+	l.sign(fork)
+	inFork := testDecision(1, run, raw)
+	l.place(inFork, "cell_2", "try")
+	l.sign(inFork)
+	if problems := VerifyChain(l.all(), trusted(1)); len(problems) > 0 {
+		t.Errorf("a fork's own decision: %v", problems)
+	}
+	if got := Present(run, []*Decision{inFork}); got.Result != Restored {
+		t.Errorf("the decision of the run's own cell is %q", got.Result)
+	}
+	if got := Elsewhere(run, []*Decision{inFork}); len(got) != 1 || got[0].Cell != "try" {
+		t.Errorf("elsewhere: %v", got)
+	}
+
+	stranger := testDecision(2, run, raw)
+	l.place(stranger, "cell_3", "other")
+	l.sign(stranger)
+	problems := VerifyChain(l.all(), trusted(1))
+	wantProblem(t, problems, "dec_0002", "another run or cell")
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -103,9 +104,10 @@ type Standing struct {
 	Seq int64
 }
 
-// Present tells which decision about a run stands: the one latest in the log, else
-// the one inside the receipt. Decisions about other receipts do not count. It does
-// not verify; give it what was verified.
+// Present returns the decision about a run that stands in the run's own cell: the
+// one latest in the log, else the one inside the receipt. Decisions about other
+// receipts do not count, nor do those that a fork took for itself: see [Elsewhere].
+// It does not verify; give it what was verified.
 func Present(r *Run, decisions []*Decision) Standing {
 	s := Standing{
 		Result: r.Decision.Result, DecisionID: r.DecisionID, Automatic: r.Decision.Automatic,
@@ -113,7 +115,7 @@ func Present(r *Run, decisions []*Decision) Standing {
 	}
 	for _, d := range decisions {
 		// A fork settles nothing: the run may still be accepted or restored.
-		if d.ReceiptID != r.ReceiptID || d.Seq <= s.Seq || d.Result == Forked {
+		if d.ReceiptID != r.ReceiptID || d.CellID != r.CellID || d.Seq <= s.Seq || d.Result == Forked {
 			continue
 		}
 		s = Standing{
@@ -122,6 +124,19 @@ func Present(r *Run, decisions []*Decision) Standing {
 		}
 	}
 	return s
+}
+
+// Elsewhere returns the last decision of each other cell about a run: forks decide
+// for themselves about the work that they inherited. They are in the order of the
+// log.
+func Elsewhere(r *Run, decisions []*Decision) []*Decision {
+	last := map[string]*Decision{}
+	for _, d := range sortedBySeq(decisions) {
+		if d.ReceiptID == r.ReceiptID && d.CellID != r.CellID && d.Result != Forked {
+			last[d.CellID] = d
+		}
+	}
+	return slices.SortedFunc(maps.Values(last), bySeq)
 }
 
 func bySeq(a, b *Decision) int { return cmp.Compare(a.Seq, b.Seq) }

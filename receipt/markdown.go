@@ -24,6 +24,10 @@ func Markdown(w io.Writer, r *Run, decisions []*Decision, checks []Check) error 
 	m.line("")
 	standing := Present(r, decisions)
 	m.line("Decision: " + code(string(standing.Result)))
+	for _, d := range Elsewhere(r, decisions) {
+		m.line("")
+		m.line("Also in " + code(d.Cell) + ": " + code(string(d.Result)))
+	}
 	m.line("")
 	m.runTable(r, standing)
 	m.stateTable(r)
@@ -196,12 +200,12 @@ func (m *page) decisions(decisions []*Decision, r *Run) {
 	if len(decisions) == 0 {
 		return
 	}
-	m.heading("Decisions", "seq", "decision", "result", "actor", "reason", "time")
+	m.heading("Decisions", "seq", "decision", "cell", "result", "actor", "reason", "time")
 	for _, d := range sortedBySeq(decisions) {
 		if d.ReceiptID != r.ReceiptID {
 			continue
 		}
-		m.row(code(strconv.FormatInt(d.Seq, 10)), code(d.DecisionID), code(string(d.Result)),
+		m.row(code(strconv.FormatInt(d.Seq, 10)), code(d.DecisionID), code(d.Cell), code(string(d.Result)),
 			code(d.Actor), code(d.Reason), code(stamp(d.CreatedAt)))
 	}
 }

@@ -20,7 +20,7 @@ import (
 func (a *application) states() error {
 	var waiting *store.Run
 	err := a.e.store.View(func(tx *store.Tx) (err error) {
-		if a.theirs, waiting, err = settled(tx, a.head); err != nil {
+		if a.theirs, waiting, err = settled(tx, a.cell, a.head); err != nil {
 			return err
 		}
 		a.base, err = a.baseFor(tx)
@@ -30,8 +30,8 @@ func (a *application) states() error {
 		return err
 	}
 	if waiting != nil && a.theirs.ID == a.base.ID {
-		return refused("pending", "`forkcell accept "+a.cell.Name+"` first, or `accept --apply`",
-			"run %s is %s: only accepted changes are applied", waiting.ID, waiting.Decision)
+		return refused("pending", "`forkcell accept "+a.cell.Name+" --apply` accepts and applies it",
+			"run %s is %s: only accepted changes are applied", waiting.ID, decisionIn(a.cell, *waiting))
 	}
 	return nil
 }
@@ -67,28 +67,27 @@ func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint
 // kindSource is a state of the source that a refresh sealed.
 const kindSource = "source"
 
-// settled is the newest state of a lineage up to which every run was accepted,
-// and the first run after it that was not.
-func settled(tx *store.Tx, from store.Checkpoint) (store.Checkpoint, *store.Run, error) {
+// settled returns the newest state of a lineage up to which the cell has accepted
+// every run, and the first run after it that it has not.
+func settled(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkpoint, *store.Run, error) {
 	line, err := tx.Lineage(from.ID)
 	if err != nil || len(line) == 0 {
 		return from, nil, errors.Join(err, fmt.Errorf("checkpoint %s has no beginning", from.ID))
 	}
-	stands := line[len(line)-1]
+	newest := line[len(line)-1]
 	for _, c := range slices.Backward(line) {
 		if c.RunID != "" {
 			r, err := tx.Run(c.RunID)
 			if err != nil {
-				return stands, nil, err
+				return newest, nil, err
 			}
-			part := r.Decision == partial && c.Kind == kindPartial
-			if r.Decision != accepted && r.Decision != superseded && !part {
-				return stands, &r, nil
+			if !standsIn(cell, r, c) {
+				return newest, &r, nil
 			}
 		}
-		stands = c
+		newest = c
 	}
-	return stands, nil, nil
+	return newest, nil, nil
 }
 
 // plan compares three sides: what was applied last, what the cell made of it,

@@ -53,7 +53,7 @@ func (e *Engine) bundle(doc *ReceiptDoc) (receipt.Bundle, error) {
 }
 
 func (e *Engine) addToBundle(b *receipt.Bundle, st store.Statement, run *receipt.Run) error {
-	decides := st.Kind == kindDecision && st.RunID == run.RunID
+	decides := st.Kind == kindDecision && st.RunID == run.RunID && st.CellID == run.CellID
 	// A neighbour that an older key signed would say nothing to who trusts only
 	// the present one.
 	neighbour := (st.Digest == run.Prev || st.Digest == run.CellPrev) && e.signedBy(st.Seq, run.KeyID)

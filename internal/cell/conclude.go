@@ -168,25 +168,17 @@ func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
 	return p, nil
 }
 
-// acceptEarlier decides the pending runs whose work is part of an accepted one:
-// a failed run is never called accepted, it is superseded.
-// tip is the accepted state, head where the cell is afterwards.
+// acceptEarlier decides the undecided runs whose work is part of an accepted one,
+// those that a fork inherited included: a failed run is never called accepted, it
+// is superseded. tip is the accepted state, head where the cell is afterwards.
 func (s *session) acceptEarlier(tx *store.Tx, chosen store.Run, tip, head store.Checkpoint, automatic bool) ([]string, error) {
-	runs, err := tx.Runs(s.cell.ID)
+	runs, err := contained(tx, s.cell, tip.ID)
 	if err != nil {
 		return nil, err
-	}
-	line, err := tx.Lineage(tip.ID)
-	if err != nil {
-		return nil, err
-	}
-	part := map[string]bool{}
-	for _, c := range line {
-		part[c.ID] = true
 	}
 	var also []string
-	for _, r := range runs {
-		if r.ID == chosen.ID || r.State != "done" || r.Decision != pending || !part[r.After] || r.Ord > chosen.Ord {
+	for _, r := range slices.Backward(runs) {
+		if r.ID == chosen.ID || !undecidedIn(s.cell, r) {
 			continue
 		}
 		result := accepted
@@ -197,7 +189,11 @@ func (s *session) acceptEarlier(tx *store.Tx, chosen store.Run, tip, head store.
 		if _, err := s.decideRun(tx, r, result, head, decision{Reason: reason, Automatic: automatic}); err != nil {
 			return also, err
 		}
-		also = append(also, r.ID+" "+result)
+		line := r.ID + " " + result
+		if r.CellID != s.cell.ID {
+			line += " (inherited)"
+		}
+		also = append(also, line)
 	}
 	return also, nil
 }

@@ -33,14 +33,13 @@ func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store
 		HeadBefore: checkpointRef(s.head), HeadAfter: checkpointStatement(head, ""),
 		Only: texts(d.Only), Except: texts(d.Except),
 	}
-	err = s.e.log(tx, store.Statement{ID: id, Kind: kindDecision, CellID: r.CellID, RunID: r.ID}, s.cell.Name, p)
+	err = s.e.log(tx, store.Statement{ID: id, Kind: kindDecision, CellID: s.cell.ID, RunID: r.ID}, s.cell.Name, p)
 	if err != nil {
 		return "", err
 	}
 	// A fork settles nothing: the run may still be accepted or restored.
 	if result != forked {
-		r.Decision = result
-		err = tx.PutRun(r)
+		err = recordDecision(tx, &s.cell, r, result)
 	}
 	return id, err
 }
@@ -78,8 +77,8 @@ func (s *session) accept(ctx context.Context, req AcceptRequest) (*AcceptResult,
 		return nil, err
 	}
 	res := &AcceptResult{Cell: s.cell.Name, RunID: r.ID, Decision: accepted, CheckpointID: r.After, Also: []string{}}
-	if r.Decision == accepted || r.Decision == partial {
-		res.Decision, res.CheckpointID, res.Root = r.Decision, s.head.ID, s.head.Root()
+	if d := decisionIn(s.cell, r); d == accepted || d == partial {
+		res.Decision, res.CheckpointID, res.Root = d, s.head.ID, s.head.Root()
 		return res, nil
 	}
 	head := s.head
@@ -125,15 +124,16 @@ func (s *session) checkpoint(id string) (c store.Checkpoint, err error) {
 	return c, err
 }
 
-// acceptable finds the run and says why it cannot be accepted.
+// acceptable finds the run to accept, or the reason why it cannot be accepted.
 func (s *session) acceptable(req AcceptRequest) (store.Run, error) {
-	var r, last store.Run
+	var r store.Run
+	var after store.Checkpoint
 	var part bool
 	err := s.e.store.View(func(tx *store.Tx) (err error) {
-		if r, err = s.e.findRun(tx, s.cell, req.Run); err != nil {
+		if r, err = s.runToAccept(tx, req.Run); err != nil {
 			return err
 		}
-		if last, err = tx.LastRun(s.cell.ID); err != nil {
+		if after, err = tx.Checkpoint(r.After); err != nil {
 			return err
 		}
 		part, err = inLineage(tx, r.After, s.head.ID)
@@ -142,21 +142,25 @@ func (s *session) acceptable(req AcceptRequest) (store.Run, error) {
 	if err != nil {
 		return r, err
 	}
+	name, decision := s.cell.Name, decisionIn(s.cell, r)
+	bringBack := "`forkcell restore " + name + " " + r.After + "`"
 	selecting := len(req.Only)+len(req.Except) > 0
 	switch {
-	case r.Decision == accepted || r.Decision == partial:
+	case decision == accepted || decision == partial:
 		if selecting {
-			return r, refused("decided", "restore it first", "run %s is %s already", r.ID, r.Decision)
+			return r, refused("decided", "`forkcell restore "+name+" --run "+r.ID+"` takes it back", "run %s is %s already", r.ID, decision)
 		}
 		return r, nil
-	case !part || r.Decision == restored && r.After != r.Before && s.head.ID == r.Before:
-		return r, refused("not_head", "`forkcell restore "+s.cell.Name+" "+r.After+"` brings it back first",
-			"run %s is no part of the present state of %s", r.ID, s.cell.Name)
+	case after.Freed:
+		return r, refused("not_head", "`forkcell log "+name+"` shows its runs and states", "the work of run %s was freed by gc", r.ID)
+	case !part || decision == restored && r.After != r.Before && s.head.ID == r.Before:
+		return r, refused("not_head", bringBack+" brings it back first", "run %s is not part of the present state of %s", r.ID, name)
 	case r.Failed() && !req.Force:
-		return r, refused("failed_run", "`--force` accepts it all the same, `forkcell reject "+s.cell.Name+"` takes it back",
+		return r, refused("failed_run", "`forkcell accept "+name+" --run "+r.ID+" --force` accepts it all the same, `forkcell reject "+name+" --run "+r.ID+"` takes it back",
 			"run %s did not succeed (%s, exit %d)", r.ID, r.Outcome, r.ExitCode)
-	case selecting && (r.ID != last.ID || s.head.ID != r.After):
-		return r, refused("not_last", "", "--only and --except need the last run, and %s is not", r.ID)
+	case selecting && s.head.ID != r.After:
+		return r, refused("not_last", bringBack+" makes its state the present one",
+			"--only and --except need the run that made the present state, and %s did not", r.ID)
 	}
 	return r, nil
 }

@@ -295,7 +295,7 @@ func TestPartialTakenBack(t *testing.T) {
 		w.ok(err)
 		w.wantInside("demo", "docs/a.md", "a\n")
 		_, err = w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Run: run})
-		w.refused(err, cell.Refused, "is no part of the present state")
+		w.refused(err, cell.Refused, "is not part of the present state")
 		w.sound("demo")
 		if backend == "delta" {
 			return // its directory is the source

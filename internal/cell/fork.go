@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/store"
@@ -88,6 +89,7 @@ func (e *Engine) forkCells(from store.Cell, at store.Checkpoint, names []string)
 		c := from
 		c.ID, c.Name, c.LastName, c.Head = store.NewID("cell"), name, name, at.ID
 		c.ForkedCell, c.ForkedCheckpoint, c.CreatedAt = from.ID, at.ID, e.now().UTC()
+		c.Inherited = maps.Clone(from.Inherited)
 		if c.Live != "" {
 			c.Live = e.ws.LivePath(c.ID)
 		}

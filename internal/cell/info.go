@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/store"
@@ -128,13 +129,27 @@ func (e *Engine) Status(ctx context.Context, cell string) (*StatusResult, error)
 			if r.State == "done" {
 				res.LastReceipt = r.ReceiptID
 			}
-			if r.State == "done" && r.Decision == pending {
-				res.PendingRuns = append(res.PendingRuns, r.ID)
-			}
 		}
+		if err != nil {
+			return err
+		}
+		res.PendingRuns, err = pendingRuns(tx, c)
 		return err
 	})
 	return res, err
+}
+
+// pendingRuns lists the undecided runs that a cell contains, the oldest first:
+// its own and those that it inherited.
+func pendingRuns(tx *store.Tx, c store.Cell) ([]string, error) {
+	runs, err := contained(tx, c, c.Head)
+	ids := []string{}
+	for _, r := range slices.Backward(runs) {
+		if undecidedIn(c, r) {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids, err
 }
 
 // settleIfFree lets a reader show the state that a crash left as finished.

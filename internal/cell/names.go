@@ -208,8 +208,13 @@ func (e *Engine) findRun(tx *store.Tx, c store.Cell, ref string) (store.Run, err
 		return store.Run{}, idError("run", ref, err, "`forkcell log "+c.Name+"` shows them")
 	}
 	r, err := tx.Run(id)
-	if err == nil && r.CellID != c.ID {
-		return r, notFound("run of "+c.Name, ref, "`forkcell log "+c.Name+"` shows them")
+	if err != nil || r.CellID == c.ID {
+		return r, err
+	}
+	// A fork has the runs whose work it inherited.
+	inherited, err := inLineage(tx, r.After, c.Head)
+	if err == nil && !inherited {
+		err = notFound("run of "+c.Name, ref, "`forkcell log "+c.Name+"` shows them")
 	}
 	return r, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/store"
@@ -177,9 +178,14 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 		return err
 	}
 	if old, err := tx.CellByID(c.ID); err == nil {
-		c.CreatedAt = old.CreatedAt
+		c.CreatedAt, c.Inherited = old.CreatedAt, old.Inherited
 		if p.Details[detailLive] != "" {
 			c.Head = old.Head
+		}
+	}
+	if p.Op == opFork {
+		if parent, err := tx.CellByID(c.ForkedCell); err == nil {
+			c.Inherited = maps.Clone(parent.Inherited)
 		}
 	}
 	if err := tx.PutCell(c); err != nil {
@@ -344,11 +350,15 @@ func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {
 	if err != nil {
 		return err
 	}
-	r.Decision = string(p.Result)
-	if err := tx.PutRun(r); err != nil {
+	c, err := tx.CellByID(p.CellID)
+	if err != nil {
 		return err
 	}
-	return b.moveHead(tx, p.CellID, p.HeadAfter.ID)
+	c.Head = p.HeadAfter.ID
+	if err := recordDecision(tx, &c, r, string(p.Result)); err != nil {
+		return err
+	}
+	return tx.PutCell(c)
 }
 
 func (b *rebuild) moveHead(tx *store.Tx, cellID, head string) error {

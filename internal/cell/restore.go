@@ -21,7 +21,7 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*MoveRes
 	var part bool
 	var to store.Checkpoint
 	err = e.store.View(func(tx *store.Tx) (err error) {
-		if r, err = e.findRun(tx, s.cell, run); err != nil {
+		if r, err = s.runToReject(tx, run); err != nil {
 			return err
 		}
 		if to, err = tx.Checkpoint(r.Before); err != nil {
@@ -34,11 +34,11 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*MoveRes
 	if err != nil {
 		return nil, err
 	}
-	if r.Decision == rejected {
-		return nil, refused("decided", "", "run %s is rejected already", r.ID)
+	if decisionIn(s.cell, r) == rejected && !(part && undecidedIn(s.cell, r)) {
+		return nil, refused("decided", "`forkcell status "+s.cell.Name+"` shows what is undecided", "run %s is rejected already", r.ID)
 	}
-	if !part || r.Decision == restored {
-		// Its work is not in the present state: only the word is missing.
+	if !part || r.Before == r.After {
+		// The present state has nothing of it: only the word is missing.
 		to = s.head
 	}
 	return s.moveBack(ctx, to, &r, rejected, reason)
@@ -75,7 +75,7 @@ func (e *Engine) Restore(ctx context.Context, req RestoreRequest) (*MoveResult, 
 		if err != nil {
 			return err
 		}
-		if !isUndone(r.Decision) {
+		if !isUndone(decisionIn(s.cell, r)) {
 			first = &r
 		}
 		to, err = tx.Checkpoint(r.Before)

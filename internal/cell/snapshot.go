@@ -85,7 +85,7 @@ func (f facts) cell(c store.Cell) {
 		"name": c.Name, "head": c.Head, "applied state": c.Applied, "source": c.Source, "backend": c.Backend,
 		"place": c.MountAt, "live directory": c.Live, "origin": c.ForkedCheckpoint, "read-only paths": text(c.ReadOnly),
 		"rules": text(c.Rules), "left-out paths": text(c.LeftOut), "kept paths": text(c.Kept),
-		"policy": c.Policy,
+		"policy": c.Policy, "decisions about inherited runs": text(c.Inherited),
 	} {
 		f[fact{c.ID, c.ID, "", what}] = value
 	}

@@ -23,9 +23,11 @@ func newAccept(s *session, fam *family) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept [CELL]",
 		Short: "Record that a run's result stands",
-		Long: `Record that a run's result stands. Earlier pending runs whose work is part of it
-are accepted with it. A failed run is refused without --force. With --only or
---except a part is accepted: the result is a new checkpoint.`,
+		Long: `Record that a run's result stands. Earlier undecided runs whose work is part of
+it are accepted with it; in a fork these can be runs that it inherited, and the
+other cell's own decision about them stays as it was. A failed run is refused
+without --force. With --only or --except a part is accepted: the result is a new
+checkpoint.`,
 		Example: `  forkcell accept demo --apply
   forkcell accept demo --only 'src/' --except '*.lock' --reason reviewed`,
 		Args:              positional("[CELL]"),
@@ -37,7 +39,7 @@ are accepted with it. A failed run is refused without --force. With --only or
 			return runAccept(ctx, s, e, args[0], o)
 		}),
 	}
-	o.addFlags(cmd, "the `RUN` to accept (default: the last)")
+	o.addFlags(cmd, "the `RUN` to accept (default: the newest undecided one that the cell contains)")
 	f := cmd.Flags()
 	f.BoolVar(&o.force, "force", false, "accept a failed run")
 	addSelection(cmd, &o.only, &o.except, "accept")

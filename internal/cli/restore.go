@@ -71,7 +71,7 @@ func newReject(s *session) *cobra.Command {
 			return runReject(ctx, s, e, args[0], o)
 		}),
 	}
-	o.addFlags(cmd, "the `RUN` to reject (default: the last)")
+	o.addFlags(cmd, "the `RUN` to reject (default: the newest undecided one that the cell contains)")
 	return s.ofDirectory(cmd)
 }
 

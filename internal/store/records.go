@@ -40,7 +40,10 @@ type Cell struct {
 	Kept             []string  `json:"kept,omitempty"`
 	ForkedCell       string    `json:"forked_cell,omitempty"`
 	ForkedCheckpoint string    `json:"forked_checkpoint,omitempty"`
-	CreatedAt        time.Time `json:"created_at"`
+	// Inherited has the cell's own decisions about runs of cells that it was forked
+	// from, by run id.
+	Inherited map[string]string `json:"inherited,omitempty"`
+	CreatedAt time.Time         `json:"created_at"`
 }
 
 // Rules are the secret rules that a cell was made with.

@@ -1,0 +1,155 @@
+package cell
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// decisionIn returns the decision about a run that counts in a cell. A fork
+// decides for itself about the work that it inherited; what the run's own cell
+// has accepted is accepted in the fork, too.
+func decisionIn(c store.Cell, r store.Run) string {
+	if r.CellID == c.ID {
+		return r.Decision
+	}
+	if own := c.Inherited[r.ID]; own != "" {
+		return own
+	}
+	if stands(r.Decision) {
+		return r.Decision
+	}
+	return pending
+}
+
+// stands reports whether a decision keeps a run's work, or a part of it.
+func stands(decision string) bool {
+	return decision == accepted || decision == superseded || decision == partial
+}
+
+// standsIn reports whether a cell has accepted a state as the run that made it
+// left it, or the chosen part of it.
+func standsIn(c store.Cell, r store.Run, state store.Checkpoint) bool {
+	decision := decisionIn(c, r)
+	if decision == partial {
+		return state.Kind == kindPartial
+	}
+	return stands(decision)
+}
+
+// undecidedIn reports whether a run that a cell contains waits for a decision:
+// nobody took one, or its work was taken back and then brought back again.
+func undecidedIn(c store.Cell, r store.Run) bool {
+	decision := decisionIn(c, r)
+	return decision == pending || isUndone(decision) && r.Before != r.After
+}
+
+// recordDecision makes a decision the present one: of the run, or for inherited
+// work of the cell. The caller stores the cell.
+func recordDecision(tx *store.Tx, c *store.Cell, r store.Run, result string) error {
+	if r.CellID == c.ID {
+		r.Decision = result
+		return tx.PutRun(r)
+	}
+	own := maps.Clone(c.Inherited)
+	if own == nil {
+		own = map[string]string{}
+	}
+	own[r.ID] = result
+	c.Inherited = own
+	return nil
+}
+
+// contained lists the finished runs whose work is part of a state, the newest
+// first: the runs that made it or one of its ancestors, inherited ones included,
+// and the cell's own runs that changed nothing.
+func contained(tx *store.Tx, c store.Cell, tip string) ([]store.Run, error) {
+	line, err := tx.Lineage(tip)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]store.Run{}
+	states := map[string]bool{}
+	for _, chk := range line {
+		states[chk.ID] = true
+		if chk.RunID == "" {
+			continue
+		}
+		if found[chk.RunID], err = tx.Run(chk.RunID); err != nil {
+			return nil, err
+		}
+	}
+	own, err := tx.Runs(c.ID)
+	for _, r := range own {
+		if r.Before == r.After && states[r.After] {
+			found[r.ID] = r
+		}
+	}
+	runs := slices.SortedFunc(maps.Values(found), func(a, b store.Run) int { return cmp.Compare(b.Ord, a.Ord) })
+	return slices.DeleteFunc(runs, func(r store.Run) bool { return r.State != "done" }), err
+}
+
+// newestUndecided returns the run that accept and reject mean when none is named:
+// the newest undecided one whose work the head contains. Runs that changed nothing
+// count only where no other is undecided, and failed ones last.
+func newestUndecided(tx *store.Tx, c store.Cell) (store.Run, error) {
+	runs, err := contained(tx, c, c.Head)
+	if err != nil {
+		return store.Run{}, err
+	}
+	rank := func(r store.Run) int {
+		switch {
+		case r.Before != r.After:
+			return 0
+		case !r.Failed():
+			return 1
+		}
+		return 2
+	}
+	runs = slices.DeleteFunc(runs, func(r store.Run) bool { return !undecidedIn(c, r) })
+	if len(runs) == 0 {
+		return store.Run{}, store.ErrNotFound
+	}
+	return slices.MinFunc(runs, func(a, b store.Run) int { return rank(a) - rank(b) }), nil
+}
+
+// runToAccept finds the run to accept: the one named, else the newest undecided
+// one, else the newest that was accepted already.
+func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
+	if ref != "" {
+		return s.e.findRun(tx, s.cell, ref)
+	}
+	r, err := newestUndecided(tx, s.cell)
+	if !errors.Is(err, store.ErrNotFound) {
+		return r, err
+	}
+	runs, err := contained(tx, s.cell, s.head.ID)
+	if err != nil {
+		return r, err
+	}
+	for _, r := range runs {
+		if d := decisionIn(s.cell, r); d == accepted || d == partial {
+			return r, nil
+		}
+	}
+	if _, err := s.e.findRun(tx, s.cell, ""); err != nil {
+		return r, err // it has no run at all
+	}
+	return r, refused("nothing", "`forkcell log "+s.cell.Name+"` shows its runs and states",
+		"the present state of %s has no run that could be accepted", s.cell.Name)
+}
+
+// runToReject finds the run to reject: the one named, else the newest undecided
+// one, else the last.
+func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
+	if ref == "" {
+		r, err := newestUndecided(tx, s.cell)
+		if !errors.Is(err, store.ErrNotFound) {
+			return r, err
+		}
+	}
+	return s.e.findRun(tx, s.cell, ref)
+}
