@@ -170,7 +170,28 @@ func (e *Engine) mayList(listed string) error {
 	if why := policy.OffLimits(real, callerHomes()); why != "" {
 		return refused("policy_path", remedy, "the policy lists %s, which leads to %s: that %s", quote.Path(listed), quote.Path(real), why)
 	}
+	if err := openToOthers(listed, real); err != nil {
+		return err
+	}
 	return e.apart("the policy's path", listed)
+}
+
+// openToOthers refuses a path that a cell of root would show and nobody in it
+// could read: such a cell reads what every user of the host may read.
+func openToOthers(listed, real string) error {
+	info, err := os.Stat(real)
+	if err != nil || os.Geteuid() != 0 {
+		return nil //nolint:nilerr // whoever opens it says what is wrong
+	}
+	need, give := fs.FileMode(0o004), "o+r"
+	if info.IsDir() {
+		need, give = 0o005, "o+rx"
+	}
+	if info.Mode()&need == need {
+		return nil
+	}
+	return refused("policy_path", "`chmod "+give+" "+quote.Path(real)+"` opens it, or take it out of the policy",
+		"the policy lists %s, which its owner keeps from others, and so from every cell of root", quote.Path(listed))
 }
 
 func isLink(path string) bool {

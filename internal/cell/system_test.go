@@ -207,7 +207,6 @@ func TestWritablePaths(t *testing.T) {
 				_ = os.MkdirAll(d, 0o755)
 			}
 			w.ok(os.WriteFile(filepath.Join(cache, "old"), []byte("old\n"), 0o644))
-			w.ok(os.Chmod(cache, 0o777))
 			w.init("demo", backend)
 			rule := ruledBy("version: 1\nfilesystem_policy:\n  read_only: [/usr, /etc]\n  read_write: [" + cache + "]\n")
 			res, out := w.sh("demo", "echo new > "+cache+"/new && cat "+cache+"/old", rule)
@@ -241,4 +240,79 @@ func TestNoWorkdir(t *testing.T) {
 		t.Errorf("%+v %s", res, out)
 	}
 	w.sound("demo")
+}
+
+// TestListedBelowTmp: what a policy lists beneath /tmp is in the cell's private
+// /tmp, and what it lists inside the workspace is the cell's own, read-only.
+func TestListedBelowTmp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir := openDir(t)
+	for name, text := range map[string]string{"ro/file": "read\n", "rw/file": "write\n", "single": "one\n", "ro/hidden/rw/file": "inner\n"} {
+		w.ok(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		w.ok(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	w.ok(os.Symlink("ro/file", filepath.Join(dir, "link")))
+	w.init("demo", "")
+	rule := ruledBy("version: 1\nfilesystem_policy:\n  read_only: [/usr, /etc, " + dir + "/ro, " + dir + "/single, " + dir + "/link, " + w.source + "/hello.txt]\n" +
+		"  read_write: [" + dir + "/rw, " + dir + "/ro/hidden/rw]\n")
+	for range 2 { // the second time on what the first one left
+		_, out := w.sh("demo", "cd "+dir+"; cat ro/file single link rw/file ro/hidden/rw/file; echo more >> rw/file && echo more >> ro/hidden/rw/file; "+
+			"for f in ro/new ro/file single "+w.source+"/hello.txt; do (: > $f) 2>/dev/null && echo wrote $f; done; : > /tmp/mine; head -n1 "+w.source+"/hello.txt", rule)
+		if want := "read\none\nread\nwrite\ninner\nhello\n"; out != want {
+			t.Errorf("the cell said\n%s, want\n%s", out, want)
+		}
+		w.ok(os.WriteFile(filepath.Join(dir, "rw/file"), []byte("write\n"), 0o644))
+		_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+		w.ok(err)
+	}
+	w.sound("demo")
+}
+
+// openDir is a temporary directory that every user of the host may look into.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "forkcell-listed-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestWritablePathsAreTheCallers: the caller's files in a read_write path are the
+// sandbox user's, who can do with them what the caller could; the host sees
+// nothing of it.
+func TestWritablePathsAreTheCallers(t *testing.T) {
+	t.Parallel()
+	for _, backend := range backends {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			dir := openDir(t)
+			for _, name := range []string{"file", "old", "gone", "sub/file"} {
+				w.ok(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+				w.ok(os.WriteFile(filepath.Join(dir, name), []byte(name+"\n"), 0o644))
+			}
+			w.init("demo", backend)
+			rule := ruledBy("version: 1\nfilesystem_policy:\n  read_only: [/usr, /etc]\n  read_write: [" + dir + "]\n")
+			res, out := w.sh("demo", "cd "+dir+" && stat -c %U . file sub/file && echo more >> file && mv old new && rm gone && chmod 600 sub/file && "+
+				"mkdir -p sub/deeper && ln file hard && cat file new", rule)
+			if res.Outcome != "succeeded" || out != "sandbox\nsandbox\nsandbox\nfile\nmore\nold\n" {
+				t.Fatalf("%+v %s", res, out)
+			}
+			if res, out := w.sh("demo", "cd "+dir+" && ls && stat -c '%U %a' new sub/file && cat file", rule); out != "file\nhard\nnew\nsub\nsandbox 644\nsandbox 600\nfile\nmore\n" {
+				t.Errorf("the next run: %+v %s", res, out)
+			}
+			for name, want := range map[string]string{"file": "file\n", "old": "old\n", "gone": "gone\n", "sub/file": "sub/file\n"} {
+				if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != want {
+					t.Errorf("on the host %s holds %q, %v", name, text, err)
+				}
+			}
+			w.sound("demo")
+		})
+	}
 }

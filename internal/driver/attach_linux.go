@@ -20,6 +20,7 @@ import (
 type attached struct {
 	fds      []int
 	mountAPI string
+	degraded []string
 	// spent are the layers of finished overlays. Closing a mount waits for
 	// other processors, so it is kept out of the start's way.
 	spent []int
@@ -51,7 +52,7 @@ func (n *Native) prepare(p *plan) func() (*attached, error) {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		m := maker{legacy: n.opt.ForceLegacyMounts, without: n.opt.without, out: a}
+		m := maker{legacy: n.opt.ForceLegacyMounts, without: n.opt.without, out: a, empty: -1}
 		ns, err := n.layers.get()
 		if err == nil {
 			m.userNS = int(ns.Fd())
@@ -84,6 +85,8 @@ type maker struct {
 	private bool
 	without without
 	out     *attached
+	// empty is an empty directory, once one was needed.
+	empty int
 }
 
 func (m *maker) all(p *plan) error {
@@ -125,30 +128,28 @@ func (m *maker) all(p *plan) error {
 
 func (m *maker) overlay(p *plan, planned *overlayPlan) (int, error) {
 	o := mount.Overlay{
-		Lower: toStrings(planned.Lower), Upper: string(planned.Upper), Work: string(planned.Work),
+		Lower: toStrings(planned.Lower), Upper: string(planned.Upper), Work: string(planned.Work), Target: string(planned.Target),
 		HostLower: planned.hostLower, System: planned.system,
 	}
-	owner := idBase + sandboxID
+	ns, owner := m.userNS, idBase+sandboxID
 	if o.System {
-		owner = idBase
+		ns, owner = m.plainNS, idBase
 	}
-	// The veil is made with root's own credentials.
-	over := -1
-	if o.System {
-		var err error
-		if over, err = newVeil(o.Lower[len(o.Lower)-1], string(planned.Target), p); err != nil {
-			return -1, err
-		}
+	below, err := m.hostLayers(p, &o, ns)
+	if err != nil {
+		return -1, err
 	}
+	m.out.spent = append(m.out.spent, below...)
 	if err := becomeLayerOwner(owner); err != nil {
 		return -1, fmt.Errorf("credentials: %w", err)
 	}
 	defer becomeOneself()
-	l, top, err := m.layers(o, over)
+	l, top, err := m.layers(o, ns)
 	if err != nil {
 		return -1, err
 	}
 	m.out.spent = append(append(m.out.spent, l.lower...), l.upper, l.work, top)
+	l.lower = append(l.lower, below...)
 	if !m.legacy {
 		fd, err := overlayByDescriptor(l, false)
 		if err == nil || !needsPaths(err) {
@@ -160,13 +161,10 @@ func (m *maker) overlay(p *plan, planned *overlayPlan) (int, error) {
 	return m.overlayByPath(l, top, o)
 }
 
-// layers opens the id-mapped layers of o. Upper and work must be in one mount,
-// so the directory that holds both is cloned, as top, and they are opened in it.
-//
-// A veil, if there is one, lies right over the host's directory. That directory
-// has no map: the permuted one would hand root's files to the cell. Only the
-// system's has the cell's own, behind a veil.
-func (m *maker) layers(o mount.Overlay, veil int) (l layers, top int, err error) {
+// layers opens the layers of o, mapped like ns. Upper and work must be in one
+// mount, so the directory that holds both is cloned, as top, and they are opened
+// in it.
+func (m *maker) layers(o mount.Overlay, ns int) (l layers, top int, err error) {
 	l, top = layers{upper: -1, work: -1}, -1
 	defer func() {
 		if err != nil {
@@ -174,20 +172,8 @@ func (m *maker) layers(o mount.Overlay, veil int) (l layers, top int, err error)
 			closeAll([]int{top})
 		}
 	}()
-	ns := m.userNS
-	if o.System {
-		ns = m.plainNS
-	}
-	for i, dir := range o.Lower {
-		host := o.HostLower && i == len(o.Lower)-1
-		if host && veil >= 0 {
-			l.lower = append(l.lower, veil)
-		}
-		lowerNS := ns
-		if host && !o.System {
-			lowerNS = -1
-		}
-		fd, err := cloneLayer(dir, lowerNS, host)
+	for _, dir := range o.Lower {
+		fd, err := cloneTree(unix.AT_FDCWD, dir, attrHost, ns)
 		if err != nil {
 			return l, top, fmt.Errorf("%s: %w", dir, err)
 		}
@@ -208,48 +194,62 @@ func (m *maker) layers(o mount.Overlay, veil int) (l layers, top int, err error)
 
 // overlayByPath attaches the layers in a mount namespace of this thread's own.
 func (m *maker) overlayByPath(l layers, top int, o mount.Overlay) (int, error) {
+	if err := m.enterStage(l.lower); err != nil {
+		return -1, err
+	}
+	if err := attachNamed(top, "u"); err != nil {
+		return -1, fmt.Errorf("upper layer: %w", err)
+	}
+	_, upper, work := common(o.Upper, o.Work)
+	err := errors.Join(unix.Symlink("u/"+upper, nameUpper), unix.Symlink("u/"+work, nameWork))
+	if err != nil {
+		return -1, fmt.Errorf("stage: %w", err)
+	}
+	return overlayByPath(len(l.lower), false)
+}
+
+// enterStage makes a new current directory, in a mount namespace of this
+// thread's own, with the lower layers under their numbers and a mount point.
+func (m *maker) enterStage(lower []int) error {
 	if !m.private {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-			return -1, fmt.Errorf("private mount namespace: %w", err)
+			return fmt.Errorf("private mount namespace: %w", err)
 		}
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-			return -1, fmt.Errorf("private mounts: %w", err)
+			return fmt.Errorf("private mounts: %w", err)
 		}
 		m.private = true
 	}
 	stage, err := newFS("tmpfs", 0, option{"mode", "0755"})
 	if err != nil {
-		return -1, err
+		return err
 	}
 	defer unix.Close(stage)
 	// On top of the root directory: there always is one, and paths from the
 	// root still lead below it.
 	if err := moveTo(stage, unix.AT_FDCWD, "/"); err != nil {
-		return -1, err
+		return err
 	}
 	if err := unix.Fchdir(stage); err != nil {
-		return -1, fmt.Errorf("enter stage: %w", err)
+		return fmt.Errorf("enter stage: %w", err)
 	}
-	attach := func(fd int, name string) error {
-		if err := unix.Mkdir(name, 0o755); err != nil {
-			return fmt.Errorf("stage: %w", err)
-		}
-		return moveTo(fd, unix.AT_FDCWD, name)
-	}
-	for i, fd := range l.lower {
-		if err := attach(fd, strconv.Itoa(i)); err != nil {
-			return -1, fmt.Errorf("lower layer %d: %w", i, err)
+	for i, fd := range lower {
+		if err := attachNamed(fd, strconv.Itoa(i)); err != nil {
+			return fmt.Errorf("lower layer %d: %w", i, err)
 		}
 	}
-	if err := attach(top, "u"); err != nil {
-		return -1, fmt.Errorf("upper layer: %w", err)
+	if err := unix.Mkdir(nameMount, 0o755); err != nil {
+		return fmt.Errorf("stage: %w", err)
 	}
-	_, upper, work := common(o.Upper, o.Work)
-	err = errors.Join(unix.Symlink("u/"+upper, nameUpper), unix.Symlink("u/"+work, nameWork), unix.Mkdir(nameMount, 0o755))
-	if err != nil {
-		return -1, fmt.Errorf("stage: %w", err)
+	return nil
+}
+
+// attachNamed attaches a mount in the current directory.
+func attachNamed(fd int, name string) error {
+	if err := unix.Mkdir(name, 0o755); err != nil {
+		return fmt.Errorf("stage: %w", err)
 	}
-	return overlayByPath(len(l.lower), false)
+	return moveTo(fd, unix.AT_FDCWD, name)
 }
 
 // becomeLayerOwner gives the calling thread the file system ids that the
@@ -263,6 +263,18 @@ func becomeLayerOwner(id int) error {
 	if err := unix.Capget(&hdr, &caps[0]); err != nil {
 		return fmt.Errorf("read capabilities: %w", err)
 	}
+	if err := setFileSystemIDs(id); err != nil {
+		return err
+	}
+	if err := unix.Capset(&hdr, &caps[0]); err != nil {
+		return fmt.Errorf("raise capabilities: %w", err)
+	}
+	return nil
+}
+
+// setFileSystemIDs changes the user and group that the calling thread is for
+// files. It takes the capabilities over files away, unless the user is root.
+func setFileSystemIDs(id int) error {
 	for _, set := range []func(int) (int, error){unix.SetfsgidRetGid, unix.SetfsuidRetUid} {
 		if _, err := set(id); err != nil {
 			return fmt.Errorf("set file system id: %w", err)
@@ -272,9 +284,6 @@ func becomeLayerOwner(id int) error {
 			return fmt.Errorf("file system id %d was refused: %w", id, unix.EPERM)
 		}
 	}
-	if err := unix.Capset(&hdr, &caps[0]); err != nil {
-		return fmt.Errorf("raise capabilities: %w", err)
-	}
 	return nil
 }
 
@@ -283,28 +292,6 @@ func becomeLayerOwner(id int) error {
 func becomeOneself() {
 	_, _ = unix.SetfsuidRetUid(unix.Geteuid())
 	_, _ = unix.SetfsgidRetGid(unix.Getegid())
-}
-
-// cloneLayer copies the mount of one layer. Of a directory of the host only that
-// one file system can be a layer; what is mounted below it stays out.
-func cloneLayer(dir string, userNS int, host bool) (int, error) {
-	if !host {
-		return cloneTree(unix.AT_FDCWD, dir, attrHost, userNS)
-	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.O_CLOEXEC)
-	if err != nil {
-		return -1, fmt.Errorf("clone mount: %w", err)
-	}
-	set := unix.MountAttr{Attr_set: attrSystem, Propagation: unix.MS_PRIVATE}
-	if userNS >= 0 {
-		set.Attr_set |= unix.MOUNT_ATTR_IDMAP
-		set.Userns_fd = uint64(userNS)
-	}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &set); err != nil {
-		_ = unix.Close(fd)
-		return -1, fmt.Errorf("restrict mount: %w", err)
-	}
-	return fd, nil
 }
 
 // common splits two paths into the deepest directory above both and the rest.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -13,6 +14,7 @@ type Cell struct {
 	*process
 	id       identity
 	mountAPI string
+	degraded []string // by the mounts that the parent made
 	controls Controls
 	limits   *limited
 	examined []Check
@@ -91,7 +93,7 @@ func (n *Native) beginPlan(ctx context.Context, s Spec, p *plan) (_ *Cell, err e
 		return nil, at("send plan", err)
 	}
 	c := &Cell{
-		process: proc, id: p.ID, mountAPI: mounts.mountAPI,
+		process: proc, id: p.ID, mountAPI: mounts.mountAPI, degraded: mounts.degraded,
 		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, network: s.Network,
 	}
 	limits.watch(s.Limits.Hit)
@@ -169,7 +171,7 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 		c.mountAPI = r.MountAPI
 	}
 	c.examined = r.Examined
-	r.Degraded = append(r.Degraded, c.limits.degraded...)
+	r.Degraded = slices.Concat(r.Degraded, c.degraded, c.limits.degraded)
 	c.controls = controls(c.id, c.mountAPI, c.limits.summary, r.report)
 	if c.network != nil {
 		c.controls.Network = captured

@@ -92,8 +92,8 @@ func (id identity) bear(n *newborn) {
 
 // permutedMap is the map of a root caller's layers, in the kernel's format: it
 // swaps 0 and 1000, so that what is root's on disk is the sandbox user's inside
-// and the other way round. It must never be used for system directories: it
-// would hand root's files to the cell.
+// and the other way round. A directory of the host has it behind a public view
+// only: else it would hand root's files to the cell.
 func permutedMap() string {
 	return fmt.Sprintf("0 %d 1\n1 %d %d\n%d %d 1\n%d %d %d\n",
 		idBase+sandboxID,

@@ -12,19 +12,15 @@ import (
 
 func (r *rootfs) binds() error {
 	for _, b := range r.plan.Binds {
-		fd, err := r.bind(b)
-		if err == nil {
-			err = r.attach(fd, string(b.Target))
-		}
-		if err != nil {
+		if err := r.bind(b); err != nil {
 			return at(fmt.Sprintf("bind %s", b.Target), err)
 		}
 	}
 	return nil
 }
 
-// bind makes the mount of one bind, or takes the parent's.
-func (r *rootfs) bind(b bindPlan) (int, error) {
+// bind attaches one bind, which may be the parent's work.
+func (r *rootfs) bind(b bindPlan) error {
 	var fd int
 	var err error
 	switch {
@@ -35,19 +31,22 @@ func (r *rootfs) bind(b bindPlan) (int, error) {
 	default:
 		fd, err = cloneTree(unix.AT_FDCWD, string(b.Source), attrHost, -1)
 	}
-	if err != nil || !b.Dead || r.without.has(ctlDeadSockets) {
-		return fd, err
+	if err != nil {
+		return err
 	}
-	return r.deaden(fd)
+	if !b.Dead || r.without.has(ctlDeadSockets) {
+		return r.attach(fd, string(b.Target))
+	}
+	return r.attachDead(fd, b)
 }
 
-// deaden replaces a mount of the host's by one in which sockets are dead. The
-// mount is attached in the stage, since an overlay wants its layers attached.
-func (r *rootfs) deaden(fd int) (int, error) {
+// attachDead attaches a mount of the host's such that sockets in it are dead. It
+// is first attached in the stage, since an overlay wants its layers attached.
+func (r *rootfs) attachDead(fd int, b bindPlan) error {
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return -1, fmt.Errorf("stat: %w", err)
+		return fmt.Errorf("stat: %w", err)
 	}
 	r.unions++
 	name := fmt.Sprintf("bind%d", r.unions)
@@ -58,12 +57,19 @@ func (r *rootfs) deaden(fd int) (int, error) {
 		err = unix.Mknodat(r.stage, name, unix.S_IFREG|0o444, 0)
 	}
 	if err != nil {
-		return -1, fmt.Errorf("stage: %w", err)
+		return fmt.Errorf("stage: %w", err)
 	}
 	if err := moveTo(fd, r.stage, name); err != nil {
-		return -1, err
+		return err
 	}
-	return r.dead(r.stage, name)
+	shown, err := r.dead(r.stage, name)
+	if err != nil {
+		return err
+	}
+	if err := r.attach(shown, string(b.Target)); err != nil {
+		return err
+	}
+	return r.showBelow(r.stage, name, string(b.Source), string(b.Target))
 }
 
 func (r *rootfs) overlays() error {
@@ -151,6 +157,16 @@ func (r *rootfs) linkLayers(dir string, o overlayPlan) error {
 		unix.Mkdir(nameMount, 0o700))
 }
 
+// fixed makes paths in the cell's state such that they cannot be written to.
+func (r *rootfs) fixed() error {
+	for _, target := range r.plan.Fixed {
+		if err := r.pin(string(target), unix.MOUNT_ATTR_RDONLY); err != nil {
+			return at(fmt.Sprintf("read-only path %s", target), err)
+		}
+	}
+	return nil
+}
+
 // masks hides paths behind things that nobody can read, when the directories that
 // have to keep their names for it are pinned. A path that is not there needs no
 // mask.
@@ -159,7 +175,7 @@ func (r *rootfs) masks() error {
 		return nil
 	}
 	for _, target := range r.plan.Pins {
-		if err := r.pin(string(target)); err != nil {
+		if err := r.pin(string(target), 0); err != nil {
 			return at(fmt.Sprintf("pin %s", target), err)
 		}
 	}
@@ -192,9 +208,9 @@ func (r *rootfs) mask(name, target string) error {
 	return moveTo(fd, point, "")
 }
 
-// pin attaches a directory to itself: the kernel renames and removes no mount
+// pin attaches a path to itself: the kernel renames and removes no mount
 // point of the namespace that asks. What is attached below it comes along.
-func (r *rootfs) pin(target string) error {
+func (r *rootfs) pin(target string, attr uint64) error {
 	point, err := r.lookup(target)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -203,7 +219,7 @@ func (r *rootfs) pin(target string) error {
 		return fmt.Errorf("open: %w", err)
 	}
 	defer unix.Close(point)
-	fd, err := cloneTree(point, "", 0, -1)
+	fd, err := cloneTree(point, "", attr, -1)
 	if err != nil {
 		return err
 	}

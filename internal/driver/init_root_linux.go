@@ -57,6 +57,8 @@ func (r *rootfs) build() error {
 		{"dev", r.dev},
 		{"binds", r.binds},
 		{"overlays", r.overlays},
+		{"links", r.linksInState},
+		{"read-only paths", r.fixed},
 		{"masks", r.masks},
 		{"pivot", r.enter},
 	}

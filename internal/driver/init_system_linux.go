@@ -43,7 +43,7 @@ func (r *rootfs) system() error {
 	}
 	slices.Sort(listed)
 	for _, p := range slices.Compact(listed) {
-		if p == "/etc" {
+		if p == "/etc" || r.plan.stateAbove(p) != "" {
 			continue
 		}
 		if err := r.show(p); err != nil {
@@ -83,6 +83,20 @@ func (r *rootfs) link(p string) error {
 	return copyLink(r.host, strings.TrimPrefix(p, "/"), dir, path.Base(p))
 }
 
+// linksInState shows the listed links that are in a directory of the cell's own,
+// which hides what was there before.
+func (r *rootfs) linksInState() error {
+	for _, p := range toStrings(r.plan.System) {
+		if r.plan.stateAbove(p) == "" {
+			continue
+		}
+		if err := r.link(p); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return nil
+}
+
 // show attaches one path of the system, and what the host has mounted below it.
 func (r *rootfs) show(p string) error {
 	var st unix.Stat_t
@@ -96,13 +110,20 @@ func (r *rootfs) show(p string) error {
 	if err := r.attach(fd, p); err != nil {
 		return err
 	}
-	for _, below := range r.mountedBelow(p) {
-		fd, err := r.dead(r.host, strings.TrimPrefix(below, "/"))
+	return r.showBelow(r.host, strings.TrimPrefix(p, "/"), p, p)
+}
+
+// showBelow attaches what the host has mounted below source, which is at name in
+// dir, below target.
+func (r *rootfs) showBelow(dir int, name, source, target string) error {
+	for _, below := range r.mountedBelow(source) {
+		rest := strings.TrimPrefix(below, source)
+		fd, err := r.dead(dir, name+rest)
 		if errors.Is(err, unix.EACCES) {
 			continue // a mount that the cell's user could not enter anyway
 		}
 		if err == nil {
-			err = r.attach(fd, below)
+			err = r.attach(fd, target+rest)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", below, err)

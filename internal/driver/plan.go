@@ -25,8 +25,10 @@ type plan struct {
 	Overlays []overlayPlan
 	Pins     [][]byte
 	Masks    []maskPlan
-	// System lists host paths shown read-only, instead of the usual ones with
-	// OwnSystem, else besides them.
+	// Fixed are paths in the cell's state that cannot be written to.
+	Fixed [][]byte
+	// System lists paths of the system shown read-only, instead of the usual
+	// ones with OwnSystem, else besides them; and links anywhere.
 	System    [][]byte
 	OwnSystem bool
 	// Root is the directory that the system's directories come from instead of

@@ -1,8 +1,10 @@
 package driver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,7 +22,7 @@ func newPlan(s Spec) (*plan, error) {
 	}
 	p := &plan{
 		Hostname: s.Hostname, ID: callerIdentity().as(s.AsRoot),
-		System: toBytes(s.System.Paths), OwnSystem: s.System.Own, Root: []byte(s.System.Root), Guard: s.guard(),
+		OwnSystem: s.System.Own, Root: []byte(s.System.Root), Guard: s.guard(),
 	}
 	if s.Network != nil {
 		p.Capture, p.files = true, s.Network.Files
@@ -29,11 +31,6 @@ func newPlan(s Spec) (*plan, error) {
 		return nil, &UnenforceableError{
 			Control: "--as-root", Reason: "the kernel lets only root show the system's files with their owners in a cell",
 			Remedy: "run it as root: the cell's root is still nobody on the host",
-		}
-	}
-	for _, path := range s.System.Paths {
-		if err := checkReadOnly(path); err != nil {
-			return nil, err
 		}
 	}
 	if p.Hostname == "" {
@@ -47,12 +44,6 @@ func newPlan(s Spec) (*plan, error) {
 			Target: []byte(b.Target), Source: []byte(b.Source), ReadOnly: b.ReadOnly, owned: b.Owned,
 		})
 	}
-	for _, path := range s.ReadOnly {
-		if err := checkReadOnly(path); err != nil {
-			return nil, err
-		}
-		p.Binds = append(p.Binds, bindPlan{Target: []byte(path), Source: []byte(path), ReadOnly: true, Dead: true})
-	}
 	for _, o := range s.Mounts.Overlays {
 		p.Overlays = append(p.Overlays, overlayPlan{
 			Target: []byte(o.Target), Lower: toBytes(o.Lower), Upper: []byte(o.Upper), Work: []byte(o.Work),
@@ -63,7 +54,46 @@ func newPlan(s Spec) (*plan, error) {
 	for _, m := range s.Mounts.Masks {
 		p.Masks = append(p.Masks, maskPlan{Target: []byte(m.Target), Dir: m.Dir})
 	}
-	return p, nil
+	return p, p.showListed(&s)
+}
+
+// showListed plans the read-only paths of a specification. Those of the system
+// come with its directories. What is inside the cell's state is the state's own
+// and only cannot be written. The rest are binds, each after the one that it is
+// in: that may be the cell's private /tmp.
+func (p *plan) showListed(s *Spec) error {
+	listed := slices.Concat(s.System.Paths, s.ReadOnly)
+	slices.Sort(listed)
+	for _, path := range slices.Compact(listed) {
+		if err := checkReadOnly(path); err != nil {
+			return err
+		}
+		above := p.stateAbove(path)
+		switch {
+		case slices.Contains(s.System.Paths, path) && (ofSystem(path) || isLink(path)):
+			p.System = append(p.System, []byte(path))
+		case above != "" && above != tmpDir:
+			p.Fixed = append(p.Fixed, []byte(path))
+		default:
+			p.Binds = append(p.Binds, bindPlan{Target: []byte(path), Source: []byte(path), ReadOnly: true, Dead: true})
+		}
+	}
+	slices.SortStableFunc(p.Binds, func(a, b bindPlan) int { return bytes.Compare(a.Target, b.Target) })
+	return nil
+}
+
+// tmpDir is the one directory of the cell's own in which paths of the host can
+// be shown.
+const tmpDir = "/tmp"
+
+// ofSystem reports whether a path is in a directory of the system.
+func ofSystem(path string) bool {
+	return within(path, "/etc") || slices.ContainsFunc(systemNames(), func(name string) bool { return within(path, "/"+name) })
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSymlink != 0
 }
 
 // order turns a command into what the init is told.

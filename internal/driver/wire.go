@@ -128,6 +128,7 @@ func (p *plan) fields(w *wire) {
 		text(w, &m.Target)
 		flag(w, &m.Dir)
 	})
+	texts(w, &p.Fixed)
 	texts(w, &p.System)
 	flag(w, &p.OwnSystem)
 	text(w, &p.Root)

@@ -32,6 +32,7 @@ const (
 	ctlPIDNS        = "pid namespace"
 	ctlPlain        = "plain process"
 	ctlProcMasks    = "proc masks"
+	ctlPublicView   = "public view"
 	ctlReadOnly     = "read-only mounts"
 	ctlReadOnlyProc = "read-only proc"
 	ctlSeccomp      = "seccomp"

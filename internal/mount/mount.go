@@ -16,8 +16,7 @@ type Overlay struct {
 	Upper string `json:"upper"`
 	Work  string `json:"work"`
 	// HostLower says that the last of Lower is a directory of the host and not a
-	// layer. It is never attached with a map that shows the caller's files as the
-	// cell user's: that would hand root's files to the cell.
+	// layer. What its owner keeps from others there is closed to the cell.
 	HostLower bool `json:"host_lower,omitempty"`
 	// System says that the host's ids from 0 on show as the cell's from its root
 	// on, in the layers and in Upper too: a part of the host's system, of which

@@ -3,8 +3,10 @@ package workspace
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,12 +20,23 @@ import (
 
 const dataArea = "path:/data"
 
-// withArea gives the cell an area over a new directory of the host.
+// withArea gives the cell an area over a new directory of the host, which keeps
+// nothing from others: that would not be in the area.
 func (w *world) withArea(acts ...act) (host string) {
 	w.t.Helper()
 	host = path.Join(path.Dir(w.src), "data")
 	w.must(os.Mkdir(host, 0o755))
 	play(w.t, actorJob{Dir: host, Acts: acts, Loose: true})
+	w.must(filepath.WalkDir(host, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type()&os.ModeSymlink != 0 || os.Geteuid() != 0 {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(name, &st); err != nil {
+			return err
+		}
+		return unix.Chmod(name, st.Mode&0o7777|0o005)
+	}))
 	w.c.Areas = []Area{{Name: dataArea, Host: host, Target: "/data"}}
 	return host
 }

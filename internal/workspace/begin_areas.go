@@ -93,11 +93,12 @@ func (s *Store) coverHost(ctx context.Context, name string, host, d *fsx.Dir) (t
 	})
 }
 
-// copyHost copies the host's directory, and returns the roots of the copy.
+// copyHost copies the host's directory, without what it keeps from others, and
+// returns the roots of the copy.
 func (s *Store) copyHost(ctx context.Context, name string, host, d *fsx.Dir) (tree.AreaRoots, error) {
 	return throwAway(name, false, func(w *tree.Writer) (tree.Entry, tree.Links, error) {
 		sc := s.newScan(ctx, "copy", w, host)
-		sc.dst, sc.settle = d, true
+		sc.dst, sc.settle, sc.public = d, true, true
 		sc.owner = func(_ string, e *tree.Entry, _ *tree.Entry) {
 			if !s.opt.Root {
 				e.UID, e.GID = uint32(os.Geteuid()), uint32(os.Getegid())

@@ -52,6 +52,8 @@ type scan struct {
 	settle bool
 
 	filter *leftout.Filter
+	// public says that what the host keeps from others is left out.
+	public bool
 	// hidden are files that are left out under whatever name.
 	hidden map[face]struct{}
 	attrs  attrRules
@@ -141,6 +143,9 @@ func (sc *scan) readDir(f *frame, name string, old *tree.Entry) (tree.Entry, err
 	if err != nil {
 		return tree.Entry{}, sc.lost(err)
 	}
+	if f.path != "." && sc.keepsFromOthers(info) {
+		return tree.Entry{}, errMoved
+	}
 	e := sc.entry(name, f.path, info, tree.KindDir, old)
 	all, err := f.src.Xattrs(".")
 	if err != nil {
@@ -177,7 +182,13 @@ func (sc *scan) children(f *frame, old *tree.Entry) (tree.Node, error) {
 	}
 	g := sc.pool.group(sc.ctx)
 	for _, name := range names {
-		g.do(func() error { return sc.child(f, name) })
+		g.do(func() error {
+			err := sc.child(f, name)
+			if sc.public && errors.Is(err, unix.EACCES) {
+				return nil
+			}
+			return err
+		})
 	}
 	if err := g.wait(); err != nil {
 		return tree.Node{}, err
@@ -220,7 +231,7 @@ func (sc *scan) child(f *frame, name string) error {
 	if err != nil {
 		return sc.lost(err)
 	}
-	if !admit(sc.filter, path, info.IsDir(), sc.found) {
+	if !admit(sc.filter, path, info.IsDir(), sc.found) || sc.keepsFromOthers(info) {
 		return nil
 	}
 	if _, yes := sc.hidden[faceOf(info)]; yes {
@@ -280,6 +291,22 @@ func (sc *scan) subdir(f *frame, name, path string, old *tree.Entry) (tree.Entry
 		}
 		return sc.readDir(sub, name, old)
 	}, undo)
+}
+
+// keepsFromOthers reports whether a file or directory is to be left out because
+// its owner keeps it from others. An ordinary caller may read what the kernel
+// lets it read; root is bound by nothing, so the mode must say it.
+func (sc *scan) keepsFromOthers(info fsx.Info) bool {
+	if !sc.public || !sc.s.opt.Root {
+		return false
+	}
+	switch info.Type {
+	case unix.S_IFREG:
+		return info.Mode&0o004 == 0
+	case unix.S_IFDIR:
+		return info.Mode&0o005 != 0o005
+	}
+	return false
 }
 
 // entry is what the kernel said, as a manifest says it.

@@ -96,7 +96,7 @@ func (sc *scan) file(f *frame, name, path string, info fsx.Info, e *tree.Entry, 
 			if before, err = fsx.StatFile(src); err != nil {
 				return *e, err
 			}
-			if info.Nlink > 1 && (before.Ino != info.Ino || before.Dev != info.Dev) {
+			if info.Nlink > 1 && (before.Ino != info.Ino || before.Dev != info.Dev) || sc.keepsFromOthers(before) {
 				return *e, errReplaced
 			}
 			*e = sc.entry(name, path, before, tree.KindFile, old)
