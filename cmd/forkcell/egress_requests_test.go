@@ -36,6 +36,8 @@ func tricks() []trick {
 		{"CONNECT within", tls(api, "CONNECT other.example.com:443 HTTP/1.1", "Host: other.example.com:443", "Connection: close", "", ""), " 4", nil},
 		{"CONNECT to itself", tls(api, "CONNECT api.example.com:443 HTTP/1.1", "Host: api.example.com:443", "Connection: close", "", ""), " 4", nil},
 		{"h2c", tls(api, "GET /public/a HTTP/1.1", "Host: api.example.com", "Connection: Upgrade, HTTP2-Settings, close", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__", "", ""), " 403", nil},
+		{"plain HTTP on the port of TLS", curl + "http://api.example.com:443/public/a", " 403", nil},
+		{"plain HTTP on the port of TLS, by the proxy", curl + "-x " + via + " http://api.example.com:443/public/a", " 403", nil},
 		{"h2c at once", "curl -sS -i -m 10 --http2-prior-knowledge http://api.example.com:443/public/a", "", nil},
 		{"smuggled in a length", tls(
 			api, "POST /public/a HTTP/1.1", "Host: api.example.com", "Content-Length: 48", "Transfer-Encoding: chunked", "",

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/forkcell/forkcell/internal/egress/authority"
 	"github.com/forkcell/forkcell/internal/landlock"
 )
 
@@ -79,7 +82,7 @@ func runScripts(t *testing.T, dir string, vars map[string]string) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "json": jsonIs, "jsonenv": jsonEnv, "lines": lines,
+			"exits": exits, "json": jsonIs, "jsonenv": jsonEnv, "lines": lines, "certificate": certificate,
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
@@ -143,6 +146,24 @@ func jsonEnv(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: jsonenv NAME [FILE] FIELD")
 	}
 	ts.Setenv(args[0], field(ts, file, args[1]))
+}
+
+// certificate HOST FILE: a key, a certificate of a host and that of its authority.
+func certificate(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: certificate HOST FILE")
+	}
+	ca, err := authority.New("test")
+	ts.Check(err)
+	leaf, err := ca.Leaf(args[0])
+	ts.Check(err)
+	key, err := x509.MarshalPKCS8PrivateKey(leaf.PrivateKey)
+	ts.Check(err)
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
+	for _, der := range leaf.Certificate {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), append(text, ca.PEM()...), 0o600))
 }
 
 // lines stdout|stderr N: the stream has exactly so many lines.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/textproto"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -86,7 +87,7 @@ func (p *proxied) answer(t *testing.T, method, target string, header []string) (
 		return 0, said
 	}
 	defer conn.Close()
-	lines := append([]string{method + " " + target + " HTTP/1.1", "Host: " + proxiedHost, "Connection: close"}, header...)
+	lines := append([]string{method + " " + target + " HTTP/1.1", "Host: " + p.host(), "Connection: close"}, header...)
 	if _, err := io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n"); err != nil {
 		return 0, said
 	}
@@ -101,6 +102,24 @@ func (p *proxied) answer(t *testing.T, method, target string, header []string) (
 		}
 	}
 	return res.StatusCode, said
+}
+
+// host is the Host header of requests to it.
+func (p *proxied) host() string {
+	return net.JoinHostPort(proxiedHost, strconv.Itoa(int(p.to.Addr.Port())))
+}
+
+// TestExplainScheme asks both about plain HTTP on a port other than 80.
+func TestExplainScheme(t *testing.T) {
+	t.Parallel()
+	for _, tls := range []string{"auto", "off"} {
+		rules := "version: 1\nnetwork_policies: {api: {binaries: [{path: " + proxiedBinary + "}], endpoints: [" +
+			"{host: api.example, port: 443, protocol: rest, access: read-only, tls: " + tls + "}]}}\n"
+		p := newProxied(t, rules)
+		p.to.Addr = netip.AddrPortFrom(p.to.Addr.Addr(), 443)
+		same(t, p, rules, "GET", "/a")
+		same(t, p, rules, "POST", "/a")
+	}
 }
 
 // TestExplainIsTheProxy asks `policy explain` and a proxy the same questions.
@@ -160,7 +179,7 @@ func headers() []string {
 func same(t *testing.T, p *proxied, rules, method, target string, header ...string) {
 	t.Helper()
 	status, said := p.answer(t, method, target, header)
-	q := cell.PolicyQuestion{Request: &policy.Request{Host: proxiedHost, Port: 80, Binary: proxiedBinary, Method: method}, Header: map[string][]string{}}
+	q := cell.PolicyQuestion{Request: &policy.Request{Host: proxiedHost, Port: p.to.Addr.Port(), Scheme: policy.HTTP, Binary: proxiedBinary, Method: method}, Header: map[string][]string{}}
 	q.Request.Path, q.RawQuery, _ = strings.Cut(target, "?")
 	for _, h := range header {
 		key, value, _ := strings.Cut(h, ":")

@@ -20,6 +20,7 @@ import (
 type explainOptions struct {
 	path    string
 	host    string
+	scheme  string
 	syscall string
 	method  string
 	urlPath string
@@ -63,6 +64,7 @@ The exit code is 0 for any answer.`,
 	f := cmd.Flags()
 	f.StringVar(&o.path, "path", "", "an absolute `PATH` in the cell")
 	f.StringVar(&o.host, "host", "", "a connection to `HOST:PORT`")
+	f.StringVar(&o.scheme, "scheme", "", "with --host: a request in plain HTTP (`http`) or in TLS (https); as the endpoint speaks if it is left out")
 	f.StringVar(&o.method, "method", "", "with --host: a request with this `METHOD`")
 	f.StringVar(&o.urlPath, "url-path", "", "with --host: a request for this `PATH`, as it is sent, with its query")
 	f.StringArrayVar(&o.header, "header", nil, "with --host: a request with the header `NAME:VALUE` (repeatable)")
@@ -78,7 +80,7 @@ func (o explainOptions) question(cmd *cobra.Command, stdin io.Reader) (cell.Poli
 		return q, err
 	}
 	if o.host == "" {
-		for _, name := range []string{"method", "url-path", "binary", "header", "body"} {
+		for _, name := range []string{"scheme", "method", "url-path", "binary", "header", "body"} {
 			if cmd.Flags().Changed(name) {
 				return q, usageError("usage: "+usageLine(cmd), "%s: --%s goes with --host", verb(cmd), name)
 			}
@@ -94,7 +96,10 @@ func (o explainOptions) question(cmd *cobra.Command, stdin io.Reader) (cell.Poli
 		if err != nil {
 			return q, usageError("write --host HOST:PORT", "%s: bad value %s for --host: %v", verb(cmd), quote.Arg(o.host), err)
 		}
-		q.Request = &policy.Request{Host: host, Port: port, Binary: o.binary, Method: o.method}
+		if o.scheme != "" && o.scheme != policy.HTTP && o.scheme != policy.HTTPS {
+			return q, usageError("write --scheme http or --scheme https", "%s: bad value %s for --scheme", verb(cmd), quote.Arg(o.scheme))
+		}
+		q.Request = &policy.Request{Host: host, Port: port, Scheme: o.scheme, Binary: o.binary, Method: o.method}
 		q.Request.Path, q.RawQuery, _ = strings.Cut(o.urlPath, "?")
 		q.Header, err = parseHeader(o.header)
 		if err != nil {

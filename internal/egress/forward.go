@@ -17,6 +17,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/egress/authority"
 	"github.com/forkcell/forkcell/internal/egress/credential"
+	"github.com/forkcell/forkcell/internal/policy"
 )
 
 // rewrite makes of a program's request the one that is sent.
@@ -57,13 +58,18 @@ func oneHop(h http.Header) {
 	}
 }
 
+// target is where a request goes, for credentials.
+func (f *flight) target() credential.Target {
+	return credential.Target{Host: f.to.host, Port: f.to.port, Path: f.q.Path, Secure: f.scheme == policy.HTTPS}
+}
+
 // credentials puts secrets into the request, the last thing before it is sent.
 func (p *Proxy) credentials(out *http.Request, f *flight) error {
 	set := f.view.gen.Credentials
 	if set == nil {
 		return nil
 	}
-	to := credential.Target{Host: f.to.host, Port: f.to.port, Path: f.q.Path}
+	to := f.target()
 	body := out.Body
 	if f.view.gen.secrets() == nil {
 		// Nothing could go into the body: it is not waited for.

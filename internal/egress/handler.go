@@ -89,7 +89,7 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel(nil)
 	f := &flight{c: c, start: time.Now(), to: c.to, scheme: c.scheme(), cancel: cancel}
 	ctx = f.context(ctx)
-	f.q.Method, f.one = r.Method, r.ProtoMajor == 1
+	f.q.Scheme, f.q.Method, f.one = f.scheme, r.Method, r.ProtoMajor == 1
 	if c.explicit {
 		if err := f.explicitTarget(r); err != nil {
 			p.deny(w, r, f, err)
@@ -129,6 +129,9 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 		// An explicit proxy request for a host that is not inspected: the
 		// proxy speaks for itself there, as with any other.
 		return nil, f.opaqueRequest()
+	}
+	if err := f.view.checkScheme(f.scheme); err != nil {
+		return nil, err
 	}
 	if err := f.canonical(r); err != nil {
 		return nil, err

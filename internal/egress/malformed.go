@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/policy"
 )
 
 // served is a connection as the server for HTTP/1.1 has it, within TLS. It
@@ -89,7 +90,7 @@ func (p *Proxy) recordMalformed(c *conn, status int, said string) {
 
 func (c *conn) scheme() string {
 	if c.secure {
-		return "https"
+		return policy.HTTPS
 	}
-	return "http"
+	return policy.HTTP
 }

@@ -37,8 +37,8 @@ type decisions struct {
 	known map[question]policy.Explanation
 }
 
-// question is a request of which only the method and the path could matter.
-type question struct{ method, path string }
+// question is a request of which only these could matter.
+type question struct{ scheme, method, path string }
 
 const (
 	maxDecisions = 64
@@ -50,7 +50,7 @@ func (d *decisions) ask(q policy.Request, ask func(policy.Request) policy.Explan
 	if len(q.Query) > 0 || q.Facts != nil || len(q.Method)+len(q.Path) > maxQuestion {
 		return ask(q)
 	}
-	key := question{q.Method, q.Path}
+	key := question{q.Scheme, q.Method, q.Path}
 	d.mu.Lock()
 	e, ok := d.known[key]
 	d.mu.Unlock()
@@ -64,7 +64,7 @@ func (d *decisions) ask(q policy.Request, ask func(policy.Request) policy.Explan
 		d.known = map[question]policy.Explanation{}
 	}
 	// The strings are parts of the request, all of which they would keep.
-	d.known[question{strings.Clone(q.Method), strings.Clone(q.Path)}] = e
+	d.known[question{q.Scheme, strings.Clone(q.Method), strings.Clone(q.Path)}] = e
 	return e
 }
 
@@ -212,6 +212,19 @@ func (v *view) explain(q policy.Request) policy.Explanation {
 	}
 	q.Host, q.Port, q.Binary = v.host, v.port, ""
 	return v.decided.ask(q, v.rules.ExplainRequest)
+}
+
+// checkScheme decides whether requests may come in plain HTTP, or in TLS.
+func (v *view) checkScheme(scheme string) error {
+	e := v.rules.ExplainRequest(policy.Request{Host: v.host, Port: v.port, Scheme: scheme})
+	if e.Allowed || len(v.found) == 0 {
+		return nil
+	}
+	r := &refusal{layer: layerTLS, Explanation: e}
+	if scheme == policy.HTTP {
+		r.hint = "tls: off"
+	}
+	return r
 }
 
 // inspection says what has to be read of a request before it is decided.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/egress/inspect"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -66,7 +65,7 @@ func (p *Proxy) message(f *flight, facts *policy.Facts) (policy.Explanation, pol
 	p.mu.RLock()
 	v := f.c.view(f.to)
 	p.mu.RUnlock()
-	q := policy.Request{Method: textMessage, Path: f.q.Path, Query: f.q.Query, Facts: facts}
+	q := policy.Request{Scheme: f.scheme, Method: textMessage, Path: f.q.Path, Query: f.q.Query, Facts: facts}
 	want := v.inspection(q)
 	if want.Protocol != policy.TCP && facts == nil {
 		return policy.Explanation{}, want
@@ -260,7 +259,7 @@ func (m *messages) data(frame []byte, head int, want policy.Inspection) ([]byte,
 	if set == nil {
 		return frame, nil
 	}
-	to := credential.Target{Host: m.f.to.host, Port: m.f.to.port, Path: m.f.q.Path}
+	to := m.f.target()
 	if !whole {
 		if err := set.InspectBytes(to, "message", text); err != nil {
 			return nil, m.p.misuse(m.f, err)

@@ -10,7 +10,7 @@ import (
 
 const valueMark = "{value}"
 
-func (r *reader) credentials(n *yaml.Node, env *Environment) []Credential {
+func (r *reader) credentials(n *yaml.Node, p *Policy) []Credential {
 	keys, vals := r.entries(n, "credentials")
 	var out []Credential
 	exposed := map[string]string{}
@@ -23,13 +23,13 @@ func (r *reader) credentials(n *yaml.Node, env *Environment) []Credential {
 			r.bad(k, "credentials", "%s is not a name: letters, digits, . _ - and at most 63 of them", show(k.Value))
 			continue
 		}
-		out = append(out, r.credential(vals[i], k.Value, env, exposed))
+		out = append(out, r.credential(vals[i], k.Value, p, exposed))
 	}
 	slices.SortFunc(out, func(a, b Credential) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
-func (r *reader) credential(n *yaml.Node, name string, env *Environment, exposed map[string]string) Credential {
+func (r *reader) credential(n *yaml.Node, name string, p *Policy, exposed map[string]string) Credential {
 	path := join("credentials", name)
 	o := r.object(n, path, "endpoints", "inject", "expose_as", "replace_in_body")
 	c := Credential{Name: name, ReplaceInBody: o.boolean("replace_in_body", false)}
@@ -39,7 +39,11 @@ func (r *reader) credential(n *yaml.Node, name string, env *Environment, exposed
 	for i, e := range o.list("endpoints") {
 		eo := r.object(e, index(o.at("endpoints"), i), "host", "port", "ports", "path")
 		if e.Kind == yaml.MappingNode {
-			c.Endpoints = append(c.Endpoints, CredentialEndpoint{eo.host(), eo.ports(), eo.endpointPath(false)})
+			ce := CredentialEndpoint{eo.host(), eo.ports(), eo.endpointPath(false)}
+			c.Endpoints = append(c.Endpoints, ce)
+			if why := ce.clearText(p.Network); why != "" {
+				r.bad(e, eo.path, "%s, and credentials go over TLS only", why)
+			}
 		}
 	}
 	if len(o.list("endpoints")) == 0 && !o.wrongList("endpoints") {
@@ -49,7 +53,7 @@ func (r *reader) credential(n *yaml.Node, name string, env *Environment, exposed
 		c.Header, c.Format = o.inject()
 	}
 	if o.has("expose_as") {
-		c.ExposeAs = o.exposeAs(name, env, exposed)
+		c.ExposeAs = o.exposeAs(name, &p.Environment, exposed)
 	}
 	switch {
 	case !o.has("inject") && !o.has("expose_as"):

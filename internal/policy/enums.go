@@ -23,13 +23,15 @@ const (
 	Audit
 )
 
-// TLS says whether encrypted traffic is opened.
+// TLS says whether traffic is encrypted, and whether it is opened.
 type TLS int
 
-// TLSAuto opens it where the rules need the request; TLSSkip never does.
+// TLSAuto opens it where the rules need the request; TLSSkip never does. TLSOff
+// is for endpoints that speak plain HTTP; see Endpoint.Plain.
 const (
 	TLSAuto TLS = iota
 	TLSSkip
+	TLSOff
 )
 
 // Access is a preset of rules.
@@ -74,7 +76,7 @@ func protocolNames() []string {
 }
 func landlockNames() []string    { return []string{"hard_requirement", "best_effort"} }
 func enforcementNames() []string { return []string{"enforce", "audit"} }
-func tlsNames() []string         { return []string{"auto", "skip"} }
+func tlsNames() []string         { return []string{"auto", "skip", "off"} }
 func accessNames() []string      { return []string{"", "read-only", "read-write", "full"} }
 func operationNames() []string   { return []string{"", "query", "mutation", "subscription", "*"} }
 func signingNames() []string     { return []string{"", "sigv4", "sigv4:body", "sigv4:no_body"} }

@@ -20,10 +20,18 @@ func (o *object) inspection(e *Endpoint) {
 		if e.Enforcement == Audit {
 			o.bad("enforcement", "audit needs a protocol that is inspected; tcp (the default) is not")
 		}
+		if e.TLS == TLSOff {
+			o.bad("tls", "off needs a protocol that is inspected; tcp (the default) forwards whatever comes")
+		}
 		return
 	}
-	if e.TLS == TLSSkip {
+	switch {
+	case e.TLS == TLSSkip:
 		o.bad("tls", "skip leaves nothing to inspect; it goes with protocol: tcp only, not with %s", e.Protocol)
+	case e.TLS == TLSOff && e.Protocol == GRPC:
+		o.bad("tls", "off does not go with protocol: grpc, which needs HTTP/2, and that comes in TLS only")
+	case e.TLS == TLSOff && e.Signing != SigningNone:
+		o.bad("tls", "off does not go with credential_signing: credentials go over TLS only")
 	}
 	e.Path = o.endpointPath(e.AllowEncodedSlash)
 	o.allowBase(e)

@@ -73,7 +73,7 @@ func (r *reader) policy(top *yaml.Node, p *Policy) {
 		p.Network = r.network(n)
 	}
 	if n := o.vals["credentials"]; n != nil {
-		p.Credentials = r.credentials(n, &p.Environment)
+		p.Credentials = r.credentials(n, p)
 	}
 }
 

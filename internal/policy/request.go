@@ -12,6 +12,8 @@ import (
 type Request struct {
 	Host string
 	Port uint16
+	// Scheme is HTTP or HTTPS; empty asks about what the endpoint speaks.
+	Scheme string
 	// Binary is the executable that opens the connection; empty asks about any.
 	Binary string
 	// Method and Path are of an HTTP request; empty asks about the connection.
@@ -85,7 +87,11 @@ func (p *Policy) ExplainRequest(q Request) Explanation {
 		return Explanation{Rule: other, Reason: "the rule lists the endpoint, but not the binary " + show(q.Binary)}
 	case len(found) == 0:
 		return Explanation{Rule: "none", Reason: "no rule lists " + show(q.Host) + " with port " + strconv.Itoa(int(q.Port))}
-	case q.Method == "" && q.Path == "":
+	}
+	if refused := checkScheme(found, q); refused != nil {
+		return *refused
+	}
+	if q.Method == "" && q.Path == "" {
 		return Explanation{Allowed: true, Rule: found[0].name, Reason: connectionReason(found[0].ep)}
 	}
 	found, q, refusal := narrow(found, q)

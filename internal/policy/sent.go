@@ -24,7 +24,7 @@ type Sent struct {
 // there is neither a method nor a path, query, header or content.
 func (p *Policy) ExplainSent(s Sent) Explanation {
 	q := s.Request
-	connection := p.ExplainRequest(Request{Host: q.Host, Port: q.Port, Binary: q.Binary})
+	connection := p.ExplainRequest(Request{Host: q.Host, Port: q.Port, Scheme: q.Scheme, Binary: q.Binary})
 	found, _ := p.candidates(q)
 	found = slices.DeleteFunc(found, func(c candidate) bool { return c.ep.Protocol == TCP })
 	nothing := q.Method == "" && q.Path == "" && s.RawQuery == "" && len(s.Header) == 0 && q.Content == nil

@@ -126,7 +126,7 @@ func TestRegistries(t *testing.T) {
 			hosts: "db.example:443", vars: "GOPROXY=off GOSUMDB=sum.example+12+key https://db.example/x",
 		},
 		"go without": {said: map[string]string{"go": "direct\noff\n"}, vars: "GOPROXY=direct GOSUMDB=off"},
-		"npm":        {said: map[string]string{"npm": "http://n.example:4873/\n"}, hosts: "n.example:4873", vars: "npm_config_registry=http://n.example:4873/"},
+		"npm":        {said: map[string]string{"npm": "http://n.example:4873/\n"}, hosts: "http://n.example:4873", vars: "npm_config_registry=http://n.example:4873/"},
 		"this host":  {said: map[string]string{"npm": "http://localhost:4873/\n", "go": "http://127.0.0.1:1\noff"}, vars: "GOPROXY=http://127.0.0.1:1 GOSUMDB=off npm_config_registry=http://localhost:4873/"},
 		"a password": {said: map[string]string{"npm": "https://me:word@n.example/\n"}, hosts: "n.example:443"},
 		"nonsense":   {said: map[string]string{"npm": "undefined\n", "go": "\x1b[31m\n", "pip3": "global.index-url='ftp://x'\n"}, vars: "PIP_INDEX_URL=ftp://x npm_config_registry=undefined"},
@@ -152,7 +152,11 @@ func TestRegistries(t *testing.T) {
 			for _, n := range p.Network {
 				for _, e := range n.Endpoints {
 					if n.Key != "code_hosts" && n.Key != "crate_files" {
-						hosts = append(hosts, e.Host.String()+":"+portText(e.Ports[0]))
+						text := e.Host.String() + ":" + portText(e.Ports[0])
+						if e.TLS == policy.TLSOff {
+							text = "http://" + text
+						}
+						hosts = append(hosts, text)
 						if e.Access != policy.ReadOnly {
 							t.Errorf("%s may be written", e.Host)
 						}

@@ -59,6 +59,8 @@ const maxVariable = 1024
 type registry struct {
 	tool, host string
 	port       uint16
+	// clear says that it speaks plain HTTP on a port other than 80.
+	clear bool
 	// addrs are given where some are private: then the policy has to list them.
 	addrs []netip.Addr
 }
@@ -215,6 +217,7 @@ func parse(tool, place string) (registry, bool) {
 		}
 		r.port = uint16(n)
 	}
+	r.clear = u.Scheme == "http" && r.port != 80
 	plain := strings.Trim(r.host, "abcdefghijklmnopqrstuvwxyz0123456789.-:") == ""
 	return r, plain && (u.Scheme == "http" || u.Scheme == "https")
 }

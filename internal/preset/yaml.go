@@ -35,7 +35,11 @@ func (f found) yaml() []byte {
 }
 
 func (r registry) endpoint() string {
-	return fmt.Sprintf("{ host: %s, port: %d, protocol: rest, access: read-only%s }", strconv.Quote(r.host), r.port, r.addresses())
+	tls := ""
+	if r.clear {
+		tls = ", tls: off"
+	}
+	return fmt.Sprintf("{ host: %s, port: %d, protocol: rest, access: read-only%s%s }", strconv.Quote(r.host), r.port, tls, r.addresses())
 }
 
 // valid leaves out what no policy can allow: a mirror on this host itself, which

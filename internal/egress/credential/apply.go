@@ -3,6 +3,7 @@ package credential
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -47,6 +48,9 @@ func (s *Set) Apply(ctx context.Context, req *http.Request, to Target, e *policy
 	}
 	u := &use{set: s, to: to, names: map[string]bool{}, withheld: map[string]bool{}}
 	signing := e != nil && e.Signing != policy.SigningNone
+	if signing && !to.Secure {
+		return Applied{}, fmt.Errorf("%w: credentials go over TLS only", ErrSigning)
+	}
 	var keys aws.Credentials
 	if signing {
 		// First, so that the placeholders of keys stay what they are: a secret

@@ -128,7 +128,7 @@ func TestInject(t *testing.T) {
 	if diff := cmp.Diff([]string{"c"}, done.Used); diff != "" {
 		t.Error(diff)
 	}
-	for _, to := range []credential.Target{target("a.example", "/"), {Host: "c.example", Port: 80, Path: "/"}} {
+	for _, to := range []credential.Target{target("a.example", "/"), {Host: "c.example", Port: 80, Path: "/", Secure: true}} {
 		req = request(t, "GET", "https://other.example/", "")
 		if _, err := set.Apply(t.Context(), req, to, nil, signTime); err != nil || len(req.Header) > 0 {
 			t.Errorf("%v: %v, %v", to, req.Header, err)
@@ -203,7 +203,7 @@ func TestMisuse(t *testing.T) {
 		}
 	}
 	// The path and the port are part of where a credential may go.
-	for _, to := range []credential.Target{target("b.example", "/v2/x"), {Host: "b.example", Port: 8443, Path: "/v1/x"}} {
+	for _, to := range []credential.Target{target("b.example", "/v2/x"), {Host: "b.example", Port: 8443, Path: "/v1/x", Secure: true}} {
 		var misuse *credential.MisuseError
 		if _, err := set.Apply(t.Context(), request(t, "GET", "https://b.example/v1/x", "", "X", b), to, nil, signTime); !errors.As(err, &misuse) {
 			t.Errorf("%v: %v", to, err)

@@ -59,7 +59,7 @@ func two(tb testing.TB, inBody bool) (set *credential.Set, a, b string) {
 }
 
 func target(host, path string) credential.Target {
-	return credential.Target{Host: host, Port: 443, Path: path}
+	return credential.Target{Host: host, Port: 443, Path: path, Secure: true}
 }
 
 func request(tb testing.TB, method, url, body string, headers ...string) *http.Request {

@@ -17,6 +17,9 @@ type Target struct {
 	Host string
 	Port uint16
 	Path string
+	// Secure says that it goes over TLS, to an upstream that is verified. No
+	// credential goes anywhere else.
+	Secure bool
 }
 
 // MisuseError says that a request holds a placeholder that must not go where the
@@ -27,11 +30,16 @@ type MisuseError struct {
 	Credential string
 	// Part is the part of the request that holds it.
 	Part string
+	// Clear says that the request would have gone in clear text.
+	Clear bool
 }
 
 func (e *MisuseError) Error() string {
 	if e.Credential == "" {
 		return "the " + e.Part + " holds a placeholder that is not one of this run's"
+	}
+	if e.Clear {
+		return "the " + e.Part + " holds the placeholder of the credential " + e.Credential + ", which goes over TLS only"
 	}
 	return "the " + e.Part + " holds the placeholder of the credential " + e.Credential + ", which may not go to this endpoint"
 }
@@ -162,7 +170,7 @@ func (s *Set) find(placeholder []byte) *entry {
 }
 
 func (e *entry) covers(to Target) bool {
-	return slices.ContainsFunc(e.Endpoints, func(p policy.CredentialEndpoint) bool {
+	return to.Secure && slices.ContainsFunc(e.Endpoints, func(p policy.CredentialEndpoint) bool {
 		return p.Covers(to.Host, to.Port, to.Path)
 	})
 }
@@ -173,7 +181,7 @@ func (s *Set) check(to Target, part string, placeholder []byte) error {
 	case e == nil:
 		return &MisuseError{Part: part}
 	case !e.covers(to):
-		return &MisuseError{Credential: e.Name, Part: part}
+		return &MisuseError{Credential: e.Name, Part: part, Clear: !to.Secure}
 	}
 	return nil
 }
