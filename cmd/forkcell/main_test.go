@@ -116,6 +116,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+	if args[1] == "forkcell" && got != 0 {
+		followHints(ts, args[2:])
+	}
 }
 
 // json [FILE] FIELD PATTERN: a field of the JSON document on stdout, or in the

@@ -160,7 +160,7 @@ func openError(err error) error {
 	case errors.Is(err, store.ErrReadOnly):
 		e.Hint = "only reading commands work on it"
 	case errors.Is(err, store.ErrNoHome):
-		e.Kind, e.Hint = cell.NotFound, "`forkcell init` makes it"
+		e.Kind, e.Hint = cell.NotFound, "`forkcell init NAME --from DIR` makes it"
 	default:
 		e.Kind = cell.Failed
 	}

@@ -101,7 +101,10 @@ type Report struct {
 }
 
 // Conflict is one path that is not as it was expected.
-type Conflict struct{ Path, Reason string }
+type Conflict struct {
+	Path, Reason string
+	Forcible     bool // [Theirs] settles it
+}
 
 // ConflictError refuses a plan because of what the target holds.
 type ConflictError struct{ Conflicts []Conflict }

@@ -198,7 +198,7 @@ func (s *session) tidy(op Op) error {
 func (s *session) stays(u unit) error {
 	op := s.rec.op(u)
 	if op.Old == nil {
-		s.foreign = append(s.foreign, Conflict{op.Path, "was changed by another program, and stays"})
+		s.foreign = append(s.foreign, Conflict{Path: op.Path, Reason: "was changed by another program, and stays"})
 		return nil
 	}
 	s.foreign = append(s.foreign, s.keptAside(u))
@@ -206,7 +206,7 @@ func (s *session) stays(u unit) error {
 }
 
 func (s *session) keptAside(u unit) Conflict {
-	return Conflict{s.rec.op(u).Path, "was changed by another program; the other version is in " +
+	return Conflict{Path: s.rec.op(u).Path, Reason: "was changed by another program; the other version is in " +
 		s.journal.Path() + "/" + foreignDir + "/" + u.Slot}
 }
 

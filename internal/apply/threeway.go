@@ -241,7 +241,7 @@ func (m *merger) refuse(path string, now *tree.Entry, why string) error {
 	if m.opt.OnConflict == Ours {
 		m.chosen = append(m.chosen, Choice{path, Ours, why})
 	} else {
-		m.conflicts = append(m.conflicts, Conflict{path, why})
+		m.conflicts = append(m.conflicts, Conflict{Path: path, Reason: why})
 	}
 	return m.stay(path, now)
 }
@@ -251,7 +251,11 @@ func (m *merger) collide(path string, now *tree.Entry, why string) error {
 	if m.opt.OnConflict == Theirs {
 		return m.force(path, now, why)
 	}
-	return m.refuse(path, now, why)
+	err := m.refuse(path, now, why)
+	if n := len(m.conflicts); m.opt.OnConflict == Fail {
+		m.conflicts[n-1].Forcible = true
+	}
+	return err
 }
 
 func (m *merger) stay(path string, now *tree.Entry) error {

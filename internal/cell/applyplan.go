@@ -161,8 +161,11 @@ func conflictMode(word string) (apply.OnConflict, error) {
 func conflictError(where string, conflicts []apply.Conflict) error {
 	e := &Error{
 		Kind: Refused, Code: "conflict",
-		Message: fmt.Sprintf("%d conflicts in %s; nothing was written", len(conflicts), quote.Path(where)),
+		Message: fmt.Sprintf("%s in %s, nothing was written", counted(len(conflicts), "conflict"), quote.Path(where)),
 		Hint:    "settle them there, or give --on-conflict ours|theirs, or leave them out with --except",
+	}
+	if slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !c.Forcible }) {
+		e.Hint = "leave out with --except what cannot be written, or give --on-conflict ours"
 	}
 	for _, c := range conflicts {
 		e.Details = append(e.Details, quote.Path(c.Path)+": "+c.Reason)
@@ -244,7 +247,7 @@ func (a *application) hazards() error {
 	}
 	return &Error{
 		Kind: Refused, Code: "held_back",
-		Message: fmt.Sprintf("%d changes are held back; nothing was written", len(held)),
+		Message: counted(len(held), "change") + " held back, nothing was written",
 		Hint:    "look at them, then give " + strings.Join(ways, " or ") + ", or leave them out with --except", Details: held,
 	}
 }

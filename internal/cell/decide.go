@@ -65,10 +65,17 @@ func (e *Engine) Accept(ctx context.Context, req AcceptRequest) (*AcceptResult, 
 	}
 	applied, err := s.apply(ctx, req.Applier)
 	if err != nil {
-		return res, err
+		return res, afterAccept(err, s.cell.Name)
 	}
 	res.Applied = applied
 	return res, nil
+}
+
+// afterAccept gives an apply that was refused the hint for a run that is accepted
+// by now: accept itself has no flags for it.
+func afterAccept(err error, cell string) error {
+	err = withHint(err, "conflict", fmt.Sprintf("the run is accepted; `forkcell apply %s --on-conflict ours` keeps the directory's side, `forkcell apply %s --on-conflict theirs --except PATTERN` takes the cell's and leaves some out", cell, cell))
+	return withHint(err, "held_back", fmt.Sprintf("the run is accepted; look at them, then `forkcell apply %s --except PATTERN` leaves them out, `forkcell apply %s --allow-control PATTERN` writes control files, `forkcell apply %s --allow-setuid` files that give rights", cell, cell, cell))
 }
 
 func (s *session) accept(ctx context.Context, req AcceptRequest) (*AcceptResult, error) {

@@ -41,6 +41,24 @@ func KindOf(err error) Kind {
 	return Failed
 }
 
+// counted returns a number with its noun in the singular or the plural.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// withHint gives an error with a code another hint.
+func withHint(err error, code, hint string) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == code {
+		other := *e
+		other.Hint = hint
+		return &other
+	}
+	return err
+}
+
 func usage(hint, format string, args ...any) *Error {
 	return &Error{Kind: Usage, Code: "usage", Message: fmt.Sprintf(format, args...), Hint: hint}
 }

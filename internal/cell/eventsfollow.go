@@ -17,7 +17,7 @@ import (
 // it returns, or with an error of fn.
 func (e *Engine) FollowEvents(ctx context.Context, name string, last int, fn func(event.Record) error) error {
 	if e.store == nil {
-		return notFound("cell", "there is no state directory yet", "`forkcell init` makes it")
+		return notFound("cell", "there is no state directory yet", "`forkcell init NAME --from DIR` makes it")
 	}
 	f := &follower{e: e, found: make(chan event.Record), failed: make(chan error, 1), known: map[string]bool{}}
 	if name != "" {

@@ -302,7 +302,7 @@ func importSource(ctx context.Context, c store.Cell, dropped func(path, what str
 func importError(c store.Cell, err error) error {
 	switch {
 	case errors.Is(err, archive.ErrArchive):
-		return usage("`forkcell export` makes archives that can be imported", "--from %s: %v", quote.Path(c.Source), err)
+		return usage("`forkcell export CELL -o FILE` makes archives that can be imported", "--from %s: %v", quote.Path(c.Source), err)
 	case errors.Is(err, workspace.ErrSourceChanged):
 		return &Error{Kind: Refused, Code: "source_changed", Message: "import: " + err.Error(), Hint: "stop what writes there, then try again", Err: err}
 	}

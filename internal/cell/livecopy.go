@@ -169,7 +169,7 @@ func (e *Engine) CopyIn(ctx context.Context, req CopyRequest) (*CopyResult, erro
 	client, err := e.dialLive(ctx, req.Cell)
 	if err != nil {
 		if no, ok := errors.AsType[*Error](err); ok && no.Code == "not_started" {
-			no.Hint += "; or copy it to the source directory and use `forkcell refresh`"
+			no.Hint += "; or copy it to the source directory and use `forkcell refresh " + req.Cell + "`"
 		}
 		return nil, err
 	}

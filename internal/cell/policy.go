@@ -106,10 +106,10 @@ func (e *Engine) storedPolicy(hash string) (*policy.Policy, error) {
 	}
 	text, err := e.store.ReadBlob(hash)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refused("policy", "`forkcell policy apply` gives the cell a new one", "the cell's policy %s is missing", hash)
+		return nil, refused("policy", "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s is missing", hash)
 	}
 	if errors.Is(err, store.ErrDigest) {
-		return nil, refused("policy", "`forkcell policy apply` gives the cell a new one", "the cell's policy %s was changed in the store", hash)
+		return nil, refused("policy", "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s was changed in the store", hash)
 	}
 	if err != nil {
 		return nil, err

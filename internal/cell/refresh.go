@@ -91,7 +91,7 @@ func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshR
 		OnConflict: mode, Owners: true, Names: listing(headTree),
 	})
 	if err != nil {
-		return err
+		return withHint(err, "conflict", "settle them in the source, or give --on-conflict ours|theirs")
 	}
 	for _, c := range m.chosen {
 		res.Chosen = append(res.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))
