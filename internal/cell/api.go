@@ -113,6 +113,7 @@ type RunRequest struct {
 	PIDs             int64
 	AllowDegraded    bool
 	Network          NetworkRequest
+	Grants           GrantRequest
 	Root             string // host, host-overlay or a directory; "" = host
 	AsRoot           bool
 	// Inherit looks up the caller's variables that a policy lets in.
@@ -165,6 +166,7 @@ type RunPlan struct {
 	Root       string          `json:"root_before"`
 	TimeoutUS  int64           `json:"timeout_us"`
 	PolicyHash string          `json:"policy_hash"`
+	Grants     []string        `json:"grants"` // that the policy uses, as flags
 	Degraded   []string        `json:"degraded"`
 	Controls   driver.Controls `json:"controls"`
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -48,12 +47,13 @@ func systemDirs() []string {
 }
 
 // root puts the choice of a root file system into a specification.
-func (e *Engine) root(spec *driver.Spec, p *policy.Policy, req RunRequest) ([]workspace.Area, error) {
+func (e *Engine) root(a *asked, req RunRequest) ([]workspace.Area, error) {
+	spec, p := &a.spec, a.policy
 	spec.AsRoot = req.AsRoot
 	if req.AsRoot && req.Root != rootHostOverlay {
 		return nil, usage("give --root host-overlay too", "--as-root needs a system that it can write to")
 	}
-	areas, err := e.writablePaths(p)
+	areas, err := e.writablePaths(a)
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +80,13 @@ func (e *Engine) root(spec *driver.Spec, p *policy.Policy, req RunRequest) ([]wo
 	return areas, nil
 }
 
-func (e *Engine) writablePaths(p *policy.Policy) ([]workspace.Area, error) {
+func (e *Engine) writablePaths(a *asked) ([]workspace.Area, error) {
+	p := a.policy
 	var areas []workspace.Area
 	for _, dir := range p.Filesystem.ReadWrite {
+		if a.inWorkspace(dir) {
+			continue // it is writable anyhow
+		}
 		if !isDir(dir) && p.Landlock == policy.BestEffort {
 			continue
 		}
@@ -91,6 +95,9 @@ func (e *Engine) writablePaths(p *policy.Policy) ([]workspace.Area, error) {
 				"the policy lists %s, which is not a directory here", quote.Path(dir))
 		}
 		if err := e.mayList(dir); err != nil {
+			return nil, err
+		}
+		if err := a.take(dir, true, ""); err != nil {
 			return nil, err
 		}
 		areas = append(areas, workspace.Area{Name: areaPath + dir, Host: dir, Target: dir})

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -17,14 +19,28 @@ type asked struct {
 	policy *policy.Policy
 	areas  []workspace.Area // besides the workspace and the home
 	notes  []string         // what cannot be done as well as it should
+	grants *grants
+	inside string     // where the workspace is in the cell; "" if it is not
+	shown  []shownDir // what the operator shows of the host outside the system
+	masks  []mount.Mask
 }
 
 func (e *Engine) spec(c store.Cell, req RunRequest) (a asked, err error) {
 	if err := checkArgs(c, req.Args); err != nil {
 		return a, err
 	}
-	if a.policy, err = e.policyOf(c, req); err != nil {
+	given, err := e.givenPolicy(c, req)
+	if err != nil {
 		return a, err
+	}
+	if a.grants, err = e.newGrants(given, req); err != nil {
+		return a, err
+	}
+	if a.policy, err = narrowed(given, req); err != nil {
+		return a, err
+	}
+	if a.policy.Filesystem.IncludeWorkdir {
+		a.inside = c.MountAt
 	}
 	shown, err := e.shownPaths(slices.Concat(c.ReadOnly, req.ReadOnly))
 	if err != nil {
@@ -49,14 +65,87 @@ func (e *Engine) spec(c store.Cell, req RunRequest) (a asked, err error) {
 			Args: req.Args, Env: env, Workdir: path.Clean(workdir), TTY: req.TTY, Size: req.Size,
 		},
 	}
-	if a.notes, err = e.govern(&a.spec, a.policy, req); err != nil {
+	if a.notes, err = e.govern(&a, req); err != nil {
 		return a, err
 	}
-	a.areas, err = e.root(&a.spec, a.policy, req)
+	if a.areas, err = e.root(&a, req); err != nil {
+		return a, err
+	}
 	if req.AsRoot {
 		a.notes = append(a.notes, "the command is root in the cell: lower assurance")
 	}
-	return a, err
+	return a, e.checkGrants(&a, c)
+}
+
+// checkGrants refuses what the policy takes from the host without a grant, and
+// hides the secrets in what was granted.
+func (e *Engine) checkGrants(a *asked, c store.Cell) error {
+	for _, name := range a.policy.Environment.Inherit {
+		if err := a.grants.env(name); err != nil {
+			return err
+		}
+	}
+	if err := a.grants.refusal(); err != nil {
+		return err
+	}
+	for _, p := range a.spec.ReadOnly {
+		real, err := realPath(p)
+		if err != nil {
+			return usage("", "--ro %s: %v", quote.Path(p), err)
+		}
+		if !inSystem(real) {
+			a.shown = append(a.shown, shownDir{target: p, real: real})
+		}
+	}
+	return a.hide(c)
+}
+
+// inWorkspace reports whether a listed path is the workspace's, which covers what
+// the host has there.
+func (a *asked) inWorkspace(listed string) bool { return a.inside != "" && within(listed, a.inside) }
+
+// take notes a path of the host that the policy lists, and whether it is granted.
+// With a root of the operator's own, paths that are read only come from there.
+func (a *asked) take(listed string, write bool, root string) error {
+	if !write && root != "" && root != rootHost && root != rootHostOverlay {
+		return nil
+	}
+	real, err := shownReal(listed)
+	if err != nil {
+		return refused("policy_path", "take it out of the policy", "the policy lists %s: %v", quote.Path(listed), err)
+	}
+	needed, err := a.grants.path(listed, real, write)
+	if needed && !isLink(listed) {
+		a.shown = append(a.shown, shownDir{target: listed, real: real})
+	}
+	return err
+}
+
+// hide applies the secret rules to what is shown. An area of a backend without
+// overlays is a copy, which has no secrets.
+func (a *asked) hide(c store.Cell) error {
+	named := a.grants.named()
+	for _, dir := range a.shown {
+		named = append(named, dir.real)
+	}
+	copied := func(dir shownDir) bool {
+		return c.Backend != string(workspace.BackendOverlay) && slices.Contains(a.policy.Filesystem.ReadWrite, dir.target)
+	}
+	for i := range a.areas {
+		for _, dir := range a.shown {
+			if a.areas[i].Target != dir.target {
+				continue
+			}
+			rules, err := secretsOf(dir, named)
+			if err != nil {
+				return err
+			}
+			a.areas[i].Rules = rules
+		}
+	}
+	masks, notes, err := hideSecrets(slices.DeleteFunc(slices.Clone(a.shown), copied), named)
+	a.masks, a.notes = masks, append(a.notes, notes...)
+	return err
 }
 
 func checkArgs(c store.Cell, args []string) error {

@@ -136,7 +136,7 @@ func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := json.Marshal(map[string]any{"timeout_us": r.rec.TimeoutUS, "network": r.networkAsked(), "resolve": r.granted, "root": r.rootAsked(), "tty": r.spec.TTY, "limits": r.spec.Limits.String()})
+	asked, err := json.Marshal(map[string]any{"timeout_us": r.rec.TimeoutUS, "network": r.networkAsked(), "resolve": r.granted, "grants": texts(r.grants), "root": r.rootAsked(), "tty": r.spec.TTY, "limits": r.spec.Limits.String()})
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func (w *world) init(name, backend string) *cell.InitResult {
 // sh runs a shell script in a cell and returns the result and what it printed.
 func (w *world) sh(name, script string, change ...func(*cell.RunRequest)) (*cell.RunResult, string) {
 	w.Helper()
-	req := cell.RunRequest{Cell: name, Args: []string{"sh", "-c", script}}
+	req := cell.RunRequest{Cell: name, Args: []string{"sh", "-c", script}, Grants: everything()}
 	for _, c := range change {
 		c(&req)
 	}
@@ -102,6 +102,11 @@ func (w *world) sh(name, script string, change ...func(*cell.RunRequest)) (*cell
 		w.Fatalf("run %q: %v\n%s", script, err, errs.String())
 	}
 	return res, out.String() + errs.String()
+}
+
+// everything grants what the policies of tests list; the scripts are about grants.
+func everything() cell.GrantRequest {
+	return cell.GrantRequest{Paths: []string{"/var:rw", "/tmp:rw", "/srv:rw"}, Env: []string{"SEEN", "UNSET"}}
 }
 
 func restoreOnFail(r *cell.RunRequest)   { r.RestoreOnFail = true }

@@ -28,15 +28,7 @@ func buildEnv(p *policy.Policy, req RunRequest, shown []string) ([]string, error
 	if req.TTY && req.Term != "" {
 		env = append(env, "TERM="+req.Term)
 	}
-	given := []string{}
-	for _, name := range p.Environment.Inherit {
-		if req.Inherit == nil {
-			break
-		}
-		if value, ok := req.Inherit(name); ok {
-			given = append(given, name+"="+value)
-		}
-	}
+	given := req.lookedUp(p)
 	for _, v := range p.Environment.Set {
 		given = append(given, v.Name+"="+v.Value)
 	}

@@ -44,6 +44,7 @@ type StartRequest struct {
 	PIDs          int64
 	AllowDegraded bool
 	Network       NetworkRequest
+	Grants        GrantRequest
 	Root          string
 	AsRoot        bool
 	Inherit       func(name string) (string, bool)
@@ -58,7 +59,7 @@ func (q StartRequest) run() RunRequest {
 	return RunRequest{
 		Cell: q.Cell, Args: startCommand(), Env: q.Env, Workdir: q.Workdir, ReadOnly: q.ReadOnly, Timeout: q.Timeout,
 		Wait: q.Wait, Policy: q.Policy, Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs,
-		AllowDegraded: q.AllowDegraded, Network: q.Network, Root: q.Root, AsRoot: q.AsRoot, Inherit: q.Inherit,
+		AllowDegraded: q.AllowDegraded, Network: q.Network, Grants: q.Grants, Root: q.Root, AsRoot: q.AsRoot, Inherit: q.Inherit,
 	}
 }
 
@@ -128,15 +129,7 @@ func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, err
 	if err != nil {
 		return nil, err
 	}
-	var inherited []string
-	for _, name := range p.Environment.Inherit {
-		if req.Inherit == nil {
-			break
-		}
-		if value, ok := req.Inherit(name); ok {
-			inherited = append(inherited, name+"="+value)
-		}
-	}
+	inherited := req.run().lookedUp(p)
 	// So are credentials: their sources name the caller's variables and files.
 	values, err := e.readValues(ctx, p, req.Network)
 	if err != nil {

@@ -72,6 +72,10 @@ type startWire struct {
 	PolicyName    []byte   `json:"policy_name"`
 	Policy        []byte   `json:"policy"`
 	HasPolicy     bool     `json:"has_policy"`
+	PolicyPath    []byte   `json:"policy_path"`
+	GrantPaths    [][]byte `json:"grant_paths"`
+	GrantEnv      [][]byte `json:"grant_env"`
+	ConfigFile    []byte   `json:"config_file"`
 	Memory        int64    `json:"memory"`
 	CPUs          int64    `json:"cpus"`
 	PIDs          int64    `json:"pids"`
@@ -94,8 +98,10 @@ func encodeStart(home string, q StartRequest, inherited []string, values map[str
 		TimeoutUS: q.Timeout.Microseconds(), WaitUS: q.Wait.Microseconds(),
 		Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs, AllowDegraded: q.AllowDegraded, Root: q.Root, AsRoot: q.AsRoot,
 		Resolve: q.Network.Resolve, CA: q.Network.CA, Values: values,
+		GrantPaths: bytesOf(q.Grants.Paths), GrantEnv: bytesOf(q.Grants.Env), ConfigFile: []byte(q.Grants.ConfigFile),
 	}
 	if q.Policy != nil {
+		w.PolicyPath = []byte(q.Policy.Path)
 		w.HasPolicy, w.PolicyName, w.Policy = true, []byte(q.Policy.Name), q.Policy.Text
 	}
 	return json.Marshal(w)
@@ -117,9 +123,10 @@ func DecodeStart(data []byte) (home string, q StartRequest, err error) {
 		Timeout: time.Duration(w.TimeoutUS) * time.Microsecond, Wait: time.Duration(w.WaitUS) * time.Microsecond,
 		Memory: w.Memory, CPUs: w.CPUs, PIDs: w.PIDs, AllowDegraded: w.AllowDegraded, Root: w.Root, AsRoot: w.AsRoot,
 		Network: NetworkRequest{Resolve: w.Resolve, CA: w.CA, Values: values},
+		Grants:  GrantRequest{Paths: stringsOf(w.GrantPaths), Env: stringsOf(w.GrantEnv), ConfigFile: string(w.ConfigFile)},
 	}
 	if w.HasPolicy {
-		q.Policy = &PolicyFile{Name: string(w.PolicyName), Text: w.Policy}
+		q.Policy = &PolicyFile{Name: string(w.PolicyName), Text: w.Policy, Path: string(w.PolicyPath)}
 	}
 	q.Inherit = func(name string) (string, bool) {
 		for _, kv := range w.Inherit {

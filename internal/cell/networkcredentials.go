@@ -49,7 +49,7 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req NetworkRe
 	if err != nil {
 		return nil, refused("credential", "", "the credentials file %s: %v", quote.Path(req.CredentialsFile), err)
 	}
-	if err := e.outsideWorkspaces(file); err != nil {
+	if err := e.outsideWorkspaces("credentials file", file); err != nil {
 		return nil, err
 	}
 	values, err := gateway.ReadFile(ctx, file, names, nil)
@@ -59,16 +59,16 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req NetworkRe
 	return values, nil
 }
 
-// outsideWorkspaces refuses a credentials file where a cell, or an apply, could
-// come to write: it names commands that are run on the host.
-func (e *Engine) outsideWorkspaces(file string) error {
+// outsideWorkspaces refuses a file of the operator's where a cell, or an apply,
+// could come to write: it names commands that are run on the host, or grants.
+func (e *Engine) outsideWorkspaces(what, file string) error {
 	const hint = "keep it elsewhere, also if it is linked to"
 	home, err := realPath(e.home)
 	if err != nil {
 		return err
 	}
 	if within(file, home) {
-		return refused("credential", hint, "the credentials file %s is in the state directory", quote.Path(file))
+		return refused("credential", hint, "the %s %s is in the state directory", what, quote.Path(file))
 	}
 	var cells []store.Cell
 	err = e.view(func(tx *store.Tx) (err error) {
@@ -80,7 +80,7 @@ func (e *Engine) outsideWorkspaces(file string) error {
 	}
 	for _, c := range cells {
 		if source, err := realPath(c.Source); err == nil && c.SourceKind == "dir" && within(file, source) {
-			return refused("credential", hint, "the credentials file %s is in the workspace of cell %s", quote.Path(file), c.Name)
+			return refused("credential", hint, "the %s %s is in the workspace of cell %s", what, quote.Path(file), c.Name)
 		}
 	}
 	return nil

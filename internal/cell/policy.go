@@ -23,6 +23,8 @@ import (
 type PolicyFile struct {
 	Name string
 	Text []byte
+	// Path is the absolute path of the file; "" if the text comes from elsewhere.
+	Path string
 }
 
 // denySet tells the policy language which system calls there are.
@@ -117,19 +119,25 @@ func (e *Engine) storedPolicy(hash string) (*policy.Policy, error) {
 	return ParsePolicy(PolicyFile{Name: "policy " + hash[:12], Text: text})
 }
 
-// policyOf is the policy that a run asks for: its own, else the cell's, narrowed
-// by the operator's flags.
-func (e *Engine) policyOf(c store.Cell, req RunRequest) (*policy.Policy, error) {
-	var p *policy.Policy
-	var err error
+// givenPolicy returns the policy that a run asks for: its own, else the cell's.
+func (e *Engine) givenPolicy(c store.Cell, req RunRequest) (*policy.Policy, error) {
 	if req.Policy != nil {
-		p, err = ParsePolicy(*req.Policy)
-	} else {
-		p, err = e.storedPolicy(c.Policy)
+		return ParsePolicy(*req.Policy)
 	}
+	return e.storedPolicy(c.Policy)
+}
+
+// policyOf returns the policy of a run, narrowed by the operator's flags.
+func (e *Engine) policyOf(c store.Cell, req RunRequest) (*policy.Policy, error) {
+	p, err := e.givenPolicy(c, req)
 	if err != nil {
 		return nil, err
 	}
+	return narrowed(p, req)
+}
+
+// narrowed puts the operator's limits into a policy.
+func narrowed(p *policy.Policy, req RunRequest) (*policy.Policy, error) {
 	if err := enforceable(p); err != nil {
 		return nil, err
 	}
@@ -201,11 +209,16 @@ func isLink(path string) bool {
 
 // govern puts a policy into a specification. Paths that are missing are left
 // out, and named, only where the policy asks for the best effort.
-func (e *Engine) govern(spec *driver.Spec, p *policy.Policy, req RunRequest) (notes []string, err error) {
+func (e *Engine) govern(a *asked, req RunRequest) (notes []string, err error) {
+	spec, p := &a.spec, a.policy
 	bestEffort := p.Landlock == policy.BestEffort
 	if p.Filesystem.Given {
 		spec.System.Own = true
 		for _, path := range p.Filesystem.ReadOnly {
+			if a.inWorkspace(path) {
+				return nil, refused("policy_path", "take it out of read_only, or set include_workdir to false",
+					"the policy lists %s as read-only, which is in the workspace: the workspace is writable as a whole", quote.Path(path))
+			}
 			if _, err := os.Stat(path); err != nil && bestEffort {
 				notes = append(notes, fmt.Sprintf("%s is not shown: %v", quote.Path(path), err))
 				continue
@@ -214,6 +227,9 @@ func (e *Engine) govern(spec *driver.Spec, p *policy.Policy, req RunRequest) (no
 					"the policy lists %s: %v", quote.Path(path), err)
 			}
 			if err := e.mayList(path); err != nil && !isLink(path) { // a link is shown as a link
+				return nil, err
+			}
+			if err := a.take(path, false, req.Root); err != nil {
 				return nil, err
 			}
 			spec.System.Paths = append(spec.System.Paths, path)

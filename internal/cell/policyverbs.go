@@ -187,6 +187,7 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 			return nil, usage("give it as the command in the cell would, from /", "the path %s is not absolute", quote.Path(q.Path))
 		}
 		x = p.ExplainPath(q.Path, pathContext(c))
+		x.Needs = neededGrant(p, q.Path, x)
 	case q.Syscall != "":
 		if !(denySet{}).Known(q.Syscall) {
 			return nil, usage("docs/seccomp.md lists those that are denied", "no system call is called %s", quote.Arg(q.Syscall))

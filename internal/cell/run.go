@@ -11,6 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -103,7 +104,7 @@ func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
 	return &RunPlan{
 		Cell: c.Name, Args: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
 		ReadOnly: append([]string{}, spec.ReadOnly...), Checkpoint: head.ID, Root: head.Root(),
-		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: policyHash(asked.policy), Degraded: append(append([]string{}, asked.notes...), controls.Degraded...), Controls: controls,
+		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: policyHash(asked.policy), Grants: append([]string{}, asked.grants.recorded()...), Degraded: append(append([]string{}, asked.notes...), controls.Degraded...), Controls: controls,
 	}, nil
 }
 
@@ -131,6 +132,8 @@ type run struct {
 	notes         []string
 	areas         []workspace.Area
 	granted       []string // by --resolve
+	grants        []string // that the policy used
+	masks         []mount.Mask
 	gateway       *gateway.Gateway
 	plainEnv      []string         // without what the gateway adds
 	rulings       []receipt.Ruling // policies that came to rule later
@@ -152,7 +155,10 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 	if err != nil {
 		return nil, failed("policy", err, "keep the policy")
 	}
-	r := &run{session: s, spec: asked.spec, policy: asked.policy, degraded: asked.notes, areas: asked.areas}
+	r := &run{
+		session: s, spec: asked.spec, policy: asked.policy, degraded: asked.notes, areas: asked.areas,
+		masks: asked.masks, grants: asked.grants.recorded(),
+	}
 	opened := r.openGate(ctx, hash, req.Network)
 	defer func() { _, _ = opened() }() // whatever fails, nobody reads credentials any more
 	if req.CheckpointName != "" {
@@ -201,6 +207,7 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 		r.spec.Mounts = without(r.spec.Mounts, r.cell.MountAt)
 	}
 	r.masked()
+	r.spec.Mounts.Masks = append(r.spec.Mounts.Masks, r.masks...)
 	r.spec.Started = func(pid int) error { return recordInit(r.work, pid) }
 	if err := r.openJournal(); err != nil {
 		return err

@@ -18,6 +18,8 @@ type governance struct {
 	cpus          amount
 	pids          amount
 	allowDegraded bool
+	grantPaths    []string
+	grantEnv      []string
 }
 
 func (g *governance) addFlags(f *pflag.FlagSet) {
@@ -28,6 +30,8 @@ func (g *governance) addFlags(f *pflag.FlagSet) {
 	f.Var(&g.memory, "memory", "limit memory, swap included, such as 2GiB")
 	f.Var(&g.cpus, "cpus", "limit processor time to so many processors, such as 1.5")
 	f.Var(&g.pids, "pids", "limit the number of processes and threads")
+	f.StringArrayVar(&g.grantPaths, "grant-path", nil, "let the policy show this host `PATH[:ro|rw]` and what is below it (repeatable; secret files stay hidden)")
+	f.StringArrayVar(&g.grantEnv, "grant-env", nil, "let the policy pass on the variable `NAME` (repeatable)")
 	f.BoolVar(&g.allowDegraded, "allow-degraded", false, "run although a control cannot be enforced, and record it")
 }
 
@@ -36,6 +40,7 @@ func (g *governance) addFlags(f *pflag.FlagSet) {
 func (g *governance) fill(cmd *cobra.Command, req *cell.RunRequest) error {
 	req.Memory, req.CPUs, req.PIDs = g.memory.value, g.cpus.value, g.pids.value
 	req.AllowDegraded, req.Inherit = g.allowDegraded, os.LookupEnv
+	req.Grants = cell.GrantRequest{Paths: g.grantPaths, Env: g.grantEnv, ConfigFile: configFile("config.yaml")}
 	if err := inBounds(cmd, req); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func policyFile(t *testing.T, text string) string {
 func TestRunGovernance(t *testing.T) {
 	t.Parallel()
 	file := policyFile(t, "version: 1\n")
-	given := &cell.PolicyFile{Name: file, Text: []byte("version: 1\n")}
+	given := &cell.PolicyFile{Name: file, Text: []byte("version: 1\n"), Path: file}
 	for line, want := range map[string]cell.RunRequest{
 		"run --memory 2GiB --cpus 1.5 --pids 256 demo -- a": {Memory: 2 << 30, CPUs: 1500, PIDs: 256},
 		"run demo --memory 1048576 --allow-degraded -- a":   {Memory: 1 << 20, AllowDegraded: true},
@@ -33,6 +33,7 @@ func TestRunGovernance(t *testing.T) {
 		"run --dry-run --policy " + file + " demo -- a":     {Policy: given},
 	} {
 		want.Cell, want.Args, want.Network.CredentialsFile = "demo", []string{"a"}, credentialsFile()
+		want.Grants.ConfigFile = configFile("config.yaml")
 		f := &fakeEngine{run: ended()}
 		code, _, stderr := call(t, f, strings.Fields(line)...)
 		got, ok := f.got.(cell.RunRequest)
@@ -87,7 +88,7 @@ func TestInitPolicy(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	got := f.got.(cell.InitRequest)
-	if diff := cmp.Diff(&cell.PolicyFile{Name: file, Text: []byte("version: 1\n")}, got.Policy); diff != "" {
+	if diff := cmp.Diff(&cell.PolicyFile{Name: file, Text: []byte("version: 1\n"), Path: file}, got.Policy); diff != "" {
 		t.Error(diff)
 	}
 	f = &fakeEngine{}

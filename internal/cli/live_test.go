@@ -20,6 +20,7 @@ func TestLiveRequests(t *testing.T) {
 			Cell: "a", Env: []string{"K=v"}, Workdir: "w", ReadOnly: []string{"/x"}, Timeout: 2 * time.Second, Wait: -1,
 			Memory: 1 << 30, CPUs: 1500, PIDs: 9, AllowDegraded: true,
 			Network: cell.NetworkRequest{CredentialsFile: credentialsFile()},
+			Grants:  cell.GrantRequest{ConfigFile: configFile("config.yaml")},
 		},
 		"stop a":              cell.StopRequest{Cell: "a", Grace: -1},
 		"stop a --timeout 0":  cell.StopRequest{Cell: "a"},

@@ -38,6 +38,7 @@ func printPlan(p *page, r *cell.RunPlan) {
 		"root before", r.Root,
 		"timeout", timeout,
 		"policy", r.PolicyHash,
+		"grants", quote.Line(strings.Join(r.Grants, " ")),
 	)
 	printControls(p, r.Controls)
 	for _, d := range slices.Concat(r.Degraded, r.Controls.Degraded) {

@@ -174,6 +174,6 @@ func runPolicyExplain(ctx context.Context, s *session, e policyKeeper, ref cell.
 		if x.Allowed {
 			word = "allowed"
 		}
-		p.pairs("decision", p.word(word), "access", x.Access, "rule", quote.Line(x.Rule), "reason", quote.Line(x.Reason))
+		p.pairs("decision", p.word(word), "access", x.Access, "rule", quote.Line(x.Rule), "reason", quote.Line(x.Reason), "needs", quote.Line(x.Needs))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/preset"
@@ -27,7 +28,11 @@ func readPolicy(command, name string) (*cell.PolicyFile, error) {
 	if err != nil {
 		return nil, usageError("give a policy file", "%s: policy %s: %v", command, quote.Path(name), err)
 	}
-	return &cell.PolicyFile{Name: name, Text: text}, nil
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return nil, usageError("", "%s: policy %s: %v", command, quote.Path(name), err)
+	}
+	return &cell.PolicyFile{Name: name, Text: text, Path: path}, nil
 }
 
 // readPreset reads a preset that is known.

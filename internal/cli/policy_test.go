@@ -47,7 +47,7 @@ func TestPolicyValidate(t *testing.T) {
 func TestPolicyRefs(t *testing.T) {
 	t.Parallel()
 	file := policyFile(t, goodPolicy)
-	read := &cell.PolicyFile{Name: file, Text: []byte(goodPolicy)}
+	read := &cell.PolicyFile{Name: file, Text: []byte(goodPolicy), Path: file}
 	f := &fakeEngine{}
 	if code, _, stderr := call(t, f, "policy", "diff", "demo", file); code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)

@@ -47,13 +47,17 @@ func (o *networkFlags) request(cmd *cobra.Command) (cell.NetworkRequest, error) 
 }
 
 // credentialsFile is where the operator's own sources of credentials are, for
-// whatever no --credential is given for. It need not exist.
-func credentialsFile() string {
+// whatever no --credential is given for.
+func credentialsFile() string { return configFile("credentials") }
+
+// configFile is the path of a file in the operator's configuration directory. It
+// need not exist.
+func configFile(name string) string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
 		return ""
 	}
-	return dir + "/forkcell/credentials"
+	return dir + "/forkcell/" + name
 }
 
 // rootChoice is the system that a cell sees, and who the command is in it.

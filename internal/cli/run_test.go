@@ -47,6 +47,7 @@ func TestRunRequest(t *testing.T) {
 		},
 	} {
 		want.Network.CredentialsFile = credentialsFile()
+		want.Grants.ConfigFile = configFile("config.yaml")
 		f := &fakeEngine{run: ended()}
 		code, _, stderr := call(t, f, strings.Fields(line)...)
 		if code != 0 {

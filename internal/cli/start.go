@@ -78,7 +78,7 @@ func (o *startOptions) request(cmd *cobra.Command, name string) (cell.StartReque
 		return req, err
 	}
 	req.Policy, req.Memory, req.CPUs, req.PIDs = run.Policy, run.Memory, run.CPUs, run.PIDs
-	req.AllowDegraded, req.Inherit = run.AllowDegraded, run.Inherit
+	req.AllowDegraded, req.Inherit, req.Grants = run.AllowDegraded, run.Inherit, run.Grants
 	return req, nil
 }
 

@@ -13,6 +13,8 @@ type Explanation struct {
 	Access string `json:"access,omitempty"`
 	Rule   string `json:"rule"`
 	Reason string `json:"reason"`
+	// Needs is a flag that the operator has to give for it, or nothing is run.
+	Needs string `json:"needs,omitempty"`
 	// Audited says that the rules deny it and that it is allowed because
 	// enforcement is audit.
 	Audited bool `json:"audited,omitempty"`
@@ -112,10 +114,19 @@ func (p *Policy) claims(ctx PathContext) []claim {
 	for _, x := range ctx.Extra {
 		add(path.Clean(x), AccessReadOnly, "--ro", "added by the operator")
 	}
+	covered := func(x string) bool {
+		return p.Filesystem.IncludeWorkdir && ctx.Workspace != "" && beneath(x, ctx.Workspace)
+	}
 	for _, x := range p.Filesystem.ReadWrite {
+		if covered(x) {
+			continue
+		}
 		add(x, AccessReadWrite, "filesystem_policy.read_write", "listed as "+x+"; changes stay in the cell")
 	}
 	for _, x := range p.Filesystem.ReadOnly {
+		if covered(x) {
+			continue // such a policy is refused
+		}
 		add(x, AccessReadOnly, "filesystem_policy.read_only", "listed as "+x)
 	}
 	if !p.Filesystem.Given {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/tree"
 )
@@ -32,6 +33,9 @@ type Area struct {
 	Target string
 	// System is passed on to mount.Overlay. Only overlay can have such areas.
 	System bool
+	// Rules leave files of Host out of a copy, which backends without overlays
+	// make; nil takes everything.
+	Rules *leftout.Rules
 }
 
 // ErrNoSystemArea means that a backend cannot have a part of the host's system

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
@@ -27,7 +28,7 @@ func (w *Work) prepareExtra(ctx context.Context, m *tree.Manifest) error {
 			return fmt.Errorf("%w: its area %s is of %s, not of %s", ErrMixed, a.Name, was, a.Host)
 		}
 		pl := placed{Name: a.Name, Host: a.Host, Target: a.Target, System: a.System, Dir: areaDirName(i)}
-		if err := w.prepareHostArea(ctx, &pl, old); err != nil {
+		if err := w.prepareHostArea(ctx, &pl, old, a.Rules); err != nil {
 			return err
 		}
 		w.extra = append(w.extra, pl)
@@ -40,7 +41,7 @@ func (w *Work) prepareExtra(ctx context.Context, m *tree.Manifest) error {
 
 // prepareHostArea makes the directory of one area. old is what the state has of
 // it, or nil.
-func (w *Work) prepareHostArea(ctx context.Context, pl *placed, old *tree.Tree) error {
+func (w *Work) prepareHostArea(ctx context.Context, pl *placed, old *tree.Tree, rules *leftout.Rules) error {
 	d, err := plainDir(w.p.dir, pl.Dir)
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func (w *Work) prepareHostArea(ctx context.Context, pl *placed, old *tree.Tree) 
 	var roots tree.AreaRoots
 	switch {
 	case w.c.Backend != BackendOverlay:
-		roots, err = w.s.copyHost(ctx, pl.Name, host, d)
+		roots, err = w.s.copyHost(ctx, pl.Name, host, d, rules)
 	case old != nil:
 		return setMeta(d, ".", old.Root(), w.s.opt.Root)
 	default:
@@ -93,12 +94,12 @@ func (s *Store) coverHost(ctx context.Context, name string, host, d *fsx.Dir) (t
 	})
 }
 
-// copyHost copies the host's directory, without what it keeps from others, and
-// returns the roots of the copy.
-func (s *Store) copyHost(ctx context.Context, name string, host, d *fsx.Dir) (tree.AreaRoots, error) {
+// copyHost copies the host's directory, without what it keeps from others and
+// what rules leave out, and returns the roots of the copy.
+func (s *Store) copyHost(ctx context.Context, name string, host, d *fsx.Dir, rules *leftout.Rules) (tree.AreaRoots, error) {
 	return throwAway(name, false, func(w *tree.Writer) (tree.Entry, tree.Links, error) {
 		sc := s.newScan(ctx, "copy", w, host)
-		sc.dst, sc.settle, sc.public = d, true, true
+		sc.dst, sc.settle, sc.public, sc.filter = d, true, true, keepOnly(rules, nil)
 		sc.owner = func(_ string, e *tree.Entry, _ *tree.Entry) {
 			if !s.opt.Root {
 				e.UID, e.GID = uint32(os.Geteuid()), uint32(os.Getegid())

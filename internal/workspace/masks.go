@@ -80,7 +80,40 @@ func dirsOf(rule string) int {
 type maskFinder struct {
 	filter *leftout.Filter
 	pinned bool // everything above a mask keeps its name
-	masks  []mask
+	// lenient passes over directories that the caller may not read.
+	lenient bool
+	max     int // 0 is no limit
+	masks   []mask
+}
+
+// errTooManySecrets means that more files would have to be hidden than a cell can
+// have mounts for.
+var errTooManySecrets = errors.New("too many of them")
+
+// Secret is a path that the secret rules leave out of a directory of the host.
+type Secret struct {
+	Path string // below the directory
+	Dir  bool
+}
+
+// SecretsIn lists what rules leave out of a directory of the host, at most limit
+// entries. What the caller may not read is passed over: no cell of the caller
+// may read it either.
+func SecretsIn(dir string, rules *leftout.Rules, limit int) ([]Secret, error) {
+	root, err := fsx.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f := &maskFinder{filter: keepOnly(rules, nil), lenient: true, max: limit}
+	if err := f.find(root, "."); err != nil {
+		return nil, err
+	}
+	out := make([]Secret, len(f.masks))
+	for i, m := range f.masks {
+		out[i] = Secret{Path: m.path, Dir: m.info.IsDir()}
+	}
+	return out, nil
 }
 
 func (m *maskFinder) find(d *fsx.Dir, dir string) error {
@@ -104,19 +137,28 @@ func (m *maskFinder) find(d *fsx.Dir, dir string) error {
 			// Nothing can be mounted on a link, and it holds no secret itself.
 		case v == leftout.Leave:
 			m.add(sub, rule, info)
-		case info.IsDir():
-			child, err := d.OpenDir(name)
-			if err != nil {
-				return err
+			if m.max > 0 && len(m.masks) > m.max {
+				return errTooManySecrets
 			}
-			err = m.find(child, sub)
-			child.Close()
-			if err != nil {
+		case info.IsDir():
+			if err := m.enter(d, name, sub); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func (m *maskFinder) enter(d *fsx.Dir, name, sub string) error {
+	child, err := d.OpenDir(name)
+	if err == nil {
+		err = m.find(child, sub)
+		child.Close()
+	}
+	if m.lenient && (errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist)) {
+		return nil
+	}
+	return err
 }
 
 func (m *maskFinder) add(path, rule string, info fsx.Info) {

@@ -3,10 +3,10 @@ package credential
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/forkcell/forkcell/internal/fsx"
 )
 
 // maxFile bounds the operator's credentials file.
@@ -78,35 +78,11 @@ func ParseFile(text []byte) ([]Assignment, error) {
 	return out, nil
 }
 
-// ReadFile reads the operator's credentials file. It must be a regular file that
-// belongs to the caller and that nobody else may read or write; these are asked
-// of the open file, so it cannot be exchanged meanwhile. A file that does not
-// exist is os.ErrNotExist.
+// ReadFile reads the operator's credentials file, which must belong to the caller
+// and which nobody else may read or write. A file that does not exist is
+// os.ErrNotExist.
 func ReadFile(path string) ([]Assignment, error) {
-	// The kind is looked at before opening too: opening a pipe may block.
-	if info, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFile, err)
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w is not a regular file", ErrFile)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFile, err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFile, err)
-	}
-	switch {
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%w is not a regular file", ErrFile)
-	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("%w may be used by others (mode %04o); chmod 600 makes it the caller's own", ErrFile, info.Mode().Perm())
-	case !ownedByCaller(info):
-		return nil, fmt.Errorf("%w belongs to another user", ErrFile)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text, err := fsx.ReadOwn(path, 0o077, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}

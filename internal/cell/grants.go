@@ -1,0 +1,249 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/grant"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// GrantRequest is what the operator lets the policy of a run take from the host.
+type GrantRequest struct {
+	Paths []string // PATH[:ro|rw]
+	Env   []string // names of variables
+	// ConfigFile is the operator's configuration, with grants to named policies.
+	// It need not exist. "" is none.
+	ConfigFile string
+}
+
+// grants compares what a policy takes from the host with what was granted.
+type grants struct {
+	e       *Engine
+	req     GrantRequest
+	subject grant.Subject
+	list    grant.List // nil until it is needed
+
+	used    []string // as flags, for the receipt
+	missing []grant.Grant
+}
+
+// newGrants makes the grants for a policy as its file has it.
+func (e *Engine) newGrants(p *policy.Policy, req RunRequest) (*grants, error) {
+	g := &grants{e: e, req: req.Grants, subject: grant.Subject{Hash: p.Hash()}}
+	if req.Policy != nil && req.Policy.Path != "" {
+		real, err := realPath(req.Policy.Path)
+		if err != nil {
+			return nil, usage("", "the policy %s: %v", quote.Path(req.Policy.Path), err)
+		}
+		g.subject.File = real
+	}
+	return g, g.parse()
+}
+
+// parse reads the flags. The configuration is read when something needs it.
+func (g *grants) parse() error {
+	for _, s := range g.req.Paths {
+		one, err := grant.ParsePath(s)
+		if err != nil {
+			return usage("give --grant-path PATH[:ro|rw]", "--grant-path %s: %v", quote.Arg(s), err)
+		}
+		g.list = append(g.list, one)
+	}
+	for _, s := range g.req.Env {
+		one, err := grant.ParseEnv(s)
+		if err != nil {
+			return usage("give --grant-env NAME", "--grant-env %s: %v", quote.Arg(s), err)
+		}
+		g.list = append(g.list, one)
+	}
+	return nil
+}
+
+// config adds the grants of the operator's configuration, once.
+func (g *grants) config() error {
+	if g.req.ConfigFile == "" {
+		return nil
+	}
+	file, err := realPath(g.req.ConfigFile)
+	if err != nil {
+		return refused("grant", "", "the configuration %s: %v", quote.Path(g.req.ConfigFile), err)
+	}
+	g.req.ConfigFile = ""
+	more, err := grant.ReadConfig(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return refused("grant", "docs/policy.md has its form", "the configuration %s: %v", quote.Path(file), err)
+	}
+	if err := g.e.outsideWorkspaces("configuration", file); err != nil {
+		return err
+	}
+	for i, one := range more {
+		// A file is compared by its real path.
+		if dir, ok := strings.CutSuffix(one.Policy, "/"); ok {
+			if real, err := realPath(dir); err == nil {
+				more[i].Policy = real + "/"
+			}
+		}
+	}
+	g.list = append(g.list, more.For(g.subject)...)
+	return nil
+}
+
+// path takes a path of the host that the policy lists, if it needs a grant. The
+// real path is what is shown.
+func (g *grants) path(listed, real string, write bool) (needed bool, err error) {
+	if inSystem(real) {
+		return false, nil
+	}
+	by, ok := g.covering(real, write)
+	if !ok {
+		if err := g.config(); err != nil {
+			return true, err
+		}
+		by, ok = g.covering(real, write)
+	}
+	if !ok {
+		g.missing = append(g.missing, grant.Grant{Path: listed, Write: write})
+		return true, nil
+	}
+	g.used = append(g.used, by.String())
+	return true, nil
+}
+
+// covering finds the grant of a real path. A directory is granted without what
+// the secret rules leave out of it.
+func (g *grants) covering(real string, write bool) (grant.Grant, bool) {
+	resolved := slices.Clone(g.list)
+	for i := range resolved {
+		if to, err := realPath(resolved[i].Path); err == nil && resolved[i].Path != "" {
+			resolved[i].Path = to
+		}
+	}
+	by, ok := resolved.Path(real, write)
+	return by, ok && (by.Path == real || !secretBelow(by.Path, real))
+}
+
+// env takes a variable of the caller's that the policy inherits.
+func (g *grants) env(name string) error {
+	if grant.Harmless(name) {
+		return nil
+	}
+	by, ok := g.list.Env(name)
+	if !ok {
+		if err := g.config(); err != nil {
+			return err
+		}
+		by, ok = g.list.Env(name)
+	}
+	if !ok {
+		g.missing = append(g.missing, grant.Grant{Env: name})
+		return nil
+	}
+	g.used = append(g.used, by.String())
+	return nil
+}
+
+// refusal names the flags that are missing.
+func (g *grants) refusal() error {
+	if len(g.missing) == 0 {
+		return nil
+	}
+	var what, flags []string
+	for _, m := range g.missing {
+		if m.Env != "" {
+			what = append(what, "the variable "+quote.Arg(m.Env))
+		} else {
+			what = append(what, quote.Path(m.Path))
+		}
+		flag, value, _ := strings.Cut(m.String(), " ")
+		flags = append(flags, flag+" "+quote.Arg(value))
+	}
+	return refused("grant", "give "+strings.Join(flags, " "),
+		"the policy takes from the host what was not granted: %s", strings.Join(what, ", "))
+}
+
+// recorded lists the grants that the policy used.
+func (g *grants) recorded() []string {
+	slices.Sort(g.used)
+	return slices.Compact(g.used)
+}
+
+// named lists the real paths that the operator named.
+func (g *grants) named() (paths []string) {
+	for _, one := range g.list {
+		if real, err := realPath(one.Path); err == nil && one.Path != "" {
+			paths = append(paths, real)
+		}
+	}
+	return paths
+}
+
+// inSystem reports whether a real path is in one of the system's directories,
+// which every policy may list.
+func inSystem(real string) bool {
+	return slices.ContainsFunc(policy.DefaultReadOnly(), func(dir string) bool {
+		if within(real, dir) {
+			return true
+		}
+		to, err := realPath(dir)
+		return err == nil && to != "/" && within(real, to)
+	})
+}
+
+// neededGrant returns the flag without which a run under a policy is refused
+// because the policy lists the path that was asked about.
+func neededGrant(p *policy.Policy, asked string, x policy.Explanation) string {
+	write := x.Access == policy.AccessReadWrite
+	list := p.Filesystem.ReadOnly
+	if write {
+		list = p.Filesystem.ReadWrite
+	}
+	if !strings.HasPrefix(x.Rule, "filesystem_policy.read_") {
+		return ""
+	}
+	best := ""
+	for _, listed := range list {
+		if within(path.Clean(asked), listed) && len(listed) > len(best) {
+			best = listed
+		}
+	}
+	if real, err := shownReal(best); best == "" || err == nil && inSystem(real) {
+		return ""
+	}
+	return grant.Grant{Path: best, Write: write}.String()
+}
+
+// shownReal is the real path of what a listed path shows: a link that is listed
+// itself is shown as a link.
+func shownReal(listed string) (string, error) {
+	if !isLink(listed) {
+		return realPath(listed)
+	}
+	dir, err := realPath(path.Dir(listed))
+	if err != nil {
+		return "", err
+	}
+	return path.Join(dir, path.Base(listed)), nil
+}
+
+// lookedUp returns the value of each variable that a policy inherits and the
+// caller has.
+func (req RunRequest) lookedUp(p *policy.Policy) (given []string) {
+	if req.Inherit == nil {
+		return nil
+	}
+	for _, name := range p.Environment.Inherit {
+		if value, ok := req.Inherit(name); ok {
+			given = append(given, fmt.Sprintf("%s=%s", name, value))
+		}
+	}
+	return given
+}

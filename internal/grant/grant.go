@@ -1,0 +1,113 @@
+// Package grant is what the operator lets policies take from the host: paths
+// outside the system's directories, and variables of the operator's environment.
+//
+// A policy names, the operator grants. Grants come from flags, for one run, and
+// from the operator's configuration file, for named policies. The package reads
+// and matches them; it must not know cells, policies or what a path shows.
+package grant
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Grant lets a policy have one path of the host with what is below it, or one
+// variable.
+type Grant struct {
+	// Path is absolute and clean; "" for a variable.
+	Path string
+	// Write lets the policy list Path as read_write too.
+	Write bool
+	// Env is the name of a variable; "" for a path.
+	Env string
+	// Policy is the policy that the grant is for: "sha256:" with its hash, or a
+	// directory, with a slash at its end, that its file is in. "" is any policy.
+	Policy string
+}
+
+// String is the flag that gives the same grant for one run.
+func (g Grant) String() string {
+	switch {
+	case g.Env != "":
+		return "--grant-env " + g.Env
+	case g.Write:
+		return "--grant-path " + g.Path + ":rw"
+	}
+	return "--grant-path " + g.Path
+}
+
+// ParsePath reads PATH[:ro|rw], the value of --grant-path.
+func ParsePath(s string) (Grant, error) {
+	p, write := strings.CutSuffix(s, ":rw")
+	if !write {
+		p = strings.TrimSuffix(s, ":ro")
+	}
+	return newPath(p, write)
+}
+
+func newPath(p string, write bool) (Grant, error) {
+	switch {
+	case !path.IsAbs(p):
+		return Grant{}, errors.New("the path is not absolute")
+	case strings.IndexByte(p, 0) >= 0:
+		return Grant{}, errors.New("the path holds a NUL byte")
+	case path.Clean(p) == "/":
+		return Grant{}, errors.New("/ would grant the whole host")
+	}
+	return Grant{Path: path.Clean(p), Write: write}, nil
+}
+
+// ParseEnv reads NAME, the value of --grant-env.
+func ParseEnv(s string) (Grant, error) {
+	if s == "" || strings.ContainsAny(s, "=\x00*") {
+		return Grant{}, errors.New("not the name of a variable")
+	}
+	return Grant{Env: s}, nil
+}
+
+// Harmless reports whether a policy may inherit a variable without a grant.
+func Harmless(name string) bool {
+	return strings.HasPrefix(name, "LC_") ||
+		slices.Contains([]string{"LANG", "TERM", "TZ", "COLORTERM", "NO_COLOR", "CI"}, name)
+}
+
+// Subject is the policy that asks.
+type Subject struct {
+	// Hash is the policy's, with "sha256:" before it.
+	Hash string
+	// File is the real path of the policy's file; "" if it came from none.
+	File string
+}
+
+// List is the grants of one run.
+type List []Grant
+
+// For returns the grants that hold for a policy.
+func (l List) For(s Subject) List {
+	return slices.DeleteFunc(slices.Clone(l), func(g Grant) bool {
+		return g.Policy != "" && g.Policy != s.Hash && !(strings.HasSuffix(g.Policy, "/") && strings.HasPrefix(s.File, g.Policy))
+	})
+}
+
+// Path returns the innermost grant that covers a path. The caller has resolved
+// the links of both.
+func (l List) Path(p string, write bool) (best Grant, ok bool) {
+	for _, g := range l {
+		covers := g.Path != "" && (p == g.Path || strings.HasPrefix(p, g.Path+"/")) && (g.Write || !write)
+		if covers && len(g.Path) > len(best.Path) {
+			best, ok = g, true
+		}
+	}
+	return best, ok
+}
+
+// Env returns the grant of a variable.
+func (l List) Env(name string) (Grant, bool) {
+	i := slices.IndexFunc(l, func(g Grant) bool { return g.Env != "" && g.Env == name })
+	if i < 0 {
+		return Grant{}, false
+	}
+	return l[i], true
+}

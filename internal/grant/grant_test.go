@@ -1,0 +1,181 @@
+package grant
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParsePath(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Grant{
+		"/a":     {Path: "/a"},
+		"/a/":    {Path: "/a"},
+		"/a:ro":  {Path: "/a"},
+		"/a:rw":  {Path: "/a", Write: true},
+		"/a:x":   {Path: "/a:x"},
+		"/a/../": {},
+		"a":      {},
+		"":       {},
+		":rw":    {},
+		"/":      {},
+		"/a\x00": {},
+	} {
+		got, err := ParsePath(text)
+		if got != want || (err == nil) != (want != Grant{}) {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "A=1", "A*", "A\x00"} {
+		if _, err := ParseEnv(text); err == nil {
+			t.Errorf("the name %q passes", text)
+		}
+	}
+}
+
+func TestHarmless(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"LANG": true, "LC_ALL": true, "LC_X": true, "TERM": true, "TZ": true, "COLORTERM": true, "NO_COLOR": true, "CI": true,
+		"GITHUB_TOKEN": false, "PATH": false, "lang": false, "CI_TOKEN": false, "LC": false, "": false,
+	} {
+		if Harmless(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	hash := "sha256:" + strings.Repeat("a", 64)
+	l := List{
+		{Path: "/srv"}, {Path: "/srv/w", Write: true}, {Env: "A"},
+		{Path: "/hash", Policy: hash}, {Env: "DIR", Policy: "/pol/"},
+	}
+	any := l.For(Subject{})
+	for _, c := range []struct {
+		path  string
+		write bool
+		by    string
+	}{
+		{"/srv", false, "/srv"},
+		{"/srv/x/y", false, "/srv"},
+		{"/srv/x", true, ""},
+		{"/srv/w/y", true, "/srv/w"},
+		{"/srv/w/y", false, "/srv/w"},
+		{"/srvx", false, ""},
+		{"/", false, ""},
+		{"/hash", false, ""},
+	} {
+		if g, ok := any.Path(c.path, c.write); g.Path != c.by || ok != (c.by != "") {
+			t.Errorf("%s: %+v", c.path, g)
+		}
+	}
+	if _, ok := any.Env("A"); !ok {
+		t.Error("a variable is not granted")
+	}
+	for _, name := range []string{"", "B", "DIR"} {
+		if _, ok := any.Env(name); ok {
+			t.Errorf("%q is granted", name)
+		}
+	}
+	if _, ok := l.For(Subject{Hash: hash}).Path("/hash/x", false); !ok {
+		t.Error("the policy with the hash is not granted its path")
+	}
+	for file, want := range map[string]bool{"/pol/p.yaml": true, "/pol/sub/p.yaml": true, "/pol": false, "/policy/p": false, "": false} {
+		if _, ok := l.For(Subject{File: file}).Env("DIR"); ok != want {
+			t.Errorf("%q: %v", file, ok)
+		}
+	}
+}
+
+func TestParseConfig(t *testing.T) {
+	t.Parallel()
+	hash := "sha256:" + strings.Repeat("0", 64)
+	got, err := ParseConfig([]byte("grants:\n- {policy: \"" + hash + "\", path: /srv/x, mode: rw}\n- policy: /pol\u002f\n  env: NAME\n- {policy: /pol/, path: /srv/y/}\n"))
+	want := List{{Policy: hash, Path: "/srv/x", Write: true}, {Policy: "/pol/", Env: "NAME"}, {Policy: "/pol/", Path: "/srv/y"}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	for _, text := range []string{"", "# nothing\n", "grants: []\n", "{}\n"} {
+		if got, err := ParseConfig([]byte(text)); len(got) > 0 || err != nil {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"grants: x\n":                   "line 1: grants must be a list",
+		"[]\n":                          "must be a mapping",
+		"a: 1\n":                        `line 1: unknown key "a"`,
+		"grants: []\ngrants: []\n":      "grants",
+		"grants: []\n---\ngrants: []\n": "more than one document",
+		"grants:\n- {policy: /p/, path: /x, extra: 1}\n":                            `line 2: unknown key "extra"`,
+		"grants:\n- {policy: /p/, path: /x, env: A}\n":                              "line 2: a grant has a path or an env",
+		"grants:\n- {policy: /p/}\n":                                                "a path or an env",
+		"grants:\n- {path: /x}\n":                                                   "line 2: policy must be",
+		"grants:\n- {policy: /p, path: /x}\n":                                       "policy must be",
+		"grants:\n- {policy: /, path: /x}\n":                                        "policy must be",
+		"grants:\n- {policy: p/, path: /x}\n":                                       "policy must be",
+		"grants:\n- {policy: \"sha256:12\", path: /x}\n":                            "policy must be",
+		"grants:\n- {policy: /p/, path: x}\n":                                       "not absolute",
+		"grants:\n- {policy: /p/, path: /}\n":                                       "the whole host",
+		"grants:\n- {policy: /p/, path: /x, mode: r}\n":                             "mode is ro or rw",
+		"grants:\n- {policy: /p/, env: A, mode: ro}\n":                              "no mode",
+		"grants:\n- {policy: /p/, env: 1}\n":                                        "line 2: env must be text",
+		"grants:\n- {policy: /p/, path: [/x]}\n":                                    "path must be text",
+		"grants:\n- &a {policy: /p/, path: /x}\n- *a\n":                             "line 3: must be a mapping",
+		"grants:\n- {policy: /p/, path: /x}\n- {policy: /p/, path: /y, path: /z}\n": "path",
+	} {
+		if got, err := ParseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestReadConfig(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "config.yaml")
+	if _, err := ReadConfig(name); !os.IsNotExist(err) {
+		t.Errorf("missing: %v", err)
+	}
+	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o644: true, 0o664: false, 0o602: false} {
+		if err := os.WriteFile(name, []byte("grants: []\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadConfig(name); (err == nil) != ok {
+			t.Errorf("%04o: %v", mode, err)
+		}
+	}
+	if _, err := ReadConfig(filepath.Dir(name)); err == nil {
+		t.Error("a directory is read")
+	}
+	if err := os.Chmod(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(name, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadConfig(name); err == nil || !strings.Contains(err.Error(), "another user") {
+			t.Errorf("another user's: %v", err)
+		}
+	}
+}
+
+// FuzzParseConfig: whatever is read has one subject and a policy.
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte("grants:\n- {policy: /pol/, path: /srv/y/}\n- {policy: /pol/, env: A}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		list, err := ParseConfig(text)
+		for _, g := range list {
+			if err != nil || g.Policy == "" || (g.Path == "") == (g.Env == "") || g.Path == "/" {
+				t.Fatalf("%+v, %v", g, err)
+			}
+		}
+	})
+}
