@@ -178,10 +178,10 @@ func (e *Engine) mayList(listed string) error {
 	if why := policy.OffLimits(real, callerHomes()); why != "" {
 		return refused("policy_path", remedy, "the policy lists %s, which leads to %s: that %s", quote.Path(listed), quote.Path(real), why)
 	}
-	if err := openToOthers(listed, real); err != nil {
+	if err := e.apart("the policy's path", listed); err != nil {
 		return err
 	}
-	return e.apart("the policy's path", listed)
+	return openToOthers(listed, real)
 }
 
 // openToOthers refuses a path that a cell of root would show and nobody in it
