@@ -17,6 +17,17 @@ except OSError as e:
 other.stdin.close()
 `
 
+// handOnPython executes another program while its connection is being made.
+const handOnPython = `
+import os, socket
+s = socket.socket()
+s.setblocking(False)
+s.set_inheritable(True)
+to = (socket.gethostbyname("api.example.com"), 443)
+s.connect_ex(to)
+os.execv("/usr/bin/bash", ["bash", "-c", "sleep 0.1; echo >&%d; read -r line <&%d" % (s.fileno(), s.fileno())])
+`
+
 // TestEgressPrograms shows whom a rule that names a program lets pass: that
 // program where the cell cannot have made it, and nobody who looks like it.
 func TestEgressPrograms(t *testing.T) {
@@ -42,6 +53,8 @@ func TestEgressPrograms(t *testing.T) {
 		{"shared with another", "/usr/bin/python3 /usr/bin/bash", "/usr/bin/python3 shared.py bash -c 'echo; cat >/dev/null'", "shared by different programs"},
 		{"shared with one that may not", "/usr/bin/python3", "/usr/bin/python3 shared.py bash -c 'echo; cat >/dev/null'", "shared by different programs"},
 		{"handed on by exec", "/usr/bin/curl", "bash -c 'exec 3<>/dev/tcp/api.example.com/443 && exec /usr/bin/python3 -c \"import os; os.read(3, 1)\"'", "endpoint: "},
+		{"handed on by exec to one that may", "/usr/bin/python3", "bash -c 'exec 3<>/dev/tcp/api.example.com/443 && exec /usr/bin/python3 -c \"import os; os.read(3, 1)\"'", "not the binary"},
+		{"handed on by exec without waiting", "/usr/bin/bash", "/usr/bin/python3 handon.py", "not the binary"},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -49,6 +62,7 @@ func TestEgressPrograms(t *testing.T) {
 			l := newLab(t)
 			l.write("fetch.py", fetchPython)
 			l.write("shared.py", sharedPython)
+			l.write("handon.py", handOnPython)
 			s := l.site("api.example.com", says(payload))
 			o := l.run(rule("host: api.example.com, port: 443, protocol: rest, access: full", p.binaries), p.script)
 			if p.reason == "" {

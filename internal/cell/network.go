@@ -107,13 +107,17 @@ func (r *run) connect(g *gate, granted []string) {
 	if g == nil {
 		return
 	}
-	r.spec.Network = &driver.Network{Serve: func(fds []int, initPID int) (func(), error) {
+	r.spec.Network = &driver.Network{Serve: func(c driver.Captured) (driver.Service, error) {
 		if r.e.hide != nil {
 			if err := r.e.hide(); err != nil {
-				return nil, errors.Join(err, gateway.Refuse(fds))
+				return driver.Service{}, errors.Join(err, gateway.Refuse(c.Sockets))
 			}
 		}
-		return g.Serve(fds, initPID)
+		s, err := g.Serve(c.Sockets, c.InitPID, c.Watched)
+		if err != nil {
+			return driver.Service{}, err
+		}
+		return driver.Service{Stop: s.Stop, Connecting: func(c driver.Connect) { s.Connecting(gateway.Connect(c)) }}, nil
 	}}
 	for _, f := range g.files {
 		r.spec.Network.Files = append(r.spec.Network.Files, driver.File{Name: f.Name, Data: f.Data})

@@ -20,7 +20,7 @@ type Cell struct {
 	examined []Check
 	denied   func(Denial)
 	network  *Network
-	offline  func() // ends the service of the network
+	service  Service // of the network
 	laps     func([]lap)
 
 	// built gets the answer to the plan; it is closed when the init is gone.
@@ -160,12 +160,12 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 		c.laps(r.Laps)
 	}
 	heard, sockets := split(r.fds, r.Captured)
-	if err := c.hearDenials(heard); err != nil {
-		closeAll(sockets)
-		return at("seccomp", err)
-	}
-	if err := c.serveNetwork(sockets); err != nil {
+	if err := c.serveNetwork(sockets, len(heard) > 0); err != nil {
+		closeAll(heard)
 		return at("network", err)
+	}
+	if err := c.hearCalls(heard); err != nil {
+		return at("seccomp", err)
 	}
 	if r.MountAPI != "" {
 		c.mountAPI = r.MountAPI
@@ -191,9 +191,9 @@ func (c *Cell) Gone() <-chan struct{} { return c.gone }
 // Close kills whatever runs in the cell and returns when nothing of it is left.
 func (c *Cell) Close() error {
 	c.bury()
-	if c.offline != nil {
-		c.offline()
-		c.offline = nil
+	if c.service.Stop != nil {
+		c.service.Stop()
+		c.service.Stop = nil
 	}
 	return c.limits.unlimit()
 }
@@ -252,13 +252,13 @@ func split(fds []int, n int) (rest, last []int) {
 
 // serveNetwork hands the network's sockets to whom serves them, before anything
 // can use them.
-func (c *Cell) serveNetwork(fds []int) (err error) {
+func (c *Cell) serveNetwork(fds []int, watched bool) (err error) {
 	if (c.network != nil) != (len(fds) > 0) {
 		closeAll(fds)
 		return errors.New("the init's sockets are not what it was asked for")
 	}
 	if c.network != nil {
-		c.offline, err = c.network.Serve(fds, c.pid)
+		c.service, err = c.network.Serve(Captured{Sockets: fds, InitPID: c.pid, Watched: watched})
 	}
 	return err
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/forkcell/forkcell/internal/seccomp"
 )
 
-// hearDenials answers the denied calls that the kernel hands over, and tells
-// whoever wants to know. fds holds the listener's descriptor, or nothing.
-func (c *Cell) hearDenials(fds []int) error {
+// hearCalls answers the calls that the kernel hands over, and tells whoever wants
+// to know. fds holds the listener's descriptor, or nothing.
+func (c *Cell) hearCalls(fds []int) error {
 	if len(fds) == 0 {
 		return nil
 	}
-	if len(fds) != 1 || c.denied == nil {
+	if len(fds) != 1 || c.denied == nil && c.network == nil {
 		closeAll(fds)
 		return errors.New("the init sent what it was not asked for")
 	}
@@ -26,13 +26,24 @@ func (c *Cell) hearDenials(fds []int) error {
 	}
 	c.spent.Go(func() {
 		// When it fails the calls give ENOSYS: they stay denied.
-		_ = l.Serve(func(n seccomp.Notice) {
-			pid, binary := whoCalled(n.PID)
-			c.denied(Denial{PID: pid, Binary: binary, Call: n.Name, Errno: n.Denied})
-		})
+		_ = l.Serve(func(n seccomp.Notice) { c.heard(n, l.Waiting) })
 		_ = l.Close()
 	})
 	return nil
+}
+
+// heard tells of one call.
+func (c *Cell) heard(n seccomp.Notice, waiting func() bool) {
+	switch {
+	case n.Denied != 0 && c.denied != nil:
+		pid, binary := whoCalled(n.PID)
+		c.denied(Denial{PID: pid, Binary: binary, Call: n.Name, Errno: n.Denied})
+	case n.Denied == 0 && c.service.Connecting != nil:
+		// The kernel's descriptors are ints: the upper half means nothing.
+		c.service.Connecting(Connect{
+			Thread: n.PID, Descriptor: int(int32(n.Args[0])), Address: n.Args[1], Waiting: waiting,
+		})
+	}
 }
 
 // whoCalled finds a thread's number in its own namespace, and its executable.

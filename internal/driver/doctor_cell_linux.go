@@ -186,9 +186,9 @@ func probePidfd() error {
 // probeEgress builds a cell whose connections are captured, and lets it go.
 func (n *Native) probeEgress(ctx context.Context) error {
 	s := Spec{Hostname: "probe", Guard: Guard{LandlockBestEffort: true}, Network: &Network{
-		Serve: func(fds []int, _ int) (func(), error) {
-			closeAll(fds)
-			return func() {}, nil
+		Serve: func(c Captured) (Service, error) {
+			closeAll(c.Sockets)
+			return Service{}, nil
 		},
 	}}
 	cell, err := n.begin(ctx, s)

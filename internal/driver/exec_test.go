@@ -218,9 +218,9 @@ func TestStartAgain(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.clearWork()
 	spec := f.spec
-	spec.Network = &Network{Serve: func(fds []int, _ int) (func(), error) {
-		closeAll(fds)
-		return nil, errors.New("not today")
+	spec.Network = &Network{Serve: func(c Captured) (Service, error) {
+		closeAll(c.Sockets)
+		return Service{}, errors.New("not today")
 	}}
 	if c, err := f.native.Start(t.Context(), spec); err == nil {
 		t.Errorf("started: %v", c.Close())

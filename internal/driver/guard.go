@@ -37,13 +37,46 @@ type Guard struct {
 
 // Network says who serves a cell's connections.
 type Network struct {
-	// Serve is given the sockets of package capture, which it owns also when it
-	// fails, and the cell's first process, before any command is executed. The
-	// returned function ends the service; it is called when the cell is gone.
-	Serve func(fds []int, initPID int) (stop func(), err error)
+	// Serve is given what serves the cell, before any command is executed, and
+	// owns the sockets also when it fails.
+	Serve func(Captured) (Service, error)
 	// Files are in the cell's /etc besides, or instead of, what is there; names
 	// are relative to it.
 	Files []File
+}
+
+// Captured is a network namespace of package capture.
+type Captured struct {
+	// Sockets are the descriptors for package origin.
+	Sockets []int
+	// InitPID is the cell's first process, on the host.
+	InitPID int
+	// Watched says that Service.Connecting is called for every connect(2). The
+	// kernel refuses that to a driver that is itself under such a filter.
+	Watched bool
+}
+
+// Service is what serves a cell's network.
+type Service struct {
+	// Stop ends it. It is called when the cell is gone.
+	Stop func()
+	// Connecting, if set, is told of a thread of the cell that is about to
+	// connect the socket of a descriptor, and waits until it returns. It is
+	// called by one goroutine at a time.
+	Connecting func(Connect)
+}
+
+// Connect is a call of connect(2).
+type Connect struct {
+	// Thread is the number of the calling thread on the host. It may be another
+	// one's as soon as Waiting returns false.
+	Thread int
+	// Descriptor and Address are the call's arguments: the socket, and where in
+	// the caller's memory its destination is.
+	Descriptor int
+	Address    uint64
+	// Waiting reports whether the thread still waits.
+	Waiting func() bool
 }
 
 // File is a small file of the cell's own.
@@ -113,7 +146,8 @@ func (e *UnenforceableError) Error() string {
 type guardPlan struct {
 	AllowSyscalls []string
 	BestEffort    bool
-	Notify        bool
+	Notify        bool // of denied calls
+	Connects      bool // are watched
 	OpenFiles     int64
 	Processes     int64
 	// Writable are the directories in the cell that may be written to, besides
@@ -125,7 +159,7 @@ type guardPlan struct {
 func (s *Spec) guard() guardPlan {
 	g := guardPlan{
 		AllowSyscalls: s.Guard.AllowSyscalls, BestEffort: s.Guard.LandlockBestEffort || s.Guard.AllowDegraded,
-		Notify: s.Guard.Denied != nil, OpenFiles: s.Limits.OpenFiles,
+		Notify: s.Guard.Denied != nil, Connects: s.Network != nil, OpenFiles: s.Limits.OpenFiles,
 	}
 	var writable []string
 	for _, b := range s.Mounts.Binds {

@@ -40,7 +40,14 @@ func guard(p guardPlan, w without) (guarded, error) {
 	if !ok {
 		return g, at("seccomp", fmt.Errorf("no filter for %s", runtime.GOARCH))
 	}
-	filter, err := seccomp.Build(arch, p.AllowSyscalls, p.Notify)
+	var notify seccomp.Notify
+	if p.Notify {
+		notify |= seccomp.Denials
+	}
+	if p.Connects {
+		notify |= seccomp.Connects
+	}
+	filter, err := seccomp.Build(arch, p.AllowSyscalls, notify)
 	if err != nil {
 		return g, at("seccomp", err)
 	}
@@ -48,13 +55,24 @@ func guard(p guardPlan, w without) (guarded, error) {
 		return g, at("seccomp", err)
 	}
 	g.seccomp = filter.Hash()
-	if p.Notify && g.listener < 0 {
-		g.degraded = append(g.degraded, "seccomp: the kernel reports no denied calls")
+	if g.listener < 0 {
+		g.degraded = append(g.degraded, unheard(notify)...)
 	}
 	if len(p.AllowSyscalls) > 0 {
 		g.degraded = append(g.degraded, "seccomp: the policy allows "+strings.Join(p.AllowSyscalls, ", "))
 	}
 	return g, nil
+}
+
+// unheard says what is missing without a listener.
+func unheard(calls seccomp.Notify) (list []string) {
+	if calls&seccomp.Denials != 0 {
+		list = append(list, "seccomp: the kernel reports no denied calls")
+	}
+	if calls&seccomp.Connects != 0 {
+		list = append(list, "network: the kernel reports no connects; programs are looked for when a connection is accepted")
+	}
+	return list
 }
 
 // leastLandlock is the ABI without which a hard requirement fails. The one right

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/capture"
 )
 
 // Parts of /proc that tell about the host, or reach into it. The kernel keeps
@@ -28,18 +30,32 @@ func (r *rootfs) newProc() (int, error) {
 	return newFS("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// anyPort lets the cell's user bind every port: the cell's addresses are its own.
-// Kernels without the setting keep the low ones for root.
-func anyPort(proc int) error {
-	fd, err := unix.Openat(proc, "sys/net/ipv4/ip_unprivileged_port_start", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
+// networkSettings are those of the cell's own network namespace.
+func (r *rootfs) networkSettings(proc int) error {
+	// The cell's user may bind every port: the cell's addresses are its own.
+	// Kernels without the setting keep the low ones for root.
+	if err := set(proc, "net/ipv4/ip_unprivileged_port_start", "0"); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("low ports: %w", err)
+	}
+	if !r.plan.Capture {
 		return nil
 	}
+	for _, s := range capture.Settings() {
+		if err := set(proc, s.File, s.Value); err != nil {
+			return fmt.Errorf("%s: %w", s.File, err)
+		}
+	}
+	return nil
+}
+
+// set writes a setting of the kernel's, which is a file beneath /proc/sys.
+func set(proc int, name, value string) error {
+	fd, err := unix.Openat(proc, "sys/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	_, err = unix.Write(fd, []byte("0"))
+	_, err = unix.Write(fd, []byte(value))
 	return err
 }
 
@@ -58,16 +74,18 @@ func (r *rootfs) proc() error {
 	if err := moveTo(fd, r.root, "proc"); err != nil {
 		return err
 	}
-	// The limit of user namespaces is set while /proc/sys can be written.
-	// Without a namespace of its own it would be the host's.
+	// Settings are made while /proc/sys can be written. No user namespaces: in one
+	// the command would hold capabilities and could reach far more of the kernel.
+	// The limit is the namespace's own, and what has no capability cannot raise it;
+	// without a namespace of its own it would be the host's.
 	if !r.without.has(ctlUserNSLimit) && !r.without.has(ctlUserNS) {
-		if err := noUserNamespaces(fd); err != nil {
+		if err := set(fd, "user/max_user_namespaces", "0"); err != nil {
 			return fmt.Errorf("user namespaces: %w", err)
 		}
 	}
 	if !r.without.has(ctlNetNS) {
-		if err := anyPort(fd); err != nil {
-			return fmt.Errorf("low ports: %w", err)
+		if err := r.networkSettings(fd); err != nil {
+			return err
 		}
 	}
 	return r.coverProc(fd)
@@ -121,17 +139,4 @@ func (r *rootfs) coverWith(proc int, name string, cover func() (int, error)) err
 		return fmt.Errorf("cover %s: %w", name, err)
 	}
 	return nil
-}
-
-// noUserNamespaces keeps the command from making user namespaces, in which it
-// would hold capabilities and could reach far more of the kernel. The limit is
-// the namespace's own, and what has no capability cannot raise it.
-func noUserNamespaces(proc int) error {
-	fd, err := unix.Openat(proc, "sys/user/max_user_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	_, err = unix.Write(fd, []byte("0"))
-	return err
 }

@@ -159,6 +159,7 @@ func (g *guardPlan) fields(w *wire) {
 	texts(w, &g.AllowSyscalls)
 	flag(w, &g.BestEffort)
 	flag(w, &g.Notify)
+	flag(w, &g.Connects)
 	number(w, &g.OpenFiles)
 	number(w, &g.Processes)
 	texts(w, &g.Writable)

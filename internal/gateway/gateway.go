@@ -160,9 +160,21 @@ func (g *Gateway) Environment() []string {
 	return env
 }
 
-// Serve serves the sockets of a cell, whose first process is given, until the
-// returned function is called. It owns the descriptors also when it fails.
-func (g *Gateway) Serve(fds []int, initPID int) (stop func(), err error) {
+// Connect is a call of connect(2): see [origin.Connect].
+type Connect = origin.Connect
+
+// Service is a cell's network that is being served.
+type Service struct {
+	// Stop ends the service.
+	Stop func()
+	// Connecting is told of calls of connect(2) before they are made.
+	Connecting func(Connect)
+}
+
+// Serve serves the sockets of a cell, whose first process is given. It owns the
+// descriptors also when it fails. Watched says that Service.Connecting will be
+// called for every connect(2).
+func (g *Gateway) Serve(fds []int, initPID int, watched bool) (*Service, error) {
 	sockets, err := origin.Open(fds)
 	if err != nil {
 		return nil, err
@@ -170,6 +182,9 @@ func (g *Gateway) Serve(fds []int, initPID int) (stop func(), err error) {
 	attributor, err := origin.NewAttributor(sockets, initPID)
 	if err != nil {
 		return nil, errors.Join(err, sockets.Close())
+	}
+	if watched {
+		attributor.Watch(initPID)
 	}
 	destination, attribute := egress.Captured(attributor, func(binary string) []string { return g.listedAs(attributor, binary) })
 	g.mu.Lock()
@@ -185,10 +200,11 @@ func (g *Gateway) Serve(fds []int, initPID int) (stop func(), err error) {
 	s := &service{sockets: sockets, attributor: attributor, proxy: proxy}
 	s.begin(g.resolver(len(sockets.DNS) > 1))
 	g.proxy = proxy
-	return func() {
+	stop := func() {
 		s.end()
 		g.drop()
-	}, nil
+	}
+	return &Service{Stop: stop, Connecting: attributor.Connecting}, nil
 }
 
 // Refuse closes the sockets of a cell that is not served after all.

@@ -118,6 +118,9 @@ func segments(arch syscalls.Arch, allow []string) []segment {
 		}
 		denials = append(denials, denial{uint32(number), denyBlock(r)})
 	}
+	if number, exists := syscalls.Number(arch, watched); exists {
+		denials = append(denials, denial{uint32(number), ret(unix.SECCOMP_RET_USER_NOTIF)})
+	}
 	slices.SortFunc(denials, func(a, b denial) int { return cmp.Compare(a.number, b.number) })
 	allowed := ret(unix.SECCOMP_RET_ALLOW)
 	list := []segment{{0, allowed}}

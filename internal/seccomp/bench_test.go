@@ -59,8 +59,8 @@ func BenchmarkNotified(b *testing.B) {
 // reports the median, as the kernel's part varies with its load.
 func BenchmarkInstall(b *testing.B) {
 	arch := native(b)
-	for _, notify := range []bool{false, true} {
-		b.Run(fmt.Sprintf("notify=%v", notify), func(b *testing.B) {
+	for _, notify := range []Notify{0, Denials, Denials | Connects} {
+		b.Run(fmt.Sprintf("notify=%d", notify), func(b *testing.B) {
 			var times []time.Duration
 			for range b.N {
 				onThread(b, func() error {
@@ -88,7 +88,7 @@ func BenchmarkBuild(b *testing.B) {
 	for _, allow := range [][]string{nil, {"mount"}} {
 		b.Run(fmt.Sprint(len(allow), " exceptions"), func(b *testing.B) {
 			for b.Loop() {
-				_, _ = Build(arch, allow, false)
+				_, _ = Build(arch, allow, 0)
 			}
 		})
 	}

@@ -20,16 +20,30 @@ var ErrUnknownCall = errors.New("no such system call")
 // be installed.
 type Filter struct {
 	program []unix.SockFilter
-	notify  bool
+	notify  Notify
 }
 
+// Notify is a set of calls that go to a listener.
+type Notify uint8
+
+const (
+	// Denials are the rare ones among the denied calls. The listener gives the
+	// same answer as the filter would.
+	Denials Notify = 1 << iota
+	// Connects are the calls of connect, which go on after the listener has seen
+	// them.
+	Connects
+)
+
+// watched is the call that goes on after the listener has seen it.
+const watched = "connect"
+
 // Build returns the filter that denies the deny set except the calls named by
-// allow. With notify the rare ones among the denials go to a listener, which
-// gives the same answer as the filter would.
+// allow, and hands calls to a listener as notify says.
 //
 // A name that is not in the deny set has no effect; one that is no call at all
 // is an error. Without exceptions nothing is assembled.
-func Build(arch syscalls.Arch, allow []string, notify bool) (Filter, error) {
+func Build(arch syscalls.Arch, allow []string, notify Notify) (Filter, error) {
 	excepted := false
 	for _, name := range allow {
 		if !syscalls.Known(name) {
@@ -38,16 +52,13 @@ func Build(arch syscalls.Arch, allow []string, notify bool) (Filter, error) {
 		_, denied := syscalls.Denied(name)
 		excepted = excepted || denied
 	}
-	f := Filter{notify: true}
+	f := Filter{notify: Denials | Connects}
 	if excepted {
 		f.program = assemble(arch, allow)
 	} else {
 		f.program = readyMade(arch)
 	}
-	if !notify {
-		return f.Plain(), nil
-	}
-	return f, nil
+	return f.without(f.notify &^ notify), nil
 }
 
 func readyMade(arch syscalls.Arch) []unix.SockFilter {
@@ -58,24 +69,34 @@ func readyMade(arch syscalls.Arch) []unix.SockFilter {
 }
 
 // Notifies reports whether the filter asks for a listener.
-func (f Filter) Notifies() bool { return f.notify }
+func (f Filter) Notifies() bool { return f.notify != 0 }
 
 // Plain returns the same filter without a listener.
+func (f Filter) Plain() Filter { return f.without(f.notify) }
+
+// without returns the filter that answers these calls itself.
 //
 // Where the program hands a call to the listener, it also holds the error that
-// the call is to give; the kernel ignores it there.
-func (f Filter) Plain() Filter {
-	if !f.notify {
+// the call is to give, which the kernel ignores there. A call without an error is
+// one that goes on.
+func (f Filter) without(calls Notify) Filter {
+	if calls == 0 {
 		return f
 	}
 	program := slices.Clone(f.program)
 	for i := range program {
 		in := &program[i]
-		if in.Code == opReturn && in.K&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_USER_NOTIF {
-			in.K = unix.SECCOMP_RET_ERRNO | in.K&unix.SECCOMP_RET_DATA
+		if in.Code != opReturn || in.K&unix.SECCOMP_RET_ACTION_FULL != unix.SECCOMP_RET_USER_NOTIF {
+			continue
+		}
+		switch errno := in.K & unix.SECCOMP_RET_DATA; {
+		case errno != 0 && calls&Denials != 0:
+			in.K = unix.SECCOMP_RET_ERRNO | errno
+		case errno == 0 && calls&Connects != 0:
+			in.K = unix.SECCOMP_RET_ALLOW
 		}
 	}
-	return Filter{program: program}
+	return Filter{program: program, notify: f.notify &^ calls}
 }
 
 // Program returns the instructions.

@@ -18,7 +18,7 @@ func (f Filter) Install(flags uint) (listener int, err error) {
 	if len(f.program) == 0 {
 		return -1, fmt.Errorf("seccomp: %w: no program", unix.EINVAL)
 	}
-	if !f.notify {
+	if f.notify == 0 {
 		_, err := setFilter(flags, f.program)
 		if err != nil {
 			return -1, fmt.Errorf("seccomp: %w", err)

@@ -12,14 +12,14 @@ import (
 	"github.com/forkcell/forkcell/internal/syscalls"
 )
 
-// Notice is one denied call.
+// Notice is one call that was handed over.
 type Notice struct {
 	// PID is the thread that made the call, as the listener's process sees it;
 	// 0 if it cannot.
 	PID  int
 	Name string
 	Args [6]uint64
-	// Denied is the error that the call gives.
+	// Denied is the error that the call gives; 0 if it goes on.
 	Denied unix.Errno
 }
 
@@ -70,9 +70,10 @@ func (l *Listener) Close() error {
 	return l.file.Close()
 }
 
-// Serve calls each for every denied call and then lets the call return its
-// error. The caller's thread stands still meanwhile, so its /proc entry can be
-// looked at, and each should be quick. No call ever continues.
+// Serve calls each for every call that is handed over, and then lets it return
+// its error, or, if it is of [Connects], go on. The caller's thread stands still
+// meanwhile, so its /proc entry can be looked at, and each should be quick. No
+// denied call ever continues.
 //
 // Serve returns nil after Close, and when no process is left under the filter
 // (Linux 5.9 and newer).
@@ -135,6 +136,15 @@ func (l *Listener) receive(fd int) (received, error) {
 	}
 }
 
+// Waiting reports whether the thread of the notice that is being served still
+// waits for its answer. If so, what was found out about it so far was about it
+// and not about another process of the same number. It is for Serve's function.
+func (l *Listener) Waiting() bool {
+	var failed error
+	err := l.conn.Control(func(fd uintptr) { failed = l.notice.waits(int(fd)) })
+	return err == nil && failed == nil
+}
+
 func (l *Listener) answer(denied unix.Errno) error {
 	var failed error
 	err := l.conn.Control(func(fd uintptr) { failed = l.notice.answer(int(fd), denied) })
@@ -147,14 +157,17 @@ func (l *Listener) answer(denied unix.Errno) error {
 	return failed
 }
 
-// deniedCall names a call and its answer. What is not in the deny set would not
-// have come here; it is refused all the same.
-func deniedCall(audit uint32, number int) (string, unix.Errno) {
+// handedOver names a call and its answer. What is neither watched nor in the deny
+// set would not have come here; it is refused all the same.
+func handedOver(audit uint32, number int) (string, unix.Errno) {
 	for _, arch := range syscalls.Arches() {
 		if auditArch(arch) != audit {
 			continue
 		}
 		if name, ok := syscalls.Name(arch, number); ok {
+			if name == watched {
+				return name, 0
+			}
 			rule, _ := syscalls.Denied(name)
 			return name, errno(rule.Action)
 		}

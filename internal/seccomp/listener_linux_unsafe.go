@@ -56,7 +56,7 @@ func (n *notification) receive(fd int) error {
 
 func (n *notification) read() Notice {
 	k := (*kernelNotice)(unsafe.Pointer(unsafe.SliceData(n.notice)))
-	name, denied := deniedCall(k.arch, int(k.number))
+	name, denied := handedOver(k.arch, int(k.number))
 	return Notice{PID: int(k.pid), Name: name, Args: k.args, Denied: denied}
 }
 
@@ -65,7 +65,16 @@ func (n *notification) answer(fd int, denied unix.Errno) error {
 	k := (*kernelNotice)(unsafe.Pointer(unsafe.SliceData(n.notice)))
 	a := (*kernelAnswer)(unsafe.Pointer(unsafe.SliceData(n.answerTo)))
 	*a = kernelAnswer{id: k.id, errno: -int32(denied)}
+	if denied == 0 {
+		a.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+	}
 	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(a))
+}
+
+// waits asks whether the caller still does.
+func (n *notification) waits(fd int) error {
+	k := (*kernelNotice)(unsafe.Pointer(unsafe.SliceData(n.notice)))
+	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&k.id))
 }
 
 func wakeSynchronously(fd int) error {

@@ -68,9 +68,13 @@ func mounts(o Options) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return err
 	}
+	settings := capture.Settings()
 	if o.NoIPv6 {
+		settings = append(settings, capture.Setting{File: "net/ipv6/conf/all/disable_ipv6", Value: "1"})
+	}
+	for _, s := range settings {
 		//nolint:forbidigo // a setting of the kernel's, not a file
-		if err := os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("1"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.WriteFile("/proc/sys/"+s.File, []byte(s.Value), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}

@@ -57,6 +57,9 @@ type Attributor struct {
 	root, proc *os.File
 	// last is the process that was found last, which is looked at first.
 	last atomic.Int64
+	// watched says that connects are seen; marks are what was seen.
+	watched bool
+	marks   marks
 }
 
 // NewAttributor returns one for the cell whose first process has the number
@@ -103,8 +106,13 @@ func (a *Attributor) Close() error {
 	return errors.Join(a.root.Close(), a.proc.Close())
 }
 
-// Of returns the process that holds the other end of an accepted connection.
+// Of returns the process that opened an accepted connection: the one that was
+// seen to connect it, or, where connects are not seen, the one that holds its
+// other end now.
 func (a *Attributor) Of(c net.Conn) (Process, error) {
+	if a.watched {
+		return a.marks.of(c)
+	}
 	peer, err := addrPort(c.RemoteAddr())
 	if err != nil {
 		return Process{}, err
@@ -166,18 +174,21 @@ func (a *Attributor) find(socket func() (uint32, error)) (Process, error) {
 	return Process{}, ErrGone
 }
 
-// holder scans the descriptors of all processes. Once a holder is found, those
-// that run the same executable need not be looked at.
+// holder scans the descriptors of all processes.
 func (a *Attributor) holder(inode uint32) (Process, error) {
+	return a.holders(uint64(inode), nil, 0)
+}
+
+// holders is holder for a socket of which a holder may be known. Once there is
+// one, processes that run the same executable need not be looked at.
+func (a *Attributor) holders(inode uint64, found *executable, pid int) (Process, error) {
 	pids, err := a.processes()
 	if err != nil {
 		return Process{}, err
 	}
-	target := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
-	var found *executable
-	var pid int
+	target := "socket:[" + strconv.FormatUint(inode, 10) + "]"
 	for _, p := range pids {
-		if found != nil && found.runs(a.proc, p) {
+		if found != nil && (p == pid || found.runs(a.proc, p)) {
 			continue
 		}
 		held, err := a.holds(p, target)
@@ -187,7 +198,7 @@ func (a *Attributor) holder(inode uint32) (Process, error) {
 		if !held {
 			continue
 		}
-		exe, err := a.executable(p)
+		exe, err := a.executable(a.proc, p)
 		if vanished(err) {
 			continue
 		}

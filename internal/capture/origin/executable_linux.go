@@ -37,9 +37,14 @@ func (e *executable) runs(proc *os.File, pid int) bool {
 }
 
 // executable looks at a process's executable. Everything is told from one
-// descriptor, as the process can execute another program meanwhile.
-func (a *Attributor) executable(pid int) (*executable, error) {
-	exe, err := openAt(a.proc, strconv.Itoa(pid)+"/exe", 0, 0)
+// descriptor, as the process can execute another program meanwhile. A nil
+// directory stands for the host's /proc.
+func (a *Attributor) executable(proc *os.File, pid int) (*executable, error) {
+	name := strconv.Itoa(pid) + "/exe"
+	if proc == nil {
+		name = "/proc/" + name
+	}
+	exe, err := openAt(proc, name, 0, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,240 @@
+package origin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/capture"
+)
+
+// Connect is a call of connect(2) whose thread waits for it to begin.
+type Connect struct {
+	// Thread is the number of the calling thread here. It may be another one's as
+	// soon as Waiting returns false.
+	Thread int
+	// Descriptor and Address are the call's arguments: the socket, and where in
+	// the caller's memory its destination is.
+	Descriptor int
+	Address    uint64
+	// Waiting reports whether the thread still waits.
+	Waiting func() bool
+}
+
+// ErrUnseen means that a connection was made by a socket that no process was
+// seen to connect, or so long ago that it was forgotten.
+var ErrUnseen = errors.New("the program that opened the connection was not seen")
+
+// Watch makes [Attributor.Connecting] the only source of what is known of
+// programs. It is called before anything is connected. Where the kernel lets no
+// process look at another one's sockets (kernel.yama.ptrace_scope=3), it has no
+// effect.
+func (a *Attributor) Watch(initPID int) {
+	pidfd, err := unix.PidfdOpen(initPID, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = unix.Close(pidfd) }()
+	fd, err := unix.PidfdGetfd(pidfd, 0, 0)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	a.watched = !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS)
+}
+
+// Connecting finds out which program is about to connect a socket, and marks the
+// socket. The accepted connection has the same mark; see [capture.Settings].
+//
+// The call itself goes on unchanged. If the program puts another socket in the
+// place of the descriptor meanwhile, that one has no mark, or the mark of whoever
+// tried to connect it before.
+func (a *Attributor) Connecting(c Connect) {
+	a.open.RLock()
+	defer a.open.RUnlock()
+	if !a.watched || a.closed {
+		return
+	}
+	socket, err := c.borrow()
+	if err != nil {
+		return
+	}
+	defer func() { _ = unix.Close(socket) }()
+	if !connectionSocket(socket) || c.staysInside() {
+		return
+	}
+	who, err := a.opener(c, socket)
+	if !c.Waiting() {
+		return
+	}
+	// A socket that cannot be marked is one that was not seen.
+	_ = unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_MARK, int(a.marks.add(who, err)))
+}
+
+// pidfdThread is the kernel's PIDFD_THREAD, since Linux 6.9.
+const pidfdThread = unix.O_EXCL
+
+// borrow returns a descriptor of the caller's socket. The calling thread may have
+// descriptors of its own; older kernels only give those of its process.
+func (c Connect) borrow() (int, error) {
+	pidfd, err := unix.PidfdOpen(c.Thread, pidfdThread)
+	if errors.Is(err, unix.EINVAL) {
+		var process int
+		if process, _, err = c.process(); err == nil {
+			pidfd, err = unix.PidfdOpen(process, 0)
+		}
+	}
+	if err != nil {
+		return -1, fmt.Errorf("process: %w", err)
+	}
+	defer func() { _ = unix.Close(pidfd) }()
+	if !c.Waiting() {
+		return -1, unix.ESRCH
+	}
+	return unix.PidfdGetfd(pidfd, c.Descriptor, 0)
+}
+
+// connectionSocket reports whether a socket is one of TCP.
+func connectionSocket(fd int) bool {
+	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil || domain != unix.AF_INET && domain != unix.AF_INET6 {
+		return false
+	}
+	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	return err == nil && kind == unix.SOCK_STREAM
+}
+
+// staysInside reports whether the call seems to go to the cell itself, so that
+// nobody will ask whose it was.
+func (c Connect) staysInside() bool {
+	var b [unix.SizeofSockaddrInet6]byte
+	n, err := unix.ProcessVMReadv(c.Thread, []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}},
+		[]unix.RemoteIovec{{Base: uintptr(c.Address), Len: len(b)}}, 0)
+	if err != nil || n < unix.SizeofSockaddrInet4 {
+		return false
+	}
+	var addr netip.Addr
+	switch family := uint16(b[0]) | uint16(b[1])<<8; {
+	case family == unix.AF_INET:
+		addr = netip.AddrFrom4([4]byte(b[4:]))
+	case family == unix.AF_INET6 && n == len(b):
+		addr = netip.AddrFrom16([16]byte(b[8:])).Unmap()
+	default:
+		return false
+	}
+	name := addr.String()
+	return addr.IsLoopback() || addr.IsUnspecified() || name == capture.Own4 || name == capture.Own6
+}
+
+// opener is the process that calls, unless processes of other executables hold
+// the socket too.
+func (a *Attributor) opener(c Connect, socket int) (Process, error) {
+	_, pid, err := c.process()
+	if err != nil {
+		return Process{}, ErrGone
+	}
+	exe, err := a.executable(nil, c.Thread)
+	if vanished(err) {
+		return Process{}, ErrGone
+	}
+	if err != nil {
+		return Process{}, fmt.Errorf("executable of process %d: %w", pid, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(socket, &st); err != nil {
+		return Process{}, fmt.Errorf("socket: %w", err)
+	}
+	return a.holders(st.Ino, exe, pid)
+}
+
+// process returns the number of the caller's process here, and in the cell.
+func (c Connect) process() (here, inside int, err error) {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(c.Thread) + "/status")
+	if err != nil {
+		return 0, 0, err
+	}
+	_, after, _ := bytes.Cut(status, []byte("\nNStgid:"))
+	line, _, _ := bytes.Cut(after, []byte("\n"))
+	ids := bytes.Fields(line)
+	if len(ids) == 0 {
+		return 0, 0, unix.ESRCH
+	}
+	here, err = strconv.Atoi(string(ids[0]))
+	if err == nil {
+		inside, err = strconv.Atoi(string(ids[len(ids)-1]))
+	}
+	return here, inside, err
+}
+
+// maxSeen is how many connects are remembered that nobody has asked about. The
+// kernel lets about as many connections wait to be accepted.
+const maxSeen = 4 << 10
+
+// marks remembers who was seen to connect, by the mark of the socket, until it is
+// asked.
+type marks struct {
+	mu   sync.Mutex
+	last uint32
+	seen map[uint32]seen
+}
+
+type seen struct {
+	who Process
+	err error
+}
+
+// add returns a new mark.
+func (m *marks) add(who Process, err error) uint32 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.seen == nil {
+		m.seen = map[uint32]seen{}
+	}
+	if m.last++; m.last == 0 {
+		m.last++ // a socket has it that was never marked
+	}
+	delete(m.seen, m.last-maxSeen)
+	m.seen[m.last] = seen{who, err}
+	return m.last
+}
+
+// of returns who was seen to connect what is now accepted.
+func (m *marks) of(c net.Conn) (Process, error) {
+	mark, err := markOf(c)
+	if err != nil {
+		return Process{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.seen[mark]
+	if !ok {
+		return Process{}, ErrUnseen
+	}
+	delete(m.seen, mark)
+	return s.who, s.err
+}
+
+func markOf(c net.Conn) (uint32, error) {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return 0, fmt.Errorf("%T is not an accepted connection", c)
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return 0, fmt.Errorf("accepted connection: %w", err)
+	}
+	var mark int
+	var failed error
+	err = raw.Control(func(fd uintptr) { mark, failed = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK) })
+	if err = errors.Join(err, failed); err != nil {
+		return 0, fmt.Errorf("mark: %w", err)
+	}
+	return uint32(mark), nil
+}
