@@ -282,12 +282,16 @@ type ChangeJSON struct {
 	NewDigest  string `json:"new_digest,omitempty"`
 }
 
-// DiffRequest compares two states; empty ends mean the last run's.
+// DiffRequest compares two states. Without any it means those of the last run,
+// or the start and the present state of a live cell.
 type DiffRequest struct {
-	Cell     string
-	From, To string
-	Run      string
-	All      bool // also the cell's home
+	Cell       string
+	State      string // a state of the cell, or ""
+	From, To   string // states of the cell, else other cells or states of them
+	Run        string
+	SinceApply bool     // what the source directory does not have yet
+	Paths      []string // only these and what is below them
+	All        bool     // also the cell's home
 }
 
 // DiffResult holds the changes, and opens the files behind them.
@@ -296,6 +300,7 @@ type DiffResult struct {
 	From    string       `json:"from"`
 	To      string       `json:"to"`
 	Changes []ChangeJSON `json:"changes"`
+	Notes   []string     `json:"notes"` // what is shown instead of what was asked for
 
 	Raw  []tree.Change                                                    `json:"-"`
 	Open func(side int, path string, e tree.Entry) (io.ReadCloser, error) `json:"-"` // side 0 = from, 1 = to

@@ -19,21 +19,27 @@ const homePath = "/home/sandbox"
 
 // Diff tells what changed between two states, from their manifests alone. The
 // cost follows the change.
-func (e *Engine) Diff(_ context.Context, req DiffRequest) (*DiffResult, error) {
+func (e *Engine) Diff(ctx context.Context, req DiffRequest) (*DiffResult, error) {
 	c, err := e.findCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
-	from, to, err := e.diffEnds(c, req)
-	if err != nil {
+	d := &comparison{e: e, cell: c, req: req}
+	if err := d.ends(ctx); err != nil {
 		return nil, err
 	}
-	res := &DiffResult{Cell: c.Name, From: from.ID, To: to.ID, Changes: []ChangeJSON{}}
-	areas := areasBetween(from, to, req.All)
+	res := &DiffResult{Cell: c.Name, From: d.from.ID, To: d.to.ID, Changes: []ChangeJSON{}, Notes: append([]string{}, d.notes...)}
+	areas := areasBetween(d.from, d.to, req.All)
+	keep := d.paths()
 	for _, area := range areas {
-		if err := e.addChanges(res, from, to, area, areaTarget(area)); err != nil {
+		if err := e.addChanges(res, d.from, d.to, area, areaTarget(area), keep); err != nil {
 			return nil, err
 		}
+	}
+	sides := []store.Checkpoint{d.from, d.to}
+	owners, err := e.owners(sides)
+	if err != nil {
+		return nil, err
 	}
 	res.Open = func(side int, p string, entry tree.Entry) (io.ReadCloser, error) {
 		area, p, err := areaOf(areas, p)
@@ -44,44 +50,27 @@ func (e *Engine) Diff(_ context.Context, req DiffRequest) (*DiffResult, error) {
 			// An entry of the host's own, of which the state knows nothing more.
 			return os.OpenInRoot(areaTarget(area), p)
 		}
-		return e.opener(c, []store.Checkpoint{from, to}[side], area, p, entry)()
+		return e.opener(owners[side], sides[side], area, p, entry)()
 	}
 	return res, nil
 }
 
-func (e *Engine) diffEnds(c store.Cell, req DiffRequest) (from, to store.Checkpoint, err error) {
-	if req.Run != "" && req.From != "" {
-		return from, to, usage("give one of them", "checkpoints and --run exclude each other")
-	}
+// owners returns the cells that states were made in.
+func (e *Engine) owners(states []store.Checkpoint) (cells []store.Cell, err error) {
 	err = e.view(func(tx *store.Tx) error {
-		a, b := req.From, req.To
-		if a == "" {
-			r, err := e.findRun(tx, c, req.Run)
+		for _, at := range states {
+			c, err := tx.CellByID(at.CellID)
 			if err != nil {
 				return err
 			}
-			a, b = r.Before, r.After
-			if from, err = tx.Checkpoint(a); err == nil {
-				to, err = tx.Checkpoint(b)
-			}
-			return err
+			cells = append(cells, c)
 		}
-		if from, err = e.findCheckpoint(tx, c, a); err != nil {
-			return err
-		}
-		to, err = e.findCheckpoint(tx, c, b)
-		return err
+		return nil
 	})
-	if err == nil {
-		err = usable(from)
-	}
-	if err == nil {
-		err = usable(to)
-	}
-	return from, to, err
+	return cells, err
 }
 
-func (e *Engine) addChanges(res *DiffResult, from, to store.Checkpoint, area, prefix string) error {
+func (e *Engine) addChanges(res *DiffResult, from, to store.Checkpoint, area, prefix string, keep func(tree.Change) bool) error {
 	a, b, err := e.trees(from, to, area)
 	if err != nil {
 		return err
@@ -97,8 +86,10 @@ func (e *Engine) addChanges(res *DiffResult, from, to store.Checkpoint, area, pr
 				ch.OldPath = path.Join(prefix, ch.OldPath)
 			}
 		}
-		res.Raw = append(res.Raw, ch)
-		res.Changes = append(res.Changes, changeJSON(ch))
+		if keep(ch) {
+			res.Raw = append(res.Raw, ch)
+			res.Changes = append(res.Changes, changeJSON(ch))
+		}
 	}
 	return nil
 }

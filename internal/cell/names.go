@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -112,15 +113,26 @@ func (e *Engine) findCheckpoint(tx *store.Tx, c store.Cell, ref string) (store.C
 	if err != nil || n == 0 {
 		return from, err
 	}
-	line, err := tx.Lineage(from.ID)
+	return stateBefore(tx, from.ID, n, ref)
+}
+
+// stateBefore returns the Nth state before one, for the reference that asked.
+func stateBefore(tx *store.Tx, id string, n int, ref string) (store.Checkpoint, error) {
+	line, err := tx.Lineage(id)
 	if err != nil {
 		return store.Checkpoint{}, err
 	}
 	if n >= len(line) {
 		return store.Checkpoint{}, notFound("checkpoint", fmt.Sprintf("%s: there are %d states before it", ref, len(line)-1),
-			"`forkcell log "+c.Name+"` shows them")
+			"`forkcell log` shows the states of a cell")
 	}
 	return line[n], nil
+}
+
+// isWord reports whether a reference is one of the words for states, which no
+// cell of the same name takes away.
+func isWord(ref string) bool {
+	return slices.Contains([]string{"", "head", "HEAD", "base", "applied"}, ref)
 }
 
 func (e *Engine) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkpoint, error) {

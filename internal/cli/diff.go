@@ -2,15 +2,20 @@ package cli
 
 import (
 	"context"
+	"io"
+	"path"
 
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/patch"
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 type diffOptions struct {
 	run        string
+	checkpoint string
+	sinceApply bool
 	all        bool
 	stat       bool
 	nameStatus bool
@@ -20,39 +25,96 @@ type diffOptions struct {
 func newDiff(s *session) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
-		Use:   "diff [CELL] [FROM] [TO]",
+		Use:   "diff [CELL] [FROM] [TO] [-- PATH...]",
 		Short: "Show what changed between two states",
 		Long: `Show what changed between two states; by default what the last run changed, also
-when it was restored. FROM alone is compared with the cell's head. Text is shown
-as a unified diff, binary files by digest; also changes of mode, owner, link
-target, type and attributes. Entries whose only change is their time are left out.
+when it was restored, or of a live cell what changed since its start. FROM alone
+is compared with the cell's present state. FROM and TO are states of the cell,
+else other cells, whose present state is the new side, or states of them. What is
+both a checkpoint of the cell and another cell is refused (exit 4).
+
+The present state of a live cell is captured as a checkpoint. Where it cannot be,
+stderr says what is shown instead.
+
+Text is shown as a unified diff, binary files by digest; also changes of mode,
+owner, link target, type and attributes. Entries whose only change is their time
+are left out. On a terminal the output goes through $PAGER (less -FRX).
 
 Letters of --name-status: A added, M modified, D deleted, R100 renamed, T another
 type of file.`,
 		Example: `  forkcell diff demo
   forkcell diff demo --run run_01J --name-status
-  forkcell diff demo before-upgrade --stat`,
-		Args:              positional("[CELL]", "[FROM]", "[TO]"),
-		ValidArgsFunction: s.completeCell,
+  forkcell diff demo before-upgrade --stat
+  forkcell diff try-1 try-2
+  forkcell diff demo~2 demo -- src go.mod
+  forkcell diff --since-apply`,
+		DisableFlagsInUseLine: true,
+		Args:                  diffArgs,
+		ValidArgsFunction:     s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
-			if len(args) > 1 && o.run != "" {
-				return usageError("give one of them", "%s: FROM and --run exclude each other", verb(cmd))
-			}
 			if err := exclusive(cmd, "stat", "name-status", "patch"); err != nil {
 				return err
 			}
-			req := cell.DiffRequest{Cell: args[0], From: argument(args, 1), To: argument(args, 2), Run: o.run, All: o.all}
+			req, err := o.request(cmd, s, args)
+			if err != nil {
+				return err
+			}
 			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runDiff(ctx, s, e, req, o) })
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.run, "run", "", "what this `RUN` changed")
+	addCheckpoint(cmd, &o.checkpoint, "compare the state `CHECKPOINT` of the cell")
+	f.BoolVar(&o.sinceApply, "since-apply", false, "what was not applied to the source directory yet")
 	f.BoolVar(&o.all, "all", false, "also the cell's home, as absolute paths")
 	f.BoolVar(&o.patch, "patch", false, "unified diff (the default)")
 	f.BoolVar(&o.stat, "stat", false, "changed lines per file")
 	f.BoolVar(&o.nameStatus, "name-status", false, "one letter and the path")
 	return s.ofDirectory(cmd)
+}
+
+// diffArgs checks what is before the dashes; any number of paths may follow.
+func diffArgs(cmd *cobra.Command, args []string) error {
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		for _, p := range args[dash:] {
+			if p == "" {
+				return usageError("usage: "+usageLine(cmd), "%s: empty argument PATH", verb(cmd))
+			}
+		}
+		args = args[:dash]
+	}
+	return positional("[CELL]", "[FROM]", "[TO]")(cmd, args)
+}
+
+// request turns the command line into what the engine is asked for. Paths are
+// relative to the working directory when that implied the cell.
+func (o diffOptions) request(cmd *cobra.Command, s *session, args []string) (cell.DiffRequest, error) {
+	names, paths := args, []string(nil)
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		if s.implied {
+			dash++
+		}
+		names, paths = args[:dash], args[dash:]
+	}
+	for i, p := range paths {
+		if s.implied && !path.IsAbs(p) {
+			paths[i] = path.Join(s.below, p)
+		}
+	}
+	name, state, err := stateArgs(cmd, names[:1], o.checkpoint)
+	req := cell.DiffRequest{
+		Cell: name, State: state, From: argument(names, 1), To: argument(names, 2),
+		Run: o.run, SinceApply: o.sinceApply, Paths: paths, All: o.all,
+	}
+	if err == nil && state != "" && req.To != "" {
+		err = usageError("give two of them", "%s: %s, %s and %s are three states", verb(cmd),
+			quote.Arg(state), quote.Arg(req.From), quote.Arg(req.To))
+	}
+	if err == nil && o.run != "" && (state != "" || req.From != "") {
+		err = usageError("give one of them", "%s: FROM and --run exclude each other", verb(cmd))
+	}
+	return req, err
 }
 
 func runDiff(ctx context.Context, s *session, e differ, req cell.DiffRequest, o diffOptions) error {
@@ -63,6 +125,13 @@ func runDiff(ctx context.Context, s *session, e differ, req cell.DiffRequest, o 
 	if s.json {
 		return writeJSON(s.out, res)
 	}
+	for _, n := range res.Notes {
+		s.noted(quote.Line(n))
+	}
+	return s.paged(func(w io.Writer) error { return s.showDiff(w, res, o) })
+}
+
+func (s *session) showDiff(w io.Writer, res *cell.DiffResult, o diffOptions) error {
 	show := patch.Options{Color: s.colours(s.streams.Out)}
 	switch {
 	case o.nameStatus:
@@ -70,5 +139,5 @@ func runDiff(ctx context.Context, s *session, e differ, req cell.DiffRequest, o 
 	case o.stat:
 		show.Mode = patch.Stat
 	}
-	return patch.Write(s.out, res.Raw, res.Open, show)
+	return patch.Write(w, res.Raw, res.Open, show)
 }

@@ -1,0 +1,285 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// comparison is a request for a diff, and the two states that it means.
+type comparison struct {
+	e    *Engine
+	cell store.Cell
+	req  DiffRequest
+
+	from, to store.Checkpoint
+	notes    []string
+}
+
+func (d *comparison) note(format string, args ...any) {
+	d.notes = append(d.notes, fmt.Sprintf(format, args...))
+}
+
+// ends finds the two states.
+func (d *comparison) ends(ctx context.Context) error {
+	var refs []string
+	for _, ref := range []string{d.req.State, d.req.From, d.req.To} {
+		if ref != "" {
+			refs = append(refs, ref)
+		}
+	}
+	err := d.exclusive(len(refs))
+	switch {
+	case err != nil:
+	case d.req.Run != "":
+		err = d.run(d.req.Run)
+	case d.req.SinceApply:
+		err = d.sinceApply(ctx)
+	case len(refs) == 0:
+		err = d.latest(ctx)
+	default:
+		err = d.named(ctx, refs)
+	}
+	if err == nil {
+		err = usable(d.from)
+	}
+	if err == nil {
+		err = usable(d.to)
+	}
+	return err
+}
+
+func (d *comparison) exclusive(refs int) error {
+	switch {
+	case refs > 2:
+		return usage("give two of them", "three states cannot be compared")
+	case d.req.Run != "" && refs > 0:
+		return usage("give one of them", "checkpoints and --run exclude each other")
+	case d.req.SinceApply && (refs > 0 || d.req.Run != ""):
+		return usage("give one of them", "checkpoints, --run and --since-apply exclude each other")
+	}
+	return nil
+}
+
+// run compares the states before and after a run.
+func (d *comparison) run(ref string) error {
+	return d.e.view(func(tx *store.Tx) error {
+		r, err := d.e.findRun(tx, d.cell, ref)
+		if err != nil {
+			return err
+		}
+		if r.After == "" {
+			return refused("unfinished", "`forkcell status "+d.cell.Name+"` shows the cell", "run %s has not ended", r.ID)
+		}
+		if d.from, err = tx.Checkpoint(r.Before); err == nil {
+			d.to, err = tx.Checkpoint(r.After)
+		}
+		return err
+	})
+}
+
+// latest compares the start of a live cell with what it holds now, and the two
+// states of the last run of any other cell.
+func (d *comparison) latest(ctx context.Context) error {
+	now, err := d.present(ctx, d.cell)
+	if err != nil {
+		return err
+	}
+	if !now.live {
+		return d.run("")
+	}
+	if now.missed == nil {
+		d.from, d.to = now.head, now.state
+		d.note("cell %s is live: its start compared with its present state, captured as %s", d.cell.Name, now.state.ID)
+		return nil
+	}
+	last, err := d.lastEnded()
+	if err != nil {
+		return err
+	}
+	if last == "" {
+		return now.missed
+	}
+	d.note("cell %s is live, and its present state cannot be captured: %v", d.cell.Name, now.missed)
+	d.note("what follows is its last finished run, %s", last)
+	return d.run(last)
+}
+
+// lastEnded returns the last run of the cell that has ended, or "".
+func (d *comparison) lastEnded() (id string, err error) {
+	err = d.e.view(func(tx *store.Tx) error {
+		runs, err := tx.Runs(d.cell.ID)
+		for _, r := range runs {
+			if r.After != "" {
+				id = r.ID
+			}
+		}
+		return err
+	})
+	return id, err
+}
+
+// sinceApply compares what the source directory is known to have with the
+// present state.
+func (d *comparison) sinceApply(ctx context.Context) error {
+	err := d.e.view(func(tx *store.Tx) (err error) {
+		d.from, err = tx.Checkpoint(d.cell.Applied)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	now, err := d.present(ctx, d.cell)
+	d.to = now.state
+	d.missed(d.cell, now)
+	return err
+}
+
+// named compares the states that were named: two, or one with the present state
+// of the cell. A state of the cell itself is the old side then; one of another
+// cell is the new side.
+func (d *comparison) named(ctx context.Context, refs []string) error {
+	var states []store.Checkpoint
+	foreign := false
+	for i, ref := range refs {
+		chk, other, err := d.find(ctx, ref, i == 0 && d.req.State != "")
+		if err != nil {
+			return err
+		}
+		states, foreign = append(states, chk), foreign || other
+	}
+	if len(states) == 2 {
+		d.from, d.to = states[0], states[1]
+		return nil
+	}
+	now, err := d.present(ctx, d.cell)
+	if err != nil {
+		return err
+	}
+	d.missed(d.cell, now)
+	d.from, d.to = states[0], now.state
+	// What was captured of a live cell is newer than its start.
+	if foreign || now.missed != nil && d.from.Kind == kindLive {
+		d.from, d.to = d.to, d.from
+	}
+	return nil
+}
+
+// find resolves one side of a diff: a state of the cell, else, unless it must be
+// its own, another cell or a state of one. What could be both is refused.
+func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk store.Checkpoint, foreign bool, err error) {
+	var other store.Cell
+	var back int
+	err = d.e.view(func(tx *store.Tx) error {
+		chk, err = d.e.findCheckpoint(tx, d.cell, ref)
+		own := err == nil
+		if mustOwn || !own && KindOf(err) != NotFound {
+			return err
+		}
+		name, n, _ := splitBack(ref)
+		if own && isWord(name) {
+			return nil
+		}
+		found, lookup := tx.Cell(name)
+		switch {
+		case lookup == nil && own && found.ID != d.cell.ID:
+			return refused("ambiguous", "`--checkpoint "+name+"` is the checkpoint; the id of its head is the other cell's state",
+				"%s is a checkpoint of %s and also a cell", quote.Arg(name), d.cell.Name)
+		case lookup == nil && !own:
+			other, back, foreign = found, n, true
+			return nil
+		case own:
+			return nil
+		case !errors.Is(lookup, store.ErrNotFound):
+			return lookup
+		}
+		id, lookup := tx.Complete("checkpoints", name)
+		if lookup != nil {
+			return notFound("checkpoint or cell", ref, "`forkcell log "+d.cell.Name+"` shows its checkpoints, `forkcell ls` the cells")
+		}
+		foreign = true
+		chk, err = stateBefore(tx, id, n, ref)
+		return err
+	})
+	if err != nil || other.ID == "" {
+		return chk, foreign, err
+	}
+	if back > 0 {
+		err = d.e.view(func(tx *store.Tx) error {
+			chk, err = stateBefore(tx, other.Head, back, ref)
+			return err
+		})
+		return chk, foreign, err
+	}
+	now, err := d.present(ctx, other)
+	d.missed(other, now)
+	return now.state, foreign, err
+}
+
+// moment is what a cell holds now.
+type moment struct {
+	head   store.Checkpoint
+	state  store.Checkpoint // the head, or what was captured of a live cell
+	live   bool
+	missed error // why a live cell could not be captured
+}
+
+// present captures a live cell; any other holds its head.
+func (d *comparison) present(ctx context.Context, c store.Cell) (moment, error) {
+	var now moment
+	read := func(into *store.Checkpoint, id string) error {
+		return d.e.view(func(tx *store.Tx) (err error) {
+			*into, err = tx.Checkpoint(id)
+			return err
+		})
+	}
+	if err := read(&now.head, c.Head); err != nil {
+		return now, err
+	}
+	now.state = now.head
+	captured, err := d.e.checkpointLive(ctx, c.Name, "")
+	if ctx.Err() != nil {
+		return now, ctx.Err()
+	}
+	now.live, now.missed = captured != nil || err != nil, err
+	if captured != nil {
+		return now, read(&now.state, captured.CheckpointID)
+	}
+	return now, nil
+}
+
+func (d *comparison) missed(c store.Cell, now moment) {
+	if now.missed != nil {
+		d.note("cell %s is live, and its present state cannot be captured: %v; its start is shown instead", c.Name, now.missed)
+	}
+}
+
+// paths returns the filter for the paths of the request, which are relative to
+// the workspace or absolute.
+func (d *comparison) paths() (keep func(tree.Change) bool) {
+	if len(d.req.Paths) == 0 {
+		return func(tree.Change) bool { return true }
+	}
+	var wanted []string
+	for _, p := range d.req.Paths {
+		p = path.Clean(p)
+		if path.IsAbs(p) && within(p, d.cell.MountAt) {
+			p = path.Clean("./" + p[len(d.cell.MountAt):])
+		}
+		wanted = append(wanted, p)
+	}
+	chosen := func(p string) bool {
+		for _, w := range wanted {
+			if w == "." && !path.IsAbs(p) || within(p, w) {
+				return true
+			}
+		}
+		return false
+	}
+	return func(ch tree.Change) bool { return chosen(ch.Path) || ch.OldPath != "" && chosen(ch.OldPath) }
+}
