@@ -29,7 +29,7 @@ func (e *Engine) applyLive(ctx context.Context, c store.Cell, f PolicyFile, gran
 	if err != nil {
 		return nil, err
 	}
-	held, err := e.heldCredentials(c)
+	held, err := e.heldCredentials(c, p)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +79,9 @@ func (l *liveCell) applyPolicy(q policyCall) (*PolicyApplied, error) {
 func (l *liveCell) swapPolicy(f PolicyFile, values gateway.Values) (*PolicyApplied, error) {
 	r := l.r
 	c, err := r.candidate(f, l.req)
+	if err == nil {
+		err = keptInPlace(r.policy, c.policy, values)
+	}
 	if err != nil {
 		values.Drop()
 		return nil, err
@@ -105,6 +108,19 @@ func (l *liveCell) swapPolicy(f PolicyFile, values gateway.Values) (*PolicyAppli
 	r.policy = c.policy
 	l.renewEnv()
 	return res, nil
+}
+
+// keptInPlace refuses a policy that sends a credential elsewhere whose value the
+// cell would keep: the value was given for other hosts.
+func keptInPlace(old, next *policy.Policy, values gateway.Values) error {
+	for _, c := range next.Credentials {
+		i := slices.IndexFunc(old.Credentials, func(o policy.Credential) bool { return o.Name == c.Name })
+		if i >= 0 && values[c.Name] == nil && !reaches(old.Credentials[i], c) {
+			return refused("credential", fmt.Sprintf("give --credential %s=SOURCE", c.Name),
+				"the policy sends the credential %s to hosts that its value was not given for", c.Name)
+		}
+	}
+	return nil
 }
 
 // candidate is a policy that may come to rule a live cell.

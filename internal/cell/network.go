@@ -18,7 +18,8 @@ import (
 
 // NetworkRequest is what the operator grants to a run's network.
 type NetworkRequest struct {
-	Credentials []string // NAME=SOURCE
+	// Credentials are NAME=SOURCE, or NAME for the line of the credentials file.
+	Credentials []string
 	// CredentialsFile is the operator's file of such lines, for credentials that
 	// Credentials leaves out; it need not exist. "" is none.
 	CredentialsFile string

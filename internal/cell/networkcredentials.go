@@ -34,14 +34,14 @@ func (e *Engine) readValues(ctx context.Context, p *policy.Policy, req NetworkRe
 // nothing else has. It is not looked at unless there are some: a mistake in it
 // is no reason to refuse a run that does not need it.
 func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req NetworkRequest, held ...string) (gateway.Values, error) {
-	var names []string
+	var wanted []policy.Credential
 	for _, c := range p.Credentials {
 		given := slices.ContainsFunc(req.Credentials, func(s string) bool { return strings.HasPrefix(s, c.Name+"=") })
 		if !given && req.Values[c.Name] == nil && !slices.Contains(held, c.Name) {
-			names = append(names, c.Name)
+			wanted = append(wanted, c)
 		}
 	}
-	if req.CredentialsFile == "" || len(names) == 0 {
+	if req.CredentialsFile == "" || len(wanted) == 0 {
 		return gateway.Values{}, nil
 	}
 	// The real path is what is checked and what is read.
@@ -52,7 +52,7 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req NetworkRe
 	if err := e.outsideWorkspaces("credentials file", file); err != nil {
 		return nil, err
 	}
-	values, err := gateway.ReadFile(ctx, file, names, nil)
+	values, err := gateway.ReadFile(ctx, file, wanted, req.Credentials, nil)
 	if err != nil {
 		return nil, settingError(err)
 	}
@@ -86,9 +86,10 @@ func (e *Engine) outsideWorkspaces(what, file string) error {
 	return nil
 }
 
-// heldCredentials are those that a live cell has values for: the policy that
-// rules it names them, and could not rule without.
-func (e *Engine) heldCredentials(c store.Cell) (names []string, err error) {
+// heldCredentials are those of a new policy that a live cell has values for,
+// because the policy that rules it names them. One that the new policy sends
+// elsewhere is not among them: its value was given for other hosts.
+func (e *Engine) heldCredentials(c store.Cell, next *policy.Policy) (names []string, err error) {
 	var runs []store.Run
 	err = e.view(func(tx *store.Tx) (err error) {
 		runs, err = tx.UnfinishedRuns(c.ID)
@@ -101,8 +102,22 @@ func (e *Engine) heldCredentials(c store.Cell) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, cr := range p.Credentials {
-		names = append(names, cr.Name)
+	for _, old := range p.Credentials {
+		if i := slices.IndexFunc(next.Credentials, func(c policy.Credential) bool { return c.Name == old.Name }); i >= 0 && reaches(old, next.Credentials[i]) {
+			names = append(names, old.Name)
+		}
 	}
 	return names, nil
+}
+
+// reaches reports whether a credential goes to all hosts and ports that another
+// one goes to.
+func reaches(old, next policy.Credential) bool {
+	return !slices.ContainsFunc(next.Endpoints, func(e policy.CredentialEndpoint) bool {
+		return slices.ContainsFunc(e.Ports, func(port uint16) bool {
+			return !slices.ContainsFunc(old.Endpoints, func(o policy.CredentialEndpoint) bool {
+				return o.Host.Equal(e.Host) && slices.Contains(o.Ports, port)
+			})
+		})
+	})
 }

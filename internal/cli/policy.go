@@ -119,7 +119,8 @@ rules on. Connections and requests that it does not allow are cut, and the recei
 says from which event on it ruled.
 
 Credentials that a live cell has already keep their values, unless --credential
-gives new ones; others need --credential or a line in the credentials file.`,
+gives new ones; others need --credential or a line in the credentials file. A
+policy that sends such a credential to other hosts needs the value anew.`,
 		Example:           "  forkcell policy apply demo policy.yaml",
 		Args:              positional("CELL", "FILE"),
 		ValidArgsFunction: s.completeCell,
@@ -134,7 +135,7 @@ gives new ones; others need --credential or a line in the credentials file.`,
 			})
 		},
 	}
-	cmd.Flags().StringArrayVar(&credentials, "credential", nil, "take the value of a live cell's credential from `NAME=SOURCE` (repeatable)")
+	cmd.Flags().StringArrayVar(&credentials, "credential", nil, "take the value of a live cell's credential from `NAME=SOURCE`, or by NAME from the credentials file (repeatable)")
 	return cmd
 }
 

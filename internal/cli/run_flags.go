@@ -29,7 +29,7 @@ type networkFlags struct {
 }
 
 func (o *networkFlags) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.credentials, "credential", nil, "take the value of a policy's credential from `NAME=SOURCE`: env:VAR, file:PATH or command:[\"ARGV\"] (repeatable; the credentials file has the others)")
+	f.StringArrayVar(&o.credentials, "credential", nil, "take the value of a policy's credential from `NAME=SOURCE`: env:VAR, file:PATH or command:[\"ARGV\"]; NAME alone lets the run use a line of the credentials file that names no host (repeatable)")
 	f.StringArrayVar(&o.resolve, "resolve", nil, "pin `HOST[:PORT]=IP[:PORT]`, which may be loopback or private (repeatable)")
 	f.StringVar(&o.ca, "ca", "", "verify upstreams with the certificates in this `FILE` too")
 }

@@ -23,6 +23,9 @@ type Values map[string]*credential.Value
 func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, stderr io.Writer) (Values, error) {
 	given := map[string]credential.Source{}
 	for _, s := range assignments {
+		if credential.IsName(s) {
+			continue // its source is in the credentials file
+		}
 		a, err := credential.ParseAssignment(s)
 		if err != nil {
 			return nil, fmt.Errorf("%w: --credential: %w", ErrConfig, err)
@@ -47,10 +50,12 @@ func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, std
 }
 
 // ReadFile reads the operator's credentials file, and the sources that it has for
-// the named credentials; the others are not read. A file that does not exist has
-// none.
-func ReadFile(ctx context.Context, path string, names []string, stderr io.Writer) (Values, error) {
-	assignments, err := credential.ReadFile(path)
+// the wanted credentials of a policy; the others are not read. A line counts if it
+// covers all endpoints that the policy has for the credential. Without a list of
+// its own it counts if the operator named the credential for this run. A file that
+// does not exist has none.
+func ReadFile(ctx context.Context, path string, wanted []policy.Credential, named []string, stderr io.Writer) (Values, error) {
+	lines, err := credential.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Values{}, nil
 	}
@@ -59,18 +64,36 @@ func ReadFile(ctx context.Context, path string, names []string, stderr io.Writer
 	}
 	values := Values{}
 	reader := credential.Reader{Stderr: stderr}
-	for _, a := range assignments {
-		if !slices.Contains(names, a.Name) {
+	for _, l := range lines {
+		i := slices.IndexFunc(wanted, func(c policy.Credential) bool { return c.Name == l.Name })
+		if i < 0 {
 			continue
 		}
-		value, err := reader.Read(ctx, a.Source)
+		err := permits(l, wanted[i], slices.Contains(named, l.Name))
+		var value *credential.Value
+		if err == nil {
+			value, err = reader.Read(ctx, l.Source)
+		}
 		if err != nil {
 			values.Drop()
-			return nil, fmt.Errorf("%w: %s: credential %s: %w", ErrCredential, quote.Path(path), a.Name, err)
+			return nil, fmt.Errorf("%w: %s: credential %s: %w", ErrCredential, quote.Path(path), l.Name, err)
 		}
-		values[a.Name] = value
+		values[l.Name] = value
 	}
 	return values, nil
+}
+
+// permits refuses a credential that a policy would send where its line does not
+// let it go.
+func permits(l credential.Line, c policy.Credential, named bool) error {
+	switch to := l.Uncovered(c); {
+	case len(l.For) == 0 && named, to == "":
+		return nil
+	case len(l.For) == 0:
+		return fmt.Errorf("its line names no host; write it as NAME=SOURCE for HOST, or give --credential %s", l.Name)
+	default:
+		return fmt.Errorf("the policy sends it to %s, which its line does not name; add the host there, or give --credential %s=SOURCE", to, l.Name)
+	}
 }
 
 // TakeValues makes values of bytes that HandOver gave another process. It takes
@@ -109,7 +132,7 @@ func (v Values) Drop() {
 func (v Values) complete(p *policy.Policy) error {
 	for _, c := range p.Credentials {
 		if v[c.Name] == nil {
-			return fmt.Errorf("%w: the policy names the credential %s; give --credential %s=SOURCE, or a line of that form in the credentials file", ErrCredential, c.Name, c.Name)
+			return fmt.Errorf("%w: the policy names the credential %s; give --credential %s=SOURCE, or a line %s=SOURCE for HOST in the credentials file", ErrCredential, c.Name, c.Name, c.Name)
 		}
 	}
 	return nil

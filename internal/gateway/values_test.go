@@ -71,7 +71,7 @@ func revealed(g *Gateway) (list []string) {
 func TestBadSources(t *testing.T) {
 	t.Parallel()
 	p := parsed(t, "one")
-	for _, source := range []string{"one", "one=env:FORKCELL_NO_SUCH_VARIABLE", `one=command:["false"]`, `one=command:["printf",""]`, "bad name=env:X"} {
+	for _, source := range []string{"one=env:FORKCELL_NO_SUCH_VARIABLE", `one=command:["false"]`, `one=command:["printf",""]`, "bad name=env:X"} {
 		if _, err := ReadValues(t.Context(), p, []string{source}, nil); !errors.Is(err, ErrConfig) && !errors.Is(err, ErrCredential) {
 			t.Errorf("%s: %v", source, err)
 		}

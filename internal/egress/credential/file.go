@@ -3,10 +3,15 @@ package credential
 import (
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy"
 )
 
 // maxFile bounds the operator's credentials file.
@@ -20,6 +25,10 @@ type Assignment struct {
 	Name   string
 	Source Source
 }
+
+// IsName reports whether a value of `--credential` is a name alone: the operator
+// lets the run use the line that the credentials file has for it.
+func IsName(s string) bool { return nameOK(s) }
 
 // ParseAssignment reads NAME=SOURCE, the value of `--credential`.
 func ParseAssignment(s string) (Assignment, error) {
@@ -43,17 +52,52 @@ func nameOK(s string) bool {
 	return s != "" && len(s) <= 63 && strings.Trim(s[:1], letters+"_") == "" && strings.Trim(s, letters+"._-") == ""
 }
 
-// ParseFile reads the operator's credentials file: one NAME=SOURCE a line, as
-// `--credential` takes it, so that a line can be tried there; empty lines and
-// lines that start with # say nothing. There is no quoting and no continuation.
-// A name has one line, and the path of a file source is absolute, because the
-// file is used from every directory. Errors hold the line's number and not its
-// text, in which somebody may have written a value by mistake.
-func ParseFile(text []byte) ([]Assignment, error) {
+// Line is a line of the operator's credentials file.
+type Line struct {
+	Assignment
+
+	// For lists where the credential may go. A line without it counts only when
+	// the operator names the credential for the run.
+	For []Place
+}
+
+// Place is a host that a credential may go to: a pattern as in a policy. Port 0
+// is every port.
+type Place struct {
+	Host match.Host
+	Port uint16
+}
+
+// Uncovered returns the first endpoint of a policy's credential that no place of
+// the line covers; "" if there is none.
+func (l Line) Uncovered(c policy.Credential) string {
+	for _, e := range c.Endpoints {
+		for _, port := range e.Ports {
+			covered := slices.ContainsFunc(l.For, func(p Place) bool {
+				return (p.Port == 0 || p.Port == port) && (p.Host.Equal(e.Host) || e.Host.Exact() && p.Host.Match(e.Host.String()))
+			})
+			if !covered {
+				return net.JoinHostPort(e.Host.String(), strconv.Itoa(int(port)))
+			}
+		}
+	}
+	return ""
+}
+
+// ParseFile reads the operator's credentials file. A line is
+//
+//	NAME=SOURCE for HOST[:PORT][,HOST[:PORT]]...
+//
+// with NAME=SOURCE as `--credential` takes it; the last " for " counts. Empty
+// lines and lines that start with # say nothing. There is no quoting and no
+// continuation. A name has one line, and the path of a file source is absolute,
+// because the file is used from every directory. Errors hold the line's number
+// and not its text, in which somebody may have written a value by mistake.
+func ParseFile(text []byte) ([]Line, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("%w is larger than %d bytes", ErrFile, maxFile)
 	}
-	var out []Assignment
+	var out []Line
 	seen := map[string]bool{}
 	n := 0
 	for line := range strings.SplitSeq(string(text), "\n") {
@@ -61,27 +105,75 @@ func ParseFile(text []byte) ([]Assignment, error) {
 		if strings.TrimSpace(line) == "" || line[0] == '#' {
 			continue
 		}
-		a, err := ParseAssignment(line)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("%w, line %d: not NAME=SOURCE: %w", ErrFile, n, ErrSource)
-		case seen[a.Name]:
-			return nil, fmt.Errorf("%w, line %d: %s has a line already", ErrFile, n, a.Name)
-		case a.Source.kind == fromFile && !filepath.IsAbs(a.Source.name):
-			return nil, fmt.Errorf("%w, line %d: the path is not absolute", ErrFile, n)
-		case strings.HasSuffix(line, "\r"), strings.TrimSpace(line) != line:
-			return nil, fmt.Errorf("%w, line %d: blanks around it", ErrFile, n)
+		l, err := parseLine(line)
+		if err == nil && seen[l.Name] {
+			err = fmt.Errorf("%s has a line already", l.Name)
 		}
-		seen[a.Name] = true
-		out = append(out, a)
+		if err != nil {
+			return nil, fmt.Errorf("%w, line %d: %w", ErrFile, n, err)
+		}
+		seen[l.Name] = true
+		out = append(out, l)
 	}
 	return out, nil
+}
+
+func parseLine(line string) (l Line, err error) {
+	source, places, bound := line, "", false
+	if i := strings.LastIndex(line, forWord); i >= 0 {
+		source, places, bound = line[:i], line[i+len(forWord):], true
+	}
+	if l.Assignment, err = ParseAssignment(source); err != nil {
+		return l, fmt.Errorf("not NAME=SOURCE for HOST[:PORT]: %w", ErrSource)
+	}
+	switch {
+	case l.Source.kind == fromFile && !filepath.IsAbs(l.Source.name):
+		return l, errors.New("the path is not absolute")
+	case strings.HasSuffix(line, "\r"), strings.TrimSpace(line) != line, strings.TrimSpace(source) != source:
+		return l, errors.New("blanks around it")
+	}
+	if !bound {
+		return l, nil
+	}
+	for text := range strings.SplitSeq(places, ",") {
+		place, ok := parsePlace(text)
+		if !ok {
+			return l, errors.New("what follows for is not HOST[:PORT][,...]")
+		}
+		l.For = append(l.For, place)
+	}
+	return l, nil
+}
+
+const forWord = " for "
+
+// parsePlace reads HOST[:PORT]. An IPv6 address stands in brackets.
+func parsePlace(text string) (p Place, ok bool) {
+	host, port := text, ""
+	if i := strings.LastIndexByte(text, ':'); i >= 0 && !strings.HasSuffix(text, "]") {
+		host, port = text[:i], text[i+1:]
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 || port[0] == '0' {
+			return p, false
+		}
+		p.Port = uint16(n)
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		if host, ok = strings.CutSuffix(inner, "]"); !ok {
+			return p, false
+		}
+	} else if strings.Contains(host, ":") {
+		return p, false
+	}
+	var err error
+	p.Host, err = match.NewHost(host)
+	return p, err == nil
 }
 
 // ReadFile reads the operator's credentials file, which must belong to the caller
 // and which nobody else may read or write. A file that does not exist is
 // os.ErrNotExist.
-func ReadFile(path string) ([]Assignment, error) {
+func ReadFile(path string) ([]Line, error) {
 	text, err := fsx.ReadOwn(path, 0o077, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFile, err)

@@ -187,14 +187,17 @@ func TestValueIsNeverShown(t *testing.T) {
 
 func TestCredentialsFile(t *testing.T) {
 	t.Parallel()
-	good := "# comment\n\na=env:A\nb.c=file:/x y=z\nd=command:[\"p\",\"q\"]"
+	good := "# comment\n\na=env:A for *.x.example:443,y.example,[2001:db8::1]:8443\nb.c=file:/x y=z\nd=command:[\"p\",\" for q\"] for z.example"
 	got, err := credential.ParseFile([]byte(good))
-	if err != nil || fmt.Sprint(got) != "[{a env:A} {b.c file:/x y=z} {d command:p}]" {
+	if err != nil || fmt.Sprint(got) != "[{{a env:A} [{*.x.example 443} {y.example 0} {2001:db8::1 8443}]} {{b.c file:/x y=z} []} {{d command:p} [{z.example 0}]}]" {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, bad := range []string{
 		"a", "a=", "=env:A", "a=sesame", "a=env:A\na=env:B", "a=file:rel", " a=env:A", "a =env:A", "a=file:/x ", "a=env:A\r\n", "export a=env:A", "-a=env:A",
 		strings.Repeat("a", 64) + "=env:A", strings.Repeat("#\n", 200<<10), "a=command:sesame",
+		"a=env:A for ", "a=env:A for sesame*", "a=env:A for x.example,", "a=env:A for x.example:0", "a=env:A for x.example:70000", "a=env:A for x.example:",
+		"a=env:A  for x.example", "a=env:A for  x.example", "a=env:A for x.example, y.example", "a=env:A for 2001:db8::1", "a=env:A for *", "a=env:A for https://x.example",
+		" for x.example", "a=file:rel for x.example",
 	} {
 		_, err := credential.ParseFile([]byte(bad))
 		if !errors.Is(err, credential.ErrFile) {
@@ -255,4 +258,35 @@ func FuzzParseFile(f *testing.F) {
 			seen[a.Name] = true
 		}
 	})
+}
+
+// TestUncovered: a line covers what it names, and nothing else.
+func TestUncovered(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ places, host, uncovered string }{
+		{"a.example", "{host: a.example, port: 443}", ""},
+		{"a.example:443", "{host: a.example, port: 443}", ""},
+		{"A.example:443", "{host: a.EXAMPLE, port: 443}", ""},
+		{"a.example:443", "{host: a.example, ports: [443, 8443]}", "a.example:8443"},
+		{"a.example:443,a.example:8443", "{host: a.example, ports: [443, 8443]}", ""},
+		{"a.example", "{host: b.example, port: 443}", "b.example:443"},
+		{"*.a.example", "{host: x.a.example, port: 443}", ""},
+		{"*.a.example", "{host: \"*.a.example\", port: 443}", ""},
+		{"**.a.example", "{host: \"*.a.example\", port: 443}", "*.a.example:443"},
+		{"x.a.example", "{host: \"*.a.example\", port: 443}", "*.a.example:443"},
+		{"a.example", "{host: x.a.example, port: 443}", "x.a.example:443"},
+	} {
+		p, err := policy.Parse("p", []byte("version: 1\nnetwork_policies: {n: {endpoints: ["+strings.Replace(c.host, "}", ", protocol: rest, access: full}", 1)+"], binaries: [{path: /**}]}}\n"+
+			"credentials: {t: {endpoints: ["+c.host+"], expose_as: T}}\n"), policy.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := credential.ParseFile([]byte("t=env:T for " + c.places))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lines[0].Uncovered(p.Credentials[0]); got != c.uncovered {
+			t.Errorf("%s covers %s but for %q", c.places, c.host, got)
+		}
+	}
 }
