@@ -150,7 +150,9 @@ func openError(err error) error {
 	e := &cell.Error{Kind: cell.Refused, Code: "home", Message: err.Error(), Err: err}
 	switch {
 	case errors.Is(err, store.ErrPermission):
-		e.Hint = "chmod 700 it, or choose another with --home"
+		e.Hint = "set that mode with chmod, or choose another directory with --home"
+	case errors.Is(err, store.ErrUnusable):
+		e.Hint = "choose another directory with --home"
 	case errors.Is(err, store.ErrNewer):
 		e.Hint = "use the newer forkcell"
 	case errors.Is(err, store.ErrRemote):

@@ -39,7 +39,7 @@ func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Durat
 	}
 	lock, err := e.store.LockCell(ctx, c.ID, c.Name, what, wait)
 	if err != nil {
-		return nil, busyError(name, err)
+		return nil, busyError(name, what, err)
 	}
 	s := &session{e: e, cell: c, cellLock: lock, abandon: abandon}
 	if err := s.open(ctx, name); err != nil {
@@ -52,7 +52,9 @@ func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Durat
 // codeLive is the code of errors about a cell that is live.
 const codeLive = "live"
 
-func busyError(name string, err error) error {
+// busyError names the process that holds a cell, and what the caller, who wanted
+// to do something else with it, can do.
+func busyError(name, wanted string, err error) error {
 	if busy, ok := errors.AsType[*store.BusyError](err); ok {
 		if h := busy.Holder; h.What == heldByStart {
 			return &Error{
@@ -61,10 +63,11 @@ func busyError(name string, err error) error {
 				Hint:    fmt.Sprintf("`forkcell exec %s -- CMD` runs a command in it, `forkcell stop %s` ends it", name, name),
 			}
 		}
-		return &Error{
-			Kind: Busy, Code: "busy", Message: fmt.Sprintf("cell %s is busy: %v", name, busy),
-			Hint: "wait for it, or give --wait", Err: err,
+		hint := "`forkcell status " + name + "` shows when it has ended"
+		if wanted == "run" || wanted == heldByStart {
+			hint = "give --wait to wait for it"
 		}
+		return &Error{Kind: Busy, Code: "busy", Message: fmt.Sprintf("cell %s is busy: %v", name, busy), Hint: hint, Err: err}
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"time"
 
@@ -70,7 +69,6 @@ type visit struct {
 	signals     *forwarder
 	interactive bool
 	request     cell.ExecRequest
-	stdout      *tail
 }
 
 // do stays with the command until it ends, is left or is killed.
@@ -80,8 +78,10 @@ func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequ
 	defer kill()
 	v.signals.begin(kill)
 	defer v.signals.end()
-	v.stdout = &tail{w: s.streams.Out}
-	stdio := cell.Stdio{Out: v.stdout, Err: s.streams.Err, Signals: v.signals.to}
+	stdio := cell.Stdio{Out: s.streams.Out, Err: s.streams.Err, Signals: v.signals.to}
+	if s.json { // standard output is the document's alone
+		stdio.Out = s.streams.Err
+	}
 	if v.interactive {
 		stdio.In = s.streams.In
 	}
@@ -110,9 +110,6 @@ func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequ
 	}
 	if !s.json {
 		return nil
-	}
-	if v.stdout.midLine() {
-		_, _ = io.WriteString(s.out, "\n")
 	}
 	return writeJSON(s.out, res)
 }

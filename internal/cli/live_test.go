@@ -103,13 +103,12 @@ func TestExecExitCodes(t *testing.T) {
 	}
 }
 
-func TestExecDocumentStartsALine(t *testing.T) {
+func TestExecDocumentIsAlone(t *testing.T) {
 	t.Parallel()
-	f := &fakeEngine{exec: &cell.ExecResult{Cell: "a", ExitCode: 3}, output: "no end of line"}
-	code, stdout, _ := call(t, f, "exec", "a", "--json", "--", "c")
-	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
-	if code != 3 || len(lines) != 2 || !strings.HasPrefix(lines[1], `{"cell":"a"`) {
-		t.Errorf("exit %d, %q", code, stdout)
+	f := &fakeEngine{exec: &cell.ExecResult{Cell: "a", ExitCode: 3}, output: "output"}
+	code, stdout, stderr := call(t, f, "exec", "a", "--json", "--", "c")
+	if code != 3 || strings.Count(stdout, "\n") != 1 || !strings.HasPrefix(stdout, `{"cell":"a"`) || stderr != "output" {
+		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
 	}
 }
 

@@ -29,7 +29,7 @@ func newRestore(s *session, fam *family) *cobra.Command {
 		Short: "Move a cell back to an earlier state",
 		Long: `Move a cell back to an earlier state: the given checkpoint, the state before the
 run given with --run, or by default the state before the last run. What it leaves
-is kept until gc and can be restored too. A live cell is stopped first with
+is kept for at least 7 days, then until gc, and can be restored too. A live cell is stopped first with
 --force, and refused without.`,
 		Example: `  forkcell restore demo
   forkcell restore demo before-upgrade --reason 'upgrade broke the build'`,
@@ -95,7 +95,7 @@ func printMove(p *page, r *cell.MoveResult) {
 	p.printf("cell %s: now at %s\n", quote.Line(r.Cell), r.CheckpointID)
 	left := ""
 	if r.Left != "" && r.Left != r.CheckpointID {
-		left = r.Left + " (kept until gc)"
+		left = r.Left + " (kept for at least 7 days, then until gc)"
 	}
 	p.pairs(
 		"root", r.Root,

@@ -158,9 +158,6 @@ func runHint(cmd *cobra.Command, line []string) string {
 }
 
 func runCommand(cmd *cobra.Command, s *session, fam *family, name string, argv []string, o *runOptions) error {
-	if s.json && o.result == "" {
-		o.result = "-"
-	}
 	o.workdir = s.startIn(o.workdir)
 	req, err := o.request(cmd, name, argv)
 	if err == nil && o.dryRun {

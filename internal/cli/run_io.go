@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -42,6 +43,9 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 	r.signals.begin(kill)
 	defer r.signals.end()
 	r.stdout = &tail{w: r.session.streams.Out}
+	if r.session.json { // standard output is the document's alone
+		r.stdout.w = r.session.streams.Err
+	}
 	stdio := cell.Stdio{Out: r.stdout, Err: r.session.streams.Err, Signals: r.signals.to}
 	if r.opts.interactive {
 		stdio.In = r.session.streams.In
@@ -142,17 +146,20 @@ func (r *governedRun) conclude(err error) error {
 	}
 	s.code = exitOfRun(r.result, err, r.signal)
 	if r.result != nil && r.result.ReceiptID != "" {
-		s.noted(summary(r.result))
-	}
-	if r.opts.result == "" {
-		return err
+		if err == nil {
+			s.noted(summary(r.result))
+		}
+		err = withReceipt(err, r.result.ReceiptID)
 	}
 	doc := r.document(err)
-	if r.opts.result == "-" {
-		if r.stdout != nil && r.stdout.midLine() {
+	if s.json || r.opts.result == "-" {
+		if !s.json && r.stdout != nil && r.stdout.midLine() {
 			_, _ = io.WriteString(s.out, "\n")
 		}
-		return both(err, writeJSON(s.out, doc))
+		err = both(err, writeJSON(s.out, doc))
+	}
+	if r.opts.result == "" || r.opts.result == "-" {
+		return err
 	}
 	if werr := writeResult(r.opts.result, doc); werr != nil {
 		if s.code == exitDone {
@@ -161,6 +168,18 @@ func (r *governedRun) conclude(err error) error {
 		return both(err, werr)
 	}
 	return err
+}
+
+// withReceipt adds the receipt of a run that failed for a reason of its own to the
+// message about it.
+func withReceipt(err error, id string) error {
+	e, ok := errors.AsType[*cell.Error](err)
+	if !ok {
+		return err
+	}
+	c := *e
+	c.Message, c.Details = err.Error(), append(slices.Clone(c.Details), "receipt "+id)
+	return &c
 }
 
 // resultDocument is the engine's result with the error, if there was one, in

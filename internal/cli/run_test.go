@@ -126,7 +126,7 @@ func TestRunFailureOfItsOwn(t *testing.T) {
 	res.Outcome = "error"
 	f := &fakeEngine{run: res, err: &cell.Error{Kind: cell.Failed, Code: "seal", Message: "seal: disk full", Hint: "make room"}}
 	code, _, stderr := call(t, f, "run", "demo", "--", "x")
-	if code != 125 || !strings.HasSuffix(stderr, "forkcell: seal: disk full; make room\n") {
+	if code != 125 || stderr != "forkcell: seal: disk full; make room\n  receipt rcpt_1\n" {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 }
@@ -143,10 +143,9 @@ func TestRunResultDocument(t *testing.T) {
 		}
 		return doc
 	}
-	code, stdout, _ := call(t, &fakeEngine{run: ended(), output: "no newline"}, "run", "--json", "demo", "--", "x")
-	output, doc, _ := strings.Cut(stdout, "\n")
-	if code != 0 || output != "no newline" || decode(doc)["run_id"] != "run_1" {
-		t.Errorf("exit %d, %q", code, stdout)
+	code, doc, output := call(t, &fakeEngine{run: ended(), output: "output"}, "run", "--json", "--quiet", "demo", "--", "x")
+	if code != 0 || output != "output" || decode(doc)["run_id"] != "run_1" {
+		t.Errorf("exit %d, %q, %q", code, doc, output)
 	}
 	for _, list := range []string{"split_links", "degraded", "notes"} {
 		if _, ok := decode(doc)[list].([]any); !ok {

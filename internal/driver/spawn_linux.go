@@ -108,7 +108,7 @@ func explainClone(err error) error {
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("the limit of namespaces is reached, see forkcell doctor: %w", err)
 	case errors.Is(err, unix.ENOSYS):
-		return fmt.Errorf("a seccomp profile from before 2019 confines this process: %w", err)
+		return fmt.Errorf("namespaces cannot be made here, as inside a cell or under a seccomp profile from before 2019: %w", err)
 	case errors.Is(err, unix.EACCES):
 		return fmt.Errorf("user namespaces are refused, or the forkcell binary is not executable by everyone: %w", err)
 	}

@@ -31,6 +31,7 @@ const Format = 1
 var (
 	ErrNoHome     = errors.New("there is no state directory")
 	ErrPermission = errors.New("the state directory is not private")
+	ErrUnusable   = errors.New("the state directory cannot be used")
 	ErrNewer      = errors.New("the state directory was made by a newer version")
 	ErrRemote     = errors.New("the state directory is on a remote file system")
 	ErrDatabase   = errors.New("the database cannot be used")
@@ -111,7 +112,7 @@ func openError(path string, err error) error {
 	case errors.Is(err, unix.EROFS):
 		return fmt.Errorf("%w: %s", ErrReadOnly, path)
 	}
-	return fmt.Errorf("open the state directory: %w", err)
+	return fmt.Errorf("%w: %s: %w", ErrUnusable, path, err)
 }
 
 // checkHome refuses a home that others could read or change, or whose file
@@ -123,9 +124,9 @@ func checkHome(path string) error {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("%w: %s is not a directory", ErrPermission, path)
+		return fmt.Errorf("%w: %s is not a directory", ErrUnusable, path)
 	case int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%w: %s belongs to user %d, not to %d", ErrPermission, path, st.Uid, os.Geteuid())
+		return fmt.Errorf("%w: %s belongs to user %d, not to %d", ErrUnusable, path, st.Uid, os.Geteuid())
 	case st.Mode&0o077 != 0:
 		return fmt.Errorf("%w: %s has mode %04o; it needs 0700", ErrPermission, path, st.Mode&0o7777)
 	}
@@ -174,7 +175,7 @@ func (s *Store) createHome() error {
 	}
 	for _, n := range names {
 		if !isTemp(n) && !slices.ContainsFunc(homeDirs, func(d string) bool { return strings.HasPrefix(d, n) }) {
-			return fmt.Errorf("%w: %s holds %q but no home.json: it is not a state directory", ErrPermission, s.path, n)
+			return fmt.Errorf("%w: %s holds %q but no home.json: it is not a state directory", ErrUnusable, s.path, n)
 		}
 	}
 	if has, err := s.hasLog(); err != nil || has {
