@@ -35,7 +35,7 @@ func (s *session) copyOld() error {
 }
 
 func (c *copies) tree(rel, to string) error {
-	e, err := glance(c.from, rel)
+	e, err := Glance(c.from, rel)
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,7 @@ func (s *session) exchange(ctx context.Context) error {
 		if err := s.step("apply.meta"); err != nil {
 			return err
 		}
-		now, err := glance(s.root, op.Path)
+		now, err := Glance(s.root, op.Path)
 		if err != nil {
 			return err
 		}

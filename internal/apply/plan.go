@@ -133,7 +133,7 @@ func (pl *planner) inside(op Op) (bool, error) {
 // expect compares one name with what the plan expects, without its contents:
 // those are checked when it comes out.
 func (pl *planner) expect(op Op) error {
-	now, err := glance(pl.s.root, op.Path)
+	now, err := Glance(pl.s.root, op.Path)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ const rereads = 3
 // no tree can hold, as devices, have Kind 0 and equal nothing.
 func Probe(target *fsx.Dir, path string) (*tree.Entry, error) {
 	for try := 0; ; try++ {
-		e, err := glance(target, path)
+		e, err := Glance(target, path)
 		if e == nil || err != nil || e.Kind != tree.KindFile {
 			return e, err
 		}
@@ -39,8 +39,8 @@ func Probe(target *fsx.Dir, path string) (*tree.Entry, error) {
 	}
 }
 
-// glance is Probe without contents: Digest stays zero.
-func glance(target *fsx.Dir, path string) (*tree.Entry, error) {
+// Glance is Probe without contents: Digest stays zero.
+func Glance(target *fsx.Dir, path string) (*tree.Entry, error) {
 	info, err := target.Lstat(path)
 	if absent(err) {
 		return nil, nil //nolint:nilnil // nothing there is an answer

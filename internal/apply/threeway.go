@@ -23,6 +23,8 @@ type ThreeWayOptions struct {
 	OnConflict OnConflict
 	// Owners says that owners count.
 	Owners bool
+	// Plain, if set, returns the part of an entry that counts.
+	Plain func(tree.Entry) tree.Entry
 	// Only selects the paths that are considered at all; nil selects all.
 	Only func(path string, isDir bool) bool
 	// LeftOut matches paths that never went into the cell. They are never
@@ -112,7 +114,13 @@ func (m *merger) leftOut(path string, isDir bool) bool {
 	return m.opt.LeftOut != nil && m.opt.LeftOut(path, isDir)
 }
 
-func (m *merger) equal(a, b *tree.Entry) bool { return Equal(a, b, m.opt.Owners) }
+func (m *merger) equal(a, b *tree.Entry) bool {
+	if m.opt.Plain != nil && a != nil && b != nil {
+		x, y := m.opt.Plain(*a), m.opt.Plain(*b)
+		a, b = &x, &y
+	}
+	return Equal(a, b, m.opt.Owners)
+}
 
 // passed says that a change needs no decision: it is not selected, concerns
 // something that stays out, or depends on a conflict above it.

@@ -36,8 +36,12 @@ const (
 	endName  = "end"
 )
 
-// permissions are the mode bits that travel.
-const permissions = 0o777
+// permissions are the mode bits that arrive. Set-id bits only travel, so that
+// the side that drops them can name them.
+const (
+	permissions = 0o777
+	setID       = 0o6000
+)
 
 // ErrStream marks a stream that is not one of this package's.
 var ErrStream = errors.New("the stream of files makes no sense")
@@ -48,6 +52,8 @@ type Totals struct {
 	Bytes              int64
 	// Skipped are the names of what cannot be copied: FIFOs, sockets, devices.
 	Skipped []string
+	// Stripped are the names of files that lost their set-id bits.
+	Stripped []string
 }
 
 // Send writes what a name in a directory is, with everything below it. The last
@@ -176,7 +182,7 @@ func (w *Writer) File(e Entry, r io.Reader) error {
 func (w *Writer) header(e Entry, kind byte) error {
 	h := &tar.Header{
 		Format: tar.FormatPAX, Typeflag: kind, Name: path.Join(rootName, e.Path), Linkname: e.Target,
-		Mode: int64(e.Mode & permissions), ModTime: e.Mtime,
+		Mode: int64(e.Mode & (permissions | setID)), ModTime: e.Mtime,
 	}
 	if kind == tar.TypeReg {
 		h.Size = e.Size

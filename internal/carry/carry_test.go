@@ -123,8 +123,11 @@ func TestWhatDoesNotTravel(t *testing.T) {
 		t.Error(diff)
 	}
 	to := t.TempDir()
-	_, err = carry.Receive(t.Context(), &stream, open(t, to), "copy")
+	got, err := carry.Receive(t.Context(), &stream, open(t, to), "copy")
 	must(t, err)
+	if diff := cmp.Diff([]string{"file"}, got.Stripped); diff != "" {
+		t.Error(diff)
+	}
 	info, err := os.Stat(filepath.Join(to, "copy/file"))
 	must(t, err)
 	if info.Mode() != 0o755 {

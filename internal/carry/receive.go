@@ -109,6 +109,9 @@ func (r *receiver) entry(h *tar.Header) error {
 		err = r.dir.Symlink(h.Linkname, at)
 	case tar.TypeReg:
 		r.totals.Files++
+		if h.Mode&setID != 0 {
+			r.totals.Stripped = append(r.totals.Stripped, rel)
+		}
 		err = r.file(e)
 	default:
 		return fmt.Errorf("%w: %q is of type %q", ErrStream, h.Name, h.Typeflag)

@@ -269,6 +269,9 @@ type ApplyResult struct {
 	Already    []string     `json:"already"`
 	Chosen     []PathNote   `json:"chosen"`
 	Kept       []PathNote   `json:"kept"`
+	// Dropped are owners and access lists of the cell that the directory did not
+	// get.
+	Dropped []PathNote `json:"dropped"`
 }
 
 // ChangeJSON is one change as --json shows it.
@@ -312,7 +315,12 @@ type ExportRequest struct {
 	Checkpoint string
 	Output     string // FILE.tar, FILE.tar.zst or a directory that does not exist or is empty
 	Changes    bool   // only what differs from the last applied state
-	Progress   func(Progress)
+	// AllowControl are patterns of control files that the cell changed and that
+	// are written to a directory all the same; AllowSetuid keeps set-id bits and
+	// security.* attributes there. Archives have everything.
+	AllowControl []string
+	AllowSetuid  bool
+	Progress     func(Progress)
 }
 
 // ExportResult says what was written.

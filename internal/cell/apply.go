@@ -95,7 +95,7 @@ func (a *application) prepare() error {
 	}
 	a.result = &ApplyResult{
 		Cell: a.cell.Name, To: a.to, DryRun: a.req.DryRun, Checkpoint: a.theirs.ID,
-		Written: []ChangeJSON{}, Already: []string{}, Chosen: []PathNote{}, Kept: []PathNote{},
+		Written: []ChangeJSON{}, Already: []string{}, Chosen: []PathNote{}, Kept: []PathNote{}, Dropped: []PathNote{},
 	}
 	if a.cell.Live != "" && a.source && a.cell.Live == a.cell.Source {
 		a.result.Already = append(a.result.Already, ".")
@@ -194,7 +194,7 @@ func (e *Engine) Undo(ctx context.Context, cell string) (*ApplyResult, error) {
 	}
 	res := &ApplyResult{
 		Cell: s.cell.Name, ApplyID: last.ID, To: last.To, Checkpoint: last.From,
-		Written: []ChangeJSON{}, Already: []string{}, Chosen: []PathNote{}, Kept: []PathNote{},
+		Written: []ChangeJSON{}, Already: []string{}, Chosen: []PathNote{}, Kept: []PathNote{}, Dropped: []PathNote{},
 	}
 	for _, op := range plan.Ops {
 		res.Written = append(res.Written, opJSON(op))

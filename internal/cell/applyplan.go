@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/forkcell/forkcell/internal/apply"
-	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/rights"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -106,9 +105,12 @@ func (a *application) plan() error {
 	}
 	probe := func(path string) (*tree.Entry, error) { return apply.Probe(a.target, path) }
 	a.merge, err = threeWay(a.to, base, theirs, probe, apply.ThreeWayOptions{
-		OnConflict: mode, Only: a.pick.Match, LeftOut: a.leftOut, Owners: os.Geteuid() == 0, Names: a.names,
+		OnConflict: mode, Only: a.pick.Match, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: a.names,
 	})
 	if err != nil {
+		return err
+	}
+	if err := a.land(); err != nil {
 		return err
 	}
 	a.describe()
@@ -209,79 +211,4 @@ func (a *application) describe() {
 	for _, c := range a.merge.chosen {
 		a.result.Chosen = append(a.result.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))
 	}
-}
-
-// hazards holds back what would make the host run things later, or gain rights.
-func (a *application) hazards() error {
-	allow, err := leftout.NewSelector(a.req.AllowControl, nil)
-	if err != nil {
-		return usage("patterns are gitignore-style", "bad --allow-control: %v", err)
-	}
-	var held []string
-	control, privilege := false, false
-	for _, op := range a.merge.ops {
-		isDir := op.New != nil && op.New.Kind == tree.KindDir
-		what, is := leftout.IsControl(op.Path)
-		if isDir {
-			what, is = leftout.IsControlDir(op.Path)
-		}
-		allowed := len(a.req.AllowControl) > 0 && allow.Match(op.Path, isDir)
-		if is && !allowed {
-			held = append(held, quote.Path(op.Path)+": "+what)
-			control = true
-		}
-		if why := gainsRights(op); why != "" && !a.req.AllowSetuid {
-			held = append(held, quote.Path(op.Path)+": "+why)
-			privilege = true
-		}
-	}
-	if len(held) == 0 {
-		return nil
-	}
-	var ways []string
-	if control {
-		ways = append(ways, "--allow-control PATTERN")
-	}
-	if privilege {
-		ways = append(ways, "--allow-setuid")
-	}
-	return &Error{
-		Kind: Refused, Code: "held_back",
-		Message: counted(len(held), "change") + " held back, nothing was written",
-		Hint:    "look at them, then give " + strings.Join(ways, " or ") + ", or leave them out with --except", Details: held,
-	}
-}
-
-// gainsRights says what makes a change one that gives rights: the file has the
-// set-id bits or attributes of the kernel's, and is not as the directory has it.
-// That it had them before is no excuse for other contents.
-func gainsRights(op apply.Op) string {
-	const setID = 0o6000
-	e := op.New
-	if e == nil || e.Kind == tree.KindSymlink || op.Old != nil && sameButTime(op.Old, e) {
-		return ""
-	}
-	if e.Mode&setID != 0 {
-		return fmt.Sprintf("gets the mode %04o (setuid or setgid)", e.Mode)
-	}
-	for _, x := range e.Xattrs {
-		if strings.HasPrefix(x.Name, "security.") {
-			return "gets the attribute " + quote.Line(x.Name)
-		}
-	}
-	return ""
-}
-
-// sameButTime compares all of two entries but when they were changed, and of
-// directories what is in them.
-func sameButTime(a, b *tree.Entry) bool {
-	if len(a.Xattrs) != len(b.Xattrs) {
-		return false
-	}
-	for i, x := range a.Xattrs {
-		if y := b.Xattrs[i]; x.Name != y.Name || string(x.Value) != string(y.Value) {
-			return false
-		}
-	}
-	return a.Kind == b.Kind && a.Mode == b.Mode && a.UID == b.UID && a.GID == b.GID && a.Digest == b.Digest && a.Size == b.Size
 }

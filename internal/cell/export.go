@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/archive"
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -51,18 +53,18 @@ type export struct {
 	req     ExportRequest
 	cell    store.Cell
 	at      store.Checkpoint
+	base    store.Checkpoint // what was applied last, or imported
 	tree    *tree.Tree
 	changes []tree.Change
 	res     *ExportResult
 }
 
 func (x *export) states() error {
-	var base store.Checkpoint
 	err := x.e.store.View(func(tx *store.Tx) (err error) {
 		if x.at, err = x.e.findCheckpoint(tx, x.cell, x.req.Checkpoint); err != nil {
 			return err
 		}
-		base, err = tx.Checkpoint(x.cell.Applied)
+		x.base, err = tx.Checkpoint(x.cell.Applied)
 		return err
 	})
 	if err != nil {
@@ -79,7 +81,7 @@ func (x *export) states() error {
 	if !x.req.Changes {
 		return nil
 	}
-	from, err := x.e.tree(base, workspace.AreaWorkspace)
+	from, err := x.e.tree(x.base, workspace.AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -132,7 +134,10 @@ func (x *export) directory() error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return usage("", "%s: %v", quote.Path(x.req.Output), err)
 	}
-	path := filepath.Clean(x.req.Output)
+	path, err := x.place(err == nil)
+	if err != nil {
+		return err
+	}
 	temp := filepath.Join(filepath.Dir(path), "."+store.NewID("forkcell"))
 	if err := os.Mkdir(temp, 0o700); err != nil {
 		return usage("", "%s: %v", quote.Path(x.req.Output), err)
@@ -140,10 +145,23 @@ func (x *export) directory() error {
 	if err := x.fill(temp); err != nil {
 		return errors.Join(failed("output", err, "write %s", quote.Path(x.req.Output)), removeTree(temp))
 	}
-	if err := os.Rename(temp, path); err != nil {
+	if err := unix.Rename(temp, path); err != nil { // unlike os.Rename it replaces an empty directory
 		return errors.Join(failed("output", err, "write %s", quote.Path(x.req.Output)), removeTree(temp))
 	}
 	return nil
+}
+
+// place returns the path at which the directory shall be. One that exists is
+// replaced where it is, not the link that leads to it.
+func (x *export) place(exists bool) (string, error) {
+	if !exists {
+		return filepath.Clean(x.req.Output), nil
+	}
+	real, err := filepath.EvalSymlinks(x.req.Output)
+	if err != nil {
+		return "", usage("", "%s: %v", quote.Path(x.req.Output), err)
+	}
+	return real, nil
 }
 
 func (x *export) fill(where string) error {
@@ -152,20 +170,26 @@ func (x *export) fill(where string) error {
 		return err
 	}
 	defer dst.Close()
-	if x.req.Changes {
-		return x.fillChanges(where, dst)
+	out, err := x.outward()
+	if err != nil {
+		return err
 	}
-	err = x.e.ws.Materialise(x.ctx, workspace.Backend(x.cell.Backend), x.at.Layer, workspace.AreaWorkspace, dst,
-		workspace.MaterialiseOptions{Owners: os.Geteuid() == 0})
+	if x.req.Changes {
+		err = x.fillChanges(where, out)
+	} else {
+		err = x.e.ws.Materialise(x.ctx, workspace.Backend(x.cell.Backend), x.at.Layer, workspace.AreaWorkspace, dst,
+			workspace.MaterialiseOptions{Land: out.land, Skip: out.skip})
+	}
+	x.res.Notes = append(x.res.Notes, out.notes()...)
 	return errors.Join(err, dst.SyncFS())
 }
 
 // fillChanges writes only what changed, with the directories above it. What was
 // deleted is in the result.
-func (x *export) fillChanges(where string, dst *fsx.Dir) error {
+func (x *export) fillChanges(where string, out *outward) error {
 	ops := map[string]*tree.Entry{}
 	for _, ch := range x.changes {
-		if ch.New == nil || ch.Path == "." {
+		if ch.New == nil || ch.Path == "." || out.skip(ch.Path) {
 			continue
 		}
 		ops[ch.Path] = ch.New
@@ -177,9 +201,10 @@ func (x *export) fillChanges(where string, dst *fsx.Dir) error {
 			ops[dir] = &e
 		}
 	}
-	plan := apply.Plan{ID: store.NewID("apply"), Target: where, Owners: os.Geteuid() == 0}
+	plan := apply.Plan{ID: store.NewID("apply"), Target: where}
 	for p, e := range ops {
-		plan.Ops = append(plan.Ops, apply.Op{Path: p, New: e})
+		landed := out.land(p, *e)
+		plan.Ops = append(plan.Ops, apply.Op{Path: p, New: &landed})
 	}
 	scratch, err := os.MkdirTemp("", "forkcell-export-")
 	if err != nil {
@@ -191,7 +216,7 @@ func (x *export) fillChanges(where string, dst *fsx.Dir) error {
 	}
 	defer journal.Close()
 	_, err = apply.Execute(x.ctx, plan, contents{x.e, x.cell, x.at, x.tree}, journal, apply.Options{})
-	return errors.Join(err, dst.SyncFS(), os.RemoveAll(scratch))
+	return errors.Join(err, os.RemoveAll(scratch))
 }
 
 // removeTree removes a directory that this process made, whatever modes the

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +77,9 @@ func copyResult(req CopyRequest, in bool, t carry.Totals, notes []string) *CopyR
 	}
 	for _, name := range t.Skipped {
 		r.Notes = append(r.Notes, quote.Path(name)+" is no file, directory or symbolic link: left out")
+	}
+	for _, name := range t.Stripped {
+		r.Notes = append(r.Notes, "dropped: setuid or setgid bits: "+quote.Path(cmp.Or(name, path.Base(req.Path))))
 	}
 	return r
 }

@@ -27,7 +27,7 @@ func (e *Engine) copyState(ctx context.Context, c store.Cell, req CopyRequest, d
 	if err != nil {
 		return nil, err
 	}
-	s := &stateSource{e: e, ctx: ctx, cell: c, at: head}
+	s := &stateSource{e: e, ctx: ctx, cell: c, at: head, lost: newOutward(false)}
 	if err := s.find(req.Path); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (e *Engine) copyState(ctx context.Context, c store.Cell, req CopyRequest, d
 		return nil, hostError(req.Host, err)
 	}
 	t.Skipped = s.out.Skipped
-	return copyResult(req, false, t, nil), nil
+	return copyResult(req, false, t, s.lost.notes()), nil
 }
 
 // stateSource sends a part of a sealed state.
@@ -61,6 +61,7 @@ type stateSource struct {
 	root string
 	top  tree.Entry
 	out  *carry.Writer
+	lost *outward
 }
 
 // find says which area a path is in, and what it is there.
@@ -109,6 +110,8 @@ func (s *stateSource) entry(at, rel string, e tree.Entry) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
+	s.lost.note(at, e)
+	e = s.lost.land(at, e)
 	x := carry.Entry{Path: rel, Mode: e.Mode, Mtime: e.MTime.Time(), Size: e.Size, Target: e.Target}
 	switch e.Kind {
 	case tree.KindDir:

@@ -108,6 +108,7 @@ func acts() map[string]func() (string, error) {
 		"deep":   func() (string, error) { return "", deepDirs() },
 		"brand":  func() (string, error) { return "", unix.Setxattr("hello.txt", "user.overlay.opaque", []byte("y"), 0) },
 		"spoil":  func() (string, error) { return "", spoil() },
+		"give":   func() (string, error) { return "", giveAway() },
 	}
 }
 

@@ -111,4 +111,5 @@ func printApply(p *page, r *cell.ApplyResult, undone bool) {
 	}
 	printPathNotes(p, "chosen", r.Chosen)
 	printPathNotes(p, "kept in the source", r.Kept)
+	printPathNotes(p, "dropped", r.Dropped)
 }

@@ -10,9 +10,11 @@ import (
 )
 
 type exportOptions struct {
-	output     string
-	changes    bool
-	checkpoint string
+	output       string
+	changes      bool
+	checkpoint   string
+	allowControl []string
+	allowSetuid  bool
 }
 
 func newExport(s *session) *cobra.Command {
@@ -22,7 +24,11 @@ func newExport(s *session) *cobra.Command {
 		Short: "Write a state to an archive or a directory",
 		Long: `Write a whole state, or with --changes only what differs from the last applied
 one, to an archive or to a directory that does not exist yet or is empty. An
-archive can be imported again with init --from.`,
+archive can be imported again with init --from.
+
+An archive has everything. In a directory the files are your own: owners, ACLs,
+setuid and setgid bits and security.* attributes are dropped and named, and
+control files that the cell changed are left out and named, unless allowed.`,
 		Example: `  forkcell export demo -o demo.tar.zst
   forkcell export demo --changes -o changes.tar`,
 		Args:              positional("[CELL]", "[CHECKPOINT]"),
@@ -36,13 +42,18 @@ archive can be imported again with init --from.`,
 			if err != nil {
 				return err
 			}
-			req := cell.ExportRequest{Cell: name, Checkpoint: checkpoint, Output: o.output, Changes: o.changes}
+			req := cell.ExportRequest{
+				Cell: name, Checkpoint: checkpoint, Output: o.output, Changes: o.changes,
+				AllowControl: o.allowControl, AllowSetuid: o.allowSetuid,
+			}
 			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runExport(ctx, s, e, req) })
 		},
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "write to `FILE|DIR`")
 	cmd.Flags().BoolVar(&o.changes, "changes", false, "only the changes")
 	addCheckpoint(cmd, &o.checkpoint, "write the state `CHECKPOINT` instead of the head")
+	cmd.Flags().StringArrayVar(&o.allowControl, "allow-control", nil, "write changed control files that match this `PATTERN` to a directory (repeatable)")
+	cmd.Flags().BoolVar(&o.allowSetuid, "allow-setuid", false, "write setuid and setgid bits and security.* attributes to a directory")
 	return s.ofDirectory(cmd)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/rights"
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
@@ -97,14 +98,14 @@ func (p *printer) special(old, now *tree.Entry) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {
 		case len(after) == 0 || (len(before) > 0 && before[0].Name < after[0].Name):
-			p.line(red, "old xattr %s: %s", quote.Path(before[0].Name), value(before[0].Value))
+			p.line(red, "old %s: %s", attribute(before[0]), value(before[0]))
 			before = before[1:]
 		case len(before) == 0 || after[0].Name < before[0].Name:
-			p.line(green, "new xattr %s: %s", quote.Path(after[0].Name), value(after[0].Value))
+			p.line(green, "new %s: %s", attribute(after[0]), value(after[0]))
 			after = after[1:]
 		default:
 			if !bytes.Equal(before[0].Value, after[0].Value) {
-				p.line(bold, "xattr %s: %s -> %s", quote.Path(before[0].Name), value(before[0].Value), value(after[0].Value))
+				p.line(bold, "%s: %s -> %s", attribute(before[0]), value(before[0]), value(after[0]))
 			}
 			before, after = before[1:], after[1:]
 		}
@@ -125,13 +126,27 @@ func xattrs(e *tree.Entry) []fsx.Xattr {
 	return e.Xattrs
 }
 
-// value shows a short attribute, and a long one by its digest.
-func value(v []byte) string {
-	const short = 64
-	if len(v) > short {
-		return fmt.Sprintf("sha256:%x (%d bytes)", sha256.Sum256(v), len(v))
+// attribute names an attribute. Access control lists are attributes, too.
+func attribute(x fsx.Xattr) string {
+	if name := rights.ACLName(x.Name); name != "" {
+		return name
 	}
-	return quote.Path(string(v))
+	return "xattr " + quote.Path(x.Name)
+}
+
+// value shows an access control list as text, another short attribute as it is,
+// and a long one by its digest.
+func value(x fsx.Xattr) string {
+	const short, longList = 64, 1024
+	if rights.ACLName(x.Name) != "" {
+		if text, ok := rights.ACLText(x.Value); ok && len(text) <= longList {
+			return text
+		}
+	}
+	if len(x.Value) > short {
+		return fmt.Sprintf("sha256:%x (%d bytes)", sha256.Sum256(x.Value), len(x.Value))
+	}
+	return quote.Path(string(x.Value))
 }
 
 // digests stands for contents that are not shown.

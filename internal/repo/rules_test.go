@@ -33,6 +33,7 @@ func layers() [][]string {
 		{"internal/preset"},
 		{"internal/policy"},
 		{"internal/apply", "internal/leftout", "internal/grant", "internal/seccomp", "internal/landlock", "internal/cgroup", "internal/event", "internal/capture/origin", "internal/capture/capturetest"},
+		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture"},
 		{"internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint"},

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -15,7 +16,21 @@ type MaterialiseOptions struct {
 	// Unchecked leaves out comparing contents with their digests, so that file
 	// systems that can will share them instead of copying.
 	Unchecked bool
+	// Land, if set, returns as what an entry is written.
+	Land func(path string, e tree.Entry) tree.Entry
+	// Skip, if set, matches paths that are not written. Of a directory that it
+	// matches it must match everything.
+	Skip func(path string) bool
 }
+
+func (o MaterialiseOptions) land(path string, e tree.Entry) tree.Entry {
+	if o.Land == nil {
+		return e
+	}
+	return o.Land(path, e)
+}
+
+func (o MaterialiseOptions) skip(path string) bool { return o.Skip != nil && o.Skip(path) }
 
 // Materialise writes one area of a state into an empty directory, as plain
 // files with all their metadata; dst itself takes the root's. It is not durable
@@ -35,7 +50,7 @@ func (s *Store) Materialise(ctx context.Context, b Backend, layer, area string, 
 }
 
 func (s *Store) materialise(ctx context.Context, t *tree.Tree, open opener, dst *fsx.Dir, opt MaterialiseOptions) error {
-	links, err := t.Links()
+	groups, err := linkedNames(t, opt)
 	if err != nil {
 		return err
 	}
@@ -43,22 +58,22 @@ func (s *Store) materialise(ctx context.Context, t *tree.Tree, open opener, dst 
 		s: s, ctx: ctx, t: t, open: open, opt: opt, pool: newPool(), count: &counter{s: s, what: "copy"},
 		follows: map[string]struct{}{},
 	}
-	for _, g := range links.Groups {
+	for _, g := range groups {
 		for _, p := range g[1:] {
 			m.follows[p] = struct{}{}
 		}
 	}
 	// A directory's time is right only once all its names are there. Without
 	// links that is when it has been filled.
-	m.finish = len(links.Groups) == 0
+	m.finish = len(groups) == 0
 	if err := dropACLs(dst); err != nil {
 		return err
 	}
-	root := t.Root()
+	root := opt.land(".", t.Root())
 	if err := m.fill(dst, ".", root); err != nil {
 		return err
 	}
-	for _, g := range links.Groups {
+	for _, g := range groups {
 		for _, p := range g[1:] {
 			if err := dst.Link(g[0], p); err != nil {
 				return err
@@ -66,11 +81,27 @@ func (s *Store) materialise(ctx context.Context, t *tree.Tree, open opener, dst 
 		}
 	}
 	if !m.finish {
-		if err := m.finishDirs(dst, root); err != nil {
+		if err := m.finishDirs(dst, ".", root); err != nil {
 			return err
 		}
 	}
 	return m.finishDir(dst, root)
+}
+
+// linkedNames returns the groups of names of one file that are written.
+func linkedNames(t *tree.Tree, opt MaterialiseOptions) ([][]string, error) {
+	links, err := t.Links()
+	if err != nil || opt.Skip == nil {
+		return links.Groups, err
+	}
+	var groups [][]string
+	for _, g := range links.Groups {
+		g = slices.DeleteFunc(slices.Clone(g), opt.skip)
+		if len(g) > 1 {
+			groups = append(groups, g)
+		}
+	}
+	return groups, nil
 }
 
 // finishDir gives a directory its metadata, and hides what is below it if it
@@ -96,8 +127,23 @@ type materialiser struct {
 	finish  bool
 }
 
+// children returns what is written of a directory.
+func (m *materialiser) children(path string, dir tree.Entry) ([]tree.Entry, error) {
+	all, err := m.t.Children(dir.Sub)
+	if err != nil || m.opt.Land == nil && m.opt.Skip == nil {
+		return all, err
+	}
+	var out []tree.Entry
+	for _, e := range all {
+		if sub := join(path, e.Name); !m.opt.skip(sub) {
+			out = append(out, m.opt.land(sub, e))
+		}
+	}
+	return out, nil
+}
+
 func (m *materialiser) fill(d *fsx.Dir, path string, dir tree.Entry) error {
-	children, err := m.t.Children(dir.Sub)
+	children, err := m.children(path, dir)
 	if err != nil {
 		return err
 	}
@@ -165,8 +211,8 @@ func (m *materialiser) makeFile(d *fsx.Dir, path string, e tree.Entry) error {
 }
 
 // finishDirs sets the metadata of all directories below, the deepest first.
-func (m *materialiser) finishDirs(d *fsx.Dir, dir tree.Entry) error {
-	children, err := m.t.Children(dir.Sub)
+func (m *materialiser) finishDirs(d *fsx.Dir, path string, dir tree.Entry) error {
+	children, err := m.children(path, dir)
 	if err != nil {
 		return err
 	}
@@ -178,7 +224,7 @@ func (m *materialiser) finishDirs(d *fsx.Dir, dir tree.Entry) error {
 		if err != nil {
 			return err
 		}
-		if err = m.finishDirs(sub, e); err == nil {
+		if err = m.finishDirs(sub, join(path, e.Name), e); err == nil {
 			err = m.finishDir(sub, e)
 		}
 		sub.Close()

@@ -1,0 +1,157 @@
+package cell
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/rights"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// outward decides what of a state is written to a directory of the host, and as
+// what: the operator's own, without what gives rights, and without the control
+// files that the cell changed. Its methods may be used by several goroutines
+// once it is made.
+type outward struct {
+	self    rights.Operator
+	skipped map[string]bool
+	dropped map[string]*dropped // by what is dropped
+}
+
+// dropped counts the entries that lose the same thing.
+type dropped struct {
+	count   int
+	example string
+}
+
+func newOutward(allowSetuid bool) *outward {
+	return &outward{self: rights.Self(allowSetuid), skipped: map[string]bool{}, dropped: map[string]*dropped{}}
+}
+
+// outward looks through the state for what is dropped.
+func (x *export) outward() (*outward, error) {
+	o := newOutward(x.req.AllowSetuid)
+	if err := x.skipControl(o); err != nil {
+		return nil, err
+	}
+	if !x.req.Changes {
+		return o, o.survey(x.tree, ".", x.tree.Root())
+	}
+	for _, ch := range x.changes {
+		if ch.New != nil && !o.skip(ch.Path) {
+			o.note(ch.Path, *ch.New)
+		}
+	}
+	return o, nil
+}
+
+// skipControl leaves out the control files that the cell added or changed.
+func (x *export) skipControl(o *outward) error {
+	allow, err := leftout.NewSelector(x.req.AllowControl, nil)
+	if err != nil {
+		return usage("patterns are gitignore-style", "bad --allow-control: %v", err)
+	}
+	from, err := x.e.tree(x.base, workspace.AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	changes, err := tree.Diff(from, x.tree, tree.DiffOptions{})
+	if err != nil {
+		return err
+	}
+	for _, ch := range changes {
+		if ch.New == nil || ch.Old != nil && isDirChange(ch) && ch.Old.Kind == tree.KindDir {
+			continue
+		}
+		what, is := controlFile(ch.Path, isDirChange(ch))
+		if !is || len(x.req.AllowControl) > 0 && allow.Match(ch.Path, isDirChange(ch)) {
+			continue
+		}
+		o.skipped[ch.Path] = true
+		if x.req.Changes || ch.New.Kind == tree.KindFile {
+			x.res.Files--
+			x.res.Bytes -= ch.New.Size
+		}
+		x.res.Notes = append(x.res.Notes,
+			fmt.Sprintf("left out: %s, which the cell changed: %s; --allow-control PATTERN keeps it", quote.Path(ch.Path), what))
+	}
+	return nil
+}
+
+// skip reports whether a path, or a directory above it, is left out.
+func (o *outward) skip(p string) bool {
+	for ; p != "."; p = path.Dir(p) {
+		if o.skipped[p] {
+			return true
+		}
+	}
+	return false
+}
+
+// land returns an entry as it is written.
+func (o *outward) land(_ string, e tree.Entry) tree.Entry {
+	landed, _ := o.lose(e)
+	return landed
+}
+
+// lose is land together with what is dropped.
+func (o *outward) lose(e tree.Entry) (landed tree.Entry, what []string) {
+	landed, what = o.self.Land(e, nil, nil)
+	if o.self.SetID {
+		return landed, what
+	}
+	landed, taken := rights.Strip(landed)
+	return landed, append(what, taken...)
+}
+
+func (o *outward) note(p string, e tree.Entry) {
+	_, what := o.lose(e)
+	for _, text := range what {
+		d := o.dropped[text]
+		if d == nil {
+			d = &dropped{example: p}
+			o.dropped[text] = d
+		}
+		d.count++
+		d.example = min(d.example, p)
+	}
+}
+
+func (o *outward) survey(t *tree.Tree, p string, e tree.Entry) error {
+	if o.skip(p) {
+		return nil
+	}
+	o.note(p, e)
+	if e.Kind != tree.KindDir {
+		return nil
+	}
+	children, err := t.Children(e.Sub)
+	if err != nil {
+		return err
+	}
+	for _, c := range children {
+		if err := o.survey(t, path.Join(p, c.Name), c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notes are sentences about what was dropped.
+func (o *outward) notes() []string {
+	var out []string
+	for what, d := range o.dropped {
+		at := quote.Path(d.example)
+		if d.count > 1 {
+			at = fmt.Sprintf("%d entries, such as %s", d.count, at)
+		}
+		out = append(out, fmt.Sprintf("dropped: %s: %s", quote.Line(what), at))
+	}
+	slices.SortFunc(out, cmp.Compare)
+	return out
+}
