@@ -49,29 +49,62 @@ func withForce(err error) error {
 	return err
 }
 
-// Remove forgets a cell's name. Its receipts stay; its states go with the next
-// gc unless something else needs them. The source directory is not touched. force
-// also gives up what was interrupted in a directory that is not there any more.
+// Remove forgets a cell's name, as RemoveAll does.
 func (e *Engine) Remove(ctx context.Context, cell string, force bool) error {
+	return e.RemoveAll(ctx, []string{cell}, force)
+}
+
+// RemoveAll forgets the names of cells, all or none. Their receipts stay; their
+// states go with the next gc unless something else needs them. The source
+// directories are not touched. force also gives up what was interrupted in a
+// directory that is not there any more.
+func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) error {
+	cells = slices.Compact(slices.Sorted(slices.Values(cells)))
+	for _, name := range cells {
+		if _, err := e.findCell(name); err != nil {
+			return err
+		}
+	}
+	var held []*session
+	defer func() {
+		for _, s := range held {
+			s.release()
+		}
+	}()
+	for _, name := range cells {
+		s, err := e.holdForRemoval(ctx, name, force)
+		if err != nil {
+			return err
+		}
+		held = append(held, s)
+	}
+	return e.store.Update(func(tx *store.Tx) error {
+		for _, s := range held {
+			s.cell.Name = ""
+			if err := tx.PutCell(s.cell); err != nil {
+				return err
+			}
+			if err := e.logChange(tx, s.cell, s.head, opRemove, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (e *Engine) holdForRemoval(ctx context.Context, name string, force bool) (*session, error) {
 	wait := time.Duration(0)
 	if force {
-		if err := e.stopFirst(ctx, cell); err != nil {
-			return err
+		if err := e.stopFirst(ctx, name); err != nil {
+			return nil, err
 		}
 		wait = forceWait
 	}
-	s, err := e.holdFor(ctx, cell, "rm", wait, force)
+	s, err := e.holdFor(ctx, name, "rm", wait, force)
 	if err != nil {
-		return withForce(err)
+		return nil, withForce(err)
 	}
-	defer s.release()
-	s.cell.Name = ""
-	return e.store.Update(func(tx *store.Tx) error {
-		if err := tx.PutCell(s.cell); err != nil {
-			return err
-		}
-		return e.logChange(tx, s.cell, s.head, opRemove, nil)
-	})
+	return s, nil
 }
 
 // Verify recomputes every hash of a state from the bytes on disk.

@@ -45,6 +45,11 @@ func (s *session) completeCell(cmd *cobra.Command, args []string, prefix string)
 	return s.cellNames(cmd.Context(), prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeCells completes every argument with the names of the cells.
+func (s *session) completeCells(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return s.cellNames(cmd.Context(), prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
 // completeCellFlag completes the value of --cell with the names of the cells.
 func (s *session) completeCellFlag(cmd *cobra.Command) {
 	// The only failure is a flag that does not exist, which a test would show.

@@ -107,7 +107,7 @@ type viewer interface {
 
 type keeper interface {
 	Rename(ctx context.Context, cell, to string) error
-	Remove(ctx context.Context, cell string, force bool) error
+	RemoveAll(ctx context.Context, cells []string, force bool) error
 	Verify(ctx context.Context, cell, checkpoint string, all bool, progress func(cell.Progress)) (*cell.VerifyResult, error)
 	GC(ctx context.Context, r cell.GCRequest) (*cell.GCResult, error)
 }

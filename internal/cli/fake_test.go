@@ -158,8 +158,8 @@ func (f *fakeEngine) Rename(_ context.Context, name, to string) error {
 	return f.err
 }
 
-func (f *fakeEngine) Remove(_ context.Context, name string, force bool) error {
-	f.got = []any{name, force}
+func (f *fakeEngine) RemoveAll(_ context.Context, names []string, force bool) error {
+	f.got = []any{names, force}
 	return f.err
 }
 

@@ -38,31 +38,41 @@ func runRename(ctx context.Context, s *session, e keeper, from, to string) error
 func newRemove(s *session, fam *family) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use:               "rm CELL",
-		Short:             "Remove a cell; its receipts stay",
-		Example:           "  forkcell rm demo",
-		Args:              positional("CELL"),
-		ValidArgsFunction: s.completeCell,
+		Use:   "rm CELL...",
+		Short: "Remove cells; their receipts stay",
+		Long: `Remove cells; their receipts stay. If one does not exist or is busy, none is
+removed.`,
+		Example: `  forkcell rm demo
+  forkcell rm try-1 try-2 try-3`,
+		Args:              oneOrMore("CELL"),
+		ValidArgsFunction: s.completeCells,
 		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
-			if err := fam.check(ctx, e, args[0]); err != nil {
-				return err
+			for _, name := range args {
+				if err := fam.check(ctx, e, name); err != nil {
+					return err
+				}
 			}
-			return runRemove(ctx, s, e, args[0], force)
+			return runRemove(ctx, s, e, args, force)
 		}),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also when the cell is busy or live, or waits for a directory that is gone")
+	cmd.Flags().BoolVar(&force, "force", false, "also when a cell is busy or live, or waits for a directory that is gone")
 	return cmd
 }
 
-func runRemove(ctx context.Context, s *session, e keeper, name string, force bool) error {
-	if err := e.Remove(ctx, name, force); err != nil {
+func runRemove(ctx context.Context, s *session, e keeper, names []string, force bool) error {
+	if err := e.RemoveAll(ctx, names, force); err != nil {
 		return err
 	}
 	doc := struct {
-		Cell    string `json:"cell"`
-		Removed bool   `json:"removed"`
-	}{name, true}
-	return s.emit(doc, func(p *page) { p.printf("cell %s removed; gc frees its space\n", quote.Line(name)) })
+		Cell    string   `json:"cell"` // the first
+		Cells   []string `json:"cells"`
+		Removed bool     `json:"removed"`
+	}{names[0], names, true}
+	return s.emit(doc, func(p *page) {
+		for _, name := range names {
+			p.printf("cell %s removed; gc frees its space\n", quote.Line(name))
+		}
+	})
 }
 
 type gcOptions struct {

@@ -68,6 +68,17 @@ func positional(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// oneOrMore wants at least one argument, and none that is empty.
+func oneOrMore(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		names := []string{name}
+		for range len(args) - 1 {
+			names = append(names, name)
+		}
+		return positional(names...)(cmd, args)
+	}
+}
+
 func usageLine(cmd *cobra.Command) string {
 	return strings.TrimSuffix(cmd.UseLine(), " [flags]")
 }
