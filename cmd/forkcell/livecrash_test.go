@@ -83,6 +83,7 @@ func killLive(t *testing.T, backend, point, reached string) {
 	if died != reached && !strings.HasPrefix(point, "seal.") && point != "log.written" {
 		t.Fatalf("it died at %q, not at %q", died, reached)
 	}
+	must("checkpoint", "demo") // it finishes what the dead process left
 	if out := must("status", "demo", "--json"); !strings.Contains(out, `"state":"idle"`) {
 		t.Fatal(out)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,8 +77,9 @@ func (l *lab) nothingLeft() {
 	l.must("receipt", "verify", "--all")
 }
 
-// TestLiveDeadIsSettled: whatever is the first command on a cell whose supervisor
-// was killed finishes its run. Those that need a live cell say so in one line.
+// TestLiveDeadIsSettled: the first command that changes a cell whose supervisor
+// was killed finishes its run; reading commands leave it. Those that need a live
+// cell say so in one line.
 func TestLiveDeadIsSettled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -97,7 +99,7 @@ func TestLiveDeadIsSettled(t *testing.T) {
 		{"cp out", []string{"cp", "box:file", copied}, 0, ""},
 		{"logs", []string{"logs", "box"}, 0, ""},
 		{"logs that follow", []string{"logs", "-f", "box"}, 0, ""},
-		{"status", []string{"status", "box", "--json"}, 0, `"state":"idle"`},
+		{"status", []string{"status", "box", "--json"}, 0, `"state":"interrupted (unfinished)"`},
 		{"run", []string{"run", "--quiet", "box", "--", "cat", "file"}, 0, "by run"},
 		{"start", []string{"start", "box"}, 0, "box"},
 	} {
@@ -113,6 +115,12 @@ func TestLiveDeadIsSettled(t *testing.T) {
 			}
 			if c.code == gone && (strings.Count(errs, "\n") != 1 || !strings.Contains(errs, res.RunID) || !strings.Contains(errs, "`forkcell start box`")) {
 				t.Errorf("it says %q", errs)
+			}
+			if reads := []string{"ps", "logs", "logs that follow", "status"}; slices.Contains(reads, c.name) {
+				if got := l.outcomeOf(res.RunID); got != "" {
+					t.Errorf("a reading command finished the run as %q", got)
+				}
+				l.must("checkpoint", "box")
 			}
 			// The list of receipts finishes nothing itself.
 			if got := l.outcomeOf(res.RunID); got != "interrupted" {

@@ -48,6 +48,26 @@ type applyIntent struct {
 	Applied string      `json:"applied"`         // the cell's applied state afterwards; "" = unchanged
 	State   string      `json:"state,omitempty"` // that state in full, where no run made it
 	Undoes  string      `json:"undoes,omitempty"`
+	Made    *madeState  `json:"made,omitempty"` // that state's record, where it is new
+}
+
+// madeState is the record of a state that is sealed and not yet recorded.
+type madeState struct {
+	ID     string           `json:"id"`
+	CellID string           `json:"cell_id"`
+	Parent string           `json:"parent"`
+	Layer  string           `json:"layer"`
+	Doc    store.Checkpoint `json:"doc"`
+}
+
+func newMadeState(c store.Checkpoint) *madeState {
+	return &madeState{ID: c.ID, CellID: c.CellID, Parent: c.Parent, Layer: c.Layer, Doc: c}
+}
+
+func (m *madeState) checkpoint() store.Checkpoint {
+	c := m.Doc
+	c.ID, c.CellID, c.Parent, c.Layer = m.ID, m.CellID, m.Parent, m.Layer
+	return c
 }
 
 func (s *session) apply(ctx context.Context, req ApplyRequest) (*ApplyResult, error) {
@@ -123,6 +143,9 @@ func (a *application) write(ctx context.Context) error {
 	}}
 	if a.source {
 		a.intent.Applied = applied.ID
+	}
+	if applied.ID != a.theirs.ID && applied.ID != a.base.ID {
+		a.intent.Made = newMadeState(applied)
 	}
 	if applied.ID != a.theirs.ID {
 		if a.intent.State, err = stateDetail(applied); err != nil {

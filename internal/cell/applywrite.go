@@ -40,15 +40,14 @@ func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error
 	return a.derive(ctx, a.base, "applied", edits)
 }
 
-// derive makes and records a state from another and edits, without moving the
-// head.
+// derive seals a state made from another by edits. The caller records it together
+// with the statement about it; it is the other one if the edits change nothing.
 func (s *session) derive(ctx context.Context, from store.Checkpoint, kind string, edits []workspace.Edit) (store.Checkpoint, error) {
 	sealed, err := s.e.ws.Compose(ctx, s.at, from.Layer, store.NewID("op"), edits)
 	if err != nil || sealed.Unchanged {
 		return from, err
 	}
-	made := s.e.newCheckpoint(s.cell, from.ID, kind, "", sealed)
-	return made, s.e.store.Update(func(tx *store.Tx) error { return tx.PutCheckpoint(made) })
+	return s.e.newCheckpoint(s.cell, from.ID, kind, "", sealed), nil
 }
 
 // execute writes files under an intent and then records what was done.
@@ -105,6 +104,11 @@ func (s *session) commitApply(id string, in applyIntent) error {
 		}
 		if err := tx.PutApply(rec); err != nil {
 			return err
+		}
+		if in.Made != nil {
+			if err := tx.PutCheckpoint(in.Made.checkpoint()); err != nil {
+				return err
+			}
 		}
 		if in.Applied != "" {
 			s.cell.Applied = in.Applied

@@ -144,7 +144,7 @@ func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
 		ReceiptID: r.rec.ReceiptID, RunID: r.rec.ID,
 		CheckpointBefore: checkpointRef(r.before), CheckpointAfter: checkpointStatement(r.after, ""),
 		ChangedFiles: int64(r.rec.Changed), SplitLinks: texts(r.sealed.SplitLinks),
-		Command: r.rec.Command, EnvNames: r.rec.EnvNames, Workdir: r.rec.Workdir, ReadOnly: texts(r.rec.ReadOnly),
+		Command: r.rec.Command, EnvNames: r.rec.EnvNames, Workdir: r.rec.Workdir, ReadOnly: r.rec.ReadOnly,
 		Outcome: receipt.Outcome(r.rec.Outcome), ExitCode: r.rec.ExitCode, Signal: r.rec.Signal, Error: r.errorText,
 		StartedAt: r.rec.StartedAt, FinishedAt: r.rec.FinishedAt,
 		Timings: map[string]int64{

@@ -206,7 +206,7 @@ func TestKilledAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	eachKill(t, scenarios(), func(w *world, _ scenario) {
 		// Any command settles what the dead one left.
-		_, err := w.e.Status(w.ctx, "demo")
+		err := w.settle("demo")
 		w.ok(err)
 	})
 }

@@ -246,6 +246,9 @@ func unfinishedWork(tx *store.Tx) (holdings, error) {
 			var a applyIntent
 			err = json.Unmarshal(in.Doc, &a)
 			held.states[a.Applied], held.states[a.Record.From] = true, true
+			if a.Made != nil {
+				held.layers[a.Made.Layer] = true
+			}
 		}
 		if err != nil {
 			return held, fmt.Errorf("intent %s: %w", in.ID, err)

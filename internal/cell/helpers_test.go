@@ -3,6 +3,8 @@ package cell_test
 import (
 	"io"
 	"sync"
+
+	"github.com/forkcell/forkcell/internal/cell"
 )
 
 // trigger closes a channel at the first byte that it is given.
@@ -26,4 +28,10 @@ func (w *world) started(begun <-chan struct{}, failed <-chan error) {
 	case err := <-failed:
 		w.Fatalf("the run ended early: %v", err)
 	}
+}
+
+// settle does what every changing verb does first, and nothing else.
+func (w *world) settle(name string) error {
+	_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: name, Checkpoint: "head"})
+	return err
 }

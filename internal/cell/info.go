@@ -32,13 +32,17 @@ func (e *Engine) List(context.Context) ([]CellInfo, error) {
 	if e.store == nil {
 		return infos, nil
 	}
-	err := e.store.View(func(tx *store.Tx) error {
+	left, err := e.abandoned()
+	if err != nil {
+		return nil, err
+	}
+	err = e.store.View(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)
 		if err != nil {
 			return err
 		}
 		for _, c := range cells {
-			info, err := e.info(tx, c)
+			info, err := e.info(tx, c, left)
 			if err != nil {
 				return err
 			}
@@ -49,7 +53,7 @@ func (e *Engine) List(context.Context) ([]CellInfo, error) {
 	return infos, err
 }
 
-func (e *Engine) info(tx *store.Tx, c store.Cell) (CellInfo, error) {
+func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (CellInfo, error) {
 	head, err := tx.Checkpoint(c.Head)
 	if err != nil {
 		return CellInfo{}, err
@@ -90,18 +94,12 @@ func (e *Engine) info(tx *store.Tx, c store.Cell) (CellInfo, error) {
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return info, err
 	}
-	return info, nil
+	return info, left.show(tx, &info)
 }
 
-// Status tells everything about one cell. It finishes what a crashed process
-// left, if nobody holds the cell.
+// Status tells everything about one cell. Like every reading verb it takes no
+// lock and finishes nothing.
 func (e *Engine) Status(ctx context.Context, cell string) (*StatusResult, error) {
-	if _, err := e.findCell(cell); err != nil {
-		return nil, err
-	}
-	if err := e.settleIfFree(ctx, cell); err != nil {
-		return nil, err
-	}
 	c, err := e.findCell(cell)
 	if err != nil {
 		return nil, err
@@ -114,8 +112,15 @@ func (e *Engine) Status(ctx context.Context, cell string) (*StatusResult, error)
 		res.Holder = (&store.BusyError{Holder: holder}).Error()
 	}
 	res.Live = e.liveInfo(ctx, c, true)
+	left, err := e.abandoned()
+	if err != nil {
+		return nil, err
+	}
 	err = e.store.View(func(tx *store.Tx) error {
-		if res.CellInfo, err = e.info(tx, c); err != nil {
+		if c, err = tx.CellByID(c.ID); err != nil {
+			return err
+		}
+		if res.CellInfo, err = e.info(tx, c, left); err != nil {
 			return err
 		}
 		chks, err := tx.Checkpoints(c.ID)
@@ -152,31 +157,31 @@ func pendingRuns(tx *store.Tx, c store.Cell) ([]string, error) {
 	return ids, err
 }
 
-// settleIfFree lets a reader show the state that a crash left as finished.
-func (e *Engine) settleIfFree(ctx context.Context, cell string) error {
-	if e.store.ReadOnly() {
-		return nil
-	}
-	s, err := e.hold(ctx, cell, "status", 0)
-	if err != nil {
-		if KindOf(err) == Busy {
-			return nil
-		}
-		return err
-	}
-	s.release()
-	return nil
-}
-
-// Log is a cell's history, oldest first, as the signed statements tell it.
+// Log is a cell's history, oldest first, as the signed statements tell it. The
+// decision of a run is its present one.
 func (e *Engine) Log(ctx context.Context, cell string) ([]LogEntry, error) {
 	c, err := e.findCell(cell)
 	if err != nil {
 		return nil, err
 	}
+	left, err := e.abandoned()
+	if err != nil {
+		return nil, err
+	}
 	var statements []store.Statement
+	decided := map[string]string{}
+	var dead []store.Run
 	err = e.store.View(func(tx *store.Tx) (err error) {
-		statements, err = tx.Statements(c.ID)
+		if statements, err = tx.Statements(c.ID); err != nil {
+			return err
+		}
+		runs, err := tx.Runs(c.ID)
+		for _, r := range runs {
+			decided[r.ID] = r.Decision
+			if r.State == "running" && left[c.ID] == r.ID {
+				dead = append(dead, r)
+			}
+		}
 		return err
 	})
 	if err != nil {
@@ -188,7 +193,13 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]LogEntry, error) {
 		if err != nil {
 			return nil, err
 		}
+		if entry.Kind == "run" && decided[entry.RunID] != "" {
+			entry.Decision = decided[entry.RunID]
+		}
 		entries = append(entries, entry)
+	}
+	for _, r := range dead {
+		entries = append(entries, LogEntry{Kind: "run", RunID: r.ID, CreatedAt: r.StartedAt, Command: r.Command, Outcome: unfinishedState, Actor: r.Actor})
 	}
 	if now := e.liveInfo(ctx, c, false); now != nil {
 		entries = append(entries, LogEntry{Kind: "live", RunID: now.RunID, CreatedAt: now.Since, Command: startCommand()})

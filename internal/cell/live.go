@@ -162,11 +162,15 @@ func (e *Engine) Stop(ctx context.Context, req StopRequest) (*RunResult, error) 
 	return &res, nil
 }
 
-// Processes lists what runs in a live cell.
+// Processes lists what runs in a live cell. Like every reading verb it finishes
+// nothing.
 func (e *Engine) Processes(ctx context.Context, cell string) ([]ProcessInfo, error) {
-	client, err := e.dialLive(ctx, cell)
+	client, c, err := e.findLive(cell)
 	if err != nil {
 		return nil, err
+	}
+	if client == nil {
+		return nil, e.notRunning(c)
 	}
 	list, err := client.Processes(ctx)
 	if err != nil {
@@ -193,22 +197,36 @@ func (e *Engine) supervisor(c store.Cell) (store.Holder, bool) {
 
 func (e *Engine) socket(c store.Cell) string { return e.store.Path() + "/" + socketDir + "/" + c.ID }
 
-// dialLive finds the supervisor of a cell.
+// dialLive finds the supervisor of a cell. A supervisor that was killed has left
+// a run, which is finished first: who sees the error can go on at once.
 func (e *Engine) dialLive(ctx context.Context, cell string) (*live.Client, error) {
-	if c, ok := e.visited(cell); ok {
-		return live.NewClient(e.socket(c), e.version), nil
+	client, c, err := e.findLive(cell)
+	if err != nil || client != nil {
+		return client, err
 	}
-	if err := e.openLate(); err != nil {
-		return nil, err
-	}
-	c, err := e.findCell(cell)
+	run, err := e.settleDead(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := e.supervisor(c); !ok {
-		return nil, e.notStarted(ctx, c)
+	return nil, notStarted(c, run)
+}
+
+// findLive finds a cell and its supervisor; the client is nil if it has none.
+func (e *Engine) findLive(cell string) (*live.Client, store.Cell, error) {
+	if c, ok := e.visited(cell); ok {
+		return live.NewClient(e.socket(c), e.version), c, nil
 	}
-	return live.NewClient(e.socket(c), e.version), nil
+	if err := e.openLate(); err != nil {
+		return nil, store.Cell{}, err
+	}
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, c, err
+	}
+	if _, ok := e.supervisor(c); !ok {
+		return nil, c, nil
+	}
+	return live.NewClient(e.socket(c), e.version), c, nil
 }
 
 // visited finds a live cell by the locks of those that are live: to open the
@@ -245,18 +263,27 @@ func (e *Engine) openLate() (err error) {
 	return err
 }
 
-// notStarted is why there is nobody to ask. A supervisor that was killed has left
-// a run, which is finished first: who sees this error can go on at once.
-func (e *Engine) notStarted(ctx context.Context, c store.Cell) error {
-	run, err := e.settleDead(ctx, c)
-	if err != nil {
-		return err
-	}
+// notStarted is why there is nobody to ask; run is the one that was finished, if
+// one was.
+func notStarted(c store.Cell, run string) error {
 	hint := "`forkcell start " + c.Name + "` starts it"
 	if run != "" {
 		return refused("not_started", hint, "cell %s is not started: the process of its run %s has died, and the run is finished as interrupted", c.Name, run)
 	}
 	return refused("not_started", hint, "cell %s is not started", c.Name)
+}
+
+// notRunning is why a reading verb finds nobody to ask.
+func (e *Engine) notRunning(c store.Cell) error {
+	left, err := e.abandoned()
+	if err != nil {
+		return err
+	}
+	if run := left[c.ID]; run != "" {
+		return refused("not_started", "`forkcell start "+c.Name+"` finishes it and starts the cell again",
+			"cell %s is not started: the process of its run %s has died, and the run is unfinished", c.Name, run)
+	}
+	return notStarted(c, "")
 }
 
 // settleDead finishes the run that a process which died has left of a cell, and

@@ -166,8 +166,7 @@ func (e *Engine) FollowLogs(ctx context.Context, cell, run string, follow bool, 
 	}
 	info := e.liveInfo(ctx, c, false)
 	if info == nil {
-		_, err := e.settleDead(ctx, c)
-		return false, err
+		return false, nil
 	}
 	if !strings.HasPrefix(info.RunID, run) {
 		return false, nil

@@ -122,11 +122,18 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool, 
 		return nil, err
 	}
 	defer e.relay.send(progress)()
+	unsigned, err := e.unsignedStates()
+	if err != nil {
+		return nil, err
+	}
 	res := &VerifyResult{Cell: c.Name, Checkpoints: []VerifiedState{}, Differences: []VerifyProblem{}}
 	for _, chk := range states {
 		problems, err := e.verifyState(ctx, at, chk)
 		if err != nil {
 			return res, err
+		}
+		for _, text := range unsigned[chk.ID] {
+			problems = append(problems, VerifyProblem{CheckpointID: chk.ID, What: text})
 		}
 		res.Checkpoints = append(res.Checkpoints, VerifiedState{CheckpointID: chk.ID, Root: chk.Root(), OK: len(problems) == 0})
 		res.Differences = append(res.Differences, problems...)
@@ -135,6 +142,23 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool, 
 		return res, refused("differs", "", "%d differences in cell %s", len(res.Differences), c.Name)
 	}
 	return res, nil
+}
+
+// unsignedStates lists, by checkpoint, where its record is not what was signed.
+func (e *Engine) unsignedStates() (map[string][]string, error) {
+	found := map[string][]string{}
+	err := e.store.View(func(tx *store.Tx) error {
+		known, err := tx.Statements("")
+		if err != nil {
+			return err
+		}
+		list, err := e.unlikeSigned(tx, known)
+		for _, d := range list {
+			found[d.id] = append(found[d.id], d.text)
+		}
+		return err
+	})
+	return found, err
 }
 
 func (e *Engine) statesToVerify(c store.Cell, ref string, every bool) ([]store.Checkpoint, error) {

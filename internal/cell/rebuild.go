@@ -24,10 +24,15 @@ func (e *Engine) Recover(context.Context) (*RecoverResult, error) {
 		return nil, err
 	}
 	res := &RecoverResult{Problems: []string{}}
-	b, err := e.newRebuild(res)
+	seqs, tail, err := e.store.SeqsOnDisk()
 	if err != nil {
 		return nil, err
 	}
+	b, err := e.newRebuild(res, seqs)
+	if err != nil {
+		return nil, err
+	}
+	b.tail = tail
 	if res.OldDatabase, err = e.store.ResetDatabase(); err != nil {
 		return nil, fmt.Errorf("set the old database aside: %w", err)
 	}
@@ -61,7 +66,8 @@ type rebuild struct {
 	seen   map[string]bool // checkpoints
 }
 
-func (e *Engine) newRebuild(res *RecoverResult) (*rebuild, error) {
+// newRebuild replays the statements of the given numbers.
+func (e *Engine) newRebuild(res *RecoverResult, seqs []int64) (*rebuild, error) {
 	keys, err := e.keys("")
 	if err != nil {
 		return nil, err
@@ -71,12 +77,11 @@ func (e *Engine) newRebuild(res *RecoverResult) (*rebuild, error) {
 		return nil, err
 	}
 	res.Problems = append(res.Problems, problems...)
-	b := &rebuild{e: e, res: res, keys: keys, chain: receipt.NewChain(keys), layers: map[string]workspace.Info{}, seen: map[string]bool{}}
+	b := &rebuild{e: e, res: res, keys: keys, seqs: seqs, chain: receipt.NewChain(keys), layers: map[string]workspace.Info{}, seen: map[string]bool{}}
 	for _, info := range infos {
 		b.layers[info.Layer] = info
 	}
-	b.seqs, b.tail, err = e.store.SeqsOnDisk()
-	return b, err
+	return b, nil
 }
 
 func (b *rebuild) problem(format string, args ...any) {
@@ -266,11 +271,25 @@ func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, 
 			return err
 		}
 		// A squash: same state, other layer.
-		old.Layer, old.Freed = p.Layer, !present
+		old.Layer, old.Freed, old.Areas = p.Layer, !present, b.areas(p, layer)
 		return tx.PutCheckpoint(old)
 	}
 	b.seen[p.ID] = true
 	b.res.Checkpoints++
+	if !present {
+		b.problem("checkpoint %s: its layer %s is gone", p.ID, p.Layer)
+	}
+	if own == 0 {
+		own = layer.Bytes
+	}
+	return tx.PutCheckpoint(store.Checkpoint{
+		Source: sourceOf(at, p.ID), ID: p.ID, CellID: cellID, Parent: p.Parent, Layer: p.Layer, RunID: runID, Freed: !present, Kind: kind, Areas: b.areas(p, layer),
+		OwnBytes: own, CreatedAt: at.Place().CreatedAt,
+	})
+}
+
+// areas are the signed roots of a state, with the figures of its layer.
+func (b *rebuild) areas(p receipt.Checkpoint, layer workspace.Info) map[string]store.Area {
 	areas := map[string]store.Area{}
 	for name, roots := range p.Areas {
 		a := store.Area{Root: roots.Root, MetaRoot: roots.MetaRoot}
@@ -282,16 +301,7 @@ func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, 
 		}
 		areas[name] = a
 	}
-	if !present {
-		b.problem("checkpoint %s: its layer %s is gone", p.ID, p.Layer)
-	}
-	if own == 0 {
-		own = layer.Bytes
-	}
-	return tx.PutCheckpoint(store.Checkpoint{
-		Source: sourceOf(at, p.ID), ID: p.ID, CellID: cellID, Parent: p.Parent, Layer: p.Layer, RunID: runID, Freed: !present, Kind: kind, Areas: areas,
-		OwnBytes: own, CreatedAt: at.Place().CreatedAt,
-	})
+	return areas
 }
 
 // sourceOf is the state of the source that a refresh merged into this one.
@@ -318,7 +328,7 @@ func (b *rebuild) run(tx *store.Tx, p *receipt.Run) error {
 		ID: p.RunID, CellID: p.CellID, State: "done", After: p.CheckpointAfter.ID, Decision: string(p.Decision.Result),
 		ReceiptID: p.ReceiptID, Before: p.CheckpointBefore.ID, Command: p.Command, EnvNames: p.EnvNames, Workdir: p.Workdir,
 		ReadOnly: p.ReadOnly, Actor: p.Actor, Outcome: string(p.Outcome), ExitCode: p.ExitCode, Signal: p.Signal,
-		Changed: int(p.ChangedFiles), Policy: p.PolicyHash, StartedAt: p.StartedAt, FinishedAt: p.FinishedAt,
+		Changed: int(p.ChangedFiles), Policy: p.PolicyHash, TimeoutUS: timeoutAsked(p), StartedAt: p.StartedAt, FinishedAt: p.FinishedAt,
 		RestoreOnFail:   p.Decision.Automatic && p.Decision.Result == receipt.Restored,
 		AcceptOnSuccess: p.Decision.Automatic && p.Decision.Result == receipt.Accepted,
 	}
@@ -337,6 +347,17 @@ func (b *rebuild) run(tx *store.Tx, p *receipt.Run) error {
 		head = p.CheckpointBefore.ID
 	}
 	return b.moveHead(tx, p.CellID, head)
+}
+
+// timeoutAsked is the time limit that a run was given, in microseconds.
+func timeoutAsked(p *receipt.Run) int64 {
+	var asked struct {
+		TimeoutUS int64 `json:"timeout_us"`
+	}
+	if json.Unmarshal(p.Controls.Asked, &asked) != nil {
+		return 0
+	}
+	return asked.TimeoutUS
 }
 
 func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {

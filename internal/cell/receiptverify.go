@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/forkcell/forkcell/internal/quote"
@@ -25,11 +26,7 @@ func (e *Engine) ReceiptVerify(_ context.Context, id, cell string, all bool, key
 	if err != nil {
 		return nil, err
 	}
-	keys, err := e.keys(keyFile)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.verifyLog(scope, keys, res); err != nil {
+	if err := e.verifyLog(scope, keyFile, res); err != nil {
 		return nil, err
 	}
 	res.OK = len(res.Problems) == 0
@@ -39,7 +36,7 @@ func (e *Engine) ReceiptVerify(_ context.Context, id, cell string, all bool, key
 		}
 	}
 	if !res.OK {
-		return res, refused("not_verified", "", "%d things do not hold", len(res.Problems))
+		return res, notVerified(res, "", "")
 	}
 	return res, nil
 }
@@ -81,21 +78,55 @@ func (e *Engine) verifyScope(id, cell string, all bool) (scope, error) {
 	return s, err
 }
 
-func (e *Engine) verifyLog(sc scope, keys *receipt.KeySet, res *ReceiptVerifyResult) error {
-	return e.store.View(func(tx *store.Tx) error {
+// verifyLog looks at the log and at the database of one moment. What has its
+// final name in the log was committed before, so the database of every later
+// moment knows it; and the file of a statement that the database knows was
+// durable before that was committed. So the files are listed first, and only the
+// statements that the database knows are replayed.
+func (e *Engine) verifyLog(sc scope, keyFile string, res *ReceiptVerifyResult) error {
+	onDisk, _, err := e.store.SeqsOnDisk()
+	if err != nil {
+		return err
+	}
+	v := &logVerifier{e: e, res: res, scope: sc, onDisk: onDisk}
+	err = e.store.View(func(tx *store.Tx) error {
+		keys, err := e.keys(keyFile)
+		if err != nil {
+			return err
+		}
+		v.tx = tx
 		statements, err := tx.Statements("")
 		if err != nil {
 			return err
 		}
-		v := &logVerifier{e: e, tx: tx, res: res, scope: sc}
 		chain := receipt.NewChain(keys)
 		for _, st := range statements {
 			if err := v.statement(chain, st); err != nil {
 				return err
 			}
 		}
-		return v.rows()
+		return v.rows(statements)
 	})
+	if err != nil {
+		return err
+	}
+	return v.again()
+}
+
+// notVerified is the failure of a verification that found something.
+func notVerified(res *ReceiptVerifyResult, prefix, hint string) error {
+	e := refused("not_verified", hint, "%s%s not hold", prefix, things(len(res.Problems)))
+	for _, p := range res.Problems {
+		e.Details = append(e.Details, p.ID+": "+p.What)
+	}
+	return e
+}
+
+func things(n int) string {
+	if n == 1 {
+		return "1 thing does"
+	}
+	return fmt.Sprintf("%d things do", n)
 }
 
 // BundleVerify checks a bundle with keys that are trusted here, never with the
@@ -133,7 +164,7 @@ func bundleResult(report receipt.BundleReport) (*ReceiptVerifyResult, error) {
 		}
 	}
 	if !res.OK {
-		return res, refused("not_verified", "do not rely on it", "bundle: %d things do not hold", len(res.Problems))
+		return res, notVerified(res, "bundle: ", "do not rely on it")
 	}
 	return res, nil
 }

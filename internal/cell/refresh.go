@@ -161,6 +161,11 @@ func (s *session) takeSource(ctx context.Context, root *fsx.Dir, base store.Chec
 	}
 	s.cell.Applied = applied.ID
 	return s.moveHead(ctx, next, func(tx *store.Tx) error {
+		if applied.ID != base.ID {
+			if err := tx.PutCheckpoint(applied); err != nil {
+				return err
+			}
+		}
 		if next.ID != s.head.ID && next.ID != applied.ID {
 			if err := tx.PutCheckpoint(next); err != nil {
 				return err

@@ -15,7 +15,7 @@ type CellInfo struct {
 	Head         string    `json:"head"`
 	Root         string    `json:"root"`
 	MetaRoot     string    `json:"meta_root"`
-	State        string    `json:"state"` // idle, busy, live
+	State        string    `json:"state"` // idle, busy, live, interrupted (unfinished)
 	Files        int64     `json:"files"`
 	Bytes        int64     `json:"bytes"`
 	OwnBytes     int64     `json:"own_bytes"` // what its own layers hold

@@ -176,7 +176,7 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 	r.rec = store.Run{
 		ID: store.NewID("run"), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
 		Command: recordable(req.Args), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
-		ReadOnly: r.spec.ReadOnly, TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash,
+		ReadOnly: texts(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.actor(), StartedAt: s.e.now().UTC(),
 	}

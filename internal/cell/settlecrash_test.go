@@ -39,7 +39,7 @@ func TestKilledThenEdited(t *testing.T) {
 				defer stop()
 				if point == "apply.displaced" {
 					// The name was just being exchanged: that is said, once.
-					_, err := w.e.Status(w.ctx, "demo")
+					err := w.settle("demo")
 					w.refused(err, cell.Failed, "was changed by another program")
 				}
 				_, held := w.sh("demo", "cat hello.txt")
@@ -91,7 +91,7 @@ func TestRewritingFails(t *testing.T) {
 				t.Fatalf("the victim said: %v\n%s", err, out)
 			}
 			w.open()
-			_, err = w.e.Status(w.ctx, "demo")
+			err = w.settle("demo")
 			w.ok(err)
 			list, err := w.e.ReceiptList(w.ctx, "demo")
 			w.ok(err)
@@ -153,7 +153,7 @@ func TestRollBackFails(t *testing.T) {
 			w.open()
 			_, err = w.e.GC(w.ctx, cell.GCRequest{})
 			w.ok(err)
-			_, err = w.e.Status(w.ctx, "demo")
+			err = w.settle("demo")
 			w.ok(err)
 			if got := w.read("docs/a.md") + w.read("hello.txt"); got != "a\nhello\n" {
 				t.Errorf("the source holds %q", got)
@@ -179,7 +179,7 @@ func TestEndOfApplyFails(t *testing.T) {
 				t.Fatalf("the victim said: %v\n%s", err, out)
 			}
 			w.open()
-			_, err = w.e.Status(w.ctx, "demo")
+			err = w.settle("demo")
 			w.ok(err)
 			if got := w.read("hello.txt"); got != "first\n" {
 				t.Errorf("the source holds %q", got)
@@ -223,7 +223,7 @@ func TestKilledWithoutItsDirectory(t *testing.T) {
 				if place != "nothing" {
 					w.ok(os.Mkdir(w.source, 0o755))
 				}
-				_, err := w.e.Status(w.ctx, "demo")
+				err := w.settle("demo")
 				w.refused(err, cell.Refused, "waits for "+w.source)
 				_, err = w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
 				w.refused(err, cell.Refused, "waits for "+w.source)

@@ -3,167 +3,218 @@ package cell
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// fact is one thing that the database says and that a statement says too.
-type fact struct {
-	id, cell, run string // what it is about
-	what          string
+// noEvidence lists the columns of the database that no statement determines,
+// with the reason. Every other column of a row must be as the log, replayed,
+// gives it. TestEveryColumnIsEvidence changes each column in turn.
+var noEvidence = map[string]string{
+	"cells.doc.created_at":             "shown only; the statement has its own time",
+	"checkpoints.doc.created_at":       "shown only; the statement has its own time",
+	"checkpoints.doc.own_bytes":        "shown only; a size on disk",
+	"checkpoints.freed":                "gc makes no statement; checked against the layers and the heads",
+	"runs.doc.accept_on_success":       "used while the run is unfinished; the receipt has the decision",
+	"runs.doc.restore_on_fail":         "used while the run is unfinished; the receipt has the decision",
+	"statements.id of a cell's change": "the id of an index entry; the digest names the statement",
 }
 
-// facts maps each to its value.
-type facts map[fact]string
-
-// difference is a fact that the log and the database do not agree on.
-type difference struct {
-	fact
-	text string
+// evidenceColumn reports whether statements determine a column of a row.
+func evidenceColumn(row store.Row, column string) bool {
+	name := row.Table + "." + column
+	if name == "statements.id" && row.Columns["kind"] == kindCell {
+		name += " of a cell's change"
+	}
+	if _, exempt := noEvidence[name]; exempt {
+		return false
+	}
+	// The figures of an area are those of its layer, which gc may have removed.
+	if row.Table == "checkpoints" && row.Columns["freed"] == "1" {
+		for _, figure := range []string{".files", ".dirs", ".bytes"} {
+			if strings.HasPrefix(column, "doc.areas.") && strings.HasSuffix(column, figure) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
-// replayed reads the log into a database in memory and takes its facts.
-func (e *Engine) replayed() (facts, error) {
+// rowsByKey holds the rows of a database that statements determine.
+type rowsByKey map[string]store.Row
+
+// snapshot reads the rows. A run without a receipt is not finished, and no
+// statement is about it yet.
+func snapshot(tx *store.Tx) (rowsByKey, error) {
+	list, err := tx.Rows()
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(r store.Row) bool { return r.Table == "runs" && r.Columns["state"] == "running" })
+	rank(list)
+	rows := rowsByKey{}
+	for _, r := range list {
+		rows[r.Table+" "+r.Key] = r
+	}
+	return rows, nil
+}
+
+// rank replaces the order of rows by their place among those of the same cell:
+// the numbers themselves depend on what other cells did at the same time.
+func rank(rows []store.Row) {
+	type group struct{ table, cell string }
+	groups := map[group][]store.Row{}
+	for _, r := range rows {
+		if _, ordered := r.Columns["ord"]; ordered {
+			g := group{r.Table, r.Columns["cell_id"]}
+			groups[g] = append(groups[g], r)
+		}
+	}
+	for _, list := range groups {
+		slices.SortStableFunc(list, func(a, b store.Row) int { return number(a) - number(b) })
+		for i, r := range list {
+			r.Columns["ord"] = strconv.Itoa(i + 1)
+		}
+	}
+}
+
+func number(r store.Row) int {
+	n, err := strconv.Atoi(r.Columns["ord"])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// replayed reads statements of the log into a database in memory and takes its
+// rows.
+func (e *Engine) replayed(seqs []int64) (rowsByKey, error) {
 	scratch, err := e.store.Scratch()
 	if err != nil {
 		return nil, err
 	}
 	defer scratch.CloseDatabase() //nolint:errcheck // it is only memory
-	b, err := e.newRebuild(&RecoverResult{})
+	b, err := e.newRebuild(&RecoverResult{}, seqs)
 	if err != nil {
 		return nil, err
 	}
-	b.tail = nil
-	var all facts
+	var rows rowsByKey
 	err = scratch.Update(func(tx *store.Tx) error {
 		if err := b.replay(tx); err != nil {
 			return err
 		}
-		all, err = snapshot(tx)
+		rows, err = snapshot(tx)
 		return err
 	})
-	return all, err
+	return rows, err
 }
 
-// snapshot takes the facts of a database: those that statements determine.
-func snapshot(tx *store.Tx) (facts, error) {
-	f := facts{}
-	cells, err := tx.Cells(true)
+// unlikeSigned lists what the database says and statements do not, and the
+// reverse.
+func (e *Engine) unlikeSigned(tx *store.Tx, known []store.Statement) ([]difference, error) {
+	seqs := make([]int64, len(known))
+	for i, st := range known {
+		seqs[i] = st.Seq
+	}
+	signed, err := e.replayed(seqs)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range cells {
-		f.cell(c)
-	}
-	names, err := tx.NamedCheckpoints()
+	now, err := snapshot(tx)
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range names {
-		f[fact{n.CellID, n.CellID, "", "checkpoint called " + n.Name}] = n.Checkpoint
-	}
-	chks, err := tx.Checkpoints("")
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range chks {
-		f.checkpoint(c)
-	}
-	runs, err := tx.Runs("")
-	for _, r := range runs {
-		if r.State == "done" {
-			f.run(r)
-		}
-	}
-	return f, err
+	return differences(signed, now), nil
 }
 
-func (f facts) cell(c store.Cell) {
-	for what, value := range map[string]string{
-		"name": c.Name, "head": c.Head, "applied state": c.Applied, "source": c.Source, "backend": c.Backend,
-		"place": c.MountAt, "live directory": c.Live, "origin": c.ForkedCheckpoint, "read-only paths": text(c.ReadOnly),
-		"rules": text(c.Rules), "left-out paths": text(c.LeftOut), "kept paths": text(c.Kept),
-		"policy": c.Policy, "decisions about inherited runs": text(c.Inherited),
-	} {
-		f[fact{c.ID, c.ID, "", what}] = value
-	}
+// difference is something that the log and the database do not agree on.
+type difference struct {
+	id, cell, run string // what it is about
+	text          string
 }
 
-func (f facts) checkpoint(c store.Checkpoint) {
-	for what, value := range map[string]string{"parent": c.Parent, "layer": c.Layer, "run": c.RunID, "cell": c.CellID} {
-		f[fact{c.ID, c.CellID, c.RunID, what}] = value
-	}
-	for area, a := range c.Areas {
-		f[fact{c.ID, c.CellID, c.RunID, "roots of " + area}] = a.Root + " " + a.MetaRoot
-	}
-}
-
-func (f facts) run(r store.Run) {
-	for what, value := range map[string]string{
-		"receipt": r.ReceiptID, "outcome": r.Outcome, "exit code": fmt.Sprint(r.ExitCode), "signal": fmt.Sprint(r.Signal),
-		"state before": r.Before, "state after": r.After, "decision": r.Decision, "command": text(r.Command),
-		"stdout": r.Stdout, "stderr": r.Stderr, "changed files": fmt.Sprint(r.Changed), "actor": r.Actor,
-	} {
-		f[fact{r.ID, r.CellID, r.ID, what}] = value
-	}
-}
-
-func text(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err.Error()
-	}
-	return string(data)
-}
-
-// differences compares both ways, in a stable order. States that nobody signed
-// and nothing refers to are what a crash may leave, and no difference.
-func differences(signed, now facts) []difference {
+// differences compares both ways, in a stable order.
+func differences(signed, now rowsByKey) []difference {
 	var out []difference
-	inLog, inDatabase := signed.subjects(), now.subjects()
-	for id, f := range inLog {
-		if _, ok := inDatabase[id]; !ok {
-			out = append(out, difference{f, fmt.Sprintf("the database has no %s %s", kindOfID(id), id)})
+	for _, key := range slices.Sorted(maps.Keys(signed)) {
+		want := signed[key]
+		got, ok := now[key]
+		if !ok {
+			out = append(out, differs(want, "the database has no "+describe(want)))
+			continue
+		}
+		for _, column := range columns(want, got) {
+			a, b := want.Columns[column], got.Columns[column]
+			if a != b && evidenceColumn(want, column) && evidenceColumn(got, column) {
+				out = append(out, differs(got, fmt.Sprintf("the database says %s %q, signed was %q",
+					plainColumn(got, column), plainValue(b), plainValue(a))))
+			}
 		}
 	}
-	for id, f := range inDatabase {
-		if _, ok := inLog[id]; !ok && kindOfID(id) != "checkpoint" {
-			out = append(out, difference{f, fmt.Sprintf("the database has a %s that no statement is about", kindOfID(id))})
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		if _, ok := signed[key]; !ok {
+			out = append(out, differs(now[key], fmt.Sprintf("the database has a %s that no statement is about", describe(now[key]))))
 		}
-	}
-	for f, want := range signed {
-		if got, ok := now[f]; ok && got != want {
-			out = append(out, difference{f, fmt.Sprintf("the database says %s %q, signed was %q", f.what, got, want)})
-		} else if _, present := inDatabase[f.id]; !ok && present {
-			out = append(out, difference{f, fmt.Sprintf("the database has no %s, signed was %q", f.what, want)})
-		}
-	}
-	for f := range now {
-		if _, ok := signed[f]; !ok && inLog[f.id] != (fact{}) {
-			out = append(out, difference{f, fmt.Sprintf("the database has a %s that nobody signed", f.what)})
-		}
-	}
-	slices.SortFunc(out, func(a, b difference) int { return strings.Compare(a.id+a.what, b.id+b.what) })
-	return out
-}
-
-// subjects are the things that facts are about, each with one of its facts.
-func (f facts) subjects() map[string]fact {
-	out := map[string]fact{}
-	for k := range f {
-		out[k.id] = k
 	}
 	return out
 }
 
-func kindOfID(id string) string {
-	switch prefix, _, _ := strings.Cut(id, "_"); prefix {
-	case "chk":
-		return "checkpoint"
-	case "run", "cell":
-		return prefix
+func columns(a, b store.Row) []string {
+	names := maps.Clone(a.Columns)
+	maps.Copy(names, b.Columns)
+	return slices.Sorted(maps.Keys(names))
+}
+
+func differs(r store.Row, text string) difference {
+	d := difference{id: r.Key, cell: r.Columns["cell_id"], run: r.Columns["run_id"], text: text}
+	switch r.Table {
+	case "cells":
+		d.cell = r.Key
+	case "runs":
+		d.run = r.Key
+	case "names":
+		d.id = d.cell
 	}
-	return "record"
+	return d
+}
+
+// describe names a row for people.
+func describe(r store.Row) string {
+	switch r.Table {
+	case "names":
+		return "checkpoint called " + r.Columns["name"]
+	case "applies":
+		return "apply " + r.Key
+	}
+	return strings.TrimSuffix(r.Table, "s") + " " + r.Key
+}
+
+// plainColumn names a column for people.
+func plainColumn(r store.Row, column string) string {
+	switch r.Table + "." + column {
+	case "runs.after":
+		return "state after"
+	case "runs.doc.before":
+		return "state before"
+	case "cells.applied":
+		return "applied state"
+	case "names.checkpoint_id":
+		return describe(r)
+	case "runs.ord", "checkpoints.ord", "applies.ord":
+		return "place in the cell's history"
+	}
+	return strings.ReplaceAll(strings.TrimPrefix(column, "doc."), "_", " ")
+}
+
+// plainValue is a value without the quotes of JSON.
+func plainValue(text string) string {
+	var s string
+	if json.Unmarshal([]byte(text), &s) == nil {
+		return s
+	}
+	return text
 }

@@ -20,6 +20,18 @@ type logVerifier struct {
 	tx    *store.Tx
 	res   *ReceiptVerifyResult
 	scope scope
+	// onDisk are the statements that had their final names before tx began.
+	onDisk []int64
+	// unread are the states whose manifests could not be read.
+	unread []signedState
+}
+
+// signedState is a state that a statement gives.
+type signedState struct {
+	id   string // of the statement
+	want receipt.Checkpoint
+	row  store.Checkpoint
+	err  error
 }
 
 func (v *logVerifier) problem(id, format string, args ...any) {
@@ -57,6 +69,9 @@ func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error 
 	case *receipt.Run:
 		return v.run(st, p)
 	case *receipt.Change:
+		if err := v.state(signedState{id: st.ID, want: p.Checkpoint}, v.tx, func(_, _, _ string) {}); err != nil {
+			return err
+		}
 		return v.cellPolicy(st.ID, p)
 	}
 	return nil
@@ -92,7 +107,7 @@ func (v *logVerifier) run(st store.Statement, p *receipt.Run) error {
 	if err := v.events(st.ID, p); err != nil {
 		return err
 	}
-	return v.state(st.ID, p.CheckpointAfter)
+	return v.state(signedState{id: st.ID, want: p.CheckpointAfter}, v.tx, v.bound)
 }
 
 // events recomputes the chain of a run's journal and compares it with what the
@@ -167,70 +182,110 @@ func (v *logVerifier) blob(id, what, sum string) error {
 	return err
 }
 
-// state checks that the database and the manifest have the signed identity. The
-// bytes themselves are the business of verify.
-func (v *logVerifier) state(id string, want receipt.Checkpoint) error {
-	row, err := v.tx.Checkpoint(want.ID)
-	if errors.Is(err, store.ErrNotFound) {
-		v.problem(id, "the database has no checkpoint %s", want.ID)
-		return nil
+// state checks that the manifest of a state has the signed identity. The bytes
+// themselves are the business of verify.
+func (v *logVerifier) state(s signedState, tx *store.Tx, bound func(what, sum, status string)) (err error) {
+	if s.row, err = tx.Checkpoint(s.want.ID); errors.Is(err, store.ErrNotFound) {
+		return nil // rows names it
 	}
 	if err != nil {
 		return err
 	}
-	if row.Freed {
-		v.bound("root", want.Root, "freed")
+	if s.row.Freed {
+		bound("root", s.want.Root, "freed")
 		return nil
 	}
-	m, err := v.e.ws.Manifest(row.Layer)
+	m, err := v.e.ws.Manifest(s.row.Layer)
 	if err != nil {
-		v.problem(id, "manifest of %s: %v", want.ID, err)
+		s.err = err
+		v.unread = append(v.unread, s)
 		return nil
 	}
-	for _, area := range slices.Sorted(maps.Keys(want.Areas)) {
-		roots := want.Areas[area]
+	for _, area := range slices.Sorted(maps.Keys(s.want.Areas)) {
+		roots := s.want.Areas[area]
 		t, ok := m.Area(area)
 		if !ok {
-			v.problem(id, "manifest of %s has no %s", want.ID, area)
+			v.problem(s.id, "manifest of %s has no %s", s.want.ID, area)
 			continue
 		}
 		root, meta := t.Roots()
 		if root.String() != roots.Root || meta.String() != roots.MetaRoot {
-			v.bound(area+" root", roots.Root, "mismatch")
-			v.problem(id, "manifest of %s: %s does not have the signed root", want.ID, area)
+			bound(area+" root", roots.Root, "mismatch")
+			v.problem(s.id, "manifest of %s: %s does not have the signed root", s.want.ID, area)
 			continue
 		}
-		v.bound(area+" root", roots.Root, "verified")
+		bound(area+" root", roots.Root, "verified")
+	}
+	return nil
+}
+
+// again looks at the manifests that could not be read. gc may have removed a
+// layer, or a squash replaced it, since the database was read. So a manifest is
+// missing only if the database still says the same.
+func (v *logVerifier) again() error {
+	for len(v.unread) > 0 {
+		unread := v.unread
+		v.unread = nil
+		err := v.e.store.View(func(tx *store.Tx) error {
+			for _, s := range unread {
+				now, err := tx.Checkpoint(s.want.ID)
+				if err == nil && now.Freed == s.row.Freed && now.Layer == s.row.Layer {
+					v.problem(s.id, "manifest of %s: %v", s.want.ID, s.err)
+					continue
+				}
+				if err := v.state(s, tx, v.bound); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // rows compares what the database says with what the log, replayed, gives: a
 // row that somebody changed, added or removed is found by what was signed.
-func (v *logVerifier) rows() error {
-	replayed, err := v.e.replayed()
+func (v *logVerifier) rows(known []store.Statement) error {
+	found, err := v.e.unlikeSigned(v.tx, known)
 	if err != nil {
 		return err
 	}
-	now, err := snapshot(v.tx)
-	if err != nil {
-		return err
-	}
-	for _, d := range differences(replayed, now) {
-		if v.scope.covers(store.Statement{CellID: d.cell, RunID: d.run}) || v.scope == (scope{}) {
+	for _, d := range found {
+		if v.scope.covers(store.Statement{CellID: d.cell, RunID: d.run}) {
 			v.problem(d.id, "%s", d.text)
 		}
 	}
-	committed, _, err := v.e.store.SeqsOnDisk()
+	missing := slices.DeleteFunc(v.onDisk, func(seq int64) bool {
+		return slices.ContainsFunc(known, func(st store.Statement) bool { return st.Seq == seq })
+	})
+	if len(missing) > 0 {
+		v.problem("log", "it has %d statements that the database does not know: run `forkcell recover`", len(missing))
+	}
+	return v.heads()
+}
+
+// heads finds cells whose state is marked as freed: gc never frees a head.
+func (v *logVerifier) heads() error {
+	cells, err := v.tx.Cells(false)
 	if err != nil {
 		return err
 	}
-	known, err := v.tx.Statements("")
-	if err != nil {
-		return err
-	}
-	if len(committed) > len(known) {
-		v.problem("log", "it has %d statements, the database knows %d: run `forkcell recover`", len(committed), len(known))
+	for _, c := range cells {
+		if !v.scope.covers(store.Statement{CellID: c.ID, RunID: v.scope.run}) {
+			continue
+		}
+		for what, id := range map[string]string{"head": c.Head, "applied state": c.Applied} {
+			chk, err := v.tx.Checkpoint(id)
+			if err == nil && chk.Freed {
+				v.problem(c.ID, "the database says that its %s %s was freed", what, id)
+			}
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+		}
 	}
 	return nil
 }

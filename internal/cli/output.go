@@ -120,7 +120,7 @@ func meaning(word string) colour {
 	switch word {
 	case "succeeded", "accepted", "works", "ok", "done", "verified", "allowed":
 		return green
-	case "failed", "timed_out", "killed", "interrupted", "error", "rejected", "missing", "mismatch", "denied":
+	case "failed", "timed_out", "killed", "interrupted", "interrupted (unfinished)", "error", "rejected", "missing", "mismatch", "denied":
 		return red
 	case "pending", "restored", "partial", "degraded", "busy", "needed", "superseded", "not included":
 		return yellow

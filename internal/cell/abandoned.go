@@ -1,0 +1,74 @@
+package cell
+
+import "github.com/forkcell/forkcell/internal/store"
+
+// unfinishedState is what reading verbs show of a run, or of a cell, whose
+// process died. The next verb that changes the cell finishes the run.
+const unfinishedState = "interrupted (unfinished)"
+
+// abandonedWork maps the id of a cell to the run, or else the intent, that a
+// process which died has left in it.
+type abandonedWork map[string]string
+
+// abandoned finds unfinished work that no process is at. It takes no lock. A
+// process has a cell's lock before it records its work and until the work is
+// finished. So work that is recorded both before and after a look at the lock,
+// and is the same, is abandoned if nobody had the lock.
+func (e *Engine) abandoned() (abandonedWork, error) {
+	found, err := e.workUnderWay()
+	for cell := range found {
+		if _, busy := e.store.CellHolder(cell); busy {
+			delete(found, cell)
+		}
+	}
+	if err != nil || len(found) == 0 {
+		return found, err
+	}
+	again, err := e.workUnderWay()
+	for cell, id := range found {
+		if again[cell] != id {
+			delete(found, cell)
+		}
+	}
+	return found, err
+}
+
+// workUnderWay lists what is begun and not finished, with or without a process.
+func (e *Engine) workUnderWay() (abandonedWork, error) {
+	found := abandonedWork{}
+	err := e.store.View(func(tx *store.Tx) error {
+		intents, err := tx.Intents("")
+		if err != nil {
+			return err
+		}
+		for _, in := range intents {
+			found[in.CellID] = in.ID
+		}
+		runs, err := tx.UnfinishedRuns("")
+		for _, r := range runs {
+			found[r.CellID] = r.ID
+		}
+		return err
+	})
+	return found, err
+}
+
+// show marks a cell that has such work, if it still has it.
+func (w abandonedWork) show(tx *store.Tx, info *CellInfo) error {
+	id := w[info.CellID]
+	if id == "" || info.State != "idle" {
+		return nil
+	}
+	unfinished, err := tx.Unfinished(info.CellID)
+	if err != nil || !unfinished {
+		return err
+	}
+	info.State = unfinishedState
+	runs, err := tx.UnfinishedRuns(info.CellID)
+	for _, r := range runs {
+		if r.ID == id {
+			info.LastRun, info.LastOutcome, info.LastDecision = r.ID, unfinishedState, pending
+		}
+	}
+	return err
+}
