@@ -1,7 +1,9 @@
 package main
 
 import (
+	"maps"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -65,5 +67,45 @@ func TestEgressBriefly(t *testing.T) {
 				t.Errorf("%d of %d connections came:\n%s", conns, p.conns, o.denials())
 			}
 		})
+	}
+}
+
+// askPython asks for a name over TCP.
+const askPython = `
+import socket
+s = socket.create_connection(("192.0.2.53", 53))
+q = bytes.fromhex("000101000001000000000000") + b"\x06stream\x04test\x00\x00\x01\x00\x01"
+s.sendall(len(q).to_bytes(2, "big") + q)
+s.recv(100)
+`
+
+// TestEgressQuestions shows that questions are told by name and type, at once and
+// with how often they came, and with the program that asked first.
+func TestEgressQuestions(t *testing.T) {
+	t.Parallel()
+	need(t, "/usr/bin/getent", "/usr/bin/python3")
+	l := newLab(t)
+	l.write("ask.py", askPython)
+	o := l.run(rule("host: tcp.test, port: 7000, protocol: tcp", "/usr/bin/bash"),
+		"for i in 1 2 3; do getent ahostsv4 denied.test; done; getent ahostsv4 tcp.test; /usr/bin/python3 ask.py")
+	type told struct{ name, kind, binary, action string }
+	got := map[told]int{}
+	for _, r := range o.events {
+		if r.Class == dnsActivity {
+			got[told{r.Query.Hostname, r.Query.Type, r.Actor.Process.File.Path, r.Action}] += max(r.Count, 1)
+			if r.Actor.Process.PID < 2 {
+				t.Errorf("no process in %+v", r)
+			}
+		}
+	}
+	python, err := filepath.EvalSymlinks("/usr/bin/python3")
+	l.ok(err)
+	want := map[told]int{
+		{"denied.test", "A", "/usr/bin/getent", "Denied"}: 3,
+		{"tcp.test", "A", "/usr/bin/getent", "Allowed"}:   1,
+		{"stream.test", "A", python, "Denied"}:            1,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("told %+v, want %+v\n%s", got, want, o.said)
 	}
 }

@@ -86,11 +86,14 @@ type record struct {
 	Class  int    `json:"class_uid"`
 	Action string `json:"action"`
 	Detail string `json:"status_detail"`
+	Count  int    `json:"count"`
 	Query  struct {
 		Hostname string `json:"hostname"`
+		Type     string `json:"type"`
 	} `json:"query"`
 	Actor struct {
 		Process struct {
+			PID  int `json:"pid"`
 			File struct {
 				Path string `json:"path"`
 			} `json:"file"`

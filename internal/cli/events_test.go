@@ -109,7 +109,7 @@ func TestEventLines(t *testing.T) {
 		head + `denied  file open /etc/sha\u202edow` + tail +
 		head + "denied  connection refuse 10.0.0.1:22" + tail +
 		head + "denied  request GET example.org:443/a" + tail +
-		head + "allowed  name example.org\n" +
+		head + "allowed  name example.org A\n" +
 		head + "allowed  configuration: policy applied\n"
 	if diff := cmp.Diff(want, stdout); diff != "" {
 		t.Error(diff, stderr)

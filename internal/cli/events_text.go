@@ -51,6 +51,7 @@ type (
 		Hostname string `json:"hostname"`
 		IP       string `json:"ip"`
 		Port     int    `json:"port"`
+		Type     string `json:"type"` // of a question
 	}
 	eventRequest struct {
 		Method string `json:"http_method"`
@@ -114,13 +115,21 @@ func (f eventFields) what(c event.Class) string {
 			return join(" ", "request", f.Request.Method, f.To.address()+f.Request.URL.Path)
 		}
 	case event.DNSActivity:
-		return join(" ", "name", f.Query.address())
+		return join(" ", "name", f.Query.address(), f.Query.kind())
 	case event.ConfigChange:
 		return join(": ", "configuration", f.State, f.Message)
 	case event.AppLifecycle:
 		return f.Message
 	}
 	return join(": ", c.String(), f.Message)
+}
+
+// kind is the type of a question, as in "AAAA".
+func (e *eventPlace) kind() string {
+	if e == nil {
+		return ""
+	}
+	return e.Type
 }
 
 // address is where something went, by name if it has one.

@@ -92,7 +92,7 @@ func (p *repeat) add(r *record) {
 		p.first = r.Time
 		p.rec.Duration = r.Duration
 	}
-	p.count, p.last = p.count+1, r.Time
+	p.count, p.last = p.count+max(r.Count, 1), r.Time
 	if r.Traffic != nil {
 		p.traffic.BytesIn += r.Traffic.BytesIn
 		p.traffic.BytesOut += r.Traffic.BytesOut

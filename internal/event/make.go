@@ -145,6 +145,10 @@ type Query struct {
 	Rcode int
 	// Answers are addresses.
 	Answers []string
+	// Count is how many questions it stands for, if more than one, the first at
+	// From and the last at To.
+	Count    uint64
+	From, To time.Time
 }
 
 // maxAnswers bounds what is kept of an answer.
@@ -157,6 +161,9 @@ func DNS(s Subject, q Query) Event {
 	// The answer comes from the cell's own supervisor, at an address of the cell.
 	r.DstEndpoint = &endpoint{IP: "127.0.0.1", Port: 53}
 	r.RcodeID, r.Rcode = &q.Rcode, rcodeName(q.Rcode)
+	if q.Count > 1 {
+		r.Count, r.StartTime, r.EndTime = q.Count, q.From.UnixMilli(), q.To.UnixMilli()
+	}
 	for _, a := range q.Answers[:min(len(q.Answers), maxAnswers)] {
 		r.Answers = append(r.Answers, dnsAnswer{RData: short(a), Type: short(q.Type)})
 	}

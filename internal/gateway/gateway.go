@@ -197,8 +197,8 @@ func (g *Gateway) Serve(fds []int, initPID int, watched bool) (*Service, error) 
 	if err != nil {
 		return nil, errors.Join(err, attributor.Close(), sockets.Close())
 	}
-	s := &service{sockets: sockets, attributor: attributor, proxy: proxy}
-	s.begin(g.resolver(len(sockets.DNS) > 1))
+	s := &service{sockets: sockets, attributor: attributor, proxy: proxy, dns: g.resolver(len(sockets.DNS) > 1, attributor)}
+	s.begin()
 	g.proxy = proxy
 	stop := func() {
 		s.end()
@@ -271,9 +271,22 @@ func (g *Gateway) drop() {
 }
 
 // resolver answers the cell's DNS questions.
-func (g *Gateway) resolver(six bool) *names.Server {
-	return &names.Server{Table: g.table, Allowed: g.couldAllow, IPv6: six, Event: func(q names.Query) {
-		s := event.Subject{Verdict: event.Allowed, Rule: "dns"}
+func (g *Gateway) resolver(six bool, a *origin.Attributor) *names.Server {
+	who := func(c names.Client) (int, string) {
+		// What is not known is left out: a name is told, not decided about.
+		p, err := origin.Process{}, error(nil)
+		if c.Conn != nil {
+			p, err = a.Of(c.Conn)
+		} else {
+			p, err = a.Asker(c.Addr)
+		}
+		if err != nil {
+			return 0, ""
+		}
+		return p.PID, p.Binary
+	}
+	return &names.Server{Table: g.table, Allowed: g.couldAllow, IPv6: six, Who: who, Event: func(q names.Query) {
+		s := event.Subject{Verdict: event.Allowed, Rule: "dns", Process: event.Process{PID: q.PID, Binary: q.Binary}}
 		if len(q.Answers) == 0 && q.Rcode != 0 {
 			s.Verdict, s.Reason = event.Denied, fmt.Sprint(q.Reason)
 		}
@@ -281,7 +294,9 @@ func (g *Gateway) resolver(six bool) *names.Server {
 		for i, a := range q.Answers {
 			answers[i] = a.String()
 		}
-		g.cfg.Event(event.DNS(s, event.Query{Name: q.Name, Type: q.Type, Rcode: q.Rcode, Answers: answers}))
+		g.cfg.Event(event.DNS(s, event.Query{
+			Name: q.Name, Type: q.Type, Rcode: q.Rcode, Answers: answers, Count: q.Count, From: q.From, To: q.To,
+		}))
 	}}
 }
 

@@ -14,20 +14,21 @@ type service struct {
 	sockets    *origin.Sockets
 	attributor *origin.Attributor
 	proxy      *egress.Proxy
+	dns        *names.Server
 	wait       sync.WaitGroup
 }
 
-func (s *service) begin(dns *names.Server) {
+func (s *service) begin() {
 	// When one of these fails the cell has no network any more: its connections
 	// wait, or are refused. They do not get past.
 	for _, l := range s.sockets.Proxy {
 		s.wait.Go(func() { _ = s.proxy.Serve(context.Background(), l) })
 	}
 	for _, l := range s.sockets.DNS {
-		s.wait.Go(func() { _ = dns.ServeTCP(l) })
+		s.wait.Go(func() { _ = s.dns.ServeTCP(l) })
 	}
 	for _, c := range s.sockets.DNSPackets {
-		s.wait.Go(func() { _ = dns.ServeUDP(c) })
+		s.wait.Go(func() { _ = s.dns.ServeUDP(c) })
 	}
 }
 
@@ -37,5 +38,6 @@ func (s *service) end() {
 	_ = s.sockets.Close()
 	_ = s.proxy.Close()
 	s.wait.Wait()
+	s.dns.Finish()
 	_ = s.attributor.Close()
 }

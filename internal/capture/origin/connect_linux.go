@@ -173,12 +173,11 @@ func (c Connect) process() (here, inside int, err error) {
 	return here, inside, err
 }
 
-// maxSeen is how many connects are remembered that nobody has asked about. The
-// kernel lets about as many connections wait to be accepted.
+// maxSeen is how many connects are remembered. The kernel lets about as many
+// connections wait to be accepted.
 const maxSeen = 4 << 10
 
-// marks remembers who was seen to connect, by the mark of the socket, until it is
-// asked.
+// marks remembers who was seen to connect, by the mark of the socket.
 type marks struct {
 	mu   sync.Mutex
 	last uint32
@@ -217,7 +216,6 @@ func (m *marks) of(c net.Conn) (Process, error) {
 	if !ok {
 		return Process{}, ErrUnseen
 	}
-	delete(m.seen, mark)
 	return s.who, s.err
 }
 

@@ -1,6 +1,9 @@
 package names
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -12,8 +15,8 @@ type Limits struct {
 	// many may come at once. What comes faster waits its turn, so that a burst
 	// of honest lookups is slowed and not failed.
 	Rate int
-	// Denied is how many names that no rule allows are told in a run, each
-	// answered NXDOMAIN; 0 means 2048. Further ones are REFUSED and counted.
+	// Denied is how many names and types that no rule allows are told in a run,
+	// each answered NXDOMAIN; 0 means 2048. Further ones are REFUSED and counted.
 	Denied int
 	// DeniedRate is how many of those may be new in a second; 0 means 50. Four
 	// seconds' worth may come at once.
@@ -33,7 +36,7 @@ const (
 	defaultConns      = 64
 	defaultIdle       = 10 * time.Second
 
-	// again is when a name that is still asked for is told once more.
+	// again is when a question that is still asked is told once more.
 	again = time.Minute
 )
 
@@ -83,25 +86,31 @@ func (b *bucket) reserve(now time.Time) time.Duration {
 	return time.Duration(-b.tokens / b.rate * float64(time.Second))
 }
 
-// ledger remembers which names were told, and how often there was no room for
-// another one.
-type ledger struct {
-	mu         sync.Mutex
-	now        func() time.Time
-	questions  bucket
-	news       bucket
-	told       map[string]told
-	denied     int // names in told that were ever denied
-	maxDenied  int
-	suppressed uint64    // since overflow was last told
-	overflow   time.Time // when it was last told
-	stats      Stats
+// question is what is told of once: a name and a type.
+type question struct {
+	name string
+	kind uint16
 }
 
+// ledger remembers which questions were told, and how often they came since. The
+// zero question stands for all that were over the limits.
+type ledger struct {
+	mu        sync.Mutex
+	now       func() time.Time
+	questions bucket
+	news      bucket
+	told      map[question]*told
+	denied    int // questions in told that were ever denied
+	maxDenied int
+	stats     Stats
+}
+
+// told is a question that was told at least once.
 type told struct {
-	at      time.Time
-	denied  bool
-	counted bool // in ledger.denied
+	at      time.Time // when that last was
+	query   Query     // as it was told then
+	more    Query     // what came since; its Count is 0 if nothing did
+	counted bool      // in ledger.denied
 }
 
 func newLedger(l Limits, now func() time.Time) *ledger {
@@ -110,7 +119,7 @@ func newLedger(l Limits, now func() time.Time) *ledger {
 		now:       now,
 		questions: newBucket(rate, rate),
 		news:      newBucket(news, deniedBurst*news),
-		told:      make(map[string]told),
+		told:      make(map[question]*told),
 		maxDenied: or(l.Denied, defaultDenied),
 	}
 }
@@ -134,44 +143,81 @@ func (l *ledger) question() time.Duration {
 	return l.questions.reserve(l.now())
 }
 
-// allowed reports whether an answered name is to be told: the first time, after
-// it was denied before, and now and then while it is in use.
-func (l *ledger) allowed(name string) bool {
+// room reports whether a denied question is within the limits. The first one
+// takes its place.
+func (l *ledger) room(key question) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.now()
-	t, ok := l.told[name]
-	if ok && !t.denied && now.Sub(t.at) < again {
+	l.stats.Denied++
+	t := l.told[key]
+	if t != nil && t.counted {
+		return true
+	}
+	if l.denied >= l.maxDenied || !l.news.take(l.now()) {
+		l.stats.Suppressed++
 		return false
 	}
-	l.told[name] = told{at: now, counted: t.counted}
+	l.denied++
+	if t == nil {
+		t = &told{}
+		l.told[key] = t
+	}
+	t.counted = true
 	return true
 }
 
-// deny reports whether a denied name is to be told, and whether it was over the
-// limits. If it was, then tell is about that very fact, with the number of
-// questions since it was last told.
-func (l *ledger) deny(name string) (tell, over bool, suppressed uint64) {
+// isNew reports whether nothing was told of a question yet.
+func (l *ledger) isNew(key question) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.told[key]
+	return t == nil || t.at.IsZero()
+}
+
+// note counts a question and returns what is to be told: something the first time,
+// when the answer is another than before, and now and then while it is asked.
+func (l *ledger) note(key question, q Query) (tell []Query) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	l.stats.Denied++
-	t, ok := l.told[name]
-	if ok && t.denied && now.Sub(t.at) < again {
-		return false, false, 0
+	t := l.told[key]
+	if t == nil {
+		t = &told{}
+		l.told[key] = t
 	}
-	if !t.counted && (l.denied >= l.maxDenied || !l.news.take(now)) {
-		l.stats.Suppressed++
-		l.suppressed++
-		if !l.overflow.IsZero() && now.Sub(l.overflow) < again {
-			return false, true, 0
+	if !t.at.IsZero() {
+		q.Client, q.PID, q.Binary = t.query.Client, t.query.PID, t.query.Binary
+	}
+	q.Count, q.From, q.To = 1, now, now
+	if t.more.Count > 0 && t.more.Reason == q.Reason {
+		q.Count, q.From = t.more.Count+1, t.more.From
+	} else if t.more.Count > 0 {
+		tell = append(tell, t.more)
+	}
+	if !t.at.IsZero() && t.query.Reason == q.Reason && now.Sub(t.at) < again {
+		t.more = q
+		return tell
+	}
+	tell = append(tell, q)
+	t.at, t.query, t.more = now, q, Query{}
+	// The connection is not kept: it does not outlast the question.
+	t.query.Client.Conn = nil
+	return tell
+}
+
+// rest returns what was not told yet.
+func (l *ledger) rest() []Query {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []Query
+	for _, t := range l.told {
+		if t.more.Count > 0 {
+			list = append(list, t.more)
+			t.more = Query{}
 		}
-		suppressed, l.suppressed, l.overflow = l.suppressed, 0, now
-		return true, true, suppressed
 	}
-	if !t.counted {
-		l.denied++
-	}
-	l.told[name] = told{at: now, denied: true, counted: true}
-	return true, false, 0
+	slices.SortFunc(list, func(a, b Query) int {
+		return cmp.Or(a.From.Compare(b.From), strings.Compare(a.Name, b.Name), strings.Compare(a.Type, b.Type))
+	})
+	return list
 }

@@ -33,7 +33,7 @@ func (s *Server) ServeUDP(conn net.PacketConn) error {
 			continue
 		}
 		failures = 0
-		if out := s.respond(buf[:n], clientOf(from)); out != nil {
+		if out := s.respond(buf[:n], Client{Addr: addrOf(from)}); out != nil {
 			// The client that went away, or the one that cannot be reached, is
 			// not this server's trouble.
 			_, _ = conn.WriteTo(out, from)
@@ -77,7 +77,7 @@ func closed(err error) error {
 
 // conversation ends at the first thing that is not a message.
 func (s *Server) conversation(c net.Conn) {
-	client, idle := clientOf(c.RemoteAddr()), or(s.Limits.Idle, defaultIdle)
+	client, idle := Client{Addr: addrOf(c.RemoteAddr()), Conn: c}, or(s.Limits.Idle, defaultIdle)
 	buf := make([]byte, 2+maxMessage)
 	for {
 		if c.SetDeadline(time.Now().Add(idle)) != nil {

@@ -30,6 +30,14 @@ const (
 	TooManyDenied Reason = "too many names that no rule allows"
 )
 
+// Client is who asks a question.
+type Client struct {
+	// Addr is where in the cell the question came from.
+	Addr netip.AddrPort
+	// Conn is the connection that it came by; nil for a datagram.
+	Conn net.Conn
+}
+
 // Query is a question, as it is told to [Server.Event].
 type Query struct {
 	// Name is in lower case, without the dot at the end. Bytes that no host
@@ -37,16 +45,20 @@ type Query struct {
 	Name string
 	// Type is as in "AAAA".
 	Type string
-	// Client is where in the cell the question came from.
-	Client netip.AddrPort
+	// Client is who asked first, with the number and the executable of its
+	// process as [Server.Who] has them.
+	Client Client
+	PID    int
+	Binary string
 	// Rcode is the code of the answer.
 	Rcode int
 	// Answers are synthetic addresses.
 	Answers []netip.Addr
 	Reason  Reason
-	// Suppressed is, with TooManyDenied, how many questions were refused since
-	// this was last told.
-	Suppressed uint64
+	// Count is how many questions this stands for, the first one at From and the
+	// last one at To.
+	Count    uint64
+	From, To time.Time
 }
 
 // Server answers the DNS questions of one cell. Its fields must not change once
@@ -61,10 +73,14 @@ type Server struct {
 	// case and without the dot at its end. It is asked every time, so that a
 	// new policy rules at once. Nil allows nothing.
 	Allowed func(name string) bool
-	// Event is told about a name when it is first asked for, when the answer
-	// has changed from allowed to denied or back, and every minute while it is
-	// still asked for. Nil is allowed. It is called while the client waits.
+	// Event is told about a name and type when it is first asked for, when the
+	// answer has changed from allowed to denied or back, and every minute while
+	// it is still asked for. Nil is allowed. It is called while the client waits.
+	// Questions that it was not told of are told by Finish.
 	Event func(Query)
+	// Who finds the process of a client that waits for its answer. Nil, and
+	// zeros, mean that it is not known.
+	Who func(Client) (pid int, binary string)
 	// IPv6 says that the cell has it: AAAA questions get an address and not an
 	// empty answer.
 	IPv6   bool
@@ -109,7 +125,7 @@ const (
 )
 
 // respond returns the answer to one message, nil if it deserves none.
-func (s *Server) respond(req []byte, client netip.AddrPort) []byte {
+func (s *Server) respond(req []byte, client Client) []byte {
 	if d := s.ledger.question(); d > 0 {
 		s.pause(d)
 	}
@@ -180,7 +196,7 @@ func edns(q *dns.Msg) (*dns.OPT, error) {
 }
 
 // fill decides on the question of m.
-func (s *Server) fill(m *dns.Msg, client netip.AddrPort) {
+func (s *Server) fill(m *dns.Msg, client Client) {
 	q := m.Question[0]
 	if q.Qclass != dns.ClassINET {
 		m.Rcode = dns.RcodeRefused
@@ -215,14 +231,11 @@ func (s *Server) fill(m *dns.Msg, client netip.AddrPort) {
 		s.deny(m, Query{Name: host, Reason: TableFull, Client: client})
 		return
 	}
-	addr := s.address(m, q, v4, v6)
-	if s.ledger.allowed(host) {
-		told := Query{Name: host, Reason: Answered, Client: client}
-		if addr.IsValid() {
-			told.Answers = []netip.Addr{addr}
-		}
-		s.tell(m, told)
+	told := Query{Name: host, Reason: Answered, Client: client}
+	if addr := s.address(m, q, v4, v6); addr.IsValid() {
+		told.Answers = []netip.Addr{addr}
 	}
+	s.note(m, told)
 }
 
 // address adds the record that was asked for. A question for any type gets one
@@ -245,29 +258,44 @@ func (s *Server) address(m *dns.Msg, q dns.Question, v4, v6 netip.Addr) netip.Ad
 // deny answers that a name does not exist, or over the limits that nobody wants
 // to hear of it.
 func (s *Server) deny(m *dns.Msg, q Query) {
-	tell, over, suppressed := s.ledger.deny(q.Name)
-	switch {
-	case over:
+	m.Rcode = dns.RcodeNameError
+	if q.Reason == TableFull || !s.ledger.room(question{q.Name, m.Question[0].Qtype}) {
+		// The name may exist for all that the rules say.
 		m.Rcode = dns.RcodeRefused
-		q.Reason, q.Suppressed = TooManyDenied, suppressed
-	case q.Reason == TableFull:
-		// The name exists for all that the rules say.
-		m.Rcode = dns.RcodeRefused
-	default:
-		m.Rcode = dns.RcodeNameError
 	}
-	if tell {
-		s.tell(m, q)
+	if m.Rcode == dns.RcodeRefused && q.Reason != TableFull {
+		q.Reason = TooManyDenied
+	}
+	s.note(m, q)
+}
+
+// note counts a question, and tells of it if that is due.
+func (s *Server) note(m *dns.Msg, q Query) {
+	q.Type = dns.Type(m.Question[0].Qtype).String()
+	q.Rcode = m.Rcode
+	key := question{q.Name, m.Question[0].Qtype}
+	if q.Reason == TooManyDenied {
+		key = question{} // they share one
+	}
+	if s.Who != nil && s.ledger.isNew(key) {
+		q.PID, q.Binary = s.Who(q.Client)
+	}
+	s.tell(s.ledger.note(key, q))
+}
+
+func (s *Server) tell(list []Query) {
+	for _, q := range list {
+		if s.Event != nil {
+			s.Event(q)
+		}
 	}
 }
 
-func (s *Server) tell(m *dns.Msg, q Query) {
-	if s.Event == nil {
-		return
-	}
-	q.Type = dns.Type(m.Question[0].Qtype).String()
-	q.Rcode = m.Rcode
-	s.Event(q)
+// Finish tells of the questions that Event was not told of yet. It is called
+// when nothing is served any more.
+func (s *Server) Finish() {
+	s.start()
+	s.tell(s.ledger.rest())
 }
 
 // reverse answers what name an address is bound to.
@@ -321,7 +349,7 @@ func printable(name string) string {
 	return strings.ToLower(name)
 }
 
-func clientOf(a net.Addr) netip.AddrPort {
+func addrOf(a net.Addr) netip.AddrPort {
 	switch a := a.(type) {
 	case *net.UDPAddr:
 		return unmapped(a.AddrPort())

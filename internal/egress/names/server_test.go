@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/miekg/dns"
 	"pgregory.net/rapid"
 )
@@ -35,7 +36,7 @@ func newTestServer() *testServer {
 	return s
 }
 
-var testClient = netip.MustParseAddrPort("127.0.0.1:40000")
+var testClient = Client{Addr: netip.MustParseAddrPort("127.0.0.1:40000")}
 
 func (s *testServer) raw(t testing.TB, request string) string {
 	t.Helper()
@@ -224,12 +225,14 @@ func TestEvents(t *testing.T) {
 	s := newTestServer()
 	allowed := true
 	s.Allowed = func(n string) bool { return allowed && n == "api.example.com" }
+	s.Who = func(Client) (int, string) { return 7, "/usr/bin/tool" }
 	expect := func(what string, want ...Query) {
 		t.Helper()
 		for i := range want {
-			want[i].Client = testClient
+			want[i].Client, want[i].PID, want[i].Binary = testClient, 7, "/usr/bin/tool"
+			want[i].Count = max(want[i].Count, 1)
 		}
-		if diff := cmp.Diff(want, s.events, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(want, s.events, cmpopts.IgnoreFields(Query{}, "From", "To"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 		s.events = nil
@@ -239,13 +242,17 @@ func TestEvents(t *testing.T) {
 	s.ask(t, "Api.Example.com.", dns.TypeA)
 	expect("first", answered)
 	s.ask(t, "api.example.com.", dns.TypeAAAA)
+	expect("another type", Query{Name: api, Type: "AAAA", Answers: []netip.Addr{netip.MustParseAddr("fd9b:53c1:e86a::c612:2")}, Reason: Answered})
+	s.ask(t, "api.example.com.", dns.TypeA)
 	s.ask(t, "api.example.com.", dns.TypeHTTPS)
 	s.ask(t, "localhost.", dns.TypeA)
 	s.ask(t, "2.0.18.198.in-addr.arpa.", dns.TypePTR)
 	expect("no news")
 	s.clock = s.clock.Add(again)
 	s.ask(t, "api.example.com.", dns.TypeA)
-	expect("a minute later", answered)
+	twice := answered
+	twice.Count = 2
+	expect("a minute later", twice)
 
 	for range 3 {
 		s.ask(t, "Other.example.com.", dns.TypeHTTPS)
@@ -254,13 +261,20 @@ func TestEvents(t *testing.T) {
 	s.ask(t, `b\000\.D.example.com.`, dns.TypeA)
 	expect("denied",
 		Query{Name: "other.example.com", Type: "HTTPS", Rcode: dns.RcodeNameError, Reason: NotAllowed},
+		Query{Name: "other.example.com", Type: "A", Rcode: dns.RcodeNameError, Reason: NotAllowed},
 		Query{Name: `b\000\.d.example.com`, Type: "A", Rcode: dns.RcodeNameError, Reason: Malformed})
 	allowed = false
 	s.ask(t, "api.example.com.", dns.TypeA)
 	allowed = true
 	s.ask(t, "api.example.com.", dns.TypeA)
 	expect("other policies", Query{Name: api, Type: "A", Rcode: dns.RcodeNameError, Reason: NotAllowed}, answered)
-	if got, want := s.Stats(), (Stats{Questions: 15, Denied: 8}); got != want {
+	s.Finish()
+	expect("the rest",
+		Query{Name: "other.example.com", Type: "A", Rcode: dns.RcodeNameError, Reason: NotAllowed, Count: 2},
+		Query{Name: "other.example.com", Type: "HTTPS", Rcode: dns.RcodeNameError, Reason: NotAllowed, Count: 2})
+	s.Finish()
+	expect("nothing more")
+	if got, want := s.Stats(), (Stats{Questions: 16, Denied: 8}); got != want {
 		t.Errorf("Stats = %+v, want %+v", got, want)
 	}
 }
@@ -339,7 +353,7 @@ func TestDeniedLimits(t *testing.T) {
 		}
 	}
 	expect("a burst", deny(30), map[string]int{"NXDOMAIN": 8, "REFUSED": 22})
-	if n := len(s.events); n != 9 || s.events[8].Reason != TooManyDenied || s.events[8].Suppressed != 1 {
+	if n := len(s.events); n != 9 || s.events[8].Reason != TooManyDenied || s.events[8].Count != 1 {
 		t.Errorf("%d events, the last %+v; want 8 names and one that says there are more", n, s.events[n-1])
 	}
 	if got := s.ask(t, "h0.example.net.", dns.TypeA); got != "NXDOMAIN" {
@@ -353,7 +367,7 @@ func TestDeniedLimits(t *testing.T) {
 	s.clock = s.clock.Add(time.Hour)
 	s.events = nil
 	expect("an hour later", deny(10), map[string]int{"NXDOMAIN": 8, "REFUSED": 2})
-	if n := len(s.events); n != 9 || s.events[8].Suppressed != 28 {
+	if n := len(s.events); n != 9 || s.events[8].Count != 28 {
 		t.Errorf("%d events, the last %+v; want 28 suppressed", n, s.events[n-1])
 	}
 	s.clock = s.clock.Add(time.Hour)
@@ -361,8 +375,8 @@ func TestDeniedLimits(t *testing.T) {
 	if got := s.Stats(); got.Suppressed != 130 {
 		t.Errorf("Stats = %+v, want 130 suppressed", got)
 	}
-	if n := len(s.ledger.told); n != 21 {
-		t.Errorf("%d names are remembered, want 21", n)
+	if n := len(s.ledger.told); n != 22 {
+		t.Errorf("%d questions are remembered, want 20, an allowed one and one for the rest", n)
 	}
 }
 
