@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +20,9 @@ import (
 )
 
 func main() {
+	// net/http writes to the standard logger what an upstream sends unasked. This
+	// program logs nothing there, and an upstream is not to write to the terminal.
+	log.SetOutput(io.Discard)
 	if helper() {
 		return
 	}

@@ -137,8 +137,7 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 		return nil, err
 	}
 	out := r.Clone(r.Context())
-	// Its values come with the end of the body.
-	out.Trailer = r.Trailer
+	announce(out, r)
 	done, err := p.read(w, r, f)
 	if err != nil {
 		return nil, err
@@ -155,7 +154,11 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 		// Messages that are looked at are not compressed.
 		delete(out.Header, "Sec-Websocket-Extensions")
 	}
-	if err := p.credentials(out, f); err != nil {
+	err = p.credentials(out, f)
+	if err == nil {
+		err = checkTrailers(out)
+	}
+	if err != nil {
 		f.land()
 		return nil, err
 	}

@@ -228,6 +228,19 @@ func (u *use) query(to *url.URL) error {
 	return nil
 }
 
+// SameHeader reports whether two names of headers are one to some server: case
+// does not count, and common gateways write "-" and "_" alike.
+func SameHeader(a, b string) bool {
+	return strings.EqualFold(strings.ReplaceAll(a, "_", "-"), strings.ReplaceAll(b, "_", "-"))
+}
+
+// setHeader sets a header, whose name is in canonical form, and removes every
+// other spelling of it.
+func setHeader(h http.Header, name, value string) {
+	maps.DeleteFunc(h, func(other string, _ []string) bool { return SameHeader(other, name) })
+	h[name] = []string{value}
+}
+
 // inject sets the headers that credentials set, whatever the cell sent there.
 func (u *use) inject(h http.Header) error {
 	set := map[string]bool{}
@@ -245,7 +258,7 @@ func (u *use) inject(h http.Header) error {
 		if format == "" {
 			format = "{value}"
 		}
-		h[name] = []string{strings.Replace(format, "{value}", e.value.text(), 1)}
+		setHeader(h, name, strings.Replace(format, "{value}", e.value.text(), 1))
 		u.names[e.Name] = true
 	}
 	return nil

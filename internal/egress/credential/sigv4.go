@@ -72,7 +72,7 @@ func (u *use) sign(ctx context.Context, req *http.Request, e *policy.Endpoint, k
 	}
 	for _, name := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-Sha256"} {
 		if v := signed.Header.Get(name); v != "" {
-			req.Header[name] = []string{v}
+			setHeader(req.Header, name, v)
 		} else {
 			req.Header.Del(name)
 		}
