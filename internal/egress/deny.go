@@ -3,6 +3,7 @@ package egress
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -50,14 +51,42 @@ func (p *Proxy) deny(w http.ResponseWriter, r *http.Request, f *flight, err erro
 	default:
 		panic(http.ErrAbortHandler) // the proxy ends
 	}
-	if r.Body != nil && r.Body != http.NoBody {
-		// Else the server waits for the rest of the body before it answers.
-		control := http.NewResponseController(w)
-		_ = control.EnableFullDuplex()
-		_ = control.SetReadDeadline(time.Now().Add(p.lim.Hello))
-	}
+	drain := p.leaveBody(w, r)
 	p.refused(w, r, f, no)
 	p.recordDenied(f, r, no)
+	drain()
+}
+
+// How much of a denied request's body is read: so that the connection can be
+// kept, and so that a program that sends all of it first gets to read the answer.
+const (
+	maxDrained  = 256 << 10
+	maxLingered = 16 << 20
+)
+
+// leaveBody prepares the answer to a request whose body nobody will read. The answer
+// does not wait for the body. Where it is not sure that the rest can be read the
+// answer announces that the connection ends. What it returns reads the rest. In
+// HTTP/2 a stream ends without its connection, so there is nothing to do.
+func (p *Proxy) leaveBody(w http.ResponseWriter, r *http.Request) (drain func()) {
+	if r.Body == nil || r.Body == http.NoBody || r.ProtoMajor != 1 {
+		return func() {}
+	}
+	control := http.NewResponseController(w)
+	_ = control.EnableFullDuplex() // else the server reads before it answers
+	_ = control.SetReadDeadline(time.Now().Add(p.lim.Hello))
+	most := int64(maxDrained)
+	if r.ContentLength < 0 || r.ContentLength > maxDrained || r.Header.Get("Expect") != "" {
+		w.Header().Set("Connection", "close")
+		most = maxLingered
+	}
+	return func() {
+		_ = control.Flush()
+		if r.Header.Get("Expect") != "" {
+			return // the program was not told to send it
+		}
+		_, _ = io.CopyN(io.Discard, r.Body, most)
+	}
 }
 
 // refused writes the answer to a denied request.
