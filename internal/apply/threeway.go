@@ -23,6 +23,8 @@ type ThreeWayOptions struct {
 	OnConflict OnConflict
 	// Owners says that owners count.
 	Owners bool
+	// Times says that times of modification count.
+	Times bool
 	// Plain, if set, returns the part of an entry that counts.
 	Plain func(tree.Entry) tree.Entry
 	// Only selects the paths that are considered at all; nil selects all.
@@ -52,7 +54,7 @@ type Choice struct {
 func ThreeWay(base, theirs *tree.Tree, ours func(path string) (*tree.Entry, error), opt ThreeWayOptions) (
 	ops []Op, already []string, conflicts []Conflict, chosen []Choice, err error,
 ) {
-	changes, err := tree.Diff(base, theirs, tree.DiffOptions{})
+	changes, err := tree.Diff(base, theirs, tree.DiffOptions{MTimes: opt.Times})
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
@@ -118,6 +120,9 @@ func (m *merger) equal(a, b *tree.Entry) bool {
 	if m.opt.Plain != nil && a != nil && b != nil {
 		x, y := m.opt.Plain(*a), m.opt.Plain(*b)
 		a, b = &x, &y
+	}
+	if m.opt.Times && a != nil && b != nil && a.MTime != b.MTime {
+		return false
 	}
 	return Equal(a, b, m.opt.Owners)
 }

@@ -23,19 +23,9 @@ func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error
 	if !a.source || len(a.req.Only)+len(a.req.Except) == 0 {
 		return a.theirs, nil
 	}
-	base, theirs, err := a.e.trees(a.base, a.theirs, workspace.AreaWorkspace)
+	edits, err := a.selected(a.base, a.theirs, a.pick, apply.Ours)
 	if err != nil {
 		return a.theirs, err
-	}
-	all, err := tree.Diff(base, theirs, tree.DiffOptions{MTimes: true})
-	if err != nil {
-		return a.theirs, err
-	}
-	var edits []workspace.Edit
-	for _, ch := range all {
-		if a.pick.Match(ch.Path, isDirChange(ch)) {
-			edits = append(edits, a.e.edit(a.cell, a.theirs, ch))
-		}
 	}
 	return a.derive(ctx, a.base, "applied", edits)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -185,24 +186,11 @@ func (s *session) part(ctx context.Context, r store.Run, req AcceptRequest) (sto
 	if err != nil {
 		return before, usage("patterns are gitignore-style", "bad pattern: %v", err)
 	}
-	from, to, err := s.e.trees(before, s.head, workspace.AreaWorkspace)
+	edits, err := s.selected(before, s.head, pick, apply.Fail)
 	if err != nil {
 		return before, err
 	}
-	changes, err := tree.Diff(from, to, tree.DiffOptions{MTimes: true})
-	if err != nil {
-		return before, err
-	}
-	var edits []workspace.Edit
-	chosen := 0
-	for _, c := range changes {
-		if !pick.Match(c.Path, isDirChange(c)) {
-			continue
-		}
-		chosen++
-		edits = append(edits, s.e.edit(s.cell, s.head, c))
-	}
-	if chosen == 0 {
+	if len(edits) == 0 {
 		return before, refused("nothing", "`forkcell diff "+s.cell.Name+" --name-status` shows the changes",
 			"no change of run %s matches the patterns", r.ID)
 	}
@@ -214,6 +202,27 @@ func (s *session) part(ctx context.Context, r store.Run, req AcceptRequest) (sto
 		return before, nil
 	}
 	return s.e.newCheckpoint(s.cell, before.ID, kindPartial, r.ID, sealed), nil
+}
+
+// selected returns the chosen part of the changes from one state to another.
+func (s *session) selected(from, to store.Checkpoint, pick *leftout.Selector, how apply.OnConflict) ([]workspace.Edit, error) {
+	a, b, err := s.e.trees(from, to, workspace.AreaWorkspace)
+	if err != nil {
+		return nil, err
+	}
+	ops, conflicts, err := apply.Part(a, b, pick.Match, how)
+	if err != nil {
+		return nil, err
+	}
+	if len(conflicts) > 0 {
+		c := conflicts[0]
+		return nil, refused("conflict", "choose both or neither with --only and --except", "%s %s", quote.Path(c.Path), c.Reason)
+	}
+	edits := make([]workspace.Edit, len(ops))
+	for i, op := range ops {
+		edits[i] = s.e.edit(s.cell, to, tree.Change{Path: op.Path, Old: op.Old, New: op.New})
+	}
+	return edits, nil
 }
 
 func isDirChange(c tree.Change) bool {

@@ -87,8 +87,8 @@ func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshR
 	if err != nil {
 		return err
 	}
-	m, err := threeWay("cell "+s.cell.Name, baseTree, now, lookup(headTree), apply.ThreeWayOptions{
-		OnConflict: mode, Owners: true, Names: listing(headTree),
+	m, err := threeWay("cell "+s.cell.Name, baseTree, now, apply.Lookup(headTree), apply.ThreeWayOptions{
+		OnConflict: mode, Owners: true, Names: apply.Names(headTree),
 	})
 	if err != nil {
 		return withHint(err, "conflict", "settle them in the source, or give --on-conflict ours|theirs")
@@ -100,31 +100,6 @@ func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshR
 		res.Changed = append(res.Changed, note(op.Path, opJSON(op).Change))
 	}
 	return s.takeSource(ctx, root, base, baseTree, now, m.ops)
-}
-
-func lookup(t *tree.Tree) func(string) (*tree.Entry, error) {
-	return func(path string) (*tree.Entry, error) {
-		e, ok, err := t.Lookup(path)
-		if err != nil || !ok {
-			return nil, err
-		}
-		return &e, nil
-	}
-}
-
-func listing(t *tree.Tree) func(string) ([]string, error) {
-	return func(path string) ([]string, error) {
-		e, ok, err := t.Lookup(path)
-		if err != nil || !ok || e.Kind != tree.KindDir {
-			return nil, err
-		}
-		children, err := t.Children(e.Sub)
-		names := make([]string, len(children))
-		for i, c := range children {
-			names[i] = c.Name
-		}
-		return names, err
-	}
 }
 
 // takeSource seals two states: the source as it is now, which later applies and
