@@ -140,6 +140,7 @@ type RunResult struct {
 	Degraded         []string         `json:"degraded"`
 	Controls         driver.Controls  `json:"controls"`
 	Events           map[string]int64 `json:"events"`
+	Denied           DeniedNetwork    `json:"denied"`
 	Notes            []string         `json:"notes"`
 	Error            string           `json:"error,omitempty"`
 	Timings          RunTimings       `json:"timings"`

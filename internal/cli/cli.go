@@ -193,9 +193,10 @@ func (s *session) emit(doc any, text func(p *page)) error {
 	return p.err
 }
 
-// noted writes a line for people to stderr, unless they asked for quiet.
+// noted writes a line for people to stderr, unless it is empty or they asked for
+// quiet.
 func (s *session) noted(line string) {
-	if !s.quiet {
+	if !s.quiet && line != "" {
 		_, _ = io.WriteString(s.streams.Err, "forkcell: "+line+"\n")
 	}
 }

@@ -148,6 +148,7 @@ func (r *governedRun) conclude(err error) error {
 	if r.result != nil && r.result.ReceiptID != "" {
 		if err == nil {
 			s.noted(summary(r.result))
+			s.noted(deniedLine(r.result))
 		}
 		err = withReceipt(err, r.result.ReceiptID)
 	}

@@ -107,6 +107,9 @@ type Outcome struct {
 	StartTook, CommandTook time.Duration
 	Controls               Controls
 	Usage                  Usage
+	// Refused counts the attempts of a failed command's cell to send something to
+	// where nothing is: names asked for and connections in a cell without a network.
+	Refused int64
 }
 
 // Usage is what the cell's processes have used; -1 where it was not counted.

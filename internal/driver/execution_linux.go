@@ -108,6 +108,7 @@ func (e *execution) attend(ctx context.Context, stdio Stdio, out *Outcome) {
 				streams.finish(lingering)
 			}
 			out.end(natural, e.last, unix.WaitStatus(r.Status))
+			out.Refused = r.Refused
 			return
 		}
 	}

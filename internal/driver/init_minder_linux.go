@@ -152,7 +152,11 @@ func (m *minder) ended(pid int, status unix.WaitStatus) {
 	if !ok {
 		return
 	}
-	_ = m.c.write(&report{Kind: reportExited, Exec: c.id, Status: uint32(status)})
+	r := &report{Kind: reportExited, Exec: c.id, Status: uint32(status)}
+	if status != 0 {
+		r.Refused = refusedAttempts()
+	}
+	_ = m.c.write(r)
 	if c.last {
 		os.Exit(0)
 	}

@@ -157,6 +157,9 @@ type report struct {
 	NotExecutable bool
 	// exited
 	Status uint32
+	// Refused counts attempts to use a network that the cell does not have; it is
+	// set for a command that failed.
+	Refused int64
 }
 
 // failure puts an error into a report.

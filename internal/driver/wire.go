@@ -235,4 +235,5 @@ func (r *report) fields(w *wire) {
 	flag(w, &r.NotFound)
 	flag(w, &r.NotExecutable)
 	number(w, &r.Status)
+	number(w, &r.Refused)
 }
