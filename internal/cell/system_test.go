@@ -243,23 +243,23 @@ func TestNoWorkdir(t *testing.T) {
 }
 
 // TestListedBelowTmp: what a policy lists beneath /tmp is in the cell's private
-// /tmp, and what it lists inside the workspace is the cell's own, read-only.
+// /tmp, and what it lists inside a read_write path is the cell's own, read-only.
 func TestListedBelowTmp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dir := openDir(t)
-	for name, text := range map[string]string{"ro/file": "read\n", "rw/file": "write\n", "single": "one\n", "ro/hidden/rw/file": "inner\n"} {
+	for name, text := range map[string]string{"ro/file": "read\n", "rw/file": "write\n", "rw/fixed": "fixed\n", "single": "one\n", "ro/hidden/rw/file": "inner\n"} {
 		w.ok(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		w.ok(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	w.ok(os.Symlink("ro/file", filepath.Join(dir, "link")))
 	w.init("demo", "")
-	rule := ruledBy("version: 1\nfilesystem_policy:\n  read_only: [/usr, /etc, " + dir + "/ro, " + dir + "/single, " + dir + "/link, " + w.source + "/hello.txt]\n" +
+	rule := ruledBy("version: 1\nfilesystem_policy:\n  read_only: [/usr, /etc, " + dir + "/ro, " + dir + "/single, " + dir + "/link, " + dir + "/rw/fixed]\n" +
 		"  read_write: [" + dir + "/rw, " + dir + "/ro/hidden/rw]\n")
 	for range 2 { // the second time on what the first one left
 		_, out := w.sh("demo", "cd "+dir+"; cat ro/file single link rw/file ro/hidden/rw/file; echo more >> rw/file && echo more >> ro/hidden/rw/file; "+
-			"for f in ro/new ro/file single "+w.source+"/hello.txt; do (: > $f) 2>/dev/null && echo wrote $f; done; : > /tmp/mine; head -n1 "+w.source+"/hello.txt", rule)
-		if want := "read\none\nread\nwrite\ninner\nhello\n"; out != want {
+			"for f in ro/new ro/file single rw/fixed; do (: > $f) 2>/dev/null && echo wrote $f; done; : > /tmp/mine; cat rw/fixed", rule)
+		if want := "read\none\nread\nwrite\ninner\nfixed\n"; out != want {
 			t.Errorf("the cell said\n%s, want\n%s", out, want)
 		}
 		w.ok(os.WriteFile(filepath.Join(dir, "rw/file"), []byte("write\n"), 0o644))

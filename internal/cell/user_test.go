@@ -109,6 +109,7 @@ func acts() map[string]func() (string, error) {
 		"brand":  func() (string, error) { return "", unix.Setxattr("hello.txt", "user.overlay.opaque", []byte("y"), 0) },
 		"spoil":  func() (string, error) { return "", spoil() },
 		"give":   func() (string, error) { return "", giveAway() },
+		"rights": giveRights,
 	}
 }
 

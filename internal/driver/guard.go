@@ -142,6 +142,10 @@ func (e *UnenforceableError) Error() string {
 	return fmt.Sprintf("%s cannot be enforced here: %s", e.Control, e.Reason)
 }
 
+// liveControl names what the filter denies in a cell that writes to a directory
+// of the host, for a receipt.
+const liveControl = "no set-id files and no device nodes in the live directory"
+
 // guardPlan is a Guard for the init.
 type guardPlan struct {
 	AllowSyscalls []string
@@ -150,6 +154,8 @@ type guardPlan struct {
 	Connects      bool // are watched
 	OpenFiles     int64
 	Processes     int64
+	// Live says that the cell writes to a directory of the host.
+	Live bool
 	// Writable are the directories in the cell that may be written to, besides
 	// /dev and /proc.
 	Writable [][]byte
@@ -166,6 +172,7 @@ func (s *Spec) guard() guardPlan {
 		if !b.ReadOnly {
 			writable = append(writable, b.Target)
 		}
+		g.Live = g.Live || b.Live
 	}
 	for _, o := range s.Mounts.Overlays {
 		writable = append(writable, o.Target)

@@ -57,9 +57,29 @@ func enterWorkdir(path string, w without) error {
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_NO_MAGICLINKS,
 	})
+	if errors.Is(err, unix.ENOSYS) {
+		return enterInside(path)
+	}
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
 	return unix.Fchdir(fd)
+}
+
+// enterInside does the same where the filter denies openat2: it looks where the
+// path has led to before anything is started there.
+func enterInside(path string) error {
+	if err := unix.Chdir(path); err != nil {
+		return err
+	}
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Getcwd(buf)
+	if err == nil && (n == 0 || buf[0] != '/') {
+		err = errors.New("it is not in the cell")
+	}
+	if err != nil {
+		return errors.Join(err, unix.Chdir("/"))
+	}
+	return nil
 }

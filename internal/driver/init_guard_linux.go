@@ -47,7 +47,8 @@ func guard(p guardPlan, w without) (guarded, error) {
 	if p.Connects {
 		notify |= seccomp.Connects
 	}
-	filter, err := seccomp.Build(arch, p.AllowSyscalls, notify)
+	live := p.Live && !w.has(ctlLiveCalls)
+	filter, err := seccomp.Build(arch, seccomp.Options{Allow: p.AllowSyscalls, Notify: notify, Live: live})
 	if err != nil {
 		return g, at("seccomp", err)
 	}
@@ -55,6 +56,9 @@ func guard(p guardPlan, w without) (guarded, error) {
 		return g, at("seccomp", err)
 	}
 	g.seccomp = filter.Hash()
+	if live {
+		g.seccomp += "; " + liveControl
+	}
 	if g.listener < 0 {
 		g.degraded = append(g.degraded, unheard(notify)...)
 	}

@@ -119,6 +119,9 @@ func (n *Native) Resolve(s Spec) (Controls, error) {
 		api = mountByPath
 	}
 	r := report{Landlock: "asked for", Seccomp: "asked for"}
+	if p.Guard.Live {
+		r.Seccomp += "; " + liveControl
+	}
 	if asked := s.Limits.group(); asked != (cgroup.Limits{}) {
 		host, err := n.cgroups()
 		if err == nil {

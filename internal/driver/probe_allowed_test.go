@@ -83,7 +83,7 @@ func restrictMore() error {
 func filterMore() error {
 	runtime.LockOSThread()
 	arch, _ := syscalls.ParseArch(runtime.GOARCH)
-	f, err := seccomp.Build(arch, nil, 0)
+	f, err := seccomp.Build(arch, seccomp.Options{})
 	if err != nil {
 		return err
 	}

@@ -89,6 +89,7 @@ type prober struct {
 type job struct {
 	off    []string
 	super  bool // the command is root in its cell
+	live   bool // the cell writes to a directory of the host
 	probes []probe
 }
 
@@ -106,16 +107,17 @@ func jobs() []job {
 		if !p.mine(os.Geteuid() == 0) {
 			continue
 		}
-		if !p.alone && !p.allowed {
+		if !p.alone && !p.allowed && !p.live {
 			list[0].probes = append(list[0].probes, p)
 		}
 		for _, off := range p.configurations() {
-			i, ok := at[key(off)]
+			name := fmt.Sprint(key(off), p.live)
+			i, ok := at[name]
 			if !ok || p.alone {
 				i = len(list)
-				list = append(list, job{off: off})
+				list = append(list, job{off: off, live: p.live})
 				if !p.alone {
-					at[key(off)] = i
+					at[name] = i
 				}
 			}
 			list[i].probes = append(list[i].probes, p)
@@ -169,6 +171,7 @@ func (r *prober) do(j job) error {
 		return err
 	}
 	s.AsRoot = j.super
+	s.Mounts.Binds[1].Live = j.live
 	cell, err := NewNative(Options{without: j.off}).Start(ctx, s)
 	if err != nil {
 		return err
@@ -299,7 +302,7 @@ func (r *prober) spec(told *denials) (Spec, error) {
 	number := r.cells
 	r.mu.Unlock()
 	dir := filepath.Join(r.dir, fmt.Sprintf("cell%d", number))
-	for _, d := range []string{"upper", "work", "home", "homeupper", "workhome", "tmp"} {
+	for _, d := range []string{"upper", "work", "home", "homeupper", "workhome", "tmp", "live"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return Spec{}, err
 		}
@@ -314,7 +317,7 @@ func (r *prober) spec(told *denials) (Spec, error) {
 	return Spec{
 		ID: fmt.Sprintf("probe-%d-%d", os.Getpid(), number), Hostname: "probecell", ReadOnly: []string{here("SHOWN")},
 		Mounts: mount.Set{
-			Binds: []mount.Bind{{Target: "/tmp", Source: at("tmp"), Owned: true}},
+			Binds: []mount.Bind{{Target: "/tmp", Source: at("tmp"), Owned: true}, {Target: "/live", Source: at("live"), Owned: true}},
 			Overlays: []mount.Overlay{
 				{Target: "/src/project", Lower: []string{here("BASE")}, Upper: at("upper"), Work: at("work")},
 				{Target: "/home/sandbox", Lower: []string{at("home")}, Upper: at("homeupper"), Work: at("workhome")},

@@ -87,8 +87,9 @@ func shownProbes() []probe {
 	add("see who has a lock", "held", dead, func() error { return locked(in("lock")) })
 	list = append(list,
 		probe{name: "a device for /tmp", without: []string{ctlLandlock}, says: "permission denied", do: func() error {
-			return unix.Mknod("/tmp/whiteout", unix.S_IFCHR|0o600, 0)
+			return unix.Mknod("/tmp/whiteout"+unique(), unix.S_IFCHR|0o600, 0)
 		}},
+		probe{name: "a whiteout for /tmp", without: []string{ctlSeccomp}, says: denied, do: func() error { return leaveWhiteout("/tmp/") }},
 		probe{name: "a masked file", without: []string{ctlMasks}, says: "permission denied", do: func() error { return holds("/src/project/.env") }},
 	)
 	return append(list, rootProbes()...)

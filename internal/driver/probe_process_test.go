@@ -156,9 +156,12 @@ func inheritedProbes() []probe {
 		}
 		return unix.Close(fd)
 	})
-	add("start in an open directory", "workdir", "", []string{ctlDescriptors, ctlWorkdir}, func() error {
-		return dial("unix", filepath.Base(here("DAEMON")))
-	}).workdir = "/src/project/descriptor"
+	for _, live := range []bool{false, true} {
+		p := add(fmt.Sprintf("start in an open directory, live %t", live), "workdir", "", []string{ctlDescriptors, ctlWorkdir}, func() error {
+			return dial("unix", filepath.Base(here("DAEMON")))
+		})
+		p.workdir, p.live = "/src/project/descriptor", live
+	}
 	add("a key", denied, "", []string{ctlKeyring, ctlSeccomp}, readKey).optional = true
 	add("core dumps", "off", "", []string{ctlPlain}, coreDumps).optional = true
 	add("a better priority", "held", "root", []string{ctlPlain}, func() error {

@@ -44,6 +44,8 @@ type probe struct {
 	// workdir is where it starts, instead of the workspace; program is what is
 	// executed, instead of this one.
 	workdir, program string
+	// live gives the cell a directory of the host to write to, /live.
+	live bool
 	// apart gives the attack a process that it may change, alone a cell that it
 	// may break.
 	apart, alone bool
@@ -63,7 +65,7 @@ type probe struct {
 
 func probes() []probe {
 	return slices.Concat(callProbes(), toldProbes(), privilegeProbes(), mountProbes(), shownProbes(), absenceProbes(),
-		procProbes(), kernelProbes(), capabilityProbes(), initProbes(), inheritedProbes(), namespaceProbes(), allowedProbes())
+		liveProbes(), procProbes(), kernelProbes(), capabilityProbes(), initProbes(), inheritedProbes(), namespaceProbes(), allowedProbes())
 }
 
 const (

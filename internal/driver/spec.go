@@ -50,7 +50,7 @@ func newPlan(s Spec) (*plan, error) {
 			hostLower: o.HostLower, system: o.System,
 		})
 	}
-	p.Pins = toBytes(s.Mounts.Pins)
+	p.Pins, p.Fixed = toBytes(s.Mounts.Pins), toBytes(s.Mounts.Fixed)
 	for _, m := range s.Mounts.Masks {
 		p.Masks = append(p.Masks, maskPlan{Target: []byte(m.Target), Dir: m.Dir})
 	}
@@ -142,7 +142,7 @@ func (s *Spec) check() error {
 		}
 		paths = append(append(paths, o.Target, o.Upper, o.Work), o.Lower...)
 	}
-	paths = append(append(paths, s.Mounts.Pins...), maskTargets(s.Mounts.Masks)...)
+	paths = slices.Concat(paths, s.Mounts.Pins, s.Mounts.Fixed, maskTargets(s.Mounts.Masks))
 	for _, p := range paths {
 		if err := checkPath(p); err != nil {
 			return err
@@ -161,7 +161,7 @@ func (s *Spec) checkTargets() error {
 	for _, o := range set.Overlays {
 		targets = append(targets, o.Target)
 	}
-	for _, t := range slices.Concat(targets, set.Pins, maskTargets(set.Masks)) {
+	for _, t := range slices.Concat(targets, set.Pins, set.Fixed, maskTargets(set.Masks)) {
 		if t == "/" || within(t, "/proc") || within(t, "/dev") {
 			return fmt.Errorf("%w: nothing can be attached at %q", ErrSpec, t)
 		}

@@ -162,6 +162,7 @@ func (g *guardPlan) fields(w *wire) {
 	flag(w, &g.Connects)
 	number(w, &g.OpenFiles)
 	number(w, &g.Processes)
+	flag(w, &g.Live)
 	texts(w, &g.Writable)
 }
 

@@ -24,6 +24,7 @@ const (
 	ctlKeyring      = "keyring"
 	ctlInRoot       = "lookups in the root"
 	ctlLandlock     = "landlock"
+	ctlLiveCalls    = "live directory calls"
 	ctlMasks        = "masks"
 	ctlNetNS        = "net namespace"
 	ctlNoNewPrivs   = "no_new_privs"

@@ -97,10 +97,37 @@ func openDirect(fd int, path string, flags int) (int, error) {
 		} else {
 			got, err = unix.Openat2(fd, path, &unix.OpenHow{Flags: uint64(flags), Resolve: beneath})
 		}
+		if err == unix.ENOSYS && !single {
+			return openSteps(fd, path, flags)
+		}
 		// EAGAIN: the kernel saw a rename on the way and could not tell whether
 		// the path stayed beneath.
 		if err != unix.EINTR && err != unix.EAGAIN {
 			return got, err
 		}
+	}
+}
+
+// openSteps is the same where there is no openat2: in a cell that writes to a
+// directory of the host. It opens one component after the other.
+func openSteps(fd int, path string, flags int) (int, error) {
+	dir := fd
+	for {
+		name, rest, more := strings.Cut(path, "/")
+		if name == ".." || name == "" {
+			return -1, unix.EXDEV
+		}
+		how := flags
+		if more {
+			how = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+		}
+		next, err := openDirect(dir, name, how)
+		if dir != fd {
+			_ = unix.Close(dir)
+		}
+		if err != nil || !more {
+			return next, err
+		}
+		dir, path = next, rest
 	}
 }

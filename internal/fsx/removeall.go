@@ -115,10 +115,34 @@ func openSameMount(p place) (int, error) {
 	}
 	for {
 		fd, err := unix.Openat2(p.fd, p.name, &how)
+		if err == unix.ENOSYS {
+			return openAndCompare(p)
+		}
 		if err != unix.EINTR && err != unix.EAGAIN {
 			return fd, err
 		}
 	}
+}
+
+// openAndCompare is openSameMount without openat2.
+func openAndCompare(p place) (int, error) {
+	fd, err := openDirect(p.fd, p.name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, err
+	}
+	var above, opened unix.Statx_t
+	err = unix.Statx(p.fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &above)
+	if err == nil {
+		err = unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &opened)
+	}
+	if err == nil && above.Mnt_id != opened.Mnt_id {
+		err = unix.EXDEV
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // moveUp hands a deep directory to the outermost one, which is read again until

@@ -33,6 +33,9 @@ type Bind struct {
 	// user's, which for a root caller takes an id-mapped mount. It is never set
 	// for system directories: it would hand root's files to the cell.
 	Owned bool `json:"owned"`
+	// Live says that it is a directory of the host that others use too: the cell
+	// must not make anything in it that gives rights to who executes it.
+	Live bool `json:"live,omitempty"`
 }
 
 // Mask hides what is at Target behind an empty, unreadable file or directory.
@@ -42,7 +45,7 @@ type Mask struct {
 }
 
 // Set is everything that one workspace asks a driver to attach, in this order:
-// binds, overlays, pins, masks.
+// binds, overlays, fixed paths, pins, masks.
 type Set struct {
 	Binds    []Bind    `json:"binds"`
 	Overlays []Overlay `json:"overlays"`
@@ -51,4 +54,6 @@ type Set struct {
 	// between file systems.
 	Pins  []string `json:"pins"`
 	Masks []Mask   `json:"masks"`
+	// Fixed are paths that cannot be written to, renamed or removed.
+	Fixed []string `json:"fixed,omitempty"`
 }

@@ -1,7 +1,7 @@
 package seccomp
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -88,10 +88,10 @@ type segment struct {
 }
 
 // assemble makes the program with a listener.
-func assemble(arch syscalls.Arch, allow []string) block {
+func assemble(arch syscalls.Arch, o Options) block {
 	allowed := ret(unix.SECCOMP_RET_ALLOW)
 	absent := ret(unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS))
-	numbers := search(segments(arch, allow))
+	numbers := search(segments(arch, o))
 	// All of x32 is above the last number too: it has a bit of its own there.
 	numbers = branch(opAbove, uint32(syscalls.Last(arch)), branch(opEqual, noCall, allowed, absent), numbers)
 	return share(load(atArch, branch(opEqual, auditArch(arch), load(atNumber, numbers), absent)))
@@ -104,31 +104,38 @@ func auditArch(arch syscalls.Arch) uint32 {
 	return unix.AUDIT_ARCH_X86_64
 }
 
-// segments covers all numbers from 0 on.
-func segments(arch syscalls.Arch, allow []string) []segment {
-	type denial struct {
-		number uint32
-		do     block
-	}
-	var denials []denial
-	for _, r := range syscalls.Rules() {
-		number, exists := syscalls.Number(arch, r.Name)
-		if !exists || slices.Contains(allow, r.Name) {
-			continue
+// special are the programs of all calls that are not simply allowed, by number.
+func special(arch syscalls.Arch, o Options) map[uint32]block {
+	all := map[uint32]block{}
+	add := func(r syscalls.Rule, do block) {
+		if number, exists := syscalls.Number(arch, r.Name); exists {
+			all[uint32(number)] = do
 		}
-		denials = append(denials, denial{uint32(number), denyBlock(r)})
 	}
-	if number, exists := syscalls.Number(arch, watched); exists {
-		denials = append(denials, denial{uint32(number), ret(unix.SECCOMP_RET_USER_NOTIF)})
+	for _, r := range syscalls.Rules() {
+		if !slices.Contains(o.Allow, r.Name) {
+			add(r, denyBlock(r))
+		}
 	}
-	slices.SortFunc(denials, func(a, b denial) int { return cmp.Compare(a.number, b.number) })
+	if o.Live {
+		for _, r := range syscalls.LiveRules() {
+			add(r, liveBlock(r))
+		}
+	}
+	add(syscalls.Rule{Name: watched}, ret(unix.SECCOMP_RET_USER_NOTIF))
+	return all
+}
+
+// segments covers all numbers from 0 on.
+func segments(arch syscalls.Arch, o Options) []segment {
+	all := special(arch, o)
 	allowed := ret(unix.SECCOMP_RET_ALLOW)
 	list := []segment{{0, allowed}}
-	for _, d := range denials {
-		if last := len(list) - 1; list[last].from == d.number {
+	for _, number := range slices.Sorted(maps.Keys(all)) {
+		if last := len(list) - 1; list[last].from == number {
 			list = list[:last]
 		}
-		list = append(list, segment{d.number, d.do}, segment{d.number + 1, allowed})
+		list = append(list, segment{number, all[number]}, segment{number + 1, allowed})
 	}
 	// Neighbours with one answer are one segment.
 	return slices.CompactFunc(list, func(a, b segment) bool { return slices.Equal(a.do, b.do) })

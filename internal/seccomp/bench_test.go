@@ -13,7 +13,7 @@ import (
 // since 5.11 do not run the filter for calls that are always allowed; personality
 // is one that they run it for.
 func BenchmarkCall(b *testing.B) {
-	f := build(b, native(b), nil, false)
+	f := build(b, native(b), Options{})
 	for _, filtered := range []bool{false, true} {
 		for _, name := range []string{"getpid", "personality"} {
 			b.Run(fmt.Sprintf("%s/filter=%v", name, filtered), func(b *testing.B) {
@@ -37,7 +37,7 @@ func BenchmarkCall(b *testing.B) {
 // BenchmarkNotified is one denied call that a listener answers.
 func BenchmarkNotified(b *testing.B) {
 	arch := native(b)
-	f := build(b, arch, nil, true)
+	f := build(b, arch, Options{Notify: Denials})
 	var done <-chan served
 	onThread(b, func() error {
 		fd, err := f.Install(0)
@@ -65,7 +65,7 @@ func BenchmarkInstall(b *testing.B) {
 			for range b.N {
 				onThread(b, func() error {
 					start := time.Now()
-					f, err := Build(arch, nil, notify)
+					f, err := Build(arch, Options{Notify: notify})
 					if err != nil {
 						return err
 					}
@@ -88,7 +88,7 @@ func BenchmarkBuild(b *testing.B) {
 	for _, allow := range [][]string{nil, {"mount"}} {
 		b.Run(fmt.Sprint(len(allow), " exceptions"), func(b *testing.B) {
 			for b.Loop() {
-				_, _ = Build(arch, allow, 0)
+				_, _ = Build(arch, Options{Allow: allow})
 			}
 		})
 	}

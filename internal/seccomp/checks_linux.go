@@ -20,6 +20,12 @@ const (
 	personalityQuery = 0xffffffff
 
 	socketTypeMask = 0xf
+
+	setID = unix.S_ISUID | unix.S_ISGID
+
+	// With one of these flags a file is made, of the mode that is given; without,
+	// the mode means nothing. The flag itself: O_TMPFILE has O_DIRECTORY too.
+	makesFile = unix.O_CREAT | (unix.O_TMPFILE &^ unix.O_DIRECTORY)
 )
 
 // denyBlock is the program for one denied call. What it compares is exactly what
@@ -42,8 +48,39 @@ func denyBlock(r syscalls.Rule) block {
 		return load(argument(1), anyOf([]uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD}, deny, allow))
 	case "socket", "socketpair":
 		return socketBlock(allow, deny)
+	case "renameat2":
+		return load(argument(4), branch(opAnyBit, unix.RENAME_WHITEOUT, deny, allow))
 	}
 	return deny
+}
+
+// liveBlock is the program for one call of a cell that writes to a directory of
+// the host. The kernel takes the lower 16 bits of a mode.
+func liveBlock(r syscalls.Rule) block {
+	allow, deny := ret(unix.SECCOMP_RET_ALLOW), ret(denial(r))
+	mode := argument(modeArgument(r.Name))
+	switch r.Name {
+	case "chmod", "creat", "fchmod", "fchmodat", "fchmodat2":
+		return load(mode, branch(opAnyBit, setID, deny, allow))
+	case "mknod", "mknodat":
+		return load(mode, branch(opAnyBit, setID, deny,
+			mask(unix.S_IFMT, anyOf([]uint32{unix.S_IFCHR, unix.S_IFBLK}, deny, allow))))
+	case "open", "openat":
+		return load(mode-8, branch(opAnyBit, makesFile, // the flags are before it
+			load(mode, branch(opAnyBit, setID, deny, allow)), allow))
+	}
+	return denyBlock(r)
+}
+
+// modeArgument is which argument of a call is the mode of a file.
+func modeArgument(name string) uint32 {
+	switch name {
+	case "openat":
+		return 3
+	case "fchmodat", "fchmodat2", "mknodat", "open":
+		return 2
+	}
+	return 1
 }
 
 // socketBlock lets those sockets through that the cell's network is made for.

@@ -17,11 +17,11 @@ func TestConnectAlone(t *testing.T) {
 	for _, arch := range syscalls.Arches() {
 		connect, _ := syscalls.Number(arch, watched)
 		for _, notify := range []Notify{0, Denials} {
-			without, err := Build(arch, nil, notify)
+			without, err := Build(arch, Options{Notify: notify})
 			if err != nil {
 				t.Fatal(err)
 			}
-			with, err := Build(arch, nil, notify|Connects)
+			with, err := Build(arch, Options{Notify: notify | Connects})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func TestConnectAlone(t *testing.T) {
 func TestConnectGoesOn(t *testing.T) {
 	t.Parallel()
 	arch := native(t)
-	f, err := Build(arch, nil, Denials|Connects)
+	f, err := Build(arch, Options{Notify: Denials | Connects})
 	if err != nil {
 		t.Fatal(err)
 	}

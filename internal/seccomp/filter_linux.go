@@ -38,27 +38,35 @@ const (
 // watched is the call that goes on after the listener has seen it.
 const watched = "connect"
 
-// Build returns the filter that denies the deny set except the calls named by
-// allow, and hands calls to a listener as notify says.
-//
-// A name that is not in the deny set has no effect; one that is no call at all
-// is an error. Without exceptions nothing is assembled.
-func Build(arch syscalls.Arch, allow []string, notify Notify) (Filter, error) {
-	excepted := false
-	for _, name := range allow {
+// Options say which filter to build. The zero value denies the deny set.
+type Options struct {
+	// Allow are names taken out of the deny set. One that is not in it has no
+	// effect; one that is no call at all is an error.
+	Allow []string
+	// Notify are the calls that go to a listener.
+	Notify Notify
+	// Live is for a cell that writes to a directory of the host: see
+	// syscalls.LiveRules, of which Allow takes nothing out.
+	Live bool
+}
+
+// Build returns a filter. The one that most cells have is not assembled.
+func Build(arch syscalls.Arch, o Options) (Filter, error) {
+	ready := !o.Live
+	for _, name := range o.Allow {
 		if !syscalls.Known(name) {
 			return Filter{}, fmt.Errorf("seccomp filter: %q: %w", name, ErrUnknownCall)
 		}
 		_, denied := syscalls.Denied(name)
-		excepted = excepted || denied
+		ready = ready && !denied
 	}
 	f := Filter{notify: Denials | Connects}
-	if excepted {
-		f.program = assemble(arch, allow)
-	} else {
+	if ready {
 		f.program = readyMade(arch)
+	} else {
+		f.program = assemble(arch, o)
 	}
-	return f.without(f.notify &^ notify), nil
+	return f.without(f.notify &^ o.Notify), nil
 }
 
 func readyMade(arch syscalls.Arch) []unix.SockFilter {

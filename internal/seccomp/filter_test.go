@@ -23,14 +23,10 @@ var update = flag.Bool("update", false, "rewrite table_linux.go and the golden f
 func build(t interface {
 	Helper()
 	Fatal(args ...any)
-}, arch syscalls.Arch, allow []string, notify bool,
+}, arch syscalls.Arch, o Options,
 ) Filter {
 	t.Helper()
-	var which Notify
-	if notify {
-		which = Denials
-	}
-	f, err := Build(arch, allow, which)
+	f, err := Build(arch, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,30 +38,30 @@ func build(t interface {
 func TestEveryNumber(t *testing.T) {
 	t.Parallel()
 	for _, arch := range syscalls.Arches() {
-		for _, c := range []struct {
-			notify bool
-			allow  []string
-		}{
-			{false, nil},
-			{true, nil},
-			{true, []string{"mount", "clone3", "socket", "clone"}},
-			{false, []string{"read", "ioctl"}},
+		for _, o := range []Options{
+			{},
+			{Notify: Denials},
+			{Notify: Denials, Allow: []string{"mount", "clone3", "socket", "clone", "mknod"}},
+			{Allow: []string{"read", "ioctl"}},
+			{Live: true},
+			{Live: true, Notify: Denials, Allow: []string{"mknodat", "renameat2", "chmod"}},
 		} {
-			t.Run(fmt.Sprint(arch, c.notify, c.allow), func(t *testing.T) {
+			t.Run(fmt.Sprint(arch, o), func(t *testing.T) {
 				t.Parallel()
-				program := build(t, arch, c.allow, c.notify).Program()
+				program := build(t, arch, o).Program()
 				checked, free := 0, 0
 				for number := range uint32(1024) {
-					steps := checkNumber(t, program, arch, c.allow, c.notify, number)
+					steps := checkNumber(t, program, arch, o, number)
 					name, _ := syscalls.Name(arch, int(number))
-					if _, denied := syscalls.Denied(name); denied {
+					_, denied := syscalls.Denied(name)
+					if live := slices.ContainsFunc(syscalls.LiveRules(), func(r syscalls.Rule) bool { return r.Name == name }); denied || live && o.Live {
 						checked = max(checked, steps)
 					} else {
 						free = max(free, steps)
 					}
 				}
 				for _, number := range []uint32{x32Bit, x32Bit | 1, x32Bit | 56, x32Bit | 520, 1 << 31, 1<<31 | 165, 0xfffffffe, 0xffffffff} {
-					checkNumber(t, program, arch, c.allow, c.notify, number)
+					checkNumber(t, program, arch, o, number)
 				}
 				if free > 12 || checked > 26 || len(program) > 255 {
 					t.Errorf("the program has grown to %d instructions, %d for a call that it lets through, %d for one that it looks at", len(program), free, checked)
@@ -75,7 +71,7 @@ func TestEveryNumber(t *testing.T) {
 	}
 }
 
-func checkNumber(t *testing.T, program []unix.SockFilter, arch syscalls.Arch, allow []string, notify bool, number uint32) (longest int) {
+func checkNumber(t *testing.T, program []unix.SockFilter, arch syscalls.Arch, o Options, number uint32) (longest int) {
 	t.Helper()
 	name, _ := syscalls.Name(arch, int(int32(number)))
 	for i, args := range interesting(name) {
@@ -90,7 +86,7 @@ func checkNumber(t *testing.T, program []unix.SockFilter, arch syscalls.Arch, al
 				t.Fatalf("%s %+v: %v", name, c, err)
 			}
 			longest = max(longest, steps)
-			if want := model(arch, allow, notify, c); got != want {
+			if want := model(arch, o, c); got != want {
 				t.Fatalf("%s %+v: %s, want %s", name, c, answerName(got), answerName(want))
 			}
 		}
@@ -108,9 +104,11 @@ func TestAnyExceptions(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		arch := rapid.SampledFrom(syscalls.Arches()).Draw(t, "arch")
-		allow := rapid.SliceOfN(rapid.SampledFrom(denied), 0, 70).Draw(t, "allow")
-		notify := rapid.Bool().Draw(t, "notify")
-		program := build(t, arch, allow, notify).Program()
+		o := Options{
+			Allow:  rapid.SliceOfN(rapid.SampledFrom(denied), 0, 70).Draw(t, "allow"),
+			Notify: rapid.SampledFrom([]Notify{0, Denials}).Draw(t, "notify"), Live: rapid.Bool().Draw(t, "live"),
+		}
+		program := build(t, arch, o).Program()
 		for range 50 {
 			c := call{arch: auditArch(arch), number: rapid.Uint32().Draw(t, "number")}
 			if number, ok := syscalls.Number(arch, rapid.SampledFrom(names).Draw(t, "name")); ok {
@@ -120,7 +118,7 @@ func TestAnyExceptions(t *testing.T) {
 				c.args[i] = rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 300)).Draw(t, "argument")
 			}
 			got, _, err := run(program, c)
-			if want := model(arch, allow, notify, c); err != nil || got != want {
+			if want := model(arch, o, c); err != nil || got != want {
 				t.Fatalf("%+v: %s, want %s, error %v", c, answerName(got), answerName(want), err)
 			}
 		}
@@ -130,7 +128,7 @@ func TestAnyExceptions(t *testing.T) {
 func TestBuildRefusesUnknownNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "mounts", "Mount", "mount "} {
-		if _, err := Build(syscalls.AMD64, []string{"mount", name}, 0); !errors.Is(err, ErrUnknownCall) {
+		if _, err := Build(syscalls.AMD64, Options{Allow: []string{"mount", name}}); !errors.Is(err, ErrUnknownCall) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -143,29 +141,29 @@ func TestBuildRefusesUnknownNames(t *testing.T) {
 func TestExceptionsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	for _, arch := range syscalls.Arches() {
-		for _, notify := range []bool{false, true} {
-			bare := build(t, arch, nil, notify)
-			if got := build(t, arch, []string{"read", "ptrace"}, notify); got.Hash() != bare.Hash() {
+		for _, notify := range []Notify{0, Denials} {
+			bare := build(t, arch, Options{Notify: notify})
+			if got := build(t, arch, Options{Allow: []string{"read", "ptrace"}, Notify: notify}); got.Hash() != bare.Hash() {
 				t.Errorf("%s: the hash differs", arch)
 			}
-			if got := build(t, arch, []string{"mount"}, notify); got.Hash() == bare.Hash() {
+			if got := build(t, arch, Options{Allow: []string{"mount"}, Notify: notify}); got.Hash() == bare.Hash() {
 				t.Errorf("%s: an exception and the same hash", arch)
 			}
 		}
 	}
 	// Not a call of this architecture: assembled, and the same program.
-	if got := build(t, syscalls.ARM64, []string{"iopl"}, true); got.Hash() != build(t, syscalls.ARM64, nil, true).Hash() {
+	if got := build(t, syscalls.ARM64, Options{Allow: []string{"iopl"}, Notify: Denials}); got.Hash() != build(t, syscalls.ARM64, Options{Notify: Denials}).Hash() {
 		t.Error("iopl changes the program of arm64")
 	}
 }
 
 func TestPlain(t *testing.T) {
 	t.Parallel()
-	f := build(t, syscalls.AMD64, nil, true)
+	f := build(t, syscalls.AMD64, Options{Notify: Denials})
 	if !f.Notifies() || f.Plain().Notifies() || f.Plain().Plain().Hash() != f.Plain().Hash() {
 		t.Error("Plain does not tell what it is")
 	}
-	if f.Hash() == f.Plain().Hash() || f.Hash() != build(t, syscalls.AMD64, nil, true).Hash() {
+	if f.Hash() == f.Plain().Hash() || f.Hash() != build(t, syscalls.AMD64, Options{Notify: Denials}).Hash() {
 		t.Error("Plain has changed the filter that it was made from")
 	}
 	if !strings.HasPrefix(f.Hash(), "sha256:") || len(f.Hash()) != 7+64 {
@@ -183,7 +181,7 @@ func TestReadyMade(t *testing.T) {
 	var source bytes.Buffer
 	source.WriteString("// Code generated by the tests of this package with -update. DO NOT EDIT.\n\npackage seccomp\n\nimport \"golang.org/x/sys/unix\"\n")
 	for _, arch := range syscalls.Arches() {
-		program := assemble(arch, nil)
+		program := assemble(arch, Options{})
 		fmt.Fprintf(&source, "\nvar ready%s = [...]unix.SockFilter{\n", strings.ToUpper(arch.String()))
 		for _, in := range program {
 			fmt.Fprintf(&source, "{Code: %#x, Jt: %d, Jf: %d, K: %#x},\n", in.Code, in.Jt, in.Jf, in.K)
@@ -256,8 +254,19 @@ func TestLongJumps(t *testing.T) {
 // rule without has none.
 func TestEveryPartlyDeniedCallIsChecked(t *testing.T) {
 	t.Parallel()
+	type checked struct {
+		rule syscalls.Rule
+		do   block
+	}
+	var all []checked
 	for _, r := range syscalls.Rules() {
-		b := denyBlock(r)
+		all = append(all, checked{r, denyBlock(r)})
+	}
+	for _, r := range syscalls.LiveRules() {
+		all = append(all, checked{r, liveBlock(r)})
+	}
+	for _, c := range all {
+		r, b := c.rule, c.do
 		if partly := slices.ContainsFunc(b, func(in unix.SockFilter) bool { return in.K == unix.SECCOMP_RET_ALLOW }); partly != (r.Args != "") {
 			t.Errorf("%s: the rule says %q, the program has %d instructions", r.Name, r.Args, len(b))
 		}

@@ -54,7 +54,7 @@ func executable(code []byte) []byte {
 // TestForeignABI makes 32-bit calls from a 64-bit program.
 func TestForeignABI(t *testing.T) {
 	t.Parallel()
-	f := build(t, native(t), nil, false)
+	f := build(t, native(t), Options{})
 	// getuid is 24 there, umount 22, socketcall 102, clone 120.
 	for _, number := range []byte{24, 22, 102, 120} {
 		file := filepath.Join(t.TempDir(), "int80")

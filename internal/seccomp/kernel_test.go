@@ -91,6 +91,8 @@ func tries(r syscalls.Rule) [][6]uint64 {
 		return [][6]uint64{{unix.CLONE_NEWUSER}, {unix.CLONE_NEWTIME}, {unix.CLONE_NEWNS}, {1 << 40}}
 	case "personality":
 		return [][6]uint64{{8}, {0x400000}, {upperGarbage | 8}}
+	case "renameat2":
+		return [][6]uint64{{0, 0, 0, 0, unix.RENAME_WHITEOUT}, {0, 0, 0, 0, unix.RENAME_WHITEOUT | unix.RENAME_NOREPLACE}}
 	case "ioctl":
 		bad := uint64(1 << 20) // no descriptor
 		return [][6]uint64{{bad, unix.TIOCSTI}, {bad, unix.TIOCLINUX}, {bad, upperGarbage | unix.TIOCSTI}, {bad, unix.TIOCSETD}}
@@ -114,7 +116,7 @@ func tries(r syscalls.Rule) [][6]uint64 {
 func TestKernelDenies(t *testing.T) {
 	t.Parallel()
 	arch := native(t)
-	f := build(t, arch, nil, false)
+	f := build(t, arch, Options{})
 	onThread(t, func() error {
 		if fd, err := f.Install(0); err != nil || fd != -1 {
 			return fmt.Errorf("install: %d, %w", fd, err)
@@ -146,12 +148,59 @@ func TestKernelDenies(t *testing.T) {
 	}
 }
 
+// TestKernelDeniesLive attempts the calls that a cell is denied besides which
+// writes to a directory of the host, and the allowed side of them.
+func TestKernelDeniesLive(t *testing.T) {
+	t.Parallel()
+	arch := native(t)
+	f := build(t, arch, Options{Live: true, Allow: []string{"renameat2"}})
+	onThread(t, func() error {
+		if _, err := f.Install(0); err != nil {
+			return err
+		}
+		var wrong []error
+		for _, c := range []struct {
+			name string
+			args [6]uint64
+			want unix.Errno
+		}{
+			{"chmod", [6]uint64{0, 0o4755}, unix.EPERM},
+			{"chmod", [6]uint64{0, 0o1755}, unix.EFAULT},
+			{"creat", [6]uint64{0, 0o2644}, unix.EPERM},
+			{"fchmod", [6]uint64{1 << 20, 0o6000}, unix.EPERM},
+			{"fchmod", [6]uint64{1 << 20, 0o644}, unix.EBADF},
+			{"fchmodat", [6]uint64{0, 0, upperGarbage | 0o4000}, unix.EPERM},
+			{"fchmodat2", [6]uint64{0, 0, 0o2000}, unix.EPERM},
+			{"mknod", [6]uint64{0, unix.S_IFREG | 0o4755}, unix.EPERM},
+			{"mknod", [6]uint64{0, unix.S_IFCHR}, unix.EPERM},
+			{"mknod", [6]uint64{0, unix.S_IFREG | 0o755}, unix.EFAULT},
+			{"mknodat", [6]uint64{0, 0, unix.S_IFREG | 0o2755}, unix.EPERM},
+			{"open", [6]uint64{0, unix.O_CREAT | unix.O_WRONLY, 0o4755}, unix.EPERM},
+			{"open", [6]uint64{0, unix.O_RDONLY, 0o4755}, unix.EFAULT},
+			{"openat", [6]uint64{0, 0, unix.O_TMPFILE | unix.O_RDWR, 0o4755}, unix.EPERM},
+			{"openat", [6]uint64{0, 0, unix.O_CREAT, 0o644}, unix.EFAULT},
+			{"openat", [6]uint64{0, 0, unix.O_DIRECTORY, 0o6777}, unix.EFAULT},
+			{"openat2", [6]uint64{}, unix.ENOSYS},
+			{"renameat2", [6]uint64{0, 0, 0, 0, unix.RENAME_WHITEOUT}, unix.EPERM},
+			{"renameat2", [6]uint64{0, 0, 0, 0, unix.RENAME_EXCHANGE}, unix.EFAULT},
+		} {
+			if _, exists := syscalls.Number(arch, c.name); !exists {
+				continue
+			}
+			if got := attempt(arch, c.name, c.args); got != c.want {
+				wrong = append(wrong, fmt.Errorf("%s(%#x): %w, want %w", c.name, c.args, got, c.want))
+			}
+		}
+		return errors.Join(wrong...)
+	})
+}
+
 // TestKernelAllows attempts calls that tools need, and the allowed side of those
 // that are denied in part.
 func TestKernelAllows(t *testing.T) {
 	t.Parallel()
 	arch := native(t)
-	f := build(t, arch, nil, false)
+	f := build(t, arch, Options{})
 	pid := uint64(os.Getpid())
 	onThread(t, func() error {
 		if _, err := f.Install(0); err != nil {
@@ -195,7 +244,7 @@ func TestKernelAllows(t *testing.T) {
 func TestExceptionReachesTheKernel(t *testing.T) {
 	t.Parallel()
 	arch := native(t)
-	f := build(t, arch, []string{"name_to_handle_at"}, false)
+	f := build(t, arch, Options{Allow: []string{"name_to_handle_at"}})
 	onThread(t, func() error {
 		if _, err := f.Install(0); err != nil {
 			return err
@@ -214,7 +263,7 @@ func TestExceptionReachesTheKernel(t *testing.T) {
 func TestNestedFilter(t *testing.T) {
 	t.Parallel()
 	arch := native(t)
-	outer := build(t, arch, nil, false)
+	outer := build(t, arch, Options{})
 	getppid, _ := syscalls.Number(arch, "getppid")
 	inner := Filter{program: load(atNumber, branch(opEqual, uint32(getppid),
 		ret(unix.SECCOMP_RET_ERRNO|uint32(unix.EXDEV)), ret(unix.SECCOMP_RET_ALLOW)))}
@@ -236,7 +285,7 @@ func TestNestedFilter(t *testing.T) {
 
 func TestInstallNeedsNoNewPrivs(t *testing.T) {
 	t.Parallel()
-	f := build(t, native(t), nil, false)
+	f := build(t, native(t), Options{})
 	err := <-startThread(func() error {
 		hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var none [2]unix.CapUserData
@@ -259,7 +308,7 @@ func TestInstallNeedsNoNewPrivs(t *testing.T) {
 // TestTools runs programs that people will want on the first day.
 func TestTools(t *testing.T) {
 	t.Parallel()
-	f := build(t, native(t), nil, false)
+	f := build(t, native(t), Options{})
 	compile := func(flags string) string {
 		return fmt.Sprintf("gcc -pthread %s -o threads threads.c && ./threads", flags)
 	}

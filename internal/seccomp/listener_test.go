@@ -44,7 +44,7 @@ func serve(fd int) <-chan served {
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	arch := native(t)
-	f := build(t, arch, nil, true)
+	f := build(t, arch, Options{Notify: Denials})
 	var done <-chan served
 	var want []Notice
 	onThread(t, func() error {
@@ -93,7 +93,7 @@ func wait(t *testing.T, done <-chan served) []Notice {
 // TestNoticesOfPrograms: children inherit the filter, and their calls are seen.
 func TestNoticesOfPrograms(t *testing.T) {
 	t.Parallel()
-	f := build(t, native(t), nil, true)
+	f := build(t, native(t), Options{Notify: Denials})
 	var done <-chan served
 	onThread(t, func() error {
 		fd, err := f.Install(0)
@@ -130,7 +130,7 @@ func TestNoticesOfPrograms(t *testing.T) {
 func TestCallerDies(t *testing.T) {
 	t.Parallel()
 	arch := native(t)
-	f := build(t, arch, nil, true)
+	f := build(t, arch, Options{Notify: Denials})
 	var killed bool
 	var names []string
 	done := make(chan error, 1)
@@ -192,7 +192,7 @@ func waitDead(pid int) {
 func TestClosedListener(t *testing.T) {
 	t.Parallel()
 	arch := native(t)
-	f := build(t, arch, nil, true)
+	f := build(t, arch, Options{Notify: Denials})
 	onThread(t, func() error {
 		fd, err := f.Install(0)
 		if err != nil || fd < 0 {
@@ -225,7 +225,7 @@ func TestClosedListener(t *testing.T) {
 func TestNoSecondListener(t *testing.T) {
 	t.Parallel()
 	arch := native(t)
-	f := build(t, arch, nil, true)
+	f := build(t, arch, Options{Notify: Denials})
 	var done <-chan served
 	onThread(t, func() error {
 		fd, err := f.Install(0)

@@ -22,7 +22,7 @@ const (
 )
 
 // model says slowly and plainly what a filter must answer.
-func model(arch syscalls.Arch, allow []string, notify bool, c call) uint32 {
+func model(arch syscalls.Arch, o Options, c call) uint32 {
 	own := map[syscalls.Arch]uint32{syscalls.AMD64: auditAMD64, syscalls.ARM64: auditARM64}[arch]
 	if c.arch != own {
 		return deniedENOSYS
@@ -34,20 +34,50 @@ func model(arch syscalls.Arch, allow []string, notify bool, c call) uint32 {
 		return deniedENOSYS
 	}
 	name, ok := syscalls.Name(arch, int(c.number))
-	if !ok || slices.Contains(allow, name) {
+	if !ok {
 		return allowed
 	}
 	rule, ok := syscalls.Denied(name)
-	if !ok || !modelDenies(name, c.args) {
+	denied := ok && !slices.Contains(o.Allow, name) && modelDenies(name, c.args)
+	if live, ok := modelLive(name, c.args); o.Live && ok {
+		rule, denied = live, true
+	}
+	if !denied {
 		return allowed
 	}
 	switch {
 	case rule.Action == syscalls.ENOSYS:
 		return deniedENOSYS
-	case rule.Rare && notify:
+	case rule.Rare && o.Notify&Denials != 0:
 		return notified
 	}
 	return deniedEPERM
+}
+
+// modelLive decides what a cell is denied besides that writes to the host.
+func modelLive(name string, args [6]uint64) (syscalls.Rule, bool) {
+	mode, creates := uint64(0), true
+	switch name {
+	case "openat2":
+		return syscalls.Rule{Action: syscalls.ENOSYS}, true
+	case "chmod", "creat", "fchmod", "mknod":
+		mode = args[1]
+	case "fchmodat", "fchmodat2", "mknodat":
+		mode = args[2]
+	case "open":
+		mode, creates = args[2], args[1]&(0o100|0o20000000) != 0
+	case "openat":
+		mode, creates = args[3], args[2]&(0o100|0o20000000) != 0
+	case "renameat2":
+		return syscalls.Rule{Rare: true}, args[4]&4 != 0
+	}
+	if name == "mknod" || name == "mknodat" {
+		creates = true
+		if kind := mode & 0o170000; kind == 0o020000 || kind == 0o060000 {
+			return syscalls.Rule{Rare: true}, true
+		}
+	}
+	return syscalls.Rule{Rare: true}, creates && mode&0o6000 != 0
 }
 
 // modelDenies decides by the arguments.
@@ -60,6 +90,8 @@ func modelDenies(name string, args [6]uint64) bool {
 		return args[0]&^(0x200|0x400|0x40000|0x100|0x800|0x10000) != 0
 	case "personality":
 		return low(0) != 0 && low(0) != 0x40000 && low(0) != 0xffffffff
+	case "renameat2":
+		return low(4)&4 != 0
 	case "ioctl":
 		return low(1) == 0x5412 || low(1) == 0x541c || low(1) == 0x5423
 	case "socket", "socketpair":
@@ -82,7 +114,7 @@ func modelDenies(name string, args [6]uint64) bool {
 // interesting are arguments on and around every edge, each with a clean and a
 // dirty upper half.
 func interesting(name string) [][6]uint64 {
-	var lists [3][]uint64
+	var lists [5][]uint64
 	switch name {
 	case "clone", "unshare":
 		for bit := range 64 {
@@ -93,6 +125,16 @@ func interesting(name string) [][6]uint64 {
 		lists[0] = []uint64{0, 1, 8, 0x20008, 0x40000, 0x40001, 0x400000, 0x40008, 0xffffffff, 0xfffffffe}
 	case "ioctl":
 		lists[1] = []uint64{0, 0x5401, 0x5411, 0x5412, 0x5413, 0x541b, 0x541c, 0x541d, 0x5422, 0x5423, 0x5424, 0x80045430, 0xffffffff}
+	case "chmod", "creat", "fchmod", "mknod":
+		lists[1] = modes()
+	case "fchmodat", "fchmodat2", "mknodat":
+		lists[2] = modes()
+	case "open":
+		lists[1], lists[2] = openFlags(), modes()
+	case "openat":
+		lists[2], lists[3] = openFlags(), modes()
+	case "renameat2":
+		lists[4] = []uint64{0, 1, 2, 3, 4, 5, 6, 8, 0xffffffff, 0xfffffffb}
 	case "socket", "socketpair":
 		for family := range uint64(48) {
 			lists[0] = append(lists[0], family)
@@ -112,9 +154,29 @@ func interesting(name string) [][6]uint64 {
 	for _, a := range lists[0] {
 		for _, b := range lists[1] {
 			for _, c := range lists[2] {
-				all = append(all, [6]uint64{a, b, c}, [6]uint64{a | upperGarbage, b | upperGarbage, c | upperGarbage})
+				for _, d := range lists[3] {
+					for _, e := range lists[4] {
+						const g = upperGarbage
+						all = append(all, [6]uint64{a, b, c, d, e}, [6]uint64{a | g, b | g, c | g, d | g, e | g})
+					}
+				}
 			}
 		}
 	}
 	return all
+}
+
+// modes have each kind of file, and each of the upper bits.
+func modes() []uint64 {
+	var list []uint64
+	for kind := range uint64(16) {
+		for _, bits := range []uint64{0, 0o644, 0o1777, 0o2000, 0o2755, 0o4000, 0o4755, 0o6777, 0o7777} {
+			list = append(list, kind<<12|bits, kind<<12|bits|1<<16)
+		}
+	}
+	return list
+}
+
+func openFlags() []uint64 {
+	return []uint64{0, 1, 2, 0o100, 0o101, 0o2000000, 0o200000, 0o20200000, 0o20000000, 0o20200002, 0o40, 0xffffffff}
 }

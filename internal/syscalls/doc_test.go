@@ -45,7 +45,7 @@ func TestDocument(t *testing.T) {
 func markdown() string {
 	var groups []string
 	members := map[string][]Rule{}
-	for _, r := range Rules() {
+	for _, r := range append(Rules(), LiveRules()...) {
 		if members[r.Group] == nil {
 			groups = append(groups, r.Group)
 		}

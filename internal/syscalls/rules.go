@@ -52,12 +52,21 @@ func Denied(name string) (Rule, bool) {
 // Rules returns the whole deny set, sorted by name.
 func Rules() []Rule { return slices.Clone(rules[:]) }
 
+// LiveRules returns what is denied besides, or instead of the rule of the same
+// name, in a cell that writes to a directory of the host: whatever would make a
+// file there that gives rights to those who execute it, or a device node. No
+// policy takes anything out of them. They are sorted by name.
+func LiveRules() []Rule { return slices.Clone(liveRules[:]) }
+
 // Arguments of the calls that are denied in part.
 const (
 	argsClone       = "flags with any CLONE_NEW*"
 	argsUnshare     = "flags other than CLONE_FS, CLONE_FILES, CLONE_SYSVSEM, CLONE_VM, CLONE_SIGHAND, CLONE_THREAD"
 	argsPersonality = "any but 0, ADDR_NO_RANDOMIZE and the query 0xffffffff"
 	argsIoctl       = "TIOCSTI, TIOCLINUX, TIOCSETD"
+	argsRename      = "RENAME_WHITEOUT, which leaves a device node behind"
+	argsMode        = "a mode with a set-user-id or set-group-id bit"
+	argsCreate      = "to make a file with a set-user-id or set-group-id bit"
 	argsSocket      = "any but AF_UNIX; AF_INET and AF_INET6 as stream (TCP, MPTCP) or datagram (UDP, ping); AF_NETLINK with NETLINK_ROUTE or NETLINK_AUDIT"
 )
 
@@ -75,6 +84,8 @@ const (
 	gClock      = "clock"
 	gHost       = "host administration"
 	gHandles    = "file handles"
+	gDevices    = "device nodes"
+	gLive       = "directories of the host"
 	gExecution  = "execution domain"
 	gTerminal   = "terminal"
 	gObsolete   = "obsolete"
@@ -91,6 +102,8 @@ const (
 	whyQuota     = "the host's file systems"
 	whySocket    = "families that bypass the egress path, reach the host, or load rarely used kernel code"
 	whyPorts     = "access to the machine's ports"
+	whyDevices   = "no state can hold one, and an overlay takes it for a deleted file"
+	whyLive      = "on the host, others could execute the file with the caller's rights"
 	whyGone      = "of no use today"
 )
 
@@ -142,6 +155,7 @@ var rules = [...]Rule{
 	{Name: "quotactl", Group: gHost, Reason: whyQuota, Rare: true},
 	{Name: "quotactl_fd", Group: gHost, Reason: whyQuota, Rare: true},
 	{Name: "reboot", Group: gHost, Reason: "the host itself", Rare: true},
+	{Name: "renameat2", Group: gDevices, Reason: whyDevices, Args: argsRename, Rare: true},
 	{Name: "request_key", Group: gKeyring, Reason: whyKeys, Rare: true},
 	{Name: "setns", Group: gNamespaces, Reason: whyNamespace, Rare: true},
 	{Name: "settimeofday", Group: gClock, Reason: whyClock, Rare: true},
@@ -156,4 +170,19 @@ var rules = [...]Rule{
 	{Name: "uselib", Group: gObsolete, Reason: whyGone, Rare: true},
 	{Name: "userfaultfd", Group: gMemory, Reason: "stops the kernel in the middle of its work", Rare: true},
 	{Name: "vhangup", Group: gTerminal, Reason: "ends the terminal of others", Rare: true},
+}
+
+// liveRules is sorted by name.
+var liveRules = [...]Rule{
+	{Name: "chmod", Group: gLive, Reason: whyLive, Args: argsMode, Rare: true},
+	{Name: "creat", Group: gLive, Reason: whyLive, Args: argsMode, Rare: true},
+	{Name: "fchmod", Group: gLive, Reason: whyLive, Args: argsMode, Rare: true},
+	{Name: "fchmodat", Group: gLive, Reason: whyLive, Args: argsMode, Rare: true},
+	{Name: "fchmodat2", Group: gLive, Reason: whyLive, Args: argsMode, Rare: true},
+	{Name: "mknod", Group: gLive, Reason: whyLive, Args: argsMode + ", and devices", Rare: true},
+	{Name: "mknodat", Group: gLive, Reason: whyLive, Args: argsMode + ", and devices", Rare: true},
+	{Name: "open", Group: gLive, Reason: whyLive, Args: argsCreate, Rare: true},
+	{Name: "openat", Group: gLive, Reason: whyLive, Args: argsCreate, Rare: true},
+	{Name: "openat2", Group: gLive, Reason: "the mode is in memory, where a filter cannot see it; callers fall back to openat", Action: ENOSYS},
+	{Name: "renameat2", Group: gLive, Reason: whyDevices, Args: argsRename, Rare: true},
 }

@@ -35,6 +35,7 @@ type Work struct {
 	// lowers are the directories that the state's layers have of them.
 	lowers map[string][]string
 	masks  []mask
+	setID  []string // regular files of a live directory that have such a bit
 }
 
 // Begin opens a writable generation on a sealed state.
@@ -259,7 +260,7 @@ func (w *Work) Mounts() mount.Set {
 	}
 	w.mountExtra(&set)
 	if w.c.Backend == BackendDelta {
-		set.Binds = append(set.Binds, mount.Bind{Target: w.c.MountAt, Source: w.c.Live, Owned: true})
+		set.Binds = append(set.Binds, mount.Bind{Target: w.c.MountAt, Source: w.c.Live, Owned: true, Live: true})
 	}
 	// A target may be inside another one, which then has to come first.
 	slices.SortFunc(set.Binds, func(a, b mount.Bind) int { return cmp.Compare(a.Target, b.Target) })

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/mount"
@@ -39,9 +41,11 @@ func faceOf(info fsx.Info) face {
 // hiddenRule is what is said of a masked file that is found under another name.
 const hiddenRule = "left out under another name when the run began"
 
-// findMasks lists what a delta cell must not see of its directory.
+// findMasks lists what a delta cell must not see of its directory, and what it
+// must not write to: the kernel takes a set-id bit off a file that is written,
+// but not off one that is written through memory.
 func (w *Work) findMasks() error {
-	if w.c.Backend != BackendDelta || w.c.Rules == nil {
+	if w.c.Backend != BackendDelta {
 		return nil
 	}
 	live, err := fsx.OpenRoot(w.c.Live)
@@ -49,9 +53,9 @@ func (w *Work) findMasks() error {
 		return err
 	}
 	defer live.Close()
-	f := &maskFinder{filter: keepOnly(w.c.Rules, w.c.Kept), pinned: len(w.c.Kept) > 0 || placeMatters(w.c.Rules)}
+	f := &maskFinder{filter: keepOnly(w.c.Rules, w.c.Kept), pinned: len(w.c.Kept) > 0 || w.c.Rules != nil && placeMatters(w.c.Rules)}
 	err = f.find(live, ".")
-	w.masks = f.masks
+	w.masks, w.setID = f.masks, f.setID
 	return err
 }
 
@@ -84,6 +88,7 @@ type maskFinder struct {
 	lenient bool
 	max     int // 0 is no limit
 	masks   []mask
+	setID   []string
 }
 
 // errTooManySecrets means that more files would have to be hidden than a cell can
@@ -131,7 +136,7 @@ func (m *maskFinder) find(d *fsx.Dir, dir string) error {
 			return err
 		}
 		sub := join(dir, name)
-		rule, v := m.filter.Decide(sub, info.IsDir())
+		rule, v := m.decide(sub, info)
 		switch {
 		case v == leftout.Leave && info.IsSymlink():
 			// Nothing can be mounted on a link, and it holds no secret itself.
@@ -140,6 +145,8 @@ func (m *maskFinder) find(d *fsx.Dir, dir string) error {
 			if m.max > 0 && len(m.masks) > m.max {
 				return errTooManySecrets
 			}
+		case info.Type == unix.S_IFREG && info.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
+			m.setID = append(m.setID, sub)
 		case info.IsDir():
 			if err := m.enter(d, name, sub); err != nil {
 				return err
@@ -161,6 +168,14 @@ func (m *maskFinder) enter(d *fsx.Dir, name, sub string) error {
 	return err
 }
 
+// decide is the filter's word; without a filter everything is kept.
+func (m *maskFinder) decide(path string, info fsx.Info) (string, leftout.Verdict) {
+	if m.filter == nil {
+		return "", leftout.Keep
+	}
+	return m.filter.Decide(path, info.IsDir())
+}
+
 func (m *maskFinder) add(path, rule string, info fsx.Info) {
 	k := mask{path: path, info: info}
 	above := strings.Count(path, "/")
@@ -170,8 +185,11 @@ func (m *maskFinder) add(path, rule string, info fsx.Info) {
 	m.masks = append(m.masks, k)
 }
 
-// mountMasks says what is hidden, and which directories are held for it.
+// mountMasks says what is hidden or cannot be written to, and which directories are held for it.
 func (w *Work) mountMasks(set *mount.Set) {
+	for _, p := range w.setID {
+		set.Fixed = append(set.Fixed, path.Join(w.c.MountAt, p))
+	}
 	held := map[string]struct{}{}
 	for _, m := range w.masks {
 		set.Masks = append(set.Masks, mount.Mask{Target: path.Join(w.c.MountAt, m.path), Dir: m.info.IsDir()})
