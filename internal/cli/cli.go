@@ -90,6 +90,7 @@ checkpoint, governed run, signed receipt, then accept, restore or fork.`,
 	)
 	for _, e := range needed(entries(), args) {
 		c := e.make(s)
+		completePolicy(c)
 		c.GroupID = e.group
 		root.AddCommand(c)
 	}

@@ -354,6 +354,12 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: exit %d, %q", line, code, stdout)
 		}
 	}
+	for line, want := range map[string]string{"run --policy cl": "claude-code", "init --policy d": "dev", "policy show of": "offline"} {
+		code, stdout, _ := call(t, f, strings.Fields("__complete "+line)...)
+		if got, _, _ := strings.Cut(stdout, "\n"); code != 0 || got != want {
+			t.Errorf("%s: exit %d, %q", line, code, stdout)
+		}
+	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		code, stdout, _ := call(t, &fakeEngine{openErr: errPlain}, "completion", shell)
 		if code != 0 || !strings.Contains(stdout, "forkcell") {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/forkcell/forkcell/internal/preset"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -48,6 +49,25 @@ func (s *session) completeCell(cmd *cobra.Command, args []string, prefix string)
 // completeCells completes every argument with the names of the cells.
 func (s *session) completeCells(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return s.cellNames(cmd.Context(), prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeCellOrPreset completes the first argument with the names of the cells and
+// the presets.
+func (s *session) completeCellOrPreset(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	names, directive := s.completeCell(cmd, args, prefix)
+	if len(args) == 0 {
+		names = append(names, presetNames(prefix)...)
+	}
+	return names, directive
+}
+
+func presetNames(prefix string) (names []string) {
+	for _, n := range preset.Names() {
+		if strings.HasPrefix(n, prefix) {
+			names = append(names, n)
+		}
+	}
+	return names
 }
 
 // completeCellFlag completes the value of --cell with the names of the cells.

@@ -16,7 +16,7 @@ import (
 
 func newPolicy(s *session) *cobra.Command {
 	return group("policy", "Check, show, compare and explain policies",
-		newPolicyValidate(s), newPolicyShow(s), newPolicyApply(s), newPolicyDiff(s), newPolicyExplain(s), newPolicySuggest(s))
+		newPolicyList(s), newPolicyValidate(s), newPolicyShow(s), newPolicyApply(s), newPolicyDiff(s), newPolicyExplain(s), newPolicySuggest(s))
 }
 
 func newPolicyValidate(s *session) *cobra.Command {
@@ -78,7 +78,7 @@ a file of that name wins.`,
 		Example: `  forkcell policy show demo
   forkcell policy show claude-code > policy.yaml`,
 		Args:              positional("CELL|PRESET"),
-		ValidArgsFunction: s.completeCell,
+		ValidArgsFunction: s.completeCellOrPreset,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
 			return runPolicyShow(ctx, s, e, args[0])
 		}),

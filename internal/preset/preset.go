@@ -38,6 +38,17 @@ func Names() []string {
 // Known reports whether there is a preset of this name.
 func Known(name string) bool { return slices.Contains(Names(), name) }
 
+// Summary returns the first sentence of a preset that is known: what it is for.
+func Summary(name string) string {
+	text, err := files.ReadFile("policies/" + name + ".yaml")
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
+	sentence, _, _ := strings.Cut(line, ". ")
+	return strings.TrimSuffix(sentence, ".")
+}
+
 // Text returns the policy file of a preset that is known.
 func Text(ctx context.Context, name string) []byte {
 	text, err := files.ReadFile("policies/" + name + ".yaml")

@@ -22,6 +22,9 @@ func TestEveryPresetIsValid(t *testing.T) {
 	}
 	for _, name := range Names() {
 		text := Text(t.Context(), name)
+		if s := Summary(name); len(s) < 10 || len(s) > 80 || strings.ContainsAny(s, "#\n") {
+			t.Errorf("%s: the summary is %q", name, s)
+		}
 		p, err := policy.Parse(name, text, policy.Options{})
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, text)
