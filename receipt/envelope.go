@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -40,6 +41,18 @@ func SignRotation(r *Rotation, old, next *Signer) ([]byte, error) {
 	r.OldPublicKey = string(MarshalPublic(old.Public()))
 	r.NewPublicKey = string(MarshalPublic(next.Public()))
 	return sign(r, old, next)
+}
+
+// SignLostRotation makes the statement that a home's key was lost and another one
+// signs from here on. r.OldKeyID says which was lost; its public part is nil if it
+// is not known.
+func SignLostRotation(r *Rotation, old ed25519.PublicKey, next *Signer) ([]byte, error) {
+	r.Lost, r.NewKeyID = true, next.KeyID()
+	if old != nil {
+		r.OldPublicKey = string(MarshalPublic(old))
+	}
+	r.NewPublicKey = string(MarshalPublic(next.Public()))
+	return sign(r, next)
 }
 
 func sign(p Predicate, signers ...*Signer) ([]byte, error) {
@@ -97,7 +110,7 @@ func ParseEnvelope(raw []byte) (*Envelope, error) {
 	// A fixed number of signatures leaves no room to change an envelope's bytes,
 	// and so its hash, without breaking it.
 	want := 1
-	if e.Statement.PredicateType == TypeKey {
+	if r, ok := e.Statement.Predicate.(*Rotation); ok && !r.Lost {
 		want = 2
 	}
 	if len(e.doc.Signatures) != want {

@@ -58,7 +58,9 @@ func (k *KeySet) Origin(id string) string {
 }
 
 // Follow verifies a key statement, trusts the new key, and retires the old one:
-// what the old key signs later in that home's log is no longer trusted. Trust goes
+// what the old key signs later in that home's log is no longer trusted. A lost key
+// is retired in the same way; its statement is signed by the new key, which must be
+// trusted already. Trust goes
 // forward only; whoever trusts a new key does not thereby trust the ones before it.
 func (k *KeySet) Follow(envelope []byte) error {
 	env, err := ParseEnvelope(envelope)

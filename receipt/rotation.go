@@ -9,15 +9,20 @@ import (
 // Rotation replaces the signing key of a home. Its envelope carries two
 // signatures: the old key's, which passes the trust on, and the new key's, which
 // shows that the new key is held by whoever rotates.
+//
+// If the old key is lost, only the new key signs. Such a statement passes no trust
+// on: only who trusts the new key for another reason believes it.
 type Rotation struct {
-	Link `json:"link"` // KeyID is the old key
+	Link `json:"link"` // KeyID is the old key, or the new one if the old one is lost
 
 	OldKeyID string `json:"old_key_id"`
 	NewKeyID string `json:"new_key_id"`
 	// The public keys, PEM (SPKI).
-	OldPublicKey string `json:"old_public_key"`
+	OldPublicKey string `json:"old_public_key"` // empty if it is lost and not known
 	NewPublicKey string `json:"new_public_key"`
-	Reason       string `json:"reason,omitempty"`
+	// Lost says that the old key is lost and did not sign.
+	Lost   bool   `json:"lost,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // PredicateType is [TypeKey].
@@ -34,13 +39,17 @@ func (r *Rotation) check() error {
 	if err := r.Link.check(false); err != nil {
 		return err
 	}
-	if r.KeyID != r.OldKeyID {
+	switch {
+	case r.Lost && r.KeyID != r.NewKeyID:
+		return errors.New("the old key is lost, and new_key_id is not the key that signs")
+	case !r.Lost && r.KeyID != r.OldKeyID:
 		return errors.New("old_key_id is not the key that signs")
-	}
-	if r.OldKeyID == r.NewKeyID {
+	case r.OldKeyID == r.NewKeyID:
 		return errors.New("the new key is the old key")
+	case !isHash(r.OldKeyID):
+		return errors.New("old_key_id is not a SHA-256")
 	}
-	if err := checkPublic(r.OldPublicKey, r.OldKeyID); err != nil {
+	if err := checkPublic(r.OldPublicKey, r.OldKeyID); err != nil && (!r.Lost || r.OldPublicKey != "") {
 		return fmt.Errorf("old_public_key: %w", err)
 	}
 	if err := checkPublic(r.NewPublicKey, r.NewKeyID); err != nil {

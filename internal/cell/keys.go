@@ -20,6 +20,9 @@ func (e *Engine) Key(context.Context) (*KeyInfo, error) {
 	}
 	pem, err := e.store.SigningKey(nil)
 	if errors.Is(err, os.ErrNotExist) {
+		if lost := e.view(e.keyUsable); lost != nil {
+			return nil, lost
+		}
 		return nil, notFound("key", "none was made yet", "`forkcell key init` makes one; so does the first cell")
 	}
 	if err != nil {
@@ -117,7 +120,10 @@ func (e *Engine) forgetSigner() {
 	e.signerKey = nil
 }
 
-func keyStatementID(k *receipt.Signer) string { return "key_" + k.KeyID() }
+// keyStatementPrefix begins the ids of key statements in the index.
+const keyStatementPrefix = "key_"
+
+func keyStatementID(k *receipt.Signer) string { return keyStatementPrefix + k.KeyID() }
 
 // settleRotation ends a rotation: the staged key takes over if the log says so,
 // and is dropped if its statement never was committed. Rotations hold the home
@@ -142,6 +148,9 @@ func (e *Engine) settleRotation(tx *store.Tx) error {
 		return err
 	}
 	present, err := e.store.SigningKey(nil)
+	if errors.Is(err, os.ErrNotExist) {
+		return e.store.PromoteKey("") // the old one is lost
+	}
 	if err != nil {
 		return err
 	}

@@ -172,7 +172,7 @@ func (b *rebuild) replayOne(tx *store.Tx, st *store.Statement, s receipt.Stateme
 		st.ID, st.Kind, st.RunID = p.DecisionID, kindDecision, p.RunID
 		err = b.decision(tx, p)
 	case *receipt.Rotation:
-		st.ID, st.Kind = "key_"+p.NewKeyID, kindKey
+		st.ID, st.Kind = keyStatementPrefix+p.NewKeyID, kindKey
 	}
 	return err
 }

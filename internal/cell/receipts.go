@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 
 	"github.com/forkcell/forkcell/internal/quote"
@@ -213,11 +214,14 @@ func (e *Engine) addOwnKeys(set *receipt.KeySet) error {
 	if err != nil {
 		return err
 	}
-	present, err := e.store.SigningKey(nil)
-	if err == nil {
-		own["present"] = present
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return err
+	// The staged one first: it may become the present one meanwhile.
+	for name, read := range e.ownKeyFiles() {
+		pem, err := read()
+		if err == nil {
+			own[name] = pem
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
 	for id, pem := range own {
 		key, err := receipt.ParsePrivate(pem)
@@ -226,7 +230,24 @@ func (e *Engine) addOwnKeys(set *receipt.KeySet) error {
 		}
 		set.Trust(key.Public())
 	}
-	return nil
+	public, err := e.store.PublicKeys()
+	for id, pem := range public {
+		pub, err := receipt.ParsePublic(pem)
+		if err != nil {
+			return fmt.Errorf("public key %s: %w", id, err)
+		}
+		set.Trust(pub)
+	}
+	return err
+}
+
+// ownKeyFiles yields the readers of the keys that sign, or are about to.
+func (e *Engine) ownKeyFiles() iter.Seq2[string, func() ([]byte, error)] {
+	return func(yield func(string, func() ([]byte, error)) bool) {
+		if yield("staged", e.store.StagedKey) {
+			yield("present", func() ([]byte, error) { return e.store.SigningKey(nil) })
+		}
+	}
 }
 
 // ReceiptExport writes a self-contained bundle.

@@ -14,7 +14,7 @@ import (
 // ReceiptVerify checks signatures, the chain, every bound hash, and that the
 // database says what was signed.
 func (e *Engine) ReceiptVerify(_ context.Context, id, cell string, all bool, keyFile string) (*ReceiptVerifyResult, error) {
-	res := &ReceiptVerifyResult{Problems: []ReceiptProblem{}, Bound: []BoundHash{}}
+	res := &ReceiptVerifyResult{Problems: []ReceiptProblem{}, Bound: []BoundHash{}, Notes: []string{}}
 	if e.store == nil {
 		if all {
 			res.OK = true
@@ -155,7 +155,7 @@ func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*Receipt
 }
 
 func bundleResult(report receipt.BundleReport) (*ReceiptVerifyResult, error) {
-	res := &ReceiptVerifyResult{Checked: 1, OK: true, Problems: []ReceiptProblem{}, Bound: []BoundHash{}, KeyID: report.TrustedKey}
+	res := &ReceiptVerifyResult{Checked: 1, OK: true, Problems: []ReceiptProblem{}, Bound: []BoundHash{}, Notes: []string{}, KeyID: report.TrustedKey}
 	for _, c := range report.Checks {
 		res.Bound = append(res.Bound, BoundHash{What: c.Name, SHA256: c.SHA256, Status: string(c.State)})
 		if c.State == receipt.Mismatch {

@@ -124,6 +124,7 @@ type ReceiptVerifyResult struct {
 	Problems []ReceiptProblem `json:"problems"`
 	Bound    []BoundHash      `json:"bound"`
 	KeyID    string           `json:"key_id"`
+	Notes    []string         `json:"notes"` // what holds and should be known
 }
 
 // ReceiptProblem is one thing that does not hold.

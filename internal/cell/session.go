@@ -96,8 +96,10 @@ func (s *session) look() (unfinished bool, err error) {
 		if err := s.read(tx); err != nil {
 			return err
 		}
-		unfinished, err = tx.Unfinished(s.cell.ID)
-		return err
+		if unfinished, err = tx.Unfinished(s.cell.ID); err != nil {
+			return err
+		}
+		return s.e.keyUsable(tx)
 	})
 	if err == nil {
 		s.at, err = s.e.layout(s.cell)

@@ -58,17 +58,32 @@ func (e *Engine) loadSigner(tx *store.Tx) (*receipt.Signer, error) {
 	if err := e.settleRotation(tx); err != nil {
 		return nil, err
 	}
-	pem, err := e.store.SigningKey(func() ([]byte, error) {
+	current, err := e.currentKey(tx)
+	if err != nil {
+		return nil, err
+	}
+	generate := func() ([]byte, error) {
 		key, err := receipt.GenerateKey()
 		if err != nil {
 			return nil, err
 		}
 		return key.MarshalPrivate(), nil
-	})
+	}
+	if current.exists {
+		generate = nil // it would replace one that is lost, without a word
+	}
+	pem, err := e.store.SigningKey(generate)
+	if err != nil {
+		return nil, current.missing(err)
+	}
+	key, err := receipt.ParsePrivate(pem)
 	if err != nil {
 		return nil, err
 	}
-	return receipt.ParsePrivate(pem)
+	if err := current.check(key); err != nil {
+		return nil, err
+	}
+	return key, e.store.KeepPublic(key.KeyID(), receipt.MarshalPublic(key.Public()))
 }
 
 // log signs a predicate and adds it to the home's log.

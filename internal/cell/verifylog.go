@@ -68,6 +68,11 @@ func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error 
 	switch p := s.Predicate.(type) {
 	case *receipt.Run:
 		return v.run(st, p)
+	case *receipt.Rotation:
+		if p.Lost {
+			v.res.Notes = append(v.res.Notes, fmt.Sprintf(
+				"from statement %d on key %s signs: key %s was lost and did not sign it over", p.Seq, p.NewKeyID, p.OldKeyID))
+		}
 	case *receipt.Change:
 		if err := v.state(signedState{id: st.ID, want: p.Checkpoint}, v.tx, func(_, _, _ string) {}); err != nil {
 			return err

@@ -165,6 +165,7 @@ type keyHolder interface {
 	Key(ctx context.Context) (*cell.KeyInfo, error)
 	KeyInit(ctx context.Context) (*cell.KeyInfo, error)
 	KeyRotate(ctx context.Context) (*cell.KeyInfo, error)
+	KeyLost(ctx context.Context) (*cell.KeyInfo, error)
 	KeyTrust(ctx context.Context, file string) (string, error)
 }
 

@@ -293,6 +293,10 @@ func (f *fakeEngine) KeyRotate(context.Context) (*cell.KeyInfo, error) {
 	return answer[cell.KeyInfo](f, "rotate", nil)
 }
 
+func (f *fakeEngine) KeyLost(context.Context) (*cell.KeyInfo, error) {
+	return answer[cell.KeyInfo](f, "rotate", nil)
+}
+
 func (f *fakeEngine) KeyTrust(_ context.Context, file string) (string, error) {
 	f.got = file
 	return "key", f.err

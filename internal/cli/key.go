@@ -14,7 +14,7 @@ func newKey(s *session) *cobra.Command {
 	return group("key", "Manage the identity that signs receipts",
 		newKeyShow(s),
 		newKeyAction(s, Create, "init", "Make the key, if there is none", runKeyInit),
-		newKeyAction(s, Write, "rotate", "Make a new key, signed by the old one", runKeyRotate),
+		newKeyRotate(s),
 		newKeyTrust(s))
 }
 
@@ -47,8 +47,23 @@ func runKeyShow(ctx context.Context, s *session, e keyHolder, bare bool) error {
 	})
 }
 
-func runKeyInit(ctx context.Context, e keyHolder) (*cell.KeyInfo, error)   { return e.KeyInit(ctx) }
-func runKeyRotate(ctx context.Context, e keyHolder) (*cell.KeyInfo, error) { return e.KeyRotate(ctx) }
+func runKeyInit(ctx context.Context, e keyHolder) (*cell.KeyInfo, error) { return e.KeyInit(ctx) }
+
+func newKeyRotate(s *session) *cobra.Command {
+	var lost bool
+	cmd := newKeyAction(s, Write, "rotate", "Make a new key, signed by the old one", func(ctx context.Context, e keyHolder) (*cell.KeyInfo, error) {
+		if lost {
+			return e.KeyLost(ctx)
+		}
+		return e.KeyRotate(ctx)
+	})
+	cmd.Long = `Make a new key. The old one signs it, so that whoever trusts the old key trusts
+the new one. If the old key is lost, --lost records that: the new key alone signs
+the statement, and receipts signed from then on need the new key to be trusted.`
+	cmd.Example += "\n  forkcell key rotate --lost"
+	cmd.Flags().BoolVar(&lost, "lost", false, "the old key is gone and cannot sign the new one")
+	return cmd
+}
 
 func newKeyAction(s *session, mode Mode, use, short string, do func(context.Context, keyHolder) (*cell.KeyInfo, error)) *cobra.Command {
 	return &cobra.Command{

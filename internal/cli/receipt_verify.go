@@ -84,6 +84,9 @@ func printReceiptVerify(p *page, r *cell.ReceiptVerifyResult) {
 	for _, x := range r.Problems {
 		p.printf("  %s: %s\n", quote.Line(x.ID), quote.Line(x.What))
 	}
+	for _, n := range r.Notes {
+		p.printf("  %s\n", quote.Line(n))
+	}
 	if len(r.Bound) > 0 {
 		rows := [][]string{}
 		for _, b := range r.Bound {

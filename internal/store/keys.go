@@ -52,14 +52,14 @@ func (s *Store) DropStagedKey() error {
 	return nil
 }
 
-// PromoteKey keeps the present private key under its id and puts the staged one
-// in its place.
+// PromoteKey keeps the present private key, unless it is lost, under its id and
+// puts the staged one in its place.
 func (s *Store) PromoteKey(oldID string) error {
 	old, err := s.readKey("keys/signing.pem")
-	if err != nil {
-		return err
+	if err == nil {
+		err = fsx.WriteFile(s.dir, "keys/retired-"+oldID+".pem", old, 0o600)
 	}
-	if err := fsx.WriteFile(s.dir, "keys/retired-"+oldID+".pem", old, 0o600); err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := s.dir.Rename(stagedKey, s.dir, "keys/signing.pem", 0); err != nil {
@@ -81,6 +81,21 @@ func (s *Store) TrustedKeys() (map[string][]byte, error) {
 // RetiredKeys returns the private keys that were rotated away, by id.
 func (s *Store) RetiredKeys() (map[string][]byte, error) {
 	return s.readKeys("keys", "retired-")
+}
+
+// KeepPublic keeps the public part of a key that has signed, in case the key is
+// lost.
+func (s *Store) KeepPublic(id string, pem []byte) error {
+	name := "keys/public-" + id + ".pem"
+	if _, err := s.dir.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fsx.WriteFile(s.dir, name, pem, 0o600)
+}
+
+// PublicKeys returns the public parts of the keys that have signed, by id.
+func (s *Store) PublicKeys() (map[string][]byte, error) {
+	return s.readKeys("keys", "public-")
 }
 
 func (s *Store) readKeys(dir, prefix string) (map[string][]byte, error) {

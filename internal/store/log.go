@@ -95,6 +95,17 @@ func (tx *Tx) StatementByID(id string) (Statement, error) {
 	return one(tx, scanStatement, "SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE id=?", id)
 }
 
+// LastStatement finds the newest line of the index.
+func (tx *Tx) LastStatement() (Statement, error) {
+	return one(tx, scanStatement, "SELECT seq, id, kind, cell_id, run_id, digest FROM statements ORDER BY seq DESC LIMIT 1")
+}
+
+// LastOfHome finds the newest line of a kind that is about no cell.
+func (tx *Tx) LastOfHome(kind string) (Statement, error) {
+	return one(tx, scanStatement,
+		"SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE cell_id='' AND kind=? ORDER BY seq DESC LIMIT 1", kind)
+}
+
 func scanStatement(r *sqlite.Stmt) (Statement, error) {
 	return Statement{
 		Seq: r.ColumnInt64(0), ID: r.ColumnText(1), Kind: r.ColumnText(2),

@@ -1,0 +1,154 @@
+package cell
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// currentKey is the key that the log says signs now.
+type currentKey struct {
+	exists bool   // the log has statements
+	id     string // "" if no statement can be read
+}
+
+// currentKey finds it: the newest key statement names it, or else the last
+// statement, which it has signed.
+func (e *Engine) currentKey(tx *store.Tx) (currentKey, error) {
+	last, err := tx.LastStatement()
+	if errors.Is(err, store.ErrNotFound) {
+		return currentKey{}, nil
+	}
+	if err != nil {
+		return currentKey{}, err
+	}
+	k := currentKey{exists: true}
+	rotated, err := tx.LastOfHome(kindKey)
+	if err == nil {
+		k.id = strings.TrimPrefix(rotated.ID, keyStatementPrefix)
+		return k, nil
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return k, err
+	}
+	for seq := last.Seq; seq > 0 && k.id == ""; seq-- {
+		raw, err := e.store.ReadStatement(seq)
+		if err != nil {
+			continue // a verification names it
+		}
+		if env, err := receipt.ParseEnvelope(raw); err == nil {
+			k.id = env.Statement.Place().KeyID
+		}
+	}
+	return k, nil
+}
+
+const keyLostHint = "put keys/signing.pem back, or `forkcell key rotate --lost` records the loss and makes a new key"
+
+// missing words the failure to read the signing key.
+func (k currentKey) missing(err error) error {
+	if !k.exists || !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return &Error{
+		Kind: Refused, Code: "key_lost", Err: err, Hint: keyLostHint,
+		Message: "the key that signed this home's log is gone",
+	}
+}
+
+// check refuses a key that the log does not know as the present one: what it
+// signs would not verify.
+func (k currentKey) check(key *receipt.Signer) error {
+	if k.id == "" || key.KeyID() == k.id {
+		return nil
+	}
+	return refused("key_lost", keyLostHint, "keys/signing.pem is key %s, and the log is signed by %s", key.KeyID(), k.id)
+}
+
+// keyUsable refuses to begin what could not be signed in the end. It changes
+// nothing: a rotation that was cut short is finished by who signs.
+func (e *Engine) keyUsable(tx *store.Tx) error {
+	if _, err := e.store.StagedKey(); err == nil {
+		return nil
+	}
+	current, err := e.currentKey(tx)
+	if err != nil || !current.exists {
+		return err
+	}
+	pem, err := e.store.SigningKey(nil)
+	if err != nil {
+		return current.missing(err)
+	}
+	key, err := receipt.ParsePrivate(pem)
+	if err != nil {
+		return failed("key", err, "read the signing key")
+	}
+	return current.check(key)
+}
+
+// KeyLost makes a new signing key in place of one that is lost. The statement
+// about it is signed by the new key alone, and says so.
+func (e *Engine) KeyLost(context.Context) (*KeyInfo, error) {
+	lock, err := e.store.LockHome(true)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	next, err := receipt.GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	err = e.store.Update(func(tx *store.Tx) error {
+		if err := e.settleRotation(tx); err != nil {
+			return err
+		}
+		current, err := e.currentKey(tx)
+		if err != nil {
+			return err
+		}
+		if err := e.keyUsable(tx); err == nil {
+			return refused("key_there", "`forkcell key rotate` replaces it, signed by the old one", "the signing key is not lost")
+		}
+		if err := e.store.StageKey(next.MarshalPrivate()); err != nil {
+			return err
+		}
+		return e.stateLoss(tx, current, next)
+	})
+	if err != nil {
+		return nil, errors.Join(err, e.store.DropStagedKey())
+	}
+	failpoint.Hit("key.rotated")
+	e.forgetSigner()
+	if err := e.store.Update(func(tx *store.Tx) error {
+		_, err := e.signer(tx)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return e.keyInfo(next)
+}
+
+func (e *Engine) stateLoss(tx *store.Tx, current currentKey, next *receipt.Signer) error {
+	known, err := e.store.PublicKeys()
+	if err != nil {
+		return err
+	}
+	var old ed25519.PublicKey
+	if pem, ok := known[current.id]; ok {
+		if old, err = receipt.ParsePublic(pem); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Append(store.Statement{ID: keyStatementID(next), Kind: kindKey}, func(n store.Next) ([]byte, error) {
+		return receipt.SignLostRotation(&receipt.Rotation{OldKeyID: current.id, Link: receipt.Link{
+			HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CreatedAt: e.now().UTC(), Actor: e.actor(),
+		}}, old, next)
+	})
+	return err
+}
