@@ -17,6 +17,7 @@
 package apply
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -144,7 +145,10 @@ func under(dir, name string) string {
 
 // session is one plan under way, or one that a crash interrupted.
 type session struct {
-	root    *fsx.Dir // the target
+	// ctx ends the reading and copying of large files. A roll-back has one that
+	// is not cancelled.
+	ctx     context.Context //nolint:containedctx // lives as long as the one call
+	root    *fsx.Dir        // the target
 	journal *fsx.Dir
 	stage   *fsx.Dir // nil before it exists
 	rec     *record

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -10,6 +11,7 @@ import (
 // copies copies things with all their metadata to another file system. Hard
 // links among everything that one value copies are kept.
 type copies struct {
+	ctx      context.Context //nolint:containedctx // lives as long as the one call
 	from, to *fsx.Dir
 	owners   bool
 	made     map[uint64]string // inode to its copy
@@ -18,7 +20,7 @@ type copies struct {
 // copyOld keeps what was displaced where renaming cannot reach. It happens
 // before the commit, so that a full disk there is no half-done apply.
 func (s *session) copyOld() error {
-	c := copies{from: s.stage, to: s.journal, owners: s.rec.Owners, made: map[uint64]string{}}
+	c := copies{ctx: s.ctx, from: s.stage, to: s.journal, owners: s.rec.Owners, made: map[uint64]string{}}
 	for _, u := range s.rec.Units {
 		op := s.rec.op(u)
 		if op.Old == nil {
@@ -98,7 +100,7 @@ func (c *copies) file(rel, to string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fsx.CopySparse(out, in, nil); err != nil {
+	if _, err := fsx.CopySparse(c.ctx, out, in, nil); err != nil {
 		_ = out.Close()
 		return err
 	}

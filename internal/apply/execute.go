@@ -23,7 +23,7 @@ func Execute(ctx context.Context, p Plan, src Source, journal *fsx.Dir, opt Opti
 	if p.ID == "" || path.Base(p.ID) != p.ID || fsx.CheckPath(p.ID) != nil {
 		return report, fmt.Errorf("%w: id %q", ErrPlan, p.ID)
 	}
-	s, err := begin(p, journal, opt)
+	s, err := begin(ctx, p, journal, opt)
 	if err != nil {
 		return report, fmt.Errorf("apply to %s: %w", p.Target, err)
 	}
@@ -36,12 +36,13 @@ func Execute(ctx context.Context, p Plan, src Source, journal *fsx.Dir, opt Opti
 	case report.Committed:
 		err = errors.Join(ErrUnfinished, err)
 	case s.began && !errors.Is(err, ErrUnfinished):
+		s.ctx = context.WithoutCancel(ctx)
 		err = errors.Join(err, s.rollBack())
 	}
 	return report, fmt.Errorf("apply to %s: %w", p.Target, err)
 }
 
-func begin(p Plan, journal *fsx.Dir, opt Options) (*session, error) {
+func begin(ctx context.Context, p Plan, journal *fsx.Dir, opt Options) (*session, error) {
 	root, err := fsx.OpenRoot(p.Target)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func begin(p Plan, journal *fsx.Dir, opt Options) (*session, error) {
 		return nil, err
 	}
 	return &session{
-		root: root, journal: journal, opt: opt, user: os.Geteuid() != 0,
+		ctx: ctx, root: root, journal: journal, opt: opt, user: os.Geteuid() != 0,
 		rec: &record{
 			Version: journalVersion, Owners: p.Owners, DirTimes: opt.KeepDirTimes,
 			Intent: intent{

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -109,11 +110,11 @@ func (s *displaced) Open(path string, _ tree.Entry) (io.ReadCloser, error) {
 
 // Link gives a file back as the same file, so that it is again one with its
 // other names.
-func (s *displaced) Link(path string, e tree.Entry, to *fsx.Dir, rel string) (bool, error) {
+func (s *displaced) Link(ctx context.Context, path string, e tree.Entry, to *fsx.Dir, rel string) (bool, error) {
 	if !s.shared[path] {
 		return false, nil
 	}
-	now, err := Probe(s.dir, s.at(path))
+	now, err := Probe(ctx, s.dir, s.at(path), &e)
 	if err != nil {
 		return false, err
 	}

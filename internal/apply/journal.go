@@ -89,6 +89,7 @@ type entryLine struct {
 	Size   int64      `json:"size"`
 	MTime  fsx.Time   `json:"mtime"`
 	Digest string     `json:"digest,omitempty"`
+	Plain  bool       `json:"plain_digest,omitempty"`
 	Target []byte     `json:"target,omitempty"`
 	Xattrs []attrLine `json:"xattrs,omitempty"`
 }
@@ -110,7 +111,7 @@ func entryLineOf(e *tree.Entry) *entryLine {
 		Kind: e.Kind, Mode: e.Mode, UID: e.UID, GID: e.GID, Size: e.Size, MTime: e.MTime, Target: []byte(e.Target),
 	}
 	if e.Kind == tree.KindFile {
-		l.Digest = e.Digest.String()
+		l.Digest, l.Plain = e.Digest.String(), e.PlainDigest
 	}
 	for _, x := range e.Xattrs {
 		l.Xattrs = append(l.Xattrs, attrLine{[]byte(x.Name), x.Value})
@@ -127,6 +128,7 @@ func (l *entryLine) entry(path string) (*tree.Entry, error) {
 		Target: string(l.Target),
 	}
 	if l.Kind == tree.KindFile {
+		e.PlainDigest = l.Plain
 		var err error
 		if e.Digest, err = tree.ParseHash(l.Digest); err != nil {
 			return nil, err

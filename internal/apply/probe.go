@@ -2,10 +2,9 @@ package apply
 
 import (
 	"bytes"
-	"crypto/sha256"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -19,14 +18,15 @@ const rereads = 3
 
 // Probe returns the entry that is at path now, with its contents hashed; nil if
 // there is nothing, also when a part of the path is no directory. Things that
-// no tree can hold, as devices, have Kind 0 and equal nothing.
-func Probe(target *fsx.Dir, path string) (*tree.Entry, error) {
+// no tree can hold, as devices, have Kind 0 and equal nothing. like, if not nil,
+// is what it will be compared with.
+func Probe(ctx context.Context, target *fsx.Dir, path string, like *tree.Entry) (*tree.Entry, error) {
 	for try := 0; ; try++ {
 		e, err := Glance(target, path)
 		if e == nil || err != nil || e.Kind != tree.KindFile {
 			return e, err
 		}
-		again, err := hashFile(target, path, e)
+		again, err := hashFile(ctx, target, path, e, like)
 		if err == nil && !again {
 			return e, nil
 		}
@@ -74,22 +74,26 @@ func Glance(target *fsx.Dir, path string) (*tree.Entry, error) {
 	return e, nil
 }
 
-func hashFile(target *fsx.Dir, path string, e *tree.Entry) (again bool, err error) {
+func hashFile(ctx context.Context, target *fsx.Dir, path string, e, like *tree.Entry) (again bool, err error) {
 	f, err := target.OpenFile(path)
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
+	h := tree.NewContent()
+	h.Reset(e.Size, like)
+	n, err := fsx.ReadSparse(ctx, f, h)
 	if err != nil {
-		return false, fmt.Errorf("read %q: %w", path, err)
+		return false, err
 	}
 	info, err := fsx.StatFile(f)
 	if err != nil {
 		return false, err
 	}
-	h.Sum(e.Digest[:0])
+	e.Digest, e.PlainDigest, err = h.Sum(like)
+	if errors.Is(err, tree.ErrSize) {
+		return true, nil
+	}
 	e.Size = n
 	now := tree.Stamp{Ino: info.Ino, CTime: info.CTime, Dev: info.Dev}
 	return now != e.Stamp || n != info.Size, nil

@@ -37,7 +37,7 @@ func recoverWith(ctx context.Context, target string, journal *fsx.Dir, opt Optio
 	if err != nil {
 		return false, err
 	}
-	s, committed, err := reopen(target, journal, in, opt)
+	s, committed, err := reopen(ctx, target, journal, in, opt)
 	if err != nil {
 		return false, fmt.Errorf("recover the apply to %s: %w", target, err)
 	}
@@ -54,7 +54,7 @@ func recoverWith(ctx context.Context, target string, journal *fsx.Dir, opt Optio
 }
 
 // reopen makes the session that the crash ended.
-func reopen(target string, journal *fsx.Dir, in intent, opt Options) (s *session, committed bool, err error) {
+func reopen(ctx context.Context, target string, journal *fsx.Dir, in intent, opt Options) (s *session, committed bool, err error) {
 	if fsx.CheckPath(in.Staging) != nil || in.Staging != StagingPrefix+in.ID {
 		return nil, false, fmt.Errorf("%w: staging directory %q", ErrJournal, in.Staging)
 	}
@@ -84,7 +84,7 @@ func reopen(target string, journal *fsx.Dir, in intent, opt Options) (s *session
 		return nil, false, err
 	}
 	return &session{
-		root: root, journal: journal, rec: rec, opt: opt, user: os.Geteuid() != 0,
+		ctx: ctx, root: root, journal: journal, rec: rec, opt: opt, user: os.Geteuid() != 0,
 		began: true, journalled: journalled,
 	}, committed, nil
 }

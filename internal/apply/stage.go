@@ -2,10 +2,8 @@ package apply
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -17,7 +15,7 @@ import (
 
 // linker is a Source that can also deliver a file as one more name of it.
 type linker interface {
-	Link(path string, e tree.Entry, to *fsx.Dir, rel string) (bool, error)
+	Link(ctx context.Context, path string, e tree.Entry, to *fsx.Dir, rel string) (bool, error)
 }
 
 // stager builds everything new inside the staging directory, with its final
@@ -148,14 +146,14 @@ func (st *stager) link(op Op, rel string) (bool, error) {
 		st.first[op.Path] = rel
 	}
 	if l, ok := st.src.(linker); ok {
-		return l.Link(op.Path, *op.New, st.s.stage, rel)
+		return l.Link(st.s.ctx, op.Path, *op.New, st.s.stage, rel)
 	}
 	return false, nil
 }
 
 // linkLive links to a file of the target that stays as it is.
 func (st *stager) linkLive(path string, op Op, rel string) (bool, error) {
-	live, err := Probe(st.s.root, path)
+	live, err := Probe(st.s.ctx, st.s.root, path, op.New)
 	if err != nil || !Equal(live, op.New, st.s.rec.Owners) {
 		return false, err
 	}
@@ -177,19 +175,19 @@ func (st *stager) file(op Op, rel string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	h := sha256.New()
+	h := tree.NewContent()
+	h.Reset(op.New.Size, op.New)
 	var n int64
 	if f, ok := in.(*os.File); ok {
-		n, err = fsx.CopySparse(out, f, h)
+		n, err = fsx.CopySparse(st.s.ctx, out, f, h)
 	} else {
-		n, err = io.Copy(io.MultiWriter(out, h), in)
+		n, err = fsx.WriteSparse(st.s.ctx, out, in, h)
 	}
 	if err != nil {
 		return err
 	}
-	var got tree.Hash
-	h.Sum(got[:0])
-	if got != op.New.Digest || n != op.New.Size {
+	got, _, err := h.Sum(op.New)
+	if err != nil || got != op.New.Digest || n != op.New.Size {
 		return ErrContents
 	}
 	return nil

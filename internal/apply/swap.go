@@ -56,11 +56,15 @@ func newSide(op Op) *tree.Entry { return op.New }
 // verify compares what is at rel with what the Ops say of path and everything
 // below it. A difference is a ConflictError.
 func (s *session) verify(d *fsx.Dir, rel, path string, want side) error {
-	now, err := Probe(d, rel)
+	at, known := s.rec.index[path]
+	var like *tree.Entry
+	if known {
+		like = want(s.rec.Ops[at].op)
+	}
+	now, err := Probe(s.ctx, d, rel, like)
 	if err != nil {
 		return err
 	}
-	at, known := s.rec.index[path]
 	if !known || want(s.rec.Ops[at].op) == nil {
 		return conflict(path, "appeared meanwhile, and would be lost")
 	}

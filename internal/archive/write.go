@@ -3,13 +3,10 @@ package archive
 import (
 	"archive/tar"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -74,7 +71,7 @@ func export(ctx context.Context, w io.Writer, open Opener, links tree.Links, opt
 		}()
 		out = z
 	}
-	a := &writer{ctx: ctx, tar: tar.NewWriter(out), open: open, group: map[string]int{}, first: map[int]string{}, sum: sha256.New(), buf: make([]byte, 256<<10)}
+	a := &writer{ctx: ctx, tar: tar.NewWriter(out), open: open, group: map[string]int{}, first: map[int]string{}, sum: tree.NewContent(), buf: make([]byte, 256<<10)}
 	for i, g := range links.Groups {
 		for _, p := range g {
 			a.group[p] = i
@@ -97,7 +94,7 @@ type writer struct {
 	open  Opener
 	group map[string]int // hard-link group of a path
 	first map[int]string // the path of a group that holds the contents
-	sum   hash.Hash
+	sum   *tree.Content
 	buf   []byte
 }
 
@@ -182,17 +179,19 @@ func (a *writer) file(path string, e tree.Entry, h *tar.Header) error {
 	if err := a.tar.WriteHeader(charset(h)); err != nil {
 		return err
 	}
-	a.sum.Reset()
+	a.sum.Reset(e.Size, &e)
 	src := &io.LimitedReader{R: patient{a.ctx, f}, N: e.Size}
 	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(a.tar, a.sum)}, src, a.buf)
 	if err != nil {
 		return err
 	}
-	if n != e.Size || !slices.Equal(a.sum.Sum(nil), e.Digest[:]) {
-		return errors.New("contents are damaged: they do not match the recorded digest")
+	if digest, _, err := a.sum.Sum(&e); n != e.Size || err != nil || digest != e.Digest {
+		return errDamaged
 	}
 	return nil
 }
+
+var errDamaged = errors.New("contents are damaged: they do not match the recorded digest")
 
 // patient is a reader that ends when its context does.
 type patient struct {

@@ -79,7 +79,7 @@ func (s *session) apply(ctx context.Context, req ApplyRequest) (*ApplyResult, er
 		return a.result, nil
 	}
 	defer a.target.Close()
-	if err := a.plan(); err != nil {
+	if err := a.plan(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.hazards(); err != nil {

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -91,7 +92,7 @@ func settled(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkp
 
 // plan compares three sides: what was applied last, what the cell made of it,
 // what the directory holds now.
-func (a *application) plan() error {
+func (a *application) plan(ctx context.Context) error {
 	mode, err := conflictMode(a.req.OnConflict)
 	if err != nil {
 		return err
@@ -103,7 +104,13 @@ func (a *application) plan() error {
 	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: true}); err != nil {
 		return err
 	}
-	probe := func(path string) (*tree.Entry, error) { return apply.Probe(a.target, path) }
+	probe := func(path string) (*tree.Entry, error) {
+		like, _, err := base.Lookup(path)
+		if err != nil {
+			return nil, err
+		}
+		return apply.Probe(ctx, a.target, path, &like)
+	}
 	a.merge, err = threeWay(a.to, base, theirs, probe, apply.ThreeWayOptions{
 		OnConflict: mode, Only: a.pick.Match, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: a.names,
 	})

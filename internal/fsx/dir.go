@@ -1,8 +1,11 @@
 package fsx
 
 import (
+	"bytes"
+	"encoding/binary"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -57,7 +60,28 @@ func (d *Dir) join(rel string) string {
 	if rel == "." {
 		return d.path
 	}
-	return d.path + "/" + rel
+	return shortPath(d.path + "/" + rel)
+}
+
+// maxShown bounds the paths in messages: a tree may be so deep that a path has
+// as many bytes as a book.
+const maxShown = 1024
+
+// shortPath leaves out the middle of a long path.
+func shortPath(path string) string {
+	const side = maxShown/2 - 8
+	if len(path) <= maxShown {
+		return path
+	}
+	return path[:side] + "/.../" + strings.TrimPrefix(path[len(path)-side:], "/")
+}
+
+// parentPath is the path of the directory above, for messages.
+func parentPath(path string) string {
+	if cut := strings.LastIndexByte(path, '/'); cut > 0 && !strings.Contains(path, "/.../") {
+		return path[:cut]
+	}
+	return path
 }
 
 func (d *Dir) fail(op, rel string, err error) error {
@@ -90,11 +114,20 @@ func (d *Dir) Names() ([]string, error) {
 	return names, nil
 }
 
-func readNames(fd int) ([]string, error) {
+func readNames(fd int) (names []string, err error) {
+	err = readDirents(fd, func(name string, _ byte) error {
+		names = append(names, name)
+		return nil
+	})
+	return names, err
+}
+
+// readDirents calls fn for each name in a directory but "." and "..", with its
+// type as the directory has it.
+func readDirents(fd int, fn func(name string, kind byte) error) error {
 	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
-		return nil, err
+		return err
 	}
-	var names []string
 	buf := make([]byte, 16<<10)
 	for {
 		var n int
@@ -102,13 +135,24 @@ func readNames(fd int) ([]string, error) {
 			n, err = unix.ReadDirent(fd, buf)
 			return err
 		})
-		if err != nil {
-			return nil, err
+		if err != nil || n <= 0 {
+			return err
 		}
-		if n <= 0 {
-			return names, nil
+		for rest := buf[:n]; len(rest) > 0; {
+			// struct linux_dirent64: inode, offset, length, type, name.
+			const header = 8 + 8 + 2 + 1
+			size := int(binary.NativeEndian.Uint16(rest[16:]))
+			entry, kind, name := rest, rest[18], rest[header:size]
+			rest = rest[size:]
+			if end := bytes.IndexByte(name, 0); end >= 0 {
+				name = name[:end]
+			}
+			if s := string(name); s != "." && s != ".." && binary.NativeEndian.Uint64(entry) != 0 {
+				if err := fn(s, kind); err != nil {
+					return err
+				}
+			}
 		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
 	}
 }
 
@@ -224,4 +268,33 @@ func (d *Dir) SyncFS() error {
 		return d.fail("syncfs", ".", err)
 	}
 	return nil
+}
+
+// Split lists the directory like Names: its directories, and everything else.
+func (d *Dir) Split() (dirs, others []string, err error) {
+	d.read.Lock()
+	defer d.read.Unlock()
+	err = readDirents(d.fd, func(name string, kind byte) error {
+		if kind == unix.DT_UNKNOWN { // some file systems do not say
+			info, err := d.Lstat(name)
+			if err != nil {
+				return err
+			}
+			if info.IsDir() {
+				kind = unix.DT_DIR
+			}
+		}
+		if kind == unix.DT_DIR {
+			dirs = append(dirs, name)
+		} else {
+			others = append(others, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, d.fail("read directory", ".", err)
+	}
+	slices.Sort(dirs)
+	slices.Sort(others)
+	return dirs, others, nil
 }

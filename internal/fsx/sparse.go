@@ -1,6 +1,8 @@
 package fsx
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,14 +14,33 @@ import (
 // copyBuffer is the most that is read at once.
 const copyBuffer = 256 << 10
 
+// Sink gets the contents of a file in order: bytes, and the lengths of holes.
+type Sink interface {
+	io.Writer
+	// Zeros takes the place of n zero bytes.
+	Zeros(ctx context.Context, n int64) error
+}
+
+// ReadSparse gives the whole of a file to a sink, whatever the file's offset, and
+// returns the size. Holes are not read. It ends when ctx does.
+func ReadSparse(ctx context.Context, src *os.File, to Sink) (int64, error) {
+	c := copier{ctx: ctx, dst: -1, src: int(src.Fd()), h: to}
+	n, err := c.read()
+	runtime.KeepAlive(src)
+	if err != nil {
+		return n, fmt.Errorf("read %s: %w", src.Name(), err)
+	}
+	return n, nil
+}
+
 // CopySparse copies the whole of src to the new, empty file dst, whatever their
 // offsets, and returns the size. Holes stay holes; where the file system can
-// share blocks, nothing is copied. h, unless nil, gets every logical byte of
-// the copy, zeros of holes included. A file that changes meanwhile gives a
-// mixture: callers compare times before and after.
-func CopySparse(dst, src *os.File, h io.Writer) (int64, error) {
-	c := copier{dst: int(dst.Fd()), src: int(src.Fd()), h: h}
-	n, err := c.run()
+// share blocks, nothing is copied. h, unless nil, gets the contents of the copy.
+// A file that changes meanwhile gives a mixture: callers compare times before and
+// after. It ends when ctx does.
+func CopySparse(ctx context.Context, dst, src *os.File, h Sink) (int64, error) {
+	c := copier{ctx: ctx, dst: int(dst.Fd()), src: int(src.Fd()), h: h}
+	n, err := c.copy()
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(src)
 	if err != nil {
@@ -28,20 +49,45 @@ func CopySparse(dst, src *os.File, h io.Writer) (int64, error) {
 	return n, nil
 }
 
+// copier reads src. It writes what it reads to dst, unless that is negative, and
+// to h, unless that is nil.
 type copier struct {
+	ctx      context.Context //nolint:containedctx // lives as long as the one call
 	dst, src int
-	h        io.Writer
+	h        Sink
 	buf      []byte
-	zeros    []byte
 }
 
-func (c *copier) run() (int64, error) {
+func (c *copier) copy() (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(c.src, &st); err != nil {
 		return 0, err
 	}
-	if st.Size > 0 && c.canClone() && unix.IoctlFileClone(c.dst, c.src) == nil {
-		return c.hashClone()
+	if st.Size == 0 || !c.canClone() || unix.IoctlFileClone(c.dst, c.src) != nil {
+		return c.read()
+	}
+	if c.h == nil {
+		err := unix.Fstat(c.dst, &st)
+		return st.Size, err
+	}
+	// What is hashed must be the copy itself.
+	c.src, c.dst = c.dst, -1
+	return c.read()
+}
+
+// canClone: a clone that has to be hashed must be readable.
+func (c *copier) canClone() bool {
+	if c.h == nil {
+		return true
+	}
+	flags, err := unix.FcntlInt(uintptr(c.dst), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR
+}
+
+func (c *copier) read() (int64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(c.src, &st); err != nil {
+		return 0, err
 	}
 	// One byte more than the file shows its end without a second buffer.
 	c.buf = make([]byte, min(max(st.Size+1, 512), copyBuffer))
@@ -51,37 +97,13 @@ func (c *copier) run() (int64, error) {
 	return c.sparse()
 }
 
-// canClone: what is hashed must be the copy itself, so a clone must be readable.
-func (c *copier) canClone() bool {
-	if c.h == nil {
-		return true
-	}
-	flags, err := unix.FcntlInt(uintptr(c.dst), unix.F_GETFL, 0)
-	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR
-}
-
-func (c *copier) hashClone() (int64, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(c.dst, &st); err != nil || c.h == nil {
-		return st.Size, err
-	}
-	c.buf = make([]byte, min(max(st.Size+1, 512), copyBuffer))
-	for at := int64(0); ; {
-		n, err := c.pread(c.dst, c.buf, at)
-		if err != nil || n == 0 {
-			return at, err
-		}
-		if _, err := c.h.Write(c.buf[:n]); err != nil {
-			return at, err
-		}
-		at += int64(n)
-	}
-}
-
-// sparse copies data region by data region.
+// sparse reads data region by data region.
 func (c *copier) sparse() (int64, error) {
 	at := int64(0)
 	for {
+		if err := c.ctx.Err(); err != nil {
+			return at, err
+		}
 		data, err := unix.Seek(c.src, at, unix.SEEK_DATA)
 		if err == unix.ENXIO { //nolint:errorlint // straight from the kernel
 			return c.tail(at)
@@ -93,7 +115,7 @@ func (c *copier) sparse() (int64, error) {
 		if err != nil {
 			return at, err
 		}
-		if err := c.hashZeros(data - at); err != nil {
+		if err := c.zeros(data - at); err != nil {
 			return at, err
 		}
 		if at, err = c.dense(data, hole); err != nil {
@@ -105,7 +127,7 @@ func (c *copier) sparse() (int64, error) {
 	}
 }
 
-// tail ends a copy whose rest is a hole.
+// tail ends a file whose rest is a hole.
 func (c *copier) tail(at int64) (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(c.src, &st); err != nil {
@@ -114,38 +136,49 @@ func (c *copier) tail(at int64) (int64, error) {
 	if st.Size <= at {
 		return at, nil
 	}
-	if err := c.hashZeros(st.Size - at); err != nil {
-		return at, err
+	if err := c.zeros(st.Size - at); err != nil || c.dst < 0 {
+		return st.Size, err
 	}
 	return st.Size, retry(func() error { return unix.Ftruncate(c.dst, st.Size) })
 }
 
-// dense copies from one offset to another, or to the end (-1), and returns
-// where it stopped.
+// dense reads from one offset to another, or to the end (-1), and returns where
+// it stopped.
 func (c *copier) dense(at, end int64) (int64, error) {
 	for end < 0 || at < end {
+		if err := c.ctx.Err(); err != nil {
+			return at, err
+		}
 		buf := c.buf
 		if end >= 0 {
 			buf = buf[:min(int64(len(buf)), end-at)]
 		}
-		n, err := c.pread(c.src, buf, at)
+		n, err := pread(c.src, buf, at)
 		if err != nil || n == 0 {
 			return at, err
 		}
-		if err := c.pwrite(buf[:n], at); err != nil {
+		if err := c.put(buf[:n], at); err != nil {
 			return at, err
-		}
-		if c.h != nil {
-			if _, err := c.h.Write(buf[:n]); err != nil {
-				return at, err
-			}
 		}
 		at += int64(n)
 	}
 	return at, nil
 }
 
-func (c *copier) pread(fd int, buf []byte, at int64) (n int, err error) {
+func (c *copier) put(buf []byte, at int64) error {
+	if c.dst >= 0 {
+		if err := pwrite(c.dst, buf, at); err != nil {
+			return err
+		}
+	}
+	if c.h == nil {
+		return nil
+	}
+	_, err := c.h.Write(buf)
+	return err
+}
+
+func pread(fd int, buf []byte, at int64) (n int, err error) {
 	for {
 		n, err = unix.Pread(fd, buf, at)
 		if err != unix.EINTR {
@@ -154,9 +187,9 @@ func (c *copier) pread(fd int, buf []byte, at int64) (n int, err error) {
 	}
 }
 
-func (c *copier) pwrite(buf []byte, at int64) error {
+func pwrite(fd int, buf []byte, at int64) error {
 	for len(buf) > 0 {
-		n, err := unix.Pwrite(c.dst, buf, at)
+		n, err := unix.Pwrite(fd, buf, at)
 		if err == unix.EINTR {
 			continue
 		}
@@ -171,19 +204,59 @@ func (c *copier) pwrite(buf []byte, at int64) error {
 	return nil
 }
 
-func (c *copier) hashZeros(n int64) error {
-	if c.h == nil {
+func (c *copier) zeros(n int64) error {
+	if c.h == nil || n == 0 {
 		return nil
 	}
-	if c.zeros == nil && n > 0 {
-		c.zeros = make([]byte, copyBuffer)
-	}
-	for n > 0 {
-		part := c.zeros[:min(int64(len(c.zeros)), n)]
-		if _, err := c.h.Write(part); err != nil {
-			return err
+	return c.h.Zeros(c.ctx, n)
+}
+
+// WriteSparse copies a stream to the new, empty file dst, with holes where whole
+// blocks of it are zero, and to h unless that is nil. It returns the size.
+func WriteSparse(ctx context.Context, dst *os.File, src io.Reader, h io.Writer) (int64, error) {
+	buf := make([]byte, 64<<10)
+	at, ends := int64(0), int64(0)
+	for {
+		if err := ctx.Err(); err != nil {
+			return at, err
 		}
-		n -= int64(len(part))
+		n, err := io.ReadFull(src, buf)
+		if h != nil {
+			if _, err := h.Write(buf[:n]); err != nil {
+				return at, err
+			}
+		}
+		if !allZero(buf[:n]) {
+			if err := pwrite(int(dst.Fd()), buf[:n], at); err != nil {
+				return at, &os.PathError{Op: "write", Path: dst.Name(), Err: err}
+			}
+			ends = at + int64(n)
+		}
+		at += int64(n)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			if ends < at {
+				return at, dst.Truncate(at)
+			}
+			return at, nil
+		case err != nil:
+			return at, err
+		}
 	}
-	return nil
+}
+
+// allZero reports whether all bytes are zero.
+func allZero(b []byte) bool {
+	for len(b) >= 8 {
+		if b[0]|b[1]|b[2]|b[3]|b[4]|b[5]|b[6]|b[7] != 0 {
+			return false
+		}
+		b = b[8:]
+	}
+	for _, x := range b {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
 }

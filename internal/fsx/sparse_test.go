@@ -2,7 +2,9 @@ package fsx
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
+	"hash"
 	"os"
 	"testing"
 )
@@ -43,17 +45,25 @@ func TestCopySparse(t *testing.T) {
 	}
 }
 
+// zeroHash hashes the zeros of holes one by one.
+type zeroHash struct{ hash.Hash }
+
+func (h zeroHash) Zeros(_ context.Context, n int64) error {
+	_, err := h.Write(make([]byte, n))
+	return err
+}
+
 func copyAndCompare(t *testing.T, d *Dir, src *os.File, size int64, hashed bool) {
 	t.Helper()
 	dst, err := d.Create("dst", 0o600)
 	check(t, err)
 	defer func() { _ = dst.Close(); _ = d.Remove("dst") }()
-	h := sha256.New()
+	h := zeroHash{sha256.New()}
 	var n int64
 	if hashed {
-		n, err = CopySparse(dst, src, h)
+		n, err = CopySparse(t.Context(), dst, src, h)
 	} else {
-		n, err = CopySparse(dst, src, nil)
+		n, err = CopySparse(t.Context(), dst, src, nil)
 	}
 	check(t, err)
 	check(t, dst.Sync())
@@ -66,6 +76,10 @@ func copyAndCompare(t *testing.T, d *Dir, src *os.File, size int64, hashed bool)
 	}
 	if sum := sha256.Sum256(want); hashed && !bytes.Equal(h.Sum(nil), sum[:]) {
 		t.Error("the hash is not that of the logical bytes")
+	}
+	again := zeroHash{sha256.New()}
+	if n, err := ReadSparse(t.Context(), src, again); n != size || err != nil || hashed && !bytes.Equal(again.Sum(nil), h.Sum(nil)) {
+		t.Errorf("read %d of %d bytes: %v", n, size, err)
 	}
 	a, err := StatFile(src)
 	check(t, err)

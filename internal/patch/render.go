@@ -151,7 +151,13 @@ func value(x fsx.Xattr) string {
 
 // digests stands for contents that are not shown.
 func (p *printer) digests(what string, c *tree.Change) {
-	show := func(e *tree.Entry) string { return fmt.Sprintf("sha256:%s (%s)", e.Digest, count(e.Size, "byte")) }
+	show := func(e *tree.Entry) string {
+		kind := "sha256"
+		if e.Size > tree.LargeFile && !e.PlainDigest {
+			kind = "sha256-tree"
+		}
+		return fmt.Sprintf("%s:%s (%s)", kind, e.Digest, count(e.Size, "byte"))
+	}
 	switch old, now := file(c.Old), file(c.New); {
 	case old == nil:
 		p.line(green, "new %s %s", what, show(now))

@@ -54,12 +54,13 @@ func identityKind(e *Entry) byte {
 }
 
 // The type byte of an entry in a pack. If markMore is set, a byte follows with
-// what only trees of changes have.
+// what only trees of changes have, and with morePlain.
 const (
 	markMore   = 0x80
 	moreKind   = 0x07 // of what is below
 	moreSame   = 0x08
 	moreOpaque = 0x10
+	morePlain  = 0x20 // Entry.PlainDigest; from version 2 on
 )
 
 func (e *encoder) kind(x *Entry) {
@@ -69,6 +70,9 @@ func (e *encoder) kind(x *Entry) {
 	}
 	if x.Opaque {
 		more |= moreOpaque
+	}
+	if x.PlainDigest {
+		more |= morePlain
 	}
 	if more == 0 {
 		e.byte(byte(x.Kind))
@@ -84,10 +88,14 @@ func (d *decoder) kind(x *Entry) {
 	if k&markMore == 0 {
 		return
 	}
-	more := d.byte()
-	if more == 0 || more > moreKind|moreSame|moreOpaque {
+	more, known := d.byte(), byte(moreKind|moreSame|moreOpaque)
+	if d.version > 1 {
+		known |= morePlain
+	}
+	if more == 0 || more&^known != 0 {
 		d.fail("unknown marks of an entry")
 	}
+	x.PlainDigest = more&morePlain != 0
 	x.Below = Below{Kind: Kind(more & moreKind), Same: more&moreSame != 0}
 	x.Opaque = more&moreOpaque != 0
 }
@@ -101,6 +109,8 @@ func checkMarks(e *Entry) error {
 		return errors.New("a whiteout has nothing but its name")
 	case e.Opaque && e.Kind != KindDir:
 		return errors.New("opaque, but no directory")
+	case e.PlainDigest && (e.Kind != KindFile || e.Size <= LargeFile):
+		return errors.New("the digest of version 1, but no large file")
 	case e.Below.Kind > KindSocket:
 		return fmt.Errorf("%s below", e.Below.Kind)
 	case e.Below.Same && e.Below.Kind != e.Kind:

@@ -56,6 +56,8 @@ func (e *encoder) totals(t totals) {
 type decoder struct {
 	b   []byte
 	err error
+	// version is the pack's.
+	version uint32
 	// layers is the pack's table; the first is the pack's own layer.
 	layers []string
 	// start and end bound the records of this pack that may be referred to: a

@@ -20,13 +20,14 @@ type Difference struct {
 // that was found, modification times and hard links included, sorted bytewise
 // by path. It is empty if and only if both have the same identity.
 func Compare(want, got *Tree) ([]Difference, error) {
-	changes, err := diff(&differ{a: want, b: got, opt: DiffOptions{MTimes: true}}, shows{})
+	d := &differ{a: want, b: got, opt: DiffOptions{MTimes: true}}
+	var all []Difference
+	err := d.visit(nil, func(c Change, path func() string) error {
+		all = append(all, Difference{Path: path(), What: whatDiffers(c), Want: c.Old, Got: c.New})
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("compare trees: %w", err)
-	}
-	all := make([]Difference, len(changes))
-	for i, c := range changes {
-		all[i] = Difference{Path: c.Path, What: whatDiffers(c), Want: c.Old, Got: c.New}
 	}
 	if want.area.links.hash == got.area.links.hash {
 		return all, nil

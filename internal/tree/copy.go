@@ -4,43 +4,72 @@ import "fmt"
 
 // CopyAll writes every directory of t into this pack, so that the new tree
 // refers to no other pack, and returns its root. rewrite is called for the root
-// (".") and every path below, parents first, and may change the entry but for
-// its name, kind and node; it may be nil. Hard links are not copied: give
-// SetArea what t.Links reads.
-func (w *Writer) CopyAll(t *Tree, rewrite func(path string, e *Entry)) (Entry, error) {
-	e, err := w.copyEntry(t, ".", t.Root(), 0, rewrite)
+// and everything below, parents first, and may change the entry but for its
+// name, kind and node; it may be nil. Hard links are not copied: give SetArea
+// what t.Links reads.
+func (w *Writer) CopyAll(t *Tree, rewrite func(e *Entry)) (Entry, error) {
+	root, err := w.copyAll(t, rewrite)
 	if err != nil {
 		return Entry{}, fmt.Errorf("copy tree: %w", err)
 	}
-	return e, nil
+	return root, nil
 }
 
-func (w *Writer) copyEntry(t *Tree, path string, e Entry, depth int, rewrite func(string, *Entry)) (Entry, error) {
-	if depth > maxDepth {
-		return Entry{}, errDeep()
+// copied is a directory that is being copied.
+type copied struct {
+	e    Entry
+	left []Entry
+	dir  *DirEdit
+}
+
+func (w *Writer) copyAll(t *Tree, rewrite func(e *Entry)) (Entry, error) {
+	var stack []copied
+	// enter makes the copy of an entry; of a directory it begins it.
+	enter := func(e Entry) (bool, Entry, error) {
+		e, err := rewritten(e, rewrite)
+		if err != nil || e.Kind != KindDir {
+			return false, e, err
+		}
+		children, err := t.Children(e.Sub)
+		stack = append(stack, copied{e: e, left: children, dir: w.NewDir()})
+		return true, e, err
 	}
-	name, kind, sub := e.Name, e.Kind, e.Sub
-	if rewrite != nil {
-		rewrite(path, &e)
-	}
-	if e.Name != name || e.Kind != kind || e.Sub != sub {
-		return Entry{}, fmt.Errorf("%q became another thing: %w", path, ErrInvalid)
-	}
-	if kind != KindDir {
-		return e, nil
-	}
-	children, err := t.Children(sub)
-	if err != nil {
+	if _, _, err := enter(t.Root()); err != nil {
 		return Entry{}, err
 	}
-	dir := w.NewDir()
-	for _, c := range children {
-		c, err := w.copyEntry(t, join(path, c.Name), c, depth+1, rewrite)
-		if err != nil {
+	for {
+		top := &stack[len(stack)-1]
+		if len(top.left) > 0 {
+			c := top.left[0]
+			top.left = top.left[1:]
+			begun, e, err := enter(c)
+			if err != nil {
+				return Entry{}, err
+			}
+			if !begun {
+				top.dir.Put(e)
+			}
+			continue
+		}
+		done := top.e
+		var err error
+		if done.Sub, err = top.dir.Node(); err != nil {
 			return Entry{}, err
 		}
-		dir.Put(c)
+		if stack = stack[:len(stack)-1]; len(stack) == 0 {
+			return done, nil
+		}
+		stack[len(stack)-1].dir.Put(done)
 	}
-	e.Sub, err = dir.Node()
-	return e, err
+}
+
+func rewritten(e Entry, rewrite func(e *Entry)) (Entry, error) {
+	name, kind, sub := e.Name, e.Kind, e.Sub
+	if rewrite != nil {
+		rewrite(&e)
+	}
+	if e.Name != name || e.Kind != kind || e.Sub != sub {
+		return Entry{}, fmt.Errorf("%q became another thing: %w", name, ErrInvalid)
+	}
+	return e, nil
 }

@@ -131,7 +131,7 @@ func TestOtherPack(t *testing.T) {
 
 // craft makes a well-formed pack around one record and totals of the root.
 func craft(record []byte, node Node) []byte {
-	b := packHeader("one")
+	b := packHeader("one", packVersion)
 	node.ref = ref{"one", int64(len(b)), int64(len(record) + checkSize)}
 	b = binary.BigEndian.AppendUint32(append(b, record...), checksum(record))
 	e := &encoder{index: func(string) uint64 { return 0 }}
@@ -148,7 +148,7 @@ func craft(record []byte, node Node) []byte {
 
 // sealFooter makes a pack whose footer has a right checksum.
 func sealFooter(body, footer []byte) []byte {
-	sum := footerSum(packHeader("one"), footer, int64(len(body)))
+	sum := footerSum(packHeader("one", packVersion), footer, int64(len(body)))
 	b := append(bytes.Clone(body), footer...)
 	b = binary.BigEndian.AppendUint64(b, uint64(len(body)))
 	b = append(b, sum[:]...)
@@ -224,7 +224,7 @@ func TestMisplacedName(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	b := smallPack(f)
 	f.Add(b)
-	head := len(packHeader("one"))
+	head := len(packHeader("one", packVersion))
 	at := binary.BigEndian.Uint64(b[len(b)-int(trailerSize):])
 	f.Add(b[at : len(b)-int(trailerSize)])
 	f.Add(b[head:at])
@@ -232,7 +232,7 @@ func FuzzLoad(f *testing.F) {
 		// As it is; as a footer with a right checksum; and as records below a
 		// right footer.
 		_ = readAll(b)
-		_ = readAll(sealFooter(packHeader("one"), b))
+		_ = readAll(sealFooter(packHeader("one", packVersion), b))
 		h := Hash(sha256.Sum256(b))
 		_ = readAll(craft(b, Node{Root: h, Meta: h}))
 	})

@@ -41,6 +41,10 @@ type DiffOptions struct {
 	Renames bool
 	// MTimes counts modification times too.
 	MTimes bool
+	// SameBytes, if set, compares the bytes of two large files of one size whose
+	// digests are of different versions and so say nothing. Without it they count
+	// as different.
+	SameBytes func(path string, old, now Entry) (bool, error)
 }
 
 // Diff lists what changed from a to b, sorted bytewise by path. Equal subtrees,
@@ -56,40 +60,212 @@ type DiffOptions struct {
 // without what was in it, and one that an opaque directory took the place of is
 // Modified.
 func Diff(a, b *Tree, opt DiffOptions) ([]Change, error) {
+	pair := opt.Renames
+	opt.Renames = false
+	var all []Change
+	err := DiffFunc(a, b, opt, func(c Change) error {
+		all = append(all, c)
+		return nil
+	})
+	if err == nil && pair {
+		all = pairRenames(all, opt)
+	}
+	return all, err
+}
+
+// DiffFunc calls emit with what Diff lists, in the same order, while it compares:
+// it holds no more than the directories on the way to the present one. To pair
+// renames it first looks at what was deleted and added; where that is more than
+// it can remember, renames are listed as deleted and added.
+func DiffFunc(a, b *Tree, opt DiffOptions, emit func(Change) error) error {
+	d, err := newDiffer(a, b, opt)
+	if d == nil || err != nil {
+		return err
+	}
+	var r pairs
+	if opt.Renames {
+		if r, err = d.renames(); err != nil {
+			return fmt.Errorf("diff: %w", err)
+		}
+	}
+	err = d.visit(nil, func(c Change, path func() string) error {
+		c.Path = path()
+		if r.from[c.Path] && c.Kind == Deleted {
+			return nil
+		}
+		if now, ok := r.to[c.Path]; ok && c.Kind == Added {
+			c = now
+		}
+		return emit(c)
+	})
+	if err != nil {
+		return fmt.Errorf("diff: %w", err)
+	}
+	return nil
+}
+
+// CountChanges counts what Diff lists.
+func CountChanges(a, b *Tree, opt DiffOptions) (int, error) {
+	d, err := newDiffer(a, b, opt)
+	if d == nil || err != nil {
+		return 0, err
+	}
+	n := 0
+	gone, came := map[Hash]int{}, map[Hash]int{}
+	err = d.visit(nil, func(c Change, _ func() string) error {
+		n++
+		switch {
+		case !opt.Renames:
+		case c.Kind == Deleted && canRename(c.Old):
+			gone[c.Old.Digest]++
+		case c.Kind == Added && canRename(c.New):
+			came[c.New.Digest]++
+		}
+		return nil
+	})
+	for digest, k := range gone {
+		n -= min(k, came[digest])
+	}
+	if err != nil {
+		return 0, fmt.Errorf("diff: %w", err)
+	}
+	return n, nil
+}
+
+// differ compares two trees.
+type differ struct {
+	a, b *Tree // nil: nothing
+	opt  DiffOptions
+	over bool // a and b are trees of changes, of which the effect is asked
+}
+
+// newDiffer is nil if there is nothing to compare.
+func newDiffer(a, b *Tree, opt DiffOptions) (*differ, error) {
 	if a != nil && b != nil && a.Changes() != b.Changes() {
 		return nil, fmt.Errorf("diff: a tree of changes and a plain one: %w", ErrInvalid)
 	}
 	if a == nil && b == nil {
-		return nil, nil
+		return nil, nil //nolint:nilnil // as documented
 	}
-	over := a.Changes() || b.Changes()
-	return diff(&differ{a: a, b: b, opt: opt, over: over}, shows{over, over})
+	return &differ{a: a, b: b, opt: opt, over: a.Changes() || b.Changes()}, nil
 }
 
-func diff(d *differ, s shows) ([]Change, error) {
-	root := func(t *Tree) *Entry {
-		if t == nil {
-			return nil
+// item is one name in a directory of either side: the entries themselves, or
+// what is below them, which in the order of the paths may come later.
+type item struct {
+	key      string
+	old, now *Entry
+	below    bool
+}
+
+// diffDir is a directory on the way.
+type diffDir struct {
+	left  []item
+	shows shows
+}
+
+// visit calls fn for each change, in the order of their paths. enter, if not nil,
+// tells which directories are looked into.
+func (d *differ) visit(enter func(old, now *Entry) bool, fn func(c Change, path func() string) error) error {
+	var at trail
+	old, now := rootOf(d.a), rootOf(d.b)
+	show := shows{d.over, d.over}
+	left, err := d.below(old, now)
+	if err != nil {
+		return err
+	}
+	left = append(left, item{key: ".", old: old, now: now})
+	sortItems(left)
+	// The root's own change has its place among the names in it, and is judged
+	// as the root, not as one of them.
+	stack := []diffDir{{left, show.within(old, now)}}
+	for len(stack) > 0 {
+		top := &stack[len(stack)-1]
+		if len(top.left) == 0 {
+			stack = stack[:len(stack)-1]
+			at.up()
+			continue
 		}
-		e := t.Root()
-		return &e
+		it := top.left[0]
+		top.left = top.left[1:]
+		s := top.shows
+		if it.key == "." {
+			s = show
+		}
+		if !it.below {
+			if err := d.entry(&at, it, s, fn); err != nil {
+				return err
+			}
+			continue
+		}
+		if enter != nil && !enter(it.old, it.now) {
+			continue
+		}
+		left, err := d.below(it.old, it.now)
+		if err != nil {
+			return err
+		}
+		sortItems(left)
+		stack = append(stack, diffDir{left, s.within(it.old, it.now)})
+		at.down(it.key[:len(it.key)-1])
 	}
-	opt := d.opt
-	if err := d.entry(".", 0, root(d.a), root(d.b), s); err != nil {
-		return nil, fmt.Errorf("diff: %w", err)
-	}
-	if opt.Renames {
-		d.changes = pairRenames(d.changes, opt)
-	}
-	slices.SortFunc(d.changes, func(x, y Change) int { return strings.Compare(x.Path, y.Path) })
-	return d.changes, nil
+	return nil
 }
 
-type differ struct {
-	a, b    *Tree // nil: nothing
-	opt     DiffOptions
-	over    bool // a and b are trees of changes, of which the effect is asked
-	changes []Change
+func rootOf(t *Tree) *Entry {
+	if t == nil {
+		return nil
+	}
+	e := t.Root()
+	return &e
+}
+
+func sortItems(items []item) {
+	slices.SortFunc(items, func(x, y item) int { return strings.Compare(x.key, y.key) })
+}
+
+// entry reports how one path changed, what is below it left aside.
+func (d *differ) entry(at *trail, it item, s shows, fn func(Change, func() string) error) error {
+	path := func() string {
+		if it.key == "." {
+			return "."
+		}
+		return at.join(it.key)
+	}
+	old, now := it.old, it.now
+	if d.opt.SameBytes != nil && old != nil && now != nil && old.PlainDigest != now.PlainDigest && old.Kind == now.Kind && old.Size == now.Size {
+		same, err := d.opt.SameBytes(path(), *old, *now)
+		if err != nil {
+			return err
+		}
+		if same {
+			e := *now
+			e.Digest, e.PlainDigest = old.Digest, old.PlainDigest
+			now = &e
+		}
+	}
+	c, changed := Change{}, false
+	if d.over {
+		c, changed = classifyOver(old, now, s, d.opt)
+	} else {
+		c, changed = classify(old, now, d.opt)
+	}
+	if !changed {
+		return nil
+	}
+	return fn(c, path)
+}
+
+// below lists the names of a directory that may differ between both sides.
+func (d *differ) below(old, now *Entry) ([]item, error) {
+	var a, b part
+	if old != nil && old.Kind == KindDir {
+		a = old.Sub.part()
+	}
+	if now != nil && now.Kind == KindDir {
+		b = now.Sub.part()
+	}
+	return d.dir(nil, a, b, "")
 }
 
 // equal tells whether two parts need not be read.
@@ -100,89 +276,67 @@ func (d *differ) equal(a, b *part) bool {
 	return a.root == b.root
 }
 
-// entry compares what one path was and is. Either may be nil.
-func (d *differ) entry(path string, depth int, old, now *Entry, s shows) error {
-	if depth > maxDepth {
-		return errDeep()
-	}
-	c, changed := Change{}, false
-	if d.over {
-		c, changed = classifyOver(old, now, s, d.opt)
-	} else {
-		c, changed = classify(old, now, d.opt)
-	}
-	if changed {
-		c.Path = path
-		d.changes = append(d.changes, c)
-	}
-	var a, b part
-	if old != nil && old.Kind == KindDir {
-		a = old.Sub.part()
-	}
-	if now != nil && now.Kind == KindDir {
-		b = now.Sub.part()
-	}
-	return d.dir(path, depth, a, b, "", s.within(old, now))
-}
-
 // dir compares two parts that stand at one spot of a directory's fan-out.
-func (d *differ) dir(path string, depth int, a, b part, at spot, s shows) error {
+func (d *differ) dir(to []item, a, b part, at spot) ([]item, error) {
 	if a.absent() && b.absent() || !a.absent() && !b.absent() && d.equal(&a, &b) {
-		return nil
+		return to, nil
 	}
 	if a.absent() || b.absent() {
-		return d.leaves(path, depth, a, b, at, s)
+		return d.leaves(to, a, b, at)
 	}
 	x, err := d.a.rd.read(&a, at)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	y, err := d.b.rd.read(&b, at)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if x.kids == nil || y.kids == nil {
-		return d.leaves(path, depth, a, b, at, s)
+		return d.leaves(to, a, b, at)
 	}
 	for i := range x.kids {
-		if err := d.dir(path, depth, x.kids[i], y.kids[i], at.slot(i), s); err != nil {
-			return err
+		if to, err = d.dir(to, x.kids[i], y.kids[i], at.slot(i)); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return to, nil
 }
 
-// leaves compares all entries below two parts by name.
-func (d *differ) leaves(path string, depth int, a, b part, at spot, s shows) error {
+// leaves lists all entries below two parts by name.
+func (d *differ) leaves(to []item, a, b part, at spot) ([]item, error) {
 	olds, err := d.a.gather(a, at)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	news, err := d.b.gather(b, at)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for len(olds) > 0 || len(news) > 0 {
-		var old, now *Entry
+		var it item
 		if len(news) == 0 || len(olds) > 0 && olds[0].Name <= news[0].Name {
-			old = &olds[0]
+			it.old, it.key = &olds[0], olds[0].Name
 		}
 		if len(olds) == 0 || len(news) > 0 && news[0].Name <= olds[0].Name {
-			now = &news[0]
+			it.now, it.key = &news[0], news[0].Name
 		}
-		name := ""
-		if old != nil {
-			name, olds = old.Name, olds[1:]
+		if it.old != nil {
+			olds = olds[1:]
 		}
-		if now != nil {
-			name, news = now.Name, news[1:]
+		if it.now != nil {
+			news = news[1:]
 		}
-		if err := d.entry(join(path, name), depth+1, old, now, s); err != nil {
-			return err
+		to = append(to, it)
+		if isDir(it.old) || isDir(it.now) {
+			it.below, it.key = true, it.key+"/"
+			to = append(to, it)
 		}
 	}
-	return nil
+	return to, nil
 }
+
+func isDir(e *Entry) bool { return e != nil && e.Kind == KindDir }
 
 // classify says how an entry changed, what is below it left aside.
 func classify(old, now *Entry, opt DiffOptions) (Change, bool) {

@@ -207,8 +207,8 @@ func TestCopyAllKeepsThings(t *testing.T) {
 		"node": func(e *Entry) { e.Sub = Node{Root: Hash{1}} },
 		"mode": func(e *Entry) { e.Mode = 1 << 20 },
 	} {
-		_, err := discard(t).CopyAll(tr, func(p string, e *Entry) {
-			if p == "a" {
+		_, err := discard(t).CopyAll(tr, func(e *Entry) {
+			if e.Name == "a" {
 				spoil(e)
 			}
 		})

@@ -104,8 +104,12 @@ type Entry struct {
 	GID   uint32
 	Size  int64 // of files; the length of Target of symlinks; 0 else
 	MTime fsx.Time
-	// Digest is the SHA-256 of a file's contents.
+	// Digest identifies a file's contents: see Content.
 	Digest Hash
+	// PlainDigest means that the digest of a large file is the SHA-256 of its
+	// bytes, as all were in version 1 of the format. The digests of both versions
+	// cannot be compared.
+	PlainDigest bool
 	// Target is a symlink's.
 	Target string
 	// Xattrs are sorted by name.
@@ -169,6 +173,7 @@ func canonical(e Entry) (Entry, error) {
 	switch e.Kind {
 	case KindFile:
 		e.Target, e.Sub = "", Node{}
+		e.PlainDigest = e.PlainDigest && e.Size > LargeFile
 	case KindDir:
 		e.Size, e.Digest, e.Target = 0, Hash{}, ""
 	case KindSymlink:
@@ -178,6 +183,7 @@ func canonical(e Entry) (Entry, error) {
 	case KindWhiteout:
 		e = Entry{Name: e.Name, Kind: KindWhiteout, Below: e.Below}
 	}
+	e.PlainDigest = e.PlainDigest && e.Kind == KindFile
 	byName := func(a, b fsx.Xattr) int { return strings.Compare(a.Name, b.Name) }
 	if !slices.IsSortedFunc(e.Xattrs, byName) {
 		e.Xattrs = slices.Clone(e.Xattrs)

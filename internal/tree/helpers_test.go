@@ -301,3 +301,10 @@ func walkOrder(a, b string) int {
 	}
 	return slices.Compare(components(a), components(b))
 }
+
+func join(dir, name string) string {
+	if dir == "." {
+		return name
+	}
+	return dir + "/" + name
+}

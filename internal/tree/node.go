@@ -14,7 +14,6 @@ const (
 	maxLeaf  = 64                   // entries in a leaf
 	fanOut   = 16                   // slots of a branch, one per nibble
 	maxLevel = 2 * sha256.Size      // nibbles in the hash of a name
-	maxDepth = 1 << 16              // directories in one another
 	maxTotal = int64(math.MaxInt64) // totals stay there instead of overflowing
 )
 

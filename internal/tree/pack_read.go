@@ -12,7 +12,7 @@ import (
 const (
 	packMagic   = "forkpack"
 	endMagic    = "packdone"
-	packVersion = 1
+	packVersion = 2 // what is written; all from 1 on are read
 
 	fixedHeader = len(packMagic) + 4 + 1                 // magic, version, length of the layer's name
 	minHeader   = int64(fixedHeader) + 1                 // a name has at least one byte
@@ -50,6 +50,7 @@ type area struct {
 // pack is an open pack whose header and footer were checked.
 type pack struct {
 	layer      string
+	version    uint32
 	r          io.ReaderAt
 	start, end int64 // of the node records
 	layers     []string
@@ -64,7 +65,7 @@ func corrupt(layer, what string, err error) error {
 
 // decoder reads the record at an offset, or the footer.
 func (p *pack) decoder(b []byte, offset int64) *decoder {
-	return &decoder{b: b, layers: p.layers, start: p.start, end: offset}
+	return &decoder{b: b, version: p.version, layers: p.layers, start: p.start, end: offset}
 }
 
 // openPack reads the header and the footer of a layer's pack.
@@ -119,19 +120,19 @@ func (p *pack) header(size int64) ([]byte, error) {
 	if !bytes.HasPrefix(b, []byte(packMagic)) {
 		return nil, p.corrupt("header", errors.New("not a manifest"))
 	}
-	version := binary.BigEndian.Uint32(b[len(packMagic):])
-	if version > packVersion {
-		return nil, fmt.Errorf("manifest of layer %q: version %d: %w", p.layer, version, ErrNewerFormat)
+	p.version = binary.BigEndian.Uint32(b[len(packMagic):])
+	if p.version > packVersion {
+		return nil, fmt.Errorf("manifest of layer %q: version %d: %w", p.layer, p.version, ErrNewerFormat)
 	}
-	if !bytes.Equal(b, packHeader(p.layer)) {
+	if p.version < 1 || !bytes.Equal(b, packHeader(p.layer, p.version)) {
 		return nil, p.corrupt("header", errors.New("of another version or layer"))
 	}
 	return b, nil
 }
 
-func packHeader(layer string) []byte {
+func packHeader(layer string, version uint32) []byte {
 	b := []byte(packMagic)
-	b = binary.BigEndian.AppendUint32(b, packVersion)
+	b = binary.BigEndian.AppendUint32(b, version)
 	b = append(b, byte(len(layer)))
 	return append(b, layer...)
 }

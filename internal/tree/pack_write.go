@@ -53,7 +53,7 @@ func NewWriter(w io.Writer, layer string, p Packs) (*Writer, error) {
 	}
 	wr.back, _ = w.(io.ReaderAt)
 	wr.rd.own = wr.own
-	if _, err := wr.append(packHeader(layer)); err != nil {
+	if _, err := wr.append(packHeader(layer, packVersion)); err != nil {
 		return nil, err
 	}
 	return wr, nil
@@ -144,7 +144,7 @@ func (w *Writer) own(layer string) (*pack, bool, error) {
 		return nil, true, w.failed(err)
 	}
 	start := int64(fixedHeader + len(layer))
-	return &pack{layer: layer, r: w.back, start: start, end: w.offset, layers: w.table()}, true, nil
+	return &pack{layer: layer, version: packVersion, r: w.back, start: start, end: w.offset, layers: w.table()}, true, nil
 }
 
 // SetArea gives the new manifest an area. root is the entry of its root
@@ -247,7 +247,7 @@ func (w *Writer) Close() (map[string]AreaRoots, error) {
 	if len(f.b) > maxFooter {
 		return nil, w.failed(fmt.Errorf("footer of %d bytes: %w", len(f.b), ErrInvalid))
 	}
-	sum := footerSum(packHeader(w.layer), f.b, w.offset)
+	sum := footerSum(packHeader(w.layer, packVersion), f.b, w.offset)
 	f.b = binary.BigEndian.AppendUint64(f.b, uint64(w.offset))
 	f.b = append(f.b, sum[:]...)
 	f.b = append(f.b, endMagic...)

@@ -172,7 +172,7 @@ func checkCopies(t *rapid.T, s store, tr *Tree, m model) {
 	w := s.writer(t, "scratch")
 	scratch := s.finish(t, w, m.build(t, w), l)
 	w = s.writer(t, "squashed")
-	root, err := w.CopyAll(tr, func(_ string, e *Entry) { e.Layer = "squashed" })
+	root, err := w.CopyAll(tr, func(e *Entry) { e.Layer = "squashed" })
 	squashed := s.finish(t, w, must(t, root, err), l)
 	for _, other := range []*Tree{scratch, squashed} {
 		if d, err := Compare(tr, other); err != nil || len(d) > 0 {

@@ -183,6 +183,7 @@ func (d *decoder) entry() Entry {
 	case KindFile:
 		x.Size = d.size()
 		x.Digest = d.hash()
+		x.PlainDigest = x.PlainDigest || d.version == 1 && x.Size > LargeFile
 	case KindSymlink:
 		x.Target = d.string(maxTarget)
 		x.Size = int64(len(x.Target))

@@ -47,6 +47,68 @@ func pairRenames(changes []Change, opt DiffOptions) []Change {
 	return kept
 }
 
+// Bounds of what is remembered to pair renames with.
+const (
+	maxRenames     = 1 << 20
+	maxRenamePaths = 64 << 20
+)
+
+// pairs are the renames among the changes: the paths that files were moved from,
+// and what became of them.
+type pairs struct {
+	from map[string]bool
+	to   map[string]Change
+}
+
+// renames finds the pairs. What was deleted comes first: without it nothing that
+// was added needs to be looked at.
+func (d *differ) renames() (pairs, error) {
+	c := candidates{gone: map[Hash]bool{}}
+	err := d.visit(func(old, _ *Entry) bool { return isDir(old) && !c.full }, func(ch Change, path func() string) error {
+		if ch.Kind == Deleted && canRename(ch.Old) {
+			c.gone[ch.Old.Digest] = true
+			c.add(ch, path)
+		}
+		return nil
+	})
+	if err != nil || len(c.list) == 0 || c.full {
+		return pairs{}, err
+	}
+	err = d.visit(func(_, now *Entry) bool { return isDir(now) && !c.full }, func(ch Change, path func() string) error {
+		if ch.Kind == Added && canRename(ch.New) && c.gone[ch.New.Digest] {
+			c.add(ch, path)
+		}
+		return nil
+	})
+	if err != nil || c.full {
+		return pairs{}, err
+	}
+	p := pairs{from: map[string]bool{}, to: map[string]Change{}}
+	for _, ch := range pairRenames(c.list, d.opt) {
+		if ch.Kind == Renamed {
+			p.from[ch.OldPath], p.to[ch.Path] = true, ch
+		}
+	}
+	return p, nil
+}
+
+// candidates are changes that may be halves of renames.
+type candidates struct {
+	gone  map[Hash]bool
+	list  []Change
+	bytes int
+	full  bool
+}
+
+func (c *candidates) add(ch Change, path func() string) {
+	if c.full {
+		return
+	}
+	ch.Path = path()
+	c.list, c.bytes = append(c.list, ch), c.bytes+len(ch.Path)
+	c.full = len(c.list) > maxRenames || c.bytes > maxRenamePaths
+}
+
 func canRename(e *Entry) bool { return e.Kind == KindFile && e.Size > 0 }
 
 // content is a digest with a base name, or with none for any.

@@ -174,31 +174,40 @@ func TestWalkSkips(t *testing.T) {
 	}
 }
 
-// TestDeepTree stops before the stack does.
+// TestDeepTree: nothing takes a stack frame for each level.
 func TestDeepTree(t *testing.T) {
 	t.Parallel()
+	const depth = 10_000
 	s := store{}
 	w := s.writer(t, "one")
 	e := Entry{Name: "d", Kind: KindFifo}
-	for range 1000 {
+	for range depth {
 		d := w.NewDir()
 		d.Put(e)
 		n, err := d.Node()
 		e = Entry{Name: "d", Kind: KindDir, Sub: must(t, n, err)}
 	}
 	tr := s.finish(t, w, e, Links{})
-	root := tr.Root()
-	for from, ok := range map[int]bool{0: true, maxDepth - 1000: true, maxDepth - 998: false} {
-		errs := []error{tr.walk(".", root, from, func(string, Entry) error { return nil })}
-		_, err := s.writer(t, "two").copyEntry(tr, ".", root, from, nil)
-		errs = append(errs, err)
-		d := &differ{a: tr, b: tr}
-		errs = append(errs, d.entry(".", from, &root, nil, shows{}))
-		for i, err := range errs {
-			if ok && err != nil || !ok && !errors.Is(err, ErrInvalid) {
-				t.Errorf("%d from depth %d: %v", i, from, err)
-			}
-		}
+	seen, longest := 0, 0
+	err := tr.Walk(func(path string, _ Entry) error {
+		seen, longest = seen+1, max(longest, len(path))
+		return nil
+	})
+	if err != nil || seen != depth+1 || longest != 2*depth-1 {
+		t.Errorf("walk: %d entries, the longest path %d: %v", seen, longest, err)
+	}
+	if n, err := CountChanges(nil, tr, DiffOptions{Renames: true}); n != depth+1 || err != nil {
+		t.Errorf("count: %d: %v", n, err)
+	}
+	n := 0
+	err = DiffFunc(tr, nil, DiffOptions{Renames: true}, func(Change) error { n++; return nil })
+	if n != depth+1 || err != nil {
+		t.Errorf("diff: %d: %v", n, err)
+	}
+	two := s.writer(t, "two")
+	root, err := two.CopyAll(tr, nil)
+	if err != nil || !root.Sub.Equal(tr.Root().Sub) {
+		t.Errorf("copy: %v", err)
 	}
 }
 

@@ -77,52 +77,72 @@ func (t *Tree) Children(n Node) ([]Entry, error) { return t.gather(n.part(), "")
 // Walk calls fn for the root (whose path is ".") and for everything below it:
 // parents before children, the names of a directory sorted bytewise. fn may
 // return fs.SkipDir and fs.SkipAll, with the meaning they have for fs.WalkDir.
+// Trees may be nested as deeply as memory allows: nothing recurses.
 func (t *Tree) Walk(fn func(path string, e Entry) error) error {
-	err := t.walk(".", t.Root(), 0, fn)
-	if errors.Is(err, fs.SkipDir) || errors.Is(err, fs.SkipAll) {
-		return nil
-	}
-	return err
-}
-
-func (t *Tree) walk(path string, e Entry, depth int, fn func(string, Entry) error) error {
-	if err := fn(path, e); err != nil {
-		if errors.Is(err, fs.SkipDir) && e.Kind == KindDir {
-			return nil
+	var at trail
+	left := [][]Entry{{t.Root()}} // what is left of each directory on the way
+	for len(left) > 0 {
+		last := len(left) - 1
+		if len(left[last]) == 0 {
+			left = left[:last]
+			at.up()
+			continue
 		}
-		return err
-	}
-	if e.Kind != KindDir {
-		return nil
-	}
-	if depth >= maxDepth {
-		return errDeep()
-	}
-	children, err := t.Children(e.Sub)
-	if err != nil {
-		return err
-	}
-	for _, c := range children {
-		err := t.walk(join(path, c.Name), c, depth+1, fn)
-		if errors.Is(err, fs.SkipDir) {
+		e := left[last][0]
+		left[last] = left[last][1:]
+		err := fn(at.join(e.Name), e)
+		switch {
+		case errors.Is(err, fs.SkipAll):
 			return nil
+		case errors.Is(err, fs.SkipDir):
+			if e.Kind != KindDir {
+				left[last] = nil
+			}
+			continue
+		case err != nil:
+			return err
 		}
+		if e.Kind != KindDir {
+			continue
+		}
+		children, err := t.Children(e.Sub)
 		if err != nil {
 			return err
 		}
+		left = append(left, children)
+		at.down(e.Name)
 	}
 	return nil
 }
 
-// errDeep ends a walk before it exhausts the stack. It does not tell the path,
-// which is as long as the tree is deep.
-func errDeep() error {
-	return fmt.Errorf("more than %d directories in one another: %w", maxDepth, ErrInvalid)
+// trail is the path of the directory that a walk is in. The root's name is
+// empty, and what is in the root has paths without it.
+type trail struct {
+	path []byte
+	ends []int // lengths of the paths above
 }
 
-func join(dir, name string) string {
-	if dir == "." {
+func (t *trail) down(name string) {
+	t.ends = append(t.ends, len(t.path))
+	if len(t.path) > 0 {
+		t.path = append(t.path, '/')
+	}
+	t.path = append(t.path, name...)
+}
+
+func (t *trail) up() {
+	if n := len(t.ends) - 1; n >= 0 {
+		t.path, t.ends = t.path[:t.ends[n]], t.ends[:n]
+	}
+}
+
+// join is the path of a name in the directory.
+func (t *trail) join(name string) string {
+	switch {
+	case name == "":
+		return "."
+	case len(t.path) == 0:
 		return name
 	}
-	return dir + "/" + name
+	return string(t.path) + "/" + name
 }

@@ -100,7 +100,7 @@ func (s *Store) copyHost(ctx context.Context, name string, host, d *fsx.Dir, rul
 	return throwAway(name, false, func(w *tree.Writer) (tree.Entry, tree.Links, error) {
 		sc := s.newScan(ctx, "copy", w, host)
 		sc.dst, sc.settle, sc.public, sc.filter = d, true, true, keepOnly(rules, nil)
-		sc.owner = func(_ string, e *tree.Entry, _ *tree.Entry) {
+		sc.owner = func(_ site, e *tree.Entry, _ *tree.Entry) {
 			if !s.opt.Root {
 				e.UID, e.GID = uint32(os.Geteuid()), uint32(os.Getegid())
 			}
@@ -137,6 +137,7 @@ func setArea(w *tree.Writer, name string, changes bool, root tree.Entry, links t
 // hostDir is the host's directory below an area, which is asked what it has.
 type hostDir struct {
 	s   *Store
+	ctx context.Context //nolint:containedctx // lives as long as one seal
 	dir *fsx.Dir
 	// owners says that owners can be compared: that the layers have the ids that
 	// the host has.
@@ -145,7 +146,7 @@ type hostDir struct {
 
 // openHost opens the host's directory; nil if it is no more, upon which nothing
 // is known of it.
-func (s *Store) openHost(pl placed) (*hostDir, error) {
+func (s *Store) openHost(ctx context.Context, pl placed) (*hostDir, error) {
 	d, err := fsx.OpenRoot(pl.Host)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil //nolint:nilnil // nobody to ask is an answer
@@ -153,7 +154,7 @@ func (s *Store) openHost(pl placed) (*hostDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &hostDir{s: s, dir: d, owners: pl.System && s.opt.Root}, nil
+	return &hostDir{s: s, ctx: ctx, dir: d, owners: pl.System && s.opt.Root}, nil
 }
 
 func (h *hostDir) close() {
@@ -207,7 +208,7 @@ func (h *hostDir) same(path string, info fsx.Info, e *tree.Entry) bool {
 			return false
 		}
 		defer f.Close()
-		digest, _, err := h.s.hashFile(f)
+		digest, _, _, err := h.s.hashFile(h.ctx, f, e)
 		return err == nil && digest == e.Digest
 	case tree.KindSymlink:
 		target, err := h.dir.Readlink(path)

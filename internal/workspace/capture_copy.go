@@ -16,8 +16,7 @@ import (
 // by which the kernel remembers where an upper's files came from.
 type copying struct {
 	s     *Store
-	ctx   context.Context
-	pool  *pool
+	crew  *crew
 	attrs attrRules
 	upper bool     // whiteouts are to be expected
 	root  *fsx.Dir // of the copy
@@ -39,29 +38,71 @@ func (w *Work) copyArea(ctx context.Context, to *pending, dir string) error {
 		return err
 	}
 	defer dst.Close()
-	c := &copying{s: w.s, ctx: ctx, pool: newPool(), attrs: w.s.plainAttrs(), root: dst, links: newLinkSet(), found: newFindings()}
+	c := &copying{s: w.s, crew: newCrew(ctx), attrs: w.s.plainAttrs(), root: dst, links: newLinkSet(), found: newFindings()}
 	if w.c.Backend == BackendOverlay {
 		c.attrs, c.upper = w.s.upperAttrs(), true
 	}
-	if err := c.dir(src, dst, "."); err != nil {
+	if err := c.crew.run(c.dir(c.crew.keeper.Root(src), c.crew.keeper.Root(dst))); err != nil {
 		return err
 	}
 	return c.found.err()
 }
 
-// dir copies all that is in a directory, then its metadata.
-func (c *copying) dir(src, dst *fsx.Dir, path string) error {
-	names, err := src.Names()
+// dir is the copying of all that is in a directory, then of its metadata.
+func (c *copying) dir(from, to *fsx.Ref) (enter func(t *task) error, leave func() (bool, error)) {
+	enter = func(t *task) error {
+		src, err := from.Open()
+		if err != nil {
+			return err
+		}
+		defer from.Release()
+		dirs, files, err := src.Split()
+		if err != nil {
+			return err
+		}
+		for _, name := range dirs {
+			if err := c.subdir(t, from, to, name); err != nil {
+				return err
+			}
+		}
+		batches(c.crew, t, files, func(name string) error { return c.child(from, to, name) })
+		return nil
+	}
+	leave = func() (bool, error) {
+		defer from.Close()
+		defer to.Close()
+		return false, c.finish(from, to)
+	}
+	return enter, leave
+}
+
+// subdir makes the copy of a directory and adds what is in it.
+func (c *copying) subdir(t *task, from, to *fsx.Ref, name string) error {
+	dst, err := to.Open()
 	if err != nil {
 		return err
 	}
-	g := c.pool.group(c.ctx)
-	for _, name := range names {
-		g.do(func() error { return c.child(src, dst, name, join(path, name)) })
-	}
-	if err := g.wait(); err != nil {
+	defer to.Release()
+	if err := dst.Mkdir(name, 0o700); err != nil {
 		return err
 	}
+	enter, leave := c.dir(from.Child(name), to.Child(name))
+	c.crew.add(t, enter, leave)
+	return nil
+}
+
+// finish copies a directory's own metadata.
+func (c *copying) finish(from, to *fsx.Ref) error {
+	src, err := from.Open()
+	if err != nil {
+		return err
+	}
+	defer from.Release()
+	dst, err := to.Open()
+	if err != nil {
+		return err
+	}
+	defer to.Release()
 	info, err := src.Lstat(".")
 	if err != nil {
 		return err
@@ -72,7 +113,7 @@ func (c *copying) dir(src, dst *fsx.Dir, path string) error {
 	}
 	e := entryOf(info, tree.KindDir)
 	var opaque bool
-	if e.Xattrs, opaque = c.sift(path, all); opaque {
+	if e.Xattrs, opaque = c.sift(from, ".", all); opaque {
 		e.Xattrs = append(e.Xattrs, fsx.Xattr{Name: c.attrs.own + "opaque", Value: []byte("y")})
 	}
 	return setMeta(dst, ".", e, c.s.opt.Root)
@@ -82,13 +123,29 @@ func entryOf(info fsx.Info, kind tree.Kind) tree.Entry {
 	return tree.Entry{Kind: kind, Mode: info.Mode, UID: info.UID, GID: info.GID, MTime: info.MTime}
 }
 
-func (c *copying) sift(path string, all []fsx.Xattr) (kept []fsx.Xattr, opaque bool) {
+func (c *copying) sift(in *fsx.Ref, name string, all []fsx.Xattr) (kept []fsx.Xattr, opaque bool) {
 	kept, opaque, refused, lost := c.attrs.sift(all)
-	c.found.attrs(path, refused, lost)
+	if len(refused)+len(lost) > 0 {
+		c.found.attrs(below(in, name), refused, lost)
+	}
 	return kept, opaque
 }
 
-func (c *copying) child(src, dst *fsx.Dir, name, path string) error {
+// below is the path of a name in a directory, "." for the directory itself.
+func below(in *fsx.Ref, name string) string { return site{&frame{src: in}, name}.path() }
+
+// child copies a name that is no directory.
+func (c *copying) child(from, to *fsx.Ref, name string) error {
+	src, err := from.Open()
+	if err != nil {
+		return err
+	}
+	defer from.Release()
+	dst, err := to.Open()
+	if err != nil {
+		return err
+	}
+	defer to.Release()
 	info, err := src.Lstat(name)
 	if err != nil {
 		return err
@@ -97,98 +154,100 @@ func (c *copying) child(src, dst *fsx.Dir, name, path string) error {
 	case c.upper && info.IsWhiteout():
 		return dst.Whiteout(name)
 	case kind == 0:
-		c.found.refuse(Refused{Path: path}, deviceName(info))
+		c.found.refuse(Refused{Path: below(from, name)}, deviceName(info))
 		return nil
-	case kind == tree.KindDir:
-		return c.subdir(src, dst, name, path)
 	default:
-		return c.leaf(src, dst, name, path, info, kind)
+		return c.leaf(&copied{src: src, dst: dst, in: from, name: name, info: info, e: entryOf(info, kind)})
 	}
 }
 
-func (c *copying) subdir(src, dst *fsx.Dir, name, path string) error {
-	from, err := src.OpenDir(name)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	if err := dst.Mkdir(name, 0o700); err != nil {
-		return err
-	}
-	to, err := dst.OpenDir(name)
-	if err != nil {
-		return err
-	}
-	defer to.Close()
-	return c.dir(from, to, path)
+// copied is one thing on its way.
+type copied struct {
+	src, dst *fsx.Dir
+	in       *fsx.Ref
+	name     string
+	info     fsx.Info
+	e        tree.Entry
 }
 
 // leaf copies anything but a directory, once for all its names.
-func (c *copying) leaf(src, dst *fsx.Dir, name, path string, info fsx.Info, kind tree.Kind) error {
-	g := c.links.group(info)
+func (c *copying) leaf(x *copied) error {
+	g := c.links.group(x.info)
 	if g == nil {
-		return c.leafAlone(src, dst, name, path, info, kind)
+		return c.leafAlone(x)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	path := below(x.in, x.name)
 	if len(g.paths) > 0 {
 		return c.root.Link(g.paths[0], path)
 	}
 	g.paths = append(g.paths, path)
-	return c.leafAlone(src, dst, name, path, info, kind)
+	return c.leafAlone(x)
 }
 
-func (c *copying) leafAlone(src, dst *fsx.Dir, name, path string, info fsx.Info, kind tree.Kind) (err error) {
-	e := entryOf(info, kind)
-	if kind == tree.KindFile {
-		return c.file(src, dst, name, path, info, e)
+func (c *copying) leafAlone(x *copied) (err error) {
+	if x.e.Kind == tree.KindFile {
+		return c.file(x)
 	}
-	if kind == tree.KindSymlink {
-		if e.Target, err = src.Readlink(name); err != nil {
+	if x.e.Kind == tree.KindSymlink {
+		if x.e.Target, err = x.src.Readlink(x.name); err != nil {
 			return err
 		}
 	}
-	all, err := src.Xattrs(name)
+	all, err := x.src.Xattrs(x.name)
 	if err != nil {
 		return err
 	}
-	e.Xattrs, _ = c.sift(path, all)
-	return makeSpecial(dst, name, e, c.s.opt.Root)
+	x.e.Xattrs, _ = c.sift(x.in, x.name, all)
+	return makeSpecial(x.dst, x.name, x.e, c.s.opt.Root)
 }
 
-func (c *copying) file(src, dst *fsx.Dir, name, path string, info fsx.Info, e tree.Entry) error {
-	from, err := src.OpenFile(name)
+func (c *copying) file(x *copied) error {
+	from, err := x.src.OpenFile(x.name)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	all, err := fileAttrs(from, src, name)
+	all, err := fileAttrs(from, x.src, x.name)
 	if err != nil {
 		return err
 	}
-	e.Xattrs, _ = c.sift(path, all)
-	to, err := dst.Create(name, 0o600)
+	x.e.Xattrs, _ = c.sift(x.in, x.name, all)
+	to, err := x.dst.Create(x.name, 0o600)
 	if err != nil {
 		return err
 	}
-	err = copyBytes(to, from, info)
+	err = copyBytes(c.crew.ctx, to, from, x.info)
 	if err == nil {
-		err = setFileMeta(to, e, c.s.opt.Root)
+		err = setFileMeta(to, x.e, c.s.opt.Root)
 	}
 	if err = errors.Join(err, to.Close()); err != nil {
-		return fmt.Errorf("copy %s: %w", path, err)
+		return fmt.Errorf("copy %s: %w", x.name, err)
 	}
-	return dst.Chtimes(name, e.MTime)
+	return x.dst.Chtimes(x.name, x.e.MTime)
 }
+
+// kernelCopy is how much is copied in the kernel between looks at the context.
+const kernelCopy = 64 << 20
 
 // copyBytes copies in the kernel where it can: io.Copy between files uses
 // copy_file_range, which shares blocks on file systems that do, but fills holes
 // on those that do not.
-func copyBytes(to, from *os.File, info fsx.Info) error {
-	if info.Blocks*512 < info.Size {
-		_, err := fsx.CopySparse(to, from, nil)
+func copyBytes(ctx context.Context, to, from *os.File, info fsx.Info) error {
+	if info.Blocks*blockSize < info.Size {
+		_, err := fsx.CopySparse(ctx, to, from, nil)
 		return err
 	}
-	_, err := io.Copy(to, from)
-	return err
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if n, err := io.CopyN(to, from, kernelCopy); n < kernelCopy {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
 }

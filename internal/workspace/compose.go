@@ -320,7 +320,6 @@ func (sl *sealing) wholeArea(p *pending, area string, t *tree.Tree, open opener)
 		return err
 	}
 	sl.keep = append(sl.keep, area)
-	sl.bytes += t.Root().Sub.Bytes
 	return sl.s.fillArea(sl.ctx, p, area, t, open)
 }
 
@@ -340,7 +339,7 @@ func (ed *editing) delta() error {
 		if e.New == nil || e.New.Kind != tree.KindFile || e.LinkTo != "" || o.has(e.New.Digest, e.New.Size) {
 			continue
 		}
-		if err := putEdit(o, e); err != nil {
+		if err := putEdit(sl.ctx, o, e); err != nil {
 			return err
 		}
 	}
@@ -348,20 +347,20 @@ func (ed *editing) delta() error {
 	if err != nil {
 		return err
 	}
-	sl.split, sl.bytes = split, o.written.Load()
+	sl.split, sl.objects = split, o.written.Load()
 	if err := sl.pw.w.SetArea(AreaWorkspace, root, links); err != nil {
 		return err
 	}
 	return sl.keepHome()
 }
 
-func putEdit(o *objects, e *Edit) error {
+func putEdit(ctx context.Context, o *objects, e *Edit) error {
 	r, err := e.open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if err := o.putReader(r, *e.New); err != nil {
+	if err := o.putReader(ctx, r, *e.New); err != nil {
 		return fmt.Errorf("edit %q: %w", e.Path, err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -95,14 +96,13 @@ func (ed *editing) writeFile(d *fsx.Dir, name string, e tree.Entry, edit *Edit) 
 		return err
 	}
 	defer r.Close()
-	digest, n, err := ed.sl.s.copyFile(d, name, r, e, ed.sl.s.opt.Root)
-	if err != nil {
-		return fmt.Errorf("edit %q: %w", edit.Path, err)
+	digest, _, n, err := ed.sl.s.copyFile(ed.sl.ctx, d, name, r, e, &e, ed.sl.s.opt.Root)
+	if err != nil && !errors.Is(err, tree.ErrSize) {
+		return fmt.Errorf("edit %q: %w", shortName(edit.Path), err)
 	}
-	if digest != e.Digest || n != e.Size {
+	if err != nil || digest != e.Digest || n != e.Size {
 		return fmt.Errorf("edit %q: %w", edit.Path, ErrSourceChanged)
 	}
-	ed.sl.bytes += n
 	return nil
 }
 

@@ -1,10 +1,9 @@
 package workspace
 
 import (
-	"crypto/sha256"
+	"context"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"sync"
@@ -16,68 +15,53 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// scratch is what hashing one file takes. Files are many and small, so it is
-// used again.
-type scratch struct {
-	hash hash.Hash
-	buf  []byte
+func newContent() any { return tree.NewContent() }
+
+// hashing computes the digest of one file's contents. What it takes is used
+// again for the next: files are many and small.
+func (s *Store) hashing(size int64, like *tree.Entry) (h *tree.Content, done func()) {
+	h = s.contents.Get().(*tree.Content)
+	h.Reset(size, like)
+	return h, func() { s.contents.Put(h) }
 }
 
-func newScratch() any { return &scratch{hash: sha256.New(), buf: make([]byte, 128<<10)} }
-
-func sum(h hash.Hash) (d tree.Hash) {
-	h.Sum(d[:0])
-	return d
-}
-
-// hashFile reads a file to its end.
-func (s *Store) hashFile(src io.Reader) (tree.Hash, int64, error) {
-	tmp := s.scratch.Get().(*scratch)
-	defer s.scratch.Put(tmp)
-	tmp.hash.Reset()
-	var total int64
-	for {
-		n, err := src.Read(tmp.buf)
-		tmp.hash.Write(tmp.buf[:n])
-		total += int64(n)
-		if err == io.EOF {
-			return sum(tmp.hash), total, nil
-		}
-		if err != nil {
-			return tree.Hash{}, total, err
-		}
+// hashFile reads a file to its end. like is the entry that it was before, if any:
+// it says whether the digest of an earlier version is still right.
+func (s *Store) hashFile(ctx context.Context, src *os.File, like *tree.Entry) (tree.Hash, bool, int64, error) {
+	info, err := fsx.StatFile(src)
+	if err != nil {
+		return tree.Hash{}, false, 0, err
 	}
+	h, done := s.hashing(info.Size, like)
+	defer done()
+	n, err := fsx.ReadSparse(ctx, src, h)
+	if err != nil {
+		return tree.Hash{}, false, n, err
+	}
+	digest, plain, err := h.Sum(like)
+	return digest, plain, n, err
 }
 
 // copyFile makes a copy with the entry's metadata and returns the digest of
-// what was copied.
-func (s *Store) copyFile(d *fsx.Dir, name string, src io.Reader, e tree.Entry, owners bool) (tree.Hash, int64, error) {
-	tmp := s.scratch.Get().(*scratch)
-	defer s.scratch.Put(tmp)
-	tmp.hash.Reset()
-	n, err := putFile(d, name, src, tmp.hash, e, owners)
-	return sum(tmp.hash), n, err
+// what was copied. like is as in hashFile.
+func (s *Store) copyFile(ctx context.Context, d *fsx.Dir, name string, src io.Reader, e tree.Entry, like *tree.Entry, owners bool) (tree.Hash, bool, int64, error) {
+	h, done := s.hashing(e.Size, like)
+	defer done()
+	n, err := putFile(ctx, d, name, src, h, e, owners)
+	if err != nil {
+		return tree.Hash{}, false, n, err
+	}
+	digest, plain, err := h.Sum(like)
+	return digest, plain, n, err
 }
 
 // putFile makes a file with contents and metadata. h may be nil.
-func putFile(d *fsx.Dir, name string, src io.Reader, h hash.Hash, e tree.Entry, owners bool) (n int64, err error) {
+func putFile(ctx context.Context, d *fsx.Dir, name string, src io.Reader, h *tree.Content, e tree.Entry, owners bool) (n int64, err error) {
 	dst, err := d.Create(name, 0o600)
 	if err != nil {
 		return 0, err
 	}
-	if file, ok := src.(*os.File); ok {
-		var w io.Writer
-		if h != nil {
-			w = h
-		}
-		n, err = fsx.CopySparse(dst, file, w)
-	} else {
-		w := io.Writer(dst)
-		if h != nil {
-			w = io.MultiWriter(dst, h)
-		}
-		n, err = io.Copy(w, src)
-	}
+	n, err = copyContents(ctx, dst, src, h)
 	if err == nil {
 		err = setFileMeta(dst, e, owners)
 	}
@@ -85,6 +69,20 @@ func putFile(d *fsx.Dir, name string, src io.Reader, h hash.Hash, e tree.Entry, 
 		return n, err
 	}
 	return n, d.Chtimes(name, e.MTime)
+}
+
+// copyContents copies a file or a stream into a new file. h may be nil.
+func copyContents(ctx context.Context, dst *os.File, src io.Reader, h *tree.Content) (int64, error) {
+	file, ok := src.(*os.File)
+	switch {
+	case !ok && h == nil:
+		return fsx.WriteSparse(ctx, dst, src, nil)
+	case !ok:
+		return fsx.WriteSparse(ctx, dst, src, h)
+	case h == nil:
+		return fsx.CopySparse(ctx, dst, file, nil)
+	}
+	return fsx.CopySparse(ctx, dst, file, h)
 }
 
 // setFileMeta sets owner, attributes and mode, in the order in which none takes
@@ -205,7 +203,7 @@ type counter struct {
 	mu    sync.Mutex
 }
 
-func (c *counter) add(path string, bytes int64) {
+func (c *counter) add(at interface{ path() string }, bytes int64) {
 	const every = 256
 	files, total := c.files.Add(1), c.bytes.Add(bytes)
 	if c.s.opt.Progress == nil || files%every != 0 {
@@ -213,5 +211,5 @@ func (c *counter) add(path string, bytes int64) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.s.opt.Progress(Progress{What: c.what, Files: files, Bytes: total, Path: path})
+	c.s.opt.Progress(Progress{What: c.what, Files: files, Bytes: total, Path: at.path()})
 }

@@ -59,7 +59,7 @@ func (sl *sealing) live() error {
 	if err != nil {
 		return err
 	}
-	sl.bytes += sc.objects.written.Load()
+	sl.objects += sc.objects.written.Load()
 	sl.leftOut = sc.found.report().LeftOut
 	return sl.pw.w.SetArea(AreaWorkspace, root, links)
 }

@@ -103,11 +103,13 @@ func (s *Store) importInto(ctx context.Context, c Cell, p *pending, from Source)
 	}
 	ws := areas[AreaWorkspace]
 	report.Files, report.Dirs, report.Bytes = ws.Files, ws.Dirs, ws.Bytes
-	sealed := Sealed{Layer: p.layer, Kind: KindBase, Areas: areas, Bytes: sc.count.bytes.Load(), LeftOut: report.LeftOut}
-	keep := []string{AreaWorkspace, AreaHome}
+	sealed := Sealed{Layer: p.layer, Kind: KindBase, Areas: areas, LeftOut: report.LeftOut}
+	keep, objects := []string{AreaWorkspace, AreaHome}, int64(0)
 	if c.Backend == BackendDelta {
-		sealed.Bytes = sc.objects.written.Load()
-		keep = keep[1:]
+		keep, objects = keep[1:], sc.objects.written.Load()
+	}
+	if err := sealed.measure(ctx, p.dir, keep, objects); err != nil {
+		return Sealed{}, report, err
 	}
 	return sealed, report, s.commitLayer(p, sealed, c.Backend, nil, keep)
 }
@@ -187,14 +189,14 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pendi
 	if err != nil {
 		return sc, err
 	}
-	if err := prune(src, ".", filter, sc.found); err != nil {
+	if err := prune(ctx, src, filter, sc.found); err != nil {
 		return sc, err
 	}
-	sc.owner = func(path string, e, old *tree.Entry) {
-		if o, ok := owners[path]; ok {
+	sc.owner = func(at site, e, old *tree.Entry) {
+		if o, ok := owners[at.path()]; ok {
 			e.UID, e.GID = o.UID, o.GID
 		}
-		sc.noteOwner(path, e, old)
+		sc.noteOwner(at, e, old)
 	}
 	return sc, nil
 }
@@ -211,63 +213,45 @@ func sourceFilter(rules *leftout.Rules, src *fsx.Dir) (*leftout.Filter, error) {
 	return rules.With(tracked), nil
 }
 
-// prune takes what the rules leave out from an unpacked tree.
-func prune(d *fsx.Dir, path string, f *leftout.Filter, found *findings) error {
+// prune takes what the rules leave out from an unpacked tree. Directories keep
+// their times.
+func prune(ctx context.Context, d *fsx.Dir, f *leftout.Filter, found *findings) error {
 	if f == nil {
 		return nil
 	}
-	before, err := d.Lstat(".")
+	root, err := d.Lstat(".")
 	if err != nil {
 		return err
 	}
-	names, err := d.Names()
-	if err != nil {
-		return err
-	}
-	removed := false
-	for _, name := range names {
-		sub := join(path, name)
-		info, err := d.Lstat(name)
-		if err != nil {
-			return err
-		}
-		switch {
-		case !admit(f, sub, info.IsDir(), found):
-			removed = true
-			err = d.RemoveAll(name)
-		case info.IsDir():
-			err = pruneDir(d, name, sub, f, found)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if removed {
-		return d.Chtimes(".", before.MTime)
-	}
-	return nil
-}
-
-func pruneDir(d *fsx.Dir, name, path string, f *leftout.Filter, found *findings) error {
-	sub, err := d.OpenDir(name)
-	if err != nil {
-		return err
-	}
-	defer sub.Close()
-	return prune(sub, path, f, found)
+	err = fsx.Walk(ctx, d, fsx.Visitor{
+		Enter: func(at *fsx.Step) (bool, error) {
+			if admit(f, at.Path(), at.Info.IsDir(), found) {
+				return true, nil
+			}
+			before, err := at.Dir().Lstat(".")
+			if err != nil {
+				return false, err
+			}
+			if err := at.Dir().RemoveAll(at.Name); err != nil {
+				return false, err
+			}
+			return false, at.Dir().Chtimes(".", before.MTime)
+		},
+	})
+	return errors.Join(err, d.Chtimes(".", root.MTime))
 }
 
 // mappedIDs is how many ids a root caller's cells can show.
 const mappedIDs = 65536
 
 // noteOwner notes owners that a cell of this home cannot show.
-func (sc *scan) noteOwner(path string, e, _ *tree.Entry) {
+func (sc *scan) noteOwner(at site, e, _ *tree.Entry) {
 	foreign := e.UID >= mappedIDs || e.GID >= mappedIDs
 	if !sc.s.opt.Root {
 		foreign = e.UID != uint32(os.Geteuid()) || e.GID != uint32(os.Getegid())
 	}
 	if foreign {
-		sc.found.owner(path, e.UID, e.GID)
+		sc.found.owner(at.path(), e.UID, e.GID)
 	}
 }
 

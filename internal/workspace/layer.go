@@ -33,8 +33,11 @@ type Sealed struct {
 	Parent string // the state it was made from; "" for an import
 	Kind   string
 	Areas  map[string]tree.AreaRoots
-	// Bytes is the disk space that the layer's own file contents take.
+	// Bytes is the disk space that the layer takes, and that what it added to the
+	// objects does: allocated blocks, not sizes.
 	Bytes int64
+	// Disk is the part of Bytes that each area's files have.
+	Disk map[string]int64
 	// Changed counts the workspace's changed entries against the parent,
 	// without those whose only change is the modification time.
 	Changed int
@@ -77,6 +80,9 @@ type areaRecord struct {
 	Files int64  `json:"files"`
 	Dirs  int64  `json:"dirs"`
 	Bytes int64  `json:"bytes"`
+	// Disk is as in Sealed. Layers of earlier versions do not have it; their own
+	// Bytes is the size of their files.
+	Disk int64 `json:"disk,omitempty"`
 	place
 }
 
@@ -178,7 +184,10 @@ func (i Info) Sealed() (Sealed, error) {
 	}
 	out := Sealed{
 		Layer: i.Layer, Parent: i.Parent, Kind: i.Kind, Areas: areas,
-		Bytes: i.Bytes, Changed: i.Changed,
+		Bytes: i.Bytes, Changed: i.Changed, Disk: map[string]int64{},
+	}
+	for name, a := range i.Areas {
+		out.Disk[name] = a.Disk
 	}
 	for _, p := range i.SplitLinks {
 		out.SplitLinks = append(out.SplitLinks, string(p))
@@ -199,7 +208,7 @@ func (s *Store) record(sealed Sealed, b Backend, op string, lower []string) Info
 	for name, a := range sealed.Areas {
 		info.Areas[name] = areaRecord{
 			Root: a.Root.String(), Meta: a.Meta.String(), Files: a.Files, Dirs: a.Dirs, Bytes: a.Bytes,
-			place: sealed.places[name],
+			Disk: sealed.Disk[name], place: sealed.places[name],
 		}
 	}
 	for _, p := range sealed.SplitLinks {
@@ -357,4 +366,13 @@ func join(dir, name string) string {
 // beneath tells whether path is dir or in it.
 func beneath(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
+}
+
+// shortName leaves out the middle of a path that is too long for a message.
+func shortName(path string) string {
+	const limit, side = 512, 200
+	if len(path) <= limit {
+		return path
+	}
+	return path[:side] + "..." + path[len(path)-side:]
 }

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -55,7 +56,7 @@ func (s *Store) materialise(ctx context.Context, t *tree.Tree, open opener, dst 
 		return err
 	}
 	m := &materialiser{
-		s: s, ctx: ctx, t: t, open: open, opt: opt, pool: newPool(), count: &counter{s: s, what: "copy"},
+		s: s, crew: newCrew(ctx), t: t, open: open, opt: opt, count: &counter{s: s, what: "copy"},
 		follows: map[string]struct{}{},
 	}
 	for _, g := range groups {
@@ -70,22 +71,24 @@ func (s *Store) materialise(ctx context.Context, t *tree.Tree, open opener, dst 
 		return err
 	}
 	root := opt.land(".", t.Root())
-	if err := m.fill(dst, ".", root); err != nil {
+	if err := m.crew.run(m.fill(m.crew.keeper.Root(dst), root)); err != nil {
 		return err
 	}
 	for _, g := range groups {
 		for _, p := range g[1:] {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			if err := dst.Link(g[0], p); err != nil {
 				return err
 			}
 		}
 	}
-	if !m.finish {
-		if err := m.finishDirs(dst, ".", root); err != nil {
-			return err
-		}
+	if m.finish {
+		return nil
 	}
-	return m.finishDir(dst, root)
+	m.crew = newCrew(ctx)
+	return m.crew.run(m.finishDirs(m.crew.keeper.Root(dst), root))
 }
 
 // linkedNames returns the groups of names of one file that are written.
@@ -106,7 +109,12 @@ func linkedNames(t *tree.Tree, opt MaterialiseOptions) ([][]string, error) {
 
 // finishDir gives a directory its metadata, and hides what is below it if it
 // has to.
-func (m *materialiser) finishDir(d *fsx.Dir, e tree.Entry) error {
+func (m *materialiser) finishDir(ref *fsx.Ref, e tree.Entry) error {
+	d, err := ref.Open()
+	if err != nil {
+		return err
+	}
+	defer ref.Release()
 	if e.Opaque {
 		if err := d.SetXattr(".", m.s.upperAttrs().own+"opaque", []byte("y")); err != nil {
 			return err
@@ -117,22 +125,22 @@ func (m *materialiser) finishDir(d *fsx.Dir, e tree.Entry) error {
 
 type materialiser struct {
 	s       *Store
-	ctx     context.Context
+	crew    *crew
 	t       *tree.Tree
 	open    opener
 	opt     MaterialiseOptions
-	pool    *pool
 	count   *counter
 	follows map[string]struct{} // names that are made as links, later
 	finish  bool
 }
 
 // children returns what is written of a directory.
-func (m *materialiser) children(path string, dir tree.Entry) ([]tree.Entry, error) {
+func (m *materialiser) children(in *fsx.Ref, dir tree.Entry) ([]tree.Entry, error) {
 	all, err := m.t.Children(dir.Sub)
 	if err != nil || m.opt.Land == nil && m.opt.Skip == nil {
 		return all, err
 	}
+	path := in.Path()
 	var out []tree.Entry
 	for _, e := range all {
 		if sub := join(path, e.Name); !m.opt.skip(sub) {
@@ -142,95 +150,115 @@ func (m *materialiser) children(path string, dir tree.Entry) ([]tree.Entry, erro
 	return out, nil
 }
 
-func (m *materialiser) fill(d *fsx.Dir, path string, dir tree.Entry) error {
-	children, err := m.children(path, dir)
+// fill is the filling of a directory that exists.
+func (m *materialiser) fill(d *fsx.Ref, dir tree.Entry) (enter func(t *task) error, leave func() (bool, error)) {
+	enter = func(t *task) error {
+		children, err := m.children(d, dir)
+		if err != nil {
+			return err
+		}
+		files := children[:0:0]
+		for _, e := range children {
+			if e.Kind != tree.KindDir {
+				files = append(files, e)
+				continue
+			}
+			if err := m.makeDir(t, d, e); err != nil {
+				return err
+			}
+		}
+		batches(m.crew, t, files, func(e tree.Entry) error { return m.make(d, e) })
+		return nil
+	}
+	leave = func() (bool, error) {
+		defer d.Close()
+		if !m.finish {
+			return false, nil
+		}
+		return false, m.finishDir(d, dir)
+	}
+	return enter, leave
+}
+
+func (m *materialiser) makeDir(t *task, in *fsx.Ref, e tree.Entry) error {
+	d, err := in.Open()
 	if err != nil {
 		return err
 	}
-	g := m.pool.group(m.ctx)
-	for _, e := range children {
-		g.do(func() error { return m.make(d, join(path, e.Name), e) })
+	defer in.Release()
+	if err := d.Mkdir(e.Name, 0o700); err != nil {
+		return err
 	}
-	return g.wait()
+	enter, leave := m.fill(in.Child(e.Name), e)
+	m.crew.add(t, enter, leave)
+	return nil
 }
 
-func (m *materialiser) make(d *fsx.Dir, path string, e tree.Entry) error {
-	if _, later := m.follows[path]; later {
-		return nil
+// make makes what is no directory.
+func (m *materialiser) make(in *fsx.Ref, e tree.Entry) error {
+	if len(m.follows) > 0 {
+		if _, later := m.follows[below(in, e.Name)]; later {
+			return nil
+		}
 	}
+	d, err := in.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Release()
 	switch e.Kind {
-	case tree.KindDir:
-		return m.makeDir(d, path, e)
 	case tree.KindFile:
-		return m.makeFile(d, path, e)
+		return m.makeFile(d, in, e)
 	case tree.KindSymlink, tree.KindFifo, tree.KindSocket:
 		return makeSpecial(d, e.Name, e, m.opt.Owners)
 	case tree.KindWhiteout:
 		return d.Whiteout(e.Name)
+	case tree.KindDir:
 	}
-	return fmt.Errorf("%s: %w: kind %s", path, ErrCorrupt, e.Kind)
+	return fmt.Errorf("%s: %w: kind %s", e.Name, ErrCorrupt, e.Kind)
 }
 
-func (m *materialiser) makeDir(d *fsx.Dir, path string, e tree.Entry) error {
-	if err := d.Mkdir(e.Name, 0o700); err != nil {
-		return err
-	}
-	sub, err := d.OpenDir(e.Name)
-	if err != nil {
-		return err
-	}
-	defer sub.Close()
-	if err := m.fill(sub, path, e); err != nil {
-		return err
-	}
-	if !m.finish {
-		return nil
-	}
-	return m.finishDir(sub, e)
-}
-
-func (m *materialiser) makeFile(d *fsx.Dir, path string, e tree.Entry) error {
+func (m *materialiser) makeFile(d *fsx.Dir, in *fsx.Ref, e tree.Entry) error {
+	path := below(in, e.Name)
 	src, err := m.open(path, e)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	m.count.add(path, e.Size)
+	m.count.add(site{&frame{src: in}, e.Name}, e.Size)
 	if m.opt.Unchecked {
-		_, err := putFile(d, e.Name, src, nil, e, m.opt.Owners)
+		_, err := putFile(m.crew.ctx, d, e.Name, src, nil, e, m.opt.Owners)
 		return err
 	}
-	digest, n, err := m.s.copyFile(d, e.Name, src, e, m.opt.Owners)
-	if err != nil {
+	digest, _, n, err := m.s.copyFile(m.crew.ctx, d, e.Name, src, e, &e, m.opt.Owners)
+	if err != nil && !errors.Is(err, tree.ErrSize) {
 		return err
 	}
-	if digest != e.Digest || n != e.Size {
-		return fmt.Errorf("%s: %w: its contents have changed", path, ErrCorrupt)
+	if err != nil || digest != e.Digest || n != e.Size {
+		return fmt.Errorf("%s: %w: its contents have changed", shortName(path), ErrCorrupt)
 	}
 	return nil
 }
 
-// finishDirs sets the metadata of all directories below, the deepest first.
-func (m *materialiser) finishDirs(d *fsx.Dir, path string, dir tree.Entry) error {
-	children, err := m.children(path, dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range children {
-		if e.Kind != tree.KindDir {
-			continue
-		}
-		sub, err := d.OpenDir(e.Name)
+// finishDirs is the setting of the metadata of a directory and of those below,
+// the deepest first.
+func (m *materialiser) finishDirs(d *fsx.Ref, dir tree.Entry) (enter func(t *task) error, leave func() (bool, error)) {
+	enter = func(t *task) error {
+		children, err := m.children(d, dir)
 		if err != nil {
 			return err
 		}
-		if err = m.finishDirs(sub, join(path, e.Name), e); err == nil {
-			err = m.finishDir(sub, e)
+		for _, e := range children {
+			if e.Kind == tree.KindDir {
+				enter, leave := m.finishDirs(d.Child(e.Name), e)
+				m.crew.add(t, enter, leave)
+			}
 		}
-		sub.Close()
-		if err != nil {
-			return err
-		}
+		return nil
 	}
-	return nil
+	leave = func() (bool, error) {
+		defer d.Close()
+		return false, m.finishDir(d, dir)
+	}
+	return enter, leave
 }

@@ -15,111 +15,197 @@ type merged struct {
 	*scan
 }
 
-// dir reads one directory. dirs are the layers that have it, topmost first, down
-// to one that is opaque or to the last. open says that the host's directory is
-// below all of them, cut that they hide it there.
-func (m *merged) dir(path, name string, dirs []*fsx.Dir, want *tree.Entry, open, cut bool) (tree.Entry, error) {
-	info, err := dirs[0].Lstat(".")
-	if err != nil {
-		return tree.Entry{}, err
-	}
-	e := m.entry(name, path, info, tree.KindDir, want)
-	all, err := dirs[0].Xattrs(".")
-	if err != nil {
-		return tree.Entry{}, err
-	}
-	e.Xattrs = m.sift(path, all)
-	e.Opaque = open && cut
-	where := map[string][]int{}
-	for i, d := range dirs {
-		names, err := d.Names()
-		if err != nil {
-			return tree.Entry{}, err
-		}
-		for _, n := range names {
-			where[n] = append(where[n], i)
-		}
-	}
-	f := &frame{path: path, edit: m.w.NewDir(), open: open && !cut}
-	g := m.pool.group(m.ctx)
-	for n, in := range where {
-		g.do(func() error { return m.child(f, n, dirs, in, want) })
-	}
-	if err := g.wait(); err != nil {
-		return tree.Entry{}, err
-	}
-	e.Sub, err = f.edit.Node()
-	return e, err
+// stack is one directory of the merged tree: the layers that have it, topmost
+// first, down to one that is opaque or to the last.
+type stack struct {
+	frame
+	dirs []*fsx.Ref
+	// below says that the host's directory is below all of them, cut that they
+	// hide it there.
+	below, cut bool
 }
 
-// child reads one name, which the layers with the indexes in hold.
-func (m *merged) child(f *frame, name string, dirs []*fsx.Dir, in []int, dir *tree.Entry) error {
-	path := join(f.path, name)
-	top := dirs[in[0]]
-	info, err := top.Lstat(name)
+// dir is the reading of one directory.
+func (m *merged) dir(up *stack, d *stack) (enter func(t *task) error, leave func() (bool, error)) {
+	d.src = d.dirs[0]
+	enter = func(t *task) error {
+		if err := m.enterStack(d); err != nil {
+			return err
+		}
+		dirs, files, err := m.names(d)
+		if err != nil {
+			return err
+		}
+		for _, n := range dirs {
+			enter, leave := m.subdir(d, n)
+			m.crew.add(t, enter, leave)
+		}
+		batches(m.crew, t, files, func(n layered) error { return m.child(d, n) })
+		return nil
+	}
+	leave = func() (again bool, err error) {
+		for _, r := range d.dirs {
+			defer r.Close()
+		}
+		if d.entry.Sub, err = d.edit.Node(); err == nil && up != nil {
+			up.put(d.entry)
+		}
+		return false, err
+	}
+	return enter, leave
+}
+
+// enterStack reads the directory's own metadata, which is the topmost layer's.
+func (m *merged) enterStack(d *stack) error {
+	top, err := d.src.Open()
+	if err != nil {
+		return err
+	}
+	defer d.src.Release()
+	info, err := top.Lstat(".")
+	if err != nil {
+		return err
+	}
+	at := site{&d.frame, "."}
+	d.entry = m.entry(at, info, tree.KindDir, d.old)
+	d.entry.Name = d.name
+	all, err := top.Xattrs(".")
+	if err != nil {
+		return err
+	}
+	d.entry.Xattrs = m.sift(at, all)
+	d.entry.Opaque = d.below && d.cut
+	d.edit, d.open = m.w.NewDir(), d.below && !d.cut
+	return nil
+}
+
+// layered is a name and the layers of a stack that have it.
+type layered struct {
+	name string
+	in   []int
+}
+
+// names lists what the layers have, by what the topmost of them says it is.
+func (m *merged) names(d *stack) (dirs, files []layered, err error) {
+	type seen struct {
+		in  []int
+		dir bool
+	}
+	where := map[string]*seen{}
+	for i, r := range d.dirs {
+		in, err := r.Open()
+		if err != nil {
+			return nil, nil, err
+		}
+		some, others, err := in.Split()
+		r.Release()
+		if err != nil {
+			return nil, nil, err
+		}
+		for n, name := range append(some, others...) {
+			s := where[name]
+			if s == nil {
+				s = &seen{dir: n < len(some)}
+				where[name] = s
+			}
+			s.in = append(s.in, i)
+		}
+	}
+	for name, s := range where {
+		if s.dir {
+			dirs = append(dirs, layered{name, s.in})
+		} else {
+			files = append(files, layered{name, s.in})
+		}
+	}
+	return dirs, files, nil
+}
+
+// child reads one name that is no directory in the topmost layer that has it.
+func (m *merged) child(d *stack, n layered) error {
+	ref := d.dirs[n.in[0]]
+	top, err := ref.Open()
+	if err != nil {
+		return err
+	}
+	defer ref.Release()
+	info, err := top.Lstat(n.name)
 	if err != nil {
 		return err
 	}
 	if info.IsWhiteout() {
-		if f.open {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.edit.Put(tree.Entry{Name: name, Kind: tree.KindWhiteout})
+		if d.open {
+			d.put(tree.Entry{Name: n.name, Kind: tree.KindWhiteout})
 		}
 		return nil
 	}
-	want, err := m.wanted(dir, name)
+	want, err := m.wanted(d.old, n.name)
 	if err != nil {
 		return err
 	}
-	var e tree.Entry
-	switch kind := kindOf(info); kind {
-	case 0:
-		m.found.refuse(Refused{Path: path}, deviceName(info))
+	at := site{&frame{src: ref}, n.name}
+	kind := kindOf(info)
+	if kind == 0 {
+		m.found.refuse(Refused{Path: at.path()}, deviceName(info))
 		return nil
-	case tree.KindDir:
-		e, err = m.subdir(path, name, dirs, in, want, f.open)
-	default:
-		e, err = m.leaf(&frame{path: f.path, src: top}, name, path, info, kind, want)
 	}
+	e, err := m.leaf(top, at, info, kind, want)
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.edit.Put(e)
+	d.put(e)
 	return nil
 }
 
-func (m *merged) subdir(path, name string, dirs []*fsx.Dir, in []int, want *tree.Entry, open bool) (tree.Entry, error) {
-	var subs []*fsx.Dir
-	defer func() {
-		for _, d := range subs {
-			d.Close()
+// subdir is the reading of a name that is a directory in the topmost layer that
+// has it.
+func (m *merged) subdir(up *stack, n layered) (enter func(t *task) error, leave func() (bool, error)) {
+	sub := &stack{below: up.open}
+	sub.name = n.name
+	var end func() (bool, error)
+	enter = func(t *task) error {
+		var err error
+		if sub.old, err = m.wanted(up.old, n.name); err != nil {
+			return err
 		}
-	}()
-	cut := false
-	for _, i := range in {
-		info, err := dirs[i].Lstat(name)
-		if err != nil {
-			return tree.Entry{}, err
+		for _, i := range n.in {
+			ref, dir, opaque, err := m.layer(up.dirs[i], n.name)
+			if err != nil {
+				return err
+			}
+			if dir {
+				sub.dirs = append(sub.dirs, ref)
+			}
+			if sub.cut = !dir || opaque; sub.cut {
+				break
+			}
 		}
-		if cut = !info.IsDir(); cut {
-			break
-		}
-		sub, err := dirs[i].OpenDir(name)
-		if err != nil {
-			return tree.Entry{}, err
-		}
-		subs = append(subs, sub)
-		if cut, err = m.opaque(sub); err != nil {
-			return tree.Entry{}, err
-		}
-		if cut {
-			break
-		}
+		begin, leave := m.dir(up, sub)
+		end = leave
+		return begin(t)
 	}
-	return m.dir(path, name, subs, want, open, cut)
+	return enter, func() (bool, error) { return end() }
+}
+
+// layer looks at a name in one layer.
+func (m *merged) layer(up *fsx.Ref, name string) (ref *fsx.Ref, dir, opaque bool, err error) {
+	in, err := up.Open()
+	if err != nil {
+		return nil, false, false, err
+	}
+	defer up.Release()
+	info, err := in.Lstat(name)
+	if err != nil || !info.IsDir() {
+		return nil, false, false, err
+	}
+	ref = up.Child(name)
+	d, err := ref.Open()
+	if err != nil {
+		return nil, false, false, err
+	}
+	defer ref.Release()
+	opaque, err = m.opaque(d)
+	return ref, true, opaque, err
 }
 
 func (m *merged) opaque(d *fsx.Dir) (bool, error) {
@@ -180,9 +266,15 @@ func (s *Store) mergeArea(sc *scan, area string, chain []string) (tree.Entry, tr
 		return tree.Entry{}, tree.Links{}, fmt.Errorf("%w: no layer has a directory for %s", ErrCorrupt, area)
 	}
 	want := m.old.Root()
-	e, err := m.dir(".", "", dirs, &want, m.old.Changes(), cut)
+	root := &stack{below: m.old.Changes(), cut: cut}
+	root.old = &want
+	for _, d := range dirs {
+		root.dirs = append(root.dirs, m.crew.keeper.Root(d))
+	}
+	err := m.crew.run(m.dir(nil, root))
 	if err == nil {
 		err = m.found.err()
 	}
-	return e, m.links.links(), err
+	root.entry.Name = ""
+	return root.entry, m.links.links(), err
 }

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ type objects struct {
 	op      string
 	dir     *fsx.Dir
 	next    atomic.Int64
-	written atomic.Int64
+	written atomic.Int64 // disk space
 }
 
 func (s *Store) openObjects(op string) (*objects, error) {
@@ -52,44 +53,45 @@ func (o *objects) has(d tree.Hash, size int64) bool {
 
 // put keeps the contents of src. A file that is probably the one that was there
 // before is first only read.
-func (o *objects) put(src *os.File, size int64, old *tree.Entry) (tree.Hash, int64, error) {
+func (o *objects) put(ctx context.Context, src *os.File, size int64, old *tree.Entry) (tree.Hash, bool, int64, error) {
 	if old != nil && old.Kind == tree.KindFile && old.Size == size && o.has(old.Digest, size) {
-		digest, n, err := o.s.hashFile(src)
+		digest, plain, n, err := o.s.hashFile(ctx, src, old)
 		if err != nil || digest == old.Digest {
-			return digest, n, err
-		}
-		if _, err := src.Seek(0, io.SeekStart); err != nil {
-			return tree.Hash{}, 0, err
+			return digest, plain, n, err
 		}
 	}
+	digest, n, err := o.add(ctx, src, size, nil)
+	return digest, false, n, err
+}
+
+// add writes contents under a temporary name and then gives them their own.
+func (o *objects) add(ctx context.Context, src io.Reader, size int64, like *tree.Entry) (tree.Hash, int64, error) {
 	temp := fmt.Sprintf("%s%s_%d", objectTemp, o.op, o.next.Add(1))
 	// An interrupted operation may have left its own behind.
 	if err := removeIfThere(o.dir, temp); err != nil {
 		return tree.Hash{}, 0, err
 	}
-	digest, n, err := o.write(src, temp)
+	digest, n, err := o.write(ctx, src, size, like, temp)
 	if err != nil {
 		return digest, n, errors.Join(err, removeIfThere(o.dir, temp))
 	}
 	return digest, n, nil
 }
 
-func (o *objects) write(src io.Reader, temp string) (tree.Hash, int64, error) {
-	tmp := o.s.scratch.Get().(*scratch)
-	defer o.s.scratch.Put(tmp)
-	tmp.hash.Reset()
+func (o *objects) write(ctx context.Context, src io.Reader, size int64, like *tree.Entry, temp string) (tree.Hash, int64, error) {
+	h, done := o.s.hashing(size, like)
+	defer done()
 	dst, err := o.dir.Create(temp, 0o400)
 	if err != nil {
 		return tree.Hash{}, 0, err
 	}
-	var n int64
-	if file, ok := src.(*os.File); ok {
-		n, err = fsx.CopySparse(dst, file, tmp.hash)
-	} else {
-		n, err = io.Copy(io.MultiWriter(dst, tmp.hash), src)
+	n, err := copyContents(ctx, dst, src, h)
+	info, statErr := fsx.StatFile(dst)
+	if err = errors.Join(err, statErr, dst.Close()); err != nil {
+		return tree.Hash{}, n, err
 	}
-	digest := sum(tmp.hash)
-	if err = errors.Join(err, dst.Close()); err != nil {
+	digest, _, err := h.Sum(like)
+	if err != nil {
 		return digest, n, err
 	}
 	if o.has(digest, n) {
@@ -102,19 +104,18 @@ func (o *objects) write(src io.Reader, temp string) (tree.Hash, int64, error) {
 	if err := o.dir.Rename(temp, o.dir, path, 0); err != nil {
 		return digest, n, err
 	}
-	o.written.Add(n)
+	o.written.Add(info.Blocks * blockSize)
 	return digest, n, nil
 }
 
 // putReader keeps contents that must have the digest of e.
-func (o *objects) putReader(src io.Reader, e tree.Entry) error {
-	temp := fmt.Sprintf("%s%s_%d", objectTemp, o.op, o.next.Add(1))
-	if err := removeIfThere(o.dir, temp); err != nil {
-		return err
+func (o *objects) putReader(ctx context.Context, src io.Reader, e tree.Entry) error {
+	digest, n, err := o.add(ctx, src, e.Size, &e)
+	if errors.Is(err, tree.ErrSize) {
+		return ErrSourceChanged
 	}
-	digest, n, err := o.write(src, temp)
 	if err != nil {
-		return errors.Join(err, removeIfThere(o.dir, temp))
+		return err
 	}
 	if digest != e.Digest || n != e.Size {
 		return ErrSourceChanged

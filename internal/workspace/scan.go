@@ -58,29 +58,66 @@ type scan struct {
 	hidden map[face]struct{}
 	attrs  attrRules
 	// owner says who is recorded as the owner of what is on disk.
-	owner func(path string, e *tree.Entry, old *tree.Entry)
+	owner func(at site, e *tree.Entry, old *tree.Entry)
 
 	links *linkSet
 	found *findings
-	pool  *pool
+	crew  *crew
 	count *counter
 	start time.Time
 }
 
 // frame is one directory that is being read.
 type frame struct {
-	path     string
-	src, dst *fsx.Dir
-	mu       sync.Mutex
-	edit     *tree.DirEdit
-	known    map[string]tree.Entry // the old directory
-	open     bool                  // the host's directory shows in it (upper)
+	up       *frame // nil: the root
+	name     string // what its entry is called
+	src, dst *fsx.Ref
+	old      *tree.Entry // what the state before has there
+	entry    tree.Entry
+	info     fsx.Info
+
+	mu    sync.Mutex
+	edit  *tree.DirEdit
+	known map[string]tree.Entry // the old directory
+	open  bool                  // the host's directory shows in it (upper)
+	moved bool                  // something changed in it while it was read
+	gone  bool                  // it went away before it was read
+	reads int
+}
+
+// put adds a finished entry to the directory.
+func (f *frame) put(e tree.Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.known, e.Name)
+	f.edit.Put(e)
+}
+
+func (f *frame) wasMoved() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.moved = true
+}
+
+// site is a name in a directory, "." for the directory itself. A path is long in
+// a deep tree, so it is made only for those who ask.
+type site struct {
+	f    *frame
+	name string
+}
+
+func (s site) path() string {
+	dir := s.f.src.Path()
+	if s.name == "." {
+		return dir
+	}
+	return join(dir, s.name)
 }
 
 func (s *Store) newScan(ctx context.Context, what string, w *tree.Writer, src *fsx.Dir) *scan {
 	return &scan{
 		s: s, ctx: ctx, what: what, w: w, src: src, attrs: s.plainAttrs(), links: newLinkSet(),
-		found: newFindings(), pool: newPool(), count: &counter{s: s, what: what}, start: time.Now(),
+		found: newFindings(), crew: newCrew(ctx), count: &counter{s: s, what: what}, start: time.Now(),
 	}
 }
 
@@ -88,210 +125,134 @@ func (s *Store) newScan(ctx context.Context, what string, w *tree.Writer, src *f
 // kept is refused at the end, all of it at once; with an *UnsealableError the
 // rest of the tree is returned all the same.
 func (sc *scan) run() (tree.Entry, tree.Links, error) {
-	var old *tree.Entry
+	root := &frame{src: sc.crew.keeper.Root(sc.src)}
 	if sc.old != nil {
-		root := sc.old.Root()
-		old = &root
+		e := sc.old.Root()
+		root.old = &e
 	}
-	e, err := sc.settled(".", func() (tree.Entry, error) {
-		return sc.readDir(&frame{path: ".", src: sc.src, dst: sc.dst}, ".", old)
-	}, func() error {
-		sc.links.drop(".")
-		return sc.clear()
-	})
-	if err != nil {
+	if sc.dst != nil {
+		root.dst = sc.crew.keeper.Root(sc.dst)
+	}
+	if err := sc.readDir(nil, root); err != nil {
 		return tree.Entry{}, tree.Links{}, err
 	}
-	e.Name = ""
-	return e, sc.links.links(), sc.found.err()
+	root.entry.Name = ""
+	return root.entry, sc.links.links(), sc.found.err()
 }
 
-// settled repeats a read until nothing moved under it. undo takes back what a
-// read has left; that of a directory also drops its links. That of a file must
-// not: who reads a file with several names holds their group.
-func (sc *scan) settled(path string, read func() (tree.Entry, error), undo func() error) (tree.Entry, error) {
-	for n := 1; ; n++ {
-		e, err := read()
-		if !errors.Is(err, errMoved) {
-			return e, err
+// readDir adds the reading of a directory. One in which something moved is read
+// again, when all that was begun below it has ended.
+func (sc *scan) readDir(up *task, f *frame) error {
+	enter := func(t *task) error {
+		f.reads++
+		err := sc.enterDir(t, f)
+		switch {
+		case errors.Is(err, errMoved):
+			f.wasMoved()
+			return nil
+		case f.up != nil && sc.forbidden(err):
+			f.gone = true
+			return nil
 		}
-		if n == rereads {
-			return tree.Entry{}, fmt.Errorf("%s: %w", join(sc.src.Path(), path), ErrSourceChanged)
-		}
-		if err := undo(); err != nil {
-			return tree.Entry{}, fmt.Errorf("read %s again: %w", path, err)
-		}
-	}
-}
-
-// clear empties the copy.
-func (sc *scan) clear() error {
-	if sc.dst == nil {
-		return nil
-	}
-	names, err := sc.dst.Names()
-	for _, name := range names {
-		err = errors.Join(err, sc.dst.RemoveAll(name))
-	}
-	return err
-}
-
-// readDir reads the directory that f has open. name is what its entry is
-// called.
-func (sc *scan) readDir(f *frame, name string, old *tree.Entry) (tree.Entry, error) {
-	info, err := f.src.Lstat(".")
-	if err != nil {
-		return tree.Entry{}, sc.lost(err)
-	}
-	if f.path != "." && sc.keepsFromOthers(info) {
-		return tree.Entry{}, errMoved
-	}
-	e := sc.entry(name, f.path, info, tree.KindDir, old)
-	all, err := f.src.Xattrs(".")
-	if err != nil {
-		return tree.Entry{}, fmt.Errorf("read attributes: %w", err)
-	}
-	e.Xattrs = sc.sift(f.path, all)
-	if e.Sub, err = sc.children(f, old); err != nil {
-		return tree.Entry{}, err
-	}
-	if sc.settle {
-		after, err := f.src.Lstat(".")
-		if err != nil {
-			return tree.Entry{}, sc.lost(err)
-		}
-		if moved(info, after) {
-			return tree.Entry{}, errMoved
-		}
-	}
-	if f.dst != nil {
-		if err := setMeta(f.dst, ".", e, sc.s.opt.Root); err != nil {
-			return tree.Entry{}, fmt.Errorf("copy: %w", err)
-		}
-	}
-	return e, nil
-}
-
-func (sc *scan) children(f *frame, old *tree.Entry) (tree.Node, error) {
-	names, err := f.src.Names()
-	if err != nil {
-		return tree.Node{}, sc.lost(err)
-	}
-	if err := sc.beginDir(f, old); err != nil {
-		return tree.Node{}, err
-	}
-	g := sc.pool.group(sc.ctx)
-	for _, name := range names {
-		g.do(func() error {
-			err := sc.child(f, name)
-			if sc.public && errors.Is(err, unix.EACCES) {
-				return nil
-			}
-			return err
-		})
-	}
-	if err := g.wait(); err != nil {
-		return tree.Node{}, err
-	}
-	if sc.share {
-		for name := range f.known { // what was put has been taken out
-			f.edit.Delete(name)
-		}
-	}
-	return f.edit.Node()
-}
-
-func (sc *scan) beginDir(f *frame, old *tree.Entry) error {
-	known := sc.old != nil && old != nil && old.Kind == tree.KindDir
-	if !known || !sc.share {
-		f.edit = sc.w.NewDir()
-	} else {
-		f.edit = sc.w.Edit(sc.old, old.Sub)
-		if sc.exact {
-			f.edit.Exact()
-		}
-	}
-	if !known {
-		return nil
-	}
-	children, err := sc.old.Children(old.Sub)
-	if err != nil {
 		return err
 	}
-	f.known = make(map[string]tree.Entry, len(children))
-	for _, c := range children {
-		f.known[c.Name] = c
+	leave := func() (bool, error) {
+		err := sc.leaveDir(f)
+		switch {
+		case err == nil:
+			return false, nil
+		case !errors.Is(err, errMoved):
+			return false, err
+		case f.reads == rereads:
+			return false, fmt.Errorf("%s: %w", join(sc.src.Path(), site{f, "."}.path()), ErrSourceChanged)
+		}
+		return true, sc.undo(f)
 	}
+	if up == nil {
+		return sc.crew.run(enter, leave)
+	}
+	sc.crew.add(up, enter, leave)
 	return nil
 }
 
-func (sc *scan) child(f *frame, name string) error {
-	path := join(f.path, name)
-	info, err := f.src.Lstat(name)
+// enterDir reads a directory's own metadata and names.
+func (sc *scan) enterDir(t *task, f *frame) error {
+	src, err := f.src.Open()
+	if err = sc.lost(err); errors.Is(err, errMoved) && f.up != nil {
+		f.gone = true
+		f.up.wasMoved()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.src.Release()
+	if f.info, err = src.Lstat("."); err != nil {
+		return sc.lost(err)
+	}
+	if f.up != nil && sc.keepsFromOthers(f.info) {
+		f.gone = true
+		f.up.wasMoved()
+		return nil
+	}
+	f.entry = sc.entry(site{f, "."}, f.info, tree.KindDir, f.old)
+	f.entry.Name = f.name
+	all, err := src.Xattrs(".")
+	if err != nil {
+		return fmt.Errorf("read attributes: %w", err)
+	}
+	f.entry.Xattrs = sc.sift(site{f, "."}, all)
+	if err := sc.beginDir(f); err != nil {
+		return err
+	}
+	return sc.names(t, f, src)
+}
+
+// names adds what is in a directory: the directories first, so that they are read
+// last.
+func (sc *scan) names(t *task, f *frame, src *fsx.Dir) error {
+	dirs, files, err := src.Split()
 	if err != nil {
 		return sc.lost(err)
 	}
-	if !admit(sc.filter, path, info.IsDir(), sc.found) || sc.keepsFromOthers(info) {
-		return nil
+	if f.dst != nil && f.up != nil {
+		if err := sc.makeCopy(f); err != nil {
+			return fmt.Errorf("copy: %w", err)
+		}
 	}
-	if _, yes := sc.hidden[faceOf(info)]; yes {
-		sc.found.leave(path, hiddenRule)
-		return nil
+	for _, name := range dirs {
+		admitted, err := sc.admitsDir(f, src, name)
+		if err != nil {
+			return err
+		}
+		if !admitted {
+			continue
+		}
+		sub := &frame{up: f, name: name, src: f.src.Child(name), old: f.was(name)}
+		if f.dst != nil {
+			sub.dst = f.dst.Child(name)
+		}
+		if err := sc.readDir(t, sub); err != nil {
+			return err
+		}
 	}
-	f.mu.Lock()
-	was, ok := f.known[name]
-	f.mu.Unlock()
-	var old *tree.Entry
-	if ok {
-		old = &was
-	}
-	var e tree.Entry
-	switch kind := kindOf(info); kind {
-	case 0:
-		sc.found.refuse(Refused{Path: path}, deviceName(info))
-		return nil
-	case tree.KindDir:
-		e, err = sc.subdir(f, name, path, old)
-	default:
-		e, err = sc.leaf(f, name, path, info, kind, old)
-	}
-	if err != nil {
+	batches(sc.crew, t, files, func(name string) error {
+		err := sc.child(f, name)
+		switch {
+		case errors.Is(err, errMoved):
+			f.wasMoved()
+			return nil
+		case sc.forbidden(err):
+			return nil
+		}
 		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.known, name)
-	f.edit.Put(e)
+	})
 	return nil
 }
 
-func (sc *scan) subdir(f *frame, name, path string, old *tree.Entry) (tree.Entry, error) {
-	undo := func() error {
-		sc.links.drop(path)
-		if f.dst == nil {
-			return nil
-		}
-		return f.dst.RemoveAll(name)
-	}
-	return sc.settled(path, func() (tree.Entry, error) {
-		sub := &frame{path: path}
-		var err error
-		if sub.src, err = f.src.OpenDir(name); err != nil {
-			return tree.Entry{}, sc.lost(err)
-		}
-		defer sub.src.Close()
-		if f.dst != nil {
-			if err := f.dst.Mkdir(name, 0o700); err != nil {
-				return tree.Entry{}, fmt.Errorf("copy: %w", err)
-			}
-			if sub.dst, err = f.dst.OpenDir(name); err != nil {
-				return tree.Entry{}, fmt.Errorf("copy: %w", err)
-			}
-			defer sub.dst.Close()
-		}
-		return sc.readDir(sub, name, old)
-	}, undo)
-}
+// forbidden reports whether an error only means that something is kept from the
+// caller, and so is left out.
+func (sc *scan) forbidden(err error) bool { return sc.public && errors.Is(err, unix.EACCES) }
 
 // keepsFromOthers reports whether a file or directory is to be left out because
 // its owner keeps it from others. An ordinary caller may read what the kernel
@@ -309,37 +270,259 @@ func (sc *scan) keepsFromOthers(info fsx.Info) bool {
 	return false
 }
 
+// admitsDir is admits for a directory, which is looked at only if it matters.
+func (sc *scan) admitsDir(f *frame, src *fsx.Dir, name string) (bool, error) {
+	var info fsx.Info
+	info.Type = unix.S_IFDIR
+	if len(sc.hidden) > 0 || sc.public {
+		var err error
+		if info, err = src.Lstat(name); err != nil {
+			return false, sc.lost(err)
+		}
+	}
+	return sc.admits(f, name, info), nil
+}
+
+// was is what the state before had at a name.
+func (f *frame) was(name string) *tree.Entry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e, ok := f.known[name]
+	if !ok {
+		return nil
+	}
+	return &e
+}
+
+// admits reports whether a name belongs to the state.
+func (sc *scan) admits(f *frame, name string, info fsx.Info) bool {
+	if sc.filter != nil && !admit(sc.filter, site{f, name}.path(), info.IsDir(), sc.found) || sc.keepsFromOthers(info) {
+		return false
+	}
+	if _, yes := sc.hidden[faceOf(info)]; yes {
+		sc.found.leave(site{f, name}.path(), hiddenRule)
+		return false
+	}
+	return true
+}
+
+func (sc *scan) makeCopy(f *frame) error {
+	dst, err := f.up.dst.Open()
+	if err != nil {
+		return err
+	}
+	defer f.up.dst.Release()
+	return dst.Mkdir(f.name, 0o700)
+}
+
+// leaveDir finishes a directory all of whose names were read.
+func (sc *scan) leaveDir(f *frame) error {
+	defer f.src.Close()
+	if f.dst != nil {
+		defer f.dst.Close()
+	}
+	if f.gone {
+		return nil
+	}
+	if f.moved {
+		return errMoved
+	}
+	if sc.share {
+		for name := range f.known { // what was put has been taken out
+			f.edit.Delete(name)
+		}
+	}
+	var err error
+	if f.entry.Sub, err = f.edit.Node(); err != nil {
+		return err
+	}
+	if sc.settle {
+		if err := sc.settledDir(f); err != nil {
+			return err
+		}
+	}
+	if f.dst != nil {
+		if err := sc.finishCopy(f); err != nil {
+			return fmt.Errorf("copy: %w", err)
+		}
+	}
+	if f.up != nil {
+		f.up.put(f.entry)
+	}
+	return nil
+}
+
+// settledDir looks whether a directory is still as it was when it was read.
+func (sc *scan) settledDir(f *frame) error {
+	src, err := f.src.Open()
+	if err != nil {
+		return sc.lost(err)
+	}
+	defer f.src.Release()
+	after, err := src.Lstat(".")
+	if err != nil {
+		return sc.lost(err)
+	}
+	if moved(f.info, after) {
+		return errMoved
+	}
+	return nil
+}
+
+func (sc *scan) finishCopy(f *frame) error {
+	dst, err := f.dst.Open()
+	if err != nil {
+		return err
+	}
+	defer f.dst.Release()
+	return setMeta(dst, ".", f.entry, sc.s.opt.Root)
+}
+
+// undo takes back what the reading of a directory has left.
+func (sc *scan) undo(f *frame) error {
+	f.moved = false
+	sc.links.drop(site{f, "."}.path())
+	if f.up == nil {
+		return sc.clear()
+	}
+	f.src = f.up.src.Child(f.name)
+	if f.dst == nil {
+		return nil
+	}
+	f.dst = f.up.dst.Child(f.name)
+	dst, err := f.up.dst.Open()
+	if err != nil {
+		return err
+	}
+	defer f.up.dst.Release()
+	if err := dst.RemoveAll(f.name); err != nil {
+		return fmt.Errorf("read %s again: %w", f.name, err)
+	}
+	return nil
+}
+
+// clear empties the copy.
+func (sc *scan) clear() error {
+	if sc.dst == nil {
+		return nil
+	}
+	names, err := sc.dst.Names()
+	for _, name := range names {
+		err = errors.Join(err, sc.dst.RemoveAll(name))
+	}
+	return err
+}
+
+// settled repeats the read of a file until nothing moved under it. undo takes
+// back what a read has left, but no links: who reads a file with several names
+// holds their group.
+func (sc *scan) settled(at site, read func() error, undo func() error) error {
+	for n := 1; ; n++ {
+		err := read()
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		if n == rereads {
+			return fmt.Errorf("%s: %w", join(sc.src.Path(), at.path()), ErrSourceChanged)
+		}
+		if err := undo(); err != nil {
+			return fmt.Errorf("read %s again: %w", at.name, err)
+		}
+	}
+}
+
+func (sc *scan) beginDir(f *frame) error {
+	known := sc.old != nil && f.old != nil && f.old.Kind == tree.KindDir
+	f.known = nil
+	if !known || !sc.share {
+		f.edit = sc.w.NewDir()
+	} else {
+		f.edit = sc.w.Edit(sc.old, f.old.Sub)
+		if sc.exact {
+			f.edit.Exact()
+		}
+	}
+	if !known {
+		return nil
+	}
+	children, err := sc.old.Children(f.old.Sub)
+	if err != nil {
+		return err
+	}
+	f.known = make(map[string]tree.Entry, len(children))
+	for _, c := range children {
+		f.known[c.Name] = c
+	}
+	return nil
+}
+
+// child reads a name that is no directory.
+func (sc *scan) child(f *frame, name string) error {
+	src, err := f.src.Open()
+	if err != nil {
+		return sc.lost(err)
+	}
+	defer f.src.Release()
+	info, err := src.Lstat(name)
+	if err != nil {
+		return sc.lost(err)
+	}
+	if info.IsDir() { // a file when the directory was listed
+		return sc.lost(unix.ENOTDIR)
+	}
+	if !sc.admits(f, name, info) {
+		return nil
+	}
+	at := site{f, name}
+	kind := kindOf(info)
+	if kind == 0 {
+		sc.found.refuse(Refused{Path: at.path()}, deviceName(info))
+		return nil
+	}
+	e, err := sc.leaf(src, at, info, kind, f.was(name))
+	if err != nil {
+		return err
+	}
+	f.put(e)
+	return nil
+}
+
 // entry is what the kernel said, as a manifest says it.
-func (sc *scan) entry(name, path string, info fsx.Info, kind tree.Kind, old *tree.Entry) tree.Entry {
-	e := tree.Entry{Name: name, Kind: kind, Mode: info.Mode, MTime: info.MTime}
+func (sc *scan) entry(at site, info fsx.Info, kind tree.Kind, old *tree.Entry) tree.Entry {
+	e := tree.Entry{Name: at.name, Kind: kind, Mode: info.Mode, MTime: info.MTime}
 	if kind == tree.KindFile {
 		e.Size, e.Layer = info.Size, sc.layer
 	}
 	if kind == tree.KindSymlink {
 		e.Mode = 0o777 // the kernel's value; it cannot be set
 	}
-	sc.own(path, &e, info, old)
+	sc.own(at, &e, info, old)
 	return e
 }
 
-func (sc *scan) own(path string, e *tree.Entry, info fsx.Info, old *tree.Entry) {
+func (sc *scan) own(at site, e *tree.Entry, info fsx.Info, old *tree.Entry) {
 	e.UID, e.GID = info.UID, info.GID
 	if sc.owner != nil {
-		sc.owner(path, e, old)
+		sc.owner(at, e, old)
 	}
 }
 
-func (sc *scan) sift(path string, all []fsx.Xattr) []fsx.Xattr {
+func (sc *scan) sift(at site, all []fsx.Xattr) []fsx.Xattr {
 	kept, _, refused, lost := sc.attrs.sift(all)
-	sc.found.attrs(path, refused, lost)
+	if len(refused)+len(lost) > 0 {
+		sc.found.attrs(at.path(), refused, lost)
+	}
 	return kept
 }
 
 // lost turns the errors of a name that is gone, or is something else by now,
 // into a reason to read again.
 func (sc *scan) lost(err error) error {
+	if err == nil {
+		return nil
+	}
 	if sc.settle && (errors.Is(err, os.ErrNotExist) || errors.Is(err, fsx.ErrNotRegular) ||
-		errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ELOOP)) {
+		errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ELOOP) || errors.Is(err, fsx.ErrMoved)) {
 		return errMoved
 	}
 	return fmt.Errorf("read: %w", err)

@@ -14,16 +14,18 @@ import (
 // again.
 var errReplaced = errors.New("replaced under the reader")
 
-// leaf reads anything but a directory, once for all its names.
-func (sc *scan) leaf(f *frame, name, path string, info fsx.Info, kind tree.Kind, old *tree.Entry) (tree.Entry, error) {
+// leaf reads anything but a directory, once for all its names. src is the open
+// directory that it is in.
+func (sc *scan) leaf(src *fsx.Dir, at site, info fsx.Info, kind tree.Kind, old *tree.Entry) (tree.Entry, error) {
 	g := sc.links.group(info)
 	if g == nil {
-		return sc.leafAlone(f, name, path, info, kind, old)
+		return sc.leafAlone(src, at, info, kind, old)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	path := at.path()
 	if len(g.paths) == 0 {
-		e, err := sc.leafAlone(f, name, path, info, kind, old)
+		e, err := sc.leafAlone(src, at, info, kind, old)
 		if err == nil {
 			g.paths, g.entry = append(g.paths, path), e
 		}
@@ -36,117 +38,150 @@ func (sc *scan) leaf(f *frame, name, path string, info fsx.Info, kind tree.Kind,
 	}
 	g.paths = append(g.paths, path)
 	e := g.entry
-	e.Name = name
-	sc.own(path, &e, info, old)
+	e.Name = at.name
+	sc.own(at, &e, info, old)
 	return e, nil
 }
 
-func (sc *scan) leafAlone(f *frame, name, path string, info fsx.Info, kind tree.Kind, old *tree.Entry) (tree.Entry, error) {
-	e := sc.entry(name, path, info, kind, old)
-	var err error
-	switch {
-	case kind == tree.KindFile:
-		err = sc.file(f, name, path, info, &e, old)
-	case kind == tree.KindSymlink:
-		if e.Target, err = f.src.Readlink(name); err != nil {
+func (sc *scan) leafAlone(src *fsx.Dir, at site, info fsx.Info, kind tree.Kind, old *tree.Entry) (tree.Entry, error) {
+	e := sc.entry(at, info, kind, old)
+	dst, done, err := at.copyIn()
+	if err != nil {
+		return e, fmt.Errorf("copy: %w", err)
+	}
+	defer done()
+	if kind == tree.KindFile {
+		r := fileRead{scan: sc, src: src, dst: dst, at: at, info: info, e: &e, old: old}
+		if err := r.run(); err != nil {
+			return e, err
+		}
+		sc.count.add(at, e.Size)
+		return e, nil
+	}
+	if kind == tree.KindSymlink {
+		if e.Target, err = src.Readlink(at.name); err != nil {
 			return e, sc.lost(err)
 		}
 		e.Size = int64(len(e.Target))
 	}
+	all, err := src.Xattrs(at.name)
 	if err != nil {
-		return e, err
+		return e, sc.lost(err)
 	}
-	if kind != tree.KindFile {
-		all, err := f.src.Xattrs(name)
-		if err != nil {
-			return e, sc.lost(err)
+	e.Xattrs = sc.sift(at, all)
+	if dst != nil {
+		if err := makeSpecial(dst, at.name, e, sc.s.opt.Root); err != nil {
+			return e, fmt.Errorf("copy: %w", err)
 		}
-		e.Xattrs = sc.sift(path, all)
-		if f.dst != nil {
-			if err := makeSpecial(f.dst, name, e, sc.s.opt.Root); err != nil {
-				return e, fmt.Errorf("copy: %w", err)
-			}
-		}
-	}
-	if kind == tree.KindFile {
-		sc.count.add(path, e.Size)
 	}
 	return e, nil
 }
 
-// file reads one regular file, again if it changes meanwhile.
-func (sc *scan) file(f *frame, name, path string, info fsx.Info, e *tree.Entry, old *tree.Entry) error {
-	if sc.dst == nil && sc.sameStamp(info, old) {
-		e.Digest, e.Xattrs, e.Stamp = old.Digest, old.Xattrs, old.Stamp
+// copyIn opens the directory that gets the copy of a name; nil if there is none.
+func (s site) copyIn() (dst *fsx.Dir, done func(), err error) {
+	if s.f.dst == nil {
+		return nil, func() {}, nil
+	}
+	dst, err = s.f.dst.Open()
+	return dst, s.f.dst.Release, err
+}
+
+// fileRead is the reading of one regular file.
+type fileRead struct {
+	*scan
+	src, dst *fsx.Dir // dst gets a copy; nil: none
+	at       site
+	info     fsx.Info
+	e        *tree.Entry
+	old      *tree.Entry
+}
+
+// run reads the file, again if it changes meanwhile.
+func (r *fileRead) run() error {
+	if r.dst == nil && r.sameStamp(r.info, r.old) {
+		r.e.Digest, r.e.PlainDigest, r.e.Xattrs, r.e.Stamp = r.old.Digest, r.old.PlainDigest, r.old.Xattrs, r.old.Stamp
 		return nil
 	}
-	read := func() (tree.Entry, error) {
-		if sc.settle {
-			if err := sc.s.step("scan.found"); err != nil {
-				return *e, err
-			}
-		}
-		src, err := f.src.OpenFile(name)
-		if err != nil {
-			return *e, sc.lost(err)
-		}
-		defer src.Close()
-		before := info
-		if sc.settle {
-			if before, err = fsx.StatFile(src); err != nil {
-				return *e, err
-			}
-			if info.Nlink > 1 && (before.Ino != info.Ino || before.Dev != info.Dev) || sc.keepsFromOthers(before) {
-				return *e, errReplaced
-			}
-			*e = sc.entry(name, path, before, tree.KindFile, old)
-		}
-		all, err := fileAttrs(src, f.src, name)
-		if err != nil {
-			return *e, sc.lost(err)
-		}
-		e.Xattrs = sc.sift(path, all)
-		if err := sc.contents(f, name, src, e, old); err != nil {
-			return *e, err
-		}
-		if sc.settle {
-			if err := sc.s.step("scan.read"); err != nil {
-				return *e, err
-			}
-			after, err := fsx.StatFile(src)
-			if err != nil {
-				return *e, err
-			}
-			if moved(before, after) || after.Size != e.Size {
-				return *e, errMoved
-			}
-		}
-		if sc.stamps && sc.start.Sub(before.CTime.Time()) > racy {
-			e.Stamp = tree.Stamp{Ino: before.Ino, CTime: before.CTime, Dev: before.Dev}
-		}
-		return *e, nil
-	}
-	_, err := sc.settled(path, read, func() error { return removeIfThere(f.dst, name) })
+	err := r.settled(r.at, r.read, func() error { return removeIfThere(r.dst, r.at.name) })
 	if errors.Is(err, errReplaced) {
 		return errMoved
 	}
 	return err
 }
 
-// contents reads a file's bytes and puts them where they are wanted.
-func (sc *scan) contents(f *frame, name string, src *os.File, e *tree.Entry, old *tree.Entry) (err error) {
-	switch {
-	case f.dst != nil:
-		e.Digest, e.Size, err = sc.s.copyFile(f.dst, name, src, *e, sc.s.opt.Root)
-	case sc.objects != nil:
-		e.Digest, e.Size, err = sc.objects.put(src, e.Size, old)
-	default:
-		e.Digest, e.Size, err = sc.s.hashFile(src)
+func (r *fileRead) read() error {
+	if r.settle {
+		if err := r.s.step("scan.found"); err != nil {
+			return err
+		}
 	}
+	file, err := r.src.OpenFile(r.at.name)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", join(f.path, name), err)
+		return r.lost(err)
+	}
+	defer file.Close()
+	before := r.info
+	if r.settle {
+		if before, err = fsx.StatFile(file); err != nil {
+			return err
+		}
+		if r.info.Nlink > 1 && (before.Ino != r.info.Ino || before.Dev != r.info.Dev) || r.keepsFromOthers(before) {
+			return errReplaced
+		}
+		*r.e = r.entry(r.at, before, tree.KindFile, r.old)
+	}
+	all, err := fileAttrs(file, r.src, r.at.name)
+	if err != nil {
+		return r.lost(err)
+	}
+	r.e.Xattrs = r.sift(r.at, all)
+	if err := r.contents(file); err != nil {
+		return err
+	}
+	if r.settle {
+		if err := r.unmoved(file, before); err != nil {
+			return err
+		}
+	}
+	if r.stamps && r.start.Sub(before.CTime.Time()) > racy {
+		r.e.Stamp = tree.Stamp{Ino: before.Ino, CTime: before.CTime, Dev: before.Dev}
 	}
 	return nil
+}
+
+// unmoved looks whether an open file is still as it was.
+func (r *fileRead) unmoved(file *os.File, before fsx.Info) error {
+	if err := r.s.step("scan.read"); err != nil {
+		return err
+	}
+	after, err := fsx.StatFile(file)
+	if err != nil {
+		return err
+	}
+	if moved(before, after) || after.Size != r.e.Size {
+		return errMoved
+	}
+	return nil
+}
+
+// contents reads a file's bytes and puts them where they are wanted.
+func (r *fileRead) contents(file *os.File) (err error) {
+	ctx := r.crew.ctx
+	switch {
+	case r.dst != nil:
+		r.e.Digest, r.e.PlainDigest, r.e.Size, err = r.s.copyFile(ctx, r.dst, r.at.name, file, *r.e, r.old, r.s.opt.Root)
+	case r.objects != nil:
+		r.e.Digest, r.e.PlainDigest, r.e.Size, err = r.objects.put(ctx, file, r.e.Size, r.old)
+	default:
+		r.e.Digest, r.e.PlainDigest, r.e.Size, err = r.s.hashFile(ctx, file, r.old)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case r.settle && errors.Is(err, tree.ErrSize):
+		return errMoved
+	}
+	return fmt.Errorf("read %s: %w", shortName(r.at.path()), err)
 }
 
 // sameStamp tells whether a file need not be read again.

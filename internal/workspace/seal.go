@@ -69,7 +69,7 @@ type sealing struct {
 	op     string
 	kind   string
 
-	bytes   int64
+	objects int64 // disk space of the contents that were added
 	split   []string
 	leftOut []LeftOut
 	keep    []string // directories of areas that the layer keeps
@@ -133,14 +133,13 @@ func (sl *sealing) scanArea(dir *fsx.Dir, area string, set func(*scan)) error {
 	if err != nil {
 		return err
 	}
-	sl.bytes += sc.count.bytes.Load()
 	sl.keep = append(sl.keep, area)
 	return sl.pw.w.SetArea(area, root, links)
 }
 
 // keepOwner records an owner that an ordinary user cannot have on disk: what
 // was there before, if it is still the same kind of thing.
-func (s *Store) keepOwner(_ string, e *tree.Entry, old *tree.Entry) {
+func (s *Store) keepOwner(_ site, e *tree.Entry, old *tree.Entry) {
 	if !s.opt.Root && old != nil && old.Kind == e.Kind && e.UID == uint32(os.Geteuid()) {
 		e.UID, e.GID = old.UID, old.GID
 	}
@@ -170,8 +169,11 @@ func (sl *sealing) finish() (Sealed, error) {
 	}
 	slices.Sort(sl.split)
 	sealed := Sealed{
-		Layer: sl.layer, Parent: sl.parent.Layer(), Kind: sl.kind, Areas: areas, Bytes: sl.bytes,
+		Layer: sl.layer, Parent: sl.parent.Layer(), Kind: sl.kind, Areas: areas,
 		SplitLinks: sl.split, LeftOut: sl.leftOut, places: sl.places,
+	}
+	if err := sealed.measure(sl.ctx, sl.p.dir, sl.keep, sl.objects); err != nil {
+		return Sealed{}, err
 	}
 	sealed.Changed, err = sl.changed(areas[AreaWorkspace])
 	return sealed, err
@@ -205,8 +207,7 @@ func (sl *sealing) changed(now tree.AreaRoots) (int, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: %s has no area %s", ErrCorrupt, sl.layer, AreaWorkspace)
 	}
-	changes, err := tree.Diff(old, t, tree.DiffOptions{Renames: true})
-	return len(changes), err
+	return tree.CountChanges(old, t, tree.DiffOptions{Renames: true})
 }
 
 // commitLayer makes the pending directory the layer that sealed describes. Of

@@ -14,7 +14,6 @@ type readArea struct {
 	root    tree.Entry
 	links   tree.Links
 	changes bool
-	bytes   int64
 }
 
 // extraArea seals an area besides the two of every state. One that is as it was,
@@ -47,7 +46,6 @@ func (sl *sealing) extraArea(dir *fsx.Dir, a placed, read func(src *fsx.Dir, a p
 	if had && sl.c.Backend != BackendClone && sameTree(old, roots) {
 		return nil
 	}
-	sl.bytes += got.bytes
 	sl.keep = append(sl.keep, a.Dir)
 	sl.places[a.Name] = place{Dir: a.Dir, Host: a.Host, Target: a.Target}
 	return setArea(sl.pw.w, a.Name, got.changes, got.root, got.links)
@@ -63,12 +61,12 @@ func sameTree(t *tree.Tree, r tree.AreaRoots) bool {
 func (sl *sealing) readChanges(src *fsx.Dir, a placed, old *tree.Tree) (readArea, error) {
 	u := sl.s.newUpper(sl.ctx, sl.pw.w, src, old, sl.layer)
 	var err error
-	if u.over, err = sl.s.openHost(a); err != nil {
+	if u.over, err = sl.s.openHost(sl.ctx, a); err != nil {
 		return readArea{}, err
 	}
 	defer u.over.close()
 	r, err := u.read(true)
-	return readArea{root: r.root, links: r.links, changes: true, bytes: u.count.bytes.Load()}, nameArea(a, err)
+	return readArea{root: r.root, links: r.links, changes: true}, nameArea(a, err)
 }
 
 // readWhole reads the directory of an area that the state has whole.
@@ -78,7 +76,7 @@ func (sl *sealing) readWhole(src *fsx.Dir, a placed, old *tree.Tree) (readArea, 
 	// Entries that did not change still name the layer that has their bytes.
 	sc.share = sl.c.Backend == BackendDelta
 	root, links, err := sc.run()
-	return readArea{root: root, links: links, bytes: sc.count.bytes.Load()}, nameArea(a, err)
+	return readArea{root: root, links: links}, nameArea(a, err)
 }
 
 // nameArea says in which area something cannot be kept.
@@ -140,7 +138,6 @@ func (sl *sealing) fill() error {
 			return fmt.Errorf("area %s: %w", name, err)
 		}
 		sl.keep = append(sl.keep, dir)
-		sl.bytes += t.Root().Sub.Bytes
 	}
 	return nil
 }

@@ -43,7 +43,6 @@ func (sl *sealing) upperArea(dir *fsx.Dir, area string) error {
 	if err != nil {
 		return err
 	}
-	sl.bytes += u.count.bytes.Load()
 	sl.keep = append(sl.keep, area)
 	if area == AreaWorkspace {
 		sl.split = r.split
@@ -57,7 +56,7 @@ func (sl *sealing) upperArea(dir *fsx.Dir, area string) error {
 // upper reads the upper directory of one overlay.
 type upper struct {
 	*scan
-	gone *touched
+	gone *touched // nil: nobody asks
 	// over is the host's directory at the bottom; nil: there is none, or it is
 	// not asked for what it has.
 	over *hostDir
@@ -67,7 +66,7 @@ type upper struct {
 }
 
 func (s *Store) newUpper(ctx context.Context, w *tree.Writer, src *fsx.Dir, old *tree.Tree, layer string) *upper {
-	u := &upper{scan: s.newScan(ctx, "seal", w, src), gone: newTouched()}
+	u := &upper{scan: s.newScan(ctx, "seal", w, src)}
 	u.layer, u.old, u.attrs, u.owner = layer, old, s.upperAttrs(), s.keepOwner
 	return u
 }
@@ -94,16 +93,17 @@ func (u *upper) read(open bool) (upperTree, error) {
 		was = &root
 	}
 	if len(links.Groups) > 0 {
-		u.leaves = map[string]struct{}{}
+		u.gone, u.leaves = newTouched(), map[string]struct{}{}
 	}
-	root, err := u.dir(&frame{path: ".", src: u.src, open: open}, "", was)
-	if err != nil {
+	root := &frame{src: u.crew.keeper.Root(u.src), old: was, open: open}
+	if err := u.crew.run(u.dir(root)); err != nil {
 		return upperTree{}, err
 	}
 	if err := u.found.err(); err != nil {
 		return upperTree{}, err
 	}
-	r := upperTree{root: root}
+	root.entry.Name = ""
+	r := upperTree{root: root.entry}
 	r.links, r.split, r.sameLinks = mergeLinks(links, u.gone, u.links.links(), func(p string) bool {
 		_, ok := u.leaves[p]
 		return ok
@@ -111,113 +111,157 @@ func (u *upper) read(open bool) (upperTree, error) {
 	return r, nil
 }
 
-// dir reads a directory of the upper. old is what the parent has there. f.open
-// says whether the host's directory shows there if nothing hides it, and
-// afterwards whether it shows.
-func (u *upper) dir(f *frame, name string, old *tree.Entry) (tree.Entry, error) {
-	info, err := f.src.Lstat(".")
-	if err != nil {
-		return tree.Entry{}, err
-	}
-	e := u.entry(name, f.path, info, tree.KindDir, old)
-	all, err := f.src.Xattrs(".")
-	if err != nil {
-		return tree.Entry{}, err
-	}
-	kept, opaque, refused, lost := u.attrs.sift(all)
-	u.found.attrs(f.path, refused, lost)
-	e.Xattrs = kept
-	below := old
-	if opaque || old == nil || old.Kind != tree.KindDir {
-		u.gone.add(f.path)
-		below = nil
-		f.edit = u.w.NewDir()
-		e.Opaque = f.open && (opaque || old != nil)
-	} else {
-		f.edit = u.w.Edit(u.old, old.Sub)
-		e.Opaque = old.Opaque
-	}
-	f.open = f.open && !e.Opaque
-	names, err := f.src.Names()
-	if err != nil {
-		return tree.Entry{}, err
-	}
-	g := u.pool.group(u.ctx)
-	for _, child := range names {
-		g.do(func() error { return u.child(f, child, below) })
-	}
-	if err := g.wait(); err != nil {
-		return tree.Entry{}, err
-	}
-	e.Below = u.over.below(f.path, &e)
-	e.Sub, err = f.edit.Node()
-	return e, err
-}
-
-func (u *upper) child(f *frame, name string, dir *tree.Entry) error {
-	path := join(f.path, name)
-	info, err := f.src.Lstat(name)
-	if err != nil {
-		return err
-	}
-	if info.IsWhiteout() {
-		u.gone.add(path)
-		e := tree.Entry{Name: name, Kind: tree.KindWhiteout}
-		e.Below = u.over.below(path, &e)
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.open {
-			f.edit.Put(e)
-		} else {
-			f.edit.Delete(name)
+// dir is the reading of a directory of the upper. f.open says whether the host's
+// directory shows there if nothing hides it, and afterwards whether it shows.
+func (u *upper) dir(f *frame) (enter func(t *task) error, leave func() (bool, error)) {
+	enter = func(t *task) error {
+		src, err := f.src.Open()
+		if err != nil {
+			return fmt.Errorf("read: %w", err)
 		}
-		return nil
-	}
-	var old *tree.Entry
-	if dir != nil {
-		was, ok, err := u.old.Child(dir.Sub, name)
+		defer f.src.Release()
+		below, err := u.enterUpper(f, src)
 		if err != nil {
 			return err
 		}
-		if ok {
-			old = &was
+		dirs, files, err := src.Split()
+		if err != nil {
+			return err
 		}
-	}
-	var e tree.Entry
-	switch kind := kindOf(info); kind {
-	case 0:
-		u.found.refuse(Refused{Path: path}, deviceName(info))
+		for _, name := range dirs {
+			sub := &frame{up: f, name: name, src: f.src.Child(name), open: f.open}
+			if sub.old, err = u.below(below, name); err != nil {
+				return err
+			}
+			enter, leave := u.dir(sub)
+			u.crew.add(t, enter, leave)
+		}
+		batches(u.crew, t, files, func(name string) error { return u.child(f, name, below) })
 		return nil
-	case tree.KindDir:
-		e, err = u.subdir(f, name, path, old)
-	default:
-		u.leafAt(path)
-		e, err = u.leaf(f, name, path, info, kind, old)
-		e.Below = u.over.below(path, &e)
 	}
+	leave = func() (again bool, err error) {
+		defer f.src.Close()
+		if u.over != nil {
+			f.entry.Below = u.over.below(site{f, "."}.path(), &f.entry)
+		}
+		if f.entry.Sub, err = f.edit.Node(); err == nil && f.up != nil {
+			f.up.put(f.entry)
+		}
+		return false, err
+	}
+	return enter, leave
+}
+
+// enterUpper reads a directory's own metadata. It returns what the parent has
+// there, as far as that shows; nil is nothing.
+func (u *upper) enterUpper(f *frame, src *fsx.Dir) (below *tree.Entry, err error) {
+	info, err := src.Lstat(".")
+	if err != nil {
+		return nil, err
+	}
+	at := site{f, "."}
+	f.entry = u.entry(at, info, tree.KindDir, f.old)
+	f.entry.Name = f.name
+	all, err := src.Xattrs(".")
+	if err != nil {
+		return nil, err
+	}
+	kept, opaque, refused, lost := u.attrs.sift(all)
+	if len(refused)+len(lost) > 0 {
+		u.found.attrs(at.path(), refused, lost)
+	}
+	f.entry.Xattrs = kept
+	if opaque || f.old == nil || f.old.Kind != tree.KindDir {
+		u.goneAt(at)
+		f.edit = u.w.NewDir()
+		f.entry.Opaque = f.open && (opaque || f.old != nil)
+	} else {
+		below = f.old
+		f.edit = u.w.Edit(u.old, f.old.Sub)
+		f.entry.Opaque = f.old.Opaque
+	}
+	f.open = f.open && !f.entry.Opaque
+	return below, nil
+}
+
+// below is what the parent's directory has at a name.
+func (u *upper) below(dir *tree.Entry, name string) (*tree.Entry, error) {
+	if dir == nil {
+		return nil, nil //nolint:nilnil // nothing there is an answer
+	}
+	e, ok, err := u.old.Child(dir.Sub, name)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &e, nil
+}
+
+// child reads a name that is no directory.
+func (u *upper) child(f *frame, name string, dir *tree.Entry) error {
+	src, err := f.src.Open()
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.edit.Put(e)
+	defer f.src.Release()
+	info, err := src.Lstat(name)
+	if err != nil {
+		return err
+	}
+	at := site{f, name}
+	if info.IsWhiteout() {
+		u.whiteout(at)
+		return nil
+	}
+	old, err := u.below(dir, name)
+	if err != nil {
+		return err
+	}
+	kind := kindOf(info)
+	if kind == 0 {
+		u.found.refuse(Refused{Path: at.path()}, deviceName(info))
+		return nil
+	}
+	u.leafAt(at)
+	e, err := u.leaf(src, at, info, kind, old)
+	if err != nil {
+		return err
+	}
+	if u.over != nil {
+		e.Below = u.over.below(at.path(), &e)
+	}
+	f.put(e)
 	return nil
 }
 
-func (u *upper) subdir(f *frame, name, path string, old *tree.Entry) (tree.Entry, error) {
-	src, err := f.src.OpenDir(name)
-	if err != nil {
-		return tree.Entry{}, fmt.Errorf("read: %w", err)
+// whiteout takes a name away, or hides what the host has there.
+func (u *upper) whiteout(at site) {
+	u.goneAt(at)
+	e := tree.Entry{Name: at.name, Kind: tree.KindWhiteout}
+	if u.over != nil {
+		e.Below = u.over.below(at.path(), &e)
 	}
-	defer src.Close()
-	return u.dir(&frame{path: path, src: src, open: f.open}, name, old)
+	at.f.mu.Lock()
+	defer at.f.mu.Unlock()
+	if at.f.open {
+		at.f.edit.Put(e)
+	} else {
+		at.f.edit.Delete(at.name)
+	}
 }
 
-func (u *upper) leafAt(path string) {
-	u.gone.add(path)
-	if u.leaves != nil {
-		u.mu.Lock()
-		u.leaves[path] = struct{}{}
-		u.mu.Unlock()
+func (u *upper) goneAt(at site) {
+	if u.gone != nil {
+		u.gone.add(at.path())
 	}
+}
+
+func (u *upper) leafAt(at site) {
+	if u.gone == nil {
+		return
+	}
+	path := at.path()
+	u.gone.add(path)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.leaves[path] = struct{}{}
 }

@@ -58,9 +58,11 @@ func (s *Store) squashInto(ctx context.Context, c Cell, layer string, p *pending
 			return Sealed{}, nil, err
 		}
 		keep = append(keep, dir)
-		sealed.Bytes += t.Root().Sub.Bytes
 	}
 	if sealed.Areas, err = pw.finish(); err != nil {
+		return Sealed{}, nil, err
+	}
+	if err := sealed.measure(ctx, p.dir, keep, 0); err != nil {
 		return Sealed{}, nil, err
 	}
 	return sealed, keep, sameRoots(m, sealed.Areas)
@@ -68,7 +70,7 @@ func (s *Store) squashInto(ctx context.Context, c Cell, layer string, p *pending
 
 // copyTree writes a whole tree into a manifest, which then needs no other.
 func (s *Store) copyTree(pw *pack, t *tree.Tree, area string, rewrite func(e *tree.Entry)) error {
-	root, err := pw.w.CopyAll(t, func(_ string, e *tree.Entry) { rewrite(e) })
+	root, err := pw.w.CopyAll(t, rewrite)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ type Store struct {
 	opt   Options
 	packs *packs
 
-	scratch sync.Pool // of *scratch
+	contents sync.Pool // of *tree.Content
 
 	mu    sync.Mutex
 	infos map[string]Info
@@ -162,7 +162,7 @@ func Open(homePath string, opt Options) (*Store, error) {
 	if opt.MaxDepth == 0 {
 		opt.MaxDepth = DefaultMaxDepth
 	}
-	return &Store{home: home, path: homePath, opt: opt, packs: newPacks(home), infos: map[string]Info{}, scratch: sync.Pool{New: newScratch}}, nil
+	return &Store{home: home, path: homePath, opt: opt, packs: newPacks(home), infos: map[string]Info{}, contents: sync.Pool{New: newContent}}, nil
 }
 
 // Close releases what the store holds open.

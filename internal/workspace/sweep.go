@@ -2,13 +2,10 @@ package workspace
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/apply"
-	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
@@ -19,7 +16,7 @@ type SweepReport struct {
 	Journals []string
 	Live     []string
 	Objects  int
-	// Bytes are those of the files removed.
+	// Bytes is the disk space of what was removed.
 	Bytes int64
 }
 
@@ -92,7 +89,7 @@ func (sw *sweeper) remove(where, name string, list *[]string) error {
 		return err
 	}
 	rel := where + "/" + name
-	size, err := sizeOf(sw.s.home, rel)
+	size, err := usageOf(sw.ctx, sw.s.home, rel)
 	if err != nil {
 		return err
 	}
@@ -241,7 +238,7 @@ func (sw *sweeper) removeObject(rel string) error {
 		return err
 	}
 	sw.report.Objects++
-	sw.report.Bytes += info.Size
+	sw.report.Bytes += info.Blocks * blockSize
 	if sw.dry {
 		return nil
 	}
@@ -272,53 +269,26 @@ func (sw *sweeper) usedObjects() (map[tree.Hash]struct{}, error) {
 }
 
 func markObjects(t *tree.Tree, n tree.Node, used, seen map[tree.Hash]struct{}) error {
-	if _, ok := seen[n.Root]; ok {
-		return nil
-	}
-	seen[n.Root] = struct{}{}
-	children, err := t.Children(n)
-	if err != nil {
-		return err
-	}
-	for _, e := range children {
-		switch e.Kind {
-		case tree.KindDir:
-			if err := markObjects(t, e.Sub, used, seen); err != nil {
-				return err
+	for left := []tree.Node{n}; len(left) > 0; {
+		n := left[len(left)-1]
+		left = left[:len(left)-1]
+		if _, ok := seen[n.Root]; ok {
+			continue
+		}
+		seen[n.Root] = struct{}{}
+		children, err := t.Children(n)
+		if err != nil {
+			return err
+		}
+		for _, e := range children {
+			switch e.Kind {
+			case tree.KindDir:
+				left = append(left, e.Sub)
+			case tree.KindFile:
+				used[e.Digest] = struct{}{}
+			case tree.KindSymlink, tree.KindFifo, tree.KindSocket:
 			}
-		case tree.KindFile:
-			used[e.Digest] = struct{}{}
-		case tree.KindSymlink, tree.KindFifo, tree.KindSocket:
 		}
 	}
 	return nil
-}
-
-// sizeOf sums up the files below a path.
-func sizeOf(d *fsx.Dir, rel string) (int64, error) {
-	info, err := d.Lstat(rel)
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil || !info.IsDir() {
-		return info.Size, err
-	}
-	sub, err := d.OpenDir(rel)
-	if err != nil {
-		return 0, err
-	}
-	defer sub.Close()
-	names, err := sub.Names()
-	if err != nil {
-		return 0, err
-	}
-	var total int64
-	for _, name := range names {
-		n, err := sizeOf(sub, name)
-		if err != nil {
-			return 0, err
-		}
-		total += n
-	}
-	return total, nil
 }

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -25,43 +26,48 @@ func (w *Work) Usage(ctx context.Context) (int64, error) {
 	return total + more, err
 }
 
-// diskUsage adds up the blocks of everything below a directory. What goes away
-// while it is looked at, or may not be looked at, does not count.
+// blockSize is the unit of Info.Blocks.
+const blockSize = 512
+
+// diskUsage adds up the blocks of everything below a directory, files with
+// several names once. What goes away while it is looked at, or may not be looked
+// at, does not count.
 func diskUsage(ctx context.Context, d *fsx.Dir) (total int64, err error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	names, err := d.Names()
+	linked := map[inode]struct{}{}
+	err = fsx.Walk(ctx, d, fsx.Visitor{
+		Enter: func(at *fsx.Step) (bool, error) {
+			if !at.Info.IsDir() && at.Info.Nlink > 1 {
+				key := inode{at.Info.Dev, at.Info.Ino}
+				if _, counted := linked[key]; counted {
+					return false, nil
+				}
+				linked[key] = struct{}{}
+			}
+			total += at.Info.Blocks * blockSize
+			return true, nil
+		},
+		Gone: func(err error) bool { return ignoreGone(err) == nil },
+	})
+	return total, err
+}
+
+// usageOf is the disk space of a path with all that is below it.
+func usageOf(ctx context.Context, d *fsx.Dir, rel string) (int64, error) {
+	info, err := d.Lstat(rel)
 	if err != nil {
 		return 0, ignoreGone(err)
 	}
-	for _, name := range names {
-		info, err := d.Lstat(name)
-		if err != nil {
-			if err = ignoreGone(err); err != nil {
-				return total, err
-			}
-			continue
-		}
-		total += info.Blocks * 512
-		if !info.IsDir() {
-			continue
-		}
-		sub, err := d.OpenDir(name)
-		if err != nil {
-			if err = ignoreGone(err); err != nil {
-				return total, err
-			}
-			continue
-		}
-		n, err := diskUsage(ctx, sub)
-		sub.Close()
-		total += n
-		if err != nil {
-			return total, err
-		}
+	own := info.Blocks * blockSize
+	if !info.IsDir() {
+		return own, nil
 	}
-	return total, nil
+	sub, err := d.OpenDir(rel)
+	if err != nil {
+		return own, ignoreGone(err)
+	}
+	defer sub.Close()
+	n, err := diskUsage(ctx, sub)
+	return own + n, err
 }
 
 func ignoreGone(err error) error {
@@ -69,4 +75,32 @@ func ignoreGone(err error) error {
 		return nil
 	}
 	return err
+}
+
+// smallFiles is what the directory of a layer takes besides the areas and the
+// manifest: itself, layer.json and a marker.
+const smallFiles = 2 * 4096
+
+// measure fills in the disk space of a layer that is about to be committed. keep
+// are the directories of areas that it keeps, objects is the space of what was
+// added to the objects, which is the workspace's.
+func (sealed *Sealed) measure(ctx context.Context, dir *fsx.Dir, keep []string, objects int64) error {
+	manifest, err := usageOf(ctx, dir, "manifest")
+	if err != nil {
+		return err
+	}
+	sealed.Bytes, sealed.Disk = smallFiles+manifest+objects, map[string]int64{AreaWorkspace: objects}
+	area := map[string]string{}
+	for name, p := range sealed.places {
+		area[p.Dir] = name
+	}
+	for _, name := range keep {
+		n, err := usageOf(ctx, dir, name)
+		if err != nil {
+			return err
+		}
+		sealed.Bytes += n
+		sealed.Disk[cmp.Or(area[name], name)] += n
+	}
+	return nil
 }

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
@@ -214,15 +217,13 @@ func (v *verification) rebuild(w *tree.Writer, area string, t *tree.Tree) (tree.
 // rehash makes the tree of a delta state again: the metadata is only in the
 // manifest, the contents are read where they are kept.
 func (v *verification) rehash(w *tree.Writer, area string, t *tree.Tree) (tree.Entry, tree.Links, error) {
-	r := &rehasher{v: v, w: w, t: t, open: v.s.contentsOf(BackendDelta, v.layer, area), pool: newPool()}
-	root := t.Root()
-	node, err := r.dir(".", root.Sub)
-	if err != nil {
+	r := &rehasher{v: v, w: w, t: t, open: v.s.contentsOf(BackendDelta, v.layer, area), crew: newCrew(v.ctx)}
+	root := &rehashed{at: r.crew.keeper.Root(nil), entry: t.Root()}
+	if err := r.crew.run(r.dir(root)); err != nil {
 		return tree.Entry{}, tree.Links{}, err
 	}
-	root.Sub = node
 	links, err := t.Links()
-	return root, links, err
+	return root.entry, links, err
 }
 
 type rehasher struct {
@@ -230,47 +231,79 @@ type rehasher struct {
 	w    *tree.Writer
 	t    *tree.Tree
 	open opener
-	pool *pool
+	crew *crew
 }
 
-func (r *rehasher) dir(path string, n tree.Node) (tree.Node, error) {
-	children, err := r.t.Children(n)
-	if err != nil {
-		return tree.Node{}, err
-	}
-	g := r.pool.group(r.v.ctx)
-	for i := range children {
-		g.do(func() error { return r.entry(join(path, children[i].Name), &children[i]) })
-	}
-	if err := g.wait(); err != nil {
-		return tree.Node{}, err
-	}
-	edit := r.w.NewDir()
-	for _, e := range children {
-		edit.Put(e)
-	}
-	return edit.Node()
+// rehashed is one directory that is made again. at only names it.
+type rehashed struct {
+	up    *rehashed
+	at    *fsx.Ref
+	entry tree.Entry
+	mu    sync.Mutex
+	edit  *tree.DirEdit
 }
 
-// entry reads the contents of a file again. One that cannot be read counts as
-// one with other contents, so that all are named and not only the first.
-func (r *rehasher) entry(path string, e *tree.Entry) (err error) {
-	switch e.Kind {
-	case tree.KindDir:
-		e.Sub, err = r.dir(path, e.Sub)
-		return err
-	case tree.KindFile:
-	case tree.KindSymlink, tree.KindFifo, tree.KindSocket:
+func (d *rehashed) put(e tree.Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.edit.Put(e)
+}
+
+func (r *rehasher) dir(d *rehashed) (enter func(t *task) error, leave func() (bool, error)) {
+	enter = func(t *task) error {
+		children, err := r.t.Children(d.entry.Sub)
+		if err != nil {
+			return err
+		}
+		d.edit = r.w.NewDir()
+		files := children[:0:0]
+		for _, e := range children {
+			if e.Kind != tree.KindDir {
+				files = append(files, e)
+				continue
+			}
+			enter, leave := r.dir(&rehashed{up: d, at: d.at.Child(e.Name), entry: e})
+			r.crew.add(t, enter, leave)
+		}
+		batches(r.crew, t, files, func(e tree.Entry) error {
+			err := r.read(d, &e)
+			d.put(e)
+			return err
+		})
 		return nil
 	}
-	f, err := r.open(path, *e)
+	leave = func() (again bool, err error) {
+		if d.entry.Sub, err = d.edit.Node(); err == nil && d.up != nil {
+			d.up.put(d.entry)
+		}
+		return false, err
+	}
+	return enter, leave
+}
+
+// read reads the contents of a file again. One that cannot be read counts as one
+// with other contents, so that all are named and not only the first.
+func (r *rehasher) read(d *rehashed, e *tree.Entry) error {
+	if e.Kind != tree.KindFile {
+		return nil
+	}
+	was := *e
+	e.Digest, e.PlainDigest = tree.Hash{}, false
+	f, err := r.open(below(d.at, e.Name), was)
 	if err != nil {
-		e.Digest = tree.Hash{}
 		return nil
 	}
 	defer f.Close()
-	if e.Digest, e.Size, err = r.v.s.hashFile(f); err != nil {
-		e.Digest = tree.Hash{}
+	file, ok := f.(*os.File)
+	if !ok {
+		return fmt.Errorf("%s: not a file of the store", e.Name)
+	}
+	digest, plain, n, err := r.v.s.hashFile(r.crew.ctx, file, &was)
+	if r.crew.ctx.Err() != nil {
+		return r.crew.ctx.Err()
+	}
+	if e.Size = n; err == nil {
+		e.Digest, e.PlainDigest = digest, plain
 	}
 	return nil
 }
