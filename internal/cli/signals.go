@@ -9,11 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// endings returns the signals that ask the program to end. A hangup is not one of
+// them for a program that nohup started.
+func endings() []os.Signal {
+	signals := []os.Signal{unix.SIGINT, unix.SIGTERM}
+	if !signal.Ignored(unix.SIGHUP) {
+		signals = append(signals, unix.SIGHUP)
+	}
+	return signals
+}
+
 // interruptible cancels the context at the first signal that asks the program
 // to end. The next one has its ordinary effect, so that work that does not
 // listen can still be stopped; the store outlives that.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	ctx, stop := signal.NotifyContext(ctx, endings()...)
 	go func() {
 		<-ctx.Done()
 		stop()
@@ -41,7 +51,7 @@ type forwarder struct {
 func listen() *forwarder {
 	f := &forwarder{to: make(chan os.Signal, 8), from: make(chan os.Signal, 8), ready: make(chan struct{})}
 	go func() {
-		signal.Notify(f.from, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+		signal.Notify(f.from, append(endings(), unix.SIGQUIT)...)
 		close(f.ready)
 		for sig := range f.from {
 			if !f.pass(sig) {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/live"
@@ -26,6 +28,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(envServer); path != "" {
 		os.Exit(serverMain(path))
 	}
+	// A hangup ends the commands of the tests also where nohup started them: a
+	// signal that is handled is not ignored in what is executed.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(m.Run())
 }
 

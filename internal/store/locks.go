@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -65,7 +68,11 @@ func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.D
 	if err != nil {
 		return nil, err
 	}
-	if err := waitForLock(ctx, f, wait); err != nil {
+	err = waitForLock(ctx, f, wait)
+	if errors.Is(err, unix.EAGAIN) && dying(readHolder(f).PID) {
+		err = waitForLock(ctx, f, dyingWait)
+	}
+	if err != nil {
 		holder := readHolder(f)
 		_ = f.Close()
 		if errors.Is(err, unix.EAGAIN) {
@@ -87,18 +94,56 @@ func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.D
 	return &Lock{f: f}, nil
 }
 
-// CellHolder tells who holds a cell's lock now, if anybody does.
+// dyingWait bounds the wait for a lock whose holder was killed. The kernel takes it
+// away when the last thread of the holder has ended, and a child that had not
+// executed its program yet.
+const dyingWait = 5 * time.Second
+
+// dying reports whether a process has ended, or was killed and is about to.
+func dying(pid int) bool {
+	if pid <= 0 {
+		return false
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch name {
+		case "State":
+			if strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X") {
+				return true
+			}
+		case "SigPnd", "ShdPnd":
+			pending, err := strconv.ParseUint(value, 16, 64)
+			if err == nil && pending&(1<<(unix.SIGKILL-1)) != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// CellHolder returns the process that holds a cell's lock now, if one does. It
+// waits for the end of one that was killed.
 func (s *Store) CellHolder(id string) (Holder, bool) {
 	f, err := os.Open(s.sub("locks/cell-" + id))
 	if err != nil {
 		return Holder{}, false
 	}
 	defer f.Close()
-	// Asking must not take the lock, not even for a moment.
-	if ofdLock(f, unix.F_OFD_GETLK, unix.F_WRLCK) == nil {
-		return Holder{}, false
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		// Asking must not take the lock, not even for a moment.
+		if ofdLock(f, unix.F_OFD_GETLK, unix.F_WRLCK) == nil {
+			return Holder{}, false
+		}
+		holder := readHolder(f)
+		if !dying(holder.PID) || time.Since(start) > dyingWait {
+			return holder, true
+		}
 	}
-	return readHolder(f), true
 }
 
 // ofdLock sets, drops or asks for a lock of the open file, which unlike a flock
