@@ -26,35 +26,64 @@ func (r *run) watchDisk(ctx context.Context) (watched context.Context, full func
 		r.notes = append(r.notes, "limit disk: "+err.Error())
 	}
 	watched, cancel := context.WithCancel(ctx)
+	var lost error
 	met := make(chan bool, 1)
+	// The times of files are up to a tick late.
+	const tick = 10 * time.Millisecond
+	since := time.Now().Add(-2 * tick)
 	go func() {
-		met <- r.overDisk(watched, before+limit)
+		var over bool
+		over, lost = r.overDisk(watched, before+limit, since)
+		met <- over
 		cancel()
 	}()
 	return watched, func() bool {
 		cancel()
-		return <-met
+		over := <-met
+		if lost != nil {
+			r.notes = append(r.notes, "limit disk: "+lost.Error())
+		}
+		return over
 	}
 }
 
 // overDisk returns true when more than most bytes are in use, false when ctx
-// ends first.
-func (r *run) overDisk(ctx context.Context, most int64) bool {
+// ends first. The error is why a look did not see everything.
+func (r *run) overDisk(ctx context.Context, most int64, since time.Time) (over bool, lost error) {
 	timer := time.NewTimer(diskInterval)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return false
+			return false, lost
 		case <-timer.C:
 		}
 		begin := time.Now()
-		if used, err := r.work.Usage(ctx); err == nil && used > most {
+		used, err := r.diskUsage(ctx, since)
+		if used > most {
 			r.limitHit(driver.LimitHit{Limit: "disk", Count: 1})
-			return true
+			return true, lost
+		}
+		if ctx.Err() == nil && err != nil {
+			lost = err
 		}
 		timer.Reset(max(diskInterval, 10*time.Since(begin)))
 	}
+}
+
+// diskUsage is the space of all files that the run has: those that have a name,
+// and those that its processes alone keep.
+func (r *run) diskUsage(ctx context.Context, since time.Time) (int64, error) {
+	named, err := r.work.Usage(ctx)
+	if err != nil {
+		return named, err
+	}
+	first := r.first.Load()
+	if first == nil {
+		return named, nil
+	}
+	held, err := driver.Held(first.PID, first.Start, since)
+	return named + held, err
 }
 
 // diskFull says in the outcome that the limit ended the command.

@@ -12,6 +12,22 @@ import (
 
 func degradedAllowed(r *cell.RunRequest) { r.AllowDegraded = true }
 
+// mapsAndWaits writes a file through a mapping, and keeps nothing but the mapping.
+const mapsAndWaits = `exec /usr/bin/python3 -c '
+import ctypes, os, time
+n = 8 << 20
+c = ctypes.CDLL(None)
+c.mmap.restype = ctypes.c_void_p
+c.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+fd = os.open("mapped", os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, n)
+at = c.mmap(None, n, 3, 1, fd, 0)
+os.close(fd)
+os.unlink("mapped")
+ctypes.memset(at, 1, n)
+time.sleep(10)
+'`
+
 // TestDiskLimit: the kernel has no such limit, so it is refused unless the
 // operator accepts that it is only looked at now and then.
 func TestDiskLimit(t *testing.T) {
@@ -34,6 +50,33 @@ func TestDiskLimit(t *testing.T) {
 			w.Errorf("below the limit: %+v", res)
 		}
 		w.sound("demo")
+	})
+}
+
+// TestDiskLimitOfNameless: files count that have no name and are held, by
+// descriptor or by mapping. Memory does not count, nor what was removed of the
+// state before: it takes no more space.
+func TestDiskLimitOfNameless(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(w *world, backend string) {
+		w.init("demo", backend)
+		w.sh("demo", "head -c 8000000 /dev/zero > base")
+		rule := ruledBy("version: 1\nlimits: {disk: 4MiB}\n")
+		scripts := map[string]string{
+			"exec 3>gone && rm gone && head -c 8000000 /dev/zero >&3 && sleep 10":                  "killed",
+			"exec 3>/tmp/gone && rm /tmp/gone && head -c 8000000 /dev/zero >&3 && sleep 10":        "killed",
+			"exec 3>/dev/shm/gone && rm /dev/shm/gone && head -c 8000000 /dev/zero >&3; sleep 0.6": "succeeded",
+			"exec 3<base && rm base && sleep 0.6":                                                  "succeeded",
+		}
+		if _, err := os.Stat("/usr/bin/python3"); err == nil {
+			scripts[mapsAndWaits] = "killed"
+		}
+		for script, want := range scripts {
+			res, _ := w.sh("demo", script, rule, degradedAllowed, restoreOnFail)
+			if res.Outcome != want || want == "killed" && !strings.Contains(res.Error, "limit of 4194304 bytes") || len(res.Notes) != 0 {
+				w.Errorf("%s: %+v", script, res)
+			}
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/driver"
@@ -115,7 +116,9 @@ type run struct {
 	policy *policy.Policy
 	spec   driver.Spec
 	work   *workspace.Work
-	out    *output
+	// first is the cell's first process, once there is one.
+	first atomic.Pointer[initRecord]
+	out   *output
 
 	journal *journal
 	events  receipt.Events
@@ -208,7 +211,7 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 	}
 	r.masked()
 	r.spec.Mounts.Masks = append(r.spec.Mounts.Masks, r.masks...)
-	r.spec.Started = func(pid int) error { return recordInit(r.work, pid) }
+	r.spec.Started = r.recordInit
 	if err := r.openJournal(); err != nil {
 		return err
 	}

@@ -36,16 +36,19 @@ type initRecord struct {
 	Start uint64 `json:"start_time"`
 }
 
-func recordInit(w *workspace.Work, pid int) error {
+// recordInit writes down which process is the cell's first one.
+func (r *run) recordInit(pid int) error {
 	start, err := driver.StartTime(pid)
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(initRecord{PID: pid, Start: start})
+	rec := initRecord{PID: pid, Start: start}
+	data, err := json.Marshal(rec)
 	if err != nil {
 		return err
 	}
-	return w.RecordInit(data)
+	r.first.Store(&rec)
+	return r.work.RecordInit(data)
 }
 
 // settle finishes or undoes what a process that died had begun on this cell. The

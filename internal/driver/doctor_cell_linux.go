@@ -183,6 +183,19 @@ func probePidfd() error {
 	return unix.Close(fd)
 }
 
+// probeHeld looks into a cell as the limit of disk space does.
+func (n *Native) probeHeld(ctx context.Context) error {
+	cell, err := n.Start(ctx, Spec{Hostname: "probe", Guard: Guard{LandlockBestEffort: true}})
+	if err != nil {
+		return err
+	}
+	start, err := StartTime(cell.PID())
+	if err == nil {
+		_, err = Held(cell.PID(), start, time.Now())
+	}
+	return errors.Join(err, cell.Close())
+}
+
 // probeEgress builds a cell whose connections are captured, and lets it go.
 func (n *Native) probeEgress(ctx context.Context) error {
 	s := Spec{Hostname: "probe", Guard: Guard{LandlockBestEffort: true}, Network: &Network{

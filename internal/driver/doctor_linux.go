@@ -44,6 +44,8 @@ type Probes struct {
 	Notices func(context.Context) error
 	// IDMap makes an id-mapped mount of a directory.
 	IDMap func(dir string) error
+	// Held looks for files that a cell's processes hold without a name.
+	Held func(context.Context) error
 	// Egress builds a cell whose connections are captured.
 	Egress func(context.Context) error
 	// Overlay is Native.ProbeOverlay.
@@ -64,6 +66,7 @@ func (n *Native) probes() Probes {
 	p.Landlock = orElse(p.Landlock, landlock.ABI)
 	p.Notices = orElse(p.Notices, n.probeNotices)
 	p.IDMap = orElse(p.IDMap, n.probeIDMap)
+	p.Held = orElse(p.Held, n.probeHeld)
 	p.Egress = orElse(p.Egress, n.probeEgress)
 	p.Overlay = orElse(p.Overlay, n.ProbeOverlay)
 	return p
@@ -98,7 +101,23 @@ func (n *Native) Doctor(ctx context.Context) []Check {
 		p.idMap(dir),
 		p.overlay(ctx, dir, cells))
 	list = append(list, n.limitChecks(ctx, cells)...)
+	list = append(list, p.disk(ctx, cells))
 	return append(list, p.egress(ctx, cells))
+}
+
+// disk is never more than degraded: no kernel's limit is for one directory.
+func (p Probes) disk(ctx context.Context, cells bool) Check {
+	c := Check{
+		Name: "limit disk", Status: statusDegraded, Reason: "the space that a run takes is looked at some times a second, not limited by the kernel",
+		Remedy: "policies with limits.disk need --allow-degraded",
+	}
+	switch {
+	case !cells:
+		return Check{Name: c.Name, Status: statusMissing, Reason: noCell}
+	case p.Held(ctx) != nil:
+		c.Reason += "; removed files that are open are not seen"
+	}
+	return c
 }
 
 // egress tries to capture the connections of a cell.

@@ -77,6 +77,9 @@ func TestDoctorHere(t *testing.T) {
 	if c := find(t, checks, "network egress"); c.Status != statusWorks && (hasNetfilter() || c.Remedy == "") {
 		t.Errorf("%+v", c)
 	}
+	if c := find(t, checks, "limit disk"); c.Status != statusDegraded || strings.Contains(c.Reason, "not seen") {
+		t.Errorf("%+v", c)
+	}
 	for _, name := range []string{"limit memory", "limit cpu", "limit pids", "freezer"} {
 		c := find(t, checks, name)
 		if c.Status == statusMissing && c.Remedy == "" {
