@@ -285,6 +285,16 @@ func (c *cell) secure(host string, port uint16, sni string, protos ...string) (*
 	return conn, conn.Handshake()
 }
 
+// tls starts TLS on a connection.
+func (c *cell) tls(conn net.Conn, name string) *tls.Conn {
+	c.t.Helper()
+	secure := tls.Client(conn, &tls.Config{RootCAs: c.trust, ServerName: name})
+	if err := secure.Handshake(); err != nil {
+		c.t.Fatal(err)
+	}
+	return secure
+}
+
 // client is a program's HTTP client.
 func (c *cell) client(h2 bool) *http.Client {
 	tr := &http.Transport{

@@ -3,6 +3,7 @@ package egress
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -27,6 +28,13 @@ type served struct {
 
 func (s *served) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
+	if len(b) == 1 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+		// While a request is answered the server reads one byte ahead, to learn
+		// that the program is gone. One that only sends nothing more still
+		// wants its answer.
+		s.over.Store(true)
+		return n, gone(s.Conn, err)
+	}
 	// The server wakes a read that it has no use for with a deadline.
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		s.over.Store(true)

@@ -8,8 +8,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiet reports whether a connection is open and nothing has come on it.
-func quiet(c net.Conn) bool {
+// gone waits until a connection on which no more will come is broken, and returns
+// err then; or until its read deadline. A program that has closed its socket
+// cannot be told from one that still reads until the kernel has forgotten that
+// socket, which takes a minute, and something is sent to it. Keep-alive probes do
+// that when nothing else does.
+func gone(c net.Conn, err error) error {
+	raw, ok := socket(c)
+	if !ok {
+		return err
+	}
+	_ = raw.Control(func(fd uintptr) {
+		for _, option := range []int{unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL} {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, option, 1)
+		}
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
+	})
+	late := raw.Read(func(fd uintptr) bool {
+		p := []unix.PollFd{{Fd: int32(fd)}}
+		n, bad := unix.Poll(p, 0)
+		return bad != nil || n > 0
+	})
+	if late != nil {
+		return late
+	}
+	return err
+}
+
+// socket returns the socket below a connection.
+func socket(c net.Conn) (syscall.RawConn, bool) {
 	for {
 		under, ok := c.(interface{ NetConn() net.Conn })
 		if !ok {
@@ -19,14 +46,20 @@ func quiet(c net.Conn) bool {
 	}
 	s, ok := c.(syscall.Conn)
 	if !ok {
-		return false
+		return nil, false
 	}
 	raw, err := s.SyscallConn()
-	if err != nil {
+	return raw, err == nil
+}
+
+// quiet reports whether a connection is open and nothing has come on it.
+func quiet(c net.Conn) bool {
+	raw, ok := socket(c)
+	if !ok {
 		return false
 	}
 	open := false
-	err = raw.Control(func(fd uintptr) {
+	err := raw.Control(func(fd uintptr) {
 		var b [1]byte
 		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		open = errors.Is(err, unix.EAGAIN)

@@ -98,6 +98,14 @@ func (m *messages) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// CloseWrite passes on that the program sends nothing more.
+func (m *messages) CloseWrite() error {
+	if half, ok := m.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
 func (m *messages) Write(b []byte) (int, error) {
 	if m.refused != nil {
 		return 0, m.refused
