@@ -43,6 +43,9 @@ func (o *networkFlags) request(cmd *cobra.Command) (cell.NetworkRequest, error) 
 	if req.CA, err = readBounded(o.ca, maxCA); err != nil {
 		return req, usageError("", "%s: --ca %s: %v", verb(cmd), quote.Path(o.ca), err)
 	}
+	if len(req.CA) == 0 {
+		return req, usageError("give a file with certificates as PEM", "%s: --ca %s: the file is empty", verb(cmd), quote.Path(o.ca))
+	}
 	return req, nil
 }
 

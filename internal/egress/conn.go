@@ -40,6 +40,8 @@ type conn struct {
 	to       place
 	explicit bool
 	secure   bool
+	// head is that of the request that is being read, in HTTP/1.1.
+	head head
 	// unheard says that a request has come and no handler has heard of it yet.
 	unheard atomic.Bool
 	// peer is the upstream of a connection that is not inspected.
@@ -124,9 +126,11 @@ func (c *conn) why() error {
 	return c.cause
 }
 
-// refusal is why something does not go on; its layer says which check it was.
+// refusal is why something does not go on; its layer says which check it was, and
+// its policy, if given, the hash of the policy that decided.
 type refusal struct {
-	layer string
+	layer  string
+	policy string
 	policy.Explanation
 	hint string
 }
@@ -284,22 +288,34 @@ func (c *conn) reconsider(g *Generation) {
 	}
 	c.mu.Unlock()
 	if !c.explicit && old != nil {
-		v := g.view(c.proc, c.to.host, c.to.port)
-		switch {
-		case !v.connection.Allowed:
-			c.cut(v.refuse(c.to, c.proc))
-			return
-		case v.opaque() != old.opaque():
-			c.cut(refuse(layerEndpoint, v.connection.Rule, "the new policy says otherwise whether requests are inspected"))
-			return
-		case v.opaque() && !slices.Equal(v.allowed(), old.allowed()):
-			c.cut(refuse(layerDestination, v.connection.Rule, "the new policy has other allowed_ips"))
+		if no := c.outdated(old, g.view(c.proc, c.to.host, c.to.port)); no != nil {
+			no.policy = g.Hash
+			c.cut(no)
 			return
 		}
 	}
 	for _, f := range flights {
 		f.reconsider(g)
 	}
+}
+
+// outdated says why a connection cannot stay under a new generation; nil if it
+// can, and then that rules it.
+func (c *conn) outdated(old, v *view) *refusal {
+	switch {
+	case !v.connection.Allowed:
+		return v.refuse(c.to, c.proc)
+	case v.opaque() != old.opaque():
+		return refuse(layerEndpoint, v.connection.Rule, "the new policy says otherwise whether requests are inspected")
+	case v.opaque() && !slices.Equal(v.allowed(), old.allowed()):
+		return refuse(layerDestination, v.connection.Rule, "the new policy has other allowed_ips")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ruling == old {
+		c.ruling = v
+	}
+	return nil
 }
 
 // serveInspected reads requests from a connection.

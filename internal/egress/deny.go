@@ -149,7 +149,10 @@ func (p *Proxy) recordDenied(f *flight, r *http.Request, no *refusal) {
 		q.Path, _, _ = strings.Cut(r.URL.EscapedPath(), "?")
 	}
 	q.Version = strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)
-	s := p.subject(f.c, event.Denied)
-	s.Rule, s.Reason, s.Message = no.Rule, no.layer+": "+no.Reason, no.hint
+	s := p.denial(f.c, no)
+	if f.view != nil && no.policy == "" {
+		s.Policy = f.view.gen.Hash
+	}
+	s.Message = no.hint
 	p.emit(event.HTTP(s, q))
 }

@@ -72,7 +72,7 @@ func TestExplicitForms(t *testing.T) {
 		{"CONNECT /x HTTP/1.1\r\nHost: x\r\n\r\n", 403},
 		{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 403},
 		// The Host header is the address line's, not the other way round.
-		{"GET http://api.example.com/ok/ HTTP/1.1\r\nHost: evil.example.com\r\n\r\n", 200},
+		{"GET http://api.example.com/ok/ HTTP/1.1\r\nHost: evil.example.com\r\n\r\n", 421},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,9 +25,12 @@ func (f *flight) checkForm(r *http.Request) error {
 			return refuse(layerRequest, "request", "the address in the request line is not one of this connection")
 		}
 	}
-	for _, host := range append([]string{r.Host}, r.Header["Host"]...) {
+	if r.ProtoMajor == 2 && r.URL.Host != "" && !f.to.is(r.URL.Host, f.scheme) {
+		return f.misdirected(r.URL.Host)
+	}
+	for _, host := range slices.Concat([]string{r.Host}, r.Header["Host"], f.c.head.hosts(r)) {
 		if !f.to.is(host, f.scheme) {
-			return &misdirected{*refuse(layerRequest, "request", "the request is for the host "+strconv.Quote(clip(host))+", the connection is to "+f.to.authority(f.scheme))}
+			return f.misdirected(host)
 		}
 	}
 	if reason := policy.Misleading(r.Method, r.Header); reason != "" {
@@ -36,6 +40,11 @@ func (f *flight) checkForm(r *http.Request) error {
 		return refuse(layerRequest, "request", "the request names no path")
 	}
 	return nil
+}
+
+// misdirected refuses a request for another host.
+func (f *flight) misdirected(host string) error {
+	return &misdirected{*refuse(layerRequest, "request", "the request is for the host "+strconv.Quote(clip(host))+", the connection is to "+f.to.authority(f.scheme))}
 }
 
 // is reports whether a Host header names the place.

@@ -30,6 +30,8 @@ func TestForms(t *testing.T) {
 	}{
 		{"plain", "GET /ok/ HTTP/1.1\r\n" + host + "\r\n", 200, "GET /ok/ body="},
 		{"absolute", "GET http://api.example.com/ok/1 HTTP/1.1\r\n" + host + "\r\n", 200, "GET /ok/1 body="},
+		{"absolute, other Host", "GET http://api.example.com/ok/ HTTP/1.1\r\nHost: evil.example.com\r\n\r\n", 421, ""},
+		{"absolute, other port in Host", "GET http://api.example.com/ok/ HTTP/1.1\r\nHost: api.example.com:8080\r\n\r\n", 421, ""},
 		{"absolute without path", "GET http://api.example.com?a=/ok/ HTTP/1.1\r\n" + host + "\r\n", 403, ""},
 		{"dot host", "GET /ok/ HTTP/1.1\r\nHost: API.example.com.:80\r\n\r\n", 200, "GET /ok/ body="},
 		{"odd characters", "GET /ok/%7b{}|\" HTTP/1.1\r\n" + host + "\r\n", 200, "GET /ok/%7B%7B%7D%7C%22 body="},

@@ -286,7 +286,7 @@ func (f *flight) reconsider(g *Generation) {
 		e = policy.Explanation{Rule: "credentials", Reason: "the new policy does not let the request's credential go there"}
 	}
 	if !e.Allowed {
-		cut := &refusal{layer: layerRequest, Explanation: e, hint: requestHint(f)}
+		cut := &refusal{layer: layerRequest, policy: g.Hash, Explanation: e, hint: requestHint(f)}
 		f.stopped.Store(cut)
 		f.cancel(cut)
 	}

@@ -28,6 +28,7 @@ type served struct {
 
 func (s *served) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
+	s.c.head.came(b[:n], len(b) == 1)
 	if len(b) == 1 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		// While a request is answered the server reads one byte ahead, to learn
 		// that the program is gone. One that only sends nothing more still
@@ -73,6 +74,9 @@ func connState(raw net.Conn, state http.ConnState) {
 		if state == http.StateActive || state == http.StateIdle {
 			s.c.unheard.Store(true)
 		}
+		if state == http.StateIdle {
+			s.c.head.begin()
+		}
 	case *framed:
 		if state == http.StateActive {
 			s.awaited.Store(s.opened.Load())
@@ -91,8 +95,7 @@ func (p *Proxy) recordMalformed(c *conn, status int, said string) {
 	f := &flight{c: c, start: time.Now(), to: c.to, scheme: c.scheme()}
 	q := f.event()
 	q.Status = status
-	s := p.subject(c, event.Denied)
-	s.Rule, s.Reason = "request", layerRequest+": not a request that can be read in one way only: "+said
+	s := p.denial(c, refuse(layerRequest, "request", "not a request that can be read in one way only: "+said))
 	p.emit(event.HTTP(s, q))
 }
 

@@ -29,18 +29,34 @@ func (p *Proxy) subject(c *conn, v event.Verdict) event.Subject {
 	return s
 }
 
+// ruling names the policy that rules now.
+func (p *Proxy) ruling() string {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.gen.Hash
+}
+
+// denial is what all events of a denied connection or request say. The policy is
+// the one that denies it, which may be newer than the one that the connection was
+// allowed by.
+func (p *Proxy) denial(c *conn, no *refusal) event.Subject {
+	s := p.subject(c, event.Denied)
+	if s.Policy = no.policy; s.Policy == "" {
+		s.Policy = p.ruling()
+	}
+	s.Rule, s.Reason = no.Rule, no.layer+": "+no.Reason
+	return s
+}
+
 // recordConn tells of a connection that has ended, or that never was. The error
 // says why; a refusal is a denial, another one is a failure.
 func (p *Proxy) recordConn(c *conn, step event.NetworkStep, err error) {
-	verdict := event.Allowed
+	s := p.subject(c, event.Allowed)
 	var no *refusal
-	if errors.As(err, &no) {
-		verdict = event.Denied
-	}
-	s := p.subject(c, verdict)
 	switch {
-	case no != nil:
-		s.Rule, s.Reason, s.Message = no.Rule, no.layer+": "+no.Reason, no.hint
+	case errors.As(err, &no):
+		s = p.denial(c, no)
+		s.Message = no.hint
 	case err != nil:
 		s.Reason = err.Error()
 	}
@@ -104,15 +120,15 @@ func (p *Proxy) recordRequest(f *flight) {
 		s.Reason = f.decision.Reason
 	}
 	if no := f.stopped.Load(); no != nil {
-		s.Verdict, s.Rule, s.Reason = event.Denied, no.Rule, no.layer+": "+no.Reason
+		s = p.denial(f.c, no)
 	}
 	p.emit(event.HTTP(s, f.event()))
 }
 
 // recordMisuse tells of a placeholder that went astray.
 func (p *Proxy) recordMisuse(f *flight, m *credential.MisuseError) {
-	s := p.subject(f.c, event.Denied)
-	s.Rule, s.Reason = "credentials", m.Error()
+	s := p.denial(f.c, refuse(layerCredential, "credentials", m.Error()))
+	s.Reason = m.Error()
 	p.emit(event.Found(s, event.Finding{
 		ID:     "credential_misuse",
 		Title:  "A placeholder for a credential was sent where the credential may not go",

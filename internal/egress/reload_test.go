@@ -55,8 +55,9 @@ func TestReload(t *testing.T) {
 		}
 		cutRequest, keptRequest := open("/a"), open("/b")
 
-		if err := c.proxy.Reload(generation(t, rules("{host: db2.example.com, port: 5432}",
-			"{host: api.example.com, port: 443, protocol: rest, rules: [{allow: {method: GET, path: /b}}]}"))); err != nil {
+		next := generation(t, rules("{host: db2.example.com, port: 5432}",
+			"{host: api.example.com, port: 443, protocol: rest, rules: [{allow: {method: GET, path: /b}}]}"))
+		if err := c.proxy.Reload(next); err != nil {
 			t.Fatal(err)
 		}
 		isReset(t, cut)
@@ -80,8 +81,18 @@ func TestReload(t *testing.T) {
 		c.find(event.HTTPActivity, func(e map[string]any) bool {
 			return text(e, "http_request", "url", "path") == "/a" && text(e, "disposition") == "Blocked"
 		})
+		// Every denial is the new policy's.
+		if status, _, _ := get(t, cl, "GET", "https://"+api+"/b%2fc", nil, "Host", "other.example.com"); status != 403 {
+			t.Error(status)
+		}
+		refused := c.dial(c.to("db.example.com", 5432))
+		isReset(t, refused)
+		c.find(event.NetworkActivity, func(e map[string]any) bool { return text(e, "activity_name") == "Refuse" })
 		c.mu.Lock()
 		for _, e := range c.events {
+			if hash := text(e, "policy", "uid"); text(e, "disposition") == "Blocked" && hash != next.Hash && hash != strings.TrimPrefix(next.Hash, "sha256:") {
+				t.Errorf("the denial carries %s, the policy is %s: %v", hash, next.Hash, e)
+			}
 			if text(e, "http_request", "url", "path") == "/b" {
 				t.Error("the kept request has ended:", e)
 			}

@@ -127,7 +127,7 @@ func (v *view) blame(p Process) {
 
 // refuse says why a connection of a program is not allowed.
 func (v *view) refuse(to place, p Process) *refusal {
-	return &refusal{layer: v.layer, Explanation: v.connection, hint: connectionHint(to, p)}
+	return &refusal{layer: v.layer, policy: v.gen.Hash, Explanation: v.connection, hint: connectionHint(to, p)}
 }
 
 // admitted reports whether a network policy lists the program.

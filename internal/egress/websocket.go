@@ -140,6 +140,7 @@ func (m *messages) stop(err error) error {
 	if r, ok := err.(*refusal); ok { //nolint:errorlint // made below and not wrapped
 		no = r
 	}
+	no.policy = m.p.ruling()
 	m.f.stopped.Store(no)
 	m.refused = no
 	return no
