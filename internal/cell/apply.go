@@ -99,6 +99,9 @@ func (a *application) prepare() error {
 	a.to, a.source = a.req.To, a.req.To == ""
 	if a.source {
 		a.to = a.cell.Source
+		if a.cell.SourceKind == sourceLost {
+			return refused("no_source", "`--to DIR` names a directory", "the record of the source of cell %s is lost", a.cell.Name)
+		}
 		if a.cell.SourceKind != "dir" {
 			return refused("no_source", "`--to DIR` names a directory", "cell %s was made from an archive", a.cell.Name)
 		}

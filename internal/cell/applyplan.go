@@ -61,6 +61,10 @@ func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint
 	for err == nil && base.Kind == kindSource && !known[base.ID] {
 		base, err = tx.Checkpoint(base.Parent)
 	}
+	if errors.Is(err, store.ErrNotFound) {
+		return base, refused("state_lost", fmt.Sprintf("`forkcell export %s -o DIR` writes the state of the cell to a new directory", s.cell.Name),
+			"the state that was last applied from %s is lost, so its changes cannot be told apart", s.cell.Name)
+	}
 	return base, err
 }
 

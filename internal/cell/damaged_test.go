@@ -169,7 +169,7 @@ func TestNewerFormats(t *testing.T) {
 		"home.json": p.file("home.json", func(d []byte) []byte { return bytes.Replace(d, []byte(`"format":1`), []byte(`"format":2`), 1) }),
 		"database": func() func() {
 			p.sql("PRAGMA user_version=99")
-			return func() { p.sql("PRAGMA user_version=2") }
+			return func() { p.sql("PRAGMA user_version=3") }
 		},
 	}
 	for what, do := range newer {
@@ -205,7 +205,7 @@ func TestRecoverNamesWhatIsLost(t *testing.T) {
 	defer undo()
 	e, release, err := app.Open(p.home, app.Rescue)
 	p.ok(err)
-	res, err := e.Recover(p.ctx)
+	res, err := e.Recover(p.ctx, false)
 	p.ok(errors.Join(err, release()))
 	if len(res.Problems) == 0 || res.Runs != 2 || res.Cells != 1 || res.OldDatabase == "" {
 		t.Fatalf("got %+v", res)

@@ -401,7 +401,7 @@ func (w *world) recover() error {
 	w.Helper()
 	e, release, err := app.Open(w.home, app.Rescue)
 	w.ok(err)
-	res, err := e.Recover(w.ctx)
+	res, err := e.Recover(w.ctx, false)
 	if err == nil && len(res.Problems) > 0 {
 		w.Fatalf("recover: %v", res.Problems)
 	}

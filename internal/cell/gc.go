@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,7 +31,10 @@ func (e *Engine) GC(ctx context.Context, req GCRequest) (*GCResult, error) {
 	defer lock.Unlock()
 	var layers map[string]bool
 	mark := func(tx *store.Tx) error {
-		held, err := unfinishedWork(tx)
+		if err := e.refuseLostRows(tx); err != nil {
+			return err
+		}
+		held, err := e.heldWork(tx)
 		if err != nil {
 			return err
 		}
@@ -196,6 +200,9 @@ func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoin
 func needOrigin(tx *store.Tx, needed map[string]bool, id string) error {
 	for {
 		c, err := tx.Checkpoint(id)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil // it is lost, and so is what it was derived from
+		}
 		if err != nil || c.Kind != kindSource {
 			return err
 		}
@@ -255,6 +262,18 @@ func unfinishedWork(tx *store.Tx) (holdings, error) {
 		}
 	}
 	return held, nil
+}
+
+// heldWork adds to unfinished work what a loss keeps.
+func (e *Engine) heldWork(tx *store.Tx) (holdings, error) {
+	held, err := unfinishedWork(tx)
+	if err != nil {
+		return held, err
+	}
+	states, layers, err := e.keptByLoss(tx)
+	maps.Copy(held.states, states)
+	maps.Copy(held.layers, layers)
+	return held, err
 }
 
 // layersOf lists every layer that the kept states stand on.

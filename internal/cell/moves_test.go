@@ -300,7 +300,7 @@ func (h *history) rebuild(*actor) {
 	h.loseDatabase()
 	e, release, err := app.Open(h.home, app.Rescue)
 	h.ok(err)
-	res, err := e.Recover(h.ctx)
+	res, err := e.Recover(h.ctx, false)
 	h.ok(err)
 	h.ok(release())
 	for _, p := range res.Problems {

@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -14,7 +15,9 @@ import (
 
 // Recover makes the database anew from the signed log and the layers. What does
 // not verify is left out and named; the old database is set aside, not deleted.
-func (e *Engine) Recover(context.Context) (*RecoverResult, error) {
+// Log and old database are each other's witness: what only one of them knows is
+// kept, and the error names it, unless the caller accepts the loss.
+func (e *Engine) Recover(_ context.Context, acceptLoss bool) (*RecoverResult, error) {
 	lock, err := e.store.LockHome(true)
 	if err != nil {
 		return nil, err
@@ -23,7 +26,7 @@ func (e *Engine) Recover(context.Context) (*RecoverResult, error) {
 	if err := e.nobodyAtWork(); err != nil {
 		return nil, err
 	}
-	res := &RecoverResult{Problems: []string{}}
+	res := &RecoverResult{Problems: []string{}, Kept: []string{}}
 	seqs, tail, err := e.store.SeqsOnDisk()
 	if err != nil {
 		return nil, err
@@ -36,10 +39,10 @@ func (e *Engine) Recover(context.Context) (*RecoverResult, error) {
 	if res.OldDatabase, err = e.store.ResetDatabase(); err != nil {
 		return nil, fmt.Errorf("set the old database aside: %w", err)
 	}
-	if err := e.store.Update(b.replay); err != nil {
+	if err := e.store.Update(func(tx *store.Tx) error { return b.restore(tx, acceptLoss) }); err != nil {
 		return nil, fmt.Errorf("rebuild the database: %w", err)
 	}
-	kept, err := e.store.SetAsidePending()
+	kept, err := e.store.SetAsidePending(func(op string) bool { return b.begun[op] })
 	for _, k := range kept {
 		res.Problems = append(res.Problems, "unfinished work was kept in "+k)
 	}
@@ -48,9 +51,27 @@ func (e *Engine) Recover(context.Context) (*RecoverResult, error) {
 	}
 	journals, err := e.ws.UnendedJournals()
 	for _, j := range journals {
-		res.Problems = append(res.Problems, "a directory may be half written: what it held before is in applies/"+j)
+		if !b.begun[j] {
+			res.Problems = append(res.Problems, "a directory may be half written: what it held before is in applies/"+j)
+		}
 	}
-	return res, err
+	return res, errors.Join(err, lossError(res))
+}
+
+// restore fills an empty database: from the log, and with what only the old
+// database knows.
+func (b *rebuild) restore(tx *store.Tx, acceptLoss bool) error {
+	if err := b.replay(tx); err != nil || acceptLoss {
+		return err
+	}
+	if b.res.OldDatabase == "" {
+		return b.keepUnknownLayers(tx)
+	}
+	old, err := b.e.store.ReadAside(b.res.OldDatabase)
+	if err != nil || len(old.Statements) == 0 {
+		return b.keepUnknownLayers(tx) // it is damaged, or was cut off
+	}
+	return b.keepWitnessed(tx, old)
 }
 
 // rebuild replays the log into an empty database.
@@ -64,6 +85,8 @@ type rebuild struct {
 	strict bool    // they count only if nothing is wrong with them
 	layers map[string]workspace.Info
 	seen   map[string]bool // checkpoints
+	named  map[string]bool // layers that statements name
+	begun  map[string]bool // operations whose records were taken over, unfinished
 }
 
 // newRebuild replays the statements of the given numbers.
@@ -77,7 +100,7 @@ func (e *Engine) newRebuild(res *RecoverResult, seqs []int64) (*rebuild, error) 
 		return nil, err
 	}
 	res.Problems = append(res.Problems, problems...)
-	b := &rebuild{e: e, res: res, keys: keys, seqs: seqs, chain: receipt.NewChain(keys), layers: map[string]workspace.Info{}, seen: map[string]bool{}}
+	b := &rebuild{e: e, res: res, keys: keys, seqs: seqs, chain: receipt.NewChain(keys), layers: map[string]workspace.Info{}, seen: map[string]bool{}, named: map[string]bool{}, begun: map[string]bool{}}
 	for _, info := range infos {
 		b.layers[info.Layer] = info
 	}
@@ -265,6 +288,7 @@ func (b *rebuild) applied(tx *store.Tx, c store.Cell, p *receipt.Change) error {
 // checkpoint records a state, as freed where its layers are gone.
 func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, kind, runID string, at receipt.Predicate, own int64) error {
 	layer, present := b.layers[p.Layer]
+	b.named[p.Layer] = true
 	if b.seen[p.ID] {
 		old, err := tx.Checkpoint(p.ID)
 		if err != nil || old.Layer == p.Layer || p.Layer == "" {
@@ -317,8 +341,46 @@ func sourceOf(p receipt.Predicate, id string) string {
 	return state.Checkpoint.ID
 }
 
+// lostBeginning makes up for a cell's first statement if that is lost: the cell,
+// as far as a receipt knows it, and the state before the run, by its identity.
+func (b *rebuild) lostBeginning(tx *store.Tx, p *receipt.Run) error {
+	_, err := tx.CellByID(p.CellID)
+	if errors.Is(err, store.ErrNotFound) {
+		b.res.Cells++
+		err = tx.PutCell(store.Cell{
+			ID: p.CellID, Name: p.Cell, LastName: p.Cell, Head: p.CheckpointBefore.ID, Applied: p.CheckpointBefore.ID,
+			SourceKind: sourceLost, Backend: p.Backend, BackendReason: p.BackendReason, Runtime: p.Runtime,
+			MountAt: p.Workdir, CreatedAt: p.StartedAt,
+		})
+	}
+	if err != nil || b.seen[p.CheckpointBefore.ID] {
+		return err
+	}
+	for _, layer := range b.layers {
+		a := layer.Areas[workspace.AreaWorkspace]
+		if a.Root != p.CheckpointBefore.Root || a.Meta != p.CheckpointBefore.MetaRoot {
+			continue
+		}
+		roots := map[string]receipt.Roots{}
+		for name, a := range layer.Areas {
+			roots[name] = receipt.Roots{Root: a.Root, MetaRoot: a.Meta}
+		}
+		b.problem("the statement of checkpoint %s is lost; layer %s has its contents", p.CheckpointBefore.ID, layer.Layer)
+		return b.checkpoint(tx, p.CellID, receipt.Checkpoint{
+			ID: p.CheckpointBefore.ID, Layer: layer.Layer, Areas: roots,
+		}, "init", "", p, 0)
+	}
+	return nil
+}
+
+// sourceLost is the kind of source of a cell whose record is lost.
+const sourceLost = "lost"
+
 func (b *rebuild) run(tx *store.Tx, p *receipt.Run) error {
 	b.res.Runs++
+	if err := b.lostBeginning(tx, p); err != nil {
+		return err
+	}
 	if p.CheckpointAfter.ID != p.CheckpointBefore.ID {
 		if err := b.checkpoint(tx, p.CellID, p.CheckpointAfter, "run", p.RunID, p, 0); err != nil {
 			return err

@@ -172,5 +172,6 @@ type RecoverResult struct {
 	Checkpoints int      `json:"checkpoints"`
 	Runs        int      `json:"runs"`
 	Problems    []string `json:"problems"`
+	Kept        []string `json:"kept"` // known to only one of log and database
 	OldDatabase string   `json:"old_database"`
 }

@@ -181,7 +181,7 @@ func (s *session) rawEngine(mode Mode, fn func(Engine) error) (err error) {
 			err = &cell.Error{Kind: cell.Failed, Code: "close", Message: "close the home: " + cerr.Error(), Err: cerr}
 		}
 	}()
-	return fn(e)
+	return cell.Explain(fn(e))
 }
 
 // emit prints a result: as JSON, or as text by the given function.

@@ -46,24 +46,34 @@ func runDoctor(ctx context.Context, s *session, e examiner) error {
 }
 
 func newRecover(s *session) *cobra.Command {
-	return &cobra.Command{
+	var acceptLoss bool
+	cmd := &cobra.Command{
 		Use:   "recover",
 		Short: "Rebuild the database from signed statements and manifests",
 		Long: `Rebuild the database from the signed statements and the manifests beside the
 layers. The old database is kept beside the new one. What could not be rebuilt is
-listed. It is refused while a command runs in a cell.`,
-		Example: "  forkcell recover",
+listed. It is refused while a command runs in a cell.
+
+The log and the old database are each other's witness. What only one of them knows
+is kept and listed, the exit code is 4, and gc frees none of it before
+--accept-loss gives it up.`,
+		Example: "  forkcell recover\n  forkcell recover --accept-loss",
 		Args:    positional(),
 		RunE: s.with(Rescue, func(ctx context.Context, e Engine, _ []string) error {
-			return runRecover(ctx, s, e)
+			return runRecover(ctx, s, e, acceptLoss)
 		}),
 	}
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "give up what only one of log and database knows")
+	return cmd
 }
 
-func runRecover(ctx context.Context, s *session, e rescuer) error {
-	res, err := e.Recover(ctx)
+func runRecover(ctx context.Context, s *session, e rescuer, acceptLoss bool) error {
+	res, err := e.Recover(ctx, acceptLoss)
 	if res == nil {
 		return err
+	}
+	if !s.json {
+		err = shown(err)
 	}
 	return both(err, s.emit(res, func(p *page) {
 		p.printf("recovered %s, %s, %s from %s\n", count(int64(res.Cells), "cell", "cells"),
@@ -73,6 +83,12 @@ func runRecover(ctx context.Context, s *session, e rescuer) error {
 		if len(res.Problems) > 0 {
 			p.printf("could not be rebuilt: %d\n", len(res.Problems))
 			for _, x := range res.Problems {
+				p.printf("  %s\n", quote.Line(x))
+			}
+		}
+		if len(res.Kept) > 0 {
+			p.printf("kept, known to only one of log and database: %d\n", len(res.Kept))
+			for _, x := range res.Kept {
 				p.printf("  %s\n", quote.Line(x))
 			}
 		}

@@ -170,7 +170,7 @@ type keyHolder interface {
 }
 
 type rescuer interface {
-	Recover(ctx context.Context) (*cell.RecoverResult, error)
+	Recover(ctx context.Context, acceptLoss bool) (*cell.RecoverResult, error)
 }
 
 type examiner interface {

@@ -302,7 +302,7 @@ func (f *fakeEngine) KeyTrust(_ context.Context, file string) (string, error) {
 	return "key", f.err
 }
 
-func (f *fakeEngine) Recover(context.Context) (*cell.RecoverResult, error) {
+func (f *fakeEngine) Recover(context.Context, bool) (*cell.RecoverResult, error) {
 	return answer[cell.RecoverResult](f, "recover", nil)
 }
 

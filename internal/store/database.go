@@ -46,6 +46,8 @@ var migrations = []string{
 		doc TEXT NOT NULL) STRICT;`,
 	// Nobody asks by these, and every run would pay for them.
 	`DROP INDEX IF EXISTS checkpoints_parent; DROP INDEX IF EXISTS runs_after;`,
+	// What gc leaves alone until the operator accepts a loss.
+	`CREATE TABLE unconfirmed(kind TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(kind, id)) STRICT;`,
 }
 
 // OpenDatabase makes a store that was opened without its database whole.
@@ -109,10 +111,19 @@ func (s *Store) refuseLostDatabase(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if has, err := s.hasLog(); err != nil || !has {
+	has, err := s.hasLog()
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s is missing but the log is there", ErrDatabase, databaseName)
+	if has {
+		return fmt.Errorf("%w: %s is missing but the log is there", ErrDatabase, databaseName)
+	}
+	// A cell is recorded before its first layer is made.
+	layers, err := s.names("layers")
+	if err == nil && len(layers) > 0 {
+		err = fmt.Errorf("%w: %s and the log are missing but there are states", ErrDatabase, databaseName)
+	}
+	return err
 }
 
 // copyDatabase makes a private copy of a read-only home's database: SQLite
@@ -238,7 +249,7 @@ func databaseError(err error) error {
 	case sqlite.ResultNotADB, sqlite.ResultCorrupt, sqlite.ResultCantOpen:
 		return fmt.Errorf("%w: %w", ErrDatabase, err)
 	case sqlite.ResultFull:
-		return fmt.Errorf("the disk is full: %w", err)
+		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	return err
 }

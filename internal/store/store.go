@@ -36,6 +36,7 @@ var (
 	ErrRemote     = errors.New("the state directory is on a remote file system")
 	ErrDatabase   = errors.New("the database cannot be used")
 	ErrReadOnly   = errors.New("the state directory cannot be written")
+	ErrFull       = errors.New("no space left for the database")
 )
 
 // Mode says what a store is opened for.
@@ -248,15 +249,15 @@ func (s *Store) CloseDatabase() error {
 func (s *Store) sub(name string) string { return filepath.Join(s.path, name) }
 
 // SetAsidePending moves unfinished work, whose record is lost, to a place where
-// gc does not look, and tells where.
-func (s *Store) SetAsidePending() ([]string, error) {
+// gc does not look, and tells where. Work that has a record stays.
+func (s *Store) SetAsidePending(recorded func(op string) bool) ([]string, error) {
 	names, err := s.names("pending")
 	if err != nil {
 		return nil, err
 	}
 	var kept []string
 	for _, n := range names {
-		if isTemp(n) {
+		if isTemp(n) || recorded(n) {
 			continue
 		}
 		if err := s.dir.MkdirAll("unfinished", 0o700); err != nil {

@@ -1,0 +1,72 @@
+package store
+
+import (
+	"errors"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// Kept is something that only one of log and database, or neither, knows. It is
+// not freed before the operator agrees.
+type Kept struct {
+	Kind string // checkpoint or layer
+	ID   string
+}
+
+// Witness is everything that a database says.
+type Witness struct {
+	Statements  []Statement
+	Cells       []Cell
+	Checkpoints []Checkpoint
+	Labels      []Label
+	Runs        []Run
+	Applies     []Apply
+	Intents     []Intent
+}
+
+// ReadAside reads a database that ResetDatabase set aside.
+func (s *Store) ReadAside(path string) (w *Witness, err error) {
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite, sqlite.OpenWAL)
+	if err != nil {
+		return nil, databaseError(err)
+	}
+	aside := &Store{path: s.path, home: s.home, dir: s.dir, conn: conn}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	w = &Witness{}
+	return w, aside.View(w.read)
+}
+
+func (w *Witness) read(tx *Tx) (err error) {
+	if w.Statements, err = tx.Statements(""); err != nil {
+		return err
+	}
+	if w.Cells, err = tx.Cells(true); err != nil {
+		return err
+	}
+	if w.Checkpoints, err = tx.Checkpoints(""); err != nil {
+		return err
+	}
+	if w.Labels, err = tx.NamedCheckpoints(); err != nil {
+		return err
+	}
+	if w.Runs, err = tx.Runs(""); err != nil {
+		return err
+	}
+	if w.Applies, err = tx.Applies(); err != nil {
+		return err
+	}
+	w.Intents, err = tx.Intents("")
+	return err
+}
+
+// Keep protects something from gc.
+func (tx *Tx) Keep(k Kept) error {
+	return tx.exec("INSERT OR IGNORE INTO unconfirmed(kind,id) VALUES(?,?)", k.Kind, k.ID)
+}
+
+// KeptThings lists what is protected from gc.
+func (tx *Tx) KeptThings() ([]Kept, error) {
+	return all(tx, func(r *sqlite.Stmt) (Kept, error) {
+		return Kept{r.ColumnText(0), r.ColumnText(1)}, nil
+	}, "SELECT kind, id FROM unconfirmed ORDER BY kind, id")
+}
