@@ -17,7 +17,7 @@ func Part(from, to *tree.Tree, only func(path string, isDir bool) bool, how OnCo
 }
 
 // Lookup returns a tree as a side of ThreeWay.
-func Lookup(t *tree.Tree) func(string) (*tree.Entry, error) {
+func Lookup(t *tree.Tree) View {
 	return func(path string) (*tree.Entry, error) {
 		e, ok, err := t.Lookup(path)
 		if err != nil || !ok {
@@ -41,4 +41,36 @@ func Names(t *tree.Tree) func(string) ([]string, error) {
 		}
 		return names, err
 	}
+}
+
+// Adjust makes a plan fit what its target holds now, as ThreeWay does for trees:
+// ours is the target, base what the plan expects there, theirs what it makes.
+func Adjust(p *Plan, ours View, opt ThreeWayOptions) ([]Conflict, []Choice, error) {
+	ops, err := sortOps(p.Ops)
+	if err != nil {
+		return nil, nil, err
+	}
+	was, is, whole := map[string]*tree.Entry{}, map[string]*tree.Entry{}, map[string]bool{}
+	changes := make([]tree.Change, len(ops))
+	for i, op := range ops {
+		was[op.Path], is[op.Path], whole[op.Path] = op.Old, op.New, isDir(op.Old) != isDir(op.New)
+		changes[i] = tree.Change{Path: op.Path, Old: op.Old, New: op.New}
+	}
+	side := func(known map[string]*tree.Entry) View {
+		return func(path string) (*tree.Entry, error) {
+			if e, ok := known[path]; ok {
+				return e, nil
+			}
+			for p := path; p != "."; {
+				if p = parentOf(p); whole[p] { // it comes or goes with all that it holds
+					return nil, nil //nolint:nilnil // nothing there is an answer
+				}
+			}
+			return ours(path)
+		}
+	}
+	opt.Owners = p.Owners
+	merged, _, conflicts, chosen, err := merge(changes, side(was), side(is), ours, opt)
+	p.Ops = merged
+	return conflicts, chosen, err
 }

@@ -33,10 +33,26 @@ type ThreeWayOptions struct {
 	// written, moved or removed, and something new of the cell at such a path is
 	// a conflict that Theirs does not resolve.
 	LeftOut func(path string, isDir bool) bool
+	// Meaning, if set, returns what a file of one side says, if that is not its
+	// bytes. Files that say the same are the same.
+	Meaning func(side Side, path string) (says tree.Hash, ok bool, err error)
 	// Names lists a directory of ours, so that what the cell never saw is not
 	// removed with its directory. Without it that is found out by Execute.
 	Names func(path string) ([]string, error)
 }
+
+// Side is one of the three that are compared.
+type Side int
+
+// The sides.
+const (
+	BaseSide Side = iota
+	TheirSide
+	OurSide
+)
+
+// View looks up what one side has at a path; nil is nothing.
+type View func(path string) (*tree.Entry, error)
 
 // Choice is a conflict that OnConflict resolved.
 type Choice struct {
@@ -51,13 +67,20 @@ type Choice struct {
 // a directory that ours lost, and the removal of a directory in which ours has
 // something that base did not know. With conflicts the Ops are not to be
 // executed. All results are sorted by path.
-func ThreeWay(base, theirs *tree.Tree, ours func(path string) (*tree.Entry, error), opt ThreeWayOptions) (
+func ThreeWay(base, theirs *tree.Tree, ours View, opt ThreeWayOptions) (
 	ops []Op, already []string, conflicts []Conflict, chosen []Choice, err error,
 ) {
 	changes, err := tree.Diff(base, theirs, tree.DiffOptions{MTimes: opt.Times})
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
+	return merge(changes, Lookup(base), Lookup(theirs), ours, opt)
+}
+
+// merge is ThreeWay for changes that are known, each path once and parents first.
+func merge(changes []tree.Change, base, theirs, ours View, opt ThreeWayOptions) (
+	ops []Op, already []string, conflicts []Conflict, chosen []Choice, err error,
+) {
 	m := &merger{
 		base: base, theirs: theirs, probe: ours, opt: opt,
 		memo: map[string]*tree.Entry{}, plan: map[string]Op{}, stays: map[string]bool{}, blocked: map[string]bool{},
@@ -88,8 +111,8 @@ func ThreeWay(base, theirs *tree.Tree, ours func(path string) (*tree.Entry, erro
 }
 
 type merger struct {
-	base, theirs *tree.Tree
-	probe        func(path string) (*tree.Entry, error)
+	base, theirs View
+	probe        View
 	opt          ThreeWayOptions
 
 	memo      map[string]*tree.Entry
@@ -162,15 +185,50 @@ func (m *merger) path(path string, old, now *tree.Entry) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case m.equal(have, now):
+	unchanged, err := m.same(path, BaseSide, old, TheirSide, now)
+	if err != nil || unchanged {
+		m.stays[path] = true
+		return err
+	}
+	already, err := m.same(path, OurSide, have, TheirSide, now)
+	if err != nil {
+		return err
+	}
+	if already {
 		m.already = append(m.already, path)
 		m.stays[path] = true
 		return nil
-	case m.equal(have, old):
+	}
+	untouched, err := m.same(path, OurSide, have, BaseSide, old)
+	if err != nil {
+		return err
+	}
+	if untouched {
 		return m.take(path, now)
 	}
 	return m.collide(path, now, reason(old, have, now))
+}
+
+// same reports whether two sides have the same at a path, or files that say the
+// same.
+func (m *merger) same(path string, one Side, a *tree.Entry, other Side, b *tree.Entry) (bool, error) {
+	if m.equal(a, b) {
+		return true, nil
+	}
+	if m.opt.Meaning == nil || a == nil || b == nil || a.Kind != tree.KindFile || b.Kind != tree.KindFile {
+		return false, nil
+	}
+	x := *a
+	x.Digest, x.Size, x.MTime = b.Digest, b.Size, b.MTime
+	if !m.equal(&x, b) {
+		return false, nil
+	}
+	says, ok, err := m.opt.Meaning(one, path)
+	if !ok || err != nil {
+		return false, err
+	}
+	too, ok, err := m.opt.Meaning(other, path)
+	return ok && says == too, err
 }
 
 func reason(old, have, now *tree.Entry) string {
@@ -225,7 +283,7 @@ func (m *merger) parents(path string, now *tree.Entry, force bool) (ready bool, 
 		missing = append(missing, p)
 	}
 	for _, p := range slices.Backward(missing) {
-		was, known, err := m.base.Lookup(p)
+		was, err := m.base(p)
 		if err != nil {
 			return false, err
 		}
@@ -236,15 +294,15 @@ func (m *merger) parents(path string, now *tree.Entry, force bool) (ready bool, 
 		if m.leftOut(p, true) {
 			return false, m.refuse(path, now, fmt.Sprintf("belongs in %q, which the rules leave out", p))
 		}
-		untouched := !known && have == nil || known && m.equal(have, &was)
+		untouched := m.equal(have, was)
 		if !force && !untouched {
 			return false, m.collide(path, now, fmt.Sprintf("belongs in the directory %q, which is gone", p))
 		}
-		is, known, err := m.theirs.Lookup(p)
-		if err != nil || !known {
+		is, err := m.theirs(p)
+		if err != nil || is == nil {
 			return false, fmt.Errorf("look up %q: %w", p, cmp.Or(err, ErrPlan))
 		}
-		m.plan[p] = Op{Path: p, Old: have, New: &is}
+		m.plan[p] = Op{Path: p, Old: have, New: is}
 	}
 	return true, nil
 }

@@ -75,14 +75,14 @@ func (m *merger) remains(path string) (rest, error) {
 		if have == nil {
 			continue
 		}
-		_, known, err := m.base.Lookup(child)
+		known, err := m.base(child)
 		if err != nil {
 			return r, err
 		}
 		switch {
 		case m.leftOut(child, isDir(have)):
 			r.left = child
-		case m.stays[child] || known:
+		case m.stays[child] || known != nil:
 			r.staying = child
 		case r.foreign == "":
 			r.foreign = child

@@ -2,8 +2,6 @@ package cell
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 
 	"github.com/forkcell/forkcell/internal/apply"
@@ -184,47 +182,4 @@ func (a *application) nothingToWrite() error {
 		}
 		return a.e.logChange(tx, a.cell, a.head, opApply, map[string]string{"to": printable(a.to), "applied": a.theirs.ID})
 	})
-}
-
-// Undo takes the last apply back where nothing newer would be lost.
-func (e *Engine) Undo(ctx context.Context, cell string) (*ApplyResult, error) {
-	s, err := e.hold(ctx, cell, "undo", 0)
-	if err != nil {
-		return nil, err
-	}
-	defer s.release()
-	var last store.Apply
-	err = e.store.View(func(tx *store.Tx) (err error) {
-		last, err = tx.LastApply(s.cell.ID)
-		return err
-	})
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, refused("nothing", "", "cell %s has no apply to take back", cell)
-	}
-	if err != nil {
-		return nil, err
-	}
-	journal, err := s.journal(last.ID, false)
-	if err != nil {
-		return nil, fmt.Errorf("journal of %s: %w", last.ID, err)
-	}
-	defer journal.Close()
-	plan, src, err := apply.Inverse(journal)
-	if err != nil {
-		return nil, failed("undo", err, "read the journal of %s", last.ID)
-	}
-	plan.ID = store.NewID("apply")
-	in := applyIntent{Target: last.To, Record: last, Undoes: last.ID}
-	if last.To == s.cell.Source {
-		in.Applied = last.From
-	}
-	res := &ApplyResult{
-		Cell: s.cell.Name, ApplyID: last.ID, To: last.To, Checkpoint: last.From,
-		Written: []ChangeJSON{}, Already: []string{}, Chosen: []PathNote{}, Kept: []PathNote{}, Dropped: []PathNote{},
-	}
-	for _, op := range plan.Ops {
-		res.Written = append(res.Written, opJSON(op))
-	}
-	_, err = s.execute(ctx, plan.ID, in, plan, src, apply.Options{})
-	return res, err
 }

@@ -8,6 +8,9 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/gitread"
+	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
 	"github.com/forkcell/forkcell/internal/store"
@@ -116,7 +119,11 @@ func (a *application) plan(ctx context.Context) error {
 		return apply.Probe(ctx, a.target, path, &like)
 	}
 	a.merge, err = threeWay(a.to, base, theirs, probe, apply.ThreeWayOptions{
-		OnConflict: mode, Only: a.pick.Match, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: a.names,
+		OnConflict: mode, Only: a.pick.Match, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: namesOf(a.target),
+		Meaning: indexes(map[apply.Side]gitread.Files{
+			apply.BaseSide: &stateTree{a.e, a.cell, a.base, base}, apply.TheirSide: &stateTree{a.e, a.cell, a.theirs, theirs},
+			apply.OurSide: leftout.InDir(a.target),
+		}),
 	})
 	if err != nil {
 		return err
@@ -128,17 +135,19 @@ func (a *application) plan(ctx context.Context) error {
 	return nil
 }
 
-// names lists a directory of the target; one that is not there is empty.
-func (a *application) names(path string) ([]string, error) {
-	d, err := a.target.OpenDir(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+// namesOf lists directories of a target; one that is not there is empty.
+func namesOf(target *fsx.Dir) func(path string) ([]string, error) {
+	return func(path string) ([]string, error) {
+		d, err := target.OpenDir(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
+		return d.Names()
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return d.Names()
 }
 
 // merge is what a three-way comparison without conflicts gave.

@@ -37,7 +37,8 @@ func (a *application) land() error {
 		l.known[op.Path] = &e
 	}
 	for _, ch := range a.changes {
-		if _, already := slices.BinarySearch(a.merge.already, ch.Path); !already || ch.New == nil {
+		_, already := slices.BinarySearch(a.merge.already, ch.Path)
+		if ch.New == nil || !already && !l.onlyRights(ch) {
 			continue
 		}
 		have, err := apply.Glance(a.target, ch.Path)
@@ -50,6 +51,15 @@ func (a *application) land() error {
 	}
 	a.merge.already = slices.DeleteFunc(a.merge.already, func(p string) bool { return l.named[p] })
 	return nil
+}
+
+// onlyRights reports whether a change is of nothing that lands.
+func (l *landing) onlyRights(ch tree.Change) bool {
+	if ch.Old == nil || ch.OldPath != "" || !l.a.pick.Match(ch.Path, isDirChange(ch)) {
+		return false
+	}
+	was, is := l.self.Plain(*ch.Old), l.self.Plain(*ch.New)
+	return apply.Equal(&was, &is, false)
 }
 
 // entry returns what lands at a path, and notes what is dropped.
@@ -105,7 +115,11 @@ func (a *application) hazards() error {
 			privilege = true
 		}
 	}
-	return heldBack(held, control, privilege)
+	tracked, err := a.newlyTracked(func(path string) bool { return len(a.req.AllowControl) > 0 && allow.Match(path, false) })
+	if err != nil {
+		return err
+	}
+	return heldBack(append(held, tracked...), control || len(tracked) > 0, privilege)
 }
 
 func controlFile(path string, isDir bool) (what string, is bool) {

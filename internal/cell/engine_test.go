@@ -205,7 +205,7 @@ func TestUndo(t *testing.T) {
 			w.sh("demo", "echo changed > hello.txt; rm docs/b.md", acceptOnSuccess)
 			_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
 			w.ok(err)
-			_, err = w.e.Undo(w.ctx, "demo")
+			_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
 			w.ok(err)
 			if got := w.read("hello.txt") + w.read("docs/b.md"); got != "hello\nb\n" {
 				t.Fatalf("the source holds %q", got)

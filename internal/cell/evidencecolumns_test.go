@@ -31,7 +31,7 @@ func richPast(t *testing.T) *past {
 	p := newPast(t, "overlay")
 	_, err := p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "demo", Reason: "fine", Apply: true})
 	p.ok(err)
-	_, err = p.e.Undo(p.ctx, "demo")
+	_, err = p.e.Undo(p.ctx, cell.UndoRequest{Cell: "demo"})
 	p.ok(err)
 	_, err = p.e.Apply(p.ctx, cell.ApplyRequest{Cell: "demo", Only: []string{"hello.txt"}})
 	p.ok(err)

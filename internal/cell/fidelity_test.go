@@ -361,7 +361,7 @@ func (w *world) applied(before, after []thing) {
 		return // nothing was written
 	}
 	sameTree(w.T, "applied", undated(landed(after, before)), undated(walk(w.T, w.source)))
-	_, err = w.e.Undo(w.ctx, "demo")
+	_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
 	w.ok(err)
 	sameTree(w.T, "undone", undated(before), undated(walk(w.T, w.source)))
 }

@@ -130,7 +130,7 @@ func work(ctx context.Context, e *cell.Engine, rng *rand.Rand, mark, text string
 	case 1, 2:
 		_, err = e.Accept(ctx, cell.AcceptRequest{Cell: "demo", Apply: true})
 	case 3:
-		_, err = e.Undo(ctx, "demo")
+		_, err = e.Undo(ctx, cell.UndoRequest{Cell: "demo"})
 	case 4:
 		_, err = e.Refresh(ctx, cell.RefreshRequest{Cell: "demo"})
 	default:

@@ -220,7 +220,7 @@ func (h *history) undo(a *actor) {
 		return
 	}
 	want := a.before
-	_, err := h.e.Undo(h.ctx, a.name)
+	_, err := h.e.Undo(h.ctx, cell.UndoRequest{Cell: a.name})
 	h.ok(err)
 	h.touched(want)
 	a.applied = h.status(a).Applied

@@ -78,7 +78,7 @@ func TestListsAndOwnersStayInTheCell(t *testing.T) {
 			w.sh("demo", "echo again > hello.txt; echo again > new; echo again > docs/own", acceptOnSuccess)
 			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
 			w.ok(err)
-			_, err = w.e.Undo(w.ctx, "demo")
+			_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
 			w.ok(err)
 			w.handedOut()
 			w.sound("demo")
@@ -138,7 +138,7 @@ func TestOwnersStayInTheCell(t *testing.T) {
 			t.Errorf("%s is %d:%d, mode %o", e.Path, e.UID, e.GID, e.Mode)
 		}
 	}
-	_, err = w.e.Undo(w.ctx, "demo")
+	_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
 	w.ok(err)
 	w.sound("demo")
 }

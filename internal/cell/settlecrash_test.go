@@ -185,7 +185,7 @@ func TestEndOfApplyFails(t *testing.T) {
 				t.Errorf("the source holds %q", got)
 			}
 			w.noLitter()
-			_, err = w.e.Undo(w.ctx, "demo")
+			_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
 			w.ok(err)
 			w.wantApplied("first\na\n")
 		})

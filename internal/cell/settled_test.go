@@ -130,7 +130,7 @@ func TestUndoAfterGC(t *testing.T) {
 		w.sh("demo", "echo more > hello.txt", acceptOnSuccess)
 		_, err = w.e.GC(w.ctx, cell.GCRequest{})
 		w.ok(err)
-		_, err = w.e.Undo(w.ctx, "demo")
+		_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
 		w.ok(err)
 		if got := w.read("hello.txt"); got != "hello\n" {
 			w.Fatalf("the source holds %q", got)

@@ -30,8 +30,10 @@ func newApply(s *session) *cobra.Command {
 A file changed differently on both sides since the last apply or import is a
 conflict: every one is named, nothing is written, exit 4. Control files, which
 make the host run things later, setuid and setgid bits and security.* attributes
-are refused by name unless allowed. --undo takes the last apply back where
-nothing newer would be lost.`,
+are refused by name unless allowed; so are changes of a git repository that make
+it track a path which the secret rules leave out. Owners and ACLs of the cell are
+dropped and named. --undo takes the last apply back where nothing newer would be
+lost; --on-conflict and --except decide about what is newer.`,
 		Example: `  forkcell apply demo --dry-run
   forkcell apply demo --allow-control .envrc
   forkcell apply demo --undo`,
@@ -67,7 +69,7 @@ func (o applyOptions) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("to") && o.to == "" {
 		return usageError("", "%s: --to is empty", verb(cmd))
 	}
-	for _, flag := range []string{"to", "dry-run", "only", "except", "on-conflict", "allow-control", "allow-setuid"} {
+	for _, flag := range []string{"to", "dry-run", "only", "allow-control", "allow-setuid"} {
 		if err := exclusive(cmd, "undo", flag); err != nil {
 			return err
 		}
@@ -77,7 +79,7 @@ func (o applyOptions) check(cmd *cobra.Command) error {
 
 func runApply(ctx context.Context, s *session, e publisher, name string, o applyOptions) error {
 	if o.undo {
-		res, err := e.Undo(ctx, name)
+		res, err := e.Undo(ctx, cell.UndoRequest{Cell: name, Except: o.except, OnConflict: o.onConflict})
 		if err != nil {
 			return err
 		}

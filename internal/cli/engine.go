@@ -73,7 +73,7 @@ type mover interface {
 type publisher interface {
 	Accept(ctx context.Context, r cell.AcceptRequest) (*cell.AcceptResult, error)
 	Apply(ctx context.Context, r cell.ApplyRequest) (*cell.ApplyResult, error)
-	Undo(ctx context.Context, cell string) (*cell.ApplyResult, error)
+	Undo(ctx context.Context, req cell.UndoRequest) (*cell.ApplyResult, error)
 }
 
 type differ interface {

@@ -118,8 +118,8 @@ func (f *fakeEngine) Apply(_ context.Context, r cell.ApplyRequest) (*cell.ApplyR
 	return answer[cell.ApplyResult](f, r, nil)
 }
 
-func (f *fakeEngine) Undo(_ context.Context, name string) (*cell.ApplyResult, error) {
-	return answer[cell.ApplyResult](f, "undo "+name, nil)
+func (f *fakeEngine) Undo(_ context.Context, req cell.UndoRequest) (*cell.ApplyResult, error) {
+	return answer[cell.ApplyResult](f, req, nil)
 }
 
 func (f *fakeEngine) Diff(_ context.Context, r cell.DiffRequest) (*cell.DiffResult, error) {

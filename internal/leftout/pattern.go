@@ -2,7 +2,7 @@
 // directory and a cell: secrets that are never imported, the part of a change
 // that a user selected, and the control files that are held back on the way out.
 //
-// All patterns are gitignore-style. The package reads nothing but git's index,
+// All patterns are gitignore-style. The package reads nothing but git repositories,
 // and knows nothing about cells, stores or how a tree is imported.
 package leftout
 

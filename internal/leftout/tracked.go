@@ -1,141 +1,232 @@
 package leftout
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
-	"github.com/go-git/go-git/v5/plumbing/format/index"
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/gitread"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// Bounds for what foreign bytes can make us read or remember. Git's own index of
-// a million files has about 100 MiB.
 const (
-	maxIndex     = 256 << 20
-	maxGitFile   = 4096
-	maxNameBytes = 512 << 20 // all names of one index together
-	maxDepth     = 1000
+	maxGitFile = 4096
+	maxDepth   = 1000
 )
 
-// ErrIndex is wrapped by the errors about an index that cannot be read.
-var ErrIndex = errors.New("git index cannot be read")
+// ErrGit is wrapped by the errors about a repository that cannot be read.
+var ErrGit = errors.New("git repository cannot be read")
 
-// Tracked returns the paths below root that git tracks, in the repository at
-// root and in every repository below it. It reads only what is inside root: a
-// linked work tree, whose index is elsewhere, counts as not tracked.
+// Tree is a tree of files in which repositories are looked for.
+type Tree interface {
+	gitread.Files
+	// Children lists a directory.
+	Children(path string) ([]Child, error)
+	// Root is the absolute path of the tree, to which files in it may refer.
+	Root() string
+}
+
+// Child is a name in a directory.
+type Child struct {
+	Name string
+	Dir  bool
+	File bool // a regular one
+}
+
+// Tracked returns the paths below root that are in the commit that HEAD stands
+// for, of the repository at root and of every repository below it. It reads only
+// what is inside root: of a repository whose objects are elsewhere nothing is
+// tracked. What is only in an index does not count: `git add` alone must not
+// switch a rule off.
 //
-// An index that cannot be read (damaged, split, sparse, or of a repository with
-// SHA-256 names) is an error that wraps ErrIndex and names it; the map then
-// still holds all that could be read, and treating the rest as not tracked errs
-// on the side of leaving secrets out.
+// A repository that cannot be read is an error that wraps ErrGit and names it;
+// the map then still holds all that could be read, and treating the rest as not
+// tracked errs on the side of leaving secrets out.
 func Tracked(root *fsx.Dir) (map[string]struct{}, error) {
-	t := tracker{root: root, paths: map[string]struct{}{}}
-	err := t.walk(root, ".", 0)
-	if err == nil {
-		err = errors.Join(t.bad...)
+	t := tracker{files: InDir(root), claims: newClaims()}
+	if err := t.walk(".", 0); err != nil {
+		return nil, err
 	}
-	return t.paths, err
+	paths := make(map[string]struct{}, len(t.claims.Paths))
+	for p := range t.claims.Paths {
+		paths[p] = struct{}{}
+	}
+	var bad []error
+	for _, where := range slices.Sorted(maps.Keys(t.claims.Bad)) {
+		bad = append(bad, fmt.Errorf("%w: %s: %w", ErrGit, quote.Path(where), t.claims.Bad[where]))
+	}
+	return paths, joined(bad)
+}
+
+// joined is errors.Join with a text of one line.
+func joined(errs []error) error {
+	if len(errs) < 2 {
+		return errors.Join(errs...)
+	}
+	return fmt.Errorf("%w; and %d more", errs[0], len(errs)-1)
+}
+
+// Claims is what the repositories of a tree say.
+type Claims struct {
+	// Paths are the paths that are tracked, each with a file of the repository
+	// that says so.
+	Paths map[string]string
+	// Refs are the names of commits, by the files of their references.
+	Refs map[string]string
+	// Bad says what cannot be read, by file.
+	Bad map[string]error
+}
+
+func newClaims() Claims {
+	return Claims{Paths: map[string]string{}, Refs: map[string]string{}, Bad: map[string]error{}}
+}
+
+// Claimed returns what the repositories of a tree track: by HEAD, by the index,
+// and by the references that base, an earlier state of the tree, does not have.
+// Without a base other references than HEAD are only listed.
+func Claimed(files Tree, base *Claims) (Claims, error) {
+	t := tracker{files: files, all: true, base: base, claims: newClaims()}
+	return t.claims, t.walk(".", 0)
 }
 
 type tracker struct {
-	root  *fsx.Dir
-	paths map[string]struct{}
-	bad   []error
+	files  Tree
+	all    bool
+	base   *Claims
+	claims Claims
 }
 
-func (t *tracker) walk(d *fsx.Dir, rel string, depth int) error {
+func (t *tracker) walk(rel string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("look for git repositories: %s is nested too deeply", quote.Path(rel))
 	}
-	entries, err := readDir(d)
+	children, err := t.files.Children(rel)
 	if err != nil {
-		if errors.Is(err, fs.ErrPermission) {
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 			return nil // the import decides what becomes of it
 		}
 		return fmt.Errorf("look for git repositories in %s: %w", quote.Path(rel), err)
 	}
-	for _, e := range entries {
-		below := path.Join(rel, e.Name())
-		if e.Name() == ".git" {
-			if err := t.repository(rel); err != nil {
-				t.bad = append(t.bad, fmt.Errorf("%w: %s: %w", ErrIndex, quote.Path(below), err))
+	for _, c := range children {
+		below := path.Join(rel, c.Name)
+		switch {
+		case c.Name == ".git":
+			if err := t.repository(rel, c); err != nil {
+				t.claims.Bad[below] = err
 			}
-			continue
-		}
-		if !e.IsDir() {
-			continue
-		}
-		sub, err := d.OpenDir(e.Name())
-		if err != nil {
-			if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-				continue
+		case c.Dir:
+			if err := t.walk(below, depth+1); err != nil {
+				return err
 			}
-			return fmt.Errorf("look for git repositories in %s: %w", quote.Path(below), err)
-		}
-		err = t.walk(sub, below, depth+1)
-		_ = sub.Close()
-		if err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-// readDir lists a directory with the types that the kernel gives for free, which
-// spares one lstat per file of the tree.
-func readDir(d *fsx.Dir) ([]os.DirEntry, error) {
-	fd, err := unix.Openat(d.Fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), d.Path())
-	defer f.Close()
-	return f.ReadDir(-1)
-}
-
 // repository adds what the repository whose work tree is rel tracks.
-func (t *tracker) repository(rel string) error {
+func (t *tracker) repository(rel string, c Child) error {
 	git := path.Join(rel, ".git")
-	info, err := t.root.Lstat(git)
-	if err != nil {
-		return err
-	}
-	if info.IsRegular() { // a submodule or a linked work tree
+	switch {
+	case c.File: // a submodule or a linked work tree
 		target, ok, err := t.gitFile(rel, git)
 		if err != nil || !ok {
 			return err
 		}
 		git = target
-	} else if !info.IsDir() {
+	case !c.Dir:
 		return nil
 	}
-	b, err := t.read(path.Join(git, "index"), maxIndex)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	repo, err := gitread.Open(t.files, git)
 	if err != nil {
 		return err
 	}
-	names, err := indexNames(b)
-	for _, n := range names {
-		t.paths[path.Join(rel, n)] = struct{}{}
+	defer repo.Close()
+	head, err := repo.Head()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no repository
+	}
+	if err == nil {
+		err = t.commit(repo, rel, path.Join(git, "HEAD"), head)
+	}
+	if err != nil || !t.all {
+		return err
+	}
+	t.index(repo, rel, path.Join(git, "index"))
+	return t.refs(repo, rel, git)
+}
+
+// commit adds the files of a commit.
+func (t *tracker) commit(repo *gitread.Repo, rel, source, id string) error {
+	t.claims.Refs[source] = id
+	paths, err := repo.Paths(id)
+	for _, p := range paths {
+		t.add(rel, p, source)
 	}
 	return err
 }
 
+func (t *tracker) add(rel, name, source string) {
+	full := path.Join(rel, name)
+	if fsx.CheckPath(name) == nil && t.claims.Paths[full] == "" {
+		t.claims.Paths[full] = source
+	}
+}
+
+func (t *tracker) index(repo *gitread.Repo, rel, source string) {
+	entries, err := repo.Index()
+	if err != nil {
+		t.claims.Bad[source] = err
+	}
+	for _, e := range entries {
+		t.add(rel, e.Name, source)
+	}
+}
+
+// maxNewRefs bounds how many commits are looked through.
+const maxNewRefs = 100
+
+// refs adds the files of commits that the base does not have.
+func (t *tracker) refs(repo *gitread.Repo, rel, git string) error {
+	refs, err := repo.Refs()
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{"": true}
+	if t.base != nil {
+		for _, id := range t.base.Refs {
+			known[id] = true
+		}
+	}
+	looked := 0
+	for name, id := range refs {
+		source := path.Join(git, name)
+		if t.base == nil || known[id] {
+			t.claims.Refs[source] = id
+			continue
+		}
+		known[id] = true
+		if looked++; looked > maxNewRefs {
+			return fmt.Errorf("more than %d of its references are new", maxNewRefs)
+		}
+		if err := t.commit(repo, rel, source, id); err != nil {
+			t.claims.Bad[source] = err
+		}
+	}
+	return nil
+}
+
 // gitFile returns the directory that a file called .git points to, if it is
-// inside root.
+// inside the tree.
 func (t *tracker) gitFile(rel, file string) (dir string, ok bool, err error) {
-	b, err := t.read(file, maxGitFile)
+	b, err := gitread.Read(t.files, file, maxGitFile)
 	if err != nil {
 		return "", false, err
 	}
@@ -144,91 +235,50 @@ func (t *tracker) gitFile(rel, file string) (dir string, ok bool, err error) {
 		return "", false, errors.New("it does not say where the repository is")
 	}
 	if path.IsAbs(target) {
-		target, ok = strings.CutPrefix(path.Clean(target), path.Clean(t.root.Path())+"/")
+		target, ok = strings.CutPrefix(path.Clean(target), path.Clean(t.files.Root())+"/")
 		return target, ok, nil
 	}
 	target = path.Join(rel, target)
 	return target, target != ".." && !strings.HasPrefix(target, "../"), nil
 }
 
-func (t *tracker) read(rel string, limit int64) ([]byte, error) {
-	f, err := t.root.OpenFile(rel)
+// InDir returns the tree of a directory of the host.
+func InDir(dir *fsx.Dir) Tree { return dirTree{dir} }
+
+// dirTree is a directory of the host.
+type dirTree struct{ dir *fsx.Dir }
+
+func (d dirTree) Root() string { return d.dir.Path() }
+
+func (d dirTree) Open(name string) (*os.File, error) { return d.dir.OpenFile(name) }
+
+func (d dirTree) Names(name string) ([]string, error) {
+	sub, err := d.dir.OpenDir(name)
 	if err != nil {
 		return nil, err
 	}
+	defer sub.Close()
+	return sub.Names()
+}
+
+// Children lists a directory with the types that the kernel gives for free,
+// which spares one lstat per file of the tree.
+func (d dirTree) Children(name string) ([]Child, error) {
+	sub, err := d.dir.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Close()
+	fd, err := unix.Openat(sub.Fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), sub.Path())
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("more than %d bytes", limit)
+	entries, err := f.ReadDir(-1)
+	out := make([]Child, len(entries))
+	for i, e := range entries {
+		out[i] = Child{Name: e.Name(), Dir: e.IsDir(), File: e.Type().IsRegular()}
 	}
-	return b, err
-}
-
-// indexNames returns the names in an index that could be names of files below a
-// work tree.
-func indexNames(b []byte) (names []string, err error) {
-	if err := checkCompressed(b); err != nil {
-		return nil, err
-	}
-	var idx index.Index
-	if err := index.NewDecoder(bytes.NewReader(b)).Decode(&idx); err != nil {
-		return nil, err
-	}
-	for _, e := range idx.Entries {
-		if fsx.CheckPath(e.Name) == nil {
-			names = append(names, e.Name)
-		}
-	}
-	return names, nil
-}
-
-// checkCompressed refuses a version 4 index whose names would take more memory
-// than any real one: each may repeat the one before it and add a byte, so a small
-// file can stand for terabytes of names, and the decoder would build them all.
-func checkCompressed(b []byte) error {
-	const header, fixed, flagsAt, extended = 12, 62, 60, 0x40
-	if len(b) < header || b[4] != 0 || b[5] != 0 || b[6] != 0 || b[7] != 4 {
-		return nil
-	}
-	count := int(b[8])<<24 | int(b[9])<<16 | int(b[10])<<8 | int(b[11])
-	total, last := 0, 0
-	b = b[header:]
-	for ; count > 0; count-- {
-		if len(b) < fixed {
-			return io.ErrUnexpectedEOF
-		}
-		skip := fixed
-		if b[flagsAt]&extended != 0 {
-			skip += 2
-		}
-		strip, n := varint(b[min(skip, len(b)):])
-		end := -1
-		if n > 0 {
-			end = bytes.IndexByte(b[skip+n:], 0)
-		}
-		if end < 0 || strip > last {
-			return io.ErrUnexpectedEOF
-		}
-		last += end - strip
-		total += last
-		if total > maxNameBytes {
-			return fmt.Errorf("its names take more than %d bytes", maxNameBytes)
-		}
-		b = b[skip+n+end+1:]
-	}
-	return nil
-}
-
-// varint reads git's variable-width number; n is 0 if there is none.
-func varint(b []byte) (v, n int) {
-	for n < len(b) && n < 4 {
-		c := b[n]
-		n++
-		v = v<<7 | int(c&0x7f)
-		if c&0x80 == 0 {
-			return v, n
-		}
-		v++
-	}
-	return 0, 0
+	return out, err
 }

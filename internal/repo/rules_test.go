@@ -36,7 +36,7 @@ func layers() [][]string {
 		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture"},
-		{"internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint"},
+		{"internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread"},
 	}
 }
 

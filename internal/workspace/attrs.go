@@ -86,6 +86,7 @@ type findings struct {
 	refused  []Refused
 	leftOut  []LeftOut
 	kept     []string
+	notes    []string
 	lost     map[string]*lostAttr
 	owners   map[[2]uint32]*Owners
 }
@@ -140,6 +141,13 @@ func (f *findings) keep(path string) {
 	f.kept = append(f.kept, path)
 }
 
+// note keeps a sentence for the report.
+func (f *findings) note(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.notes = append(f.notes, text)
+}
+
 // owner notes an owner that the cell cannot show.
 func (f *findings) owner(path string, uid, gid uint32) {
 	f.mu.Lock()
@@ -179,6 +187,7 @@ func (f *findings) report() Report {
 		r.Owners = append(r.Owners, *o)
 	}
 	slices.SortFunc(r.Owners, func(a, b Owners) int { return strings.Compare(a.Example, b.Example) })
+	r.Notes = append(r.Notes, f.notes...)
 	for name, l := range f.lost {
 		r.Notes = append(r.Notes, fmt.Sprintf("attribute %s is not kept: %d entries, such as %s", name, l.count, l.path))
 	}

@@ -151,7 +151,7 @@ func (s *Store) scanSource(ctx context.Context, c Cell, w *tree.Writer, p *pendi
 	} else if sc.dst, err = plainDir(p.dir, AreaWorkspace); err != nil {
 		return sc, err
 	}
-	sc.filter, err = sourceFilter(c.Rules, src)
+	sc.filter, err = sourceFilter(c.Rules, src, sc.found)
 	return sc, err
 }
 
@@ -185,7 +185,7 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pendi
 			return sc, err
 		}
 	}
-	filter, err := sourceFilter(c.Rules, src)
+	filter, err := sourceFilter(c.Rules, src, sc.found)
 	if err != nil {
 		return sc, err
 	}
@@ -201,13 +201,16 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pendi
 	return sc, nil
 }
 
-// sourceFilter keeps what git tracks in a new source.
-func sourceFilter(rules *leftout.Rules, src *fsx.Dir) (*leftout.Filter, error) {
+// sourceFilter keeps what git tracks in a new source. Of a repository that cannot
+// be read nothing is tracked, which is noted.
+func sourceFilter(rules *leftout.Rules, src *fsx.Dir, found *findings) (*leftout.Filter, error) {
 	if rules == nil {
 		return nil, nil //nolint:nilnil // a nil filter takes everything
 	}
 	tracked, err := leftout.Tracked(src)
-	if err != nil {
+	if errors.Is(err, leftout.ErrGit) {
+		found.note("what git tracks there is left out where a rule says so: " + err.Error())
+	} else if err != nil {
 		return nil, fmt.Errorf("read what git tracks: %w", err)
 	}
 	return rules.With(tracked), nil

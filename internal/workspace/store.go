@@ -125,7 +125,7 @@ type Cell struct {
 	// Rules say what is left out of the source; nil leaves out nothing.
 	Rules *leftout.Rules
 	// Kept are paths that stay although a rule names them, as Import reported
-	// them. They are fixed at import: were they read from git's index again, a
+	// them. They are fixed at import: were they read from git again, a
 	// cell could add a secret to the index and so have it shown.
 	Kept []string
 	// Areas are the host's directories that a generation may change besides the

@@ -1,0 +1,138 @@
+package cell
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/gitread"
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// stateTree is the workspace of a state, for those who read repositories.
+type stateTree struct {
+	e    *Engine
+	cell store.Cell
+	at   store.Checkpoint
+	tree *tree.Tree
+}
+
+func (e *Engine) stateTree(c store.Cell, at store.Checkpoint) (*stateTree, error) {
+	t, err := e.tree(at, workspace.AreaWorkspace)
+	return &stateTree{e, c, at, t}, err
+}
+
+func (s *stateTree) Root() string { return s.cell.MountAt }
+
+func (s *stateTree) lookup(name string) (tree.Entry, error) {
+	entry, ok, err := s.tree.Lookup(name)
+	if err == nil && !ok {
+		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return entry, err
+}
+
+func (s *stateTree) Open(name string) (*os.File, error) {
+	entry, err := s.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	if entry.Kind != tree.KindFile {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fsx.ErrNotRegular}
+	}
+	return s.e.ws.OpenFile(workspace.Backend(s.cell.Backend), s.at.Layer, workspace.AreaWorkspace, name, entry)
+}
+
+func (s *stateTree) Names(name string) ([]string, error) {
+	children, err := s.Children(name)
+	names := make([]string, len(children))
+	for i, c := range children {
+		names[i] = c.Name
+	}
+	return names, err
+}
+
+func (s *stateTree) Children(name string) ([]leftout.Child, error) {
+	entry, err := s.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	if entry.Kind != tree.KindDir {
+		return nil, &fs.PathError{Op: "list", Path: name, Err: fs.ErrInvalid}
+	}
+	children, err := s.tree.Children(entry.Sub)
+	out := make([]leftout.Child, len(children))
+	for i, c := range children {
+		out[i] = leftout.Child{Name: c.Name, Dir: c.Kind == tree.KindDir, File: c.Kind == tree.KindFile}
+	}
+	return out, err
+}
+
+// inGit reports whether a path is in the directory of a git repository.
+func inGit(p string) bool { return slices.Contains(strings.Split(path.Dir(p), "/"), ".git") }
+
+// indexes compares the indexes of git by their entries: each `git status` writes
+// into them anew what it saw of the files. One that cannot be read is compared by
+// its bytes.
+func indexes(sides map[apply.Side]gitread.Files) func(apply.Side, string) (tree.Hash, bool, error) {
+	return func(side apply.Side, p string) (tree.Hash, bool, error) {
+		files := sides[side]
+		if path.Base(p) != "index" || !inGit(p) || files == nil {
+			return tree.Hash{}, false, nil
+		}
+		entries, err := gitread.ReadIndex(files, p)
+		return gitread.Meaning(entries), err == nil, nil
+	}
+}
+
+// newlyTracked names the changes of git repositories after which a path is
+// tracked that the rules leave out, so that the next import would take it, or the
+// next commit. allowed are paths that the operator allows.
+func (a *application) newlyTracked(allowed func(path string) bool) ([]string, error) {
+	changed := func(p string) bool { // something in the repository of p
+		dir := p[:strings.Index(p+"/", ".git/")+len(".git")]
+		return slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return within(op.Path, dir) && !allowed(op.Path) })
+	}
+	if !slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return inGit(op.Path) }) {
+		return nil, nil
+	}
+	base, err := a.e.stateTree(a.cell, a.base)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := a.e.stateTree(a.cell, a.theirs)
+	if err != nil {
+		return nil, err
+	}
+	was, err := leftout.Claimed(base, nil)
+	if err != nil {
+		return nil, err
+	}
+	now, err := leftout.Claimed(theirs, &was)
+	if err != nil {
+		return nil, err
+	}
+	var held []string
+	for p, source := range now.Paths {
+		rule, out := a.at.Rules.Match(p, false)
+		if _, before := was.Paths[p]; out && !before && !slices.Contains(a.cell.Kept, p) && changed(source) {
+			held = append(held, fmt.Sprintf("%s: makes git track %s, which the rule %s leaves out", quote.Path(source), quote.Path(p), rule))
+		}
+	}
+	for source, why := range now.Bad {
+		if was.Bad[source] == nil && changed(source) {
+			held = append(held, fmt.Sprintf("%s: what git tracks cannot be read: %s", quote.Path(source), quote.Line(why.Error())))
+		}
+	}
+	slices.Sort(held)
+	return held, nil
+}

@@ -1,0 +1,143 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/gitread"
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// UndoRequest takes the last apply back.
+type UndoRequest struct {
+	Cell       string
+	Except     []string // what stays as it is
+	OnConflict string   // fail, ours, theirs: what becomes of what is newer
+}
+
+// Undo takes the last apply back where nothing newer would be lost.
+func (e *Engine) Undo(ctx context.Context, req UndoRequest) (*ApplyResult, error) {
+	s, err := e.hold(ctx, req.Cell, "undo", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	var last store.Apply
+	err = e.store.View(func(tx *store.Tx) (err error) {
+		last, err = tx.LastApply(s.cell.ID)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, refused("nothing", "", "cell %s has no apply to take back", s.cell.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	journal, err := s.journal(last.ID, false)
+	if err != nil {
+		return nil, fmt.Errorf("journal of %s: %w", last.ID, err)
+	}
+	defer journal.Close()
+	plan, src, err := apply.Inverse(journal)
+	if err != nil {
+		return nil, failed("undo", err, "read the journal of %s", last.ID)
+	}
+	plan.ID = store.NewID("apply")
+	res := &ApplyResult{
+		Cell: s.cell.Name, ApplyID: last.ID, To: last.To, Checkpoint: last.From,
+		Written: []ChangeJSON{}, Already: []string{}, Chosen: []PathNote{}, Kept: []PathNote{}, Dropped: []PathNote{},
+	}
+	if err := s.fitUndo(ctx, req, last, &plan, src, res); err != nil {
+		return nil, err
+	}
+	in := applyIntent{Target: last.To, Record: last, Undoes: last.ID}
+	if last.To == s.cell.Source {
+		in.Applied = last.From
+	}
+	_, err = s.execute(ctx, plan.ID, in, plan, src, apply.Options{})
+	return res, err
+}
+
+// fitUndo drops from the plan what stays, and decides about what is newer.
+func (s *session) fitUndo(ctx context.Context, req UndoRequest, last store.Apply, plan *apply.Plan, src apply.Source, res *ApplyResult) error {
+	mode, err := conflictMode(req.OnConflict)
+	if err != nil {
+		return err
+	}
+	pick, err := leftout.NewSelector(nil, req.Except)
+	if err != nil {
+		return usage("patterns are gitignore-style", "bad pattern: %v", err)
+	}
+	target, err := fsx.OpenRoot(plan.Target)
+	if err != nil {
+		return usage("", "%s: %v", quote.Path(plan.Target), err)
+	}
+	defer target.Close()
+	written, err := s.written(last)
+	if err != nil {
+		return err
+	}
+	expected := map[string]*tree.Entry{}
+	for _, op := range plan.Ops {
+		expected[op.Path] = op.Old
+	}
+	now := func(path string) (*tree.Entry, error) { return apply.Probe(ctx, target, path, expected[path]) }
+	conflicts, chosen, err := apply.Adjust(plan, now, apply.ThreeWayOptions{
+		OnConflict: mode, Only: pick.Match, Names: namesOf(target),
+		Meaning: indexes(map[apply.Side]gitread.Files{
+			apply.BaseSide: written, apply.TheirSide: displaced{src}, apply.OurSide: leftout.InDir(target),
+		}),
+	})
+	if err != nil {
+		return failed("compare", err, "compare with %s", quote.Path(plan.Target))
+	}
+	if len(conflicts) > 0 {
+		return conflictError(plan.Target, conflicts)
+	}
+	for _, c := range chosen {
+		res.Chosen = append(res.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))
+	}
+	for _, op := range plan.Ops {
+		res.Written = append(res.Written, opJSON(op))
+	}
+	return nil
+}
+
+// written returns the state that an apply wrote. One that gc freed cannot be
+// read; files are then compared by their bytes.
+func (s *session) written(last store.Apply) (gitread.Files, error) {
+	c, err := s.checkpoint(last.Checkpoint)
+	if err != nil || usable(c) != nil {
+		return nil, nil //nolint:nilerr,nilnil // there is nothing to read
+	}
+	t, err := s.e.tree(c, workspace.AreaWorkspace)
+	if err != nil {
+		return nil, err
+	}
+	return &stateTree{s.e, s.cell, c, t}, nil
+}
+
+// displaced reads what an apply displaced.
+type displaced struct{ src apply.Source }
+
+func (d displaced) Open(path string) (*os.File, error) {
+	r, err := d.src.Open(path, tree.Entry{})
+	if err != nil {
+		return nil, err
+	}
+	f, ok := r.(*os.File)
+	if !ok {
+		return nil, errors.Join(fsx.ErrNotRegular, r.Close())
+	}
+	return f, nil
+}
+
+func (d displaced) Names(string) ([]string, error) { return nil, errors.ErrUnsupported }

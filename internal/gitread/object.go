@@ -1,0 +1,382 @@
+package gitread
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+const (
+	sha1Size = 20
+	// maxObject bounds a commit or a directory: one with a million names has
+	// about 40 MiB.
+	maxObject = 64 << 20
+	// maxChain bounds how many objects a packed one is made from. Git's own
+	// bound is 4095.
+	maxChain = 4096
+	maxPacks = 10_000
+	// maxWork bounds all bytes that are made of one repository's objects.
+	maxWork = 4 << 30
+)
+
+// The types of objects in a pack.
+const (
+	typeCommit   = 1
+	typeTree     = 2
+	typeOfsDelta = 6
+	typeRefDelta = 7
+)
+
+type object struct {
+	kind int
+	data []byte
+}
+
+// errNoObject says that a repository does not have an object itself.
+var errNoObject = errors.New("the object is not in the repository")
+
+// object reads a commit or a directory by its name, loose or packed.
+func (r *Repo) object(id string) (object, error) {
+	o, err := r.loose(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		o, err = r.packed(id)
+	}
+	if err == nil {
+		err = r.spend(len(o.data))
+	}
+	if err != nil {
+		return o, fmt.Errorf("object %s: %w", id, err)
+	}
+	return o, nil
+}
+
+func (r *Repo) spend(n int) error {
+	if r.spent += n; r.spent > maxWork {
+		return errors.New("the repository asks for too much work")
+	}
+	return nil
+}
+
+func (r *Repo) loose(id string) (object, error) {
+	f, err := r.files.Open(path.Join(r.common, "objects", id[:2], id[2:]))
+	if err != nil {
+		return object{}, err
+	}
+	defer f.Close()
+	b, err := inflate(f, maxObject)
+	if err != nil {
+		return object{}, err
+	}
+	head, data, ok := bytes.Cut(b, []byte{0})
+	kind, size, _ := strings.Cut(string(head), " ")
+	if n, err := strconv.Atoi(size); !ok || err != nil || n != len(data) {
+		return object{}, errors.New("it is damaged")
+	}
+	return object{kind: map[string]int{"commit": typeCommit, "tree": typeTree}[kind], data: data}, nil
+}
+
+// inflate reads compressed bytes, at most limit of them.
+func inflate(from io.Reader, limit int64) ([]byte, error) {
+	z, err := zlib.NewReader(from)
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	b, err := io.ReadAll(io.LimitReader(z, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("it has more than %d bytes", limit)
+	}
+	return b, err
+}
+
+// pack is one pack with its list of objects.
+type pack struct {
+	index, data *os.File
+	count       int
+	fanout      [256]uint32
+}
+
+// packs opens all packs, once.
+func (r *Repo) packs() ([]*pack, error) {
+	if r.opened {
+		return r.packList, nil
+	}
+	dir := path.Join(r.common, "objects", "pack")
+	names, err := r.files.Names(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil || len(names) > 2*maxPacks {
+		return nil, errors.Join(err, fmt.Errorf("%s cannot be read", dir))
+	}
+	r.opened = true
+	for _, n := range names {
+		base, is := strings.CutSuffix(n, ".idx")
+		if !is || !strings.HasPrefix(n, "pack-") {
+			continue
+		}
+		p, err := r.openPack(path.Join(dir, base))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", n, err)
+		}
+		r.packList = append(r.packList, p)
+	}
+	return r.packList, nil
+}
+
+func (r *Repo) openPack(base string) (*pack, error) {
+	index, err := r.files.Open(base + ".idx")
+	if err != nil {
+		return nil, err
+	}
+	r.toClose = append(r.toClose, index)
+	data, err := r.files.Open(base + ".pack")
+	if err != nil {
+		return nil, err
+	}
+	r.toClose = append(r.toClose, data)
+	p := &pack{index: index, data: data}
+	var head [8 + 256*4]byte
+	if _, err := index.ReadAt(head[:], 0); err != nil {
+		return nil, err
+	}
+	if string(head[:8]) != "\xfftOc\x00\x00\x00\x02" {
+		return nil, errors.New("only version 2 of the list of a pack can be read")
+	}
+	for i := range p.fanout {
+		p.fanout[i] = binary.BigEndian.Uint32(head[8+4*i:])
+		if i > 0 && p.fanout[i] < p.fanout[i-1] {
+			return nil, errors.New("its list is damaged")
+		}
+	}
+	p.count = int(p.fanout[255])
+	return p, nil
+}
+
+// find returns where an object begins.
+func (p *pack) find(id []byte) (offset int64, ok bool, err error) {
+	const names = 8 + 256*4
+	low, high := 0, int(p.fanout[id[0]])
+	if id[0] > 0 {
+		low = int(p.fanout[id[0]-1])
+	}
+	var buf [sha1Size]byte
+	at := low + sort.Search(high-low, func(i int) bool {
+		if err == nil {
+			_, err = p.index.ReadAt(buf[:], names+int64(low+i)*sha1Size)
+		}
+		return bytes.Compare(buf[:], id) >= 0
+	})
+	if err != nil || at == high {
+		return 0, false, err
+	}
+	if _, err := p.index.ReadAt(buf[:], names+int64(at)*sha1Size); err != nil || !bytes.Equal(buf[:], id) {
+		return 0, false, err
+	}
+	offsets := names + int64(p.count)*(sha1Size+4)
+	if _, err := p.index.ReadAt(buf[:4], offsets+4*int64(at)); err != nil {
+		return 0, false, err
+	}
+	n := binary.BigEndian.Uint32(buf[:])
+	if n&(1<<31) == 0 {
+		return int64(n), true, nil
+	}
+	large := offsets + 4*int64(p.count) + 8*int64(n&^(1<<31))
+	if _, err := p.index.ReadAt(buf[:8], large); err != nil {
+		return 0, false, err
+	}
+	return int64(binary.BigEndian.Uint64(buf[:]) &^ (1 << 63)), true, nil
+}
+
+func (r *Repo) packed(id string) (object, error) {
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != sha1Size {
+		return object{}, errNoObject
+	}
+	packs, err := r.packs()
+	if err != nil {
+		return object{}, err
+	}
+	for _, p := range packs {
+		at, ok, err := p.find(raw)
+		if err != nil {
+			return object{}, err
+		}
+		if ok {
+			return r.unpack(p, at)
+		}
+	}
+	return object{}, errNoObject
+}
+
+// unpack reads an object at a place of a pack, and all that it is made from.
+func (r *Repo) unpack(p *pack, at int64) (object, error) {
+	var deltas [][]byte
+	total := 0
+	for range maxChain {
+		kind, base, data, err := p.raw(at)
+		if err != nil {
+			return object{}, err
+		}
+		if kind != typeOfsDelta && kind != typeRefDelta {
+			return r.patched(object{kind, data}, deltas)
+		}
+		if total += len(data); total > maxObject {
+			return object{}, errors.New("it is made from too much")
+		}
+		deltas = append(deltas, data)
+		if kind == typeOfsDelta {
+			if at -= int64(base.offset); base.offset <= 0 || at <= 0 {
+				return object{}, errors.New("it is made from what comes after it")
+			}
+			continue
+		}
+		next, ok, err := p.find(base.id)
+		if err != nil || !ok {
+			return object{}, errors.Join(err, errNoObject)
+		}
+		at = next
+	}
+	return object{}, errors.New("it is made from too many others")
+}
+
+// origin is what a delta changes.
+type origin struct {
+	offset int
+	id     []byte
+}
+
+// raw reads one entry of a pack.
+func (p *pack) raw(at int64) (kind int, base origin, data []byte, err error) {
+	const most = 64
+	head := make([]byte, most)
+	n, err := p.data.ReadAt(head, at)
+	if n < sha1Size || err != nil && !errors.Is(err, io.EOF) {
+		return 0, base, nil, errors.Join(err, io.ErrUnexpectedEOF)
+	}
+	head = head[:n]
+	kind = int(head[0]>>4) & 7
+	size, shift, used := int64(head[0]&15), 4, 1
+	for more := head[0]&0x80 != 0; more; used++ {
+		if used > 8 {
+			return 0, base, nil, errors.New("it is damaged")
+		}
+		size |= int64(head[used]&0x7f) << shift
+		shift += 7
+		more = head[used]&0x80 != 0
+	}
+	switch kind {
+	case typeOfsDelta:
+		offset, n := varint(head[used:])
+		if n == 0 {
+			return 0, base, nil, errors.New("it is damaged")
+		}
+		base.offset = offset
+		used += n
+	case typeRefDelta:
+		if len(head) < used+sha1Size {
+			return 0, base, nil, io.ErrUnexpectedEOF
+		}
+		base.id = head[used : used+sha1Size]
+		used += sha1Size
+	}
+	if size > maxObject {
+		return 0, base, nil, fmt.Errorf("it has more than %d bytes", maxObject)
+	}
+	from := io.NewSectionReader(p.data, at+int64(used), 1<<62)
+	data, err = inflate(from, size)
+	if err == nil && int64(len(data)) != size {
+		err = io.ErrUnexpectedEOF
+	}
+	return kind, base, data, err
+}
+
+// patched applies deltas, the last one first.
+func (r *Repo) patched(o object, deltas [][]byte) (object, error) {
+	for i := len(deltas) - 1; i >= 0; i-- {
+		var err error
+		if o.data, err = patch(o.data, deltas[i]); err == nil {
+			err = r.spend(len(o.data))
+		}
+		if err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// patch makes the object that a delta describes.
+func patch(base, delta []byte) ([]byte, error) {
+	bad := errors.New("its delta is damaged")
+	from, n := length(delta)
+	delta = delta[n:]
+	size, m := length(delta)
+	delta = delta[m:]
+	if n == 0 || m == 0 || from != len(base) || size > maxObject {
+		return nil, bad
+	}
+	out := make([]byte, 0, min(size, 1<<20))
+	for len(delta) > 0 {
+		op := delta[0]
+		delta = delta[1:]
+		if op&0x80 == 0 { // the next bytes as they are
+			if op == 0 || int(op) > len(delta) {
+				return nil, bad
+			}
+			out, delta = append(out, delta[:op]...), delta[op:]
+		} else {
+			var offset, count int
+			for i := range 7 {
+				if op&(1<<i) == 0 {
+					continue
+				}
+				if len(delta) == 0 {
+					return nil, bad
+				}
+				if i < 4 {
+					offset |= int(delta[0]) << (8 * i)
+				} else {
+					count |= int(delta[0]) << (8 * (i - 4))
+				}
+				delta = delta[1:]
+			}
+			if count == 0 {
+				count = 0x10000
+			}
+			if offset+count > len(base) {
+				return nil, bad
+			}
+			out = append(out, base[offset:offset+count]...)
+		}
+		if len(out) > size {
+			return nil, bad
+		}
+	}
+	if len(out) != size {
+		return nil, bad
+	}
+	return out, nil
+}
+
+// length reads a number of a delta's head; n is 0 if there is none.
+func length(b []byte) (v, n int) {
+	for n < len(b) && n < 8 {
+		c := b[n]
+		v |= int(c&0x7f) << (7 * n)
+		n++
+		if c&0x80 == 0 {
+			return v, n
+		}
+	}
+	return 0, 0
+}

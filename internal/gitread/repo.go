@@ -1,0 +1,279 @@
+// Package gitread reads what a git repository says, without running git: a
+// repository can make git run programs, and it may be hostile.
+//
+// It reads the index and, by HEAD and other references, the names of the files
+// of a commit, loose or packed. What a repository can make it read, remember or
+// follow is bounded. It cannot read SHA-256 repositories, reference tables and
+// objects that are kept in another repository.
+//
+// The package knows nothing of cells or of where the files are kept.
+package gitread
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// Bounds for what foreign bytes can make us read or remember.
+const (
+	maxIndex   = 256 << 20 // git's own index of a million files has about 100 MiB
+	maxSmall   = 4096
+	maxPacked  = 64 << 20 // packed-refs
+	maxEntries = 3_000_000
+	maxDepth   = 1000
+	maxLinks   = 5 // references that refer to references
+	maxRefs    = 100_000
+)
+
+// Files is a file tree. Paths are slash separated and relative to its root; no
+// link is followed.
+type Files interface {
+	// Open opens a regular file.
+	Open(path string) (*os.File, error)
+	// Names lists a directory.
+	Names(path string) ([]string, error)
+}
+
+// Repo is a repository that is being read.
+type Repo struct {
+	files       Files
+	dir, common string // of this work tree; of all work trees
+
+	opened   bool
+	packList []*pack
+	toClose  []*os.File
+	packRefs map[string]string
+	spent    int // bytes of objects that were made
+}
+
+// Open opens the repository whose own directory is at dir.
+func Open(files Files, dir string) (*Repo, error) {
+	r := &Repo{files: files, dir: dir, common: dir}
+	b, err := r.read(path.Join(dir, "commondir"), maxSmall)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.common = path.Join(dir, strings.TrimSpace(string(b)))
+	if path.IsAbs(strings.TrimSpace(string(b))) || r.common == ".." || strings.HasPrefix(r.common, "../") {
+		return nil, errors.New("its objects are elsewhere")
+	}
+	return r, nil
+}
+
+// Close closes what was opened.
+func (r *Repo) Close() {
+	for _, f := range r.toClose {
+		_ = f.Close()
+	}
+	r.toClose, r.packList, r.opened = nil, nil, false
+}
+
+func (r *Repo) read(name string, limit int64) ([]byte, error) { return Read(r.files, name, limit) }
+
+// Read reads a whole file of at most limit bytes.
+func Read(files Files, name string, limit int64) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", path.Base(name), limit)
+	}
+	return b, err
+}
+
+// Index returns the entries of the index; none if there is no index.
+func (r *Repo) Index() ([]IndexEntry, error) {
+	entries, err := ReadIndex(r.files, path.Join(r.dir, "index"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+// ReadIndex reads the index that is at a path.
+func ReadIndex(files Files, name string) ([]IndexEntry, error) {
+	b, err := Read(files, name, maxIndex)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIndex(b)
+}
+
+// Head returns the commit that HEAD stands for; "" if there is none yet.
+func (r *Repo) Head() (string, error) {
+	name := "HEAD"
+	for range maxLinks {
+		text, err := r.ref(name)
+		if err != nil {
+			return "", err
+		}
+		to, symbolic := strings.CutPrefix(text, "ref: ")
+		if !symbolic {
+			return text, nil
+		}
+		name = strings.TrimSpace(to)
+		if !strings.HasPrefix(name, "refs/") || path.Clean(name) != name {
+			return "", fmt.Errorf("HEAD refers to %q", name)
+		}
+	}
+	return "", errors.New("HEAD refers to itself")
+}
+
+// ref returns what a reference says; "" if there is none of that name.
+func (r *Repo) ref(name string) (string, error) {
+	where := r.common
+	if name == "HEAD" {
+		where = r.dir
+	}
+	b, err := r.read(path.Join(where, name), maxSmall)
+	if err == nil {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if name == "HEAD" || !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	refs, err := r.packedRefs()
+	return refs[name], err
+}
+
+func (r *Repo) packedRefs() (map[string]string, error) {
+	if r.packRefs != nil {
+		return r.packRefs, nil
+	}
+	refs := map[string]string{}
+	b, err := r.read(path.Join(r.common, "packed-refs"), maxPacked)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range bytes.SplitSeq(b, []byte("\n")) {
+		id, name, ok := strings.Cut(string(line), " ")
+		if ok && isID(id) {
+			refs[strings.TrimSpace(name)] = id
+		}
+	}
+	r.packRefs = refs
+	return refs, nil
+}
+
+// Refs returns all references that stand for an object, by name.
+func (r *Repo) Refs() (map[string]string, error) {
+	packed, err := r.packedRefs()
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]string, len(packed))
+	for name, id := range packed {
+		all[name] = id
+	}
+	if err := r.looseRefs("refs", all, 0); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+func (r *Repo) looseRefs(name string, all map[string]string, depth int) error {
+	names, err := r.files.Names(path.Join(r.common, name))
+	if errors.Is(err, fs.ErrNotExist) && depth == 0 {
+		return nil
+	}
+	if err != nil { // a file, then
+		text, err := r.ref(name)
+		if err == nil && isID(text) {
+			all[name] = text
+		}
+		return err
+	}
+	if depth > maxDepth || len(all) > maxRefs {
+		return errors.New("it has too many references")
+	}
+	for _, n := range names {
+		if err := r.looseRefs(path.Join(name, n), all, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isID(s string) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && len(s) == 2*sha1Size
+}
+
+// Paths returns the paths of all files of a commit, given by its name. Another
+// kind of object, as a tag, has none.
+func (r *Repo) Paths(commit string) ([]string, error) {
+	if commit == "" {
+		return nil, nil
+	}
+	if !isID(commit) {
+		return nil, fmt.Errorf("%q is no name of an object that can be read", commit)
+	}
+	o, err := r.object(commit)
+	if err != nil || o.kind != typeCommit {
+		return nil, err
+	}
+	line, _, _ := strings.Cut(string(o.data[:min(len(o.data), maxSmall)]), "\n")
+	id, ok := strings.CutPrefix(line, "tree ")
+	if !ok || !isID(id) {
+		return nil, fmt.Errorf("commit %s has no directory", commit)
+	}
+	w := &treeWalk{r: r}
+	if err := w.tree(id, "", 0); err != nil {
+		return nil, err
+	}
+	return w.paths, nil
+}
+
+type treeWalk struct {
+	r     *Repo
+	paths []string
+	seen  int // entries, and bytes of their paths
+	bytes int
+}
+
+func (w *treeWalk) tree(id, prefix string, depth int) error {
+	if depth > maxDepth {
+		return errors.New("its directories are nested too deeply")
+	}
+	o, err := w.r.object(id)
+	if err != nil {
+		return err
+	}
+	if o.kind != typeTree {
+		return fmt.Errorf("object %s is no directory", id)
+	}
+	for b := o.data; len(b) > 0; {
+		head, rest, ok := bytes.Cut(b, []byte{0})
+		mode, name, named := strings.Cut(string(head), " ")
+		if !ok || !named || len(rest) < sha1Size || name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
+			return fmt.Errorf("object %s is damaged", id)
+		}
+		full := path.Join(prefix, name)
+		w.seen++
+		if w.bytes += len(full); w.seen > maxEntries || w.bytes > maxNameBytes {
+			return errors.New("it has too many files")
+		}
+		if mode == "40000" {
+			if err := w.tree(hex.EncodeToString(rest[:sha1Size]), full, depth+1); err != nil {
+				return err
+			}
+		} else {
+			w.paths = append(w.paths, full)
+		}
+		b = rest[sha1Size:]
+	}
+	return nil
+}
