@@ -209,7 +209,7 @@ func (a *application) leftOut(path string, isDir bool) bool {
 			return false
 		}
 	}
-	if _, out := a.at.Rules.Match(path, isDir); !out {
+	if _, v := a.at.Rules.With(nil).Reading(a.target.OpenFile).Decide(path, isDir); v != leftout.Leave {
 		return false
 	}
 	_, err := a.target.Lstat(path)

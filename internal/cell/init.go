@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -253,7 +254,7 @@ func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string, req I
 	}
 	importUS := since(begin)
 	report.Notes = append(report.Notes, dropped...)
-	c.Kept = report.Kept
+	c.Kept = slices.Sorted(slices.Values(slices.Concat(report.Kept, report.Public)))
 	for _, l := range report.LeftOut {
 		c.LeftOut = append(c.LeftOut, store.LeftOut{Path: []byte(l.Path), Rule: l.Rule})
 	}
@@ -323,7 +324,7 @@ func (e *Engine) initResult(c store.Cell, base store.Checkpoint, report workspac
 	res := &InitResult{
 		Cell: c.Name, CellID: c.ID, CheckpointID: base.ID, Root: base.Root(), MetaRoot: base.MetaRoot(), Source: c.Source,
 		MountAt: c.MountAt, Backend: c.Backend, BackendReason: c.BackendReason, Runtime: c.Runtime,
-		Files: area.Files, Dirs: area.Dirs, Bytes: area.Bytes, LeftOut: leftOut(c), KeptByGit: append([]string{}, c.Kept...),
+		Files: area.Files, Dirs: area.Dirs, Bytes: area.Bytes, LeftOut: leftOut(c), KeptByGit: append([]string{}, report.Kept...),
 		UnmappedIDs: []string{}, Notes: append([]string{}, report.Notes...), Timings: InitTimings{ImportUS: importUS},
 	}
 	for _, o := range report.Owners {

@@ -1,6 +1,9 @@
 package leftout
 
-import "strings"
+import (
+	"os"
+	"strings"
+)
 
 // Verdict is what an import does with a path.
 type Verdict uint8
@@ -12,6 +15,9 @@ const (
 	// directory, something in it). It is imported, and listed. What else such a
 	// directory holds is asked one by one.
 	KeepTracked
+	// KeepPublic: a rule would leave it out, but it is seen to hold only public
+	// certificates or keys.
+	KeepPublic
 	// Leave: it is left out, a directory whole, and listed.
 	Leave
 )
@@ -21,6 +27,7 @@ type Filter struct {
 	rules   *Rules
 	tracked map[string]struct{}
 	dirs    map[string]struct{}
+	open    func(path string) (*os.File, error)
 }
 
 // With joins the rules and the paths that git tracks. Tracked files are already
@@ -56,6 +63,9 @@ func (f *Filter) Decide(path string, isDir bool) (rule string, v Verdict) {
 	}
 	if ok {
 		return rule, KeepTracked
+	}
+	if !isDir && f.public(path, rule) {
+		return rule, KeepPublic
 	}
 	return rule, Leave
 }

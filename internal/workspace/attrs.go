@@ -86,6 +86,7 @@ type findings struct {
 	refused  []Refused
 	leftOut  []LeftOut
 	kept     []string
+	open     []string
 	notes    []string
 	lost     map[string]*lostAttr
 	owners   map[[2]uint32]*Owners
@@ -141,6 +142,13 @@ func (f *findings) keep(path string) {
 	f.kept = append(f.kept, path)
 }
 
+// public notes a file that was kept because it holds nothing secret.
+func (f *findings) public(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open = append(f.open, path)
+}
+
 // note keeps a sentence for the report.
 func (f *findings) note(text string) {
 	f.mu.Lock()
@@ -183,6 +191,8 @@ func (f *findings) report() Report {
 	r.LeftOut = slices.Compact(f.leftOut)
 	slices.Sort(f.kept)
 	r.Kept = slices.Compact(f.kept)
+	slices.Sort(f.open)
+	r.Public = slices.Compact(f.open)
 	for _, o := range f.owners {
 		r.Owners = append(r.Owners, *o)
 	}

@@ -37,6 +37,8 @@ func admit(f *leftout.Filter, path string, isDir bool, found *findings) bool {
 		if !isDir {
 			found.keep(path)
 		}
+	case leftout.KeepPublic:
+		found.public(path)
 	case leftout.Keep:
 	}
 	return true

@@ -40,6 +40,9 @@ type Report struct {
 	LeftOut     []LeftOut
 	// Kept are paths that git tracks, kept though a rule names them.
 	Kept []string
+	// Public are paths that are kept though a rule names them: they hold only
+	// public certificates or keys.
+	Public []string
 	// Owners are the owners that cannot be mapped in the cell; the manifest
 	// records them.
 	Owners []Owners
@@ -213,7 +216,7 @@ func sourceFilter(rules *leftout.Rules, src *fsx.Dir, found *findings) (*leftout
 	} else if err != nil {
 		return nil, fmt.Errorf("read what git tracks: %w", err)
 	}
-	return rules.With(tracked), nil
+	return rules.With(tracked).Reading(src.OpenFile), nil
 }
 
 // prune takes what the rules leave out from an unpacked tree. Directories keep
@@ -275,7 +278,9 @@ func (s *Store) Scan(ctx context.Context, c Cell, root *fsx.Dir, old *tree.Tree)
 	t, report, err := s.memoryTree(false, func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
 		sc := s.newScan(ctx, "scan", w, root)
 		sc.old, sc.settle, sc.stamps = old, true, true
-		sc.filter = keepOnly(c.Rules, c.Kept)
+		if c.Rules != nil {
+			sc.filter = keepOnly(c.Rules, c.Kept).Reading(root.OpenFile)
+		}
 		sc.owner = sc.noteOwner
 		e, links, err := sc.run()
 		return e, links, sc.found, err
