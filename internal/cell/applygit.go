@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -94,22 +95,18 @@ func indexes(sides map[apply.Side]gitread.Files) func(apply.Side, string) (tree.
 	}
 }
 
-// newlyTracked names the changes of git repositories after which a path is
-// tracked that the rules leave out, so that the next import would take it, or the
-// next commit. allowed are paths that the operator allows.
-func (a *application) newlyTracked(allowed func(path string) bool) ([]string, error) {
-	changed := func(p string) bool { // something in the repository of p
-		dir := p[:strings.Index(p+"/", ".git/")+len(".git")]
-		return slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return within(op.Path, dir) && !allowed(op.Path) })
-	}
-	if !slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return inGit(op.Path) }) {
-		return nil, nil
-	}
-	base, err := a.e.stateTree(a.cell, a.base)
+// claim is a file of a repository that says something which it did not say before.
+type claim struct{ source, what string }
+
+// newlyTracked lists what repositories of a state track that the rules leave out
+// and that an earlier state did not track: the next import would take it, or the
+// next commit. What cannot be read any more is listed too.
+func (s *session) newlyTracked(from, to store.Checkpoint) ([]claim, error) {
+	base, err := s.e.stateTree(s.cell, from)
 	if err != nil {
 		return nil, err
 	}
-	theirs, err := a.e.stateTree(a.cell, a.theirs)
+	theirs, err := s.e.stateTree(s.cell, to)
 	if err != nil {
 		return nil, err
 	}
@@ -121,18 +118,35 @@ func (a *application) newlyTracked(allowed func(path string) bool) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	var held []string
+	var found []claim
 	for p, source := range now.Paths {
-		rule, out := a.at.Rules.Match(p, false)
-		if _, before := was.Paths[p]; out && !before && !slices.Contains(a.cell.Kept, p) && changed(source) {
-			held = append(held, fmt.Sprintf("%s: makes git track %s, which the rule %s leaves out", quote.Path(source), quote.Path(p), rule))
+		rule, out := s.at.Rules.Match(p, false)
+		if _, before := was.Paths[p]; out && !before && !slices.Contains(s.cell.Kept, p) {
+			found = append(found, claim{source, fmt.Sprintf("makes git track %s, which the rule %s leaves out", quote.Path(p), rule)})
 		}
 	}
 	for source, why := range now.Bad {
-		if was.Bad[source] == nil && changed(source) {
-			held = append(held, fmt.Sprintf("%s: what git tracks cannot be read: %s", quote.Path(source), quote.Line(why.Error())))
+		if was.Bad[source] == nil {
+			found = append(found, claim{source, "says what git tracks and cannot be read: " + quote.Line(why.Error())})
 		}
 	}
-	slices.Sort(held)
-	return held, nil
+	slices.SortFunc(found, func(a, b claim) int { return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.what, b.what)) })
+	return found, nil
+}
+
+// heldRepositories names the planned changes of repositories that make them track
+// what the rules leave out. allowed are paths that the operator allows.
+func (a *application) heldRepositories(allowed func(path string) bool) ([]string, error) {
+	if !slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return inGit(op.Path) }) {
+		return nil, nil
+	}
+	claims, err := a.newlyTracked(a.base, a.theirs)
+	var held []string
+	for _, c := range claims {
+		dir := c.source[:strings.Index(c.source+"/", ".git/")+len(".git")]
+		if slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return within(op.Path, dir) && !allowed(op.Path) }) {
+			held = append(held, quote.Path(c.source)+": "+c.what)
+		}
+	}
+	return held, err
 }

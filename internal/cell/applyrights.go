@@ -115,7 +115,7 @@ func (a *application) hazards() error {
 			privilege = true
 		}
 	}
-	tracked, err := a.newlyTracked(func(path string) bool { return len(a.req.AllowControl) > 0 && allow.Match(path, false) })
+	tracked, err := a.heldRepositories(func(path string) bool { return len(a.req.AllowControl) > 0 && allow.Match(path, false) })
 	if err != nil {
 		return err
 	}

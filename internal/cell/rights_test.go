@@ -171,3 +171,37 @@ func TestSetIDFilesAreNotExported(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveDirectoryIsTakenBack: in a live directory, what a command gave to others
+// is the operator's own again when the run has ended; what an apply would hold
+// back is named.
+func TestLiveDirectoryIsTakenBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := &maker{root: w.source}
+	m.write("docs/own", "the host's list\n")
+	m.xattr("docs/own", accessed, acl(os.Getuid()))
+	w.ok(m.err)
+	w.init("demo", "delta")
+	before := rightsOf(t, w.source)
+	res, _ := w.inside("demo", "give")
+	after := strings.Replace(rightsOf(t, w.source), fmt.Sprintf("new %d:%d \n", os.Getuid(), os.Getgid()), "", 1)
+	if before != after {
+		t.Errorf("the directory had\n%s\nand has\n%s", before, after)
+	}
+	notes := strings.Join(res.Degraded, "\n")
+	if !strings.Contains(notes, "taken back in the live directory: ") || !strings.Contains(notes, "hello.txt (ACL user:") {
+		t.Errorf("degraded: %q", notes)
+	}
+	res, _ = w.sh("demo", "echo x > .envrc; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit")
+	notes = strings.Join(res.Degraded, "\n")
+	if !strings.Contains(notes, "control files of the live directory changed: .envrc, .git/hooks, .git/hooks/pre-commit") {
+		t.Errorf("degraded: %q", notes)
+	}
+	for _, e := range walk(t, w.source) {
+		if int(e.UID) != os.Getuid() || int(e.GID) != os.Getgid() {
+			t.Errorf("%s is %d:%d", e.Path, e.UID, e.GID)
+		}
+	}
+	w.sound("demo")
+}

@@ -350,6 +350,7 @@ func (r *run) seal(ctx context.Context) error {
 		return err
 	}
 	r.lookBehindMasks()
+	r.takeBack(ctx)
 	sealed, err := r.work.Seal(ctx)
 	bad, unkeepable := errors.AsType[*workspace.UnsealableError](err)
 	if unkeepable {
@@ -368,6 +369,7 @@ func (r *run) seal(ctx context.Context) error {
 		}
 	}
 	r.take(sealed)
+	r.noteLiveChanges()
 	if unkeepable { // what was not taken stays until gc
 		r.sealed.Unchanged = false
 	}

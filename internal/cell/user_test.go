@@ -103,13 +103,14 @@ const insideWhat = "FORKCELL_TEST_INSIDE"
 // printed, and an error is printed after it.
 func acts() map[string]func() (string, error) {
 	return map[string]func() (string, error){
-		"mutate": func() (string, error) { return "", mutate(".") },
-		"probe":  probeAll,
-		"deep":   func() (string, error) { return "", deepDirs() },
-		"brand":  func() (string, error) { return "", unix.Setxattr("hello.txt", "user.overlay.opaque", []byte("y"), 0) },
-		"spoil":  func() (string, error) { return "", spoil() },
-		"give":   func() (string, error) { return "", giveAway() },
-		"rights": giveRights,
+		"mutate":      func() (string, error) { return "", mutate(".", false) },
+		"mutate live": func() (string, error) { return "", mutate(".", true) },
+		"probe":       probeAll,
+		"deep":        func() (string, error) { return "", deepDirs() },
+		"brand":       func() (string, error) { return "", unix.Setxattr("hello.txt", "user.overlay.opaque", []byte("y"), 0) },
+		"spoil":       func() (string, error) { return "", spoil() },
+		"give":        func() (string, error) { return "", giveAway() },
+		"rights":      giveRights,
 	}
 }
 
