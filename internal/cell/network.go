@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,12 @@ type NetworkRequest struct {
 
 func (n NetworkRequest) empty() bool {
 	return len(n.Credentials)+len(n.Values)+len(n.Resolve)+len(n.CA) == 0
+}
+
+// RegistryPins returns the grants for a registry that the operator's tools are set
+// to use, as --resolve takes them. A registry with public addresses needs none.
+func RegistryPins(host string, port uint16, addrs []netip.Addr) []string {
+	return gateway.PinsFor(host, port, addrs)
 }
 
 // gate is a run's gateway, and the files by which the cell trusts it.

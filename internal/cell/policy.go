@@ -25,6 +25,10 @@ type PolicyFile struct {
 	Text []byte
 	// Path is the absolute path of the file; "" if the text comes from elsewhere.
 	Path string
+	// Resolve are grants that come with the file, as --resolve takes them: the
+	// addresses of registries that the operator's tools use. They are no part of
+	// the policy.
+	Resolve []string
 }
 
 // denySet tells the policy language which system calls there are.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -57,6 +58,9 @@ func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*PolicySugg
 		return nil, err
 	}
 	s := &suggester{policy: *grown, commands: e.commandsOf(r)}
+	for _, v := range grown.Environment.Set {
+		s.commands = append(s.commands, v.Value) // such as the URL of a registry
+	}
 	for rec, err := range e.journalOf(r.ID, event.Filter{Action: event.ActionDenied}) {
 		if err != nil {
 			return nil, failed("events", err, "read the events of %s", r.ID)
@@ -142,11 +146,15 @@ type wish struct {
 	method, path string
 	// guessed says that only the name was asked for.
 	guessed bool
+	// addr is an address of the host that allowed_ips has to list.
+	addr netip.Addr
 }
 
 func (w wish) String() string {
 	at := fmt.Sprintf("%s port %d", w.host, w.port)
 	switch {
+	case w.addr.IsValid():
+		return at + " at the address " + w.addr.String()
 	case w.guessed:
 		return at + ", reading only, by any program: only the name was asked for, the rest is assumed"
 	case w.method != "":
@@ -194,6 +202,8 @@ func (s *suggester) connection(d denied) {
 	switch {
 	case strings.Contains(d.Rule.Name, ".deny_rules["):
 		s.leave(w, "a deny rule is against it: "+d.Rule.Name)
+	case layer == "destination" && listable(why).IsValid():
+		s.wish(wish{host: w.host, port: w.port, binary: anyProgram, addr: listable(why)})
 	case layer != "endpoint" && layer != "request":
 		s.leave(w, why)
 	case layer == "request" && d.Unmapped.Layer != "" && d.Unmapped.Layer != policy.REST.String():
@@ -201,6 +211,18 @@ func (s *suggester) connection(d denied) {
 	default:
 		s.wish(w)
 	}
+}
+
+// listable finds in the reason of a denial the address that allowed_ips could list;
+// it is not valid if that was not the reason.
+func listable(why string) netip.Addr {
+	_, rest, _ := strings.Cut(why, " resolves to ")
+	text, rest, _ := strings.Cut(rest, ", which ")
+	addr, err := netip.ParseAddr(text)
+	if err != nil || !strings.Contains(rest, "allowed_ips") {
+		return netip.Addr{}
+	}
+	return addr
 }
 
 // name takes a denied question for a name. Where the program would have gone is

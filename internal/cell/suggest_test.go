@@ -2,11 +2,13 @@ package cell
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/forkcell/forkcell/internal/egress/dial"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
@@ -144,6 +146,38 @@ func TestSameElsewhere(t *testing.T) {
 		err := sameElsewhere(old, parsedPolicy(t, text))
 		if (err == nil) != ok || err != nil && KindOf(err) != Refused {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestSuggestedAddress: a host that was denied for its address gets allowed_ips.
+func TestSuggestedAddress(t *testing.T) {
+	t.Parallel()
+	reason := func(host, addr, why string) string {
+		return "destination: " + (&dial.Refusal{Host: host, Addr: netip.MustParseAddr(addr), Reason: why}).Error()
+	}
+	const mirror = `version: 1
+network_policies: { m: { endpoints: [{ host: h.example, port: 443, protocol: rest, access: read-only }], binaries: [{ path: "/**" }] } }
+`
+	const takes = "is private; it takes allowed_ips to go there"
+	for _, c := range []struct{ reason, want string }{
+		{reason("h.example", "10.0.0.7", takes), "10.0.0.7/32"},
+		{reason("h.example", "fd12::7", takes), "fd12::7/128"},
+		{reason("h.example", "127.0.0.1", "is loopback, where no connection of a cell ever goes"), ""},
+		{reason("10.0.0.7", "10.0.0.7", takes), ""},
+		{"destination: something else", ""},
+	} {
+		s := &suggester{policy: *parsedPolicy(t, mirror)}
+		var d denied
+		d.Class, d.Reason = event.NetworkActivity, c.reason
+		d.Endpoint.Host, d.Endpoint.Port = "h.example", 443
+		s.connection(d)
+		res, err := s.suggestion(store.Cell{}, store.Run{}, parsedPolicy(t, mirror))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(res.Text), "allowed_ips:"); got != (c.want != "") || !strings.Contains(string(res.Text), c.want) || len(res.Added) != len(s.wishes) {
+			t.Errorf("%s: %s", c.reason, res.Text)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package cell
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,9 @@ import (
 func (s *suggester) add(w wish) error {
 	if strings.Contains(w.binary, "*") && w.binary != anyProgram || strings.Contains(w.path, "*") {
 		return errors.New("its name holds a *, which a rule would take for a pattern")
+	}
+	if w.addr.IsValid() {
+		return s.addAddress(w)
 	}
 	host, err := match.NewHost(w.host)
 	if err != nil {
@@ -58,6 +63,31 @@ func (s *suggester) add(w wish) error {
 	}
 	n := s.own(binary)
 	n.Endpoints = append(n.Endpoints, e)
+	return nil
+}
+
+// addAddress lets a host have an address that is not public. Entries for one host
+// and port have to agree on that, so it stands in all of them.
+func (s *suggester) addAddress(w wish) error {
+	listed := false
+	for i := range s.policy.Network {
+		for j := range s.policy.Network[i].Endpoints {
+			e := &s.policy.Network[i].Endpoints[j]
+			if !e.Serves(w.host, w.port) {
+				continue
+			}
+			if !e.Host.Exact() {
+				return fmt.Errorf("allowed_ips of %s would be for every host that it matches", e.Host)
+			}
+			if one := netip.PrefixFrom(w.addr, w.addr.BitLen()); !slices.Contains(e.AllowedIPs, one) {
+				e.AllowedIPs = append(slices.Clone(e.AllowedIPs), one)
+			}
+			listed = true
+		}
+	}
+	if !listed {
+		return errors.New("no rule lists the host")
+	}
 	return nil
 }
 

@@ -22,7 +22,7 @@ const maxPolicyFile = 2 << 20
 // file exists.
 func readPolicy(command, name string) (*cell.PolicyFile, error) {
 	text, err := readBounded(name, maxPolicyFile)
-	if errors.Is(err, fs.ErrNotExist) && preset.Known(name) {
+	if (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDirectory)) && preset.Known(name) {
 		return readPreset(name), nil
 	}
 	if err != nil {
@@ -38,8 +38,15 @@ func readPolicy(command, name string) (*cell.PolicyFile, error) {
 // readPreset reads a preset that is known.
 func readPreset(name string) *cell.PolicyFile {
 	// What asks the host's tools has time-outs of its own.
-	return &cell.PolicyFile{Name: "preset " + name, Text: preset.Text(context.Background(), name)}
+	text, registries := preset.Text(context.Background(), name)
+	file := &cell.PolicyFile{Name: "preset " + name, Text: text}
+	for _, r := range registries {
+		file.Resolve = append(file.Resolve, cell.RegistryPins(r.Host, r.Port, r.Addrs)...)
+	}
+	return file
 }
+
+var errDirectory = errors.New("it is a directory")
 
 func readBounded(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
@@ -52,7 +59,7 @@ func readBounded(name string, limit int64) ([]byte, error) {
 		return nil, errors.Unwrap(err)
 	}
 	if info.IsDir() {
-		return nil, errors.New("it is a directory")
+		return nil, errDirectory
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {

@@ -192,7 +192,7 @@ func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (ce
 		return req, err
 	}
 	var err error
-	if req.Network, err = o.network.request(cmd); err != nil {
+	if req.Network, err = o.network.request(cmd, req.Policy); err != nil {
 		return req, err
 	}
 	if req.Env, err = environment(cmd, o.envFile, o.env); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,8 +35,11 @@ func (o *networkFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.ca, "ca", "", "verify upstreams with the certificates in this `FILE` too")
 }
 
-func (o *networkFlags) request(cmd *cobra.Command) (cell.NetworkRequest, error) {
+func (o *networkFlags) request(cmd *cobra.Command, p *cell.PolicyFile) (cell.NetworkRequest, error) {
 	req := cell.NetworkRequest{Credentials: o.credentials, CredentialsFile: credentialsFile(), Resolve: o.resolve}
+	if p != nil {
+		req.Resolve = withPins(o.resolve, p.Resolve)
+	}
 	if o.ca == "" {
 		return req, nil
 	}
@@ -47,6 +51,19 @@ func (o *networkFlags) request(cmd *cobra.Command) (cell.NetworkRequest, error) 
 		return req, usageError("give a file with certificates as PEM", "%s: --ca %s: the file is empty", verb(cmd), quote.Path(o.ca))
 	}
 	return req, nil
+}
+
+// withPins adds the pins of a preset for hosts that no flag pins.
+func withPins(flags, pins []string) []string {
+	out := slices.Clone(flags)
+	for _, pin := range pins {
+		from, _, _ := strings.Cut(pin, "=")
+		host, _, _ := strings.Cut(from, ":")
+		if !slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(f, from+"=") || strings.HasPrefix(f, host+"=") }) {
+			out = append(out, pin)
+		}
+	}
+	return out
 }
 
 // credentialsFile is where the operator's own sources of credentials are, for

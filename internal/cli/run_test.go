@@ -271,3 +271,20 @@ func TestSignalsOutsideARun(t *testing.T) {
 		t.Error("passed on after the run")
 	}
 }
+
+// TestPinsOfPresets: a flag wins over what a preset pins.
+func TestPinsOfPresets(t *testing.T) {
+	t.Parallel()
+	pins := []string{"a.example:443=10.0.0.1", "a.example:443=10.0.0.2", "b.example:80=127.0.0.1"}
+	for flag, want := range map[string]int{
+		"": 3, "a.example=1.2.3.4": 2, "a.example:443=1.2.3.4": 2, "a.example:80=1.2.3.4": 4, "b.example:80=[::1]:8": 3, "c.example=10.0.0.1": 4,
+	} {
+		flags := []string{}
+		if flag != "" {
+			flags = append(flags, flag)
+		}
+		if got := withPins(flags, pins); len(got) != want || flag != "" && got[0] != flag {
+			t.Errorf("%q: %v", flag, got)
+		}
+	}
+}

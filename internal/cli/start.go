@@ -67,14 +67,14 @@ func (o *startOptions) request(cmd *cobra.Command, name string) (cell.StartReque
 	}
 	req.Root, req.AsRoot = o.root.root, o.root.asRoot
 	var err error
-	if req.Network, err = o.network.request(cmd); err != nil {
-		return req, err
-	}
 	if req.Env, err = environment(cmd, o.envFile, o.env); err != nil {
 		return req, err
 	}
 	run := cell.RunRequest{Timeout: req.Timeout}
 	if err := o.governance.fill(cmd, &run); err != nil {
+		return req, err
+	}
+	if req.Network, err = o.network.request(cmd, run.Policy); err != nil {
 		return req, err
 	}
 	req.Policy, req.Memory, req.CPUs, req.PIDs = run.Policy, run.Memory, run.CPUs, run.PIDs

@@ -28,7 +28,7 @@ func TestDials(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	d := egress.Dials(&dial.Dialer{
 		Resolver: resolver{"inside.example.com": "127.0.0.1", "metadata.example.com": "169.254.169.254"},
-		Pins:     dial.Pins{{Host: "pinned.example.com", Port: 443}: netip.MustParseAddrPort(l.Addr().String())},
+		Pins:     dial.Pins{{Host: "pinned.example.com", Port: 443}: {netip.MustParseAddrPort(l.Addr().String())}},
 	})
 	for _, host := range []string{"inside.example.com", "metadata.example.com", "127.0.0.1", "0x7f.1"} {
 		if c, err := d.Dial(t.Context(), host, 443, nil); !errors.Is(err, egress.ErrDestination) || c != nil {

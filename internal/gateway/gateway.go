@@ -100,15 +100,21 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 }
 
 func newDialer(grants []string) (*dial.Dialer, error) {
-	d := &dial.Dialer{Pins: map[dial.Endpoint]netip.AddrPort{}}
+	d := &dial.Dialer{Pins: dial.Pins{}}
 	for _, s := range grants {
 		from, to, err := dial.ParsePin(s)
 		if err != nil {
 			return nil, fmt.Errorf("%w: --resolve %q: %w", ErrConfig, s, err)
 		}
-		d.Pins[from] = to
+		d.Pins[from] = append(d.Pins[from], to)
 	}
 	return d, nil
+}
+
+// PinsFor returns the grants, as HOST:PORT=IP, for a host that the operator's own
+// tools are set to use: see [dial.PinsFor].
+func PinsFor(host string, port uint16, addrs []netip.Addr) []string {
+	return dial.PinsFor(host, port, addrs)
 }
 
 // newRoots are the host's with those of the operator; nil is the host's alone.

@@ -9,6 +9,7 @@ package preset
 import (
 	"context"
 	"embed"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -49,16 +50,26 @@ func Summary(name string) string {
 	return strings.TrimSuffix(sentence, ".")
 }
 
-// Text returns the policy file of a preset that is known.
-func Text(ctx context.Context, name string) []byte {
+// Registry is a place that the host's tools get packages from, and its addresses.
+type Registry struct {
+	Host  string
+	Port  uint16
+	Addrs []netip.Addr
+}
+
+// Text returns the policy file of a preset that is known, and the registries that
+// it lets the cell use because the host's tools do.
+func Text(ctx context.Context, name string) ([]byte, []Registry) {
 	text, err := files.ReadFile("policies/" + name + ".yaml")
-	if err != nil {
-		return nil
+	if err != nil || name != Dev {
+		return text, nil
 	}
-	if name == Dev {
-		return extended(text, (&tools{}).registries(ctx))
+	found := (&tools{}).registries(ctx)
+	var list []Registry
+	for _, r := range found.registries {
+		list = append(list, Registry{r.host, r.port, r.addrs})
 	}
-	return text
+	return extended(text, found), list
 }
 
 // extended adds what the tools said, unless the file has it. Two that disagree

@@ -61,7 +61,7 @@ type registry struct {
 	port       uint16
 	// clear says that it speaks plain HTTP on a port other than 80.
 	clear bool
-	// addrs are given where some are private: then the policy has to list them.
+	// addrs are what the host resolves to here.
 	addrs []netip.Addr
 }
 
@@ -95,7 +95,7 @@ func (h *tools) registries(ctx context.Context) found {
 	}
 	for i := range out.registries {
 		r := &out.registries[i]
-		wait.Go(func() { r.addrs = asked.private(ctx, r.host) })
+		wait.Go(func() { r.addrs = asked.addresses(ctx, r.host) })
 	}
 	wait.Wait()
 	out.registries = slices.DeleteFunc(out.registries, func(r registry) bool { return !r.valid() })
@@ -222,30 +222,23 @@ func parse(tool, place string) (registry, bool) {
 	return r, plain && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// private returns a host's addresses if some of them are private: a policy that
-// does not list them allows public ones only.
-func (h *tools) private(ctx context.Context, host string) []netip.Addr {
+// addresses resolves a host, once: what the operator's tools use is the operator's
+// grant, and the program pins the host to these addresses for one run.
+func (h *tools) addresses(ctx context.Context, host string) []netip.Addr {
 	if _, err := netip.ParseAddr(host); err == nil {
-		return nil // a literal address in a policy needs no list
+		return nil // a literal address in a policy needs no grant
 	}
 	ctx, cancel := context.WithTimeout(ctx, patienceOfName)
 	defer cancel()
 	addrs, err := h.Resolve(ctx, host)
-	if err != nil || !slices.ContainsFunc(addrs, isPrivate) {
+	if err != nil {
 		return nil
 	}
 	for i, a := range addrs {
 		addrs[i] = a.Unmap()
 	}
-	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return !isPrivate(a) && !a.IsGlobalUnicast() || a.IsLoopback() })
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	return slices.Compact(addrs)
-}
-
-// isPrivate is about addresses that a policy may list and has to.
-func isPrivate(a netip.Addr) bool {
-	a = a.Unmap()
-	return a.IsPrivate() || netip.MustParsePrefix("100.64.0.0/10").Contains(a)
 }
 
 func (h *tools) withDefaults() *tools {

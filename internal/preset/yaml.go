@@ -39,7 +39,7 @@ func (r registry) endpoint() string {
 	if r.clear {
 		tls = ", tls: off"
 	}
-	return fmt.Sprintf("{ host: %s, port: %d, protocol: rest, access: read-only%s%s }", strconv.Quote(r.host), r.port, tls, r.addresses())
+	return fmt.Sprintf("{ host: %s, port: %d, protocol: rest, access: read-only%s }", strconv.Quote(r.host), r.port, tls)
 }
 
 // valid leaves out what no policy can allow: a mirror on this host itself, which
@@ -48,15 +48,4 @@ func (r registry) valid() bool {
 	text := "version: 1\nnetwork_policies: { a: { endpoints: [" + r.endpoint() + "], binaries: [{ path: \"/**\" }] } }\n"
 	_, err := policy.Parse("registry", []byte(text), policy.Options{})
 	return err == nil
-}
-
-func (r registry) addresses() string {
-	if len(r.addrs) == 0 {
-		return ""
-	}
-	list := make([]string, len(r.addrs))
-	for i, a := range r.addrs {
-		list[i] = strconv.Quote(a.String())
-	}
-	return ", allowed_ips: [" + strings.Join(list, ", ") + "]"
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -113,8 +114,8 @@ type Address struct {
 // could be: a public name that also points inside is an attack or a mistake,
 // and the outcome must not depend on which address answers first.
 //
-// A pin of the operator replaces all of this: its address may be loopback,
-// private or this host's, and is dialled without asking anybody.
+// Pins of the operator replace all of this: their addresses may be loopback,
+// private or this host's, and are dialled without asking anybody.
 func (d *Dialer) Dial(ctx context.Context, host string, port uint16, allowed []netip.Prefix) (net.Conn, Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(d.Timeout, defaultTimeout))
 	defer cancel()
@@ -153,15 +154,20 @@ type check struct {
 	d       *Dialer
 	host    Host
 	allowed []netip.Prefix
-	pin     netip.AddrPort // if the operator has set one
+	pins    []netip.AddrPort // if the operator has set some
 }
 
 // targets returns what may be dialled, in the order in which it is tried.
 func (c *check) targets(ctx context.Context, port uint16, dec *Decision) ([]netip.AddrPort, error) {
-	if pin, ok := c.d.Pins.lookup(c.host.String(), port); ok {
-		c.pin, dec.Pinned = pin, true
-		dec.Resolved = []Address{{Addr: pin.Addr(), Class: c.class(pin.Addr())}}
-		return []netip.AddrPort{pin}, c.verdict(pin.Addr())
+	if c.pins = c.d.Pins.lookup(c.host.String(), port); len(c.pins) > 0 {
+		dec.Pinned = true
+		for _, pin := range c.pins {
+			dec.Resolved = append(dec.Resolved, Address{Addr: pin.Addr(), Class: c.class(pin.Addr())})
+			if err := c.verdict(pin.Addr()); err != nil {
+				return nil, err
+			}
+		}
+		return interleave(c.pins), nil
 	}
 	addrs, err := c.resolve(ctx)
 	if err != nil {
@@ -218,8 +224,8 @@ func (c *check) verdict(a netip.Addr) error {
 	refuse := func(format string, args ...any) error {
 		return &Refusal{Host: c.host.String(), Addr: a, Class: class, Reason: fmt.Sprintf(format, args...)}
 	}
-	if c.pin.IsValid() {
-		if a != c.pin.Addr() || !pinnable(class) {
+	if len(c.pins) > 0 {
+		if !slices.ContainsFunc(c.pins, func(pin netip.AddrPort) bool { return pin.Addr() == a }) || !pinnable(class) {
 			return refuse("is %s, where not even the operator can point a host", class)
 		}
 		return nil

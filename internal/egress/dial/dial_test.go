@@ -303,12 +303,15 @@ func TestPins(t *testing.T) {
 	one, two := newUpstream(t, "127.0.0.1:0"), newUpstream(t, "127.0.0.1:0")
 	// No resolver is asked, and nothing is taken for anything else.
 	d := &Dialer{Resolver: zone{}, Pins: Pins{
-		{"api.test", 443}:                one.addr,
-		{"api.test", 0}:                  netip.AddrPortFrom(two.addr.Addr(), 0),
-		{"192.0.2.9", 80}:                two.addr,
-		{"meta.test", 0}:                 netip.MustParseAddrPort("169.254.169.254:80"),
-		{"all.test", 0}:                  netip.MustParseAddrPort("0.0.0.0:0"),
-		{"pinned.test", two.addr.Port()}: netip.AddrPortFrom(two.addr.Addr(), 0),
+		{"api.test", 443}:                {one.addr},
+		{"api.test", 0}:                  {netip.AddrPortFrom(two.addr.Addr(), 0)},
+		{"192.0.2.9", 80}:                {two.addr},
+		{"meta.test", 0}:                 {netip.MustParseAddrPort("169.254.169.254:80")},
+		{"all.test", 0}:                  {netip.MustParseAddrPort("0.0.0.0:0")},
+		{"pinned.test", two.addr.Port()}: {netip.AddrPortFrom(two.addr.Addr(), 0)},
+		// The first of several does not answer.
+		{"several.test", 443}: {netip.MustParseAddrPort("127.0.0.1:1"), two.addr},
+		{"mixed.test", 443}:   {two.addr, netip.MustParseAddrPort("169.254.169.254:80")},
 	}}
 	for _, c := range []struct {
 		host string
@@ -319,6 +322,7 @@ func TestPins(t *testing.T) {
 		{"api.test.", two.addr.Port(), two},
 		{"192.0.2.9", 80, two},
 		{"pinned.test", two.addr.Port(), two},
+		{"several.test", 443, two},
 	} {
 		conn, dec, err := d.Dial(t.Context(), c.host, c.port, parsePrefixes([]string{"10.0.0.0/8"}))
 		if err != nil {

@@ -129,9 +129,45 @@ func FuzzParsePin(f *testing.F) {
 		if h, err := ParseHost(from.Host); err != nil || h.String() != from.Host || !to.Addr().IsValid() || !pinnable(Classify(to.Addr())) {
 			t.Fatalf("ParsePin(%q) = %v, %v", s, from, to)
 		}
-		got, ok := Pins{from: to}.lookup(from.Host, max(from.Port, 1))
-		if !ok || got.Addr() != to.Addr() || got.Port() == 0 {
-			t.Fatalf("%q leads to %v, %v", s, got, ok)
+		got := Pins{from: {to}}.lookup(from.Host, max(from.Port, 1))
+		if len(got) != 1 || got[0].Addr() != to.Addr() || got[0].Port() == 0 {
+			t.Fatalf("%q leads to %v", s, got)
 		}
 	})
+}
+
+// TestPinsFor: what the operator's tools use is pinned where it is not public, and
+// never to where no host may lead.
+func TestPinsFor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		host  string
+		addrs string
+		want  string
+	}{
+		{"r.example", "93.184.216.34 2606:4700::1", ""},
+		{"r.example", "10.0.0.1", "r.example:443=10.0.0.1"},
+		{"r.example", "198.18.0.7 93.184.216.34", "r.example:443=198.18.0.7 r.example:443=93.184.216.34"},
+		{"r.example", "127.0.0.1 ::1", "r.example:443=127.0.0.1 r.example:443=[::1]"},
+		{"r.example", "100.64.1.1 fd12::1", "r.example:443=100.64.1.1 r.example:443=[fd12::1]"},
+		{"r.example", "169.254.169.254 169.254.1.1 fe80::1 100.100.100.200 0.0.0.0 224.0.0.1", ""},
+		{"r.example", "169.254.169.254 10.0.0.1", "r.example:443=10.0.0.1"},
+		{"10.0.0.1", "10.0.0.1", ""},
+		{"bad host", "10.0.0.1", ""},
+		{"r.example", "", ""},
+	} {
+		var addrs []netip.Addr
+		for a := range strings.FieldsSeq(c.addrs) {
+			addrs = append(addrs, netip.MustParseAddr(a))
+		}
+		got := PinsFor(c.host, 443, addrs)
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s at %s: %v", c.host, c.addrs, got)
+		}
+		for _, pin := range got {
+			if _, _, err := ParsePin(pin); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }

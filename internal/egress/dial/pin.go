@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,20 +16,47 @@ type Endpoint struct {
 	Port uint16
 }
 
-// Pins say where the operator has pointed hosts. The port of an address is 0 if
-// it is the one that was asked for.
-type Pins map[Endpoint]netip.AddrPort
+// Pins say where the operator has pointed hosts: to one address, or to several that
+// are tried in turn. The port of an address is 0 if it is the one that was asked
+// for.
+type Pins map[Endpoint][]netip.AddrPort
 
 // lookup prefers the pin of one port to that of all ports.
-func (p Pins) lookup(host string, port uint16) (netip.AddrPort, bool) {
-	pin, ok := p[Endpoint{host, port}]
+func (p Pins) lookup(host string, port uint16) []netip.AddrPort {
+	found, ok := p[Endpoint{host, port}]
 	if !ok {
-		pin, ok = p[Endpoint{host, 0}]
+		found = p[Endpoint{host, 0}]
 	}
-	if ok && pin.Port() == 0 {
-		pin = netip.AddrPortFrom(pin.Addr(), port)
+	pins := slices.Clone(found)
+	for i, pin := range pins {
+		if pin.Port() == 0 {
+			pins[i] = netip.AddrPortFrom(pin.Addr(), port)
+		}
 	}
-	return pin, ok
+	return pins
+}
+
+// PinsFor makes pins of the addresses of a host that the operator's own tools are
+// set to use. There are none if all addresses are public, which need no pin.
+// Addresses that no host can be pointed at are left out.
+func PinsFor(host string, port uint16, addrs []netip.Addr) []string {
+	special := slices.ContainsFunc(addrs, func(a netip.Addr) bool { return Classify(a) != Public })
+	if h, err := ParseHost(host); !special || err != nil || h.Addr.IsValid() {
+		return nil
+	}
+	var pins []string
+	for _, a := range addrs {
+		if a = a.Unmap(); !pinnable(Classify(a)) {
+			continue
+		}
+		to := a.String()
+		if a.Is6() {
+			to = "[" + to + "]"
+		}
+		pins = append(pins, fmt.Sprintf("%s:%d=%s", host, port, to))
+	}
+	slices.Sort(pins)
+	return slices.Compact(pins)
 }
 
 // pinnable reports whether the operator may point a host at such an address:

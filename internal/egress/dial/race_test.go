@@ -144,7 +144,7 @@ func BenchmarkDial(b *testing.B) {
 		}
 	}()
 	at := netip.MustParseAddrPort(l.Addr().String())
-	pinned := &Dialer{Pins: Pins{{"up.test", 0}: at}}
+	pinned := &Dialer{Pins: Pins{{"up.test", 0}: {at}}}
 	checked := loopbackDialer(zone{"up.test.": {"127.0.0.1"}})
 	checked.route = func(a netip.Addr) (bool, error) {
 		_, err := elsewhere(a)
