@@ -29,11 +29,11 @@ func TestClientMeasures(t *testing.T) {
 	if err := s.watch(func() (int, error) { return os.Getpid(), nil }); err != nil {
 		t.Fatal(err)
 	}
-	r, err := where.measure(load{Kept: 20, Fresh: 3, Large: 3<<20 + 1})
+	r, err := where.measure(load{Kept: 20, Fresh: 3, Large: 3<<20 + 1, Bare: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Requests != 20 || r.Bytes != 3<<20+1 || r.Kept <= 0 || r.Fresh <= 0 || r.Downloaded <= 0 {
+	if r.Requests != 20 || r.Bytes != 3<<20+1 || r.Kept <= 0 || r.Fresh <= 0 || r.Downloaded <= 0 || r.Bare <= 0 {
 		t.Errorf("report %+v", r)
 	}
 	if used := s.between(); used.site <= 0 || used.watched <= 0 {

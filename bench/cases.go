@@ -45,6 +45,7 @@ func (b *bench) cases() []measurement {
 		{"a run of true against bwrap", nil, of(b.runTrue, medium)},
 		{"exec in a live cell against bwrap", nil, of(b.live, small)},
 		{"network: requests through an inspecting rule", nil, b.requests},
+		{"network: the program of a connection", nil, b.programs},
 		{"network: 1,000 connections at once", nil, b.connections},
 		{"network: other proxies that inspect", nil, b.proxies},
 		{"network: set-up against none", nil, b.setUp},

@@ -27,6 +27,7 @@ type load struct {
 	Fresh int   // requests of 1 KiB on a connection each
 	Large int64 // bytes of one download
 	Held  int   // connections that are open at once
+	Bare  int   // connections over which nothing is sent, one after the other
 }
 
 // reach is how a client gets at the upstream. In a cell it needs to be told
@@ -43,12 +44,13 @@ func (l *load) define(f *flag.FlagSet) {
 	f.IntVar(&l.Fresh, "fresh", 0, "requests on a connection each")
 	f.Int64Var(&l.Large, "large", 0, "bytes of one download")
 	f.IntVar(&l.Held, "held", 0, "connections open at once")
+	f.IntVar(&l.Bare, "bare", 0, "connections over which nothing is sent")
 }
 
 func (l load) args() []string {
 	return []string{
 		"-kept=" + strconv.Itoa(l.Kept), "-fresh=" + strconv.Itoa(l.Fresh),
-		"-large=" + strconv.FormatInt(l.Large, 10), "-held=" + strconv.Itoa(l.Held),
+		"-large=" + strconv.FormatInt(l.Large, 10), "-held=" + strconv.Itoa(l.Held), "-bare=" + strconv.Itoa(l.Bare),
 	}
 }
 
@@ -80,6 +82,7 @@ type clientReport struct {
 	Bytes      int64         `json:"bytes"`
 	Downloaded time.Duration `json:"downloaded"`
 	Held       heldReport    `json:"held"`
+	Bare       time.Duration `json:"bare"` // the median of single ones
 }
 
 // clientMain is the client.
@@ -170,7 +173,36 @@ func (r reach) measure(l load) (report clientReport, err error) {
 		fresh = append(fresh, took)
 	}
 	report.Fresh = median(fresh)
-	return report, nil
+	if l.Bare > 0 {
+		report.Bare, err = r.connect(l.Bare)
+	}
+	return report, err
+}
+
+// connect measures how long it takes to make a connection.
+func (r reach) connect(n int) (time.Duration, error) {
+	to := r.Dial
+	if to == "" {
+		// Names are not what is measured.
+		addrs, err := net.DefaultResolver.LookupHost(context.Background(), upstream)
+		if err != nil {
+			return 0, err
+		}
+		to = net.JoinHostPort(addrs[0], "443")
+	}
+	var took []time.Duration
+	for range n {
+		begin := time.Now()
+		c, err := net.Dial("tcp", to)
+		if err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(begin))
+		if err := c.Close(); err != nil {
+			return 0, err
+		}
+	}
+	return median(took), nil
 }
 
 // session is a client that has measured something.

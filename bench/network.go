@@ -128,6 +128,39 @@ func (b *bench) requests(ctx context.Context) ([]row, error) {
 	}, nil
 }
 
+// mostForProgram is what it may cost to find out the program of a connection.
+const mostForProgram = 200 * time.Microsecond
+
+// programs compares a call of connect in a cell, during which the program is found
+// out, with one that leads nowhere else.
+func (b *bench) programs(ctx context.Context) ([]row, error) {
+	s, err := b.upstream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := load{Kept: 1, Bare: 1000}
+	if b.quick {
+		l.Bare = 200
+	}
+	var own, direct []time.Duration
+	for range b.times(3, 1) {
+		r, _, err := b.client(ctx, s, b.directly(s), l)
+		if err != nil {
+			return nil, err
+		}
+		direct = append(direct, r.Bare)
+		if r, _, err = b.client(ctx, s, b.inCell(s), l); err != nil {
+			return nil, err
+		}
+		own = append(own, r.Bare)
+	}
+	cost := median(own) - median(direct)
+	return []row{{
+		"connecting from a cell, with its program found out meanwhile, p50", show(median(own)), show(median(direct)) + " direct",
+		show(cost) + " more", "at most " + show(mostForProgram) + " more", verdict(cost <= mostForProgram),
+	}}, nil
+}
+
 // inspected fails when the client talked to the upstream itself: a tunnel is no
 // peer of a proxy that reads.
 func inspected(r clientReport) error {

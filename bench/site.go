@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -75,6 +76,8 @@ func serveHTTPS(dir string) (*site, error) {
 	s.addr = l.Addr().String()
 	s.server = &http.Server{
 		ReadHeaderTimeout: time.Minute, Handler: s,
+		// Clients that say nothing are a measurement.
+		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
 	}
 	go func() { _ = s.server.ServeTLS(l, "", "") }()
