@@ -180,15 +180,12 @@ func (f *flusher) stop() {
 // are few of those: a cell decides how many answers are on their way.
 type buffers struct {
 	smalls, larges sync.Pool
-	mu             sync.Mutex
-	// lent is the number of large ones in use.
-	lent int
+	memory         *budget
 }
 
 const (
 	smallBuffer = 16 << 10
 	largeBuffer = 128 << 10
-	maxLarge    = 64
 )
 
 func (b *buffers) small() []byte {
@@ -203,13 +200,7 @@ func (b *buffers) grow(old []byte) []byte {
 	if len(old) == largeBuffer {
 		return old
 	}
-	b.mu.Lock()
-	full := b.lent == maxLarge
-	if !full {
-		b.lent++
-	}
-	b.mu.Unlock()
-	if full {
+	if !b.memory.take(largeBuffer) {
 		return old
 	}
 	b.put(old)
@@ -225,9 +216,7 @@ func (b *buffers) put(v []byte) {
 		b.smalls.Put((*[smallBuffer]byte)(v))
 	case largeBuffer:
 		b.larges.Put((*[largeBuffer]byte)(v))
-		b.mu.Lock()
-		b.lent--
-		b.mu.Unlock()
+		b.memory.give(largeBuffer)
 	}
 }
 

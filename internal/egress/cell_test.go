@@ -77,6 +77,15 @@ func newCell(t testing.TB, rules string, opts ...option) *cell {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
+		// Whatever the test did, all memory was given back. Connections to
+		// upstreams are closed by goroutines of net/http.
+		deadline := time.Now().Add(5 * time.Second)
+		for p.MemoryHeld() != 0 && time.Now().Before(deadline) {
+			pause()
+		}
+		if n := p.MemoryHeld(); n != 0 {
+			t.Errorf("%d bytes of the budget are held after the end", n)
+		}
 	})
 	return c
 }
@@ -289,6 +298,16 @@ func (c *cell) secure(host string, port uint16, sni string, protos ...string) (*
 func (c *cell) tls(conn net.Conn, name string) *tls.Conn {
 	c.t.Helper()
 	secure := tls.Client(conn, &tls.Config{RootCAs: c.trust, ServerName: name})
+	if err := secure.Handshake(); err != nil {
+		c.t.Fatal(err)
+	}
+	return secure
+}
+
+// tlsH2 starts TLS for HTTP/2 on a connection.
+func (c *cell) tlsH2(conn net.Conn, name string) *tls.Conn {
+	c.t.Helper()
+	secure := tls.Client(conn, &tls.Config{RootCAs: c.trust, ServerName: name, NextProtos: []string{"h2"}})
 	if err := secure.Handshake(); err != nil {
 		c.t.Fatal(err)
 	}

@@ -97,6 +97,9 @@ type Authority interface {
 type Limits struct {
 	// Connections that are open at once; 2048. More are refused.
 	Connections int
+	// Memory is what all connections together may make the host hold; 128 MiB.
+	// What would need more waits, or is refused.
+	Memory int64
 	// Streams that are open at once on one HTTP/2 connection; 128.
 	Streams int
 	// Requests that are on their way at once, on all connections; 4096.
@@ -126,6 +129,9 @@ func (l Limits) withDefaults() Limits {
 		if *f.v <= 0 {
 			*f.v = f.otherwise
 		}
+	}
+	if l.Memory <= 0 {
+		l.Memory = 128 << 20
 	}
 	for _, f := range []struct {
 		v         *time.Duration

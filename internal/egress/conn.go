@@ -40,6 +40,11 @@ type conn struct {
 	to       place
 	explicit bool
 	secure   bool
+	// account is the memory that the connection holds.
+	account account
+	// header is how much has come of the header of the request that is being
+	// read in HTTP/1.1, as far as it was paid for.
+	header header
 	// head is that of the request that is being read, in HTTP/1.1.
 	head head
 	// unheard says that a request has come and no handler has heard of it yet.
@@ -56,7 +61,9 @@ type conn struct {
 }
 
 func (p *Proxy) newConn(raw net.Conn) *conn {
-	return &conn{Conn: raw, p: p, start: time.Now(), flights: map[*flight]struct{}{}, done: make(chan struct{})}
+	c := &conn{Conn: raw, p: p, start: time.Now(), flights: map[*flight]struct{}{}, done: make(chan struct{})}
+	c.account.b = &p.memory
+	return c
 }
 
 func (c *conn) NetConn() net.Conn { return c.Conn }
@@ -163,6 +170,12 @@ func (p *Proxy) take(ctx context.Context, raw net.Conn) {
 		return
 	}
 	defer func() { _ = c.Close() }()
+	defer c.account.close()
+	if !c.account.take(connCost) {
+		reset(raw)
+		p.recordConn(c, event.Refused, p.overBudget(layerEndpoint))
+		return
+	}
 	// A cell's end is not to wait for its connections.
 	stop := context.AfterFunc(ctx, func() { c.cut(errClosed) })
 	defer stop()
@@ -345,6 +358,9 @@ func (p *Proxy) start(ctx context.Context, c *conn) error {
 		return errSilent
 	}
 	_ = c.SetReadDeadline(time.Time{})
+	if !c.account.take(plainCost) {
+		return p.overBudget(layerRequest)
+	}
 	c.ahead = first[:]
 	switch b := first[0]; {
 	case b == tlsHandshake:

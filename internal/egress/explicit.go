@@ -19,6 +19,11 @@ func (p *Proxy) serveExplicit(c *conn) {
 		return
 	}
 	defer p.leave(c)
+	if !c.account.take(plainCost) {
+		reset(c.Conn)
+		p.recordConn(c, event.Refused, p.overBudget(layerRequest))
+		return
+	}
 	if err := p.inner.put(&served{Conn: c, c: c}); err != nil {
 		return
 	}
@@ -81,6 +86,7 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, f *flight) {
 		return
 	}
 	defer p.leave(c)
+	defer c.account.close()
 	var up net.Conn
 	if v.opaque() {
 		if up, err = p.dialFor(r.Context(), c.to, v); err != nil {

@@ -15,3 +15,10 @@ func FrameStarts(pieces ...[]byte) [][]byte {
 	}
 	return out
 }
+
+// MemoryHeld returns what is taken of the budget.
+func (p *Proxy) MemoryHeld() int64 {
+	p.memory.mu.Lock()
+	defer p.memory.mu.Unlock()
+	return p.lim.Memory - p.memory.left
+}

@@ -79,7 +79,12 @@ func (p *Proxy) credentials(out *http.Request, f *flight) error {
 	if f.view.gen.secrets() == nil {
 		out.Body = body
 	}
-	if err != nil {
+	var over *refusal
+	switch {
+	case errors.As(err, &over):
+		f.status.Store(http.StatusServiceUnavailable)
+		return over
+	case err != nil:
 		return p.misuse(f, err)
 	}
 	f.use(applied.Used)
@@ -218,6 +223,11 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case cause != nil:
 		// The program has gone away.
 		panic(http.ErrAbortHandler)
+	case errors.As(err, &cut):
+		f.status.Store(http.StatusServiceUnavailable)
+		f.stopped.Store(cut)
+		p.refused(w, r, f, cut)
+		return
 	case errors.Is(err, ErrDestination):
 		cut = refuse(layerDestination, f.decision.Rule, err.Error())
 		f.stopped.Store(cut)

@@ -32,12 +32,19 @@ type framed struct {
 	// connection.
 	told  int
 	ended bool
+	// stalled says that the server waits for the program to read; unanswered
+	// counts the frames that have come meanwhile, to which it may have answers.
+	stalled    atomic.Bool
+	unanswered int
 }
 
 const (
 	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	// maxTold bounds the events about streams of one connection.
 	maxTold = 16
+	// maxUnanswered bounds what the server keeps for a program that does not
+	// read.
+	maxUnanswered = 1024
 )
 
 // frames finds the frames in what goes one way, however it is cut.
@@ -109,8 +116,17 @@ func (w *framed) came(b []byte) {
 		if head, b = w.in.next(b); head == nil {
 			return
 		}
+		if w.stalled.Load() {
+			w.unanswered++
+		}
+		opens := false
 		if id := binary.BigEndian.Uint32(head[5:]); head[3] == frameHeaders && id > w.opened.Load() {
 			w.opened.Store(id)
+			opens = true
+		}
+		if w.unanswered > maxUnanswered || opens && !w.c.account.take(streamCost) {
+			w.c.cut(w.c.p.overBudget(layerRequest))
+			return
 		}
 	}
 }
@@ -119,6 +135,8 @@ func (w *framed) Write(b []byte) (int, error) {
 	for left := b; ; {
 		var head []byte
 		if head, left = w.out.next(left); head == nil {
+			w.stalled.Store(true)
+			defer w.stalled.Store(false)
 			return w.Conn.Write(b)
 		}
 		switch kind, payload := head[3], head[frameHeader:]; {
@@ -196,6 +214,9 @@ func codeName(code uint32) string {
 // serveTLS hands a connection to the server of the protocol that was agreed on.
 func (p *Proxy) serveTLS(c *conn, secure *tls.Conn) error {
 	if secure.ConnectionState().NegotiatedProtocol == "h2" {
+		if !c.account.take(framedCost) {
+			return p.overBudget(layerRequest)
+		}
 		return p.streams.put(&framed{Conn: secure, c: c})
 	}
 	return p.inner.put(&served{Conn: secure, c: c})

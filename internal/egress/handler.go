@@ -44,6 +44,10 @@ type flight struct {
 	to     place
 	scheme string
 	q      policy.Request
+	// account is the memory that it holds; holds says that what is read of the
+	// body is part of that.
+	account account
+	holds   atomic.Bool
 	// protocol is that of the entry that speaks for the path.
 	protocol string
 	// one says that it came in HTTP/1.
@@ -80,6 +84,10 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	c.unheard.Store(false)
+	c.header.end()
+	if r.ProtoMajor == 2 {
+		defer c.account.give(streamCost)
+	}
 	// Close waits for it, so that no event comes afterwards.
 	if !p.enter(func() { p.wg.Add(1) }) {
 		panic(http.ErrAbortHandler)
@@ -108,6 +116,14 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		p.deny(w, r, f, refuse(layerRequest, "request", "the cell has too many requests on their way"))
 		return
 	}
+	f.account.b = &p.memory
+	defer f.account.close()
+	if !p.memory.wait(ctx, f.cost(), p.lim.Hello) {
+		f.status.Store(http.StatusServiceUnavailable)
+		p.deny(w, r, f, p.overBudget(layerRequest))
+		return
+	}
+	f.account.held = f.cost()
 	out, err := p.examine(w, r.WithContext(ctx), f)
 	if err != nil {
 		p.deny(w, r, f, err)
@@ -117,10 +133,23 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	p.forward(w, out, f)
 }
 
+// cost is what a request holds besides its header and what is kept of its body.
+func (f *flight) cost() int64 {
+	if f.one {
+		return requestCost
+	}
+	return requestCost + windowCost
+}
+
 // examine makes the request to be forwarded, or says why there is none.
 func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*http.Request, error) {
 	if err := f.checkForm(r); err != nil {
 		return nil, err
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &held{r.Body, f}
+		f.holds.Store(true)
+		defer f.holds.Store(false)
 	}
 	p.mu.RLock()
 	f.view = f.c.view(f.to)
@@ -220,9 +249,13 @@ func (f *flight) inspect(r, out *http.Request) error {
 		ProtoMajor: r.ProtoMajor, Body: body, MaxBody: want.MaxBody,
 	})
 	var refused *inspect.Refusal
+	var over *refusal
 	switch {
 	case errors.As(err, &refused):
 		return refuse(layerRequest, "request", refused.Reason)
+	case errors.As(err, &over):
+		f.status.Store(http.StatusServiceUnavailable)
+		return over
 	case err != nil:
 		return refuse(layerRequest, "request", "the body could not be read")
 	}

@@ -36,6 +36,50 @@ func (h *head) came(b []byte, ahead bool) {
 	}
 }
 
+// header counts what has come of a header, which the server keeps.
+type header struct {
+	mu   sync.Mutex
+	done bool
+	size int64
+	paid int64
+}
+
+// came reports whether the account pays for what has come.
+func (h *header) came(n int, a *account) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done {
+		return true
+	}
+	h.size += int64(n)
+	if h.size <= freeHeader {
+		return true
+	}
+	if due := h.size*headerFactor - h.paid; due > 0 {
+		// More than is due, so that it is asked for seldom.
+		if !a.take(due + freeHeader) {
+			return false
+		}
+		h.paid += due + freeHeader
+	}
+	return true
+}
+
+// end is called when the header has come.
+func (h *header) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.done = true
+}
+
+// begin is called when the request is over and its header dropped.
+func (h *header) begin(a *account) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a.give(h.paid)
+	h.done, h.size, h.paid = false, 0, 0
+}
+
 // maxHead is more than the server reads of a header.
 const maxHead = 128 << 10
 

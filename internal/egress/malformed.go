@@ -29,6 +29,10 @@ type served struct {
 func (s *served) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	s.c.head.came(b[:n], len(b) == 1)
+	if !s.c.header.came(n, &s.c.account) {
+		s.c.cut(s.c.p.overBudget(layerRequest))
+		return 0, errClosed
+	}
 	if len(b) == 1 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		// While a request is answered the server reads one byte ahead, to learn
 		// that the program is gone. One that only sends nothing more still
@@ -76,6 +80,7 @@ func connState(raw net.Conn, state http.ConnState) {
 		}
 		if state == http.StateIdle {
 			s.c.head.begin()
+			s.c.header.begin(&s.c.account)
 		}
 	case *framed:
 		if state == http.StateActive {

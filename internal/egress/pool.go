@@ -74,7 +74,7 @@ func (o *pool) newTransport(allowed []netip.Prefix, one bool) *http.Transport {
 		if err != nil {
 			return nil, err
 		}
-		return o.p.cfg.Dialer.Dial(ctx, host, uint16(number), allowed)
+		return o.counted(func() (net.Conn, error) { return o.p.cfg.Dialer.Dial(ctx, host, uint16(number), allowed) })
 	}
 	protocols := []string{"h2", "http/1.1"}
 	if one {
@@ -101,6 +101,7 @@ func (o *pool) newTransport(allowed []netip.Prefix, one bool) *http.Transport {
 			return c, nil
 		},
 		ForceAttemptHTTP2:      !one,
+		HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: windowCost},
 		DisableCompression:     true,
 		MaxIdleConns:           256,
 		MaxIdleConnsPerHost:    32,

@@ -18,6 +18,7 @@ type Proxy struct {
 	// slots, requests and reading hold one token for each of what Limits
 	// bounds.
 	slots, requests, reading chan struct{}
+	memory                   budget
 
 	// servers are those of inner, for HTTP/1.1, and of streams, for HTTP/2.
 	servers  [2]*http.Server
@@ -54,6 +55,8 @@ func New(cfg Config) (*Proxy, error) {
 	p.slots = make(chan struct{}, p.lim.Connections)
 	p.requests = make(chan struct{}, p.lim.Requests)
 	p.reading = make(chan struct{}, p.lim.Reading)
+	p.memory.left = p.lim.Memory
+	p.buffers.memory = &p.memory
 	p.pool = pool{p: p}
 	// HTTP/2 comes in TLS only, which is taken off before the server sees it.
 	var one, two http.Protocols

@@ -3,9 +3,11 @@ package egress_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/event"
 )
@@ -85,8 +87,12 @@ func TestReload(t *testing.T) {
 		if status, _, _ := get(t, cl, "GET", "https://"+api+"/b%2fc", nil, "Host", "other.example.com"); status != 403 {
 			t.Error(status)
 		}
-		refused := c.dial(c.to("db.example.com", 5432))
-		isReset(t, refused)
+		// It may be reset before it is open.
+		if refused, err := net.Dial("tcp", c.at(c.to("db.example.com", 5432))); err == nil {
+			_ = refused.SetDeadline(time.Now().Add(20 * time.Second))
+			isReset(t, refused)
+			_ = refused.Close()
+		}
 		c.find(event.NetworkActivity, func(e map[string]any) bool { return text(e, "activity_name") == "Refuse" })
 		c.mu.Lock()
 		for _, e := range c.events {

@@ -118,7 +118,9 @@ func (m *messages) Write(b []byte) (int, error) {
 	case m.unread && !free:
 		return 0, m.stop(errors.New("messages are looked at under the new policy, and this one may have begun before"))
 	}
-	m.frame = append(m.frame, b...)
+	if err := m.keep(b); err != nil {
+		return 0, m.stop(err)
+	}
 	for {
 		n, send, err := m.next()
 		if err != nil {
@@ -132,6 +134,25 @@ func (m *messages) Write(b []byte) (int, error) {
 		}
 		m.frame = slices.Delete(m.frame, 0, n)
 	}
+}
+
+// keep adds to the frame that is not complete.
+func (m *messages) keep(b []byte) error {
+	if len(m.frame) == 0 && cap(m.frame) > smallBuffer {
+		m.f.account.give(int64(cap(m.frame)) * frameFactor)
+		m.frame = nil
+	}
+	if need := len(m.frame) + len(b); need > cap(m.frame) {
+		size := max(need, 2*cap(m.frame))
+		if !m.f.account.take(int64(size) * frameFactor) {
+			return m.p.overBudget(layerRequest)
+		}
+		grown := append(make([]byte, 0, size), m.frame...)
+		m.f.account.give(int64(cap(m.frame)) * frameFactor)
+		m.frame = grown
+	}
+	m.frame = append(m.frame, b...)
+	return nil
 }
 
 // stop notes why a message is not forwarded, which ends the connection.
