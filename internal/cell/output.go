@@ -1,10 +1,12 @@
 package cell
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/forkcell/forkcell/internal/redact"
@@ -129,6 +131,24 @@ func newSignalTap(in <-chan os.Signal) *signalTap {
 		}
 	}()
 	return t
+}
+
+// interruptKey is what Ctrl-C types.
+const interruptKey = 3
+
+// keyTap passes the keys of a terminal on, and remembers whether Ctrl-C was one
+// of them: the cell's terminal makes the signal of it, not the caller.
+type keyTap struct {
+	from    io.Reader
+	pressed atomic.Bool
+}
+
+func (k *keyTap) Read(b []byte) (int, error) {
+	n, err := k.from.Read(b)
+	if bytes.IndexByte(b[:n], interruptKey) >= 0 {
+		k.pressed.Store(true)
+	}
+	return n, err
 }
 
 // stop ends the tap and tells the number of the first signal, or 0.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/driver"
@@ -243,12 +244,19 @@ func (r *run) forget() error {
 func (r *run) execute(ctx context.Context, stdio Stdio) {
 	r.unlockHome()
 	signals := newSignalTap(stdio.Signals)
+	keys := &keyTap{from: stdio.In}
+	if r.spec.TTY && stdio.In != nil {
+		stdio.In = keys
+	}
 	watched, full := r.watchDisk(ctx)
 	outcome, err := r.e.runner.Run(watched, r.spec, driver.Stdio{
 		In: stdio.In, Out: r.out.stdout(stdio.Out), Err: r.out.stderr(stdio.Err),
 		Resize: stdio.Resize, Signals: signals.out,
 	})
 	signal := signals.stop()
+	if signal == 0 && keys.pressed.Load() && outcome.Signal == int(syscall.SIGINT) {
+		signal = outcome.Signal
+	}
 	r.outcome = outcome
 	r.degraded = append(r.degraded, outcome.Controls.Degraded...)
 	r.rec.FinishedAt = r.e.now().UTC()

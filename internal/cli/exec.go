@@ -13,13 +13,12 @@ import (
 )
 
 type execOptions struct {
-	interactive bool
-	tty         bool
-	env         []string
-	envFile     []string
-	workdir     string
-	user        string
-	timeout     duration
+	terminal terminalFlags
+	env      []string
+	envFile  []string
+	workdir  string
+	user     string
+	timeout  duration
 }
 
 func newExec(s *session) *cobra.Command {
@@ -31,10 +30,11 @@ func newExec(s *session) *cobra.Command {
 for byte. Its output is passed on unchanged, and its exit code is forkcell's; 124:
 it ran past --timeout; 125: forkcell itself failed; 126 and 127: it could not be
 executed or was not found; 128+N: signal N killed it. Its environment is that of
-the cell, and what --env adds. Many can run at once. If this process is killed,
-the command is hung up.`,
+the cell, and what --env adds. When stdin, stdout and stderr are a terminal, the
+command gets one too, and stdin (-T: it does not). Many can run at once. If this
+process is killed, the command is hung up.`,
 		Example: `  forkcell exec demo -- make test
-  forkcell exec -it demo -- python3
+  forkcell exec demo -- python3
   tar c src | forkcell exec -i demo -- tar x`,
 		DisableFlagsInUseLine: true,
 		Annotations:           map[string]string{annotationRun: "yes"},
@@ -43,18 +43,20 @@ the command is hung up.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
 			env, err := environment(cmd, o.envFile, o.env)
+			if err == nil {
+				err = o.terminal.resolve(cmd, s)
+			}
 			if err != nil {
 				return err
 			}
-			v := visit{session: s, signals: listen(), interactive: o.interactive, request: cell.ExecRequest{
-				Cell: args[0], Args: args[1:], Env: env, Workdir: s.startIn(o.workdir), User: o.user, Timeout: time.Duration(o.timeout), TTY: o.tty,
+			v := visit{session: s, signals: listen(), interactive: o.terminal.interactive, request: cell.ExecRequest{
+				Cell: args[0], Args: args[1:], Env: env, Workdir: s.startIn(o.workdir), User: o.user, Timeout: time.Duration(o.timeout), TTY: o.terminal.tty,
 			}}
 			return s.rawEngine(Visit, func(e Engine) error { return v.do(cmd.Context(), e.Exec) })
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&o.interactive, "interactive", "i", false, "pass stdin to the command")
-	f.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal of its own")
+	o.terminal.addFlags(cmd)
 	f.StringArrayVar(&o.env, "env", nil, "set the variable `K=V` for the command (repeatable)")
 	f.StringArrayVar(&o.envFile, "env-file", nil, "set variables from the K=V lines of a `FILE` (repeatable)")
 	f.StringVar(&o.workdir, "workdir", "", "start in `PATH`, absolute or relative to the workspace")
@@ -88,7 +90,7 @@ func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequ
 	restore := func() {}
 	if v.request.TTY {
 		var err error
-		if v.request.Size, restore, err = s.terminal(v.interactive, &stdio); err != nil {
+		if v.request.Size, restore, err = s.terminal(v.interactive, &stdio, v.signals); err != nil {
 			return err
 		}
 		if term := os.Getenv("TERM"); term != "" {

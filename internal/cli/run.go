@@ -27,8 +27,7 @@ type runOptions struct {
 	readOnly         []string
 	root             rootChoice
 	network          networkFlags
-	interactive      bool
-	tty              bool
+	terminal         terminalFlags
 	result           string
 	wait             waiting
 	dryRun           bool
@@ -55,7 +54,8 @@ func newRun(s *session, v runVariant) *cobra.Command {
 Everything after -- is the command's own, byte for byte. Its output is passed on
 unchanged, and its exit code is forkcell's; 124: it ran past --timeout; 125:
 forkcell itself failed; 126 and 127: it could not be executed or was not found;
-128+N: signal N killed it. Nothing of the caller's environment reaches it but
+128+N: signal N killed it. When stdin, stdout and stderr are a terminal, the command
+gets one too, and stdin (-T: it does not). Nothing of the caller's environment reaches it but
 what the policy names. A control that was asked for and cannot be enforced here
 refuses the run (exit 4), or with --allow-degraded stands in the receipt. The
 run stays pending, and the cell's head is the state after it, until a flag or a
@@ -64,7 +64,8 @@ later accept, reject or restore decides.`,
   forkcell run --checkpoint-before --restore-on-fail demo -- sh -lc 'rm -rf build && make'
   forkcell run --memory 2GiB --pids 256 --timeout 10m demo -- make test
   forkcell run --policy policy.yaml demo -- npm test
-  forkcell run -it demo -- bash`,
+  forkcell run demo -- bash
+  printf y | forkcell run -i demo -- ./ask`,
 		DisableFlagsInUseLine: true,
 		Annotations:           map[string]string{annotationRun: "yes"},
 		Args:                  func(cmd *cobra.Command, args []string) error { return runArgs(cmd, s.args, args) },
@@ -89,8 +90,7 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&o.envFile, "env-file", nil, "set variables from the K=V lines of a `FILE` (repeatable)")
 	f.StringVar(&o.workdir, "workdir", "", "start in `PATH`, absolute or relative to the workspace")
 	f.StringArrayVar(&o.readOnly, "ro", nil, "show this host `PATH` read-only in the cell (repeatable)")
-	f.BoolVarP(&o.interactive, "interactive", "i", false, "pass stdin to the command")
-	f.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal of its own")
+	o.terminal.addFlags(cmd)
 	f.StringVar(&o.result, "result", "", "write the result document to `FILE`, also when the run is refused (- = stdout)")
 	f.Var(&o.wait, "wait", "wait for a busy cell, for ever or this long (--wait=30s)")
 	f.Lookup("wait").NoOptDefVal = forever
@@ -159,6 +159,9 @@ func runHint(cmd *cobra.Command, line []string) string {
 
 func runCommand(cmd *cobra.Command, s *session, fam *family, name string, argv []string, o *runOptions) error {
 	o.workdir = s.startIn(o.workdir)
+	if err := o.terminal.resolve(cmd, s); err != nil {
+		return err
+	}
 	req, err := o.request(cmd, name, argv)
 	if err == nil && o.dryRun {
 		return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
@@ -184,7 +187,7 @@ func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (ce
 		Workdir:          o.workdir,
 		ReadOnly:         o.readOnly,
 		Wait:             time.Duration(o.wait),
-		TTY:              o.tty,
+		TTY:              o.terminal.tty,
 		Root:             o.root.root,
 		AsRoot:           o.root.asRoot,
 	}

@@ -47,10 +47,10 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 		r.stdout.w = r.session.streams.Err
 	}
 	stdio := cell.Stdio{Out: r.stdout, Err: r.session.streams.Err, Signals: r.signals.to}
-	if r.opts.interactive {
+	if r.opts.terminal.interactive {
 		stdio.In = r.session.streams.In
 	}
-	if r.opts.tty {
+	if r.opts.terminal.tty {
 		restore, err := r.terminal(&stdio)
 		if err != nil {
 			return err
@@ -65,14 +65,14 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 
 func (r *governedRun) terminal(stdio *cell.Stdio) (restore func(), err error) {
 	r.request.Term = os.Getenv("TERM")
-	r.request.Size, restore, err = r.session.terminal(r.opts.interactive, stdio)
+	r.request.Size, restore, err = r.session.terminal(r.opts.terminal.interactive, stdio, r.signals)
 	return restore, err
 }
 
 // terminal connects the caller's terminal, where there is one, to the one in
 // the cell: its size, its changes of size, and when it is interactive every key
 // unprocessed.
-func (s *session) terminal(interactive bool, stdio *cell.Stdio) (size driver.WindowSize, restore func(), err error) {
+func (s *session) terminal(interactive bool, stdio *cell.Stdio, signals *forwarder) (size driver.WindowSize, restore func(), err error) {
 	size, restore = driver.WindowSize{Rows: 24, Cols: 80}, func() {}
 	fd, ok := terminal(s.streams.In)
 	if !ok {
@@ -91,8 +91,16 @@ func (s *session) terminal(interactive bool, stdio *cell.Stdio) (size driver.Win
 			stopSizes()
 			return size, restore, fmt.Errorf("set the terminal to raw mode: %w", err)
 		}
+		keys, err := newKeyboard(in, signals.hangUp)
+		if err != nil {
+			_ = term.Restore(in, old)
+			stopSizes()
+			return size, restore, err
+		}
+		stdio.In = keys
 		return size, func() {
 			stopSizes()
+			keys.close()
 			_ = term.Restore(in, old)
 		}, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,9 +32,13 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
+// hangUpGrace is how long a command may take to end when the caller's terminal
+// has gone. No second signal will come from there.
+const hangUpGrace = 5 * time.Second
+
 // forwarder passes signals on to the command in the cell, while there is one.
-// The first is the command's to obey; the second kills the cell. Before and
-// after that a signal has its ordinary effect.
+// The first is the command's to obey; the second kills the cell, and so does the
+// time after a hangup. Before and after that a signal has its ordinary effect.
 type forwarder struct {
 	to    chan os.Signal
 	from  chan os.Signal
@@ -43,6 +48,7 @@ type forwarder struct {
 	kill  context.CancelFunc // nil while there is no command
 	first unix.Signal
 	count int
+	gone  bool // the terminal: the command was told, and will be killed
 }
 
 // listen prepares to pass signals on. Go takes half a millisecond to be told
@@ -84,8 +90,15 @@ func (f *forwarder) pass(sig os.Signal) bool {
 	if f.kill == nil {
 		return false
 	}
+	if sig == unix.SIGHUP && f.gone {
+		return true
+	}
 	if n, ok := sig.(unix.Signal); ok && f.count == 0 {
 		f.first = n
+	}
+	if sig == unix.SIGHUP {
+		f.gone = true
+		time.AfterFunc(hangUpGrace, f.kill)
 	}
 	select {
 	case f.to <- sig:
@@ -96,6 +109,10 @@ func (f *forwarder) pass(sig os.Signal) bool {
 	}
 	return true
 }
+
+// hangUp tells the command that the terminal has gone, whether or not a signal
+// did: only the leader of a session gets one when its terminal vanishes.
+func (f *forwarder) hangUp() { f.pass(unix.SIGHUP) }
 
 // signal is the number of the first signal that was passed on, or 0.
 func (f *forwarder) signal() int {

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// seat is the program with somebody at its terminal.
+type seat struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	master *os.File
+	dir    string
+
+	mu   sync.Mutex
+	seen bytes.Buffer
+}
+
+// sit starts a shell command as the leader of a session on a new terminal, in a
+// directory with the sources of a cell called demo.
+func sit(t *testing.T, script string) *seat {
+	t.Helper()
+	s := &seat{t: t, dir: t.TempDir()}
+	for _, dir := range []string{"home", "ws"} {
+		if err := os.Mkdir(filepath.Join(s.dir, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "ws", "file"), []byte("one\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	init := s.command("forkcell init demo --from ws")
+	if out, err := init.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	master, slave := openTerminal(t)
+	s.master, s.cmd = master, s.command(script)
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = slave.Close()
+	go func() { _, _ = io.Copy(s, master) }()
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		_ = master.Close()
+	})
+	return s
+}
+
+// command runs a script in which forkcell is this test binary.
+func (s *seat) command(script string) *exec.Cmd {
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "FORKCELL_HOME="+filepath.Join(s.dir, "state"), "HOME="+filepath.Join(s.dir, "home"), "TERM=xterm", "PAGER=cat")
+	return cmd
+}
+
+func openTerminal(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := master.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := 0
+	if err := raw.Control(func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master, slave
+}
+
+func (s *seat) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen.Write(b)
+}
+
+func (s *seat) screen() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen.String()
+}
+
+// await waits until the screen shows a text.
+func (s *seat) await(text string) {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); !strings.Contains(s.screen(), text); {
+		if time.Now().After(end) {
+			s.t.Fatalf("the screen never shows %q:\n%s", text, s.screen())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (s *seat) key(keys string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s.master, keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// result waits for the end, and reads the result document of the run.
+func (s *seat) result() (code int, outcome, decision string) {
+	s.t.Helper()
+	_ = s.cmd.Wait()
+	data, err := os.ReadFile(filepath.Join(s.dir, "result"))
+	if err != nil {
+		s.t.Fatalf("%v:\n%s", err, s.screen())
+	}
+	var doc struct {
+		Outcome  string `json:"outcome"`
+		Decision string `json:"decision"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.cmd.ProcessState.ExitCode(), doc.Outcome, doc.Decision
+}
+
+// TestTerminalByDefault checks that a command gets a terminal and stdin when the
+// caller sits at one, and only then.
+func TestTerminalByDefault(t *testing.T) {
+	t.Parallel()
+	ask := `-- sh -c 'test -t 0 && test -t 1 && test -t 2 && echo terminal && read line && echo "got <$line>" || echo none'`
+	for name, k := range map[string]struct{ script, want string }{
+		"run":        {"exec forkcell run --quiet demo " + ask, "got <typed>"},
+		"exec":       {"forkcell start demo >/dev/null; forkcell exec demo " + ask + "; forkcell stop demo --timeout 0", "got <typed>"},
+		"off":        {"exec forkcell run --quiet -T demo " + ask, "none"},
+		"json":       {"exec forkcell run --json demo " + ask, "none"},
+		"piped":      {"forkcell run --quiet demo " + ask + " | cat", "none"},
+		"background": {"set -m; forkcell run --quiet demo " + ask + " & wait", "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sit(t, k.script)
+			if strings.HasPrefix(k.want, "got") {
+				s.await("terminal")
+				s.key("typed\r")
+			}
+			s.await(k.want)
+			_ = s.cmd.Wait()
+		})
+	}
+}
+
+// TestCtrlCOnTerminal checks that a key ends the run as a signal would.
+func TestCtrlCOnTerminal(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "exec forkcell run --result result demo -- sh -c 'echo ready; exec sleep 600'")
+	s.await("ready")
+	s.key("\x03")
+	if code, outcome, _ := s.result(); code != 130 || outcome != "interrupted" {
+		t.Errorf("exit %d, %s:\n%s", code, outcome, s.screen())
+	}
+}
+
+// TestTerminalVanishes checks that a run ends with its terminal, also when only
+// another process was told, and also when the command does not want to.
+func TestTerminalVanishes(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"leader":   "exec forkcell run --result result demo -- sh -c 'echo ready; exec sleep 600'",
+		"untold":   "trap '' HUP; forkcell run --result result demo -- sh -c 'echo ready; exec sleep 600'",
+		"stubborn": `exec forkcell run --result result demo -- sh -c 'trap "" HUP; echo ready; sleep 600'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sit(t, script)
+			s.await("ready")
+			_ = s.master.Close()
+			if _, outcome, _ := s.result(); outcome != "interrupted" {
+				t.Errorf("outcome %s:\n%s", outcome, s.screen())
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// terminalFlags choose between a terminal and plain streams for a command in a
+// cell.
+type terminalFlags struct {
+	interactive bool
+	tty         bool
+	none        bool
+}
+
+func (o *terminalFlags) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVarP(&o.interactive, "interactive", "i", false, "pass stdin to the command (done already when there is a terminal)")
+	f.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal (done already when stdin, stdout and stderr are one)")
+	f.BoolVarP(&o.none, "no-tty", "T", false, "give the command no terminal, and stdin only with -i")
+}
+
+// resolve decides what the command gets: by default a terminal and stdin when
+// the caller sits at one, as ssh does.
+func (o *terminalFlags) resolve(cmd *cobra.Command, s *session) error {
+	if err := exclusive(cmd, "tty", "no-tty"); err != nil {
+		return err
+	}
+	if !o.none && !s.json && s.atTerminal() {
+		o.interactive, o.tty = true, true
+	}
+	return nil
+}
+
+// atTerminal reports whether somebody sits at all three streams, and this
+// process is the one that the terminal's keys go to.
+func (s *session) atTerminal() bool {
+	in, ok := terminal(s.streams.In)
+	for _, stream := range []any{s.streams.Out, s.streams.Err} {
+		_, other := terminal(stream)
+		ok = ok && other
+	}
+	if !ok {
+		return false
+	}
+	group, err := unix.IoctlGetInt(in, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// keyboard is a terminal in raw mode as a command's input. Such a terminal has
+// no end of input: when it ends, the terminal has gone. Unlike a plain file it
+// can be released, so that the next key is not lost to a reader left behind.
+type keyboard struct {
+	fd   int
+	gone func()
+
+	mu      sync.Mutex
+	closed  bool
+	quit    *os.File // readable when the keyboard is released
+	release *os.File
+}
+
+func newKeyboard(fd int, gone func()) (*keyboard, error) {
+	quit, release, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("read the terminal: %w", err)
+	}
+	return &keyboard{fd: fd, gone: gone, quit: quit, release: release}, nil
+}
+
+// Read waits for keys, or for the release.
+func (k *keyboard) Read(b []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for !k.closed {
+		ready := []unix.PollFd{{Fd: int32(k.fd), Events: unix.POLLIN}, {Fd: int32(k.quit.Fd()), Events: unix.POLLIN}}
+		_, err := unix.Poll(ready, -1)
+		if err == unix.EINTR { //nolint:errorlint // a bare number of the kernel's
+			continue
+		}
+		if err != nil || ready[1].Revents != 0 {
+			return 0, io.EOF
+		}
+		n, err := unix.Read(k.fd, b)
+		if n > 0 {
+			return n, nil
+		}
+		if err == unix.EINTR || err == unix.EAGAIN { //nolint:errorlint // as above
+			continue
+		}
+		k.gone()
+		return 0, io.EOF
+	}
+	return 0, io.EOF
+}
+
+// close ends a Read that waits, and every later one.
+func (k *keyboard) close() {
+	_ = k.release.Close()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	_ = k.quit.Close()
+}
