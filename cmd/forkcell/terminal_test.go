@@ -112,7 +112,13 @@ func (s *seat) screen() string {
 // await waits until the screen shows a text.
 func (s *seat) await(text string) {
 	s.t.Helper()
-	for end := time.Now().Add(time.Minute); !strings.Contains(s.screen(), text); {
+	s.awaitTimes(text, 1)
+}
+
+// awaitTimes waits until the screen has shown a text so many times.
+func (s *seat) awaitTimes(text string, times int) {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); strings.Count(s.screen(), text) < times; {
 		if time.Now().After(end) {
 			s.t.Fatalf("the screen never shows %q:\n%s", text, s.screen())
 		}
@@ -200,5 +206,58 @@ func TestTerminalVanishes(t *testing.T) {
 				t.Errorf("outcome %s:\n%s", outcome, s.screen())
 			}
 		})
+	}
+}
+
+// TestTry checks the question that follows a run on a terminal, each answer, and
+// that a key typed for it is not lost to the run before.
+func TestTry(t *testing.T) {
+	t.Parallel()
+	for name, k := range map[string]struct {
+		answers []string // typed at each question
+		want    string   // what the source holds then
+		screen  string
+	}{
+		"accept":  {[]string{"a"}, "two\n", "applied: 1 change"},
+		"discard": {[]string{"discard"}, "one\n", "decision:"},
+		"keep":    {[]string{"k"}, "one\n", "kept: forkcell diff"},
+		"diff":    {[]string{"d", "a"}, "two\n", "+two"},
+		"unknown": {[]string{"q", "accept"}, "two\n", "applied"},
+		"enter":   {[]string{""}, "one\n", "file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sit(t, "cd ws && exec forkcell try -- sh -c 'echo running; read x && echo two > file && exit 3'")
+			s.await("running")
+			s.key("go\r")
+			for i, answer := range k.answers {
+				s.awaitTimes("shell [s]? ", i+1)
+				s.key(answer + "\r")
+			}
+			_ = s.cmd.Wait()
+			if code := s.cmd.ProcessState.ExitCode(); code != 3 {
+				t.Errorf("exit %d, not that of the command", code)
+			}
+			s.await(k.screen)
+			if got, err := os.ReadFile(filepath.Join(s.dir, "ws", "file")); err != nil || string(got) != k.want {
+				t.Errorf("the source holds %q, %v:\n%s", got, err, s.screen())
+			}
+		})
+	}
+}
+
+// TestTryShell looks around in the cell before it decides.
+func TestTryShell(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "exec forkcell try --from ws -- sh -c 'echo two > file'")
+	s.awaitTimes("shell [s]? ", 1)
+	s.key("s\r")
+	s.await("$ ")
+	s.key("echo three >> file; exit\r")
+	s.awaitTimes("shell [s]? ", 2)
+	s.key("a\r")
+	_ = s.cmd.Wait()
+	if got, err := os.ReadFile(filepath.Join(s.dir, "ws", "file")); err != nil || string(got) != "two\nthree\n" {
+		t.Errorf("the source holds %q, %v:\n%s", got, err, s.screen())
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // InitRequest asks for a new cell.
 type InitRequest struct {
-	Name              string
+	Name              string   // "" = after the directory
 	From              string   // a directory, or FILE.tar[.zst]
 	Backend           string   // "" = choose, and say why
 	Runtime           string   // "" = native

@@ -63,14 +63,20 @@ func (e *Engine) Init(ctx context.Context, req InitRequest) (*InitResult, error)
 // newCell checks the request and describes the cell.
 func (e *Engine) newCell(req InitRequest) (store.Cell, error) {
 	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: "native", CreatedAt: e.now().UTC()}
-	if err := checkName("cell", req.Name); err != nil {
-		return c, err
-	}
-	if err := e.nameFree(req.Name); err != nil {
-		return c, err
+	if req.Name != "" {
+		if err := checkName("cell", req.Name); err != nil {
+			return c, err
+		}
+		if err := e.nameFree(req.Name); err != nil {
+			return c, err
+		}
 	}
 	if err := e.source(&c, req.From); err != nil {
 		return c, err
+	}
+	if req.Name == "" {
+		c.Name = e.nameAfter(c.Source)
+		c.LastName = c.Name
 	}
 	if err := mountPoint(&c, req.MountAt); err != nil {
 		return c, err

@@ -241,6 +241,29 @@ func idError(what, ref string, err error, hint string) error {
 	return err
 }
 
+// nameAfter makes a name for a cell of a directory that no other cell has.
+func (e *Engine) nameAfter(dir string) string {
+	base := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, filepath.Base(dir))
+	base = strings.Trim(base, "._-")
+	if base == "" {
+		base = "cell"
+	}
+	base = base[:min(len(base), 56)] // the number fits behind it
+	name := base
+	for n := 2; KindOf(e.nameFree(name)) == Refused; n++ {
+		name = base + "-" + strconv.Itoa(n)
+	}
+	return name
+}
+
 // realPath is the path with every symlink in it resolved, as far as it exists.
 func realPath(path string) (string, error) {
 	abs, err := filepath.Abs(path)

@@ -20,6 +20,7 @@ func entries() []entry {
 		{"init", groupTransaction, func(s *session) *cobra.Command { return newInit(s, "") }},
 		{"refresh", groupTransaction, newRefresh},
 		{"run", groupTransaction, func(s *session) *cobra.Command { return newRun(s, runVariant{}) }},
+		{"try", groupTransaction, newTry},
 		{"checkpoint", groupTransaction, func(s *session) *cobra.Command { return newCheckpoint(s, nil) }},
 		{"restore", groupTransaction, func(s *session) *cobra.Command { return newRestore(s, nil) }},
 		{"fork", groupTransaction, func(s *session) *cobra.Command { return newFork(s, nil) }},

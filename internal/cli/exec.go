@@ -131,7 +131,7 @@ the output of a command that exec started. The exit code is the shell's.`,
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
-			v := visit{session: s, signals: listen(), interactive: true, request: cell.ExecRequest{
+			v := visit{session: s, signals: listen().leaving(), interactive: true, request: cell.ExecRequest{
 				Cell: args[0], Workdir: s.startIn(""), TTY: true, Detachable: true,
 			}}
 			return s.rawEngine(Visit, func(e Engine) error {

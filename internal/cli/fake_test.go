@@ -33,8 +33,9 @@ type fakeEngine struct {
 	diff    *cell.DiffResult
 	checks  []driver.Check
 	names   []string
-	here    string // the cell of the working directory,
-	below   string // and where in its source that is
+	imports []cell.Progress // the progress of an init
+	here    string          // the cell of the working directory,
+	below   string          // and where in its source that is
 
 	exec     *cell.ExecResult
 	followed string // what a live cell has printed
@@ -71,6 +72,9 @@ func answer[T any](f *fakeEngine, request any, result *T) (*T, error) {
 }
 
 func (f *fakeEngine) Init(_ context.Context, r cell.InitRequest) (*cell.InitResult, error) {
+	for _, p := range f.imports {
+		r.Progress(p)
+	}
 	r.Progress = nil
 	return answer[cell.InitResult](f, r, nil)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -91,14 +92,76 @@ func (o initOptions) request(cmd *cobra.Command, name string) (cell.InitRequest,
 }
 
 func runInit(ctx context.Context, s *session, e maker, req cell.InitRequest) error {
-	report, done := s.progress()
-	req.Progress = report
-	res, err := e.Init(ctx, req)
-	done()
+	res, err := initCell(ctx, s, e, req)
 	if err != nil {
 		return err
 	}
 	return s.emit(res, func(p *page) { printInit(p, res) })
+}
+
+// largeImport is how much a directory may hold before somebody is asked whether
+// it is meant: a home directory given by mistake holds more.
+const largeImport = 1 << 30
+
+// initCell makes a cell. When it turns out to be large, a person at the terminal
+// is asked, and anybody else is told.
+func initCell(ctx context.Context, s *session, e maker, req cell.InitRequest) (*cell.InitResult, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	report, done := s.progress()
+	large := &largeGuard{session: s, from: req.From, next: report, clear: done, cancel: cancel}
+	req.Progress = large.report
+	res, err := e.Init(ctx, req)
+	done()
+	if large.declined {
+		return nil, refusal("declined", "--exclude PATTERN leaves things out", "init: %s was not imported", quote.Path(req.From))
+	}
+	return res, err
+}
+
+// largeGuard watches the progress of an import. It holds the import up while it
+// asks.
+type largeGuard struct {
+	session *session
+	from    string
+	next    func(cell.Progress)
+	clear   func()
+	cancel  context.CancelFunc
+
+	mu       sync.Mutex
+	asked    bool
+	declined bool
+}
+
+func (g *largeGuard) report(at cell.Progress) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.asked && at.Bytes > largeImport {
+		g.asked = true
+		g.decide(at)
+	}
+	if g.next != nil && !g.declined {
+		g.next(at)
+	}
+}
+
+func (g *largeGuard) decide(at cell.Progress) {
+	s := g.session
+	fact := quote.Path(g.from) + " is large: " + count(at.Files, "file", "files") + " and " + size(at.Bytes) + " so far"
+	if s.json || s.quiet || !s.atTerminal() {
+		s.noted(fact + "; --exclude PATTERN leaves things out")
+		return
+	}
+	g.clear()
+	g.ask(fact)
+}
+
+func (g *largeGuard) ask(fact string) {
+	answer, err := g.session.ask("forkcell: " + fact + ". Import it [y/N]? ")
+	if err != nil || answer != "y" && answer != "yes" {
+		g.declined = true
+		g.cancel()
+	}
 }
 
 func printInit(p *page, r *cell.InitResult) {

@@ -158,13 +158,20 @@ func runHint(cmd *cobra.Command, line []string) string {
 }
 
 func runCommand(cmd *cobra.Command, s *session, fam *family, name string, argv []string, o *runOptions) error {
+	_, err := runIn(cmd, s, fam, name, argv, o)
+	return err
+}
+
+// runIn runs a command in a cell and says how it ended. The result is nil when
+// nothing was run.
+func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []string, o *runOptions) (*cell.RunResult, error) {
 	o.workdir = s.startIn(o.workdir)
 	if err := o.terminal.resolve(cmd, s); err != nil {
-		return err
+		return nil, err
 	}
 	req, err := o.request(cmd, name, argv)
 	if err == nil && o.dryRun {
-		return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+		return nil, s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
 			return runPlan(ctx, s, e, fam, o.backend, req)
 		})
 	}
@@ -172,7 +179,7 @@ func runCommand(cmd *cobra.Command, s *session, fam *family, name string, argv [
 	if err == nil {
 		err = s.rawEngine(Run, func(e Engine) error { return run.do(cmd.Context(), e) })
 	}
-	return run.conclude(err)
+	return run.result, run.conclude(err)
 }
 
 // request turns the flags into what the engine is asked for.

@@ -49,6 +49,8 @@ type forwarder struct {
 	first unix.Signal
 	count int
 	gone  bool // the terminal: the command was told, and will be killed
+	// leaves says that the command outlives the caller's terminal.
+	leaves bool
 }
 
 // listen prepares to pass signals on. Go takes half a millisecond to be told
@@ -65,6 +67,14 @@ func listen() *forwarder {
 			}
 		}
 	}()
+	return f
+}
+
+// leaving makes a hangup end the visit and not the command.
+func (f *forwarder) leaving() *forwarder {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leaves = true
 	return f
 }
 
@@ -95,6 +105,10 @@ func (f *forwarder) pass(sig os.Signal) bool {
 	}
 	if n, ok := sig.(unix.Signal); ok && f.count == 0 {
 		f.first = n
+	}
+	if sig == unix.SIGHUP && f.leaves {
+		f.kill()
+		return true
 	}
 	if sig == unix.SIGHUP {
 		f.gone = true
