@@ -16,6 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/cli"
 	"github.com/forkcell/forkcell/internal/driver"
 	_ "github.com/forkcell/forkcell/internal/driver/first" // before anything heavier
+	"github.com/forkcell/forkcell/internal/forward"
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
@@ -53,6 +54,9 @@ func helper() bool {
 	case app.SupervisorName:
 		os.Exit(app.SupervisorMain())
 	default:
+		if cell.IsCarrier(os.Args) && len(os.Args) > 1 && os.Args[1] == forward.Verb {
+			os.Exit(forward.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		}
 		if cell.IsCarrier(os.Args) {
 			os.Exit(carry.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		}

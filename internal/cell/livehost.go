@@ -96,6 +96,7 @@ func (l *liveCell) begins(x *execution, pid int, args []string) {
 	l.commands[pid] = x
 	l.mu.Unlock()
 	l.r.happened(event.Launch(event.Subject{Process: event.Process{PID: 1}, Message: x.id + " was executed"}, x.process))
+	l.noteForward(x, event.Opened)
 }
 
 func (l *liveCell) ends(x *execution, o driver.Outcome) {
@@ -104,6 +105,7 @@ func (l *liveCell) ends(x *execution, o driver.Outcome) {
 		delete(l.commands, x.process.PID)
 	}
 	l.mu.Unlock()
+	l.noteForward(x, event.Closed)
 	l.r.happened(event.Exit(event.Subject{Message: x.id + " has ended"}, x.process, o.Code))
 	x.exit = live.Exit{Code: o.Code, Signal: o.Signal, TimedOut: o.TimedOut, Killed: o.Killed}
 	close(x.done)

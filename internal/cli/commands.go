@@ -36,6 +36,7 @@ func entries() []entry {
 		{"shell", groupLive, newShell},
 		{"ps", groupLive, newProcesses},
 		{"cp", groupLive, newCopy},
+		{"port-forward", groupLive, newPortForward},
 
 		{"receipt", groupEvidence, newReceipt},
 		{"decisions", groupEvidence, newDecisions},

@@ -46,6 +46,7 @@ type Engine interface {
 	visitor
 	copier
 	follower
+	portForwarder
 	keyHolder
 	rescuer
 	examiner

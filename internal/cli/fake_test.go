@@ -319,3 +319,8 @@ func (f *fakeEngine) CellAt(context.Context, string) (name, below string, err er
 }
 
 var errPlain = errors.New("plain failure")
+
+func (f *fakeEngine) Forward(_ context.Context, name string, port int) (func(context.Context, io.ReadWriter) error, error) {
+	f.got = []any{name, port}
+	return func(context.Context, io.ReadWriter) error { return nil }, f.err
+}

@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// Connection is a connection, or an attempt at one, out of the cell.
+// Connection is a connection, or an attempt at one, out of the cell or into it.
 type Connection struct {
 	// Host is the name that was asked for, IP the address; either may be empty.
 	Host, IP string
 	Port     int
 	// UDP says that it is not TCP.
 	UDP bool
+	// Inbound says that the host opened it, to a port of the cell.
+	Inbound bool
 	// Traffic is what went over it until the event; nil where nothing is known.
 	Traffic *Traffic
 }
@@ -38,6 +40,9 @@ func (c Connection) endpoint() *endpoint {
 
 func (c Connection) info() *connectionInfo {
 	i := &connectionInfo{DirectionID: 2, Direction: "Outbound", ProtocolNum: 6, ProtocolName: "tcp"}
+	if c.Inbound {
+		i.DirectionID, i.Direction = 1, "Inbound"
+	}
 	if c.UDP {
 		i.ProtocolNum, i.ProtocolName = 17, "udp"
 	}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// maxForwarded bounds the connections that are forwarded at the same time; more
+// wait until one ends.
+const maxForwarded = 64
+
+type portForwarder interface {
+	Forward(ctx context.Context, cell string, port int) (func(context.Context, io.ReadWriter) error, error)
+}
+
+func newPortForward(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "port-forward CELL [LOCAL:]PORT",
+		Short: "Make a listener of a live cell reachable on the host's loopback",
+		Long: `Make a listener of a live cell reachable on the host's loopback: connections to
+127.0.0.1:LOCAL go to PORT in the cell. Without LOCAL it is the same number; 0 is
+any free one. At most 64 connections are forwarded at a time. Ctrl-C ends it. Every
+connection is an event of the cell's run. Every user of this host can connect.`,
+		Example: `  forkcell port-forward demo 8080
+  forkcell port-forward demo 9000:8080`,
+		Args:              positional("CELL", "[LOCAL:]PORT"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			local, port, err := parsePorts(args[1])
+			if err != nil {
+				return usageError("give PORT or LOCAL:PORT, such as 9000:8080", "%s: %v", verb(cmd), err)
+			}
+			return s.engine(cmd.Context(), Visit, func(ctx context.Context, e Engine) error {
+				return runPortForward(ctx, s, e, args[0], local, port)
+			})
+		},
+	}
+}
+
+// parsePorts reads [LOCAL:]PORT.
+func parsePorts(text string) (local, port int, err error) {
+	first, second, two := strings.Cut(text, ":")
+	if !two {
+		second = first
+	}
+	l, lerr := strconv.ParseUint(first, 10, 16)
+	p, perr := strconv.ParseUint(second, 10, 16)
+	if lerr != nil || perr != nil || p == 0 {
+		return 0, 0, fmt.Errorf("bad port %s", quote.Arg(text))
+	}
+	return int(l), int(p), nil
+}
+
+func runPortForward(ctx context.Context, s *session, e portForwarder, name string, local, port int) error {
+	join, err := e.Forward(ctx, name, port)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(local)))
+	if err != nil {
+		return listenError(err, local, port)
+	}
+	defer l.Close()
+	doc := struct {
+		Cell    string `json:"cell"`
+		Address string `json:"address"`
+		Port    int    `json:"port"`
+	}{name, l.Addr().String(), port}
+	err = s.emit(doc, func(p *page) {
+		p.printf("forwarding %s to port %d of cell %s; Ctrl-C ends it\n", doc.Address, port, quote.Line(name))
+	})
+	if err = both(err, s.out.Flush()); err != nil {
+		return err
+	}
+	f := &forwarding{session: s, listener: l, join: join, what: fmt.Sprintf("port %d of cell %s", port, quote.Line(name))}
+	return f.serve(ctx)
+}
+
+func listenError(err error, local, port int) error {
+	if errors.Is(err, unix.EADDRINUSE) {
+		return refusal("port_in_use", fmt.Sprintf("choose another one: 0:%d takes any", port), "port %d of 127.0.0.1 is in use", local)
+	}
+	return fmt.Errorf("listen on port %d: %w", local, err)
+}
+
+// forwarding serves the connections of one port until it is cancelled or the
+// cell has ended.
+type forwarding struct {
+	session  *session
+	listener net.Listener
+	join     func(context.Context, io.ReadWriter) error
+	what     string
+
+	mu  sync.Mutex
+	err error // why it ended by itself
+}
+
+func (f *forwarding) serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = f.listener.Close() })
+	defer stop()
+	var running sync.WaitGroup
+	places := make(chan struct{}, maxForwarded)
+	for {
+		places <- struct{}{}
+		conn, err := f.listener.Accept()
+		if err != nil {
+			break // the listener was closed, by us
+		}
+		running.Go(func() {
+			defer func() { <-places }()
+			if f.connect(ctx, conn) {
+				cancel()
+			}
+		})
+	}
+	cancel()
+	running.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+// connect forwards one connection, and reports whether there is no cell to
+// forward to any more.
+func (f *forwarding) connect(ctx context.Context, conn net.Conn) (over bool) {
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	err := f.join(ctx, conn)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return false
+	case errors.Is(err, cell.ErrNoListener):
+		f.session.noted(f.what + ": nothing listens there")
+		return false
+	case cell.KindOf(err) == cell.Busy || codeOf(err) == "lost":
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.err = err
+		return true
+	}
+	f.session.noted(f.what + ": " + quote.Line(err.Error()))
+	return false
+}
+
+func codeOf(err error) string { return bodyOf(err).Code }
