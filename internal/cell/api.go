@@ -92,6 +92,12 @@ type PathNote struct {
 	Note       string `json:"note"`
 }
 
+// CallerInfo is what a cell's commands get to know of their caller.
+type CallerInfo struct {
+	SearchPath        string // the caller's $PATH
+	GitName, GitEmail string // who the caller is to git
+}
+
 // RunRequest asks for one governed run.
 type RunRequest struct {
 	Cell             string
@@ -119,6 +125,7 @@ type RunRequest struct {
 	// Inherit looks up the caller's variables that a policy lets in.
 	Inherit func(name string) (string, bool)
 	Term    string // $TERM of the caller's terminal, with TTY
+	CallerInfo
 }
 
 // RunResult is the result document of a run.

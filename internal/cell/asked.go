@@ -61,7 +61,7 @@ func (e *Engine) spec(c store.Cell, req RunRequest) (a asked, err error) {
 		}
 	}
 	a.spec = driver.Spec{
-		Hostname: c.Name, ReadOnly: shown, Command: driver.Command{
+		Hostname: c.Name, FullName: req.GitName, ReadOnly: shown, Command: driver.Command{
 			Args: req.Args, Env: env, Workdir: path.Clean(workdir), TTY: req.TTY, Size: req.Size,
 		},
 	}

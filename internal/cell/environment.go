@@ -11,22 +11,18 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-const basePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // buildEnv makes the command's environment. Nothing of the caller's comes in but
 // what the policy names; what the operator gives wins.
 func buildEnv(p *policy.Policy, req RunRequest, shown []string) ([]string, error) {
-	search := basePath
-	for _, p := range shown {
-		search += ":" + strings.Join(programDirs(p), ":")
-	}
-	search = strings.TrimRight(search, ":")
 	env := []string{
-		"PATH=" + search, "HOME=/home/sandbox", "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",
+		"PATH=" + searchPath(p, req, shown), "HOME=/home/sandbox", "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",
 		"LANG=C.UTF-8", "TMPDIR=/tmp", "FORKCELL=1",
 	}
 	if req.TTY && req.Term != "" {
 		env = append(env, "TERM="+req.Term)
+	}
+	if req.GitEmail != "" {
+		env = append(env, "EMAIL="+req.GitEmail)
 	}
 	given := req.lookedUp(p)
 	for _, v := range p.Environment.Set {

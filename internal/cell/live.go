@@ -48,6 +48,7 @@ type StartRequest struct {
 	Root          string
 	AsRoot        bool
 	Inherit       func(name string) (string, bool)
+	CallerInfo
 }
 
 // startCommand is what the receipt of a live cell has as its command: what was
@@ -59,7 +60,7 @@ func (q StartRequest) run() RunRequest {
 	return RunRequest{
 		Cell: q.Cell, Args: startCommand(), Env: q.Env, Workdir: q.Workdir, ReadOnly: q.ReadOnly, Timeout: q.Timeout,
 		Wait: q.Wait, Policy: q.Policy, Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs,
-		AllowDegraded: q.AllowDegraded, Network: q.Network, Grants: q.Grants, Root: q.Root, AsRoot: q.AsRoot, Inherit: q.Inherit,
+		AllowDegraded: q.AllowDegraded, Network: q.Network, Grants: q.Grants, Root: q.Root, AsRoot: q.AsRoot, Inherit: q.Inherit, CallerInfo: q.CallerInfo,
 	}
 }
 

@@ -97,7 +97,7 @@ func TestStartWire(t *testing.T) {
 	t.Parallel()
 	q := StartRequest{
 		Cell: "demo", Env: []string{"A=\xff"}, Workdir: "\xfe", ReadOnly: []string{"/x"}, Timeout: 5e9, Wait: -1e9, Memory: 1, CPUs: 2, PIDs: 3,
-		AllowDegraded: true, Policy: &PolicyFile{Name: "p", Text: []byte("version: 1\n")},
+		AllowDegraded: true, CallerInfo: CallerInfo{SearchPath: "/x", GitName: "A\xff", GitEmail: "a@b"}, Policy: &PolicyFile{Name: "p", Text: []byte("version: 1\n")},
 	}
 	data, err := encodeStart("/home", q, []string{"IN=va=lue"}, nil)
 	if err != nil {

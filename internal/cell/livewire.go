@@ -84,6 +84,9 @@ type startWire struct {
 	AsRoot        bool     `json:"as_root"`
 	Resolve       []string `json:"resolve"`
 	CA            []byte   `json:"ca"`
+	SearchPath    []byte   `json:"search_path"`
+	GitName       []byte   `json:"git_name"`
+	GitEmail      []byte   `json:"git_email"`
 	// Values are credentials that the caller has read. They go over a private
 	// pair of sockets, never by way of arguments, variables or files.
 	Values map[string][]byte `json:"values,omitempty"`
@@ -98,6 +101,7 @@ func encodeStart(home string, q StartRequest, inherited []string, values map[str
 		TimeoutUS: q.Timeout.Microseconds(), WaitUS: q.Wait.Microseconds(),
 		Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs, AllowDegraded: q.AllowDegraded, Root: q.Root, AsRoot: q.AsRoot,
 		Resolve: q.Network.Resolve, CA: q.Network.CA, Values: values,
+		SearchPath: []byte(q.SearchPath), GitName: []byte(q.GitName), GitEmail: []byte(q.GitEmail),
 		GrantPaths: bytesOf(q.Grants.Paths), GrantEnv: bytesOf(q.Grants.Env), ConfigFile: []byte(q.Grants.ConfigFile),
 	}
 	if q.Policy != nil {
@@ -122,8 +126,9 @@ func DecodeStart(data []byte) (home string, q StartRequest, err error) {
 		Cell: w.Cell, Env: stringsOf(w.Env), Workdir: string(w.Workdir), ReadOnly: stringsOf(w.ReadOnly),
 		Timeout: time.Duration(w.TimeoutUS) * time.Microsecond, Wait: time.Duration(w.WaitUS) * time.Microsecond,
 		Memory: w.Memory, CPUs: w.CPUs, PIDs: w.PIDs, AllowDegraded: w.AllowDegraded, Root: w.Root, AsRoot: w.AsRoot,
-		Network: NetworkRequest{Resolve: w.Resolve, CA: w.CA, Values: values},
-		Grants:  GrantRequest{Paths: stringsOf(w.GrantPaths), Env: stringsOf(w.GrantEnv), ConfigFile: string(w.ConfigFile)},
+		Network:    NetworkRequest{Resolve: w.Resolve, CA: w.CA, Values: values},
+		CallerInfo: CallerInfo{SearchPath: string(w.SearchPath), GitName: string(w.GitName), GitEmail: string(w.GitEmail)},
+		Grants:     GrantRequest{Paths: stringsOf(w.GrantPaths), Env: stringsOf(w.GrantEnv), ConfigFile: string(w.ConfigFile)},
 	}
 	if w.HasPolicy {
 		q.Policy = &PolicyFile{Name: string(w.PolicyName), Text: w.Policy, Path: string(w.PolicyPath)}

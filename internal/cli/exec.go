@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 type execOptions struct {
@@ -104,7 +106,7 @@ func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequ
 		return errInterrupted
 	}
 	if err != nil {
-		return err
+		return missingInLive(v.request, err)
 	}
 	s.code = res.ExitCode
 	if res.Detached {
@@ -114,6 +116,21 @@ func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequ
 		return nil
 	}
 	return writeJSON(s.out, res)
+}
+
+// missingInLive says of a command that a live cell does not have where the host
+// has it.
+func missingInLive(q cell.ExecRequest, err error) error {
+	start, ok := errors.AsType[*driver.StartError](err)
+	if !ok || !start.NotFound {
+		return err
+	}
+	found, show := onHost(first(q.Args))
+	if show == "" {
+		return err
+	}
+	return hinted(err, fmt.Sprintf("it is %s on the host: `forkcell stop %s`, then `forkcell start %s --ro %s` shows it",
+		quote.Path(found), q.Cell, q.Cell, quote.Arg(show)))
 }
 
 func newShell(s *session) *cobra.Command {

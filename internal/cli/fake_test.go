@@ -90,11 +90,13 @@ func (f *fakeEngine) Fork(_ context.Context, r cell.ForkRequest) (*cell.ForkResu
 
 func (f *fakeEngine) Run(_ context.Context, r cell.RunRequest, stdio cell.Stdio) (*cell.RunResult, error) {
 	f.stdio = stdio
+	r.CallerInfo = cell.CallerInfo{} // differs from machine to machine
 	_, _ = io.WriteString(stdio.Out, f.output)
 	return answer(f, r, f.run)
 }
 
 func (f *fakeEngine) Plan(_ context.Context, r cell.RunRequest) (*cell.RunPlan, error) {
+	r.CallerInfo = cell.CallerInfo{}
 	return answer[cell.RunPlan](f, r, nil)
 }
 
@@ -247,7 +249,7 @@ func (f *fakeEngine) ExplainPolicy(_ context.Context, ref cell.PolicyRef, q cell
 }
 
 func (f *fakeEngine) Start(_ context.Context, r cell.StartRequest) (*cell.StartResult, error) {
-	r.Inherit = nil
+	r.Inherit, r.CallerInfo = nil, cell.CallerInfo{}
 	return answer[cell.StartResult](f, r, nil)
 }
 

@@ -171,11 +171,12 @@ func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []stri
 	}
 	req, err := o.request(cmd, name, argv)
 	if err == nil && o.dryRun {
+		req.CallerInfo = callerInfo(readGitUser(cmd.Context()))
 		return nil, s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
 			return runPlan(ctx, s, e, fam, o.backend, req)
 		})
 	}
-	run := governedRun{session: s, opts: o, family: fam, request: req, signals: listen()}
+	run := governedRun{session: s, opts: o, family: fam, request: req, signals: listen(), caller: findGitUser(cmd.Context())}
 	if err == nil {
 		err = s.rawEngine(Run, func(e Engine) error { return run.do(cmd.Context(), e) })
 	}

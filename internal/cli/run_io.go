@@ -28,6 +28,7 @@ type governedRun struct {
 	family  *family
 	request cell.RunRequest
 	signals *forwarder
+	caller  <-chan gitUser
 
 	result *cell.RunResult
 	stdout *tail
@@ -57,6 +58,7 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 		}
 		defer restore()
 	}
+	r.request.CallerInfo = callerInfo(<-r.caller)
 	var err error
 	r.result, err = e.Run(ctx, r.request, stdio)
 	r.signal = r.signals.signal()
@@ -159,6 +161,11 @@ func (r *governedRun) conclude(err error) error {
 			s.noted(deniedLine(r.result))
 		}
 		err = withReceipt(err, r.result.ReceiptID)
+	}
+	if s.code == exitNoCommand && r.result != nil && r.result.Error != "" {
+		if line := whereOnHost(first(r.request.Args)); line != "" {
+			s.noted(line)
+		}
 	}
 	doc := r.document(err)
 	if s.json || r.opts.result == "-" {

@@ -44,6 +44,7 @@ cp, ps and logs -f use the cell meanwhile, and every exec is an event of the run
 			if err != nil {
 				return err
 			}
+			req.CallerInfo = callerInfo(readGitUser(cmd.Context()))
 			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error { return runStart(ctx, s, e, req) })
 		},
 	}

@@ -26,6 +26,9 @@ type Spec struct {
 	ID string
 	// Hostname is the cell's name.
 	Hostname string
+	// FullName is what the cell's user is called besides its login name, for git
+	// and others that ask the list of accounts; "" = nothing of its own.
+	FullName string
 	// Mounts are the workspace, the home, the private /tmp and so on.
 	Mounts mount.Set
 	// ReadOnly holds host paths shown at the same path, read-only.

@@ -23,6 +23,8 @@ type identity struct {
 	GID int
 	// Super is set when the command is the cell's root.
 	Super bool
+	// FullName is the command's user's, in the list of accounts.
+	FullName string
 }
 
 // as is the identity with the command as the cell's root, if asked for.

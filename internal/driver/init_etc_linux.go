@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -15,11 +16,11 @@ import (
 type etcFile struct{ name, text string }
 
 func etcFiles(id identity, hostname string, captured bool) []etcFile {
-	shell := "/usr/sbin/nologin"
+	shell, root, sandbox := "/usr/sbin/nologin", "root", fullName(id.FullName, "sandbox")
 	if id.Super {
-		shell = "/bin/sh"
+		shell, root = "/bin/sh", fullName(id.FullName, "root")
 	}
-	passwd := "root:x:0:0:root:/root:" + shell + "\n"
+	passwd := "root:x:0:0:" + root + ":/root:" + shell + "\n"
 	group := "root:x:0:\n"
 	if id.UID != 65534 {
 		passwd += "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
@@ -27,7 +28,7 @@ func etcFiles(id identity, hostname string, captured bool) []etcFile {
 	if id.GID != 65534 {
 		group += "nogroup:x:65534:\n"
 	}
-	passwd += fmt.Sprintf("sandbox:x:%d:%d:sandbox:/home/sandbox:/bin/sh\n", id.UID, id.GID)
+	passwd += fmt.Sprintf("sandbox:x:%d:%d:%s:/home/sandbox:/bin/sh\n", id.UID, id.GID, sandbox)
 	if id.GID != 0 {
 		group += fmt.Sprintf("sandbox:x:%d:\n", id.GID)
 	}
@@ -40,6 +41,21 @@ func etcFiles(id identity, hostname string, captured bool) []etcFile {
 		{"nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n" +
 			"protocols: files\nservices: files\nethers: files\nrpc: files\n"},
 	}
+}
+
+// fullName is a name as the list of accounts can hold it: in one field of one
+// line, of which others read what is before a comma, and take & for the login.
+func fullName(name, otherwise string) string {
+	name = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if strings.ContainsRune(":,&", r) || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name))
+	if name == "" || len(name) > 200 {
+		return otherwise
+	}
+	return name
 }
 
 func resolvConf(captured bool) string {

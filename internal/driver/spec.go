@@ -24,6 +24,7 @@ func newPlan(s Spec) (*plan, error) {
 		Hostname: s.Hostname, ID: callerIdentity().as(s.AsRoot),
 		OwnSystem: s.System.Own, Root: []byte(s.System.Root), Guard: s.guard(),
 	}
+	p.ID.FullName = s.FullName
 	if s.Network != nil {
 		p.Capture, p.files = true, s.Network.Files
 	}

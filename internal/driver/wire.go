@@ -153,6 +153,7 @@ func (id *identity) fields(w *wire) {
 	number(w, &id.UID)
 	number(w, &id.GID)
 	flag(w, &id.Super)
+	text(w, &id.FullName)
 }
 
 func (g *guardPlan) fields(w *wire) {

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// gitUser is who the caller is to git.
+type gitUser struct{ name, email string }
+
+// findGitUser reads the caller's name and address from git's global
+// configuration, beside other work. Nothing else of it is asked for, and no
+// repository is looked at: its configuration is not the caller's.
+func findGitUser(ctx context.Context) <-chan gitUser {
+	found := make(chan gitUser, 1)
+	go func() { found <- readGitUser(ctx) }()
+	return found
+}
+
+func readGitUser(ctx context.Context) (u gitUser) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", "config", "--global", "--includes", "--null", "--get-regexp", `^user\.(name|email)$`)
+	cmd.Dir = "/"
+	cmd.Env = []string{"GIT_TERMINAL_PROMPT=0"}
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "PATH"} {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		return u // no git, or nothing configured
+	}
+	for entry := range bytes.SplitSeq(out, []byte{0}) {
+		key, value, _ := strings.Cut(string(entry), "\n")
+		switch key {
+		case "user.name":
+			u.name = value
+		case "user.email":
+			u.email = value
+		}
+	}
+	return u
+}
+
+// callerInfo is what the cell's commands get to know of this process's caller.
+func callerInfo(u gitUser) cell.CallerInfo {
+	return cell.CallerInfo{SearchPath: os.Getenv("PATH"), GitName: u.name, GitEmail: u.email}
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// onHost says where the host has a command that a cell does not, and which path
+// would show it; "" where the host does not have it either.
+func onHost(name string) (found, show string) {
+	if name == "" || strings.Contains(name, "/") {
+		return "", ""
+	}
+	found, err := exec.LookPath(name)
+	if err != nil || !filepath.IsAbs(found) {
+		return "", ""
+	}
+	real, err := filepath.EvalSymlinks(found)
+	if err != nil {
+		return "", ""
+	}
+	show = filepath.Dir(real)
+	// A program's own tree is what it needs; a directory of many things is not.
+	if above := filepath.Dir(show); filepath.Base(show) == "bin" && !tooWide(above) {
+		show = above
+	}
+	if tooWide(show) {
+		return found, ""
+	}
+	return found, show
+}
+
+// tooWide reports whether a directory holds much besides a program.
+func tooWide(dir string) bool {
+	home, _ := os.UserHomeDir()
+	return dir == "/" || filepath.Dir(dir) == "/" || home != "" && (dir == home || dir == filepath.Join(home, ".local"))
+}
+
+// whereOnHost is the line about a command that was not found.
+func whereOnHost(name string) string {
+	found, show := onHost(name)
+	if found == "" {
+		return ""
+	}
+	line := quote.Arg(name) + " is " + quote.Path(found) + " on the host"
+	if show != "" {
+		line += "; --ro " + quote.Arg(show) + " shows it in the cell"
+	}
+	return line
+}
