@@ -3,13 +3,15 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w$(if $(VERSION), -X github.com/forkcell/forkcell/internal/app.version=$(VERSION))
+PREFIX  ?= /usr/local
+DATADIR := $(DESTDIR)$(PREFIX)/share
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 # Go's own installation directory, for shells that do not have it in PATH.
 export PATH := $(PATH):/usr/local/go/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint vuln bench demo fuzz clean
+.PHONY: help build install test lint vuln bench demo fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +19,15 @@ help: ## list the targets
 build: ## build bin/forkcell, one static binary
 	@scripts/setup.sh build
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/forkcell ./cmd/forkcell
+
+install: build ## install the program, its manual pages and completions (PREFIX, DESTDIR)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DATADIR)/man/man1 $(DATADIR)/bash-completion/completions \
+		$(DATADIR)/zsh/site-functions $(DATADIR)/fish/vendor_completions.d
+	install -m 755 bin/forkcell $(DESTDIR)$(PREFIX)/bin/forkcell
+	bin/forkcell man $(DATADIR)/man/man1
+	bin/forkcell completion bash >$(DATADIR)/bash-completion/completions/forkcell
+	bin/forkcell completion zsh >$(DATADIR)/zsh/site-functions/_forkcell
+	bin/forkcell completion fish >$(DATADIR)/fish/vendor_completions.d/forkcell.fish
 
 test: ## run every test: unit, script, property, race, fuzz (short), crash; as root also as an ordinary user
 	@scripts/setup.sh test

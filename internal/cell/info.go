@@ -13,19 +13,6 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// CellNames lists the names of the cells, for completion.
-func (e *Engine) CellNames(context.Context) []string {
-	var names []string
-	_ = e.view(func(tx *store.Tx) error {
-		cells, err := tx.Cells(false)
-		for _, c := range cells {
-			names = append(names, c.Name)
-		}
-		return err
-	})
-	return names
-}
-
 // List tells of every cell.
 func (e *Engine) List(context.Context) ([]CellInfo, error) {
 	infos := []CellInfo{}

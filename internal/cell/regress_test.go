@@ -25,7 +25,7 @@ func TestFailedForkLeavesTheLogUsable(t *testing.T) {
 	w.loseDatabase()
 	w.ok(w.recover())
 	w.open()
-	if names := fmt.Sprint(w.e.CellNames(w.ctx)); names != "[demo t-3]" {
+	if names := fmt.Sprint(w.e.KnownNames(w.ctx, "").Cells); names != "[demo t-3]" {
 		t.Fatalf("cells are %s", names)
 	}
 }

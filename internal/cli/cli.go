@@ -94,6 +94,9 @@ checkpoint, governed run, signed receipt, then accept, restore or fork.`,
 		c.GroupID = e.group
 		root.AddCommand(c)
 	}
+	if len(args) == 0 || strings.HasPrefix(args[0], "__complete") {
+		s.addCompletions(root)
+	}
 	root.SetHelpCommand(newHelp(root))
 	root.SetHelpCommandGroupID(groupSetup)
 	return root

@@ -59,6 +59,7 @@ func entries() []entry {
 		{"setup", groupSetup, newSetup},
 		{"version", groupSetup, newVersion},
 		{"completion", groupSetup, newCompletion},
+		{"man", groupSetup, newMan},
 
 		{"overlay", groupCompat, overlayFamily},
 		{"native", groupCompat, nativeFamily},

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -61,35 +60,8 @@ func (s *session) completeCellOrPreset(cmd *cobra.Command, args []string, prefix
 	return names, directive
 }
 
-func presetNames(prefix string) (names []string) {
-	for _, n := range preset.Names() {
-		if strings.HasPrefix(n, prefix) {
-			names = append(names, n)
-		}
-	}
-	return names
-}
-
-// completeCellFlag completes the value of --cell with the names of the cells.
-func (s *session) completeCellFlag(cmd *cobra.Command) {
-	// The only failure is a flag that does not exist, which a test would show.
-	_ = cmd.RegisterFlagCompletionFunc("cell", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return s.cellNames(c.Context(), prefix), cobra.ShellCompDirectiveNoFileComp
-	})
-}
+func presetNames(prefix string) []string { return startingWith(preset.Names(), prefix) }
 
 func (s *session) cellNames(ctx context.Context, prefix string) []string {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	var names []string
-	_ = s.rawEngine(Read, func(e Engine) error {
-		for _, n := range e.CellNames(ctx) {
-			if strings.HasPrefix(n, prefix) {
-				names = append(names, n)
-			}
-		}
-		return nil
-	})
-	return names
+	return startingWith(s.known(ctx, "").Cells, prefix)
 }

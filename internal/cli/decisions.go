@@ -33,7 +33,6 @@ func newDecisionsList(s *session) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.cell, "cell", "", "only those about this `CELL`")
 	cmd.Flags().StringVar(&o.run, "run", "", "only those about this `RUN`")
-	s.completeCellFlag(cmd)
 	return cmd
 }
 

@@ -50,7 +50,7 @@ type of file.`,
   forkcell diff --since-apply`,
 		DisableFlagsInUseLine: true,
 		Args:                  diffArgs,
-		ValidArgsFunction:     s.completeCell,
+		ValidArgsFunction:     s.completeDiff,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
 			if err := exclusive(cmd, "stat", "name-status", "patch"); err != nil {

@@ -179,6 +179,6 @@ type examiner interface {
 }
 
 type namer interface {
-	CellNames(ctx context.Context) []string
+	KnownNames(ctx context.Context, cell string) cell.KnownNames
 	CellAt(ctx context.Context, dir string) (name, below string, err error)
 }

@@ -53,7 +53,6 @@ stands in the run's journal.`,
 	f.StringVar(&o.action, "action", "", "only what was `allowed|denied`")
 	f.StringVar(&o.since, "since", "", "only since this `TIME`, RFC 3339 or a duration such as 2h")
 	f.IntVar(&o.limit, "limit", 0, "only the newest `N`")
-	s.completeCellFlag(cmd)
 	return cmd
 }
 

@@ -32,7 +32,7 @@ control files that the cell changed are left out and named, unless allowed.`,
 		Example: `  forkcell export demo -o demo.tar.zst
   forkcell export demo --changes -o changes.tar`,
 		Args:              positional("[CELL]", "[CHECKPOINT]"),
-		ValidArgsFunction: s.completeCell,
+		ValidArgsFunction: s.completeStates,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
 			if o.output == "" {

@@ -314,7 +314,9 @@ func (f *fakeEngine) Recover(context.Context, bool) (*cell.RecoverResult, error)
 
 func (f *fakeEngine) Doctor(context.Context) []driver.Check { return f.checks }
 
-func (f *fakeEngine) CellNames(context.Context) []string { return f.names }
+func (f *fakeEngine) KnownNames(context.Context, string) cell.KnownNames {
+	return cell.KnownNames{Cells: f.names, Checkpoints: f.names, Runs: f.names, Receipts: f.names}
+}
 
 func (f *fakeEngine) CellAt(context.Context, string) (name, below string, err error) {
 	return f.here, f.below, f.err

@@ -27,7 +27,8 @@ func newReceiptShow(s *session) *cobra.Command {
 		Short: "Show a receipt and the present decision about its run",
 		Example: `  forkcell receipt show rcpt_01J
   forkcell receipt show --cell demo --latest --format md`,
-		Args: positional("[RECEIPT]"),
+		Args:              positional("[RECEIPT]"),
+		ValidArgsFunction: s.completeReceipt,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
 			if s.json && !cmd.Flags().Changed("format") {
@@ -48,7 +49,6 @@ func newReceiptShow(s *session) *cobra.Command {
 	f.StringVar(&o.cell, "cell", "", "the receipt of this `CELL`")
 	f.BoolVar(&o.latest, "latest", false, "the cell's newest (what --cell means in any case)")
 	f.StringVar(&o.format, "format", "md", "print as `md|json|dsse`; dsse is the signed envelope as stored")
-	s.completeCellFlag(cmd)
 	return cmd
 }
 
@@ -86,7 +86,6 @@ func newReceiptList(s *session) *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&name, "cell", "", "only those of this `CELL`")
-	s.completeCellFlag(cmd)
 	return cmd
 }
 
@@ -112,10 +111,11 @@ func runReceiptList(ctx context.Context, s *session, e receiptReader, name strin
 func newReceiptExport(s *session) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use:     "export RECEIPT -o FILE",
-		Short:   "Write a bundle that receipt verify --bundle checks elsewhere",
-		Example: "  forkcell receipt export rcpt_01J -o evidence.json",
-		Args:    positional("RECEIPT"),
+		Use:               "export RECEIPT -o FILE",
+		Short:             "Write a bundle that receipt verify --bundle checks elsewhere",
+		Example:           "  forkcell receipt export rcpt_01J -o evidence.json",
+		Args:              positional("RECEIPT"),
+		ValidArgsFunction: s.completeReceipt,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
 			if output == "" {

@@ -27,7 +27,8 @@ hold. A bundle needs a trusted key: the home's own, one given with --key, or one
 trusted by key trust. The key inside a bundle never suffices.`,
 		Example: `  forkcell receipt verify --all
   forkcell receipt verify --bundle evidence.json --key signer.pem`,
-		Args: positional("[RECEIPT]"),
+		Args:              positional("[RECEIPT]"),
+		ValidArgsFunction: s.completeReceipt,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
 			o.receipt = argument(args, 0)
@@ -42,7 +43,6 @@ trusted by key trust. The key inside a bundle never suffices.`,
 	f.BoolVar(&o.all, "all", false, "every receipt of the home")
 	f.StringVar(&o.bundle, "bundle", "", "the bundle in this `FILE`")
 	f.StringVar(&o.key, "key", "", "trust the public key in the PEM file `PUB`")
-	s.completeCellFlag(cmd)
 	return cmd
 }
 

@@ -34,7 +34,7 @@ is kept for at least 7 days, then until gc, and can be restored too. A live cell
 		Example: `  forkcell restore demo
   forkcell restore demo before-upgrade --reason 'upgrade broke the build'`,
 		Args:              positional("[CELL]", "[CHECKPOINT]"),
-		ValidArgsFunction: s.completeCell,
+		ValidArgsFunction: s.completeStates,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
 			name, to, err := stateArgs(cmd, args, checkpoint)

@@ -19,7 +19,7 @@ func newVerify(s *session, fam *family) *cobra.Command {
 difference is named; exit 4 if there is any.`,
 		Example:           "  forkcell verify demo --all",
 		Args:              positional("[CELL]", "[CHECKPOINT]"),
-		ValidArgsFunction: s.completeCell,
+		ValidArgsFunction: s.completeStates,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
 			name, state, err := stateArgs(cmd, args, checkpoint)

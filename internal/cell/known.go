@@ -1,0 +1,72 @@
+package cell
+
+import (
+	"context"
+
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// KnownNames are the names that a person may type, for completion. A tab and a
+// few words about it follow a name where that helps.
+type KnownNames struct {
+	Cells       []string
+	Checkpoints []string // of one cell: words, names, ids
+	Runs        []string // of one cell
+	Receipts    []string // of all cells
+}
+
+// KnownNames lists the names of cells and receipts, and the states and runs of
+// one cell, newest first. What cannot be read is left out.
+func (e *Engine) KnownNames(_ context.Context, cell string) (k KnownNames) {
+	_ = e.view(func(tx *store.Tx) error {
+		cells, err := tx.Cells(false)
+		if err != nil {
+			return err
+		}
+		id := ""
+		for _, c := range cells {
+			k.Cells = append(k.Cells, c.Name)
+			if c.Name == cell {
+				id = c.ID
+			}
+		}
+		if err := k.addRuns(tx, id); err != nil || id == "" {
+			return err
+		}
+		return k.addCheckpoints(tx, id)
+	})
+	return k
+}
+
+func (k *KnownNames) addRuns(tx *store.Tx, cellID string) error {
+	runs, err := tx.Runs("")
+	for i := len(runs) - 1; i >= 0; i-- {
+		r := runs[i]
+		if r.ReceiptID != "" {
+			k.Receipts = append(k.Receipts, r.ReceiptID+"\t"+r.Outcome+", "+r.Decision)
+		}
+		if r.CellID == cellID {
+			k.Runs = append(k.Runs, r.ID+"\t"+r.Outcome+", "+r.Decision)
+		}
+	}
+	return err
+}
+
+func (k *KnownNames) addCheckpoints(tx *store.Tx, cellID string) error {
+	k.Checkpoints = append(k.Checkpoints, "HEAD\tthe present state", "base\tthe first state", "applied\tthe state that the source has")
+	names, err := tx.Names(cellID)
+	if err != nil {
+		return err
+	}
+	list, err := tx.Checkpoints(cellID)
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Freed {
+			continue
+		}
+		for _, name := range names[list[i].ID] {
+			k.Checkpoints = append(k.Checkpoints, name+"\t"+list[i].ID)
+		}
+		k.Checkpoints = append(k.Checkpoints, list[i].ID+"\t"+list[i].Kind)
+	}
+	return err
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// addCompletions completes the values of the flags that name something, of every
+// command: one place knows what a flag of a certain name holds.
+func (s *session) addCompletions(cmd *cobra.Command) {
+	for flag, known := range map[string]func(cell.KnownNames) []string{
+		"cell":       func(k cell.KnownNames) []string { return k.Cells },
+		"run":        func(k cell.KnownNames) []string { return k.Runs },
+		"checkpoint": func(k cell.KnownNames) []string { return k.Checkpoints },
+	} {
+		if cmd.Flags().Lookup(flag) == nil {
+			continue
+		}
+		// The failures are a flag that does not exist, and one that has its own.
+		_ = cmd.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			return startingWith(known(s.known(c.Context(), first(args))), prefix), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+	if cmd.Flags().Lookup("policy") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("policy", func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			return presetNames(prefix), cobra.ShellCompDirectiveDefault // a file, too
+		})
+	}
+	for _, sub := range cmd.Commands() {
+		s.addCompletions(sub)
+	}
+}
+
+// completeStates completes a cell, then its checkpoints.
+func (s *session) completeStates(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	known := s.known(cmd.Context(), first(args))
+	if len(args) == 0 {
+		return startingWith(known.Cells, prefix), cobra.ShellCompDirectiveNoFileComp
+	}
+	return startingWith(known.Checkpoints, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeDiff completes a cell, then its checkpoints and other cells.
+func (s *session) completeDiff(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	names, directive := s.completeStates(cmd, args, prefix)
+	if len(args) > 0 {
+		names = append(names, s.cellNames(cmd.Context(), prefix)...)
+	}
+	return names, directive
+}
+
+// completeReceipt completes the id of a receipt.
+func (s *session) completeReceipt(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return startingWith(s.known(cmd.Context(), "").Receipts, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// known asks for the names that can be typed; of the cell of the working
+// directory when none is named. A home that cannot be read knows none.
+func (s *session) known(ctx context.Context, name string) (known cell.KnownNames) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	name, _, _ = strings.Cut(name, "~")
+	_ = s.rawEngine(Read, func(e Engine) error {
+		if dir, err := os.Getwd(); name == "" && err == nil {
+			name, _, _ = e.CellAt(ctx, dir)
+		}
+		known = e.KnownNames(ctx, name)
+		return nil
+	})
+	return known
+}
+
+// startingWith picks the names that continue what was typed. A description may
+// follow a name after a tab.
+func startingWith(names []string, prefix string) (out []string) {
+	for _, n := range names {
+		if strings.HasPrefix(n, prefix) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
