@@ -173,15 +173,21 @@ func (v *view) skipsTLS() bool {
 	return slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool { return e.TLS == policy.TLSSkip })
 }
 
-// allowed returns the addresses that the host may have. Entries for one host
-// agree on them; of different patterns the most specific one is asked.
+// allowed returns the addresses that the host may have. Of different patterns the
+// most specific one is asked. Entries for one host agree on them, unless a link
+// makes one binary of two that the policy names apart: then it may have none.
 func (v *view) allowed() []netip.Prefix {
-	for _, e := range v.found {
-		if e.Protocol != policy.TCP || v.opaque() {
-			return e.AllowedIPs
-		}
+	read := slices.DeleteFunc(slices.Clone(v.found), func(e *policy.Endpoint) bool { return e.Protocol == policy.TCP && !v.opaque() })
+	if len(read) == 0 {
+		return nil
 	}
-	return nil
+	first := read[0]
+	if slices.ContainsFunc(read, func(e *policy.Endpoint) bool {
+		return e.Host.Equal(first.Host) && !slices.Equal(e.AllowedIPs, first.AllowedIPs)
+	}) {
+		return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 32)}
+	}
+	return first.AllowedIPs
 }
 
 // encodedSlash reports whether paths may hold an encoded slash: only if no entry

@@ -21,7 +21,7 @@ func DefaultReadOnly() []string {
 // no mistake and changes nothing.
 func own() []string {
 	return []string{
-		"/proc", "/tmp",
+		"/proc", "/proc/self", "/tmp",
 		"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx",
 		"/dev/pts", "/dev/shm", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr",
 	}

@@ -66,15 +66,18 @@ func (r *reader) networkPolicy(n *yaml.Node, path, key string) (NetworkPolicy, [
 		at := index(o.at("endpoints"), i)
 		ep := r.endpoint(e, at)
 		p.Endpoints = append(p.Endpoints, ep)
-		places = append(places, place{e, at, ep})
+		places = append(places, place{node: e, path: at, ep: ep})
 	}
 	if len(o.list("endpoints")) == 0 && !o.wrongList("endpoints") {
 		o.missing("endpoints", "missing or empty; without endpoints the policy allows nothing")
 	}
 	if len(o.list("binaries")) == 0 && !o.wrongList("binaries") {
-		o.missing("binaries", `missing or empty; write [{path: "/**"}] for any binary`)
+		o.missing("binaries", `missing or empty; add the line "binaries: [{ path: /usr/bin/PROGRAM }]", or "binaries: [{ path: \"/**\" }]" for any binary`)
 	}
 	p.Binaries = r.binaries(o)
+	for i := range places {
+		places[i].binaries = p.Binaries
+	}
 	return p, places
 }
 
@@ -119,16 +122,20 @@ type place struct {
 	node *yaml.Node
 	path string
 	ep   Endpoint
+	// binaries are those of the entry.
+	binaries []match.Path
 }
 
 // conflicts finds endpoints that give one connection or request two meanings.
 // Whether TLS is opened, which addresses are right and what a path is are
-// decided before any path is matched, so entries for one host and port must
-// agree on them; entries for one path must agree on how it is read.
+// decided before any path is matched, so entries for one host and port that one
+// binary could match must agree on them; entries for one path must agree on how it
+// is read. Two names may be one binary through links, which a policy cannot know:
+// of entries that then disagree, the proxy takes the stricter.
 func (r *reader) conflicts(places []place) {
 	for i, b := range places {
 		for _, a := range places[:i] {
-			if a.ep.Host.IsZero() || !a.ep.Host.Equal(b.ep.Host) || !shared(a.ep.Ports, b.ep.Ports) {
+			if a.ep.Host.IsZero() || !a.ep.Host.Equal(b.ep.Host) || !shared(a.ep.Ports, b.ep.Ports) || !overlap(a.binaries, b.binaries) {
 				continue
 			}
 			what := ""
@@ -153,6 +160,21 @@ func (r *reader) conflicts(places []place) {
 			}
 		}
 	}
+}
+
+// overlap reports whether one binary could match both lists. Of two patterns it
+// could, unless their beginnings differ.
+func overlap(a, b []match.Path) bool {
+	return slices.ContainsFunc(a, func(x match.Path) bool {
+		return slices.ContainsFunc(b, func(y match.Path) bool {
+			if x.Exact() || y.Exact() {
+				return x.Equal(y) || x.Exact() && y.Match(x.String()) || y.Exact() && x.Match(y.String())
+			}
+			left, _, _ := strings.Cut(x.String(), "*")
+			right, _, _ := strings.Cut(y.String(), "*")
+			return strings.HasPrefix(left, right) || strings.HasPrefix(right, left)
+		})
+	})
 }
 
 func shared(a, b []uint16) bool {

@@ -290,3 +290,39 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestEntriesForDifferentBinaries: entries for one host and port must agree only
+// where one binary could match both.
+func TestEntriesForDifferentBinaries(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		one, two string
+		ok       bool
+	}{
+		{"/usr/bin/curl", "/usr/bin/git", true},
+		{"/usr/bin/curl", "/usr/bin/curl", false},
+		{"/usr/bin/curl", "/usr/bin/*", false},
+		{"/usr/bin/python3*", "/usr/bin/python3.11", false},
+		{"/usr/bin/python3*", "/usr/bin/git*", true},
+		{"/usr/bin/py*", "/usr/bin/python3*", false},
+		{"/usr/bin/*", "/opt/**", true},
+		{"/**", "/usr/bin/git", false},
+		{"/**", "/**", false},
+	} {
+		for _, other := range []string{"", ", protocol: rest, access: read-only", ", allowed_ips: [10.0.0.1]"} {
+			text := "version: 1\nnetwork_policies:\n" +
+				"  a: { endpoints: [{ host: git.example, port: 443 }], binaries: [{ path: \"" + c.one + "\" }] }\n" +
+				"  b: { endpoints: [{ host: git.example, port: 443" + other + " }], binaries: [{ path: \"" + c.two + "\" }] }\n"
+			p, err := policy.Parse("p", []byte(text), policy.Options{})
+			if (err == nil) != (c.ok || other == "") {
+				t.Errorf("%s and %s, %q: %v", c.one, c.two, other, err)
+			}
+			if err != nil {
+				continue
+			}
+			if again, err := policy.Parse("p", p.Canonical(), policy.Options{}); err != nil || again.Hash() != p.Hash() {
+				t.Errorf("%s and %s: the canonical text: %v", c.one, c.two, err)
+			}
+		}
+	}
+}
