@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -41,10 +42,25 @@ func areaTarget(area string) string {
 	return target
 }
 
-// systemDirs are the host's directories that --root host-overlay makes writable.
+// systemDirs are the host's directories that --root host-overlay makes writable:
+// where programs are, and what package managers know about them. Of the rest of
+// /var it shows nothing; see varDir.
 func systemDirs() []string {
-	return []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/srv", "/usr", "/var"}
+	dirs := []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/usr"}
+	for _, lib := range []string{
+		"apt", "dnf", "dpkg", "emacsen-common", "gems", "ghc", "misc", "pacman", "pam", "python", "rpm", "sgml-base", "ucf", "xml-core", "zypp",
+	} {
+		dirs = append(dirs, varDir+"/lib/"+lib)
+	}
+	for _, cache := range []string{"apt", "debconf", "dnf", "fontconfig", "man", "pacman", "zypp"} {
+		dirs = append(dirs, varDir+"/cache/"+cache)
+	}
+	return dirs
 }
+
+// varDir is writable with --root host-overlay too, and empty at first but for its
+// own directories and those of systemDirs.
+const varDir = "/var"
 
 // root puts the choice of a root file system into a specification.
 func (e *Engine) root(a *asked, req RunRequest) ([]workspace.Area, error) {
@@ -64,8 +80,7 @@ func (e *Engine) root(a *asked, req RunRequest) ([]workspace.Area, error) {
 			return nil, refused("policy", "leave one of them out", "a filesystem_policy and --root host-overlay exclude each other")
 		}
 		if os.Geteuid() != 0 {
-			return nil, refused("unenforced", "run it as root: the cell's users are still nobody on the host",
-				"--root host-overlay: the kernel lets only root show the system's files with their owners in a cell")
+			return nil, refused("unenforced", driver.HostOverlayRemedy, "--root host-overlay: %s", driver.HostOverlayNeedsRoot)
 		}
 		spec.System.Own = true
 		areas = append(areas, systemAreas()...)
@@ -108,7 +123,7 @@ func (e *Engine) writablePaths(a *asked) ([]workspace.Area, error) {
 // systemAreas are the directories of the system that this host has, without
 // links: a cell has those anyhow.
 func systemAreas() []workspace.Area {
-	var areas []workspace.Area
+	areas := []workspace.Area{{Name: areaSystem + varDir, Host: varDir, Target: varDir, System: true, Bare: true}}
 	for _, dir := range systemDirs() {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
 			areas = append(areas, workspace.Area{Name: areaSystem + dir, Host: dir, Target: dir, System: true})

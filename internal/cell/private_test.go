@@ -57,6 +57,42 @@ func TestPrivateHostFiles(t *testing.T) {
 	}
 }
 
+// TestSystemByAllowlist: --root host-overlay shows the system and what package
+// managers know of it, and of the rest of the host nothing, also if everybody may
+// read it and it was made later.
+func TestSystemByAllowlist(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("--root host-overlay needs root")
+	}
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	var dirs []string
+	for _, above := range []string{"/srv", "/var/lib", "/var/cache", "/var/tmp", "/mnt", "/home"} {
+		if info, err := os.Stat(above); err != nil || !info.IsDir() {
+			continue
+		}
+		dir, err := os.MkdirTemp(above, "forkcell-other-")
+		w.ok(err)
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		w.ok(os.Chmod(dir, 0o755))
+		dirs = append(dirs, dir)
+	}
+	out := w.during("demo", "echo ready; read go; for d in "+strings.Join(dirs, " ")+"; do cat $d/file; ls $d; done; "+
+		"ls /var/lib/dpkg/status /var/lib/apt; mkdir -p /var/lib/mine /var/log/mine && echo made", func() {
+		for _, dir := range dirs {
+			w.ok(os.WriteFile(filepath.Join(dir, "file"), []byte("other\n"), 0o644))
+		}
+	}, asRoot)
+	if strings.Contains(out, "other") || strings.Contains(out, "file") || !strings.HasSuffix(out, "made\n") {
+		t.Errorf("the cell said\n%s", out)
+	}
+	if list := w.changed("demo"); !hasLine(list, "added /var/lib/mine") || len(list) != 2 {
+		t.Errorf("changes: %v", list)
+	}
+	w.sound("demo")
+}
+
 func listedAs(key string) func(dir string) func(*cell.RunRequest) {
 	return func(dir string) func(*cell.RunRequest) {
 		paths := map[string]string{"read_only": "/usr, /etc", "read_write": ""}

@@ -47,7 +47,7 @@ func TestSystemIsState(t *testing.T) {
 	if os.Geteuid() != 0 {
 		w.init("demo", "overlay")
 		_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}, Root: "host-overlay", AsRoot: true}, cell.Stdio{})
-		w.refused(err, cell.Refused, "only root")
+		w.refused(err, cell.Refused, "subordinate ids are not enough")
 		return
 	}
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {

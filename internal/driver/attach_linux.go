@@ -129,7 +129,7 @@ func (m *maker) all(p *plan) error {
 func (m *maker) overlay(p *plan, planned *overlayPlan) (int, error) {
 	o := mount.Overlay{
 		Lower: toStrings(planned.Lower), Upper: string(planned.Upper), Work: string(planned.Work), Target: string(planned.Target),
-		HostLower: planned.hostLower, System: planned.system,
+		HostLower: planned.hostLower, System: planned.system, Bare: planned.bare,
 	}
 	ns, owner := m.userNS, idBase+sandboxID
 	if o.System {

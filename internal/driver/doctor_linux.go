@@ -99,6 +99,7 @@ func (n *Native) Doctor(ctx context.Context) []Check {
 		p.notices(ctx, cells),
 		simple("pidfd", p.Pidfd(), "use Linux 5.4 or newer, and a seccomp profile that allows pidfd_open"),
 		p.idMap(dir),
+		p.hostOverlay(),
 		p.overlay(ctx, dir, cells))
 	list = append(list, n.limitChecks(ctx, cells)...)
 	list = append(list, p.disk(ctx, cells))
@@ -332,6 +333,15 @@ func (p Probes) idMap(dir string) Check {
 		return Check{Name: name, Status: statusWorks, Reason: "not needed by an ordinary user"}
 	}
 	return simple(name, p.IDMap(dir), "keep the state directory on a file system with id-mapped mounts, such as ext4, xfs or btrfs, or run as an ordinary user")
+}
+
+// hostOverlay says whether a cell can have the host's system to write to.
+func (p Probes) hostOverlay() Check {
+	const name = "--root host-overlay"
+	if !p.Root() {
+		return Check{Name: name, Status: statusMissing, Reason: HostOverlayNeedsRoot, Remedy: HostOverlayRemedy}
+	}
+	return simple(name, p.IDMap("/usr"), "the host's system must be on a file system with id-mapped mounts, such as ext4, xfs or btrfs; in a container it is not")
 }
 
 func (n *Native) probeIDMap(dir string) error {

@@ -80,6 +80,9 @@ func TestDoctorHere(t *testing.T) {
 	if c := find(t, checks, "limit disk"); c.Status != statusDegraded || strings.Contains(c.Reason, "not seen") {
 		t.Errorf("%+v", c)
 	}
+	if c := find(t, checks, "--root host-overlay"); os.Geteuid() != 0 && !strings.Contains(c.Reason, "subordinate ids") || c.Status == statusMissing && c.Remedy == "" {
+		t.Errorf("%+v", c)
+	}
 	for _, name := range []string{"limit memory", "limit cpu", "limit pids", "freezer"} {
 		c := find(t, checks, name)
 		if c.Status == statusMissing && c.Remedy == "" {

@@ -133,6 +133,14 @@ func (l Limits) String() string {
 	return strings.Join(list, ", ")
 }
 
+// Why an ordinary user's cell cannot have the host's system to write to, and what
+// to do. Subordinate ids would give the cell users, but the files of the host's
+// root would be nobody's, and an overlay cannot copy up what belongs to nobody.
+const (
+	HostOverlayNeedsRoot = "only root can show the system's files with their owners in a cell (by an id-mapped mount); subordinate ids are not enough"
+	HostOverlayRemedy    = "run it as root: the cell's users are still nobody on the host"
+)
+
 // UnenforceableError says that a control that was asked for does not work here.
 type UnenforceableError struct {
 	Control, Reason, Remedy string

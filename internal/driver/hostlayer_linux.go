@@ -31,9 +31,9 @@ func (m *maker) hostLayers(p *plan, o *mount.Overlay, ns int) (below []int, err 
 	host := o.Lower[len(o.Lower)-1]
 	o.Lower = o.Lower[:len(o.Lower)-1]
 	if o.System {
-		veil, err := newVeil(host, o.Target, p)
-		if err != nil {
-			return nil, err
+		veil, err := newVeil(host, o, p)
+		if err != nil || o.Bare {
+			return []int{veil}, err
 		}
 		below = append(below, veil)
 	}

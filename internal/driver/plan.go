@@ -83,8 +83,8 @@ type overlayPlan struct {
 	Lower  [][]byte
 	Upper  []byte
 	Work   []byte
-	// hostLower and system are the parent's business: see mount.Overlay.
-	hostLower, system bool
+	// hostLower, system and bare are the parent's business: see mount.Overlay.
+	hostLower, system, bare bool
 }
 
 // hasSystem says whether a part of the host's system is among the overlays.

@@ -302,7 +302,7 @@ func (r *prober) spec(told *denials) (Spec, error) {
 	number := r.cells
 	r.mu.Unlock()
 	dir := filepath.Join(r.dir, fmt.Sprintf("cell%d", number))
-	for _, d := range []string{"upper", "work", "home", "homeupper", "workhome", "tmp", "live"} {
+	for _, d := range []string{"upper", "work", "home", "homeupper", "workhome", "tmp", "live", "public", "publicupper", "workpublic"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return Spec{}, err
 		}
@@ -314,6 +314,9 @@ func (r *prober) spec(told *denials) (Spec, error) {
 		return Spec{}, err
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(at("public/private"), []byte(secret), 0o600); err != nil {
+		return Spec{}, err
+	}
 	return Spec{
 		ID: fmt.Sprintf("probe-%d-%d", os.Getpid(), number), Hostname: "probecell", ReadOnly: []string{here("SHOWN")},
 		Mounts: mount.Set{
@@ -321,6 +324,7 @@ func (r *prober) spec(told *denials) (Spec, error) {
 			Overlays: []mount.Overlay{
 				{Target: "/src/project", Lower: []string{here("BASE")}, Upper: at("upper"), Work: at("work")},
 				{Target: "/home/sandbox", Lower: []string{at("home")}, Upper: at("homeupper"), Work: at("workhome")},
+				{Target: "/public", Lower: []string{at("public")}, Upper: at("publicupper"), Work: at("workpublic"), HostLower: true},
 			},
 			Masks: []mount.Mask{{Target: "/src/project/.env"}},
 		},

@@ -90,6 +90,10 @@ func shownProbes() []probe {
 			return unix.Mknod("/tmp/whiteout"+unique(), unix.S_IFCHR|0o600, 0)
 		}},
 		probe{name: "a whiteout for /tmp", without: []string{ctlSeccomp}, says: denied, do: func() error { return leaveWhiteout("/tmp/") }},
+		// An ordinary caller's own files are open to the caller's cells.
+		probe{name: "a private file of the host", caller: "root", without: []string{ctlPublicView}, says: "permission denied", do: func() error {
+			return holds("/public/private")
+		}},
 		probe{name: "a masked file", without: []string{ctlMasks}, says: "permission denied", do: func() error { return holds("/src/project/.env") }},
 	)
 	return append(list, rootProbes()...)

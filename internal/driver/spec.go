@@ -30,8 +30,7 @@ func newPlan(s Spec) (*plan, error) {
 	}
 	if s.AsRoot && !p.ID.Root {
 		return nil, &UnenforceableError{
-			Control: "--as-root", Reason: "the kernel lets only root show the system's files with their owners in a cell",
-			Remedy: "run it as root: the cell's root is still nobody on the host",
+			Control: "--as-root", Reason: HostOverlayNeedsRoot, Remedy: HostOverlayRemedy,
 		}
 	}
 	if p.Hostname == "" {
@@ -48,7 +47,7 @@ func newPlan(s Spec) (*plan, error) {
 	for _, o := range s.Mounts.Overlays {
 		p.Overlays = append(p.Overlays, overlayPlan{
 			Target: []byte(o.Target), Lower: toBytes(o.Lower), Upper: []byte(o.Upper), Work: []byte(o.Work),
-			hostLower: o.HostLower, system: o.System,
+			hostLower: o.HostLower, system: o.System, bare: o.Bare,
 		})
 	}
 	p.Pins, p.Fixed = toBytes(s.Mounts.Pins), toBytes(s.Mounts.Fixed)

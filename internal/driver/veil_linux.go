@@ -6,100 +6,119 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/mount"
 )
 
 // A veil is a layer between the changes of a cell and a directory of the host's
-// system. The host's owners show as the cell's there, and a command that is the
-// cell's root could read what only root may read: keys, password hashes, logs.
-// The veil hides all of that behind whiteouts, so that for the cell it does not
-// exist, and can be made anew. In /etc it also has the files that are the cell's
-// own.
+// system. What only root may read there is closed to the cell: see hostLayers. The
+// veil hides it behind whiteouts, as far as it is there when the cell starts, so
+// that a package manager can make it anew. In /etc the veil also has the files
+// that are the cell's own.
 type veil struct {
 	root int    // the veil's top directory, on a file system in memory
 	host string // the directory that it lies over
 	own  map[string]string
-	// empty are directories of which nothing is shown.
-	empty []string
-	made  map[string]bool // what the veil has
-}
-
-// busyDirs are the places in /var where the host keeps writing what is not the
-// cell's business. What appears there while a cell runs could not be hidden, so
-// they are empty in the cell.
-func busyDirs() []string { return []string{"backups", "crash", "log", "mail", "spool", "tmp"} }
-
-func (v *veil) emptied(rel string) bool {
-	top, _, _ := strings.Cut(rel, "/")
-	return slices.Contains(v.empty, top)
-}
-
-// clear makes the empty directories: an opaque one hides what is below it.
-func (v *veil) clear() error {
-	for _, name := range v.empty {
-		var st unix.Stat_t
-		if err := unix.Lstat(filepath.Join(v.host, name), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			continue
-		}
-		if err := v.dirs(name); err != nil {
-			return err
-		}
-		fd, err := unix.Openat(v.root, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("open %s: %w", name, err)
-		}
-		err = unix.Fsetxattr(fd, "trusted.overlay.opaque", []byte("y"), 0)
-		_ = unix.Close(fd)
-		if err != nil {
-			return fmt.Errorf("empty %s: %w", name, err)
-		}
-	}
-	return nil
+	made map[string]bool // what the veil has
 }
 
 // maxVeiled bounds the whiteouts; a host with more is not one to show this way.
 const maxVeiled = 100_000
 
-// newVeil makes the veil over host, which the cell sees at target.
-func newVeil(host, target string, p *plan) (int, error) {
-	id := p.ID
+// newVeil makes the veil over host, which is below o.
+func newVeil(host string, o *mount.Overlay, p *plan) (int, error) {
 	fd, err := newFS("tmpfs", attrHost, option{"mode", "0755"})
 	if err != nil {
 		return -1, err
 	}
 	v := &veil{root: fd, host: host, made: map[string]bool{".": true}, own: map[string]string{}}
-	if target == "/etc" {
-		for _, f := range append(etcFiles(id, p.Hostname, p.Capture), secretFiles()...) {
-			v.own[f.name] = f.text
-		}
-		for _, f := range p.files {
-			v.own[f.Name] = string(f.Data)
-		}
-		for _, name := range []string{"passwd", "group"} {
-			if err := v.addSystem(name, id); err != nil {
-				_ = unix.Close(fd)
-				return -1, err
-			}
-		}
-	}
-	if target == "/var" {
-		v.empty = busyDirs()
-	}
-	err = errors.Join(v.like("."), v.clear(), v.cover("."))
-	for name, text := range v.own {
-		if err == nil {
-			err = v.write(name, text)
-		}
-	}
-	if err != nil {
+	if err := v.fill(o, p); err != nil {
 		_ = unix.Close(fd)
 		return -1, fmt.Errorf("veil over %s: %w", host, err)
 	}
 	return fd, nil
+}
+
+func (v *veil) fill(o *mount.Overlay, p *plan) error {
+	if err := v.like("."); err != nil {
+		return err
+	}
+	if o.Bare {
+		return v.skeleton(o.Target, p)
+	}
+	if o.Target == "/etc" {
+		if err := v.ownEtc(p); err != nil {
+			return err
+		}
+	}
+	if err := v.cover("."); err != nil {
+		return err
+	}
+	for name, text := range v.own {
+		if err := v.write(name, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skeleton makes what is shown of a bare directory, and the places of what else
+// is attached below it.
+func (v *veil) skeleton(target string, p *plan) error {
+	entries, err := os.ReadDir(v.host)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch {
+		case e.IsDir():
+			err = v.dirs(e.Name())
+		case e.Type()&os.ModeSymlink != 0:
+			err = v.link(e.Name())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, o := range p.Overlays {
+		if rel, below := strings.CutPrefix(string(o.Target), target+"/"); below {
+			if err := v.dirs(rel); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (v *veil) link(name string) error {
+	to, err := os.Readlink(filepath.Join(v.host, name))
+	if err != nil {
+		return err
+	}
+	if err := unix.Symlinkat(to, v.root, name); err != nil {
+		return fmt.Errorf("link %s: %w", name, err)
+	}
+	return unix.Fchownat(v.root, name, idBase, idBase, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// ownEtc lists the files of /etc that are the cell's own.
+func (v *veil) ownEtc(p *plan) error {
+	for _, f := range append(etcFiles(p.ID, p.Hostname, p.Capture), secretFiles()...) {
+		v.own[f.name] = f.text
+	}
+	for _, f := range p.files {
+		v.own[f.Name] = string(f.Data)
+	}
+	for _, name := range []string{"passwd", "group"} {
+		if err := v.addSystem(name, p.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addSystem adds the system's own accounts, which own files that the cell sees
@@ -146,7 +165,7 @@ func (v *veil) cover(dir string) error {
 		return err
 	}
 	for _, rel := range hidden {
-		if _, mine := v.own[rel]; mine || v.emptied(rel) {
+		if _, mine := v.own[rel]; mine {
 			continue
 		}
 		if err := v.hide(path.Join(dir, rel)); err != nil {

@@ -22,6 +22,9 @@ type Overlay struct {
 	// on, in the layers and in Upper too: a part of the host's system, of which
 	// the cell has the changes.
 	System bool `json:"system,omitempty"`
+	// Bare says that of the host's directory only the directories and links
+	// directly in it are shown, and these directories are empty.
+	Bare bool `json:"bare,omitempty"`
 }
 
 // Bind is one host file or directory shown in the cell.

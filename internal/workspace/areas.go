@@ -31,8 +31,9 @@ type Area struct {
 	Host string
 	// Target is the path in the cell.
 	Target string
-	// System is passed on to mount.Overlay. Only overlay can have such areas.
-	System bool
+	// System and Bare are passed on to mount.Overlay. Only overlay can have such
+	// areas.
+	System, Bare bool
 	// Rules leave files of Host out of a copy, which backends without overlays
 	// make; nil takes everything.
 	Rules *leftout.Rules
@@ -102,6 +103,7 @@ type placed struct {
 	Host   string `json:"host"`
 	Target string `json:"target"`
 	System bool   `json:"system"`
+	Bare   bool   `json:"bare,omitempty"`
 	Dir    string `json:"dir"`
 	// Fresh are the roots with which the area began, if the state did not have
 	// it. An area that is still the same does not become part of the state.
@@ -210,7 +212,7 @@ func (w *Work) mountExtra(set *mount.Set) {
 		}
 		set.Overlays = append(set.Overlays, mount.Overlay{
 			Target: a.Target, Upper: path.Join(dir, a.Dir), Work: path.Join(dir, "work", a.Dir),
-			Lower: append(slices.Clone(w.lowers[a.Name]), a.Host), HostLower: true, System: a.System,
+			Lower: append(slices.Clone(w.lowers[a.Name]), a.Host), HostLower: true, System: a.System, Bare: a.Bare,
 		})
 	}
 }

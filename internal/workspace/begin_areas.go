@@ -27,7 +27,7 @@ func (w *Work) prepareExtra(ctx context.Context, m *tree.Manifest) error {
 		if was := info.Areas[a.Name].Host; had && was != a.Host {
 			return fmt.Errorf("%w: its area %s is of %s, not of %s", ErrMixed, a.Name, was, a.Host)
 		}
-		pl := placed{Name: a.Name, Host: a.Host, Target: a.Target, System: a.System, Dir: areaDirName(i)}
+		pl := placed{Name: a.Name, Host: a.Host, Target: a.Target, System: a.System, Bare: a.Bare, Dir: areaDirName(i)}
 		if err := w.prepareHostArea(ctx, &pl, old, a.Rules); err != nil {
 			return err
 		}
