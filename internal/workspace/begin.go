@@ -93,7 +93,7 @@ func (w *Work) prepare(ctx context.Context) error {
 	if err := w.prepareFrame(); err != nil {
 		return err
 	}
-	if err := w.findMasks(); err != nil {
+	if err := w.findMasks(ctx); err != nil {
 		return err
 	}
 	return w.p.mark()

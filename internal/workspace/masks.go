@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -44,7 +45,7 @@ const hiddenRule = "left out under another name when the run began"
 // findMasks lists what a delta cell must not see of its directory, and what it
 // must not write to: the kernel takes a set-id bit off a file that is written,
 // but not off one that is written through memory.
-func (w *Work) findMasks() error {
+func (w *Work) findMasks(ctx context.Context) error {
 	if w.c.Backend != BackendDelta {
 		return nil
 	}
@@ -54,7 +55,7 @@ func (w *Work) findMasks() error {
 	}
 	defer live.Close()
 	f := &maskFinder{filter: keepOnly(w.c.Rules, w.c.Kept), pinned: len(w.c.Kept) > 0 || w.c.Rules != nil && placeMatters(w.c.Rules)}
-	err = f.find(live, ".")
+	err = f.find(ctx, live)
 	w.masks, w.setID = f.masks, f.setID
 	return err
 }
@@ -111,7 +112,7 @@ func SecretsIn(dir string, rules *leftout.Rules, limit int) ([]Secret, error) {
 	}
 	defer root.Close()
 	f := &maskFinder{filter: keepOnly(rules, nil), lenient: true, max: limit}
-	if err := f.find(root, "."); err != nil {
+	if err := f.find(context.Background(), root); err != nil {
 		return nil, err
 	}
 	out := make([]Secret, len(f.masks))
@@ -121,51 +122,32 @@ func SecretsIn(dir string, rules *leftout.Rules, limit int) ([]Secret, error) {
 	return out, nil
 }
 
-func (m *maskFinder) find(d *fsx.Dir, dir string) error {
-	names, err := d.Names()
-	if err != nil {
-		return err
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		info, err := d.Lstat(name)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		sub := join(dir, name)
-		rule, v := m.decide(sub, info)
-		switch {
-		case v == leftout.Leave && info.IsSymlink():
-			// Nothing can be mounted on a link, and it holds no secret itself.
-		case v == leftout.Leave:
-			m.add(sub, rule, info)
-			if m.max > 0 && len(m.masks) > m.max {
-				return errTooManySecrets
-			}
-		case info.Type == unix.S_IFREG && info.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
-			m.setID = append(m.setID, sub)
-		case info.IsDir():
-			if err := m.enter(d, name, sub); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+func (m *maskFinder) find(ctx context.Context, d *fsx.Dir) error {
+	return fsx.Walk(ctx, d, fsx.Visitor{
+		Enter: m.enter,
+		Gone: func(err error) bool {
+			return errors.Is(err, os.ErrNotExist) || m.lenient && errors.Is(err, os.ErrPermission)
+		},
+	})
 }
 
-func (m *maskFinder) enter(d *fsx.Dir, name, sub string) error {
-	child, err := d.OpenDir(name)
-	if err == nil {
-		err = m.find(child, sub)
-		child.Close()
+func (m *maskFinder) enter(at *fsx.Step) (into bool, err error) {
+	sub := at.Path()
+	rule, v := m.decide(sub, at.Info)
+	switch {
+	case v == leftout.Leave && at.Info.IsSymlink():
+		// Nothing can be mounted on a link, and it holds no secret itself.
+		return false, nil
+	case v == leftout.Leave:
+		m.add(sub, rule, at.Info)
+		if m.max > 0 && len(m.masks) > m.max {
+			return false, errTooManySecrets
+		}
+		return false, nil
+	case at.Info.Type == unix.S_IFREG && at.Info.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
+		m.setID = append(m.setID, sub)
 	}
-	if m.lenient && (errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist)) {
-		return nil
-	}
-	return err
+	return true, nil
 }
 
 // decide is the filter's word; without a filter everything is kept.
@@ -185,7 +167,8 @@ func (m *maskFinder) add(path, rule string, info fsx.Info) {
 	m.masks = append(m.masks, k)
 }
 
-// mountMasks says what is hidden or cannot be written to, and which directories are held for it.
+// mountMasks says what is hidden or cannot be written to, and which directories
+// are held for it.
 func (w *Work) mountMasks(set *mount.Set) {
 	for _, p := range w.setID {
 		set.Fixed = append(set.Fixed, path.Join(w.c.MountAt, p))
