@@ -39,7 +39,7 @@ const (
 
 func (m Mode) store() store.Mode {
 	return map[Mode]store.Mode{
-		Create: store.Create, Write: store.Write, Read: store.Read, Rescue: store.Rescue, Run: store.Write, Visit: store.Visit,
+		Create: store.Create, Write: store.Write, Read: store.Read, Rescue: store.Rescue, Run: store.Work, Visit: store.Visit,
 	}[m]
 }
 
@@ -159,6 +159,8 @@ func openError(err error) error {
 		e.Hint = "choose a local directory with --home"
 	case errors.Is(err, store.ErrDatabase):
 		e.Hint = "`forkcell recover` rebuilds it from the signed log"
+	case errors.Is(err, store.ErrFull), errors.Is(err, unix.ENOSPC):
+		return cell.Explain(err)
 	case errors.Is(err, store.ErrReadOnly):
 		e.Hint = "only reading commands work on it"
 	case errors.Is(err, store.ErrNoHome):

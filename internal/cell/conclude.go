@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 	"github.com/forkcell/forkcell/receipt"
@@ -72,6 +73,9 @@ func (r *run) keepOutput() ([]receipt.Log, error) {
 	}
 	if r.out.lost != nil {
 		r.notes = append(r.notes, "not all of the output could be stored: "+r.out.lost.Error())
+	}
+	if gap := r.out.gap(); gap != "" {
+		r.degraded = append(r.degraded, quote.Line(gap))
 	}
 	for _, l := range logs {
 		if l.Stream == "stdout" {

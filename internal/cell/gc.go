@@ -21,6 +21,9 @@ func (e *Engine) GC(ctx context.Context, req GCRequest) (*GCResult, error) {
 	if e.store == nil {
 		return res, nil
 	}
+	if err := e.store.MakeRoom(); err != nil {
+		return nil, err
+	}
 	if err := e.settleInits(ctx); err != nil {
 		return nil, err
 	}

@@ -129,6 +129,9 @@ func (r *run) closeJournal() {
 	}
 	r.happened(event.Lifecycle(event.Subject{Message: "the run ends: " + r.rec.Outcome}, event.RunStopped))
 	j := r.journal
+	if err := r.e.store.MakeRoom(); err != nil {
+		r.notes = append(r.notes, err.Error())
+	}
 	j.sealed = make(chan sealedJournal, 1)
 	go func() {
 		sum, err := j.log.Seal()
@@ -147,6 +150,13 @@ func (r *run) awaitJournal() error {
 		return fmt.Errorf("keep the run's events: %w", done.err)
 	}
 	r.events = receipt.Events{Count: int64(done.summary.Records), ChainHead: done.summary.Head, ByAction: map[string]int64{}}
+	lost := uint64(0)
+	for _, n := range done.summary.Dropped {
+		lost += n
+	}
+	if lost > 0 {
+		r.degraded = append(r.degraded, fmt.Sprintf("evidence: %d events could not be recorded", lost))
+	}
 	for action, n := range done.summary.Actions {
 		r.events.ByAction[string(action)] = int64(n)
 	}

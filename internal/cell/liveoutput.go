@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -135,17 +134,7 @@ func (k kept) Write(p []byte) (int, error) {
 func (o *output) store(i int, p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.lost != nil {
-		return
-	}
-	if o.limit > 0 && int64(len(p)) > o.left {
-		p = p[:o.left]
-		defer func() { o.lost = fmt.Errorf("the limit is %d bytes", o.limit) }()
-	}
-	o.left -= int64(len(p))
-	if _, err := o.blobs[i].Write(p); err != nil {
-		o.lost = err
-	}
+	o.put(o.blobs[i], p)
 }
 
 // output answers who wants to see what the cell's commands printed.

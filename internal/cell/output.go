@@ -23,6 +23,8 @@ type output struct {
 	left  int64 // how much may still be stored, if there is a limit
 	limit int64
 	lost  error // why not all of it was stored
+	full  bool  // it is not the limit
+	gone  int64 // bytes that were not stored
 }
 
 // newOutput keeps at most limit bytes of both streams; 0 is no limit. The secrets
@@ -67,17 +69,38 @@ func (t *tee) Write(p []byte) (int, error) {
 func (o *output) keep(i int, p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.put(o.clean[i], p)
+}
+
+// put writes as much as the limit allows. What cannot be stored is counted.
+func (o *output) put(to io.Writer, p []byte) {
 	if o.lost != nil {
+		o.gone += int64(len(p))
 		return
 	}
 	if o.limit > 0 && int64(len(p)) > o.left {
+		o.gone += int64(len(p)) - o.left
 		p = p[:o.left]
-		defer func() { o.lost = fmt.Errorf("the limit is %d bytes", o.limit) }()
+		defer func() {
+			if o.lost == nil {
+				o.lost = fmt.Errorf("the limit is %d bytes", o.limit)
+			}
+		}()
 	}
 	o.left -= int64(len(p))
-	if _, err := o.clean[i].Write(p); err != nil {
-		o.lost = err
+	if n, err := to.Write(p); err != nil {
+		o.lost, o.full = err, true
+		o.gone += int64(len(p) - n)
 	}
+}
+
+// gap says in a receipt what could not be stored, for another reason than the
+// limit that was asked for.
+func (o *output) gap() string {
+	if !o.full {
+		return ""
+	}
+	return fmt.Sprintf("evidence: %d bytes of output could not be stored: %v", o.gone, o.lost)
 }
 
 // finish makes the logs durable. A stream that said nothing has no log.

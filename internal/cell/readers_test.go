@@ -195,7 +195,6 @@ func (w *world) killWhileItRuns(name string) {
 		if time.Now().After(deadline) {
 			w.Fatalf("the lock of a killed process is still held: %+v", info)
 		}
-		time.Sleep(time.Millisecond) // the kernel is taking the lock away
 	}
 }
 

@@ -354,7 +354,7 @@ func runnerError(err error) error {
 func (r *run) seal(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { r.timings.SealUS = since(begin) }()
-	if err := r.relockHome(); err != nil {
+	if err := errors.Join(r.relockHome(), r.e.store.MakeRoom()); err != nil {
 		return err
 	}
 	r.lookBehindMasks()

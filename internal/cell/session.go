@@ -37,6 +37,9 @@ func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Durat
 	if err != nil {
 		return nil, err
 	}
+	if err := e.makeRoom(what); err != nil {
+		return nil, err
+	}
 	lock, err := e.store.LockCell(ctx, c.ID, c.Name, what, wait)
 	if err != nil {
 		return nil, busyError(name, what, err)
@@ -47,6 +50,15 @@ func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Durat
 		return nil, err
 	}
 	return s, nil
+}
+
+// makeRoom sees to the space on the disk. A new command needs more of it than the
+// reserve is for; everything else may use the reserve.
+func (e *Engine) makeRoom(what string) error {
+	if what == "run" || what == heldByStart {
+		return Explain(e.store.RefuseFull())
+	}
+	return e.store.MakeRoom()
 }
 
 // codeLive is the code of errors about a cell that is live.
@@ -143,6 +155,9 @@ func (s *session) relockHome() (err error) {
 }
 
 func (s *session) release() {
+	// What was given back to finish this is taken again, as far as there is room.
+	// A failure of that is no failure of what was done.
+	_ = s.e.store.TakeReserve()
 	s.homeLock.Unlock()
 	s.cellLock.Unlock()
 }

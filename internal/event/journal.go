@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -69,7 +70,9 @@ type Journal struct {
 	// due is no later than the end of the first window.
 	due     time.Time
 	dropped dropped
-	sealed  bool
+	// lost counts events that a full disk did not take.
+	lost   dropped
+	sealed bool
 	// scratch is where events are written to be compared.
 	scratch []byte
 	// broken is the first failed write; nothing can follow it.
@@ -270,14 +273,19 @@ func (j *Journal) put(r *record) error {
 		return err
 	}
 	if j.dropped != (dropped{}) && r.ClassUID != AppLifecycle || j.st.sum.Bytes+int64(len(line)) > limit {
-		if rec.Action == ActionDenied {
-			j.dropped.Denied += rec.Count
-		} else {
-			j.dropped.Allowed += rec.Count
-		}
+		j.dropped.add(rec)
 		return nil
 	}
 	return j.write(line, rec)
+}
+
+// add counts an event that is not written.
+func (d *dropped) add(rec Record) {
+	if rec.Action == ActionDenied {
+		d.Denied += rec.Count
+	} else {
+		d.Allowed += rec.Count
+	}
 }
 
 // finish gives a record its place in the journal, and writes it.
@@ -314,10 +322,16 @@ func (j *Journal) finish(r *record) ([]byte, Record, error) {
 // write hands a line to the kernel. What a failed write left of it is cut off.
 func (j *Journal) write(line []byte, rec Record) error {
 	if _, err := j.file.Write(line); err != nil {
-		j.broken = fmt.Errorf("event: write journal: %w", err)
-		if terr := j.file.Truncate(j.st.sum.Bytes); terr != nil {
-			j.broken = errors.Join(j.broken, fmt.Errorf("event: cut journal: %w", terr))
+		_, serr := j.file.Seek(j.st.sum.Bytes, io.SeekStart)
+		if cut := errors.Join(j.file.Truncate(j.st.sum.Bytes), serr); cut != nil {
+			j.broken = errors.Join(fmt.Errorf("event: write journal: %w", err), fmt.Errorf("event: cut journal: %w", cut))
+			return j.broken
 		}
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			j.lost.add(rec) // there may be room for the next one
+			return nil
+		}
+		j.broken = fmt.Errorf("event: write journal: %w", err)
 		return j.broken
 	}
 	j.st.add(rec)
@@ -343,6 +357,11 @@ func (j *Journal) Seal() (Summary, error) {
 	if err := j.putDropped(); err != nil {
 		return j.st.sum, err
 	}
+	if n := j.lost.Allowed + j.lost.Denied; n > 0 {
+		// Not even the record about them could be written: it counts as one.
+		j.st.sum.Dropped[ActionAllowed] += j.dropped.Allowed
+		j.st.sum.Dropped[ActionDenied] += j.dropped.Denied
+	}
 	if err := j.file.Sync(); err != nil {
 		return j.st.sum, fmt.Errorf("event: sync journal: %w", err)
 	}
@@ -350,6 +369,9 @@ func (j *Journal) Seal() (Summary, error) {
 }
 
 func (j *Journal) putDropped() error {
+	j.dropped.Allowed += j.lost.Allowed
+	j.dropped.Denied += j.lost.Denied
+	j.lost = dropped{}
 	if j.dropped == (dropped{}) {
 		return nil
 	}
@@ -357,7 +379,7 @@ func (j *Journal) putDropped() error {
 	e := Found(Subject{Time: j.opt.Now(), Severity: Medium, Policy: j.meta.Policy}, Finding{
 		ID:     "events_dropped",
 		Title:  fmt.Sprintf("events dropped: %d", n),
-		Detail: "the journal of this run was full; later events were counted and not written",
+		Detail: "the journal of this run, or its disk, was full; these events were counted and not written",
 	})
 	e.rec.Unmapped.Dropped = &j.dropped
 	line, rec, err := j.finish(e.rec)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -56,6 +57,9 @@ func (s *Store) OpenDatabase() error {
 	if err := s.refuseLostDatabase(path); err != nil {
 		return err
 	}
+	if s.reading && s.openToRead(path) {
+		return s.refuseEmptyDatabase()
+	}
 	if s.readOnly {
 		var err error
 		if path, err = s.copyDatabase(); err != nil {
@@ -83,6 +87,34 @@ func (s *Store) OpenDatabase() error {
 		return err
 	}
 	return s.refuseEmptyDatabase()
+}
+
+// openToRead opens the database without writing anything, so that reading works
+// on a full disk and beside writers. SQLite then reads the index of its
+// write-ahead log, or, if no other process has the database open, makes one in
+// memory. It reports whether that worked; it does not if the files beside the
+// database are missing, or if the database needs a migration.
+func (s *Store) openToRead(path string) bool {
+	if _, err := os.Lstat(path + "-shm"); err != nil {
+		return false
+	}
+	name := url.URL{Scheme: "file", Path: path, RawQuery: "readonly_shm=1"}
+	conn, err := sqlite.OpenConn(name.String(), sqlite.OpenReadOnly, sqlite.OpenURI)
+	if err != nil {
+		return false
+	}
+	s.conn = conn
+	conn.SetBlockOnBusy()
+	conn.SetBusyTimeout(30 * time.Second)
+	version, err := s.userVersion()
+	if err == nil && version == len(migrations) {
+		if s.file, err = os.Stat(path); err == nil {
+			return true
+		}
+	}
+	s.conn = nil
+	_ = conn.Close()
+	return false
 }
 
 // refuseEmptyDatabase finds a database that was cut off: SQLite takes an empty

@@ -49,6 +49,7 @@ const (
 	Read               // also from a read-only file system
 	Visit              // as Read, without a database until OpenDatabase
 	Rescue             // without a database
+	Work               // as Write, for a command that will need room on the disk
 )
 
 // Home is what home.json says.
@@ -66,6 +67,7 @@ type Store struct {
 	mu         sync.Mutex // one connection, one user at a time
 	conn       *sqlite.Conn
 	readOnly   bool
+	reading    bool        // nothing is written, not even beside the database
 	file       os.FileInfo // of the database that is open
 	recovering bool        // an empty database beside a log is the purpose
 	scratch    string      // where a read-only home's database was copied
@@ -100,10 +102,27 @@ func (s *Store) prepare(mode Mode) error {
 	if err := s.loadHome(mode); err != nil {
 		return err
 	}
+	if err := s.room(mode); err != nil {
+		return err
+	}
 	if mode == Rescue || mode == Visit {
 		return nil
 	}
+	s.reading = mode == Read
 	return s.OpenDatabase()
+}
+
+// room sees to the space on the disk before anything is written. Reading verbs
+// need none.
+func (s *Store) room(mode Mode) error {
+	switch mode {
+	case Read, Visit:
+		return nil
+	case Work:
+		return errors.Join(s.RefuseFull(), s.TakeReserve())
+	case Create, Write, Rescue:
+	}
+	return s.MakeRoom()
 }
 
 func openError(path string, err error) error {

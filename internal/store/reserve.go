@@ -1,0 +1,81 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// A home keeps a little space in a file. When the disk is full, a verb that
+// changes something gives it back, so that it can record what it does: there is
+// a way out of a full disk. It is taken again when there is room.
+const (
+	reserveName = "reserve"
+	reserveSize = 4 << 20
+	// fullBelow is how little room there is on a disk that counts as full.
+	fullBelow = 1 << 20
+	// smallestReserve is not worth its name below.
+	smallestReserve = 128 << 10
+)
+
+// free returns how much may still be written to the disk of the home.
+func (s *Store) free() (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.path, &st); err != nil {
+		return 0, fmt.Errorf("look at the disk of the state directory: %w", err)
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
+// RefuseFull fails with ErrFull if the disk has no room for a command's work. The
+// reserve is not for that.
+func (s *Store) RefuseFull() error {
+	free, err := s.free()
+	if err == nil && free < fullBelow {
+		err = fmt.Errorf("%w: %d bytes are free at %s", ErrFull, free, s.path)
+	}
+	return err
+}
+
+// MakeRoom gives the reserve back if the disk is full, and else takes it again if
+// there is room. It is called by what must be recorded.
+func (s *Store) MakeRoom() error {
+	if s.readOnly {
+		return nil
+	}
+	free, err := s.free()
+	if err != nil || free >= reserveSize {
+		return errors.Join(err, s.TakeReserve())
+	}
+	if err := s.dir.Remove(reserveName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("give the reserved space back: %w", err)
+	}
+	return nil
+}
+
+// TakeReserve allocates the reserve if it is missing: of a disk that is nearly full
+// half of what is left. A file system that cannot allocate has none.
+func (s *Store) TakeReserve() error {
+	if _, err := s.dir.Lstat(reserveName); s.readOnly || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	free, err := s.free()
+	size := min(reserveSize, free/2)
+	if err != nil || size < smallestReserve {
+		return err
+	}
+	f, err := s.dir.Create(reserveName, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // another process was faster
+	}
+	if err != nil {
+		return fmt.Errorf("reserve space: %w", err)
+	}
+	defer f.Close()
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, size); err != nil {
+		return s.dir.Remove(reserveName)
+	}
+	return nil
+}
