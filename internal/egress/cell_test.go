@@ -45,7 +45,8 @@ type cell struct {
 	places    map[string]egress.Destination
 	upstreams map[string]string
 	process   egress.Process
-	broken    error // of attribution
+	broken    error         // of attribution
+	slow      chan struct{} // what the dialer waits for, if it is not nil
 	events    []map[string]any
 
 	dials atomic.Int64
@@ -144,6 +145,9 @@ func (c *cell) attribute(net.Conn) (egress.Process, error) {
 // Dial is the proxy's: it knows the upstreams of the test and no other.
 func (c *cell) Dial(ctx context.Context, host string, port uint16, _ []netip.Prefix) (net.Conn, error) {
 	c.dials.Add(1)
+	if c.slow != nil {
+		<-c.slow
+	}
 	c.mu.Lock()
 	addr, ok := c.upstreams[net.JoinHostPort(host, strconv.Itoa(int(port)))]
 	c.mu.Unlock()

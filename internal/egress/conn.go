@@ -49,6 +49,8 @@ type conn struct {
 	head head
 	// unheard says that a request has come and no handler has heard of it yet.
 	unheard atomic.Bool
+	// sent says that the upstream was sent all that it is to get.
+	sent func()
 	// peer is the upstream of a connection that is not inspected.
 	peer atomic.Pointer[string]
 
@@ -61,7 +63,7 @@ type conn struct {
 }
 
 func (p *Proxy) newConn(raw net.Conn) *conn {
-	c := &conn{Conn: raw, p: p, start: time.Now(), flights: map[*flight]struct{}{}, done: make(chan struct{})}
+	c := &conn{Conn: raw, p: p, start: time.Now(), flights: map[*flight]struct{}{}, done: make(chan struct{}), sent: func() {}}
 	c.account.b = &p.memory
 	return c
 }
@@ -169,6 +171,8 @@ func (p *Proxy) take(ctx context.Context, raw net.Conn) {
 		p.recordConn(c, event.Refused, refuse(layerEndpoint, "", "the cell has too many connections open"))
 		return
 	}
+	c.sent = p.unsent.add()
+	defer c.sent()
 	defer func() { _ = c.Close() }()
 	defer c.account.close()
 	if !c.account.take(connCost) {
@@ -185,6 +189,7 @@ func (p *Proxy) take(ctx context.Context, raw net.Conn) {
 		return
 	}
 	if c.explicit {
+		c.sent()
 		p.serveExplicit(c)
 		return
 	}
@@ -237,6 +242,7 @@ func (p *Proxy) serve(ctx context.Context, c *conn) {
 		p.serveOpaque(ctx, c, v)
 		return
 	}
+	c.sent()
 	p.serveInspected(ctx, c)
 }
 

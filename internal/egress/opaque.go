@@ -67,6 +67,7 @@ func (p *Proxy) tunnel(c *conn, up net.Conn) {
 		closeWrite(c.Conn)
 	})
 	wg.Go(func() {
+		defer c.sent()
 		if refused = p.firstBytes(c, up); refused != nil {
 			reset(up)
 			reset(c.Conn)

@@ -19,6 +19,9 @@ type Proxy struct {
 	// bounds.
 	slots, requests, reading chan struct{}
 	memory                   budget
+	// unsent are connections of which a program may have written more than the
+	// upstream was sent.
+	unsent tally
 
 	// servers are those of inner, for HTTP/1.1, and of streams, for HTTP/2.
 	servers  [2]*http.Server

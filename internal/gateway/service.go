@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/capture/origin"
 	"github.com/forkcell/forkcell/internal/egress"
@@ -32,9 +33,13 @@ func (s *service) begin() {
 	}
 }
 
+// parting is how long the last words of a cell's programs have to be sent.
+const parting = time.Second
+
 // end ends every connection and returns when nothing is served any more. What
 // cannot be closed belongs to a cell that is gone.
 func (s *service) end() {
+	s.proxy.Drain(parting)
 	_ = s.sockets.Close()
 	_ = s.proxy.Close()
 	s.wait.Wait()
