@@ -144,8 +144,12 @@ func parseMapping(line []byte) (m mapping, ok bool) {
 		base int
 		to   *uint64
 	}{
-		{from, 16, &m.from}, {to, 16, &m.to}, {f[2], 16, &m.offset},
-		{major, 16, &dev[0]}, {minor, 16, &dev[1]}, {f[4], 10, &m.inode},
+		{from, 16, &m.from},
+		{to, 16, &m.to},
+		{f[2], 16, &m.offset},
+		{major, 16, &dev[0]},
+		{minor, 16, &dev[1]},
+		{f[4], 10, &m.inode},
 	} {
 		v, err := strconv.ParseUint(string(n.text), n.base, 64)
 		if err != nil {
