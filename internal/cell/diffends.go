@@ -203,7 +203,7 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 			return notFound("checkpoint or cell", ref, "`forkcell log "+d.cell.Name+"` shows its checkpoints, `forkcell ls` the cells")
 		}
 		foreign = true
-		chk, err = stateBefore(tx, id, n, ref)
+		chk, err = stateBefore(tx, d.cell, id, n, ref)
 		return err
 	})
 	if err != nil || other.ID == "" {
@@ -211,7 +211,7 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 	}
 	if back > 0 {
 		err = d.e.view(func(tx *store.Tx) error {
-			chk, err = stateBefore(tx, other.Head, back, ref)
+			chk, err = stateBefore(tx, other, other.Head, back, ref)
 			return err
 		})
 		return chk, foreign, err

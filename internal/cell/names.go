@@ -113,18 +113,19 @@ func (e *Engine) findCheckpoint(tx *store.Tx, c store.Cell, ref string) (store.C
 	if err != nil || n == 0 {
 		return from, err
 	}
-	return stateBefore(tx, from.ID, n, ref)
+	return stateBefore(tx, c, from.ID, n, ref)
 }
 
-// stateBefore returns the Nth state before one, for the reference that asked.
-func stateBefore(tx *store.Tx, id string, n int, ref string) (store.Checkpoint, error) {
+// stateBefore returns the Nth state before one of a cell, for the reference that
+// asked.
+func stateBefore(tx *store.Tx, c store.Cell, id string, n int, ref string) (store.Checkpoint, error) {
 	line, err := tx.Lineage(id)
 	if err != nil {
 		return store.Checkpoint{}, err
 	}
 	if n >= len(line) {
 		return store.Checkpoint{}, notFound("checkpoint", fmt.Sprintf("%s: there are %d states before it", ref, len(line)-1),
-			"`forkcell log` shows the states of a cell")
+			"`forkcell log "+c.Name+"` shows them")
 	}
 	return line[n], nil
 }
