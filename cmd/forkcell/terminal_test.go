@@ -24,15 +24,16 @@ type seat struct {
 	master *os.File
 	dir    string
 
-	mu   sync.Mutex
-	seen bytes.Buffer
+	mu      sync.Mutex
+	seen    bytes.Buffer
+	changed chan struct{} // something new is on the screen
 }
 
 // sit starts a shell command as the leader of a session on a new terminal, in a
 // directory with the sources of a cell called demo.
 func sit(t *testing.T, script string) *seat {
 	t.Helper()
-	s := &seat{t: t, dir: t.TempDir()}
+	s := &seat{t: t, dir: t.TempDir(), changed: make(chan struct{}, 1)}
 	for _, dir := range []string{"home", "ws"} {
 		if err := os.Mkdir(filepath.Join(s.dir, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -100,6 +101,10 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 func (s *seat) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
 	return s.seen.Write(b)
 }
 
@@ -118,11 +123,13 @@ func (s *seat) await(text string) {
 // awaitTimes waits until the screen has shown a text so many times.
 func (s *seat) awaitTimes(text string, times int) {
 	s.t.Helper()
-	for end := time.Now().Add(time.Minute); strings.Count(s.screen(), text) < times; {
-		if time.Now().After(end) {
+	limit := time.After(2 * time.Minute)
+	for strings.Count(s.screen(), text) < times {
+		select {
+		case <-s.changed:
+		case <-limit:
 			s.t.Fatalf("the screen never shows %q:\n%s", text, s.screen())
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

@@ -92,7 +92,7 @@ func onHost(name string) (found, show string) {
 // tooWide reports whether a directory holds much besides a program.
 func tooWide(dir string) bool {
 	home, _ := os.UserHomeDir()
-	return dir == "/" || filepath.Dir(dir) == "/" || home != "" && (dir == home || dir == filepath.Join(home, ".local"))
+	return dir == "/" || filepath.Dir(dir) == "/" || home != "" && (dir == home || dir == home+"/.local")
 }
 
 // whereOnHost is the line about a command that was not found.

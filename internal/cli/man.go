@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/forkcell/forkcell/internal/fsx"
 )
 
 // newMan makes the hidden command that writes the manual pages: make install
@@ -20,12 +20,13 @@ func newMan(s *session) *cobra.Command {
 		Args:    positional("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
-			root := newRoot(s, nil)
-			return manPages(root, func(name, text string) error {
-				if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o644); err != nil {
-					return usageError("", "%s: %v", verb(cmd), err)
-				}
-				return nil
+			dir, err := fsx.OpenRoot(args[0])
+			if err != nil {
+				return usageError("", "%s: %v", verb(cmd), err)
+			}
+			defer dir.Close()
+			return manPages(newRoot(s, nil), func(name, text string) error {
+				return fsx.WriteFile(dir, name, []byte(text), 0o644)
 			})
 		},
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -80,7 +81,7 @@ func (k *keyboard) Read(b []byte) (int, error) {
 	for !k.closed {
 		ready := []unix.PollFd{{Fd: int32(k.fd), Events: unix.POLLIN}, {Fd: int32(k.quit.Fd()), Events: unix.POLLIN}}
 		_, err := unix.Poll(ready, -1)
-		if err == unix.EINTR { //nolint:errorlint // a bare number of the kernel's
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil || ready[1].Revents != 0 {
@@ -90,7 +91,7 @@ func (k *keyboard) Read(b []byte) (int, error) {
 		if n > 0 {
 			return n, nil
 		}
-		if err == unix.EINTR || err == unix.EAGAIN { //nolint:errorlint // as above
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
 			continue
 		}
 		k.gone()

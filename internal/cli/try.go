@@ -150,7 +150,7 @@ func (t *trial) question() error {
 	for {
 		answer, err := t.session.ask(strings.Join(offer, ", ") + "? ")
 		if err != nil {
-			return nil //nolint:nilerr // nobody answers: the run stays pending
+			return nil // nobody answers: the run stays pending
 		}
 		decided, err := t.answer(answer)
 		if decided || err == nil && answer == "" {

@@ -68,15 +68,13 @@ func positional(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// oneOrMore wants at least one argument, and none that is empty.
-func oneOrMore(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		names := []string{name}
-		for range len(args) - 1 {
-			names = append(names, name)
-		}
-		return positional(names...)(cmd, args)
+// someCells wants the names of one or more cells.
+func someCells(cmd *cobra.Command, args []string) error {
+	names := []string{"CELL"}
+	for range len(args) - 1 {
+		names = append(names, "CELL")
 	}
+	return positional(names...)(cmd, args)
 }
 
 func usageLine(cmd *cobra.Command) string {

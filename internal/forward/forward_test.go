@@ -44,8 +44,13 @@ func TestMainRefuses(t *testing.T) {
 		args []string
 		code int
 	}{
-		{[]string{Verb, port}, NoListen}, {[]string{Verb, "0"}, Failed}, {[]string{Verb, "65536"}, Failed}, {[]string{Verb, "x"}, Failed},
-		{[]string{Verb}, Failed}, {[]string{"send", "1"}, Failed}, {nil, Failed},
+		{[]string{Verb, port}, NoListen},
+		{[]string{Verb, "0"}, Failed},
+		{[]string{Verb, "65536"}, Failed},
+		{[]string{Verb, "x"}, Failed},
+		{[]string{Verb}, Failed},
+		{[]string{"send", "1"}, Failed},
+		{nil, Failed},
 	} {
 		var errs strings.Builder
 		if code := Main(k.args, strings.NewReader(""), io.Discard, &errs); code != k.code || errs.Len() == 0 {
