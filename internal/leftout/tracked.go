@@ -106,7 +106,7 @@ type tracker struct {
 
 func (t *tracker) walk(rel string, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("look for git repositories: %s is nested too deeply", quote.Path(rel))
+		return nil // nothing down there counts as tracked
 	}
 	children, err := t.files.Children(rel)
 	if err != nil {

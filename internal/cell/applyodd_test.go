@@ -1,0 +1,60 @@
+package cell_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// TestApplyMeetsOddThings: FIFOs and sockets in the way of an apply, on either
+// side, are neither opened nor lost, and a source that was moved is named.
+func TestApplyMeetsOddThings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	at := func(name string) string { return filepath.Join(w.source, name) }
+	kind := func(name string) uint32 {
+		var st unix.Stat_t
+		w.ok(unix.Lstat(at(name), &st))
+		return st.Mode & unix.S_IFMT
+	}
+	w.init("demo", "overlay")
+	w.sh("demo", "echo changed > docs/a.md; rm hello.txt; mkfifo hello.txt; mkfifo new", acceptOnSuccess)
+	w.ok(os.Remove(at("docs/a.md")))
+	w.ok(unix.Mkfifo(at("docs/a.md"), 0o600))
+	_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+	w.refused(err, cell.Refused, "1 conflict")
+	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: "theirs"})
+	w.ok(err)
+	if kind("docs/a.md") != unix.S_IFREG || kind("hello.txt") != unix.S_IFIFO || kind("new") != unix.S_IFIFO {
+		t.Error("it was not applied")
+	}
+	_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
+	w.ok(err)
+	if kind("docs/a.md") != unix.S_IFIFO || w.read("hello.txt") != "hello\n" {
+		t.Error("it was not taken back")
+	}
+
+	w.ok(unix.Mknod(at("docs/socket"), unix.S_IFSOCK|0o600, 0))
+	w.sh("demo", "rm -r docs", acceptOnSuccess)
+	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: "ours"})
+	w.ok(err)
+	if kind("docs/socket") != unix.S_IFSOCK {
+		t.Error("the socket is gone")
+	}
+
+	w.sh("demo", "echo more > more", acceptOnSuccess)
+	moved := w.source + "-moved"
+	w.ok(os.Rename(w.source, moved))
+	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+	w.refused(err, cell.Usage, "no such file or directory")
+	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", To: moved, Only: []string{"more"}})
+	w.ok(err)
+	w.ok(os.Rename(moved, w.source))
+	if w.read("more") != "more\n" {
+		t.Error("it was not applied to the new place")
+	}
+}
