@@ -63,7 +63,7 @@ func Adjust(p *Plan, ours View, opt ThreeWayOptions) ([]Conflict, []Choice, erro
 			}
 			for p := path; p != "."; {
 				if p = parentOf(p); whole[p] { // it comes or goes with all that it holds
-					return nil, nil //nolint:nilnil // nothing there is an answer
+					return nil, nil
 				}
 			}
 			return ours(path)

@@ -223,7 +223,7 @@ func TestHeldBack(t *testing.T) {
 				echo evil > tools/run; chmod 4755 tools/run; echo fine > fine`, acceptOnSuccess)
 			before := walk(t, w.source)
 			_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
-			w.refused(err, cell.Refused, "held back; nothing was written")
+			w.refused(err, cell.Refused, "held back, nothing was written")
 			e, _ := errors.AsType[*cell.Error](err)
 			all := strings.Join(e.Details, "\n")
 			for _, name := range []string{".git/hooks/pre-commit", ".envrc", ".VSCode/tasks.json", "tools/run"} {
