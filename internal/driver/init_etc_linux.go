@@ -38,7 +38,7 @@ func etcFiles(id identity, hostname string, captured bool) []etcFile {
 		{"hostname", hostname + "\n"},
 		{"hosts", "127.0.0.1 localhost " + hostname + "\n::1 localhost ip6-localhost ip6-loopback\n"},
 		{"resolv.conf", resolvConf(captured)},
-		{"nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n" +
+		{"nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: " + hostSources(captured) + "\nnetworks: files\n" +
 			"protocols: files\nservices: files\nethers: files\nrpc: files\n"},
 	}
 }
@@ -56,6 +56,16 @@ func fullName(name, otherwise string) string {
 		return otherwise
 	}
 	return name
+}
+
+// hostSources says where names of hosts are looked up. Without a network there is
+// no name server, and asking for one would be a temporary failure, which programs
+// try again for minutes; a name that no file has does not exist.
+func hostSources(captured bool) string {
+	if !captured {
+		return "files"
+	}
+	return "files dns"
 }
 
 func resolvConf(captured bool) string {
