@@ -48,34 +48,35 @@ has() {
 	grep -qF -- "$text" <<<"$out" || fail "no \"$text\" in the output of: $*"
 }
 
-say 'A project becomes a cell. Its secrets stay outside.'
-has '.env' forkcell init invoice --from invoice
+say 'Try a command in the project. The first time, this makes a cell of it; its secrets stay outside.'
+cd invoice
+has 'left out by the secret rules' forkcell try -- sh -c 'sed -i "s/^tea,450,2/tea,450,2\nmilk,90,0/" data/order.csv && sh test.sh'
+grep -q milk data/order.csv && fail 'the run wrote to the project'
 
-say 'A good run. The command works on the cell: the project itself is not touched.'
-show forkcell run invoice -- sh -c 'sed -i "s/^tea,450,2/tea,450,2\nmilk,90,0/" data/order.csv && sh test.sh'
-grep -q milk invoice/data/order.csv && fail 'the run wrote to the project'
-has '+milk,90,0' forkcell diff invoice
-has 'accepted' forkcell accept invoice --reason 'milk is free today'
+say 'The project itself is not touched. Look at the change, and accept it.'
+has '+milk,90,0' forkcell diff
+has 'accepted' forkcell accept --reason 'milk is free today'
 
 say 'A bad run: it deletes things, cannot even read the secret, and fails. It is taken back at once.'
-fails 1 forkcell run --restore-on-fail invoice -- sh -c 'cat .env; rm -rf src data; sh test.sh'
-has 'restored' forkcell status invoice
+fails 1 forkcell run --restore-on-fail -- sh -c 'cat .env; rm -rf src data; sh test.sh'
+has 'restored' forkcell status
 
 say 'What the bad run had done is still known.'
-has 'src/total.sh' forkcell diff invoice --name-status
-show forkcell run --accept-on-success invoice -- sh test.sh
+has 'src/total.sh' forkcell diff --name-status
+show forkcell run --accept-on-success -- sh test.sh
 
 say 'A fork tries something else, without copying, and without disturbing the first.'
-show forkcell fork invoice --name faster
+show forkcell fork --name faster
 show forkcell run faster -- sh -c 'sed -i "s/NF == 3/NF == 3 \&\& \$3 > 0/" src/total.sh && sh test.sh'
-has 'NF == 3 && $3 > 0' forkcell diff faster --patch
+has 'NF == 3 && $3 > 0' forkcell diff invoice faster
 
 say 'The fork won: accept it, and write its work to the project.'
 show forkcell accept faster --apply --reason 'skips lines without pieces'
-grep -qF 'NF == 3 && $3 > 0' invoice/src/total.sh || fail 'the project did not get the change'
-grep -q milk invoice/data/order.csv || fail 'the project did not get the earlier change'
-grep -q PAYMENT_TOKEN invoice/.env || fail 'the secret is gone'
-(cd invoice && show sh test.sh)
+grep -qF 'NF == 3 && $3 > 0' src/total.sh || fail 'the project did not get the change'
+grep -q milk data/order.csv || fail 'the project did not get the earlier change'
+grep -q PAYMENT_TOKEN .env || fail 'the secret is gone'
+show sh test.sh
+cd ..
 
 say 'Every run left a signed receipt.'
 has 'Decision: `accepted`' forkcell receipt show --cell faster --latest
