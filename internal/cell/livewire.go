@@ -241,6 +241,6 @@ func fromLive(cell string, err error) error {
 func lostLive(cell string, err error) error {
 	return &Error{
 		Kind: Failed, Code: "lost", Message: fmt.Sprintf("the supervisor of cell %s has died", cell),
-		Hint: "`forkcell status " + cell + "` finishes its run", Err: err,
+		Hint: "`forkcell checkpoint " + cell + "` finishes its run", Err: err,
 	}
 }

@@ -144,12 +144,12 @@ func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*Receipt
 	report, err := receipt.VerifyBundle(f, keys)
 	if errors.Is(err, receipt.ErrUntrusted) {
 		return nil, &Error{
-			Kind: Refused, Code: "untrusted", Message: "bundle: " + err.Error(),
+			Kind: Refused, Code: "untrusted", Message: err.Error(),
 			Hint: "give the signer's public key with --key, or trust it with `forkcell key trust FILE`", Err: err,
 		}
 	}
 	if err != nil && len(report.Checks) == 0 {
-		return nil, &Error{Kind: Refused, Code: "not_verified", Message: "bundle: " + err.Error(), Hint: "do not rely on it", Err: err}
+		return nil, &Error{Kind: Refused, Code: "not_verified", Message: err.Error(), Hint: "do not rely on it", Err: err}
 	}
 	return bundleResult(report)
 }
