@@ -134,7 +134,7 @@ func (s *Store) CellHolder(id string) (Holder, bool) {
 		return Holder{}, false
 	}
 	defer f.Close()
-	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+	for start := time.Now(); ; <-time.After(time.Millisecond) {
 		// Asking must not take the lock, not even for a moment.
 		if ofdLock(f, unix.F_OFD_GETLK, unix.F_WRLCK) == nil {
 			return Holder{}, false
