@@ -42,6 +42,7 @@ func (b *bench) cases() []measurement {
 		{"seal and decide against cp, sync and rsync", []shape{medium}, of(b.against, medium)},
 		{"seal and decide by size of the tree", []shape{small}, func(ctx context.Context) ([]row, error) { return b.bySize(ctx, small, big) }},
 		{"fork by size of the tree", nil, func(ctx context.Context) ([]row, error) { return b.forks(ctx, small, medium, big) }},
+		{"large files, many changes, many files", nil, of(b.scale, big)},
 		{"a run of true against bwrap", nil, of(b.runTrue, medium)},
 		{"exec in a live cell against bwrap", nil, of(b.live, small)},
 		{"network: requests through an inspecting rule", nil, b.requests},

@@ -60,7 +60,7 @@ type Totals struct {
 // component is not followed if it is a symbolic link.
 func Send(ctx context.Context, w io.Writer, dir *fsx.Dir, name string) (Totals, error) {
 	s := &sender{ctx: ctx, out: NewWriter(w)}
-	if err := s.send(dir, name, ""); err != nil {
+	if err := s.all(dir, name); err != nil {
 		return s.out.Totals, err
 	}
 	return s.out.Totals, s.out.Close()
@@ -71,21 +71,32 @@ type sender struct {
 	out *Writer
 }
 
-func (s *sender) send(dir *fsx.Dir, name, rel string) error {
-	if err := s.ctx.Err(); err != nil {
-		return err
-	}
+// all sends a name and, if it is a directory, everything below it.
+func (s *sender) all(dir *fsx.Dir, name string) error {
 	info, err := dir.Lstat(name)
 	if err != nil {
 		return err
 	}
+	if err := s.send(dir, name, "", info); err != nil || !info.IsDir() {
+		return err
+	}
+	root, err := dir.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fsx.Walk(s.ctx, root, fsx.Visitor{
+		Enter: func(at *fsx.Step) (bool, error) { return true, s.send(at.Dir(), at.Name, at.Path(), at.Info) },
+		Gone:  func(err error) bool { return errors.Is(err, fs.ErrNotExist) },
+	})
+}
+
+// send sends one thing.
+func (s *sender) send(dir *fsx.Dir, name, rel string, info fsx.Info) (err error) {
 	e := Entry{Path: rel, Mode: info.Mode, Mtime: info.MTime.Time()}
 	switch {
 	case info.IsDir():
-		if err := s.out.Dir(e); err != nil {
-			return err
-		}
-		return s.below(dir, name, rel)
+		return s.out.Dir(e)
 	case info.IsRegular():
 		return s.file(dir, name, e)
 	case info.IsSymlink():
@@ -99,25 +110,6 @@ func (s *sender) send(dir *fsx.Dir, name, rel string) error {
 		s.out.Skipped = append(s.out.Skipped, rel)
 		return nil
 	}
-}
-
-func (s *sender) below(dir *fsx.Dir, name, rel string) error {
-	sub, err := dir.OpenDir(name)
-	if err != nil {
-		return err
-	}
-	defer sub.Close()
-	names, err := sub.Names()
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		err := s.send(sub, n, path.Join(rel, n))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // else it has gone meanwhile
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *sender) file(dir *fsx.Dir, name string, e Entry) error {

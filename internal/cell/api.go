@@ -303,6 +303,9 @@ type DiffRequest struct {
 	SinceApply bool     // what the source directory does not have yet
 	Paths      []string // only these and what is below them
 	All        bool     // also the cell's home
+	// Stream leaves Changes and Raw empty: DiffResult.Each compares and delivers
+	// one change after the other.
+	Stream bool
 }
 
 // DiffResult holds the changes, and opens the files behind them.
@@ -313,8 +316,23 @@ type DiffResult struct {
 	Changes []ChangeJSON `json:"changes"`
 	Notes   []string     `json:"notes"` // what is shown instead of what was asked for
 
+	each func(func(tree.Change) error) error
+
 	Raw  []tree.Change                                                    `json:"-"`
 	Open func(side int, path string, e tree.Entry) (io.ReadCloser, error) `json:"-"` // side 0 = from, 1 = to
+}
+
+// Each calls fn for every change, in the order of their paths.
+func (r *DiffResult) Each(fn func(tree.Change) error) error {
+	if r.each != nil {
+		return r.each(fn)
+	}
+	for _, ch := range r.Raw {
+		if err := fn(ch); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ExportRequest writes a state, or its changes, to a file or directory.

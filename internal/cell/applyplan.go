@@ -224,7 +224,7 @@ func (a *application) describe() {
 	}
 	for _, ch := range a.changes {
 		if planned[ch.Path] {
-			a.result.Written = append(a.result.Written, changeJSON(ch))
+			a.result.Written = append(a.result.Written, NewChangeJSON(ch))
 		}
 	}
 	a.result.Already = append(a.result.Already, a.merge.already...)

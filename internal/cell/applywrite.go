@@ -170,7 +170,7 @@ func opJSON(op apply.Op) ChangeJSON {
 	case op.Old.Kind != op.New.Kind:
 		ch.Kind = tree.TypeChanged
 	}
-	return changeJSON(ch)
+	return NewChangeJSON(ch)
 }
 
 // contents opens files of a state for an apply. It asks the state's own tree

@@ -30,16 +30,24 @@ func (e *Engine) Diff(ctx context.Context, req DiffRequest) (*DiffResult, error)
 	}
 	res := &DiffResult{Cell: c.Name, From: d.from.ID, To: d.to.ID, Changes: []ChangeJSON{}, Notes: append([]string{}, d.notes...)}
 	areas := areasBetween(d.from, d.to, req.All)
-	keep := d.paths()
-	for _, area := range areas {
-		if err := e.addChanges(res, d.from, d.to, area, areaTarget(area), keep); err != nil {
-			return nil, err
-		}
-	}
 	sides := []store.Checkpoint{d.from, d.to}
 	owners, err := e.owners(sides)
 	if err != nil {
 		return nil, err
+	}
+	keep := d.paths()
+	res.each = func(fn func(tree.Change) error) error {
+		for _, area := range areas {
+			if err := e.eachChange(ctx, sides, owners, area, func(ch tree.Change) error {
+				if !keep(ch) {
+					return nil
+				}
+				return fn(ch)
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	res.Open = func(side int, p string, entry tree.Entry) (io.ReadCloser, error) {
 		area, p, err := areaOf(areas, p)
@@ -52,7 +60,14 @@ func (e *Engine) Diff(ctx context.Context, req DiffRequest) (*DiffResult, error)
 		}
 		return e.opener(owners[side], sides[side], area, p, entry)()
 	}
-	return res, nil
+	if req.Stream {
+		return res, nil
+	}
+	err = res.each(func(ch tree.Change) error {
+		res.Raw, res.Changes = append(res.Raw, ch), append(res.Changes, NewChangeJSON(ch))
+		return nil
+	})
+	return res, err
 }
 
 // owners returns the cells that states were made in.
@@ -70,31 +85,47 @@ func (e *Engine) owners(states []store.Checkpoint) (cells []store.Cell, err erro
 	return cells, err
 }
 
-func (e *Engine) addChanges(res *DiffResult, from, to store.Checkpoint, area, prefix string, keep func(tree.Change) bool) error {
-	a, b, err := e.trees(from, to, area)
+// eachChange compares one area of two states.
+func (e *Engine) eachChange(ctx context.Context, sides []store.Checkpoint, owners []store.Cell, area string, fn func(tree.Change) error) error {
+	a, b, err := e.trees(sides[0], sides[1], area)
 	if err != nil {
 		return err
 	}
-	changes, err := tree.Diff(a, b, tree.DiffOptions{Renames: true})
-	if err != nil {
-		return err
-	}
-	for _, ch := range changes {
+	opt := tree.DiffOptions{Renames: true, SameBytes: func(p string, old, now tree.Entry) (bool, error) {
+		return e.sameBytes(ctx, sides, owners, area, p, old, now)
+	}}
+	prefix := areaTarget(area)
+	return tree.DiffFunc(a, b, opt, func(ch tree.Change) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if prefix != "" {
 			ch.Path = path.Join(prefix, ch.Path)
 			if ch.OldPath != "" {
 				ch.OldPath = path.Join(prefix, ch.OldPath)
 			}
 		}
-		if keep(ch) {
-			res.Raw = append(res.Raw, ch)
-			res.Changes = append(res.Changes, changeJSON(ch))
-		}
-	}
-	return nil
+		return fn(ch)
+	})
 }
 
-func changeJSON(ch tree.Change) ChangeJSON {
+// sameBytes compares two large files whose digests are of different versions.
+func (e *Engine) sameBytes(ctx context.Context, sides []store.Checkpoint, owners []store.Cell, area, p string, old, now tree.Entry) (bool, error) {
+	side, like := 1, old // what is read, and the digest of version 1 that it may have
+	entry := now
+	if now.PlainDigest {
+		side, like, entry = 0, now, old
+	}
+	f, err := e.ws.OpenFile(workspace.Backend(owners[side].Backend), sides[side].Layer, area, p, entry)
+	if err != nil {
+		return false, layerError(sides[side], err)
+	}
+	defer f.Close()
+	return e.ws.HasDigest(ctx, f, like)
+}
+
+// NewChangeJSON returns a change as JSON shows it.
+func NewChangeJSON(ch tree.Change) ChangeJSON {
 	out := ChangeJSON{Path: ch.Path, PathBase64: pathBase64(ch.Path), Change: string(ch.Kind), OldPath: ch.OldPath}
 	entry := ch.New
 	if entry == nil {

@@ -27,7 +27,28 @@ func (e *Engine) GC(ctx context.Context, req GCRequest) (*GCResult, error) {
 	if err := e.settleInits(ctx); err != nil {
 		return nil, err
 	}
+	report, err := e.collect(ctx, req, res)
+	if err != nil {
+		return nil, err
+	}
+	// From here on nobody has to wait: what nothing refers to has no name any
+	// more.
+	err = e.ws.Empty(ctx, report)
+	res.Bytes = report.Bytes
+	return res, err
+}
+
+// collect marks what nothing refers to and takes it away, while nobody else adds
+// to the home.
+func (e *Engine) collect(ctx context.Context, req GCRequest, res *GCResult) (*workspace.SweepReport, error) {
 	lock, err := e.store.LockHome(true)
+	if errors.Is(err, store.ErrHomeBusy) {
+		return nil, &Error{
+			Kind: Busy, Code: "busy", Err: err,
+			Message: "gc waited for a minute, and other commands are still at work in this home",
+			Hint:    "try again when they have ended",
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -70,35 +91,35 @@ func (e *Engine) GC(ctx context.Context, req GCRequest) (*GCResult, error) {
 		return nil, err
 	}
 	failpoint.Hit("gc.marked")
-	return res, e.sweep(ctx, req, layers, res)
+	return e.sweep(ctx, req, layers, res)
 }
 
-func (e *Engine) sweep(ctx context.Context, req GCRequest, layers map[string]bool, res *GCResult) error {
+func (e *Engine) sweep(ctx context.Context, req GCRequest, layers map[string]bool, res *GCResult) (*workspace.SweepReport, error) {
 	busy, err := e.pendingInUse()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	report, err := e.ws.Sweep(ctx,
 		func(layer string) bool { return layers[layer] },
 		func(op string) bool { return busy[op] }, req.DryRun)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	res.Layers = append(res.Layers, report.Layers...)
-	res.Objects, res.Bytes = report.Objects, report.Bytes
+	res.Objects = report.Objects
 	cells, err := e.liveCells()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	live, err := e.ws.SweepLive(ctx, func(id string) bool { return cells[id] }, req.DryRun)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	res.Bytes += live.Bytes
+	report.Add(live)
 	if req.DryRun {
-		return nil
+		return &report, nil
 	}
-	return e.store.SweepTemps()
+	return &report, e.store.SweepTemps()
 }
 
 // liveCells are the cells that exist.

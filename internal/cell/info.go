@@ -60,11 +60,7 @@ func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (CellInfo,
 	if err != nil {
 		return info, err
 	}
-	for _, chk := range own {
-		if !chk.Freed {
-			info.OwnBytes += chk.OwnBytes
-		}
-	}
+	info.OwnBytes = ownBytes(own)
 	if depth, err := e.ws.Depth(head.Layer); err == nil {
 		info.Layers = depth
 	}

@@ -285,8 +285,10 @@ func TestNamesCannotDraw(t *testing.T) {
 	evil := "x\x1b]0;t\a\u202e\n"
 	f := &fakeEngine{info: cell.CellInfo{Name: "a", Source: "/s/" + evil, CreatedAt: time.Now()}}
 	f.diff = &cell.DiffResult{
-		Changes: []cell.ChangeJSON{{Path: evil, Change: "added"}},
-		Raw:     []tree.Change{{Path: evil, Kind: tree.Added}, {Path: "\xff", Kind: tree.Deleted}},
+		Raw: []tree.Change{
+			{Path: evil, Kind: tree.Added, New: &tree.Entry{Kind: tree.KindDir}},
+			{Path: "\xff", Kind: tree.Deleted, Old: &tree.Entry{Kind: tree.KindDir}},
+		},
 	}
 	f.verify = &cell.VerifyResult{Differences: []cell.VerifyProblem{{Path: evil, What: evil}}}
 	for _, line := range []string{"ls", "ls --json", "diff a --name-status", "diff a --json", "verify a"} {

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"path"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/patch"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/tree"
 )
 
 type diffOptions struct {
@@ -118,12 +122,13 @@ func (o diffOptions) request(cmd *cobra.Command, s *session, args []string) (cel
 }
 
 func runDiff(ctx context.Context, s *session, e differ, req cell.DiffRequest, o diffOptions) error {
+	req.Stream = true
 	res, err := e.Diff(ctx, req)
 	if err != nil {
 		return err
 	}
 	if s.json {
-		return writeJSON(s.out, res)
+		return streamDiff(s.out, res)
 	}
 	for _, n := range res.Notes {
 		s.noted(quote.Line(n))
@@ -139,5 +144,44 @@ func (s *session) showDiff(w io.Writer, res *cell.DiffResult, o diffOptions) err
 	case o.stat:
 		show.Mode = patch.Stat
 	}
-	return patch.Write(w, res.Raw, res.Open, show)
+	return patch.Write(w, res.Each, res.Open, show)
+}
+
+// streamDiff writes the document that writeJSON would, change by change.
+func streamDiff(w io.Writer, res *cell.DiffResult) error {
+	head := *res
+	head.Changes = []cell.ChangeJSON{}
+	var frame bytes.Buffer
+	if err := writeJSON(&frame, &head); err != nil {
+		return err
+	}
+	before, after, ok := bytes.Cut(frame.Bytes(), []byte(`"changes":[]`))
+	if !ok {
+		return errors.New("write diff: a document without changes")
+	}
+	out := bufio.NewWriterSize(w, 64<<10)
+	_, _ = out.Write(before)
+	_, _ = out.WriteString(`"changes":[`)
+	first := true
+	err := res.Each(func(ch tree.Change) error {
+		var one bytes.Buffer
+		if err := writeJSON(&one, cell.NewChangeJSON(ch)); err != nil {
+			return err
+		}
+		if !first {
+			_ = out.WriteByte(',')
+		}
+		_, err := out.Write(bytes.TrimSpace(one.Bytes()))
+		if first && err == nil {
+			err = out.Flush() // so that something is seen at once
+		}
+		first = false
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, out.Flush())
+	}
+	_ = out.WriteByte(']')
+	_, _ = out.Write(after)
+	return out.Flush()
 }

@@ -51,6 +51,7 @@ type Engine interface {
 	rescuer
 	examiner
 	namer
+	diskReader
 }
 
 type maker interface {

@@ -84,6 +84,16 @@ func (f *fakeEngine) Refresh(_ context.Context, r cell.RefreshRequest) (*cell.Re
 	return answer[cell.RefreshResult](f, r, nil)
 }
 
+func (f *fakeEngine) Disk(_ context.Context, name string) (*cell.DiskResult, error) {
+	return &cell.DiskResult{
+		Cells: []cell.CellDisk{{
+			Cell: "demo", OwnBytes: 8192, SharedBytes: 4096, TotalBytes: 12288,
+			Areas: map[string]int64{"workspace": 8192, "home": 0},
+		}},
+		Home: map[string]int64{"layers": 16384, "evidence": 4096}, TotalBytes: 20480,
+	}, nil
+}
+
 func (f *fakeEngine) Fork(_ context.Context, r cell.ForkRequest) (*cell.ForkResult, error) {
 	return answer[cell.ForkResult](f, r, nil)
 }

@@ -30,7 +30,11 @@ func runList(ctx context.Context, s *session, e lister) error {
 	}
 	doc := struct {
 		Cells []cell.CellInfo `json:"cells"`
-	}{cells}
+		Total int64           `json:"total_bytes,omitempty"` // on disk, of all cells
+	}{Cells: cells}
+	for _, c := range cells {
+		doc.Total += c.OwnBytes
+	}
 	return s.emit(doc, func(p *page) {
 		if len(cells) == 0 {
 			p.printf("no cells; make one: forkcell init NAME --from DIR\n")
@@ -44,6 +48,9 @@ func runList(ctx context.Context, s *session, e lister) error {
 			})
 		}
 		p.table(rows)
+		if len(cells) > 1 {
+			p.printf("%s on disk in all; forkcell df shows what is shared\n", size(doc.Total))
+		}
 	})
 }
 
@@ -95,7 +102,7 @@ func printStatus(p *page, r *cell.StatusResult, old string) {
 		"root", r.Root,
 		"applied", r.Applied,
 		"forked from", quote.Line(r.ForkedFrom),
-		"files", number(r.Files)+", "+size(r.Bytes)+", "+size(r.OwnBytes)+" of its own in "+count(int64(r.Layers), "layer", "layers"),
+		"files", number(r.Files)+", "+size(r.Bytes)+", "+size(r.OwnBytes)+" of its own on disk in "+count(int64(r.Layers), "layer", "layers"),
 		"history", count(int64(r.Checkpoints), "checkpoint", "checkpoints")+", "+count(int64(r.Runs), "run", "runs"),
 		"last run", last,
 		"last receipt", r.LastReceipt,

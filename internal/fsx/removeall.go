@@ -1,6 +1,7 @@
 package fsx
 
 import (
+	"context"
 	"os"
 	"strconv"
 
@@ -19,16 +20,21 @@ const (
 // RemoveAll removes a name and everything below it, by descriptor and following
 // nothing. Directories of the caller that it may not read or write are made
 // accessible on the way; what is mounted below stops it with EXDEV. A name that is not there is no error; "." is refused.
-func (d *Dir) RemoveAll(rel string) error {
+func (d *Dir) RemoveAll(rel string) error { return d.RemoveAllContext(context.Background(), rel) }
+
+// RemoveAllContext is RemoveAll that ends when ctx does. What is left then can be
+// removed by calling it again.
+func (d *Dir) RemoveAllContext(ctx context.Context, rel string) error {
 	if rel == "." {
 		return d.fail("remove", rel, ErrPath)
 	}
-	r := remover{top: -1, root: os.Geteuid() == 0}
+	r := remover{ctx: ctx, top: -1, root: os.Geteuid() == 0}
 	return d.change("remove", rel, func(p place) error { return r.remove(p, 0) })
 }
 
 type remover struct {
-	top   int // the descriptor of the outermost directory under removal
+	ctx   context.Context //nolint:containedctx // lives as long as the one call
+	top   int             // the descriptor of the outermost directory under removal
 	moved int
 	root  bool
 }
@@ -49,10 +55,13 @@ func (r *remover) remove(p place, depth int) error {
 		return r.moveUp(p)
 	}
 	fd, openErr := r.open(p)
-	if openErr != nil {
-		if openErr == unix.ENOTDIR { //nolint:errorlint // straight from the kernel
-			return err
-		}
+	switch openErr {
+	case nil:
+	case unix.ENOENT: // another process removes it too
+		return nil
+	case unix.ENOTDIR:
+		return err
+	default:
 		return openErr
 	}
 	defer func() { _ = unix.Close(fd) }()
@@ -80,6 +89,9 @@ func (r *remover) empty(fd, depth int) error {
 		return err
 	}
 	for _, name := range names {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
 		if err := r.remove(place{fd: fd, name: name}, depth+1); err != nil {
 			return err
 		}

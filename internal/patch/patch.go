@@ -49,33 +49,44 @@ type Options struct {
 
 const defaultMaxText = 1 << 20
 
-// Write shows changes in the order they are given.
-func Write(w io.Writer, changes []tree.Change, open Opener, opt Options) error {
+// Write shows the changes that each delivers, in their order, as they come.
+func Write(w io.Writer, each func(func(tree.Change) error) error, open Opener, opt Options) error {
 	if opt.MaxText <= 0 {
 		opt.MaxText = defaultMaxText
 	}
 	p := &printer{w: bufio.NewWriterSize(w, 64<<10), open: open, opt: opt}
-	switch opt.Mode {
+	if err := p.all(each); err != nil {
+		return err
+	}
+	return p.flush()
+}
+
+func (p *printer) all(each func(func(tree.Change) error) error) error {
+	switch p.opt.Mode {
 	case NameStatus:
-		for i := range changes {
-			p.nameStatus(&changes[i])
-		}
+		first := true
+		return each(func(c tree.Change) error {
+			p.nameStatus(&c)
+			if !first {
+				return nil
+			}
+			first = false
+			return p.flush() // so that something is seen at once
+		})
 	case Stat:
-		if err := p.stat(changes); err != nil {
-			return err
-		}
+		return p.stat(each)
 	case Patch:
-		for i := range changes {
-			if err := p.patch(&changes[i]); err != nil {
+		return each(func(c tree.Change) error {
+			if err := p.patch(&c); err != nil {
 				return err
 			}
-			if err := p.w.Flush(); err != nil { // a reader that went away
-				return fmt.Errorf("write diff: %w", err)
-			}
-		}
-	default:
-		return fmt.Errorf("write diff: unknown mode %d", opt.Mode)
+			return p.flush() // a reader that went away
+		})
 	}
+	return fmt.Errorf("write diff: unknown mode %d", p.opt.Mode)
+}
+
+func (p *printer) flush() error {
 	if err := p.w.Flush(); err != nil {
 		return fmt.Errorf("write diff: %w", err)
 	}

@@ -115,7 +115,7 @@ func cases(c contents) []golden {
 func render(t testing.TB, c contents, changes []tree.Change, opt patch.Options) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := patch.Write(&b, changes, c.open, opt); err != nil {
+	if err := patch.Write(&b, list(changes...), c.open, opt); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -165,7 +165,7 @@ func BenchmarkWorst(b *testing.B) {
 	c := contents{}
 	changes := []tree.Change{c.modified("f", old.String(), now.String())}
 	for b.Loop() {
-		if err := patch.Write(io.Discard, changes, c.open, patch.Options{}); err != nil {
+		if err := patch.Write(io.Discard, list(changes...), c.open, patch.Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -194,11 +194,11 @@ func TestErrors(t *testing.T) {
 	c := contents{}
 	change := c.modified("a", "x\n", "y\n")
 	change.New.Size = 99
-	if err := patch.Write(io.Discard, []tree.Change{change}, c.open, patch.Options{}); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if err := patch.Write(io.Discard, list(change), c.open, patch.Options{}); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("wrong size: %v", err)
 	}
 	delete(c, [2]string{"old", "a"})
-	if err := patch.Write(io.Discard, []tree.Change{change}, c.open, patch.Options{Mode: patch.Stat}); err == nil {
+	if err := patch.Write(io.Discard, list(change), c.open, patch.Options{Mode: patch.Stat}); err == nil {
 		t.Error("missing contents are no error")
 	}
 	r, w, err := os.Pipe()
@@ -208,7 +208,7 @@ func TestErrors(t *testing.T) {
 	_ = r.Close()
 	defer w.Close()
 	c2 := contents{}
-	err = patch.Write(w, []tree.Change{c2.modified("a", "x\n", "y\n")}, c2.open, patch.Options{})
+	err = patch.Write(w, list(c2.modified("a", "x\n", "y\n")), c2.open, patch.Options{})
 	if !errors.Is(err, unix.EPIPE) {
 		t.Errorf("closed pipe: %v", err)
 	}
@@ -241,7 +241,7 @@ func TestGitApplies(t *testing.T) {
 		c := contents{}
 		change := c.modified("f", old, now)
 		var b bytes.Buffer
-		if err := patch.Write(&b, []tree.Change{change}, c.open, patch.Options{}); err != nil {
+		if err := patch.Write(&b, list(change), c.open, patch.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, "f"), []byte(old), 0o600); err != nil {
@@ -290,4 +290,16 @@ func FuzzPatch(f *testing.F) {
 			t.Fatalf("forged header in\n%s", out)
 		}
 	})
+}
+
+// list delivers changes one by one.
+func list(changes ...tree.Change) func(func(tree.Change) error) error {
+	return func(fn func(tree.Change) error) error {
+		for _, c := range changes {
+			if err := fn(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }

@@ -22,11 +22,11 @@ type statLine struct {
 }
 
 // stat shows a line for each change, then the sum.
-func (p *printer) stat(changes []tree.Change) error {
+func (p *printer) stat(each func(func(tree.Change) error) error) error {
 	var lines []statLine
 	width, most, added, removed := 0, 0, 0, 0
-	for i := range changes {
-		l, err := p.statOf(&changes[i])
+	err := each(func(c tree.Change) error {
+		l, err := p.statOf(&c)
 		if err != nil {
 			return err
 		}
@@ -35,6 +35,10 @@ func (p *printer) stat(changes []tree.Change) error {
 		most = max(most, l.added+l.removed)
 		added += l.added
 		removed += l.removed
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, l := range lines {
 		p.statLine(l, width, most)

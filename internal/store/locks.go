@@ -164,6 +164,62 @@ func ofdLock(f *os.File, command int, kind int16) error {
 	}
 }
 
+// How long LockHome waits at most. Who wants the home alone makes all others wait
+// meanwhile, and so gives up sooner.
+const (
+	homeWait  = 10 * time.Minute
+	aloneWait = time.Minute
+)
+
+// ErrHomeBusy means that others kept the home's lock for too long.
+var ErrHomeBusy = errors.New("other commands are at work in this home")
+
+// queueHome takes the home's lock in turn. All who want it first take a second
+// lock, the turn, and keep it until they have the first. So those who come after
+// one who waits for the exclusive lock wait behind it, however many they are. On
+// an error f is closed.
+func (s *Store) queueHome(f *os.File, how int) error {
+	// Without anybody in the way this is all there is to it.
+	turn, err := s.openLock("home-turn")
+	if err != nil {
+		_ = f.Close()
+		return err
+	}
+	wait := homeWait
+	if how == unix.LOCK_EX {
+		wait = aloneWait
+	}
+	done := make(chan error, 1)
+	take := func() {
+		err := flock(turn, unix.LOCK_EX)
+		if err == nil {
+			err = flock(f, how)
+		}
+		_ = flock(turn, unix.LOCK_UN)
+		_ = turn.Close()
+		done <- err
+	}
+	if flock(turn, unix.LOCK_EX|unix.LOCK_NB) == nil && flock(f, how|unix.LOCK_NB) == nil {
+		_ = flock(turn, unix.LOCK_UN)
+		return turn.Close()
+	}
+	go take()
+	select {
+	case err = <-done:
+	case <-time.After(wait):
+		// A blocked lock cannot be given up: it is let go of when it comes.
+		go func() {
+			<-done
+			_ = f.Close()
+		}()
+		return ErrHomeBusy
+	}
+	if err != nil {
+		_ = f.Close()
+	}
+	return err
+}
+
 // LockHome guards the layers that cells share: shared for those who add,
 // exclusive for those who delete.
 func (s *Store) LockHome(exclusive bool) (*Lock, error) {
@@ -178,8 +234,7 @@ func (s *Store) LockHome(exclusive bool) (*Lock, error) {
 	if exclusive {
 		how = unix.LOCK_EX
 	}
-	if err := flock(f, how); err != nil {
-		_ = f.Close()
+	if err := s.queueHome(f, how); err != nil {
 		return nil, fmt.Errorf("lock the home: %w", err)
 	}
 	if err := s.checkDatabase(); err != nil {

@@ -75,20 +75,24 @@ func Diff(a, b *Tree, opt DiffOptions) ([]Change, error) {
 
 // DiffFunc calls emit with what Diff lists, in the same order, while it compares:
 // it holds no more than the directories on the way to the present one. To pair
-// renames it first looks at what was deleted and added; where that is more than
-// it can remember, renames are listed as deleted and added.
+// renames it looks, at the first file that was deleted or added, at all of them;
+// where that is more than it can remember, renames are listed as deleted and
+// added.
 func DiffFunc(a, b *Tree, opt DiffOptions, emit func(Change) error) error {
 	d, err := newDiffer(a, b, opt)
 	if d == nil || err != nil {
 		return err
 	}
 	var r pairs
-	if opt.Renames {
-		if r, err = d.renames(); err != nil {
-			return fmt.Errorf("diff: %w", err)
-		}
-	}
+	paired := !opt.Renames
 	err = d.visit(nil, func(c Change, path func() string) error {
+		if !paired && halfOfRename(c) {
+			paired = true
+			var err error
+			if r, err = d.renames(); err != nil {
+				return err
+			}
+		}
 		c.Path = path()
 		if r.from[c.Path] && c.Kind == Deleted {
 			return nil

@@ -92,6 +92,11 @@ func (d *differ) renames() (pairs, error) {
 	return p, nil
 }
 
+// halfOfRename reports whether a change may be one side of a rename.
+func halfOfRename(c Change) bool {
+	return c.Kind == Deleted && canRename(c.Old) || c.Kind == Added && canRename(c.New)
+}
+
 // candidates are changes that may be halves of renames.
 type candidates struct {
 	gone  map[Hash]bool

@@ -42,6 +42,16 @@ func (s *Store) hashFile(ctx context.Context, src *os.File, like *tree.Entry) (t
 	return digest, plain, n, err
 }
 
+// HasDigest reports whether a file has the contents of an entry, whatever version
+// the entry's digest is of.
+func (s *Store) HasDigest(ctx context.Context, f *os.File, e tree.Entry) (bool, error) {
+	digest, _, n, err := s.hashFile(ctx, f, &e)
+	if errors.Is(err, tree.ErrSize) {
+		return false, nil
+	}
+	return digest == e.Digest && n == e.Size, err
+}
+
 // copyFile makes a copy with the entry's metadata and returns the digest of
 // what was copied. like is as in hashFile.
 func (s *Store) copyFile(ctx context.Context, d *fsx.Dir, name string, src io.Reader, e tree.Entry, like *tree.Entry, owners bool) (tree.Hash, bool, int64, error) {

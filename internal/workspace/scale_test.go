@@ -102,8 +102,17 @@ func TestHardTrees(t *testing.T) {
 		}
 		got, err := w.s.Sweep(ctx, func(string) bool { return false }, func(string) bool { return false }, false)
 		w.must(err)
+		before, err := usageOf(ctx, w.s.home, ".")
+		w.must(err)
+		w.must(w.s.Empty(ctx, &got))
+		after, err := usageOf(ctx, w.s.home, ".")
+		w.must(err)
 		if len(got.Layers) != 3 {
 			t.Errorf("swept: %+v", got)
+		}
+		// Objects went with the sweep itself.
+		if freed := before - after; got.Bytes < freed || w.c.Backend != BackendDelta && got.Bytes-freed > 1<<16 {
+			t.Errorf("freed %d bytes of disk, said %d", freed, got.Bytes)
 		}
 	})
 }

@@ -459,6 +459,7 @@ func TestSweep(t *testing.T) {
 		inUse := func(op string) bool { return op == busy.p.op }
 		for _, dry := range []bool{true, false} {
 			r, err := w.s.Sweep(context.Background(), keep, inUse, dry)
+			w.must(w.s.Empty(context.Background(), &r))
 			w.must(err)
 			gone := []string{lost.Layer}
 			if w.c.Backend == BackendClone {
@@ -487,6 +488,7 @@ func TestSweep(t *testing.T) {
 		if w.c.Backend == BackendDelta {
 			w.must(w.s.ForkLive(context.Background(), Cell{ID: "cell_x", Backend: BackendDelta}, head.Layer))
 			r, err := w.s.SweepLive(context.Background(), func(string) bool { return false }, false)
+			w.must(w.s.Empty(context.Background(), &r))
 			if err != nil || len(r.Live) != 1 {
 				t.Errorf("live: %+v %v", r, err)
 			}

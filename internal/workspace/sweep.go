@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/apply"
@@ -18,13 +19,16 @@ type SweepReport struct {
 	Objects  int
 	// Bytes is the disk space of what was removed.
 	Bytes int64
+
+	// trash has been taken away from where it was and waits to be deleted.
+	trash []string
 }
 
 // Sweep removes what nothing needs: layers that keep does not want and that no
 // wanted state stands on, pending operations and journals of applies and switches
 // that are not in use, and contents that no remaining state has. The caller makes sure
-// that nobody else makes anything meanwhile. A directory is renamed away before
-// it is deleted, so that no half of a layer is ever found under its name.
+// that nobody else makes anything meanwhile. Directories are only renamed away, so
+// that it takes no longer for large ones: Empty deletes them.
 func (s *Store) Sweep(ctx context.Context, keep, inUse func(id string) bool, dryRun bool) (SweepReport, error) {
 	sw := &sweeper{s: s, ctx: ctx, dry: dryRun}
 	err := sw.layers(keep)
@@ -89,14 +93,11 @@ func (sw *sweeper) remove(where, name string, list *[]string) error {
 		return err
 	}
 	rel := where + "/" + name
-	size, err := usageOf(sw.ctx, sw.s.home, rel)
-	if err != nil {
-		return err
-	}
-	sw.report.Bytes += size
 	*list = append(*list, name)
 	if sw.dry {
-		return nil
+		size, err := usageOf(sw.ctx, sw.s.home, rel)
+		sw.report.Bytes += size
+		return err
 	}
 	if where == "layers" {
 		sw.s.packs.forget(name)
@@ -105,9 +106,40 @@ func (sw *sweeper) remove(where, name string, list *[]string) error {
 		sw.s.mu.Unlock()
 	}
 	if where == "pending" && strings.HasPrefix(name, trashPrefix) {
-		return sw.s.home.RemoveAll(rel)
+		sw.report.trash = append(sw.report.trash, rel)
+		return nil
 	}
-	return sw.s.trash(rel, where+"_"+name)
+	to, err := sw.s.setAside(rel, where+"_"+name)
+	if to != "" {
+		sw.report.trash = append(sw.report.trash, to)
+	}
+	return err
+}
+
+// Add adds another sweep's report.
+func (r *SweepReport) Add(o SweepReport) {
+	r.Layers, r.Pending = append(r.Layers, o.Layers...), append(r.Pending, o.Pending...)
+	r.Journals, r.Live = append(r.Journals, o.Journals...), append(r.Live, o.Live...)
+	r.Objects, r.Bytes, r.trash = r.Objects+o.Objects, r.Bytes+o.Bytes, append(r.trash, o.trash...)
+}
+
+// Empty deletes what a sweep has taken away, and adds its space to the report.
+// Nobody needs to be kept from making things meanwhile. What is left when it is
+// interrupted is deleted by the next sweep.
+func (s *Store) Empty(ctx context.Context, report *SweepReport) error {
+	for len(report.trash) > 0 {
+		rel := report.trash[0]
+		size, err := usageOf(ctx, s.home, rel)
+		if err == nil {
+			err = s.home.RemoveAllContext(ctx, rel)
+		}
+		if err != nil {
+			return fmt.Errorf("sweep: %w", err)
+		}
+		report.Bytes += size
+		report.trash = report.trash[1:]
+	}
+	return nil
 }
 
 func (sw *sweeper) pending(inUse func(op string) bool) error {
@@ -116,7 +148,7 @@ func (sw *sweeper) pending(inUse func(op string) bool) error {
 		return err
 	}
 	for _, name := range names {
-		if !strings.HasPrefix(name, trashPrefix) && inUse(name) {
+		if !strings.HasPrefix(name, trashPrefix) && inUse(name) || slices.Contains(sw.report.trash, "pending/"+name) {
 			continue
 		}
 		if err := sw.remove("pending", name, &sw.report.Pending); err != nil {

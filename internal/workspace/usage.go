@@ -104,3 +104,57 @@ func (sealed *Sealed) measure(ctx context.Context, dir *fsx.Dir, keep []string, 
 	}
 	return nil
 }
+
+// DiskByArea is the disk space of the layer's files, by area. Of a layer that an
+// earlier version sealed all of it counts as the workspace's.
+func (i Info) DiskByArea() map[string]int64 {
+	out, sum := map[string]int64{}, int64(0)
+	for name, a := range i.Areas {
+		out[name] = a.Disk
+		sum += a.Disk
+	}
+	if sum == 0 {
+		out[AreaWorkspace] = i.Bytes
+	}
+	return out
+}
+
+// DiskUsage is the disk space of the home, by what it is used for. That of layers
+// was recorded when they were sealed; the rest is looked at.
+func (s *Store) DiskUsage(ctx context.Context) (map[string]int64, error) {
+	names, err := s.home.Names()
+	if err != nil {
+		return nil, err
+	}
+	uses := map[string]string{
+		"objects": "objects", "pending": "pending", "spare": "pending", "live": "live", "applies": "applies",
+	}
+	out := map[string]int64{}
+	for _, name := range names {
+		if name == "layers" {
+			continue
+		}
+		n, err := usageOf(ctx, s.home, name)
+		if err != nil {
+			return nil, err
+		}
+		out[cmp.Or(uses[name], "evidence")] += n
+	}
+	infos, problems, err := s.LayerInfos()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range infos {
+		out["layers"] += i.Bytes
+		if i.Backend == BackendDelta {
+			// What it added to the objects is counted there.
+			out["layers"] -= i.Areas[AreaWorkspace].Disk
+		}
+	}
+	if len(problems) > 0 { // layers that do not say it themselves
+		if out["layers"], err = usageOf(ctx, s.home, "layers"); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

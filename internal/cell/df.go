@@ -1,0 +1,148 @@
+package cell
+
+import (
+	"context"
+	"errors"
+
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// CellDisk is the disk space of one cell: allocated blocks of the layers that its
+// states stand on.
+type CellDisk struct {
+	Cell string `json:"cell"`
+	// OwnBytes are of layers that no other cell needs, SharedBytes of those that
+	// others need too.
+	OwnBytes    int64 `json:"own_bytes"`
+	SharedBytes int64 `json:"shared_bytes"`
+	TotalBytes  int64 `json:"total_bytes"`
+	// Areas is the total by area, without manifests.
+	Areas map[string]int64 `json:"areas"`
+}
+
+// DiskResult is what df shows.
+type DiskResult struct {
+	Cells []CellDisk `json:"cells"`
+	// Home is the space of the home by what it is used for, and TotalBytes their
+	// sum. They are there only if no cell was named.
+	Home       map[string]int64 `json:"home,omitempty"`
+	TotalBytes int64            `json:"total_bytes"`
+}
+
+// ownBytes is the disk space of the layers that states were sealed in. States may
+// share a layer.
+func ownBytes(states []store.Checkpoint) (total int64) {
+	seen := map[string]bool{}
+	for _, c := range states {
+		if !c.Freed && !seen[c.Layer] {
+			seen[c.Layer] = true
+			total += c.OwnBytes
+		}
+	}
+	return total
+}
+
+// Disk tells the disk space of a cell, or of all and of the whole home. It reads
+// what was recorded when the layers were sealed.
+func (e *Engine) Disk(ctx context.Context, cell string) (*DiskResult, error) {
+	res := &DiskResult{Cells: []CellDisk{}}
+	if cell != "" {
+		if _, err := e.findCell(cell); err != nil {
+			return nil, err
+		}
+	}
+	if e.store == nil {
+		return res, nil
+	}
+	cells, layers, err := e.layersByCell()
+	if err != nil {
+		return nil, err
+	}
+	users := map[string]int{}
+	for _, set := range layers {
+		for l := range set {
+			users[l]++
+		}
+	}
+	for i, c := range cells {
+		if cell != "" && c.Name != cell {
+			continue
+		}
+		d, err := e.cellDisk(c.Name, layers[i], users)
+		if err != nil {
+			return nil, err
+		}
+		res.Cells = append(res.Cells, d)
+		res.TotalBytes += d.TotalBytes
+	}
+	if cell != "" {
+		return res, nil
+	}
+	if res.Home, err = e.ws.DiskUsage(ctx); err != nil {
+		return nil, err
+	}
+	res.TotalBytes = 0
+	for _, n := range res.Home {
+		res.TotalBytes += n
+	}
+	return res, nil
+}
+
+// layersByCell lists the cells, and for each the layers that its states need.
+func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, err error) {
+	err = e.store.View(func(tx *store.Tx) error {
+		if cells, err = tx.Cells(false); err != nil {
+			return err
+		}
+		for _, c := range cells {
+			states, err := tx.Checkpoints(c.ID)
+			if err != nil {
+				return err
+			}
+			head, err := tx.Checkpoint(c.Head)
+			if err != nil {
+				return err
+			}
+			set := map[string]bool{}
+			for _, at := range append(states, head) {
+				if at.Freed {
+					continue
+				}
+				chain, err := e.ws.Chain(at.Layer)
+				if err != nil && !errors.Is(err, workspace.ErrNoLayer) {
+					return layerError(at, err)
+				}
+				for _, l := range chain {
+					set[l] = true
+				}
+			}
+			layers = append(layers, set)
+		}
+		return nil
+	})
+	return cells, layers, err
+}
+
+func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]int) (CellDisk, error) {
+	d := CellDisk{Cell: name, Areas: map[string]int64{}}
+	for l := range layers {
+		info, err := e.ws.Info(l)
+		if errors.Is(err, workspace.ErrNoLayer) {
+			continue
+		}
+		if err != nil {
+			return d, err
+		}
+		if users[l] > 1 {
+			d.SharedBytes += info.Bytes
+		} else {
+			d.OwnBytes += info.Bytes
+		}
+		for area, n := range info.DiskByArea() {
+			d.Areas[area] += n
+		}
+	}
+	d.TotalBytes = d.OwnBytes + d.SharedBytes
+	return d, nil
+}

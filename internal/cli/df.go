@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// diskReader tells the disk space of cells.
+type diskReader interface {
+	Disk(ctx context.Context, cell string) (*cell.DiskResult, error)
+}
+
+func newDisk(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "df [CELL]",
+		Short: "Show the disk space of cells",
+		Long: `Show the disk space that a cell's states take, or those of all cells and the home.
+Figures are allocated blocks: a hole takes nothing, a small file at least a block.
+OWN is what no other cell needs, SHARED what others need too; by area it is the
+sum of both, without manifests. States of removed cells are in the total of the
+home until gc frees them.`,
+		Example: `  forkcell df
+  forkcell df demo --json`,
+		Args:              positional("[CELL]"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
+			return runDisk(ctx, s, e, argument(args, 0))
+		}),
+	}
+}
+
+func runDisk(ctx context.Context, s *session, e diskReader, name string) error {
+	res, err := e.Disk(ctx, name)
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) {
+		rows := [][]string{{"CELL", "OWN", "SHARED", "TOTAL", "BY AREA"}}
+		for _, c := range res.Cells {
+			rows = append(rows, []string{quote.Line(c.Cell), size(c.OwnBytes), size(c.SharedBytes), size(c.TotalBytes), bySize(c.Areas)})
+		}
+		p.table(rows)
+		if name == "" {
+			p.printf("home: %s in all: %s\n", size(res.TotalBytes), bySize(res.Home))
+		}
+	})
+}
+
+// bySize lists names with their sizes; what takes nothing is left out.
+func bySize(m map[string]int64) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if m[name] > 0 {
+			parts = append(parts, quote.Line(name)+" "+size(m[name]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
