@@ -224,7 +224,14 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 			r.fail("its directory is gone, and with it what the run did there")
 			return nil
 		}
-		return r.seal(ctx)
+		err := r.seal(ctx)
+		if err != nil && r.abandon && ctx.Err() == nil {
+			// The cell is being removed: what cannot be sealed must not keep it.
+			r.take(workspace.Sealed{Unchanged: true})
+			r.fail("what it did could not be sealed, and was given up: " + err.Error())
+			return nil
+		}
+		return err
 	}
 	r.take(*sealed)
 	r.decide()

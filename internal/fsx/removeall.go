@@ -2,6 +2,7 @@ package fsx
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strconv"
 
@@ -55,11 +56,11 @@ func (r *remover) remove(p place, depth int) error {
 		return r.moveUp(p)
 	}
 	fd, openErr := r.open(p)
-	switch openErr {
-	case nil:
-	case unix.ENOENT: // another process removes it too
+	switch {
+	case openErr == nil:
+	case errors.Is(openErr, unix.ENOENT): // another process removes it too
 		return nil
-	case unix.ENOTDIR:
+	case errors.Is(openErr, unix.ENOTDIR):
 		return err
 	default:
 		return openErr

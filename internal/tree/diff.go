@@ -248,7 +248,8 @@ func (d *differ) entry(at *trail, it item, s shows, fn func(Change, func() strin
 			now = &e
 		}
 	}
-	c, changed := Change{}, false
+	var c Change
+	var changed bool
 	if d.over {
 		c, changed = classifyOver(old, now, s, d.opt)
 	} else {

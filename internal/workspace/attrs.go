@@ -105,7 +105,7 @@ func newFindings() *findings {
 func (f *findings) refuse(r Refused, what string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.problems = append(f.problems, r.Path+": "+what)
+	f.problems = append(f.problems, shortName(r.Path)+": "+what)
 	f.refused = append(f.refused, r)
 }
 
@@ -199,7 +199,7 @@ func (f *findings) report() Report {
 	slices.SortFunc(r.Owners, func(a, b Owners) int { return strings.Compare(a.Example, b.Example) })
 	r.Notes = append(r.Notes, f.notes...)
 	for name, l := range f.lost {
-		r.Notes = append(r.Notes, fmt.Sprintf("attribute %s is not kept: %d entries, such as %s", name, l.count, l.path))
+		r.Notes = append(r.Notes, fmt.Sprintf("attribute %s is not kept: %d entries, such as %s", name, l.count, shortName(l.path)))
 	}
 	slices.Sort(r.Notes)
 	return r
