@@ -246,6 +246,11 @@ func (s *Store) ReadOnly() bool { return s.readOnly }
 // properly.
 func (s *Store) Close() error {
 	var err error
+	if s.reading {
+		// SQLite shares what it knows of an open file within a process: the home
+		// could not be opened to write beside a connection that only reads.
+		err = s.CloseDatabase()
+	}
 	if s.scratch != "" {
 		err = errors.Join(err, os.RemoveAll(s.scratch))
 	}
