@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/archive"
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -145,7 +143,7 @@ func (x *export) directory() error {
 	if err := x.fill(temp); err != nil {
 		return errors.Join(failed("output", err, "write %s", quote.Path(x.req.Output)), removeTree(temp))
 	}
-	if err := unix.Rename(temp, path); err != nil { // unlike os.Rename it replaces an empty directory
+	if err := replaceEmpty(temp, path); err != nil {
 		return errors.Join(failed("output", err, "write %s", quote.Path(x.req.Output)), removeTree(temp))
 	}
 	return nil
@@ -217,6 +215,17 @@ func (x *export) fillChanges(where string, out *outward) error {
 	defer journal.Close()
 	_, err = apply.Execute(x.ctx, plan, contents{x.e, x.cell, x.at, x.tree}, journal, apply.Options{})
 	return errors.Join(err, os.RemoveAll(scratch))
+}
+
+// replaceEmpty renames a directory over another one in the same place, which must
+// be empty or missing. os.Rename would refuse an empty one.
+func replaceEmpty(from, to string) error {
+	parent, err := fsx.OpenRoot(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	return parent.Rename(filepath.Base(from), parent, filepath.Base(to), 0)
 }
 
 // removeTree removes a directory that this process made, whatever modes the
