@@ -58,12 +58,13 @@ func fullName(name, otherwise string) string {
 	return name
 }
 
-// hostSources says where names of hosts are looked up. Without a network there is
-// no name server, and asking for one would be a temporary failure, which programs
-// try again for minutes; a name that no file has does not exist.
+// hostSources returns where names of hosts are looked up. Without a network there
+// is no name server. That alone would be a temporary failure, which programs try
+// again for minutes. The files are asked last, so a name that they do not have does
+// not exist; the question to the name server is there to be counted.
 func hostSources(captured bool) string {
 	if !captured {
-		return "files"
+		return "files dns files"
 	}
 	return "files dns"
 }

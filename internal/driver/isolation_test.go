@@ -97,7 +97,7 @@ func TestDevicesAndProc(t *testing.T) {
 	f.sh("echo x > /dev/null; head -c 3 /dev/zero | wc -c; head -c 3 /dev/urandom | wc -c; echo > /dev/shm/x && ! echo x > /dev/full")
 	want(t, "links", f.sh("echo out > /dev/stdout; echo err 2>/dev/null > /dev/stderr; echo fd > /dev/fd/1"), "out\nfd")
 	want(t, "/etc", f.sh("grep -c . /etc/passwd; grep localhost /etc/hosts | head -1; cat /etc/resolv.conf; grep -E 'passwd|hosts' /etc/nsswitch.conf; ls -d /etc/ssl"),
-		"3\n127.0.0.1 localhost testcell\n# This cell has no network.\npasswd: files\nhosts: files\n/etc/ssl")
+		"3\n127.0.0.1 localhost testcell\n# This cell has no network.\npasswd: files\nhosts: files dns files\n/etc/ssl")
 	want(t, "proc", f.sh("awk '$2==\"/proc\"{print $4}' /proc/mounts | cut -d, -f1-4; cat /proc/1/comm | wc -l"), "rw,nosuid,nodev,noexec\n1")
 	want(t, "pts", f.sh("ls /dev/pts"), "ptmx")
 }
