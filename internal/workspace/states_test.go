@@ -161,7 +161,11 @@ func TestRules(t *testing.T) {
 			{Do: "write", Path: p("tracked.pem"), Data: p("public")},
 		}})
 		if _, err := exec.LookPath("git"); err == nil {
-			for _, args := range [][]string{{"init", "-q"}, {"add", "-f", "tracked.pem"}} {
+			for _, args := range [][]string{
+				{"init", "-q"},
+				{"add", "-f", "tracked.pem"},
+				{"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-q", "-m", "tracked"},
+			} {
 				out, err := exec.Command("git", append([]string{"-C", w.src}, args...)...).CombinedOutput()
 				if err != nil {
 					t.Fatalf("git: %v: %s", err, out)
