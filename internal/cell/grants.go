@@ -11,6 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/grant"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
 )
 
 // GrantRequest is what the operator lets the policy of a run take from the host.
@@ -198,27 +199,30 @@ func inSystem(real string) bool {
 	})
 }
 
-// neededGrant returns the flag without which a run under a policy is refused
-// because the policy lists the path that was asked about.
-func neededGrant(p *policy.Policy, asked string, x policy.Explanation) string {
-	write := x.Access == policy.AccessReadWrite
-	list := p.Filesystem.ReadOnly
-	if write {
-		list = p.Filesystem.ReadWrite
-	}
-	if !strings.HasPrefix(x.Rule, "filesystem_policy.read_") {
-		return ""
-	}
-	best := ""
+// explainShown adds to the explanation of a path what is so only of the host's
+// directories outside the system: the flag without which a run is refused, and that
+// secrets are hidden.
+func explainShown(p *policy.Policy, c store.Cell, asked string, x policy.Explanation) policy.Explanation {
+	list := map[string][]string{
+		"filesystem_policy.read_only": p.Filesystem.ReadOnly, "filesystem_policy.read_write": p.Filesystem.ReadWrite, "--ro": c.ReadOnly,
+	}[x.Rule]
+	asked, best := path.Clean(asked), ""
 	for _, listed := range list {
-		if within(path.Clean(asked), listed) && len(listed) > len(best) {
+		if within(asked, listed) && len(listed) > len(best) {
 			best = listed
 		}
 	}
-	if real, err := shownReal(best); best == "" || err == nil && inSystem(real) {
-		return ""
+	real, err := shownReal(best)
+	if best == "" || err == nil && inSystem(real) {
+		return x
 	}
-	return grant.Grant{Path: best, Write: write}.String()
+	if asked != best && hiddenIn(real, strings.TrimPrefix(asked, best+"/")) {
+		return policy.Explanation{Access: policy.AccessAbsent, Rule: "secret rules", Reason: "it looks like a secret, and is hidden by name in " + best}
+	}
+	if x.Rule != "--ro" {
+		x.Needs = grant.Grant{Path: best, Write: x.Access == policy.AccessReadWrite}.String()
+	}
+	return x
 }
 
 // shownReal is the real path of what a listed path shows: a link that is listed

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -30,6 +31,25 @@ func secretBelow(dir, p string) bool {
 	}
 	_, out := rules.Match(strings.TrimPrefix(p, dir+"/"), isDir(p))
 	return out
+}
+
+// hiddenIn reports whether the secret rules hide a path of a directory of the host.
+func hiddenIn(dir, rel string) bool {
+	rules, err := leftout.New(leftout.Options{})
+	if err != nil {
+		return true // not reached: the defaults are valid
+	}
+	root, err := fsx.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	info, err := root.Lstat(rel)
+	if err != nil {
+		return false // what appears later is not hidden
+	}
+	_, v := rules.With(nil).Reading(root.OpenFile).Decide(rel, info.IsDir())
+	return v == leftout.Leave
 }
 
 // secretsOf are the secret rules of a shown directory. What the operator named

@@ -187,7 +187,7 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 			return nil, usage("give it as the command in the cell would, from /", "the path %s is not absolute", quote.Path(q.Path))
 		}
 		x = p.ExplainPath(q.Path, pathContext(c))
-		x.Needs = neededGrant(p, q.Path, x)
+		x = explainShown(p, c, q.Path, x)
 	case q.Syscall != "":
 		if !(denySet{}).Known(q.Syscall) {
 			return nil, usage("docs/seccomp.md lists those that are denied", "no system call is called %s", quote.Arg(q.Syscall))
@@ -208,7 +208,7 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 // pathContext is what decides about paths in a cell besides its policy. A policy
 // that is no cell's is asked about the host alone.
 func pathContext(c store.Cell) policy.PathContext {
-	ctx := policy.PathContext{Workspace: c.MountAt, Extra: c.ReadOnly, Defaults: []string{}, Links: map[string]string{}}
+	ctx := policy.PathContext{Workspace: c.MountAt, Extra: c.ReadOnly, Defaults: []string{}, Links: map[string]string{}, TmpOwned: os.Geteuid() != 0}
 	for _, p := range policy.DefaultReadOnly() {
 		info, err := os.Lstat(p)
 		if err != nil {

@@ -27,7 +27,7 @@ var userTests = []string{
 	"TestFailedRunIsRestored", "TestAcceptAndApply", "TestUndo", "TestRecoverFromALostDatabase", "TestTwoAtOnce", "TestGC",
 	"TestFidelity", "TestHistories", "TestProbes", "TestReadOnlyHome", "TestTamperedEvidence", "TestSecretsAreNotStored",
 	"TestLinkInPlaceOfADirectory", "TestLeftOutSurvives", "TestHeldBack", "TestLeftovers",
-	"TestListsAndOwnersStayInTheCell", "TestLiveDirectoryIsTakenBack", "TestApplyMeetsOddThings",
+	"TestListsAndOwnersStayInTheCell", "TestLiveDirectoryIsTakenBack", "TestApplyMeetsOddThings", "TestExplainAgrees",
 }
 
 // TestAsOrdinaryUser runs the engine's tests again without root.

@@ -52,8 +52,11 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	hash := "sha256:" + strings.Repeat("a", 64)
 	l := List{
-		{Path: "/srv"}, {Path: "/srv/w", Write: true}, {Env: "A"},
-		{Path: "/hash", Policy: hash}, {Env: "DIR", Policy: "/pol/"},
+		{Path: "/srv"},
+		{Path: "/srv/w", Write: true},
+		{Env: "A"},
+		{Path: "/hash", Policy: hash},
+		{Env: "DIR", Policy: "/pol/"},
 	}
 	any := l.For(Subject{})
 	for _, c := range []struct {

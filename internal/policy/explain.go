@@ -42,6 +42,9 @@ type PathContext struct {
 	// Links are the host's symbolic links directly below "/", such as "/bin" to
 	// "usr/bin". A cell always has them.
 	Links map[string]string
+	// TmpOwned says that directories in the cell's /tmp that lead to something shown
+	// there are sandbox's, who can write them. So it is for ordinary callers.
+	TmpOwned bool
 }
 
 // claim is a rule about a directory and what is below it, or about a single path.
@@ -66,6 +69,11 @@ func (p *Policy) ExplainPath(name string, ctx PathContext) Explanation {
 			best = i
 		}
 	}
+	if best >= 0 && claims[best].dir == privateTmp && !ctx.TmpOwned {
+		if x, ok := leading(name, claims); ok {
+			return x
+		}
+	}
 	if best >= 0 {
 		c := claims[best]
 		return Explanation{Allowed: c.access != AccessAbsent, Access: c.access, Rule: c.rule, Reason: c.reason}
@@ -76,6 +84,30 @@ func (p *Policy) ExplainPath(name string, ctx PathContext) Explanation {
 		}
 	}
 	return Explanation{Access: AccessAbsent, Rule: "none", Reason: "no rule lists it, and what is not listed does not exist in a cell"}
+}
+
+// privateTmp is the cell's own /tmp, in which listed paths are shown too.
+const privateTmp = "/tmp"
+
+// leading explains a path in /tmp that is, or is in, a directory that only leads to
+// something shown there: such a directory cannot be written.
+func leading(name string, claims []claim) (Explanation, bool) {
+	var in Explanation
+	found := false
+	for _, c := range claims {
+		below, ok := strings.CutPrefix(c.dir, privateTmp+"/")
+		if !ok || c.access == AccessAbsent {
+			continue
+		}
+		top, _, deep := strings.Cut(below, "/")
+		switch {
+		case beneath(c.dir, name) && name != privateTmp:
+			return Explanation{Allowed: true, Access: AccessReadOnly, Rule: ruleCell, Reason: "an empty directory that leads to " + c.dir}, true
+		case deep && beneath(name, privateTmp+"/"+top):
+			in, found = Explanation{Access: AccessAbsent, Rule: ruleCell, Reason: "nothing can be made in a directory that only leads to " + c.dir}, true
+		}
+	}
+	return in, found
 }
 
 // follow resolves a link of the root directory, and a link that it leads to.
@@ -101,7 +133,7 @@ func (p *Policy) claims(ctx PathContext) []claim {
 	if ctx.Workspace != "" {
 		if p.Filesystem.IncludeWorkdir {
 			add(ctx.Workspace, AccessReadWrite, "filesystem_policy.include_workdir", "the workspace")
-		} else {
+		} else if !beneath(ctx.Workspace, privateTmp) { // there the cell can make it
 			add(ctx.Workspace, AccessAbsent, "filesystem_policy.include_workdir", "the policy leaves the workspace out")
 		}
 	}

@@ -99,7 +99,10 @@ func (s *Store) coverHost(ctx context.Context, name string, host, d *fsx.Dir) (t
 func (s *Store) copyHost(ctx context.Context, name string, host, d *fsx.Dir, rules *leftout.Rules) (tree.AreaRoots, error) {
 	return throwAway(name, false, func(w *tree.Writer) (tree.Entry, tree.Links, error) {
 		sc := s.newScan(ctx, "copy", w, host)
-		sc.dst, sc.settle, sc.public, sc.filter = d, true, true, keepOnly(rules, nil)
+		sc.dst, sc.settle, sc.public = d, true, true
+		if rules != nil {
+			sc.filter = keepOnly(rules, nil).Reading(host.OpenFile)
+		}
 		sc.owner = func(_ site, e *tree.Entry, _ *tree.Entry) {
 			if !s.opt.Root {
 				e.UID, e.GID = uint32(os.Geteuid()), uint32(os.Getegid())

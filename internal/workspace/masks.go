@@ -111,7 +111,7 @@ func SecretsIn(dir string, rules *leftout.Rules, limit int) ([]Secret, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f := &maskFinder{filter: keepOnly(rules, nil), lenient: true, max: limit}
+	f := &maskFinder{filter: keepOnly(rules, nil).Reading(root.OpenFile), lenient: true, max: limit}
 	if err := f.find(context.Background(), root); err != nil {
 		return nil, err
 	}
