@@ -103,7 +103,7 @@ echo "$API_TOKEN" >token; exit 0`)
 	// The same by the operator's file.
 	l.flags = nil
 	l.ok(os.MkdirAll(filepath.Join(l.dir, "home", ".config", "forkcell"), 0o700))
-	l.ok(os.WriteFile(filepath.Join(l.dir, "home", ".config", "forkcell", "credentials"), []byte("token=env:LAB_SECRET\n"), 0o600))
+	l.ok(os.WriteFile(filepath.Join(l.dir, "home", ".config", "forkcell", "credentials"), []byte("token=env:LAB_SECRET for api.example.com\n"), 0o600))
 	o = l.run(credentialPolicy(), `curl -sS -v -H "Authorization: Bearer $API_TOKEN" https://api.example.com/private/a 2>&1; env`)
 	o.says(0, payload)
 	texts["output, by the file"] = o.said

@@ -345,7 +345,7 @@ func TestConflictWritesNothing(t *testing.T) {
 	w.sh("demo", "echo cell > hello.txt; echo cell > docs/a.md", acceptOnSuccess)
 	w.write("hello.txt", "mine\n")
 	_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
-	w.refused(err, cell.Refused, "1 conflicts")
+	w.refused(err, cell.Refused, "1 conflict")
 	if got := w.read("docs/a.md"); got != "a\n" {
 		t.Fatalf("docs/a.md was written: %q", got)
 	}

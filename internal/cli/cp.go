@@ -30,7 +30,7 @@ are not, and FIFOs, sockets and devices are left out.`,
 			if inFrom == inTo {
 				return usageError("usage: "+usageLine(cmd), "%s: one of SRC and DST must be CELL:PATH", verb(cmd))
 			}
-			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
 				if inTo {
 					to.Host = args[0]
 					return runCopy(ctx, s, to, e.CopyIn)
