@@ -5,7 +5,7 @@ package main
 import (
 	"context"
 	"io"
-	"log"
+	"log" //nolint:depguard // only to silence what net/http writes to it
 	"os"
 
 	"golang.org/x/sys/unix"

@@ -29,7 +29,7 @@ func TestHomeLockIsFair(t *testing.T) {
 					return
 				}
 				held.Add(1)
-				time.Sleep(5 * time.Millisecond) // the work of a writer
+				<-time.After(5 * time.Millisecond) // the work of a writer
 				held.Add(-1)
 				lock.Unlock()
 			}
