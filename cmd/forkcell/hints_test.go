@@ -21,8 +21,9 @@ import (
 // afterwards as it was.
 
 var (
-	hintCommand = regexp.MustCompile("`(forkcell [^`]+)`")
-	hintFlag    = regexp.MustCompile(`(?:^|[ (])(--[a-z][a-z-]+)`)
+	hintCommand  = regexp.MustCompile("`(forkcell [^`]+)`")
+	otherCommand = regexp.MustCompile("`[^`]+`")
+	hintFlag     = regexp.MustCompile(`(?:^|[ (])(--[a-z][a-z-]+)`)
 )
 
 // followHints checks the hints of a command that has just failed.
@@ -33,7 +34,7 @@ func followHints(ts *testscript.TestScript, args []string) {
 		if !ok {
 			continue
 		}
-		flagsExist(ts, args, hintCommand.ReplaceAllString(hint, ""))
+		flagsExist(ts, args, otherCommand.ReplaceAllString(hint, ""))
 		for _, m := range hintCommand.FindAllStringSubmatch(hint, -1) {
 			followHint(ts, m[1])
 		}
@@ -168,6 +169,7 @@ func putBack(ts *testscript.TestScript) func() {
 	}
 	copyTree(work, kept)
 	return func() {
+		stopLive(ts.Getenv("FORKCELL_HOME"))
 		entries, err := os.ReadDir(work)
 		ts.Check(err)
 		for _, e := range entries {
@@ -178,7 +180,9 @@ func putBack(ts *testscript.TestScript) func() {
 	}
 }
 
+// removeTree removes also what an overlay has left, which is closed to its owner.
 func removeTree(ts *testscript.TestScript, path string) {
+	_ = exec.Command("chmod", "-R", "u+rwX", "--", path).Run()
 	if out, err := exec.Command("rm", "-rf", "--", path).CombinedOutput(); err != nil {
 		ts.Fatalf("remove %s: %v\n%s", path, err, out)
 	}

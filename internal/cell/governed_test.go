@@ -153,12 +153,13 @@ func TestExplainedPaths(t *testing.T) {
 // explained compares the explanations of paths with the cell.
 func (w *world) explained(name string, paths []string) {
 	w.Helper()
-	// What may be written may be made; for a file that exists, opening is enough.
+	// What may be written may be made, with the directories above it; for a file
+	// that exists, opening is enough.
 	_, out := w.sh(name, "set -- "+strings.Join(paths, " ")+`
 for p; do
 	if [ -d $p ]; then t=$p/.explained; else t=$p; fi
 	existed=no; if [ -e $p ]; then existed=yes; fi
-	if (: >> $t) 2>/dev/null; then echo read-write
+	if (mkdir -p "${t%/*}/" && : >> $t) 2>/dev/null; then echo read-write; [ $existed = yes ] || rm $t
 	elif [ $existed = yes ]; then echo read-only
 	else echo absent; fi
 done`)

@@ -26,7 +26,7 @@ func everyCommand() map[string]Mode {
 		"rename a b": Write, "rm a": Write, "verify a": Read, "gc": Write, "gc --dry-run": Read,
 		"receipt show r": Read, "receipt list": Read, "receipt verify r": Read, "receipt export r -o f": Read,
 		"decisions list": Read, "decisions show d": Read, "key show": Read, "key init": Create, "key rotate": Write,
-		"start a": Write, "stop a": Write, "exec a -- true": Visit, "shell a": Visit, "ps a": Read, "cp a:f .": Read, "logs -f a": Read,
+		"start a": Write, "stop a": Write, "exec a -- true": Visit, "shell a": Visit, "ps a": Read, "cp a:f .": Write, "logs -f a": Read,
 		"key trust f": Create, "recover": Rescue, "doctor": Read, "run a -- true": Run, "run a --dry-run -- true": Read,
 	}
 }
