@@ -12,6 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // GC frees what nothing refers to. It first marks the states as freed, in one
@@ -202,10 +203,13 @@ func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoin
 	}
 	begun, ended := map[string]bool{}, map[string]bool{}
 	for _, r := range runs {
-		// A run that seems to have ended in the future is recent, unless all of
-		// them are asked for.
-		recent := req.OlderThan > 0 && e.now().Sub(r.FinishedAt) < req.OlderThan
-		if r.State == "running" || !removed[r.CellID] && (r.Decision == pending || isUndone(r.Decision) && recent) {
+		need := r.State == "running" || !removed[r.CellID] && r.Decision == pending
+		if !need && !removed[r.CellID] && isUndone(r.Decision) {
+			if need, err = e.undoneLately(tx, req, r, needed); err != nil {
+				return nil, err
+			}
+		}
+		if need {
 			needed[r.Before], needed[r.After] = true, true
 			begun[r.Before], ended[r.After] = true, true
 		}
@@ -217,6 +221,39 @@ func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoin
 	}
 	keepLast(needed, all, removed, req.KeepLast)
 	return needed, nil
+}
+
+// undoneLately reports whether a run has ended or was taken back a short time
+// ago. The state that was left when it was taken back is then needed too: work
+// that stood for months is kept as long as that of yesterday. A time in the future
+// is a short time ago, unless everything is asked for.
+func (e *Engine) undoneLately(tx *store.Tx, req GCRequest, r store.Run, needed map[string]bool) (bool, error) {
+	lately := func(t time.Time) bool { return req.OlderThan > 0 && e.now().Sub(t) < req.OlderThan }
+	found := lately(r.FinishedAt)
+	after, err := tx.Checkpoint(r.After)
+	if errors.Is(err, store.ErrNotFound) || err == nil && after.Freed {
+		return found, nil // there is nothing to keep
+	}
+	if err != nil {
+		return false, err
+	}
+	statements, err := tx.RunStatements(r.ID)
+	if err != nil {
+		return false, err
+	}
+	for raw, err := range e.envelopes(slices.DeleteFunc(statements, func(st store.Statement) bool { return st.Kind != kindDecision })) {
+		if err != nil {
+			return false, err
+		}
+		env, err := receipt.ParseEnvelope(raw)
+		if err != nil {
+			return false, err
+		}
+		if d, ok := decisionInfo(env.Statement); ok && isUndone(d.Result) && lately(d.CreatedAt) {
+			found, needed[d.HeadBefore] = true, true
+		}
+	}
+	return found, nil
 }
 
 // needOrigin keeps what a refreshed source state was derived from: a cell that

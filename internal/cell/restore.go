@@ -78,13 +78,27 @@ func (e *Engine) Restore(ctx context.Context, req RestoreRequest) (*MoveResult, 
 		if !isUndone(decisionIn(s.cell, r)) {
 			first = &r
 		}
-		to, err = tx.Checkpoint(r.Before)
+		to, err = s.behind(tx, r, req.Run != "")
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return s.moveBack(ctx, to, first, restored, req.Reason)
+}
+
+// behind is the state before a run. The last run, which nobody named, may be taken
+// back already and more besides: then the head stays, because what is before that
+// run would bring back what was taken back.
+func (s *session) behind(tx *store.Tx, r store.Run, named bool) (store.Checkpoint, error) {
+	here, err := lineageSet(tx, s.head.ID)
+	if err != nil {
+		return store.Checkpoint{}, err
+	}
+	if !named && isUndone(decisionIn(s.cell, r)) && !here[r.Before] {
+		return s.head, nil
+	}
+	return tx.Checkpoint(r.Before)
 }
 
 // moveBack moves the head to a state and decides every run that is thereby

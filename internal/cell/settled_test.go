@@ -2,6 +2,7 @@ package cell_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/cell"
 )
@@ -141,4 +142,30 @@ func TestUndoAfterGC(t *testing.T) {
 			w.Fatalf("applied again, the source holds %q", got)
 		}
 	})
+}
+
+// TestGCKeepsWhatWasLeftLately: the time that taken-back work is kept counts from
+// when it was taken back, however long it had stood.
+func TestGCKeepsWhatWasLeftLately(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	w.openWith(func() time.Time { return now }, 0)
+	w.init("demo", "overlay")
+	w.sh("demo", "echo old > hello.txt", acceptOnSuccess)
+	now = now.AddDate(0, 1, 0)
+	_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+	w.ok(err)
+	gc := func() int {
+		res, err := w.e.GC(w.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+		w.ok(err)
+		return len(res.Checkpoints)
+	}
+	if n := gc(); n != 0 {
+		t.Fatalf("gc freed %d checkpoints that were left a moment ago", n)
+	}
+	now = now.AddDate(0, 1, 0)
+	if n := gc(); n != 1 {
+		t.Fatalf("gc freed %d checkpoints, want the work that was left a month ago", n)
+	}
 }

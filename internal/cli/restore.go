@@ -95,7 +95,10 @@ func printMove(p *page, r *cell.MoveResult) {
 	p.printf("cell %s: now at %s\n", quote.Line(r.Cell), r.CheckpointID)
 	left := ""
 	if r.Left != "" && r.Left != r.CheckpointID {
-		left = r.Left + " (kept for at least 7 days, then until gc)"
+		left = r.Left
+		if r.DecisionID != "" {
+			left += " (kept for at least 7 days, then until gc)"
+		}
 	}
 	p.pairs(
 		"root", r.Root,
