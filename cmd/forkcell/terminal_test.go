@@ -253,6 +253,17 @@ func TestTry(t *testing.T) {
 	}
 }
 
+// TestTryInterrupted: Ctrl-C at the question ends try and keeps the run pending,
+// also after a pager had the terminal.
+func TestTryInterrupted(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "trap : INT; forkcell try --from ws -- sh -c 'echo two > file'; forkcell ls")
+	s.awaitTimes("shell [s]? ", 1)
+	s.key("\x03")
+	s.await("LAST RUN")
+	_ = s.cmd.Wait()
+}
+
 // TestTryShell looks around in the cell before it decides.
 func TestTryShell(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func (s *session) paged(write func(io.Writer) error) error {
 	// Ctrl-C is for the pager: forkcell must not end before it and leave the
 	// terminal to two readers. The pager was started with the usual effect.
 	signal.Ignore(unix.SIGINT, unix.SIGQUIT)
-	defer signal.Reset(unix.SIGINT, unix.SIGQUIT)
+	defer heed(unix.SIGINT, unix.SIGQUIT)
 	werr := write(in)
 	_ = in.Close() // it is closed when the pager has gone
 	err = cmd.Wait()

@@ -26,7 +26,7 @@ func readPolicy(command, name string) (*cell.PolicyFile, error) {
 		return readPreset(name), nil
 	}
 	if err != nil {
-		return nil, usageError("give a policy file", "%s: policy %s: %v", command, quote.Path(name), err)
+		return nil, usageError("give a policy file, or one that `forkcell policy list` names", "%s: policy %s: %v", command, quote.Path(name), err)
 	}
 	path, err := filepath.Abs(name)
 	if err != nil {
