@@ -157,6 +157,9 @@ func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, err
 func (e *Engine) Stop(ctx context.Context, req StopRequest) (*RunResult, error) {
 	var res RunResult
 	err := e.callLive(ctx, req.Cell, callStop, stopCall{GraceUS: req.Grace.Microseconds()}, &res)
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == "not_started" {
+		e.Hint = "there is nothing to stop"
+	}
 	if err != nil {
 		return nil, err
 	}
