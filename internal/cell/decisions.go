@@ -2,22 +2,27 @@ package cell
 
 import (
 	"context"
-	"iter"
+	"fmt"
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// envelopes yields the exact bytes of statements.
-func (e *Engine) envelopes(statements []store.Statement) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for _, st := range statements {
-			if !yield(e.store.ReadStatement(st.Seq)) {
-				return
-			}
+// envelope reads a statement of the log. It is not verified.
+func (e *Engine) envelope(seq int64) (*receipt.Envelope, error) {
+	var env *receipt.Envelope
+	raw, err := e.store.ReadStatement(seq)
+	if err == nil {
+		env, err = receipt.ParseEnvelope(raw)
+	}
+	if err != nil {
+		return nil, &Error{
+			Kind: Refused, Code: "damaged", Message: fmt.Sprintf("statement %d of the log cannot be read: %v", seq, err),
+			Hint: "`forkcell receipt verify --all` names what is damaged", Err: err,
 		}
 	}
+	return env, nil
 }
 
 // Decisions lists decisions, oldest first. Automatic ones stand in receipts.
@@ -54,11 +59,8 @@ func (e *Engine) Decisions(_ context.Context, cell, run string) ([]DecisionInfo,
 	if err != nil {
 		return nil, err
 	}
-	for raw, err := range e.envelopes(statements) {
-		if err != nil {
-			return nil, err
-		}
-		env, err := receipt.ParseEnvelope(raw)
+	for _, st := range statements {
+		env, err := e.envelope(st.Seq)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -168,20 +169,25 @@ func (e *Engine) tree(c store.Checkpoint, area string) (*tree.Tree, error) {
 func layerError(c store.Checkpoint, err error) error {
 	return &Error{
 		Kind: Refused, Code: "damaged", Message: fmt.Sprintf("checkpoint %s cannot be read: %v", c.ID, err),
-		Hint: "`forkcell verify` names what is damaged; other checkpoints may be whole", Err: err,
+		Hint: damageHint + "; other checkpoints may be whole", Err: err,
 	}
 }
 
+const damageHint = "`forkcell ls` shows the cells, and `verify CELL --all` names what is damaged in one"
+
 // stateError tells a damaged state from any other failure.
 func stateError(c store.Checkpoint, err error) error {
-	for _, damage := range []error{
-		workspace.ErrNoLayer, workspace.ErrCorrupt, workspace.ErrNewerFormat, workspace.ErrMixed, tree.ErrCorrupt, tree.ErrNewerFormat,
-	} {
-		if errors.Is(err, damage) {
-			return layerError(c, err)
-		}
+	if damage(err) {
+		return layerError(c, err)
 	}
 	return err
+}
+
+// damage reports whether the files of a state are the reason of a failure.
+func damage(err error) bool {
+	return slices.ContainsFunc([]error{
+		workspace.ErrNoLayer, workspace.ErrCorrupt, workspace.ErrNewerFormat, workspace.ErrMixed, tree.ErrCorrupt, tree.ErrNewerFormat,
+	}, func(kind error) bool { return errors.Is(err, kind) })
 }
 
 // opener opens the bytes of one file of a state.

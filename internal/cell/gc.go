@@ -12,7 +12,6 @@ import (
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
-	"github.com/forkcell/forkcell/receipt"
 )
 
 // GC frees what nothing refers to. It first marks the states as freed, in one
@@ -103,6 +102,11 @@ func (e *Engine) sweep(ctx context.Context, req GCRequest, layers map[string]boo
 	report, err := e.ws.Sweep(ctx,
 		func(layer string) bool { return layers[layer] },
 		func(op string) bool { return busy[op] }, req.DryRun)
+	if damage(err) {
+		return nil, &Error{
+			Kind: Refused, Code: "damaged", Message: fmt.Sprintf("what cannot be told to be unused was not freed: %v", err), Hint: damageHint, Err: err,
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -241,11 +245,11 @@ func (e *Engine) undoneLately(tx *store.Tx, req GCRequest, r store.Run, needed m
 	if err != nil {
 		return false, err
 	}
-	for raw, err := range e.envelopes(slices.DeleteFunc(statements, func(st store.Statement) bool { return st.Kind != kindDecision })) {
-		if err != nil {
-			return false, err
+	for _, st := range statements {
+		if st.Kind != kindDecision {
+			continue
 		}
-		env, err := receipt.ParseEnvelope(raw)
+		env, err := e.envelope(st.Seq)
 		if err != nil {
 			return false, err
 		}

@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -191,16 +190,9 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]LogEntry, error) {
 }
 
 func (e *Engine) logEntry(st store.Statement) (LogEntry, error) {
-	raw, err := e.store.ReadStatement(st.Seq)
+	env, err := e.envelope(st.Seq)
 	if err != nil {
-		return LogEntry{}, &Error{
-			Kind: Refused, Code: "damaged", Message: fmt.Sprintf("statement %d of the log cannot be read: %v", st.Seq, err),
-			Hint: "`forkcell receipt verify --all` names what is damaged", Err: err,
-		}
-	}
-	env, err := receipt.ParseEnvelope(raw)
-	if err != nil {
-		return LogEntry{}, refused("damaged", "`forkcell receipt verify --all` names what is damaged", "statement %d of the log: %v", st.Seq, err)
+		return LogEntry{}, err
 	}
 	place := env.Statement.Place()
 	entry := LogEntry{Seq: place.Seq, ID: st.ID, CreatedAt: place.CreatedAt, Actor: place.Actor}
@@ -249,7 +241,7 @@ func (e *Engine) openLog(digest string) (io.ReadCloser, error) {
 	}
 	f, err := e.store.OpenBlob(digest)
 	if err != nil {
-		return nil, refused("damaged", "", "stored output %s cannot be read: %v", digest, err)
+		return nil, refused("damaged", "`forkcell receipt verify --all` names what is damaged", "stored output %s cannot be read: %v", digest, err)
 	}
 	return f, nil
 }

@@ -139,7 +139,7 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool, 
 		res.Differences = append(res.Differences, problems...)
 	}
 	if len(res.Differences) > 0 {
-		return res, refused("differs", "", "%d differences in cell %s", len(res.Differences), c.Name)
+		return res, refused("differs", "", "%s in cell %s", counted(len(res.Differences), "difference"), c.Name)
 	}
 	return res, nil
 }

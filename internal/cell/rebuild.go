@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/store"
@@ -41,6 +42,9 @@ func (e *Engine) Recover(_ context.Context, acceptLoss bool) (*RecoverResult, er
 	}
 	if err := e.store.Update(func(tx *store.Tx) error { return b.restore(tx, acceptLoss) }); err != nil {
 		return nil, fmt.Errorf("rebuild the database: %w", err)
+	}
+	if err := e.store.NameHome(b.home); err != nil {
+		return nil, fmt.Errorf("write home.json: %w", err)
 	}
 	kept, err := e.store.SetAsidePending(func(op string) bool { return b.begun[op] })
 	for _, k := range kept {
@@ -83,10 +87,12 @@ type rebuild struct {
 	seqs   []int64
 	tail   []int64 // statements that may not have been committed
 	strict bool    // they count only if nothing is wrong with them
+	home   string  // what the log calls the home
 	layers map[string]workspace.Info
-	seen   map[string]bool // checkpoints
-	named  map[string]bool // layers that statements name
-	begun  map[string]bool // operations whose records were taken over, unfinished
+	broken map[string]error // layers that do not say what they are
+	seen   map[string]bool  // checkpoints
+	named  map[string]bool  // layers that statements name
+	begun  map[string]bool  // operations whose records were taken over, unfinished
 }
 
 // newRebuild replays the statements of the given numbers.
@@ -95,12 +101,14 @@ func (e *Engine) newRebuild(res *RecoverResult, seqs []int64) (*rebuild, error) 
 	if err != nil {
 		return nil, err
 	}
-	infos, problems, err := e.ws.LayerInfos()
+	infos, broken, err := e.ws.LayerInfos()
 	if err != nil {
 		return nil, err
 	}
-	res.Problems = append(res.Problems, problems...)
-	b := &rebuild{e: e, res: res, keys: keys, seqs: seqs, chain: receipt.NewChain(keys), layers: map[string]workspace.Info{}, seen: map[string]bool{}, named: map[string]bool{}, begun: map[string]bool{}}
+	for _, layer := range slices.Sorted(maps.Keys(broken)) {
+		res.Problems = append(res.Problems, fmt.Sprintf("layers/%s is kept as it is: %v", layer, broken[layer]))
+	}
+	b := &rebuild{e: e, res: res, keys: keys, seqs: seqs, broken: broken, chain: receipt.NewChain(keys), layers: map[string]workspace.Info{}, seen: map[string]bool{}, named: map[string]bool{}, begun: map[string]bool{}}
 	for _, info := range infos {
 		b.layers[info.Layer] = info
 	}
@@ -168,7 +176,7 @@ func (b *rebuild) statement(tx *store.Tx, seq int64) error {
 		st.ID, st.Kind = fmt.Sprintf("lost_%d", seq), kindLost
 		return tx.IndexStatement(st)
 	}
-	st.CellID = s.Place().CellID
+	st.CellID, b.home = s.Place().CellID, s.Place().HomeID
 	if err := b.replayOne(tx, &st, s); err != nil {
 		b.problem("statement %d could not be replayed: %v", seq, err)
 	}
@@ -288,6 +296,9 @@ func (b *rebuild) applied(tx *store.Tx, c store.Cell, p *receipt.Change) error {
 // checkpoint records a state, as freed where its layers are gone.
 func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, kind, runID string, at receipt.Predicate, own int64) error {
 	layer, present := b.layers[p.Layer]
+	if b.broken[p.Layer] != nil {
+		present = true // its files may be all there
+	}
 	b.named[p.Layer] = true
 	if b.seen[p.ID] {
 		old, err := tx.Checkpoint(p.ID)
@@ -423,15 +434,18 @@ func timeoutAsked(p *receipt.Run) int64 {
 }
 
 func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {
+	r, err := tx.Run(p.RunID)
+	if errors.Is(err, store.ErrNotFound) {
+		return b.lostRun(tx, p)
+	}
+	if err != nil {
+		return err
+	}
 	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, kindPartial, p.RunID, p, 0); err != nil {
 		return err
 	}
 	if p.Result == receipt.Forked {
 		return nil
-	}
-	r, err := tx.Run(p.RunID)
-	if err != nil {
-		return err
 	}
 	c, err := tx.CellByID(p.CellID)
 	if err != nil {
@@ -442,6 +456,16 @@ func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {
 		return err
 	}
 	return tx.PutCell(c)
+}
+
+// lostRun makes up for a run whose receipt is lost, as far as the decision about it
+// knows: the cell goes on from the state that was decided.
+func (b *rebuild) lostRun(tx *store.Tx, p *receipt.Decision) error {
+	b.problem("the receipt of run %s is lost; its decision (%s) stands in %s", p.RunID, p.Result, p.DecisionID)
+	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, kindPartial, "", p, 0); err != nil || p.Result == receipt.Forked {
+		return err
+	}
+	return b.moveHead(tx, p.CellID, p.HeadAfter.ID)
 }
 
 func (b *rebuild) moveHead(tx *store.Tx, cellID, head string) error {

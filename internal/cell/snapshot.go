@@ -102,6 +102,7 @@ func (e *Engine) replayed(seqs []int64) (rowsByKey, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.broken = nil // without its layer.json a layer has no figures to compare
 	var rows rowsByKey
 	err = scratch.Update(func(tx *store.Tx) error {
 		if err := b.replay(tx); err != nil {

@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/forkcell/forkcell/internal/apply"
@@ -43,12 +42,12 @@ func (e *Engine) Undo(ctx context.Context, req UndoRequest) (*ApplyResult, error
 	}
 	journal, err := s.journal(last.ID, false)
 	if err != nil {
-		return nil, fmt.Errorf("journal of %s: %w", last.ID, err)
+		return nil, journalError(last, err)
 	}
 	defer journal.Close()
 	plan, src, err := apply.Inverse(journal)
 	if err != nil {
-		return nil, failed("undo", err, "read the journal of %s", last.ID)
+		return nil, journalError(last, err)
 	}
 	plan.ID = store.NewID("apply")
 	res := &ApplyResult{
@@ -64,6 +63,13 @@ func (e *Engine) Undo(ctx context.Context, req UndoRequest) (*ApplyResult, error
 	}
 	_, err = s.execute(ctx, plan.ID, in, plan, src, apply.Options{})
 	return res, err
+}
+
+// journalError says that what an apply replaced cannot be told any more.
+func journalError(last store.Apply, err error) error {
+	e := failed("undo", err, "the apply cannot be taken back: its journal applies/%s cannot be used", last.ID)
+	e.Kind, e.Hint = Refused, "what it replaced is in old/ there, as far as that is left"
+	return e
 }
 
 // fitUndo drops from the plan what stays, and decides about what is newer.

@@ -214,7 +214,7 @@ func lossError(res *RecoverResult) error {
 	}
 	return &Error{
 		Kind: Refused, Code: "loss", Details: res.Kept,
-		Message: fmt.Sprintf("the database is rebuilt, but %d things are known to only one of log and database; they are kept", len(res.Kept)),
+		Message: "the database is rebuilt; known to only one of log and database, and kept: " + counted(len(res.Kept), "thing"),
 		Hint:    "put the missing files of log/ back and run `forkcell recover` again, or give them up with `forkcell recover --accept-loss`",
 	}
 }

@@ -79,7 +79,9 @@ func runRecover(ctx context.Context, s *session, e rescuer, acceptLoss bool) err
 		p.printf("recovered %s, %s, %s from %s\n", count(int64(res.Cells), "cell", "cells"),
 			count(int64(res.Checkpoints), "checkpoint", "checkpoints"), count(int64(res.Runs), "run", "runs"),
 			count(int64(res.Statements), "statement", "statements"))
-		p.pairs("old database", quote.Path(res.OldDatabase))
+		if res.OldDatabase != "" {
+			p.pairs("old database", quote.Path(res.OldDatabase))
+		}
 		if len(res.Problems) > 0 {
 			p.printf("could not be rebuilt: %d\n", len(res.Problems))
 			for _, x := range res.Problems {

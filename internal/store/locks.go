@@ -245,7 +245,15 @@ func (s *Store) LockHome(exclusive bool) (*Lock, error) {
 }
 
 func (s *Store) openLock(name string) (*os.File, error) {
-	f, err := os.OpenFile(s.sub("locks/"+name), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	open := func() (*os.File, error) {
+		return os.OpenFile(s.sub("locks/"+name), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	}
+	f, err := open()
+	if errors.Is(err, fs.ErrNotExist) { // the directory is lost
+		if err = s.dir.MkdirAll("locks", 0o700); err == nil {
+			f, err = open()
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open a lock: %w", err)
 	}

@@ -166,10 +166,7 @@ func checkHome(path string) error {
 func (s *Store) loadHome(mode Mode) error {
 	f, err := s.dir.OpenFile("home.json")
 	if errors.Is(err, fs.ErrNotExist) {
-		if mode != Create {
-			return fmt.Errorf("%w: %s", ErrNoHome, s.path)
-		}
-		return s.createHome()
+		return s.withoutHome(mode)
 	}
 	if err != nil {
 		return fmt.Errorf("read home.json: %w", err)
@@ -177,12 +174,58 @@ func (s *Store) loadHome(mode Mode) error {
 	defer f.Close()
 	dec := json.NewDecoder(f)
 	if err := dec.Decode(&s.home); err != nil || s.home.ID == "" {
+		s.home = Home{}
+		if mode == Rescue {
+			return nil // NameHome writes it anew
+		}
 		return fmt.Errorf("%w: home.json is damaged: %w", ErrDatabase, errors.Join(err, errors.New("no home_id")))
 	}
 	if s.home.Format > Format {
 		return fmt.Errorf("%w: format %d, this program knows %d", ErrNewer, s.home.Format, Format)
 	}
 	return nil
+}
+
+// withoutHome tells a home that has lost its home.json from a directory that never
+// was one: the log and the database survive it.
+func (s *Store) withoutHome(mode Mode) error {
+	lost, err := s.hasLog()
+	if err != nil {
+		return err
+	}
+	if _, err := s.dir.Lstat(databaseName); err == nil {
+		lost = true
+	}
+	switch {
+	case lost && mode == Rescue:
+		return nil // NameHome writes it anew
+	case lost:
+		return fmt.Errorf("%w: home.json of %s is missing but the log is there", ErrDatabase, s.path)
+	case mode == Create:
+		return s.createHome()
+	}
+	return fmt.Errorf("%w: %s", ErrNoHome, s.path)
+}
+
+// NameHome writes home.json where it was lost. id is what the log calls the home;
+// "" asks for a new name.
+func (s *Store) NameHome(id string) error {
+	if s.home.ID != "" {
+		return nil
+	}
+	if id == "" {
+		id = NewID("home")
+	}
+	return s.writeHome(id)
+}
+
+func (s *Store) writeHome(id string) error {
+	s.home = Home{Format: Format, ID: id}
+	data, err := json.Marshal(s.home)
+	if err != nil {
+		return err
+	}
+	return fsx.WriteFile(s.dir, "home.json", append(data, '\n'), 0o600)
 }
 
 // homeDirs are made before home.json, which says that the home is whole.
@@ -197,9 +240,6 @@ func (s *Store) createHome() error {
 		if !isTemp(n) && !slices.ContainsFunc(homeDirs, func(d string) bool { return strings.HasPrefix(d, n) }) {
 			return fmt.Errorf("%w: %s holds %q but no home.json: it is not a state directory", ErrUnusable, s.path, n)
 		}
-	}
-	if has, err := s.hasLog(); err != nil || has {
-		return errors.Join(err, fmt.Errorf("%w: home.json is missing but the log is there", ErrDatabase))
 	}
 	if err := s.dir.MkdirAll("locks", 0o700); err != nil {
 		return err
@@ -217,12 +257,7 @@ func (s *Store) createHome() error {
 			return fmt.Errorf("make the state directory: %w", err)
 		}
 	}
-	s.home = Home{Format: Format, ID: NewID("home")}
-	data, err := json.Marshal(s.home)
-	if err != nil {
-		return err
-	}
-	return fsx.WriteFile(s.dir, "home.json", append(data, '\n'), 0o600)
+	return s.writeHome(NewID("home"))
 }
 
 func isTemp(name string) bool { return len(name) > 0 && name[0] == '.' }

@@ -169,8 +169,9 @@ func TestHomesThatAreRefused(t *testing.T) {
 		"mode":         {func(h string) error { return os.Chmod(h, 0o755) }, ErrPermission},
 		"newer format": {func(h string) error { return os.WriteFile(h+"/home.json", []byte(`{"format":2,"home_id":"x"}`), 0o600) }, ErrNewer},
 		"foreign files": {func(h string) error {
-			return errors.Join(os.Remove(h+"/home.json"), os.WriteFile(h+"/letter", nil, 0o600))
+			return errors.Join(os.RemoveAll(h), os.Mkdir(h, 0o700), os.WriteFile(h+"/letter", nil, 0o600))
 		}, ErrUnusable},
+		"lost home.json":    {func(h string) error { return os.Remove(h + "/home.json") }, ErrDatabase},
 		"damaged home.json": {func(h string) error { return os.WriteFile(h+"/home.json", []byte("{"), 0o600) }, ErrDatabase},
 		"garbage database": {func(h string) error {
 			return errors.Join(removeDatabase(h), os.WriteFile(h+"/forkcell.db", []byte(strings.Repeat("x", 5000)), 0o600))

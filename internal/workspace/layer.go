@@ -238,22 +238,23 @@ func (s *Store) NeedsSquash(layer string) (bool, error) {
 	return n > s.opt.MaxDepth, err
 }
 
-// LayerInfos reads every layer.json of the home, ordered by layer. Layers that
-// cannot be read are named in problems.
-func (s *Store) LayerInfos() (infos []Info, problems []string, err error) {
+// LayerInfos reads every layer.json of the home, ordered by layer. Layers whose
+// own cannot be read are in damaged, with the reason.
+func (s *Store) LayerInfos() (infos []Info, damaged map[string]error, err error) {
 	names, err := s.listDir("layers")
 	if err != nil {
 		return nil, nil, err
 	}
+	damaged = map[string]error{}
 	for _, name := range names {
 		info, err := s.Info(name)
 		if err != nil {
-			problems = append(problems, err.Error())
+			damaged[name] = err
 			continue
 		}
 		infos = append(infos, info)
 	}
-	return infos, problems, nil
+	return infos, damaged, nil
 }
 
 // listDir lists a directory of the home; one that is not there is empty.

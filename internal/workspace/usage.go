@@ -140,7 +140,7 @@ func (s *Store) DiskUsage(ctx context.Context) (map[string]int64, error) {
 		}
 		out[cmp.Or(uses[name], "evidence")] += n
 	}
-	infos, problems, err := s.LayerInfos()
+	infos, damaged, err := s.LayerInfos()
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (s *Store) DiskUsage(ctx context.Context) (map[string]int64, error) {
 			out["layers"] -= i.Areas[AreaWorkspace].Disk
 		}
 	}
-	if len(problems) > 0 { // layers that do not say it themselves
+	if len(damaged) > 0 { // layers that do not say it themselves
 		if out["layers"], err = usageOf(ctx, s.home, "layers"); err != nil {
 			return nil, err
 		}
