@@ -61,7 +61,7 @@ func TestFinishOfWhatHangs(t *testing.T) {
 	if !hung || err == nil || !strings.Contains(errs, "goroutine ") || !strings.Contains(errs, "internal/driver") {
 		t.Errorf("hung %v, %v: %s%s", hung, err, out, errs)
 	}
-	l.must("status", "box") // finishes the run
+	l.must("checkpoint", "box") // finishes the run
 }
 
 // Context is for one call of the engine, which may not take longer than a

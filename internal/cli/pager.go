@@ -40,16 +40,13 @@ func (s *session) paged(write func(io.Writer) error) error {
 	}
 	cmd.Stdout, cmd.Stderr = s.streams.Out, s.streams.Err
 	in, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
 	if err != nil {
 		return write(s.out)
 	}
-	// Ctrl-C is for the pager: forkcell must not end before it and leave the
-	// terminal to two readers. The pager was started with the usual effect.
-	signal.Ignore(unix.SIGINT, unix.SIGQUIT)
-	defer heed(unix.SIGINT, unix.SIGQUIT)
+	defer forPager()()
+	if err := cmd.Start(); err != nil {
+		return write(s.out)
+	}
 	werr := write(in)
 	_ = in.Close() // it is closed when the pager has gone
 	err = cmd.Wait()
@@ -60,4 +57,15 @@ func (s *session) paged(write func(io.Writer) error) error {
 		return fmt.Errorf("show the output: $PAGER: %w", err)
 	}
 	return nil
+}
+
+// forPager leaves Ctrl-C to the pager: forkcell must not end before it and leave
+// the terminal to two readers. It is called before the pager starts, and swallows
+// the signals instead of ignoring them, which the pager would inherit. What it
+// returns gives them their ordinary effect again.
+func forPager() func() {
+	signals := []os.Signal{unix.SIGINT, unix.SIGQUIT}
+	signal.Reset(signals...) // nothing else hears them
+	signal.Notify(make(chan os.Signal, 1), signals...)
+	return func() { signal.Reset(signals...) }
 }

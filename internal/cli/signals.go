@@ -142,10 +142,3 @@ func suffer(sig os.Signal) {
 		_ = unix.Kill(unix.Getpid(), n)
 	}
 }
-
-// heed gives signals that were ignored their ordinary effect again. Reset alone
-// leaves a signal ignored; it undoes a Notify.
-func heed(signals ...os.Signal) {
-	signal.Notify(make(chan os.Signal, 1), signals...)
-	signal.Reset(signals...)
-}
