@@ -113,7 +113,11 @@ func TestLiveDeadIsSettled(t *testing.T) {
 			if code != c.code || !strings.Contains(out, c.out) {
 				t.Errorf("exit %d, want %d: %s%s", code, c.code, out, errs)
 			}
-			if c.code == gone && (strings.Count(errs, "\n") != 1 || !strings.Contains(errs, res.RunID) || !strings.Contains(errs, "`forkcell start box`")) {
+			next := "`forkcell start box`"
+			if c.name == "stop" {
+				next = "there is nothing to stop"
+			}
+			if c.code == gone && (strings.Count(errs, "\n") != 1 || !strings.Contains(errs, res.RunID) || !strings.Contains(errs, next)) {
 				t.Errorf("it says %q", errs)
 			}
 			if reads := []string{"ps", "logs", "logs that follow", "status"}; slices.Contains(reads, c.name) {

@@ -45,6 +45,9 @@ type searcher struct {
 func (s *searcher) dir(fd int, rel string) {
 	defer unix.Close(fd)
 	names, err := readNames(fd)
+	if errors.Is(err, unix.ENOENT) {
+		return // it was removed meanwhile
+	}
 	if err != nil {
 		s.fail(rel, err)
 		return
