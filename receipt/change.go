@@ -24,6 +24,8 @@ const (
 	OpSquash  Op = "squash"
 	// OpPolicy gives a cell another policy; its state stays.
 	OpPolicy Op = "policy"
+	// OpAccept accepts states that no run ended with; the head stays.
+	OpAccept Op = "accept"
 )
 
 // Change is a change of a cell that is neither a run nor a decision. It holds
@@ -81,7 +83,7 @@ func (c *Change) check() error {
 		return err
 	}
 	switch c.Op {
-	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy:
+	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy, OpAccept:
 	default:
 		return fmt.Errorf("unknown op %q", c.Op)
 	}

@@ -21,7 +21,7 @@ import (
 // states finds the accepted state, which is what an apply may write, and the one
 // to compare it with.
 func (a *application) states() error {
-	var waiting *store.Run
+	var waiting *undecided
 	err := a.e.store.View(func(tx *store.Tx) (err error) {
 		if a.theirs, waiting, err = settled(tx, a.cell, a.head); err != nil {
 			return err
@@ -34,7 +34,7 @@ func (a *application) states() error {
 	}
 	if waiting != nil && a.theirs.ID == a.base.ID {
 		return refused("pending", "`forkcell accept "+a.cell.Name+" --apply` accepts and applies it",
-			"run %s is %s: only accepted changes are applied", waiting.ID, decisionIn(a.cell, *waiting))
+			"%s: only accepted changes are applied", waiting.describe(a.cell))
 	}
 	return nil
 }
@@ -74,22 +74,39 @@ func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint
 // kindSource is a state of the source that a refresh sealed.
 const kindSource = "source"
 
+// undecided is the first thing in a lineage that a cell has not accepted.
+type undecided struct {
+	state store.Checkpoint
+	run   *store.Run // that made the state; nil if it was captured of a live cell
+}
+
+func (u *undecided) describe(c store.Cell) string {
+	if u.run == nil {
+		return fmt.Sprintf("checkpoint %s was captured of a live cell and is not accepted", u.state.ID)
+	}
+	return fmt.Sprintf("run %s is %s", u.run.ID, decisionIn(c, *u.run))
+}
+
 // settled returns the newest state of a lineage up to which the cell has accepted
-// every run, and the first run after it that it has not.
-func settled(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkpoint, *store.Run, error) {
+// everything, and what comes after it.
+func settled(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkpoint, *undecided, error) {
 	line, err := tx.Lineage(from.ID)
 	if err != nil || len(line) == 0 {
 		return from, nil, errors.Join(err, fmt.Errorf("checkpoint %s has no beginning", from.ID))
 	}
 	newest := line[len(line)-1]
 	for _, c := range slices.Backward(line) {
+		waiting, err := waits(tx, cell, c)
+		if err != nil || waiting {
+			return newest, &undecided{state: c}, err
+		}
 		if c.RunID != "" {
 			r, err := tx.Run(c.RunID)
 			if err != nil {
 				return newest, nil, err
 			}
 			if !standsIn(cell, r, c) {
-				return newest, &r, nil
+				return newest, &undecided{c, &r}, nil
 			}
 		}
 		newest = c

@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -128,7 +127,7 @@ func (r *run) record(tx *store.Tx, logs []receipt.Log) error {
 	if r.rec.Decision != accepted {
 		return nil
 	}
-	r.earlier, err = r.acceptEarlier(tx, r.rec, r.after, r.after, true)
+	r.earlier, err = r.acceptEarlier(tx, r.rec.ID, r.after, r.after, decision{Automatic: true})
 	return err
 }
 
@@ -172,25 +171,27 @@ func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
 	return p, nil
 }
 
-// acceptEarlier decides the undecided runs whose work is part of an accepted one,
+// acceptEarlier decides the undecided runs whose work is part of what is accepted,
 // those that a fork inherited included: a failed run is never called accepted, it
-// is superseded. tip is the accepted state, head where the cell is afterwards.
-func (s *session) acceptEarlier(tx *store.Tx, chosen store.Run, tip, head store.Checkpoint, automatic bool) ([]string, error) {
+// is superseded. States that were captured of a live cell are accepted with it.
+// chosen is the accepted run, or captured state; tip is the accepted state, head
+// where the cell is afterwards.
+func (s *session) acceptEarlier(tx *store.Tx, chosen string, tip, head store.Checkpoint, d decision) ([]string, error) {
 	runs, err := contained(tx, s.cell, tip.ID)
 	if err != nil {
 		return nil, err
 	}
 	var also []string
 	for _, r := range slices.Backward(runs) {
-		if r.ID == chosen.ID || !undecidedIn(s.cell, r) {
+		if r.ID == chosen || !undecidedIn(s.cell, r) {
 			continue
 		}
 		result := accepted
 		if r.Failed() {
 			result = superseded
 		}
-		reason := fmt.Sprintf("part of %s", chosen.ID)
-		if _, err := s.decideRun(tx, r, result, head, decision{Reason: reason, Automatic: automatic}); err != nil {
+		part := decision{Reason: "part of " + chosen, Automatic: d.Automatic}
+		if _, err := s.decideRun(tx, r, result, head, part); err != nil {
 			return also, err
 		}
 		line := r.ID + " " + result
@@ -199,7 +200,13 @@ func (s *session) acceptEarlier(tx *store.Tx, chosen store.Run, tip, head store.
 		}
 		also = append(also, line)
 	}
-	return also, nil
+	states, err := s.acceptStates(tx, tip, head, d.Reason)
+	for _, id := range states {
+		if id != chosen {
+			also = append(also, id+" "+accepted+" (captured)")
+		}
+	}
+	return also, err
 }
 
 // texts makes paths fit for JSON.

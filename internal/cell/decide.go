@@ -80,6 +80,23 @@ func afterAccept(err error, cell string) error {
 }
 
 func (s *session) accept(ctx context.Context, req AcceptRequest) (*AcceptResult, error) {
+	var state *store.Checkpoint
+	err := s.e.store.View(func(tx *store.Tx) (err error) {
+		if req.Run == "" {
+			state, err = s.stateToAccept(tx)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if state != nil {
+		return s.acceptState(*state, req)
+	}
+	return s.acceptRun(ctx, req)
+}
+
+func (s *session) acceptRun(ctx context.Context, req AcceptRequest) (*AcceptResult, error) {
 	r, err := s.acceptable(req)
 	if err != nil {
 		return nil, err
@@ -113,7 +130,7 @@ func (s *session) accept(ctx context.Context, req AcceptRequest) (*AcceptResult,
 		if res.DecisionID, err = s.decideRun(tx, r, res.Decision, head, d); err != nil {
 			return err
 		}
-		also, err := s.acceptEarlier(tx, r, tip, head, false)
+		also, err := s.acceptEarlier(tx, r.ID, tip, head, decision{Reason: req.Reason})
 		res.Also = append(res.Also, also...)
 		return err
 	})

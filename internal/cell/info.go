@@ -87,7 +87,7 @@ func (e *Engine) Status(ctx context.Context, cell string) (*StatusResult, error)
 		return nil, err
 	}
 	res := &StatusResult{
-		BackendReason: c.BackendReason, Applied: c.Applied, PendingRuns: []string{},
+		BackendReason: c.BackendReason, Applied: c.Applied, PendingRuns: []string{}, PendingStates: []string{},
 		ReadOnly: append([]string{}, c.ReadOnly...), LeftOut: leftOut(c),
 	}
 	if holder, busy := e.store.CellHolder(c.ID); busy {
@@ -120,7 +120,13 @@ func (e *Engine) Status(ctx context.Context, cell string) (*StatusResult, error)
 		if err != nil {
 			return err
 		}
-		res.PendingRuns, err = pendingRuns(tx, c)
+		if res.PendingRuns, err = pendingRuns(tx, c); err != nil {
+			return err
+		}
+		states, err := waitingStates(tx, c, c.Head)
+		for _, state := range slices.Backward(states) {
+			res.PendingStates = append(res.PendingStates, state.ID)
+		}
 		return err
 	})
 	return res, err

@@ -224,6 +224,9 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 			c.Inherited = maps.Clone(parent.Inherited)
 		}
 	}
+	if ids := acceptedStates(p); len(ids) > 0 {
+		c.Inherited = withAccepted(c.Inherited, ids)
+	}
 	if err := tx.PutCell(c); err != nil {
 		return err
 	}

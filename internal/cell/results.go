@@ -30,10 +30,12 @@ type CellInfo struct {
 // StatusResult is everything about one cell.
 type StatusResult struct {
 	CellInfo
-	Holder        string    `json:"holder"` // who holds the lock of a busy cell
-	BackendReason string    `json:"backend_reason"`
-	Applied       string    `json:"applied"`
-	PendingRuns   []string  `json:"pending_runs"`
+	Holder        string   `json:"holder"` // who holds the lock of a busy cell
+	BackendReason string   `json:"backend_reason"`
+	Applied       string   `json:"applied"`
+	PendingRuns   []string `json:"pending_runs"`
+	// PendingStates are captured of a live cell, and not accepted.
+	PendingStates []string  `json:"pending_states"`
 	ReadOnly      []string  `json:"read_only"`
 	LeftOut       []LeftOut `json:"left_out"`
 	Checkpoints   int       `json:"checkpoints"`

@@ -26,6 +26,7 @@ const (
 	opUndo       = receipt.OpUndo
 	opSquash     = receipt.OpSquash
 	opPolicy     = receipt.OpPolicy
+	opAccept     = receipt.OpAccept
 )
 
 // The kinds of statements in the index.

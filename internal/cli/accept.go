@@ -27,7 +27,8 @@ func newAccept(s *session, fam *family) *cobra.Command {
 it are accepted with it; in a fork these can be runs that it inherited, and the
 other cell's own decision about them stays as it was. A failed run is refused
 without --force. With --only or --except a part is accepted: the result is a new
-checkpoint.`,
+checkpoint. A state that was captured of a live cell, and that the cell stands on
+after a fork or restore, is accepted in the same way.`,
 		Example: `  forkcell accept demo --apply
   forkcell accept demo --only 'src/' --except '*.lock' --reason reviewed`,
 		Args:              positional("[CELL]"),
@@ -65,7 +66,11 @@ func runAccept(ctx context.Context, s *session, e publisher, name string, o acce
 }
 
 func printAccept(p *page, r *cell.AcceptResult) {
-	p.printf("cell %s: run %s %s\n", quote.Line(r.Cell), r.RunID, p.word(quote.Line(r.Decision)))
+	what := "run " + r.RunID
+	if r.RunID == "" {
+		what = "checkpoint " + r.CheckpointID
+	}
+	p.printf("cell %s: %s %s\n", quote.Line(r.Cell), what, p.word(quote.Line(r.Decision)))
 	p.pairs(
 		"decision", r.DecisionID,
 		"checkpoint", r.CheckpointID,

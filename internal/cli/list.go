@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -106,7 +107,7 @@ func printStatus(p *page, r *cell.StatusResult, old string) {
 		"history", count(int64(r.Checkpoints), "checkpoint", "checkpoints")+", "+count(int64(r.Runs), "run", "runs"),
 		"last run", last,
 		"last receipt", r.LastReceipt,
-		"pending", quote.Line(strings.Join(r.PendingRuns, " ")),
+		"pending", quote.Line(strings.Join(slices.Concat(r.PendingRuns, r.PendingStates), " ")),
 		"read-only", quote.Line(strings.Join(r.ReadOnly, " ")),
 		"left out", leftOutCount(r.LeftOut),
 		"created", stamp(r.CreatedAt)+note(old),

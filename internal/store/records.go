@@ -41,7 +41,7 @@ type Cell struct {
 	ForkedCell       string    `json:"forked_cell,omitempty"`
 	ForkedCheckpoint string    `json:"forked_checkpoint,omitempty"`
 	// Inherited has the cell's own decisions about runs of cells that it was forked
-	// from, by run id.
+	// from, by run id, and about captured states, by checkpoint id.
 	Inherited map[string]string `json:"inherited,omitempty"`
 	CreatedAt time.Time         `json:"created_at"`
 }

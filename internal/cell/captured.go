@@ -1,0 +1,135 @@
+package cell
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// detailAccepted lists, in the statement of an accept, the captured states that
+// it is about.
+const detailAccepted = "accepted"
+
+// waits reports whether a state was captured of a live cell and the given cell has
+// not accepted it. No run ended with that state, so no decision about a run covers
+// it. What was applied once was accepted, also if nothing says so: earlier versions
+// did not ask.
+func waits(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
+	if state.Kind != kindLive || c.Inherited[state.ID] == accepted {
+		return false, nil
+	}
+	applied, err := inLineage(tx, state.ID, c.Applied)
+	return !applied, err
+}
+
+// waitingStates lists the captured states in the lineage of tip that a cell has
+// not accepted, the newest first.
+func waitingStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoint, error) {
+	line, err := tx.Lineage(tip)
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Checkpoint
+	for _, state := range line {
+		waiting, err := waits(tx, c, state)
+		if err != nil {
+			return nil, err
+		}
+		if waiting {
+			found = append(found, state)
+		}
+	}
+	return found, nil
+}
+
+// stateToAccept finds the captured state that accept means when no run is named:
+// the newest one that waits, if no undecided run changed anything after it.
+func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
+	waiting, err := waitingStates(tx, s.cell, s.head.ID)
+	if err != nil || len(waiting) == 0 {
+		return nil, err
+	}
+	line, err := tx.Lineage(s.head.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, state := range line {
+		if state.ID == waiting[0].ID {
+			return &waiting[0], nil
+		}
+		if state.RunID == "" {
+			continue
+		}
+		r, err := tx.Run(state.RunID)
+		if err != nil {
+			return nil, err
+		}
+		if undecidedIn(s.cell, r) {
+			return nil, nil //nolint:nilnil // that run is accepted, and the state with it
+		}
+	}
+	return nil, nil //nolint:nilnil // not reached: the state is in the lineage
+}
+
+// acceptState accepts a captured state, and with it what it was made from.
+func (s *session) acceptState(state store.Checkpoint, req AcceptRequest) (*AcceptResult, error) {
+	if len(req.Only)+len(req.Except) > 0 {
+		return nil, refused("not_last", "`forkcell accept "+s.cell.Name+"` accepts all of it; `forkcell apply` takes --only and --except, too",
+			"--only and --except need the run that made the present state, and %s was captured of a live cell", state.ID)
+	}
+	if err := usable(state); err != nil {
+		return nil, err
+	}
+	res := &AcceptResult{Cell: s.cell.Name, Decision: accepted, CheckpointID: state.ID, Root: state.Root(), Also: []string{}}
+	err := s.e.store.Update(func(tx *store.Tx) error {
+		also, err := s.acceptEarlier(tx, state.ID, state, s.head, decision{Reason: req.Reason})
+		res.Also = append(res.Also, also...)
+		if err != nil {
+			return err
+		}
+		return tx.PutCell(s.cell)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// acceptStates states that the cell accepts the captured states that tip was made
+// from. The caller stores the cell.
+func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason string) ([]string, error) {
+	waiting, err := waitingStates(tx, s.cell, tip.ID)
+	if err != nil || len(waiting) == 0 {
+		return nil, err
+	}
+	var ids []string
+	for _, state := range slices.Backward(waiting) {
+		ids = append(ids, state.ID)
+	}
+	s.cell.Inherited = withAccepted(s.cell.Inherited, ids)
+	details := map[string]string{detailAccepted: strings.Join(ids, " "), "reason": printable(reason)}
+	return ids, s.e.logChange(tx, s.cell, head, opAccept, details)
+}
+
+// withAccepted adds accepted states to a cell's own decisions.
+func withAccepted(own map[string]string, ids []string) map[string]string {
+	own = maps.Clone(own)
+	if own == nil {
+		own = map[string]string{}
+	}
+	for _, id := range ids {
+		own[id] = accepted
+	}
+	return own
+}
+
+// acceptedStates lists the captured states that a statement accepts.
+func acceptedStates(p *receipt.Change) []string {
+	if p.Op != opAccept {
+		return nil
+	}
+	return strings.Fields(p.Details[detailAccepted])
+}
