@@ -1,7 +1,8 @@
 // Package archive turns a tree into a tar archive and back.
 //
 // The archives are in PAX format, so that every tar program can read them, with
-// a few records of our own for what the format cannot say. What is written
+// a few records of our own for what the format cannot say. Files with holes are
+// kept as GNU tar keeps them, format 1.0: a hole takes no space. What is written
 // comes back exactly: contents, holes, modes, owners, nanoseconds, links of both
 // kinds, FIFOs, sockets, extended attributes, names of any bytes. What is read
 // may be hostile: it is written through a directory descriptor only, and the
@@ -48,9 +49,6 @@ const (
 	recordXattr   = "SCHILY.xattr."
 	recordCharset = "hdrcharset"
 )
-
-// blockSize is the unit in which holes are found.
-const blockSize = 4096
 
 // xattrKey is the record for an attribute. "=" ends the name of a record, so it
 // is written as GNU tar does.

@@ -28,7 +28,8 @@ type ExtractOptions struct {
 	// MaxEntries bounds the number of entries; 0 means 4 million.
 	MaxEntries int
 	// MaxSparse bounds the size of a file that is stored by a map of its holes,
-	// which may claim any size; 0 means 64 GiB.
+	// which may claim any size; 0 means 64 GiB in old formats, whose holes have to
+	// be read, and no bound in the present one.
 	MaxSparse int64
 }
 
@@ -46,16 +47,13 @@ func Extract(ctx context.Context, r io.Reader, dst *fsx.Dir, opt ExtractOptions)
 	if opt.MaxEntries == 0 {
 		opt.MaxEntries = 4_000_000
 	}
-	if opt.MaxSparse == 0 {
-		opt.MaxSparse = 64 << 30
-	}
 	in, err := newInput(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	defer in.close()
 	x := &extractor{
-		ctx: ctx, in: in, dst: dst, opt: opt, buf: make([]byte, 64*blockSize),
+		ctx: ctx, in: in, dst: dst, opt: opt, buf: make([]byte, 256<<10),
 		owners: map[string]Owner{}, kinds: map[string]tree.Kind{".": tree.KindDir}, dirs: map[string]*tar.Header{},
 	}
 	if err := x.all(); err != nil {
@@ -89,8 +87,7 @@ func (x *extractor) all() error {
 		if err := x.ctx.Err(); err != nil {
 			return err
 		}
-		x.in.mark()
-		h, err := x.tar.Next()
+		h, err := x.in.next(x.tar)
 		if errors.Is(err, io.EOF) {
 			return x.in.finish()
 		}

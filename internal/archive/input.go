@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -23,6 +24,9 @@ type input struct {
 	zstd   *zstd.Decoder
 	pos    int64
 	marked int64
+	header headerTrace
+	inside bool  // a header is being read
+	taken  int64 // bytes of an entry that were read without the tar reader
 }
 
 // source remembers what went wrong below everything else, so that a failing disk
@@ -86,21 +90,45 @@ func (in *input) close() {
 	}
 }
 
+// Read is for the tar reader.
 func (in *input) Read(b []byte) (int, error) {
+	if in.taken > 0 { // it skips what it thinks nobody has read
+		n := min(int64(len(b)), in.taken)
+		in.taken -= n
+		return int(n), nil
+	}
+	n, err := in.read(b)
+	if in.inside {
+		in.header.follow(b[:n])
+	}
+	return n, err
+}
+
+func (in *input) read(b []byte) (int, error) {
 	n, err := in.r.Read(b)
 	in.pos += int64(n)
 	return n, err
 }
 
-// mark is called when the contents of an entry have been read.
-func (in *input) mark() { in.marked = in.pos }
+// next reads the header of the next entry, when the contents of the one before
+// have been read.
+func (in *input) next(r *tar.Reader) (*tar.Header, error) {
+	in.marked = in.pos
+	in.header = headerTrace{skip: -in.pos & (tarBlock - 1), block: in.header.block[:0], list: in.header.list[:0]}
+	in.inside = true
+	h, err := r.Next()
+	in.inside = false
+	if err == nil && in.taken > 0 {
+		err = tar.ErrHeader
+	}
+	return h, err
+}
 
 // finish checks what comes after the last entry: at least one block of zeros,
 // then zeros only.
 func (in *input) finish() error {
-	const block = 512
-	after := (in.marked + block - 1) / block * block
-	if in.pos < after+block {
+	after := (in.marked + tarBlock - 1) / tarBlock * tarBlock
+	if in.pos < after+tarBlock {
 		return fmt.Errorf("%w: it is cut off: the end mark is missing", ErrArchive)
 	}
 	buf := make([]byte, 32<<10)
@@ -151,46 +179,11 @@ func (x *extractor) copyPlain(f *os.File, h *tar.Header) error {
 
 // copySparse writes a file without its blocks of zeros.
 func (x *extractor) copySparse(f *os.File, h *tar.Header) error {
-	var off int64
-	for off < h.Size {
-		if err := x.ctx.Err(); err != nil {
-			return err
-		}
-		n, err := io.ReadFull(x.tar, x.buf[:min(int64(len(x.buf)), h.Size-off)])
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return x.copyError(h, err)
-		}
-		if err := writeRuns(f, x.buf[:n], off); err != nil {
-			return err
-		}
-		off += int64(n)
+	n, err := fsx.WriteSparse(x.ctx, f, x.tar, nil)
+	if err == nil && n != h.Size {
+		err = io.ErrUnexpectedEOF
 	}
-	return f.Truncate(h.Size)
-}
-
-// writeRuns writes the blocks of b that are not all zeros.
-func writeRuns(f *os.File, b []byte, off int64) error {
-	var zeros [blockSize]byte
-	for start := 0; start < len(b); {
-		end := start
-		for end < len(b) {
-			block := b[end:min(end+blockSize, len(b))]
-			if bytes.Equal(block, zeros[:len(block)]) {
-				break
-			}
-			end += len(block)
-		}
-		if end > start {
-			if _, err := f.WriteAt(b[start:end], off+int64(start)); err != nil {
-				return err
-			}
-		}
-		start = end + blockSize // the block at end, if any, is a hole
-	}
-	return nil
+	return x.copyError(h, err)
 }
 
 // copyError names the entry whose contents could not be read or written.

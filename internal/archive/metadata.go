@@ -106,9 +106,14 @@ func checkXattr(entry, name string) error {
 func (x *extractor) file(h *tar.Header, p string) (err error) {
 	mapped := h.Typeflag == tar.TypeGNUSparse
 	for key := range h.PAXRecords {
-		mapped = mapped || strings.HasPrefix(key, "GNU.sparse.")
+		mapped = mapped || strings.HasPrefix(key, sparsePrefix)
 	}
-	if mapped && h.Size > x.opt.MaxSparse {
+	byMap := h.PAXRecords[sparseMajor] == "1" && h.PAXRecords[sparseMinor] == "0"
+	limit := x.opt.MaxSparse
+	if limit == 0 && !byMap {
+		limit = 64 << 30
+	}
+	if mapped && limit > 0 && h.Size > limit {
 		return refuse(h.Name, "a sparse file of %d bytes is too big", h.Size)
 	}
 	f, err := x.dst.Create(p, 0o600)
@@ -120,7 +125,10 @@ func (x *extractor) file(h *tar.Header, p string) (err error) {
 			err = fmt.Errorf("write %s: %w", quote.Path(p), cerr)
 		}
 	}()
-	if mapped || h.PAXRecords[recordSparse] == "1" {
+	switch {
+	case byMap:
+		return x.copyExtents(f, h)
+	case mapped, h.PAXRecords[recordSparse] == "1":
 		return x.copySparse(f, h)
 	}
 	return x.copyPlain(f, h)

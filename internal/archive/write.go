@@ -71,7 +71,7 @@ func export(ctx context.Context, w io.Writer, open Opener, links tree.Links, opt
 		}()
 		out = z
 	}
-	a := &writer{ctx: ctx, tar: tar.NewWriter(out), open: open, group: map[string]int{}, first: map[int]string{}, sum: tree.NewContent(), buf: make([]byte, 256<<10)}
+	a := &writer{ctx: ctx, out: out, tar: tar.NewWriter(out), open: open, group: map[string]int{}, first: map[int]string{}, sum: tree.NewContent(), buf: make([]byte, 256<<10)}
 	for i, g := range links.Groups {
 		for _, p := range g {
 			a.group[p] = i
@@ -90,6 +90,7 @@ func export(ctx context.Context, w io.Writer, open Opener, links tree.Links, opt
 // call that made it.
 type writer struct {
 	ctx   context.Context //nolint:containedctx // a call's own state
+	out   io.Writer       // what tar writes to
 	tar   *tar.Writer
 	open  Opener
 	group map[string]int // hard-link group of a path
@@ -174,18 +175,33 @@ func (a *writer) file(path string, e tree.Entry, h *tar.Header) error {
 		return fmt.Errorf("contents are damaged: %d bytes instead of %d", info.Size, e.Size)
 	}
 	if info.Blocks*512 < info.Size {
-		h.PAXRecords[recordSparse] = "1"
+		extents, err := fsx.Extents(a.ctx, f, e.Size)
+		if err != nil {
+			return err
+		}
+		if fsx.ExtentsLen(extents) < e.Size {
+			return a.sparse(f, e, h, extents)
+		}
+		h.PAXRecords[recordSparse] = "1" // its holes are small
 	}
 	if err := a.tar.WriteHeader(charset(h)); err != nil {
 		return err
 	}
 	a.sum.Reset(e.Size, &e)
-	src := &io.LimitedReader{R: patient{a.ctx, f}, N: e.Size}
+	src := patient{a.ctx, io.NewSectionReader(f, 0, e.Size)}
 	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(a.tar, a.sum)}, src, a.buf)
 	if err != nil {
 		return err
 	}
-	if digest, _, err := a.sum.Sum(&e); n != e.Size || err != nil || digest != e.Digest {
+	if n != e.Size {
+		return errDamaged
+	}
+	return a.checkSum(e)
+}
+
+// checkSum compares what was read with what is recorded.
+func (a *writer) checkSum(e tree.Entry) error {
+	if digest, _, err := a.sum.Sum(&e); err != nil || digest != e.Digest {
 		return errDamaged
 	}
 	return nil

@@ -9,7 +9,8 @@
 // sockets and devices are left out and named, and never opened.
 //
 // The stream is a tar archive whose first entry is called "root" and whose last
-// one is called "end": one that was cut short is not taken for whole.
+// one is called "end": one that was cut short is not taken for whole. The contents
+// of a file with holes are a list of its parts and then the parts alone.
 //
 // The package knows nothing of cells, sockets or who is asking. [Main] is the
 // side that runs inside a cell.
@@ -24,6 +25,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +37,9 @@ const (
 	rootName = "root"
 	endName  = "end"
 )
+
+// recordSize is the record with the size of a file that is sent without its holes.
+const recordSize = "FORKCELL.size"
 
 // permissions are the mode bits that arrive. Set-id bits only travel, so that
 // the side that drops them can name them.
@@ -123,7 +128,7 @@ func (s *sender) file(dir *fsx.Dir, name string, e Entry) error {
 		return err
 	}
 	e.Mode, e.Size = info.Mode, info.Size
-	return s.out.File(e, f)
+	return s.out.File(s.ctx, e, f)
 }
 
 // Entry is one thing on its way.
@@ -148,38 +153,57 @@ func NewWriter(w io.Writer) *Writer { return &Writer{tar: tar.NewWriter(w)} }
 // Dir adds a directory, before what is in it.
 func (w *Writer) Dir(e Entry) error {
 	w.Dirs++
-	return w.header(e, tar.TypeDir)
+	return w.header(e, tar.TypeDir, 0, nil)
 }
 
 // Link adds a symbolic link.
 func (w *Writer) Link(e Entry) error {
 	w.Links++
-	return w.header(e, tar.TypeSymlink)
+	return w.header(e, tar.TypeSymlink, 0, nil)
 }
 
-// File adds a file with exactly e.Size bytes of r.
-func (w *Writer) File(e Entry, r io.Reader) error {
+// File adds a file with exactly e.Size bytes of f. Holes are not sent.
+func (w *Writer) File(ctx context.Context, e Entry, f *os.File) error {
 	w.Files++
-	if err := w.header(e, tar.TypeReg); err != nil {
+	extents, err := fsx.Extents(ctx, f, e.Size)
+	if errors.Is(err, fsx.ErrManyExtents) {
+		extents, err = []fsx.Extent{{Len: e.Size}}, nil
+	}
+	if err != nil {
 		return err
 	}
-	n, err := io.CopyN(w.tar, r, e.Size)
-	w.Bytes += n
+	if fsx.ExtentsLen(extents) < e.Size {
+		err = w.sparse(e, extents)
+	} else {
+		err = w.header(e, tar.TypeReg, e.Size, nil)
+	}
+	if err != nil {
+		return err
+	}
+	err = fsx.SendExtents(ctx, w.tar, f, extents, e.Size, nil)
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s became shorter while it was read", e.Path)
 	}
+	w.Bytes += e.Size
 	return err
 }
 
-func (w *Writer) header(e Entry, kind byte) error {
-	h := &tar.Header{
-		Format: tar.FormatPAX, Typeflag: kind, Name: path.Join(rootName, e.Path), Linkname: e.Target,
-		Mode: int64(e.Mode & (permissions | setID)), ModTime: e.Mtime,
+// sparse writes the header and the list of a file with holes.
+func (w *Writer) sparse(e Entry, extents []fsx.Extent) error {
+	list := fsx.EncodeExtents(extents, e.Size)
+	records := map[string]string{recordSize: strconv.FormatInt(e.Size, 10)}
+	if err := w.header(e, tar.TypeReg, int64(len(list))+fsx.ExtentsLen(extents), records); err != nil {
+		return err
 	}
-	if kind == tar.TypeReg {
-		h.Size = e.Size
-	}
-	return w.tar.WriteHeader(h)
+	_, err := w.tar.Write(list)
+	return err
+}
+
+func (w *Writer) header(e Entry, kind byte, size int64, records map[string]string) error {
+	return w.tar.WriteHeader(&tar.Header{
+		Format: tar.FormatPAX, Typeflag: kind, Name: path.Join(rootName, e.Path), Linkname: e.Target, Size: size,
+		Mode: int64(e.Mode & (permissions | setID)), ModTime: e.Mtime, PAXRecords: records,
+	})
 }
 
 // Close ends the stream.

@@ -181,6 +181,9 @@ func TestHostileStreams(t *testing.T) {
 		"a device":           {dir, {Name: "root/d", Typeflag: tar.TypeChar}, end},
 		"a FIFO":             {dir, {Name: "root/f", Typeflag: tar.TypeFifo}, end},
 		"an attribute":       {dir, {Name: "root/a", Typeflag: tar.TypeReg, PAXRecords: map[string]string{"SCHILY.xattr.user.a": "b"}}, end},
+		"holes without list": {dir, {Name: "root/a", Typeflag: tar.TypeReg, Size: 600, PAXRecords: map[string]string{"FORKCELL.size": "99999999999"}}, end},
+		"a negative size":    {dir, {Name: "root/a", Typeflag: tar.TypeReg, Size: 600, PAXRecords: map[string]string{"FORKCELL.size": "-1"}}, end},
+		"a size of a link":   {dir, {Name: "root/l", Typeflag: tar.TypeSymlink, Linkname: "x", PAXRecords: map[string]string{"FORKCELL.size": "9"}}, end},
 		"an empty component": {dir, file("root//a"), end},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -339,4 +342,83 @@ func FuzzReceive(f *testing.F) {
 		}
 		untouched(t, to)
 	})
+}
+
+// TestHugeFile: holes are neither sent nor filled.
+func TestHugeFile(t *testing.T) {
+	t.Parallel()
+	const size = 8 << 40
+	from, to := t.TempDir(), t.TempDir()
+	f, err := os.Create(filepath.Join(from, "huge"))
+	must(t, err)
+	must(t, f.Truncate(size))
+	for _, at := range []int64{1<<40 + 5, size - 3} {
+		_, err = f.WriteAt([]byte("abc"), at)
+		must(t, err)
+	}
+	must(t, f.Close())
+	var stream bytes.Buffer
+	sent, err := carry.Send(t.Context(), &stream, open(t, from), ".")
+	must(t, err)
+	if stream.Len() > 1<<20 {
+		t.Errorf("%d bytes were sent", stream.Len())
+	}
+	got, err := carry.Receive(t.Context(), &stream, open(t, to), "copy")
+	must(t, err)
+	if diff := cmp.Diff(sent, got); diff != "" || got.Bytes != size {
+		t.Error(got, diff)
+	}
+	f, err = os.Open(filepath.Join(to, "copy/huge"))
+	must(t, err)
+	defer f.Close()
+	info, err := fsx.StatFile(f)
+	must(t, err)
+	part := make([]byte, 3)
+	for _, at := range []int64{1<<40 + 5, size - 3} {
+		if _, err := f.ReadAt(part, at); err != nil || string(part) != "abc" {
+			t.Errorf("%q at %d: %v", part, at, err)
+		}
+	}
+	if info.Size != size || info.Blocks*512 > 1<<20 {
+		t.Errorf("%d bytes, %d blocks", info.Size, info.Blocks)
+	}
+}
+
+// TestDeepTree: directories are finished one by one, however many are in one
+// another.
+func TestDeepTree(t *testing.T) {
+	t.Parallel()
+	const levels = 1500
+	name := strings.Repeat("d", 60) // paths far beyond what the kernel takes
+	from, to := t.TempDir(), t.TempDir()
+	stamp := time.Unix(1_700_000_000, 5)
+	at, err := unix.Open(from, unix.O_DIRECTORY, 0)
+	must(t, err)
+	for range levels {
+		must(t, unix.Mkdirat(at, name, 0o750))
+		next, err := unix.Openat(at, name, unix.O_DIRECTORY, 0)
+		must(t, err)
+		must(t, unix.Close(at))
+		at = next
+	}
+	must(t, unix.Close(at))
+	must(t, os.Chtimes(filepath.Join(from, name), stamp, stamp))
+	var stream bytes.Buffer
+	_, err = carry.Send(t.Context(), &stream, open(t, from), name)
+	must(t, err)
+	dir := open(t, to)
+	got, err := carry.Receive(t.Context(), &stream, dir, "copy")
+	must(t, err)
+	if got.Dirs != levels {
+		t.Errorf("%+v", got)
+	}
+	info, err := dir.Lstat("copy/" + strings.Repeat(name+"/", levels-2) + name)
+	must(t, err)
+	top, err := os.Stat(filepath.Join(to, "copy"))
+	must(t, err)
+	if info.Mode != 0o750 || !top.ModTime().Equal(stamp) {
+		t.Errorf("mode %o, time %v", info.Mode, top.ModTime())
+	}
+	must(t, dir.RemoveAll("copy"))
+	must(t, open(t, from).RemoveAll(name))
 }

@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ type receiver struct {
 	tar    *tar.Reader
 	begun  bool
 	isDir  bool
-	later  []Entry // directories, whose modes and times come last
+	open   openDirs
 	totals Totals
 }
 
@@ -72,7 +73,7 @@ func (r *receiver) all() error {
 			return fmt.Errorf("%w: %w", ErrStream, err)
 		}
 		if h.Name == endName && r.begun {
-			return r.finishDirs()
+			return r.leave("")
 		}
 		if err := r.entry(h); err != nil {
 			return err
@@ -90,19 +91,20 @@ func (r *receiver) entry(h *tar.Header) error {
 	if (rel == "") == r.begun {
 		return fmt.Errorf("%w: %q is out of place", ErrStream, h.Name)
 	}
-	for key := range h.PAXRecords {
-		// Such as a file of holes, a few bytes here and a full disk there.
-		if !slices.Contains([]string{"path", "linkpath", "size", "mtime"}, key) {
-			return fmt.Errorf("%w: %q has a record %q", ErrStream, h.Name, key)
-		}
+	size, err := realSize(h)
+	if err != nil {
+		return err
 	}
 	at := path.Join(r.temp, rel)
-	e := Entry{Path: at, Mode: uint32(h.Mode) & permissions, Mtime: h.ModTime}
+	if err := r.leave(path.Dir(at)); err != nil {
+		return err
+	}
+	e := Entry{Path: at, Mode: uint32(h.Mode) & permissions, Mtime: h.ModTime, Size: size}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		r.totals.Dirs++
 		r.isDir = r.isDir || !r.begun
-		r.later = append(r.later, e)
+		r.open.push(e)
 		err = r.dir.Mkdir(at, 0o700)
 	case tar.TypeSymlink:
 		r.totals.Links++
@@ -112,7 +114,8 @@ func (r *receiver) entry(h *tar.Header) error {
 		if h.Mode&setID != 0 {
 			r.totals.Stripped = append(r.totals.Stripped, rel)
 		}
-		err = r.file(e)
+		_, sparse := h.PAXRecords[recordSize]
+		err = r.file(e, sparse)
 	default:
 		return fmt.Errorf("%w: %q is of type %q", ErrStream, h.Name, h.Typeflag)
 	}
@@ -138,30 +141,94 @@ func relative(name string) (string, error) {
 	return rel, nil
 }
 
-func (r *receiver) file(e Entry) error {
+// realSize checks the records of a header, and returns the size of its file.
+func realSize(h *tar.Header) (int64, error) {
+	size := h.Size
+	for key, value := range h.PAXRecords {
+		var err error
+		switch key {
+		case "path", "linkpath", "size", "mtime":
+		case recordSize:
+			size, err = strconv.ParseInt(value, 10, 64)
+			if err == nil && (size < 0 || h.Typeflag != tar.TypeReg) {
+				err = strconv.ErrRange
+			}
+		default:
+			// Such as holes as other programs write them: a few bytes here, and
+			// many zeros to write.
+			err = errors.New("it is unknown")
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%w: %q has a record %q: %w", ErrStream, h.Name, key, err)
+		}
+	}
+	return size, nil
+}
+
+func (r *receiver) file(e Entry, sparse bool) error {
 	f, err := r.dir.Create(e.Path, e.Mode|0o600)
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(f, r.tar)
-	r.totals.Bytes += n
+	if sparse {
+		err = r.extents(f, e)
+	} else {
+		_, err = io.Copy(f, r.tar)
+	}
+	r.totals.Bytes += e.Size
 	if err == nil && e.Mode|0o600 != e.Mode {
 		err = r.dir.Chmod(e.Path, e.Mode)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// finishDirs closes directories, the deepest first: a mode may forbid what comes
-// after it, and an entry changes its directory's time.
-func (r *receiver) finishDirs() error {
-	for i := len(r.later) - 1; i >= 0; i-- {
-		e := r.later[i]
-		if err := r.dir.Chmod(e.Path, e.Mode); err != nil {
+// extents writes a file whose holes were not sent.
+func (r *receiver) extents(f *os.File, e Entry) error {
+	list, err := fsx.DecodeExtents(r.tar, e.Size)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStream, err)
+	}
+	if err := fsx.ReceiveExtents(r.ctx, f, r.tar, list, e.Size); err != nil {
+		return err
+	}
+	if n, _ := r.tar.Read(make([]byte, 1)); n > 0 {
+		return fmt.Errorf("%w: more contents than parts", ErrStream)
+	}
+	return nil
+}
+
+// openDirs are the directories on the way to the present one, whose modes and
+// times come last: a mode may forbid what comes after it, and an entry changes its
+// directory's time. Only one path is kept, whatever their number.
+type openDirs struct {
+	path  string
+	above []openDir
+}
+
+type openDir struct {
+	up    int // length of the path above
+	mode  uint32
+	mtime time.Time
+}
+
+func (o *openDirs) push(e Entry) {
+	o.above = append(o.above, openDir{len(o.path), e.Mode, e.Mtime})
+	o.path = e.Path
+}
+
+// leave ends the directories that a path is not below.
+func (r *receiver) leave(at string) error {
+	o := &r.open
+	for len(o.above) > 0 && at != o.path && !strings.HasPrefix(at, o.path+"/") {
+		last := len(o.above) - 1
+		d := o.above[last]
+		if err := r.dir.Chmod(o.path, d.mode); err != nil {
 			return err
 		}
-		if err := r.dir.Chtimes(e.Path, stamp(e.Mtime)); err != nil {
+		if err := r.dir.Chtimes(o.path, stamp(d.mtime)); err != nil {
 			return err
 		}
+		o.path, o.above = o.path[:d.up], o.above[:last]
 	}
 	return nil
 }

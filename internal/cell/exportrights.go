@@ -3,6 +3,7 @@ package cell
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 
@@ -40,7 +41,7 @@ func (x *export) outward() (*outward, error) {
 		return nil, err
 	}
 	if !x.req.Changes {
-		return o, o.survey(x.tree, ".", x.tree.Root())
+		return o, o.survey(x.tree)
 	}
 	for _, ch := range x.changes {
 		if ch.New != nil && !o.skip(ch.Path) {
@@ -122,24 +123,16 @@ func (o *outward) note(p string, e tree.Entry) {
 	}
 }
 
-func (o *outward) survey(t *tree.Tree, p string, e tree.Entry) error {
-	if o.skip(p) {
-		return nil
-	}
-	o.note(p, e)
-	if e.Kind != tree.KindDir {
-		return nil
-	}
-	children, err := t.Children(e.Sub)
-	if err != nil {
-		return err
-	}
-	for _, c := range children {
-		if err := o.survey(t, path.Join(p, c.Name), c); err != nil {
-			return err
+// survey notes what the whole of a tree loses.
+func (o *outward) survey(t *tree.Tree) error {
+	return t.Walk(func(p string, e tree.Entry) error {
+		if !o.skip(p) {
+			o.note(p, e)
+		} else if e.Kind == tree.KindDir {
+			return fs.SkipDir
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // notes are sentences about what was dropped.

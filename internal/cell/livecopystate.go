@@ -100,34 +100,27 @@ func (s *stateSource) find(p string) error {
 
 func (s *stateSource) send(w io.Writer) error {
 	s.out = carry.NewWriter(w)
-	if err := s.entry(s.root, "", s.top); err != nil {
+	if err := s.tree.WalkFrom(s.top, s.entry); err != nil {
 		return err
 	}
 	return s.out.Close()
 }
 
-func (s *stateSource) entry(at, rel string, e tree.Entry) error {
+// entry sends one thing, whose path is relative to what is copied.
+func (s *stateSource) entry(rel string, e tree.Entry) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
+	at := path.Join(s.root, rel)
 	s.lost.note(at, e)
 	e = s.lost.land(at, e)
+	if rel == "." {
+		rel = ""
+	}
 	x := carry.Entry{Path: rel, Mode: e.Mode, Mtime: e.MTime.Time(), Size: e.Size, Target: e.Target}
 	switch e.Kind {
 	case tree.KindDir:
-		if err := s.out.Dir(x); err != nil {
-			return err
-		}
-		children, err := s.tree.Children(e.Sub)
-		if err != nil {
-			return err
-		}
-		for _, c := range children {
-			if err := s.entry(path.Join(at, c.Name), path.Join(rel, c.Name), c); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.out.Dir(x)
 	case tree.KindSymlink:
 		return s.out.Link(x)
 	case tree.KindFile:
@@ -136,7 +129,7 @@ func (s *stateSource) entry(at, rel string, e tree.Entry) error {
 			return layerError(s.at, err)
 		}
 		defer f.Close()
-		return s.out.File(x, f)
+		return s.out.File(s.ctx, x, f)
 	default:
 		if rel == "" {
 			return fmt.Errorf("%s is a %s", quote.Path(at), e.Kind)

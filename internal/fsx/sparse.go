@@ -226,11 +226,12 @@ func WriteSparse(ctx context.Context, dst *os.File, src io.Reader, h io.Writer) 
 				return at, err
 			}
 		}
-		if !allZero(buf[:n]) {
-			if err := pwrite(int(dst.Fd()), buf[:n], at); err != nil {
-				return at, &os.PathError{Op: "write", Path: dst.Name(), Err: err}
-			}
-			ends = at + int64(n)
+		written, writeErr := writeBlocks(dst, buf[:n], at)
+		if writeErr != nil {
+			return at, writeErr
+		}
+		if written > 0 {
+			ends = at + int64(written)
 		}
 		at += int64(n)
 		switch {

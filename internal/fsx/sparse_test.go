@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"hash"
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -88,4 +89,23 @@ func copyAndCompare(t *testing.T, d *Dir, src *os.File, size int64, hashed bool)
 	if b.Blocks > a.Blocks {
 		t.Errorf("the copy has %d blocks, the source %d", b.Blocks, a.Blocks)
 	}
+}
+
+func FuzzDecodeExtents(f *testing.F) {
+	f.Add(EncodeExtents([]Extent{{0, 4096}, {1 << 40, 5}}, 8<<40), int64(8<<40))
+	f.Add(EncodeExtents(nil, 1), int64(1))
+	f.Add([]byte("1\n"), int64(0))
+	f.Fuzz(func(t *testing.T, text []byte, size int64) {
+		if size < 0 {
+			return
+		}
+		list, err := DecodeExtents(bytes.NewReader(text), size)
+		if err != nil {
+			return
+		}
+		again, err := DecodeExtents(bytes.NewReader(EncodeExtents(list, size)), size)
+		if err != nil || !slices.Equal(list, again) || ExtentsLen(list) > size {
+			t.Errorf("%v became %v: %v", list, again, err)
+		}
+	})
 }

@@ -78,9 +78,14 @@ func (t *Tree) Children(n Node) ([]Entry, error) { return t.gather(n.part(), "")
 // parents before children, the names of a directory sorted bytewise. fn may
 // return fs.SkipDir and fs.SkipAll, with the meaning they have for fs.WalkDir.
 // Trees may be nested as deeply as memory allows: nothing recurses.
-func (t *Tree) Walk(fn func(path string, e Entry) error) error {
+func (t *Tree) Walk(fn func(path string, e Entry) error) error { return t.WalkFrom(t.Root(), fn) }
+
+// WalkFrom is Walk for one entry of the tree: paths are relative to it, and its
+// own is ".".
+func (t *Tree) WalkFrom(top Entry, fn func(path string, e Entry) error) error {
+	top.Name = ""
 	var at trail
-	left := [][]Entry{{t.Root()}} // what is left of each directory on the way
+	left := [][]Entry{{top}} // what is left of each directory on the way
 	for len(left) > 0 {
 		last := len(left) - 1
 		if len(left[last]) == 0 {
