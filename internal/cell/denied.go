@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 )
 
-// DeniedNetwork is what a run that failed was denied of a network.
+// DeniedNetwork is what a run was denied of a network.
 type DeniedNetwork struct {
 	// Attempts counts connections, requests and questions for names.
 	Attempts int64 `json:"attempts"`
@@ -21,12 +21,10 @@ type DeniedNetwork struct {
 // maxDestinations bounds what a message names.
 const maxDestinations = 3
 
-// deniedNetwork collects what a failed run was denied.
+// deniedNetwork collects what a run was denied, also one that succeeded all the
+// same: the last command of a pipe hides that the first one failed.
 func (r *run) deniedNetwork() DeniedNetwork {
 	d := DeniedNetwork{To: []string{}}
-	if !r.rec.Failed() {
-		return d
-	}
 	if r.spec.Network == nil {
 		d.Attempts = r.outcome.Refused
 		return d

@@ -244,23 +244,27 @@ func summary(r *cell.RunResult) string {
 	return quote.Line(strings.Join(parts, ", "))
 }
 
-// deniedLine says that a failed run was denied a network, and what to do. It is
-// empty when there is nothing to say.
+// deniedLine says that a run was denied a network, and for one that failed what
+// to do. It is empty when there is nothing to say.
 func deniedLine(r *cell.RunResult) string {
-	d := r.Denied
+	d, advice := r.Denied, ""
 	switch {
-	case r.Outcome == "succeeded" || d.Attempts == 0:
+	case d.Attempts == 0:
 		return ""
 	case len(d.To) == 0:
-		return fmt.Sprintf("the cell has no network, and %s to use one failed: give it a policy, such as --policy dev",
-			count(d.Attempts, "attempt", "attempts"))
+		if r.Outcome != "succeeded" {
+			advice = ": give it a policy, such as --policy dev"
+		}
+		return fmt.Sprintf("the cell has no network, and %s to use one failed%s", count(d.Attempts, "attempt", "attempts"), advice)
 	}
 	to := strings.Join(d.To, ", ")
 	if d.Attempts > int64(len(d.To)) {
 		to += ", ..."
 	}
-	return quote.Line(fmt.Sprintf("%s denied (%s): forkcell policy suggest %s",
-		count(d.Attempts, "connection was", "connections were"), to, r.Cell))
+	if r.Outcome != "succeeded" {
+		advice = ": forkcell policy suggest " + r.Cell
+	}
+	return quote.Line(fmt.Sprintf("%s denied (%s)%s", count(d.Attempts, "connection was", "connections were"), to, advice))
 }
 
 func outcomeText(r *cell.RunResult) string {

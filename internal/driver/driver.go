@@ -110,8 +110,8 @@ type Outcome struct {
 	StartTook, CommandTook time.Duration
 	Controls               Controls
 	Usage                  Usage
-	// Refused counts the attempts of a failed command's cell to send something to
-	// where nothing is: names asked for and connections in a cell without a network.
+	// Refused counts the attempts of the command's cell to send something to where
+	// nothing is: names asked for and connections in a cell without a network.
 	Refused int64
 }
 

@@ -152,11 +152,7 @@ func (m *minder) ended(pid int, status unix.WaitStatus) {
 	if !ok {
 		return
 	}
-	r := &report{Kind: reportExited, Exec: c.id, Status: uint32(status)}
-	if status != 0 {
-		r.Refused = refusedAttempts()
-	}
-	_ = m.c.write(r)
+	_ = m.c.write(&report{Kind: reportExited, Exec: c.id, Status: uint32(status), Refused: refusedAttempts()})
 	if c.last {
 		os.Exit(0)
 	}

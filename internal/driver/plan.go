@@ -157,8 +157,7 @@ type report struct {
 	NotExecutable bool
 	// exited
 	Status uint32
-	// Refused counts attempts to use a network that the cell does not have; it is
-	// set for a command that failed.
+	// Refused counts attempts to use a network that the cell does not have.
 	Refused int64
 }
 
