@@ -25,6 +25,9 @@ type PolicySuggestion struct {
 	// denied and is still.
 	Added []string `json:"added"`
 	Left  []string `json:"left"`
+	// Unseen reports that the run had no network at all, where nobody sees what
+	// is wanted: what is added is what its command lines name.
+	Unseen bool `json:"unseen"`
 
 	Text []byte `json:"-"` // a policy file
 }
@@ -66,6 +69,11 @@ func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*PolicySugg
 			return nil, failed("events", err, "read the events of %s", r.ID)
 		}
 		s.consider(rec)
+	}
+	live := slices.Equal(r.Command, startCommand()) // a live cell always has a name server
+	s.unseen = !live && !before.NeedsNetwork() && !before.NeedsCredentials()
+	if s.unseen {
+		s.named()
 	}
 	return s.suggestion(c, r, before)
 }
@@ -136,6 +144,7 @@ type suggester struct {
 	commands []string
 	wishes   []wish
 	left     []string
+	unseen   bool // see PolicySuggestion
 }
 
 // wish is what a program wanted: a connection, or with a method a request.
@@ -144,17 +153,25 @@ type wish struct {
 	port         uint16
 	binary       string
 	method, path string
-	// guessed says that only the name was asked for.
-	guessed bool
+	// guessed says that only the name was asked for, named that it only stands on
+	// a command line.
+	guessed, named bool
+	// plain says that it speaks plain HTTP on a port other than 80.
+	plain bool
 	// addr is an address of the host that allowed_ips has to list.
 	addr netip.Addr
 }
 
 func (w wish) String() string {
 	at := fmt.Sprintf("%s port %d", w.host, w.port)
+	if w.plain {
+		at += " in plain HTTP"
+	}
 	switch {
 	case w.addr.IsValid():
 		return at + " at the address " + w.addr.String()
+	case w.named:
+		return at + ", reading only, by any program: only a command line names it, the rest is assumed"
 	case w.guessed:
 		return at + ", reading only, by any program: only the name was asked for, the rest is assumed"
 	case w.method != "":
@@ -164,6 +181,18 @@ func (w wish) String() string {
 		return at + " by any program"
 	}
 	return at + " by " + w.binary
+}
+
+// request is what the policy is asked about it.
+func (w wish) request() policy.Request {
+	q := policy.Request{Host: w.host, Port: w.port, Binary: w.binary, Method: w.method, Path: w.path}
+	if w.binary == anyProgram {
+		q.Binary = ""
+	}
+	if w.plain {
+		q.Scheme = policy.HTTP
+	}
+	return q
 }
 
 const anyProgram = "/**"
@@ -204,11 +233,15 @@ func (s *suggester) connection(d denied) {
 		s.leave(w, "a deny rule is against it: "+d.Rule.Name)
 	case layer == "destination" && listable(why).IsValid():
 		s.wish(wish{host: w.host, port: w.port, binary: anyProgram, addr: listable(why)})
+	case layer == "tls" && w.method != "" && strings.HasPrefix(why, "plain HTTP, "):
+		w.plain = true
+		s.wish(w)
 	case layer != "endpoint" && layer != "request":
 		s.leave(w, why)
 	case layer == "request" && d.Unmapped.Layer != "" && d.Unmapped.Layer != policy.REST.String():
 		s.leave(w, "what its content says decides; the smallest rule is "+d.Message)
 	default:
+		w.plain = w.method == "" && slices.Contains(portsIn(s.commands, w.host), place{port: w.port, plain: true})
 		s.wish(w)
 	}
 }
@@ -234,13 +267,27 @@ func (s *suggester) name(d denied) {
 	}) {
 		return
 	}
-	for _, port := range portsIn(s.commands, host) {
-		w := wish{host: host, port: port, binary: anyProgram, guessed: true}
+	at := portsIn(s.commands, host)
+	if len(at) == 0 {
+		at = []place{{port: 443}}
+	}
+	for _, p := range at {
+		w := wish{host: host, port: p.port, plain: p.plain, binary: anyProgram, guessed: true}
 		if !strings.HasPrefix(d.Reason, "no rule allows") {
 			s.leave(w, d.Reason)
 			continue
 		}
 		s.wish(w)
+	}
+}
+
+// named takes the hosts of the URLs on command lines, for a run of which nothing
+// else is known.
+func (s *suggester) named() {
+	for _, host := range hostsIn(s.commands) {
+		for _, p := range portsIn(s.commands, host) {
+			s.wish(wish{host: host, port: p.port, plain: p.plain, binary: anyProgram, named: true})
+		}
 	}
 }
 
@@ -272,14 +319,10 @@ func (s *suggester) suggestion(c store.Cell, r store.Run, before *policy.Policy)
 		return nil, failed("policy", err, "make a policy of what was denied")
 	}
 	res := &PolicySuggestion{
-		Cell: c.Name, RunID: r.ID, PolicyHash: policyHash(grown), Before: policyHash(before), Added: []string{}, Left: []string{},
+		Cell: c.Name, RunID: r.ID, PolicyHash: policyHash(grown), Before: policyHash(before), Added: []string{}, Left: []string{}, Unseen: s.unseen,
 	}
 	for _, w := range s.wishes {
-		q := policy.Request{Host: w.host, Port: w.port, Binary: w.binary, Method: w.method, Path: w.path}
-		if w.binary == anyProgram {
-			q.Binary = ""
-		}
-		if x := grown.ExplainRequest(q); x.Allowed {
+		if x := grown.ExplainRequest(w.request()); x.Allowed {
 			res.Added = append(res.Added, w.String())
 		} else {
 			s.leave(w, x.Reason)
@@ -297,6 +340,12 @@ func (s *suggester) suggestion(c store.Cell, r store.Run, before *policy.Policy)
 func (p *PolicySuggestion) comment() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The policy of %s in cell %s, and what it was denied. Review it before use.\n", p.RunID, quote.Line(p.Cell))
+	if p.Unseen {
+		b.WriteString("# The run had no network at all, so what it wanted to connect to was not seen.\n" +
+			"# Run it with a network: --policy dev allows the package registries of your own\n" +
+			"# tools, `forkcell policy list` shows more. What is denied then is seen, and\n" +
+			"# forkcell policy suggest adds it.\n")
+	}
 	if len(p.Added) == 0 {
 		b.WriteString("# Nothing is added.\n")
 	}

@@ -3,6 +3,7 @@ package cell
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,17 +120,77 @@ func parsedPolicy(t *testing.T, text string) *policy.Policy {
 
 func TestPortsIn(t *testing.T) {
 	t.Parallel()
-	for line, want := range map[string][]uint16{
-		"":                       {443},
-		"curl h.example":         {443},
-		"curl http://h.example/": {80},
-		"curl HTTPS://H.example": {443},
-		"nc h.example:22 h.example:8080 h.example:22": {22, 8080},
-		"git clone git@h.example:a/b":                 {22},
-		"curl h.example:99999":                        {443},
+	for line, want := range map[string][]place{
+		"":                       nil,
+		"curl h.example":         nil,
+		"curl http://h.example/": {{port: 80}},
+		"curl HTTPS://H.example": {{port: 443}},
+		"nc h.example:22 h.example:8080 h.example:22": {{port: 22}, {port: 8080}},
+		"git clone git@h.example:a/b":                 {{port: 22}},
+		"curl h.example:99999":                        nil,
+		"curl http://h.example:80/":                   {{port: 80}},
+		"curl http://h.example:8080/":                 {{port: 8080, plain: true}},
+		"curl https://h.example:8080/":                {{port: 8080}},
 	} {
-		if diff := cmp.Diff(want, portsIn([]string{line}, "h.example")); diff != "" {
-			t.Errorf("%s: %s", line, diff)
+		if got := portsIn([]string{line}, "h.example"); !slices.Equal(got, want) {
+			t.Errorf("%s: %v", line, got)
+		}
+	}
+}
+
+func TestHostsIn(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string][]string{
+		"":                             nil,
+		"make install h.example":       nil,
+		"curl https://A.example/x.y":   {"a.example"},
+		"git clone git@g.example:a/b":  {"g.example"},
+		"see http://a.example. https:": {"a.example"},
+		"curl http://localhost:8000 http://127.0.0.1:1 http://x.localhost/": nil,
+		"curl http://10.0.0.7:8080/ https://a.example https://a.example":    {"10.0.0.7", "a.example"},
+	} {
+		if got := hostsIn([]string{line}); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+}
+
+// TestSuggestedPlain: what was denied because it is plain HTTP on a port of TLS is
+// allowed by tls: off, for this port alone and never against a credential.
+func TestSuggestedPlain(t *testing.T) {
+	t.Parallel()
+	const listed = `version: 1
+network_policies: { m: { endpoints: [{ host: h.a.example, ports: [443, 8080], protocol: rest, access: read-only }], binaries: [{ path: "/**" }] } }
+`
+	const credential = `credentials: { c: { endpoints: [{ host: h.a.example, port: 8080, path: "/**" }], inject: { header: Authorization, format: "{value}" } } }
+`
+	pattern := strings.Replace(listed, "h.a.example", `"*.a.example"`, 1)
+	for name, c := range map[string]struct {
+		policy, method string
+		added, left    string
+	}{
+		"read":         {listed, "GET", "GET /x at h.a.example port 8080 in plain HTTP by /usr/bin/curl", ""},
+		"write":        {listed, "POST", "POST /x at h.a.example port 8080 in plain HTTP by /usr/bin/curl", ""},
+		"a credential": {listed + credential, "GET", "", "the credential c is for this host and port"},
+		"a pattern":    {pattern, "GET", "", "would be for every host"},
+	} {
+		s := &suggester{policy: *parsedPolicy(t, c.policy)}
+		reason := s.policy.ExplainRequest(policy.Request{Host: "h.a.example", Port: 8080, Method: c.method, Path: "/x", Scheme: policy.HTTP}).Reason
+		s.consider(line(event.HTTPActivity, "h.a.example", 8080, "/usr/bin/curl", "tls: "+reason,
+			fmt.Sprintf(`,"http_request":{"http_method":%q,"url":{"path":"/x"}}`, c.method)))
+		res, err := s.suggestion(store.Cell{}, store.Run{}, parsedPolicy(t, c.policy))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if strings.Join(res.Added, "\n") != c.added || !strings.Contains(strings.Join(res.Left, "\n"), c.left) {
+			t.Errorf("%s: added %q, left %q", name, res.Added, res.Left)
+		}
+		grown := parsedPolicy(t, string(res.Text))
+		for port, scheme := range map[uint16]string{8080: policy.HTTP, 443: policy.HTTPS} {
+			x := grown.ExplainRequest(policy.Request{Host: "h.a.example", Port: port, Method: "GET", Path: "/x", Scheme: scheme})
+			if x.Allowed != (c.added != "" || port == 443) {
+				t.Errorf("%s: %s on port %d: %+v", name, scheme, port, x)
+			}
 		}
 	}
 }

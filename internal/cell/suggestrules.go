@@ -22,6 +22,11 @@ func (s *suggester) add(w wish) error {
 	if w.addr.IsValid() {
 		return s.addAddress(w)
 	}
+	if w.plain {
+		if err := s.addPlain(w); err != nil || s.policy.ExplainRequest(w.request()).Allowed {
+			return err
+		}
+	}
 	host, err := match.NewHost(w.host)
 	if err != nil {
 		return err
@@ -45,6 +50,9 @@ func (s *suggester) add(w wish) error {
 		return nil
 	}
 	e := policy.Endpoint{Host: host, Ports: []uint16{w.port}, Access: policy.ReadOnly}
+	if w.plain {
+		e.TLS = policy.TLSOff
+	}
 	if len(served) > 0 {
 		// Entries for one host and port have to agree on these.
 		like := served[0]
@@ -87,6 +95,43 @@ func (s *suggester) addAddress(w wish) error {
 	}
 	if !listed {
 		return errors.New("no rule lists the host")
+	}
+	return nil
+}
+
+// addPlain lets a port of a host speak plain HTTP. Entries for one host and port
+// have to agree on that, so it stands in all of them, and for this port alone.
+func (s *suggester) addPlain(w wish) error {
+	// The policy cannot be read when a credential is sent without TLS.
+	for _, c := range s.policy.Credentials {
+		for _, e := range c.Endpoints {
+			if e.Host.Match(w.host) && slices.Contains(e.Ports, w.port) {
+				return fmt.Errorf("the credential %s is for this host and port, and goes over TLS only", c.Name)
+			}
+		}
+	}
+	served, _ := s.existing(w)
+	for _, e := range served {
+		if !e.Host.Exact() {
+			return fmt.Errorf("tls: off of %s would be for every host that it matches", e.Host)
+		}
+	}
+	// A copy: the lists are those of the policy which ruled.
+	s.policy.Network = slices.Clone(s.policy.Network)
+	for i := range s.policy.Network {
+		n := &s.policy.Network[i]
+		n.Endpoints = slices.Clone(n.Endpoints)
+		for j := range n.Endpoints {
+			if e := &n.Endpoints[j]; e.Serves(w.host, w.port) {
+				if others := slices.DeleteFunc(slices.Clone(e.Ports), func(p uint16) bool { return p == w.port }); len(others) > 0 {
+					rest := *e
+					rest.Ports = others
+					n.Endpoints = append(n.Endpoints, rest)
+					e = &n.Endpoints[j]
+				}
+				e.Ports, e.TLS = []uint16{w.port}, policy.TLSOff
+			}
+		}
 	}
 	return nil
 }
@@ -161,47 +206,4 @@ func (s *suggester) own(binary match.Path) *policy.NetworkPolicy {
 // usual databases.
 func opaquePort(port uint16) bool {
 	return slices.Contains([]uint16{22, 25, 465, 587, 993, 3306, 5432, 6379, 9418, 27017}, port)
-}
-
-// portsIn finds the ports that command lines name together with a host; without
-// any it is that of HTTPS.
-func portsIn(lines []string, host string) []uint16 {
-	var ports []uint16
-	for _, line := range lines {
-		line = strings.ToLower(line)
-		for at := strings.Index(line, host); at >= 0; {
-			ports = append(ports, portAround(line[:at], line[at+len(host):])...)
-			next := strings.Index(line[at+1:], host)
-			if next < 0 {
-				break
-			}
-			at += 1 + next
-		}
-	}
-	if len(ports) == 0 {
-		return []uint16{443}
-	}
-	slices.Sort(ports)
-	return slices.Compact(ports)
-}
-
-func portAround(before, after string) []uint16 {
-	if digits, ok := strings.CutPrefix(after, ":"); ok {
-		end := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
-		if end < 0 {
-			end = len(digits)
-		}
-		if n, err := strconv.ParseUint(digits[:end], 10, 16); err == nil && n > 0 {
-			return []uint16{uint16(n)}
-		}
-	}
-	for _, s := range []struct {
-		scheme string
-		port   uint16
-	}{{"https://", 443}, {"http://", 80}, {"ssh://git@", 22}, {"git@", 22}} {
-		if strings.HasSuffix(before, s.scheme) {
-			return []uint16{s.port}
-		}
-	}
-	return nil
 }

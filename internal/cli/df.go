@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -18,22 +19,42 @@ type diskReader interface {
 }
 
 func newDisk(s *session) *cobra.Command {
-	return &cobra.Command{
+	all := false
+	cmd := &cobra.Command{
 		Use:   "df [CELL]",
 		Short: "Show the disk space of cells",
-		Long: `Show the disk space that a cell's states take, or those of all cells and the home.
+		Long: `Show the disk space that the states of a cell take. Without a name it is the cell of
+the working directory. With --all, or where the directory has no cell, it is all
+cells and the home.
+
 Figures are allocated blocks: a hole takes nothing, a small file at least a block.
 OWN is what no other cell needs, SHARED what others need too; by area it is the
 sum of both, without manifests. States of removed cells are in the total of the
 home until gc frees them.`,
 		Example: `  forkcell df
+  forkcell df --all
   forkcell df demo --json`,
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
-			return runDisk(ctx, s, e, argument(args, 0))
+			name := argument(args, 0)
+			if name != "" && all {
+				return usageError("give one of them", "df: a cell and --all exclude each other")
+			}
+			if name == "" && !all {
+				dir, err := os.Getwd()
+				if err != nil {
+					return usageError("give the name of a cell, or --all", "df: the working directory cannot be found: %v", err)
+				}
+				if name, _, err = e.CellAt(ctx, dir); err != nil {
+					return hinted(err, "give the name of one of them, or --all")
+				}
+			}
+			return runDisk(ctx, s, e, name)
 		}),
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "of all cells and of the home")
+	return cmd
 }
 
 func runDisk(ctx context.Context, s *session, e diskReader, name string) error {

@@ -9,23 +9,24 @@ import (
 func newPolicySuggest(s *session) *cobra.Command {
 	run := ""
 	cmd := &cobra.Command{
-		Use:   "suggest CELL",
+		Use:   "suggest [CELL]",
 		Short: "Print the smallest policy that would have allowed what a run was denied",
 		Long: `Print a policy for a person to review: that of a run, with the smallest additions
 that would have allowed the connections, requests and names that it was denied, as
 far as its events tell. What no rule should allow, or no addition can, is named in
-comments. Nothing is changed.`,
+comments. Of a run that had no network at all nothing was seen: then it is the hosts
+that its command lines name. Nothing is changed.`,
 		Example: `  forkcell policy suggest demo > policy.yaml
   forkcell policy diff demo policy.yaml
   forkcell run --policy policy.yaml demo -- make`,
-		Args:              positional("CELL"),
+		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
 		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
 			return runPolicySuggest(ctx, s, e, args[0], run)
 		}),
 	}
 	cmd.Flags().StringVar(&run, "run", "", "what this `RUN` was denied (default: the last one)")
-	return cmd
+	return s.ofDirectory(cmd)
 }
 
 func runPolicySuggest(ctx context.Context, s *session, e policyKeeper, name, run string) error {

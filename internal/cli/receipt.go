@@ -25,7 +25,11 @@ func newReceiptShow(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [RECEIPT]",
 		Short: "Show a receipt and the present decision about its run",
-		Example: `  forkcell receipt show rcpt_01J
+		Long: `Show a receipt and the present decision about its run: the receipt that is named,
+or the newest one of a cell. Without either the cell is that of the working
+directory.`,
+		Example: `  forkcell receipt show
+  forkcell receipt show rcpt_01J
   forkcell receipt show --cell demo --latest --format md`,
 		Args:              positional("[RECEIPT]"),
 		ValidArgsFunction: s.completeReceipt,
@@ -37,8 +41,14 @@ func newReceiptShow(s *session) *cobra.Command {
 			if err := oneOf(cmd, "format", o.format, "md", "json", "dsse"); err != nil {
 				return err
 			}
-			if (len(args) == 1) == (o.cell != "") {
+			if len(args) == 1 && o.cell != "" {
 				return usageError("forkcell receipt show RECEIPT, or --cell CELL --latest", "%s: name one receipt, or a cell", verb(cmd))
+			}
+			if len(args) == 0 && o.cell == "" {
+				var err error
+				if o.cell, err = s.cellHere(cmd); err != nil {
+					return err
+				}
 			}
 			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
 				return runReceiptShow(ctx, s, e, argument(args, 0), o)
