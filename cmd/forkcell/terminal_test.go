@@ -229,7 +229,7 @@ func TestTry(t *testing.T) {
 		"discard": {[]string{"discard"}, "one\n", "decision:"},
 		"keep":    {[]string{"k"}, "one\n", "kept: forkcell diff"},
 		"diff":    {[]string{"d", "a"}, "two\n", "+two"},
-		"unknown": {[]string{"q", "accept"}, "two\n", "applied"},
+		"unknown": {[]string{"q", "accept"}, "two\n", "forkcell: q is no answer; the answers are a or accept, x or discard, k or keep, d or diff, s or shell"},
 		"enter":   {[]string{""}, "one\n", "file"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,6 +39,9 @@ type ThreeWayOptions struct {
 	// Names lists a directory of ours, so that what the cell never saw is not
 	// removed with its directory. Without it that is found out by Execute.
 	Names func(path string) ([]string, error)
+	// Undo says that an apply is taken back: base is what it wrote, theirs what was
+	// there before. The reasons of conflicts speak of that.
+	Undo bool
 }
 
 // Side is one of the three that are compared.
@@ -206,7 +209,7 @@ func (m *merger) path(path string, old, now *tree.Entry) error {
 	if untouched {
 		return m.take(path, now)
 	}
-	return m.collide(path, now, reason(old, have, now))
+	return m.collide(path, now, m.reason(old, have, now))
 }
 
 // same reports whether two sides have the same at a path, or files that say the
@@ -231,8 +234,16 @@ func (m *merger) same(path string, one Side, a *tree.Entry, other Side, b *tree.
 	return ok && says == too, err
 }
 
-func reason(old, have, now *tree.Entry) string {
+func (m *merger) reason(old, have, now *tree.Entry) string {
 	switch {
+	case m.opt.Undo && old == nil:
+		return "was made again since the apply deleted it"
+	case m.opt.Undo && have == nil:
+		return "was deleted since the apply"
+	case m.opt.Undo && now == nil:
+		return "was changed since the apply added it"
+	case m.opt.Undo:
+		return "was changed since the apply"
 	case old == nil:
 		return "was added on both sides, differently"
 	case have == nil:

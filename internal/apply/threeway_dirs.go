@@ -29,7 +29,7 @@ func (m *merger) leave(path string, old, now *tree.Entry) error {
 		return nil
 	}
 	if !isDir(have) {
-		return m.collide(path, now, reason(old, have, now))
+		return m.collide(path, now, m.reason(old, have, now))
 	}
 	r, err := m.remains(path)
 	if err != nil {
@@ -37,9 +37,13 @@ func (m *merger) leave(path string, old, now *tree.Entry) error {
 	}
 	switch {
 	case !m.equal(have, old):
-		return m.collide(path, now, reason(old, have, now))
+		return m.collide(path, now, m.reason(old, have, now))
+	case r.foreign != "" && m.opt.Undo:
+		return m.collide(path, now, fmt.Sprintf("was added by the apply and holds %q, which is newer", r.foreign))
 	case r.foreign != "":
 		return m.collide(path, now, fmt.Sprintf("is removed in the cell but holds %q, which the cell does not know", r.foreign))
+	case now != nil && (r.left != "" || r.staying != "") && m.opt.Undo:
+		return m.refuse(path, now, fmt.Sprintf("was no directory before the apply and holds %q, which stays", r.left+r.staying))
 	case now != nil && (r.left != "" || r.staying != ""):
 		return m.refuse(path, now, fmt.Sprintf("is no directory any more in the cell but holds %q, which stays", r.left+r.staying))
 	case r.staying != "":

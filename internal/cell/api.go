@@ -244,14 +244,17 @@ type AcceptRequest struct {
 
 // AcceptResult is what was decided.
 type AcceptResult struct {
-	Cell         string       `json:"cell"`
-	RunID        string       `json:"run_id"`
-	DecisionID   string       `json:"decision_id"`
-	Decision     string       `json:"decision"`
-	CheckpointID string       `json:"checkpoint_id"`
-	Root         string       `json:"root"`
-	Also         []string     `json:"also_decided"`
-	Applied      *ApplyResult `json:"applied,omitempty"`
+	Cell         string   `json:"cell"`
+	RunID        string   `json:"run_id"`
+	DecisionID   string   `json:"decision_id"`
+	Decision     string   `json:"decision"`
+	CheckpointID string   `json:"checkpoint_id"`
+	Root         string   `json:"root"`
+	Also         []string `json:"also_decided"`
+	// Before is the decision that this one takes the place of: rejected or restored,
+	// of a run whose work was brought back since.
+	Before  string       `json:"decision_before,omitempty"`
+	Applied *ApplyResult `json:"applied,omitempty"`
 }
 
 // ApplyRequest writes accepted changes to a directory.

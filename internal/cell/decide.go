@@ -106,6 +106,9 @@ func (s *session) acceptRun(ctx context.Context, req AcceptRequest) (*AcceptResu
 		res.Decision, res.CheckpointID, res.Root = d, s.head.ID, s.head.Root()
 		return res, nil
 	}
+	if d := decisionIn(s.cell, r); isUndone(d) {
+		res.Before = d
+	}
 	head := s.head
 	d := decision{Reason: req.Reason, Forced: req.Force && r.Failed(), Only: req.Only, Except: req.Except}
 	if len(req.Only)+len(req.Except) > 0 {

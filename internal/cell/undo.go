@@ -3,7 +3,9 @@ package cell
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -20,9 +22,11 @@ type UndoRequest struct {
 	Cell       string
 	Except     []string // what stays as it is
 	OnConflict string   // fail, ours, theirs: what becomes of what is newer
+	DryRun     bool     // say what would be taken back
 }
 
-// Undo takes the last apply back where nothing newer would be lost.
+// Undo takes the last apply back where nothing newer would be lost. A dry run that
+// finds conflicts gives the rest of what would be taken back beside the error.
 func (e *Engine) Undo(ctx context.Context, req UndoRequest) (*ApplyResult, error) {
 	s, err := e.hold(ctx, req.Cell, "undo", 0)
 	if err != nil {
@@ -51,10 +55,14 @@ func (e *Engine) Undo(ctx context.Context, req UndoRequest) (*ApplyResult, error
 	}
 	plan.ID = store.NewID("apply")
 	res := &ApplyResult{
-		Cell: s.cell.Name, ApplyID: last.ID, To: last.To, Checkpoint: last.From,
+		Cell: s.cell.Name, ApplyID: last.ID, To: last.To, DryRun: req.DryRun, Checkpoint: last.From,
 		Written: []ChangeJSON{}, Already: []string{}, Chosen: []PathNote{}, Kept: []PathNote{}, Dropped: []PathNote{},
 	}
-	if err := s.fitUndo(ctx, req, last, &plan, src, res); err != nil {
+	err = s.fitUndo(ctx, req, last, &plan, src, res)
+	if req.DryRun {
+		return res, err
+	}
+	if err != nil {
 		return nil, err
 	}
 	in := applyIntent{Target: last.To, Record: last, Undoes: last.ID}
@@ -97,7 +105,7 @@ func (s *session) fitUndo(ctx context.Context, req UndoRequest, last store.Apply
 	}
 	now := func(path string) (*tree.Entry, error) { return apply.Probe(ctx, target, path, expected[path]) }
 	conflicts, chosen, err := apply.Adjust(plan, now, apply.ThreeWayOptions{
-		OnConflict: mode, Only: pick.Match, Names: namesOf(target),
+		OnConflict: mode, Only: pick.Match, Names: namesOf(target), Undo: true,
 		Meaning: indexes(map[apply.Side]gitread.Files{
 			apply.BaseSide: written, apply.TheirSide: displaced{src}, apply.OurSide: leftout.InDir(target),
 		}),
@@ -105,16 +113,32 @@ func (s *session) fitUndo(ctx context.Context, req UndoRequest, last store.Apply
 	if err != nil {
 		return failed("compare", err, "compare with %s", quote.Path(plan.Target))
 	}
-	if len(conflicts) > 0 {
-		return conflictError(plan.Target, conflicts)
-	}
 	for _, c := range chosen {
 		res.Chosen = append(res.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))
 	}
 	for _, op := range plan.Ops {
 		res.Written = append(res.Written, opJSON(op))
 	}
+	if len(conflicts) > 0 {
+		return undoConflict(plan.Target, conflicts)
+	}
 	return nil
+}
+
+// undoConflict names what was changed since the apply that is to be taken back.
+func undoConflict(where string, conflicts []apply.Conflict) error {
+	e := &Error{
+		Kind: Refused, Code: "conflict",
+		Message: fmt.Sprintf("%s in %s changed since the apply, nothing was undone", counted(len(conflicts), "path"), quote.Path(where)),
+		Hint:    "--on-conflict ours keeps what is there now, --on-conflict theirs puts back what was there before the apply, --except PATTERN leaves paths as they are",
+	}
+	if slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !c.Forcible }) {
+		e.Hint = "--on-conflict ours keeps what is there now, --except PATTERN leaves paths as they are"
+	}
+	for _, c := range conflicts {
+		e.Details = append(e.Details, quote.Path(c.Path)+": "+c.Reason)
+	}
+	return e
 }
 
 // written returns the state that an apply wrote. One that gc freed cannot be

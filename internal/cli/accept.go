@@ -71,6 +71,9 @@ func printAccept(p *page, r *cell.AcceptResult) {
 		what = "checkpoint " + r.CheckpointID
 	}
 	p.printf("cell %s: %s %s\n", quote.Line(r.Cell), what, p.word(quote.Line(r.Decision)))
+	if r.Before != "" {
+		p.printf("it had been %s, and its work was brought back since\n", quote.Line(r.Before))
+	}
 	p.pairs(
 		"decision", r.DecisionID,
 		"checkpoint", r.CheckpointID,

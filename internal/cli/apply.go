@@ -33,9 +33,11 @@ make the host run things later, setuid and setgid bits and security.* attributes
 are refused by name unless allowed; so are changes of a git repository that make
 it track a path which the secret rules leave out. Owners and ACLs of the cell are
 dropped and named. --undo takes the last apply back where nothing newer would be
-lost; --on-conflict and --except decide about what is newer.`,
+lost; --on-conflict and --except decide about what is newer: ours keeps it, theirs
+puts back what was there before the apply.`,
 		Example: `  forkcell apply demo --dry-run
   forkcell apply demo --allow-control .envrc
+  forkcell apply demo --undo --dry-run
   forkcell apply demo --undo`,
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
@@ -69,7 +71,7 @@ func (o applyOptions) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("to") && o.to == "" {
 		return usageError("", "%s: --to is empty", verb(cmd))
 	}
-	for _, flag := range []string{"to", "dry-run", "only", "allow-control", "allow-setuid"} {
+	for _, flag := range []string{"to", "only", "allow-control", "allow-setuid"} {
 		if err := exclusive(cmd, "undo", flag); err != nil {
 			return err
 		}
@@ -79,11 +81,12 @@ func (o applyOptions) check(cmd *cobra.Command) error {
 
 func runApply(ctx context.Context, s *session, e publisher, name string, o applyOptions) error {
 	if o.undo {
-		res, err := e.Undo(ctx, cell.UndoRequest{Cell: name, Except: o.except, OnConflict: o.onConflict})
-		if err != nil {
+		res, err := e.Undo(ctx, cell.UndoRequest{Cell: name, Except: o.except, OnConflict: o.onConflict, DryRun: o.dryRun})
+		if res == nil {
 			return err
 		}
-		return s.emit(res, func(p *page) { printApply(p, res, true) })
+		// A dry run shows what would be undone beside the conflicts.
+		return both(err, s.emit(res, func(p *page) { printApply(p, res, true) }))
 	}
 	res, err := e.Apply(ctx, cell.ApplyRequest{
 		Cell: name, To: o.to, DryRun: o.dryRun, Only: o.only, Except: o.except,
@@ -98,6 +101,8 @@ func runApply(ctx context.Context, s *session, e publisher, name string, o apply
 func printApply(p *page, r *cell.ApplyResult, undone bool) {
 	n := count(int64(len(r.Written)), "change", "changes")
 	switch {
+	case r.DryRun && undone:
+		p.printf("dry run: %s would be undone in %s\n", n, quote.Path(r.To))
 	case r.DryRun:
 		p.printf("dry run: %s would be written to %s\n", n, quote.Path(r.To))
 	case undone:

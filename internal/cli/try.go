@@ -189,6 +189,13 @@ func (t *trial) answer(given string) (decided bool, err error) {
 	case "shell":
 		return false, t.shell()
 	}
+	if given != "" {
+		var words []string
+		for _, c := range choices() {
+			words = append(words, c.letter+" or "+c.word)
+		}
+		return false, usageError("the answers are "+strings.Join(words, ", "), "%s is no answer", quote.Arg(given))
+	}
 	return false, nil
 }
 
