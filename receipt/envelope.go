@@ -127,6 +127,21 @@ func ParseEnvelope(raw []byte) (*Envelope, error) {
 	return &e, nil
 }
 
+// SignedBy returns the id of the key that an envelope says has signed it. It looks
+// at nothing else, and verifies nothing.
+func SignedBy(raw []byte) (string, error) {
+	var doc struct {
+		Signatures []signature `json:"signatures"`
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return "", malformed("envelope: %w", err)
+	}
+	if len(doc.Signatures) == 0 || !isHash(doc.Signatures[0].KeyID) {
+		return "", malformed("envelope: no signature names its key")
+	}
+	return doc.Signatures[0].KeyID, nil
+}
+
 // decodeBase64 accepts the one standard spelling of the data; package base64
 // would skip line breaks.
 func decodeBase64(s string) ([]byte, error) {

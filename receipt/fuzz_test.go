@@ -22,6 +22,9 @@ func FuzzParseEnvelope(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
+		if id, err := SignedBy(raw); err != nil || id != e.Statement.Place().KeyID {
+			f.Fatalf("signed by %s, found %s (%v)", e.Statement.Place().KeyID, id, err)
+		}
 		genuine[string(e.Payload)] = true
 	}
 	f.Add([]byte(`{"payloadType":"application/vnd.in-toto+json","payload":"e30=","signatures":[]}`))
@@ -32,6 +35,9 @@ func FuzzParseEnvelope(f *testing.F) {
 				t.Fatalf("an error without its kind: %v", err)
 			}
 			return
+		}
+		if _, err := SignedBy(raw); err != nil {
+			t.Fatalf("an envelope without the id of its key: %v", err)
 		}
 		if e.Verify(trusted(1, 2)) == nil && !genuine[string(e.Payload)] {
 			t.Fatal("a statement that nobody signed verifies")

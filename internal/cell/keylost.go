@@ -42,8 +42,8 @@ func (e *Engine) currentKey(tx *store.Tx) (currentKey, error) {
 		if err != nil {
 			continue // a verification names it
 		}
-		if env, err := receipt.ParseEnvelope(raw); err == nil {
-			k.id = env.Statement.Place().KeyID
+		if id, err := receipt.SignedBy(raw); err == nil {
+			k.id = id
 		}
 	}
 	return k, nil

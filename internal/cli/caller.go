@@ -1,56 +1,14 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
-
-// gitUser is who the caller is to git.
-type gitUser struct{ name, email string }
-
-// findGitUser reads the caller's name and address from git's global
-// configuration, beside other work. Nothing else of it is asked for, and no
-// repository is looked at: its configuration is not the caller's.
-func findGitUser(ctx context.Context) <-chan gitUser {
-	found := make(chan gitUser, 1)
-	go func() { found <- readGitUser(ctx) }()
-	return found
-}
-
-func readGitUser(ctx context.Context) (u gitUser) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", "config", "--global", "--includes", "--null", "--get-regexp", `^user\.(name|email)$`)
-	cmd.Dir = "/"
-	cmd.Env = []string{"GIT_TERMINAL_PROMPT=0"}
-	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "PATH"} {
-		if value, ok := os.LookupEnv(name); ok {
-			cmd.Env = append(cmd.Env, name+"="+value)
-		}
-	}
-	out, err := cmd.Output()
-	if err != nil {
-		return u // no git, or nothing configured
-	}
-	for entry := range bytes.SplitSeq(out, []byte{0}) {
-		key, value, _ := strings.Cut(string(entry), "\n")
-		switch key {
-		case "user.name":
-			u.name = value
-		case "user.email":
-			u.email = value
-		}
-	}
-	return u
-}
 
 // callerInfo is what the cell's commands get to know of this process's caller.
 func callerInfo(u gitUser) cell.CallerInfo {

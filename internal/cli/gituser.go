@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// gitUser is who the caller is to git.
+type gitUser struct{ name, email string }
+
+// findGitUser reads the caller's name and address from git's global
+// configuration, beside other work. Nothing else of it is asked for, and no
+// repository is looked at: its configuration is not the caller's.
+func findGitUser(ctx context.Context) <-chan gitUser {
+	found := make(chan gitUser, 1)
+	go func() { found <- readGitUser(ctx) }()
+	return found
+}
+
+// readGitUser reads plain files itself and leaves all others to git: a start of
+// git takes as much processor time as a sixth of a run.
+func readGitUser(ctx context.Context) gitUser {
+	if u, ok := plainGitUser(globalGitFiles()); ok {
+		return u
+	}
+	return askGitUser(ctx)
+}
+
+// globalGitFiles lists git's global configuration, in the order in which later
+// values win.
+func globalGitFiles() []string {
+	if file, ok := os.LookupEnv("GIT_CONFIG_GLOBAL"); ok {
+		return []string{file}
+	}
+	var files []string
+	home, config := os.Getenv("HOME"), os.Getenv("XDG_CONFIG_HOME")
+	if config == "" && home != "" {
+		config = filepath.Join(home, ".config")
+	}
+	if config != "" {
+		files = append(files, filepath.Join(config, "git", "config"))
+	}
+	if home != "" {
+		files = append(files, filepath.Join(home, ".gitconfig"))
+	}
+	return files
+}
+
+// plainGitUser reads the files, and reports whether they are plain enough for
+// that.
+func plainGitUser(files []string) (u gitUser, ok bool) {
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || !u.readPlain(string(text)) {
+			return gitUser{}, false
+		}
+	}
+	return u, true
+}
+
+// readPlain takes the section [user] of a configuration whose lines are all
+// comments, headers of sections, and keys with values that are neither quoted nor
+// escaped. It reports whether that is all that there is: includes, and anything
+// else that git would have to interpret, are not.
+func (u *gitUser) readPlain(text string) bool {
+	if strings.ContainsAny(text, "\\\x00\r\ufeff") {
+		return false
+	}
+	inUser := false
+	for line := range strings.Lines(text) {
+		line = strings.Trim(line, " \t\n")
+		switch {
+		case line == "" || line[0] == '#' || line[0] == ';':
+		case line[0] == '[':
+			name, ok := strings.CutSuffix(line[1:], "]")
+			name = strings.ToLower(name)
+			if !ok || strings.ContainsAny(name, "[].#;") || strings.HasPrefix(name, "include") {
+				return false
+			}
+			inUser = name == "user"
+		case inUser:
+			if !u.readKey(line) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// readKey takes one line of the section [user], and reports whether it is plain.
+func (u *gitUser) readKey(line string) bool {
+	key, value, ok := strings.Cut(line, "=")
+	if !ok || strings.ContainsAny(value, "\"#;") {
+		return false
+	}
+	value = strings.Trim(value, " \t")
+	switch strings.ToLower(strings.TrimRight(key, " \t")) {
+	case "name":
+		u.name = value
+	case "email":
+		u.email = value
+	}
+	return true
+}
+
+// askGitUser asks git.
+func askGitUser(ctx context.Context) (u gitUser) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", "config", "--global", "--includes", "--null", "--get-regexp", `^user\.(name|email)$`)
+	cmd.Dir = "/"
+	cmd.Env = []string{"GIT_TERMINAL_PROMPT=0"}
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "PATH"} {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		return u // no git, or nothing configured
+	}
+	for entry := range bytes.SplitSeq(out, []byte{0}) {
+		key, value, _ := strings.Cut(string(entry), "\n")
+		switch key {
+		case "user.name":
+			u.name = value
+		case "user.email":
+			u.email = value
+		}
+	}
+	return u
+}
