@@ -97,6 +97,9 @@ func (h *head) hosts(r *http.Request) []string {
 	text := h.text
 	h.text, h.passed = nil, true
 	h.mu.Unlock()
+	if len(text) == 0 {
+		return nil
+	}
 	p := textproto.NewReader(bufio.NewReader(bytes.NewReader(text)))
 	line, err := p.ReadLine()
 	if err != nil || line != r.Method+" "+r.RequestURI+" "+r.Proto {

@@ -222,7 +222,7 @@ func (v *view) explain(q policy.Request) policy.Explanation {
 
 // checkScheme decides whether requests may come in plain HTTP, or in TLS.
 func (v *view) checkScheme(scheme string) error {
-	e := v.rules.ExplainRequest(policy.Request{Host: v.host, Port: v.port, Scheme: scheme})
+	e := v.explain(policy.Request{Scheme: scheme})
 	if e.Allowed || len(v.found) == 0 {
 		return nil
 	}
