@@ -174,8 +174,10 @@ func (r *rootfs) place(own int, rel string) error {
 	return unix.Mknodat(own, rel, unix.S_IFREG|0o444, 0)
 }
 
-// etcBinds is the fallback: the host's /etc, with the cell's files over those
-// that it has as plain files. The rest of them must do without.
+// etcBinds is the fallback, for one where the host's /etc has mounts in it, as in a
+// container: the host's /etc, with the cell's files over those that it has as plain
+// files, the trust stores of the cell's network included. The rest of them must do
+// without.
 func (r *rootfs) etcBinds(files []etcFile) error {
 	host, err := cloneTree(r.host, "etc", attrSystem, -1)
 	if err != nil {
@@ -184,18 +186,25 @@ func (r *rootfs) etcBinds(files []etcFile) error {
 	if err := r.attach(host, "/etc"); err != nil {
 		return err
 	}
+	var names []string
 	for _, f := range files {
-		fd, err := cloneTree(r.stage, "etc/"+f.name, attrSystem, -1)
+		names = append(names, f.name)
+	}
+	for _, f := range r.plan.Files {
+		names = append(names, f.Name)
+	}
+	for _, name := range names {
+		fd, err := cloneTree(r.stage, "etc/"+name, attrSystem, -1)
 		if err != nil {
 			return err
 		}
-		err = moveTo(fd, r.root, "etc/"+f.name)
+		err = moveTo(fd, r.root, "etc/"+name)
 		_ = unix.Close(fd)
 		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("%s: %w", f.name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		if err != nil {
-			r.degraded = append(r.degraded, fmt.Sprintf("/etc/%s is the host's", f.name))
+			r.degraded = append(r.degraded, fmt.Sprintf("/etc/%s is not the cell's own", name))
 		}
 	}
 	return nil
