@@ -2,13 +2,11 @@ package archive
 
 import (
 	"archive/tar"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -25,7 +23,8 @@ type ExtractOptions struct {
 	// or the kernel refuses, flags or labels of other systems. Without it such a
 	// thing is an error.
 	Dropped func(path, what string)
-	// MaxEntries bounds the number of entries; 0 means 4 million.
+	// MaxEntries bounds the number of entries, and of what they make; 0 means 4
+	// million.
 	MaxEntries int
 	// MaxSparse bounds the size of a file that is stored by a map of its holes,
 	// which may claim any size; 0 means 64 GiB in old formats, whose holes have to
@@ -37,44 +36,48 @@ type ExtractOptions struct {
 type Owner struct{ UID, GID uint32 }
 
 // Extract writes what r holds into the empty directory dst, and returns the
-// recorded owner of every path that it lists. An entry "./" says what the root is like.
+// recorded owners of what it lists. An entry "./" says what the root is like.
 // Directories that the archive does not list get mode 0755.
 //
 // On an error dst holds a part; the caller removes it. Errors of the archive
 // wrap ErrArchive and name the entry; others are errors of the file system or
 // of r.
-func Extract(ctx context.Context, r io.Reader, dst *fsx.Dir, opt ExtractOptions) (map[string]Owner, error) {
+func Extract(ctx context.Context, r io.Reader, dst *fsx.Dir, opt ExtractOptions) (Owners, error) {
 	if opt.MaxEntries == 0 {
 		opt.MaxEntries = 4_000_000
 	}
 	in, err := newInput(ctx, r)
 	if err != nil {
-		return nil, err
+		return Owners{}, err
 	}
 	defer in.close()
+	keeper := fsx.NewKeeper(keptOpen)
+	defer keeper.Close()
 	x := &extractor{
-		ctx: ctx, in: in, dst: dst, opt: opt, buf: make([]byte, 256<<10),
-		owners: map[string]Owner{}, kinds: map[string]tree.Kind{".": tree.KindDir}, dirs: map[string]*tar.Header{},
+		ctx: ctx, in: in, opt: opt, buf: make([]byte, 256<<10),
+		root: &node{kind: tree.KindDir, dir: &dirNode{ref: keeper.Root(dst)}},
 	}
 	if err := x.all(); err != nil {
-		return nil, in.explain(err)
+		return Owners{}, in.explain(err)
 	}
 	if err := x.finishDirs(); err != nil {
-		return nil, err
+		return Owners{}, err
 	}
-	return x.owners, nil
+	return Owners{x.root}, nil
 }
 
+// keptOpen is how many unused directories stay open.
+const keptOpen = 32
+
 type extractor struct {
-	ctx    context.Context //nolint:containedctx // a call's own state
-	in     *input
-	tar    *tar.Reader
-	dst    *fsx.Dir
-	opt    ExtractOptions
-	buf    []byte
-	owners map[string]Owner
-	kinds  map[string]tree.Kind   // what exists by now
-	dirs   map[string]*tar.Header // nil: not listed by the archive
+	ctx   context.Context //nolint:containedctx // a call's own state
+	in    *input
+	tar   *tar.Reader
+	opt   ExtractOptions
+	buf   []byte
+	root  *node
+	at    cursor
+	nodes int
 }
 
 func refuse(name, format string, args ...any) error {
@@ -125,22 +128,32 @@ func (x *extractor) entry(h *tar.Header) error {
 	if p == "." && k != tree.KindDir {
 		return refuse(h.Name, "the root is not a directory")
 	}
-	if err := x.parents(h.Name, p); err != nil {
+	if p == "." {
+		x.root.owner, x.root.dir.meta = &owner, metadataOf(h)
+		return nil
+	}
+	dir, base, err := x.parent(h.Name, p)
+	if err != nil {
 		return err
 	}
 	if h.Typeflag == tar.TypeLink {
-		return x.hardLink(h, p)
+		return x.hardLink(h, p, dir, base)
 	}
-	if err := x.place(h, p, k); err != nil {
+	n, err := x.place(h, dir, base, k)
+	if err != nil {
 		return err
 	}
-	x.owners[p] = owner
-	x.kinds[p] = k
+	n.owner = &owner
 	if k == tree.KindDir {
-		x.dirs[p] = h
+		n.dir.meta = metadataOf(h)
 		return nil
 	}
-	return x.metadata(p, k, h)
+	d, name, release, err := n.in()
+	if err != nil {
+		return err
+	}
+	defer release()
+	return x.metadata(d, name, n, metadataOf(h))
 }
 
 // global allows what is harmless in a header for all entries. The standard
@@ -173,17 +186,16 @@ func cleanName(name string) (string, error) {
 			return "", refuse(name, "a name of %d bytes is too long", len(c))
 		}
 	}
+	// Our own archives have plain names.
+	if p := strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/"); fsx.CheckPath(p) == nil {
+		return p, nil
+	}
 	p := path.Clean(name)
 	if err := fsx.CheckPath(p); err != nil {
 		return "", refuse(name, "%v", err)
 	}
-	if strings.Count(p, "/") >= maxDepth {
-		return "", refuse(name, "it is nested too deeply")
-	}
 	return p, nil
 }
-
-const maxDepth = 10_000
 
 func kindOf(h *tar.Header) (tree.Kind, error) {
 	switch h.Typeflag {
@@ -221,115 +233,90 @@ func ownerOf(h *tar.Header) (Owner, error) {
 	return Owner{uint32(h.Uid), uint32(h.Gid)}, nil
 }
 
-// parents makes the directories above p that do not exist yet.
-func (x *extractor) parents(name, p string) error {
-	for i := 0; i < len(p); i++ {
-		if p[i] != '/' {
-			continue
-		}
-		dir := p[:i]
-		switch k, ok := x.kinds[dir]; {
-		case !ok:
-			if err := x.dst.Mkdir(dir, 0o700); err != nil {
-				return err
-			}
-			x.kinds[dir], x.dirs[dir] = tree.KindDir, nil
-		case k != tree.KindDir:
-			return refuse(name, "it is below %s, which is a %s", quote.Path(dir), k)
-		}
-	}
-	return nil
-}
-
 // vacate makes room for a later entry of the same name, which replaces the
 // earlier one if it is of the same kind: archives that were appended to have
-// such. It reports whether a directory stays.
-func (x *extractor) vacate(h *tar.Header, p string, k tree.Kind) (stays bool, err error) {
-	was, ok := x.kinds[p]
+// such. It returns a directory, which stays.
+func (x *extractor) vacate(h *tar.Header, dir *node, base string, k tree.Kind) (stays *node, err error) {
+	was := dir.kid(base)
 	switch {
-	case !ok:
-		return false, nil
-	case was != k:
-		return false, refuse(h.Name, "it is there twice, as a %s and as a %s", was, k)
+	case was == nil:
+		return nil, nil //nolint:nilnil // as documented
+	case was.kind != k:
+		return nil, refuse(h.Name, "it is there twice, as a %s and as a %s", was.kind, k)
 	case k == tree.KindDir:
-		return true, nil
+		return was, nil
 	}
-	return false, x.dst.Remove(p)
+	d, name, release, err := was.in()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return nil, d.Remove(name)
 }
 
-func (x *extractor) place(h *tar.Header, p string, k tree.Kind) error {
-	stays, err := x.vacate(h, p, k)
-	if stays || err != nil {
-		return err
+func (x *extractor) place(h *tar.Header, dir *node, base string, k tree.Kind) (*node, error) {
+	stays, err := x.vacate(h, dir, base, k)
+	if stays != nil || err != nil {
+		return stays, err
 	}
+	if k == tree.KindDir {
+		return x.makeDir(dir, base)
+	}
+	n, err := x.add(dir, base, k)
+	if err != nil {
+		return nil, err
+	}
+	d, name, release, err := n.in()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	switch k {
-	case tree.KindDir:
-		return x.dst.Mkdir(p, 0o700)
 	case tree.KindSymlink:
-		return x.dst.Symlink(h.Linkname, p)
+		err = d.Symlink(h.Linkname, name)
 	case tree.KindFifo:
-		return x.dst.Mkfifo(p, 0o600)
+		err = d.Mkfifo(name, 0o600)
 	case tree.KindSocket:
-		return x.dst.Mksock(p, 0o600)
+		err = d.Mksock(name, 0o600)
 	case tree.KindFile:
-		return x.file(h, p)
+		err = x.file(h, d, name)
+	default:
+		err = refuse(h.Name, "unknown kind")
 	}
-	return refuse(h.Name, "unknown kind")
+	return n, err
 }
 
-func (x *extractor) hardLink(h *tar.Header, p string) error {
+func (x *extractor) hardLink(h *tar.Header, p string, dir *node, base string) error {
 	target, err := cleanName(h.Linkname)
 	if err != nil {
 		return refuse(h.Name, "hard link to %s, which is not in the tree", quote.Path(h.Linkname))
 	}
-	k, ok := x.kinds[target]
+	to := x.lookup(target)
 	switch {
-	case !ok:
+	case to == nil:
 		return refuse(h.Name, "hard link to %s, which is not in the archive before it", quote.Path(target))
-	case k == tree.KindDir:
+	case to.kind == tree.KindDir:
 		return refuse(h.Name, "hard link to the directory %s", quote.Path(target))
 	case target == p:
 		return refuse(h.Name, "hard link to itself")
 	}
-	if _, err := x.vacate(h, p, k); err != nil {
+	if _, err := x.vacate(h, dir, base, to.kind); err != nil {
 		return err
 	}
-	if err := x.dst.Link(target, p); err != nil {
+	n, err := x.add(dir, base, to.kind)
+	if err != nil {
 		return err
 	}
-	x.kinds[p], x.owners[p] = k, x.owners[target]
-	return nil
-}
-
-// finishDirs gives the directories what they are recorded with, the deepest
-// first: a mode may close them, an entry in them would change their times, and
-// a default ACL would be inherited.
-func (x *extractor) finishDirs() error {
-	paths := make([]string, 0, len(x.dirs))
-	for p := range x.dirs {
-		paths = append(paths, p)
+	n.owner = to.owner
+	from, old, releaseFrom, err := to.in()
+	if err != nil {
+		return err
 	}
-	depth := func(p string) int {
-		if p == "." {
-			return -1
-		}
-		return strings.Count(p, "/")
+	defer releaseFrom()
+	d, name, release, err := n.in()
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(paths, func(a, b string) int { return cmp.Or(cmp.Compare(depth(b), depth(a)), strings.Compare(a, b)) })
-	for _, p := range paths {
-		if err := x.ctx.Err(); err != nil {
-			return err
-		}
-		h := x.dirs[p]
-		if h == nil {
-			if err := x.dst.Chmod(p, 0o755); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := x.metadata(p, tree.KindDir, h); err != nil {
-			return err
-		}
-	}
-	return nil
+	defer release()
+	return from.LinkTo(old, d, name)
 }

@@ -18,36 +18,30 @@ import (
 // metadata gives a path its owner, attributes, mode and time, in this order: a
 // new owner clears bits of the mode and capabilities, a mode without write
 // permission forbids attributes, and all of it precedes the time.
-func (x *extractor) metadata(p string, k tree.Kind, h *tar.Header) error {
+func (x *extractor) metadata(d *fsx.Dir, name string, n *node, m *metadata) error {
 	if x.opt.SetOwners {
-		o := x.owners[p]
-		if err := x.dst.Chown(p, o.UID, o.GID); err != nil {
+		if err := d.Chown(name, n.owner.UID, n.owner.GID); err != nil {
 			return err
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(h.PAXRecords)) {
-		if !strings.HasPrefix(key, recordXattr) {
-			continue
-		}
-		name := xattrName(key)
-		err := x.dst.SetXattr(p, name, []byte(h.PAXRecords[key]))
+	for _, a := range m.xattrs {
+		err := d.SetXattr(name, a.Name, a.Value)
 		switch {
 		case err == nil:
 		case errors.Is(err, unix.EPERM), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
-			if err := x.drop(p, "attribute "+quote.Path(name)); err != nil {
+			if err := x.drop(n.path(), "attribute "+quote.Path(a.Name)); err != nil {
 				return err
 			}
 		default:
 			return err
 		}
 	}
-	if k != tree.KindSymlink {
-		if err := x.dst.Chmod(p, uint32(h.Mode&0o7777)); err != nil {
+	if n.kind != tree.KindSymlink {
+		if err := d.Chmod(name, m.mode); err != nil {
 			return err
 		}
 	}
-	t := h.ModTime
-	return x.dst.Chtimes(p, fsx.Time{Sec: t.Unix(), Nsec: int32(t.Nanosecond())})
+	return d.Chtimes(name, fsx.Time{Sec: m.mtime.Unix(), Nsec: int32(m.mtime.Nanosecond())})
 }
 
 func (x *extractor) drop(p, what string) error {
@@ -103,7 +97,7 @@ func checkXattr(entry, name string) error {
 }
 
 // file writes the contents of a regular file.
-func (x *extractor) file(h *tar.Header, p string) (err error) {
+func (x *extractor) file(h *tar.Header, d *fsx.Dir, name string) (err error) {
 	mapped := h.Typeflag == tar.TypeGNUSparse
 	for key := range h.PAXRecords {
 		mapped = mapped || strings.HasPrefix(key, sparsePrefix)
@@ -116,13 +110,13 @@ func (x *extractor) file(h *tar.Header, p string) (err error) {
 	if mapped && limit > 0 && h.Size > limit {
 		return refuse(h.Name, "a sparse file of %d bytes is too big", h.Size)
 	}
-	f, err := x.dst.Create(p, 0o600)
+	f, err := d.Create(name, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if cerr := f.Close(); cerr != nil && err == nil {
-			err = fmt.Errorf("write %s: %w", quote.Path(p), cerr)
+			err = fmt.Errorf("write %s: %w", quote.Path(name), cerr)
 		}
 	}()
 	switch {

@@ -37,7 +37,7 @@ func pack(t fataler, dir string, opt archive.Options) []byte {
 	return b.Bytes()
 }
 
-func unpack(t fataler, b []byte, dir string, opt archive.ExtractOptions) (map[string]archive.Owner, error) {
+func unpack(t fataler, b []byte, dir string, opt archive.ExtractOptions) (archive.Owners, error) {
 	t.Helper()
 	d := openRoot(t, dir)
 	defer d.Close()
@@ -157,7 +157,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 			check(t, before.Walk(func(p string, e tree.Entry) error {
-				if o := owners[p]; o != (archive.Owner{UID: e.UID, GID: e.GID}) {
+				if o, _ := owners.Of(p); o != (archive.Owner{UID: e.UID, GID: e.GID}) {
 					t.Errorf("%q: owner %v", p, o)
 				}
 				return nil
@@ -302,8 +302,10 @@ func TestMissingParents(t *testing.T) {
 			t.Errorf("%s has mode %v", p, info.Mode())
 		}
 	}
-	if _, ok := owners["a"]; ok || len(owners) != 1 {
-		t.Errorf("owners: %v", owners)
+	for p, want := range map[string]bool{".": false, "a": false, "a/b": false, "a/b/c": true, "a/b/c/d": false, "x": false} {
+		if _, ok := owners.Of(p); ok != want {
+			t.Errorf("owner of %s: %v", p, ok)
+		}
 	}
 }
 

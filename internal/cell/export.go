@@ -117,6 +117,10 @@ func (x *export) archive() error {
 	} else {
 		err = archive.Write(x.ctx, out, x.tree, x.open, opt)
 	}
+	if errors.Is(err, fsx.ErrManyExtents) {
+		_ = out.fail(err)
+		return refused("holes", "`forkcell export "+x.cell.Name+" -o DIR` writes a directory", "%v", err)
+	}
 	if err != nil {
 		return out.fail(err)
 	}

@@ -291,18 +291,21 @@ func importSource(ctx context.Context, c store.Cell, dropped func(path, what str
 	if c.SourceKind == "dir" {
 		return workspace.Source{Dir: c.Source}
 	}
-	return workspace.Source{Fill: func(dst *fsx.Dir) (map[string]workspace.Owner, error) {
+	return workspace.Source{Fill: func(dst *fsx.Dir) (workspace.OwnerOf, error) {
 		f, err := os.Open(c.Source)
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
-		owners, err := archive.Extract(ctx, f, dst, archive.ExtractOptions{SetOwners: os.Geteuid() == 0, Dropped: dropped})
-		out := make(map[string]workspace.Owner, len(owners))
-		for p, o := range owners {
-			out[p] = workspace.Owner{UID: o.UID, GID: o.GID}
+		root := os.Geteuid() == 0
+		owners, err := archive.Extract(ctx, f, dst, archive.ExtractOptions{SetOwners: root, Dropped: dropped})
+		if root || err != nil { // the owners are on disk
+			return nil, err
 		}
-		return out, err
+		return func(path string) (workspace.Owner, bool) {
+			o, ok := owners.Of(path)
+			return workspace.Owner(o), ok
+		}, nil
 	}}
 }
 

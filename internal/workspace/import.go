@@ -20,11 +20,14 @@ type Source struct {
 	// Dir is the path of a directory. For a delta cell it is the live one.
 	Dir string
 	// Fill, if set, writes the tree into an empty directory, with its final
-	// modes and times, and as root its owners. It returns the recorded owners
-	// by path beneath dst ("." is dst itself); paths without one get what is on
-	// disk.
-	Fill func(dst *fsx.Dir) (map[string]Owner, error)
+	// modes and times, and as root its owners. It returns a function that knows
+	// the recorded owner of a path beneath dst ("." is dst itself); paths without
+	// one get what is on disk, and so do all if it is nil.
+	Fill func(dst *fsx.Dir) (OwnerOf, error)
 }
+
+// OwnerOf returns the recorded owner of a path, if there is one.
+type OwnerOf func(path string) (Owner, bool)
 
 // Owners sums up entries whose owner the cell cannot show as it is.
 type Owners struct {
@@ -160,7 +163,7 @@ func (s *Store) scanSource(ctx context.Context, c Cell, w *tree.Writer, p *pendi
 
 // scanFilled unpacks a source in place and prepares reading it there. For a
 // delta cell that place is the live directory.
-func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pending, fill func(*fsx.Dir) (map[string]Owner, error)) (*scan, error) {
+func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pending, fill func(*fsx.Dir) (OwnerOf, error)) (*scan, error) {
 	var src *fsx.Dir
 	var err error
 	if c.Backend == BackendDelta {
@@ -177,7 +180,7 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pendi
 		return nil, err
 	}
 	sc := s.newScan(ctx, "import", w, src)
-	owners, err := fill(src)
+	ownerOf, err := fill(src)
 	if err != nil {
 		return sc, err
 	}
@@ -196,8 +199,10 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pendi
 		return sc, err
 	}
 	sc.owner = func(at site, e, old *tree.Entry) {
-		if o, ok := owners[at.path()]; ok {
-			e.UID, e.GID = o.UID, o.GID
+		if ownerOf != nil {
+			if o, ok := ownerOf(at.path()); ok {
+				e.UID, e.GID = o.UID, o.GID
+			}
 		}
 		sc.noteOwner(at, e, old)
 	}

@@ -276,7 +276,7 @@ func TestFill(t *testing.T) {
 		rules, err := leftout.New(leftout.Options{})
 		w.must(err)
 		w.c.Rules = rules
-		fill := func(dst *fsx.Dir) (map[string]Owner, error) {
+		fill := func(dst *fsx.Dir) (OwnerOf, error) {
 			f, err := dst.Create("f", 0o644)
 			if err != nil {
 				return nil, err
@@ -292,7 +292,8 @@ func TestFill(t *testing.T) {
 				return nil, err
 			}
 			s.Close()
-			return map[string]Owner{"f": {1234, 5678}}, dst.Chtimes(".", fsx.Time{Sec: 77})
+			owner := func(path string) (Owner, bool) { return Owner{1234, 5678}, path == "f" }
+			return owner, dst.Chtimes(".", fsx.Time{Sec: 77})
 		}
 		sealed, report, err := w.s.Import(context.Background(), w.c, w.op(), Source{Fill: fill})
 		w.must(err)
