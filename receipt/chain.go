@@ -53,7 +53,11 @@ type Chain struct {
 	// head is the hash of the last envelope; unknown after one that was missing.
 	head    string
 	unknown bool
+	// gap is the last place whose statement was missing. What stood there cannot be
+	// held against the statements after it.
+	gap int64
 
+	places   map[string]int64      // cell id -> place of its last envelope
 	cells    map[string]string     // cell id -> hash of its last envelope
 	origins  map[string]string     // id of a fork -> id of the cell it was made from
 	receipts map[string]receiptRef // receipt id -> what decisions must match
@@ -66,6 +70,7 @@ type receiptRef struct{ hash, run, cell string }
 func NewChain(keys *KeySet) *Chain {
 	return &Chain{
 		keys:     keys.clone(),
+		places:   map[string]int64{},
 		cells:    map[string]string{},
 		origins:  map[string]string{},
 		receipts: map[string]receiptRef{},
@@ -79,12 +84,17 @@ func (c *Chain) Head() (seq int64, hash string) { return c.seq, c.head }
 // CellHead is the hash of the last statement of a cell; empty if there is none.
 func (c *Chain) CellHead(cellID string) string { return c.cells[cellID] }
 
-// Missing records that the next envelope could not be had.
+// Missing records that the next envelope could not be had. The statements after it
+// are checked as far as they do not depend on it.
 func (c *Chain) Missing(err error) Problem {
 	c.seq++
+	c.gap = c.seq
 	c.head, c.unknown = "", true
 	return Problem{Seq: c.seq, What: fmt.Sprintf("cannot be read: %v", err)}
 }
+
+// Disbelieve treats the last envelope as one that could not be had.
+func (c *Chain) Disbelieve() { c.head, c.unknown, c.gap = "", true, c.seq }
 
 // Next checks the next envelope. The statement may be believed only if there are
 // no problems; it is the zero value if the envelope cannot be parsed.
@@ -118,7 +128,7 @@ func (c *Chain) Next(raw []byte) (Statement, []Problem) {
 	}
 	c.head, c.unknown = hash, false
 	if at.CellID != "" {
-		c.cells[at.CellID] = hash
+		c.cells[at.CellID], c.places[at.CellID] = hash, c.seq
 	}
 	return s, problems
 }
@@ -136,7 +146,8 @@ func (c *Chain) checkPlace(at *Link, report func(string, ...any)) {
 	if !c.unknown && at.Prev != c.head {
 		report("%v: prev is not the hash of the statement before", ErrChain)
 	}
-	if at.CellID != "" && at.CellPrev != c.cells[at.CellID] {
+	known := c.gap == 0 || c.places[at.CellID] > c.gap
+	if at.CellID != "" && known && at.CellPrev != c.cells[at.CellID] {
 		report("%v: cell_prev is not the hash of the cell's statement before", ErrChain)
 	}
 }
@@ -169,15 +180,16 @@ func (c *Chain) checkMeaning(s Statement, hash string, sound bool, report func(s
 func (c *Chain) checkDecision(d *Decision, report func(string, ...any)) {
 	r, ok := c.receipts[d.ReceiptID]
 	switch {
+	case !ok && c.gap > 0: // it may be what is missing
 	case !ok:
 		report("%v: decides %s, which does not stand before it", ErrChain, d.ReceiptID)
 	case r.hash != d.ReceiptSHA256:
 		report("%v: decides a %s with another hash", ErrChain, d.ReceiptID)
-	case r.run != d.RunID || !c.descends(d.CellID, r.cell):
+	case r.run != d.RunID || c.gap == 0 && !c.descends(d.CellID, r.cell):
 		report("%v: decides %s, which is of another run or cell", ErrChain, d.ReceiptID)
 	}
 	for _, id := range d.Supersedes {
-		if _, ok := c.ids[id]; !ok {
+		if _, ok := c.ids[id]; !ok && c.gap == 0 {
 			report("%v: supersedes %s, which does not stand before it", ErrChain, id)
 		}
 	}

@@ -16,7 +16,7 @@ type Link struct {
 	// Prev is the [Hash] of the previous envelope in the home's log; empty for
 	// the first.
 	Prev string `json:"prev"`
-	// CellID is the immutable id of the cell; empty in key statements.
+	// CellID is the immutable id of the cell; empty in statements about the home.
 	CellID string `json:"cell_id"`
 	// Cell is the name that the cell had at the time.
 	Cell string `json:"cell"`

@@ -15,10 +15,11 @@ const (
 	TypeDecision = "https://forkcell.dev/statement/decision/v1"
 	TypeCell     = "https://forkcell.dev/statement/cell/v1"
 	TypeKey      = "https://forkcell.dev/statement/key/v1"
+	TypeLoss     = "https://forkcell.dev/statement/loss/v1"
 )
 
 // Statement is an in-toto Statement v1 whose predicate is one of [*Run],
-// [*Decision], [*Change] and [*Rotation].
+// [*Decision], [*Change], [*Rotation] and [*Loss].
 type Statement struct {
 	Type          string    `json:"_type"`
 	Subject       []Subject `json:"subject"`
@@ -42,7 +43,7 @@ type Predicate interface {
 	// PredicateType is the URI that tells the predicates apart.
 	PredicateType() string
 	// ID names what the statement is about: the receipt of a run, a decision,
-	// the cell that changed, the new key.
+	// the cell that changed, the new key, a loss.
 	ID() string
 	// Place is the statement's place in the log.
 	Place() *Link
@@ -84,6 +85,8 @@ func emptyPredicate(predicateType string) (Predicate, bool) {
 		return new(Change), true
 	case TypeKey:
 		return new(Rotation), true
+	case TypeLoss:
+		return new(Loss), true
 	}
 	return nil, false
 }

@@ -94,11 +94,12 @@ func (e *Engine) verifyLog(sc scope, keyFile string, res *ReceiptVerifyResult) e
 		if err != nil {
 			return err
 		}
-		v.tx = tx
+		v.tx, v.keys = tx, keys
 		statements, err := tx.Statements("")
 		if err != nil {
 			return err
 		}
+		v.findLosses(statements)
 		chain := receipt.NewChain(keys)
 		for _, st := range statements {
 			if err := v.statement(chain, st); err != nil {

@@ -169,11 +169,13 @@ type KeyInfo struct {
 
 // RecoverResult says what the log and the layers gave back.
 type RecoverResult struct {
-	Statements  int      `json:"statements"`
-	Cells       int      `json:"cells"`
-	Checkpoints int      `json:"checkpoints"`
-	Runs        int      `json:"runs"`
-	Problems    []string `json:"problems"`
-	Kept        []string `json:"kept"` // known to only one of log and database
-	OldDatabase string   `json:"old_database"`
+	Statements   int      `json:"statements"`
+	Cells        int      `json:"cells"`
+	RemovedCells int      `json:"removed_cells"`
+	Checkpoints  int      `json:"checkpoints"`
+	Runs         int      `json:"runs"`
+	Problems     []string `json:"problems"`
+	Kept         []string `json:"kept"`  // known to only one of log and database
+	Notes        []string `json:"notes"` // what else the operator should know
+	OldDatabase  string   `json:"old_database"`
 }

@@ -35,6 +35,7 @@ const (
 	kindDecision = "decision"
 	kindCell     = "cell"
 	kindKey      = "key"
+	kindLoss     = "loss"
 	kindLost     = "lost" // a place in the log whose statement cannot be believed
 )
 

@@ -20,8 +20,11 @@ type logVerifier struct {
 	tx    *store.Tx
 	res   *ReceiptVerifyResult
 	scope scope
+	keys  *receipt.KeySet
 	// onDisk are the statements that had their final names before tx began.
 	onDisk []int64
+	// losses are the statements that give others up.
+	losses []*receipt.Loss
 	// unread are the states whose manifests could not be read.
 	unread []signedState
 }
@@ -44,9 +47,13 @@ func (v *logVerifier) bound(what, sum, status string) {
 
 func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error {
 	raw, err := v.e.store.ReadStatement(st.Seq)
+	givenUp := slices.ContainsFunc(v.losses, func(l *receipt.Loss) bool { return l.Covers(st.Seq) })
+	if err == nil && givenUp {
+		_, err = receipt.Verify(raw, v.keys)
+	}
 	if err != nil {
 		p := chain.Missing(err)
-		if v.scope.covers(st) {
+		if v.scope.covers(st) && !givenUp {
 			v.problem(st.ID, "%s", p.What)
 		}
 		return nil
@@ -73,6 +80,8 @@ func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error 
 			v.res.Notes = append(v.res.Notes, fmt.Sprintf(
 				"from statement %d on key %s signs: key %s was lost and did not sign it over", p.Seq, p.NewKeyID, p.OldKeyID))
 		}
+	case *receipt.Loss:
+		v.res.Notes = append(v.res.Notes, describeLoss(p))
 	case *receipt.Change:
 		if err := v.state(signedState{id: st.ID, want: p.Checkpoint}, v.tx, func(_, _, _ string) {}); err != nil {
 			return err
@@ -80,6 +89,24 @@ func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error 
 		return v.cellPolicy(st.ID, p)
 	}
 	return nil
+}
+
+// findLosses reads the statements that give others up. They stand after what they
+// are about.
+func (v *logVerifier) findLosses(statements []store.Statement) {
+	for _, st := range statements {
+		if st.Kind != kindLoss {
+			continue
+		}
+		raw, err := v.e.store.ReadStatement(st.Seq)
+		if err != nil {
+			continue // it is named when its turn comes
+		}
+		s, err := receipt.Verify(raw, v.keys)
+		if p, ok := s.Predicate.(*receipt.Loss); err == nil && ok {
+			v.losses = append(v.losses, p)
+		}
+	}
 }
 
 // cellPolicy checks the text of the policy that a statement gives a cell.

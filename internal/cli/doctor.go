@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -56,7 +57,8 @@ listed. It is refused while a command runs in a cell.
 
 The log and the old database are each other's witness. What only one of them knows
 is kept and listed, the exit code is 4, and gc frees none of it before
---accept-loss gives it up.`,
+--accept-loss gives it up. A signed statement then says what is lost, and the
+numbers of lost statements are not used again.`,
 		Example: "  forkcell recover\n  forkcell recover --accept-loss",
 		Args:    positional(),
 		RunE: s.with(Rescue, func(ctx context.Context, e Engine, _ []string) error {
@@ -76,11 +78,18 @@ func runRecover(ctx context.Context, s *session, e rescuer, acceptLoss bool) err
 		err = shown(err)
 	}
 	return both(err, s.emit(res, func(p *page) {
-		p.printf("recovered %s, %s, %s from %s\n", count(int64(res.Cells), "cell", "cells"),
+		cells := count(int64(res.Cells), "cell", "cells")
+		if res.RemovedCells > 0 {
+			cells += fmt.Sprintf(" (and %d removed)", res.RemovedCells)
+		}
+		p.printf("recovered %s, %s, %s from %s\n", cells,
 			count(int64(res.Checkpoints), "checkpoint", "checkpoints"), count(int64(res.Runs), "run", "runs"),
 			count(int64(res.Statements), "statement", "statements"))
 		if res.OldDatabase != "" {
 			p.pairs("old database", quote.Path(res.OldDatabase))
+		}
+		for _, x := range res.Notes {
+			p.printf("%s\n", quote.Line(x))
 		}
 		if len(res.Problems) > 0 {
 			p.printf("could not be rebuilt: %d\n", len(res.Problems))

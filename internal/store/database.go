@@ -249,6 +249,24 @@ func (s *Store) ResetDatabase() (string, error) {
 	return aside, errors.Join(f.Close(), s.OpenDatabase())
 }
 
+// TakeBackDatabase undoes ResetDatabase: the old database gets its name again.
+// Without an old one there is nothing to take back.
+func (s *Store) TakeBackDatabase(aside string) error {
+	if aside == "" {
+		return nil
+	}
+	err := s.CloseDatabase()
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if gone := os.Remove(s.sub(databaseName + suffix)); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+		if back := os.Rename(aside+suffix, s.sub(databaseName+suffix)); back != nil && !errors.Is(back, fs.ErrNotExist) {
+			err = errors.Join(err, back)
+		}
+	}
+	return errors.Join(err, os.Rename(aside, s.sub(databaseName)))
+}
+
 // checkDatabase refuses to go on in a database that has been set aside since it
 // was opened. The caller holds the home, so it stays what it is.
 func (s *Store) checkDatabase() error {

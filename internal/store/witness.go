@@ -22,6 +22,7 @@ type Witness struct {
 	Runs        []Run
 	Applies     []Apply
 	Intents     []Intent
+	Kept        []Kept
 }
 
 // ReadAside reads a database that ResetDatabase set aside.
@@ -33,8 +34,21 @@ func (s *Store) ReadAside(path string) (w *Witness, err error) {
 	aside := &Store{path: s.path, home: s.home, dir: s.dir, conn: conn}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	w = &Witness{}
-	return w, aside.View(w.read)
+	if err := aside.View(w.read); err != nil {
+		return nil, err
+	}
+	// Earlier versions had no such table.
+	if version, err := aside.userVersion(); err != nil || version < keptVersion {
+		return w, err
+	}
+	return w, aside.View(func(tx *Tx) (err error) {
+		w.Kept, err = tx.KeptThings()
+		return err
+	})
 }
+
+// keptVersion is the first version of the database that keeps things from gc.
+const keptVersion = 3
 
 func (w *Witness) read(tx *Tx) (err error) {
 	if w.Statements, err = tx.Statements(""); err != nil {
