@@ -103,6 +103,7 @@ func (e *Engine) writablePaths(a *asked) ([]workspace.Area, error) {
 			continue // it is writable anyhow
 		}
 		if !isDir(dir) && p.Landlock == policy.BestEffort {
+			a.notes = append(a.notes, fmt.Sprintf("%s is not shown: it is not a directory here", quote.Path(dir)))
 			continue
 		}
 		if !isDir(dir) {

@@ -152,14 +152,15 @@ func parsePrefix(s string) (netip.Prefix, error) {
 }
 
 // Unreachable says which addresses of a range no connection of a cell may go
-// to, whatever a policy allows; "" if there are none.
+// to, whatever a policy allows; "" if there are none. A range that is much wider
+// than that of a metadata service, such as all unique-local addresses, counts as
+// reachable: the dialler refuses the metadata service in it.
 func Unreachable(p netip.Prefix) string {
 	for _, u := range []struct{ prefix, what string }{
 		{"127.0.0.0/8", "loopback"},
 		{"::1/128", "loopback"},
 		{"169.254.0.0/16", "link-local"},
 		{"fe80::/10", "link-local"},
-		{"fd00:ec2::254/128", "a metadata service"},
 		{"0.0.0.0/8", "unspecified"},
 		{"::/128", "unspecified"},
 		{"224.0.0.0/4", "multicast"},
@@ -172,6 +173,9 @@ func Unreachable(p netip.Prefix) string {
 		if netip.MustParsePrefix(u.prefix).Overlaps(p) {
 			return u.what
 		}
+	}
+	if metadata := netip.MustParsePrefix("fd00:ec2::/32"); metadata.Overlaps(p) && p.Bits() >= metadata.Bits() {
+		return "a metadata service"
 	}
 	return ""
 }
