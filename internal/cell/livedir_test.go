@@ -198,3 +198,37 @@ func TestMasksAreByName(t *testing.T) {
 	w.noSecret()
 	w.sound("plain")
 }
+
+// TestGCKeepsWhatWasLeft: a restore that takes no run back leaves a state, too. It
+// is kept as long as the work of restored runs.
+func TestGCKeepsWhatWasLeft(t *testing.T) {
+	t.Parallel()
+	p := newPast(t, "delta")
+	_, err := p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "demo"})
+	p.ok(err)
+	p.write("hello.txt", "by hand\n")
+	_, err = p.e.Checkpoint(p.ctx, "demo", "")
+	p.ok(err)
+	res, err := p.e.Restore(p.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: "named"})
+	p.ok(err)
+	if res.RunID != "" || res.Left == res.CheckpointID {
+		t.Fatalf("the restore decides about a run, or leaves nothing: %+v", res)
+	}
+	for range 2 { // also from a rebuilt database
+		got, err := p.e.GC(p.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+		p.ok(err)
+		if slices.Contains(got.Checkpoints, res.Left) {
+			t.Fatalf("gc frees %s at once", res.Left)
+		}
+		p.loseDatabase()
+		_, err = p.rescue(false)
+		p.ok(err)
+		p.reopen()
+	}
+	got, err := p.e.GC(p.ctx, cell.GCRequest{})
+	p.ok(err)
+	if !slices.Contains(got.Checkpoints, res.Left) {
+		t.Errorf("gc --older-than 0 frees %q", got.Checkpoints)
+	}
+	p.verified()
+}

@@ -139,13 +139,17 @@ func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *stor
 			return nil
 		}
 		s.cell.Head = to.ID
-		return s.e.logChange(tx, s.cell, to, opRestore, map[string]string{"reason": printable(reason)})
+		return s.e.logChange(tx, s.cell, to, opRestore, map[string]string{"reason": printable(reason), detailLeft: res.Left})
 	})
 	if err != nil {
 		return nil, err
 	}
 	return res, nil
 }
+
+// detailLeft names, in the statement of a restore that decides about no run, the
+// state that the cell was in before.
+const detailLeft = "left"
 
 // undone lists the runs, newest first, whose work is in the present state and
 // not in the one that is moved to.

@@ -123,9 +123,18 @@ func (e *Engine) logChange(tx *store.Tx, c store.Cell, head store.Checkpoint, op
 	if name == "" {
 		name = c.LastName
 	}
-	return e.log(tx, store.Statement{ID: store.NewID("op"), Kind: kindCell, CellID: c.ID}, name, &receipt.Change{
+	return e.log(tx, store.Statement{ID: store.NewID(changePrefix(op)), Kind: kindCell, CellID: c.ID}, name, &receipt.Change{
 		Op: op, Of: cellStatement(c, name), Checkpoint: checkpointStatement(head, details["name"]), Details: details,
 	})
+}
+
+// changePrefix begins the id of a change in the index. gc looks for restores, which
+// are few, among all changes.
+func changePrefix(op receipt.Op) string {
+	if op == opRestore {
+		return "restore"
+	}
+	return "op"
 }
 
 // cellExtra is the part of a cell's record that the statement format has no

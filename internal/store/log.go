@@ -90,6 +90,13 @@ func (tx *Tx) RunStatements(runID string) ([]Statement, error) {
 		"SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE run_id=? ORDER BY seq", runID)
 }
 
+// StatementsCalled lists the lines of the index whose ids have a prefix, without
+// its underscore.
+func (tx *Tx) StatementsCalled(prefix string) ([]Statement, error) {
+	return all(tx, scanStatement,
+		"SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE id>?1||'_' AND id<?1||'`' ORDER BY seq", prefix)
+}
+
 // StatementByID finds one line of the index.
 func (tx *Tx) StatementByID(id string) (Statement, error) {
 	return one(tx, scanStatement, "SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE id=?", id)

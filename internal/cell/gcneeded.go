@@ -1,0 +1,160 @@
+package cell
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// neededStates: heads, names, the states that an apply compares with, the origins
+// of forks, both ends of undecided runs and of recently undone ones, and the last
+// N where asked.
+func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoint) (map[string]bool, error) {
+	needed := map[string]bool{}
+	cells, err := tx.Cells(true)
+	if err != nil {
+		return nil, err
+	}
+	removed := map[string]bool{}
+	for _, c := range cells {
+		if c.Name == "" {
+			removed[c.ID] = true
+			continue
+		}
+		needed[c.Head], needed[c.Applied] = true, true
+		if err := needOrigin(tx, needed, c.Applied); err != nil {
+			return nil, err
+		}
+		needed[c.ForkedCheckpoint] = true
+	}
+	names, err := tx.Names("")
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		if len(names[c.ID]) > 0 && !removed[c.CellID] {
+			needed[c.ID] = true
+		}
+	}
+	applies, err := tx.Applies()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range applies {
+		// What an undo would go back to.
+		needed[a.From] = needed[a.From] || !a.Undone && !removed[a.CellID]
+	}
+	runs, err := tx.Runs("")
+	if err != nil {
+		return nil, err
+	}
+	begun, ended := map[string]bool{}, map[string]bool{}
+	for _, r := range runs {
+		need := r.State == "running" || !removed[r.CellID] && r.Decision == pending
+		if !need && !removed[r.CellID] && isUndone(r.Decision) {
+			if need, err = e.undoneLately(tx, req, r, needed); err != nil {
+				return nil, err
+			}
+		}
+		if need {
+			needed[r.Before], needed[r.After] = true, true
+			begun[r.Before], ended[r.After] = true, true
+		}
+	}
+	for _, c := range all {
+		// What was captured of a live cell is needed as long as its run is; so is
+		// what others had made of a directory when a run was taken back there.
+		needed[c.ID] = needed[c.ID] || c.Kind == kindLive && begun[c.Parent] || c.Kind == kindDrift && ended[c.Parent]
+	}
+	keepLast(needed, all, removed, req.KeepLast)
+	return needed, e.leftLately(tx, req, removed, needed)
+}
+
+// lately reports whether something happened so short a time ago that its work is
+// still needed. A time in the future is a short time ago, unless everything is
+// asked for.
+func (e *Engine) lately(req GCRequest, t time.Time) bool {
+	return req.OlderThan > 0 && e.now().Sub(t) < req.OlderThan
+}
+
+// leftLately keeps the states that cells were in before they were restored, where
+// no run was taken back with it.
+func (e *Engine) leftLately(tx *store.Tx, req GCRequest, removed, needed map[string]bool) error {
+	restores, err := tx.StatementsCalled(changePrefix(opRestore))
+	if err != nil {
+		return err
+	}
+	for _, st := range restores {
+		if removed[st.CellID] {
+			continue
+		}
+		env, err := e.envelope(st.Seq)
+		if err != nil {
+			return err
+		}
+		if p, ok := env.Statement.Predicate.(*receipt.Change); ok && e.lately(req, p.CreatedAt) {
+			needed[p.Details[detailLeft]] = true
+		}
+	}
+	return nil
+}
+
+// undoneLately reports whether a run has ended or was taken back a short time
+// ago. The state that was left when it was taken back is then needed too: work
+// that stood for months is kept as long as that of yesterday.
+func (e *Engine) undoneLately(tx *store.Tx, req GCRequest, r store.Run, needed map[string]bool) (bool, error) {
+	found := e.lately(req, r.FinishedAt)
+	after, err := tx.Checkpoint(r.After)
+	if errors.Is(err, store.ErrNotFound) || err == nil && after.Freed {
+		return found, nil // there is nothing to keep
+	}
+	if err != nil {
+		return false, err
+	}
+	statements, err := tx.RunStatements(r.ID)
+	if err != nil {
+		return false, err
+	}
+	for _, st := range statements {
+		if st.Kind != kindDecision {
+			continue
+		}
+		env, err := e.envelope(st.Seq)
+		if err != nil {
+			return false, err
+		}
+		if d, ok := decisionInfo(env.Statement); ok && isUndone(d.Result) && e.lately(req, d.CreatedAt) {
+			found, needed[d.HeadBefore] = true, true
+		}
+	}
+	return found, nil
+}
+
+// needOrigin keeps what a refreshed source state was derived from: a cell that
+// goes back behind the refresh is compared with it.
+func needOrigin(tx *store.Tx, needed map[string]bool, id string) error {
+	for {
+		c, err := tx.Checkpoint(id)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil // it is lost, and so is what it was derived from
+		}
+		if err != nil || c.Kind != kindSource {
+			return err
+		}
+		id = c.Parent
+		needed[id] = true
+	}
+}
+
+func keepLast(needed map[string]bool, all []store.Checkpoint, removed map[string]bool, n int) {
+	count := map[string]int{}
+	for _, c := range slices.Backward(all) {
+		if !removed[c.CellID] && count[c.CellID] < n {
+			count[c.CellID]++
+			needed[c.ID] = true
+		}
+	}
+}
