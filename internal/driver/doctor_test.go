@@ -220,6 +220,7 @@ func TestDoctorCauses(t *testing.T) {
 			check:  "namespaces", reason: "is refused", remedy: "seccomp=unconfined",
 		},
 		"what needs a cell": {probes: Probes{Root: no, Cell: refused("namespaces")}, check: holdsSeccomp, reason: noCell},
+		"a user's system":   {probes: Probes{Root: no}, check: "--root host-overlay", reason: HostOverlayNeedsRoot},
 		"reports":           {probes: Probes{Root: no, Cell: refused("namespaces")}, check: holdsNotices, reason: noCell},
 		"overlay":           {probes: Probes{Root: no, Cell: refused("namespaces")}, check: "overlay", reason: noCell},
 		"old kernel":        {probes: Probes{Kernel: func() string { return "5.15.0-91-generic" }}, check: "kernel", reason: "older than 6.1", remedy: "Linux 6.1"},

@@ -137,7 +137,7 @@ func (l Limits) String() string {
 // to do. Subordinate ids would give the cell users, but the files of the host's
 // root would be nobody's, and an overlay cannot copy up what belongs to nobody.
 const (
-	HostOverlayNeedsRoot = "only root can show the system's files with their owners in a cell (by an id-mapped mount); subordinate ids are not enough"
+	HostOverlayNeedsRoot = "only root can map the owners of the system's files into a cell (an id-mapped mount, else EPERM); with subordinate ids they are nobody's there, and nothing of the system can be changed"
 	HostOverlayRemedy    = "run it as root: the cell's users are still nobody on the host"
 )
 
