@@ -107,7 +107,7 @@ type waypoint struct {
 // shared returns the deepest remembered directory above p, and the rest of p
 // beneath it. What is not above p is forgotten.
 func (c *cursor) shared(root *node, p string) (n *node, rest string) {
-	same := commonPrefix(c.path, p)
+	same := fsx.CommonPrefix(c.path, p)
 	for last := len(c.above) - 1; last >= 0; last-- {
 		end := c.above[last].end
 		if end <= same && end < len(p) && p[end] == '/' {
@@ -118,18 +118,6 @@ func (c *cursor) shared(root *node, p string) (n *node, rest string) {
 	}
 	c.path = p
 	return root, p
-}
-
-func commonPrefix(a, b string) int {
-	const piece = 256
-	n, i := min(len(a), len(b)), 0
-	for i+piece <= n && a[i:i+piece] == b[i:i+piece] {
-		i += piece
-	}
-	for i < n && a[i] == b[i] {
-		i++
-	}
-	return i
 }
 
 // parent returns the directory that p is in and p's name there. It makes the

@@ -33,6 +33,20 @@ func CheckPath(rel string) error {
 	return nil
 }
 
+// CommonPrefix returns how many bytes two paths begin with in common. Paths of deep
+// trees are long.
+func CommonPrefix(a, b string) int {
+	const piece = 256
+	n, i := min(len(a), len(b)), 0
+	for i+piece <= n && a[i:i+piece] == b[i:i+piece] {
+		i += piece
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
 // place is one name in an open directory.
 type place struct {
 	fd    int

@@ -78,21 +78,18 @@ func newEditing(sl *sealing, p *pending, edits []Edit) (*editing, error) {
 	}
 	ed := &editing{sl: sl, p: p, old: old, edits: slices.Clone(edits), root: &editNode{}}
 	slices.SortFunc(ed.edits, func(a, b Edit) int { return strings.Compare(a.Path, b.Path) })
+	var way editWay
 	for i := range ed.edits {
 		e := &ed.edits[i]
 		if err := fsx.CheckPath(e.Path); err != nil {
-			return nil, fmt.Errorf("edit %q: %w", e.Path, err)
+			return nil, fmt.Errorf("edit %q: %w", shortName(e.Path), err)
 		}
-		n := ed.root
-		if e.Path != "." {
-			for name := range strings.SplitSeq(e.Path, "/") {
-				n = n.kid(name)
-			}
-		} else if e.New == nil || e.New.Kind != tree.KindDir {
+		if e.Path == "." && (e.New == nil || e.New.Kind != tree.KindDir) {
 			return nil, fmt.Errorf("edit %q: the root stays a directory", e.Path)
 		}
+		n := way.to(ed.root, e.Path)
 		if n.edit != nil {
-			return nil, fmt.Errorf("edit %q: it is there twice", e.Path)
+			return nil, fmt.Errorf("edit %q: it is there twice", shortName(e.Path))
 		}
 		n.edit = e
 	}
@@ -111,116 +108,73 @@ func (n *editNode) kid(name string) *editNode {
 	return k
 }
 
-// removesAll checks that nothing is made below something that is no directory.
-func (n *editNode) removesAll(path string) error {
-	for name, k := range n.kids {
-		sub := join(path, name)
-		if k.edit != nil && k.edit.New != nil {
-			return fmt.Errorf("edit %q: %s is no directory", sub, path)
-		}
-		if err := k.removesAll(sub); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// visit goes through one directory's edits. old is what the state has there,
-// now what it shall have; nil means nothing.
-func (ed *editing) visit(path string, dir *tree.Entry, n *editNode, fn func(name, path string, old, now *tree.Entry, k *editNode) error) error {
-	names := make([]string, 0, len(n.kids))
-	for name := range n.kids {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		k, sub := n.kids[name], join(path, name)
-		var old *tree.Entry
-		if dir != nil && dir.Kind == tree.KindDir {
-			e, ok, err := ed.old.Child(dir.Sub, name)
-			if err != nil {
-				return err
-			}
-			if ok {
-				old = &e
-			}
-		}
-		now := old
-		if k.edit != nil {
-			now = nil
-			if k.edit.New != nil {
-				e := *k.edit.New
-				e.Name = name
-				now = &e
-			}
-		}
-		if now == nil || now.Kind != tree.KindDir {
-			if err := k.removesAll(sub); err != nil {
-				return err
-			}
-			if k.edit == nil {
-				continue // only removals below something that is not there
-			}
-		}
-		if err := fn(name, sub, old, now, k); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // tree makes the edited tree's root and links.
 func (ed *editing) tree(w *tree.Writer, layer string) (tree.Entry, tree.Links, []string, error) {
-	gone := newTouched()
-	root := ed.old.Root()
-	node, err := ed.dir(w, ".", &root, ed.root, layer, gone)
-	if err != nil {
+	m := &edited{w: w, old: ed.old, layer: layer, gone: newTouched()}
+	if err := ed.walk(m.enter, m.leave); err != nil {
 		return tree.Entry{}, tree.Links{}, nil, err
 	}
+	root := ed.old.Root()
 	if ed.root.edit != nil {
 		root = *ed.root.edit.New
 	}
-	root.Sub = node
+	root.Sub = m.top
 	fresh, present := ed.links()
 	links, err := ed.old.Links()
 	if err != nil {
 		return tree.Entry{}, tree.Links{}, nil, err
 	}
-	merged, split, _ := mergeLinks(links, gone, fresh, present)
+	merged, split, _ := mergeLinks(links, m.gone, fresh, present)
 	return root, merged, split, nil
 }
 
-func (ed *editing) dir(w *tree.Writer, path string, dir *tree.Entry, n *editNode, layer string, gone *touched) (tree.Node, error) {
-	edit := w.NewDir()
-	if dir != nil && dir.Kind == tree.KindDir {
-		edit = w.Edit(ed.old, dir.Sub)
+// edited makes the nodes of an edited tree.
+type edited struct {
+	w     *tree.Writer
+	old   *tree.Tree
+	layer string
+	gone  *touched
+	top   tree.Node
+}
+
+func (m *edited) enter(s *editStep) error {
+	if now, old := s.now, s.old; s.up != nil && (now == nil || old == nil || now.Kind != tree.KindDir || old.Kind != tree.KindDir) {
+		// What was below something that is gone, is gone with it.
+		if s.gone = true; !s.up.gone {
+			m.gone.add(s.path())
+		}
 	}
-	err := ed.visit(path, dir, n, func(name, sub string, old, now *tree.Entry, k *editNode) error {
-		if now == nil || old == nil || now.Kind != tree.KindDir || old.Kind != tree.KindDir {
-			gone.add(sub)
+	switch {
+	case s.now == nil:
+		s.up.dir.Delete(s.name)
+	case s.now.Kind != tree.KindDir:
+		e := *s.now
+		if e.Kind == tree.KindFile {
+			e.Layer = m.layer
 		}
-		if now == nil {
-			edit.Delete(name)
-			return nil
-		}
-		e := *now
-		switch e.Kind {
-		case tree.KindDir:
-			var err error
-			if e.Sub, err = ed.dir(w, sub, old, k, layer, gone); err != nil {
-				return err
-			}
-		case tree.KindFile:
-			e.Layer = layer
-		case tree.KindSymlink, tree.KindFifo, tree.KindSocket:
-		}
-		edit.Put(e)
-		return nil
-	})
+		s.up.dir.Put(e)
+	case s.old != nil && s.old.Kind == tree.KindDir:
+		s.dir = m.w.Edit(m.old, s.old.Sub)
+	default:
+		s.dir = m.w.NewDir()
+	}
+	return nil
+}
+
+func (m *edited) leave(s *editStep) error {
+	node, err := s.dir.Node()
 	if err != nil {
-		return tree.Node{}, err
+		return err
 	}
-	return edit.Node()
+	s.dir = nil
+	if s.up == nil {
+		m.top = node
+		return nil
+	}
+	e := *s.now
+	e.Sub = node
+	s.up.dir.Put(e)
+	return nil
 }
 
 // links are the groups among the edited files.

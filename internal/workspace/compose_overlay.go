@@ -27,8 +27,7 @@ func (ed *editing) overlay() error {
 		return err
 	}
 	defer d.Close()
-	was := ed.old.Root()
-	if err := ed.write(d, ".", &was, ed.root); err != nil {
+	if err := ed.write(d); err != nil {
 		return err
 	}
 	for _, e := range ed.edits {
@@ -38,7 +37,7 @@ func (ed *editing) overlay() error {
 			}
 		}
 	}
-	if err := ed.finishDirs(d, ".", &was, ed.root); err != nil {
+	if err := ed.finishDirs(d); err != nil {
 		return err
 	}
 	if err := setMeta(d, ".", root, sl.s.opt.Root); err != nil {
@@ -65,29 +64,46 @@ func (ed *editing) emptyHome() error {
 	return ed.sl.keepHome()
 }
 
-// write makes one directory's edits in the upper: new things, directories on
-// the way to them, whiteouts.
-func (ed *editing) write(d *fsx.Dir, path string, dir *tree.Entry, n *editNode) error {
-	return ed.visit(path, dir, n, func(name, sub string, old, now *tree.Entry, k *editNode) error {
-		switch {
-		case now == nil && old == nil:
+// write makes the edits in the upper: new things, directories on the way to them,
+// whiteouts.
+func (ed *editing) write(upper *fsx.Dir) error {
+	keeper := fsx.NewKeeper(keptOpen)
+	defer keeper.Close()
+	enter := func(s *editStep) error {
+		if s.up == nil {
+			s.ref = keeper.Root(upper)
 			return nil
-		case now == nil:
-			return d.Whiteout(name)
-		case now.Kind == tree.KindDir:
-			child, err := plainDir(d, name)
-			if err != nil {
-				return err
-			}
-			defer child.Close()
-			return ed.write(child, sub, old, k)
-		case k.edit.LinkTo != "":
-			return nil
-		case now.Kind == tree.KindFile:
-			return ed.writeFile(d, name, *now, k.edit)
 		}
-		return makeSpecial(d, name, *now, ed.sl.s.opt.Root)
-	})
+		d, err := s.up.ref.Open()
+		if err != nil {
+			return err
+		}
+		defer s.up.ref.Release()
+		return ed.writeStep(d, s)
+	}
+	return ed.walk(enter, func(s *editStep) error { s.ref.Close(); return nil })
+}
+
+// writeStep makes one name in its directory.
+func (ed *editing) writeStep(d *fsx.Dir, s *editStep) error {
+	switch {
+	case s.now == nil && s.old == nil:
+		return nil
+	case s.now == nil:
+		return d.Whiteout(s.name)
+	case s.now.Kind == tree.KindDir:
+		child, err := plainDir(d, s.name)
+		if err != nil {
+			return err
+		}
+		s.ref = s.up.ref.Child(s.name)
+		return child.Close()
+	case s.n.edit.LinkTo != "":
+		return nil
+	case s.now.Kind == tree.KindFile:
+		return ed.writeFile(d, s.name, *s.now, s.n.edit)
+	}
+	return makeSpecial(d, s.name, *s.now, ed.sl.s.opt.Root)
 }
 
 func (ed *editing) writeFile(d *fsx.Dir, name string, e tree.Entry, edit *Edit) error {
@@ -106,20 +122,34 @@ func (ed *editing) writeFile(d *fsx.Dir, name string, e tree.Entry, edit *Edit) 
 	return nil
 }
 
-// finishDirs sets the directories' metadata, the deepest first.
-func (ed *editing) finishDirs(d *fsx.Dir, path string, dir *tree.Entry, n *editNode) error {
-	return ed.visit(path, dir, n, func(name, sub string, old, now *tree.Entry, k *editNode) error {
-		if now == nil || now.Kind != tree.KindDir {
+// finishDirs sets the directories' metadata, the deepest first. The root's comes
+// last of all.
+func (ed *editing) finishDirs(upper *fsx.Dir) error {
+	keeper := fsx.NewKeeper(keptOpen)
+	defer keeper.Close()
+	enter := func(s *editStep) error {
+		switch {
+		case s.up == nil:
+			s.ref = keeper.Root(upper)
+		case s.now != nil && s.now.Kind == tree.KindDir:
+			s.ref = s.up.ref.Child(s.name)
+			// A directory that was open is opened again from the one below it.
+			if _, err := s.ref.Open(); err != nil {
+				return err
+			}
+			s.ref.Release()
+		}
+		return nil
+	}
+	return ed.walk(enter, func(s *editStep) error {
+		if s.up == nil {
 			return nil
 		}
-		child, err := d.OpenDir(name)
+		d, err := s.ref.Open()
 		if err != nil {
 			return err
 		}
-		defer child.Close()
-		if err := ed.finishDirs(child, sub, old, k); err != nil {
-			return err
-		}
-		return setMeta(child, ".", *now, ed.sl.s.opt.Root)
+		defer s.ref.Close()
+		return setMeta(d, ".", *s.now, ed.sl.s.opt.Root)
 	})
 }

@@ -248,6 +248,11 @@ func (m *materialiser) finishDirs(d *fsx.Ref, dir tree.Entry) (enter func(t *tas
 		if err != nil {
 			return err
 		}
+		// A directory that was open is opened again from the one below it.
+		if _, err := d.Open(); err != nil {
+			return err
+		}
+		d.Release()
 		for _, e := range children {
 			if e.Kind == tree.KindDir {
 				enter, leave := m.finishDirs(d.Child(e.Name), e)
