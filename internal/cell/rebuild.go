@@ -3,8 +3,6 @@ package cell
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -60,9 +58,6 @@ func (e *Engine) newRebuild(res *RecoverResult, seqs []int64) (*rebuild, error) 
 		e: e, res: res, keys: keys, seqs: seqs, broken: broken, chain: receipt.NewChain(keys),
 		layers: map[string]workspace.Info{}, seen: map[string]int64{}, freed: map[string]bool{}, named: map[string]bool{},
 		begun: map[string]bool{}, taken: map[int64]bool{}, lost: map[int64]bool{}, digests: map[int64]string{},
-	}
-	for _, layer := range slices.Sorted(maps.Keys(broken)) {
-		b.problem("layers/%s is kept as it is: %v", layer, broken[layer])
 	}
 	for _, info := range infos {
 		b.layers[info.Layer] = info

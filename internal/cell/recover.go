@@ -13,7 +13,7 @@ import (
 // Log and old database are each other's witness: what only one of them knows is
 // kept, and the error names it, unless the caller accepts the loss. Then a signed
 // statement says what is lost.
-func (e *Engine) Recover(_ context.Context, acceptLoss bool) (*RecoverResult, error) {
+func (e *Engine) Recover(ctx context.Context, acceptLoss bool) (*RecoverResult, error) {
 	lock, err := e.store.LockHome(true)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (e *Engine) Recover(_ context.Context, acceptLoss bool) (*RecoverResult, er
 		return nil, fmt.Errorf("set the old database aside: %w", err)
 	}
 	b.witness()
-	if err := e.store.Update(b.restore); err != nil {
+	if err := e.store.Update(func(tx *store.Tx) error { return b.restore(ctx, tx) }); err != nil {
 		// The old database is the only witness of what the log lacks.
 		return nil, errors.Join(fmt.Errorf("rebuild the database: %w", err), e.store.TakeBackDatabase(res.OldDatabase))
 	}
@@ -63,8 +63,11 @@ func (b *rebuild) witness() {
 
 // restore fills an empty database: from the log, and with what only the old
 // database knows.
-func (b *rebuild) restore(tx *store.Tx) error {
+func (b *rebuild) restore(ctx context.Context, tx *store.Tx) error {
 	if err := b.replay(tx); err != nil {
+		return err
+	}
+	if err := b.describeLayers(ctx, tx); err != nil {
 		return err
 	}
 	compare := b.unknownLayers

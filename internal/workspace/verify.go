@@ -36,6 +36,7 @@ type verification struct {
 	chain   []string
 	areas   map[string]areaRecord // as layer.json has them
 	diffs   []tree.Difference
+	figures map[string]tree.AreaRoots // of areas that are as they were, if wanted
 }
 
 func (v *verification) differs(path, format string, args ...any) {
@@ -150,6 +151,9 @@ func (v *verification) area(area string, t *tree.Tree) error {
 	}
 	wantRoot, wantMeta := t.Roots()
 	if got := areas[area]; got.Root == wantRoot && got.Meta == wantMeta {
+		if v.figures != nil {
+			v.figures[area] = got
+		}
 		return nil
 	}
 	got, _, err := v.s.memoryTree(t.Changes(), func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {

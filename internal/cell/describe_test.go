@@ -1,0 +1,57 @@
+package cell_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRecoverDescribesLayers: a lost layer.json is written again where the signed
+// state comes out.
+func TestRecoverDescribesLayers(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(w *world, backend string) {
+		p := newPast(w.T, backend)
+		layers, err := filepath.Glob(filepath.Join(p.home, "layers/*/layer.json"))
+		p.ok(err)
+		p.closeHome()
+		lose := func(files ...string) {
+			p.Helper()
+			for _, f := range files {
+				p.ok(os.Remove(f))
+			}
+			res, err := p.rescue(false)
+			p.ok(err)
+			if len(res.Problems) > 0 || len(res.Notes) != len(files) {
+				p.Fatalf("without %q: problems %q, notes %q", files, res.Problems, res.Notes)
+			}
+			p.reopen()
+			p.verified()
+			p.sound("demo")
+			p.wantInside("demo", "docs/a.md", "a\nlater\n")
+			p.closeHome()
+		}
+		for _, f := range layers {
+			lose(f)
+		}
+		lose(layers...)
+
+		// It must be the state that was signed.
+		top := filepath.Join(p.home, "layers", p.layerOf(p.pending.CheckpointAfter))
+		p.ok(os.Remove(filepath.Join(top, "layer.json")))
+		if backend == "delta" {
+			p.ok(os.Remove(filepath.Join(top, "manifest")))
+		} else {
+			p.ok(os.WriteFile(filepath.Join(top, "workspace/docs/a.md"), []byte("altered"), 0o600))
+		}
+		res, err := p.rescue(false)
+		p.ok(err)
+		if len(res.Problems) != 1 || !strings.Contains(res.Problems[0], "its layer.json is lost") {
+			p.Fatalf("%+v", res)
+		}
+		if _, err := os.Stat(filepath.Join(top, "layer.json")); err == nil {
+			p.Error("the layer.json of an altered layer is written again")
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// ErrUndescribed means that a layer's lost layer.json cannot be written again.
+var ErrUndescribed = errors.New("its layer.json is lost")
+
+// Description is what others know of a layer whose layer.json is lost.
+type Description struct {
+	Layer   string
+	Backend Backend
+	// Parent is the layer of the state that it was made from; "" if there is none.
+	Parent string
+	Roots  map[string]tree.AreaRoots // as they were signed
+}
+
+// Describe writes a lost or damaged layer.json again. What the layer stands on is
+// found by trying: the state that comes out, from its bytes, must have the given
+// roots. Otherwise nothing is written, and the error is ErrUndescribed.
+func (s *Store) Describe(ctx context.Context, d Description) (Info, error) {
+	if err := checkID("layer", d.Layer); err != nil {
+		return Info{}, err
+	}
+	s.packs.forget(d.Layer)
+	m, err := tree.Load(s.packs, d.Layer)
+	if err != nil {
+		return Info{}, fmt.Errorf("%w, and its manifest cannot be read: %w", ErrUndescribed, err)
+	}
+	if err := d.fits(m); err != nil {
+		return Info{}, err
+	}
+	for _, lower := range s.possibleLower(d) {
+		v := &verification{s: s, ctx: ctx, backend: d.Backend, layer: d.Layer, chain: append([]string{d.Layer}, lower...), figures: map[string]tree.AreaRoots{}}
+		for _, area := range m.Areas() {
+			t, _ := m.Area(area)
+			if err := v.area(area, t); err != nil {
+				return Info{}, errors.Join(ctx.Err(), fmt.Errorf("%w: %w", ErrUndescribed, err))
+			}
+		}
+		if len(v.diffs) > 0 {
+			continue
+		}
+		info, err := s.writeDescription(ctx, d, lower, v.figures)
+		if err != nil {
+			err = errors.Join(ctx.Err(), fmt.Errorf("%w: %w", ErrUndescribed, err))
+		}
+		return info, err
+	}
+	return Info{}, fmt.Errorf("%w, and its files do not give the signed state", ErrUndescribed)
+}
+
+// fits compares the manifest with what was signed.
+func (d Description) fits(m *tree.Manifest) error {
+	for _, area := range m.Areas() {
+		if area != AreaWorkspace && area != AreaHome {
+			return fmt.Errorf("%w, which said where %s is", ErrUndescribed, area)
+		}
+		t, _ := m.Area(area)
+		root, meta := t.Roots()
+		if want := d.Roots[area]; want.Root != root || want.Meta != meta {
+			return fmt.Errorf("%w, and its manifest does not have the signed root of %s", ErrUndescribed, area)
+		}
+	}
+	if len(m.Areas()) != len(d.Roots) {
+		return fmt.Errorf("%w, and its manifest lacks an area", ErrUndescribed)
+	}
+	return nil
+}
+
+// possibleLower lists what a layer may stand on: what those say that stand on it,
+// what its parent stands on, or nothing.
+func (s *Store) possibleLower(d Description) [][]string {
+	if d.Backend != BackendOverlay {
+		return [][]string{{}}
+	}
+	var list [][]string
+	infos, _, err := s.LayerInfos()
+	for _, info := range infos {
+		if i := slices.Index(info.Lower, d.Layer); err == nil && i >= 0 {
+			list = append(list, info.Lower[i+1:])
+			break
+		}
+	}
+	if d.Parent != "" {
+		if chain, err := s.Chain(d.Parent); err == nil {
+			list = append(list, chain)
+		}
+	}
+	return append(list, []string{})
+}
+
+func (s *Store) writeDescription(ctx context.Context, d Description, lower []string, figures map[string]tree.AreaRoots) (Info, error) {
+	dir, err := s.home.OpenDir("layers/" + d.Layer)
+	if err != nil {
+		return Info{}, err
+	}
+	defer dir.Close()
+	sealed := Sealed{Layer: d.Layer, Parent: d.Parent, Kind: d.kind(lower), Areas: figures}
+	var keep []string
+	for _, area := range []string{AreaWorkspace, AreaHome} {
+		if _, err := dir.Lstat(area); err == nil {
+			keep = append(keep, area)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return Info{}, err
+		}
+	}
+	if err := sealed.measure(ctx, dir, keep, 0); err != nil {
+		return Info{}, err
+	}
+	data, err := json.MarshalIndent(s.record(sealed, d.Backend, "recovered", lower), "", "  ")
+	if err != nil {
+		return Info{}, err
+	}
+	if err := fsx.WriteFile(dir, "layer.json", append(data, '\n'), 0o600); err != nil {
+		return Info{}, fmt.Errorf("write layer.json of %s: %w", d.Layer, err)
+	}
+	s.mu.Lock()
+	delete(s.infos, d.Layer)
+	s.mu.Unlock()
+	return s.Info(d.Layer)
+}
+
+func (d Description) kind(lower []string) string {
+	switch {
+	case d.Backend == BackendDelta:
+		return KindDelta
+	case d.Parent == "":
+		return KindBase
+	case d.Backend == BackendClone:
+		return KindFull
+	case len(lower) == 0:
+		return KindSquash
+	}
+	return KindDiff
+}
