@@ -3,6 +3,7 @@ package cell_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,21 +14,57 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// smallDisk is a file system of its own for the home of a world.
-func smallDisk(t *testing.T) *world {
+// disk is set in a process that has a small file system there.
+const disk = "FORKCELL_TEST_DISK"
+
+// onSmallDisk runs a test with a small file system for the home of its world. An
+// ordinary user's test runs in another process, in a user namespace where it was
+// mounted; the process has no rights from that.
+func onSmallDisk(t *testing.T, test func(w *world)) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("an ordinary user cannot mount a small file system for the home")
-	}
+	t.Parallel()
 	dir := t.TempDir()
-	disk := filepath.Join(dir, "disk")
-	w := &world{T: t, ctx: t.Context(), home: filepath.Join(disk, "home"), source: filepath.Join(dir, "src")}
-	w.ok(os.Mkdir(disk, 0o755))
-	w.ok(unix.Mount("tmpfs", disk, "tmpfs", 0, "size=96m"))
-	t.Cleanup(func() { w.ok(unix.Unmount(disk, unix.MNT_DETACH)) })
+	at := os.Getenv(disk)
+	if at == "" {
+		at = filepath.Join(dir, "disk")
+		if err := os.Mkdir(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if os.Geteuid() != 0 {
+			asUserOnDisk(t, at)
+			return
+		}
+		if err := unix.Mount("tmpfs", at, "tmpfs", 0, "size=96m"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	w := &world{T: t, ctx: t.Context(), home: filepath.Join(at, "home"), source: filepath.Join(dir, "src")}
 	w.write("hello.txt", "hello\n")
 	w.open()
-	return w
+	test(w)
+}
+
+// asUserOnDisk runs the present test again, in a process for which a small file
+// system is mounted.
+func asUserOnDisk(t *testing.T, at string) {
+	t.Helper()
+	const script = `mount -t tmpfs -o size=96m,mode=700 disk "$0" && exec setpriv --ambient-caps -all --inh-caps -all "$@"`
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", "--map-current-user", "--mount", "--keep-caps", "sh", "-c", script, at,
+		self, "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), disk+"="+at)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Fatalf("%v\n%s", err, out)
+	}
 }
 
 // fill leaves no room on the disk.
@@ -47,13 +84,13 @@ func (w *world) fill() {
 
 // TestFullDiskHasAWayOut: a command fills the disk. What it did is recorded with
 // the reserve, reading works, and what removes work makes room again.
-func TestFullDiskHasAWayOut(t *testing.T) {
-	t.Parallel()
-	w := smallDisk(t)
+func TestFullDiskHasAWayOut(t *testing.T) { onSmallDisk(t, (*world).fullDiskHasAWayOut) }
+
+func (w *world) fullDiskHasAWayOut() {
 	w.init("demo", "overlay")
 	w.init("other", "overlay")
 	res, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo go; dd if=/dev/zero of=big bs=1M; dd if=/dev/zero of=small bs=1k"}}, cell.Stdio{})
-	t.Logf("the run that fills the disk: %+v, %v", res, err)
+	w.Logf("the run that fills the disk: %+v, %v", res, err)
 	w.fill()
 
 	e, release, err := app.Open(w.home, app.Read)
@@ -63,14 +100,14 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 		"graph": errorOf(e.Graph(w.ctx)), "receipt verify": errorOf(e.ReceiptVerify(w.ctx, "", "", true, "")),
 	} {
 		if err != nil {
-			t.Errorf("%s on a full disk: %v", what, err)
+			w.Errorf("%s on a full disk: %v", what, err)
 		}
 	}
 	w.ok(release())
 
 	_, _, err = app.Open(w.home, app.Run)
 	if err == nil || !strings.Contains(err.Error(), "full") || !strings.Contains(hintOf(err), "rm --force") {
-		t.Errorf("run on a full disk: %v; %s", err, hintOf(err))
+		w.Errorf("run on a full disk: %v; %s", err, hintOf(err))
 	}
 	w.open() // another process, which gives the reserve back
 	w.ok(w.e.Remove(w.ctx, "demo", true))
@@ -81,14 +118,14 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 	w.sh("other", "echo on > hello.txt")
 	w.sound("other")
 	if info, err := os.Stat(filepath.Join(w.home, "reserve")); err != nil || info.Size() == 0 {
-		t.Errorf("the reserve was not taken again: %v", err)
+		w.Errorf("the reserve was not taken again: %v", err)
 	}
 }
 
 // TestRestoreOnAFullDisk: a run can be taken back when nothing fits any more.
-func TestRestoreOnAFullDisk(t *testing.T) {
-	t.Parallel()
-	w := smallDisk(t)
+func TestRestoreOnAFullDisk(t *testing.T) { onSmallDisk(t, (*world).restoreOnAFullDisk) }
+
+func (w *world) restoreOnAFullDisk() {
 	w.init("demo", "overlay")
 	w.sh("demo", "echo bad > hello.txt")
 	w.fill()
@@ -101,9 +138,9 @@ func TestRestoreOnAFullDisk(t *testing.T) {
 }
 
 // TestEvidenceGap: what a full disk did not take is counted in the receipt.
-func TestEvidenceGap(t *testing.T) {
-	t.Parallel()
-	w := smallDisk(t)
+func TestEvidenceGap(t *testing.T) { onSmallDisk(t, (*world).evidenceGap) }
+
+func (w *world) evidenceGap() {
 	w.init("demo", "overlay")
 	begun, ended := make(chan struct{}), make(chan error)
 	in, feed := pipe()
@@ -123,7 +160,7 @@ func TestEvidenceGap(t *testing.T) {
 	doc, err := w.e.Receipt(w.ctx, res.ReceiptID, "", false)
 	w.ok(err)
 	if all := strings.Join(res.Degraded, "\n"); !strings.Contains(all, "bytes of output could not be stored") || !strings.Contains(string(doc.JSON), "bytes of output could not be stored") {
-		t.Errorf("the receipt has %q", res.Degraded)
+		w.Errorf("the receipt has %q", res.Degraded)
 	}
 	w.sound("demo")
 }
