@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +23,11 @@ func newCompletion(s *session) *cobra.Command {
 			root := cmd.Root()
 			switch args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(s.out, true)
+				if err := root.GenBashCompletionV2(s.out, true); err != nil {
+					return err
+				}
+				_, err := io.WriteString(s.out, bashAlone)
+				return err
 			case "zsh":
 				return root.GenZshCompletion(s.out)
 			case "fish":
@@ -35,6 +40,24 @@ func newCompletion(s *session) *cobra.Command {
 		},
 	}
 }
+
+// bashAlone makes the script for bash work without the package bash-completion,
+// which cobra's script asks for the words of the line. Words are taken as they were
+// typed, up to the cursor: bash itself would cut them at = and :.
+const bashAlone = `
+if ! declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+    __forkcell_init_completion()
+    {
+        local line=${COMP_LINE:0:COMP_POINT}
+        COMPREPLY=()
+        read -r -a words <<<"$line"
+        [[ $line == *[[:space:]] ]] && words+=("")
+        cword=$((${#words[@]} - 1))
+        cur=${words[cword]}
+        prev=${words[cword - 1]}
+    }
+fi
+`
 
 // completeCell completes the first argument of a command with the names of the
 // cells. A home that cannot be opened completes nothing.
