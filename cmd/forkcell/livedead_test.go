@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/driver"
 )
 
 // must runs the program and wants it to succeed.
@@ -41,10 +41,12 @@ func (l *lab) start(flags ...string) (res cell.StartResult) {
 // kill ends a process as the kernel's killer does, and waits until it is gone.
 func (l *lab) kill(pid int) {
 	l.Helper()
-	started, err := driver.StartTime(pid)
+	fd, err := unix.PidfdOpen(pid, 0)
 	l.ok(err)
-	l.ok(syscall.Kill(pid, syscall.SIGKILL))
-	l.ok(driver.WaitGone(pid, started, time.Minute))
+	defer unix.Close(fd)
+	l.ok(unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0))
+	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Minute.Milliseconds()))
+	l.ok(err)
 }
 
 // outcomeOf is what the receipt of a run says; "" if it has none.

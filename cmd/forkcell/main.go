@@ -14,8 +14,8 @@ import (
 	"github.com/forkcell/forkcell/internal/carry"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/cli"
-	"github.com/forkcell/forkcell/internal/driver"
 	_ "github.com/forkcell/forkcell/internal/driver/first" // before anything heavier
+	"github.com/forkcell/forkcell/internal/driver/native"
 	"github.com/forkcell/forkcell/internal/forward"
 	"github.com/forkcell/forkcell/internal/fsx"
 )
@@ -48,7 +48,7 @@ func unbroken(f *os.File, fd uintptr) *os.File {
 func helper() bool {
 	switch os.Args[0] {
 	case "forkcell-init":
-		driver.InitMain()
+		native.InitMain()
 	case "forkcell-reader":
 		fsx.ServeReader()
 	case app.SupervisorName:

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/native"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -77,9 +77,9 @@ func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err err
 	if home, err = filepath.Abs(home); err != nil {
 		return nil, nil, err
 	}
-	native := driver.NewNative(driver.Options{ProbeDir: home})
+	runner := native.New(native.Options{ProbeDir: home})
 	if mode == Run {
-		cool := native.Warm()
+		cool := runner.Warm()
 		defer func() {
 			if err != nil {
 				cool()
@@ -90,7 +90,7 @@ func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err err
 		}()
 	}
 	relay := &cell.ProgressRelay{}
-	config := cell.Config{Runner: native, Launcher: launcher{}, Actor: sync.OnceValue(actor), Version: Version(), Hide: hide, Home: home, Now: time.Now, OnProgress: relay}
+	config := cell.Config{Driver: runner, Launcher: launcher{}, Actor: sync.OnceValue(actor), Version: Version(), Hide: hide, Home: home, Now: time.Now, OnProgress: relay}
 	s, err := store.Open(home, mode.store())
 	if errors.Is(err, store.ErrNoHome) && mode != Create && mode != Rescue {
 		return cell.New(config), func() error { return nil }, nil

@@ -36,7 +36,7 @@ func (e *Engine) spec(c store.Cell, req RunRequest) (a asked, err error) {
 	if a.grants, err = e.newGrants(given, req); err != nil {
 		return a, err
 	}
-	if a.policy, err = narrowed(given, req); err != nil {
+	if a.policy, err = e.narrowed(given, req); err != nil {
 		return a, err
 	}
 	if a.policy.Filesystem.IncludeWorkdir {

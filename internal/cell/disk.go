@@ -78,11 +78,11 @@ func (r *run) diskUsage(ctx context.Context, since time.Time) (int64, error) {
 	if err != nil {
 		return named, err
 	}
-	first := r.first.Load()
-	if first == nil {
+	started := r.started.Load()
+	if started == nil {
 		return named, nil
 	}
-	held, err := driver.Held(first.PID, first.Start, since)
+	held, err := r.e.driver.Held(*started, since)
 	return named + held, err
 }
 

@@ -6,7 +6,6 @@
 package cell
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -18,18 +17,6 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// Runner runs processes in a cell.
-type Runner interface {
-	Run(ctx context.Context, s driver.Spec, io driver.Stdio) (driver.Outcome, error)
-	// Start makes a cell that lives until it is closed.
-	Start(ctx context.Context, s driver.Spec) (*driver.Cell, error)
-	Resolve(s driver.Spec) (driver.Controls, error)
-	// SweepRun removes the control group that a dead process left.
-	SweepRun(id string) error
-	ProbeOverlay(ctx context.Context, dir string) error
-	Doctor(ctx context.Context) []driver.Check
-}
-
 // Config is what an Engine is made of.
 type Config struct {
 	Store     *store.Store // nil: a home that does not exist, read as empty
@@ -37,7 +24,7 @@ type Config struct {
 	// Late, if set, opens what is missing of a home of which only the locks are
 	// open, its database and its workspaces. Only a visit can do without.
 	Late     func() (*workspace.Store, error)
-	Runner   Runner
+	Driver   driver.Driver
 	Launcher Launcher         // starts supervisors of live cells
 	Actor    func() string    // who asks, as far as the host can tell
 	Version  string           // of this program, for events
@@ -86,7 +73,7 @@ func (r *ProgressRelay) send(to func(Progress)) (stop func()) {
 type Engine struct {
 	store    *store.Store
 	ws       *workspace.Store
-	runner   Runner
+	driver   driver.Driver
 	launcher Launcher
 	late     func() (*workspace.Store, error)
 	actor    func() string
@@ -103,7 +90,7 @@ type Engine struct {
 // New makes an Engine.
 func New(c Config) *Engine {
 	return &Engine{
-		store: c.Store, ws: c.Workspace, late: c.Late, runner: c.Runner, launcher: c.Launcher, actor: c.Actor, home: c.Home, version: c.Version, hide: c.Hide,
+		store: c.Store, ws: c.Workspace, late: c.Late, driver: c.Driver, launcher: c.Launcher, actor: c.Actor, home: c.Home, version: c.Version, hide: c.Hide,
 		now: c.Now, relay: c.OnProgress,
 	}
 }

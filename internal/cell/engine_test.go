@@ -10,14 +10,14 @@ import (
 
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/native"
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case "forkcell-init":
-		driver.InitMain()
+		native.InitMain()
 		return
 	case "forkcell-reader":
 		fsx.ServeReader()

@@ -226,7 +226,7 @@ func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string)
 	default:
 		return usage("one of overlay, clone, delta", "unknown backend %s", quote.Arg(asked))
 	}
-	err := e.runner.ProbeOverlay(ctx, e.store.Path())
+	err := e.driver.ProbeOverlay(ctx, e.store.Path())
 	switch {
 	case err == nil && asked == "":
 		c.Backend, c.BackendReason = string(workspace.BackendOverlay), "probed: overlay works in this home"

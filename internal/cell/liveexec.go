@@ -128,9 +128,10 @@ func execError(req ExecRequest, err error) error {
 	if !ok {
 		return fromLive(req.Cell, err)
 	}
-	cause := &driver.StartError{Step: start.Step, Err: errors.New(start.Message), NotFound: start.NotFound, NotExecutable: start.NotExecutable}
+	cause := &driver.StartError{Step: start.Step, Err: errors.New(start.Message), Cause: driver.CauseNotExecutable}
 	name := quote.Arg(first(req.Args))
 	if start.NotFound {
+		cause.Cause = driver.CauseNotFound
 		return &Error{Kind: Failed, Code: "exec", Message: "command not found in the cell: " + name, Err: cause}
 	}
 	return failed("exec", cause, "command cannot be executed")

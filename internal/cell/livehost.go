@@ -115,7 +115,7 @@ func (l *liveCell) ends(x *execution, o driver.Outcome) {
 // says that it is the cell's end of a copy.
 func (l *liveCell) command(c live.Command) (cmd driver.Command, carries bool, err error) {
 	spec := l.r.spec
-	if c.User != "" && c.User != policy.Sandbox && c.User != strconv.Itoa(driver.SandboxID()) {
+	if c.User != "" && c.User != policy.Sandbox && c.User != strconv.Itoa(l.r.e.driver.User()) {
 		return cmd, false, refused("user", "leave --user out", "the command cannot be %s: the cell's only user is sandbox", quote.Arg(c.User))
 	}
 	workdir := spec.Workdir
@@ -152,9 +152,9 @@ func startFailure(err error) error {
 	switch {
 	case !ok:
 		return toLive(runnerError(err))
-	case start.NotFound, start.NotExecutable:
+	case start.Cause == driver.CauseNotFound, start.Cause == driver.CauseNotExecutable:
 		return &live.StartError{
-			Step: start.Step, Message: start.Err.Error(), NotFound: start.NotFound, NotExecutable: start.NotExecutable,
+			Step: start.Step, Message: start.Err.Error(), NotFound: start.Cause == driver.CauseNotFound, NotExecutable: start.Cause == driver.CauseNotExecutable,
 		}
 	}
 	return toLive(runnerError(err))

@@ -69,7 +69,7 @@ func (e *Engine) forgetKey() {
 type liveCell struct {
 	r        *run
 	req      RunRequest // by which it was started
-	cell     *driver.Cell
+	cell     driver.Cell
 	listener *live.Listener
 	log      *transcript
 	began    time.Time
@@ -104,10 +104,10 @@ func (r *run) makeLive(ctx context.Context, req RunRequest) (*liveCell, error) {
 	r.showCarrier()
 	begin := time.Now()
 	// A cell lives until it is closed: ctx is for its start.
-	started, err := r.e.runner.Start(ctx, r.spec)
+	started, err := r.e.driver.Start(ctx, r.spec)
 	if err != nil && r.withoutGateway(err) {
 		if err = r.work.Remount(); err == nil {
-			started, err = r.e.runner.Start(ctx, r.spec)
+			started, err = r.e.driver.Start(ctx, r.spec)
 		}
 	}
 	l.env = r.spec.Env

@@ -226,4 +226,4 @@ func (e *Engine) verifyState(ctx context.Context, at workspace.Cell, chk store.C
 }
 
 // Doctor tells what this host can enforce.
-func (e *Engine) Doctor(ctx context.Context) []driver.Check { return e.runner.Doctor(ctx) }
+func (e *Engine) Doctor(ctx context.Context) []driver.Check { return e.driver.Doctor(ctx) }

@@ -150,7 +150,7 @@ func (r *run) credentials() []redact.Secret {
 // that was so.
 func (r *run) withoutGateway(err error) bool {
 	start, ok := errors.AsType[*driver.StartError](err)
-	if !ok || start.Step != "network" || r.gateway == nil || r.policy.NeedsNetwork() || r.policy.NeedsCredentials() {
+	if !ok || start.Cause != driver.CauseNetwork || r.gateway == nil || r.policy.NeedsNetwork() || r.policy.NeedsCredentials() {
 		return false
 	}
 	r.gateway, r.spec.Network, r.spec.Env = nil, nil, r.plainEnv

@@ -137,12 +137,12 @@ func (e *Engine) policyOf(c store.Cell, req RunRequest) (*policy.Policy, error) 
 	if err != nil {
 		return nil, err
 	}
-	return narrowed(p, req)
+	return e.narrowed(p, req)
 }
 
 // narrowed puts the operator's limits into a policy.
-func narrowed(p *policy.Policy, req RunRequest) (*policy.Policy, error) {
-	if err := enforceable(p); err != nil {
+func (e *Engine) narrowed(p *policy.Policy, req RunRequest) (*policy.Policy, error) {
+	if err := enforceable(p, e.driver.User()); err != nil {
 		return nil, err
 	}
 	p.Limits.Memory = narrower(p.Limits.Memory, req.Memory)
@@ -161,9 +161,9 @@ func narrower[N int64 | time.Duration](a, b N) N {
 }
 
 // enforceable refuses what this version does not enforce.
-func enforceable(p *policy.Policy) error {
+func enforceable(p *policy.Policy, user int) error {
 	for _, who := range []string{p.Process.RunAsUser, p.Process.RunAsGroup} {
-		if who != policy.Sandbox && who != strconv.Itoa(driver.SandboxID()) {
+		if who != policy.Sandbox && who != strconv.Itoa(user) {
 			return refused("unenforced", "leave run_as_user and run_as_group out, or write sandbox",
 				"the command cannot be %s: the cell's only user is sandbox", quote.Arg(who))
 		}

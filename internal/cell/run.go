@@ -99,7 +99,7 @@ func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
 	if captured {
 		spec.Network = &driver.Network{}
 	}
-	controls, err := e.runner.Resolve(spec)
+	controls, err := e.driver.Resolve(spec)
 	if err != nil {
 		return nil, runnerError(err)
 	}
@@ -117,9 +117,9 @@ type run struct {
 	policy *policy.Policy
 	spec   driver.Spec
 	work   *workspace.Work
-	// first is the cell's first process, once there is one.
-	first atomic.Pointer[initRecord]
-	out   *output
+	// started is the driver's record of the cell, once there is one.
+	started atomic.Pointer[driver.Record]
+	out     *output
 
 	journal *journal
 	events  receipt.Events
@@ -212,7 +212,7 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 	}
 	r.masked()
 	r.spec.Mounts.Masks = append(r.spec.Mounts.Masks, r.masks...)
-	r.spec.Started = r.recordInit
+	r.spec.Started = r.recordStart
 	if err := r.openJournal(); err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (r *run) execute(ctx context.Context, stdio Stdio) {
 		stdio.In = keys
 	}
 	watched, full := r.watchDisk(ctx)
-	outcome, err := r.e.runner.Run(watched, r.spec, driver.Stdio{
+	outcome, err := r.e.driver.Run(watched, r.spec, driver.Stdio{
 		In: stdio.In, Out: r.out.stdout(stdio.Out), Err: r.out.stderr(stdio.Err),
 		Resize: stdio.Resize, Signals: signals.out,
 	})
@@ -277,10 +277,10 @@ func (r *run) classify(err error, signal int, cancelled bool) {
 	set := func(outcome string, code, sig int) { r.rec.Outcome, r.rec.ExitCode, r.rec.Signal = outcome, code, sig }
 	start, isStart := errors.AsType[*driver.StartError](err)
 	switch {
-	case isStart && start.NotFound:
+	case isStart && start.Cause == driver.CauseNotFound:
 		set(failedRun, 127, 0)
 		r.fail("command not found in the cell: " + quote.Arg(r.spec.Args[0]))
-	case isStart && start.NotExecutable:
+	case isStart && start.Cause == driver.CauseNotExecutable:
 		set(failedRun, 126, 0)
 		r.fail(fmt.Sprintf("command cannot be executed: %s: %v", quote.Arg(r.spec.Args[0]), start.Err))
 	case signal != 0:
@@ -323,13 +323,13 @@ func runnerError(err error) error {
 	if !ok {
 		return failed("run", err, "run the command")
 	}
-	if start.Step == "workdir" {
+	if start.Cause == driver.CauseWorkdir {
 		return &Error{
 			Kind: Usage, Code: "workdir", Message: "the working directory does not exist in the cell: " + start.Err.Error(),
 			Hint: "--workdir is relative to the workspace", Err: err,
 		}
 	}
-	if start.Step == "landlock" {
+	if start.Cause == driver.CauseLandlock {
 		return &Error{
 			Kind: Refused, Code: "unenforced", Message: "landlock cannot be enforced here: " + start.Err.Error(),
 			Hint: "use Linux 6.2 or newer with Landlock switched on, or set landlock.compatibility to best_effort, or give --allow-degraded", Err: err,

@@ -29,26 +29,11 @@ type switchIntent struct {
 	Back bool `json:"back,omitempty"`
 }
 
-// initRecord is how a process that comes after a crash finds the cell's first
-// process.
-type initRecord struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start_time"`
-}
-
-// recordInit writes down which process is the cell's first one.
-func (r *run) recordInit(pid int) error {
-	start, err := driver.StartTime(pid)
-	if err != nil {
-		return err
-	}
-	rec := initRecord{PID: pid, Start: start}
-	data, err := json.Marshal(rec)
-	if err != nil {
-		return err
-	}
-	r.first.Store(&rec)
-	return r.work.RecordInit(data)
+// recordStart keeps the driver's record of the run's cell, for a process that comes
+// after a crash.
+func (r *run) recordStart(rec driver.Record) error {
+	r.started.Store(&rec)
+	return r.work.RecordInit(rec)
 }
 
 // settle finishes or undoes what a process that died had begun on this cell. The
@@ -193,8 +178,8 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	if rec.FinishedAt.IsZero() {
 		r.rec.FinishedAt = s.e.now().UTC()
 	}
-	if err := r.e.runner.SweepRun(rec.ID); err != nil {
-		r.notes = append(r.notes, "its control group is left: "+err.Error())
+	if err := r.reap(work); err != nil {
+		return err
 	}
 	if err := s.dropSocket(); err != nil {
 		r.notes = append(r.notes, "its socket is left: "+err.Error())
@@ -216,9 +201,6 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 	r.givenUp = r.abandon && r.cell.Live != "" && !isDir(r.cell.Live)
 	if sealed == nil {
 		r.work = work
-		if err := awaitDeath(work); err != nil {
-			return err
-		}
 		if r.givenUp {
 			r.take(workspace.Sealed{Unchanged: true})
 			r.fail("its directory is gone, and with it what the run did there")
@@ -243,24 +225,23 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 	return err
 }
 
-// awaitDeath waits until the kernel has killed what a dead supervisor left
-// running: a state must not be sealed under a live process.
-func awaitDeath(w *workspace.Work) error {
-	data, err := w.InitRecord()
-	if err != nil {
-		return err
+// reap waits until nothing is left of the cell of a run whose supervisor died: a
+// state must not be sealed under a live process. What stays on the host besides
+// processes is noted.
+func (r *run) reap(work *workspace.Work) error {
+	var rec driver.Record
+	if work != nil {
+		var err error
+		if rec, err = work.InitRecord(); err != nil {
+			return err
+		}
 	}
-	if len(data) == 0 {
-		return nil
-	}
-	var rec initRecord
-	if err := json.Unmarshal(data, &rec); err != nil {
-		// A torn record was being written when the supervisor died, which is
-		// before the first process was told to go on.
-		return nil
-	}
-	if err := driver.WaitGone(rec.PID, rec.Start, 30*time.Second); err != nil {
+	err := r.e.driver.Reap(r.rec.ID, rec, 30*time.Second)
+	if errors.Is(err, driver.ErrStillRunning) {
 		return errors.Join(errors.New("its processes are still dying"), err)
+	}
+	if err != nil {
+		r.notes = append(r.notes, "something of it is left on the host: "+err.Error())
 	}
 	return nil
 }

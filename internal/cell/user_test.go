@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/native"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -159,7 +159,7 @@ func (w *world) openWith(now func() time.Time, depth int) {
 		_ = s.Close()
 	})
 	w.e = cell.New(cell.Config{
-		Store: s, Workspace: ws, Runner: driver.NewNative(driver.Options{}), Actor: func() string { return "tester" }, Home: w.home, Now: now,
+		Store: s, Workspace: ws, Driver: native.New(native.Options{}), Actor: func() string { return "tester" }, Home: w.home, Now: now,
 	})
 }
 

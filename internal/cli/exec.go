@@ -122,7 +122,7 @@ func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequ
 // has it.
 func missingInLive(q cell.ExecRequest, err error) error {
 	start, ok := errors.AsType[*driver.StartError](err)
-	if !ok || !start.NotFound {
+	if !ok || start.Cause != driver.CauseNotFound {
 		return err
 	}
 	found, show := onHost(first(q.Args))
@@ -171,7 +171,7 @@ the output of a command that exec started. The exit code is the shell's.`,
 func openShell(ctx context.Context, e visitor, q cell.ExecRequest, stdio cell.Stdio) (*cell.ExecResult, error) {
 	q.Args = []string{"bash"}
 	res, err := e.Exec(ctx, q, stdio)
-	if start, ok := errors.AsType[*driver.StartError](err); ok && start.NotFound {
+	if start, ok := errors.AsType[*driver.StartError](err); ok && start.Cause == driver.CauseNotFound {
 		q.Args = []string{"sh"}
 		return e.Exec(ctx, q, stdio)
 	}

@@ -35,9 +35,9 @@ func exitOf(err error, run bool) int {
 	}
 	if start, ok := errors.AsType[*driver.StartError](err); ok && run {
 		switch {
-		case start.NotFound:
+		case start.Cause == driver.CauseNotFound:
 			return exitNoCommand
-		case start.NotExecutable:
+		case start.Cause == driver.CauseNotExecutable:
 			return exitNotExec
 		}
 	}

@@ -71,8 +71,8 @@ func noTerm(env []string) (out []string) {
 
 func TestExecExitCodes(t *testing.T) {
 	t.Parallel()
-	start := func(found bool) error {
-		return &cell.Error{Message: "m", Err: &driver.StartError{Step: "exec", Err: errors.New("e"), NotFound: !found, NotExecutable: found}}
+	start := func(cause driver.Cause) error {
+		return &cell.Error{Message: "m", Err: &driver.StartError{Step: "exec", Err: errors.New("e"), Cause: cause}}
 	}
 	for _, c := range []struct {
 		res  *cell.ExecResult
@@ -83,8 +83,8 @@ func TestExecExitCodes(t *testing.T) {
 		{res: &cell.ExecResult{ExitCode: 124, TimedOut: true}, want: 124},
 		{res: &cell.ExecResult{ExitCode: 137, Signal: 9}, want: 137},
 		{res: &cell.ExecResult{Detached: true, SessionID: "exec_1", Cell: "a"}, want: 0},
-		{err: start(false), want: 127},
-		{err: start(true), want: 126},
+		{err: start(driver.CauseNotFound), want: 127},
+		{err: start(driver.CauseNotExecutable), want: 126},
 		{err: errPlain, want: 125},
 		{err: &cell.Error{Kind: cell.Refused, Message: "m"}, want: 4},
 		{err: &cell.Error{Kind: cell.NotFound, Message: "m"}, want: 3},

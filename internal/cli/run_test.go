@@ -117,7 +117,7 @@ func TestRunExitAndSummary(t *testing.T) {
 
 func TestRunFailureOfItsOwn(t *testing.T) {
 	t.Parallel()
-	notFound := &driver.StartError{Step: "exec", Err: unix.ENOENT, NotFound: true}
+	notFound := &driver.StartError{Step: "exec", Err: unix.ENOENT, Cause: driver.CauseNotFound}
 	code, _, _ := call(t, &fakeEngine{err: &cell.Error{Message: "m", Err: notFound}, none: true}, "run", "demo", "--", "x")
 	if code != 127 {
 		t.Errorf("not found: exit %d", code)

@@ -1,204 +1,187 @@
 package driver
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
-// maxHostname is the kernel's limit.
-const maxHostname = 64
+// Spec says what a cell is made of, and for [Driver.Run] what runs in it.
+type Spec struct {
+	// ID names the run in messages.
+	ID string
+	// Hostname is the cell's name.
+	Hostname string
+	// FullName is what the cell's user is called besides its login name, for git
+	// and others that ask the list of accounts; "" = nothing of its own.
+	FullName string
+	// Mounts are the workspace, the home, the private /tmp and so on.
+	Mounts mount.Set
+	// ReadOnly holds host paths shown at the same path, read-only.
+	ReadOnly []string
+	System   System
+	// AsRoot makes the command root in the cell, with what it takes to install
+	// packages, and nobody on the host. Only a root caller can have that.
+	AsRoot bool
+	Guard  Guard
+	// Network, if set, brings every connection of the cell to the host side;
+	// otherwise the cell has only a loopback of its own.
+	Network *Network
+	Limits  Limits
+	// Freezable makes a cell that can be frozen, where the host can do that.
+	Freezable bool
+	// Started, if set, is called when the first process exists and before it does
+	// anything, so that the record can be kept for [Driver.Reap]. An error ends the
+	// run.
+	Started func(Record) error
+	// Command is what Run executes.
+	Command
+}
 
-// newPlan checks a specification and turns it into the init's plan.
-func newPlan(s Spec) (*plan, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	p := &plan{
-		Hostname: s.Hostname, ID: callerIdentity().as(s.AsRoot),
-		OwnSystem: s.System.Own, Root: []byte(s.System.Root), Guard: s.guard(),
-	}
-	p.ID.FullName = s.FullName
-	if s.Network != nil {
-		p.Capture, p.files = true, s.Network.Files
-	}
-	if s.AsRoot && !p.ID.Root {
-		return nil, &UnenforceableError{
-			Control: "--as-root", Reason: HostOverlayNeedsRoot, Remedy: HostOverlayRemedy,
+// Command is one program in a cell.
+type Command struct {
+	// Args[0] is looked up in the cell along Env's PATH.
+	Args []string
+	// Env is the command's whole environment.
+	Env []string
+	// Workdir is an absolute path in the cell.
+	Workdir string
+	// TTY gives the command a terminal of the cell's own, of the given size.
+	TTY  bool
+	Size WindowSize
+	// Timeout ends the command when it has run that long, and with Run the whole
+	// cell; 0 = never.
+	Timeout time.Duration
+	// Executed, if set, is called with the command's pid inside the cell.
+	Executed func(pid int)
+}
+
+// WindowSize is a terminal's size in characters.
+type WindowSize struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
+}
+
+// Stdio is the caller's side of the command's streams. None of it is handed to
+// the cell: bytes are copied.
+type Stdio struct {
+	// In feeds the command's standard input; nil means /dev/null. A reader that
+	// is blocked when the command ends is left behind, since nothing can
+	// interrupt it.
+	In io.Reader
+	// Out and Err take the streams, as they come; nil discards. With a terminal
+	// everything goes to Out. A writer that fails closes the stream: the command
+	// then meets a broken pipe, as it would without a cell.
+	Out, Err io.Writer
+	// Resize changes the terminal's size.
+	Resize <-chan WindowSize
+	// Signals are sent to the command's process group.
+	Signals <-chan os.Signal
+}
+
+// System says where the cell's programs and libraries come from.
+type System struct {
+	// Root is a directory with a system of its own; empty means the host's.
+	Root string
+	// Own makes Paths all that is shown of it, instead of the usual directories.
+	// The links in its root (/bin, /lib) are there anyhow.
+	Own   bool
+	Paths []string
+}
+
+// Guard says what the kernel refuses the commands of a cell. Its zero value
+// refuses all that it should.
+type Guard struct {
+	// AllowSyscalls are names taken out of the set of denied system calls.
+	AllowSyscalls []string
+	// LandlockBestEffort runs the cell also where the kernel's Landlock is
+	// older than ABI 3 or missing.
+	LandlockBestEffort bool
+	// AllowDegraded runs the cell when a limit cannot be enforced, and says so.
+	AllowDegraded bool
+	// Denied, if set, is told of the rare denied calls, where the kernel can
+	// report them. It is called by one goroutine at a time.
+	Denied func(Denial)
+}
+
+// Network says who serves a cell's connections.
+type Network struct {
+	// Serve is given what serves the cell, before any command is executed, and
+	// owns the sockets also when it fails.
+	Serve func(Captured) (Service, error)
+	// Files are in the cell's /etc besides, or instead of, what is there; names
+	// are relative to it.
+	Files []File
+}
+
+// Captured is a network namespace of package capture.
+type Captured struct {
+	// Sockets are the descriptors for package origin.
+	Sockets []int
+	// InitPID is the cell's first process, on the host.
+	InitPID int
+	// Watched says that Service.Connecting is called for every connect(2). The
+	// kernel refuses that to a driver that is itself under such a filter.
+	Watched bool
+}
+
+// Service is what serves a cell's network.
+type Service struct {
+	// Stop ends it. It is called when the cell is gone.
+	Stop func()
+	// Connecting, if set, is told of a thread of the cell that is about to
+	// connect the socket of a descriptor, and waits until it returns. It is
+	// called by one goroutine at a time.
+	Connecting func(Connect)
+}
+
+// Connect is a call of connect(2).
+type Connect struct {
+	// Thread is the number of the calling thread on the host. It may be another
+	// one's as soon as Waiting returns false.
+	Thread int
+	// Descriptor and Address are the call's arguments: the socket, and where in
+	// the caller's memory its destination is.
+	Descriptor int
+	Address    uint64
+	// Waiting reports whether the thread still waits.
+	Waiting func() bool
+}
+
+// File is a small file of the cell's own.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Limits are what a cell may use; 0 means no limit. Time is Command.Timeout.
+type Limits struct {
+	Memory    int64 // bytes, swap included
+	CPUsMilli int64 // thousandths of a processor
+	PIDs      int64
+	OpenFiles int64 // for each process
+	// Hit, if set, is told when a limit was met.
+	Hit func(LimitHit)
+}
+
+// String lists the limits for a receipt.
+func (l Limits) String() string {
+	var list []string
+	add := func(name string, n int64, text string) {
+		if n > 0 {
+			list = append(list, name+" "+text)
 		}
 	}
-	if p.Hostname == "" {
-		p.Hostname = "cell"
+	add("memory", l.Memory, fmt.Sprintf("%d bytes", l.Memory))
+	add("cpus", l.CPUsMilli, fmt.Sprintf("%d.%03d", l.CPUsMilli/1000, l.CPUsMilli%1000))
+	add("pids", l.PIDs, fmt.Sprint(l.PIDs))
+	add("open files", l.OpenFiles, fmt.Sprint(l.OpenFiles))
+	if len(list) == 0 {
+		return "none asked for"
 	}
-	if len(p.Hostname) > maxHostname {
-		p.Hostname = p.Hostname[:maxHostname]
-	}
-	for _, b := range s.Mounts.Binds {
-		p.Binds = append(p.Binds, bindPlan{
-			Target: []byte(b.Target), Source: []byte(b.Source), ReadOnly: b.ReadOnly, owned: b.Owned,
-		})
-	}
-	for _, o := range s.Mounts.Overlays {
-		p.Overlays = append(p.Overlays, overlayPlan{
-			Target: []byte(o.Target), Lower: toBytes(o.Lower), Upper: []byte(o.Upper), Work: []byte(o.Work),
-			hostLower: o.HostLower, system: o.System, bare: o.Bare,
-		})
-	}
-	p.Pins, p.Fixed = toBytes(s.Mounts.Pins), toBytes(s.Mounts.Fixed)
-	for _, m := range s.Mounts.Masks {
-		p.Masks = append(p.Masks, maskPlan{Target: []byte(m.Target), Dir: m.Dir})
-	}
-	return p, p.showListed(&s)
-}
-
-// showListed plans the read-only paths of a specification. Those of the system
-// come with its directories. What is inside the cell's state is the state's own
-// and only cannot be written. The rest are binds, each after the one that it is
-// in: that may be the cell's private /tmp.
-func (p *plan) showListed(s *Spec) error {
-	listed := slices.Concat(s.System.Paths, s.ReadOnly)
-	slices.Sort(listed)
-	for _, path := range slices.Compact(listed) {
-		if err := checkReadOnly(path); err != nil {
-			return err
-		}
-		above := p.stateAbove(path)
-		switch {
-		case slices.Contains(s.System.Paths, path) && (ofSystem(path) || isLink(path)):
-			p.System = append(p.System, []byte(path))
-		case above != "" && above != tmpDir:
-			p.Fixed = append(p.Fixed, []byte(path))
-		default:
-			p.Binds = append(p.Binds, bindPlan{Target: []byte(path), Source: []byte(path), ReadOnly: true, Dead: true})
-		}
-	}
-	slices.SortStableFunc(p.Binds, func(a, b bindPlan) int { return bytes.Compare(a.Target, b.Target) })
-	return nil
-}
-
-// tmpDir is the one directory of the cell's own in which paths of the host can
-// be shown.
-const tmpDir = "/tmp"
-
-// ofSystem reports whether a path is in a directory of the system.
-func ofSystem(path string) bool {
-	return within(path, "/etc") || slices.ContainsFunc(systemNames(), func(name string) bool { return within(path, "/"+name) })
-}
-
-func isLink(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode()&os.ModeSymlink != 0
-}
-
-// order turns a command into what the init is told.
-func (c *Command) order(id int, stdin bool) (*execOrder, error) {
-	if len(c.Args) == 0 || c.Args[0] == "" {
-		return nil, fmt.Errorf("%w: no command", ErrSpec)
-	}
-	for _, list := range [][]string{c.Args, c.Env} {
-		for _, v := range list {
-			if strings.ContainsRune(v, 0) {
-				return nil, fmt.Errorf("%w: a zero byte in %q", ErrSpec, v)
-			}
-		}
-	}
-	if err := checkPath(c.Workdir); err != nil {
-		return nil, err
-	}
-	return &execOrder{
-		ID: id, Args: toBytes(c.Args), Env: toBytes(c.Env), Workdir: []byte(c.Workdir),
-		TTY: c.TTY, Size: c.Size, Stdin: stdin,
-	}, nil
-}
-
-func checkPath(p string) error {
-	if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsRune(p, 0) {
-		return fmt.Errorf("%w: path %q is not absolute and clean", ErrSpec, p)
-	}
-	return nil
-}
-
-// check refuses what no kernel could do, before anything is made.
-func (s *Spec) check() error {
-	if strings.ContainsRune(s.Hostname, 0) {
-		return fmt.Errorf("%w: a zero byte in %q", ErrSpec, s.Hostname)
-	}
-	paths := slices.Concat(s.ReadOnly, s.System.Paths)
-	if s.System.Root != "" {
-		paths = append(paths, s.System.Root)
-	}
-	for _, b := range s.Mounts.Binds {
-		paths = append(paths, b.Target, b.Source)
-	}
-	for _, o := range s.Mounts.Overlays {
-		if len(o.Lower) == 0 {
-			return fmt.Errorf("%w: overlay %q without a lower directory", ErrSpec, o.Target)
-		}
-		paths = append(append(paths, o.Target, o.Upper, o.Work), o.Lower...)
-	}
-	paths = slices.Concat(paths, s.Mounts.Pins, s.Mounts.Fixed, maskTargets(s.Mounts.Masks))
-	for _, p := range paths {
-		if err := checkPath(p); err != nil {
-			return err
-		}
-	}
-	return s.checkTargets()
-}
-
-// checkTargets refuses mounts over what the cell itself is made of.
-func (s *Spec) checkTargets() error {
-	set := s.Mounts
-	targets := make([]string, 0, len(set.Binds)+len(set.Overlays))
-	for _, b := range set.Binds {
-		targets = append(targets, b.Target)
-	}
-	for _, o := range set.Overlays {
-		targets = append(targets, o.Target)
-	}
-	for _, t := range slices.Concat(targets, set.Pins, set.Fixed, maskTargets(set.Masks)) {
-		if t == "/" || within(t, "/proc") || within(t, "/dev") {
-			return fmt.Errorf("%w: nothing can be attached at %q", ErrSpec, t)
-		}
-	}
-	return nil
-}
-
-func maskTargets(masks []mount.Mask) []string {
-	out := make([]string, len(masks))
-	for i, m := range masks {
-		out[i] = m.Target
-	}
-	return out
-}
-
-// checkReadOnly refuses host paths that would bring the host's processes,
-// devices or sockets into the cell, under whatever name.
-func checkReadOnly(path string) error {
-	step := fmt.Sprintf("read-only path %s", path)
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return at(step, err)
-	}
-	for _, p := range []string{path, real} {
-		if p == "/" || p == "/var" {
-			return at(step, errors.New("it holds the host's sockets; name what is needed below it"))
-		}
-		for _, never := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
-			if within(p, never) {
-				return at(step, fmt.Errorf("nothing of %s can be shown in a cell", never))
-			}
-		}
-	}
-	return nil
-}
-
-// within says whether path is dir or below it.
-func within(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, dir+"/")
+	return strings.Join(list, ", ")
 }

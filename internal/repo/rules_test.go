@@ -25,6 +25,7 @@ func layers() [][]string {
 	return [][]string{
 		{"cmd/forkcell"},
 		{"internal/app", "internal/cli", "internal/driver/first"},
+		{"internal/driver/native"},
 		{"internal/cell"},
 		{"internal/gateway"},
 		{"internal/egress"},
@@ -45,8 +46,12 @@ func layers() [][]string {
 func strangers() []stranger {
 	return []stranger{
 		{
-			"internal/driver",
-			[]string{"internal/clone", "internal/mount", "internal/capture", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
+			"internal/driver", []string{"internal/mount"},
+			"the contract is data: it knows no driver",
+		},
+		{
+			"internal/driver/native",
+			[]string{"internal/driver", "internal/clone", "internal/mount", "internal/capture", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
 			"a driver knows processes, the kernel's controls and a mount description: no trees, policies, receipts or databases",
 		},
 		{"internal/policy", []string{"internal/match", "internal/quote"}, "a policy is pure: it asks nothing of the host"},

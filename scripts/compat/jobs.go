@@ -34,7 +34,7 @@ const selfUser = "^TestAsOrdinaryUser$"
 // whose result the kernel has a part in. docs/compatibility.md says which.
 func tested() []job {
 	return []job{
-		{Name: "driver", Pkg: "internal/driver"},
+		{Name: "driver", Pkg: "internal/driver/native"},
 		{Name: "landlock", Pkg: "internal/landlock"},
 		{Name: "seccomp", Pkg: "internal/seccomp"},
 		{Name: "cgroup", Pkg: "internal/cgroup"},

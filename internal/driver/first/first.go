@@ -2,17 +2,17 @@
 // was started as one, before the program's other packages are initialised.
 //
 // The main package of a binary that runs cells imports it for this effect. A
-// call of driver.InitMain at the top of main would do the same, but only after
+// call of native.InitMain at the top of main would do the same, but only after
 // every package of the binary has been initialised, which for a database engine
 // alone takes longer than building the cell. Go initialises packages in the
 // order of their import paths, dependencies first, and this one depends on
-// little. The package must never import anything but driver.
+// little. The package must never import anything but native.
 package first
 
-import "github.com/forkcell/forkcell/internal/driver"
+import "github.com/forkcell/forkcell/internal/driver/native"
 
 func init() {
-	if driver.IsInit() {
-		driver.InitMain()
+	if native.IsInit() {
+		native.InitMain()
 	}
 }

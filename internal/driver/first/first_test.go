@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/native"
 )
 
 // TestInit runs a cell whose first process is this test binary, which has no
@@ -12,7 +13,7 @@ import (
 func TestInit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	got, err := driver.NewNative(driver.Options{}).Run(t.Context(), driver.Spec{
+	got, err := native.New(native.Options{}).Run(t.Context(), driver.Spec{
 		Command: driver.Command{Args: []string{"/bin/sh", "-c", "echo here; exit 3"}, Workdir: "/"},
 	}, driver.Stdio{Out: &out})
 	if err != nil || got.Code != 3 || out.String() != "here\n" {

@@ -1,0 +1,319 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/mount"
+)
+
+// A root caller's cell has no rights over the host's files, so the parent
+// prepares every mount of the set and sends the descriptors.
+
+// attached are detached mounts, in the order in which the plan refers to them.
+type attached struct {
+	fds      []int
+	mountAPI string
+	degraded []string
+	// spent are the layers of finished overlays. Closing a mount waits for
+	// other processors, so it is kept out of the start's way.
+	spent []int
+}
+
+func (a *attached) close() {
+	closeAll(a.fds)
+	closeAll(a.spent)
+}
+
+// add keeps a descriptor and returns how the plan names it.
+func (a *attached) add(fd int) int {
+	a.fds = append(a.fds, fd)
+	return len(a.fds)
+}
+
+// prepare starts to make the mounts of a root caller's plan and returns the
+// function that waits for them; the plan, which then names their descriptors,
+// must be left alone until it has returned. For an ordinary user, whose init
+// makes its own mounts, there is nothing to do.
+//
+// The work is done while the init starts, on a thread of its own, whose
+// credentials and mount namespace change and which ends with it.
+func (n *Driver) prepare(p *plan) func() (*attached, error) {
+	a := &attached{mountAPI: mountByDescriptor}
+	if !p.ID.Root || len(p.Binds)+len(p.Overlays) == 0 {
+		return func() (*attached, error) { return a, nil }
+	}
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		m := maker{legacy: n.opt.ForceLegacyMounts, without: n.opt.without, out: a, empty: -1}
+		ns, err := n.layers.get()
+		if err == nil {
+			m.userNS = int(ns.Fd())
+			if p.hasSystem() {
+				if ns, err = n.plain.get(); err == nil {
+					m.plainNS = int(ns.Fd())
+				}
+			}
+		}
+		if err != nil {
+			done <- at("id map", err)
+			return
+		}
+		done <- m.all(p)
+	}()
+	return func() (*attached, error) {
+		if err := <-done; err != nil {
+			a.close()
+			return nil, err
+		}
+		return a, nil
+	}
+}
+
+// maker makes a root caller's mounts, on a locked thread that is its own.
+type maker struct {
+	userNS  int // its map is the permuted one
+	plainNS int // its map is the cell's own, for the host's system
+	legacy  bool
+	private bool
+	without without
+	out     *attached
+	// empty is an empty directory, once one was needed.
+	empty int
+}
+
+func (m *maker) all(p *plan) error {
+	if len(p.Root) > 0 {
+		fd, err := cloneTree(unix.AT_FDCWD, string(p.Root), attrSystem, -1)
+		if err != nil {
+			return at("root", err)
+		}
+		p.RootFD = m.out.add(fd)
+	}
+	for i := range p.Binds {
+		b := &p.Binds[i]
+		attr, ns := uint64(attrHost), -1
+		if b.ReadOnly {
+			attr = m.without.systemAttr()
+		}
+		if b.owned {
+			ns = m.userNS
+		}
+		fd, err := cloneTree(unix.AT_FDCWD, string(b.Source), attr, ns)
+		if err != nil {
+			return at(fmt.Sprintf("bind %s", b.Source), err)
+		}
+		b.FD = m.out.add(fd)
+	}
+	if len(p.Overlays) == 0 {
+		return nil
+	}
+	for i := range p.Overlays {
+		o := &p.Overlays[i]
+		fd, err := m.overlay(p, o)
+		if err != nil {
+			return at(fmt.Sprintf("overlay %s", o.Target), err)
+		}
+		*o = overlayPlan{Target: o.Target, FD: m.out.add(fd)}
+	}
+	return nil
+}
+
+func (m *maker) overlay(p *plan, planned *overlayPlan) (int, error) {
+	o := mount.Overlay{
+		Lower: toStrings(planned.Lower), Upper: string(planned.Upper), Work: string(planned.Work), Target: string(planned.Target),
+		HostLower: planned.hostLower, System: planned.system, Bare: planned.bare,
+	}
+	ns, owner := m.userNS, idBase+sandboxID
+	if o.System {
+		ns, owner = m.plainNS, idBase
+	}
+	below, err := m.hostLayers(p, &o, ns)
+	if err != nil {
+		return -1, err
+	}
+	m.out.spent = append(m.out.spent, below...)
+	if err := becomeLayerOwner(owner); err != nil {
+		return -1, fmt.Errorf("credentials: %w", err)
+	}
+	defer becomeOneself()
+	l, top, err := m.layers(o, ns)
+	if err != nil {
+		return -1, err
+	}
+	m.out.spent = append(append(m.out.spent, l.lower...), l.upper, l.work, top)
+	l.lower = append(l.lower, below...)
+	if !m.legacy {
+		fd, err := overlayByDescriptor(l, false)
+		if err == nil || !needsPaths(err) {
+			return fd, err
+		}
+		m.legacy = true
+	}
+	m.out.mountAPI = mountByPath
+	return m.overlayByPath(l, top, o)
+}
+
+// layers opens the layers of o, mapped like ns. Upper and work must be in one
+// mount, so the directory that holds both is cloned, as top, and they are opened
+// in it.
+func (m *maker) layers(o mount.Overlay, ns int) (l layers, top int, err error) {
+	l, top = layers{upper: -1, work: -1}, -1
+	defer func() {
+		if err != nil {
+			l.close()
+			closeAll([]int{top})
+		}
+	}()
+	for _, dir := range o.Lower {
+		fd, err := cloneTree(unix.AT_FDCWD, dir, attrHost, ns)
+		if err != nil {
+			return l, top, fmt.Errorf("%s: %w", dir, err)
+		}
+		l.lower = append(l.lower, fd)
+	}
+	holder, upper, work := common(o.Upper, o.Work)
+	if top, err = cloneTree(unix.AT_FDCWD, holder, attrHost, ns); err != nil {
+		return l, top, fmt.Errorf("%s: %w", holder, err)
+	}
+	if l.upper, err = openDir(top, upper); err != nil {
+		return l, top, fmt.Errorf("upper %s: %w", o.Upper, err)
+	}
+	if l.work, err = openDir(top, work); err != nil {
+		return l, top, fmt.Errorf("work %s: %w", o.Work, err)
+	}
+	return l, top, nil
+}
+
+// overlayByPath attaches the layers in a mount namespace of this thread's own.
+func (m *maker) overlayByPath(l layers, top int, o mount.Overlay) (int, error) {
+	if err := m.enterStage(l.lower); err != nil {
+		return -1, err
+	}
+	if err := attachNamed(top, "u"); err != nil {
+		return -1, fmt.Errorf("upper layer: %w", err)
+	}
+	_, upper, work := common(o.Upper, o.Work)
+	err := errors.Join(unix.Symlink("u/"+upper, nameUpper), unix.Symlink("u/"+work, nameWork))
+	if err != nil {
+		return -1, fmt.Errorf("stage: %w", err)
+	}
+	return overlayByPath(len(l.lower), false)
+}
+
+// enterStage makes a new current directory, in a mount namespace of this
+// thread's own, with the lower layers under their numbers and a mount point.
+func (m *maker) enterStage(lower []int) error {
+	if !m.private {
+		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+			return fmt.Errorf("private mount namespace: %w", err)
+		}
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return fmt.Errorf("private mounts: %w", err)
+		}
+		m.private = true
+	}
+	stage, err := newFS("tmpfs", 0, option{"mode", "0755"})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(stage)
+	// On top of the root directory: there always is one, and paths from the
+	// root still lead below it.
+	if err := moveTo(stage, unix.AT_FDCWD, "/"); err != nil {
+		return err
+	}
+	if err := unix.Fchdir(stage); err != nil {
+		return fmt.Errorf("enter stage: %w", err)
+	}
+	for i, fd := range lower {
+		if err := attachNamed(fd, strconv.Itoa(i)); err != nil {
+			return fmt.Errorf("lower layer %d: %w", i, err)
+		}
+	}
+	if err := unix.Mkdir(nameMount, 0o755); err != nil {
+		return fmt.Errorf("stage: %w", err)
+	}
+	return nil
+}
+
+// attachNamed attaches a mount in the current directory.
+func attachNamed(fd int, name string) error {
+	if err := unix.Mkdir(name, 0o755); err != nil {
+		return fmt.Errorf("stage: %w", err)
+	}
+	return moveTo(fd, unix.AT_FDCWD, name)
+}
+
+// becomeLayerOwner gives the calling thread the file system ids that the
+// permuted map gives to root's files, and its capabilities back: an overlay
+// works with its mounter's credentials, and what it makes must belong, on disk,
+// to root. With fsuid 0, which the layers' map does not know, the kernel would
+// mount the overlay read-only.
+func becomeLayerOwner(id int) error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &caps[0]); err != nil {
+		return fmt.Errorf("read capabilities: %w", err)
+	}
+	if err := setFileSystemIDs(id); err != nil {
+		return err
+	}
+	if err := unix.Capset(&hdr, &caps[0]); err != nil {
+		return fmt.Errorf("raise capabilities: %w", err)
+	}
+	return nil
+}
+
+// setFileSystemIDs changes the user and group that the calling thread is for
+// files. It takes the capabilities over files away, unless the user is root.
+func setFileSystemIDs(id int) error {
+	for _, set := range []func(int) (int, error){unix.SetfsgidRetGid, unix.SetfsuidRetUid} {
+		if _, err := set(id); err != nil {
+			return fmt.Errorf("set file system id: %w", err)
+		}
+		// The call reports no failure; asking again does.
+		if now, _ := set(-1); now != id {
+			return fmt.Errorf("file system id %d was refused: %w", id, unix.EPERM)
+		}
+	}
+	return nil
+}
+
+// becomeOneself undoes becomeLayerOwner: the file system ids are the effective
+// ones again, and with them the capabilities.
+func becomeOneself() {
+	_, _ = unix.SetfsuidRetUid(unix.Geteuid())
+	_, _ = unix.SetfsgidRetGid(unix.Getegid())
+}
+
+// common splits two paths into the deepest directory above both and the rest.
+func common(a, b string) (dir, restA, restB string) {
+	dir = filepath.Dir(filepath.Clean(a))
+	for dir != "/" && !strings.HasPrefix(filepath.Clean(b), dir+"/") {
+		dir = filepath.Dir(dir)
+	}
+	cut := func(p string) string {
+		return strings.TrimPrefix(strings.TrimPrefix(filepath.Clean(p), dir), "/")
+	}
+	return dir, cut(a), cut(b)
+}
+
+// openDir opens a directory below dir without following links.
+func openDir(dir int, path string) (int, error) {
+	fd, err := unix.Openat2(dir, path, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return -1, fmt.Errorf("open: %w", err)
+	}
+	return fd, nil
+}

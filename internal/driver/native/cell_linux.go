@@ -1,0 +1,270 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// Cell is a cell that exists: its first process runs, and commands may.
+type Cell struct {
+	*process
+	id       identity
+	mountAPI string
+	degraded []string // by the mounts that the parent made
+	controls driver.Controls
+	limits   *limited
+	examined []driver.Check
+	denied   func(driver.Denial)
+	network  *driver.Network
+	service  driver.Service // of the network
+	laps     func([]lap)
+
+	// built gets the answer to the plan; it is closed when the init is gone.
+	built chan answer
+
+	mu       sync.Mutex
+	dead     bool
+	lastID   int
+	commands map[int]*execution
+}
+
+// begin starts the first process and sends it its plan.
+func (n *Driver) begin(ctx context.Context, s driver.Spec) (_ *Cell, err error) {
+	p, err := newPlan(s)
+	if err != nil {
+		return nil, err
+	}
+	return n.beginPlan(ctx, s, p)
+}
+
+func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell, err error) {
+	p.Legacy, p.Without, p.Laps = n.opt.ForceLegacyMounts, n.opt.without, n.opt.laps != nil
+	limits, err := n.limit(&s)
+	if err != nil {
+		return nil, at("limits", err)
+	}
+	p.Guard.Processes = limits.processes
+	prepared := n.prepare(p)
+	proc, err := n.firstProcess(p.ID)
+	if err != nil {
+		if mounts, failed := prepared(); failed == nil {
+			mounts.close()
+		}
+		return nil, errors.Join(err, limits.unlimit())
+	}
+	defer func() {
+		if err != nil {
+			proc.bury()
+			err = errors.Join(err, limits.unlimit())
+		}
+	}()
+	var refused error
+	if s.Started != nil {
+		record, err := newRecord(proc.pid)
+		if err == nil {
+			err = s.Started(record)
+		}
+		refused = at("record start", err)
+	}
+	mounts, err := prepared()
+	if err != nil {
+		return nil, err
+	}
+	defer proc.spent.Go(mounts.close)
+	if refused != nil {
+		return nil, refused
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, at("start", err)
+	}
+	if limits.group != nil {
+		if err := limits.group.Add(proc.pid); err != nil {
+			return nil, at("limits", err)
+		}
+	}
+	if s.Network != nil {
+		fd, err := p.pack()
+		if err != nil {
+			return nil, at("files", err)
+		}
+		p.FilesFD = mounts.add(fd)
+	}
+	if err := proc.conn.write(p, mounts.fds...); err != nil {
+		return nil, at("send plan", err)
+	}
+	c := &Cell{
+		process: proc, id: p.ID, mountAPI: mounts.mountAPI, degraded: mounts.degraded,
+		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, network: s.Network,
+	}
+	limits.watch(s.Limits.Hit)
+	proc.spent.Go(c.listen)
+	return c, nil
+}
+
+// listen hands the init's reports to whom they are about, until it is gone.
+func (c *Cell) listen() {
+	for {
+		var r report
+		fds, err := c.conn.read(&r)
+		if err != nil {
+			c.hushed(err)
+			return
+		}
+		if r.Exec == 0 {
+			c.built <- answer{report: r, fds: fds}
+			continue
+		}
+		c.mu.Lock()
+		e := c.commands[r.Exec]
+		if r.Kind == reportFailed || r.Kind == reportExited {
+			delete(c.commands, r.Exec)
+		}
+		c.mu.Unlock()
+		if e == nil {
+			closeAll(fds)
+			continue
+		}
+		e.reports <- answer{report: r, fds: fds}
+	}
+}
+
+// hushed tells everybody that the init will say nothing more.
+func (c *Cell) hushed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead = true
+	close(c.built)
+	for _, e := range c.commands {
+		e.lost = err
+		close(e.reports)
+	}
+	clear(c.commands)
+}
+
+// awaitBuilt waits for the answer to the plan.
+func (c *Cell) awaitBuilt(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, c.kill)
+	defer stop()
+	r, ok := <-c.built
+	switch {
+	case ctx.Err() != nil:
+		closeAll(r.fds)
+		return at("start", ctx.Err())
+	case !ok:
+		return at("init", errors.New("the cell's first process died"))
+	case r.Kind != reportBuilt:
+		closeAll(r.fds)
+		return r.err()
+	}
+	if c.laps != nil {
+		c.laps(r.Laps)
+	}
+	heard, sockets := split(r.fds, r.Captured)
+	if err := c.serveNetwork(sockets, len(heard) > 0); err != nil {
+		closeAll(heard)
+		return failAt("network", driver.CauseNetwork, err)
+	}
+	if err := c.hearCalls(heard); err != nil {
+		return at("seccomp", err)
+	}
+	if r.MountAPI != "" {
+		c.mountAPI = r.MountAPI
+	}
+	c.examined = r.Examined
+	r.Degraded = slices.Concat(r.Degraded, c.degraded, c.limits.degraded)
+	c.controls = controls(c.id, c.mountAPI, c.limits.summary, r.report)
+	if c.network != nil {
+		c.controls.Network = captured
+	}
+	return nil
+}
+
+// Controls says what holds the cell's commands.
+func (c *Cell) Controls() driver.Controls { return c.controls }
+
+// PID is the cell's first process, on the host.
+func (c *Cell) PID() int { return c.pid }
+
+// Gone is closed when no process of the cell exists any more.
+func (c *Cell) Gone() <-chan struct{} { return c.gone }
+
+// Close kills whatever runs in the cell and returns when nothing of it is left.
+func (c *Cell) Close() error {
+	c.bury()
+	if c.service.Stop != nil {
+		c.service.Stop()
+		c.service.Stop = nil
+	}
+	return c.limits.unlimit()
+}
+
+// Exec executes one command and returns when it has ended. An error means that
+// it was not executed. Cancelling ctx, or the command's time-out, kills its
+// process group; the cell lives on.
+func (c *Cell) Exec(ctx context.Context, cmd driver.Command, stdio driver.Stdio) (driver.Outcome, error) {
+	e, err := c.order(cmd, stdio.In != nil, false)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if err := e.awaitStarted(ctx); err != nil {
+		return driver.Outcome{}, err
+	}
+	out := driver.Outcome{Controls: c.controls}
+	e.attend(ctx, stdio, &out)
+	return out, nil
+}
+
+// answer is a report with the descriptors that came with it.
+type answer struct {
+	report
+	fds []int
+}
+
+// order asks the init for a command and does not wait.
+func (c *Cell) order(cmd driver.Command, stdin, last bool) (*execution, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return nil, at("init", fmt.Errorf("the cell has ended: %w", io.EOF))
+	}
+	c.lastID++
+	o, err := newOrder(&cmd, c.lastID, stdin)
+	if err != nil {
+		return nil, err
+	}
+	o.Last = last
+	e := &execution{cell: c, id: o.ID, command: cmd, last: last, reports: make(chan answer, 2)}
+	if err := c.conn.write(&order{Exec: o}); err != nil {
+		return nil, at("send command", err)
+	}
+	c.commands[e.id] = e
+	return e, nil
+}
+
+// captured is what a receipt says of a network.
+const captured = "captured: every connection and DNS query is decided on the host side; nothing else leaves"
+
+// split takes the last n of the descriptors apart.
+func split(fds []int, n int) (rest, last []int) {
+	n = min(max(n, 0), len(fds))
+	return fds[:len(fds)-n], fds[len(fds)-n:]
+}
+
+// serveNetwork hands the network's sockets to whom serves them, before anything
+// can use them.
+func (c *Cell) serveNetwork(fds []int, watched bool) (err error) {
+	if (c.network != nil) != (len(fds) > 0) {
+		closeAll(fds)
+		return errors.New("the init's sockets are not what it was asked for")
+	}
+	if c.network != nil {
+		c.service, err = c.network.Serve(driver.Captured{Sockets: fds, InitPID: c.pid, Watched: watched})
+	}
+	return err
+}

@@ -1,0 +1,69 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/seccomp"
+
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// hearCalls answers the calls that the kernel hands over, and tells whoever wants
+// to know. fds holds the listener's descriptor, or nothing.
+func (c *Cell) hearCalls(fds []int) error {
+	if len(fds) == 0 {
+		return nil
+	}
+	if len(fds) != 1 || c.denied == nil && c.network == nil {
+		closeAll(fds)
+		return errors.New("the init sent what it was not asked for")
+	}
+	l, err := seccomp.NewListener(fds[0])
+	if err != nil {
+		return err
+	}
+	c.spent.Go(func() {
+		// When it fails the calls give ENOSYS: they stay denied.
+		_ = l.Serve(func(n seccomp.Notice) { c.heard(n, l.Waiting) })
+		_ = l.Close()
+	})
+	return nil
+}
+
+// heard tells of one call.
+func (c *Cell) heard(n seccomp.Notice, waiting func() bool) {
+	switch {
+	case n.Denied != 0 && c.denied != nil:
+		pid, binary := whoCalled(n.PID)
+		c.denied(driver.Denial{PID: pid, Binary: binary, Call: n.Name, Errno: n.Denied})
+	case n.Denied == 0 && c.service.Connecting != nil:
+		// The kernel's descriptors are ints: the upper half means nothing.
+		c.service.Connecting(driver.Connect{
+			Thread: n.PID, Descriptor: int(int32(n.Args[0])), Address: n.Args[1], Waiting: waiting,
+		})
+	}
+}
+
+// whoCalled finds a thread's number in its own namespace, and its executable.
+// The thread stands still while it is looked at.
+func whoCalled(pid int) (inside int, binary string) {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	status, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return 0, ""
+	}
+	for line := range strings.Lines(string(status)) {
+		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			f := strings.Fields(ids)
+			inside, _ = strconv.Atoi(f[len(f)-1])
+			break
+		}
+	}
+	// One that cannot be read is none.
+	binary, _ = os.Readlink(dir + "/exe")
+	return inside, binary
+}

@@ -1,0 +1,141 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// lingering is how long the output of a command that has ended is waited for
+// when processes that it left behind in a living cell hold it open.
+const lingering = 200 * time.Millisecond
+
+// execution is a command that was asked for.
+type execution struct {
+	cell    *Cell
+	id      int
+	command driver.Command
+	last    bool // the cell ends with it
+	// reports gets what the init says of it, and is closed when the init is
+	// gone; lost says why, then.
+	reports chan answer
+	lost    error
+	streams []int
+}
+
+// awaitStarted waits until the command has been executed.
+func (e *execution) awaitStarted(ctx context.Context) error {
+	if e.last {
+		stop := context.AfterFunc(ctx, e.cell.kill)
+		defer stop()
+	}
+	a, ok := <-e.reports
+	switch {
+	case ctx.Err() != nil && e.last:
+		closeAll(a.fds)
+		return at("start", ctx.Err())
+	case !ok && errors.Is(e.lost, io.EOF):
+		return at("init", errors.New("the cell's first process died"))
+	case !ok:
+		return at("answer of the init", fmt.Errorf("it makes no sense: %w", e.lost))
+	case a.Kind != reportStarted:
+		closeAll(a.fds)
+		return a.err()
+	}
+	e.streams = a.fds
+	if e.command.Executed != nil {
+		e.command.Executed(a.PID)
+	}
+	return nil
+}
+
+// kill ends the command: with the cell, or its process group alone.
+func (e *execution) kill() {
+	if e.last {
+		e.cell.kill()
+		return
+	}
+	e.signal(unix.SIGKILL)
+}
+
+func (e *execution) signal(sig unix.Signal) {
+	// A cell that is gone needs no signal.
+	_ = e.cell.conn.write(&order{Signal: int(sig), To: e.id})
+}
+
+// attend does what the command needs while it runs, and fills in how it ended.
+func (e *execution) attend(ctx context.Context, stdio driver.Stdio, out *driver.Outcome) {
+	begin := time.Now()
+	streams := connect(e.streams, stdio, e.command.TTY)
+	var limit <-chan time.Time
+	if e.command.Timeout > 0 {
+		t := time.NewTimer(e.command.Timeout)
+		defer t.Stop()
+		limit = t.C
+	}
+	cancelled, signals, resize := ctx.Done(), stdio.Signals, stdio.Resize
+	for {
+		select {
+		case <-limit:
+			out.TimedOut, limit = true, nil
+			e.kill()
+		case <-cancelled:
+			out.Killed, cancelled = true, nil
+			e.kill()
+		case sig, open := <-signals:
+			if !open {
+				signals = nil
+			} else if no, ok := sig.(syscall.Signal); ok {
+				e.signal(no)
+			}
+		case size, open := <-resize:
+			if !open {
+				resize = nil
+			} else {
+				streams.resize(size)
+			}
+		case r, natural := <-e.reports:
+			out.CommandTook = time.Since(begin)
+			if e.last {
+				<-e.cell.gone
+				streams.finish(0)
+			} else {
+				streams.finish(lingering)
+			}
+			settle(out, natural, e.last, unix.WaitStatus(r.Status))
+			out.Refused = r.Refused
+			return
+		}
+	}
+}
+
+// settle completes an outcome. Of a command that ends with its cell the init reports
+// a natural end only: when the cell is killed it dies first. So a report wins
+// over a time-out of the same instant.
+func settle(o *driver.Outcome, reported, last bool, status unix.WaitStatus) {
+	ours := o.TimedOut || o.Killed
+	killed := status.Signaled() && status.Signal() == unix.SIGKILL
+	if reported && (last || !ours || !killed) {
+		o.TimedOut, o.Killed = false, false
+		if status.Signaled() {
+			o.Signal = int(status.Signal())
+			o.Code = 128 + o.Signal
+		} else {
+			o.Code = status.ExitStatus()
+		}
+		return
+	}
+	o.Signal = int(unix.SIGKILL)
+	o.Code = 128 + o.Signal
+	o.Killed = !o.TimedOut
+	if o.TimedOut {
+		o.Code = 124
+	}
+}

@@ -1,0 +1,152 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/mount"
+)
+
+// A directory of the host below a root caller's overlay is shown through an
+// overlay of its own, the public view, in which only that can be read which
+// every user of the host may read. An overlay opens the files below it with the
+// credentials of whoever made it; the public view is made by a stranger: an id
+// that owns nothing, in no group, with no capability over files. So a file that
+// its owner keeps from others is closed to the cell, whenever it was made, even
+// where its owner shows as the cell's user or the cell's root.
+
+// strangerID is a user and group that the layers' maps lead no file to, and that
+// no account of the host has.
+const strangerID = idBase + idCount
+
+// hostLayers takes the host's directory off the layers of o and returns what is
+// in its place: the public view of it, mapped like ns, behind a veil if it is
+// part of the system. It works with root's own credentials.
+func (m *maker) hostLayers(p *plan, o *mount.Overlay, ns int) (below []int, err error) {
+	if !o.HostLower {
+		return nil, nil
+	}
+	host := o.Lower[len(o.Lower)-1]
+	o.Lower = o.Lower[:len(o.Lower)-1]
+	if o.System {
+		veil, err := newVeil(host, o, p)
+		if err != nil || o.Bare {
+			return []int{veil}, err
+		}
+		below = append(below, veil)
+	}
+	view, err := m.publicView(host, ns)
+	if errors.Is(err, errNoMap) && !o.System {
+		// Without a map the host's owners are nobody in the cell, which thereby
+		// cannot read what they keep from others.
+		m.out.degraded = append(m.out.degraded, fmt.Sprintf("%s: its file system has no id maps: the caller's files there are nobody's", o.Target))
+		view, err = cloneHost(host, -1)
+	}
+	if err != nil {
+		closeAll(below)
+		return nil, fmt.Errorf("%s: %w", host, err)
+	}
+	return append(below, view), nil
+}
+
+// errNoMap means that a file system cannot be shown with other ids.
+var errNoMap = errors.New("its file system has no id maps")
+
+func (m *maker) publicView(dir string, ns int) (int, error) {
+	if m.empty < 0 {
+		fd, err := newFS("tmpfs", attrSystem, option{"mode", "0755"})
+		if err != nil {
+			return -1, err
+		}
+		m.empty = fd
+		m.out.spent = append(m.out.spent, fd)
+	}
+	host, err := cloneHost(dir, ns)
+	if errors.Is(err, unix.EINVAL) {
+		return -1, fmt.Errorf("%w: %w", errNoMap, err)
+	}
+	if err != nil || m.without.has(ctlPublicView) {
+		return host, err
+	}
+	m.out.spent = append(m.out.spent, host)
+	back, err := becomeStranger()
+	if err != nil {
+		return -1, fmt.Errorf("credentials: %w", err)
+	}
+	view, err := m.readOnlyUnion(host, m.empty)
+	return view, errors.Join(err, back())
+}
+
+// readOnlyUnion shows the directory top over the directory below.
+func (m *maker) readOnlyUnion(top, below int) (int, error) {
+	if !m.legacy {
+		fd, err := unionByDescriptor(top, below)
+		if err == nil || !needsPaths(err) {
+			return fd, err
+		}
+	}
+	// A mount can be attached once, and below serves all unions.
+	copied, err := cloneOne(below, attrSystem)
+	if err != nil {
+		return -1, err
+	}
+	m.out.spent = append(m.out.spent, copied)
+	if err := m.enterStage([]int{top, copied}); err != nil {
+		return -1, err
+	}
+	if err := unix.Mount("overlay", nameMount, "overlay", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "lowerdir=0:1"); err != nil {
+		return -1, fmt.Errorf("mount overlay: %w", err)
+	}
+	return cloneTree(unix.AT_FDCWD, nameMount, attrSystem, -1)
+}
+
+// becomeStranger leaves the calling thread with no right over anybody's files,
+// and with no more than it takes to mount. The groups are gone for good; the rest
+// comes back with the returned function.
+func becomeStranger() (back func() error, err error) {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var before [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &before[0]); err != nil {
+		return nil, fmt.Errorf("read capabilities: %w", err)
+	}
+	// Of this thread alone, which Go's own function is not.
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
+		return nil, fmt.Errorf("groups: %w", errno)
+	}
+	if err := setFileSystemIDs(strangerID); err != nil {
+		return nil, err
+	}
+	few := before
+	few[0].Effective, few[1].Effective = 1<<unix.CAP_SYS_ADMIN, 0
+	if err := unix.Capset(&hdr, &few[0]); err != nil {
+		return nil, fmt.Errorf("lower capabilities: %w", err)
+	}
+	return func() error {
+		becomeOneself()
+		if err := unix.Capset(&hdr, &before[0]); err != nil {
+			return fmt.Errorf("raise capabilities: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// cloneHost copies the mount of a directory of the host. Only that one file
+// system can be a layer; what is mounted below it stays out.
+func cloneHost(dir string, userNS int) (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.O_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("clone mount: %w", err)
+	}
+	set := unix.MountAttr{Attr_set: attrSystem, Propagation: unix.MS_PRIVATE}
+	if userNS >= 0 {
+		set.Attr_set |= unix.MOUNT_ATTR_IDMAP
+		set.Userns_fd = uint64(userNS)
+	}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &set); err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("restrict mount: %w", err)
+	}
+	return fd, nil
+}

@@ -1,0 +1,113 @@
+package native
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// A root caller's cell lives in this range of host ids, which no account has.
+// Inside it are 0..65535; the command is 1000.
+const (
+	idBase    = 1_900_000_000
+	idCount   = 65_536
+	sandboxID = 1000
+)
+
+// identity says how the caller's ids and the cell's go together.
+type identity struct {
+	// Root is set for a root caller: ranges of ids, id-mapped layers.
+	Root bool
+	// UID and GID are the sandbox user's, inside the cell.
+	UID int
+	GID int
+	// Super is set when the command is the cell's root.
+	Super bool
+	// FullName is the command's user's, in the list of accounts.
+	FullName string
+}
+
+// as is the identity with the command as the cell's root, if asked for.
+func (id identity) as(super bool) identity {
+	id.Super = super
+	return id
+}
+
+// plainMap is the map of a root caller's cells themselves.
+func plainMap() string { return fmt.Sprintf("0 %d %d\n", idBase, idCount) }
+
+// superCapabilities are what a command has that is the cell's root: enough for
+// package managers to give files their owners.
+func superCapabilities() []uintptr {
+	return []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETUID, unix.CAP_SETGID}
+}
+
+// callerIdentity is the identity of the present process.
+func callerIdentity() identity {
+	if unix.Geteuid() == 0 {
+		return identity{Root: true, UID: sandboxID, GID: sandboxID}
+	}
+	return identity{UID: unix.Geteuid(), GID: unix.Getegid()}
+}
+
+// User implements driver.Driver.
+func (*Driver) User() int { return callerIdentity().UID }
+
+// String describes the mapping for a receipt.
+func (id identity) String() string {
+	if id.Super {
+		return fmt.Sprintf("the command is root in the cell, with CHOWN, DAC_OVERRIDE, FOWNER, SETUID and SETGID; ids 0-%d are %d and up on the host", idCount-1, idBase)
+	}
+	if id.Root {
+		return fmt.Sprintf("sandbox is %d; ids 0-%d are %d and up on the host; layers are id-mapped, root's files are sandbox's",
+			sandboxID, idCount-1, idBase)
+	}
+	return fmt.Sprintf("sandbox is the caller, %d:%d; no other id is mapped", id.UID, id.GID)
+}
+
+// initCapabilities are what the init of an ordinary user keeps across its own
+// exec. The overlay works with those of its mounter for ever after, so they
+// include what copying up a file of any mode takes. A root caller's init is
+// uid 0 in its namespace and needs no list.
+func initCapabilities() []uintptr {
+	return []uintptr{
+		unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID,
+		unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN,
+		unix.CAP_SYS_CHROOT, unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE, unix.CAP_MKNOD, unix.CAP_SETFCAP,
+	}
+}
+
+// bear sets the id part of a new process.
+func (id identity) bear(n *newborn) {
+	if id.Root {
+		n.uidMap, n.gidMap = plainMap(), plainMap()
+		n.groups = "allow"
+		// Without this the new process would be nobody in its namespace and
+		// lose its capabilities at exec.
+		n.root = true
+		return
+	}
+	n.uidMap, n.gidMap = fmt.Sprintf("%d %d 1\n", id.UID, id.UID), fmt.Sprintf("%d %d 1\n", id.GID, id.GID)
+	n.groups = "deny"
+	n.ambient = initCapabilities()
+}
+
+// permutedMap is the map of a root caller's layers, in the kernel's format: it
+// swaps 0 and 1000, so that what is root's on disk is the sandbox user's inside
+// and the other way round. A directory of the host has it behind a public view
+// only: else it would hand root's files to the cell.
+func permutedMap() string {
+	return fmt.Sprintf("0 %d 1\n1 %d %d\n%d %d 1\n%d %d %d\n",
+		idBase+sandboxID,
+		idBase+1, sandboxID-1,
+		sandboxID, idBase,
+		sandboxID+1, idBase+sandboxID+1, idCount-sandboxID-1)
+}
+
+// capabilities names what the command holds, for a receipt.
+func (id identity) capabilities() string {
+	if id.Super {
+		return "CHOWN DAC_OVERRIDE FOWNER SETUID SETGID, in the cell's user namespace"
+	}
+	return "none"
+}

@@ -1,0 +1,251 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// What the plan attaches, in its order: binds, overlays, pins, masks.
+
+func (r *rootfs) binds() error {
+	for _, b := range r.plan.Binds {
+		if err := r.bind(b); err != nil {
+			return at(fmt.Sprintf("bind %s", b.Target), err)
+		}
+	}
+	return nil
+}
+
+// bind attaches one bind, which may be the parent's work.
+func (r *rootfs) bind(b bindPlan) error {
+	var fd int
+	var err error
+	switch {
+	case b.FD > 0:
+		fd, err = r.passed(b.FD)
+	case b.ReadOnly:
+		fd, err = cloneTree(unix.AT_FDCWD, string(b.Source), r.without.systemAttr(), -1)
+	default:
+		fd, err = cloneTree(unix.AT_FDCWD, string(b.Source), attrHost, -1)
+	}
+	if err != nil {
+		return err
+	}
+	if !b.Dead || r.without.has(ctlDeadSockets) {
+		return r.attach(fd, string(b.Target))
+	}
+	return r.attachDead(fd, b)
+}
+
+// attachDead attaches a mount of the host's such that sockets in it are dead. It
+// is first attached in the stage, since an overlay wants its layers attached.
+func (r *rootfs) attachDead(fd int, b bindPlan) error {
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("stat: %w", err)
+	}
+	r.unions++
+	name := fmt.Sprintf("bind%d", r.unions)
+	var err error
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		err = unix.Mkdirat(r.stage, name, 0o755)
+	} else {
+		err = unix.Mknodat(r.stage, name, unix.S_IFREG|0o444, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("stage: %w", err)
+	}
+	if err := moveTo(fd, r.stage, name); err != nil {
+		return err
+	}
+	shown, err := r.dead(r.stage, name)
+	if err != nil {
+		return err
+	}
+	if err := r.attach(shown, string(b.Target)); err != nil {
+		return err
+	}
+	return r.showBelow(r.stage, name, string(b.Source), string(b.Target))
+}
+
+func (r *rootfs) overlays() error {
+	for i, o := range r.plan.Overlays {
+		fd, err := r.overlay(i, o)
+		if err == nil {
+			err = r.attach(fd, string(o.Target))
+		}
+		if err != nil {
+			return at(fmt.Sprintf("overlay %s", o.Target), err)
+		}
+	}
+	return nil
+}
+
+// overlay makes one of an ordinary user's overlays, or takes a root caller's.
+func (r *rootfs) overlay(i int, o overlayPlan) (int, error) {
+	if o.FD > 0 {
+		return r.passed(o.FD)
+	}
+	if !r.plan.Legacy {
+		l, err := openLayers(o)
+		if err != nil {
+			return -1, err
+		}
+		fd, err := overlayByDescriptor(l, true)
+		l.close()
+		if err == nil || !needsPaths(err) {
+			return fd, err
+		}
+		r.plan.Legacy = true
+	}
+	r.mountAPI = mountByPath
+	dir := fmt.Sprintf("layers%d", i)
+	if err := r.linkLayers(dir, o); err != nil {
+		return -1, fmt.Errorf("link layers: %w", err)
+	}
+	return overlayByPath(len(o.Lower), true)
+}
+
+func openLayers(o overlayPlan) (l layers, err error) {
+	l.upper, l.work = -1, -1
+	open := func(dir []byte) int {
+		if err != nil {
+			return -1
+		}
+		fd, e := unix.Open(string(dir), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if e != nil {
+			err = fmt.Errorf("open %s: %w", dir, e)
+			return -1
+		}
+		return fd
+	}
+	for _, dir := range o.Lower {
+		l.lower = append(l.lower, open(dir))
+	}
+	l.upper, l.work = open(o.Upper), open(o.Work)
+	if err != nil {
+		l.close()
+	}
+	return l, err
+}
+
+// linkLayers gives the layers short names in a new current directory.
+func (r *rootfs) linkLayers(dir string, o overlayPlan) error {
+	if err := unix.Mkdirat(r.stage, dir, 0o700); err != nil {
+		return err
+	}
+	fd, err := openDir(r.stage, dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Fchdir(fd); err != nil {
+		return err
+	}
+	for i, lower := range o.Lower {
+		if err := unix.Symlink(string(lower), strconv.Itoa(i)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		unix.Symlink(string(o.Upper), nameUpper),
+		unix.Symlink(string(o.Work), nameWork),
+		unix.Mkdir(nameMount, 0o700))
+}
+
+// fixed makes paths in the cell's state such that they cannot be written to.
+func (r *rootfs) fixed() error {
+	for _, target := range r.plan.Fixed {
+		if err := r.pin(string(target), unix.MOUNT_ATTR_RDONLY); err != nil {
+			return at(fmt.Sprintf("read-only path %s", target), err)
+		}
+	}
+	return nil
+}
+
+// masks hides paths behind things that nobody can read, when the directories that
+// have to keep their names for it are pinned. A path that is not there needs no
+// mask.
+func (r *rootfs) masks() error {
+	if r.without.has(ctlMasks) {
+		return nil
+	}
+	for _, target := range r.plan.Pins {
+		if err := r.pin(string(target), 0); err != nil {
+			return at(fmt.Sprintf("pin %s", target), err)
+		}
+	}
+	for _, m := range r.plan.Masks {
+		name := maskFile
+		if m.Dir {
+			name = maskDir
+		}
+		if err := r.mask(name, string(m.Target)); err != nil {
+			return at(fmt.Sprintf("mask %s", m.Target), err)
+		}
+	}
+	return nil
+}
+
+func (r *rootfs) mask(name, target string) error {
+	point, err := r.lookup(target)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer unix.Close(point)
+	fd, err := cloneTree(r.stage, name, attrMask, -1)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return moveTo(fd, point, "")
+}
+
+// pin attaches a path to itself: the kernel renames and removes no mount
+// point of the namespace that asks. What is attached below it comes along.
+func (r *rootfs) pin(target string, attr uint64) error {
+	point, err := r.lookup(target)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer unix.Close(point)
+	fd, err := cloneTree(point, "", attr, -1)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return moveTo(fd, point, "")
+}
+
+// passed is a descriptor that the parent sent.
+func (r *rootfs) passed(n int) (int, error) {
+	if n > len(r.fds) {
+		return -1, errors.New("the plan names a descriptor that was not sent")
+	}
+	return r.fds[n-1], nil
+}
+
+// attach puts a mount at target, which it makes if need be, and closes fd.
+func (r *rootfs) attach(fd int, target string) error {
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("stat: %w", err)
+	}
+	point, err := r.mountPoint(target, st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(point)
+	return moveTo(fd, point, "")
+}

@@ -1,0 +1,170 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/cgroup"
+
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// Options configure a Driver. The zero value is right for use.
+type Options struct {
+	// Executable is the binary whose main calls InitMain; empty means this one.
+	Executable string
+	// ForceLegacyMounts makes overlays by path with mount(2), as on kernels that
+	// cannot make them of descriptors.
+	ForceLegacyMounts bool
+	// Probes are how Doctor asks the host; nil functions are the real ones.
+	Probes Probes
+	// ProbeDir is where Doctor tries an overlay: the state directory, or where it
+	// will be; empty means the temporary directory.
+	ProbeDir string
+	// Cgroups say where control groups are; the zero value is the real host.
+	Cgroups cgroup.Options
+	// without is for this package's tests only.
+	without without
+	// laps, if set, gets the times of a start's steps; for benchmarks.
+	laps func([]lap)
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// Driver runs commands in namespaces of this kernel. It is safe for concurrent
+// use.
+type Driver struct {
+	opt    Options
+	layers layerNamespace // with the permuted map
+	plain  layerNamespace // with the cells' own
+	warm   warmed
+	groups struct {
+		once sync.Once
+		host *cgroup.Host
+		err  error
+	}
+}
+
+// New returns a driver. It does nothing to the system yet.
+func New(opt Options) *Driver {
+	if opt.Executable == "" {
+		opt.Executable = "/proc/self/exe"
+	}
+	return &Driver{opt: opt, layers: layerNamespace{idMap: permutedMap()}, plain: layerNamespace{idMap: plainMap()}}
+}
+
+// Run makes a cell, executes the command of s in it, and returns when the
+// command has ended and no process of the cell exists any more. An error means
+// that the command was not executed, mostly a *StartError. Cancelling ctx kills
+// the cell.
+func (n *Driver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (out driver.Outcome, err error) {
+	begin := time.Now()
+	cell, err := n.begin(ctx, s)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	defer func() {
+		// The command's outcome stands, whatever is left of its control group.
+		if left := cell.Close(); left != nil {
+			out.Controls.Degraded = append(out.Controls.Degraded, left.Error())
+		}
+	}()
+	// A network is served before anything can use it.
+	if s.Network != nil {
+		if err := cell.awaitBuilt(ctx); err != nil {
+			return driver.Outcome{}, err
+		}
+	}
+	// Else the order follows the plan at once: the init need not be asked twice.
+	e, err := cell.order(s.Command, stdio.In != nil, true)
+	if err == nil && s.Network == nil {
+		err = cell.awaitBuilt(ctx)
+	}
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if err := e.awaitStarted(ctx); err != nil {
+		return driver.Outcome{}, err
+	}
+	out = driver.Outcome{Controls: cell.controls, StartTook: time.Since(begin)}
+	e.attend(ctx, stdio, &out)
+	out.Usage = cell.limits.usage()
+	return out, nil
+}
+
+// Start makes a cell in which nothing runs yet but its first process. It lives
+// until it is closed, or ctx ends, or this process does.
+func (n *Driver) Start(ctx context.Context, s driver.Spec) (driver.Cell, error) {
+	cell, err := n.start(ctx, s)
+	if err != nil {
+		return nil, err // a nil *Cell would not be a nil driver.Cell
+	}
+	return cell, nil
+}
+
+func (n *Driver) start(ctx context.Context, s driver.Spec) (*Cell, error) {
+	cell, err := n.begin(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := cell.awaitBuilt(ctx); err != nil {
+		return nil, errors.Join(err, cell.Close())
+	}
+	return cell, nil
+}
+
+// Resolve says what would hold the command of s, without running anything.
+func (n *Driver) Resolve(s driver.Spec) (driver.Controls, error) {
+	p, err := newPlan(s)
+	if err != nil {
+		return driver.Controls{}, err
+	}
+	if _, err := newOrder(&s.Command, 1, false); err != nil {
+		return driver.Controls{}, err
+	}
+	api := mountByDescriptor
+	if n.opt.ForceLegacyMounts {
+		api = mountByPath
+	}
+	r := report{Landlock: "asked for", Seccomp: "asked for"}
+	if p.Guard.Live {
+		r.Seccomp += "; " + liveControl
+	}
+	if asked := groupLimits(s.Limits); asked != (cgroup.Limits{}) {
+		host, err := n.cgroups()
+		if err == nil {
+			r.Degraded, err = weaken(host, &asked, s.Guard.AllowDegraded)
+		}
+		if err != nil {
+			return driver.Controls{}, at("limits", err)
+		}
+	}
+	c := controls(p.ID, api, s.Limits.String(), r)
+	if s.Network != nil {
+		c.Network = captured
+	}
+	return c, nil
+}
+
+// controls are the facts of a cell that was built.
+func controls(id identity, mountAPI, limits string, r report) driver.Controls {
+	_, names := namespaces()
+	return driver.Controls{
+		Runtime: "native", Kernel: kernelRelease(), Namespaces: names,
+		User: id.String(), NoNewPrivs: true, Capabilities: id.capabilities(),
+		Network: "loopback only", Landlock: r.Landlock, Seccomp: r.Seccomp, Limits: limits,
+		MountAPI: mountAPI, Degraded: append([]string{}, r.Degraded...),
+	}
+}
+
+func kernelRelease() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}

@@ -1,0 +1,156 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/landlock"
+	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/seccomp"
+	"github.com/forkcell/forkcell/internal/syscalls"
+)
+
+// allowedProbes are what programs need, close to what is denied.
+func allowedProbes() []probe {
+	var list []probe
+	add := func(name string, do func() error) {
+		list = append(list, probe{name: "allowed: " + name, allowed: true, do: do})
+	}
+	add("restrict itself by Landlock", restrictMore)
+	add("restrict itself by seccomp", filterMore)
+	add("trace a child", traceChild)
+	add("switch off random addresses", func() error { return call("personality", 0x0040000) })
+	add("a server and a client", func() error { return talk("tcp", "127.0.0.1:0") })
+	add("a server and a client by IPv6", func() error {
+		if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
+			return nil // this kernel has none
+		}
+		return talk("tcp", "[::1]:0")
+	})
+	add("unix sockets", func() error { return talk("unix", "/tmp/allowed.sock") })
+	add("abstract unix sockets", func() error { return talk("unix", "@allowed") })
+	add("signal its own processes", func() error { return shell("sleep 100 & kill $!; wait $!; test $? = 143") })
+	add("fifos and links in the workspace", func() error {
+		return shell("cd /src/project && mkfifo f && ln -s f l && echo x > a && ln a b && mkdir d && mv a d/a && rm -r d b l f")
+	})
+	add("its own name and oom score", func() error {
+		return errors.Join(os.WriteFile("/proc/self/comm", []byte("renamed"), 0), os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0))
+	})
+	add("shared memory and semaphores", func() error {
+		id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
+		if err == nil {
+			_, err = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+		}
+		return errors.Join(err, os.WriteFile("/dev/shm/allowed", []byte("x"), 0o600))
+	})
+	add("list interfaces", func() error {
+		_, err := net.Interfaces()
+		return err
+	})
+	add("programs in /tmp, the home and memory", func() error {
+		return shell("cp /bin/true /tmp/t && /tmp/t && cp /bin/true /home/sandbox/t && /home/sandbox/t")
+	})
+	return list
+}
+
+func restrictMore() error {
+	runtime.LockOSThread()
+	root, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := landlock.Restrict(landlock.Ruleset{ReadOnly: []int{root}, Scope: true}); err != nil {
+		return err
+	}
+	fd, err := unix.Open("/tmp/more", unix.O_CREAT|unix.O_WRONLY, 0o600)
+	if err == nil {
+		_ = unix.Close(fd)
+		return errors.New("its own restriction does nothing")
+	}
+	return nil
+}
+
+func filterMore() error {
+	runtime.LockOSThread()
+	arch, _ := syscalls.ParseArch(runtime.GOARCH)
+	f, err := seccomp.Build(arch, seccomp.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = f.Install(0)
+	return err
+}
+
+func traceChild() error {
+	runtime.LockOSThread()
+	cmd := exec.Command("/bin/true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(cmd.Process.Pid, &status, 0, nil); err != nil || !status.Stopped() {
+		return fmt.Errorf("not stopped: %v, %w", status, err)
+	}
+	if err := unix.PtraceDetach(cmd.Process.Pid); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+func talk(network, addr string) error {
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dial(network, l.Addr().String()), l.Close())
+}
+
+// TestPlantedLinks has a workspace whose owner has put a link where something is
+// to be attached. What the init makes there must be made in the cell.
+func TestPlantedLinks(t *testing.T) {
+	for _, off := range []without{nil, {ctlInRoot}} {
+		t.Run(strings.Join(append(off, "planted"), " "), func(t *testing.T) {
+			f := newFixture(t, Options{without: off})
+			outside, err := os.MkdirTemp("/var/tmp", "forkcell-planted-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(outside) })
+			there := filepath.Join(outside, "deep")
+			if err := errors.Join(os.Chmod(outside, 0o755), os.Mkdir(there, 0o777), os.Chmod(there, 0o777)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(outside, filepath.Join(f.base, "sub")); err != nil {
+				t.Fatal(err)
+			}
+			inner := mount.Overlay{Target: f.ws + "/sub/deep/deeper"}
+			for _, d := range []string{"lower", "upper", "work"} {
+				if err := os.Mkdir(filepath.Join(filepath.Dir(f.base), d), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			inner.Lower = []string{filepath.Join(filepath.Dir(f.base), "lower")}
+			inner.Upper, inner.Work = filepath.Join(filepath.Dir(f.base), "upper"), filepath.Join(filepath.Dir(f.base), "work")
+			f.spec.Mounts.Overlays = append(f.spec.Mounts.Overlays, inner)
+			_, _, _, runErr := f.try(nil, "true")
+			made, err := os.ReadDir(there)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if planted := len(made) > 0; planted != off.has(ctlInRoot) {
+				t.Errorf("made outside of the cell: %v (the run: %v)", made, runErr)
+			}
+		})
+	}
+}

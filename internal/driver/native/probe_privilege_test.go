@@ -1,0 +1,209 @@
+package native
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// privilegeProbes try what capabilities would allow, or would give.
+func privilegeProbes() []probe {
+	list := []probe{
+		{name: "set the host name", without: []string{ctlCapabilities}, says: denied, do: func() error { return unix.Sethostname([]byte("probe")) }},
+		{name: "take the network down", without: []string{ctlCapabilities}, says: denied, do: loopbackDown},
+		{name: "the bounding set", without: []string{ctlCapabilities}, says: "empty", super: true, do: bounding},
+		{name: "become root", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setresuid(0, 0, 0) }},
+		{name: "join a group", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setgroups([]int{0}) }},
+		{name: "give a file away", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, do: func() error {
+			return errors.Join(os.WriteFile("/tmp/own", nil, 0o600), os.Chown("/tmp/own", 0, 0))
+		}},
+		{name: "read another's file", without: []string{ctlCapabilities}, says: "permission denied", caller: "root", super: true, do: func() error { return holds("foreign") }},
+		{
+			name: "a setuid program", without: []string{ctlNoNewPrivs, ctlNoSUID}, rest: []string{ctlLandlock, ctlSeccomp}, caller: "root",
+			says: "held", super: true, do: setuid,
+		},
+		{
+			name: "user namespace", without: []string{ctlSeccomp, ctlUserNSLimit}, says: denied,
+			do: func() error { return nested(unix.CLONE_NEWUSER, "true") },
+		},
+		{
+			name: "user namespace by unshare", without: []string{ctlSeccomp, ctlUserNSLimit}, says: denied,
+			do: func() error { return shell("unshare --user true") },
+		},
+		{
+			name: "mounts in a user namespace", without: []string{ctlSeccomp, ctlUserNSLimit, ctlLandlock}, says: denied,
+			do: mountNested,
+		},
+		{
+			name: "raw sockets in a user namespace", without: []string{ctlSeccomp, ctlUserNSLimit}, says: denied,
+			do: func() error {
+				return nested(unix.CLONE_NEWUSER|unix.CLONE_NEWNET, "ip link set lo down || busybox ip link set lo down || grep -q 'CapEff:.*[1-9a-f]' /proc/self/status")
+			},
+		},
+	}
+	both := []string{ctlSeccomp, ctlCapabilities}
+	for name, flag := range map[string]int{
+		"mount": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS,
+		"cgroup": unix.CLONE_NEWCGROUP, "pid": unix.CLONE_NEWPID, "time": unix.CLONE_NEWTIME,
+	} {
+		list = append(list, probe{
+			name: name + " namespace", without: both, says: denied, optional: name == "time",
+			do: func() error { return call("unshare", flag) },
+		})
+	}
+	for _, name := range []string{"ipc", "net", "uts"} {
+		list = append(list, probe{
+			name: "enter its own " + name + " namespace", without: both, says: denied,
+			do: func() error { return enter(name) },
+		})
+	}
+	return append(list,
+		probe{name: "raw socket", without: both, says: denied, do: func() error { return openSocket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) }},
+		probe{name: "packet socket", without: both, says: denied, do: func() error { return openSocket(unix.AF_PACKET, unix.SOCK_RAW, 0) }, optional: true},
+		probe{name: "chroot", without: both, says: denied, apart: true, do: func() error { return unix.Chroot("/tmp") }},
+	)
+}
+
+func loopbackDown() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	for _, flags := range []uint16{0, unix.IFF_UP | unix.IFF_RUNNING} {
+		ifr.SetUint16(flags)
+		err = errors.Join(err, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr))
+	}
+	return err
+}
+
+func bounding() error {
+	for c := uintptr(0); ; c++ {
+		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
+		if err != nil {
+			return errors.New("it is empty")
+		}
+		if has == 1 {
+			return nil
+		}
+	}
+}
+
+// setuid runs a program that is root's in the cell.
+func setuid() error {
+	out, err := exec.Command("./suid", "-u").Output()
+	if err == nil && strings.TrimSpace(string(out)) == "0" {
+		return nil
+	}
+	return fmt.Errorf("held: %q, %w", out, err)
+}
+
+func shell(script string) error {
+	out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, strings.ToLower(string(out)))
+	}
+	return nil
+}
+
+// nested runs a script in namespaces of its own, as root there.
+func nested(flags uintptr, script string) error {
+	cmd := exec.Command("/bin/sh", "-c", script)
+	cmd.SysProcAttr = rootIn(flags)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+func rootIn(flags uintptr) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  flags,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+}
+
+// mountNested tries the probe "mount" again in namespaces of its own: not every
+// system has a program for it.
+func mountNested() error {
+	cmd := exec.Command("/src/project/probe")
+	cmd.Env = append(os.Environ(), envAttack+"=mount")
+	cmd.SysProcAttr = rootIn(unix.CLONE_NEWUSER | unix.CLONE_NEWNS)
+	out, err := cmd.Output()
+	if err != nil {
+		return err
+	}
+	var f finding
+	if err := json.Unmarshal(out, &f); err != nil {
+		return err
+	}
+	if f.Code != 0 {
+		return errors.New(f.Text)
+	}
+	return nil
+}
+
+func enter(name string) error {
+	fd, err := unix.Open("/proc/self/ns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Setns(fd, 0)
+}
+
+// mountProbes try to change what exists.
+func mountProbes() []probe {
+	two := []string{ctlSeccomp, ctlCapabilities}
+	three := append([]string{ctlLandlock}, two...)
+	return []probe{
+		{name: "fsopen", without: two, says: denied, do: func() error {
+			_, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+			return err
+		}},
+		{name: "fspick", without: two, says: denied, do: func() error {
+			_, err := unix.Fspick(unix.AT_FDCWD, "/dev/shm", 0)
+			return err
+		}},
+		{name: "make the root writable", without: two, says: denied, alone: true, do: func() error {
+			return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
+		}},
+		{name: "mount", without: three, says: denied, alone: true, do: func() error { return unix.Mount("none", "/tmp", "tmpfs", 0, "") }},
+		{name: "bind", without: three, says: denied, alone: true, do: func() error { return unix.Mount("/proc", "/tmp", "", unix.MS_BIND, "") }},
+		{name: "remount", without: three, says: denied, alone: true, do: func() error {
+			return unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND, "")
+		}},
+		{name: "mount by descriptor", without: three, says: denied, alone: true, do: func() error {
+			fd, err := newFS("tmpfs", 0)
+			if err != nil {
+				return err
+			}
+			return moveTo(fd, unix.AT_FDCWD, "/tmp")
+		}},
+		{name: "take a mask off", without: three, says: denied, alone: true, do: func() error {
+			return errors.Join(unix.Unmount("/src/project/.env", unix.MNT_DETACH), holds("/src/project/.env"))
+		}},
+		{name: "take a cover of /proc off", without: three, says: denied, alone: true, do: func() error {
+			return errors.Join(unix.Unmount("/proc/keys", unix.MNT_DETACH), readable("/proc/keys"))
+		}},
+		{name: "control groups", without: three, says: denied, alone: true, optional: true, do: func() error {
+			return unix.Mount("none", "/tmp", "cgroup2", 0, "")
+		}},
+		{name: "a /proc without covers", without: three, says: denied, alone: true, do: func() error {
+			return errors.Join(unix.Mount("none", "/tmp", "proc", 0, ""), readable("/tmp/keys"))
+		}},
+		{name: "pivot_root", without: three, says: denied, alone: true, do: func() error {
+			return errors.Join(unix.Mount("/tmp", "/tmp", "", unix.MS_BIND, ""), unix.Chdir("/tmp"), unix.PivotRoot(".", "."))
+		}},
+	}
+}

@@ -1,0 +1,116 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// initName is the first argument by which the binary knows that it is a cell's
+// first process.
+const initName = "forkcell-init"
+
+// namespaces are what every cell has of its own. The last one is made later, see
+// ownCgroups.
+func namespaces() (flags uint64, names []string) {
+	return unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
+			unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
+		[]string{"user", "mnt", "pid", "ipc", "uts", "net", "cgroup"}
+}
+
+// process is the cell's first process, as its parent holds it.
+type process struct {
+	pid  int
+	conn *conn
+	// pidfd is -1 once the process is buried: the number may be another cell's
+	// by then.
+	mu    sync.Mutex
+	pidfd int
+	// gone is closed when the process, and with it every process of its
+	// namespace, has ended and was reaped; status is set then.
+	gone   chan struct{}
+	status unix.WaitStatus
+	// spent is what is being cleared away while the cell runs.
+	spent sync.WaitGroup
+}
+
+// spawn clones the init. It waits for its plan on the control socket.
+func spawn(id identity, exe string, w without) (*process, error) {
+	c, childEnd, err := socketPair()
+	if err != nil {
+		return nil, at("control socket", err)
+	}
+	defer childEnd.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		_ = c.close()
+		return nil, at("null device", err)
+	}
+	defer null.Close()
+	p := &process{conn: c, gone: make(chan struct{})}
+	born := make(chan error, 1)
+	go p.parent(id, exe, w, int(null.Fd()), int(childEnd.Fd()), born)
+	if err := <-born; err != nil {
+		_ = c.close()
+		return nil, at("namespaces", explainClone(err))
+	}
+	return p, nil
+}
+
+// parent starts the init and waits for its end, on one thread: the init is
+// killed when the thread that started it dies, so that thread must live as long
+// as the init does.
+func (p *process) parent(id identity, exe string, w without, null, control int, born chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	n := newborn{}
+	n.flags, _ = namespaces()
+	id.bear(&n)
+	env := w.weaken(&n)
+	var err error
+	if p.pid, p.pidfd, err = n.start(exe, env, []int{null, null, null, control}); err != nil {
+		born <- err
+		return
+	}
+	born <- nil
+	p.status = reap(p.pid)
+	close(p.gone)
+}
+
+// kill ends every process of the cell. It is harmless when they have ended.
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
+}
+
+// bury makes sure that nothing of the cell is left.
+func (p *process) bury() {
+	p.kill()
+	<-p.gone
+	p.mu.Lock()
+	_ = unix.Close(p.pidfd)
+	p.pidfd = -1
+	p.mu.Unlock()
+	_ = p.conn.close()
+	p.spent.Wait()
+}
+
+// explainClone adds what a caller can do about a refused clone.
+func explainClone(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("user namespaces are refused here, see forkcell doctor: %w", err)
+	case errors.Is(err, unix.ENOSPC):
+		return fmt.Errorf("the limit of namespaces is reached, see forkcell doctor: %w", err)
+	case errors.Is(err, unix.ENOSYS):
+		return fmt.Errorf("namespaces cannot be made here, as inside a cell or under a seccomp profile from before 2019: %w", err)
+	case errors.Is(err, unix.EACCES):
+		return fmt.Errorf("user namespaces are refused, or the forkcell binary is not executable by everyone: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,249 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/mount"
+)
+
+// A veil is a layer between the changes of a cell and a directory of the host's
+// system. What only root may read there is closed to the cell: see hostLayers. The
+// veil hides it behind whiteouts, as far as it is there when the cell starts, so
+// that a package manager can make it anew. In /etc the veil also has the files
+// that are the cell's own.
+type veil struct {
+	root int    // the veil's top directory, on a file system in memory
+	host string // the directory that it lies over
+	own  map[string]string
+	made map[string]bool // what the veil has
+}
+
+// maxVeiled bounds the whiteouts; a host with more is not one to show this way.
+const maxVeiled = 100_000
+
+// newVeil makes the veil over host, which is below o.
+func newVeil(host string, o *mount.Overlay, p *plan) (int, error) {
+	fd, err := newFS("tmpfs", attrHost, option{"mode", "0755"})
+	if err != nil {
+		return -1, err
+	}
+	v := &veil{root: fd, host: host, made: map[string]bool{".": true}, own: map[string]string{}}
+	if err := v.fill(o, p); err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("veil over %s: %w", host, err)
+	}
+	return fd, nil
+}
+
+func (v *veil) fill(o *mount.Overlay, p *plan) error {
+	if err := v.like("."); err != nil {
+		return err
+	}
+	if o.Bare {
+		return v.skeleton(o.Target, p)
+	}
+	if o.Target == "/etc" {
+		if err := v.ownEtc(p); err != nil {
+			return err
+		}
+	}
+	if err := v.cover("."); err != nil {
+		return err
+	}
+	for name, text := range v.own {
+		if err := v.write(name, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skeleton makes what is shown of a bare directory, and the places of what else
+// is attached below it.
+func (v *veil) skeleton(target string, p *plan) error {
+	entries, err := os.ReadDir(v.host)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch {
+		case e.IsDir():
+			err = v.dirs(e.Name())
+		case e.Type()&os.ModeSymlink != 0:
+			err = v.link(e.Name())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, o := range p.Overlays {
+		if rel, below := strings.CutPrefix(string(o.Target), target+"/"); below {
+			if err := v.dirs(rel); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (v *veil) link(name string) error {
+	to, err := os.Readlink(filepath.Join(v.host, name))
+	if err != nil {
+		return err
+	}
+	if err := unix.Symlinkat(to, v.root, name); err != nil {
+		return fmt.Errorf("link %s: %w", name, err)
+	}
+	return unix.Fchownat(v.root, name, idBase, idBase, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// ownEtc lists the files of /etc that are the cell's own.
+func (v *veil) ownEtc(p *plan) error {
+	for _, f := range append(etcFiles(p.ID, p.Hostname, p.Capture), secretFiles()...) {
+		v.own[f.name] = f.text
+	}
+	for _, f := range p.files {
+		v.own[f.Name] = string(f.Data)
+	}
+	for _, name := range []string{"passwd", "group"} {
+		if err := v.addSystem(name, p.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addSystem adds the system's own accounts, which own files that the cell sees
+// and which packages look for. Those of people stay out.
+func (v *veil) addSystem(name string, id identity) error {
+	text, err := os.ReadFile(filepath.Join(v.host, name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	own := v.own[name]
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(strings.TrimSpace(line), ":")
+		if len(f) < 3 || strings.Contains("\n"+own, "\n"+f[0]+":") {
+			continue
+		}
+		if n, err := strconv.Atoi(f[2]); err != nil || n >= firstPerson || n == id.UID {
+			continue
+		}
+		own += strings.TrimSpace(line) + "\n"
+	}
+	v.own[name] = own
+	return nil
+}
+
+// firstPerson is from where on numbers belong to people.
+const firstPerson = 1000
+
+// secretFiles are in place of the host's, which hold password hashes: package
+// scripts add their users to them.
+func secretFiles() []etcFile {
+	return []etcFile{
+		{"shadow", "root:*:19000:0:99999:7:::\nsandbox:*:19000:0:99999:7:::\n"},
+		{"gshadow", "root:*::\nsandbox:!::\n"},
+	}
+}
+
+// cover looks at a directory of the host and hides what others may not read.
+func (v *veil) cover(dir string) error {
+	hidden, err := unreadable(v.host)
+	if err != nil {
+		return err
+	}
+	for _, rel := range hidden {
+		if _, mine := v.own[rel]; mine {
+			continue
+		}
+		if err := v.hide(path.Join(dir, rel)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hide makes a whiteout.
+func (v *veil) hide(rel string) error {
+	if err := v.dirs(path.Dir(rel)); err != nil {
+		return err
+	}
+	if len(v.made) > maxVeiled {
+		return errors.New("it holds too much that only root may read")
+	}
+	v.made[rel] = true
+	if err := unix.Mknodat(v.root, rel, unix.S_IFCHR, 0); err != nil {
+		return fmt.Errorf("hide %s: %w", rel, err)
+	}
+	return nil
+}
+
+// dirs makes a directory and those above it. An overlay takes a directory's
+// metadata from its topmost layer, so they are the host's.
+func (v *veil) dirs(rel string) error {
+	if v.made[rel] {
+		return nil
+	}
+	if err := v.dirs(path.Dir(rel)); err != nil {
+		return err
+	}
+	if err := unix.Mkdirat(v.root, rel, 0o700); err != nil {
+		return fmt.Errorf("make %s: %w", rel, err)
+	}
+	v.made[rel] = true
+	return v.like(rel)
+}
+
+// like gives a directory of the veil the metadata of the host's. The owners are
+// the cell's already, since a file system in memory has no map on every kernel.
+func (v *veil) like(rel string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(v.host, rel), &st); errors.Is(err, unix.ENOENT) {
+		st.Mode = 0o755 // a directory of the veil's own
+	} else if err != nil {
+		return err
+	}
+	if err := unix.Fchownat(v.root, rel, cellID(st.Uid), cellID(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return fmt.Errorf("owner of %s: %w", rel, err)
+	}
+	if err := unix.Fchmodat(v.root, rel, st.Mode&0o7777, 0); err != nil {
+		return fmt.Errorf("mode of %s: %w", rel, err)
+	}
+	return unix.UtimesNanoAt(v.root, rel, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// cellID is where a host id is in the range of a root caller's cells.
+func cellID(id uint32) int {
+	if id >= idCount {
+		return idBase + idCount - 1
+	}
+	return idBase + int(id)
+}
+
+func (v *veil) write(name, text string) error {
+	if err := v.dirs(path.Dir(name)); err != nil {
+		return err
+	}
+	if err := writeFileAt(v.root, name, text); err != nil {
+		return fmt.Errorf("own file %s: %w", name, err)
+	}
+	mode := uint32(0o644)
+	if strings.HasSuffix(name, "shadow") {
+		mode = 0o640
+	}
+	return errors.Join(
+		unix.Fchownat(v.root, name, idBase, idBase, unix.AT_SYMLINK_NOFOLLOW),
+		unix.Fchmodat(v.root, name, mode, 0))
+}

@@ -1,0 +1,66 @@
+package native
+
+import "sync"
+
+// warmed is a first process that was started before anybody knew for which
+// cell: it waits for its plan. What its start takes, a clone and the start of a
+// Go program, then passes beside other work.
+type warmed struct {
+	mu   sync.Mutex
+	next chan birth
+}
+
+type birth struct {
+	proc *process
+	err  error
+}
+
+// Warm starts the first process of the next cell beforehand. The returned
+// function ends it if no cell has taken it.
+func (n *Driver) Warm() (cool func()) {
+	next := make(chan birth, 1)
+	n.warm.mu.Lock()
+	taken := n.warm.next != nil
+	if !taken {
+		n.warm.next = next
+	}
+	n.warm.mu.Unlock()
+	if taken {
+		return func() {}
+	}
+	id := callerIdentity()
+	go func() {
+		proc, err := spawn(id, n.opt.Executable, n.opt.without)
+		next <- birth{proc, err}
+		if id.Root {
+			// Whoever needs it asks again, and gets the error.
+			_, _ = n.layers.get()
+		}
+	}()
+	return func() {
+		if n.warm.take() != next {
+			return
+		}
+		if b := <-next; b.err == nil {
+			b.proc.bury()
+		}
+	}
+}
+
+// take gives the waiting process to the caller, if there is one.
+func (w *warmed) take() chan birth {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next := w.next
+	w.next = nil
+	return next
+}
+
+// firstProcess is the warm one or a new one.
+func (n *Driver) firstProcess(id identity) (*process, error) {
+	if next := n.warm.take(); next != nil {
+		b := <-next
+		return b.proc, b.err
+	}
+	return spawn(id, n.opt.Executable, n.opt.without)
+}
