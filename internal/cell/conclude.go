@@ -121,7 +121,9 @@ func (r *run) record(tx *store.Tx, logs []receipt.Log) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.PutRun(r.rec); err != nil {
+	rec := r.rec
+	rec.Asked = nil // the receipt has it now
+	if err := tx.PutRun(rec); err != nil {
 		return err
 	}
 	if r.rec.Decision != accepted {
@@ -139,9 +141,11 @@ func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := json.Marshal(map[string]any{"timeout_us": r.rec.TimeoutUS, "network": r.networkAsked(), "resolve": r.granted, "grants": texts(r.grants), "root": r.rootAsked(), "tty": r.spec.TTY, "limits": r.spec.Limits.String()})
-	if err != nil {
-		return nil, err
+	asked := r.rec.Asked
+	if !r.controlsLost {
+		if asked, err = r.asked(r.spec.Network != nil, r.granted); err != nil {
+			return nil, err
+		}
 	}
 	p := &receipt.Run{
 		ReceiptID: r.rec.ReceiptID, RunID: r.rec.ID,
@@ -218,12 +222,19 @@ func texts(paths []string) []string {
 	return out
 }
 
-// networkAsked and rootAsked say in a receipt what the run asked for.
-func (r *run) networkAsked() string {
-	if r.spec.Network == nil {
-		return "none"
+// asked is what a receipt says that a run was asked for. resolve are the addresses
+// that were granted for its network, if it has one.
+func (r *run) asked(network bool, resolve []string) (json.RawMessage, error) {
+	text := "none"
+	if network {
+		text = "as the policy allows" + r.uninspected()
+	} else {
+		resolve = nil
 	}
-	return "as the policy allows" + r.uninspected()
+	return json.Marshal(map[string]any{
+		"timeout_us": r.rec.TimeoutUS, "network": text, "resolve": resolve, "grants": texts(r.grants),
+		"root": r.rootAsked(), "tty": r.spec.TTY, "limits": r.spec.Limits.String(),
+	})
 }
 
 func (r *run) rootAsked() string {

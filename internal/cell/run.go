@@ -184,6 +184,11 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.actor(), StartedAt: s.e.now().UTC(),
 	}
+	// Whoever finishes the run if this process dies knows no more than its record.
+	network, _ := needsGate(r.policy, req.Network)
+	if r.rec.Asked, err = r.asked(network, req.Network.Resolve); err != nil {
+		return nil, err
+	}
 	if req.CheckpointName != "" {
 		if err := s.e.store.Update(func(tx *store.Tx) error { return s.name(tx, req.CheckpointName) }); err != nil {
 			return nil, err

@@ -119,6 +119,8 @@ type Run struct {
 	Stderr          string    `json:"stderr,omitempty"`
 	StartedAt       time.Time `json:"started_at"`
 	FinishedAt      time.Time `json:"finished_at"`
+	// Asked is what an unfinished run was asked for, as its receipt will have it.
+	Asked json.RawMessage `json:"asked,omitempty"`
 }
 
 // Failed tells whether a finished run did not succeed.
