@@ -373,9 +373,14 @@ type GCRequest struct {
 
 // Stdio carries a run's streams.
 type Stdio struct {
-	In      io.Reader // nil = the cell's /dev/null
-	Out     io.Writer
-	Err     io.Writer
-	Resize  <-chan driver.WindowSize
-	Signals <-chan os.Signal // each is passed on to the command; the first makes the outcome "interrupted"
+	In     io.Reader // nil = the cell's /dev/null
+	Out    io.Writer
+	Err    io.Writer
+	Resize <-chan driver.WindowSize
+	// Signals are passed on to the command; the first makes the outcome
+	// "interrupted". Before the command and after it one ends the work at once:
+	// what is to be done is done by the next command.
+	Signals <-chan os.Signal
+	// Ended, if set, is called when no process of the command is left.
+	Ended func()
 }

@@ -2,9 +2,11 @@ package cell
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -154,6 +156,28 @@ func newSignalTap(in <-chan os.Signal) *signalTap {
 		}
 	}()
 	return t
+}
+
+// heedSignals returns a context that ends at the first signal, but for those that
+// are ignored, until deaf is called.
+func heedSignals(ctx context.Context, in <-chan os.Signal, ignored ...os.Signal) (heeding context.Context, deaf func(), cancel context.CancelFunc) {
+	heeding, cancel = context.WithCancel(ctx)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-quit:
+				return
+			case sig := <-in:
+				if !slices.Contains(ignored, sig) {
+					cancel()
+					return
+				}
+			}
+		}
+	}()
+	return heeding, sync.OnceFunc(func() { close(quit); <-done }), cancel
 }
 
 // interruptKey is what Ctrl-C types.

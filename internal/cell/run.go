@@ -48,12 +48,19 @@ const (
 // something of Forkcell itself failed.
 func (e *Engine) Run(ctx context.Context, req RunRequest, stdio Stdio) (*RunResult, error) {
 	begin := time.Now()
-	s, err := e.hold(ctx, req.Cell, "run", req.Wait)
+	ready, deaf, cancel := heedSignals(ctx, stdio.Signals)
+	defer cancel()
+	defer deaf()
+	s, err := e.hold(ready, req.Cell, "run", req.Wait)
 	if err != nil {
 		return nil, err
 	}
 	defer s.release()
-	r, err := s.begin(ctx, req)
+	r, err := s.begin(ready, req)
+	deaf() // signals are the command's now
+	if err == nil && ready.Err() != nil {
+		err = errors.Join(ready.Err(), r.forget())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -61,10 +68,22 @@ func (e *Engine) Run(ctx context.Context, req RunRequest, stdio Stdio) (*RunResu
 	r.timings.PrepareUS = since(begin)
 
 	r.execute(ctx, stdio)
+	if stdio.Ended != nil {
+		stdio.Ended()
+	}
 
-	// From here on the transaction is finished whatever the caller cancels.
+	// From here on the transaction is finished whatever the caller cancels, unless
+	// a new signal asks to end: sealing may take long, and the next command can do
+	// it.
 	ctx = context.WithoutCancel(ctx)
-	if err := r.seal(ctx); err != nil {
+	for len(stdio.Signals) > 0 {
+		<-stdio.Signals // it was meant for the command
+	}
+	sealing, deaf, cancel := heedSignals(ctx, stdio.Signals, syscall.SIGHUP)
+	defer cancel()
+	err = r.seal(sealing)
+	deaf()
+	if err != nil {
 		return r.result(), err
 	}
 	if err := r.conclude(ctx); err != nil {
@@ -372,6 +391,13 @@ func (r *run) seal(ctx context.Context) error {
 			return nil
 		}
 		sealed, r.refused, err = r.work.SealLive(ctx, store.NewID("op"))
+	}
+	if errors.Is(err, context.Canceled) {
+		r.noteOutcome()
+		return &Error{
+			Kind: Failed, Code: "interrupted", Message: "interrupted while the run " + r.rec.ID + " was sealed",
+			Hint: "its work is kept: the next command that changes the cell finishes it", Err: err,
+		}
 	}
 	if err != nil {
 		r.noteOutcome()

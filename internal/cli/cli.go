@@ -168,10 +168,13 @@ func (s *session) engine(ctx context.Context, mode Mode, fn func(context.Context
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	err := s.rawEngine(mode, func(e Engine) error { return fn(ctx, e) })
-	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return errInterrupted
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return err
+	if stopped, ok := errors.AsType[interruption](context.Cause(ctx)); ok {
+		return stopped
+	}
+	return errInterrupted
 }
 
 func (s *session) rawEngine(mode Mode, fn func(Engine) error) (err error) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 
 	"github.com/forkcell/forkcell/internal/cell"
@@ -29,6 +30,9 @@ const (
 func exitOf(err error, run bool) int {
 	if err == nil {
 		return exitDone
+	}
+	if stopped, ok := errors.AsType[interruption](err); ok {
+		return exitSignalBase + int(stopped.signal)
 	}
 	if errors.Is(err, errInterrupted) {
 		return exitInterrupted
@@ -61,6 +65,9 @@ func exitOf(err error, run bool) int {
 // and passed on.
 func exitOfRun(res *cell.RunResult, err error, signal int) int {
 	if err != nil {
+		if signal != 0 && errors.Is(err, context.Canceled) {
+			return exitSignalBase + signal
+		}
 		code := exitOf(err, true)
 		if code == exitOwnFailure && res != nil && (res.ExitCode == exitNotExec || res.ExitCode == exitNoCommand) {
 			return res.ExitCode

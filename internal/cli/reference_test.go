@@ -97,7 +97,7 @@ const exitCodes = "Exit codes:\n\n" + `| code | meaning |
 | 2 | wrong usage: unknown flag, bad value, missing argument |
 | 3 | no such cell, checkpoint, run, receipt or decision |
 | 4 | refused: a conflict, a busy cell, a failed verification, a control that cannot be enforced |
-| 130 | stopped by Ctrl-C |
+| 130, 143, 129 | stopped by Ctrl-C, by SIGTERM, by a hangup |
 
 ` + "`run` exits with the command's own code, and with 124 when it ran past `--timeout`, 125 when forkcell itself failed,\n" +
 	"126 or 127 when the command could not be executed or was not found, 128+N when signal N killed it. A reader of\n" +

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -56,7 +57,9 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 		if err != nil {
 			return err
 		}
-		defer restore()
+		// Then Ctrl-C is a signal again.
+		stdio.Ended = sync.OnceFunc(restore)
+		defer stdio.Ended()
 	}
 	r.request.CallerInfo = callerInfo(<-r.caller)
 	var err error
@@ -155,6 +158,9 @@ func (r *governedRun) conclude(err error) error {
 		err = errors.New("the run gave no result")
 	}
 	s.code = exitOfRun(r.result, err, r.signal)
+	if err != nil && r.result == nil && r.signal != 0 && errors.Is(err, context.Canceled) {
+		err = errInterrupted // nothing was begun
+	}
 	if r.result != nil && r.result.ReceiptID != "" {
 		if err == nil {
 			s.noted(summary(r.result))

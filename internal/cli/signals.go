@@ -21,16 +21,31 @@ func endings() []os.Signal {
 }
 
 // interruptible cancels the context at the first signal that asks the program
-// to end. The next one has its ordinary effect, so that work that does not
-// listen can still be stopped; the store outlives that.
+// to end, which is then the cause. The next one has its ordinary effect, so that
+// work that does not listen can still be stopped; the store outlives that.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, endings()...)
+	ctx, cancel := context.WithCancelCause(ctx)
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, endings()...)
 	go func() {
-		<-ctx.Done()
-		stop()
+		defer signal.Stop(heard)
+		select {
+		case sig := <-heard:
+			if n, ok := sig.(unix.Signal); ok {
+				cancel(interruption{n})
+			}
+		case <-ctx.Done():
+		}
 	}()
-	return ctx, stop
+	return ctx, func() { cancel(nil) }
 }
+
+// interruption is the error of work that a signal stopped.
+type interruption struct{ signal unix.Signal }
+
+func (i interruption) Error() string { return errInterrupted.Error() }
+
+func (i interruption) Is(err error) bool { return err == errInterrupted } //nolint:errorlint // it is the method of errors.Is
 
 // hangUpGrace is how long a command may take to end when the caller's terminal
 // has gone. No second signal will come from there.
