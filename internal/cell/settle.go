@@ -162,11 +162,11 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 		return err
 	}
 	r := &run{session: s, rec: rec, before: before, after: before, total: time.Now()}
-	work, sealed, err := s.e.ws.Resume(ctx, s.at, before.Layer, rec.ID)
-	if err != nil {
-		return err
+	work, sealed, lost := s.e.ws.Resume(ctx, s.at, before.Layer, rec.ID)
+	if lost != nil && (!s.abandon || ctx.Err() != nil) {
+		return lost
 	}
-	if work == nil && sealed == nil {
+	if work == nil && sealed == nil && lost == nil {
 		// It died before there was anything: nothing ran.
 		return errors.Join(s.e.store.DropEvents(rec.ID), s.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(rec.ID) }))
 	}
@@ -184,7 +184,9 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	if err := s.dropSocket(); err != nil {
 		r.notes = append(r.notes, "its socket is left: "+err.Error())
 	}
-	if err := r.resumeSeal(ctx, work, sealed); err != nil {
+	if lost != nil {
+		r.giveUp(lost)
+	} else if err := r.resumeSeal(ctx, work, sealed); err != nil {
 		return err
 	}
 	if err := r.reopenJournal(); err != nil {
@@ -208,9 +210,7 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 		}
 		err := r.seal(ctx)
 		if err != nil && r.abandon && ctx.Err() == nil {
-			// The cell is being removed: what cannot be sealed must not keep it.
-			r.take(workspace.Sealed{Unchanged: true})
-			r.fail("what it did could not be sealed, and was given up: " + err.Error())
+			r.giveUp(err)
 			return nil
 		}
 		return err
@@ -223,6 +223,13 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 	var err error
 	r.found, err = r.drift(ctx, r.after)
 	return err
+}
+
+// giveUp ends a run whose cell is being removed: what cannot be sealed must not
+// keep it.
+func (r *run) giveUp(err error) {
+	r.take(workspace.Sealed{Unchanged: true})
+	r.fail("what it did could not be sealed, and was given up: " + err.Error())
 }
 
 // reap waits until nothing is left of the cell of a run whose supervisor died: a
