@@ -124,8 +124,9 @@ type Captured struct {
 	Sockets []int
 	// InitPID is the cell's first process, on the host.
 	InitPID int
-	// Watched says that Service.Connecting is called for every connect(2). The
-	// kernel refuses that to a driver that is itself under such a filter.
+	// Watched says that Service.Connecting is called for every connect(2), and may
+	// look at the socket. The kernel refuses that to a driver that is itself under
+	// such a filter, and where processes cannot borrow each other's descriptors.
 	Watched bool
 }
 

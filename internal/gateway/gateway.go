@@ -190,7 +190,7 @@ func (g *Gateway) Serve(fds []int, initPID int, watched bool) (*Service, error) 
 		return nil, errors.Join(err, sockets.Close())
 	}
 	if watched {
-		attributor.Watch(initPID)
+		attributor.Watch()
 	}
 	destination, attribute := egress.Captured(attributor, func(binary string) []string { return g.listedAs(attributor, binary) })
 	g.mu.Lock()

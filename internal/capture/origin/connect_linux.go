@@ -34,21 +34,9 @@ type Connect struct {
 var ErrUnseen = errors.New("the program that opened the connection was not seen")
 
 // Watch makes [Attributor.Connecting] the only source of what is known of
-// programs. It is called before anything is connected. Where the kernel lets no
-// process look at another one's sockets (kernel.yama.ptrace_scope=3), it has no
-// effect.
-func (a *Attributor) Watch(initPID int) {
-	pidfd, err := unix.PidfdOpen(initPID, 0)
-	if err != nil {
-		return
-	}
-	defer func() { _ = unix.Close(pidfd) }()
-	fd, err := unix.PidfdGetfd(pidfd, 0, 0)
-	if err == nil {
-		_ = unix.Close(fd)
-	}
-	a.watched = !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS)
-}
+// programs. It is called before anything is connected, by a caller whom the kernel
+// lets look at the sockets of the cell's processes (pidfd_getfd(2)).
+func (a *Attributor) Watch() { a.watched = true }
 
 // Connecting finds out which program is about to connect a socket, and marks the
 // socket. The accepted connection has the same mark; see [capture.Settings].

@@ -23,6 +23,7 @@ type Cell struct {
 	denied   func(driver.Denial)
 	network  *driver.Network
 	service  driver.Service // of the network
+	borrow   func(pid int) error
 	laps     func([]lap)
 
 	// built gets the answer to the plan; it is closed when the init is gone.
@@ -100,7 +101,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell
 	}
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI, degraded: mounts.degraded,
-		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, network: s.Network,
+		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, network: s.Network, borrow: n.probes().Borrow,
 	}
 	limits.watch(s.Limits.Hit)
 	proc.spent.Go(c.listen)
@@ -264,6 +265,10 @@ func (c *Cell) serveNetwork(fds []int, watched bool) (err error) {
 		return errors.New("the init's sockets are not what it was asked for")
 	}
 	if c.network != nil {
+		if err := c.borrow(c.pid); watched && err != nil {
+			watched = false
+			c.degraded = append(c.degraded, fmt.Sprintf("network: %v; programs are looked for when a connection is accepted", err))
+		}
 		c.service, err = c.network.Serve(driver.Captured{Sockets: fds, InitPID: c.pid, Watched: watched})
 	}
 	return err

@@ -199,11 +199,34 @@ func (n *Driver) probeHeld(ctx context.Context) error {
 	return errors.Join(err, cell.Close())
 }
 
+// errBorrow means that the sockets of other processes cannot be looked at.
+var errBorrow = errors.New("no process may look at another one's sockets (kernel.yama.ptrace_scope=3, or a seccomp profile without pidfd_getfd)")
+
+// probeBorrow tries to take a descriptor of another process. It need not have one
+// of that number.
+func probeBorrow(pid int) error {
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBorrow, err)
+	}
+	fd, err := unix.PidfdGetfd(pidfd, 0, 0)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	_ = unix.Close(pidfd)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("%w: %w", errBorrow, err)
+	}
+	return nil
+}
+
 // probeEgress builds a cell whose connections are captured, and lets it go.
 func (n *Driver) probeEgress(ctx context.Context) error {
+	var borrow error
 	s := driver.Spec{Hostname: "probe", Guard: driver.Guard{LandlockBestEffort: true}, Network: &driver.Network{
 		Serve: func(c driver.Captured) (driver.Service, error) {
 			closeAll(c.Sockets)
+			borrow = n.probes().Borrow(c.InitPID)
 			return driver.Service{}, nil
 		},
 	}}
@@ -211,5 +234,8 @@ func (n *Driver) probeEgress(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(cell.awaitBuilt(ctx), cell.Close())
+	if err := errors.Join(cell.awaitBuilt(ctx), cell.Close()); err != nil {
+		return err
+	}
+	return borrow
 }

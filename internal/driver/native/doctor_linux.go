@@ -48,8 +48,11 @@ type Probes struct {
 	IDMap func(dir string) error
 	// Held looks for files that a cell's processes hold without a name.
 	Held func(context.Context) error
-	// Egress builds a cell whose connections are captured.
+	// Egress builds a cell whose connections are captured. errBorrow means that the
+	// programs that make them are not seen at once.
 	Egress func(context.Context) error
+	// Borrow tries to take a descriptor of another process.
+	Borrow func(pid int) error
 	// Overlay is Driver.ProbeOverlay.
 	Overlay func(ctx context.Context, dir string) error
 }
@@ -70,6 +73,7 @@ func (n *Driver) probes() Probes {
 	p.IDMap = orElse(p.IDMap, n.probeIDMap)
 	p.Held = orElse(p.Held, n.probeHeld)
 	p.Egress = orElse(p.Egress, n.probeEgress)
+	p.Borrow = orElse(p.Borrow, probeBorrow)
 	p.Overlay = orElse(p.Overlay, n.ProbeOverlay)
 	return p
 }
@@ -129,7 +133,14 @@ func (p Probes) egress(ctx context.Context, cells bool) driver.Check {
 	if !cells {
 		return driver.Check{Name: name, Status: statusMissing, Reason: noCell}
 	}
-	return simple(name, p.Egress(ctx), "use a kernel with nf_tables and nft_tproxy, and load those modules (as root: modprobe nft_tproxy); cells without a network work without")
+	err := p.Egress(ctx)
+	if errors.Is(err, errBorrow) {
+		return driver.Check{
+			Name: name, Status: statusDegraded, Reason: err.Error() + "; programs are looked for when a connection is accepted",
+			Remedy: "boot with kernel.yama.ptrace_scope below 3, which cannot be lowered on a running system, or allow pidfd_getfd; rules without binaries work all the same",
+		}
+	}
+	return simple(name, err, "use a kernel with nf_tables and nft_tproxy, and load those modules (as root: modprobe nft_tproxy); cells without a network work without")
 }
 
 func isDir(path string) bool {

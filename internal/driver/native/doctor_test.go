@@ -249,6 +249,10 @@ func TestDoctorCauses(t *testing.T) {
 		"landlock without scopes": {
 			probes: Probes{Landlock: abi(5)}, check: holdsLandlock, status: statusDegraded, reason: "refuse: signals", remedy: "6.12",
 		},
+		"no borrowing": {
+			probes: Probes{Egress: func(context.Context) error { return errBorrow }},
+			check:  "network egress", status: statusDegraded, reason: "ptrace_scope=3", remedy: "below 3",
+		},
 		"no reports": {
 			probes: Probes{Notices: func(context.Context) error { return unix.EINVAL }},
 			check:  holdsNotices, status: statusDegraded, reason: "invalid argument", remedy: "no events",
