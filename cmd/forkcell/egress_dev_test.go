@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +32,12 @@ func devClients(goroot string) map[string]devClient {
 			script: "/usr/bin/python3 -m pip install -q --disable-pip-version-check --no-cache-dir --retries 0 --target lib tiny &&" +
 				" PYTHONPATH=lib /usr/bin/python3 -c 'import tiny; print(tiny.word)'",
 		},
+		"npm": {
+			tools: []string{"/usr/bin/npm", "/usr/bin/node"}, host: "npm.example.com", server: npmRegistryAtPort,
+			config: ".npmrc", text: "registry=https://%s/\n",
+			script: "npm install --silent --no-audit --no-fund --no-update-notifier --fetch-retries=0 tiny @scope/tiny &&" +
+				" node -p 'require(\"tiny\") + require(\"@scope/tiny\")'",
+		},
 		"go": {
 			tools: []string{goroot + "/bin/go"}, host: "modules.example.com", server: moduleProxy,
 			config: ".config/go/env", text: "GOPROXY=https://%s\nGOSUMDB=off\n",
@@ -38,6 +46,19 @@ func devClients(goroot string) map[string]devClient {
 				" cat ~/go/pkg/mod/example.com/tiny@v1.0.0/tiny.go",
 		},
 	}
+}
+
+// npmRegistryAtPort is npmRegistry where it is asked: its documents have the whole
+// addresses of packages.
+func npmRegistryAtPort(t *testing.T) http.Handler {
+	t.Helper()
+	registry := npmRegistry(t)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		registry.ServeHTTP(answer, r)
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(bytes.ReplaceAll(answer.Body.Bytes(), []byte("https://npm.example.com/"), []byte("https://"+r.Host+"/")))
+	})
 }
 
 // TestEgressDevRegistries lets real package tools fetch through --policy dev from a

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/match"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -156,8 +157,9 @@ type wish struct {
 	// guessed says that only the name was asked for, named that it only stands on
 	// a command line.
 	guessed, named bool
-	// plain says that it speaks plain HTTP on a port other than 80.
-	plain bool
+	// plain says that it speaks plain HTTP on a port other than 80, slash that its
+	// path has an encoded slash.
+	plain, slash bool
 	// addr is an address of the host that allowed_ips has to list.
 	addr netip.Addr
 }
@@ -235,6 +237,12 @@ func (s *suggester) connection(d denied) {
 		s.wish(wish{host: w.host, port: w.port, binary: anyProgram, addr: listable(why)})
 	case layer == "tls" && w.method != "" && strings.HasPrefix(why, "plain HTTP, "):
 		w.plain = true
+		s.wish(w)
+	case layer == "request" && why == match.ErrEncodedSlash.Error():
+		w.slash = true
+		if canonical, err := match.URLPath(w.path, true); err == nil {
+			w.path = canonical // a path that is refused stands in the event as it came
+		}
 		s.wish(w)
 	case layer != "endpoint" && layer != "request":
 		s.leave(w, why)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/egress/dial"
 	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/match"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -151,6 +152,38 @@ func TestHostsIn(t *testing.T) {
 	} {
 		if got := hostsIn([]string{line}); !slices.Equal(got, want) {
 			t.Errorf("%s: %q", line, got)
+		}
+	}
+}
+
+// TestSuggestedSlash: what was denied for an encoded slash, as npm sends the names of
+// scoped packages, gets allow_encoded_slash.
+func TestSuggestedSlash(t *testing.T) {
+	t.Parallel()
+	const listed = `version: 1
+network_policies:
+  m: { endpoints: [{ host: h.a.example, ports: [443, 8443], protocol: rest, access: read-only }], binaries: [{ path: "/**" }] }
+  o: { endpoints: [{ host: h.a.example, port: 443, protocol: rest, access: read-only }], binaries: [{ path: /usr/bin/node }] }
+`
+	for method, added := range map[string]string{
+		"GET": "GET /@s%2Fp at h.a.example port 443 by /usr/bin/node",
+		"PUT": "PUT /@s%2Fp at h.a.example port 443 by /usr/bin/node",
+	} {
+		s := &suggester{policy: *parsedPolicy(t, listed)}
+		s.consider(line(event.HTTPActivity, "h.a.example", 443, "/usr/bin/node", "request: "+match.ErrEncodedSlash.Error(),
+			fmt.Sprintf(`,"http_request":{"http_method":%q,"url":{"path":"/@s%%2fp"}}`, method)))
+		res, err := s.suggestion(store.Cell{}, store.Run{}, parsedPolicy(t, listed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Join(res.Added, "\n") != added || len(res.Left) > 0 {
+			t.Errorf("added %q, left %q:\n%s", res.Added, res.Left, res.Text)
+		}
+		grown := parsedPolicy(t, string(res.Text))
+		for port, want := range map[uint16]bool{443: true, 8443: false} {
+			if x := grown.ExplainRequest(policy.Request{Host: "h.a.example", Port: port, Method: "GET", Path: "/@s%2fp"}); x.Allowed != want {
+				t.Errorf("port %d: %+v\n%s", port, x, res.Text)
+			}
 		}
 	}
 }

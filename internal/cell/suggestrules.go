@@ -22,8 +22,8 @@ func (s *suggester) add(w wish) error {
 	if w.addr.IsValid() {
 		return s.addAddress(w)
 	}
-	if w.plain {
-		if err := s.addPlain(w); err != nil || s.policy.ExplainRequest(w.request()).Allowed {
+	if w.plain || w.slash {
+		if err := s.adapt(w); err != nil || s.policy.ExplainRequest(w.request()).Allowed {
 			return err
 		}
 	}
@@ -99,39 +99,45 @@ func (s *suggester) addAddress(w wish) error {
 	return nil
 }
 
-// addPlain lets a port of a host speak plain HTTP. Entries for one host and port
-// have to agree on that, so it stands in all of them, and for this port alone.
-func (s *suggester) addPlain(w wish) error {
-	// The policy cannot be read when a credential is sent without TLS.
-	for _, c := range s.policy.Credentials {
-		for _, e := range c.Endpoints {
-			if e.Host.Match(w.host) && slices.Contains(e.Ports, w.port) {
-				return fmt.Errorf("the credential %s is for this host and port, and goes over TLS only", c.Name)
-			}
-		}
-	}
+// adapt lets a port of a host speak plain HTTP, or have encoded slashes. Entries for
+// one host and port have to agree on that, so it stands in all of them, and for
+// this port alone.
+func (s *suggester) adapt(w wish) error {
 	served, _ := s.existing(w)
 	for _, e := range served {
 		if !e.Host.Exact() {
-			return fmt.Errorf("tls: off of %s would be for every host that it matches", e.Host)
+			return fmt.Errorf("what lets %s have it would be for every host that it matches", e.Host)
+		}
+	}
+	// The policy cannot be read when a credential is sent without TLS.
+	for _, c := range s.policy.Credentials {
+		for _, e := range c.Endpoints {
+			if w.plain && e.Host.Match(w.host) && slices.Contains(e.Ports, w.port) {
+				return fmt.Errorf("the credential %s is for this host and port, and goes over TLS only", c.Name)
+			}
 		}
 	}
 	// A copy: the lists are those of the policy which ruled.
 	s.policy.Network = slices.Clone(s.policy.Network)
 	for i := range s.policy.Network {
 		n := &s.policy.Network[i]
-		n.Endpoints = slices.Clone(n.Endpoints)
-		for j := range n.Endpoints {
-			if e := &n.Endpoints[j]; e.Serves(w.host, w.port) {
-				if others := slices.DeleteFunc(slices.Clone(e.Ports), func(p uint16) bool { return p == w.port }); len(others) > 0 {
-					rest := *e
-					rest.Ports = others
-					n.Endpoints = append(n.Endpoints, rest)
-					e = &n.Endpoints[j]
+		var list []policy.Endpoint
+		for _, e := range n.Endpoints {
+			if e.Serves(w.host, w.port) && e.Protocol != policy.TCP {
+				rest := e
+				rest.Ports = slices.DeleteFunc(slices.Clone(e.Ports), func(p uint16) bool { return p == w.port })
+				if len(rest.Ports) > 0 {
+					list = append(list, rest)
 				}
-				e.Ports, e.TLS = []uint16{w.port}, policy.TLSOff
+				e.Ports = []uint16{w.port}
+				if w.plain {
+					e.TLS = policy.TLSOff
+				}
+				e.AllowEncodedSlash = e.AllowEncodedSlash || w.slash
 			}
+			list = append(list, e)
 		}
+		n.Endpoints = list
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func runList(ctx context.Context, s *session, e lister) error {
 		}
 		p.table(rows)
 		if len(cells) > 1 {
-			p.printf("%s on disk in all; forkcell df shows what is shared\n", size(doc.Total))
+			p.printf("%s on disk in all; forkcell df --all shows what is shared\n", size(doc.Total))
 		}
 	})
 }

@@ -59,8 +59,9 @@ const maxVariable = 1024
 type registry struct {
 	tool, host string
 	port       uint16
-	// clear says that it speaks plain HTTP on a port other than 80.
-	clear bool
+	// clear says that it speaks plain HTTP on a port other than 80, slashes that paths
+	// have encoded slashes, as npm's names of scoped packages do.
+	clear, slashes bool
 	// addrs are what the host resolves to here.
 	addrs []netip.Addr
 }
@@ -88,8 +89,13 @@ func (h *tools) registries(ctx context.Context) found {
 		out.vars = append(out.vars, a.vars...)
 		for _, place := range a.urls {
 			r, ok := parse(a.tool, place)
-			if ok && !slices.ContainsFunc(out.registries, func(o registry) bool { return o.host == r.host && o.port == r.port }) {
+			at := slices.IndexFunc(out.registries, func(o registry) bool { return o.host == r.host && o.port == r.port })
+			switch {
+			case !ok:
+			case at < 0:
 				out.registries = append(out.registries, r)
+			default: // one place for several tools
+				out.registries[at].slashes = out.registries[at].slashes || r.slashes
 			}
 		}
 	}
@@ -206,7 +212,7 @@ func parse(tool, place string) (registry, bool) {
 	if err != nil || u.Hostname() == "" {
 		return registry{}, false
 	}
-	r := registry{tool: tool, host: strings.ToLower(u.Hostname()), port: 443}
+	r := registry{tool: tool, host: strings.ToLower(u.Hostname()), port: 443, slashes: tool == "npm"}
 	if u.Scheme == "http" {
 		r.port = 80
 	}

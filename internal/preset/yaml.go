@@ -35,11 +35,14 @@ func (f found) yaml() []byte {
 }
 
 func (r registry) endpoint() string {
-	tls := ""
+	more := ""
 	if r.clear {
-		tls = ", tls: off"
+		more = ", tls: off"
 	}
-	return fmt.Sprintf("{ host: %s, port: %d, protocol: rest, access: read-only%s }", strconv.Quote(r.host), r.port, tls)
+	if r.slashes {
+		more += ", allow_encoded_slash: true"
+	}
+	return fmt.Sprintf("{ host: %s, port: %d, protocol: rest, access: read-only%s }", strconv.Quote(r.host), r.port, more)
 }
 
 // valid leaves out what no policy can allow: a mirror on this host itself, which
