@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"context"
+
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
@@ -8,11 +10,11 @@ import (
 // made in the first one: what copying the selected entries by hand gives. A
 // directory that something selected needs comes with it. A directory stays as
 // long as something in it does. A conflict is something that shall replace a
-// directory in which something stays; how decides it.
-func Part(from, to *tree.Tree, only func(path string, isDir bool) bool, how OnConflict) ([]Op, []Conflict, error) {
-	ops, _, conflicts, _, err := ThreeWay(from, to, Lookup(from), ThreeWayOptions{
-		OnConflict: how, Owners: true, Times: true, Only: only, Names: Names(from),
-	})
+// directory in which something stays; OnConflict decides it. Of opt only that, Only and Open
+// count.
+func Part(ctx context.Context, from, to *tree.Tree, opt ThreeWayOptions) ([]Op, []Conflict, error) {
+	opt.Owners, opt.Times, opt.Names = true, true, Names(from)
+	ops, _, conflicts, _, err := ThreeWay(ctx, from, to, Lookup(from), opt)
 	return ops, conflicts, err
 }
 
@@ -45,7 +47,7 @@ func Names(t *tree.Tree) func(string) ([]string, error) {
 
 // Adjust makes a plan fit what its target holds now, as ThreeWay does for trees:
 // ours is the target, base what the plan expects there, theirs what it makes.
-func Adjust(p *Plan, ours View, opt ThreeWayOptions) ([]Conflict, []Choice, error) {
+func Adjust(ctx context.Context, p *Plan, ours View, opt ThreeWayOptions) ([]Conflict, []Choice, error) {
 	ops, err := sortOps(p.Ops)
 	if err != nil {
 		return nil, nil, err
@@ -70,7 +72,7 @@ func Adjust(p *Plan, ours View, opt ThreeWayOptions) ([]Conflict, []Choice, erro
 		}
 	}
 	opt.Owners = p.Owners
-	merged, _, conflicts, chosen, err := merge(changes, side(was), side(is), ours, opt)
+	merged, _, conflicts, chosen, err := merge(ctx, changes, side(was), side(is), ours, opt)
 	p.Ops = merged
 	return conflicts, chosen, err
 }

@@ -52,7 +52,7 @@ func TestPartIsCopyingByHand(t *testing.T) {
 		for _, p := range from.with(to).paths() {
 			selected[p] = rapid.Bool().Draw(rt, p)
 		}
-		ops, conflicts, err := Part(from.tree(rt), to.tree(rt), func(path string, _ bool) bool { return selected[path] }, Fail)
+		ops, conflicts, err := Part(t.Context(), from.tree(rt), to.tree(rt), ThreeWayOptions{Only: func(path string, _ bool) bool { return selected[path] }})
 		check(rt, err)
 		want, fine := byHand(from, to, selected)
 		if fine != (len(conflicts) == 0) {

@@ -115,7 +115,7 @@ func TestMergeAndUndo(t *testing.T) {
 		root, err := fsx.OpenRoot(p.target)
 		check(rt, err)
 		defer func() { _ = root.Close() }()
-		ops, _, conflicts, chosen, err := ThreeWay(base.tree(rt), theirs.tree(rt),
+		ops, _, conflicts, chosen, err := ThreeWay(t.Context(), base.tree(rt), theirs.tree(rt),
 			func(path string) (*tree.Entry, error) { return Probe(context.Background(), root, path, nil) },
 			ThreeWayOptions{OnConflict: how, Owners: os.Geteuid() == 0, Names: func(path string) ([]string, error) {
 				d, err := root.OpenDir(path)

@@ -2,9 +2,13 @@ package apply
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
@@ -36,6 +40,9 @@ type ThreeWayOptions struct {
 	// Meaning, if set, returns what a file of one side says, if that is not its
 	// bytes. Files that say the same are the same.
 	Meaning func(side Side, path string) (says tree.Hash, ok bool, err error)
+	// Open, if set, opens a file of one side, so that large files whose digests are
+	// of different versions can be compared. Without it they count as different.
+	Open func(side Side, path string, e tree.Entry) (*os.File, error)
 	// Names lists a directory of ours, so that what the cell never saw is not
 	// removed with its directory. Without it that is found out by Execute.
 	Names func(path string) ([]string, error)
@@ -70,22 +77,24 @@ type Choice struct {
 // a directory that ours lost, and the removal of a directory in which ours has
 // something that base did not know. With conflicts the Ops are not to be
 // executed. All results are sorted by path.
-func ThreeWay(base, theirs *tree.Tree, ours View, opt ThreeWayOptions) (
+func ThreeWay(ctx context.Context, base, theirs *tree.Tree, ours View, opt ThreeWayOptions) (
 	ops []Op, already []string, conflicts []Conflict, chosen []Choice, err error,
 ) {
-	changes, err := tree.Diff(base, theirs, tree.DiffOptions{MTimes: opt.Times})
+	changes, err := tree.Diff(base, theirs, tree.DiffOptions{MTimes: opt.Times, SameBytes: func(path string, old, now tree.Entry) (bool, error) {
+		return opt.sameBytes(ctx, path, BaseSide, old, TheirSide, now)
+	}})
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
-	return merge(changes, Lookup(base), Lookup(theirs), ours, opt)
+	return merge(ctx, changes, Lookup(base), Lookup(theirs), ours, opt)
 }
 
 // merge is ThreeWay for changes that are known, each path once and parents first.
-func merge(changes []tree.Change, base, theirs, ours View, opt ThreeWayOptions) (
+func merge(ctx context.Context, changes []tree.Change, base, theirs, ours View, opt ThreeWayOptions) (
 	ops []Op, already []string, conflicts []Conflict, chosen []Choice, err error,
 ) {
 	m := &merger{
-		base: base, theirs: theirs, probe: ours, opt: opt,
+		ctx: ctx, base: base, theirs: theirs, probe: ours, opt: opt,
 		memo: map[string]*tree.Entry{}, plan: map[string]Op{}, stays: map[string]bool{}, blocked: map[string]bool{},
 	}
 	var leaving []tree.Change // directories that go away: when all below them is decided
@@ -114,6 +123,7 @@ func merge(changes []tree.Change, base, theirs, ours View, opt ThreeWayOptions) 
 }
 
 type merger struct {
+	ctx          context.Context //nolint:containedctx // lives as long as the one call
 	base, theirs View
 	probe        View
 	opt          ThreeWayOptions
@@ -218,6 +228,15 @@ func (m *merger) same(path string, one Side, a *tree.Entry, other Side, b *tree.
 	if m.equal(a, b) {
 		return true, nil
 	}
+	if a != nil && b != nil {
+		x := *a
+		x.Digest = b.Digest
+		if m.equal(&x, b) {
+			if same, err := m.opt.sameBytes(m.ctx, path, one, *a, other, *b); same || err != nil {
+				return same, err
+			}
+		}
+	}
 	if m.opt.Meaning == nil || a == nil || b == nil || a.Kind != tree.KindFile || b.Kind != tree.KindFile {
 		return false, nil
 	}
@@ -232,6 +251,32 @@ func (m *merger) same(path string, one Side, a *tree.Entry, other Side, b *tree.
 	}
 	too, ok, err := m.opt.Meaning(other, path)
 	return ok && says == too, err
+}
+
+// sameBytes compares two large files whose digests are of different versions: the
+// bytes of the one are hashed as the other's were.
+func (o *ThreeWayOptions) sameBytes(ctx context.Context, path string, one Side, a tree.Entry, other Side, b tree.Entry) (bool, error) {
+	if o.Open == nil || a.PlainDigest == b.PlainDigest || a.Kind != tree.KindFile || b.Kind != tree.KindFile || a.Size != b.Size {
+		return false, nil
+	}
+	if b.PlainDigest {
+		a, other, b = b, one, a
+	}
+	f, err := o.Open(other, path, b)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	h := tree.NewContent()
+	h.Reset(a.Size, &a)
+	if _, err := fsx.ReadSparse(ctx, f, h); err != nil {
+		return false, err
+	}
+	digest, plain, err := h.Sum(&a)
+	if errors.Is(err, tree.ErrSize) {
+		return false, nil
+	}
+	return plain && digest == a.Digest, err
 }
 
 func (m *merger) reason(old, have, now *tree.Entry) string {

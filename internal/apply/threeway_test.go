@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func (s sides) merge(t tb, opt ThreeWayOptions) ([]Op, []string, []Conflict, []C
 		}
 		return s.ours.entry(path), nil
 	}
-	ops, already, conflicts, chosen, err := ThreeWay(s.base.tree(t), s.theirs.tree(t), ours, opt)
+	ops, already, conflicts, chosen, err := ThreeWay(context.Background(), s.base.tree(t), s.theirs.tree(t), ours, opt)
 	check(t, err)
 	return ops, already, conflicts, chosen
 }

@@ -125,7 +125,10 @@ func (a *application) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: true}); err != nil {
+	same := func(path string, old, now tree.Entry) (bool, error) {
+		return a.e.sameBytes(ctx, []store.Checkpoint{a.base, a.theirs}, []store.Cell{a.cell, a.cell}, workspace.AreaWorkspace, path, old, now)
+	}
+	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: true, SameBytes: same}); err != nil {
 		return err
 	}
 	probe := func(path string) (*tree.Entry, error) {
@@ -135,11 +138,14 @@ func (a *application) plan(ctx context.Context) error {
 		}
 		return apply.Probe(ctx, a.target, path, &like)
 	}
-	a.merge, err = threeWay(a.to, base, theirs, probe, apply.ThreeWayOptions{
+	a.merge, err = threeWay(ctx, a.to, base, theirs, probe, apply.ThreeWayOptions{
 		OnConflict: mode, Only: a.pick.Match, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: namesOf(a.target),
 		Meaning: indexes(map[apply.Side]gitread.Files{
 			apply.BaseSide: &stateTree{a.e, a.cell, a.base, base}, apply.TheirSide: &stateTree{a.e, a.cell, a.theirs, theirs},
 			apply.OurSide: leftout.InDir(a.target),
+		}),
+		Open: openSides(map[apply.Side]sideOpener{
+			apply.BaseSide: a.e.filesOf(a.cell, a.base), apply.TheirSide: a.e.filesOf(a.cell, a.theirs), apply.OurSide: filesIn(a.target),
 		}),
 	})
 	if err != nil {
@@ -150,6 +156,29 @@ func (a *application) plan(ctx context.Context) error {
 	}
 	a.describe()
 	return nil
+}
+
+// sideOpener opens a file of one side of a comparison.
+type sideOpener func(path string, e tree.Entry) (*os.File, error)
+
+func openSides(sides map[apply.Side]sideOpener) func(apply.Side, string, tree.Entry) (*os.File, error) {
+	return func(side apply.Side, path string, e tree.Entry) (*os.File, error) { return sides[side](path, e) }
+}
+
+// filesOf opens the files of a state.
+func (e *Engine) filesOf(c store.Cell, at store.Checkpoint) sideOpener {
+	return func(path string, entry tree.Entry) (*os.File, error) {
+		f, err := e.ws.OpenFile(workspace.Backend(c.Backend), at.Layer, workspace.AreaWorkspace, path, entry)
+		if err != nil {
+			return nil, layerError(at, err)
+		}
+		return f, nil
+	}
+}
+
+// filesIn opens the files of a directory.
+func filesIn(d *fsx.Dir) sideOpener {
+	return func(path string, _ tree.Entry) (*os.File, error) { return d.OpenFile(path) }
 }
 
 // namesOf lists directories of a target; one that is not there is empty.
@@ -174,8 +203,8 @@ type merge struct {
 	chosen  []apply.Choice
 }
 
-func threeWay(where string, base, theirs *tree.Tree, ours func(string) (*tree.Entry, error), opt apply.ThreeWayOptions) (merge, error) {
-	ops, already, conflicts, chosen, err := apply.ThreeWay(base, theirs, ours, opt)
+func threeWay(ctx context.Context, where string, base, theirs *tree.Tree, ours func(string) (*tree.Entry, error), opt apply.ThreeWayOptions) (merge, error) {
+	ops, already, conflicts, chosen, err := apply.ThreeWay(ctx, base, theirs, ours, opt)
 	if err != nil {
 		return merge{}, failed("compare", err, "compare with %s", quote.Path(where))
 	}

@@ -23,7 +23,7 @@ func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error
 	if !a.source || len(a.req.Only)+len(a.req.Except) == 0 {
 		return a.theirs, nil
 	}
-	edits, err := a.selected(a.base, a.theirs, a.pick, apply.Ours)
+	edits, err := a.selected(ctx, a.base, a.theirs, a.pick, apply.Ours)
 	if err != nil {
 		return a.theirs, err
 	}

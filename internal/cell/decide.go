@@ -206,7 +206,7 @@ func (s *session) part(ctx context.Context, r store.Run, req AcceptRequest) (sto
 	if err != nil {
 		return before, usage("patterns are gitignore-style", "bad pattern: %v", err)
 	}
-	edits, err := s.selected(before, s.head, pick, apply.Fail)
+	edits, err := s.selected(ctx, before, s.head, pick, apply.Fail)
 	if err != nil {
 		return before, err
 	}
@@ -225,12 +225,14 @@ func (s *session) part(ctx context.Context, r store.Run, req AcceptRequest) (sto
 }
 
 // selected returns the chosen part of the changes from one state to another.
-func (s *session) selected(from, to store.Checkpoint, pick *leftout.Selector, how apply.OnConflict) ([]workspace.Edit, error) {
+func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick *leftout.Selector, how apply.OnConflict) ([]workspace.Edit, error) {
 	a, b, err := s.e.trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
-	ops, conflicts, err := apply.Part(a, b, pick.Match, how)
+	ops, conflicts, err := apply.Part(ctx, a, b, apply.ThreeWayOptions{OnConflict: how, Only: pick.Match, Open: openSides(map[apply.Side]sideOpener{
+		apply.BaseSide: s.e.filesOf(s.cell, from), apply.TheirSide: s.e.filesOf(s.cell, to), apply.OurSide: s.e.filesOf(s.cell, from),
+	})})
 	if err != nil {
 		return nil, err
 	}

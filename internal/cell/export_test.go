@@ -1,6 +1,65 @@
 package cell
 
-import "maps"
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"maps"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
 
 // ColumnsWithoutEvidence lists what receipt verify does not compare.
 func ColumnsWithoutEvidence() map[string]string { return maps.Clone(noEvidence) }
+
+// SealOld makes a state in which a large file has a digest of version 1, as an
+// older program would have sealed it, and moves the head of a cell there.
+func (e *Engine) SealOld(ctx context.Context, cell, path, text string) error {
+	s, err := e.hold(ctx, cell, "test", 0)
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	area, err := e.tree(s.head, workspace.AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	entry, _, err := area.Lookup(path)
+	if err != nil {
+		return err
+	}
+	entry.Size, entry.Digest, entry.PlainDigest = int64(len(text)), sha256.Sum256([]byte(text)), true
+	edit := workspace.Edit{Path: path, New: &entry, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
+	sealed, err := e.ws.Compose(ctx, s.at, s.head.Layer, store.NewID("op"), []workspace.Edit{edit})
+	if err != nil {
+		return err
+	}
+	next := e.newCheckpoint(s.cell, s.head.ID, "refresh", "", sealed)
+	return s.moveHead(ctx, next, func(tx *store.Tx) error { return tx.PutCheckpoint(next) })
+}
+
+// PlainDigest reports whether the head of a cell has a digest of version 1 for a
+// file.
+func (e *Engine) PlainDigest(cell, path string) (bool, error) {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return false, err
+	}
+	var head store.Checkpoint
+	err = e.view(func(tx *store.Tx) (err error) {
+		head, err = tx.Checkpoint(c.Head)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	var area *tree.Tree
+	if area, err = e.tree(head, workspace.AreaWorkspace); err != nil {
+		return false, err
+	}
+	entry, _, err := area.Lookup(path)
+	return entry.PlainDigest, err
+}

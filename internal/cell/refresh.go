@@ -87,8 +87,11 @@ func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshR
 	if err != nil {
 		return err
 	}
-	m, err := threeWay("cell "+s.cell.Name, baseTree, now, apply.Lookup(headTree), apply.ThreeWayOptions{
+	m, err := threeWay(ctx, "cell "+s.cell.Name, baseTree, now, apply.Lookup(headTree), apply.ThreeWayOptions{
 		OnConflict: mode, Owners: true, Names: apply.Names(headTree),
+		Open: openSides(map[apply.Side]sideOpener{
+			apply.BaseSide: s.e.filesOf(s.cell, base), apply.TheirSide: filesIn(root), apply.OurSide: s.e.filesOf(s.cell, s.head),
+		}),
 	})
 	if err != nil {
 		return withHint(err, "conflict", "settle them in the source, or give --on-conflict ours|theirs")

@@ -104,7 +104,7 @@ func (s *session) fitUndo(ctx context.Context, req UndoRequest, last store.Apply
 		expected[op.Path] = op.Old
 	}
 	now := func(path string) (*tree.Entry, error) { return apply.Probe(ctx, target, path, expected[path]) }
-	conflicts, chosen, err := apply.Adjust(plan, now, apply.ThreeWayOptions{
+	conflicts, chosen, err := apply.Adjust(ctx, plan, now, apply.ThreeWayOptions{
 		OnConflict: mode, Only: pick.Match, Names: namesOf(target), Undo: true,
 		Meaning: indexes(map[apply.Side]gitread.Files{
 			apply.BaseSide: written, apply.TheirSide: displaced{src}, apply.OurSide: leftout.InDir(target),
