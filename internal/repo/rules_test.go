@@ -26,6 +26,7 @@ func layers() [][]string {
 		{"cmd/forkcell"},
 		{"internal/app", "internal/cli", "internal/driver/first"},
 		{"internal/driver/native"},
+		{"internal/driver/drivertest"},
 		{"internal/cell"},
 		{"internal/gateway"},
 		{"internal/egress"},
@@ -46,9 +47,11 @@ func layers() [][]string {
 func strangers() []stranger {
 	return []stranger{
 		{
-			"internal/driver", []string{"internal/mount"},
+			"internal/driver",
+			[]string{"internal/mount"},
 			"the contract is data: it knows no driver",
 		},
+		{"internal/driver/drivertest", []string{"internal/driver", "internal/mount"}, "the suite knows the contract and no driver"},
 		{
 			"internal/driver/native",
 			[]string{"internal/driver", "internal/clone", "internal/mount", "internal/capture", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},

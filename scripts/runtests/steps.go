@@ -27,7 +27,7 @@ const selfUser = "^TestAsOrdinaryUser$"
 // do several things at once.
 func racing() (whole []string, parts []named) {
 	return []string{"./internal/fsx", "./internal/tree", "./internal/store", "./receipt"}, []named{
-		{"./internal/driver/native", []string{"TestStreams", "TestSignals", "TestCancel", "TestManyAtOnce", "TestTerminal"}},
+		{"./internal/driver/native", []string{"TestContract"}},
 		{"./internal/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
 		{"./internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply"}},
 	}

@@ -54,6 +54,10 @@ func held(initPID int, start uint64, since time.Time) (int64, error) {
 
 // cellProc opens the /proc of a cell.
 func cellProc(initPID int, start uint64) (int, error) {
+	// What ended, or another user's process, could not even be opened.
+	if err := stillRuns(initPID, start); err != nil {
+		return -1, err
+	}
 	root, err := unix.Open("/proc/"+strconv.Itoa(initPID)+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("the cell's root: %w", err)
@@ -65,11 +69,21 @@ func cellProc(initPID int, start uint64) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("the cell's /proc: %w", err)
 	}
-	if now, err := startTime(initPID); err != nil || now != start {
+	if err := stillRuns(initPID, start); err != nil {
 		_ = unix.Close(proc)
-		return -1, errors.Join(err, unix.ESRCH)
+		return -1, err
 	}
 	return proc, nil
+}
+
+// stillRuns fails with ESRCH unless the process that started then still runs: its
+// number may be another's now, or it may have ended and wait to be reaped.
+func stillRuns(pid int, start uint64) error {
+	p, err := readStat(pid)
+	if err != nil || p.ticks != start || p.State == "Z" || p.State == "X" {
+		return errors.Join(err, unix.ESRCH)
+	}
+	return nil
 }
 
 // fileID names a file of the host.

@@ -131,19 +131,19 @@ func TestPlantedLinks(t *testing.T) {
 			if err := errors.Join(os.Chmod(outside, 0o755), os.Mkdir(there, 0o777), os.Chmod(there, 0o777)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Symlink(outside, filepath.Join(f.base, "sub")); err != nil {
+			if err := os.Symlink(outside, filepath.Join(f.Base, "sub")); err != nil {
 				t.Fatal(err)
 			}
-			inner := mount.Overlay{Target: f.ws + "/sub/deep/deeper"}
+			inner := mount.Overlay{Target: f.Workspace + "/sub/deep/deeper"}
 			for _, d := range []string{"lower", "upper", "work"} {
-				if err := os.Mkdir(filepath.Join(filepath.Dir(f.base), d), 0o755); err != nil {
+				if err := os.Mkdir(filepath.Join(filepath.Dir(f.Base), d), 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
-			inner.Lower = []string{filepath.Join(filepath.Dir(f.base), "lower")}
-			inner.Upper, inner.Work = filepath.Join(filepath.Dir(f.base), "upper"), filepath.Join(filepath.Dir(f.base), "work")
-			f.spec.Mounts.Overlays = append(f.spec.Mounts.Overlays, inner)
-			_, _, _, runErr := f.try(nil, "true")
+			inner.Lower = []string{filepath.Join(filepath.Dir(f.Base), "lower")}
+			inner.Upper, inner.Work = filepath.Join(filepath.Dir(f.Base), "upper"), filepath.Join(filepath.Dir(f.Base), "work")
+			f.Spec.Mounts.Overlays = append(f.Spec.Mounts.Overlays, inner)
+			_, _, _, runErr := f.Try(nil, "true")
 			made, err := os.ReadDir(there)
 			if err != nil {
 				t.Fatal(err)

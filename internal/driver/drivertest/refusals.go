@@ -1,0 +1,35 @@
+package drivertest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/mount"
+)
+
+// testUnclaimed: what a driver does not claim it refuses, before anything runs.
+func testUnclaimed(t *testing.T, f *Fixture) {
+	for claim, ask := range map[Claim]func(*driver.Spec){
+		Mounts: func(s *driver.Spec) {
+			s.Mounts.Binds = append(s.Mounts.Binds, mount.Bind{Target: "/srv/elsewhere", Source: f.Shared})
+		},
+		Network: func(s *driver.Spec) {
+			s.Network = &driver.Network{Serve: func(driver.Captured) (driver.Service, error) {
+				t.Errorf("%s is not claimed, and served", Network)
+				return driver.Service{}, errors.New("not claimed")
+			}}
+		},
+		Limits: func(s *driver.Spec) { s.Limits.PIDs = 100 },
+	} {
+		if f.suite.claims(claim) {
+			continue
+		}
+		s := f.Spec
+		s.Args = []string{"true"}
+		ask(&s)
+		if _, err := f.Run(t.Context(), s, driver.Stdio{}); err == nil {
+			t.Errorf("%s is not claimed, and the command ran", claim)
+		}
+	}
+}

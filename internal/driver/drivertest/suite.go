@@ -1,0 +1,106 @@
+// Package drivertest checks that a driver keeps the contract of package driver.
+//
+// A driver's own tests call [Suite.Run] with a list of what the driver claims.
+// What it claims is tried. What it does not claim must be refused: a driver that
+// ignores what it cannot do is not one.
+//
+// The package knows the contract and no driver.
+package drivertest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// Claim is something that a driver may or may not be able to do. Every driver runs
+// commands with their streams, signals, time-outs and exit codes, keeps live cells,
+// and is reaped after a crash.
+type Claim string
+
+const (
+	// Mounts: the cell has file systems of its own, as Spec.Mounts describes them.
+	Mounts Claim = "mounts"
+	// Isolation: the cell's processes see and reach nothing but the cell. What that
+	// means in full is shown by the driver's own probes.
+	Isolation Claim = "isolation"
+	// Network: with Spec.Network every connection comes to the host side.
+	Network Claim = "network"
+	// Limits: Spec.Limits are enforced.
+	Limits Claim = "limits"
+	// Freezer: a cell that is Freezable can be frozen.
+	Freezer Claim = "freezer"
+)
+
+// Suite is the contract of a driver as tests.
+type Suite struct {
+	// New returns a driver.
+	New func() driver.Driver
+	// Claims lists what it can do on this host, for this caller.
+	Claims []Claim
+	// Supervisor is the argument list of a process that calls [Supervise]. The test
+	// kills it to see what is left of its cell.
+	Supervisor []string
+	// Environment is that of the process.
+	Environment []string
+}
+
+type test struct {
+	name string
+	// needs is the claim without which the test makes no sense; "" is none.
+	needs Claim
+	do    func(*testing.T, *Fixture)
+}
+
+// Run runs every test, in parallel.
+func (s Suite) Run(t *testing.T) {
+	for _, tt := range tests() {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.needs != "" && !s.claims(tt.needs) {
+				t.Skipf("%s is not claimed", tt.needs)
+			}
+			tt.do(t, s.Fixture(t))
+		})
+	}
+}
+
+func (s Suite) claims(c Claim) bool { return slices.Contains(s.Claims, c) }
+
+func tests() []test {
+	return []test{
+		{"ExitStatus", "", testExitStatus},
+		{"InheritedSignals", Isolation, testInheritedSignals},
+		{"NotStarted", "", testNotStarted},
+		{"PathSearch", "", testPathSearch},
+		{"EnvironmentAndArguments", "", testEnvironmentAndArguments},
+		{"BadSpec", "", testBadSpec},
+		{"Unclaimed", "", testUnclaimed},
+		{"Streams", "", testStreams},
+		{"BrokenOutput", "", testBrokenOutput},
+		{"Signals", "", testSignals},
+		{"TimeoutKillsEverything", "", testTimeoutKillsEverything},
+		{"Cancel", "", testCancel},
+		{"DaemonDiesWithCommand", "", testDaemonDiesWithCommand},
+		{"ManyAtOnce", "", testManyAtOnce},
+		{"Terminal", "", testTerminal},
+		{"TerminalInterruptAndResize", "", testTerminalInterruptAndResize},
+		{"ExecTerminal", "", testExecTerminal},
+		{"ExecSharesTheCell", "", testExecSharesTheCell},
+		{"ExecManyAtOnce", "", testExecManyAtOnce},
+		{"ExecFailuresLeaveTheCellAlone", "", testExecFailuresLeaveTheCellAlone},
+		{"ExecEnds", "", testExecEnds},
+		{"ExecSignal", "", testExecSignal},
+		{"ExecLeavesSomethingBehind", "", testExecLeavesSomethingBehind},
+		{"ExecAfterTheEnd", "", testExecAfterTheEnd},
+		{"Processes", "", testProcesses},
+		{"Terminate", "", testTerminate},
+		{"FreezeOfACellThatCannotBe", "", testFreezeOfACellThatCannotBe},
+		{"Freeze", Freezer, testFreeze},
+		{"Workspace", Mounts, testWorkspace},
+		{"Masks", Mounts, testMasks},
+		{"LimitOfProcesses", Limits, testLimitOfProcesses},
+		{"Killed", "", testKilled},
+		{"Held", Mounts, testHeld},
+	}
+}
