@@ -63,13 +63,13 @@ func systemDirs() []string {
 const varDir = "/var"
 
 // root puts the choice of a root file system into a specification.
-func (e *Engine) root(a *asked, req RunRequest) ([]workspace.Area, error) {
+func (e *Engine) root(a *asked, c store.Cell, req RunRequest) ([]workspace.Area, error) {
 	spec, p := &a.spec, a.policy
 	spec.AsRoot = req.AsRoot
 	if req.AsRoot && req.Root != rootHostOverlay {
 		return nil, usage("give --root host-overlay too", "--as-root needs a system that it can write to")
 	}
-	areas, err := e.writablePaths(a)
+	areas, err := e.writablePaths(a, c.Backend)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (e *Engine) root(a *asked, req RunRequest) ([]workspace.Area, error) {
 	return areas, nil
 }
 
-func (e *Engine) writablePaths(a *asked) ([]workspace.Area, error) {
+func (e *Engine) writablePaths(a *asked, backend string) ([]workspace.Area, error) {
 	p := a.policy
 	var areas []workspace.Area
 	for _, dir := range p.Filesystem.ReadWrite {
@@ -109,6 +109,10 @@ func (e *Engine) writablePaths(a *asked) ([]workspace.Area, error) {
 		if !isDir(dir) {
 			return nil, refused("policy_path", "take it out of read_write, or set landlock.compatibility to best_effort",
 				"the policy lists %s, which is not a directory here", quote.Path(dir))
+		}
+		if dir == "/etc" && backend != string(workspace.BackendOverlay) {
+			return nil, refused("backend", "make the cell with --backend overlay, or list what is needed below /etc",
+				"the policy makes /etc writable, and cells of the backend %s would see the host's accounts and name servers there", backend)
 		}
 		if err := e.mayList(dir); err != nil {
 			return nil, err

@@ -68,7 +68,7 @@ func (e *Engine) spec(c store.Cell, req RunRequest) (a asked, err error) {
 	if a.notes, err = e.govern(&a, req); err != nil {
 		return a, err
 	}
-	if a.areas, err = e.root(&a, req); err != nil {
+	if a.areas, err = e.root(&a, c, req); err != nil {
 		return a, err
 	}
 	if req.AsRoot {

@@ -143,6 +143,7 @@ func (p *Policy) claims(ctx PathContext) []claim {
 	}
 	add(home, AccessReadWrite, ruleCell, "the cell's own home, part of its state")
 	out = append(out, ownClaims()...)
+	out = append(out, p.ownFiles()...)
 	for _, x := range ctx.Extra {
 		add(path.Clean(x), AccessReadOnly, "--ro", "added by the operator")
 	}
@@ -188,8 +189,18 @@ func ownClaims() []claim {
 			out = append(out, claim{dir: p, access: AccessReadWrite, rule: ruleCell, reason: "a device of the cell's own /dev"})
 		}
 	}
+	return out
+}
+
+// ownFiles are about the files of /etc that are the cell's own. Where a policy makes
+// /etc writable, they can be changed too.
+func (p *Policy) ownFiles() (out []claim) {
+	access, reason := AccessReadOnly, "the cell's own file, not the host's"
+	if slices.ContainsFunc(p.Filesystem.ReadWrite, func(dir string) bool { return beneath("/etc", dir) }) {
+		access, reason = AccessReadWrite, reason+"; changes stay in the cell"
+	}
 	for _, name := range []string{"passwd", "group", "hosts", "hostname", "resolv.conf", "nsswitch.conf"} {
-		out = append(out, claim{dir: "/etc/" + name, access: AccessReadOnly, rule: ruleCell, reason: "the cell's own file, not the host's", single: true})
+		out = append(out, claim{dir: "/etc/" + name, access: access, rule: ruleCell, reason: reason, single: true})
 	}
 	return out
 }

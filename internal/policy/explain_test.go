@@ -25,6 +25,7 @@ func TestExplainPath(t *testing.T) {
 		{"version: 1", "/bin/sh", "read-only", "default", "the system, which a cell sees without a filesystem_policy"},
 		{"version: 1", "/etc/ssl", "read-only", "default", "the system, which a cell sees without a filesystem_policy"},
 		{"version: 1", "/etc/passwd", "read-only", "every cell", "the cell's own file, not the host's"},
+		{"version: 1\nfilesystem_policy: {read_only: [/usr], read_write: [/etc]}", "/etc/passwd", "read-write", "every cell", "the cell's own file, not the host's; changes stay in the cell"},
 		{"version: 1", "/usr/../root/x", "absent", "none", "no rule lists it, and what is not listed does not exist in a cell"},
 		{"version: 1", "/usrx", "absent", "none", "no rule lists it, and what is not listed does not exist in a cell"},
 		{"version: 1", "/home/me/.cargo/bin/x", "read-only", "--ro", "added by the operator"},

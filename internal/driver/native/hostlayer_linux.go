@@ -36,6 +36,14 @@ func (m *maker) hostLayers(p *plan, o *mount.Overlay, ns int) (below []int, err 
 			return []int{veil}, err
 		}
 		below = append(below, veil)
+	} else if !m.without.has(ctlOwnEtc) {
+		own, err := newOwnEtc(host, o.Target, p)
+		if err != nil {
+			return nil, err
+		}
+		if own >= 0 {
+			below = append(below, own)
+		}
 	}
 	view, err := m.publicView(host, ns)
 	if errors.Is(err, errNoMap) && !o.System {

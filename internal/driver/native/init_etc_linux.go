@@ -80,29 +80,17 @@ func resolvConf(captured bool) string {
 // overlay does that whatever the host has under those names: nothing, or links
 // into directories that the cell does not have.
 func (r *rootfs) etc() error {
-	if r.plan.overlays("/etc") {
-		return nil // its veil has them
-	}
-	const own = "etc"
-	if err := unix.Mkdirat(r.stage, own, 0o755); err != nil {
-		return fmt.Errorf("make own files: %w", err)
-	}
-	dir, err := openDir(r.stage, own)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(dir)
 	files := etcFiles(r.plan.ID, r.plan.Hostname, r.plan.Capture)
 	if r.without.has(ctlOwnEtc) {
 		files = nil
 	}
-	for _, f := range files {
-		if err := writeFileAt(dir, f.name, f.text); err != nil {
-			return fmt.Errorf("make own %s: %w", f.name, err)
-		}
-	}
-	if err := r.ownFiles(dir); err != nil {
+	dir, err := r.ownEtc(files)
+	if err != nil {
 		return err
+	}
+	defer unix.Close(dir)
+	if r.plan.overlays("/etc") {
+		return nil // it has them between the host's and the cell's changes
 	}
 	host, err := r.hostEtc()
 	if err != nil {
@@ -119,6 +107,45 @@ func (r *rootfs) etc() error {
 		return r.etcBinds(files)
 	}
 	return r.attach(fd, "/etc")
+}
+
+// ownEtc makes the cell's own files in the stage.
+func (r *rootfs) ownEtc(files []etcFile) (dir int, err error) {
+	if err := unix.Mkdirat(r.stage, stagedEtc, 0o755); err != nil {
+		return -1, fmt.Errorf("make own files: %w", err)
+	}
+	if dir, err = openDir(r.stage, stagedEtc); err != nil {
+		return -1, err
+	}
+	for _, f := range files {
+		if err == nil {
+			err = writeFileAt(dir, f.name, f.text)
+		}
+		if err != nil {
+			_ = unix.Close(dir)
+			return -1, fmt.Errorf("make own %s: %w", f.name, err)
+		}
+	}
+	if err := r.ownFiles(dir); err != nil {
+		_ = unix.Close(dir)
+		return -1, err
+	}
+	return dir, nil
+}
+
+// stagedEtc is where the cell's own files of /etc are in the stage.
+const stagedEtc = "etc"
+
+// ownBelow returns where the stage has the cell's own files for a directory of
+// the cell, or "".
+func (r *rootfs) ownBelow(target string) string {
+	rel, below := strings.CutPrefix(target+"/", "/etc/")
+	staged := strings.TrimSuffix(stagedEtc+"/"+rel, "/")
+	var st unix.Stat_t
+	if !below || unix.Fstatat(r.stage, staged, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return ""
+	}
+	return staged
 }
 
 // hostEtc is the system's /etc, or nothing where the plan does not list it.

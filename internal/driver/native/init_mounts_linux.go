@@ -3,6 +3,7 @@ package native
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -90,8 +91,14 @@ func (r *rootfs) overlay(i int, o overlayPlan) (int, error) {
 	if o.FD > 0 {
 		return r.passed(o.FD)
 	}
+	// What a policy makes writable below /etc has the host's directory at the bottom,
+	// and the cell's own files over it.
+	own := r.ownBelow(string(o.Target))
 	if !r.plan.Legacy {
 		l, err := openLayers(o)
+		if err == nil && own != "" {
+			err = l.insert(r.stage, own)
+		}
 		if err != nil {
 			return -1, err
 		}
@@ -104,10 +111,24 @@ func (r *rootfs) overlay(i int, o overlayPlan) (int, error) {
 	}
 	r.mountAPI = mountByPath
 	dir := fmt.Sprintf("layers%d", i)
+	if own != "" {
+		o.Lower = slices.Insert(slices.Clone(o.Lower), len(o.Lower)-1, []byte("../"+own))
+	}
 	if err := r.linkLayers(dir, o); err != nil {
 		return -1, fmt.Errorf("link layers: %w", err)
 	}
 	return overlayByPath(len(o.Lower), true)
+}
+
+// insert adds a directory above the lowest layer.
+func (l *layers) insert(at int, name string) error {
+	fd, err := openDir(at, name)
+	if err != nil {
+		l.close()
+		return err
+	}
+	l.lower = slices.Insert(l.lower, len(l.lower)-1, fd)
+	return nil
 }
 
 func openLayers(o overlayPlan) (l layers, err error) {

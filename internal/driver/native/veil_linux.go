@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +25,9 @@ type veil struct {
 	host string // the directory that it lies over
 	own  map[string]string
 	made map[string]bool // what the veil has
+	// owner of all of it; 0 stands for the host's owners, and the cell's root for
+	// files of its own.
+	owner int
 }
 
 // maxVeiled bounds the whiteouts; a host with more is not one to show this way.
@@ -41,6 +45,40 @@ func newVeil(host string, o *mount.Overlay, p *plan) (int, error) {
 		return -1, fmt.Errorf("veil over %s: %w", host, err)
 	}
 	return fd, nil
+}
+
+// newOwnEtc makes a layer that has the cell's own files of /etc as far as they are
+// below target, which a policy makes writable: host is not to be seen through them.
+// It returns -1 if there are none.
+func newOwnEtc(host, target string, p *plan) (int, error) {
+	v := &veil{host: host, made: map[string]bool{".": true}, own: map[string]string{}, owner: idBase + sandboxID}
+	add := func(name, text string) {
+		if rel, below := strings.CutPrefix("/etc/"+name, target+"/"); below {
+			v.own[rel] = text
+		}
+	}
+	for _, f := range etcFiles(p.ID, p.Hostname, p.Capture) {
+		add(f.name, f.text)
+	}
+	for _, f := range p.files {
+		add(f.Name, string(f.Data))
+	}
+	if len(v.own) == 0 {
+		return -1, nil
+	}
+	var err error
+	if v.root, err = newFS("tmpfs", attrHost, option{"mode", "0755"}); err != nil {
+		return -1, err
+	}
+	err = v.like(".")
+	for name, text := range v.own {
+		err = errors.Join(err, v.write(name, text))
+	}
+	if err != nil {
+		_ = unix.Close(v.root)
+		return -1, fmt.Errorf("own files in %s: %w", target, err)
+	}
+	return v.root, nil
 }
 
 func (v *veil) fill(o *mount.Overlay, p *plan) error {
@@ -215,7 +253,11 @@ func (v *veil) like(rel string) error {
 	} else if err != nil {
 		return err
 	}
-	if err := unix.Fchownat(v.root, rel, cellID(st.Uid), cellID(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	uid, gid := cellID(st.Uid), cellID(st.Gid)
+	if v.owner != 0 {
+		uid, gid = v.owner, v.owner
+	}
+	if err := unix.Fchownat(v.root, rel, uid, gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return fmt.Errorf("owner of %s: %w", rel, err)
 	}
 	if err := unix.Fchmodat(v.root, rel, st.Mode&0o7777, 0); err != nil {
@@ -243,7 +285,8 @@ func (v *veil) write(name, text string) error {
 	if strings.HasSuffix(name, "shadow") {
 		mode = 0o640
 	}
+	owner := cmp.Or(v.owner, idBase)
 	return errors.Join(
-		unix.Fchownat(v.root, name, idBase, idBase, unix.AT_SYMLINK_NOFOLLOW),
+		unix.Fchownat(v.root, name, owner, owner, unix.AT_SYMLINK_NOFOLLOW),
 		unix.Fchmodat(v.root, name, mode, 0))
 }
