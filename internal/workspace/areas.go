@@ -16,10 +16,10 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// Area is a directory of the host that a generation may change, without the host
-// ever seeing it: the changes are part of the cell's state. A state has an area
-// from the first generation on that changed something in it, and keeps it in
-// generations that do not ask for it.
+// Area is a directory of the host, or a sealed state, that a generation may
+// change without anybody else seeing it: the changes are part of the cell's state.
+// A state has an area from the first generation on that changed something in it,
+// and keeps it in generations that do not ask for it.
 //
 // With the backend overlay the state has only the changes, over what the host
 // has at the time. With the others it has a copy of the whole directory, made by
@@ -27,8 +27,11 @@ import (
 type Area struct {
 	// Name identifies the area in the state, such as "path:/var/tmp".
 	Name string
-	// Host is the directory on the host.
+	// Host is the directory on the host; "" for an area that stands on Base.
 	Host string
+	// Base is the sealed state that the area stands on if it has no Host; its zero
+	// value is an empty directory. Only overlay can have such areas.
+	Base Base
 	// Target is the path in the cell.
 	Target string
 	// System and Bare are passed on to mount.Overlay. Only overlay can have such
@@ -42,6 +45,10 @@ type Area struct {
 // ErrNoSystemArea means that a backend cannot have a part of the host's system
 // as an area: it would have to copy it.
 var ErrNoSystemArea = errors.New("only the overlay backend can have the host's system as an area")
+
+// ErrNoBase means that a backend cannot have an area that stands on a sealed
+// state: it would have to copy it.
+var ErrNoBase = errors.New("only the overlay backend can have an area on a sealed state")
 
 // HostDirError means that the directory of the host that an area stands on
 // cannot be used, for instance because it is no more.
@@ -81,6 +88,13 @@ type place struct {
 	// Host and Target are those of the Area that it was last begun with.
 	Host   string `json:"host,omitempty"`
 	Target string `json:"target,omitempty"`
+	Base   Base   `json:"base,omitzero"`
+}
+
+// in is the same place in another layer, whose directory of it is dir.
+func (p place) in(dir string) place {
+	p.Dir = dir
+	return p
 }
 
 // check is for what was read from a file.
@@ -94,7 +108,7 @@ func (p place) check(area string) error {
 	if p.Dir != "" && !isAreaDir(p.Dir) {
 		return fmt.Errorf("area %q has the directory %q", area, p.Dir)
 	}
-	return nil
+	return p.Base.check(area)
 }
 
 // placed is an area of a generation, as areas.json has it.
@@ -104,11 +118,15 @@ type placed struct {
 	Target string `json:"target"`
 	System bool   `json:"system"`
 	Bare   bool   `json:"bare,omitempty"`
+	Base   Base   `json:"base,omitzero"`
 	Dir    string `json:"dir"`
 	// Fresh are the roots with which the area began, if the state did not have
 	// it. An area that is still the same does not become part of the state.
 	Fresh *freshRoots `json:"fresh,omitempty"`
 }
+
+// place is where the area is in the layer that keeps its directory.
+func (a placed) place() place { return place{Dir: a.Dir, Host: a.Host, Target: a.Target, Base: a.Base} }
 
 type freshRoots struct {
 	Root string `json:"root"`
@@ -126,13 +144,20 @@ func checkAreas(c Cell) error {
 		if a.System && c.Backend != BackendOverlay {
 			return fmt.Errorf("area %s with backend %s: %w", a.Name, c.Backend, ErrNoSystemArea)
 		}
-		for _, s := range []string{a.Name, a.Host, a.Target} {
+		if err := a.checkBase(c.Backend); err != nil {
+			return err
+		}
+		paths := []string{a.Target}
+		if a.Host != "" {
+			paths = append(paths, a.Host)
+		}
+		for _, s := range append([]string{a.Name}, paths...) {
 			// They are kept in JSON, which has no other strings.
 			if s == "" || !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
 				return fmt.Errorf("area %q: %q is not valid", a.Name, s)
 			}
 		}
-		for _, p := range []string{a.Host, a.Target} {
+		for _, p := range paths {
 			if !path.IsAbs(p) || path.Clean(p) != p {
 				return fmt.Errorf("area %q: %q is not an absolute, clean path", a.Name, p)
 			}
@@ -182,6 +207,9 @@ func parsePlaced(data []byte) ([]placed, error) {
 		if twice || !isAreaDir(a.Dir) || a.Name == "" || a.Name == AreaWorkspace || a.Name == AreaHome {
 			return nil, fmt.Errorf("%w: %s: area %q has the directory %q", ErrCorrupt, areasRecord, a.Name, a.Dir)
 		}
+		if err := a.Base.check(a.Name); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, areasRecord, err)
+		}
 	}
 	return list, nil
 }
@@ -210,10 +238,17 @@ func (w *Work) mountExtra(set *mount.Set) {
 			set.Binds = append(set.Binds, mount.Bind{Target: a.Target, Source: path.Join(dir, a.Dir), Owned: true})
 			continue
 		}
-		set.Overlays = append(set.Overlays, mount.Overlay{
+		o := mount.Overlay{
 			Target: a.Target, Upper: path.Join(dir, a.Dir), Work: path.Join(dir, "work", a.Dir),
-			Lower: append(slices.Clone(w.lowers[a.Name]), a.Host), HostLower: true, System: a.System, Bare: a.Bare,
-		})
+			Lower: slices.Clone(w.lowers[a.Name]), System: a.System, Bare: a.Bare,
+		}
+		switch {
+		case a.Host != "":
+			o.Lower, o.HostLower = append(o.Lower, a.Host), true
+		case len(o.Lower) == 0:
+			o.Lower = []string{path.Join(dir, "work", emptyLower+a.Dir)}
+		}
+		set.Overlays = append(set.Overlays, o)
 	}
 }
 
@@ -233,6 +268,11 @@ func (w *Work) findLowers() error {
 				w.lowers[a.Name] = append(w.lowers[a.Name], path.Join(w.s.path, "layers", layer, dir))
 			}
 		}
+		below, err := w.s.baseDirs(a.Base)
+		if err != nil {
+			return err
+		}
+		w.lowers[a.Name] = append(w.lowers[a.Name], below...)
 	}
 	return nil
 }

@@ -109,6 +109,9 @@ func (w *Work) prepareFrame() error {
 		dirs = []string{"work", "work/" + AreaWorkspace, "work/" + AreaHome}
 		for _, a := range w.extra {
 			dirs = append(dirs, "work/"+a.Dir)
+			if a.Host == "" && len(w.lowers[a.Name]) == 0 {
+				dirs = append(dirs, "work/"+emptyLower+a.Dir)
+			}
 		}
 	}
 	for _, name := range dirs {

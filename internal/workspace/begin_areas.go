@@ -24,11 +24,19 @@ func (w *Work) prepareExtra(ctx context.Context, m *tree.Manifest) error {
 	asked := slices.SortedFunc(slices.Values(w.c.Areas), func(a, b Area) int { return strings.Compare(a.Name, b.Name) })
 	for i, a := range asked {
 		old, had := m.Area(a.Name)
-		if was := info.Areas[a.Name].Host; had && was != a.Host {
-			return fmt.Errorf("%w: its area %s is of %s, not of %s", ErrMixed, a.Name, was, a.Host)
+		was := info.Areas[a.Name]
+		if had && was.Host != a.Host {
+			return fmt.Errorf("%w: its area %s is of %s, not of %s", ErrMixed, a.Name, was.Host, a.Host)
 		}
-		pl := placed{Name: a.Name, Host: a.Host, Target: a.Target, System: a.System, Bare: a.Bare, Dir: areaDirName(i)}
-		if err := w.prepareHostArea(ctx, &pl, old, a.Rules); err != nil {
+		if had && was.Base != a.Base {
+			return fmt.Errorf("%w: its area %s stands on %q, not on %q", ErrMixed, a.Name, was.Base.Layer, a.Base.Layer)
+		}
+		pl := placed{Name: a.Name, Host: a.Host, Target: a.Target, System: a.System, Bare: a.Bare, Base: a.Base, Dir: areaDirName(i)}
+		prepare := w.prepareHostArea
+		if a.Host == "" {
+			prepare = w.prepareBaseArea
+		}
+		if err := prepare(ctx, &pl, old, a.Rules); err != nil {
 			return err
 		}
 		w.extra = append(w.extra, pl)
@@ -85,6 +93,12 @@ func (s *Store) coverHost(ctx context.Context, name string, host, d *fsx.Dir) (t
 		return tree.AreaRoots{}, err
 	}
 	e.Xattrs, _, _, _ = s.plainAttrs().sift(all)
+	return s.cover(ctx, name, d, e)
+}
+
+// cover gives an empty upper the metadata of the directory below it, and returns
+// the roots of no changes.
+func (s *Store) cover(ctx context.Context, name string, d *fsx.Dir, e tree.Entry) (tree.AreaRoots, error) {
 	if err := setMeta(d, ".", e, s.opt.Root); err != nil {
 		return tree.AreaRoots{}, err
 	}
@@ -150,6 +164,9 @@ type hostDir struct {
 // openHost opens the host's directory; nil if it is no more, upon which nothing
 // is known of it.
 func (s *Store) openHost(ctx context.Context, pl placed) (*hostDir, error) {
+	if pl.Host == "" {
+		return nil, nil //nolint:nilnil // as below: a sealed state is not asked
+	}
 	d, err := fsx.OpenRoot(pl.Host)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil //nolint:nilnil // nobody to ask is an answer

@@ -92,8 +92,8 @@ func (s *Store) possibleLower(d Description) [][]string {
 		}
 	}
 	if d.Parent != "" {
-		if chain, err := s.Chain(d.Parent); err == nil {
-			list = append(list, chain)
+		if info, err := s.Info(d.Parent); err == nil {
+			list = append(list, append([]string{d.Parent}, info.Lower...))
 		}
 	}
 	return append(list, []string{})

@@ -217,19 +217,28 @@ func (s *Store) record(sealed Sealed, b Backend, op string, lower []string) Info
 	return info
 }
 
-// Chain lists the layers that a state needs, itself first.
+// Chain lists the layers that a state needs, itself first: those below it, and
+// those that its areas stand on.
 func (s *Store) Chain(layer string) ([]string, error) {
 	info, err := s.Info(layer)
 	if err != nil {
 		return nil, err
 	}
-	return append([]string{layer}, info.Lower...), nil
+	chain := append([]string{layer}, info.Lower...)
+	for _, base := range info.Bases() {
+		below, err := s.Info(base.Layer) // which stands on no other
+		if err != nil {
+			return nil, err
+		}
+		chain = append(append(chain, base.Layer), below.Lower...)
+	}
+	return chain, nil
 }
 
-// Depth is the number of layers that a state needs.
+// Depth is the number of layers that a state is stacked of.
 func (s *Store) Depth(layer string) (int, error) {
-	chain, err := s.Chain(layer)
-	return len(chain), err
+	info, err := s.Info(layer)
+	return 1 + len(info.Lower), err
 }
 
 // NeedsSquash tells whether a state has more layers than it should.

@@ -47,7 +47,7 @@ func (sl *sealing) extraArea(dir *fsx.Dir, a placed, read func(src *fsx.Dir, a p
 		return nil
 	}
 	sl.keep = append(sl.keep, a.Dir)
-	sl.places[a.Name] = place{Dir: a.Dir, Host: a.Host, Target: a.Target}
+	sl.places[a.Name] = a.place()
 	return setArea(sl.pw.w, a.Name, got.changes, got.root, got.links)
 }
 
@@ -106,11 +106,11 @@ func (sl *sealing) carry() error {
 		t, _ := sl.parent.Area(name)
 		was := info.Areas[name].place
 		if sl.c.Backend != BackendClone {
-			sl.places[name] = place{Host: was.Host, Target: was.Target}
+			sl.places[name] = was.in("")
 			err = sl.pw.w.SetAreaKeepLinks(name, t.Root(), t)
 		} else {
 			dir := areaDirName(len(sl.extra) + len(sl.carried))
-			sl.places[name] = place{Dir: dir, Host: was.Host, Target: was.Target}
+			sl.places[name] = was.in(dir)
 			sl.carried = append(sl.carried, name)
 			err = sl.s.copyTree(sl.pw, t, name, func(e *tree.Entry) {
 				if e.Kind == tree.KindFile {

@@ -41,7 +41,7 @@ func (s *Store) squashInto(ctx context.Context, c Cell, layer string, p *pending
 		if area != AreaWorkspace && area != AreaHome {
 			dir = areaDirName(len(sealed.places))
 			was := info.Areas[area].place
-			sealed.places[area] = place{Dir: dir, Host: was.Host, Target: was.Target}
+			sealed.places[area] = was.in(dir)
 		}
 		files := c.Backend != BackendDelta || area != AreaWorkspace
 		if err := s.copyTree(pw, t, area, func(e *tree.Entry) {

@@ -99,8 +99,16 @@ func (v *verification) layers() (map[string]tree.AreaRoots, bool, error) {
 	}
 	v.areas = info.Areas
 	v.chain = append([]string{v.layer}, info.Lower...)
+	below := info.Lower
+	for _, base := range info.Bases() {
+		chain, err := v.s.Chain(base.Layer)
+		if err != nil {
+			v.differs("layers/"+base.Layer, "%v", err)
+		}
+		below = append(slices.Clone(below), chain...)
+	}
 	ok := true
-	for _, l := range info.Lower {
+	for _, l := range below {
 		if _, err := v.fresh(l); err != nil {
 			ok = false
 			if err := v.broken("layers/"+l, err); err != nil {
