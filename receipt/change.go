@@ -26,6 +26,8 @@ const (
 	OpPolicy Op = "policy"
 	// OpAccept accepts states that no run ended with; the head stays.
 	OpAccept Op = "accept"
+	// OpPromote adds to a shared cache what a cell has in its own.
+	OpPromote Op = "promote"
 )
 
 // Change is a change of a cell that is neither a run nor a decision. It holds
@@ -83,7 +85,7 @@ func (c *Change) check() error {
 		return err
 	}
 	switch c.Op {
-	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy, OpAccept:
+	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy, OpAccept, OpPromote:
 	default:
 		return fmt.Errorf("unknown op %q", c.Op)
 	}

@@ -20,6 +20,7 @@ type InitRequest struct {
 	MountAt           string   // "" = the source's own absolute path
 	ReadOnly          []string // host paths shown read-only in every run
 	Policy            *PolicyFile
+	Cache             string // off or standard, for its runs; "" = off
 	Progress          func(Progress)
 }
 
@@ -122,6 +123,7 @@ type RunRequest struct {
 	Grants           GrantRequest
 	Root             string // host, host-overlay or a directory; "" = host
 	AsRoot           bool
+	Cache            string // off or standard; "" = as the cell is set
 	// Inherit looks up the caller's variables that a policy lets in.
 	Inherit func(name string) (string, bool)
 	Term    string // $TERM of the caller's terminal, with TTY
@@ -149,6 +151,7 @@ type RunResult struct {
 	Events           map[string]int64 `json:"events"`
 	Denied           DeniedNetwork    `json:"denied"`
 	Notes            []string         `json:"notes"`
+	Cache            *CacheUse        `json:"cache,omitempty"`
 	Error            string           `json:"error,omitempty"`
 	Timings          RunTimings       `json:"timings"`
 }
@@ -176,6 +179,7 @@ type RunPlan struct {
 	PolicyHash string          `json:"policy_hash"`
 	Grants     []string        `json:"grants"` // that the policy uses, as flags
 	Degraded   []string        `json:"degraded"`
+	Cache      *CacheUse       `json:"cache,omitempty"`
 	Controls   driver.Controls `json:"controls"`
 }
 

@@ -37,6 +37,8 @@ func areaTarget(area string) string {
 		return ""
 	case area == workspace.AreaHome:
 		return homePath
+	case area == areaCache:
+		return cachePath
 	}
 	_, target, _ := strings.Cut(area, ":")
 	return target
@@ -141,6 +143,9 @@ func systemAreas() []workspace.Area {
 func areaError(err error) error {
 	if errors.Is(err, workspace.ErrNoSystemArea) {
 		return refused("backend", "make the cell with --backend overlay", "--root host-overlay: %v", workspace.ErrNoSystemArea)
+	}
+	if errors.Is(err, workspace.ErrNoBase) {
+		return refused("backend", "make the cell with --backend overlay", "--cache standard: %v", workspace.ErrNoBase)
 	}
 	if gone, ok := errors.AsType[*workspace.HostDirError](err); ok {
 		return refused("area", "make the directory again on the host", "%v", gone)

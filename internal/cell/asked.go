@@ -46,7 +46,14 @@ func (e *Engine) spec(c store.Cell, req RunRequest) (a asked, err error) {
 	if err != nil {
 		return a, err
 	}
-	env, err := buildEnv(a.policy, req, shown)
+	cached, err := cacheOn(c, req)
+	if err == nil && cached {
+		err = checkCache(c, slices.Concat(shown, a.policy.Filesystem.ReadOnly, a.policy.Filesystem.ReadWrite))
+	}
+	if err != nil {
+		return a, err
+	}
+	env, err := buildEnv(a.policy, req, shown, cached)
 	if err != nil {
 		return a, err
 	}

@@ -231,10 +231,14 @@ func (r *run) asked(network bool, resolve []string) (json.RawMessage, error) {
 	} else {
 		resolve = nil
 	}
-	return json.Marshal(map[string]any{
+	asked := map[string]any{
 		"timeout_us": r.rec.TimeoutUS, "network": text, "resolve": resolve, "grants": texts(r.grants),
 		"root": r.rootAsked(), "tty": r.spec.TTY, "limits": r.spec.Limits.String(),
-	})
+	}
+	if r.cache != nil {
+		asked["cache"] = r.cache
+	}
+	return json.Marshal(asked)
 }
 
 func (r *run) rootAsked() string {

@@ -160,6 +160,49 @@ func scenarios() []scenario {
 			},
 		},
 		{
+			// The shared caches have all of it or nothing, and it can be done again.
+			name: "promote", on: []string{"overlay"}, inCell: []string{"first\n"}, inHost: []string{"hello\n"},
+			points: []string{"seal.hashed", "seal.packed", "seal.synced", "seal.renamed", "promote.sealed", "log.written", "log.written@2", "log.written@4"},
+			before: func(w *world) { w.sh("demo", "echo first > hello.txt\n"+fill("first"), cached, acceptOnSuccess) },
+			do: func(ctx context.Context, e *cell.Engine, _ string) error {
+				_, err := e.Promote(ctx, cell.PromoteRequest{Cell: "demo"})
+				return err
+			},
+			after: func(w *world) {
+				if n := len(w.caches()); n != 0 {
+					w.Errorf("half a promotion left %d shared caches", n)
+				}
+				w.promote("demo")
+				w.from("new", w.source)
+				w.wantCache("promoted again", "new", sharedBySource)
+				w.sound("demo", "new", "cache:home", "cache:"+w.source)
+			},
+		},
+		{
+			// Whoever finishes the run knows what its caches stood on.
+			name: "cached", on: []string{"overlay"}, inCell: []string{"first\n", "second\n"}, inHost: []string{"hello\n"},
+			points: []string{"run.executed", "seal.hashed", "seal.renamed", "run.sealed"},
+			before: func(w *world) {
+				w.sh("demo", "echo first > hello.txt\n"+fill("first"), cached, acceptOnSuccess)
+				w.promote("demo")
+				_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: "base"})
+				w.ok(err)
+				w.sh("demo", "echo first > hello.txt", acceptOnSuccess)
+			},
+			do: run("echo second > hello.txt; echo second > /cache/go/build/second", cached),
+			after: func(w *world) {
+				list, err := w.e.ReceiptList(w.ctx, "demo")
+				w.ok(err)
+				at := slices.IndexFunc(list, func(r cell.ReceiptInfo) bool { return r.Outcome == "interrupted" })
+				if at < 0 {
+					w.Fatalf("no run was interrupted: %+v", list)
+				}
+				if use := w.receiptCache(list[at].ReceiptID); use == nil || use.From != "cache:"+w.source {
+					w.Errorf("the receipt of the interrupted run says %+v", use)
+				}
+			},
+		},
+		{
 			name: "gc", points: []string{"gc.marked"}, inCell: []string{"first\n"}, inHost: []string{"hello\n"},
 			do: func(ctx context.Context, e *cell.Engine, _ string) error {
 				_, err := e.GC(ctx, cell.GCRequest{})
@@ -218,7 +261,7 @@ func TestKilledThenCollected(t *testing.T) {
 	var some []scenario
 	for _, s := range scenarios() {
 		switch s.name {
-		case "run", "restored", "return", "accept", "selected", "partial":
+		case "run", "restored", "return", "accept", "selected", "partial", "promote", "cached":
 			some = append(some, s)
 		}
 	}

@@ -48,7 +48,7 @@ func ownBytes(states []store.Checkpoint) (total int64) {
 func (e *Engine) Disk(ctx context.Context, cell string) (*DiskResult, error) {
 	res := &DiskResult{Cells: []CellDisk{}}
 	if cell != "" {
-		if _, err := e.findCell(cell); err != nil {
+		if _, err := e.findAny(cell); err != nil {
 			return nil, err
 		}
 	}

@@ -13,10 +13,13 @@ import (
 
 // buildEnv makes the command's environment. Nothing of the caller's comes in but
 // what the policy names; what the operator gives wins.
-func buildEnv(p *policy.Policy, req RunRequest, shown []string) ([]string, error) {
+func buildEnv(p *policy.Policy, req RunRequest, shown []string, cached bool) ([]string, error) {
 	env := []string{
 		"PATH=" + searchPath(p, req, shown), "HOME=/home/sandbox", "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",
 		"LANG=C.UTF-8", "TMPDIR=/tmp", "FORKCELL=1",
+	}
+	if cached {
+		env = append(env, cacheEnv()...)
 	}
 	if req.TTY && req.Term != "" {
 		env = append(env, "TERM="+req.Term)

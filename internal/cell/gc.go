@@ -150,6 +150,9 @@ func (e *Engine) partition(tx *store.Tx, req GCRequest, held holdings) (freed, k
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := e.needBases(needed, held, all); err != nil {
+		return nil, nil, err
+	}
 	for _, c := range all {
 		switch {
 		case c.Freed:
@@ -209,6 +212,9 @@ func unfinishedWork(tx *store.Tx) (holdings, error) {
 func (e *Engine) heldWork(tx *store.Tx) (holdings, error) {
 	held, err := unfinishedWork(tx)
 	if err != nil {
+		return held, err
+	}
+	if err := e.cacheBases(tx, held); err != nil {
 		return held, err
 	}
 	states, layers, err := e.keptByLoss(tx)

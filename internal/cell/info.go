@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -28,6 +29,9 @@ func (e *Engine) List(context.Context) ([]CellInfo, error) {
 			return err
 		}
 		for _, c := range cells {
+			if isShared(c) {
+				continue
+			}
 			info, err := e.info(tx, c, left)
 			if err != nil {
 				return err
@@ -48,6 +52,7 @@ func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (CellInfo,
 	info := CellInfo{
 		Name: c.Name, CellID: c.ID, Backend: c.Backend, Runtime: c.Runtime, Source: c.Source, MountAt: c.MountAt, Head: head.ID,
 		Root: head.Root(), MetaRoot: head.MetaRoot(), State: "idle", Files: area.Files, Bytes: area.Bytes, CreatedAt: c.CreatedAt,
+		Cache: cmp.Or(c.Cache, CacheOff),
 	}
 	if h, busy := e.store.CellHolder(c.ID); busy {
 		info.State = "busy"
@@ -148,7 +153,7 @@ func pendingRuns(tx *store.Tx, c store.Cell) ([]string, error) {
 // Log is a cell's history, oldest first, as the signed statements tell it. The
 // decision of a run is its present one.
 func (e *Engine) Log(ctx context.Context, cell string) ([]LogEntry, error) {
-	c, err := e.findCell(cell)
+	c, err := e.findAny(cell)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,11 @@ func (e *Engine) Init(ctx context.Context, req InitRequest) (*InitResult, error)
 	if err := e.chooseBackend(ctx, &c, req.Backend); err != nil {
 		return nil, err
 	}
+	if c.Cache != "" {
+		if err := checkCache(c, c.ReadOnly); err != nil {
+			return nil, err
+		}
+	}
 	if err := e.settleInits(ctx); err != nil {
 		return nil, err
 	}
@@ -80,6 +85,12 @@ func (e *Engine) newCell(req InitRequest) (store.Cell, error) {
 	}
 	if err := mountPoint(&c, req.MountAt); err != nil {
 		return c, err
+	}
+	if err := checkCacheSetting(req.Cache); err != nil {
+		return c, err
+	}
+	if req.Cache == CacheStandard {
+		c.Cache = req.Cache
 	}
 	for _, p := range req.ReadOnly {
 		shown, err := e.shownPath("--ro", p)

@@ -13,6 +13,7 @@ type KnownNames struct {
 	Checkpoints []string // of one cell: words, names, ids
 	Runs        []string // of one cell
 	Receipts    []string // of all cells
+	Caches      []string // shared ones
 }
 
 // KnownNames lists the names of cells and receipts, and the states and runs of
@@ -25,6 +26,10 @@ func (e *Engine) KnownNames(_ context.Context, cell string) (k KnownNames) {
 		}
 		id := ""
 		for _, c := range cells {
+			if isShared(c) {
+				k.Caches = append(k.Caches, c.Name)
+				continue
+			}
 			k.Cells = append(k.Cells, c.Name)
 			if c.Name == cell {
 				id = c.ID

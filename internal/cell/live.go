@@ -47,6 +47,7 @@ type StartRequest struct {
 	Grants        GrantRequest
 	Root          string
 	AsRoot        bool
+	Cache         string
 	Inherit       func(name string) (string, bool)
 	CallerInfo
 }
@@ -60,7 +61,7 @@ func (q StartRequest) run() RunRequest {
 	return RunRequest{
 		Cell: q.Cell, Args: startCommand(), Env: q.Env, Workdir: q.Workdir, ReadOnly: q.ReadOnly, Timeout: q.Timeout,
 		Wait: q.Wait, Policy: q.Policy, Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs,
-		AllowDegraded: q.AllowDegraded, Network: q.Network, Grants: q.Grants, Root: q.Root, AsRoot: q.AsRoot, Inherit: q.Inherit, CallerInfo: q.CallerInfo,
+		AllowDegraded: q.AllowDegraded, Network: q.Network, Grants: q.Grants, Root: q.Root, AsRoot: q.AsRoot, Cache: q.Cache, Inherit: q.Inherit, CallerInfo: q.CallerInfo,
 	}
 }
 

@@ -82,6 +82,7 @@ type startWire struct {
 	AllowDegraded bool     `json:"allow_degraded"`
 	Root          string   `json:"root"`
 	AsRoot        bool     `json:"as_root"`
+	Cache         string   `json:"cache"`
 	Resolve       []string `json:"resolve"`
 	CA            []byte   `json:"ca"`
 	SearchPath    []byte   `json:"search_path"`
@@ -99,7 +100,7 @@ func encodeStart(home string, q StartRequest, inherited []string, values map[str
 		Home: home, Cell: q.Cell, Env: bytesOf(q.Env), Inherit: bytesOf(inherited),
 		Workdir: []byte(q.Workdir), ReadOnly: bytesOf(q.ReadOnly),
 		TimeoutUS: q.Timeout.Microseconds(), WaitUS: q.Wait.Microseconds(),
-		Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs, AllowDegraded: q.AllowDegraded, Root: q.Root, AsRoot: q.AsRoot,
+		Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs, AllowDegraded: q.AllowDegraded, Root: q.Root, AsRoot: q.AsRoot, Cache: q.Cache,
 		Resolve: q.Network.Resolve, CA: q.Network.CA, Values: values,
 		SearchPath: []byte(q.SearchPath), GitName: []byte(q.GitName), GitEmail: []byte(q.GitEmail),
 		GrantPaths: bytesOf(q.Grants.Paths), GrantEnv: bytesOf(q.Grants.Env), ConfigFile: []byte(q.Grants.ConfigFile),
@@ -125,7 +126,7 @@ func DecodeStart(data []byte) (home string, q StartRequest, err error) {
 	q = StartRequest{
 		Cell: w.Cell, Env: stringsOf(w.Env), Workdir: string(w.Workdir), ReadOnly: stringsOf(w.ReadOnly),
 		Timeout: time.Duration(w.TimeoutUS) * time.Microsecond, Wait: time.Duration(w.WaitUS) * time.Microsecond,
-		Memory: w.Memory, CPUs: w.CPUs, PIDs: w.PIDs, AllowDegraded: w.AllowDegraded, Root: w.Root, AsRoot: w.AsRoot,
+		Memory: w.Memory, CPUs: w.CPUs, PIDs: w.PIDs, AllowDegraded: w.AllowDegraded, Root: w.Root, AsRoot: w.AsRoot, Cache: w.Cache,
 		Network:    NetworkRequest{Resolve: w.Resolve, CA: w.CA, Values: values},
 		CallerInfo: CallerInfo{SearchPath: string(w.SearchPath), GitName: string(w.GitName), GitEmail: string(w.GitEmail)},
 		Grants:     GrantRequest{Paths: stringsOf(w.GrantPaths), Env: stringsOf(w.GrantEnv), ConfigFile: string(w.ConfigFile)},

@@ -109,11 +109,14 @@ func (e *Engine) holdForRemoval(ctx context.Context, name string, force bool) (*
 
 // Verify recomputes every hash of a state from the bytes on disk.
 func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool, progress func(Progress)) (*VerifyResult, error) {
-	c, err := e.findCell(cell)
+	c, err := e.findAny(cell)
 	if err != nil {
 		return nil, err
 	}
 	states, err := e.statesToVerify(c, checkpoint, all)
+	if err == nil {
+		states, err = e.withBases(states)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +189,34 @@ func (e *Engine) statesToVerify(c store.Cell, ref string, every bool) ([]store.C
 		return err
 	})
 	return states, err
+}
+
+// withBases adds the shared states that states stand on. One whose own record
+// cannot be read is left to verifyState.
+func (e *Engine) withBases(states []store.Checkpoint) ([]store.Checkpoint, error) {
+	out, known := slices.Clone(states), map[string]bool{}
+	for _, s := range states {
+		known[s.ID] = true
+	}
+	err := e.store.View(func(tx *store.Tx) error {
+		for _, s := range states {
+			bases, err := e.basesOf(s)
+			if err != nil {
+				continue
+			}
+			for _, b := range bases {
+				base, err := tx.Checkpoint(b.Label)
+				if err == nil && !base.Freed && !known[base.ID] {
+					known[base.ID], out = true, append(out, base)
+				}
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return out, err
 }
 
 // verifyState compares the bytes with the manifest, and the manifest with the

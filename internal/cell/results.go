@@ -24,6 +24,7 @@ type CellInfo struct {
 	LastOutcome  string    `json:"last_outcome"`
 	LastDecision string    `json:"last_decision"`
 	ForkedFrom   string    `json:"forked_from"`
+	Cache        string    `json:"cache"` // off or standard
 	CreatedAt    time.Time `json:"created_at"`
 }
 

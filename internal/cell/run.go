@@ -122,8 +122,13 @@ func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
 	if err != nil {
 		return nil, runnerError(err)
 	}
+	cache, err := e.plannedCache(c, head, req)
+	if err != nil {
+		return nil, err
+	}
 	return &RunPlan{
-		Cell: c.Name, Args: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
+		Cache: cache,
+		Cell:  c.Name, Args: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
 		ReadOnly: append([]string{}, spec.ReadOnly...), Checkpoint: head.ID, Root: head.Root(),
 		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: policyHash(asked.policy), Grants: append([]string{}, asked.grants.recorded()...), Degraded: append(append([]string{}, asked.notes...), controls.Degraded...), Controls: controls,
 	}, nil
@@ -154,8 +159,9 @@ type run struct {
 	givenUp       bool  // its live directory is gone, and the cell is removed
 	notes         []string
 	areas         []workspace.Area
-	granted       []string // by --resolve
-	grants        []string // that the policy used
+	cache         *CacheUse // what the area of the caches stands on, if it has one
+	granted       []string  // by --resolve
+	grants        []string  // that the policy used
 	masks         []mount.Mask
 	gateway       *gateway.Gateway
 	plainEnv      []string         // without what the gateway adds
@@ -194,6 +200,9 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 	}
 	if err := s.squash(ctx); err != nil {
 		return nil, stateError(s.head, err)
+	}
+	if err := r.addCache(req); err != nil {
+		return nil, err
 	}
 	r.before, r.after = s.head, s.head
 	r.rec = store.Run{
@@ -457,7 +466,7 @@ func (r *run) result() *RunResult {
 		Signal: r.rec.Signal, Decision: r.rec.Decision, SplitLinks: append([]string{}, r.sealed.SplitLinks...),
 		CheckpointBefore: r.before.ID, CheckpointAfter: r.after.ID, RootBefore: r.before.Root(), RootAfter: r.after.Root(),
 		ChangedFiles: r.rec.Changed, PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: r.outcome.Controls, Events: byAction(r.events), Denied: r.deniedNetwork(),
-		Notes: append([]string{}, r.notes...), Error: r.errorText, Timings: r.timings,
+		Notes: append([]string{}, r.notes...), Cache: r.cache, Error: r.errorText, Timings: r.timings,
 	}
 }
 

@@ -27,6 +27,7 @@ const (
 	opSquash     = receipt.OpSquash
 	opPolicy     = receipt.OpPolicy
 	opAccept     = receipt.OpAccept
+	opPromote    = receipt.OpPromote
 )
 
 // The kinds of statements in the index.
@@ -112,6 +113,7 @@ func (e *Engine) logChange(tx *store.Tx, c store.Cell, head store.Checkpoint, op
 	}
 	extra, err := json.Marshal(cellExtra{
 		SourceKind: c.SourceKind, Live: c.Live, Rules: c.Rules, LeftOut: c.LeftOut, Kept: c.Kept, Applied: c.Applied, Policy: c.Policy,
+		Cache: c.Cache,
 	})
 	if err != nil {
 		return err
@@ -147,6 +149,7 @@ type cellExtra struct {
 	Kept       []string        `json:"kept,omitempty"`
 	Applied    string          `json:"applied"`
 	Policy     string          `json:"policy,omitempty"`
+	Cache      string          `json:"cache,omitempty"`
 }
 
 func cellStatement(c store.Cell, name string) receipt.Cell {

@@ -54,6 +54,7 @@ func entries() []entry {
 		{"graph", groupCells, newGraph},
 		{"rename", groupCells, newRename},
 		{"rm", groupCells, func(s *session) *cobra.Command { return newRemove(s, nil) }},
+		{"cache", groupCells, newCache},
 		{"gc", groupCells, func(s *session) *cobra.Command { return newGC(s, nil) }},
 
 		{"doctor", groupSetup, func(s *session) *cobra.Command { return newDoctor(s, nil) }},

@@ -31,6 +31,11 @@ func (s *session) addCompletions(cmd *cobra.Command) {
 			return presetNames(prefix), cobra.ShellCompDirectiveDefault // a file, too
 		})
 	}
+	if cmd.Flags().Lookup("cache") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("cache", func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			return startingWith(caches(), prefix), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
 	for _, sub := range cmd.Commands() {
 		s.addCompletions(sub)
 	}
@@ -60,6 +65,11 @@ func (s *session) completeReceipt(cmd *cobra.Command, args []string, prefix stri
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return startingWith(s.known(cmd.Context(), "").Receipts, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeCaches completes the names of shared caches.
+func (s *session) completeCaches(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return startingWith(s.known(cmd.Context(), "").Caches, prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
 // known asks for the names that can be typed; of the cell of the working

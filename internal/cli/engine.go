@@ -52,6 +52,7 @@ type Engine interface {
 	examiner
 	namer
 	diskReader
+	cacheKeeper
 }
 
 type maker interface {
@@ -177,6 +178,12 @@ type rescuer interface {
 
 type examiner interface {
 	Doctor(ctx context.Context) []driver.Check
+}
+
+type cacheKeeper interface {
+	Promote(ctx context.Context, r cell.PromoteRequest) (*cell.PromoteResult, error)
+	Caches(ctx context.Context) ([]cell.SharedCache, error)
+	RemoveCaches(ctx context.Context, names []string, all bool) ([]string, error)
 }
 
 type namer interface {

@@ -338,3 +338,20 @@ func (f *fakeEngine) Forward(_ context.Context, name string, port int) (func(con
 	f.got = []any{name, port}
 	return func(context.Context, io.ReadWriter) error { return nil }, f.err
 }
+
+func (f *fakeEngine) Promote(_ context.Context, r cell.PromoteRequest) (*cell.PromoteResult, error) {
+	r.Progress = nil
+	return answer[cell.PromoteResult](f, r, nil)
+}
+
+func (f *fakeEngine) Caches(context.Context) ([]cell.SharedCache, error) {
+	return []cell.SharedCache{}, f.err
+}
+
+func (f *fakeEngine) RemoveCaches(_ context.Context, names []string, all bool) ([]string, error) {
+	f.got = names
+	if all {
+		f.got = "all"
+	}
+	return names, f.err
+}

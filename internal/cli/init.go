@@ -23,6 +23,7 @@ type initOptions struct {
 	noDefaults bool
 	mountAt    string
 	readOnly   []string
+	cache      cacheChoice
 }
 
 // newInit makes the init command; backend is the one that an alias implies.
@@ -61,6 +62,7 @@ that works here is taken; an explicit --backend never falls back.`,
 	f.BoolVar(&o.noDefaults, "no-default-excludes", false, "import secret-looking files too")
 	f.StringVar(&o.mountAt, "mount-at", "", "absolute `PATH` of the workspace in the cell (default: the source's own)")
 	f.StringArrayVar(&o.readOnly, "ro", nil, "show this host `PATH` read-only in every run (repeatable)")
+	o.cache.addFlags(f, ", for every run (default: off)")
 	return cmd
 }
 
@@ -73,6 +75,9 @@ func (o initOptions) check(cmd *cobra.Command) error {
 			return err
 		}
 	}
+	if err := o.cache.check(cmd); err != nil {
+		return err
+	}
 	if o.runtime != "native" {
 		return refusal("unsupported", "leave the flag out", "init: this version has no runtime %s, only native", quote.Arg(o.runtime))
 	}
@@ -83,6 +88,7 @@ func (o initOptions) request(cmd *cobra.Command, name string) (cell.InitRequest,
 	req := cell.InitRequest{
 		Name: name, From: o.from, Backend: o.backend, Runtime: o.runtime, Exclude: o.exclude,
 		NoDefaultExcludes: o.noDefaults, MountAt: o.mountAt, ReadOnly: o.readOnly,
+		Cache: string(o.cache),
 	}
 	var err error
 	if cmd.Flags().Changed("policy") {

@@ -109,10 +109,19 @@ func printStatus(p *page, r *cell.StatusResult, old string) {
 		"last receipt", r.LastReceipt,
 		"pending", quote.Line(strings.Join(slices.Concat(r.PendingRuns, r.PendingStates), " ")),
 		"read-only", quote.Line(strings.Join(r.ReadOnly, " ")),
+		"cache", cacheSetting(r.Cache),
 		"left out", leftOutCount(r.LeftOut),
 		"created", stamp(r.CreatedAt)+note(old),
 	)
 	printSessions(p, r.Live)
+}
+
+// cacheSetting is empty for a cell without caches, as most are.
+func cacheSetting(setting string) string {
+	if setting == cell.CacheOff {
+		return ""
+	}
+	return quote.Line(setting)
 }
 
 func leftOutCount(list []cell.LeftOut) string {

@@ -39,11 +39,23 @@ func printPlan(p *page, r *cell.RunPlan) {
 		"timeout", timeout,
 		"policy", r.PolicyHash,
 		"grants", quote.Line(strings.Join(r.Grants, " ")),
+		"cache", cacheText(r.Cache),
 	)
 	printControls(p, r.Controls)
 	for _, d := range slices.Concat(r.Degraded, r.Controls.Degraded) {
 		p.printf("degraded: %s\n", quote.Line(d))
 	}
+}
+
+// cacheText says what the caches of a run stand on.
+func cacheText(c *cell.CacheUse) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.From == "":
+		return c.Setting + " at " + c.Path + ", from nothing"
+	}
+	return quote.Line(c.Setting + " at " + c.Path + ", from " + c.From + " " + c.CheckpointID)
 }
 
 func printControls(p *page, c driver.Controls) {

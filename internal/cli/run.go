@@ -26,6 +26,7 @@ type runOptions struct {
 	workdir          string
 	readOnly         []string
 	root             rootChoice
+	cache            cacheChoice
 	network          networkFlags
 	terminal         terminalFlags
 	result           string
@@ -97,6 +98,7 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the resolved controls and run nothing")
 	f.StringVar(&o.backend, "backend", "", "refuse the run unless the cell has the backend `NAME`")
 	o.root.addFlags(f)
+	o.cache.addFlags(f, asTheCell)
 	o.governance.addFlags(f)
 	o.network.addFlags(f)
 
@@ -198,6 +200,10 @@ func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (ce
 		TTY:              o.terminal.tty,
 		Root:             o.root.root,
 		AsRoot:           o.root.asRoot,
+		Cache:            string(o.cache),
+	}
+	if err := o.cache.check(cmd); err != nil {
+		return req, err
 	}
 	if err := o.governance.fill(cmd, &req); err != nil {
 		return req, err

@@ -91,6 +91,27 @@ func (o *rootChoice) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.asRoot, "as-root", false, "be root in the cell, and nobody on the host; with --root host-overlay")
 }
 
+// cacheChoice is whether the tools in a cell keep their caches in its state, and
+// start from the shared ones.
+type cacheChoice string
+
+// caches are the values of --cache.
+func caches() []string { return []string{cell.CacheOff, cell.CacheStandard} }
+
+func (o *cacheChoice) addFlags(f *pflag.FlagSet, unless string) {
+	f.StringVar((*string)(o), "cache", "", "build and package caches in the cell that start from the shared ones: `off|standard`"+unless)
+}
+
+func (o cacheChoice) check(cmd *cobra.Command) error {
+	if o == "" && !cmd.Flags().Changed("cache") {
+		return nil
+	}
+	return oneOf(cmd, "cache", string(o), caches()...)
+}
+
+// asTheCell is what --cache of a run is unless it is given.
+const asTheCell = " (default: as the cell was made)"
+
 // environment collects the command's variables: files first, flags over them.
 func environment(cmd *cobra.Command, files, flags []string) ([]string, error) {
 	var env []string

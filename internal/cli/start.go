@@ -19,6 +19,7 @@ type startOptions struct {
 	workdir  string
 	readOnly []string
 	root     rootChoice
+	cache    cacheChoice
 	network  networkFlags
 	wait     waiting
 	governance
@@ -57,6 +58,7 @@ cp, ps and logs -f use the cell meanwhile, and every exec is an event of the run
 	f.Var(&o.wait, "wait", "wait for a busy cell, for ever or this long (--wait=30s)")
 	f.Lookup("wait").NoOptDefVal = forever
 	o.root.addFlags(f)
+	o.cache.addFlags(f, asTheCell)
 	o.governance.addFlags(f)
 	o.network.addFlags(f)
 	return s.ofDirectory(cmd)
@@ -66,7 +68,10 @@ func (o *startOptions) request(cmd *cobra.Command, name string) (cell.StartReque
 	req := cell.StartRequest{
 		Cell: name, Timeout: time.Duration(o.timeout), Workdir: o.workdir, ReadOnly: o.readOnly, Wait: time.Duration(o.wait),
 	}
-	req.Root, req.AsRoot = o.root.root, o.root.asRoot
+	req.Root, req.AsRoot, req.Cache = o.root.root, o.root.asRoot, string(o.cache)
+	if err := o.cache.check(cmd); err != nil {
+		return req, err
+	}
 	var err error
 	if req.Env, err = environment(cmd, o.envFile, o.env); err != nil {
 		return req, err

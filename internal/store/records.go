@@ -27,7 +27,7 @@ type Cell struct {
 
 	LastName         string    `json:"last_name"`
 	Source           string    `json:"source"`
-	SourceKind       string    `json:"source_kind"` // dir or archive
+	SourceKind       string    `json:"source_kind"` // dir, archive, cache (a shared cache) or lost
 	Backend          string    `json:"backend"`
 	BackendReason    string    `json:"backend_reason"`
 	Runtime          string    `json:"runtime"`
@@ -35,6 +35,7 @@ type Cell struct {
 	Live             string    `json:"live,omitempty"` // delta: the directory that is worked in
 	ReadOnly         []string  `json:"read_only,omitempty"`
 	Policy           string    `json:"policy,omitempty"` // hash of its policy; "" is the default one
+	Cache            string    `json:"cache,omitempty"`  // "standard" if its runs have the caches, unless they say else
 	Rules            Rules     `json:"rules"`
 	LeftOut          []LeftOut `json:"left_out,omitempty"`
 	Kept             []string  `json:"kept,omitempty"`
@@ -78,7 +79,7 @@ type Checkpoint struct {
 	Ord    int64  `json:"-"`
 	Freed  bool   `json:"-"`
 
-	Kind      string          `json:"kind"` // init, run, refresh, partial, drift
+	Kind      string          `json:"kind"` // init, run, refresh, partial, drift, live, promote
 	Areas     map[string]Area `json:"areas"`
 	OwnBytes  int64           `json:"own_bytes"`
 	Source    string          `json:"source,omitempty"` // the state of the source that a refresh merged

@@ -1,0 +1,278 @@
+package cell
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// What --cache takes.
+const (
+	CacheOff      = "off"
+	CacheStandard = "standard"
+)
+
+// areaCache is the area of a cell's caches, and cachePath where it is in the cell.
+const (
+	areaCache = "cache"
+	cachePath = "/cache"
+)
+
+// cacheTool is a tool whose cache cells share. It is the one place that says what
+// a cell's tools are told, and what of their caches is shared with whom.
+type cacheTool struct {
+	name string
+	// variable tells the tool where its cache is, which is dir below cachePath.
+	variable, dir string
+	// source are the directories in dir that cells of one source directory share,
+	// but for what is in except; "." is all of it.
+	source, except []string
+	// home is a directory in dir of which all cells of the home share the files
+	// whose names end in one of suffixes, but for what is in unchecked. The tool
+	// itself compares them with the digests of a lock file whenever it reads them.
+	home                string
+	suffixes, unchecked []string
+}
+
+// cacheTools: what stands under home is checked by the tool at each use.
+//   - go compares a .mod with go.sum, and a .zip when it has no .ziphash. It
+//     believes a .ziphash and what is unpacked, and checks no .info. Toolchains
+//     are in no go.sum.
+//   - npm finds what a lock file names by its digest in content-v2, and compares
+//     it. What index-v5 says about a URL is believed.
+//   - pip, cargo and the build cache of go believe what they find.
+func cacheTools() []cacheTool {
+	return []cacheTool{
+		{
+			name: "go-modules", variable: "GOMODCACHE", dir: "go/mod", source: []string{"."}, except: []string{"cache/vcs", "cache/lock"},
+			home: "cache/download", suffixes: []string{".zip", ".mod"}, unchecked: []string{"cache/download/golang.org/toolchain"},
+		},
+		{name: "go-build", variable: "GOCACHE", dir: "go/build", source: []string{"."}},
+		{
+			name: "npm", variable: "npm_config_cache", dir: "npm", source: []string{"_cacache/content-v2", "_cacache/index-v5"},
+			home: "_cacache/content-v2/sha512", suffixes: []string{""},
+		},
+		{name: "pip", variable: "PIP_CACHE_DIR", dir: "pip", source: []string{"."}},
+		{name: "cargo", variable: "CARGO_HOME", dir: "cargo", source: []string{"registry/cache", "registry/index"}},
+	}
+}
+
+// cacheEnv are the variables that tell a cell's tools where their caches are.
+func cacheEnv() []string {
+	var env []string
+	for _, t := range cacheTools() {
+		env = append(env, t.variable+"="+path.Join(cachePath, t.dir))
+	}
+	return env
+}
+
+// sharedIn reports whether a file of the tool's, by its path in dir, is shared by
+// the cells of one source directory, and by all of the home.
+func (t cacheTool) sharedIn(p string) (source, home bool) {
+	in := func(dirs []string) bool {
+		return slices.ContainsFunc(dirs, func(d string) bool { return d == "." || within(p, d) })
+	}
+	source = in(t.source) && !in(t.except)
+	home = source && t.home != "" && within(p, t.home) && !in(t.unchecked) &&
+		slices.ContainsFunc(t.suffixes, func(s string) bool { return strings.HasSuffix(p, s) })
+	return source, home
+}
+
+// toolOf returns the tool that a path of the area belongs to, and the path in the
+// tool's directory.
+func toolOf(p string) (t cacheTool, rel string, ok bool) {
+	for _, t := range cacheTools() {
+		if rel, ok := strings.CutPrefix(p, t.dir+"/"); ok {
+			return t, rel, true
+		}
+	}
+	return t, "", false
+}
+
+// CacheUse says that a run's tools kept their caches in the cell's state, and on
+// which shared state that stands.
+type CacheUse struct {
+	Setting string `json:"setting"`
+	Path    string `json:"path"` // in the cell
+	// From is the shared cache; it is empty, as is what follows, if there was none
+	// when the cell's state got its own.
+	From         string `json:"from"`
+	CheckpointID string `json:"checkpoint_id"`
+	Root         string `json:"root"`
+	Statement    int64  `json:"statement"` // the number of the one that made it
+}
+
+// cacheOn reports whether a run has the cache: as it asks, else as its cell is set.
+func cacheOn(c store.Cell, req RunRequest) (bool, error) {
+	setting := req.Cache
+	if setting == "" {
+		setting = c.Cache
+	}
+	return setting == CacheStandard, checkCacheSetting(setting)
+}
+
+func checkCacheSetting(setting string) error {
+	if slices.Contains([]string{"", CacheOff, CacheStandard}, setting) {
+		return nil
+	}
+	return usage("one of: off, standard", "unknown cache %s", quote.Arg(setting))
+}
+
+// checkCache refuses a cache where a cell cannot have one.
+func checkCache(c store.Cell, shown []string) error {
+	if c.Backend != string(workspace.BackendOverlay) {
+		return refused("backend", "make the cell with --backend overlay", "--cache standard: only the overlay backend can share caches, and cell %s has %s", c.Name, c.Backend)
+	}
+	for _, p := range append([]string{c.MountAt}, shown...) {
+		if within(p, cachePath) || within(cachePath, p) {
+			return refused("mount", "choose another place for it, or leave the cache off", "--cache standard: %s is where the cell's caches are, and %s is there", cachePath, quote.Path(p))
+		}
+	}
+	return nil
+}
+
+// cacheArea is the area of the caches for a generation on a state. A state that
+// has the area keeps what it stands on; another gets the newest shared state of
+// its source directory, else that of the home.
+func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (workspace.Area, *CacheUse, error) {
+	area := workspace.Area{Name: areaCache, Target: cachePath}
+	info, err := e.ws.Info(head.Layer)
+	if err != nil {
+		return area, nil, layerError(head, err)
+	}
+	if old, had := info.Areas[areaCache]; had {
+		area.Base = old.Base
+	} else if at, err := sharedFor(tx, c); err == nil {
+		area.Base = workspace.Base{Layer: at.Layer, Label: at.ID}
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return area, nil, err
+	}
+	use, err := e.cacheUse(tx, area.Base)
+	return area, use, err
+}
+
+// cacheUse describes what the area stands on.
+func (e *Engine) cacheUse(tx *store.Tx, base workspace.Base) (*CacheUse, error) {
+	use := &CacheUse{Setting: CacheStandard, Path: cachePath, CheckpointID: base.Label}
+	at, err := tx.Checkpoint(base.Label)
+	if errors.Is(err, store.ErrNotFound) {
+		return use, nil // there is none, or its record is lost
+	}
+	if err != nil {
+		return nil, err
+	}
+	use.Root = at.Root()
+	of, err := tx.CellByID(at.CellID)
+	if err != nil {
+		return nil, err
+	}
+	use.From = of.LastName
+	use.Statement, err = e.madeBy(tx, at)
+	return use, err
+}
+
+// madeBy returns the number of the statement that recorded a shared state.
+func (e *Engine) madeBy(tx *store.Tx, at store.Checkpoint) (int64, error) {
+	list, err := tx.Statements(at.CellID)
+	if err != nil {
+		return 0, err
+	}
+	for _, st := range slices.Backward(list) { // it is mostly the last
+		env, err := e.envelope(st.Seq)
+		if err != nil {
+			return 0, err
+		}
+		p, ok := env.Statement.Predicate.(*receipt.Change)
+		if ok && p.Checkpoint.ID == at.ID && (p.Op == opPromote || p.Op == opInit) {
+			return st.Seq, nil
+		}
+	}
+	return 0, nil
+}
+
+// plannedCache is what the cache of a run would stand on; nil if it has none.
+func (e *Engine) plannedCache(c store.Cell, head store.Checkpoint, req RunRequest) (use *CacheUse, err error) {
+	on, err := cacheOn(c, req)
+	if err != nil || !on {
+		return nil, err
+	}
+	err = e.view(func(tx *store.Tx) error {
+		_, use, err = e.cacheArea(tx, c, head)
+		return err
+	})
+	return use, err
+}
+
+// addCache gives a run the area of its caches, if it has any.
+func (r *run) addCache(req RunRequest) error {
+	on, err := cacheOn(r.cell, req)
+	if err != nil || !on {
+		return err
+	}
+	return r.e.store.View(func(tx *store.Tx) error {
+		area, use, err := r.e.cacheArea(tx, r.cell, r.head)
+		r.areas, r.cache = append(r.areas, area), use
+		return err
+	})
+}
+
+// basesOf lists the shared states that a state stands on.
+func (e *Engine) basesOf(at store.Checkpoint) ([]workspace.Base, error) {
+	info, err := e.ws.Info(at.Layer)
+	if err != nil {
+		return nil, layerError(at, err)
+	}
+	return info.Bases(), nil
+}
+
+// needBases adds the shared states that needed states stand on.
+func (e *Engine) needBases(needed map[string]bool, held holdings, all []store.Checkpoint) error {
+	for _, c := range all {
+		if c.Freed || !needed[c.ID] && !held.states[c.ID] && !held.layers[c.Layer] {
+			continue
+		}
+		bases, err := e.basesOf(c)
+		if err != nil {
+			return err
+		}
+		for _, b := range bases {
+			needed[b.Label] = true
+		}
+	}
+	return nil
+}
+
+// cacheBases adds the shared states that unfinished runs stand on to what gc may
+// not free: no sealed state has them yet.
+func (e *Engine) cacheBases(tx *store.Tx, held holdings) error {
+	runs, err := tx.UnfinishedRuns("")
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		bases, err := e.ws.Begun(r.ID)
+		if err != nil {
+			return err
+		}
+		for _, b := range bases {
+			if b.Layer == "" {
+				continue
+			}
+			held.states[b.Label] = true
+			chain, err := e.ws.Chain(b.Layer)
+			if err != nil {
+				return err
+			}
+			for _, l := range chain {
+				held.layers[l] = true
+			}
+		}
+	}
+	return nil
+}

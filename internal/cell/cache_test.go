@@ -1,0 +1,419 @@
+package cell_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+func cached(r *cell.RunRequest) { r.Cache = cell.CacheStandard }
+
+// fill is a script that puts one file into every part of the caches that is
+// treated differently; word is in all of them.
+func fill(word string) string {
+	var script strings.Builder
+	for _, name := range []string{
+		"go/mod/cache/download/x/@v/v1.zip", "go/mod/cache/download/x/@v/v1.mod", "go/mod/cache/download/x/@v/v1.ziphash",
+		"go/mod/cache/download/x/@v/v1.info", "go/mod/cache/download/golang.org/toolchain/@v/v1.zip", "go/mod/x@v1/x.go",
+		"go/mod/cache/vcs/1/hooks/post-checkout", "go/build/00/00-d", "npm/_cacache/content-v2/sha512/00/11/22",
+		"npm/_cacache/content-v2/sha1/00/11/22", "npm/_cacache/index-v5/00/11/22", "npm/_logs/log", "pip/http-v2/0/1", "pip/wheels/0/x.whl",
+		"cargo/registry/cache/r/x.crate", "cargo/registry/index/r/x", "cargo/registry/src/r/x.rs", "cargo/bin/tool", "cargo/config.toml", "elsewhere",
+	} {
+		fmt.Fprintf(&script, "mkdir -p $(dirname /cache/%s)\necho %s > /cache/%s\n", name, word, name)
+	}
+	return "set -e\n" + script.String()
+}
+
+const listCache = "cd /cache && find . -type f | sort"
+
+// What of fill the cells of another directory, and of the same, find when it was
+// promoted.
+var (
+	sharedByAll = []string{
+		"./go/mod/cache/download/x/@v/v1.mod", "./go/mod/cache/download/x/@v/v1.zip", "./npm/_cacache/content-v2/sha512/00/11/22",
+	}
+	sharedBySource = append([]string{
+		"./cargo/registry/cache/r/x.crate", "./cargo/registry/index/r/x", "./go/build/00/00-d",
+		"./go/mod/cache/download/golang.org/toolchain/@v/v1.zip", "./go/mod/cache/download/x/@v/v1.info", "./go/mod/cache/download/x/@v/v1.ziphash",
+		"./go/mod/x@v1/x.go", "./npm/_cacache/content-v2/sha1/00/11/22", "./npm/_cacache/index-v5/00/11/22", "./pip/http-v2/0/1", "./pip/wheels/0/x.whl",
+	}, sharedByAll...)
+)
+
+// from makes a cell whose runs have the caches, from a directory of its own
+// unless source says of which.
+func (w *world) from(name, source string) string {
+	w.Helper()
+	if source == "" {
+		source = filepath.Join(w.TempDir(), name)
+		w.ok(os.MkdirAll(source, 0o755))
+	}
+	_, err := w.e.Init(w.ctx, cell.InitRequest{Name: name, From: source, Cache: cell.CacheStandard})
+	w.ok(err)
+	return source
+}
+
+func (w *world) promote(name string) *cell.PromoteResult {
+	w.Helper()
+	res, err := w.e.Promote(w.ctx, cell.PromoteRequest{Cell: name})
+	w.ok(err)
+	return res
+}
+
+// wantCache compares the files that a new cell of a source finds in its caches.
+func (w *world) wantCache(what, name string, want []string) {
+	w.Helper()
+	_, out := w.sh(name, listCache)
+	if got := strings.Fields(out); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		w.Errorf("%s: the caches hold %q, want %q", what, got, want)
+	}
+}
+
+// caches lists the names of the shared caches.
+func (w *world) caches() (names []string) {
+	w.Helper()
+	list, err := w.e.Caches(w.ctx)
+	w.ok(err)
+	for _, c := range list {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// TestSharedCaches: what a cell puts into its caches is nobody else's until it is
+// promoted; then other directories find only what tools check by themselves.
+func TestSharedCaches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	source := w.from("one", "")
+	res, _ := w.sh("one", fill("one"), acceptOnSuccess)
+	if res.Cache == nil || res.Cache.From != "" || res.Cache.Path != "/cache" || res.ChangedFiles != 0 {
+		t.Errorf("the run: %+v %+v", res.Cache, res)
+	}
+	w.from("two", source)
+	elsewhere := w.from("far", "")
+	w.wantCache("nothing was promoted", "two", nil)
+	w.wantCache("nothing was promoted", "far", nil)
+
+	dry, err := w.e.Promote(w.ctx, cell.PromoteRequest{Cell: "one", DryRun: true})
+	w.ok(err)
+	if names := w.caches(); names != nil {
+		t.Errorf("a dry run made %q", names)
+	}
+	done := w.promote("one")
+	for i, c := range done.Caches {
+		if d := dry.Caches[i]; d.CacheFiles != c.CacheFiles || !maps.Equal(d.Tools, c.Tools) || c.CheckpointID == "" {
+			t.Errorf("the dry run said %+v, it was %+v", d, c)
+		}
+	}
+	if names := w.caches(); !slices.Equal(names, []string{"cache:" + source, "cache:home"}) {
+		t.Errorf("the shared caches are %q", names)
+	}
+	// Those that have caches keep what they stand on; a state without gets the new.
+	w.wantCache("the same directory", "two", sharedBySource)
+	w.wantCache("another directory", "far", sharedByAll)
+	w.from("new", elsewhere)
+	res, _ = w.sh("new", "true")
+	if res.Cache.From != "cache:home" || res.Cache.Root != done.Caches[0].Root || res.Cache.Statement == 0 {
+		t.Errorf("the run stands on %+v, promoted was %+v", res.Cache, done.Caches[0])
+	}
+	if _, out := w.sh("new", "ls /cache; env", func(r *cell.RunRequest) { r.Cache = cell.CacheOff }); strings.Contains(out, "GOCACHE") || !strings.Contains(out, "No such file") {
+		t.Errorf("without the cache there is %s", out)
+	}
+	if again := w.promote("one"); again.Caches[0].Files+again.Caches[1].Files != 0 {
+		t.Errorf("promoted twice: %+v", again)
+	}
+	w.sound("one", "two", "far", "new", "cache:home", "cache:"+source)
+	if infos, err := w.e.List(w.ctx); err != nil || len(infos) != 4 || infos[0].Cache != cell.CacheStandard {
+		t.Errorf("ls shows %+v, %v", infos, err)
+	}
+	_, err = w.e.Run(w.ctx, cell.RunRequest{Cell: "cache:home", Args: []string{"true"}}, cell.Stdio{})
+	w.refused(err, cell.Usage, "bad cell name")
+}
+
+// TestPromoteAddsToWhatIsThere: the home's cache is never overwritten, that of a
+// directory has the newest and what the home got meanwhile.
+func TestPromoteAddsToWhatIsThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	source := w.from("one", "")
+	w.from("far", "")
+	const zip = "/cache/go/mod/cache/download/x/@v/v1.zip"
+	w.sh("one", fill("one"), acceptOnSuccess)
+	w.sh("far", fill("far")+"echo far > "+strings.Replace(zip, "v1", "v2", 1), acceptOnSuccess)
+	w.promote("one")
+	if res := w.promote("far"); res.Caches[0].Kept != 3 || res.Caches[0].Files != 1 {
+		t.Errorf("promoted from elsewhere: %+v", res.Caches)
+	}
+	w.from("two", source)
+	w.sh("two", "echo two > /cache/go/build/00/00-d; rm /cache/pip/wheels/0/x.whl", acceptOnSuccess)
+	w.promote("two")
+	w.from("three", source)
+	_, out := w.sh("three", "cat "+zip+" "+strings.Replace(zip, "v1", "v2", 1)+" /cache/go/build/00/00-d /cache/pip/wheels/0/x.whl")
+	if out != "one\nfar\ntwo\none\n" {
+		t.Errorf("the third cell of the directory finds %q", out)
+	}
+	w.sound("one", "two", "three", "far", "cache:home", "cache:"+source)
+}
+
+// TestPromoteTakesOnlyFiles: whatever a cell makes, a shared cache has regular
+// files of nobody in particular in plain directories, and not too deep.
+func TestPromoteTakesOnlyFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	source := w.from("one", "")
+	w.sh("one", `set -e; mkdir -p /cache/pip/a /cache/go/build; cd /cache/pip
+ln -s /etc/passwd link; ln -s a dirlink; mkfifo fifo; echo x > a/plain; ln a/plain a/twin
+echo x > tool; chmod 4755 tool; echo x > mine; chmod 400 mine; mkdir -m 1777 open; echo x > open/x
+d=deep; i=0; while [ $i -lt 70 ]; do d=$d/d; i=$((i+1)); done; mkdir -p $d; echo x > $d/x
+ln -s /etc /cache/go/mod`, acceptOnSuccess)
+	res := w.promote("one")
+	if len(res.Caches) != 2 || res.Caches[0].Files != 0 || res.Skipped["no regular file"] != 3 {
+		t.Errorf("promoted: %+v", res)
+	}
+	if names := w.caches(); !slices.Equal(names, []string{"cache:" + source}) {
+		t.Errorf("the shared caches are %q", names)
+	}
+	w.from("two", source)
+	_, out := w.sh("two", `cd /cache && find . -type d -o -printf '%p %y %m %u %n\n' | sort; find . -type d ! -perm 755 ! -path .`)
+	want := "./pip/a/plain f 644 sandbox 1\n./pip/a/twin f 644 sandbox 1\n./pip/mine f 644 sandbox 1\n./pip/open/x f 644 sandbox 1\n./pip/tool f 755 sandbox 1\n"
+	if out != want {
+		t.Errorf("the other cell finds\n%swant\n%s", out, want)
+	}
+	w.sound("one", "two", "cache:"+source)
+}
+
+// TestPromoteIsRefused where there is nothing that the operator has accepted.
+func TestPromoteIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.from("one", "")
+	try := func(name string) error {
+		_, err := w.e.Promote(w.ctx, cell.PromoteRequest{Cell: name})
+		return err
+	}
+	w.refused(try("nobody"), cell.NotFound, "no such cell")
+	w.refused(try("one"), cell.Refused, "nothing in a cache")
+	w.sh("one", fill("x"))
+	w.refused(try("one"), cell.Refused, "is pending")
+	w.sh("one", "true") // which changes nothing
+	_, err := w.e.Fork(w.ctx, cell.ForkRequest{Cell: "one", Name: "fork"})
+	w.ok(err)
+	w.refused(try("fork"), cell.Refused, "is pending")
+	if info, err := w.e.Status(w.ctx, "fork"); err != nil || info.Cache != cell.CacheStandard {
+		t.Errorf("the fork: %+v, %v", info, err)
+	}
+	_, err = w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "fork"})
+	w.ok(err)
+	w.sh("fork", "true")
+	_, err = w.e.Promote(w.ctx, cell.PromoteRequest{Cell: "fork", DryRun: true})
+	w.ok(err)
+	_, err = w.e.RemoveCaches(w.ctx, []string{"cache:home"}, false)
+	w.refused(err, cell.NotFound, "no such shared cache")
+	for _, backend := range []string{"clone", "delta"} {
+		_, err := w.e.Init(w.ctx, cell.InitRequest{Name: backend, From: w.source, Backend: backend, Cache: cell.CacheStandard})
+		w.refused(err, cell.Refused, "only the overlay backend")
+		w.init(backend, backend)
+		_, err = w.e.Run(w.ctx, cell.RunRequest{Cell: backend, Args: []string{"true"}, Cache: cell.CacheStandard}, cell.Stdio{})
+		w.refused(err, cell.Refused, "only the overlay backend")
+	}
+	_, err = w.e.Init(w.ctx, cell.InitRequest{Name: "there", From: w.source, MountAt: "/cache/x", Cache: cell.CacheStandard})
+	w.refused(err, cell.Refused, "where the cell's caches are")
+	_, err = w.e.Run(w.ctx, cell.RunRequest{Cell: "one", Args: []string{"true"}, Cache: "all"}, cell.Stdio{})
+	w.refused(err, cell.Usage, "unknown cache")
+}
+
+// TestCachesAreKept: gc frees no shared state that a cell stands on, sealed or
+// still running, and all of the others.
+func TestCachesAreKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	source := w.from("one", "")
+	w.sh("one", fill("one"), acceptOnSuccess)
+	w.promote("one")
+	w.from("two", source)
+	w.sh("two", "echo two > /cache/go/build/two", acceptOnSuccess)
+	w.from("three", source)
+	w.from("last", source)
+	out := w.during("three", "echo ready; read x; "+listCache, func() {
+		w.promote("two")
+		other, release, err := app.Open(w.home, app.Write)
+		w.ok(err)
+		defer func() { w.ok(release()) }()
+		_, err = other.RemoveCaches(w.ctx, nil, true)
+		w.ok(err)
+		for range 2 {
+			_, err = other.GC(w.ctx, cell.GCRequest{})
+			w.ok(err)
+		}
+	}, func(*cell.RunRequest) {})
+	if got := strings.Fields(out)[1:]; !slices.Equal(got, slices.Sorted(slices.Values(sharedBySource))) {
+		t.Errorf("the run that gc passed by found %q", got)
+	}
+	w.wantCache("the one that stands on it", "two", append([]string{"./go/build/two"}, sharedBySource...))
+	w.wantCache("one that was made later", "last", nil)
+	w.sound("one", "two", "three", "last")
+	w.ok(w.e.RemoveAll(w.ctx, []string{"one", "two", "three", "last"}, false))
+	_, err := w.e.GC(w.ctx, cell.GCRequest{})
+	w.ok(err)
+	if left, err := os.ReadDir(filepath.Join(w.home, "layers")); err != nil || len(left) > 0 {
+		t.Errorf("when nobody needs them, %d layers stay, %v", len(left), err)
+	}
+	w.sound()
+}
+
+// TestCachesFromTheLog: the log alone gives the shared caches back, and what
+// stands on them.
+func TestCachesFromTheLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	source := w.from("one", "")
+	w.sh("one", fill("one"), acceptOnSuccess)
+	w.promote("one")
+	w.from("two", source)
+	w.sh("two", "echo two > /cache/go/build/two", acceptOnSuccess)
+	w.promote("two")
+	_, err := w.e.RemoveCaches(w.ctx, []string{"cache:home"}, false)
+	w.ok(err)
+	before, err := w.e.Caches(w.ctx)
+	w.ok(err)
+	w.loseDatabase()
+	w.ok(w.recover())
+	w.open()
+	after, err := w.e.Caches(w.ctx)
+	w.ok(err)
+	if !slices.Equal(before, after) {
+		t.Errorf("the shared caches were %+v, and are %+v", before, after)
+	}
+	_, err = w.e.GC(w.ctx, cell.GCRequest{})
+	w.ok(err)
+	w.from("three", source)
+	w.wantCache("after a recovery", "three", append([]string{"./go/build/two"}, sharedBySource...))
+	w.wantCache("the older one", "two", append([]string{"./go/build/two"}, sharedBySource...))
+	if info, err := w.e.Status(w.ctx, "two"); err != nil || info.Cache != cell.CacheStandard {
+		t.Errorf("the cell is set to %+v, %v", info, err)
+	}
+	w.sound("one", "two", "three", "cache:"+source)
+}
+
+// TestPromoteAtOnce: promotions wait for each other, and lose nothing.
+func TestPromoteAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const n = 4
+	source := w.from("c0", "")
+	for i := range n {
+		name := fmt.Sprintf("c%d", i)
+		if i > 0 {
+			w.from(name, source)
+		}
+		w.sh(name, fmt.Sprintf("mkdir -p /cache/go/build /cache/npm/_cacache/content-v2/sha512; echo %d > /cache/go/build/%d; echo %d > /cache/npm/_cacache/content-v2/sha512/%d", i, i, i, i), acceptOnSuccess)
+	}
+	var group sync.WaitGroup
+	errs := make([]error, n)
+	for i := range n {
+		group.Go(func() {
+			e, release, err := app.Open(w.home, app.Write)
+			if err == nil {
+				_, err = e.Promote(w.ctx, cell.PromoteRequest{Cell: fmt.Sprintf("c%d", i)})
+				_ = release()
+			}
+			errs[i] = err
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
+		w.ok(err)
+	}
+	w.from("new", source)
+	_, out := w.sh("new", listCache)
+	if got := len(strings.Fields(out)); got != 2*n {
+		t.Errorf("of %d files there are\n%s", 2*n, out)
+	}
+	w.sound("new", "cache:home", "cache:"+source)
+}
+
+// TestDeepCaches: a shared cache of many promotions is made one layer, and what
+// stands on the old ones stays.
+func TestDeepCaches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openWith(time.Now, 4)
+	source := w.from("one", "")
+	var want []string
+	for i := range 7 {
+		w.sh("one", fmt.Sprintf("mkdir -p /cache/go/build; echo x > /cache/go/build/%d", i), acceptOnSuccess)
+		want = append(want, fmt.Sprintf("./go/build/%d", i))
+		w.promote("one")
+		if i == 1 {
+			w.from("early", source)
+			w.sh("early", "echo x > /cache/early", acceptOnSuccess)
+		}
+	}
+	list, err := w.e.Caches(w.ctx)
+	w.ok(err)
+	if len(list) != 1 || list[0].Layers > 5 {
+		t.Errorf("the shared caches: %+v", list)
+	}
+	_, err = w.e.GC(w.ctx, cell.GCRequest{})
+	w.ok(err)
+	w.from("late", source)
+	w.wantCache("the new one", "late", want)
+	w.wantCache("the early one", "early", append([]string{"./early"}, want[:2]...))
+	w.sound("one", "early", "late", "cache:"+source)
+}
+
+// TestReceiptTellsOfTheCache: the signed statement has what the cache stood on.
+func TestReceiptTellsOfTheCache(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.from("one", "")
+	w.sh("one", fill("one"), acceptOnSuccess)
+	home := w.promote("one").Caches[0]
+	w.from("far", "")
+	res, _ := w.sh("far", "true")
+	if use := w.receiptCache(res.ReceiptID); use == nil || use.CheckpointID != home.CheckpointID || use.Root != home.Root {
+		t.Errorf("the receipt says %+v, promoted was %+v", use, home)
+	}
+	plan, err := w.e.Plan(w.ctx, cell.RunRequest{Cell: "far", Args: []string{"true"}})
+	w.ok(err)
+	if plan.Cache == nil || *plan.Cache != *res.Cache {
+		t.Errorf("the dry run says %+v, the run %+v", plan.Cache, res.Cache)
+	}
+	w.init("plain", "")
+	res, _ = w.sh("plain", "true")
+	if use := w.receiptCache(res.ReceiptID); use != nil {
+		t.Errorf("the receipt of a run without says %+v", use)
+	}
+	res, _ = w.sh("plain", "true", cached)
+	if use := w.receiptCache(res.ReceiptID); use == nil || use.From != "cache:home" {
+		t.Errorf("the receipt of one run with it says %+v", use)
+	}
+}
+
+// receiptCache is what a receipt says of the cache.
+func (w *world) receiptCache(id string) *cell.CacheUse {
+	w.Helper()
+	doc, err := w.e.Receipt(w.ctx, id, "", false)
+	w.ok(err)
+	var said struct {
+		Receipt struct {
+			Predicate struct {
+				Controls struct {
+					Asked struct{ Cache *cell.CacheUse }
+				}
+			}
+		}
+	}
+	w.ok(json.Unmarshal(doc.JSON, &said))
+	return said.Receipt.Predicate.Controls.Asked.Cache
+}

@@ -1,0 +1,205 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// The shared caches are cells, so that the log, recover, verify, gc and df treat
+// them like every other: one for the home, and one for each source directory.
+// Nothing ever runs in them. Their names are such as no other cell can have, and
+// only verbs that read find them.
+const (
+	sourceCache = "cache" // their kind of source
+	cachePrefix = "cache:"
+	homeCache   = cachePrefix + "home"
+)
+
+// cacheLock is the one lock of everything that changes shared caches.
+const cacheLock = "cache"
+
+// cacheOf is the name of the cache that cells of the same source share; "" for a
+// cell that was made from an archive, or from a directory whose name is no text.
+func cacheOf(c store.Cell) string {
+	if c.SourceKind != "dir" || !utf8.ValidString(c.Source) {
+		return ""
+	}
+	return cachePrefix + c.Source
+}
+
+// isShared reports whether a cell is a shared cache.
+func isShared(c store.Cell) bool { return c.SourceKind == sourceCache }
+
+// sharedFor finds the state of a shared cache that a new state of a cell stands on.
+func sharedFor(tx *store.Tx, c store.Cell) (store.Checkpoint, error) {
+	for _, name := range []string{cacheOf(c), homeCache} {
+		if name == "" {
+			continue
+		}
+		shared, err := tx.Cell(name)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return store.Checkpoint{}, err
+		}
+		return tx.Checkpoint(shared.Head)
+	}
+	return store.Checkpoint{}, store.ErrNotFound
+}
+
+// findAny looks up a cell or a shared cache, for verbs that only read.
+func (e *Engine) findAny(name string) (store.Cell, error) {
+	if !strings.HasPrefix(name, cachePrefix) {
+		return e.findCell(name)
+	}
+	var c store.Cell
+	err := e.view(func(tx *store.Tx) (err error) {
+		c, err = tx.Cell(name)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return c, noSharedCache(name)
+	}
+	return c, err
+}
+
+func noSharedCache(name string) error {
+	return notFound("shared cache", quote.Arg(name), "`forkcell cache ls` shows them")
+}
+
+// SharedCache is one line of cache ls.
+type SharedCache struct {
+	Name   string `json:"name"`   // as cache rm, log, verify and df take it
+	Source string `json:"source"` // the directory whose cells share it; "" is all cells of the home
+	Head   string `json:"head"`
+	Root   string `json:"root"`
+	Files  int64  `json:"files"`
+	Bytes  int64  `json:"bytes"`
+	// OwnBytes is what it takes on the disk, and Layers in how many parts.
+	OwnBytes  int64     `json:"own_bytes"`
+	Layers    int       `json:"layers"`
+	From      string    `json:"from"` // the cell that it was promoted from last
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Caches lists the shared caches.
+func (e *Engine) Caches(context.Context) ([]SharedCache, error) {
+	list := []SharedCache{}
+	err := e.view(func(tx *store.Tx) error {
+		cells, err := tx.Cells(false)
+		if err != nil {
+			return err
+		}
+		for _, c := range slices.DeleteFunc(cells, func(c store.Cell) bool { return !isShared(c) }) {
+			s, err := e.sharedInfo(tx, c)
+			if err != nil {
+				return err
+			}
+			list = append(list, s)
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) && e.store == nil {
+		return list, nil
+	}
+	return list, err
+}
+
+func (e *Engine) sharedInfo(tx *store.Tx, c store.Cell) (SharedCache, error) {
+	info, err := e.info(tx, c, nil)
+	if err != nil {
+		return SharedCache{}, err
+	}
+	out := SharedCache{
+		Name: c.Name, Source: c.Source, Head: info.Head, Root: info.Root, Files: info.Files, Bytes: info.Bytes,
+		OwnBytes: info.OwnBytes, Layers: info.Layers,
+	}
+	list, err := tx.Statements(c.ID)
+	if err != nil || len(list) == 0 {
+		return out, err
+	}
+	env, err := e.envelope(list[len(list)-1].Seq)
+	if err != nil {
+		return out, err
+	}
+	out.UpdatedAt = env.Statement.Place().CreatedAt
+	if p, ok := env.Statement.Predicate.(*receipt.Change); ok {
+		out.From = p.Details[detailFromCell]
+	}
+	return out, nil
+}
+
+// RemoveCaches forgets shared caches by their names, or all of them. Cells that
+// stand on one keep what they have of it; new states do not get it any more.
+func (e *Engine) RemoveCaches(ctx context.Context, names []string, all bool) ([]string, error) {
+	release, err := e.holdCaches(ctx, "cache rm")
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	removed := []string{}
+	err = e.store.Update(func(tx *store.Tx) error {
+		cells, err := tx.Cells(false)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if !slices.ContainsFunc(cells, func(c store.Cell) bool { return isShared(c) && c.Name == name }) {
+				return noSharedCache(name)
+			}
+		}
+		for _, c := range cells {
+			if !isShared(c) || !all && !slices.Contains(names, c.Name) {
+				continue
+			}
+			head, err := tx.Checkpoint(c.Head)
+			if err != nil {
+				return err
+			}
+			removed = append(removed, c.Name)
+			c.Name = ""
+			if err := tx.PutCell(c); err != nil {
+				return err
+			}
+			if err := e.logChange(tx, c, head, opRemove, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return removed, err
+}
+
+// holdCaches takes the lock of the shared caches, waiting for whoever has it, and
+// the home's.
+func (e *Engine) holdCaches(ctx context.Context, what string) (release func(), err error) {
+	if e.store == nil {
+		return nil, notFound("home", quote.Path(e.home), "`forkcell init NAME --from DIR` makes one")
+	}
+	if err := e.store.MakeRoom(); err != nil {
+		return nil, err
+	}
+	lock, err := e.store.LockCell(ctx, cacheLock, "the shared caches", what, -1)
+	if err != nil {
+		return nil, err
+	}
+	home, err := e.store.LockHome(false)
+	if err != nil {
+		lock.Unlock()
+		return nil, err
+	}
+	return func() {
+		_ = e.store.TakeReserve() // as session.release does
+		home.Unlock()
+		lock.Unlock()
+	}, nil
+}

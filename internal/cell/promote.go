@@ -1,0 +1,431 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+const (
+	// maxPromoted and maxPromotedDepth bound what one promote takes, whatever a
+	// cell has made.
+	maxPromoted      = 500_000
+	maxPromotedDepth = 64
+)
+
+// Modes of everything in a shared cache.
+const (
+	sharedFile    = 0o644
+	sharedProgram = 0o755
+	sharedDir     = 0o755
+)
+
+// kindPromoted is the kind of a state that a promotion made.
+const kindPromoted = "promote"
+
+// Details of the statement about a promotion.
+const (
+	detailFromCell       = "from_cell"
+	detailFromCellID     = "from_cell_id"
+	detailFromCheckpoint = "from_checkpoint"
+	detailFromRoot       = "from_root"
+	detailFiles          = "files"
+	detailBytes          = "bytes"
+)
+
+// PromoteRequest adds a cell's caches to the shared ones.
+type PromoteRequest struct {
+	Cell     string
+	DryRun   bool
+	Progress func(Progress)
+}
+
+// PromoteResult says what was, or would be, added.
+type PromoteResult struct {
+	Cell         string     `json:"cell"`
+	CheckpointID string     `json:"checkpoint_id"` // the cell's state
+	DryRun       bool       `json:"dry_run"`
+	Caches       []Promoted `json:"caches"`
+	// Skipped counts what is never shared, by the reason.
+	Skipped map[string]int64 `json:"skipped"`
+}
+
+// Promoted is what one shared cache got.
+type Promoted struct {
+	Cache        string `json:"cache"`
+	Source       string `json:"source"` // as in SharedCache
+	CheckpointID string `json:"checkpoint_id,omitempty"`
+	Root         string `json:"root,omitempty"`
+	CacheFiles
+	Tools map[string]CacheFiles `json:"tools"`
+	// Kept counts files that the home's cache has with other contents: they stay.
+	Kept int64 `json:"kept"`
+}
+
+// CacheFiles counts files.
+type CacheFiles struct {
+	Files int64 `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+// Promote adds what a cell's accepted state has in its caches to the cache of its
+// source directory, and what tools check by themselves to that of the home.
+func (e *Engine) Promote(ctx context.Context, req PromoteRequest) (*PromoteResult, error) {
+	c, err := e.findCell(req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	p := &promotion{e: e, ctx: ctx, cell: c, req: req, res: &PromoteResult{Cell: c.Name, DryRun: req.DryRun, Skipped: map[string]int64{}}}
+	if !req.DryRun {
+		release, err := e.holdCaches(ctx, "cache promote")
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	if err := p.gather(); err != nil {
+		return nil, err
+	}
+	var home *sharing
+	for _, name := range []string{homeCache, cacheOf(c)} {
+		if name == "" {
+			continue
+		}
+		s, err := p.plan(name, home)
+		if err != nil {
+			return nil, err
+		}
+		if name == homeCache {
+			home = s
+		}
+		p.sharings = append(p.sharings, s)
+	}
+	if !req.DryRun {
+		err = p.carryOut()
+	}
+	for _, s := range p.sharings {
+		p.res.Caches = append(p.res.Caches, s.result)
+	}
+	return p.res, err
+}
+
+// promotion is one promote on its way.
+type promotion struct {
+	e    *Engine
+	ctx  context.Context //nolint:containedctx // lives as long as one call
+	cell store.Cell
+	head store.Checkpoint
+	req  PromoteRequest
+	res  *PromoteResult
+
+	files    []cached
+	dirs     map[string]tree.Entry // on the way to them
+	sharings []*sharing
+	done     Progress
+}
+
+// cached is a file of the cell's caches that may be shared.
+type cached struct {
+	path  string
+	entry tree.Entry
+	tool  string
+	home  bool // with all cells of the home
+	// open opens it; weak says that it never takes the place of what is there.
+	open func() (io.ReadCloser, error)
+	weak bool
+}
+
+// sharing is what one shared cache gets.
+type sharing struct {
+	cell   store.Cell
+	head   store.Checkpoint // before; without an id if the cache is to be made
+	base   *sharing         // that a new cache starts from, if any
+	edits  []workspace.Edit
+	result Promoted
+
+	added map[string]bool   // paths of edits, once somebody asked
+	made  *store.Checkpoint // the first state of a new cache, if it is its own
+	next  store.Checkpoint
+}
+
+// gather lists what of the cell's accepted state may be shared.
+func (p *promotion) gather() error {
+	err := p.e.view(func(tx *store.Tx) (err error) {
+		if p.cell, err = tx.CellByID(p.cell.ID); err != nil {
+			return err
+		}
+		if p.head, err = tx.Checkpoint(p.cell.Head); err != nil {
+			return err
+		}
+		return p.accepted(tx)
+	})
+	if err != nil {
+		return err
+	}
+	p.res.CheckpointID = p.head.ID
+	m, err := p.e.ws.Manifest(p.head.Layer)
+	if err != nil {
+		return layerError(p.head, err)
+	}
+	t, ok := m.Area(areaCache)
+	if !ok {
+		return refused("no_cache", fmt.Sprintf("`forkcell run --cache standard --accept-on-success %s -- CMD` gives it one", p.cell.Name),
+			"the state of cell %s has nothing in a cache", p.cell.Name)
+	}
+	p.dirs = map[string]tree.Entry{}
+	return t.Walk(p.look)
+}
+
+// accepted refuses a state that the operator has not accepted.
+func (p *promotion) accepted(tx *store.Tx) error {
+	runs, err := contained(tx, p.cell, p.cell.Head)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		if undecidedIn(p.cell, r) && r.Before != r.After { // one that changed nothing is no part of it
+			return refused("pending", fmt.Sprintf("`forkcell accept %s --force` or `forkcell restore %s` first", p.cell.Name, p.cell.Name),
+				"the state of cell %s is not accepted: run %s is pending", p.cell.Name, r.ID)
+		}
+	}
+	waiting, err := waitingStates(tx, p.cell, p.cell.Head)
+	if err == nil && len(waiting) > 0 {
+		err = refused("pending", fmt.Sprintf("`forkcell accept %s` first", p.cell.Name),
+			"the state of cell %s is not accepted: %s was captured of a live cell", p.cell.Name, waiting[0].ID)
+	}
+	return err
+}
+
+// look decides about one entry of the cell's caches.
+func (p *promotion) look(name string, e tree.Entry) error {
+	if err := p.ctx.Err(); err != nil {
+		return err
+	}
+	if e.Kind == tree.KindDir {
+		if strings.Count(name, "/") >= maxPromotedDepth {
+			p.res.Skipped["deeper than "+strconv.Itoa(maxPromotedDepth)+" directories"]++
+			return fs.SkipDir
+		}
+		p.dirs[name] = e
+		return nil
+	}
+	tool, rel, ok := toolOf(name)
+	var source, home bool
+	if ok {
+		source, home = tool.sharedIn(rel)
+	}
+	switch {
+	case e.Kind == tree.KindWhiteout:
+		return nil // nothing is taken away
+	case !source:
+		p.res.Skipped["no part of a cache that is shared"]++
+		return nil
+	case e.Kind != tree.KindFile:
+		p.res.Skipped["no regular file"]++
+		return nil
+	}
+	if len(p.files) == maxPromoted {
+		return refused("too_large", "remove what is not needed from the caches in the cell first, such as with `go clean -cache`",
+			"cell %s has more than %d files in its caches", p.cell.Name, maxPromoted)
+	}
+	f := cached{path: name, entry: e, tool: tool.name, home: home, open: p.e.opener(p.cell, p.head, areaCache, name, e)}
+	p.files = append(p.files, f)
+	return nil
+}
+
+// plan compares with what a shared cache has. base is the home's cache, from which
+// a new one starts.
+func (p *promotion) plan(name string, base *sharing) (*sharing, error) {
+	s := &sharing{result: Promoted{Cache: name, Tools: map[string]CacheFiles{}}}
+	if base != nil {
+		s.result.Source = p.cell.Source
+	}
+	err := p.e.view(func(tx *store.Tx) (err error) {
+		if s.cell, err = tx.Cell(name); err == nil {
+			s.head, err = tx.Checkpoint(s.cell.Head)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	files, from := p.files, s.head
+	switch {
+	case base == nil:
+	case from.ID != "" && base.head.ID != "":
+		if files, err = p.withHome(base); err != nil {
+			return nil, err
+		}
+	case from.ID == "" && base.starts():
+		s.base, from = base, base.head
+	}
+	var have *tree.Tree
+	if from.ID != "" {
+		if have, err = p.e.sharedTree(from); err != nil {
+			return nil, err
+		}
+	}
+	return s, p.compare(s, base == nil, files, have)
+}
+
+// starts reports whether a shared cache will have a state.
+func (s *sharing) starts() bool { return s.head.ID != "" || len(s.edits) > 0 }
+
+// withHome adds what the home's cache has to the cell's files, so that the cache
+// of a source directory gets it too.
+func (p *promotion) withHome(home *sharing) ([]cached, error) {
+	t, err := p.e.sharedTree(home.head)
+	if err != nil {
+		return nil, err
+	}
+	files, mine := slices.Clone(p.files), map[string]bool{}
+	for _, f := range files {
+		mine[f.path] = true
+	}
+	err = t.Walk(func(name string, e tree.Entry) error {
+		if _, has := p.dirs[name]; e.Kind == tree.KindDir && !has {
+			p.dirs[name] = e
+		}
+		if tool, _, ok := toolOf(name); ok && e.Kind == tree.KindFile && !mine[name] {
+			open := p.e.opener(home.cell, home.head, workspace.AreaWorkspace, name, e)
+			files = append(files, cached{path: name, entry: e, tool: tool.name, open: open, weak: true})
+		}
+		return nil
+	})
+	return files, err
+}
+
+func (e *Engine) sharedTree(at store.Checkpoint) (*tree.Tree, error) {
+	m, err := e.ws.Manifest(at.Layer)
+	if err != nil {
+		return nil, layerError(at, err)
+	}
+	t, ok := m.Area(workspace.AreaWorkspace)
+	if !ok {
+		return nil, fmt.Errorf("shared cache %s has no files", at.ID)
+	}
+	return t, nil
+}
+
+// compare makes the edits that add what a shared cache does not have. forHome
+// takes only what all cells share, and never changes what is there.
+func (p *promotion) compare(s *sharing, forHome bool, files []cached, have *tree.Tree) error {
+	dirs := map[string]bool{".": true}
+	for _, f := range files {
+		if forHome && !f.home || s.base != nil && s.base.adds(f.path) { // it comes with the home's
+			continue
+		}
+		old, there, err := lookup(have, f.path)
+		if err != nil {
+			return err
+		}
+		now := p.own(f.entry)
+		switch {
+		case there && (f.weak || old.Kind == tree.KindFile && old.Digest == now.Digest && old.Mode == now.Mode):
+			continue
+		case there && (forHome || old.Kind != tree.KindFile):
+			s.result.Kept++
+			continue
+		}
+		made, err := p.parents(s, f.path, dirs, have)
+		if err != nil {
+			return err
+		}
+		if !made {
+			s.result.Kept++
+			continue
+		}
+		s.edits = append(s.edits, workspace.Edit{Path: f.path, New: &now, Open: p.open(f)})
+		s.result.add(f.tool, now.Size)
+	}
+	return nil
+}
+
+// lookup finds a path in a tree, which may be none.
+func lookup(t *tree.Tree, name string) (tree.Entry, bool, error) {
+	if t == nil {
+		return tree.Entry{}, false, nil
+	}
+	return t.Lookup(name)
+}
+
+// adds reports whether a file is among those that a shared cache gets.
+func (s *sharing) adds(name string) bool {
+	if s.added == nil {
+		s.added = map[string]bool{}
+		for _, ed := range s.edits {
+			s.added[ed.Path] = true
+		}
+	}
+	return s.added[name]
+}
+
+// parents adds the directories above a path that a shared cache does not have. It
+// is false if one of them is something else there.
+func (p *promotion) parents(s *sharing, name string, dirs map[string]bool, have *tree.Tree) (bool, error) {
+	dir := path.Dir(name)
+	if dirs[dir] {
+		return true, nil
+	}
+	if made, err := p.parents(s, dir, dirs, have); err != nil || !made {
+		return made, err
+	}
+	e, there, err := lookup(have, dir)
+	if err != nil || there && e.Kind != tree.KindDir {
+		return false, err
+	}
+	if !there && (s.base == nil || !s.base.adds(dir)) {
+		now := p.own(p.dirs[dir])
+		s.edits = append(s.edits, workspace.Edit{Path: dir, New: &now})
+	}
+	dirs[dir] = true
+	return true, nil
+}
+
+// own is an entry without anything that a cell could give it besides its name,
+// contents and time: no owner, no list of rights, no bit but those that all get.
+func (p *promotion) own(e tree.Entry) tree.Entry {
+	now := tree.Entry{
+		Kind: e.Kind, Mode: sharedFile, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), MTime: e.MTime,
+		Size: e.Size, Digest: e.Digest, PlainDigest: e.PlainDigest,
+	}
+	switch {
+	case e.Kind == tree.KindDir:
+		now.Mode = sharedDir
+	case e.Mode&0o111 != 0:
+		now.Mode = sharedProgram
+	}
+	if now.MTime == (fsx.Time{}) {
+		now.MTime = fsx.Time{Sec: p.e.now().Unix()}
+	}
+	return now
+}
+
+// open opens a file of the cell's, and tells how far it has come.
+func (p *promotion) open(f cached) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		p.done.Files, p.done.Bytes, p.done.CurrentPath = p.done.Files+1, p.done.Bytes+f.entry.Size, f.path
+		if p.req.Progress != nil {
+			p.req.Progress(p.done)
+		}
+		return f.open()
+	}
+}
+
+func (r *Promoted) add(tool string, size int64) {
+	of := r.Tools[tool]
+	r.Tools[tool] = CacheFiles{of.Files + 1, of.Bytes + size}
+	r.Files, r.Bytes = r.Files+1, r.Bytes+size
+}

@@ -1,0 +1,137 @@
+package cell
+
+import (
+	"strconv"
+
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// carryOut seals the new states of the shared caches and records them, all in one
+// transaction. Before that nothing refers to what was sealed.
+func (p *promotion) carryOut() error {
+	p.done.What = "promote"
+	for _, s := range p.sharings {
+		p.done.TotalFiles += s.result.Files
+	}
+	for _, s := range p.sharings {
+		if err := p.seal(s); err != nil {
+			return failed("promote", err, "promote the caches of cell %s", quote.Line(p.cell.Name))
+		}
+	}
+	failpoint.Hit("promote.sealed")
+	return p.e.store.Update(func(tx *store.Tx) error {
+		for _, s := range p.sharings {
+			if err := p.record(tx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// seal makes the next state of a shared cache.
+func (p *promotion) seal(s *sharing) error {
+	s.next = s.head
+	if len(s.edits) == 0 {
+		return nil
+	}
+	if s.head.ID == "" {
+		if err := p.begin(s); err != nil {
+			return err
+		}
+	}
+	at, err := p.e.layout(s.cell)
+	if err != nil {
+		return err
+	}
+	session := &session{e: p.e, cell: s.cell, head: s.head, at: at}
+	if s.made == nil && s.base == nil {
+		if err := session.squash(p.ctx); err != nil {
+			return err
+		}
+		s.head = session.head
+	}
+	s.next = s.head
+	sealed, err := p.e.ws.Compose(p.ctx, at, s.head.Layer, store.NewID("op"), s.edits)
+	if err != nil {
+		return err
+	}
+	if !sealed.Unchanged {
+		s.next = p.e.newCheckpoint(s.cell, s.head.ID, kindPromoted, "", sealed)
+	}
+	return nil
+}
+
+// begin describes a new shared cache: as the home's is, or empty.
+func (p *promotion) begin(s *sharing) error {
+	s.cell = store.Cell{
+		ID: store.NewID("cell"), Name: s.result.Cache, LastName: s.result.Cache, Source: s.result.Source, SourceKind: sourceCache,
+		Backend: string(workspace.BackendOverlay), BackendReason: "a shared cache", Runtime: "native", MountAt: cachePath,
+		Rules: store.Rules{NoDefaults: true}, CreatedAt: p.e.now().UTC(),
+	}
+	if s.base != nil {
+		s.head = s.base.next
+		s.cell.Head, s.cell.Applied = s.head.ID, s.base.cell.Applied
+		s.cell.ForkedCell, s.cell.ForkedCheckpoint = s.base.cell.ID, s.head.ID
+		return nil
+	}
+	at, err := p.e.layout(s.cell)
+	if err != nil {
+		return err
+	}
+	sealed, _, err := p.e.ws.Import(p.ctx, at, store.NewID("op"), workspace.Source{
+		Fill: func(*fsx.Dir) (workspace.OwnerOf, error) { return noOwner, nil },
+	})
+	if err != nil {
+		return err
+	}
+	s.head = p.e.newCheckpoint(s.cell, "", "init", "", sealed)
+	s.made = &s.head
+	s.cell.Head, s.cell.Applied = s.head.ID, s.head.ID
+	return nil
+}
+
+// noOwner says that files belong to whom they belong on the disk.
+func noOwner(string) (workspace.Owner, bool) { return workspace.Owner{}, false }
+
+// record writes down a new shared cache, and what was added.
+func (p *promotion) record(tx *store.Tx, s *sharing) error {
+	if s.cell.ID == "" {
+		return nil // there was nothing for it
+	}
+	s.result.CheckpointID, s.result.Root = s.next.ID, s.next.Root()
+	if s.made != nil || s.base != nil {
+		op := opFork
+		if err := tx.PutCell(s.cell); err != nil {
+			return err
+		}
+		if s.made != nil {
+			op = opInit
+			if err := tx.PutCheckpoint(*s.made); err != nil {
+				return err
+			}
+		}
+		if err := p.e.logChange(tx, s.cell, s.head, op, nil); err != nil {
+			return err
+		}
+	}
+	if s.next.ID == s.head.ID {
+		return nil
+	}
+	if err := tx.PutCheckpoint(s.next); err != nil {
+		return err
+	}
+	s.cell.Head = s.next.ID
+	if err := tx.PutCell(s.cell); err != nil {
+		return err
+	}
+	return p.e.logChange(tx, s.cell, s.next, opPromote, map[string]string{
+		detailFromCell: p.cell.Name, detailFromCellID: p.cell.ID, detailFromCheckpoint: p.head.ID,
+		detailFromRoot: p.head.Areas[areaCache].Root,
+		detailFiles:    strconv.FormatInt(s.result.Files, 10), detailBytes: strconv.FormatInt(s.result.Bytes, 10),
+	})
+}
