@@ -5,7 +5,8 @@
 // that comes out of it. So a stream holds only directories, regular files and
 // symbolic links, with permission bits and modification times; what is received
 // is written through a directory descriptor, beneath it, without ever following
-// a link; set-user-id bits, owners and extended attributes do not travel. FIFOs,
+// a link; set-user-id bits, owners and extended attributes do not arrive. A sender
+// may tell which there are, so that the side that drops them can name them. FIFOs,
 // sockets and devices are left out and named, and never opened.
 //
 // The stream is a tar archive whose first entry is called "root" and whose last
@@ -23,8 +24,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,11 +41,17 @@ const (
 	endName  = "end"
 )
 
-// recordSize is the record with the size of a file that is sent without its holes.
-const recordSize = "FORKCELL.size"
+// The records of a stream.
+const (
+	recordSize  = "FORKCELL.size"  // of a file that is sent without its holes
+	recordOwner = "FORKCELL.owner" // UID:GID/UID:GID: whose it is, and who own is
+	recordXattr = "SCHILY.xattr."  // of what gives rights to others
+)
 
-// permissions are the mode bits that arrive. Set-id bits only travel, so that
-// the side that drops them can name them.
+// grantsRights lists the extended attributes that are told.
+var grantsRights = []string{"system.posix_acl_access", "system.posix_acl_default", "security.capability"}
+
+// permissions are the mode bits that arrive. Set-id bits are only told.
 const (
 	permissions = 0o777
 	setID       = 0o6000
@@ -57,14 +66,17 @@ type Totals struct {
 	Bytes              int64
 	// Skipped are the names of what cannot be copied: FIFOs, sockets, devices.
 	Skipped []string
-	// Stripped are the names of files that lost their set-id bits.
-	Stripped []string
 }
 
+// Owner is whom something belongs to.
+type Owner struct{ UID, GID uint32 }
+
 // Send writes what a name in a directory is, with everything below it. The last
-// component is not followed if it is a symbolic link.
-func Send(ctx context.Context, w io.Writer, dir *fsx.Dir, name string) (Totals, error) {
-	s := &sender{ctx: ctx, out: NewWriter(w)}
+// component is not followed if it is a symbolic link. If own is not nil, it tells
+// which things belong to others than own, and which lists and capabilities give
+// rights.
+func Send(ctx context.Context, w io.Writer, dir *fsx.Dir, name string, own *Owner) (Totals, error) {
+	s := &sender{ctx: ctx, out: NewWriter(w), own: own}
 	if err := s.all(dir, name); err != nil {
 		return s.out.Totals, err
 	}
@@ -74,6 +86,7 @@ func Send(ctx context.Context, w io.Writer, dir *fsx.Dir, name string) (Totals, 
 type sender struct {
 	ctx context.Context //nolint:containedctx // lives as long as the one call
 	out *Writer
+	own *Owner
 }
 
 // all sends a name and, if it is a directory, everything below it.
@@ -99,6 +112,11 @@ func (s *sender) all(dir *fsx.Dir, name string) error {
 // send sends one thing.
 func (s *sender) send(dir *fsx.Dir, name, rel string, info fsx.Info) (err error) {
 	e := Entry{Path: rel, Mode: info.Mode, Mtime: info.MTime.Time()}
+	if s.own != nil {
+		if err := s.tell(dir, name, info, &e); err != nil {
+			return err
+		}
+	}
 	switch {
 	case info.IsDir():
 		return s.out.Dir(e)
@@ -115,6 +133,23 @@ func (s *sender) send(dir *fsx.Dir, name, rel string, info fsx.Info) (err error)
 		s.out.Skipped = append(s.out.Skipped, rel)
 		return nil
 	}
+}
+
+// tell adds what will be dropped of something.
+func (s *sender) tell(dir *fsx.Dir, name string, info fsx.Info, e *Entry) error {
+	if o := (Owner{info.UID, info.GID}); o != *s.own {
+		e.Owner, e.Own = &o, *s.own
+	}
+	if !info.IsDir() && !info.IsRegular() {
+		return nil
+	}
+	all, err := dir.Xattrs(name)
+	for _, x := range all {
+		if slices.Contains(grantsRights, x.Name) {
+			e.Xattrs = append(e.Xattrs, x)
+		}
+	}
+	return err
 }
 
 func (s *sender) file(dir *fsx.Dir, name string, e Entry) error {
@@ -139,6 +174,13 @@ type Entry struct {
 	Mtime  time.Time
 	Size   int64
 	Target string
+	// Type is that of fs.FileMode: a directory, a symbolic link or a file.
+	Type fs.FileMode
+	// Owner is nil for what belongs to own, else Own is who that is on the side of
+	// the sender. Owners and Xattrs do not arrive: they are told.
+	Owner  *Owner
+	Own    Owner
+	Xattrs []fsx.Xattr
 }
 
 // Writer makes a stream of things that come from anywhere.
@@ -200,6 +242,18 @@ func (w *Writer) sparse(e Entry, extents []fsx.Extent) error {
 }
 
 func (w *Writer) header(e Entry, kind byte, size int64, records map[string]string) error {
+	if e.Owner != nil || len(e.Xattrs) > 0 {
+		records = maps.Clone(records)
+		if records == nil {
+			records = map[string]string{}
+		}
+	}
+	if e.Owner != nil {
+		records[recordOwner] = fmt.Sprintf("%d:%d/%d:%d", e.Owner.UID, e.Owner.GID, e.Own.UID, e.Own.GID)
+	}
+	for _, x := range e.Xattrs {
+		records[recordXattr+x.Name] = string(x.Value)
+	}
 	return w.tar.WriteHeader(&tar.Header{
 		Format: tar.FormatPAX, Typeflag: kind, Name: path.Join(rootName, e.Path), Linkname: e.Target, Size: size,
 		Mode: int64(e.Mode & (permissions | setID)), ModTime: e.Mtime, PAXRecords: records,

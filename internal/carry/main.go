@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+
+	"golang.org/x/sys/unix"
 )
 
 // Exit codes of Main.
@@ -16,19 +18,20 @@ const (
 	Exists   = 4
 )
 
-// Main is one side of a copy as a program: "send PATH" writes a stream to
-// stdout, "receive PATH BASE" reads one from stdin. What is left out, and a
+// Main is one side of a copy as a program: "send PATH OWN" writes a stream to
+// stdout, in which things that belong to others than the owner of the path OWN are
+// told; "receive PATH BASE" reads one from stdin. What is left out, and a
 // failure, is told on stderr.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var t Totals
 	var err error
 	switch {
-	case len(args) == 2 && args[0] == "send":
-		t, err = send(args[1], stdout)
+	case len(args) == 3 && args[0] == "send":
+		t, err = send(args[1], args[2], stdout)
 	case len(args) == 3 && args[0] == "receive":
 		t, err = receive(args[1], args[2], stdin)
 	default:
-		err = errors.New("usage: send PATH | receive PATH BASE")
+		err = errors.New("usage: send PATH OWN | receive PATH BASE")
 	}
 	for _, name := range t.Skipped {
 		fmt.Fprintf(stderr, "%q is no file, directory or symbolic link: left out\n", name)
@@ -47,13 +50,18 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return Failed
 }
 
-func send(from string, w io.Writer) (Totals, error) {
+func send(from, own string, w io.Writer) (Totals, error) {
+	var owner *Owner
+	var st unix.Stat_t
+	if unix.Stat(own, &st) == nil {
+		owner = &Owner{st.Uid, st.Gid}
+	}
 	dir, name, err := Source(from)
 	if err != nil {
 		return Totals{}, err
 	}
 	defer dir.Close()
-	return Send(context.Background(), w, dir, name)
+	return Send(context.Background(), w, dir, name, owner)
 }
 
 func receive(to, base string, r io.Reader) (Totals, error) {
@@ -62,5 +70,5 @@ func receive(to, base string, r io.Reader) (Totals, error) {
 		return Totals{}, err
 	}
 	defer dir.Close()
-	return Receive(context.Background(), r, dir, name)
+	return Receive(context.Background(), r, dir, name, nil)
 }

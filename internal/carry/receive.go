@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,13 +26,14 @@ var ErrExists = errors.New("it exists already, and directories are not merged")
 
 // Receive makes a stream's file or directory appear under a name, whole or not
 // at all. A file or symbolic link replaces one; a directory is never replaced,
-// and replaces nothing.
-func Receive(ctx context.Context, r io.Reader, dir *fsx.Dir, name string) (t Totals, err error) {
+// and replaces nothing. told, unless nil, is called with each thing as the other
+// side says that it is.
+func Receive(ctx context.Context, r io.Reader, dir *fsx.Dir, name string, told func(Entry)) (t Totals, err error) {
 	if err := fsx.CheckPath(name); err != nil || name == "." || strings.Contains(name, "/") {
 		return t, fmt.Errorf("%q is no name for a copy", name)
 	}
 	temp := ".forkcell-cp-" + rand.Text()
-	rec := &receiver{ctx: ctx, dir: dir, temp: temp, tar: tar.NewReader(r)}
+	rec := &receiver{ctx: ctx, told: told, dir: dir, temp: temp, tar: tar.NewReader(r)}
 	err = rec.all()
 	if err == nil {
 		err = rec.publish(name)
@@ -51,6 +53,7 @@ func removeIf(dir *fsx.Dir, name string) error {
 
 type receiver struct {
 	ctx    context.Context //nolint:containedctx // lives as long as the one call
+	told   func(Entry)
 	dir    *fsx.Dir
 	temp   string
 	tar    *tar.Reader
@@ -91,15 +94,18 @@ func (r *receiver) entry(h *tar.Header) error {
 	if (rel == "") == r.begun {
 		return fmt.Errorf("%w: %q is out of place", ErrStream, h.Name)
 	}
-	size, err := realSize(h)
+	said, err := saidOf(h, rel)
 	if err != nil {
 		return err
+	}
+	if r.told != nil {
+		r.told(said)
 	}
 	at := path.Join(r.temp, rel)
 	if err := r.leave(path.Dir(at)); err != nil {
 		return err
 	}
-	e := Entry{Path: at, Mode: uint32(h.Mode) & permissions, Mtime: h.ModTime, Size: size}
+	e := Entry{Path: at, Mode: uint32(h.Mode) & permissions, Mtime: h.ModTime, Size: said.Size}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		r.totals.Dirs++
@@ -111,9 +117,6 @@ func (r *receiver) entry(h *tar.Header) error {
 		err = r.dir.Symlink(h.Linkname, at)
 	case tar.TypeReg:
 		r.totals.Files++
-		if h.Mode&setID != 0 {
-			r.totals.Stripped = append(r.totals.Stripped, rel)
-		}
 		_, sparse := h.PAXRecords[recordSize]
 		err = r.file(e, sparse)
 	default:
@@ -141,28 +144,46 @@ func relative(name string) (string, error) {
 	return rel, nil
 }
 
-// realSize checks the records of a header, and returns the size of its file.
-func realSize(h *tar.Header) (int64, error) {
-	size := h.Size
+// saidOf returns what a header and its records say.
+func saidOf(h *tar.Header, rel string) (Entry, error) {
+	e := Entry{Path: rel, Mode: uint32(h.Mode) & (permissions | setID), Mtime: h.ModTime, Size: h.Size, Target: h.Linkname}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		e.Type = fs.ModeDir
+	case tar.TypeSymlink:
+		e.Type = fs.ModeSymlink
+	}
 	for key, value := range h.PAXRecords {
-		var err error
-		switch key {
-		case "path", "linkpath", "size", "mtime":
-		case recordSize:
-			size, err = strconv.ParseInt(value, 10, 64)
-			if err == nil && (size < 0 || h.Typeflag != tar.TypeReg) {
-				err = strconv.ErrRange
-			}
-		default:
-			// Such as holes as other programs write them: a few bytes here, and
-			// many zeros to write.
-			err = errors.New("it is unknown")
-		}
-		if err != nil {
-			return 0, fmt.Errorf("%w: %q has a record %q: %w", ErrStream, h.Name, key, err)
+		if err := e.record(key, value); err != nil {
+			return e, fmt.Errorf("%w: %q has a record %q: %w", ErrStream, h.Name, key, err)
 		}
 	}
-	return size, nil
+	slices.SortFunc(e.Xattrs, func(a, b fsx.Xattr) int { return strings.Compare(a.Name, b.Name) })
+	return e, nil
+}
+
+func (e *Entry) record(key, value string) (err error) {
+	switch key {
+	case "path", "linkpath", "size", "mtime":
+		return nil
+	case recordSize:
+		e.Size, err = strconv.ParseInt(value, 10, 64)
+		if err == nil && (e.Size < 0 || e.Type != 0) {
+			err = strconv.ErrRange
+		}
+		return err
+	case recordOwner:
+		e.Owner = &Owner{}
+		_, err = fmt.Sscanf(value, "%d:%d/%d:%d", &e.Owner.UID, &e.Owner.GID, &e.Own.UID, &e.Own.GID)
+		return err
+	}
+	if name, ok := strings.CutPrefix(key, recordXattr); ok && slices.Contains(grantsRights, name) {
+		e.Xattrs = append(e.Xattrs, fsx.Xattr{Name: name, Value: []byte(value)})
+		return nil
+	}
+	// Such as holes as other programs write them: a few bytes here, and many zeros
+	// to write.
+	return errors.New("it is unknown")
 }
 
 func (r *receiver) file(e Entry, sparse bool) error {

@@ -2,11 +2,11 @@ package cell
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,6 +17,7 @@ import (
 	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/tree"
 )
 
 // A copy's end in a live cell is the program itself, shown there read-only and
@@ -77,9 +78,6 @@ func copyResult(req CopyRequest, in bool, t carry.Totals, notes []string) *CopyR
 	}
 	for _, name := range t.Skipped {
 		r.Notes = append(r.Notes, quote.Path(name)+" is no file, directory or symbolic link: left out")
-	}
-	for _, name := range t.Stripped {
-		r.Notes = append(r.Notes, "dropped: setuid or setgid bits: "+quote.Path(cmp.Or(name, path.Base(req.Path))))
 	}
 	return r
 }
@@ -147,13 +145,14 @@ type half struct {
 func copyLive(ctx context.Context, client *live.Client, req CopyRequest, dir *fsx.Dir, name string) (*CopyResult, error) {
 	from, to := io.Pipe()
 	received := make(chan half, 1)
+	lost := newOutward(false)
 	go func() {
-		t, err := carry.Receive(ctx, from, dir, name)
+		t, err := carry.Receive(ctx, from, dir, name, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.toldEntry(e)) })
 		_ = from.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // more has no place to go
 		received <- half{t, err}
 	}()
 	complaints := &bounded{}
-	cmd := live.Command{Args: []string{carrier, "send", req.Path}}
+	cmd := live.Command{Args: []string{carrier, "send", req.Path, homePath}}
 	exit, err := client.Exec(ctx, cmd, live.Streams{Out: to, Err: complaints}, live.Control{})
 	_ = to.Close()
 	got := <-received
@@ -165,7 +164,30 @@ func copyLive(ctx context.Context, client *live.Client, req CopyRequest, dir *fs
 	case got.err != nil:
 		return nil, hostError(req.Host, got.err)
 	}
-	return copyResult(req, false, got.totals, complaints.lines()), nil
+	return copyResult(req, false, got.totals, append(complaints.lines(), lost.notes()...)), nil
+}
+
+// toldEntry is something in a live cell as a state would have it: what belongs to
+// the cell's user is the operator's, and what is root's in the cell has the id that
+// the user has there.
+func (o *outward) toldEntry(e carry.Entry) tree.Entry {
+	out := tree.Entry{Kind: tree.KindFile, Mode: e.Mode, UID: o.self.UID, GID: o.self.GID, Xattrs: e.Xattrs}
+	switch {
+	case e.Type.IsDir():
+		out.Kind = tree.KindDir
+	case e.Type&fs.ModeSymlink != 0:
+		out.Kind = tree.KindSymlink
+	}
+	if e.Owner != nil {
+		out.UID, out.GID = e.Owner.UID, e.Owner.GID
+		if out.UID == 0 {
+			out.UID = e.Own.UID
+		}
+		if out.GID == 0 {
+			out.GID = e.Own.GID
+		}
+	}
+	return out
 }
 
 // CopyIn copies from the host into a live cell.
@@ -195,7 +217,7 @@ func (e *Engine) CopyIn(ctx context.Context, req CopyRequest) (*CopyResult, erro
 	from, to := io.Pipe()
 	sent := make(chan half, 1)
 	go func() {
-		t, err := carry.Send(ctx, to, dir, name)
+		t, err := carry.Send(ctx, to, dir, name, nil)
 		_ = to.CloseWithError(err) // without an error, this is the end of the stream
 		sent <- half{t, err}
 	}()

@@ -38,7 +38,7 @@ func (e *Engine) copyState(ctx context.Context, c store.Cell, req CopyRequest, d
 		_ = to.CloseWithError(err)
 		sent <- err
 	}()
-	t, err := carry.Receive(ctx, from, dir, name)
+	t, err := carry.Receive(ctx, from, dir, name, nil)
 	_ = from.CloseWithError(io.ErrClosedPipe)
 	if sendErr := <-sent; sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) {
 		return nil, failed("copy", sendErr, "read %s", quote.Path(req.Path))
