@@ -115,17 +115,14 @@ func (r *run) connect(g *gate, granted []string) {
 	if g == nil {
 		return
 	}
-	r.spec.Network = &driver.Network{Serve: func(c driver.Captured) (driver.Service, error) {
+	r.spec.Network = &driver.Network{Serve: func(c driver.Captured) (func(), error) {
 		if r.e.hide != nil {
 			if err := r.e.hide(); err != nil {
-				return driver.Service{}, errors.Join(err, gateway.Refuse(c.Sockets))
+				c.Close()
+				return nil, err
 			}
 		}
-		s, err := g.Serve(c.Sockets, c.InitPID, c.Watched)
-		if err != nil {
-			return driver.Service{}, err
-		}
-		return driver.Service{Stop: s.Stop, Connecting: func(c driver.Connect) { s.Connecting(gateway.Connect(c)) }}, nil
+		return g.Serve(c)
 	}}
 	for _, f := range g.files {
 		r.spec.Network.Files = append(r.spec.Network.Files, driver.File{Name: f.Name, Data: f.Data})

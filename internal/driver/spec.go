@@ -108,57 +108,6 @@ type Guard struct {
 	Denied func(Denial)
 }
 
-// Network says who serves a cell's connections.
-type Network struct {
-	// Serve is given what serves the cell, before any command is executed, and
-	// owns the sockets also when it fails.
-	Serve func(Captured) (Service, error)
-	// Files are in the cell's /etc besides, or instead of, what is there; names
-	// are relative to it.
-	Files []File
-}
-
-// Captured is a network namespace of package capture.
-type Captured struct {
-	// Sockets are the descriptors for package origin.
-	Sockets []int
-	// InitPID is the cell's first process, on the host.
-	InitPID int
-	// Watched says that Service.Connecting is called for every connect(2), and may
-	// look at the socket. The kernel refuses that to a driver that is itself under
-	// such a filter, and where processes cannot borrow each other's descriptors.
-	Watched bool
-}
-
-// Service is what serves a cell's network.
-type Service struct {
-	// Stop ends it. It is called when the cell is gone.
-	Stop func()
-	// Connecting, if set, is told of a thread of the cell that is about to
-	// connect the socket of a descriptor, and waits until it returns. It is
-	// called by one goroutine at a time.
-	Connecting func(Connect)
-}
-
-// Connect is a call of connect(2).
-type Connect struct {
-	// Thread is the number of the calling thread on the host. It may be another
-	// one's as soon as Waiting returns false.
-	Thread int
-	// Descriptor and Address are the call's arguments: the socket, and where in
-	// the caller's memory its destination is.
-	Descriptor int
-	Address    uint64
-	// Waiting reports whether the thread still waits.
-	Waiting func() bool
-}
-
-// File is a small file of the cell's own.
-type File struct {
-	Name string
-	Data []byte
-}
-
 // Limits are what a cell may use; 0 means no limit. Time is Command.Timeout.
 type Limits struct {
 	Memory    int64 // bytes, swap included

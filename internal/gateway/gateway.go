@@ -13,12 +13,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/forkcell/forkcell/internal/capture/origin"
+	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/egress"
 	"github.com/forkcell/forkcell/internal/egress/authority"
 	"github.com/forkcell/forkcell/internal/egress/credential"
@@ -166,60 +167,50 @@ func (g *Gateway) Environment() []string {
 	return env
 }
 
-// Connect is a call of connect(2): see [origin.Connect].
-type Connect = origin.Connect
-
-// Service is a cell's network that is being served.
-type Service struct {
-	// Stop ends the service.
-	Stop func()
-	// Connecting is told of calls of connect(2) before they are made.
-	Connecting func(Connect)
-}
-
-// Serve serves the sockets of a cell, whose first process is given. It owns the
-// descriptors also when it fails. Watched says that Service.Connecting will be
-// called for every connect(2).
-func (g *Gateway) Serve(fds []int, initPID int, watched bool) (*Service, error) {
-	sockets, err := origin.Open(fds)
-	if err != nil {
-		return nil, err
-	}
-	attributor, err := origin.NewAttributor(sockets, initPID)
-	if err != nil {
-		return nil, errors.Join(err, sockets.Close())
-	}
-	if watched {
-		attributor.Watch()
-	}
-	destination, attribute := egress.Captured(attributor, func(binary string) []string { return g.listedAs(attributor, binary) })
+// Serve begins to serve a cell. The sockets are the gateway's, also when it fails.
+// The returned function ends the service.
+func (g *Gateway) Serve(c driver.Captured) (stop func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	proxy, err := egress.New(egress.Config{
 		Generation: g.gen,
-		Names:      g.table, Destination: destination, Attribute: attribute, Dialer: egress.Dials(g.dialer),
+		Names:      g.table, Destination: destinations(c.Origin), Attribute: g.programs(c.Origin), Dialer: egress.Dials(g.dialer),
 		Authority: g.ca, Roots: g.roots, Event: g.cfg.Event,
 	})
 	if err != nil {
-		return nil, errors.Join(err, attributor.Close(), sockets.Close())
+		c.Close()
+		return nil, err
 	}
-	s := &service{sockets: sockets, attributor: attributor, proxy: proxy, dns: g.resolver(len(sockets.DNS) > 1, attributor)}
+	s := &service{sockets: c, proxy: proxy, dns: g.resolver(len(c.Names) > 1, c.Origin)}
 	s.begin()
 	g.proxy = proxy
-	stop := func() {
+	return func() {
 		s.end()
 		g.drop()
-	}
-	return &Service{Stop: stop, Connecting: attributor.Connecting}, nil
+	}, nil
 }
 
-// Refuse closes the sockets of a cell that is not served after all.
-func Refuse(fds []int) error {
-	sockets, err := origin.Open(fds)
-	if err != nil {
-		return err
+// destinations returns where connections were to go, for the proxy.
+func destinations(o driver.Origin) func(net.Conn) (egress.Destination, error) {
+	return func(c net.Conn) (egress.Destination, error) {
+		d, err := o.Destination(c)
+		return egress.Destination(d), err
 	}
-	return sockets.Close()
+}
+
+// programs returns whose connections are, for the proxy.
+func (g *Gateway) programs(o driver.Origin) func(net.Conn) (egress.Process, error) {
+	return func(c net.Conn) (egress.Process, error) {
+		found, err := o.Opener(c)
+		if err != nil {
+			return egress.Process{}, err
+		}
+		p := egress.Process{PID: found.PID, Binary: found.Binary, Untrusted: !found.Trusted}
+		if found.Trusted {
+			p.Also = g.listedAs(o, found.Binary)
+		}
+		return p, nil
+	}
 }
 
 // Reload lets another policy rule from now on: for names, connections and
@@ -277,14 +268,14 @@ func (g *Gateway) drop() {
 }
 
 // resolver answers the cell's DNS questions.
-func (g *Gateway) resolver(six bool, a *origin.Attributor) *names.Server {
+func (g *Gateway) resolver(six bool, o driver.Origin) *names.Server {
 	who := func(c names.Client) (int, string) {
 		// What is not known is left out: a name is told, not decided about.
-		p, err := origin.Process{}, error(nil)
+		p, err := driver.Program{}, error(nil)
 		if c.Conn != nil {
-			p, err = a.Of(c.Conn)
+			p, err = o.Opener(c.Conn)
 		} else {
-			p, err = a.Asker(c.Addr)
+			p, err = o.Asker(c.Addr)
 		}
 		if err != nil {
 			return 0, ""
@@ -308,14 +299,14 @@ func (g *Gateway) resolver(six bool, a *origin.Attributor) *names.Server {
 
 // listedAs are the other names by which rules list an executable: those that
 // lead to it through links that the cell cannot change.
-func (g *Gateway) listedAs(a *origin.Attributor, binary string) []string {
+func (g *Gateway) listedAs(o driver.Origin, binary string) []string {
 	var also []string
 	for _, n := range g.policy.Load().Network {
 		for _, b := range n.Binaries {
 			if !b.Exact() || b.String() == binary || slices.Contains(also, b.String()) {
 				continue
 			}
-			if real, err := a.Resolve(b.String()); err == nil && real == binary {
+			if real, err := o.Resolve(b.String()); err == nil && real == binary {
 				also = append(also, b.String())
 			}
 		}

@@ -5,30 +5,29 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/capture/origin"
+	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/egress"
 	"github.com/forkcell/forkcell/internal/egress/names"
 )
 
 // service is what serves one cell's sockets.
 type service struct {
-	sockets    *origin.Sockets
-	attributor *origin.Attributor
-	proxy      *egress.Proxy
-	dns        *names.Server
-	wait       sync.WaitGroup
+	sockets driver.Captured
+	proxy   *egress.Proxy
+	dns     *names.Server
+	wait    sync.WaitGroup
 }
 
 func (s *service) begin() {
 	// When one of these fails the cell has no network any more: its connections
 	// wait, or are refused. They do not get past.
-	for _, l := range s.sockets.Proxy {
+	for _, l := range s.sockets.Connections {
 		s.wait.Go(func() { _ = s.proxy.Serve(context.Background(), l) })
 	}
-	for _, l := range s.sockets.DNS {
+	for _, l := range s.sockets.Names {
 		s.wait.Go(func() { _ = s.dns.ServeTCP(l) })
 	}
-	for _, c := range s.sockets.DNSPackets {
+	for _, c := range s.sockets.Queries {
 		s.wait.Go(func() { _ = s.dns.ServeUDP(c) })
 	}
 }
@@ -40,9 +39,8 @@ const parting = time.Second
 // cannot be closed belongs to a cell that is gone.
 func (s *service) end() {
 	s.proxy.Drain(parting)
-	_ = s.sockets.Close()
+	s.sockets.Close()
 	_ = s.proxy.Close()
 	s.wait.Wait()
 	s.dns.Finish()
-	_ = s.attributor.Close()
 }

@@ -54,7 +54,7 @@ func strangers() []stranger {
 		{"internal/driver/drivertest", []string{"internal/driver", "internal/mount"}, "the suite knows the contract and no driver"},
 		{
 			"internal/driver/native",
-			[]string{"internal/driver", "internal/clone", "internal/mount", "internal/capture", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
+			[]string{"internal/driver", "internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
 			"a driver knows processes, the kernel's controls and a mount description: no trees, policies, receipts or databases",
 		},
 		{"internal/policy", []string{"internal/match", "internal/quote"}, "a policy is pure: it asks nothing of the host"},

@@ -15,9 +15,9 @@ func testUnclaimed(t *testing.T, f *Fixture) {
 			s.Mounts.Binds = append(s.Mounts.Binds, mount.Bind{Target: "/srv/elsewhere", Source: f.Shared})
 		},
 		Network: func(s *driver.Spec) {
-			s.Network = &driver.Network{Serve: func(driver.Captured) (driver.Service, error) {
+			s.Network = &driver.Network{Serve: func(driver.Captured) (func(), error) {
 				t.Errorf("%s is not claimed, and served", Network)
-				return driver.Service{}, errors.New("not claimed")
+				return nil, errors.New("not claimed")
 			}}
 		},
 		Limits: func(s *driver.Spec) { s.Limits.PIDs = 100 },

@@ -99,6 +99,7 @@ func tests() []test {
 		{"Freeze", Freezer, testFreeze},
 		{"Workspace", Mounts, testWorkspace},
 		{"Masks", Mounts, testMasks},
+		{"Network", Network, testNetwork},
 		{"LimitOfProcesses", Limits, testLimitOfProcesses},
 		{"Killed", "", testKilled},
 		{"Held", Mounts, testHeld},

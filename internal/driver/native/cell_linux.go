@@ -21,8 +21,8 @@ type Cell struct {
 	limits   *limited
 	examined []driver.Check
 	denied   func(driver.Denial)
-	network  *driver.Network
-	service  driver.Service // of the network
+	asked    *driver.Network // nil: the cell has none
+	network  *network
 	borrow   func(pid int) error
 	laps     func([]lap)
 
@@ -101,7 +101,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell
 	}
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI, degraded: mounts.degraded,
-		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, network: s.Network, borrow: n.probes().Borrow,
+		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, asked: s.Network, borrow: n.probes().Borrow,
 	}
 	limits.watch(s.Limits.Hit)
 	proc.spent.Go(c.listen)
@@ -180,7 +180,7 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	c.examined = r.Examined
 	r.Degraded = slices.Concat(r.Degraded, c.degraded, c.limits.degraded)
 	c.controls = controls(c.id, c.mountAPI, c.limits.summary, r.report)
-	if c.network != nil {
+	if c.asked != nil {
 		c.controls.Network = captured
 	}
 	return nil
@@ -198,10 +198,8 @@ func (c *Cell) Gone() <-chan struct{} { return c.gone }
 // Close kills whatever runs in the cell and returns when nothing of it is left.
 func (c *Cell) Close() error {
 	c.bury()
-	if c.service.Stop != nil {
-		c.service.Stop()
-		c.service.Stop = nil
-	}
+	c.network.close()
+	c.network = nil
 	return c.limits.unlimit()
 }
 
@@ -248,28 +246,8 @@ func (c *Cell) order(cmd driver.Command, stdin, last bool) (*execution, error) {
 	return e, nil
 }
 
-// captured is what a receipt says of a network.
-const captured = "captured: every connection and DNS query is decided on the host side; nothing else leaves"
-
 // split takes the last n of the descriptors apart.
 func split(fds []int, n int) (rest, last []int) {
 	n = min(max(n, 0), len(fds))
 	return fds[:len(fds)-n], fds[len(fds)-n:]
-}
-
-// serveNetwork hands the network's sockets to whom serves them, before anything
-// can use them.
-func (c *Cell) serveNetwork(fds []int, watched bool) (err error) {
-	if (c.network != nil) != (len(fds) > 0) {
-		closeAll(fds)
-		return errors.New("the init's sockets are not what it was asked for")
-	}
-	if c.network != nil {
-		if err := c.borrow(c.pid); watched && err != nil {
-			watched = false
-			c.degraded = append(c.degraded, fmt.Sprintf("network: %v; programs are looked for when a connection is accepted", err))
-		}
-		c.service, err = c.network.Serve(driver.Captured{Sockets: fds, InitPID: c.pid, Watched: watched})
-	}
-	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/seccomp"
 
+	"github.com/forkcell/forkcell/internal/capture/origin"
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
@@ -18,7 +19,7 @@ func (c *Cell) hearCalls(fds []int) error {
 	if len(fds) == 0 {
 		return nil
 	}
-	if len(fds) != 1 || c.denied == nil && c.network == nil {
+	if len(fds) != 1 || c.denied == nil && c.asked == nil {
 		closeAll(fds)
 		return errors.New("the init sent what it was not asked for")
 	}
@@ -40,9 +41,9 @@ func (c *Cell) heard(n seccomp.Notice, waiting func() bool) {
 	case n.Denied != 0 && c.denied != nil:
 		pid, binary := whoCalled(n.PID)
 		c.denied(driver.Denial{PID: pid, Binary: binary, Call: n.Name, Errno: n.Denied})
-	case n.Denied == 0 && c.service.Connecting != nil:
+	case n.Denied == 0 && c.network != nil:
 		// The kernel's descriptors are ints: the upper half means nothing.
-		c.service.Connecting(driver.Connect{
+		c.network.attributor.Connecting(origin.Connect{
 			Thread: n.PID, Descriptor: int(int32(n.Args[0])), Address: n.Args[1], Waiting: waiting,
 		})
 	}

@@ -222,19 +222,19 @@ func probeBorrow(pid int) error {
 
 // probeEgress builds a cell whose connections are captured, and lets it go.
 func (n *Driver) probeEgress(ctx context.Context) error {
-	var borrow error
 	s := driver.Spec{Hostname: "probe", Guard: driver.Guard{LandlockBestEffort: true}, Network: &driver.Network{
-		Serve: func(c driver.Captured) (driver.Service, error) {
-			closeAll(c.Sockets)
-			borrow = n.probes().Borrow(c.InitPID)
-			return driver.Service{}, nil
+		Serve: func(c driver.Captured) (func(), error) {
+			c.Close()
+			return func() {}, nil
 		},
 	}}
 	cell, err := n.begin(ctx, s)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(cell.awaitBuilt(ctx), cell.Close()); err != nil {
+	built := cell.awaitBuilt(ctx)
+	borrow := n.probes().Borrow(cell.pid)
+	if err := errors.Join(built, cell.Close()); err != nil {
 		return err
 	}
 	return borrow

@@ -35,9 +35,9 @@ func TestStartAgain(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.ClearWork()
 	spec := f.Spec
-	spec.Network = &driver.Network{Serve: func(c driver.Captured) (driver.Service, error) {
-		closeAll(c.Sockets)
-		return driver.Service{}, errors.New("not today")
+	spec.Network = &driver.Network{Serve: func(c driver.Captured) (func(), error) {
+		c.Close()
+		return nil, errors.New("not today")
 	}}
 	if c, err := f.native.Start(t.Context(), spec); err == nil {
 		t.Errorf("started: %v", c.Close())

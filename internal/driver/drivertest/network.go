@@ -1,0 +1,67 @@
+package drivertest
+
+import (
+	"context"
+	"io"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// testNetwork: a connection to anywhere comes to the host side, which knows where
+// it was to go and which program opened it; a DNS query comes, too.
+func testNetwork(t *testing.T, f *Fixture) {
+	type arrival struct {
+		to      driver.Destination
+		program driver.Program
+		err     error
+	}
+	arrived, asked := make(chan arrival, 1), make(chan []byte, 1)
+	f.Spec.Network = &driver.Network{Files: []driver.File{{Name: "note", Data: []byte("of the host")}}}
+	f.Spec.Network.Serve = func(c driver.Captured) (func(), error) {
+		for _, l := range c.Connections[:1] {
+			go func() {
+				conn, err := l.Accept()
+				if err != nil {
+					arrived <- arrival{err: err}
+					return
+				}
+				defer conn.Close()
+				a := arrival{}
+				a.to, a.err = c.Origin.Destination(conn)
+				if a.err == nil {
+					a.program, a.err = c.Origin.Opener(conn)
+				}
+				arrived <- a
+				_, _ = io.WriteString(conn, "answer\n")
+			}()
+		}
+		go func() {
+			b := make([]byte, 512)
+			n, _, _ := c.Queries[0].ReadFrom(b)
+			asked <- b[:n]
+		}()
+		return func() { c.Close() }, nil
+	}
+	script := "exec 3<>/dev/tcp/192.0.2.7/4711; head -n 1 <&3; echo -n query > /dev/udp/192.0.2.53/53; cat /etc/note"
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f.Spec.Args = []string{"bash", "-c", script}
+	var out strings.Builder
+	o, err := f.Run(ctx, f.Spec, driver.Stdio{Out: &out})
+	if err != nil || o.Code != 0 || out.String() != "answer\nof the host" {
+		t.Fatalf("%+v, %v, %q", o, err, out.String())
+	}
+	a := <-arrived
+	if want := netip.MustParseAddrPort("192.0.2.7:4711"); a.err != nil || a.to.Addr != want || a.to.Explicit {
+		t.Errorf("destination %+v, %v", a.to, a.err)
+	}
+	if !strings.HasSuffix(a.program.Binary, "/bash") || !a.program.Trusted || a.program.PID == 0 {
+		t.Errorf("program %+v", a.program)
+	}
+	if q := <-asked; string(q) != "query" {
+		t.Errorf("query %q", q)
+	}
+}

@@ -1,0 +1,102 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/forkcell/forkcell/internal/capture/origin"
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// captured is what a receipt says of a network.
+const captured = "captured: every connection and DNS query is decided on the host side; nothing else leaves"
+
+// network is a cell's network while it is served.
+type network struct {
+	sockets    *origin.Sockets
+	attributor *origin.Attributor
+	stop       func()
+}
+
+// serveNetwork hands the network's sockets to who serves them, before anything can
+// use them. Watched means that the kernel reports calls of connect(2).
+func (c *Cell) serveNetwork(fds []int, watched bool) error {
+	if (c.asked != nil) != (len(fds) > 0) {
+		closeAll(fds)
+		return errors.New("the init's sockets are not what it was asked for")
+	}
+	if c.asked == nil {
+		return nil
+	}
+	n, err := newNetwork(fds, c.pid)
+	if err != nil {
+		return err
+	}
+	if err := c.borrow(c.pid); watched && err != nil {
+		watched = false
+		c.degraded = append(c.degraded, fmt.Sprintf("network: %v; programs are looked for when a connection is accepted", err))
+	}
+	if watched {
+		n.attributor.Watch()
+	}
+	n.stop, err = c.asked.Serve(driver.Captured{
+		Connections: n.sockets.Proxy, Names: n.sockets.DNS, Queries: n.sockets.DNSPackets, Origin: cellOrigin{n.attributor},
+	})
+	if err != nil {
+		n.close()
+		return err
+	}
+	c.network = n
+	return nil
+}
+
+// newNetwork takes over the sockets of a cell, also when it fails.
+func newNetwork(fds []int, initPID int) (*network, error) {
+	sockets, err := origin.Open(fds)
+	if err != nil {
+		return nil, err
+	}
+	attributor, err := origin.NewAttributor(sockets, initPID)
+	if err != nil {
+		return nil, errors.Join(err, sockets.Close())
+	}
+	return &network{sockets: sockets, attributor: attributor}, nil
+}
+
+// close ends the service. What cannot be closed belongs to a cell that is gone, or
+// was closed by who served it.
+func (n *network) close() {
+	if n == nil {
+		return
+	}
+	if n.stop != nil {
+		n.stop()
+	}
+	_ = n.attributor.Close()
+	_ = n.sockets.Close()
+}
+
+// cellOrigin implements driver.Origin.
+type cellOrigin struct{ a *origin.Attributor }
+
+func (o cellOrigin) Destination(c net.Conn) (driver.Destination, error) {
+	d, err := origin.DestinationOf(c)
+	return driver.Destination(d), err
+}
+
+func (o cellOrigin) Opener(c net.Conn) (driver.Program, error) { return program(o.a.Of(c)) }
+
+func (o cellOrigin) Asker(from netip.AddrPort) (driver.Program, error) {
+	return program(o.a.Asker(from))
+}
+
+func (o cellOrigin) Resolve(name string) (string, error) { return o.a.Resolve(name) }
+
+func program(p origin.Process, err error) (driver.Program, error) {
+	if err != nil {
+		return driver.Program{}, err
+	}
+	return driver.Program{PID: p.PID, Binary: p.Binary, Trusted: p.Trusted()}, nil
+}
