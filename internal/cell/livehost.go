@@ -72,7 +72,7 @@ func (l *liveCell) Exec(ctx context.Context, c live.Command, streams live.Stream
 	}()
 	select {
 	case err := <-failedToStart:
-		return nil, startFailure(err)
+		return nil, l.r.execFailure(err)
 	case <-begun:
 		return x, nil
 	}
@@ -147,17 +147,18 @@ func (l *liveCell) command(c live.Command) (cmd driver.Command, carries bool, er
 	}, carries, nil
 }
 
-func startFailure(err error) error {
+func (r *run) execFailure(err error) error {
 	start, ok := errors.AsType[*driver.StartError](err)
 	switch {
 	case !ok:
-		return toLive(runnerError(err))
+		return toLive(r.startFailure(err))
 	case start.Cause == driver.CauseNotFound, start.Cause == driver.CauseNotExecutable:
 		return &live.StartError{
 			Step: start.Step, Message: start.Err.Error(), NotFound: start.Cause == driver.CauseNotFound, NotExecutable: start.Cause == driver.CauseNotExecutable,
 		}
 	}
-	return toLive(runnerError(err))
+	return toLive(withHint(r.startFailure(err), codePIDs,
+		fmt.Sprintf("end some of its processes, or stop the cell and start it with more of them, at least %d", enoughPIDs)))
 }
 
 // ID implements live.Process.

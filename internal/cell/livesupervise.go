@@ -112,7 +112,7 @@ func (r *run) makeLive(ctx context.Context, req RunRequest) (*liveCell, error) {
 	}
 	l.env = r.spec.Env
 	if err != nil {
-		return l, runnerError(err)
+		return l, r.startFailure(err)
 	}
 	l.cell, l.began = started, time.Now()
 	r.timings.StartUS = since(begin)

@@ -322,7 +322,7 @@ func (r *run) classify(err error, signal int, cancelled bool) {
 		set(interrupted, 130, o.Signal)
 	case err != nil:
 		set(errored, 125, 0)
-		r.startError = runnerError(err)
+		r.startError = r.startFailure(err)
 		r.fail(r.startError.Error())
 	case o.TimedOut:
 		set(timedOut, 124, o.Signal)
@@ -350,6 +350,31 @@ func (r *run) explainLimits() {
 }
 
 func (r *run) fail(text string) { r.errorText = quote.Line(text) }
+
+// enoughPIDs is a limit of processes with which a cell can be started: the threads
+// of its first process count, and there are more or fewer of them.
+const enoughPIDs = 16
+
+// codePIDs is the code of errors about a cell that may have no more processes.
+const codePIDs = "pids"
+
+// startFailure words the failure of a start, or of one more command in a cell.
+func (r *run) startFailure(err error) error {
+	start, ok := errors.AsType[*driver.StartError](err)
+	limit := r.spec.Limits.PIDs
+	if !ok || start.Cause != driver.CauseProcesses || limit == 0 {
+		return runnerError(err)
+	}
+	e := &Error{
+		Kind: Refused, Code: codePIDs, Err: err, Message: fmt.Sprintf("the cell has no room for one more process: the limit is %d", limit),
+		Hint: "end some of its processes, or give it more with --pids or limits.pids",
+	}
+	if limit < enoughPIDs {
+		e.Message = fmt.Sprintf("the command cannot be started: it and the first process of the cell need more processes than the limit of %d", limit)
+		e.Hint = fmt.Sprintf("give --pids %d or more; a policy says limits.pids", enoughPIDs)
+	}
+	return e
+}
 
 func runnerError(err error) error {
 	start, ok := errors.AsType[*driver.StartError](err)

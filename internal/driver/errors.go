@@ -36,6 +36,8 @@ const (
 	CauseNetwork
 	// CauseLandlock means that the kernel's Landlock is not enough.
 	CauseLandlock
+	// CauseProcesses means that the cell may have no more processes.
+	CauseProcesses
 )
 
 func (e *StartError) Error() string { return fmt.Sprintf("%s: %v", e.Step, e.Err) }

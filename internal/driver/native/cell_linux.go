@@ -158,7 +158,7 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 		closeAll(r.fds)
 		return at("start", ctx.Err())
 	case !ok:
-		return at("init", errors.New("the cell's first process died"))
+		return c.died()
 	case r.Kind != reportBuilt:
 		closeAll(r.fds)
 		return r.err()
@@ -184,6 +184,16 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 		c.controls.Network = captured
 	}
 	return nil
+}
+
+// died is the error of a cell whose first process is gone. It needs threads, which
+// a limit of processes may refuse to it.
+func (c *Cell) died() error {
+	cause := driver.CauseCell
+	if c.limits.processes > 0 || c.limits.usage().PIDsHits > 0 {
+		cause = driver.CauseProcesses
+	}
+	return failAt("init", cause, errors.New("the cell's first process died"))
 }
 
 // Controls says what holds the cell's commands.

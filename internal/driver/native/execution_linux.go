@@ -42,7 +42,7 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 		closeAll(a.fds)
 		return at("start", ctx.Err())
 	case !ok && errors.Is(e.lost, io.EOF):
-		return at("init", errors.New("the cell's first process died"))
+		return e.cell.died()
 	case !ok:
 		return at("answer of the init", fmt.Errorf("it makes no sense: %w", e.lost))
 	case a.Kind != reportStarted:

@@ -199,7 +199,9 @@ func execError(name string, err error) error {
 	switch {
 	case isMissing(err):
 		e.Cause = driver.CauseNotFound
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM):
+	case errors.Is(err, unix.EAGAIN):
+		e.Step, e.Cause = "fork", driver.CauseProcesses
+	case errors.Is(err, unix.ENOMEM):
 		e.Step = "fork"
 	default:
 		e.Cause = driver.CauseNotExecutable
