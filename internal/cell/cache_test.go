@@ -242,10 +242,11 @@ func TestCachesAreKept(t *testing.T) {
 	w.promote("one")
 	w.from("two", source)
 	w.sh("two", "echo two > /cache/go/build/two", acceptOnSuccess)
+	w.promote("two")
 	w.from("three", source)
 	w.from("last", source)
+	// It alone stands on the newest one, and no sealed state does.
 	out := w.during("three", "echo ready; read x; "+listCache, func() {
-		w.promote("two")
 		other, release, err := app.Open(w.home, app.Write)
 		w.ok(err)
 		defer func() { w.ok(release()) }()
@@ -256,14 +257,20 @@ func TestCachesAreKept(t *testing.T) {
 			w.ok(err)
 		}
 	}, func(*cell.RunRequest) {})
-	if got := strings.Fields(out)[1:]; !slices.Equal(got, slices.Sorted(slices.Values(sharedBySource))) {
+	more := slices.Sorted(slices.Values(append([]string{"./go/build/two"}, sharedBySource...)))
+	if got := strings.Fields(out)[1:]; !slices.Equal(got, more) {
 		t.Errorf("the run that gc passed by found %q", got)
 	}
-	w.wantCache("the one that stands on it", "two", append([]string{"./go/build/two"}, sharedBySource...))
+	_, err := w.e.GC(w.ctx, cell.GCRequest{})
+	w.ok(err)
+	w.wantCache("the one that stands on it", "two", more)
 	w.wantCache("one that was made later", "last", nil)
 	w.sound("one", "two", "three", "last")
+	if res, err := w.e.Verify(w.ctx, "two", "", false, nil); err != nil || len(res.Checkpoints) != 2 {
+		t.Errorf("verify does not include what the cell stands on: %+v, %v", res, err)
+	}
 	w.ok(w.e.RemoveAll(w.ctx, []string{"one", "two", "three", "last"}, false))
-	_, err := w.e.GC(w.ctx, cell.GCRequest{})
+	_, err = w.e.GC(w.ctx, cell.GCRequest{})
 	w.ok(err)
 	if left, err := os.ReadDir(filepath.Join(w.home, "layers")); err != nil || len(left) > 0 {
 		t.Errorf("when nobody needs them, %d layers stay, %v", len(left), err)
@@ -354,7 +361,7 @@ func TestDeepCaches(t *testing.T) {
 		w.sh("one", fmt.Sprintf("mkdir -p /cache/go/build; echo x > /cache/go/build/%d", i), acceptOnSuccess)
 		want = append(want, fmt.Sprintf("./go/build/%d", i))
 		w.promote("one")
-		if i == 1 {
+		if i == 3 { // the next promotion puts another layer in the place of this state's
 			w.from("early", source)
 			w.sh("early", "echo x > /cache/early", acceptOnSuccess)
 		}
@@ -368,7 +375,7 @@ func TestDeepCaches(t *testing.T) {
 	w.ok(err)
 	w.from("late", source)
 	w.wantCache("the new one", "late", want)
-	w.wantCache("the early one", "early", append([]string{"./early"}, want[:2]...))
+	w.wantCache("the early one", "early", append([]string{"./early"}, want[:4]...))
 	w.sound("one", "early", "late", "cache:"+source)
 }
 
