@@ -279,3 +279,22 @@ func TestTryShell(t *testing.T) {
 		t.Errorf("the source holds %q, %v:\n%s", got, err, s.screen())
 	}
 }
+
+// TestShellLeft leaves a shell in a live cell. The next one says that the first is
+// still there, and how to come back to it.
+func TestShellLeft(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "forkcell start demo; forkcell shell demo; forkcell shell demo; forkcell stop demo")
+	t.Cleanup(func() { _ = s.command("forkcell rm demo --force").Run() })
+	s.await("$ ")
+	s.key("\x10\x11")
+	s.await("` comes back\r\n")
+	s.await("a new shell; `forkcell shell demo --attach exec_")
+	s.awaitTimes("$ ", 2)
+	s.key("exit\r")
+	s.await("cell demo stopped")
+	_ = s.cmd.Wait()
+	if n := strings.Count(s.screen(), "a new shell"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, s.screen())
+	}
+}

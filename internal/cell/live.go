@@ -362,13 +362,19 @@ func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *Liv
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	list, _ := live.NewClient(info.Socket, e.version).Sessions(ctx)
+	info.Sessions = append(info.Sessions, sessionInfos(list)...)
+	return info
+}
+
+func sessionInfos(list []live.Session) []SessionInfo {
+	var out []SessionInfo
 	for _, s := range list {
-		info.Sessions = append(info.Sessions, SessionInfo{
+		out = append(out, SessionInfo{
 			SessionID: s.ID, Args: texts(s.Args), TTY: s.TTY, Detachable: s.Detachable, Running: s.Running(),
 			Clients: s.Clients, StartedAt: s.Started.UTC(),
 		})
 	}
-	return info
+	return out
 }
 
 // stopFirst ends a live cell for an operation that was told to.

@@ -79,6 +79,19 @@ func (e *Engine) Attach(ctx context.Context, req ExecRequest, session string, st
 	})
 }
 
+// Sessions lists the commands that were executed in a live cell.
+func (e *Engine) Sessions(ctx context.Context, cell string) ([]SessionInfo, error) {
+	client, err := e.dialLive(ctx, cell)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.Sessions(ctx)
+	if err != nil {
+		return nil, fromLive(cell, err)
+	}
+	return sessionInfos(list), nil
+}
+
 func pick(list []live.Session, cell, ref string) (live.Session, error) {
 	hint := "`forkcell status " + cell + "` shows the sessions"
 	ids := make([]string, len(list))

@@ -153,6 +153,7 @@ type supervisor interface {
 type visitor interface {
 	Exec(ctx context.Context, r cell.ExecRequest, io cell.Stdio) (*cell.ExecResult, error)
 	Attach(ctx context.Context, r cell.ExecRequest, session string, io cell.Stdio) (*cell.ExecResult, error)
+	Sessions(ctx context.Context, cell string) ([]cell.SessionInfo, error)
 }
 
 type copier interface {

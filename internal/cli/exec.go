@@ -157,6 +157,7 @@ the output of a command that exec started. The exit code is the shell's.`,
 						return e.Attach(ctx, q, attach, io)
 					})
 				}
+				s.noted(shellLeft(cmd.Context(), e, args[0]))
 				return v.do(cmd.Context(), func(ctx context.Context, q cell.ExecRequest, io cell.Stdio) (*cell.ExecResult, error) {
 					return openShell(ctx, e, q, io)
 				})
@@ -165,6 +166,25 @@ the output of a command that exec started. The exit code is the shell's.`,
 	}
 	cmd.Flags().StringVar(&attach, "attach", "", "come back to the session `ID`")
 	return s.ofDirectory(cmd)
+}
+
+// shellLeft names the newest shell of a live cell that was left and still runs; ""
+// if there is none. What cannot be found out is said by what comes next.
+func shellLeft(ctx context.Context, e visitor, name string) string {
+	list, err := e.Sessions(ctx, name)
+	if err != nil {
+		return ""
+	}
+	newest := cell.SessionInfo{}
+	for _, ses := range list {
+		if ses.Running && ses.TTY && ses.Detachable && ses.Clients == 0 && !ses.StartedAt.Before(newest.StartedAt) {
+			newest = ses
+		}
+	}
+	if newest.SessionID == "" {
+		return ""
+	}
+	return "a new shell; `forkcell shell " + name + " --attach " + newest.SessionID + "` comes back to the one that was left"
 }
 
 // openShell prefers the shell that people know.

@@ -38,6 +38,7 @@ type fakeEngine struct {
 	below   string          // and where in its source that is
 
 	exec     *cell.ExecResult
+	sessions []cell.SessionInfo
 	followed string // what a live cell has printed
 	events   []event.Record
 	policies *cell.PolicyDiff
@@ -276,6 +277,10 @@ func (f *fakeEngine) Exec(_ context.Context, r cell.ExecRequest, stdio cell.Stdi
 	f.stdio = stdio
 	_, _ = io.WriteString(stdio.Out, f.output)
 	return answer(f, r, f.exec)
+}
+
+func (f *fakeEngine) Sessions(context.Context, string) ([]cell.SessionInfo, error) {
+	return f.sessions, nil
 }
 
 func (f *fakeEngine) Attach(_ context.Context, r cell.ExecRequest, session string, stdio cell.Stdio) (*cell.ExecResult, error) {
