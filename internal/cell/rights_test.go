@@ -172,6 +172,37 @@ func TestSetIDFilesAreNotExported(t *testing.T) {
 	}
 }
 
+// TestLiveOwnersAreTakenBack: no command can give a file of a live directory away,
+// but one that replaces a file makes a new one, which is the operator's. It gets
+// the owner back that the file had.
+func TestLiveOwnersAreTakenBack(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can have files of other owners, and give them back")
+	}
+	w := newWorld(t)
+	for path, owner := range map[string]int{"docs/a.md": 7, "docs/b.md": 9} {
+		w.ok(os.Lchown(filepath.Join(w.source, path), owner, owner+1))
+	}
+	w.init("demo", "delta")
+	_, out := w.sh("demo", `cp docs/b.md swap && echo more >> swap && mv -f swap docs/b.md
+echo new > docs/new; chown 7 hello.txt 2>/dev/null || chgrp 8 hello.txt 2>/dev/null || echo denied`)
+	if out != "denied\n" {
+		t.Errorf("the command said %q", out)
+	}
+	if !strings.HasSuffix(w.read("docs/b.md"), "more\n") {
+		t.Error("the file was not replaced")
+	}
+	for path, want := range map[string]string{"docs/a.md": "7:8", "docs/b.md": "9:10", "docs/new": "0:0", "hello.txt": "0:0"} {
+		var st unix.Stat_t
+		w.ok(unix.Lstat(filepath.Join(w.source, path), &st))
+		if got := fmt.Sprintf("%d:%d", st.Uid, st.Gid); got != want {
+			t.Errorf("%s belongs to %s, not %s", path, got, want)
+		}
+	}
+	w.sound("demo")
+}
+
 // TestLiveDirectoryIsTakenBack: in a live directory, what a command gave to others
 // is the operator's own again when the run has ended; what an apply would hold
 // back is named.

@@ -21,6 +21,11 @@ type Visitor struct {
 type Step struct {
 	Name string
 	Info Info
+	// Up is the directory that the name is in. That of a name in the directory
+	// that the walk began in has no name and no Info.
+	Up *Step
+	// Data belongs to the visitor.
+	Data any
 	ref  *Ref
 	dir  *Dir
 	left []string // of a directory: the names still to come
@@ -104,7 +109,7 @@ func (w *walk) name(in *Step, name string) error {
 		return err
 	}
 	defer in.ref.Release()
-	s := &Step{Name: name, ref: in.ref.Child(name), dir: d}
+	s := &Step{Name: name, Up: in, ref: in.ref.Child(name), dir: d}
 	if s.Info, err = d.Lstat(name); err != nil {
 		return err
 	}

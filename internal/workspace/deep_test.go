@@ -73,3 +73,22 @@ func TestComposeDeep(t *testing.T) {
 		})
 	}
 }
+
+// TestTakeBackDeep: a live directory is put in order level by level.
+func TestTakeBackDeep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, BackendDelta)
+	base, _ := w.imports()
+	work := w.begin(w.c, base.Layer)
+	const levels = 8000
+	makeDeep(t, w.src, levels)
+	taken, err := work.TakeBack(context.Background())
+	w.must(err)
+	if len(taken) > 0 {
+		t.Errorf("taken back: %d things", len(taken))
+	}
+	sealed := w.seal(work)
+	if sealed.Changed != levels+1 {
+		t.Errorf("%d changes", sealed.Changed)
+	}
+}

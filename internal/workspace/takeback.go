@@ -40,8 +40,7 @@ func (w *Work) TakeBack(ctx context.Context) ([]TakenBack, error) {
 		ctx: ctx, live: live, before: before, filter: keepOnly(w.c.Rules, w.c.Kept), hidden: w.hidden(),
 		self: rights.Self(false), root: w.s.opt.Root,
 	}
-	err = t.visit(".", nil)
-	return t.taken, err
+	return t.taken, t.all()
 }
 
 type taking struct {
@@ -55,75 +54,84 @@ type taking struct {
 	taken  []TakenBack
 }
 
-// visit puts one thing in order and then, if it is a directory, what it holds.
-// Names that go away meanwhile are passed over.
-func (t *taking) visit(path string, parent *tree.Entry) error {
-	if err := t.ctx.Err(); err != nil {
-		return err
-	}
-	info, err := t.live.Lstat(path)
-	if err != nil {
-		return gone(err)
-	}
-	if t.skips(path, info) {
-		return nil
-	}
-	old, known, err := t.before.Lookup(path)
-	if err != nil {
-		return err
-	}
-	if stamp := (tree.Stamp{Ino: info.Ino, CTime: info.CTime, Dev: info.Dev}); known && info.IsRegular() && old.Stamp == stamp {
-		return nil
-	}
-	now, err := apply.Glance(t.live, path)
-	if now == nil || now.Kind == 0 || err != nil {
-		return err
-	}
-	var had *tree.Entry
-	if known {
-		had = &old
-	}
-	landed, dropped := t.self.Land(*now, had, parent)
-	if err := t.restore(path, *now, landed, dropped); err != nil {
-		return gone(err)
-	}
-	if now.Kind != tree.KindDir {
-		return nil
-	}
-	names, err := t.names(path)
-	if err != nil {
-		return gone(err)
-	}
-	for _, name := range names {
-		if err := t.visit(join(path, name), &landed); err != nil {
-			return err
-		}
-	}
-	return nil
+// takenDir is a directory that was put in order.
+type takenDir struct {
+	old    *tree.Entry // nil: it is new
+	landed tree.Entry
 }
 
-func (t *taking) skips(path string, info fsx.Info) bool {
-	if _, hidden := t.hidden[faceOf(info)]; hidden {
+// all puts everything in order, a directory before what it holds. Names that go
+// away meanwhile are passed over.
+func (t *taking) all() error {
+	info, err := t.live.Lstat(".")
+	if err != nil {
+		return err
+	}
+	root := t.before.Root()
+	top, err := t.visit(t.live, ".", func() string { return "." }, info, &root, nil)
+	if top == nil || err != nil {
+		return err
+	}
+	return fsx.Walk(t.ctx, t.live, fsx.Visitor{
+		Enter: func(at *fsx.Step) (bool, error) {
+			if t.skips(at) {
+				return false, nil
+			}
+			parent, below := at.Up.Data.(*takenDir)
+			if !below {
+				parent = top
+			}
+			var old *tree.Entry
+			if parent.old != nil && parent.old.Kind == tree.KindDir {
+				e, known, err := t.before.Child(parent.old.Sub, at.Name)
+				if err != nil {
+					return false, err
+				}
+				if known {
+					old = &e
+				}
+			}
+			dir, err := t.visit(at.Dir(), at.Name, at.Path, at.Info, old, &parent.landed)
+			at.Data = dir
+			return dir != nil, err
+		},
+		Gone: func(err error) bool { return gone(err) == nil },
+	})
+}
+
+// visit puts one thing in order, and returns it if it is a directory, whose names
+// come next.
+func (t *taking) visit(d *fsx.Dir, name string, path func() string, info fsx.Info, old, parent *tree.Entry) (*takenDir, error) {
+	if stamp := (tree.Stamp{Ino: info.Ino, CTime: info.CTime, Dev: info.Dev}); old != nil && info.IsRegular() && old.Stamp == stamp {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	now, err := apply.Glance(d, name)
+	if now == nil || now.Kind == 0 || err != nil {
+		return nil, err
+	}
+	landed, dropped := t.self.Land(*now, old, parent)
+	if err := t.restore(d, name, path, *now, landed, dropped); err != nil {
+		return nil, gone(err)
+	}
+	if now.Kind != tree.KindDir {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	return &takenDir{old, landed}, nil
+}
+
+func (t *taking) skips(at *fsx.Step) bool {
+	if _, hidden := t.hidden[faceOf(at.Info)]; hidden {
 		return true
 	}
-	if t.filter == nil || path == "." {
+	if t.filter == nil {
 		return false
 	}
-	_, v := t.filter.Decide(path, info.IsDir())
+	_, v := t.filter.Decide(at.Path(), at.Info.IsDir())
 	return v == leftout.Leave
 }
 
-func (t *taking) names(path string) ([]string, error) {
-	d, err := t.live.OpenDir(path)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return d.Names()
-}
-
 // restore gives a thing the owner, the lists and the mode that it lands with.
-func (t *taking) restore(path string, now, landed tree.Entry, dropped []string) error {
+func (t *taking) restore(d *fsx.Dir, name string, path func() string, now, landed tree.Entry, dropped []string) error {
 	foreign := t.root && (now.UID != landed.UID || now.GID != landed.GID)
 	lists := !slices.EqualFunc(now.Xattrs, landed.Xattrs, func(a, b fsx.Xattr) bool {
 		return a.Name == b.Name && bytes.Equal(a.Value, b.Value)
@@ -135,36 +143,36 @@ func (t *taking) restore(path string, now, landed tree.Entry, dropped []string) 
 		return nil // somebody else's; no command of an ordinary user's cell made it
 	}
 	if foreign {
-		if err := t.live.Chown(path, landed.UID, landed.GID); err != nil {
+		if err := d.Chown(name, landed.UID, landed.GID); err != nil {
 			return err
 		}
 	}
-	if err := t.setLists(path, now, landed); err != nil {
+	if err := setLists(d, name, now, landed); err != nil {
 		return err
 	}
 	if now.Kind != tree.KindSymlink {
-		if err := t.live.Chmod(path, landed.Mode); err != nil {
+		if err := d.Chmod(name, landed.Mode); err != nil {
 			return err
 		}
 	}
 	for _, what := range dropped {
-		t.taken = append(t.taken, TakenBack{path, what})
+		t.taken = append(t.taken, TakenBack{path(), what})
 	}
 	return nil
 }
 
 // setLists replaces the access control lists; other attributes are the same.
-func (t *taking) setLists(path string, now, landed tree.Entry) error {
+func setLists(d *fsx.Dir, name string, now, landed tree.Entry) error {
 	for _, x := range now.Xattrs {
 		if rights.ACLName(x.Name) != "" {
-			if err := t.live.RemoveXattr(path, x.Name); err != nil && !errors.Is(err, unix.ENODATA) {
+			if err := d.RemoveXattr(name, x.Name); err != nil && !errors.Is(err, unix.ENODATA) {
 				return err
 			}
 		}
 	}
 	for _, x := range landed.Xattrs {
 		if rights.ACLName(x.Name) != "" {
-			if err := t.live.SetXattr(path, x.Name, x.Value); err != nil {
+			if err := d.SetXattr(name, x.Name, x.Value); err != nil {
 				return err
 			}
 		}
