@@ -5,7 +5,42 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/forkcell/forkcell/internal/cell"
 )
+
+// TestRecoverDescribesAreas: a lost layer.json of a state with more areas than the
+// two is written again, too, with what they stand on.
+func TestRecoverDescribesAreas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	source := w.from("one", "")
+	w.sh("one", fill("one"), acceptOnSuccess)
+	w.promote("one")
+	w.from("two", source)
+	w.sh("two", "echo two > /cache/go/build/two", acceptOnSuccess)
+	w.sh("two", "echo later > later", acceptOnSuccess, func(r *cell.RunRequest) { r.Cache = cell.CacheOff })
+	layers, err := filepath.Glob(filepath.Join(w.home, "layers/*/layer.json"))
+	w.ok(err)
+	for _, lost := range append([][]string{layers}, each(layers)...) {
+		for _, f := range lost {
+			w.ok(os.Remove(f))
+		}
+		w.ok(w.recover())
+		w.open()
+		_, err := w.e.GC(w.ctx, cell.GCRequest{})
+		w.ok(err)
+		w.wantCache("after "+strings.Join(lost, " "), "two", append([]string{"./go/build/two"}, sharedBySource...))
+		w.sound("one", "two", "cache:home", "cache:"+source)
+	}
+}
+
+func each(list []string) (out [][]string) {
+	for _, s := range list {
+		out = append(out, []string{s})
+	}
+	return out
+}
 
 // TestRecoverDescribesLayers: a lost layer.json is written again where the signed
 // state comes out.

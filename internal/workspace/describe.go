@@ -39,6 +39,11 @@ func (s *Store) Describe(ctx context.Context, d Description) (Info, error) {
 	if err := d.fits(m); err != nil {
 		return Info{}, err
 	}
+	places, err := s.places(d, m)
+	if err != nil {
+		return Info{}, err
+	}
+	defer s.pretend(d, places)()
 	for _, lower := range s.possibleLower(d) {
 		v := &verification{s: s, ctx: ctx, backend: d.Backend, layer: d.Layer, chain: append([]string{d.Layer}, lower...), figures: map[string]tree.AreaRoots{}}
 		for _, area := range m.Areas() {
@@ -50,7 +55,7 @@ func (s *Store) Describe(ctx context.Context, d Description) (Info, error) {
 		if len(v.diffs) > 0 {
 			continue
 		}
-		info, err := s.writeDescription(ctx, d, lower, v.figures)
+		info, err := s.writeDescription(ctx, d, lower, places, v.figures)
 		if err != nil {
 			err = errors.Join(ctx.Err(), fmt.Errorf("%w: %w", ErrUndescribed, err))
 		}
@@ -62,9 +67,6 @@ func (s *Store) Describe(ctx context.Context, d Description) (Info, error) {
 // fits compares the manifest with what was signed.
 func (d Description) fits(m *tree.Manifest) error {
 	for _, area := range m.Areas() {
-		if area != AreaWorkspace && area != AreaHome {
-			return fmt.Errorf("%w, which said where %s is", ErrUndescribed, area)
-		}
 		t, _ := m.Area(area)
 		root, meta := t.Roots()
 		if want := d.Roots[area]; want.Root != root || want.Meta != meta {
@@ -75,6 +77,60 @@ func (d Description) fits(m *tree.Manifest) error {
 		return fmt.Errorf("%w, and its manifest lacks an area", ErrUndescribed)
 	}
 	return nil
+}
+
+// places tells where the areas of a layer are that not every state has: where its
+// generation had them, else where its parent has them.
+func (s *Store) places(d Description, m *tree.Manifest) (map[string]place, error) {
+	dir, err := s.home.OpenDir("layers/" + d.Layer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUndescribed, err)
+	}
+	defer dir.Close()
+	begun, err := readPlaced(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUndescribed, err)
+	}
+	var parent Info
+	if d.Parent != "" {
+		parent, _ = s.Info(d.Parent) // without it nothing is known of its areas
+	}
+	places := map[string]place{}
+	for _, area := range m.Areas() {
+		if area == AreaWorkspace || area == AreaHome {
+			continue
+		}
+		if i := slices.IndexFunc(begun, func(a placed) bool { return a.Name == area }); i >= 0 {
+			there, err := exists(dir, begun[i].Dir)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrUndescribed, err)
+			}
+			if places[area] = begun[i].place(); !there {
+				places[area] = places[area].in("")
+			}
+		} else if was, ok := parent.Areas[area]; ok {
+			places[area] = was.in("")
+		} else {
+			return nil, fmt.Errorf("%w, which said where %s is", ErrUndescribed, area)
+		}
+	}
+	return places, nil
+}
+
+// pretend makes the layer have its areas where they may be, until undo is called.
+func (s *Store) pretend(d Description, places map[string]place) (undo func()) {
+	info := Info{Format: layerFormat, Layer: d.Layer, Backend: d.Backend, Areas: map[string]areaRecord{}}
+	for area, p := range places {
+		info.Areas[area] = areaRecord{place: p}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.infos[d.Layer] = info
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.infos, d.Layer)
+	}
 }
 
 // possibleLower lists what a layer may stand on: what those say that stand on it,
@@ -99,19 +155,24 @@ func (s *Store) possibleLower(d Description) [][]string {
 	return append(list, []string{})
 }
 
-func (s *Store) writeDescription(ctx context.Context, d Description, lower []string, figures map[string]tree.AreaRoots) (Info, error) {
+func (s *Store) writeDescription(ctx context.Context, d Description, lower []string, places map[string]place, figures map[string]tree.AreaRoots) (Info, error) {
 	dir, err := s.home.OpenDir("layers/" + d.Layer)
 	if err != nil {
 		return Info{}, err
 	}
 	defer dir.Close()
-	sealed := Sealed{Layer: d.Layer, Parent: d.Parent, Kind: d.kind(lower), Areas: figures}
+	sealed := Sealed{Layer: d.Layer, Parent: d.Parent, Kind: d.kind(lower), Areas: figures, places: places}
 	var keep []string
 	for _, area := range []string{AreaWorkspace, AreaHome} {
 		if _, err := dir.Lstat(area); err == nil {
 			keep = append(keep, area)
 		} else if !errors.Is(err, os.ErrNotExist) {
 			return Info{}, err
+		}
+	}
+	for _, p := range places {
+		if p.Dir != "" {
+			keep = append(keep, p.Dir)
 		}
 	}
 	if err := sealed.measure(ctx, dir, keep, 0); err != nil {
