@@ -270,7 +270,8 @@ func listable(why string) netip.Addr {
 // not known: what is assumed is said.
 func (s *suggester) name(d denied) {
 	host := d.Query.Host
-	if strings.HasSuffix(host, ".arpa") || slices.ContainsFunc(s.policy.Network, func(n policy.NetworkPolicy) bool {
+	// A name such as _http._tcp.a.example asks where a service is; nobody connects to it.
+	if strings.HasSuffix(host, ".arpa") || strings.HasPrefix(host, "_") || slices.ContainsFunc(s.policy.Network, func(n policy.NetworkPolicy) bool {
 		return slices.ContainsFunc(n.Endpoints, func(e policy.Endpoint) bool { return e.Host.Match(host) })
 	}) {
 		return

@@ -77,6 +77,9 @@ func TestSuggestion(t *testing.T) {
 		"a forbidden address": {policy: curlHost, events: []event.Record{line(event.NetworkActivity, "api.example", 443, "/usr/bin/curl", "destination: 127.0.0.1 is loopback", "")}, left: "127.0.0.1 is loopback"},
 		"a name as a pattern": {policy: "version: 1\n", events: []event.Record{refusedAt("a.example", 443, "/bin/*")}, left: "holds a *"},
 		"no host":             {policy: "version: 1\n", events: []event.Record{refusedAt("127.0.0.1.", 443, "/bin/x")}, left: "127.0.0.1."},
+		"a service": {
+			policy: "version: 1\n", events: []event.Record{{Raw: []byte(`{"class_uid":4003,"status_detail":"no rule allows the name","query":{"hostname":"_http._tcp.n.example"}}`)}},
+		},
 		"a name": {
 			policy: "version: 1\n", events: []event.Record{{Raw: []byte(`{"class_uid":4003,"status_detail":"no rule allows the name","query":{"hostname":"n.example"}}`)}},
 			added: []string{"n.example port 8443, reading only, by any program: only the name was asked for, the rest is assumed"},
