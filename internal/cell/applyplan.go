@@ -227,13 +227,18 @@ func conflictMode(word string) (apply.OnConflict, error) {
 }
 
 func conflictError(where string, conflicts []apply.Conflict) error {
-	e := &Error{
-		Kind: Refused, Code: "conflict",
-		Message: fmt.Sprintf("%s in %s, nothing was written", counted(len(conflicts), "conflict"), quote.Path(where)),
-		Hint:    "settle them there, or give --on-conflict ours|theirs, or leave them out with --except",
-	}
+	return namedConflicts(conflicts,
+		fmt.Sprintf("%s in %s, nothing was written", counted(len(conflicts), "conflict"), quote.Path(where)),
+		"settle them there, or give --on-conflict ours|theirs, or leave them out with --except",
+		"leave out with --except what cannot be written, or give --on-conflict ours")
+}
+
+// namedConflicts is a refusal that names each conflict. unforcible is the hint if
+// one of them cannot be decided for the other side.
+func namedConflicts(conflicts []apply.Conflict, message, hint, unforcible string) error {
+	e := &Error{Kind: Refused, Code: "conflict", Message: message, Hint: hint}
 	if slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !c.Forcible }) {
-		e.Hint = "leave out with --except what cannot be written, or give --on-conflict ours"
+		e.Hint = unforcible
 	}
 	for _, c := range conflicts {
 		e.Details = append(e.Details, quote.Path(c.Path)+": "+c.Reason)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -81,13 +80,9 @@ func (e *Engine) keyUsable(tx *store.Tx) error {
 	if err != nil || !current.exists {
 		return err
 	}
-	pem, err := e.store.SigningKey(nil)
+	key, err := e.presentKey()
 	if err != nil {
 		return current.missing(err)
-	}
-	key, err := receipt.ParsePrivate(pem)
-	if err != nil {
-		return failed("key", err, "read the signing key")
 	}
 	return current.check(key)
 }
@@ -95,60 +90,33 @@ func (e *Engine) keyUsable(tx *store.Tx) error {
 // KeyLost makes a new signing key in place of one that is lost. The statement
 // about it is signed by the new key alone, and says so.
 func (e *Engine) KeyLost(context.Context) (*KeyInfo, error) {
-	lock, err := e.store.LockHome(true)
-	if err != nil {
-		return nil, err
-	}
-	defer lock.Unlock()
-	next, err := receipt.GenerateKey()
-	if err != nil {
-		return nil, err
-	}
-	err = e.store.Update(func(tx *store.Tx) error {
+	return e.replaceKey(func(tx *store.Tx, next *receipt.Signer) (signLink, error) {
 		if err := e.settleRotation(tx); err != nil {
-			return err
+			return nil, err
 		}
 		current, err := e.currentKey(tx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := e.keyUsable(tx); err == nil {
-			return refused("key_there", "`forkcell key rotate` replaces it, signed by the old one", "the signing key is not lost")
+			return nil, refused("key_there", "`forkcell key rotate` replaces it, signed by the old one", "the signing key is not lost")
 		}
-		if err := e.store.StageKey(next.MarshalPrivate()); err != nil {
-			return err
-		}
-		return e.stateLoss(tx, current, next)
+		old, err := e.knownPublic(current.id)
+		return func(l receipt.Link) ([]byte, error) {
+			return receipt.SignLostRotation(&receipt.Rotation{OldKeyID: current.id, Link: l}, old, next)
+		}, err
 	})
-	if err != nil {
-		return nil, errors.Join(err, e.store.DropStagedKey())
-	}
-	failpoint.Hit("key.rotated")
-	e.forgetSigner()
-	if err := e.store.Update(func(tx *store.Tx) error {
-		_, err := e.signer(tx)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	return e.keyInfo(next)
 }
 
-func (e *Engine) stateLoss(tx *store.Tx, current currentKey, next *receipt.Signer) error {
+// knownPublic returns the public half of a key of this home, or nil.
+func (e *Engine) knownPublic(id string) (ed25519.PublicKey, error) {
 	known, err := e.store.PublicKeys()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var old ed25519.PublicKey
-	if pem, ok := known[current.id]; ok {
-		if old, err = receipt.ParsePublic(pem); err != nil {
-			return err
-		}
+	pem, ok := known[id]
+	if !ok {
+		return nil, nil
 	}
-	_, err = tx.Append(store.Statement{ID: keyStatementID(next), Kind: kindKey}, func(n store.Next) ([]byte, error) {
-		return receipt.SignLostRotation(&receipt.Rotation{OldKeyID: current.id, Link: receipt.Link{
-			HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CreatedAt: e.now().UTC(), Actor: e.actor(),
-		}}, old, next)
-	})
-	return err
+	return receipt.ParsePublic(pem)
 }

@@ -18,7 +18,7 @@ func (e *Engine) Key(context.Context) (*KeyInfo, error) {
 	if e.store == nil {
 		return nil, notFound("key", "none was made yet", "`forkcell key init` makes one; so does the first cell")
 	}
-	pem, err := e.store.SigningKey(nil)
+	key, err := e.presentKey()
 	if errors.Is(err, os.ErrNotExist) {
 		if lost := e.view(e.keyUsable); lost != nil {
 			return nil, lost
@@ -28,11 +28,20 @@ func (e *Engine) Key(context.Context) (*KeyInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.keyInfo(key)
+}
+
+// presentKey reads the signing key as it is.
+func (e *Engine) presentKey() (*receipt.Signer, error) {
+	pem, err := e.store.SigningKey(nil)
+	if err != nil {
+		return nil, err
+	}
 	key, err := receipt.ParsePrivate(pem)
 	if err != nil {
 		return nil, failed("key", err, "read the signing key")
 	}
-	return e.keyInfo(key)
+	return key, nil
 }
 
 // KeyInit makes the signing key if there is none.
@@ -72,12 +81,25 @@ func sortedKeys(m map[string][]byte) []string {
 	return append([]string{}, slices.Sorted(maps.Keys(m))...)
 }
 
-// KeyRotate replaces the signing key; the old one signs the new one. The new key
-// waits beside the old one until the statement that hands over is committed.
+// KeyRotate replaces the signing key; the old one signs the new one.
 func (e *Engine) KeyRotate(ctx context.Context) (*KeyInfo, error) {
 	if _, err := e.Key(ctx); err != nil {
 		return nil, err
 	}
+	return e.replaceKey(func(tx *store.Tx, next *receipt.Signer) (signLink, error) {
+		old, err := e.signer(tx)
+		return func(l receipt.Link) ([]byte, error) {
+			return receipt.SignRotation(&receipt.Rotation{Link: l}, old, next)
+		}, err
+	})
+}
+
+// signLink signs the statement about a new key, knowing its place.
+type signLink func(receipt.Link) ([]byte, error)
+
+// replaceKey makes a new signing key. It waits beside the old one until the
+// statement about it, for which prepare gives the signature, is committed.
+func (e *Engine) replaceKey(prepare func(tx *store.Tx, next *receipt.Signer) (signLink, error)) (*KeyInfo, error) {
 	lock, err := e.store.LockHome(true)
 	if err != nil {
 		return nil, err
@@ -87,19 +109,16 @@ func (e *Engine) KeyRotate(ctx context.Context) (*KeyInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	pem := next.MarshalPrivate()
 	err = e.store.Update(func(tx *store.Tx) error {
-		old, err := e.signer(tx)
+		sign, err := prepare(tx, next)
 		if err != nil {
 			return err
 		}
-		if err := e.store.StageKey(pem); err != nil {
+		if err := e.store.StageKey(next.MarshalPrivate()); err != nil {
 			return err
 		}
 		_, err = tx.Append(store.Statement{ID: keyStatementID(next), Kind: kindKey}, func(n store.Next) ([]byte, error) {
-			return receipt.SignRotation(&receipt.Rotation{Link: receipt.Link{
-				HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CreatedAt: e.now().UTC(), Actor: e.actor(),
-			}}, old, next)
+			return sign(receipt.Link{HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CreatedAt: e.now().UTC(), Actor: e.actor()})
 		})
 		return err
 	})
@@ -107,14 +126,19 @@ func (e *Engine) KeyRotate(ctx context.Context) (*KeyInfo, error) {
 		return nil, errors.Join(err, e.store.DropStagedKey())
 	}
 	failpoint.Hit("key.rotated")
-	e.forgetSigner()
-	if err := e.store.Update(e.settleRotation); err != nil {
+	e.forgetKey()
+	if err := e.store.Update(func(tx *store.Tx) error {
+		_, err := e.signer(tx) // which promotes it
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return e.keyInfo(next)
 }
 
-func (e *Engine) forgetSigner() {
+// forgetKey makes the next signature read the key again: it was replaced, or may
+// have been meanwhile, as a supervisor lives long enough to see.
+func (e *Engine) forgetKey() {
 	e.keyLock.Lock()
 	defer e.keyLock.Unlock()
 	e.signerKey = nil
@@ -147,14 +171,10 @@ func (e *Engine) settleRotation(tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
-	present, err := e.store.SigningKey(nil)
+	old, err := e.presentKey()
 	if errors.Is(err, os.ErrNotExist) {
 		return e.store.PromoteKey("") // the old one is lost
 	}
-	if err != nil {
-		return err
-	}
-	old, err := receipt.ParsePrivate(present)
 	if err != nil {
 		return err
 	}

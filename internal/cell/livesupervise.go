@@ -56,14 +56,6 @@ func (e *Engine) Supervise(ctx context.Context, req StartRequest, ready func(*St
 	return errors.Join(err, <-l.served)
 }
 
-// forgetKey makes the next signature read the key again: a supervisor lives long
-// enough to see it rotated.
-func (e *Engine) forgetKey() {
-	e.keyLock.Lock()
-	defer e.keyLock.Unlock()
-	e.signerKey = nil
-}
-
 // liveCell is a live cell as its supervisor has it. It is what the socket
 // serves.
 type liveCell struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -127,18 +126,10 @@ func (s *session) fitUndo(ctx context.Context, req UndoRequest, last store.Apply
 
 // undoConflict names what was changed since the apply that is to be taken back.
 func undoConflict(where string, conflicts []apply.Conflict) error {
-	e := &Error{
-		Kind: Refused, Code: "conflict",
-		Message: fmt.Sprintf("%s in %s changed since the apply, nothing was undone", counted(len(conflicts), "path"), quote.Path(where)),
-		Hint:    "--on-conflict ours keeps what is there now, --on-conflict theirs puts back what was there before the apply, --except PATTERN leaves paths as they are",
-	}
-	if slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !c.Forcible }) {
-		e.Hint = "--on-conflict ours keeps what is there now, --except PATTERN leaves paths as they are"
-	}
-	for _, c := range conflicts {
-		e.Details = append(e.Details, quote.Path(c.Path)+": "+c.Reason)
-	}
-	return e
+	return namedConflicts(conflicts,
+		fmt.Sprintf("%s in %s changed since the apply, nothing was undone", counted(len(conflicts), "path"), quote.Path(where)),
+		"--on-conflict ours keeps what is there now, --on-conflict theirs puts back what was there before the apply, --except PATTERN leaves paths as they are",
+		"--on-conflict ours keeps what is there now, --except PATTERN leaves paths as they are")
 }
 
 // written returns the state that an apply wrote. One that gc freed cannot be
