@@ -390,9 +390,11 @@ func diffItems(want, got []item) []string {
 }
 
 // tempDir is a directory that can be removed again whatever is in it.
-func tempDir(t testing.TB) string {
+func tempDir(t testing.TB) string { return tempDirIn(t, "") }
+
+func tempDirIn(t testing.TB, parent string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "workspace")
+	dir, err := os.MkdirTemp(parent, "workspace")
 	if err != nil {
 		t.Fatal(err)
 	}

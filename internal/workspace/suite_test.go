@@ -28,7 +28,11 @@ type world struct {
 
 func newWorld(t testing.TB, b Backend) *world {
 	t.Helper()
-	dir := tempDir(t)
+	return newWorldIn(t, b, tempDir(t))
+}
+
+func newWorldIn(t testing.TB, b Backend, dir string) *world {
+	t.Helper()
 	w := &world{t: t, home: dir + "/home", src: dir + "/src"}
 	for _, d := range []string{w.home, w.src} {
 		if err := os.Mkdir(d, 0o700); err != nil {

@@ -1,0 +1,87 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// manyAttributes gives a file as many extended attributes as its file system
+// takes, up to hundreds of the largest kind.
+func manyAttributes(t *testing.T, path string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for size := 64 << 10; size > 0; size /= 4 {
+		for len(all) < 300 {
+			name, value := fmt.Sprintf("user.%03d", len(all)), bytes.Repeat([]byte{byte(len(all))}, size)
+			err := unix.Setxattr(path, name, value, 0)
+			if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.E2BIG) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[name] = value
+		}
+	}
+	if len(all) < 10 {
+		t.Fatalf("only %d attributes", len(all))
+	}
+	return all
+}
+
+// TestManyAttributes: large lists of extended attributes are imported, sealed and
+// written back whole.
+func TestManyAttributes(t *testing.T) {
+	t.Parallel()
+	shared := ""
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		shared = "/dev/shm" // where they can be largest
+	}
+	for _, b := range []Backend{BackendClone, BackendDelta} {
+		t.Run(string(b), func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			w := newWorldIn(t, b, tempDirIn(t, shared))
+			file := w.src + "/file"
+			w.must(os.WriteFile(file, []byte("1"), 0o644))
+			all := manyAttributes(t, file)
+			base, _ := w.imports()
+			w.verify("imported", base.Layer)
+			work := w.begin(w.c, base.Layer)
+			if b == BackendClone {
+				file = work.Dir() + "/" + AreaWorkspace + "/file"
+			}
+			w.must(os.WriteFile(file, []byte("two"), 0o644))
+			w.must(unix.Removexattr(file, "user.007"))
+			sealed := w.seal(work)
+			w.verify("sealed", sealed.Layer)
+			e, _, err := w.tree(sealed.Layer).Lookup("file")
+			w.must(err)
+			if len(e.Xattrs) != len(all)-1 || sealed.Changed != 1 {
+				t.Errorf("%d of %d attributes, %d changes", len(e.Xattrs), len(all), sealed.Changed)
+			}
+			// The directory is changed by an apply.
+			w.must(w.s.Switch(ctx, w.c, sealed.Layer, base.Layer, w.op()))
+			for name, want := range all {
+				value := make([]byte, 64<<10)
+				n, err := unix.Getxattr(w.src+"/file", name, value)
+				if err != nil || !bytes.Equal(value[:max(n, 0)], want) {
+					t.Fatalf("%s: %d bytes, %v", name, n, err)
+				}
+			}
+			runtime.GC()
+			var mem runtime.MemStats
+			runtime.ReadMemStats(&mem)
+			if mem.HeapAlloc > 512<<20 {
+				t.Errorf("%d MiB in use", mem.HeapAlloc>>20)
+			}
+		})
+	}
+}
