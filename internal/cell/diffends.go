@@ -73,7 +73,7 @@ func (d *comparison) run(ref string) error {
 		if err != nil {
 			return err
 		}
-		if r.After == "" {
+		if r.State != "done" {
 			return refused("unfinished", "`forkcell status "+d.cell.Name+"` shows the cell", "run %s has not ended", r.ID)
 		}
 		if d.from, err = tx.Checkpoint(r.Before); err == nil {
@@ -115,7 +115,7 @@ func (d *comparison) lastEnded() (id string, err error) {
 	err = d.e.view(func(tx *store.Tx) error {
 		runs, err := tx.Runs(d.cell.ID)
 		for _, r := range runs {
-			if r.After != "" {
+			if r.State == "done" {
 				id = r.ID
 			}
 		}
