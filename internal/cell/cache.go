@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"crypto/sha512"
 	"errors"
 	"path"
 	"slices"
@@ -33,11 +34,11 @@ type cacheTool struct {
 	// source are the directories in dir that cells of one source directory share,
 	// but for what is in except; "." is all of it.
 	source, except []string
-	// home is a directory in dir of which all cells of the home share the files
-	// whose names end in one of suffixes, but for what is in unchecked. The tool
-	// itself compares them with the digests of a lock file whenever it reads them.
-	home                string
-	suffixes, unchecked []string
+	// home reports of a path in dir whether all cells of the home share it: the
+	// tool itself compares such a file with the digests of a lock file whenever it
+	// reads it. nil is none. What else could stand in the way of another file, as
+	// a file where a directory is needed, is none of them.
+	home func(p string) bool
 }
 
 // cacheTools: what stands under home is checked by the tool at each use.
@@ -51,12 +52,12 @@ func cacheTools() []cacheTool {
 	return []cacheTool{
 		{
 			name: "go-modules", variable: "GOMODCACHE", dir: "go/mod", source: []string{"."}, except: []string{"cache/vcs", "cache/lock"},
-			home: "cache/download", suffixes: []string{".zip", ".mod"}, unchecked: []string{"cache/download/golang.org/toolchain"},
+			home: isGoDownload,
 		},
 		{name: "go-build", variable: "GOCACHE", dir: "go/build", source: []string{"."}},
 		{
 			name: "npm", variable: "npm_config_cache", dir: "npm", source: []string{"_cacache/content-v2", "_cacache/index-v5"},
-			home: "_cacache/content-v2/sha512", suffixes: []string{""},
+			home: isNPMContent,
 		},
 		{name: "pip", variable: "PIP_CACHE_DIR", dir: "pip", source: []string{"."}},
 		{name: "cargo", variable: "CARGO_HOME", dir: "cargo", source: []string{"registry/cache", "registry/index"}},
@@ -79,9 +80,23 @@ func (t cacheTool) sharedIn(p string) (source, home bool) {
 		return slices.ContainsFunc(dirs, func(d string) bool { return d == "." || within(p, d) })
 	}
 	source = in(t.source) && !in(t.except)
-	home = source && t.home != "" && within(p, t.home) && !in(t.unchecked) &&
-		slices.ContainsFunc(t.suffixes, func(s string) bool { return strings.HasSuffix(p, s) })
-	return source, home
+	return source, source && t.home != nil && t.home(p)
+}
+
+// isGoDownload reports whether a path in the module cache is a module's archive or
+// its go.mod, and no toolchain.
+func isGoDownload(p string) bool {
+	dir, name := path.Split(p)
+	return within(p, "cache/download") && path.Base(dir) == "@v" && !within(p, "cache/download/golang.org/toolchain") &&
+		(strings.HasSuffix(name, ".zip") || strings.HasSuffix(name, ".mod"))
+}
+
+// isNPMContent reports whether a path in npm's cache is named by a SHA-512.
+func isNPMContent(p string) bool {
+	digest, ok := strings.CutPrefix(p, "_cacache/content-v2/sha512/")
+	plain := strings.ReplaceAll(digest, "/", "")
+	return ok && len(digest) == len(plain)+2 && len(plain) == 2*sha512.Size && strings.Trim(plain, "0123456789abcdef") == "" &&
+		digest[2] == '/' && digest[5] == '/'
 }
 
 // toolOf returns the tool that a path of the area belongs to, and the path in the

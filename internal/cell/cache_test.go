@@ -25,7 +25,8 @@ func fill(word string) string {
 	for _, name := range []string{
 		"go/mod/cache/download/x/@v/v1.zip", "go/mod/cache/download/x/@v/v1.mod", "go/mod/cache/download/x/@v/v1.ziphash",
 		"go/mod/cache/download/x/@v/v1.info", "go/mod/cache/download/golang.org/toolchain/@v/v1.zip", "go/mod/x@v1/x.go",
-		"go/mod/cache/vcs/1/hooks/post-checkout", "go/build/00/00-d", "npm/_cacache/content-v2/sha512/00/11/22",
+		"go/mod/cache/vcs/1/hooks/post-checkout", "go/build/00/00-d", "npm/_cacache/content-v2/sha512/" + digestPath,
+		"npm/_cacache/content-v2/sha512/11", "go/mod/cache/download/y.mod",
 		"npm/_cacache/content-v2/sha1/00/11/22", "npm/_cacache/index-v5/00/11/22", "npm/_logs/log", "pip/http-v2/0/1", "pip/wheels/0/x.whl",
 		"cargo/registry/cache/r/x.crate", "cargo/registry/index/r/x", "cargo/registry/src/r/x.rs", "cargo/bin/tool", "cargo/config.toml", "elsewhere",
 	} {
@@ -34,18 +35,22 @@ func fill(word string) string {
 	return "set -e\n" + script.String()
 }
 
+// digestPath is where npm keeps the contents with a certain digest.
+var digestPath = "00/00/" + strings.Repeat("0", 124)
+
 const listCache = "cd /cache && find . -type f | sort"
 
 // What of fill the cells of another directory, and of the same, find when it was
 // promoted.
 var (
 	sharedByAll = []string{
-		"./go/mod/cache/download/x/@v/v1.mod", "./go/mod/cache/download/x/@v/v1.zip", "./npm/_cacache/content-v2/sha512/00/11/22",
+		"./go/mod/cache/download/x/@v/v1.mod", "./go/mod/cache/download/x/@v/v1.zip", "./npm/_cacache/content-v2/sha512/" + digestPath,
 	}
 	sharedBySource = append([]string{
 		"./cargo/registry/cache/r/x.crate", "./cargo/registry/index/r/x", "./go/build/00/00-d",
 		"./go/mod/cache/download/golang.org/toolchain/@v/v1.zip", "./go/mod/cache/download/x/@v/v1.info", "./go/mod/cache/download/x/@v/v1.ziphash",
-		"./go/mod/x@v1/x.go", "./npm/_cacache/content-v2/sha1/00/11/22", "./npm/_cacache/index-v5/00/11/22", "./pip/http-v2/0/1", "./pip/wheels/0/x.whl",
+		"./go/mod/x@v1/x.go", "./npm/_cacache/content-v2/sha1/00/11/22", "./npm/_cacache/index-v5/00/11/22", "./pip/http-v2/0/1",
+		"./npm/_cacache/content-v2/sha512/11", "./go/mod/cache/download/y.mod", "./pip/wheels/0/x.whl",
 	}, sharedByAll...)
 )
 
@@ -323,7 +328,7 @@ func TestPromoteAtOnce(t *testing.T) {
 		if i > 0 {
 			w.from(name, source)
 		}
-		w.sh(name, fmt.Sprintf("mkdir -p /cache/go/build /cache/npm/_cacache/content-v2/sha512; echo %d > /cache/go/build/%d; echo %d > /cache/npm/_cacache/content-v2/sha512/%d", i, i, i, i), acceptOnSuccess)
+		w.sh(name, fmt.Sprintf("mkdir -p /cache/go/build /cache/go/mod/cache/download/x/@v; echo %d > /cache/go/build/%d; echo %d > /cache/go/mod/cache/download/x/@v/v%d.mod", i, i, i, i), acceptOnSuccess)
 	}
 	var group sync.WaitGroup
 	errs := make([]error, n)
