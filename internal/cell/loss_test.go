@@ -237,3 +237,26 @@ func TestRecoverTwiceKeepsLayers(t *testing.T) {
 		t.Error("gc frees nothing after the loss was accepted")
 	}
 }
+
+// TestRecoverAfterARecoveryThatDied: what it had set aside is still the witness.
+func TestRecoverAfterARecoveryThatDied(t *testing.T) {
+	t.Parallel()
+	p := newPast(t, "overlay")
+	before, err := p.e.Status(p.ctx, "demo")
+	p.ok(err)
+	p.loseLog(2)
+	p.closeHome()
+	db := filepath.Join(p.home, "forkcell.db")
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Rename(db+suffix, db+".before-recover_00000000000000000000000000"+suffix); suffix == "" {
+			p.ok(err)
+		}
+	}
+	p.ok(os.WriteFile(db, nil, 0o600))
+	res, err := p.rescue(false)
+	p.refused(err, cell.Refused, "known to only one")
+	if len(res.Kept) < 3 {
+		t.Errorf("kept: %q", res.Kept)
+	}
+	p.kept(before)
+}

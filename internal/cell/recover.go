@@ -53,7 +53,7 @@ func (b *rebuild) witness() {
 	}
 	old, err := b.e.store.ReadAside(b.res.OldDatabase)
 	if err != nil || len(old.Statements) == 0 {
-		return // it is damaged, or was cut off
+		return // it is damaged
 	}
 	b.old = old
 	for _, c := range old.Checkpoints {

@@ -216,12 +216,15 @@ func (s *Store) userVersion() (int, error) {
 	return version, databaseError(err)
 }
 
+// asidePrefix begins the names of databases that a recovery has set aside.
+const asidePrefix = databaseName + ".before-"
+
 // ResetDatabase sets the present database aside and opens an empty one, for
 // recovery. It returns the old one's new name, or "".
 func (s *Store) ResetDatabase() (string, error) {
 	aside := ""
 	if _, err := os.Lstat(s.sub(databaseName)); err == nil {
-		aside = s.sub(databaseName + ".before-" + NewID("recover"))
+		aside = s.sub(asidePrefix + NewID("recover"))
 		if err := os.Rename(s.sub(databaseName), aside); err != nil {
 			return "", err
 		}
@@ -233,7 +236,7 @@ func (s *Store) ResetDatabase() (string, error) {
 		}
 		to := aside + suffix
 		if aside == "" {
-			to = s.sub(databaseName + ".before-" + NewID("recover") + suffix)
+			to = s.sub(asidePrefix + NewID("recover") + suffix)
 		}
 		if err := os.Rename(from, to); err != nil {
 			return aside, err

@@ -2,6 +2,9 @@ package store
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"zombiezen.com/go/sqlite"
 )
@@ -25,8 +28,48 @@ type Witness struct {
 	Kept        []Kept
 }
 
-// ReadAside reads a database that ResetDatabase set aside.
-func (s *Store) ReadAside(path string) (w *Witness, err error) {
+// ReadAside reads a database that ResetDatabase set aside. An empty one was left by
+// a recovery that died: then the one that it had set aside is read.
+func (s *Store) ReadAside(path string) (*Witness, error) {
+	empty := false
+	if info, err := os.Stat(path); err == nil {
+		empty = info.Size() == 0
+	}
+	var w *Witness
+	var err error
+	if !empty {
+		if w, err = s.readAside(path); err != nil || len(w.Statements) > 0 {
+			return w, err
+		}
+	}
+	earlier, err := s.asideBefore(path)
+	if err != nil || earlier == "" {
+		return &Witness{}, err
+	}
+	return s.readAside(earlier)
+}
+
+// asideBefore finds the database that was set aside last before another one, or
+// "". The names are in the order of time.
+func (s *Store) asideBefore(path string) (string, error) {
+	names, err := s.dir.Names()
+	if err != nil {
+		return "", err
+	}
+	last := ""
+	for _, name := range names {
+		if strings.HasPrefix(name, asidePrefix) && !strings.Contains(name, "-wal") && !strings.Contains(name, "-shm") &&
+			name < filepath.Base(path) && name > last {
+			last = name
+		}
+	}
+	if last == "" {
+		return "", nil
+	}
+	return s.sub(last), nil
+}
+
+func (s *Store) readAside(path string) (w *Witness, err error) {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite, sqlite.OpenWAL)
 	if err != nil {
 		return nil, databaseError(err)
