@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/mount"
 )
 
 func testExitStatus(t *testing.T, f *Fixture) {
@@ -131,18 +132,18 @@ func testEnvironmentAndArguments(t *testing.T, f *Fixture) {
 
 func testBadSpec(t *testing.T, f *Fixture) {
 	for name, change := range map[string]func(*driver.Spec){
-		"no command":        func(s *driver.Spec) { s.Args = nil },
-		"relative workdir":  func(s *driver.Spec) { s.Workdir = "x" },
-		"unclean target":    func(s *driver.Spec) { s.Mounts.Overlays[0].Target = "/a/../b" },
-		"zero byte":         func(s *driver.Spec) { s.Env = []string{"A=\x00"} },
-		"no lower":          func(s *driver.Spec) { s.Mounts.Overlays[0].Lower = nil },
-		"over proc":         func(s *driver.Spec) { s.Mounts.Binds[0].Target = "/proc/x" },
+		"no command":       func(s *driver.Spec) { s.Args = nil },
+		"relative workdir": func(s *driver.Spec) { s.Workdir = "x" },
+		"unclean target":   func(s *driver.Spec) { s.Mounts.Binds = sharedBind("/a/../b", f.Shared) },
+		"zero byte":        func(s *driver.Spec) { s.Env = []string{"A=\x00"} },
+		"no lower": func(s *driver.Spec) {
+			s.Mounts.Overlays = []mount.Overlay{{Target: "/a", Upper: f.Shared, Work: f.Shared}}
+		},
+		"over proc":         func(s *driver.Spec) { s.Mounts.Binds = sharedBind("/proc/x", f.Shared) },
 		"relative readonly": func(s *driver.Spec) { s.ReadOnly = []string{"usr"} },
 	} {
 		s := f.Spec
 		s.Args = []string{"true"}
-		s.Mounts.Overlays = append(s.Mounts.Overlays[:0:0], s.Mounts.Overlays...)
-		s.Mounts.Binds = append(s.Mounts.Binds[:0:0], s.Mounts.Binds...)
 		change(&s)
 		if _, err := f.Run(t.Context(), s, driver.Stdio{}); !errors.Is(err, driver.ErrSpec) {
 			t.Errorf("%s: %v", name, err)

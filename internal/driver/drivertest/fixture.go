@@ -53,6 +53,7 @@ func (s Suite) Fixture(t *testing.T) *Fixture {
 		Command: driver.Command{Env: []string{"PATH=" + defaultPath, "HOME=/home/sandbox"}},
 	}
 	f.Workspace, f.SharedInside = f.Base, f.Shared
+	f.Spec.Guard.AllowDegraded = !s.claims(Isolation)
 	if s.claims(Mounts) {
 		f.Workspace, f.SharedInside = "/src/project", "/tmp"
 		f.Upper = mk("pending/workspace", 0o755)

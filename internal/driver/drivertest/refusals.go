@@ -20,7 +20,8 @@ func testUnclaimed(t *testing.T, f *Fixture) {
 				return nil, errors.New("not claimed")
 			}}
 		},
-		Limits: func(s *driver.Spec) { s.Limits.PIDs = 100 },
+		Limits:    func(s *driver.Spec) { s.Limits.PIDs = 100 },
+		Isolation: func(s *driver.Spec) { s.Guard.AllowDegraded = false },
 	} {
 		if f.suite.claims(claim) {
 			continue

@@ -23,7 +23,8 @@ const (
 	// Mounts: the cell has file systems of its own, as Spec.Mounts describes them.
 	Mounts Claim = "mounts"
 	// Isolation: the cell's processes see and reach nothing but the cell. What that
-	// means in full is shown by the driver's own probes.
+	// means in full is shown by the driver's own probes. A driver that does not
+	// claim it runs nothing without Guard.AllowDegraded.
 	Isolation Claim = "isolation"
 	// Network: with Spec.Network every connection comes to the host side.
 	Network Claim = "network"
