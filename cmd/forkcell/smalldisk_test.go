@@ -26,8 +26,10 @@ func onSmallDisk(t *testing.T, script string) string {
 	}
 	args := []string{"--mount", "sh", "-ec", `mount -t tmpfs -o size=96m,mode=700 disk "$DISK"; exec sh -ec "$0"`, script}
 	if os.Geteuid() != 0 {
-		args = []string{"--map-current-user", "--mount", "--keep-caps", "sh", "-ec",
-			`mount -t tmpfs -o size=96m,mode=700 disk "$DISK"; exec setpriv --ambient-caps -all --inh-caps -all sh -ec "$0"`, script}
+		args = []string{
+			"--map-current-user", "--mount", "--keep-caps", "sh", "-ec",
+			`mount -t tmpfs -o size=96m,mode=700 disk "$DISK"; exec setpriv --ambient-caps -all --inh-caps -all sh -ec "$0"`, script,
+		}
 	}
 	cmd := exec.Command("unshare", args...)
 	cmd.Dir = dir

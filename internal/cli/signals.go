@@ -45,7 +45,7 @@ type interruption struct{ signal unix.Signal }
 
 func (i interruption) Error() string { return errInterrupted.Error() }
 
-func (i interruption) Is(err error) bool { return err == errInterrupted } //nolint:errorlint // it is the method of errors.Is
+func (i interruption) Is(err error) bool { return err == errInterrupted }
 
 // hangUpGrace is how long a command may take to end when the caller's terminal
 // has gone. No second signal will come from there.

@@ -70,14 +70,14 @@ func Extents(ctx context.Context, f *os.File, size int64) ([]Extent, error) {
 // nextExtent finds the first data at or after an offset; none has no length.
 func nextExtent(fd int, at, size int64) (Extent, error) {
 	data, err := unix.Seek(fd, at, unix.SEEK_DATA)
-	if err == unix.ENXIO || err == nil && data >= size { //nolint:errorlint // straight from the kernel
+	if err == unix.ENXIO || err == nil && data >= size {
 		return Extent{}, nil
 	}
 	if err != nil {
 		return Extent{}, err
 	}
 	hole, err := unix.Seek(fd, data, unix.SEEK_HOLE)
-	if err == unix.ENXIO { //nolint:errorlint // straight from the kernel
+	if err == unix.ENXIO {
 		return Extent{}, nil // the file became shorter
 	}
 	return Extent{data, min(hole, size) - data}, err

@@ -204,7 +204,7 @@ func (plain) begin(ctx context.Context, s driver.Spec) (*plainCell, error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	c := &plainCell{mark: 1 + binary.NativeEndian.Uint64(b[:])%800_000, gone: make(chan struct{})} // the usual one is 819,200
-	c.keeper = exec.Command("/proc/self/exe")                                                      //nolint:gosec,noctx // this binary; it outlives no input
+	c.keeper = exec.Command("/proc/self/exe")                                                      //nolint:noctx // it ends with its input
 	c.keeper.Env, c.keeper.SysProcAttr = []string{keeperOf + "=" + fmt.Sprint(c.mark)}, &syscall.SysProcAttr{Setsid: true}
 	input, err := c.keeper.StdinPipe()
 	if err == nil {
