@@ -81,6 +81,9 @@ type undecided struct {
 }
 
 func (u *undecided) describe(c store.Cell) string {
+	if u.run == nil && u.state.Kind == kindUnclaimed {
+		return fmt.Sprintf("the statement of checkpoint %s is lost, and with it whether it was accepted", u.state.ID)
+	}
 	if u.run == nil {
 		return fmt.Sprintf("checkpoint %s was captured of a live cell and is not accepted", u.state.ID)
 	}
@@ -97,6 +100,10 @@ func settled(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkp
 	newest := line[len(line)-1]
 	for _, c := range slices.Backward(line) {
 		waiting, err := waits(tx, cell, c)
+		if err == nil && waiting && c.ID == newest.ID {
+			// What it was made from is lost, too: nothing of the lineage is accepted.
+			newest, err = tx.Checkpoint(cell.Applied)
+		}
 		if err != nil || waiting {
 			return newest, &undecided{state: c}, err
 		}

@@ -260,3 +260,31 @@ func TestRecoverAfterARecoveryThatDied(t *testing.T) {
 	}
 	p.kept(before)
 }
+
+// TestLostReceiptAcceptsNothing: work whose receipt is lost is applied only once
+// it is accepted again.
+func TestLostReceiptAcceptsNothing(t *testing.T) {
+	t.Parallel()
+	p := newPast(t, "overlay")
+	p.sh("demo", "echo top > top")
+	p.closeHome()
+	p.ok(os.Remove(p.statementFile(4))) // of the pending run
+	_, err := p.rescue(true)
+	p.ok(err)
+	p.reopen()
+	_, err = p.e.Apply(p.ctx, cell.ApplyRequest{Cell: "demo"}) // of what was accepted before it
+	p.ok(err)
+	_, err = p.e.Apply(p.ctx, cell.ApplyRequest{Cell: "demo"})
+	p.refused(err, cell.Refused, "is lost")
+	if got := p.read("docs/a.md"); got != "a\n" {
+		t.Errorf("the source has %q", got)
+	}
+	_, err = p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "demo"})
+	p.ok(err)
+	_, err = p.e.Apply(p.ctx, cell.ApplyRequest{Cell: "demo"})
+	p.ok(err)
+	if got := p.read("docs/a.md"); got != "a\nlater\n" {
+		t.Errorf("the source has %q", got)
+	}
+	p.verified()
+}

@@ -83,7 +83,7 @@ func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {
 // knows: the cell goes on from the state that was decided.
 func (b *rebuild) lostRun(tx *store.Tx, p *receipt.Decision) error {
 	b.problemAt(b.gap(p.Seq), "the receipt of run %s is lost; its decision (%s) stands in %s", p.RunID, p.Result, p.DecisionID)
-	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, kindPartial, "", p, 0); err != nil || p.Result == receipt.Forked {
+	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, kindUnclaimed, "", p, 0); err != nil || p.Result == receipt.Forked {
 		return err
 	}
 	return b.moveHead(tx, p.CellID, p.HeadAfter.ID)

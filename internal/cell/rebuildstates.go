@@ -27,6 +27,9 @@ func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, 
 		old.Layer, old.Freed, old.Areas = p.Layer, freed, b.areas(p, layer)
 		return tx.PutCheckpoint(old)
 	}
+	if kind == kindRun && runID == "" {
+		kind = kindUnclaimed // the receipt that gave it is lost
+	}
 	b.seen[p.ID] = at.Place().Seq
 	b.res.Checkpoints++
 	if own == 0 {
@@ -93,10 +96,14 @@ func (b *rebuild) lostBeginning(tx *store.Tx, p *receipt.Run) error {
 		b.problemAt(b.gap(p.Seq), "the statement of checkpoint %s is lost; layer %s has its contents", p.CheckpointBefore.ID, layer.Layer)
 		return b.checkpoint(tx, p.CellID, receipt.Checkpoint{
 			ID: p.CheckpointBefore.ID, Layer: layer.Layer, Areas: roots,
-		}, "init", "", p, 0)
+		}, kindUnclaimed, "", p, 0)
 	}
 	return nil
 }
+
+// kindUnclaimed is a state whose own statement is lost: nothing says which run made
+// it, and whether that was accepted.
+const kindUnclaimed = "unclaimed"
 
 // sourceLost is the kind of source of a cell whose record is lost.
 const sourceLost = "lost"
