@@ -429,3 +429,20 @@ func (w *world) receiptCache(id string) *cell.CacheUse {
 	w.ok(json.Unmarshal(doc.JSON, &said))
 	return said.Receipt.Predicate.Controls.Asked.Cache
 }
+
+// TestCacheDisk: what a cell's caches stand on counts as caches, not as workspace.
+func TestCacheDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	source := w.from("one", "")
+	const size = 1 << 20
+	w.sh("one", fmt.Sprintf("mkdir -p /cache/go/build/00 && head -c %d /dev/urandom > /cache/go/build/00/00-d", size), acceptOnSuccess)
+	w.promote("one")
+	w.from("two", source)
+	w.sh("two", "echo x > /cache/go/build/own")
+	disk, err := w.e.Disk(w.ctx, "two")
+	w.ok(err)
+	if areas := disk.Cells[0].Areas; areas["cache"] < size || areas["workspace"] >= size {
+		t.Errorf("%v", areas)
+	}
+}

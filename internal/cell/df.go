@@ -126,6 +126,10 @@ func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, e
 
 func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]int) (CellDisk, error) {
 	d := CellDisk{Cell: name, Areas: map[string]int64{}}
+	caches, err := e.cacheLayers(layers)
+	if err != nil {
+		return d, err
+	}
 	for l := range layers {
 		info, err := e.ws.Info(l)
 		if errors.Is(err, workspace.ErrNoLayer) {
@@ -140,9 +144,37 @@ func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]
 			d.OwnBytes += info.Bytes
 		}
 		for area, n := range info.DiskByArea() {
+			if caches[l] {
+				area = areaCache
+			}
 			d.Areas[area] += n
 		}
 	}
 	d.TotalBytes = d.OwnBytes + d.SharedBytes
 	return d, nil
+}
+
+// cacheLayers returns those layers of a cell that are of the shared cache which its
+// own caches stand on.
+func (e *Engine) cacheLayers(layers map[string]bool) (map[string]bool, error) {
+	caches := map[string]bool{}
+	for l := range layers {
+		info, err := e.ws.Info(l)
+		if errors.Is(err, workspace.ErrNoLayer) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range info.Bases() {
+			chain, err := e.ws.Chain(b.Layer)
+			if err != nil && !errors.Is(err, workspace.ErrNoLayer) {
+				return nil, err
+			}
+			for _, l := range chain {
+				caches[l] = true
+			}
+		}
+	}
+	return caches, nil
 }
