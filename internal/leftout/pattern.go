@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -165,6 +166,11 @@ func matchParts(pat, parts []string) bool {
 		if pat[0] == "**" {
 			if len(pat) == 1 {
 				return len(parts) > 0
+			}
+			// The last "**" can only stand for all but as many components as the
+			// rest of the pattern has: a path may have very many.
+			if skip := len(parts) - len(pat) + 1; !slices.Contains(pat[1:], "**") {
+				return skip >= 0 && matchParts(pat[1:], parts[skip:])
 			}
 			for i := range parts {
 				if matchParts(pat[1:], parts[i:]) {
