@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/driver"
 )
 
 func overHost(r *cell.RunRequest) { r.Root = "host-overlay" }
@@ -47,7 +48,7 @@ func TestSystemIsState(t *testing.T) {
 	if os.Geteuid() != 0 {
 		w.init("demo", "overlay")
 		_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}, Root: "host-overlay", AsRoot: true}, cell.Stdio{})
-		w.refused(err, cell.Refused, "subordinate ids are not enough")
+		w.refused(err, cell.Refused, driver.HostOverlayNeedsRoot)
 		return
 	}
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {

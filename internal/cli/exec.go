@@ -157,7 +157,11 @@ the output of a command that exec started. The exit code is the shell's.`,
 						return e.Attach(ctx, q, attach, io)
 					})
 				}
-				s.noted(shellLeft(cmd.Context(), e, args[0]))
+				left, err := shellLeft(cmd.Context(), e, args[0])
+				if err != nil {
+					return err
+				}
+				s.noted(left)
 				return v.do(cmd.Context(), func(ctx context.Context, q cell.ExecRequest, io cell.Stdio) (*cell.ExecResult, error) {
 					return openShell(ctx, e, q, io)
 				})
@@ -169,11 +173,11 @@ the output of a command that exec started. The exit code is the shell's.`,
 }
 
 // shellLeft names the newest shell of a live cell that was left and still runs; ""
-// if there is none. What cannot be found out is said by what comes next.
-func shellLeft(ctx context.Context, e visitor, name string) string {
+// if there is none.
+func shellLeft(ctx context.Context, e visitor, name string) (string, error) {
 	list, err := e.Sessions(ctx, name)
 	if err != nil {
-		return ""
+		return "", err
 	}
 	newest := cell.SessionInfo{}
 	for _, ses := range list {
@@ -182,9 +186,9 @@ func shellLeft(ctx context.Context, e visitor, name string) string {
 		}
 	}
 	if newest.SessionID == "" {
-		return ""
+		return "", nil
 	}
-	return "a new shell; `forkcell shell " + name + " --attach " + newest.SessionID + "` comes back to the one that was left"
+	return "a new shell; `forkcell shell " + name + " --attach " + newest.SessionID + "` comes back to the one that was left", nil
 }
 
 // openShell prefers the shell that people know.

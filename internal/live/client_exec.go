@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 )
 
 // Control is what a client does to a session besides reading and writing. The
@@ -100,12 +101,18 @@ func (v *visit) left() bool {
 	return v.detached
 }
 
-// detach leaves the session: for the server, the connection ends.
+// parting is how long a server has to notice that a client leaves.
+const parting = 2 * time.Second
+
+// detach leaves the session. The server, for which the connection ends, closes it
+// when it has noticed: who lists the sessions then finds this one left.
 func (v *visit) detach() {
 	v.mu.Lock()
 	v.detached = true
 	v.mu.Unlock()
-	_ = v.line.conn.Close()
+	// Where these fail the connection is gone already.
+	_ = v.line.conn.CloseWrite()
+	_ = v.line.conn.SetReadDeadline(time.Now().Add(parting))
 }
 
 // write sends a frame. A failure is not told: whoever reads hears of it, and of
