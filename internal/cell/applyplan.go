@@ -136,7 +136,7 @@ func (a *application) plan(ctx context.Context) error {
 		return a.e.sameBytes(ctx, []store.Checkpoint{a.base, a.theirs}, []store.Cell{a.cell, a.cell}, workspace.AreaWorkspace, path, old, now)
 	}
 	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: true, SameBytes: same}); err != nil {
-		return err
+		return longPath(a.cell, err)
 	}
 	probe := func(path string) (*tree.Entry, error) {
 		like, _, err := base.Lookup(path)

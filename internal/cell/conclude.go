@@ -3,12 +3,14 @@ package cell
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -42,7 +44,14 @@ func (r *run) conclude(ctx context.Context) error {
 	if r.found != nil {
 		r.head = r.found.Checkpoint
 	}
-	err = r.moveHead(ctx, head, func(tx *store.Tx) error { return r.record(tx, logs) })
+	record := func(tx *store.Tx) error { return r.record(tx, logs) }
+	err = r.moveHead(ctx, head, record)
+	if long, ok := errors.AsType[*tree.LongPathError](err); ok && r.rec.Decision == restored {
+		// The directory stays as it is, and the run waits for a decision.
+		r.rec.Decision = pending
+		r.notes = append(r.notes, "it could not be taken back: "+quote.Line(long.Error()))
+		err = r.moveHead(ctx, r.head, record)
+	}
 	if err != nil {
 		r.noteOutcome()
 		return failed("conclude", err, "record the run %s", r.rec.ID)

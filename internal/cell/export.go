@@ -84,7 +84,7 @@ func (x *export) states() error {
 		return err
 	}
 	if x.changes, err = tree.Diff(from, x.tree, tree.DiffOptions{}); err != nil {
-		return err
+		return longPath(x.cell, err)
 	}
 	x.res.Files, x.res.Bytes = 0, 0
 	for _, ch := range x.changes {

@@ -61,17 +61,13 @@ func (x *export) skipControl(o *outward) error {
 	if err != nil {
 		return err
 	}
-	changes, err := tree.Diff(from, x.tree, tree.DiffOptions{})
-	if err != nil {
-		return err
-	}
-	for _, ch := range changes {
+	return tree.DiffFunc(from, x.tree, tree.DiffOptions{}, func(ch tree.Change) error {
 		if ch.New == nil || ch.Old != nil && isDirChange(ch) && ch.Old.Kind == tree.KindDir {
-			continue
+			return nil
 		}
 		what, is := controlFile(ch.Path, isDirChange(ch))
 		if !is || len(x.req.AllowControl) > 0 && allow.Match(ch.Path, isDirChange(ch)) {
-			continue
+			return nil
 		}
 		o.skipped[ch.Path] = true
 		if x.req.Changes || ch.New.Kind == tree.KindFile {
@@ -80,8 +76,8 @@ func (x *export) skipControl(o *outward) error {
 		}
 		x.res.Notes = append(x.res.Notes,
 			fmt.Sprintf("left out: %s, which the cell changed: %s; --allow-control PATTERN keeps it", quote.Path(ch.Path), what))
-	}
-	return nil
+		return nil
+	})
 }
 
 // skip reports whether a path, or a directory above it, is left out.

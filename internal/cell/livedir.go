@@ -83,19 +83,16 @@ func (s *session) controlChanges(from, to store.Checkpoint) (control, tracked []
 	if err != nil {
 		return nil, nil, err
 	}
-	changes, err := tree.Diff(a, b, tree.DiffOptions{})
-	if err != nil {
-		return nil, nil, err
-	}
 	git := false
-	for _, ch := range changes {
+	err = tree.DiffFunc(a, b, tree.DiffOptions{}, func(ch tree.Change) error {
 		git = git || inGit(ch.Path)
 		if _, is := controlFile(ch.Path, isDirChange(ch)); is {
 			control = append(control, quote.Path(ch.Path))
 		}
-	}
-	if !git {
-		return control, nil, nil
+		return nil
+	})
+	if !git || err != nil {
+		return control, nil, err
 	}
 	claims, err := s.newlyTracked(from, to)
 	for _, c := range claims {

@@ -55,7 +55,7 @@ func (s *session) refreshLive(ctx context.Context, res *RefreshResult) (*Refresh
 		res.Changed = append(res.Changed, note(ch.Path, string(ch.Kind)))
 	}
 	res.CheckpointID, res.Root = s.head.ID, s.head.Root()
-	return res, err
+	return res, longPath(s.cell, err)
 }
 
 func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshResult) error {
@@ -110,7 +110,7 @@ func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshR
 func (s *session) takeSource(ctx context.Context, root *fsx.Dir, base store.Checkpoint, baseTree, now *tree.Tree, ops []apply.Op) error {
 	changes, err := tree.Diff(baseTree, now, tree.DiffOptions{MTimes: true})
 	if err != nil {
-		return err
+		return longPath(s.cell, err)
 	}
 	var edits []workspace.Edit
 	for _, ch := range changes {

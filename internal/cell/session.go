@@ -8,6 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
@@ -175,6 +176,9 @@ func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func
 		return errors.Join(err, s.resumeSwitch(context.WithoutCancel(ctx), op, sw))
 	}
 	if live {
+		if err := s.e.ws.CheckSwitch(s.at, from.Layer, to.Layer); err != nil {
+			return longPath(s.cell, s.liveError(err))
+		}
 		err := s.e.store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, s.cell.ID, intentSwitch, sw) })
 		if err != nil {
 			return err
@@ -207,6 +211,19 @@ func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func
 		return s.e.ws.ForgetSwitch(op)
 	}
 	return nil
+}
+
+// longPath words the refusal of paths that are too long to be listed.
+func longPath(c store.Cell, err error) error {
+	long, ok := errors.AsType[*tree.LongPathError](err)
+	if !ok {
+		return err
+	}
+	hint := fmt.Sprintf("`forkcell run %s -- rm -r %s` removes it in the cell", c.Name, quote.Arg(long.Top()))
+	if c.Live != "" {
+		hint = fmt.Sprintf("`rm -r %s` removes it", quote.Arg(c.Live+"/"+long.Top()))
+	}
+	return &Error{Kind: Refused, Code: "long_path", Message: long.Error(), Hint: hint, Err: err}
 }
 
 func (s *session) liveError(err error) error {

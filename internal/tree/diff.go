@@ -51,7 +51,8 @@ type DiffOptions struct {
 // and equal parts of wide directories, are not read. A directory that came or
 // went is listed with everything below it. Hard links are not compared.
 //
-// Either may be nil: a tree with nothing in it.
+// Either may be nil: a tree with nothing in it. A path that is longer than MaxPath
+// ends it with a *LongPathError: the list would grow with the square of the depth.
 //
 // Of two trees of changes, of which either may be nil too, it lists what someone
 // sees change who looks at the host's directory through them. What the host has
@@ -65,7 +66,7 @@ func Diff(a, b *Tree, opt DiffOptions) ([]Change, error) {
 	var all []Change
 	err := DiffFunc(a, b, opt, func(c Change) error {
 		all = append(all, c)
-		return nil
+		return CheckLength(c.Path)
 	})
 	if err == nil && pair {
 		all = pairRenames(all, opt)

@@ -31,6 +31,24 @@ func (s *Store) Switch(ctx context.Context, c Cell, from, to, op string) error {
 	return nil
 }
 
+// CheckSwitch reports why a switch cannot be made, without touching anything: a
+// *tree.LongPathError means that the states differ in paths that are too long to
+// be kept in a journal.
+func (s *Store) CheckSwitch(c Cell, from, to string) error {
+	if c.Backend != BackendDelta {
+		return nil
+	}
+	a, err := s.area(from, AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	b, err := s.area(to, AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	return tree.DiffFunc(a, b, tree.DiffOptions{MTimes: true}, func(c tree.Change) error { return tree.CheckLength(c.Path) })
+}
+
 func (s *Store) switchLive(ctx context.Context, c Cell, from, to, op string) error {
 	if _, err := s.usable(c, to); err != nil {
 		return err
