@@ -29,6 +29,9 @@ type Cell struct {
 	// built gets the answer to the plan; it is closed when the init is gone.
 	built chan answer
 
+	closing sync.Once
+	left    error // what could not be removed
+
 	mu       sync.Mutex
 	dead     bool
 	lastID   int
@@ -207,10 +210,12 @@ func (c *Cell) Gone() <-chan struct{} { return c.gone }
 
 // Close kills whatever runs in the cell and returns when nothing of it is left.
 func (c *Cell) Close() error {
-	c.bury()
-	c.network.close()
-	c.network = nil
-	return c.limits.unlimit()
+	c.closing.Do(func() {
+		c.bury()
+		c.network.close()
+		c.left = c.limits.unlimit()
+	})
+	return c.left
 }
 
 // Exec executes one command and returns when it has ended. An error means that
