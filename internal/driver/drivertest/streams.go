@@ -102,18 +102,23 @@ func (w *trigger) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// testTimeoutKillsEverything gives the command longer until it has something to
+// kill.
 func testTimeoutKillsEverything(t *testing.T, f *Fixture) {
-	s := f.Spec
-	s.Args = []string{"/bin/sh", "-c", f.hold()}
-	held := false
-	ready := &trigger{text: "ready", do: func() { held = f.held() }}
-	s.Timeout = 2 * time.Second
-	out, err := f.Run(t.Context(), s, driver.Stdio{Out: ready})
-	if err != nil || !out.TimedOut || out.Killed || out.Code != 124 {
-		t.Fatalf("%+v, %v", out, err)
-	}
-	if !held {
-		t.Error("there was nothing to kill")
+	for limit := time.Second; ; limit *= 4 {
+		held := false
+		s := f.Spec
+		s.Args, s.Timeout = []string{"/bin/sh", "-c", f.hold()}, limit
+		out, err := f.Run(t.Context(), s, driver.Stdio{Out: &trigger{text: "ready", do: func() { held = f.held() }}})
+		if err != nil || !out.TimedOut || out.Killed || out.Code != 124 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		if held {
+			break
+		}
+		if limit > 10*time.Second {
+			t.Fatalf("nothing ran after %v", limit)
+		}
 	}
 	if f.held() {
 		t.Error("a process of the cell is still there")
