@@ -219,7 +219,7 @@ func longPath(c store.Cell, err error) error {
 	if !ok {
 		return err
 	}
-	hint := fmt.Sprintf("`forkcell run %s -- rm -r %s` removes it in the cell", c.Name, quote.Arg(long.Top()))
+	hint := fmt.Sprintf("`forkcell run %s -- rm -r %s` removes it in the cell", c.Name, quote.Arg("./"+long.Top()))
 	if c.Live != "" {
 		hint = fmt.Sprintf("`rm -r %s` removes it", quote.Arg(c.Live+"/"+long.Top()))
 	}

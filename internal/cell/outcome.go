@@ -1,0 +1,111 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// classify turns what the driver saw into an outcome and an exit code.
+func (r *run) classify(err error, signal int, cancelled bool) {
+	o := r.outcome
+	set := func(outcome string, code, sig int) { r.rec.Outcome, r.rec.ExitCode, r.rec.Signal = outcome, code, sig }
+	start, isStart := errors.AsType[*driver.StartError](err)
+	switch {
+	case isStart && start.Cause == driver.CauseNotFound:
+		set(failedRun, 127, 0)
+		r.fail("command not found in the cell: " + quote.Arg(r.spec.Args[0]))
+	case isStart && start.Cause == driver.CauseNotExecutable:
+		set(failedRun, 126, 0)
+		r.fail(fmt.Sprintf("command cannot be executed: %s: %v", quote.Arg(r.spec.Args[0]), start.Err))
+	case signal != 0:
+		set(interrupted, 128+signal, o.Signal)
+	case cancelled:
+		set(interrupted, 130, o.Signal)
+	case err != nil:
+		set(errored, 125, 0)
+		r.startError = r.startFailure(err)
+		r.fail(r.startError.Error())
+	case o.TimedOut:
+		set(timedOut, 124, o.Signal)
+	case o.Signal != 0:
+		set(killed, 128+o.Signal, o.Signal)
+	case o.Code != 0:
+		set(failedRun, o.Code, 0)
+	default:
+		set(succeeded, 0, 0)
+	}
+}
+
+// explainLimits says that a limit had a part in how the command ended.
+func (r *run) explainLimits() {
+	if r.rec.Outcome == succeeded || r.errorText != "" {
+		return
+	}
+	u, l := r.outcome.Usage, r.spec.Limits
+	switch {
+	case u.OOMKills > 0:
+		r.fail(fmt.Sprintf("the cell ran out of memory: the limit is %d bytes", l.Memory))
+	case u.PIDsHits > 0:
+		r.fail(fmt.Sprintf("the cell ran out of processes: the limit is %d", l.PIDs))
+	}
+}
+
+func (r *run) fail(text string) { r.errorText = quote.Line(text) }
+
+// enoughPIDs is a limit of processes with which a cell can be started: the threads
+// of its first process count, and there are more or fewer of them.
+const enoughPIDs = 16
+
+// codePIDs is the code of errors about a cell that may have no more processes.
+const codePIDs = "pids"
+
+// startFailure words the failure of a start, or of one more command in a cell.
+func (r *run) startFailure(err error) error {
+	start, ok := errors.AsType[*driver.StartError](err)
+	limit := r.spec.Limits.PIDs
+	if !ok || start.Cause != driver.CauseProcesses || limit == 0 {
+		return runnerError(err)
+	}
+	e := &Error{
+		Kind: Refused, Code: codePIDs, Err: err, Message: fmt.Sprintf("the cell has no room for one more process: the limit is %d", limit),
+		Hint: "end some of its processes, or give it more with --pids or limits.pids",
+	}
+	if limit < enoughPIDs {
+		e.Message = fmt.Sprintf("the command cannot be started: it and the first process of the cell need more processes than the limit of %d", limit)
+		e.Hint = fmt.Sprintf("give --pids %d or more; a policy says limits.pids", enoughPIDs)
+	}
+	return e
+}
+
+func runnerError(err error) error {
+	start, ok := errors.AsType[*driver.StartError](err)
+	if !ok {
+		return failed("run", err, "run the command")
+	}
+	if start.Cause == driver.CauseWorkdir {
+		return &Error{
+			Kind: Usage, Code: "workdir", Message: "the working directory does not exist in the cell: " + start.Err.Error(),
+			Hint: "--workdir is relative to the workspace", Err: err,
+		}
+	}
+	if start.Cause == driver.CauseLandlock {
+		return &Error{
+			Kind: Refused, Code: "unenforced", Message: "landlock cannot be enforced here: " + start.Err.Error(),
+			Hint: "use Linux 6.2 or newer with Landlock switched on, or set landlock.compatibility to best_effort, or give --allow-degraded", Err: err,
+		}
+	}
+	if cannot, ok := errors.AsType[*driver.UnenforceableError](err); ok {
+		hint := "--allow-degraded runs it all the same, and says so in the receipt"
+		if cannot.Remedy != "" {
+			hint = cannot.Remedy + "; " + hint
+		}
+		return &Error{Kind: Refused, Code: "unenforced", Message: cannot.Error(), Hint: hint, Err: err}
+	}
+	return &Error{
+		Kind: Refused, Code: "start", Message: fmt.Sprintf("start the cell: %s: %v", start.Step, start.Err),
+		Hint: "`forkcell doctor` shows what this host can do", Err: err,
+	}
+}
