@@ -29,7 +29,8 @@ const (
 // a cell's tools are told, and what of their caches is shared with whom.
 type cacheTool struct {
 	name string
-	// variable tells the tool where its cache is, which is dir below cachePath.
+	// variable is the environment variable with the place of the tool's cache; dir
+	// is that place, below cachePath.
 	variable, dir string
 	// source are the directories in dir that cells of one source directory share,
 	// but for what is in except; "." is all of it.
@@ -211,7 +212,8 @@ func (e *Engine) madeBy(tx *store.Tx, at store.Checkpoint) (int64, error) {
 	return 0, nil
 }
 
-// plannedCache is what the cache of a run would stand on; nil if it has none.
+// plannedCache returns the shared state that the caches of a run would stand on;
+// nil if the run has no caches.
 func (e *Engine) plannedCache(c store.Cell, head store.Checkpoint, req RunRequest) (use *CacheUse, err error) {
 	on, err := cacheOn(c, req)
 	if err != nil || !on {

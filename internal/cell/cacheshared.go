@@ -84,7 +84,7 @@ type SharedCache struct {
 	Root   string `json:"root"`
 	Files  int64  `json:"files"`
 	Bytes  int64  `json:"bytes"`
-	// OwnBytes is what it takes on the disk, and Layers in how many parts.
+	// OwnBytes is its space on the disk, in as many parts as Layers.
 	OwnBytes  int64     `json:"own_bytes"`
 	Layers    int       `json:"layers"`
 	From      string    `json:"from"` // the cell that it was promoted from last
@@ -179,8 +179,8 @@ func (e *Engine) RemoveCaches(ctx context.Context, names []string, all bool) ([]
 	return removed, err
 }
 
-// holdCaches takes the lock of the shared caches, waiting for whoever has it, and
-// the home's.
+// holdCaches waits for the lock of the shared caches and takes it, and the
+// home's.
 func (e *Engine) holdCaches(ctx context.Context, what string) (release func(), err error) {
 	if e.store == nil {
 		return nil, notFound("home", quote.Path(e.home), "`forkcell init NAME --from DIR` makes one")

@@ -62,7 +62,7 @@ type PromoteResult struct {
 	Skipped map[string]int64 `json:"skipped"`
 }
 
-// Promoted is what one shared cache got.
+// Promoted describes the addition to one shared cache.
 type Promoted struct {
 	Cache        string `json:"cache"`
 	Source       string `json:"source"` // as in SharedCache
@@ -147,7 +147,7 @@ type cached struct {
 	weak bool
 }
 
-// sharing is what one shared cache gets.
+// sharing is the planned addition to one shared cache.
 type sharing struct {
 	cell   store.Cell
 	head   store.Checkpoint // before; without an id if the cache is to be made
@@ -155,7 +155,7 @@ type sharing struct {
 	edits  []workspace.Edit
 	result Promoted
 
-	added map[string]bool   // paths of edits, once somebody asked
+	added map[string]bool   // paths of edits; made by adds
 	made  *store.Checkpoint // the first state of a new cache, if it is its own
 	next  store.Checkpoint
 }
@@ -413,7 +413,7 @@ func (p *promotion) own(e tree.Entry) tree.Entry {
 	return now
 }
 
-// open opens a file of the cell's, and tells how far it has come.
+// open returns a function that opens a file of the cell and reports progress.
 func (p *promotion) open(f cached) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		p.done.Files, p.done.Bytes, p.done.CurrentPath = p.done.Files+1, p.done.Bytes+f.entry.Size, f.path

@@ -14,7 +14,7 @@ var ErrStillRunning = errors.New("the process is still running")
 // StartError names the step that kept a command from being executed.
 type StartError struct {
 	// Step is the failing step in words, such as "namespaces", "overlay /src" or
-	// "workdir". It is for people: Cause is what a program may look at.
+	// "workdir". It is for people; programs look at Cause.
 	Step  string
 	Cause Cause
 	Err   error

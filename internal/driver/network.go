@@ -22,7 +22,8 @@ type File struct {
 	Data []byte
 }
 
-// Captured is what a cell sends out: every connection, and every DNS query.
+// Captured holds the sockets at which everything arrives that a cell sends out:
+// every connection, and every DNS query.
 type Captured struct {
 	// Connections accept the cell's TCP connections, to whatever address.
 	Connections []net.Listener
@@ -39,14 +40,15 @@ type Captured struct {
 // Close closes the sockets.
 func (c Captured) Close() {
 	for _, l := range append(c.Connections[:len(c.Connections):len(c.Connections)], c.Names...) {
-		_ = l.Close() // whose cell goes
+		_ = l.Close() // the cell is not served any more
 	}
 	for _, q := range c.Queries {
 		_ = q.Close()
 	}
 }
 
-// Origin tells about what a cell sends. It is safe for concurrent use.
+// Origin finds the destination and the program of what a cell sends. It is safe for
+// concurrent use.
 type Origin interface {
 	// Destination returns where an accepted connection was to go.
 	Destination(c net.Conn) (Destination, error)

@@ -104,8 +104,9 @@ func (v *visit) left() bool {
 // parting is how long a server has to notice that a client leaves.
 const parting = 2 * time.Second
 
-// detach leaves the session. The server, for which the connection ends, closes it
-// when it has noticed: who lists the sessions then finds this one left.
+// detach leaves the session. It ends the client's side of the connection, and the
+// server closes its own when it has counted the client out. So a list of sessions
+// that is made next shows the session as left.
 func (v *visit) detach() {
 	v.mu.Lock()
 	v.detached = true

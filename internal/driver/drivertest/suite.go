@@ -49,7 +49,7 @@ type Suite struct {
 
 type test struct {
 	name string
-	// needs is the claim without which the test makes no sense; "" is none.
+	// needs is the claim that the test needs; "" is none.
 	needs Claim
 	do    func(*testing.T, *Fixture)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
-// captured is what a receipt says of a network.
+// captured describes the network of a cell in its receipt.
 const captured = "captured: every connection and DNS query is decided on the host side; nothing else leaves"
 
 // network is a cell's network while it is served.
@@ -20,8 +20,8 @@ type network struct {
 	stop       func()
 }
 
-// serveNetwork hands the network's sockets to who serves them, before anything can
-// use them. Watched means that the kernel reports calls of connect(2).
+// serveNetwork calls Network.Serve with the cell's sockets, before anything can use
+// them. Watched means that the kernel reports calls of connect(2).
 func (c *Cell) serveNetwork(fds []int, watched bool) error {
 	if (c.asked != nil) != (len(fds) > 0) {
 		closeAll(fds)
