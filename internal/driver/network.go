@@ -58,7 +58,8 @@ type Origin interface {
 	// found. It is good for telling, not for deciding.
 	Asker(from netip.AddrPort) (Program, error)
 	// Resolve returns the path that a path of the cell leads to by symbolic links,
-	// and fails where the cell may change one of them.
+	// and fails where the cell may change one of them. Where there is nothing, or
+	// nothing any more since the cell has ended, the error is fs.ErrNotExist.
 	Resolve(name string) (string, error)
 }
 

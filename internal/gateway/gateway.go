@@ -73,6 +73,8 @@ type Gateway struct {
 	mu    sync.Mutex
 	gen   *egress.Generation
 	proxy *egress.Proxy // nil while nothing is served
+	// listed has the names of the policy's binaries.
+	listed *aliases
 	// past are credentials of earlier generations. Requests that began under
 	// them may still use them, so they are dropped at the end.
 	past []*credential.Set
@@ -172,9 +174,10 @@ func (g *Gateway) Environment() []string {
 func (g *Gateway) Serve(c driver.Captured) (stop func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	listed := newAliases(c.Origin, g.policy.Load())
 	proxy, err := egress.New(egress.Config{
 		Generation: g.gen,
-		Names:      g.table, Destination: destinations(c.Origin), Attribute: g.programs(c.Origin), Dialer: egress.Dials(g.dialer),
+		Names:      g.table, Destination: destinations(c.Origin), Attribute: g.programs(c.Origin, listed), Dialer: egress.Dials(g.dialer),
 		Authority: g.ca, Roots: g.roots, Event: g.cfg.Event,
 	})
 	if err != nil {
@@ -183,7 +186,7 @@ func (g *Gateway) Serve(c driver.Captured) (stop func(), err error) {
 	}
 	s := &service{sockets: c, proxy: proxy, dns: g.resolver(len(c.Names) > 1, c.Origin)}
 	s.begin()
-	g.proxy = proxy
+	g.proxy, g.listed = proxy, listed
 	return func() {
 		s.end()
 		g.drop()
@@ -199,7 +202,7 @@ func destinations(o driver.Origin) func(net.Conn) (egress.Destination, error) {
 }
 
 // programs returns whose connections are, for the proxy.
-func (g *Gateway) programs(o driver.Origin) func(net.Conn) (egress.Process, error) {
+func (g *Gateway) programs(o driver.Origin, listed *aliases) func(net.Conn) (egress.Process, error) {
 	return func(c net.Conn) (egress.Process, error) {
 		found, err := o.Opener(c)
 		if err != nil {
@@ -207,7 +210,7 @@ func (g *Gateway) programs(o driver.Origin) func(net.Conn) (egress.Process, erro
 		}
 		p := egress.Process{PID: found.PID, Binary: found.Binary, Untrusted: !found.Trusted}
 		if found.Trusted {
-			p.Also = g.listedAs(o, found.Binary)
+			p.Also = listed.of(found.Binary, g.policy.Load())
 		}
 		return p, nil
 	}
@@ -237,6 +240,7 @@ func (g *Gateway) Reload(p *policy.Policy, hash string, values Values, ruling fu
 	next := &egress.Generation{Policy: p, Hash: hash, Credentials: set}
 	// Names first, so that the proxy finds what leads to the binaries that the
 	// new rules list; where a name leads is decided by the proxy.
+	g.listed.learn(p)
 	g.policy.Store(p)
 	if err := g.proxy.Reload(next); err != nil {
 		return err // not reached: the generation has a policy
@@ -295,23 +299,6 @@ func (g *Gateway) resolver(six bool, o driver.Origin) *names.Server {
 			Name: q.Name, Type: q.Type, Rcode: q.Rcode, Answers: answers, Count: q.Count, From: q.From, To: q.To,
 		}))
 	}}
-}
-
-// listedAs are the other names by which rules list an executable: those that
-// lead to it through links that the cell cannot change.
-func (g *Gateway) listedAs(o driver.Origin, binary string) []string {
-	var also []string
-	for _, n := range g.policy.Load().Network {
-		for _, b := range n.Binaries {
-			if !b.Exact() || b.String() == binary || slices.Contains(also, b.String()) {
-				continue
-			}
-			if real, err := o.Resolve(b.String()); err == nil && real == binary {
-				also = append(also, b.String())
-			}
-		}
-	}
-	return also
 }
 
 // couldAllow says whether some rule speaks of a host; what it may do is decided

@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+// aliases finds the other names by which a policy's rules list an executable: those
+// that lead to it by links that the cell cannot change.
+//
+// A connection can be accepted after the cell has ended and its mounts are gone, so
+// aliases remembers where the names led to.
+type aliases struct {
+	origin driver.Origin
+
+	mu    sync.Mutex
+	leads map[string]string // by name, the executable
+}
+
+// newAliases looks up the names that a policy lists, while the cell exists.
+func newAliases(o driver.Origin, p *policy.Policy) *aliases {
+	a := &aliases{origin: o, leads: map[string]string{}}
+	a.learn(p)
+	return a
+}
+
+// learn looks up the names that a policy lists.
+func (a *aliases) learn(p *policy.Policy) {
+	for _, n := range p.Network {
+		for _, b := range n.Binaries {
+			if b.Exact() {
+				a.executable(b.String())
+			}
+		}
+	}
+}
+
+// of returns the names, other than its own, by which a policy lists an executable.
+func (a *aliases) of(binary string, p *policy.Policy) []string {
+	var also []string
+	for _, n := range p.Network {
+		for _, b := range n.Binaries {
+			name := b.String()
+			if b.Exact() && name != binary && !slices.Contains(also, name) && a.executable(name) == binary {
+				also = append(also, name)
+			}
+		}
+	}
+	return also
+}
+
+// executable returns where a name leads to, nothing where the cell may change that.
+func (a *aliases) executable(name string) string {
+	real, err := a.origin.Resolve(name)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err == nil:
+		a.leads[name] = real
+	case !errors.Is(err, fs.ErrNotExist):
+		delete(a.leads, name)
+	}
+	return a.leads[name]
+}
