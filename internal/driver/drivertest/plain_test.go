@@ -497,7 +497,9 @@ func (s *plainStreams) copy(to io.Writer, from *os.File) {
 	s.outside = append(s.outside, from)
 	s.copies.Go(func() {
 		_, _ = io.Copy(struct{ io.Writer }{to}, from)
-		_ = from.Close()
+		if from != s.tty {
+			_ = from.Close()
+		}
 	})
 }
 
@@ -556,8 +558,13 @@ func (s *plainStreams) started() {
 	}
 }
 
-// finish waits for the output; with a limit, no longer than that.
+// finish waits for the output; with a limit, no longer than that. It is called when
+// the command has ended: a terminal that is closed before sends it SIGHUP, also
+// while it exits and has closed its streams already.
 func (s *plainStreams) finish(limit time.Duration) {
+	if s.tty != nil {
+		defer s.tty.Close()
+	}
 	done := make(chan struct{})
 	go func() { s.copies.Wait(); close(done) }()
 	if limit == 0 {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -154,6 +155,10 @@ func TestLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = []string{envRunner + "=" + dir, envRuns + "=" + runs}
+	if os.Geteuid() == 0 {
+		// Other tests mount and unmount meanwhile.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	}
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -168,6 +173,9 @@ func TestLeavesNothing(t *testing.T) {
 		t.Errorf("threads: %s", diff)
 	}
 	before.Threads, after.Threads = 0, 0
+	if os.Geteuid() != 0 {
+		before.Mounts, after.Mounts = nil, nil // an ordinary user cannot mount where others see it
+	}
 	for _, list := range []*[]string{&before.Mounts, &after.Mounts, &before.Children, &after.Children} {
 		slices.Sort(*list)
 	}
