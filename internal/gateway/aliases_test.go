@@ -30,7 +30,7 @@ func (l *links) Resolve(name string) (string, error) {
 // exists, when it has ended, and when it could have changed the link.
 func TestAliases(t *testing.T) {
 	rules := func(binary string) *policy.Policy {
-		p, err := policy.Parse("p.yaml", []byte("version: 1\nnetwork_policies: {a: {endpoints: [{host: a.example, port: 443}], binaries: [{path: " + binary + "}]}}\n"), policy.Options{})
+		p, err := policy.Parse("p.yaml", []byte("version: 1\nnetwork_policies: {a: {endpoints: [{host: a.example, port: 443}], binaries: [{path: "+binary+"}]}}\n"), policy.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
