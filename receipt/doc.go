@@ -46,5 +46,5 @@
 //
 // It knows nothing of sandboxes, databases or file trees and links none of
 // them, so that a verifier can import it alone. The format is described for
-// other languages in docs/receipt-format.md.
+// other languages in docs/formats/receipt.md.
 package receipt

@@ -52,7 +52,7 @@ func TestNotUTF8(t *testing.T) {
 	}
 }
 
-// The steps that docs/receipt-format.md gives for openssl.
+// The steps that docs/formats/receipt.md gives for openssl.
 func TestOpenSSL(t *testing.T) {
 	t.Parallel()
 	openssl, err := exec.LookPath("openssl")

@@ -6,7 +6,7 @@
 // a journal is made durable, then names are exchanged one by one and what came
 // out is checked; until the commit marker is durable everything can be, and
 // after a crash is, taken back. Inverse makes the plan that undoes a committed
-// one. docs/apply.md has the order of operations and the journal's format.
+// one. docs/internals/apply.md has the order of operations and the journal's format.
 //
 // The target belongs to the user, but other programs change it at any time and
 // its names are hostile: it is reached only beneath a root descriptor, no link

@@ -15,7 +15,7 @@ import (
 const journalVersion = 1
 
 // Files of a journal directory. Each is written once, durably; which of them
-// exist is the state of the apply. docs/apply.md has the table.
+// exist is the state of the apply. docs/internals/apply.md has the table.
 const (
 	intentFile    = "intent.json"  // the staging directory may exist
 	journalFile   = "journal.json" // names of the target may have been exchanged

@@ -81,7 +81,7 @@ func (g *grants) config() error {
 		return nil
 	}
 	if err != nil {
-		return refused("grant", "docs/policy.md has its form", "the configuration %s: %v", quote.Path(file), err)
+		return refused("grant", "docs/reference/policy.md has its form", "the configuration %s: %v", quote.Path(file), err)
 	}
 	if err := g.e.outsideWorkspaces("configuration", file); err != nil {
 		return err

@@ -186,7 +186,7 @@ func TestMasksAreByName(t *testing.T) {
 	w.ok(errors.Join(err, feed.Close()))
 	w.ok(<-done)
 	if out.String() != "SECRET=3\n" {
-		t.Errorf("the command saw %q: if masks hold by now, say so in docs/threat-model.md", out.String())
+		t.Errorf("the command saw %q: if masks hold by now, say so in docs/internals/threat-model.md", out.String())
 	}
 	if want := []string{hidden, "left-out files changed during the run, and may have been seen: .env"}; !slices.Equal(res.Degraded, want) {
 		t.Errorf("degraded %q, want %q", res.Degraded, want)

@@ -54,7 +54,7 @@ func ParsePolicy(f PolicyFile) (*policy.Policy, error) {
 func policyError(err error) error {
 	e := &Error{
 		Kind: Usage, Code: "policy", Message: err.Error(),
-		Hint: "`forkcell policy validate FILE` checks it again; docs/policy.md has every key", Err: err,
+		Hint: "`forkcell policy validate FILE` checks it again; docs/reference/policy.md has every key", Err: err,
 	}
 	if bad, ok := errors.AsType[*policy.Error](err); ok {
 		e.Message = bad.Problems[0].String()

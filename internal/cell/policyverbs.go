@@ -190,7 +190,7 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 		x = explainShown(p, c, q.Path, x)
 	case q.Syscall != "":
 		if !(denySet{}).Known(q.Syscall) {
-			return nil, usage("docs/seccomp.md lists those that are denied", "no system call is called %s", quote.Arg(q.Syscall))
+			return nil, usage("docs/internals/seccomp.md lists those that are denied", "no system call is called %s", quote.Arg(q.Syscall))
 		}
 		x = p.ExplainSyscall(q.Syscall, denySet{})
 	case q.Request != nil:

@@ -51,7 +51,7 @@ func runPolicyValidate(s *session, command, name string) error {
 	doc := validation{File: name}
 	res, err := cell.ReadPolicy(*file)
 	if err != nil {
-		err = hinted(err, "docs/policy.md has every key")
+		err = hinted(err, "docs/reference/policy.md has every key")
 		if bad, ok := errors.AsType[*policy.Error](err); ok && s.json {
 			doc.Problems = bad.Problems
 			return both(err, writeJSON(s.out, doc))

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/commands.md and the golden output of the scripts")
+var update = flag.Bool("update", false, "rewrite docs/reference/commands.md and the golden output of the scripts")
 
-const referenceFile = "../../docs/commands.md"
+const referenceFile = "../../docs/reference/commands.md"
 
-// TestReference keeps docs/commands.md in step with the commands.
+// TestReference keeps docs/reference/commands.md in step with the commands.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	want := reference(New(nil, Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, "v"))
@@ -32,7 +32,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(have), want); diff != "" {
-		t.Errorf("docs/commands.md is out of date; run go test ./internal/cli -run TestReference -update\n%s", diff)
+		t.Errorf("docs/reference/commands.md is out of date; run go test ./internal/cli -run TestReference -update\n%s", diff)
 	}
 }
 

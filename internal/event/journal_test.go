@@ -346,7 +346,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestChainByHand computes the chain as docs/events.md says.
+// TestChainByHand computes the chain as docs/formats/events.md says.
 func TestChainByHand(t *testing.T) {
 	t.Parallel()
 	f := newMemFile(nil)

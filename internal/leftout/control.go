@@ -13,7 +13,7 @@ type controlGroup struct {
 // open it in an editor or an agent, or to use git or a package manager for
 // something harmless. Names are lower case and compared without regard to case,
 // and everything below a directory that matches belongs to it. The list with its
-// reasons is docs/control-files.md; a test keeps the two equal.
+// reasons is docs/reference/control-files.md; a test keeps the two equal.
 func controlGroups() []controlGroup {
 	return []controlGroup{
 		{"git setting or hook", []string{

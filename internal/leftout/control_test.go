@@ -43,7 +43,7 @@ func TestIsControl(t *testing.T) {
 // The list for people and the list for the program are one.
 func TestControlFilesAreDocumented(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile("../../docs/control-files.md")
+	b, err := os.ReadFile("../../docs/reference/control-files.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestControlFilesAreDocumented(t *testing.T) {
 	_, table, ok := strings.Cut(string(b), "## The list")
 	table, _, _ = strings.Cut(table, "\n## ")
 	if !ok {
-		t.Fatal("docs/control-files.md has no section \"The list\"")
+		t.Fatal("docs/reference/control-files.md has no section \"The list\"")
 	}
 	for i, part := range strings.Split(table, "`") {
 		if i%2 == 1 {
@@ -60,18 +60,18 @@ func TestControlFilesAreDocumented(t *testing.T) {
 	}
 	for what, patterns := range leftout.ControlFiles() {
 		if !strings.Contains(table, "### "+strings.ToUpper(what[:1])+what[1:]+"\n") {
-			t.Errorf("docs/control-files.md has no group %q", what)
+			t.Errorf("docs/reference/control-files.md has no group %q", what)
 		}
 		for _, p := range patterns {
 			if !documented[strings.TrimPrefix(p, "**/")] {
-				t.Errorf("docs/control-files.md does not list %s", p)
+				t.Errorf("docs/reference/control-files.md does not list %s", p)
 			}
 			delete(documented, strings.TrimPrefix(p, "**/"))
 		}
 	}
 	delete(documented, ".git") // a file of this name; not a pattern
 	for p := range documented {
-		t.Errorf("docs/control-files.md lists %s, which is none", p)
+		t.Errorf("docs/reference/control-files.md lists %s, which is none", p)
 	}
 }
 

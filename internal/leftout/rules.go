@@ -6,7 +6,7 @@ import (
 )
 
 // defaults are the secret rules, at any depth, without regard to case. Each one
-// is explained in docs/left-out.md.
+// is explained in docs/reference/left-out.md.
 func defaults() []string {
 	return []string{
 		".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template",

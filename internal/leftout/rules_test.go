@@ -50,13 +50,13 @@ func TestDefaults(t *testing.T) {
 
 func TestDefaultsAreDocumented(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("../../docs/left-out.md")
+	doc, err := os.ReadFile("../../docs/reference/left-out.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range leftout.Defaults() {
 		if !bytes.Contains(doc, []byte("`"+strings.TrimPrefix(p, "**/")+"`")) {
-			t.Errorf("docs/left-out.md does not list %s", p)
+			t.Errorf("docs/reference/left-out.md does not list %s", p)
 		}
 	}
 }

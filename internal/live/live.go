@@ -3,7 +3,7 @@
 //
 // The supervisor calls [Listen] and [Serve] and hands in a [Host], which does the
 // real work. Everyone else calls [Dial]. The bytes on the socket are described in
-// docs/live-protocol.md, and why they are as they are in decision 0013.
+// docs/formats/live-protocol.md, and why they are as they are in decision 0013.
 //
 // A session is one command that was started through the socket. It belongs to
 // the server, not to the connection that asked for it: other connections can

@@ -10,5 +10,5 @@
 //
 // The package is pure. It must not know files, clocks, environments, processes
 // or which host it runs on: what it needs of those is handed in with Options and
-// PathContext. It enforces nothing; docs/policy.md says what does.
+// PathContext. It enforces nothing; docs/reference/policy.md says what does.
 package policy

@@ -214,7 +214,7 @@ func TestOneText(t *testing.T) {
 // The examples for users are valid.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/policy.md")
+	text, err := os.ReadFile("../../docs/reference/policy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestDocumentation(t *testing.T) {
 		if !strings.HasPrefix(example, "version") {
 			example = "version: 1\n" + example
 		}
-		if _, err := policy.Parse("docs/policy.md", []byte(example), policy.Options{}); err != nil {
+		if _, err := policy.Parse("docs/reference/policy.md", []byte(example), policy.Options{}); err != nil {
 			t.Errorf("%v\n%s", err, example)
 		}
 	}

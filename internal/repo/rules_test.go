@@ -234,7 +234,7 @@ func TestUnsafeFiles(t *testing.T) {
 	}
 }
 
-// TestDependencies holds docs/dependencies.md to go.mod: a heading for each
+// TestDependencies holds docs/internals/dependencies.md to go.mod: a heading for each
 // direct requirement, and none besides.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
@@ -257,7 +257,7 @@ func TestDependencies(t *testing.T) {
 	for _, r := range mod.Replace {
 		t.Errorf("go.mod replaces %s", r.Old.Path)
 	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "dependencies.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "internals", "dependencies.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,15 +269,15 @@ func TestDependencies(t *testing.T) {
 	slices.Sort(have)
 	for _, path := range want {
 		if !slices.Contains(have, path) {
-			t.Errorf("docs/dependencies.md has no heading for %s, which go.mod requires", path)
+			t.Errorf("docs/internals/dependencies.md has no heading for %s, which go.mod requires", path)
 		}
 	}
 	for i, path := range have {
 		if !slices.Contains(want, path) {
-			t.Errorf("docs/dependencies.md has a heading for %s, which go.mod does not require directly", path)
+			t.Errorf("docs/internals/dependencies.md has a heading for %s, which go.mod does not require directly", path)
 		}
 		if i > 0 && have[i-1] == path {
-			t.Errorf("docs/dependencies.md has two headings for %s", path)
+			t.Errorf("docs/internals/dependencies.md has two headings for %s", path)
 		}
 	}
 }

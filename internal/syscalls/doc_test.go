@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite the deny set in docs/seccomp.md")
+var update = flag.Bool("update", false, "rewrite the deny set in docs/internals/seccomp.md")
 
 // TestDocument checks that the page for people has the deny set as it is.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	const (
-		page  = "../../docs/seccomp.md"
+		page  = "../../docs/internals/seccomp.md"
 		start = "<!-- The deny set, written by the tests of internal/syscalls. -->\n"
 		end   = "<!-- The end of the deny set. -->\n"
 	)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// naive is the definition of the digest, as docs/identity.md gives it.
+// naive is the definition of the digest, as docs/formats/identity.md gives it.
 func naive(b []byte) Hash {
 	if len(b) <= LargeFile {
 		return sha256.Sum256(b)
@@ -64,7 +64,7 @@ func TestContentWhateverTheLayout(t *testing.T) {
 	}
 }
 
-// TestContentValues are the values of docs/identity.md.
+// TestContentValues are the values of docs/formats/identity.md.
 func TestContentValues(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int64]string{

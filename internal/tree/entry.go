@@ -9,7 +9,7 @@
 // The package is pure but for reading packs through the interface Packs. It
 // must not know where layers are kept, how contents are read, what a cell or a
 // run is, or how anything is printed. The formats are described in
-// docs/identity.md.
+// docs/formats/identity.md.
 package tree
 
 import (

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// identity is the hash of docs/identity.md, written a second time, plainly and
+// identity is the hash of docs/formats/identity.md, written a second time, plainly and
 // without the code that it checks.
 type identity struct {
 	m       model

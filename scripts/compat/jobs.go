@@ -31,7 +31,7 @@ const selfUser = "^TestAsOrdinaryUser$"
 
 // tested are the tests that run in the machine. The emulator takes some forty
 // times as long as the processor, so of the slow packages only those tests run
-// whose result the kernel has a part in. docs/compatibility.md says which.
+// whose result the kernel has a part in. docs/internals/compatibility.md says which.
 func tested() []job {
 	return []job{
 		{Name: "driver", Pkg: "internal/driver/native"},

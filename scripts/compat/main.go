@@ -7,7 +7,7 @@
 // two ends of the report are one piece of code.
 //
 // It knows how a machine is put together and how test results are read. It knows
-// nothing of what the tests test. See docs/compatibility.md.
+// nothing of what the tests test. See docs/internals/compatibility.md.
 package main
 
 import (

@@ -138,7 +138,7 @@ func (n *Driver) limitChecks(ctx context.Context, cells bool) []driver.Check {
 			}
 			if cells {
 				if tried := n.tryLimit(ctx, control); tried != nil {
-					c = driver.Check{Name: name, Status: statusMissing, Reason: tried.Error(), Remedy: "see docs/limits.md: what the kernel offers here does not work"}
+					c = driver.Check{Name: name, Status: statusMissing, Reason: tried.Error(), Remedy: "see docs/reference/limits.md: what the kernel offers here does not work"}
 				}
 			}
 		}
