@@ -51,7 +51,7 @@ func strangers() []stranger {
 			[]string{"internal/mount"},
 			"the contract is data: it knows no driver",
 		},
-		{"internal/driver/drivertest", []string{"internal/driver", "internal/mount"}, "the suite knows the contract and no driver"},
+		{"internal/driver/drivertest", []string{"internal/driver", "internal/mount", "internal/landlock", "internal/seccomp", "internal/syscalls"}, "the suite knows the contract and what a kernel can refuse, and no driver"},
 		{
 			"internal/driver/native",
 			[]string{"internal/driver", "internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
@@ -108,7 +108,7 @@ func packages(t *testing.T) []pkg {
 	t.Helper()
 	seen := map[string]bool{}
 	var list []pkg
-	for _, tags := range []string{"", "failpoints"} {
+	for _, tags := range []string{"", "failpoints", "probes"} {
 		out := goCommand(t, "list", "-tags", tags, "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,Deps", "./...")
 		dec := json.NewDecoder(bytes.NewReader(out))
 		for {

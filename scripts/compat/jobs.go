@@ -123,7 +123,7 @@ func compileTests(ctx context.Context, dir string, jobs []job) error {
 		}
 		done[j.Pkg] = true
 		out := filepath.Join(dir, filepath.Base(j.Args[0]))
-		if err := static(ctx, "test", "-c", "-vet=off", "-o", out, "./"+j.Pkg); err != nil {
+		if err := static(ctx, "test", "-c", "-vet=off", "-tags", "probes", "-o", out, "./"+j.Pkg); err != nil {
 			return err
 		}
 	}

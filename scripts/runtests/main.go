@@ -57,6 +57,7 @@ func steps() []step {
 		{"vet", vetStep},
 		{"test", testStep},
 		{"crash", crashStep},
+		{"probes", probesStep},
 		{"user", userStep},
 		{"race", raceStep},
 		{"fuzz", fuzzStep},

@@ -45,7 +45,7 @@ func formatStep(ctx context.Context, _ *run) error {
 }
 
 func vetStep(ctx context.Context, _ *run) error {
-	return errors.Join(stream(ctx, "go", "vet", "./..."), stream(ctx, "go", "vet", "-tags", "failpoints", "./..."))
+	return errors.Join(stream(ctx, "go", "vet", "./..."), stream(ctx, "go", "vet", "-tags", "failpoints,probes", "./..."))
 }
 
 func testStep(ctx context.Context, r *run) error {
@@ -73,14 +73,20 @@ func raceStep(ctx context.Context, r *run) error {
 }
 
 // crashStep runs the tests that exist only with failpoints compiled in.
-func crashStep(ctx context.Context, r *run) error {
-	tests, err := crashTests(ctx)
+func crashStep(ctx context.Context, r *run) error { return tagStep(ctx, r, "crash", "failpoints") }
+
+// probesStep runs the tests that leave controls off.
+func probesStep(ctx context.Context, r *run) error { return tagStep(ctx, r, "probes", "probes") }
+
+// tagStep runs the tests that exist only with a build tag.
+func tagStep(ctx context.Context, r *run, step, tag string) error {
+	tests, err := taggedTests(ctx, tag)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, t := range tests {
-		errs = append(errs, goTest(ctx, r, "crash", "-tags", "failpoints", "-run", t.pattern(), t.pkg))
+		errs = append(errs, goTest(ctx, r, step, "-tags", tag, "-run", t.pattern(), t.pkg))
 	}
 	return errors.Join(errs...)
 }
@@ -93,9 +99,9 @@ type named struct {
 
 func (n named) pattern() string { return "^(" + strings.Join(n.tests, "|") + ")$" }
 
-// crashTests are what the build tag adds to the list of tests.
-func crashTests(ctx context.Context) ([]named, error) {
-	packages, err := output(ctx, "go", "list", "-tags", "failpoints", "-f",
+// taggedTests are what a build tag adds to the list of tests.
+func taggedTests(ctx context.Context, tag string) ([]named, error) {
+	packages, err := output(ctx, "go", "list", "-tags", tag, "-f",
 		`{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}{{end}}`, "./...")
 	if err != nil {
 		return nil, err
@@ -113,7 +119,7 @@ func crashTests(ctx context.Context) ([]named, error) {
 			continue
 		}
 		pkg, _, _ := strings.Cut(line, " ")
-		with, err := listTests(ctx, pkg, "^Test", "-tags", "failpoints")
+		with, err := listTests(ctx, pkg, "^Test", "-tags", tag)
 		if err != nil {
 			return nil, err
 		}

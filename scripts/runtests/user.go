@@ -81,7 +81,7 @@ type binary struct {
 	draws   bool   // it has property tests
 }
 
-// compile makes the binaries of all packages, and those of the crash tests. Each
+// compile makes the binaries of all packages, and those of tests with a tag. Each
 // kind is one call of the go command, which compiles and links side by side.
 func compile(ctx context.Context, dir string) ([]binary, error) {
 	out, err := output(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...")
@@ -98,12 +98,18 @@ func compile(ctx context.Context, dir string) ([]binary, error) {
 	if err != nil {
 		return nil, err
 	}
-	crash, err := crashTests(ctx)
-	if err != nil {
-		return nil, err
+	for _, tag := range []string{"failpoints", "probes"} {
+		tests, err := taggedTests(ctx, tag)
+		if err != nil {
+			return nil, err
+		}
+		more, err := compileInto(ctx, filepath.Join(dir, tag), tests, "-tags", tag)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
 	}
-	more, err := compileInto(ctx, filepath.Join(dir, "crash"), crash, "-tags", "failpoints")
-	return append(list, more...), err
+	return list, nil
 }
 
 // compileInto makes a directory of binaries. The go command names them after the

@@ -42,13 +42,8 @@ func (f *Fixture) held() bool {
 // supervised names the directory of a supervisor's cell.
 const supervised = "FORKCELL_TEST_SUPERVISED"
 
-// Supervise runs a cell until this process is killed, if it was started for that.
-// It prints the cell's record. A driver's TestMain calls it.
-func Supervise(d driver.Driver) {
-	dir := os.Getenv(supervised)
-	if dir == "" {
-		return
-	}
+// supervise runs a cell until this process is killed. It prints the cell's record.
+func supervise(d driver.Driver, dir string) {
 	f := Fixture{Shared: dir, SharedInside: dir}
 	s := driver.Spec{ID: "supervised", Command: driver.Command{
 		Args: []string{"/bin/sh", "-c", f.hold()}, Env: []string{"PATH=" + defaultPath}, Workdir: "/",

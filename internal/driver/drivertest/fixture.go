@@ -90,15 +90,20 @@ func (f *Fixture) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (d
 // ClearWork empties the scratch directories of the overlays.
 func (f *Fixture) ClearWork() {
 	for _, o := range f.Spec.Mounts.Overlays {
-		for _, name := range []string{"work", "work/incompat", "work/incompat/volatile"} {
-			if err := os.Chmod(filepath.Join(o.Work, name), 0o700); err != nil && !errors.Is(err, os.ErrNotExist) {
-				f.t.Error(err)
-			}
-		}
-		if err := os.RemoveAll(filepath.Join(o.Work, "work")); err != nil {
+		if err := removeWork(o.Work); err != nil {
 			f.t.Error(err)
 		}
 	}
+}
+
+// removeWork removes what the kernel made in the scratch directory of an overlay.
+func removeWork(dir string) error {
+	for _, name := range []string{"work", "work/incompat", "work/incompat/volatile"} {
+		if err := os.Chmod(filepath.Join(dir, name), 0o700); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return os.RemoveAll(filepath.Join(dir, "work"))
 }
 
 // Try runs a command and returns whatever happens.

@@ -45,13 +45,17 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	Supervise(plain{})
+	plainSuite().Main()
 	os.Exit(m.Run())
 }
 
 func TestPlain(t *testing.T) {
 	t.Parallel()
-	Suite{New: func() driver.Driver { return plain{} }, Supervisor: []string{"/proc/self/exe"}}.Run(t)
+	plainSuite().Run(t)
+}
+
+func plainSuite() Suite {
+	return Suite{New: func() driver.Driver { return plain{} }, Supervisor: []string{"/proc/self/exe"}}
 }
 
 // TestPlainIsRefused: neither the doctor nor a run that wants anything held takes

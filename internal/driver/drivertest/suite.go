@@ -8,6 +8,7 @@
 package drivertest
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -23,7 +24,7 @@ const (
 	// Mounts: the cell has file systems of its own, as Spec.Mounts describes them.
 	Mounts Claim = "mounts"
 	// Isolation: the cell's processes see and reach nothing but the cell. What that
-	// means in full is shown by the driver's own probes. A driver that does not
+	// means in full is shown by the probes of Suite.Controls. A driver that does not
 	// claim it runs nothing without Guard.AllowDegraded.
 	Isolation Claim = "isolation"
 	// Network: with Spec.Network every connection comes to the host side.
@@ -40,8 +41,18 @@ type Suite struct {
 	New func() driver.Driver
 	// Claims lists what it can do on this host, for this caller.
 	Claims []Claim
-	// Supervisor is the argument list of a process that calls [Supervise]. The test
-	// kills it to see what is left of its cell.
+	// Controls lists what keeps commands in the driver's cells. Probes attack them.
+	Controls []driver.Control
+	// Without returns a driver that leaves some of its controls off; nil if this
+	// build has none. With it each probe is also shown to succeed without the
+	// controls that stop it.
+	Without func(off []driver.Control) driver.Driver
+	// UserOnHost is the host's number of the cell's user, and RootOnDisk the owner
+	// of files on disk that are root's in the cell, for a root caller. Probes use
+	// both.
+	UserOnHost, RootOnDisk int
+	// Supervisor is the argument list of a process that calls [Suite.Main]. The
+	// test kills it to see what is left of its cell.
 	Supervisor []string
 	// Environment is that of the process.
 	Environment []string
@@ -54,6 +65,21 @@ type test struct {
 	do    func(*testing.T, *Fixture)
 }
 
+// Main plays the part that this process was started for, if any, and then does not
+// return: a supervisor that a test kills, a caller who makes cells to be attacked,
+// or the attacker in such a cell. A driver's TestMain calls it first.
+func (s Suite) Main() {
+	if dir := os.Getenv(supervised); dir != "" {
+		supervise(s.New(), dir)
+	}
+	if names := os.Getenv(envAttack); names != "" {
+		attack(names)
+	}
+	if dir := os.Getenv(envCaller); dir != "" {
+		s.messyCaller(dir)
+	}
+}
+
 // Run runs every test, in parallel.
 func (s Suite) Run(t *testing.T) {
 	for _, tt := range tests() {
@@ -62,6 +88,12 @@ func (s Suite) Run(t *testing.T) {
 				t.Skipf("%s is not claimed", tt.needs)
 			}
 			tt.do(t, s.Fixture(t))
+		})
+	}
+	if len(s.Controls) > 0 {
+		t.Run("Probes", func(t *testing.T) {
+			t.Parallel()
+			s.Probes(t)
 		})
 	}
 }

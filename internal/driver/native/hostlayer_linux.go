@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
@@ -36,7 +37,7 @@ func (m *maker) hostLayers(p *plan, o *mount.Overlay, ns int) (below []int, err 
 			return []int{veil}, err
 		}
 		below = append(below, veil)
-	} else if !m.without.has(ctlOwnEtc) {
+	} else if !m.without.has(driver.ControlOwnEtc) {
 		own, err := newOwnEtc(host, o.Target, p)
 		if err != nil {
 			return nil, err
@@ -75,7 +76,7 @@ func (m *maker) publicView(dir string, ns int) (int, error) {
 	if errors.Is(err, unix.EINVAL) {
 		return -1, fmt.Errorf("%w: %w", errNoMap, err)
 	}
-	if err != nil || m.without.has(ctlPublicView) {
+	if err != nil || m.without.has(driver.ControlPublicView) {
 		return host, err
 	}
 	m.out.spent = append(m.out.spent, host)

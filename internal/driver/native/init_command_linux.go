@@ -19,7 +19,7 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // becomeSandbox takes everything from the calling thread that the command must
 // not have. The command is forked from this thread and inherits it all.
 func becomeSandbox(id identity, w without) error {
-	if !w.has(ctlSignals) {
+	if !w.has(driver.ControlSignals) {
 		adoptIgnored()
 		quietSignals()
 		if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
@@ -29,7 +29,7 @@ func becomeSandbox(id identity, w without) error {
 	if err := dropPrivileges(id, w); err != nil {
 		return err
 	}
-	if !w.has(ctlNoNewPrivs) {
+	if !w.has(driver.ControlNoNewPrivs) {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			return at("no_new_privs", err)
 		}
@@ -37,7 +37,7 @@ func becomeSandbox(id identity, w without) error {
 	// Nobody in the cell may look into the init, which shares its user. A change
 	// of credentials may set this to what the host has chosen for such programs.
 	visible := uintptr(0)
-	if w.has(ctlHiddenInit) {
+	if w.has(driver.ControlHiddenInit) {
 		visible = 1
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, visible, 0, 0, 0); err != nil {
@@ -60,8 +60,8 @@ func adoptIgnored() {
 
 // dropPrivileges leaves the thread the sandbox user, without capabilities.
 func dropPrivileges(id identity, w without) error {
-	if w.has(ctlCapabilities) {
-		return at("capabilities", keepCapabilities(id, w))
+	if w.has(driver.ControlCapabilities) {
+		return at("capabilities", w.keepCapabilities(id))
 	}
 	var keep unix.CapUserData
 	if id.Super {
@@ -82,7 +82,7 @@ func dropPrivileges(id identity, w without) error {
 			return at("capability bounding set", err)
 		}
 	}
-	if id.Root && !w.has(ctlIDs) {
+	if id.Root && !w.has(driver.ControlIDs) {
 		if err := setIDs(id); err != nil {
 			return at("sandbox user", err)
 		}
@@ -98,7 +98,7 @@ func dropPrivileges(id identity, w without) error {
 // leaveKeyring gives the command a session keyring of its own: the keys in the
 // caller's would come along. It returns what is not as it should be.
 func leaveKeyring(w without) (degraded []string, err error) {
-	if w.has(ctlKeyring) {
+	if w.has(driver.ControlKeyring) {
 		return nil, nil
 	}
 	_, _, no := unix.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)

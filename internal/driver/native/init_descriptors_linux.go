@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
 )
 
 // closeInherited closes whatever the caller had left open without the flag that
@@ -50,7 +52,7 @@ func closeInherited() error {
 // enterWorkdir makes a directory the current one. Links that are not text, as in
 // /proc/self/fd, are not followed: they lead out of the cell's root.
 func enterWorkdir(path string, w without) error {
-	if w.has(ctlWorkdir) {
+	if w.has(driver.ControlWorkdir) {
 		return unix.Chdir(path)
 	}
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{

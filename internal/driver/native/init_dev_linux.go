@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
 )
 
 // dev makes a /dev with the harmless devices and terminals of the cell's own.
@@ -43,7 +45,7 @@ func (r *rootfs) dev() error {
 	if err := fsAt(dev, "shm", "tmpfs", attrHost, option{"mode", "1777"}); err != nil {
 		return fmt.Errorf("shm: %w", err)
 	}
-	if r.without.has(ctlReadOnly) {
+	if r.without.has(driver.ControlReadOnly) {
 		return nil
 	}
 	return setReadOnly(dev)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/capture"
+	"github.com/forkcell/forkcell/internal/driver"
 )
 
 // etcFile is one of the files in /etc that are the cell's own.
@@ -81,7 +82,7 @@ func resolvConf(captured bool) string {
 // into directories that the cell does not have.
 func (r *rootfs) etc() error {
 	files := etcFiles(r.plan.ID, r.plan.Hostname, r.plan.Capture)
-	if r.without.has(ctlOwnEtc) {
+	if r.without.has(driver.ControlOwnEtc) {
 		files = nil
 	}
 	dir, err := r.ownEtc(files)

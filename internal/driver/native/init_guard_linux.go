@@ -29,12 +29,12 @@ type guarded struct {
 // is forked. Nothing of the init's own that needs more may come after it.
 func guard(p guardPlan, w without) (guarded, error) {
 	g := guarded{listener: -1}
-	if !w.has(ctlLandlock) {
+	if !w.has(driver.ControlLandlock) {
 		if err := g.restrictFiles(p); err != nil {
 			return g, failAt("landlock", driver.CauseLandlock, err)
 		}
 	}
-	if w.has(ctlSeccomp) {
+	if w.has(driver.ControlSeccomp) {
 		return g, nil
 	}
 	arch, ok := syscalls.ParseArch(runtime.GOARCH)
@@ -48,7 +48,7 @@ func guard(p guardPlan, w without) (guarded, error) {
 	if p.Connects {
 		notify |= seccomp.Connects
 	}
-	live := p.Live && !w.has(ctlLiveCalls)
+	live := p.Live && !w.has(driver.ControlLiveCalls)
 	filter, err := seccomp.Build(arch, seccomp.Options{Allow: p.AllowSyscalls, Notify: notify, Live: live})
 	if err != nil {
 		return g, at("seccomp", err)
@@ -134,7 +134,7 @@ func (g *guarded) restrictFiles(p guardPlan) error {
 // priority of a new session, whatever the caller had. What the kernel does not
 // let an unprivileged process raise stays lower.
 func plainProcess(p guardPlan, w without) error {
-	if w.has(ctlPlain) {
+	if w.has(driver.ControlPlain) {
 		return nil
 	}
 	if err := plainLimits(p.OpenFiles, p.Processes); err != nil {
@@ -194,7 +194,7 @@ func plainLimits(openFiles, processes int64) error {
 // have; a greater readiness to be killed stays. A process that is hidden cannot
 // open its own file any more, so this comes before.
 func plainOOM(w without) error {
-	if w.has(ctlPlain) {
+	if w.has(driver.ControlPlain) {
 		return nil
 	}
 	const file = "/proc/self/oom_score_adj"

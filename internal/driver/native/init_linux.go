@@ -49,7 +49,7 @@ func InitMain() {
 // commands that it will fork. It returns what the plan leaves off.
 func build(c *conn) (without, error) {
 	if err := dieWithParent(); err != nil {
-		return nil, err
+		return without{}, err
 	}
 	var p plan
 	fds, err := c.read(&p)
@@ -57,24 +57,24 @@ func build(c *conn) (without, error) {
 		os.Exit(1)
 	}
 	if err != nil {
-		return nil, at("plan", err)
+		return without{}, at("plan", err)
 	}
-	if !p.Without.has(ctlDescriptors) {
+	if !p.Without.has(driver.ControlDescriptors) {
 		if err := closeInherited(); err != nil {
-			return nil, at("descriptors", err)
+			return without{}, at("descriptors", err)
 		}
 	}
 	r := &rootfs{plan: &p, fds: fds, without: p.Without, laps: newLaps(p.Laps)}
 	if err := r.build(); err != nil {
-		return nil, err
+		return without{}, err
 	}
 	g, err := r.weaken()
 	if err != nil {
-		return nil, err
+		return without{}, err
 	}
 	if len(p.Probe) > 0 {
 		if err := tryOverlay(string(p.Probe)); err != nil {
-			return nil, at("try overlay", err)
+			return without{}, at("try overlay", err)
 		}
 	}
 	var examined []driver.Check

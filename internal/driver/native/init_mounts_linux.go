@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
 )
 
 // What the plan attaches, in its order: binds, overlays, pins, masks.
@@ -35,7 +37,7 @@ func (r *rootfs) bind(b bindPlan) error {
 	if err != nil {
 		return err
 	}
-	if !b.Dead || r.without.has(ctlDeadSockets) {
+	if !b.Dead || r.without.has(driver.ControlDeadSockets) {
 		return r.attach(fd, string(b.Target))
 	}
 	return r.attachDead(fd, b)
@@ -192,7 +194,7 @@ func (r *rootfs) fixed() error {
 // have to keep their names for it are pinned. A path that is not there needs no
 // mask.
 func (r *rootfs) masks() error {
-	if r.without.has(ctlMasks) {
+	if r.without.has(driver.ControlMasks) {
 		return nil
 	}
 	for _, target := range r.plan.Pins {

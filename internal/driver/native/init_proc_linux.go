@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/capture"
+	"github.com/forkcell/forkcell/internal/driver"
 )
 
 // Parts of /proc that tell about the host, or reach into it. The kernel keeps
@@ -24,7 +25,7 @@ func readOnlyProc() []string {
 }
 
 func (r *rootfs) newProc() (int, error) {
-	if r.without.has(ctlPIDNS) {
+	if r.without.has(driver.ControlPIDNS) {
 		return r.hostProc, nil
 	}
 	return newFS("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
@@ -78,12 +79,12 @@ func (r *rootfs) proc() error {
 	// the command would hold capabilities and could reach far more of the kernel.
 	// The limit is the namespace's own, and what has no capability cannot raise it;
 	// without a namespace of its own it would be the host's.
-	if !r.without.has(ctlUserNSLimit) && !r.without.has(ctlUserNS) {
+	if !r.without.has(driver.ControlUserNSLimit) && !r.without.has(driver.ControlUserNS) {
 		if err := set(fd, "user/max_user_namespaces", "0"); err != nil {
 			return fmt.Errorf("user namespaces: %w", err)
 		}
 	}
-	if !r.without.has(ctlNetNS) {
+	if !r.without.has(driver.ControlNetNS) {
 		if err := r.networkSettings(fd); err != nil {
 			return err
 		}
@@ -95,7 +96,7 @@ func (r *rootfs) proc() error {
 // which nobody in the cell can take apart.
 func (r *rootfs) coverProc(proc int) error {
 	for _, name := range readOnlyProc() {
-		if r.without.has(ctlReadOnlyProc) {
+		if r.without.has(driver.ControlReadOnlyProc) {
 			break
 		}
 		if err := r.coverWith(proc, name, func() (int, error) {
@@ -105,7 +106,7 @@ func (r *rootfs) coverProc(proc int) error {
 		}
 	}
 	for _, name := range maskedProc() {
-		if r.without.has(ctlProcMasks) {
+		if r.without.has(driver.ControlProcMasks) {
 			break
 		}
 		var st unix.Stat_t

@@ -74,7 +74,7 @@ func (r *rootfs) build() error {
 }
 
 func (r *rootfs) hostname() error {
-	if r.without.has(ctlUTSNS) {
+	if r.without.has(driver.ControlUTSNS) {
 		return nil
 	}
 	if err := unix.Sethostname([]byte(r.plan.Hostname)); err != nil {
@@ -142,14 +142,14 @@ func (r *rootfs) findHost() (err error) {
 // cell sees of control groups. It must happen after the parent has put it there,
 // so it is no flag of its clone.
 func (r *rootfs) ownCgroups() error {
-	if r.without.has(ctlCgroupNS) {
+	if r.without.has(driver.ControlCgroupNS) {
 		return nil
 	}
 	return unix.Unshare(unix.CLONE_NEWCGROUP)
 }
 
 func (r *rootfs) network() error {
-	if r.without.has(ctlNetNS) {
+	if r.without.has(driver.ControlNetNS) {
 		return nil
 	}
 	if !r.plan.Capture {
@@ -174,11 +174,11 @@ func (r *rootfs) lookup(target string) (int, error) {
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
 	}
-	if r.without.has(ctlInRoot) {
+	if r.without.has(driver.ControlInRoot) {
 		how.Resolve = 0
 	}
 	above := r.plan.stateAbove(target)
-	if above == "" || r.without.has(ctlInRoot) {
+	if above == "" || r.without.has(driver.ControlInRoot) {
 		return unix.Openat2(r.root, strings.TrimPrefix(target, "/"), &how)
 	}
 	dir, err := r.lookup(above)
@@ -245,13 +245,13 @@ func (r *rootfs) mountPoint(target string, dir bool) (int, error) {
 
 // enter makes the tree the root directory and leaves the host's behind.
 func (r *rootfs) enter() error {
-	if !r.without.has(ctlReadOnly) {
+	if !r.without.has(driver.ControlReadOnly) {
 		if err := setReadOnly(r.root); err != nil {
 			return err
 		}
 	}
-	if r.without.has(ctlNoSUID) {
-		if err := r.allowSUID(); err != nil {
+	if r.without.has(driver.ControlNoSUID) {
+		if err := r.without.allowSUID(r); err != nil {
 			return err
 		}
 	}
@@ -262,7 +262,7 @@ func (r *rootfs) enter() error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot root: %w", err)
 	}
-	if !r.without.has(ctlDetached) {
+	if !r.without.has(driver.ControlDetached) {
 		if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 			return fmt.Errorf("detach the host's root: %w", err)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
 )
 
 // systemNames are the host's entries below "/" that every cell sees, read-only.
@@ -151,7 +153,7 @@ func (r *rootfs) dead(dir int, name string) (int, error) {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		if r.without.has(ctlDeadSockets) {
+		if r.without.has(driver.ControlDeadSockets) {
 			return cloneTree(src, "", r.without.systemAttr(), -1)
 		}
 		return r.readOnlyUnion(src, r.empty)
@@ -244,7 +246,7 @@ func cloneOne(fd int, attr uint64) (int, error) {
 // readMounts remembers where the host has something mounted, while its /proc
 // can still be read.
 func (r *rootfs) readMounts() (err error) {
-	if r.without.has(ctlPIDNS) {
+	if r.without.has(driver.ControlPIDNS) {
 		if r.hostProc, err = cloneTree(unix.AT_FDCWD, "/proc", attrHost, -1); err != nil {
 			return err
 		}

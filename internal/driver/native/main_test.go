@@ -14,9 +14,8 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/drivertest"
 )
 
-// The test binary plays many parts: the tests, the cells' first processes, a
-// supervisor that a test kills, a process that runs one cell after the other,
-// and for the probes an untidy caller and the attacker in its cells.
+// The test binary plays many parts: the tests, the cells' first processes, those of
+// package drivertest, and a process that runs one cell after the other.
 const (
 	envUser = "FORKCELL_TEST_USER"
 	testUID = 65533
@@ -31,13 +30,7 @@ func init() {
 }
 
 func TestMain(m *testing.M) {
-	drivertest.Supervise(New(Options{}))
-	if name := os.Getenv(envAttack); name != "" {
-		attack(name)
-	}
-	if dir := os.Getenv(envCaller); dir != "" {
-		messyCaller(dir)
-	}
+	suite().Main()
 	if dir := os.Getenv(envRunner); dir != "" {
 		manyRuns(dir)
 	}
@@ -85,30 +78,55 @@ type fixture struct {
 func newFixture(t *testing.T, opt Options) *fixture {
 	t.Helper()
 	n := New(opt)
-	suite := drivertest.Suite{New: func() driver.Driver { return n }, Claims: []drivertest.Claim{drivertest.Mounts, drivertest.Isolation}}
-	return &fixture{suite.Fixture(t), n}
+	s := suite()
+	s.New = func() driver.Driver { return n }
+	return &fixture{s.Fixture(t), n}
 }
 
-// TestContract runs the suite that every driver passes.
+// suite is the one that every driver passes, with what this one claims everywhere.
+func suite() drivertest.Suite {
+	return drivertest.Suite{
+		New:        func() driver.Driver { return New(Options{}) },
+		Claims:     []drivertest.Claim{drivertest.Mounts, drivertest.Isolation},
+		Controls:   controlsShown(),
+		Without:    leaveOff(),
+		UserOnHost: idBase + sandboxID, RootOnDisk: sandboxID,
+		Supervisor: []string{"/proc/self/exe"},
+	}
+}
+
+// controlsShown are all controls but ControlInRoot: see TestPlantedLinks.
+func controlsShown() []driver.Control {
+	return []driver.Control{
+		driver.ControlCapabilities, driver.ControlCgroupNS, driver.ControlDeadSockets, driver.ControlDescriptors,
+		driver.ControlDetached, driver.ControlEnvironment, driver.ControlHiddenInit, driver.ControlIDs, driver.ControlIPCNS,
+		driver.ControlKeyring, driver.ControlLandlock, driver.ControlLiveCalls, driver.ControlMasks, driver.ControlNetNS,
+		driver.ControlNoNewPrivs, driver.ControlNoSUID, driver.ControlOwnEtc, driver.ControlPIDNS, driver.ControlPlain,
+		driver.ControlProcMasks, driver.ControlPublicView, driver.ControlReadOnly, driver.ControlReadOnlyProc,
+		driver.ControlSeccomp, driver.ControlSignals, driver.ControlUserNS, driver.ControlUserNSLimit, driver.ControlUTSNS,
+		driver.ControlWorkdir,
+	}
+}
+
+// TestContract runs the suite.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	claims := []drivertest.Claim{drivertest.Mounts, drivertest.Isolation}
+	s := suite()
+	s.Without = nil // TestProbes leaves controls off
 	host, err := cgroup.Detect(cgroup.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if hasNetfilter() {
-		claims = append(claims, drivertest.Network)
+		s.Claims = append(s.Claims, drivertest.Network)
 	}
 	if host.Can(cgroup.PIDs).Status == cgroup.Works {
-		claims = append(claims, drivertest.Limits)
+		s.Claims = append(s.Claims, drivertest.Limits)
 	}
 	if host.Can(cgroup.Freezer).Status == cgroup.Works {
-		claims = append(claims, drivertest.Freezer)
+		s.Claims = append(s.Claims, drivertest.Freezer)
 	}
-	drivertest.Suite{
-		New: func() driver.Driver { return New(Options{}) }, Claims: claims, Supervisor: []string{"/proc/self/exe"},
-	}.Run(t)
+	s.Run(t)
 }
 
 // recorded reads the record of a cell's start.

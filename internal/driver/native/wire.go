@@ -143,7 +143,7 @@ func (p *plan) fields(w *wire) {
 		number(w, &f.Size)
 	})
 	number(w, &p.FilesFD)
-	texts(w, (*[]string)(&p.Without))
+	p.Without.fields(w)
 	p.examine(w)
 	flag(w, &p.Notice)
 	flag(w, &p.Laps)

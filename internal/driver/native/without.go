@@ -1,45 +1,23 @@
+//go:build !probes
+
 package native
 
-import "slices"
+import "github.com/forkcell/forkcell/internal/driver"
 
-// without lists controls that are left off. It exists for the tests of this
-// package, which show of every control what it stops by taking it away: nothing
-// outside the package can fill Options.without, and the init takes its plan from
-// its parent alone.
-type without []string
+// without is empty in this build: no control can be left off. With the tag probes
+// it lists controls to leave off, for the tests that show what each of them stops.
+type without struct{}
 
-func (w without) has(control string) bool { return slices.Contains(w, control) }
+func (without) has(driver.Control) bool { return false }
 
-// The controls that can be left off.
-const (
-	ctlCapabilities = "capabilities"
-	ctlCgroupNS     = "cgroup namespace"
-	ctlDeadSockets  = "dead sockets"
-	ctlDescriptors  = "descriptors"
-	ctlDetached     = "detached host root"
-	ctlEnvironment  = "environment"
-	ctlHiddenInit   = "hidden init"
-	ctlIDs          = "ids"
-	ctlIPCNS        = "ipc namespace"
-	ctlKeyring      = "keyring"
-	ctlInRoot       = "lookups in the root"
-	ctlLandlock     = "landlock"
-	ctlLiveCalls    = "live directory calls"
-	ctlMasks        = "masks"
-	ctlNetNS        = "net namespace"
-	ctlNoNewPrivs   = "no_new_privs"
-	ctlNoSUID       = "nosuid"
-	ctlOwnEtc       = "own etc"
-	ctlPIDNS        = "pid namespace"
-	ctlPlain        = "plain process"
-	ctlProcMasks    = "proc masks"
-	ctlPublicView   = "public view"
-	ctlReadOnly     = "read-only mounts"
-	ctlReadOnlyProc = "read-only proc"
-	ctlSeccomp      = "seccomp"
-	ctlSignals      = "signal state"
-	ctlUserNS       = "user namespace"
-	ctlUserNSLimit  = "user namespace limit"
-	ctlUTSNS        = "uts namespace"
-	ctlWorkdir      = "workdir without magic links"
-)
+func (without) fields(*wire) {}
+
+func (without) weaken(*newborn) (env []string) { return []string{} }
+
+func (without) ownMounts() error { return nil }
+
+func (without) keepCapabilities(identity) error { return nil }
+
+func (without) allowSUID(*rootfs) error { return nil }
+
+func (without) systemAttr() uint64 { return attrSystem }

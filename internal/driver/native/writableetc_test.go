@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/drivertest"
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestWritableEtc(t *testing.T) {
 	t.Parallel()
 	for _, legacy := range []bool{false, true} {
-		dir := openDirectory(t)
+		dir := drivertest.OpenDirectory(t)
 		at := func(name string) string { return filepath.Join(dir, name) }
 		for _, d := range []string{"cell", "cell/upper", "cell/work"} {
 			if err := os.Mkdir(at(d), 0o755); err != nil {

@@ -1,4 +1,4 @@
-package native
+package drivertest
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ import (
 // and ignored signals, core dumps on, and as root a better priority than others
 // and protection from the kernel's killer. It runs the probes and prints
 // findings.
-func messyCaller(dir string) {
+func (s Suite) messyCaller(dir string) {
 	if os.Getenv("PROBE_KEY") == "" {
 		joinKeyring() // comes back here, with every thread in the new keyring
 	}
@@ -45,7 +45,7 @@ func messyCaller(dir string) {
 			_ = os.Setenv("PROBE_UNPROTECTED", ", and this caller's too: "+err.Error())
 		}
 	}
-	r := &prober{dir: dir, out: json.NewEncoder(os.Stdout)}
+	r := &prober{suite: s, dir: dir, out: json.NewEncoder(os.Stdout)}
 	if err := r.all(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -80,6 +80,7 @@ func joinKeyring() {
 
 // prober runs probes, in one cell for each set of controls.
 type prober struct {
+	suite Suite
 	dir   string
 	cells int
 
@@ -89,7 +90,7 @@ type prober struct {
 
 // job is a cell without some controls and what is tried in it.
 type job struct {
-	off    []string
+	off    []driver.Control
 	super  bool // the command is root in its cell
 	live   bool // the cell writes to a directory of the host
 	probes []probe
@@ -102,17 +103,14 @@ func (j job) name() string {
 	return key(j.off)
 }
 
-func jobs() []job {
+func (s Suite) jobs() []job {
 	list := []job{{super: true}}
 	at := map[string]int{}
-	for _, p := range probes() {
-		if !p.mine(os.Geteuid() == 0) {
-			continue
-		}
+	for _, p := range s.probes(os.Geteuid() == 0) {
 		if !p.alone && !p.allowed && !p.live {
 			list[0].probes = append(list[0].probes, p)
 		}
-		for _, off := range p.configurations() {
+		for _, off := range p.configurations(s.Without != nil) {
 			name := fmt.Sprint(key(off), p.live)
 			i, ok := at[name]
 			if !ok || p.alone {
@@ -132,7 +130,7 @@ func jobs() []job {
 }
 
 func (r *prober) all() error {
-	todo := jobs()
+	todo := r.suite.jobs()
 	const workers = 2
 	failed := make(chan error, workers)
 	var next sync.Mutex
@@ -174,7 +172,11 @@ func (r *prober) do(j job) error {
 	}
 	s.AsRoot = j.super
 	s.Mounts.Binds[1].Live = j.live
-	cell, err := New(Options{without: j.off}).start(ctx, s)
+	d := r.suite.New()
+	if len(j.off) > 0 {
+		d = r.suite.Without(j.off)
+	}
+	cell, err := d.Start(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -221,7 +223,7 @@ func (j job) batches() [][]probe {
 	return list
 }
 
-func (r *prober) try(ctx context.Context, cell *Cell, batch []probe, told *denials) ([]finding, error) {
+func (r *prober) try(ctx context.Context, cell driver.Cell, batch []probe, told *denials) ([]finding, error) {
 	p := batch[0] // the only one, if it is special
 	var names []string
 	for _, p := range batch {
@@ -239,7 +241,7 @@ func (r *prober) try(ctx context.Context, cell *Cell, batch []probe, told *denia
 	if p.ends {
 		return []finding{afterlife(ctx, cell, p, c.Env)}, nil
 	}
-	if se, ok := errors.AsType[*driver.StartError](err); ok && (se.Step == "workdir" && p.workdir != "" || se.Step == "exec" && p.program != "") {
+	if se, ok := errors.AsType[*driver.StartError](err); ok && (se.Cause == driver.CauseWorkdir && p.workdir != "" || se.Cause == driver.CauseNotExecutable && p.program != "") {
 		return []finding{{Probe: p.name, Code: 1, Text: err.Error()}}, nil
 	}
 	if err != nil {
@@ -251,7 +253,7 @@ func (r *prober) try(ctx context.Context, cell *Cell, batch []probe, told *denia
 // afterlife says whether a cell that was attacked lives: whether it still executes
 // commands. A signal takes effect some time after it was sent, at the latest while
 // the init does something, so one command is not enough.
-func afterlife(ctx context.Context, cell *Cell, p probe, env []string) finding {
+func afterlife(ctx context.Context, cell driver.Cell, p probe, env []string) finding {
 	const rounds = 50
 	for range rounds {
 		o, err := cell.Exec(ctx, driver.Command{Args: []string{"/bin/true"}, Workdir: "/", Env: env, Timeout: time.Minute}, driver.Stdio{})

@@ -1,4 +1,4 @@
-package native
+package drivertest
 
 import (
 	"encoding/json"
@@ -10,44 +10,46 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
 )
 
 // privilegeProbes try what capabilities would allow, or would give.
 func privilegeProbes() []probe {
 	list := []probe{
-		{name: "set the host name", without: []string{ctlCapabilities}, says: denied, do: func() error { return unix.Sethostname([]byte("probe")) }},
-		{name: "take the network down", without: []string{ctlCapabilities}, says: denied, do: loopbackDown},
-		{name: "the bounding set", without: []string{ctlCapabilities}, says: "empty", super: true, do: bounding},
-		{name: "become root", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setresuid(0, 0, 0) }},
-		{name: "join a group", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setgroups([]int{0}) }},
-		{name: "give a file away", without: []string{ctlCapabilities}, says: denied, caller: "root", super: true, do: func() error {
+		{name: "set the host name", without: []driver.Control{driver.ControlCapabilities}, says: denied, do: func() error { return unix.Sethostname([]byte("probe")) }},
+		{name: "take the network down", without: []driver.Control{driver.ControlCapabilities}, says: denied, do: loopbackDown},
+		{name: "the bounding set", without: []driver.Control{driver.ControlCapabilities}, says: "empty", super: true, do: bounding},
+		{name: "become root", without: []driver.Control{driver.ControlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setresuid(0, 0, 0) }},
+		{name: "join a group", without: []driver.Control{driver.ControlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setgroups([]int{0}) }},
+		{name: "give a file away", without: []driver.Control{driver.ControlCapabilities}, says: denied, caller: "root", super: true, do: func() error {
 			return errors.Join(os.WriteFile("/tmp/own", nil, 0o600), os.Chown("/tmp/own", 0, 0))
 		}},
-		{name: "read another's file", without: []string{ctlCapabilities}, says: "permission denied", caller: "root", super: true, do: func() error { return holds("foreign") }},
+		{name: "read another's file", without: []driver.Control{driver.ControlCapabilities}, says: "permission denied", caller: "root", super: true, do: func() error { return holds("foreign") }},
 		{
-			name: "a setuid program", without: []string{ctlNoNewPrivs, ctlNoSUID}, rest: []string{ctlLandlock, ctlSeccomp}, caller: "root",
+			name: "a setuid program", without: []driver.Control{driver.ControlNoNewPrivs, driver.ControlNoSUID}, rest: []driver.Control{driver.ControlLandlock, driver.ControlSeccomp}, caller: "root",
 			says: "held", super: true, do: setuid,
 		},
 		{
-			name: "user namespace", without: []string{ctlSeccomp, ctlUserNSLimit}, says: denied,
+			name: "user namespace", without: []driver.Control{driver.ControlSeccomp, driver.ControlUserNSLimit}, says: denied,
 			do: func() error { return nested(unix.CLONE_NEWUSER, "true") },
 		},
 		{
-			name: "user namespace by unshare", without: []string{ctlSeccomp, ctlUserNSLimit}, says: denied,
+			name: "user namespace by unshare", without: []driver.Control{driver.ControlSeccomp, driver.ControlUserNSLimit}, says: denied,
 			do: func() error { return shell("unshare --user true") },
 		},
 		{
-			name: "mounts in a user namespace", without: []string{ctlSeccomp, ctlUserNSLimit, ctlLandlock}, says: denied,
+			name: "mounts in a user namespace", without: []driver.Control{driver.ControlSeccomp, driver.ControlUserNSLimit, driver.ControlLandlock}, says: denied,
 			do: mountNested,
 		},
 		{
-			name: "raw sockets in a user namespace", without: []string{ctlSeccomp, ctlUserNSLimit}, says: denied,
+			name: "raw sockets in a user namespace", without: []driver.Control{driver.ControlSeccomp, driver.ControlUserNSLimit}, says: denied,
 			do: func() error {
 				return nested(unix.CLONE_NEWUSER|unix.CLONE_NEWNET, "ip link set lo down || busybox ip link set lo down || grep -q 'CapEff:.*[1-9a-f]' /proc/self/status")
 			},
 		},
 	}
-	both := []string{ctlSeccomp, ctlCapabilities}
+	both := []driver.Control{driver.ControlSeccomp, driver.ControlCapabilities}
 	for name, flag := range map[string]int{
 		"mount": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS,
 		"cgroup": unix.CLONE_NEWCGROUP, "pid": unix.CLONE_NEWPID, "time": unix.CLONE_NEWTIME,
@@ -162,10 +164,26 @@ func enter(name string) error {
 	return unix.Setns(fd, 0)
 }
 
+// mountTmpfs attaches a new file system by descriptors.
+func mountTmpfs(path string) error {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return err
+	}
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
 // mountProbes try to change what exists.
 func mountProbes() []probe {
-	two := []string{ctlSeccomp, ctlCapabilities}
-	three := append([]string{ctlLandlock}, two...)
+	two := []driver.Control{driver.ControlSeccomp, driver.ControlCapabilities}
+	three := append([]driver.Control{driver.ControlLandlock}, two...)
 	return []probe{
 		{name: "fsopen", without: two, says: denied, do: func() error {
 			_, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
@@ -184,11 +202,7 @@ func mountProbes() []probe {
 			return unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND, "")
 		}},
 		{name: "mount by descriptor", without: three, says: denied, alone: true, do: func() error {
-			fd, err := newFS("tmpfs", 0)
-			if err != nil {
-				return err
-			}
-			return moveTo(fd, unix.AT_FDCWD, "/tmp")
+			return mountTmpfs("/tmp")
 		}},
 		{name: "take a mask off", without: three, says: denied, alone: true, do: func() error {
 			return errors.Join(unix.Unmount("/src/project/.env", unix.MNT_DETACH), holds("/src/project/.env"))

@@ -1,10 +1,11 @@
-package native
+package drivertest
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"os"
@@ -18,9 +19,10 @@ import (
 
 // host is what the probes look for on the outside.
 type host struct {
-	t    *testing.T
-	vars []string
-	give []*os.File
+	t     *testing.T
+	suite Suite
+	vars  []string
+	give  []*os.File
 }
 
 func (h *host) env() []string          { return append([]string{"PATH=" + defaultPath}, h.vars...) }
@@ -47,13 +49,13 @@ func (h *host) dir(path string, mode os.FileMode) {
 	h.ok(os.Chmod(path, mode))
 }
 
-func startHost(t *testing.T, dir string) *host {
+func (s Suite) startHost(t *testing.T, dir string) *host {
 	t.Helper()
-	h := &host{t: t}
+	h := &host{t: t, suite: s}
 	h.files(dir)
 	h.shown(filepath.Join(dir, "shown"))
 	h.listeners(dir)
-	h.processes()
+	h.processes(dir)
 	h.descriptors(dir)
 	name, err := os.Hostname()
 	h.ok(err)
@@ -81,10 +83,10 @@ func (h *host) files(dir string) {
 	h.set("DIR", dir)
 	h.set("ROOT", os.Geteuid() == 0)
 	if os.Geteuid() == 0 {
-		// On disk it is 1000's, so that it is root's in the cell.
+		// It is root's in the cell.
 		suid := filepath.Join(base, "suid")
 		h.copy("/usr/bin/id", suid, 0o755)
-		h.ok(os.Chown(suid, sandboxID, sandboxID))
+		h.ok(os.Chown(suid, h.suite.RootOnDisk, h.suite.RootOnDisk))
 		h.ok(unix.Chmod(suid, 0o4755))
 		h.capable(filepath.Join(base, "capable"))
 		h.file(filepath.Join(base, "foreign"), secret, 0o600)
@@ -150,7 +152,7 @@ func (h *host) listen(network, addr string) net.Listener {
 func (h *host) listeners(dir string) {
 	l := h.listen("tcp", "127.0.0.1:0")
 	h.set("TCP", l.Addr())
-	abstract := fmt.Sprintf("@forkcell-probes-%d", os.Getpid())
+	abstract := "@" + filepath.Base(dir)
 	h.listen("unix", abstract)
 	h.set("ABSTRACT", abstract)
 	socket := filepath.Join(dir, "daemon.sock")
@@ -160,15 +162,15 @@ func (h *host) listeners(dir string) {
 }
 
 // processes are one that the cell's user could signal, and memory to share.
-func (h *host) processes() {
+func (h *host) processes(dir string) {
 	victim := exec.Command("sleep", "1000")
 	if os.Geteuid() == 0 {
-		victim.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: idBase + sandboxID, Gid: idBase + sandboxID}}
+		victim.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(h.suite.UserOnHost), Gid: uint32(h.suite.UserOnHost)}}
 	}
 	h.ok(victim.Start())
 	h.t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })
 	h.set("VICTIM", victim.Process.Pid)
-	shm := 0x46430000 + os.Getpid()
+	shm := int(crc32.ChecksumIEEE([]byte(dir)) >> 1)
 	id, err := unix.SysvShmGet(shm, 4096, unix.IPC_CREAT|0o666)
 	h.ok(err)
 	h.t.Cleanup(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
@@ -215,12 +217,12 @@ func (h *host) terminal() *os.File {
 	return tty
 }
 
-// capable makes a program with file capabilities, for the user namespace whose
-// root is 1000 on disk: the cell's.
+// capable makes a program with file capabilities, for the user namespace of
+// the cell.
 func (h *host) capable(path string) {
 	h.t.Helper()
 	h.copy("/bin/cat", path, 0o755)
-	h.ok(unix.Setxattr(path, "security.capability", everyCapability(sandboxID), 0))
+	h.ok(unix.Setxattr(path, "security.capability", everyCapability(h.suite.RootOnDisk), 0))
 }
 
 // everyCapability is an attribute that gives every one, at once, in the user

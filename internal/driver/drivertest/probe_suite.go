@@ -1,4 +1,4 @@
-package native
+package drivertest
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/landlock"
 )
 
@@ -28,11 +29,11 @@ import (
 // enough to stop it.
 type probe struct {
 	name    string
-	without []string
+	without []driver.Control
 	// abi is the Landlock without which the others among them stop it alone.
 	abi int
 	// rest are controls that cannot stand without one of those.
-	rest []string
+	rest []driver.Control
 	// says is a part of what the attacker is told.
 	says string
 	// caller is "root" or "user" where only such a caller's cell has the thing.
@@ -63,7 +64,7 @@ type probe struct {
 	do func() error
 }
 
-func probes() []probe {
+func allProbes() []probe {
 	return slices.Concat(callProbes(), toldProbes(), privilegeProbes(), mountProbes(), shownProbes(), absenceProbes(),
 		liveProbes(), procProbes(), kernelProbes(), capabilityProbes(), initProbes(), inheritedProbes(), namespaceProbes(), allowedProbes())
 }
@@ -99,8 +100,8 @@ func attackBy(name string) (f finding) {
 			f.Text = fmt.Sprint("panic: ", r)
 		}
 	}()
-	all := probes()
-	i := slices.IndexFunc(all, func(p probe) bool { return p.name == name && p.mine(here("ROOT") == "true") })
+	all := allProbes()
+	i := slices.IndexFunc(all, func(p probe) bool { return p.name == name && p.fits(here("ROOT") == "true") })
 	err := all[i].do()
 	if err != nil {
 		f.Code, f.Text = 1, err.Error()
@@ -132,22 +133,41 @@ type finding struct {
 	Text    string
 }
 
-func key(off []string) string {
-	sorted := slices.Clone(off)
-	slices.Sort(sorted)
-	return strings.Join(sorted, ", ")
+func key(off []driver.Control) string {
+	var names []string
+	for _, c := range off {
+		names = append(names, string(c))
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
-// configurations are the sets of controls to leave off for a probe: none, all
-// that it names, and all but one of them.
-func (p probe) configurations() [][]string {
-	if p.allowed {
-		return [][]string{nil}
+// probes are those that a claimed control stops, and what a cell must allow, for
+// the kind of caller. Controls that are not claimed are none of their business.
+func (s Suite) probes(root bool) []probe {
+	var list []probe
+	for _, p := range allProbes() {
+		claimed := func(list []driver.Control) []driver.Control {
+			return slices.DeleteFunc(slices.Clone(list), func(c driver.Control) bool { return !slices.Contains(s.Controls, c) })
+		}
+		p.without, p.rest = claimed(p.without), claimed(p.rest)
+		if p.fits(root) && (p.allowed || len(p.without) > 0) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// configurations are the sets of controls to leave off for a probe: none, and if
+// controls can be left off, all that it names, and all but one of them.
+func (p probe) configurations(removable bool) [][]driver.Control {
+	if p.allowed || !removable {
+		return [][]driver.Control{nil}
 	}
 	if p.abi > landlock.ABI() {
-		p.without = slices.DeleteFunc(slices.Clone(p.without), func(c string) bool { return c == ctlLandlock })
+		p.without = slices.DeleteFunc(slices.Clone(p.without), func(c driver.Control) bool { return c == driver.ControlLandlock })
 	}
-	list := [][]string{nil, slices.Concat(p.without, p.rest)}
+	list := [][]driver.Control{nil, slices.Concat(p.without, p.rest)}
 	for i := range p.without {
 		if len(p.without) > 1 {
 			list = append(list, slices.Concat(slices.Delete(slices.Clone(p.without), i, i+1), p.rest))
@@ -156,28 +176,27 @@ func (p probe) configurations() [][]string {
 	return list
 }
 
-func (p probe) mine(root bool) bool {
+func (p probe) fits(root bool) bool {
 	return p.caller == "" || (p.caller == "root") == root
 }
 
-// leastShown is how many probes must be shown for each kind of caller.
-const leastShown = 80
-
-// TestProbes tries to break a cell of a caller who has left everything behind
-// that could be inherited.
-func TestProbes(t *testing.T) {
-	t.Parallel()
+// Probes attacks cells of a caller who has left everything behind that could be
+// inherited, and returns how many attacks were shown to fail. If the suite can
+// make drivers without controls, each attack is also shown to succeed without the
+// controls that stop it.
+func (s Suite) Probes(t *testing.T) (shown int) {
+	t.Helper()
 	found := map[string]map[string]finding{}
-	for _, f := range untidy(t) {
+	for _, f := range s.attackCells(t) {
 		if found[f.Probe] == nil {
 			found[f.Probe] = map[string]finding{}
 		}
 		found[f.Probe][f.Without] = f
 	}
-	shown := 0
-	for _, p := range probes() {
-		if !p.mine(os.Geteuid() == 0) {
-			continue
+	tried := map[driver.Control]bool{}
+	for _, p := range s.probes(os.Geteuid() == 0) {
+		for _, c := range p.without {
+			tried[c] = true
 		}
 		t.Run(p.name, func(t *testing.T) {
 			if f := found[p.name][""]; p.allowed {
@@ -186,24 +205,32 @@ func TestProbes(t *testing.T) {
 				}
 				return
 			}
-			if p.judge(t, found[p.name]) {
+			if p.judge(t, p.configurations(s.Without != nil), found[p.name]) {
 				shown++
 			}
 		})
 	}
-	if shown < leastShown {
-		t.Errorf("only %d probes were shown", shown)
+	for _, c := range s.Controls {
+		if !tried[c] && !untried(c) {
+			t.Errorf("no probe shows what the control %q stops", c)
+		}
 	}
-	t.Logf("%d probes", shown)
+	return shown
+}
+
+// untried reports whether no probe of this caller's cells can show a control.
+func untried(c driver.Control) bool {
+	root := []driver.Control{driver.ControlCgroupNS, driver.ControlIDs, driver.ControlNoNewPrivs, driver.ControlNoSUID, driver.ControlPublicView, driver.ControlUserNS}
+	return os.Geteuid() != 0 && slices.Contains(root, c)
 }
 
 // judge compares what happened with what must.
-func (p probe) judge(t *testing.T, found map[string]finding) (shown bool) {
+func (p probe) judge(t *testing.T, all [][]driver.Control, found map[string]finding) (shown bool) {
 	t.Helper()
-	all := p.configurations()
-	free := found[key(all[1])]
-	if p.optional && free.Code == 1 {
-		t.Skipf("this host cannot show it: %s", free.Text)
+	if len(all) > 1 {
+		if free := found[key(all[1])]; p.optional && free.Code == 1 {
+			t.Skipf("this host cannot show it: %s", free.Text)
+		}
 	}
 	shown = true
 	if f, ok := found[asRoot]; ok && f.Code != 1 && !p.super {
@@ -230,12 +257,12 @@ func (p probe) judge(t *testing.T, found map[string]finding) (shown bool) {
 	return shown
 }
 
-// untidy runs every probe from a process in the worst state that a caller can
+// attackCells runs every probe from a process in the worst state that a caller can
 // have: see messyCaller.
-func untidy(t *testing.T) []finding {
+func (s Suite) attackCells(t *testing.T) []finding {
 	t.Helper()
-	dir := openDirectory(t)
-	host := startHost(t, dir)
+	dir := OpenDirectory(t)
+	host := s.startHost(t, dir)
 	// Descriptor 3 is where the init finds its own socket.
 	// This program by its process: its path may be closed to this user.
 	cmd := exec.Command("/usr/bin/env", "--block-signal=USR2", "--ignore-signal=HUP", fmt.Sprintf("/proc/%d/exe", os.Getpid()))
@@ -263,10 +290,10 @@ func untidy(t *testing.T) []finding {
 	return list
 }
 
-// openDirectory is one that the users of all cells can get at, if they can see
+// OpenDirectory is one that the users of all cells can get at, if they can see
 // it: the parents of t.TempDir may be closed to them. It is not in /tmp, where
 // Landlock lets cells write, whatever is attached there.
-func openDirectory(t *testing.T) string {
+func OpenDirectory(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "forkcell-probes-")
 	if err != nil {

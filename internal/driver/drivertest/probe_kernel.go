@@ -1,4 +1,4 @@
-package native
+package drivertest
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
 )
 
 // kernelProbes reach for what is the whole host's. The kernel keeps it for the
@@ -16,17 +18,17 @@ import (
 // write is what was there before.
 func kernelProbes() []probe {
 	var list []probe
-	add := func(name, says string, without, rest []string, do func() error) *probe {
+	add := func(name, says string, without, rest []driver.Control, do func() error) *probe {
 		list = append(list, probe{name: "kernel: " + name, caller: "root", says: says, without: without, rest: rest, do: do})
 		return &list[len(list)-1]
 	}
-	settings := []string{ctlUserNS, ctlReadOnlyProc, ctlIDs}
+	settings := []driver.Control{driver.ControlUserNS, driver.ControlReadOnlyProc, driver.ControlIDs}
 	for _, name := range []string{"kernel/core_pattern", "kernel/panic", "vm/overcommit_memory", "fs/file-max"} {
 		add("set "+name, "permission denied", settings, nil, func() error { return setAgain("/proc/sys/" + name) })
 	}
 	// Whoever has capabilities over the host's files needs no other number.
-	owner := []string{ctlIDs, ctlCapabilities}
-	add("/proc/sysrq-trigger", "", []string{ctlUserNS, ctlReadOnlyProc}, owner, func() error {
+	owner := []driver.Control{driver.ControlIDs, driver.ControlCapabilities}
+	add("/proc/sysrq-trigger", "", []driver.Control{driver.ControlUserNS, driver.ControlReadOnlyProc}, owner, func() error {
 		f, err := os.OpenFile("/proc/sysrq-trigger", os.O_WRONLY, 0)
 		if err != nil {
 			return err
@@ -34,9 +36,9 @@ func kernelProbes() []probe {
 		return f.Close()
 	}).optional = true
 	for _, name := range []string{"kcore", "kpagecount", "kpageflags"} {
-		add("/proc/"+name, "", []string{ctlUserNS, ctlProcMasks}, owner, func() error { return someOf("/proc/" + name) }).optional = true
+		add("/proc/"+name, "", []driver.Control{driver.ControlUserNS, driver.ControlProcMasks}, owner, func() error { return someOf("/proc/" + name) }).optional = true
 	}
-	all := []string{ctlUserNS, ctlSeccomp, ctlCapabilities, ctlLandlock}
+	all := []driver.Control{driver.ControlUserNS, driver.ControlSeccomp, driver.ControlCapabilities, driver.ControlLandlock}
 	add("a program at the end of a control group", denied, all, nil, releaseAgent).optional = true
 	for _, name := range []string{"rcu_expedited", "uevent_helper"} {
 		add("set "+name+" in a mount of sysfs", denied, all, nil, func() error {
@@ -44,7 +46,7 @@ func kernelProbes() []probe {
 		}).optional = true
 	}
 	// The filter lets this socket be made, see package seccomp.
-	add("the audit log", denied, []string{ctlUserNS, ctlCapabilities}, nil, auditLog).optional = true
+	add("the audit log", denied, []driver.Control{driver.ControlUserNS, driver.ControlCapabilities}, nil, auditLog).optional = true
 	for i := range list {
 		list[i].alone = len(list[i].without) == len(all)
 	}
@@ -90,7 +92,7 @@ func releaseAgent() error {
 		if err := unix.Mount("none", "/tmp", "cgroup", 0, part[1]); err != nil {
 			return err
 		}
-		if exists("/tmp/release_agent") {
+		if unix.Access("/tmp/release_agent", unix.F_OK) == nil {
 			return setAgain("/tmp/release_agent")
 		}
 	}
@@ -101,10 +103,10 @@ func releaseAgent() error {
 func capabilityProbes() []probe {
 	return []probe{
 		{
-			name: "a program with file capabilities", without: []string{ctlNoNewPrivs, ctlNoSUID, ctlCapabilities},
-			rest: []string{ctlLandlock, ctlSeccomp}, caller: "root", says: "held", apart: true, super: true, do: fileCapabilities,
+			name: "a program with file capabilities", without: []driver.Control{driver.ControlNoNewPrivs, driver.ControlNoSUID, driver.ControlCapabilities},
+			rest: []driver.Control{driver.ControlLandlock, driver.ControlSeccomp}, caller: "root", says: "held", apart: true, super: true, do: fileCapabilities,
 		},
-		{name: "give a file capabilities", without: []string{ctlCapabilities}, says: denied, do: func() error {
+		{name: "give a file capabilities", without: []driver.Control{driver.ControlCapabilities}, says: denied, do: func() error {
 			return errors.Join(os.WriteFile("privileged", nil, 0o755), unix.Setxattr("privileged", "security.capability", everyCapability(os.Getuid()), 0))
 		}},
 	}

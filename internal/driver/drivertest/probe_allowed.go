@@ -1,4 +1,4 @@
-package native
+package drivertest
 
 import (
 	"errors"
@@ -6,16 +6,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
-	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/landlock"
-	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/seccomp"
 	"github.com/forkcell/forkcell/internal/syscalls"
 )
@@ -114,43 +110,4 @@ func talk(network, addr string) error {
 		return err
 	}
 	return errors.Join(dial(network, l.Addr().String()), l.Close())
-}
-
-// TestPlantedLinks has a workspace whose owner has put a link where something is
-// to be attached. What the init makes there must be made in the cell.
-func TestPlantedLinks(t *testing.T) {
-	for _, off := range []without{nil, {ctlInRoot}} {
-		t.Run(strings.Join(append(off, "planted"), " "), func(t *testing.T) {
-			f := newFixture(t, Options{without: off})
-			outside, err := os.MkdirTemp("/var/tmp", "forkcell-planted-")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = os.RemoveAll(outside) })
-			there := filepath.Join(outside, "deep")
-			if err := errors.Join(os.Chmod(outside, 0o755), os.Mkdir(there, 0o777), os.Chmod(there, 0o777)); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(outside, filepath.Join(f.Base, "sub")); err != nil {
-				t.Fatal(err)
-			}
-			inner := mount.Overlay{Target: f.Workspace + "/sub/deep/deeper"}
-			for _, d := range []string{"lower", "upper", "work"} {
-				if err := os.Mkdir(filepath.Join(filepath.Dir(f.Base), d), 0o755); err != nil {
-					t.Fatal(err)
-				}
-			}
-			inner.Lower = []string{filepath.Join(filepath.Dir(f.Base), "lower")}
-			inner.Upper, inner.Work = filepath.Join(filepath.Dir(f.Base), "upper"), filepath.Join(filepath.Dir(f.Base), "work")
-			f.Spec.Mounts.Overlays = append(f.Spec.Mounts.Overlays, inner)
-			_, _, _, runErr := f.Try(nil, "true")
-			made, err := os.ReadDir(there)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if planted := len(made) > 0; planted != off.has(ctlInRoot) {
-				t.Errorf("made outside of the cell: %v (the run: %v)", made, runErr)
-			}
-		})
-	}
 }
