@@ -67,18 +67,23 @@ func digest(data []byte) string {
 // pythonIndex is a simple index with one wheel.
 func pythonIndex(t *testing.T) http.Handler {
 	t.Helper()
-	info := "tiny-1.0.dist-info/"
+	return pythonIndexOf(t, "tiny")
+}
+
+func pythonIndexOf(t *testing.T, pkg string) http.Handler {
+	t.Helper()
+	info := pkg + "-1.0.dist-info/"
 	wheel := zipOf(t,
-		content{"tiny.py", "word = '" + payload + "'\n"},
-		content{info + "METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n"},
+		content{pkg + ".py", "word = '" + payload + "'\n"},
+		content{info + "METADATA", "Metadata-Version: 2.1\nName: " + pkg + "\nVersion: 1.0\n"},
 		content{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: lab\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
-		content{info + "RECORD", "tiny.py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n"},
+		content{info + "RECORD", pkg + ".py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n"},
 	)
-	name := "tiny-1.0-py3-none-any.whl"
+	name := pkg + "-1.0-py3-none-any.whl"
 	page := fmt.Sprintf("<!DOCTYPE html><html><body><a href=\"/files/%s#sha256=%s\">%s</a></body></html>", name, digest(wheel), name)
 	list := files(map[string][]byte{"/files/" + name: wheel})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/simple/tiny/" {
+		if r.URL.Path == "/simple/"+pkg+"/" {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = w.Write([]byte(page))
 			return

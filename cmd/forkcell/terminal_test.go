@@ -23,17 +23,44 @@ type seat struct {
 	cmd    *exec.Cmd
 	master *os.File
 	dir    string
+	screen
+}
 
+// screen is what a terminal has shown.
+type screen struct {
 	mu      sync.Mutex
 	seen    bytes.Buffer
 	changed chan struct{} // something new is on the screen
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+	return s.seen.Write(b)
+}
+
+func (s *screen) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen.String()
+}
+
+// clear empties the screen.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen.Reset()
 }
 
 // sit starts a shell command as the leader of a session on a new terminal, in a
 // directory with the sources of a cell called demo.
 func sit(t *testing.T, script string) *seat {
 	t.Helper()
-	s := &seat{t: t, dir: t.TempDir(), changed: make(chan struct{}, 1)}
+	s := &seat{t: t, dir: t.TempDir(), screen: screen{changed: make(chan struct{}, 1)}}
 	for _, dir := range []string{"home", "ws"} {
 		if err := os.Mkdir(filepath.Join(s.dir, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -98,22 +125,6 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-func (s *seat) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-	return s.seen.Write(b)
-}
-
-func (s *seat) screen() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.seen.String()
-}
-
 // await waits until the screen shows a text.
 func (s *seat) await(text string) {
 	s.t.Helper()
@@ -124,11 +135,11 @@ func (s *seat) await(text string) {
 func (s *seat) awaitTimes(text string, times int) {
 	s.t.Helper()
 	limit := time.After(2 * time.Minute)
-	for strings.Count(s.screen(), text) < times {
+	for strings.Count(s.text(), text) < times {
 		select {
 		case <-s.changed:
 		case <-limit:
-			s.t.Fatalf("the screen never shows %q:\n%s", text, s.screen())
+			s.t.Fatalf("the screen never shows %q:\n%s", text, s.text())
 		}
 	}
 }
@@ -146,7 +157,7 @@ func (s *seat) result() (code int, outcome, decision string) {
 	_ = s.cmd.Wait()
 	data, err := os.ReadFile(filepath.Join(s.dir, "result"))
 	if err != nil {
-		s.t.Fatalf("%v:\n%s", err, s.screen())
+		s.t.Fatalf("%v:\n%s", err, s.text())
 	}
 	var doc struct {
 		Outcome  string `json:"outcome"`
@@ -191,7 +202,7 @@ func TestCtrlCOnTerminal(t *testing.T) {
 	s.await("ready")
 	s.key("\x03")
 	if code, outcome, _ := s.result(); code != 130 || outcome != "interrupted" {
-		t.Errorf("exit %d, %s:\n%s", code, outcome, s.screen())
+		t.Errorf("exit %d, %s:\n%s", code, outcome, s.text())
 	}
 }
 
@@ -210,7 +221,7 @@ func TestTerminalVanishes(t *testing.T) {
 			s.await("ready")
 			_ = s.master.Close()
 			if _, outcome, _ := s.result(); outcome != "interrupted" {
-				t.Errorf("outcome %s:\n%s", outcome, s.screen())
+				t.Errorf("outcome %s:\n%s", outcome, s.text())
 			}
 		})
 	}
@@ -247,7 +258,7 @@ func TestTry(t *testing.T) {
 			}
 			s.await(k.screen)
 			if got, err := os.ReadFile(filepath.Join(s.dir, "ws", "file")); err != nil || string(got) != k.want {
-				t.Errorf("the source holds %q, %v:\n%s", got, err, s.screen())
+				t.Errorf("the source holds %q, %v:\n%s", got, err, s.text())
 			}
 		})
 	}
@@ -276,7 +287,7 @@ func TestTryShell(t *testing.T) {
 	s.key("a\r")
 	_ = s.cmd.Wait()
 	if got, err := os.ReadFile(filepath.Join(s.dir, "ws", "file")); err != nil || string(got) != "two\nthree\n" {
-		t.Errorf("the source holds %q, %v:\n%s", got, err, s.screen())
+		t.Errorf("the source holds %q, %v:\n%s", got, err, s.text())
 	}
 }
 
@@ -294,7 +305,7 @@ func TestShellLeft(t *testing.T) {
 	s.key("exit\r")
 	s.await("cell demo stopped")
 	_ = s.cmd.Wait()
-	if n := strings.Count(s.screen(), "a new shell"); n != 1 {
-		t.Errorf("said %d times:\n%s", n, s.screen())
+	if n := strings.Count(s.text(), "a new shell"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, s.text())
 	}
 }
