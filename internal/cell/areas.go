@@ -112,7 +112,7 @@ func (e *Engine) writablePaths(a *asked, backend string) ([]workspace.Area, erro
 			return nil, refused("policy_path", "take it out of read_write, or set landlock.compatibility to best_effort",
 				"the policy lists %s, which is not a directory here", quote.Path(dir))
 		}
-		if dir == "/etc" && backend != string(workspace.BackendOverlay) {
+		if dir == "/etc" && !workspace.Backend(backend).Overlays() {
 			return nil, refused("backend", "make the cell with --backend overlay, or list what is needed below /etc",
 				"the policy makes /etc writable, and cells of the backend %s would see the host's accounts and name servers there", backend)
 		}

@@ -136,7 +136,7 @@ func (a *asked) hide(c store.Cell) error {
 		named = append(named, dir.real)
 	}
 	copied := func(dir shownDir) bool {
-		return c.Backend != string(workspace.BackendOverlay) && slices.Contains(a.policy.Filesystem.ReadWrite, dir.target)
+		return !workspace.Backend(c.Backend).Overlays() && slices.Contains(a.policy.Filesystem.ReadWrite, dir.target)
 	}
 	for i := range a.areas {
 		for _, dir := range a.shown {

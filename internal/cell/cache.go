@@ -142,7 +142,7 @@ func checkCacheSetting(setting string) error {
 
 // checkCache refuses a cache where a cell cannot have one.
 func checkCache(c store.Cell, shown []string) error {
-	if c.Backend != string(workspace.BackendOverlay) {
+	if !workspace.Backend(c.Backend).Overlays() {
 		return refused("backend", "make the cell with --backend overlay", "--cache standard: only the overlay backend can share caches, and cell %s has %s", c.Name, c.Backend)
 	}
 	for _, p := range append([]string{c.MountAt}, shown...) {

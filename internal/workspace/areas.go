@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/leftout"
-	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
@@ -138,13 +136,13 @@ func (f *freshRoots) same(r tree.AreaRoots) bool {
 }
 
 // checkAreas refuses areas that cannot be.
-func checkAreas(c Cell) error {
+func checkAreas(b backend, c Cell) error {
 	names, targets := map[string]bool{AreaWorkspace: true, AreaHome: true}, map[string]bool{}
 	for _, a := range c.Areas {
-		if a.System && c.Backend != BackendOverlay {
-			return fmt.Errorf("area %s with backend %s: %w", a.Name, c.Backend, ErrNoSystemArea)
+		if err := b.checkArea(a); err != nil {
+			return fmt.Errorf("area %s with backend %s: %w", a.Name, c.Backend, err)
 		}
-		if err := a.checkBase(c.Backend); err != nil {
+		if err := a.checkBase(); err != nil {
 			return err
 		}
 		paths := []string{a.Target}
@@ -168,6 +166,15 @@ func checkAreas(c Cell) error {
 		names[a.Name], targets[a.Target] = true, true
 	}
 	return nil
+}
+
+// openHost opens the directory of the host that the area stands on.
+func (a placed) openHost() (*fsx.Dir, error) {
+	d, err := fsx.OpenRoot(a.Host)
+	if err != nil {
+		return nil, &HostDirError{Area: a.Name, Host: a.Host, Err: err}
+	}
+	return d, nil
 }
 
 // areaDir is the directory of an area in a layer; "" if the layer has none.
@@ -228,51 +235,4 @@ func (w *Work) writePlaced() error {
 		return writeNew(w.p.dir, areasRecord, data)
 	}
 	return fsx.WriteFile(w.p.dir, areasRecord, data, 0o600)
-}
-
-// mountExtra adds what the cell sees of its areas.
-func (w *Work) mountExtra(set *mount.Set) {
-	dir := w.Dir()
-	for _, a := range w.extra {
-		if w.c.Backend != BackendOverlay {
-			set.Binds = append(set.Binds, mount.Bind{Target: a.Target, Source: path.Join(dir, a.Dir), Owned: true})
-			continue
-		}
-		o := mount.Overlay{
-			Target: a.Target, Upper: path.Join(dir, a.Dir), Work: path.Join(dir, "work", a.Dir),
-			Lower: slices.Clone(w.lowers[a.Name]), System: a.System, Bare: a.Bare,
-		}
-		switch {
-		case a.Host != "":
-			o.Lower, o.HostLower = append(o.Lower, a.Host), true
-		case len(o.Lower) == 0:
-			o.Lower = []string{path.Join(dir, "work", emptyLower+a.Dir)}
-		}
-		set.Overlays = append(set.Overlays, o)
-	}
-}
-
-// findLowers lists the directories of the state's layers that an area has.
-func (w *Work) findLowers() error {
-	if w.c.Backend != BackendOverlay {
-		return nil
-	}
-	w.lowers = map[string][]string{}
-	for _, a := range w.extra {
-		for _, layer := range w.chain {
-			dir, err := w.s.areaDir(layer, a.Name)
-			if err != nil {
-				return err
-			}
-			if dir != "" {
-				w.lowers[a.Name] = append(w.lowers[a.Name], path.Join(w.s.path, "layers", layer, dir))
-			}
-		}
-		below, err := w.s.baseDirs(a.Base)
-		if err != nil {
-			return err
-		}
-		w.lowers[a.Name] = append(w.lowers[a.Name], below...)
-	}
-	return nil
 }

@@ -162,9 +162,11 @@ func TestBaseErrors(t *testing.T) {
 			t.Errorf("%s: it is allowed", what)
 		}
 	}
-	for _, b := range []Backend{BackendClone, BackendDelta} {
-		if err := checkAreas(Cell{Backend: b, Areas: []Area{good}}); !errors.Is(err, ErrNoBase) {
-			t.Errorf("backend %s: %v", b, err)
+	for _, name := range []Backend{BackendClone, BackendDelta} {
+		b, err := w.s.backend(name)
+		w.must(err)
+		if err := checkAreas(b, Cell{Backend: name, Areas: []Area{good}}); !errors.Is(err, ErrNoBase) {
+			t.Errorf("backend %s: %v", name, err)
 		}
 	}
 }

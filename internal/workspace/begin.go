@@ -28,49 +28,52 @@ const initRecord = "init.json"
 type Work struct {
 	s     *Store
 	c     Cell
+	b     backend
 	layer string // what it stands on
 	p     *pending
 	chain []string // the layers of the state it stands on, topmost first
 	extra []placed // areas besides the workspace and the home
-	// lowers are the directories that the state's layers have of them.
+	// lowers are the directories below each area (overlay).
 	lowers map[string][]string
-	masks  []mask
-	setID  []string // regular files of a live directory that have such a bit
+	masks  []mask   // (delta)
+	setID  []string // regular files of a live directory that have such a bit (delta)
 }
 
 // Begin opens a writable generation on a sealed state.
 func (s *Store) Begin(ctx context.Context, c Cell, layer, op string) (*Work, error) {
-	chain, err := s.usable(c, layer)
+	b, chain, err := s.usable(c, layer)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkAreas(c); err != nil {
+	if err := checkAreas(b, c); err != nil {
 		return nil, fmt.Errorf("begin on %s: %w", layer, err)
 	}
-	p, err := s.newGeneration(c, op)
+	p, err := b.create(c, op)
 	if err != nil {
 		return nil, err
 	}
-	w := &Work{s: s, c: c, layer: layer, p: p, chain: chain}
+	w := &Work{s: s, c: c, b: b, layer: layer, p: p, chain: chain}
 	if err := w.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("begin on %s: %w", layer, err), p.discard())
 	}
 	return w, nil
 }
 
-// usable checks that a state can be used by a cell, and lists its layers.
-func (s *Store) usable(c Cell, layer string) ([]string, error) {
-	if err := c.Backend.check(); err != nil {
-		return nil, err
+// usable checks that a state can be used by a cell. It returns the cell's backend
+// and the layers of the state, the topmost first.
+func (s *Store) usable(c Cell, layer string) (backend, []string, error) {
+	b, err := s.backend(c.Backend)
+	if err != nil {
+		return nil, nil, err
 	}
 	info, err := s.Info(layer)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if info.Backend != c.Backend {
-		return nil, fmt.Errorf("%s: %w: it is of backend %s, the cell of %s", layer, ErrMixed, info.Backend, c.Backend)
+		return nil, nil, fmt.Errorf("%s: %w: it is of backend %s, the cell of %s", layer, ErrMixed, info.Backend, c.Backend)
 	}
-	return append([]string{layer}, info.Lower...), nil
+	return b, append([]string{layer}, info.Lower...), nil
 }
 
 func (w *Work) prepare(ctx context.Context) error {
@@ -78,73 +81,50 @@ func (w *Work) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, area := range w.areas() {
-		t, ok := m.Area(area)
-		if !ok {
-			return fmt.Errorf("%w: %s has no area %s", ErrCorrupt, w.layer, area)
-		}
-		if err := w.prepareArea(ctx, area, t); err != nil {
-			return err
-		}
-	}
 	if err := w.prepareExtra(ctx, m); err != nil {
 		return err
 	}
-	if err := w.prepareFrame(); err != nil {
+	for _, a := range w.mainAreas() {
+		t, ok := m.Area(a.Name)
+		if !ok {
+			return fmt.Errorf("%w: %s has no area %s", ErrCorrupt, w.layer, a.Name)
+		}
+		if err := w.prepareArea(ctx, a, t); err != nil {
+			return err
+		}
+	}
+	if err := w.b.prepare(ctx, w); err != nil {
 		return err
 	}
-	if err := w.findMasks(ctx); err != nil {
-		return err
+	if !w.p.framed {
+		if err := w.p.dir.Mkdir("tmp", tmpMode); err != nil {
+			return err
+		}
 	}
 	return w.p.mark()
 }
 
-// prepareFrame makes the directories that are no areas.
-func (w *Work) prepareFrame() error {
-	if w.p.framed {
-		return nil
-	}
-	var dirs []string
-	if w.c.Backend == BackendOverlay {
-		dirs = []string{"work", "work/" + AreaWorkspace, "work/" + AreaHome}
-		for _, a := range w.extra {
-			dirs = append(dirs, "work/"+a.Dir)
-			if a.Host == "" && len(w.lowers[a.Name]) == 0 {
-				dirs = append(dirs, "work/"+emptyLower+a.Dir)
-			}
-		}
-	}
-	for _, name := range dirs {
-		if err := w.p.dir.Mkdir(name, 0o700); err != nil {
-			return err
-		}
-	}
-	return w.p.dir.Mkdir("tmp", tmpMode)
-}
-
-// areas are those that have a directory in pending.
-func (w *Work) areas() []string {
-	if w.c.Backend == BackendDelta {
-		return []string{AreaHome}
-	}
-	return []string{AreaWorkspace, AreaHome}
-}
-
-// prepareArea makes the directory of one area: for overlay empty, but already
-// with the metadata of the state's root, so that an unchanged one is seen as
-// unchanged.
-func (w *Work) prepareArea(ctx context.Context, area string, t *tree.Tree) error {
-	d, err := w.p.area(area)
+func (w *Work) prepareArea(ctx context.Context, a placed, t *tree.Tree) error {
+	d, err := w.p.area(a.Dir)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	if w.c.Backend == BackendOverlay {
-		return setMeta(d, ".", t.Root(), w.s.opt.Root)
-	}
-	src := w.s.contentsOf(w.c.Backend, w.layer, area)
-	return w.s.materialise(ctx, t, src, d, MaterialiseOptions{Owners: w.s.opt.Root, Unchecked: true})
+	return w.b.fill(ctx, w, d, a, t)
 }
+
+// mainAreas are those of every state that have a directory in the generation.
+func (w *Work) mainAreas() []placed {
+	targets := map[string]string{AreaWorkspace: w.c.MountAt, AreaHome: homeTarget}
+	var list []placed
+	for _, name := range w.b.areas() {
+		list = append(list, placed{Name: name, Dir: name, Target: targets[name]})
+	}
+	return list
+}
+
+// allAreas are all areas that have a directory in the generation.
+func (w *Work) allAreas() []placed { return append(w.mainAreas(), w.extra...) }
 
 // Resume finds what a crash left of a generation: a Work that can be sealed or
 // discarded, or the layer that it had already become, or neither.
@@ -174,14 +154,14 @@ func (s *Store) Resume(_ context.Context, c Cell, layer, op string) (*Work, *Sea
 	if !begun {
 		return nil, nil, p.discard()
 	}
-	chain, err := s.usable(c, layer)
+	b, chain, err := s.usable(c, layer)
 	if err != nil {
 		p.close()
 		return nil, nil, err
 	}
-	w := &Work{s: s, c: c, layer: layer, p: p, chain: chain}
+	w := &Work{s: s, c: c, b: b, layer: layer, p: p, chain: chain}
 	if w.extra, err = readPlaced(p.dir); err == nil {
-		err = w.findLowers()
+		err = b.resume(w)
 	}
 	if err != nil {
 		p.close()
@@ -235,36 +215,14 @@ func (w *Work) Close() { w.p.close() }
 
 // Discard removes the generation. What it did to the live directory of a delta
 // cell stays.
-func (w *Work) Discard() error {
-	if w.c.Backend != BackendOverlay || len(w.extra) > 0 {
-		return w.p.discard()
-	}
-	return w.p.recycle()
-}
+func (w *Work) Discard() error { return w.b.discard(w) }
 
-// Mounts says what the cell sees.
+// Mounts returns what the cell sees.
 func (w *Work) Mounts() mount.Set {
-	dir := w.Dir()
 	set := mount.Set{
-		Binds: []mount.Bind{{Target: "/tmp", Source: path.Join(dir, "tmp"), Owned: true}},
+		Binds: []mount.Bind{{Target: "/tmp", Source: path.Join(w.Dir(), "tmp"), Owned: true}},
 	}
-	w.mountMasks(&set)
-	targets := map[string]string{AreaWorkspace: w.c.MountAt, AreaHome: homeTarget}
-	for _, area := range w.areas() {
-		if w.c.Backend != BackendOverlay {
-			set.Binds = append(set.Binds, mount.Bind{Target: targets[area], Source: path.Join(dir, area), Owned: true})
-			continue
-		}
-		o := mount.Overlay{Target: targets[area], Upper: path.Join(dir, area), Work: path.Join(dir, "work", area)}
-		for _, layer := range w.chain {
-			o.Lower = append(o.Lower, path.Join(w.s.path, "layers", layer, area))
-		}
-		set.Overlays = append(set.Overlays, o)
-	}
-	w.mountExtra(&set)
-	if w.c.Backend == BackendDelta {
-		set.Binds = append(set.Binds, mount.Bind{Target: w.c.MountAt, Source: w.c.Live, Owned: true, Live: true})
-	}
+	w.b.mounts(w, &set)
 	// A target may be inside another one, which then has to come first.
 	slices.SortFunc(set.Binds, func(a, b mount.Bind) int { return cmp.Compare(a.Target, b.Target) })
 	slices.SortFunc(set.Overlays, func(a, b mount.Overlay) int { return cmp.Compare(a.Target, b.Target) })

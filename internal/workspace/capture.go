@@ -30,39 +30,15 @@ func (w *Work) Capture(ctx context.Context, op string) (*Capture, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Capture{w: &Work{s: w.s, c: w.c, layer: w.layer, p: p, chain: w.chain, extra: w.extra}}
-	if err := c.take(ctx, w); err != nil {
+	c := &Capture{w: &Work{s: w.s, c: w.c, b: w.b, layer: w.layer, p: p, chain: w.chain, extra: w.extra}}
+	err = w.b.capture(ctx, c, w)
+	if err == nil {
+		err = w.s.step("capture.copied")
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("capture %s: %w", w.p.op, err), c.Discard())
 	}
 	return c, nil
-}
-
-func (c *Capture) take(ctx context.Context, from *Work) error {
-	var refused refusals
-	for _, area := range from.areas() {
-		if err := refused.add(from.copyArea(ctx, c.w.p, area)); err != nil {
-			return err
-		}
-	}
-	for _, a := range from.extra {
-		if err := refused.add(nameArea(a, from.copyArea(ctx, c.w.p, a.Dir))); err != nil {
-			return err
-		}
-	}
-	if err := refused.err(); err != nil {
-		return err
-	}
-	if from.c.Backend == BackendDelta {
-		sl, err := from.s.newSealing(ctx, from.c, c.w.p, from.layer, KindDelta)
-		if err != nil {
-			return err
-		}
-		c.live, sl.extra, sl.hidden = sl, from.extra, from.hidden()
-		if err := sl.live(); err != nil {
-			return err
-		}
-	}
-	return from.s.step("capture.copied")
 }
 
 // Seal makes the capture a state: a sibling of the one that the generation will
@@ -77,7 +53,7 @@ func (c *Capture) Seal(ctx context.Context) (Sealed, error) {
 		return sealed, c.Discard()
 	}
 	if err == nil {
-		err = c.w.s.commitLayer(c.w.p, sealed, c.w.c.Backend, c.w.lower(), keep)
+		err = c.w.s.commitLayer(c.w.p, sealed, c.w.c.Backend, c.w.b.layerOn(c.w.chain).lower, keep)
 	}
 	if err != nil {
 		return Sealed{}, errors.Join(fmt.Errorf("seal capture: %w", err), c.Discard())

@@ -18,16 +18,26 @@ type copying struct {
 	s     *Store
 	crew  *crew
 	attrs attrRules
-	upper bool     // whiteouts are to be expected
 	root  *fsx.Dir // of the copy
 	links *linkSet
 	found *findings
 }
 
-func (w *Work) copyArea(ctx context.Context, to *pending, dir string) error {
+// copyAreas copies the directories of a generation's areas.
+func (c *Capture) copyAreas(ctx context.Context, from *Work, attrs attrRules) error {
+	var refused refusals
+	for _, a := range from.allAreas() {
+		if err := refused.add(nameArea(a, from.copyArea(ctx, c.w.p, a.Dir, attrs))); err != nil {
+			return err
+		}
+	}
+	return refused.err()
+}
+
+func (w *Work) copyArea(ctx context.Context, to *pending, dir string, attrs attrRules) error {
 	src, err := w.p.dir.OpenDir(dir)
-	if errors.Is(err, os.ErrNotExist) && w.c.Backend == BackendDelta {
-		return nil // an interrupted seal found it unchanged
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // as sealing the generation would find it
 	}
 	if err != nil {
 		return err
@@ -38,10 +48,7 @@ func (w *Work) copyArea(ctx context.Context, to *pending, dir string) error {
 		return err
 	}
 	defer dst.Close()
-	c := &copying{s: w.s, crew: newCrew(ctx), attrs: w.s.plainAttrs(), root: dst, links: newLinkSet(), found: newFindings()}
-	if w.c.Backend == BackendOverlay {
-		c.attrs, c.upper = w.s.upperAttrs(), true
-	}
+	c := &copying{s: w.s, crew: newCrew(ctx), attrs: attrs, root: dst, links: newLinkSet(), found: newFindings()}
 	if err := c.crew.run(c.dir(c.crew.keeper.Root(src), c.crew.keeper.Root(dst))); err != nil {
 		return err
 	}
@@ -151,7 +158,7 @@ func (c *copying) child(from, to *fsx.Ref, name string) error {
 		return err
 	}
 	switch kind := kindOf(info); {
-	case c.upper && info.IsWhiteout():
+	case c.attrs.own != "" && info.IsWhiteout():
 		return dst.Whiteout(name)
 	case kind == 0:
 		c.found.refuse(Refused{Path: below(from, name)}, deviceName(info))

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -27,40 +26,27 @@ type Edit struct {
 }
 
 // Compose makes a state plus edits a new state. It does not touch the live
-// directory of a delta cell: Switch does.
+// directory of a cell: Switch does.
 func (s *Store) Compose(ctx context.Context, c Cell, layer, op string, edits []Edit) (Sealed, error) {
-	chain, err := s.usable(c, layer)
+	b, chain, err := s.usable(c, layer)
 	if err != nil {
 		return Sealed{}, err
 	}
-	if c.Backend == BackendClone {
-		chain = nil
-	}
 	return s.newLayer(op, "compose", func(p *pending) (Sealed, []string, []string, error) {
-		kind := map[Backend]string{BackendOverlay: KindDiff, BackendClone: KindFull, BackendDelta: KindDelta}[c.Backend]
-		sealed, keep, err := s.seal(ctx, c, p, layer, kind, func(sl *sealing) error {
-			ed, err := newEditing(sl, p, edits)
+		sealed, keep, err := s.seal(ctx, c, p, layer, func(sl *sealing) error {
+			ed, err := newEditing(sl, edits)
 			if err != nil {
 				return err
 			}
-			switch c.Backend {
-			case BackendOverlay:
-				return ed.overlay()
-			case BackendClone:
-				return ed.clone()
-			case BackendDelta:
-				return ed.delta()
-			}
-			return c.Backend.check()
+			return b.compose(ed)
 		})
-		return sealed, chain, keep, err
+		return sealed, b.layerOn(chain).lower, keep, err
 	}, c.Backend)
 }
 
 // editing is a set of edits, as a tree of names.
 type editing struct {
 	sl    *sealing
-	p     *pending
 	old   *tree.Tree
 	edits []Edit
 	root  *editNode
@@ -71,12 +57,12 @@ type editNode struct {
 	kids map[string]*editNode
 }
 
-func newEditing(sl *sealing, p *pending, edits []Edit) (*editing, error) {
+func newEditing(sl *sealing, edits []Edit) (*editing, error) {
 	old, err := sl.old(AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
-	ed := &editing{sl: sl, p: p, old: old, edits: slices.Clone(edits), root: &editNode{}}
+	ed := &editing{sl: sl, old: old, edits: slices.Clone(edits), root: &editNode{}}
 	slices.SortFunc(ed.edits, func(a, b Edit) int { return strings.Compare(a.Path, b.Path) })
 	var way editWay
 	for i := range ed.edits {
@@ -93,7 +79,7 @@ func newEditing(sl *sealing, p *pending, edits []Edit) (*editing, error) {
 		}
 		n.edit = e
 	}
-	return ed, nil
+	return ed, ed.checkLinks()
 }
 
 func (n *editNode) kid(name string) *editNode {
@@ -197,12 +183,17 @@ func (ed *editing) links() (tree.Links, func(string) bool) {
 	return sortLinks(groups), func(p string) bool { return there[p] }
 }
 
+func (ed *editing) byPath() map[string]*Edit {
+	edits := make(map[string]*Edit, len(ed.edits))
+	for i := range ed.edits {
+		edits[ed.edits[i].Path] = &ed.edits[i]
+	}
+	return edits
+}
+
 // checkLinks refuses links to what is no file of this set of edits.
 func (ed *editing) checkLinks() error {
-	byPath := map[string]*Edit{}
-	for i := range ed.edits {
-		byPath[ed.edits[i].Path] = &ed.edits[i]
-	}
+	byPath := ed.byPath()
 	for _, e := range ed.edits {
 		if e.LinkTo == "" {
 			continue
@@ -225,97 +216,4 @@ func (e *Edit) open() (io.ReadCloser, error) {
 		return nil, fmt.Errorf("edit %q: %w", e.Path, err)
 	}
 	return r, nil
-}
-
-// clone writes the edited tree whole.
-func (ed *editing) clone() error {
-	sl := ed.sl
-	if err := ed.checkLinks(); err != nil {
-		return err
-	}
-	t, _, err := sl.s.memoryTree(false, func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
-		root, links, split, err := ed.tree(w, sl.layer)
-		sl.split = split
-		return root, links, nil, err
-	})
-	if err != nil {
-		return err
-	}
-	byPath := map[string]*Edit{}
-	for i := range ed.edits {
-		byPath[ed.edits[i].Path] = &ed.edits[i]
-	}
-	before := sl.s.contentsOf(BackendClone, sl.parent.Layer(), AreaWorkspace)
-	open := func(path string, e tree.Entry) (io.ReadCloser, error) {
-		if edit := byPath[path]; edit != nil && edit.New != nil {
-			return edit.open()
-		}
-		e.Layer = sl.parent.Layer()
-		return before(path, e)
-	}
-	home, err := sl.old(AreaHome)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		sl.wholeArea(ed.p, AreaWorkspace, t, open),
-		sl.wholeArea(ed.p, AreaHome, home, sl.s.contentsOf(BackendClone, sl.parent.Layer(), AreaHome)),
-	)
-}
-
-// wholeArea writes an area with all its files and nodes.
-func (sl *sealing) wholeArea(p *pending, area string, t *tree.Tree, open opener) error {
-	err := sl.s.copyTree(sl.pw, t, area, func(e *tree.Entry) {
-		if e.Kind == tree.KindFile {
-			e.Layer = sl.layer
-		}
-	})
-	if err != nil {
-		return err
-	}
-	sl.keep = append(sl.keep, area)
-	return sl.s.fillArea(sl.ctx, p, area, t, open)
-}
-
-// delta keeps the new contents by digest.
-func (ed *editing) delta() error {
-	sl := ed.sl
-	if err := ed.checkLinks(); err != nil {
-		return err
-	}
-	o, err := sl.s.openObjects(sl.op)
-	if err != nil {
-		return err
-	}
-	defer o.close()
-	for i := range ed.edits {
-		e := &ed.edits[i]
-		if e.New == nil || e.New.Kind != tree.KindFile || e.LinkTo != "" || o.has(e.New.Digest, e.New.Size) {
-			continue
-		}
-		if err := putEdit(sl.ctx, o, e); err != nil {
-			return err
-		}
-	}
-	root, links, split, err := ed.tree(sl.pw.w, "")
-	if err != nil {
-		return err
-	}
-	sl.split, sl.objects = split, o.written.Load()
-	if err := sl.pw.w.SetArea(AreaWorkspace, root, links); err != nil {
-		return err
-	}
-	return sl.keepHome()
-}
-
-func putEdit(ctx context.Context, o *objects, e *Edit) error {
-	r, err := e.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if err := o.putReader(ctx, r, *e.New); err != nil {
-		return fmt.Errorf("edit %q: %w", e.Path, err)
-	}
-	return nil
 }

@@ -3,13 +3,74 @@ package workspace
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// delta seals the live directory as the workspace, and the generation's copies
-// of the home and of other areas.
-func (sl *sealing) delta(dir *fsx.Dir) error {
+// deltaBackend keeps the contents of the workspace by digest, as objects, and
+// leaves the files in the real directory of the cell. A layer is a manifest, with
+// a copy of the home if that changed.
+type deltaBackend struct {
+	copiedAreas
+	sharedAreas
+	s *Store
+}
+
+func (deltaBackend) areas() []string { return []string{AreaHome} }
+
+func (deltaBackend) layerOn(chain []string) position { return position{KindDelta, chain} }
+
+func (deltaBackend) positions(Description) []position { return []position{{kind: KindDelta}} }
+
+// unpackDir is the live directory, which is made if it is in the home.
+func (b deltaBackend) unpackDir(c Cell, _ *pending) (*fsx.Dir, error) {
+	if c.Live == b.s.LivePath(c.ID) {
+		if err := b.s.home.MkdirAll("live/"+c.ID+"/"+AreaWorkspace, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return fsx.OpenRoot(c.Live)
+}
+
+func (b deltaBackend) receive(sc *scan, p *pending, _ bool) (err error) {
+	sc.objects, err = b.s.openObjects(p.op)
+	return err
+}
+
+func (b deltaBackend) open(layer, area, path string, e tree.Entry) (*os.File, error) {
+	if area == AreaWorkspace {
+		return b.s.openObject(e.Digest)
+	}
+	return b.s.openLayerFile(layer, area, path, e)
+}
+
+func (deltaBackend) prepare(ctx context.Context, w *Work) error { return w.findMasks(ctx) }
+
+func (b deltaBackend) mounts(w *Work, set *mount.Set) {
+	b.copiedAreas.mounts(w, set)
+	set.Binds = append(set.Binds, mount.Bind{Target: w.c.MountAt, Source: w.c.Live, Owned: true, Live: true})
+	w.mountMasks(set)
+}
+
+// capture seals the live directory too: its changed files are hashed while
+// nothing writes to them.
+func (b deltaBackend) capture(ctx context.Context, c *Capture, from *Work) error {
+	if err := b.copiedAreas.capture(ctx, c, from); err != nil {
+		return err
+	}
+	sl, err := b.s.newSealing(ctx, from.c, c.w.p, from.layer)
+	if err != nil {
+		return err
+	}
+	c.live, sl.extra, sl.hidden = sl, from.extra, from.hidden()
+	return sl.live()
+}
+
+// seal reads the live directory as the workspace, then the generation's copies.
+func (deltaBackend) seal(sl *sealing, dir *fsx.Dir) error {
 	if err := sl.live(); err != nil {
 		return err
 	}
@@ -18,7 +79,7 @@ func (sl *sealing) delta(dir *fsx.Dir) error {
 
 // copies seals what a delta generation has copies of.
 func (sl *sealing) copies(dir *fsx.Dir) error {
-	if err := sl.wholeExtra(dir); err != nil {
+	if err := sl.wholeExtra(dir, true); err != nil {
 		return err
 	}
 	there, err := exists(dir, AreaHome)
@@ -28,8 +89,7 @@ func (sl *sealing) copies(dir *fsx.Dir) error {
 	if !there { // an interrupted seal found it unchanged
 		return sl.keepHome()
 	}
-	// Entries that did not change still name the layer that has their bytes.
-	return sl.scanArea(dir, AreaHome, func(sc *scan) { sc.layer, sc.share = sl.layer, true })
+	return sl.scanArea(dir, AreaHome, true)
 }
 
 // live reads the live directory: files with new stamps, and their contents into
@@ -77,20 +137,15 @@ func (sl *sealing) keepHome() error {
 // last seal, so that it is a state of its own and not charged to the next run.
 // For the other backends nothing can drift.
 func (s *Store) Drift(ctx context.Context, c Cell, layer, op string) (Sealed, error) {
-	chain, err := s.usable(c, layer)
+	b, chain, err := s.usable(c, layer)
 	if err != nil {
 		return Sealed{}, err
 	}
-	if c.Backend != BackendDelta {
-		info, err := s.Info(layer)
-		if err != nil {
-			return Sealed{}, err
-		}
-		sealed, err := info.Sealed()
-		sealed.Unchanged, sealed.Changed, sealed.SplitLinks = true, 0, nil
-		return sealed, err
-	}
-	return s.sealLive(ctx, c, chain, op, "drift", (*sealing).live)
+	return b.drift(ctx, c, chain, op)
+}
+
+func (b deltaBackend) drift(ctx context.Context, c Cell, chain []string, op string) (Sealed, error) {
+	return b.s.sealLive(ctx, c, chain, op, "drift", (*sealing).live)
 }
 
 // SealLive seals the live directory of a delta cell alone, when Seal has found
@@ -112,7 +167,7 @@ func (w *Work) SealLive(ctx context.Context, op string) (sealed Sealed, refused 
 // chain starts with.
 func (s *Store) sealLive(ctx context.Context, c Cell, chain []string, op, what string, live func(*sealing) error) (Sealed, error) {
 	return s.newLayer(op, what, func(p *pending) (Sealed, []string, []string, error) {
-		sealed, keep, err := s.seal(ctx, c, p, chain[0], KindDelta, func(sl *sealing) error {
+		sealed, keep, err := s.seal(ctx, c, p, chain[0], func(sl *sealing) error {
 			if err := live(sl); err != nil {
 				return err
 			}

@@ -39,13 +39,17 @@ func (s *Store) Describe(ctx context.Context, d Description) (Info, error) {
 	if err := d.fits(m); err != nil {
 		return Info{}, err
 	}
+	b, err := s.backend(d.Backend)
+	if err != nil {
+		return Info{}, err
+	}
 	places, err := s.places(d, m)
 	if err != nil {
 		return Info{}, err
 	}
 	defer s.pretend(d, places)()
-	for _, lower := range s.possibleLower(d) {
-		v := &verification{s: s, ctx: ctx, backend: d.Backend, layer: d.Layer, chain: append([]string{d.Layer}, lower...), figures: map[string]tree.AreaRoots{}}
+	for _, at := range b.positions(d) {
+		v := &verification{s: s, ctx: ctx, b: b, layer: d.Layer, chain: append([]string{d.Layer}, at.lower...), figures: map[string]tree.AreaRoots{}}
 		for _, area := range m.Areas() {
 			t, _ := m.Area(area)
 			if err := v.area(area, t); err != nil {
@@ -55,7 +59,7 @@ func (s *Store) Describe(ctx context.Context, d Description) (Info, error) {
 		if len(v.diffs) > 0 {
 			continue
 		}
-		info, err := s.writeDescription(ctx, d, lower, places, v.figures)
+		info, err := s.writeDescription(ctx, d, at, places, v.figures)
 		if err != nil {
 			err = errors.Join(ctx.Err(), fmt.Errorf("%w: %w", ErrUndescribed, err))
 		}
@@ -133,35 +137,13 @@ func (s *Store) pretend(d Description, places map[string]place) (undo func()) {
 	}
 }
 
-// possibleLower lists what a layer may stand on: what those say that stand on it,
-// what its parent stands on, or nothing.
-func (s *Store) possibleLower(d Description) [][]string {
-	if d.Backend != BackendOverlay {
-		return [][]string{{}}
-	}
-	var list [][]string
-	infos, _, err := s.LayerInfos()
-	for _, info := range infos {
-		if i := slices.Index(info.Lower, d.Layer); err == nil && i >= 0 {
-			list = append(list, info.Lower[i+1:])
-			break
-		}
-	}
-	if d.Parent != "" {
-		if info, err := s.Info(d.Parent); err == nil {
-			list = append(list, append([]string{d.Parent}, info.Lower...))
-		}
-	}
-	return append(list, []string{})
-}
-
-func (s *Store) writeDescription(ctx context.Context, d Description, lower []string, places map[string]place, figures map[string]tree.AreaRoots) (Info, error) {
+func (s *Store) writeDescription(ctx context.Context, d Description, at position, places map[string]place, figures map[string]tree.AreaRoots) (Info, error) {
 	dir, err := s.home.OpenDir("layers/" + d.Layer)
 	if err != nil {
 		return Info{}, err
 	}
 	defer dir.Close()
-	sealed := Sealed{Layer: d.Layer, Parent: d.Parent, Kind: d.kind(lower), Areas: figures, places: places}
+	sealed := Sealed{Layer: d.Layer, Parent: d.Parent, Kind: at.kind, Areas: figures, places: places}
 	var keep []string
 	for _, area := range []string{AreaWorkspace, AreaHome} {
 		if _, err := dir.Lstat(area); err == nil {
@@ -178,7 +160,7 @@ func (s *Store) writeDescription(ctx context.Context, d Description, lower []str
 	if err := sealed.measure(ctx, dir, keep, 0); err != nil {
 		return Info{}, err
 	}
-	data, err := json.MarshalIndent(s.record(sealed, d.Backend, "recovered", lower), "", "  ")
+	data, err := json.MarshalIndent(s.record(sealed, d.Backend, "recovered", at.lower), "", "  ")
 	if err != nil {
 		return Info{}, err
 	}
@@ -189,18 +171,4 @@ func (s *Store) writeDescription(ctx context.Context, d Description, lower []str
 	delete(s.infos, d.Layer)
 	s.mu.Unlock()
 	return s.Info(d.Layer)
-}
-
-func (d Description) kind(lower []string) string {
-	switch {
-	case d.Backend == BackendDelta:
-		return KindDelta
-	case d.Parent == "":
-		return KindBase
-	case d.Backend == BackendClone:
-		return KindFull
-	case len(lower) == 0:
-		return KindSquash
-	}
-	return KindDiff
 }

@@ -69,7 +69,8 @@ func (s *Store) Import(ctx context.Context, c Cell, op string, from Source) (Sea
 }
 
 func (s *Store) importInto(ctx context.Context, c Cell, p *pending, from Source) (Sealed, Report, error) {
-	if err := c.Backend.check(); err != nil {
+	b, err := s.backend(c.Backend)
+	if err != nil {
 		return Sealed{}, Report{}, err
 	}
 	pw, err := s.newPack(p.dir, p.layer)
@@ -82,9 +83,9 @@ func (s *Store) importInto(ctx context.Context, c Cell, p *pending, from Source)
 	}
 	var sc *scan
 	if from.Fill != nil {
-		sc, err = s.scanFilled(ctx, c, pw.w, p, from.Fill)
+		sc, err = s.scanFilled(ctx, c, b, pw.w, p, from.Fill)
 	} else {
-		sc, err = s.scanSource(ctx, c, pw.w, p, from.Dir)
+		sc, err = s.scanSource(ctx, c, b, pw.w, p, from.Dir)
 	}
 	if sc != nil {
 		defer sc.closeDirs()
@@ -110,9 +111,9 @@ func (s *Store) importInto(ctx context.Context, c Cell, p *pending, from Source)
 	ws := areas[AreaWorkspace]
 	report.Files, report.Dirs, report.Bytes = ws.Files, ws.Dirs, ws.Bytes
 	sealed := Sealed{Layer: p.layer, Kind: KindBase, Areas: areas, LeftOut: report.LeftOut}
-	keep, objects := []string{AreaWorkspace, AreaHome}, int64(0)
-	if c.Backend == BackendDelta {
-		keep, objects = keep[1:], sc.objects.written.Load()
+	keep, objects := b.areas(), int64(0)
+	if sc.objects != nil {
+		objects = sc.objects.written.Load()
 	}
 	if err := sealed.measure(ctx, p.dir, keep, objects); err != nil {
 		return Sealed{}, report, err
@@ -139,43 +140,25 @@ func (s *Store) importHome(w *tree.Writer, p *pending) error {
 	return w.SetArea(AreaHome, e, tree.Links{})
 }
 
-// scanSource prepares reading a source directory: copying it, or for a delta
-// cell keeping its contents by digest.
-func (s *Store) scanSource(ctx context.Context, c Cell, w *tree.Writer, p *pending, dir string) (*scan, error) {
+// scanSource prepares reading a source directory.
+func (s *Store) scanSource(ctx context.Context, c Cell, b backend, w *tree.Writer, p *pending, dir string) (*scan, error) {
 	src, err := fsx.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	sc := s.newScan(ctx, "import", w, src)
-	sc.layer, sc.settle, sc.stamps = p.layer, true, true
+	sc.settle, sc.stamps = true, true
 	sc.owner = sc.noteOwner
-	if c.Backend == BackendDelta {
-		sc.layer = ""
-		if sc.objects, err = s.openObjects(p.op); err != nil {
-			return sc, err
-		}
-	} else if sc.dst, err = plainDir(p.dir, AreaWorkspace); err != nil {
+	if err := b.receive(sc, p, false); err != nil {
 		return sc, err
 	}
 	sc.filter, err = sourceFilter(c.Rules, src, sc.found)
 	return sc, err
 }
 
-// scanFilled unpacks a source in place and prepares reading it there. For a
-// delta cell that place is the live directory.
-func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pending, fill func(*fsx.Dir) (OwnerOf, error)) (*scan, error) {
-	var src *fsx.Dir
-	var err error
-	if c.Backend == BackendDelta {
-		if c.Live == s.LivePath(c.ID) {
-			err = s.home.MkdirAll("live/"+c.ID+"/"+AreaWorkspace, 0o700)
-		}
-		if err == nil {
-			src, err = fsx.OpenRoot(c.Live)
-		}
-	} else {
-		src, err = plainDir(p.dir, AreaWorkspace)
-	}
+// scanFilled unpacks a source in place and prepares reading it there.
+func (s *Store) scanFilled(ctx context.Context, c Cell, b backend, w *tree.Writer, p *pending, fill func(*fsx.Dir) (OwnerOf, error)) (*scan, error) {
+	src, err := b.unpackDir(c, p)
 	if err != nil {
 		return nil, err
 	}
@@ -184,12 +167,8 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, w *tree.Writer, p *pendi
 	if err != nil {
 		return sc, err
 	}
-	sc.layer = p.layer
-	if c.Backend == BackendDelta {
-		sc.layer = ""
-		if sc.objects, err = s.openObjects(p.op); err != nil {
-			return sc, err
-		}
+	if err := b.receive(sc, p, true); err != nil {
+		return sc, err
 	}
 	filter, err := sourceFilter(c.Rules, src, sc.found)
 	if err != nil {

@@ -112,12 +112,8 @@ func (s *Store) Info(layer string) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("read layer.json of %s: %w", layer, err)
 	}
-	if info, err = parseInfo(layer, data); err != nil {
+	if info, err = s.parseInfo(layer, data); err != nil {
 		return Info{}, err
-	}
-	if info.OverlayAttrs != s.attrKind() && info.Backend == BackendOverlay {
-		return Info{}, fmt.Errorf("%s: %w: it has %s.overlay attributes, this home is used with %s.overlay",
-			layer, ErrMixed, info.OverlayAttrs, s.attrKind())
 	}
 	s.mu.Lock()
 	s.infos[layer] = info
@@ -126,7 +122,7 @@ func (s *Store) Info(layer string) (Info, error) {
 }
 
 // parseInfo checks a layer.json. It may have been altered.
-func parseInfo(layer string, data []byte) (Info, error) {
+func (s *Store) parseInfo(layer string, data []byte) (Info, error) {
 	var head struct {
 		Format int `json:"format"`
 	}
@@ -140,7 +136,8 @@ func parseInfo(layer string, data []byte) (Info, error) {
 	if err := json.Unmarshal(data, &info); err != nil {
 		return Info{}, fmt.Errorf("%s: %w: layer.json: %w", layer, ErrCorrupt, err)
 	}
-	if info.Format < 1 || info.Layer != layer || info.Backend.check() != nil {
+	b, err := s.backend(info.Backend)
+	if info.Format < 1 || info.Layer != layer || err != nil {
 		return Info{}, fmt.Errorf("%s: %w: layer.json is not this layer's", layer, ErrCorrupt)
 	}
 	for _, id := range info.Lower {
@@ -156,7 +153,7 @@ func parseInfo(layer string, data []byte) (Info, error) {
 	if _, err := info.roots(); err != nil {
 		return Info{}, err
 	}
-	return info, nil
+	return info, b.check(info)
 }
 
 // roots are the identities that the layer states.

@@ -37,6 +37,14 @@ func (o MaterialiseOptions) skip(path string) bool { return o.Skip != nil && o.S
 // files with all their metadata; dst itself takes the root's. It is not durable
 // until the caller makes it so.
 func (s *Store) Materialise(ctx context.Context, b Backend, layer, area string, dst *fsx.Dir, opt MaterialiseOptions) error {
+	kept, err := s.backend(b)
+	if err != nil {
+		return fmt.Errorf("materialise %s: %w", layer, err)
+	}
+	return s.materialiseArea(ctx, kept, layer, area, dst, opt)
+}
+
+func (s *Store) materialiseArea(ctx context.Context, b backend, layer, area string, dst *fsx.Dir, opt MaterialiseOptions) error {
 	t, err := s.area(layer, area)
 	if err != nil {
 		return err
@@ -44,7 +52,7 @@ func (s *Store) Materialise(ctx context.Context, b Backend, layer, area string, 
 	if t.Changes() {
 		return fmt.Errorf("materialise %s: area %s has only the changes of a directory of the host", layer, area)
 	}
-	if err := s.materialise(ctx, t, s.contentsOf(b, layer, area), dst, opt); err != nil {
+	if err := s.materialise(ctx, t, contentsOf(b, layer, area), dst, opt); err != nil {
 		return fmt.Errorf("materialise %s: %w", layer, err)
 	}
 	return nil

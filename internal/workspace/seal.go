@@ -26,34 +26,18 @@ func (w *Work) Seal(ctx context.Context) (Sealed, error) {
 	if sealed.Unchanged {
 		return sealed, nil
 	}
-	if err := w.s.commitLayer(w.p, sealed, w.c.Backend, w.lower(), keep); err != nil {
+	if err := w.s.commitLayer(w.p, sealed, w.c.Backend, w.b.layerOn(w.chain).lower, keep); err != nil {
 		return Sealed{}, err
 	}
 	w.p.close()
 	return sealed, nil
 }
 
-// lower are the layers that the sealed state will need besides its own.
-func (w *Work) lower() []string {
-	if w.c.Backend == BackendClone {
-		return nil
-	}
-	return w.chain
-}
-
 // hash makes the manifest and says which areas' directories the layer keeps.
 func (w *Work) hash(ctx context.Context) (Sealed, []string, error) {
-	kind, areas := KindDiff, (*sealing).overlay
-	switch w.c.Backend {
-	case BackendClone:
-		kind, areas = KindFull, (*sealing).full
-	case BackendDelta:
-		kind, areas = KindDelta, (*sealing).delta
-	case BackendOverlay:
-	}
-	return w.s.seal(ctx, w.c, w.p, w.layer, kind, func(sl *sealing) error {
+	return w.s.seal(ctx, w.c, w.p, w.layer, func(sl *sealing) error {
 		sl.extra, sl.hidden = w.extra, w.hidden()
-		return areas(sl, w.p.dir)
+		return w.b.seal(sl, w.p.dir)
 	})
 }
 
@@ -62,12 +46,12 @@ type sealing struct {
 	s      *Store
 	ctx    context.Context
 	c      Cell
+	b      backend
 	p      *pending
 	pw     *pack
 	parent *tree.Manifest
 	layer  string
 	op     string
-	kind   string
 
 	objects int64 // disk space of the contents that were added
 	split   []string
@@ -94,29 +78,20 @@ func (sl *sealing) old(area string) (*tree.Tree, error) {
 	return t, nil
 }
 
-// full hashes all areas whole; the layer needs no other.
-func (sl *sealing) full(dir *fsx.Dir) error {
-	for _, area := range []string{AreaWorkspace, AreaHome} {
-		if err := sl.scanArea(dir, area, func(sc *scan) { sc.layer = sl.layer }); err != nil {
-			return err
-		}
-	}
-	return sl.wholeExtra(dir)
-}
-
-// wholeExtra hashes the areas that the state has whole.
-func (sl *sealing) wholeExtra(dir *fsx.Dir) error {
+// wholeExtra hashes the areas that the state has whole. share is as in readWhole.
+func (sl *sealing) wholeExtra(dir *fsx.Dir, share bool) error {
 	var refused refusals
 	for _, a := range sl.extra {
-		if err := refused.add(sl.extraArea(dir, a, sl.readWhole)); err != nil {
+		if err := refused.add(sl.extraArea(dir, a, share, sl.readWhole)); err != nil {
 			return err
 		}
 	}
 	return refused.err()
 }
 
-// scanArea hashes one area's directory and sets the area.
-func (sl *sealing) scanArea(dir *fsx.Dir, area string, set func(*scan)) error {
+// scanArea hashes one area's directory and sets the area. share is as in
+// readWhole.
+func (sl *sealing) scanArea(dir *fsx.Dir, area string, share bool) error {
 	old, err := sl.old(area)
 	if err != nil {
 		return err
@@ -126,15 +101,19 @@ func (sl *sealing) scanArea(dir *fsx.Dir, area string, set func(*scan)) error {
 		return err
 	}
 	defer src.Close()
-	sc := sl.s.newScan(sl.ctx, "seal", sl.pw.w, src)
-	sc.old, sc.owner = old, sl.s.keepOwner
-	set(sc)
-	root, links, err := sc.run()
+	got, err := sl.readWhole(src, placed{Name: area}, old, share)
 	if err != nil {
 		return err
 	}
+	roots, err := got.roots(area)
+	if err != nil {
+		return err
+	}
+	if share && sameTree(old, roots) {
+		return sl.pw.w.SetAreaKeepLinks(area, old.Root(), old)
+	}
 	sl.keep = append(sl.keep, area)
-	return sl.pw.w.SetArea(area, root, links)
+	return sl.pw.w.SetArea(area, got.root, got.links)
 }
 
 // keepOwner records an owner that an ordinary user cannot have on disk: what
@@ -154,22 +133,19 @@ func (sl *sealing) finish() (Sealed, error) {
 	same := true
 	for name, a := range areas {
 		old, had := sl.parent.Area(name)
-		equal := had && sameTree(old, a)
-		same = same && equal
-		if equal && sl.c.Backend == BackendDelta {
-			// An unchanged home is found where it was before.
-			sl.keep = slices.DeleteFunc(sl.keep, func(k string) bool { return k == name })
-		}
+		same = same && had && sameTree(old, a)
 	}
 	if same {
-		return sl.unchanged()
+		sealed, err := sl.s.sealedAsIs(sl.parent.Layer())
+		sealed.LeftOut = sl.leftOut
+		return sealed, err
 	}
-	if err := sl.fill(); err != nil {
+	if err := sl.fillCarried(); err != nil {
 		return Sealed{}, err
 	}
 	slices.Sort(sl.split)
 	sealed := Sealed{
-		Layer: sl.layer, Parent: sl.parent.Layer(), Kind: sl.kind, Areas: areas,
+		Layer: sl.layer, Parent: sl.parent.Layer(), Kind: sl.b.layerOn(nil).kind, Areas: areas,
 		SplitLinks: sl.split, LeftOut: sl.leftOut, places: sl.places,
 	}
 	if err := sealed.measure(sl.ctx, sl.p.dir, sl.keep, sl.objects); err != nil {
@@ -179,14 +155,14 @@ func (sl *sealing) finish() (Sealed, error) {
 	return sealed, err
 }
 
-// unchanged is the parent's state once more.
-func (sl *sealing) unchanged() (Sealed, error) {
-	info, err := sl.s.Info(sl.parent.Layer())
+// sealedAsIs is the result of a seal that found nothing changed.
+func (s *Store) sealedAsIs(layer string) (Sealed, error) {
+	info, err := s.Info(layer)
 	if err != nil {
 		return Sealed{}, err
 	}
 	sealed, err := info.Sealed()
-	sealed.Unchanged, sealed.Changed, sealed.SplitLinks, sealed.LeftOut = true, 0, nil, sl.leftOut
+	sealed.Unchanged, sealed.Changed, sealed.SplitLinks = true, 0, nil
 	return sealed, err
 }
 
@@ -241,8 +217,8 @@ func (s *Store) newLayer(op, what string, build func(p *pending) (sealed Sealed,
 }
 
 // seal writes the manifest of a pending layer on top of a parent.
-func (s *Store) seal(ctx context.Context, c Cell, p *pending, layer, kind string, areas func(sl *sealing) error) (Sealed, []string, error) {
-	sl, err := s.newSealing(ctx, c, p, layer, kind)
+func (s *Store) seal(ctx context.Context, c Cell, p *pending, layer string, areas func(sl *sealing) error) (Sealed, []string, error) {
+	sl, err := s.newSealing(ctx, c, p, layer)
 	if err != nil {
 		return Sealed{}, nil, err
 	}
@@ -254,7 +230,11 @@ func (s *Store) seal(ctx context.Context, c Cell, p *pending, layer, kind string
 }
 
 // newSealing starts the manifest of a pending layer.
-func (s *Store) newSealing(ctx context.Context, c Cell, p *pending, layer, kind string) (*sealing, error) {
+func (s *Store) newSealing(ctx context.Context, c Cell, p *pending, layer string) (*sealing, error) {
+	b, err := s.backend(c.Backend)
+	if err != nil {
+		return nil, err
+	}
 	m, err := s.Manifest(layer)
 	if err != nil {
 		return nil, err
@@ -264,7 +244,7 @@ func (s *Store) newSealing(ctx context.Context, c Cell, p *pending, layer, kind 
 		return nil, err
 	}
 	return &sealing{
-		s: s, ctx: ctx, c: c, p: p, pw: pw, parent: m, layer: p.layer, op: p.op, kind: kind, places: map[string]place{},
+		s: s, ctx: ctx, c: c, b: b, p: p, pw: pw, parent: m, layer: p.layer, op: p.op, places: map[string]place{},
 	}, nil
 }
 

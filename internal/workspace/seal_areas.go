@@ -16,9 +16,17 @@ type readArea struct {
 	changes bool
 }
 
-// extraArea seals an area besides the two of every state. One that is as it was,
-// or as the host's, is left to carry.
-func (sl *sealing) extraArea(dir *fsx.Dir, a placed, read func(src *fsx.Dir, a placed, old *tree.Tree) (readArea, error)) error {
+// roots computes the identity of the area.
+func (r readArea) roots(area string) (tree.AreaRoots, error) {
+	return throwAway(area, r.changes, func(*tree.Writer) (tree.Entry, tree.Links, error) {
+		return r.root, r.links, nil
+	})
+}
+
+// extraArea seals an area besides the two of every state. One that is as the
+// host's is left to carry, and so is one that the parent has, if the layer may
+// share its files.
+func (sl *sealing) extraArea(dir *fsx.Dir, a placed, share bool, read func(src *fsx.Dir, a placed, old *tree.Tree, share bool) (readArea, error)) error {
 	there, err := exists(dir, a.Dir)
 	if err != nil || !there { // an interrupted seal found it unchanged
 		return err
@@ -29,21 +37,18 @@ func (sl *sealing) extraArea(dir *fsx.Dir, a placed, read func(src *fsx.Dir, a p
 	}
 	defer src.Close()
 	old, had := sl.parent.Area(a.Name)
-	got, err := read(src, a, old)
+	got, err := read(src, a, old, share)
 	if err != nil {
 		return err
 	}
-	roots, err := throwAway(a.Name, got.changes, func(*tree.Writer) (tree.Entry, tree.Links, error) {
-		return got.root, got.links, nil
-	})
+	roots, err := got.roots(a.Name)
 	if err != nil {
 		return err
 	}
 	if !had && a.Fresh.same(roots) {
 		return nil
 	}
-	// A layer of clone stands alone, so it keeps what it has anyway.
-	if had && sl.c.Backend != BackendClone && sameTree(old, roots) {
+	if had && share && sameTree(old, roots) {
 		return nil
 	}
 	sl.keep = append(sl.keep, a.Dir)
@@ -58,10 +63,10 @@ func sameTree(t *tree.Tree, r tree.AreaRoots) bool {
 
 // readChanges reads the upper of an area: what changed over the host's
 // directory.
-func (sl *sealing) readChanges(src *fsx.Dir, a placed, old *tree.Tree) (readArea, error) {
+func (sl *sealing) readChanges(src *fsx.Dir, a placed, old *tree.Tree, _ bool) (readArea, error) {
 	u := sl.s.newUpper(sl.ctx, sl.pw.w, src, old, sl.layer)
 	var err error
-	if u.over, err = sl.s.openHost(sl.ctx, a); err != nil {
+	if u.over, err = sl.s.hostBelow(sl.ctx, a); err != nil {
 		return readArea{}, err
 	}
 	defer u.over.close()
@@ -69,20 +74,20 @@ func (sl *sealing) readChanges(src *fsx.Dir, a placed, old *tree.Tree) (readArea
 	return readArea{root: r.root, links: r.links, changes: true}, nameArea(a, err)
 }
 
-// readWhole reads the directory of an area that the state has whole.
-func (sl *sealing) readWhole(src *fsx.Dir, a placed, old *tree.Tree) (readArea, error) {
+// readWhole reads the directory of an area that the state has whole. share means
+// that entries that did not change still name the layer that has their bytes.
+func (sl *sealing) readWhole(src *fsx.Dir, a placed, old *tree.Tree, share bool) (readArea, error) {
 	sc := sl.s.newScan(sl.ctx, "seal", sl.pw.w, src)
-	sc.old, sc.owner, sc.layer = old, sl.s.keepOwner, sl.layer
-	// Entries that did not change still name the layer that has their bytes.
-	sc.share = sl.c.Backend == BackendDelta
+	sc.old, sc.owner, sc.layer, sc.share = old, sl.s.keepOwner, sl.layer, share
 	root, links, err := sc.run()
 	return readArea{root: root, links: links}, nameArea(a, err)
 }
 
-// nameArea says in which area something cannot be kept.
+// nameArea adds where the area is to what cannot be kept, for areas besides the
+// two of every state.
 func nameArea(a placed, err error) error {
 	var u *UnsealableError
-	if !errors.As(err, &u) {
+	if a.Name == AreaWorkspace || a.Name == AreaHome || !errors.As(err, &u) {
 		return err
 	}
 	named := &UnsealableError{}
@@ -93,7 +98,7 @@ func nameArea(a placed, err error) error {
 }
 
 // carry takes over the areas of the parent that the new state has too, as they
-// are. The files of those that have to be copied are copied by fill.
+// are. The files of those that have to be copied are copied by fillCarried.
 func (sl *sealing) carry() error {
 	info, err := sl.s.Info(sl.parent.Layer())
 	if err != nil {
@@ -104,37 +109,23 @@ func (sl *sealing) carry() error {
 			continue
 		}
 		t, _ := sl.parent.Area(name)
-		was := info.Areas[name].place
-		if sl.c.Backend != BackendClone {
-			sl.places[name] = was.in("")
-			err = sl.pw.w.SetAreaKeepLinks(name, t.Root(), t)
-		} else {
-			dir := areaDirName(len(sl.extra) + len(sl.carried))
-			sl.places[name] = was.in(dir)
-			sl.carried = append(sl.carried, name)
-			err = sl.s.copyTree(sl.pw, t, name, func(e *tree.Entry) {
-				if e.Kind == tree.KindFile {
-					e.Layer = sl.layer
-				}
-			})
-		}
-		if err != nil {
+		if err := sl.b.carry(sl, name, t, info.Areas[name].place); err != nil {
 			return fmt.Errorf("area %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// fill copies the files of the areas that were carried into a layer that stands
-// alone.
-func (sl *sealing) fill() error {
+// fillCarried copies the files of the areas that were carried into a layer that
+// needs no other.
+func (sl *sealing) fillCarried() error {
 	for _, name := range sl.carried {
 		t, _ := sl.parent.Area(name)
 		dir := sl.places[name].Dir
 		if err := sl.p.dir.RemoveAll(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // of an interrupted seal
 			return err
 		}
-		if err := sl.s.fillArea(sl.ctx, sl.p, dir, t, sl.s.contentsOf(sl.c.Backend, sl.parent.Layer(), name)); err != nil {
+		if err := sl.s.fillArea(sl.ctx, sl.p, dir, t, contentsOf(sl.b, sl.parent.Layer(), name)); err != nil {
 			return fmt.Errorf("area %s: %w", name, err)
 		}
 		sl.keep = append(sl.keep, dir)

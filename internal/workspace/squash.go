@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/tree"
 )
@@ -10,16 +11,17 @@ import (
 // Squash makes a state self-contained: a new layer with the same roots that
 // needs no other. The old layers stay until nothing needs them.
 func (s *Store) Squash(ctx context.Context, c Cell, layer, op string) (Sealed, error) {
-	if _, err := s.usable(c, layer); err != nil {
+	b, _, err := s.usable(c, layer)
+	if err != nil {
 		return Sealed{}, err
 	}
 	return s.newLayer(op, "squash "+layer, func(p *pending) (Sealed, []string, []string, error) {
-		sealed, keep, err := s.squashInto(ctx, c, layer, p)
+		sealed, keep, err := s.squashInto(ctx, b, layer, p)
 		return sealed, nil, keep, err
 	}, c.Backend)
 }
 
-func (s *Store) squashInto(ctx context.Context, c Cell, layer string, p *pending) (Sealed, []string, error) {
+func (s *Store) squashInto(ctx context.Context, b backend, layer string, p *pending) (Sealed, []string, error) {
 	m, err := s.Manifest(layer)
 	if err != nil {
 		return Sealed{}, nil, err
@@ -38,23 +40,22 @@ func (s *Store) squashInto(ctx context.Context, c Cell, layer string, p *pending
 	for _, area := range m.Areas() {
 		t, _ := m.Area(area)
 		dir := area
-		if area != AreaWorkspace && area != AreaHome {
+		switch {
+		case area != AreaWorkspace && area != AreaHome:
 			dir = areaDirName(len(sealed.places))
 			was := info.Areas[area].place
 			sealed.places[area] = was.in(dir)
-		}
-		files := c.Backend != BackendDelta || area != AreaWorkspace
-		if err := s.copyTree(pw, t, area, func(e *tree.Entry) {
-			if files && e.Kind == tree.KindFile {
-				e.Layer = p.layer
+		case !slices.Contains(b.areas(), area):
+			// Its contents are objects, which no layer holds.
+			if err := s.copyTree(pw, t, area, ""); err != nil {
+				return Sealed{}, nil, err
 			}
-		}); err != nil {
-			return Sealed{}, nil, err
-		}
-		if !files {
 			continue
 		}
-		if err := s.fillArea(ctx, p, dir, t, s.contentsOf(c.Backend, layer, area)); err != nil {
+		if err := s.copyTree(pw, t, area, p.layer); err != nil {
+			return Sealed{}, nil, err
+		}
+		if err := s.fillArea(ctx, p, dir, t, contentsOf(b, layer, area)); err != nil {
 			return Sealed{}, nil, err
 		}
 		keep = append(keep, dir)
@@ -68,9 +69,14 @@ func (s *Store) squashInto(ctx context.Context, c Cell, layer string, p *pending
 	return sealed, keep, sameRoots(m, sealed.Areas)
 }
 
-// copyTree writes a whole tree into a manifest, which then needs no other.
-func (s *Store) copyTree(pw *pack, t *tree.Tree, area string, rewrite func(e *tree.Entry)) error {
-	root, err := pw.w.CopyAll(t, rewrite)
+// copyTree writes a whole tree into a manifest, which then needs no other. holder
+// is the layer that has the bytes of the files.
+func (s *Store) copyTree(pw *pack, t *tree.Tree, area, holder string) error {
+	root, err := pw.w.CopyAll(t, func(e *tree.Entry) {
+		if e.Kind == tree.KindFile {
+			e.Layer = holder
+		}
+	})
 	if err != nil {
 		return err
 	}

@@ -27,16 +27,6 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// Backend is a way of keeping generations.
-type Backend string
-
-// The backends.
-const (
-	BackendOverlay Backend = "overlay"
-	BackendClone   Backend = "clone"
-	BackendDelta   Backend = "delta"
-)
-
 // The areas of every state. The workspace is what people see and compare; the
 // home is the cell user's own directory. They are sealed together, and with them
 // the areas of the type Area.
@@ -255,12 +245,4 @@ func layerOf(op string) string {
 		return "lay_" + suffix
 	}
 	return "lay_" + op
-}
-
-func (b Backend) check() error {
-	switch b {
-	case BackendOverlay, BackendClone, BackendDelta:
-		return nil
-	}
-	return fmt.Errorf("no such backend: %q", string(b))
 }

@@ -277,7 +277,7 @@ func (sw *sweeper) removeObject(rel string) error {
 	return sw.s.home.RemoveAll(rel)
 }
 
-// usedObjects marks the contents of all remaining delta states. Directories
+// usedObjects marks the contents of all remaining states that are objects. Directories
 // that states share are read once.
 func (sw *sweeper) usedObjects() (map[tree.Hash]struct{}, error) {
 	used, seen := map[tree.Hash]struct{}{}, map[tree.Hash]struct{}{}
@@ -286,15 +286,18 @@ func (sw *sweeper) usedObjects() (map[tree.Hash]struct{}, error) {
 		if err != nil {
 			return nil, err
 		}
-		if info.Backend != BackendDelta {
-			continue
-		}
-		t, err := sw.s.area(layer, AreaWorkspace)
+		areas, err := sw.s.objectAreas(info)
 		if err != nil {
 			return nil, err
 		}
-		if err := markObjects(t, t.Root().Sub, used, seen); err != nil {
-			return nil, err
+		for _, area := range areas {
+			t, err := sw.s.area(layer, area)
+			if err != nil {
+				return nil, err
+			}
+			if err := markObjects(t, t.Root().Sub, used, seen); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return used, nil

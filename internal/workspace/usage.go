@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/fsx"
 )
@@ -14,16 +15,20 @@ import (
 // real directory (delta). It is a look at files that come and go, no more.
 func (w *Work) Usage(ctx context.Context) (int64, error) {
 	total, err := diskUsage(ctx, w.p.dir)
-	if err != nil || w.c.Backend != BackendDelta {
-		return total, err
-	}
-	live, err := fsx.OpenRoot(w.c.Live)
 	if err != nil {
 		return total, err
 	}
+	live, err := w.b.liveUsage(ctx, w.c)
+	return total + live, err
+}
+
+func (deltaBackend) liveUsage(ctx context.Context, c Cell) (int64, error) {
+	live, err := fsx.OpenRoot(c.Live)
+	if err != nil {
+		return 0, err
+	}
 	defer live.Close()
-	more, err := diskUsage(ctx, live)
-	return total + more, err
+	return diskUsage(ctx, live)
 }
 
 // blockSize is the unit of Info.Blocks.
@@ -119,6 +124,15 @@ func (i Info) DiskByArea() map[string]int64 {
 	return out
 }
 
+// objectAreas are the areas of a layer whose contents are objects.
+func (s *Store) objectAreas(i Info) ([]string, error) {
+	b, err := s.backend(i.Backend)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc([]string{AreaWorkspace, AreaHome}, func(area string) bool { return slices.Contains(b.areas(), area) }), nil
+}
+
 // DiskUsage is the disk space of the home, by what it is used for. That of layers
 // was recorded when they were sealed; the rest is looked at.
 func (s *Store) DiskUsage(ctx context.Context) (map[string]int64, error) {
@@ -146,9 +160,13 @@ func (s *Store) DiskUsage(ctx context.Context) (map[string]int64, error) {
 	}
 	for _, i := range infos {
 		out["layers"] += i.Bytes
-		if i.Backend == BackendDelta {
+		areas, err := s.objectAreas(i)
+		if err != nil {
+			return nil, err
+		}
+		for _, area := range areas {
 			// What it added to the objects is counted there.
-			out["layers"] -= i.Areas[AreaWorkspace].Disk
+			out["layers"] -= i.Areas[area].Disk
 		}
 	}
 	if len(damaged) > 0 { // layers that do not say it themselves

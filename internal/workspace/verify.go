@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -20,8 +18,11 @@ import (
 // is wrong. That the layer is the one that was recorded elsewhere is for those
 // to compare who hold the record.
 func (s *Store) Verify(ctx context.Context, c Cell, layer string) ([]tree.Difference, error) {
-	v := &verification{s: s, ctx: ctx, backend: c.Backend, layer: layer}
-	err := v.run()
+	b, err := s.backend(c.Backend)
+	v := &verification{s: s, ctx: ctx, b: b, layer: layer}
+	if err == nil {
+		err = v.run(c.Backend)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", layer, err)
 	}
@@ -31,7 +32,7 @@ func (s *Store) Verify(ctx context.Context, c Cell, layer string) ([]tree.Differ
 type verification struct {
 	s       *Store
 	ctx     context.Context
-	backend Backend
+	b       backend
 	layer   string
 	chain   []string
 	areas   map[string]areaRecord // as layer.json has them
@@ -43,8 +44,8 @@ func (v *verification) differs(path, format string, args ...any) {
 	v.diffs = append(v.diffs, tree.Difference{Path: path, What: []string{fmt.Sprintf(format, args...)}})
 }
 
-func (v *verification) run() error {
-	stated, ok, err := v.layers()
+func (v *verification) run(backend Backend) error {
+	stated, ok, err := v.layers(backend)
 	if err != nil || !ok {
 		return err
 	}
@@ -88,13 +89,13 @@ func (v *verification) roots(area string, stated map[string]tree.AreaRoots, root
 }
 
 // layers reads what all layers of the state say of themselves, from disk.
-func (v *verification) layers() (map[string]tree.AreaRoots, bool, error) {
+func (v *verification) layers(backend Backend) (map[string]tree.AreaRoots, bool, error) {
 	info, err := v.fresh(v.layer)
 	if err != nil {
 		return nil, false, v.broken("layers/"+v.layer, err)
 	}
-	if info.Backend != v.backend {
-		v.differs("layers/"+v.layer, "its backend is %s, not %s", info.Backend, v.backend)
+	if info.Backend != backend {
+		v.differs("layers/"+v.layer, "its backend is %s, not %s", info.Backend, backend)
 		return nil, false, nil
 	}
 	v.areas = info.Areas
@@ -146,7 +147,7 @@ func (v *verification) area(area string, t *tree.Tree) error {
 	if err != nil {
 		return err
 	}
-	root, links, err := v.rebuild(w, area, t)
+	root, links, err := v.b.rebuild(v, w, area, t)
 	if err != nil {
 		return v.broken(v.areaPath(area, "."), err)
 	}
@@ -165,7 +166,7 @@ func (v *verification) area(area string, t *tree.Tree) error {
 		return nil
 	}
 	got, _, err := v.s.memoryTree(t.Changes(), func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
-		root, links, err := v.rebuild(w, area, t)
+		root, links, err := v.b.rebuild(v, w, area, t)
 		return root, links, nil, err
 	})
 	if err != nil {
@@ -200,122 +201,10 @@ func (v *verification) areaPath(area, path string) string {
 	return strings.TrimSuffix(target, "/") + "/" + path
 }
 
-// rebuild makes an area's tree from what is on disk.
-func (v *verification) rebuild(w *tree.Writer, area string, t *tree.Tree) (tree.Entry, tree.Links, error) {
-	if v.backend == BackendDelta {
-		return v.rehash(w, area, t)
-	}
-	sc := v.s.newScan(v.ctx, "verify", w, nil)
+// newScan prepares reading an area's directory. t is the area as the manifest has
+// it.
+func (v *verification) newScan(w *tree.Writer, src *fsx.Dir, t *tree.Tree) *scan {
+	sc := v.s.newScan(v.ctx, "verify", w, src)
 	sc.old, sc.owner = t, v.s.keepOwner
-	if v.backend == BackendOverlay {
-		return v.s.mergeArea(sc, area, v.chain)
-	}
-	dir, err := v.s.areaDir(v.layer, area)
-	if err != nil {
-		return tree.Entry{}, tree.Links{}, err
-	}
-	if dir == "" {
-		return tree.Entry{}, tree.Links{}, fmt.Errorf("%w: no directory for %s", ErrCorrupt, area)
-	}
-	src, err := v.s.home.OpenDir("layers/" + v.layer + "/" + dir)
-	if err != nil {
-		return tree.Entry{}, tree.Links{}, err
-	}
-	defer src.Close()
-	sc.src = src
-	return sc.run()
-}
-
-// rehash makes the tree of a delta state again: the metadata is only in the
-// manifest, the contents are read where they are kept.
-func (v *verification) rehash(w *tree.Writer, area string, t *tree.Tree) (tree.Entry, tree.Links, error) {
-	r := &rehasher{v: v, w: w, t: t, open: v.s.contentsOf(BackendDelta, v.layer, area), crew: newCrew(v.ctx)}
-	root := &rehashed{at: r.crew.keeper.Root(nil), entry: t.Root()}
-	if err := r.crew.run(r.dir(root)); err != nil {
-		return tree.Entry{}, tree.Links{}, err
-	}
-	links, err := t.Links()
-	return root.entry, links, err
-}
-
-type rehasher struct {
-	v    *verification
-	w    *tree.Writer
-	t    *tree.Tree
-	open opener
-	crew *crew
-}
-
-// rehashed is one directory that is made again. at only names it.
-type rehashed struct {
-	up    *rehashed
-	at    *fsx.Ref
-	entry tree.Entry
-	mu    sync.Mutex
-	edit  *tree.DirEdit
-}
-
-func (d *rehashed) put(e tree.Entry) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.edit.Put(e)
-}
-
-func (r *rehasher) dir(d *rehashed) (enter func(t *task) error, leave func() (bool, error)) {
-	enter = func(t *task) error {
-		children, err := r.t.Children(d.entry.Sub)
-		if err != nil {
-			return err
-		}
-		d.edit = r.w.NewDir()
-		files := children[:0:0]
-		for _, e := range children {
-			if e.Kind != tree.KindDir {
-				files = append(files, e)
-				continue
-			}
-			enter, leave := r.dir(&rehashed{up: d, at: d.at.Child(e.Name), entry: e})
-			r.crew.add(t, enter, leave)
-		}
-		batches(r.crew, t, files, func(e tree.Entry) error {
-			err := r.read(d, &e)
-			d.put(e)
-			return err
-		})
-		return nil
-	}
-	leave = func() (again bool, err error) {
-		if d.entry.Sub, err = d.edit.Node(); err == nil && d.up != nil {
-			d.up.put(d.entry)
-		}
-		return false, err
-	}
-	return enter, leave
-}
-
-// read reads the contents of a file again. One that cannot be read counts as one
-// with other contents, so that all are named and not only the first.
-func (r *rehasher) read(d *rehashed, e *tree.Entry) error {
-	if e.Kind != tree.KindFile {
-		return nil
-	}
-	was := *e
-	e.Digest, e.PlainDigest = tree.Hash{}, false
-	f, err := r.open(below(d.at, e.Name), was)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	file, ok := f.(*os.File)
-	if !ok {
-		return fmt.Errorf("%s: not a file of the store", e.Name)
-	}
-	digest, plain, n, err := r.v.s.hashFile(r.crew.ctx, file, &was)
-	if r.crew.ctx.Err() != nil {
-		return r.crew.ctx.Err()
-	}
-	if e.Size = n; err == nil {
-		e.Digest, e.PlainDigest = digest, plain
-	}
-	return nil
+	return sc
 }

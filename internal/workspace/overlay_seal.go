@@ -9,16 +9,16 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// overlay edits the parent's manifest by what the upper directories hold: the
-// cost follows the change.
-func (sl *sealing) overlay(dir *fsx.Dir) error {
+// seal edits the parent's manifest by what the upper directories hold: the cost
+// follows the change.
+func (overlayBackend) seal(sl *sealing, dir *fsx.Dir) error {
 	var refused refusals
 	areas := []func() error{
 		func() error { return sl.upperArea(dir, AreaWorkspace) },
 		func() error { return sl.upperArea(dir, AreaHome) },
 	}
 	for _, a := range sl.extra {
-		areas = append(areas, func() error { return sl.extraArea(dir, a, sl.readChanges) })
+		areas = append(areas, func() error { return sl.extraArea(dir, a, true, sl.readChanges) })
 	}
 	for _, seal := range areas {
 		if err := refused.add(seal()); err != nil {

@@ -22,10 +22,11 @@ import (
 // rewrite. After a crash the caller asks ResumeSwitch which of the two states
 // the directory has; when it has recorded the answer, ForgetSwitch ends it.
 func (s *Store) Switch(ctx context.Context, c Cell, from, to, op string) error {
-	if c.Backend != BackendDelta {
-		return nil
+	b, err := s.backend(c.Backend)
+	if err == nil {
+		err = b.switchLive(ctx, c, from, to, op)
 	}
-	if err := s.switchLive(ctx, c, from, to, op); err != nil {
+	if err != nil {
 		return fmt.Errorf("switch to %s: %w", to, err)
 	}
 	return nil
@@ -35,33 +36,40 @@ func (s *Store) Switch(ctx context.Context, c Cell, from, to, op string) error {
 // *tree.LongPathError means that the states differ in paths that are too long to
 // be kept in a journal.
 func (s *Store) CheckSwitch(c Cell, from, to string) error {
-	if c.Backend != BackendDelta {
-		return nil
-	}
-	a, err := s.area(from, AreaWorkspace)
+	b, err := s.backend(c.Backend)
 	if err != nil {
 		return err
 	}
-	b, err := s.area(to, AreaWorkspace)
-	if err != nil {
-		return err
-	}
-	return tree.DiffFunc(a, b, tree.DiffOptions{MTimes: true}, func(c tree.Change) error { return tree.CheckLength(c.Path) })
+	return b.checkSwitch(from, to)
 }
 
-func (s *Store) switchLive(ctx context.Context, c Cell, from, to, op string) error {
-	if _, err := s.usable(c, to); err != nil {
-		return err
-	}
-	a, err := s.area(from, AreaWorkspace)
+func (b deltaBackend) checkSwitch(from, to string) error {
+	was, now, err := b.twoStates(from, to)
 	if err != nil {
 		return err
 	}
-	b, err := s.area(to, AreaWorkspace)
+	return tree.DiffFunc(was, now, tree.DiffOptions{MTimes: true}, func(c tree.Change) error { return tree.CheckLength(c.Path) })
+}
+
+// twoStates loads the workspaces of two states.
+func (b deltaBackend) twoStates(from, to string) (was, now *tree.Tree, err error) {
+	if was, err = b.s.area(from, AreaWorkspace); err != nil {
+		return nil, nil, err
+	}
+	now, err = b.s.area(to, AreaWorkspace)
+	return was, now, err
+}
+
+func (b deltaBackend) switchLive(ctx context.Context, c Cell, from, to, op string) error {
+	s := b.s
+	if _, _, err := s.usable(c, to); err != nil {
+		return err
+	}
+	was, now, err := b.twoStates(from, to)
 	if err != nil {
 		return err
 	}
-	plan, err := switchPlan(a, b)
+	plan, err := switchPlan(was, now)
 	if err != nil {
 		return err
 	}
@@ -224,16 +232,18 @@ func (s *Store) ForgetSwitch(op string) error {
 // a state, at LivePath. It is durable when the call returns, and whole or absent
 // after a crash.
 func (s *Store) ForkLive(ctx context.Context, c Cell, layer string) error {
-	if c.Backend != BackendDelta {
-		return nil
+	b, err := s.backend(c.Backend)
+	if err == nil {
+		err = b.forkLive(ctx, c, layer)
 	}
-	if err := s.forkLive(ctx, c, layer); err != nil {
+	if err != nil {
 		return fmt.Errorf("fork %s: %w", layer, err)
 	}
 	return nil
 }
 
-func (s *Store) forkLive(ctx context.Context, c Cell, layer string) error {
+func (b deltaBackend) forkLive(ctx context.Context, c Cell, layer string) error {
+	s := b.s
 	if err := checkID("cell", c.ID); err != nil {
 		return err
 	}
@@ -252,7 +262,7 @@ func (s *Store) forkLive(ctx context.Context, c Cell, layer string) error {
 		return err
 	}
 	defer holder.Close()
-	err = s.fillLive(ctx, layer, holder)
+	err = b.fillLive(ctx, layer, holder)
 	if err == nil {
 		err = s.syncFS()
 	}
@@ -270,13 +280,13 @@ func (s *Store) forkLive(ctx context.Context, c Cell, layer string) error {
 	return errors.Join(live.Sync(), s.home.Sync())
 }
 
-func (s *Store) fillLive(ctx context.Context, layer string, holder *fsx.Dir) error {
+func (b deltaBackend) fillLive(ctx context.Context, layer string, holder *fsx.Dir) error {
 	d, err := plainDir(holder, AreaWorkspace)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	return s.Materialise(ctx, BackendDelta, layer, AreaWorkspace, d, MaterialiseOptions{Owners: s.opt.Root})
+	return b.s.materialiseArea(ctx, b, layer, AreaWorkspace, d, MaterialiseOptions{Owners: b.s.opt.Root})
 }
 
 // LivePath is where ForkLive puts a cell's live directory.

@@ -31,12 +31,9 @@ const (
 // frameDirs are the directories of a frame. All but work end empty.
 var frameDirs = []string{AreaWorkspace, AreaHome, "tmp", "work", "work/" + AreaWorkspace, "work/" + AreaHome}
 
-// newGeneration makes the directory of a generation, of a frame that waits where
+// newFramed makes the directory of a generation, of a frame that waits where
 // there is one.
-func (s *Store) newGeneration(c Cell, op string) (*pending, error) {
-	if c.Backend != BackendOverlay || len(c.Areas) > 0 {
-		return s.newPending(op)
-	}
+func (s *Store) newFramed(op string) (*pending, error) {
 	if err := s.checkNew(op); err != nil {
 		return nil, err
 	}
@@ -245,10 +242,10 @@ func (s *Store) emptyFrame(d *fsx.Dir) (bool, error) {
 // Remount lets a generation be mounted once more: the kernel refuses the scratch
 // directory of an overlay that was mounted before. Nobody may have it mounted.
 func (w *Work) Remount() error {
-	if w.c.Backend != BackendOverlay {
-		return nil
-	}
 	dir, err := w.p.dir.OpenDir("work")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // there is no overlay
+	}
 	if err != nil {
 		return fmt.Errorf("mount again: %w", err)
 	}

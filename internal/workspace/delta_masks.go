@@ -46,9 +46,6 @@ const hiddenRule = "left out under another name when the run began"
 // must not write to: the kernel takes a set-id bit off a file that is written,
 // but not off one that is written through memory.
 func (w *Work) findMasks(ctx context.Context) error {
-	if w.c.Backend != BackendDelta {
-		return nil
-	}
 	live, err := fsx.OpenRoot(w.c.Live)
 	if err != nil {
 		return err

@@ -8,12 +8,9 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// overlay writes the edits as the kernel would have: an upper directory.
-func (ed *editing) overlay() error {
+// compose writes the edits as the kernel would have: an upper directory.
+func (overlayBackend) compose(ed *editing) error {
 	sl := ed.sl
-	if err := ed.checkLinks(); err != nil {
-		return err
-	}
 	root, links, split, err := ed.tree(sl.pw.w, sl.layer)
 	if err != nil {
 		return err
@@ -22,7 +19,7 @@ func (ed *editing) overlay() error {
 		return err
 	}
 	sl.split = split
-	d, err := plainDir(ed.p.dir, AreaWorkspace)
+	d, err := plainDir(ed.sl.p.dir, AreaWorkspace)
 	if err != nil {
 		return err
 	}
@@ -53,7 +50,7 @@ func (ed *editing) emptyHome() error {
 	if err != nil {
 		return err
 	}
-	d, err := plainDir(ed.p.dir, AreaHome)
+	d, err := plainDir(ed.sl.p.dir, AreaHome)
 	if err != nil {
 		return err
 	}

@@ -24,9 +24,10 @@ type TakenBack struct{ Path, What string }
 // what they were when the run began, and new files have the operator as owner and
 // no lists. What is left out is not touched. It can be repeated.
 func (w *Work) TakeBack(ctx context.Context) ([]TakenBack, error) {
-	if w.c.Backend != BackendDelta {
-		return nil, nil
-	}
+	return w.b.takeBack(ctx, w)
+}
+
+func (deltaBackend) takeBack(ctx context.Context, w *Work) ([]TakenBack, error) {
 	live, err := fsx.OpenRoot(w.c.Live)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,8 @@ func (w *Work) TakeBack(ctx context.Context) ([]TakenBack, error) {
 		ctx: ctx, live: live, before: before, filter: keepOnly(w.c.Rules, w.c.Kept), hidden: w.hidden(),
 		self: rights.Self(false), root: w.s.opt.Root,
 	}
-	return t.taken, t.all()
+	err = t.all()
+	return t.taken, err
 }
 
 type taking struct {

@@ -1,0 +1,100 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// hostDir is the host's directory below an area, which is asked what it has.
+type hostDir struct {
+	s   *Store
+	ctx context.Context //nolint:containedctx // lives as long as one seal
+	dir *fsx.Dir
+	// owners says that owners can be compared: that the layers have the ids that
+	// the host has.
+	owners bool
+}
+
+// hostBelow opens the host's directory; nil if it is no more, upon which nothing
+// is known of it.
+func (s *Store) hostBelow(ctx context.Context, pl placed) (*hostDir, error) {
+	if pl.Host == "" {
+		return nil, nil //nolint:nilnil // as below: a sealed state is not asked
+	}
+	d, err := fsx.OpenRoot(pl.Host)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil //nolint:nilnil // nobody to ask is an answer
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &hostDir{s: s, ctx: ctx, dir: d, owners: pl.System && s.opt.Root}, nil
+}
+
+func (h *hostDir) close() {
+	if h != nil {
+		h.dir.Close()
+	}
+}
+
+// below is what the host has at a path. What cannot be looked at counts as
+// nothing: it tells people what was added, no more.
+func (h *hostDir) below(path string, e *tree.Entry) tree.Below {
+	if h == nil {
+		return tree.Below{}
+	}
+	info, err := h.dir.Lstat(path)
+	if err != nil {
+		return tree.Below{}
+	}
+	b := tree.Below{Kind: kindOf(info)}
+	b.Same = b.Kind == e.Kind && h.same(path, info, e)
+	return b
+}
+
+// sameAttrs compares attributes in whatever order they are.
+func sameAttrs(a, b []fsx.Xattr) bool {
+	byName := func(x, y fsx.Xattr) int { return strings.Compare(x.Name, y.Name) }
+	return slices.EqualFunc(slices.SortedFunc(slices.Values(a), byName), slices.SortedFunc(slices.Values(b), byName),
+		func(x, y fsx.Xattr) bool { return x.Name == y.Name && bytes.Equal(x.Value, y.Value) })
+}
+
+// same tells whether an entry of the host's kind differs only in its time.
+func (h *hostDir) same(path string, info fsx.Info, e *tree.Entry) bool {
+	if e.Kind != tree.KindSymlink && info.Mode != e.Mode || h.owners && (info.UID != e.UID || info.GID != e.GID) {
+		return false
+	}
+	all, err := h.dir.Xattrs(path)
+	if err != nil {
+		return false
+	}
+	kept, _, _, _ := h.s.plainAttrs().sift(all)
+	if !sameAttrs(kept, e.Xattrs) {
+		return false
+	}
+	switch e.Kind {
+	case tree.KindFile:
+		if info.Size != e.Size {
+			return false
+		}
+		f, err := h.dir.OpenFile(path)
+		if err != nil {
+			return false
+		}
+		defer f.Close()
+		digest, _, _, err := h.s.hashFile(h.ctx, f, e)
+		return err == nil && digest == e.Digest
+	case tree.KindSymlink:
+		target, err := h.dir.Readlink(path)
+		return err == nil && target == e.Target
+	case tree.KindDir, tree.KindFifo, tree.KindSocket:
+	}
+	return true
+}
