@@ -11,8 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyBuffer is the most that is read at once.
-const copyBuffer = 256 << 10
+const (
+	// copyBuffer is the most that is read at once.
+	copyBuffer = 256 << 10
+	// kernelCopy is the most that the kernel copies before the context is checked.
+	kernelCopy = 64 << 20
+)
 
 // Sink gets the contents of a file in order: bytes, and the lengths of holes.
 type Sink interface {
@@ -55,7 +59,9 @@ type copier struct {
 	ctx      context.Context //nolint:containedctx // lives as long as the one call
 	dst, src int
 	h        Sink
-	buf      []byte
+	size     int64  // of src, when it was opened
+	buf      []byte // see buffer
+	byHand   bool   // the kernel does not copy between these files
 }
 
 func (c *copier) copy() (int64, error) {
@@ -89,8 +95,7 @@ func (c *copier) read() (int64, error) {
 	if err := unix.Fstat(c.src, &st); err != nil {
 		return 0, err
 	}
-	// One byte more than the file shows its end without a second buffer.
-	c.buf = make([]byte, min(max(st.Size+1, 512), copyBuffer))
+	c.size = st.Size
 	if st.Blocks*512 >= st.Size {
 		return c.dense(0, -1)
 	}
@@ -149,10 +154,17 @@ func (c *copier) dense(at, end int64) (int64, error) {
 		if err := c.ctx.Err(); err != nil {
 			return at, err
 		}
-		buf := c.buf
+		limit := int64(kernelCopy)
 		if end >= 0 {
-			buf = buf[:min(int64(len(buf)), end-at)]
+			limit = min(limit, end-at)
 		}
+		if n, ok := c.inKernel(at, limit); ok {
+			if at += n; n == 0 {
+				return at, nil
+			}
+			continue
+		}
+		buf := c.buffer(limit)
 		n, err := pread(c.src, buf, at)
 		if err != nil || n == 0 {
 			return at, err
@@ -163,6 +175,30 @@ func (c *copier) dense(at, end int64) (int64, error) {
 		at += int64(n)
 	}
 	return at, nil
+}
+
+// inKernel copies at most limit bytes without reading them, and returns how many;
+// 0 is the end of the file. It cannot if a sink wants the contents, or if the
+// files do not allow it.
+func (c *copier) inKernel(at, limit int64) (n int64, ok bool) {
+	if c.h != nil || c.byHand {
+		return 0, false
+	}
+	from, to := at, at
+	done, err := unix.CopyFileRange(c.src, &from, c.dst, &to, int(limit), 0)
+	if c.byHand = err != nil || done == 0 && at == 0; c.byHand {
+		return 0, false
+	}
+	return int64(done), true
+}
+
+// buffer returns where to read at most limit bytes into. One byte more than the
+// file shows its end without a second buffer.
+func (c *copier) buffer(limit int64) []byte {
+	if c.buf == nil {
+		c.buf = make([]byte, min(max(c.size+1, 512), copyBuffer))
+	}
+	return c.buf[:min(int64(len(c.buf)), limit)]
 }
 
 func (c *copier) put(buf []byte, at int64) error {

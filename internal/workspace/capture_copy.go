@@ -3,8 +3,6 @@ package workspace
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -221,40 +219,6 @@ func (c *copying) file(x *copied) error {
 		return err
 	}
 	x.e.Xattrs, _ = c.sift(x.in, x.name, all)
-	to, err := x.dst.Create(x.name, 0o600)
-	if err != nil {
-		return err
-	}
-	err = copyBytes(c.crew.ctx, to, from, x.info)
-	if err == nil {
-		err = setFileMeta(to, x.e, c.s.opt.Root)
-	}
-	if err = errors.Join(err, to.Close()); err != nil {
-		return fmt.Errorf("copy %s: %w", x.name, err)
-	}
-	return x.dst.Chtimes(x.name, x.e.MTime)
-}
-
-// kernelCopy is how much is copied in the kernel between looks at the context.
-const kernelCopy = 64 << 20
-
-// copyBytes copies in the kernel where it can: io.Copy between files uses
-// copy_file_range, which shares blocks on file systems that do, but fills holes
-// on those that do not.
-func copyBytes(ctx context.Context, to, from *os.File, info fsx.Info) error {
-	if info.Blocks*blockSize < info.Size {
-		_, err := fsx.CopySparse(ctx, to, from, nil)
-		return err
-	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if n, err := io.CopyN(to, from, kernelCopy); n < kernelCopy {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-	}
+	_, err = putFile(c.crew.ctx, x.dst, x.name, from, nil, x.e, c.s.opt.Root)
+	return err
 }

@@ -1,6 +1,11 @@
 package workspace
 
 import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/leftout"
 )
 
@@ -43,3 +48,48 @@ func admit(f *leftout.Filter, path string, isDir bool, found *findings) bool {
 	}
 	return true
 }
+
+// admits reports whether a name belongs to the state.
+func (sc *scan) admits(f *frame, name string, info fsx.Info) bool {
+	if sc.filter != nil && !admit(sc.filter, site{f, name}.path(), info.IsDir(), sc.found) || sc.keepsFromOthers(info) {
+		return false
+	}
+	if _, yes := sc.hidden[faceOf(info)]; yes {
+		sc.found.leave(site{f, name}.path(), hiddenRule)
+		return false
+	}
+	return true
+}
+
+// admitsDir is admits for a directory, which is looked at only if it matters.
+func (sc *scan) admitsDir(f *frame, src *fsx.Dir, name string) (bool, error) {
+	var info fsx.Info
+	info.Type = unix.S_IFDIR
+	if len(sc.hidden) > 0 || sc.public {
+		var err error
+		if info, err = src.Lstat(name); err != nil {
+			return false, sc.lost(err)
+		}
+	}
+	return sc.admits(f, name, info), nil
+}
+
+// keepsFromOthers reports whether a file or directory is to be left out because
+// its owner keeps it from others. An ordinary caller may read what the kernel
+// lets it read; root is bound by nothing, so the mode must say it.
+func (sc *scan) keepsFromOthers(info fsx.Info) bool {
+	if !sc.public || !sc.s.opt.Root {
+		return false
+	}
+	switch info.Type {
+	case unix.S_IFREG:
+		return info.Mode&0o004 == 0
+	case unix.S_IFDIR:
+		return info.Mode&0o005 != 0o005
+	}
+	return false
+}
+
+// forbidden reports whether an error only means that something is kept from the
+// caller, and so is left out.
+func (sc *scan) forbidden(err error) bool { return sc.public && errors.Is(err, unix.EACCES) }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/tree"
 )
@@ -13,6 +15,37 @@ import (
 // be taken for what the names of the first file share, so its directory is read
 // again.
 var errReplaced = errors.New("replaced under the reader")
+
+// child reads a name that is no directory.
+func (sc *scan) child(f *frame, name string) error {
+	src, err := f.src.Open()
+	if err != nil {
+		return sc.lost(err)
+	}
+	defer f.src.Release()
+	info, err := src.Lstat(name)
+	if err != nil {
+		return sc.lost(err)
+	}
+	if info.IsDir() { // a file when the directory was listed
+		return sc.lost(unix.ENOTDIR)
+	}
+	if !sc.admits(f, name, info) {
+		return nil
+	}
+	at := site{f, name}
+	kind := kindOf(info)
+	if kind == 0 {
+		sc.found.refuse(Refused{Path: at.path()}, deviceName(info))
+		return nil
+	}
+	e, err := sc.leaf(src, at, info, kind, f.was(name))
+	if err != nil {
+		return err
+	}
+	f.put(e)
+	return nil
+}
 
 // leaf reads anything but a directory, once for all its names. src is the open
 // directory that it is in.
@@ -147,6 +180,24 @@ func (r *fileRead) read() error {
 		r.e.Stamp = tree.Stamp{Ino: before.Ino, CTime: before.CTime, Dev: before.Dev}
 	}
 	return nil
+}
+
+// settled repeats the read of a file until nothing moved under it. undo takes
+// back what a read has left, but no links: who reads a file with several names
+// holds their group.
+func (sc *scan) settled(at site, read func() error, undo func() error) error {
+	for n := 1; ; n++ {
+		err := read()
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		if n == rereads {
+			return fmt.Errorf("%s: %w", join(sc.src.Path(), at.path()), ErrSourceChanged)
+		}
+		if err := undo(); err != nil {
+			return fmt.Errorf("read %s again: %w", at.name, err)
+		}
+	}
 }
 
 // unmoved looks whether an open file is still as it was.
