@@ -49,24 +49,18 @@ func Glance(target *fsx.Dir, path string) (*tree.Entry, error) {
 		return nil, err
 	}
 	e := &tree.Entry{
-		Name: baseOf(path), Mode: info.Mode, UID: info.UID, GID: info.GID, MTime: info.MTime,
-		Stamp: tree.Stamp{Ino: info.Ino, CTime: info.CTime, Dev: info.Dev},
+		Name: baseOf(path), Kind: tree.KindOf(info), Mode: info.Mode, UID: info.UID, GID: info.GID, MTime: info.MTime,
+		Stamp: tree.StampOf(info),
 	}
-	switch info.Type {
-	case unix.S_IFREG:
-		e.Kind, e.Size = tree.KindFile, info.Size
-	case unix.S_IFDIR:
-		e.Kind = tree.KindDir
-	case unix.S_IFLNK:
-		e.Kind = tree.KindSymlink
+	switch e.Kind {
+	case tree.KindFile:
+		e.Size = info.Size
+	case tree.KindSymlink:
 		if e.Target, err = target.Readlink(path); err != nil {
 			return nil, err
 		}
 		e.Size = int64(len(e.Target))
-	case unix.S_IFIFO:
-		e.Kind = tree.KindFifo
-	case unix.S_IFSOCK:
-		e.Kind = tree.KindSocket
+	case tree.KindDir, tree.KindFifo, tree.KindSocket:
 	}
 	if e.Xattrs, err = target.Xattrs(path); err != nil {
 		return nil, err
@@ -95,7 +89,7 @@ func hashFile(ctx context.Context, target *fsx.Dir, path string, e, like *tree.E
 		return true, nil
 	}
 	e.Size = n
-	now := tree.Stamp{Ino: info.Ino, CTime: info.CTime, Dev: info.Dev}
+	now := tree.StampOf(info)
 	return now != e.Stamp || n != info.Size, nil
 }
 

@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
@@ -45,6 +47,23 @@ const (
 	KindFifo    Kind = 4
 	KindSocket  Kind = 5
 )
+
+// KindOf returns the kind of what is in a file system; 0 if no tree can hold it.
+func KindOf(info fsx.Info) Kind {
+	switch info.Type {
+	case unix.S_IFREG:
+		return KindFile
+	case unix.S_IFDIR:
+		return KindDir
+	case unix.S_IFLNK:
+		return KindSymlink
+	case unix.S_IFIFO:
+		return KindFifo
+	case unix.S_IFSOCK:
+		return KindSocket
+	}
+	return 0
+}
 
 func (k Kind) String() string {
 	switch k {
@@ -92,6 +111,9 @@ type Stamp struct {
 	CTime fsx.Time
 	Dev   uint64
 }
+
+// StampOf returns the stamp of a file.
+func StampOf(info fsx.Info) Stamp { return Stamp{Ino: info.Ino, CTime: info.CTime, Dev: info.Dev} }
 
 // Entry is one name in a directory, or the root of a tree (whose name is
 // empty). Entries that are read from a tree share memory with it: do not

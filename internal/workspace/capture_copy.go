@@ -155,7 +155,7 @@ func (c *copying) child(from, to *fsx.Ref, name string) error {
 	if err != nil {
 		return err
 	}
-	switch kind := kindOf(info); {
+	switch kind := tree.KindOf(info); {
 	case c.attrs.own != "" && info.IsWhiteout():
 		return dst.Whiteout(name)
 	case kind == 0:

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/tree"
 )
 
 // Refused is one thing that no state can hold.
@@ -42,7 +43,7 @@ func (r Refused) remove(live *fsx.Dir) error {
 	info, err := live.Lstat(r.Path)
 	if err == nil && r.Attr != "" {
 		err = loosened(live, r.Path, func() error { return live.RemoveXattr(r.Path, r.Attr) })
-	} else if err == nil && kindOf(info) == 0 {
+	} else if err == nil && tree.KindOf(info) == 0 {
 		err = removeDevice(live, r.Path)
 	}
 	return gone(err)

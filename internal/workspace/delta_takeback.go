@@ -104,7 +104,7 @@ func (t *taking) all() error {
 // visit puts one thing in order, and returns it if it is a directory, whose names
 // come next.
 func (t *taking) visit(d *fsx.Dir, name string, path func() string, info fsx.Info, old, parent *tree.Entry) (*takenDir, error) {
-	if stamp := (tree.Stamp{Ino: info.Ino, CTime: info.CTime, Dev: info.Dev}); old != nil && info.IsRegular() && old.Stamp == stamp {
+	if stamp := tree.StampOf(info); old != nil && info.IsRegular() && old.Stamp == stamp {
 		return nil, nil //nolint:nilnil // as documented
 	}
 	now, err := apply.Glance(d, name)

@@ -54,7 +54,7 @@ func (h *hostDir) below(path string, e *tree.Entry) tree.Below {
 	if err != nil {
 		return tree.Below{}
 	}
-	b := tree.Below{Kind: kindOf(info)}
+	b := tree.Below{Kind: tree.KindOf(info)}
 	b.Same = b.Kind == e.Kind && h.same(path, info, e)
 	return b
 }

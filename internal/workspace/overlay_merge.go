@@ -144,7 +144,7 @@ func (m *merged) child(d *stack, n layered) error {
 		return err
 	}
 	at := site{&frame{src: ref}, n.name}
-	kind := kindOf(info)
+	kind := tree.KindOf(info)
 	if kind == 0 {
 		m.found.refuse(Refused{Path: at.path()}, deviceName(info))
 		return nil

@@ -216,7 +216,7 @@ func (u *upper) child(f *frame, name string, dir *tree.Entry) error {
 	if err != nil {
 		return err
 	}
-	kind := kindOf(info)
+	kind := tree.KindOf(info)
 	if kind == 0 {
 		u.found.refuse(Refused{Path: at.path()}, deviceName(info))
 		return nil

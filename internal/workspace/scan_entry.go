@@ -57,23 +57,6 @@ func moved(a, b fsx.Info) bool {
 	return a.Ino != b.Ino || a.Dev != b.Dev || a.Type != b.Type || a.Size != b.Size || a.MTime != b.MTime || a.CTime != b.CTime
 }
 
-// kindOf is 0 for what no tree can hold.
-func kindOf(info fsx.Info) tree.Kind {
-	switch info.Type {
-	case unix.S_IFREG:
-		return tree.KindFile
-	case unix.S_IFDIR:
-		return tree.KindDir
-	case unix.S_IFLNK:
-		return tree.KindSymlink
-	case unix.S_IFIFO:
-		return tree.KindFifo
-	case unix.S_IFSOCK:
-		return tree.KindSocket
-	}
-	return 0
-}
-
 func deviceName(info fsx.Info) string {
 	kind := "block"
 	if info.Type == unix.S_IFCHR {

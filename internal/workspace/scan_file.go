@@ -34,7 +34,7 @@ func (sc *scan) child(f *frame, name string) error {
 		return nil
 	}
 	at := site{f, name}
-	kind := kindOf(info)
+	kind := tree.KindOf(info)
 	if kind == 0 {
 		sc.found.refuse(Refused{Path: at.path()}, deviceName(info))
 		return nil
@@ -177,7 +177,7 @@ func (r *fileRead) read() error {
 		}
 	}
 	if r.stamps && r.start.Sub(before.CTime.Time()) > racy {
-		r.e.Stamp = tree.Stamp{Ino: before.Ino, CTime: before.CTime, Dev: before.Dev}
+		r.e.Stamp = tree.StampOf(before)
 	}
 	return nil
 }
@@ -238,7 +238,7 @@ func (r *fileRead) contents(file *os.File) (err error) {
 // sameStamp tells whether a file need not be read again.
 func (sc *scan) sameStamp(info fsx.Info, old *tree.Entry) bool {
 	return sc.stamps && old != nil && old.Kind == tree.KindFile && old.Stamp != (tree.Stamp{}) &&
-		old.Stamp == tree.Stamp{Ino: info.Ino, CTime: info.CTime, Dev: info.Dev} &&
+		old.Stamp == tree.StampOf(info) &&
 		old.Size == info.Size && old.MTime == info.MTime &&
 		(sc.objects == nil || sc.objects.has(old.Digest, old.Size))
 }
