@@ -100,7 +100,9 @@ func TestCaptureHistories(t *testing.T) {
 				if d := cmp.Diff(sealed.Areas, snap.Areas); d != "" {
 					w.t.Errorf("the snapshot is another state than the seal: %s", d)
 				}
-				if w.c.Backend != BackendDelta && !sealed.Unchanged && snap.Bytes != sealed.Bytes {
+				// What the kernel's own attributes need a block for, only the seal has.
+				fewer := w.c.Backend == BackendOverlay && snap.Bytes < sealed.Bytes
+				if w.c.Backend != BackendDelta && !sealed.Unchanged && snap.Bytes != sealed.Bytes && !fewer {
 					w.t.Errorf("the snapshot holds %d bytes, the seal %d", snap.Bytes, sealed.Bytes)
 				}
 			}
