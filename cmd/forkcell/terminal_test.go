@@ -238,9 +238,9 @@ func TestTry(t *testing.T) {
 	}{
 		"accept":  {[]string{"a"}, "two\n", "applied: 1 change"},
 		"discard": {[]string{"discard"}, "one\n", "decision:"},
-		"keep":    {[]string{"k"}, "one\n", "kept: forkcell diff"},
+		"keep":    {[]string{"k"}, "one\n", "kept; decide later"},
 		"diff":    {[]string{"d", "a"}, "two\n", "+two"},
-		"unknown": {[]string{"q", "accept"}, "two\n", "forkcell: q is no answer; the answers are a or accept, x or discard, k or keep, d or diff, s or shell"},
+		"unknown": {[]string{"q", "accept"}, "two\n", "forkcell: q is not an answer; the answers are a or accept, x or discard, k or keep, d or diff, s or shell"},
 		"enter":   {[]string{""}, "one\n", "file"},
 	} {
 		t.Run(name, func(t *testing.T) {

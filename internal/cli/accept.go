@@ -23,12 +23,13 @@ func newAccept(s *session, fam *family) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept [CELL]",
 		Short: "Record that a run's result stands",
-		Long: `Record that a run's result stands. Earlier undecided runs whose work is part of
-it are accepted with it; in a fork these can be runs that it inherited, and the
-other cell's own decision about them stays as it was. A failed run is refused
-without --force. With --only or --except a part is accepted: the result is a new
-checkpoint. A state that was captured of a live cell, and that the cell stands on
-after a fork or restore, is accepted in the same way.`,
+		Long: `Record that a run's result stands.
+
+Earlier undecided runs whose work is part of it are accepted too. In a fork these
+can be runs that the fork inherited; the decision of the other cell stays as it was.
+A failed run is refused without --force. With --only or --except a part is accepted,
+and the result is a new checkpoint. A fork or restore can put a cell on a state that
+was captured from a live cell. Such a state is accepted in the same way.`,
 		Example: `  forkcell accept demo --apply
   forkcell accept demo --only 'src/' --except '*.lock' --reason reviewed`,
 		Args:              positional("[CELL]"),

@@ -27,14 +27,17 @@ func newApply(s *session) *cobra.Command {
 		Short: "Write the accepted changes to the source directory",
 		Long: `Write the accepted changes to the source directory, all or nothing.
 
-A file changed differently on both sides since the last apply or import is a
-conflict: every one is named, nothing is written, exit 4. Control files, which
-make the host run things later, setuid and setgid bits and security.* attributes
-are refused by name unless allowed; so are changes of a git repository that make
-it track a path which the secret rules leave out. Owners and ACLs of the cell are
-dropped and named. --undo takes the last apply back where nothing newer would be
-lost; --on-conflict and --except decide about what is newer: ours keeps it, theirs
-puts back what was there before the apply.`,
+A file that changed differently on both sides since the last apply or import is a
+conflict. All conflicts are named, nothing is written, and the exit code is 4.
+
+Some changes are refused by name unless you allow them: control files, which make
+the host run something later; setuid and setgid bits; security.* attributes; and
+changes of a git repository that make it track a path which the secret rules leave
+out. Owners and ACLs of the cell are dropped and named.
+
+--undo takes the last apply back where nothing newer would be lost. For newer
+changes, --on-conflict ours keeps them, --on-conflict theirs puts back what was
+there before the apply, and --except leaves paths alone.`,
 		Example: `  forkcell apply demo --dry-run
   forkcell apply demo --allow-control .envrc
   forkcell apply demo --undo --dry-run
@@ -55,7 +58,7 @@ puts back what was there before the apply.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.to, "to", "", "write to `DIR` instead of the source directory")
-	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be written, write nothing")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be written, write nothing")
 	addSelection(cmd, &o.only, &o.except, "write")
 	f.StringVar(&o.onConflict, "on-conflict", "fail", "`fail|ours|theirs`: ours keeps the source's side, theirs takes the cell's")
 	f.StringArrayVar(&o.allowControl, "allow-control", nil, "write control files that match this `PATTERN` (repeatable)")

@@ -22,13 +22,13 @@ func newCachePromote(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "promote CELL",
 		Short: "Add the caches of a cell's accepted state to the shared ones",
-		Long: `Add the caches of a cell's accepted state to the shared ones. New states of cells
-that run with --cache standard start from these; nothing else ever changes them.
+		Long: `Add the caches of a cell's accepted state to the shared caches. Cells that run with
+--cache standard start from the shared caches. Nothing else ever changes them.
 
-The cells of the same source directory share everything. All cells of the home
-share only what tools compare with a lock file whenever they use it: downloaded Go
-modules, and contents of npm packages. Only regular files are taken, without their
-owners and rights. What the home's cache has is never replaced.`,
+Cells of the same source directory share everything. All cells of the home share only
+what tools compare with a lock file whenever they use it: downloaded Go modules, and
+contents of npm packages. Only regular files are added, without owners and special
+rights. A file in the home's cache is never replaced.`,
 		Example: `  forkcell run --cache standard --accept-on-success demo -- go build ./...
   forkcell cache promote demo --dry-run
   forkcell cache promote demo`,
@@ -45,7 +45,7 @@ owners and rights. What the home's cache has is never replaced.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be added, add nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be added, add nothing")
 	return cmd
 }
 
@@ -82,7 +82,7 @@ func newCacheList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:     "ls",
 		Short:   "List the shared caches",
-		Long:    "List the shared caches. log, verify and df take their names, too.",
+		Long:    "List the shared caches. log, verify and df accept their names too.",
 		Example: "  forkcell cache ls\n  forkcell verify cache:home",
 		Args:    positional(),
 		RunE: s.with(Read, func(ctx context.Context, e Engine, _ []string) error {
@@ -118,9 +118,9 @@ func newCacheRemove(s *session) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "rm [NAME]...",
-		Short: "Forget shared caches",
-		Long: `Forget shared caches, by the names that cache ls shows. New states start without
-them. Cells that stand on one keep what they have of it; gc frees the rest.`,
+		Short: "Remove shared caches",
+		Long: `Remove shared caches, by the names that cache ls shows. New states start without
+them. Cells that use one keep what they need of it. gc frees the rest.`,
 		Example: `  forkcell cache rm cache:home
   forkcell cache rm --all`,
 		Args:              cobra.ArbitraryArgs,
@@ -135,7 +135,7 @@ them. Cells that stand on one keep what they have of it; gc frees the rest.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "forget all of them")
+	cmd.Flags().BoolVar(&all, "all", false, "remove all of them")
 	return cmd
 }
 
@@ -152,6 +152,6 @@ func runCacheRemove(ctx context.Context, s *session, e cacheKeeper, names []stri
 			p.printf("there are no shared caches\n")
 			return
 		}
-		p.printf("forgotten: %s; gc frees what no cell stands on\n", quote.Line(strings.Join(removed, ", ")))
+		p.printf("removed: %s; gc frees what no cell stands on\n", quote.Line(strings.Join(removed, ", ")))
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// callerInfo is what the cell's commands get to know of this process's caller.
+// callerInfo describes this process's caller to the cell's commands.
 func callerInfo(u gitUser) cell.CallerInfo {
 	return cell.CallerInfo{SearchPath: os.Getenv("PATH"), GitName: u.name, GitEmail: u.email}
 }
@@ -37,7 +37,7 @@ func onHost(name string) (found, show string) {
 		return "", ""
 	}
 	show = filepath.Dir(real)
-	// A program's own tree is what it needs; a directory of many things is not.
+	// A program needs its own tree, not a directory of many other things.
 	if above := filepath.Dir(show); filepath.Base(show) == "bin" && !tooWide(above) {
 		show = above
 	}

@@ -13,9 +13,11 @@ func newCheckpoint(s *session, fam *family) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint [CELL]",
 		Short: "Name the present state, and print its ID and root hash",
-		Long: `Name the present state, and print its ID and root hash. Of a live cell one moment
-is captured: its processes stand still while its files are copied, and the pause
-is reported. That needs a freezer (exit 4 without one, see forkcell doctor).`,
+		Long: `Name the present state, and print its ID and root hash.
+
+Of a live cell, one moment is captured: its processes are frozen while its files are
+copied, and the length of the pause is reported. This needs a freezer. Without one
+the exit code is 4; see forkcell doctor.`,
 		Example:           "  forkcell checkpoint demo --name before-upgrade",
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,

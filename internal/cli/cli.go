@@ -102,7 +102,7 @@ checkpoint, governed run, signed receipt, then accept, restore or fork.`,
 	return root
 }
 
-// session is what all commands of one process share: the global flags, the
+// session holds what all commands of one process share: the global flags, the
 // streams and the way to the engine.
 type session struct {
 	open    OpenFunc

@@ -15,7 +15,7 @@ import (
 // certain backends. A nil family stands for the verbs themselves.
 type family struct {
 	name     string
-	backends []string // the first is what its init makes
+	backends []string // its init makes the first
 }
 
 func overlayFamily(s *session) *cobra.Command {

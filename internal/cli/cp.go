@@ -14,12 +14,15 @@ func newCopy(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cp SRC DST",
 		Short: "Copy files into a live cell, or out of a cell",
-		Long: `Copy a file or a directory. One side is CELL:PATH; a PATH without a leading / is
-relative to the workspace. Out of a live cell comes what it has now, out of another
-its head. If DST is a directory, the copy goes into it under its own name. A file
-replaces a file; a directory that exists is never merged (exit 4). Permission bits
-and modification times are kept; owners, set-user-id bits and extended attributes
-are not, and FIFOs, sockets and devices are left out.`,
+		Long: `Copy a file or a directory into a live cell, or out of a cell.
+
+One side is CELL:PATH. A PATH without a leading / is relative to the workspace. From
+a live cell, cp copies what it has now; from another cell, its head. If DST is a
+directory, the copy goes into it under its own name. A file replaces a file. A
+directory that exists is never merged (exit 4).
+
+Permission bits and modification times are kept. Owners, set-user-id bits and
+extended attributes are not. FIFOs, sockets and devices are left out.`,
 		Example: `  forkcell cp demo:build/report.html .
   forkcell cp ./fixtures demo:tests/`,
 		Args: positional("SRC", "DST"),

@@ -13,7 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// diskReader tells the disk space of cells.
+// diskReader reports the disk space of cells.
 type diskReader interface {
 	Disk(ctx context.Context, cell string) (*cell.DiskResult, error)
 }
@@ -24,13 +24,13 @@ func newDisk(s *session) *cobra.Command {
 		Use:   "df [CELL]",
 		Short: "Show the disk space of cells",
 		Long: `Show the disk space that the states of a cell take. Without a name it is the cell of
-the working directory. With --all, or where the directory has no cell, it is all
-cells and the home.
+the working directory. With --all, or if the directory has no cell, it is all cells
+and the home.
 
-Figures are allocated blocks: a hole takes nothing, a small file at least a block.
-OWN is what no other cell needs, SHARED what others need too; by area it is the
-sum of both, without manifests. States of removed cells are in the total of the
-home until gc frees them.`,
+Figures are allocated blocks: a hole takes nothing, a small file at least one block.
+OWN is space that only this cell needs. SHARED is space that other cells need too. BY
+AREA is the sum of both, without manifests. The total of the home includes the states
+of removed cells until gc frees them.`,
 		Example: `  forkcell df
   forkcell df --all
   forkcell df demo --json`,

@@ -31,18 +31,20 @@ func newDiff(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [CELL] [FROM] [TO] [-- PATH...]",
 		Short: "Show what changed between two states",
-		Long: `Show what changed between two states; by default what the last run changed, also
-when it was restored, or of a live cell what changed since its start. FROM alone
-is compared with the cell's present state. FROM and TO are states of the cell,
-else other cells, whose present state is the new side, or states of them. What is
-both a checkpoint of the cell and another cell is refused (exit 4).
+		Long: `Show what changed between two states.
 
-The present state of a live cell is captured as a checkpoint. Where it cannot be,
-stderr says what is shown instead.
+Without FROM, it is what the last run changed, also if that run was restored. Of a
+live cell it is what changed since its start. FROM alone is compared with the cell's
+present state. FROM and TO are states of the cell, or other cells, or states of
+other cells; another cell stands for its present state. A name that is both a
+checkpoint of the cell and another cell is refused (exit 4).
 
-Text is shown as a unified diff, binary files by digest; also changes of mode,
-owner, link target, type and attributes. Entries whose only change is their time
-are left out. On a terminal the output goes through $PAGER (less -FRX).
+The present state of a live cell is captured as a checkpoint. Where that is not
+possible, stderr says what is shown instead.
+
+Text is shown as a unified diff, binary files by digest. Changes of mode, owner,
+link target, type and attributes are shown too. Entries whose only change is their
+time are left out. On a terminal the output goes through $PAGER (less -FRX).
 
 Letters of --name-status: A added, M modified, D deleted, R100 renamed, T another
 type of file.`,
@@ -70,8 +72,8 @@ type of file.`,
 	f := cmd.Flags()
 	f.StringVar(&o.run, "run", "", "what this `RUN` changed")
 	addCheckpoint(cmd, &o.checkpoint, "compare the state `CHECKPOINT` of the cell")
-	f.BoolVar(&o.sinceApply, "since-apply", false, "what was not applied to the source directory yet")
-	f.BoolVar(&o.all, "all", false, "also the cell's home, as absolute paths")
+	f.BoolVar(&o.sinceApply, "since-apply", false, "what is not applied to the source directory yet")
+	f.BoolVar(&o.all, "all", false, "also the cell's home and other areas, as absolute paths")
 	f.BoolVar(&o.patch, "patch", false, "unified diff (the default)")
 	f.BoolVar(&o.stat, "stat", false, "changed lines per file")
 	f.BoolVar(&o.nameStatus, "name-status", false, "one letter and the path")

@@ -51,21 +51,21 @@ func newRecover(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recover",
 		Short: "Rebuild the database from signed statements and manifests",
-		Long: `Rebuild the database from the signed statements and the manifests beside the
-layers. The old database is kept beside the new one. What could not be rebuilt is
-listed. It is refused while a command runs in a cell.
+		Long: `Rebuild the database from the signed statements and the manifests beside the layers.
+The old database is kept beside the new one. What could not be rebuilt is listed.
+recover is refused while a command runs in a cell.
 
-The log and the old database are each other's witness. What only one of them knows
-is kept and listed, the exit code is 4, and gc frees none of it before
---accept-loss gives it up. A signed statement then says what is lost, and the
-numbers of lost statements are not used again.`,
+The log and the old database are compared. What only one of them knows is kept and
+listed, and the exit code is 4. gc frees none of it until --accept-loss gives it up.
+A signed statement then lists what is lost. The numbers of lost statements are not
+used again.`,
 		Example: "  forkcell recover\n  forkcell recover --accept-loss",
 		Args:    positional(),
 		RunE: s.with(Rescue, func(ctx context.Context, e Engine, _ []string) error {
 			return runRecover(ctx, s, e, acceptLoss)
 		}),
 	}
-	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "give up what only one of log and database knows")
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "give up what only one of log and database has")
 	return cmd
 }
 

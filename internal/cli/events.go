@@ -33,7 +33,7 @@ func newEventsQuery(s *session) *cobra.Command {
 		Use:   "query",
 		Short: "List the events of runs, newest last",
 		Long: `List the events of runs, newest last. With --json: one OCSF object per line, as it
-stands in the run's journal.`,
+is in the run's journal.`,
 		Example: `  forkcell events query --cell demo --action denied
   forkcell events query --class detection_finding --since 24h --json`,
 		Args: positional(),
@@ -108,8 +108,8 @@ func newEventsTail(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "tail [CELL]",
 		Short: "Follow the events of runs as they happen",
-		Long: `Follow the events of runs as they happen, of one cell or of all, after the last few
-that there are. Ctrl-C ends it. With --json: one object per line.`,
+		Long: `Follow the events of runs as they happen, of one cell or of all cells. It begins with
+the last few events. Ctrl-C ends it. With --json: one object per line.`,
 		Example:           "  forkcell events tail demo",
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,

@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// eventFields is what people are shown of an event; docs/formats/events.md has the rest.
+// eventFields are the fields of an event that are printed; docs/formats/events.md has the rest.
 type eventFields struct {
 	Activity string        `json:"activity_name"`
 	Detail   string        `json:"status_detail"`

@@ -28,13 +28,18 @@ func newExec(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec [flags] [CELL] [flags] -- COMMAND [ARG]...",
 		Short: "Execute a command in a live cell",
-		Long: `Execute a command in a live cell. Everything after -- is the command's own, byte
-for byte. Its output is passed on unchanged, and its exit code is forkcell's; 124:
-it ran past --timeout; 125: forkcell itself failed; 126 and 127: it could not be
-executed or was not found; 128+N: signal N killed it. Its environment is that of
-the cell, and what --env adds. When stdin, stdout and stderr are a terminal, the
-command gets one too, and stdin (-T: it does not). Many can run at once. If this
-process is killed, the command is hung up.`,
+		Long: `Execute a command in a live cell.
+
+Everything after -- is the command, byte for byte. Its output is passed on unchanged,
+and its exit code is the exit code of forkcell. Other codes: 124 it ran past
+--timeout, 125 forkcell itself failed, 126 it could not be executed, 127 it was not
+found, 128+N signal N killed it.
+
+The environment is that of the cell, and what --env adds. When stdin, stdout and
+stderr are a terminal, the command gets a terminal and stdin too; -T turns that off.
+Many commands can run at once. If this process is killed, the command gets SIGHUP.
+A process in the background of a command with a terminal gets SIGHUP at its end, too;
+with -T it goes on until the cell is stopped.`,
 		Example: `  forkcell exec demo -- make test
   forkcell exec demo -- python3
   tar c src | forkcell exec -i demo -- tar x`,
@@ -62,7 +67,7 @@ process is killed, the command is hung up.`,
 	f.StringArrayVar(&o.env, "env", nil, "set the variable `K=V` for the command (repeatable)")
 	f.StringArrayVar(&o.envFile, "env-file", nil, "set variables from the K=V lines of a `FILE` (repeatable)")
 	f.StringVar(&o.workdir, "workdir", "", "start in `PATH`, absolute or relative to the workspace")
-	f.StringVar(&o.user, "user", "", "be this `USER`; sandbox is the only one")
+	f.StringVar(&o.user, "user", "", "run as this `USER`; sandbox is the only one")
 	f.Var(&o.timeout, "timeout", "kill the command after this time")
 	return s.ofDirectory(cmd)
 }
@@ -138,10 +143,11 @@ func newShell(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shell [CELL]",
 		Short: "Open a shell in a live cell, or come back to one",
-		Long: `Open a shell in a live cell, with a terminal. Ctrl-P Ctrl-Q leaves it running, and
-so does the end of this process; --attach comes back to it, and begins with its
-last output. forkcell status lists the sessions of a live cell. --attach also shows
-the output of a command that exec started. The exit code is the shell's.`,
+		Long: `Open a shell in a live cell, with a terminal. The exit code is the shell's.
+
+Ctrl-P Ctrl-Q leaves the shell running, and so does the end of this process. --attach
+comes back to it, and first shows its last output. --attach also shows the output of
+a command that exec started. forkcell status lists the sessions of a live cell.`,
 		Example: `  forkcell shell demo
   forkcell shell demo --attach exec_01J`,
 		Args:              positional("[CELL]"),

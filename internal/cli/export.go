@@ -22,13 +22,13 @@ func newExport(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [CELL] [CHECKPOINT] -o FILE.tar[.zst]|DIR",
 		Short: "Write a state to an archive or a directory",
-		Long: `Write a whole state, or with --changes only what differs from the last applied
-one, to an archive or to a directory that does not exist yet or is empty. An
-archive can be imported again with init --from.
+		Long: `Write a whole state to an archive or a directory. With --changes, write only what
+differs from the last applied state. A directory must be new or empty. An archive
+can be imported again with init --from.
 
 An archive has everything. In a directory the files are your own: owners, ACLs,
-setuid and setgid bits and security.* attributes are dropped and named, and
-control files that the cell changed are left out and named, unless allowed.`,
+setuid and setgid bits and security.* attributes are dropped and named. Control files
+that the cell changed are left out and named, unless you allow them.`,
 		Example: `  forkcell export demo -o demo.tar.zst
   forkcell export demo --changes -o changes.tar`,
 		Args:              positional("[CELL]", "[CHECKPOINT]"),

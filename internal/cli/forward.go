@@ -28,11 +28,12 @@ type portForwarder interface {
 func newPortForward(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "port-forward CELL [LOCAL:]PORT",
-		Short: "Make a listener of a live cell reachable on the host's loopback",
-		Long: `Make a listener of a live cell reachable on the host's loopback: connections to
-127.0.0.1:LOCAL go to PORT in the cell. Without LOCAL it is the same number; 0 is
-any free one. At most 64 connections are forwarded at a time. Ctrl-C ends it. Every
-connection is an event of the cell's run. Every user of this host can connect.`,
+		Short: "Make a port of a live cell reachable on the host's loopback",
+		Long: `Make a port of a live cell reachable on the host's loopback: connections to
+127.0.0.1:LOCAL go to PORT in the cell. Without LOCAL it is the same number; 0 means
+any free port. At most 64 connections are forwarded at a time. Ctrl-C ends it.
+
+Every connection is an event of the cell's run. Every user of this host can connect.`,
 		Example: `  forkcell port-forward demo 8080
   forkcell port-forward demo 9000:8080`,
 		Args:              positional("CELL", "[LOCAL:]PORT"),

@@ -26,13 +26,13 @@ func (g *governance) addFlags(f *pflag.FlagSet) {
 	g.memory = amount{kind: "SIZE", parse: policy.ParseSize}
 	g.cpus = amount{kind: "N", parse: policy.ParseCPUs}
 	g.pids = amount{kind: "N", parse: policy.ParsePIDs}
-	f.StringVar(&g.policy, "policy", "", "govern the run by the policy `FILE` instead of the cell's")
+	f.StringVar(&g.policy, "policy", "", "use the policy `FILE` instead of the cell's; a preset's name works too")
 	f.Var(&g.memory, "memory", "limit memory, swap included, such as 2GiB")
 	f.Var(&g.cpus, "cpus", "limit processor time to so many processors, such as 1.5")
 	f.Var(&g.pids, "pids", "limit the number of processes and threads")
-	f.StringArrayVar(&g.grantPaths, "grant-path", nil, "let the policy show this host `PATH[:ro|rw]` and what is below it (repeatable; secret files stay hidden)")
+	f.StringArrayVar(&g.grantPaths, "grant-path", nil, "let the policy show this host `PATH[:ro|rw]` and everything below it (repeatable; secret files stay hidden)")
 	f.StringArrayVar(&g.grantEnv, "grant-env", nil, "let the policy pass on the variable `NAME` (repeatable)")
-	f.BoolVar(&g.allowDegraded, "allow-degraded", false, "run although a control cannot be enforced, and record it")
+	f.BoolVar(&g.allowDegraded, "allow-degraded", false, "run even if a control cannot be enforced, and record that")
 }
 
 // fill puts the flags into a request. They only ever narrow what the policy

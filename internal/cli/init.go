@@ -34,10 +34,10 @@ func newInit(s *session, backend string) *cobra.Command {
 		Short: "Make a cell from a directory or an exported archive",
 		Long: `Make a cell from a directory or an exported archive.
 
-The output says what was imported, which backend was chosen and why, every path
-that the secret rules left out, and ids that cannot be mapped. Files that git
-tracks are kept, and listed. Without --backend the first of overlay and clone
-that works here is taken; an explicit --backend never falls back.`,
+The output says what was imported, which backend was chosen and why, which paths the
+secret rules left out, and which ids cannot be mapped. Files that git tracks are
+kept, and listed. Without --backend, Forkcell takes overlay if it works here, else
+clone. An explicit --backend never falls back to another.`,
 		Example: `  forkcell init demo --from ./project
   forkcell init demo --from ./project --exclude 'node_modules/' --ro ~/.cargo/bin`,
 		Args: positional("NAME"),
@@ -55,9 +55,9 @@ that works here is taken; an explicit --backend never falls back.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.from, "from", "", "import `DIR|FILE`: a directory, or an archive made by export")
-	f.StringVar(&o.backend, "backend", backend, "keep states by `overlay|clone|delta` (default: the first of overlay and clone that works)")
+	f.StringVar(&o.backend, "backend", backend, "how states are kept: `overlay|clone|delta` (default: the first of overlay and clone that works)")
 	f.StringVar(&o.policy, "policy", "", "the cell's policy `FILE`, for runs without one of their own")
-	f.StringVar(&o.runtime, "runtime", "native", "isolate commands by this runtime: `native`")
+	f.StringVar(&o.runtime, "runtime", "native", "isolate commands with this runtime: `native`")
 	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what matches this gitignore-style `PATTERN` (repeatable)")
 	f.BoolVar(&o.noDefaults, "no-default-excludes", false, "import secret-looking files too")
 	f.StringVar(&o.mountAt, "mount-at", "", "absolute `PATH` of the workspace in the cell (default: the source's own)")
@@ -105,7 +105,7 @@ func runInit(ctx context.Context, s *session, e maker, req cell.InitRequest) err
 	return s.emit(res, func(p *page) { printInit(p, res) })
 }
 
-// largeImport is how much a directory may hold before somebody is asked whether
+// largeImport is how much a directory may hold before the user is asked whether
 // it is meant: a home directory given by mistake holds more.
 const largeImport = 1 << 30
 

@@ -57,9 +57,9 @@ func newKeyRotate(s *session) *cobra.Command {
 		}
 		return e.KeyRotate(ctx)
 	})
-	cmd.Long = `Make a new key. The old one signs it, so that whoever trusts the old key trusts
-the new one. If the old key is lost, --lost records that: the new key alone signs
-the statement, and receipts signed from then on need the new key to be trusted.`
+	cmd.Long = `Make a new key. The old key signs it, so that everyone who trusts the old key can
+trust the new one. If the old key is lost, --lost records the loss. The new key alone
+signs that statement. Those who check later receipts must trust the new key.`
 	cmd.Example += "\n  forkcell key rotate --lost"
 	cmd.Flags().BoolVar(&lost, "lost", false, "the old key is gone and cannot sign the new one")
 	return cmd

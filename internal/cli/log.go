@@ -103,11 +103,11 @@ func newLogs(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [CELL]",
 		Short: "Print the stored output of a run",
-		Long: `Print the stored output of a run: its stdout to stdout, its stderr to stderr.
-Values of secret-looking environment variables are redacted in it. Of a live cell
-it is the output of all that was executed in it, as it came: the last MiB before
-the cell is stopped, everything afterwards. With -f it goes on until the cell is
-stopped.`,
+		Long: `Print the stored output of a run: its stdout to stdout, its stderr to stderr. Values
+of secret-looking environment variables are redacted.
+
+Of a live cell, it is the output of all commands in it: the last MiB while the cell
+is live, everything after it was stopped. -f continues until the cell is stopped.`,
 		Example: `  forkcell logs demo --run run_01J
   forkcell logs -f demo`,
 		Args:              positional("[CELL]"),
@@ -117,7 +117,7 @@ stopped.`,
 		}),
 	}
 	cmd.Flags().StringVar(&run, "run", "", "the `RUN` (default: the last)")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what a live cell prints")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue with new output of a live cell")
 	return s.ofDirectory(cmd)
 }
 

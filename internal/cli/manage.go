@@ -40,7 +40,7 @@ func newRemove(s *session, fam *family) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm CELL...",
 		Short: "Remove cells; their receipts stay",
-		Long: `Remove cells; their receipts stay. If one does not exist or is busy, none is
+		Long: `Remove cells; their receipts stay. If one of them does not exist or is busy, none is
 removed.`,
 		Example: `  forkcell rm demo
   forkcell rm try-1 try-2 try-3`,
@@ -55,7 +55,7 @@ removed.`,
 			return runRemove(ctx, s, e, args, force)
 		}),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also when a cell is busy or live, or waits for a directory that is gone")
+	cmd.Flags().BoolVar(&force, "force", false, "also remove a cell that is busy or live, or that waits for a missing directory")
 	return cmd
 }
 
@@ -85,9 +85,9 @@ func newGC(s *session, fam *family) *cobra.Command {
 	o := gcOptions{olderThan: duration(7 * 24 * time.Hour)}
 	cmd := &cobra.Command{
 		Use:   "gc",
-		Short: "Free what nothing refers to",
-		Long: `Free what nothing refers to: never a checkpoint that a head, a name, a fork or an
-undecided run needs. The work of restored runs counts as needed for 7 days.`,
+		Short: "Free states that nothing needs",
+		Long: `Free states that nothing needs. A checkpoint that a head, a name, a fork or an
+undecided run needs is never freed. The work of restored runs is kept for 7 days.`,
 		Example: `  forkcell gc --dry-run
   forkcell gc --older-than 0`,
 		Args: positional(),
@@ -111,7 +111,7 @@ undecided run needs. The work of restored runs counts as needed for 7 days.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be freed, free nothing")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be freed, free nothing")
 	f.IntVar(&o.keepLast, "keep-last", 0, "keep the last `N` checkpoints of every cell")
 	f.Var(&o.olderThan, "older-than", "free the work of restored runs that are older than this")
 	return cmd

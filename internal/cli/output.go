@@ -47,7 +47,7 @@ func (o *stdout) Flush() error {
 	return nil
 }
 
-// Gone tells whether the reader went away.
+// Gone reports whether the reader of stdout has closed it.
 func (o *stdout) Gone() bool { return brokenPipe(o.err) }
 
 func brokenPipe(err error) bool { return errors.Is(err, unix.EPIPE) }
@@ -69,7 +69,7 @@ func terminal(stream any) (int, bool) {
 	return fd, term.IsTerminal(fd)
 }
 
-// colours tells whether a stream may be coloured.
+// colours reports whether a stream may be coloured.
 func (s *session) colours(stream any) bool {
 	if s.noColor || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return false

@@ -23,8 +23,8 @@ func newPolicyValidate(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a policy file",
-		Long: `Check a policy file. Every problem is one line with its file, line and column;
-exit 2 if there is one. Nothing is run and no home is needed.`,
+		Long: `Check a policy file. Every problem is one line with file, line and column; exit 2 if
+there is one. Nothing is run, and no home is needed.`,
 		Example: "  forkcell policy validate policy.yaml",
 		Args:    positional("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,7 +34,7 @@ exit 2 if there is one. Nothing is run and no home is needed.`,
 	}
 }
 
-// validation is what policy validate says with --json.
+// validation is the document of policy validate --json.
 type validation struct {
 	File       string           `json:"file"`
 	Valid      bool             `json:"valid"`
@@ -103,7 +103,7 @@ func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string)
 	if s.json {
 		return writeJSON(s.out, res)
 	}
-	// Byte for byte: whoever hashes it shall get the policy's hash.
+	// Byte for byte: the hash of this text is the policy's hash.
 	_, err = s.out.Write(res.Parsed.Canonical())
 	return err
 }
@@ -112,15 +112,17 @@ func newPolicyApply(s *session) *cobra.Command {
 	var credentials []string
 	cmd := &cobra.Command{
 		Use:   "apply CELL FILE",
-		Short: "Give a cell another policy: a live one at once",
-		Long: `Give a cell another policy, from its next run on. A live cell has it at once, if
-it differs in network_policies and credentials only; else exit 4, and the old one
-rules on. Connections and requests that it does not allow are cut, and the receipt
-says from which event on it ruled.
+		Short: "Give a cell another policy",
+		Long: `Give a cell another policy, from its next run on.
 
-Credentials that a live cell has already keep their values, unless --credential
-gives new ones; others need --credential or a line in the credentials file. A
-policy that sends such a credential to other hosts needs the value anew.`,
+A live cell gets it at once, if only network_policies and credentials differ. With
+any other difference the exit code is 4, and the previous policy is kept. Connections
+and requests that the new policy does not allow are ended. The receipt names the
+event from which the new policy applied.
+
+Credentials that a live cell has already keep their values, unless --credential gives
+new ones. Others need --credential or a line in the credentials file. If the new
+policy sends a credential to other hosts, its value must be given again.`,
 		Example:           "  forkcell policy apply demo policy.yaml",
 		Args:              positional("CELL", "FILE"),
 		ValidArgsFunction: s.completeCell,
@@ -163,8 +165,8 @@ func newPolicyDiff(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two policies key by key",
-		Long: `Compare two policies key by key. Each is a file, if one of that name exists, or
-else a cell, or else a preset.`,
+		Long: `Compare two policies key by key. Each is a file if one of that name exists, else a
+cell, else a preset.`,
 		Example:           "  forkcell policy diff demo policy.yaml",
 		Args:              positional("A", "B"),
 		ValidArgsFunction: s.completeCell,

@@ -33,13 +33,15 @@ func newPolicyExplain(s *session) *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
 		Use:   "explain CELL|FILE --path P | --host H:PORT | --syscall S",
-		Short: "Say what a policy decides, by which rule and why",
-		Long: `Say what a policy decides about a path, a host or a system call, by which rule and
-why. The policy is that of a file, if one of that name exists, or else of a cell;
-only a cell has a workspace and --ro paths. Requests are decided as the proxy does,
-but for what the destination's address decides, with the method, path, headers and
-body that are given and no others: rules about content want the Content-Type too.
-The exit code is 0 for any answer.`,
+		Short: "Show what a policy decides, by which rule and why",
+		Long: `Show what a policy decides about a path, a host or a system call, by which rule and
+why. The exit code is 0 for any answer.
+
+The policy is a file if one of that name exists, else that of a cell. Only a cell has
+a workspace and --ro paths. Requests are decided as the proxy decides them, with the
+method, path, headers and body that are given. Rules about content need the
+Content-Type too. What depends on the destination's address is not part of the
+answer.`,
 		Example: `  forkcell policy explain demo --path /etc/shadow
   forkcell policy explain demo --syscall unshare
   forkcell policy explain policy.yaml --host api.github.com:443 --method GET --url-path /repos/a/b

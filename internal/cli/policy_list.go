@@ -16,8 +16,8 @@ func newPolicyList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the presets",
-		Long: `List the presets: policies that come with the program. Each name can be given
-wherever a policy file is asked for; policy show prints its file.`,
+		Long: `List the presets: policies that come with the program. A preset's name can be used
+instead of a policy file. policy show prints its text.`,
 		Example: "  forkcell policy list",
 		Args:    positional(),
 		RunE: func(*cobra.Command, []string) error {

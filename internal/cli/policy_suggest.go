@@ -11,11 +11,13 @@ func newPolicySuggest(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "suggest [CELL]",
 		Short: "Print the smallest policy that would have allowed what a run was denied",
-		Long: `Print a policy for a person to review: that of a run, with the smallest additions
-that would have allowed the connections, requests and names that it was denied, as
-far as its events tell. What no rule should allow, or no addition can, is named in
-comments. Of a run that had no network at all nothing was seen: then it is the hosts
-that its command lines name. Nothing is changed.`,
+		Long: `Print the policy of a run with the smallest additions that would have allowed what
+the run was denied: connections, requests and names, as its events show them. Review
+it before you use it. Nothing is changed.
+
+Denials that no addition should or can allow are named in comments. Of a run that had
+no network at all, nothing was seen. Then the additions are the hosts that its command
+lines name.`,
 		Example: `  forkcell policy suggest demo > policy.yaml
   forkcell policy diff demo policy.yaml
   forkcell run --policy policy.yaml demo -- make`,

@@ -16,8 +16,8 @@ func newProcesses(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ps CELL",
 		Short: "List the processes of a live cell",
-		Long: `List the processes of a live cell, with their numbers inside it. The host's kernel
-is asked, not a program in the cell.`,
+		Long: `List the processes of a live cell, with their process ids inside the cell. The list
+comes from the host's kernel, not from a program in the cell.`,
 		Example:           "  forkcell ps demo",
 		Args:              positional("CELL"),
 		ValidArgsFunction: s.completeCell,

@@ -25,8 +25,8 @@ func newReceiptShow(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [RECEIPT]",
 		Short: "Show a receipt and the present decision about its run",
-		Long: `Show a receipt and the present decision about its run: the receipt that is named,
-or the newest one of a cell. Without either the cell is that of the working
+		Long: `Show a receipt and the present decision about its run. It is the receipt that is
+named, or the newest one of a cell. Without either, the cell is that of the working
 directory.`,
 		Example: `  forkcell receipt show
   forkcell receipt show rcpt_01J
@@ -57,7 +57,7 @@ directory.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.cell, "cell", "", "the receipt of this `CELL`")
-	f.BoolVar(&o.latest, "latest", false, "the cell's newest (what --cell means in any case)")
+	f.BoolVar(&o.latest, "latest", false, "the cell's newest (--cell means that anyway)")
 	f.StringVar(&o.format, "format", "md", "print as `md|json|dsse`; dsse is the signed envelope as stored")
 	return cmd
 }
@@ -122,7 +122,7 @@ func newReceiptExport(s *session) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:               "export RECEIPT -o FILE",
-		Short:             "Write a bundle that receipt verify --bundle checks elsewhere",
+		Short:             "Write a bundle that can be verified elsewhere",
 		Example:           "  forkcell receipt export rcpt_01J -o evidence.json",
 		Args:              positional("RECEIPT"),
 		ValidArgsFunction: s.completeReceipt,

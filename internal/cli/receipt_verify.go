@@ -22,9 +22,11 @@ func newReceiptVerify(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify RECEIPT | --cell CELL | --all | --bundle FILE",
 		Short: "Check signatures, chains and every bound hash",
-		Long: `Check signatures, chains and every bound hash; exit 4 and a list of what does not
-hold. A bundle needs a trusted key: the home's own, one given with --key, or one
-trusted by key trust. The key inside a bundle never suffices.`,
+		Long: `Check signatures, chains and every bound hash. If something does not hold, it is
+listed and the exit code is 4.
+
+A bundle needs a trusted key: the home's own, one given with --key, or one trusted by
+key trust. The key inside a bundle is never enough.`,
 		Example: `  forkcell receipt verify --all
   forkcell receipt verify --bundle evidence.json --key signer.pem`,
 		Args:              positional("[RECEIPT]"),

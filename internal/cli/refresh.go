@@ -20,8 +20,8 @@ func newRefresh(s *session) *cobra.Command {
 		Short: "Bring changes of the source directory into the cell",
 		Long: `Bring changes of the source directory into the cell, as a new checkpoint.
 
-A file changed differently on both sides since the last apply or import is a
-conflict: every one is named, nothing changes, exit 4.`,
+A file that changed differently on both sides since the last apply or import is a
+conflict. All conflicts are named, nothing changes, and the exit code is 4.`,
 		Example:           "  forkcell refresh demo",
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,

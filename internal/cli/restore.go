@@ -27,10 +27,12 @@ func newRestore(s *session, fam *family) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore [CELL] [CHECKPOINT]",
 		Short: "Move a cell back to an earlier state",
-		Long: `Move a cell back to an earlier state: the given checkpoint, the state before the
-run given with --run, or by default the state before the last run. What it leaves
-is kept for at least 7 days, then until gc, and can be restored too. A live cell is stopped first with
---force, and refused without.`,
+		Long: `Move a cell back to an earlier state: the given checkpoint, the state before the run
+given with --run, or by default the state before the last run.
+
+The state that the cell leaves can be restored too. It is kept for at least 7 days,
+then until gc. A live cell is refused without --force; with --force it is stopped
+first.`,
 		Example: `  forkcell restore demo
   forkcell restore demo before-upgrade --reason 'upgrade broke the build'`,
 		Args:              positional("[CELL]", "[CHECKPOINT]"),

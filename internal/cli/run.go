@@ -52,15 +52,18 @@ func newRun(s *session, v runVariant) *cobra.Command {
 		Short: "Run one command in a cell, with one receipt",
 		Long: `Run one command in a cell, with one receipt.
 
-Everything after -- is the command's own, byte for byte. Its output is passed on
-unchanged, and its exit code is forkcell's; 124: it ran past --timeout; 125:
-forkcell itself failed; 126 and 127: it could not be executed or was not found;
-128+N: signal N killed it. When stdin, stdout and stderr are a terminal, the command
-gets one too, and stdin (-T: it does not). Nothing of the caller's environment reaches it but
-what the policy names. A control that was asked for and cannot be enforced here
-refuses the run (exit 4), or with --allow-degraded stands in the receipt. The
-run stays pending, and the cell's head is the state after it, until a flag or a
-later accept, reject or restore decides.`,
+Everything after -- is the command, byte for byte. Its output is passed on unchanged,
+and its exit code is the exit code of forkcell. Other codes: 124 it ran past
+--timeout, 125 forkcell itself failed, 126 it could not be executed, 127 it was not
+found, 128+N signal N killed it.
+
+When stdin, stdout and stderr are a terminal, the command gets a terminal and stdin
+too; -T turns that off. The command does not see your environment, except the
+variables that the policy names. A control that cannot be enforced here refuses the
+run (exit 4). With --allow-degraded it runs, and the receipt names the control.
+
+The run stays pending until a flag or a later accept, reject or restore decides.
+Until then the cell's head is the state after the run.`,
 		Example: `  forkcell run demo -- make test
   forkcell run --checkpoint-before --restore-on-fail demo -- sh -lc 'rm -rf build && make'
   forkcell run --memory 2GiB --pids 256 --timeout 10m demo -- make test
@@ -82,7 +85,7 @@ later accept, reject or restore decides.`,
 
 func (o *runOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&o.checkpointBefore, "checkpoint-before", false, "make a checkpoint before the run, as every run does")
+	f.BoolVar(&o.checkpointBefore, "checkpoint-before", false, "make a checkpoint before the run; every run does that")
 	f.StringVar(&o.checkpointName, "checkpoint-name", "", "`NAME` of the checkpoint before the run")
 	f.BoolVar(&o.restoreOnFail, "restore-on-fail", false, "restore the state before the run when the command fails")
 	f.BoolVar(&o.acceptOnSuccess, "accept-on-success", false, "accept the run when the command succeeds")
@@ -93,9 +96,9 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&o.readOnly, "ro", nil, "show this host `PATH` read-only in the cell (repeatable)")
 	o.terminal.addFlags(cmd)
 	f.StringVar(&o.result, "result", "", "write the result document to `FILE`, also when the run is refused (- = stdout)")
-	f.Var(&o.wait, "wait", "wait for a busy cell, for ever or this long (--wait=30s)")
+	f.Var(&o.wait, "wait", "wait for a busy cell, without a limit or this long (--wait=30s)")
 	f.Lookup("wait").NoOptDefVal = forever
-	f.BoolVar(&o.dryRun, "dry-run", false, "print the resolved controls and run nothing")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print the controls that would apply, and run nothing")
 	f.StringVar(&o.backend, "backend", "", "refuse the run unless the cell has the backend `NAME`")
 	o.root.addFlags(f)
 	o.cache.addFlags(f, asTheCell)

@@ -32,7 +32,7 @@ type networkFlags struct {
 func (o *networkFlags) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.credentials, "credential", nil, "take the value of a policy's credential from `NAME=SOURCE`: env:VAR, file:PATH or command:[\"ARGV\"]; NAME alone lets the run use a line of the credentials file that names no host (repeatable)")
 	f.StringArrayVar(&o.resolve, "resolve", nil, "pin `HOST[:PORT]=IP[:PORT]`, which may be loopback or private (repeatable)")
-	f.StringVar(&o.ca, "ca", "", "verify upstreams with the certificates in this `FILE` too")
+	f.StringVar(&o.ca, "ca", "", "also trust the certificates in this `FILE` when connecting to servers")
 }
 
 func (o *networkFlags) request(cmd *cobra.Command, p *cell.PolicyFile) (cell.NetworkRequest, error) {
@@ -88,7 +88,7 @@ type rootChoice struct {
 
 func (o *rootChoice) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.root, "root", "", "the `SYSTEM` that the cell sees: host (read-only; the default), host-overlay (writable, as part of the state), or a directory")
-	f.BoolVar(&o.asRoot, "as-root", false, "be root in the cell, and nobody on the host; with --root host-overlay")
+	f.BoolVar(&o.asRoot, "as-root", false, "run as root in the cell, without rights on the host; needs --root host-overlay")
 }
 
 // cacheChoice is whether the tools in a cell keep their caches in its state, and
@@ -109,7 +109,7 @@ func (o cacheChoice) check(cmd *cobra.Command) error {
 	return oneOf(cmd, "cache", string(o), caches()...)
 }
 
-// asTheCell is what --cache of a run is unless it is given.
+// asTheCell is the default of --cache: as the cell was made.
 const asTheCell = " (default: as the cell was made)"
 
 // environment collects the command's variables: files first, flags over them.

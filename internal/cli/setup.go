@@ -19,10 +19,10 @@ func newSetup(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Take the steps that need root once on restricted hosts",
-		Long: `Print the steps that need root once on restricted hosts, and take them when called
-as root: an AppArmor profile where the kernel keeps user namespaces from programs
-without one, subordinate ids for the user, and control groups that the service
-manager hands to the user, for limits. Most hosts need none of them.`,
+		Long: `Print the steps that need root once on restricted hosts, and take them when called as
+root: an AppArmor profile where the kernel denies user namespaces to programs without
+one, subordinate ids for the user, and control groups for limits. Most hosts need none
+of them.`,
 		Example: `  forkcell setup          # prints what is needed
   sudo forkcell setup     # prints it and does it`,
 		Args: positional(),

@@ -30,7 +30,7 @@ const (
 	firstSubordinate = 100000
 )
 
-// host is what setup looks at and changes; tests take a made-up one.
+// host is the system that setup reads and changes; tests use a fake one.
 type host struct {
 	root       bool
 	executable string

@@ -108,7 +108,7 @@ func (f *forwarder) end() {
 	f.kill = nil
 }
 
-// pass hands a signal on, if there is somebody to take it.
+// pass forwards a signal, if a command is there to receive it.
 func (f *forwarder) pass(sig os.Signal) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -30,10 +30,12 @@ func newStart(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start [CELL]",
 		Short: "Make a cell live: it keeps its processes until it is stopped",
-		Long: `Make a cell live. It belongs to a supervisor process of its own, outlives this
-command, and dies whole when it is stopped, when --timeout passes, or when the
-supervisor is killed. From start to stop is one run with one receipt; exec, shell,
-cp, ps and logs -f use the cell meanwhile, and every exec is an event of the run.`,
+		Long: `Make a cell live: it keeps its processes until it is stopped.
+
+The cell has a supervisor process, which goes on after this command has ended. The
+cell ends as a whole: when it is stopped, when --timeout passes, or when the
+supervisor is killed. From start to stop is one run with one receipt. Meanwhile exec,
+shell, cp, ps and logs -f use the cell. Every exec is an event of the run.`,
 		Example: `  forkcell start demo --memory 2GiB
   forkcell exec demo -- make test
   forkcell stop demo`,
@@ -55,7 +57,7 @@ cp, ps and logs -f use the cell meanwhile, and every exec is an event of the run
 	f.StringArrayVar(&o.envFile, "env-file", nil, "set variables from the K=V lines of a `FILE` (repeatable)")
 	f.StringVar(&o.workdir, "workdir", "", "commands start in `PATH`, absolute or relative to the workspace")
 	f.StringArrayVar(&o.readOnly, "ro", nil, "show this host `PATH` read-only in the cell (repeatable)")
-	f.Var(&o.wait, "wait", "wait for a busy cell, for ever or this long (--wait=30s)")
+	f.Var(&o.wait, "wait", "wait for a busy cell, without a limit or this long (--wait=30s)")
 	f.Lookup("wait").NoOptDefVal = forever
 	o.root.addFlags(f)
 	o.cache.addFlags(f, asTheCell)
@@ -107,9 +109,11 @@ func newStop(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop [CELL]",
 		Short: "End a live cell, and print the result of its run",
-		Long: `End a live cell. Its processes get SIGTERM, and after --timeout (5s) SIGKILL. What
-it left is sealed, the run gets its receipt, and stays pending until it is
-accepted, rejected or restored.`,
+		Long: `End a live cell, and print the result of its run.
+
+Its processes get SIGTERM, and after --timeout (5s) SIGKILL. The state is sealed, and
+the run gets its receipt. The run is pending until it is accepted, rejected or
+restored.`,
 		Example:           "  forkcell stop demo",
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,
@@ -117,7 +121,7 @@ accepted, rejected or restored.`,
 			return runStop(ctx, s, e, cell.StopRequest{Cell: args[0], Grace: time.Duration(grace)})
 		}),
 	}
-	cmd.Flags().Var(&grace, "timeout", "give its processes this time to end (0: none)")
+	cmd.Flags().Var(&grace, "timeout", "time that its processes have to end (0: none)")
 	cmd.Flags().Lookup("timeout").DefValue = "5s"
 	return s.ofDirectory(cmd)
 }

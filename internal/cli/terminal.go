@@ -21,8 +21,8 @@ type terminalFlags struct {
 
 func (o *terminalFlags) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVarP(&o.interactive, "interactive", "i", false, "pass stdin to the command (done already when there is a terminal)")
-	f.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal (done already when stdin, stdout and stderr are one)")
+	f.BoolVarP(&o.interactive, "interactive", "i", false, "pass stdin to the command (the default on a terminal)")
+	f.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal (the default if stdin, stdout and stderr are one)")
 	f.BoolVarP(&o.none, "no-tty", "T", false, "give the command no terminal, and stdin only with -i")
 }
 
@@ -38,7 +38,7 @@ func (o *terminalFlags) resolve(cmd *cobra.Command, s *session) error {
 	return nil
 }
 
-// atTerminal reports whether somebody sits at all three streams, and this
+// atTerminal reports whether all three streams are a terminal, and this
 // process is the one that the terminal's keys go to.
 func (s *session) atTerminal() bool {
 	in, ok := terminal(s.streams.In)

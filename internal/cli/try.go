@@ -18,15 +18,15 @@ func newTry(s *session) *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
 		Use:   "try [--from DIR] [flags] -- COMMAND [ARG]...",
-		Short: "Run one command in the cell of this directory, then ask what becomes of it",
+		Short: "Run one command in the cell of this directory, then ask what to do with the result",
 		Long: `Run one command in the cell of this directory: the one that was made from it, or
 from the nearest directory above it. If there is none, one is made and named after
-the directory. A cell that exists is refreshed first; a conflict exits 4. The flags
+the directory. An existing cell is refreshed first; a conflict exits 4. The flags
 are those of run.
 
-On a terminal the changes are shown in short, with a question: accept and apply
-them, discard them, keep the run pending, show the diff, or look around in a shell
-in the cell. Without a terminal try ends as run does.`,
+On a terminal, try shows the changes in short and asks what to do: accept and apply
+them, discard them, keep the run pending, show the diff, or open a shell in the cell.
+Without a terminal, try ends as run does.`,
 		Example: `  forkcell try -- make format
   forkcell try --from ./project --policy dev -- npm update`,
 		DisableFlagsInUseLine: true,
@@ -182,7 +182,7 @@ func (t *trial) answer(given string) (decided bool, err error) {
 		})
 		return err == nil, err
 	case "keep":
-		t.session.noted("kept: forkcell diff, accept --apply or restore decide later")
+		t.session.noted("kept; decide later with forkcell accept --apply or forkcell restore")
 		return true, nil
 	case "diff":
 		return false, t.show(diffOptions{})
@@ -194,7 +194,7 @@ func (t *trial) answer(given string) (decided bool, err error) {
 		for _, c := range choices() {
 			words = append(words, c.letter+" or "+c.word)
 		}
-		return false, usageError("the answers are "+strings.Join(words, ", "), "%s is no answer", quote.Arg(given))
+		return false, usageError("the answers are "+strings.Join(words, ", "), "%s is not an answer", quote.Arg(given))
 	}
 	return false, nil
 }

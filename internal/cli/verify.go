@@ -14,8 +14,8 @@ func newVerify(s *session, fam *family) *cobra.Command {
 	var checkpoint string
 	cmd := &cobra.Command{
 		Use:   "verify [CELL] [CHECKPOINT]",
-		Short: "Recompute every hash of a state from the bytes on disk",
-		Long: `Recompute every hash of a state from the bytes on disk and compare. Each
+		Short: "Compute every hash of a state again from the bytes on disk",
+		Long: `Compute every hash of a state again from the bytes on disk, and compare. Each
 difference is named; exit 4 if there is any.`,
 		Example:           "  forkcell verify demo --all",
 		Args:              positional("[CELL]", "[CHECKPOINT]"),
