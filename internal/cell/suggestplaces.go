@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // place is where a host was wanted.
@@ -57,14 +58,16 @@ func portAround(before, after string) []place {
 }
 
 // urlHost finds the host of a URL, or of the short form that git has for SSH.
-var urlHost = regexp.MustCompile(`(?:https?://|ssh://git@|\bgit@)([a-z0-9.-]*[a-z0-9])`)
+var urlHost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:https?://|ssh://git@|\bgit@)([a-z0-9.-]*[a-z0-9])`)
+})
 
 // hostsIn finds the hosts of the URLs on command lines, but for the cell's own
 // loopback.
 func hostsIn(lines []string) []string {
 	var hosts []string
 	for _, line := range lines {
-		for _, m := range urlHost.FindAllStringSubmatch(strings.ToLower(line), maxSuggested) {
+		for _, m := range urlHost().FindAllStringSubmatch(strings.ToLower(line), maxSuggested) {
 			host := m[1]
 			addr, err := netip.ParseAddr(host)
 			local := host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && (addr.IsLoopback() || addr.IsUnspecified())

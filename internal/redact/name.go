@@ -6,6 +6,7 @@
 package redact
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -19,23 +20,23 @@ var secretParts = []string{
 }
 
 // secretWords make a name secret when they are one of its words.
-var secretWords = map[string]bool{
-	"TOKEN": true, "TOKENS": true, "AUTH": true, "PASS": true, "PWD": true, "PAT": true,
-	"SESSION": true, "JWT": true, "BEARER": true, "CRED": true, "CREDS": true, "OTP": true, "DSN": true,
+var secretWords = []string{
+	"TOKEN", "TOKENS", "AUTH", "PASS", "PWD", "PAT",
+	"SESSION", "JWT", "BEARER", "CRED", "CREDS", "OTP", "DSN",
 }
 
 // placeWords end the names of variables whose value is a place, a switch or a
 // number, not the secret itself.
-var placeWords = map[string]bool{
-	"FILE": true, "PATH": true, "DIR": true, "SOCK": true, "SOCKET": true, "HOME": true,
-	"ENABLED": true, "DISABLED": true, "TIMEOUT": true, "TTL": true, "EXPIRY": true, "LENGTH": true,
+var placeWords = []string{
+	"FILE", "PATH", "DIR", "SOCK", "SOCKET", "HOME",
+	"ENABLED", "DISABLED", "TIMEOUT", "TTL", "EXPIRY", "LENGTH",
 }
 
 // harmless are well-known names that the rules would take for secret.
-var harmless = map[string]bool{
-	"PWD": true, "OLDPWD": true, "XAUTHORITY": true, "SESSION_MANAGER": true, "DESKTOP_SESSION": true,
-	"GDMSESSION": true, "TERM_SESSION_ID": true, "DBUS_SESSION_BUS_ADDRESS": true, "DBUS_SESSION_BUS_PID": true,
-	"GNOME_DESKTOP_SESSION_ID": true, "KDE_FULL_SESSION": true, "KDE_SESSION_UID": true, "KDE_SESSION_VERSION": true,
+var harmless = []string{
+	"PWD", "OLDPWD", "XAUTHORITY", "SESSION_MANAGER", "DESKTOP_SESSION",
+	"GDMSESSION", "TERM_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SESSION_BUS_PID",
+	"GNOME_DESKTOP_SESSION_ID", "KDE_FULL_SESSION", "KDE_SESSION_UID", "KDE_SESSION_VERSION",
 }
 
 // SecretName reports whether the value under this name should be taken for a
@@ -49,16 +50,16 @@ func SecretName(name string) bool {
 	joined := strings.Join(words, "_")
 	last := words[len(words)-1]
 	switch {
-	case harmless[joined],
+	case slices.Contains(harmless, joined),
 		strings.HasPrefix(joined, "XDG_SESSION"),
 		words[0] == "MAX" && last == "TOKENS",
-		len(words) > 1 && placeWords[last]:
+		len(words) > 1 && slices.Contains(placeWords, last):
 		return false
 	case last == "KEY" && len(words) > 1, last == "KEYS" && len(words) > 1:
 		return words[0] != "PUBLIC" && words[len(words)-2] != "PUBLIC"
 	}
 	for _, w := range words {
-		if secretWords[w] || strings.HasSuffix(w, "TOKEN") {
+		if slices.Contains(secretWords, w) || strings.HasSuffix(w, "TOKEN") {
 			return true
 		}
 	}

@@ -2,8 +2,30 @@ package store
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
+
+// TestNewID: ids are ULIDs in small letters, of which none comes twice.
+func TestNewID(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // midnight of 2000-01-01
+		var ids []string
+		for range 100 {
+			ids = append(ids, NewID("run"))
+			time.Sleep(time.Millisecond)
+		}
+		if first := ids[0]; !strings.HasPrefix(first, "run_00vhnczb00") || len(first) != len("run_")+26 || strings.Trim(first[4:], digits) != "" {
+			t.Errorf("the first id is %q", first)
+		}
+		if !slices.IsSorted(ids) || len(slices.Compact(ids)) != 100 {
+			t.Errorf("out of order, or twice: %q", ids)
+		}
+	})
+}
 
 func TestPickID(t *testing.T) {
 	t.Parallel()

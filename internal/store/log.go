@@ -123,7 +123,7 @@ func scanStatement(r *sqlite.Stmt) (Statement, error) {
 // Complete returns the one id of a table that a reference stands for, as PickID
 // does. table is one of cells, checkpoints, runs, statements.
 func (tx *Tx) Complete(table, ref string) (string, error) {
-	if !idTables[table] {
+	if !slices.Contains([]string{"cells", "checkpoints", "runs", "statements"}, table) {
 		return "", fmt.Errorf("no ids in %q", table)
 	}
 	_, end := part(ref)
@@ -137,8 +137,6 @@ func (tx *Tx) Complete(table, ref string) (string, error) {
 	}
 	return PickID(ids, ref)
 }
-
-var idTables = map[string]bool{"cells": true, "checkpoints": true, "runs": true, "statements": true}
 
 // Digest is the name of bytes.
 func Digest(data []byte) string {

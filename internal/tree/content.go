@@ -143,7 +143,7 @@ var zeroTrees = sync.OnceValue(func() (all [maxHeight]Hash) {
 })
 
 // zeroBytes are written where zeros have to be hashed one by one.
-var zeroBytes = make([]byte, zeroPiece)
+var zeroBytes [zeroPiece]byte
 
 // Zeros adds n zero bytes. In a large file the cost follows the logarithm of n.
 func (c *Content) Zeros(ctx context.Context, n int64) error {
