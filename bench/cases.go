@@ -43,6 +43,7 @@ func (b *bench) cases() []measurement {
 		{"seal and decide by size of the tree", []shape{small}, func(ctx context.Context) ([]row, error) { return b.bySize(ctx, small, big) }},
 		{"fork by size of the tree", nil, func(ctx context.Context) ([]row, error) { return b.forks(ctx, small, medium, big) }},
 		{"large files, many changes, many files", nil, of(b.scale, big)},
+		{"the start of the program against an empty one", nil, b.start},
 		{"a run of true against bwrap", nil, of(b.runTrue, medium)},
 		{"exec in a live cell against bwrap", nil, of(b.live, small)},
 		{"network: requests through an inspecting rule", nil, b.requests},
@@ -211,15 +212,22 @@ func (b *bench) bySize(ctx context.Context, small, big shape) ([]row, error) {
 
 func (b *bench) forks(ctx context.Context, list ...shape) ([]row, error) {
 	took := make([][]time.Duration, len(list))
+	var whole, peer []time.Duration
 	for i := range b.times(15, 5) {
+		p, err := b.peer(ctx, "bwrap", bwrap()...)
+		if err != nil {
+			return nil, err
+		}
+		peer = append(peer, p)
 		for k, s := range list {
 			var doc struct {
 				Engine int64 `json:"engine_us"`
 			}
-			if _, err := b.forkcell(ctx, 0, &doc, "--json", "fork", s.name, "--name", fmt.Sprintf("%s-fork%d", s.name, i)); err != nil {
+			u, err := b.forkcell(ctx, 0, &doc, "--json", "fork", s.name, "--name", fmt.Sprintf("%s-fork%d", s.name, i))
+			if err != nil {
 				return nil, err
 			}
-			took[k] = append(took[k], microseconds(doc.Engine))
+			took[k], whole = append(took[k], microseconds(doc.Engine)), append(whole, u.took)
 		}
 	}
 	var rows []row
@@ -227,7 +235,36 @@ func (b *bench) forks(ctx context.Context, list ...shape) ([]row, error) {
 		m := median(took[k])
 		rows = append(rows, limitRow(fmt.Sprintf("fork, engine time, %s files", number(s.files())), show(m), "below 1 ms", m < time.Millisecond))
 	}
-	return rows, nil
+	return append(rows, ratioRow("fork, process start to exit, durable signed statement", "`bwrap --unshare-all` true", median(whole), median(peer), 1.3)), nil
+}
+
+// start compares the program's shortest command with a program that does nothing.
+func (b *bench) start(ctx context.Context) ([]row, error) {
+	source := filepath.Join(b.work, "empty.go")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		return nil, err
+	}
+	built := filepath.Join(b.work, "empty-built")
+	if _, err := b.peer(ctx, "go", "build", "-ldflags", "-s -w", "-o", built, source); err != nil {
+		return nil, err
+	}
+	empty, err := install(built, filepath.Join(b.work, "empty"))
+	if err != nil {
+		return nil, err
+	}
+	var own, peer []time.Duration
+	for range b.times(100, 30) {
+		u, err := b.forkcell(ctx, 0, nil, "version")
+		if err != nil {
+			return nil, err
+		}
+		p, err := b.peer(ctx, empty)
+		if err != nil {
+			return nil, err
+		}
+		own, peer = append(own, u.took), append(peer, p)
+	}
+	return []row{ratioRow("`forkcell version`, process start to exit", "a Go program that does nothing", median(own), median(peer), 2)}, nil
 }
 
 // bwrap is the plain sandbox that a run is compared with.
@@ -238,7 +275,7 @@ func bwrap() []string {
 func (b *bench) runTrue(ctx context.Context, s shape) ([]row, error) {
 	own, peer, err := b.besideBwrap(ctx, "run", s.name, "--", "true")
 	return []row{ratioRow("`forkcell run CELL -- true`, all controls on, process start to exit, durable signed receipt", "`bwrap --unshare-all` true",
-		own, peer, 4)}, err
+		own, peer, 3)}, err
 }
 
 // live executes true in a started cell.
@@ -252,7 +289,7 @@ func (b *bench) live(ctx context.Context, s shape) (_ []row, err error) {
 	}()
 	own, peer, err := b.besideBwrap(ctx, "exec", s.name, "--", "true")
 	return []row{ratioRow("`forkcell exec CELL -- true` in a live cell, process start to exit", "`bwrap --unshare-all` true",
-		own, peer, 1.5)}, err
+		own, peer, 1.2)}, err
 }
 
 // besideBwrap takes turns with bubblewrap.

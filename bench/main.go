@@ -49,6 +49,17 @@ func main() {
 	}
 }
 
+// install copies a program, as an installation does. What the linker has just
+// written lies in the page cache in the smallest pieces, and each of them is mapped
+// on its own when the program starts: that took a fifth of a start.
+func install(from, to string) (string, error) {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return "", err
+	}
+	return to, os.WriteFile(to, data, 0o755) //nolint:gosec // a program
+}
+
 func run(ctx context.Context, o options) (err error) {
 	program, err := filepath.Abs(o.forkcell)
 	if err != nil {
@@ -68,6 +79,9 @@ func run(ctx context.Context, o options) (err error) {
 			err = rest
 		}
 	}()
+	if program, err = install(program, filepath.Join(work, "forkcell")); err != nil {
+		return err
+	}
 	b := &bench{program: program, work: work, home: filepath.Join(work, "home"), quick: o.quick, only: o.only}
 	machine, err := describe(ctx, b)
 	if err != nil {
