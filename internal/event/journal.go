@@ -189,7 +189,10 @@ func (j *Journal) Append(e Event) error {
 	if j.opt.Window < 0 {
 		return j.put(&r)
 	}
-	key := j.key(&r)
+	key, err := j.key(&r)
+	if err != nil {
+		return err
+	}
 	if p := j.repeats[string(key)]; p != nil {
 		p.add(&r)
 		return nil
@@ -206,12 +209,13 @@ func (j *Journal) Append(e Event) error {
 
 // key is the same for events that differ only in when they were, how long they
 // took and how much was sent.
-func (j *Journal) key(r *record) []byte {
-	at, took, traffic := r.Time, r.Duration, r.Traffic
-	r.Time, r.Duration, r.Traffic = 0, nil, nil
-	j.scratch = r.encode(j.scratch[:0])
-	r.Time, r.Duration, r.Traffic = at, took, traffic
-	return j.scratch
+func (j *Journal) key(r *record) (key []byte, err error) {
+	same := *r
+	same.Time, same.Duration, same.Traffic = 0, nil, nil
+	if key, err = same.encode(j.scratch[:0]); err == nil {
+		j.scratch = key
+	}
+	return key, err
 }
 
 // Flush writes repetitions that are being held.
@@ -302,7 +306,10 @@ func (j *Journal) finish(r *record) ([]byte, Record, error) {
 	r.Message = r.sentence()
 	r.Device = device{TypeID: 6, Type: "Virtual", Name: short(j.meta.Cell), UID: short(j.meta.CellID)}
 	r.Unmapped.Cell, r.Unmapped.Run, r.Unmapped.Prev = short(j.meta.Cell), short(j.meta.Run), j.st.head.String()
-	line := r.encode(make([]byte, 0, 2048))
+	line, err := r.encode(make([]byte, 0, 2048))
+	if err != nil {
+		return nil, Record{}, err
+	}
 	if len(line) > maxLine {
 		return nil, Record{}, fmt.Errorf("event: a record of %d bytes", len(line))
 	}

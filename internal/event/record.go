@@ -1,6 +1,8 @@
 package event
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"path"
 )
@@ -64,6 +66,17 @@ type record struct {
 	State          text            `json:"state,omitempty"`
 
 	Unmapped unmapped `json:"unmapped"`
+}
+
+// encode appends the record to buf, as a line of JSON.
+func (r *record) encode(buf []byte) ([]byte, error) {
+	w := bytes.NewBuffer(buf)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return nil, fmt.Errorf("event: encode record: %w", err)
+	}
+	return w.Bytes(), nil
 }
 
 // metadata.correlation_uid is the run; uid is unique over all runs.

@@ -1,74 +1,14 @@
 package event
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
-
-// drawn fills a value: every field may be empty, and pointers nil.
-func drawn(t *rapid.T, v reflect.Value, depth int) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			drawn(t, v.Field(i), depth)
-		}
-	case reflect.Pointer:
-		if depth < 3 && rapid.Bool().Draw(t, "there") {
-			v.Set(reflect.New(v.Type().Elem()))
-			drawn(t, v.Elem(), depth+1)
-		}
-	case reflect.Slice:
-		n := rapid.IntRange(0, 2).Draw(t, "length")
-		if n == 0 {
-			return
-		}
-		v.Set(reflect.MakeSlice(v.Type(), n, n))
-		for i := range n {
-			drawn(t, v.Index(i), depth)
-		}
-	case reflect.String:
-		s := rapid.SampledFrom([]string{"", "a", "GET", `q"uo\te`, "é日", "<&>"}).Draw(t, "text")
-		if v.Type() == reflect.TypeFor[text]() {
-			s = string(short(s))
-		}
-		v.SetString(s)
-	case reflect.Int, reflect.Int64:
-		v.SetInt(int64(rapid.IntRange(-1, 2).Draw(t, "number")))
-	case reflect.Uint64:
-		v.SetUint(uint64(rapid.IntRange(0, 2).Draw(t, "count")))
-	case reflect.Bool:
-		v.SetBool(rapid.Bool().Draw(t, "bool"))
-	default:
-		t.Fatalf("a field of kind %s", v.Kind())
-	}
-}
-
-// TestEncode compares what is written by hand with encoding/json, over records
-// with all fields that there are.
-func TestEncode(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		var r record
-		drawn(t, reflect.ValueOf(&r).Elem(), 0)
-		var want bytes.Buffer
-		enc := json.NewEncoder(&want)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(r); err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(want.String(), string(r.encode(nil))); d != "" {
-			t.Fatal(d)
-		}
-	})
-}
 
 // TestTraffic has the fields for bytes and time in events of connections and
 // requests, and in their repetitions.
