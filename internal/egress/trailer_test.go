@@ -42,7 +42,10 @@ func TestTrailers(t *testing.T) {
 				return 0, err.Error()
 			}
 			defer func() { _ = res.Body.Close() }()
-			body, _ := io.ReadAll(res.Body)
+			body, err := io.ReadAll(res.Body)
+			if err != nil {
+				return 0, err.Error()
+			}
 			return res.StatusCode, string(body)
 		}
 		for _, name := range []string{
