@@ -121,7 +121,7 @@ func (b *bench) requests(ctx context.Context) ([]row, error) {
 		own.add(r, used.watched)
 	}
 	return []row{
-		rateRow("keep-alive requests of 1 KiB over HTTPS through an inspecting rule", median(own.rates), median(direct.rates), 0.35, "requests/s"),
+		rateRow("keep-alive requests of 1 KiB over HTTPS through an inspecting rule", median(own.rates), median(direct.rates), 0.4, "requests/s"),
 		infoRow("the same, processor time of the supervisor for each request, user and system", "direct, client and server together", median(own.used), median(direct.used)),
 		ratioRow("the same, a new connection each, p50", "direct", median(own.fresh), median(direct.fresh), 3),
 		rateRow("a large download through an inspecting rule", median(own.loads)/1e6, median(direct.loads)/1e6, 0.3, "MB/s"),

@@ -101,7 +101,7 @@ func (p *Proxy) copyBody(w http.ResponseWriter, res *http.Response) error {
 	}
 	later := flusher{flush: http.NewResponseController(w).Flush}
 	defer later.stop()
-	left := res.ContentLength
+	f, left := flightOf(res.Request.Context()), res.ContentLength
 	if left < 0 {
 		later.start()
 	}
@@ -116,12 +116,15 @@ func (p *Proxy) copyBody(w http.ResponseWriter, res *http.Response) error {
 			}
 		}
 		switch left -= int64(n); {
+		case errors.Is(err, io.EOF) && left == 0 && f.one:
+			// The program has the whole answer before the request is recorded.
+			return later.flush()
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err
 		case left == 0 && res.ProtoMajor == 1:
-			// The body has ended with this, and only has not said so yet.
+			// The next read returns the end of the body at once.
 		case left == 0:
 			later.start()
 		case n > 0:

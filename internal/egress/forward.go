@@ -44,11 +44,11 @@ func oneHop(h http.Header) {
 			h.Del(strings.TrimSpace(name))
 		}
 	}
-	for _, name := range []string{
+	for _, name := range [...]string{
 		"Connection", "Host", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
 		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", policyHeader,
 	} {
-		delete(h, http.CanonicalHeaderKey(name))
+		delete(h, name) // all of them are in canonical form
 	}
 	if len(upgrade) > 0 {
 		h["Upgrade"], h["Connection"] = upgrade, []string{"Upgrade"}
@@ -87,7 +87,9 @@ func (p *Proxy) credentials(out *http.Request, f *flight) error {
 	case err != nil:
 		return p.misuse(f, err)
 	}
-	f.use(applied.Used)
+	if len(applied.Used) > 0 {
+		f.use(applied.Used)
+	}
 	// A generation that came meanwhile has not seen what was used.
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -68,13 +68,13 @@ type flight struct {
 	stopped atomic.Pointer[refusal]
 }
 
-// context lets what sends a request find its flight, and tells the flight where
-// it went.
-func (f *flight) context(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(context.WithValue(ctx, flightKey, f), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+// traced returns the request with a trace that stores the address of the
+// upstream in the flight.
+func (f *flight) traced(r *http.Request) *http.Request {
+	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 		addr := i.Conn.RemoteAddr().String()
 		f.peer.Store(&addr)
-	}})
+	}}))
 }
 
 // serveHTTP decides about one request and forwards it.
@@ -96,7 +96,7 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	f := &flight{c: c, start: time.Now(), to: c.to, scheme: c.scheme(), cancel: cancel}
-	ctx = f.context(ctx)
+	ctx = context.WithValue(ctx, flightKey, f)
 	f.q.Scheme, f.q.Method, f.one = f.scheme, r.Method, r.ProtoMajor == 1
 	if c.explicit {
 		if err := f.explicitTarget(r); err != nil {
@@ -165,7 +165,9 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 	if err := f.canonical(r); err != nil {
 		return nil, err
 	}
-	out := r.Clone(r.Context())
+	// What Clone would copy besides the header is replaced in rewrite.
+	out := r.WithContext(r.Context())
+	out.Header = r.Header.Clone()
 	announce(out, r)
 	done, err := p.read(w, r, f)
 	if err != nil {

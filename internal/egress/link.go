@@ -10,35 +10,37 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// links are connections to upstreams for the plainest requests: GET and HEAD in
-// HTTP/1.1. The goroutine that serves the program sends the request and reads the
-// answer itself. http.Transport has two more for each connection, and handing
-// over between them takes longer than everything else about a short answer.
+// links are HTTP/1.1 connections to upstreams for GET and HEAD requests. The
+// goroutine that serves the program also writes the request and reads the answer.
+// http.Transport uses two more goroutines for each connection, and a short answer
+// waits for each switch between them: docs/decisions/0025-own-upstream-connections.md
+// has the measurement.
 type links struct {
-	mu   sync.Mutex
-	idle map[linkKey][]*link
-	n    int
+	mu sync.Mutex
+	// idle are those not in use, the one that was used last at the end.
+	idle []*link
 	// epoch is the number of resets.
 	epoch int
-	// sweep closes those that nobody has used for long; nil if there are none.
+	// sweep closes links that were idle for too long; nil if none is idle.
 	sweep *time.Timer
 }
 
-// linkKey says for what a connection is good.
+// linkKey identifies the requests that a link can be used for.
 type linkKey struct {
-	pool   *http.Transport // whose rules for addresses it was dialled under
+	pool   *http.Transport // dials under the same rules for addresses
 	scheme string
 	addr   string
 }
 
 const (
-	maxLinks    = 256
-	maxEach     = 32
+	maxLinks    = 64
 	linkLife    = 30 * time.Second
 	linkBuffer  = 16 << 10
 	answerBytes = 256 << 10
@@ -48,15 +50,17 @@ const (
 // link is a connection to an upstream.
 type link struct {
 	net.Conn
-	key  linkKey
-	r    *bufio.Reader
-	w    *bufio.Writer
-	peer string
+	key linkKey
+	r   *bufio.Reader
+	w   *bufio.Writer
+	// socket is the TCP connection below; nil if there is none.
+	socket syscall.RawConn
+	peer   string
 	// left bounds the header of an answer.
 	left int64
 	// since is when it became idle.
 	since time.Time
-	// epoch is that in which it was made.
+	// epoch is the epoch in which it was made.
 	epoch int
 }
 
@@ -71,8 +75,8 @@ func (l *link) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// plain reports whether a request can go over a link. A header that cannot be
-// written as it is, is the transport's to refuse.
+// plain reports whether a request can go over a link. http.Transport refuses
+// requests whose header cannot be written unchanged.
 func plain(r *http.Request, f *flight) bool {
 	if !f.one || r.Body != nil || r.Method != http.MethodGet && r.Method != http.MethodHead || len(r.Header["Upgrade"]) > 0 {
 		return false
@@ -90,8 +94,8 @@ func plain(r *http.Request, f *flight) bool {
 	return true
 }
 
-// send sends a request over a link that is idle, or a new one. An idle one may
-// have been closed meanwhile; these requests may be sent again.
+// send sends a request over an idle link or a new one. The upstream may have
+// closed an idle one; GET and HEAD requests may then be sent again.
 func (o *pool) send(r *http.Request, f *flight, t *http.Transport) (*http.Response, error) {
 	key := linkKey{t, r.URL.Scheme, r.URL.Host}
 	for {
@@ -111,7 +115,7 @@ func (o *pool) send(r *http.Request, f *flight, t *http.Transport) (*http.Respon
 	}
 }
 
-// connect makes a link.
+// connect makes a new link.
 func (o *pool) connect(ctx context.Context, key linkKey) (*link, error) {
 	epoch := o.links.now()
 	dial := key.pool.DialContext
@@ -124,6 +128,7 @@ func (o *pool) connect(ctx context.Context, key linkKey) (*link, error) {
 	}
 	l := &link{Conn: c, key: key, epoch: epoch, peer: c.RemoteAddr().String()}
 	l.r, l.w = bufio.NewReaderSize(l, linkBuffer), bufio.NewWriter(c)
+	l.socket, _ = socket(c)
 	return l, nil
 }
 
@@ -161,78 +166,54 @@ func (s *links) exchange(l *link, r *http.Request) (res *http.Response, begun bo
 	l.left = math.MaxInt64
 	b := &linkBody{ReadCloser: res.Body, s: s, l: l, stop: stop, keep: !res.Close}
 	if res.Body == http.NoBody {
-		b.end(true)
-		return res, true, nil
+		b.whole = true
+		return res, true, b.Close()
 	}
 	res.Body = b
 	return res, true, nil
 }
 
-// linkBody is the body of an answer. At its end the link can be used again.
+// linkBody is the body of an answer. When it is closed its link becomes idle, or
+// is closed if there is more to read on it.
 type linkBody struct {
 	io.ReadCloser
 	s    *links
 	l    *link
 	stop func() bool
-	keep bool
-	once sync.Once
+	// keep says that the upstream keeps the connection open, whole that the body
+	// was read to its end.
+	keep, whole, closed bool
 }
 
 func (b *linkBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.end(errors.Is(err, io.EOF))
-	}
+	b.whole = b.whole || errors.Is(err, io.EOF)
 	return n, err
 }
 
-// Close ends the link if there is more to read on it.
 func (b *linkBody) Close() error {
-	b.end(false)
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	if b.stop() && b.whole && b.keep && b.l.empty() {
+		b.s.put(b.l)
+	} else {
+		_ = b.l.Close()
+	}
 	return nil
 }
 
-func (b *linkBody) end(whole bool) {
-	b.once.Do(func() {
-		if b.stop() && whole && b.keep && b.l.r.Buffered() == 0 {
-			b.s.put(b.l)
-			return
-		}
-		_ = b.l.Close()
-	})
-}
-
-// take returns an idle link on which nothing has come since: neither an end nor
-// an answer that nobody asked for, which would be taken for that to the next
-// request.
-func (s *links) take(key linkKey) *link {
-	for {
-		s.mu.Lock()
-		list := s.idle[key]
-		if len(list) == 0 {
-			s.mu.Unlock()
-			return nil
-		}
-		l := list[len(list)-1]
-		list[len(list)-1] = nil
-		s.idle[key] = list[:len(list)-1]
-		s.n--
-		s.mu.Unlock()
-		if time.Since(l.since) < linkLife && quiet(l.Conn) && l.empty() {
-			return l
-		}
-		_ = l.Close()
-	}
-}
-
-// empty reports whether TLS holds nothing that it has read too much, and has
-// not been asked for.
+// empty reports whether everything that was read from the network has been used.
 func (l *link) empty() bool {
+	if l.r.Buffered() > 0 {
+		return false
+	}
 	secure, ok := l.Conn.(*tls.Conn)
 	if !ok {
 		return true
 	}
-	// With a deadline that is over nothing is read from the network.
+	// TLS may hold a record. After the deadline nothing is read from the network.
 	_ = secure.SetReadDeadline(time.Unix(1, 0))
 	var b [1]byte
 	n, err := secure.Read(b[:])
@@ -240,46 +221,59 @@ func (l *link) empty() bool {
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-func (s *links) put(l *link) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l.epoch != s.epoch || s.n >= maxLinks || len(s.idle[l.key]) >= maxEach {
+// take returns an idle link on which nothing has come since it was put back:
+// neither an end nor an answer without a request, which would be taken for the
+// answer to the next one. It returns nil if there is none.
+func (s *links) take(key linkKey) *link {
+	for {
+		l := s.last(key)
+		if l == nil || time.Since(l.since) < linkLife && quiet(l.socket) {
+			return l
+		}
 		_ = l.Close()
-		return
-	}
-	if s.idle == nil {
-		s.idle = map[linkKey][]*link{}
-	}
-	l.since = time.Now()
-	s.idle[l.key] = append(s.idle[l.key], l)
-	s.n++
-	if s.sweep == nil {
-		s.sweep = time.AfterFunc(linkLife, s.old)
 	}
 }
 
-// old closes links that have been idle for too long.
-func (s *links) old() {
+// last removes the idle link for a key that was used last and returns it.
+func (s *links) last(key linkKey) *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.n, s.sweep = 0, nil
-	for key, list := range s.idle {
-		young := list[:0]
-		for _, l := range list {
-			if time.Since(l.since) < linkLife {
-				young = append(young, l)
-			} else {
-				_ = l.Close()
-			}
+	for i, l := range slices.Backward(s.idle) {
+		if l.key == key {
+			s.idle = slices.Delete(s.idle, i, i+1)
+			return l
 		}
-		clear(list[len(young):])
-		if s.idle[key] = young; len(young) == 0 {
-			delete(s.idle, key)
-		}
-		s.n += len(young)
 	}
-	if s.n > 0 {
-		s.sweep = time.AfterFunc(linkLife, s.old)
+	return nil
+}
+
+// put makes a link idle, or closes it if there are too many or it was made before
+// the last reset.
+func (s *links) put(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.epoch != s.epoch || len(s.idle) >= maxLinks {
+		_ = l.Close()
+		return
+	}
+	l.since = time.Now()
+	s.idle = append(s.idle, l)
+	if s.sweep == nil {
+		s.sweep = time.AfterFunc(linkLife, s.closeOld)
+	}
+}
+
+// closeOld closes links that were idle for too long.
+func (s *links) closeOld() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.idle) > 0 && time.Since(s.idle[0].since) >= linkLife {
+		_ = s.idle[0].Close()
+		s.idle = slices.Delete(s.idle, 0, 1)
+	}
+	s.sweep = nil
+	if len(s.idle) > 0 {
+		s.sweep = time.AfterFunc(linkLife, s.closeOld)
 	}
 }
 
@@ -294,12 +288,10 @@ func (s *links) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch++
-	for _, list := range s.idle {
-		for _, l := range list {
-			_ = l.Close()
-		}
+	for _, l := range s.idle {
+		_ = l.Close()
 	}
-	s.idle, s.n = nil, 0
+	s.idle = nil
 	if s.sweep != nil {
 		s.sweep.Stop()
 		s.sweep = nil

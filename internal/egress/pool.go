@@ -38,7 +38,7 @@ func (o *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	if plain(r, f) {
 		return o.send(r, f, t)
 	}
-	return t.RoundTrip(r)
+	return t.RoundTrip(f.traced(r))
 }
 
 func (o *pool) transport(allowed []netip.Prefix, one bool) *http.Transport {

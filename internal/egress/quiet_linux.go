@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"errors"
 	"net"
 	"syscall"
 
@@ -52,17 +51,15 @@ func socket(c net.Conn) (syscall.RawConn, bool) {
 	return raw, err == nil
 }
 
-// quiet reports whether a connection is open and nothing has come on it.
-func quiet(c net.Conn) bool {
-	raw, ok := socket(c)
-	if !ok {
+// quiet reports whether a socket is open and nothing has come on it.
+func quiet(raw syscall.RawConn) bool {
+	if raw == nil {
 		return false
 	}
 	open := false
 	err := raw.Control(func(fd uintptr) {
-		var b [1]byte
-		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		open = errors.Is(err, unix.EAGAIN)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}, 0)
+		open = n == 0 && err == nil
 	})
 	return err == nil && open
 }

@@ -2,10 +2,15 @@
 
 package egress
 
-import "net"
+import (
+	"net"
+	"syscall"
+)
 
 // gone cannot wait here, so that a program that ends its side gets no answer.
 func gone(_ net.Conn, err error) error { return err }
 
 // quiet cannot tell here, so that every connection is used once.
-func quiet(net.Conn) bool { return false }
+func quiet(syscall.RawConn) bool { return false }
+
+func socket(net.Conn) (syscall.RawConn, bool) { return nil, false }

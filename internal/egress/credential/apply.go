@@ -48,6 +48,9 @@ func (s *Set) Apply(ctx context.Context, req *http.Request, to Target, e *policy
 	}
 	u := &use{set: s, to: to, names: map[string]bool{}, withheld: map[string]bool{}}
 	signing := e != nil && e.Signing != policy.SigningNone
+	if len(s.entries) == 0 && !signing && (req.Body == nil || req.Body == http.NoBody) {
+		return Applied{}, nil
+	}
 	if signing && !to.Secure {
 		return Applied{}, fmt.Errorf("%w: credentials go over TLS only", ErrSigning)
 	}
