@@ -148,7 +148,7 @@ func runPolicyApply(ctx context.Context, s *session, e policyKeeper, name string
 	}
 	return s.emit(res, func(p *page) {
 		if res.Live {
-			p.printf("cell %s: policy %s rules its run from event %d on\n", quote.Line(res.Cell), res.RulesAs, res.FromEvent)
+			p.printf("cell %s: policy %s applies to its run from event %d on\n", quote.Line(res.Cell), res.RulesAs, res.FromEvent)
 			p.pairs("before", res.Before)
 			return
 		}
