@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/cgroup"
@@ -35,7 +37,7 @@ func canFreeze() (bool, error) {
 
 // stopLive ends what a script that failed has left.
 func stopLive(home string) {
-	e, release, err := app.Open(home, app.Write)
+	e, release, err := app.Open(home, app.Write, cell.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		return
 	}
@@ -45,7 +47,7 @@ func stopLive(home string) {
 	cells, _ := e.List(ctx)
 	for _, c := range cells {
 		if c.State == "live" {
-			_, _ = e.Stop(ctx, cell.StopRequest{Cell: c.Name})
+			_, _ = e.Stop(ctx, api.StopRequest{Cell: c.Name})
 		}
 	}
 }
@@ -64,14 +66,14 @@ func newHome(t *testing.T, backend string) *home {
 	source := filepath.Join(dir, "src")
 	h.ok(os.MkdirAll(source, 0o755))
 	h.ok(os.WriteFile(filepath.Join(source, "file"), []byte("one\n"), 0o644))
-	e, release, err := app.Open(h.path, app.Create)
+	e, release, err := app.Open(h.path, app.Create, cell.Caller{Actor: func() string { return "tester" }})
 	h.ok(err)
 	h.e = e
 	t.Cleanup(func() {
 		stopLive(h.path)
 		h.ok(release())
 	})
-	_, err = e.Init(t.Context(), cell.InitRequest{Name: "demo", From: source, Backend: backend})
+	_, err = e.Init(t.Context(), api.InitRequest{Name: "demo", From: source, Backend: backend})
 	h.ok(err)
 	return h
 }
@@ -83,16 +85,16 @@ func (h *home) ok(err error) {
 	}
 }
 
-func (h *home) start() *cell.StartResult {
+func (h *home) start() *api.StartResult {
 	h.Helper()
-	res, err := h.e.Start(h.Context(), cell.StartRequest{Cell: "demo"})
+	res, err := h.e.Start(h.Context(), api.StartRequest{Cell: "demo"})
 	h.ok(err)
 	return res
 }
 
-func (h *home) stop() *cell.RunResult {
+func (h *home) stop() *api.RunResult {
 	h.Helper()
-	res, err := h.e.Stop(h.Context(), cell.StopRequest{Cell: "demo", Grace: -1})
+	res, err := h.e.Stop(h.Context(), api.StopRequest{Cell: "demo", Grace: -1})
 	h.ok(err)
 	return res
 }
@@ -108,14 +110,14 @@ func (h *home) sh(script string) string {
 	return out.String()
 }
 
-func shell(script string) cell.ExecRequest {
-	return cell.ExecRequest{Cell: "demo", Args: []string{"sh", "-c", script}}
+func shell(script string) api.ExecRequest {
+	return api.ExecRequest{Cell: "demo", Args: []string{"sh", "-c", script}}
 }
 
 // sound is what must hold when no cell is live.
 func (h *home) sound() {
 	h.Helper()
-	if res, err := h.e.Verify(h.Context(), "demo", "", true, nil); err != nil {
+	if res, err := h.e.Verify(h.Context(), "demo", "", true); err != nil {
 		h.Fatalf("verify: %v %+v", err, res)
 	}
 	if res, err := h.e.ReceiptVerify(h.Context(), "", "", true, ""); err != nil {
@@ -242,9 +244,9 @@ func TestLiveTerminal(t *testing.T) {
 	keys, typing := io.Pipe()
 	out := newWatcher()
 	sizes := make(chan driver.WindowSize)
-	done := make(chan *cell.ExecResult, 1)
+	done := make(chan *api.ExecResult, 1)
 	go func() {
-		req := cell.ExecRequest{Cell: "demo", Args: []string{"sh", "-i"}, TTY: true, Size: driver.WindowSize{Rows: 30, Cols: 90}}
+		req := api.ExecRequest{Cell: "demo", Args: []string{"sh", "-i"}, TTY: true, Size: api.WindowSize{Rows: 30, Cols: 90}}
 		res, err := h.e.Exec(h.lasting(), req, cell.Stdio{In: keys, Out: out, Resize: sizes})
 		if err != nil {
 			t.Error(err)
@@ -279,9 +281,9 @@ func TestLiveDetach(t *testing.T) {
 	h.start()
 	keys, typing := io.Pipe()
 	out := newWatcher()
-	left := make(chan *cell.ExecResult, 1)
+	left := make(chan *api.ExecResult, 1)
 	go func() {
-		req := cell.ExecRequest{Cell: "demo", Args: []string{"sh"}, TTY: true, Detachable: true}
+		req := api.ExecRequest{Cell: "demo", Args: []string{"sh"}, TTY: true, Detachable: true}
 		res, err := h.e.Exec(h.lasting(), req, cell.Stdio{In: keys, Out: out})
 		if err != nil {
 			t.Error(err)
@@ -304,9 +306,9 @@ func TestLiveDetach(t *testing.T) {
 	}
 	again, more := io.Pipe()
 	back := newWatcher()
-	done := make(chan *cell.ExecResult, 1)
+	done := make(chan *api.ExecResult, 1)
 	go func() {
-		res, err := h.e.Attach(h.lasting(), cell.ExecRequest{Cell: "demo"}, res.SessionID[:20], cell.Stdio{In: again, Out: back})
+		res, err := h.e.Attach(h.lasting(), api.ExecRequest{Cell: "demo"}, res.SessionID[:20], cell.Stdio{In: again, Out: back})
 		if err != nil {
 			t.Error(err)
 		}
@@ -318,10 +320,10 @@ func TestLiveDetach(t *testing.T) {
 	if res := <-done; res.ExitCode != 9 {
 		t.Fatalf("%+v", res)
 	}
-	if res, err := h.e.Attach(h.Context(), cell.ExecRequest{Cell: "demo"}, res.SessionID, cell.Stdio{}); err != nil || res.ExitCode != 9 {
+	if res, err := h.e.Attach(h.Context(), api.ExecRequest{Cell: "demo"}, res.SessionID, cell.Stdio{}); err != nil || res.ExitCode != 9 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	if _, err := h.e.Attach(h.Context(), cell.ExecRequest{Cell: "demo"}, "exec_none", cell.Stdio{}); cell.KindOf(err) != cell.NotFound {
+	if _, err := h.e.Attach(h.Context(), api.ExecRequest{Cell: "demo"}, "exec_none", cell.Stdio{}); api.KindOf(err) != api.NotFound {
 		t.Errorf("no such session: %v", err)
 	}
 	h.stop()
@@ -413,7 +415,7 @@ func TestLiveSupervisorKilled(t *testing.T) {
 				t.Errorf("a client of the dead supervisor: %v", err)
 			}
 			// The lock goes with the process, which may take a moment to die.
-			after, err := h.e.Run(h.Context(), cell.RunRequest{Cell: "demo", Args: []string{"cat", "file"}, Wait: time.Minute}, cell.Stdio{})
+			after, err := h.e.Run(h.Context(), api.RunRequest{Cell: "demo", Args: []string{"cat", "file"}, RunOptions: api.RunOptions{Wait: time.Minute}}, cell.Stdio{})
 			if err != nil || after.ExitCode != 0 {
 				t.Fatalf("%+v, %v", after, err)
 			}
@@ -458,8 +460,8 @@ func TestLiveCheckpointWhileWriting(t *testing.T) {
 			for round := range 3 {
 				res, err := h.e.Checkpoint(h.Context(), "demo", fmt.Sprintf("round-%d", round))
 				if can, _ := canFreeze(); !can {
-					var refused *cell.Error
-					if !errors.As(err, &refused) || refused.Kind != cell.Refused || refused.Code != "freezer" {
+					var refused *api.Error
+					if !errors.As(err, &refused) || refused.Kind != api.Refused || refused.Code != "freezer" {
 						t.Fatalf("without a freezer: %v", err)
 					}
 					break
@@ -469,11 +471,11 @@ func TestLiveCheckpointWhileWriting(t *testing.T) {
 					t.Errorf("%+v", res)
 				}
 				name := fmt.Sprintf("fork-%d", round)
-				_, err = h.e.Fork(h.Context(), cell.ForkRequest{Cell: "demo", Name: name, Checkpoint: res.CheckpointID})
+				_, err = h.e.Fork(h.Context(), api.ForkRequest{Cell: "demo", Name: name, Checkpoint: res.CheckpointID})
 				h.ok(err)
 				h.ordered(name)
 				if round == 0 {
-					_, err = h.e.Fork(h.Context(), cell.ForkRequest{Cell: "demo", Name: "straight"})
+					_, err = h.e.Fork(h.Context(), api.ForkRequest{Cell: "demo", Name: "straight"})
 					h.ok(err)
 					h.ordered("straight")
 				}
@@ -490,7 +492,7 @@ func TestLiveCheckpointWhileWriting(t *testing.T) {
 func (h *home) ordered(name string) {
 	h.Helper()
 	var out bytes.Buffer
-	res, err := h.e.Run(h.Context(), cell.RunRequest{Cell: name, Args: []string{"cat", "first", "second"}}, cell.Stdio{Out: &out})
+	res, err := h.e.Run(h.Context(), api.RunRequest{Cell: name, Args: []string{"cat", "first", "second"}}, cell.Stdio{Out: &out})
 	h.ok(err)
 	lines := strings.Fields(out.String())
 	if res.ExitCode != 0 || len(lines) == 0 {
@@ -549,7 +551,7 @@ func TestLiveStartInterrupted(t *testing.T) {
 	kept := 0
 	for i := range 12 {
 		ctx, cancel := context.WithTimeout(h.Context(), time.Duration(i)*4*time.Millisecond)
-		_, err := h.e.Start(ctx, cell.StartRequest{Cell: "demo"})
+		_, err := h.e.Start(ctx, api.StartRequest{Cell: "demo"})
 		cancel()
 		if err == nil {
 			kept++
@@ -579,7 +581,7 @@ func TestLiveRacesOfStop(t *testing.T) {
 		results := make(chan string, 3)
 		for range 3 {
 			wg.Go(func() {
-				if res, err := h.e.Stop(h.Context(), cell.StopRequest{Cell: "demo"}); err == nil {
+				if res, err := h.e.Stop(h.Context(), api.StopRequest{Cell: "demo"}); err == nil {
 					results <- res.ReceiptID
 				}
 			})
@@ -643,7 +645,7 @@ func TestSupervisorIsAlone(t *testing.T) {
 	}
 	run("init", "demo", "--from", source)
 	t.Cleanup(func() { stopLive(path) })
-	var res cell.StartResult
+	var res api.StartResult
 	if err := json.Unmarshal(run("start", "demo", "--json"), &res); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
 )
 
 // TestLiveKilledAtEveryFailpoint kills the supervisor at every instant that
@@ -92,7 +93,7 @@ func killLive(t *testing.T, backend, point, reached string) {
 			t.Errorf("the cell holds %q", out)
 		}
 	}
-	e, release, err := app.Open(state, app.Write)
+	e, release, err := app.Open(state, app.Write, cell.Caller{Actor: func() string { return "tester" }})
 	if err != nil {
 		t.Fatal(err)
 	}

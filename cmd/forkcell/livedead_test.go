@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/forkcell/forkcell/internal/api"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"golang.org/x/sys/unix"
 )
 
 // must runs the program and wants it to succeed.
@@ -27,7 +27,7 @@ func (l *lab) must(args ...string) string {
 }
 
 // start makes the lab's cell live.
-func (l *lab) start(flags ...string) (res cell.StartResult) {
+func (l *lab) start(flags ...string) (res api.StartResult) {
 	l.Helper()
 	if !l.made {
 		l.must("init", "box", "--from", "work")

@@ -66,7 +66,7 @@ func helper() bool {
 }
 
 // open connects the command line to the engine on a home.
-func open(home string, mode cli.Mode) (cli.Engine, func() error, error) {
+func open(home string, mode cli.Mode, caller cell.Caller) (cli.Engine, func() error, error) {
 	if home == "" {
 		var err error
 		if home, err = app.DefaultHome(); err != nil {
@@ -76,7 +76,7 @@ func open(home string, mode cli.Mode) (cli.Engine, func() error, error) {
 	modes := map[cli.Mode]app.Mode{
 		cli.Read: app.Read, cli.Write: app.Write, cli.Create: app.Create, cli.Rescue: app.Rescue, cli.Run: app.Run, cli.Visit: app.Visit,
 	}
-	return opened(app.Open(home, modes[mode]))
+	return opened(app.Open(home, modes[mode], caller))
 }
 
 // opened keeps a nil engine from becoming an interface that is not nil.

@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver/native"
 	"github.com/forkcell/forkcell/internal/store"
@@ -72,8 +70,8 @@ func DefaultHome() (string, error) {
 	return filepath.Join(home, ".local", "share", "forkcell"), nil
 }
 
-// Open makes an engine on a home. The function closes it.
-func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err error) {
+// Open makes an engine on a home, for a caller. The function closes it.
+func Open(home string, mode Mode, caller cell.Caller) (_ *cell.Engine, release func() error, err error) {
 	if home, err = filepath.Abs(home); err != nil {
 		return nil, nil, err
 	}
@@ -89,8 +87,7 @@ func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err err
 			release = func() error { cool(); return inner() }
 		}()
 	}
-	relay := &cell.ProgressRelay{}
-	config := cell.Config{Driver: runner, Launcher: launcher{}, Actor: sync.OnceValue(actor), Version: Version(), Hide: hide, Home: home, Now: time.Now, OnProgress: relay}
+	config := cell.Config{Driver: runner, Launcher: launcher{}, Caller: caller, Version: Version(), Hide: hide, Home: home, Now: time.Now}
 	s, err := store.Open(home, mode.store())
 	if errors.Is(err, store.ErrNoHome) && mode != Create && mode != Rescue {
 		return cell.New(config), func() error { return nil }, nil
@@ -99,7 +96,7 @@ func Open(home string, mode Mode) (_ *cell.Engine, release func() error, err err
 		return nil, nil, openError(err)
 	}
 	config.Store = s
-	h := &openHome{path: home, store: s, progress: relay.Report}
+	h := &openHome{path: home, store: s}
 	if mode == Visit {
 		config.Late = h.openRest
 	} else if config.Workspace, err = h.openWorkspace(); err != nil {
@@ -113,7 +110,6 @@ type openHome struct {
 	path      string
 	store     *store.Store
 	workspace *workspace.Store
-	progress  func(workspace.Progress)
 }
 
 // openRest opens what a visit left closed.
@@ -125,7 +121,7 @@ func (h *openHome) openRest() (*workspace.Store, error) {
 }
 
 func (h *openHome) openWorkspace() (_ *workspace.Store, err error) {
-	h.workspace, err = workspace.Open(h.path, workspace.Options{Root: os.Geteuid() == 0, Progress: h.progress})
+	h.workspace, err = workspace.Open(h.path, workspace.Options{Root: os.Geteuid() == 0})
 	return h.workspace, err
 }
 
@@ -147,7 +143,7 @@ func hide() error {
 
 // openError says what to do about a home that cannot be used.
 func openError(err error) error {
-	e := &cell.Error{Kind: cell.Refused, Code: "home", Message: err.Error(), Err: err}
+	e := &api.Error{Kind: api.Refused, Code: api.CodeHome, Message: err.Error(), Err: err}
 	switch {
 	case errors.Is(err, store.ErrPermission):
 		e.Hint = "set that mode with chmod, or choose another directory with --home"
@@ -164,19 +160,9 @@ func openError(err error) error {
 	case errors.Is(err, store.ErrReadOnly):
 		e.Hint = "only reading commands work on it"
 	case errors.Is(err, store.ErrNoHome):
-		e.Kind, e.Hint = cell.NotFound, "`forkcell init NAME --from DIR` makes it"
+		e.Kind, e.Hint = api.NotFound, "`forkcell init NAME --from DIR` makes it"
 	default:
-		e.Kind = cell.Failed
+		e.Kind = api.Failed
 	}
 	return e
-}
-
-// actor is who asks, as far as the host can tell.
-func actor() string {
-	uid := os.Geteuid()
-	name := "unknown"
-	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-		name = u.Username
-	}
-	return fmt.Sprintf("%s (uid %d)", name, uid)
 }

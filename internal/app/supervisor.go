@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cell"
@@ -148,16 +150,16 @@ func (v *vow) supervise(ctx context.Context) error {
 	if err := v.in.Decode(&request); err != nil {
 		return err
 	}
-	home, req, err := cell.DecodeStart(request)
+	order, err := cell.DecodeStart(request)
 	if err != nil {
 		return err
 	}
 	go v.listen()
-	e, release, err := Open(home, Run)
+	e, release, err := Open(order.Home, Run, order.Caller())
 	if err != nil {
 		return err
 	}
-	return errors.Join(e.Supervise(ctx, req, v.ready), release())
+	return errors.Join(e.Supervise(ctx, order, v.ready), release())
 }
 
 // listen hears that the caller has the answer, or has gone.
@@ -171,7 +173,7 @@ func (v *vow) listen() {
 }
 
 // ready tells the caller and waits until it has heard.
-func (v *vow) ready(res *cell.StartResult) error {
+func (v *vow) ready(res *api.StartResult) error {
 	if err := v.say(cell.EncodeAnswer(res, nil)); err != nil {
 		return err
 	}

@@ -1,6 +1,9 @@
 package cell
 
-import "github.com/forkcell/forkcell/internal/store"
+import (
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/store"
+)
 
 // unfinishedState is what reading verbs show of a run, or of a cell, whose
 // process died. The next verb that changes the cell finishes the run.
@@ -54,7 +57,7 @@ func (e *Engine) workUnderWay() (abandonedWork, error) {
 }
 
 // show marks a cell that has such work, if it still has it.
-func (w abandonedWork) show(tx *store.Tx, info *CellInfo) error {
+func (w abandonedWork) show(tx *store.Tx, info *api.CellInfo) error {
 	id := w[info.CellID]
 	if id == "" || info.State != "idle" {
 		return nil

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/policy"
 )
@@ -33,6 +35,9 @@ var agreeHosts = []string{"a.example", "b.example", "x.c.example"}
 func newAgreement(t *testing.T, seed uint64) *agreement {
 	t.Helper()
 	a := &agreement{world: newWorld(t), rnd: rand.New(rand.NewPCG(seed, 1))}
+	caller := tester()
+	caller.Env = append(caller.Env, "SEEN=value", "TZ=value")
+	a.e = a.e.As(caller)
 	// A process that served a network hides its memory, and then an ordinary user's
 	// starts no other cell; this one has nothing to hide.
 	a.openWith(time.Now, 0)
@@ -95,7 +100,7 @@ func (a *agreement) policy() string {
 }
 
 // request asks for one run. Of the grants one may be missing.
-func (a *agreement) request(name, script string) cell.RunRequest {
+func (a *agreement) request(name, script string) api.RunRequest {
 	all := everything()
 	all.Paths = a.dirs
 	if a.rnd.IntN(4) == 0 {
@@ -105,10 +110,7 @@ func (a *agreement) request(name, script string) cell.RunRequest {
 	for i := range all.Paths {
 		all.Paths[i] += ":rw"
 	}
-	return cell.RunRequest{
-		Cell: name, Args: []string{"sh", "-c", script}, Grants: all, Network: cell.NetworkRequest{Resolve: a.pins},
-		Inherit: func(name string) (string, bool) { return "value", name == "SEEN" || name == "TZ" },
-	}
+	return api.RunRequest{Cell: name, Args: []string{"sh", "-c", script}, RunOptions: api.RunOptions{Grants: all, Network: api.NetworkRequest{Resolve: a.pins}}}
 }
 
 // questions are the paths and requests that a cell is asked about.
@@ -161,7 +163,7 @@ func TestExplainAgrees(t *testing.T) {
 	for i := 0; i < 24 && ran < 3; i++ {
 		name := fmt.Sprintf("c%d", i)
 		text := a.policy()
-		_, err := a.e.Init(a.ctx, cell.InitRequest{Name: name, From: a.source, Policy: &cell.PolicyFile{Name: "p", Text: []byte(text)}})
+		_, err := a.e.Init(a.ctx, api.InitRequest{Name: name, From: a.source, Policy: &api.PolicyFile{Name: "p", Text: []byte(text)}})
 		a.ok(err)
 		if a.agrees(name, text) {
 			ran++
@@ -184,7 +186,7 @@ func (a *agreement) agrees(name, text string) bool {
 		a.Fatalf("the dry run: %v; the run: %v\n%s", planErr, err, text)
 	}
 	if err != nil {
-		if cell.KindOf(err) != cell.Refused {
+		if api.KindOf(err) != api.Refused {
 			a.Fatalf("%v\n%s", err, text)
 		}
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/leftout"
@@ -14,7 +15,7 @@ import (
 )
 
 // Apply writes the accepted changes to the source directory, or to another.
-func (e *Engine) Apply(ctx context.Context, req ApplyRequest) (*ApplyResult, error) {
+func (e *Engine) Apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {
 	s, err := e.hold(ctx, req.Cell, "apply", 0)
 	if err != nil {
 		return nil, err
@@ -26,7 +27,7 @@ func (e *Engine) Apply(ctx context.Context, req ApplyRequest) (*ApplyResult, err
 // application is one apply on its way.
 type application struct {
 	*session
-	req     ApplyRequest
+	req     api.ApplyRequest
 	to      string // the directory
 	source  bool   // it is the cell's own source
 	base    store.Checkpoint
@@ -34,7 +35,7 @@ type application struct {
 	pick    *leftout.Selector
 	target  *fsx.Dir
 	merge   merge
-	result  *ApplyResult
+	result  *api.ApplyResult
 	intent  applyIntent
 	changes []tree.Change
 }
@@ -68,7 +69,7 @@ func (m *madeState) checkpoint() store.Checkpoint {
 	return c
 }
 
-func (s *session) apply(ctx context.Context, req ApplyRequest) (*ApplyResult, error) {
+func (s *session) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {
 	a := &application{session: s, req: req}
 	if err := a.prepare(); err != nil {
 		return nil, err
@@ -94,14 +95,14 @@ func (s *session) apply(ctx context.Context, req ApplyRequest) (*ApplyResult, er
 
 // prepare finds the two states and the directory.
 func (a *application) prepare() error {
-	a.to, a.source = a.req.To, a.req.To == ""
+	a.to, a.source = a.e.caller.path(a.req.To), a.req.To == ""
 	if a.source {
 		a.to = a.cell.Source
 		if a.cell.SourceKind == sourceLost {
-			return refused("no_source", "`--to DIR` names a directory", "the record of the source of cell %s is lost", a.cell.Name)
+			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "the record of the source of cell %s is lost", a.cell.Name)
 		}
 		if a.cell.SourceKind != "dir" {
-			return refused("no_source", "`--to DIR` names a directory", "cell %s was made from an archive", a.cell.Name)
+			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "cell %s was made from an archive", a.cell.Name)
 		}
 	}
 	if err := a.apart("--to", a.to); err != nil {
@@ -109,14 +110,14 @@ func (a *application) prepare() error {
 	}
 	var err error
 	if a.pick, err = leftout.NewSelector(a.req.Only, a.req.Except); err != nil {
-		return usage("patterns are gitignore-style", "bad pattern: %v", err)
+		return api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
 	}
 	if err := a.states(); err != nil {
 		return err
 	}
-	a.result = &ApplyResult{
+	a.result = &api.ApplyResult{
 		Cell: a.cell.Name, To: a.to, DryRun: a.req.DryRun, Checkpoint: a.theirs.ID,
-		Written: []ChangeJSON{}, Already: []string{}, Chosen: []PathNote{}, Kept: []PathNote{}, Dropped: []PathNote{},
+		Written: []api.ChangeJSON{}, Already: []string{}, Chosen: []api.PathNote{}, Kept: []api.PathNote{}, Dropped: []api.PathNote{},
 	}
 	if a.cell.Live != "" && a.source && a.cell.Live == a.cell.Source {
 		a.result.Already = append(a.result.Already, ".")
@@ -124,7 +125,7 @@ func (a *application) prepare() error {
 	}
 	a.target, err = fsx.OpenRoot(a.to)
 	if err != nil {
-		return usage("give an existing directory with --to", "%s: %v", quote.Path(a.to), err)
+		return api.Usagef("give an existing directory with --to", "%s: %v", quote.Path(a.to), err)
 	}
 	return nil
 }

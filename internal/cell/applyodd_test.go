@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/forkcell/forkcell/internal/api"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"golang.org/x/sys/unix"
 )
 
 // TestApplyMeetsOddThings: FIFOs and sockets in the way of an apply, on either
@@ -25,14 +25,14 @@ func TestApplyMeetsOddThings(t *testing.T) {
 	w.sh("demo", "echo changed > docs/a.md; rm hello.txt; mkfifo hello.txt; mkfifo new", acceptOnSuccess)
 	w.ok(os.Remove(at("docs/a.md")))
 	w.ok(unix.Mkfifo(at("docs/a.md"), 0o600))
-	_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
-	w.refused(err, cell.Refused, "1 conflict")
-	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: "theirs"})
+	_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
+	w.refused(err, api.Refused, "1 conflict")
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", OnConflict: "theirs"})
 	w.ok(err)
 	if kind("docs/a.md") != unix.S_IFREG || kind("hello.txt") != unix.S_IFIFO || kind("new") != unix.S_IFIFO {
 		t.Error("it was not applied")
 	}
-	_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
+	_, err = w.e.Undo(w.ctx, api.UndoRequest{Cell: "demo"})
 	w.ok(err)
 	if kind("docs/a.md") != unix.S_IFIFO || w.read("hello.txt") != "hello\n" {
 		t.Error("it was not taken back")
@@ -40,7 +40,7 @@ func TestApplyMeetsOddThings(t *testing.T) {
 
 	w.ok(unix.Mknod(at("docs/socket"), unix.S_IFSOCK|0o600, 0))
 	w.sh("demo", "rm -r docs", acceptOnSuccess)
-	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: "ours"})
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", OnConflict: "ours"})
 	w.ok(err)
 	if kind("docs/socket") != unix.S_IFSOCK {
 		t.Error("the socket is gone")
@@ -49,9 +49,9 @@ func TestApplyMeetsOddThings(t *testing.T) {
 	w.sh("demo", "echo more > more", acceptOnSuccess)
 	moved := w.source + "-moved"
 	w.ok(os.Rename(w.source, moved))
-	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
-	w.refused(err, cell.Usage, "no such file or directory")
-	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", To: moved, Only: []string{"more"}})
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
+	w.refused(err, api.Usage, "no such file or directory")
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", To: moved, Only: []string{"more"}})
 	w.ok(err)
 	w.ok(os.Rename(moved, w.source))
 	if w.read("more") != "more\n" {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/gitread"
@@ -33,7 +34,7 @@ func (a *application) states() error {
 		return err
 	}
 	if waiting != nil && a.theirs.ID == a.base.ID {
-		return refused("pending", "`forkcell accept "+a.cell.Name+" --apply` accepts and applies it",
+		return api.Refusef(api.CodePending, "`forkcell accept "+a.cell.Name+" --apply` accepts and applies it",
 			"%s: only accepted changes are applied", waiting.describe(a.cell))
 	}
 	return nil
@@ -65,7 +66,7 @@ func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint
 		base, err = tx.Checkpoint(base.Parent)
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return base, refused("state_lost", fmt.Sprintf("`forkcell export %s -o DIR` writes the state of the cell to a new directory", s.cell.Name),
+		return base, api.Refusef(api.CodeStateLost, fmt.Sprintf("`forkcell export %s -o DIR` writes the state of the cell to a new directory", s.cell.Name),
 			"the state that was last applied from %s is lost, so its changes cannot be told apart", s.cell.Name)
 	}
 	return base, err
@@ -213,7 +214,7 @@ type merge struct {
 func threeWay(ctx context.Context, where string, base, theirs *tree.Tree, ours func(string) (*tree.Entry, error), opt apply.ThreeWayOptions) (merge, error) {
 	ops, already, conflicts, chosen, err := apply.ThreeWay(ctx, base, theirs, ours, opt)
 	if err != nil {
-		return merge{}, failed("compare", err, "compare with %s", quote.Path(where))
+		return merge{}, api.Failf(api.CodeCompare, err, "compare with %s", quote.Path(where))
 	}
 	if len(conflicts) > 0 {
 		return merge{}, conflictError(where, conflicts)
@@ -230,7 +231,7 @@ func conflictMode(word string) (apply.OnConflict, error) {
 	case "theirs":
 		return apply.Theirs, nil
 	}
-	return apply.Fail, usage("one of fail, ours, theirs", "unknown --on-conflict %s", quote.Arg(word))
+	return apply.Fail, api.Usagef("one of fail, ours, theirs", "unknown --on-conflict %s", quote.Arg(word))
 }
 
 func conflictError(where string, conflicts []apply.Conflict) error {
@@ -243,7 +244,7 @@ func conflictError(where string, conflicts []apply.Conflict) error {
 // namedConflicts is a refusal that names each conflict. unforcible is the hint if
 // one of them cannot be decided for the other side.
 func namedConflicts(conflicts []apply.Conflict, message, hint, unforcible string) error {
-	e := &Error{Kind: Refused, Code: "conflict", Message: message, Hint: hint}
+	e := &api.Error{Kind: api.Refused, Code: api.CodeConflict, Message: message, Hint: hint}
 	if slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !c.Forcible }) {
 		e.Hint = unforcible
 	}

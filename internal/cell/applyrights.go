@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -96,7 +97,7 @@ func (l *landing) parent(p string) (*tree.Entry, error) {
 func (a *application) hazards() error {
 	allow, err := leftout.NewSelector(a.req.AllowControl, nil)
 	if err != nil {
-		return usage("patterns are gitignore-style", "bad --allow-control: %v", err)
+		return api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
 	}
 	var held []string
 	control, privilege := false, false
@@ -140,8 +141,8 @@ func heldBack(held []string, control, privilege bool) error {
 	if privilege {
 		ways = append(ways, "--allow-setuid")
 	}
-	return &Error{
-		Kind: Refused, Code: "held_back",
+	return &api.Error{
+		Kind: api.Refused, Code: api.CodeHeldBack,
 		Message: counted(len(held), "change") + " held back, nothing was written",
 		Hint:    "look at them, then give " + strings.Join(ways, " or ") + ", or leave them out with --except", Details: held,
 	}

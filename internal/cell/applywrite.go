@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -61,13 +62,13 @@ func (s *session) execute(ctx context.Context, id string, in applyIntent, p appl
 		if bad, ok := errors.AsType[*apply.ConflictError](err); ok {
 			return report, errors.Join(conflictError(in.Target, bad.Conflicts), s.dropIntent(id))
 		}
-		return report, errors.Join(failed("apply", err, "write to %s; it is as it was", quote.Path(in.Target)), s.dropIntent(id))
+		return report, errors.Join(api.Failf(api.CodeApply, err, "write to %s; it is as it was", quote.Path(in.Target)), s.dropIntent(id))
 	}
 	return report, s.commitApply(id, in)
 }
 
 func unfinished(target string, committed bool, err error) error {
-	e := &Error{Kind: Failed, Code: "unfinished", Err: err}
+	e := &api.Error{Kind: api.Failed, Code: api.CodeUnfinished, Err: err}
 	if committed {
 		e.Message = fmt.Sprintf("write to %s; the files are written, but not all is put in order: %v", quote.Path(target), err)
 		e.Hint = "mend the cause; then any command on the cell finishes it"
@@ -160,7 +161,7 @@ func (s *session) settleApply(ctx context.Context, in store.Intent) error {
 }
 
 // opJSON describes an op where there is no tree to compare.
-func opJSON(op apply.Op) ChangeJSON {
+func opJSON(op apply.Op) api.ChangeJSON {
 	ch := tree.Change{Path: op.Path, Old: op.Old, New: op.New, Kind: tree.Modified}
 	switch {
 	case op.Old == nil:

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -65,11 +66,11 @@ func systemDirs() []string {
 const varDir = "/var"
 
 // root puts the choice of a root file system into a specification.
-func (e *Engine) root(a *asked, c store.Cell, req RunRequest) ([]workspace.Area, error) {
+func (e *Engine) root(a *asked, c store.Cell, req runRequest) ([]workspace.Area, error) {
 	spec, p := &a.spec, a.policy
 	spec.AsRoot = req.AsRoot
 	if req.AsRoot && req.Root != rootHostOverlay {
-		return nil, usage("give --root host-overlay too", "--as-root needs a system that it can write to")
+		return nil, api.Usagef("give --root host-overlay too", "--as-root needs a system that it can write to")
 	}
 	areas, err := e.writablePaths(a, c.Backend)
 	if err != nil {
@@ -79,19 +80,19 @@ func (e *Engine) root(a *asked, c store.Cell, req RunRequest) ([]workspace.Area,
 	case "", rootHost:
 	case rootHostOverlay:
 		if p.Filesystem.Given {
-			return nil, refused("policy", "leave one of them out", "a filesystem_policy and --root host-overlay exclude each other")
+			return nil, api.Refusef(api.CodePolicy, "leave one of them out", "a filesystem_policy and --root host-overlay exclude each other")
 		}
 		if os.Geteuid() != 0 {
-			return nil, refused("unenforced", driver.HostOverlayRemedy, "--root host-overlay: %s", driver.HostOverlayNeedsRoot)
+			return nil, api.Refusef(api.CodeUnenforced, driver.HostOverlayRemedy, "--root host-overlay: %s", driver.HostOverlayNeedsRoot)
 		}
 		spec.System.Own = true
 		areas = append(areas, systemAreas()...)
 	default:
-		if spec.System.Root, err = e.shownPath("--root", req.Root); err != nil {
+		if spec.System.Root, err = e.shownPath("--root", string(req.Root)); err != nil {
 			return nil, err
 		}
 		if !isDir(spec.System.Root) {
-			return nil, usage("host, host-overlay or a directory", "--root %s is not a directory", quote.Path(req.Root))
+			return nil, api.Usagef("host, host-overlay or a directory", "--root %s is not a directory", quote.Path(string(req.Root)))
 		}
 	}
 	return areas, nil
@@ -109,11 +110,11 @@ func (e *Engine) writablePaths(a *asked, backend string) ([]workspace.Area, erro
 			continue
 		}
 		if !isDir(dir) {
-			return nil, refused("policy_path", "take it out of read_write, or set landlock.compatibility to best_effort",
+			return nil, api.Refusef(api.CodePolicyPath, "take it out of read_write, or set landlock.compatibility to best_effort",
 				"the policy lists %s, which is not a directory here", quote.Path(dir))
 		}
 		if dir == "/etc" && !workspace.Backend(backend).Overlays() {
-			return nil, refused("backend", "make the cell with --backend overlay, or list what is needed below /etc",
+			return nil, api.Refusef(api.CodeBackend, "make the cell with --backend overlay, or list what is needed below /etc",
 				"the policy makes /etc writable, and cells of the backend %s would see the host's accounts and name servers there", backend)
 		}
 		if err := e.mayList(dir); err != nil {
@@ -142,13 +143,13 @@ func systemAreas() []workspace.Area {
 // areaError says what an area that cannot be means for the person who asked.
 func areaError(err error) error {
 	if errors.Is(err, workspace.ErrNoSystemArea) {
-		return refused("backend", "make the cell with --backend overlay", "--root host-overlay: %v", workspace.ErrNoSystemArea)
+		return api.Refusef(api.CodeBackend, "make the cell with --backend overlay", "--root host-overlay: %v", workspace.ErrNoSystemArea)
 	}
 	if errors.Is(err, workspace.ErrNoBase) {
-		return refused("backend", "make the cell with --backend overlay", "--cache standard: %v", workspace.ErrNoBase)
+		return api.Refusef(api.CodeBackend, "make the cell with --backend overlay", "--cache standard: %v", workspace.ErrNoBase)
 	}
 	if gone, ok := errors.AsType[*workspace.HostDirError](err); ok {
-		return refused("area", "make the directory again on the host", "%v", gone)
+		return api.Refusef(api.CodeArea, "make the directory again on the host", "%v", gone)
 	}
 	return err
 }

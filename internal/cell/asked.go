@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -25,7 +26,7 @@ type asked struct {
 	masks  []mount.Mask
 }
 
-func (e *Engine) spec(c store.Cell, req RunRequest) (a asked, err error) {
+func (e *Engine) spec(c store.Cell, req runRequest) (a asked, err error) {
 	if err := checkArgs(c, req.Args); err != nil {
 		return a, err
 	}
@@ -53,7 +54,7 @@ func (e *Engine) spec(c store.Cell, req RunRequest) (a asked, err error) {
 	if err != nil {
 		return a, err
 	}
-	env, err := buildEnv(a.policy, req, shown, cached)
+	env, err := e.buildEnv(a.policy, req, shown, cached)
 	if err != nil {
 		return a, err
 	}
@@ -62,14 +63,14 @@ func (e *Engine) spec(c store.Cell, req RunRequest) (a asked, err error) {
 		workdir = homePath
 	}
 	if req.Workdir != "" {
-		workdir = req.Workdir
+		workdir = string(req.Workdir)
 		if !path.IsAbs(workdir) {
 			workdir = path.Join(c.MountAt, workdir)
 		}
 	}
 	a.spec = driver.Spec{
-		Hostname: c.Name, FullName: req.GitName, ReadOnly: shown, Command: driver.Command{
-			Args: req.Args, Env: env, Workdir: path.Clean(workdir), TTY: req.TTY, Size: req.Size,
+		Hostname: c.Name, FullName: e.caller.git().Name, ReadOnly: shown, Command: driver.Command{
+			Args: req.Args, Env: env, Workdir: path.Clean(workdir), TTY: req.TTY, Size: driver.WindowSize(req.Size),
 		},
 	}
 	if a.notes, err = e.govern(&a, req); err != nil {
@@ -98,7 +99,7 @@ func (e *Engine) checkGrants(a *asked, c store.Cell) error {
 	for _, p := range a.spec.ReadOnly {
 		real, err := realPath(p)
 		if err != nil {
-			return usage("", "--ro %s: %v", quote.Path(p), err)
+			return api.Usagef("", "--ro %s: %v", quote.Path(p), err)
 		}
 		if !inSystem(real) {
 			a.shown = append(a.shown, shownDir{target: p, real: real})
@@ -119,7 +120,7 @@ func (a *asked) take(listed string, write bool, root string) error {
 	}
 	real, err := shownReal(listed)
 	if err != nil {
-		return refused("policy_path", "take it out of the policy", "the policy lists %s: %v", quote.Path(listed), err)
+		return api.Refusef(api.CodePolicyPath, "take it out of the policy", "the policy lists %s: %v", quote.Path(listed), err)
 	}
 	needed, err := a.grants.path(listed, real, write)
 	if needed && !isLink(listed) {
@@ -157,11 +158,11 @@ func (a *asked) hide(c store.Cell) error {
 
 func checkArgs(c store.Cell, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return usage("`forkcell run "+c.Name+" -- CMD ARG...`", "no command to run")
+		return api.Usagef("`forkcell run "+c.Name+" -- CMD ARG...`", "no command to run")
 	}
 	for _, a := range args {
 		if strings.IndexByte(a, 0) >= 0 {
-			return usage("", "an argument holds a NUL byte")
+			return api.Usagef("", "an argument holds a NUL byte")
 		}
 	}
 	return nil

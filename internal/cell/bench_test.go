@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 )
@@ -16,17 +18,17 @@ func BenchmarkRunTrue(b *testing.B) {
 	if err := os.MkdirAll(source, 0o755); err != nil {
 		b.Fatal(err)
 	}
-	e, release, err := app.Open(filepath.Join(dir, "home"), app.Create)
+	e, release, err := app.Open(filepath.Join(dir, "home"), app.Create, tester())
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer release()
-	if _, err := e.Init(b.Context(), cell.InitRequest{Name: "demo", From: source}); err != nil {
+	if _, err := e.Init(b.Context(), api.InitRequest{Name: "demo", From: source}); err != nil {
 		b.Fatal(err)
 	}
-	sum := cell.RunTimings{}
+	sum := api.RunTimings{}
 	for b.Loop() {
-		res, err := e.Run(b.Context(), cell.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
+		res, err := e.Run(b.Context(), api.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
 		if err != nil {
 			b.Fatal(err)
 		}

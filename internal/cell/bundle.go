@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -86,7 +87,7 @@ func (e *Engine) signedBy(seq int64, key string) bool {
 
 // notSigned refuses to export what would not verify.
 func notSigned(what, run string) error {
-	return refused("not_verified", "`forkcell receipt verify --all` names everything that does not hold",
+	return api.Refusef(api.CodeNotVerified, "`forkcell receipt verify --all` names everything that does not hold",
 		"the %s of %s is not what was signed", what, run)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -111,21 +112,8 @@ func toolOf(p string) (t cacheTool, rel string, ok bool) {
 	return t, "", false
 }
 
-// CacheUse says that a run's tools kept their caches in the cell's state, and on
-// which shared state that stands.
-type CacheUse struct {
-	Setting string `json:"setting"`
-	Path    string `json:"path"` // in the cell
-	// From is the shared cache; it is empty, as is what follows, if there was none
-	// when the cell's state got its own.
-	From         string `json:"from"`
-	CheckpointID string `json:"checkpoint_id"`
-	Root         string `json:"root"`
-	Statement    int64  `json:"statement"` // the number of the one that made it
-}
-
 // cacheOn reports whether a run has the cache: as it asks, else as its cell is set.
-func cacheOn(c store.Cell, req RunRequest) (bool, error) {
+func cacheOn(c store.Cell, req runRequest) (bool, error) {
 	setting := req.Cache
 	if setting == "" {
 		setting = c.Cache
@@ -137,17 +125,17 @@ func checkCacheSetting(setting string) error {
 	if slices.Contains([]string{"", CacheOff, CacheStandard}, setting) {
 		return nil
 	}
-	return usage("one of: off, standard", "unknown cache %s", quote.Arg(setting))
+	return api.Usagef("one of: off, standard", "unknown cache %s", quote.Arg(setting))
 }
 
 // checkCache refuses a cache where a cell cannot have one.
 func checkCache(c store.Cell, shown []string) error {
 	if !workspace.Backend(c.Backend).Overlays() {
-		return refused("backend", "make the cell with --backend overlay", "--cache standard: only the overlay backend can share caches, and cell %s has %s", c.Name, c.Backend)
+		return api.Refusef(api.CodeBackend, "make the cell with --backend overlay", "--cache standard: only the overlay backend can share caches, and cell %s has %s", c.Name, c.Backend)
 	}
 	for _, p := range append([]string{c.MountAt}, shown...) {
 		if within(p, cachePath) || within(cachePath, p) {
-			return refused("mount", "choose another place for it, or leave the cache off", "--cache standard: %s is where the cell's caches are, and %s is there", cachePath, quote.Path(p))
+			return api.Refusef(api.CodeMount, "choose another place for it, or leave the cache off", "--cache standard: %s is where the cell's caches are, and %s is there", cachePath, quote.Path(p))
 		}
 	}
 	return nil
@@ -156,7 +144,7 @@ func checkCache(c store.Cell, shown []string) error {
 // cacheArea is the area of the caches for a generation on a state. A state that
 // has the area keeps what it stands on; another gets the newest shared state of
 // its source directory, else that of the home.
-func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (workspace.Area, *CacheUse, error) {
+func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (workspace.Area, *api.CacheUse, error) {
 	area := workspace.Area{Name: areaCache, Target: cachePath}
 	info, err := e.ws.Info(head.Layer)
 	if err != nil {
@@ -174,8 +162,8 @@ func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (w
 }
 
 // cacheUse describes what the area stands on.
-func (e *Engine) cacheUse(tx *store.Tx, base workspace.Base) (*CacheUse, error) {
-	use := &CacheUse{Setting: CacheStandard, Path: cachePath, CheckpointID: base.Label}
+func (e *Engine) cacheUse(tx *store.Tx, base workspace.Base) (*api.CacheUse, error) {
+	use := &api.CacheUse{Setting: CacheStandard, Path: cachePath, CheckpointID: base.Label}
 	at, err := tx.Checkpoint(base.Label)
 	if errors.Is(err, store.ErrNotFound) {
 		return use, nil // there is none, or its record is lost
@@ -214,7 +202,7 @@ func (e *Engine) madeBy(tx *store.Tx, at store.Checkpoint) (int64, error) {
 
 // plannedCache returns the shared state that the caches of a run would stand on;
 // nil if the run has no caches.
-func (e *Engine) plannedCache(c store.Cell, head store.Checkpoint, req RunRequest) (use *CacheUse, err error) {
+func (e *Engine) plannedCache(c store.Cell, head store.Checkpoint, req runRequest) (use *api.CacheUse, err error) {
 	on, err := cacheOn(c, req)
 	if err != nil || !on {
 		return nil, err
@@ -227,7 +215,7 @@ func (e *Engine) plannedCache(c store.Cell, head store.Checkpoint, req RunReques
 }
 
 // addCache gives a run the area of its caches, if it has any.
-func (r *run) addCache(req RunRequest) error {
+func (r *run) addCache(req runRequest) error {
 	on, err := cacheOn(r.cell, req)
 	if err != nil || !on {
 		return err

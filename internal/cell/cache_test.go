@@ -12,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-func cached(r *cell.RunRequest) { r.Cache = cell.CacheStandard }
+func cached(r *api.RunRequest) { r.Cache = cell.CacheStandard }
 
 // fill is a script that puts one file into every part of the caches that is
 // treated differently; word is in all of them.
@@ -62,14 +64,14 @@ func (w *world) from(name, source string) string {
 		source = filepath.Join(w.TempDir(), name)
 		w.ok(os.MkdirAll(source, 0o755))
 	}
-	_, err := w.e.Init(w.ctx, cell.InitRequest{Name: name, From: source, Cache: cell.CacheStandard})
+	_, err := w.e.Init(w.ctx, api.InitRequest{Name: name, From: source, Cache: cell.CacheStandard})
 	w.ok(err)
 	return source
 }
 
-func (w *world) promote(name string) *cell.PromoteResult {
+func (w *world) promote(name string) *api.PromoteResult {
 	w.Helper()
-	res, err := w.e.Promote(w.ctx, cell.PromoteRequest{Cell: name})
+	res, err := w.e.Promote(w.ctx, api.PromoteRequest{Cell: name})
 	w.ok(err)
 	return res
 }
@@ -109,7 +111,7 @@ func TestSharedCaches(t *testing.T) {
 	w.wantCache("nothing was promoted", "two", nil)
 	w.wantCache("nothing was promoted", "far", nil)
 
-	dry, err := w.e.Promote(w.ctx, cell.PromoteRequest{Cell: "one", DryRun: true})
+	dry, err := w.e.Promote(w.ctx, api.PromoteRequest{Cell: "one", DryRun: true})
 	w.ok(err)
 	if names := w.caches(); names != nil {
 		t.Errorf("a dry run made %q", names)
@@ -131,7 +133,7 @@ func TestSharedCaches(t *testing.T) {
 	if res.Cache.From != "cache:home" || res.Cache.Root != done.Caches[0].Root || res.Cache.Statement == 0 {
 		t.Errorf("the run stands on %+v, promoted was %+v", res.Cache, done.Caches[0])
 	}
-	if _, out := w.sh("new", "ls /cache; env", func(r *cell.RunRequest) { r.Cache = cell.CacheOff }); strings.Contains(out, "GOCACHE") || !strings.Contains(out, "No such file") {
+	if _, out := w.sh("new", "ls /cache; env", func(r *api.RunRequest) { r.Cache = cell.CacheOff }); strings.Contains(out, "GOCACHE") || !strings.Contains(out, "No such file") {
 		t.Errorf("without the cache there is %s", out)
 	}
 	if again := w.promote("one"); again.Caches[0].Files+again.Caches[1].Files != 0 {
@@ -141,8 +143,8 @@ func TestSharedCaches(t *testing.T) {
 	if infos, err := w.e.List(w.ctx); err != nil || len(infos) != 4 || infos[0].Cache != cell.CacheStandard {
 		t.Errorf("ls shows %+v, %v", infos, err)
 	}
-	_, err = w.e.Run(w.ctx, cell.RunRequest{Cell: "cache:home", Args: []string{"true"}}, cell.Stdio{})
-	w.refused(err, cell.Usage, "bad cell name")
+	_, err = w.e.Run(w.ctx, api.RunRequest{Cell: "cache:home", Args: []string{"true"}}, cell.Stdio{})
+	w.refused(err, api.Usage, "bad cell name")
 }
 
 // TestPromoteAddsToWhatIsThere: the home's cache is never overwritten, that of a
@@ -203,38 +205,38 @@ func TestPromoteIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.from("one", "")
 	try := func(name string) error {
-		_, err := w.e.Promote(w.ctx, cell.PromoteRequest{Cell: name})
+		_, err := w.e.Promote(w.ctx, api.PromoteRequest{Cell: name})
 		return err
 	}
-	w.refused(try("nobody"), cell.NotFound, "no such cell")
-	w.refused(try("one"), cell.Refused, "nothing in a cache")
+	w.refused(try("nobody"), api.NotFound, "no such cell")
+	w.refused(try("one"), api.Refused, "nothing in a cache")
 	w.sh("one", fill("x"))
-	w.refused(try("one"), cell.Refused, "is pending")
+	w.refused(try("one"), api.Refused, "is pending")
 	w.sh("one", "true") // which changes nothing
-	_, err := w.e.Fork(w.ctx, cell.ForkRequest{Cell: "one", Name: "fork"})
+	_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "one", Name: "fork"})
 	w.ok(err)
-	w.refused(try("fork"), cell.Refused, "is pending")
+	w.refused(try("fork"), api.Refused, "is pending")
 	if info, err := w.e.Status(w.ctx, "fork"); err != nil || info.Cache != cell.CacheStandard {
 		t.Errorf("the fork: %+v, %v", info, err)
 	}
-	_, err = w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "fork"})
+	_, err = w.e.Accept(w.ctx, api.AcceptRequest{Cell: "fork"})
 	w.ok(err)
 	w.sh("fork", "true")
-	_, err = w.e.Promote(w.ctx, cell.PromoteRequest{Cell: "fork", DryRun: true})
+	_, err = w.e.Promote(w.ctx, api.PromoteRequest{Cell: "fork", DryRun: true})
 	w.ok(err)
 	_, err = w.e.RemoveCaches(w.ctx, []string{"cache:home"}, false)
-	w.refused(err, cell.NotFound, "no such shared cache")
+	w.refused(err, api.NotFound, "no such shared cache")
 	for _, backend := range []string{"clone", "delta"} {
-		_, err := w.e.Init(w.ctx, cell.InitRequest{Name: backend, From: w.source, Backend: backend, Cache: cell.CacheStandard})
-		w.refused(err, cell.Refused, "only the overlay backend")
+		_, err := w.e.Init(w.ctx, api.InitRequest{Name: backend, From: w.source, Backend: backend, Cache: cell.CacheStandard})
+		w.refused(err, api.Refused, "only the overlay backend")
 		w.init(backend, backend)
-		_, err = w.e.Run(w.ctx, cell.RunRequest{Cell: backend, Args: []string{"true"}, Cache: cell.CacheStandard}, cell.Stdio{})
-		w.refused(err, cell.Refused, "only the overlay backend")
+		_, err = w.e.Run(w.ctx, api.RunRequest{Cell: backend, Args: []string{"true"}, RunOptions: api.RunOptions{Cache: cell.CacheStandard}}, cell.Stdio{})
+		w.refused(err, api.Refused, "only the overlay backend")
 	}
-	_, err = w.e.Init(w.ctx, cell.InitRequest{Name: "there", From: w.source, MountAt: "/cache/x", Cache: cell.CacheStandard})
-	w.refused(err, cell.Refused, "where the cell's caches are")
-	_, err = w.e.Run(w.ctx, cell.RunRequest{Cell: "one", Args: []string{"true"}, Cache: "all"}, cell.Stdio{})
-	w.refused(err, cell.Usage, "unknown cache")
+	_, err = w.e.Init(w.ctx, api.InitRequest{Name: "there", From: w.source, MountAt: "/cache/x", Cache: cell.CacheStandard})
+	w.refused(err, api.Refused, "where the cell's caches are")
+	_, err = w.e.Run(w.ctx, api.RunRequest{Cell: "one", Args: []string{"true"}, RunOptions: api.RunOptions{Cache: "all"}}, cell.Stdio{})
+	w.refused(err, api.Usage, "unknown cache")
 }
 
 // TestCachesAreKept: gc frees no shared state that a cell stands on, sealed or
@@ -252,30 +254,30 @@ func TestCachesAreKept(t *testing.T) {
 	w.from("last", source)
 	// It alone stands on the newest one, and no sealed state does.
 	out := w.during("three", "echo ready; read x; "+listCache, func() {
-		other, release, err := app.Open(w.home, app.Write)
+		other, release, err := app.Open(w.home, app.Write, tester())
 		w.ok(err)
 		defer func() { w.ok(release()) }()
 		_, err = other.RemoveCaches(w.ctx, nil, true)
 		w.ok(err)
 		for range 2 {
-			_, err = other.GC(w.ctx, cell.GCRequest{})
+			_, err = other.GC(w.ctx, api.GCRequest{})
 			w.ok(err)
 		}
-	}, func(*cell.RunRequest) {})
+	}, func(*api.RunRequest) {})
 	more := slices.Sorted(slices.Values(append([]string{"./go/build/two"}, sharedBySource...)))
 	if got := strings.Fields(out)[1:]; !slices.Equal(got, more) {
 		t.Errorf("the run that gc passed by found %q", got)
 	}
-	_, err := w.e.GC(w.ctx, cell.GCRequest{})
+	_, err := w.e.GC(w.ctx, api.GCRequest{})
 	w.ok(err)
 	w.wantCache("the one that stands on it", "two", more)
 	w.wantCache("one that was made later", "last", nil)
 	w.sound("one", "two", "three", "last")
-	if res, err := w.e.Verify(w.ctx, "two", "", false, nil); err != nil || len(res.Checkpoints) != 2 {
+	if res, err := w.e.Verify(w.ctx, "two", "", false); err != nil || len(res.Checkpoints) != 2 {
 		t.Errorf("verify does not include what the cell stands on: %+v, %v", res, err)
 	}
 	w.ok(w.e.RemoveAll(w.ctx, []string{"one", "two", "three", "last"}, false))
-	_, err = w.e.GC(w.ctx, cell.GCRequest{})
+	_, err = w.e.GC(w.ctx, api.GCRequest{})
 	w.ok(err)
 	if left, err := os.ReadDir(filepath.Join(w.home, "layers")); err != nil || len(left) > 0 {
 		t.Errorf("when nobody needs them, %d layers stay, %v", len(left), err)
@@ -306,7 +308,7 @@ func TestCachesFromTheLog(t *testing.T) {
 	if !slices.Equal(before, after) {
 		t.Errorf("the shared caches were %+v, and are %+v", before, after)
 	}
-	_, err = w.e.GC(w.ctx, cell.GCRequest{})
+	_, err = w.e.GC(w.ctx, api.GCRequest{})
 	w.ok(err)
 	w.from("three", source)
 	w.wantCache("after a recovery", "three", append([]string{"./go/build/two"}, sharedBySource...))
@@ -334,9 +336,9 @@ func TestPromoteAtOnce(t *testing.T) {
 	errs := make([]error, n)
 	for i := range n {
 		group.Go(func() {
-			e, release, err := app.Open(w.home, app.Write)
+			e, release, err := app.Open(w.home, app.Write, tester())
 			if err == nil {
-				_, err = e.Promote(w.ctx, cell.PromoteRequest{Cell: fmt.Sprintf("c%d", i)})
+				_, err = e.Promote(w.ctx, api.PromoteRequest{Cell: fmt.Sprintf("c%d", i)})
 				_ = release()
 			}
 			errs[i] = err
@@ -376,7 +378,7 @@ func TestDeepCaches(t *testing.T) {
 	if len(list) != 1 || list[0].Layers > 5 {
 		t.Errorf("the shared caches: %+v", list)
 	}
-	_, err = w.e.GC(w.ctx, cell.GCRequest{})
+	_, err = w.e.GC(w.ctx, api.GCRequest{})
 	w.ok(err)
 	w.from("late", source)
 	w.wantCache("the new one", "late", want)
@@ -396,7 +398,7 @@ func TestReceiptTellsOfTheCache(t *testing.T) {
 	if use := w.receiptCache(res.ReceiptID); use == nil || use.CheckpointID != home.CheckpointID || use.Root != home.Root {
 		t.Errorf("the receipt says %+v, promoted was %+v", use, home)
 	}
-	plan, err := w.e.Plan(w.ctx, cell.RunRequest{Cell: "far", Args: []string{"true"}})
+	plan, err := w.e.Plan(w.ctx, api.RunRequest{Cell: "far", Args: []string{"true"}})
 	w.ok(err)
 	if plan.Cache == nil || *plan.Cache != *res.Cache {
 		t.Errorf("the dry run says %+v, the run %+v", plan.Cache, res.Cache)
@@ -413,7 +415,7 @@ func TestReceiptTellsOfTheCache(t *testing.T) {
 }
 
 // receiptCache is what a receipt says of the cache.
-func (w *world) receiptCache(id string) *cell.CacheUse {
+func (w *world) receiptCache(id string) *api.CacheUse {
 	w.Helper()
 	doc, err := w.e.Receipt(w.ctx, id, "", false)
 	w.ok(err)
@@ -421,7 +423,7 @@ func (w *world) receiptCache(id string) *cell.CacheUse {
 		Receipt struct {
 			Predicate struct {
 				Controls struct {
-					Asked struct{ Cache *cell.CacheUse }
+					Asked struct{ Cache *api.CacheUse }
 				}
 			}
 		}

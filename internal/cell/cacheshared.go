@@ -5,8 +5,9 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
+
+	"github.com/forkcell/forkcell/internal/api"
 
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -73,27 +74,12 @@ func (e *Engine) findAny(name string) (store.Cell, error) {
 }
 
 func noSharedCache(name string) error {
-	return notFound("shared cache", quote.Arg(name), "`forkcell cache ls` shows them")
-}
-
-// SharedCache is one line of cache ls.
-type SharedCache struct {
-	Name   string `json:"name"`   // as cache rm, log, verify and df take it
-	Source string `json:"source"` // the directory whose cells share it; "" is all cells of the home
-	Head   string `json:"head"`
-	Root   string `json:"root"`
-	Files  int64  `json:"files"`
-	Bytes  int64  `json:"bytes"`
-	// OwnBytes is its space on the disk, in as many parts as Layers.
-	OwnBytes  int64     `json:"own_bytes"`
-	Layers    int       `json:"layers"`
-	From      string    `json:"from"` // the cell that it was promoted from last
-	UpdatedAt time.Time `json:"updated_at"`
+	return api.Missing("shared cache", quote.Arg(name), "`forkcell cache ls` shows them")
 }
 
 // Caches lists the shared caches.
-func (e *Engine) Caches(context.Context) ([]SharedCache, error) {
-	list := []SharedCache{}
+func (e *Engine) Caches(context.Context) ([]api.SharedCache, error) {
+	list := []api.SharedCache{}
 	err := e.view(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)
 		if err != nil {
@@ -114,12 +100,12 @@ func (e *Engine) Caches(context.Context) ([]SharedCache, error) {
 	return list, err
 }
 
-func (e *Engine) sharedInfo(tx *store.Tx, c store.Cell) (SharedCache, error) {
+func (e *Engine) sharedInfo(tx *store.Tx, c store.Cell) (api.SharedCache, error) {
 	info, err := e.info(tx, c, nil)
 	if err != nil {
-		return SharedCache{}, err
+		return api.SharedCache{}, err
 	}
-	out := SharedCache{
+	out := api.SharedCache{
 		Name: c.Name, Source: c.Source, Head: info.Head, Root: info.Root, Files: info.Files, Bytes: info.Bytes,
 		OwnBytes: info.OwnBytes, Layers: info.Layers,
 	}
@@ -183,7 +169,7 @@ func (e *Engine) RemoveCaches(ctx context.Context, names []string, all bool) ([]
 // home's.
 func (e *Engine) holdCaches(ctx context.Context, what string) (release func(), err error) {
 	if e.store == nil {
-		return nil, notFound("home", quote.Path(e.home), "`forkcell init NAME --from DIR` makes one")
+		return nil, api.Missing("home", quote.Path(e.home), "`forkcell init NAME --from DIR` makes one")
 	}
 	if err := e.store.MakeRoom(); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -75,15 +76,15 @@ func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 }
 
 // acceptState accepts a captured state, and with it what it was made from.
-func (s *session) acceptState(state store.Checkpoint, req AcceptRequest) (*AcceptResult, error) {
+func (s *session) acceptState(state store.Checkpoint, req api.AcceptRequest) (*api.AcceptResult, error) {
 	if len(req.Only)+len(req.Except) > 0 {
-		return nil, refused("not_last", "`forkcell accept "+s.cell.Name+"` accepts all of it; `forkcell apply` takes --only and --except, too",
+		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.cell.Name+"` accepts all of it; `forkcell apply` takes --only and --except, too",
 			"--only and --except need the run that made the present state, and %s was captured of a live cell", state.ID)
 	}
 	if err := usable(state); err != nil {
 		return nil, err
 	}
-	res := &AcceptResult{Cell: s.cell.Name, Decision: accepted, CheckpointID: state.ID, Root: state.Root(), Also: []string{}}
+	res := &api.AcceptResult{Cell: s.cell.Name, Decision: accepted, CheckpointID: state.ID, Root: state.Root(), Also: []string{}}
 	err := s.e.store.Update(func(tx *store.Tx) error {
 		also, err := s.acceptEarlier(tx, state.ID, state, s.head, decision{Reason: req.Reason})
 		res.Also = append(res.Also, also...)

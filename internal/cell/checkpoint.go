@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
 // Checkpoint names the present state. Every run ends sealed, so an idle cell's
 // state is a checkpoint already; a live cell's is captured.
-func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*CheckpointResult, error) {
+func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
 	if name != "" {
 		if err := checkName("checkpoint", name); err != nil {
 			return nil, err
@@ -31,7 +32,7 @@ func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*Checkpoint
 			return nil, err
 		}
 	}
-	return &CheckpointResult{Cell: cell, CheckpointID: s.head.ID, Root: s.head.Root(), MetaRoot: s.head.MetaRoot(), Name: name}, nil
+	return &api.CheckpointResult{Cell: cell, CheckpointID: s.head.ID, Root: s.head.Root(), MetaRoot: s.head.MetaRoot(), Name: name}, nil
 }
 
 // name gives the head a name; a name never moves silently from one state to
@@ -51,7 +52,7 @@ func (s *session) name(tx *store.Tx, name string) error {
 func (s *session) claim(tx *store.Tx, name string) error {
 	old, err := tx.Named(s.cell.ID, name)
 	if err == nil {
-		return refused("name_taken", "choose another name", "checkpoint name %s is in use for %s", name, old.ID)
+		return api.Refusef(api.CodeNameTaken, "choose another name", "checkpoint name %s is in use for %s", name, old.ID)
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return err

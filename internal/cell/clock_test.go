@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
@@ -50,7 +52,7 @@ func TestClockThatJumpsBack(t *testing.T) {
 			w.Fatalf("listed are %v, made were %v", listed, runs)
 		}
 		w.wantOrder("init run run run run")
-		res, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+		res, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
 		w.ok(err)
 		if res.RunID != runs[3] {
 			w.Fatalf("the last run is %s, restored was %s", runs[3], res.RunID)
@@ -84,12 +86,12 @@ func (w *world) wantOrder(kinds string) {
 // now.
 func (w *world) gcByTheClock() {
 	w.Helper()
-	kept, err := w.e.GC(w.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+	kept, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})
 	w.ok(err)
 	if len(kept.Checkpoints) != 0 {
 		w.Fatalf("freed was %+v", kept)
 	}
-	gone, err := w.e.GC(w.ctx, cell.GCRequest{})
+	gone, err := w.e.GC(w.ctx, api.GCRequest{})
 	w.ok(err)
 	if len(gone.Checkpoints) != 2 {
 		w.Fatalf("freed was %+v, want the two restored runs' work", gone)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -23,11 +24,11 @@ func (r *run) conclude(ctx context.Context) error {
 	logs, err := r.keepOutput()
 	if err != nil {
 		r.noteOutcome()
-		return failed("logs", err, "keep the output of %s", r.rec.ID)
+		return api.Failf(api.CodeLogs, err, "keep the output of %s", r.rec.ID)
 	}
 	if err := r.awaitJournal(); err != nil {
 		r.noteOutcome()
-		return failed("events", err, "keep the events of %s", r.rec.ID)
+		return api.Failf(api.CodeEvents, err, "keep the events of %s", r.rec.ID)
 	}
 	r.decide()
 	head := r.after
@@ -35,7 +36,7 @@ func (r *run) conclude(ctx context.Context) error {
 		head = r.before
 		if err := r.e.ws.RemoveRefused(r.at, r.refused); err != nil {
 			r.noteOutcome()
-			return failed("conclude", r.liveError(err), "take the run %s back", r.rec.ID)
+			return api.Failf(api.CodeConclude, r.liveError(err), "take the run %s back", r.rec.ID)
 		}
 	}
 	// The live directory, where there is one, holds the state after, or what
@@ -54,7 +55,7 @@ func (r *run) conclude(ctx context.Context) error {
 	}
 	if err != nil {
 		r.noteOutcome()
-		return failed("conclude", err, "record the run %s", r.rec.ID)
+		return api.Failf(api.CodeConclude, err, "record the run %s", r.rec.ID)
 	}
 	failpoint.Hit("run.concluded")
 	if r.work != nil && r.sealed.Unchanged {

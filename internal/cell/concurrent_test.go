@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 )
@@ -20,22 +22,22 @@ func TestTwoAtOnce(t *testing.T) {
 	in, feed := pipe()
 	go func() {
 		out := &trigger{on: started}
-		_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo go; read x; echo $x > hello.txt"}},
+		_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo go; read x; echo $x > hello.txt"}},
 			cell.Stdio{In: in, Out: out})
 		finished <- err
 	}()
 	w.started(started, finished)
-	other, release, err := app.Open(w.home, app.Write)
+	other, release, err := app.Open(w.home, app.Write, tester())
 	w.ok(err)
 	defer release()
-	_, err = other.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
-	w.refused(err, cell.Busy, "(run) has held its lock since")
-	w.refused(other.Remove(w.ctx, "demo", false), cell.Busy, "busy")
-	_, err = other.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "side"})
+	_, err = other.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
+	w.refused(err, api.Busy, "(run) has held its lock since")
+	w.refused(other.Remove(w.ctx, "demo", false), api.Busy, "busy")
+	_, err = other.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "side"})
 	w.ok(err)
 	waited := make(chan error)
 	go func() {
-		_, err := other.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}, Wait: time.Minute}, cell.Stdio{})
+		_, err := other.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}, RunOptions: api.RunOptions{Wait: time.Minute}}, cell.Stdio{})
 		waited <- err
 	}()
 	fmt.Fprintln(feed, "done")
@@ -56,12 +58,12 @@ func TestKeyRotatedDuringARun(t *testing.T) {
 	started, finished := make(chan struct{}), make(chan error)
 	in, feed := pipe()
 	go func() {
-		_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", CheckpointName: "before", Args: []string{"sh", "-c", "echo go; read x"}},
+		_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", CheckpointName: "before", Args: []string{"sh", "-c", "echo go; read x"}},
 			cell.Stdio{In: in, Out: &trigger{on: started}})
 		finished <- err
 	}()
 	w.started(started, finished)
-	other, release, err := app.Open(w.home, app.Write)
+	other, release, err := app.Open(w.home, app.Write, tester())
 	w.ok(err)
 	defer release()
 	_, err = other.KeyRotate(w.ctx)
@@ -77,13 +79,13 @@ func TestManyCellsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.init("demo", "")
-	_, err := w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "f", N: 6})
+	_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "f", N: 6})
 	w.ok(err)
 	var group sync.WaitGroup
 	errs := make(chan error, 100)
 	for i := 1; i <= 6; i++ {
 		group.Go(func() {
-			e, release, err := app.Open(w.home, app.Write)
+			e, release, err := app.Open(w.home, app.Write, tester())
 			if err != nil {
 				errs <- err
 				return
@@ -91,7 +93,7 @@ func TestManyCellsAtOnce(t *testing.T) {
 			defer release()
 			name := fmt.Sprintf("f-%d", i)
 			for n := range 3 {
-				_, err := e.Run(w.ctx, cell.RunRequest{Cell: name, Args: []string{"sh", "-c", fmt.Sprintf("echo %d >> hello.txt", n)}}, cell.Stdio{})
+				_, err := e.Run(w.ctx, api.RunRequest{Cell: name, Args: []string{"sh", "-c", fmt.Sprintf("echo %d >> hello.txt", n)}}, cell.Stdio{})
 				if err != nil {
 					errs <- err
 				}

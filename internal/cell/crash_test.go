@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 )
@@ -55,9 +56,9 @@ var passedBy = map[string][]string{
 }
 
 func scenarios() []scenario {
-	run := func(script string, change func(*cell.RunRequest)) func(context.Context, *cell.Engine, string) error {
+	run := func(script string, change func(*api.RunRequest)) func(context.Context, *cell.Engine, string) error {
 		return func(ctx context.Context, e *cell.Engine, _ string) error {
-			req := cell.RunRequest{Cell: "demo", Args: []string{"sh", "-c", script}}
+			req := api.RunRequest{Cell: "demo", Args: []string{"sh", "-c", script}}
 			change(&req)
 			_, err := e.Run(ctx, req, cell.Stdio{})
 			return err
@@ -66,7 +67,7 @@ func scenarios() []scenario {
 	return []scenario{
 		{
 			name: "run", points: runPoints, inCell: []string{"first\n", "second\n"}, inHost: []string{"hello\n"},
-			do: run("echo second > hello.txt", func(*cell.RunRequest) {}),
+			do: run("echo second > hello.txt", func(*api.RunRequest) {}),
 		},
 		{
 			// A run that died is interrupted, which is no success: its flag
@@ -77,7 +78,7 @@ func scenarios() []scenario {
 		{
 			name: "restore", points: []string{"log.written"}, inCell: []string{"first\n", "hello\n"}, inHost: []string{"hello\n"},
 			do: func(ctx context.Context, e *cell.Engine, _ string) error {
-				_, err := e.Restore(ctx, cell.RestoreRequest{Cell: "demo"})
+				_, err := e.Restore(ctx, api.RestoreRequest{Cell: "demo"})
 				return err
 			},
 		},
@@ -86,7 +87,7 @@ func scenarios() []scenario {
 			name: "return", on: []string{"delta"}, points: switchPoints, inCell: []string{"first\n", "older\n"},
 			before: func(w *world) {
 				w.sh("demo", "echo older > hello.txt")
-				_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+				_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
 				w.ok(err)
 				w.sh("demo", "echo first > hello.txt", acceptOnSuccess)
 			},
@@ -95,8 +96,8 @@ func scenarios() []scenario {
 				if err != nil {
 					return err
 				}
-				older := log[slices.IndexFunc(log, func(l cell.LogEntry) bool { return l.Kind == "run" })]
-				_, err = e.Restore(ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: older.CheckpointID})
+				older := log[slices.IndexFunc(log, func(l api.LogEntry) bool { return l.Kind == "run" })]
+				_, err = e.Restore(ctx, api.RestoreRequest{Cell: "demo", Checkpoint: older.CheckpointID})
 				return err
 			},
 		},
@@ -107,11 +108,11 @@ func scenarios() []scenario {
 			inCell: []string{"first\n"}, inHost: []string{"hello\n", "first\n"},
 			before: func(w *world) { w.sh("demo", "echo first > hello.txt; echo first > docs/a.md", acceptOnSuccess) },
 			do: func(ctx context.Context, e *cell.Engine, _ string) error {
-				_, err := e.Apply(ctx, cell.ApplyRequest{Cell: "demo", Only: []string{"hello.txt"}})
+				_, err := e.Apply(ctx, api.ApplyRequest{Cell: "demo", Only: []string{"hello.txt"}})
 				return err
 			},
 			after: func(w *world) {
-				_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+				_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 				w.ok(err)
 				if got := w.read("hello.txt") + w.read("docs/a.md"); got != "first\nfirst\n" {
 					w.Errorf("applied whole, the source holds %q", got)
@@ -121,7 +122,7 @@ func scenarios() []scenario {
 		{
 			name: "accept", points: applyPoints, inCell: []string{"first\n"}, inHost: []string{"hello\n", "first\n"},
 			do: func(ctx context.Context, e *cell.Engine, _ string) error {
-				_, err := e.Accept(ctx, cell.AcceptRequest{Cell: "demo", Apply: true})
+				_, err := e.Accept(ctx, api.AcceptRequest{Cell: "demo", Apply: true})
 				return err
 			},
 		},
@@ -129,7 +130,7 @@ func scenarios() []scenario {
 			name: "partial", points: []string{"seal.hashed", "seal.packed", "seal.synced", "seal.renamed", "log.written"},
 			inCell: []string{"first\n"}, inHost: []string{"hello\n"},
 			do: func(ctx context.Context, e *cell.Engine, _ string) error {
-				_, err := e.Accept(ctx, cell.AcceptRequest{Cell: "demo", Only: []string{"hello.txt"}})
+				_, err := e.Accept(ctx, api.AcceptRequest{Cell: "demo", Only: []string{"hello.txt"}})
 				return err
 			},
 		},
@@ -140,14 +141,14 @@ func scenarios() []scenario {
 				if err := os.WriteFile(filepath.Join(source, "more"), []byte("more\n"), 0o644); err != nil {
 					return err
 				}
-				_, err := e.Refresh(ctx, cell.RefreshRequest{Cell: "demo"})
+				_, err := e.Refresh(ctx, api.RefreshRequest{Cell: "demo"})
 				return err
 			},
 		},
 		{
 			name: "fork", points: []string{"log.written"}, inCell: []string{"first\n"}, inHost: []string{"hello\n"},
 			do: func(ctx context.Context, e *cell.Engine, _ string) error {
-				_, err := e.Fork(ctx, cell.ForkRequest{Cell: "demo", Name: "other"})
+				_, err := e.Fork(ctx, api.ForkRequest{Cell: "demo", Name: "other"})
 				return err
 			},
 		},
@@ -155,7 +156,7 @@ func scenarios() []scenario {
 			name: "init", points: []string{"seal.hashed", "seal.packed", "seal.synced", "seal.renamed", "log.written"},
 			inCell: []string{"first\n"}, inHost: []string{"hello\n"},
 			do: func(ctx context.Context, e *cell.Engine, source string) error {
-				_, err := e.Init(ctx, cell.InitRequest{Name: "other", From: source})
+				_, err := e.Init(ctx, api.InitRequest{Name: "other", From: source})
 				return err
 			},
 		},
@@ -165,7 +166,7 @@ func scenarios() []scenario {
 			points: []string{"seal.hashed", "seal.packed", "seal.synced", "seal.renamed", "promote.sealed", "log.written", "log.written@2", "log.written@4"},
 			before: func(w *world) { w.sh("demo", "echo first > hello.txt\n"+fill("first"), cached, acceptOnSuccess) },
 			do: func(ctx context.Context, e *cell.Engine, _ string) error {
-				_, err := e.Promote(ctx, cell.PromoteRequest{Cell: "demo"})
+				_, err := e.Promote(ctx, api.PromoteRequest{Cell: "demo"})
 				return err
 			},
 			after: func(w *world) {
@@ -185,7 +186,7 @@ func scenarios() []scenario {
 			before: func(w *world) {
 				w.sh("demo", "echo first > hello.txt\n"+fill("first"), cached, acceptOnSuccess)
 				w.promote("demo")
-				_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: "base"})
+				_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: "base"})
 				w.ok(err)
 				w.sh("demo", "echo first > hello.txt", acceptOnSuccess)
 			},
@@ -193,7 +194,7 @@ func scenarios() []scenario {
 			after: func(w *world) {
 				list, err := w.e.ReceiptList(w.ctx, "demo")
 				w.ok(err)
-				at := slices.IndexFunc(list, func(r cell.ReceiptInfo) bool { return r.Outcome == "interrupted" })
+				at := slices.IndexFunc(list, func(r api.ReceiptInfo) bool { return r.Outcome == "interrupted" })
 				if at < 0 {
 					w.Fatalf("no run was interrupted: %+v", list)
 				}
@@ -205,7 +206,7 @@ func scenarios() []scenario {
 		{
 			name: "gc", points: []string{"gc.marked"}, inCell: []string{"first\n"}, inHost: []string{"hello\n"},
 			do: func(ctx context.Context, e *cell.Engine, _ string) error {
-				_, err := e.GC(ctx, cell.GCRequest{})
+				_, err := e.GC(ctx, api.GCRequest{})
 				return err
 			},
 		},
@@ -229,7 +230,7 @@ func TestVictim(t *testing.T) {
 		return
 	}
 	part := strings.SplitN(spec, "|", 3)
-	e, release, err := app.Open(part[1], app.Write)
+	e, release, err := app.Open(part[1], app.Write, tester())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +267,7 @@ func TestKilledThenCollected(t *testing.T) {
 		}
 	}
 	eachKill(t, some, func(w *world, s scenario) {
-		var req cell.GCRequest
+		var req api.GCRequest
 		if s.name == "restored" {
 			req.OlderThan = cell.DefaultOlderThan // one that was concluded may go else
 		}
@@ -354,7 +355,7 @@ func (w *world) wantSettled(s scenario, backend, point string) {
 		w.wantReceipts(s, 3)
 	}
 	w.noLitter()
-	_, err := w.e.GC(w.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+	_, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})
 	w.ok(err)
 	w.sound("demo")
 	if s.after != nil {
@@ -376,7 +377,7 @@ func (w *world) wantReceipts(s scenario, n int) {
 	if len(list) != n {
 		w.Fatalf("there are %d receipts, want %d: %+v", len(list), n, list)
 	}
-	diff, err := w.e.Diff(w.ctx, cell.DiffRequest{Cell: "demo", Run: list[1].RunID})
+	diff, err := w.e.Diff(w.ctx, api.DiffRequest{Cell: "demo", Run: list[1].RunID})
 	w.ok(err)
 	if len(diff.Changes) != 1 {
 		w.Fatalf("the killed run's diff has %+v", diff.Changes)

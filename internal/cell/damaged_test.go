@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/receipt"
@@ -25,13 +27,13 @@ func TestBundle(t *testing.T) {
 	p.ok(err)
 	newKey := p.publicKey(filepath.Join(dir, "new.pem"))
 	late, _ := p.sh("demo", "echo more; echo more > more")
-	_, err = p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "demo", Reason: "fine"})
+	_, err = p.e.Accept(p.ctx, api.AcceptRequest{Cell: "demo", Reason: "fine"})
 	p.ok(err)
 	second := p.bundle(filepath.Join(dir, "second.json"), late.ReceiptID)
 	strange := newPast(t, "").publicKey(filepath.Join(dir, "strange.pem"))
 
 	// Elsewhere there is no home at all, or another one.
-	nowhere, release, err := app.Open(filepath.Join(dir, "none"), app.Read)
+	nowhere, release, err := app.Open(filepath.Join(dir, "none"), app.Read, tester())
 	p.ok(err)
 	defer release()
 	other := newWorld(t)
@@ -44,13 +46,13 @@ func TestBundle(t *testing.T) {
 				}
 			}
 			_, err := e.BundleVerify(p.ctx, file, "")
-			p.refused(err, cell.Refused, "")
+			p.refused(err, api.Refused, "")
 			_, err = e.BundleVerify(p.ctx, file, strange)
-			p.refused(err, cell.Refused, "")
+			p.refused(err, api.Refused, "")
 		}
 		// A later key does not speak for what was signed before it was there.
 		_, err := e.BundleVerify(p.ctx, first, newKey)
-		p.refused(err, cell.Refused, "")
+		p.refused(err, api.Refused, "")
 		p.alteredBundles(e, first, oldKey)
 	}
 	id, err := other.e.KeyTrust(p.ctx, oldKey)
@@ -94,7 +96,7 @@ func (p *past) alteredBundles(e *cell.Engine, file, key string) {
 			continue
 		}
 		p.ok(os.WriteFile(altered, changed, 0o644))
-		if res, err := e.BundleVerify(p.ctx, altered, key); err == nil || cell.KindOf(err) != cell.Refused {
+		if res, err := e.BundleVerify(p.ctx, altered, key); err == nil || api.KindOf(err) != api.Refused {
 			p.Errorf("byte %d of the bundle was changed: %v %+v", len(changed)*at/20, err, res)
 		}
 	}
@@ -143,16 +145,16 @@ func TestDamagedHome(t *testing.T) {
 func (p *past) refusesDatabase(what string) {
 	p.Helper()
 	for _, mode := range []app.Mode{app.Read, app.Write, app.Create} {
-		e, release, err := app.Open(p.home, mode)
+		e, release, err := app.Open(p.home, mode, tester())
 		if err == nil {
 			_, err = e.Status(p.ctx, "demo")
 			_ = release()
 		}
-		if err == nil || cell.KindOf(err) != cell.Refused || !strings.Contains(err.Error(), "database") {
-			p.Errorf("%s: kind %d, %v", what, cell.KindOf(err), err)
+		if err == nil || api.KindOf(err) != api.Refused || !strings.Contains(err.Error(), "database") {
+			p.Errorf("%s: kind %s, %v", what, api.KindOf(err), err)
 			continue
 		}
-		if e, ok := errors.AsType[*cell.Error](err); !ok || !strings.Contains(e.Hint, "recover") {
+		if e, ok := errors.AsType[*api.Error](err); !ok || !strings.Contains(e.Hint, "recover") {
 			p.Errorf("%s: %v does not say what to do", what, err)
 		}
 	}
@@ -178,8 +180,8 @@ func TestNewerFormats(t *testing.T) {
 			if what == "database" && mode == app.Rescue {
 				continue // it does not look at the database
 			}
-			_, _, err := app.Open(p.home, mode)
-			if err == nil || cell.KindOf(err) != cell.Refused || !strings.Contains(err.Error(), "newer version") {
+			_, _, err := app.Open(p.home, mode, tester())
+			if err == nil || api.KindOf(err) != api.Refused || !strings.Contains(err.Error(), "newer version") {
 				t.Errorf("%s, %s: %v", what, name, err)
 			}
 		}
@@ -187,10 +189,10 @@ func TestNewerFormats(t *testing.T) {
 	}
 	undo := p.file("layers/"+p.layerOf(head.Head)+"/layer.json", newerFormat)()
 	p.reopen()
-	_, err = p.e.Run(p.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
-	p.refused(err, cell.Refused, "newer")
-	_, err = p.e.Diff(p.ctx, cell.DiffRequest{Cell: "demo"})
-	p.refused(err, cell.Refused, "newer")
+	_, err = p.e.Run(p.ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
+	p.refused(err, api.Refused, "newer")
+	_, err = p.e.Diff(p.ctx, api.DiffRequest{Cell: "demo"})
+	p.refused(err, api.Refused, "newer")
 	undo()
 	p.reopen()
 	p.wantInside("demo", "hello.txt", "good\n")
@@ -203,7 +205,7 @@ func TestRecoverNamesWhatIsLost(t *testing.T) {
 	p := newPast(t, "")
 	undo := p.file("log/*/"+p.seqOf(p.pending.RunID)+".json", flip(50))()
 	defer undo()
-	e, release, err := app.Open(p.home, app.Rescue)
+	e, release, err := app.Open(p.home, app.Rescue, tester())
 	p.ok(err)
 	res, err := e.Recover(p.ctx, false)
 	p.ok(errors.Join(err, release()))
@@ -211,7 +213,7 @@ func TestRecoverNamesWhatIsLost(t *testing.T) {
 		t.Fatalf("got %+v", res)
 	}
 	p.reopen()
-	_, err = p.e.Restore(p.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: p.accepted.CheckpointAfter})
+	_, err = p.e.Restore(p.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: p.accepted.CheckpointAfter})
 	p.ok(err)
 	p.wantInside("demo", "hello.txt", "good\n")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -54,7 +55,7 @@ func printable(s string) string {
 }
 
 // Accept records that a run's result stands.
-func (e *Engine) Accept(ctx context.Context, req AcceptRequest) (*AcceptResult, error) {
+func (e *Engine) Accept(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
 	s, err := e.hold(ctx, req.Cell, "accept", 0)
 	if err != nil {
 		return nil, err
@@ -75,11 +76,11 @@ func (e *Engine) Accept(ctx context.Context, req AcceptRequest) (*AcceptResult, 
 // afterAccept gives an apply that was refused the hint for a run that is accepted
 // by now: accept itself has no flags for it.
 func afterAccept(err error, cell string) error {
-	err = withHint(err, "conflict", fmt.Sprintf("the run is accepted; `forkcell apply %s --on-conflict ours` keeps the directory's side, `forkcell apply %s --on-conflict theirs --except PATTERN` takes the cell's and leaves some out", cell, cell))
-	return withHint(err, "held_back", fmt.Sprintf("the run is accepted; look at them, then `forkcell apply %s --except PATTERN` leaves them out, `forkcell apply %s --allow-control PATTERN` writes control files, `forkcell apply %s --allow-setuid` files that give rights", cell, cell, cell))
+	err = api.WithHint(err, "conflict", fmt.Sprintf("the run is accepted; `forkcell apply %s --on-conflict ours` keeps the directory's side, `forkcell apply %s --on-conflict theirs --except PATTERN` takes the cell's and leaves some out", cell, cell))
+	return api.WithHint(err, "held_back", fmt.Sprintf("the run is accepted; look at them, then `forkcell apply %s --except PATTERN` leaves them out, `forkcell apply %s --allow-control PATTERN` writes control files, `forkcell apply %s --allow-setuid` files that give rights", cell, cell, cell))
 }
 
-func (s *session) accept(ctx context.Context, req AcceptRequest) (*AcceptResult, error) {
+func (s *session) accept(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
 	var state *store.Checkpoint
 	err := s.e.store.View(func(tx *store.Tx) (err error) {
 		if req.Run == "" {
@@ -96,12 +97,12 @@ func (s *session) accept(ctx context.Context, req AcceptRequest) (*AcceptResult,
 	return s.acceptRun(ctx, req)
 }
 
-func (s *session) acceptRun(ctx context.Context, req AcceptRequest) (*AcceptResult, error) {
+func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
 	r, err := s.acceptable(req)
 	if err != nil {
 		return nil, err
 	}
-	res := &AcceptResult{Cell: s.cell.Name, RunID: r.ID, Decision: accepted, CheckpointID: r.After, Also: []string{}}
+	res := &api.AcceptResult{Cell: s.cell.Name, RunID: r.ID, Decision: accepted, CheckpointID: r.After, Also: []string{}}
 	if d := decisionIn(s.cell, r); d == accepted || d == partial {
 		res.Decision, res.CheckpointID, res.Root = d, s.head.ID, s.head.Root()
 		return res, nil
@@ -153,7 +154,7 @@ func (s *session) checkpoint(id string) (c store.Checkpoint, err error) {
 }
 
 // acceptable finds the run to accept, or the reason why it cannot be accepted.
-func (s *session) acceptable(req AcceptRequest) (store.Run, error) {
+func (s *session) acceptable(req api.AcceptRequest) (store.Run, error) {
 	var r store.Run
 	var after store.Checkpoint
 	var part bool
@@ -176,18 +177,18 @@ func (s *session) acceptable(req AcceptRequest) (store.Run, error) {
 	switch {
 	case decision == accepted || decision == partial:
 		if selecting {
-			return r, refused("decided", "`forkcell restore "+name+" --run "+r.ID+"` takes it back", "run %s is %s already", r.ID, decision)
+			return r, api.Refusef(api.CodeDecided, "`forkcell restore "+name+" --run "+r.ID+"` takes it back", "run %s is %s already", r.ID, decision)
 		}
 		return r, nil
 	case after.Freed:
-		return r, refused("not_head", "`forkcell log "+name+"` shows its runs and states", "the work of run %s was freed by gc", r.ID)
+		return r, api.Refusef(api.CodeNotHead, "`forkcell log "+name+"` shows its runs and states", "the work of run %s was freed by gc", r.ID)
 	case !part || decision == restored && r.After != r.Before && s.head.ID == r.Before:
-		return r, refused("not_head", bringBack+" brings it back first", "run %s is not part of the present state of %s", r.ID, name)
+		return r, api.Refusef(api.CodeNotHead, bringBack+" brings it back first", "run %s is not part of the present state of %s", r.ID, name)
 	case r.Failed() && !req.Force:
-		return r, refused("failed_run", "`forkcell accept "+name+" --run "+r.ID+" --force` accepts it all the same, `forkcell reject "+name+" --run "+r.ID+"` takes it back",
+		return r, api.Refusef(api.CodeFailedRun, "`forkcell accept "+name+" --run "+r.ID+" --force` accepts it all the same, `forkcell reject "+name+" --run "+r.ID+"` takes it back",
 			"run %s did not succeed (%s, exit %d)", r.ID, r.Outcome, r.ExitCode)
 	case selecting && s.head.ID != r.After:
-		return r, refused("not_last", bringBack+" makes its state the present one",
+		return r, api.Refusef(api.CodeNotLast, bringBack+" makes its state the present one",
 			"--only and --except need the run that made the present state, and %s did not", r.ID)
 	}
 	return r, nil
@@ -197,21 +198,21 @@ func (s *session) acceptable(req AcceptRequest) (store.Run, error) {
 const kindPartial = "partial"
 
 // part makes the state that has only the chosen changes of a run.
-func (s *session) part(ctx context.Context, r store.Run, req AcceptRequest) (store.Checkpoint, error) {
+func (s *session) part(ctx context.Context, r store.Run, req api.AcceptRequest) (store.Checkpoint, error) {
 	before, err := s.checkpoint(r.Before)
 	if err != nil {
 		return before, err
 	}
 	pick, err := leftout.NewSelector(req.Only, req.Except)
 	if err != nil {
-		return before, usage("patterns are gitignore-style", "bad pattern: %v", err)
+		return before, api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
 	}
 	edits, err := s.selected(ctx, before, s.head, pick, apply.Fail)
 	if err != nil {
 		return before, err
 	}
 	if len(edits) == 0 {
-		return before, refused("nothing", "`forkcell diff "+s.cell.Name+" --name-status` shows the changes",
+		return before, api.Refusef(api.CodeNothing, "`forkcell diff "+s.cell.Name+" --name-status` shows the changes",
 			"no change of run %s matches the patterns", r.ID)
 	}
 	sealed, err := s.e.ws.Compose(ctx, s.at, before.Layer, store.NewID("op"), edits)
@@ -238,7 +239,7 @@ func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick 
 	}
 	if len(conflicts) > 0 {
 		c := conflicts[0]
-		return nil, refused("conflict", "choose both or neither with --only and --except", "%s %s", quote.Path(c.Path), c.Reason)
+		return nil, api.Refusef(api.CodeConflict, "choose both or neither with --only and --except", "%s %s", quote.Path(c.Path), c.Reason)
 	}
 	edits := make([]workspace.Edit, len(ops))
 	for i, op := range ops {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -17,8 +18,8 @@ func (e *Engine) envelope(seq int64) (*receipt.Envelope, error) {
 		env, err = receipt.ParseEnvelope(raw)
 	}
 	if err != nil {
-		return nil, &Error{
-			Kind: Refused, Code: "damaged", Message: fmt.Sprintf("statement %d of the log cannot be read: %v", seq, err),
+		return nil, &api.Error{
+			Kind: api.Refused, Code: api.CodeDamaged, Message: fmt.Sprintf("statement %d of the log cannot be read: %v", seq, err),
 			Hint: "`forkcell receipt verify --all` names what is damaged", Err: err,
 		}
 	}
@@ -26,8 +27,8 @@ func (e *Engine) envelope(seq int64) (*receipt.Envelope, error) {
 }
 
 // Decisions lists decisions, oldest first. Automatic ones stand in receipts.
-func (e *Engine) Decisions(_ context.Context, cell, run string) ([]DecisionInfo, error) {
-	out := []DecisionInfo{}
+func (e *Engine) Decisions(_ context.Context, cell, run string) ([]api.DecisionInfo, error) {
+	out := []api.DecisionInfo{}
 	if e.store == nil && cell == "" {
 		return out, nil
 	}
@@ -72,7 +73,7 @@ func (e *Engine) Decisions(_ context.Context, cell, run string) ([]DecisionInfo,
 }
 
 // Decision finds one decision.
-func (e *Engine) Decision(ctx context.Context, id string) (*DecisionInfo, error) {
+func (e *Engine) Decision(ctx context.Context, id string) (*api.DecisionInfo, error) {
 	all, err := e.Decisions(ctx, "", "")
 	if err != nil {
 		return nil, err
@@ -88,9 +89,9 @@ func (e *Engine) Decision(ctx context.Context, id string) (*DecisionInfo, error)
 	return &all[slices.Index(ids, full)], nil
 }
 
-func decisionInfo(s receipt.Statement) (DecisionInfo, bool) {
+func decisionInfo(s receipt.Statement) (api.DecisionInfo, bool) {
 	place := s.Place()
-	info := DecisionInfo{Cell: place.Cell, Actor: place.Actor, CreatedAt: place.CreatedAt}
+	info := api.DecisionInfo{Cell: place.Cell, Actor: place.Actor, CreatedAt: place.CreatedAt}
 	switch p := s.Predicate.(type) {
 	case *receipt.Run:
 		if p.DecisionID == "" {

@@ -6,25 +6,18 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/event"
 )
-
-// DeniedNetwork is what a run was denied of a network.
-type DeniedNetwork struct {
-	// Attempts counts connections, requests and questions for names.
-	Attempts int64 `json:"attempts"`
-	// To has some of the destinations, as host:port; a name that was only asked
-	// for has no port. It is empty in a cell without a network, which sees none.
-	To []string `json:"to"`
-}
 
 // maxDestinations bounds what a message names.
 const maxDestinations = 3
 
 // deniedNetwork collects what a run was denied, also one that succeeded all the
 // same: the last command of a pipe hides that the first one failed.
-func (r *run) deniedNetwork() DeniedNetwork {
-	d := DeniedNetwork{To: []string{}}
+func (r *run) deniedNetwork() api.DeniedNetwork {
+	d := api.DeniedNetwork{To: []string{}}
 	if r.spec.Network == nil {
 		d.Attempts = r.outcome.Refused
 		return d
@@ -36,12 +29,12 @@ func (r *run) deniedNetwork() DeniedNetwork {
 		if err != nil {
 			return d // a message of less, and the receipt has the events
 		}
-		d.add(rec)
+		addDenied(&d, rec)
 	}
 	return d
 }
 
-func (d *DeniedNetwork) add(rec event.Record) {
+func addDenied(d *api.DeniedNetwork, rec event.Record) {
 	var what denied
 	if json.Unmarshal(rec.Raw, &what) != nil {
 		return

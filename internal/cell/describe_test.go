@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
@@ -19,7 +21,7 @@ func TestRecoverDescribesAreas(t *testing.T) {
 	w.promote("one")
 	w.from("two", source)
 	w.sh("two", "echo two > /cache/go/build/two", acceptOnSuccess)
-	w.sh("two", "echo later > later", acceptOnSuccess, func(r *cell.RunRequest) { r.Cache = cell.CacheOff })
+	w.sh("two", "echo later > later", acceptOnSuccess, func(r *api.RunRequest) { r.Cache = cell.CacheOff })
 	layers, err := filepath.Glob(filepath.Join(w.home, "layers/*/layer.json"))
 	w.ok(err)
 	for _, lost := range append([][]string{layers}, each(layers)...) {
@@ -28,7 +30,7 @@ func TestRecoverDescribesAreas(t *testing.T) {
 		}
 		w.ok(w.recover())
 		w.open()
-		_, err := w.e.GC(w.ctx, cell.GCRequest{})
+		_, err := w.e.GC(w.ctx, api.GCRequest{})
 		w.ok(err)
 		w.wantCache("after "+strings.Join(lost, " "), "two", append([]string{"./go/build/two"}, sharedBySource...))
 		w.sound("one", "two", "cache:home", "cache:"+source)

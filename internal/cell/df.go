@@ -4,31 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
-
-// CellDisk is the disk space of one cell: allocated blocks of the layers that its
-// states stand on.
-type CellDisk struct {
-	Cell string `json:"cell"`
-	// OwnBytes are of layers that no other cell needs, SharedBytes of those that
-	// others need too.
-	OwnBytes    int64 `json:"own_bytes"`
-	SharedBytes int64 `json:"shared_bytes"`
-	TotalBytes  int64 `json:"total_bytes"`
-	// Areas is the total by area, without manifests.
-	Areas map[string]int64 `json:"areas"`
-}
-
-// DiskResult is what df shows.
-type DiskResult struct {
-	Cells []CellDisk `json:"cells"`
-	// Home is the space of the home by what it is used for, and TotalBytes their
-	// sum. They are there only if no cell was named.
-	Home       map[string]int64 `json:"home,omitempty"`
-	TotalBytes int64            `json:"total_bytes"`
-}
 
 // ownBytes is the disk space of the layers that states were sealed in. States may
 // share a layer.
@@ -45,8 +25,8 @@ func ownBytes(states []store.Checkpoint) (total int64) {
 
 // Disk tells the disk space of a cell, or of all and of the whole home. It reads
 // what was recorded when the layers were sealed.
-func (e *Engine) Disk(ctx context.Context, cell string) (*DiskResult, error) {
-	res := &DiskResult{Cells: []CellDisk{}}
+func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error) {
+	res := &api.DiskResult{Cells: []api.CellDisk{}}
 	if cell != "" {
 		if _, err := e.findAny(cell); err != nil {
 			return nil, err
@@ -124,8 +104,8 @@ func (e *Engine) layersByCell() (cells []store.Cell, layers []map[string]bool, e
 	return cells, layers, err
 }
 
-func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]int) (CellDisk, error) {
-	d := CellDisk{Cell: name, Areas: map[string]int64{}}
+func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]int) (api.CellDisk, error) {
+	d := api.CellDisk{Cell: name, Areas: map[string]int64{}}
 	caches, err := e.cacheLayers(layers)
 	if err != nil {
 		return d, err

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -20,7 +21,7 @@ const homePath = "/home/sandbox"
 
 // Diff tells what changed between two states, from their manifests alone. The
 // cost follows the change.
-func (e *Engine) Diff(ctx context.Context, req DiffRequest) (*DiffResult, error) {
+func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, error) {
 	c, err := e.findCell(req.Cell)
 	if err != nil {
 		return nil, err
@@ -29,7 +30,7 @@ func (e *Engine) Diff(ctx context.Context, req DiffRequest) (*DiffResult, error)
 	if err := d.ends(ctx); err != nil {
 		return nil, err
 	}
-	res := &DiffResult{Cell: c.Name, From: d.from.ID, To: d.to.ID, Changes: []ChangeJSON{}, Notes: append([]string{}, d.notes...)}
+	res := &DiffResult{Cell: c.Name, From: d.from.ID, To: d.to.ID, Changes: []api.ChangeJSON{}, Notes: append([]string{}, d.notes...)}
 	areas := areasBetween(d.from, d.to, req.All)
 	sides := []store.Checkpoint{d.from, d.to}
 	owners, err := e.owners(sides)
@@ -126,8 +127,8 @@ func (e *Engine) sameBytes(ctx context.Context, sides []store.Checkpoint, owners
 }
 
 // NewChangeJSON returns a change as JSON shows it.
-func NewChangeJSON(ch tree.Change) ChangeJSON {
-	out := ChangeJSON{Path: ch.Path, PathBase64: pathBase64(ch.Path), Change: string(ch.Kind), OldPath: ch.OldPath}
+func NewChangeJSON(ch tree.Change) api.ChangeJSON {
+	out := api.ChangeJSON{Path: ch.Path, PathBase64: pathBase64(ch.Path), Change: string(ch.Kind), OldPath: ch.OldPath}
 	entry := ch.New
 	if entry == nil {
 		entry = ch.Old
@@ -167,8 +168,8 @@ func (e *Engine) tree(c store.Checkpoint, area string) (*tree.Tree, error) {
 
 // layerError says what a damaged store means for the person who meets it.
 func layerError(c store.Checkpoint, err error) error {
-	return &Error{
-		Kind: Refused, Code: "damaged", Message: fmt.Sprintf("checkpoint %s cannot be read: %v", c.ID, err),
+	return &api.Error{
+		Kind: api.Refused, Code: api.CodeDamaged, Message: fmt.Sprintf("checkpoint %s cannot be read: %v", c.ID, err),
 		Hint: damageHint + "; other checkpoints may be whole", Err: err,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -15,7 +16,7 @@ import (
 type comparison struct {
 	e    *Engine
 	cell store.Cell
-	req  DiffRequest
+	req  api.DiffRequest
 
 	from, to store.Checkpoint
 	notes    []string
@@ -57,11 +58,11 @@ func (d *comparison) ends(ctx context.Context) error {
 func (d *comparison) exclusive(refs int) error {
 	switch {
 	case refs > 2:
-		return usage("give two of them", "three states cannot be compared")
+		return api.Usagef("give two of them", "three states cannot be compared")
 	case d.req.Run != "" && refs > 0:
-		return usage("give one of them", "checkpoints and --run exclude each other")
+		return api.Usagef("give one of them", "checkpoints and --run exclude each other")
 	case d.req.SinceApply && (refs > 0 || d.req.Run != ""):
-		return usage("give one of them", "checkpoints, --run and --since-apply exclude each other")
+		return api.Usagef("give one of them", "checkpoints, --run and --since-apply exclude each other")
 	}
 	return nil
 }
@@ -74,7 +75,7 @@ func (d *comparison) run(ref string) error {
 			return err
 		}
 		if r.State != "done" {
-			return refused("unfinished", "`forkcell status "+d.cell.Name+"` shows the cell", "run %s has not ended", r.ID)
+			return api.Refusef(api.CodeUnfinished, "`forkcell status "+d.cell.Name+"` shows the cell", "run %s has not ended", r.ID)
 		}
 		if d.from, err = tx.Checkpoint(r.Before); err == nil {
 			d.to, err = tx.Checkpoint(r.After)
@@ -178,7 +179,7 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 	err = d.e.view(func(tx *store.Tx) error {
 		chk, err = d.e.findCheckpoint(tx, d.cell, ref)
 		own := err == nil
-		if mustOwn || !own && KindOf(err) != NotFound {
+		if mustOwn || !own && api.KindOf(err) != api.NotFound {
 			return err
 		}
 		name, n, _ := splitBack(ref)
@@ -188,7 +189,7 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 		found, lookup := tx.Cell(name)
 		switch {
 		case lookup == nil && own && found.ID != d.cell.ID:
-			return refused("ambiguous", "`--checkpoint "+name+"` is the checkpoint; the id of its head is the other cell's state",
+			return api.Refusef(api.CodeAmbiguous, "`--checkpoint "+name+"` is the checkpoint; the id of its head is the other cell's state",
 				"%s is a checkpoint of %s and also a cell", quote.Arg(name), d.cell.Name)
 		case lookup == nil && !own:
 			other, back, foreign = found, n, true
@@ -200,7 +201,7 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 		}
 		id, lookup := tx.Complete("checkpoints", name)
 		if lookup != nil {
-			return notFound("checkpoint or cell", ref, "`forkcell log "+d.cell.Name+"` shows its checkpoints, `forkcell ls` the cells")
+			return api.Missing("checkpoint or cell", ref, "`forkcell log "+d.cell.Name+"` shows its checkpoints, `forkcell ls` the cells")
 		}
 		foreign = true
 		chk, err = stateBefore(tx, d.cell, id, n, ref)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/app"
@@ -50,7 +52,7 @@ func TestDiskFullAlone(t *testing.T) {
 	if what == "output" {
 		script = "echo second > hello.txt; echo big > big; head -c 20000000 /dev/zero | tr '\\0' x"
 	}
-	res, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"sh", "-c", script}}, cell.Stdio{Out: io.Discard})
+	res, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"sh", "-c", script}}, cell.Stdio{Out: io.Discard})
 	switch {
 	case err == nil && what == "files":
 		// The reserve was enough to seal and record it.
@@ -61,8 +63,8 @@ func TestDiskFullAlone(t *testing.T) {
 		if !strings.Contains(strings.Join(res.Notes, " "), "not all of the output") {
 			t.Fatalf("the loss of output is not said: %+v", res)
 		}
-	case cell.KindOf(err) != cell.Failed || !strings.Contains(err.Error(), "no space left") && !strings.Contains(err.Error(), "full"):
-		t.Fatalf("kind %d: %v", cell.KindOf(err), err)
+	case api.KindOf(err) != api.Failed || !strings.Contains(err.Error(), "no space left") && !strings.Contains(err.Error(), "full"):
+		t.Fatalf("kind %s: %v", api.KindOf(err), err)
 	}
 	t.Logf("%v", err)
 	w.stillReadable()
@@ -81,17 +83,17 @@ func TestDiskFullAlone(t *testing.T) {
 	if len(list) != 2 || !slices.Contains([]string{"succeeded", "failed", "interrupted"}, list[1].Outcome) {
 		t.Fatalf("the receipts are %+v", list)
 	}
-	diff, err := w.e.Diff(w.ctx, cell.DiffRequest{Cell: "demo"})
+	diff, err := w.e.Diff(w.ctx, api.DiffRequest{Cell: "demo"})
 	w.ok(err)
 	if text := fmt.Sprint(diff.Changes); !strings.Contains(text, "big") || !strings.Contains(text, "hello.txt") {
 		t.Fatalf("the run's work is lost: %s", text)
 	}
 	w.outputIsAccountedFor()
 	w.wantInside("demo", "hello.txt", "second\n")
-	_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Run: list[1].RunID})
+	_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Run: list[1].RunID})
 	w.ok(err)
 	w.wantInside("demo", "hello.txt", "first\n")
-	_, err = w.e.GC(w.ctx, cell.GCRequest{})
+	_, err = w.e.GC(w.ctx, api.GCRequest{})
 	w.ok(err)
 	w.onlyMount(disk)
 	w.sound("demo")
@@ -131,7 +133,7 @@ func newSmallWorld(t *testing.T) (*world, string) {
 // stillReadable: a full disk stops nobody from looking.
 func (w *world) stillReadable() {
 	w.Helper()
-	e, release, err := app.Open(w.home, app.Read)
+	e, release, err := app.Open(w.home, app.Read, tester())
 	w.ok(err)
 	list, err := e.List(w.ctx)
 	w.ok(errors.Join(err, release()))
@@ -188,12 +190,12 @@ func TestReadOnlyAlone(t *testing.T) {
 func readOnlyHome(t *testing.T, home string) {
 	t.Helper()
 	for _, mode := range []app.Mode{app.Write, app.Create, app.Rescue} {
-		_, _, err := app.Open(home, mode)
-		if err == nil || cell.KindOf(err) != cell.Refused || !strings.Contains(err.Error(), "cannot be written") {
+		_, _, err := app.Open(home, mode, tester())
+		if err == nil || api.KindOf(err) != api.Refused || !strings.Contains(err.Error(), "cannot be written") {
 			t.Errorf("opened for writing: %v", err)
 		}
 	}
-	e, release, err := app.Open(home, app.Read)
+	e, release, err := app.Open(home, app.Read, tester())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +212,7 @@ func readOnlyHome(t *testing.T, home string) {
 		},
 		"status": func() error { return errorOf(e.Status(ctx, "demo")) },
 		"diff": func() error {
-			d, err := e.Diff(ctx, cell.DiffRequest{Cell: "demo"})
+			d, err := e.Diff(ctx, api.DiffRequest{Cell: "demo"})
 			if err == nil && len(d.Changes) != 1 {
 				t.Errorf("changes: %+v", d.Changes)
 			}
@@ -239,9 +241,9 @@ func readOnlyHome(t *testing.T, home string) {
 		"receipt list":   func() error { return errorOf(e.ReceiptList(ctx, "")) },
 		"receipt verify": func() error { return errorOf(e.ReceiptVerify(ctx, "", "", true, "")) },
 		"decisions":      func() error { return errorOf(e.Decisions(ctx, "demo", "")) },
-		"verify":         func() error { return errorOf(e.Verify(ctx, "demo", "", true, nil)) },
-		"export":         func() error { return errorOf(e.Export(ctx, cell.ExportRequest{Cell: "demo", Output: out + "/x.tar"})) },
-		"export, files":  func() error { return errorOf(e.Export(ctx, cell.ExportRequest{Cell: "demo", Output: out + "/x"})) },
+		"verify":         func() error { return errorOf(e.Verify(ctx, "demo", "", true)) },
+		"export":         func() error { return errorOf(e.Export(ctx, api.ExportRequest{Cell: "demo", Output: out + "/x.tar"})) },
+		"export, files":  func() error { return errorOf(e.Export(ctx, api.ExportRequest{Cell: "demo", Output: out + "/x"})) },
 		"key":            func() error { return errorOf(e.Key(ctx)) },
 	}
 	for what, read := range reads {
@@ -253,12 +255,12 @@ func readOnlyHome(t *testing.T, home string) {
 		t.Errorf("receipt export: %v", err)
 	}
 	writes := map[string]error{
-		"run":        errorOf(e.Run(ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})),
-		"restore":    errorOf(e.Restore(ctx, cell.RestoreRequest{Cell: "demo"})),
-		"accept":     errorOf(e.Accept(ctx, cell.AcceptRequest{Cell: "demo"})),
-		"fork":       errorOf(e.Fork(ctx, cell.ForkRequest{Cell: "demo", Name: "f"})),
-		"apply":      errorOf(e.Apply(ctx, cell.ApplyRequest{Cell: "demo"})),
-		"gc":         errorOf(e.GC(ctx, cell.GCRequest{})),
+		"run":        errorOf(e.Run(ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})),
+		"restore":    errorOf(e.Restore(ctx, api.RestoreRequest{Cell: "demo"})),
+		"accept":     errorOf(e.Accept(ctx, api.AcceptRequest{Cell: "demo"})),
+		"fork":       errorOf(e.Fork(ctx, api.ForkRequest{Cell: "demo", Name: "f"})),
+		"apply":      errorOf(e.Apply(ctx, api.ApplyRequest{Cell: "demo"})),
+		"gc":         errorOf(e.GC(ctx, api.GCRequest{})),
 		"key rotate": errorOf(e.KeyRotate(ctx)),
 	}
 	for what, err := range writes {

@@ -6,10 +6,12 @@
 package cell
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/store"
@@ -26,7 +28,7 @@ type Config struct {
 	Late     func() (*workspace.Store, error)
 	Driver   driver.Driver
 	Launcher Launcher         // starts supervisors of live cells
-	Actor    func() string    // who asks, as far as the host can tell
+	Caller   Caller           // who asks, unless As says otherwise
 	Version  string           // of this program, for events
 	Home     string           // where the home is, or would be
 	Now      func() time.Time // the wall clock; it may jump
@@ -34,39 +36,6 @@ type Config struct {
 	// of its user. It is called when there are secrets in it, and not before the
 	// cell's first process exists, whose start it would hinder. nil: nothing.
 	Hide func() error
-	// OnProgress lets the workspace's progress reach the caller of the present
-	// operation.
-	OnProgress *ProgressRelay
-}
-
-// ProgressRelay hands progress from the workspace to whoever asked for it.
-type ProgressRelay struct {
-	mu sync.Mutex
-	to func(Progress)
-}
-
-// Report passes one report on.
-func (r *ProgressRelay) Report(p workspace.Progress) {
-	r.mu.Lock()
-	to := r.to
-	r.mu.Unlock()
-	if to != nil {
-		to(Progress{What: p.What, Files: p.Files, Bytes: p.Bytes, CurrentPath: p.Path})
-	}
-}
-
-func (r *ProgressRelay) send(to func(Progress)) (stop func()) {
-	if r == nil {
-		return func() {}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.to = to
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.to = nil
-	}
 }
 
 // Engine carries out what the commands ask for.
@@ -76,22 +45,26 @@ type Engine struct {
 	driver   driver.Driver
 	launcher Launcher
 	late     func() (*workspace.Store, error)
-	actor    func() string
 	home     string
 	hide     func() error
 	version  string
 	now      func() time.Time
-	relay    *ProgressRelay
+	caller   Caller
 
-	keyLock   sync.Mutex
-	signerKey *receipt.Signer // loaded within the first transaction that signs
+	key *signingKey
+}
+
+// signingKey is the key of a home, loaded within the first transaction that signs.
+type signingKey struct {
+	mu     sync.Mutex
+	signer *receipt.Signer
 }
 
 // New makes an Engine.
 func New(c Config) *Engine {
 	return &Engine{
-		store: c.Store, ws: c.Workspace, late: c.Late, driver: c.Driver, launcher: c.Launcher, actor: c.Actor, home: c.Home, version: c.Version, hide: c.Hide,
-		now: c.Now, relay: c.OnProgress,
+		store: c.Store, ws: c.Workspace, late: c.Late, driver: c.Driver, launcher: c.Launcher, caller: c.Caller, home: c.Home, version: c.Version, hide: c.Hide,
+		now: c.Now, key: &signingKey{},
 	}
 }
 
@@ -106,7 +79,7 @@ func (e *Engine) view(fn func(*store.Tx) error) error {
 // usable refuses a state whose bytes gc has freed.
 func usable(c store.Checkpoint) error {
 	if c.Freed {
-		return refused("freed", "its receipt remains: `forkcell receipt list`", "checkpoint %s was freed by gc", c.ID)
+		return api.Refusef(api.CodeFreed, "its receipt remains: `forkcell receipt list`", "checkpoint %s was freed by gc", c.ID)
 	}
 	return nil
 }
@@ -132,4 +105,11 @@ func (e *Engine) newCheckpoint(c store.Cell, parent, kind, runID string, sealed 
 		ID: store.NewID("chk"), CellID: c.ID, Parent: parent, Layer: sealed.Layer, RunID: runID, Kind: kind,
 		Areas: areas, OwnBytes: sealed.Bytes, CreatedAt: e.now().UTC(),
 	}
+}
+
+// withProgress lets the workspace report to the caller.
+func (e *Engine) withProgress(ctx context.Context) context.Context {
+	return workspace.WithProgress(ctx, func(p workspace.Progress) {
+		e.caller.report(api.Progress{What: p.What, Files: p.Files, Bytes: p.Bytes, CurrentPath: p.Path})
+	})
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver/native"
@@ -48,7 +50,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) open() {
 	w.Helper()
-	e, release, err := app.Open(w.home, app.Create)
+	e, release, err := app.Open(w.home, app.Create, tester())
 	w.ok(err)
 	w.e = e
 	w.Cleanup(func() { _ = release() })
@@ -75,24 +77,24 @@ func (w *world) ok(err error) {
 	}
 }
 
-func (w *world) refused(err error, kind cell.Kind, part string) {
+func (w *world) refused(err error, kind api.Kind, part string) {
 	w.Helper()
-	if err == nil || cell.KindOf(err) != kind || !strings.Contains(err.Error(), part) {
-		w.Fatalf("got error %v (kind %d), want kind %d with %q", err, cell.KindOf(err), kind, part)
+	if err == nil || api.KindOf(err) != kind || !strings.Contains(err.Error(), part) {
+		w.Fatalf("got error %v (kind %s), want kind %s with %q", err, api.KindOf(err), kind, part)
 	}
 }
 
-func (w *world) init(name, backend string) *cell.InitResult {
+func (w *world) init(name, backend string) *api.InitResult {
 	w.Helper()
-	res, err := w.e.Init(w.ctx, cell.InitRequest{Name: name, From: w.source, Backend: backend})
+	res, err := w.e.Init(w.ctx, api.InitRequest{Name: name, From: w.source, Backend: backend})
 	w.ok(err)
 	return res
 }
 
 // sh runs a shell script in a cell and returns the result and what it printed.
-func (w *world) sh(name, script string, change ...func(*cell.RunRequest)) (*cell.RunResult, string) {
+func (w *world) sh(name, script string, change ...func(*api.RunRequest)) (*api.RunResult, string) {
 	w.Helper()
-	req := cell.RunRequest{Cell: name, Args: []string{"sh", "-c", script}, Grants: everything()}
+	req := api.RunRequest{Cell: name, Args: []string{"sh", "-c", script}, RunOptions: api.RunOptions{Grants: everything()}}
 	for _, c := range change {
 		c(&req)
 	}
@@ -105,12 +107,12 @@ func (w *world) sh(name, script string, change ...func(*cell.RunRequest)) (*cell
 }
 
 // everything grants what the policies of tests list; the scripts are about grants.
-func everything() cell.GrantRequest {
-	return cell.GrantRequest{Paths: []string{"/var:rw", "/tmp:rw", "/srv:rw"}, Env: []string{"SEEN", "UNSET"}}
+func everything() api.GrantRequest {
+	return api.GrantRequest{Paths: []string{"/var:rw", "/tmp:rw", "/srv:rw"}, Env: []string{"SEEN", "UNSET"}}
 }
 
-func restoreOnFail(r *cell.RunRequest)   { r.RestoreOnFail = true }
-func acceptOnSuccess(r *cell.RunRequest) { r.AcceptOnSuccess = true }
+func restoreOnFail(r *api.RunRequest)   { r.RestoreOnFail = true }
+func acceptOnSuccess(r *api.RunRequest) { r.AcceptOnSuccess = true }
 
 func (w *world) wantInside(name, path, want string) {
 	w.Helper()
@@ -124,7 +126,7 @@ func (w *world) wantInside(name, path, want string) {
 func (w *world) sound(names ...string) {
 	w.Helper()
 	for _, n := range names {
-		if res, err := w.e.Verify(w.ctx, n, "", true, nil); err != nil {
+		if res, err := w.e.Verify(w.ctx, n, "", true); err != nil {
 			w.Fatalf("verify %s: %v %+v", n, err, res)
 		}
 	}
@@ -159,7 +161,7 @@ func TestFailedRunIsRestored(t *testing.T) {
 		}
 		w.wantInside("demo", "hello.txt", "hello\n")
 		w.wantInside("demo", "docs/a.md", "a\n")
-		diff, err := w.e.Diff(w.ctx, cell.DiffRequest{Cell: "demo", Run: res.RunID})
+		diff, err := w.e.Diff(w.ctx, api.DiffRequest{Cell: "demo", Run: res.RunID})
 		w.ok(err)
 		if len(diff.Changes) != 4 {
 			t.Fatalf("the restored run's diff has %+v", diff.Changes)
@@ -173,14 +175,14 @@ func TestAcceptAndApply(t *testing.T) {
 	eachBackend(t, func(w *world, backend string) {
 		w.init("demo", backend)
 		w.sh("demo", "echo changed > hello.txt; mkdir new; echo n > new/file; rm docs/b.md")
-		_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 		if backend != "delta" {
-			w.refused(err, cell.Refused, "only accepted changes are applied")
+			w.refused(err, api.Refused, "only accepted changes are applied")
 			if got := w.read("hello.txt"); got != "hello\n" {
 				t.Fatalf("the source was written: %q", got)
 			}
 		}
-		res, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Reason: "looks right", Apply: true})
+		res, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Reason: "looks right", Apply: true})
 		w.ok(err)
 		if res.Decision != "accepted" || res.Applied == nil {
 			t.Fatalf("got %+v", res)
@@ -203,14 +205,14 @@ func TestUndo(t *testing.T) {
 			w := newWorld(t)
 			w.init("demo", backend)
 			w.sh("demo", "echo changed > hello.txt; rm docs/b.md", acceptOnSuccess)
-			_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+			_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 			w.ok(err)
-			_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
+			_, err = w.e.Undo(w.ctx, api.UndoRequest{Cell: "demo"})
 			w.ok(err)
 			if got := w.read("hello.txt") + w.read("docs/b.md"); got != "hello\nb\n" {
 				t.Fatalf("the source holds %q", got)
 			}
-			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+			_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 			w.ok(err)
 			if got := w.read("hello.txt"); got != "changed\n" {
 				t.Fatalf("applied again, the source holds %q", got)
@@ -225,13 +227,13 @@ func TestForkIsIndependent(t *testing.T) {
 	eachBackend(t, func(w *world, backend string) {
 		w.init("demo", backend)
 		w.sh("demo", "echo one > hello.txt")
-		_, err := w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "try"})
+		_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "try"})
 		w.ok(err)
 		w.sh("try", "echo two > hello.txt")
 		w.wantInside("demo", "hello.txt", "one\n")
 		w.wantInside("try", "hello.txt", "two\n")
-		_, err = w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "try"})
-		w.refused(err, cell.Refused, "in use")
+		_, err = w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "try"})
+		w.refused(err, api.Refused, "in use")
 		w.sound("demo", "try")
 	})
 }
@@ -242,16 +244,16 @@ func TestRestoreToAnyState(t *testing.T) {
 		first := w.init("demo", backend)
 		one, _ := w.sh("demo", "echo one > hello.txt")
 		two, _ := w.sh("demo", "echo two > hello.txt")
-		res, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+		res, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
 		w.ok(err)
 		if res.CheckpointID != one.CheckpointAfter || res.RunID != two.RunID {
 			t.Fatalf("got %+v", res)
 		}
 		w.wantInside("demo", "hello.txt", "one\n")
-		_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: first.CheckpointID})
+		_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: first.CheckpointID})
 		w.ok(err)
 		w.wantInside("demo", "hello.txt", "hello\n")
-		_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: two.CheckpointAfter})
+		_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: two.CheckpointAfter})
 		w.ok(err)
 		w.wantInside("demo", "hello.txt", "two\n")
 		w.sound("demo")
@@ -263,7 +265,7 @@ func TestPartialAccept(t *testing.T) {
 	eachBackend(t, func(w *world, backend string) {
 		w.init("demo", backend)
 		w.sh("demo", "echo changed > hello.txt; echo changed > docs/a.md; rm docs/b.md")
-		res, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Only: []string{"docs/"}})
+		res, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Only: []string{"docs/"}})
 		w.ok(err)
 		if res.Decision != "partial" {
 			t.Fatalf("got %+v", res)
@@ -283,7 +285,7 @@ func TestPartialTakenBack(t *testing.T) {
 		first := w.init("demo", backend)
 		accept := func() (run string) {
 			w.sh("demo", "echo changed > hello.txt; echo changed > docs/a.md")
-			res, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Only: []string{"docs/"}})
+			res, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Only: []string{"docs/"}})
 			w.ok(err)
 			w.wantInside("demo", "docs/a.md", "changed\n")
 			return res.RunID
@@ -296,17 +298,17 @@ func TestPartialTakenBack(t *testing.T) {
 		w.wantInside("demo", "docs/a.md", "a\n")
 
 		run := accept()
-		_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: first.CheckpointID})
+		_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: first.CheckpointID})
 		w.ok(err)
 		w.wantInside("demo", "docs/a.md", "a\n")
-		_, err = w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Run: run})
-		w.refused(err, cell.Refused, "is not part of the present state")
+		_, err = w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Run: run})
+		w.refused(err, api.Refused, "is not part of the present state")
 		w.sound("demo")
 		if backend == "delta" {
 			return // its directory is the source
 		}
 		accept()
-		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 		w.ok(err)
 		for name, want := range map[string]string{"docs/a.md": "changed\n", "hello.txt": "hello\n"} {
 			if got, err := os.ReadFile(filepath.Join(w.source, name)); err != nil || string(got) != want {
@@ -322,7 +324,7 @@ func TestRefresh(t *testing.T) {
 		w.init("demo", backend)
 		w.sh("demo", "echo cell > docs/a.md")
 		w.write("hello.txt", "from the source\n")
-		res, err := w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+		res, err := w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "demo"})
 		w.ok(err)
 		if len(res.Changed) != 1 {
 			t.Fatalf("got %+v", res)
@@ -331,8 +333,8 @@ func TestRefresh(t *testing.T) {
 		w.wantInside("demo", "docs/a.md", "cell\n")
 		if backend != "delta" {
 			w.write("docs/a.md", "source\n")
-			_, err = w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
-			w.refused(err, cell.Refused, "conflict")
+			_, err = w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "demo"})
+			w.refused(err, api.Refused, "conflict")
 		}
 		w.sound("demo")
 	})
@@ -344,12 +346,12 @@ func TestConflictWritesNothing(t *testing.T) {
 	w.init("demo", "")
 	w.sh("demo", "echo cell > hello.txt; echo cell > docs/a.md", acceptOnSuccess)
 	w.write("hello.txt", "mine\n")
-	_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
-	w.refused(err, cell.Refused, "1 conflict")
+	_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
+	w.refused(err, api.Refused, "1 conflict")
 	if got := w.read("docs/a.md"); got != "a\n" {
 		t.Fatalf("docs/a.md was written: %q", got)
 	}
-	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: "ours"})
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", OnConflict: "ours"})
 	w.ok(err)
 	if got := w.read("hello.txt") + w.read("docs/a.md"); got != "mine\ncell\n" {
 		t.Fatalf("the source holds %q", got)
@@ -363,7 +365,7 @@ func TestRecoverFromALostDatabase(t *testing.T) {
 		w.init("demo", backend)
 		w.sh("demo", "echo one > hello.txt", acceptOnSuccess)
 		w.sh("demo", "echo two > hello.txt; exit 1", restoreOnFail)
-		_, err := w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "try"})
+		_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "try"})
 		w.ok(err)
 		w.sh("try", "echo three > hello.txt")
 		_, err = w.e.Checkpoint(w.ctx, "try", "third")
@@ -380,7 +382,7 @@ func TestRecoverFromALostDatabase(t *testing.T) {
 		}
 		w.wantInside("demo", "hello.txt", "one\n")
 		w.wantInside("try", "hello.txt", "three\n")
-		_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "try", Checkpoint: "third"})
+		_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "try", Checkpoint: "third"})
 		w.ok(err)
 		w.sound("demo", "try")
 	})
@@ -393,13 +395,13 @@ func (w *world) loseDatabase() {
 			w.Fatal(err)
 		}
 	}
-	_, _, err := app.Open(w.home, app.Create)
-	w.refused(err, cell.Refused, "missing")
+	_, _, err := app.Open(w.home, app.Create, tester())
+	w.refused(err, api.Refused, "missing")
 }
 
 func (w *world) recover() error {
 	w.Helper()
-	e, release, err := app.Open(w.home, app.Rescue)
+	e, release, err := app.Open(w.home, app.Rescue, tester())
 	w.ok(err)
 	res, err := e.Recover(w.ctx, false)
 	if err == nil && len(res.Problems) > 0 {
@@ -414,14 +416,14 @@ func TestGC(t *testing.T) {
 	eachBackend(t, func(w *world, backend string) {
 		w.init("demo", backend)
 		w.sh("demo", "head -c 100000 /dev/urandom > big; exit 1", restoreOnFail)
-		kept, err := w.e.GC(w.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+		kept, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})
 		w.ok(err)
 		if len(kept.Checkpoints) != 0 {
 			t.Fatalf("recent restored work was freed: %+v", kept)
 		}
-		dry, err := w.e.GC(w.ctx, cell.GCRequest{DryRun: true})
+		dry, err := w.e.GC(w.ctx, api.GCRequest{DryRun: true})
 		w.ok(err)
-		gone, err := w.e.GC(w.ctx, cell.GCRequest{})
+		gone, err := w.e.GC(w.ctx, api.GCRequest{})
 		w.ok(err)
 		if len(gone.Checkpoints) != 1 || len(dry.Checkpoints) != 1 || gone.Bytes < 100000 {
 			t.Fatalf("dry %+v, real %+v", dry, gone)

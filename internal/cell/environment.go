@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // buildEnv makes the command's environment. Nothing of the caller's comes in but
 // what the policy names; what the operator gives wins.
-func buildEnv(p *policy.Policy, req RunRequest, shown []string, cached bool) ([]string, error) {
+func (e *Engine) buildEnv(p *policy.Policy, req runRequest, shown []string, cached bool) ([]string, error) {
 	env := []string{
-		"PATH=" + searchPath(p, req, shown), "HOME=/home/sandbox", "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",
+		"PATH=" + e.searchPath(p, req, shown), "HOME=/home/sandbox", "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",
 		"LANG=C.UTF-8", "TMPDIR=/tmp", "FORKCELL=1",
 	}
 	if cached {
@@ -24,17 +25,17 @@ func buildEnv(p *policy.Policy, req RunRequest, shown []string, cached bool) ([]
 	if req.TTY && req.Term != "" {
 		env = append(env, "TERM="+req.Term)
 	}
-	if req.GitEmail != "" {
-		env = append(env, "EMAIL="+req.GitEmail)
+	if email := e.caller.git().Email; email != "" {
+		env = append(env, "EMAIL="+email)
 	}
-	given := req.lookedUp(p)
+	given := e.caller.inherited(p)
 	for _, v := range p.Environment.Set {
 		given = append(given, v.Name+"="+v.Value)
 	}
 	for _, kv := range append(given, req.Env...) {
 		name, _, isPair := strings.Cut(kv, "=")
 		if !isPair || name == "" || strings.IndexByte(kv, 0) >= 0 {
-			return nil, usage("nothing is inherited: give NAME=VALUE", "bad environment entry %s", quote.Arg(kv))
+			return nil, api.Usagef("nothing is inherited: give NAME=VALUE", "bad environment entry %s", quote.Arg(kv))
 		}
 		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
 		env = append(env, kv)
@@ -86,18 +87,18 @@ func (e *Engine) shownPaths(paths []string) ([]string, error) {
 // shownPath checks a host path that the operator wants to show read-only.
 func (e *Engine) shownPath(flag, p string) (string, error) {
 	if !filepath.IsAbs(p) {
-		return "", usage("give an absolute path", "%s %s is not absolute", flag, quote.Path(p))
+		return "", api.Usagef("give an absolute path", "%s %s is not absolute", flag, quote.Path(p))
 	}
 	p = filepath.Clean(p)
 	if _, err := os.Stat(p); err != nil {
-		return "", usage("", "%s %s: %v", flag, quote.Path(p), err)
+		return "", api.Usagef("", "%s %s: %v", flag, quote.Path(p), err)
 	}
 	if p == "/" {
-		return "", refused("overlap", "name the directories that are needed", "%s / would show the whole host", flag)
+		return "", api.Refusef(api.CodeOverlap, "name the directories that are needed", "%s / would show the whole host", flag)
 	}
 	for _, never := range []string{"/run", "/var/run", "/proc", "/sys", "/dev"} {
 		if within(p, never) {
-			return "", refused("overlap", "copy the file somewhere else", "%s %s: %s is never shown in a cell", flag, quote.Path(p), never)
+			return "", api.Refusef(api.CodeOverlap, "copy the file somewhere else", "%s %s: %s is never shown in a cell", flag, quote.Path(p), never)
 		}
 	}
 	return p, e.apart(flag, p)

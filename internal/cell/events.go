@@ -9,30 +9,21 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/store"
 )
-
-// EventQuery says which events are asked for. Zero fields select everything.
-type EventQuery struct {
-	Cell   string
-	Run    string // an id or a unique prefix
-	Class  event.Class
-	Action event.Action
-	Since  time.Time
-	Limit  int // only the newest so many
-}
 
 // Events calls fn for the events that were asked for, newest last: those of one
 // run in the order of its journal, runs at the same time merged by the clock. A
 // run without a journal has none. A journal that cannot be read does not keep
 // the others back; the error names it in the end.
-func (e *Engine) Events(_ context.Context, q EventQuery, fn func(event.Record) error) error {
+func (e *Engine) Events(_ context.Context, q api.EventQuery, fn func(event.Record) error) error {
 	runs, err := e.eventRuns(q)
 	if err != nil {
 		return err
 	}
-	m := &merger{e: e, waiting: runs, filter: event.Filter{Class: q.Class, Action: q.Action, Since: q.Since, Limit: q.Limit}}
+	m := &merger{e: e, waiting: runs, filter: event.Filter{Class: event.Class(q.Class), Action: event.Action(q.Action), Since: q.Since, Limit: q.Limit}}
 	defer m.stop()
 	if q.Limit <= 0 {
 		for rec := range m.records() {
@@ -57,7 +48,7 @@ func (e *Engine) Events(_ context.Context, q EventQuery, fn func(event.Record) e
 }
 
 // eventRuns are the runs that a query is about, by the time of their start.
-func (e *Engine) eventRuns(q EventQuery) ([]store.Run, error) {
+func (e *Engine) eventRuns(q api.EventQuery) ([]store.Run, error) {
 	if e.store == nil && q.Cell == "" && q.Run == "" {
 		return nil, nil
 	}
@@ -77,13 +68,13 @@ func (e *Engine) eventRuns(q EventQuery) ([]store.Run, error) {
 		}
 		r, err := runByPrefix(tx, q.Run)
 		if err == nil && cellID != "" && r.CellID != cellID {
-			err = notFound("run of "+q.Cell, q.Run, "`forkcell log "+q.Cell+"` shows them")
+			err = api.Missing("run of "+q.Cell, q.Run, "`forkcell log "+q.Cell+"` shows them")
 		}
 		runs = []store.Run{r}
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, notFound("run", q.Run, "there is no state directory yet")
+		return nil, api.Missing("run", q.Run, "there is no state directory yet")
 	}
 	if err != nil {
 		return nil, err
@@ -183,8 +174,8 @@ func (m *merger) damage() error {
 	if len(m.broken) == 0 {
 		return nil
 	}
-	return &Error{
-		Kind: Failed, Code: "events", Message: fmt.Sprintf("%d journals of events cannot be read to their end", len(m.broken)),
+	return &api.Error{
+		Kind: api.Failed, Code: api.CodeEvents, Message: fmt.Sprintf("%d journals of events cannot be read to their end", len(m.broken)),
 		Hint: "`forkcell receipt verify --all` compares them with what was signed", Details: m.broken,
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forkcell/forkcell/internal/app"
@@ -18,7 +20,7 @@ import (
 )
 
 // events asks for events and returns them as run, sequence number and class.
-func (w *world) events(q cell.EventQuery) (list []string) {
+func (w *world) events(q api.EventQuery) (list []string) {
 	w.Helper()
 	w.ok(w.e.Events(w.ctx, q, func(r event.Record) error {
 		list = append(list, describe(r))
@@ -41,7 +43,7 @@ func TestEventsQuery(t *testing.T) {
 	w := newWorld(t)
 	w.init("demo", "overlay")
 	w.init("other", "clone")
-	if got := w.events(cell.EventQuery{}); len(got) != 0 {
+	if got := w.events(api.EventQuery{}); len(got) != 0 {
 		t.Fatalf("events before any run: %v", got)
 	}
 	one, _ := w.sh("demo", "true")
@@ -50,7 +52,7 @@ func TestEventsQuery(t *testing.T) {
 	denied, _ := w.sh("demo", "unshare -U true; true")
 	// Which comes first, the launch or the denied call right after it, is
 	// up to the scheduler.
-	incident := w.events(cell.EventQuery{Run: denied.RunID})
+	incident := w.events(api.EventQuery{Run: denied.RunID})
 	at := slices.IndexFunc(incident, func(s string) bool { return strings.HasSuffix(s, " detection_finding") })
 	if len(incident) != 5 || at < 1 || at > 3 {
 		t.Fatalf("the run with a denied call: %q", incident)
@@ -58,32 +60,32 @@ func TestEventsQuery(t *testing.T) {
 	finding := incident[at : at+1]
 	for _, c := range []struct {
 		name string
-		q    cell.EventQuery
+		q    api.EventQuery
 		want []string
 	}{
-		{"everything", cell.EventQuery{}, slices.Concat(whole(one.RunID), whole(two.RunID), incident)},
-		{"a cell", cell.EventQuery{Cell: "demo"}, slices.Concat(whole(one.RunID), incident)},
-		{"a run", cell.EventQuery{Run: two.RunID}, whole(two.RunID)},
-		{"a prefix", cell.EventQuery{Run: two.RunID[:len(two.RunID)-1]}, whole(two.RunID)},
-		{"a run of its cell", cell.EventQuery{Cell: "other", Run: two.RunID}, whole(two.RunID)},
-		{"denied", cell.EventQuery{Action: event.ActionDenied}, finding},
-		{"a class", cell.EventQuery{Class: event.DetectionFinding}, finding},
-		{"since", cell.EventQuery{Since: between.Add(-time.Millisecond)}, slices.Concat(whole(two.RunID), incident)},
-		{"since later", cell.EventQuery{Since: time.Now().Add(time.Hour)}, nil},
-		{"the last three", cell.EventQuery{Limit: 3}, incident[2:]},
-		{"the last seven", cell.EventQuery{Limit: 7}, slices.Concat(whole(two.RunID)[2:], incident)},
-		{"more than there are", cell.EventQuery{Limit: 100, Cell: "other"}, whole(two.RunID)},
-		{"the last of a class", cell.EventQuery{Limit: 1, Class: event.ProcessActivity}, incident[3:4]},
+		{"everything", api.EventQuery{}, slices.Concat(whole(one.RunID), whole(two.RunID), incident)},
+		{"a cell", api.EventQuery{Cell: "demo"}, slices.Concat(whole(one.RunID), incident)},
+		{"a run", api.EventQuery{Run: two.RunID}, whole(two.RunID)},
+		{"a prefix", api.EventQuery{Run: two.RunID[:len(two.RunID)-1]}, whole(two.RunID)},
+		{"a run of its cell", api.EventQuery{Cell: "other", Run: two.RunID}, whole(two.RunID)},
+		{"denied", api.EventQuery{Action: string(event.ActionDenied)}, finding},
+		{"a class", api.EventQuery{Class: int(event.DetectionFinding)}, finding},
+		{"since", api.EventQuery{Since: between.Add(-time.Millisecond)}, slices.Concat(whole(two.RunID), incident)},
+		{"since later", api.EventQuery{Since: time.Now().Add(time.Hour)}, nil},
+		{"the last three", api.EventQuery{Limit: 3}, incident[2:]},
+		{"the last seven", api.EventQuery{Limit: 7}, slices.Concat(whole(two.RunID)[2:], incident)},
+		{"more than there are", api.EventQuery{Limit: 100, Cell: "other"}, whole(two.RunID)},
+		{"the last of a class", api.EventQuery{Limit: 1, Class: int(event.ProcessActivity)}, incident[3:4]},
 	} {
 		if diff := cmp.Diff(c.want, w.events(c.q)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 	}
 	none := func(event.Record) error { return nil }
-	w.refused(w.e.Events(w.ctx, cell.EventQuery{Cell: "nosuch"}, none), cell.NotFound, "nosuch")
-	w.refused(w.e.Events(w.ctx, cell.EventQuery{Run: "run_nosuch"}, none), cell.NotFound, "run_nosuch")
-	w.refused(w.e.Events(w.ctx, cell.EventQuery{Cell: "other", Run: one.RunID}, none), cell.NotFound, one.RunID)
-	if err := w.e.Events(w.ctx, cell.EventQuery{}, func(event.Record) error { return errors.ErrUnsupported }); !errors.Is(err, errors.ErrUnsupported) {
+	w.refused(w.e.Events(w.ctx, api.EventQuery{Cell: "nosuch"}, none), api.NotFound, "nosuch")
+	w.refused(w.e.Events(w.ctx, api.EventQuery{Run: "run_nosuch"}, none), api.NotFound, "run_nosuch")
+	w.refused(w.e.Events(w.ctx, api.EventQuery{Cell: "other", Run: one.RunID}, none), api.NotFound, one.RunID)
+	if err := w.e.Events(w.ctx, api.EventQuery{}, func(event.Record) error { return errors.ErrUnsupported }); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("an error of the caller's: %v", err)
 	}
 	if denied.Events["denied"] != 1 || denied.Events["allowed"] != 4 {
@@ -102,7 +104,7 @@ func TestEventsAreMerged(t *testing.T) {
 	begun := &trigger{on: make(chan struct{})}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "long", Args: []string{"sh", "-c", "echo on; cat"}}, cell.Stdio{In: in, Out: begun, Err: begun})
+		_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "long", Args: []string{"sh", "-c", "echo on; cat"}}, cell.Stdio{In: in, Out: begun, Err: begun})
 		ended <- err
 	}()
 	w.started(begun.on, ended)
@@ -111,7 +113,7 @@ func TestEventsAreMerged(t *testing.T) {
 	w.ok(<-ended)
 	var times []time.Time
 	var runs []string
-	w.ok(w.e.Events(w.ctx, cell.EventQuery{}, func(r event.Record) error {
+	w.ok(w.e.Events(w.ctx, api.EventQuery{}, func(r event.Record) error {
 		times = append(times, r.Time)
 		runs = append(runs, r.Run)
 		return nil
@@ -135,7 +137,7 @@ func TestDamagedJournal(t *testing.T) {
 		return l
 	}))()
 	var got []string
-	err := p.e.Events(p.ctx, cell.EventQuery{}, func(r event.Record) error {
+	err := p.e.Events(p.ctx, api.EventQuery{}, func(r event.Record) error {
 		got = append(got, describe(r))
 		return nil
 	})
@@ -143,14 +145,14 @@ func TestDamagedJournal(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	p.refused(err, cell.Failed, "1 journals")
-	var e *cell.Error
+	p.refused(err, api.Failed, "1 journals")
+	var e *api.Error
 	if !errors.As(err, &e) || len(e.Details) != 1 || !strings.Contains(e.Details[0], p.accepted.RunID) {
 		t.Errorf("the journal is not named: %+v", e)
 	}
 	undo()
 	p.file(journal(p.accepted.RunID), nil)()
-	if got := p.events(cell.EventQuery{Run: p.accepted.RunID}); got != nil {
+	if got := p.events(api.EventQuery{Run: p.accepted.RunID}); got != nil {
 		t.Errorf("a run without a journal has %v", got)
 	}
 }
@@ -165,7 +167,7 @@ type followed struct {
 // follow follows events as another process would.
 func (w *world) follow(name string, last int) *followed {
 	w.Helper()
-	e, release, err := app.Open(w.home, app.Read)
+	e, release, err := app.Open(w.home, app.Read, tester())
 	w.ok(err)
 	ctx, cancel := context.WithCancel(w.ctx)
 	f := &followed{records: make(chan string, 1000), ended: make(chan error, 1), cancel: cancel}
@@ -231,7 +233,7 @@ func TestFollowEvents(t *testing.T) {
 	four, _ := w.sh("other", "true")
 	w.told(later, whole(four.RunID)...)
 	w.over(later)
-	w.refused(w.e.FollowEvents(w.ctx, "nosuch", 1, nil), cell.NotFound, "nosuch")
+	w.refused(w.e.FollowEvents(w.ctx, "nosuch", 1, nil), api.NotFound, "nosuch")
 }
 
 // TestFollowRunning: a run that goes on is followed from where it is.
@@ -244,7 +246,7 @@ func TestFollowRunning(t *testing.T) {
 	ended := make(chan error, 1)
 	var id string
 	go func() {
-		res, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo on; cat"}}, cell.Stdio{In: in, Out: begun, Err: &bytes.Buffer{}})
+		res, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo on; cat"}}, cell.Stdio{In: in, Out: begun, Err: &bytes.Buffer{}})
 		if res != nil {
 			id = res.RunID
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -17,7 +18,7 @@ import (
 // it returns, or with an error of fn.
 func (e *Engine) FollowEvents(ctx context.Context, name string, last int, fn func(event.Record) error) error {
 	if e.store == nil {
-		return notFound("cell", "there is no state directory yet", "`forkcell init NAME --from DIR` makes it")
+		return api.Missing("cell", "there is no state directory yet", "`forkcell init NAME --from DIR` makes it")
 	}
 	f := &follower{e: e, found: make(chan event.Record), failed: make(chan error, 1), known: map[string]bool{}}
 	if name != "" {
@@ -30,7 +31,7 @@ func (e *Engine) FollowEvents(ctx context.Context, name string, last int, fn fun
 	// The watch comes first, so that no run begins unseen between the two.
 	w, err := watchJournals(e.store.Path())
 	if err != nil {
-		return failed("events", err, "watch the journals")
+		return api.Failf(api.CodeEvents, err, "watch the journals")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
@@ -178,7 +179,7 @@ func (f *follower) report(ctx context.Context, err error) {
 		return
 	}
 	select {
-	case f.failed <- failed("events", err, "follow the events"):
+	case f.failed <- api.Failf(api.CodeEvents, err, "follow the events"):
 	default:
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"golang.org/x/sys/unix"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
 )
 
 // sql runs a statement on the database, past everything that guards it.
@@ -41,8 +42,8 @@ type tampered struct {
 type past struct {
 	*world
 	release                     func() error
-	accepted, restored, pending *cell.RunResult
-	base                        *cell.InitResult
+	accepted, restored, pending *api.RunResult
+	base                        *api.InitResult
 }
 
 func newPast(t *testing.T, backend string) *past {
@@ -67,7 +68,7 @@ func (p *past) reopen() {
 	p.Helper()
 	p.closeHome()
 	var err error
-	p.e, p.release, err = app.Open(p.home, app.Create)
+	p.e, p.release, err = app.Open(p.home, app.Create, tester())
 	p.ok(err)
 }
 
@@ -317,12 +318,12 @@ func TestTamperedEvidence(t *testing.T) {
 // found asks a fresh engine what is wrong.
 func (p *past) found(c tampered) {
 	p.Helper()
-	e, release, err := app.Open(p.home, app.Read)
+	e, release, err := app.Open(p.home, app.Read, tester())
 	p.ok(err)
 	defer func() { _ = release() }()
 	var said []string
 	if c.by == "verify" {
-		res, verr := e.Verify(p.ctx, "demo", "", true, nil)
+		res, verr := e.Verify(p.ctx, "demo", "", true)
 		err = verr
 		if res != nil {
 			for _, d := range res.Differences {
@@ -341,8 +342,8 @@ func (p *past) found(c tampered) {
 	switch all := strings.Join(said, "\n"); {
 	case err == nil:
 		p.Errorf("%s: %s found nothing", c.what, c.by)
-	case cell.KindOf(err) != cell.Refused:
-		p.Errorf("%s: %s gave kind %d: %v", c.what, c.by, cell.KindOf(err), err)
+	case api.KindOf(err) != api.Refused:
+		p.Errorf("%s: %s gave kind %s: %v", c.what, c.by, api.KindOf(err), err)
 	case !strings.Contains(all, c.says) || all == "":
 		p.Errorf("%s: %s does not say %q: %v\n%s", c.what, c.by, c.says, err, all)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
@@ -29,28 +31,28 @@ var evidenceTables = map[string]string{
 func richPast(t *testing.T) *past {
 	t.Helper()
 	p := newPast(t, "overlay")
-	_, err := p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "demo", Reason: "fine", Apply: true})
+	_, err := p.e.Accept(p.ctx, api.AcceptRequest{Cell: "demo", Reason: "fine", Apply: true})
 	p.ok(err)
-	_, err = p.e.Undo(p.ctx, cell.UndoRequest{Cell: "demo"})
+	_, err = p.e.Undo(p.ctx, api.UndoRequest{Cell: "demo"})
 	p.ok(err)
-	_, err = p.e.Apply(p.ctx, cell.ApplyRequest{Cell: "demo", Only: []string{"hello.txt"}})
+	_, err = p.e.Apply(p.ctx, api.ApplyRequest{Cell: "demo", Only: []string{"hello.txt"}})
 	p.ok(err)
 	p.write("new.txt", "new\n")
-	_, err = p.e.Refresh(p.ctx, cell.RefreshRequest{Cell: "demo"})
+	_, err = p.e.Refresh(p.ctx, api.RefreshRequest{Cell: "demo"})
 	p.ok(err)
-	_, err = p.e.Fork(p.ctx, cell.ForkRequest{Cell: "demo", Name: "side"})
+	_, err = p.e.Fork(p.ctx, api.ForkRequest{Cell: "demo", Name: "side"})
 	p.ok(err)
-	p.sh("side", "echo 1 > one; echo 2 > two", func(r *cell.RunRequest) {
+	p.sh("side", "echo 1 > one; echo 2 > two", func(r *api.RunRequest) {
 		r.Timeout, r.Env, r.ReadOnly, r.Workdir = time.Minute, []string{"A=b"}, []string{"/usr/share"}, "docs"
 	})
-	_, err = p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "side", Only: []string{"docs/one"}})
+	_, err = p.e.Accept(p.ctx, api.AcceptRequest{Cell: "side", Only: []string{"docs/one"}})
 	p.ok(err)
 	p.sh("side", "mkdir -p /cache/go/build; echo x > /cache/go/build/x", cached, acceptOnSuccess)
-	_, err = p.e.Promote(p.ctx, cell.PromoteRequest{Cell: "side"})
+	_, err = p.e.Promote(p.ctx, api.PromoteRequest{Cell: "side"})
 	p.ok(err)
 	p.from("apart", "")
 	p.ok(p.e.Rename(p.ctx, "side", "aside"))
-	_, err = p.e.Fork(p.ctx, cell.ForkRequest{Cell: "demo", Name: "gone"})
+	_, err = p.e.Fork(p.ctx, api.ForkRequest{Cell: "demo", Name: "gone"})
 	p.ok(err)
 	p.ok(p.e.Remove(p.ctx, "gone", false))
 	_, err = p.e.KeyRotate(p.ctx)
@@ -65,7 +67,7 @@ func richPast(t *testing.T) *past {
 func TestEveryColumnIsEvidence(t *testing.T) {
 	t.Parallel()
 	p := richPast(t)
-	e, release, err := app.Open(p.home, app.Read)
+	e, release, err := app.Open(p.home, app.Read, tester())
 	p.ok(err)
 	defer func() { _ = release() }()
 	conn, err := sqlite.OpenConn(filepath.Join(p.home, "forkcell.db"), sqlite.OpenReadWrite)
@@ -79,7 +81,7 @@ func TestEveryColumnIsEvidence(t *testing.T) {
 		switch {
 		case err == nil && !free:
 			t.Errorf("%s: nothing is noticed", what)
-		case err != nil && cell.KindOf(err) != cell.Refused:
+		case err != nil && api.KindOf(err) != api.Refused:
 			t.Errorf("%s: %v", what, err)
 		case err == nil:
 			used[column] = true
@@ -114,7 +116,7 @@ func TestEveryColumnIsEvidence(t *testing.T) {
 }
 
 func details(err error) []string {
-	if e, ok := errors.AsType[*cell.Error](err); ok {
+	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e.Details
 	}
 	return nil
@@ -310,8 +312,8 @@ func TestCopiedStateIsNoState(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "overlay")
 	p.sql("INSERT INTO checkpoints SELECT 'chk_copied', cell_id, parent, layer, run_id, 99, freed, doc FROM checkpoints WHERE id=?", p.accepted.CheckpointAfter)
-	_, err := p.e.Verify(p.ctx, "demo", "chk_copied", false, nil)
-	p.refused(err, cell.Refused, "1 difference")
-	_, err = p.e.Verify(p.ctx, "demo", p.accepted.CheckpointAfter, false, nil)
+	_, err := p.e.Verify(p.ctx, "demo", "chk_copied", false)
+	p.refused(err, api.Refused, "1 difference")
+	_, err = p.e.Verify(p.ctx, "demo", p.accepted.CheckpointAfter, false)
 	p.ok(err)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/archive"
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -21,22 +22,22 @@ import (
 
 // Export writes a whole state, or only its changes since the last apply, to an
 // archive or a directory. The output appears whole or not at all.
-func (e *Engine) Export(ctx context.Context, req ExportRequest) (*ExportResult, error) {
+func (e *Engine) Export(ctx context.Context, req api.ExportRequest) (*api.ExportResult, error) {
 	c, err := e.findCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
 	if req.Output == "" {
-		return nil, usage("`-o FILE.tar`, `-o FILE.tar.zst` or `-o DIR`", "no output")
+		return nil, api.Usagef("`-o FILE.tar`, `-o FILE.tar.zst` or `-o DIR`", "no output")
 	}
-	if err := e.apart("-o", req.Output); err != nil {
+	if err := e.apart("-o", e.caller.path(req.Output)); err != nil {
 		return nil, err
 	}
 	x := &export{e: e, ctx: ctx, req: req, cell: c}
 	if err := x.states(); err != nil {
 		return nil, err
 	}
-	defer e.relay.send(req.Progress)()
+	ctx = e.withProgress(ctx)
 	if strings.HasSuffix(req.Output, ".tar") || strings.HasSuffix(req.Output, ".tar.zst") {
 		err = x.archive()
 	} else {
@@ -48,13 +49,13 @@ func (e *Engine) Export(ctx context.Context, req ExportRequest) (*ExportResult, 
 type export struct {
 	e       *Engine
 	ctx     context.Context //nolint:containedctx // lives as long as the one call
-	req     ExportRequest
+	req     api.ExportRequest
 	cell    store.Cell
 	at      store.Checkpoint
 	base    store.Checkpoint // what was applied last, or imported
 	tree    *tree.Tree
 	changes []tree.Change
-	res     *ExportResult
+	res     *api.ExportResult
 }
 
 func (x *export) states() error {
@@ -72,7 +73,7 @@ func (x *export) states() error {
 		return err
 	}
 	area := x.at.Areas[workspace.AreaWorkspace]
-	x.res = &ExportResult{
+	x.res = &api.ExportResult{
 		Cell: x.cell.Name, CheckpointID: x.at.ID, Root: x.at.Root(), Output: x.req.Output,
 		Files: area.Files, Bytes: area.Bytes, Deleted: []string{}, Notes: []string{},
 	}
@@ -107,7 +108,7 @@ func (x *export) open(path string, entry tree.Entry) (*os.File, error) {
 }
 
 func (x *export) archive() error {
-	out, err := createOutput(x.req.Output)
+	out, err := createOutput(x.e.caller.path(x.req.Output))
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (x *export) archive() error {
 	}
 	if errors.Is(err, fsx.ErrManyExtents) {
 		_ = out.fail(err)
-		return refused("holes", "`forkcell export "+x.cell.Name+" -o DIR` writes a directory", "%v", err)
+		return api.Refusef(api.CodeHoles, "`forkcell export "+x.cell.Name+" -o DIR` writes a directory", "%v", err)
 	}
 	if err != nil {
 		return out.fail(err)
@@ -129,12 +130,12 @@ func (x *export) archive() error {
 
 // directory fills a new directory beside its final name and then renames it.
 func (x *export) directory() error {
-	names, err := os.ReadDir(x.req.Output)
+	names, err := os.ReadDir(x.e.caller.path(x.req.Output))
 	switch {
 	case err == nil && len(names) > 0:
-		return refused("exists", "choose another name", "%s is not empty", quote.Path(x.req.Output))
+		return api.Refusef(api.CodeExists, "choose another name", "%s is not empty", quote.Path(x.req.Output))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return usage("", "%s: %v", quote.Path(x.req.Output), err)
+		return api.Usagef("", "%s: %v", quote.Path(x.req.Output), err)
 	}
 	path, err := x.place(err == nil)
 	if err != nil {
@@ -142,13 +143,13 @@ func (x *export) directory() error {
 	}
 	temp := filepath.Join(filepath.Dir(path), "."+store.NewID("forkcell"))
 	if err := os.Mkdir(temp, 0o700); err != nil {
-		return usage("", "%s: %v", quote.Path(x.req.Output), err)
+		return api.Usagef("", "%s: %v", quote.Path(x.req.Output), err)
 	}
 	if err := x.fill(temp); err != nil {
-		return errors.Join(failed("output", err, "write %s", quote.Path(x.req.Output)), removeTree(temp))
+		return errors.Join(api.Failf(api.CodeOutput, err, "write %s", quote.Path(x.req.Output)), removeTree(temp))
 	}
 	if err := replaceEmpty(temp, path); err != nil {
-		return errors.Join(failed("output", err, "write %s", quote.Path(x.req.Output)), removeTree(temp))
+		return errors.Join(api.Failf(api.CodeOutput, err, "write %s", quote.Path(x.req.Output)), removeTree(temp))
 	}
 	return nil
 }
@@ -157,11 +158,11 @@ func (x *export) directory() error {
 // replaced where it is, not the link that leads to it.
 func (x *export) place(exists bool) (string, error) {
 	if !exists {
-		return filepath.Clean(x.req.Output), nil
+		return filepath.Clean(x.e.caller.path(x.req.Output)), nil
 	}
-	real, err := filepath.EvalSymlinks(x.req.Output)
+	real, err := filepath.EvalSymlinks(x.e.caller.path(x.req.Output))
 	if err != nil {
-		return "", usage("", "%s: %v", quote.Path(x.req.Output), err)
+		return "", api.Usagef("", "%s: %v", quote.Path(x.req.Output), err)
 	}
 	return real, nil
 }

@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
@@ -55,7 +57,7 @@ func (x *export) outward() (*outward, error) {
 func (x *export) skipControl(o *outward) error {
 	allow, err := leftout.NewSelector(x.req.AllowControl, nil)
 	if err != nil {
-		return usage("patterns are gitignore-style", "bad --allow-control: %v", err)
+		return api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
 	}
 	from, err := x.e.tree(x.base, workspace.AreaWorkspace)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/forkcell/forkcell/internal/api"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"golang.org/x/sys/unix"
 )
 
 // maker makes things below a root and keeps the first error.
@@ -337,15 +337,15 @@ func (f *fidelity) test(t *testing.T, backend string) {
 		sameTree(t, "the source", before, walk(t, w.source))
 	}
 
-	_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+	_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
 	w.ok(err)
 	w.exported("restored", "demo", "", before)
 	sameTree(t, "the source after restore", before, walk(t, w.source))
-	_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: res.CheckpointAfter})
+	_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: res.CheckpointAfter})
 	w.ok(err)
 	w.exported("brought back", "demo", "", after)
 
-	_, err = w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "fork"})
+	_, err = w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "fork"})
 	w.ok(err)
 	w.exported("fork", "fork", "", after)
 	w.squashed(backend, after)
@@ -360,7 +360,7 @@ func (f *fidelity) test(t *testing.T, backend string) {
 // are not an apply's business.
 func (w *world) applied(before, after []thing) {
 	w.Helper()
-	_, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Apply: true, Applier: cell.ApplyRequest{AllowSetuid: true}})
+	_, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Apply: true, Applier: api.ApplyRequest{AllowSetuid: true}})
 	w.ok(err)
 	res, err := w.e.Status(w.ctx, "demo")
 	w.ok(err)
@@ -368,7 +368,7 @@ func (w *world) applied(before, after []thing) {
 		return // nothing was written
 	}
 	sameTree(w.T, "applied", undated(landed(after, before)), undated(walk(w.T, w.source)))
-	_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
+	_, err = w.e.Undo(w.ctx, api.UndoRequest{Cell: "demo"})
 	w.ok(err)
 	sameTree(w.T, "undone", undated(before), undated(walk(w.T, w.source)))
 }
@@ -388,7 +388,7 @@ func undated(list []thing) []thing {
 func (w *world) exported(what, name, checkpoint string, want []thing) {
 	w.Helper()
 	out := filepath.Join(removable(w.T, w.TempDir()), "out")
-	_, err := w.e.Export(w.ctx, cell.ExportRequest{Cell: name, Checkpoint: checkpoint, Output: out, AllowSetuid: true})
+	_, err := w.e.Export(w.ctx, api.ExportRequest{Cell: name, Checkpoint: checkpoint, Output: out, AllowSetuid: true})
 	w.ok(err)
 	sameTree(w.T, what, landed(want, nil), walk(w.T, out))
 }
@@ -440,15 +440,15 @@ func (w *world) squashed(backend string, want []thing) {
 }
 
 // throughArchive exports the state and makes a new cell of it.
-func (w *world) throughArchive(file, backend string, status *cell.StatusResult, want []thing) {
+func (w *world) throughArchive(file, backend string, status *api.StatusResult, want []thing) {
 	w.Helper()
-	_, err := w.e.Export(w.ctx, cell.ExportRequest{Cell: "demo", Output: file})
+	_, err := w.e.Export(w.ctx, api.ExportRequest{Cell: "demo", Output: file})
 	w.ok(err)
 	if backend == "delta" {
 		backend = "" // it works in directories only
 	}
 	name := "t" + fmt.Sprint(len(filepath.Base(file)))
-	made, err := w.e.Init(w.ctx, cell.InitRequest{Name: name, From: file, Backend: backend})
+	made, err := w.e.Init(w.ctx, api.InitRequest{Name: name, From: file, Backend: backend})
 	w.ok(err)
 	if len(made.Notes) > 0 {
 		w.Fatalf("import of %s: %q", file, made.Notes)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -16,7 +17,7 @@ const maxForks = 10_000
 // Fork makes new cells on a state that exists. Nothing is copied, and the cell
 // that is forked may be busy: the fork starts from its head. Of a live cell, the
 // present moment is captured first, and is what is forked.
-func (e *Engine) Fork(ctx context.Context, req ForkRequest) (*ForkResult, error) {
+func (e *Engine) Fork(ctx context.Context, req api.ForkRequest) (*api.ForkResult, error) {
 	names, err := forkNames(req)
 	if err != nil {
 		return nil, err
@@ -59,14 +60,14 @@ func (e *Engine) Fork(ctx context.Context, req ForkRequest) (*ForkResult, error)
 	if err := e.store.Update(func(tx *store.Tx) error { return e.commitForks(tx, from, at, cells) }); err != nil {
 		return nil, errors.Join(forkError(err), e.dropLive(cells))
 	}
-	return &ForkResult{
+	return &api.ForkResult{
 		From: from.Name, CheckpointID: at.ID, Root: at.Root(), Cells: names, EngineUS: since(begin), PauseUS: pause,
 	}, nil
 }
 
-func forkNames(req ForkRequest) ([]string, error) {
+func forkNames(req api.ForkRequest) ([]string, error) {
 	if req.N < 0 || req.N > maxForks {
-		return nil, usage("", "-n takes 1 to %d", maxForks)
+		return nil, api.Usagef("", "-n takes 1 to %d", maxForks)
 	}
 	names := []string{req.Name}
 	if req.N > 0 {
@@ -167,7 +168,7 @@ func (e *Engine) decideFork(tx *store.Tx, from store.Cell, at store.Checkpoint) 
 
 func forkError(err error) error {
 	if errors.Is(err, store.ErrTaken) {
-		return &Error{Kind: Refused, Code: "name_taken", Message: err.Error(), Hint: "choose another --name", Err: err}
+		return &api.Error{Kind: api.Refused, Code: api.CodeNameTaken, Message: err.Error(), Hint: "choose another --name", Err: err}
 	}
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/app"
@@ -89,11 +91,11 @@ func TestFullDiskHasAWayOut(t *testing.T) { onSmallDisk(t, (*world).fullDiskHasA
 func (w *world) fullDiskHasAWayOut() {
 	w.init("demo", "overlay")
 	w.init("other", "overlay")
-	res, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo go; dd if=/dev/zero of=big bs=1M; dd if=/dev/zero of=small bs=1k"}}, cell.Stdio{})
+	res, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo go; dd if=/dev/zero of=big bs=1M; dd if=/dev/zero of=small bs=1k"}}, cell.Stdio{})
 	w.Logf("the run that fills the disk: %+v, %v", res, err)
 	w.fill()
 
-	e, release, err := app.Open(w.home, app.Read)
+	e, release, err := app.Open(w.home, app.Read, tester())
 	w.ok(err)
 	for what, err := range map[string]error{
 		"ls": errorOf(e.List(w.ctx)), "status": errorOf(e.Status(w.ctx, "demo")), "log": errorOf(e.Log(w.ctx, "demo")),
@@ -105,13 +107,13 @@ func (w *world) fullDiskHasAWayOut() {
 	}
 	w.ok(release())
 
-	_, _, err = app.Open(w.home, app.Run)
+	_, _, err = app.Open(w.home, app.Run, tester())
 	if err == nil || !strings.Contains(err.Error(), "full") || !strings.Contains(hintOf(err), "rm --force") {
 		w.Errorf("run on a full disk: %v; %s", err, hintOf(err))
 	}
 	w.open() // another process, which gives the reserve back
 	w.ok(w.e.Remove(w.ctx, "demo", true))
-	_, err = w.e.GC(w.ctx, cell.GCRequest{})
+	_, err = w.e.GC(w.ctx, api.GCRequest{})
 	w.ok(err)
 	w.ok(os.Remove(filepath.Join(filepath.Dir(w.home), "filler")))
 	w.open()
@@ -130,7 +132,7 @@ func (w *world) restoreOnAFullDisk() {
 	w.sh("demo", "echo bad > hello.txt")
 	w.fill()
 	w.open()
-	_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+	_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
 	w.ok(err)
 	w.ok(os.Remove(filepath.Join(filepath.Dir(w.home), "filler")))
 	w.wantInside("demo", "hello.txt", "hello\n")
@@ -144,10 +146,10 @@ func (w *world) evidenceGap() {
 	w.init("demo", "overlay")
 	begun, ended := make(chan struct{}), make(chan error)
 	in, feed := pipe()
-	var res *cell.RunResult
+	var res *api.RunResult
 	go func() {
 		var err error
-		res, err = w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo go; read x; seq 100000; exit 3"}},
+		res, err = w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo go; read x; seq 100000; exit 3"}},
 			cell.Stdio{In: in, Out: &trigger{on: begun}})
 		ended <- err
 	}()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -15,8 +16,8 @@ import (
 
 // GC frees what nothing refers to. It first marks the states as freed, in one
 // transaction, so that nobody can begin to use them; then it deletes.
-func (e *Engine) GC(ctx context.Context, req GCRequest) (*GCResult, error) {
-	res := &GCResult{DryRun: req.DryRun, Checkpoints: []string{}, Layers: []string{}}
+func (e *Engine) GC(ctx context.Context, req api.GCRequest) (*api.GCResult, error) {
+	res := &api.GCResult{DryRun: req.DryRun, Checkpoints: []string{}, Layers: []string{}}
 	if e.store == nil {
 		return res, nil
 	}
@@ -39,11 +40,11 @@ func (e *Engine) GC(ctx context.Context, req GCRequest) (*GCResult, error) {
 
 // collect marks what nothing refers to and takes it away, while nobody else adds
 // to the home.
-func (e *Engine) collect(ctx context.Context, req GCRequest, res *GCResult) (*workspace.SweepReport, error) {
+func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResult) (*workspace.SweepReport, error) {
 	lock, err := e.store.LockHome(true)
 	if errors.Is(err, store.ErrHomeBusy) {
-		return nil, &Error{
-			Kind: Busy, Code: "busy", Err: err,
+		return nil, &api.Error{
+			Kind: api.Busy, Code: api.CodeBusy, Err: err,
 			Message: "gc waited for a minute, and other commands are still at work in this home",
 			Hint:    "try again when they have ended",
 		}
@@ -93,7 +94,7 @@ func (e *Engine) collect(ctx context.Context, req GCRequest, res *GCResult) (*wo
 	return e.sweep(ctx, req, layers, res)
 }
 
-func (e *Engine) sweep(ctx context.Context, req GCRequest, layers map[string]bool, res *GCResult) (*workspace.SweepReport, error) {
+func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers map[string]bool, res *api.GCResult) (*workspace.SweepReport, error) {
 	busy, err := e.pendingInUse()
 	if err != nil {
 		return nil, err
@@ -102,8 +103,8 @@ func (e *Engine) sweep(ctx context.Context, req GCRequest, layers map[string]boo
 		func(layer string) bool { return layers[layer] },
 		func(op string) bool { return busy[op] }, req.DryRun)
 	if damage(err) {
-		return nil, &Error{
-			Kind: Refused, Code: "damaged", Message: fmt.Sprintf("what cannot be told to be unused was not freed: %v", err), Hint: damageHint, Err: err,
+		return nil, &api.Error{
+			Kind: api.Refused, Code: api.CodeDamaged, Message: fmt.Sprintf("what cannot be told to be unused was not freed: %v", err), Hint: damageHint, Err: err,
 		}
 	}
 	if err != nil {
@@ -141,7 +142,7 @@ func (e *Engine) liveCells() (map[string]bool, error) {
 
 // partition sorts the states into those that may go and those that something
 // needs.
-func (e *Engine) partition(tx *store.Tx, req GCRequest, held holdings) (freed, kept []store.Checkpoint, err error) {
+func (e *Engine) partition(tx *store.Tx, req api.GCRequest, held holdings) (freed, kept []store.Checkpoint, err error) {
 	all, err := tx.Checkpoints("")
 	if err != nil {
 		return nil, nil, err

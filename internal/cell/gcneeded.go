@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -12,7 +14,7 @@ import (
 // neededStates: heads, names, the states that an apply compares with, the origins
 // of forks, both ends of undecided runs and of recently undone ones, and the last
 // N where asked.
-func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoint) (map[string]bool, error) {
+func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Checkpoint) (map[string]bool, error) {
 	needed := map[string]bool{}
 	cells, err := tx.Cells(true)
 	if err != nil {
@@ -76,13 +78,13 @@ func (e *Engine) neededStates(tx *store.Tx, req GCRequest, all []store.Checkpoin
 // lately reports whether something happened so short a time ago that its work is
 // still needed. A time in the future is a short time ago, unless everything is
 // asked for.
-func (e *Engine) lately(req GCRequest, t time.Time) bool {
+func (e *Engine) lately(req api.GCRequest, t time.Time) bool {
 	return req.OlderThan > 0 && e.now().Sub(t) < req.OlderThan
 }
 
 // leftLately keeps the states that cells were in before they were restored, where
 // no run was taken back with it.
-func (e *Engine) leftLately(tx *store.Tx, req GCRequest, removed, needed map[string]bool) error {
+func (e *Engine) leftLately(tx *store.Tx, req api.GCRequest, removed, needed map[string]bool) error {
 	restores, err := tx.StatementsCalled(changePrefix(opRestore))
 	if err != nil {
 		return err
@@ -105,7 +107,7 @@ func (e *Engine) leftLately(tx *store.Tx, req GCRequest, removed, needed map[str
 // undoneLately reports whether a run has ended or was taken back a short time
 // ago. The state that was left when it was taken back is then needed too: work
 // that stood for months is kept as long as that of yesterday.
-func (e *Engine) undoneLately(tx *store.Tx, req GCRequest, r store.Run, needed map[string]bool) (bool, error) {
+func (e *Engine) undoneLately(tx *store.Tx, req api.GCRequest, r store.Run, needed map[string]bool) (bool, error) {
 	found := e.lately(req, r.FinishedAt)
 	after, err := tx.Checkpoint(r.After)
 	if errors.Is(err, store.ErrNotFound) || err == nil && after.Freed {

@@ -11,21 +11,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-func policyText(text string) *cell.PolicyFile {
-	return &cell.PolicyFile{Name: "test.yaml", Text: []byte("version: 1\n" + text)}
+func policyText(text string) *api.PolicyFile {
+	return &api.PolicyFile{Name: "test.yaml", Text: []byte("version: 1\n" + text)}
 }
 
-func under(text string) func(*cell.RunRequest) {
-	return func(r *cell.RunRequest) { r.Policy = policyText(text) }
+func under(text string) func(*api.RunRequest) {
+	return func(r *api.RunRequest) { r.Policy = policyText(text) }
 }
 
 // try runs a script that may be refused.
-func (w *world) try(name, script string, change ...func(*cell.RunRequest)) (*cell.RunResult, string, error) {
-	req := cell.RunRequest{Cell: name, Args: []string{"sh", "-c", script}}
+func (w *world) try(name, script string, change ...func(*api.RunRequest)) (*api.RunResult, string, error) {
+	req := api.RunRequest{Cell: name, Args: []string{"sh", "-c", script}}
 	for _, c := range change {
 		c(&req)
 	}
@@ -37,11 +39,11 @@ func (w *world) try(name, script string, change ...func(*cell.RunRequest)) (*cel
 func TestPolicyOfCell(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.e.Init(w.ctx, cell.InitRequest{Name: "demo", From: w.source, Policy: policyText("limits: { open_files: 99 }\n")})
+	_, err := w.e.Init(w.ctx, api.InitRequest{Name: "demo", From: w.source, Policy: policyText("limits: { open_files: 99 }\n")})
 	w.ok(err)
 	shown, err := w.e.Policy(w.ctx, "demo")
 	w.ok(err)
-	sum := sha256.Sum256(shown.Parsed.Canonical())
+	sum := sha256.Sum256(shown.Text)
 	if shown.PolicyHash != hex.EncodeToString(sum[:]) {
 		t.Errorf("the hash %s is not that of the text", shown.PolicyHash)
 	}
@@ -50,7 +52,7 @@ func TestPolicyOfCell(t *testing.T) {
 		t.Errorf("%q under %s, want %s", out, res.PolicyHash, shown.PolicyHash)
 	}
 	// A fork keeps the policy; a new one rules from the next run on.
-	_, err = w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "twin"})
+	_, err = w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "twin"})
 	w.ok(err)
 	applied, err := w.e.ApplyPolicy(w.ctx, "demo", *policyText("limits: { open_files: 77 }\n"), nil)
 	w.ok(err)
@@ -64,9 +66,9 @@ func TestPolicyOfCell(t *testing.T) {
 		t.Errorf("the twin: %q", out)
 	}
 	// What is rebuilt from the log has it too.
-	_, err = w.e.ApplyPolicy(w.ctx, "demo", cell.PolicyFile{Name: "bad.yaml", Text: []byte("version: 1\nno: 1\nnor: 2\n")}, nil)
-	w.refused(err, cell.Usage, "bad.yaml:2:1: ")
-	var e *cell.Error
+	_, err = w.e.ApplyPolicy(w.ctx, "demo", api.PolicyFile{Name: "bad.yaml", Text: []byte("version: 1\nno: 1\nnor: 2\n")}, nil)
+	w.refused(err, api.Usage, "bad.yaml:2:1: ")
+	var e *api.Error
 	if !errors.As(err, &e) || len(e.Details) != 1 || !strings.HasPrefix(e.Details[0], "bad.yaml:3:1: ") {
 		t.Errorf("details: %+v", e)
 	}
@@ -79,9 +81,9 @@ func TestFlagsOnlyNarrow(t *testing.T) {
 	w := newWorld(t)
 	w.init("demo", "overlay")
 	wide := under("limits: { memory: 1GiB, cpus: 2, pids: 100, wall_time: 1h }\n")
-	ask := func(change ...func(*cell.RunRequest)) *cell.RunPlan {
+	ask := func(change ...func(*api.RunRequest)) *api.RunPlan {
 		t.Helper()
-		req := cell.RunRequest{Cell: "demo", Args: []string{"true"}, AllowDegraded: true}
+		req := api.RunRequest{Cell: "demo", Args: []string{"true"}, RunOptions: api.RunOptions{AllowDegraded: true}}
 		for _, c := range change {
 			c(&req)
 		}
@@ -90,11 +92,11 @@ func TestFlagsOnlyNarrow(t *testing.T) {
 		return plan
 	}
 	plain := ask(wide)
-	more := ask(wide, func(r *cell.RunRequest) { r.Memory, r.CPUs, r.PIDs, r.Timeout = 2<<30, 4000, 200, 2*time.Hour })
+	more := ask(wide, func(r *api.RunRequest) { r.Memory, r.CPUs, r.PIDs, r.Timeout = 2<<30, 4000, 200, 2*time.Hour })
 	if plain.PolicyHash != more.PolicyHash || plain.TimeoutUS != time.Hour.Microseconds() {
 		t.Errorf("flags widened the policy: %+v", more)
 	}
-	less := ask(wide, func(r *cell.RunRequest) { r.Memory, r.Timeout = 1<<29, time.Minute })
+	less := ask(wide, func(r *api.RunRequest) { r.Memory, r.Timeout = 1<<29, time.Minute })
 	narrow := ask(under("limits: { memory: 512MiB, cpus: 2, pids: 100, wall_time: 1m }\n"))
 	if less.PolicyHash != narrow.PolicyHash || !strings.Contains(less.Controls.Limits, "memory 536870912 bytes") {
 		t.Errorf("flags did not narrow the policy: %+v", less)
@@ -105,22 +107,19 @@ func TestEnvironmentOfPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.init("demo", "overlay")
-	callers := func(r *cell.RunRequest) {
-		r.Inherit = func(name string) (string, bool) {
-			v, ok := map[string]string{"SEEN": "caller", "HIDDEN": "caller"}[name]
-			return v, ok
-		}
-	}
+	caller := tester()
+	caller.Env = []string{"SEEN=caller", "HIDDEN=caller"}
+	w.e = w.e.As(caller)
 	p := under("environment: { inherit: [SEEN, UNSET], set: { MODE: policy, LANG: C } }\n")
-	_, out := w.sh("demo", `echo "$SEEN|$HIDDEN|${UNSET-unset}|$MODE|$LANG"`, p, callers)
+	_, out := w.sh("demo", `echo "$SEEN|$HIDDEN|${UNSET-unset}|$MODE|$LANG"`, p)
 	if out != "caller||unset|policy|C\n" {
 		t.Errorf("%q", out)
 	}
-	_, out = w.sh("demo", `echo "$SEEN|$MODE"`, p, callers, func(r *cell.RunRequest) { r.Env = []string{"MODE=operator", "SEEN=mine"} })
+	_, out = w.sh("demo", `echo "$SEEN|$MODE"`, p, func(r *api.RunRequest) { r.Env = []string{"MODE=operator", "SEEN=mine"} })
 	if out != "mine|operator\n" {
 		t.Errorf("the operator's: %q", out)
 	}
-	if _, out = w.sh("demo", `echo "$SEEN"`, callers); out != "\n" {
+	if _, out = w.sh("demo", `echo "$SEEN"`); out != "\n" {
 		t.Errorf("without a policy: %q", out)
 	}
 	w.sound("demo")
@@ -137,14 +136,14 @@ func TestExplainedPaths(t *testing.T) {
 		"/home/sandbox/x", "/var", "/var/tmp", "/run", "/sys", "/boot", "/proc", "/proc/self", "/dev", "/dev/null", "/dev/mem", "/dev/shm",
 		"/tmp", "/tmp/x", w.source, w.source + "/hello.txt", tools, "/no/such", "/var/lib", "/etc/ld.so.conf", "/etc/os-release", "/etc/shells",
 	}
-	for name, p := range map[string]*cell.PolicyFile{
+	for name, p := range map[string]*api.PolicyFile{
 		"usual":  nil,
 		"listed": policyText("filesystem_policy: { read_only: [/usr] }\n"),
 		"more":   policyText("filesystem_policy: { read_only: [/usr, /var/lib] }\n"),
 		"single": policyText("filesystem_policy: { read_only: [/usr, /etc/ssl, /etc/ld.so.conf, /etc/os-release] }\n"),
 		"wide":   policyText("filesystem_policy: { include_workdir: false, read_only: [/usr], read_write: [/var/tmp] }\n"),
 	} {
-		_, err := w.e.Init(w.ctx, cell.InitRequest{Name: name, From: w.source, ReadOnly: []string{tools}, Policy: p})
+		_, err := w.e.Init(w.ctx, api.InitRequest{Name: name, From: w.source, ReadOnly: []string{tools}, Policy: p})
 		w.ok(err)
 		w.explained(name, paths)
 	}
@@ -214,10 +213,10 @@ func TestExplainOthers(t *testing.T) {
 	}
 	for _, q := range []cell.PolicyQuestion{{}, {Path: "relative"}, {Syscall: "nosuch"}} {
 		_, err := w.e.ExplainPolicy(w.ctx, demo, q)
-		w.refused(err, cell.Usage, "")
+		w.refused(err, api.Usage, "")
 	}
 	_, err := w.e.ExplainPolicy(w.ctx, cell.PolicyRef{Cell: "nosuch"}, cell.PolicyQuestion{Path: "/"})
-	w.refused(err, cell.NotFound, "nosuch")
+	w.refused(err, api.NotFound, "nosuch")
 	d, err := w.e.DiffPolicies(w.ctx, demo, net)
 	w.ok(err)
 	if len(d.Differences) == 0 || d.HashA == d.HashB {
@@ -231,13 +230,13 @@ func TestDegradedIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.init("demo", "overlay")
-	allow := func(r *cell.RunRequest) { r.AllowDegraded = true }
+	allow := func(r *api.RunRequest) { r.AllowDegraded = true }
 	for _, c := range []struct {
 		name, policy, says string
-		change             []func(*cell.RunRequest)
+		change             []func(*api.RunRequest)
 	}{
 		{"a call taken out of the deny set", "process: { allow_syscalls: [unshare] }\n", "unshare", nil},
-		{"a disk limit", "limits: { disk: 1GiB }\n", "limit disk", []func(*cell.RunRequest){allow}},
+		{"a disk limit", "limits: { disk: 1GiB }\n", "limit disk", []func(*api.RunRequest){allow}},
 		{"a path that is missing", "filesystem_policy: { read_only: [/usr, /no/such] }\nlandlock: { compatibility: best_effort }\n", "/no/such", nil},
 	} {
 		res, _ := w.sh("demo", "true", append(c.change, under(c.policy))...)
@@ -258,7 +257,7 @@ func TestDegradedIsRecorded(t *testing.T) {
 		"credentials: { a: { endpoints: [{ host: h.example.org, port: 443 }], expose_as: A } }\n": "--credential a=SOURCE",
 	} {
 		_, _, err := w.try("demo", "touch ran", under(text))
-		w.refused(err, cell.Refused, says)
+		w.refused(err, api.Refused, says)
 	}
 	if _, out := w.sh("demo", "ls"); strings.Contains(out, "ran") {
 		t.Error("a run that was refused ran")

@@ -2,31 +2,22 @@ package cell
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/grant"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// GrantRequest is what the operator lets the policy of a run take from the host.
-type GrantRequest struct {
-	Paths []string // PATH[:ro|rw]
-	Env   []string // names of variables
-	// ConfigFile is the operator's configuration, with grants to named policies.
-	// It need not exist. "" is none.
-	ConfigFile string
-}
-
 // grants compares what a policy takes from the host with what was granted.
 type grants struct {
 	e       *Engine
-	req     GrantRequest
+	req     api.GrantRequest
 	subject grant.Subject
 	list    grant.List // nil until it is needed
 
@@ -35,12 +26,12 @@ type grants struct {
 }
 
 // newGrants makes the grants for a policy as its file has it.
-func (e *Engine) newGrants(p *policy.Policy, req RunRequest) (*grants, error) {
+func (e *Engine) newGrants(p *policy.Policy, req runRequest) (*grants, error) {
 	g := &grants{e: e, req: req.Grants, subject: grant.Subject{Hash: p.Hash()}}
 	if req.Policy != nil && req.Policy.Path != "" {
-		real, err := realPath(req.Policy.Path)
+		real, err := realPath(string(req.Policy.Path))
 		if err != nil {
-			return nil, usage("", "the policy %s: %v", quote.Path(req.Policy.Path), err)
+			return nil, api.Usagef("", "the policy %s: %v", quote.Path(string(req.Policy.Path)), err)
 		}
 		g.subject.File = real
 	}
@@ -52,14 +43,14 @@ func (g *grants) parse() error {
 	for _, s := range g.req.Paths {
 		one, err := grant.ParsePath(s)
 		if err != nil {
-			return usage("give --grant-path PATH[:ro|rw]", "--grant-path %s: %v", quote.Arg(s), err)
+			return api.Usagef("give --grant-path PATH[:ro|rw]", "--grant-path %s: %v", quote.Arg(s), err)
 		}
 		g.list = append(g.list, one)
 	}
 	for _, s := range g.req.Env {
 		one, err := grant.ParseEnv(s)
 		if err != nil {
-			return usage("give --grant-env NAME", "--grant-env %s: %v", quote.Arg(s), err)
+			return api.Usagef("give --grant-env NAME", "--grant-env %s: %v", quote.Arg(s), err)
 		}
 		g.list = append(g.list, one)
 	}
@@ -71,9 +62,9 @@ func (g *grants) config() error {
 	if g.req.ConfigFile == "" {
 		return nil
 	}
-	file, err := realPath(g.req.ConfigFile)
+	file, err := realPath(string(g.req.ConfigFile))
 	if err != nil {
-		return refused("grant", "", "the configuration %s: %v", quote.Path(g.req.ConfigFile), err)
+		return api.Refusef(api.CodeGrant, "", "the configuration %s: %v", quote.Path(string(g.req.ConfigFile)), err)
 	}
 	g.req.ConfigFile = ""
 	more, err := grant.ReadConfig(file)
@@ -81,7 +72,7 @@ func (g *grants) config() error {
 		return nil
 	}
 	if err != nil {
-		return refused("grant", "docs/reference/policy.md has its form", "the configuration %s: %v", quote.Path(file), err)
+		return api.Refusef(api.CodeGrant, "docs/reference/policy.md has its form", "the configuration %s: %v", quote.Path(file), err)
 	}
 	if err := g.e.outsideWorkspaces("configuration", file); err != nil {
 		return err
@@ -167,7 +158,7 @@ func (g *grants) refusal() error {
 		flag, value, _ := strings.Cut(m.String(), " ")
 		flags = append(flags, flag+" "+quote.Arg(value))
 	}
-	return refused("grant", "give "+strings.Join(flags, " "),
+	return api.Refusef(api.CodeGrant, "give "+strings.Join(flags, " "),
 		"the policy takes from the host what was not granted: %s", strings.Join(what, ", "))
 }
 
@@ -236,18 +227,4 @@ func shownReal(listed string) (string, error) {
 		return "", err
 	}
 	return path.Join(dir, path.Base(listed)), nil
-}
-
-// lookedUp returns the value of each variable that a policy inherits and the
-// caller has.
-func (req RunRequest) lookedUp(p *policy.Policy) (given []string) {
-	if req.Inherit == nil {
-		return nil
-	}
-	for _, name := range p.Environment.Inherit {
-		if value, ok := req.Inherit(name); ok {
-			given = append(given, fmt.Sprintf("%s=%s", name, value))
-		}
-	}
-	return given
 }

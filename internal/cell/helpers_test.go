@@ -2,8 +2,10 @@ package cell_test
 
 import (
 	"io"
+	"os"
 	"sync"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
@@ -32,6 +34,13 @@ func (w *world) started(begun <-chan struct{}, failed <-chan error) {
 
 // settle does what every changing verb does first, and nothing else.
 func (w *world) settle(name string) error {
-	_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: name, Checkpoint: "head"})
+	_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: name, Checkpoint: "head"})
 	return err
+}
+
+// tester is the caller of the tests: the user of this process.
+func tester() cell.Caller {
+	dir, _ := os.Getwd()
+	home, _ := os.UserHomeDir()
+	return cell.Caller{Actor: func() string { return "tester" }, Dir: dir, Home: home, Env: os.Environ()}
 }

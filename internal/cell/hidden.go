@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/mount"
@@ -82,7 +83,7 @@ func hideSecrets(shown []shownDir, named []string) (masks []mount.Mask, notes []
 		}
 		found, err := workspace.SecretsIn(dir.real, rules, maxHidden-len(masks))
 		if err != nil {
-			return nil, nil, refused("hidden", "show a smaller directory", "hide the secret files in %s: %v", quote.Path(dir.target), err)
+			return nil, nil, api.Refusef(api.CodeHidden, "show a smaller directory", "hide the secret files in %s: %v", quote.Path(dir.target), err)
 		}
 		for _, f := range found {
 			masks = append(masks, mount.Mask{Target: path.Join(dir.target, f.Path), Dir: f.Dir})

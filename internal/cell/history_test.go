@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // historySteps is how many operations a history has.
@@ -206,7 +206,7 @@ func (h *history) check(a *actor) {
 func (h *history) look(a *actor) {
 	h.Helper()
 	out := filepath.Join(h.TempDir(), "out")
-	_, err := h.e.Export(h.ctx, cell.ExportRequest{Cell: a.name, Output: out})
+	_, err := h.e.Export(h.ctx, api.ExportRequest{Cell: a.name, Output: out})
 	h.ok(err)
 	h.sameState(a.name, h.headOf(a), h.state(out))
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cell"
@@ -34,7 +36,7 @@ func TestOutputIsRawAndTextIsClean(t *testing.T) {
 	w := newWorld(t)
 	w.init("demo", "")
 	var out bytes.Buffer
-	_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"cat"}}, cell.Stdio{In: strings.NewReader(drawing), Out: &out})
+	_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"cat"}}, cell.Stdio{In: strings.NewReader(drawing), Out: &out})
 	w.ok(err)
 	if out.String() != drawing {
 		t.Fatalf("the output is %q", out.String())
@@ -47,7 +49,7 @@ func TestOutputIsRawAndTextIsClean(t *testing.T) {
 		t.Fatalf("the stored output is %q", kept)
 	}
 	bad := strings.TrimSuffix(drawing, "\x00tail")
-	res, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"./" + bad, bad}}, cell.Stdio{})
+	res, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"./" + bad, bad}}, cell.Stdio{})
 	w.ok(err)
 	if res.ExitCode != 127 {
 		t.Fatalf("got %+v", res)
@@ -60,9 +62,9 @@ func TestOutputIsRawAndTextIsClean(t *testing.T) {
 	clean(t, "the receipt", string(doc.Markdown), string(doc.JSON))
 	// Names that the cell chose are part of an error; each stays on its line.
 	w.sh("demo", "mkdir .vscode; touch \".vscode/$(printf '\\033[2J\\nx: fine')\"", acceptOnSuccess)
-	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
-	w.refused(err, cell.Refused, "held back")
-	e, _ := errors.AsType[*cell.Error](err)
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
+	w.refused(err, api.Refused, "held back")
+	e, _ := errors.AsType[*api.Error](err)
 	clean(t, "an error", append(e.Details, e.Message, e.Hint)...)
 	if all := strings.Join(e.Details, ""); strings.Contains(all, "\n") {
 		t.Errorf("a name forges a line: %q", all)
@@ -100,10 +102,10 @@ func TestManyFilesAndDeepDirectories(t *testing.T) {
 			t.Fatalf("%d files changed", deep.ChangedFiles)
 		}
 		w.sound("demo")
-		_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Run: many.RunID})
+		_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Run: many.RunID})
 		w.ok(err)
 		w.wantInside("demo", "many/1", "absent\n")
-		_, err = w.e.GC(w.ctx, cell.GCRequest{})
+		_, err = w.e.GC(w.ctx, api.GCRequest{})
 		w.ok(err)
 		w.sound("demo")
 	})
@@ -121,7 +123,7 @@ func TestLinkInPlaceOfADirectory(t *testing.T) {
 			w.init("demo", backend)
 			// In the cell the link leads to a directory of its own.
 			w.sh("demo", "mkdir -p "+outside+" 2>/dev/null; rm -r docs; ln -s "+outside+" docs; echo x > docs/x || true", acceptOnSuccess)
-			_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+			_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 			w.ok(err)
 			if to, err := os.Readlink(filepath.Join(w.source, "docs")); err != nil || to != outside {
 				t.Fatalf("docs: %q, %v", to, err)
@@ -130,7 +132,7 @@ func TestLinkInPlaceOfADirectory(t *testing.T) {
 			// The cell now makes it a directory again: the link goes, not what it
 			// leads to.
 			w.sh("demo", "rm docs; mkdir docs; echo mine > docs/kept", acceptOnSuccess)
-			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+			_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 			w.ok(err)
 			if got := w.read("docs/kept"); got != "mine\n" {
 				t.Fatalf("docs/kept holds %q", got)
@@ -148,9 +150,9 @@ func TestLinkInPlaceOfADirectory(t *testing.T) {
 			w.ok(os.RemoveAll(docs))
 			w.ok(os.Symlink(outside, docs))
 			for _, way := range []string{"", "ours", "theirs"} {
-				_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: way})
+				_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", OnConflict: way})
 				if way == "" {
-					w.refused(err, cell.Refused, "conflicts")
+					w.refused(err, api.Refused, "conflicts")
 				} else {
 					w.ok(err)
 				}
@@ -198,11 +200,11 @@ func TestFIFOInPlaceOfAFile(t *testing.T) {
 		w.ok(os.Remove(path))
 		w.ok(unix.Mkfifo(path, 0o644))
 	}
-	_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
-	w.refused(err, cell.Refused, "2 conflicts")
-	_, err = w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
-	w.refused(err, cell.Refused, "2 conflicts")
-	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: "theirs"})
+	_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
+	w.refused(err, api.Refused, "2 conflicts")
+	_, err = w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "demo"})
+	w.refused(err, api.Refused, "2 conflicts")
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", OnConflict: "theirs"})
 	w.ok(err)
 	if got := w.read("hello.txt"); got != "cell\n" {
 		t.Fatalf("hello.txt holds %q", got)
@@ -222,9 +224,9 @@ func TestHeldBack(t *testing.T) {
 				echo evil > .git/hooks/pre-commit; echo evil > .envrc; echo '{}' > .VSCode/tasks.json
 				echo evil > tools/run; chmod 4755 tools/run; echo fine > fine`, acceptOnSuccess)
 			before := walk(t, w.source)
-			_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
-			w.refused(err, cell.Refused, "held back, nothing was written")
-			e, _ := errors.AsType[*cell.Error](err)
+			_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
+			w.refused(err, api.Refused, "held back, nothing was written")
+			e, _ := errors.AsType[*api.Error](err)
 			all := strings.Join(e.Details, "\n")
 			for _, name := range []string{".git/hooks/pre-commit", ".envrc", ".VSCode/tasks.json", "tools/run"} {
 				if !strings.Contains(all, name+": ") {
@@ -234,12 +236,12 @@ func TestHeldBack(t *testing.T) {
 			if strings.Contains(all, "fine") {
 				t.Errorf("too much is named:\n%s", all)
 			}
-			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", AllowControl: []string{".git/", ".envrc"}})
-			w.refused(err, cell.Refused, "held back")
-			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", AllowSetuid: true})
-			w.refused(err, cell.Refused, "held back")
+			_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", AllowControl: []string{".git/", ".envrc"}})
+			w.refused(err, api.Refused, "held back")
+			_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", AllowSetuid: true})
+			w.refused(err, api.Refused, "held back")
 			sameTree(t, "the source", before, walk(t, w.source))
-			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", AllowControl: []string{".git/", ".envrc", ".VSCode/"}, AllowSetuid: true})
+			_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", AllowControl: []string{".git/", ".envrc", ".VSCode/"}, AllowSetuid: true})
 			w.ok(err)
 			var st unix.Stat_t
 			w.ok(unix.Stat(filepath.Join(w.source, "tools/run"), &st))
@@ -260,25 +262,23 @@ func TestUnkeepable(t *testing.T) {
 		w.init("demo", backend)
 		exe, err := os.Executable()
 		w.ok(err)
-		res, err := w.e.Run(w.ctx, cell.RunRequest{
-			Cell: "demo", Args: []string{exe, "-test.run=^TestInside$"}, ReadOnly: []string{exe}, Env: []string{insideWhat + "=brand"},
-		}, cell.Stdio{})
+		res, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{exe, "-test.run=^TestInside$"}, RunOptions: api.RunOptions{ReadOnly: []string{exe}, Env: []string{insideWhat + "=brand"}}}, cell.Stdio{})
 		if err == nil && res.Outcome == "failed" {
 			t.Skip("the kernel does not let the cell set that attribute")
 		}
-		w.refused(err, cell.Failed, "cannot be kept")
+		w.refused(err, api.Failed, "cannot be kept")
 		if res.Outcome != "error" || !strings.Contains(res.Error, "hello.txt") || res.RootAfter != res.RootBefore {
 			t.Fatalf("got %+v", res)
 		}
 		if backend == "delta" {
 			// The directory is the user's own: it has to be mended there, and until
 			// then every command says so.
-			_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
-			w.refused(err, cell.Refused, "hello.txt")
+			_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
+			w.refused(err, api.Refused, "hello.txt")
 			w.ok(unix.Removexattr(filepath.Join(w.source, "hello.txt"), "user.overlay.opaque"))
 		}
 		w.wantInside("demo", "hello.txt", "hello\n")
-		_, err = w.e.GC(w.ctx, cell.GCRequest{})
+		_, err = w.e.GC(w.ctx, api.GCRequest{})
 		w.ok(err)
 		w.sound("demo")
 	})

@@ -8,14 +8,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 	"github.com/forkcell/forkcell/receipt"
 )
 
 // List tells of every cell.
-func (e *Engine) List(context.Context) ([]CellInfo, error) {
-	infos := []CellInfo{}
+func (e *Engine) List(context.Context) ([]api.CellInfo, error) {
+	infos := []api.CellInfo{}
 	if e.store == nil {
 		return infos, nil
 	}
@@ -43,13 +44,13 @@ func (e *Engine) List(context.Context) ([]CellInfo, error) {
 	return infos, err
 }
 
-func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (CellInfo, error) {
+func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellInfo, error) {
 	head, err := tx.Checkpoint(c.Head)
 	if err != nil {
-		return CellInfo{}, err
+		return api.CellInfo{}, err
 	}
 	area := head.Areas[workspace.AreaWorkspace]
-	info := CellInfo{
+	info := api.CellInfo{
 		Name: c.Name, CellID: c.ID, Backend: c.Backend, Runtime: c.Runtime, Source: c.Source, MountAt: c.MountAt, Head: head.ID,
 		Root: head.Root(), MetaRoot: head.MetaRoot(), State: "idle", Files: area.Files, Bytes: area.Bytes, CreatedAt: c.CreatedAt,
 		Cache: cmp.Or(c.Cache, CacheOff),
@@ -86,12 +87,12 @@ func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (CellInfo,
 
 // Status tells everything about one cell. Like every reading verb it takes no
 // lock and finishes nothing.
-func (e *Engine) Status(ctx context.Context, cell string) (*StatusResult, error) {
+func (e *Engine) Status(ctx context.Context, cell string) (*api.StatusResult, error) {
 	c, err := e.findCell(cell)
 	if err != nil {
 		return nil, err
 	}
-	res := &StatusResult{
+	res := &api.StatusResult{
 		BackendReason: c.BackendReason, Applied: c.Applied, PendingRuns: []string{}, PendingStates: []string{},
 		ReadOnly: append([]string{}, c.ReadOnly...), LeftOut: leftOut(c),
 	}
@@ -152,7 +153,7 @@ func pendingRuns(tx *store.Tx, c store.Cell) ([]string, error) {
 
 // Log is a cell's history, oldest first, as the signed statements tell it. The
 // decision of a run is its present one.
-func (e *Engine) Log(ctx context.Context, cell string) ([]LogEntry, error) {
+func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
 	c, err := e.findAny(cell)
 	if err != nil {
 		return nil, err
@@ -180,7 +181,7 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]LogEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := []LogEntry{}
+	entries := []api.LogEntry{}
 	for _, st := range statements {
 		entry, err := e.logEntry(st)
 		if err != nil {
@@ -192,21 +193,21 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]LogEntry, error) {
 		entries = append(entries, entry)
 	}
 	for _, r := range dead {
-		entries = append(entries, LogEntry{Kind: "run", RunID: r.ID, CreatedAt: r.StartedAt, Command: r.Command, Outcome: unfinishedState, Actor: r.Actor})
+		entries = append(entries, api.LogEntry{Kind: "run", RunID: r.ID, CreatedAt: r.StartedAt, Command: r.Command, Outcome: unfinishedState, Actor: r.Actor})
 	}
 	if now := e.liveInfo(ctx, c, false); now != nil {
-		entries = append(entries, LogEntry{Kind: "live", RunID: now.RunID, CreatedAt: now.Since, Command: startCommand()})
+		entries = append(entries, api.LogEntry{Kind: "live", RunID: now.RunID, CreatedAt: now.Since, Command: startCommand()})
 	}
 	return entries, nil
 }
 
-func (e *Engine) logEntry(st store.Statement) (LogEntry, error) {
+func (e *Engine) logEntry(st store.Statement) (api.LogEntry, error) {
 	env, err := e.envelope(st.Seq)
 	if err != nil {
-		return LogEntry{}, err
+		return api.LogEntry{}, err
 	}
 	place := env.Statement.Place()
-	entry := LogEntry{Seq: place.Seq, ID: st.ID, CreatedAt: place.CreatedAt, Actor: place.Actor}
+	entry := api.LogEntry{Seq: place.Seq, ID: st.ID, CreatedAt: place.CreatedAt, Actor: place.Actor}
 	switch p := env.Statement.Predicate.(type) {
 	case *receipt.Run:
 		code := p.ExitCode
@@ -252,14 +253,14 @@ func (e *Engine) openLog(digest string) (io.ReadCloser, error) {
 	}
 	f, err := e.store.OpenBlob(digest)
 	if err != nil {
-		return nil, refused("damaged", "`forkcell receipt verify --all` names what is damaged", "stored output %s cannot be read: %v", digest, err)
+		return nil, api.Refusef(api.CodeDamaged, "`forkcell receipt verify --all` names what is damaged", "stored output %s cannot be read: %v", digest, err)
 	}
 	return f, nil
 }
 
 // Graph is the lineage over all cells, parents first.
-func (e *Engine) Graph(context.Context) ([]GraphNode, error) {
-	nodes := []GraphNode{}
+func (e *Engine) Graph(context.Context) ([]api.GraphNode, error) {
+	nodes := []api.GraphNode{}
 	if e.store == nil {
 		return nodes, nil
 	}
@@ -284,7 +285,7 @@ func (e *Engine) Graph(context.Context) ([]GraphNode, error) {
 			return err
 		}
 		for _, chk := range chks {
-			node := GraphNode{
+			node := api.GraphNode{
 				CheckpointID: chk.ID, Parent: chk.Parent, Cell: called[chk.CellID], Kind: chk.Kind, Root: chk.Root(),
 				Names: append([]string{}, names[chk.ID]...), Heads: append([]string{}, heads[chk.ID]...),
 				RunID: chk.RunID, Freed: chk.Freed, CreatedAt: chk.CreatedAt,

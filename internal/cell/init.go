@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/archive"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -25,7 +26,7 @@ const ignoreFile = ".forkcellignore"
 const archiveMount = "/workspace"
 
 // Init makes a cell from a directory or an exported archive.
-func (e *Engine) Init(ctx context.Context, req InitRequest) (*InitResult, error) {
+func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult, error) {
 	begin := time.Now()
 	c, err := e.newCell(req)
 	if err != nil {
@@ -66,7 +67,7 @@ func (e *Engine) Init(ctx context.Context, req InitRequest) (*InitResult, error)
 }
 
 // newCell checks the request and describes the cell.
-func (e *Engine) newCell(req InitRequest) (store.Cell, error) {
+func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: "native", CreatedAt: e.now().UTC()}
 	if req.Name != "" {
 		if err := checkName("cell", req.Name); err != nil {
@@ -100,12 +101,12 @@ func (e *Engine) newCell(req InitRequest) (store.Cell, error) {
 		c.ReadOnly = append(c.ReadOnly, shown)
 	}
 	if req.Policy != nil {
-		p, err := ParsePolicy(*req.Policy)
+		p, err := e.caller.parsePolicy(*req.Policy)
 		if err != nil {
 			return c, err
 		}
 		if c.Policy, err = e.keepPolicy(p); err != nil {
-			return c, failed("policy", err, "keep the policy")
+			return c, api.Failf(api.CodePolicy, err, "keep the policy")
 		}
 	}
 	c.Rules = store.Rules{NoDefaults: req.NoDefaultExcludes, Extra: req.Exclude}
@@ -117,7 +118,7 @@ func (e *Engine) newCell(req InitRequest) (store.Cell, error) {
 		c.Rules.IgnoreFile = data
 	}
 	if _, err := e.layout(c); err != nil {
-		return c, usage("patterns are gitignore-style", "%v", err)
+		return c, api.Usagef("patterns are gitignore-style", "%v", err)
 	}
 	return c, nil
 }
@@ -125,9 +126,9 @@ func (e *Engine) newCell(req InitRequest) (store.Cell, error) {
 func (e *Engine) nameFree(name string) error {
 	_, err := e.findCell(name)
 	if err == nil {
-		return refused("name_taken", "choose another name, or `forkcell rm "+name+"`", "cell %s exists already", name)
+		return api.Refusef(api.CodeNameTaken, "choose another name, or `forkcell rm "+name+"`", "cell %s exists already", name)
 	}
-	if KindOf(err) == NotFound {
+	if api.KindOf(err) == api.NotFound {
 		return nil
 	}
 	return err
@@ -136,37 +137,34 @@ func (e *Engine) nameFree(name string) error {
 // source finds out what --from is.
 func (e *Engine) source(c *store.Cell, from string) error {
 	if from == "" {
-		return usage("`--from DIR` or `--from FILE.tar`", "--from is missing")
+		return api.Usagef("`--from DIR` or `--from FILE.tar`", "--from is missing")
 	}
-	real, err := filepath.Abs(from)
-	if err == nil {
-		real, err = filepath.EvalSymlinks(real)
-	}
+	real, err := filepath.EvalSymlinks(e.caller.path(from))
 	if err != nil {
-		return usage("", "--from %s: %v", quote.Path(from), err)
+		return api.Usagef("", "--from %s: %v", quote.Path(from), err)
 	}
 	info, err := os.Stat(real)
 	if err != nil {
-		return usage("", "--from %s: %v", quote.Path(from), err)
+		return api.Usagef("", "--from %s: %v", quote.Path(from), err)
 	}
 	c.Source = real
 	switch {
 	case real == "/":
-		return refused("overlap", "name the directory of the project", "--from / would import the whole host")
+		return api.Refusef(api.CodeOverlap, "name the directory of the project", "--from / would import the whole host")
 	case info.IsDir():
 		c.SourceKind = "dir"
 		if f, err := os.Open(real); err != nil {
-			return usage("", "--from %s: %v", quote.Path(from), err)
+			return api.Usagef("", "--from %s: %v", quote.Path(from), err)
 		} else if err := f.Close(); err != nil {
 			return err
 		}
 	case info.Mode().IsRegular():
 		c.SourceKind = "archive"
 		if !strings.HasSuffix(real, ".tar") && !strings.HasSuffix(real, ".tar.zst") {
-			return usage("give a directory, FILE.tar or FILE.tar.zst", "--from %s is not an archive by its name", quote.Path(from))
+			return api.Usagef("give a directory, FILE.tar or FILE.tar.zst", "--from %s is not an archive by its name", quote.Path(from))
 		}
 	default:
-		return usage("give a directory, FILE.tar or FILE.tar.zst", "--from %s is neither a directory nor a file", quote.Path(from))
+		return api.Usagef("give a directory, FILE.tar or FILE.tar.zst", "--from %s is neither a directory nor a file", quote.Path(from))
 	}
 	return e.apart("--from", real)
 }
@@ -180,19 +178,19 @@ func mountPoint(c *store.Cell, asked string) error {
 	}
 	if asked != "" {
 		if !filepath.IsAbs(asked) || strings.IndexByte(asked, 0) >= 0 {
-			return usage("give an absolute path", "--mount-at %s is not absolute", quote.Path(asked))
+			return api.Usagef("give an absolute path", "--mount-at %s is not absolute", quote.Path(asked))
 		}
 		c.MountAt = filepath.Clean(asked)
 	}
 	for _, taken := range []string{"/home/sandbox", "/proc", "/dev", "/sys", "/run"} {
 		if within(c.MountAt, taken) || within(taken, c.MountAt) {
-			return refused("mount", "choose another place with --mount-at",
+			return api.Refusef(api.CodeMount, "choose another place with --mount-at",
 				"the workspace cannot be at %s: it would cover or lie in %s", quote.Path(c.MountAt), taken)
 		}
 	}
 	for _, taken := range []string{"/tmp", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"} {
 		if within(taken, c.MountAt) {
-			return refused("mount", "choose another place with --mount-at",
+			return api.Refusef(api.CodeMount, "choose another place with --mount-at",
 				"the workspace cannot be at %s: it would cover %s", quote.Path(c.MountAt), taken)
 		}
 	}
@@ -202,7 +200,7 @@ func mountPoint(c *store.Cell, asked string) error {
 func readIgnoreFile(source string) ([]byte, error) {
 	root, err := fsx.OpenRoot(source)
 	if err != nil {
-		return nil, usage("", "--from %s: %v", quote.Path(source), err)
+		return nil, api.Usagef("", "--from %s: %v", quote.Path(source), err)
 	}
 	defer root.Close()
 	f, err := root.OpenFile(ignoreFile)
@@ -210,13 +208,13 @@ func readIgnoreFile(source string) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, usage("make it a plain file", "%s: %v", ignoreFile, err)
+		return nil, api.Usagef("make it a plain file", "%s: %v", ignoreFile, err)
 	}
 	defer f.Close()
 	const limit = 1 << 20
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && len(data) > limit {
-		return nil, usage("", "%s is larger than %d bytes", ignoreFile, limit)
+		return nil, api.Usagef("", "%s is larger than %d bytes", ignoreFile, limit)
 	}
 	return data, err
 }
@@ -229,13 +227,13 @@ func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string)
 		return nil
 	case workspace.BackendDelta:
 		if c.SourceKind != "dir" {
-			return usage("give a directory", "--backend delta works in the source itself, and %s is an archive", quote.Path(c.Source))
+			return api.Usagef("give a directory", "--backend delta works in the source itself, and %s is an archive", quote.Path(c.Source))
 		}
 		c.Backend, c.BackendReason, c.Live = asked, "asked for", c.Source
 		return nil
 	case workspace.BackendOverlay, "":
 	default:
-		return usage("one of overlay, clone, delta", "unknown backend %s", quote.Arg(asked))
+		return api.Usagef("one of overlay, clone, delta", "unknown backend %s", quote.Arg(asked))
 	}
 	err := e.driver.ProbeOverlay(ctx, e.store.Path())
 	switch {
@@ -246,8 +244,8 @@ func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string)
 	case asked == "":
 		c.Backend, c.BackendReason = string(workspace.BackendClone), "overlay does not work here: "+err.Error()
 	default:
-		return &Error{
-			Kind: Refused, Code: "backend", Message: "overlay does not work here: " + err.Error(),
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeBackend, Message: "overlay does not work here: " + err.Error(),
 			Hint: "leave --backend out, or give --backend clone", Err: err,
 		}
 	}
@@ -255,9 +253,9 @@ func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string)
 }
 
 // importCell copies the source in and makes the cell exist.
-func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string, req InitRequest) (*InitResult, error) {
+func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string, req api.InitRequest) (*api.InitResult, error) {
 	begin := time.Now()
-	defer e.relay.send(req.Progress)()
+	ctx = e.withProgress(ctx)
 	at, err := e.layout(*c)
 	if err != nil {
 		return nil, err
@@ -290,7 +288,7 @@ func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string, req I
 		return e.logChange(tx, *c, base, opInit, nil)
 	})
 	if errors.Is(err, store.ErrTaken) {
-		return nil, refused("name_taken", "choose another name", "cell %s exists already", c.Name)
+		return nil, api.Refusef(api.CodeNameTaken, "choose another name", "cell %s exists already", c.Name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("record the cell: %w", err)
@@ -323,29 +321,29 @@ func importSource(ctx context.Context, c store.Cell, dropped func(path, what str
 func importError(c store.Cell, err error) error {
 	switch {
 	case errors.Is(err, archive.ErrArchive):
-		return usage("`forkcell export CELL -o FILE` makes archives that can be imported", "--from %s: %v", quote.Path(c.Source), err)
+		return api.Usagef("`forkcell export CELL -o FILE` makes archives that can be imported", "--from %s: %v", quote.Path(c.Source), err)
 	case errors.Is(err, workspace.ErrSourceChanged):
-		return &Error{Kind: Refused, Code: "source_changed", Message: "import: " + err.Error(), Hint: "stop what writes there, then try again", Err: err}
+		return &api.Error{Kind: api.Refused, Code: api.CodeSourceChanged, Message: "import: " + err.Error(), Hint: "stop what writes there, then try again", Err: err}
 	}
 	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
-		return &Error{
-			Kind: Refused, Code: "unsealable", Message: "import: " + err.Error(),
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeUnsealable, Message: "import: " + err.Error(),
 			Hint: "leave them out with --exclude", Details: bad.Problems, Err: err,
 		}
 	}
 	if errors.Is(err, os.ErrPermission) {
-		return usage("make it readable, or leave it out with --exclude", "import: %v", err)
+		return api.Usagef("make it readable, or leave it out with --exclude", "import: %v", err)
 	}
-	return failed("import", err, "import %s", quote.Path(c.Source))
+	return api.Failf(api.CodeImport, err, "import %s", quote.Path(c.Source))
 }
 
-func (e *Engine) initResult(c store.Cell, base store.Checkpoint, report workspace.Report, importUS int64) *InitResult {
+func (e *Engine) initResult(c store.Cell, base store.Checkpoint, report workspace.Report, importUS int64) *api.InitResult {
 	area := base.Areas[workspace.AreaWorkspace]
-	res := &InitResult{
+	res := &api.InitResult{
 		Cell: c.Name, CellID: c.ID, CheckpointID: base.ID, Root: base.Root(), MetaRoot: base.MetaRoot(), Source: c.Source,
 		MountAt: c.MountAt, Backend: c.Backend, BackendReason: c.BackendReason, Runtime: c.Runtime,
 		Files: area.Files, Dirs: area.Dirs, Bytes: area.Bytes, LeftOut: leftOut(c), KeptByGit: append([]string{}, report.Kept...),
-		UnmappedIDs: []string{}, Notes: append([]string{}, report.Notes...), Timings: InitTimings{ImportUS: importUS},
+		UnmappedIDs: []string{}, Notes: append([]string{}, report.Notes...), Timings: api.InitTimings{ImportUS: importUS},
 	}
 	for _, o := range report.Owners {
 		res.UnmappedIDs = append(res.UnmappedIDs, fmt.Sprintf("%d:%d (%d entries, e.g. %s)", o.UID, o.GID, o.Count, quote.Path(o.Example)))
@@ -353,10 +351,10 @@ func (e *Engine) initResult(c store.Cell, base store.Checkpoint, report workspac
 	return res
 }
 
-func leftOut(c store.Cell) []LeftOut {
-	out := []LeftOut{}
+func leftOut(c store.Cell) []api.LeftOut {
+	out := []api.LeftOut{}
 	for _, l := range c.LeftOut {
-		out = append(out, LeftOut{Path: string(l.Path), Rule: l.Rule})
+		out = append(out, api.LeftOut{Path: string(l.Path), Rule: l.Rule})
 	}
 	return out
 }

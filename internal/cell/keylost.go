@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -55,8 +56,8 @@ func (k currentKey) missing(err error) error {
 	if !k.exists || !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return &Error{
-		Kind: Refused, Code: "key_lost", Err: err, Hint: keyLostHint,
+	return &api.Error{
+		Kind: api.Refused, Code: api.CodeKeyLost, Err: err, Hint: keyLostHint,
 		Message: "the key that signed this home's log is gone",
 	}
 }
@@ -67,7 +68,7 @@ func (k currentKey) check(key *receipt.Signer) error {
 	if k.id == "" || key.KeyID() == k.id {
 		return nil
 	}
-	return refused("key_lost", keyLostHint, "keys/signing.pem is key %s, and the log is signed by %s", key.KeyID(), k.id)
+	return api.Refusef(api.CodeKeyLost, keyLostHint, "keys/signing.pem is key %s, and the log is signed by %s", key.KeyID(), k.id)
 }
 
 // keyUsable refuses to begin what could not be signed in the end. It changes
@@ -89,7 +90,7 @@ func (e *Engine) keyUsable(tx *store.Tx) error {
 
 // KeyLost makes a new signing key in place of one that is lost. The statement
 // about it is signed by the new key alone, and says so.
-func (e *Engine) KeyLost(context.Context) (*KeyInfo, error) {
+func (e *Engine) KeyLost(context.Context) (*api.KeyInfo, error) {
 	return e.replaceKey(func(tx *store.Tx, next *receipt.Signer) (signLink, error) {
 		if err := e.settleRotation(tx); err != nil {
 			return nil, err
@@ -99,7 +100,7 @@ func (e *Engine) KeyLost(context.Context) (*KeyInfo, error) {
 			return nil, err
 		}
 		if err := e.keyUsable(tx); err == nil {
-			return nil, refused("key_there", "`forkcell key rotate` replaces it, signed by the old one", "the signing key is not lost")
+			return nil, api.Refusef(api.CodeKeyThere, "`forkcell key rotate` replaces it, signed by the old one", "the signing key is not lost")
 		}
 		old, err := e.knownPublic(current.id)
 		return func(l receipt.Link) ([]byte, error) {

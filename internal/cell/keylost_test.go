@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
@@ -26,7 +28,7 @@ func TestLostKey(t *testing.T) {
 	p.ok(err)
 	late, _ := p.sh("demo", "echo late > late")
 	_, err = p.e.KeyLost(p.ctx)
-	p.refused(err, cell.Refused, "not lost")
+	p.refused(err, api.Refused, "not lost")
 	res, err := p.e.ReceiptVerify(p.ctx, "", "", true, "")
 	if err != nil {
 		t.Fatal(err, details(err))
@@ -37,7 +39,7 @@ func TestLostKey(t *testing.T) {
 	// Trust in the old key does not reach what the new one signs.
 	bundle := p.bundle(filepath.Join(t.TempDir(), "late.json"), late.ReceiptID)
 	_, err = newWorld(t).e.BundleVerify(p.ctx, bundle, oldPublic)
-	p.refused(err, cell.Refused, "")
+	p.refused(err, api.Refused, "")
 	newPublic := p.publicKey(filepath.Join(t.TempDir(), "new.pem"))
 	_, err = newWorld(t).e.BundleVerify(p.ctx, bundle, newPublic)
 	p.ok(err)
@@ -60,18 +62,18 @@ func (p *past) refusesToSign() {
 	p.Helper()
 	p.reopen()
 	for what, err := range map[string]error{
-		"run":        errorOf(p.e.Run(p.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})),
+		"run":        errorOf(p.e.Run(p.ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})),
 		"checkpoint": errorOf(p.e.Checkpoint(p.ctx, "demo", "x")),
-		"restore":    errorOf(p.e.Restore(p.ctx, cell.RestoreRequest{Cell: "demo"})),
-		"accept":     errorOf(p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "demo"})),
-		"fork":       errorOf(p.e.Fork(p.ctx, cell.ForkRequest{Cell: "demo", Name: "f"})),
-		"init":       errorOf(p.e.Init(p.ctx, cell.InitRequest{Name: "i", From: p.source})),
+		"restore":    errorOf(p.e.Restore(p.ctx, api.RestoreRequest{Cell: "demo"})),
+		"accept":     errorOf(p.e.Accept(p.ctx, api.AcceptRequest{Cell: "demo"})),
+		"fork":       errorOf(p.e.Fork(p.ctx, api.ForkRequest{Cell: "demo", Name: "f"})),
+		"init":       errorOf(p.e.Init(p.ctx, api.InitRequest{Name: "i", From: p.source})),
 		"rm":         p.e.Remove(p.ctx, "demo", false),
 		"rename":     p.e.Rename(p.ctx, "demo", "other"),
 		"key rotate": errorOf(p.e.KeyRotate(p.ctx)),
 		"key init":   errorOf(p.e.KeyInit(p.ctx)),
 	} {
-		if cell.KindOf(err) != cell.Refused || !strings.Contains(hintOf(err), "key rotate --lost") {
+		if api.KindOf(err) != api.Refused || !strings.Contains(hintOf(err), "key rotate --lost") {
 			p.Errorf("%s: %v; %s", what, err, hintOf(err))
 		}
 	}
@@ -81,7 +83,7 @@ func (p *past) refusesToSign() {
 		"log":     errorOf(p.e.Log(p.ctx, "demo")),
 		"verify":  errorOf(p.e.ReceiptVerify(p.ctx, "", "", true, "")),
 		"receipt": errorOf(p.e.Receipt(p.ctx, "", "demo", true)),
-		"gc":      errorOf(p.e.GC(p.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})),
+		"gc":      errorOf(p.e.GC(p.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})),
 	} {
 		if err != nil {
 			p.Errorf("%s: %v", what, err)
@@ -90,7 +92,7 @@ func (p *past) refusesToSign() {
 }
 
 func hintOf(err error) string {
-	if e, ok := errors.AsType[*cell.Error](err); ok {
+	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e.Hint
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -14,16 +15,16 @@ import (
 )
 
 // Key tells the signing identity.
-func (e *Engine) Key(context.Context) (*KeyInfo, error) {
+func (e *Engine) Key(context.Context) (*api.KeyInfo, error) {
 	if e.store == nil {
-		return nil, notFound("key", "none was made yet", "`forkcell key init` makes one; so does the first cell")
+		return nil, api.Missing("key", "none was made yet", "`forkcell key init` makes one; so does the first cell")
 	}
 	key, err := e.presentKey()
 	if errors.Is(err, os.ErrNotExist) {
 		if lost := e.view(e.keyUsable); lost != nil {
 			return nil, lost
 		}
-		return nil, notFound("key", "none was made yet", "`forkcell key init` makes one; so does the first cell")
+		return nil, api.Missing("key", "none was made yet", "`forkcell key init` makes one; so does the first cell")
 	}
 	if err != nil {
 		return nil, err
@@ -39,13 +40,13 @@ func (e *Engine) presentKey() (*receipt.Signer, error) {
 	}
 	key, err := receipt.ParsePrivate(pem)
 	if err != nil {
-		return nil, failed("key", err, "read the signing key")
+		return nil, api.Failf(api.CodeKey, err, "read the signing key")
 	}
 	return key, nil
 }
 
 // KeyInit makes the signing key if there is none.
-func (e *Engine) KeyInit(context.Context) (*KeyInfo, error) {
+func (e *Engine) KeyInit(context.Context) (*api.KeyInfo, error) {
 	lock, err := e.store.LockHome(false)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (e *Engine) KeyInit(context.Context) (*KeyInfo, error) {
 	return e.keyInfo(key)
 }
 
-func (e *Engine) keyInfo(key *receipt.Signer) (*KeyInfo, error) {
+func (e *Engine) keyInfo(key *receipt.Signer) (*api.KeyInfo, error) {
 	trusted, err := e.store.TrustedKeys()
 	if err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func (e *Engine) keyInfo(key *receipt.Signer) (*KeyInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &KeyInfo{
+	return &api.KeyInfo{
 		KeyID: key.KeyID(), Algorithm: "ed25519", PublicKeyPEM: string(receipt.MarshalPublic(key.Public())),
 		Trusted: sortedKeys(trusted), Previous: sortedKeys(retired),
 	}, nil
@@ -82,7 +83,7 @@ func sortedKeys(m map[string][]byte) []string {
 }
 
 // KeyRotate replaces the signing key; the old one signs the new one.
-func (e *Engine) KeyRotate(ctx context.Context) (*KeyInfo, error) {
+func (e *Engine) KeyRotate(ctx context.Context) (*api.KeyInfo, error) {
 	if _, err := e.Key(ctx); err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ type signLink func(receipt.Link) ([]byte, error)
 
 // replaceKey makes a new signing key. It waits beside the old one until the
 // statement about it, for which prepare gives the signature, is committed.
-func (e *Engine) replaceKey(prepare func(tx *store.Tx, next *receipt.Signer) (signLink, error)) (*KeyInfo, error) {
+func (e *Engine) replaceKey(prepare func(tx *store.Tx, next *receipt.Signer) (signLink, error)) (*api.KeyInfo, error) {
 	lock, err := e.store.LockHome(true)
 	if err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func (e *Engine) replaceKey(prepare func(tx *store.Tx, next *receipt.Signer) (si
 			return err
 		}
 		_, err = tx.Append(store.Statement{ID: keyStatementID(next), Kind: kindKey}, func(n store.Next) ([]byte, error) {
-			return sign(receipt.Link{HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CreatedAt: e.now().UTC(), Actor: e.actor()})
+			return sign(receipt.Link{HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CreatedAt: e.now().UTC(), Actor: e.caller.Actor()})
 		})
 		return err
 	})
@@ -139,9 +140,9 @@ func (e *Engine) replaceKey(prepare func(tx *store.Tx, next *receipt.Signer) (si
 // forgetKey makes the next signature read the key again: it was replaced, or may
 // have been meanwhile, as a supervisor lives long enough to see.
 func (e *Engine) forgetKey() {
-	e.keyLock.Lock()
-	defer e.keyLock.Unlock()
-	e.signerKey = nil
+	e.key.mu.Lock()
+	defer e.key.mu.Unlock()
+	e.key.signer = nil
 }
 
 // keyStatementPrefix begins the ids of key statements in the index.
@@ -183,13 +184,13 @@ func (e *Engine) settleRotation(tx *store.Tx) error {
 
 // KeyTrust keeps somebody else's public key as trusted for bundles.
 func (e *Engine) KeyTrust(_ context.Context, file string) (string, error) {
-	data, err := os.ReadFile(file)
+	data, err := os.ReadFile(e.caller.path(file))
 	if err != nil {
-		return "", usage("", "%s: %v", quote.Path(file), err)
+		return "", api.Usagef("", "%s: %v", quote.Path(file), err)
 	}
 	pub, err := receipt.ParsePublic(data)
 	if err != nil {
-		return "", usage("give a PEM (SPKI) Ed25519 public key", "%s: %v", quote.Path(file), err)
+		return "", api.Usagef("give a PEM (SPKI) Ed25519 public key", "%s: %v", quote.Path(file), err)
 	}
 	id := receipt.KeyID(pub)
 	return id, e.store.TrustKey(id, receipt.MarshalPublic(pub))

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 )
@@ -41,7 +43,7 @@ func TestKilledAtAnyInstant(t *testing.T) {
 			w.open()
 			// A child that the dead process had forked may hold its lock until it
 			// notices.
-			_, held := w.sh("demo", "cmp one two && echo same", func(r *cell.RunRequest) { r.Wait = time.Minute })
+			_, held := w.sh("demo", "cmp one two && echo same", func(r *api.RunRequest) { r.Wait = time.Minute })
 			if held != "same\n" {
 				w.Fatalf("round %d: in the cell: %s", round, held)
 			}
@@ -58,7 +60,7 @@ func TestKilledAtAnyInstant(t *testing.T) {
 			}
 			w.noMounts()
 			w.noStaging()
-			_, err = w.e.GC(w.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+			_, err = w.e.GC(w.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})
 			w.ok(err)
 			w.sound("demo")
 		}
@@ -108,7 +110,7 @@ func TestWorker(t *testing.T) {
 	if len(part) != 3 {
 		return
 	}
-	e, _, err := app.Open(part[0], app.Write)
+	e, _, err := app.Open(part[0], app.Write, tester())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,20 +128,20 @@ func work(ctx context.Context, e *cell.Engine, rng *rand.Rand, mark, text string
 	var err error
 	switch rng.IntN(8) {
 	case 0:
-		_, err = e.Restore(ctx, cell.RestoreRequest{Cell: "demo"})
+		_, err = e.Restore(ctx, api.RestoreRequest{Cell: "demo"})
 	case 1, 2:
-		_, err = e.Accept(ctx, cell.AcceptRequest{Cell: "demo", Apply: true})
+		_, err = e.Accept(ctx, api.AcceptRequest{Cell: "demo", Apply: true})
 	case 3:
-		_, err = e.Undo(ctx, cell.UndoRequest{Cell: "demo"})
+		_, err = e.Undo(ctx, api.UndoRequest{Cell: "demo"})
 	case 4:
-		_, err = e.Refresh(ctx, cell.RefreshRequest{Cell: "demo"})
+		_, err = e.Refresh(ctx, api.RefreshRequest{Cell: "demo"})
 	default:
 		script := fmt.Sprintf(": %s; echo %s > one; sleep 0.005; echo %s > two", mark, text, text)
-		_, err = e.Run(ctx, cell.RunRequest{
+		_, err = e.Run(ctx, api.RunRequest{
 			Cell: "demo", Args: []string{"sh", "-c", script}, RestoreOnFail: true, AcceptOnSuccess: rng.IntN(2) == 0,
 		}, cell.Stdio{})
 	}
-	if refused, ok := errors.AsType[*cell.Error](err); ok && refused.Kind != cell.Failed {
+	if refused, ok := errors.AsType[*api.Error](err); ok && refused.Kind != api.Failed {
 		return nil // there was nothing to do
 	}
 	return err

@@ -3,22 +3,14 @@ package cell
 import (
 	"context"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// KnownNames are the names that a person may type, for completion. A tab and a
-// few words about it follow a name where that helps.
-type KnownNames struct {
-	Cells       []string
-	Checkpoints []string // of one cell: words, names, ids
-	Runs        []string // of one cell
-	Receipts    []string // of all cells
-	Caches      []string // shared ones
-}
-
 // KnownNames lists the names of cells and receipts, and the states and runs of
 // one cell, newest first. What cannot be read is left out.
-func (e *Engine) KnownNames(_ context.Context, cell string) (k KnownNames) {
+func (e *Engine) KnownNames(_ context.Context, cell string) (k api.KnownNames) {
 	_ = e.view(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)
 		if err != nil {
@@ -35,15 +27,15 @@ func (e *Engine) KnownNames(_ context.Context, cell string) (k KnownNames) {
 				id = c.ID
 			}
 		}
-		if err := k.addRuns(tx, id); err != nil || id == "" {
+		if err := addRuns(&k, tx, id); err != nil || id == "" {
 			return err
 		}
-		return k.addCheckpoints(tx, id)
+		return addCheckpoints(&k, tx, id)
 	})
 	return k
 }
 
-func (k *KnownNames) addRuns(tx *store.Tx, cellID string) error {
+func addRuns(k *api.KnownNames, tx *store.Tx, cellID string) error {
 	runs, err := tx.Runs("")
 	for i := len(runs) - 1; i >= 0; i-- {
 		r := runs[i]
@@ -57,7 +49,7 @@ func (k *KnownNames) addRuns(tx *store.Tx, cellID string) error {
 	return err
 }
 
-func (k *KnownNames) addCheckpoints(tx *store.Tx, cellID string) error {
+func addCheckpoints(k *api.KnownNames, tx *store.Tx, cellID string) error {
 	k.Checkpoints = append(k.Checkpoints, "HEAD\tthe present state", "base\tthe first state", "applied\tthe state that the source has")
 	names, err := tx.Names(cellID)
 	if err != nil {

@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-func degradedAllowed(r *cell.RunRequest) { r.AllowDegraded = true }
+func degradedAllowed(r *api.RunRequest) { r.AllowDegraded = true }
 
 // mapsAndWaits writes a file through a mapping, and keeps nothing but the mapping.
 const mapsAndWaits = `exec /usr/bin/python3 -c '
@@ -35,10 +37,10 @@ func TestDiskLimit(t *testing.T) {
 	eachBackend(t, func(w *world, backend string) {
 		w.init("demo", backend)
 		rule := ruledBy("version: 1\nlimits: {disk: 4MiB}\n")
-		req := cell.RunRequest{Cell: "demo", Args: []string{"true"}}
+		req := api.RunRequest{Cell: "demo", Args: []string{"true"}}
 		rule(&req)
 		_, err := w.e.Run(w.ctx, req, cell.Stdio{})
-		w.refused(err, cell.Refused, "disk")
+		w.refused(err, api.Refused, "disk")
 		res, _ := w.sh("demo", "yes | head -c 100000; exec yes > big", rule, degradedAllowed, restoreOnFail)
 		if res.Outcome != "killed" || res.Decision != "restored" || !strings.Contains(res.Error, "limit of 4194304 bytes") {
 			w.Errorf("%+v", res)
@@ -108,11 +110,11 @@ func TestWallTime(t *testing.T) {
 	w := newWorld(t)
 	w.init("demo", "")
 	rule := ruledBy("version: 1\nlimits: {wall_time: 50ms}\n")
-	res, _ := w.sh("demo", "sleep 1000", rule, func(r *cell.RunRequest) { r.Timeout = time.Hour })
+	res, _ := w.sh("demo", "sleep 1000", rule, func(r *api.RunRequest) { r.Timeout = time.Hour })
 	if res.Outcome != "timed_out" || res.ExitCode != 124 {
 		t.Errorf("the policy is shorter: %+v", res)
 	}
-	res, _ = w.sh("demo", "sleep 1000", ruledBy("version: 1\nlimits: {wall_time: 1h}\n"), func(r *cell.RunRequest) { r.Timeout = 50 * time.Millisecond })
+	res, _ = w.sh("demo", "sleep 1000", ruledBy("version: 1\nlimits: {wall_time: 1h}\n"), func(r *api.RunRequest) { r.Timeout = 50 * time.Millisecond })
 	if res.Outcome != "timed_out" {
 		t.Errorf("the flag is shorter: %+v", res)
 	}
@@ -135,15 +137,15 @@ func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.init("demo", "")
-	limits := func(r *cell.RunRequest) { r.Memory, r.PIDs, r.CPUs = 64<<20, 64, 500 }
+	limits := func(r *api.RunRequest) { r.Memory, r.PIDs, r.CPUs = 64<<20, 64, 500 }
 	if os.Geteuid() != 0 {
-		req := cell.RunRequest{Cell: "demo", Args: []string{"true"}}
+		req := api.RunRequest{Cell: "demo", Args: []string{"true"}}
 		limits(&req)
 		_, err := w.e.Run(w.ctx, req, cell.Stdio{})
 		if err == nil {
 			return // a delegated control group
 		}
-		w.refused(err, cell.Refused, "cannot be enforced here")
+		w.refused(err, api.Refused, "cannot be enforced here")
 		res, _ := w.sh("demo", "true", limits, degradedAllowed)
 		if len(res.Degraded) != 3 {
 			t.Errorf("degraded: %v", res.Degraded)

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -29,117 +29,31 @@ type Launcher interface {
 	Launch(ctx context.Context, request []byte) (answer []byte, err error)
 }
 
-// StartRequest asks for a live cell: a run without a command of its own. The
-// fields are those of RunRequest; Timeout is for the cell's whole life.
-type StartRequest struct {
-	Cell          string
-	Env           []string
-	Workdir       string
-	ReadOnly      []string
-	Timeout       time.Duration
-	Wait          time.Duration
-	Policy        *PolicyFile
-	Memory        int64
-	CPUs          int64
-	PIDs          int64
-	AllowDegraded bool
-	Network       NetworkRequest
-	Grants        GrantRequest
-	Root          string
-	AsRoot        bool
-	Cache         string
-	Inherit       func(name string) (string, bool)
-	CallerInfo
-}
-
 // startCommand is what the receipt of a live cell has as its command: what was
 // executed in it is in its events.
 func startCommand() []string { return []string{"start"} }
 
-func (q StartRequest) run() RunRequest {
-	q.Network.Reloadable = true
-	return RunRequest{
-		Cell: q.Cell, Args: startCommand(), Env: q.Env, Workdir: q.Workdir, ReadOnly: q.ReadOnly, Timeout: q.Timeout,
-		Wait: q.Wait, Policy: q.Policy, Memory: q.Memory, CPUs: q.CPUs, PIDs: q.PIDs,
-		AllowDegraded: q.AllowDegraded, Network: q.Network, Grants: q.Grants, Root: q.Root, AsRoot: q.AsRoot, Cache: q.Cache, Inherit: q.Inherit, CallerInfo: q.CallerInfo,
-	}
-}
-
-// StartResult says that a cell is live.
-type StartResult struct {
-	Cell      string          `json:"cell"`
-	CellID    string          `json:"cell_id"`
-	RunID     string          `json:"run_id"`
-	PID       int             `json:"pid"`
-	Socket    string          `json:"socket"`
-	StartedAt time.Time       `json:"started_at"`
-	Degraded  []string        `json:"degraded"`
-	Controls  driver.Controls `json:"controls"`
-}
-
-// StopRequest ends a live cell.
-type StopRequest struct {
-	Cell string
-	// Grace is the time between asking its processes to end and killing them;
-	// negative = the usual.
-	Grace time.Duration
-}
-
-// LiveInfo is what others see of a live cell.
-type LiveInfo struct {
-	PID      int           `json:"pid"`
-	Since    time.Time     `json:"since"`
-	RunID    string        `json:"run_id"`
-	Socket   string        `json:"socket"`
-	Sessions []SessionInfo `json:"sessions"`
-}
-
-// SessionInfo is a command that was executed in a live cell.
-type SessionInfo struct {
-	SessionID  string    `json:"session_id"`
-	Args       []string  `json:"args"`
-	TTY        bool      `json:"tty"`
-	Detachable bool      `json:"detachable"`
-	Running    bool      `json:"running"`
-	Clients    int       `json:"clients"`
-	StartedAt  time.Time `json:"started_at"`
-}
-
-// ProcessInfo is a process of a live cell.
-type ProcessInfo struct {
-	PID       int       `json:"pid"`
-	PPID      int       `json:"ppid"`
-	UID       int       `json:"uid"`
-	State     string    `json:"state"`
-	SessionID string    `json:"session_id"`
-	StartedAt time.Time `json:"started_at"`
-	CPUUS     int64     `json:"cpu_us"`
-	RSS       int64     `json:"rss_bytes"`
-	Args      []string  `json:"args"`
-}
-
 // Start makes a cell live. It returns when the cell can be used; the cell
 // outlives this process.
-func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, error) {
+func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartResult, error) {
 	c, err := e.findCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
 	// What the caller's environment gives is decided here: the supervisor has
 	// another one.
-	p, err := e.policyOf(c, req.run())
+	p, err := e.policyOf(c, startRun(req, nil))
 	if err != nil {
 		return nil, err
 	}
-	inherited := req.run().lookedUp(p)
 	// So are credentials: their sources name the caller's variables and files.
-	values, err := e.readValues(ctx, p, req.Network)
+	values, err := e.readValues(ctx, p, networkRequest{NetworkRequest: req.Network})
 	if err != nil {
 		return nil, err
 	}
 	raw := values.HandOver()
 	defer wipe(raw)
-	data, err := encodeStart(e.home, req, inherited, raw)
+	data, err := e.encodeStart(req, p, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -149,16 +63,16 @@ func (e *Engine) Start(ctx context.Context, req StartRequest) (*StartResult, err
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, failed("supervisor", err, "start the supervisor of %s", c.Name)
+		return nil, api.Failf(api.CodeSupervisor, err, "start the supervisor of %s", c.Name)
 	}
 	return decodeAnswer(answer)
 }
 
 // Stop ends a live cell and returns the result of its whole life.
-func (e *Engine) Stop(ctx context.Context, req StopRequest) (*RunResult, error) {
-	var res RunResult
+func (e *Engine) Stop(ctx context.Context, req api.StopRequest) (*api.RunResult, error) {
+	var res api.RunResult
 	err := e.callLive(ctx, req.Cell, callStop, stopCall{GraceUS: req.Grace.Microseconds()}, &res)
-	if e, ok := errors.AsType[*Error](err); ok && e.Code == "not_started" {
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotStarted {
 		e.Hint = "there is nothing to stop"
 	}
 	if err != nil {
@@ -169,7 +83,7 @@ func (e *Engine) Stop(ctx context.Context, req StopRequest) (*RunResult, error) 
 
 // Processes lists what runs in a live cell. Like every reading verb it finishes
 // nothing.
-func (e *Engine) Processes(ctx context.Context, cell string) ([]ProcessInfo, error) {
+func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo, error) {
 	client, c, err := e.findLive(cell)
 	if err != nil {
 		return nil, err
@@ -181,9 +95,9 @@ func (e *Engine) Processes(ctx context.Context, cell string) ([]ProcessInfo, err
 	if err != nil {
 		return nil, fromLive(cell, err)
 	}
-	out := make([]ProcessInfo, len(list))
+	out := make([]api.ProcessInfo, len(list))
 	for i, p := range list {
-		out[i] = ProcessInfo{
+		out[i] = api.ProcessInfo{
 			PID: p.PID, PPID: p.PPID, UID: p.UID, State: p.State, SessionID: p.Session, StartedAt: p.Started.UTC(),
 			CPUUS: p.CPU.Microseconds(), RSS: p.RSS, Args: texts(p.Args),
 		}
@@ -273,9 +187,9 @@ func (e *Engine) openLate() (err error) {
 func notStarted(c store.Cell, run string) error {
 	hint := "`forkcell start " + c.Name + "` starts it"
 	if run != "" {
-		return refused("not_started", hint, "cell %s is not started: the process of its run %s has died, and the run is finished as interrupted", c.Name, run)
+		return api.Refusef(api.CodeNotStarted, hint, "cell %s is not started: the process of its run %s has died, and the run is finished as interrupted", c.Name, run)
 	}
-	return refused("not_started", hint, "cell %s is not started", c.Name)
+	return api.Refusef(api.CodeNotStarted, hint, "cell %s is not started", c.Name)
 }
 
 // notRunning is why a reading verb finds nobody to ask.
@@ -285,7 +199,7 @@ func (e *Engine) notRunning(c store.Cell) error {
 		return err
 	}
 	if run := left[c.ID]; run != "" {
-		return refused("not_started", "`forkcell start "+c.Name+"` finishes it and starts the cell again",
+		return api.Refusef(api.CodeNotStarted, "`forkcell start "+c.Name+"` finishes it and starts the cell again",
 			"cell %s is not started: the process of its run %s has died, and the run is unfinished", c.Name, run)
 	}
 	return notStarted(c, "")
@@ -311,7 +225,7 @@ func (e *Engine) settleDead(ctx context.Context, c store.Cell) (run string, err 
 		return "", err
 	}
 	s, err := e.hold(ctx, c.Name, "finish", 0)
-	if KindOf(err) == Busy {
+	if api.KindOf(err) == api.Busy {
 		return "", nil
 	}
 	if err != nil {
@@ -344,12 +258,12 @@ func call(ctx context.Context, client *live.Client, cell, method string, request
 
 // liveInfo describes a live cell for status. What its supervisor does not answer
 // in time is left out.
-func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *LiveInfo {
+func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api.LiveInfo {
 	h, ok := e.supervisor(c)
 	if !ok {
 		return nil
 	}
-	info := &LiveInfo{PID: h.PID, Since: h.Since.UTC(), Socket: e.socket(c), Sessions: []SessionInfo{}}
+	info := &api.LiveInfo{PID: h.PID, Since: h.Since.UTC(), Socket: e.socket(c), Sessions: []api.SessionInfo{}}
 	_ = e.store.View(func(tx *store.Tx) error {
 		if runs, err := tx.UnfinishedRuns(c.ID); err == nil && len(runs) > 0 {
 			info.RunID = runs[len(runs)-1].ID
@@ -366,10 +280,10 @@ func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *Liv
 	return info
 }
 
-func sessionInfos(list []live.Session) []SessionInfo {
-	var out []SessionInfo
+func sessionInfos(list []live.Session) []api.SessionInfo {
+	var out []api.SessionInfo
 	for _, s := range list {
-		out = append(out, SessionInfo{
+		out = append(out, api.SessionInfo{
 			SessionID: s.ID, Args: texts(s.Args), TTY: s.TTY, Detachable: s.Detachable, Running: s.Running(),
 			Clients: s.Clients, StartedAt: s.Started.UTC(),
 		})
@@ -386,7 +300,7 @@ func (e *Engine) stopFirst(ctx context.Context, cell string) error {
 	if _, ok := e.supervisor(c); !ok {
 		return nil
 	}
-	_, err = e.Stop(ctx, StopRequest{Cell: cell, Grace: -1})
+	_, err = e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/store"
@@ -20,7 +21,7 @@ const detailLive = "live_run"
 
 // checkpointLive asks the supervisor of a live cell; nothing is returned if the
 // cell is not live.
-func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*CheckpointResult, error) {
+func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
 	c, err := e.findCell(cell)
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*Checkp
 	if _, ok := e.supervisor(c); !ok {
 		return nil, nil //nolint:nilnil // as the comment says
 	}
-	var res CheckpointResult
+	var res api.CheckpointResult
 	if err := e.callLive(ctx, cell, callCheckpoint, checkpointCall{Name: name}, &res); err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*Checkp
 
 // checkpoint seals what the cell holds at one moment. Its processes stand still
 // while it is copied, and go on while the copy is hashed and made durable.
-func (l *liveCell) checkpoint(ctx context.Context, q checkpointCall) (*CheckpointResult, error) {
+func (l *liveCell) checkpoint(ctx context.Context, q checkpointCall) (*api.CheckpointResult, error) {
 	if q.Name != "" {
 		if err := checkName("checkpoint", q.Name); err != nil {
 			return nil, err
@@ -72,7 +73,7 @@ func (l *liveCell) checkpoint(ctx context.Context, q checkpointCall) (*Checkpoin
 	if err != nil {
 		return nil, err
 	}
-	return &CheckpointResult{
+	return &api.CheckpointResult{
 		Cell: l.r.cell.Name, CheckpointID: chk.ID, Root: chk.Root(), MetaRoot: chk.MetaRoot(), Name: q.Name,
 		Live: true, PauseUS: pause.Microseconds(),
 	}, nil
@@ -82,7 +83,7 @@ func (l *liveCell) alive() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ending {
-		return refused("stopping", "", "cell %s is being stopped", l.r.cell.Name)
+		return api.Refusef(api.CodeStopping, "", "cell %s is being stopped", l.r.cell.Name)
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (l *liveCell) capture(ctx context.Context) (*workspace.Capture, time.Durati
 		return nil, pause, errors.Join(captureError(err), thawed)
 	}
 	if thawed != nil {
-		return nil, pause, errors.Join(failed("thaw", thawed, "let the cell go on"), captured.Discard())
+		return nil, pause, errors.Join(api.Failf(api.CodeThaw, thawed, "let the cell go on"), captured.Discard())
 	}
 	return captured, pause, nil
 }
@@ -112,19 +113,19 @@ func freezeError(err error) error {
 		if no.Remedy != "" {
 			hint = no.Remedy + "; or " + hint
 		}
-		return &Error{Kind: Refused, Code: "freezer", Message: "a live cell cannot be captured here: " + no.Reason, Hint: hint, Err: err}
+		return &api.Error{Kind: api.Refused, Code: api.CodeFreezer, Message: "a live cell cannot be captured here: " + no.Reason, Hint: hint, Err: err}
 	}
-	return failed("freeze", err, "freeze the cell")
+	return api.Failf(api.CodeFreeze, err, "freeze the cell")
 }
 
 func captureError(err error) error {
 	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
-		return &Error{
-			Kind: Refused, Code: "unsealable", Message: "the cell holds what no checkpoint can hold",
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeUnsealable, Message: "the cell holds what no checkpoint can hold",
 			Hint: "remove it in the cell first", Details: bad.Problems, Err: err,
 		}
 	}
-	return failed("capture", err, "capture the cell")
+	return api.Failf(api.CodeCapture, err, "capture the cell")
 }
 
 // record writes the state down. The head stays where it is: what the cell's

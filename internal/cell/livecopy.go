@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/carry"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/live"
@@ -48,28 +49,8 @@ func (r *run) showCarrier() {
 // maxComplaint bounds what is kept of a copy's error output.
 const maxComplaint = 16 << 10
 
-// CopyRequest copies a file or a directory between the host and a cell. In the
-// cell, a path without a leading slash is relative to the workspace.
-type CopyRequest struct {
-	Cell string
-	Path string // in the cell
-	Host string
-}
-
-// CopyResult says what was copied.
-type CopyResult struct {
-	Cell  string   `json:"cell"`
-	From  string   `json:"from"`
-	To    string   `json:"to"`
-	Files int64    `json:"files"`
-	Dirs  int64    `json:"dirs"`
-	Links int64    `json:"links"`
-	Bytes int64    `json:"bytes"`
-	Notes []string `json:"notes"`
-}
-
-func copyResult(req CopyRequest, in bool, t carry.Totals, notes []string) *CopyResult {
-	r := &CopyResult{
+func copyResult(req api.CopyRequest, in bool, t carry.Totals, notes []string) *api.CopyResult {
+	r := &api.CopyResult{
 		Cell: req.Cell, From: req.Cell + ":" + printable(req.Path), To: printable(req.Host),
 		Files: t.Files, Dirs: t.Dirs, Links: t.Links, Bytes: t.Bytes, Notes: append([]string{}, notes...),
 	}
@@ -84,7 +65,7 @@ func copyResult(req CopyRequest, in bool, t carry.Totals, notes []string) *CopyR
 
 // CopyOut copies from a cell to the host: what a live cell has now, or the head
 // of one that is not live.
-func (e *Engine) CopyOut(ctx context.Context, req CopyRequest) (*CopyResult, error) {
+func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
 	c, err := e.findCell(req.Cell)
 	if err != nil {
 		return nil, err
@@ -97,12 +78,12 @@ func (e *Engine) CopyOut(ctx context.Context, req CopyRequest) (*CopyResult, err
 	if base == "/" {
 		base = c.Name
 	}
-	dir, name, err := carry.Place(req.Host, base)
+	dir, name, err := carry.Place(e.caller.path(req.Host), base)
 	if err != nil {
-		return nil, usage("", "%s: %v", quote.Path(req.Host), err)
+		return nil, api.Usagef("", "%s: %v", quote.Path(req.Host), err)
 	}
 	defer dir.Close()
-	if err := e.outside(req.Host); err != nil {
+	if err := e.outside(e.caller.path(req.Host)); err != nil {
 		return nil, err
 	}
 	if _, ok := e.supervisor(c); !ok {
@@ -126,11 +107,11 @@ func (e *Engine) CopyOut(ctx context.Context, req CopyRequest) (*CopyResult, err
 func (e *Engine) outside(to string) error {
 	real, err := realPath(to)
 	if err != nil {
-		return usage("", "%s: %v", quote.Path(to), err)
+		return api.Usagef("", "%s: %v", quote.Path(to), err)
 	}
 	home, err := realPath(e.home)
 	if err == nil && within(real, home) {
-		return refused("overlap", "choose another directory", "%s is in the state directory", quote.Path(to))
+		return api.Refusef(api.CodeOverlap, "choose another directory", "%s is in the state directory", quote.Path(to))
 	}
 	return err
 }
@@ -142,7 +123,7 @@ type half struct {
 }
 
 // copyLive lets the cell's end send, and receives.
-func copyLive(ctx context.Context, client *live.Client, req CopyRequest, dir *fsx.Dir, name string) (*CopyResult, error) {
+func copyLive(ctx context.Context, client *live.Client, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
 	from, to := io.Pipe()
 	received := make(chan half, 1)
 	lost := newOutward(false)
@@ -158,7 +139,7 @@ func copyLive(ctx context.Context, client *live.Client, req CopyRequest, dir *fs
 	got := <-received
 	switch {
 	case err != nil:
-		return nil, execError(ExecRequest{Cell: req.Cell, Args: cmd.Args}, err)
+		return nil, execError(api.ExecRequest{Cell: req.Cell, Args: cmd.Args}, err)
 	case exit.Code != carry.Done && !errors.Is(got.err, carry.ErrExists):
 		return nil, copyError(req, exit.Code, complaints)
 	case got.err != nil:
@@ -191,28 +172,25 @@ func (o *outward) toldEntry(e carry.Entry) tree.Entry {
 }
 
 // CopyIn copies from the host into a live cell.
-func (e *Engine) CopyIn(ctx context.Context, req CopyRequest) (*CopyResult, error) {
+func (e *Engine) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
 	client, err := e.dialLive(ctx, req.Cell)
 	if err != nil {
-		if no, ok := errors.AsType[*Error](err); ok && no.Code == "not_started" {
+		if no, ok := errors.AsType[*api.Error](err); ok && no.Code == api.CodeNotStarted {
 			no.Hint += "; or copy it to the source directory and use `forkcell refresh " + req.Cell + "`"
 		}
 		return nil, err
 	}
-	abs, err := filepath.Abs(req.Host)
-	if err != nil {
-		return nil, err
-	}
+	abs := filepath.Clean(e.caller.path(req.Host))
 	if err := e.apart("cp from", abs); err != nil {
 		return nil, err
 	}
-	dir, name, err := carry.Source(req.Host)
+	dir, name, err := carry.Source(e.caller.path(req.Host))
 	if err == nil {
 		defer dir.Close()
 		_, err = dir.Lstat(name)
 	}
 	if err != nil {
-		return nil, usage("", "%s: %v", quote.Path(req.Host), err)
+		return nil, api.Usagef("", "%s: %v", quote.Path(req.Host), err)
 	}
 	from, to := io.Pipe()
 	sent := make(chan half, 1)
@@ -228,9 +206,9 @@ func (e *Engine) CopyIn(ctx context.Context, req CopyRequest) (*CopyResult, erro
 	got := <-sent
 	switch {
 	case err != nil:
-		return nil, execError(ExecRequest{Cell: req.Cell, Args: cmd.Args}, err)
+		return nil, execError(api.ExecRequest{Cell: req.Cell, Args: cmd.Args}, err)
 	case got.err != nil && !errors.Is(got.err, io.ErrClosedPipe):
-		return nil, failed("copy", got.err, "read %s", quote.Path(req.Host))
+		return nil, api.Failf(api.CodeCopy, got.err, "read %s", quote.Path(req.Host))
 	case exit.Code != carry.Done:
 		return nil, copyError(req, exit.Code, complaints)
 	}
@@ -238,28 +216,28 @@ func (e *Engine) CopyIn(ctx context.Context, req CopyRequest) (*CopyResult, erro
 }
 
 // copyError is a failure of the end in the cell, which said why.
-func copyError(req CopyRequest, code int, complaints *bounded) error {
+func copyError(req api.CopyRequest, code int, complaints *bounded) error {
 	why := quote.Line(strings.Join(complaints.lines(), "; "))
 	message := fmt.Sprintf("%s:%s: %s", req.Cell, quote.Path(req.Path), why)
 	switch code {
 	case carry.NotFound:
-		return &Error{Kind: NotFound, Code: "not_found", Message: message}
+		return &api.Error{Kind: api.NotFound, Code: api.CodeNotFound, Message: message}
 	case carry.Exists:
-		return &Error{Kind: Refused, Code: "exists", Message: message, Hint: "remove it first, or choose another name"}
+		return &api.Error{Kind: api.Refused, Code: api.CodeExists, Message: message, Hint: "remove it first, or choose another name"}
 	}
-	return &Error{Kind: Failed, Code: "copy", Message: message}
+	return &api.Error{Kind: api.Failed, Code: api.CodeCopy, Message: message}
 }
 
 func hostError(host string, err error) error {
 	switch {
 	case errors.Is(err, carry.ErrExists):
-		return &Error{
-			Kind: Refused, Code: "exists", Message: quote.Path(host) + ": " + err.Error(), Hint: "remove it first, or choose another name", Err: err,
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeExists, Message: quote.Path(host) + ": " + err.Error(), Hint: "remove it first, or choose another name", Err: err,
 		}
 	case errors.Is(err, carry.ErrStream):
-		return &Error{Kind: Failed, Code: "copy", Message: "what came from the cell cannot be believed: " + err.Error(), Err: err}
+		return &api.Error{Kind: api.Failed, Code: api.CodeCopy, Message: "what came from the cell cannot be believed: " + err.Error(), Err: err}
 	}
-	return failed("copy", err, "write %s", quote.Path(host))
+	return api.Failf(api.CodeCopy, err, "write %s", quote.Path(host))
 }
 
 // bounded keeps the beginning of what is written to it.

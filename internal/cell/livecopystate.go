@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/carry"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -18,7 +19,7 @@ import (
 )
 
 // copyState copies out of a cell's head.
-func (e *Engine) copyState(ctx context.Context, c store.Cell, req CopyRequest, dir *fsx.Dir, name string) (*CopyResult, error) {
+func (e *Engine) copyState(ctx context.Context, c store.Cell, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
 	var head store.Checkpoint
 	err := e.view(func(tx *store.Tx) (err error) {
 		head, err = tx.Checkpoint(c.Head)
@@ -41,7 +42,7 @@ func (e *Engine) copyState(ctx context.Context, c store.Cell, req CopyRequest, d
 	t, err := carry.Receive(ctx, from, dir, name, nil)
 	_ = from.CloseWithError(io.ErrClosedPipe)
 	if sendErr := <-sent; sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) {
-		return nil, failed("copy", sendErr, "read %s", quote.Path(req.Path))
+		return nil, api.Failf(api.CodeCopy, sendErr, "read %s", quote.Path(req.Path))
 	}
 	if err != nil {
 		return nil, hostError(req.Host, err)
@@ -77,7 +78,7 @@ func (s *stateSource) find(p string) error {
 		s.area, below = workspace.AreaHome, homePath
 	}
 	if !within(abs, below) {
-		return refused("not_started", "`forkcell start "+s.cell.Name+"` shows the rest",
+		return api.Refusef(api.CodeNotStarted, "`forkcell start "+s.cell.Name+"` shows the rest",
 			"cell %s is not started, and %s is no part of its state", s.cell.Name, quote.Path(abs))
 	}
 	var err error
@@ -91,7 +92,7 @@ func (s *stateSource) find(p string) error {
 	var ok bool
 	if s.top, ok, err = s.tree.Lookup(s.root); err != nil || !ok {
 		if err == nil {
-			err = &Error{Kind: NotFound, Code: "not_found", Message: fmt.Sprintf("%s:%s: %v", s.cell.Name, quote.Path(p), fs.ErrNotExist)}
+			err = &api.Error{Kind: api.NotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("%s:%s: %v", s.cell.Name, quote.Path(p), fs.ErrNotExist)}
 		}
 		return err
 	}

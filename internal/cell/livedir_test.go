@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cell"
@@ -27,18 +29,16 @@ func spoil() error {
 }
 
 // spoiled runs spoil and returns what became of it.
-func (w *world) spoiled(change ...func(*cell.RunRequest)) *cell.RunResult {
+func (w *world) spoiled(change ...func(*api.RunRequest)) *api.RunResult {
 	w.Helper()
 	exe, err := os.Executable()
 	w.ok(err)
-	req := cell.RunRequest{
-		Cell: "demo", Args: []string{exe, "-test.run=^TestInside$"}, ReadOnly: []string{exe}, Env: []string{insideWhat + "=spoil"},
-	}
+	req := api.RunRequest{Cell: "demo", Args: []string{exe, "-test.run=^TestInside$"}, RunOptions: api.RunOptions{ReadOnly: []string{exe}, Env: []string{insideWhat + "=spoil"}}}
 	for _, c := range change {
 		c(&req)
 	}
 	res, err := w.e.Run(w.ctx, req, cell.Stdio{Err: os.Stderr})
-	w.refused(err, cell.Failed, "cannot be kept")
+	w.refused(err, api.Failed, "cannot be kept")
 	if res.Outcome != "error" || !strings.Contains(res.Error, "docs/a.md: attribute user.overlay.") {
 		w.Fatalf("got %+v", res)
 	}
@@ -67,7 +67,7 @@ func TestUnkeepableIsTakenBack(t *testing.T) {
 		if next.RootBefore != res.RootBefore || next.CheckpointBefore != res.CheckpointBefore {
 			t.Errorf("after %+v came %+v", res, next)
 		}
-		_, err := w.e.GC(w.ctx, cell.GCRequest{})
+		_, err := w.e.GC(w.ctx, api.GCRequest{})
 		w.ok(err)
 		w.sound("demo")
 	})
@@ -85,21 +85,21 @@ func TestUnkeepableStays(t *testing.T) {
 	if res.Decision != "pending" || res.RootAfter == res.RootBefore {
 		t.Fatalf("got %+v", res)
 	}
-	_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
-	w.refused(err, cell.Refused, "docs/a.md")
+	_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
+	w.refused(err, api.Refused, "docs/a.md")
 	for _, name := range []string{"hello.txt", "docs", "docs/a.md"} {
 		path := filepath.Join(w.source, name)
 		info, err := os.Stat(path)
 		w.ok(err)
 		w.ok(errors.Join(os.Chmod(path, info.Mode()|0o200), unix.Removexattr(path, "user.overlay.opaque"), os.Chmod(path, info.Mode())))
 	}
-	moved, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+	moved, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
 	w.ok(err)
 	if moved.Left != res.CheckpointAfter || moved.RunID != res.RunID {
 		t.Errorf("got %+v", moved)
 	}
 	sameTree(t, "the directory", was, walk(t, w.source))
-	_, err = w.e.GC(w.ctx, cell.GCRequest{})
+	_, err = w.e.GC(w.ctx, api.GCRequest{})
 	w.ok(err)
 	w.sound("demo")
 }
@@ -113,7 +113,7 @@ func TestMasksHold(t *testing.T) {
 	for _, name := range secrets {
 		w.write(name, "SECRET "+name+"\n")
 	}
-	_, err := w.e.Init(w.ctx, cell.InitRequest{Name: "demo", From: w.source, Backend: "delta", Exclude: []string{"own/er/notes.txt"}})
+	_, err := w.e.Init(w.ctx, api.InitRequest{Name: "demo", From: w.source, Backend: "delta", Exclude: []string{"own/er/notes.txt"}})
 	w.ok(err)
 	was := walk(t, w.source)
 	w.sh("demo", "for d in .docker deep/er/.kube own/er own .ssh; do mv $d moved 2>/dev/null; rm -rf moved; done; mv deep/er deep/est; mv sub sup")
@@ -171,11 +171,11 @@ func TestMasksAreByName(t *testing.T) {
 	in, feed := pipe()
 	begun := &trigger{on: make(chan struct{})}
 	var out bytes.Buffer
-	var res *cell.RunResult
+	var res *api.RunResult
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		res, err = w.e.Run(w.ctx, cell.RunRequest{Cell: "plain", Args: []string{"sh", "-c", "echo go >&2; read x; cat .env kept.pem 2>/dev/null"}},
+		res, err = w.e.Run(w.ctx, api.RunRequest{Cell: "plain", Args: []string{"sh", "-c", "echo go >&2; read x; cat .env kept.pem 2>/dev/null"}},
 			cell.Stdio{In: in, Out: &out, Err: begun})
 		done <- err
 	}()
@@ -204,18 +204,18 @@ func TestMasksAreByName(t *testing.T) {
 func TestGCKeepsWhatWasLeft(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "delta")
-	_, err := p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "demo"})
+	_, err := p.e.Accept(p.ctx, api.AcceptRequest{Cell: "demo"})
 	p.ok(err)
 	p.write("hello.txt", "by hand\n")
 	_, err = p.e.Checkpoint(p.ctx, "demo", "")
 	p.ok(err)
-	res, err := p.e.Restore(p.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: "named"})
+	res, err := p.e.Restore(p.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: "named"})
 	p.ok(err)
 	if res.RunID != "" || res.Left == res.CheckpointID {
 		t.Fatalf("the restore decides about a run, or leaves nothing: %+v", res)
 	}
 	for range 2 { // also from a rebuilt database
-		got, err := p.e.GC(p.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+		got, err := p.e.GC(p.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})
 		p.ok(err)
 		if slices.Contains(got.Checkpoints, res.Left) {
 			t.Fatalf("gc frees %s at once", res.Left)
@@ -225,7 +225,7 @@ func TestGCKeepsWhatWasLeft(t *testing.T) {
 		p.ok(err)
 		p.reopen()
 	}
-	got, err := p.e.GC(p.ctx, cell.GCRequest{})
+	got, err := p.e.GC(p.ctx, api.GCRequest{})
 	p.ok(err)
 	if !slices.Contains(got.Checkpoints, res.Left) {
 		t.Errorf("gc --older-than 0 frees %q", got.Checkpoints)

@@ -6,53 +6,25 @@ import (
 	"os"
 	"slices"
 	"syscall"
-	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// ExecRequest asks for one command in a live cell.
-type ExecRequest struct {
-	Cell    string
-	Args    []string
-	Env     []string // K=V, over those of the cell
-	Workdir string   // absolute, or relative to the workspace
-	User    string   // "" = sandbox, the only one
-	Timeout time.Duration
-	TTY     bool
-	Size    driver.WindowSize
-	// Detachable keeps the command when its caller has gone; Ctrl-P Ctrl-Q on
-	// its terminal leaves it.
-	Detachable bool
-	// Started, if set, is called with the session's id before there is output.
-	Started func(session string)
-}
-
-// ExecResult is how a command in a live cell ended, or that it was left.
-type ExecResult struct {
-	Cell      string `json:"cell"`
-	SessionID string `json:"session_id"`
-	ExitCode  int    `json:"exit_code"`
-	Signal    int    `json:"signal"`
-	TimedOut  bool   `json:"timed_out"`
-	Killed    bool   `json:"killed"`
-	Detached  bool   `json:"detached"`
-}
-
 // Exec executes a command in a live cell and stays with it.
-func (e *Engine) Exec(ctx context.Context, req ExecRequest, stdio Stdio) (*ExecResult, error) {
+func (e *Engine) Exec(ctx context.Context, req api.ExecRequest, stdio Stdio) (*api.ExecResult, error) {
 	client, err := e.dialLive(ctx, req.Cell)
 	if err != nil {
 		return nil, err
 	}
 	if len(req.Args) == 0 || req.Args[0] == "" {
-		return nil, usage("`forkcell exec "+req.Cell+" -- CMD ARG...`", "no command to execute")
+		return nil, api.Usagef("`forkcell exec "+req.Cell+" -- CMD ARG...`", "no command to execute")
 	}
 	cmd := live.Command{
-		Args: req.Args, Env: req.Env, Workdir: req.Workdir, User: req.User, TTY: req.TTY, Size: live.WindowSize(req.Size),
+		Args: req.Args, Env: req.Env, Workdir: string(req.Workdir), User: req.User, TTY: req.TTY, Size: api.WindowSize(req.Size),
 		Stdin: stdio.In != nil, Timeout: req.Timeout, Detachable: req.Detachable,
 	}
 	return visit(req, stdio, func(s live.Streams, c live.Control) (live.Exit, error) { return client.Exec(ctx, cmd, s, c) })
@@ -60,7 +32,7 @@ func (e *Engine) Exec(ctx context.Context, req ExecRequest, stdio Stdio) (*ExecR
 
 // Attach joins a command that was executed in a live cell, beginning with its
 // last output. The session is an id or a unique part of one.
-func (e *Engine) Attach(ctx context.Context, req ExecRequest, session string, stdio Stdio) (*ExecResult, error) {
+func (e *Engine) Attach(ctx context.Context, req api.ExecRequest, session string, stdio Stdio) (*api.ExecResult, error) {
 	client, err := e.dialLive(ctx, req.Cell)
 	if err != nil {
 		return nil, err
@@ -75,12 +47,12 @@ func (e *Engine) Attach(ctx context.Context, req ExecRequest, session string, st
 	}
 	req.Args, req.Detachable, req.TTY = found.Args, found.Detachable, found.TTY
 	return visit(req, stdio, func(s live.Streams, c live.Control) (live.Exit, error) {
-		return client.Attach(ctx, found.ID, live.WindowSize(req.Size), s, c)
+		return client.Attach(ctx, found.ID, api.WindowSize(req.Size), s, c)
 	})
 }
 
 // Sessions lists the commands that were executed in a live cell.
-func (e *Engine) Sessions(ctx context.Context, cell string) ([]SessionInfo, error) {
+func (e *Engine) Sessions(ctx context.Context, cell string) ([]api.SessionInfo, error) {
 	client, err := e.dialLive(ctx, cell)
 	if err != nil {
 		return nil, err
@@ -106,8 +78,8 @@ func pick(list []live.Session, cell, ref string) (live.Session, error) {
 }
 
 // visit connects the caller's streams to a session.
-func visit(req ExecRequest, stdio Stdio, join func(live.Streams, live.Control) (live.Exit, error)) (*ExecResult, error) {
-	res := &ExecResult{Cell: req.Cell}
+func visit(req api.ExecRequest, stdio Stdio, join func(live.Streams, live.Control) (live.Exit, error)) (*api.ExecResult, error) {
+	res := &api.ExecResult{Cell: req.Cell}
 	done := make(chan struct{})
 	defer close(done)
 	streams := live.Streams{In: stdio.In, Out: stdio.Out, Err: stdio.Err}
@@ -118,8 +90,8 @@ func visit(req ExecRequest, stdio Stdio, join func(live.Streams, live.Control) (
 		Resize: sizes(stdio.Resize, done), Signals: numbers(stdio.Signals, done),
 		Started: func(s live.Session) {
 			res.SessionID = s.ID
-			if req.Started != nil {
-				req.Started(s.ID)
+			if stdio.Started != nil {
+				stdio.Started(s.ID)
 			}
 		},
 	})
@@ -136,7 +108,7 @@ func visit(req ExecRequest, stdio Stdio, join func(live.Streams, live.Control) (
 
 // execError words a failure. That of a command which is not there, or is no
 // program, has a *driver.StartError in its chain, as that of a run has.
-func execError(req ExecRequest, err error) error {
+func execError(req api.ExecRequest, err error) error {
 	start, ok := errors.AsType[*live.StartError](err)
 	if !ok {
 		return fromLive(req.Cell, err)
@@ -145,14 +117,14 @@ func execError(req ExecRequest, err error) error {
 	name := quote.Arg(first(req.Args))
 	if start.NotFound {
 		cause.Cause = driver.CauseNotFound
-		return &Error{Kind: Failed, Code: "exec", Message: "command not found in the cell: " + name, Err: cause}
+		return &api.Error{Kind: api.Failed, Code: api.CodeExec, Message: "command not found in the cell: " + name, Err: cause}
 	}
-	return failed("exec", cause, "command cannot be executed")
+	return api.Failf(api.CodeExec, cause, "command cannot be executed")
 }
 
 // sizes and numbers put the caller's channels into the protocol's types.
-func sizes(in <-chan driver.WindowSize, done <-chan struct{}) <-chan live.WindowSize {
-	return convert(in, done, func(s driver.WindowSize) (live.WindowSize, bool) { return live.WindowSize(s), true })
+func sizes(in <-chan driver.WindowSize, done <-chan struct{}) <-chan api.WindowSize {
+	return convert(in, done, func(s driver.WindowSize) (api.WindowSize, bool) { return api.WindowSize(s), true })
 }
 
 func numbers(in <-chan os.Signal, done <-chan struct{}) <-chan int {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/forward"
 	"github.com/forkcell/forkcell/internal/live"
@@ -35,11 +36,11 @@ func (e *Engine) Forward(ctx context.Context, cell string, port int) (join func(
 		exit, err := client.Exec(ctx, cmd, live.Streams{In: conn, Out: conn, Err: complaints}, live.Control{})
 		switch {
 		case err != nil:
-			return execError(ExecRequest{Cell: cell, Args: cmd.Args}, err)
+			return execError(api.ExecRequest{Cell: cell, Args: cmd.Args}, err)
 		case exit.Code == forward.NoListen:
 			return ErrNoListener
 		case exit.Code != forward.Done && !exit.Killed:
-			return failed("forward", errors.New(quote.Line(strings.Join(complaints.lines(), "; "))), "port %d of %s", port, cell)
+			return api.Failf(api.CodeForward, errors.New(quote.Line(strings.Join(complaints.lines(), "; "))), "port %d of %s", port, cell)
 		}
 		return nil
 	}, nil

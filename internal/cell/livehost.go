@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/live"
@@ -83,7 +84,7 @@ func (l *liveCell) enter() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ending {
-		return &live.Error{Kind: live.Refused, Code: "stopping", Message: fmt.Sprintf("cell %s is being stopped", l.r.cell.Name)}
+		return &api.Error{Kind: api.Refused, Code: api.CodeStopping, Message: fmt.Sprintf("cell %s is being stopped", l.r.cell.Name)}
 	}
 	l.running.Add(1)
 	return nil
@@ -116,7 +117,7 @@ func (l *liveCell) ends(x *execution, o driver.Outcome) {
 func (l *liveCell) command(c live.Command) (cmd driver.Command, carries bool, err error) {
 	spec := l.r.spec
 	if c.User != "" && c.User != policy.Sandbox && c.User != strconv.Itoa(l.r.e.driver.User()) {
-		return cmd, false, refused("user", "leave --user out", "the command cannot be %s: the cell's only user is sandbox", quote.Arg(c.User))
+		return cmd, false, api.Refusef(api.CodeUser, "leave --user out", "the command cannot be %s: the cell's only user is sandbox", quote.Arg(c.User))
 	}
 	workdir := spec.Workdir
 	if c.Workdir != "" {
@@ -131,7 +132,7 @@ func (l *liveCell) command(c live.Command) (cmd driver.Command, carries bool, er
 	for _, kv := range c.Env {
 		name, _, isPair := strings.Cut(kv, "=")
 		if !isPair || name == "" {
-			return cmd, false, usage("give NAME=VALUE", "bad environment entry %s", quote.Arg(kv))
+			return cmd, false, api.Usagef("give NAME=VALUE", "bad environment entry %s", quote.Arg(kv))
 		}
 		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
 		env = append(env, kv)
@@ -157,7 +158,7 @@ func (r *run) execFailure(err error) error {
 			Step: start.Step, Message: start.Err.Error(), NotFound: start.Cause == driver.CauseNotFound, NotExecutable: start.Cause == driver.CauseNotExecutable,
 		}
 	}
-	return toLive(withHint(r.startFailure(err), codePIDs,
+	return toLive(api.WithHint(r.startFailure(err), codePIDs,
 		fmt.Sprintf("end some of its processes, or stop the cell and start it with more of them, at least %d", enoughPIDs)))
 }
 
@@ -185,7 +186,7 @@ func (x *execution) Signal(n int) error {
 }
 
 // Resize implements live.Process: the last size counts.
-func (x *execution) Resize(size live.WindowSize) error {
+func (x *execution) Resize(size api.WindowSize) error {
 	for {
 		select {
 		case x.resize <- driver.WindowSize(size):
@@ -228,13 +229,13 @@ func (l *liveCell) Call(ctx context.Context, method string, request json.RawMess
 	case callStop:
 		result, err = answerTo(request, l.askToStop)
 	case callCheckpoint:
-		result, err = answerTo(request, func(q checkpointCall) (*CheckpointResult, error) { return l.checkpoint(ctx, q) })
+		result, err = answerTo(request, func(q checkpointCall) (*api.CheckpointResult, error) { return l.checkpoint(ctx, q) })
 	case callOutput:
 		result, err = answerTo(request, func(q outputCall) (*outputPart, error) { return l.output(ctx, q) })
 	case callPolicy:
 		result, err = answerTo(request, l.applyPolicy)
 	default:
-		err = refused("unknown_call", "use the version of forkcell that started the cell", "the supervisor knows no %s", quote.Arg(method))
+		err = api.Refusef(api.CodeUnknownCall, "use the version of forkcell that started the cell", "the supervisor knows no %s", quote.Arg(method))
 	}
 	if err != nil {
 		return nil, toLive(err)
@@ -245,13 +246,13 @@ func (l *liveCell) Call(ctx context.Context, method string, request json.RawMess
 func answerTo[Q, A any](request json.RawMessage, do func(Q) (A, error)) (any, error) {
 	var q Q
 	if err := json.Unmarshal(request, &q); err != nil {
-		return nil, usage("", "a request that cannot be understood: %v", err)
+		return nil, api.Usagef("", "a request that cannot be understood: %v", err)
 	}
 	return do(q)
 }
 
 // askToStop begins the end, or joins one that has begun, and waits for it.
-func (l *liveCell) askToStop(q stopCall) (*RunResult, error) {
+func (l *liveCell) askToStop(q stopCall) (*api.RunResult, error) {
 	grace := time.Duration(q.GraceUS) * time.Microsecond
 	if grace < 0 {
 		grace = usualGrace

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/redact"
 )
@@ -140,7 +142,7 @@ func (o *output) store(i int, p []byte) {
 // output answers who wants to see what the cell's commands printed.
 func (l *liveCell) output(ctx context.Context, q outputCall) (*outputPart, error) {
 	if q.Run != "" && q.Run != l.r.rec.ID {
-		return nil, notFound("live run", q.Run, "`forkcell log "+l.r.cell.Name+"` shows the runs")
+		return nil, api.Missing("live run", q.Run, "`forkcell log "+l.r.cell.Name+"` shows the runs")
 	}
 	return l.log.read(ctx, q.From, q.Wait)
 }

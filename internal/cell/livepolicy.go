@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -24,8 +25,8 @@ const (
 // applyLive asks the supervisor of a live cell to let another policy rule. The
 // sources of credentials are read here: they are about the caller's environment
 // and files, and the supervisor has others.
-func (e *Engine) applyLive(ctx context.Context, c store.Cell, f PolicyFile, grant NetworkRequest) (*PolicyApplied, error) {
-	p, err := ParsePolicy(f)
+func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, grant api.NetworkRequest) (*api.PolicyApplied, error) {
+	p, err := e.caller.parsePolicy(f)
 	if err != nil {
 		return nil, err
 	}
@@ -33,13 +34,13 @@ func (e *Engine) applyLive(ctx context.Context, c store.Cell, f PolicyFile, gran
 	if err != nil {
 		return nil, err
 	}
-	values, err := e.readValues(ctx, p, grant, held...)
+	values, err := e.readValues(ctx, p, networkRequest{NetworkRequest: grant}, held...)
 	if err != nil {
 		return nil, err
 	}
 	raw := values.HandOver()
 	defer wipe(raw)
-	var res PolicyApplied
+	var res api.PolicyApplied
 	q := policyCall{Name: []byte(f.Name), Text: f.Text, Values: raw}
 	if err := e.callLive(ctx, c.Name, callPolicy, q, &res); err != nil {
 		return nil, err
@@ -55,10 +56,10 @@ func wipe(raw map[string][]byte) {
 
 // applyPolicy lets another policy rule the cell, and keeps it for the cell's next
 // runs. A policy that is refused is an event too, and changes nothing.
-func (l *liveCell) applyPolicy(q policyCall) (*PolicyApplied, error) {
+func (l *liveCell) applyPolicy(q policyCall) (*api.PolicyApplied, error) {
 	values, err := gateway.TakeValues(q.Values)
 	if err != nil {
-		return nil, usage("", "%v", err)
+		return nil, api.Usagef("", "%v", err)
 	}
 	l.whole.Lock()
 	defer l.whole.Unlock()
@@ -66,7 +67,7 @@ func (l *liveCell) applyPolicy(q policyCall) (*PolicyApplied, error) {
 		values.Drop()
 		return nil, err
 	}
-	res, err := l.swapPolicy(PolicyFile{Name: string(q.Name), Text: q.Text}, values)
+	res, err := l.swapPolicy(api.PolicyFile{Name: api.Text(q.Name), Text: q.Text}, values)
 	if err != nil {
 		l.r.happened(event.Config(event.Subject{
 			Verdict: event.Denied, Rule: "policy", Reason: err.Error(), Message: "the policy before rules on",
@@ -76,7 +77,7 @@ func (l *liveCell) applyPolicy(q policyCall) (*PolicyApplied, error) {
 }
 
 // swapPolicy is applyPolicy without the event of a refusal. It owns the values.
-func (l *liveCell) swapPolicy(f PolicyFile, values gateway.Values) (*PolicyApplied, error) {
+func (l *liveCell) swapPolicy(f api.PolicyFile, values gateway.Values) (*api.PolicyApplied, error) {
 	r := l.r
 	c, err := r.candidate(f, l.req)
 	if err == nil {
@@ -86,7 +87,7 @@ func (l *liveCell) swapPolicy(f PolicyFile, values gateway.Values) (*PolicyAppli
 		values.Drop()
 		return nil, err
 	}
-	res := &PolicyApplied{
+	res := &api.PolicyApplied{
 		Cell: r.cell.Name, PolicyHash: c.kept, Before: policyHash(r.policy), Live: true, RunID: r.rec.ID, RulesAs: c.hash,
 	}
 	ruling := func() (err error) {
@@ -103,7 +104,7 @@ func (l *liveCell) swapPolicy(f PolicyFile, values gateway.Values) (*PolicyAppli
 	case errors.Is(err, gateway.ErrConfig), errors.Is(err, gateway.ErrCredential):
 		return nil, settingError(err)
 	case err != nil:
-		return nil, failed("policy", err, "let the policy rule cell %s", r.cell.Name)
+		return nil, api.Failf(api.CodePolicy, err, "let the policy rule cell %s", r.cell.Name)
 	}
 	r.policy = c.policy
 	l.renewEnv()
@@ -116,7 +117,7 @@ func keptInPlace(old, next *policy.Policy, values gateway.Values) error {
 	for _, c := range next.Credentials {
 		i := slices.IndexFunc(old.Credentials, func(o policy.Credential) bool { return o.Name == c.Name })
 		if i >= 0 && values[c.Name] == nil && !reaches(old.Credentials[i], c) {
-			return refused("credential", fmt.Sprintf("give --credential %s=SOURCE", c.Name),
+			return api.Refusef(api.CodeCredential, fmt.Sprintf("give --credential %s=SOURCE", c.Name),
 				"the policy sends the credential %s to hosts that its value was not given for", c.Name)
 		}
 	}
@@ -131,8 +132,8 @@ type candidate struct {
 }
 
 // candidate reads a policy and refuses what cannot change while a cell lives.
-func (r *run) candidate(f PolicyFile, start RunRequest) (c candidate, err error) {
-	whole, err := ParsePolicy(f)
+func (r *run) candidate(f api.PolicyFile, start runRequest) (c candidate, err error) {
+	whole, err := r.e.caller.parsePolicy(f)
 	if err != nil {
 		return c, err
 	}
@@ -144,14 +145,14 @@ func (r *run) candidate(f PolicyFile, start RunRequest) (c candidate, err error)
 		return c, err
 	}
 	if r.gateway == nil && (c.policy.NeedsNetwork() || c.policy.NeedsCredentials()) {
-		return c, refused("unenforced", "stop the cell, and start it with this policy",
+		return c, api.Refusef(api.CodeUnenforced, "stop the cell, and start it with this policy",
 			"the cell was started without a network, because this host cannot capture connections")
 	}
 	if c.kept, err = r.e.keepPolicy(whole); err == nil {
 		c.hash, err = r.e.keepPolicy(c.policy)
 	}
 	if err != nil {
-		return c, failed("policy", err, "keep the policy")
+		return c, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
 	return c, nil
 }
@@ -165,8 +166,8 @@ func sameElsewhere(old, next *policy.Policy) error {
 	if len(differences) == 0 {
 		return nil
 	}
-	e := &Error{
-		Kind: Refused, Code: "policy_section",
+	e := &api.Error{
+		Kind: api.Refused, Code: api.CodePolicySection,
 		Message: "only network_policies and credentials can change while a cell lives, and this policy changes " + differences[0].Path,
 		Hint:    "stop the cell, and start it with this policy",
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/live"
@@ -22,20 +23,21 @@ const usualGrace = 5 * time.Second
 // ready is called when the cell can be used; if it fails, nothing is left. Then
 // Supervise returns when the cell was stopped and has its receipt. The end of
 // ctx stops it too, with the outcome interrupted.
-func (e *Engine) Supervise(ctx context.Context, req StartRequest, ready func(*StartResult) error) error {
+func (e *Engine) Supervise(ctx context.Context, order StartOrder, ready func(*api.StartResult) error) error {
 	begin := time.Now()
+	req := startRun(order.Request, order.Values)
 	s, err := e.hold(ctx, req.Cell, heldByStart, req.Wait)
 	if err != nil {
 		return err
 	}
 	defer s.release()
-	r, err := s.begin(ctx, req.run())
+	r, err := s.begin(ctx, req)
 	if err != nil {
 		return err
 	}
 	r.total = begin
 	r.timings.PrepareUS = since(begin)
-	l, err := r.makeLive(ctx, req.run())
+	l, err := r.makeLive(ctx, req)
 	if err == nil {
 		err = ready(l.describe())
 	}
@@ -60,7 +62,7 @@ func (e *Engine) Supervise(ctx context.Context, req StartRequest, ready func(*St
 // serves.
 type liveCell struct {
 	r        *run
-	req      RunRequest // by which it was started
+	req      runRequest // by which it was started
 	cell     driver.Cell
 	listener *live.Listener
 	log      *transcript
@@ -72,7 +74,7 @@ type liveCell struct {
 
 	// done is closed when the result is known.
 	done   chan struct{}
-	result *RunResult
+	result *api.RunResult
 	err    error
 
 	// whole is held while the cell is captured, and taken by the end.
@@ -87,7 +89,7 @@ type liveCell struct {
 
 // makeLive starts the cell and its socket. On an error what it returns is still
 // to be abandoned.
-func (r *run) makeLive(ctx context.Context, req RunRequest) (*liveCell, error) {
+func (r *run) makeLive(ctx context.Context, req runRequest) (*liveCell, error) {
 	l := &liveCell{
 		r: r, req: req, stop: make(chan time.Duration, 1), served: make(chan error, 1), done: make(chan struct{}),
 		commands: map[int]*execution{}, log: newTranscript(),
@@ -111,17 +113,17 @@ func (r *run) makeLive(ctx context.Context, req RunRequest) (*liveCell, error) {
 	r.outcome.Controls = started.Controls()
 	r.degraded = append(r.degraded, r.outcome.Controls.Degraded...)
 	if l.listener, err = live.Listen(r.e.socket(r.cell)); err != nil {
-		return l, failed("socket", err, "make the socket of cell %s", r.cell.Name)
+		return l, api.Failf(api.CodeSocket, err, "make the socket of cell %s", r.cell.Name)
 	}
 	failpoint.Hit("live.started")
 	return l, nil
 }
 
-func (l *liveCell) describe() *StartResult {
+func (l *liveCell) describe() *api.StartResult {
 	r := l.r
-	return &StartResult{
+	return &api.StartResult{
 		Cell: r.cell.Name, CellID: r.cell.ID, RunID: r.rec.ID, PID: os.Getpid(), Socket: r.e.socket(r.cell),
-		StartedAt: r.rec.StartedAt, Degraded: append([]string{}, r.degraded...), Controls: r.outcome.Controls,
+		StartedAt: r.rec.StartedAt, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls),
 	}
 }
 
@@ -262,7 +264,7 @@ func (l *liveCell) hangUp() {
 }
 
 // answer gives those who asked for the end what came of it.
-func (l *liveCell) answer(res *RunResult, err error) {
+func (l *liveCell) answer(res *api.RunResult, err error) {
 	l.result, l.err = res, err
 	close(l.done)
 }

@@ -6,6 +6,11 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/policy"
+
 	"pgregory.net/rapid"
 
 	"github.com/forkcell/forkcell/internal/live"
@@ -92,51 +97,60 @@ func TestPickSession(t *testing.T) {
 	}
 }
 
-// TestStartWire: a request arrives in the supervisor as it was, byte for byte.
-func TestStartWire(t *testing.T) {
+// TestStartOrder sends an order to a supervisor and compares it byte for byte.
+func TestStartOrder(t *testing.T) {
 	t.Parallel()
-	q := StartRequest{
-		Cell: "demo", Env: []string{"A=\xff"}, Workdir: "\xfe", ReadOnly: []string{"/x"}, Timeout: 5e9, Wait: -1e9, Memory: 1, CPUs: 2, PIDs: 3,
-		AllowDegraded: true, CallerInfo: CallerInfo{SearchPath: "/x", GitName: "A\xff", GitEmail: "a@b"}, Policy: &PolicyFile{Name: "p", Text: []byte("version: 1\n")},
-	}
-	data, err := encodeStart("/home", q, []string{"IN=va=lue"}, nil)
+	q := api.StartRequest{Cell: "demo", RunOptions: api.RunOptions{
+		Env: []string{"A=\xff"}, Workdir: "\xfe", ReadOnly: []string{"/x"}, Timeout: 5e9, Wait: -1e9, Memory: 1, CPUs: 2, PIDs: 3,
+		AllowDegraded: true, Policy: &api.PolicyFile{Name: "p", Text: []byte("version: 1\n")},
+	}}
+	p := policy.Default()
+	p.Environment.Inherit = []string{"IN", "ABSENT"}
+	e := New(Config{Home: "/home", Caller: Caller{
+		Actor: func() string { return "tester" }, Env: []string{"IN=va=l\xffue", "OTHER=x", "PATH=/x"},
+		Git: func() GitUser { return GitUser{Name: "A\xff", Email: "a@b"} }, Home: "/h\xff", Dir: "/d",
+	}})
+	data, err := e.encodeStart(q, p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	home, got, err := DecodeStart(data)
-	if err != nil || home != "/home" {
-		t.Fatal(home, err)
+	order, err := DecodeStart(data)
+	if err != nil || order.Home != "/home" {
+		t.Fatal(order.Home, err)
 	}
-	if v, ok := got.Inherit("IN"); v != "va=lue" || !ok {
+	if diff := cmp.Diff(q, order.Request); diff != "" {
+		t.Error(diff)
+	}
+	c := order.Caller()
+	if v, ok := c.lookupEnv("IN"); v != "va=l\xffue" || !ok {
 		t.Errorf("inherited %q, %v", v, ok)
 	}
-	if _, ok := got.Inherit("OTHER"); ok {
+	if _, ok := c.lookupEnv("OTHER"); ok {
 		t.Error("something else is inherited")
 	}
-	again, err := encodeStart(home, got, []string{"IN=va=lue"}, nil)
-	if err != nil || !bytes.Equal(again, data) {
-		t.Errorf("%v\n%s\n%s", err, data, again)
+	if c.git() != e.caller.git() || c.Actor() != "tester" || c.Home != "/h\xff" || c.Dir != "/d" {
+		t.Errorf("%+v", c)
 	}
-	if _, _, err := DecodeStart([]byte("{")); err == nil {
+	if _, err := DecodeStart([]byte("{")); err == nil {
 		t.Error("nonsense was understood")
 	}
 }
 
 func TestErrorsCrossTheSocket(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []Kind{Failed, Usage, NotFound, Refused, Busy} {
-		in := &Error{Kind: kind, Code: "c", Message: "m", Hint: "h", Details: []string{"d"}}
+	for _, kind := range []api.Kind{api.Failed, api.Usage, api.NotFound, api.Refused, api.Busy} {
+		in := &api.Error{Kind: kind, Code: "c", Message: "m", Hint: "h", Details: []string{"d"}}
 		answer, err := EncodeAnswer(nil, in)
 		if err != nil || !IsFailure(answer) {
 			t.Fatal(string(answer), err)
 		}
 		_, err = decodeAnswer(answer)
-		var out *Error
+		var out *api.Error
 		if !errors.As(err, &out) || out.Kind != kind || out.Code != "c" || out.Message != "m" || out.Hint != "h" || len(out.Details) != 1 {
 			t.Errorf("%+v", out)
 		}
 	}
-	answer, err := EncodeAnswer(&StartResult{Cell: "demo"}, nil)
+	answer, err := EncodeAnswer(&api.StartResult{Cell: "demo"}, nil)
 	if err != nil || IsFailure(answer) {
 		t.Error(string(answer), err)
 	}

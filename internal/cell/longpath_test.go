@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // deeper is a script that makes 20 levels of directories with long names, from the
@@ -20,10 +20,10 @@ func TestLongPaths(t *testing.T) {
 	w := newWorld(t)
 	w.init("demo", "overlay")
 	w.sh("demo", strings.ReplaceAll(deeper, "$EXIT", "0"), acceptOnSuccess)
-	_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
-	w.refused(err, cell.Refused, "path of more than 4095 bytes")
+	_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
+	w.refused(err, api.Refused, "path of more than 4095 bytes")
 	w.sh("demo", "rm -r d", acceptOnSuccess)
-	_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+	_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 	w.ok(err)
 }
 
@@ -33,14 +33,14 @@ func TestLongPathsInLiveDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.init("demo", "delta")
-	res, _ := w.sh("demo", strings.ReplaceAll(deeper, "$EXIT", "1"), func(r *cell.RunRequest) { r.RestoreOnFail = true })
+	res, _ := w.sh("demo", strings.ReplaceAll(deeper, "$EXIT", "1"), func(r *api.RunRequest) { r.RestoreOnFail = true })
 	if res.Decision != "pending" || !strings.Contains(strings.Join(res.Notes, "; "), "could not be taken back") {
 		t.Errorf("%+v", res)
 	}
-	_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
-	w.refused(err, cell.Refused, "path of more than 4095 bytes")
+	_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
+	w.refused(err, api.Refused, "path of more than 4095 bytes")
 	w.ok(os.RemoveAll(w.source + "/d"))
-	if _, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"}); err != nil {
+	if _, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"}); err != nil {
 		t.Error(err)
 	}
 }

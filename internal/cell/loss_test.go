@@ -10,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
 )
 
 // lastStatement is the newest number that the database knows.
@@ -115,10 +116,10 @@ func TestLossIsSigned(t *testing.T) {
 	key := filepath.Join(p.home, "keys/signing.pem")
 	p.ok(os.Rename(key, key+".away"))
 	_, err := p.rescue(true)
-	p.refused(err, cell.Refused, "key")
+	p.refused(err, api.Refused, "key")
 	p.ok(os.Rename(key+".away", key))
 	res, err := p.rescue(false)
-	p.refused(err, cell.Refused, "known to only one")
+	p.refused(err, api.Refused, "known to only one")
 	if len(res.Kept) < 3 {
 		t.Errorf("kept: %q", res.Kept)
 	}
@@ -178,12 +179,12 @@ func TestRecoverWithoutTheNewestPages(t *testing.T) {
 func TestRecoverRemembersFreedStates(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "overlay")
-	_, err := p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "demo"})
+	_, err := p.e.Accept(p.ctx, api.AcceptRequest{Cell: "demo"})
 	p.ok(err)
 	p.init("other", "overlay")
 	p.ok(p.e.RemoveAll(p.ctx, []string{"other"}, false))
 	p.sh("demo", "echo top > top", acceptOnSuccess)
-	freed, err := p.e.GC(p.ctx, cell.GCRequest{})
+	freed, err := p.e.GC(p.ctx, api.GCRequest{})
 	p.ok(err)
 	if !slices.Contains(freed.Checkpoints, p.accepted.CheckpointAfter) {
 		t.Fatalf("gc frees %q", freed.Checkpoints)
@@ -197,9 +198,9 @@ func TestRecoverRemembersFreedStates(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	p.reopen()
-	_, err = p.e.Restore(p.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: p.accepted.CheckpointAfter})
-	p.refused(err, cell.Refused, "freed")
-	again, err := p.e.GC(p.ctx, cell.GCRequest{})
+	_, err = p.e.Restore(p.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: p.accepted.CheckpointAfter})
+	p.refused(err, api.Refused, "freed")
+	again, err := p.e.GC(p.ctx, api.GCRequest{})
 	p.ok(err)
 	if len(again.Checkpoints) > 0 {
 		t.Errorf("gc frees again: %q", again.Checkpoints)
@@ -221,17 +222,17 @@ func TestRecoverTwiceKeepsLayers(t *testing.T) {
 	p.loseDatabase()
 	for range 2 {
 		res, err := p.rescue(false)
-		p.refused(err, cell.Refused, "known to only one")
+		p.refused(err, api.Refused, "known to only one")
 		if len(res.Kept) != 1 || !strings.HasPrefix(res.Kept[0], "layer ") {
 			t.Errorf("kept: %q", res.Kept)
 		}
 	}
 	_, err := p.rescue(true)
 	p.ok(err)
-	e, release, err := app.Open(p.home, app.Write)
+	e, release, err := app.Open(p.home, app.Write, tester())
 	p.ok(err)
 	defer func() { p.ok(release()) }()
-	got, err := e.GC(p.ctx, cell.GCRequest{})
+	got, err := e.GC(p.ctx, api.GCRequest{})
 	p.ok(err)
 	if len(got.Layers) == 0 {
 		t.Error("gc frees nothing after the loss was accepted")
@@ -254,7 +255,7 @@ func TestRecoverAfterARecoveryThatDied(t *testing.T) {
 	}
 	p.ok(os.WriteFile(db, nil, 0o600))
 	res, err := p.rescue(false)
-	p.refused(err, cell.Refused, "known to only one")
+	p.refused(err, api.Refused, "known to only one")
 	if len(res.Kept) < 3 {
 		t.Errorf("kept: %q", res.Kept)
 	}
@@ -272,16 +273,16 @@ func TestLostReceiptAcceptsNothing(t *testing.T) {
 	_, err := p.rescue(true)
 	p.ok(err)
 	p.reopen()
-	_, err = p.e.Apply(p.ctx, cell.ApplyRequest{Cell: "demo"}) // of what was accepted before it
+	_, err = p.e.Apply(p.ctx, api.ApplyRequest{Cell: "demo"}) // of what was accepted before it
 	p.ok(err)
-	_, err = p.e.Apply(p.ctx, cell.ApplyRequest{Cell: "demo"})
-	p.refused(err, cell.Refused, "is lost")
+	_, err = p.e.Apply(p.ctx, api.ApplyRequest{Cell: "demo"})
+	p.refused(err, api.Refused, "is lost")
 	if got := p.read("docs/a.md"); got != "a\n" {
 		t.Errorf("the source has %q", got)
 	}
-	_, err = p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "demo"})
+	_, err = p.e.Accept(p.ctx, api.AcceptRequest{Cell: "demo"})
 	p.ok(err)
-	_, err = p.e.Apply(p.ctx, cell.ApplyRequest{Cell: "demo"})
+	_, err = p.e.Apply(p.ctx, api.ApplyRequest{Cell: "demo"})
 	p.ok(err)
 	if got := p.read("docs/a.md"); got != "a\nlater\n" {
 		t.Errorf("the source has %q", got)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -31,7 +32,7 @@ func (e *Engine) Rename(ctx context.Context, cell, to string) error {
 		return e.logChange(tx, s.cell, s.head, opRename, map[string]string{"from": cell})
 	})
 	if errors.Is(err, store.ErrTaken) {
-		return refused("name_taken", "choose another name", "cell %s exists already", to)
+		return api.Refusef(api.CodeNameTaken, "choose another name", "cell %s exists already", to)
 	}
 	return err
 }
@@ -41,7 +42,7 @@ const forceWait = 10 * time.Second
 
 // withForce adds to the refusal of a live cell what would do it all the same.
 func withForce(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && e.Code == codeLive {
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == codeLive {
 		c := *e
 		c.Hint += "; --force stops it first"
 		return &c
@@ -108,7 +109,7 @@ func (e *Engine) holdForRemoval(ctx context.Context, name string, force bool) (*
 }
 
 // Verify recomputes every hash of a state from the bytes on disk.
-func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool, progress func(Progress)) (*VerifyResult, error) {
+func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) (*api.VerifyResult, error) {
 	c, err := e.findAny(cell)
 	if err != nil {
 		return nil, err
@@ -124,25 +125,25 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool, 
 	if err != nil {
 		return nil, err
 	}
-	defer e.relay.send(progress)()
+	ctx = e.withProgress(ctx)
 	unsigned, err := e.unsignedStates()
 	if err != nil {
 		return nil, err
 	}
-	res := &VerifyResult{Cell: c.Name, Checkpoints: []VerifiedState{}, Differences: []VerifyProblem{}}
+	res := &api.VerifyResult{Cell: c.Name, Checkpoints: []api.VerifiedState{}, Differences: []api.VerifyProblem{}}
 	for _, chk := range states {
 		problems, err := e.verifyState(ctx, at, chk)
 		if err != nil {
 			return res, err
 		}
 		for _, text := range unsigned[chk.ID] {
-			problems = append(problems, VerifyProblem{CheckpointID: chk.ID, What: text})
+			problems = append(problems, api.VerifyProblem{CheckpointID: chk.ID, What: text})
 		}
-		res.Checkpoints = append(res.Checkpoints, VerifiedState{CheckpointID: chk.ID, Root: chk.Root(), OK: len(problems) == 0})
+		res.Checkpoints = append(res.Checkpoints, api.VerifiedState{CheckpointID: chk.ID, Root: chk.Root(), OK: len(problems) == 0})
 		res.Differences = append(res.Differences, problems...)
 	}
 	if len(res.Differences) > 0 {
-		return res, refused("differs", "", "%s in cell %s", counted(len(res.Differences), "difference"), c.Name)
+		return res, api.Refusef(api.CodeDiffers, "", "%s in cell %s", counted(len(res.Differences), "difference"), c.Name)
 	}
 	return res, nil
 }
@@ -221,10 +222,10 @@ func (e *Engine) withBases(states []store.Checkpoint) ([]store.Checkpoint, error
 
 // verifyState compares the bytes with the manifest, and the manifest with the
 // roots that were recorded and signed.
-func (e *Engine) verifyState(ctx context.Context, at workspace.Cell, chk store.Checkpoint) ([]VerifyProblem, error) {
-	var problems []VerifyProblem
+func (e *Engine) verifyState(ctx context.Context, at workspace.Cell, chk store.Checkpoint) ([]api.VerifyProblem, error) {
+	var problems []api.VerifyProblem
 	add := func(path, what string) {
-		problems = append(problems, VerifyProblem{CheckpointID: chk.ID, Path: path, What: what})
+		problems = append(problems, api.VerifyProblem{CheckpointID: chk.ID, Path: path, What: what})
 	}
 	diffs, err := e.ws.Verify(ctx, at, chk.Layer)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 )
@@ -16,7 +18,7 @@ import (
 func (h *history) run(a *actor) {
 	before := h.headOf(a)
 	script, after := edits(h.rng, cellPaths, before, 5)
-	req := cell.RunRequest{Cell: a.name, RestoreOnFail: h.rng.IntN(3) == 0, AcceptOnSuccess: h.rng.IntN(3) == 0}
+	req := api.RunRequest{Cell: a.name, RestoreOnFail: h.rng.IntN(3) == 0, AcceptOnSuccess: h.rng.IntN(3) == 0}
 	code := 0
 	if h.rng.IntN(4) == 0 {
 		code = 1
@@ -65,8 +67,8 @@ func (h *history) refusedMove(err error) bool {
 	if err == nil {
 		return false
 	}
-	if kind := cell.KindOf(err); kind != cell.Refused && kind != cell.NotFound {
-		h.Fatalf("kind %d: %v", kind, err)
+	if kind := api.KindOf(err); kind != api.Refused && kind != api.NotFound {
+		h.Fatalf("kind %s: %v", kind, err)
 	}
 	h.say("  refused: %v", err)
 	return true
@@ -78,7 +80,7 @@ func (h *history) restore(a *actor) {
 	if len(a.names) > 0 && h.rng.IntN(3) == 0 {
 		ref = a.names[h.rng.IntN(len(a.names))]
 	}
-	res, err := h.e.Restore(h.ctx, cell.RestoreRequest{Cell: a.name, Checkpoint: ref})
+	res, err := h.e.Restore(h.ctx, api.RestoreRequest{Cell: a.name, Checkpoint: ref})
 	if h.refusedMove(err) {
 		return
 	}
@@ -90,7 +92,7 @@ func (h *history) restore(a *actor) {
 }
 
 func (h *history) accept(a *actor) {
-	_, err := h.e.Accept(h.ctx, cell.AcceptRequest{Cell: a.name, Force: h.rng.IntN(2) == 0})
+	_, err := h.e.Accept(h.ctx, api.AcceptRequest{Cell: a.name, Force: h.rng.IntN(2) == 0})
 	if !h.refusedMove(err) {
 		h.counts["accept"]++
 	}
@@ -98,7 +100,7 @@ func (h *history) accept(a *actor) {
 
 func (h *history) partial(a *actor) {
 	name := []string{"a", "b", "x", "y"}[h.rng.IntN(4)]
-	_, err := h.e.Accept(h.ctx, cell.AcceptRequest{Cell: a.name, Force: true, Only: []string{"/" + name}})
+	_, err := h.e.Accept(h.ctx, api.AcceptRequest{Cell: a.name, Force: true, Only: []string{"/" + name}})
 	if h.refusedMove(err) {
 		return
 	}
@@ -136,7 +138,7 @@ func (h *history) fork(a *actor) {
 		name: fmt.Sprintf("fork%d", len(h.actors)), head: h.headOf(a), applied: a.applied,
 		known: slices.Clone(a.known[:1]),
 	}
-	_, err := h.e.Fork(h.ctx, cell.ForkRequest{Cell: a.name, Name: b.name})
+	_, err := h.e.Fork(h.ctx, api.ForkRequest{Cell: a.name, Name: b.name})
 	h.ok(err)
 	h.actors = append(h.actors, b)
 	h.check(b)
@@ -144,22 +146,22 @@ func (h *history) fork(a *actor) {
 
 // settled brings the head of a cell that works in the source up to date.
 func (h *history) settled(a *actor) bool {
-	_, err := h.e.Refresh(h.ctx, cell.RefreshRequest{Cell: a.name})
+	_, err := h.e.Refresh(h.ctx, api.RefreshRequest{Cell: a.name})
 	h.ok(err)
 	return true
 }
 
 func (h *history) apply(a *actor) {
-	if _, err := h.e.Accept(h.ctx, cell.AcceptRequest{Cell: a.name, Force: true}); h.refusedMove(err) && a.last != nil {
+	if _, err := h.e.Accept(h.ctx, api.AcceptRequest{Cell: a.name, Force: true}); h.refusedMove(err) && a.last != nil {
 		return
 	}
 	if h.isLive(a) {
-		_, err := h.e.Apply(h.ctx, cell.ApplyRequest{Cell: a.name})
+		_, err := h.e.Apply(h.ctx, api.ApplyRequest{Cell: a.name})
 		h.refusedMove(err)
 		return
 	}
 	before := h.outer
-	res, err := h.e.Apply(h.ctx, cell.ApplyRequest{Cell: a.name})
+	res, err := h.e.Apply(h.ctx, api.ApplyRequest{Cell: a.name})
 	if h.refusedMove(err) {
 		h.reallyConflicts(a, err)
 		return
@@ -186,7 +188,7 @@ func (h *history) reallyConflicts(a *actor, err error) {
 	if !strings.Contains(err.Error(), "conflict") {
 		return
 	}
-	res, err := h.e.Apply(h.ctx, cell.ApplyRequest{Cell: a.name, DryRun: true, OnConflict: "ours"})
+	res, err := h.e.Apply(h.ctx, api.ApplyRequest{Cell: a.name, DryRun: true, OnConflict: "ours"})
 	h.ok(err)
 	if merged, fits := merge3(h.base(a, res.Checkpoint), h.states[res.Checkpoint], h.outer); fits {
 		h.Fatalf("there is no conflict: %v\n%s", err, merged.text())
@@ -220,14 +222,14 @@ func (h *history) undo(a *actor) {
 		return
 	}
 	want := a.before
-	_, err := h.e.Undo(h.ctx, cell.UndoRequest{Cell: a.name})
+	_, err := h.e.Undo(h.ctx, api.UndoRequest{Cell: a.name})
 	h.ok(err)
 	h.touched(want)
 	a.applied = h.status(a).Applied
 	h.counts["undo"]++
 }
 
-func (h *history) status(a *actor) *cell.StatusResult {
+func (h *history) status(a *actor) *api.StatusResult {
 	h.Helper()
 	info, err := h.e.Status(h.ctx, a.name)
 	h.ok(err)
@@ -247,7 +249,7 @@ func (h *history) editSource(*actor) {
 
 func (h *history) refresh(a *actor) {
 	merged, fits := merge3(h.base(a, h.status(a).Head), h.outer, a.head)
-	_, err := h.e.Refresh(h.ctx, cell.RefreshRequest{Cell: a.name})
+	_, err := h.e.Refresh(h.ctx, api.RefreshRequest{Cell: a.name})
 	if h.isLive(a) {
 		h.ok(err)
 		return
@@ -280,7 +282,7 @@ func (h *history) name(a *actor) {
 }
 
 func (h *history) gc(*actor) {
-	_, err := h.e.GC(h.ctx, cell.GCRequest{})
+	_, err := h.e.GC(h.ctx, api.GCRequest{})
 	h.ok(err)
 }
 
@@ -298,7 +300,7 @@ func (h *history) rebuild(*actor) {
 	}
 	before := places()
 	h.loseDatabase()
-	e, release, err := app.Open(h.home, app.Rescue)
+	e, release, err := app.Open(h.home, app.Rescue, tester())
 	h.ok(err)
 	res, err := e.Recover(h.ctx, false)
 	h.ok(err)

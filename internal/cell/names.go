@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -25,7 +26,7 @@ func checkName(what, name string) error {
 		ok = plain || i > 0 && (ch == '.' || ch == '_' || ch == '-')
 	}
 	if !ok {
-		return usage("use 1 to 63 of a-z 0-9 . _ - and begin with a letter or digit", "bad %s name %s", what, quote.Arg(name))
+		return api.Usagef("use 1 to 63 of a-z 0-9 . _ - and begin with a letter or digit", "bad %s name %s", what, quote.Arg(name))
 	}
 	return nil
 }
@@ -41,7 +42,7 @@ func (e *Engine) findCell(name string) (store.Cell, error) {
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return c, notFound("cell", name, "`forkcell ls` shows the cells")
+		return c, api.Missing("cell", name, "`forkcell ls` shows the cells")
 	}
 	return c, err
 }
@@ -79,7 +80,7 @@ func (e *Engine) CellAt(_ context.Context, dir string) (name, below string, err 
 		below, err = filepath.Rel(source, real)
 		return names[0], below, err
 	}
-	return "", "", refused("several_cells", "give the name of one of them",
+	return "", "", api.Refusef(api.CodeSeveralCells, "give the name of one of them",
 		"%s is the source of several cells: %s", quote.Path(source), strings.Join(names, ", "))
 }
 
@@ -95,7 +96,7 @@ func splitBack(ref string) (state string, n int, err error) {
 	}
 	back, err := strconv.ParseUint(count, 10, 31)
 	if err != nil {
-		return "", 0, usage("write STATE~N with a number N, such as HEAD~1", "bad checkpoint %s", quote.Arg(ref))
+		return "", 0, api.Usagef("write STATE~N with a number N, such as HEAD~1", "bad checkpoint %s", quote.Arg(ref))
 	}
 	return state, int(back), nil
 }
@@ -124,7 +125,7 @@ func stateBefore(tx *store.Tx, c store.Cell, id string, n int, ref string) (stor
 		return store.Checkpoint{}, err
 	}
 	if n >= len(line) {
-		return store.Checkpoint{}, notFound("checkpoint", fmt.Sprintf("%s: there are %d states before it", ref, len(line)-1),
+		return store.Checkpoint{}, api.Missing("checkpoint", fmt.Sprintf("%s: there are %d states before it", ref, len(line)-1),
 			"`forkcell log "+c.Name+"` shows them")
 	}
 	return line[n], nil
@@ -169,7 +170,7 @@ func (e *Engine) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkp
 		if lookup != nil {
 			return found, lookup
 		}
-		return found, notFound("checkpoint of "+c.Name, ref,
+		return found, api.Missing("checkpoint of "+c.Name, ref,
 			fmt.Sprintf("it belongs to cell %s: fork that one with --checkpoint", other.LastName))
 	}
 	return found, err
@@ -212,7 +213,7 @@ func (e *Engine) findRun(tx *store.Tx, c store.Cell, ref string) (store.Run, err
 	if ref == "" {
 		r, err := tx.LastRun(c.ID)
 		if errors.Is(err, store.ErrNotFound) {
-			return r, notFound("run", c.Name+" has none yet", "`forkcell run "+c.Name+" -- CMD` makes one")
+			return r, api.Missing("run", c.Name+" has none yet", "`forkcell run "+c.Name+" -- CMD` makes one")
 		}
 		return r, err
 	}
@@ -227,17 +228,17 @@ func (e *Engine) findRun(tx *store.Tx, c store.Cell, ref string) (store.Run, err
 	// A fork has the runs whose work it inherited.
 	inherited, err := inLineage(tx, r.After, c.Head)
 	if err == nil && !inherited {
-		err = notFound("run of "+c.Name, ref, "`forkcell log "+c.Name+"` shows them")
+		err = api.Missing("run of "+c.Name, ref, "`forkcell log "+c.Name+"` shows them")
 	}
 	return r, err
 }
 
 func idError(what, ref string, err error, hint string) error {
 	if errors.Is(err, store.ErrAmbiguous) {
-		return usage("use more characters", "ambiguous %s id %s", what, quote.Arg(ref))
+		return api.Usagef("use more characters", "ambiguous %s id %s", what, quote.Arg(ref))
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return notFound(what, ref, hint)
+		return api.Missing(what, ref, hint)
 	}
 	return err
 }
@@ -259,20 +260,20 @@ func (e *Engine) nameAfter(dir string) string {
 	}
 	base = base[:min(len(base), 56)] // the number fits behind it
 	name := base
-	for n := 2; KindOf(e.nameFree(name)) == Refused; n++ {
+	for n := 2; api.KindOf(e.nameFree(name)) == api.Refused; n++ {
 		name = base + "-" + strconv.Itoa(n)
 	}
 	return name
 }
 
-// realPath is the path with every symlink in it resolved, as far as it exists.
+// realPath returns an absolute path with every symlink in it resolved, as far as it
+// exists.
 func realPath(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
+	if !filepath.IsAbs(path) {
+		return "", fmt.Errorf("%s is not absolute", quote.Path(path))
 	}
 	rest := ""
-	for dir := abs; ; dir = filepath.Dir(dir) {
+	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
 		real, err := filepath.EvalSymlinks(dir)
 		if err == nil {
 			return filepath.Join(real, rest), nil
@@ -294,14 +295,14 @@ func within(path, dir string) bool {
 func (e *Engine) apart(flag, path string) error {
 	real, err := realPath(path)
 	if err != nil {
-		return usage("", "%s %s: %v", flag, quote.Path(path), err)
+		return api.Usagef("", "%s %s: %v", flag, quote.Path(path), err)
 	}
 	home, err := realPath(e.home)
 	if err != nil {
 		return err
 	}
 	if within(real, home) || within(home, real) {
-		return refused("overlap", "choose another directory, or another --home",
+		return api.Refusef(api.CodeOverlap, "choose another directory, or another --home",
 			"%s %s overlaps the state directory %s", flag, quote.Path(path), quote.Path(e.home))
 	}
 	return nil
@@ -315,6 +316,6 @@ func pathBase64(path string) string {
 	return base64.StdEncoding.EncodeToString([]byte(path))
 }
 
-func note(path, text string) PathNote {
-	return PathNote{Path: path, PathBase64: pathBase64(path), Note: text}
+func note(path, text string) api.PathNote {
+	return api.PathNote{Path: path, PathBase64: pathBase64(path), Note: text}
 }

@@ -11,32 +11,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/redact"
 )
-
-// NetworkRequest is what the operator grants to a run's network.
-type NetworkRequest struct {
-	// Credentials are NAME=SOURCE, or NAME for the line of the credentials file.
-	Credentials []string
-	// CredentialsFile is the operator's file of such lines, for credentials that
-	// Credentials leaves out; it need not exist. "" is none.
-	CredentialsFile string
-	Resolve         []string // HOST[:PORT]=IP[:PORT]
-	CA              []byte   // PEM, trusted for upstreams besides the host's roots
-
-	// Values are credentials that were read already.
-	Values gateway.Values
-	// Reloadable says that the policy may change during the run: the cell has a
-	// gateway also while it allows nothing.
-	Reloadable bool
-}
-
-func (n NetworkRequest) empty() bool {
-	return len(n.Credentials)+len(n.Values)+len(n.Resolve)+len(n.CA) == 0
-}
 
 // RegistryPins returns the grants for a registry that the operator's tools are set
 // to use, as --resolve takes them. A registry with public addresses needs none.
@@ -54,7 +34,7 @@ type gate struct {
 // openGate makes what the run's network needs, beside other work: reading
 // credentials and writing trust stores takes as long as preparing a workspace.
 // The returned function waits for it; without a network there is no gate.
-func (r *run) openGate(ctx context.Context, hash string, req NetworkRequest) func() (*gate, error) {
+func (r *run) openGate(ctx context.Context, hash string, req networkRequest) func() (*gate, error) {
 	needed, err := needsGate(r.policy, req)
 	if err != nil || !needed {
 		return func() (*gate, error) { return nil, err }
@@ -74,38 +54,38 @@ func (r *run) openGate(ctx context.Context, hash string, req NetworkRequest) fun
 
 // needsGate reports whether a run's connections are captured. Without that a
 // grant to the network is a mistake.
-func needsGate(p *policy.Policy, req NetworkRequest) (bool, error) {
-	if req.Reloadable || p.NeedsNetwork() || p.NeedsCredentials() {
+func needsGate(p *policy.Policy, req networkRequest) (bool, error) {
+	if req.reloadable || p.NeedsNetwork() || p.NeedsCredentials() {
 		return true, nil
 	}
 	if req.empty() {
 		return false, nil
 	}
-	return false, usage("name an endpoint in network_policies", "--credential, --resolve and --ca need a policy that allows some network")
+	return false, api.Usagef("name an endpoint in network_policies", "--credential, --resolve and --ca need a policy that allows some network")
 }
 
-func (r *run) newGate(ctx context.Context, cell, hash string, req NetworkRequest) (*gate, error) {
+func (r *run) newGate(ctx context.Context, cell, hash string, req networkRequest) (*gate, error) {
 	values, err := r.e.fileValues(ctx, r.policy, req)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(values, req.Values)
+	maps.Copy(values, req.values)
 	g, err := gateway.New(ctx, gateway.Config{
 		Cell: cell, Policy: r.policy, Hash: hash,
-		Credentials: req.Credentials, Values: values, Resolve: req.Resolve, CA: req.CA, Event: r.happened,
+		Credentials: req.Credentials, Values: values, Resolve: req.Resolve, CA: req.CA, Event: r.happened, Reader: r.e.caller.reader(),
 	})
 	if errors.Is(err, gateway.ErrConfig) {
-		return nil, usage("", "%v", err)
+		return nil, api.Usagef("", "%v", err)
 	}
 	if errors.Is(err, gateway.ErrCredential) {
-		return nil, refused("credential", "sources are env:VAR, file:PATH and command:[...]", "%v", err)
+		return nil, api.Refusef(api.CodeCredential, "sources are env:VAR, file:PATH and command:[...]", "%v", err)
 	}
 	if err != nil {
-		return nil, failed("network", err, "prepare the network")
+		return nil, api.Failf(api.CodeNetwork, err, "prepare the network")
 	}
 	files, err := g.Files()
 	if err != nil {
-		return nil, failed("network", err, "prepare the trust stores")
+		return nil, api.Failf(api.CodeNetwork, err, "prepare the trust stores")
 	}
 	return &gate{g, files}, nil
 }
@@ -158,9 +138,9 @@ func (r *run) withoutGateway(err error) bool {
 // no value.
 func settingError(err error) error {
 	if errors.Is(err, gateway.ErrCredential) {
-		return refused("credential", "", "%v", err)
+		return api.Refusef(api.CodeCredential, "", "%v", err)
 	}
-	return usage("", "%v", err)
+	return api.Usagef("", "%v", err)
 }
 
 // maxUninspected bounds what a receipt lists; the policy that it binds has all.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -14,8 +15,8 @@ import (
 // readValues reads the values of a policy's credentials: by the operator's
 // sources, and by the operator's file for what those leave out. Held are
 // credentials that have a value already, which only a source replaces.
-func (e *Engine) readValues(ctx context.Context, p *policy.Policy, req NetworkRequest, held ...string) (gateway.Values, error) {
-	values, err := gateway.ReadValues(ctx, p, req.Credentials, nil)
+func (e *Engine) readValues(ctx context.Context, p *policy.Policy, req networkRequest, held ...string) (gateway.Values, error) {
+	values, err := gateway.ReadValues(ctx, p, req.Credentials, e.caller.reader())
 	if err != nil {
 		return nil, settingError(err)
 	}
@@ -33,11 +34,11 @@ func (e *Engine) readValues(ctx context.Context, p *policy.Policy, req NetworkRe
 // fileValues reads the operator's credentials file for the credentials that
 // nothing else has. It is not looked at unless there are some: a mistake in it
 // is no reason to refuse a run that does not need it.
-func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req NetworkRequest, held ...string) (gateway.Values, error) {
+func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req networkRequest, held ...string) (gateway.Values, error) {
 	var wanted []policy.Credential
 	for _, c := range p.Credentials {
 		given := slices.ContainsFunc(req.Credentials, func(s string) bool { return strings.HasPrefix(s, c.Name+"=") })
-		if !given && req.Values[c.Name] == nil && !slices.Contains(held, c.Name) {
+		if !given && req.values[c.Name] == nil && !slices.Contains(held, c.Name) {
 			wanted = append(wanted, c)
 		}
 	}
@@ -45,14 +46,14 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req NetworkRe
 		return gateway.Values{}, nil
 	}
 	// The real path is what is checked and what is read.
-	file, err := realPath(req.CredentialsFile)
+	file, err := realPath(string(req.CredentialsFile))
 	if err != nil {
-		return nil, refused("credential", "", "the credentials file %s: %v", quote.Path(req.CredentialsFile), err)
+		return nil, api.Refusef(api.CodeCredential, "", "the credentials file %s: %v", quote.Path(string(req.CredentialsFile)), err)
 	}
 	if err := e.outsideWorkspaces("credentials file", file); err != nil {
 		return nil, err
 	}
-	values, err := gateway.ReadFile(ctx, file, wanted, req.Credentials, nil)
+	values, err := gateway.ReadFile(ctx, file, wanted, req.Credentials, e.caller.reader())
 	if err != nil {
 		return nil, settingError(err)
 	}
@@ -68,7 +69,7 @@ func (e *Engine) outsideWorkspaces(what, file string) error {
 		return err
 	}
 	if within(file, home) {
-		return refused("credential", hint, "the %s %s is in the state directory", what, quote.Path(file))
+		return api.Refusef(api.CodeCredential, hint, "the %s %s is in the state directory", what, quote.Path(file))
 	}
 	var cells []store.Cell
 	err = e.view(func(tx *store.Tx) (err error) {
@@ -80,7 +81,7 @@ func (e *Engine) outsideWorkspaces(what, file string) error {
 	}
 	for _, c := range cells {
 		if source, err := realPath(c.Source); err == nil && c.SourceKind == "dir" && within(file, source) {
-			return refused("credential", hint, "the %s %s is in the workspace of cell %s", what, quote.Path(file), c.Name)
+			return api.Refusef(api.CodeCredential, hint, "the %s %s is in the workspace of cell %s", what, quote.Path(file), c.Name)
 		}
 	}
 	return nil

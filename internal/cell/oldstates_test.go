@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
@@ -28,14 +29,14 @@ func TestRefreshOldState(t *testing.T) {
 	// Both sides made the same change.
 	w.write("big", large("two"))
 	w.write("other", "2\n")
-	res, err := w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+	res, err := w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "demo"})
 	w.ok(err)
 	if len(res.Changed) != 1 || res.Changed[0].Path != "other" {
 		t.Errorf("changed: %+v", res.Changed)
 	}
 	// And different ones are still seen.
 	w.write("big", large("six"))
-	if res, err = w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"}); err != nil || len(res.Changed) != 1 || res.Changed[0].Path != "big" {
+	if res, err = w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "demo"}); err != nil || len(res.Changed) != 1 || res.Changed[0].Path != "big" {
 		t.Errorf("changed: %+v: %v", res, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/quote"
 )
@@ -60,7 +61,7 @@ func (r *run) fail(text string) { r.errorText = quote.Line(text) }
 const enoughPIDs = 16
 
 // codePIDs is the code of errors about a cell that may have no more processes.
-const codePIDs = "pids"
+const codePIDs = api.CodePIDs
 
 // startFailure words the failure of a start, or of one more command in a cell.
 func (r *run) startFailure(err error) error {
@@ -69,8 +70,8 @@ func (r *run) startFailure(err error) error {
 	if !ok || start.Cause != driver.CauseProcesses || limit == 0 {
 		return runnerError(err)
 	}
-	e := &Error{
-		Kind: Refused, Code: codePIDs, Err: err, Message: fmt.Sprintf("the cell has no room for one more process: the limit is %d", limit),
+	e := &api.Error{
+		Kind: api.Refused, Code: codePIDs, Err: err, Message: fmt.Sprintf("the cell has no room for one more process: the limit is %d", limit),
 		Hint: "end some of its processes, or give it more with --pids or limits.pids",
 	}
 	if limit < enoughPIDs {
@@ -83,17 +84,17 @@ func (r *run) startFailure(err error) error {
 func runnerError(err error) error {
 	start, ok := errors.AsType[*driver.StartError](err)
 	if !ok {
-		return failed("run", err, "run the command")
+		return api.Failf(api.CodeRun, err, "run the command")
 	}
 	if start.Cause == driver.CauseWorkdir {
-		return &Error{
-			Kind: Usage, Code: "workdir", Message: "the working directory does not exist in the cell: " + start.Err.Error(),
+		return &api.Error{
+			Kind: api.Usage, Code: api.CodeWorkdir, Message: "the working directory does not exist in the cell: " + start.Err.Error(),
 			Hint: "--workdir is relative to the workspace", Err: err,
 		}
 	}
 	if start.Cause == driver.CauseLandlock {
-		return &Error{
-			Kind: Refused, Code: "unenforced", Message: "landlock cannot be enforced here: " + start.Err.Error(),
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeUnenforced, Message: "landlock cannot be enforced here: " + start.Err.Error(),
 			Hint: "use Linux 6.2 or newer with Landlock switched on, or set landlock.compatibility to best_effort, or give --allow-degraded", Err: err,
 		}
 	}
@@ -102,10 +103,10 @@ func runnerError(err error) error {
 		if cannot.Remedy != "" {
 			hint = cannot.Remedy + "; " + hint
 		}
-		return &Error{Kind: Refused, Code: "unenforced", Message: cannot.Error(), Hint: hint, Err: err}
+		return &api.Error{Kind: api.Refused, Code: api.CodeUnenforced, Message: cannot.Error(), Hint: hint, Err: err}
 	}
-	return &Error{
-		Kind: Refused, Code: "start", Message: fmt.Sprintf("start the cell: %s: %v", start.Step, start.Err),
+	return &api.Error{
+		Kind: api.Refused, Code: api.CodeStart, Message: fmt.Sprintf("start the cell: %s: %v", start.Step, start.Err),
 		Hint: "`forkcell doctor` shows what this host can do", Err: err,
 	}
 }

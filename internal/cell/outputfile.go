@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -20,14 +21,14 @@ type outputFile struct {
 
 func createOutput(path string) (*outputFile, error) {
 	if _, err := os.Lstat(path); err == nil {
-		return nil, refused("exists", "remove it, or choose another name", "%s exists already", quote.Path(path))
+		return nil, api.Refusef(api.CodeExists, "remove it, or choose another name", "%s exists already", quote.Path(path))
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, usage("", "%s: %v", quote.Path(path), err)
+		return nil, api.Usagef("", "%s: %v", quote.Path(path), err)
 	}
 	temp := filepath.Join(filepath.Dir(path), "."+store.NewID("forkcell"))
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, usage("", "%s: %v", quote.Path(path), err)
+		return nil, api.Usagef("", "%s: %v", quote.Path(path), err)
 	}
 	return &outputFile{File: f, path: path, temp: temp}, nil
 }
@@ -36,7 +37,7 @@ func createOutput(path string) (*outputFile, error) {
 func (o *outputFile) fail(err error) error {
 	_ = o.Close()
 	_ = os.Remove(o.temp)
-	return failed("output", err, "write %s", quote.Path(o.path))
+	return api.Failf(api.CodeOutput, err, "write %s", quote.Path(o.path))
 }
 
 // commit makes the file durable under its name.
@@ -53,7 +54,7 @@ func (o *outputFile) commit() error {
 		err = rm
 	}
 	if err != nil {
-		return failed("output", err, "write %s", quote.Path(o.path))
+		return api.Failf(api.CodeOutput, err, "write %s", quote.Path(o.path))
 	}
 	dir, err := os.Open(filepath.Dir(o.path))
 	if err != nil {

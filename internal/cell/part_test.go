@@ -3,7 +3,7 @@ package cell_test
 import (
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // TestAcceptedPart: what was chosen is there with its directories, and what was
@@ -13,7 +13,7 @@ func TestAcceptedPart(t *testing.T) {
 	eachBackend(t, func(w *world, backend string) {
 		w.init("demo", backend)
 		w.sh("demo", "rm -r docs; mkdir -p nd/deep; echo N > nd/deep/n; echo other > nd/other")
-		_, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Except: []string{"docs/a.md", "nd/other"}})
+		_, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Except: []string{"docs/a.md", "nd/other"}})
 		w.ok(err)
 		w.wantInside("demo", "docs/a.md", "a\n")
 		w.wantInside("demo", "docs/b.md", "absent\n")
@@ -21,9 +21,9 @@ func TestAcceptedPart(t *testing.T) {
 		w.wantInside("demo", "nd/other", "absent\n")
 
 		w.sh("demo", "mkdir -p only/this; echo N > only/this/n; echo no > only/not; rm -r docs; echo file > docs")
-		_, err = w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Except: []string{"docs/a.md"}})
-		w.refused(err, cell.Refused, "holds \"docs/a.md\", which stays")
-		_, err = w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Only: []string{"only/this/n"}})
+		_, err = w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Except: []string{"docs/a.md"}})
+		w.refused(err, api.Refused, "holds \"docs/a.md\", which stays")
+		_, err = w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Only: []string{"only/this/n"}})
 		w.ok(err)
 		w.wantInside("demo", "only/this/n", "N\n")
 		w.wantInside("demo", "only/not", "absent\n")
@@ -39,12 +39,12 @@ func TestAppliedPart(t *testing.T) {
 	w := newWorld(t)
 	w.init("demo", "overlay")
 	w.sh("demo", "rm -r docs; mkdir -p nd/deep; echo N > nd/deep/n; echo other > nd/other", acceptOnSuccess)
-	_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", Only: []string{"nd/deep/n", "docs"}, Except: []string{"docs/a.md"}})
+	_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", Only: []string{"nd/deep/n", "docs"}, Except: []string{"docs/a.md"}})
 	w.ok(err)
 	if got := w.read("docs/a.md") + w.read("nd/deep/n"); got != "a\nN\n" {
 		t.Fatalf("got %q", got)
 	}
-	res, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+	res, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 	w.ok(err)
 	if len(res.Written) != 3 { // docs, docs/a.md, nd/other
 		t.Fatalf("got %+v", res)

@@ -12,24 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/syscalls"
 )
-
-// PolicyFile is a policy as it was given: a name for messages, and the text.
-type PolicyFile struct {
-	Name string
-	Text []byte
-	// Path is the absolute path of the file; "" if the text comes from elsewhere.
-	Path string
-	// Resolve are grants that come with the file, as --resolve takes them: the
-	// addresses of registries that the operator's tools use. They are no part of
-	// the policy.
-	Resolve []string
-}
 
 // denySet tells the policy language which system calls there are.
 type denySet struct{}
@@ -41,9 +30,9 @@ func (denySet) Denied(name string) (string, bool) {
 	return rule.Reason, denied
 }
 
-// ParsePolicy reads a policy file for this caller.
-func ParsePolicy(f PolicyFile) (*policy.Policy, error) {
-	p, err := policy.Parse(f.Name, f.Text, policy.Options{Syscalls: denySet{}, Homes: callerHomes()})
+// parsePolicy reads a policy file for this caller.
+func (c Caller) parsePolicy(f api.PolicyFile) (*policy.Policy, error) {
+	p, err := policy.Parse(string(f.Name), f.Text, policy.Options{Syscalls: denySet{}, Homes: c.homes()})
 	if err != nil {
 		return nil, policyError(err)
 	}
@@ -52,8 +41,8 @@ func ParsePolicy(f PolicyFile) (*policy.Policy, error) {
 
 // policyError is one line and the rest as details.
 func policyError(err error) error {
-	e := &Error{
-		Kind: Usage, Code: "policy", Message: err.Error(),
+	e := &api.Error{
+		Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(),
 		Hint: "`forkcell policy validate FILE` checks it again; docs/reference/policy.md has every key", Err: err,
 	}
 	if bad, ok := errors.AsType[*policy.Error](err); ok {
@@ -68,11 +57,10 @@ func policyError(err error) error {
 	return e
 }
 
-// callerHomes are the caller's home directory under every name that it has.
-func callerHomes() []string {
-	homes := []string{"/root"}
-	home, err := os.UserHomeDir()
-	if err != nil || !filepath.IsAbs(home) {
+// homes returns the caller's home directory under every name that it has.
+func (c Caller) homes() []string {
+	homes, home := []string{"/root"}, c.Home
+	if !filepath.IsAbs(home) {
 		return homes
 	}
 	homes = append(homes, filepath.Clean(home))
@@ -112,27 +100,27 @@ func (e *Engine) storedPolicy(hash string) (*policy.Policy, error) {
 	}
 	text, err := e.store.ReadBlob(hash)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refused("policy", "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s is missing", hash)
+		return nil, api.Refusef(api.CodePolicy, "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s is missing", hash)
 	}
 	if errors.Is(err, store.ErrDigest) {
-		return nil, refused("policy", "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s was changed in the store", hash)
+		return nil, api.Refusef(api.CodePolicy, "`forkcell policy apply CELL FILE` gives the cell a new one", "the cell's policy %s was changed in the store", hash)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return ParsePolicy(PolicyFile{Name: "policy " + hash[:12], Text: text})
+	return e.caller.parsePolicy(api.PolicyFile{Name: api.Text("policy " + hash[:12]), Text: text})
 }
 
 // givenPolicy returns the policy that a run asks for: its own, else the cell's.
-func (e *Engine) givenPolicy(c store.Cell, req RunRequest) (*policy.Policy, error) {
+func (e *Engine) givenPolicy(c store.Cell, req runRequest) (*policy.Policy, error) {
 	if req.Policy != nil {
-		return ParsePolicy(*req.Policy)
+		return e.caller.parsePolicy(*req.Policy)
 	}
 	return e.storedPolicy(c.Policy)
 }
 
 // policyOf returns the policy of a run, narrowed by the operator's flags.
-func (e *Engine) policyOf(c store.Cell, req RunRequest) (*policy.Policy, error) {
+func (e *Engine) policyOf(c store.Cell, req runRequest) (*policy.Policy, error) {
 	p, err := e.givenPolicy(c, req)
 	if err != nil {
 		return nil, err
@@ -141,7 +129,7 @@ func (e *Engine) policyOf(c store.Cell, req RunRequest) (*policy.Policy, error) 
 }
 
 // narrowed puts the operator's limits into a policy.
-func (e *Engine) narrowed(p *policy.Policy, req RunRequest) (*policy.Policy, error) {
+func (e *Engine) narrowed(p *policy.Policy, req runRequest) (*policy.Policy, error) {
 	if err := enforceable(p, e.driver.User()); err != nil {
 		return nil, err
 	}
@@ -164,7 +152,7 @@ func narrower[N int64 | time.Duration](a, b N) N {
 func enforceable(p *policy.Policy, user int) error {
 	for _, who := range []string{p.Process.RunAsUser, p.Process.RunAsGroup} {
 		if who != policy.Sandbox && who != strconv.Itoa(user) {
-			return refused("unenforced", "leave run_as_user and run_as_group out, or write sandbox",
+			return api.Refusef(api.CodeUnenforced, "leave run_as_user and run_as_group out, or write sandbox",
 				"the command cannot be %s: the cell's only user is sandbox", quote.Arg(who))
 		}
 	}
@@ -177,10 +165,10 @@ func (e *Engine) mayList(listed string) error {
 	const remedy = "take it out of the policy"
 	real, err := realPath(listed)
 	if err != nil {
-		return refused("policy_path", remedy, "the policy lists %s: %v", quote.Path(listed), err)
+		return api.Refusef(api.CodePolicyPath, remedy, "the policy lists %s: %v", quote.Path(listed), err)
 	}
-	if why := policy.OffLimits(real, callerHomes()); why != "" {
-		return refused("policy_path", remedy, "the policy lists %s, which leads to %s: that %s", quote.Path(listed), quote.Path(real), why)
+	if why := policy.OffLimits(real, e.caller.homes()); why != "" {
+		return api.Refusef(api.CodePolicyPath, remedy, "the policy lists %s, which leads to %s: that %s", quote.Path(listed), quote.Path(real), why)
 	}
 	if err := e.apart("the policy's path", listed); err != nil {
 		return err
@@ -202,7 +190,7 @@ func openToOthers(listed, real string) error {
 	if info.Mode()&need == need {
 		return nil
 	}
-	return refused("policy_path", "`chmod "+give+" "+quote.Path(real)+"` opens it, or take it out of the policy",
+	return api.Refusef(api.CodePolicyPath, "`chmod "+give+" "+quote.Path(real)+"` opens it, or take it out of the policy",
 		"the policy lists %s, which its owner keeps from others, and so from every cell of root", quote.Path(listed))
 }
 
@@ -213,27 +201,27 @@ func isLink(path string) bool {
 
 // govern puts a policy into a specification. Paths that are missing are left
 // out, and named, only where the policy asks for the best effort.
-func (e *Engine) govern(a *asked, req RunRequest) (notes []string, err error) {
+func (e *Engine) govern(a *asked, req runRequest) (notes []string, err error) {
 	spec, p := &a.spec, a.policy
 	bestEffort := p.Landlock == policy.BestEffort
 	if p.Filesystem.Given {
 		spec.System.Own = true
 		for _, path := range p.Filesystem.ReadOnly {
 			if a.inWorkspace(path) {
-				return nil, refused("policy_path", "take it out of read_only, or set include_workdir to false",
+				return nil, api.Refusef(api.CodePolicyPath, "take it out of read_only, or set include_workdir to false",
 					"the policy lists %s as read-only, which is in the workspace: the workspace is writable as a whole", quote.Path(path))
 			}
 			if _, err := os.Stat(path); err != nil && bestEffort {
 				notes = append(notes, fmt.Sprintf("%s is not shown: %v", quote.Path(path), err))
 				continue
 			} else if err != nil {
-				return nil, refused("policy_path", "take it out of read_only, or set landlock.compatibility to best_effort",
+				return nil, api.Refusef(api.CodePolicyPath, "take it out of read_only, or set landlock.compatibility to best_effort",
 					"the policy lists %s: %v", quote.Path(path), err)
 			}
 			if err := e.mayList(path); err != nil && !isLink(path) { // a link is shown as a link
 				return nil, err
 			}
-			if err := a.take(path, false, req.Root); err != nil {
+			if err := a.take(path, false, string(req.Root)); err != nil {
 				return nil, err
 			}
 			spec.System.Paths = append(spec.System.Paths, path)
@@ -249,7 +237,7 @@ func (e *Engine) govern(a *asked, req RunRequest) (notes []string, err error) {
 	if p.Limits.Disk > 0 {
 		const weak = "limit disk is enforced by looking now and then, not by the kernel"
 		if !req.AllowDegraded {
-			return nil, refused("unenforced", "--allow-degraded runs it all the same, and says so", "%s", weak)
+			return nil, api.Refusef(api.CodeUnenforced, "--allow-degraded runs it all the same, and says so", "%s", weak)
 		}
 		notes = append(notes, weak)
 	}

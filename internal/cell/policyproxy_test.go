@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forkcell/forkcell/internal/cell"
@@ -186,7 +188,7 @@ func same(t *testing.T, p *proxied, rules, method, target string, header ...stri
 		key = textproto.CanonicalMIMEHeaderKey(key)
 		q.Header[key] = append(q.Header[key], strings.TrimSpace(value))
 	}
-	ref := cell.PolicyRef{File: &cell.PolicyFile{Name: "p.yaml", Text: []byte(rules)}}
+	ref := cell.PolicyRef{File: &api.PolicyFile{Name: "p.yaml", Text: []byte(rules)}}
 	x, err := (&cell.Engine{}).ExplainPolicy(t.Context(), ref, q)
 	if err != nil {
 		t.Fatal(err)

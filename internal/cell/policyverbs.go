@@ -7,64 +7,23 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// PolicyResult is a policy: a cell's, or that of a file.
-type PolicyResult struct {
-	Cell       string          `json:"cell"`
-	PolicyHash string          `json:"policy_hash"`
-	Policy     json.RawMessage `json:"policy"`
-
-	Parsed *policy.Policy `json:"-"`
-}
-
-// PolicyApplied says that a cell got another policy.
-type PolicyApplied struct {
-	Cell       string `json:"cell"`
-	PolicyHash string `json:"policy_hash"`
-	Before     string `json:"policy_hash_before"`
-
-	// Live says that the policy rules a live cell already: its run, from this
-	// event on, and under which hash if flags of the start narrowed it.
-	Live      bool   `json:"live"`
-	RunID     string `json:"run_id,omitempty"`
-	FromEvent int64  `json:"from_event,omitempty"`
-	RulesAs   string `json:"effective_policy_hash,omitempty"`
-}
-
 // PolicyRef names a policy: that of a cell, or one that was read from a file.
 type PolicyRef struct {
 	Cell string
-	File *PolicyFile // it decides where it is given
+	File *api.PolicyFile // it decides where it is given
 	// Otherwise, if given, is asked where there is no such cell.
-	Otherwise func() *PolicyFile
-}
-
-// PolicyDiff is what differs between two policies.
-type PolicyDiff struct {
-	HashA       string              `json:"policy_hash_a"`
-	HashB       string              `json:"policy_hash_b"`
-	Differences []policy.Difference `json:"differences"`
-}
-
-// PolicyQuestion is what a policy is asked about: one of the three.
-type PolicyQuestion struct {
-	Path    string
-	Syscall string
-	Request *policy.Request
-	// RawQuery, Header and Body are the request's, as it is sent; a nil body is
-	// one that is not known.
-	RawQuery string
-	Header   map[string][]string
-	Body     []byte
+	Otherwise func() *api.PolicyFile
 }
 
 // Policy returns a cell's policy.
-func (e *Engine) Policy(_ context.Context, name string) (*PolicyResult, error) {
+func (e *Engine) Policy(_ context.Context, name string) (*api.PolicyResult, error) {
 	c, err := e.findCell(name)
 	if err != nil {
 		return nil, err
@@ -80,28 +39,28 @@ func (e *Engine) Policy(_ context.Context, name string) (*PolicyResult, error) {
 	return res, err
 }
 
-// ReadPolicy checks a policy file. It needs no home.
-func ReadPolicy(f PolicyFile) (*PolicyResult, error) {
-	p, err := ParsePolicy(f)
+// ReadPolicy checks a caller's policy file. It needs no home.
+func ReadPolicy(c Caller, f api.PolicyFile) (*api.PolicyResult, error) {
+	p, err := c.parsePolicy(f)
 	if err != nil {
 		return nil, err
 	}
 	return policyResult(p)
 }
 
-func policyResult(p *policy.Policy) (*PolicyResult, error) {
+func policyResult(p *policy.Policy) (*api.PolicyResult, error) {
 	doc, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
-	return &PolicyResult{PolicyHash: policyHash(p), Policy: doc, Parsed: p}, nil
+	return &api.PolicyResult{PolicyHash: policyHash(p), Policy: doc, Text: p.Canonical()}, nil
 }
 
 // ApplyPolicy gives a cell another policy: a live one at once, which may need
 // credentials, and every cell from its next run on. Of the grant only the
 // credentials are used; nil is none.
-func (e *Engine) ApplyPolicy(ctx context.Context, name string, f PolicyFile, grant *NetworkRequest) (*PolicyApplied, error) {
-	p, err := ParsePolicy(f)
+func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error) {
+	p, err := e.caller.parsePolicy(f)
 	if err != nil {
 		return nil, err
 	}
@@ -110,10 +69,10 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f PolicyFile, gra
 		return nil, err
 	}
 	if _, ok := e.supervisor(c); ok {
-		return e.applyLive(ctx, c, f, *cmp.Or(grant, &NetworkRequest{}))
+		return e.applyLive(ctx, c, f, *cmp.Or(grant, &api.NetworkRequest{}))
 	}
 	if grant != nil && len(grant.Credentials) > 0 {
-		return nil, usage("give --credential to run or start", "cell %s is not started: only a live cell takes credentials now", c.Name)
+		return nil, api.Usagef("give --credential to run or start", "cell %s is not started: only a live cell takes credentials now", c.Name)
 	}
 	s, err := e.hold(ctx, name, "policy apply", 0)
 	if err != nil {
@@ -121,15 +80,15 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f PolicyFile, gra
 	}
 	defer s.release()
 	before, err := e.storedPolicy(s.cell.Policy)
-	if err != nil && KindOf(err) != Refused {
+	if err != nil && api.KindOf(err) != api.Refused {
 		return nil, err
 	}
-	res := &PolicyApplied{Cell: s.cell.Name, PolicyHash: policyHash(p), Before: s.cell.Policy}
+	res := &api.PolicyApplied{Cell: s.cell.Name, PolicyHash: policyHash(p), Before: s.cell.Policy}
 	if before != nil {
 		res.Before = policyHash(before)
 	}
 	if s.cell.Policy, err = e.keepPolicy(p); err != nil {
-		return nil, failed("policy", err, "keep the policy")
+		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
 	err = e.store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCell(s.cell); err != nil {
@@ -138,7 +97,7 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f PolicyFile, gra
 		return e.logChange(tx, s.cell, s.head, opPolicy, map[string]string{"policy_hash": res.PolicyHash})
 	})
 	if err != nil {
-		return nil, failed("policy", err, "record the policy of %s", name)
+		return nil, api.Failf(api.CodePolicy, err, "record the policy of %s", name)
 	}
 	return res, nil
 }
@@ -146,12 +105,12 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f PolicyFile, gra
 // referred finds a policy, and the cell that it is asked for, if it is one's.
 func (e *Engine) referred(ref PolicyRef) (*policy.Policy, store.Cell, error) {
 	if ref.File != nil {
-		p, err := ParsePolicy(*ref.File)
+		p, err := e.caller.parsePolicy(*ref.File)
 		return p, store.Cell{}, err
 	}
 	c, err := e.findCell(ref.Cell)
-	if err != nil && KindOf(err) == NotFound && ref.Otherwise != nil {
-		p, err := ParsePolicy(*ref.Otherwise())
+	if err != nil && api.KindOf(err) == api.NotFound && ref.Otherwise != nil {
+		p, err := e.caller.parsePolicy(*ref.Otherwise())
 		return p, store.Cell{}, err
 	}
 	if err != nil {
@@ -162,7 +121,7 @@ func (e *Engine) referred(ref PolicyRef) (*policy.Policy, store.Cell, error) {
 }
 
 // DiffPolicies compares two policies key by key.
-func (e *Engine) DiffPolicies(_ context.Context, a, b PolicyRef) (*PolicyDiff, error) {
+func (e *Engine) DiffPolicies(_ context.Context, a, b PolicyRef) (*api.PolicyDiff, error) {
 	left, _, err := e.referred(a)
 	if err != nil {
 		return nil, err
@@ -171,7 +130,11 @@ func (e *Engine) DiffPolicies(_ context.Context, a, b PolicyRef) (*PolicyDiff, e
 	if err != nil {
 		return nil, err
 	}
-	return &PolicyDiff{HashA: policyHash(left), HashB: policyHash(right), Differences: policy.Diff(left, right)}, nil
+	diff := &api.PolicyDiff{HashA: policyHash(left), HashB: policyHash(right)}
+	for _, d := range policy.Diff(left, right) {
+		diff.Differences = append(diff.Differences, api.PolicyDifference(d))
+	}
+	return diff, nil
 }
 
 // ExplainPolicy says what a policy decides, by which rule and why.
@@ -184,13 +147,13 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 	switch {
 	case q.Path != "":
 		if !filepath.IsAbs(q.Path) {
-			return nil, usage("give it as the command in the cell would, from /", "the path %s is not absolute", quote.Path(q.Path))
+			return nil, api.Usagef("give it as the command in the cell would, from /", "the path %s is not absolute", quote.Path(q.Path))
 		}
 		x = p.ExplainPath(q.Path, pathContext(c))
 		x = explainShown(p, c, q.Path, x)
 	case q.Syscall != "":
 		if !(denySet{}).Known(q.Syscall) {
-			return nil, usage("docs/internals/seccomp.md lists those that are denied", "no system call is called %s", quote.Arg(q.Syscall))
+			return nil, api.Usagef("docs/internals/seccomp.md lists those that are denied", "no system call is called %s", quote.Arg(q.Syscall))
 		}
 		x = p.ExplainSyscall(q.Syscall, denySet{})
 	case q.Request != nil:
@@ -200,7 +163,7 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 		}
 		x = p.ExplainSent(policy.Sent{Request: request, RawQuery: q.RawQuery, Header: q.Header})
 	default:
-		return nil, usage("a path, a host or a system call", "nothing to explain")
+		return nil, api.Usagef("a path, a host or a system call", "nothing to explain")
 	}
 	return &x, nil
 }
@@ -221,4 +184,16 @@ func pathContext(c store.Cell) policy.PathContext {
 		}
 	}
 	return ctx
+}
+
+// PolicyQuestion is what a policy is asked about: one of the three.
+type PolicyQuestion struct {
+	Path    string
+	Syscall string
+	Request *policy.Request
+	// RawQuery, Header and Body are the request's, as it is sent; a nil body is
+	// one that is not known.
+	RawQuery string
+	Header   map[string][]string
+	Body     []byte
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
@@ -21,17 +23,17 @@ func TestPrivateHostFiles(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, backend string
-		change        func(dir string) func(*cell.RunRequest)
+		change        func(dir string) func(*api.RunRequest)
 	}{
 		{"read_write overlay", "overlay", listedAs("read_write")},
 		{"read_write clone", "clone", listedAs("read_write")},
 		{"read_write delta", "delta", listedAs("read_write")},
 		{"read_only", "overlay", listedAs("read_only")},
-		{"--ro", "overlay", func(dir string) func(*cell.RunRequest) {
-			return func(r *cell.RunRequest) { r.ReadOnly = []string{dir} }
+		{"--ro", "overlay", func(dir string) func(*api.RunRequest) {
+			return func(r *api.RunRequest) { r.ReadOnly = []string{dir} }
 		}},
-		{"host-overlay", "overlay", func(string) func(*cell.RunRequest) { return overHost }},
-		{"host-overlay as root", "overlay", func(string) func(*cell.RunRequest) { return asRoot }},
+		{"host-overlay", "overlay", func(string) func(*api.RunRequest) { return overHost }},
+		{"host-overlay as root", "overlay", func(string) func(*api.RunRequest) { return asRoot }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -93,8 +95,8 @@ func TestSystemByAllowlist(t *testing.T) {
 	w.sound("demo")
 }
 
-func listedAs(key string) func(dir string) func(*cell.RunRequest) {
-	return func(dir string) func(*cell.RunRequest) {
+func listedAs(key string) func(dir string) func(*api.RunRequest) {
+	return func(dir string) func(*api.RunRequest) {
 		paths := map[string]string{"read_only": "/usr, /etc", "read_write": ""}
 		paths[key] = strings.TrimPrefix(paths[key]+", "+dir, ", ")
 		return ruledBy("version: 1\nfilesystem_policy:\n  read_only: [" + paths["read_only"] + "]\n  read_write: [" + paths["read_write"] + "]\n")
@@ -120,9 +122,9 @@ func hostFiles(w *world, dir, when string) {
 
 // during runs a script that says "ready" and then reads a line; when it has said
 // so, do is done on the host.
-func (w *world) during(name, script string, do func(), change func(*cell.RunRequest)) string {
+func (w *world) during(name, script string, do func(), change func(*api.RunRequest)) string {
 	w.Helper()
-	req := cell.RunRequest{Cell: name, Args: []string{"sh", "-c", script}}
+	req := api.RunRequest{Cell: name, Args: []string{"sh", "-c", script}}
 	change(&req)
 	in, line := io.Pipe()
 	out := &readyWriter{ready: func() {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -45,49 +46,14 @@ const (
 	detailBytes          = "bytes"
 )
 
-// PromoteRequest adds a cell's caches to the shared ones.
-type PromoteRequest struct {
-	Cell     string
-	DryRun   bool
-	Progress func(Progress)
-}
-
-// PromoteResult says what was, or would be, added.
-type PromoteResult struct {
-	Cell         string     `json:"cell"`
-	CheckpointID string     `json:"checkpoint_id"` // the cell's state
-	DryRun       bool       `json:"dry_run"`
-	Caches       []Promoted `json:"caches"`
-	// Skipped counts what is never shared, by the reason.
-	Skipped map[string]int64 `json:"skipped"`
-}
-
-// Promoted describes the addition to one shared cache.
-type Promoted struct {
-	Cache        string `json:"cache"`
-	Source       string `json:"source"` // as in SharedCache
-	CheckpointID string `json:"checkpoint_id,omitempty"`
-	Root         string `json:"root,omitempty"`
-	CacheFiles
-	Tools map[string]CacheFiles `json:"tools"`
-	// Kept counts files that the home's cache has with other contents: they stay.
-	Kept int64 `json:"kept"`
-}
-
-// CacheFiles counts files.
-type CacheFiles struct {
-	Files int64 `json:"files"`
-	Bytes int64 `json:"bytes"`
-}
-
 // Promote adds what a cell's accepted state has in its caches to the cache of its
 // source directory, and what tools check by themselves to that of the home.
-func (e *Engine) Promote(ctx context.Context, req PromoteRequest) (*PromoteResult, error) {
+func (e *Engine) Promote(ctx context.Context, req api.PromoteRequest) (*api.PromoteResult, error) {
 	c, err := e.findCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
-	p := &promotion{e: e, ctx: ctx, cell: c, req: req, res: &PromoteResult{Cell: c.Name, DryRun: req.DryRun, Skipped: map[string]int64{}}}
+	p := &promotion{e: e, ctx: ctx, cell: c, req: req, res: &api.PromoteResult{Cell: c.Name, DryRun: req.DryRun, Skipped: map[string]int64{}}}
 	if !req.DryRun {
 		release, err := e.holdCaches(ctx, "cache promote")
 		if err != nil {
@@ -127,13 +93,13 @@ type promotion struct {
 	ctx  context.Context //nolint:containedctx // lives as long as one call
 	cell store.Cell
 	head store.Checkpoint
-	req  PromoteRequest
-	res  *PromoteResult
+	req  api.PromoteRequest
+	res  *api.PromoteResult
 
 	files    []cached
 	dirs     map[string]tree.Entry // on the way to them
 	sharings []*sharing
-	done     Progress
+	done     api.Progress
 }
 
 // cached is a file of the cell's caches that may be shared.
@@ -153,7 +119,7 @@ type sharing struct {
 	head   store.Checkpoint // before; without an id if the cache is to be made
 	base   *sharing         // that a new cache starts from, if any
 	edits  []workspace.Edit
-	result Promoted
+	result api.Promoted
 
 	added map[string]bool   // paths of edits; made by adds
 	made  *store.Checkpoint // the first state of a new cache, if it is its own
@@ -181,7 +147,7 @@ func (p *promotion) gather() error {
 	}
 	t, ok := m.Area(areaCache)
 	if !ok {
-		return refused("no_cache", fmt.Sprintf("`forkcell run --cache standard --accept-on-success %s -- CMD` gives it one", p.cell.Name),
+		return api.Refusef(api.CodeNoCache, fmt.Sprintf("`forkcell run --cache standard --accept-on-success %s -- CMD` gives it one", p.cell.Name),
 			"the state of cell %s has nothing in a cache", p.cell.Name)
 	}
 	p.dirs = map[string]tree.Entry{}
@@ -196,13 +162,13 @@ func (p *promotion) accepted(tx *store.Tx) error {
 	}
 	for _, r := range runs {
 		if undecidedIn(p.cell, r) && r.Before != r.After { // one that changed nothing is no part of it
-			return refused("pending", fmt.Sprintf("`forkcell accept %s --force` or `forkcell restore %s` first", p.cell.Name, p.cell.Name),
+			return api.Refusef(api.CodePending, fmt.Sprintf("`forkcell accept %s --force` or `forkcell restore %s` first", p.cell.Name, p.cell.Name),
 				"the state of cell %s is not accepted: run %s is pending", p.cell.Name, r.ID)
 		}
 	}
 	waiting, err := waitingStates(tx, p.cell, p.cell.Head)
 	if err == nil && len(waiting) > 0 {
-		err = refused("pending", fmt.Sprintf("`forkcell accept %s` first", p.cell.Name),
+		err = api.Refusef(api.CodePending, fmt.Sprintf("`forkcell accept %s` first", p.cell.Name),
 			"the state of cell %s is not accepted: %s was captured of a live cell", p.cell.Name, waiting[0].ID)
 	}
 	return err
@@ -237,7 +203,7 @@ func (p *promotion) look(name string, e tree.Entry) error {
 		return nil
 	}
 	if len(p.files) == maxPromoted {
-		return refused("too_large", "remove what is not needed from the caches in the cell first, such as with `go clean -cache`",
+		return api.Refusef(api.CodeTooLarge, "remove what is not needed from the caches in the cell first, such as with `go clean -cache`",
 			"cell %s has more than %d files in its caches", p.cell.Name, maxPromoted)
 	}
 	f := cached{path: name, entry: e, tool: tool.name, home: home, open: p.e.opener(p.cell, p.head, areaCache, name, e)}
@@ -248,7 +214,7 @@ func (p *promotion) look(name string, e tree.Entry) error {
 // plan compares with what a shared cache has. base is the home's cache, from which
 // a new one starts.
 func (p *promotion) plan(name string, base *sharing) (*sharing, error) {
-	s := &sharing{result: Promoted{Cache: name, Tools: map[string]CacheFiles{}}}
+	s := &sharing{result: api.Promoted{Cache: name, Tools: map[string]api.CacheFiles{}}}
 	if base != nil {
 		s.result.Source = p.cell.Source
 	}
@@ -348,7 +314,7 @@ func (p *promotion) compare(s *sharing, forHome bool, files []cached, have *tree
 			continue
 		}
 		s.edits = append(s.edits, workspace.Edit{Path: f.path, New: &now, Open: p.open(f)})
-		s.result.add(f.tool, now.Size)
+		addPromoted(&s.result, f.tool, now.Size)
 	}
 	return nil
 }
@@ -417,15 +383,13 @@ func (p *promotion) own(e tree.Entry) tree.Entry {
 func (p *promotion) open(f cached) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		p.done.Files, p.done.Bytes, p.done.CurrentPath = p.done.Files+1, p.done.Bytes+f.entry.Size, f.path
-		if p.req.Progress != nil {
-			p.req.Progress(p.done)
-		}
+		p.e.caller.report(p.done)
 		return f.open()
 	}
 }
 
-func (r *Promoted) add(tool string, size int64) {
+func addPromoted(r *api.Promoted, tool string, size int64) {
 	of := r.Tools[tool]
-	r.Tools[tool] = CacheFiles{of.Files + 1, of.Bytes + size}
+	r.Tools[tool] = api.CacheFiles{Files: of.Files + 1, Bytes: of.Bytes + size}
 	r.Files, r.Bytes = r.Files+1, r.Bytes+size
 }

@@ -3,6 +3,7 @@ package cell
 import (
 	"strconv"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -19,7 +20,7 @@ func (p *promotion) carryOut() error {
 	}
 	for _, s := range p.sharings {
 		if err := p.seal(s); err != nil {
-			return failed("promote", err, "promote the caches of cell %s", quote.Line(p.cell.Name))
+			return api.Failf(api.CodePromote, err, "promote the caches of cell %s", quote.Line(p.cell.Name))
 		}
 	}
 	failpoint.Hit("promote.sealed")

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/event"
 )
 
@@ -85,8 +86,8 @@ func TestTamperedEvents(t *testing.T) {
 		if _, missing := os.Stat(out); (err == nil) != strings.HasPrefix(c.what, "a lost") || (missing == nil) != (err == nil) {
 			t.Errorf("case %d, %s: export: %v", i, c.what, err)
 		}
-		if err != nil && cell.KindOf(err) != cell.Refused {
-			t.Errorf("%s: export gave kind %d: %v", c.what, cell.KindOf(err), err)
+		if err != nil && api.KindOf(err) != api.Refused {
+			t.Errorf("%s: export gave kind %s: %v", c.what, api.KindOf(err), err)
 		}
 		undo()
 	}

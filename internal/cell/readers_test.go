@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 )
@@ -28,7 +30,7 @@ func TestWriter(t *testing.T) {
 		return
 	}
 	what, home, _ := strings.Cut(spec, "|")
-	e, release, err := app.Open(home, app.Write)
+	e, release, err := app.Open(home, app.Write, tester())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,19 +54,19 @@ func TestWriter(t *testing.T) {
 func change(ctx context.Context, e *cell.Engine, what string, round int) error {
 	if what == "fork" {
 		name := "fork-" + strconv.Itoa(round)
-		if _, err := e.Fork(ctx, cell.ForkRequest{Cell: "demo", Name: name}); err != nil {
+		if _, err := e.Fork(ctx, api.ForkRequest{Cell: "demo", Name: name}); err != nil {
 			return err
 		}
 		return e.Remove(ctx, name, false)
 	}
 	script := "echo " + strconv.Itoa(round) + " > hello.txt"
-	if _, err := e.Run(ctx, cell.RunRequest{Cell: "busy", Args: []string{"sh", "-c", script}}, cell.Stdio{}); err != nil {
+	if _, err := e.Run(ctx, api.RunRequest{Cell: "busy", Args: []string{"sh", "-c", script}}, cell.Stdio{}); err != nil {
 		return err
 	}
-	if _, err := e.Accept(ctx, cell.AcceptRequest{Cell: "busy"}); err != nil {
+	if _, err := e.Accept(ctx, api.AcceptRequest{Cell: "busy"}); err != nil {
 		return err
 	}
-	_, err := e.GC(ctx, cell.GCRequest{})
+	_, err := e.GC(ctx, api.GCRequest{})
 	return err
 }
 
@@ -97,7 +99,7 @@ func (w *world) readBeside(more func(reads int) bool) {
 	for _, what := range []string{"fork", "run"} {
 		ends = append(ends, w.startWriter(what))
 	}
-	e, release, err := app.Open(w.home, app.Read)
+	e, release, err := app.Open(w.home, app.Read, tester())
 	w.ok(err)
 	defer func() { _ = release() }()
 	reads := 0
@@ -175,7 +177,7 @@ func TestDeadRunIsShownAndLeft(t *testing.T) {
 			t.Fatalf("status %+v\nls %+v\nlog %+v", info, list, last)
 		}
 		_, err = w.e.Processes(w.ctx, "demo")
-		w.refused(err, cell.Refused, "not started")
+		w.refused(err, api.Refused, "not started")
 		_, err = w.e.FollowLogs(w.ctx, "demo", "", false, io.Discard, io.Discard)
 		w.ok(err)
 		if receipts, err := w.e.ReceiptList(w.ctx, "demo"); err != nil || len(receipts) != 1 {
@@ -226,11 +228,11 @@ func TestSleeper(t *testing.T) {
 		return
 	}
 	name, home, _ := strings.Cut(spec, "|")
-	e, release, err := app.Open(home, app.Write)
+	e, release, err := app.Open(home, app.Write, tester())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = e.Run(t.Context(), cell.RunRequest{Cell: name, Args: []string{"sh", "-c", "echo half > hello.txt; echo asleep; exec sleep 600"}},
+	_, err = e.Run(t.Context(), api.RunRequest{Cell: name, Args: []string{"sh", "-c", "echo half > hello.txt; echo asleep; exec sleep 600"}},
 		cell.Stdio{Out: os.Stdout})
 	t.Fatal(err, release())
 }
@@ -243,9 +245,9 @@ func TestLogShowsDecisions(t *testing.T) {
 	one, _ := w.sh("demo", "echo 1 > one")
 	two, _ := w.sh("demo", "echo 2 > two")
 	three, _ := w.sh("demo", "echo 3 > three")
-	_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+	_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
 	w.ok(err)
-	_, err = w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Run: one.RunID})
+	_, err = w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Run: one.RunID})
 	w.ok(err)
 	want := map[string]string{one.RunID: "accepted", two.RunID: "pending", three.RunID: "restored"}
 	log, err := w.e.Log(w.ctx, "demo")

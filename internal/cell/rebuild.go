@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 	"github.com/forkcell/forkcell/receipt"
@@ -12,7 +14,7 @@ import (
 // rebuild replays the log into an empty database.
 type rebuild struct {
 	e      *Engine
-	res    *RecoverResult
+	res    *api.RecoverResult
 	keys   *receipt.KeySet
 	chain  *receipt.Chain
 	seqs   []int64
@@ -45,7 +47,7 @@ type finding struct {
 }
 
 // newRebuild replays the statements of the given numbers.
-func (e *Engine) newRebuild(res *RecoverResult, seqs []int64) (*rebuild, error) {
+func (e *Engine) newRebuild(res *api.RecoverResult, seqs []int64) (*rebuild, error) {
 	keys, err := e.keys("")
 	if err != nil {
 		return nil, err

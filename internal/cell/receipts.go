@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -16,7 +17,7 @@ import (
 
 // ReceiptDoc is one receipt in every form.
 type ReceiptDoc struct {
-	Info      ReceiptInfo
+	Info      api.ReceiptInfo
 	Envelope  []byte // the exact signed bytes
 	Statement receipt.Statement
 	JSON      []byte // the statement, and the decision that stands now
@@ -24,8 +25,8 @@ type ReceiptDoc struct {
 }
 
 // ReceiptList lists receipts, oldest first; "" asks for all cells.
-func (e *Engine) ReceiptList(_ context.Context, cell string) ([]ReceiptInfo, error) {
-	out := []ReceiptInfo{}
+func (e *Engine) ReceiptList(_ context.Context, cell string) ([]api.ReceiptInfo, error) {
+	out := []api.ReceiptInfo{}
 	if e.store == nil && cell == "" {
 		return out, nil
 	}
@@ -57,9 +58,9 @@ func (e *Engine) ReceiptList(_ context.Context, cell string) ([]ReceiptInfo, err
 	return out, err
 }
 
-func receiptInfo(tx *store.Tx, r store.Run) (ReceiptInfo, error) {
+func receiptInfo(tx *store.Tx, r store.Run) (api.ReceiptInfo, error) {
 	c, err := tx.CellByID(r.CellID)
-	return ReceiptInfo{
+	return api.ReceiptInfo{
 		ReceiptID: r.ReceiptID, RunID: r.ID, Cell: c.LastName, Outcome: r.Outcome, Decision: r.Decision, CreatedAt: r.FinishedAt,
 	}, err
 }
@@ -84,7 +85,7 @@ func (e *Engine) findReceipt(tx *store.Tx, id, cell string) (store.Run, error) {
 				return runs[i], nil
 			}
 		}
-		return store.Run{}, notFound("receipt", "there is none yet", "`forkcell run CELL -- CMD` makes one")
+		return store.Run{}, api.Missing("receipt", "there is none yet", "`forkcell run CELL -- CMD` makes one")
 	}
 	full, err := tx.Complete("statements", id)
 	if err != nil {
@@ -92,7 +93,7 @@ func (e *Engine) findReceipt(tx *store.Tx, id, cell string) (store.Run, error) {
 	}
 	r, err := tx.RunOfReceipt(full)
 	if errors.Is(err, store.ErrNotFound) {
-		return r, notFound("receipt", id, "`forkcell receipt list` shows them")
+		return r, api.Missing("receipt", id, "`forkcell receipt list` shows them")
 	}
 	return r, err
 }
@@ -114,7 +115,7 @@ func (e *Engine) Receipt(_ context.Context, id, cell string, _ bool) (*ReceiptDo
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, notFound("receipt", "there is none yet", "`forkcell run CELL -- CMD` makes one")
+		return nil, api.Missing("receipt", "there is none yet", "`forkcell run CELL -- CMD` makes one")
 	}
 	if err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func (e *Engine) readEvidence(doc *ReceiptDoc, statements []store.Statement) (*r
 			s, err = receipt.Verify(raw, keys)
 		}
 		if err != nil {
-			return nil, nil, refused("bad_receipt", "`forkcell receipt verify --all` names everything that does not hold",
+			return nil, nil, api.Refusef(api.CodeBadReceipt, "`forkcell receipt verify --all` names everything that does not hold",
 				"statement %s does not verify: %v", st.ID, err)
 		}
 		switch p := s.Predicate.(type) {
@@ -171,7 +172,7 @@ func (e *Engine) readEvidence(doc *ReceiptDoc, statements []store.Statement) (*r
 		}
 	}
 	if run == nil {
-		return nil, nil, refused("bad_receipt", "", "the log has no receipt for %s", doc.Info.RunID)
+		return nil, nil, api.Refusef(api.CodeBadReceipt, "", "the log has no receipt for %s", doc.Info.RunID)
 	}
 	return run, decisions, nil
 }
@@ -181,13 +182,13 @@ func (e *Engine) readEvidence(doc *ReceiptDoc, statements []store.Statement) (*r
 func (e *Engine) keys(keyFile string) (*receipt.KeySet, error) {
 	set := receipt.NewKeySet()
 	if keyFile != "" {
-		data, err := os.ReadFile(keyFile)
+		data, err := os.ReadFile(e.caller.path(keyFile))
 		if err != nil {
-			return nil, usage("", "--key %s: %v", quote.Path(keyFile), err)
+			return nil, api.Usagef("", "--key %s: %v", quote.Path(keyFile), err)
 		}
 		pub, err := receipt.ParsePublic(data)
 		if err != nil {
-			return nil, usage("give a PEM (SPKI) Ed25519 public key, as `forkcell key show --pem` prints", "--key %s: %v", quote.Path(keyFile), err)
+			return nil, api.Usagef("give a PEM (SPKI) Ed25519 public key, as `forkcell key show --pem` prints", "--key %s: %v", quote.Path(keyFile), err)
 		}
 		set.Trust(pub)
 	}
@@ -253,9 +254,9 @@ func (e *Engine) ownKeyFiles() iter.Seq2[string, func() ([]byte, error)] {
 // ReceiptExport writes a self-contained bundle.
 func (e *Engine) ReceiptExport(ctx context.Context, id, output string) (int64, error) {
 	if output == "" {
-		return 0, usage("`-o FILE`", "no output file")
+		return 0, api.Usagef("`-o FILE`", "no output file")
 	}
-	if err := e.apart("-o", output); err != nil {
+	if err := e.apart("-o", e.caller.path(output)); err != nil {
 		return 0, err
 	}
 	doc, err := e.Receipt(ctx, id, "", false)
@@ -270,7 +271,7 @@ func (e *Engine) ReceiptExport(ctx context.Context, id, output string) (int64, e
 	if err := receipt.WriteBundle(&data, b); err != nil {
 		return 0, err
 	}
-	out, err := createOutput(output)
+	out, err := createOutput(e.caller.path(output))
 	if err != nil {
 		return 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -13,14 +14,14 @@ import (
 
 // ReceiptVerify checks signatures, the chain, every bound hash, and that the
 // database says what was signed.
-func (e *Engine) ReceiptVerify(_ context.Context, id, cell string, all bool, keyFile string) (*ReceiptVerifyResult, error) {
-	res := &ReceiptVerifyResult{Problems: []ReceiptProblem{}, Bound: []BoundHash{}, Notes: []string{}}
+func (e *Engine) ReceiptVerify(_ context.Context, id, cell string, all bool, keyFile string) (*api.ReceiptVerifyResult, error) {
+	res := &api.ReceiptVerifyResult{Problems: []api.ReceiptProblem{}, Bound: []api.BoundHash{}, Notes: []string{}}
 	if e.store == nil {
 		if all {
 			res.OK = true
 			return res, nil
 		}
-		return nil, notFound("receipt", id+cell, "there is no state directory yet")
+		return nil, api.Missing("receipt", id+cell, "there is no state directory yet")
 	}
 	scope, err := e.verifyScope(id, cell, all)
 	if err != nil {
@@ -57,7 +58,7 @@ func (e *Engine) verifyScope(id, cell string, all bool) (scope, error) {
 		return scope{}, nil
 	}
 	if id == "" && cell == "" {
-		return scope{}, usage("give a receipt, --cell, --all or --bundle", "nothing to verify")
+		return scope{}, api.Usagef("give a receipt, --cell, --all or --bundle", "nothing to verify")
 	}
 	var s scope
 	err := e.store.View(func(tx *store.Tx) error {
@@ -83,7 +84,7 @@ func (e *Engine) verifyScope(id, cell string, all bool) (scope, error) {
 // moment knows it; and the file of a statement that the database knows was
 // durable before that was committed. So the files are listed first, and only the
 // statements that the database knows are replayed.
-func (e *Engine) verifyLog(sc scope, keyFile string, res *ReceiptVerifyResult) error {
+func (e *Engine) verifyLog(sc scope, keyFile string, res *api.ReceiptVerifyResult) error {
 	onDisk, _, err := e.store.SeqsOnDisk()
 	if err != nil {
 		return err
@@ -115,8 +116,8 @@ func (e *Engine) verifyLog(sc scope, keyFile string, res *ReceiptVerifyResult) e
 }
 
 // notVerified is the failure of a verification that found something.
-func notVerified(res *ReceiptVerifyResult, prefix, hint string) error {
-	e := refused("not_verified", hint, "%s%s not hold", prefix, things(len(res.Problems)))
+func notVerified(res *api.ReceiptVerifyResult, prefix, hint string) error {
+	e := api.Refusef(api.CodeNotVerified, hint, "%s%s not hold", prefix, things(len(res.Problems)))
 	for _, p := range res.Problems {
 		e.Details = append(e.Details, p.ID+": "+p.What)
 	}
@@ -132,36 +133,36 @@ func things(n int) string {
 
 // BundleVerify checks a bundle with keys that are trusted here, never with the
 // one inside it.
-func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*ReceiptVerifyResult, error) {
+func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.ReceiptVerifyResult, error) {
 	keys, err := e.keys(keyFile)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(file)
+	f, err := os.Open(e.caller.path(file))
 	if err != nil {
-		return nil, usage("", "--bundle %s: %v", quote.Path(file), err)
+		return nil, api.Usagef("", "--bundle %s: %v", quote.Path(file), err)
 	}
 	defer f.Close()
 	report, err := receipt.VerifyBundle(f, keys)
 	if errors.Is(err, receipt.ErrUntrusted) {
-		return nil, &Error{
-			Kind: Refused, Code: "untrusted", Message: err.Error(),
+		return nil, &api.Error{
+			Kind: api.Refused, Code: api.CodeUntrusted, Message: err.Error(),
 			Hint: "give the signer's public key with --key, or trust it with `forkcell key trust FILE`", Err: err,
 		}
 	}
 	if err != nil && len(report.Checks) == 0 {
-		return nil, &Error{Kind: Refused, Code: "not_verified", Message: err.Error(), Hint: "do not rely on it", Err: err}
+		return nil, &api.Error{Kind: api.Refused, Code: api.CodeNotVerified, Message: err.Error(), Hint: "do not rely on it", Err: err}
 	}
 	return bundleResult(report)
 }
 
-func bundleResult(report receipt.BundleReport) (*ReceiptVerifyResult, error) {
-	res := &ReceiptVerifyResult{Checked: 1, OK: true, Problems: []ReceiptProblem{}, Bound: []BoundHash{}, Notes: []string{}, KeyID: report.TrustedKey}
+func bundleResult(report receipt.BundleReport) (*api.ReceiptVerifyResult, error) {
+	res := &api.ReceiptVerifyResult{Checked: 1, OK: true, Problems: []api.ReceiptProblem{}, Bound: []api.BoundHash{}, Notes: []string{}, KeyID: report.TrustedKey}
 	for _, c := range report.Checks {
-		res.Bound = append(res.Bound, BoundHash{What: c.Name, SHA256: c.SHA256, Status: string(c.State)})
+		res.Bound = append(res.Bound, api.BoundHash{What: c.Name, SHA256: c.SHA256, Status: string(c.State)})
 		if c.State == receipt.Mismatch {
 			res.OK = false
-			res.Problems = append(res.Problems, ReceiptProblem{ID: report.Run.ReceiptID, What: c.Name + " does not have its hash"})
+			res.Problems = append(res.Problems, api.ReceiptProblem{ID: report.Run.ReceiptID, What: c.Name + " does not have its hash"})
 		}
 	}
 	if !res.OK {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -13,7 +15,7 @@ import (
 // Log and old database are each other's witness: what only one of them knows is
 // kept, and the error names it, unless the caller accepts the loss. Then a signed
 // statement says what is lost.
-func (e *Engine) Recover(ctx context.Context, acceptLoss bool) (*RecoverResult, error) {
+func (e *Engine) Recover(ctx context.Context, acceptLoss bool) (*api.RecoverResult, error) {
 	lock, err := e.store.LockHome(true)
 	if err != nil {
 		return nil, err
@@ -22,7 +24,7 @@ func (e *Engine) Recover(ctx context.Context, acceptLoss bool) (*RecoverResult, 
 	if err := e.nobodyAtWork(); err != nil {
 		return nil, err
 	}
-	res := &RecoverResult{Problems: []string{}, Kept: []string{}, Notes: []string{}}
+	res := &api.RecoverResult{Problems: []string{}, Kept: []string{}, Notes: []string{}}
 	seqs, tail, err := e.store.SeqsOnDisk()
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -33,7 +34,7 @@ func (e *Engine) nobodyAtWork() error {
 	}
 	slices.Sort(names)
 	var busy []string
-	var first *Error
+	var first *api.Error
 	for _, name := range names {
 		id, ok := strings.CutPrefix(name, lockPrefix)
 		if !ok {
@@ -57,9 +58,9 @@ func (e *Engine) nobodyAtWork() error {
 	return first
 }
 
-func atWork(name string, h store.Holder) *Error {
+func atWork(name string, h store.Holder) *api.Error {
 	what := fmt.Sprintf("cell %s is busy: %v", quote.Arg(name), &store.BusyError{Holder: h})
-	out := &Error{Kind: Busy, Code: "busy", Hint: "wait until it ends"}
+	out := &api.Error{Kind: api.Busy, Code: api.CodeBusy, Hint: "wait until it ends"}
 	if h.PID > 0 {
 		out.Hint = fmt.Sprintf("wait for process %d, or end it", h.PID)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -15,17 +16,17 @@ import (
 
 // Refresh brings the source's changes into the cell as a new checkpoint. A path
 // that both sides changed differently is a conflict, and then nothing changes.
-func (e *Engine) Refresh(ctx context.Context, req RefreshRequest) (*RefreshResult, error) {
+func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.RefreshResult, error) {
 	s, err := e.hold(ctx, req.Cell, "refresh", 0)
 	if err != nil {
 		return nil, err
 	}
 	defer s.release()
 	if s.cell.SourceKind != "dir" {
-		return nil, refused("no_source", "make a new cell from the new archive", "cell %s was made from an archive", s.cell.Name)
+		return nil, api.Refusef(api.CodeNoSource, "make a new cell from the new archive", "cell %s was made from an archive", s.cell.Name)
 	}
-	defer e.relay.send(req.Progress)()
-	res := &RefreshResult{Cell: s.cell.Name, Changed: []PathNote{}, Conflicts: []PathNote{}, Chosen: []PathNote{}, LeftOut: []LeftOut{}}
+	ctx = e.withProgress(ctx)
+	res := &api.RefreshResult{Cell: s.cell.Name, Changed: []api.PathNote{}, Conflicts: []api.PathNote{}, Chosen: []api.PathNote{}, LeftOut: []api.LeftOut{}}
 	if s.cell.Live == s.cell.Source {
 		return s.refreshLive(ctx, res)
 	}
@@ -41,7 +42,7 @@ func (e *Engine) Refresh(ctx context.Context, req RefreshRequest) (*RefreshResul
 
 // refreshLive: the source is the workspace, so its changes are there already
 // and only have to be sealed.
-func (s *session) refreshLive(ctx context.Context, res *RefreshResult) (*RefreshResult, error) {
+func (s *session) refreshLive(ctx context.Context, res *api.RefreshResult) (*api.RefreshResult, error) {
 	from := s.head
 	if err := s.catchUp(ctx); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func (s *session) refreshLive(ctx context.Context, res *RefreshResult) (*Refresh
 	return res, longPath(s.cell, err)
 }
 
-func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshResult) error {
+func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.RefreshResult) error {
 	var base store.Checkpoint
 	err := s.e.store.View(func(tx *store.Tx) (err error) {
 		base, err = s.shared(tx, s.head)
@@ -73,7 +74,7 @@ func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshR
 	}
 	root, err := fsx.OpenRoot(s.cell.Source)
 	if err != nil {
-		return usage("", "source %s: %v", quote.Path(s.cell.Source), err)
+		return api.Usagef("", "source %s: %v", quote.Path(s.cell.Source), err)
 	}
 	defer root.Close()
 	now, report, err := s.e.ws.Scan(ctx, s.at, root, baseTree)
@@ -81,7 +82,7 @@ func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshR
 		return importError(s.cell, err)
 	}
 	for _, l := range report.LeftOut {
-		res.LeftOut = append(res.LeftOut, LeftOut{Path: l.Path, Rule: l.Rule})
+		res.LeftOut = append(res.LeftOut, api.LeftOut{Path: l.Path, Rule: l.Rule})
 	}
 	mode, err := conflictMode(req.OnConflict)
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *session) refresh(ctx context.Context, req RefreshRequest, res *RefreshR
 		}),
 	})
 	if err != nil {
-		return withHint(err, "conflict", "settle them in the source, or give --on-conflict ours|theirs")
+		return api.WithHint(err, "conflict", "settle them in the source, or give --on-conflict ours|theirs")
 	}
 	for _, c := range m.chosen {
 		res.Chosen = append(res.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 )
@@ -16,10 +18,10 @@ func TestFailedForkLeavesTheLogUsable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.init("demo", "")
-	_, err := w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "t-3"})
+	_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "t-3"})
 	w.ok(err)
-	_, err = w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "t", N: 3})
-	w.refused(err, cell.Refused, "in use")
+	_, err = w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "t", N: 3})
+	w.refused(err, api.Refused, "in use")
 	w.sh("demo", "echo more > hello.txt")
 	w.sound("demo", "t-3")
 	w.loseDatabase()
@@ -38,15 +40,15 @@ func TestGCWhileACommandRuns(t *testing.T) {
 		started, finished := make(chan struct{}), make(chan error)
 		in, feed := pipe()
 		go func() {
-			_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo go; read x; echo $x > hello.txt"}},
+			_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"sh", "-c", "echo go; read x; echo $x > hello.txt"}},
 				cell.Stdio{In: in, Out: &trigger{on: started}})
 			finished <- err
 		}()
 		w.started(started, finished)
-		other, release, err := app.Open(w.home, app.Write)
+		other, release, err := app.Open(w.home, app.Write, tester())
 		w.ok(err)
 		defer release()
-		_, err = other.GC(w.ctx, cell.GCRequest{})
+		_, err = other.GC(w.ctx, api.GCRequest{})
 		w.ok(err)
 		fmt.Fprintln(feed, "done")
 		w.ok(feed.Close())
@@ -66,15 +68,15 @@ func TestRecoverKnowsTheAppliedState(t *testing.T) {
 			w := newWorld(t)
 			w.init("demo", backend)
 			w.sh("demo", "echo cell > hello.txt; echo cell > docs/a.md", acceptOnSuccess)
-			_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", Only: []string{"docs/"}})
+			_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", Only: []string{"docs/"}})
 			w.ok(err)
 			w.write("docs/b.md", "source\n")
-			_, err = w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+			_, err = w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "demo"})
 			w.ok(err)
 			w.loseDatabase()
 			w.ok(w.recover())
 			w.open()
-			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+			_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 			w.ok(err)
 			if got := w.read("hello.txt") + w.read("docs/a.md") + w.read("docs/b.md"); got != "cell\ncell\nsource\n" {
 				t.Fatalf("the source holds %q", got)
@@ -97,7 +99,7 @@ func TestHalfMadeHome(t *testing.T) {
 	if err := os.Chmod(home, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, release, err := app.Open(home, app.Create)
+	_, release, err := app.Open(home, app.Create, tester())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,10 +113,10 @@ func TestRemovedForkLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.init("demo", "delta")
-	_, err := w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "side"})
+	_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "side"})
 	w.ok(err)
 	w.ok(w.e.Remove(w.ctx, "side", false))
-	_, err = w.e.GC(w.ctx, cell.GCRequest{})
+	_, err = w.e.GC(w.ctx, api.GCRequest{})
 	w.ok(err)
 	left, err := os.ReadDir(filepath.Join(w.home, "live"))
 	w.ok(err)

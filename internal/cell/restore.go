@@ -4,11 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
 // Reject records that a run's result does not stand, and takes it back.
-func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*MoveResult, error) {
+func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.MoveResult, error) {
 	s, err := e.hold(ctx, cell, "reject", 0)
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*MoveRes
 		return nil, err
 	}
 	if decisionIn(s.cell, r) == rejected && !(part && undecidedIn(s.cell, r)) {
-		return nil, refused("decided", "`forkcell status "+s.cell.Name+"` shows what is undecided", "run %s is rejected already", r.ID)
+		return nil, api.Refusef(api.CodeDecided, "`forkcell status "+s.cell.Name+"` shows what is undecided", "run %s is rejected already", r.ID)
 	}
 	if !part || r.Before == r.After {
 		// The present state has nothing of it: only the word is missing.
@@ -45,9 +46,9 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*MoveRes
 }
 
 // Restore moves a cell to an earlier, or any, of its states.
-func (e *Engine) Restore(ctx context.Context, req RestoreRequest) (*MoveResult, error) {
+func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.MoveResult, error) {
 	if req.Checkpoint != "" && req.Run != "" {
-		return nil, usage("give one of them", "a checkpoint and --run exclude each other")
+		return nil, api.Usagef("give one of them", "a checkpoint and --run exclude each other")
 	}
 	wait := time.Duration(0)
 	if req.Force {
@@ -103,11 +104,11 @@ func (s *session) behind(tx *store.Tx, r store.Run, named bool) (store.Checkpoin
 
 // moveBack moves the head to a state and decides every run that is thereby
 // undone. first, if given, gets the given result; the others are restored.
-func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *store.Run, result, reason string) (*MoveResult, error) {
+func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *store.Run, result, reason string) (*api.MoveResult, error) {
 	if err := usable(to); err != nil {
 		return nil, err
 	}
-	res := &MoveResult{
+	res := &api.MoveResult{
 		Cell: s.cell.Name, CheckpointID: to.ID, Root: to.Root(), Left: s.head.ID, Decision: result,
 		Also: []string{}, Notes: []string{},
 	}

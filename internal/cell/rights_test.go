@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/forkcell/forkcell/internal/api"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"golang.org/x/sys/unix"
 )
 
 // giveAway adds entries to lists. An ordinary caller's cell has no other user
@@ -50,7 +50,7 @@ func TestListsAndOwnersStayInTheCell(t *testing.T) {
 			w.inside("demo", "give")
 			w.sh("demo", "echo more >> docs/own; cp docs/own swap; mv swap docs/b.md")
 			before := rightsOf(t, w.source)
-			res, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Apply: true})
+			res, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Apply: true})
 			w.ok(err)
 			dropped := map[string]string{}
 			for _, d := range res.Applied.Dropped {
@@ -76,9 +76,9 @@ func TestListsAndOwnersStayInTheCell(t *testing.T) {
 			}
 			// The next apply does not take what was dropped for changes of the host.
 			w.sh("demo", "echo again > hello.txt; echo again > new; echo again > docs/own", acceptOnSuccess)
-			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+			_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 			w.ok(err)
-			_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
+			_, err = w.e.Undo(w.ctx, api.UndoRequest{Cell: "demo"})
 			w.ok(err)
 			w.handedOut()
 			w.sound("demo")
@@ -90,12 +90,12 @@ func TestListsAndOwnersStayInTheCell(t *testing.T) {
 func (w *world) handedOut() {
 	w.Helper()
 	dir := w.TempDir()
-	res, err := w.e.Export(w.ctx, cell.ExportRequest{Cell: "demo", Output: filepath.Join(dir, "out")})
+	res, err := w.e.Export(w.ctx, api.ExportRequest{Cell: "demo", Output: filepath.Join(dir, "out")})
 	w.ok(err)
 	if notes := strings.Join(res.Notes, "\n"); !strings.Contains(notes, "dropped: ACL user:") {
 		w.Errorf("notes of the export: %q", notes)
 	}
-	copied, err := w.e.CopyOut(w.ctx, cell.CopyRequest{Cell: "demo", Path: ".", Host: filepath.Join(dir, "copy")})
+	copied, err := w.e.CopyOut(w.ctx, api.CopyRequest{Cell: "demo", Path: ".", Host: filepath.Join(dir, "copy")})
 	w.ok(err)
 	if notes := strings.Join(copied.Notes, "\n"); !strings.Contains(notes, "dropped: ACL user:") {
 		w.Errorf("notes of the copy: %q", notes)
@@ -118,7 +118,7 @@ func TestOwnersStayInTheCell(t *testing.T) {
 	w.ok(os.Lchown(filepath.Join(w.source, "docs/b.md"), 7, 8))
 	w.init("demo", "overlay")
 	w.sh("demo", "chown 65534:65534 hello.txt; echo new > new; mkdir d; chown 12:13 d docs/b.md; echo b >> docs/b.md; chmod 2755 d", asRoot, acceptOnSuccess)
-	res, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+	res, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 	w.ok(err)
 	got := map[string]string{}
 	for _, d := range res.Dropped {
@@ -138,7 +138,7 @@ func TestOwnersStayInTheCell(t *testing.T) {
 			t.Errorf("%s is %d:%d, mode %o", e.Path, e.UID, e.GID, e.Mode)
 		}
 	}
-	_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
+	_, err = w.e.Undo(w.ctx, api.UndoRequest{Cell: "demo"})
 	w.ok(err)
 	w.sound("demo")
 }
@@ -151,7 +151,7 @@ func TestSetIDFilesAreNotExported(t *testing.T) {
 	w.init("demo", "overlay")
 	w.sh("demo", "cp /bin/sh sh; chmod 6755 sh; mkdir .git; echo x > .git/config; echo y > .envrc", acceptOnSuccess)
 	dir := w.TempDir()
-	for name, req := range map[string]cell.ExportRequest{
+	for name, req := range map[string]api.ExportRequest{
 		"stripped": {}, "changes": {Changes: true},
 		"kept": {AllowSetuid: true, AllowControl: []string{".envrc"}}, "changes kept": {Changes: true, AllowSetuid: true, AllowControl: []string{".envrc"}},
 	} {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/gateway"
@@ -46,7 +47,7 @@ const (
 //
 // The result is not nil once the run has a record, also when an error says that
 // something of Forkcell itself failed.
-func (e *Engine) Run(ctx context.Context, req RunRequest, stdio Stdio) (*RunResult, error) {
+func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api.RunResult, error) {
 	begin := time.Now()
 	ready, deaf, cancel := heedSignals(ctx, stdio.Signals)
 	defer cancel()
@@ -56,7 +57,7 @@ func (e *Engine) Run(ctx context.Context, req RunRequest, stdio Stdio) (*RunResu
 		return nil, err
 	}
 	defer s.release()
-	r, err := s.begin(ready, req)
+	r, err := s.begin(ready, runRequest{RunRequest: req})
 	deaf() // signals are the command's now
 	if err == nil && ready.Err() != nil {
 		err = errors.Join(ready.Err(), r.forget())
@@ -93,7 +94,7 @@ func (e *Engine) Run(ctx context.Context, req RunRequest, stdio Stdio) (*RunResu
 }
 
 // Plan resolves a run's controls and runs nothing.
-func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
+func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, error) {
 	c, err := e.findCell(req.Cell)
 	if err != nil {
 		return nil, err
@@ -106,12 +107,12 @@ func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := e.spec(c, req)
+	asked, err := e.spec(c, runRequest{RunRequest: req})
 	if err != nil {
 		return nil, err
 	}
 	spec := asked.spec
-	captured, err := needsGate(asked.policy, req.Network)
+	captured, err := needsGate(asked.policy, networkRequest{NetworkRequest: req.Network})
 	if err != nil {
 		return nil, err
 	}
@@ -122,15 +123,15 @@ func (e *Engine) Plan(_ context.Context, req RunRequest) (*RunPlan, error) {
 	if err != nil {
 		return nil, runnerError(err)
 	}
-	cache, err := e.plannedCache(c, head, req)
+	cache, err := e.plannedCache(c, head, runRequest{RunRequest: req})
 	if err != nil {
 		return nil, err
 	}
-	return &RunPlan{
+	return &api.RunPlan{
 		Cache: cache,
 		Cell:  c.Name, Args: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
 		ReadOnly: append([]string{}, spec.ReadOnly...), Checkpoint: head.ID, Root: head.Root(),
-		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: policyHash(asked.policy), Grants: append([]string{}, asked.grants.recorded()...), Degraded: append(append([]string{}, asked.notes...), controls.Degraded...), Controls: controls,
+		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: policyHash(asked.policy), Grants: append([]string{}, asked.grants.recorded()...), Degraded: append(append([]string{}, asked.notes...), controls.Degraded...), Controls: api.Controls(controls),
 	}, nil
 }
 
@@ -159,9 +160,9 @@ type run struct {
 	givenUp       bool  // its live directory is gone, and the cell is removed
 	notes         []string
 	areas         []workspace.Area
-	cache         *CacheUse // what the area of the caches stands on, if it has one
-	granted       []string  // by --resolve
-	grants        []string  // that the policy used
+	cache         *api.CacheUse // what the area of the caches stands on, if it has one
+	granted       []string      // by --resolve
+	grants        []string      // that the policy used
 	masks         []mount.Mask
 	gateway       *gateway.Gateway
 	plainEnv      []string         // without what the gateway adds
@@ -169,26 +170,26 @@ type run struct {
 	degraded      []string         // what was asked for and is not as it should be
 	errorText     string
 	earlier       []string // pending runs that an automatic accept decided too
-	timings       RunTimings
+	timings       api.RunTimings
 	total         time.Time
 }
 
 // begin seals the present, writes the intent down, and opens a writable
 // generation.
-func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
+func (s *session) begin(ctx context.Context, req runRequest) (*run, error) {
 	asked, err := s.e.spec(s.cell, req)
 	if err != nil {
 		return nil, err
 	}
 	hash, err := s.e.keepPolicy(asked.policy)
 	if err != nil {
-		return nil, failed("policy", err, "keep the policy")
+		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
 	r := &run{
 		session: s, spec: asked.spec, policy: asked.policy, degraded: asked.notes, areas: asked.areas,
 		masks: asked.masks, grants: asked.grants.recorded(),
 	}
-	opened := r.openGate(ctx, hash, req.Network)
+	opened := r.openGate(ctx, hash, req.network())
 	defer func() { _, _ = opened() }() // whatever fails, nobody reads credentials any more
 	if req.CheckpointName != "" {
 		if err := checkName("checkpoint", req.CheckpointName); err != nil {
@@ -210,10 +211,10 @@ func (s *session) begin(ctx context.Context, req RunRequest) (*run, error) {
 		Command: recordable(req.Args), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
 		ReadOnly: texts(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
-		Actor: s.e.actor(), StartedAt: s.e.now().UTC(),
+		Actor: s.e.caller.Actor(), StartedAt: s.e.now().UTC(),
 	}
 	// Whoever finishes the run if this process dies knows no more than its record.
-	network, _ := needsGate(r.policy, req.Network)
+	network, _ := needsGate(r.policy, req.network())
 	if r.rec.Asked, err = r.asked(network, req.Network.Resolve); err != nil {
 		return nil, err
 	}
@@ -326,15 +327,15 @@ func (r *run) seal(ctx context.Context) error {
 	}
 	if errors.Is(err, context.Canceled) {
 		r.noteOutcome()
-		return &Error{
-			Kind: Failed, Code: "interrupted", Message: "interrupted while the run " + r.rec.ID + " was sealed",
+		return &api.Error{
+			Kind: api.Failed, Code: api.CodeInterrupted, Message: "interrupted while the run " + r.rec.ID + " was sealed",
 			Hint: "its work is kept: the next command that changes the cell finishes it", Err: err,
 		}
 	}
 	if err != nil {
 		r.noteOutcome()
-		return &Error{
-			Kind: Failed, Code: "seal",
+		return &api.Error{
+			Kind: api.Failed, Code: api.CodeSeal,
 			Message: fmt.Sprintf("seal the run %s: %v", r.rec.ID, err),
 			Hint:    "its work is kept; mend the cause (see `df`), then any command on the cell finishes it", Err: err,
 		}
@@ -360,8 +361,8 @@ func (r *run) take(sealed workspace.Sealed) {
 func (r *run) unsealable(bad *workspace.UnsealableError) {
 	r.rec.Outcome, r.rec.ExitCode = errored, 125
 	r.fail("the result cannot be kept: " + strings.Join(bad.Problems, "; "))
-	e := &Error{
-		Kind: Failed, Code: "unsealable", Message: "the run's result cannot be kept; the cell stays as it was before",
+	e := &api.Error{
+		Kind: api.Failed, Code: api.CodeUnsealable, Message: "the run's result cannot be kept; the cell stays as it was before",
 		Hint: "the files are in " + r.work.Dir() + " until gc", Details: bad.Problems, Err: bad,
 	}
 	switch {
@@ -382,13 +383,13 @@ func (r *run) noteOutcome() {
 	_ = r.e.store.Update(func(tx *store.Tx) error { return tx.PutRun(r.rec) })
 }
 
-func (r *run) result() *RunResult {
+func (r *run) result() *api.RunResult {
 	r.timings.TotalUS = since(r.total)
-	return &RunResult{
+	return &api.RunResult{
 		Cell: r.cell.Name, RunID: r.rec.ID, ReceiptID: r.rec.ReceiptID, Outcome: r.rec.Outcome, ExitCode: r.rec.ExitCode,
 		Signal: r.rec.Signal, Decision: r.rec.Decision, SplitLinks: append([]string{}, r.sealed.SplitLinks...),
 		CheckpointBefore: r.before.ID, CheckpointAfter: r.after.ID, RootBefore: r.before.Root(), RootAfter: r.after.Root(),
-		ChangedFiles: r.rec.Changed, PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: r.outcome.Controls, Events: byAction(r.events), Denied: r.deniedNetwork(),
+		ChangedFiles: r.rec.Changed, PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls), Events: byAction(r.events), Denied: r.deniedNetwork(),
 		Notes: append([]string{}, r.notes...), Cache: r.cache, Error: r.errorText, Timings: r.timings,
 	}
 }

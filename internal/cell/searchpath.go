@@ -17,10 +17,11 @@ func baseDirs() []string {
 // searchPath makes a cell's PATH: the usual directories, those of the caller's
 // PATH that the cell shows, and those of the paths that the operator shows. A
 // directory that the caller prefers to the usual ones comes before them.
-func searchPath(p *policy.Policy, req RunRequest, shown []string) string {
+func (e *Engine) searchPath(p *policy.Policy, req runRequest, shown []string) string {
 	var before, after []string
 	usual := false
-	for _, dir := range filepath.SplitList(req.SearchPath) {
+	callers, _ := e.caller.lookupEnv("PATH")
+	for _, dir := range filepath.SplitList(callers) {
 		switch {
 		case slices.Contains(baseDirs(), dir):
 			usual = true
@@ -46,7 +47,7 @@ func searchPath(p *policy.Policy, req RunRequest, shown []string) string {
 
 // shows reports whether a directory of the host is in the cell under its own
 // name, with all that its name leads through.
-func shows(p *policy.Policy, req RunRequest, shown []string, dir string) bool {
+func shows(p *policy.Policy, req runRequest, shown []string, dir string) bool {
 	if !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, ":\n") || !isDir(dir) {
 		return false
 	}

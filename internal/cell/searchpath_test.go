@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
@@ -25,25 +27,28 @@ func TestSearchPath(t *testing.T) {
 	listed.Filesystem = policy.Filesystem{Given: true, ReadOnly: []string{"/usr/bin"}}
 	for name, k := range map[string]struct {
 		policy *policy.Policy
-		req    RunRequest
+		path   string
+		root   string
 		shown  []string
 		want   string
 	}{
-		"nothing given":             {req: RunRequest{}, want: base},
-		"of the system, before":     {req: RunRequest{CallerInfo: CallerInfo{SearchPath: "/usr/lib:/usr/bin"}}, want: "/usr/lib:" + base},
-		"of the system, after":      {req: RunRequest{CallerInfo: CallerInfo{SearchPath: "/usr/bin:/usr/lib"}}, want: base + ":/usr/lib"},
-		"not in the cell":           {req: RunRequest{CallerInfo: CallerInfo{SearchPath: tool + "/bin:/usr/bin"}}, want: base},
-		"shown":                     {req: RunRequest{CallerInfo: CallerInfo{SearchPath: tool + "/bin:/usr/bin"}}, shown: []string{tool}, want: tool + "/bin:" + base + ":" + tool},
-		"a link out of it":          {req: RunRequest{CallerInfo: CallerInfo{SearchPath: tool + "/link"}}, shown: []string{tool}, want: base + ":" + tool + ":" + tool + "/bin"},
-		"odd ones":                  {req: RunRequest{CallerInfo: CallerInfo{SearchPath: ":.:bin:/usr/../usr/lib:/usr/no-such:/usr/bin/env"}}, want: base},
-		"a system of another":       {req: RunRequest{CallerInfo: CallerInfo{SearchPath: "/usr/lib"}, Root: root}, want: base},
-		"a policy that lists paths": {policy: listed, req: RunRequest{CallerInfo: CallerInfo{SearchPath: "/usr/lib"}}, want: base},
+		"nothing given":             {want: base},
+		"of the system, before":     {path: "/usr/lib:/usr/bin", want: "/usr/lib:" + base},
+		"of the system, after":      {path: "/usr/bin:/usr/lib", want: base + ":/usr/lib"},
+		"not in the cell":           {path: tool + "/bin:/usr/bin", want: base},
+		"shown":                     {path: tool + "/bin:/usr/bin", shown: []string{tool}, want: tool + "/bin:" + base + ":" + tool},
+		"a link out of it":          {path: tool + "/link", shown: []string{tool}, want: base + ":" + tool + ":" + tool + "/bin"},
+		"odd ones":                  {path: ":.:bin:/usr/../usr/lib:/usr/no-such:/usr/bin/env", want: base},
+		"a system of another":       {path: "/usr/lib", root: root, want: base},
+		"a policy that lists paths": {policy: listed, path: "/usr/lib", want: base},
 	} {
 		p := k.policy
 		if p == nil {
 			p = policy.Default()
 		}
-		if got := searchPath(p, k.req, k.shown); got != k.want {
+		e := New(Config{Caller: Caller{Env: []string{"PATH=" + k.path}}})
+		req := runRequest{RunRequest: api.RunRequest{RunOptions: api.RunOptions{Root: api.Text(k.root)}}}
+		if got := e.searchPath(p, req, k.shown); got != k.want {
 			t.Errorf("%s: %s, want %s", name, got, k.want)
 		}
 	}

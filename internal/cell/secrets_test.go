@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // TestLeftOutSurvives: what the rules leave out is safe in the source, whatever
@@ -39,7 +39,7 @@ func TestLeftOutSurvives(t *testing.T) {
 			t.Fatalf("the cell sees %q", seen)
 		}
 		w.sh("demo", "rm -rf ./* ./.[a-z]* 2>/dev/null; true")
-		res, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Apply: true})
+		res, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Apply: true})
 		w.ok(err)
 		for _, name := range secrets {
 			if got := w.read(name); got != "secret of "+name {
@@ -65,9 +65,9 @@ func TestLeftOutSurvives(t *testing.T) {
 		}
 		w.sh("demo", "echo fake > .env; mkdir -p .ssh; echo fake > .ssh/config; echo fine > fine", acceptOnSuccess)
 		for _, way := range []string{"fail", "theirs"} {
-			_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: way, AllowControl: []string{"*"}})
-			w.refused(err, cell.Refused, "conflicts")
-			e, _ := errors.AsType[*cell.Error](err)
+			_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", OnConflict: way, AllowControl: []string{"*"}})
+			w.refused(err, api.Refused, "conflicts")
+			e, _ := errors.AsType[*api.Error](err)
 			if all := strings.Join(e.Details, "\n"); !strings.Contains(all, ".env: ") || !strings.Contains(all, ".ssh") {
 				t.Errorf("the conflicts are %s", all)
 			}
@@ -75,7 +75,7 @@ func TestLeftOutSurvives(t *testing.T) {
 				t.Errorf("something was written: %v", err)
 			}
 		}
-		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo", OnConflict: "ours"})
+		_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo", OnConflict: "ours"})
 		w.ok(err)
 		if got := w.read(".env") + w.read("fine"); got != "secret of .envfine\n" {
 			t.Fatalf("the source holds %q", got)
@@ -92,7 +92,7 @@ func TestSecretsAreNotStored(t *testing.T) {
 	w.init("demo", "")
 	const inEnv, inArg, inScript = "env-5ecret-value-0001", "arg-5ecret-value-0002", "script-5ecret-value-0003"
 	res, out := w.sh("demo", "echo $API_TOKEN >&2; printf '%s' \"$API_TOKEN$API_TOKEN\"; printf env-5ecret; printf -- '-value-0001'; export DB_PASSWORD="+inScript+"; exit 3",
-		func(r *cell.RunRequest) {
+		func(r *api.RunRequest) {
 			r.Env = []string{"API_TOKEN=" + inEnv, "PLAIN=plain-value-0004"}
 			r.Args = append(r.Args, "--password", inArg, "--api-key="+inArg)
 		})

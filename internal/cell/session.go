@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -63,15 +64,15 @@ func (e *Engine) makeRoom(what string) error {
 }
 
 // codeLive is the code of errors about a cell that is live.
-const codeLive = "live"
+const codeLive = api.CodeLive
 
 // busyError names the process that holds a cell, and what the caller, who wanted
 // to do something else with it, can do.
 func busyError(name, wanted string, err error) error {
 	if busy, ok := errors.AsType[*store.BusyError](err); ok {
 		if h := busy.Holder; h.What == heldByStart {
-			return &Error{
-				Kind: Busy, Code: codeLive, Err: err,
+			return &api.Error{
+				Kind: api.Busy, Code: codeLive, Err: err,
 				Message: fmt.Sprintf("cell %s is live: process %d has kept it so since %s", name, h.PID, h.Since.UTC().Format(time.RFC3339)),
 				Hint:    fmt.Sprintf("`forkcell exec %s -- CMD` runs a command in it, `forkcell stop %s` ends it", name, name),
 			}
@@ -80,7 +81,7 @@ func busyError(name, wanted string, err error) error {
 		if wanted == "run" || wanted == heldByStart {
 			hint = "give --wait to wait for it"
 		}
-		return &Error{Kind: Busy, Code: "busy", Message: fmt.Sprintf("cell %s is busy: %v", name, busy), Hint: hint, Err: err}
+		return &api.Error{Kind: api.Busy, Code: api.CodeBusy, Message: fmt.Sprintf("cell %s is busy: %v", name, busy), Hint: hint, Err: err}
 	}
 	return err
 }
@@ -95,7 +96,7 @@ func (s *session) open(ctx context.Context, name string) error {
 		return err
 	}
 	if s.cell.Name != name {
-		return notFound("cell", name, "it was renamed or removed meanwhile")
+		return api.Missing("cell", name, "it was renamed or removed meanwhile")
 	}
 	if !unfinished {
 		return nil
@@ -223,7 +224,7 @@ func longPath(c store.Cell, err error) error {
 	if c.Live != "" {
 		hint = fmt.Sprintf("`rm -r %s` removes it", quote.Arg(c.Live+"/"+long.Top()))
 	}
-	return &Error{Kind: Refused, Code: "long_path", Message: long.Error(), Hint: hint, Err: err}
+	return &api.Error{Kind: api.Refused, Code: api.CodeLongPath, Message: long.Error(), Hint: hint, Err: err}
 }
 
 func (s *session) liveError(err error) error {
@@ -283,12 +284,12 @@ func (s *session) recordDrift(tx *store.Tx, next *drifted) error {
 
 func driftError(live string, err error) error {
 	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
-		return &Error{
-			Kind: Refused, Code: "unsealable", Message: fmt.Sprintf("%s holds what cannot be kept: %v", quote.Path(live), bad),
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeUnsealable, Message: fmt.Sprintf("%s holds what cannot be kept: %v", quote.Path(live), bad),
 			Hint: "remove it there first", Details: bad.Problems, Err: err,
 		}
 	}
-	return failed("look", err, "look at %s", quote.Path(live))
+	return api.Failf(api.CodeLook, err, "look at %s", quote.Path(live))
 }
 
 // squash replaces a state's deep stack by one layer, so that mounts stay quick.

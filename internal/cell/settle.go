@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -111,8 +112,8 @@ func (s *session) resumeSwitch(ctx context.Context, op string, sw switchIntent) 
 // waitsFor refuses to go on without a directory in which something is half done:
 // its volume may only not be mounted, and then nobody else would mend it.
 func (s *session) waitsFor(dir string, err error) error {
-	return &Error{
-		Kind: Refused, Code: "waits", Err: err,
+	return &api.Error{
+		Kind: api.Refused, Code: api.CodeWaits, Err: err,
 		Message: fmt.Sprintf("cell %s waits for %s, where a change was interrupted: %v", s.cell.LastName, quote.Path(dir), err),
 		Hint:    fmt.Sprintf("put the directory back at its place, or mount it; `forkcell rm --force %s` gives it up", s.cell.LastName),
 	}

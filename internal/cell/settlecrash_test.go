@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
@@ -40,14 +41,14 @@ func TestKilledThenEdited(t *testing.T) {
 				if point == "apply.displaced" {
 					// The name was just being exchanged: that is said, once.
 					err := w.settle("demo")
-					w.refused(err, cell.Failed, "was changed by another program")
+					w.refused(err, api.Failed, "was changed by another program")
 				}
 				_, held := w.sh("demo", "cat hello.txt")
 				if name == "restored" && held != "first\n" {
 					t.Errorf("the run was restored, and the directory has %q", held)
 				}
 				w.wantReceipts(s, 3)
-				_, err := w.e.GC(w.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+				_, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})
 				w.ok(err)
 				w.sound("demo")
 				w.wantRecovered("demo")
@@ -67,7 +68,7 @@ func (w *world) wantSomewhere(path, want string) {
 		if n.Freed {
 			continue
 		}
-		_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: n.CheckpointID})
+		_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: n.CheckpointID})
 		w.ok(err)
 		seen = append(seen, w.read(path))
 	}
@@ -127,7 +128,7 @@ func halfWritten() scenario {
 		before: func(w *world) { w.sh("demo", "echo first > hello.txt; echo first > docs/a.md", acceptOnSuccess) },
 		do: func(ctx context.Context, e *cell.Engine, source string) error {
 			ctx = interrupted{ctx, filepath.Join(source, "docs/a.md"), "a\n"}
-			_, err := e.Apply(ctx, cell.ApplyRequest{Cell: "demo"})
+			_, err := e.Apply(ctx, api.ApplyRequest{Cell: "demo"})
 			return err
 		},
 	}
@@ -151,7 +152,7 @@ func TestRollBackFails(t *testing.T) {
 				t.Fatalf("the source holds %q", got)
 			}
 			w.open()
-			_, err = w.e.GC(w.ctx, cell.GCRequest{})
+			_, err = w.e.GC(w.ctx, api.GCRequest{})
 			w.ok(err)
 			err = w.settle("demo")
 			w.ok(err)
@@ -185,7 +186,7 @@ func TestEndOfApplyFails(t *testing.T) {
 				t.Errorf("the source holds %q", got)
 			}
 			w.noLitter()
-			_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
+			_, err = w.e.Undo(w.ctx, api.UndoRequest{Cell: "demo"})
 			w.ok(err)
 			w.wantApplied("first\na\n")
 		})
@@ -194,7 +195,7 @@ func TestEndOfApplyFails(t *testing.T) {
 
 func (w *world) wantApplied(want string) {
 	w.Helper()
-	_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+	_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 	w.ok(err)
 	if got := w.read("hello.txt") + w.read("docs/a.md"); got != want {
 		w.Errorf("applied, the source holds %q", got)
@@ -224,11 +225,11 @@ func TestKilledWithoutItsDirectory(t *testing.T) {
 					w.ok(os.Mkdir(w.source, 0o755))
 				}
 				err := w.settle("demo")
-				w.refused(err, cell.Refused, "waits for "+w.source)
-				_, err = w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
-				w.refused(err, cell.Refused, "waits for "+w.source)
-				w.refused(w.e.Remove(w.ctx, "demo", false), cell.Refused, "waits for "+w.source)
-				_, err = w.e.GC(w.ctx, cell.GCRequest{})
+				w.refused(err, api.Refused, "waits for "+w.source)
+				_, err = w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
+				w.refused(err, api.Refused, "waits for "+w.source)
+				w.refused(w.e.Remove(w.ctx, "demo", false), api.Refused, "waits for "+w.source)
+				_, err = w.e.GC(w.ctx, api.GCRequest{})
 				w.ok(err)
 				w.ok(os.RemoveAll(w.source))
 				w.ok(os.Rename(away, w.source))
@@ -258,7 +259,7 @@ func TestRemoveWithoutItsDirectory(t *testing.T) {
 			w.killedAt(named(c.scenario), c.backend, c.point)
 			w.ok(os.RemoveAll(w.source))
 			w.ok(w.e.Remove(w.ctx, "demo", c.point != "apply.intent"))
-			_, err := w.e.GC(w.ctx, cell.GCRequest{})
+			_, err := w.e.GC(w.ctx, api.GCRequest{})
 			w.ok(err)
 			if res, err := w.e.ReceiptVerify(w.ctx, "", "", true, ""); err != nil {
 				t.Errorf("receipts: %v %+v", err, res)

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
@@ -29,16 +31,16 @@ func TestRefreshAcceptsNothing(t *testing.T) {
 	eachPlain(t, func(w *world) {
 		w.sh("demo", "echo unseen > docs/a.md")
 		w.write("hello.txt", "from the source\n")
-		_, err := w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+		_, err := w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "demo"})
 		w.ok(err)
-		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 		if got := w.read("docs/a.md"); got != "a\n" {
 			w.Fatalf("work that nobody accepted was written: %q, %v", got, err)
 		}
 		if got := w.read("hello.txt"); got != "from the source\n" {
 			w.Fatalf("the source's own change was taken back: %q, %v", got, err)
 		}
-		_, err = w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Apply: true})
+		_, err = w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Apply: true})
 		w.ok(err)
 		if got := w.read("docs/a.md") + w.read("hello.txt"); got != "unseen\nfrom the source\n" {
 			w.Fatalf("accepted, the source holds %q", got)
@@ -52,12 +54,12 @@ func TestRestoreBehindARefresh(t *testing.T) {
 	t.Parallel()
 	eachPlain(t, func(w *world) {
 		w.write("hello.txt", "from the source\n")
-		_, err := w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+		_, err := w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "demo"})
 		w.ok(err)
-		_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: "base"})
+		_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: "base"})
 		w.ok(err)
 		w.sh("demo", "echo cell > docs/a.md", acceptOnSuccess)
-		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 		if got := w.read("hello.txt"); got != "from the source\n" {
 			w.Fatalf("the source's own change was taken back: %q, %v", got, err)
 		}
@@ -71,17 +73,17 @@ func TestRefreshAfterGoingBack(t *testing.T) {
 	eachPlain(t, func(w *world) {
 		w.sh("demo", "echo cell > docs/a.md", acceptOnSuccess)
 		w.write("hello.txt", "first\n")
-		_, err := w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+		_, err := w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "demo"})
 		w.ok(err)
-		_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: "base"})
+		_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: "base"})
 		w.ok(err)
 		w.write("docs/b.md", "second\n")
-		_, err = w.e.Refresh(w.ctx, cell.RefreshRequest{Cell: "demo"})
+		_, err = w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "demo"})
 		w.ok(err)
 		w.wantInside("demo", "hello.txt", "first\n")
 		w.wantInside("demo", "docs/b.md", "second\n")
 		w.sh("demo", "echo cell > docs/a.md", acceptOnSuccess)
-		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 		w.ok(err)
 		if got := w.read("hello.txt") + w.read("docs/b.md") + w.read("docs/a.md"); got != "first\nsecond\ncell\n" {
 			w.Fatalf("the source holds %q", got)
@@ -98,7 +100,7 @@ func TestRecoverAfterDecisions(t *testing.T) {
 		w.sh("demo", "echo one > hello.txt")
 		two, _ := w.sh("demo", "echo two > hello.txt")
 		w.sh("demo", "echo three > hello.txt")
-		_, err := w.e.Accept(w.ctx, cell.AcceptRequest{Cell: "demo", Run: two.RunID})
+		_, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Run: two.RunID})
 		w.ok(err)
 		w.wantRecovered("demo")
 		w.wantInside("demo", "hello.txt", "three\n")
@@ -126,17 +128,17 @@ func TestUndoAfterGC(t *testing.T) {
 	t.Parallel()
 	eachPlain(t, func(w *world) {
 		w.sh("demo", "echo changed > hello.txt", acceptOnSuccess)
-		_, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 		w.ok(err)
 		w.sh("demo", "echo more > hello.txt", acceptOnSuccess)
-		_, err = w.e.GC(w.ctx, cell.GCRequest{})
+		_, err = w.e.GC(w.ctx, api.GCRequest{})
 		w.ok(err)
-		_, err = w.e.Undo(w.ctx, cell.UndoRequest{Cell: "demo"})
+		_, err = w.e.Undo(w.ctx, api.UndoRequest{Cell: "demo"})
 		w.ok(err)
 		if got := w.read("hello.txt"); got != "hello\n" {
 			w.Fatalf("the source holds %q", got)
 		}
-		_, err = w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+		_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 		w.ok(err)
 		if got := w.read("hello.txt"); got != "more\n" {
 			w.Fatalf("applied again, the source holds %q", got)
@@ -154,10 +156,10 @@ func TestGCKeepsWhatWasLeftLately(t *testing.T) {
 	w.init("demo", "overlay")
 	w.sh("demo", "echo old > hello.txt", acceptOnSuccess)
 	now = now.AddDate(0, 1, 0)
-	_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+	_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
 	w.ok(err)
 	gc := func() int {
-		res, err := w.e.GC(w.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+		res, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})
 		w.ok(err)
 		return len(res.Checkpoints)
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -98,7 +100,7 @@ func (e *Engine) replayed(seqs []int64) (rowsByKey, error) {
 		return nil, err
 	}
 	defer scratch.CloseDatabase() //nolint:errcheck // it is only memory
-	b, err := e.newRebuild(&RecoverResult{}, seqs)
+	b, err := e.newRebuild(&api.RecoverResult{}, seqs)
 	if err != nil {
 		return nil, err
 	}

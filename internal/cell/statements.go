@@ -44,16 +44,16 @@ const (
 // transaction that needs it, because a rotation that a crash cut short is
 // finished, or dropped, by what that transaction sees.
 func (e *Engine) signer(tx *store.Tx) (*receipt.Signer, error) {
-	e.keyLock.Lock()
-	defer e.keyLock.Unlock()
-	if e.signerKey != nil {
-		return e.signerKey, nil
+	e.key.mu.Lock()
+	defer e.key.mu.Unlock()
+	if e.key.signer != nil {
+		return e.key.signer, nil
 	}
 	key, err := e.loadSigner(tx)
 	if err != nil {
 		return nil, fmt.Errorf("signing key: %w", err)
 	}
-	e.signerKey = key
+	e.key.signer = key
 	return key, nil
 }
 
@@ -98,7 +98,7 @@ func (e *Engine) log(tx *store.Tx, st store.Statement, cellName string, p receip
 	_, err = tx.Append(st, func(n store.Next) ([]byte, error) {
 		*p.Place() = receipt.Link{
 			HomeID: e.store.ID(), Seq: n.Seq, Prev: n.Prev, CellID: st.CellID, Cell: cellName, CellPrev: n.CellPrev,
-			CreatedAt: e.now().UTC(), Actor: e.actor(),
+			CreatedAt: e.now().UTC(), Actor: e.caller.Actor(),
 		}
 		return key.Sign(p)
 	})

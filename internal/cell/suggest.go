@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/match"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -15,27 +16,9 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// PolicySuggestion is a policy for a person to review.
-type PolicySuggestion struct {
-	Cell       string          `json:"cell"`
-	RunID      string          `json:"run_id"`
-	PolicyHash string          `json:"policy_hash"`
-	Before     string          `json:"policy_hash_before"`
-	Policy     json.RawMessage `json:"policy"`
-	// Added says what the policy allows besides the run's own, Left what was
-	// denied and is still.
-	Added []string `json:"added"`
-	Left  []string `json:"left"`
-	// Unseen reports that the run had no network at all, where nobody sees what
-	// is wanted: what is added is what its command lines name.
-	Unseen bool `json:"unseen"`
-
-	Text []byte `json:"-"` // a policy file
-}
-
 // SuggestPolicy adds to the policy of a run what it was denied, as far as its
 // events tell. "" is the cell's last run.
-func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*PolicySuggestion, error) {
+func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*api.PolicySuggestion, error) {
 	c, err := e.findCell(cell)
 	if err != nil {
 		return nil, err
@@ -61,13 +44,13 @@ func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*PolicySugg
 	if err != nil {
 		return nil, err
 	}
-	s := &suggester{policy: *grown, commands: e.commandsOf(r)}
+	s := &suggester{caller: e.caller, policy: *grown, commands: e.commandsOf(r)}
 	for _, v := range grown.Environment.Set {
 		s.commands = append(s.commands, v.Value) // such as the URL of a registry
 	}
 	for rec, err := range e.journalOf(r.ID, event.Filter{Action: event.ActionDenied}) {
 		if err != nil {
-			return nil, failed("events", err, "read the events of %s", r.ID)
+			return nil, api.Failf(api.CodeEvents, err, "read the events of %s", r.ID)
 		}
 		s.consider(rec)
 	}
@@ -141,6 +124,7 @@ type denied struct {
 
 // suggester grows a policy by what was denied.
 type suggester struct {
+	caller   Caller
 	policy   policy.Policy
 	commands []string
 	wishes   []wish
@@ -315,7 +299,7 @@ func (s *suggester) leave(w wish, why string) {
 
 // suggestion adds what is wished, and proves each addition by asking the policy
 // as it will be read.
-func (s *suggester) suggestion(c store.Cell, r store.Run, before *policy.Policy) (*PolicySuggestion, error) {
+func (s *suggester) suggestion(c store.Cell, r store.Run, before *policy.Policy) (*api.PolicySuggestion, error) {
 	s.wishes = slices.DeleteFunc(s.wishes, func(w wish) bool {
 		err := s.add(w)
 		if err != nil {
@@ -323,11 +307,11 @@ func (s *suggester) suggestion(c store.Cell, r store.Run, before *policy.Policy)
 		}
 		return err != nil
 	})
-	grown, err := ParsePolicy(PolicyFile{Name: "suggestion", Text: s.policy.Canonical()})
+	grown, err := s.caller.parsePolicy(api.PolicyFile{Name: "suggestion", Text: s.policy.Canonical()})
 	if err != nil {
-		return nil, failed("policy", err, "make a policy of what was denied")
+		return nil, api.Failf(api.CodePolicy, err, "make a policy of what was denied")
 	}
-	res := &PolicySuggestion{
+	res := &api.PolicySuggestion{
 		Cell: c.Name, RunID: r.ID, PolicyHash: policyHash(grown), Before: policyHash(before), Added: []string{}, Left: []string{}, Unseen: s.unseen,
 	}
 	for _, w := range s.wishes {
@@ -341,12 +325,12 @@ func (s *suggester) suggestion(c store.Cell, r store.Run, before *policy.Policy)
 	if res.Policy, err = json.Marshal(grown); err != nil {
 		return nil, err
 	}
-	res.Text = append(res.comment(), grown.Canonical()...)
+	res.Text = append(suggestionComment(res), grown.Canonical()...)
 	return res, nil
 }
 
-// comment is the head of the file.
-func (p *PolicySuggestion) comment() []byte {
+// suggestionComment returns the head of a suggested policy's file.
+func suggestionComment(p *api.PolicySuggestion) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The policy of %s in cell %s, and what it was denied. Review it before use.\n", p.RunID, quote.Line(p.Cell))
 	if p.Unseen {

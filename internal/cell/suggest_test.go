@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forkcell/forkcell/internal/egress/dial"
@@ -102,7 +104,7 @@ func TestSuggestion(t *testing.T) {
 			if c.left != "" && (len(res.Left) != 1 || !strings.Contains(res.Left[0], c.left)) || c.left == "" && len(res.Left) > 0 {
 				t.Errorf("left: %q", res.Left)
 			}
-			p, err := ParsePolicy(PolicyFile{Name: "again", Text: res.Text})
+			p, err := Caller{}.parsePolicy(api.PolicyFile{Name: "again", Text: res.Text})
 			if err != nil || policyHash(p) != res.PolicyHash {
 				t.Errorf("%v in\n%s", err, res.Text)
 			}
@@ -115,7 +117,7 @@ func TestSuggestion(t *testing.T) {
 
 func parsedPolicy(t *testing.T, text string) *policy.Policy {
 	t.Helper()
-	p, err := ParsePolicy(PolicyFile{Name: "p", Text: []byte(text)})
+	p, err := Caller{}.parsePolicy(api.PolicyFile{Name: "p", Text: []byte(text)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +243,7 @@ func TestSameElsewhere(t *testing.T) {
 		"version: 1\nlimits: {pids: 10}\nfilesystem_policy: {read_only: [/usr]}": false,
 	} {
 		err := sameElsewhere(old, parsedPolicy(t, text))
-		if (err == nil) != ok || err != nil && KindOf(err) != Refused {
+		if (err == nil) != ok || err != nil && api.KindOf(err) != api.Refused {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -7,21 +7,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
-func overHost(r *cell.RunRequest) { r.Root = "host-overlay" }
-func asRoot(r *cell.RunRequest)   { r.Root, r.AsRoot = "host-overlay", true }
+func overHost(r *api.RunRequest) { r.Root = "host-overlay" }
+func asRoot(r *api.RunRequest)   { r.Root, r.AsRoot = "host-overlay", true }
 
-func ruledBy(text string) func(*cell.RunRequest) {
-	return func(r *cell.RunRequest) { r.Policy = &cell.PolicyFile{Name: "policy.yaml", Text: []byte(text)} }
+func ruledBy(text string) func(*api.RunRequest) {
+	return func(r *api.RunRequest) { r.Policy = &api.PolicyFile{Name: "policy.yaml", Text: []byte(text)} }
 }
 
 // changed lists what a diff of everything says, as "change path".
 func (w *world) changed(name string) []string {
 	w.Helper()
-	res, err := w.e.Diff(w.ctx, cell.DiffRequest{Cell: name, All: true})
+	res, err := w.e.Diff(w.ctx, api.DiffRequest{Cell: name, All: true})
 	w.ok(err)
 	var list []string
 	for _, c := range res.Changes {
@@ -47,8 +49,8 @@ func TestSystemIsState(t *testing.T) {
 	w := newWorld(t)
 	if os.Geteuid() != 0 {
 		w.init("demo", "overlay")
-		_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}, Root: "host-overlay", AsRoot: true}, cell.Stdio{})
-		w.refused(err, cell.Refused, driver.HostOverlayNeedsRoot)
+		_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}, RunOptions: api.RunOptions{Root: "host-overlay", AsRoot: true}}, cell.Stdio{})
+		w.refused(err, api.Refused, driver.HostOverlayNeedsRoot)
 		return
 	}
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
@@ -74,9 +76,9 @@ func TestSystemIsState(t *testing.T) {
 	}
 	// A fork has it too, also for a command that is not root; the parent, once
 	// restored, has it no more.
-	_, err := w.e.Fork(w.ctx, cell.ForkRequest{Cell: "demo", Name: "copy"})
+	_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "copy"})
 	w.ok(err)
-	_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+	_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
 	w.ok(err)
 	if res, out := w.sh("copy", "forkcell-probe; id -un", overHost); res.Outcome != "succeeded" || out != "installed\nsandbox\n" {
 		t.Errorf("fork: %+v %q", res, out)
@@ -157,17 +159,17 @@ func TestOtherRoot(t *testing.T) {
 	w.ok(os.WriteFile(filepath.Join(root, "etc/flavour"), []byte("another system\n"), 0o644))
 	copyStatic(w, filepath.Join(root, "usr/bin/sh"))
 	res, out := w.sh("demo", "read line < /etc/flavour; echo $line; read user < /etc/passwd; echo $user; echo changed > hello.txt; echo x > /usr/x",
-		func(r *cell.RunRequest) { r.Root = root })
+		func(r *api.RunRequest) { r.Root = api.Text(root) })
 	if !strings.HasPrefix(out, "another system\nroot:x:0:0:") || res.ChangedFiles != 1 {
 		t.Errorf("%+v %s", res, out)
 	}
 	if _, err := os.Lstat(filepath.Join(root, "usr/x")); err == nil {
 		t.Error("the directory was written to")
 	}
-	_, err := w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}, Root: filepath.Join(root, "none")}, cell.Stdio{})
-	w.refused(err, cell.Usage, "--root")
-	_, err = w.e.Run(w.ctx, cell.RunRequest{Cell: "demo", Args: []string{"true"}, AsRoot: true}, cell.Stdio{})
-	w.refused(err, cell.Usage, "--as-root")
+	_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}, RunOptions: api.RunOptions{Root: api.Text(filepath.Join(root, "none"))}}, cell.Stdio{})
+	w.refused(err, api.Usage, "--root")
+	_, err = w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}, RunOptions: api.RunOptions{AsRoot: true}}, cell.Stdio{})
+	w.refused(err, api.Usage, "--as-root")
 	w.sound("demo")
 }
 
@@ -264,7 +266,7 @@ func TestListedBelowTmp(t *testing.T) {
 			t.Errorf("the cell said\n%s, want\n%s", out, want)
 		}
 		w.ok(os.WriteFile(filepath.Join(dir, "rw/file"), []byte("write\n"), 0o644))
-		_, err := w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo"})
+		_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
 		w.ok(err)
 	}
 	w.sound("demo")

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -138,7 +139,7 @@ func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 	if _, err := s.e.findRun(tx, s.cell, ""); err != nil {
 		return r, err // it has no run at all
 	}
-	return r, refused("nothing", "`forkcell log "+s.cell.Name+"` shows its runs and states",
+	return r, api.Refusef(api.CodeNothing, "`forkcell log "+s.cell.Name+"` shows its runs and states",
 		"the present state of %s has no run that could be accepted", s.cell.Name)
 }
 

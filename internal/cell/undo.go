@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/gitread"
@@ -16,17 +17,9 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// UndoRequest takes the last apply back.
-type UndoRequest struct {
-	Cell       string
-	Except     []string // what stays as it is
-	OnConflict string   // fail, ours, theirs: what becomes of what is newer
-	DryRun     bool     // say what would be taken back
-}
-
 // Undo takes the last apply back where nothing newer would be lost. A dry run that
 // finds conflicts gives the rest of what would be taken back beside the error.
-func (e *Engine) Undo(ctx context.Context, req UndoRequest) (*ApplyResult, error) {
+func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResult, error) {
 	s, err := e.hold(ctx, req.Cell, "undo", 0)
 	if err != nil {
 		return nil, err
@@ -38,7 +31,7 @@ func (e *Engine) Undo(ctx context.Context, req UndoRequest) (*ApplyResult, error
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, refused("nothing", "", "cell %s has no apply to take back", s.cell.Name)
+		return nil, api.Refusef(api.CodeNothing, "", "cell %s has no apply to take back", s.cell.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -53,9 +46,9 @@ func (e *Engine) Undo(ctx context.Context, req UndoRequest) (*ApplyResult, error
 		return nil, journalError(last, err)
 	}
 	plan.ID = store.NewID("apply")
-	res := &ApplyResult{
+	res := &api.ApplyResult{
 		Cell: s.cell.Name, ApplyID: last.ID, To: last.To, DryRun: req.DryRun, Checkpoint: last.From,
-		Written: []ChangeJSON{}, Already: []string{}, Chosen: []PathNote{}, Kept: []PathNote{}, Dropped: []PathNote{},
+		Written: []api.ChangeJSON{}, Already: []string{}, Chosen: []api.PathNote{}, Kept: []api.PathNote{}, Dropped: []api.PathNote{},
 	}
 	err = s.fitUndo(ctx, req, last, &plan, src, res)
 	if req.DryRun {
@@ -74,24 +67,24 @@ func (e *Engine) Undo(ctx context.Context, req UndoRequest) (*ApplyResult, error
 
 // journalError says that what an apply replaced cannot be told any more.
 func journalError(last store.Apply, err error) error {
-	e := failed("undo", err, "the apply cannot be taken back: its journal applies/%s cannot be used", last.ID)
-	e.Kind, e.Hint = Refused, "what it replaced is in old/ there, as far as that is left"
+	e := api.Failf(api.CodeUndo, err, "the apply cannot be taken back: its journal applies/%s cannot be used", last.ID)
+	e.Kind, e.Hint = api.Refused, "what it replaced is in old/ there, as far as that is left"
 	return e
 }
 
 // fitUndo drops from the plan what stays, and decides about what is newer.
-func (s *session) fitUndo(ctx context.Context, req UndoRequest, last store.Apply, plan *apply.Plan, src apply.Source, res *ApplyResult) error {
+func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.Apply, plan *apply.Plan, src apply.Source, res *api.ApplyResult) error {
 	mode, err := conflictMode(req.OnConflict)
 	if err != nil {
 		return err
 	}
 	pick, err := leftout.NewSelector(nil, req.Except)
 	if err != nil {
-		return usage("patterns are gitignore-style", "bad pattern: %v", err)
+		return api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
 	}
 	target, err := fsx.OpenRoot(plan.Target)
 	if err != nil {
-		return usage("", "%s: %v", quote.Path(plan.Target), err)
+		return api.Usagef("", "%s: %v", quote.Path(plan.Target), err)
 	}
 	defer target.Close()
 	written, err := s.written(last)
@@ -110,7 +103,7 @@ func (s *session) fitUndo(ctx context.Context, req UndoRequest, last store.Apply
 		}),
 	})
 	if err != nil {
-		return failed("compare", err, "compare with %s", quote.Path(plan.Target))
+		return api.Failf(api.CodeCompare, err, "compare with %s", quote.Path(plan.Target))
 	}
 	for _, c := range chosen {
 		res.Chosen = append(res.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cell"
@@ -132,14 +134,12 @@ func TestInside(*testing.T) {
 }
 
 // inside runs one of the acts in a cell, where it must succeed.
-func (w *world) inside(name, what string, env ...string) (*cell.RunResult, string) {
+func (w *world) inside(name, what string, env ...string) (*api.RunResult, string) {
 	w.Helper()
 	exe, err := os.Executable()
 	w.ok(err)
 	var out, errs strings.Builder
-	res, err := w.e.Run(w.ctx, cell.RunRequest{
-		Cell: name, Args: []string{exe, "-test.run=^TestInside$"}, ReadOnly: []string{exe}, Env: append(env, insideWhat+"="+what),
-	}, cell.Stdio{Out: &out, Err: &errs})
+	res, err := w.e.Run(w.ctx, api.RunRequest{Cell: name, Args: []string{exe, "-test.run=^TestInside$"}, RunOptions: api.RunOptions{ReadOnly: []string{exe}, Env: append(env, insideWhat+"="+what)}}, cell.Stdio{Out: &out, Err: &errs})
 	w.ok(err)
 	if res.Outcome != "succeeded" {
 		w.Fatalf("%s in %s: %s %s", what, name, res.Outcome, errs.String())
@@ -159,7 +159,7 @@ func (w *world) openWith(now func() time.Time, depth int) {
 		_ = s.Close()
 	})
 	w.e = cell.New(cell.Config{
-		Store: s, Workspace: ws, Driver: native.New(native.Options{}), Actor: func() string { return "tester" }, Home: w.home, Now: now,
+		Store: s, Workspace: ws, Driver: native.New(native.Options{}), Caller: tester(), Home: w.home, Now: now,
 	})
 }
 

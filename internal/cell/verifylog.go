@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -18,7 +20,7 @@ import (
 type logVerifier struct {
 	e     *Engine
 	tx    *store.Tx
-	res   *ReceiptVerifyResult
+	res   *api.ReceiptVerifyResult
 	scope scope
 	keys  *receipt.KeySet
 	// onDisk are the statements that had their final names before tx began.
@@ -38,11 +40,11 @@ type signedState struct {
 }
 
 func (v *logVerifier) problem(id, format string, args ...any) {
-	v.res.Problems = append(v.res.Problems, ReceiptProblem{ID: id, What: fmt.Sprintf(format, args...)})
+	v.res.Problems = append(v.res.Problems, api.ReceiptProblem{ID: id, What: fmt.Sprintf(format, args...)})
 }
 
 func (v *logVerifier) bound(what, sum, status string) {
-	v.res.Bound = append(v.res.Bound, BoundHash{What: what, SHA256: sum, Status: status})
+	v.res.Bound = append(v.res.Bound, api.BoundHash{What: what, SHA256: sum, Status: status})
 }
 
 func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error {

@@ -14,7 +14,7 @@ func TestLookingIsNotHolding(t *testing.T) {
 	stop, stopped := make(chan struct{}), make(chan error)
 	const watchers = 4
 	for range watchers {
-		watcher, release, err := app.Open(w.home, app.Read)
+		watcher, release, err := app.Open(w.home, app.Read, tester())
 		w.ok(err)
 		defer release()
 		go func() {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // wide is the number of entries in one directory. Nothing depends on it but time:
@@ -43,14 +43,14 @@ func TestWideDirectory(t *testing.T) {
 	if strings.TrimSpace(out) != fmt.Sprint(wide+2) {
 		t.Errorf("the cell has %q names", out)
 	}
-	diff, err := w.e.Diff(w.ctx, cell.DiffRequest{Cell: "demo"})
+	diff, err := w.e.Diff(w.ctx, api.DiffRequest{Cell: "demo"})
 	w.ok(err)
 	if len(diff.Changes) < wide {
 		t.Errorf("%d changes", len(diff.Changes))
 	}
 	before, err := w.e.Status(w.ctx, "demo")
 	w.ok(err)
-	res, err := w.e.Apply(w.ctx, cell.ApplyRequest{Cell: "demo"})
+	res, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 	w.ok(err)
 	if len(res.Written) < wide {
 		t.Errorf("%d changes written", len(res.Written))
@@ -58,11 +58,11 @@ func TestWideDirectory(t *testing.T) {
 	if names, err := os.ReadDir(filepath.Join(w.source, "wide")); err != nil || len(names) != wide {
 		t.Errorf("the source has %d names: %v", len(names), err)
 	}
-	_, err = w.e.Restore(w.ctx, cell.RestoreRequest{Cell: "demo", Checkpoint: made.CheckpointID})
+	_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: made.CheckpointID})
 	w.ok(err)
 	dir := t.TempDir()
 	for _, name := range []string{"out.tar", "out"} {
-		_, err = w.e.Export(w.ctx, cell.ExportRequest{Cell: "demo", Checkpoint: before.Head, Output: filepath.Join(dir, name)})
+		_, err = w.e.Export(w.ctx, api.ExportRequest{Cell: "demo", Checkpoint: before.Head, Output: filepath.Join(dir, name)})
 		w.ok(err)
 	}
 	if names, err := os.ReadDir(filepath.Join(dir, "out/wide")); err != nil || len(names) != wide {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 	"github.com/forkcell/forkcell/receipt"
@@ -315,8 +316,8 @@ func (b *rebuild) lossError() error {
 	if len(b.res.Kept) == 0 {
 		return nil
 	}
-	e := &Error{
-		Kind: Refused, Code: "loss", Details: b.res.Kept,
+	e := &api.Error{
+		Kind: api.Refused, Code: api.CodeLoss, Details: b.res.Kept,
 		Message: "the database is rebuilt; known to only one of log and database, and kept: " + counted(len(b.res.Kept), "thing"),
 		Hint:    "the log has all of it; `forkcell recover --accept-loss` lets gc free what nothing needs",
 	}
@@ -371,7 +372,7 @@ func (e *Engine) refuseLostRows(tx *store.Tx) error {
 	}
 	for _, r := range signed {
 		if r.Table == "checkpoints" && r.Columns["freed"] != "1" && !have[r.Key] {
-			return refused("lost_rows", "`forkcell recover` puts it back", "the database lacks checkpoint %s, which the log has; nothing was freed", r.Key)
+			return api.Refusef(api.CodeLostRows, "`forkcell recover` puts it back", "the database lacks checkpoint %s, which the log has; nothing was freed", r.Key)
 		}
 	}
 	return nil

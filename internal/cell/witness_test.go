@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 )
@@ -29,32 +31,32 @@ func (p *past) loseLog(n int) {
 }
 
 // rescue runs recover.
-func (p *past) rescue(acceptLoss bool) (*cell.RecoverResult, error) {
+func (p *past) rescue(acceptLoss bool) (*api.RecoverResult, error) {
 	p.Helper()
 	p.closeHome()
-	e, release, err := app.Open(p.home, app.Rescue)
+	e, release, err := app.Open(p.home, app.Rescue, tester())
 	p.ok(err)
 	defer func() { p.ok(release()) }()
 	return e.Recover(p.ctx, acceptLoss)
 }
 
 // kept: everything is as it was, gc frees none of it, and the cell can be used.
-func (p *past) kept(before *cell.StatusResult) {
+func (p *past) kept(before *api.StatusResult) {
 	p.Helper()
 	p.reopen()
-	_, err := p.e.GC(p.ctx, cell.GCRequest{})
+	_, err := p.e.GC(p.ctx, api.GCRequest{})
 	p.ok(err)
 	after, err := p.e.Status(p.ctx, "demo")
 	p.ok(err)
 	if before.Head != after.Head || before.Runs != after.Runs || !slices.Equal(before.PendingRuns, after.PendingRuns) {
 		p.Fatalf("before %+v\nafter %+v", before, after)
 	}
-	_, err = p.e.Verify(p.ctx, "demo", "base", false, nil)
+	_, err = p.e.Verify(p.ctx, "demo", "base", false)
 	if err != nil {
 		p.Logf("verify: %v", err) // it says that the statement is lost
 	}
 	p.wantInside("demo", "docs/a.md", "a\nlater\n")
-	_, err = p.e.Diff(p.ctx, cell.DiffRequest{Cell: "demo", Run: p.pending.RunID})
+	_, err = p.e.Diff(p.ctx, api.DiffRequest{Cell: "demo", Run: p.pending.RunID})
 	p.ok(err)
 }
 
@@ -74,7 +76,7 @@ func TestRecoverKeepsWhatOneSideKnows(t *testing.T) {
 			lose(p)
 			for range 2 { // again, it says the same
 				res, err := p.rescue(false)
-				p.refused(err, cell.Refused, "known to only one")
+				p.refused(err, api.Refused, "known to only one")
 				if len(res.Kept) == 0 || !strings.Contains(hintOf(err), "--accept-loss") {
 					t.Fatalf("%+v; %s", res, hintOf(err))
 				}
@@ -83,7 +85,7 @@ func TestRecoverKeepsWhatOneSideKnows(t *testing.T) {
 			_, err = p.rescue(true)
 			p.ok(err)
 			p.reopen()
-			_, err = p.e.GC(p.ctx, cell.GCRequest{})
+			_, err = p.e.GC(p.ctx, api.GCRequest{})
 			p.ok(err)
 		})
 	}
@@ -100,13 +102,13 @@ func TestRecoverWithoutADatabase(t *testing.T) {
 			p.ok(err)
 			p.loseLog(lost)
 			p.loseDatabase()
-			_, _, err = app.Open(p.home, app.Write)
-			p.refused(err, cell.Refused, "missing")
+			_, _, err = app.Open(p.home, app.Write, tester())
+			p.refused(err, api.Refused, "missing")
 			if res, err := p.rescue(false); err == nil && lost != -1 {
 				t.Fatalf("%+v", res)
 			}
 			p.reopen()
-			_, err = p.e.GC(p.ctx, cell.GCRequest{OlderThan: cell.DefaultOlderThan})
+			_, err = p.e.GC(p.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})
 			p.ok(err)
 			after, err := os.ReadDir(filepath.Join(p.home, "layers"))
 			p.ok(err)
@@ -115,11 +117,11 @@ func TestRecoverWithoutADatabase(t *testing.T) {
 			}
 			if lost == -1 {
 				p.wantInside("demo", "docs/a.md", "a\nlater\n")
-				_, err = p.e.Accept(p.ctx, cell.AcceptRequest{Cell: "demo"})
+				_, err = p.e.Accept(p.ctx, api.AcceptRequest{Cell: "demo"})
 				p.ok(err)
 				for what, err := range map[string]error{
-					"apply":   errorOf(p.e.Apply(p.ctx, cell.ApplyRequest{Cell: "demo"})),
-					"refresh": errorOf(p.e.Refresh(p.ctx, cell.RefreshRequest{Cell: "demo"})),
+					"apply":   errorOf(p.e.Apply(p.ctx, api.ApplyRequest{Cell: "demo"})),
+					"refresh": errorOf(p.e.Refresh(p.ctx, api.RefreshRequest{Cell: "demo"})),
 				} {
 					if err != nil && hintOf(err) == "" {
 						t.Errorf("%s: %v, without a hint", what, err)
@@ -140,9 +142,9 @@ func TestGCNoticesLostRows(t *testing.T) {
 	p.sql("DELETE FROM names")
 	p.sql("DELETE FROM checkpoints WHERE id=?", p.pending.CheckpointAfter)
 	p.reopen()
-	_, err = p.e.GC(p.ctx, cell.GCRequest{})
-	p.refused(err, cell.Refused, "which the log has")
+	_, err = p.e.GC(p.ctx, api.GCRequest{})
+	p.refused(err, api.Refused, "which the log has")
 	_, err = p.rescue(false)
-	p.refused(err, cell.Refused, "known to only one")
+	p.refused(err, api.Refused, "known to only one")
 	p.kept(before)
 }

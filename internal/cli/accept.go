@@ -4,9 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -55,9 +56,9 @@ func addSelection(cmd *cobra.Command, only, except *[]string, verb string) {
 }
 
 func runAccept(ctx context.Context, s *session, e publisher, name string, o acceptOptions) error {
-	res, err := e.Accept(ctx, cell.AcceptRequest{
+	res, err := e.Accept(ctx, api.AcceptRequest{
 		Cell: name, Run: o.run, Reason: o.reason, Force: o.force, Only: o.only, Except: o.except,
-		Apply: o.apply, Applier: cell.ApplyRequest{OnConflict: "fail"},
+		Apply: o.apply, Applier: api.ApplyRequest{OnConflict: "fail"},
 	})
 	if res == nil {
 		return err
@@ -66,7 +67,7 @@ func runAccept(ctx context.Context, s *session, e publisher, name string, o acce
 	return both(err, s.emit(res, func(p *page) { printAccept(p, res) }))
 }
 
-func printAccept(p *page, r *cell.AcceptResult) {
+func printAccept(p *page, r *api.AcceptResult) {
 	what := "run " + r.RunID
 	if r.RunID == "" {
 		what = "checkpoint " + r.CheckpointID

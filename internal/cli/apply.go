@@ -3,9 +3,10 @@ package cli
 import (
 	"context"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -84,14 +85,14 @@ func (o applyOptions) check(cmd *cobra.Command) error {
 
 func runApply(ctx context.Context, s *session, e publisher, name string, o applyOptions) error {
 	if o.undo {
-		res, err := e.Undo(ctx, cell.UndoRequest{Cell: name, Except: o.except, OnConflict: o.onConflict, DryRun: o.dryRun})
+		res, err := e.Undo(ctx, api.UndoRequest{Cell: name, Except: o.except, OnConflict: o.onConflict, DryRun: o.dryRun})
 		if res == nil {
 			return err
 		}
 		// A dry run shows what would be undone beside the conflicts.
 		return both(err, s.emit(res, func(p *page) { printApply(p, res, true) }))
 	}
-	res, err := e.Apply(ctx, cell.ApplyRequest{
+	res, err := e.Apply(ctx, api.ApplyRequest{
 		Cell: name, To: o.to, DryRun: o.dryRun, Only: o.only, Except: o.except,
 		OnConflict: o.onConflict, AllowControl: o.allowControl, AllowSetuid: o.allowSetuid,
 	})
@@ -101,7 +102,7 @@ func runApply(ctx context.Context, s *session, e publisher, name string, o apply
 	return s.emit(res, func(p *page) { printApply(p, res, false) })
 }
 
-func printApply(p *page, r *cell.ApplyResult, undone bool) {
+func printApply(p *page, r *api.ApplyResult, undone bool) {
 	n := count(int64(len(r.Written)), "change", "changes")
 	switch {
 	case r.DryRun && undone:

@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -50,8 +51,8 @@ rights. A file in the home's cache is never replaced.`,
 }
 
 func runPromote(ctx context.Context, s *session, e cacheKeeper, name string, dryRun bool) error {
-	report, done := s.progress()
-	res, err := e.Promote(ctx, cell.PromoteRequest{Cell: name, DryRun: dryRun, Progress: report})
+	done := s.showProgress()
+	res, err := e.Promote(ctx, api.PromoteRequest{Cell: name, DryRun: dryRun})
 	done()
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func runPromote(ctx context.Context, s *session, e cacheKeeper, name string, dry
 	return s.emit(res, func(p *page) { printPromoted(p, res) })
 }
 
-func printPromoted(p *page, r *cell.PromoteResult) {
+func printPromoted(p *page, r *api.PromoteResult) {
 	did := "added"
 	if r.DryRun {
 		did = "dry run: would add"
@@ -97,7 +98,7 @@ func runCacheList(ctx context.Context, s *session, e cacheKeeper) error {
 		return err
 	}
 	doc := struct {
-		Caches []cell.SharedCache `json:"caches"`
+		Caches []api.SharedCache `json:"caches"`
 	}{list}
 	return s.emit(doc, func(p *page) {
 		if len(list) == 0 {

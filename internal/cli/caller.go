@@ -1,18 +1,37 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// callerInfo describes this process's caller to the cell's commands.
-func callerInfo(u gitUser) cell.CallerInfo {
-	return cell.CallerInfo{SearchPath: os.Getenv("PATH"), GitName: u.name, GitEmail: u.email}
+// caller describes the person who started this process.
+func (s *session) caller() cell.Caller {
+	dir, _ := os.Getwd() // without one, relative paths do not exist
+	home, _ := os.UserHomeDir()
+	return cell.Caller{
+		Actor: sync.OnceValue(actor), Dir: dir, Home: home, Env: os.Environ(),
+		Git: s.gitUser, Progress: s.reportProgress,
+	}
+}
+
+// actor is the name of the user of this process.
+func actor() string {
+	uid := os.Geteuid()
+	name := "unknown"
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		name = u.Username
+	}
+	return fmt.Sprintf("%s (uid %d)", name, uid)
 }
 
 func first(args []string) string {

@@ -3,12 +3,13 @@ package cli
 import (
 	"encoding/base64"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // nameStatus is one change on one line, as diff --name-status shows it.
-func nameStatus(p *page, c cell.ChangeJSON) string {
+func nameStatus(p *page, c api.ChangeJSON) string {
 	path := quote.Path(rawPath(c.Path, c.PathBase64))
 	switch c.Change {
 	case "added":

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
@@ -119,6 +121,11 @@ type session struct {
 	implied bool   // the cell is that of the working directory,
 	below   string // which is here in the cell's source
 
+	// gitUser returns who the caller is to git; it is asked once.
+	gitUser func() cell.GitUser
+	// progressTo is called with the progress of the present verb.
+	progressTo func(api.Progress)
+
 	out     *stdout
 	started bool // a command's own code was reached: errors before that are wrong usage
 	isRun   bool // failures of forkcell itself exit 125
@@ -126,7 +133,8 @@ type session struct {
 }
 
 func newSession(open OpenFunc, streams Streams, version string) *session {
-	return &session{open: open, streams: streams, version: version, now: time.Now, out: newStdout(streams.Out)}
+	git := sync.OnceValue(func() cell.GitUser { return cell.GitUser(readGitUser(context.Background())) })
+	return &session{open: open, streams: streams, version: version, now: time.Now, gitUser: git, out: newStdout(streams.Out)}
 }
 
 // finish prints the error, if there is one, and gives the exit code.
@@ -178,13 +186,13 @@ func (s *session) engine(ctx context.Context, mode Mode, fn func(context.Context
 }
 
 func (s *session) rawEngine(mode Mode, fn func(Engine) error) (err error) {
-	e, release, err := s.open(s.home, mode)
+	e, release, err := s.open(s.home, mode, s.caller())
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if cerr := release(); err == nil && cerr != nil {
-			err = &cell.Error{Kind: cell.Failed, Code: "close", Message: "close the home: " + cerr.Error(), Err: cerr}
+			err = &api.Error{Kind: api.Failed, Code: api.CodeClose, Message: "close the home: " + cerr.Error(), Err: cerr}
 		}
 	}()
 	return cell.Explain(fn(e))

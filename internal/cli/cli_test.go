@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/tree"
 )
@@ -36,7 +37,7 @@ func TestEveryCommandOpensTheHomeInItsMode(t *testing.T) {
 	for line, mode := range everyCommand() {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
-			f := &fakeEngine{mode: -1, diff: &cell.DiffResult{}, verify: &cell.VerifyResult{}, run: &cell.RunResult{Outcome: "succeeded"}}
+			f := &fakeEngine{mode: -1, diff: &cell.DiffResult{}, verify: &api.VerifyResult{}, run: &api.RunResult{Outcome: "succeeded"}}
 			code, _, stderr := call(t, f, append([]string{"--home", "/h"}, strings.Fields(line)...)...)
 			if code != 0 || f.mode != mode || f.home != "/h" || f.opened != 1 {
 				t.Errorf("exit %d, mode %d (want %d), home %q, opened %d times; %s", code, f.mode, mode, f.home, f.opened, stderr)
@@ -53,7 +54,7 @@ func TestEveryCommandPrintsOneDocument(t *testing.T) {
 		}
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
-			f := &fakeEngine{diff: &cell.DiffResult{}, verify: &cell.VerifyResult{}, run: &cell.RunResult{Outcome: "succeeded"}}
+			f := &fakeEngine{diff: &cell.DiffResult{}, verify: &api.VerifyResult{}, run: &api.RunResult{Outcome: "succeeded"}}
 			code, stdout, stderr := call(t, f, append([]string{"--json"}, strings.Fields(line)...)...)
 			if code != 0 {
 				t.Fatalf("exit %d: %s", code, stderr)
@@ -101,13 +102,13 @@ func TestExitCodes(t *testing.T) {
 		err       error
 		code, run int
 	}{
-		{&cell.Error{Kind: cell.Failed, Message: "m"}, 1, 125},
-		{&cell.Error{Kind: cell.Usage, Message: "m"}, 2, 2},
-		{&cell.Error{Kind: cell.NotFound, Message: "m"}, 3, 3},
-		{&cell.Error{Kind: cell.Refused, Message: "m"}, 4, 4},
-		{&cell.Error{Kind: cell.Busy, Message: "m"}, 4, 4},
+		{&api.Error{Kind: api.Failed, Message: "m"}, 1, 125},
+		{&api.Error{Kind: api.Usage, Message: "m"}, 2, 2},
+		{&api.Error{Kind: api.NotFound, Message: "m"}, 3, 3},
+		{&api.Error{Kind: api.Refused, Message: "m"}, 4, 4},
+		{&api.Error{Kind: api.Busy, Message: "m"}, 4, 4},
 		{errPlain, 1, 125},
-		{fmt.Errorf("wrapped: %w", &cell.Error{Kind: cell.NotFound, Message: "m"}), 3, 3},
+		{fmt.Errorf("wrapped: %w", &api.Error{Kind: api.NotFound, Message: "m"}), 3, 3},
 	}
 	for _, k := range kinds {
 		if code, _, _ := call(t, &fakeEngine{err: k.err}, "status", "a"); code != k.code {
@@ -186,7 +187,7 @@ func TestCellOfDirectory(t *testing.T) {
 		"run -- x", "diff", "accept", "reject", "restore", "apply", "refresh", "status", "log", "logs", "checkpoint",
 		"fork --name n", "start", "exec -- x", "shell", "stop", "export -o x", "verify", "overlay status",
 	} {
-		f := &fakeEngine{here: "near", below: "sub", run: ended(), backend: "overlay", exec: &cell.ExecResult{}, diff: &cell.DiffResult{}}
+		f := &fakeEngine{here: "near", below: "sub", run: ended(), backend: "overlay", exec: &api.ExecResult{}, diff: &cell.DiffResult{}}
 		if code, _, stderr := call(t, f, strings.Fields(line)...); code != 0 || !strings.Contains(fmt.Sprintf("%+v", f.got), "near") {
 			t.Errorf("%s: exit %d, asked %+v, %s", line, code, f.got, stderr)
 		}
@@ -198,11 +199,11 @@ func TestCellOfDirectory(t *testing.T) {
 	}
 	f := &fakeEngine{here: "near", below: "sub", run: ended()}
 	call(t, f, "run", "--", "x")
-	if got := f.got.(cell.RunRequest).Workdir; got != "sub" {
+	if got := f.got.(api.RunRequest).Workdir; got != "sub" {
 		t.Errorf("the run starts in %q", got)
 	}
 	call(t, f, "run", "--workdir", "/x", "--", "x")
-	if got := f.got.(cell.RunRequest).Workdir; got != "/x" {
+	if got := f.got.(api.RunRequest).Workdir; got != "/x" {
 		t.Errorf("the run starts in %q", got)
 	}
 }
@@ -240,18 +241,18 @@ func TestGlobalFlagsStandAnywhere(t *testing.T) {
 		}
 	}
 	// After the dashes they are the command's.
-	f := &fakeEngine{run: &cell.RunResult{Outcome: "succeeded"}}
+	f := &fakeEngine{run: &api.RunResult{Outcome: "succeeded"}}
 	call(t, f, "run", "a", "--", "prog", "--json", "--home", "/x", "--", "")
-	want := []string{"prog", "--json", "--home", "/x", "--", ""}
-	if diff := cmp.Diff(want, f.got.(cell.RunRequest).Args); diff != "" || f.home != "" {
+	want := api.Texts{"prog", "--json", "--home", "/x", "--", ""}
+	if diff := cmp.Diff(want, f.got.(api.RunRequest).Args); diff != "" || f.home != "" {
 		t.Error(diff, f.home)
 	}
 }
 
 func TestErrorShape(t *testing.T) {
 	t.Parallel()
-	hostile := &cell.Error{
-		Kind: cell.Refused, Code: "conflict", Message: "apply: \x1b[2Jboom\nforkcell: fine", Hint: "look\u202e!",
+	hostile := &api.Error{
+		Kind: api.Refused, Code: api.CodeConflict, Message: "apply: \x1b[2Jboom\nforkcell: fine", Hint: "look\u202e!",
 		Details: []string{"a\rb", "plain.txt"},
 	}
 	_, stdout, stderr := call(t, &fakeEngine{err: hostile}, "apply", "a")
@@ -269,13 +270,13 @@ func TestErrorShape(t *testing.T) {
 	if err := json.Unmarshal([]byte(stderr), &doc); err != nil {
 		t.Fatal(err)
 	}
-	want := errorBody{Code: "conflict", Message: hostile.Message, Hint: hostile.Hint, Details: hostile.Details}
+	want := errorBody{Code: api.CodeConflict, Message: hostile.Message, Hint: hostile.Hint, Details: hostile.Details}
 	if diff := cmp.Diff(want, doc.Error); diff != "" {
 		t.Error(diff)
 	}
 	// Also when the command line itself could not be parsed.
 	_, _, stderr = call(t, &fakeEngine{}, "status", "a", "--bogus", "--json")
-	if err := json.Unmarshal([]byte(stderr), &doc); err != nil || doc.Error.Code != "usage" || doc.Error.Details == nil {
+	if err := json.Unmarshal([]byte(stderr), &doc); err != nil || doc.Error.Code != api.CodeUsage || doc.Error.Details == nil {
 		t.Errorf("%v %q", err, stderr)
 	}
 }
@@ -283,14 +284,14 @@ func TestErrorShape(t *testing.T) {
 func TestNamesCannotDraw(t *testing.T) {
 	t.Parallel()
 	evil := "x\x1b]0;t\a\u202e\n"
-	f := &fakeEngine{info: cell.CellInfo{Name: "a", Source: "/s/" + evil, CreatedAt: time.Now()}}
+	f := &fakeEngine{info: api.CellInfo{Name: "a", Source: "/s/" + evil, CreatedAt: time.Now()}}
 	f.diff = &cell.DiffResult{
 		Raw: []tree.Change{
 			{Path: evil, Kind: tree.Added, New: &tree.Entry{Kind: tree.KindDir}},
 			{Path: "\xff", Kind: tree.Deleted, Old: &tree.Entry{Kind: tree.KindDir}},
 		},
 	}
-	f.verify = &cell.VerifyResult{Differences: []cell.VerifyProblem{{Path: evil, What: evil}}}
+	f.verify = &api.VerifyResult{Differences: []api.VerifyProblem{{Path: evil, What: evil}}}
 	for _, line := range []string{"ls", "ls --json", "diff a --name-status", "diff a --json", "verify a"} {
 		_, stdout, _ := call(t, f, strings.Fields(line)...)
 		if strings.ContainsAny(stdout, "\x1b\a\u202e") {
@@ -306,8 +307,8 @@ func TestNamesCannotDraw(t *testing.T) {
 func TestResultAndErrorTogether(t *testing.T) {
 	t.Parallel()
 	f := &fakeEngine{
-		err:    &cell.Error{Kind: cell.Refused, Code: "verify", Message: "verify a: 1 difference", Details: []string{"detail"}},
-		verify: &cell.VerifyResult{Differences: []cell.VerifyProblem{{CheckpointID: "chk_1", Path: "f", What: "content"}}},
+		err:    &api.Error{Kind: api.Refused, Code: "verify", Message: "verify a: 1 difference", Details: []string{"detail"}},
+		verify: &api.VerifyResult{Differences: []api.VerifyProblem{{CheckpointID: "chk_1", Path: "f", What: "content"}}},
 	}
 	code, stdout, stderr := call(t, f, "verify", "a")
 	if code != 4 || !strings.Contains(stdout, "f: content") || stderr != "forkcell: verify a: 1 difference\n" {

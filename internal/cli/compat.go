@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -93,8 +93,8 @@ func wantBackend(ctx context.Context, e statusReader, name string, want []string
 	if slices.Contains(want, st.Backend) {
 		return nil
 	}
-	return &cell.Error{
-		Kind: cell.Refused, Code: "backend",
+	return &api.Error{
+		Kind: api.Refused, Code: api.CodeBackend,
 		Message: "cell " + quote.Line(name) + " has the backend " + quote.Line(st.Backend) + ", not " + strings.Join(want, " or "),
 		Hint:    "use the verb without a backend: forkcell run, status, ...",
 	}

@@ -5,18 +5,18 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/forkcell/forkcell/internal/api"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/spf13/cobra"
 )
 
 // addCompletions completes the values of the flags that name something, of every
 // command: one place knows what a flag of a certain name holds.
 func (s *session) addCompletions(cmd *cobra.Command) {
-	for flag, known := range map[string]func(cell.KnownNames) []string{
-		"cell":       func(k cell.KnownNames) []string { return k.Cells },
-		"run":        func(k cell.KnownNames) []string { return k.Runs },
-		"checkpoint": func(k cell.KnownNames) []string { return k.Checkpoints },
+	for flag, known := range map[string]func(api.KnownNames) []string{
+		"cell":       func(k api.KnownNames) []string { return k.Cells },
+		"run":        func(k api.KnownNames) []string { return k.Runs },
+		"checkpoint": func(k api.KnownNames) []string { return k.Checkpoints },
 	} {
 		if cmd.Flags().Lookup(flag) == nil {
 			continue
@@ -74,7 +74,7 @@ func (s *session) completeCaches(cmd *cobra.Command, _ []string, prefix string) 
 
 // known asks for the names that can be typed; of the cell of the working
 // directory when none is named. A home that cannot be read knows none.
-func (s *session) known(ctx context.Context, name string) (known cell.KnownNames) {
+func (s *session) known(ctx context.Context, name string) (known api.KnownNames) {
 	if ctx == nil {
 		ctx = context.Background()
 	}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -47,18 +48,18 @@ extended attributes are not. FIFOs, sockets and devices are left out.`,
 
 // cellPath takes CELL:PATH apart. What has a slash before the colon is a path of
 // the host.
-func cellPath(arg string) (cell.CopyRequest, bool) {
+func cellPath(arg string) (api.CopyRequest, bool) {
 	name, path, ok := strings.Cut(arg, ":")
 	if !ok || name == "" || strings.Contains(name, "/") {
-		return cell.CopyRequest{}, false
+		return api.CopyRequest{}, false
 	}
 	if path == "" {
 		path = "."
 	}
-	return cell.CopyRequest{Cell: name, Path: path}, true
+	return api.CopyRequest{Cell: name, Path: path}, true
 }
 
-func runCopy(ctx context.Context, s *session, req cell.CopyRequest, do func(context.Context, cell.CopyRequest) (*cell.CopyResult, error)) error {
+func runCopy(ctx context.Context, s *session, req api.CopyRequest, do func(context.Context, api.CopyRequest) (*api.CopyResult, error)) error {
 	res, err := do(ctx, req)
 	if err != nil {
 		return err

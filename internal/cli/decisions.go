@@ -3,9 +3,10 @@ package cli
 import (
 	"context"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -61,7 +62,7 @@ func runDecisionsList(ctx context.Context, s *session, e decisionReader, o decis
 	})
 }
 
-func decidedBy(d cell.DecisionInfo) string {
+func decidedBy(d api.DecisionInfo) string {
 	by := quote.Line(d.Actor)
 	if d.Automatic {
 		by += " (automatic)"

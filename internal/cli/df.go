@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // diskReader reports the disk space of cells.
 type diskReader interface {
-	Disk(ctx context.Context, cell string) (*cell.DiskResult, error)
+	Disk(ctx context.Context, cell string) (*api.DiskResult, error)
 }
 
 func newDisk(s *session) *cobra.Command {

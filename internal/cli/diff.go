@@ -8,6 +8,8 @@ import (
 	"io"
 	"path"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/cell"
@@ -95,7 +97,7 @@ func diffArgs(cmd *cobra.Command, args []string) error {
 
 // request turns the command line into what the engine is asked for. Paths are
 // relative to the working directory when that implied the cell.
-func (o diffOptions) request(cmd *cobra.Command, s *session, args []string) (cell.DiffRequest, error) {
+func (o diffOptions) request(cmd *cobra.Command, s *session, args []string) (api.DiffRequest, error) {
 	names, paths := args, []string(nil)
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 		if s.implied {
@@ -109,7 +111,7 @@ func (o diffOptions) request(cmd *cobra.Command, s *session, args []string) (cel
 		}
 	}
 	name, state, err := stateArgs(cmd, names[:1], o.checkpoint)
-	req := cell.DiffRequest{
+	req := api.DiffRequest{
 		Cell: name, State: state, From: argument(names, 1), To: argument(names, 2),
 		Run: o.run, SinceApply: o.sinceApply, Paths: paths, All: o.all,
 	}
@@ -123,7 +125,7 @@ func (o diffOptions) request(cmd *cobra.Command, s *session, args []string) (cel
 	return req, err
 }
 
-func runDiff(ctx context.Context, s *session, e differ, req cell.DiffRequest, o diffOptions) error {
+func runDiff(ctx context.Context, s *session, e differ, req api.DiffRequest, o diffOptions) error {
 	req.Stream = true
 	res, err := e.Diff(ctx, req)
 	if err != nil {
@@ -152,7 +154,7 @@ func (s *session) showDiff(w io.Writer, res *cell.DiffResult, o diffOptions) err
 // streamDiff writes the document that writeJSON would, change by change.
 func streamDiff(w io.Writer, res *cell.DiffResult) error {
 	head := *res
-	head.Changes = []cell.ChangeJSON{}
+	head.Changes = []api.ChangeJSON{}
 	var frame bytes.Buffer
 	if err := writeJSON(&frame, &head); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
@@ -24,9 +26,10 @@ const (
 	Visit              // as Read, for a command that goes to a live cell
 )
 
-// OpenFunc opens the engine on a home; home is empty when no --home was given.
+// OpenFunc opens the engine on a home for a caller; home is empty when no --home
+// was given.
 // The function that it returns releases the engine.
-type OpenFunc func(home string, mode Mode) (Engine, func() error, error)
+type OpenFunc func(home string, mode Mode, caller cell.Caller) (Engine, func() error, error)
 
 // Engine is everything that the commands ask for. Each command takes only the
 // part of it that it needs.
@@ -56,49 +59,49 @@ type Engine interface {
 }
 
 type maker interface {
-	Init(ctx context.Context, r cell.InitRequest) (*cell.InitResult, error)
-	Refresh(ctx context.Context, r cell.RefreshRequest) (*cell.RefreshResult, error)
-	Fork(ctx context.Context, r cell.ForkRequest) (*cell.ForkResult, error)
+	Init(ctx context.Context, r api.InitRequest) (*api.InitResult, error)
+	Refresh(ctx context.Context, r api.RefreshRequest) (*api.RefreshResult, error)
+	Fork(ctx context.Context, r api.ForkRequest) (*api.ForkResult, error)
 }
 
 type runner interface {
-	Run(ctx context.Context, r cell.RunRequest, io cell.Stdio) (*cell.RunResult, error)
-	Plan(ctx context.Context, r cell.RunRequest) (*cell.RunPlan, error)
-	Status(ctx context.Context, cell string) (*cell.StatusResult, error)
+	Run(ctx context.Context, r api.RunRequest, io cell.Stdio) (*api.RunResult, error)
+	Plan(ctx context.Context, r api.RunRequest) (*api.RunPlan, error)
+	Status(ctx context.Context, cell string) (*api.StatusResult, error)
 }
 
 type mover interface {
-	Checkpoint(ctx context.Context, cell, name string) (*cell.CheckpointResult, error)
-	Restore(ctx context.Context, r cell.RestoreRequest) (*cell.MoveResult, error)
-	Reject(ctx context.Context, cell, run, reason string) (*cell.MoveResult, error)
+	Checkpoint(ctx context.Context, cell, name string) (*api.CheckpointResult, error)
+	Restore(ctx context.Context, r api.RestoreRequest) (*api.MoveResult, error)
+	Reject(ctx context.Context, cell, run, reason string) (*api.MoveResult, error)
 }
 
 type publisher interface {
-	Accept(ctx context.Context, r cell.AcceptRequest) (*cell.AcceptResult, error)
-	Apply(ctx context.Context, r cell.ApplyRequest) (*cell.ApplyResult, error)
-	Undo(ctx context.Context, req cell.UndoRequest) (*cell.ApplyResult, error)
+	Accept(ctx context.Context, r api.AcceptRequest) (*api.AcceptResult, error)
+	Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResult, error)
+	Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResult, error)
 }
 
 type differ interface {
-	Diff(ctx context.Context, r cell.DiffRequest) (*cell.DiffResult, error)
+	Diff(ctx context.Context, r api.DiffRequest) (*cell.DiffResult, error)
 }
 
 type exporter interface {
-	Export(ctx context.Context, r cell.ExportRequest) (*cell.ExportResult, error)
+	Export(ctx context.Context, r api.ExportRequest) (*api.ExportResult, error)
 }
 
 type lister interface {
-	List(ctx context.Context) ([]cell.CellInfo, error)
+	List(ctx context.Context) ([]api.CellInfo, error)
 }
 
 type statusReader interface {
-	Status(ctx context.Context, cell string) (*cell.StatusResult, error)
+	Status(ctx context.Context, cell string) (*api.StatusResult, error)
 }
 
 type historian interface {
-	Log(ctx context.Context, cell string) ([]cell.LogEntry, error)
+	Log(ctx context.Context, cell string) ([]api.LogEntry, error)
 	Logs(ctx context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error)
-	Graph(ctx context.Context) ([]cell.GraphNode, error)
+	Graph(ctx context.Context) ([]api.GraphNode, error)
 }
 
 type viewer interface {
@@ -111,54 +114,54 @@ type viewer interface {
 type keeper interface {
 	Rename(ctx context.Context, cell, to string) error
 	RemoveAll(ctx context.Context, cells []string, force bool) error
-	Verify(ctx context.Context, cell, checkpoint string, all bool, progress func(cell.Progress)) (*cell.VerifyResult, error)
-	GC(ctx context.Context, r cell.GCRequest) (*cell.GCResult, error)
+	Verify(ctx context.Context, cell, checkpoint string, all bool) (*api.VerifyResult, error)
+	GC(ctx context.Context, r api.GCRequest) (*api.GCResult, error)
 }
 
 type receiptReader interface {
-	ReceiptList(ctx context.Context, cell string) ([]cell.ReceiptInfo, error)
+	ReceiptList(ctx context.Context, cell string) ([]api.ReceiptInfo, error)
 	Receipt(ctx context.Context, id, cell string, latest bool) (*cell.ReceiptDoc, error)
 	ReceiptExport(ctx context.Context, id, output string) (int64, error)
 }
 
 type receiptVerifier interface {
-	ReceiptVerify(ctx context.Context, id, cell string, all bool, keyFile string) (*cell.ReceiptVerifyResult, error)
-	BundleVerify(ctx context.Context, file, keyFile string) (*cell.ReceiptVerifyResult, error)
+	ReceiptVerify(ctx context.Context, id, cell string, all bool, keyFile string) (*api.ReceiptVerifyResult, error)
+	BundleVerify(ctx context.Context, file, keyFile string) (*api.ReceiptVerifyResult, error)
 }
 
 type decisionReader interface {
-	Decisions(ctx context.Context, cell, run string) ([]cell.DecisionInfo, error)
-	Decision(ctx context.Context, id string) (*cell.DecisionInfo, error)
+	Decisions(ctx context.Context, cell, run string) ([]api.DecisionInfo, error)
+	Decision(ctx context.Context, id string) (*api.DecisionInfo, error)
 }
 
 type eventReader interface {
-	Events(ctx context.Context, q cell.EventQuery, fn func(event.Record) error) error
+	Events(ctx context.Context, q api.EventQuery, fn func(event.Record) error) error
 	FollowEvents(ctx context.Context, cell string, last int, fn func(event.Record) error) error
 }
 
 type policyKeeper interface {
-	Policy(ctx context.Context, cell string) (*cell.PolicyResult, error)
-	ApplyPolicy(ctx context.Context, cell string, f cell.PolicyFile, grant *cell.NetworkRequest) (*cell.PolicyApplied, error)
-	SuggestPolicy(ctx context.Context, cell, run string) (*cell.PolicySuggestion, error)
-	DiffPolicies(ctx context.Context, a, b cell.PolicyRef) (*cell.PolicyDiff, error)
+	Policy(ctx context.Context, cell string) (*api.PolicyResult, error)
+	ApplyPolicy(ctx context.Context, cell string, f api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error)
+	SuggestPolicy(ctx context.Context, cell, run string) (*api.PolicySuggestion, error)
+	DiffPolicies(ctx context.Context, a, b cell.PolicyRef) (*api.PolicyDiff, error)
 	ExplainPolicy(ctx context.Context, ref cell.PolicyRef, q cell.PolicyQuestion) (*policy.Explanation, error)
 }
 
 type supervisor interface {
-	Start(ctx context.Context, r cell.StartRequest) (*cell.StartResult, error)
-	Stop(ctx context.Context, r cell.StopRequest) (*cell.RunResult, error)
-	Processes(ctx context.Context, cell string) ([]cell.ProcessInfo, error)
+	Start(ctx context.Context, r api.StartRequest) (*api.StartResult, error)
+	Stop(ctx context.Context, r api.StopRequest) (*api.RunResult, error)
+	Processes(ctx context.Context, cell string) ([]api.ProcessInfo, error)
 }
 
 type visitor interface {
-	Exec(ctx context.Context, r cell.ExecRequest, io cell.Stdio) (*cell.ExecResult, error)
-	Attach(ctx context.Context, r cell.ExecRequest, session string, io cell.Stdio) (*cell.ExecResult, error)
-	Sessions(ctx context.Context, cell string) ([]cell.SessionInfo, error)
+	Exec(ctx context.Context, r api.ExecRequest, io cell.Stdio) (*api.ExecResult, error)
+	Attach(ctx context.Context, r api.ExecRequest, session string, io cell.Stdio) (*api.ExecResult, error)
+	Sessions(ctx context.Context, cell string) ([]api.SessionInfo, error)
 }
 
 type copier interface {
-	CopyIn(ctx context.Context, r cell.CopyRequest) (*cell.CopyResult, error)
-	CopyOut(ctx context.Context, r cell.CopyRequest) (*cell.CopyResult, error)
+	CopyIn(ctx context.Context, r api.CopyRequest) (*api.CopyResult, error)
+	CopyOut(ctx context.Context, r api.CopyRequest) (*api.CopyResult, error)
 }
 
 type follower interface {
@@ -166,15 +169,15 @@ type follower interface {
 }
 
 type keyHolder interface {
-	Key(ctx context.Context) (*cell.KeyInfo, error)
-	KeyInit(ctx context.Context) (*cell.KeyInfo, error)
-	KeyRotate(ctx context.Context) (*cell.KeyInfo, error)
-	KeyLost(ctx context.Context) (*cell.KeyInfo, error)
+	Key(ctx context.Context) (*api.KeyInfo, error)
+	KeyInit(ctx context.Context) (*api.KeyInfo, error)
+	KeyRotate(ctx context.Context) (*api.KeyInfo, error)
+	KeyLost(ctx context.Context) (*api.KeyInfo, error)
 	KeyTrust(ctx context.Context, file string) (string, error)
 }
 
 type rescuer interface {
-	Recover(ctx context.Context, acceptLoss bool) (*cell.RecoverResult, error)
+	Recover(ctx context.Context, acceptLoss bool) (*api.RecoverResult, error)
 }
 
 type examiner interface {
@@ -182,12 +185,12 @@ type examiner interface {
 }
 
 type cacheKeeper interface {
-	Promote(ctx context.Context, r cell.PromoteRequest) (*cell.PromoteResult, error)
-	Caches(ctx context.Context) ([]cell.SharedCache, error)
+	Promote(ctx context.Context, r api.PromoteRequest) (*api.PromoteResult, error)
+	Caches(ctx context.Context) ([]api.SharedCache, error)
 	RemoveCaches(ctx context.Context, names []string, all bool) ([]string, error)
 }
 
 type namer interface {
-	KnownNames(ctx context.Context, cell string) cell.KnownNames
+	KnownNames(ctx context.Context, cell string) api.KnownNames
 	CellAt(ctx context.Context, dir string) (name, below string, err error)
 }

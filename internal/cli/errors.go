@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -14,31 +14,31 @@ import (
 var errInterrupted = errors.New("interrupted")
 
 // usageError is a wrong call: what is wrong, and the right one.
-func usageError(hint, format string, args ...any) *cell.Error {
-	return &cell.Error{Kind: cell.Usage, Code: "usage", Message: fmt.Sprintf(format, args...), Hint: hint}
+func usageError(hint, format string, args ...any) *api.Error {
+	return &api.Error{Kind: api.Usage, Code: api.CodeUsage, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // refusal is something that this version will not do.
-func refusal(code, hint, format string, args ...any) *cell.Error {
-	return &cell.Error{Kind: cell.Refused, Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}
+func refusal(code api.Code, hint, format string, args ...any) *api.Error {
+	return &api.Error{Kind: api.Refused, Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // errorBody is the error as --json shows it.
 type errorBody struct {
-	Code    string   `json:"code"`
+	Code    api.Code `json:"code"`
 	Message string   `json:"message"`
 	Hint    string   `json:"hint"`
 	Details []string `json:"details"`
 }
 
 func bodyOf(err error) errorBody {
-	if e, ok := errors.AsType[*cell.Error](err); ok {
+	if e, ok := errors.AsType[*api.Error](err); ok {
 		// A wrapper's words come first in the text of the whole chain.
 		return errorBody{Code: e.Code, Message: err.Error(), Hint: e.Hint, Details: e.Details}
 	}
-	code := "failed"
+	code := api.CodeFailed
 	if errors.Is(err, errInterrupted) {
-		code = "interrupted"
+		code = api.CodeInterrupted
 	}
 	return errorBody{Code: code, Message: err.Error()}
 }
@@ -66,7 +66,7 @@ func printError(w io.Writer, err error, asJSON bool) {
 
 // shown removes the details of a failure whose findings are on stdout already.
 func shown(err error) error {
-	e, ok := errors.AsType[*cell.Error](err)
+	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		return err
 	}
@@ -77,7 +77,7 @@ func shown(err error) error {
 
 // hinted gives a failure another next step.
 func hinted(err error, hint string) error {
-	e, ok := errors.AsType[*cell.Error](err)
+	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		return err
 	}

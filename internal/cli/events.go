@@ -5,9 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/event"
 )
 
@@ -57,17 +58,21 @@ is in the run's journal.`,
 }
 
 // query checks the flags' values.
-func (o eventsOptions) query(cmd *cobra.Command, now time.Time) (q cell.EventQuery, err error) {
-	q = cell.EventQuery{Cell: o.cell, Run: o.run, Limit: o.limit}
+func (o eventsOptions) query(cmd *cobra.Command, now time.Time) (q api.EventQuery, err error) {
+	q = api.EventQuery{Cell: o.cell, Run: o.run, Limit: o.limit}
 	if o.class != "" {
-		if q.Class, err = event.ParseClass(o.class); err != nil {
+		class, err := event.ParseClass(o.class)
+		if err != nil {
 			return q, oneOf(cmd, "class", o.class, classNames()...)
 		}
+		q.Class = int(class)
 	}
 	if o.action != "" {
-		if q.Action, err = event.ParseAction(o.action); err != nil {
+		action, err := event.ParseAction(o.action)
+		if err != nil {
 			return q, oneOf(cmd, "action", o.action, string(event.ActionAllowed), string(event.ActionDenied))
 		}
+		q.Action = string(action)
 	}
 	if o.since != "" {
 		if q.Since, err = parseSince(o.since, now); err != nil {
@@ -100,7 +105,7 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	return now.Add(-d), nil
 }
 
-func runEventsQuery(ctx context.Context, s *session, e eventReader, q cell.EventQuery) error {
+func runEventsQuery(ctx context.Context, s *session, e eventReader, q api.EventQuery) error {
 	return e.Events(ctx, q, s.eventPrinter())
 }
 

@@ -8,21 +8,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/event"
 )
 
 func TestEventsQueryFlags(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for line, want := range map[string]cell.EventQuery{
+	for line, want := range map[string]api.EventQuery{
 		"":                                       {},
 		"--cell demo --run run_1":                {Cell: "demo", Run: "run_1"},
-		"--class 2004 --action denied":           {Class: event.DetectionFinding, Action: event.ActionDenied},
-		"--class http_activity":                  {Class: event.HTTPActivity},
+		"--class 2004 --action denied":           {Class: int(event.DetectionFinding), Action: string(event.ActionDenied)},
+		"--class http_activity":                  {Class: int(event.HTTPActivity)},
 		"--since 2026-01-02T03:04:05Z --limit 3": {Since: at, Limit: 3},
 
 		"--since 2026-01-02T04:04:05.000001+01:00": {Since: at.Add(time.Microsecond)},
@@ -39,7 +40,7 @@ func TestEventsQueryFlags(t *testing.T) {
 	}
 	f := &fakeEngine{}
 	call(t, f, "events", "query", "--since", "2h")
-	if ago := time.Since(f.got.(cell.EventQuery).Since); ago < 2*time.Hour || ago > 3*time.Hour {
+	if ago := time.Since(f.got.(api.EventQuery).Since); ago < 2*time.Hour || ago > 3*time.Hour {
 		t.Errorf("--since 2h is %v ago", ago)
 	}
 	for _, line := range []string{

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/cell"
@@ -56,8 +58,8 @@ with -T it goes on until the cell is stopped.`,
 			if err != nil {
 				return err
 			}
-			v := visit{session: s, signals: listen(), interactive: o.terminal.interactive, request: cell.ExecRequest{
-				Cell: args[0], Args: args[1:], Env: env, Workdir: s.startIn(o.workdir), User: o.user, Timeout: time.Duration(o.timeout), TTY: o.terminal.tty,
+			v := visit{session: s, signals: listen(), interactive: o.terminal.interactive, request: api.ExecRequest{
+				Cell: args[0], Args: args[1:], Env: env, Workdir: api.Text(s.startIn(o.workdir)), User: o.user, Timeout: time.Duration(o.timeout), TTY: o.terminal.tty,
 			}}
 			return s.rawEngine(Visit, func(e Engine) error { return v.do(cmd.Context(), e.Exec) })
 		},
@@ -77,11 +79,11 @@ type visit struct {
 	session     *session
 	signals     *forwarder
 	interactive bool
-	request     cell.ExecRequest
+	request     api.ExecRequest
 }
 
 // do stays with the command until it ends, is left or is killed.
-func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequest, cell.Stdio) (*cell.ExecResult, error)) error {
+func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecRequest, cell.Stdio) (*api.ExecResult, error)) error {
 	s := v.session
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
@@ -125,7 +127,7 @@ func (v *visit) do(ctx context.Context, join func(context.Context, cell.ExecRequ
 
 // missingInLive says of a command that a live cell does not have where the host
 // has it.
-func missingInLive(q cell.ExecRequest, err error) error {
+func missingInLive(q api.ExecRequest, err error) error {
 	start, ok := errors.AsType[*driver.StartError](err)
 	if !ok || start.Cause != driver.CauseNotFound {
 		return err
@@ -154,12 +156,12 @@ a command that exec started. forkcell status lists the sessions of a live cell.`
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
-			v := visit{session: s, signals: listen().leaving(), interactive: true, request: cell.ExecRequest{
-				Cell: args[0], Workdir: s.startIn(""), TTY: true, Detachable: true,
+			v := visit{session: s, signals: listen().leaving(), interactive: true, request: api.ExecRequest{
+				Cell: args[0], Workdir: api.Text(s.startIn("")), TTY: true, Detachable: true,
 			}}
 			return s.rawEngine(Visit, func(e Engine) error {
 				if attach != "" {
-					return v.do(cmd.Context(), func(ctx context.Context, q cell.ExecRequest, io cell.Stdio) (*cell.ExecResult, error) {
+					return v.do(cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
 						return e.Attach(ctx, q, attach, io)
 					})
 				}
@@ -168,7 +170,7 @@ a command that exec started. forkcell status lists the sessions of a live cell.`
 					return err
 				}
 				s.noted(left)
-				return v.do(cmd.Context(), func(ctx context.Context, q cell.ExecRequest, io cell.Stdio) (*cell.ExecResult, error) {
+				return v.do(cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
 					return openShell(ctx, e, q, io)
 				})
 			})
@@ -185,7 +187,7 @@ func shellLeft(ctx context.Context, e visitor, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	newest := cell.SessionInfo{}
+	newest := api.SessionInfo{}
 	for _, ses := range list {
 		if ses.Running && ses.TTY && ses.Detachable && ses.Clients == 0 && !ses.StartedAt.Before(newest.StartedAt) {
 			newest = ses
@@ -198,7 +200,7 @@ func shellLeft(ctx context.Context, e visitor, name string) (string, error) {
 }
 
 // openShell prefers the shell that people know.
-func openShell(ctx context.Context, e visitor, q cell.ExecRequest, stdio cell.Stdio) (*cell.ExecResult, error) {
+func openShell(ctx context.Context, e visitor, q api.ExecRequest, stdio cell.Stdio) (*api.ExecResult, error) {
 	q.Args = []string{"bash"}
 	res, err := e.Exec(ctx, q, stdio)
 	if start, ok := errors.AsType[*driver.StartError](err); ok && start.Cause == driver.CauseNotFound {

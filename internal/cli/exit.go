@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
@@ -45,14 +46,14 @@ func exitOf(err error, run bool) int {
 			return exitNotExec
 		}
 	}
-	switch cell.KindOf(err) {
-	case cell.Usage:
+	switch api.KindOf(err) {
+	case api.Usage:
 		return exitUsage
-	case cell.NotFound:
+	case api.NotFound:
 		return exitNotFound
-	case cell.Refused, cell.Busy:
+	case api.Refused, api.Busy:
 		return exitRefused
-	case cell.Failed:
+	case api.Failed:
 	}
 	if run {
 		return exitOwnFailure
@@ -63,7 +64,7 @@ func exitOf(err error, run bool) int {
 // exitOfRun maps the result of a run, and the error that came with it, to the
 // exit code of the run command. signal is the first one that forkcell received
 // and passed on.
-func exitOfRun(res *cell.RunResult, err error, signal int) int {
+func exitOfRun(res *api.RunResult, err error, signal int) int {
 	if err != nil {
 		if signal != 0 && errors.Is(err, context.Canceled) {
 			return exitSignalBase + signal

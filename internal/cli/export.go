@@ -3,9 +3,10 @@ package cli
 import (
 	"context"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -42,7 +43,7 @@ that the cell changed are left out and named, unless you allow them.`,
 			if err != nil {
 				return err
 			}
-			req := cell.ExportRequest{
+			req := api.ExportRequest{
 				Cell: name, Checkpoint: checkpoint, Output: o.output, Changes: o.changes,
 				AllowControl: o.allowControl, AllowSetuid: o.allowSetuid,
 			}
@@ -57,9 +58,8 @@ that the cell changed are left out and named, unless you allow them.`,
 	return s.ofDirectory(cmd)
 }
 
-func runExport(ctx context.Context, s *session, e exporter, req cell.ExportRequest) error {
-	report, done := s.progress()
-	req.Progress = report
+func runExport(ctx context.Context, s *session, e exporter, req api.ExportRequest) error {
+	done := s.showProgress()
 	res, err := e.Export(ctx, req)
 	done()
 	if err != nil {

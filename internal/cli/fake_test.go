@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
@@ -25,31 +27,32 @@ type fakeEngine struct {
 
 	openErr error
 	backend string
-	run     *cell.RunResult
+	run     *api.RunResult
 	output  string // what a run writes to stdout
 	stdio   cell.Stdio
-	verify  *cell.VerifyResult
-	info    cell.CellInfo
+	verify  *api.VerifyResult
+	info    api.CellInfo
 	diff    *cell.DiffResult
 	checks  []driver.Check
 	names   []string
-	imports []cell.Progress // the progress of an init
-	here    string          // the cell of the working directory,
-	below   string          // and where in its source that is
+	imports []api.Progress // the progress of an init
+	here    string         // the cell of the working directory,
+	below   string         // and where in its source that is
 
-	exec     *cell.ExecResult
-	sessions []cell.SessionInfo
+	exec     *api.ExecResult
+	sessions []api.SessionInfo
 	followed string // what a live cell has printed
 	events   []event.Record
-	policies *cell.PolicyDiff
+	policies *api.PolicyDiff
+	caller   cell.Caller
 }
 
-func (f *fakeEngine) open(home string, mode Mode) (Engine, func() error, error) {
+func (f *fakeEngine) open(home string, mode Mode, caller cell.Caller) (Engine, func() error, error) {
 	if f.openErr != nil {
 		return nil, nil, f.openErr
 	}
 	f.opened++
-	f.home, f.mode = home, mode
+	f.home, f.mode, f.caller = home, mode, caller
 	return f, func() error { return nil }, nil
 }
 
@@ -72,22 +75,20 @@ func answer[T any](f *fakeEngine, request any, result *T) (*T, error) {
 	return result, f.err
 }
 
-func (f *fakeEngine) Init(_ context.Context, r cell.InitRequest) (*cell.InitResult, error) {
+func (f *fakeEngine) Init(_ context.Context, r api.InitRequest) (*api.InitResult, error) {
 	for _, p := range f.imports {
-		r.Progress(p)
+		f.caller.Progress(p)
 	}
-	r.Progress = nil
-	return answer[cell.InitResult](f, r, nil)
+	return answer[api.InitResult](f, r, nil)
 }
 
-func (f *fakeEngine) Refresh(_ context.Context, r cell.RefreshRequest) (*cell.RefreshResult, error) {
-	r.Progress = nil
-	return answer[cell.RefreshResult](f, r, nil)
+func (f *fakeEngine) Refresh(_ context.Context, r api.RefreshRequest) (*api.RefreshResult, error) {
+	return answer[api.RefreshResult](f, r, nil)
 }
 
-func (f *fakeEngine) Disk(_ context.Context, name string) (*cell.DiskResult, error) {
-	return &cell.DiskResult{
-		Cells: []cell.CellDisk{{
+func (f *fakeEngine) Disk(_ context.Context, name string) (*api.DiskResult, error) {
+	return &api.DiskResult{
+		Cells: []api.CellDisk{{
 			Cell: "demo", OwnBytes: 8192, SharedBytes: 4096, TotalBytes: 12288,
 			Areas: map[string]int64{"workspace": 8192, "home": 0},
 		}},
@@ -95,67 +96,64 @@ func (f *fakeEngine) Disk(_ context.Context, name string) (*cell.DiskResult, err
 	}, nil
 }
 
-func (f *fakeEngine) Fork(_ context.Context, r cell.ForkRequest) (*cell.ForkResult, error) {
-	return answer[cell.ForkResult](f, r, nil)
+func (f *fakeEngine) Fork(_ context.Context, r api.ForkRequest) (*api.ForkResult, error) {
+	return answer[api.ForkResult](f, r, nil)
 }
 
-func (f *fakeEngine) Run(_ context.Context, r cell.RunRequest, stdio cell.Stdio) (*cell.RunResult, error) {
+func (f *fakeEngine) Run(_ context.Context, r api.RunRequest, stdio cell.Stdio) (*api.RunResult, error) {
 	f.stdio = stdio
-	r.CallerInfo = cell.CallerInfo{} // differs from machine to machine
 	_, _ = io.WriteString(stdio.Out, f.output)
 	return answer(f, r, f.run)
 }
 
-func (f *fakeEngine) Plan(_ context.Context, r cell.RunRequest) (*cell.RunPlan, error) {
-	r.CallerInfo = cell.CallerInfo{}
-	return answer[cell.RunPlan](f, r, nil)
+func (f *fakeEngine) Plan(_ context.Context, r api.RunRequest) (*api.RunPlan, error) {
+	return answer[api.RunPlan](f, r, nil)
 }
 
-func (f *fakeEngine) Status(_ context.Context, name string) (*cell.StatusResult, error) {
-	return answer(f, name, &cell.StatusResult{CellInfo: cell.CellInfo{Name: name, Backend: f.backend}})
+func (f *fakeEngine) Status(_ context.Context, name string) (*api.StatusResult, error) {
+	return answer(f, name, &api.StatusResult{CellInfo: api.CellInfo{Name: name, Backend: f.backend}})
 }
 
-func (f *fakeEngine) Checkpoint(_ context.Context, name, label string) (*cell.CheckpointResult, error) {
-	return answer[cell.CheckpointResult](f, []string{name, label}, nil)
+func (f *fakeEngine) Checkpoint(_ context.Context, name, label string) (*api.CheckpointResult, error) {
+	return answer[api.CheckpointResult](f, []string{name, label}, nil)
 }
 
-func (f *fakeEngine) Restore(_ context.Context, r cell.RestoreRequest) (*cell.MoveResult, error) {
-	return answer[cell.MoveResult](f, r, nil)
+func (f *fakeEngine) Restore(_ context.Context, r api.RestoreRequest) (*api.MoveResult, error) {
+	return answer[api.MoveResult](f, r, nil)
 }
 
-func (f *fakeEngine) Reject(_ context.Context, name, run, reason string) (*cell.MoveResult, error) {
-	return answer[cell.MoveResult](f, []string{name, run, reason}, nil)
+func (f *fakeEngine) Reject(_ context.Context, name, run, reason string) (*api.MoveResult, error) {
+	return answer[api.MoveResult](f, []string{name, run, reason}, nil)
 }
 
-func (f *fakeEngine) Accept(_ context.Context, r cell.AcceptRequest) (*cell.AcceptResult, error) {
-	return answer[cell.AcceptResult](f, r, nil)
+func (f *fakeEngine) Accept(_ context.Context, r api.AcceptRequest) (*api.AcceptResult, error) {
+	return answer[api.AcceptResult](f, r, nil)
 }
 
-func (f *fakeEngine) Apply(_ context.Context, r cell.ApplyRequest) (*cell.ApplyResult, error) {
-	return answer[cell.ApplyResult](f, r, nil)
+func (f *fakeEngine) Apply(_ context.Context, r api.ApplyRequest) (*api.ApplyResult, error) {
+	return answer[api.ApplyResult](f, r, nil)
 }
 
-func (f *fakeEngine) Undo(_ context.Context, req cell.UndoRequest) (*cell.ApplyResult, error) {
-	return answer[cell.ApplyResult](f, req, nil)
+func (f *fakeEngine) Undo(_ context.Context, req api.UndoRequest) (*api.ApplyResult, error) {
+	return answer[api.ApplyResult](f, req, nil)
 }
 
-func (f *fakeEngine) Diff(_ context.Context, r cell.DiffRequest) (*cell.DiffResult, error) {
+func (f *fakeEngine) Diff(_ context.Context, r api.DiffRequest) (*cell.DiffResult, error) {
 	return answer(f, r, f.diff)
 }
 
-func (f *fakeEngine) Export(_ context.Context, r cell.ExportRequest) (*cell.ExportResult, error) {
-	r.Progress = nil
-	return answer[cell.ExportResult](f, r, nil)
+func (f *fakeEngine) Export(_ context.Context, r api.ExportRequest) (*api.ExportResult, error) {
+	return answer[api.ExportResult](f, r, nil)
 }
 
-func (f *fakeEngine) List(context.Context) ([]cell.CellInfo, error) {
+func (f *fakeEngine) List(context.Context) ([]api.CellInfo, error) {
 	if f.info.Name == "" {
 		return nil, f.err
 	}
-	return []cell.CellInfo{f.info}, f.err
+	return []api.CellInfo{f.info}, f.err
 }
 
-func (f *fakeEngine) Log(_ context.Context, name string) ([]cell.LogEntry, error) {
+func (f *fakeEngine) Log(_ context.Context, name string) ([]api.LogEntry, error) {
 	f.got = name
 	return nil, f.err
 }
@@ -168,7 +166,7 @@ func (f *fakeEngine) Logs(_ context.Context, name, run string) (io.ReadCloser, i
 	return io.NopCloser(strings.NewReader("out\xff")), io.NopCloser(strings.NewReader("err")), nil
 }
 
-func (f *fakeEngine) Graph(context.Context) ([]cell.GraphNode, error) { return nil, f.err }
+func (f *fakeEngine) Graph(context.Context) ([]api.GraphNode, error) { return nil, f.err }
 
 func (f *fakeEngine) Rename(_ context.Context, name, to string) error {
 	f.got = []string{name, to}
@@ -180,15 +178,15 @@ func (f *fakeEngine) RemoveAll(_ context.Context, names []string, force bool) er
 	return f.err
 }
 
-func (f *fakeEngine) Verify(_ context.Context, name, chk string, all bool, _ func(cell.Progress)) (*cell.VerifyResult, error) {
+func (f *fakeEngine) Verify(_ context.Context, name, chk string, all bool) (*api.VerifyResult, error) {
 	return answer(f, []any{name, chk, all}, f.verify)
 }
 
-func (f *fakeEngine) GC(_ context.Context, r cell.GCRequest) (*cell.GCResult, error) {
-	return answer[cell.GCResult](f, r, nil)
+func (f *fakeEngine) GC(_ context.Context, r api.GCRequest) (*api.GCResult, error) {
+	return answer[api.GCResult](f, r, nil)
 }
 
-func (f *fakeEngine) ReceiptList(_ context.Context, name string) ([]cell.ReceiptInfo, error) {
+func (f *fakeEngine) ReceiptList(_ context.Context, name string) ([]api.ReceiptInfo, error) {
 	f.got = name
 	return nil, f.err
 }
@@ -198,12 +196,12 @@ func (f *fakeEngine) Receipt(_ context.Context, id, name string, latest bool) (*
 	return answer(f, []any{id, name, latest}, doc)
 }
 
-func (f *fakeEngine) ReceiptVerify(_ context.Context, id, name string, all bool, key string) (*cell.ReceiptVerifyResult, error) {
-	return answer[cell.ReceiptVerifyResult](f, []any{id, name, all, key}, nil)
+func (f *fakeEngine) ReceiptVerify(_ context.Context, id, name string, all bool, key string) (*api.ReceiptVerifyResult, error) {
+	return answer[api.ReceiptVerifyResult](f, []any{id, name, all, key}, nil)
 }
 
-func (f *fakeEngine) BundleVerify(_ context.Context, file, key string) (*cell.ReceiptVerifyResult, error) {
-	return answer[cell.ReceiptVerifyResult](f, []any{file, key}, nil)
+func (f *fakeEngine) BundleVerify(_ context.Context, file, key string) (*api.ReceiptVerifyResult, error) {
+	return answer[api.ReceiptVerifyResult](f, []any{file, key}, nil)
 }
 
 func (f *fakeEngine) ReceiptExport(_ context.Context, id, output string) (int64, error) {
@@ -211,16 +209,16 @@ func (f *fakeEngine) ReceiptExport(_ context.Context, id, output string) (int64,
 	return 7, f.err
 }
 
-func (f *fakeEngine) Decisions(_ context.Context, name, run string) ([]cell.DecisionInfo, error) {
+func (f *fakeEngine) Decisions(_ context.Context, name, run string) ([]api.DecisionInfo, error) {
 	f.got = []string{name, run}
-	return []cell.DecisionInfo{{DecisionID: "dec_1"}, {DecisionID: "dec_2"}}, f.err
+	return []api.DecisionInfo{{DecisionID: "dec_1"}, {DecisionID: "dec_2"}}, f.err
 }
 
-func (f *fakeEngine) Decision(_ context.Context, id string) (*cell.DecisionInfo, error) {
-	return answer[cell.DecisionInfo](f, id, nil)
+func (f *fakeEngine) Decision(_ context.Context, id string) (*api.DecisionInfo, error) {
+	return answer[api.DecisionInfo](f, id, nil)
 }
 
-func (f *fakeEngine) Events(_ context.Context, q cell.EventQuery, fn func(event.Record) error) error {
+func (f *fakeEngine) Events(_ context.Context, q api.EventQuery, fn func(event.Record) error) error {
 	f.got = q
 	return f.tell(fn)
 }
@@ -239,19 +237,19 @@ func (f *fakeEngine) tell(fn func(event.Record) error) error {
 	return f.err
 }
 
-func (f *fakeEngine) Policy(_ context.Context, name string) (*cell.PolicyResult, error) {
-	return answer(f, name, &cell.PolicyResult{Cell: name, PolicyHash: "h", Policy: []byte(`{}`), Parsed: policy.Default()})
+func (f *fakeEngine) Policy(_ context.Context, name string) (*api.PolicyResult, error) {
+	return answer(f, name, &api.PolicyResult{Cell: name, PolicyHash: "h", Policy: []byte(`{}`), Text: policy.Default().Canonical()})
 }
 
-func (f *fakeEngine) ApplyPolicy(_ context.Context, name string, file cell.PolicyFile, grant *cell.NetworkRequest) (*cell.PolicyApplied, error) {
-	return answer[cell.PolicyApplied](f, []any{name, file, grant.Credentials}, nil)
+func (f *fakeEngine) ApplyPolicy(_ context.Context, name string, file api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error) {
+	return answer[api.PolicyApplied](f, []any{name, file, grant.Credentials}, nil)
 }
 
-func (f *fakeEngine) SuggestPolicy(_ context.Context, name, run string) (*cell.PolicySuggestion, error) {
-	return answer(f, []any{name, run}, &cell.PolicySuggestion{Cell: name, Policy: []byte(`{}`), Text: []byte("version: 1\n")})
+func (f *fakeEngine) SuggestPolicy(_ context.Context, name, run string) (*api.PolicySuggestion, error) {
+	return answer(f, []any{name, run}, &api.PolicySuggestion{Cell: name, Policy: []byte(`{}`), Text: []byte("version: 1\n")})
 }
 
-func (f *fakeEngine) DiffPolicies(_ context.Context, a, b cell.PolicyRef) (*cell.PolicyDiff, error) {
+func (f *fakeEngine) DiffPolicies(_ context.Context, a, b cell.PolicyRef) (*api.PolicyDiff, error) {
 	return answer(f, []cell.PolicyRef{a, b}, f.policies)
 }
 
@@ -259,41 +257,40 @@ func (f *fakeEngine) ExplainPolicy(_ context.Context, ref cell.PolicyRef, q cell
 	return answer(f, []any{ref, q}, &policy.Explanation{Allowed: true, Rule: "rule", Reason: "reason"})
 }
 
-func (f *fakeEngine) Start(_ context.Context, r cell.StartRequest) (*cell.StartResult, error) {
-	r.Inherit, r.CallerInfo = nil, cell.CallerInfo{}
-	return answer[cell.StartResult](f, r, nil)
+func (f *fakeEngine) Start(_ context.Context, r api.StartRequest) (*api.StartResult, error) {
+	return answer[api.StartResult](f, r, nil)
 }
 
-func (f *fakeEngine) Stop(_ context.Context, r cell.StopRequest) (*cell.RunResult, error) {
+func (f *fakeEngine) Stop(_ context.Context, r api.StopRequest) (*api.RunResult, error) {
 	return answer(f, r, f.run)
 }
 
-func (f *fakeEngine) Processes(_ context.Context, name string) ([]cell.ProcessInfo, error) {
+func (f *fakeEngine) Processes(_ context.Context, name string) ([]api.ProcessInfo, error) {
 	f.got = name
 	return nil, f.err
 }
 
-func (f *fakeEngine) Exec(_ context.Context, r cell.ExecRequest, stdio cell.Stdio) (*cell.ExecResult, error) {
+func (f *fakeEngine) Exec(_ context.Context, r api.ExecRequest, stdio cell.Stdio) (*api.ExecResult, error) {
 	f.stdio = stdio
 	_, _ = io.WriteString(stdio.Out, f.output)
 	return answer(f, r, f.exec)
 }
 
-func (f *fakeEngine) Sessions(context.Context, string) ([]cell.SessionInfo, error) {
+func (f *fakeEngine) Sessions(context.Context, string) ([]api.SessionInfo, error) {
 	return f.sessions, nil
 }
 
-func (f *fakeEngine) Attach(_ context.Context, r cell.ExecRequest, session string, stdio cell.Stdio) (*cell.ExecResult, error) {
+func (f *fakeEngine) Attach(_ context.Context, r api.ExecRequest, session string, stdio cell.Stdio) (*api.ExecResult, error) {
 	f.stdio = stdio
 	return answer(f, []any{r.Cell, session}, f.exec)
 }
 
-func (f *fakeEngine) CopyIn(_ context.Context, r cell.CopyRequest) (*cell.CopyResult, error) {
-	return answer[cell.CopyResult](f, []any{"in", r}, nil)
+func (f *fakeEngine) CopyIn(_ context.Context, r api.CopyRequest) (*api.CopyResult, error) {
+	return answer[api.CopyResult](f, []any{"in", r}, nil)
 }
 
-func (f *fakeEngine) CopyOut(_ context.Context, r cell.CopyRequest) (*cell.CopyResult, error) {
-	return answer[cell.CopyResult](f, []any{"out", r}, nil)
+func (f *fakeEngine) CopyOut(_ context.Context, r api.CopyRequest) (*api.CopyResult, error) {
+	return answer[api.CopyResult](f, []any{"out", r}, nil)
 }
 
 func (f *fakeEngine) FollowLogs(_ context.Context, name, run string, follow bool, stdout, _ io.Writer) (bool, error) {
@@ -302,20 +299,20 @@ func (f *fakeEngine) FollowLogs(_ context.Context, name, run string, follow bool
 	return f.followed != "", f.err
 }
 
-func (f *fakeEngine) Key(context.Context) (*cell.KeyInfo, error) {
-	return answer[cell.KeyInfo](f, "show", nil)
+func (f *fakeEngine) Key(context.Context) (*api.KeyInfo, error) {
+	return answer[api.KeyInfo](f, "show", nil)
 }
 
-func (f *fakeEngine) KeyInit(context.Context) (*cell.KeyInfo, error) {
-	return answer[cell.KeyInfo](f, "init", nil)
+func (f *fakeEngine) KeyInit(context.Context) (*api.KeyInfo, error) {
+	return answer[api.KeyInfo](f, "init", nil)
 }
 
-func (f *fakeEngine) KeyRotate(context.Context) (*cell.KeyInfo, error) {
-	return answer[cell.KeyInfo](f, "rotate", nil)
+func (f *fakeEngine) KeyRotate(context.Context) (*api.KeyInfo, error) {
+	return answer[api.KeyInfo](f, "rotate", nil)
 }
 
-func (f *fakeEngine) KeyLost(context.Context) (*cell.KeyInfo, error) {
-	return answer[cell.KeyInfo](f, "rotate", nil)
+func (f *fakeEngine) KeyLost(context.Context) (*api.KeyInfo, error) {
+	return answer[api.KeyInfo](f, "rotate", nil)
 }
 
 func (f *fakeEngine) KeyTrust(_ context.Context, file string) (string, error) {
@@ -323,14 +320,14 @@ func (f *fakeEngine) KeyTrust(_ context.Context, file string) (string, error) {
 	return "key", f.err
 }
 
-func (f *fakeEngine) Recover(context.Context, bool) (*cell.RecoverResult, error) {
-	return answer[cell.RecoverResult](f, "recover", nil)
+func (f *fakeEngine) Recover(context.Context, bool) (*api.RecoverResult, error) {
+	return answer[api.RecoverResult](f, "recover", nil)
 }
 
 func (f *fakeEngine) Doctor(context.Context) []driver.Check { return f.checks }
 
-func (f *fakeEngine) KnownNames(context.Context, string) cell.KnownNames {
-	return cell.KnownNames{Cells: f.names, Checkpoints: f.names, Runs: f.names, Receipts: f.names}
+func (f *fakeEngine) KnownNames(context.Context, string) api.KnownNames {
+	return api.KnownNames{Cells: f.names, Checkpoints: f.names, Runs: f.names, Receipts: f.names}
 }
 
 func (f *fakeEngine) CellAt(context.Context, string) (name, below string, err error) {
@@ -344,13 +341,12 @@ func (f *fakeEngine) Forward(_ context.Context, name string, port int) (func(con
 	return func(context.Context, io.ReadWriter) error { return nil }, f.err
 }
 
-func (f *fakeEngine) Promote(_ context.Context, r cell.PromoteRequest) (*cell.PromoteResult, error) {
-	r.Progress = nil
-	return answer[cell.PromoteResult](f, r, nil)
+func (f *fakeEngine) Promote(_ context.Context, r api.PromoteRequest) (*api.PromoteResult, error) {
+	return answer[api.PromoteResult](f, r, nil)
 }
 
-func (f *fakeEngine) Caches(context.Context) ([]cell.SharedCache, error) {
-	return []cell.SharedCache{}, f.err
+func (f *fakeEngine) Caches(context.Context) ([]api.SharedCache, error) {
+	return []api.SharedCache{}, f.err
 }
 
 func (f *fakeEngine) RemoveCaches(_ context.Context, names []string, all bool) ([]string, error) {

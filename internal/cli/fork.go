@@ -4,9 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -54,7 +55,7 @@ func newFork(s *session, fam *family) *cobra.Command {
 }
 
 func runFork(ctx context.Context, s *session, e maker, name string, o forkOptions) error {
-	res, err := e.Fork(ctx, cell.ForkRequest{Cell: name, Name: o.name, Checkpoint: o.checkpoint, N: o.n})
+	res, err := e.Fork(ctx, api.ForkRequest{Cell: name, Name: o.name, Checkpoint: o.checkpoint, N: o.n})
 	if err != nil {
 		return err
 	}

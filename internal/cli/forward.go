@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
@@ -92,7 +93,7 @@ func runPortForward(ctx context.Context, s *session, e portForwarder, name strin
 
 func listenError(err error, local, port int) error {
 	if errors.Is(err, unix.EADDRINUSE) {
-		return refusal("port_in_use", fmt.Sprintf("choose another one: 0:%d takes any", port), "port %d of 127.0.0.1 is in use", local)
+		return refusal(api.CodePortInUse, fmt.Sprintf("choose another one: 0:%d takes any", port), "port %d of 127.0.0.1 is in use", local)
 	}
 	return fmt.Errorf("listen on port %d: %w", local, err)
 }
@@ -149,7 +150,7 @@ func (f *forwarding) connect(ctx context.Context, conn net.Conn) (over bool) {
 	case errors.Is(err, cell.ErrNoListener):
 		f.session.noted(f.what + ": nothing listens there")
 		return false
-	case cell.KindOf(err) == cell.Busy || codeOf(err) == "lost":
+	case api.KindOf(err) == api.Busy || codeOf(err) == api.CodeLost:
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.err = err
@@ -159,4 +160,4 @@ func (f *forwarding) connect(ctx context.Context, conn net.Conn) (over bool) {
 	return false
 }
 
-func codeOf(err error) string { return bodyOf(err).Code }
+func codeOf(err error) api.Code { return bodyOf(err).Code }

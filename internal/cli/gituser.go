@@ -10,22 +10,19 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/cell"
 )
 
 // gitUser is who the caller is to git.
-type gitUser struct{ name, email string }
+type gitUser cell.GitUser
 
-// findGitUser reads the caller's name and address from git's global
-// configuration, beside other work. Nothing else of it is asked for, and no
-// repository is looked at: its configuration is not the caller's.
-func findGitUser(ctx context.Context) <-chan gitUser {
-	found := make(chan gitUser, 1)
-	go func() { found <- readGitUser(ctx) }()
-	return found
-}
-
-// readGitUser reads plain files itself and leaves all others to git: a start of
-// git takes as much processor time as a sixth of a run.
+// readGitUser reads the caller's name and address from git's global configuration.
+// Nothing else of it is asked for, and no repository is looked at: its
+// configuration is not the caller's.
+//
+// It reads plain files itself and leaves all others to git: a start of git takes as
+// much processor time as a sixth of a run.
 func readGitUser(ctx context.Context) gitUser {
 	if u, ok := plainGitUser(globalGitFiles()); ok {
 		return u
@@ -106,9 +103,9 @@ func (u *gitUser) readKey(line string) bool {
 	value = strings.Trim(value, " \t")
 	switch strings.ToLower(strings.TrimRight(key, " \t")) {
 	case "name":
-		u.name = value
+		u.Name = value
 	case "email":
-		u.email = value
+		u.Email = value
 	}
 	return true
 }
@@ -133,9 +130,9 @@ func askGitUser(ctx context.Context) (u gitUser) {
 		key, value, _ := strings.Cut(string(entry), "\n")
 		switch key {
 		case "user.name":
-			u.name = value
+			u.Name = value
 		case "user.email":
-			u.email = value
+			u.Email = value
 		}
 	}
 	return u

@@ -3,14 +3,15 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
-	"github.com/forkcell/forkcell/internal/cell"
 )
 
 func policyFile(t *testing.T, text string) string {
@@ -25,26 +26,26 @@ func policyFile(t *testing.T, text string) string {
 func TestRunGovernance(t *testing.T) {
 	t.Parallel()
 	file := policyFile(t, "version: 1\n")
-	given := &cell.PolicyFile{Name: file, Text: []byte("version: 1\n"), Path: file}
-	for line, want := range map[string]cell.RunRequest{
-		"run --memory 2GiB --cpus 1.5 --pids 256 demo -- a": {Memory: 2 << 30, CPUs: 1500, PIDs: 256},
-		"run demo --memory 1048576 --allow-degraded -- a":   {Memory: 1 << 20, AllowDegraded: true},
-		"run --policy " + file + " --timeout 1h demo -- a":  {Policy: given, Timeout: time.Hour},
-		"run --dry-run --policy " + file + " demo -- a":     {Policy: given},
+	given := &api.PolicyFile{Name: api.Text(file), Text: []byte("version: 1\n"), Path: api.Text(file)}
+	for line, want := range map[string]api.RunRequest{
+		"run --memory 2GiB --cpus 1.5 --pids 256 demo -- a": {RunOptions: api.RunOptions{Memory: 2 << 30, CPUs: 1500, PIDs: 256}},
+		"run demo --memory 1048576 --allow-degraded -- a":   {RunOptions: api.RunOptions{Memory: 1 << 20, AllowDegraded: true}},
+		"run --policy " + file + " --timeout 1h demo -- a":  {RunOptions: api.RunOptions{Policy: given, Timeout: time.Hour}},
+		"run --dry-run --policy " + file + " demo -- a":     {RunOptions: api.RunOptions{Policy: given}},
 	} {
 		want.Cell, want.Args, want.Network.CredentialsFile = "demo", []string{"a"}, credentialsFile()
-		want.Grants.ConfigFile = configFile("config.yaml")
+		want.Grants.ConfigFile = api.Text(configFile("config.yaml"))
 		f := &fakeEngine{run: ended()}
 		code, _, stderr := call(t, f, strings.Fields(line)...)
-		got, ok := f.got.(cell.RunRequest)
+		got, ok := f.got.(api.RunRequest)
 		if code != 0 || !ok {
 			t.Errorf("%s: exit %d: %s", line, code, stderr)
 			continue
 		}
-		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(cell.RunRequest{}, "Inherit")); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: %s", line, diff)
 		}
-		if _, found := got.Inherit("PATH"); !found {
+		if !slices.ContainsFunc(f.caller.Env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }) {
 			t.Errorf("%s: the caller's environment cannot be asked", line)
 		}
 	}
@@ -87,8 +88,8 @@ func TestInitPolicy(t *testing.T) {
 	if code, _, stderr := call(t, f, "init", "demo", "--from", "d", "--policy", file); code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	got := f.got.(cell.InitRequest)
-	if diff := cmp.Diff(&cell.PolicyFile{Name: file, Text: []byte("version: 1\n"), Path: file}, got.Policy); diff != "" {
+	got := f.got.(api.InitRequest)
+	if diff := cmp.Diff(&api.PolicyFile{Name: api.Text(file), Text: []byte("version: 1\n"), Path: api.Text(file)}, got.Policy); diff != "" {
 		t.Error(diff)
 	}
 	f = &fakeEngine{}

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -40,7 +41,7 @@ func runGraph(ctx context.Context, s *session, e historian, dot bool) error {
 		return err
 	}
 	doc := struct {
-		Nodes []cell.GraphNode `json:"nodes"`
+		Nodes []api.GraphNode `json:"nodes"`
 	}{nodes}
 	return s.emit(doc, func(p *page) {
 		if dot {
@@ -53,8 +54,8 @@ func runGraph(ctx context.Context, s *session, e historian, dot bool) error {
 
 // printLineage draws the forest of checkpoints. Chains, which are most of it,
 // stay in one column; only branches indent.
-func printLineage(p *page, nodes []cell.GraphNode) {
-	children := map[string][]cell.GraphNode{}
+func printLineage(p *page, nodes []api.GraphNode) {
+	children := map[string][]api.GraphNode{}
 	known := map[string]bool{}
 	for _, n := range nodes {
 		known[n.CheckpointID] = true
@@ -71,7 +72,7 @@ func printLineage(p *page, nodes []cell.GraphNode) {
 	}
 }
 
-func drawLineage(p *page, children map[string][]cell.GraphNode, n cell.GraphNode, indent string) {
+func drawLineage(p *page, children map[string][]api.GraphNode, n api.GraphNode, indent string) {
 	for {
 		p.printf("%s* %s\n", indent, nodeText(p, n))
 		next := children[n.CheckpointID]
@@ -86,7 +87,7 @@ func drawLineage(p *page, children map[string][]cell.GraphNode, n cell.GraphNode
 	}
 }
 
-func nodeText(p *page, n cell.GraphNode) string {
+func nodeText(p *page, n api.GraphNode) string {
 	parts := []string{n.CheckpointID, quote.Line(n.Cell), quote.Line(n.Kind)}
 	if n.Outcome != "" {
 		parts = append(parts, p.word(quote.Line(n.Outcome)))
@@ -106,7 +107,7 @@ func nodeText(p *page, n cell.GraphNode) string {
 	return strings.Join(parts, " ")
 }
 
-func printDot(p *page, nodes []cell.GraphNode) {
+func printDot(p *page, nodes []api.GraphNode) {
 	p.printf("digraph forkcell {\n  rankdir=LR;\n  node [shape=box];\n")
 	for _, n := range nodes {
 		label := []string{short(n.CheckpointID), n.Cell + " " + n.Kind}

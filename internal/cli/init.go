@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -23,7 +23,7 @@ type initOptions struct {
 	noDefaults bool
 	mountAt    string
 	readOnly   []string
-	cache      cacheChoice
+	cache      string
 }
 
 // newInit makes the init command; backend is the one that an alias implies.
@@ -62,7 +62,7 @@ clone. An explicit --backend never falls back to another.`,
 	f.BoolVar(&o.noDefaults, "no-default-excludes", false, "import secret-looking files too")
 	f.StringVar(&o.mountAt, "mount-at", "", "absolute `PATH` of the workspace in the cell (default: the source's own)")
 	f.StringArrayVar(&o.readOnly, "ro", nil, "show this host `PATH` read-only in every run (repeatable)")
-	o.cache.addFlags(f, ", for every run (default: off)")
+	addCacheFlag(f, &o.cache, ", for every run (default: off)")
 	return cmd
 }
 
@@ -75,20 +75,20 @@ func (o initOptions) check(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if err := o.cache.check(cmd); err != nil {
+	if err := checkCache(cmd, o.cache); err != nil {
 		return err
 	}
 	if o.runtime != "native" {
-		return refusal("unsupported", "leave the flag out", "init: this version has no runtime %s, only native", quote.Arg(o.runtime))
+		return refusal(api.CodeUnsupported, "leave the flag out", "init: this version has no runtime %s, only native", quote.Arg(o.runtime))
 	}
 	return nil
 }
 
-func (o initOptions) request(cmd *cobra.Command, name string) (cell.InitRequest, error) {
-	req := cell.InitRequest{
+func (o initOptions) request(cmd *cobra.Command, name string) (api.InitRequest, error) {
+	req := api.InitRequest{
 		Name: name, From: o.from, Backend: o.backend, Runtime: o.runtime, Exclude: o.exclude,
 		NoDefaultExcludes: o.noDefaults, MountAt: o.mountAt, ReadOnly: o.readOnly,
-		Cache: string(o.cache),
+		Cache: o.cache,
 	}
 	var err error
 	if cmd.Flags().Changed("policy") {
@@ -97,7 +97,7 @@ func (o initOptions) request(cmd *cobra.Command, name string) (cell.InitRequest,
 	return req, err
 }
 
-func runInit(ctx context.Context, s *session, e maker, req cell.InitRequest) error {
+func runInit(ctx context.Context, s *session, e maker, req api.InitRequest) error {
 	res, err := initCell(ctx, s, e, req)
 	if err != nil {
 		return err
@@ -111,16 +111,17 @@ const largeImport = 1 << 30
 
 // initCell makes a cell. When it turns out to be large, a person at the terminal
 // is asked, and anybody else is told.
-func initCell(ctx context.Context, s *session, e maker, req cell.InitRequest) (*cell.InitResult, error) {
+func initCell(ctx context.Context, s *session, e maker, req api.InitRequest) (*api.InitResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	report, done := s.progress()
 	large := &largeGuard{session: s, from: req.From, next: report, clear: done, cancel: cancel}
-	req.Progress = large.report
+	s.progressTo = large.report
+	defer func() { s.progressTo = nil }()
 	res, err := e.Init(ctx, req)
 	done()
 	if large.declined {
-		return nil, refusal("declined", "--exclude PATTERN leaves things out", "init: %s was not imported", quote.Path(req.From))
+		return nil, refusal(api.CodeDeclined, "--exclude PATTERN leaves things out", "init: %s was not imported", quote.Path(req.From))
 	}
 	return res, err
 }
@@ -130,7 +131,7 @@ func initCell(ctx context.Context, s *session, e maker, req cell.InitRequest) (*
 type largeGuard struct {
 	session *session
 	from    string
-	next    func(cell.Progress)
+	next    func(api.Progress)
 	clear   func()
 	cancel  context.CancelFunc
 
@@ -139,7 +140,7 @@ type largeGuard struct {
 	declined bool
 }
 
-func (g *largeGuard) report(at cell.Progress) {
+func (g *largeGuard) report(at api.Progress) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.asked && at.Bytes > largeImport {
@@ -151,7 +152,7 @@ func (g *largeGuard) report(at cell.Progress) {
 	}
 }
 
-func (g *largeGuard) decide(at cell.Progress) {
+func (g *largeGuard) decide(at api.Progress) {
 	s := g.session
 	fact := quote.Path(g.from) + " is large: " + count(at.Files, "file", "files") + " and " + size(at.Bytes) + " so far"
 	if s.json || s.quiet || !s.atTerminal() {
@@ -170,7 +171,7 @@ func (g *largeGuard) ask(fact string) {
 	}
 }
 
-func printInit(p *page, r *cell.InitResult) {
+func printInit(p *page, r *api.InitResult) {
 	p.printf("cell %s: %s, %s, %s from %s\n", quote.Line(r.Cell), count(r.Files, "file", "files"),
 		count(r.Dirs, "directory", "directories"), size(r.Bytes), quote.Path(r.Source))
 	p.pairs(
@@ -192,7 +193,7 @@ func printInit(p *page, r *cell.InitResult) {
 	printNotes(p, r.Notes)
 }
 
-func printLeftOut(p *page, list []cell.LeftOut) {
+func printLeftOut(p *page, list []api.LeftOut) {
 	if len(list) == 0 {
 		return
 	}
@@ -208,7 +209,7 @@ func printNotes(p *page, notes []string) {
 	}
 }
 
-func printPathNotes(p *page, title string, list []cell.PathNote) {
+func printPathNotes(p *page, title string, list []api.PathNote) {
 	if len(list) == 0 {
 		return
 	}

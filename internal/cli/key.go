@@ -4,9 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -47,11 +48,11 @@ func runKeyShow(ctx context.Context, s *session, e keyHolder, bare bool) error {
 	})
 }
 
-func runKeyInit(ctx context.Context, e keyHolder) (*cell.KeyInfo, error) { return e.KeyInit(ctx) }
+func runKeyInit(ctx context.Context, e keyHolder) (*api.KeyInfo, error) { return e.KeyInit(ctx) }
 
 func newKeyRotate(s *session) *cobra.Command {
 	var lost bool
-	cmd := newKeyAction(s, Write, "rotate", "Make a new key, signed by the old one", func(ctx context.Context, e keyHolder) (*cell.KeyInfo, error) {
+	cmd := newKeyAction(s, Write, "rotate", "Make a new key, signed by the old one", func(ctx context.Context, e keyHolder) (*api.KeyInfo, error) {
 		if lost {
 			return e.KeyLost(ctx)
 		}
@@ -65,7 +66,7 @@ signs that statement. Those who check later receipts must trust the new key.`
 	return cmd
 }
 
-func newKeyAction(s *session, mode Mode, use, short string, do func(context.Context, keyHolder) (*cell.KeyInfo, error)) *cobra.Command {
+func newKeyAction(s *session, mode Mode, use, short string, do func(context.Context, keyHolder) (*api.KeyInfo, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:     use,
 		Short:   short,
@@ -81,7 +82,7 @@ func newKeyAction(s *session, mode Mode, use, short string, do func(context.Cont
 	}
 }
 
-func printKey(p *page, k *cell.KeyInfo) {
+func printKey(p *page, k *api.KeyInfo) {
 	p.pairs(
 		"key", quote.Line(k.KeyID),
 		"algorithm", quote.Line(k.Algorithm),
@@ -91,7 +92,7 @@ func printKey(p *page, k *cell.KeyInfo) {
 	printPEM(p, k)
 }
 
-func printPEM(p *page, k *cell.KeyInfo) {
+func printPEM(p *page, k *api.KeyInfo) {
 	for line := range strings.Lines(k.PublicKeyPEM) {
 		p.printf("%s\n", quote.Line(strings.TrimSuffix(line, "\n")))
 	}

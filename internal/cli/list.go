@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/cell"
@@ -30,8 +32,8 @@ func runList(ctx context.Context, s *session, e lister) error {
 		return err
 	}
 	doc := struct {
-		Cells []cell.CellInfo `json:"cells"`
-		Total int64           `json:"total_bytes,omitempty"` // on disk, of all cells
+		Cells []api.CellInfo `json:"cells"`
+		Total int64          `json:"total_bytes,omitempty"` // on disk, of all cells
 	}{Cells: cells}
 	for _, c := range cells {
 		doc.Total += c.OwnBytes
@@ -55,7 +57,7 @@ func runList(ctx context.Context, s *session, e lister) error {
 	})
 }
 
-func lastRun(c cell.CellInfo) string {
+func lastRun(c api.CellInfo) string {
 	if c.LastOutcome == "" {
 		return "-"
 	}
@@ -86,7 +88,7 @@ func runStatus(ctx context.Context, s *session, e statusReader, name string) err
 	return s.emit(res, func(p *page) { printStatus(p, res, age(s.now(), res.CreatedAt)) })
 }
 
-func printStatus(p *page, r *cell.StatusResult, old string) {
+func printStatus(p *page, r *api.StatusResult, old string) {
 	last := ""
 	if r.LastRun != "" {
 		last = r.LastRun + " " + p.word(quote.Line(r.LastOutcome)) + ", " + p.word(quote.Line(r.LastDecision))
@@ -124,7 +126,7 @@ func cacheSetting(setting string) string {
 	return quote.Line(setting)
 }
 
-func leftOutCount(list []cell.LeftOut) string {
+func leftOutCount(list []api.LeftOut) string {
 	if len(list) == 0 {
 		return ""
 	}

@@ -6,54 +6,49 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
 func TestLiveRequests(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]any{
-		"start a --env K=v --workdir w --ro /x --timeout 2s --wait --memory 1GiB --cpus 1.5 --pids 9 --allow-degraded": cell.StartRequest{
-			Cell: "a", Env: []string{"K=v"}, Workdir: "w", ReadOnly: []string{"/x"}, Timeout: 2 * time.Second, Wait: -1,
-			Memory: 1 << 30, CPUs: 1500, PIDs: 9, AllowDegraded: true,
-			Network: cell.NetworkRequest{CredentialsFile: credentialsFile()},
-			Grants:  cell.GrantRequest{ConfigFile: configFile("config.yaml")},
-		},
-		"stop a":              cell.StopRequest{Cell: "a", Grace: -1},
-		"stop a --timeout 0":  cell.StopRequest{Cell: "a"},
-		"stop a --timeout 3s": cell.StopRequest{Cell: "a", Grace: 3 * time.Second},
-		"exec -t a --env K=v --workdir w --user u --timeout 1s -- c -x --json": cell.ExecRequest{
+		"start a --env K=v --workdir w --ro /x --timeout 2s --wait --memory 1GiB --cpus 1.5 --pids 9 --allow-degraded": api.StartRequest{Cell: "a", RunOptions: api.RunOptions{Env: []string{"K=v"}, Workdir: "w", ReadOnly: []string{"/x"}, Timeout: 2 * time.Second, Wait: -1, Memory: 1 << 30, CPUs: 1500, PIDs: 9, AllowDegraded: true, Network: api.NetworkRequest{CredentialsFile: credentialsFile()}, Grants: api.GrantRequest{ConfigFile: api.Text(configFile("config.yaml"))}}},
+		"stop a":              api.StopRequest{Cell: "a", Grace: -1},
+		"stop a --timeout 0":  api.StopRequest{Cell: "a"},
+		"stop a --timeout 3s": api.StopRequest{Cell: "a", Grace: 3 * time.Second},
+		"exec -t a --env K=v --workdir w --user u --timeout 1s -- c -x --json": api.ExecRequest{
 			Cell: "a", Args: []string{"c", "-x", "--json"}, Env: []string{"K=v"}, Workdir: "w", User: "u", Timeout: time.Second, TTY: true,
-			Size: driver.WindowSize{Rows: 24, Cols: 80},
+			Size: api.WindowSize{Rows: 24, Cols: 80},
 		},
-		"shell a": cell.ExecRequest{
-			Cell: "a", Args: []string{"bash"}, TTY: true, Detachable: true, Size: driver.WindowSize{Rows: 24, Cols: 80},
+		"shell a": api.ExecRequest{
+			Cell: "a", Args: []string{"bash"}, TTY: true, Detachable: true, Size: api.WindowSize{Rows: 24, Cols: 80},
 		},
 		"shell a --attach exec_1":  []any{"a", "exec_1"},
 		"logs -f a --run run_1":    []string{"a", "run_1"},
-		"cp f a:p":                 []any{"in", cell.CopyRequest{Cell: "a", Path: "p", Host: "f"}},
-		"cp a:p ./x:y":             []any{"out", cell.CopyRequest{Cell: "a", Path: "p", Host: "./x:y"}},
-		"cp a: d":                  []any{"out", cell.CopyRequest{Cell: "a", Path: ".", Host: "d"}},
-		"cp a:/etc/hosts:x target": []any{"out", cell.CopyRequest{Cell: "a", Path: "/etc/hosts:x", Host: "target"}},
-		"restore a --force":        cell.RestoreRequest{Cell: "a", Force: true},
+		"cp f a:p":                 []any{"in", api.CopyRequest{Cell: "a", Path: "p", Host: "f"}},
+		"cp a:p ./x:y":             []any{"out", api.CopyRequest{Cell: "a", Path: "p", Host: "./x:y"}},
+		"cp a: d":                  []any{"out", api.CopyRequest{Cell: "a", Path: ".", Host: "d"}},
+		"cp a:/etc/hosts:x target": []any{"out", api.CopyRequest{Cell: "a", Path: "/etc/hosts:x", Host: "target"}},
+		"restore a --force":        api.RestoreRequest{Cell: "a", Force: true},
 		"ps a":                     "a",
 	} {
-		f := &fakeEngine{run: &cell.RunResult{Outcome: "succeeded"}}
+		f := &fakeEngine{run: &api.RunResult{Outcome: "succeeded"}}
 		code, _, stderr := call(t, f, strings.Fields(line)...)
-		ignore := cmpopts.IgnoreFields(cell.ExecRequest{}, "Started")
 		got := f.got
-		if q, ok := got.(cell.ExecRequest); ok {
+		if q, ok := got.(api.ExecRequest); ok {
 			q.Env = noTerm(q.Env)
 			got = q
 		}
-		if q, ok := got.(cell.StartRequest); ok && q.Wait < 0 {
+		if q, ok := got.(api.StartRequest); ok && q.Wait < 0 {
 			q.Wait = -1
 			got = q
 		}
-		if diff := cmp.Diff(want, got, ignore, cmpopts.EquateEmpty()); code != 0 || diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); code != 0 || diff != "" {
 			t.Errorf("%s: exit %d, %s %s", line, code, stderr, diff)
 		}
 	}
@@ -72,22 +67,22 @@ func noTerm(env []string) (out []string) {
 func TestExecExitCodes(t *testing.T) {
 	t.Parallel()
 	start := func(cause driver.Cause) error {
-		return &cell.Error{Message: "m", Err: &driver.StartError{Step: "exec", Err: errors.New("e"), Cause: cause}}
+		return &api.Error{Message: "m", Err: &driver.StartError{Step: "exec", Err: errors.New("e"), Cause: cause}}
 	}
 	for _, c := range []struct {
-		res  *cell.ExecResult
+		res  *api.ExecResult
 		err  error
 		want int
 	}{
-		{res: &cell.ExecResult{ExitCode: 7}, want: 7},
-		{res: &cell.ExecResult{ExitCode: 124, TimedOut: true}, want: 124},
-		{res: &cell.ExecResult{ExitCode: 137, Signal: 9}, want: 137},
-		{res: &cell.ExecResult{Detached: true, SessionID: "exec_1", Cell: "a"}, want: 0},
+		{res: &api.ExecResult{ExitCode: 7}, want: 7},
+		{res: &api.ExecResult{ExitCode: 124, TimedOut: true}, want: 124},
+		{res: &api.ExecResult{ExitCode: 137, Signal: 9}, want: 137},
+		{res: &api.ExecResult{Detached: true, SessionID: "exec_1", Cell: "a"}, want: 0},
 		{err: start(driver.CauseNotFound), want: 127},
 		{err: start(driver.CauseNotExecutable), want: 126},
 		{err: errPlain, want: 125},
-		{err: &cell.Error{Kind: cell.Refused, Message: "m"}, want: 4},
-		{err: &cell.Error{Kind: cell.NotFound, Message: "m"}, want: 3},
+		{err: &api.Error{Kind: api.Refused, Message: "m"}, want: 4},
+		{err: &api.Error{Kind: api.NotFound, Message: "m"}, want: 3},
 	} {
 		for _, line := range []string{"exec a -- c", "shell a --attach x"} {
 			f := &fakeEngine{exec: c.res, err: c.err}
@@ -96,7 +91,7 @@ func TestExecExitCodes(t *testing.T) {
 			}
 		}
 	}
-	f := &fakeEngine{exec: &cell.ExecResult{Detached: true, SessionID: "exec_1", Cell: "a"}}
+	f := &fakeEngine{exec: &api.ExecResult{Detached: true, SessionID: "exec_1", Cell: "a"}}
 	_, _, stderr := call(t, f, "shell", "a")
 	if stderr != "forkcell: left; `forkcell shell a --attach exec_1` comes back\n" {
 		t.Errorf("%q", stderr)
@@ -105,7 +100,7 @@ func TestExecExitCodes(t *testing.T) {
 
 func TestExecDocumentIsAlone(t *testing.T) {
 	t.Parallel()
-	f := &fakeEngine{exec: &cell.ExecResult{Cell: "a", ExitCode: 3}, output: "output"}
+	f := &fakeEngine{exec: &api.ExecResult{Cell: "a", ExitCode: 3}, output: "output"}
 	code, stdout, stderr := call(t, f, "exec", "a", "--json", "--", "c")
 	if code != 3 || strings.Count(stdout, "\n") != 1 || !strings.HasPrefix(stdout, `{"cell":"a"`) || stderr != "output" {
 		t.Errorf("exit %d, %q, %q", code, stdout, stderr)

@@ -8,9 +8,10 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -33,7 +34,7 @@ func runLog(ctx context.Context, s *session, e historian, name string) error {
 		return err
 	}
 	doc := struct {
-		Log []cell.LogEntry `json:"log"`
+		Log []api.LogEntry `json:"log"`
 	}{entries}
 	return s.emit(doc, func(p *page) {
 		rows := [][]string{{"TIME", "WHAT", "ID", p.paint(plain, "RESULT"), "DETAILS"}}
@@ -54,7 +55,7 @@ func runLog(ctx context.Context, s *session, e historian, name string) error {
 	})
 }
 
-func logResult(l cell.LogEntry) string {
+func logResult(l api.LogEntry) string {
 	text := l.Outcome
 	if l.Outcome == "failed" && l.ExitCode != nil {
 		text = fmt.Sprintf("failed (exit %d)", *l.ExitCode)
@@ -68,7 +69,7 @@ func logResult(l cell.LogEntry) string {
 	return quote.Line(text)
 }
 
-func logDetails(l cell.LogEntry) string {
+func logDetails(l api.LogEntry) string {
 	text := ""
 	add := func(s string) {
 		if text != "" {

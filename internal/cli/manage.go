@@ -4,9 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -118,7 +119,7 @@ undecided run needs is never freed. The work of restored runs is kept for 7 days
 }
 
 func runGC(ctx context.Context, s *session, e keeper, o gcOptions) error {
-	res, err := e.GC(ctx, cell.GCRequest{DryRun: o.dryRun, KeepLast: o.keepLast, OlderThan: time.Duration(o.olderThan)})
+	res, err := e.GC(ctx, api.GCRequest{DryRun: o.dryRun, KeepLast: o.keepLast, OlderThan: time.Duration(o.olderThan)})
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-func runPlan(ctx context.Context, s *session, e runner, fam *family, backend string, req cell.RunRequest) error {
+func runPlan(ctx context.Context, s *session, e runner, fam *family, backend string, req api.RunRequest) error {
 	if err := matchBackend(ctx, e, fam, backend, req.Cell); err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func runPlan(ctx context.Context, s *session, e runner, fam *family, backend str
 	return s.emit(plan, func(p *page) { printPlan(p, plan) })
 }
 
-func printPlan(p *page, r *cell.RunPlan) {
+func printPlan(p *page, r *api.RunPlan) {
 	timeout := "none"
 	if r.TimeoutUS > 0 {
 		timeout = (time.Duration(r.TimeoutUS) * time.Microsecond).String()
@@ -48,7 +48,7 @@ func printPlan(p *page, r *cell.RunPlan) {
 }
 
 // cacheText says what the caches of a run stand on.
-func cacheText(c *cell.CacheUse) string {
+func cacheText(c *api.CacheUse) string {
 	switch {
 	case c == nil:
 		return ""
@@ -58,7 +58,7 @@ func cacheText(c *cell.CacheUse) string {
 	return quote.Line(c.Setting + " at " + c.Path + ", from " + c.From + " " + c.CheckpointID)
 }
 
-func printControls(p *page, c driver.Controls) {
+func printControls(p *page, c api.Controls) {
 	privileges := "no_new_privs off"
 	if c.NoNewPrivs {
 		privileges = "no_new_privs"

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/cell"
@@ -49,7 +51,7 @@ func runPolicyValidate(s *session, command, name string) error {
 		return err
 	}
 	doc := validation{File: name}
-	res, err := cell.ReadPolicy(*file)
+	res, err := cell.ReadPolicy(s.caller(), *file)
 	if err != nil {
 		err = hinted(err, "docs/reference/policy.md has every key")
 		if bad, ok := errors.AsType[*policy.Error](err); ok && s.json {
@@ -87,10 +89,10 @@ a file of that name wins.`,
 
 func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string) error {
 	res, err := e.Policy(ctx, name)
-	var file *cell.PolicyFile
-	if err != nil && cell.KindOf(err) == cell.NotFound && preset.Known(name) {
+	var file *api.PolicyFile
+	if err != nil && api.KindOf(err) == api.NotFound && preset.Known(name) {
 		file = readPreset(name)
-		res, err = cell.ReadPolicy(*file)
+		res, err = cell.ReadPolicy(s.caller(), *file)
 	}
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string)
 		return writeJSON(s.out, res)
 	}
 	// Byte for byte: the hash of this text is the policy's hash.
-	_, err = s.out.Write(res.Parsed.Canonical())
+	_, err = s.out.Write(res.Text)
 	return err
 }
 
@@ -141,8 +143,8 @@ policy sends a credential to other hosts, its value must be given again.`,
 	return cmd
 }
 
-func runPolicyApply(ctx context.Context, s *session, e policyKeeper, name string, file cell.PolicyFile, credentials []string) error {
-	res, err := e.ApplyPolicy(ctx, name, file, &cell.NetworkRequest{Credentials: credentials, CredentialsFile: credentialsFile()})
+func runPolicyApply(ctx context.Context, s *session, e policyKeeper, name string, file api.PolicyFile, credentials []string) error {
+	res, err := e.ApplyPolicy(ctx, name, file, &api.NetworkRequest{Credentials: credentials, CredentialsFile: credentialsFile()})
 	if err != nil {
 		return err
 	}
@@ -201,7 +203,7 @@ func runPolicyDiff(ctx context.Context, s *session, e policyKeeper, a, b cell.Po
 }
 
 // differenceLine is one key: added, removed or changed.
-func differenceLine(d policy.Difference) string {
+func differenceLine(d api.PolicyDifference) string {
 	switch {
 	case d.Old == "":
 		return fmt.Sprintf("+ %s: %s", d.Path, d.New)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/preset"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -20,7 +22,7 @@ const maxPolicyFile = 2 << 20
 
 // readPolicy reads a policy file that the operator names, or a preset if no such
 // file exists.
-func readPolicy(command, name string) (*cell.PolicyFile, error) {
+func readPolicy(command, name string) (*api.PolicyFile, error) {
 	text, err := readBounded(name, maxPolicyFile)
 	if (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDirectory)) && preset.Known(name) {
 		return readPreset(name), nil
@@ -32,14 +34,14 @@ func readPolicy(command, name string) (*cell.PolicyFile, error) {
 	if err != nil {
 		return nil, usageError("", "%s: policy %s: %v", command, quote.Path(name), err)
 	}
-	return &cell.PolicyFile{Name: name, Text: text, Path: path}, nil
+	return &api.PolicyFile{Name: api.Text(name), Text: text, Path: api.Text(path)}, nil
 }
 
 // readPreset reads a preset that is known.
-func readPreset(name string) *cell.PolicyFile {
+func readPreset(name string) *api.PolicyFile {
 	// What asks the host's tools has time-outs of its own.
 	text, registries := preset.Text(context.Background(), name)
-	file := &cell.PolicyFile{Name: "preset " + name, Text: text}
+	file := &api.PolicyFile{Name: api.Text("preset " + name), Text: text}
 	for _, r := range registries {
 		file.Resolve = append(file.Resolve, cell.RegistryPins(r.Host, r.Port, r.Addrs)...)
 	}
@@ -78,7 +80,7 @@ func policyRef(command, arg string) (cell.PolicyRef, error) {
 	if err != nil || info.IsDir() {
 		ref := cell.PolicyRef{Cell: arg}
 		if preset.Known(arg) {
-			ref.Otherwise = func() *cell.PolicyFile { return readPreset(arg) }
+			ref.Otherwise = func() *api.PolicyFile { return readPreset(arg) }
 		}
 		return ref, nil
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -47,7 +49,7 @@ func TestPolicyValidate(t *testing.T) {
 func TestPolicyRefs(t *testing.T) {
 	t.Parallel()
 	file := policyFile(t, goodPolicy)
-	read := &cell.PolicyFile{Name: file, Text: []byte(goodPolicy), Path: file}
+	read := &api.PolicyFile{Name: api.Text(file), Text: []byte(goodPolicy), Path: api.Text(file)}
 	f := &fakeEngine{}
 	if code, _, stderr := call(t, f, "policy", "diff", "demo", file); code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)
@@ -55,7 +57,7 @@ func TestPolicyRefs(t *testing.T) {
 	if diff := cmp.Diff([]cell.PolicyRef{{Cell: "demo"}, {File: read}}, f.got); diff != "" {
 		t.Error(diff)
 	}
-	if call(t, f, "policy", "apply", "demo", file); !cmp.Equal(f.got, any([]any{"demo", *read, []string(nil)})) || f.mode != Write {
+	if call(t, f, "policy", "apply", "demo", file); !cmp.Equal(f.got, any([]any{"demo", *read, api.Texts(nil)})) || f.mode != Write {
 		t.Errorf("apply: %v", f.got)
 	}
 	if err := os.Chmod(file, 0); err != nil {
@@ -68,7 +70,7 @@ func TestPolicyRefs(t *testing.T) {
 
 func TestPolicyDiffText(t *testing.T) {
 	t.Parallel()
-	f := &fakeEngine{policies: &cell.PolicyDiff{Differences: []policy.Difference{
+	f := &fakeEngine{policies: &api.PolicyDiff{Differences: []api.PolicyDifference{
 		{Path: "limits.memory", Old: "1GiB", New: "2GiB"}, {Path: "limits.pids", Old: "3"}, {Path: "limits.cpus", New: "1\x1b"},
 	}}}
 	_, stdout, _ := call(t, f, "policy", "diff", "a", "b")

@@ -7,7 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -28,9 +29,25 @@ type progress struct {
 	drawn    bool
 }
 
-// progress starts a display; done must be called before anything else is
-// written. Both functions are nil-safe no-ops with --quiet and --json.
-func (s *session) progress() (report func(cell.Progress), done func()) {
+// showProgress displays the progress of the next verb until done is called, which
+// must be before anything else is written. With --quiet and --json nothing is shown.
+func (s *session) showProgress() (done func()) {
+	report, end := s.progress()
+	s.progressTo = report
+	return func() {
+		end()
+		s.progressTo = nil
+	}
+}
+
+// reportProgress hands progress to the display, if there is one.
+func (s *session) reportProgress(at api.Progress) {
+	if s.progressTo != nil {
+		s.progressTo(at)
+	}
+}
+
+func (s *session) progress() (report func(api.Progress), done func()) {
 	if s.quiet || s.json {
 		return nil, func() {}
 	}
@@ -39,7 +56,7 @@ func (s *session) progress() (report func(cell.Progress), done func()) {
 	return p.report, p.done
 }
 
-func (p *progress) report(at cell.Progress) {
+func (p *progress) report(at api.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	interval := lineInterval
@@ -70,7 +87,7 @@ func (p *progress) done() {
 	p.last = p.now().Add(24 * time.Hour)
 }
 
-func progressText(at cell.Progress) string {
+func progressText(at api.Progress) string {
 	files := count(at.Files, "file", "files")
 	if at.TotalFiles > 0 {
 		files = number(at.Files) + " of " + count(at.TotalFiles, "file", "files")
@@ -78,7 +95,7 @@ func progressText(at cell.Progress) string {
 	return fmt.Sprintf("%s: %s, %s", quote.Line(at.What), files, size(at.Bytes))
 }
 
-func bar(at cell.Progress) string {
+func bar(at api.Progress) string {
 	if at.TotalFiles <= 0 {
 		return ""
 	}

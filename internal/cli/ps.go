@@ -6,9 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -33,11 +34,11 @@ func runProcesses(ctx context.Context, s *session, e supervisor, name string) er
 		return err
 	}
 	if list == nil {
-		list = []cell.ProcessInfo{}
+		list = []api.ProcessInfo{}
 	}
 	doc := struct {
-		Cell      string             `json:"cell"`
-		Processes []cell.ProcessInfo `json:"processes"`
+		Cell      string            `json:"cell"`
+		Processes []api.ProcessInfo `json:"processes"`
 	}{name, list}
 	return s.emit(doc, func(p *page) {
 		rows := [][]string{{"PID", "PPID", "UID", "STATE", "CPU", "RSS", "AGE", "SESSION", "COMMAND"}}
@@ -65,7 +66,7 @@ func micros(us int64) string {
 }
 
 // liveText is one line of status about a live cell.
-func liveText(l *cell.LiveInfo) string {
+func liveText(l *api.LiveInfo) string {
 	if l == nil {
 		return ""
 	}
@@ -73,7 +74,7 @@ func liveText(l *cell.LiveInfo) string {
 }
 
 // printSessions lists the commands that were executed in a live cell.
-func printSessions(p *page, l *cell.LiveInfo) {
+func printSessions(p *page, l *api.LiveInfo) {
 	if l == nil || len(l.Sessions) == 0 {
 		return
 	}

@@ -3,9 +3,10 @@ package cli
 import (
 	"context"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -105,7 +106,7 @@ func runReceiptList(ctx context.Context, s *session, e receiptReader, name strin
 		return err
 	}
 	doc := struct {
-		Receipts []cell.ReceiptInfo `json:"receipts"`
+		Receipts []api.ReceiptInfo `json:"receipts"`
 	}{list}
 	return s.emit(doc, func(p *page) {
 		rows := [][]string{{"RECEIPT", "CELL", p.paint(plain, "OUTCOME"), p.paint(plain, "DECISION"), "TIME"}}

@@ -3,9 +3,10 @@ package cli
 import (
 	"context"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -60,7 +61,7 @@ func (o receiptVerifyOptions) selectors() int {
 
 func runReceiptVerify(ctx context.Context, s *session, e receiptVerifier, o receiptVerifyOptions) error {
 	var (
-		res *cell.ReceiptVerifyResult
+		res *api.ReceiptVerifyResult
 		err error
 	)
 	if o.bundle != "" {
@@ -77,7 +78,7 @@ func runReceiptVerify(ctx context.Context, s *session, e receiptVerifier, o rece
 	return both(err, s.emit(res, func(p *page) { printReceiptVerify(p, res) }))
 }
 
-func printReceiptVerify(p *page, r *cell.ReceiptVerifyResult) {
+func printReceiptVerify(p *page, r *api.ReceiptVerifyResult) {
 	word := "ok"
 	if !r.OK {
 		word = "mismatch"

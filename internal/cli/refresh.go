@@ -3,9 +3,10 @@ package cli
 import (
 	"context"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -38,8 +39,8 @@ conflict. All conflicts are named, nothing changes, and the exit code is 4.`,
 }
 
 func runRefresh(ctx context.Context, s *session, e maker, name string, o refreshOptions) error {
-	report, done := s.progress()
-	res, err := e.Refresh(ctx, cell.RefreshRequest{Cell: name, OnConflict: o.onConflict, Progress: report})
+	done := s.showProgress()
+	res, err := e.Refresh(ctx, api.RefreshRequest{Cell: name, OnConflict: o.onConflict})
 	done()
 	if err != nil {
 		return err

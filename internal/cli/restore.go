@@ -4,9 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -50,7 +51,7 @@ first.`,
 				if err := fam.check(ctx, e, name); err != nil {
 					return err
 				}
-				req := cell.RestoreRequest{Cell: name, Checkpoint: to, Run: o.run, Reason: o.reason, Force: force}
+				req := api.RestoreRequest{Cell: name, Checkpoint: to, Run: o.run, Reason: o.reason, Force: force}
 				return runRestore(ctx, s, e, req)
 			})
 		},
@@ -77,7 +78,7 @@ func newReject(s *session) *cobra.Command {
 	return s.ofDirectory(cmd)
 }
 
-func runRestore(ctx context.Context, s *session, e mover, req cell.RestoreRequest) error {
+func runRestore(ctx context.Context, s *session, e mover, req api.RestoreRequest) error {
 	res, err := e.Restore(ctx, req)
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func runReject(ctx context.Context, s *session, e mover, name string, o decideOp
 	return s.emit(res, func(p *page) { printMove(p, res) })
 }
 
-func printMove(p *page, r *cell.MoveResult) {
+func printMove(p *page, r *api.MoveResult) {
 	p.printf("cell %s: now at %s\n", quote.Line(r.Cell), r.CheckpointID)
 	left := ""
 	if r.Left != "" && r.Left != r.CheckpointID {

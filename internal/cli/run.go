@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
 
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -16,24 +16,16 @@ import (
 const annotationRun = "forkcell.run"
 
 type runOptions struct {
+	optionFlags
+
 	checkpointBefore bool
 	checkpointName   string
 	restoreOnFail    bool
 	acceptOnSuccess  bool
-	timeout          duration
-	env              []string
-	envFile          []string
-	workdir          string
-	readOnly         []string
-	root             rootChoice
-	cache            cacheChoice
-	network          networkFlags
 	terminal         terminalFlags
 	result           string
-	wait             waiting
 	dryRun           bool
 	backend          string
-	governance
 }
 
 // runVariant is how an alias of run differs from run.
@@ -89,21 +81,14 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.checkpointName, "checkpoint-name", "", "`NAME` of the checkpoint before the run")
 	f.BoolVar(&o.restoreOnFail, "restore-on-fail", false, "restore the state before the run when the command fails")
 	f.BoolVar(&o.acceptOnSuccess, "accept-on-success", false, "accept the run when the command succeeds")
-	f.Var(&o.timeout, "timeout", "kill the cell's processes after this time")
-	f.StringArrayVar(&o.env, "env", nil, "set the variable `K=V` in the cell (repeatable)")
-	f.StringArrayVar(&o.envFile, "env-file", nil, "set variables from the K=V lines of a `FILE` (repeatable)")
-	f.StringVar(&o.workdir, "workdir", "", "start in `PATH`, absolute or relative to the workspace")
-	f.StringArrayVar(&o.readOnly, "ro", nil, "show this host `PATH` read-only in the cell (repeatable)")
+	o.optionFlags.addFlags(f, optionTexts{
+		timeout: "kill the cell's processes after this time",
+		workdir: "start in `PATH`, absolute or relative to the workspace",
+	})
 	o.terminal.addFlags(cmd)
 	f.StringVar(&o.result, "result", "", "write the result document to `FILE`, also when the run is refused (- = stdout)")
-	f.Var(&o.wait, "wait", "wait for a busy cell, without a limit or this long (--wait=30s)")
-	f.Lookup("wait").NoOptDefVal = forever
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the controls that would apply, and run nothing")
 	f.StringVar(&o.backend, "backend", "", "refuse the run unless the cell has the backend `NAME`")
-	o.root.addFlags(f)
-	o.cache.addFlags(f, asTheCell)
-	o.governance.addFlags(f)
-	o.network.addFlags(f)
 
 	f.Bool("exit-with-command", false, "accepted for compatibility: does nothing")
 	f.Bool("sync-logs", false, "accepted for compatibility: does nothing")
@@ -169,19 +154,19 @@ func runCommand(cmd *cobra.Command, s *session, fam *family, name string, argv [
 
 // runIn runs a command in a cell and says how it ended. The result is nil when
 // nothing was run.
-func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []string, o *runOptions) (*cell.RunResult, error) {
-	o.workdir = s.startIn(o.workdir)
+func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []string, o *runOptions) (*api.RunResult, error) {
+	o.Workdir = api.Text(s.startIn(string(o.Workdir)))
 	if err := o.terminal.resolve(cmd, s); err != nil {
 		return nil, err
 	}
 	req, err := o.request(cmd, name, argv)
 	if err == nil && o.dryRun {
-		req.CallerInfo = callerInfo(readGitUser(cmd.Context()))
 		return nil, s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error {
 			return runPlan(ctx, s, e, fam, o.backend, req)
 		})
 	}
-	run := governedRun{session: s, opts: o, family: fam, request: req, signals: listen(), caller: findGitUser(cmd.Context())}
+	run := governedRun{session: s, opts: o, family: fam, request: req, signals: listen()}
+	go s.gitUser() // beside what follows
 	if err == nil {
 		err = s.rawEngine(Run, func(e Engine) error { return run.do(cmd.Context(), e) })
 	}
@@ -189,43 +174,24 @@ func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []stri
 }
 
 // request turns the flags into what the engine is asked for.
-func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (cell.RunRequest, error) {
-	req := cell.RunRequest{
-		Cell: name, Args: argv,
+func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (api.RunRequest, error) {
+	options, err := o.resolve(cmd)
+	req := api.RunRequest{
+		Cell: name, Args: argv, RunOptions: options,
 		CheckpointBefore: o.checkpointBefore || o.checkpointName != "",
 		CheckpointName:   o.checkpointName,
 		RestoreOnFail:    o.restoreOnFail,
 		AcceptOnSuccess:  o.acceptOnSuccess,
-		Timeout:          time.Duration(o.timeout),
-		Workdir:          o.workdir,
-		ReadOnly:         o.readOnly,
-		Wait:             time.Duration(o.wait),
 		TTY:              o.terminal.tty,
-		Root:             o.root.root,
-		AsRoot:           o.root.asRoot,
-		Cache:            string(o.cache),
 	}
-	if err := o.cache.check(cmd); err != nil {
-		return req, err
-	}
-	if err := o.governance.fill(cmd, &req); err != nil {
-		return req, err
-	}
-	var err error
-	if req.Network, err = o.network.request(cmd, req.Policy); err != nil {
-		return req, err
-	}
-	if req.Env, err = environment(cmd, o.envFile, o.env); err != nil {
-		return req, err
-	}
-	if o.backend != "" {
+	if err == nil && o.backend != "" {
 		_, err = seedBackend(cmd, o.backend)
 	}
 	return req, err
 }
 
 // summary is the one line about a run that people get on stderr.
-func summary(r *cell.RunResult) string {
+func summary(r *api.RunResult) string {
 	outcome := outcomeText(r)
 	if r.Error != "" {
 		outcome += ": " + r.Error
@@ -255,7 +221,7 @@ func summary(r *cell.RunResult) string {
 
 // deniedLine says that a run was denied a network, and for one that failed what
 // to do. It is empty when there is nothing to say.
-func deniedLine(r *cell.RunResult) string {
+func deniedLine(r *api.RunResult) string {
 	d, advice := r.Denied, ""
 	switch {
 	case d.Attempts == 0:
@@ -276,7 +242,7 @@ func deniedLine(r *cell.RunResult) string {
 	return quote.Line(fmt.Sprintf("%s denied (%s)%s", count(d.Attempts, "connection was", "connections were"), to, advice))
 }
 
-func outcomeText(r *cell.RunResult) string {
+func outcomeText(r *api.RunResult) string {
 	switch {
 	case r.Signal != 0:
 		return fmt.Sprintf("%s (signal %d)", r.Outcome, r.Signal)

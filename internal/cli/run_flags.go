@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -18,40 +20,6 @@ import (
 
 // maxEnvFile bounds what is read as an environment file.
 const maxEnvFile = 1 << 20
-
-// maxCA bounds what is read as a file of certificates.
-const maxCA = 4 << 20
-
-// networkFlags are what the operator grants to a network.
-type networkFlags struct {
-	credentials []string
-	resolve     []string
-	ca          string
-}
-
-func (o *networkFlags) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.credentials, "credential", nil, "take the value of a policy's credential from `NAME=SOURCE`: env:VAR, file:PATH or command:[\"ARGV\"]; NAME alone lets the run use a line of the credentials file that names no host (repeatable)")
-	f.StringArrayVar(&o.resolve, "resolve", nil, "pin `HOST[:PORT]=IP[:PORT]`, which may be loopback or private (repeatable)")
-	f.StringVar(&o.ca, "ca", "", "also trust the certificates in this `FILE` when connecting to servers")
-}
-
-func (o *networkFlags) request(cmd *cobra.Command, p *cell.PolicyFile) (cell.NetworkRequest, error) {
-	req := cell.NetworkRequest{Credentials: o.credentials, CredentialsFile: credentialsFile(), Resolve: o.resolve}
-	if p != nil {
-		req.Resolve = withPins(o.resolve, p.Resolve)
-	}
-	if o.ca == "" {
-		return req, nil
-	}
-	var err error
-	if req.CA, err = readBounded(o.ca, maxCA); err != nil {
-		return req, usageError("", "%s: --ca %s: %v", verb(cmd), quote.Path(o.ca), err)
-	}
-	if len(req.CA) == 0 {
-		return req, usageError("give a file with certificates as PEM", "%s: --ca %s: the file is empty", verb(cmd), quote.Path(o.ca))
-	}
-	return req, nil
-}
 
 // withPins adds the pins of a preset for hosts that no flag pins.
 func withPins(flags, pins []string) []string {
@@ -68,7 +36,7 @@ func withPins(flags, pins []string) []string {
 
 // credentialsFile is where the operator's own sources of credentials are, for
 // whatever no --credential is given for.
-func credentialsFile() string { return configFile("credentials") }
+func credentialsFile() api.Text { return api.Text(configFile("credentials")) }
 
 // configFile is the path of a file in the operator's configuration directory. It
 // need not exist.
@@ -80,37 +48,19 @@ func configFile(name string) string {
 	return dir + "/forkcell/" + name
 }
 
-// rootChoice is the system that a cell sees, and who the command is in it.
-type rootChoice struct {
-	root   string
-	asRoot bool
-}
-
-func (o *rootChoice) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.root, "root", "", "the `SYSTEM` that the cell sees: host (read-only; the default), host-overlay (writable, as part of the state), or a directory")
-	f.BoolVar(&o.asRoot, "as-root", false, "run as root in the cell, without rights on the host; needs --root host-overlay")
-}
-
-// cacheChoice is whether the tools in a cell keep their caches in its state, and
-// start from the shared ones.
-type cacheChoice string
-
 // caches are the values of --cache.
 func caches() []string { return []string{cell.CacheOff, cell.CacheStandard} }
 
-func (o *cacheChoice) addFlags(f *pflag.FlagSet, unless string) {
-	f.StringVar((*string)(o), "cache", "", "build and package caches in the cell that start from the shared ones: `off|standard`"+unless)
+func addCacheFlag(f *pflag.FlagSet, to *string, unless string) {
+	f.StringVar(to, "cache", "", "build and package caches in the cell that start from the shared ones: `off|standard`"+unless)
 }
 
-func (o cacheChoice) check(cmd *cobra.Command) error {
-	if o == "" && !cmd.Flags().Changed("cache") {
+func checkCache(cmd *cobra.Command, value string) error {
+	if value == "" && !cmd.Flags().Changed("cache") {
 		return nil
 	}
-	return oneOf(cmd, "cache", string(o), caches()...)
+	return oneOf(cmd, "cache", value, caches()...)
 }
-
-// asTheCell is the default of --cache: as the cell was made.
-const asTheCell = " (default: as the cell was made)"
 
 // environment collects the command's variables: files first, flags over them.
 func environment(cmd *cobra.Command, files, flags []string) ([]string, error) {

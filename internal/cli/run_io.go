@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -27,11 +28,10 @@ type governedRun struct {
 	session *session
 	opts    *runOptions
 	family  *family
-	request cell.RunRequest
+	request api.RunRequest
 	signals *forwarder
-	caller  <-chan gitUser
 
-	result *cell.RunResult
+	result *api.RunResult
 	stdout *tail
 	signal int
 }
@@ -61,7 +61,6 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 		stdio.Ended = sync.OnceFunc(restore)
 		defer stdio.Ended()
 	}
-	r.request.CallerInfo = callerInfo(<-r.caller)
 	var err error
 	r.result, err = e.Run(ctx, r.request, stdio)
 	r.signal = r.signals.signal()
@@ -77,8 +76,8 @@ func (r *governedRun) terminal(stdio *cell.Stdio) (restore func(), err error) {
 // terminal connects the caller's terminal, where there is one, to the one in
 // the cell: its size, its changes of size, and when it is interactive every key
 // unprocessed.
-func (s *session) terminal(interactive bool, stdio *cell.Stdio, signals *forwarder) (size driver.WindowSize, restore func(), err error) {
-	size, restore = driver.WindowSize{Rows: 24, Cols: 80}, func() {}
+func (s *session) terminal(interactive bool, stdio *cell.Stdio, signals *forwarder) (size api.WindowSize, restore func(), err error) {
+	size, restore = api.WindowSize{Rows: 24, Cols: 80}, func() {}
 	fd, ok := terminal(s.streams.In)
 	if !ok {
 		if fd, ok = terminal(s.streams.Out); !ok {
@@ -86,7 +85,7 @@ func (s *session) terminal(interactive bool, stdio *cell.Stdio, signals *forward
 		}
 	}
 	if real, err := windowSize(fd); err == nil {
-		size = real
+		size = api.WindowSize(real)
 	}
 	sizes, stopSizes := watchSize(fd)
 	stdio.Resize = sizes
@@ -195,7 +194,7 @@ func (r *governedRun) conclude(err error) error {
 // withReceipt adds the receipt of a run that failed for a reason of its own to the
 // message about it.
 func withReceipt(err error, id string) error {
-	e, ok := errors.AsType[*cell.Error](err)
+	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		return err
 	}
@@ -207,21 +206,21 @@ func withReceipt(err error, id string) error {
 // resultDocument is the engine's result with the error, if there was one, in
 // the shape that every command gives it.
 type resultDocument struct {
-	*cell.RunResult
+	*api.RunResult
 	Error *errorBody `json:"error,omitempty"`
 }
 
 func (r *governedRun) document(err error) resultDocument {
 	doc := resultDocument{RunResult: r.result}
 	if doc.RunResult == nil {
-		doc.RunResult = &cell.RunResult{Cell: r.request.Cell, Outcome: "error", ExitCode: r.session.code}
+		doc.RunResult = &api.RunResult{Cell: r.request.Cell, Outcome: "error", ExitCode: r.session.code}
 	}
 	switch {
 	case err != nil:
 		body := bodyOf(err)
 		doc.Error = &body
 	case doc.RunResult.Error != "":
-		doc.Error = &errorBody{Code: "failed", Message: doc.RunResult.Error}
+		doc.Error = &errorBody{Code: api.CodeFailed, Message: doc.RunResult.Error}
 	}
 	return doc
 }
@@ -259,8 +258,8 @@ func resultFailed(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &cell.Error{
-		Kind: cell.Failed, Code: "result", Err: err,
+	return &api.Error{
+		Kind: api.Failed, Code: api.CodeResult, Err: err,
 		Message: "write the result document " + quote.Path(name) + ": " + err.Error(),
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
-func ended() *cell.RunResult {
-	return &cell.RunResult{Cell: "demo", RunID: "run_1", ReceiptID: "rcpt_1", Outcome: "succeeded", Decision: "pending"}
+func ended() *api.RunResult {
+	return &api.RunResult{Cell: "demo", RunID: "run_1", ReceiptID: "rcpt_1", Outcome: "succeeded", Decision: "pending"}
 }
 
 func TestRunRequest(t *testing.T) {
@@ -26,7 +26,7 @@ func TestRunRequest(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# comment\n\nA=1\n  B= two words \nC=a=b\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for line, want := range map[string]cell.RunRequest{
+	for line, want := range map[string]api.RunRequest{
 		"run demo -- true": {Cell: "demo", Args: []string{"true"}},
 		"run --checkpoint-before --restore-on-fail demo -- sh -lc x": {
 			Cell: "demo", Args: []string{"sh", "-lc", "x"}, CheckpointBefore: true, RestoreOnFail: true,
@@ -34,27 +34,23 @@ func TestRunRequest(t *testing.T) {
 		"run demo --checkpoint-name n --accept-on-success -- a": {
 			Cell: "demo", Args: []string{"a"}, CheckpointBefore: true, CheckpointName: "n", AcceptOnSuccess: true,
 		},
-		"run --timeout 90s demo --wait --workdir sub --ro /a --ro /b,c -- a": {
-			Cell: "demo", Args: []string{"a"}, Timeout: 90 * time.Second, Wait: -1, Workdir: "sub", ReadOnly: []string{"/a", "/b,c"},
-		},
-		"run --wait=2m demo -- a": {Cell: "demo", Args: []string{"a"}, Wait: 2 * time.Minute},
-		"run --env X=1,2 demo --env-file " + file + " --env Y= -- a": {
-			Cell: "demo", Args: []string{"a"}, Env: []string{"A=1", "B= two words ", "C=a=b", "X=1,2", "Y="},
-		},
+		"run --timeout 90s demo --wait --workdir sub --ro /a --ro /b,c -- a": {Cell: "demo", Args: []string{"a"}, RunOptions: api.RunOptions{Timeout: 90 * time.Second, Wait: -1, Workdir: "sub", ReadOnly: []string{"/a", "/b,c"}}},
+		"run --wait=2m demo -- a":                                       {Cell: "demo", Args: []string{"a"}, RunOptions: api.RunOptions{Wait: 2 * time.Minute}},
+		"run --env X=1,2 demo --env-file " + file + " --env Y= -- a":    {Cell: "demo", Args: []string{"a"}, RunOptions: api.RunOptions{Env: []string{"A=1", "B= two words ", "C=a=b", "X=1,2", "Y="}}},
 		"run --exit-with-command --sync-logs --logs-since 5m demo -- a": {Cell: "demo", Args: []string{"a"}},
 		"run -t demo -- a": {
-			Cell: "demo", Args: []string{"a"}, TTY: true, Size: driver.WindowSize{Rows: 24, Cols: 80}, Term: os.Getenv("TERM"),
+			Cell: "demo", Args: []string{"a"}, TTY: true, Size: api.WindowSize{Rows: 24, Cols: 80}, Term: os.Getenv("TERM"),
 		},
 	} {
 		want.Network.CredentialsFile = credentialsFile()
-		want.Grants.ConfigFile = configFile("config.yaml")
+		want.Grants.ConfigFile = api.Text(configFile("config.yaml"))
 		f := &fakeEngine{run: ended()}
 		code, _, stderr := call(t, f, strings.Fields(line)...)
 		if code != 0 {
 			t.Errorf("%s: exit %d: %s", line, code, stderr)
 			continue
 		}
-		if diff := cmp.Diff(want, f.got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(cell.RunRequest{}, "Inherit")); diff != "" {
+		if diff := cmp.Diff(want, f.got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: %s", line, diff)
 		}
 		if f.stdio.In != nil {
@@ -62,7 +58,7 @@ func TestRunRequest(t *testing.T) {
 		}
 	}
 	f := &fakeEngine{run: ended()}
-	if call(t, f, "run", "-it", "demo", "--", "a"); f.stdio.In == nil || !f.got.(cell.RunRequest).TTY {
+	if call(t, f, "run", "-it", "demo", "--", "a"); f.stdio.In == nil || !f.got.(api.RunRequest).TTY {
 		t.Error("-it: no stdin or no terminal")
 	}
 }
@@ -79,26 +75,26 @@ func TestRunRefusesWhatItCannotEnforce(t *testing.T) {
 func TestRunExitAndSummary(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		change func(*cell.RunResult)
+		change func(*api.RunResult)
 		code   int
 		line   string
 	}{
-		{func(*cell.RunResult) {}, 0, "succeeded, pending, receipt rcpt_1"},
-		{func(r *cell.RunResult) {
+		{func(*api.RunResult) {}, 0, "succeeded, pending, receipt rcpt_1"},
+		{func(r *api.RunResult) {
 			r.Outcome, r.ExitCode, r.Decision, r.CheckpointBefore, r.ChangedFiles = "failed", 7, "restored", "chk_1", 2
 		}, 7, "failed (exit 7), restored to chk_1, 2 changed, receipt rcpt_1"},
-		{func(r *cell.RunResult) { r.Outcome, r.ExitCode, r.Signal = "timed_out", 124, 9 }, 124, "timed_out (signal 9), pending, receipt rcpt_1"},
-		{func(r *cell.RunResult) { r.Outcome, r.ExitCode, r.Signal = "killed", 143, 15 }, 143, "killed (signal 15), pending, receipt rcpt_1"},
-		{func(r *cell.RunResult) { r.Outcome = "interrupted" }, 130, "interrupted, pending, receipt rcpt_1"},
+		{func(r *api.RunResult) { r.Outcome, r.ExitCode, r.Signal = "timed_out", 124, 9 }, 124, "timed_out (signal 9), pending, receipt rcpt_1"},
+		{func(r *api.RunResult) { r.Outcome, r.ExitCode, r.Signal = "killed", 143, 15 }, 143, "killed (signal 15), pending, receipt rcpt_1"},
+		{func(r *api.RunResult) { r.Outcome = "interrupted" }, 130, "interrupted, pending, receipt rcpt_1"},
 		{
-			func(r *cell.RunResult) {
+			func(r *api.RunResult) {
 				r.Outcome, r.ExitCode, r.Error = "failed", 127, "command not found in the cell: x"
 			},
 			127, "failed (exit 127): command not found in the cell: x, pending, receipt rcpt_1",
 		},
-		{func(r *cell.RunResult) { r.Outcome, r.ExitCode = "error", 125 }, 125, "error, pending, receipt rcpt_1"},
+		{func(r *api.RunResult) { r.Outcome, r.ExitCode = "error", 125 }, 125, "error, pending, receipt rcpt_1"},
 		{
-			func(r *cell.RunResult) { r.SplitLinks, r.Degraded = []string{"a"}, []string{"limits"} },
+			func(r *api.RunResult) { r.SplitLinks, r.Degraded = []string{"a"}, []string{"limits"} },
 			0, "succeeded, pending, 1 hard link split, degraded: limits, receipt rcpt_1",
 		},
 	} {
@@ -118,13 +114,13 @@ func TestRunExitAndSummary(t *testing.T) {
 func TestRunFailureOfItsOwn(t *testing.T) {
 	t.Parallel()
 	notFound := &driver.StartError{Step: "exec", Err: unix.ENOENT, Cause: driver.CauseNotFound}
-	code, _, _ := call(t, &fakeEngine{err: &cell.Error{Message: "m", Err: notFound}, none: true}, "run", "demo", "--", "x")
+	code, _, _ := call(t, &fakeEngine{err: &api.Error{Message: "m", Err: notFound}, none: true}, "run", "demo", "--", "x")
 	if code != 127 {
 		t.Errorf("not found: exit %d", code)
 	}
 	res := ended()
 	res.Outcome = "error"
-	f := &fakeEngine{run: res, err: &cell.Error{Kind: cell.Failed, Code: "seal", Message: "seal: disk full", Hint: "make room"}}
+	f := &fakeEngine{run: res, err: &api.Error{Kind: api.Failed, Code: api.CodeSeal, Message: "seal: disk full", Hint: "make room"}}
 	code, _, stderr := call(t, f, "run", "demo", "--", "x")
 	if code != 125 || stderr != "forkcell: seal: disk full; make room\n  receipt rcpt_1\n" {
 		t.Errorf("exit %d, %q", code, stderr)
@@ -160,7 +156,7 @@ func TestRunResultDocument(t *testing.T) {
 	if got := decode(read(t, file)); got["outcome"] != "succeeded" || got["error"] != nil {
 		t.Errorf("%v", got)
 	}
-	refused := &fakeEngine{err: &cell.Error{Kind: cell.Refused, Code: "start", Message: "no user namespaces", Hint: "forkcell setup"}}
+	refused := &fakeEngine{err: &api.Error{Kind: api.Refused, Code: api.CodeStart, Message: "no user namespaces", Hint: "forkcell setup"}}
 	for _, f := range []*fakeEngine{refused, {openErr: refused.err}} {
 		code, _, _ = call(t, f, "run", "--result", file, "demo", "--", "x")
 		got := decode(read(t, file))
@@ -216,7 +212,7 @@ func TestAliasesCheckTheBackend(t *testing.T) {
 		{"run --backend volume-delta demo -- x", "overlay", 4},
 		{"run --backend auto demo -- x", "delta", 0},
 	} {
-		f := &fakeEngine{run: ended(), backend: c.backend, verify: &cell.VerifyResult{}}
+		f := &fakeEngine{run: ended(), backend: c.backend, verify: &api.VerifyResult{}}
 		if code, _, stderr := call(t, f, strings.Fields(c.line)...); code != c.code {
 			t.Errorf("%s on %s: exit %d, want %d; %s", c.line, c.backend, code, c.code, stderr)
 		}
@@ -224,7 +220,7 @@ func TestAliasesCheckTheBackend(t *testing.T) {
 	for family, want := range map[string]string{"overlay": "overlay", "native": "overlay", "volume": "delta"} {
 		f := &fakeEngine{}
 		call(t, f, family, "init", "a", "--from", "d")
-		if got := f.got.(cell.InitRequest).Backend; got != want {
+		if got := f.got.(api.InitRequest).Backend; got != want {
 			t.Errorf("%s init: backend %s", family, got)
 		}
 	}

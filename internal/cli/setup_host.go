@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 )
@@ -266,7 +266,7 @@ func (h host) take(ctx context.Context, step setupStep) error {
 }
 
 func setupFailed(step setupStep, err error) error {
-	return &cell.Error{Kind: cell.Failed, Code: "setup", Message: "setup: " + step.Name + ": " + err.Error(), Err: err}
+	return &api.Error{Kind: api.Failed, Code: api.CodeSetup, Message: "setup: " + step.Name + ": " + err.Error(), Err: err}
 }
 
 func writeSystemFile(name string, data []byte) error {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 func TestSizesNumbersAges(t *testing.T) {
@@ -74,11 +74,11 @@ func TestProgressLines(t *testing.T) {
 	s.now = func() time.Time { return now }
 	report, done := s.progress()
 	for i := range 50 { // five seconds
-		report(cell.Progress{What: "import\x1b", Files: int64(i), TotalFiles: 50, Bytes: 2048})
+		report(api.Progress{What: "import\x1b", Files: int64(i), TotalFiles: 50, Bytes: 2048})
 		now = now.Add(100 * time.Millisecond)
 	}
 	done()
-	report(cell.Progress{What: "late"})
+	report(api.Progress{What: "late"})
 	want := "forkcell: import\\x1b: 20 of 50 files, 2.0 KiB\nforkcell: import\\x1b: 40 of 50 files, 2.0 KiB\n"
 	if b.String() != want {
 		t.Errorf("%q", b.String())
@@ -93,7 +93,7 @@ func TestProgressLines(t *testing.T) {
 
 func TestGraph(t *testing.T) {
 	t.Parallel()
-	nodes := []cell.GraphNode{
+	nodes := []api.GraphNode{
 		{CheckpointID: "chk_a", Cell: "demo", Kind: "init"},
 		{CheckpointID: "chk_b", Parent: "chk_a", Cell: "demo", Kind: "run", Outcome: "failed", Decision: "restored", Freed: true},
 		{CheckpointID: "chk_c", Parent: "chk_a", Cell: "demo", Kind: "run", Outcome: "succeeded", Decision: "pending", Heads: []string{"demo", "try"}},

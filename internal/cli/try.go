@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -63,7 +63,7 @@ type trial struct {
 	opts    *runOptions
 
 	cell  string
-	first *cell.RunResult // the run that was tried; more may follow in a shell
+	first *api.RunResult // the run that was tried; more may follow in a shell
 }
 
 func (t *trial) do(from string, argv []string) error {
@@ -100,13 +100,13 @@ func (t *trial) prepare(ctx context.Context, e Engine, from string) error {
 	if t.opts.dryRun {
 		return nil
 	}
-	report, done := s.progress()
-	res, err := e.Refresh(ctx, cell.RefreshRequest{Cell: name, OnConflict: "fail", Progress: report})
+	done := s.showProgress()
+	res, err := e.Refresh(ctx, api.RefreshRequest{Cell: name, OnConflict: "fail"})
 	done()
 	if err == nil && len(res.Changed) > 0 {
 		s.noted(count(int64(len(res.Changed)), "change", "changes") + " of the directory brought into cell " + quote.Line(name))
 	}
-	if e, ok := errors.AsType[*cell.Error](err); ok && e.Code == "conflict" {
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeConflict {
 		return hinted(err, "`forkcell refresh "+name+" --on-conflict ours` or `theirs` settles them")
 	}
 	return err
@@ -114,9 +114,9 @@ func (t *trial) prepare(ctx context.Context, e Engine, from string) error {
 
 func (t *trial) make(ctx context.Context, e maker, dir string) error {
 	if t.opts.dryRun {
-		return refusal("no_cell", "leave --dry-run out, or make one: forkcell init NAME --from "+quote.Path(dir), "try: there is no cell of %s yet", quote.Path(dir))
+		return refusal(api.CodeNoCell, "leave --dry-run out, or make one: forkcell init NAME --from "+quote.Path(dir), "try: there is no cell of %s yet", quote.Path(dir))
 	}
-	res, err := initCell(ctx, t.session, e, cell.InitRequest{From: dir, Runtime: "native"})
+	res, err := initCell(ctx, t.session, e, api.InitRequest{From: dir, Runtime: "native"})
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (t *trial) answer(given string) (decided bool, err error) {
 		return err == nil, err
 	case "discard":
 		err = t.decide(func(ctx context.Context, e Engine) error {
-			return runRestore(ctx, t.session, e, cell.RestoreRequest{Cell: t.cell, Run: t.first.RunID, Reason: "discarded"})
+			return runRestore(ctx, t.session, e, api.RestoreRequest{Cell: t.cell, Run: t.first.RunID, Reason: "discarded"})
 		})
 		return err == nil, err
 	case "keep":
@@ -206,7 +206,7 @@ func (t *trial) decide(fn func(context.Context, Engine) error) error {
 
 // show compares the state before the run with the present one.
 func (t *trial) show(o diffOptions) error {
-	req := cell.DiffRequest{Cell: t.cell, State: t.first.CheckpointBefore}
+	req := api.DiffRequest{Cell: t.cell, State: t.first.CheckpointBefore}
 	err := t.session.engine(t.cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runDiff(ctx, t.session, e, req, o) })
 	return both(err, t.session.out.Flush())
 }

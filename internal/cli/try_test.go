@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // TestLargeImport checks that a large directory is not imported without a word.
 func TestLargeImport(t *testing.T) {
 	t.Parallel()
-	large := []cell.Progress{{Files: 1, Bytes: largeImport}, {Files: 70_000, Bytes: 5 << 30}, {Files: 80_000, Bytes: 6 << 30}}
+	large := []api.Progress{{Files: 1, Bytes: largeImport}, {Files: 70_000, Bytes: 5 << 30}, {Files: 80_000, Bytes: 6 << 30}}
 	want := "forkcell: x is large: 70,000 files and 5.0 GiB so far; --exclude PATTERN leaves things out\n"
 	for _, args := range []string{"init a --from x", "init a --from x --json"} {
 		_, _, stderr := call(t, &fakeEngine{imports: large}, strings.Fields(args)...)
@@ -21,7 +21,7 @@ func TestLargeImport(t *testing.T) {
 	}
 	for _, k := range []struct {
 		args    string
-		imports []cell.Progress
+		imports []api.Progress
 	}{{"init a --from x --quiet", large}, {"init a --from x", large[:1]}} {
 		if _, _, stderr := call(t, &fakeEngine{imports: k.imports}, strings.Fields(k.args)...); strings.Contains(stderr, "large") {
 			t.Errorf("%s: %s", k.args, stderr)

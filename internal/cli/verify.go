@@ -3,9 +3,10 @@ package cli
 import (
 	"context"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -43,8 +44,8 @@ difference is named; exit 4 if there is any.`,
 }
 
 func runVerify(ctx context.Context, s *session, e keeper, name, checkpoint string, all bool) error {
-	report, done := s.progress()
-	res, err := e.Verify(ctx, name, checkpoint, all, report)
+	done := s.showProgress()
+	res, err := e.Verify(ctx, name, checkpoint, all)
 	done()
 	if res == nil {
 		return err
@@ -55,7 +56,7 @@ func runVerify(ctx context.Context, s *session, e keeper, name, checkpoint strin
 	return both(err, s.emit(res, func(p *page) { printVerify(p, res) }))
 }
 
-func printVerify(p *page, r *cell.VerifyResult) {
+func printVerify(p *page, r *api.VerifyResult) {
 	for _, c := range r.Checkpoints {
 		word := "ok"
 		if !c.OK {

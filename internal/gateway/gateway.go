@@ -11,7 +11,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/netip"
@@ -45,8 +44,8 @@ type Config struct {
 	// CA holds certificates that upstreams may be verified with besides the
 	// host's, as PEM.
 	CA []byte
-	// Stderr takes what the commands of credential sources say to the operator.
-	Stderr io.Writer
+	// Reader reads the sources.
+	Reader credential.Reader
 	// Event takes what happens, from many goroutines.
 	Event func(event.Event)
 }
@@ -137,7 +136,7 @@ func newRoots(pem []byte) (*x509.CertPool, error) {
 
 // newSet takes the values that were read already, and reads the others.
 func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
-	values, err := ReadValues(ctx, cfg.Policy, cfg.Credentials, cfg.Stderr)
+	values, err := ReadValues(ctx, cfg.Policy, cfg.Credentials, cfg.Reader)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 
@@ -20,7 +19,7 @@ type Values map[string]*credential.Value
 // ReadValues reads the operator's sources, given as NAME=SOURCE, of those
 // credentials that a policy names. The others are not read. Stderr takes what
 // the sources' commands say to the operator; nil drops it.
-func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, stderr io.Writer) (Values, error) {
+func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, reader credential.Reader) (Values, error) {
 	given := map[string]credential.Source{}
 	for _, s := range assignments {
 		if credential.IsName(s) {
@@ -33,7 +32,6 @@ func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, std
 		given[a.Name] = a.Source
 	}
 	values := Values{}
-	reader := credential.Reader{Stderr: stderr}
 	for _, c := range p.Credentials {
 		source, ok := given[c.Name]
 		if !ok {
@@ -54,7 +52,7 @@ func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, std
 // covers all endpoints that the policy has for the credential. Without a list of
 // its own it counts if the operator named the credential for this run. A file that
 // does not exist has none.
-func ReadFile(ctx context.Context, path string, wanted []policy.Credential, named []string, stderr io.Writer) (Values, error) {
+func ReadFile(ctx context.Context, path string, wanted []policy.Credential, named []string, reader credential.Reader) (Values, error) {
 	lines, err := credential.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Values{}, nil
@@ -63,7 +61,6 @@ func ReadFile(ctx context.Context, path string, wanted []policy.Credential, name
 		return nil, fmt.Errorf("%w: %s: %w", ErrCredential, quote.Path(path), err)
 	}
 	values := Values{}
-	reader := credential.Reader{Stderr: stderr}
 	for _, l := range lines {
 		i := slices.IndexFunc(wanted, func(c policy.Credential) bool { return c.Name == l.Name })
 		if i < 0 {

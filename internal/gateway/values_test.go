@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
@@ -35,7 +37,7 @@ func TestValuesTravel(t *testing.T) {
 	t.Parallel()
 	p := parsed(t, "one", "two")
 	sources := []string{`one=command:["printf","first"]`, `two=command:["printf","second"]`, `three=command:["false"]`}
-	values, err := ReadValues(t.Context(), p, sources, nil)
+	values, err := ReadValues(t.Context(), p, sources, credential.Reader{Env: os.Environ()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func TestBadSources(t *testing.T) {
 	t.Parallel()
 	p := parsed(t, "one")
 	for _, source := range []string{"one=env:FORKCELL_NO_SUCH_VARIABLE", `one=command:["false"]`, `one=command:["printf",""]`, "bad name=env:X"} {
-		if _, err := ReadValues(t.Context(), p, []string{source}, nil); !errors.Is(err, ErrConfig) && !errors.Is(err, ErrCredential) {
+		if _, err := ReadValues(t.Context(), p, []string{source}, credential.Reader{Env: os.Environ()}); !errors.Is(err, ErrConfig) && !errors.Is(err, ErrCredential) {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
@@ -103,7 +105,7 @@ func TestReadEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := ReadValues(ctx, parsed(t, "one"), []string{`one=command:["printf","x"]`}, nil); err == nil {
+	if _, err := ReadValues(ctx, parsed(t, "one"), []string{`one=command:["printf","x"]`}, credential.Reader{Env: os.Environ()}); err == nil {
 		t.Error("a source was read although nobody waits")
 	}
 }

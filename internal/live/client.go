@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // Client is a way to one server. It holds no connection: each request has its
@@ -83,8 +85,8 @@ func trusted(conn *net.UnixConn) error {
 		return fmt.Errorf("peer credentials: %w", err)
 	}
 	if own := os.Geteuid(); uid != own && uid != 0 && own != 0 {
-		return &Error{
-			Kind: Refused, Code: "not_yours",
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeNotYours,
 			Message: fmt.Sprintf("user %d listens at the cell's socket, not user %d", uid, own),
 		}
 	}
@@ -141,7 +143,7 @@ func lost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if _, ok := errors.AsType[*Error](err); ok {
+	if _, ok := errors.AsType[*api.Error](err); ok {
 		return err
 	}
 	if _, ok := errors.AsType[*StartError](err); ok {

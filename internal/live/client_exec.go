@@ -6,13 +6,15 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // Control is what a client does to a session besides reading and writing. The
 // zero value does nothing.
 type Control struct {
 	// Resize changes the terminal's size; the last client to do so wins.
-	Resize <-chan WindowSize
+	Resize <-chan api.WindowSize
 	// Signals are sent to the command's process group.
 	Signals <-chan int
 	// Started is called before any output is written, with the session as it was
@@ -36,7 +38,7 @@ func (c *Client) Exec(ctx context.Context, cmd Command, streams Streams, ctl Con
 // Attach joins the session of a command, or hears how it ended. It begins with
 // the last output of the command. size becomes the terminal's, unless it is
 // zero.
-func (c *Client) Attach(ctx context.Context, id string, size WindowSize, streams Streams, ctl Control) (Exit, error) {
+func (c *Client) Attach(ctx context.Context, id string, size api.WindowSize, streams Streams, ctl Control) (Exit, error) {
 	return c.join(ctx, &request{Attach: &attachRequest{Session: id, Size: size}}, streams, ctl)
 }
 

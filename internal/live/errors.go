@@ -3,6 +3,8 @@ package live
 import (
 	"errors"
 	"fmt"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // ErrNoServer means that nobody listens at the path: the cell is not started, or
@@ -21,32 +23,6 @@ var ErrDetached = errors.New("detached")
 // ErrInUse means that another server listens at the path.
 var ErrInUse = errors.New("another supervisor listens")
 
-// Kind sorts failures by what the caller can do about them.
-type Kind string
-
-// The kinds of failure. A later version may know more.
-const (
-	Failed   Kind = "failed"    // it was tried and failed
-	Usage    Kind = "usage"     // a wrong value or argument
-	NotFound Kind = "not_found" // no such session, or thing of the Host's
-	Refused  Kind = "refused"   // not allowed, or not in this state
-	Busy     Kind = "busy"      // a limit is reached, or another does it now
-)
-
-// Error is a failure that crosses the socket whole.
-type Error struct {
-	Kind Kind `json:"kind"`
-	// Code is a short stable word for machines.
-	Code string `json:"code"`
-	// Message says what failed and why, Hint what to do about it.
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-	// Details are the things concerned, one line each.
-	Details []string `json:"details,omitempty"`
-}
-
-func (e *Error) Error() string { return e.Message }
-
 // StartError is a command that could not be started.
 type StartError struct {
 	// Step is what failed, such as "workdir" or "exec".
@@ -61,13 +37,13 @@ type StartError struct {
 func (e *StartError) Error() string { return e.Step + ": " + e.Message }
 
 // protocolError is what a peer gets that breaks the rules.
-func protocolError(format string, args ...any) *Error {
-	return &Error{Kind: Failed, Code: "protocol", Message: "live protocol: " + fmt.Sprintf(format, args...)}
+func protocolError(format string, args ...any) *api.Error {
+	return &api.Error{Kind: api.Failed, Code: api.CodeProtocol, Message: "live protocol: " + fmt.Sprintf(format, args...)}
 }
 
 // wireError is a failure as it is sent: one of the two is set.
 type wireError struct {
-	Error *Error      `json:"error,omitempty"`
+	Error *api.Error  `json:"error,omitempty"`
 	Start *StartError `json:"start,omitempty"`
 }
 
@@ -75,12 +51,12 @@ func toWire(err error) wireError {
 	if e, ok := errors.AsType[*StartError](err); ok {
 		return wireError{Start: e}
 	}
-	if e, ok := errors.AsType[*Error](err); ok {
+	if e, ok := errors.AsType[*api.Error](err); ok {
 		c := *e
 		c.Message = err.Error() // with the words of those who wrapped it
 		return wireError{Error: &c}
 	}
-	return wireError{Error: &Error{Kind: Failed, Code: "failed", Message: err.Error()}}
+	return wireError{Error: &api.Error{Kind: api.Failed, Code: api.CodeFailed, Message: err.Error()}}
 }
 
 func (w wireError) err() error {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/live"
 )
 
@@ -60,10 +61,10 @@ func TestExec(t *testing.T) {
 			name: "not executable", cmd: live.Command{Args: []string{plain}},
 			fails: &live.StartError{Step: "exec", Message: "fork/exec " + plain + ": permission denied", NotExecutable: true},
 		},
-		{name: "no command", fails: &live.Error{Kind: live.Usage, Code: "usage", Message: "exec: no command"}},
+		{name: "no command", fails: &api.Error{Kind: api.Usage, Code: api.CodeUsage, Message: "exec: no command"}},
 		{
 			name: "zero byte", cmd: live.Command{Args: []string{"a\x00b"}},
-			fails: &live.Error{Kind: live.Usage, Code: "usage", Message: `exec: a zero byte in "a\x00b"`},
+			fails: &api.Error{Kind: api.Usage, Code: api.CodeUsage, Message: `exec: a zero byte in "a\x00b"`},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -159,15 +160,15 @@ func TestTerminal(t *testing.T) {
 	t.Parallel()
 	f := serve(t, &realHost{}, live.Options{})
 	in, keys := io.Pipe()
-	resize := make(chan live.WindowSize)
+	resize := make(chan api.WindowSize)
 	out := newUntil()
 	cmd := live.Command{
 		Args: []string{"/bin/bash", "-c", "trap 'stty size' WINCH; trap 'echo interrupted; exit 5' INT; stty size; echo ready; while :; do sleep 0.02; done"},
-		TTY:  true, Size: live.WindowSize{Rows: 33, Cols: 77}, Stdin: true,
+		TTY:  true, Size: api.WindowSize{Rows: 33, Cols: 77}, Stdin: true,
 	}
 	go func() {
 		out.await("33 77\r\nready\r\n")
-		resize <- live.WindowSize{Rows: 24, Cols: 101}
+		resize <- api.WindowSize{Rows: 24, Cols: 101}
 		out.await("24 101\r\n")
 		_, _ = keys.Write([]byte{3})
 	}()
@@ -211,7 +212,7 @@ func TestSlowReader(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("the canceled client: %v", err)
 	}
-	exit, err := f.Attach(t.Context(), id, live.WindowSize{}, live.Streams{}, live.Control{})
+	exit, err := f.Attach(t.Context(), id, api.WindowSize{}, live.Streams{}, live.Control{})
 	if err != nil || !exit.Killed || exit.Signal != int(syscall.SIGHUP) {
 		t.Errorf("its command: %+v, %v", exit, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // kind is the first byte of a frame. Numbers are never used again for something
@@ -124,7 +126,7 @@ func appendMessage(b []byte, k kind, v any) ([]byte, error) {
 		return b, fmt.Errorf("encode message: %w", err)
 	}
 	if limit, _ := k.limit(); len(payload) > limit {
-		return b, &Error{Kind: Failed, Code: "too_large", Message: fmt.Sprintf("a message of %d bytes: at most %d can be sent", len(payload), limit)}
+		return b, &api.Error{Kind: api.Failed, Code: api.CodeTooLarge, Message: fmt.Sprintf("a message of %d bytes: at most %d can be sent", len(payload), limit)}
 	}
 	return appendFrame(b, k, payload), nil
 }

@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // handle serves the one request of a connection.
@@ -28,7 +30,7 @@ func (s *server) handle(ctx context.Context, conn *net.UnixConn) {
 		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = &Error{Kind: Failed, Code: "timeout", Message: "live protocol: no request came in time"}
+		err = &api.Error{Kind: api.Failed, Code: api.CodeTimeout, Message: "live protocol: no request came in time"}
 	}
 	if err != nil && tellable(err) {
 		s.deadline(conn.SetWriteDeadline)
@@ -142,7 +144,7 @@ func (s *server) attach(conn *net.UnixConn, f *frameReader, req *attachRequest) 
 	if err != nil {
 		return err
 	}
-	if ses.info.TTY && req.Size != (WindowSize{}) {
+	if ses.info.TTY && req.Size != (api.WindowSize{}) {
 		_ = ses.proc.Resize(req.Size) // a terminal that is gone has no size
 	}
 	s.converse(conn, f, ses, a)
@@ -166,7 +168,7 @@ func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *session, a *a
 		_ = conn.CloseRead()
 	}()
 	err := listen(f, ses, a)
-	if _, told := errors.AsType[*Error](err); told {
+	if _, told := errors.AsType[*api.Error](err); told {
 		s.deadline(conn.SetWriteDeadline)
 		ses.fail(a, err)
 		<-written
@@ -213,7 +215,7 @@ func obey(ses *session, a *attachment, k kind, payload []byte) error {
 		}
 		ses.refuse(a, stream)
 	case kindResize:
-		var size WindowSize
+		var size api.WindowSize
 		if err := decode(payload, &size); err != nil {
 			return err
 		}
@@ -289,7 +291,7 @@ func (s *server) result(ctx context.Context, req *request) (any, error) {
 			return nil, err
 		}
 		if len(result) > maxMessage-maxSmall {
-			return nil, &Error{Kind: Failed, Code: "too_large", Message: fmt.Sprintf("an answer of %d bytes is too large", len(result))}
+			return nil, &api.Error{Kind: api.Failed, Code: api.CodeTooLarge, Message: fmt.Sprintf("an answer of %d bytes is too large", len(result))}
 		}
 		if len(result) > 0 && !json.Valid(result) {
 			return nil, fmt.Errorf("call %s: the answer is not JSON", req.Call.Method)

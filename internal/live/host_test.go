@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/live"
@@ -178,7 +180,7 @@ func (p *realProcess) Wait() live.Exit {
 
 func (p *realProcess) Signal(n int) error { return syscall.Kill(-p.cmd.Process.Pid, syscall.Signal(n)) }
 
-func (p *realProcess) Resize(size live.WindowSize) error {
+func (p *realProcess) Resize(size api.WindowSize) error {
 	if p.terminal == nil {
 		return errors.New("no terminal")
 	}

@@ -18,6 +18,8 @@ import (
 	"encoding/json"
 	"io"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // Host is what a server serves. Its methods are called by many goroutines at
@@ -49,7 +51,7 @@ type Process interface {
 	// Signal sends a signal to the command's process group. Neither it nor
 	// Resize blocks, and both are harmless after the end.
 	Signal(signal int) error
-	Resize(size WindowSize) error
+	Resize(size api.WindowSize) error
 }
 
 // Streams are the ends of a command's streams that face away from it.
@@ -73,7 +75,7 @@ type Command struct {
 	Workdir, User string
 	// TTY gives the command a terminal of this size.
 	TTY  bool
-	Size WindowSize
+	Size api.WindowSize
 	// Stdin says that the command has an input.
 	Stdin bool
 	// Timeout ends the command; 0 = never. It is the Host that keeps it.
@@ -81,12 +83,6 @@ type Command struct {
 	// Detachable keeps the command running when the last client has gone.
 	// Without it, the command is hung up then, and killed if that is not enough.
 	Detachable bool
-}
-
-// WindowSize is a terminal's size in characters.
-type WindowSize struct {
-	Rows uint16 `json:"rows"`
-	Cols uint16 `json:"cols"`
 }
 
 // Exit is how a command ended.

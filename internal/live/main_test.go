@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/live"
 )
 
@@ -44,7 +46,7 @@ func clientMain(path string) int {
 		live.Control{Started: func(s live.Session) { fmt.Println(s.ID) }})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		if e, ok := errors.AsType[*live.Error](err); ok {
+		if e, ok := errors.AsType[*api.Error](err); ok {
 			fmt.Println(e.Code)
 		}
 		return 125

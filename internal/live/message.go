@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // The protocol versions that this program speaks.
@@ -28,8 +30,8 @@ type hello struct {
 func choose(client hello, version string) (int, error) {
 	v := min(client.Max, protocolMax)
 	if v < max(client.Min, protocolMin) {
-		return 0, &Error{
-			Kind: Refused, Code: "protocol_mismatch",
+		return 0, &api.Error{
+			Kind: api.Refused, Code: api.CodeProtocolMismatch,
 			Message: fmt.Sprintf("the cell's supervisor (forkcell %s) speaks %s of the live protocol, this program (forkcell %s) %s",
 				version, versions(protocolMin, protocolMax), client.Version, versions(client.Min, client.Max)),
 			Hint: "stop the cell with the version that started it, or use that version",
@@ -70,7 +72,7 @@ func (r *request) check() error {
 type attachRequest struct {
 	Session string `json:"session"`
 	// Size becomes the terminal's, unless it is zero.
-	Size WindowSize `json:"size"`
+	Size api.WindowSize `json:"size"`
 }
 
 type callRequest struct {
@@ -112,15 +114,15 @@ type callResult struct {
 
 // command is a Command on the wire: JSON strings hold no arbitrary bytes.
 type command struct {
-	Args       [][]byte      `json:"args"`
-	Env        [][]byte      `json:"env,omitempty"`
-	Workdir    []byte        `json:"workdir,omitempty"`
-	User       []byte        `json:"user,omitempty"`
-	TTY        bool          `json:"tty,omitempty"`
-	Size       WindowSize    `json:"size"`
-	Stdin      bool          `json:"stdin,omitempty"`
-	Timeout    time.Duration `json:"timeout_ns,omitempty"`
-	Detachable bool          `json:"detachable,omitempty"`
+	Args       [][]byte       `json:"args"`
+	Env        [][]byte       `json:"env,omitempty"`
+	Workdir    []byte         `json:"workdir,omitempty"`
+	User       []byte         `json:"user,omitempty"`
+	TTY        bool           `json:"tty,omitempty"`
+	Size       api.WindowSize `json:"size"`
+	Stdin      bool           `json:"stdin,omitempty"`
+	Timeout    time.Duration  `json:"timeout_ns,omitempty"`
+	Detachable bool           `json:"detachable,omitempty"`
 }
 
 func newCommand(c Command) *command {
@@ -137,7 +139,7 @@ func (c *command) command() (Command, error) {
 		TTY: c.TTY, Size: c.Size, Stdin: c.Stdin, Timeout: c.Timeout, Detachable: c.Detachable,
 	}
 	bad := func(what string) (Command, error) {
-		return Command{}, &Error{Kind: Usage, Code: "usage", Message: "exec: " + what}
+		return Command{}, &api.Error{Kind: api.Usage, Code: api.CodeUsage, Message: "exec: " + what}
 	}
 	if len(out.Args) == 0 || out.Args[0] == "" {
 		return bad("no command")

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // Options are the limits of a server. All but UID and Version have useful
@@ -158,8 +160,8 @@ func (s *server) admit(conn *net.UnixConn) error {
 		return fmt.Errorf("peer credentials: %w", err)
 	}
 	if uid != s.opt.UID && uid != 0 {
-		return &Error{
-			Kind: Refused, Code: "not_yours",
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeNotYours,
 			Message: fmt.Sprintf("the cell belongs to user %d, and user %d may not use it", s.opt.UID, uid),
 		}
 	}
@@ -169,7 +171,7 @@ func (s *server) admit(conn *net.UnixConn) error {
 	case s.stopping:
 		return errStopping()
 	case s.places >= s.opt.MaxConnections:
-		return &Error{Kind: Busy, Code: "too_many", Message: "too many clients are connected to this cell"}
+		return &api.Error{Kind: api.Busy, Code: api.CodeTooMany, Message: "too many clients are connected to this cell"}
 	}
 	s.conns[conn] = true
 	s.places++
@@ -204,7 +206,7 @@ func refuse(conn *net.UnixConn, err error) {
 }
 
 func errStopping() error {
-	return &Error{Kind: Refused, Code: "stopping", Message: "the cell is being stopped"}
+	return &api.Error{Kind: api.Refused, Code: api.CodeStopping, Message: "the cell is being stopped"}
 }
 
 // shutdown ends commands and connections and waits for them.
@@ -234,8 +236,8 @@ func (s *server) promise() error {
 	case s.stopping:
 		return errStopping()
 	case s.running >= s.opt.MaxSessions:
-		return &Error{
-			Kind: Busy, Code: "too_many",
+		return &api.Error{
+			Kind: api.Busy, Code: api.CodeTooMany,
 			Message: fmt.Sprintf("%d commands run in this cell already", s.running), Hint: "wait for one to end",
 		}
 	}
@@ -300,8 +302,8 @@ func (s *server) find(id string) (*session, error) {
 	if ses := s.sessions[id]; ses != nil {
 		return ses, nil
 	}
-	return nil, &Error{
-		Kind: NotFound, Code: "not_found",
+	return nil, &api.Error{
+		Kind: api.NotFound, Code: api.CodeNotFound,
 		Message: fmt.Sprintf("no command has the id %q", id),
 		Hint:    fmt.Sprintf("the last %d that ended are remembered", s.opt.KeepSessions),
 	}

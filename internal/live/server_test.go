@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/live"
 )
 
@@ -92,8 +93,8 @@ func TestBadClients(t *testing.T) {
 				path = hasty.path
 			}
 			kind, payload := talk(t, path, c.send)
-			var e struct{ Error live.Error }
-			if kind != 3 || json.Unmarshal([]byte(payload), &e) != nil || e.Error.Code != c.code || !strings.Contains(e.Error.Message, c.text) {
+			var e struct{ Error api.Error }
+			if kind != 3 || json.Unmarshal([]byte(payload), &e) != nil || string(e.Error.Code) != c.code || !strings.Contains(e.Error.Message, c.text) {
 				t.Errorf("frame %d, %q; want %s, %q", kind, payload, c.code, c.text)
 			}
 		})
@@ -154,7 +155,7 @@ func TestOtherUser(t *testing.T) {
 func TestCall(t *testing.T) {
 	t.Parallel()
 	inCall, canceled := make(chan struct{}), make(chan struct{})
-	full := &live.Error{Kind: "later", Code: "c", Message: "m", Hint: "h", Details: []string{"d"}}
+	full := &api.Error{Kind: "later", Code: "c", Message: "m", Hint: "h", Details: []string{"d"}}
 	h := &realHost{call: func(ctx context.Context, method string, req json.RawMessage) (json.RawMessage, error) {
 		switch method {
 		case "echo":
@@ -185,11 +186,11 @@ func TestCall(t *testing.T) {
 	}{
 		{"echo", `{"a":[1,"é"]}`, `{"a":[1,"é"]}`, nil},
 		{"nothing", "", "", nil},
-		{"plain", "", "", &live.Error{Kind: live.Failed, Code: "failed", Message: "plain words"}},
+		{"plain", "", "", &api.Error{Kind: api.Failed, Code: api.CodeFailed, Message: "plain words"}},
 		{"full", "", "", full},
-		{"wrapped", "", "", &live.Error{Kind: "later", Code: "c", Message: "around: m", Hint: "h", Details: []string{"d"}}},
-		{"large", "", "", &live.Error{Kind: live.Failed, Code: "too_large", Message: "an answer of 16777216 bytes is too large"}},
-		{"broken", "", "", &live.Error{Kind: live.Failed, Code: "failed", Message: "call broken: the answer is not JSON"}},
+		{"wrapped", "", "", &api.Error{Kind: "later", Code: "c", Message: "around: m", Hint: "h", Details: []string{"d"}}},
+		{"large", "", "", &api.Error{Kind: api.Failed, Code: api.CodeTooLarge, Message: "an answer of 16777216 bytes is too large"}},
+		{"broken", "", "", &api.Error{Kind: api.Failed, Code: api.CodeFailed, Message: "call broken: the answer is not JSON"}},
 	} {
 		got, err := f.Call(t.Context(), c.method, json.RawMessage(c.req))
 		if diff := cmp.Diff(c.err, err); diff != "" || string(got) != c.want {

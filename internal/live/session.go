@@ -5,6 +5,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 const (
@@ -251,7 +253,7 @@ func (s *session) attach(drop func()) (*attachment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.clients) == maxAttached {
-		return nil, &Error{Kind: Busy, Code: "too_many", Message: "too many clients are attached to this command"}
+		return nil, &api.Error{Kind: api.Busy, Code: api.CodeTooMany, Message: "too many clients are attached to this command"}
 	}
 	a := &attachment{drop: drop, pos: s.out.start, window: window}
 	s.clients = append(s.clients, a)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"github.com/forkcell/forkcell/internal/live"
 )
 
@@ -73,7 +75,7 @@ func TestClientKilled(t *testing.T) {
 				f = hasty
 			}
 			id := killClient(t, f, c.script)
-			exit, err := f.Attach(t.Context(), id, live.WindowSize{}, live.Streams{}, live.Control{})
+			exit, err := f.Attach(t.Context(), id, api.WindowSize{}, live.Streams{}, live.Control{})
 			if err != nil || exit != c.exit {
 				t.Errorf("%+v, %v; want %+v", exit, err, c.exit)
 			}
@@ -122,11 +124,11 @@ func TestDetachAndAttach(t *testing.T) {
 		again.await(strings.Repeat("y\r\n", 2500))
 		_, _ = keys.Write([]byte("end\r"))
 	}()
-	exit, err := f.Attach(t.Context(), id, live.WindowSize{}, live.Streams{In: in, Out: again}, live.Control{})
+	exit, err := f.Attach(t.Context(), id, api.WindowSize{}, live.Streams{In: in, Out: again}, live.Control{})
 	want(t, 9, exit, err)
 
 	var last bytes.Buffer
-	exit, err = f.Attach(t.Context(), id, live.WindowSize{}, live.Streams{Out: &last}, live.Control{})
+	exit, err = f.Attach(t.Context(), id, api.WindowSize{}, live.Streams{Out: &last}, live.Control{})
 	want(t, 9, exit, err)
 	if all := again.String(); last.Len() != 1<<10 || !strings.HasSuffix(all, last.String()) {
 		t.Errorf("replay of %d bytes: %q", last.Len(), last.String())
@@ -138,12 +140,12 @@ func TestTwoClients(t *testing.T) {
 	t.Parallel()
 	f := serve(t, &realHost{}, live.Options{})
 	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; [ \"$l\" = size ] && stty size; [ \"$l\" = end ] && exit 0; done")
-	cmd.TTY, cmd.Size = true, live.WindowSize{Rows: 10, Cols: 20}
+	cmd.TTY, cmd.Size = true, api.WindowSize{Rows: 10, Cols: 20}
 	in1, keys1 := io.Pipe()
 	in2, keys2 := io.Pipe()
 	out1, out2 := newUntil(), newUntil()
 	ids, ends := make(chan string, 1), make(chan error, 2)
-	resize1 := make(chan live.WindowSize)
+	resize1 := make(chan api.WindowSize)
 	go func() {
 		_, err := f.Exec(t.Context(), cmd, live.Streams{In: in1, Out: out1},
 			live.Control{Resize: resize1, Started: func(s live.Session) { ids <- s.ID }})
@@ -151,7 +153,7 @@ func TestTwoClients(t *testing.T) {
 	}()
 	id := <-ids
 	go func() {
-		_, err := f.Attach(t.Context(), id, live.WindowSize{Rows: 11, Cols: 21}, live.Streams{In: in2, Out: out2}, live.Control{})
+		_, err := f.Attach(t.Context(), id, api.WindowSize{Rows: 11, Cols: 21}, live.Streams{In: in2, Out: out2}, live.Control{})
 		ends <- err
 	}()
 	out2.await("ready")
@@ -170,8 +172,8 @@ func TestTwoClients(t *testing.T) {
 		if step.keys == nil {
 			// When the second is taken, the first has been sent, and what the same
 			// connection carries next proves that it was obeyed.
-			resize1 <- live.WindowSize{Rows: 12, Cols: 22}
-			resize1 <- live.WindowSize{Rows: 12, Cols: 22}
+			resize1 <- api.WindowSize{Rows: 12, Cols: 22}
+			resize1 <- api.WindowSize{Rows: 12, Cols: 22}
 			_, _ = keys1.Write([]byte("resized\r"))
 			out2.await("got resized")
 			continue
@@ -200,7 +202,7 @@ func TestStalledClientIsDropped(t *testing.T) {
 		lost <- err
 	}()
 	n := &count{}
-	exit, err := f.Attach(t.Context(), <-ids, live.WindowSize{}, live.Streams{Out: n},
+	exit, err := f.Attach(t.Context(), <-ids, api.WindowSize{}, live.Streams{Out: n},
 		live.Control{Started: func(live.Session) { go keys.Write([]byte("go\n")) }})
 	want(t, 3, exit, err)
 	if n.n != 3000000 {
@@ -224,13 +226,13 @@ func TestEndedSessions(t *testing.T) {
 		want(t, i, exit, err)
 	}
 	var out bytes.Buffer
-	exit, err := f.Attach(t.Context(), "exec_4", live.WindowSize{}, live.Streams{Out: &out}, live.Control{})
+	exit, err := f.Attach(t.Context(), "exec_4", api.WindowSize{}, live.Streams{Out: &out}, live.Control{})
 	want(t, 3, exit, err)
 	if out.String() != "3\n" {
 		t.Errorf("replay %q", out.String())
 	}
-	_, err = f.Attach(t.Context(), "exec_1", live.WindowSize{}, live.Streams{}, live.Control{})
-	if e, ok := errors.AsType[*live.Error](err); !ok || e.Kind != live.NotFound {
+	_, err = f.Attach(t.Context(), "exec_1", api.WindowSize{}, live.Streams{}, live.Control{})
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Kind != api.NotFound {
 		t.Errorf("a forgotten session: %v", err)
 	}
 }
@@ -270,7 +272,7 @@ func TestLimits(t *testing.T) {
 
 	// A third connection is the last.
 	go func() {
-		exit, err := f.Attach(t.Context(), first, live.WindowSize{}, live.Streams{}, live.Control{Started: func(s live.Session) { started <- s.ID }})
+		exit, err := f.Attach(t.Context(), first, api.WindowSize{}, live.Streams{}, live.Control{Started: func(s live.Session) { started <- s.ID }})
 		if err != nil {
 			t.Error(err)
 		}
@@ -289,7 +291,7 @@ func TestLimits(t *testing.T) {
 
 func busy(t *testing.T, err error) {
 	t.Helper()
-	if e, ok := errors.AsType[*live.Error](err); !ok || e.Kind != live.Busy {
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Kind != api.Busy {
 		t.Errorf("%v, want a refusal as busy", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
@@ -113,8 +114,8 @@ func private(dir *fsx.Dir) error {
 		return fmt.Errorf("stat: %w", err)
 	}
 	if int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return &Error{
-			Kind: Refused, Code: "not_private",
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeNotPrivate,
 			Message: fmt.Sprintf("the directory belongs to user %d with mode %#o", st.Uid, st.Mode&0o7777),
 			Hint:    "it must be yours, with mode 0700",
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/live"
 )
 
@@ -52,7 +53,7 @@ func TestListenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := live.Listen(filepath.Join(open, "s"))
-	if e, ok := errors.AsType[*live.Error](err); !ok || e.Code != "not_private" {
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNotPrivate {
 		t.Errorf("an open directory: %v", err)
 	}
 	if _, err = live.Listen(filepath.Join(dir, "own", strings.Repeat("n", 81))); err == nil {

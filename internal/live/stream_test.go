@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
+
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
@@ -52,9 +54,9 @@ func (h *scriptHost) Call(_ context.Context, _ string, req json.RawMessage) (jso
 	return req, nil
 }
 
-func (p *scriptProcess) ID() string                        { return p.id }
-func (p *scriptProcess) Wait() live.Exit                   { return <-p.exit }
-func (p *scriptProcess) Resize(size live.WindowSize) error { return nil }
+func (p *scriptProcess) ID() string                       { return p.id }
+func (p *scriptProcess) Wait() live.Exit                  { return <-p.exit }
+func (p *scriptProcess) Resize(size api.WindowSize) error { return nil }
 
 func (p *scriptProcess) Signal(n int) error {
 	if n == int(syscall.SIGKILL) || n == int(syscall.SIGHUP) {
@@ -128,7 +130,7 @@ func TestAnyInterleaving(t *testing.T) {
 				for range others {
 					go func() {
 						var out, errs bytes.Buffer
-						exit, err := f.Attach(t.Context(), s.ID, live.WindowSize{}, live.Streams{Out: &out, Err: &errs},
+						exit, err := f.Attach(t.Context(), s.ID, api.WindowSize{}, live.Streams{Out: &out, Err: &errs},
 							live.Control{Started: func(live.Session) { ready.Done() }})
 						check(exit, err, &out, &errs)
 					}()

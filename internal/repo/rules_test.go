@@ -38,7 +38,7 @@ func layers() [][]string {
 		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture"},
-		{"internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread"},
+		{"internal/api", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread"},
 	}
 }
 
@@ -70,7 +70,7 @@ func strangers() []stranger {
 		{"internal/egress/dial", []string{"internal/match"}, "it knows addresses, and no policy"},
 		{"internal/forward", nil, "the end of a port knows its streams and a number"},
 		{"internal/carry", []string{"internal/fsx", "internal/failpoint", "internal/quote"}, "a copy knows two sides and a stream"},
-		{"internal/live", []string{"internal/fsx", "internal/failpoint"}, "the protocol knows no engine: it serves what it is handed"},
+		{"internal/live", []string{"internal/api", "internal/fsx", "internal/failpoint"}, "the protocol knows no engine: it serves what it is handed"},
 		{"internal/store", []string{"internal/fsx", "internal/failpoint"}, "the store knows nothing of processes or of what a statement says"},
 		{"internal/tree", []string{"internal/fsx", "internal/failpoint"}, "what a tree is does not depend on where it is kept"},
 		{"receipt", nil, "verifiers import it: it links nothing of the sandbox"},

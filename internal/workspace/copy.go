@@ -204,22 +204,28 @@ func removeIfThere(d *fsx.Dir, name string) error {
 	return nil
 }
 
-// counter counts what was done and tells it now and then.
+// counter counts what was done and reports it now and then.
 type counter struct {
-	s     *Store
-	what  string
-	files atomic.Int64
-	bytes atomic.Int64
-	mu    sync.Mutex
+	what   string
+	report func(Progress)
+	files  atomic.Int64
+	bytes  atomic.Int64
+	mu     sync.Mutex
+}
+
+// newCounter reports to the context's progress, if it has one.
+func newCounter(ctx context.Context, what string) *counter {
+	report, _ := ctx.Value(progressKey{}).(func(Progress))
+	return &counter{what: what, report: report}
 }
 
 func (c *counter) add(at interface{ path() string }, bytes int64) {
 	const every = 256
 	files, total := c.files.Add(1), c.bytes.Add(bytes)
-	if c.s.opt.Progress == nil || files%every != 0 {
+	if c.report == nil || files%every != 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.s.opt.Progress(Progress{What: c.what, Files: files, Bytes: total, Path: at.path()})
+	c.report(Progress{What: c.what, Files: files, Bytes: total, Path: at.path()})
 }

@@ -64,7 +64,7 @@ func (s *Store) materialise(ctx context.Context, t *tree.Tree, open opener, dst 
 		return err
 	}
 	m := &materialiser{
-		s: s, crew: newCrew(ctx), t: t, open: open, opt: opt, count: &counter{s: s, what: "copy"},
+		s: s, crew: newCrew(ctx), t: t, open: open, opt: opt, count: newCounter(ctx, "copy"),
 		follows: map[string]struct{}{},
 	}
 	for _, g := range groups {

@@ -80,7 +80,7 @@ func (s site) path() string {
 func (s *Store) newScan(ctx context.Context, what string, w *tree.Writer, src *fsx.Dir) *scan {
 	return &scan{
 		s: s, ctx: ctx, what: what, w: w, src: src, attrs: s.plainAttrs(), links: newLinkSet(),
-		found: newFindings(), crew: newCrew(ctx), count: &counter{s: s, what: what}, start: time.Now(),
+		found: newFindings(), crew: newCrew(ctx), count: newCounter(ctx, what), start: time.Now(),
 	}
 }
 

@@ -14,6 +14,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -85,6 +86,14 @@ type Progress struct {
 	Path  string
 }
 
+type progressKey struct{}
+
+// WithProgress returns a context whose long operations report to fn now and then,
+// from one goroutine at a time.
+func WithProgress(ctx context.Context, fn func(Progress)) context.Context {
+	return context.WithValue(ctx, progressKey{}, fn)
+}
+
 // Options says how a home is used. The zero value is an ordinary user's home.
 type Options struct {
 	// Root says that the caller is root: layers carry trusted.overlay.*
@@ -93,8 +102,6 @@ type Options struct {
 	// MaxDepth is the number of layers past which NeedsSquash says so; 0 means
 	// DefaultMaxDepth.
 	MaxDepth int
-	// Progress, if set, is called now and then, by one goroutine at a time.
-	Progress func(Progress)
 
 	// hook is called at every step at which a crash matters, and may make it
 	// fail. Tests set it.

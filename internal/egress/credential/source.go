@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -99,8 +100,10 @@ func (s Source) String() string {
 
 // Reader gets values from sources, on the operator's side.
 type Reader struct {
-	// Lookup is asked for variables; nil is os.LookupEnv.
-	Lookup func(name string) (string, bool)
+	// Env has the operator's variables, as K=V. Commands get them all.
+	Env []string
+	// Dir is where relative paths begin, and commands are run.
+	Dir string
 	// Stderr takes what commands say there, which may be a question to the
 	// operator; nil drops it. It never becomes part of an error.
 	Stderr io.Writer
@@ -123,7 +126,7 @@ func (r Reader) Read(ctx context.Context, s Source) (*Value, error) {
 	case fromEnv:
 		b, err = r.env(s.name)
 	case fromFile:
-		b, err = file(ctx, s.name)
+		b, err = file(ctx, r.path(s.name))
 	case fromCommand:
 		b, err = r.command(ctx, s.argv)
 	default:
@@ -140,16 +143,42 @@ func (r Reader) Read(ctx context.Context, s Source) (*Value, error) {
 	return v, nil
 }
 
-func (r Reader) env(name string) ([]byte, error) {
-	lookup := r.Lookup
-	if lookup == nil {
-		lookup = os.LookupEnv
+func (r Reader) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
 	}
-	v, ok := lookup(name)
+	return filepath.Join(r.Dir, name)
+}
+
+func (r Reader) env(name string) ([]byte, error) {
+	v, ok := r.lookup(name)
 	if !ok {
 		return nil, errors.New("the variable is not set")
 	}
 	return []byte(v), nil
+}
+
+func (r Reader) lookup(name string) (string, bool) {
+	for _, kv := range r.Env {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// program finds a command along the operator's search path.
+func (r Reader) program(name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	list, _ := r.lookup("PATH")
+	for _, dir := range filepath.SplitList(list) {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(path) {
+			return path, nil
+		}
+	}
+	return "", exec.ErrNotFound
 }
 
 // file reads in the background, because a named pipe that nobody writes to keeps
@@ -206,8 +235,12 @@ func readValue(r io.Reader) ([]byte, error) {
 func (r Reader) command(outer context.Context, argv []string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stderr = r.Stderr
+	program, err := r.program(argv[0])
+	if err != nil {
+		return nil, startError(err)
+	}
+	cmd := exec.CommandContext(ctx, program, argv[1:]...)
+	cmd.Args[0], cmd.Env, cmd.Dir, cmd.Stderr = argv[0], append([]string{}, r.Env...), r.Dir, r.Stderr
 	// A child of the command may hold the pipe open after its end.
 	cmd.WaitDelay = time.Second
 	out, err := cmd.StdoutPipe()

@@ -1,0 +1,147 @@
+package api
+
+import "time"
+
+// InitRequest asks for a new cell.
+type InitRequest struct {
+	Name              string      `json:"name,omitempty"`    // "" = after the directory
+	From              string      `json:"from,omitempty"`    // a directory, or FILE.tar[.zst]
+	Backend           string      `json:"backend,omitempty"` // "" = choose, and say why
+	Runtime           string      `json:"runtime,omitempty"` // "" = native
+	Exclude           []string    `json:"exclude,omitempty"` // gitignore-style, added to the secret rules
+	NoDefaultExcludes bool        `json:"no_default_excludes,omitempty"`
+	MountAt           string      `json:"mount_at,omitempty"`  // "" = the source's own absolute path
+	ReadOnly          []string    `json:"read_only,omitempty"` // host paths shown read-only in every run
+	Policy            *PolicyFile `json:"policy,omitempty"`
+	Cache             string      `json:"cache,omitempty"` // off or standard, for its runs; "" = off
+}
+
+// InitResult says what was imported, and what was not.
+type InitResult struct {
+	Cell          string      `json:"cell"`
+	CellID        string      `json:"cell_id"`
+	CheckpointID  string      `json:"checkpoint_id"`
+	Root          string      `json:"root"`
+	MetaRoot      string      `json:"meta_root"`
+	Source        string      `json:"source"`
+	MountAt       string      `json:"mount_at"`
+	Backend       string      `json:"backend"`
+	BackendReason string      `json:"backend_reason"`
+	Runtime       string      `json:"runtime"`
+	Files         int64       `json:"files"`
+	Dirs          int64       `json:"dirs"`
+	Bytes         int64       `json:"bytes"`
+	LeftOut       []LeftOut   `json:"left_out"`
+	KeptByGit     []string    `json:"kept_by_git"`
+	UnmappedIDs   []string    `json:"unmapped_ids"`
+	Notes         []string    `json:"notes"`
+	Timings       InitTimings `json:"timings"`
+}
+
+// LeftOut is one path that the secret rules kept out of the cell.
+type LeftOut struct {
+	Path string `json:"path"`
+	Rule string `json:"rule"`
+}
+
+// InitTimings are the parts of an init.
+type InitTimings struct {
+	ImportUS int64 `json:"import_us"`
+	TotalUS  int64 `json:"total_us"`
+}
+
+// RefreshRequest brings the source's changes into the cell.
+type RefreshRequest struct {
+	Cell       string `json:"cell"`
+	OnConflict string `json:"on_conflict,omitempty"` // fail, ours (keep the cell's side) or theirs (take the source's)
+}
+
+// RefreshResult says what came in.
+type RefreshResult struct {
+	Cell         string     `json:"cell"`
+	CheckpointID string     `json:"checkpoint_id"`
+	Root         string     `json:"root"`
+	Changed      []PathNote `json:"changed"`
+	Conflicts    []PathNote `json:"conflicts"`
+	Chosen       []PathNote `json:"chosen"`
+	LeftOut      []LeftOut  `json:"left_out"`
+}
+
+// ForkRequest makes new cells on one state.
+type ForkRequest struct {
+	Cell       string `json:"cell"`
+	Name       string `json:"name,omitempty"`
+	Checkpoint string `json:"checkpoint,omitempty"`
+	N          int    `json:"n,omitempty"` // 0 = one cell called Name; N > 0 = Name-1 ... Name-N
+}
+
+// ForkResult lists the new cells.
+type ForkResult struct {
+	From         string   `json:"from"`
+	CheckpointID string   `json:"checkpoint_id"`
+	Root         string   `json:"root"`
+	Cells        []string `json:"cells"`
+	EngineUS     int64    `json:"engine_us"`
+	PauseUS      int64    `json:"pause_us"` // of a live cell
+}
+
+// CopyRequest copies a file or a directory between the host and a cell. In the
+// cell, a path without a leading slash is relative to the workspace.
+type CopyRequest struct {
+	Cell string `json:"cell"`
+	Path string `json:"path,omitempty"` // in the cell
+	Host string `json:"host,omitempty"`
+}
+
+// CopyResult says what was copied.
+type CopyResult struct {
+	Cell  string   `json:"cell"`
+	From  string   `json:"from"`
+	To    string   `json:"to"`
+	Files int64    `json:"files"`
+	Dirs  int64    `json:"dirs"`
+	Links int64    `json:"links"`
+	Bytes int64    `json:"bytes"`
+	Notes []string `json:"notes"`
+}
+
+// CellInfo is one line of ls, and the head of status.
+type CellInfo struct {
+	Name         string    `json:"name"`
+	CellID       string    `json:"cell_id"`
+	Backend      string    `json:"backend"`
+	Runtime      string    `json:"runtime"`
+	Source       string    `json:"source"`
+	MountAt      string    `json:"mount_at"`
+	Head         string    `json:"head"`
+	Root         string    `json:"root"`
+	MetaRoot     string    `json:"meta_root"`
+	State        string    `json:"state"` // idle, busy, live, interrupted (unfinished)
+	Files        int64     `json:"files"`
+	Bytes        int64     `json:"bytes"`
+	OwnBytes     int64     `json:"own_bytes"` // what its own layers hold
+	Layers       int       `json:"layers"`
+	LastRun      string    `json:"last_run"`
+	LastOutcome  string    `json:"last_outcome"`
+	LastDecision string    `json:"last_decision"`
+	ForkedFrom   string    `json:"forked_from"`
+	Cache        string    `json:"cache"` // off or standard
+	CreatedAt    time.Time `json:"created_at"`
+}
+
+// StatusResult is everything about one cell.
+type StatusResult struct {
+	CellInfo
+	Holder        string   `json:"holder"` // who holds the lock of a busy cell
+	BackendReason string   `json:"backend_reason"`
+	Applied       string   `json:"applied"`
+	PendingRuns   []string `json:"pending_runs"`
+	// PendingStates are captured of a live cell, and not accepted.
+	PendingStates []string  `json:"pending_states"`
+	ReadOnly      []string  `json:"read_only"`
+	LeftOut       []LeftOut `json:"left_out"`
+	Checkpoints   int       `json:"checkpoints"`
+	Runs          int       `json:"runs"`
+	LastReceipt   string    `json:"last_receipt"`
+	Live          *LiveInfo `json:"live,omitempty"`
+}

@@ -1,0 +1,156 @@
+package api
+
+// PathNote is a path with one word or sentence about it. A path that is not
+// UTF-8 has its exact bytes in PathBase64.
+type PathNote struct {
+	Path       string `json:"path"`
+	PathBase64 string `json:"path_base64,omitempty"`
+	Note       string `json:"note"`
+}
+
+// CheckpointResult names a sealed state.
+type CheckpointResult struct {
+	Cell         string `json:"cell"`
+	CheckpointID string `json:"checkpoint_id"`
+	Root         string `json:"root"`
+	MetaRoot     string `json:"meta_root"`
+	Name         string `json:"name"`
+	Live         bool   `json:"live"`     // captured from a live cell,
+	PauseUS      int64  `json:"pause_us"` // which stood still for so long
+}
+
+// RestoreRequest moves a cell back.
+type RestoreRequest struct {
+	Cell       string `json:"cell"`
+	Checkpoint string `json:"checkpoint,omitempty"` // id, unique prefix or name; "" = before the last run
+	Run        string `json:"run,omitempty"`        // the state before this run
+	Reason     string `json:"reason,omitempty"`
+	Force      bool   `json:"force,omitempty"` // stops a live cell first
+}
+
+// MoveResult is the result of restore and reject: where the head went.
+type MoveResult struct {
+	Cell         string   `json:"cell"`
+	CheckpointID string   `json:"checkpoint_id"`
+	Root         string   `json:"root"`
+	Left         string   `json:"left_checkpoint_id"`
+	RunID        string   `json:"run_id"`
+	DecisionID   string   `json:"decision_id"`
+	Decision     string   `json:"decision"`
+	Also         []string `json:"also_decided"`
+	Notes        []string `json:"notes"`
+}
+
+// AcceptRequest decides that a run's result stands.
+type AcceptRequest struct {
+	Cell    string       `json:"cell"`
+	Run     string       `json:"run,omitempty"`
+	Reason  string       `json:"reason,omitempty"`
+	Force   bool         `json:"force,omitempty"`
+	Only    []string     `json:"only,omitempty"`
+	Except  []string     `json:"except,omitempty"`
+	Apply   bool         `json:"apply,omitempty"`
+	Applier ApplyRequest `json:"applier,omitempty"` // used with Apply; its Cell is ignored
+}
+
+// AcceptResult is what was decided.
+type AcceptResult struct {
+	Cell         string   `json:"cell"`
+	RunID        string   `json:"run_id"`
+	DecisionID   string   `json:"decision_id"`
+	Decision     string   `json:"decision"`
+	CheckpointID string   `json:"checkpoint_id"`
+	Root         string   `json:"root"`
+	Also         []string `json:"also_decided"`
+	// Before is the decision that this one takes the place of: rejected or restored,
+	// of a run whose work was brought back since.
+	Before  string       `json:"decision_before,omitempty"`
+	Applied *ApplyResult `json:"applied,omitempty"`
+}
+
+// ApplyRequest writes accepted changes to a directory.
+type ApplyRequest struct {
+	Cell         string   `json:"cell"`
+	To           string   `json:"to,omitempty"` // "" = the source directory
+	DryRun       bool     `json:"dry_run,omitempty"`
+	Only         []string `json:"only,omitempty"`
+	Except       []string `json:"except,omitempty"`
+	OnConflict   string   `json:"on_conflict,omitempty"` // fail, ours, theirs
+	AllowControl []string `json:"allow_control,omitempty"`
+	AllowSetuid  bool     `json:"allow_setuid,omitempty"`
+}
+
+// ApplyResult says what was, or would be, written.
+type ApplyResult struct {
+	Cell       string       `json:"cell"`
+	ApplyID    string       `json:"apply_id"`
+	To         string       `json:"to"`
+	DryRun     bool         `json:"dry_run"`
+	Checkpoint string       `json:"checkpoint_id"`
+	Written    []ChangeJSON `json:"written"`
+	Already    []string     `json:"already"`
+	Chosen     []PathNote   `json:"chosen"`
+	Kept       []PathNote   `json:"kept"`
+	// Dropped are owners and access lists of the cell that the directory did not
+	// get.
+	Dropped []PathNote `json:"dropped"`
+}
+
+// ChangeJSON is one change as --json shows it.
+type ChangeJSON struct {
+	Path       string `json:"path"`
+	PathBase64 string `json:"path_base64,omitempty"`
+	Change     string `json:"change"`
+	Type       string `json:"type"`
+	OldPath    string `json:"old_path,omitempty"`
+	OldDigest  string `json:"old_digest,omitempty"`
+	NewDigest  string `json:"new_digest,omitempty"`
+}
+
+// DiffRequest compares two states. Without any it means those of the last run,
+// or the start and the present state of a live cell.
+type DiffRequest struct {
+	Cell       string   `json:"cell"`
+	State      string   `json:"state,omitempty"` // a state of the cell, or ""
+	From, To   string   // states of the cell, else other cells or states of them
+	Run        string   `json:"run,omitempty"`
+	SinceApply bool     `json:"since_apply,omitempty"` // what the source directory does not have yet
+	Paths      []string `json:"paths,omitempty"`       // only these and what is below them
+	All        bool     `json:"all,omitempty"`         // also the cell's home
+	// Stream leaves Changes and Raw empty: DiffResult.Each compares and delivers
+	// one change after the other.
+	Stream bool `json:"stream,omitempty"`
+}
+
+// ExportRequest writes a state, or its changes, to a file or directory.
+type ExportRequest struct {
+	Cell       string `json:"cell"`
+	Checkpoint string `json:"checkpoint,omitempty"`
+	Output     string `json:"output,omitempty"`  // FILE.tar, FILE.tar.zst or a directory that does not exist or is empty
+	Changes    bool   `json:"changes,omitempty"` // only what differs from the last applied state
+	// AllowControl are patterns of control files that the cell changed and that
+	// are written to a directory all the same; AllowSetuid keeps set-id bits and
+	// security.* attributes there. Archives have everything.
+	AllowControl []string `json:"allow_control,omitempty"`
+	AllowSetuid  bool     `json:"allow_setuid,omitempty"`
+}
+
+// ExportResult says what was written.
+type ExportResult struct {
+	Cell         string   `json:"cell"`
+	CheckpointID string   `json:"checkpoint_id"`
+	Root         string   `json:"root"`
+	Output       string   `json:"output"`
+	Files        int64    `json:"files"`
+	Bytes        int64    `json:"bytes"`
+	Deleted      []string `json:"deleted"`
+	Notes        []string `json:"notes"`
+}
+
+// UndoRequest takes the last apply back.
+type UndoRequest struct {
+	Cell       string   `json:"cell"`
+	Except     []string `json:"except,omitempty"`      // what stays as it is
+	OnConflict string   `json:"on_conflict,omitempty"` // fail, ours, theirs: what becomes of what is newer
+	DryRun     bool     `json:"dry_run,omitempty"`     // say what would be taken back
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind sorts failures by what the caller can do about them.
+type Kind string
+
+// The kinds of failure. A later version may know more; treat those as Failed.
+const (
+	Failed   Kind = "failed"    // it was tried and failed
+	Usage    Kind = "usage"     // a wrong value, name or argument
+	NotFound Kind = "not_found" // no such cell, checkpoint, run, receipt or decision
+	Refused  Kind = "refused"   // a conflict, a failed verification, a control that cannot be enforced
+	Busy     Kind = "busy"      // another process works on the cell, or a limit is reached
+)
+
+// Error is a failure that a person reads: what failed and why, and the next step.
+type Error struct {
+	Kind Kind `json:"kind"`
+	Code Code `json:"code"`
+	// Message is what failed and why.
+	Message string `json:"message"`
+	// Hint is what to do.
+	Hint string `json:"hint,omitempty"`
+	// Details has every path or thing concerned, one line each.
+	Details []string `json:"details,omitempty"`
+	// Err is the cause, in the process where it happened.
+	Err error `json:"-"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the kind of any error; errors of other origin are Failed.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return Failed
+}
+
+// WithHint replaces the hint of an error that has the code, and returns any other
+// error as it is.
+func WithHint(err error, code Code, hint string) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == code {
+		other := *e
+		other.Hint = hint
+		return &other
+	}
+	return err
+}
+
+// Usagef returns an error about a wrong value or argument.
+func Usagef(hint, format string, args ...any) *Error {
+	return &Error{Kind: Usage, Code: CodeUsage, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Missing returns an error about a thing that does not exist.
+func Missing(what, name, hint string) *Error {
+	return &Error{Kind: NotFound, Code: CodeNotFound, Message: fmt.Sprintf("no such %s: %s", what, name), Hint: hint}
+}
+
+// Refusef returns an error about something that will not be done.
+func Refusef(code Code, hint, format string, args ...any) *Error {
+	return &Error{Kind: Refused, Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Failf returns an error about something that was tried and failed with err.
+func Failf(code Code, err error, format string, args ...any) *Error {
+	return &Error{Kind: Failed, Code: code, Message: fmt.Sprintf(format, args...) + ": " + err.Error(), Err: err}
+}

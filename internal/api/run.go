@@ -1,0 +1,251 @@
+package api
+
+import "time"
+
+// RunOptions are the options that run and start share.
+type RunOptions struct {
+	// Env has the variables of the command, as K=V.
+	Env Texts `json:"env,omitempty"`
+	// Workdir is absolute, or relative to the workspace.
+	Workdir Text `json:"workdir,omitempty"`
+	// ReadOnly are paths of the host that the cell shows.
+	ReadOnly Texts `json:"ro,omitempty"`
+	// Timeout is the time of the command, or of the live cell.
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	// Wait is how long to wait for a busy cell; negative is for ever.
+	Wait time.Duration `json:"wait_ns,omitempty"`
+	// Policy is nil for that of the cell.
+	Policy *PolicyFile `json:"policy,omitempty"`
+	// Memory is in bytes, CPUs in thousandths of a processor. These limits can only
+	// restrict what the policy allows.
+	Memory int64 `json:"memory,omitempty"`
+	CPUs   int64 `json:"cpus_milli,omitempty"`
+	PIDs   int64 `json:"pids,omitempty"`
+	// AllowDegraded runs the command although a control cannot be enforced.
+	AllowDegraded bool           `json:"allow_degraded,omitempty"`
+	Network       NetworkRequest `json:"network,omitzero"`
+	Grants        GrantRequest   `json:"grants,omitzero"`
+	// Root is host, host-overlay or a directory; "" is host.
+	Root Text `json:"root,omitempty"`
+	// AsRoot makes the command root in the cell.
+	AsRoot bool `json:"as_root,omitempty"`
+	// Cache is off or standard; "" is the setting of the cell.
+	Cache string `json:"cache,omitempty"`
+}
+
+// RunRequest asks for one governed run.
+type RunRequest struct {
+	Cell string `json:"cell"`
+	Args Texts  `json:"command"`
+	RunOptions
+	CheckpointBefore bool   `json:"checkpoint_before,omitempty"`
+	CheckpointName   string `json:"checkpoint_name,omitempty"`
+	RestoreOnFail    bool   `json:"restore_on_fail,omitempty"`
+	AcceptOnSuccess  bool   `json:"accept_on_success,omitempty"`
+	// TTY gives the command a terminal of this size and type ($TERM).
+	TTY  bool       `json:"tty,omitempty"`
+	Size WindowSize `json:"size,omitzero"`
+	Term string     `json:"term,omitempty"`
+}
+
+// StartRequest asks for a live cell: a run without a command of its own.
+type StartRequest struct {
+	Cell string `json:"cell"`
+	RunOptions
+}
+
+// StopRequest ends a live cell.
+type StopRequest struct {
+	Cell string `json:"cell"`
+	// Grace is the time between asking its processes to end and killing them;
+	// negative is the usual time.
+	Grace time.Duration `json:"grace_ns"`
+}
+
+// ExecRequest asks for one command in a live cell.
+type ExecRequest struct {
+	Cell    string        `json:"cell"`
+	Args    Texts         `json:"command"`
+	Env     Texts         `json:"env,omitempty"`     // K=V, over those of the cell
+	Workdir Text          `json:"workdir,omitempty"` // absolute, or relative to the workspace
+	User    string        `json:"user,omitempty"`    // "" = sandbox, the only one
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	TTY     bool          `json:"tty,omitempty"`
+	Size    WindowSize    `json:"size,omitzero"`
+	// Detachable keeps the command when its caller has gone; Ctrl-P Ctrl-Q on
+	// its terminal leaves it.
+	Detachable bool `json:"detachable,omitempty"`
+}
+
+// WindowSize is the size of a terminal.
+type WindowSize struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
+}
+
+// NetworkRequest is what the operator grants to a run's network.
+type NetworkRequest struct {
+	// Credentials are NAME=SOURCE, or NAME for the line of the credentials file.
+	Credentials Texts `json:"credentials,omitempty"`
+	// CredentialsFile is the operator's file of such lines, for credentials that
+	// Credentials leaves out; it need not exist. "" is none.
+	CredentialsFile Text  `json:"credentials_file,omitempty"`
+	Resolve         Texts `json:"resolve,omitempty"` // HOST[:PORT]=IP[:PORT]
+	// CA has certificates in PEM, trusted for upstreams besides the host's roots.
+	CA []byte `json:"ca,omitempty"`
+}
+
+// GrantRequest is what the operator lets the policy of a run take from the host.
+type GrantRequest struct {
+	Paths Texts `json:"paths,omitempty"` // PATH[:ro|rw]
+	Env   Texts `json:"env,omitempty"`   // names of variables
+	// ConfigFile is the operator's configuration, with grants to named policies.
+	// It need not exist. "" is none.
+	ConfigFile Text `json:"config_file,omitempty"`
+}
+
+// PolicyFile is a policy as it was given: a name for messages, and the text.
+type PolicyFile struct {
+	Name Text   `json:"name"`
+	Text []byte `json:"text"`
+	// Path is the absolute path of the file; "" if the text comes from elsewhere.
+	Path Text `json:"path,omitempty"`
+	// Resolve are grants that come with the file, as --resolve takes them: the
+	// addresses of registries that the operator's tools use. They are no part of
+	// the policy.
+	Resolve Texts `json:"resolve,omitempty"`
+}
+
+// Controls are what a cell's processes are held by, in words.
+type Controls struct {
+	Runtime      string   `json:"runtime"`
+	Kernel       string   `json:"kernel"`
+	Namespaces   []string `json:"namespaces"`
+	User         string   `json:"user"`
+	NoNewPrivs   bool     `json:"no_new_privs"`
+	Capabilities string   `json:"capabilities"`
+	Network      string   `json:"network"`
+	Landlock     string   `json:"landlock"`
+	Seccomp      string   `json:"seccomp"`
+	Limits       string   `json:"limits"`
+	MountAPI     string   `json:"mount_api"`
+	Degraded     []string `json:"degraded"`
+}
+
+// RunResult is the result document of a run.
+type RunResult struct {
+	Cell             string           `json:"cell"`
+	RunID            string           `json:"run_id"`
+	ReceiptID        string           `json:"receipt_id"`
+	Outcome          string           `json:"outcome"`
+	ExitCode         int              `json:"exit_code"`
+	Signal           int              `json:"signal"`
+	Decision         string           `json:"decision"`
+	SplitLinks       []string         `json:"split_links"`
+	CheckpointBefore string           `json:"checkpoint_before"`
+	CheckpointAfter  string           `json:"checkpoint_after"`
+	RootBefore       string           `json:"root_before"`
+	RootAfter        string           `json:"root_after"`
+	ChangedFiles     int              `json:"changed_files"`
+	PolicyHash       string           `json:"policy_hash"`
+	Degraded         []string         `json:"degraded"`
+	Controls         Controls         `json:"controls"`
+	Events           map[string]int64 `json:"events"`
+	Denied           DeniedNetwork    `json:"denied"`
+	Notes            []string         `json:"notes"`
+	Cache            *CacheUse        `json:"cache,omitempty"`
+	Error            string           `json:"error,omitempty"`
+	Timings          RunTimings       `json:"timings"`
+}
+
+// RunTimings are the parts of a run, in microseconds; TotalUS wraps them all.
+type RunTimings struct {
+	PrepareUS int64 `json:"prepare_us"`
+	StartUS   int64 `json:"start_us"`
+	CommandUS int64 `json:"command_us"`
+	SealUS    int64 `json:"seal_us"`
+	DecideUS  int64 `json:"decide_us"`
+	TotalUS   int64 `json:"total_us"`
+}
+
+// RunPlan is what --dry-run prints: the resolved controls, nothing was run.
+type RunPlan struct {
+	Cell       string    `json:"cell"`
+	Args       []string  `json:"args"`
+	EnvNames   []string  `json:"env_names"`
+	Workdir    string    `json:"workdir"`
+	ReadOnly   []string  `json:"read_only"`
+	Checkpoint string    `json:"checkpoint_before"`
+	Root       string    `json:"root_before"`
+	TimeoutUS  int64     `json:"timeout_us"`
+	PolicyHash string    `json:"policy_hash"`
+	Grants     []string  `json:"grants"` // that the policy uses, as flags
+	Degraded   []string  `json:"degraded"`
+	Cache      *CacheUse `json:"cache,omitempty"`
+	Controls   Controls  `json:"controls"`
+}
+
+// DeniedNetwork is what a run was denied of a network.
+type DeniedNetwork struct {
+	// Attempts counts connections, requests and questions for names.
+	Attempts int64 `json:"attempts"`
+	// To has some of the destinations, as host:port; a name that was only asked
+	// for has no port. It is empty in a cell without a network, which sees none.
+	To []string `json:"to"`
+}
+
+// StartResult says that a cell is live.
+type StartResult struct {
+	Cell      string    `json:"cell"`
+	CellID    string    `json:"cell_id"`
+	RunID     string    `json:"run_id"`
+	PID       int       `json:"pid"`
+	Socket    string    `json:"socket"`
+	StartedAt time.Time `json:"started_at"`
+	Degraded  []string  `json:"degraded"`
+	Controls  Controls  `json:"controls"`
+}
+
+// LiveInfo is what others see of a live cell.
+type LiveInfo struct {
+	PID      int           `json:"pid"`
+	Since    time.Time     `json:"since"`
+	RunID    string        `json:"run_id"`
+	Socket   string        `json:"socket"`
+	Sessions []SessionInfo `json:"sessions"`
+}
+
+// SessionInfo is a command that was executed in a live cell.
+type SessionInfo struct {
+	SessionID  string    `json:"session_id"`
+	Args       []string  `json:"args"`
+	TTY        bool      `json:"tty"`
+	Detachable bool      `json:"detachable"`
+	Running    bool      `json:"running"`
+	Clients    int       `json:"clients"`
+	StartedAt  time.Time `json:"started_at"`
+}
+
+// ProcessInfo is a process of a live cell.
+type ProcessInfo struct {
+	PID       int       `json:"pid"`
+	PPID      int       `json:"ppid"`
+	UID       int       `json:"uid"`
+	State     string    `json:"state"`
+	SessionID string    `json:"session_id"`
+	StartedAt time.Time `json:"started_at"`
+	CPUUS     int64     `json:"cpu_us"`
+	RSS       int64     `json:"rss_bytes"`
+	Args      []string  `json:"args"`
+}
+
+// ExecResult is how a command in a live cell ended, or that it was left.
+type ExecResult struct {
+	Cell      string `json:"cell"`
+	SessionID string `json:"session_id"`
+	ExitCode  int    `json:"exit_code"`
+	Signal    int    `json:"signal"`
+	TimedOut  bool   `json:"timed_out"`
+	Killed    bool   `json:"killed"`
+	Detached  bool   `json:"detached"`
+}
