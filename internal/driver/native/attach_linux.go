@@ -16,9 +16,10 @@ import (
 // A root caller's cell has no rights over the host's files, so the parent
 // prepares every mount of the set and sends the descriptors.
 
-// attached are detached mounts, in the order in which the plan refers to them.
+// attached are detached mounts, and how the plan refers to them.
 type attached struct {
 	fds      []int
+	numbers  parentMounts
 	mountAPI string
 	degraded []string
 	// spent are the layers of finished overlays. Closing a mount waits for
@@ -38,9 +39,8 @@ func (a *attached) add(fd int) int {
 }
 
 // prepare starts to make the mounts of a root caller's plan and returns the
-// function that waits for them; the plan, which then names their descriptors,
-// must be left alone until it has returned. For an ordinary user, whose init
-// makes its own mounts, there is nothing to do.
+// function that waits for them. The plan that is left says that they follow. For an
+// ordinary user, whose init makes its own mounts, there is nothing to do.
 //
 // The work is done while the init starts, on a thread of its own, whose
 // credentials and mount namespace change and which ends with it.
@@ -49,6 +49,11 @@ func (n *Driver) prepare(p *plan) func() (*attached, error) {
 	if !p.ID.Root || len(p.Binds)+len(p.Overlays) == 0 {
 		return func() (*attached, error) { return a, nil }
 	}
+	whole := *p
+	p.Follow, p.Overlays = true, nil
+	for _, o := range whole.Overlays {
+		p.Overlays = append(p.Overlays, overlayPlan{Target: o.Target})
+	}
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
@@ -56,7 +61,7 @@ func (n *Driver) prepare(p *plan) func() (*attached, error) {
 		ns, err := n.layers.get()
 		if err == nil {
 			m.userNS = int(ns.Fd())
-			if p.hasSystem() {
+			if whole.hasSystem() {
 				if ns, err = n.plain.get(); err == nil {
 					m.plainNS = int(ns.Fd())
 				}
@@ -66,7 +71,7 @@ func (n *Driver) prepare(p *plan) func() (*attached, error) {
 			done <- at("id map", err)
 			return
 		}
-		done <- m.all(p)
+		done <- m.all(&whole)
 	}()
 	return func() (*attached, error) {
 		if err := <-done; err != nil {
@@ -95,10 +100,9 @@ func (m *maker) all(p *plan) error {
 		if err != nil {
 			return at("root", err)
 		}
-		p.RootFD = m.out.add(fd)
+		m.out.numbers.Root = m.out.add(fd)
 	}
-	for i := range p.Binds {
-		b := &p.Binds[i]
+	for _, b := range p.Binds {
 		attr, ns := uint64(attrHost), -1
 		if b.ReadOnly {
 			attr = m.without.systemAttr()
@@ -110,18 +114,14 @@ func (m *maker) all(p *plan) error {
 		if err != nil {
 			return at(fmt.Sprintf("bind %s", b.Source), err)
 		}
-		b.FD = m.out.add(fd)
+		m.out.numbers.Binds = append(m.out.numbers.Binds, m.out.add(fd))
 	}
-	if len(p.Overlays) == 0 {
-		return nil
-	}
-	for i := range p.Overlays {
-		o := &p.Overlays[i]
-		fd, err := m.overlay(p, o)
+	for _, o := range p.Overlays {
+		fd, err := m.overlay(p, &o)
 		if err != nil {
 			return at(fmt.Sprintf("overlay %s", o.Target), err)
 		}
-		*o = overlayPlan{Target: o.Target, FD: m.out.add(fd)}
+		m.out.numbers.Overlays = append(m.out.numbers.Overlays, m.out.add(fd))
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
@@ -76,31 +78,22 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell
 		}
 		refused = at("record start", err)
 	}
+	if refused == nil {
+		refused = proc.tell(ctx, p, limits)
+	}
 	mounts, err := prepared()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(refused, err)
 	}
 	defer proc.spent.Go(mounts.close)
 	if refused != nil {
 		return nil, refused
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, at("start", err)
-	}
-	if limits.group != nil {
-		if err := limits.group.Add(proc.pid); err != nil {
-			return nil, at("limits", err)
+	if p.Follow {
+		// An init that has failed meanwhile reports why: see awaitBuilt.
+		if err := proc.conn.write(&mounts.numbers, mounts.fds...); err != nil && !errors.Is(err, unix.EPIPE) {
+			return nil, at("send mounts", err)
 		}
-	}
-	if s.Network != nil {
-		fd, err := p.pack()
-		if err != nil {
-			return nil, at("files", err)
-		}
-		p.FilesFD = mounts.add(fd)
-	}
-	if err := proc.conn.write(p, mounts.fds...); err != nil {
-		return nil, at("send plan", err)
 	}
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI, degraded: mounts.degraded,
@@ -109,6 +102,28 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell
 	limits.watch(s.Limits.Hit)
 	proc.spent.Go(c.listen)
 	return c, nil
+}
+
+// tell sends the plan to a process that is under its limits by then.
+func (p *process) tell(ctx context.Context, plan *plan, limits *limited) error {
+	if err := ctx.Err(); err != nil {
+		return at("start", err)
+	}
+	if limits.group != nil {
+		if err := limits.group.Add(p.pid); err != nil {
+			return at("limits", err)
+		}
+	}
+	var files []int
+	if plan.Capture {
+		fd, err := plan.pack()
+		if err != nil {
+			return at("files", err)
+		}
+		defer unix.Close(fd)
+		plan.FilesFD, files = 1, []int{fd}
+	}
+	return at("send plan", p.conn.write(plan, files...))
 }
 
 // listen hands the init's reports to whom they are about, until it is gone.

@@ -64,7 +64,7 @@ func build(c *conn) (without, error) {
 			return without{}, at("descriptors", err)
 		}
 	}
-	r := &rootfs{plan: &p, fds: fds, without: p.Without, laps: newLaps(p.Laps)}
+	r := &rootfs{plan: &p, conn: c, fds: fds, without: p.Without, laps: newLaps(p.Laps)}
 	if err := r.build(); err != nil {
 		return without{}, err
 	}

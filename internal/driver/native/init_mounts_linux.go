@@ -3,6 +3,8 @@ package native
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strconv"
 
@@ -248,6 +250,38 @@ func (r *rootfs) pin(target string, attr uint64) error {
 	}
 	defer unix.Close(fd)
 	return moveTo(fd, point, "")
+}
+
+// receiveMounts takes the mounts that the parent has made meanwhile, once.
+func (r *rootfs) receiveMounts() error {
+	p := r.plan
+	if !p.Follow {
+		return nil
+	}
+	p.Follow = false
+	var m parentMounts
+	fds, err := r.conn.read(&m)
+	if errors.Is(err, io.EOF) {
+		os.Exit(1)
+	}
+	if err != nil {
+		return err
+	}
+	sent := len(r.fds)
+	r.fds = append(r.fds, fds...)
+	if len(m.Binds) != len(p.Binds) || len(m.Overlays) != len(p.Overlays) {
+		return errors.New("not the mounts of the plan")
+	}
+	if m.Root > 0 {
+		p.RootFD = sent + m.Root
+	}
+	for i, n := range m.Binds {
+		p.Binds[i].FD = sent + n
+	}
+	for i, n := range m.Overlays {
+		p.Overlays[i].FD = sent + n
+	}
+	return nil
 }
 
 // passed is a descriptor that the parent sent.

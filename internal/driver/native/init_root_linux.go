@@ -21,6 +21,7 @@ import (
 // with it, and only what was attached below "root" stays.
 type rootfs struct {
 	plan    *plan
+	conn    *conn
 	fds     []int
 	without without
 	stage   int
@@ -56,6 +57,7 @@ func (r *rootfs) build() error {
 		{"system directories", r.system},
 		{"proc", r.proc},
 		{"dev", r.dev},
+		{"mounts of the parent", r.receiveMounts},
 		{"binds", r.binds},
 		{"overlays", r.overlays},
 		{"links", r.linksInState},
@@ -116,6 +118,11 @@ func (r *rootfs) makeStage() (err error) {
 // findHost opens the directory that the system's directories come from.
 func (r *rootfs) findHost() (err error) {
 	var given int
+	if len(r.plan.Root) > 0 {
+		if err := r.receiveMounts(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case r.plan.RootFD > 0:
 		given, err = r.passed(r.plan.RootFD)

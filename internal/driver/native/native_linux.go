@@ -81,8 +81,11 @@ func (n *Driver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (ou
 	}
 	// Else the order follows the plan at once: the init need not be asked twice.
 	e, err := cell.order(s.Command, stdio.In != nil, true)
-	if err == nil && s.Network == nil {
-		err = cell.awaitBuilt(ctx)
+	if s.Network == nil {
+		// Why the cell could not be built says more than that it ended.
+		if failed := cell.awaitBuilt(ctx); failed != nil {
+			err = failed
+		}
 	}
 	if err != nil {
 		return driver.Outcome{}, err

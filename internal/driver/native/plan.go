@@ -38,6 +38,10 @@ type plan struct {
 	// with its mount.
 	Root   []byte
 	RootFD int
+	// Follow means that RootFD and those of Binds and Overlays come in a message of
+	// their own, parentMounts: the parent makes the mounts while the init builds
+	// what does not need them.
+	Follow bool
 	Guard  guardPlan
 	// Capture brings connections to the host side; Files are the cell's own in
 	// /etc, besides the usual ones, and FilesFD is 1 + the index of a descriptor
@@ -56,6 +60,13 @@ type plan struct {
 	Laps bool
 	// Probe makes the init try the overlay at this path.
 	Probe []byte
+}
+
+// parentMounts has the numbers of the descriptors of a plan with Follow, in the
+// order of its binds and overlays.
+type parentMounts struct {
+	Root            int
+	Binds, Overlays []int
 }
 
 // filePlan is a file whose contents are a part of a descriptor's.

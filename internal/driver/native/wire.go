@@ -135,6 +135,7 @@ func (p *plan) fields(w *wire) {
 	flag(w, &p.OwnSystem)
 	text(w, &p.Root)
 	number(w, &p.RootFD)
+	flag(w, &p.Follow)
 	p.Guard.fields(w)
 	flag(w, &p.Capture)
 	list(w, &p.Files, func(w *wire, f *filePlan) {
@@ -148,6 +149,12 @@ func (p *plan) fields(w *wire) {
 	flag(w, &p.Notice)
 	flag(w, &p.Laps)
 	text(w, &p.Probe)
+}
+
+func (m *parentMounts) fields(w *wire) {
+	number(w, &m.Root)
+	list(w, &m.Binds, number[int])
+	list(w, &m.Overlays, number[int])
 }
 
 func (id *identity) fields(w *wire) {

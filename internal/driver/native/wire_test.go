@@ -58,7 +58,7 @@ func fill(t *rapid.T, v reflect.Value) {
 func TestWire(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		for _, m := range []message{&plan{}, &order{}, &report{}} {
+		for _, m := range []message{&plan{}, &parentMounts{}, &order{}, &report{}} {
 			fill(t, reflect.ValueOf(m).Elem())
 			got := reflect.New(reflect.TypeOf(m).Elem()).Interface().(message)
 			if err := decode(encode(m), got); err != nil {
