@@ -71,6 +71,7 @@ func (s *Store) OpenDatabase() error {
 		return databaseError(err)
 	}
 	s.conn = conn
+	s.readers = newReaders(func() (*sqlite.Conn, error) { return openReader(path, sqlite.OpenReadWrite, sqlite.OpenWAL) })
 	if s.file, err = os.Stat(path); err != nil {
 		return databaseError(err)
 	}
@@ -109,6 +110,9 @@ func (s *Store) openToRead(path string) bool {
 	version, err := s.userVersion()
 	if err == nil && version == len(migrations) {
 		if s.file, err = os.Stat(path); err == nil {
+			s.readers = newReaders(func() (*sqlite.Conn, error) {
+				return openReader(name.String(), sqlite.OpenReadOnly, sqlite.OpenURI)
+			})
 			return true
 		}
 	}
@@ -310,6 +314,7 @@ func databaseError(err error) error {
 // Tx is one transaction: all of it happens, or none.
 type Tx struct {
 	s        *Store
+	conn     *sqlite.Conn
 	appended []int64 // numbers of the statements that it adds to the log
 }
 
@@ -343,7 +348,7 @@ func (s *Store) transact(fn func(*Tx) error) (err error) {
 		end(&err)
 		err = databaseError(err)
 	}()
-	return fn(&Tx{s: s})
+	return fn(&Tx{s: s, conn: s.conn})
 }
 
 // Note is Update for what need not survive a power failure, because what it is
@@ -364,22 +369,10 @@ func (s *Store) Note(fn func(*Tx) error) (err error) {
 	return s.transact(fn)
 }
 
-// View runs fn on one consistent picture of the database.
-func (s *Store) View(fn func(*Tx) error) (err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	end := sqlitex.Transaction(s.conn)
-	defer func() {
-		end(&err)
-		err = databaseError(err)
-	}()
-	return fn(&Tx{s: s})
-}
-
 func (tx *Tx) exec(query string, args ...any) error {
-	return sqlitex.Execute(tx.s.conn, query, &sqlitex.ExecOptions{Args: args})
+	return sqlitex.Execute(tx.conn, query, &sqlitex.ExecOptions{Args: args})
 }
 
 func (tx *Tx) query(row func(*sqlite.Stmt) error, query string, args ...any) error {
-	return sqlitex.Execute(tx.s.conn, query, &sqlitex.ExecOptions{Args: args, ResultFunc: row})
+	return sqlitex.Execute(tx.conn, query, &sqlitex.ExecOptions{Args: args, ResultFunc: row})
 }

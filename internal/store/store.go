@@ -64,8 +64,9 @@ type Store struct {
 	home Home
 	dir  *fsx.Dir
 
-	mu         sync.Mutex // one connection, one user at a time
+	mu         sync.Mutex // one connection that writes, one user at a time
 	conn       *sqlite.Conn
+	readers    *readers // nil for a database in memory
 	readOnly   bool
 	reading    bool        // nothing is written, not even beside the database
 	file       os.FileInfo // of the database that is open
@@ -298,6 +299,9 @@ func (s *Store) CloseDatabase() error {
 	defer s.mu.Unlock()
 	if s.conn == nil {
 		return nil
+	}
+	if s.readers != nil {
+		s.readers.close()
 	}
 	err := s.conn.Close()
 	s.conn = nil

@@ -1,0 +1,56 @@
+package store
+
+import (
+	"sync"
+	"testing"
+)
+
+// TestViewsDoNotWait reads while a transaction of the same process is open: every
+// view ends before the transaction does, and sees nothing of it.
+func TestViewsDoNotWait(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	put := func(tx *Tx, id string) error { return tx.PutIntent(id, "cell", "test", struct{}{}) }
+	count := func() int {
+		n := 0
+		if err := s.View(func(tx *Tx) error {
+			list, err := tx.Intents("cell")
+			n = len(list)
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	err := s.Update(func(tx *Tx) error {
+		if err := put(tx, "one"); err != nil {
+			return err
+		}
+		var views sync.WaitGroup
+		for range 50 {
+			views.Go(func() {
+				if n := count(); n != 0 {
+					t.Errorf("a view sees %d of what is not committed", n)
+				}
+			})
+		}
+		views.Wait()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n != 1 {
+		t.Errorf("%d intents after the transaction", n)
+	}
+	// A view cannot write, whichever connection it gets.
+	err = s.Update(func(*Tx) error {
+		if err := s.View(func(tx *Tx) error { return put(tx, "two") }); err == nil {
+			t.Error("a view has written")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
