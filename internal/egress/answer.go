@@ -105,8 +105,12 @@ func (p *Proxy) copyBody(w http.ResponseWriter, res *http.Response) error {
 	if left < 0 {
 		later.start()
 	}
-	buf := p.buffers.small()
-	defer func() { p.buffers.put(buf) }()
+	buf := newBuffer(left)
+	defer func() {
+		if len(buf) == largeBuffer {
+			p.memory.give(largeBuffer)
+		}
+	}()
 	for {
 		n, err := res.Body.Read(buf)
 		later.stop()
@@ -132,8 +136,8 @@ func (p *Proxy) copyBody(w http.ResponseWriter, res *http.Response) error {
 				return err
 			}
 		}
-		if n == len(buf) {
-			buf = p.buffers.grow(buf)
+		if n == len(buf) && left != 0 {
+			buf = p.grow(buf)
 		}
 	}
 }
@@ -178,49 +182,27 @@ func (f *flusher) stop() {
 	f.due = false
 }
 
-// buffers are those for copying. Most answers fit a small one; a large one saves
-// switching between goroutines, of which HTTP/2 needs some for each piece. There
-// are few of those: a cell decides how many answers are on their way.
-type buffers struct {
-	smalls, larges sync.Pool
-	memory         *budget
-}
-
+// The sizes of the buffer for an answer's body. An answer that fills the small one
+// gets the large one: with HTTP/2 each part may wait for several goroutines.
 const (
 	smallBuffer = 16 << 10
 	largeBuffer = 128 << 10
 )
 
-func (b *buffers) small() []byte {
-	if v, ok := b.smalls.Get().(*[smallBuffer]byte); ok {
-		return v[:]
+// newBuffer returns a small buffer for a body, whose length is -1 if unknown.
+func newBuffer(length int64) []byte {
+	if length > 0 && length < smallBuffer {
+		return make([]byte, length)
 	}
 	return make([]byte, smallBuffer)
 }
 
-// grow gives a large buffer for a small one if there is one left.
-func (b *buffers) grow(old []byte) []byte {
-	if len(old) == largeBuffer {
-		return old
+// grow returns a large buffer if the cell has memory left for one, else buf.
+func (p *Proxy) grow(buf []byte) []byte {
+	if len(buf) < largeBuffer && p.memory.take(largeBuffer) {
+		return make([]byte, largeBuffer)
 	}
-	if !b.memory.take(largeBuffer) {
-		return old
-	}
-	b.put(old)
-	if v, ok := b.larges.Get().(*[largeBuffer]byte); ok {
-		return v[:]
-	}
-	return make([]byte, largeBuffer)
-}
-
-func (b *buffers) put(v []byte) {
-	switch len(v) {
-	case smallBuffer:
-		b.smalls.Put((*[smallBuffer]byte)(v))
-	case largeBuffer:
-		b.larges.Put((*[largeBuffer]byte)(v))
-		b.memory.give(largeBuffer)
-	}
+	return buf
 }
 
 func flightOf(ctx context.Context) *flight {

@@ -29,7 +29,6 @@ type Proxy struct {
 	streams  *queue
 	upgrades *httputil.ReverseProxy
 	pool     pool
-	buffers  buffers
 
 	// mu is held for reading while something is decided and noted, so that a
 	// new generation finds everything that the old one allowed.
@@ -59,7 +58,6 @@ func New(cfg Config) (*Proxy, error) {
 	p.requests = make(chan struct{}, p.lim.Requests)
 	p.reading = make(chan struct{}, p.lim.Reading)
 	p.memory.left = p.lim.Memory
-	p.buffers.memory = &p.memory
 	p.pool = pool{p: p}
 	// HTTP/2 comes in TLS only, which is taken off before the server sees it.
 	var one, two http.Protocols
