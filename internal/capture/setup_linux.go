@@ -11,6 +11,10 @@ import (
 // ErrUnsupported is wrapped by errors about what this kernel cannot do.
 var ErrUnsupported = errors.New("not supported by this kernel")
 
+// firstIPv6Step is the index of the first message of routeProgram that is about
+// IPv6.
+const firstIPv6Step = 3
+
 // Setup makes the network of the calling thread's namespace, which must be new,
 // and returns the sockets to serve it by, which the caller owns. The thread needs
 // CAP_NET_ADMIN in the user namespace that owns it. Without IPv6 in the kernel, or
