@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -72,8 +71,8 @@ func (c Caller) homes() []string {
 	return slices.Compact(homes)
 }
 
-// policyHash is the name of a policy in results and receipts.
-func policyHash(p *policy.Policy) string { return strings.TrimPrefix(p.Hash(), "sha256:") }
+// policyHash returns the name of a policy in results and receipts.
+func policyHash(p *policy.Policy) string { return p.Digest() }
 
 // keepPolicy stores a policy's canonical text under its hash.
 func (e *Engine) keepPolicy(p *policy.Policy) (string, error) {

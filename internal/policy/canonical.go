@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/match"
 )
@@ -26,6 +27,10 @@ func (p *Policy) Hash() string {
 	sum := sha256.Sum256(p.Canonical())
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
+
+// Digest returns the hash without the name of its algorithm, as results and
+// receipts have it.
+func (p *Policy) Digest() string { return strings.TrimPrefix(p.Hash(), "sha256:") }
 
 // MarshalJSON returns the canonical policy as JSON, with sizes in bytes and
 // durations in microseconds.

@@ -1,4 +1,4 @@
-package cell
+package suggest
 
 import (
 	"cmp"
@@ -10,17 +10,17 @@ import (
 	"sync"
 )
 
-// place is where a host was wanted.
-type place struct {
+// target is a port of a host.
+type target struct {
 	port uint16
-	// plain says that it is plain HTTP on a port other than 80.
+	// plain reports that it is plain HTTP on a port other than 80.
 	plain bool
 }
 
 // portsIn finds the ports that command lines name together with a host. With a
 // port or a scheme it is that one, and HTTPS with neither.
-func portsIn(lines []string, host string) []place {
-	var found []place
+func portsIn(lines []string, host string) []target {
+	var found []target
 	for _, line := range lines {
 		line = strings.ToLower(line)
 		for at := strings.Index(line, host); at >= 0; {
@@ -32,18 +32,18 @@ func portsIn(lines []string, host string) []place {
 			at += 1 + next
 		}
 	}
-	slices.SortFunc(found, func(a, b place) int { return cmp.Compare(a.port, b.port) })
+	slices.SortFunc(found, func(a, b target) int { return cmp.Compare(a.port, b.port) })
 	return slices.Compact(found)
 }
 
-func portAround(before, after string) []place {
+func portAround(before, after string) []target {
 	if digits, ok := strings.CutPrefix(after, ":"); ok {
 		end := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
 		if end < 0 {
 			end = len(digits)
 		}
 		if n, err := strconv.ParseUint(digits[:end], 10, 16); err == nil && n > 0 {
-			return []place{{port: uint16(n), plain: n != 80 && strings.HasSuffix(before, "http://")}}
+			return []target{{port: uint16(n), plain: n != 80 && strings.HasSuffix(before, "http://")}}
 		}
 	}
 	for _, s := range []struct {
@@ -51,13 +51,13 @@ func portAround(before, after string) []place {
 		port   uint16
 	}{{"https://", 443}, {"http://", 80}, {"ssh://git@", 22}, {"git@", 22}} {
 		if strings.HasSuffix(before, s.scheme) {
-			return []place{{port: s.port}}
+			return []target{{port: s.port}}
 		}
 	}
 	return nil
 }
 
-// urlHost finds the host of a URL, or of the short form that git has for SSH.
+// urlHost matches the host of a URL, or of the short form that git has for SSH.
 var urlHost = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?:https?://|ssh://git@|\bgit@)([a-z0-9.-]*[a-z0-9])`)
 })

@@ -1,21 +1,21 @@
-package cell
+package suggest
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/forkcell/forkcell/internal/api"
-
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/egress/dial"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/match"
 	"github.com/forkcell/forkcell/internal/policy"
-	"github.com/forkcell/forkcell/internal/store"
 )
 
 // line is a denied event as a journal has it.
@@ -89,24 +89,15 @@ func TestSuggestion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			before, again := parsedPolicy(t, c.policy), parsedPolicy(t, c.policy)
-			s := &suggester{policy: *again, commands: []string{"sh", "wget https://n.example:8443/x"}}
-			for _, e := range c.events {
-				s.consider(e)
-			}
-			res, err := s.suggestion(store.Cell{Name: "demo"}, store.Run{ID: "run_1"}, before)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := suggested(t, c.policy, []string{"sh", "wget https://n.example:8443/x"}, c.events...)
 			if diff := cmp.Diff(append([]string{}, c.added...), res.Added); diff != "" {
 				t.Error(diff, res.Left)
 			}
 			if c.left != "" && (len(res.Left) != 1 || !strings.Contains(res.Left[0], c.left)) || c.left == "" && len(res.Left) > 0 {
 				t.Errorf("left: %q", res.Left)
 			}
-			p, err := Caller{}.parsePolicy(api.PolicyFile{Name: "again", Text: res.Text})
-			if err != nil || policyHash(p) != res.PolicyHash {
-				t.Errorf("%v in\n%s", err, res.Text)
+			if p := parsedPolicy(t, string(res.Text)); p.Digest() != res.PolicyHash {
+				t.Errorf("its text has the hash %s:\n%s", p.Digest(), res.Text)
 			}
 			if (res.PolicyHash == res.Before) != (len(c.added) == 0) {
 				t.Error("the policy changed, or did not")
@@ -117,16 +108,39 @@ func TestSuggestion(t *testing.T) {
 
 func parsedPolicy(t *testing.T, text string) *policy.Policy {
 	t.Helper()
-	p, err := Caller{}.parsePolicy(api.PolicyFile{Name: "p", Text: []byte(text)})
+	p, err := parse([]byte(text))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v in\n%s", err, text)
 	}
 	return p
 }
 
+func parse(text []byte) (*policy.Policy, error) { return policy.Parse("p", text, policy.Options{}) }
+
+// suggested returns the suggestion for a run under a policy with these events.
+func suggested(t *testing.T, policy string, commands []string, events ...event.Record) *api.PolicySuggestion {
+	t.Helper()
+	res, err := Policy(Run{
+		Cell: "demo", ID: "run_1", Policy: parsedPolicy(t, policy), Commands: commands, Parse: parse,
+		Events: func(event.Filter) iter.Seq2[event.Record, error] {
+			return func(yield func(event.Record, error) bool) {
+				for _, e := range events {
+					if !yield(e, nil) {
+						return
+					}
+				}
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
 func TestPortsIn(t *testing.T) {
 	t.Parallel()
-	for line, want := range map[string][]place{
+	for line, want := range map[string][]target{
 		"":                       nil,
 		"curl h.example":         nil,
 		"curl http://h.example/": {{port: 80}},
@@ -174,13 +188,8 @@ network_policies:
 		"GET": "GET /@s%2Fp at h.a.example port 443 by /usr/bin/node",
 		"PUT": "PUT /@s%2Fp at h.a.example port 443 by /usr/bin/node",
 	} {
-		s := &suggester{policy: *parsedPolicy(t, listed)}
-		s.consider(line(event.HTTPActivity, "h.a.example", 443, "/usr/bin/node", "request: "+match.ErrEncodedSlash.Error(),
+		res := suggested(t, listed, nil, line(event.HTTPActivity, "h.a.example", 443, "/usr/bin/node", "request: "+match.ErrEncodedSlash.Error(),
 			fmt.Sprintf(`,"http_request":{"http_method":%q,"url":{"path":"/@s%%2fp"}}`, method)))
-		res, err := s.suggestion(store.Cell{}, store.Run{}, parsedPolicy(t, listed))
-		if err != nil {
-			t.Fatal(err)
-		}
 		if strings.Join(res.Added, "\n") != added || len(res.Left) > 0 {
 			t.Errorf("added %q, left %q:\n%s", res.Added, res.Left, res.Text)
 		}
@@ -212,14 +221,9 @@ network_policies: { m: { endpoints: [{ host: h.a.example, ports: [443, 8080], pr
 		"a credential": {listed + credential, "GET", "", "the credential c is for this host and port"},
 		"a pattern":    {pattern, "GET", "", "would be for every host"},
 	} {
-		s := &suggester{policy: *parsedPolicy(t, c.policy)}
-		reason := s.policy.ExplainRequest(policy.Request{Host: "h.a.example", Port: 8080, Method: c.method, Path: "/x", Scheme: policy.HTTP}).Reason
-		s.consider(line(event.HTTPActivity, "h.a.example", 8080, "/usr/bin/curl", "tls: "+reason,
+		reason := parsedPolicy(t, c.policy).ExplainRequest(policy.Request{Host: "h.a.example", Port: 8080, Method: c.method, Path: "/x", Scheme: policy.HTTP}).Reason
+		res := suggested(t, c.policy, nil, line(event.HTTPActivity, "h.a.example", 8080, "/usr/bin/curl", "tls: "+reason,
 			fmt.Sprintf(`,"http_request":{"http_method":%q,"url":{"path":"/x"}}`, c.method)))
-		res, err := s.suggestion(store.Cell{}, store.Run{}, parsedPolicy(t, c.policy))
-		if err != nil {
-			t.Fatal(name, err)
-		}
 		if strings.Join(res.Added, "\n") != c.added || !strings.Contains(strings.Join(res.Left, "\n"), c.left) {
 			t.Errorf("%s: added %q, left %q", name, res.Added, res.Left)
 		}
@@ -229,22 +233,6 @@ network_policies: { m: { endpoints: [{ host: h.a.example, ports: [443, 8080], pr
 			if x.Allowed != (c.added != "" || port == 443) {
 				t.Errorf("%s: %s on port %d: %+v", name, scheme, port, x)
 			}
-		}
-	}
-}
-
-func TestSameElsewhere(t *testing.T) {
-	t.Parallel()
-	old := parsedPolicy(t, "version: 1\nlimits: {pids: 10}\n")
-	for text, ok := range map[string]bool{
-		curlHost + "limits: {pids: 10}\n": true,
-		curlHost:                          false,
-		"version: 1\nlimits: {pids: 10}\nenvironment: {set: {A: \"1\"}}\n":       false,
-		"version: 1\nlimits: {pids: 10}\nfilesystem_policy: {read_only: [/usr]}": false,
-	} {
-		err := sameElsewhere(old, parsedPolicy(t, text))
-		if (err == nil) != ok || err != nil && api.KindOf(err) != api.Refused {
-			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
@@ -266,17 +254,37 @@ network_policies: { m: { endpoints: [{ host: h.example, port: 443, protocol: res
 		{reason("10.0.0.7", "10.0.0.7", takes), ""},
 		{"destination: something else", ""},
 	} {
-		s := &suggester{policy: *parsedPolicy(t, mirror)}
-		var d denied
-		d.Class, d.Reason = event.NetworkActivity, c.reason
-		d.Endpoint.Host, d.Endpoint.Port = "h.example", 443
-		s.connection(d)
-		res, err := s.suggestion(store.Cell{}, store.Run{}, parsedPolicy(t, mirror))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(string(res.Text), "allowed_ips:"); got != (c.want != "") || !strings.Contains(string(res.Text), c.want) || len(res.Added) != len(s.wishes) {
+		res := suggested(t, mirror, nil, line(event.NetworkActivity, "h.example", 443, "", c.reason, ""))
+		if got := strings.Contains(string(res.Text), "allowed_ips:"); got != (c.want != "") || !strings.Contains(string(res.Text), c.want) {
 			t.Errorf("%s: %s", c.reason, res.Text)
 		}
+		if added, left := len(res.Added) == 1, len(res.Left) == 1; added != (c.want != "") || added == left {
+			t.Errorf("%s: added %q, left %q", c.reason, res.Added, res.Left)
+		}
+	}
+}
+
+// TestDestinations: every denial counts, and some destinations are named.
+func TestDestinations(t *testing.T) {
+	t.Parallel()
+	events := func(yield func(event.Record, error) bool) {
+		for _, e := range []event.Record{
+			line(event.NetworkActivity, "a.example", 443, "/bin/x", "", ""),
+			line(event.HTTPActivity, "a.example", 443, "/bin/x", "", ""),
+			{Raw: []byte(`{"class_uid":4003,"query":{"hostname":"n.example"}}`)},
+			{Raw: []byte(`{"class_uid":4001,"dst_endpoint":{"ip":"::1","port":80}}`)},
+			line(event.NetworkActivity, "b.example", 22, "/bin/x", "", ""),
+			line(event.ProcessActivity, "c.example", 1, "/bin/x", "", ""),
+		} {
+			e.Count = 2
+			if !yield(e, nil) {
+				return
+			}
+		}
+		yield(event.Record{}, errors.New("unreadable"))
+	}
+	want := api.DeniedNetwork{Attempts: 10, To: []string{"a.example:443", "n.example", "[::1]:80"}}
+	if diff := cmp.Diff(want, Destinations(events)); diff != "" {
+		t.Error(diff)
 	}
 }
