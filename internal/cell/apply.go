@@ -4,8 +4,11 @@ import (
 	"context"
 	"os"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -150,7 +153,7 @@ func (a *application) write(ctx context.Context) error {
 		a.intent.Made = newMadeState(applied)
 	}
 	if applied.ID != a.theirs.ID {
-		if a.intent.State, err = stateDetail(applied); err != nil {
+		if a.intent.State, err = evidence.StateDetail(applied); err != nil {
 			return err
 		}
 	}
@@ -181,6 +184,6 @@ func (a *application) nothingToWrite() error {
 		if err := tx.PutCell(a.cell); err != nil {
 			return err
 		}
-		return a.e.logChange(tx, a.cell, a.head, opApply, map[string]string{"to": printable(a.to), "applied": a.theirs.ID})
+		return a.e.log.Change(tx, a.cell, a.head, receipt.OpApply, map[string]string{"to": printable(a.to), "applied": a.theirs.ID})
 	})
 }

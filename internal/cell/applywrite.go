@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/failpoint"
@@ -85,12 +87,12 @@ func (s *session) dropIntent(id string) error {
 
 // commitApply records files that are written.
 func (s *session) commitApply(id string, in applyIntent) error {
-	op := opApply
+	op := receipt.OpApply
 	return s.e.store.Update(func(tx *store.Tx) error {
 		rec := in.Record
 		rec.ID, rec.CellID = id, s.cell.ID
 		if in.Undoes != "" {
-			op = opUndo
+			op = receipt.OpUndo
 			rec.ID, rec.Undone = in.Undoes, true
 		}
 		if err := tx.PutApply(rec); err != nil {
@@ -114,7 +116,7 @@ func (s *session) commitApply(id string, in applyIntent) error {
 		if err := tx.DropIntent(id); err != nil {
 			return err
 		}
-		return s.e.logChange(tx, s.cell, s.head, op, map[string]string{
+		return s.e.log.Change(tx, s.cell, s.head, op, map[string]string{
 			"apply": string(doc), "apply_id": rec.ID, "to": printable(in.Target), "applied": in.Applied, "state": in.State,
 		})
 	})

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -54,11 +55,11 @@ func (e *Engine) bundle(doc *ReceiptDoc) (receipt.Bundle, error) {
 }
 
 func (e *Engine) addToBundle(b *receipt.Bundle, st store.Statement, run *receipt.Run) error {
-	decides := st.Kind == kindDecision && st.RunID == run.RunID && st.CellID == run.CellID
+	decides := st.Kind == evidence.KindDecision && st.RunID == run.RunID && st.CellID == run.CellID
 	// A neighbour that an older key signed would say nothing to who trusts only
 	// the present one.
 	neighbour := (st.Digest == run.Prev || st.Digest == run.CellPrev) && e.signedBy(st.Seq, run.KeyID)
-	if !decides && !neighbour && st.Kind != kindKey {
+	if !decides && !neighbour && st.Kind != evidence.KindKey {
 		return nil
 	}
 	raw, err := e.store.ReadStatement(st.Seq)
@@ -68,7 +69,7 @@ func (e *Engine) addToBundle(b *receipt.Bundle, st store.Statement, run *receipt
 	switch {
 	case decides:
 		b.Decisions = append(b.Decisions, raw)
-	case st.Kind == kindKey:
+	case st.Kind == evidence.KindKey:
 		b.Keys = append(b.Keys, raw)
 	default:
 		b.Context = append(b.Context, raw)

@@ -188,12 +188,12 @@ func (e *Engine) madeBy(tx *store.Tx, at store.Checkpoint) (int64, error) {
 		return 0, err
 	}
 	for _, st := range slices.Backward(list) { // it is mostly the last
-		env, err := e.envelope(st.Seq)
+		env, err := e.log.Envelope(st.Seq)
 		if err != nil {
 			return 0, err
 		}
 		p, ok := env.Statement.Predicate.(*receipt.Change)
-		if ok && p.Checkpoint.ID == at.ID && (p.Op == opPromote || p.Op == opInit) {
+		if ok && p.Checkpoint.ID == at.ID && (p.Op == receipt.OpPromote || p.Op == receipt.OpInit) {
 			return st.Seq, nil
 		}
 	}

@@ -113,7 +113,7 @@ func (e *Engine) sharedInfo(tx *store.Tx, c store.Cell) (api.SharedCache, error)
 	if err != nil || len(list) == 0 {
 		return out, err
 	}
-	env, err := e.envelope(list[len(list)-1].Seq)
+	env, err := e.log.Envelope(list[len(list)-1].Seq)
 	if err != nil {
 		return out, err
 	}
@@ -156,7 +156,7 @@ func (e *Engine) RemoveCaches(ctx context.Context, names []string, all bool) ([]
 			if err := tx.PutCell(c); err != nil {
 				return err
 			}
-			if err := e.logChange(tx, c, head, opRemove, nil); err != nil {
+			if err := e.log.Change(tx, c, head, receipt.OpRemove, nil); err != nil {
 				return err
 			}
 		}

@@ -36,7 +36,7 @@ type GitUser struct{ Name, Email string }
 // As returns an engine that acts for a caller. Engines of one home share the rest.
 func (e *Engine) As(c Caller) *Engine {
 	other := *e
-	other.caller = c
+	other.caller, other.log = c, e.log.For(c.Actor)
 	return &other
 }
 

@@ -1,18 +1,14 @@
 package cell
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
-
-// detailAccepted lists, in the statement of an accept, the captured states that
-// it is about.
-const detailAccepted = "accepted"
 
 // waits reports whether a state was captured of a live cell, or has lost its
 // statement, and the given cell has not accepted it. No run is known to have ended
@@ -110,27 +106,7 @@ func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason 
 	for _, state := range slices.Backward(waiting) {
 		ids = append(ids, state.ID)
 	}
-	s.cell.Inherited = withAccepted(s.cell.Inherited, ids)
-	details := map[string]string{detailAccepted: strings.Join(ids, " "), "reason": printable(reason)}
-	return ids, s.e.logChange(tx, s.cell, head, opAccept, details)
-}
-
-// withAccepted adds accepted states to a cell's own decisions.
-func withAccepted(own map[string]string, ids []string) map[string]string {
-	own = maps.Clone(own)
-	if own == nil {
-		own = map[string]string{}
-	}
-	for _, id := range ids {
-		own[id] = accepted
-	}
-	return own
-}
-
-// acceptedStates lists the captured states that a statement accepts.
-func acceptedStates(p *receipt.Change) []string {
-	if p.Op != opAccept {
-		return nil
-	}
-	return strings.Fields(p.Details[detailAccepted])
+	evidence.RecordAccepted(&s.cell, ids)
+	details := map[string]string{evidence.DetailAccepted: strings.Join(ids, " "), "reason": printable(reason)}
+	return ids, s.e.log.Change(tx, s.cell, head, receipt.OpAccept, details)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -45,7 +47,7 @@ func (s *session) name(tx *store.Tx, name string) error {
 	if err := s.claim(tx, name); err != nil {
 		return err
 	}
-	return s.e.logChange(tx, s.cell, s.head, opCheckpoint, map[string]string{"name": name})
+	return s.e.log.Change(tx, s.cell, s.head, receipt.OpCheckpoint, map[string]string{"name": name})
 }
 
 // claim takes a name for the head, unless it is another's.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -127,7 +128,7 @@ func (r *run) record(tx *store.Tx, logs []receipt.Log) error {
 	if err != nil {
 		return err
 	}
-	err = r.e.log(tx, store.Statement{ID: r.rec.ReceiptID, Kind: kindRun, CellID: r.cell.ID, RunID: r.rec.ID}, r.cell.Name, p)
+	err = r.e.log.Append(tx, store.Statement{ID: r.rec.ReceiptID, Kind: evidence.KindRun, CellID: r.cell.ID, RunID: r.rec.ID}, r.cell.Name, p)
 	if err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (r *run) predicate(logs []receipt.Log) (*receipt.Run, error) {
 	}
 	p := &receipt.Run{
 		ReceiptID: r.rec.ReceiptID, RunID: r.rec.ID,
-		CheckpointBefore: checkpointRef(r.before), CheckpointAfter: checkpointStatement(r.after, ""),
+		CheckpointBefore: evidence.Ref(r.before), CheckpointAfter: evidence.Checkpoint(r.after, ""),
 		ChangedFiles: int64(r.rec.Changed), SplitLinks: texts(r.sealed.SplitLinks),
 		Command: r.rec.Command, EnvNames: r.rec.EnvNames, Workdir: r.rec.Workdir, ReadOnly: r.rec.ReadOnly,
 		Outcome: receipt.Outcome(r.rec.Outcome), ExitCode: r.rec.ExitCode, Signal: r.rec.Signal, Error: r.errorText,

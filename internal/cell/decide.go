@@ -6,6 +6,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -32,16 +33,16 @@ func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store
 	p := &receipt.Decision{
 		DecisionID: id, ReceiptID: r.ReceiptID, ReceiptSHA256: st.Digest, RunID: r.ID, Result: receipt.Result(result),
 		Automatic: d.Automatic, Forced: d.Forced, Reason: printable(d.Reason),
-		HeadBefore: checkpointRef(s.head), HeadAfter: checkpointStatement(head, ""),
+		HeadBefore: evidence.Ref(s.head), HeadAfter: evidence.Checkpoint(head, ""),
 		Only: texts(d.Only), Except: texts(d.Except),
 	}
-	err = s.e.log(tx, store.Statement{ID: id, Kind: kindDecision, CellID: s.cell.ID, RunID: r.ID}, s.cell.Name, p)
+	err = s.e.log.Append(tx, store.Statement{ID: id, Kind: evidence.KindDecision, CellID: s.cell.ID, RunID: r.ID}, s.cell.Name, p)
 	if err != nil {
 		return "", err
 	}
 	// A fork settles nothing: the run may still be accepted or restored.
 	if result != forked {
-		err = recordDecision(tx, &s.cell, r, result)
+		err = evidence.RecordDecision(tx, &s.cell, r, result)
 	}
 	return id, err
 }

@@ -8,15 +8,14 @@ package cell
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
-	"github.com/forkcell/forkcell/receipt"
 )
 
 // Config is what an Engine is made of.
@@ -50,21 +49,14 @@ type Engine struct {
 	version  string
 	now      func() time.Time
 	caller   Caller
-
-	key *signingKey
-}
-
-// signingKey is the key of a home, loaded within the first transaction that signs.
-type signingKey struct {
-	mu     sync.Mutex
-	signer *receipt.Signer
+	log      *evidence.Log
 }
 
 // New makes an Engine.
 func New(c Config) *Engine {
 	return &Engine{
 		store: c.Store, ws: c.Workspace, late: c.Late, driver: c.Driver, launcher: c.Launcher, caller: c.Caller, home: c.Home, version: c.Version, hide: c.Hide,
-		now: c.Now, key: &signingKey{},
+		now: c.Now, log: evidence.New(c.Store, c.Workspace, c.Now, c.Caller.Actor),
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -141,7 +143,7 @@ func (e *Engine) commitForks(tx *store.Tx, from store.Cell, at store.Checkpoint,
 		if err := tx.PutCell(c); err != nil {
 			return err
 		}
-		if err := e.logChange(tx, c, at, opFork, nil); err != nil {
+		if err := e.log.Change(tx, c, at, receipt.OpFork, nil); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
@@ -85,7 +86,7 @@ func (e *Engine) lately(req api.GCRequest, t time.Time) bool {
 // leftLately keeps the states that cells were in before they were restored, where
 // no run was taken back with it.
 func (e *Engine) leftLately(tx *store.Tx, req api.GCRequest, removed, needed map[string]bool) error {
-	restores, err := tx.StatementsCalled(changePrefix(opRestore))
+	restores, err := evidence.Restores(tx)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (e *Engine) leftLately(tx *store.Tx, req api.GCRequest, removed, needed map
 		if removed[st.CellID] {
 			continue
 		}
-		env, err := e.envelope(st.Seq)
+		env, err := e.log.Envelope(st.Seq)
 		if err != nil {
 			return err
 		}
@@ -121,14 +122,14 @@ func (e *Engine) undoneLately(tx *store.Tx, req api.GCRequest, r store.Run, need
 		return false, err
 	}
 	for _, st := range statements {
-		if st.Kind != kindDecision {
+		if st.Kind != evidence.KindDecision {
 			continue
 		}
-		env, err := e.envelope(st.Seq)
+		env, err := e.log.Envelope(st.Seq)
 		if err != nil {
 			return false, err
 		}
-		if d, ok := decisionInfo(env.Statement); ok && isUndone(d.Result) && e.lately(req, d.CreatedAt) {
+		if d, ok := evidence.DecisionInfo(env.Statement); ok && isUndone(d.Result) && e.lately(req, d.CreatedAt) {
 			found, needed[d.HeadBefore] = true, true
 		}
 	}

@@ -202,7 +202,7 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
 }
 
 func (e *Engine) logEntry(st store.Statement) (api.LogEntry, error) {
-	env, err := e.envelope(st.Seq)
+	env, err := e.log.Envelope(st.Seq)
 	if err != nil {
 		return api.LogEntry{}, err
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/archive"
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -285,7 +287,7 @@ func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string, req a
 		if err := tx.DropIntent(op); err != nil {
 			return err
 		}
-		return e.logChange(tx, *c, base, opInit, nil)
+		return e.log.Change(tx, *c, base, receipt.OpInit, nil)
 	})
 	if errors.Is(err, store.ErrTaken) {
 		return nil, api.Refusef(api.CodeNameTaken, "choose another name", "cell %s exists already", c.Name)

@@ -178,7 +178,7 @@ func (e *Engine) openLate() (err error) {
 		return nil
 	}
 	e.ws, err = e.late()
-	e.late = nil
+	e.late, e.log = nil, e.log.With(e.ws)
 	return err
 }
 

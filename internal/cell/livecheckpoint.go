@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/failpoint"
@@ -68,7 +70,7 @@ func (l *liveCell) checkpoint(ctx context.Context, q checkpointCall) (*api.Check
 	if !sealed.Unchanged {
 		chk = e.newCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", sealed)
 	}
-	e.forgetKey()
+	e.log.ForgetKey()
 	err = e.store.Update(func(tx *store.Tx) error { return l.record(tx, chk, q.Name) })
 	if err != nil {
 		return nil, err
@@ -148,5 +150,5 @@ func (l *liveCell) record(tx *store.Tx, chk store.Checkpoint, name string) error
 		}
 		details["name"] = name
 	}
-	return l.r.e.logChange(tx, l.r.cell, chk, opCheckpoint, details)
+	return l.r.e.log.Change(tx, l.r.cell, chk, receipt.OpCheckpoint, details)
 }

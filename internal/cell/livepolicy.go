@@ -185,14 +185,14 @@ func (r *run) rule(c candidate) (from int64, err error) {
 		return 0, err
 	}
 	defer home.Unlock()
-	r.e.forgetKey()
+	r.e.log.ForgetKey()
 	cell := r.cell
 	cell.Policy = c.kept
 	err = r.e.store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCell(cell); err != nil {
 			return err
 		}
-		return r.e.logChange(tx, cell, r.before, opPolicy, map[string]string{"policy_hash": c.kept})
+		return r.e.log.Change(tx, cell, r.before, receipt.OpPolicy, map[string]string{"policy_hash": c.kept})
 	})
 	if err != nil {
 		return 0, err

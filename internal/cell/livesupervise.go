@@ -49,7 +49,7 @@ func (e *Engine) Supervise(ctx context.Context, order StartOrder, ready func(*ap
 
 	ctx = context.WithoutCancel(ctx)
 	if err = r.seal(ctx); err == nil {
-		e.forgetKey()
+		e.log.ForgetKey()
 		err = r.conclude(ctx)
 	}
 	// Whoever has the answer may go on with the cell at once.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -40,7 +41,7 @@ func (b *rebuild) takePlace(tx *store.Tx, seq int64, digest string) error {
 		return nil
 	}
 	b.taken[seq] = true
-	return tx.IndexStatement(store.Statement{Seq: seq, ID: lostID(seq), Kind: kindLost, Digest: digest})
+	return tx.IndexStatement(store.Statement{Seq: seq, ID: lostID(seq), Kind: evidence.KindLost, Digest: digest})
 }
 
 // givenUp reports whether the loss of a statement was accepted before.
@@ -79,8 +80,8 @@ func (b *rebuild) stateLoss(tx *store.Tx) error {
 	if err := b.e.store.NameHome(b.home); err != nil {
 		return fmt.Errorf("write home.json: %w", err)
 	}
-	b.e.forgetKey()
-	if err := b.e.log(tx, store.Statement{ID: p.LossID, Kind: kindLoss}, "", p); err != nil {
+	b.e.log.ForgetKey()
+	if err := b.e.log.Append(tx, store.Statement{ID: p.LossID, Kind: evidence.KindLoss}, "", p); err != nil {
 		return err
 	}
 	b.res.Notes = append(b.res.Notes, describeLoss(p))

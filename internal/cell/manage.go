@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/store"
@@ -29,7 +31,7 @@ func (e *Engine) Rename(ctx context.Context, cell, to string) error {
 		if err := tx.PutCell(s.cell); err != nil {
 			return err
 		}
-		return e.logChange(tx, s.cell, s.head, opRename, map[string]string{"from": cell})
+		return e.log.Change(tx, s.cell, s.head, receipt.OpRename, map[string]string{"from": cell})
 	})
 	if errors.Is(err, store.ErrTaken) {
 		return api.Refusef(api.CodeNameTaken, "choose another name", "cell %s exists already", to)
@@ -85,7 +87,7 @@ func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) erro
 			if err := tx.PutCell(s.cell); err != nil {
 				return err
 			}
-			if err := e.logChange(tx, s.cell, s.head, opRemove, nil); err != nil {
+			if err := e.log.Change(tx, s.cell, s.head, receipt.OpRemove, nil); err != nil {
 				return err
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/redact"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -314,6 +315,17 @@ func pathBase64(path string) string {
 		return ""
 	}
 	return base64.StdEncoding.EncodeToString([]byte(path))
+}
+
+// recordable returns argv as it may be recorded: without secrets, every byte as text.
+func recordable(argv []string) []string {
+	out := redact.Args(argv)
+	for i, a := range out {
+		if pathBase64(a) != "" {
+			out[i] = quote.Arg(a)
+		}
+	}
+	return out
 }
 
 func note(path, text string) api.PathNote {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/gateway"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -94,7 +96,7 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 		if err := tx.PutCell(s.cell); err != nil {
 			return err
 		}
-		return e.logChange(tx, s.cell, s.head, opPolicy, map[string]string{"policy_hash": res.PolicyHash})
+		return e.log.Change(tx, s.cell, s.head, receipt.OpPolicy, map[string]string{"policy_hash": res.PolicyHash})
 	})
 	if err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "record the policy of %s", name)

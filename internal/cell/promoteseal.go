@@ -3,6 +3,8 @@ package cell
 import (
 	"strconv"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -106,17 +108,17 @@ func (p *promotion) record(tx *store.Tx, s *sharing) error {
 	}
 	s.result.CheckpointID, s.result.Root = s.next.ID, s.next.Root()
 	if s.made != nil || s.base != nil {
-		op := opFork
+		op := receipt.OpFork
 		if err := tx.PutCell(s.cell); err != nil {
 			return err
 		}
 		if s.made != nil {
-			op = opInit
+			op = receipt.OpInit
 			if err := tx.PutCheckpoint(*s.made); err != nil {
 				return err
 			}
 		}
-		if err := p.e.logChange(tx, s.cell, s.head, op, nil); err != nil {
+		if err := p.e.log.Change(tx, s.cell, s.head, op, nil); err != nil {
 			return err
 		}
 	}
@@ -130,7 +132,7 @@ func (p *promotion) record(tx *store.Tx, s *sharing) error {
 	if err := tx.PutCell(s.cell); err != nil {
 		return err
 	}
-	return p.e.logChange(tx, s.cell, s.next, opPromote, map[string]string{
+	return p.e.log.Change(tx, s.cell, s.next, receipt.OpPromote, map[string]string{
 		detailFromCell: p.cell.Name, detailFromCellID: p.cell.ID, detailFromCheckpoint: p.head.ID,
 		detailFromRoot: p.head.Areas[areaCache].Root,
 		detailFiles:    strconv.FormatInt(s.result.Files, 10), detailBytes: strconv.FormatInt(s.result.Bytes, 10),

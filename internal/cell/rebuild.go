@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -176,18 +177,18 @@ func (b *rebuild) signed(raw []byte) bool {
 func (b *rebuild) replayOne(tx *store.Tx, st *store.Statement, s receipt.Statement) (err error) {
 	switch p := s.Predicate.(type) {
 	case *receipt.Change:
-		st.ID, st.Kind = changePrefix(p.Op)+"_"+st.Digest[:26], kindCell
+		st.ID, st.Kind = evidence.ChangePrefix(p.Op)+"_"+st.Digest[:26], evidence.KindCell
 		err = b.change(tx, p)
 	case *receipt.Run:
-		st.ID, st.Kind, st.RunID = p.ReceiptID, kindRun, p.RunID
+		st.ID, st.Kind, st.RunID = p.ReceiptID, evidence.KindRun, p.RunID
 		err = b.run(tx, p)
 	case *receipt.Decision:
-		st.ID, st.Kind, st.RunID = p.DecisionID, kindDecision, p.RunID
+		st.ID, st.Kind, st.RunID = p.DecisionID, evidence.KindDecision, p.RunID
 		err = b.decision(tx, p)
 	case *receipt.Rotation:
-		st.ID, st.Kind = keyStatementPrefix+p.NewKeyID, kindKey
+		st.ID, st.Kind = evidence.KeyPrefix+p.NewKeyID, evidence.KindKey
 	case *receipt.Loss:
-		st.ID, st.Kind = p.LossID, kindLoss
+		st.ID, st.Kind = p.LossID, evidence.KindLoss
 		err = b.loss(tx, p)
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strconv"
 
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -21,13 +22,13 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 			c.Head = old.Head
 		}
 	}
-	if p.Op == opFork {
+	if p.Op == receipt.OpFork {
 		if parent, err := tx.CellByID(c.ForkedCell); err == nil {
 			c.Inherited = maps.Clone(parent.Inherited)
 		}
 	}
-	if ids := acceptedStates(p); len(ids) > 0 {
-		c.Inherited = withAccepted(c.Inherited, ids)
+	if ids := evidence.AcceptedStates(p); len(ids) > 0 {
+		evidence.RecordAccepted(&c, ids)
 	}
 	if err := tx.PutCell(c); err != nil {
 		return err
@@ -39,17 +40,17 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 	if err := b.checkpoint(tx, c.ID, p.Checkpoint, p.Details["checkpoint_kind"], "", p, own); err != nil {
 		return err
 	}
-	if p.Op == opCheckpoint && p.Checkpoint.Name != "" {
+	if p.Op == receipt.OpCheckpoint && p.Checkpoint.Name != "" {
 		return tx.Name(c.ID, p.Checkpoint.Name, p.Checkpoint.ID)
 	}
-	if p.Op == opApply || p.Op == opUndo {
+	if p.Op == receipt.OpApply || p.Op == receipt.OpUndo {
 		return b.applied(tx, c, p)
 	}
 	return nil
 }
 
 func cellFromStatement(p *receipt.Change) (store.Cell, error) {
-	var extra cellExtra
+	var extra evidence.CellRecord
 	if err := json.Unmarshal([]byte(p.Details["record"]), &extra); err != nil {
 		return store.Cell{}, fmt.Errorf("record of cell %s: %w", p.CellID, err)
 	}
@@ -60,7 +61,7 @@ func cellFromStatement(p *receipt.Change) (store.Cell, error) {
 		MountAt: of.MountAt, Live: extra.Live, ReadOnly: of.ReadOnly, Rules: extra.Rules, LeftOut: extra.LeftOut,
 		Kept: extra.Kept, Policy: extra.Policy, Cache: extra.Cache, CreatedAt: p.CreatedAt,
 	}
-	if p.Op == opRemove {
+	if p.Op == receipt.OpRemove {
 		c.Name = ""
 	}
 	if of.ForkedFrom != nil {
@@ -75,7 +76,7 @@ func (b *rebuild) otherState(tx *store.Tx, cellID string, p *receipt.Change) err
 	if text == "" {
 		return nil
 	}
-	var state detailedState
+	var state evidence.DetailedState
 	if err := json.Unmarshal([]byte(text), &state); err != nil {
 		return fmt.Errorf("state in a statement: %w", err)
 	}
@@ -91,6 +92,6 @@ func (b *rebuild) applied(tx *store.Tx, c store.Cell, p *receipt.Change) error {
 	if err := json.Unmarshal([]byte(p.Details["apply"]), &a); err != nil {
 		return fmt.Errorf("record of an apply: %w", err)
 	}
-	a.ID, a.CellID, a.Undone = p.Details["apply_id"], c.ID, p.Op == opUndo
+	a.ID, a.CellID, a.Undone = p.Details["apply_id"], c.ID, p.Op == receipt.OpUndo
 	return tx.PutApply(a)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -73,7 +74,7 @@ func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {
 		return err
 	}
 	c.Head = p.HeadAfter.ID
-	if err := recordDecision(tx, &c, r, string(p.Result)); err != nil {
+	if err := evidence.RecordDecision(tx, &c, r, string(p.Result)); err != nil {
 		return err
 	}
 	return tx.PutCell(c)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 	"github.com/forkcell/forkcell/receipt"
@@ -27,7 +28,7 @@ func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, 
 		old.Layer, old.Freed, old.Areas = p.Layer, freed, b.areas(p, layer)
 		return tx.PutCheckpoint(old)
 	}
-	if kind == kindRun && runID == "" {
+	if kind == evidence.KindRun && runID == "" {
 		kind = kindUnclaimed // the receipt that gave it is lost
 	}
 	b.seen[p.ID] = at.Place().Seq
@@ -60,10 +61,10 @@ func (b *rebuild) areas(p receipt.Checkpoint, layer workspace.Info) map[string]s
 // sourceOf is the state of the source that a refresh merged into this one.
 func sourceOf(p receipt.Predicate, id string) string {
 	change, ok := p.(*receipt.Change)
-	if !ok || change.Op != opRefresh || change.Checkpoint.ID != id {
+	if !ok || change.Op != receipt.OpRefresh || change.Checkpoint.ID != id {
 		return ""
 	}
-	var state detailedState
+	var state evidence.DetailedState
 	if json.Unmarshal([]byte(change.Details["state"]), &state) != nil || state.Checkpoint.ID == id {
 		return ""
 	}

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -152,11 +155,11 @@ func (s *session) takeSource(ctx context.Context, root *fsx.Dir, base store.Chec
 		}
 		moved := s.cell
 		moved.Head = next.ID
-		state, err := stateDetail(applied)
+		state, err := evidence.StateDetail(applied)
 		if err != nil {
 			return err
 		}
-		return s.e.logChange(tx, moved, next, opRefresh, map[string]string{"state": state})
+		return s.e.log.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -140,7 +142,7 @@ func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *stor
 			return nil
 		}
 		s.cell.Head = to.ID
-		return s.e.logChange(tx, s.cell, to, opRestore, map[string]string{"reason": printable(reason), detailLeft: res.Left})
+		return s.e.log.Change(tx, s.cell, to, receipt.OpRestore, map[string]string{"reason": printable(reason), detailLeft: res.Left})
 	})
 	if err != nil {
 		return nil, err

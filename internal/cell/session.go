@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forkcell/forkcell/receipt"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -113,7 +115,7 @@ func (s *session) look() (unfinished bool, err error) {
 		if unfinished, err = tx.Unfinished(s.cell.ID); err != nil {
 			return err
 		}
-		return s.e.keyUsable(tx)
+		return s.e.log.KeyUsable(tx)
 	})
 	if err == nil {
 		s.at, err = s.e.layout(s.cell)
@@ -143,7 +145,7 @@ func (s *session) reload() error {
 // unlockHome lets deletions happen while a long command runs: what the run needs
 // is protected by its record. The key may be replaced meanwhile, too.
 func (s *session) unlockHome() {
-	s.e.forgetKey()
+	s.e.log.ForgetKey()
 	s.homeLock.Unlock()
 	s.homeLock = nil
 }
@@ -279,7 +281,7 @@ func (s *session) recordDrift(tx *store.Tx, next *drifted) error {
 	if err := tx.PutCheckpoint(next.Checkpoint); err != nil {
 		return err
 	}
-	return s.e.logChange(tx, s.cell, next.Checkpoint, opDrift, map[string]string{"changed_files": fmt.Sprint(next.changed)})
+	return s.e.log.Change(tx, s.cell, next.Checkpoint, receipt.OpRefresh, map[string]string{"changed_files": fmt.Sprint(next.changed)})
 }
 
 func driftError(live string, err error) error {
@@ -308,6 +310,6 @@ func (s *session) squash(ctx context.Context) error {
 		if err := tx.PutCheckpoint(s.head); err != nil {
 			return err
 		}
-		return s.e.logChange(tx, s.cell, s.head, opSquash, nil)
+		return s.e.log.Change(tx, s.cell, s.head, receipt.OpSquash, nil)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -29,7 +30,7 @@ var noEvidence = map[string]string{
 // evidenceColumn reports whether statements determine a column of a row.
 func evidenceColumn(row store.Row, column string) bool {
 	name := row.Table + "." + column
-	if name == "statements.id" && row.Columns["kind"] == kindCell {
+	if name == "statements.id" && row.Columns["kind"] == evidence.KindCell {
 		name += " of a cell's change"
 	}
 	if _, exempt := noEvidence[name]; exempt {

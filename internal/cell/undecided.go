@@ -48,22 +48,6 @@ func undecidedIn(c store.Cell, r store.Run) bool {
 	return decision == pending || isUndone(decision) && r.Before != r.After
 }
 
-// recordDecision makes a decision the present one: of the run, or for inherited
-// work of the cell. The caller stores the cell.
-func recordDecision(tx *store.Tx, c *store.Cell, r store.Run, result string) error {
-	if r.CellID == c.ID {
-		r.Decision = result
-		return tx.PutRun(r)
-	}
-	own := maps.Clone(c.Inherited)
-	if own == nil {
-		own = map[string]string{}
-	}
-	own[r.ID] = result
-	c.Inherited = own
-	return nil
-}
-
 // contained lists the finished runs whose work is part of a state, the newest
 // first: the runs that made it or one of its ancestors, inherited ones included,
 // and the cell's own runs that changed nothing.

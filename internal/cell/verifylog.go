@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/store"
@@ -97,7 +98,7 @@ func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error 
 // are about.
 func (v *logVerifier) findLosses(statements []store.Statement) {
 	for _, st := range statements {
-		if st.Kind != kindLoss {
+		if st.Kind != evidence.KindLoss {
 			continue
 		}
 		raw, err := v.e.store.ReadStatement(st.Seq)
@@ -113,10 +114,10 @@ func (v *logVerifier) findLosses(statements []store.Statement) {
 
 // cellPolicy checks the text of the policy that a statement gives a cell.
 func (v *logVerifier) cellPolicy(id string, p *receipt.Change) error {
-	if p.Op != opInit && p.Op != opFork && p.Op != opPolicy {
+	if p.Op != receipt.OpInit && p.Op != receipt.OpFork && p.Op != receipt.OpPolicy {
 		return nil
 	}
-	var record cellExtra
+	var record evidence.CellRecord
 	if err := json.Unmarshal([]byte(p.Details["record"]), &record); err != nil || record.Policy == "" {
 		return nil // who rebuilds the database from it says what is wrong
 	}

@@ -28,6 +28,7 @@ func layers() [][]string {
 		{"internal/driver/native"},
 		{"internal/driver/drivertest"},
 		{"internal/cell"},
+		{"internal/evidence"},
 		{"internal/gateway"},
 		{"internal/egress"},
 		{"internal/egress/names", "internal/egress/dial", "internal/egress/authority", "internal/egress/credential", "internal/egress/inspect"},
@@ -72,6 +73,14 @@ func strangers() []stranger {
 		{"internal/forward", nil, "the end of a port knows its streams and a number"},
 		{"internal/carry", []string{"internal/fsx", "internal/failpoint", "internal/quote"}, "a copy knows two sides and a stream"},
 		{"internal/live", []string{"internal/api", "internal/fsx", "internal/failpoint"}, "the protocol knows no engine: it serves what it is handed"},
+		{
+			"internal/evidence",
+			[]string{
+				"internal/store", "internal/workspace", "internal/event", "internal/api", "internal/quote", "internal/failpoint", "receipt",
+				"internal/apply", "internal/fsx", "internal/leftout", "internal/gitread", "internal/mount", "internal/rights", "internal/tree",
+			},
+			"evidence is statements, rows and manifests: it knows no driver, policy, network or command line",
+		},
 		{"internal/store", []string{"internal/fsx", "internal/failpoint"}, "the store knows nothing of processes or of what a statement says"},
 		{"internal/tree", []string{"internal/fsx", "internal/failpoint"}, "what a tree is does not depend on where it is kept"},
 		{"receipt", nil, "verifiers import it: it links nothing of the sandbox"},

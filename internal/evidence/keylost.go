@@ -1,7 +1,6 @@
-package cell
+package evidence
 
 import (
-	"context"
 	"crypto/ed25519"
 	"errors"
 	"os"
@@ -20,7 +19,7 @@ type currentKey struct {
 
 // currentKey finds it: the newest key statement names it, or else the last
 // statement, which it has signed.
-func (e *Engine) currentKey(tx *store.Tx) (currentKey, error) {
+func (l *Log) currentKey(tx *store.Tx) (currentKey, error) {
 	last, err := tx.LastStatement()
 	if errors.Is(err, store.ErrNotFound) {
 		return currentKey{}, nil
@@ -29,16 +28,16 @@ func (e *Engine) currentKey(tx *store.Tx) (currentKey, error) {
 		return currentKey{}, err
 	}
 	k := currentKey{exists: true}
-	rotated, err := tx.LastOfHome(kindKey)
+	rotated, err := tx.LastOfHome(KindKey)
 	if err == nil {
-		k.id = strings.TrimPrefix(rotated.ID, keyStatementPrefix)
+		k.id = strings.TrimPrefix(rotated.ID, KeyPrefix)
 		return k, nil
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return k, err
 	}
 	for seq := last.Seq; seq > 0 && k.id == ""; seq-- {
-		raw, err := e.store.ReadStatement(seq)
+		raw, err := l.store.ReadStatement(seq)
 		if err != nil {
 			continue // a verification names it
 		}
@@ -71,17 +70,17 @@ func (k currentKey) check(key *receipt.Signer) error {
 	return api.Refusef(api.CodeKeyLost, keyLostHint, "keys/signing.pem is key %s, and the log is signed by %s", key.KeyID(), k.id)
 }
 
-// keyUsable refuses to begin what could not be signed in the end. It changes
+// KeyUsable refuses to begin what could not be signed in the end. It changes
 // nothing: a rotation that was cut short is finished by who signs.
-func (e *Engine) keyUsable(tx *store.Tx) error {
-	if _, err := e.store.StagedKey(); err == nil {
+func (l *Log) KeyUsable(tx *store.Tx) error {
+	if _, err := l.store.StagedKey(); err == nil {
 		return nil
 	}
-	current, err := e.currentKey(tx)
+	current, err := l.currentKey(tx)
 	if err != nil || !current.exists {
 		return err
 	}
-	key, err := e.presentKey()
+	key, err := l.presentKey()
 	if err != nil {
 		return current.missing(err)
 	}
@@ -90,28 +89,28 @@ func (e *Engine) keyUsable(tx *store.Tx) error {
 
 // KeyLost makes a new signing key in place of one that is lost. The statement
 // about it is signed by the new key alone, and says so.
-func (e *Engine) KeyLost(context.Context) (*api.KeyInfo, error) {
-	return e.replaceKey(func(tx *store.Tx, next *receipt.Signer) (signLink, error) {
-		if err := e.settleRotation(tx); err != nil {
+func (l *Log) KeyLost() (*api.KeyInfo, error) {
+	return l.replaceKey(func(tx *store.Tx, next *receipt.Signer) (signLink, error) {
+		if err := l.settleRotation(tx); err != nil {
 			return nil, err
 		}
-		current, err := e.currentKey(tx)
+		current, err := l.currentKey(tx)
 		if err != nil {
 			return nil, err
 		}
-		if err := e.keyUsable(tx); err == nil {
+		if err := l.KeyUsable(tx); err == nil {
 			return nil, api.Refusef(api.CodeKeyThere, "`forkcell key rotate` replaces it, signed by the old one", "the signing key is not lost")
 		}
-		old, err := e.knownPublic(current.id)
-		return func(l receipt.Link) ([]byte, error) {
-			return receipt.SignLostRotation(&receipt.Rotation{OldKeyID: current.id, Link: l}, old, next)
+		old, err := l.knownPublic(current.id)
+		return func(at receipt.Link) ([]byte, error) {
+			return receipt.SignLostRotation(&receipt.Rotation{OldKeyID: current.id, Link: at}, old, next)
 		}, err
 	})
 }
 
 // knownPublic returns the public half of a key of this home, or nil.
-func (e *Engine) knownPublic(id string) (ed25519.PublicKey, error) {
-	known, err := e.store.PublicKeys()
+func (l *Log) knownPublic(id string) (ed25519.PublicKey, error) {
+	known, err := l.store.PublicKeys()
 	if err != nil {
 		return nil, err
 	}

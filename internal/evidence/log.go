@@ -1,0 +1,88 @@
+// Package evidence is the record of a home that can be checked by others: the log
+// of signed statements, the keys that sign it, receipts and bundles, their
+// verification, and the recovery of a database from what was signed.
+//
+// It knows statements, database rows and the manifests of layers, by their ids. It
+// must not know what runs in a cell: drivers, policies, the network; nor what a
+// caller calls things: names, paths of files, the command line.
+package evidence
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// Log is the log of one home: it appends signed statements within transactions of
+// the database, and reads, verifies and replays them.
+type Log struct {
+	store  *store.Store
+	layers *workspace.Store
+	now    func() time.Time
+	actor  func() string
+	key    *signingKey
+}
+
+// signingKey is the key of a home, loaded within the first transaction that signs.
+type signingKey struct {
+	mu     sync.Mutex
+	signer *receipt.Signer
+}
+
+// New returns the log of a home whose layers are in a workspace. The clock and the
+// actor are those of the statements that it appends. A nil home has no statements.
+func New(home *store.Store, layers *workspace.Store, now func() time.Time, actor func() string) *Log {
+	return &Log{store: home, layers: layers, now: now, actor: actor, key: &signingKey{}}
+}
+
+// For returns the same log, with another actor of the statements that it appends.
+func (l *Log) For(actor func() string) *Log {
+	other := *l
+	other.actor = actor
+	return &other
+}
+
+// With returns the same log, of a home whose layers were opened later.
+func (l *Log) With(layers *workspace.Store) *Log {
+	other := *l
+	other.layers = layers
+	return &other
+}
+
+// Append signs a predicate and adds it to the log. cell is the name of the cell
+// that the statement is about.
+func (l *Log) Append(tx *store.Tx, st store.Statement, cell string, p receipt.Predicate) error {
+	key, err := l.signer(tx)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Append(st, func(n store.Next) ([]byte, error) {
+		*p.Place() = receipt.Link{
+			HomeID: l.store.ID(), Seq: n.Seq, Prev: n.Prev, CellID: st.CellID, Cell: cell, CellPrev: n.CellPrev,
+			CreatedAt: l.now().UTC(), Actor: l.actor(),
+		}
+		return key.Sign(p)
+	})
+	return err
+}
+
+// Envelope reads a statement of the log. It is not verified.
+func (l *Log) Envelope(seq int64) (*receipt.Envelope, error) {
+	var env *receipt.Envelope
+	raw, err := l.store.ReadStatement(seq)
+	if err == nil {
+		env, err = receipt.ParseEnvelope(raw)
+	}
+	if err != nil {
+		return nil, &api.Error{
+			Kind: api.Refused, Code: api.CodeDamaged, Message: fmt.Sprintf("statement %d of the log cannot be read: %v", seq, err),
+			Hint: "`forkcell receipt verify --all` names what is damaged", Err: err,
+		}
+	}
+	return env, nil
+}

@@ -1,0 +1,111 @@
+package evidence
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// The kinds of statements in the index.
+const (
+	KindRun      = "run"
+	KindDecision = "decision"
+	KindCell     = "cell"
+	KindKey      = "key"
+	KindLoss     = "loss"
+	KindLost     = "lost" // a place in the log whose statement cannot be believed
+)
+
+// Change appends the statement of what happened to a cell, with everything that is
+// needed to write its record again.
+func (l *Log) Change(tx *store.Tx, c store.Cell, head store.Checkpoint, op receipt.Op, details map[string]string) error {
+	if details == nil {
+		details = map[string]string{}
+	}
+	extra, err := json.Marshal(CellRecord{
+		SourceKind: c.SourceKind, Live: c.Live, Rules: c.Rules, LeftOut: c.LeftOut, Kept: c.Kept, Applied: c.Applied, Policy: c.Policy,
+		Cache: c.Cache,
+	})
+	if err != nil {
+		return err
+	}
+	details["record"] = string(extra)
+	details["checkpoint_kind"] = head.Kind
+	details["own_bytes"] = strconv.FormatInt(head.OwnBytes, 10)
+	name := c.Name
+	if name == "" {
+		name = c.LastName
+	}
+	return l.Append(tx, store.Statement{ID: store.NewID(ChangePrefix(op)), Kind: KindCell, CellID: c.ID}, name, &receipt.Change{
+		Op: op, Of: cellStatement(c, name), Checkpoint: Checkpoint(head, details["name"]), Details: details,
+	})
+}
+
+// ChangePrefix returns how the id of a change begins in the index: gc looks for
+// restores, which are few, among all changes.
+func ChangePrefix(op receipt.Op) string {
+	if op == receipt.OpRestore {
+		return "restore"
+	}
+	return "op"
+}
+
+// Restores lists the statements of restores.
+func Restores(tx *store.Tx) ([]store.Statement, error) {
+	return tx.StatementsCalled(ChangePrefix(receipt.OpRestore))
+}
+
+// CellRecord is the part of a cell's record that the statement format has no
+// fields for.
+type CellRecord struct {
+	SourceKind string          `json:"source_kind"`
+	Live       string          `json:"live,omitempty"`
+	Rules      store.Rules     `json:"rules"`
+	LeftOut    []store.LeftOut `json:"left_out,omitempty"`
+	Kept       []string        `json:"kept,omitempty"`
+	Applied    string          `json:"applied"`
+	Policy     string          `json:"policy,omitempty"`
+	Cache      string          `json:"cache,omitempty"`
+}
+
+func cellStatement(c store.Cell, name string) receipt.Cell {
+	out := receipt.Cell{
+		ID: c.ID, Name: name, Source: c.Source, Backend: c.Backend, BackendReason: c.BackendReason, Runtime: c.Runtime,
+		MountAt: c.MountAt, ReadOnly: c.ReadOnly, LeftOutRules: c.Rules.Extra, Live: c.Live != "",
+	}
+	if c.ForkedCell != "" {
+		out.ForkedFrom = &receipt.Origin{CellID: c.ForkedCell, Checkpoint: c.ForkedCheckpoint}
+	}
+	return out
+}
+
+// Checkpoint returns a state as statements describe it. The name may be empty.
+func Checkpoint(c store.Checkpoint, name string) receipt.Checkpoint {
+	areas := map[string]receipt.Roots{}
+	for area, r := range c.Areas {
+		areas[area] = receipt.Roots{Root: r.Root, MetaRoot: r.MetaRoot}
+	}
+	return receipt.Checkpoint{
+		ID: c.ID, Parent: c.Parent, Layer: c.Layer, Name: name, Root: c.Root(), MetaRoot: c.MetaRoot(), Areas: areas,
+	}
+}
+
+// StateDetail describes the state that the source now corresponds to, for the
+// details of a statement about another state.
+func StateDetail(c store.Checkpoint) (string, error) {
+	data, err := json.Marshal(DetailedState{Checkpoint(c, ""), c.Kind})
+	return string(data), err
+}
+
+// DetailedState is such a description.
+type DetailedState struct {
+	Checkpoint receipt.Checkpoint `json:"checkpoint"`
+	Kind       string             `json:"kind"`
+}
+
+// Ref returns a state as statements refer to it.
+func Ref(c store.Checkpoint) receipt.CheckpointRef {
+	return receipt.CheckpointRef{ID: c.ID, Root: c.Root(), MetaRoot: c.MetaRoot()}
+}
