@@ -69,7 +69,7 @@ func (l *landing) entry(p string, e tree.Entry, have *tree.Entry) (tree.Entry, e
 	if err != nil {
 		return e, err
 	}
-	landed, dropped := l.self.Land(e, have, parent)
+	landed, dropped := l.self.OnHost(e, have, parent)
 	for _, what := range dropped {
 		l.named[p] = true
 		l.a.result.Dropped = append(l.a.result.Dropped, note(p, quote.Line(what)))

@@ -181,7 +181,7 @@ func (x *export) fill(where string) error {
 		err = x.fillChanges(where, out)
 	} else {
 		err = x.e.ws.Materialise(x.ctx, workspace.Backend(x.cell.Backend), x.at.Layer, workspace.AreaWorkspace, dst,
-			workspace.MaterialiseOptions{Land: out.land, Skip: out.skip})
+			workspace.MaterialiseOptions{Rewrite: out.land, Skip: out.skip})
 	}
 	x.res.Notes = append(x.res.Notes, out.notes()...)
 	return errors.Join(err, dst.SyncFS())

@@ -100,7 +100,7 @@ func (o *outward) land(_ string, e tree.Entry) tree.Entry {
 
 // lose is land together with what is dropped.
 func (o *outward) lose(e tree.Entry) (landed tree.Entry, what []string) {
-	landed, what = o.self.Land(e, nil, nil)
+	landed, what = o.self.OnHost(e, nil, nil)
 	if o.self.SetID {
 		return landed, what
 	}

@@ -57,10 +57,10 @@ func (o Operator) Plain(e tree.Entry) tree.Entry {
 // Land returns an entry of a cell as it lands on the host, and what of it is
 // dropped, one readable text each. have is what the host has under that name,
 // and parent the directory above it, as it is or as it lands; both may be nil.
-func (o Operator) Land(e tree.Entry, have, parent *tree.Entry) (landed tree.Entry, dropped []string) {
-	landed = o.Plain(e)
-	landed.UID, landed.GID = o.owner(have, parent)
-	own := e.UID == o.UID && e.GID == o.GID || e.UID == landed.UID && e.GID == landed.GID
+func (o Operator) OnHost(e tree.Entry, have, parent *tree.Entry) (onHost tree.Entry, dropped []string) {
+	onHost = o.Plain(e)
+	onHost.UID, onHost.GID = o.owner(have, parent)
+	own := e.UID == o.UID && e.GID == o.GID || e.UID == onHost.UID && e.GID == onHost.GID
 	if !own {
 		dropped = append(dropped, fmt.Sprintf("owner %d:%d", e.UID, e.GID))
 	}
@@ -68,16 +68,16 @@ func (o Operator) Land(e tree.Entry, have, parent *tree.Entry) (landed tree.Entr
 		dropped = append(dropped, text)
 	}
 	if have != nil && have.Kind == e.Kind {
-		keepLists(&landed, *have)
+		keepLists(&onHost, *have)
 	}
 	if e.Kind == tree.KindDir && !o.SetID {
 		passed := passedOn(have, parent)
-		landed.Mode |= e.Mode & passed
+		onHost.Mode |= e.Mode & passed
 		if lost := e.Mode & setID &^ passed; lost != 0 {
 			dropped = append(dropped, fmt.Sprintf("mode %04o of the directory (setuid or setgid)", e.Mode))
 		}
 	}
-	return landed, dropped
+	return onHost, dropped
 }
 
 // owner returns whom something that lands belongs to: what replaces a thing
@@ -107,23 +107,23 @@ func passedOn(have, parent *tree.Entry) uint32 {
 
 // keepLists gives an entry the lists of the host's, as the kernel leaves them
 // when the entry's mode is set.
-func keepLists(landed *tree.Entry, have tree.Entry) {
+func keepLists(onHost *tree.Entry, have tree.Entry) {
 	kept := lists(&have)
 	if len(kept) == 0 {
 		return
 	}
-	if (landed.Mode^plainMode(have))&0o070 == 0 { // the group's bits are the mask's
-		landed.Mode = landed.Mode&^0o070 | have.Mode&0o070
+	if (onHost.Mode^plainMode(have))&0o070 == 0 { // the group's bits are the mask's
+		onHost.Mode = onHost.Mode&^0o070 | have.Mode&0o070
 	}
-	all := slices.Clone(withoutLists(*landed))
+	all := slices.Clone(withoutLists(*onHost))
 	for _, x := range kept {
 		if x.Name == accessACL {
-			x.Value = chmodACL(x.Value, landed.Mode)
+			x.Value = chmodACL(x.Value, onHost.Mode)
 		}
 		all = append(all, x)
 	}
 	slices.SortFunc(all, func(a, b fsx.Xattr) int { return strings.Compare(a.Name, b.Name) })
-	landed.Xattrs = all
+	onHost.Xattrs = all
 }
 
 // droppedLists describes how the lists of a cell's entry differ from the host's.
@@ -144,18 +144,18 @@ func droppedLists(e, have *tree.Entry) string {
 	return ""
 }
 
-// Gain returns which right an entry gives once it has landed: set-id bits of a
+// Gain returns which right an entry gives once it has onHost: set-id bits of a
 // file, or a security.* attribute. It returns "" if there is none, or if the
 // host has the very same thing already. That the host's had them before is no
 // excuse for other contents.
-func Gain(landed tree.Entry, have *tree.Entry) string {
-	if landed.Kind == tree.KindSymlink || have != nil && sameButTime(*have, landed) {
+func Gain(onHost tree.Entry, have *tree.Entry) string {
+	if onHost.Kind == tree.KindSymlink || have != nil && sameButTime(*have, onHost) {
 		return ""
 	}
-	if landed.Kind != tree.KindDir && landed.Mode&setID != 0 {
-		return fmt.Sprintf("mode %04o (setuid or setgid)", landed.Mode)
+	if onHost.Kind != tree.KindDir && onHost.Mode&setID != 0 {
+		return fmt.Sprintf("mode %04o (setuid or setgid)", onHost.Mode)
 	}
-	for _, x := range landed.Xattrs {
+	for _, x := range onHost.Xattrs {
 		if strings.HasPrefix(x.Name, "security.") {
 			return "attribute " + x.Name
 		}

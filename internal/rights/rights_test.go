@@ -72,15 +72,15 @@ func TestLand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, dropped := c.who.Land(c.e, c.have, c.parent)
+			got, dropped := c.who.OnHost(c.e, c.have, c.parent)
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Error(d)
 			}
 			if d := cmp.Diff(c.dropped, dropped); d != "" {
 				t.Error(d)
 			}
-			// What has landed lands again as it is, and would not be seen as a change.
-			if again, _ := c.who.Land(got, &got, c.parent); !cmp.Equal(again, got) {
+			// What has onHost lands again as it is, and would not be seen as a change.
+			if again, _ := c.who.OnHost(got, &got, c.parent); !cmp.Equal(again, got) {
 				t.Errorf("it lands as %+v, then as %+v", got, again)
 			}
 		})

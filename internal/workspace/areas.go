@@ -15,41 +15,41 @@ import (
 )
 
 // Area is a directory of the host, or a sealed state, that a generation may
-// change without anybody else seeing it: the changes are part of the cell's state.
+// change without changing the original: the changes are part of the cell's state.
 // A state has an area from the first generation on that changed something in it,
-// and keeps it in generations that do not ask for it.
+// and keeps it in later generations that do not use it.
 //
-// With the backend overlay the state has only the changes, over what the host
-// has at the time. With the others it has a copy of the whole directory, made by
-// the first generation.
+// With the backend overlay the state has only the changes, over the directory as
+// the host has it at the time. With the others it has a copy of the whole
+// directory, made by the first generation.
 type Area struct {
 	// Name identifies the area in the state, such as "path:/var/tmp".
 	Name string
-	// Host is the directory on the host; "" for an area that stands on Base.
+	// Host is the directory on the host; "" for an area over Base.
 	Host string
-	// Base is the sealed state that the area stands on if it has no Host; its zero
-	// value is an empty directory. Only overlay can have such areas.
+	// Base is the sealed state below the area, if it has no Host; its zero value
+	// is an empty directory. Only overlay can have such areas.
 	Base Base
 	// Target is the path in the cell.
 	Target string
 	// System and Bare are passed on to mount.Overlay. Only overlay can have such
 	// areas.
 	System, Bare bool
-	// Rules leave files of Host out of a copy, which backends without overlays
-	// make; nil takes everything.
+	// Rules leave files of Host out of the copy that backends without overlays
+	// make; nil copies everything.
 	Rules *leftout.Rules
 }
 
-// ErrNoSystemArea means that a backend cannot have a part of the host's system
-// as an area: it would have to copy it.
+// ErrNoSystemArea means that a backend cannot have a part of the host's system as
+// an area: it would have to copy it.
 var ErrNoSystemArea = errors.New("only the overlay backend can have the host's system as an area")
 
-// ErrNoBase means that a backend cannot have an area that stands on a sealed
-// state: it would have to copy it.
+// ErrNoBase means that a backend cannot have an area over a sealed state: it would
+// have to copy it.
 var ErrNoBase = errors.New("only the overlay backend can have an area on a sealed state")
 
-// HostDirError means that the directory of the host that an area stands on
-// cannot be used, for instance because it is no more.
+// HostDirError means that the host directory of an area cannot be used, for
+// instance because it was removed.
 type HostDirError struct {
 	Area string
 	Host string
@@ -63,7 +63,7 @@ func (e *HostDirError) Error() string {
 func (e *HostDirError) Unwrap() error { return e.Err }
 
 const (
-	// areasRecord says which areas a generation has besides the two of every
+	// areasRecord lists the areas of a generation besides the two of every
 	// state. Like the generation's marker it stays in the layer.
 	areasRecord = "areas.json"
 	// areaPrefix begins the names of those areas' directories.
@@ -79,23 +79,24 @@ func isAreaDir(name string) bool {
 	return ok && n != "" && strings.Trim(n, "0123456789") == ""
 }
 
-// place is where an area is that not every state has.
+// place is where a layer has an area, for areas that not every state has.
 type place struct {
 	// Dir is the area's directory in this layer; "" if the layer has none.
 	Dir string `json:"dir,omitempty"`
-	// Host and Target are those of the Area that it was last begun with.
+	// Host and Target are those of the Area in the last generation that used
+	// it.
 	Host   string `json:"host,omitempty"`
 	Target string `json:"target,omitempty"`
 	Base   Base   `json:"base,omitzero"`
 }
 
-// in is the same place in another layer, whose directory of it is dir.
+// in returns the same place in another layer, which has the area in dir.
 func (p place) in(dir string) place {
 	p.Dir = dir
 	return p
 }
 
-// check is for what was read from a file.
+// check refuses a place that was read from a file and is not valid.
 func (p place) check(area string) error {
 	if area == AreaWorkspace || area == AreaHome {
 		if p != (place{}) {
@@ -109,7 +110,7 @@ func (p place) check(area string) error {
 	return p.Base.check(area)
 }
 
-// placed is an area of a generation, as areas.json has it.
+// placed is an area of a generation, as recorded in areas.json.
 type placed struct {
 	Name   string `json:"name"`
 	Host   string `json:"host"`
@@ -118,12 +119,12 @@ type placed struct {
 	Bare   bool   `json:"bare,omitempty"`
 	Base   Base   `json:"base,omitzero"`
 	Dir    string `json:"dir"`
-	// Fresh are the roots with which the area began, if the state did not have
-	// it. An area that is still the same does not become part of the state.
+	// Fresh are the roots that the area began with, if the state did not have
+	// it. An area that still has them does not become part of the state.
 	Fresh *freshRoots `json:"fresh,omitempty"`
 }
 
-// place is where the area is in the layer that keeps its directory.
+// place returns where the area is in the layer that keeps its directory.
 func (a placed) place() place { return place{Dir: a.Dir, Host: a.Host, Target: a.Target, Base: a.Base} }
 
 type freshRoots struct {
@@ -135,7 +136,7 @@ func (f *freshRoots) same(r tree.AreaRoots) bool {
 	return f != nil && f.Root == r.Root.String() && f.Meta == r.Meta.String()
 }
 
-// checkAreas refuses areas that cannot be.
+// checkAreas refuses areas that are not valid.
 func checkAreas(b backend, c Cell) error {
 	names, targets := map[string]bool{AreaWorkspace: true, AreaHome: true}, map[string]bool{}
 	for _, a := range c.Areas {
@@ -150,7 +151,7 @@ func checkAreas(b backend, c Cell) error {
 			paths = append(paths, a.Host)
 		}
 		for _, s := range append([]string{a.Name}, paths...) {
-			// They are kept in JSON, which has no other strings.
+			// They are kept in JSON, which can only hold valid UTF-8.
 			if s == "" || !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
 				return fmt.Errorf("area %q: %q is not valid", a.Name, s)
 			}
@@ -168,7 +169,7 @@ func checkAreas(b backend, c Cell) error {
 	return nil
 }
 
-// openHost opens the directory of the host that the area stands on.
+// openHost opens the host directory of the area.
 func (a placed) openHost() (*fsx.Dir, error) {
 	d, err := fsx.OpenRoot(a.Host)
 	if err != nil {
@@ -177,7 +178,8 @@ func (a placed) openHost() (*fsx.Dir, error) {
 	return d, nil
 }
 
-// areaDir is the directory of an area in a layer; "" if the layer has none.
+// areaDir returns the name of an area's directory in a layer; "" if the layer has
+// none.
 func (s *Store) areaDir(layer, area string) (string, error) {
 	if area == AreaWorkspace || area == AreaHome {
 		return area, nil
@@ -189,7 +191,7 @@ func (s *Store) areaDir(layer, area string) (string, error) {
 	return info.Areas[area].Dir, nil
 }
 
-// readPlaced reads which areas a generation has.
+// readPlaced reads the areas of a generation.
 func readPlaced(dir *fsx.Dir) ([]placed, error) {
 	data, err := readSmall(dir, areasRecord)
 	if errors.Is(err, os.ErrNotExist) {
@@ -201,7 +203,7 @@ func readPlaced(dir *fsx.Dir) ([]placed, error) {
 	return parsePlaced(data)
 }
 
-// parsePlaced checks an areas.json. It may have been altered.
+// parsePlaced decodes and checks an areas.json, which may have been altered.
 func parsePlaced(data []byte) ([]placed, error) {
 	var list []placed
 	if err := json.Unmarshal(data, &list); err != nil {
@@ -221,8 +223,8 @@ func parsePlaced(data []byte) ([]placed, error) {
 	return list, nil
 }
 
-// writePlaced keeps which areas a generation has. Unlike the marker it has
-// contents, which have to be durable before the marker is.
+// writePlaced records the areas of a generation. Unlike the marker, areas.json has
+// contents, which have to be durable before the marker exists.
 func (w *Work) writePlaced() error {
 	if len(w.extra) == 0 {
 		return nil

@@ -16,29 +16,29 @@ const (
 	fileCaps   = "security.capability"
 )
 
-// attrRules say what becomes of each extended attribute.
+// attrRules decide which extended attributes are kept, refused or dropped.
 type attrRules struct {
 	// own is the prefix of the attributes that the kernel keeps in this home's
-	// upper directories; "" where there are none to be expected.
+	// upper directories; "" for trees that are not overlay layers.
 	own string
-	// caps says that file capabilities can be kept: only root may set them.
+	// caps means that file capabilities can be kept: only root may set them.
 	caps bool
 }
 
-// plainAttrs are the rules for trees that are not overlay layers.
+// plainAttrs returns the rules for trees that are not overlay layers.
 func (s *Store) plainAttrs() attrRules { return attrRules{caps: s.opt.Root} }
 
-// upperAttrs are the rules for overlay layers.
+// upperAttrs returns the rules for overlay layers.
 func (s *Store) upperAttrs() attrRules {
 	return attrRules{own: s.attrKind() + ".overlay.", caps: s.opt.Root}
 }
 
-// kernelAttrs are what overlay writes with the options that we mount with.
+// kernelAttrs lists the attributes that overlay writes with our mount options.
 // Others (redirect, metacopy) would mean that a layer is not plain.
 var kernelAttrs = []string{"opaque", "impure", "origin", "nlink", "uuid", "upper"}
 
-// sift keeps what belongs to a state. It also tells whether a directory is
-// opaque, what has to be refused, and what cannot be kept.
+// sift returns the attributes that belong to a state, whether a directory is
+// opaque, and the names of attributes that are refused or dropped.
 func (r attrRules) sift(all []fsx.Xattr) (kept []fsx.Xattr, opaque bool, refused, lost []string) {
 	for _, x := range all {
 		switch {
@@ -58,11 +58,11 @@ func (r attrRules) sift(all []fsx.Xattr) (kept []fsx.Xattr, opaque bool, refused
 	return kept, opaque, refused, lost
 }
 
-// refusals gathers what several areas cannot keep, so that all of it is named at
-// once.
+// refusals collects what several areas cannot keep, so that one error lists all of
+// it.
 type refusals struct{ problems []string }
 
-// add takes an *UnsealableError; others it gives back.
+// add collects an *UnsealableError and returns any other error.
 func (r *refusals) add(err error) error {
 	var u *UnsealableError
 	if !errors.As(err, &u) {
@@ -79,7 +79,7 @@ func (r *refusals) err() error {
 	return &UnsealableError{Problems: r.problems}
 }
 
-// findings gathers, from many goroutines, what a walk has to tell.
+// findings collects the observations of a walk. Several goroutines use it.
 type findings struct {
 	mu       sync.Mutex
 	problems []string
@@ -101,7 +101,7 @@ func newFindings() *findings {
 	return &findings{lost: map[string]*lostAttr{}, owners: map[[2]uint32]*Owners{}}
 }
 
-// refuse notes what cannot be kept.
+// refuse records something that cannot be kept.
 func (f *findings) refuse(r Refused, what string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +109,7 @@ func (f *findings) refuse(r Refused, what string) {
 	f.refused = append(f.refused, r)
 }
 
-// attrs notes what sift could not keep.
+// attrs records attributes that sift did not keep.
 func (f *findings) attrs(path string, refused, lost []string) {
 	for _, name := range refused {
 		f.refuse(Refused{Path: path, Attr: name}, "attribute "+name)
@@ -142,21 +142,21 @@ func (f *findings) keep(path string) {
 	f.kept = append(f.kept, path)
 }
 
-// public notes a file that was kept because it holds nothing secret.
+// public records a file that is kept because it holds nothing secret.
 func (f *findings) public(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open = append(f.open, path)
 }
 
-// note keeps a sentence for the report.
+// note adds a sentence to the report.
 func (f *findings) note(text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.notes = append(f.notes, text)
 }
 
-// owner notes an owner that the cell cannot show.
+// owner records an owner that the cell cannot show.
 func (f *findings) owner(path string, uid, gid uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,7 +170,7 @@ func (f *findings) owner(path string, uid, gid uint32) {
 	o.Example = min(o.Example, path)
 }
 
-// err is the refusal that the walk ends with, or nil.
+// err returns an *UnsealableError with everything that was refused, or nil.
 func (f *findings) err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,8 +181,8 @@ func (f *findings) err() error {
 	return &UnsealableError{Problems: slices.Compact(f.problems), Refused: slices.Clone(f.refused)}
 }
 
-// report sorts everything that was found. Directories that were read twice may
-// have been noted twice.
+// report returns everything that was found, sorted. Directories that were read
+// twice may have been recorded twice.
 func (f *findings) report() Report {
 	f.mu.Lock()
 	defer f.mu.Unlock()

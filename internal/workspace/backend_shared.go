@@ -92,10 +92,10 @@ func (b copiedAreas) fillNew(ctx context.Context, d *fsx.Dir, a placed, rules *l
 	return b.s.copyHost(ctx, a.Name, host, d, rules)
 }
 
-// copyHost copies the host's directory, without what it keeps from others and
-// what rules leave out, and returns the roots of the copy.
+// copyHost copies the host's directory, without what its owner keeps from others
+// and what rules leave out, and returns the roots of the copy.
 func (s *Store) copyHost(ctx context.Context, name string, host, d *fsx.Dir, rules *leftout.Rules) (tree.AreaRoots, error) {
-	return throwAway(name, false, func(w *tree.Writer) (tree.Entry, tree.Links, error) {
+	return computeRoots(name, false, func(w *tree.Writer) (tree.Entry, tree.Links, error) {
 		sc := s.newScan(ctx, "copy", w, host)
 		sc.dst, sc.settle, sc.public = d, true, true
 		if rules != nil {

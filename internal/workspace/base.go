@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// Base is a sealed state whose workspace an area stands on, as it would on a
-// directory of the host. Unlike one it never changes, and its files are the
-// cell's own: they have no other owner, and keep nothing from it.
+// Base is a sealed state whose workspace is below an area, in the place of a
+// directory of the host. It never changes, and all its files belong to the cell's
+// user.
 type Base struct {
-	// Layer is the state's layer. "" is none: the area stands on nothing.
+	// Layer is the state's layer; "" is an empty directory.
 	Layer string `json:"layer,omitempty"`
-	// Label is what the caller knows the state by. It is kept with the area.
+	// Label is the caller's name for the state. It is recorded with the area.
 	Label string `json:"label,omitempty"`
 }
 
-// check is for what was read from a file.
+// check refuses a base that was read from a file and is not valid.
 func (b Base) check(area string) error {
 	if b.Layer == "" {
 		return nil
@@ -29,18 +29,18 @@ func (b Base) check(area string) error {
 	return nil
 }
 
-// checkBase refuses an area that cannot stand on what it shall stand on.
+// checkBase refuses an area whose Host and Base contradict each other.
 func (a Area) checkBase() error {
 	switch {
 	case a.Host != "" && a.Base != Base{}:
-		return fmt.Errorf("area %q: it stands on a directory of the host and on a state", a.Name)
+		return fmt.Errorf("area %q: it has both a directory of the host and a sealed state below it", a.Name)
 	case a.Host == "" && (a.System || a.Bare):
-		return fmt.Errorf("area %q: a sealed state is no part of the host's system", a.Name)
+		return fmt.Errorf("area %q: a sealed state cannot be a system area", a.Name)
 	}
 	return a.Base.check(a.Name)
 }
 
-// Bases are the sealed states that the areas of a state stand on.
+// Bases returns the sealed states below the areas of a state.
 func (i Info) Bases() []Base {
 	var list []Base
 	for _, name := range slices.Sorted(maps.Keys(i.Areas)) {
@@ -51,9 +51,9 @@ func (i Info) Bases() []Base {
 	return list
 }
 
-// Begun tells the sealed states that the areas of a generation stand on, by area,
-// also when it has become a layer since. It has none if there is no such
-// generation.
+// Begun returns the sealed states below the areas of a generation, by area, also
+// when the generation has become a layer since. The map is empty if there is no
+// such generation.
 func (s *Store) Begun(op string) (map[string]Base, error) {
 	if err := checkID("operation", op); err != nil {
 		return nil, err

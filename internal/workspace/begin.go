@@ -14,24 +14,23 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// generationMarker is the last thing that Begin makes: a pending directory
-// without it holds nothing that anyone worked on. It is empty, so that its name
-// alone, which the file system keeps in order, says everything. It stays in the
-// layer: were it removed before the layer has its name, a crash in between would
-// lose the generation.
+// generationMarker is the last thing that Begin makes: a pending directory without
+// it was never used. It is empty, so its name alone carries the information, and
+// the file system keeps names in order. It stays in the layer: if it were removed
+// before the layer has its name, a crash in between would lose the generation.
 const generationMarker = "generation"
 
 const initRecord = "init.json"
 
 // Work is a writable generation on top of a sealed state. It ends with Seal or
-// Discard; one that is only closed can be resumed.
+// Discard. After Close it can be resumed.
 type Work struct {
 	s     *Store
 	c     Cell
 	b     backend
-	layer string // what it stands on
+	layer string // the state below it
 	p     *pending
-	chain []string // the layers of the state it stands on, topmost first
+	chain []string // the layers of the state below it, topmost first
 	extra []placed // areas besides the workspace and the home
 	// lowers are the directories below each area (overlay).
 	lowers map[string][]string
@@ -113,7 +112,8 @@ func (w *Work) prepareArea(ctx context.Context, a placed, t *tree.Tree) error {
 	return w.b.fill(ctx, w, d, a, t)
 }
 
-// mainAreas are those of every state that have a directory in the generation.
+// mainAreas returns the areas of every state that have a directory in the
+// generation.
 func (w *Work) mainAreas() []placed {
 	targets := map[string]string{AreaWorkspace: w.c.MountAt, AreaHome: homeTarget}
 	var list []placed
@@ -123,11 +123,11 @@ func (w *Work) mainAreas() []placed {
 	return list
 }
 
-// allAreas are all areas that have a directory in the generation.
+// allAreas returns all areas that have a directory in the generation.
 func (w *Work) allAreas() []placed { return append(w.mainAreas(), w.extra...) }
 
 // Resume finds what a crash left of a generation: a Work that can be sealed or
-// discarded, or the layer that it had already become, or neither.
+// discarded, or the layer that it had become, or neither.
 func (s *Store) Resume(_ context.Context, c Cell, layer, op string) (*Work, *Sealed, error) {
 	if err := checkID("operation", op); err != nil {
 		return nil, nil, err
@@ -182,15 +182,16 @@ func (s *Store) resumeSealed(op string) (*Sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The crash may have come before its new name was durable.
+	// The crash may have happened before the new name was durable.
 	return &sealed, s.syncNames()
 }
 
-// Dir is the host path of the generation's directory.
+// Dir returns the host path of the generation's directory.
 func (w *Work) Dir() string { return path.Join(w.s.path, "pending", w.p.op) }
 
-// RecordInit keeps what a caller needs to know after a crash. It is not made
-// durable: it is about processes, which do not survive one.
+// RecordInit keeps data for the caller that finds the generation after a crash of
+// this program. It is not durable: it describes processes, which do not survive a
+// crash of the machine.
 func (w *Work) RecordInit(data []byte) error {
 	if err := overwrite(w.p.dir, initRecord, data); err != nil {
 		return fmt.Errorf("record: %w", err)
@@ -198,7 +199,7 @@ func (w *Work) RecordInit(data []byte) error {
 	return nil
 }
 
-// InitRecord returns what RecordInit kept; nil if there is nothing.
+// InitRecord returns the data of RecordInit; nil if there is none.
 func (w *Work) InitRecord() ([]byte, error) {
 	data, err := readSmall(w.p.dir, initRecord)
 	if data = bytes.TrimSpace(data); errors.Is(err, os.ErrNotExist) || err == nil && len(data) == 0 {
@@ -210,11 +211,11 @@ func (w *Work) InitRecord() ([]byte, error) {
 	return data, nil
 }
 
-// Close leaves the generation as it is, to be resumed.
+// Close releases the generation without changing it. It can be resumed.
 func (w *Work) Close() { w.p.close() }
 
-// Discard removes the generation. What it did to the live directory of a delta
-// cell stays.
+// Discard removes the generation. Changes to the live directory of a delta cell
+// stay.
 func (w *Work) Discard() error { return w.b.discard(w) }
 
 // Mounts returns what the cell sees.
@@ -223,7 +224,7 @@ func (w *Work) Mounts() mount.Set {
 		Binds: []mount.Bind{{Target: "/tmp", Source: path.Join(w.Dir(), "tmp"), Owned: true}},
 	}
 	w.b.mounts(w, &set)
-	// A target may be inside another one, which then has to come first.
+	// A target inside another one has to come after it.
 	slices.SortFunc(set.Binds, func(a, b mount.Bind) int { return cmp.Compare(a.Target, b.Target) })
 	slices.SortFunc(set.Overlays, func(a, b mount.Overlay) int { return cmp.Compare(a.Target, b.Target) })
 	return set

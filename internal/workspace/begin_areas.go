@@ -11,21 +11,21 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// prepareExtra makes the directories of the areas that the cell asks for.
+// prepareExtra makes the directories of the cell's own areas.
 func (w *Work) prepareExtra(ctx context.Context, m *tree.Manifest) error {
 	info, err := w.s.Info(w.layer)
 	if err != nil {
 		return err
 	}
-	asked := slices.SortedFunc(slices.Values(w.c.Areas), func(a, b Area) int { return strings.Compare(a.Name, b.Name) })
-	for i, a := range asked {
+	areas := slices.SortedFunc(slices.Values(w.c.Areas), func(a, b Area) int { return strings.Compare(a.Name, b.Name) })
+	for i, a := range areas {
 		old, had := m.Area(a.Name)
 		was := info.Areas[a.Name]
 		if had && was.Host != a.Host {
 			return fmt.Errorf("%w: its area %s is of %s, not of %s", ErrMixed, a.Name, was.Host, a.Host)
 		}
 		if had && was.Base != a.Base {
-			return fmt.Errorf("%w: its area %s stands on %q, not on %q", ErrMixed, a.Name, was.Base.Layer, a.Base.Layer)
+			return fmt.Errorf("%w: its area %s is over %q, not over %q", ErrMixed, a.Name, was.Base.Layer, a.Base.Layer)
 		}
 		pl := placed{Name: a.Name, Host: a.Host, Target: a.Target, System: a.System, Bare: a.Bare, Base: a.Base, Dir: areaDirName(i)}
 		if had {
@@ -55,8 +55,8 @@ func (w *Work) prepareNewArea(ctx context.Context, a placed, rules *leftout.Rule
 	return &freshRoots{Root: roots.Root.String(), Meta: roots.Meta.String()}, nil
 }
 
-// throwAway makes a tree only to know its roots.
-func throwAway(name string, changes bool, build func(w *tree.Writer) (tree.Entry, tree.Links, error)) (tree.AreaRoots, error) {
+// computeRoots returns the roots of a tree that is not kept.
+func computeRoots(name string, changes bool, build func(w *tree.Writer) (tree.Entry, tree.Links, error)) (tree.AreaRoots, error) {
 	w, err := tree.NewWriter(io.Discard, "mem_roots", nil)
 	if err != nil {
 		return tree.AreaRoots{}, err
@@ -72,7 +72,7 @@ func throwAway(name string, changes bool, build func(w *tree.Writer) (tree.Entry
 	return areas[name], err
 }
 
-// setArea gives a manifest a plain area, or one of changes.
+// setArea adds an area to a manifest, as a whole tree or as changes.
 func setArea(w *tree.Writer, name string, changes bool, root tree.Entry, links tree.Links) error {
 	if changes {
 		return w.SetChanges(name, root, links)

@@ -6,25 +6,25 @@ import (
 	"fmt"
 )
 
-// Capture is a copy of what a generation holds at one moment, on its way to a
-// state. It ends with Seal or Discard. A crash before it is sealed leaves nothing
-// of it but a pending directory that Sweep removes.
+// Capture is a copy of what a generation holds at one moment, before it is sealed.
+// It ends with Seal or Discard. After a crash before Seal there is nothing left of
+// it but a pending directory, which Sweep removes.
 type Capture struct {
-	// w is a generation of its own, on the same state, whose directories are the
-	// copies.
+	// w is a second generation on the same state. Its directories are the copies.
 	w *Work
-	// live is a delta cell's manifest, in which the live directory is already.
+	// live is the manifest of a delta cell, which already has the live
+	// directory.
 	live *sealing
 }
 
-// Capture copies what the generation holds now. Nothing may write to it
-// meanwhile: the caller has frozen the cell, and can let it go on when Capture
-// returns. The generation is not touched, and is sealed later as if there had
-// been no capture. The copy is not durable yet, and not hashed, but for the live
-// directory of a delta cell, of which the changed files are.
+// Capture copies what the generation holds now. Nothing may write to it meanwhile:
+// the caller has frozen the cell, and can thaw it when Capture returns. The
+// generation is not touched, and is sealed later as if there had been no capture.
+// The copy is neither durable nor hashed yet, except for the changed files in the
+// live directory of a delta cell.
 //
 // With overlay the cost follows what changed since the generation began. An
-// *UnsealableError names what could not be kept.
+// *UnsealableError lists what cannot be kept.
 func (w *Work) Capture(ctx context.Context, op string) (*Capture, error) {
 	p, err := w.s.newPending(op)
 	if err != nil {
@@ -42,7 +42,7 @@ func (w *Work) Capture(ctx context.Context, op string) (*Capture, error) {
 }
 
 // Seal makes the capture a state: a sibling of the one that the generation will
-// become. The cell may be running. It ends the capture: when it fails, or finds
+// become. The cell may be running. Seal ends the capture: when it fails, or finds
 // that nothing had changed, nothing is left of it.
 func (c *Capture) Seal(ctx context.Context) (Sealed, error) {
 	sealed, keep, err := c.hash(ctx)
@@ -82,7 +82,7 @@ func (c *Capture) Discard() error {
 	return c.w.p.discard()
 }
 
-// Snapshot is Capture and Seal in one, for a cell that stays frozen throughout.
+// Snapshot captures and seals, for a cell that stays frozen throughout.
 func (w *Work) Snapshot(ctx context.Context, op string) (Sealed, error) {
 	c, err := w.Capture(ctx, op)
 	if err != nil {

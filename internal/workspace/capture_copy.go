@@ -9,12 +9,12 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// copying copies a generation's directory as it is, so that it seals to the same
-// state: whiteouts and opaque directories included, but none of the attributes
-// by which the kernel remembers where an upper's files came from.
+// copying copies a generation's directory so that the copy seals to the same
+// state. It keeps whiteouts and opaque directories, but not the attributes with
+// which the kernel records where an upper's files came from.
 type copying struct {
 	s     *Store
-	crew  *crew
+	pool  *pool
 	attrs attrRules
 	root  *fsx.Dir // of the copy
 	links *linkSet
@@ -35,7 +35,7 @@ func (c *Capture) copyAreas(ctx context.Context, from *Work, attrs attrRules) er
 func (w *Work) copyArea(ctx context.Context, to *pending, dir string, attrs attrRules) error {
 	src, err := w.p.dir.OpenDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // as sealing the generation would find it
+		return nil // an interrupted seal found it unchanged, or sealing the copy fails
 	}
 	if err != nil {
 		return err
@@ -46,14 +46,14 @@ func (w *Work) copyArea(ctx context.Context, to *pending, dir string, attrs attr
 		return err
 	}
 	defer dst.Close()
-	c := &copying{s: w.s, crew: newCrew(ctx), attrs: attrs, root: dst, links: newLinkSet(), found: newFindings()}
-	if err := c.crew.run(c.dir(c.crew.keeper.Root(src), c.crew.keeper.Root(dst))); err != nil {
+	c := &copying{s: w.s, pool: newPool(ctx), attrs: attrs, root: dst, links: newLinkSet(), found: newFindings()}
+	if err := c.pool.run(c.dir(c.pool.keeper.Root(src), c.pool.keeper.Root(dst))); err != nil {
 		return err
 	}
 	return c.found.err()
 }
 
-// dir is the copying of all that is in a directory, then of its metadata.
+// dir returns the task that copies a directory, its contents before its metadata.
 func (c *copying) dir(from, to *fsx.Ref) (enter func(t *task) error, leave func() (bool, error)) {
 	enter = func(t *task) error {
 		src, err := from.Open()
@@ -70,7 +70,7 @@ func (c *copying) dir(from, to *fsx.Ref) (enter func(t *task) error, leave func(
 				return err
 			}
 		}
-		batches(c.crew, t, files, func(name string) error { return c.child(from, to, name) })
+		batches(c.pool, t, files, func(name string) error { return c.child(from, to, name) })
 		return nil
 	}
 	leave = func() (bool, error) {
@@ -81,7 +81,7 @@ func (c *copying) dir(from, to *fsx.Ref) (enter func(t *task) error, leave func(
 	return enter, leave
 }
 
-// subdir makes the copy of a directory and adds what is in it.
+// subdir makes the copy of a directory and adds the task that fills it.
 func (c *copying) subdir(t *task, from, to *fsx.Ref, name string) error {
 	dst, err := to.Open()
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *copying) subdir(t *task, from, to *fsx.Ref, name string) error {
 		return err
 	}
 	enter, leave := c.dir(from.Child(name), to.Child(name))
-	c.crew.add(t, enter, leave)
+	c.pool.add(t, enter, leave)
 	return nil
 }
 
@@ -136,10 +136,10 @@ func (c *copying) sift(in *fsx.Ref, name string, all []fsx.Xattr) (kept []fsx.Xa
 	return kept, opaque
 }
 
-// below is the path of a name in a directory, "." for the directory itself.
-func below(in *fsx.Ref, name string) string { return site{&frame{src: in}, name}.path() }
+// below returns the path of a name in a directory, "." for the directory itself.
+func below(in *fsx.Ref, name string) string { return site{&dirScan{src: in}, name}.path() }
 
-// child copies a name that is no directory.
+// child copies anything but a directory.
 func (c *copying) child(from, to *fsx.Ref, name string) error {
 	src, err := from.Open()
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *copying) child(from, to *fsx.Ref, name string) error {
 	}
 }
 
-// copied is one thing on its way.
+// copied is one entry that is being copied.
 type copied struct {
 	src, dst *fsx.Dir
 	in       *fsx.Ref
@@ -175,7 +175,8 @@ type copied struct {
 	e        tree.Entry
 }
 
-// leaf copies anything but a directory, once for all its names.
+// leaf copies anything but a directory. Of a file with several names the first is
+// copied, and the others are linked to it.
 func (c *copying) leaf(x *copied) error {
 	g := c.links.group(x.info)
 	if g == nil {
@@ -219,6 +220,6 @@ func (c *copying) file(x *copied) error {
 		return err
 	}
 	x.e.Xattrs, _ = c.sift(x.in, x.name, all)
-	_, err = putFile(c.crew.ctx, x.dst, x.name, from, nil, x.e, c.s.opt.Root)
+	_, err = putFile(c.pool.ctx, x.dst, x.name, from, nil, x.e, c.s.opt.Root)
 	return err
 }

@@ -13,19 +13,20 @@ import (
 
 // Edit is one change of a workspace.
 type Edit struct {
-	// Path is beneath the workspace; "." is its root, which can only change its
-	// metadata.
+	// Path is relative to the workspace; "." is its root, of which only the
+	// metadata can change.
 	Path string
-	// New is what shall be there; nil removes it and all below it. A directory
-	// keeps what it holds; a file's digest and size must be right.
+	// New is the entry after the edit; nil removes the path and everything
+	// below it. A directory keeps its contents; a file's digest and size must
+	// be right.
 	New *tree.Entry
 	// Open opens the contents of a new file.
 	Open func() (io.ReadCloser, error)
-	// LinkTo names another edited path whose file this is another name of.
+	// LinkTo is another edited path of the same file.
 	LinkTo string
 }
 
-// Compose makes a state plus edits a new state. It does not touch the live
+// Compose makes a new state from a state and edits. It does not touch the live
 // directory of a cell: Switch does.
 func (s *Store) Compose(ctx context.Context, c Cell, layer, op string, edits []Edit) (Sealed, error) {
 	b, chain, err := s.usable(c, layer)
@@ -71,11 +72,11 @@ func newEditing(sl *sealing, edits []Edit) (*editing, error) {
 			return nil, fmt.Errorf("edit %q: %w", shortName(e.Path), err)
 		}
 		if e.Path == "." && (e.New == nil || e.New.Kind != tree.KindDir) {
-			return nil, fmt.Errorf("edit %q: the root stays a directory", e.Path)
+			return nil, fmt.Errorf("edit %q: the root must stay a directory", e.Path)
 		}
 		n := way.to(ed.root, e.Path)
 		if n.edit != nil {
-			return nil, fmt.Errorf("edit %q: it is there twice", shortName(e.Path))
+			return nil, fmt.Errorf("edit %q: duplicate path", shortName(e.Path))
 		}
 		n.edit = e
 	}
@@ -94,7 +95,7 @@ func (n *editNode) kid(name string) *editNode {
 	return k
 }
 
-// tree makes the edited tree's root and links.
+// tree returns the edited tree's root, links and split links.
 func (ed *editing) tree(w *tree.Writer, layer string) (tree.Entry, tree.Links, []string, error) {
 	m := &edited{w: w, old: ed.old, layer: layer, gone: newTouched()}
 	if err := ed.walk(m.enter, m.leave); err != nil {
@@ -125,7 +126,7 @@ type edited struct {
 
 func (m *edited) enter(s *editStep) error {
 	if now, old := s.now, s.old; s.up != nil && (now == nil || old == nil || now.Kind != tree.KindDir || old.Kind != tree.KindDir) {
-		// What was below something that is gone, is gone with it.
+		// What was below a removed directory is removed with it.
 		if s.gone = true; !s.up.gone {
 			m.gone.add(s.path())
 		}
@@ -163,7 +164,8 @@ func (m *edited) leave(s *editStep) error {
 	return nil
 }
 
-// links are the groups among the edited files.
+// links returns the groups of hard links among the edited files, and a function
+// that reports whether a path is one of them.
 func (ed *editing) links() (tree.Links, func(string) bool) {
 	first := map[string][]string{}
 	there := map[string]bool{}
@@ -191,7 +193,7 @@ func (ed *editing) byPath() map[string]*Edit {
 	return edits
 }
 
-// checkLinks refuses links to what is no file of this set of edits.
+// checkLinks refuses links to anything but a file of this set of edits.
 func (ed *editing) checkLinks() error {
 	byPath := ed.byPath()
 	for _, e := range ed.edits {
@@ -200,16 +202,16 @@ func (ed *editing) checkLinks() error {
 		}
 		to := byPath[e.LinkTo]
 		if to == nil || to.New == nil || to.LinkTo != "" || to.New.Kind == tree.KindDir || e.New == nil || e.New.Kind != to.New.Kind || e.New.Digest != to.New.Digest {
-			return fmt.Errorf("edit %q: it cannot be a link to %q", e.Path, e.LinkTo)
+			return fmt.Errorf("edit %q: cannot be a link to %q", e.Path, e.LinkTo)
 		}
 	}
 	return nil
 }
 
-// open opens the contents of an edit, to be compared with its digest.
+// open opens the contents of an edit.
 func (e *Edit) open() (io.ReadCloser, error) {
 	if e.Open == nil {
-		return nil, fmt.Errorf("edit %q: it has no contents", e.Path)
+		return nil, fmt.Errorf("edit %q: no contents", e.Path)
 	}
 	r, err := e.Open()
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// editWay remembers the nodes on the way to the edit before: the next one is
-// mostly near it.
+// editWay remembers the nodes above the last edit: the next edit is mostly near
+// it.
 type editWay struct {
 	path  string
 	ends  []int // of the names in path
 	nodes []*editNode
 }
 
-// to returns the node of a path, which it makes with those above it.
+// to returns the node of a path. It makes the missing ones.
 func (w *editWay) to(root *editNode, path string) *editNode {
 	if path == "." {
 		return root
@@ -45,23 +45,23 @@ func (w *editWay) to(root *editNode, path string) *editNode {
 	return n
 }
 
-// editStep is one name that a walk of edits has come to.
+// editStep is one name that a walk of edits visits.
 type editStep struct {
 	up   *editStep // nil: the root
 	name string
 	n    *editNode
-	// old is what the state has there, now what it shall have; nil means nothing.
+	// old is the entry before the edits, now the entry after them; nil is none.
 	old, now *tree.Entry
 	left     []string // of a directory: the edited names still to come
 
-	// What follows belongs to those who walk.
+	// The visitors of the walk use these.
 	dir  *tree.DirEdit
 	gone bool
 	ref  *fsx.Ref
 }
 
-// path is made only for those who ask: a path for each level would need memory by
-// the square of the depth.
+// path returns the path of the step. It is computed on demand: a path for each
+// level would need memory by the square of the depth.
 func (s *editStep) path() string {
 	var names []string
 	for ; s.up != nil; s = s.up {
@@ -74,10 +74,9 @@ func (s *editStep) path() string {
 	return strings.Join(names, "/")
 }
 
-// walk goes through the edits, parents first and the names of a directory in
-// order. enter is called for the root, for whatever is edited, and for the
-// directories above it; leave for a directory after what is in it. Nothing
-// recurses.
+// walk visits the edits, parents first and the names of a directory in order. It
+// calls enter for the root, for every edited path, and for the directories above
+// it; leave for a directory after its contents. It does not recurse.
 func (ed *editing) walk(enter, leave func(s *editStep) error) error {
 	root := ed.old.Root()
 	stack := []*editStep{{n: ed.root, old: &root, now: &root, left: ed.root.names()}}
@@ -115,7 +114,7 @@ func (ed *editing) walk(enter, leave func(s *editStep) error) error {
 	return nil
 }
 
-// step finds what becomes of a name; nil if there is nothing to do.
+// step returns what happens to a name; nil if nothing does.
 func (ed *editing) step(in *editStep, name string) (*editStep, error) {
 	s := &editStep{up: in, name: name, n: in.n.kids[name]}
 	if in.old != nil && in.old.Kind == tree.KindDir {
@@ -138,7 +137,7 @@ func (ed *editing) step(in *editStep, name string) (*editStep, error) {
 	}
 	if s.now == nil || s.now.Kind != tree.KindDir {
 		if made := s.n.makes(); made != nil {
-			return nil, fmt.Errorf("edit %q: %s is no directory", shortName(made.Path), shortName(s.path()))
+			return nil, fmt.Errorf("edit %q: %s is not a directory", shortName(made.Path), shortName(s.path()))
 		}
 		if s.n.edit == nil {
 			return nil, nil //nolint:nilnil // only removals below something that is not there
@@ -147,7 +146,7 @@ func (ed *editing) step(in *editStep, name string) (*editStep, error) {
 	return s, nil
 }
 
-// makes returns an edit below a node that makes something; nil if there is none.
+// makes returns an edit below a node that adds something; nil if there is none.
 func (n *editNode) makes() *Edit {
 	todo := []*editNode{n}
 	for len(todo) > 0 {

@@ -11,8 +11,8 @@ import (
 // opener opens the contents of one file of a tree.
 type opener func(path string, e tree.Entry) (io.ReadCloser, error)
 
-// OpenFile opens the contents of one file of a state. path is beneath the area;
-// e is its entry in the state's manifest.
+// OpenFile opens the contents of one file of a state. path is relative to the
+// area; e is its entry in the state's manifest.
 func (s *Store) OpenFile(b Backend, layer, area, path string, e tree.Entry) (*os.File, error) {
 	if e.Kind != tree.KindFile {
 		return nil, fmt.Errorf("open %s: it is a %s", path, e.Kind)
@@ -28,7 +28,7 @@ func (s *Store) OpenFile(b Backend, layer, area, path string, e tree.Entry) (*os
 	return f, nil
 }
 
-// contentsOf opens the files of one area of a state.
+// contentsOf returns a function that opens the files of one area of a state.
 func contentsOf(b backend, layer, area string) opener {
 	return func(path string, e tree.Entry) (io.ReadCloser, error) {
 		f, err := b.open(layer, area, path, e)

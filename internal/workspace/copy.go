@@ -17,16 +17,16 @@ import (
 
 func newContent() any { return tree.NewContent() }
 
-// hashing computes the digest of one file's contents. What it takes is used
-// again for the next: files are many and small.
+// hashing returns a hash for the contents of one file. The caller calls done, so
+// that the next file can use it: files are many and small.
 func (s *Store) hashing(size int64, like *tree.Entry) (h *tree.Content, done func()) {
 	h = s.contents.Get().(*tree.Content)
 	h.Reset(size, like)
 	return h, func() { s.contents.Put(h) }
 }
 
-// hashFile reads a file to its end. like is the entry that it was before, if any:
-// it says whether the digest of an earlier version is still right.
+// hashFile hashes a file to its end. like is the earlier entry of the file, if
+// any: it decides whether the digest of an earlier version is still right.
 func (s *Store) hashFile(ctx context.Context, src *os.File, like *tree.Entry) (tree.Hash, bool, int64, error) {
 	info, err := fsx.StatFile(src)
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *Store) hashFile(ctx context.Context, src *os.File, like *tree.Entry) (t
 	return digest, plain, n, err
 }
 
-// HasDigest reports whether a file has the contents of an entry, whatever version
-// the entry's digest is of.
+// HasDigest reports whether a file has the contents of an entry, whatever the
+// version of the entry's digest.
 func (s *Store) HasDigest(ctx context.Context, f *os.File, e tree.Entry) (bool, error) {
 	digest, _, n, err := s.hashFile(ctx, f, &e)
 	if errors.Is(err, tree.ErrSize) {
@@ -52,8 +52,8 @@ func (s *Store) HasDigest(ctx context.Context, f *os.File, e tree.Entry) (bool, 
 	return digest == e.Digest && n == e.Size, err
 }
 
-// copyFile makes a copy with the entry's metadata and returns the digest of
-// what was copied. like is as in hashFile.
+// copyFile makes a copy with the entry's metadata and returns the digest of the
+// copied bytes. like is as in hashFile.
 func (s *Store) copyFile(ctx context.Context, d *fsx.Dir, name string, src io.Reader, e tree.Entry, like *tree.Entry, owners bool) (tree.Hash, bool, int64, error) {
 	h, done := s.hashing(e.Size, like)
 	defer done()
@@ -95,8 +95,8 @@ func copyContents(ctx context.Context, dst *os.File, src io.Reader, h *tree.Cont
 	return fsx.CopySparse(ctx, dst, file, h)
 }
 
-// setFileMeta sets owner, attributes and mode, in the order in which none takes
-// another away again.
+// setFileMeta sets owner, attributes and mode, in an order in which none of them
+// undoes another.
 func setFileMeta(f *os.File, e tree.Entry, owners bool) error {
 	fd := int(f.Fd())
 	if owners {
@@ -117,8 +117,7 @@ func setFileMeta(f *os.File, e tree.Entry, owners bool) error {
 	return nil
 }
 
-// setMeta sets the metadata of anything that exists by name; the time comes
-// last.
+// setMeta sets the metadata of anything that exists by name. The time is set last.
 func setMeta(d *fsx.Dir, name string, e tree.Entry, owners bool) error {
 	if owners {
 		if err := d.Chown(name, e.UID, e.GID); err != nil {
@@ -138,7 +137,7 @@ func setMeta(d *fsx.Dir, name string, e tree.Entry, owners bool) error {
 	return d.Chtimes(name, e.MTime)
 }
 
-// makeSpecial makes what is neither file nor directory.
+// makeSpecial makes an entry that is neither a file nor a directory.
 func makeSpecial(d *fsx.Dir, name string, e tree.Entry, owners bool) error {
 	var err error
 	switch e.Kind {
@@ -157,9 +156,9 @@ func makeSpecial(d *fsx.Dir, name string, e tree.Entry, owners bool) error {
 	return setMeta(d, name, e, owners)
 }
 
-// fileAttrs lists the attributes of an open file. Reading them is checked
-// against the file's mode, also through a descriptor: then by name, where the
-// elevated reader helps.
+// fileAttrs lists the attributes of an open file. The kernel checks the file's
+// mode for that, also through a descriptor; if it refuses, they are read by name,
+// where an elevated reader can help.
 func fileAttrs(f *os.File, d *fsx.Dir, name string) ([]fsx.Xattr, error) {
 	all, err := fsx.FileXattrs(f)
 	if errors.Is(err, os.ErrPermission) {
@@ -168,7 +167,7 @@ func fileAttrs(f *os.File, d *fsx.Dir, name string) ([]fsx.Xattr, error) {
 	return all, err
 }
 
-// plainDir makes an empty directory that inherits no access rules.
+// plainDir makes an empty directory without inherited access control lists.
 func plainDir(d *fsx.Dir, name string) (*fsx.Dir, error) {
 	if err := d.Mkdir(name, 0o700); err != nil {
 		return nil, err
@@ -184,7 +183,8 @@ func plainDir(d *fsx.Dir, name string) (*fsx.Dir, error) {
 	return dir, nil
 }
 
-// dropACLs takes inherited access rules away; new files would inherit them too.
+// dropACLs removes inherited access control lists, which new files would inherit
+// too.
 func dropACLs(d *fsx.Dir) error {
 	for _, name := range []string{aclDefault, aclAccess} {
 		if err := d.RemoveXattr(".", name); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
@@ -204,7 +204,7 @@ func removeIfThere(d *fsx.Dir, name string) error {
 	return nil
 }
 
-// counter counts what was done and reports it now and then.
+// counter counts files and bytes, and reports progress from time to time.
 type counter struct {
 	what   string
 	report func(Progress)

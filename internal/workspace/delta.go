@@ -77,7 +77,7 @@ func (deltaBackend) seal(sl *sealing, dir *fsx.Dir) error {
 	return sl.copies(dir)
 }
 
-// copies seals what a delta generation has copies of.
+// copies seals the areas that a delta generation has copies of.
 func (sl *sealing) copies(dir *fsx.Dir) error {
 	if err := sl.wholeExtra(dir, true); err != nil {
 		return err
@@ -92,8 +92,8 @@ func (sl *sealing) copies(dir *fsx.Dir) error {
 	return sl.scanArea(dir, AreaHome, true)
 }
 
-// live reads the live directory: files with new stamps, and their contents into
-// the objects.
+// live reads the live directory into the manifest. It reads files with new stamps,
+// and keeps their contents as objects.
 func (sl *sealing) live() error {
 	old, err := sl.old(AreaWorkspace)
 	if err != nil {
@@ -124,7 +124,7 @@ func (sl *sealing) live() error {
 	return sl.pw.w.SetArea(AreaWorkspace, root, links)
 }
 
-// keepHome takes the parent's home over as it is.
+// keepHome takes the parent's home over unchanged.
 func (sl *sealing) keepHome() error {
 	home, err := sl.old(AreaHome)
 	if err != nil {
@@ -133,9 +133,9 @@ func (sl *sealing) keepHome() error {
 	return sl.pw.w.SetAreaKeepLinks(AreaHome, home.Root(), home)
 }
 
-// Drift seals what others did to the live directory of a delta cell since its
-// last seal, so that it is a state of its own and not charged to the next run.
-// For the other backends nothing can drift.
+// Drift seals the changes that others made in the live directory of a delta cell
+// since its last seal, so that they are a separate state and do not count as part
+// of the next run. With the other backends nothing can drift.
 func (s *Store) Drift(ctx context.Context, c Cell, layer, op string) (Sealed, error) {
 	b, chain, err := s.usable(c, layer)
 	if err != nil {
@@ -148,11 +148,11 @@ func (b deltaBackend) drift(ctx context.Context, c Cell, chain []string, op stri
 	return b.s.sealLive(ctx, c, chain, op, "drift", (*sealing).live)
 }
 
-// SealLive seals the live directory of a delta cell alone, when Seal has found
-// what cannot be kept: the directory is not where it was, and no state would say
-// so otherwise. What no state can hold is left out of this one and listed; the
-// home and the other areas are those of the state before. The generation stays
-// as it is.
+// SealLive seals only the live directory of a delta cell, after Seal has failed
+// with an *UnsealableError: otherwise no state would record how the directory
+// changed. What no state can hold is left out and returned in refused. The home
+// and the other areas are those of the state before. The generation stays as it
+// is.
 func (w *Work) SealLive(ctx context.Context, op string) (sealed Sealed, refused []Refused, err error) {
 	sealed, err = w.s.sealLive(ctx, w.c, w.chain, op, "seal", func(sl *sealing) error {
 		sl.lenient, sl.hidden = true, w.hidden()
@@ -163,7 +163,7 @@ func (w *Work) SealLive(ctx context.Context, op string) (sealed Sealed, refused 
 	return sealed, refused, err
 }
 
-// sealLive makes a layer of a live directory and the rest of the state that the
+// sealLive makes a layer from a live directory and the rest of the state that the
 // chain starts with.
 func (s *Store) sealLive(ctx context.Context, c Cell, chain []string, op, what string, live func(*sealing) error) (Sealed, error) {
 	return s.newLayer(op, what, func(p *pending) (Sealed, []string, []string, error) {

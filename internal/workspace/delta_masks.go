@@ -16,35 +16,35 @@ import (
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
-// mask is something in a live directory that the cell must not see.
+// mask is a path in a live directory that the cell must not see.
 type mask struct {
 	path string
-	// holds is how many of the directories above it must keep their names: moved
-	// from there, no rule would be about it any more, and the next run would see
-	// it.
+	// holds is the number of directories above it that must keep their names:
+	// if the path could be moved, no rule would match it any more, and the next
+	// run would see it.
 	holds int
-	// info is what it was when the generation began.
+	// info is the state of the path when the generation began.
 	info fsx.Info
 }
 
-// face tells a file that was moved from one that got a number which had become
-// free.
-type face struct {
+// fileID identifies a file that may have been moved. A new file can get the inode
+// number of a removed one, so time and size count too.
+type fileID struct {
 	inode
 	mtime fsx.Time
 	size  int64
 }
 
-func faceOf(info fsx.Info) face {
-	return face{inode{info.Dev, info.Ino}, info.MTime, info.Size}
+func fileIDOf(info fsx.Info) fileID {
+	return fileID{inode{info.Dev, info.Ino}, info.MTime, info.Size}
 }
 
-// hiddenRule is what is said of a masked file that is found under another name.
+// hiddenRule is the reason that is reported for a masked file under another name.
 const hiddenRule = "left out under another name when the run began"
 
-// findMasks lists what a delta cell must not see of its directory, and what it
-// must not write to: the kernel takes a set-id bit off a file that is written,
-// but not off one that is written through memory.
+// findMasks lists the paths of a delta cell's directory that the cell must not
+// see, and those that it must not write to: the kernel removes a set-id bit when a
+// file is written, but not when it is written through a memory mapping.
 func (w *Work) findMasks(ctx context.Context) error {
 	live, err := fsx.OpenRoot(w.c.Live)
 	if err != nil {
@@ -57,8 +57,8 @@ func (w *Work) findMasks(ctx context.Context) error {
 	return err
 }
 
-// placeMatters tells whether a rule takes something back in one place only: what
-// is left out elsewhere would be seen when it is moved there.
+// placeMatters reports whether a rule takes something back in one place only: a
+// file that is left out elsewhere would become visible when it is moved there.
 func placeMatters(rules *leftout.Rules) bool {
 	return slices.ContainsFunc(rules.Patterns(), func(stored string) bool {
 		_, text, _ := strings.Cut(stored, ":")
@@ -67,8 +67,8 @@ func placeMatters(rules *leftout.Rules) bool {
 	})
 }
 
-// dirsOf is the number of directories above a path that a rule is about; a
-// negative one stands for all of them.
+// dirsOf returns the number of directories above a path that a rule names; a
+// negative number means all of them.
 func dirsOf(rule string) int {
 	rest, anywhere := strings.CutPrefix(rule, "**/")
 	rest = strings.TrimRight(rest, "/")
@@ -81,17 +81,17 @@ func dirsOf(rule string) int {
 
 type maskFinder struct {
 	filter *leftout.Filter
-	pinned bool // everything above a mask keeps its name
-	// lenient passes over directories that the caller may not read.
+	pinned bool // all directories above a mask keep their names
+	// lenient skips directories that the caller may not read.
 	lenient bool
-	max     int // 0 is no limit
+	max     int // 0 means no limit
 	masks   []mask
 	setID   []string
 }
 
-// errTooManySecrets means that more files would have to be hidden than a cell can
-// have mounts for.
-var errTooManySecrets = errors.New("too many of them")
+// errTooManySecrets means that a cell cannot have enough mounts to hide all the
+// files.
+var errTooManySecrets = errors.New("too many secret files")
 
 // Secret is a path that the secret rules leave out of a directory of the host.
 type Secret struct {
@@ -100,8 +100,8 @@ type Secret struct {
 }
 
 // SecretsIn lists what rules leave out of a directory of the host, at most limit
-// entries. What the caller may not read is passed over: no cell of the caller
-// may read it either.
+// entries. It skips what the caller may not read: no cell of the caller may read
+// it either.
 func SecretsIn(dir string, rules *leftout.Rules, limit int) ([]Secret, error) {
 	root, err := fsx.OpenRoot(dir)
 	if err != nil {
@@ -133,7 +133,7 @@ func (m *maskFinder) enter(at *fsx.Step) (into bool, err error) {
 	rule, v := m.decide(sub, at.Info)
 	switch {
 	case v == leftout.Leave && at.Info.IsSymlink():
-		// Nothing can be mounted on a link, and it holds no secret itself.
+		// A link cannot be a mount point, and holds no secret itself.
 		return false, nil
 	case v == leftout.Leave:
 		m.add(sub, rule, at.Info)
@@ -147,7 +147,7 @@ func (m *maskFinder) enter(at *fsx.Step) (into bool, err error) {
 	return true, nil
 }
 
-// decide is the filter's word; without a filter everything is kept.
+// decide applies the filter; without a filter everything is kept.
 func (m *maskFinder) decide(path string, info fsx.Info) (string, leftout.Verdict) {
 	if m.filter == nil {
 		return "", leftout.Keep
@@ -164,8 +164,8 @@ func (m *maskFinder) add(path, rule string, info fsx.Info) {
 	m.masks = append(m.masks, k)
 }
 
-// mountMasks says what is hidden or cannot be written to, and which directories
-// are held for it.
+// mountMasks adds what is hidden, what cannot be written to, and the directories
+// that must keep their names for it.
 func (w *Work) mountMasks(set *mount.Set) {
 	for _, p := range w.setID {
 		set.Fixed = append(set.Fixed, path.Join(w.c.MountAt, p))
@@ -176,7 +176,7 @@ func (w *Work) mountMasks(set *mount.Set) {
 		up := path.Dir(m.path)
 		for range m.holds {
 			if _, done := held[up]; done {
-				// Those above it may be still missing: another mask held fewer.
+				// Those above it may still be missing: another mask held fewer.
 				up = path.Dir(up)
 				continue
 			}
@@ -188,22 +188,22 @@ func (w *Work) mountMasks(set *mount.Set) {
 	slices.Sort(set.Pins) // a directory before what is in it
 }
 
-// hidden are the files that were masked when the generation began. One with
+// hidden returns the files that were masked when the generation began. A file with
 // several names is not among them: its other names may be no secret.
-func (w *Work) hidden() map[face]struct{} {
-	set := make(map[face]struct{}, len(w.masks))
+func (w *Work) hidden() map[fileID]struct{} {
+	set := make(map[fileID]struct{}, len(w.masks))
 	for _, m := range w.masks {
 		if m.info.IsDir() || m.info.Nlink == 1 {
-			set[faceOf(m.info)] = struct{}{}
+			set[fileIDOf(m.info)] = struct{}{}
 		}
 	}
 	return set
 }
 
-// Uncovered lists the masked paths at which something else may be by now: the
-// kernel takes a mask away when the host replaces what is below it, and then the
-// cell could see it. A file that was written in place, which stays masked, is
-// listed too: its number alone would not tell it from a new one.
+// Uncovered lists the masked paths that may have been replaced: the kernel removes
+// a mask when the host replaces the file below it, and then the cell could see the
+// new one. A file that was written in place stays masked but is listed too: its
+// inode number alone does not distinguish it from a new file.
 func (w *Work) Uncovered() ([]string, error) {
 	if len(w.masks) == 0 {
 		return nil, nil
@@ -216,8 +216,8 @@ func (w *Work) Uncovered() ([]string, error) {
 	var paths []string
 	for _, m := range w.masks {
 		info, err := live.Lstat(m.path)
-		if err := gone(err); err != nil {
-			return nil, fmt.Errorf("look at what was masked: %w", err)
+		if err := ignoreMissing(err); err != nil {
+			return nil, fmt.Errorf("check masked paths: %w", err)
 		}
 		same := info.Ino == m.info.Ino && info.Dev == m.info.Dev && (info.IsDir() || info.CTime == m.info.CTime)
 		if err == nil && !same {

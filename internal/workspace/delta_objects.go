@@ -44,15 +44,15 @@ func objectPath(d tree.Hash) string {
 	return name[:2] + "/" + name
 }
 
-// has tells whether the contents are kept already. The size is compared because
-// an object that a crash cut short may have its final name.
+// has reports whether the contents are kept already. It compares the size because
+// a crash may have left a short object under its final name.
 func (o *objects) has(d tree.Hash, size int64) bool {
 	info, err := o.dir.Lstat(objectPath(d))
 	return err == nil && info.IsRegular() && info.Size == size
 }
 
-// put keeps the contents of src. A file that is probably the one that was there
-// before is first only read.
+// put keeps the contents of src. If they are probably unchanged, it first only
+// reads them.
 func (o *objects) put(ctx context.Context, src *os.File, size int64, old *tree.Entry) (tree.Hash, bool, int64, error) {
 	if old != nil && old.Kind == tree.KindFile && old.Size == size && o.has(old.Digest, size) {
 		digest, plain, n, err := o.s.hashFile(ctx, src, old)
@@ -64,10 +64,10 @@ func (o *objects) put(ctx context.Context, src *os.File, size int64, old *tree.E
 	return digest, false, n, err
 }
 
-// add writes contents under a temporary name and then gives them their own.
+// add writes contents under a temporary name and then renames them.
 func (o *objects) add(ctx context.Context, src io.Reader, size int64, like *tree.Entry) (tree.Hash, int64, error) {
 	temp := fmt.Sprintf("%s%s_%d", objectTemp, o.op, o.next.Add(1))
-	// An interrupted operation may have left its own behind.
+	// An interrupted operation may have left a file of this name.
 	if err := removeIfThere(o.dir, temp); err != nil {
 		return tree.Hash{}, 0, err
 	}
@@ -108,7 +108,7 @@ func (o *objects) write(ctx context.Context, src io.Reader, size int64, like *tr
 	return digest, n, nil
 }
 
-// putReader keeps contents that must have the digest of e.
+// putReader keeps contents, which must have the digest of e.
 func (o *objects) putReader(ctx context.Context, src io.Reader, e tree.Entry) error {
 	digest, n, err := o.add(ctx, src, e.Size, &e)
 	if errors.Is(err, tree.ErrSize) {
@@ -123,7 +123,7 @@ func (o *objects) putReader(ctx context.Context, src io.Reader, e tree.Entry) er
 	return nil
 }
 
-// openObject opens kept contents.
+// openObject opens an object.
 func (s *Store) openObject(d tree.Hash) (*os.File, error) {
 	f, err := s.home.OpenFile("objects/" + objectPath(d))
 	if errors.Is(err, os.ErrNotExist) {

@@ -12,18 +12,17 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// Refused is one thing that no state can hold.
+// Refused is something that no state can hold.
 type Refused struct {
-	// Path is beneath the root of what was read.
+	// Path is relative to the directory that was read.
 	Path string
-	// Attr is the extended attribute that cannot be kept; "" if the thing itself,
-	// a device node, cannot.
+	// Attr is the extended attribute that cannot be kept; "" for a device node.
 	Attr string
 }
 
-// RemoveRefused takes what SealLive refused out of the live directory, so that it
-// is the state that was sealed and can be switched from. What is gone by now, or
-// has become something else, is left alone.
+// RemoveRefused removes what SealLive refused from the live directory, so that the
+// directory has the sealed state and can be switched from it. It ignores what is
+// gone or has become something else.
 func (s *Store) RemoveRefused(c Cell, refused []Refused) error {
 	if len(refused) == 0 {
 		return nil
@@ -42,37 +41,38 @@ func (s *Store) RemoveRefused(c Cell, refused []Refused) error {
 func (r Refused) remove(live *fsx.Dir) error {
 	info, err := live.Lstat(r.Path)
 	if err == nil && r.Attr != "" {
-		err = loosened(live, r.Path, func() error { return live.RemoveXattr(r.Path, r.Attr) })
+		err = withOwnerAccess(live, r.Path, func() error { return live.RemoveXattr(r.Path, r.Attr) })
 	} else if err == nil && tree.KindOf(info) == 0 {
 		err = removeDevice(live, r.Path)
 	}
-	return gone(err)
+	return ignoreMissing(err)
 }
 
-// gone takes no offence at a path that is not there any more.
-func gone(err error) error {
+// ignoreMissing returns nil for an error about a path that does not exist.
+func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil
 	}
 	return err
 }
 
-// removeDevice leaves the directory's time as the seal has seen it.
+// removeDevice removes a device node and restores the directory's time, which the
+// seal recorded.
 func removeDevice(live *fsx.Dir, name string) error {
 	dir := path.Dir(name)
 	was, err := live.Lstat(dir)
 	if err != nil {
 		return err
 	}
-	if err := loosened(live, dir, func() error { return live.Remove(name) }); err != nil {
+	if err := withOwnerAccess(live, dir, func() error { return live.Remove(name) }); err != nil {
 		return err
 	}
 	return live.Chtimes(dir, was.MTime)
 }
 
-// loosened does something again with a mode that lets an ordinary owner do it,
-// where the mode was in the way.
-func loosened(live *fsx.Dir, name string, do func() error) error {
+// withOwnerAccess calls do, and once more with a mode that allows the owner
+// everything if the mode was in the way.
+func withOwnerAccess(live *fsx.Dir, name string, do func() error) error {
 	err := do()
 	if !errors.Is(err, unix.EACCES) {
 		return err
@@ -86,7 +86,7 @@ func loosened(live *fsx.Dir, name string, do func() error) error {
 	}
 	err = do()
 	if modeErr := live.Chmod(name, info.Mode); modeErr != nil {
-		return errors.Join(err, fmt.Errorf("give %s its mode back: %w", name, modeErr))
+		return errors.Join(err, fmt.Errorf("restore the mode of %s: %w", name, modeErr))
 	}
 	return err
 }

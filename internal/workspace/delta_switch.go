@@ -16,11 +16,11 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// Switch rewrites the live directory of a delta cell from one state, which it
-// must have, to another. Only what differs is touched, all of it or nothing;
-// what the rules leave out is never touched. The other backends have nothing to
-// rewrite. After a crash the caller asks ResumeSwitch which of the two states
-// the directory has; when it has recorded the answer, ForgetSwitch ends it.
+// Switch rewrites the live directory of a delta cell from one state, which it must
+// have, to another. It touches only what differs, all of it or nothing, and never
+// what the rules leave out. With the other backends there is nothing to rewrite.
+// After a crash ResumeSwitch reports which of the two states the directory has;
+// when the caller has recorded it, ForgetSwitch ends the switch.
 func (s *Store) Switch(ctx context.Context, c Cell, from, to, op string) error {
 	b, err := s.backend(c.Backend)
 	if err == nil {
@@ -32,9 +32,9 @@ func (s *Store) Switch(ctx context.Context, c Cell, from, to, op string) error {
 	return nil
 }
 
-// CheckSwitch reports why a switch cannot be made, without touching anything: a
-// *tree.LongPathError means that the states differ in paths that are too long to
-// be kept in a journal.
+// CheckSwitch returns the reason why a switch is impossible, without touching
+// anything: a *tree.LongPathError means that the states differ in paths that are
+// too long for a journal.
 func (s *Store) CheckSwitch(c Cell, from, to string) error {
 	b, err := s.backend(c.Backend)
 	if err != nil {
@@ -96,8 +96,8 @@ func (b deltaBackend) switchLive(ctx context.Context, c Cell, from, to, op strin
 	return err
 }
 
-// switchPlan lists everything that differs between two states, times and hard
-// links included.
+// switchPlan lists everything that differs between two states, including times and
+// hard links.
 func switchPlan(a, b *tree.Tree) (apply.Plan, error) {
 	changes, err := tree.Diff(a, b, tree.DiffOptions{MTimes: true})
 	if err != nil {
@@ -142,7 +142,7 @@ func switchPlan(a, b *tree.Tree) (apply.Plan, error) {
 	return plan, nil
 }
 
-// missingGroups are the groups of a that b does not have.
+// missingGroups returns the groups of a that b does not have.
 func missingGroups(a, b tree.Links) [][]string {
 	have := make(map[string][]string, len(b.Groups))
 	for _, g := range b.Groups {
@@ -165,7 +165,7 @@ func lookup(t *tree.Tree, path string) (*tree.Entry, error) {
 	return &e, nil
 }
 
-// objectSource delivers contents to an apply.
+// objectSource opens contents for an apply.
 type objectSource struct{ s *Store }
 
 func (o objectSource) Open(_ string, e tree.Entry) (io.ReadCloser, error) {
@@ -198,8 +198,8 @@ func (s *Store) newJournal(op string) (*fsx.Dir, error) {
 	return parent.OpenDir(op)
 }
 
-// ResumeSwitch ends what a crash left of a switch: done says that the directory
-// has the new state, otherwise it has the old one.
+// ResumeSwitch finishes or undoes a switch after a crash. done reports whether the
+// directory has the new state; otherwise it has the old one.
 func (s *Store) ResumeSwitch(ctx context.Context, c Cell, op string) (done bool, err error) {
 	if err := checkID("operation", op); err != nil {
 		return false, err
@@ -219,8 +219,8 @@ func (s *Store) ResumeSwitch(ctx context.Context, c Cell, op string) (done bool,
 	return !back, nil
 }
 
-// ForgetSwitch removes what a switch kept of the old state. The caller has
-// recorded by now which state the directory has.
+// ForgetSwitch removes what a switch kept of the old state. By then the caller has
+// recorded which state the directory has.
 func (s *Store) ForgetSwitch(op string) error {
 	if err := checkID("operation", op); err != nil {
 		return err
@@ -228,9 +228,9 @@ func (s *Store) ForgetSwitch(op string) error {
 	return s.trash("applies/"+op, "switch_"+op)
 }
 
-// ForkLive gives a new delta cell its own live directory, with the contents of
-// a state, at LivePath. It is durable when the call returns, and whole or absent
-// after a crash.
+// ForkLive makes the live directory of a new delta cell at LivePath, with the
+// contents of a state. The directory is durable when the call returns. After a
+// crash it is complete or absent.
 func (s *Store) ForkLive(ctx context.Context, c Cell, layer string) error {
 	b, err := s.backend(c.Backend)
 	if err == nil {
@@ -289,7 +289,7 @@ func (b deltaBackend) fillLive(ctx context.Context, layer string, holder *fsx.Di
 	return b.s.materialiseArea(ctx, b, layer, AreaWorkspace, d, MaterialiseOptions{Owners: b.s.opt.Root})
 }
 
-// LivePath is where ForkLive puts a cell's live directory.
+// LivePath returns where ForkLive puts a cell's live directory.
 func (s *Store) LivePath(cellID string) string {
 	return s.path + "/live/" + cellID + "/" + AreaWorkspace
 }

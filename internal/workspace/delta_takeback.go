@@ -15,14 +15,14 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// TakenBack is something that a run gave away in a live directory, and that was
-// taken back.
+// TakenBack is an owner or an access control list that a run set in a live
+// directory, and that was taken back.
 type TakenBack struct{ Path, What string }
 
-// TakeBack makes the files of a delta cell's live directory the operator's own
-// again, once nothing runs in the cell: owners and access control lists become
-// what they were when the run began, and new files have the operator as owner and
-// no lists. What is left out is not touched. It can be repeated.
+// TakeBack makes the files of a delta cell's live directory the operator's again,
+// once nothing runs in the cell: owners and access control lists become what they
+// were when the run began, and new files get the operator as owner and no lists.
+// It does not touch what is left out. It can be repeated.
 func (w *Work) TakeBack(ctx context.Context) ([]TakenBack, error) {
 	return w.b.takeBack(ctx, w)
 }
@@ -50,20 +50,20 @@ type taking struct {
 	live   *fsx.Dir
 	before *tree.Tree
 	filter *leftout.Filter
-	hidden map[face]struct{}
+	hidden map[fileID]struct{}
 	self   rights.Operator
 	root   bool // only root can change owners
 	taken  []TakenBack
 }
 
-// takenDir is a directory that was put in order.
+// takenDir is a directory whose owner and lists are right.
 type takenDir struct {
 	old    *tree.Entry // nil: it is new
-	landed tree.Entry
+	onHost tree.Entry
 }
 
-// all puts everything in order, a directory before what it holds. Names that go
-// away meanwhile are passed over.
+// all corrects everything, a directory before its contents. It skips names that
+// disappear meanwhile.
 func (t *taking) all() error {
 	info, err := t.live.Lstat(".")
 	if err != nil {
@@ -93,16 +93,15 @@ func (t *taking) all() error {
 					old = &e
 				}
 			}
-			dir, err := t.visit(at.Dir(), at.Name, at.Path, at.Info, old, &parent.landed)
+			dir, err := t.visit(at.Dir(), at.Name, at.Path, at.Info, old, &parent.onHost)
 			at.Data = dir
 			return dir != nil, err
 		},
-		Gone: func(err error) bool { return gone(err) == nil },
+		Gone: func(err error) bool { return ignoreMissing(err) == nil },
 	})
 }
 
-// visit puts one thing in order, and returns it if it is a directory, whose names
-// come next.
+// visit corrects one entry. It returns a directory, whose names come next.
 func (t *taking) visit(d *fsx.Dir, name string, path func() string, info fsx.Info, old, parent *tree.Entry) (*takenDir, error) {
 	if stamp := tree.StampOf(info); old != nil && info.IsRegular() && old.Stamp == stamp {
 		return nil, nil //nolint:nilnil // as documented
@@ -111,18 +110,18 @@ func (t *taking) visit(d *fsx.Dir, name string, path func() string, info fsx.Inf
 	if now == nil || now.Kind == 0 || err != nil {
 		return nil, err
 	}
-	landed, dropped := t.self.Land(*now, old, parent)
-	if err := t.restore(d, name, path, *now, landed, dropped); err != nil {
-		return nil, gone(err)
+	onHost, dropped := t.self.OnHost(*now, old, parent)
+	if err := t.restore(d, name, path, *now, onHost, dropped); err != nil {
+		return nil, ignoreMissing(err)
 	}
 	if now.Kind != tree.KindDir {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	return &takenDir{old, landed}, nil
+	return &takenDir{old, onHost}, nil
 }
 
 func (t *taking) skips(at *fsx.Step) bool {
-	if _, hidden := t.hidden[faceOf(at.Info)]; hidden {
+	if _, hidden := t.hidden[fileIDOf(at.Info)]; hidden {
 		return true
 	}
 	if t.filter == nil {
@@ -132,28 +131,28 @@ func (t *taking) skips(at *fsx.Step) bool {
 	return v == leftout.Leave
 }
 
-// restore gives a thing the owner, the lists and the mode that it lands with.
-func (t *taking) restore(d *fsx.Dir, name string, path func() string, now, landed tree.Entry, dropped []string) error {
-	foreign := t.root && (now.UID != landed.UID || now.GID != landed.GID)
-	lists := !slices.EqualFunc(now.Xattrs, landed.Xattrs, func(a, b fsx.Xattr) bool {
+// restore sets the owner, the lists and the mode that an entry has on the host.
+func (t *taking) restore(d *fsx.Dir, name string, path func() string, now, onHost tree.Entry, dropped []string) error {
+	foreign := t.root && (now.UID != onHost.UID || now.GID != onHost.GID)
+	lists := !slices.EqualFunc(now.Xattrs, onHost.Xattrs, func(a, b fsx.Xattr) bool {
 		return a.Name == b.Name && bytes.Equal(a.Value, b.Value)
 	})
-	if !foreign && !lists && now.Mode == landed.Mode {
+	if !foreign && !lists && now.Mode == onHost.Mode {
 		return nil
 	}
 	if !t.root && now.UID != t.self.UID {
-		return nil // somebody else's; no command of an ordinary user's cell made it
+		return nil // of another user: no command of an ordinary user's cell made it
 	}
 	if foreign {
-		if err := d.Chown(name, landed.UID, landed.GID); err != nil {
+		if err := d.Chown(name, onHost.UID, onHost.GID); err != nil {
 			return err
 		}
 	}
-	if err := setLists(d, name, now, landed); err != nil {
+	if err := setLists(d, name, now, onHost); err != nil {
 		return err
 	}
 	if now.Kind != tree.KindSymlink {
-		if err := d.Chmod(name, landed.Mode); err != nil {
+		if err := d.Chmod(name, onHost.Mode); err != nil {
 			return err
 		}
 	}
@@ -163,8 +162,8 @@ func (t *taking) restore(d *fsx.Dir, name string, path func() string, now, lande
 	return nil
 }
 
-// setLists replaces the access control lists; other attributes are the same.
-func setLists(d *fsx.Dir, name string, now, landed tree.Entry) error {
+// setLists replaces the access control lists. The other attributes are the same.
+func setLists(d *fsx.Dir, name string, now, onHost tree.Entry) error {
 	for _, x := range now.Xattrs {
 		if rights.ACLName(x.Name) != "" {
 			if err := d.RemoveXattr(name, x.Name); err != nil && !errors.Is(err, unix.ENODATA) {
@@ -172,7 +171,7 @@ func setLists(d *fsx.Dir, name string, now, landed tree.Entry) error {
 			}
 		}
 	}
-	for _, x := range landed.Xattrs {
+	for _, x := range onHost.Xattrs {
 		if rights.ACLName(x.Name) != "" {
 			if err := d.SetXattr(name, x.Name, x.Value); err != nil {
 				return err

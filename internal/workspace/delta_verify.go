@@ -12,9 +12,9 @@ import (
 // rebuild takes the metadata from the manifest, which alone has it, and reads the
 // contents where they are kept.
 func (b deltaBackend) rebuild(v *verification, w *tree.Writer, area string, t *tree.Tree) (tree.Entry, tree.Links, error) {
-	r := &rehasher{v: v, w: w, t: t, open: contentsOf(b, v.layer, area), crew: newCrew(v.ctx)}
-	root := &rehashed{at: r.crew.keeper.Root(nil), entry: t.Root()}
-	if err := r.crew.run(r.dir(root)); err != nil {
+	r := &rehasher{v: v, w: w, t: t, open: contentsOf(b, v.layer, area), pool: newPool(v.ctx)}
+	root := &rehashed{at: r.pool.keeper.Root(nil), entry: t.Root()}
+	if err := r.pool.run(r.dir(root)); err != nil {
 		return tree.Entry{}, tree.Links{}, err
 	}
 	links, err := t.Links()
@@ -26,10 +26,10 @@ type rehasher struct {
 	w    *tree.Writer
 	t    *tree.Tree
 	open opener
-	crew *crew
+	pool *pool
 }
 
-// rehashed is one directory that is made again. at only names it.
+// rehashed is one directory that is rebuilt. at only names it.
 type rehashed struct {
 	up    *rehashed
 	at    *fsx.Ref
@@ -58,9 +58,9 @@ func (r *rehasher) dir(d *rehashed) (enter func(t *task) error, leave func() (bo
 				continue
 			}
 			enter, leave := r.dir(&rehashed{up: d, at: d.at.Child(e.Name), entry: e})
-			r.crew.add(t, enter, leave)
+			r.pool.add(t, enter, leave)
 		}
-		batches(r.crew, t, files, func(e tree.Entry) error {
+		batches(r.pool, t, files, func(e tree.Entry) error {
 			err := r.read(d, &e)
 			d.put(e)
 			return err
@@ -76,8 +76,8 @@ func (r *rehasher) dir(d *rehashed) (enter func(t *task) error, leave func() (bo
 	return enter, leave
 }
 
-// read reads the contents of a file again. One that cannot be read counts as one
-// with other contents, so that all are named and not only the first.
+// read hashes the contents of a file again. A file that cannot be read gets a zero
+// digest, so that all bad files are reported and not only the first.
 func (r *rehasher) read(d *rehashed, e *tree.Entry) error {
 	if e.Kind != tree.KindFile {
 		return nil
@@ -93,9 +93,9 @@ func (r *rehasher) read(d *rehashed, e *tree.Entry) error {
 	if !ok {
 		return fmt.Errorf("%s: not a file of the store", e.Name)
 	}
-	digest, plain, n, err := r.v.s.hashFile(r.crew.ctx, file, &was)
-	if r.crew.ctx.Err() != nil {
-		return r.crew.ctx.Err()
+	digest, plain, n, err := r.v.s.hashFile(r.pool.ctx, file, &was)
+	if r.pool.ctx.Err() != nil {
+		return r.pool.ctx.Err()
 	}
 	if e.Size = n; err == nil {
 		e.Digest, e.PlainDigest = digest, plain

@@ -15,17 +15,18 @@ import (
 // ErrUndescribed means that a layer's lost layer.json cannot be written again.
 var ErrUndescribed = errors.New("its layer.json is lost")
 
-// Description is what others know of a layer whose layer.json is lost.
+// Description is what the caller knows about a layer whose layer.json is lost.
 type Description struct {
 	Layer   string
 	Backend Backend
-	// Parent is the layer of the state that it was made from; "" if there is none.
+	// Parent is the layer of the state that it was made from; "" if there is
+	// none.
 	Parent string
 	Roots  map[string]tree.AreaRoots // as they were signed
 }
 
-// Describe writes a lost or damaged layer.json again. What the layer stands on is
-// found by trying: the state that comes out, from its bytes, must have the given
+// Describe writes a lost or damaged layer.json again. It finds the layers below by
+// trying: the state that results, computed from its bytes, must have the given
 // roots. Otherwise nothing is written, and the error is ErrUndescribed.
 func (s *Store) Describe(ctx context.Context, d Description) (Info, error) {
 	if err := checkID("layer", d.Layer); err != nil {
@@ -47,7 +48,7 @@ func (s *Store) Describe(ctx context.Context, d Description) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	defer s.pretend(d, places)()
+	defer s.assumePlaces(d, places)()
 	for _, at := range b.positions(d) {
 		v := &verification{s: s, ctx: ctx, b: b, layer: d.Layer, chain: append([]string{d.Layer}, at.lower...), figures: map[string]tree.AreaRoots{}}
 		for _, area := range m.Areas() {
@@ -65,10 +66,10 @@ func (s *Store) Describe(ctx context.Context, d Description) (Info, error) {
 		}
 		return info, err
 	}
-	return Info{}, fmt.Errorf("%w, and its files do not give the signed state", ErrUndescribed)
+	return Info{}, fmt.Errorf("%w, and its files do not make up the signed state", ErrUndescribed)
 }
 
-// fits compares the manifest with what was signed.
+// fits compares the manifest with the signed roots.
 func (d Description) fits(m *tree.Manifest) error {
 	for _, area := range m.Areas() {
 		t, _ := m.Area(area)
@@ -83,8 +84,8 @@ func (d Description) fits(m *tree.Manifest) error {
 	return nil
 }
 
-// places tells where the areas of a layer are that not every state has: where its
-// generation had them, else where its parent has them.
+// places returns where the layer has its areas, for areas that not every state
+// has: where its generation had them, else where its parent has them.
 func (s *Store) places(d Description, m *tree.Manifest) (map[string]place, error) {
 	dir, err := s.home.OpenDir("layers/" + d.Layer)
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *Store) places(d Description, m *tree.Manifest) (map[string]place, error
 	}
 	var parent Info
 	if d.Parent != "" {
-		parent, _ = s.Info(d.Parent) // without it nothing is known of its areas
+		parent, _ = s.Info(d.Parent) // without it the areas are unknown
 	}
 	places := map[string]place{}
 	for _, area := range m.Areas() {
@@ -115,14 +116,14 @@ func (s *Store) places(d Description, m *tree.Manifest) (map[string]place, error
 		} else if was, ok := parent.Areas[area]; ok {
 			places[area] = was.in("")
 		} else {
-			return nil, fmt.Errorf("%w, which said where %s is", ErrUndescribed, area)
+			return nil, fmt.Errorf("%w, and with it where %s is", ErrUndescribed, area)
 		}
 	}
 	return places, nil
 }
 
-// pretend makes the layer have its areas where they may be, until undo is called.
-func (s *Store) pretend(d Description, places map[string]place) (undo func()) {
+// assumePlaces makes the store use places for the layer until undo is called.
+func (s *Store) assumePlaces(d Description, places map[string]place) (undo func()) {
 	info := Info{Format: layerFormat, Layer: d.Layer, Backend: d.Backend, Areas: map[string]areaRecord{}}
 	for area, p := range places {
 		info.Areas[area] = areaRecord{place: p}

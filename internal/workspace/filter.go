@@ -9,13 +9,13 @@ import (
 	"github.com/forkcell/forkcell/internal/leftout"
 )
 
-// LeftOut is a path that is no part of a state, and the rule that says so.
+// LeftOut is a path that a state does not have, and the rule that excludes it.
 type LeftOut struct {
 	Path string
 	Rule string
 }
 
-// keepOnly makes the filter of an existing cell. A nil filter takes everything.
+// keepOnly returns the filter of an existing cell. A nil filter keeps everything.
 func keepOnly(rules *leftout.Rules, kept []string) *leftout.Filter {
 	if rules == nil {
 		return nil
@@ -27,7 +27,7 @@ func keepOnly(rules *leftout.Rules, kept []string) *leftout.Filter {
 	return rules.With(set)
 }
 
-// admit tells whether a path belongs to the state, and notes what a person
+// admit reports whether a path belongs to the state, and records what a person
 // should know about it.
 func admit(f *leftout.Filter, path string, isDir bool, found *findings) bool {
 	if f == nil {
@@ -50,19 +50,19 @@ func admit(f *leftout.Filter, path string, isDir bool, found *findings) bool {
 }
 
 // admits reports whether a name belongs to the state.
-func (sc *scan) admits(f *frame, name string, info fsx.Info) bool {
+func (sc *scan) admits(f *dirScan, name string, info fsx.Info) bool {
 	if sc.filter != nil && !admit(sc.filter, site{f, name}.path(), info.IsDir(), sc.found) || sc.keepsFromOthers(info) {
 		return false
 	}
-	if _, yes := sc.hidden[faceOf(info)]; yes {
+	if _, yes := sc.hidden[fileIDOf(info)]; yes {
 		sc.found.leave(site{f, name}.path(), hiddenRule)
 		return false
 	}
 	return true
 }
 
-// admitsDir is admits for a directory, which is looked at only if it matters.
-func (sc *scan) admitsDir(f *frame, src *fsx.Dir, name string) (bool, error) {
+// admitsDir is admits for a directory, whose metadata is read only if it matters.
+func (sc *scan) admitsDir(f *dirScan, src *fsx.Dir, name string) (bool, error) {
 	var info fsx.Info
 	info.Type = unix.S_IFDIR
 	if len(sc.hidden) > 0 || sc.public {
@@ -74,9 +74,9 @@ func (sc *scan) admitsDir(f *frame, src *fsx.Dir, name string) (bool, error) {
 	return sc.admits(f, name, info), nil
 }
 
-// keepsFromOthers reports whether a file or directory is to be left out because
-// its owner keeps it from others. An ordinary caller may read what the kernel
-// lets it read; root is bound by nothing, so the mode must say it.
+// keepsFromOthers reports whether a file or directory is left out because its
+// owner keeps it from others. The kernel decides that for an ordinary caller. It
+// lets root read everything, so for root the mode decides.
 func (sc *scan) keepsFromOthers(info fsx.Info) bool {
 	if !sc.public || !sc.s.opt.Root {
 		return false
@@ -90,6 +90,6 @@ func (sc *scan) keepsFromOthers(info fsx.Info) bool {
 	return false
 }
 
-// forbidden reports whether an error only means that something is kept from the
-// caller, and so is left out.
+// forbidden reports whether an error only means that the caller may not read
+// something, which is then left out.
 func (sc *scan) forbidden(err error) bool { return sc.public && errors.Is(err, unix.EACCES) }

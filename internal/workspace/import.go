@@ -14,43 +14,43 @@ import (
 // Owner is a recorded owner.
 type Owner struct{ UID, GID uint32 }
 
-// Source is what a cell is made from: a directory, or something that Fill
-// unpacks.
+// Source is the origin of a cell: a directory, or something that Fill unpacks.
 type Source struct {
 	// Dir is the path of a directory. For a delta cell it is the live one.
 	Dir string
 	// Fill, if set, writes the tree into an empty directory, with its final
-	// modes and times, and as root its owners. It returns a function that knows
-	// the recorded owner of a path beneath dst ("." is dst itself); paths without
-	// one get what is on disk, and so do all if it is nil.
+	// modes and times, and as root its owners. It returns a function for the
+	// recorded owner of a path below dst ("." is dst itself). Paths without one
+	// get the owner on disk, and so do all if the function is nil.
 	Fill func(dst *fsx.Dir) (OwnerOf, error)
 }
 
 // OwnerOf returns the recorded owner of a path, if there is one.
 type OwnerOf func(path string) (Owner, bool)
 
-// Owners sums up entries whose owner the cell cannot show as it is.
+// Owners counts the entries of one owner that the cell cannot show.
 type Owners struct {
 	UID, GID uint32
 	Count    int
 	Example  string
 }
 
-// Report says what an import or a scan took, and what it did not.
+// Report lists what an import or a scan took, and what it left out.
 type Report struct {
 	Files, Dirs int64
 	Bytes       int64
 	LeftOut     []LeftOut
-	// Kept are paths that git tracks, kept though a rule names them.
+	// Kept are paths that are kept because git tracks them, although a rule
+	// matches them.
 	Kept []string
-	// Public are paths that are kept though a rule names them: they hold only
-	// public certificates or keys.
+	// Public are paths that are kept because they hold only public certificates
+	// or keys, although a rule matches them.
 	Public []string
 	// Owners are the owners that cannot be mapped in the cell; the manifest
 	// records them.
 	Owners []Owners
-	// Notes are sentences about what could not be kept, such as attributes
-	// that belong to the host.
+	// Notes are sentences about what could not be kept, such as attributes of
+	// the host.
 	Notes []string
 }
 
@@ -121,7 +121,7 @@ func (s *Store) importInto(ctx context.Context, c Cell, p *pending, from Source)
 	return sealed, report, s.commitLayer(p, sealed, c.Backend, nil, keep)
 }
 
-// importHome gives a new cell an empty home.
+// importHome makes the empty home of a new cell.
 func (s *Store) importHome(w *tree.Writer, p *pending) error {
 	home, err := plainDir(p.dir, AreaHome)
 	if err != nil {
@@ -188,22 +188,22 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, b backend, w *tree.Write
 	return sc, nil
 }
 
-// sourceFilter keeps what git tracks in a new source. Of a repository that cannot
-// be read nothing is tracked, which is noted.
+// sourceFilter keeps what git tracks in a new source. If a repository cannot be
+// read, nothing in it counts as tracked, and the report has a note.
 func sourceFilter(rules *leftout.Rules, src *fsx.Dir, found *findings) (*leftout.Filter, error) {
 	if rules == nil {
 		return nil, nil //nolint:nilnil // a nil filter takes everything
 	}
 	tracked, err := leftout.Tracked(src)
 	if errors.Is(err, leftout.ErrGit) {
-		found.note("what git tracks there is left out where a rule says so: " + err.Error())
+		found.note("what git tracks there is left out where a rule matches: " + err.Error())
 	} else if err != nil {
 		return nil, fmt.Errorf("read what git tracks: %w", err)
 	}
 	return rules.With(tracked).Reading(src.OpenFile), nil
 }
 
-// prune takes what the rules leave out from an unpacked tree. Directories keep
+// prune removes what the rules leave out from an unpacked tree. Directories keep
 // their times.
 func prune(ctx context.Context, d *fsx.Dir, f *leftout.Filter, found *findings) error {
 	if f == nil {
@@ -234,7 +234,7 @@ func prune(ctx context.Context, d *fsx.Dir, f *leftout.Filter, found *findings) 
 // mappedIDs is how many ids a root caller's cells can show.
 const mappedIDs = 65536
 
-// noteOwner notes owners that a cell of this home cannot show.
+// noteOwner records owners that a cell of this home cannot show.
 func (sc *scan) noteOwner(at site, e, _ *tree.Entry) {
 	foreign := e.UID >= mappedIDs || e.GID >= mappedIDs
 	if !sc.s.opt.Root {
@@ -256,8 +256,8 @@ func (sc *scan) closeDirs() {
 }
 
 // Scan reads a directory as a tree, with the cell's rules, without keeping any
-// contents. Files that old knows by their stamps are not read again. The tree
-// is valid until the store is closed.
+// contents. Files with the same stamp as in old are not read again. The tree is
+// valid until the store is closed.
 func (s *Store) Scan(ctx context.Context, c Cell, root *fsx.Dir, old *tree.Tree) (*tree.Tree, Report, error) {
 	t, report, err := s.memoryTree(false, func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
 		sc := s.newScan(ctx, "scan", w, root)

@@ -15,7 +15,7 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// layerFormat is the newest layer.json that this program knows.
+// layerFormat is the newest version of layer.json that this program can read.
 const layerFormat = 1
 
 // The kinds of layers.
@@ -27,7 +27,7 @@ const (
 	KindSquash = "squash" // a state made self-contained
 )
 
-// Sealed is what sealing gave.
+// Sealed is the result of sealing.
 type Sealed struct {
 	Layer  string
 	Parent string // the state it was made from; "" for an import
@@ -36,23 +36,24 @@ type Sealed struct {
 	// Bytes is the disk space that the layer takes, and that what it added to the
 	// objects does: allocated blocks, not sizes.
 	Bytes int64
-	// Disk is the part of Bytes that each area's files have.
+	// Disk is the part of Bytes that the files of each area take.
 	Disk map[string]int64
 	// Changed counts the workspace's changed entries against the parent,
 	// without those whose only change is the modification time.
 	Changed int
-	// SplitLinks are workspace paths that no longer share their file with the
-	// names that they were hard-linked to.
+	// SplitLinks are workspace paths that no longer share a file with the names
+	// that they were hard-linked to.
 	SplitLinks []string
-	// LeftOut are the paths of a delta cell's directory that are no part of it.
+	// LeftOut are the paths of a delta cell's directory that the state does not
+	// have.
 	LeftOut []LeftOut
-	// Unchanged says that nothing changed: Layer is the parent's.
+	// Unchanged means that nothing changed: Layer is the parent's.
 	Unchanged bool
 
 	places map[string]place // of the areas that are not in every state
 }
 
-// Info is what a layer says of itself, in layer.json.
+// Info is the content of a layer.json, which describes its layer.
 type Info struct {
 	Format  int     `json:"format"`
 	Layer   string  `json:"layer"`
@@ -61,13 +62,13 @@ type Info struct {
 	Backend Backend `json:"backend"`
 	Op      string  `json:"op"`
 	// OverlayAttrs is "trusted" or "user": which overlay attributes the layer
-	// has, and so which kind of home it belongs to.
+	// has, and so in which kind of home it can be used.
 	OverlayAttrs string `json:"overlay_attrs"`
 	// Lower are the layers that this one stands on, the topmost first.
 	Lower []string              `json:"lower"`
 	Areas map[string]areaRecord `json:"areas"`
 	Bytes int64                 `json:"bytes"`
-	// Changed and SplitLinks are as in Sealed. Paths are base64: names may hold
+	// Changed and SplitLinks are as in Sealed. Paths are base64: names may have
 	// any byte.
 	Changed    int       `json:"changed"`
 	SplitLinks [][]byte  `json:"split_links"`
@@ -86,7 +87,7 @@ type areaRecord struct {
 	place
 }
 
-// attrKind names the overlay attributes of this home.
+// attrKind names the overlay attributes that this home uses.
 func (s *Store) attrKind() string {
 	if s.opt.Root {
 		return "trusted"
@@ -94,7 +95,7 @@ func (s *Store) attrKind() string {
 	return "user"
 }
 
-// Info reads what a layer says of itself.
+// Info returns the description of a layer.
 func (s *Store) Info(layer string) (Info, error) {
 	if err := checkID("layer", layer); err != nil {
 		return Info{}, err
@@ -121,7 +122,7 @@ func (s *Store) Info(layer string) (Info, error) {
 	return info, nil
 }
 
-// parseInfo checks a layer.json. It may have been altered.
+// parseInfo decodes and checks a layer.json, which may have been altered.
 func (s *Store) parseInfo(layer string, data []byte) (Info, error) {
 	var head struct {
 		Format int `json:"format"`
@@ -156,7 +157,7 @@ func (s *Store) parseInfo(layer string, data []byte) (Info, error) {
 	return info, b.check(info)
 }
 
-// roots are the identities that the layer states.
+// roots returns the recorded roots of the areas.
 func (i Info) roots() (map[string]tree.AreaRoots, error) {
 	out := make(map[string]tree.AreaRoots, len(i.Areas))
 	for name, a := range i.Areas {
@@ -173,7 +174,7 @@ func (i Info) roots() (map[string]tree.AreaRoots, error) {
 	return out, nil
 }
 
-// Sealed is the layer as its sealing returned it.
+// Sealed returns the result of the sealing that made the layer.
 func (i Info) Sealed() (Sealed, error) {
 	areas, err := i.roots()
 	if err != nil {
@@ -192,7 +193,8 @@ func (i Info) Sealed() (Sealed, error) {
 	return out, nil
 }
 
-// record is the reverse of Info.Sealed.
+// record returns the description of a sealed layer. It is the reverse of
+// Info.Sealed.
 func (s *Store) record(sealed Sealed, b Backend, op string, lower []string) Info {
 	info := Info{
 		Format: layerFormat, Layer: sealed.Layer, Parent: sealed.Parent, Kind: sealed.Kind, Backend: b, Op: op,
@@ -232,20 +234,20 @@ func (s *Store) Chain(layer string) ([]string, error) {
 	return chain, nil
 }
 
-// Depth is the number of layers that a state is stacked of.
+// Depth returns the number of layers that a state consists of.
 func (s *Store) Depth(layer string) (int, error) {
 	info, err := s.Info(layer)
 	return 1 + len(info.Lower), err
 }
 
-// NeedsSquash tells whether a state has more layers than it should.
+// NeedsSquash reports whether a state has more layers than Options.MaxDepth.
 func (s *Store) NeedsSquash(layer string) (bool, error) {
 	n, err := s.Depth(layer)
 	return n > s.opt.MaxDepth, err
 }
 
-// LayerInfos reads every layer.json of the home, ordered by layer. Layers whose
-// own cannot be read are in damaged, with the reason.
+// LayerInfos reads every layer.json of the home, ordered by layer. damaged has the
+// layers whose layer.json cannot be read, with the reason.
 func (s *Store) LayerInfos() (infos []Info, damaged map[string]error, err error) {
 	names, err := s.listDir("layers")
 	if err != nil {
@@ -263,7 +265,7 @@ func (s *Store) LayerInfos() (infos []Info, damaged map[string]error, err error)
 	return infos, damaged, nil
 }
 
-// listDir lists a directory of the home; one that is not there is empty.
+// listDir lists a directory of the home. A missing one is empty.
 func (s *Store) listDir(rel string) ([]string, error) {
 	d, err := s.home.OpenDir(rel)
 	if errors.Is(err, os.ErrNotExist) {
@@ -280,8 +282,8 @@ func (s *Store) listDir(rel string) ([]string, error) {
 	return names, nil
 }
 
-// commit makes a pending directory a layer. The order is what makes it safe:
-// everything in it is durable before it gets its final name.
+// commit makes a pending directory a layer. Everything in it is durable before it
+// gets its final name.
 func (s *Store) commit(pending *fsx.Dir, op string, info Info, keep []string) error {
 	data, err := json.MarshalIndent(info, "", "  ")
 	if err != nil {
@@ -326,8 +328,8 @@ func strip(pending *fsx.Dir, keep []string) error {
 			continue
 		}
 		if name == AreaHome || isAreaDir(name) {
-			// It takes another name first: half of it must never be sealed by who
-			// resumes after a crash.
+			// It is renamed first: after a crash, Resume must never seal half of
+			// it.
 			if err := pending.Rename(name, pending, droppedPrefix+name, 0); err != nil {
 				return err
 			}
@@ -362,7 +364,7 @@ func (s *Store) syncNames() error {
 	return nil
 }
 
-// join joins a path beneath an area root and a name.
+// join joins a path below an area's root and a name.
 func join(dir, name string) string {
 	if dir == "." || dir == "" {
 		return name
@@ -370,12 +372,12 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// beneath tells whether path is dir or in it.
+// beneath reports whether path is dir or below it.
 func beneath(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// shortName leaves out the middle of a path that is too long for a message.
+// shortName shortens a path that is too long for a message, in its middle.
 func shortName(path string) string {
 	const limit, side = 512, 200
 	if len(path) <= limit {

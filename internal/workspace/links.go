@@ -11,14 +11,14 @@ import (
 
 type inode struct{ dev, ino uint64 }
 
-// linkSet gathers the names of files that have more than one.
+// linkSet collects the names of files that have more than one.
 type linkSet struct {
 	mu     sync.Mutex
 	groups map[inode]*linkGroup
 }
 
-// linkGroup is one file with its names. Who holds its lock reads the file; the
-// others take over what was read.
+// linkGroup is one file with its names. The first goroutine that locks it reads
+// the file; the others use the result.
 type linkGroup struct {
 	mu    sync.Mutex
 	paths []string
@@ -27,7 +27,7 @@ type linkGroup struct {
 
 func newLinkSet() *linkSet { return &linkSet{groups: map[inode]*linkGroup{}} }
 
-// group finds the group of a file; nil if the file has one name.
+// group returns the group of a file; nil if the file has one name.
 func (l *linkSet) group(info fsx.Info) *linkGroup {
 	if info.Nlink < 2 {
 		return nil
@@ -43,7 +43,7 @@ func (l *linkSet) group(info fsx.Info) *linkGroup {
 	return g
 }
 
-// drop forgets the names beneath a directory that is read again.
+// drop removes the names below a directory that is read again.
 func (l *linkSet) drop(dir string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *linkSet) drop(dir string) {
 	}
 }
 
-// links is the table of all groups of two and more names.
+// links returns all groups of two and more names.
 func (l *linkSet) links() tree.Links {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,8 +72,8 @@ func sortLinks(groups [][]string) tree.Links {
 	return tree.Links{Groups: groups}
 }
 
-// touched are the paths that a generation replaced or removed, with whatever
-// was below them.
+// touched is a set of paths that a generation replaced or removed, with everything
+// that was below them.
 type touched struct {
 	mu    sync.Mutex
 	whole map[string]struct{} // the path and all that was below it
@@ -87,7 +87,7 @@ func (t *touched) add(path string) {
 	t.whole[path] = struct{}{}
 }
 
-// has tells whether what an older state had at path is no longer there.
+// has reports whether the older state's entry at path is gone.
 func (t *touched) has(path string) bool {
 	if _, ok := t.whole["."]; ok {
 		return true
@@ -104,9 +104,10 @@ func (t *touched) has(path string) bool {
 	}
 }
 
-// mergeLinks makes the link table of a new state from the old one's, what was
-// touched, and the groups among the new files. It also lists the names that no
-// longer share a file with names they shared it with, though both still exist.
+// mergeLinks makes the link table of a new state from that of the old one, the
+// touched paths, and the groups among the new files. It also lists the names that
+// no longer share a file with names that they shared it with, though both still
+// exist.
 func mergeLinks(old tree.Links, gone *touched, fresh tree.Links, present func(path string) bool) (_ tree.Links, split []string, same bool) {
 	groups := fresh.Groups
 	group := map[string]int{}
@@ -140,7 +141,7 @@ func mergeLinks(old tree.Links, gone *touched, fresh tree.Links, present func(pa
 	return sortLinks(groups), split, same
 }
 
-// splitOf picks those of moved that lost at least one of their partners.
+// splitOf returns those of moved that lost at least one of their partners.
 func splitOf(stay, moved []string, group map[string]int) []string {
 	var split []string
 	for i, p := range moved {

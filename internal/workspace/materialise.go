@@ -10,32 +10,32 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// MaterialiseOptions says how a state becomes files.
+// MaterialiseOptions configures how a state is written as files.
 type MaterialiseOptions struct {
 	// Owners sets the recorded owners, which only root can.
 	Owners bool
-	// Unchecked leaves out comparing contents with their digests, so that file
-	// systems that can will share them instead of copying.
+	// Unchecked does not compare contents with their digests, so that file
+	// systems that can share blocks do so instead of copying.
 	Unchecked bool
-	// Land, if set, returns as what an entry is written.
-	Land func(path string, e tree.Entry) tree.Entry
-	// Skip, if set, matches paths that are not written. Of a directory that it
-	// matches it must match everything.
+	// Rewrite, if set, returns the entry to write in the place of e.
+	Rewrite func(path string, e tree.Entry) tree.Entry
+	// Skip, if set, reports whether a path is not written. If it matches a
+	// directory it must match everything below it.
 	Skip func(path string) bool
 }
 
-func (o MaterialiseOptions) land(path string, e tree.Entry) tree.Entry {
-	if o.Land == nil {
+func (o MaterialiseOptions) rewrite(path string, e tree.Entry) tree.Entry {
+	if o.Rewrite == nil {
 		return e
 	}
-	return o.Land(path, e)
+	return o.Rewrite(path, e)
 }
 
 func (o MaterialiseOptions) skip(path string) bool { return o.Skip != nil && o.Skip(path) }
 
-// Materialise writes one area of a state into an empty directory, as plain
-// files with all their metadata; dst itself takes the root's. It is not durable
-// until the caller makes it so.
+// Materialise writes one area of a state into an empty directory, as plain files
+// with all their metadata; dst itself gets the root's. The result is not durable
+// until the caller syncs it.
 func (s *Store) Materialise(ctx context.Context, b Backend, layer, area string, dst *fsx.Dir, opt MaterialiseOptions) error {
 	kept, err := s.backend(b)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Store) materialiseArea(ctx context.Context, b backend, layer, area stri
 		return err
 	}
 	if t.Changes() {
-		return fmt.Errorf("materialise %s: area %s has only the changes of a directory of the host", layer, area)
+		return fmt.Errorf("materialise %s: area %s has only changes of a directory of the host", layer, area)
 	}
 	if err := s.materialise(ctx, t, contentsOf(b, layer, area), dst, opt); err != nil {
 		return fmt.Errorf("materialise %s: %w", layer, err)
@@ -64,7 +64,7 @@ func (s *Store) materialise(ctx context.Context, t *tree.Tree, open opener, dst 
 		return err
 	}
 	m := &materialiser{
-		s: s, crew: newCrew(ctx), t: t, open: open, opt: opt, count: newCounter(ctx, "copy"),
+		s: s, pool: newPool(ctx), t: t, open: open, opt: opt, count: newCounter(ctx, "copy"),
 		follows: map[string]struct{}{},
 	}
 	for _, g := range groups {
@@ -72,14 +72,14 @@ func (s *Store) materialise(ctx context.Context, t *tree.Tree, open opener, dst 
 			m.follows[p] = struct{}{}
 		}
 	}
-	// A directory's time is right only once all its names are there. Without
-	// links that is when it has been filled.
+	// The time of a directory can be set once it has all its names. Without links
+	// that is when it has been filled.
 	m.finish = len(groups) == 0
 	if err := dropACLs(dst); err != nil {
 		return err
 	}
-	root := opt.land(".", t.Root())
-	if err := m.crew.run(m.fill(m.crew.keeper.Root(dst), root)); err != nil {
+	root := opt.rewrite(".", t.Root())
+	if err := m.pool.run(m.fill(m.pool.keeper.Root(dst), root)); err != nil {
 		return err
 	}
 	for _, g := range groups {
@@ -95,11 +95,12 @@ func (s *Store) materialise(ctx context.Context, t *tree.Tree, open opener, dst 
 	if m.finish {
 		return nil
 	}
-	m.crew = newCrew(ctx)
-	return m.crew.run(m.finishDirs(m.crew.keeper.Root(dst), root))
+	m.pool = newPool(ctx)
+	return m.pool.run(m.finishDirs(m.pool.keeper.Root(dst), root))
 }
 
-// linkedNames returns the groups of names of one file that are written.
+// linkedNames returns the groups of names of one file, without those that are
+// skipped.
 func linkedNames(t *tree.Tree, opt MaterialiseOptions) ([][]string, error) {
 	links, err := t.Links()
 	if err != nil || opt.Skip == nil {
@@ -115,8 +116,7 @@ func linkedNames(t *tree.Tree, opt MaterialiseOptions) ([][]string, error) {
 	return groups, nil
 }
 
-// finishDir gives a directory its metadata, and hides what is below it if it
-// has to.
+// finishDir sets the metadata of a directory, and marks it opaque if the entry is.
 func (m *materialiser) finishDir(ref *fsx.Ref, e tree.Entry) error {
 	d, err := ref.Open()
 	if err != nil {
@@ -133,7 +133,7 @@ func (m *materialiser) finishDir(ref *fsx.Ref, e tree.Entry) error {
 
 type materialiser struct {
 	s       *Store
-	crew    *crew
+	pool    *pool
 	t       *tree.Tree
 	open    opener
 	opt     MaterialiseOptions
@@ -142,23 +142,23 @@ type materialiser struct {
 	finish  bool
 }
 
-// children returns what is written of a directory.
+// children returns the entries of a directory that are written.
 func (m *materialiser) children(in *fsx.Ref, dir tree.Entry) ([]tree.Entry, error) {
 	all, err := m.t.Children(dir.Sub)
-	if err != nil || m.opt.Land == nil && m.opt.Skip == nil {
+	if err != nil || m.opt.Rewrite == nil && m.opt.Skip == nil {
 		return all, err
 	}
 	path := in.Path()
 	var out []tree.Entry
 	for _, e := range all {
 		if sub := join(path, e.Name); !m.opt.skip(sub) {
-			out = append(out, m.opt.land(sub, e))
+			out = append(out, m.opt.rewrite(sub, e))
 		}
 	}
 	return out, nil
 }
 
-// fill is the filling of a directory that exists.
+// fill returns the task that fills an existing directory.
 func (m *materialiser) fill(d *fsx.Ref, dir tree.Entry) (enter func(t *task) error, leave func() (bool, error)) {
 	enter = func(t *task) error {
 		children, err := m.children(d, dir)
@@ -175,7 +175,7 @@ func (m *materialiser) fill(d *fsx.Ref, dir tree.Entry) (enter func(t *task) err
 				return err
 			}
 		}
-		batches(m.crew, t, files, func(e tree.Entry) error { return m.make(d, e) })
+		batches(m.pool, t, files, func(e tree.Entry) error { return m.make(d, e) })
 		return nil
 	}
 	leave = func() (bool, error) {
@@ -198,11 +198,11 @@ func (m *materialiser) makeDir(t *task, in *fsx.Ref, e tree.Entry) error {
 		return err
 	}
 	enter, leave := m.fill(in.Child(e.Name), e)
-	m.crew.add(t, enter, leave)
+	m.pool.add(t, enter, leave)
 	return nil
 }
 
-// make makes what is no directory.
+// make makes anything but a directory.
 func (m *materialiser) make(in *fsx.Ref, e tree.Entry) error {
 	if len(m.follows) > 0 {
 		if _, later := m.follows[below(in, e.Name)]; later {
@@ -233,30 +233,30 @@ func (m *materialiser) makeFile(d *fsx.Dir, in *fsx.Ref, e tree.Entry) error {
 		return err
 	}
 	defer src.Close()
-	m.count.add(site{&frame{src: in}, e.Name}, e.Size)
+	m.count.add(site{&dirScan{src: in}, e.Name}, e.Size)
 	if m.opt.Unchecked {
-		_, err := putFile(m.crew.ctx, d, e.Name, src, nil, e, m.opt.Owners)
+		_, err := putFile(m.pool.ctx, d, e.Name, src, nil, e, m.opt.Owners)
 		return err
 	}
-	digest, _, n, err := m.s.copyFile(m.crew.ctx, d, e.Name, src, e, &e, m.opt.Owners)
+	digest, _, n, err := m.s.copyFile(m.pool.ctx, d, e.Name, src, e, &e, m.opt.Owners)
 	if err != nil && !errors.Is(err, tree.ErrSize) {
 		return err
 	}
 	if err != nil || digest != e.Digest || n != e.Size {
-		return fmt.Errorf("%s: %w: its contents have changed", shortName(path), ErrCorrupt)
+		return fmt.Errorf("%s: %w: its contents changed", shortName(path), ErrCorrupt)
 	}
 	return nil
 }
 
-// finishDirs is the setting of the metadata of a directory and of those below,
-// the deepest first.
+// finishDirs returns the task that sets the metadata of a directory and of those
+// below it, the deepest first.
 func (m *materialiser) finishDirs(d *fsx.Ref, dir tree.Entry) (enter func(t *task) error, leave func() (bool, error)) {
 	enter = func(t *task) error {
 		children, err := m.children(d, dir)
 		if err != nil {
 			return err
 		}
-		// A directory that was open is opened again from the one below it.
+		// The keeper opens a directory again from an open one below it.
 		if _, err := d.Open(); err != nil {
 			return err
 		}
@@ -264,7 +264,7 @@ func (m *materialiser) finishDirs(d *fsx.Ref, dir tree.Entry) (enter func(t *tas
 		for _, e := range children {
 			if e.Kind == tree.KindDir {
 				enter, leave := m.finishDirs(d.Child(e.Name), e)
-				m.crew.add(t, enter, leave)
+				m.pool.add(t, enter, leave)
 			}
 		}
 		return nil

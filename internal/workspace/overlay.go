@@ -22,8 +22,8 @@ type overlayBackend struct {
 	s *Store
 }
 
-// check refuses layers of the other kind of home: root's overlays do not see the
-// attributes of an ordinary user's, nor the other way round.
+// check refuses layers of the other kind of home: root's overlays ignore the
+// attributes of an ordinary user's, and the reverse.
 func (b overlayBackend) check(info Info) error {
 	if kind := b.s.attrKind(); info.OverlayAttrs != kind {
 		return fmt.Errorf("%s: %w: it has %s.overlay attributes, this home is used with %s.overlay",
@@ -34,7 +34,7 @@ func (b overlayBackend) check(info Info) error {
 
 func (overlayBackend) layerOn(chain []string) position { return position{KindDiff, chain} }
 
-// positions are found in the layers above this one, then in its parent.
+// positions looks in the layers above the lost one, then in its parent.
 func (b overlayBackend) positions(d Description) []position {
 	var lowers [][]string
 	infos, _, err := b.s.LayerInfos()
@@ -65,7 +65,7 @@ func (b overlayBackend) positions(d Description) []position {
 
 func (overlayBackend) checkArea(Area) error { return nil }
 
-// create takes over a frame, unless the cell has areas that no frame has.
+// create uses a spare frame, unless the cell has areas that no frame has.
 func (b overlayBackend) create(c Cell, op string) (*pending, error) {
 	if len(c.Areas) > 0 {
 		return b.s.newPending(op)
@@ -102,14 +102,14 @@ func (b overlayBackend) fillNew(ctx context.Context, d *fsx.Dir, a placed, _ *le
 	if err := setMeta(d, ".", below, b.s.opt.Root); err != nil {
 		return tree.AreaRoots{}, err
 	}
-	return throwAway(a.Name, true, func(w *tree.Writer) (tree.Entry, tree.Links, error) {
+	return computeRoots(a.Name, true, func(w *tree.Writer) (tree.Entry, tree.Links, error) {
 		r, err := b.s.newUpper(ctx, w, d, nil, "").read(true)
 		return r.root, r.links, err
 	})
 }
 
-// belowNew is the root of what is below a new area: a directory of the host, a
-// sealed state, or nothing but the area's own directory d.
+// belowNew returns the root of what is below a new area: a directory of the host,
+// a sealed state, or, if there is neither, the area's own directory d.
 func (b overlayBackend) belowNew(d *fsx.Dir, a placed) (tree.Entry, error) {
 	if a.Base.Layer != "" {
 		t, err := b.s.area(a.Base.Layer, AreaWorkspace)
@@ -135,7 +135,7 @@ func (b overlayBackend) belowNew(d *fsx.Dir, a placed) (tree.Entry, error) {
 	return e, err
 }
 
-// dirEntry is the entry of an open directory, without its attributes.
+// dirEntry returns the entry of an open directory, without its attributes.
 func dirEntry(d *fsx.Dir) (tree.Entry, error) {
 	info, err := d.Lstat(".")
 	return entryOf(info, tree.KindDir), err
@@ -161,8 +161,8 @@ func (b overlayBackend) prepare(_ context.Context, w *Work) error {
 	return nil
 }
 
-// emptyLower begins the name of what is below an area that stands on nothing, in
-// the scratch directory of its generation: an overlay has to have something below.
+// emptyLower begins the name of the empty directory below an area without a base,
+// in the scratch directory of its generation: an overlay needs a lower directory.
 const emptyLower = "nothing-"
 
 // resume lists the directories below each area, the topmost first.

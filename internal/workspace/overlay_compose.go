@@ -8,7 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// compose writes the edits as the kernel would have: an upper directory.
+// compose writes the edits as an upper directory, as the kernel would.
 func (overlayBackend) compose(ed *editing) error {
 	sl := ed.sl
 	root, links, split, err := ed.tree(sl.pw.w, sl.layer)
@@ -44,7 +44,7 @@ func (overlayBackend) compose(ed *editing) error {
 	return ed.emptyHome()
 }
 
-// emptyHome gives the layer an upper of the home that changes nothing.
+// emptyHome adds an upper directory of the home without changes to the layer.
 func (ed *editing) emptyHome() error {
 	old, err := ed.sl.old(AreaHome)
 	if err != nil {
@@ -61,8 +61,8 @@ func (ed *editing) emptyHome() error {
 	return ed.sl.keepHome()
 }
 
-// write makes the edits in the upper: new things, directories on the way to them,
-// whiteouts.
+// write makes the edits in the upper directory: new entries, the directories above
+// them, and whiteouts.
 func (ed *editing) write(upper *fsx.Dir) error {
 	keeper := fsx.NewKeeper(keptOpen)
 	defer keeper.Close()
@@ -119,8 +119,8 @@ func (ed *editing) writeFile(d *fsx.Dir, name string, e tree.Entry, edit *Edit) 
 	return nil
 }
 
-// finishDirs sets the directories' metadata, the deepest first. The root's comes
-// last of all.
+// finishDirs sets the metadata of the directories, the deepest first. The root's
+// is set last, by compose.
 func (ed *editing) finishDirs(upper *fsx.Dir) error {
 	keeper := fsx.NewKeeper(keptOpen)
 	defer keeper.Close()
@@ -130,7 +130,7 @@ func (ed *editing) finishDirs(upper *fsx.Dir) error {
 			s.ref = keeper.Root(upper)
 		case s.now != nil && s.now.Kind == tree.KindDir:
 			s.ref = s.up.ref.Child(s.name)
-			// A directory that was open is opened again from the one below it.
+			// The keeper opens a directory again from an open one below it.
 			if _, err := s.ref.Open(); err != nil {
 				return err
 			}

@@ -12,27 +12,28 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
-// The frame of a generation on overlay is a directory with seven directories and
-// two files in it. A generation that ends unchanged leaves its frame, emptied,
-// for another one: a rename costs less than to free nine inodes and to search
-// for nine others, above all on a file system that gives none away that was
-// freed lately.
+// A frame is the pending directory of a generation, with the six directories and
+// two files that each one has. A generation that ends unchanged leaves its frame,
+// emptied, to a later one: a rename is cheaper than freeing nine inodes and
+// finding nine others, above all on file systems that do not reuse an inode soon
+// after it was freed.
 
 const (
 	spareDir = "spare"
-	// spareCount bounds how many frames wait: about as many as runs go on at
-	// once.
+	// spareCount bounds the number of spare frames: about as many as there are
+	// runs at once.
 	spareCount = 8
-	// unbegun is the name of the marker in a frame that waits.
+	// unbegun is the name of the marker in a spare frame.
 	unbegun = "unbegun"
 	tmpMode = 0o1777
 )
 
-// frameDirs are the directories of a frame. All but work end empty.
+// frameDirs are the directories of a frame. In a spare frame all but work are
+// empty.
 var frameDirs = []string{AreaWorkspace, AreaHome, "tmp", "work", "work/" + AreaWorkspace, "work/" + AreaHome}
 
-// newFramed makes the directory of a generation, of a frame that waits where
-// there is one.
+// newFramed makes the directory of a generation, from a spare frame if there is
+// one.
 func (s *Store) newFramed(op string) (*pending, error) {
 	if err := s.checkNew(op); err != nil {
 		return nil, err
@@ -44,9 +45,9 @@ func (s *Store) newFramed(op string) (*pending, error) {
 	return s.newPending(op)
 }
 
-// takeFrame gives an operation a frame; nil if none waits. One that is not as it
-// should be is thrown away: a power failure may have brought back what was
-// removed from it.
+// takeFrame makes a spare frame the pending directory of an operation; nil if
+// there is none. It discards a frame that is not in order: a power failure may
+// have brought back what was removed from it.
 func (s *Store) takeFrame(op string) (*pending, error) {
 	for i := range spareCount {
 		err := s.home.Rename(spareName(i), s.home, "pending/"+op, unix.RENAME_NOREPLACE)
@@ -73,14 +74,13 @@ func (s *Store) takeFrame(op string) (*pending, error) {
 
 func spareName(i int) string { return fmt.Sprintf("%s/%d", spareDir, i) }
 
-// soundFrame tells whether a directory is what an operation needs that starts
-// with nothing.
+// soundFrame reports whether a frame is in order and empty.
 func (p *pending) soundFrame() (bool, error) {
 	own, err := p.dir.Lstat(".")
 	if err != nil {
 		return false, err
 	}
-	// Where no command can write there is a directory to compare with.
+	// No command could write to this directory, so the others are compared with it.
 	fresh, _, err := lookAt(p.dir, "work/"+AreaHome)
 	if err != nil {
 		return false, err
@@ -99,10 +99,10 @@ func (p *pending) soundFrame() (bool, error) {
 			return false, err
 		}
 		if name != "work" && info.Size != fresh.Size {
-			return false, nil // it was big once
+			return false, nil // it grew, and directories do not shrink
 		}
 		if name == AreaWorkspace || name == AreaHome {
-			continue // Begin sets its owner and mode
+			continue // Begin sets owner and mode
 		}
 		mode := uint32(0o700)
 		if name == "tmp" {
@@ -115,8 +115,9 @@ func (p *pending) soundFrame() (bool, error) {
 	return true, nil
 }
 
-// lookAt tells whether a directory is empty, without attributes, and has the
-// flags of the one that it is in: files inherit them.
+// lookAt returns the metadata of a directory, and reports whether it is empty,
+// without attributes, and has the inode flags of its parent, which new files
+// inherit.
 func lookAt(d *fsx.Dir, name string) (info fsx.Info, empty bool, err error) {
 	sub, err := d.OpenDir(name)
 	if err != nil {
@@ -134,7 +135,8 @@ func lookAt(d *fsx.Dir, name string) (info fsx.Info, empty bool, err error) {
 	return info, len(names) == 0 && len(attrs) == 0 && flagsOf(sub) == flagsOf(d), err
 }
 
-// flagsOf are the inode's, as chattr sets them; 0 where the file system has none.
+// flagsOf returns the inode flags of a directory, as chattr sets them; 0 where the
+// file system has none.
 func flagsOf(d *fsx.Dir) uint32 {
 	flags, err := unix.IoctlGetUint32(d.Fd(), unix.FS_IOC_GETFLAGS)
 	if err != nil {
@@ -143,7 +145,7 @@ func flagsOf(d *fsx.Dir) uint32 {
 	return flags
 }
 
-// area is the empty directory of an area.
+// area opens the empty directory of an area, and makes it unless the frame has it.
 func (p *pending) area(name string) (*fsx.Dir, error) {
 	if p.framed {
 		return p.dir.OpenDir(name)
@@ -151,7 +153,7 @@ func (p *pending) area(name string) (*fsx.Dir, error) {
 	return plainDir(p.dir, name)
 }
 
-// mark says that the generation can be worked on.
+// mark marks the generation as begun.
 func (p *pending) mark() error {
 	if p.framed {
 		return p.dir.Rename(unbegun, p.dir, generationMarker, unix.RENAME_NOREPLACE)
@@ -163,8 +165,8 @@ func (p *pending) mark() error {
 	return f.Close()
 }
 
-// recycle ends an operation and keeps its frame, if there is nothing in it that
-// would have to be removed with care and not enough others wait.
+// recycle ends an operation. It keeps the frame as a spare one if nothing in it
+// needs care to remove and there are not enough spare ones.
 func (p *pending) recycle() error {
 	p.close()
 	p.s.packs.forget(p.layer)
@@ -175,14 +177,14 @@ func (p *pending) recycle() error {
 	if kept, err := p.s.keepFrame(aside); err == nil && kept {
 		return nil
 	}
-	// Whatever was in the way of keeping it, it can still be removed.
+	// A frame that cannot be kept can still be removed.
 	if err := p.s.home.RemoveAll(aside); err != nil {
 		return fmt.Errorf("remove %s: %w", p.op, err)
 	}
 	return nil
 }
 
-// keepFrame empties a frame and puts it where others find it.
+// keepFrame empties a frame and makes it a spare one. It reports whether it did.
 func (s *Store) keepFrame(aside string) (bool, error) {
 	d, err := s.home.OpenDir(aside)
 	if err != nil {
@@ -204,11 +206,11 @@ func (s *Store) keepFrame(aside string) (bool, error) {
 	return false, nil
 }
 
-// emptyFrame takes out of a frame what a run has left there. It reports whether the
-// areas were as they were made, and so whether the rest was worth the effort.
+// emptyFrame removes what a run left in a frame. It reports false, and stops, if
+// the areas changed: then the frame is not worth keeping.
 func (s *Store) emptyFrame(d *fsx.Dir) (bool, error) {
 	for _, name := range []string{AreaWorkspace, AreaHome} {
-		// The kernel names an overlay in the directory that it writes to.
+		// The kernel records the overlay's UUID in the upper directory.
 		if err := d.RemoveXattr(name, s.upperAttrs().own+"uuid"); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
 			return false, err
 		}
@@ -239,12 +241,13 @@ func (s *Store) emptyFrame(d *fsx.Dir) (bool, error) {
 	return true, d.Rename(generationMarker, d, unbegun, 0)
 }
 
-// Remount lets a generation be mounted once more: the kernel refuses the scratch
-// directory of an overlay that was mounted before. Nobody may have it mounted.
+// Remount prepares a generation to be mounted again: the kernel refuses the
+// scratch directory of an overlay that was mounted before. It must not be mounted
+// now.
 func (w *Work) Remount() error {
 	dir, err := w.p.dir.OpenDir("work")
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // there is no overlay
+		return nil // not an overlay
 	}
 	if err != nil {
 		return fmt.Errorf("mount again: %w", err)
@@ -281,9 +284,9 @@ func emptyDir(d *fsx.Dir, name string) error {
 	return nil
 }
 
-// overwrite gives a file of a pending directory other contents, with blanks up to
-// its old end: to cut a file off waits for the disk, if it was just written. It is
-// neither durable nor done at once.
+// overwrite replaces the contents of a file in a pending directory, and pads them
+// with blanks to the old size: truncating a file that was just written waits for
+// the disk. The result is neither durable nor atomic.
 func overwrite(d *fsx.Dir, name string, data []byte) error {
 	f, err := d.ReopenFile(name)
 	if errors.Is(err, os.ErrNotExist) {

@@ -12,25 +12,24 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// hostDir is the host's directory below an area, which is asked what it has.
+// hostDir is the host's directory below an area.
 type hostDir struct {
 	s   *Store
 	ctx context.Context //nolint:containedctx // lives as long as one seal
 	dir *fsx.Dir
-	// owners says that owners can be compared: that the layers have the ids that
-	// the host has.
+	// owners means that owners can be compared: the layers have the same ids as
+	// the host.
 	owners bool
 }
 
-// hostBelow opens the host's directory; nil if it is no more, upon which nothing
-// is known of it.
+// hostBelow opens the host's directory below an area; nil if there is none.
 func (s *Store) hostBelow(ctx context.Context, pl placed) (*hostDir, error) {
 	if pl.Host == "" {
-		return nil, nil //nolint:nilnil // as below: a sealed state is not asked
+		return nil, nil //nolint:nilnil // as documented
 	}
 	d, err := fsx.OpenRoot(pl.Host)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil //nolint:nilnil // nobody to ask is an answer
+		return nil, nil //nolint:nilnil // as documented
 	}
 	if err != nil {
 		return nil, err
@@ -44,8 +43,8 @@ func (h *hostDir) close() {
 	}
 }
 
-// below is what the host has at a path. What cannot be looked at counts as
-// nothing: it tells people what was added, no more.
+// below describes the host's entry at a path. An entry that cannot be read counts
+// as absent: the result only serves to show people what was added.
 func (h *hostDir) below(path string, e *tree.Entry) tree.Below {
 	if h == nil {
 		return tree.Below{}
@@ -59,14 +58,15 @@ func (h *hostDir) below(path string, e *tree.Entry) tree.Below {
 	return b
 }
 
-// sameAttrs compares attributes in whatever order they are.
+// sameAttrs reports whether two lists have the same attributes, in any order.
 func sameAttrs(a, b []fsx.Xattr) bool {
 	byName := func(x, y fsx.Xattr) int { return strings.Compare(x.Name, y.Name) }
 	return slices.EqualFunc(slices.SortedFunc(slices.Values(a), byName), slices.SortedFunc(slices.Values(b), byName),
 		func(x, y fsx.Xattr) bool { return x.Name == y.Name && bytes.Equal(x.Value, y.Value) })
 }
 
-// same tells whether an entry of the host's kind differs only in its time.
+// same reports whether an entry of the same kind differs from the host's at most
+// in its time.
 func (h *hostDir) same(path string, info fsx.Info, e *tree.Entry) bool {
 	if e.Kind != tree.KindSymlink && info.Mode != e.Mode || h.owners && (info.UID != e.UID || info.GID != e.GID) {
 		return false

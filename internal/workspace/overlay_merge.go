@@ -9,23 +9,22 @@ import (
 )
 
 // merged reads a stack of overlay layers as the kernel would show it, from the
-// layers' own bytes. It shares no shortcut with sealing: it is how sealing is
-// checked.
+// bytes of the layers. It checks sealing, so it shares no shortcut with it.
 type merged struct {
 	*scan
 }
 
 // stack is one directory of the merged tree: the layers that have it, topmost
-// first, down to one that is opaque or to the last.
+// first, down to the first opaque one or to the last.
 type stack struct {
-	frame
+	dirScan
 	dirs []*fsx.Ref
-	// below says that the host's directory is below all of them, cut that they
-	// hide it there.
+	// below means that the host's directory is below all of them, cut that they
+	// hide it.
 	below, cut bool
 }
 
-// dir is the reading of one directory.
+// dir returns the task that reads one directory.
 func (m *merged) dir(up *stack, d *stack) (enter func(t *task) error, leave func() (bool, error)) {
 	d.src = d.dirs[0]
 	enter = func(t *task) error {
@@ -38,9 +37,9 @@ func (m *merged) dir(up *stack, d *stack) (enter func(t *task) error, leave func
 		}
 		for _, n := range dirs {
 			enter, leave := m.subdir(d, n)
-			m.crew.add(t, enter, leave)
+			m.pool.add(t, enter, leave)
 		}
-		batches(m.crew, t, files, func(n layered) error { return m.child(d, n) })
+		batches(m.pool, t, files, func(n layered) error { return m.child(d, n) })
 		return nil
 	}
 	leave = func() (again bool, err error) {
@@ -55,7 +54,7 @@ func (m *merged) dir(up *stack, d *stack) (enter func(t *task) error, leave func
 	return enter, leave
 }
 
-// enterStack reads the directory's own metadata, which is the topmost layer's.
+// enterStack reads the directory's metadata, which is that of the topmost layer.
 func (m *merged) enterStack(d *stack) error {
 	top, err := d.src.Open()
 	if err != nil {
@@ -66,7 +65,7 @@ func (m *merged) enterStack(d *stack) error {
 	if err != nil {
 		return err
 	}
-	at := site{&d.frame, "."}
+	at := site{&d.dirScan, "."}
 	d.entry = m.entry(at, info, tree.KindDir, d.old)
 	d.entry.Name = d.name
 	all, err := top.Xattrs(".")
@@ -85,7 +84,8 @@ type layered struct {
 	in   []int
 }
 
-// names lists what the layers have, by what the topmost of them says it is.
+// names lists the names in the layers, by the kind that the topmost layer has
+// there.
 func (m *merged) names(d *stack) (dirs, files []layered, err error) {
 	type seen struct {
 		in  []int
@@ -121,7 +121,7 @@ func (m *merged) names(d *stack) (dirs, files []layered, err error) {
 	return dirs, files, nil
 }
 
-// child reads one name that is no directory in the topmost layer that has it.
+// child reads a name that is not a directory in the topmost layer that has it.
 func (m *merged) child(d *stack, n layered) error {
 	ref := d.dirs[n.in[0]]
 	top, err := ref.Open()
@@ -143,7 +143,7 @@ func (m *merged) child(d *stack, n layered) error {
 	if err != nil {
 		return err
 	}
-	at := site{&frame{src: ref}, n.name}
+	at := site{&dirScan{src: ref}, n.name}
 	kind := tree.KindOf(info)
 	if kind == 0 {
 		m.found.refuse(Refused{Path: at.path()}, deviceName(info))
@@ -157,8 +157,8 @@ func (m *merged) child(d *stack, n layered) error {
 	return nil
 }
 
-// subdir is the reading of a name that is a directory in the topmost layer that
-// has it.
+// subdir returns the task that reads a name that is a directory in the topmost
+// layer that has it.
 func (m *merged) subdir(up *stack, n layered) (enter func(t *task) error, leave func() (bool, error)) {
 	sub := &stack{below: up.open}
 	sub.name = n.name
@@ -187,7 +187,7 @@ func (m *merged) subdir(up *stack, n layered) (enter func(t *task) error, leave 
 	return enter, func() (bool, error) { return end() }
 }
 
-// layer looks at a name in one layer.
+// layer reads a name in one layer.
 func (m *merged) layer(up *fsx.Ref, name string) (ref *fsx.Ref, dir, opaque bool, err error) {
 	in, err := up.Open()
 	if err != nil {
@@ -218,11 +218,11 @@ func (m *merged) opaque(d *fsx.Dir) (bool, error) {
 	}), nil
 }
 
-// wanted is what the manifest has at a name. Only recorded owners, which are
+// wanted returns the manifest's entry at a name. Only recorded owners, which are
 // not on disk, are taken from it.
 func (m *merged) wanted(dir *tree.Entry, name string) (*tree.Entry, error) {
 	if m.old == nil || dir == nil || dir.Kind != tree.KindDir {
-		return nil, nil //nolint:nilnil // nothing there is an answer
+		return nil, nil //nolint:nilnil // there is no entry
 	}
 	e, ok, err := m.old.Child(dir.Sub, name)
 	if err != nil || !ok {
@@ -231,7 +231,7 @@ func (m *merged) wanted(dir *tree.Entry, name string) (*tree.Entry, error) {
 	return &e, nil
 }
 
-// mergeArea reads one area of a stack of layers, of which some may not have it.
+// mergeArea reads one area of a stack of layers. Some of them may not have it.
 func (s *Store) mergeArea(sc *scan, area string, chain []string) (tree.Entry, tree.Links, error) {
 	m := &merged{scan: sc}
 	m.attrs = s.upperAttrs()
@@ -269,9 +269,9 @@ func (s *Store) mergeArea(sc *scan, area string, chain []string) (tree.Entry, tr
 	root := &stack{below: m.old.Changes(), cut: cut}
 	root.old = &want
 	for _, d := range dirs {
-		root.dirs = append(root.dirs, m.crew.keeper.Root(d))
+		root.dirs = append(root.dirs, m.pool.keeper.Root(d))
 	}
-	err := m.crew.run(m.dir(nil, root))
+	err := m.pool.run(m.dir(nil, root))
 	if err == nil {
 		err = m.found.err()
 	}

@@ -56,13 +56,13 @@ func (sl *sealing) upperArea(dir *fsx.Dir, area string) error {
 // upper reads the upper directory of one overlay.
 type upper struct {
 	*scan
-	gone *touched // nil: nobody asks
-	// over is the host's directory at the bottom; nil: there is none, or it is
-	// not asked for what it has.
+	gone *touched // nil if there are no links
+	// over is the host's directory below the layers; nil if there is none, or
+	// what it has does not matter.
 	over *hostDir
 
 	mu     sync.Mutex
-	leaves map[string]struct{} // what is there now; nil: nobody asks
+	leaves map[string]struct{} // present paths; nil if there are no links
 }
 
 func (s *Store) newUpper(ctx context.Context, w *tree.Writer, src *fsx.Dir, old *tree.Tree, layer string) *upper {
@@ -71,7 +71,7 @@ func (s *Store) newUpper(ctx context.Context, w *tree.Writer, src *fsx.Dir, old 
 	return u
 }
 
-// upperTree is what an upper directory makes of the parent's tree.
+// upperTree is the parent's tree with the changes of an upper directory.
 type upperTree struct {
 	root      tree.Entry
 	links     tree.Links
@@ -79,8 +79,8 @@ type upperTree struct {
 	sameLinks bool // as the parent's
 }
 
-// read reads the upper. open says that the host's directory is at the bottom of
-// the stack: then the tree is one of changes.
+// read reads the upper. open means that the host's directory is below the layers:
+// then the tree is one of changes.
 func (u *upper) read(open bool) (upperTree, error) {
 	var links tree.Links
 	var was *tree.Entry
@@ -95,8 +95,8 @@ func (u *upper) read(open bool) (upperTree, error) {
 	if len(links.Groups) > 0 {
 		u.gone, u.leaves = newTouched(), map[string]struct{}{}
 	}
-	root := &frame{src: u.crew.keeper.Root(u.src), old: was, open: open}
-	if err := u.crew.run(u.dir(root)); err != nil {
+	root := &dirScan{src: u.pool.keeper.Root(u.src), old: was, open: open}
+	if err := u.pool.run(u.dir(root)); err != nil {
 		return upperTree{}, err
 	}
 	if err := u.found.err(); err != nil {
@@ -111,9 +111,10 @@ func (u *upper) read(open bool) (upperTree, error) {
 	return r, nil
 }
 
-// dir is the reading of a directory of the upper. f.open says whether the host's
-// directory shows there if nothing hides it, and afterwards whether it shows.
-func (u *upper) dir(f *frame) (enter func(t *task) error, leave func() (bool, error)) {
+// dir returns the task that reads a directory of the upper. Before it, f.open
+// reports whether the host's directory shows there if nothing hides it;
+// afterwards, whether it shows.
+func (u *upper) dir(f *dirScan) (enter func(t *task) error, leave func() (bool, error)) {
 	enter = func(t *task) error {
 		src, err := f.src.Open()
 		if err != nil {
@@ -129,14 +130,14 @@ func (u *upper) dir(f *frame) (enter func(t *task) error, leave func() (bool, er
 			return err
 		}
 		for _, name := range dirs {
-			sub := &frame{up: f, name: name, src: f.src.Child(name), open: f.open}
+			sub := &dirScan{up: f, name: name, src: f.src.Child(name), open: f.open}
 			if sub.old, err = u.below(below, name); err != nil {
 				return err
 			}
 			enter, leave := u.dir(sub)
-			u.crew.add(t, enter, leave)
+			u.pool.add(t, enter, leave)
 		}
-		batches(u.crew, t, files, func(name string) error { return u.child(f, name, below) })
+		batches(u.pool, t, files, func(name string) error { return u.child(f, name, below) })
 		return nil
 	}
 	leave = func() (again bool, err error) {
@@ -152,9 +153,9 @@ func (u *upper) dir(f *frame) (enter func(t *task) error, leave func() (bool, er
 	return enter, leave
 }
 
-// enterUpper reads a directory's own metadata. It returns what the parent has
-// there, as far as that shows; nil is nothing.
-func (u *upper) enterUpper(f *frame, src *fsx.Dir) (below *tree.Entry, err error) {
+// enterUpper reads a directory's metadata. It returns the parent's directory, as
+// far as it shows; nil if there is none.
+func (u *upper) enterUpper(f *dirScan, src *fsx.Dir) (below *tree.Entry, err error) {
 	info, err := src.Lstat(".")
 	if err != nil {
 		return nil, err
@@ -184,10 +185,10 @@ func (u *upper) enterUpper(f *frame, src *fsx.Dir) (below *tree.Entry, err error
 	return below, nil
 }
 
-// below is what the parent's directory has at a name.
+// below returns the entry at a name of the parent's directory.
 func (u *upper) below(dir *tree.Entry, name string) (*tree.Entry, error) {
 	if dir == nil {
-		return nil, nil //nolint:nilnil // nothing there is an answer
+		return nil, nil //nolint:nilnil // there is no entry
 	}
 	e, ok, err := u.old.Child(dir.Sub, name)
 	if err != nil || !ok {
@@ -196,8 +197,8 @@ func (u *upper) below(dir *tree.Entry, name string) (*tree.Entry, error) {
 	return &e, nil
 }
 
-// child reads a name that is no directory.
-func (u *upper) child(f *frame, name string, dir *tree.Entry) error {
+// child reads a name that is not a directory.
+func (u *upper) child(f *dirScan, name string, dir *tree.Entry) error {
 	src, err := f.src.Open()
 	if err != nil {
 		return err
@@ -233,7 +234,7 @@ func (u *upper) child(f *frame, name string, dir *tree.Entry) error {
 	return nil
 }
 
-// whiteout takes a name away, or hides what the host has there.
+// whiteout removes a name, or hides the host's.
 func (u *upper) whiteout(at site) {
 	u.goneAt(at)
 	e := tree.Entry{Name: at.name, Kind: tree.KindWhiteout}

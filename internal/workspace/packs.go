@@ -13,8 +13,8 @@ import (
 // maxOpenPacks bounds the descriptors that a long-lived store holds.
 const maxOpenPacks = 128
 
-// packs finds and keeps open the manifests of layers. One that was closed to
-// stay below the bound is opened again when it is read.
+// packs opens the manifests of layers and keeps some of them open. A manifest that
+// was closed is opened again when it is read.
 type packs struct {
 	home *fsx.Dir
 
@@ -77,7 +77,7 @@ func (p *packs) addFile(layer string, file *os.File, size int64) {
 	p.files[layer] = &packFile{owner: p, file: file, size: size}
 }
 
-// moved tells that a manifest has been renamed.
+// moved records that a manifest has been renamed.
 func (p *packs) moved(layer, path string) {
 	p.mu.Lock()
 	f := p.files[layer]
@@ -92,7 +92,7 @@ func (p *packs) moved(layer, path string) {
 	}
 }
 
-// forget drops a manifest that is no more.
+// forget drops a manifest that was removed.
 func (p *packs) forget(layer string) {
 	p.mu.Lock()
 	f := p.files[layer]
@@ -116,7 +116,7 @@ func (p *packs) close() error {
 	return errors.Join(errs...)
 }
 
-// opened notes that one more is open, and returns one that should be closed.
+// opened records that one more is open, and returns one to close.
 func (p *packs) opened(f *packFile) *packFile {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +129,7 @@ func (p *packs) opened(f *packFile) *packFile {
 	return oldest
 }
 
-// release closes the file; an anonymous one only when it is dropped for good.
+// release closes the file. An anonymous file is closed only if it is dropped.
 func (f *packFile) release(drop bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,7 +141,7 @@ func (f *packFile) release(drop bool) error {
 	return err
 }
 
-// ReadAt reads the manifest, opening it first if need be.
+// ReadAt reads the manifest, and opens it first if necessary.
 func (f *packFile) ReadAt(b []byte, off int64) (int, error) {
 	f.mu.Lock()
 	opened := false

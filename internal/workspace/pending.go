@@ -12,7 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// trashPrefix marks directories in pending that only wait to be deleted.
+// trashPrefix begins the names of directories in pending that only wait to be
+// deleted.
 const trashPrefix = "trash_"
 
 // pending is a layer that is being made.
@@ -21,7 +22,7 @@ type pending struct {
 	op    string
 	layer string
 	dir   *fsx.Dir
-	// framed says that dir already has the frame of a generation.
+	// framed means that dir already has the frame of a generation.
 	framed bool
 }
 
@@ -43,7 +44,7 @@ func (s *Store) newPending(op string) (*pending, error) {
 	return p, nil
 }
 
-// checkNew refuses an operation that has become a layer already.
+// checkNew refuses an operation that has already become a layer.
 func (s *Store) checkNew(op string) error {
 	if err := checkID("operation", op); err != nil {
 		return err
@@ -71,8 +72,8 @@ func (s *Store) openPending(op string) (*pending, error) {
 
 func (p *pending) close() { p.dir.Close() }
 
-// discard removes the operation's directory. It first takes another name, so
-// that an interrupted removal is never taken for the operation.
+// discard removes the operation's directory. It renames it first, so that a
+// half-removed one is never resumed.
 func (p *pending) discard() error {
 	p.close()
 	p.s.packs.forget(p.layer)
@@ -99,8 +100,8 @@ func (s *Store) trash(rel, id string) error {
 	return nil
 }
 
-// setAside gives a directory a name that says that it only waits to be deleted,
-// and returns that; "" if there is no such directory.
+// setAside renames a directory to a name that marks it for deletion, and returns
+// the name; "" if there is no such directory.
 func (s *Store) setAside(rel, id string) (string, error) {
 	if err := s.ensure("pending"); err != nil {
 		return "", err
@@ -121,7 +122,7 @@ func (s *Store) setAside(rel, id string) (string, error) {
 	return to, nil
 }
 
-// readSmall reads a file that is never big.
+// readSmall reads a file that is small in every sound home.
 func readSmall(d *fsx.Dir, rel string) ([]byte, error) {
 	const limit = 4 << 20
 	f, err := d.OpenFile(rel)
@@ -144,7 +145,7 @@ func readSmall(d *fsx.Dir, rel string) ([]byte, error) {
 	return data, nil
 }
 
-// writeNew writes a file of a pending directory, in the place of one that an
+// writeNew writes a file of a pending directory, and replaces one that an
 // interrupted seal left. It is not durable by itself.
 func writeNew(d *fsx.Dir, name string, data []byte) error {
 	if err := d.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -189,7 +190,7 @@ func (s *Store) packTo(file *os.File, layer string) (*pack, error) {
 	return &pack{s: s, layer: layer, file: file, buf: buf, w: w}, nil
 }
 
-// finish completes the manifest; afterwards it can be loaded.
+// finish completes the manifest. Then it can be loaded.
 func (p *pack) finish() (map[string]tree.AreaRoots, error) {
 	areas, err := p.w.Close()
 	if err == nil {
@@ -214,7 +215,8 @@ func (p *pack) abort() {
 	}
 }
 
-// memoryTree makes a tree that is kept nowhere. It lives as long as the store.
+// memoryTree makes a tree that is not stored. It is valid until the store is
+// closed.
 func (s *Store) memoryTree(changes bool, build func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error)) (*tree.Tree, Report, error) {
 	fd, err := unix.MemfdCreate("forkcell-tree", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -249,7 +251,7 @@ func (s *Store) memoryTree(changes bool, build func(w *tree.Writer) (tree.Entry,
 	}
 	t, ok := m.Area(AreaWorkspace)
 	if !ok {
-		return nil, report, fmt.Errorf("%w: a scan has no area", ErrCorrupt)
+		return nil, report, fmt.Errorf("%w: a tree in memory has no area", ErrCorrupt)
 	}
 	return t, report, nil
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// rereads is how often something that changes while it is read is read in all.
+// rereads is the number of attempts to read something that changes meanwhile.
 const rereads = 3
 
-// racy is how old a change must be for its stamp to be trusted: a younger file
-// may change again without its times showing it.
+// racy is the age from which a change's stamp is trusted: a younger file may
+// change again without a new time.
 const racy = 2 * time.Second
 
-// errMoved means that a name or directory changed under the reader, who should
-// start again one level above.
-var errMoved = errors.New("moved under the reader")
+// errMoved means that a name or directory changed while it was read. The reader
+// starts again one level above.
+var errMoved = errors.New("changed while it was read")
 
-// scan reads a whole directory tree: it makes the manifest's nodes, bottom up,
-// and on the way copies the files or keeps their contents by digest. Nothing of
-// the tree stays in memory but the directories that are being read.
+// scan reads a directory tree. It makes the manifest's nodes, bottom up, and on
+// the way copies the files or keeps their contents by digest. Only the directories
+// that are being read are in memory.
 type scan struct {
 	s    *Store
 	ctx  context.Context
@@ -31,41 +31,41 @@ type scan struct {
 	w    *tree.Writer
 
 	src     *fsx.Dir
-	dst     *fsx.Dir // gets a copy; nil: files are only read
-	objects *objects // gets the contents by digest; nil: not wanted
+	dst     *fsx.Dir // gets a copy; nil if files are only read
+	objects *objects // gets the contents by digest; nil if they are not kept
 	layer   string   // the layer that will hold the files' bytes
 
 	// old is the state before, for owners and stamps.
 	old *tree.Tree
-	// share says that old's nodes are edited rather than made anew. exact says
-	// that a new layer or stamp alone is worth an edit.
+	// share means that nodes of old are edited rather than made anew; exact,
+	// that a new layer or stamp alone is a change.
 	share, exact bool
-	// stamps says that the files' stamps are worth keeping: they will be read
-	// again from where they are now.
+	// stamps means that stamps are kept: the files will be read again from
+	// where they are now.
 	stamps bool
-	// settle says that others may change the files meanwhile.
+	// settle means that others may change the files meanwhile.
 	settle bool
 
 	filter *leftout.Filter
-	// public says that what the host keeps from others is left out.
+	// public leaves out what its owner on the host keeps from others.
 	public bool
-	// hidden are files that are left out under whatever name.
-	hidden map[face]struct{}
+	// hidden are files that are left out whatever their names.
+	hidden map[fileID]struct{}
 	attrs  attrRules
-	// owner says who is recorded as the owner of what is on disk.
+	// owner, if set, changes the owner that is recorded for an entry.
 	owner func(at site, e *tree.Entry, old *tree.Entry)
 
 	links *linkSet
 	found *findings
-	crew  *crew
+	pool  *pool
 	count *counter
 	start time.Time
 }
 
-// site is a name in a directory, "." for the directory itself. A path is long in
-// a deep tree, so it is made only for those who ask.
+// site is a name in a directory, "." for the directory itself. Its path is
+// computed only when it is needed: in a deep tree it is long.
 type site struct {
-	f    *frame
+	f    *dirScan
 	name string
 }
 
@@ -80,21 +80,21 @@ func (s site) path() string {
 func (s *Store) newScan(ctx context.Context, what string, w *tree.Writer, src *fsx.Dir) *scan {
 	return &scan{
 		s: s, ctx: ctx, what: what, w: w, src: src, attrs: s.plainAttrs(), links: newLinkSet(),
-		found: newFindings(), crew: newCrew(ctx), count: newCounter(ctx, what), start: time.Now(),
+		found: newFindings(), pool: newPool(ctx), count: newCounter(ctx, what), start: time.Now(),
 	}
 }
 
-// run reads the tree and returns its root and its hard links. What cannot be
-// kept is refused at the end, all of it at once; with an *UnsealableError the
-// rest of the tree is returned all the same.
+// run reads the tree and returns its root and its hard links. What cannot be kept
+// is refused at the end, in one *UnsealableError; then the rest of the tree is
+// returned too.
 func (sc *scan) run() (tree.Entry, tree.Links, error) {
-	root := &frame{src: sc.crew.keeper.Root(sc.src)}
+	root := &dirScan{src: sc.pool.keeper.Root(sc.src)}
 	if sc.old != nil {
 		e := sc.old.Root()
 		root.old = &e
 	}
 	if sc.dst != nil {
-		root.dst = sc.crew.keeper.Root(sc.dst)
+		root.dst = sc.pool.keeper.Root(sc.dst)
 	}
 	if err := sc.readDir(nil, root); err != nil {
 		return tree.Entry{}, tree.Links{}, err

@@ -9,12 +9,12 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// frame is one directory that is being read.
-type frame struct {
-	up       *frame // nil: the root
-	name     string // what its entry is called
+// dirScan is one directory that is being read.
+type dirScan struct {
+	up       *dirScan // nil for the root
+	name     string   // of its entry
 	src, dst *fsx.Ref
-	old      *tree.Entry // what the state before has there
+	old      *tree.Entry // the entry in the state before
 	entry    tree.Entry
 	info     fsx.Info
 
@@ -28,21 +28,21 @@ type frame struct {
 }
 
 // put adds a finished entry to the directory.
-func (f *frame) put(e tree.Entry) {
+func (f *dirScan) put(e tree.Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.known, e.Name)
 	f.edit.Put(e)
 }
 
-func (f *frame) wasMoved() {
+func (f *dirScan) wasMoved() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.moved = true
 }
 
-// was is what the state before had at a name.
-func (f *frame) was(name string) *tree.Entry {
+// was returns the entry at a name in the state before.
+func (f *dirScan) was(name string) *tree.Entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e, ok := f.known[name]
@@ -52,9 +52,9 @@ func (f *frame) was(name string) *tree.Entry {
 	return &e
 }
 
-// readDir adds the reading of a directory. One in which something moved is read
-// again, when all that was begun below it has ended.
-func (sc *scan) readDir(up *task, f *frame) error {
+// readDir adds the task that reads a directory. If the directory changes
+// meanwhile, it is read again when all tasks below it have ended.
+func (sc *scan) readDir(up *task, f *dirScan) error {
 	enter := func(t *task) error {
 		f.reads++
 		err := sc.enterDir(t, f)
@@ -81,14 +81,14 @@ func (sc *scan) readDir(up *task, f *frame) error {
 		return true, sc.undo(f)
 	}
 	if up == nil {
-		return sc.crew.run(enter, leave)
+		return sc.pool.run(enter, leave)
 	}
-	sc.crew.add(up, enter, leave)
+	sc.pool.add(up, enter, leave)
 	return nil
 }
 
-// enterDir reads a directory's own metadata and names.
-func (sc *scan) enterDir(t *task, f *frame) error {
+// enterDir reads a directory's metadata and names.
+func (sc *scan) enterDir(t *task, f *dirScan) error {
 	src, err := f.src.Open()
 	if err = sc.lost(err); errors.Is(err, errMoved) && f.up != nil {
 		f.gone = true
@@ -120,9 +120,9 @@ func (sc *scan) enterDir(t *task, f *frame) error {
 	return sc.names(t, f, src)
 }
 
-// names adds what is in a directory: the directories first, so that they are read
-// last.
-func (sc *scan) names(t *task, f *frame, src *fsx.Dir) error {
+// names adds tasks for the contents of a directory: the directories first, so that
+// they are read last.
+func (sc *scan) names(t *task, f *dirScan, src *fsx.Dir) error {
 	dirs, files, err := src.Split()
 	if err != nil {
 		return sc.lost(err)
@@ -140,7 +140,7 @@ func (sc *scan) names(t *task, f *frame, src *fsx.Dir) error {
 		if !admitted {
 			continue
 		}
-		sub := &frame{up: f, name: name, src: f.src.Child(name), old: f.was(name)}
+		sub := &dirScan{up: f, name: name, src: f.src.Child(name), old: f.was(name)}
 		if f.dst != nil {
 			sub.dst = f.dst.Child(name)
 		}
@@ -148,7 +148,7 @@ func (sc *scan) names(t *task, f *frame, src *fsx.Dir) error {
 			return err
 		}
 	}
-	batches(sc.crew, t, files, func(name string) error {
+	batches(sc.pool, t, files, func(name string) error {
 		err := sc.child(f, name)
 		switch {
 		case errors.Is(err, errMoved):
@@ -162,7 +162,7 @@ func (sc *scan) names(t *task, f *frame, src *fsx.Dir) error {
 	return nil
 }
 
-func (sc *scan) beginDir(f *frame) error {
+func (sc *scan) beginDir(f *dirScan) error {
 	known := sc.old != nil && f.old != nil && f.old.Kind == tree.KindDir
 	f.known = nil
 	if !known || !sc.share {
@@ -187,7 +187,7 @@ func (sc *scan) beginDir(f *frame) error {
 	return nil
 }
 
-func (sc *scan) makeCopy(f *frame) error {
+func (sc *scan) makeCopy(f *dirScan) error {
 	dst, err := f.up.dst.Open()
 	if err != nil {
 		return err
@@ -196,8 +196,8 @@ func (sc *scan) makeCopy(f *frame) error {
 	return dst.Mkdir(f.name, 0o700)
 }
 
-// leaveDir finishes a directory all of whose names were read.
-func (sc *scan) leaveDir(f *frame) error {
+// leaveDir finishes a directory when all its names were read.
+func (sc *scan) leaveDir(f *dirScan) error {
 	defer f.src.Close()
 	if f.dst != nil {
 		defer f.dst.Close()
@@ -233,8 +233,8 @@ func (sc *scan) leaveDir(f *frame) error {
 	return nil
 }
 
-// settledDir looks whether a directory is still as it was when it was read.
-func (sc *scan) settledDir(f *frame) error {
+// settledDir checks that a directory has not changed since it was read.
+func (sc *scan) settledDir(f *dirScan) error {
 	src, err := f.src.Open()
 	if err != nil {
 		return sc.lost(err)
@@ -250,7 +250,7 @@ func (sc *scan) settledDir(f *frame) error {
 	return nil
 }
 
-func (sc *scan) finishCopy(f *frame) error {
+func (sc *scan) finishCopy(f *dirScan) error {
 	dst, err := f.dst.Open()
 	if err != nil {
 		return err
@@ -259,8 +259,8 @@ func (sc *scan) finishCopy(f *frame) error {
 	return setMeta(dst, ".", f.entry, sc.s.opt.Root)
 }
 
-// undo takes back what the reading of a directory has left.
-func (sc *scan) undo(f *frame) error {
+// undo removes the results of reading a directory.
+func (sc *scan) undo(f *dirScan) error {
 	f.moved = false
 	sc.links.drop(site{f, "."}.path())
 	if f.up == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// entry is what the kernel said, as a manifest says it.
+// entry returns the manifest's entry for what the kernel reports.
 func (sc *scan) entry(at site, info fsx.Info, kind tree.Kind, old *tree.Entry) tree.Entry {
 	e := tree.Entry{Name: at.name, Kind: kind, Mode: info.Mode, MTime: info.MTime}
 	if kind == tree.KindFile {
@@ -39,8 +39,8 @@ func (sc *scan) sift(at site, all []fsx.Xattr) []fsx.Xattr {
 	return kept
 }
 
-// lost turns the errors of a name that is gone, or is something else by now,
-// into a reason to read again.
+// lost returns errMoved for the errors of a name that is gone or has become
+// something else.
 func (sc *scan) lost(err error) error {
 	if err == nil {
 		return nil
@@ -52,7 +52,7 @@ func (sc *scan) lost(err error) error {
 	return fmt.Errorf("read: %w", err)
 }
 
-// moved tells whether two looks at one file show that it changed.
+// moved reports whether a file changed between two looks at it.
 func moved(a, b fsx.Info) bool {
 	return a.Ino != b.Ino || a.Dev != b.Dev || a.Type != b.Type || a.Size != b.Size || a.MTime != b.MTime || a.CTime != b.CTime
 }

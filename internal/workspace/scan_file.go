@@ -11,13 +11,13 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// errReplaced means that a name has become another file's. What is there must not
-// be taken for what the names of the first file share, so its directory is read
+// errReplaced means that a name now belongs to another file. Its contents must not
+// be recorded for the other names of the first file, so the directory is read
 // again.
-var errReplaced = errors.New("replaced under the reader")
+var errReplaced = errors.New("replaced while it was read")
 
-// child reads a name that is no directory.
-func (sc *scan) child(f *frame, name string) error {
+// child reads a name that is not a directory.
+func (sc *scan) child(f *dirScan, name string) error {
 	src, err := f.src.Open()
 	if err != nil {
 		return sc.lost(err)
@@ -48,7 +48,7 @@ func (sc *scan) child(f *frame, name string) error {
 }
 
 // leaf reads anything but a directory, once for all its names. src is the open
-// directory that it is in.
+// directory that has it.
 func (sc *scan) leaf(src *fsx.Dir, at site, info fsx.Info, kind tree.Kind, old *tree.Entry) (tree.Entry, error) {
 	g := sc.links.group(info)
 	if g == nil {
@@ -110,7 +110,7 @@ func (sc *scan) leafAlone(src *fsx.Dir, at site, info fsx.Info, kind tree.Kind, 
 	return e, nil
 }
 
-// copyIn opens the directory that gets the copy of a name; nil if there is none.
+// copyIn opens the directory of the copy of a name; nil if there is no copy.
 func (s site) copyIn() (dst *fsx.Dir, done func(), err error) {
 	if s.f.dst == nil {
 		return nil, func() {}, nil
@@ -122,14 +122,14 @@ func (s site) copyIn() (dst *fsx.Dir, done func(), err error) {
 // fileRead is the reading of one regular file.
 type fileRead struct {
 	*scan
-	src, dst *fsx.Dir // dst gets a copy; nil: none
+	src, dst *fsx.Dir // dst gets a copy, unless it is nil
 	at       site
 	info     fsx.Info
 	e        *tree.Entry
 	old      *tree.Entry
 }
 
-// run reads the file, again if it changes meanwhile.
+// run reads the file, and again if it changes meanwhile.
 func (r *fileRead) run() error {
 	if r.dst == nil && r.sameStamp(r.info, r.old) {
 		r.e.Digest, r.e.PlainDigest, r.e.Xattrs, r.e.Stamp = r.old.Digest, r.old.PlainDigest, r.old.Xattrs, r.old.Stamp
@@ -182,9 +182,9 @@ func (r *fileRead) read() error {
 	return nil
 }
 
-// settled repeats the read of a file until nothing moved under it. undo takes
-// back what a read has left, but no links: who reads a file with several names
-// holds their group.
+// settled repeats the read of a file until it did not change meanwhile. undo
+// removes the results of a read, except for links: the reader of a file with
+// several names holds their group.
 func (sc *scan) settled(at site, read func() error, undo func() error) error {
 	for n := 1; ; n++ {
 		err := read()
@@ -200,7 +200,7 @@ func (sc *scan) settled(at site, read func() error, undo func() error) error {
 	}
 }
 
-// unmoved looks whether an open file is still as it was.
+// unmoved checks that an open file has not changed.
 func (r *fileRead) unmoved(file *os.File, before fsx.Info) error {
 	if err := r.s.step("scan.read"); err != nil {
 		return err
@@ -215,9 +215,9 @@ func (r *fileRead) unmoved(file *os.File, before fsx.Info) error {
 	return nil
 }
 
-// contents reads a file's bytes and puts them where they are wanted.
+// contents reads a file's bytes and copies or keeps them.
 func (r *fileRead) contents(file *os.File) (err error) {
-	ctx := r.crew.ctx
+	ctx := r.pool.ctx
 	switch {
 	case r.dst != nil:
 		r.e.Digest, r.e.PlainDigest, r.e.Size, err = r.s.copyFile(ctx, r.dst, r.at.name, file, *r.e, r.old, r.s.opt.Root)
@@ -235,7 +235,7 @@ func (r *fileRead) contents(file *os.File) (err error) {
 	return fmt.Errorf("read %s: %w", shortName(r.at.path()), err)
 }
 
-// sameStamp tells whether a file need not be read again.
+// sameStamp reports whether a file need not be read again.
 func (sc *scan) sameStamp(info fsx.Info, old *tree.Entry) bool {
 	return sc.stamps && old != nil && old.Kind == tree.KindFile && old.Stamp != (tree.Stamp{}) &&
 		old.Stamp == tree.StampOf(info) &&

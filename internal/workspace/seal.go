@@ -11,9 +11,9 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// Seal makes the generation a state. Nothing may write to it any more. When it
-// fails, the generation stays as it is: an *UnsealableError names what cannot be
-// kept. Sealing again is safe at any time. A generation that changed nothing stays
+// Seal makes the generation a state. Nothing may write to it any more. When Seal
+// fails, the generation stays as it is: an *UnsealableError lists what cannot be
+// kept. Seal can be called again at any time. A generation without changes stays
 // too, until the caller has recorded that and discards it.
 func (w *Work) Seal(ctx context.Context) (Sealed, error) {
 	sealed, keep, err := w.hash(ctx)
@@ -33,7 +33,8 @@ func (w *Work) Seal(ctx context.Context) (Sealed, error) {
 	return sealed, nil
 }
 
-// hash makes the manifest and says which areas' directories the layer keeps.
+// hash makes the manifest. It also returns which directories of areas the layer
+// keeps.
 func (w *Work) hash(ctx context.Context) (Sealed, []string, error) {
 	return w.s.seal(ctx, w.c, w.p, w.layer, func(sl *sealing) error {
 		sl.extra, sl.hidden = w.extra, w.hidden()
@@ -41,7 +42,7 @@ func (w *Work) hash(ctx context.Context) (Sealed, []string, error) {
 	})
 }
 
-// sealing is the making of one manifest on top of a parent's.
+// sealing makes one manifest on top of a parent's.
 type sealing struct {
 	s      *Store
 	ctx    context.Context
@@ -58,18 +59,18 @@ type sealing struct {
 	leftOut []LeftOut
 	keep    []string // directories of areas that the layer keeps
 
-	// lenient says that a live directory is sealed without what cannot be kept,
-	// which is then in refused.
+	// lenient seals a live directory without what cannot be kept, which is then
+	// in refused.
 	lenient bool
 	refused []Refused
-	hidden  map[face]struct{} // masked files of a live directory
+	hidden  map[fileID]struct{} // masked files of a live directory
 
 	extra   []placed         // areas of the generation besides the two
 	places  map[string]place // of all areas of the new state but the two
 	carried []string         // areas of the parent whose files are still to be copied
 }
 
-// old is an area of the parent.
+// old returns an area of the parent.
 func (sl *sealing) old(area string) (*tree.Tree, error) {
 	t, ok := sl.parent.Area(area)
 	if !ok {
@@ -116,8 +117,8 @@ func (sl *sealing) scanArea(dir *fsx.Dir, area string, share bool) error {
 	return sl.pw.w.SetArea(area, got.root, got.links)
 }
 
-// keepOwner records an owner that an ordinary user cannot have on disk: what
-// was there before, if it is still the same kind of thing.
+// keepOwner keeps the recorded owner of an entry of the same kind, which an
+// ordinary user cannot have on disk.
 func (s *Store) keepOwner(_ site, e *tree.Entry, old *tree.Entry) {
 	if !s.opt.Root && old != nil && old.Kind == e.Kind && e.UID == uint32(os.Geteuid()) {
 		e.UID, e.GID = old.UID, old.GID
@@ -155,7 +156,7 @@ func (sl *sealing) finish() (Sealed, error) {
 	return sealed, err
 }
 
-// sealedAsIs is the result of a seal that found nothing changed.
+// sealedAsIs returns the result of a seal without changes.
 func (s *Store) sealedAsIs(layer string) (Sealed, error) {
 	info, err := s.Info(layer)
 	if err != nil {
@@ -186,14 +187,14 @@ func (sl *sealing) changed(now tree.AreaRoots) (int, error) {
 	return tree.CountChanges(old, t, tree.DiffOptions{Renames: true})
 }
 
-// commitLayer makes the pending directory the layer that sealed describes. Of
-// the areas' directories only those in keep go with it.
+// commitLayer makes the pending directory the layer that sealed describes. keep
+// lists the directories of areas that go with it.
 func (s *Store) commitLayer(p *pending, sealed Sealed, b Backend, lower, keep []string) error {
 	return s.commit(p.dir, p.op, s.record(sealed, b, p.op, lower), keep)
 }
 
-// newLayer runs the making of a layer from nothing but older states: whatever goes
-// wrong, what it began is removed.
+// newLayer makes a layer from older states. If anything fails, it removes what it
+// began.
 func (s *Store) newLayer(op, what string, build func(p *pending) (sealed Sealed, lower, keep []string, err error), b Backend) (Sealed, error) {
 	p, err := s.newPending(op)
 	if err != nil {
@@ -248,7 +249,7 @@ func (s *Store) newSealing(ctx context.Context, c Cell, p *pending, layer string
 	}, nil
 }
 
-// end completes the manifest and says which directories the layer keeps.
+// end completes the manifest. It also returns which directories the layer keeps.
 func (sl *sealing) end() (Sealed, []string, error) {
 	if err := sl.carry(); err != nil {
 		return Sealed{}, nil, err

@@ -9,23 +9,23 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// readArea is what a generation's directory of an area holds.
+// readArea is the content of an area's directory in a generation.
 type readArea struct {
 	root    tree.Entry
 	links   tree.Links
 	changes bool
 }
 
-// roots computes the identity of the area.
+// roots computes the roots of the area.
 func (r readArea) roots(area string) (tree.AreaRoots, error) {
-	return throwAway(area, r.changes, func(*tree.Writer) (tree.Entry, tree.Links, error) {
+	return computeRoots(area, r.changes, func(*tree.Writer) (tree.Entry, tree.Links, error) {
 		return r.root, r.links, nil
 	})
 }
 
-// extraArea seals an area besides the two of every state. One that is as the
-// host's is left to carry, and so is one that the parent has, if the layer may
-// share its files.
+// extraArea seals an area besides the two of every state. It leaves an area
+// without changes to carry: one that is still as it began, and, if the layer may
+// share files, one that is as in the parent.
 func (sl *sealing) extraArea(dir *fsx.Dir, a placed, share bool, read func(src *fsx.Dir, a placed, old *tree.Tree, share bool) (readArea, error)) error {
 	there, err := exists(dir, a.Dir)
 	if err != nil || !there { // an interrupted seal found it unchanged
@@ -61,8 +61,7 @@ func sameTree(t *tree.Tree, r tree.AreaRoots) bool {
 	return root == r.Root && meta == r.Meta
 }
 
-// readChanges reads the upper of an area: what changed over the host's
-// directory.
+// readChanges reads the upper of an area: the changes to the host's directory.
 func (sl *sealing) readChanges(src *fsx.Dir, a placed, old *tree.Tree, _ bool) (readArea, error) {
 	u := sl.s.newUpper(sl.ctx, sl.pw.w, src, old, sl.layer)
 	var err error
@@ -75,7 +74,7 @@ func (sl *sealing) readChanges(src *fsx.Dir, a placed, old *tree.Tree, _ bool) (
 }
 
 // readWhole reads the directory of an area that the state has whole. share means
-// that entries that did not change still name the layer that has their bytes.
+// that unchanged entries still name the layer that has their bytes.
 func (sl *sealing) readWhole(src *fsx.Dir, a placed, old *tree.Tree, share bool) (readArea, error) {
 	sc := sl.s.newScan(sl.ctx, "seal", sl.pw.w, src)
 	sc.old, sc.owner, sc.layer, sc.share = old, sl.s.keepOwner, sl.layer, share
@@ -97,8 +96,8 @@ func nameArea(a placed, err error) error {
 	return named
 }
 
-// carry takes over the areas of the parent that the new state has too, as they
-// are. The files of those that have to be copied are copied by fillCarried.
+// carry takes the other areas of the parent over, unchanged. fillCarried copies
+// the files of those that have to be copied.
 func (sl *sealing) carry() error {
 	info, err := sl.s.Info(sl.parent.Layer())
 	if err != nil {
@@ -116,8 +115,8 @@ func (sl *sealing) carry() error {
 	return nil
 }
 
-// fillCarried copies the files of the areas that were carried into a layer that
-// needs no other.
+// fillCarried copies the files of the areas that carry took over, into a layer
+// that needs no other.
 func (sl *sealing) fillCarried() error {
 	for _, name := range sl.carried {
 		t, _ := sl.parent.Area(name)

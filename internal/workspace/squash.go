@@ -8,8 +8,8 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// Squash makes a state self-contained: a new layer with the same roots that
-// needs no other. The old layers stay until nothing needs them.
+// Squash makes a state self-contained: a new layer with the same roots that needs
+// no other. The old layers stay until no state needs them.
 func (s *Store) Squash(ctx context.Context, c Cell, layer, op string) (Sealed, error) {
 	b, _, err := s.usable(c, layer)
 	if err != nil {
@@ -87,9 +87,9 @@ func (s *Store) copyTree(pw *pack, t *tree.Tree, area, holder string) error {
 	return setArea(pw.w, area, t.Changes(), root, links)
 }
 
-// fillArea writes an area's files into a directory of a pending layer. Of an
-// area of changes these are whiteouts and opaque directories too: the host's
-// directory stays below it.
+// fillArea writes an area's files into a directory of a pending layer. An area of
+// changes has whiteouts and opaque directories too: the host's directory stays
+// below it.
 func (s *Store) fillArea(ctx context.Context, p *pending, dir string, t *tree.Tree, open opener) error {
 	d, err := plainDir(p.dir, dir)
 	if err != nil {
@@ -99,13 +99,13 @@ func (s *Store) fillArea(ctx context.Context, p *pending, dir string, t *tree.Tr
 	return s.materialise(ctx, t, open, d, MaterialiseOptions{Owners: s.opt.Root})
 }
 
-// sameRoots checks that a rewritten state is the one it was made from.
+// sameRoots checks that a rewritten state has the roots of the original.
 func sameRoots(m *tree.Manifest, areas map[string]tree.AreaRoots) error {
 	for _, area := range m.Areas() {
 		t, _ := m.Area(area)
 		root, meta := t.Roots()
 		if a := areas[area]; a.Root != root || a.Meta != meta {
-			return fmt.Errorf("%w: the roots of %s came out different", ErrCorrupt, area)
+			return fmt.Errorf("%w: the roots of %s differ after rewriting", ErrCorrupt, area)
 		}
 	}
 	return nil

@@ -1,16 +1,16 @@
 // Package workspace keeps the states of all cells of one home: it imports a
-// source, opens writable generations on a sealed state, seals them, and gives a
-// state back as files, whole or in parts.
+// source, opens writable generations on a sealed state, seals them, and writes
+// states out as files, whole or in parts.
 //
-// A state is a sealed layer. What is below it depends on the backend: overlay
-// stacks the changes of each generation, clone keeps a full copy of each, delta
-// keeps contents by digest and leaves the files in the real directory. Every
-// operation works on each of them and passes one suite.
+// A state is a sealed layer. Its form depends on the backend: overlay stacks the
+// changes of each generation, clone keeps a full copy of each, delta keeps
+// contents by digest and leaves the files in the real directory. Every backend
+// passes the same suite.
 //
-// The package knows the home's directories layers, pending, objects, live and
-// applies, and nothing else of the home. It must not know what runs in a cell,
-// what a receipt is, or how states are named and found: its callers hold the
-// locks, and the names.
+// The package knows the home's directories layers, pending, spare, objects, live
+// and applies, and nothing else of the home. It must not know what runs in a
+// cell, what a receipt is, or how states are named and found. Its callers hold
+// the locks.
 package workspace
 
 import (
@@ -28,19 +28,19 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// The areas of every state. The workspace is what people see and compare; the
-// home is the cell user's own directory. They are sealed together, and with them
-// the areas of the type Area.
+// The areas of every state. People see and compare the workspace; the home is the
+// home directory of the cell's user. They are sealed together, and with them the
+// areas of the type Area.
 const (
 	AreaWorkspace = "workspace"
 	AreaHome      = "home"
 )
 
-// homeTarget is where the cell's user lives.
+// homeTarget is the home directory in the cell.
 const homeTarget = "/home/sandbox"
 
-// DefaultMaxDepth is the number of layers past which a state should be
-// squashed: mounts and look-ups slow down with every layer.
+// DefaultMaxDepth is the number of layers above which a state should be squashed:
+// mounts and look-ups slow down with every layer.
 const DefaultMaxDepth = 50
 
 var (
@@ -51,19 +51,18 @@ var (
 	ErrNoLayer = errors.New("layer is missing")
 	// ErrNewerFormat means that a layer was written by a newer program.
 	ErrNewerFormat = errors.New("layer has a newer format than this program knows")
-	// ErrCorrupt means that a layer is not what was sealed.
+	// ErrCorrupt means that a layer differs from what was sealed.
 	ErrCorrupt = errors.New("layer is corrupt")
 	// ErrMixed means that a layer was made for another backend, or with the
 	// overlay attributes of the other kind of home.
 	ErrMixed = errors.New("layer cannot be used here")
 )
 
-// UnsealableError names what cannot be kept in a state: device nodes, and
-// extended attributes that overlay file systems keep for themselves.
+// UnsealableError lists what no state can hold: device nodes, and extended
+// attributes that overlay file systems keep for themselves.
 type UnsealableError struct {
 	Problems []string
-	// Refused are the same things of one directory, for who wants to remove
-	// them.
+	// Refused lists the same things, for callers that remove them.
 	Refused []Refused
 }
 
@@ -78,7 +77,7 @@ func (e *UnsealableError) Error() string {
 	return "cannot be kept: " + strings.Join(list, ", ") + more
 }
 
-// Progress tells how far a long operation has come.
+// Progress is how far a long operation has come.
 type Progress struct {
 	What  string // "import", "copy", "hash"
 	Files int64
@@ -88,30 +87,30 @@ type Progress struct {
 
 type progressKey struct{}
 
-// WithProgress returns a context whose long operations report to fn now and then,
-// from one goroutine at a time.
+// WithProgress returns a context whose long operations report to fn from time to
+// time, from one goroutine at a time.
 func WithProgress(ctx context.Context, fn func(Progress)) context.Context {
 	return context.WithValue(ctx, progressKey{}, fn)
 }
 
-// Options says how a home is used. The zero value is an ordinary user's home.
+// Options configures the use of a home. The zero value is an ordinary user's home.
 type Options struct {
-	// Root says that the caller is root: layers carry trusted.overlay.*
+	// Root means that the caller is root: layers carry trusted.overlay.*
 	// attributes and the true owners are on disk.
 	Root bool
-	// MaxDepth is the number of layers past which NeedsSquash says so; 0 means
-	// DefaultMaxDepth.
+	// MaxDepth is the number of layers above which NeedsSquash reports true; 0
+	// means DefaultMaxDepth.
 	MaxDepth int
 
-	// hook is called at every step at which a crash matters, and may make it
-	// fail. Tests set it.
+	// hook, if set, is called at every step at which a crash matters, and may
+	// make it fail. Tests set it.
 	hook func(step string) error
-	// unsynced leaves out making things durable, which waits for what everybody
-	// else writes too. Tests of other things set it.
+	// unsynced leaves out making things durable, which also waits for the
+	// writes of other programs. Tests of other things set it.
 	unsynced bool
 }
 
-// Cell is what the package needs to know of a cell.
+// Cell describes a cell to this package.
 type Cell struct {
 	ID      string
 	Backend Backend
@@ -119,19 +118,19 @@ type Cell struct {
 	MountAt string
 	// Live is the host path of the real directory of a delta cell.
 	Live string
-	// Rules say what is left out of the source; nil leaves out nothing.
+	// Rules leave files out of the source; nil leaves out nothing.
 	Rules *leftout.Rules
-	// Kept are paths that stay although a rule names them, as Import reported
-	// them. They are fixed at import: were they read from git again, a
-	// cell could add a secret to the index and so have it shown.
+	// Kept are paths that stay although a rule matches them, as Import reported
+	// them. They are fixed at import: if they were read from git again, a cell
+	// could add a secret to the index and make it visible.
 	Kept []string
 	// Areas are the host's directories that a generation may change besides the
-	// workspace and the home. Only Begin looks at them.
+	// workspace and the home. Only Begin uses them.
 	Areas []Area
 }
 
-// Store is one home's states. Its methods may be used by several goroutines;
-// that no two of them work on one cell is the caller's duty.
+// Store holds the states of one home. Several goroutines may use its methods at
+// once; the caller makes sure that only one of them works on a cell.
 type Store struct {
 	home  *fsx.Dir
 	path  string
@@ -145,7 +144,7 @@ type Store struct {
 	scans int
 }
 
-// Open opens the states of a home. It makes nothing: a read-only home can be
+// Open opens the states of a home. It creates nothing: a read-only home can be
 // read.
 func Open(homePath string, opt Options) (*Store, error) {
 	homePath, err := filepath.Abs(homePath)
@@ -192,8 +191,7 @@ func (s *Store) area(layer, name string) (*tree.Tree, error) {
 	return t, nil
 }
 
-// step marks an instant at which a crash matters, and at which a test may have
-// the next thing fail.
+// step marks an instant at which a crash matters. Tests can make it fail.
 func (s *Store) step(name string) error {
 	if err := failpoint.Err(name); err != nil {
 		return err
@@ -212,7 +210,7 @@ func (s *Store) syncFS() error {
 	return s.home.SyncFS()
 }
 
-// ensure makes the home's directory for one kind of thing.
+// ensure makes one of the home's directories if it does not exist.
 func (s *Store) ensure(name string) error {
 	if err := s.home.MkdirAll(name, 0o700); err != nil {
 		return fmt.Errorf("make %s in the home: %w", name, err)
@@ -220,7 +218,7 @@ func (s *Store) ensure(name string) error {
 	return nil
 }
 
-// exists tells whether a name is there, whatever it is.
+// exists reports whether there is anything at a path.
 func exists(d *fsx.Dir, rel string) (bool, error) {
 	_, err := d.Lstat(rel)
 	if errors.Is(err, os.ErrNotExist) {
@@ -229,7 +227,7 @@ func exists(d *fsx.Dir, rel string) (bool, error) {
 	return err == nil, err
 }
 
-// checkID refuses identifiers that could be paths.
+// checkID refuses identifiers that could be used as paths.
 func checkID(kind, id string) error {
 	if id == "" || len(id) > 128 {
 		return fmt.Errorf("%s id %q is not valid", kind, id)
@@ -243,8 +241,8 @@ func checkID(kind, id string) error {
 	return nil
 }
 
-// LayerOf derives a layer's id from the operation that makes it, so that a
-// layer can be found again when only the operation is known.
+// LayerOf returns the id of the layer that an operation makes, so that the layer
+// can be found when only the operation is known.
 func LayerOf(op string) string { return layerOf(op) }
 
 func layerOf(op string) string {

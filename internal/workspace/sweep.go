@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// SweepReport says what was removed, or would be.
+// SweepReport lists what was removed, or would be.
 type SweepReport struct {
 	Layers   []string
 	Pending  []string
@@ -20,15 +20,15 @@ type SweepReport struct {
 	// Bytes is the disk space of what was removed.
 	Bytes int64
 
-	// trash has been taken away from where it was and waits to be deleted.
+	// trash lists renamed directories that wait to be deleted.
 	trash []string
 }
 
-// Sweep removes what nothing needs: layers that keep does not want and that no
-// wanted state stands on, pending operations and journals of applies and switches
-// that are not in use, and contents that no remaining state has. The caller makes sure
-// that nobody else makes anything meanwhile. Directories are only renamed away, so
-// that it takes no longer for large ones: Empty deletes them.
+// Sweep removes what is not needed: layers that keep does not want and that are
+// below no wanted state, pending operations and journals of applies and switches
+// that are not in use, and objects that no remaining state has. The caller makes
+// sure that nothing is made in the home meanwhile. Sweep only renames directories,
+// so that large ones take no longer: Empty deletes them.
 func (s *Store) Sweep(ctx context.Context, keep, inUse func(id string) bool, dryRun bool) (SweepReport, error) {
 	sw := &sweeper{s: s, ctx: ctx, dry: dryRun}
 	err := sw.layers(keep)
@@ -68,7 +68,7 @@ func (sw *sweeper) layers(wanted func(string) bool) error {
 		keep[name] = struct{}{}
 		chain, err := sw.s.Chain(name)
 		if err != nil {
-			// What it stands on is unknown, so nothing can be given up.
+			// The layers below it are unknown, so nothing can be removed.
 			return fmt.Errorf("a layer that is needed cannot be read: %w", err)
 		}
 		for _, l := range chain {
@@ -87,7 +87,7 @@ func (sw *sweeper) layers(wanted func(string) bool) error {
 	return nil
 }
 
-// remove takes one directory away and counts what was in it.
+// remove renames one directory away and counts its contents.
 func (sw *sweeper) remove(where, name string, list *[]string) error {
 	if err := sw.ctx.Err(); err != nil {
 		return err
@@ -123,9 +123,9 @@ func (r *SweepReport) Add(o SweepReport) {
 	r.Objects, r.Bytes, r.trash = r.Objects+o.Objects, r.Bytes+o.Bytes, append(r.trash, o.trash...)
 }
 
-// Empty deletes what a sweep has taken away, and adds its space to the report.
-// Nobody needs to be kept from making things meanwhile. What is left when it is
-// interrupted is deleted by the next sweep.
+// Empty deletes what a sweep has renamed, and adds its space to the report. Others
+// may make things in the home meanwhile. If it is interrupted, the next sweep
+// deletes the rest.
 func (s *Store) Empty(ctx context.Context, report *SweepReport) error {
 	for len(report.trash) > 0 {
 		rel := report.trash[0]
@@ -158,9 +158,9 @@ func (sw *sweeper) pending(inUse func(op string) bool) error {
 	return nil
 }
 
-// journals removes those of applies and switches that nobody will finish or take
-// back any more, with what they displaced. One that did not come to its end, or
-// that holds what somebody else had written, is never removed.
+// journals removes the finished journals of applies and switches that are not in
+// use, with what they displaced. It never removes a journal that did not end, or
+// that holds another program's writes.
 func (sw *sweeper) journals(inUse func(op string) bool) error {
 	names, err := sw.s.listDir("applies")
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *Store) journalOver(name string) (bool, error) {
 	return apply.Over(d)
 }
 
-// UnendedJournals names the applies and switches that did not come to their end.
+// UnendedJournals lists the applies and switches that did not end.
 func (s *Store) UnendedJournals() ([]string, error) {
 	names, err := s.listDir("applies")
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *Store) UnendedJournals() ([]string, error) {
 	return list, nil
 }
 
-// SweepLive removes the live directories of cells that are no more.
+// SweepLive removes the live directories of removed cells.
 func (s *Store) SweepLive(ctx context.Context, keep func(cellID string) bool, dryRun bool) (SweepReport, error) {
 	sw := &sweeper{s: s, ctx: ctx, dry: dryRun}
 	names, err := s.listDir("live")
@@ -227,7 +227,7 @@ func (s *Store) SweepLive(ctx context.Context, keep func(cellID string) bool, dr
 	return sw.report, nil
 }
 
-// objects removes contents that no remaining delta state refers to.
+// objects removes objects that no remaining state has.
 func (sw *sweeper) objects() error {
 	dirs, err := sw.s.listDir("objects")
 	if err != nil || len(dirs) == 0 {
@@ -277,8 +277,8 @@ func (sw *sweeper) removeObject(rel string) error {
 	return sw.s.home.RemoveAll(rel)
 }
 
-// usedObjects marks the contents of all remaining states that are objects. Directories
-// that states share are read once.
+// usedObjects returns the digests of all objects of the remaining states.
+// Directories that states share are read once.
 func (sw *sweeper) usedObjects() (map[tree.Hash]struct{}, error) {
 	used, seen := map[tree.Hash]struct{}{}, map[tree.Hash]struct{}{}
 	for _, layer := range sw.kept {

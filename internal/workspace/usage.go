@@ -10,9 +10,9 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
-// Usage is the disk space that a generation takes now, while commands work in
-// it: what was changed (overlay), the whole copy (clone), or the home and the
-// real directory (delta). It is a look at files that come and go, no more.
+// Usage returns the disk space that a generation takes now, while commands work in
+// it: the changes (overlay), the whole copy (clone), or the home and the real
+// directory (delta). Files may come and go meanwhile, so it is an estimate.
 func (w *Work) Usage(ctx context.Context) (int64, error) {
 	total, err := diskUsage(ctx, w.p.dir)
 	if err != nil {
@@ -34,9 +34,8 @@ func (deltaBackend) liveUsage(ctx context.Context, c Cell) (int64, error) {
 // blockSize is the unit of Info.Blocks.
 const blockSize = 512
 
-// diskUsage adds up the blocks of everything below a directory, files with
-// several names once. What goes away while it is looked at, or may not be looked
-// at, does not count.
+// diskUsage adds up the blocks of everything below a directory, files with several
+// names once. Files that disappear meanwhile or cannot be read do not count.
 func diskUsage(ctx context.Context, d *fsx.Dir) (total int64, err error) {
 	linked := map[inode]struct{}{}
 	err = fsx.Walk(ctx, d, fsx.Visitor{
@@ -56,7 +55,7 @@ func diskUsage(ctx context.Context, d *fsx.Dir) (total int64, err error) {
 	return total, err
 }
 
-// usageOf is the disk space of a path with all that is below it.
+// usageOf returns the disk space of a path and everything below it.
 func usageOf(ctx context.Context, d *fsx.Dir, rel string) (int64, error) {
 	info, err := d.Lstat(rel)
 	if err != nil {
@@ -82,13 +81,13 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// smallFiles is what the directory of a layer takes besides the areas and the
-// manifest: itself, layer.json and a marker.
+// smallFiles is the space of a layer's directory itself, of layer.json and of a
+// marker.
 const smallFiles = 2 * 4096
 
-// measure fills in the disk space of a layer that is about to be committed. keep
-// are the directories of areas that it keeps, objects is the space of what was
-// added to the objects, which is the workspace's.
+// measure sets the disk space of a layer that is about to be committed. keep lists
+// the directories of areas that it keeps; objects is the space of the objects that
+// were added, which counts as the workspace's.
 func (sealed *Sealed) measure(ctx context.Context, dir *fsx.Dir, keep []string, objects int64) error {
 	manifest, err := usageOf(ctx, dir, "manifest")
 	if err != nil {
@@ -110,8 +109,8 @@ func (sealed *Sealed) measure(ctx context.Context, dir *fsx.Dir, keep []string, 
 	return nil
 }
 
-// DiskByArea is the disk space of the layer's files, by area. Of a layer that an
-// earlier version sealed all of it counts as the workspace's.
+// DiskByArea returns the disk space of the layer's files, by area. A layer that an
+// earlier version sealed has all of it under the workspace.
 func (i Info) DiskByArea() map[string]int64 {
 	out, sum := map[string]int64{}, int64(0)
 	for name, a := range i.Areas {
@@ -124,7 +123,7 @@ func (i Info) DiskByArea() map[string]int64 {
 	return out
 }
 
-// objectAreas are the areas of a layer whose contents are objects.
+// objectAreas returns the areas of a layer whose contents are objects.
 func (s *Store) objectAreas(i Info) ([]string, error) {
 	b, err := s.backend(i.Backend)
 	if err != nil {
@@ -133,8 +132,8 @@ func (s *Store) objectAreas(i Info) ([]string, error) {
 	return slices.DeleteFunc([]string{AreaWorkspace, AreaHome}, func(area string) bool { return slices.Contains(b.areas(), area) }), nil
 }
 
-// DiskUsage is the disk space of the home, by what it is used for. That of layers
-// was recorded when they were sealed; the rest is looked at.
+// DiskUsage returns the disk space of the home, by purpose. The space of layers
+// was recorded when they were sealed; the rest is measured.
 func (s *Store) DiskUsage(ctx context.Context) (map[string]int64, error) {
 	names, err := s.home.Names()
 	if err != nil {
@@ -165,11 +164,11 @@ func (s *Store) DiskUsage(ctx context.Context) (map[string]int64, error) {
 			return nil, err
 		}
 		for _, area := range areas {
-			// What it added to the objects is counted there.
+			// Its objects are counted as such.
 			out["layers"] -= i.Areas[area].Disk
 		}
 	}
-	if len(damaged) > 0 { // layers that do not say it themselves
+	if len(damaged) > 0 { // their space is not recorded
 		if out["layers"], err = usageOf(ctx, s.home, "layers"); err != nil {
 			return nil, err
 		}

@@ -13,10 +13,10 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// Verify recomputes a state from the bytes on disk and names everything that is
-// not as it was sealed. An error means that it could not be checked, not that it
-// is wrong. That the layer is the one that was recorded elsewhere is for those
-// to compare who hold the record.
+// Verify recomputes a state from the bytes on disk and lists everything that
+// differs from what was sealed. An error means that the state could not be
+// checked, not that it is wrong. Verify cannot know whether the layer is the one
+// that was recorded elsewhere: the caller compares that.
 func (s *Store) Verify(ctx context.Context, c Cell, layer string) ([]tree.Difference, error) {
 	b, err := s.backend(c.Backend)
 	v := &verification{s: s, ctx: ctx, b: b, layer: layer}
@@ -37,7 +37,7 @@ type verification struct {
 	chain   []string
 	areas   map[string]areaRecord // as layer.json has them
 	diffs   []tree.Difference
-	figures map[string]tree.AreaRoots // of areas that are as they were, if wanted
+	figures map[string]tree.AreaRoots // of unchanged areas; nil if they are not needed
 }
 
 func (v *verification) differs(path, format string, args ...any) {
@@ -75,7 +75,7 @@ func (v *verification) run(backend Backend) error {
 	return nil
 }
 
-// roots compares the manifest's roots with those that layer.json states.
+// roots compares the manifest's roots with those in layer.json.
 func (v *verification) roots(area string, stated map[string]tree.AreaRoots, root, meta tree.Hash) {
 	s, ok := stated[area]
 	switch {
@@ -88,7 +88,7 @@ func (v *verification) roots(area string, stated map[string]tree.AreaRoots, root
 	}
 }
 
-// layers reads what all layers of the state say of themselves, from disk.
+// layers reads the descriptions of all layers of the state again, from disk.
 func (v *verification) layers(backend Backend) (map[string]tree.AreaRoots, bool, error) {
 	info, err := v.fresh(v.layer)
 	if err != nil {
@@ -121,7 +121,7 @@ func (v *verification) layers(backend Backend) (map[string]tree.AreaRoots, bool,
 	return roots, ok, err
 }
 
-// fresh reads layer.json again and makes the manifest be read again.
+// fresh reads layer.json again and makes sure that the manifest is read again.
 func (v *verification) fresh(layer string) (Info, error) {
 	v.s.mu.Lock()
 	delete(v.s.infos, layer)
@@ -130,8 +130,8 @@ func (v *verification) fresh(layer string) (Info, error) {
 	return v.s.Info(layer)
 }
 
-// broken turns an error about the store's own files into a difference, unless
-// it says nothing about them.
+// broken records an error about the store's own files as a difference. It returns
+// other errors.
 func (v *verification) broken(path string, err error) error {
 	if v.ctx.Err() != nil || errors.Is(err, ErrNewerFormat) || errors.Is(err, tree.ErrNewerFormat) {
 		return err
@@ -140,8 +140,8 @@ func (v *verification) broken(path string, err error) error {
 	return nil
 }
 
-// area recomputes one area. Only when its roots are wrong is the tree kept, to
-// find where.
+// area recomputes one area. The tree is kept only if its roots are wrong, to find
+// where it differs.
 func (v *verification) area(area string, t *tree.Tree) error {
 	w, err := tree.NewWriter(io.Discard, "mem_verify", v.s.packs)
 	if err != nil {
@@ -181,12 +181,12 @@ func (v *verification) area(area string, t *tree.Tree) error {
 		v.diffs = append(v.diffs, d)
 	}
 	if len(diffs) == 0 {
-		v.differs(v.areaPath(area, "."), "the roots differ from what the entries give")
+		v.differs(v.areaPath(area, "."), "the roots differ, but no entry does")
 	}
 	return nil
 }
 
-// areaPath names a path for people: outside the workspace as the cell sees it.
+// areaPath returns a path for people: outside the workspace as the cell sees it.
 func (v *verification) areaPath(area, path string) string {
 	target := homeTarget
 	switch {

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// keptOpen is how many directories that are not in use a walk leaves open.
+	// keptOpen is the number of unused directories that a walk leaves open.
 	keptOpen = 256
-	// batch is how many files are one task.
+	// batch is the number of files in one task.
 	batch = 16
 )
 
-// task is a piece of work on a tree: a directory, or some of the files in it. It
-// has ended when it and all the tasks that it added have.
+// task is a piece of work on a tree: a directory, or some of its files. It has
+// ended when it and all tasks that it added have ended.
 type task struct {
 	up   *task
 	left atomic.Int32 // itself and the tasks that it added
@@ -28,10 +28,10 @@ type task struct {
 	leave func() (again bool, err error)
 }
 
-// crew does tasks, several at once, those added last first. So what is in memory
-// follows the directories on the way to those that are being read, and neither a
-// stack frame nor a descriptor is held for each level of a tree.
-type crew struct {
+// pool runs tasks, several at once, those added last first. So the memory needed
+// follows the directories above those that are being read, and there is neither a
+// stack frame nor a descriptor for each level of a tree.
+type pool struct {
 	ctx    context.Context //nolint:containedctx // lives as long as one walk
 	keeper *fsx.Keeper
 	limit  int
@@ -44,17 +44,17 @@ type crew struct {
 	err     error
 }
 
-// newCrew has at most twice the number of cores at work: part of the time goes
-// to waiting for the disk.
-func newCrew(ctx context.Context) *crew {
-	c := &crew{ctx: ctx, keeper: fsx.NewKeeper(keptOpen), limit: 2 * runtime.GOMAXPROCS(0)}
+// newPool returns a pool that runs at most twice as many tasks as there are cores:
+// they spend part of the time waiting for the disk.
+func newPool(ctx context.Context) *pool {
+	c := &pool{ctx: ctx, keeper: fsx.NewKeeper(keptOpen), limit: 2 * runtime.GOMAXPROCS(0)}
 	c.idle = sync.NewCond(&c.mu)
 	return c
 }
 
-// run does a task and all that it adds, and returns the first error. After an
-// error nothing more is begun.
-func (c *crew) run(enter func(t *task) error, leave func() (bool, error)) error {
+// run runs a task and all that it adds, and returns the first error. After an
+// error it starts no more tasks.
+func (c *pool) run(enter func(t *task) error, leave func() (bool, error)) error {
 	defer c.keeper.Close()
 	c.ready, c.workers, c.err = nil, 1, nil
 	c.add(nil, enter, leave)
@@ -71,8 +71,8 @@ func (c *crew) run(enter func(t *task) error, leave func() (bool, error)) error 
 	}
 }
 
-// add adds a task. Only the task up may do so, while it is in its enter.
-func (c *crew) add(up *task, enter func(t *task) error, leave func() (bool, error)) {
+// add adds a task. Only the task up may call it, in its enter function.
+func (c *pool) add(up *task, enter func(t *task) error, leave func() (bool, error)) {
 	t := &task{up: up, enter: enter, leave: leave}
 	t.left.Store(1)
 	if up != nil {
@@ -81,7 +81,7 @@ func (c *crew) add(up *task, enter func(t *task) error, leave func() (bool, erro
 	c.push(t)
 }
 
-func (c *crew) push(t *task) {
+func (c *pool) push(t *task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ready = append(c.ready, t)
@@ -92,8 +92,8 @@ func (c *crew) push(t *task) {
 	c.idle.Signal()
 }
 
-// help does tasks until there are none.
-func (c *crew) help() {
+// help runs tasks until there are none.
+func (c *pool) help() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.next() {
@@ -102,8 +102,8 @@ func (c *crew) help() {
 	c.idle.Signal()
 }
 
-// next does one task, if there is one. The lock is held but for the work itself.
-func (c *crew) next() bool {
+// next runs one task, if there is one. The lock is released during the work.
+func (c *pool) next() bool {
 	n := len(c.ready) - 1
 	if n < 0 || c.err != nil {
 		return false
@@ -121,7 +121,7 @@ func (c *crew) next() bool {
 	return true
 }
 
-func (c *crew) do(t *task) error {
+func (c *pool) do(t *task) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (c *crew) do(t *task) error {
 	return nil
 }
 
-// batches adds tasks for names or entries of one directory, some in each.
-func batches[T any](c *crew, up *task, all []T, do func(T) error) {
+// batches adds tasks for the names or entries of one directory, some in each.
+func batches[T any](c *pool, up *task, all []T, do func(T) error) {
 	for len(all) > 0 {
 		some := all[:min(batch, len(all))]
 		all = all[len(some):]
