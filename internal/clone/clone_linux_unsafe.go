@@ -29,11 +29,11 @@ type arguments struct {
 
 // cloneAndCall makes a process and returns in its parent. The process makes the
 // calls and does not return. It does not use the stack, which is its parent's.
-// What it uses must be on the heap, which does not move: so this is not declared
-// to let nothing escape.
+// What it uses must be on the heap, which does not move: so there is no noescape
+// directive.
 func cloneAndCall(args *arguments, size uintptr, calls *call, n uintptr) (pid, errno uintptr)
 
-// Bytes makes memory that a call can point to: the string and a zero byte.
+// Bytes returns the address of a zero-terminated copy of text, for a call.
 func (s *Script) Bytes(text string) (uintptr, error) {
 	p, err := unix.BytePtrFromString(text)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Script) Bytes(text string) (uintptr, error) {
 	return uintptr(unsafe.Pointer(p)), nil
 }
 
-// Point keeps a value and gives its address for a call.
+// Point keeps a value and returns its address, for a call.
 func Point[T any](s *Script, value T) uintptr {
 	p := new(T)
 	*p = value
@@ -52,7 +52,7 @@ func Point[T any](s *Script, value T) uintptr {
 }
 
 // Exec adds the execution of a program, with the signals that the thread had
-// blocked before. It is to be the last call.
+// blocked before. It should be the last call.
 func (s *Script) Exec(path string, args, env []string) error {
 	file, err := s.Bytes(path)
 	if err != nil {
@@ -82,16 +82,16 @@ func (s *Script) list(texts []string) (uintptr, error) {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(list))), nil
 }
 
-// Start makes a process in the namespaces of flags. It is a child of the calling
-// thread, has a copy of the descriptors unless flags say otherwise, and every
-// signal blocked. The script must be kept until the process has executed a
-// program or ended, which is when its copy of a descriptor that was closed here
-// is closed.
+// Start makes a process in the namespaces of flags. The process is a child of the
+// calling thread, has a copy of the descriptors unless flags say otherwise, and
+// has every signal blocked. The caller keeps the script until the process has
+// executed a program or ended; only then is its copy of a descriptor that was
+// closed here closed too.
 func (s *Script) Start(flags uint64) (pid, pidfd int, err error) {
 	fd := new(int32)
 	s.keep = append(s.keep, fd)
 	args := &arguments{
-		// Its handlers would be Go's, and run in its parent's memory.
+		// A signal handler would be Go's, and run in the parent's memory.
 		flags:      flags | unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CLEAR_SIGHAND,
 		pidFD:      uint64(uintptr(unsafe.Pointer(fd))),
 		exitSignal: uint64(unix.SIGCHLD),

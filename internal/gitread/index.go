@@ -12,11 +12,11 @@ import (
 // maxNameBytes bounds all names of one index, or of one commit, together.
 const maxNameBytes = 256 << 20
 
-// ErrSplit says that an index refers to another one for most of its entries.
+// ErrSplit means that an index refers to another one for most of its entries.
 var ErrSplit = errors.New("the index is split; `git update-index --no-split-index` joins it")
 
-// IndexEntry is one line of an index, without what git remembers of the file to
-// notice a change sooner.
+// IndexEntry is one line of an index, without the metadata by which git notices
+// changes.
 type IndexEntry struct {
 	Name  string
 	Mode  uint32
@@ -33,15 +33,15 @@ const (
 	nameMask     = 0x0fff
 )
 
-// ParseIndex reads an index of version 2, 3 or 4. Extensions that git may ignore
-// are ignored; one that it may not is an error.
+// ParseIndex reads an index of version 2, 3 or 4. It ignores optional extensions;
+// an unknown one that is not optional is an error.
 func ParseIndex(b []byte) ([]IndexEntry, error) {
 	if len(b) < indexHeader+sha1Size || string(b[:4]) != "DIRC" {
-		return nil, errors.New("it is no index")
+		return nil, errors.New("not a git index")
 	}
 	version, count := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
 	if version < 2 || version > 4 {
-		return nil, fmt.Errorf("it has version %d", version)
+		return nil, fmt.Errorf("unknown index version %d", version)
 	}
 	if uint64(count)*(statBytes+sha1Size+2) > uint64(len(b)) {
 		return nil, io.ErrUnexpectedEOF
@@ -90,9 +90,9 @@ func (p *indexReader) entry() (IndexEntry, error) {
 		return e, io.ErrUnexpectedEOF
 	}
 	// Each name may repeat the one before it and add a byte: a small file could
-	// stand for terabytes of names.
+	// expand to terabytes of names.
 	if p.names += len(e.Name) + end; p.names > maxNameBytes {
-		return e, fmt.Errorf("its names take more than %d bytes", maxNameBytes)
+		return e, fmt.Errorf("more than %d bytes of names", maxNameBytes)
 	}
 	e.Name += string(name[:end])
 	size += end + 1
@@ -106,8 +106,8 @@ func (p *indexReader) entry() (IndexEntry, error) {
 	return e, nil
 }
 
-// extensions looks for those that change what the entries mean. By git's rule a
-// reader may pass over those whose names begin with a capital.
+// extensions checks for extensions that change the meaning of the entries. By
+// git's rule those whose names begin with a capital are optional.
 func (p *indexReader) extensions() error {
 	for len(p.rest) >= 8 {
 		name, size := string(p.rest[:4]), binary.BigEndian.Uint32(p.rest[4:])
@@ -120,7 +120,7 @@ func (p *indexReader) extensions() error {
 			return ErrSplit
 		case name == "sdir": // some entries stand for directories
 		case name[0] < 'A' || name[0] > 'Z':
-			return fmt.Errorf("it has the unknown extension %q", name)
+			return fmt.Errorf("unknown index extension %q", name)
 		}
 	}
 	if len(p.rest) > 0 {
@@ -129,7 +129,7 @@ func (p *indexReader) extensions() error {
 	return nil
 }
 
-// Meaning returns a digest of what entries say.
+// Meaning returns a digest of the entries.
 func Meaning(entries []IndexEntry) [sha256.Size]byte {
 	h := sha256.New()
 	for _, e := range entries {

@@ -25,7 +25,8 @@ const (
 	// bound is 4095.
 	maxChain = 4096
 	maxPacks = 10_000
-	// maxWork bounds all bytes that are made of one repository's objects.
+	// maxWork bounds the bytes of all objects that are read from one
+	// repository.
 	maxWork = 4 << 30
 )
 
@@ -42,10 +43,10 @@ type object struct {
 	data []byte
 }
 
-// errNoObject says that a repository does not have an object itself.
+// errNoObject means that the repository does not have an object.
 var errNoObject = errors.New("the object is not in the repository")
 
-// object reads a commit or a directory by its name, loose or packed.
+// object reads a commit or a directory by its id, loose or packed.
 func (r *Repo) object(id string) (object, error) {
 	o, err := r.loose(id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +63,7 @@ func (r *Repo) object(id string) (object, error) {
 
 func (r *Repo) spend(n int) error {
 	if r.spent += n; r.spent > maxWork {
-		return errors.New("the repository asks for too much work")
+		return errors.New("reading the repository takes too much work")
 	}
 	return nil
 }
@@ -80,7 +81,7 @@ func (r *Repo) loose(id string) (object, error) {
 	head, data, ok := bytes.Cut(b, []byte{0})
 	kind, size, _ := strings.Cut(string(head), " ")
 	if n, err := strconv.Atoi(size); !ok || err != nil || n != len(data) {
-		return object{}, errors.New("it is damaged")
+		return object{}, errors.New("damaged object")
 	}
 	return object{kind: map[string]int{"commit": typeCommit, "tree": typeTree}[kind], data: data}, nil
 }
@@ -99,7 +100,7 @@ func inflate(from io.Reader, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// pack is one pack with its list of objects.
+// pack is one pack with its index.
 type pack struct {
 	index, data *os.File
 	count       int
@@ -151,19 +152,19 @@ func (r *Repo) openPack(base string) (*pack, error) {
 		return nil, err
 	}
 	if string(head[:8]) != "\xfftOc\x00\x00\x00\x02" {
-		return nil, errors.New("only version 2 of the list of a pack can be read")
+		return nil, errors.New("only version 2 of pack indexes is supported")
 	}
 	for i := range p.fanout {
 		p.fanout[i] = binary.BigEndian.Uint32(head[8+4*i:])
 		if i > 0 && p.fanout[i] < p.fanout[i-1] {
-			return nil, errors.New("its list is damaged")
+			return nil, errors.New("damaged pack index")
 		}
 	}
 	p.count = int(p.fanout[255])
 	return p, nil
 }
 
-// find returns where an object begins.
+// find returns the offset of an object.
 func (p *pack) find(id []byte) (offset int64, ok bool, err error) {
 	const names = 8 + 256*4
 	low, high := 0, int(p.fanout[id[0]])
@@ -219,7 +220,7 @@ func (r *Repo) packed(id string) (object, error) {
 	return object{}, errNoObject
 }
 
-// unpack reads an object at a place of a pack, and all that it is made from.
+// unpack reads an object of a pack, with all objects that it is a delta of.
 func (r *Repo) unpack(p *pack, at int64) (object, error) {
 	var deltas [][]byte
 	total := 0
@@ -232,12 +233,12 @@ func (r *Repo) unpack(p *pack, at int64) (object, error) {
 			return r.patched(object{kind, data}, deltas)
 		}
 		if total += len(data); total > maxObject {
-			return object{}, errors.New("it is made from too much")
+			return object{}, errors.New("its deltas are too large")
 		}
 		deltas = append(deltas, data)
 		if kind == typeOfsDelta {
 			if at -= int64(base.offset); base.offset <= 0 || at <= 0 {
-				return object{}, errors.New("it is made from what comes after it")
+				return object{}, errors.New("its delta refers to a later object")
 			}
 			continue
 		}
@@ -247,10 +248,10 @@ func (r *Repo) unpack(p *pack, at int64) (object, error) {
 		}
 		at = next
 	}
-	return object{}, errors.New("it is made from too many others")
+	return object{}, errors.New("its chain of deltas is too long")
 }
 
-// origin is what a delta changes.
+// origin is the object that a delta changes.
 type origin struct {
 	offset int
 	id     []byte
@@ -301,7 +302,7 @@ func (p *pack) raw(at int64) (kind int, base origin, data []byte, err error) {
 	return kind, base, data, err
 }
 
-// patched applies deltas, the last one first.
+// patched applies deltas to an object, the last one first.
 func (r *Repo) patched(o object, deltas [][]byte) (object, error) {
 	for i := len(deltas) - 1; i >= 0; i-- {
 		var err error
@@ -315,9 +316,9 @@ func (r *Repo) patched(o object, deltas [][]byte) (object, error) {
 	return o, nil
 }
 
-// patch makes the object that a delta describes.
+// patch returns the object that a delta describes.
 func patch(base, delta []byte) ([]byte, error) {
-	bad := errors.New("its delta is damaged")
+	bad := errors.New("damaged delta")
 	from, n := length(delta)
 	delta = delta[n:]
 	size, m := length(delta)

@@ -1,9 +1,9 @@
-// Package gitread reads what a git repository says, without running git: a
-// repository can make git run programs, and it may be hostile.
+// Package gitread reads git repositories without running git: a repository can
+// make git run programs, and it may be hostile.
 //
 // It reads the index and, by HEAD and other references, the names of the files
-// of a commit, loose or packed. What a repository can make it read, remember or
-// follow is bounded. It cannot read SHA-256 repositories, reference tables and
+// of a commit, loose or packed. Memory and time are bounded, whatever the
+// repository holds. It cannot read SHA-256 repositories, reference tables and
 // objects that are kept in another repository.
 //
 // The package knows nothing of cells or of where the files are kept.
@@ -21,7 +21,7 @@ import (
 	"strings"
 )
 
-// Bounds for what foreign bytes can make us read or remember.
+// Bounds on what a repository can make the program read or keep in memory.
 const (
 	maxIndex   = 256 << 20 // git's own index of a million files has about 100 MiB
 	maxSmall   = 4096
@@ -41,7 +41,7 @@ type Files interface {
 	Names(path string) ([]string, error)
 }
 
-// Repo is a repository that is being read.
+// Repo is an open repository.
 type Repo struct {
 	files       Files
 	dir, common string // of this work tree; of all work trees
@@ -53,7 +53,7 @@ type Repo struct {
 	spent    int // bytes of objects that were made
 }
 
-// Open opens the repository whose own directory is at dir.
+// Open opens the repository whose .git directory is at dir.
 func Open(files Files, dir string) (*Repo, error) {
 	r := &Repo{files: files, dir: dir, common: dir}
 	b, err := r.read(path.Join(dir, "commondir"), maxSmall)
@@ -65,7 +65,7 @@ func Open(files Files, dir string) (*Repo, error) {
 	}
 	r.common = path.Join(dir, strings.TrimSpace(string(b)))
 	if path.IsAbs(strings.TrimSpace(string(b))) || r.common == ".." || strings.HasPrefix(r.common, "../") {
-		return nil, errors.New("its objects are elsewhere")
+		return nil, errors.New("its objects are in another repository")
 	}
 	return r, nil
 }
@@ -112,7 +112,7 @@ func ReadIndex(files Files, name string) ([]IndexEntry, error) {
 	return ParseIndex(b)
 }
 
-// Head returns the commit that HEAD stands for; "" if there is none yet.
+// Head returns the commit of HEAD; "" if there is none yet.
 func (r *Repo) Head() (string, error) {
 	name := "HEAD"
 	for range maxLinks {
@@ -132,7 +132,7 @@ func (r *Repo) Head() (string, error) {
 	return "", errors.New("HEAD refers to itself")
 }
 
-// ref returns what a reference says; "" if there is none of that name.
+// ref returns the object id of a reference; "" if there is no such reference.
 func (r *Repo) ref(name string) (string, error) {
 	where := r.common
 	if name == "HEAD" {
@@ -168,7 +168,7 @@ func (r *Repo) packedRefs() (map[string]string, error) {
 	return refs, nil
 }
 
-// Refs returns all references that stand for an object, by name.
+// Refs returns the object ids of all references, by name.
 func (r *Repo) Refs() (map[string]string, error) {
 	packed, err := r.packedRefs()
 	if err != nil {
@@ -189,7 +189,7 @@ func (r *Repo) looseRefs(name string, all map[string]string, depth int) error {
 	if errors.Is(err, fs.ErrNotExist) && depth == 0 {
 		return nil
 	}
-	if err != nil { // a file, then
+	if err != nil { // not a directory
 		text, err := r.ref(name)
 		if err == nil && isID(text) {
 			all[name] = text
@@ -197,7 +197,7 @@ func (r *Repo) looseRefs(name string, all map[string]string, depth int) error {
 		return err
 	}
 	if depth > maxDepth || len(all) > maxRefs {
-		return errors.New("it has too many references")
+		return errors.New("too many references")
 	}
 	for _, n := range names {
 		if err := r.looseRefs(path.Join(name, n), all, depth+1); err != nil {
@@ -212,14 +212,14 @@ func isID(s string) bool {
 	return err == nil && len(s) == 2*sha1Size
 }
 
-// Paths returns the paths of all files of a commit, given by its name. Another
-// kind of object, as a tag, has none.
+// Paths returns the paths of all files of a commit, given by its id. Another kind
+// of object, such as a tag, has none.
 func (r *Repo) Paths(commit string) ([]string, error) {
 	if commit == "" {
 		return nil, nil
 	}
 	if !isID(commit) {
-		return nil, fmt.Errorf("%q is no name of an object that can be read", commit)
+		return nil, fmt.Errorf("%q is not an object id that can be read", commit)
 	}
 	o, err := r.object(commit)
 	if err != nil || o.kind != typeCommit {
@@ -246,14 +246,14 @@ type treeWalk struct {
 
 func (w *treeWalk) tree(id, prefix string, depth int) error {
 	if depth > maxDepth {
-		return errors.New("its directories are nested too deeply")
+		return errors.New("directories are nested too deeply")
 	}
 	o, err := w.r.object(id)
 	if err != nil {
 		return err
 	}
 	if o.kind != typeTree {
-		return fmt.Errorf("object %s is no directory", id)
+		return fmt.Errorf("object %s is not a directory", id)
 	}
 	for b := o.data; len(b) > 0; {
 		head, rest, ok := bytes.Cut(b, []byte{0})
@@ -264,7 +264,7 @@ func (w *treeWalk) tree(id, prefix string, depth int) error {
 		full := path.Join(prefix, name)
 		w.seen++
 		if w.bytes += len(full); w.seen > maxEntries || w.bytes > maxNameBytes {
-			return errors.New("it has too many files")
+			return errors.New("too many files")
 		}
 		if mode == "40000" {
 			if err := w.tree(hex.EncodeToString(rest[:sha1Size]), full, depth+1); err != nil {

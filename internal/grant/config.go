@@ -17,8 +17,8 @@ import (
 const maxConfig = 256 << 10
 
 // ReadConfig reads the grants of the operator's configuration file, which must
-// belong to the caller and which nobody else may write. A file that does not
-// exist is os.ErrNotExist.
+// belong to the caller and be writable by nobody else. The error is os.ErrNotExist
+// if the file does not exist.
 func ReadConfig(name string) (List, error) {
 	text, err := fsx.ReadOwn(name, 0o022, maxConfig)
 	if err != nil {
@@ -63,7 +63,7 @@ func ParseConfig(text []byte) (List, error) {
 	return out, nil
 }
 
-// mapping returns the values of a mapping that has these keys only, each once.
+// mapping returns the values of a mapping that has only these keys, each once.
 func mapping(n *yaml.Node, known ...string) (map[string]*yaml.Node, error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("line %d: must be a mapping with the keys %s", n.Line, strings.Join(known, ", "))
@@ -124,7 +124,7 @@ func newGrant(texts map[string]string) (g Grant, err error) {
 	return g, err
 }
 
-// policyName checks what says for which policy a grant holds.
+// policyName checks the value that names the policy of a grant.
 func policyName(s string) (string, error) {
 	hash, isHash := strings.CutPrefix(s, "sha256:")
 	switch {

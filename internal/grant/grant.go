@@ -1,9 +1,10 @@
-// Package grant is what the operator lets policies take from the host: paths
-// outside the system's directories, and variables of the operator's environment.
+// Package grant reads and matches the operator's grants: what policies may take
+// from the host, which is paths outside the system's directories, and variables
+// of the operator's environment.
 //
-// A policy names, the operator grants. Grants come from flags, for one run, and
-// from the operator's configuration file, for named policies. The package reads
-// and matches them; it must not know cells, policies or what a path shows.
+// A policy names such things, and the operator grants them. Grants come from flags, for one run, and
+// from the operator's configuration file, for named policies. The package must not
+// know cells, policies or what a path shows.
 package grant
 
 import (
@@ -13,21 +14,21 @@ import (
 	"strings"
 )
 
-// Grant lets a policy have one path of the host with what is below it, or one
-// variable.
+// Grant allows a policy to use one path of the host and everything below it, or
+// one variable.
 type Grant struct {
 	// Path is absolute and clean; "" for a variable.
 	Path string
-	// Write lets the policy list Path as read_write too.
+	// Write allows the policy to list Path under read_write too.
 	Write bool
 	// Env is the name of a variable; "" for a path.
 	Env string
-	// Policy is the policy that the grant is for: "sha256:" with its hash, or a
-	// directory, with a slash at its end, that its file is in. "" is any policy.
+	// Policy is the policy that the grant is for: "sha256:" and its hash, or
+	// the directory of its file, with a slash at its end. "" is any policy.
 	Policy string
 }
 
-// String is the flag that gives the same grant for one run.
+// String returns the flag of the same grant for one run.
 func (g Grant) String() string {
 	switch {
 	case g.Env != "":
@@ -73,18 +74,18 @@ func Harmless(name string) bool {
 		slices.Contains([]string{"LANG", "TERM", "TZ", "COLORTERM", "NO_COLOR", "CI"}, name)
 }
 
-// Subject is the policy that asks.
+// Subject is the policy that needs a grant.
 type Subject struct {
-	// Hash is the policy's, with "sha256:" before it.
+	// Hash is the policy's hash, with "sha256:" before it.
 	Hash string
-	// File is the real path of the policy's file; "" if it came from none.
+	// File is the real path of the policy's file; "" if it has none.
 	File string
 }
 
 // List is the grants of one run.
 type List []Grant
 
-// For returns the grants that hold for a policy.
+// For returns the grants that apply to a policy.
 func (l List) For(s Subject) List {
 	return slices.DeleteFunc(slices.Clone(l), func(g Grant) bool {
 		return g.Policy != "" && g.Policy != s.Hash && !(strings.HasSuffix(g.Policy, "/") && strings.HasPrefix(s.File, g.Policy))
@@ -92,7 +93,7 @@ func (l List) For(s Subject) List {
 }
 
 // Path returns the innermost grant that covers a path. The caller has resolved
-// the links of both.
+// symbolic links in both.
 func (l List) Path(p string, write bool) (best Grant, ok bool) {
 	for _, g := range l {
 		covers := g.Path != "" && (p == g.Path || strings.HasPrefix(p, g.Path+"/")) && (g.Write || !write)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxPEM is the size up to which a file is looked into. A bundle of all public
+// maxPEM is the largest file whose contents are checked. A bundle of all public
 // authorities has about 250 KB.
 const maxPEM = 1 << 20
 
@@ -25,9 +25,9 @@ func publicBlocks() []string {
 	}
 }
 
-// isPublic reports whether a file is text with PEM blocks that are all public.
-// What is not seen to be public is not: an unknown block, a file without blocks,
-// a large one.
+// isPublic reports whether a file is text with PEM blocks that are all public. A
+// file with an unknown block, without blocks, or that is too large does not count
+// as public.
 func isPublic(r io.Reader) (bool, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxPEM+1))
 	if err != nil || len(b) > maxPEM || bytes.IndexByte(b, 0) >= 0 || bytes.Contains(bytes.ToUpper(b), []byte("PRIVATE KEY")) {
@@ -44,17 +44,17 @@ func isPublic(r io.Reader) (bool, error) {
 	return len(parts) > 1, nil
 }
 
-// Reading returns the filter with files that it may look into: a name that both
-// private keys and public certificates have is then decided by the contents.
-// Paths are those that Decide is asked about.
+// Reading returns the filter with a function that opens files: for names that both
+// private keys and public certificates have, the contents then decide. Paths are
+// those of Decide.
 func (f *Filter) Reading(open func(path string) (*os.File, error)) *Filter {
 	read := *f
 	read.open = open
 	return &read
 }
 
-// public reports whether a file that a rule names holds nothing secret. What
-// cannot be read stays left out.
+// public reports whether a file that a rule matches holds nothing secret. A file
+// that cannot be read stays left out.
 func (f *Filter) public(path, rule string) bool {
 	if f.open == nil || !slices.Contains(byContent(), rule) {
 		return false

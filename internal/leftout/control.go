@@ -2,16 +2,15 @@ package leftout
 
 import "sync"
 
-// controlGroup is one reason for which a file is held back by apply.
+// controlGroup is one reason why apply holds a file back.
 type controlGroup struct {
 	what     string
 	patterns []string
 }
 
-// controlGroups lists the files that make a host run something although nobody
-// asked for this project's code to run: it is enough to enter the directory, to
-// open it in an editor or an agent, or to use git or a package manager for
-// something harmless. Names are lower case and compared without regard to case,
+// controlGroups lists the files that make a host run code of the project although
+// the user did not run it: it is enough to enter the directory, to open it in an
+// editor or an agent, or to use git or a package manager for something harmless. Names are lower case and compared without regard to case,
 // and everything below a directory that matches belongs to it. The list with its
 // reasons is docs/reference/control-files.md; a test keeps the two equal.
 func controlGroups() []controlGroup {
@@ -69,7 +68,7 @@ func controlGroups() []controlGroup {
 	}
 }
 
-// ControlFiles returns the list that IsControl goes by, group by group.
+// ControlFiles returns the list that IsControl uses, group by group.
 func ControlFiles() map[string][]string {
 	m := map[string][]string{}
 	for _, g := range controlGroups() {
@@ -100,9 +99,9 @@ var controlList = sync.OnceValue(func() controls {
 	return c
 })
 
-// IsControl reports whether path, which is no directory, or a directory above it,
-// is one that makes the host run things later, and what it is. A file called .git
-// is one too: it says where the repository, and so its hooks, are.
+// IsControl reports whether path, which is not a directory, or a directory above
+// it, makes the host run things later, and what it is. A file called .git does
+// too: it names the directory of the repository, and so of its hooks.
 func IsControl(path string) (what string, yes bool) { return isControl(path, false) }
 
 // IsControlDir is IsControl for a directory.

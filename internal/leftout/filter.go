@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// Verdict is what an import does with a path.
+// Verdict is the decision of an import about a path.
 type Verdict uint8
 
 const (
-	// Keep: no rule is about it.
+	// Keep: no rule matches it.
 	Keep Verdict = iota
-	// KeepTracked: a rule would leave it out, but git tracks it (or, of a
-	// directory, something in it). It is imported, and listed. What else such a
-	// directory holds is asked one by one.
+	// KeepTracked: a rule would leave it out, but git tracks it, or something in
+	// it. It is imported, and listed. The other contents of such a directory are
+	// decided one by one.
 	KeepTracked
-	// KeepPublic: a rule would leave it out, but it is seen to hold only public
+	// KeepPublic: a rule would leave it out, but its contents are only public
 	// certificates or keys.
 	KeepPublic
-	// Leave: it is left out, a directory whole, and listed.
+	// Leave: it is left out and listed, a directory with all its contents.
 	Leave
 )
 
-// Filter is rules together with what git tracks. It is immutable.
+// Filter combines rules with the paths that git tracks. It is immutable.
 type Filter struct {
 	rules   *Rules
 	tracked map[string]struct{}
@@ -30,9 +30,9 @@ type Filter struct {
 	open    func(path string) (*os.File, error)
 }
 
-// With joins the rules and the paths that git tracks. Tracked files are already
-// in every clone, so the secret rules do not leave them out; what the operator
-// excluded stays out.
+// With combines the rules with the paths that git tracks. Tracked files are
+// already in every clone, so the secret rules do not leave them out. What the
+// operator excluded stays out.
 func (r *Rules) With(tracked map[string]struct{}) *Filter {
 	f := &Filter{rules: r, tracked: tracked, dirs: map[string]struct{}{}}
 	for p := range tracked {
@@ -47,13 +47,13 @@ func (r *Rules) With(tracked map[string]struct{}) *Filter {
 	return f
 }
 
-// Decide says what happens to path, and by which rule.
+// Decide returns what happens to path, and the rule that decides.
 func (f *Filter) Decide(path string, isDir bool) (rule string, v Verdict) {
 	rule, d := f.rules.decide(path, isDir)
 	switch d {
 	case kept:
 		return "", Keep
-	case asked:
+	case chosen:
 		return rule, Leave
 	case secret:
 	}

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// fold returns the form under which a file system that ignores case, or
-// characters that do not show, might find a name: ".GIT", "ſ" for "s" and a
-// zero-width joiner in the middle must not get past a rule.
+// fold returns the form under which a file system that ignores case or invisible
+// characters might find a name: a rule must also match ".GIT", "ſ" for "s", and a
+// name with a zero-width joiner.
 func fold(s string) string {
 	ascii := true
 	upper := false

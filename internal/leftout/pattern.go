@@ -1,6 +1,6 @@
-// Package leftout decides, by name alone, what does not travel between a source
-// directory and a cell: secrets that are never imported, the part of a change
-// that a user selected, and the control files that are held back on the way out.
+// Package leftout decides by name what is not copied between a source directory
+// and a cell: secrets that are never imported, the part of a change that a user
+// did not select, and control files, which apply holds back.
 //
 // All patterns are gitignore-style. The package reads nothing but git repositories,
 // and knows nothing about cells, stores or how a tree is imported.
@@ -26,7 +26,7 @@ const (
 	maxStars   = 4
 )
 
-// pattern is one gitignore pattern, taken apart.
+// pattern is one parsed gitignore pattern.
 type pattern struct {
 	text    string
 	negated bool
@@ -39,7 +39,7 @@ type pattern struct {
 	word     string // the fixed part of the last component, see kind
 }
 
-// literal says how a component can be compared without a glob.
+// literal is a way to compare a component without a glob.
 type literal uint8
 
 const (
@@ -49,7 +49,8 @@ const (
 	suffix          // *name
 )
 
-// parse takes one pattern apart. What git would silently never match is refused.
+// parse parses one pattern. It refuses a pattern that git would silently never
+// match.
 func parse(text string) (pattern, error) {
 	bad := func(why string) error {
 		return fmt.Errorf("%w %s: %s", ErrPattern, quote.Path(text), why)
@@ -131,8 +132,8 @@ func classify(c string) (literal, string) {
 	return globbed, ""
 }
 
-// match compares the pattern with one path, given as its components. Parent
-// directories are the caller's business.
+// match compares the pattern with one path, given as its components. The caller
+// handles the directories above it.
 func (p *pattern) match(parts []string, isDir bool) bool {
 	if p.dirOnly && !isDir {
 		return false
@@ -159,8 +160,8 @@ func (p *pattern) match(parts []string, isDir bool) bool {
 	return !p.anchored || matchParts(p.parts, parts)
 }
 
-// matchParts is the whole of gitignore's path semantics: "**" stands for any
-// number of directories, at the end for everything below.
+// matchParts implements gitignore's path semantics: "**" stands for any number of
+// directories, at the end for everything below.
 func matchParts(pat, parts []string) bool {
 	for len(pat) > 0 {
 		if pat[0] == "**" {
@@ -197,8 +198,7 @@ func glob(pat, name string) bool {
 type list struct {
 	patterns []pattern
 	fold     bool // patterns are lower case; names are folded before comparing
-	// Most names of a tree match nothing. They are told by one look at their
-	// first and last byte.
+	// Most names of a tree match nothing. Their first and last byte show it.
 	first, last [256]bool
 	always      bool
 	// words finds the unanchored literal patterns; rest holds the others.
@@ -225,7 +225,7 @@ func newList(texts []string, fold bool) (*list, error) {
 	return l, nil
 }
 
-// admit lets names through the first look that p may match.
+// admit records the first and last bytes of names that p may match.
 func (l *list) admit(p *pattern) {
 	switch p.kind {
 	case exact, prefix:
@@ -285,7 +285,7 @@ func (l *list) index(parts []string, isDir bool) int {
 }
 
 // under calls try with every parent of name, outermost first, and with name
-// itself, until it says that it is decided.
+// itself, until it returns true.
 func under(name string, isDir bool, try func(parts []string, isDir bool) bool) {
 	if name == "" || name == "." {
 		return

@@ -24,22 +24,22 @@ func Defaults() []string { return defaults() }
 // IgnoreFile is the name of the file at a source's root that adds rules.
 const IgnoreFile = ".forkcellignore"
 
-// maxIgnoreFile bounds what a source can make us match against.
+// maxIgnoreFile bounds the rules that a source can add.
 const (
 	maxIgnoreFile  = 1 << 20
 	maxIgnoreRules = 10_000
 )
 
-// Options says which rules hold.
+// Options selects the rules.
 type Options struct {
 	// NoDefaults switches the secret rules off.
 	NoDefaults bool
-	// Extra are the operator's own patterns. They have the last word: "!x" takes
-	// back what any rule before it left out.
+	// Extra are the operator's patterns. They come last: "!x" takes back what any
+	// rule before it left out.
 	Extra []string
-	// IgnoreFile is the content of the source's .forkcellignore. It can only
-	// add: "!x" in it takes back its own patterns, never a secret rule, because
-	// whoever wrote the source is not who decides about secrets.
+	// IgnoreFile is the content of the source's .forkcellignore. It can only add
+	// rules: "!x" in it takes back its own patterns, never a secret rule, because
+	// the author of a source does not decide about secrets.
 	IgnoreFile []byte
 }
 
@@ -76,8 +76,8 @@ func build(secret, file, extra []string) (*Rules, error) {
 	return &r, nil
 }
 
-// readIgnoreFile returns the patterns of a gitignore-style file: comments and
-// empty lines go, and so do blanks at the end that are not escaped.
+// readIgnoreFile returns the patterns of a gitignore-style file, without comments,
+// empty lines and unescaped blanks at the end of a line.
 func readIgnoreFile(b []byte) ([]string, error) {
 	if len(b) > maxIgnoreFile {
 		return nil, fmt.Errorf("%s: %w: more than %d bytes", IgnoreFile, ErrPattern, maxIgnoreFile)
@@ -99,15 +99,15 @@ func readIgnoreFile(b []byte) ([]string, error) {
 	return out, nil
 }
 
-// The lists by which Patterns marks where a pattern comes from.
+// The names of the lists in the output of Patterns.
 const (
 	markSecret = "default:"
 	markFile   = "file:"
 	markExtra  = "exclude:"
 )
 
-// Patterns returns the rules in a form that can be stored with a cell; Restore
-// makes the same rules of it, whatever the defaults are by then.
+// Patterns returns the rules in a form that can be stored with a cell. Restore
+// makes the same rules from it, even if the defaults change.
 func (r *Rules) Patterns() []string {
 	out := []string{}
 	for _, l := range []struct {
@@ -121,7 +121,7 @@ func (r *Rules) Patterns() []string {
 	return out
 }
 
-// Restore makes rules of what Patterns returned.
+// Restore makes rules from the result of Patterns.
 func Restore(stored []string) (*Rules, error) {
 	var secret, file, extra []string
 	for _, s := range stored {
@@ -132,14 +132,14 @@ func Restore(stored []string) (*Rules, error) {
 		} else if p, ok := strings.CutPrefix(s, markExtra); ok {
 			extra = append(extra, p)
 		} else {
-			return nil, fmt.Errorf("%w %q: it does not say where it comes from", ErrPattern, s)
+			return nil, fmt.Errorf("%w %q: it does not name its list", ErrPattern, s)
 		}
 	}
 	return build(secret, file, extra)
 }
 
-// Match says whether path is left out, and by which rule. Path is relative to
-// the source and slash separated. What is below a directory that is left out is
+// Match reports whether path is left out, and by which rule. Path is relative to
+// the source and slash separated. Everything below a directory that is left out is
 // left out too, and cannot be taken back.
 func (r *Rules) Match(path string, isDir bool) (rule string, out bool) {
 	rule, v := r.decide(path, isDir)
@@ -150,7 +150,7 @@ type verdict uint8
 
 const (
 	kept   verdict = iota
-	asked          // left out by the operator's own pattern
+	chosen         // left out by a pattern of the operator
 	secret         // left out by a secret rule or by the source's file
 )
 
@@ -159,7 +159,7 @@ func (r *Rules) decide(path string, isDir bool) (rule string, v verdict) {
 		p := r.extra.find(parts, isDir)
 		switch {
 		case p != nil && !p.negated:
-			rule, v = p.text, asked
+			rule, v = p.text, chosen
 			return true
 		case p != nil || v != kept:
 			return false
@@ -174,13 +174,13 @@ func (r *Rules) decide(path string, isDir bool) (rule string, v verdict) {
 	return rule, v
 }
 
-// Selector is the part of a change that a user asked for.
+// Selector is the part of a change that a user selected.
 type Selector struct {
 	only, except *list
 }
 
-// NewSelector takes the patterns of --only and --except. None of the former
-// means everything.
+// NewSelector takes the patterns of --only and --except. Without patterns of
+// --only everything is selected.
 func NewSelector(only, except []string) (*Selector, error) {
 	var s Selector
 	var err error

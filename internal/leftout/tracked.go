@@ -25,7 +25,7 @@ const (
 // ErrGit is wrapped by the errors about a repository that cannot be read.
 var ErrGit = errors.New("git repository cannot be read")
 
-// Tree is a tree of files in which repositories are looked for.
+// Tree is a tree of files that is searched for repositories.
 type Tree interface {
 	gitread.Files
 	// Children lists a directory.
@@ -41,15 +41,15 @@ type Child struct {
 	File bool // a regular one
 }
 
-// Tracked returns the paths below root that are in the commit that HEAD stands
-// for, of the repository at root and of every repository below it. It reads only
-// what is inside root: of a repository whose objects are elsewhere nothing is
-// tracked. What is only in an index does not count: `git add` alone must not
-// switch a rule off.
+// Tracked returns the paths below root that are in the commit of HEAD, of the
+// repository at root and of every repository below it. It reads only what is
+// inside root: in a repository whose objects are elsewhere nothing is tracked.
+// Paths that are only in an index do not count: `git add` alone must not switch a
+// rule off.
 //
-// A repository that cannot be read is an error that wraps ErrGit and names it;
-// the map then still holds all that could be read, and treating the rest as not
-// tracked errs on the side of leaving secrets out.
+// If a repository cannot be read, the error wraps ErrGit and names it. The map
+// then still has everything that could be read: treating the rest as not tracked
+// leaves more out, not less.
 func Tracked(root *fsx.Dir) (map[string]struct{}, error) {
 	t := tracker{files: InDir(root), claims: newClaims()}
 	if err := t.walk(".", 0); err != nil {
@@ -66,7 +66,7 @@ func Tracked(root *fsx.Dir) (map[string]struct{}, error) {
 	return paths, joined(bad)
 }
 
-// joined is errors.Join with a text of one line.
+// joined is errors.Join with a one-line text.
 func joined(errs []error) error {
 	if len(errs) < 2 {
 		return errors.Join(errs...)
@@ -74,14 +74,14 @@ func joined(errs []error) error {
 	return fmt.Errorf("%w; and %d more", errs[0], len(errs)-1)
 }
 
-// Claims is what the repositories of a tree say.
+// Claims is what the repositories of a tree track.
 type Claims struct {
-	// Paths are the paths that are tracked, each with a file of the repository
-	// that says so.
+	// Paths are the tracked paths, each with the file of the repository that
+	// lists it.
 	Paths map[string]string
 	// Refs are the names of commits, by the files of their references.
 	Refs map[string]string
-	// Bad says what cannot be read, by file.
+	// Bad has the errors of files that cannot be read.
 	Bad map[string]error
 }
 
@@ -91,7 +91,7 @@ func newClaims() Claims {
 
 // Claimed returns what the repositories of a tree track: by HEAD, by the index,
 // and by the references that base, an earlier state of the tree, does not have.
-// Without a base other references than HEAD are only listed.
+// Without a base, references other than HEAD are only listed.
 func Claimed(files Tree, base *Claims) (Claims, error) {
 	t := tracker{files: files, all: true, base: base, claims: newClaims()}
 	return t.claims, t.walk(".", 0)
@@ -106,12 +106,12 @@ type tracker struct {
 
 func (t *tracker) walk(rel string, depth int) error {
 	if depth > maxDepth {
-		return nil // nothing down there counts as tracked
+		return nil // nothing below counts as tracked
 	}
 	children, err := t.files.Children(rel)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-			return nil // the import decides what becomes of it
+			return nil // the import reports it
 		}
 		return fmt.Errorf("look for git repositories in %s: %w", quote.Path(rel), err)
 	}
@@ -151,7 +151,7 @@ func (t *tracker) repository(rel string, c Child) error {
 	defer repo.Close()
 	head, err := repo.Head()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no repository
+		return nil // not a repository
 	}
 	if err == nil {
 		err = t.commit(repo, rel, path.Join(git, "HEAD"), head)
@@ -190,7 +190,7 @@ func (t *tracker) index(repo *gitread.Repo, rel, source string) {
 	}
 }
 
-// maxNewRefs bounds how many commits are looked through.
+// maxNewRefs bounds the number of commits that are read.
 const maxNewRefs = 100
 
 // refs adds the files of commits that the base does not have.
@@ -232,7 +232,7 @@ func (t *tracker) gitFile(rel, file string) (dir string, ok bool, err error) {
 	}
 	target, ok := strings.CutPrefix(strings.TrimRight(string(b), "\r\n"), "gitdir: ")
 	if !ok {
-		return "", false, errors.New("it does not say where the repository is")
+		return "", false, errors.New("it does not name the repository's directory")
 	}
 	if path.IsAbs(target) {
 		target, ok = strings.CutPrefix(path.Clean(target), path.Clean(t.files.Root())+"/")
@@ -261,8 +261,8 @@ func (d dirTree) Names(name string) ([]string, error) {
 	return sub.Names()
 }
 
-// Children lists a directory with the types that the kernel gives for free,
-// which spares one lstat per file of the tree.
+// Children lists a directory with the file types that the kernel returns with the
+// names, which saves one lstat per file.
 func (d dirTree) Children(name string) ([]Child, error) {
 	sub, err := d.dir.OpenDir(name)
 	if err != nil {

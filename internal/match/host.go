@@ -10,7 +10,7 @@ import (
 // Host matches names of hosts, label by label and without regard to case. "*"
 // stands for any characters within the first label; as a whole label anywhere
 // it is exactly one label; "**" as the whole first label is one or more labels.
-// A pattern with a wildcard ends in two labels without one, so that nobody
+// A pattern with a wildcard ends in two labels without one, so that no rule
 // allows a whole top-level domain. "*.a.b" does not match "a.b". An address
 // matches itself only, in whatever spelling. The zero Host is no pattern and
 // matches nothing.
@@ -92,7 +92,7 @@ func checkLabel(l string) error {
 		case c >= 0x80:
 			return errors.New("is not ASCII; write the name in its xn-- form")
 		case c == ':':
-			return errors.New("holds a colon; the port is a key of its own")
+			return errors.New("holds a colon; the port is a separate key")
 		case c == '/':
 			return errors.New("holds a slash; a host is a name without scheme and path")
 		default:

@@ -1,9 +1,9 @@
-// Package match holds the one matching rule that each kind of name has: hosts,
-// paths, binaries, texts (query values, tools, operations) and methods.
+// Package match has one matching rule for each kind of name: hosts, paths,
+// binaries, texts (query values, tools, operations) and methods.
 //
-// A pattern is compiled once and is then a value that never changes. What
-// validates a policy, what enforces it and what explains it all ask here, so
-// they cannot disagree. A pattern that could be read in two ways, or that uses
+// A pattern is compiled once and is then a value that never changes. Validating,
+// enforcing and explaining a policy all use this package, so they cannot
+// disagree. A pattern that could be read in two ways, or that uses
 // a wildcard of some other glob language, is an error and never a literal: a
 // deny rule that silently matches nothing is worse than none.
 //
@@ -21,7 +21,7 @@ import (
 const MaxPattern = 4096
 
 // foreign are the wildcards of other glob languages. They have no meaning here,
-// and taking them literally would change what a rule says.
+// and taking them literally would change what a rule means.
 const foreign = "?[]{}\\"
 
 func checkForeign(p string) error {
@@ -47,9 +47,9 @@ func checkControl(p string) error {
 	return nil
 }
 
-// wild matches s against a pattern that was split at its stars. Between the
-// first and the last part each part is taken at its leftmost place: that leaves
-// the most for the parts after it, so nothing is ever tried twice.
+// wild matches s against a pattern that was split at its stars. Between the first
+// and the last part each part is matched at its leftmost place: that leaves the
+// most for the parts after it, so nothing is tried twice.
 func wild(parts []string, s string) bool {
 	first, last := parts[0], parts[len(parts)-1]
 	if len(parts) == 1 {
@@ -69,9 +69,9 @@ func wild(parts []string, s string) bool {
 	return true
 }
 
-// Text matches a value of no structure: "*" stands for any characters, also
-// none and also slashes; everything else for itself, with its case. The zero
-// Text is no pattern; it matches the empty value only.
+// Text matches a value without structure: "*" stands for any characters, also none
+// and also slashes; every other character matches itself, with its case. The zero
+// Text is no pattern; it matches only the empty value.
 type Text struct {
 	src   string
 	parts []string
@@ -111,12 +111,12 @@ func (t Text) IsZero() bool { return t.parts == nil }
 func (t Text) Equal(u Text) bool { return t.src == u.src && t.IsZero() == u.IsZero() }
 
 // Method matches an HTTP method: "*" is any, and GET also covers HEAD, which
-// asks for the same without the body. Methods are told apart by case, as HTTP
-// does. The zero Method is no pattern and matches nothing.
+// requests the same without the body. Methods are case-sensitive, as in HTTP. The
+// zero Method is no pattern and matches nothing.
 type Method struct{ src string }
 
-// NewMethod compiles a method. The methods that HTTP defines may be written in
-// any case, because they mean one thing.
+// NewMethod compiles a method. The methods that HTTP defines may be written in any
+// case.
 func NewMethod(p string) (Method, error) {
 	if p == "*" {
 		return Method{p}, nil
@@ -157,9 +157,9 @@ func (m Method) IsZero() bool { return m.src == "" }
 // Equal reports whether two patterns are the same.
 func (m Method) Equal(o Method) bool { return m.src == o.src }
 
-// CheckMethod says why a request with this method must be refused before any
-// rule is asked: a server that ignores case would serve "get" where a rule
-// about GET did not match it.
+// CheckMethod returns why a request with this method must be refused before any
+// rule is evaluated: a server that ignores case would serve "get" where a rule
+// about GET does not match it.
 func CheckMethod(method string) error {
 	if method == "" || len(method) > 64 {
 		return errors.New("a method has 1 to 64 characters")

@@ -33,8 +33,7 @@ func (s segment) match(name string) bool {
 	return wild(s.parts, name)
 }
 
-// NewPath compiles a pattern for file paths. "**" alone is a way to write
-// "/**".
+// NewPath compiles a pattern for file paths. "**" alone is short for "/**".
 func NewPath(p string) (Path, error) {
 	for _, check := range []func(string) error{checkLength, checkControl, checkForeign} {
 		if err := check(p); err != nil {
@@ -88,8 +87,8 @@ func (p Path) Match(path string) bool {
 		return false
 	}
 	names := split(path)
-	// Where a segment does not fit, the last "**" takes one segment more. An
-	// earlier one never needs to: what it could give, the last one has.
+	// Where a segment does not match, the last "**" takes one segment more. An
+	// earlier one never needs to: the last one can take the same segments.
 	i, back, taken := 0, -1, 0
 	for j := 0; j < len(names); {
 		switch {
@@ -141,5 +140,5 @@ func NewBinary(p string) (Path, error) {
 }
 
 // Specificity orders patterns that match the same path: the one with more
-// characters besides wildcards speaks for it.
+// characters besides wildcards applies.
 func (p Path) Specificity() int { return len(p.src) - strings.Count(p.src, "*") }

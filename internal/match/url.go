@@ -18,8 +18,8 @@ var (
 	ErrAboveRoot    = errors.New("the path leads above the root")
 )
 
-// NewURLPath compiles a pattern for the paths of requests. The pattern must be
-// in canonical form, for only canonical paths are ever matched.
+// NewURLPath compiles a pattern for the paths of requests. The pattern must be in
+// canonical form, because only canonical paths are matched.
 func NewURLPath(p string, encodedSlash bool) (Path, error) {
 	out, err := NewPath(p)
 	if err != nil {
@@ -35,13 +35,12 @@ func NewURLPath(p string, encodedSlash bool) (Path, error) {
 	return out, nil
 }
 
-// URLPath returns the canonical form of a request's path, without its query:
-// the form that is matched and forwarded. Escapes of unreserved characters are
-// resolved and the others written in upper case, parameters (";x") cut off,
-// empty and dot segments resolved. An encoded slash or backslash, where it is
-// permitted, stays what it is within its segment. A path that becomes another
-// one when it is decoded again, or by a decoder that takes overlong UTF-8, has no
-// canonical form.
+// URLPath returns the canonical form of a request's path, without its query: the
+// form that is matched and forwarded. Escapes of unreserved characters are
+// resolved and the others written in upper case, parameters (";x") cut off, empty
+// and dot segments resolved. An encoded slash or backslash, where it is permitted,
+// stays encoded in its segment. A path that becomes another one when it is decoded
+// again, or by a decoder that accepts overlong UTF-8, has no canonical form.
 func URLPath(raw string, encodedSlash bool) (string, error) {
 	if len(raw) > MaxPattern {
 		return "", ErrTooLong
@@ -76,8 +75,8 @@ func URLPath(raw string, encodedSlash bool) (string, error) {
 	return path, nil
 }
 
-// urlSegment decodes one segment. Parameters are cut before dots are looked at,
-// so that "..;x" is not a name.
+// urlSegment decodes one segment. Parameters are cut off before dots are resolved,
+// so that "..;x" does not count as a name.
 func urlSegment(s string, encodedSlash bool) (string, error) {
 	var b, plain strings.Builder
 	cut := false
@@ -116,11 +115,11 @@ func urlSegment(s string, encodedSlash bool) (string, error) {
 	return b.String(), checkDecoded(plain.String())
 }
 
-// maxEncoded is how often a character may be encoded.
+// maxEncoded is the number of times that a character may be encoded.
 const maxEncoded = 4
 
-// checkDecoded refuses what servers that decode again, or loosely, could make
-// another path of.
+// checkDecoded refuses a path that servers that decode again, or loosely, could
+// read as another one.
 func checkDecoded(s string) error {
 	if overlong(s) {
 		return ErrOverlong
@@ -159,9 +158,9 @@ func decode(s string) (out string, special bool) {
 	return b.String(), special
 }
 
-// overlong reports whether a text holds a character of UTF-8 in more bytes than
-// it needs, or the first byte of one. Bytes that are no UTF-8 at all are not
-// meant: they have no second reading.
+// overlong reports whether a text has a character of UTF-8 in more bytes than it
+// needs, or the first byte of one. Bytes that are not UTF-8 at all do not count:
+// they cannot be read as another character.
 func overlong(s string) bool {
 	for i := range len(s) {
 		var next byte

@@ -1,8 +1,8 @@
-// Package mount says, as plain data, what a cell sees of the host's file system.
+// Package mount describes what a cell sees of the host's file system, as plain
+// data.
 //
-// It is the only thing that workspaces and drivers have in common: a workspace
-// describes where its directories are, a driver attaches them. It holds no code
-// that touches the system.
+// It is all that workspaces and drivers share: a workspace describes where its
+// directories are, a driver attaches them. It has no code that touches the system.
 package mount
 
 // Overlay is a writable union of sealed directories.
@@ -15,15 +15,15 @@ type Overlay struct {
 	// are children of one host directory.
 	Upper string `json:"upper"`
 	Work  string `json:"work"`
-	// HostLower says that the last of Lower is a directory of the host and not a
-	// layer. What its owner keeps from others there is closed to the cell.
+	// HostLower means that the last of Lower is a directory of the host and not
+	// a layer. The cell cannot read what its owner there keeps from others.
 	HostLower bool `json:"host_lower,omitempty"`
-	// System says that the host's ids from 0 on show as the cell's from its root
-	// on, in the layers and in Upper too: a part of the host's system, of which
-	// the cell has the changes.
+	// System means that the host's ids from 0 on show as the cell's from its
+	// root on, in the layers and in Upper too: it is a part of the host's
+	// system with the changes of the cell.
 	System bool `json:"system,omitempty"`
-	// Bare says that of the host's directory only the directories and links
-	// directly in it are shown, and these directories are empty.
+	// Bare shows only the directories and links directly in the host's
+	// directory, and these directories are empty.
 	Bare bool `json:"bare,omitempty"`
 }
 
@@ -32,29 +32,30 @@ type Bind struct {
 	Target   string `json:"target"`
 	Source   string `json:"source"`
 	ReadOnly bool   `json:"read_only"`
-	// Owned says that the caller's own files there must show as the cell
-	// user's, which for a root caller takes an id-mapped mount. It is never set
-	// for system directories: it would hand root's files to the cell.
+	// Owned shows the caller's own files there as the cell user's, which for a
+	// root caller takes an id-mapped mount. It is never set for system
+	// directories: it would give root's files to the cell.
 	Owned bool `json:"owned"`
-	// Live says that it is a directory of the host that others use too: the cell
-	// must not make anything in it that gives rights to who executes it.
+	// Live means that it is a directory of the host that others use too: the
+	// cell must not make anything in it that gives rights to those who execute
+	// it.
 	Live bool `json:"live,omitempty"`
 }
 
-// Mask hides what is at Target behind an empty, unreadable file or directory.
+// Mask hides Target behind an empty, unreadable file or directory.
 type Mask struct {
 	Target string `json:"target"`
 	Dir    bool   `json:"dir"`
 }
 
-// Set is everything that one workspace asks a driver to attach, in this order:
+// Set is everything that a workspace wants a driver to attach, in this order:
 // binds, overlays, fixed paths, pins, masks.
 type Set struct {
 	Binds    []Bind    `json:"binds"`
 	Overlays []Overlay `json:"overlays"`
-	// Pins are directories that nobody in the cell can rename, move or remove,
-	// each before what is in it. A rename across the edge of one is a rename
-	// between file systems.
+	// Pins are directories that the cell cannot rename, move or remove, each
+	// before its contents. A rename into or out of one is a rename between file
+	// systems.
 	Pins  []string `json:"pins"`
 	Masks []Mask   `json:"masks"`
 	// Fixed are paths that cannot be written to, renamed or removed.

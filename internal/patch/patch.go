@@ -1,10 +1,10 @@
 // Package patch shows changes to people: as a list, as statistics, or as a patch
 // in the manner of git.
 //
-// What it prints is foreign: names and contents were written by commands that
-// nobody has reviewed. Names are quoted, characters in contents that do not show
-// are escaped, and no line of contents can be taken for a line of ours: each has
-// a prefix, and one that would look like a header in spite of it is escaped.
+// It prints untrusted text: names and contents were written by commands that were
+// not reviewed. Names are quoted, invisible characters in contents are escaped,
+// and no line of contents can be mistaken for a line of the patch itself: each has
+// a prefix, and a line that would look like a header in spite of it is escaped.
 //
 // The package knows nothing about cells, checkpoints or where contents are kept.
 package patch
@@ -37,7 +37,7 @@ const (
 // Opener opens the contents of a file of one side.
 type Opener func(side int, path string, e tree.Entry) (io.ReadCloser, error)
 
-// Options says how changes are shown.
+// Options configures how changes are shown.
 type Options struct {
 	Mode Mode
 	// Color marks lines with terminal colours.
@@ -49,7 +49,7 @@ type Options struct {
 
 const defaultMaxText = 1 << 20
 
-// Write shows the changes that each delivers, in their order, as they come.
+// Write shows the changes that each yields, in order, one by one.
 func Write(w io.Writer, each func(func(tree.Change) error) error, open Opener, opt Options) error {
 	if opt.MaxText <= 0 {
 		opt.MaxText = defaultMaxText
@@ -71,7 +71,7 @@ func (p *printer) all(each func(func(tree.Change) error) error) error {
 				return nil
 			}
 			first = false
-			return p.flush() // so that something is seen at once
+			return p.flush() // so that the first change is visible at once
 		})
 	case Stat:
 		return p.stat(each)
@@ -80,7 +80,7 @@ func (p *printer) all(each func(func(tree.Change) error) error) error {
 			if err := p.patch(&c); err != nil {
 				return err
 			}
-			return p.flush() // a reader that went away
+			return p.flush() // the reader is gone
 		})
 	}
 	return fmt.Errorf("write diff: unknown mode %d", p.opt.Mode)
@@ -112,7 +112,7 @@ const (
 	reset        = "\x1b[m"
 )
 
-// line writes one line that is safe already.
+// line writes one line that is already safe.
 func (p *printer) line(c colour, format string, args ...any) {
 	if !p.opt.Color || c == plain {
 		_, _ = fmt.Fprintf(p.w, format+"\n", args...)
@@ -123,7 +123,7 @@ func (p *printer) line(c colour, format string, args ...any) {
 	_, _ = p.w.WriteString(reset + "\n")
 }
 
-// nameStatus uses git's letters; changes of metadata alone are M, as there.
+// nameStatus uses git's letters; as in git, changes of metadata alone are M.
 func (p *printer) nameStatus(c *tree.Change) {
 	path := quote.Path(c.Path)
 	switch c.Kind {
@@ -142,7 +142,7 @@ func (p *printer) nameStatus(c *tree.Change) {
 	}
 }
 
-// oldPath is where the old side of a change is.
+// oldPath returns the path of the old side of a change.
 func oldPath(c *tree.Change) string {
 	if c.OldPath != "" {
 		return c.OldPath
@@ -150,7 +150,7 @@ func oldPath(c *tree.Change) string {
 	return c.Path
 }
 
-// fullMode is the mode with the type bits, as git prints it.
+// fullMode returns the mode with the type bits, as git prints it.
 func fullMode(e *tree.Entry) string {
 	bits := map[tree.Kind]uint32{
 		tree.KindFile: 0o100000, tree.KindDir: 0o040000, tree.KindSymlink: 0o120000, tree.KindFifo: 0o010000, tree.KindSocket: 0o140000,

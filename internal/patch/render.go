@@ -36,7 +36,7 @@ func (p *printer) patch(c *tree.Change) error {
 	return nil
 }
 
-// field is a name on a line with another one: blanks need quotes there.
+// field returns a name for a line with other names: there blanks need quotes.
 func field(name string) string {
 	q := quote.Path(name)
 	if q == name && strings.Contains(q, " ") {
@@ -126,7 +126,8 @@ func xattrs(e *tree.Entry) []fsx.Xattr {
 	return e.Xattrs
 }
 
-// attribute names an attribute. Access control lists are attributes, too.
+// attribute returns the name of an attribute for people. Access control lists are
+// attributes too.
 func attribute(x fsx.Xattr) string {
 	if name := rights.ACLName(x.Name); name != "" {
 		return name
@@ -149,7 +150,7 @@ func value(x fsx.Xattr) string {
 	return quote.Path(string(x.Value))
 }
 
-// digests stands for contents that are not shown.
+// digests shows the digests of contents that are not shown.
 func (p *printer) digests(what string, c *tree.Change) {
 	show := func(e *tree.Entry) string {
 		kind := "sha256"
@@ -195,7 +196,7 @@ func (p *printer) hunks(c *tree.Change, hunks []*udiff.Hunk) {
 	}
 }
 
-// span is the line that says where a hunk stands.
+// span returns the line with the position of a hunk.
 func span(h *udiff.Hunk) string {
 	var from, to int
 	for _, l := range h.Lines {

@@ -74,7 +74,7 @@ func (p *printer) statOf(c *tree.Change) (statLine, error) {
 	return l, nil
 }
 
-// note says in words what changed where there are no lines to count.
+// note describes a change that has no lines to count.
 func note(c *tree.Change) string {
 	switch {
 	case c.Old == nil && c.New == nil:
@@ -116,7 +116,7 @@ func (p *printer) statLine(l statLine, width, most int) {
 	p.line(plain, " %s%s | %d %s%s", l.name, pad, l.added+l.removed, bar, tail)
 }
 
-// scale shrinks a number to the width of the bar; what is there stays visible.
+// scale shrinks a number to the width of the bar; above 0 it stays above 0.
 func scale(n, most int) int {
 	if n == 0 {
 		return 0

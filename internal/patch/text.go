@@ -13,7 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// form is how the contents of a change can be shown.
+// form is the way in which the contents of a change can be shown.
 type form int
 
 const (
@@ -23,13 +23,13 @@ const (
 	large
 )
 
-// contents is what changed inside a file.
+// contents is the change inside a file.
 type contents struct {
 	form  form
 	hunks []*udiff.Hunk
 }
 
-// compare reads both sides of a change. A side that is no file has no contents.
+// compare reads both sides of a change. A side that is not a file has no contents.
 func (p *printer) compare(c *tree.Change) (contents, error) {
 	old, now := file(c.Old), file(c.New)
 	switch {
@@ -67,7 +67,7 @@ func file(e *tree.Entry) *tree.Entry {
 	return e
 }
 
-// read returns one side, and whether it is text: UTF-8 without NUL.
+// read returns one side, and reports whether it is text: UTF-8 without NUL.
 func (p *printer) read(side int, path string, e *tree.Entry) (s string, isText bool, err error) {
 	if e == nil || e.Size == 0 {
 		return "", true, nil
@@ -81,7 +81,7 @@ func (p *printer) read(side int, path string, e *tree.Entry) (s string, isText b
 		err = cerr
 	}
 	if err == nil && int64(len(b)) != e.Size {
-		err = errors.New("contents are damaged: they are not of the recorded size")
+		err = errors.New("damaged contents: not of the recorded size")
 	}
 	if err != nil {
 		return "", false, fmt.Errorf("read %s: %w", quote.Path(path), err)
@@ -92,7 +92,7 @@ func (p *printer) read(side int, path string, e *tree.Entry) (s string, isText b
 	return string(b), true, nil
 }
 
-// count returns how many lines came and went.
+// count returns the numbers of added and removed lines.
 func (c contents) count() (added, removed int) {
 	for _, h := range c.hunks {
 		for _, l := range h.Lines {

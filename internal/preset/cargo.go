@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// cargo uses the registry that its configuration puts in the place of its own,
-// or its own.
+// cargo returns the registry that replaces cargo's own in its configuration, or
+// else cargo's own.
 func (h *tools) cargo(ctx context.Context) answer {
 	a := answer{tool: "cargo"}
 	if _, ok := h.ask(ctx, "cargo", "--version"); !ok {
@@ -46,9 +46,9 @@ path = "lib.rs"
 b = "*"
 `
 
-// cargoDefault lets cargo look for a package through a proxy that nobody serves,
-// and reads in its complaint where it wanted to go: no command of cargo's prints
-// that. Its home is a temporary one, so that nothing of the caller's is changed.
+// cargoDefault runs cargo with a proxy that does not exist, and reads from its
+// error message which registry it wanted: no command of cargo prints that. It runs
+// with a temporary home, so that nothing of the caller's is changed.
 func (h *tools) cargoDefault(ctx context.Context) string {
 	//nolint:forbidigo // a scratch directory of this process, gone when cargo has answered
 	dir, err := os.MkdirTemp("", "forkcell-cargo-")
@@ -79,8 +79,8 @@ func (h *tools) cargoDefault(ctx context.Context) string {
 	return ""
 }
 
-// cargoFiles finds where an index says that its packages are, if cargo has used
-// it on this host: it keeps what the index said.
+// cargoFiles returns where an index has its packages, if cargo has used the index
+// on this host: cargo keeps the answer.
 func (h *tools) cargoFiles(home, index string) []string {
 	u, err := url.Parse(index)
 	if err != nil || u.Hostname() == "" {
@@ -106,8 +106,8 @@ func (h *tools) cargoFiles(home, index string) []string {
 	return places
 }
 
-// cargoSource finds the registry that replaces crates.io: of TOML it reads no
-// more than the lines that such a file has.
+// cargoSource returns the registry that replaces crates.io. It reads only the few
+// lines of TOML that such a file has.
 func cargoSource(text []byte) string {
 	places, with, section := map[string]string{}, map[string]string{}, ""
 	for line := range bytes.Lines(text) {

@@ -1,8 +1,8 @@
-// Package preset has policies that come with the program: plain policy files
-// with a name each. What a preset allows is what its file says; one of them,
-// dev, also asks the host's package tools which registries they use.
+// Package preset has the policies that come with the program: plain policy files
+// with a name each. A preset allows what its file lists; one of them, dev, also
+// runs the host's package tools to find out which registries they use.
 //
-// It gives texts, which are parsed and validated like any file. It must not know
+// It returns texts, which are parsed and validated like any file. It must not know
 // cells, what rules mean or the command line.
 package preset
 
@@ -19,14 +19,14 @@ import (
 //go:embed policies/*.yaml
 var files embed.FS
 
-// Dev is the preset that asks the host's tools.
+// Dev is the preset that runs the host's tools.
 const Dev = "dev"
 
 // Names lists the presets, sorted.
 func Names() []string {
 	entries, err := files.ReadDir("policies")
 	if err != nil {
-		panic(err) // not reached: it is part of the program
+		panic(err) // cannot happen: the directory is embedded
 	}
 	var names []string
 	for _, e := range entries {
@@ -39,7 +39,8 @@ func Names() []string {
 // Known reports whether there is a preset of this name.
 func Known(name string) bool { return slices.Contains(Names(), name) }
 
-// Summary returns the first sentence of a preset that is known: what it is for.
+// Summary returns the first sentence of a known preset, which describes its
+// purpose.
 func Summary(name string) string {
 	text, err := files.ReadFile("policies/" + name + ".yaml")
 	if err != nil {
@@ -50,15 +51,15 @@ func Summary(name string) string {
 	return strings.TrimSuffix(sentence, ".")
 }
 
-// Registry is a place that the host's tools get packages from, and its addresses.
+// Registry is a host that the host's tools get packages from, and its addresses.
 type Registry struct {
 	Host  string
 	Port  uint16
 	Addrs []netip.Addr
 }
 
-// Text returns the policy file of a preset that is known, and the registries that
-// it lets the cell use because the host's tools do.
+// Text returns the policy file of a known preset, and the registries that it
+// allows because the host's tools use them.
 func Text(ctx context.Context, name string) ([]byte, []Registry) {
 	text, err := files.ReadFile("policies/" + name + ".yaml")
 	if err != nil || name != Dev {
@@ -72,8 +73,9 @@ func Text(ctx context.Context, name string) ([]byte, []Registry) {
 	return extended(text, found), list
 }
 
-// extended adds what the tools said, unless the file has it. Two that disagree
-// about one host would make a policy that is refused: then it is the file alone.
+// extended adds what the tools reported, unless the file has it. If two of them
+// disagree about one host, the policy would be refused: then the file alone is
+// returned.
 func extended(text []byte, f found) []byte {
 	if own, err := policy.Parse(Dev, text, policy.Options{}); err == nil {
 		f.registries = slices.DeleteFunc(f.registries, func(r registry) bool { return serves(own, r) })

@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// tools is where the tools are asked. The zero value is this host; tests give
-// their own.
+// tools runs the host's tools. The zero value is this host; tests replace its
+// parts.
 type tools struct {
-	// Run returns what a tool prints on its two streams; false if it is not
-	// there or fails.
+	// Run returns what a tool prints on its two streams; false if the tool is
+	// missing or fails.
 	Run func(ctx context.Context, q question) (out, errs string, ok bool)
-	// Getenv is the caller's environment.
+	// Getenv reads the caller's environment.
 	Getenv func(name string) string
-	// ReadFile reads a tool's own configuration.
+	// ReadFile reads a tool's configuration.
 	ReadFile func(name string) ([]byte, error)
 	// Glob finds files of a tool.
 	Glob func(pattern string) ([]string, error)
@@ -33,40 +33,40 @@ type tools struct {
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// question is a command line for a tool, with variables besides the caller's.
+// question is a command line for a tool, with additional variables.
 type question struct {
 	tool string
 	args []string
 	env  []string
 }
 
-// ask returns what a tool prints.
+// ask returns the output of a tool.
 func (h *tools) ask(ctx context.Context, tool string, args ...string) (string, bool) {
 	out, _, ok := h.Run(ctx, question{tool: tool, args: args})
 	return out, ok
 }
 
-// patience is how long one tool may take to answer; a name has less.
+// patience bounds the time of one tool; resolving a name has less.
 const (
 	patience       = 10 * time.Second
 	patienceOfName = 2 * time.Second
 )
 
-// maxVariable bounds what a tool's answer may set.
+// maxVariable bounds the length of a variable that a tool's answer sets.
 const maxVariable = 1024
 
-// registry is a place that a tool gets packages from.
+// registry is a host that a tool gets packages from.
 type registry struct {
 	tool, host string
 	port       uint16
-	// clear says that it speaks plain HTTP on a port other than 80, slashes that paths
-	// have encoded slashes, as npm's names of scoped packages do.
+	// clear means plain HTTP on a port other than 80; slashes, that paths have
+	// encoded slashes, as npm's names of scoped packages do.
 	clear, slashes bool
-	// addrs are what the host resolves to here.
+	// addrs are the addresses of the host, resolved here.
 	addrs []netip.Addr
 }
 
-// found is what the tools said.
+// found is what the tools reported.
 type found struct {
 	registries []registry
 	// vars make the tools in the cell, which does not have their configuration,
@@ -74,8 +74,8 @@ type found struct {
 	vars [][2]string
 }
 
-// registries asks the host's tools where they get packages from. A tool that is
-// not there, or does not answer in time, has none.
+// registries runs the host's tools to find out where they get packages from. A
+// tool that is missing, or does not answer in time, has none.
 func (h *tools) registries(ctx context.Context) found {
 	asked := h.withDefaults()
 	answers := make([]answer, 4)
@@ -109,7 +109,7 @@ func (h *tools) registries(ctx context.Context) found {
 	return out
 }
 
-// answer is what one tool said.
+// answer is what one tool reported.
 type answer struct {
 	tool string
 	urls []string
@@ -129,7 +129,7 @@ func (h *tools) golang(ctx context.Context) answer {
 		}
 	}
 	a.set("GOPROXY", proxy)
-	// The name of a database of checksums is its host, unless one is given.
+	// The name of a checksum database is its host, unless a URL is given.
 	switch fields := strings.Fields(sums); {
 	case len(fields) == 0 || fields[0] == "off":
 	case len(fields) > 1:
@@ -182,8 +182,9 @@ func (h *tools) pip(ctx context.Context) answer {
 	return a
 }
 
-// pipDefaults asks pip's own code which index it uses that is told nothing, and
-// where the files are that this index lists: no command of pip's prints these.
+// pipDefaults runs pip's own code to find out which index it uses without
+// configuration, and where that index has its files: no command of pip prints
+// these.
 func (h *tools) pipDefaults(ctx context.Context) []string {
 	const code = `from pip._internal.models.index import PyPI; print(PyPI.simple_url, "https://" + PyPI.file_storage_domain)`
 	for _, python := range []string{"python3", "python"} {
@@ -194,8 +195,8 @@ func (h *tools) pipDefaults(ctx context.Context) []string {
 	return nil
 }
 
-// set remembers a variable, but none that holds a password or what no line of a
-// file can.
+// set records a variable, unless it has a password or cannot be written on a line
+// of a file.
 func (a *answer) set(name, value string) {
 	for place := range strings.FieldsFuncSeq(value, func(c rune) bool { return strings.ContainsRune(",| ", c) }) {
 		if u, err := url.Parse(place); err != nil || u.User != nil {
@@ -228,8 +229,8 @@ func parse(tool, place string) (registry, bool) {
 	return r, plain && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// addresses resolves a host, once: what the operator's tools use is the operator's
-// grant, and the program pins the host to these addresses for one run.
+// addresses resolves a host, once. By using a host with these tools the operator
+// grants it, and the program pins it to these addresses for one run.
 func (h *tools) addresses(ctx context.Context, host string) []netip.Addr {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return nil // a literal address in a policy needs no grant
@@ -269,8 +270,8 @@ func (h *tools) withDefaults() *tools {
 	return &out
 }
 
-// output runs a tool of the host. It runs at the root directory: in a project's,
-// the project's own files would have a say in what is allowed.
+// output runs a tool of the host. It runs in the root directory: in a project's
+// directory, the project's files could change what is allowed.
 func output(ctx context.Context, q question) (out, errs string, ok bool) {
 	path, err := exec.LookPath(q.tool)
 	if err != nil || !filepath.IsAbs(path) {

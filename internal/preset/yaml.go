@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// yaml is the rest of the file of dev: entries of network_policies, and the
+// yaml returns the rest of the file of dev: entries of network_policies, and the
 // environment.
 func (f found) yaml() []byte {
 	var b strings.Builder
@@ -45,8 +45,9 @@ func (r registry) endpoint() string {
 	return fmt.Sprintf("{ host: %s, port: %d, protocol: rest, access: read-only%s }", strconv.Quote(r.host), r.port, more)
 }
 
-// valid leaves out what no policy can allow: a mirror on this host itself, which
-// the operator can grant with --resolve, and what is no host at all.
+// valid reports whether a policy can allow the registry. It cannot allow a mirror
+// on this host itself, which the operator can grant with --resolve, or a name that
+// is not valid.
 func (r registry) valid() bool {
 	text := "version: 1\nnetwork_policies: { a: { endpoints: [" + r.endpoint() + "], binaries: [{ path: \"/**\" }] } }\n"
 	_, err := policy.Parse("registry", []byte(text), policy.Options{})

@@ -1,9 +1,9 @@
-// Package quote turns foreign text into text that cannot draw.
+// Package quote makes untrusted text safe to print.
 //
-// File names, arguments, reasons and file contents come from commands that
-// nobody has reviewed yet. Printed as they are, they could move the cursor,
-// reverse the reading direction, hide characters or forge a line. Everything a
-// person will read goes through here first. The package knows nothing about
+// File names, arguments, reasons and file contents come from commands that were
+// not reviewed. Printed as they are, they could move the cursor, reverse the
+// reading direction, hide characters or forge a line. Everything that a person
+// will read goes through this package first. The package knows nothing about
 // where the text comes from or where it is printed.
 package quote
 
@@ -14,8 +14,9 @@ import (
 	"unicode/utf8"
 )
 
-// Path returns a file name for people: as it is when every character of it
-// shows and it cannot be taken for anything else, in Go's quoted form otherwise.
+// Path returns a file name for people: unchanged when every character of it is
+// visible and it cannot be mistaken for anything else, in Go's quoted form
+// otherwise.
 func Path(s string) string {
 	if plainPath(s) {
 		return s
@@ -28,9 +29,9 @@ func Path(s string) string {
 	return b.String()
 }
 
-// plainPath says that s needs no quotes. A backslash or a quotation mark would
-// make it look quoted; spaces at its ends cannot be seen; an arrow would look
-// like a rename.
+// plainPath reports whether s needs no quotes. A backslash or a quotation mark
+// would make it look quoted; spaces at its ends are not visible; an arrow would
+// look like a rename.
 func plainPath(s string) bool {
 	switch {
 	case s == "",
@@ -43,10 +44,9 @@ func plainPath(s string) bool {
 	return visible(s, false)
 }
 
-// Line returns s as one line on which every character shows: control,
-// bidirectional and other invisible characters and bytes that are not UTF-8 are
-// escaped. Backslashes stay as they are, so the result is for reading, not for
-// parsing.
+// Line returns s as one line of visible characters: control, bidirectional and
+// other invisible characters and bytes that are not UTF-8 are escaped. Backslashes
+// stay as they are, so the result is for reading, not for parsing.
 func Line(s string) string {
 	if visible(s, false) {
 		return s
@@ -57,7 +57,7 @@ func Line(s string) string {
 	return b.String()
 }
 
-// Visible reports whether a line of text shows as it is. Tabs do.
+// Visible reports whether every character of a line is visible. Tabs are.
 func Visible(s string) bool { return visible(s, true) }
 
 // Content escapes a line of text like Line, but keeps tabs and doubles
@@ -79,7 +79,7 @@ func Markdown(s string) string {
 	return strings.NewReplacer("`", `\x60`, "|", `\x7c`).Replace(Line(s))
 }
 
-// Arg returns one argument as a shell would take it.
+// Arg returns one argument, quoted for a shell where necessary.
 func Arg(s string) string {
 	switch {
 	case s == "":
@@ -98,7 +98,7 @@ func Arg(s string) string {
 
 const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,"
 
-// Argv returns a command line that a shell would split into argv again.
+// Argv returns a command line that a shell splits into argv.
 func Argv(argv []string) string {
 	quoted := make([]string, len(argv))
 	for i, a := range argv {
@@ -126,10 +126,9 @@ func visible(s string, tab bool) bool {
 	return true
 }
 
-// shows reports whether r puts ink on the screen in its own place. Format
-// characters, which hold the bidirectional controls, are not printable to begin
-// with; the rest are characters that Unicode counts as letters, marks or symbols
-// although they are blank.
+// shows reports whether r is visible. Format characters, which include the
+// bidirectional controls, are not printable in Unicode; the cases here are
+// letters, marks and symbols that are blank all the same.
 func shows(r rune) bool {
 	switch {
 	case !strconv.IsPrint(r),
@@ -146,7 +145,7 @@ func shows(r rune) bool {
 	return true
 }
 
-// escapes says what is escaped besides that which does not show.
+// escapes configures what is escaped besides invisible characters.
 type escapes struct {
 	quote     byte // 0: none
 	backslash bool

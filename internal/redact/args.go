@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// mark stands where a secret stood.
+// mark replaces a secret.
 const mark = "[redacted]"
 
 // pattern is an expression that is compiled at first use, and used only for text
-// that may fit it: what no text needs would cost every start of the program.
+// that may match it: compiling all of them would slow every start of the program.
 type pattern struct {
-	parts []string // without any of them a text does not fit
+	parts []string // a text that matches has one of them
 	get   func() *regexp.Regexp
 }
 
@@ -26,7 +26,7 @@ func (p pattern) may(s string) bool {
 	return slices.ContainsFunc(p.parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
-// tokens are well-known secrets: how they start, and what follows.
+// tokens are the forms of well-known secrets: a prefix, and what follows it.
 var tokens = []struct{ starts, rest string }{
 	{"ghp_ gho_ ghu_ ghs_ ghr_", `[A-Za-z0-9]{20,}`},
 	{"github_pat_", `[A-Za-z0-9_]{20,}`},
@@ -45,7 +45,7 @@ var tokens = []struct{ starts, rest string }{
 	{"eyJ", `[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`},
 }
 
-// newShape is the pattern of private keys and of the tokens.
+// newShape returns the pattern of private keys and of the tokens.
 func newShape() pattern {
 	parts := []string{"PRIVATE KEY"}
 	for _, t := range tokens {
@@ -72,7 +72,7 @@ var (
 	bearer = newPattern(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}`, " ", "\t", "\n", "\r", "\f")
 )
 
-// replace replaces what fits by text, in which $1 is the first group.
+// replace replaces every match by text, in which $1 is the first group.
 func (p pattern) replace(s, text string) string {
 	if !p.may(s) {
 		return s
@@ -84,7 +84,7 @@ func (p pattern) replace(s, text string) string {
 // "[redacted]". The result has as many elements.
 func Args(argv []string) []string {
 	out := make([]string, len(argv))
-	next := whole // what the argument before says about this one
+	next := whole // the role that the argument before announces
 	for i, a := range argv {
 		switch {
 		case next == value && !isLongOption(a):
@@ -104,13 +104,13 @@ func Args(argv []string) []string {
 type role int
 
 const (
-	whole  role = iota // an argument of its own
+	whole  role = iota // none
 	value              // the value of a secret option
 	login              // user:password
 	script             // shell code
 )
 
-// announces says what the argument after a is.
+// announces returns the role of the argument after a.
 func announces(a string) role {
 	name := strings.TrimLeft(a, "-")
 	dashes := len(a) - len(name)
@@ -150,7 +150,7 @@ func isName(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == ""
 }
 
-// text redacts what looks secret inside a longer text.
+// text redacts the parts of a longer text that look secret.
 func text(s string) string {
 	s = shape.replace(s, mark)
 	s = inURL.replace(s, "${1}:"+mark+"@")
@@ -160,9 +160,9 @@ func text(s string) string {
 }
 
 // named replaces the values that follow secret names. The expression ends where
-// the value starts; its first group is the name; length says how much of the
-// rest is the value. The search goes on right after a harmless name, because a
-// secret may stand inside its value, and stays linear.
+// the value starts; its first group is the name; length returns the length of the
+// value in the rest. The search continues right after a harmless name, because a
+// secret may be inside its value, and stays linear.
 func named(p pattern, s string, length func(name, rest string) int) string {
 	if !p.may(s) {
 		return s
@@ -185,8 +185,8 @@ func named(p pattern, s string, length func(name, rest string) int) string {
 	}
 }
 
-// assigned is the length of the value in name=value: a quoted text, or all up to
-// where a shell or a query ends it.
+// assigned returns the length of the value in name=value: a quoted text, or
+// everything up to where a shell or a query ends it.
 func assigned(_, rest string) int {
 	if n := quoted(rest); n > 0 {
 		return n
@@ -194,8 +194,8 @@ func assigned(_, rest string) int {
 	return until(rest, " \t\r\n;&|\"'`")
 }
 
-// fielded is the length of the value in name: value, with the blanks before it.
-// Without a blank or a quote only well-known headers have one: the rest are
+// fielded returns the length of the value in name: value, with the blanks before
+// it. Without a blank or a quote only well-known headers have one: the others are
 // addresses, such as auth:8080.
 func fielded(name, rest string) int {
 	blanks := len(rest) - len(strings.TrimLeft(rest, " \t"))
@@ -208,8 +208,8 @@ func fielded(name, rest string) int {
 	return blanks + until(rest[blanks:], "\n\"'")
 }
 
-// quoted is the length of the quoted text that s starts with, else 0. The closing
-// quote may be missing.
+// quoted returns the length of the quoted text that s starts with, else 0. The
+// closing quote may be missing.
 func quoted(s string) int {
 	if s == "" || (s[0] != '"' && s[0] != '\'') {
 		return 0
@@ -227,7 +227,7 @@ func until(s, chars string) int {
 	return len(s)
 }
 
-// isHeader names the headers that are recognised without a blank after the colon.
+// isHeader reports whether a header is recognised without a blank after the colon.
 func isHeader(name string) bool {
 	switch strings.ToLower(name) {
 	case "authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "x-auth-token", "private-token":
@@ -252,7 +252,7 @@ func masked(v string) string {
 	return blanks + mark
 }
 
-// dashP handles the clients that take the password glued to -p.
+// dashP redacts the password of clients that take it in the same argument as -p.
 func dashP(argv []string) {
 	if len(argv) == 0 {
 		return

@@ -1,8 +1,8 @@
 // Package redact finds things that look like secrets in command lines,
 // environments and output, so that receipts and stored logs do not hold them.
 //
-// It works by rule, on text alone: a secret under an innocent name and of no
-// known shape passes. It knows nothing about receipts, logs or cells.
+// It works by rules on text alone: it does not find a secret of unknown form
+// under a harmless name. It knows nothing about receipts, logs or cells.
 package redact
 
 import (
@@ -39,9 +39,9 @@ var harmless = []string{
 	"GNOME_DESKTOP_SESSION_ID", "KDE_FULL_SESSION", "KDE_SESSION_UID", "KDE_SESSION_VERSION",
 }
 
-// SecretName reports whether the value under this name should be taken for a
-// secret: an environment variable, an option without its dashes, a header or a
-// key of a document. When in doubt it is.
+// SecretName reports whether the value of this name counts as a secret. The name
+// is that of an environment variable, an option without its dashes, a header or a
+// key of a document. When in doubt the answer is yes.
 func SecretName(name string) bool {
 	words := split(name)
 	if len(words) == 0 {
@@ -73,7 +73,7 @@ func SecretName(name string) bool {
 }
 
 // split cuts a name into its words, in capitals: at everything that is neither
-// letter nor digit, and where a small letter meets a capital.
+// letter nor digit, and between a small letter and a capital.
 func split(name string) []string {
 	var b strings.Builder
 	small := false
@@ -98,9 +98,9 @@ type Secret struct {
 	Value string
 }
 
-// Env takes an environment apart: the names of all its variables, in order, and
-// those values that must not be stored, found by name or by shape. A variable
-// without "=" is a name.
+// Env splits an environment into the names of all its variables, in order, and the
+// values that must not be stored, found by name or by form. A variable without "="
+// is a name.
 func Env(kv []string) (names []string, secrets []Secret) {
 	for _, s := range kv {
 		name, value, _ := strings.Cut(s, "=")
@@ -118,8 +118,8 @@ func Env(kv []string) (names []string, secrets []Secret) {
 	return names, secrets
 }
 
-// trivial reports whether a value is a switch or a small number, which is no
-// secret under any name, and would be replaced all over a log.
+// trivial reports whether a value is a switch or a small number. Such a value is
+// no secret under any name, and would be replaced all over a log.
 func trivial(v string) bool {
 	switch strings.ToLower(v) {
 	case "", "true", "false", "none", "null", "auto", "default", "enabled", "disabled", "basic", "required", "optional":

@@ -24,10 +24,10 @@ type writer struct {
 	err     error
 }
 
-// NewWriter returns a writer that passes everything on to w, with each value of
-// at least four bytes replaced by "[redacted:NAME]", wherever the chunks that it
-// is given begin and end. At one position the longest value wins; of equal values
-// the first name does. Close passes on what is held back and leaves w open.
+// NewWriter returns a writer that passes everything on to w, with each value of at
+// least four bytes replaced by "[redacted:NAME]", also across the borders of
+// writes. At one position the longest value is replaced; of equal values the first
+// name is used. Close passes on what is held back and leaves w open.
 //
 // It is for one goroutine.
 func NewWriter(w io.Writer, secrets []Secret) io.WriteCloser {
@@ -66,7 +66,7 @@ func (r *writer) Close() error {
 	return r.err
 }
 
-// flush passes on what is decided; at the end that is everything.
+// flush passes on what is decided, and at the end everything.
 func (r *writer) flush(end bool) {
 	b, out := r.held, r.out[:0]
 	start, i := 0, 0 // b[start:i] is plain

@@ -116,7 +116,7 @@ func (e aclEntry) String() string {
 }
 
 // granted returns the named entries of both lists of e, readable and sorted:
-// those that give somebody other than the owner and the owning group rights.
+// those that give rights to others than the owner and the owning group.
 func granted(e *tree.Entry) []string {
 	var out []string
 	if e == nil {

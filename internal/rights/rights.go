@@ -1,8 +1,8 @@
-// Package rights decides what a file of a cell brings along when it lands in a
-// directory of the host, besides its name, its contents and its permission bits.
+// Package rights decides which metadata a file of a cell keeps when it is written
+// to a directory of the host, besides its permission bits.
 //
-// Files land as the operator's own. Owners and POSIX access control lists of a
-// cell are dropped: what replaces something takes over its owner and lists.
+// Files are written as the operator's. Owners and POSIX access control lists of a
+// cell are dropped: a file that replaces another takes over its owner and lists.
 // Set-id bits of files and security.* attributes give rights, so the caller has
 // to refuse them or strip them, unless the operator allows them.
 //
@@ -27,11 +27,11 @@ const (
 	setID  = setUID | setGID
 )
 
-// Operator is the user whose files come to be.
+// Operator is the user who owns the files that are written.
 type Operator struct {
 	UID, GID uint32
-	// SetID says that the operator allows set-id bits. Those of directories then
-	// land; those of files are for Gain.
+	// SetID means that the operator allows set-id bits. Those of directories are
+	// then written; those of files are for Gain.
 	SetID bool
 }
 
@@ -41,9 +41,9 @@ func Self(setID bool) Operator {
 }
 
 // Plain returns an entry without owner, access control lists and, if it is a
-// directory, set-id bits that are not allowed: what a cell cannot give to a
-// directory of the host. Two entries whose plain forms are equal differ in
-// nothing that would land.
+// directory, set-id bits that are not allowed: what a cell cannot write to a
+// directory of the host. Two entries with equal plain forms differ in nothing
+// that would be written.
 func (o Operator) Plain(e tree.Entry) tree.Entry {
 	e.Mode = plainMode(e)
 	e.Xattrs = withoutLists(e)
@@ -54,9 +54,9 @@ func (o Operator) Plain(e tree.Entry) tree.Entry {
 	return e
 }
 
-// Land returns an entry of a cell as it lands on the host, and what of it is
-// dropped, one readable text each. have is what the host has under that name,
-// and parent the directory above it, as it is or as it lands; both may be nil.
+// OnHost returns an entry of a cell as it is written on the host, and what of it
+// is dropped, one readable text each. have is the host's entry of that name, and
+// parent the directory above it, as it is or as it is written; both may be nil.
 func (o Operator) OnHost(e tree.Entry, have, parent *tree.Entry) (onHost tree.Entry, dropped []string) {
 	onHost = o.Plain(e)
 	onHost.UID, onHost.GID = o.owner(have, parent)
@@ -80,9 +80,9 @@ func (o Operator) OnHost(e tree.Entry, have, parent *tree.Entry) (onHost tree.En
 	return onHost, dropped
 }
 
-// owner returns whom something that lands belongs to: what replaces a thing
-// takes over its owner, and what is new in a setgid directory its group, as if
-// it had been written in place.
+// owner returns the owner of a written entry: one that replaces another takes over
+// its owner, and a new one in a setgid directory its group, as if it had been
+// written in place.
 func (o Operator) owner(have, parent *tree.Entry) (uid, gid uint32) {
 	switch {
 	case have != nil:
@@ -105,8 +105,8 @@ func passedOn(have, parent *tree.Entry) uint32 {
 	return 0
 }
 
-// keepLists gives an entry the lists of the host's, as the kernel leaves them
-// when the entry's mode is set.
+// keepLists adds the lists of the host's entry to an entry, as the kernel leaves
+// them when the entry's mode is set.
 func keepLists(onHost *tree.Entry, have tree.Entry) {
 	kept := lists(&have)
 	if len(kept) == 0 {
@@ -144,10 +144,10 @@ func droppedLists(e, have *tree.Entry) string {
 	return ""
 }
 
-// Gain returns which right an entry gives once it has onHost: set-id bits of a
+// Gain returns the right that an entry gives once it is written: set-id bits of a
 // file, or a security.* attribute. It returns "" if there is none, or if the
-// host has the very same thing already. That the host's had them before is no
-// excuse for other contents.
+// host's entry differs at most in its time. If only the contents differ, the right
+// counts as new.
 func Gain(onHost tree.Entry, have *tree.Entry) string {
 	if onHost.Kind == tree.KindSymlink || have != nil && sameButTime(*have, onHost) {
 		return ""

@@ -79,9 +79,9 @@ func TestLand(t *testing.T) {
 			if d := cmp.Diff(c.dropped, dropped); d != "" {
 				t.Error(d)
 			}
-			// What has onHost lands again as it is, and would not be seen as a change.
+			// An entry that was written is written again unchanged, and is no change.
 			if again, _ := c.who.OnHost(got, &got, c.parent); !cmp.Equal(again, got) {
-				t.Errorf("it lands as %+v, then as %+v", got, again)
+				t.Errorf("it is written as %+v, then as %+v", got, again)
 			}
 		})
 	}
