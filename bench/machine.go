@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// describe says on what the figures were taken.
+// describe returns on what the figures were taken.
 func describe(ctx context.Context, b *bench) (string, error) {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {

@@ -54,7 +54,7 @@ func (b *bench) command(ctx context.Context, dir, name string, args ...string) *
 	return cmd
 }
 
-// timed runs a command and tells how long it took from start to exit. want is
+// timed runs a command and returns how long it took from start to exit. want is
 // the exit code that it must have.
 func timed(cmd *exec.Cmd, want int) (time.Duration, error) {
 	var stderr bytes.Buffer
@@ -74,8 +74,8 @@ func timed(cmd *exec.Cmd, want int) (time.Duration, error) {
 	return took, nil
 }
 
-// forkcell runs the program with --json, takes its document, and tells how long
-// the whole process took and how much memory it used at most.
+// forkcell runs the program with --json, takes its document, and returns how
+// long the whole process took and how much memory it used at most.
 func (b *bench) forkcell(ctx context.Context, want int, doc any, args ...string) (usage, error) {
 	cmd := b.command(ctx, b.work, b.program, args...)
 	var out bytes.Buffer

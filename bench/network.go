@@ -72,7 +72,7 @@ network_policies:
 	return err
 }
 
-// client runs this program as client, and tells also what processor time the
+// client runs this program as client, and also returns what processor time the
 // process that was started used for the kept requests, and the site.
 func (b *bench) client(ctx context.Context, s *site, v via, l load) (r clientReport, used mark, err error) {
 	args := append(append([]string{}, v.prefix...), v.self, clientName)

@@ -37,7 +37,7 @@ func Setup() (*Sockets, error) {
 	return openSockets(six)
 }
 
-// configure brings loopback up and gives it addresses and routes. It tells
+// configure brings loopback up and gives it addresses and routes. It reports
 // whether there is IPv6.
 func configure() (bool, error) {
 	p := routeProgram()
@@ -62,8 +62,8 @@ func configure() (bool, error) {
 	return six, nil
 }
 
-// noIPv6 tells how the kernel answers a request for an address when it has no
-// IPv6 (the first two), or has it switched off.
+// noIPv6 reports whether an error is the kernel's answer to a request for an address
+// when it has no IPv6 (the first two), or has it switched off.
 func noIPv6(errno unix.Errno) bool {
 	return errno == unix.EOPNOTSUPP || errno == unix.EAFNOSUPPORT || errno == unix.EACCES
 }

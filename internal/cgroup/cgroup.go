@@ -85,7 +85,7 @@ var (
 	ErrUnsupported = errors.New("control not available")
 )
 
-// UnsupportedError says that this host cannot do what was asked.
+// UnsupportedError means that this host cannot do what was asked.
 type UnsupportedError struct {
 	Control        Control
 	Reason, Remedy string
@@ -108,7 +108,7 @@ const (
 	Missing  Status = "missing"
 )
 
-// Support says what this host can do about one control.
+// Support is what this host can do about one control.
 type Support struct {
 	Control Control
 	Status  Status

@@ -85,7 +85,7 @@ func (d *detector) nearest(own string, wanted []Control, enable bool) (hierarchy
 	}
 }
 
-// offer says which of the wanted controllers groups in dir can have.
+// offer returns which of the wanted controllers groups in dir can have.
 func offer(dir string, wanted []Control, enable bool) hierarchy {
 	h := hierarchy{v2: true, base: dir}
 	have := words(dir + "/cgroup.controllers")
@@ -102,7 +102,7 @@ func offer(dir string, wanted []Control, enable bool) hierarchy {
 	return h
 }
 
-// mayEnable says that controllers can be passed on to the groups in dir: only
+// mayEnable reports whether controllers can be passed on to the groups in dir: only
 // the root may have processes of its own then.
 func mayEnable(dir string) bool {
 	if !exists(dir + "/cgroup.type") {
@@ -112,7 +112,7 @@ func mayEnable(dir string) bool {
 	return err == nil && len(text) == 0
 }
 
-// lacking says why groups in dir do not have controller c.
+// lacking returns why groups in dir do not have controller c.
 func lacking(dir string, c Control) string {
 	switch {
 	case !slices.Contains(words(dir+"/cgroup.controllers"), string(c)):

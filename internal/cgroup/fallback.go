@@ -12,7 +12,7 @@ type Fallback struct {
 // NoFallback is the Rlimit of a control that nothing weaker stands in for.
 const NoFallback = "none"
 
-// FallbackFor says which resource limit, set on the cell's first process inside
+// FallbackFor returns which resource limit, set on the cell's first process inside
 // its user namespace, is the next best means.
 //
 // Only the number of processes has one. The kernel (since 5.14) counts

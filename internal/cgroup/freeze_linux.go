@@ -45,7 +45,7 @@ func freezeV2(ctx context.Context, d *dir) error {
 	return nil
 }
 
-// freezeV1 asks again on every round: a process that is born while the others
+// freezeV1 asks again on every round: a process that starts while the others
 // stop can leave the state at FREEZING.
 func freezeV1(ctx context.Context, d *dir) error {
 	return backoff(ctx, func() (bool, error) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Kill ends every process of the group, frozen or not, also those that are
-// being born, and returns when none is left.
+// being started, and returns when none is left.
 func (g *Group) Kill() error {
 	if len(g.dirs) == 0 {
 		return nil

@@ -65,7 +65,7 @@ func (h *Host) SweepDead(id string) error {
 	return errors.Join(errs...)
 }
 
-// errHeld says that the owner of a group holds its lock.
+// errHeld means that the owner of a group holds its lock.
 var errHeld = errors.New("cgroup: its owner lives")
 
 // RemoveLeftover removes the directories that Group.Dirs gave before the owner

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind says which limit an Event is about.
+// Kind is which limit an Event is about.
 type Kind string
 
 // The kinds of events.
@@ -18,7 +18,7 @@ const (
 	PIDsFull Kind = "pids_max"
 )
 
-// Event says that a limit was met.
+// Event means that a limit was met.
 type Event struct {
 	Kind Kind
 	// New is how often since the last event of this kind, Total since the start.
@@ -178,7 +178,7 @@ func (w *watched) count() (int64, error) {
 	return values[w.key], nil
 }
 
-// report tells fn what has grown.
+// report calls fn for each counter that has grown.
 func report(list []*watched, fn func(Event)) error {
 	for _, w := range list {
 		n, err := w.count()

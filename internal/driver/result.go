@@ -38,7 +38,7 @@ type Usage struct {
 	PIDsHits int64 `json:"pids_hits"`
 }
 
-// Controls says what holds the command, as achieved, in words for a receipt.
+// Controls is what holds the command, as achieved, in words for a receipt.
 type Controls struct {
 	Runtime      string   `json:"runtime"`
 	Kernel       string   `json:"kernel"`
@@ -93,7 +93,7 @@ type Denial struct {
 	Errno  unix.Errno
 }
 
-// LimitHit says that a limit was met.
+// LimitHit means that a limit was met.
 type LimitHit struct {
 	Limit string // "memory" or "pids"
 	Count int64  // how often, in all

@@ -93,7 +93,7 @@ type System struct {
 	Paths []string
 }
 
-// Guard says what the kernel refuses the commands of a cell. Its zero value
+// Guard is what the kernel refuses the commands of a cell. Its zero value
 // refuses all that it should.
 type Guard struct {
 	// AllowSyscalls are names taken out of the set of denied system calls.

@@ -41,7 +41,7 @@ type Process struct {
 	Writable bool
 }
 
-// Trusted says that the executable is one that the cell cannot have made: only
+// Trusted reports whether the executable is one that the cell cannot have made: only
 // such a one may match a rule that names a binary.
 func (p Process) Trusted() bool { return !p.Unnamed && !p.Writable }
 

@@ -25,7 +25,7 @@ func (e *executable) process(pid int) Process {
 // same compares identities, and names too: one file can have many.
 func (e *executable) same(o *executable) bool { return *e == *o }
 
-// runs says that a process certainly runs e. It asks for no more than the file's
+// runs reports whether a process certainly runs e. It asks for no more than the file's
 // identity, so it says no of a file that is not the only one with its identity:
 // one with several names, or none.
 func (e *executable) runs(proc *os.File, pid int) bool {
@@ -74,7 +74,7 @@ func (a *Attributor) executable(proc *os.File, pid int) (*executable, error) {
 	return e, nil
 }
 
-// writable says whether the mount that a file was reached by may be written.
+// writable reports whether the mount that a file was reached by may be written.
 func writable(f *os.File) (bool, error) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil {

@@ -22,7 +22,7 @@ func openAt(dir *os.File, name string, flags, resolve uint64) (*os.File, error) 
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// vanished tells the errors about a process that has ended, or that may not be
+// vanished reports whether an error is about a process that has ended, or that may not be
 // looked at: one whose executable the caller cannot read.
 func vanished(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
@@ -58,7 +58,7 @@ func (a *Attributor) processes() ([]int, error) {
 	return pids, nil
 }
 
-// holds says whether a process has a descriptor whose link reads target.
+// holds reports whether a process has a descriptor whose link reads target.
 func (a *Attributor) holds(pid int, target string) (bool, error) {
 	dir, err := openDir(a.proc, strconv.Itoa(pid)+"/fd")
 	if vanished(err) {

@@ -97,7 +97,7 @@ type Destination struct {
 	Explicit bool
 }
 
-// DestinationOf tells where a connection that Proxy or DNS accepted was to go.
+// DestinationOf returns where a connection that Proxy or DNS accepted was to go.
 // The kernel keeps the address as the accepted socket's own.
 func DestinationOf(c net.Conn) (Destination, error) {
 	addr, err := addrPort(c.LocalAddr())

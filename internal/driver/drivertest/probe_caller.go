@@ -239,7 +239,7 @@ func (r *prober) try(ctx context.Context, cell driver.Cell, batch []probe, told 
 	var out, errs bytes.Buffer
 	o, err := cell.Exec(ctx, c, driver.Stdio{Out: &out, Err: &errs})
 	if p.ends {
-		return []finding{afterlife(ctx, cell, p, c.Env)}, nil
+		return []finding{survives(ctx, cell, p, c.Env)}, nil
 	}
 	if se, ok := errors.AsType[*driver.StartError](err); ok && (se.Cause == driver.CauseWorkdir && p.workdir != "" || se.Cause == driver.CauseNotExecutable && p.program != "") {
 		return []finding{{Probe: p.name, Code: 1, Text: err.Error()}}, nil
@@ -250,10 +250,10 @@ func (r *prober) try(ctx context.Context, cell driver.Cell, batch []probe, told 
 	return understand(batch, o, out.String(), errs.String(), told), nil
 }
 
-// afterlife says whether a cell that was attacked lives: whether it still executes
-// commands. A signal takes effect some time after it was sent, at the latest while
-// the init does something, so one command is not enough.
-func afterlife(ctx context.Context, cell driver.Cell, p probe, env []string) finding {
+// survives reports whether a cell that was attacked still executes commands. A
+// signal takes effect some time after it was sent, at the latest while the init does
+// something, so one command is not enough.
+func survives(ctx context.Context, cell driver.Cell, p probe, env []string) finding {
 	const rounds = 50
 	for range rounds {
 		o, err := cell.Exec(ctx, driver.Command{Args: []string{"/bin/true"}, Workdir: "/", Env: env, Timeout: time.Minute}, driver.Stdio{})

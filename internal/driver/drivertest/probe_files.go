@@ -16,7 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
-// holds says that the secret can be read there.
+// holds succeeds if the secret can be read there.
 func holds(path string) error {
 	text, err := os.ReadFile(path)
 	if err == nil && !strings.Contains(string(text), secret) {
@@ -25,7 +25,7 @@ func holds(path string) error {
 	return err
 }
 
-// readable says that there is something to be read.
+// readable succeeds if there is something to be read.
 func readable(path string) error {
 	if names, err := os.ReadDir(path); err == nil && len(names) > 0 {
 		return nil

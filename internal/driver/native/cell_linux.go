@@ -23,7 +23,7 @@ type Cell struct {
 	limits   *limited
 	examined []driver.Check
 	denied   func(driver.Denial)
-	asked    *driver.Network // nil: the cell has none
+	serve    *driver.Network // nil: the cell has no network
 	network  *network
 	borrow   func(pid int) error
 	laps     func([]lap)
@@ -66,7 +66,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell
 	}
 	defer func() {
 		if err != nil {
-			proc.bury()
+			proc.destroy()
 			err = errors.Join(err, limits.unlimit())
 		}
 	}()
@@ -79,7 +79,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell
 		refused = at("record start", err)
 	}
 	if refused == nil {
-		refused = proc.tell(ctx, p, limits)
+		refused = proc.sendPlan(ctx, p, limits)
 	}
 	mounts, err := prepared()
 	if err != nil {
@@ -97,15 +97,15 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell
 	}
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI, degraded: mounts.degraded,
-		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, asked: s.Network, borrow: n.probes().Borrow,
+		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, serve: s.Network, borrow: n.probes().Borrow,
 	}
 	limits.watch(s.Limits.Hit)
 	proc.spent.Go(c.listen)
 	return c, nil
 }
 
-// tell sends the plan to a process that is under its limits by then.
-func (p *process) tell(ctx context.Context, plan *plan, limits *limited) error {
+// sendPlan puts the process under its limits and sends it the plan.
+func (p *process) sendPlan(ctx context.Context, plan *plan, limits *limited) error {
 	if err := ctx.Err(); err != nil {
 		return at("start", err)
 	}
@@ -132,7 +132,7 @@ func (c *Cell) listen() {
 		var r report
 		fds, err := c.conn.read(&r)
 		if err != nil {
-			c.hushed(err)
+			c.failPending(err)
 			return
 		}
 		if r.Exec == 0 {
@@ -153,8 +153,8 @@ func (c *Cell) listen() {
 	}
 }
 
-// hushed tells everybody that the init will say nothing more.
-func (c *Cell) hushed(err error) {
+// failPending ends pending commands when the init disconnects.
+func (c *Cell) failPending(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dead = true
@@ -189,7 +189,7 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 		closeAll(heard)
 		return failAt("network", driver.CauseNetwork, err)
 	}
-	if err := c.hearCalls(heard); err != nil {
+	if err := c.serveCalls(heard); err != nil {
 		return at("seccomp", err)
 	}
 	if r.MountAPI != "" {
@@ -198,7 +198,7 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	c.examined = r.Examined
 	r.Degraded = slices.Concat(r.Degraded, c.degraded, c.limits.degraded)
 	c.controls = controls(c.id, c.mountAPI, c.limits.summary, r.report)
-	if c.asked != nil {
+	if c.serve != nil {
 		c.controls.Network = captured
 	}
 	return nil
@@ -214,7 +214,7 @@ func (c *Cell) died() error {
 	return failAt("init", cause, errors.New("the cell's first process died"))
 }
 
-// Controls says what holds the cell's commands.
+// Controls returns what holds the cell's commands.
 func (c *Cell) Controls() driver.Controls { return c.controls }
 
 // PID is the cell's first process, on the host.
@@ -226,7 +226,7 @@ func (c *Cell) Gone() <-chan struct{} { return c.gone }
 // Close kills whatever runs in the cell and returns when nothing of it is left.
 func (c *Cell) Close() error {
 	c.closing.Do(func() {
-		c.bury()
+		c.destroy()
 		c.network.close()
 		c.left = c.limits.unlimit()
 	})

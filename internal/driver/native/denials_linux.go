@@ -13,15 +13,15 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
-// hearCalls answers the calls that the kernel hands over, and tells whoever wants
-// to know. fds holds the listener's descriptor, or nothing.
-func (c *Cell) hearCalls(fds []int) error {
+// serveCalls answers the calls that the kernel hands over and reports them. fds
+// holds the listener's descriptor, or nothing.
+func (c *Cell) serveCalls(fds []int) error {
 	if len(fds) == 0 {
 		return nil
 	}
-	if len(fds) != 1 || c.denied == nil && c.asked == nil {
+	if len(fds) != 1 || c.denied == nil && c.serve == nil {
 		closeAll(fds)
-		return errors.New("the init sent what it was not asked for")
+		return errors.New("the init sent an unexpected descriptor")
 	}
 	l, err := seccomp.NewListener(fds[0])
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Cell) hearCalls(fds []int) error {
 	return nil
 }
 
-// heard tells of one call.
+// heard reports one call.
 func (c *Cell) heard(n seccomp.Notice, waiting func() bool) {
 	switch {
 	case n.Denied != 0 && c.denied != nil:
@@ -64,7 +64,7 @@ func whoCalled(pid int) (inside int, binary string) {
 			break
 		}
 	}
-	// One that cannot be read is none.
+	// "" if it cannot be read.
 	binary, _ = os.Readlink(dir + "/exe")
 	return inside, binary
 }

@@ -117,7 +117,7 @@ func (n *Driver) probeNotices(ctx context.Context) error {
 	return errors.Join(err, cell.Close())
 }
 
-// limitChecks says what control groups can do for this caller, and tries it.
+// limitChecks reports what control groups can do for this caller, and tries it.
 func (n *Driver) limitChecks(ctx context.Context, cells bool) []driver.Check {
 	host, err := n.cgroups()
 	var list []driver.Check

@@ -85,7 +85,7 @@ func orElse[F any](given, otherwise F) F {
 	return given
 }
 
-// Doctor says what this host can enforce, control by control, by doing it in
+// Doctor reports what this host can enforce, control by control, by doing it in
 // throw-away cells.
 func (n *Driver) Doctor(ctx context.Context) []driver.Check {
 	p := n.probes()
@@ -279,7 +279,7 @@ func (p Probes) kernel() driver.Check {
 	return c
 }
 
-// namespaces says whether a cell could be built and, if that was refused, looks
+// namespaces reports whether a cell could be built and, if that was refused, looks
 // for the rule that refused it.
 func (p Probes) namespaces(err error) driver.Check {
 	c := driver.Check{Name: "namespaces", Status: statusWorks}
@@ -323,7 +323,7 @@ func (p Probes) whyNoNamespaces(err error) (reason, remedy string) {
 	return err.Error(), ""
 }
 
-// missingRange says whether this user namespace lacks the ids of a root caller's
+// missingRange reports whether this user namespace lacks the ids of a root caller's
 // cells.
 func (p Probes) missingRange() bool {
 	text, err := p.File("/proc/self/uid_map")
@@ -348,7 +348,7 @@ func (p Probes) idMap(dir string) driver.Check {
 	return simple(name, p.IDMap(dir), "keep the state directory on a file system with id-mapped mounts, such as ext4, xfs or btrfs, or run as an ordinary user")
 }
 
-// hostOverlay says whether a cell can have the host's system to write to.
+// hostOverlay reports whether a cell can have the host's system to write to.
 func (p Probes) hostOverlay() driver.Check {
 	const name = "--root host-overlay"
 	if !p.Root() {

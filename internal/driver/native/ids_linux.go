@@ -14,7 +14,7 @@ const (
 	sandboxID = 1000
 )
 
-// identity says how the caller's ids and the cell's go together.
+// identity maps the caller's ids to those of the cell.
 type identity struct {
 	// Root is set for a root caller: ranges of ids, id-mapped layers.
 	Root bool
@@ -77,8 +77,8 @@ func initCapabilities() []uintptr {
 	}
 }
 
-// bear sets the id part of a new process.
-func (id identity) bear(n *newborn) {
+// configure sets the ids of a new process.
+func (id identity) configure(n *spawnConfig) {
 	if id.Root {
 		n.uidMap, n.gidMap = plainMap(), plainMap()
 		n.groups = "allow"

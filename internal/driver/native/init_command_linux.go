@@ -192,8 +192,8 @@ func isMissing(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG)
 }
 
-// execError tells a command that is not there from one that cannot be executed
-// and from a cell that has no room for one more process.
+// execError distinguishes a command that does not exist from one that cannot be
+// executed, and from a cell that can have no more processes.
 func execError(name string, err error) error {
 	e := &driver.StartError{Step: "exec", Err: fmt.Errorf("%s: %w", name, err)}
 	switch {

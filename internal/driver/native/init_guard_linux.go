@@ -69,7 +69,7 @@ func guard(p guardPlan, w without) (guarded, error) {
 	return g, nil
 }
 
-// unheard says what is missing without a listener.
+// unheard returns what is missing without a listener.
 func unheard(calls seccomp.Notify) (list []string) {
 	if calls&seccomp.Denials != 0 {
 		list = append(list, "seccomp: the kernel reports no denied calls")

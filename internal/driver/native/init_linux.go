@@ -16,7 +16,7 @@ import (
 // controlFD is where the init finds its socket.
 const controlFD = 3
 
-// IsInit says whether this process was started as a cell's first process.
+// IsInit reports whether this process was started as a cell's first process.
 func IsInit() bool { return len(os.Args) > 0 && os.Args[0] == initName }
 
 // InitMain is the cell's first process. The binary's main calls it before

@@ -78,7 +78,7 @@ func weaken(host *cgroup.Host, asked *cgroup.Limits, allowed bool) (degraded []s
 	return degraded, nil
 }
 
-// watch tells of limits that are met, until unlimit.
+// watch reports limits that are met, until unlimit.
 func (l *limited) watch(hit func(driver.LimitHit)) {
 	if l.group == nil || hit == nil {
 		return

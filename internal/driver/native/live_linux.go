@@ -46,7 +46,7 @@ func (c *Cell) Usage() driver.Usage { return c.limits.usage() }
 
 // Terminate asks every process of the cell but the first to end, with SIGTERM,
 // and waits for those that it asked until the limit. It says whether all of them
-// ended. What is born meanwhile was not asked: Close ends that.
+// ended. A process that starts meanwhile is not asked; Close ends it.
 func (c *Cell) Terminate(limit time.Duration) (bool, error) {
 	list, err := c.processes()
 	if err != nil {

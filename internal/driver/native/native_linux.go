@@ -120,7 +120,7 @@ func (n *Driver) start(ctx context.Context, s driver.Spec) (*Cell, error) {
 	return cell, nil
 }
 
-// Resolve says what would hold the command of s, without running anything.
+// Resolve returns what would hold the command of s, without running anything.
 func (n *Driver) Resolve(s driver.Spec) (driver.Controls, error) {
 	p, err := newPlan(s)
 	if err != nil {

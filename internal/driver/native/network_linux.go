@@ -23,11 +23,11 @@ type network struct {
 // serveNetwork calls Network.Serve with the cell's sockets, before anything can use
 // them. Watched means that the kernel reports calls of connect(2).
 func (c *Cell) serveNetwork(fds []int, watched bool) error {
-	if (c.asked != nil) != (len(fds) > 0) {
+	if (c.serve != nil) != (len(fds) > 0) {
 		closeAll(fds)
-		return errors.New("the init's sockets are not what it was asked for")
+		return errors.New("the init sent unexpected sockets")
 	}
-	if c.asked == nil {
+	if c.serve == nil {
 		return nil
 	}
 	n, err := newNetwork(fds, c.pid)
@@ -41,7 +41,7 @@ func (c *Cell) serveNetwork(fds []int, watched bool) error {
 	if watched {
 		n.attributor.Watch()
 	}
-	n.stop, err = c.asked.Serve(driver.Captured{
+	n.stop, err = c.serve.Serve(driver.Captured{
 		Connections: n.sockets.Proxy, Names: n.sockets.DNS, Queries: n.sockets.DNSPackets, Origin: cellOrigin{n.attributor},
 	})
 	if err != nil {

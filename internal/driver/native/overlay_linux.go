@@ -21,7 +21,7 @@ const maxOptions = 4095
 // overlayOptions are the ones that keep layers plain: every changed file is a
 // whole file, every directory is where it seems to be. The overlay is volatile:
 // otherwise each unmount would write out the host's whole file system, also after
-// a run that changed nothing. Whoever seals what a run left makes it durable.
+// a run that changed nothing. Sealing makes durable what a run left.
 func overlayOptions(userXattr bool) []option {
 	opts := []option{{"redirect_dir", "nofollow"}, {"metacopy", "off"}, {"index", "off"}, {"volatile", ""}}
 	if userXattr {
@@ -80,8 +80,8 @@ func overlayByDescriptor(l layers, userXattr bool) (int, error) {
 	return fd, nil
 }
 
-// needsPaths tells errors that mean "this kernel cannot do it with descriptors"
-// from ones that paths would not cure. Kernels before about 6.7 do not know
+// needsPaths reports whether an error means that this kernel cannot do it with
+// descriptors. Other errors would come with paths, too. Kernels before about 6.7 do not know
 // lowerdir+, before 6.13 no descriptors for it, before 6.15 no detached ones.
 func needsPaths(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EBADF)

@@ -100,12 +100,12 @@ type overlayPlan struct {
 	hostLower, system, bare bool
 }
 
-// hasSystem says whether a part of the host's system is among the overlays.
+// hasSystem reports whether a part of the host's system is among the overlays.
 func (p *plan) hasSystem() bool {
 	return slices.ContainsFunc(p.Overlays, func(o overlayPlan) bool { return o.system })
 }
 
-// overlays says whether an overlay is attached at target.
+// overlays reports whether an overlay is attached at target.
 func (p *plan) overlays(target string) bool {
 	return slices.ContainsFunc(p.Overlays, func(o overlayPlan) bool { return string(o.Target) == target })
 }

@@ -26,7 +26,7 @@ func namespaces() (flags uint64, names []string) {
 type process struct {
 	pid  int
 	conn *conn
-	// pidfd is -1 once the process is buried: the number may be another cell's
+	// pidfd is -1 after destroy: the number may be another cell's
 	// by then.
 	mu    sync.Mutex
 	pidfd int
@@ -52,9 +52,9 @@ func spawn(id identity, exe string, w without) (*process, error) {
 	}
 	defer null.Close()
 	p := &process{conn: c, gone: make(chan struct{})}
-	born := make(chan error, 1)
-	go p.parent(id, exe, w, int(null.Fd()), int(childEnd.Fd()), born)
-	if err := <-born; err != nil {
+	started := make(chan error, 1)
+	go p.parent(id, exe, w, int(null.Fd()), int(childEnd.Fd()), started)
+	if err := <-started; err != nil {
 		_ = c.close()
 		return nil, at("namespaces", explainClone(err))
 	}
@@ -64,19 +64,19 @@ func spawn(id identity, exe string, w without) (*process, error) {
 // parent starts the init and waits for its end, on one thread: the init is
 // killed when the thread that started it dies, so that thread must live as long
 // as the init does.
-func (p *process) parent(id identity, exe string, w without, null, control int, born chan<- error) {
+func (p *process) parent(id identity, exe string, w without, null, control int, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	n := newborn{}
+	n := spawnConfig{}
 	n.flags, _ = namespaces()
-	id.bear(&n)
+	id.configure(&n)
 	env := w.weaken(&n)
 	var err error
 	if p.pid, p.pidfd, err = n.start(exe, env, []int{null, null, null, control}); err != nil {
-		born <- err
+		started <- err
 		return
 	}
-	born <- nil
+	started <- nil
 	p.status = reap(p.pid)
 	close(p.gone)
 }
@@ -88,8 +88,8 @@ func (p *process) kill() {
 	_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
 }
 
-// bury makes sure that nothing of the cell is left.
-func (p *process) bury() {
+// destroy kills the cell and returns when nothing of it is left.
+func (p *process) destroy() {
 	p.kill()
 	<-p.gone
 	p.mu.Lock()

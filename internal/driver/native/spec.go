@@ -128,7 +128,7 @@ func checkReadOnly(path string) error {
 	return nil
 }
 
-// within says whether path is dir or below it.
+// within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }

@@ -33,7 +33,7 @@ func (l *layerNamespace) get() (*os.File, error) {
 }
 
 // newUserNamespace returns a descriptor of a user namespace with the given map
-// for users and groups. Such a namespace must be born with a process, which does
+// for users and groups. Such a namespace must be made with a process, which does
 // nothing and is killed at once.
 func newUserNamespace(idMap string) (*os.File, error) {
 	sharing.Lock()
@@ -51,7 +51,7 @@ func newUserNamespace(idMap string) (*os.File, error) {
 	}
 	defer runtime.KeepAlive(s) // the process reads it
 	defer end(pid, pidfd)
-	n := newborn{flags: unix.CLONE_NEWUSER, uidMap: idMap, gidMap: idMap, groups: "allow"}
+	n := spawnConfig{flags: unix.CLONE_NEWUSER, uidMap: idMap, gidMap: idMap, groups: "allow"}
 	if err := n.writeMaps(pid); err != nil {
 		return nil, err
 	}

@@ -2,15 +2,15 @@ package native
 
 import "sync"
 
-// warmed is a first process that was started before anybody knew for which
-// cell: it waits for its plan. What its start takes, a clone and the start of a
-// Go program, then passes beside other work.
+// warmed is a first process that was started before its cell is known. It waits
+// for its plan. Its start, a clone and the start of a Go program, runs beside other
+// work.
 type warmed struct {
 	mu   sync.Mutex
-	next chan birth
+	next chan spawned
 }
 
-type birth struct {
+type spawned struct {
 	proc *process
 	err  error
 }
@@ -18,7 +18,7 @@ type birth struct {
 // Warm starts the first process of the next cell beforehand. The returned
 // function ends it if no cell has taken it.
 func (n *Driver) Warm() (cool func()) {
-	next := make(chan birth, 1)
+	next := make(chan spawned, 1)
 	n.warm.mu.Lock()
 	taken := n.warm.next != nil
 	if !taken {
@@ -31,9 +31,9 @@ func (n *Driver) Warm() (cool func()) {
 	id := callerIdentity()
 	go func() {
 		proc, err := spawn(id, n.opt.Executable, n.opt.without)
-		next <- birth{proc, err}
+		next <- spawned{proc, err}
 		if id.Root {
-			// Whoever needs it asks again, and gets the error.
+			// The next caller of get has the error.
 			_, _ = n.layers.get()
 		}
 	}()
@@ -42,13 +42,13 @@ func (n *Driver) Warm() (cool func()) {
 			return
 		}
 		if b := <-next; b.err == nil {
-			b.proc.bury()
+			b.proc.destroy()
 		}
 	}
 }
 
-// take gives the waiting process to the caller, if there is one.
-func (w *warmed) take() chan birth {
+// take returns the waiting process, or nil.
+func (w *warmed) take() chan spawned {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next := w.next

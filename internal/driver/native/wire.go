@@ -26,7 +26,7 @@ type wire struct {
 	err     error
 }
 
-var errWire = errors.New("a message that cannot be read")
+var errWire = errors.New("malformed message")
 
 func encode(m message) []byte {
 	w := &wire{}
@@ -34,7 +34,7 @@ func encode(m message) []byte {
 	return w.b
 }
 
-// decode reads a message that may come from somebody hostile.
+// decode reads a message. The sender may be hostile.
 func decode(b []byte, m message) error {
 	w := &wire{b: b, reading: true}
 	m.fields(w)

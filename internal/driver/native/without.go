@@ -12,7 +12,7 @@ func (without) has(driver.Control) bool { return false }
 
 func (without) fields(*wire) {}
 
-func (without) weaken(*newborn) (env []string) { return []string{} }
+func (without) weaken(*spawnConfig) (env []string) { return []string{} }
 
 func (without) ownMounts() error { return nil }
 

@@ -24,7 +24,7 @@ func (w *without) fields(wi *wire) { texts(wi, &w.controls) }
 
 // weaken takes namespaces off a clone, and gives the init what an ordinary
 // user's lacks.
-func (w without) weaken(n *newborn) (env []string) {
+func (w without) weaken(n *spawnConfig) (env []string) {
 	for control, flag := range map[driver.Control]uint64{
 		driver.ControlIPCNS: unix.CLONE_NEWIPC, driver.ControlNetNS: unix.CLONE_NEWNET, driver.ControlPIDNS: unix.CLONE_NEWPID, driver.ControlUTSNS: unix.CLONE_NEWUTS,
 	} {

@@ -12,8 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/clone"
 )
 
-// newborn says how a process comes into the world.
-type newborn struct {
+// spawnConfig configures the clone of a process in new namespaces.
+type spawnConfig struct {
 	flags          uint64 // its namespaces
 	uidMap, gidMap string // of its user namespace, if it has one of its own
 	groups         string // what it may do about its groups: allow or deny
@@ -27,7 +27,7 @@ var sharing sync.Mutex
 
 // start executes the program of exe with the given descriptors as 0, 1, 2 and so
 // on. The process is a child of the calling thread.
-func (n *newborn) start(exe string, env []string, files []int) (pid, pidfd int, err error) {
+func (n *spawnConfig) start(exe string, env []string, files []int) (pid, pidfd int, err error) {
 	sharing.Lock()
 	defer sharing.Unlock()
 	files, done, err := above(files)
@@ -82,8 +82,8 @@ func end(pid, pidfd int) {
 // where fs.suid_dumpable is 2.
 const dumpableByRoot = 2
 
-// script is what the process does until it is another program.
-func (n *newborn) script(exe string, env []string, files []int, gate [2]int) (*clone.Script, error) {
+// script returns the calls that the process makes until it executes a program.
+func (n *spawnConfig) script(exe string, env []string, files []int, gate [2]int) (*clone.Script, error) {
 	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	if err != nil {
 		return nil, fmt.Errorf("whether memory can be dumped: %w", err)
@@ -118,7 +118,7 @@ func (n *newborn) script(exe string, env []string, files []int, gate [2]int) (*c
 
 // keepCapabilities makes capabilities outlast the execution of a program by
 // someone who is not root.
-func (n *newborn) keepCapabilities(s *clone.Script) {
+func (n *spawnConfig) keepCapabilities(s *clone.Script) {
 	if len(n.ambient) == 0 {
 		return
 	}
@@ -138,7 +138,7 @@ func (n *newborn) keepCapabilities(s *clone.Script) {
 }
 
 // writeMaps gives the process its users and groups.
-func (n *newborn) writeMaps(pid int) error {
+func (n *spawnConfig) writeMaps(pid int) error {
 	if n.flags&unix.CLONE_NEWUSER == 0 {
 		return nil
 	}
@@ -177,7 +177,7 @@ func awaitEnd(fd int) {
 	}
 }
 
-// reap waits for a child and tells how it ended.
+// reap waits for a child and returns its status.
 func reap(pid int) unix.WaitStatus {
 	var status unix.WaitStatus
 	for {
