@@ -93,18 +93,18 @@ const (
 	whyModule    = "code in the kernel"
 	whyKexec     = "another kernel"
 	whyMount     = "what exists in the cell is decided before the command starts"
-	whyMountInfo = "the mount table is told by /proc/self/mountinfo alone"
-	whyNamespace = "a namespace of its own makes kernel code reachable that asks for privilege"
-	whyKeys      = "keys of the kernel are not divided between cells"
+	whyMountInfo = "only /proc/self/mountinfo shows the mount table"
+	whyNamespace = "a new namespace makes privileged kernel code reachable"
+	whyKeys      = "the kernel does not separate its keys between cells"
 	whyUring     = "operations that a filter of system calls does not see"
 	whyClock     = "the host's clock"
 	whySwap      = "the host's memory"
 	whyQuota     = "the host's file systems"
 	whySocket    = "families that bypass the egress path, reach the host, or load rarely used kernel code"
 	whyPorts     = "access to the machine's ports"
-	whyDevices   = "no state can hold one, and an overlay takes it for a deleted file"
+	whyDevices   = "no state can hold one, and an overlay would treat it as a deleted file"
 	whyLive      = "on the host, others could execute the file with the caller's rights"
-	whyGone      = "of no use today"
+	whyGone      = "no longer used"
 )
 
 // rules is sorted by name.
