@@ -1,4 +1,4 @@
-package cell
+package eventquery
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// journalWatch tells of new journals, which are files in the directories of the
-// home's events.
+// journalWatch finds new journals, which are files in the directories of a home's
+// events.
 type journalWatch struct {
 	home    string
 	fd      int // of notices, whose own Fd would make it blocking
@@ -31,7 +31,7 @@ func watchJournals(home string) (*journalWatch, error) {
 		return nil, fmt.Errorf("inotify: %w", err)
 	}
 	w := &journalWatch{home: home, fd: fd, notices: os.NewFile(uintptr(fd), "inotify"), dirs: map[int32]string{}}
-	// The names in them are of the past.
+	// The journals that exist already are not new.
 	if err := w.add("", func(string) error { return nil }); err != nil {
 		w.close()
 		return nil, err
@@ -41,11 +41,11 @@ func watchJournals(home string) (*journalWatch, error) {
 
 func (w *journalWatch) close() { _ = w.notices.Close() }
 
-// path is that of a directory of the home, in which nobody else makes names.
+// path returns the path of a directory of the home. Only the program makes names in it.
 func (w *journalWatch) path(dir string) string { return w.home + "/" + dir }
 
-// add watches a directory, and the directories that are in it already. found is
-// called for the journals that are.
+// add watches a directory and the directories in it. found is called for the journals
+// that are there already.
 func (w *journalWatch) add(dir string, found func(run string) error) error {
 	id, err := unix.InotifyAddWatch(w.fd, w.path(dir), unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
@@ -70,7 +70,7 @@ func (w *journalWatch) add(dir string, found func(run string) error) error {
 	return nil
 }
 
-// entry looks at a name in a watched directory.
+// entry handles a name in a watched directory.
 func (w *journalWatch) entry(dir, name string, found func(run string) error) error {
 	switch {
 	case dir == "" && name == "events":
@@ -103,7 +103,7 @@ func (w *journalWatch) each(ctx context.Context, found func(run string) error) e
 			name := unix.ByteSliceToString(b[unix.SizeofInotifyEvent:end])
 			b = b[end:]
 			if mask&unix.IN_Q_OVERFLOW != 0 {
-				return errors.New("more runs began than the kernel could tell of")
+				return errors.New("more runs began than the kernel could report")
 			}
 			dir, watched := w.dirs[id]
 			if !watched {
@@ -115,6 +115,3 @@ func (w *journalWatch) each(ctx context.Context, found func(run string) error) e
 		}
 	}
 }
-
-// isGone says that a file is no longer there.
-func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
