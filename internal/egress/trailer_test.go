@@ -27,7 +27,6 @@ func TestTrailers(t *testing.T) {
 			}
 			seen <- all
 		}))
-		cl := c.client(h2)
 		send := func(path, name, value string, header ...string) (int, string) {
 			r, err := http.NewRequestWithContext(t.Context(), "POST", "https://"+api+path, io.MultiReader(strings.NewReader("body")))
 			if err != nil {
@@ -37,7 +36,8 @@ func TestTrailers(t *testing.T) {
 				r.Header[header[i]] = []string{header[i+1]}
 			}
 			r.Trailer = http.Header{name: {value}}
-			res, err := cl.Do(r)
+			// On a connection of its own: HTTP/2 may end one for a forbidden trailer.
+			res, err := c.client(h2).Do(r)
 			if err != nil {
 				return 0, err.Error()
 			}
