@@ -152,10 +152,12 @@ type RunResult struct {
 	Controls         Controls         `json:"controls"`
 	Events           map[string]int64 `json:"events"`
 	Denied           DeniedNetwork    `json:"denied"`
-	Notes            []string         `json:"notes"`
-	Cache            *CacheUse        `json:"cache,omitempty"`
-	Error            string           `json:"error,omitempty"`
-	Timings          RunTimings       `json:"timings"`
+	// Unanswered is nil if the run succeeded or every allowed request was answered.
+	Unanswered *UnansweredNetwork `json:"unanswered,omitempty"`
+	Notes      []string           `json:"notes"`
+	Cache      *CacheUse          `json:"cache,omitempty"`
+	Error      string             `json:"error,omitempty"`
+	Timings    RunTimings         `json:"timings"`
 }
 
 // RunTimings are the parts of a run, in microseconds; TotalUS wraps them all.
@@ -192,6 +194,17 @@ type DeniedNetwork struct {
 	// To has some of the destinations, as host:port; a name that was only asked
 	// for has no port. It is empty in a cell without a network, which sees none.
 	To []string `json:"to"`
+}
+
+// UnansweredNetwork counts what the policy allowed and the other side did not
+// answer.
+type UnansweredNetwork struct {
+	// Attempts counts connections and requests.
+	Attempts int64 `json:"attempts"`
+	// To has some of the destinations, as host:port.
+	To []string `json:"to"`
+	// Reason is that of the first one.
+	Reason string `json:"reason"`
 }
 
 // StartResult says that a cell is live.

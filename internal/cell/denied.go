@@ -17,3 +17,12 @@ func (r *run) deniedNetwork() api.DeniedNetwork {
 	}
 	return suggest.Destinations(r.e.journalOf(r.rec.ID, event.Filter{Action: event.ActionDenied}))
 }
+
+// unansweredNetwork returns what the policy allowed a failed run and the other side
+// did not answer; nil if there is nothing.
+func (r *run) unansweredNetwork() *api.UnansweredNetwork {
+	if r.rec.Outcome == succeeded || r.spec.Network == nil || r.events.ByAction[string(event.ActionAllowed)] == 0 {
+		return nil
+	}
+	return suggest.Unanswered(r.e.journalOf(r.rec.ID, event.Filter{Action: event.ActionAllowed}))
+}

@@ -389,7 +389,7 @@ func (r *run) result() *api.RunResult {
 		Cell: r.cell.Name, RunID: r.rec.ID, ReceiptID: r.rec.ReceiptID, Outcome: r.rec.Outcome, ExitCode: r.rec.ExitCode,
 		Signal: r.rec.Signal, Decision: r.rec.Decision, SplitLinks: append([]string{}, r.sealed.SplitLinks...),
 		CheckpointBefore: r.before.ID, CheckpointAfter: r.after.ID, RootBefore: r.before.Root(), RootAfter: r.after.Root(),
-		ChangedFiles: r.rec.Changed, PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls), Events: byAction(r.events), Denied: r.deniedNetwork(),
+		ChangedFiles: r.rec.Changed, PolicyHash: r.rec.Policy, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls), Events: byAction(r.events), Denied: r.deniedNetwork(), Unanswered: r.unansweredNetwork(),
 		Notes: append([]string{}, r.notes...), Cache: r.cache, Error: r.errorText, Timings: r.timings,
 	}
 }

@@ -242,6 +242,18 @@ func deniedLine(r *api.RunResult) string {
 	return quote.Line(fmt.Sprintf("%s denied (%s)%s", count(d.Attempts, "connection was", "connections were"), to, advice))
 }
 
+// unansweredLine names allowed destinations that did not answer a failed run.
+func unansweredLine(u *api.UnansweredNetwork) string {
+	if u == nil {
+		return ""
+	}
+	to := strings.Join(u.To, ", ")
+	if u.Attempts > int64(len(u.To)) {
+		to += ", ..."
+	}
+	return quote.Line(fmt.Sprintf("%s allowed and not answered (%s): %s", count(u.Attempts, "connection was", "connections were"), to, u.Reason))
+}
+
 func outcomeText(r *api.RunResult) string {
 	switch {
 	case r.Signal != 0:

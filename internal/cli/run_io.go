@@ -164,6 +164,7 @@ func (r *governedRun) conclude(err error) error {
 		if err == nil {
 			s.noted(summary(r.result))
 			s.noted(deniedLine(r.result))
+			s.noted(unansweredLine(r.result.Unanswered))
 		}
 		err = withReceipt(err, r.result.ReceiptID)
 	}

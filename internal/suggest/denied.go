@@ -67,20 +67,61 @@ func addDestination(d *api.DeniedNetwork, rec event.Record) {
 	if json.Unmarshal(rec.Raw, &what) != nil {
 		return
 	}
-	to := what.Endpoint.Host
+	var to string
 	switch what.Class {
 	case event.NetworkActivity, event.HTTPActivity:
-		if to == "" {
-			to = what.Endpoint.IP
-		}
-		to = net.JoinHostPort(to, strconv.Itoa(what.Endpoint.Port))
+		to = what.destination()
 	case event.DNSActivity:
 		to = what.Query.Host
 	default:
 		return
 	}
 	d.Attempts += int64(rec.Count)
-	if len(d.To) < maxDestinations && !slices.Contains(d.To, to) {
-		d.To = append(d.To, to)
+	d.To = name(d.To, to)
+}
+
+// destination returns where a connection or request went, as host:port.
+func (d *denied) destination() string {
+	host := d.Endpoint.Host
+	if host == "" {
+		host = d.Endpoint.IP
 	}
+	return net.JoinHostPort(host, strconv.Itoa(d.Endpoint.Port))
+}
+
+// name adds a destination to a list, unless it is there or the list is full.
+func name(list []string, to string) []string {
+	if len(list) < maxDestinations && !slices.Contains(list, to) {
+		list = append(list, to)
+	}
+	return list
+}
+
+// Unanswered counts the allowed connections and requests of a run that the other
+// side did not answer, and names some of the destinations. It returns nil if there
+// are none, and like Destinations ends at events that cannot be read.
+func Unanswered(events iter.Seq2[event.Record, error]) *api.UnansweredNetwork {
+	var u *api.UnansweredNetwork
+	for rec, err := range events {
+		if err != nil {
+			return u
+		}
+		var what struct {
+			denied
+			Activity event.NetworkStep `json:"activity_id"`
+			Alert    bool              `json:"is_alert"`
+		}
+		if json.Unmarshal(rec.Raw, &what) != nil || what.Reason == "" || what.Alert {
+			continue // the reason of an alert is the rule's, not the upstream's
+		}
+		if what.Class != event.HTTPActivity && (what.Class != event.NetworkActivity || what.Activity != event.Failed) {
+			continue
+		}
+		if u == nil {
+			u = &api.UnansweredNetwork{Reason: what.Reason}
+		}
+		u.Attempts += int64(rec.Count)
+		u.To = name(u.To, what.destination())
+	}
+	return u
 }

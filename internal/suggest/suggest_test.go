@@ -288,3 +288,28 @@ func TestDestinations(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestUnanswered: failures of allowed requests and connections count, and nothing
+// else does.
+func TestUnanswered(t *testing.T) {
+	t.Parallel()
+	raw := func(text string) event.Record { return event.Record{Raw: []byte(text), Count: 2} }
+	events := func(yield func(event.Record, error) bool) {
+		for _, e := range []event.Record{
+			raw(`{"class_uid":4002,"dst_endpoint":{"hostname":"a.example","port":443}}`),
+			raw(`{"class_uid":4002,"status_detail":"audited","is_alert":true,"dst_endpoint":{"hostname":"a.example","port":443}}`),
+			raw(`{"class_uid":4001,"activity_id":2,"status_detail":"the program sent nothing","dst_endpoint":{"hostname":"a.example","port":443}}`),
+			raw(`{"class_uid":4002,"status_detail":"no route","dst_endpoint":{"hostname":"b.example","port":443}}`),
+			raw(`{"class_uid":4001,"activity_id":4,"status_detail":"refused","dst_endpoint":{"ip":"::1","port":80}}`),
+		} {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		yield(event.Record{}, errors.New("unreadable"))
+	}
+	want := &api.UnansweredNetwork{Attempts: 4, To: []string{"b.example:443", "[::1]:80"}, Reason: "no route"}
+	if diff := cmp.Diff(want, Unanswered(events)); diff != "" {
+		t.Error(diff)
+	}
+}
