@@ -14,17 +14,17 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// ExtractOptions says how an archive is read.
+// ExtractOptions configures how an archive is read.
 type ExtractOptions struct {
-	// SetOwners gives every file its recorded owner on disk, which takes root.
-	// The owners are returned in any case.
+	// SetOwners sets the recorded owner of every file, which takes root. The
+	// owners are returned in any case.
 	SetOwners bool
-	// Dropped is told what could not be kept: an attribute that the file system
-	// or the kernel refuses, flags or labels of other systems. Without it such a
-	// thing is an error.
+	// Dropped is called with what could not be kept: an attribute that the file
+	// system or the kernel refuses, flags or labels of other systems. If it is
+	// nil, these are errors.
 	Dropped func(path, what string)
-	// MaxEntries bounds the number of entries, and of what they make; 0 means 4
-	// million.
+	// MaxEntries bounds the number of entries, and of files and directories that
+	// they make; 0 means 4 million.
 	MaxEntries int
 	// MaxSparse bounds the size of a file that is stored by a map of its holes,
 	// which may claim any size; 0 means 64 GiB in old formats, whose holes have to
@@ -32,16 +32,15 @@ type ExtractOptions struct {
 	MaxSparse int64
 }
 
-// Owner is who an entry belongs to.
+// Owner is the owner of an entry.
 type Owner struct{ UID, GID uint32 }
 
-// Extract writes what r holds into the empty directory dst, and returns the
-// recorded owners of what it lists. An entry "./" says what the root is like.
-// Directories that the archive does not list get mode 0755.
+// Extract writes the archive r into the empty directory dst, and returns the
+// recorded owners. An entry "./" has the metadata of the root. Directories that
+// the archive does not list get mode 0755.
 //
-// On an error dst holds a part; the caller removes it. Errors of the archive
-// wrap ErrArchive and name the entry; others are errors of the file system or
-// of r.
+// On an error dst holds a part; the caller removes it. Errors of the archive wrap
+// ErrArchive and name the entry; others are errors of the file system or of r.
 func Extract(ctx context.Context, r io.Reader, dst *fsx.Dir, opt ExtractOptions) (Owners, error) {
 	if opt.MaxEntries == 0 {
 		opt.MaxEntries = 4_000_000
@@ -66,7 +65,7 @@ func Extract(ctx context.Context, r io.Reader, dst *fsx.Dir, opt ExtractOptions)
 	return Owners{x.root}, nil
 }
 
-// keptOpen is how many unused directories stay open.
+// keptOpen is the number of unused directories that stay open.
 const keptOpen = 32
 
 type extractor struct {
@@ -160,7 +159,7 @@ func (x *extractor) entry(h *tar.Header) error {
 // library does not apply such headers, so nothing else may be in one.
 func (x *extractor) global(h *tar.Header) error {
 	if _, ok := h.PAXRecords[recordChanges]; ok {
-		return fmt.Errorf("%w: it holds only changes, not a whole state", ErrArchive)
+		return fmt.Errorf("%w: it has only changes, not a whole state", ErrArchive)
 	}
 	for k := range h.PAXRecords {
 		if k != "comment" {
@@ -186,7 +185,7 @@ func cleanName(name string) (string, error) {
 			return "", refuse(name, "a name of %d bytes is too long", len(c))
 		}
 	}
-	// Our own archives have plain names.
+	// Archives of this package have plain names.
 	if p := strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/"); fsx.CheckPath(p) == nil {
 		return p, nil
 	}
@@ -233,16 +232,16 @@ func ownerOf(h *tar.Header) (Owner, error) {
 	return Owner{uint32(h.Uid), uint32(h.Gid)}, nil
 }
 
-// vacate makes room for a later entry of the same name, which replaces the
-// earlier one if it is of the same kind: archives that were appended to have
-// such. It returns a directory, which stays.
+// vacate removes an earlier entry of the same name and kind, which a later one
+// replaces: archives that were appended to have such. It returns a directory,
+// which stays.
 func (x *extractor) vacate(h *tar.Header, dir *node, base string, k tree.Kind) (stays *node, err error) {
 	was := dir.kid(base)
 	switch {
 	case was == nil:
 		return nil, nil //nolint:nilnil // as documented
 	case was.kind != k:
-		return nil, refuse(h.Name, "it is there twice, as a %s and as a %s", was.kind, k)
+		return nil, refuse(h.Name, "listed twice, as a %s and as a %s", was.kind, k)
 	case k == tree.KindDir:
 		return was, nil
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// input is the uncompressed stream, in which every byte is counted: only so can
-// an archive that was cut off between two entries be told from a whole one.
+// input is the uncompressed stream. It counts every byte: without that, an archive
+// that was cut off between two entries would look complete.
 type input struct {
 	source *source
 	r      io.Reader
@@ -29,8 +29,8 @@ type input struct {
 	taken  int64 // bytes of an entry that were read without the tar reader
 }
 
-// source remembers what went wrong below everything else, so that a failing disk
-// is not blamed on the archive.
+// source remembers the first read error, so that a failing disk is not reported as
+// a bad archive.
 type source struct {
 	ctx context.Context //nolint:containedctx // a call's own state
 	r   io.Reader
@@ -49,7 +49,7 @@ func (s *source) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// magics are the compressions that people will try.
+// magics recognise common compressions, to name them in the error.
 var magics = []struct{ magic, name string }{
 	{"\x1f\x8b", "gzip"}, {"BZh", "bzip2"}, {"\xfd7zXZ\x00", "xz"}, {"PK\x03\x04", "zip"},
 }
@@ -92,7 +92,7 @@ func (in *input) close() {
 
 // Read is for the tar reader.
 func (in *input) Read(b []byte) (int, error) {
-	if in.taken > 0 { // it skips what it thinks nobody has read
+	if in.taken > 0 { // it skips bytes that were already read
 		n := min(int64(len(b)), in.taken)
 		in.taken -= n
 		return int(n), nil
@@ -110,8 +110,8 @@ func (in *input) read(b []byte) (int, error) {
 	return n, err
 }
 
-// next reads the header of the next entry, when the contents of the one before
-// have been read.
+// next reads the header of the next entry. The contents of the one before have
+// been read.
 func (in *input) next(r *tar.Reader) (*tar.Header, error) {
 	in.marked = in.pos
 	in.header = headerTrace{skip: -in.pos & (tarBlock - 1), block: in.header.block[:0], list: in.header.list[:0]}
@@ -136,7 +136,7 @@ func (in *input) finish() error {
 		n, err := in.Read(buf)
 		for _, c := range buf[:n] {
 			if c != 0 {
-				return fmt.Errorf("%w: there is something after its end", ErrArchive)
+				return fmt.Errorf("%w: there are bytes after its end", ErrArchive)
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -148,7 +148,7 @@ func (in *input) finish() error {
 	}
 }
 
-// explain makes one clear error of what ended the extraction.
+// explain returns the error that ended the extraction, with its cause.
 func (in *input) explain(err error) error {
 	var pathErr *os.PathError
 	switch {
@@ -164,7 +164,7 @@ func (in *input) explain(err error) error {
 	return fmt.Errorf("%w: after %d bytes: %w", ErrArchive, in.marked, err)
 }
 
-// writing keeps an error of the file system apart from one of the archive.
+// writing distinguishes errors of the file system from errors of the archive.
 type writing struct{ f *os.File }
 
 func (w writing) Write(b []byte) (int, error) { return w.f.Write(b) }
@@ -193,7 +193,7 @@ func (x *extractor) copyError(h *tar.Header, err error) error {
 	case err == nil, errors.As(err, &pathErr):
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return refuse(h.Name, "the archive is cut off in it")
+		return refuse(h.Name, "the archive is cut off in this entry")
 	}
 	return fmt.Errorf("%w: entry %s: %w", ErrArchive, quote.Path(h.Name), err)
 }

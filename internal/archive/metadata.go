@@ -15,9 +15,9 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// metadata gives a path its owner, attributes, mode and time, in this order: a
-// new owner clears bits of the mode and capabilities, a mode without write
-// permission forbids attributes, and all of it precedes the time.
+// metadata sets owner, attributes, mode and time of a path, in this order: a new
+// owner clears bits of the mode and capabilities, a mode without write permission
+// forbids setting attributes, and all of them change the time.
 func (x *extractor) metadata(d *fsx.Dir, name string, n *node, m *metadata) error {
 	if x.opt.SetOwners {
 		if err := d.Chown(name, n.owner.UID, n.owner.GID); err != nil {
@@ -52,7 +52,7 @@ func (x *extractor) drop(p, what string) error {
 	return nil
 }
 
-// checkRecords looks for records that would be lost, and for ones that must not
+// checkRecords finds records that would be lost, and refuses those that must not
 // get into a store.
 func (x *extractor) checkRecords(p string, h *tar.Header) error {
 	for _, key := range slices.Sorted(maps.Keys(h.PAXRecords)) {
@@ -85,7 +85,7 @@ func (x *extractor) checkRecords(p string, h *tar.Header) error {
 	return nil
 }
 
-// checkXattr refuses what an overlay file system would take for its own.
+// checkXattr refuses attributes that an overlay file system would interpret.
 func checkXattr(entry, name string) error {
 	switch {
 	case name == "" || len(name) > 255 || strings.IndexByte(name, 0) >= 0:

@@ -16,31 +16,31 @@ import (
 // name in the one above: a path for each level of a deep tree would take memory
 // and time by the square of its depth.
 
-// node is something that was extracted.
+// node is an extracted entry.
 type node struct {
-	up    *node // nil: the root
+	up    *node // nil for the root
 	name  string
 	kind  tree.Kind
-	owner *Owner // nil: the archive does not list it
+	owner *Owner // nil if the archive does not list it
 	dir   *dirNode
 }
 
-// dirNode is what only a directory has.
+// dirNode is the additional part of a directory's node.
 type dirNode struct {
 	ref  *fsx.Ref
 	kids map[string]*node
-	meta *metadata // nil: the archive does not list it
+	meta *metadata // nil if the archive does not list it
 }
 
-// metadata is what an entry is recorded with, besides its owner.
+// metadata is the recorded metadata of an entry, without its owner.
 type metadata struct {
 	mode   uint32
 	mtime  time.Time
 	xattrs []fsx.Xattr
 }
 
-// metadataOf takes what is needed from a header, and keeps nothing else of it
-// alive.
+// metadataOf copies what is needed from a header, so that the rest of it can be
+// collected.
 func metadataOf(h *tar.Header) *metadata {
 	m := &metadata{mode: uint32(h.Mode & 0o7777), mtime: h.ModTime}
 	for key, value := range h.PAXRecords {
@@ -76,7 +76,7 @@ func (n *node) in() (d *fsx.Dir, name string, release func(), err error) {
 	return d, name, ref.Release, err
 }
 
-// dirRef is the directory above a node; of the root it is the root itself.
+// dirRef returns the directory above a node; for the root, the root itself.
 func (n *node) dirRef() *fsx.Ref {
 	if n.up == nil {
 		return n.dir.ref
@@ -84,7 +84,7 @@ func (n *node) dirRef() *fsx.Ref {
 	return n.up.dir.ref
 }
 
-// kid returns what a directory has under a name; nil if nothing.
+// kid returns the node of a name in a directory; nil if there is none.
 func (n *node) kid(name string) *node {
 	if n.dir == nil {
 		return nil
@@ -105,7 +105,7 @@ type waypoint struct {
 }
 
 // shared returns the deepest remembered directory above p, and the rest of p
-// beneath it. What is not above p is forgotten.
+// below it. It forgets directories that are not above p.
 func (c *cursor) shared(root *node, p string) (n *node, rest string) {
 	same := fsx.CommonPrefix(c.path, p)
 	for last := len(c.above) - 1; last >= 0; last-- {
@@ -144,7 +144,7 @@ func (x *extractor) parent(name, p string) (dir *node, base string, err error) {
 	}
 }
 
-// lookup returns what was extracted at a path; nil if nothing.
+// lookup returns the node of a path; nil if there is none.
 func (x *extractor) lookup(p string) *node {
 	if p == "." {
 		return x.root
@@ -158,8 +158,8 @@ func (x *extractor) lookup(p string) *node {
 	return n
 }
 
-// add puts a node into a directory. It bounds their number, as names alone can
-// ask for any number of directories.
+// add adds a node to a directory. It bounds the number of nodes: one long name can
+// require any number of directories.
 func (x *extractor) add(dir *node, name string, k tree.Kind) (*node, error) {
 	if x.nodes++; x.nodes > x.opt.MaxEntries {
 		return nil, fmt.Errorf("%w: more than %d entries", ErrArchive, x.opt.MaxEntries)
@@ -188,9 +188,9 @@ func (x *extractor) makeDir(in *node, name string) (*node, error) {
 	return n, d.Mkdir(name, 0o700)
 }
 
-// finishDirs gives the directories what they are recorded with, the deepest
-// first: a mode may close them, an entry in them would change their times, and
-// a default ACL would be inherited.
+// finishDirs sets the recorded metadata of the directories, the deepest first,
+// when all entries exist: a mode may forbid making entries, an entry changes the
+// time of its directory, and a default ACL would be inherited.
 func (x *extractor) finishDirs() error {
 	stack := []*finishing{{n: x.root, left: x.root.subdirs()}}
 	for len(stack) > 0 {
@@ -250,10 +250,11 @@ func (x *extractor) finishDir(n *node) error {
 	return d.Chmod(name, 0o755)
 }
 
-// Owners are the recorded owners of what was extracted.
+// Owners has the recorded owners of the extracted entries.
 type Owners struct{ root *node }
 
-// Of returns the recorded owner of a path, and whether the archive lists it.
+// Of returns the recorded owner of a path, and reports whether the archive lists
+// it.
 func (o Owners) Of(path string) (Owner, bool) {
 	n := o.root
 	if path != "." {

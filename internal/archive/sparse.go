@@ -19,8 +19,8 @@ import (
 
 // Files with holes are written in format 1.0 of GNU tar: the contents of the entry
 // are a list of extents and then their bytes. The standard library does not write
-// this, and it reads every zero of a hole. So the header is written here, and the
-// bytes of an entry are taken past the library's reader.
+// this, and it reads every zero of a hole. So this file writes the header, and reads
+// the bytes of an entry without the library's reader.
 
 const tarBlock = 512
 
@@ -41,7 +41,7 @@ func (a *writer) sparse(f *os.File, e tree.Entry, h *tar.Header, extents []fsx.E
 	if err != nil {
 		return err
 	}
-	// The library only keeps the padding of the entry before.
+	// The library has only buffered the padding of the entry before.
 	if err := a.tar.Flush(); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func sparseHeader(h *tar.Header, stored int64) ([]byte, error) {
 		sparseRecord(sparseName, h.Name) + sparseRecord(sparseSize, strconv.FormatInt(h.Size, 10))
 	plain := *charset(h)
 	plain.Size = stored
-	// Where programs that do not know the format put what they find.
+	// The name under which programs that do not know the format extract it.
 	dir, base := path.Split(h.Name)
 	plain.Name = dir + "GNUSparseFile.0/" + base
 	plain.PAXRecords[recordSparse] = "1" // so that there is a block of records
@@ -121,8 +121,8 @@ func blockOctal(block []byte) (int64, error) {
 	return n, nil
 }
 
-// headerTrace follows the blocks of which the library reads the header of an
-// entry, and keeps the last block with what comes after it: the list of extents.
+// headerTrace follows the blocks that the library reads for the header of an
+// entry, and keeps the last block with the list of extents after it.
 type headerTrace struct {
 	skip  int64 // bytes before the next block
 	block []byte
@@ -151,7 +151,7 @@ func (t *headerTrace) follow(b []byte) {
 	}
 }
 
-// header looks at a whole block: one of records, or the entry's own.
+// header handles a whole block: one of records, or the entry's own.
 func (t *headerTrace) header() {
 	switch t.block[156] {
 	case tar.TypeXHeader, tar.TypeXGlobalHeader, tar.TypeGNULongName, tar.TypeGNULongLink:
@@ -189,7 +189,7 @@ func (x *extractor) copyExtents(f *os.File, h *tar.Header) error {
 	return x.copyError(h, err)
 }
 
-// pastTar reads the archive without the library.
+// pastTar reads the archive without the library's reader.
 type pastTar struct{ in *input }
 
 func (p pastTar) Read(b []byte) (int, error) { return p.in.read(b) }

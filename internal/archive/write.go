@@ -20,8 +20,8 @@ import (
 // Opener opens the contents of a file of the tree.
 type Opener func(path string, e tree.Entry) (*os.File, error)
 
-// Write writes the whole of t to w, the root first. Contents are compared with
-// their digests on the way: a damaged file ends the export.
+// Write writes the whole of t to w, the root first. It compares contents with their
+// digests: a damaged file ends the export.
 func Write(ctx context.Context, w io.Writer, t *tree.Tree, open Opener, opt Options) error {
 	links, err := t.Links()
 	if err != nil {
@@ -34,7 +34,7 @@ func Write(ctx context.Context, w io.Writer, t *tree.Tree, open Opener, opt Opti
 
 // WriteChanges writes only what changed: the new state of every path that was
 // added or changed, and the names of the deleted ones. t is the tree with the
-// changes in it. Extract refuses such an archive: it is no state.
+// changes in it. Extract refuses such an archive.
 func WriteChanges(ctx context.Context, w io.Writer, t *tree.Tree, changes []tree.Change, open Opener, opt Options) error {
 	links, err := t.Links()
 	if err != nil {
@@ -152,7 +152,7 @@ func header(path string, e tree.Entry) *tar.Header {
 	return h
 }
 
-// charset says that names are bytes where they are not UTF-8, as PAX wants it.
+// charset marks names that are not UTF-8 as bytes, as PAX requires.
 func charset(h *tar.Header) *tar.Header {
 	if !utf8.ValidString(h.Name) || !utf8.ValidString(h.Linkname) {
 		h.PAXRecords[recordCharset] = "BINARY"
@@ -160,7 +160,7 @@ func charset(h *tar.Header) *tar.Header {
 	return h
 }
 
-// file writes a header and contents, and compares them with what is recorded.
+// file writes a header and contents, and compares them with the entry.
 func (a *writer) file(path string, e tree.Entry, h *tar.Header) error {
 	f, err := a.open(path, e)
 	if err != nil {
@@ -182,7 +182,7 @@ func (a *writer) file(path string, e tree.Entry, h *tar.Header) error {
 		if fsx.ExtentsLen(extents) < e.Size {
 			return a.sparse(f, e, h, extents)
 		}
-		h.PAXRecords[recordSparse] = "1" // its holes are small
+		h.PAXRecords[recordSparse] = "1" // it has small holes
 	}
 	if err := a.tar.WriteHeader(charset(h)); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (a *writer) file(path string, e tree.Entry, h *tar.Header) error {
 	return a.checkSum(e)
 }
 
-// checkSum compares what was read with what is recorded.
+// checkSum compares the contents that were read with the entry.
 func (a *writer) checkSum(e tree.Entry) error {
 	if digest, _, err := a.sum.Sum(&e); err != nil || digest != e.Digest {
 		return errDamaged
@@ -209,7 +209,7 @@ func (a *writer) checkSum(e tree.Entry) error {
 
 var errDamaged = errors.New("contents are damaged: they do not match the recorded digest")
 
-// patient is a reader that ends when its context does.
+// patient is a reader that fails when its context ends.
 type patient struct {
 	ctx context.Context //nolint:containedctx // a call's own state
 	r   io.Reader
@@ -225,8 +225,8 @@ func (p patient) Read(b []byte) (int, error) {
 // maxDeleted bounds one record; tar readers refuse headers above 1 MiB.
 const maxDeleted = 256 << 10
 
-// changesHeader marks the archive and lists what is deleted. A path that was
-// renamed is gone from where it was.
+// changesHeader marks the archive and lists the deleted paths. The old path of a
+// rename is one of them.
 func (a *writer) changesHeader(changes []tree.Change) error {
 	global := func(key, value string) error {
 		return a.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "pax_global_header", PAXRecords: map[string]string{key: value}})

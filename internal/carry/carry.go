@@ -5,16 +5,16 @@
 // that comes out of it. So a stream holds only directories, regular files and
 // symbolic links, with permission bits and modification times; what is received
 // is written through a directory descriptor, beneath it, without ever following
-// a link; set-user-id bits, owners and extended attributes do not arrive. A sender
-// may tell which there are, so that the side that drops them can name them. FIFOs,
-// sockets and devices are left out and named, and never opened.
+// a link; set-user-id bits, owners and extended attributes are not restored. A
+// sender may list them, so that the receiver can report what it drops. FIFOs,
+// sockets and devices are left out and reported, and never opened.
 //
 // The stream is a tar archive whose first entry is called "root" and whose last
-// one is called "end": one that was cut short is not taken for whole. The contents
-// of a file with holes are a list of its parts and then the parts alone.
+// one is called "end", so that a stream that was cut short is recognised. The
+// contents of a file with holes are a list of its parts and then the parts.
 //
-// The package knows nothing of cells, sockets or who is asking. [Main] is the
-// side that runs inside a cell.
+// The package knows nothing of cells, sockets or callers. [Main] is the side that
+// runs inside a cell.
 package carry
 
 import (
@@ -48,19 +48,19 @@ const (
 	recordXattr = "SCHILY.xattr."  // of what gives rights to others
 )
 
-// grantsRights lists the extended attributes that are told.
+// grantsRights lists the extended attributes that a sender reports.
 var grantsRights = []string{"system.posix_acl_access", "system.posix_acl_default", "security.capability"}
 
-// permissions are the mode bits that arrive. Set-id bits are only told.
+// permissions are the mode bits that are restored. Set-id bits are only reported.
 const (
 	permissions = 0o777
 	setID       = 0o6000
 )
 
-// ErrStream marks a stream that is not one of this package's.
-var ErrStream = errors.New("the stream of files makes no sense")
+// ErrStream means that a stream was not written by this package, or is damaged.
+var ErrStream = errors.New("malformed copy stream")
 
-// Totals say what was copied.
+// Totals counts what was copied.
 type Totals struct {
 	Files, Dirs, Links int64
 	Bytes              int64
@@ -68,13 +68,12 @@ type Totals struct {
 	Skipped []string
 }
 
-// Owner is whom something belongs to.
+// Owner is the owner of a file.
 type Owner struct{ UID, GID uint32 }
 
-// Send writes what a name in a directory is, with everything below it. The last
-// component is not followed if it is a symbolic link. If own is not nil, it tells
-// which things belong to others than own, and which lists and capabilities give
-// rights.
+// Send writes a name in a directory, with everything below it. It does not follow
+// the name if it is a symbolic link. If own is not nil, the stream also has the
+// owners that differ from own, and the lists and capabilities that give rights.
 func Send(ctx context.Context, w io.Writer, dir *fsx.Dir, name string, own *Owner) (Totals, error) {
 	s := &sender{ctx: ctx, out: NewWriter(w), own: own}
 	if err := s.all(dir, name); err != nil {
@@ -89,7 +88,7 @@ type sender struct {
 	own *Owner
 }
 
-// all sends a name and, if it is a directory, everything below it.
+// all sends a name and everything below it.
 func (s *sender) all(dir *fsx.Dir, name string) error {
 	info, err := dir.Lstat(name)
 	if err != nil {
@@ -109,7 +108,7 @@ func (s *sender) all(dir *fsx.Dir, name string) error {
 	})
 }
 
-// send sends one thing.
+// send sends one entry.
 func (s *sender) send(dir *fsx.Dir, name, rel string, info fsx.Info) (err error) {
 	e := Entry{Path: rel, Mode: info.Mode, Mtime: info.MTime.Time()}
 	if s.own != nil {
@@ -128,14 +127,14 @@ func (s *sender) send(dir *fsx.Dir, name, rel string, info fsx.Info) (err error)
 		}
 		return s.out.Link(e)
 	case rel == "":
-		return fmt.Errorf("%s is no file, directory or symbolic link", name)
+		return fmt.Errorf("%s is not a file, directory or symbolic link", name)
 	default:
 		s.out.Skipped = append(s.out.Skipped, rel)
 		return nil
 	}
 }
 
-// tell adds what will be dropped of something.
+// tell adds the metadata that the receiver will drop.
 func (s *sender) tell(dir *fsx.Dir, name string, info fsx.Info, e *Entry) error {
 	if o := (Owner{info.UID, info.GID}); o != *s.own {
 		e.Owner, e.Own = &o, *s.own
@@ -166,7 +165,7 @@ func (s *sender) file(dir *fsx.Dir, name string, e Entry) error {
 	return s.out.File(s.ctx, e, f)
 }
 
-// Entry is one thing on its way.
+// Entry is one file, directory or symbolic link of a stream.
 type Entry struct {
 	// Path is relative to what is copied, which itself is "".
 	Path   string
@@ -176,14 +175,14 @@ type Entry struct {
 	Target string
 	// Type is that of fs.FileMode: a directory, a symbolic link or a file.
 	Type fs.FileMode
-	// Owner is nil for what belongs to own, else Own is who that is on the side of
-	// the sender. Owners and Xattrs do not arrive: they are told.
+	// Owner is nil for what belongs to own; otherwise Own is the id of own on the
+	// sender's side. Owners and Xattrs are reported, not restored.
 	Owner  *Owner
 	Own    Owner
 	Xattrs []fsx.Xattr
 }
 
-// Writer makes a stream of things that come from anywhere.
+// Writer writes a stream from entries of any origin.
 type Writer struct {
 	Totals
 	tar *tar.Writer
@@ -269,8 +268,8 @@ func (w *Writer) Close() error {
 	return w.tar.Close()
 }
 
-// Source opens the directory that a path is in, and tells its name there. Only
-// the last component is never followed.
+// Source opens the directory of a path, and returns the name in it. Symbolic links
+// are followed, except for the last component.
 func Source(from string) (dir *fsx.Dir, name string, err error) {
 	clean := path.Clean(from)
 	name = path.Base(clean)
@@ -282,9 +281,9 @@ func Source(from string) (dir *fsx.Dir, name string, err error) {
 	return dir, name, err
 }
 
-// Place decides where a copy called base goes that shall be put at a path: into
-// it, if it is a directory, else under its name. The path is the caller's own,
-// and may go through symbolic links.
+// Place returns where a copy called base goes for a destination: into it, if it is
+// a directory, else under its name. The path is trusted, and may go through
+// symbolic links.
 func Place(to, base string) (dir *fsx.Dir, name string, err error) {
 	info, err := os.Stat(to)
 	switch {

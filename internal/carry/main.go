@@ -19,9 +19,9 @@ const (
 )
 
 // Main is one side of a copy as a program: "send PATH OWN" writes a stream to
-// stdout, in which things that belong to others than the owner of the path OWN are
-// told; "receive PATH BASE" reads one from stdin. What is left out, and a
-// failure, is told on stderr.
+// stdout, which reports owners other than that of the path OWN; "receive PATH
+// BASE" reads one from stdin. It reports what is left out, and a failure, on
+// stderr.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var t Totals
 	var err error
@@ -34,7 +34,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = errors.New("usage: send PATH OWN | receive PATH BASE")
 	}
 	for _, name := range t.Skipped {
-		fmt.Fprintf(stderr, "%q is no file, directory or symbolic link: left out\n", name)
+		fmt.Fprintf(stderr, "%q is not a file, directory or symbolic link: left out\n", name)
 	}
 	switch {
 	case err == nil:

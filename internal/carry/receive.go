@@ -24,13 +24,13 @@ import (
 // replaced by one.
 var ErrExists = errors.New("it exists already, and directories are not merged")
 
-// Receive makes a stream's file or directory appear under a name, whole or not
-// at all. A file or symbolic link replaces one; a directory is never replaced,
-// and replaces nothing. told, unless nil, is called with each thing as the other
-// side says that it is.
+// Receive writes a stream's file or directory under a name, all of it or nothing.
+// A file or symbolic link replaces another; a directory is never replaced, and
+// replaces nothing. told, unless nil, is called with each entry as the sender
+// describes it.
 func Receive(ctx context.Context, r io.Reader, dir *fsx.Dir, name string, told func(Entry)) (t Totals, err error) {
 	if err := fsx.CheckPath(name); err != nil || name == "." || strings.Contains(name, "/") {
-		return t, fmt.Errorf("%q is no name for a copy", name)
+		return t, fmt.Errorf("%q is not a valid name", name)
 	}
 	temp := ".forkcell-cp-" + rand.Text()
 	rec := &receiver{ctx: ctx, told: told, dir: dir, temp: temp, tar: tar.NewReader(r)}
@@ -84,8 +84,8 @@ func (r *receiver) all() error {
 	}
 }
 
-// entry makes one thing. Its parent was made by an earlier entry, or making it
-// fails: nothing is followed and nothing is replaced.
+// entry makes one entry. An earlier entry made its parent, else it fails: nothing
+// is followed and nothing is replaced.
 func (r *receiver) entry(h *tar.Header) error {
 	rel, err := relative(h.Name)
 	if err != nil {
@@ -139,12 +139,12 @@ func relative(name string) (string, error) {
 	}
 	rel, ok := strings.CutPrefix(name, rootName+"/")
 	if !ok || fsx.CheckPath(rel) != nil || rel == "." {
-		return "", fmt.Errorf("%w: a name %q", ErrStream, name)
+		return "", fmt.Errorf("%w: bad name %q", ErrStream, name)
 	}
 	return rel, nil
 }
 
-// saidOf returns what a header and its records say.
+// saidOf returns the entry that a header and its records describe.
 func saidOf(h *tar.Header, rel string) (Entry, error) {
 	e := Entry{Path: rel, Mode: uint32(h.Mode) & (permissions | setID), Mtime: h.ModTime, Size: h.Size, Target: h.Linkname}
 	switch h.Typeflag {
@@ -181,9 +181,9 @@ func (e *Entry) record(key, value string) (err error) {
 		e.Xattrs = append(e.Xattrs, fsx.Xattr{Name: name, Value: []byte(value)})
 		return nil
 	}
-	// Such as holes as other programs write them: a few bytes here, and many zeros
-	// to write.
-	return errors.New("it is unknown")
+	// Holes in the formats of other programs, for instance: a few bytes could make
+	// the receiver write very many zeros.
+	return errors.New("unknown record")
 }
 
 func (r *receiver) file(e Entry, sparse bool) error {
@@ -218,9 +218,9 @@ func (r *receiver) extents(f *os.File, e Entry) error {
 	return nil
 }
 
-// openDirs are the directories on the way to the present one, whose modes and
-// times come last: a mode may forbid what comes after it, and an entry changes its
-// directory's time. Only one path is kept, whatever their number.
+// openDirs are the directories above the current entry. Their modes and times are
+// set last: a mode may forbid making entries, and an entry changes the time of its
+// directory. Only one path is kept, however many there are.
 type openDirs struct {
 	path  string
 	above []openDir
@@ -237,7 +237,7 @@ func (o *openDirs) push(e Entry) {
 	o.path = e.Path
 }
 
-// leave ends the directories that a path is not below.
+// leave finishes the directories that are not above a path.
 func (r *receiver) leave(at string) error {
 	o := &r.open
 	for len(o.above) > 0 && at != o.path && !strings.HasPrefix(at, o.path+"/") {
@@ -254,7 +254,7 @@ func (r *receiver) leave(at string) error {
 	return nil
 }
 
-// publish gives the copy its name.
+// publish renames the copy to its final name.
 func (r *receiver) publish(name string) error {
 	flags := uint(unix.RENAME_NOREPLACE)
 	if !r.isDir {

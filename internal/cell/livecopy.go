@@ -58,7 +58,7 @@ func copyResult(req api.CopyRequest, in bool, t carry.Totals, notes []string) *a
 		r.From, r.To = r.To, r.From
 	}
 	for _, name := range t.Skipped {
-		r.Notes = append(r.Notes, quote.Path(name)+" is no file, directory or symbolic link: left out")
+		r.Notes = append(r.Notes, quote.Path(name)+" is not a file, directory or symbolic link: left out")
 	}
 	return r
 }

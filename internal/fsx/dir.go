@@ -156,7 +156,7 @@ func readDirents(fd int, fn func(name string, kind byte) error) error {
 	}
 }
 
-// Lstat says what a name is.
+// Lstat returns the metadata of a name.
 func (d *Dir) Lstat(rel string) (Info, error) {
 	p, err := d.at(rel)
 	if err != nil {
@@ -196,7 +196,7 @@ func statPlace(p place) (*unix.Stat_t, error) {
 	return &st, unix.Fstat(fd, &st)
 }
 
-// MountID tells which mount a name is on. Unlike Info.Dev it also tells bind
+// MountID returns the mount that a name is on. Unlike Info.Dev it also tells bind
 // mounts of one file system apart.
 func (d *Dir) MountID(rel string) (uint64, error) {
 	var st unix.Statx_t
@@ -275,7 +275,7 @@ func (d *Dir) Split() (dirs, others []string, err error) {
 	d.read.Lock()
 	defer d.read.Unlock()
 	err = readDirents(d.fd, func(name string, kind byte) error {
-		if kind == unix.DT_UNKNOWN { // some file systems do not say
+		if kind == unix.DT_UNKNOWN { // some file systems do not report it
 			info, err := d.Lstat(name)
 			if err != nil {
 				return err

@@ -39,7 +39,7 @@ type Time struct {
 // Time returns t in the form of the standard library, in UTC.
 func (t Time) Time() time.Time { return time.Unix(t.Sec, int64(t.Nsec)).UTC() }
 
-// Info is what the kernel says of one name.
+// Info is the metadata of one name.
 type Info struct {
 	Type         uint32 // the S_IFMT bits
 	Mode         uint32 // the permission bits, 07777
@@ -52,16 +52,16 @@ type Info struct {
 	Blocks       int64 // of 512 bytes
 }
 
-// IsDir says whether the name is a directory.
+// IsDir reports whether the name is a directory.
 func (i Info) IsDir() bool { return i.Type == unix.S_IFDIR }
 
-// IsRegular says whether the name is a regular file.
+// IsRegular reports whether the name is a regular file.
 func (i Info) IsRegular() bool { return i.Type == unix.S_IFREG }
 
-// IsSymlink says whether the name is a symbolic link.
+// IsSymlink reports whether the name is a symbolic link.
 func (i Info) IsSymlink() bool { return i.Type == unix.S_IFLNK }
 
-// IsWhiteout says whether the name is the character device 0:0, which marks a
+// IsWhiteout reports whether the name is the character device 0:0, which marks a
 // deletion in an overlay layer.
 func (i Info) IsWhiteout() bool { return i.Type == unix.S_IFCHR && i.Rdev == 0 }
 
@@ -82,7 +82,7 @@ func infoOf(st *unix.Stat_t) Info {
 	}
 }
 
-// StatFile says what an open file is.
+// StatFile returns the metadata of an open file.
 func StatFile(f *os.File) (Info, error) {
 	var st unix.Stat_t
 	if err := retry(func() error { return unix.Fstat(int(f.Fd()), &st) }); err != nil {

@@ -76,7 +76,7 @@ func (d *Dir) Mkfifo(rel string, mode uint32) error {
 	return d.mknod("mkfifo", rel, unix.S_IFIFO, mode)
 }
 
-// Mksock makes a socket that nobody listens to, with exactly this mode.
+// Mksock makes a socket without a listener, with exactly this mode.
 func (d *Dir) Mksock(rel string, mode uint32) error {
 	return d.mknod("mksock", rel, unix.S_IFSOCK, mode)
 }
@@ -98,7 +98,7 @@ func (d *Dir) mknod(op, rel string, kind, mode uint32) error {
 	})
 }
 
-// chmodNew gives a new thing its mode, or takes it away again.
+// chmodNew sets the mode of a new entry, and removes the entry if that fails.
 func chmodNew(p place, mode uint32, removeFlags int) error {
 	err := chmodPlace(p, mode)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ErrTooLarge says that a file is larger than its reader takes.
+// ErrTooLarge means that a file is larger than the limit of its reader.
 var ErrTooLarge = errors.New("too large")
 
 // ReadOwn reads a file that the caller keeps for itself: a regular file of at

@@ -33,7 +33,7 @@ func CheckPath(rel string) error {
 	return nil
 }
 
-// CommonPrefix returns how many bytes two paths begin with in common. Paths of deep
+// CommonPrefix returns the length of the common beginning of two paths. Paths of deep
 // trees are long.
 func CommonPrefix(a, b string) int {
 	const piece = 256
@@ -76,7 +76,7 @@ func (d *Dir) at(rel string) (place, error) {
 		}
 		if cut > maxChunk {
 			cut = strings.LastIndexByte(p.name[:maxChunk], '/')
-			if cut < 0 { // a component that no file system takes
+			if cut < 0 { // a component that is too long for any file system
 				p.close()
 				return place{}, unix.ENAMETOOLONG
 			}

@@ -34,7 +34,7 @@ type reader struct {
 // ends when this process does.
 var sharedReader = sync.OnceValues(startReader)
 
-// mayElevate says whether err is one that the elevated reader might not meet.
+// mayElevate reports whether the elevated reader might succeed where err occurred.
 // Root reads everything itself, and the reader never starts another.
 func mayElevate(err error) bool {
 	return err == unix.EACCES && os.Geteuid() != 0 && os.Args[0] != ReaderName //nolint:errorlint // straight from the kernel
@@ -106,8 +106,8 @@ func (r *reader) ask(q request, fd int) (payload []byte, got int, err error) {
 	return append([]byte(nil), payload...), got, err
 }
 
-// consult asks the shared reader. The error is the reader's own, or the cause
-// when there is no reader to be had.
+// consult sends a request to the shared reader. The error is the reader's, or
+// cause if there is no reader.
 func consult(q request, fd int, cause error) ([]byte, int, error) {
 	r, err := sharedReader()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // readerSocket is where the reader finds its end of the socket pair.
 const readerSocket = 3
 
-// readerFlags are the only ones that a request may ask for: all of them read.
+// readerFlags are the only flags that a request may have: all of them read.
 const readerFlags = unix.O_RDONLY | unix.O_PATH | unix.O_DIRECTORY | unix.O_NONBLOCK | unix.O_NOCTTY
 
 // ServeReader is the main loop of the elevated reader. It does not return: the

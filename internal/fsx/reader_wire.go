@@ -22,7 +22,7 @@ const (
 // maxMessage holds the largest attribute (64 KiB) and its frame.
 const maxMessage = 72 << 10
 
-// errBroken says that the other end is gone or talks nonsense.
+// errBroken means that the other end is gone or sent a malformed message.
 var errBroken = errors.New("the elevated reader's connection is broken")
 
 type request struct {
@@ -68,7 +68,7 @@ func decodeAnswer(b []byte) (unix.Errno, []byte, error) {
 	return unix.Errno(binary.LittleEndian.Uint32(b)), b[4:], nil
 }
 
-// receive takes one packet and at most one descriptor; -1 is none.
+// receive reads one packet and at most one descriptor; -1 is none.
 func receive(sock int, buf []byte) (msg []byte, fd int, err error) {
 	oob := make([]byte, unix.CmsgSpace(4*4))
 	var n, oobn, flags int

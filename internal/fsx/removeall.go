@@ -20,7 +20,8 @@ const (
 
 // RemoveAll removes a name and everything below it, by descriptor and following
 // nothing. Directories of the caller that it may not read or write are made
-// accessible on the way; what is mounted below stops it with EXDEV. A name that is not there is no error; "." is refused.
+// accessible on the way; what is mounted below stops it with EXDEV. A missing
+// name is not an error; "." is refused.
 func (d *Dir) RemoveAll(rel string) error { return d.RemoveAllContext(context.Background(), rel) }
 
 // RemoveAllContext is RemoveAll that ends when ctx does. What is left then can be
@@ -114,7 +115,7 @@ func (r *remover) open(p place) (int, error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 {
-		_ = unix.Fchmod(fd, 0o700) // someone else's: the removal itself will say so
+		_ = unix.Fchmod(fd, 0o700) // of another user: then the removal fails
 	}
 	return fd, nil
 }

@@ -21,11 +21,11 @@ const (
 // Sink gets the contents of a file in order: bytes, and the lengths of holes.
 type Sink interface {
 	io.Writer
-	// Zeros takes the place of n zero bytes.
+	// Zeros is called in the place of writing n zero bytes.
 	Zeros(ctx context.Context, n int64) error
 }
 
-// ReadSparse gives the whole of a file to a sink, whatever the file's offset, and
+// ReadSparse writes the whole of a file to a sink, whatever the file's offset, and
 // returns the size. Holes are not read. It ends when ctx does.
 func ReadSparse(ctx context.Context, src *os.File, to Sink) (int64, error) {
 	c := copier{ctx: ctx, dst: -1, src: int(src.Fd()), h: to}
@@ -40,7 +40,7 @@ func ReadSparse(ctx context.Context, src *os.File, to Sink) (int64, error) {
 // CopySparse copies the whole of src to the new, empty file dst, whatever their
 // offsets, and returns the size. Holes stay holes; where the file system can
 // share blocks, nothing is copied. h, unless nil, gets the contents of the copy.
-// A file that changes meanwhile gives a mixture: callers compare times before and
+// The copy of a file that changes meanwhile is a mixture: callers compare times before and
 // after. It ends when ctx does.
 func CopySparse(ctx context.Context, dst, src *os.File, h Sink) (int64, error) {
 	c := copier{ctx: ctx, dst: int(dst.Fd()), src: int(src.Fd()), h: h}

@@ -8,16 +8,16 @@ const keptOpen = 32
 // Visitor is told of everything below a directory.
 type Visitor struct {
 	// Enter is called for each name, in order; of a directory before what is in
-	// it. For a directory it says whether to go on with what is in it.
+	// it. For a directory it reports whether to visit its contents.
 	Enter func(at *Step) (bool, error)
 	// Leave, if set, is called for a directory after what is in it.
 	Leave func(at *Step) error
-	// Gone, if set, says which errors mean only that something cannot be looked
+	// Gone, if set, reports whether an error only means that something cannot be looked
 	// at, because it has just gone away: it is passed over.
 	Gone func(error) bool
 }
 
-// Step is one name that a walk has come to.
+// Step is one name that a walk visits.
 type Step struct {
 	Name string
 	Info Info

@@ -9,7 +9,7 @@ import (
 )
 
 // TempPrefix begins the names of files that WriteFile has not yet put in place.
-// A crash can leave them behind; whoever owns the directory may remove them.
+// A crash can leave them behind; the owner of the directory may remove them.
 const TempPrefix = ".forkcell-tmp-"
 
 // WriteFile puts data at rel, replacing what was there: a reader, or the next

@@ -105,7 +105,7 @@ func (d *Dir) SetXattr(rel, name string, value []byte) error {
 	})
 }
 
-// RemoveXattr removes one attribute. One that is not there is no error.
+// RemoveXattr removes one attribute. A missing one is not an error.
 func (d *Dir) RemoveXattr(rel, name string) error {
 	return d.change("remove attribute "+strconv.Quote(name)+" of", rel, func(p place) error {
 		var err error

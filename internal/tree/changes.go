@@ -7,7 +7,7 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
-// A tree of changes says what was changed over a directory that is no part of
+// A tree of changes describes the changes to a directory that is no part of
 // the tree: the host's. What is not in the tree is as it is there. It has two
 // things that a plain tree never has: whiteouts, and directories that are
 // opaque.
@@ -33,7 +33,7 @@ type Below struct {
 	Same bool
 }
 
-// Changes tells whether this is a tree of changes.
+// Changes reports whether this is a tree of changes.
 func (t *Tree) Changes() bool { return t != nil && t.area.changes }
 
 // SetChanges is SetArea for a tree of changes.
@@ -45,7 +45,7 @@ func (w *Writer) SetChanges(name string, root Entry, l Links) error {
 	return w.setArea(name, root, links, true)
 }
 
-// identityKind is the number that stands for the entry's type in the identity.
+// identityKind returns the number of the entry's type in the identity.
 func identityKind(e *Entry) byte {
 	if e.Opaque {
 		return identityOpaque
@@ -100,17 +100,17 @@ func (d *decoder) kind(x *Entry) {
 	x.Opaque = more&moreOpaque != 0
 }
 
-// checkMarks says why an entry cannot have the marks of a tree of changes that
+// checkMarks returns why an entry cannot have the marks of a tree of changes that
 // it has.
 func checkMarks(e *Entry) error {
 	switch {
 	case e.Kind == KindWhiteout && (e.Mode != 0 || e.UID != 0 || e.GID != 0 || e.MTime != (fsx.Time{}) ||
 		len(e.Xattrs) > 0 || e.Layer != "" || e.Stamp != (Stamp{})):
-		return errors.New("a whiteout has nothing but its name")
+		return errors.New("a whiteout has only a name")
 	case e.Opaque && e.Kind != KindDir:
-		return errors.New("opaque, but no directory")
+		return errors.New("opaque, but not a directory")
 	case e.PlainDigest && (e.Kind != KindFile || e.Size <= LargeFile):
-		return errors.New("the digest of version 1, but no large file")
+		return errors.New("a digest of version 1, but not a large file")
 	case e.Below.Kind > KindSocket:
 		return fmt.Errorf("%s below", e.Below.Kind)
 	case e.Below.Same && e.Below.Kind != e.Kind:
@@ -146,7 +146,7 @@ func (t *Tree) gather(p part, at spot) ([]Entry, error) {
 	return all, t.deliver(all)
 }
 
-// shows tells on which sides of a comparison the host's directory is seen where
+// shows returns on which sides of a comparison the host's directory is seen where
 // a tree has no entry.
 type shows struct{ a, b bool }
 

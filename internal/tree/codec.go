@@ -11,7 +11,7 @@ import (
 // encoder appends the pack's primitive values.
 type encoder struct {
 	b []byte
-	// index gives the place of a layer in the pack's table.
+	// index returns the place of a layer in the pack's table.
 	index func(layer string) uint64
 }
 

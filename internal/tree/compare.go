@@ -12,7 +12,7 @@ type Difference struct {
 	// What differs: "missing", "unexpected", or some of "type", "content",
 	// "target", "mode", "owner", "xattrs", "mtime", "hard links".
 	What []string
-	// Want and Got are what should be there and what is; nil is nothing.
+	// Want is the expected entry and Got the actual one; nil is none.
 	Want, Got *Entry
 }
 

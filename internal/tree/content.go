@@ -30,7 +30,7 @@ const (
 	domainContent = "forkcell.tree.v2 content"
 )
 
-// ErrSize means that contents were not of the size that they were said to have:
+// ErrSize means that contents did not have the expected size:
 // the file changed while it was read.
 var ErrSize = errors.New("its size changed while it was read")
 
@@ -60,7 +60,7 @@ func NewContent() *Content {
 	return &Content{flat: sha256.New(), part: sha256.New()}
 }
 
-// Reset begins a file. Size is what the file system says that it has; like, if
+// Reset begins a file. Size is the size that the file system reports; like, if
 // not nil, is the entry that the digest will be compared with.
 func (c *Content) Reset(size int64, like *Entry) {
 	c.large = size > LargeFile

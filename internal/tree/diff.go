@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ChangeKind says what became of a path.
+// ChangeKind is the kind of a change of a path.
 type ChangeKind string
 
 // The kinds of changes. A change of several kinds has the first of them that
@@ -35,7 +35,7 @@ type Change struct {
 	MetaOnly bool
 }
 
-// DiffOptions say what counts as a change.
+// DiffOptions configures what counts as a change.
 type DiffOptions struct {
 	// Renames pairs deleted with added files of the same, not empty, contents.
 	Renames bool
@@ -139,9 +139,9 @@ func CountChanges(a, b *Tree, opt DiffOptions) (int, error) {
 
 // differ compares two trees.
 type differ struct {
-	a, b *Tree // nil: nothing
+	a, b *Tree // nil if there is none
 	opt  DiffOptions
-	over bool // a and b are trees of changes, of which the effect is asked
+	over bool // a and b are trees of changes, and their effect is compared
 }
 
 // newDiffer is nil if there is nothing to compare.
@@ -274,7 +274,7 @@ func (d *differ) below(old, now *Entry) ([]item, error) {
 	return d.dir(nil, a, b, "")
 }
 
-// equal tells whether two parts need not be read.
+// equal reports whether two parts are equal without reading them.
 func (d *differ) equal(a, b *part) bool {
 	if d.opt.MTimes {
 		return a.meta == b.meta
@@ -344,7 +344,7 @@ func (d *differ) leaves(to []item, a, b part, at spot) ([]item, error) {
 
 func isDir(e *Entry) bool { return e != nil && e.Kind == KindDir }
 
-// classify says how an entry changed, what is below it left aside.
+// classify returns how an entry itself changed, apart from its contents below.
 func classify(old, now *Entry, opt DiffOptions) (Change, bool) {
 	var c Change
 	switch {

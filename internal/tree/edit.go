@@ -22,7 +22,7 @@ type DirEdit struct {
 	err     error
 }
 
-// change is what shall become of a name. Without an entry it goes.
+// change is the new entry of a name; without one the name is removed.
 type change struct {
 	name  string
 	hash  [sha256.Size]byte
@@ -55,7 +55,7 @@ func (e *DirEdit) Exact() *DirEdit {
 	return e
 }
 
-// Put adds an entry or takes the place of the one with its name. Fields that
+// Put adds an entry or replaces the one with its name. Fields that
 // its kind does not have are cleared. An error is told by Node.
 func (e *DirEdit) Put(x Entry) {
 	err := ValidName(x.Name)
@@ -69,7 +69,7 @@ func (e *DirEdit) Put(x Entry) {
 	e.changes[x.Name] = &x
 }
 
-// Delete takes a name away. One that is not there is no error.
+// Delete removes a name. A missing one is not an error.
 func (e *DirEdit) Delete(name string) {
 	e.changes[name] = nil
 }
@@ -159,7 +159,7 @@ func (e *DirEdit) applyBranch(old part, was *[fanOut]part, at spot, cs []change)
 	return makeLeaf(entries), nil
 }
 
-// merge applies changes to the entries of a leaf and tells whether they make a
+// merge applies changes to the entries of a leaf and reports whether they make a
 // difference.
 func merge(entries []Entry, cs []change, exact bool) ([]*Entry, bool) {
 	left := make(map[string]*Entry, len(entries))
@@ -187,7 +187,7 @@ func merge(entries []Entry, cs []change, exact bool) ([]*Entry, bool) {
 	return out, changed
 }
 
-// sameIdentity tells whether two canonical entries have one identity, times
+// sameIdentity reports whether two canonical entries have one identity, times
 // included.
 func sameIdentity(a, b *Entry) bool {
 	return a.Name == b.Name && a.MTime == b.MTime && sameButTimes(a, b) && a.Sub.Meta == b.Sub.Meta
@@ -203,7 +203,7 @@ func sameXattrs(a, b []fsx.Xattr) bool {
 	return slices.EqualFunc(a, b, func(x, y fsx.Xattr) bool { return x.Name == y.Name && bytes.Equal(x.Value, y.Value) })
 }
 
-// sameRecord compares what is no part of the identity.
+// sameRecord compares the fields that are not part of the identity.
 func sameRecord(a, b *Entry) bool {
 	return a.Layer == b.Layer && a.Stamp == b.Stamp && a.Below == b.Below && a.Sub.ref == b.Sub.ref
 }

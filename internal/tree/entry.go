@@ -1,4 +1,4 @@
-// Package tree says what a file tree is: its entries, its identity, the packs
+// Package tree defines file trees: their entries, their identity, the packs
 // that store it, and how two trees differ.
 //
 // A tree is persistent and immutable. Its directories are nodes that are
@@ -89,7 +89,7 @@ type Hash [32]byte
 // String is the hash in lower-case hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// IsZero tells whether the hash was never set.
+// IsZero reports whether the hash was never set.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
 // ParseHash reads what String wrote, and nothing else.
@@ -103,7 +103,7 @@ func ParseHash(s string) (Hash, error) {
 	return h, nil
 }
 
-// Stamp is what the file system said of a file when its contents were read. A
+// Stamp is metadata of a file at the time when its contents were read. A
 // file whose stamp is still the same need not be read again. The zero value
 // means unknown.
 type Stamp struct {
@@ -162,7 +162,7 @@ const (
 	nsecPerSec   = 1_000_000_000
 )
 
-// ValidName says why a name cannot be an entry's, or nil.
+// ValidName returns why a name cannot be an entry's, or nil.
 func ValidName(name string) error {
 	switch {
 	case name == "", name == ".", name == "..":
@@ -214,7 +214,7 @@ func canonical(e Entry) (Entry, error) {
 	return e, checkEntry(&e)
 }
 
-// checkEntry says why e is not in canonical form, but for its name.
+// checkEntry returns why e is not in canonical form, apart from its name.
 func checkEntry(e *Entry) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("entry %q: %s: %w", e.Name, fmt.Sprintf(format, args...), ErrInvalid)

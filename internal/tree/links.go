@@ -18,7 +18,7 @@ type linksRef struct {
 	ref  ref
 }
 
-// check says why the table is not canonical.
+// check returns why the table is not canonical.
 func (l Links) check() error {
 	bad := func(p string) error { return fmt.Errorf("hard links of %q: %w", p, ErrInvalid) }
 	seen := make(map[string]struct{})

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// MaxPath is the length of the longest path that the kernel takes from a program.
+// MaxPath is the length of the longest path that a system call accepts.
 const MaxPath = 4095
 
 // LongPathError means that a path is longer than MaxPath.

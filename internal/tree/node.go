@@ -29,7 +29,7 @@ type Node struct {
 	ref ref
 }
 
-// Equal tells whether two nodes hold the same things, times included. Where
+// Equal reports whether two nodes have the same contents, times included. Where
 // they are stored does not matter.
 func (n Node) Equal(o Node) bool { return n.Root == o.Root && n.Meta == o.Meta }
 
@@ -50,7 +50,7 @@ type ref struct {
 // that stop at the largest number do not depend on their order.
 type totals struct{ entries, files, dirs, bytes int64 }
 
-// unknown stands for the entries of a directory whose record was not read yet.
+// unknown is the number of entries of a directory whose record was not read yet.
 const unknown = int64(-1)
 
 func (t *totals) add(o totals) {
@@ -112,7 +112,7 @@ type spot string
 
 func (s spot) slot(i int) spot { return s + spot(rune(i)) }
 
-// holds tells whether a name belongs below the spot.
+// holds reports whether a name belongs below the spot.
 func (s spot) holds(name string) bool {
 	if s == "" {
 		return true

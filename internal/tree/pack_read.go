@@ -22,7 +22,7 @@ const (
 	maxArea     = 1 << 13 // longer than a path with a word before it
 )
 
-// What an area's marks in the footer say.
+// The marks of an area in the footer.
 const (
 	areaLinks   = 1 // it has hard links
 	areaChanges = 2 // it is a tree of changes
@@ -74,7 +74,7 @@ func openPack(packs Packs, layer string) (*pack, error) {
 		return nil, fmt.Errorf("open manifest: %w", err)
 	}
 	if packs == nil {
-		return nil, fmt.Errorf("manifest of layer %q: there are no packs to read: %w", layer, ErrInvalid)
+		return nil, fmt.Errorf("manifest of layer %q: no packs to read: %w", layer, ErrInvalid)
 	}
 	r, size, err := packs.Pack(layer)
 	if err != nil {

@@ -59,7 +59,7 @@ func NewWriter(w io.Writer, layer string, p Packs) (*Writer, error) {
 	return wr, nil
 }
 
-// place puts a layer into the table and gives its index.
+// place adds a layer to the table and returns its index.
 func (w *Writer) place(layer string) uint64 {
 	w.tableMu.Lock()
 	defer w.tableMu.Unlock()
@@ -78,7 +78,7 @@ func (w *Writer) table() []string {
 	return slices.Clone(w.layers)
 }
 
-// append writes bytes and tells where they are.
+// append writes bytes and returns where they are.
 func (w *Writer) append(b []byte) (ref, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +147,7 @@ func (w *Writer) own(layer string) (*pack, bool, error) {
 	return &pack{layer: layer, version: packVersion, r: w.back, start: start, end: w.offset, layers: w.table()}, true, nil
 }
 
-// SetArea gives the new manifest an area. root is the entry of its root
+// SetArea adds an area to the new manifest. root is the entry of its root
 // directory; its name is not kept.
 func (w *Writer) SetArea(name string, root Entry, l Links) error {
 	links, err := w.storeLinks(name, l)
@@ -209,7 +209,7 @@ func (w *Writer) setArea(name string, root Entry, links linksRef, changes bool) 
 	defer w.mu.Unlock()
 	i, twice := slices.BinarySearchFunc(w.areas, name, func(a area, s string) int { return strings.Compare(a.name, s) })
 	if twice || len(w.areas) >= maxAreas {
-		return fmt.Errorf("area %q is there already, or one too many: %w", name, ErrInvalid)
+		return fmt.Errorf("duplicate area %q, or too many areas: %w", name, ErrInvalid)
 	}
 	w.areas = slices.Insert(w.areas, i, a)
 	return nil

@@ -111,7 +111,7 @@ func (rd *reader) pack(layer string) (*pack, error) {
 	return p, nil
 }
 
-// record reads one record and takes its checksum off.
+// record reads one record and checks and removes its checksum.
 func (rd *reader) record(r ref) (*pack, []byte, error) {
 	if r.length == 0 {
 		return nil, nil, fmt.Errorf("read manifest: node without a place: %w", ErrInvalid)
@@ -136,7 +136,7 @@ func (rd *reader) record(r ref) (*pack, []byte, error) {
 }
 
 // read reads the body of a part that stands at a spot of its directory, and
-// completes the part's totals. Everything that the part says is checked.
+// completes the part's totals. It checks everything that the part states.
 func (rd *reader) read(p *part, at spot) (*body, error) {
 	if p.body != nil {
 		return p.body, nil
@@ -184,7 +184,7 @@ func (rd *reader) load(r ref, at spot) (*kept, error) {
 	return k, nil
 }
 
-// matches says why a record is not what was referred to.
+// matches returns why a record differs from the reference to it.
 func (p *part) matches(want *part) error {
 	t := p.totals
 	if want.entries == unknown {

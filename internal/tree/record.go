@@ -37,7 +37,7 @@ func (e *encoder) finish() ([]byte, error) {
 	return binary.BigEndian.AppendUint32(e.b, checksum(e.b)), nil
 }
 
-// unwrap checks the checksum of a record and takes it off.
+// unwrap checks and removes the checksum of a record.
 func unwrap(b []byte) ([]byte, error) {
 	if len(b) < minRecord {
 		return nil, errors.New("cut short")
