@@ -22,7 +22,7 @@ const (
 	OpUndo    Op = "undo"
 	OpRecover Op = "recover"
 	OpSquash  Op = "squash"
-	// OpPolicy gives a cell another policy; its state stays.
+	// OpPolicy changes the policy of a cell; its state stays.
 	OpPolicy Op = "policy"
 	// OpAccept accepts states that no run ended with; the head stays.
 	OpAccept Op = "accept"
@@ -43,7 +43,7 @@ type Change struct {
 	Checkpoint Checkpoint `json:"checkpoint"`
 	// Names lists every cell that one fork made; each has its own statement.
 	Names []string `json:"names,omitempty"`
-	// Details is what else the operation tells, by name.
+	// Details are further facts about the operation, by name.
 	Details map[string]string `json:"details,omitempty"`
 }
 

@@ -100,14 +100,14 @@ type Standing struct {
 	Forced     bool
 	Reason     string
 	Actor      string
-	// Seq is the place in the log of the statement that says so.
+	// Seq is the place of the decision's statement in the log.
 	Seq int64
 }
 
 // Present returns the decision about a run that stands in the run's own cell: the
 // one latest in the log, else the one inside the receipt. Decisions about other
 // receipts do not count, nor do those that a fork took for itself: see [Elsewhere].
-// It does not verify; give it what was verified.
+// It does not verify: statements must be verified already.
 func Present(r *Run, decisions []*Decision) Standing {
 	s := Standing{
 		Result: r.Decision.Result, DecisionID: r.DecisionID, Automatic: r.Decision.Automatic,

@@ -1,4 +1,4 @@
-// Package receipt is the evidence of Forkcell: what its signed statements say,
+// Package receipt is the evidence of Forkcell: its signed statements,
 // how they are made, and how anyone can check them.
 //
 // Every change of a home (the directory in which Forkcell keeps its state) is

@@ -34,7 +34,7 @@ func signed(payload []byte, signers ...*Signer) document {
 	return d
 }
 
-// preAuthentication is what the signatures of a payload are made of.
+// preAuthentication returns the bytes that are signed for a payload.
 func preAuthentication(payloadType string, payload []byte) []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadType), payloadType, len(payload), payload)
 }
@@ -55,5 +55,5 @@ func (d *document) signedBy(id string, key ed25519.PublicKey, payload []byte) er
 		}
 		return nil
 	}
-	return errors.New("there is no signature of it")
+	return errors.New("it has no signature of that key")
 }

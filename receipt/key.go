@@ -59,7 +59,7 @@ func (s *Signer) MarshalPrivate() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: pemPrivate, Bytes: der})
 }
 
-// pkcs8Prefix is what RFC 8410 puts before the 32 bytes of a seed.
+// pkcs8Prefix is the encoding of RFC 8410 before the 32 bytes of a seed.
 const pkcs8Prefix = "\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20"
 
 // ParsePrivate reads what [Signer.MarshalPrivate] wrote.

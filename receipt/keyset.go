@@ -11,7 +11,8 @@ import (
 // while it is changed.
 type KeySet struct {
 	keys map[string]ed25519.PublicKey
-	// retired tells after which place of a home's log a key signs no more.
+	// retired has the place in a home's log after which a key is not valid any
+	// more.
 	retired map[tenure]int64
 	// via names the key that was trusted first, for keys that rotations added.
 	via map[string]string
@@ -39,7 +40,7 @@ func (k *KeySet) Trust(pub ed25519.PublicKey) string {
 	return id
 }
 
-// Has tells whether a key is trusted.
+// Has reports whether a key is trusted.
 func (k *KeySet) Has(id string) bool {
 	_, ok := k.keys[id]
 	return ok

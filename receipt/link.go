@@ -22,15 +22,15 @@ type Link struct {
 	Cell string `json:"cell"`
 	// CellPrev is the [Hash] of the cell's previous envelope; empty for its first.
 	CellPrev string `json:"cell_prev"`
-	// CreatedAt is what the clock said. Order comes from Seq alone.
+	// CreatedAt is the time of the host's clock. Only Seq determines the order.
 	CreatedAt time.Time `json:"created_at"`
-	// Actor is who asked for the change, as far as the host can tell.
+	// Actor is the user who made the change, as far as the host knows.
 	Actor string `json:"actor"`
 	// KeyID is the key that signs. [Signer.Sign] fills it in.
 	KeyID string `json:"key_id"`
 }
 
-// Place makes every predicate that embeds a Link tell its place.
+// Place returns the place of any predicate that embeds a Link.
 func (l *Link) Place() *Link { return l }
 
 func (l *Link) canonical() { l.CreatedAt = utc(l.CreatedAt) }

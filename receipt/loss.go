@@ -20,7 +20,7 @@ type Loss struct {
 	Cells       []string `json:"cells,omitempty"`
 	Checkpoints []string `json:"checkpoints,omitempty"`
 	Runs        []string `json:"runs,omitempty"`
-	// Layers are stored, and no statement says what they are.
+	// Layers are stored layers that no statement mentions.
 	Layers []string `json:"layers,omitempty"`
 	// More counts the ids that these lists had no room for.
 	More int64 `json:"more,omitempty"`

@@ -64,7 +64,7 @@ func (m *page) heading(title string, columns ...string) {
 
 func (m *page) row(cells ...string) { m.line("| " + strings.Join(cells, " | ") + " |") }
 
-// field is a row of two, left out where there is nothing to tell.
+// field writes a row of two cells, unless the value is empty.
 func (m *page) field(name, value string) {
 	if value != "" {
 		m.row(name, code(value))
@@ -125,7 +125,7 @@ func (m *page) stateTable(r *Run) {
 	}
 }
 
-// governed tells by what the run was held, and what it tried.
+// governed lists the controls of the run, and what it tried.
 func (m *page) governed(r *Run) {
 	m.heading("Controls", "", "")
 	policy := r.PolicyHash

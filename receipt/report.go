@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// State is what a check of a bundle found.
+// State is the result of a check of a bundle.
 type State string
 
 // The states.
@@ -24,11 +24,11 @@ type Check struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"`
 	State  State  `json:"state"`
-	// Note says why, where it is not plain.
+	// Note explains the state, where that is necessary.
 	Note string `json:"note,omitempty"`
 }
 
-// BundleReport is what was found in a bundle.
+// BundleReport is the result of checking a bundle.
 type BundleReport struct {
 	// Run is the receipt; its signature holds.
 	Run *Run

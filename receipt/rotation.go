@@ -20,7 +20,7 @@ type Rotation struct {
 	// The public keys, PEM (SPKI).
 	OldPublicKey string `json:"old_public_key"` // empty if it is lost and not known
 	NewPublicKey string `json:"new_public_key"`
-	// Lost says that the old key is lost and did not sign.
+	// Lost means that the old key is lost and did not sign.
 	Lost   bool   `json:"lost,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }

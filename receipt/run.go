@@ -61,7 +61,7 @@ type Run struct {
 	BackendReason string   `json:"backend_reason,omitempty"`
 	Runtime       string   `json:"runtime"`
 	Controls      Controls `json:"controls"`
-	// Degraded lists controls that were asked for and not reached.
+	// Degraded lists controls that were requested and not achieved.
 	Degraded []string `json:"degraded,omitempty"`
 	Events   Events   `json:"events"`
 	Logs     []Log    `json:"logs,omitempty"`
@@ -79,7 +79,7 @@ type Ruling struct {
 	FromEvent int64 `json:"from_event"`
 }
 
-// Controls is what was asked of the runtime and what it reached. Both are
+// Controls lists what was requested from the runtime and what it achieved. Both are
 // documents of the runtime: bound by the signature, not interpreted here.
 type Controls struct {
 	Asked    json.RawMessage `json:"asked,omitempty"`
@@ -177,7 +177,7 @@ func (r *Run) checkPolicies() error {
 		}
 	}
 	if len(r.Policies) == 1 {
-		return errors.New("policies: a list of one says nothing")
+		return errors.New("policies: a list of one is not allowed")
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (r *Run) checkDecision() error {
 		return fmt.Errorf("decision: a receipt cannot hold %q", r.Decision.Result)
 	}
 	if !r.Decision.Automatic {
-		return errors.New("decision: only an automatic one stands in a receipt")
+		return errors.New("decision: a receipt has only an automatic one")
 	}
 	return checkID("dec", r.DecisionID)
 }

@@ -38,9 +38,9 @@ type Digest struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Predicate is what a statement says. The set of predicates is closed.
+// Predicate is the content of a statement. The set of predicates is closed.
 type Predicate interface {
-	// PredicateType is the URI that tells the predicates apart.
+	// PredicateType is the URI of the predicate's type.
 	PredicateType() string
 	// ID names what the statement is about: the receipt of a run, a decision,
 	// the cell that changed, the new key, a loss.

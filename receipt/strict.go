@@ -122,7 +122,7 @@ func parseObject(dec *json.Decoder, depth int) (any, error) {
 			return nil, errors.New("an object key is not a string")
 		}
 		if _, twice := object[key]; twice {
-			return nil, fmt.Errorf("key %q stands twice in one object", key)
+			return nil, fmt.Errorf("duplicate key %q in an object", key)
 		}
 		if object[key], err = parseValue(dec, depth+1); err != nil {
 			return nil, err

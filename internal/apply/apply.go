@@ -6,7 +6,8 @@
 // a journal is made durable, then names are exchanged one by one and what came
 // out is checked; until the commit marker is durable everything can be, and
 // after a crash is, taken back. Inverse makes the plan that undoes a committed
-// one. docs/internals/apply.md has the order of operations and the journal's format.
+// one. docs/internals/apply.md has the order of operations and the journal's
+// format.
 //
 // The target belongs to the user, but other programs change it at any time and
 // its names are hostile: it is reached only beneath a root descriptor, no link
@@ -28,22 +29,22 @@ import (
 )
 
 var (
-	// ErrPlan says that a plan contradicts itself: a defect of the caller.
+	// ErrPlan means that a plan contradicts itself: a defect of the caller.
 	ErrPlan = errors.New("the plan contradicts itself")
-	// ErrMount says that a change is below a mount point inside the target,
+	// ErrMount means that a change is below a mount point inside the target,
 	// where it could not be made together with the others.
 	ErrMount = errors.New("another file system is mounted there")
-	// ErrContents says that a source did not deliver the recorded contents.
+	// ErrContents means that a source did not deliver the recorded contents.
 	ErrContents = errors.New("the contents are not those recorded")
-	// ErrJournal says that a journal cannot be read or used.
+	// ErrJournal means that a journal cannot be read or used.
 	ErrJournal = errors.New("the apply journal cannot be used")
-	// ErrExchange says that the target's file system lacks what an apply needs.
+	// ErrExchange means that the target's file system lacks what an apply needs.
 	ErrExchange = errors.New("the file system cannot exchange names")
-	// ErrUnfinished says that the target is neither as it was nor as it shall be:
+	// ErrUnfinished means that the target has neither the old nor the new state:
 	// something of the apply is left in it, and Recover has to be called, as after
 	// a crash.
-	ErrUnfinished = errors.New("the apply did not come to an end")
-	// ErrTarget says that the directory of an interrupted apply is not at its
+	ErrUnfinished = errors.New("the apply did not finish")
+	// ErrTarget means that the directory of an interrupted apply is not at its
 	// place, or another one is.
 	ErrTarget = errors.New("the directory that was being changed is not there")
 )
@@ -66,10 +67,10 @@ type Plan struct {
 	ID     string // names the staging directory
 	Target string // trusted path of the directory
 	Ops    []Op   // each path once, in any order
-	// Links are groups of paths that shall be one file. Paths without an Op may
+	// Links are groups of paths of one file. Paths without an Op may
 	// be among them.
 	Links [][]string
-	// Owners says that owners are set and compared: for root only.
+	// Owners means that owners are set and compared, which takes root.
 	Owners bool
 }
 
@@ -83,7 +84,7 @@ type Options struct {
 	// Keep matches what is never touched. A directory that a plan removes and
 	// that holds such things stays, and is reported.
 	Keep func(path string, isDir bool) bool
-	// KeepDirTimes puts directories' modification times back, and gives those
+	// KeepDirTimes restores directories' modification times, and gives those
 	// with an Op the recorded ones.
 	KeepDirTimes bool
 	// Hook is called before each effect, for tests: an error of it is taken for
@@ -93,9 +94,9 @@ type Options struct {
 
 func (o Options) keep(path string, isDir bool) bool { return o.Keep != nil && o.Keep(path, isDir) }
 
-// Report says what was done.
+// Report is the result of an apply.
 type Report struct {
-	// Committed says that the changes stand, even when an error came later.
+	// Committed means that the changes are final, even if an error came later.
 	Committed bool
 	Applied   int      // Ops that were carried out
 	Kept      []string // directories that stayed because they hold kept things

@@ -66,7 +66,7 @@ func (c *copies) tree(rel, to string) error {
 		return err
 	}
 	s := session{rec: &record{Owners: c.owners}}
-	return s.dress(c.to, to, e, nil)
+	return s.setRecorded(c.to, to, e, nil)
 }
 
 func (c *copies) dir(rel, to string) error {

@@ -173,7 +173,7 @@ func (s *session) exchange(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.shut(); err != nil {
+	if err := s.restoreModes(); err != nil {
 		return err
 	}
 	for _, m := range s.rec.Metas {
@@ -198,7 +198,7 @@ func (s *session) exchange(ctx context.Context) error {
 	return nil
 }
 
-// commit makes the changes durable, then says that they stand.
+// commit makes the changes durable, then records that they are final.
 func (s *session) commit() error {
 	if !s.rec.Move {
 		if err := s.copyOld(); err != nil {
@@ -217,7 +217,7 @@ func (s *session) commit() error {
 	if err := fsx.WriteFile(s.journal, committedFile, nil, 0o600); err != nil {
 		// It may be there all the same; it must not be after the roll-back.
 		if gone := s.journal.Remove(committedFile); gone != nil && !absent(gone) {
-			// Whether the changes stand cannot be told, so neither way may be
+			// It is unknown whether the changes are final, so neither way may be
 			// taken now: recovery will look again.
 			return errors.Join(ErrUnfinished, err, gone)
 		}

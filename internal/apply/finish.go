@@ -59,8 +59,8 @@ func (s *session) moveOld() error {
 	return s.journal.SyncFS()
 }
 
-// finalRoot is what the root directory itself shall be. Its time stays as it
-// was unless names in it changed: the staging directory is no change.
+// finalRoot returns the new entry of the root directory. Its time stays as it was
+// unless names in it changed: the staging directory does not count.
 func (s *session) finalRoot() (mode uint32, mtime fsx.Time, setTime bool) {
 	mode, mtime, setTime = s.rec.Intent.Mode, s.rec.Intent.MTime, true
 	if !s.rec.DirTimes {

@@ -24,7 +24,7 @@ func Inverse(journal *fsx.Dir) (Plan, Source, error) {
 		return Plan{}, nil, err
 	}
 	if !ended {
-		return Plan{}, nil, fmt.Errorf("%w: the apply did not come to its end", ErrJournal)
+		return Plan{}, nil, fmt.Errorf("%w: the apply did not finish", ErrJournal)
 	}
 	rec, err := readRecord(journal)
 	if err != nil {
@@ -70,7 +70,7 @@ func Inverse(journal *fsx.Dir) (Plan, Source, error) {
 	return p, src, nil
 }
 
-// Over tells whether nothing in a journal is of use to anybody any more, once the
+// Over reports whether a journal is of no further use, once the
 // apply will not be taken back: it came to its end, and what others had put in
 // its way was not moved here.
 func Over(journal *fsx.Dir) (bool, error) {
@@ -108,7 +108,7 @@ func (s *displaced) Open(path string, _ tree.Entry) (io.ReadCloser, error) {
 	return s.dir.OpenFile(s.at(path))
 }
 
-// Link gives a file back as the same file, so that it is again one with its
+// Link restores a file as the same file, so that it is again one with its
 // other names.
 func (s *displaced) Link(ctx context.Context, path string, e tree.Entry, to *fsx.Dir, rel string) (bool, error) {
 	if !s.shared[path] {

@@ -19,7 +19,7 @@ const journalVersion = 1
 const (
 	intentFile    = "intent.json"  // the staging directory may exist
 	journalFile   = "journal.json" // names of the target may have been exchanged
-	committedFile = "committed"    // the changes stand
+	committedFile = "committed"    // the changes are final
 	finishedFile  = "finished"     // nothing is left to do
 	undoneFile    = "rolledback"   // the target is as it was before
 	oldDir        = "old"          // what was displaced, by slot

@@ -11,12 +11,13 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// owner is who new things shall belong to when owners are not recorded.
+// owner is the owner of new files when owners are not recorded.
 type owner struct{ uid, gid uint32 }
 
-// heir: what replaces a thing takes over its owner, and what is new in a setgid
-// directory its group, as if it had been written in place. Nil is the caller.
-func (s *session) heir(op Op) *owner {
+// inheritedOwner: what replaces a file takes over its owner, and what is new in
+// a setgid directory its group, as if it had been written in place. Nil is the
+// caller.
+func (s *session) inheritedOwner(op Op) *owner {
 	if s.rec.Owners {
 		return nil
 	}
@@ -31,16 +32,16 @@ func (s *session) heir(op Op) *owner {
 	return nil
 }
 
-// dress gives a thing that was just made its recorded metadata. The order
-// matters: a change of owner clears setuid bits and capabilities, a mode may
-// forbid setting attributes, and everything moves the time.
-func (s *session) dress(d *fsx.Dir, rel string, e *tree.Entry, heir *owner) error {
+// setRecorded sets the recorded metadata of a new entry. The order matters: a
+// change of owner clears setuid bits and capabilities, a mode may forbid setting
+// attributes, and all of them change the time.
+func (s *session) setRecorded(d *fsx.Dir, rel string, e *tree.Entry, inherited *owner) error {
 	if s.rec.Owners {
 		if err := d.Chown(rel, e.UID, e.GID); err != nil {
 			return err
 		}
-	} else if heir != nil {
-		if err := d.Chown(rel, heir.uid, heir.gid); err != nil && !errors.Is(err, unix.EPERM) {
+	} else if inherited != nil {
+		if err := d.Chown(rel, inherited.uid, inherited.gid); err != nil && !errors.Is(err, unix.EPERM) {
 			return err
 		}
 	}
@@ -60,7 +61,7 @@ func (s *session) dress(d *fsx.Dir, rel string, e *tree.Entry, heir *owner) erro
 	return d.Chtimes(rel, e.MTime)
 }
 
-// change gives a directory of the target other metadata, in place. It can be
+// change changes the metadata of a directory of the target, in place. It can be
 // repeated after it was interrupted.
 func (s *session) change(path string, e *tree.Entry) error {
 	info, err := s.root.Lstat(path)
@@ -127,8 +128,8 @@ func (s *session) open() error {
 	return nil
 }
 
-// shut gives directories that were made writable their modes back.
-func (s *session) shut() error {
+// restoreModes restores the modes of directories that were made writable.
+func (s *session) restoreModes() error {
 	for i := len(s.rec.Modes) - 1; i >= 0; i-- {
 		m := s.rec.Modes[i]
 		if err := s.root.Chmod(string(m.Path), m.Mode); err != nil && !absent(err) {

@@ -7,11 +7,11 @@ import (
 )
 
 // Part returns the selected changes from one tree to another as Ops that can be
-// made in the first one: what copying the selected entries by hand gives. A
+// made in the first one: the result of copying the selected entries by hand. A
 // directory that something selected needs comes with it. A directory stays as
 // long as something in it does. A conflict is something that shall replace a
-// directory in which something stays; OnConflict decides it. Of opt only that, Only and Open
-// count.
+// directory in which something stays; OnConflict decides it. Of opt only that,
+// Only and Open count.
 func Part(ctx context.Context, from, to *tree.Tree, opt ThreeWayOptions) ([]Op, []Conflict, error) {
 	opt.Owners, opt.Times, opt.Names = true, true, Names(from)
 	ops, _, conflicts, _, err := ThreeWay(ctx, from, to, Lookup(from), opt)

@@ -110,7 +110,7 @@ func (pl *planner) place(i int) error {
 	return nil
 }
 
-// inside says whether an Op is part of a directory that is moved as a whole.
+// inside reports whether an Op is part of a directory that is moved as a whole.
 func (pl *planner) inside(op Op) (bool, error) {
 	for p := op.Path; p != "."; {
 		p = parentOf(p)
@@ -208,7 +208,7 @@ func (pl *planner) removal(i int) error {
 }
 
 // pieces appends the units by which the contents of a directory go away, and
-// says whether the directory itself must stay.
+// reports whether the directory itself must stay.
 func (pl *planner) pieces(i int) (kept bool, err error) {
 	path := pl.rec.Ops[i].op.Path
 	names, err := pl.list(path)

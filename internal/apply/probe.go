@@ -109,7 +109,7 @@ func baseOf(path string) string {
 	return path
 }
 
-// Equal tells whether two entries are the same thing but for the time of
+// Equal reports whether two entries are the same apart from the time of
 // modification. Directories are compared without what they hold. Owners are
 // compared only if asked.
 func Equal(a, b *tree.Entry, owners bool) bool {
@@ -155,7 +155,7 @@ func sameXattrs(a, b []fsx.Xattr) bool {
 	}
 }
 
-// ofTheHost: labels that the host gives to every file it makes. They say where
+// ofTheHost lists labels that the host sets on every file it makes. They say where
 // a file is, not what it is.
 func ofTheHost(name string) bool {
 	switch name {

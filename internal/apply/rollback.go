@@ -111,7 +111,7 @@ func (s *session) unswap(u unit) error {
 		return err
 	}
 	if op.New != nil && slot == u.Ino || op.New == nil && slot == 0 {
-		return s.tidy(op) // not carried out
+		return s.restoreMode(op) // not carried out
 	}
 	if op.Old != nil && slot == 0 {
 		return nil // an earlier roll-back kept it in the journal
@@ -124,7 +124,7 @@ func (s *session) unswap(u unit) error {
 		return s.putBack(u, live)
 	}
 	// An inode number can come back, and someone may have worked on the thing
-	// since: only what is unchanged is ours to take away.
+	// since: only what is unchanged may be removed.
 	changed, err := s.changed(s.root, op.Path, op)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *session) unswap(u unit) error {
 	if err != nil {
 		return err
 	}
-	if err := s.tidy(op); err != nil {
+	if err := s.restoreMode(op); err != nil {
 		return err
 	}
 	if changed, err = s.changed(s.stage, u.Slot, op); err == nil && changed {
@@ -150,7 +150,7 @@ func (s *session) unswap(u unit) error {
 	return err
 }
 
-// changed says whether what a unit brought is not any more what it was.
+// changed reports whether what a unit wrote has changed since.
 func (s *session) changed(d *fsx.Dir, rel string, op Op) (bool, error) {
 	err := s.verify(d, rel, op.Path, newSide)
 	var differs *ConflictError
@@ -176,11 +176,11 @@ func (s *session) putBack(u unit, live uint64) error {
 	if err != nil {
 		return err
 	}
-	return s.tidy(op)
+	return s.restoreMode(op)
 }
 
-// tidy gives a directory that was made writable for its move its mode back.
-func (s *session) tidy(op Op) error {
+// restoreMode restores the mode of a directory that was made writable for its move.
+func (s *session) restoreMode(op Op) error {
 	if !s.user || !isDir(op.Old) {
 		return nil
 	}
@@ -194,7 +194,7 @@ func (s *session) tidy(op Op) error {
 	return err
 }
 
-// stays leaves a name to whoever changed it, and keeps what was displaced.
+// stays leaves a name that another program changed, and keeps what was displaced.
 func (s *session) stays(u unit) error {
 	op := s.rec.op(u)
 	if op.Old == nil {
@@ -254,7 +254,7 @@ func (s *session) undoMetas() error {
 			return err
 		}
 	}
-	if err := s.shut(); err != nil {
+	if err := s.restoreModes(); err != nil {
 		return err
 	}
 	for _, t := range s.rec.Times {
@@ -265,7 +265,7 @@ func (s *session) undoMetas() error {
 	return nil
 }
 
-// between says whether a directory's metadata can be what a change from old to
+// between reports whether a directory's metadata can be what a change from old to
 // newer left when it was interrupted.
 func between(now, old, newer *tree.Entry) bool {
 	switch now.Mode {

@@ -57,7 +57,7 @@ func (s *session) stageAll(ctx context.Context, links [][]string, src Source) er
 func (st *stager) unit(ctx context.Context, u *unit) error {
 	ops := st.s.rec.Ops
 	top := ops[u.Op].op
-	owner := st.s.heir(top)
+	owner := st.s.inheritedOwner(top)
 	var dirs []int
 	for i := u.Op; i < len(ops); i++ {
 		op := ops[i].op
@@ -85,7 +85,7 @@ func (st *stager) unit(ctx context.Context, u *unit) error {
 	}
 	for n := len(dirs) - 1; n >= 0; n-- { // a directory's time is set when its entries are there
 		op := ops[dirs[n]].op
-		if err := st.s.dress(st.s.stage, u.Slot+op.Path[len(top.Path):], op.New, owner); err != nil {
+		if err := st.s.setRecorded(st.s.stage, u.Slot+op.Path[len(top.Path):], op.New, owner); err != nil {
 			return fmt.Errorf("stage %q: %w", op.Path, err)
 		}
 	}
@@ -120,7 +120,7 @@ func (st *stager) one(op Op, rel string, owner *owner) error {
 	default:
 		return fmt.Errorf("%w: %s", ErrPlan, e.Kind)
 	}
-	return st.s.dress(d, rel, e, owner)
+	return st.s.setRecorded(d, rel, e, owner)
 }
 
 // link makes a file one more name of another one of its group.

@@ -53,7 +53,7 @@ type side func(Op) *tree.Entry
 func oldSide(op Op) *tree.Entry { return op.Old }
 func newSide(op Op) *tree.Entry { return op.New }
 
-// verify compares what is at rel with what the Ops say of path and everything
+// verify compares what is at rel with the Ops of path and everything
 // below it. A difference is a ConflictError.
 func (s *session) verify(d *fsx.Dir, rel, path string, want side) error {
 	at, known := s.rec.index[path]

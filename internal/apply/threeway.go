@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// OnConflict says what becomes of paths that both sides changed differently.
+// OnConflict decides about paths that both sides changed differently.
 type OnConflict string
 
 // The ways out of a conflict. The empty value is Fail.
@@ -25,9 +25,9 @@ const (
 // ThreeWayOptions change how two sides are merged.
 type ThreeWayOptions struct {
 	OnConflict OnConflict
-	// Owners says that owners count.
+	// Owners compares owners too.
 	Owners bool
-	// Times says that times of modification count.
+	// Times compares times of modification too.
 	Times bool
 	// Plain, if set, returns the part of an entry that counts.
 	Plain func(tree.Entry) tree.Entry
@@ -37,8 +37,8 @@ type ThreeWayOptions struct {
 	// written, moved or removed, and something new of the cell at such a path is
 	// a conflict that Theirs does not resolve.
 	LeftOut func(path string, isDir bool) bool
-	// Meaning, if set, returns what a file of one side says, if that is not its
-	// bytes. Files that say the same are the same.
+	// Meaning, if set, returns the meaning of a file of one side, if that is not
+	// its bytes. Files with the same meaning are the same.
 	Meaning func(side Side, path string) (says tree.Hash, ok bool, err error)
 	// Open, if set, opens a file of one side, so that large files whose digests are
 	// of different versions can be compared. Without it they count as different.
@@ -46,7 +46,7 @@ type ThreeWayOptions struct {
 	// Names lists a directory of ours, so that what the cell never saw is not
 	// removed with its directory. Without it that is found out by Execute.
 	Names func(path string) ([]string, error)
-	// Undo says that an apply is taken back: base is what it wrote, theirs what was
+	// Undo means that an apply is undone: base is what it wrote, theirs what was
 	// there before. The reasons of conflicts speak of that.
 	Undo bool
 }
@@ -163,7 +163,7 @@ func (m *merger) equal(a, b *tree.Entry) bool {
 	return Equal(a, b, m.opt.Owners)
 }
 
-// passed says that a change needs no decision: it is not selected, concerns
+// passed reports whether a change needs no decision: it is not selected, concerns
 // something that stays out, or depends on a conflict above it.
 func (m *merger) passed(path string, old, now *tree.Entry) (bool, error) {
 	if m.opt.Only != nil && !m.opt.Only(path, isDir(now) || now == nil && isDir(old)) {
@@ -322,7 +322,7 @@ func (m *merger) put(path string, now *tree.Entry) error {
 
 // parents sees to it that the directory of a new thing exists. One that theirs
 // has added is added even if it was not selected; one that ours lost is a
-// conflict, unless force says to make it again.
+// conflict, unless it is forced.
 func (m *merger) parents(path string, now *tree.Entry, force bool) (ready bool, err error) {
 	var missing []string
 	for p := parentOf(path); p != "."; p = parentOf(p) {

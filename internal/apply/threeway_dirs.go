@@ -6,7 +6,7 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// rest is what a directory of ours holds that theirs does not take away.
+// rest is the contents of a directory of ours that theirs does not remove.
 type rest struct {
 	left    string // something that is left out
 	staying string // something that was decided to stay

@@ -17,10 +17,10 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// Files with holes are written in format 1.0 of GNU tar: the contents of the entry
-// are a list of extents and then their bytes. The standard library does not write
-// this, and it reads every zero of a hole. So this file writes the header, and reads
-// the bytes of an entry without the library's reader.
+// Files with holes are written in format 1.0 of GNU tar: the contents of the
+// entry are a list of extents and then their bytes. The standard library does
+// not write this, and it reads every zero of a hole. So this file writes the
+// header, and reads the bytes of an entry without the library's reader.
 
 const tarBlock = 512
 

@@ -33,8 +33,8 @@ func CheckPath(rel string) error {
 	return nil
 }
 
-// CommonPrefix returns the length of the common beginning of two paths. Paths of deep
-// trees are long.
+// CommonPrefix returns the length of the common beginning of two paths. Paths of
+// deep trees are long.
 func CommonPrefix(a, b string) int {
 	const piece = 256
 	n, i := min(len(a), len(b)), 0

@@ -40,8 +40,8 @@ func ReadSparse(ctx context.Context, src *os.File, to Sink) (int64, error) {
 // CopySparse copies the whole of src to the new, empty file dst, whatever their
 // offsets, and returns the size. Holes stay holes; where the file system can
 // share blocks, nothing is copied. h, unless nil, gets the contents of the copy.
-// The copy of a file that changes meanwhile is a mixture: callers compare times before and
-// after. It ends when ctx does.
+// The copy of a file that changes meanwhile is a mixture: callers compare times
+// before and after. It ends when ctx does.
 func CopySparse(ctx context.Context, dst, src *os.File, h Sink) (int64, error) {
 	c := copier{ctx: ctx, dst: int(dst.Fd()), src: int(src.Fd()), h: h}
 	n, err := c.copy()

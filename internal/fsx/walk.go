@@ -12,8 +12,8 @@ type Visitor struct {
 	Enter func(at *Step) (bool, error)
 	// Leave, if set, is called for a directory after what is in it.
 	Leave func(at *Step) error
-	// Gone, if set, reports whether an error only means that something cannot be looked
-	// at, because it has just gone away: it is passed over.
+	// Gone, if set, reports whether an error only means that something cannot
+	// be looked at, because it has just gone away: it is passed over.
 	Gone func(error) bool
 }
 

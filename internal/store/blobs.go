@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrDigest says that a blob's bytes are not those of its name.
+// ErrDigest means that a blob's bytes do not have the digest in its name.
 var ErrDigest = errors.New("the bytes do not have the digest of their name")
 
-// BlobWriter takes bytes that shall be kept under their digest. It stores
+// BlobWriter writes bytes that are kept under their digest. It stores
 // nothing under that name before Commit, and makes no file before the first
 // byte: most streams of most commands stay empty.
 type BlobWriter struct {
@@ -38,7 +38,7 @@ func (b *BlobWriter) open() error {
 	if err != nil {
 		return fmt.Errorf("make a blob: %w", err)
 	}
-	// The lock tells gc that somebody still writes here.
+	// The lock shows gc that the file is still being written.
 	if err := flock(f, unix.LOCK_SH); err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -112,7 +112,7 @@ func (s *Store) syncDirs(names ...string) error {
 	return nil
 }
 
-// HasBlob tells whether a blob of that name is there.
+// HasBlob reports whether a blob exists.
 func (s *Store) HasBlob(digest string) (bool, error) {
 	if len(digest) != 2*sha256.Size {
 		return false, nil
@@ -142,7 +142,7 @@ func (s *Store) ReadBlob(digest string) ([]byte, error) {
 }
 
 // OpenBlob opens a blob; the reader fails with ErrDigest at the end of bytes
-// that are not what their name says.
+// whose digest is not their name.
 func (s *Store) OpenBlob(digest string) (io.ReadCloser, error) {
 	if len(digest) != 64 {
 		return nil, fmt.Errorf("blob %q: %w", digest, fs.ErrNotExist)
@@ -171,7 +171,7 @@ func (r *blobReader) Read(p []byte) (int, error) {
 
 func (r *blobReader) Close() error { return r.f.Close() }
 
-// SweepTemps removes what crashed writers left: what nobody holds a lock on.
+// SweepTemps removes what crashed writers left: files without a lock.
 func (s *Store) SweepTemps() error {
 	names, err := s.names("blobs")
 	if err != nil {

@@ -45,7 +45,7 @@ var migrations = []string{
 	CREATE TABLE applies(
 		id TEXT PRIMARY KEY, cell_id TEXT NOT NULL REFERENCES cells(id), ord INTEGER NOT NULL, undone INTEGER NOT NULL,
 		doc TEXT NOT NULL) STRICT;`,
-	// Nobody asks by these, and every run would pay for them.
+	// No query uses these, and every run would pay for them.
 	`DROP INDEX IF EXISTS checkpoints_parent; DROP INDEX IF EXISTS runs_after;`,
 	// What gc leaves alone until the operator accepts a loss.
 	`CREATE TABLE unconfirmed(kind TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(kind, id)) STRICT;`,
@@ -141,8 +141,8 @@ func (s *Store) refuseEmptyDatabase() error {
 	return err
 }
 
-// refuseLostDatabase tells an empty home from one whose database is gone: the
-// log survives it.
+// refuseLostDatabase distinguishes an empty home from one whose database is
+// gone: the log survives it.
 func (s *Store) refuseLostDatabase(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -257,7 +257,7 @@ func (s *Store) ResetDatabase() (string, error) {
 }
 
 // TakeBackDatabase undoes ResetDatabase: the old database gets its name again.
-// Without an old one there is nothing to take back.
+// Without an old one there is nothing to undo.
 func (s *Store) TakeBackDatabase(aside string) error {
 	if aside == "" {
 		return nil

@@ -53,7 +53,7 @@ func isPart(id, ref string) bool {
 	return strings.Contains(id[len(id)-randomLen:], end)
 }
 
-// PickID returns the one id that a reference stands for: the id itself, a unique
+// PickID returns the one id that a reference means: the id itself, a unique
 // prefix of it, or else a unique part of its random end.
 func PickID(ids []string, ref string) (string, error) {
 	if slices.Contains(ids, ref) {

@@ -41,7 +41,7 @@ const stagedKey = "keys/next.pem"
 // StageKey keeps a new private key beside the present one.
 func (s *Store) StageKey(data []byte) error { return fsx.WriteFile(s.dir, stagedKey, data, 0o600) }
 
-// StagedKey returns the key that waits to take over, if one does.
+// StagedKey returns the key that will replace the present one, if there is one.
 func (s *Store) StagedKey() ([]byte, error) { return s.readKey(stagedKey) }
 
 // DropStagedKey forgets it.

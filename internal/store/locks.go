@@ -16,18 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holder says who holds a cell's lock.
+// Holder is the process that holds a cell's lock.
 type Holder struct {
 	PID   int       `json:"pid"`
-	Cell  string    `json:"cell"` // its name, which nobody else changes meanwhile
+	Cell  string    `json:"cell"` // its name, which cannot change meanwhile
 	What  string    `json:"what"`
 	Since time.Time `json:"since"`
 }
 
-// holderSize is longer than what a lock says about its holder can be.
+// holderSize is longer than any description of a lock's holder.
 const holderSize = 1024
 
-// BusyError says that another process works on a cell.
+// BusyError means that another process works on a cell.
 type BusyError struct {
 	Holder Holder
 }
@@ -147,7 +147,7 @@ func (s *Store) CellHolder(id string) (Holder, bool) {
 }
 
 // ofdLock sets, drops or asks for a lock of the open file, which unlike a flock
-// can be asked for without taking it. EAGAIN says that another has it.
+// can be queried without taking it. EAGAIN means that another process has it.
 func ofdLock(f *os.File, command int, kind int16) error {
 	lock := unix.Flock_t{Type: kind, Whence: io.SeekStart}
 	for {
@@ -179,7 +179,7 @@ var ErrHomeBusy = errors.New("other commands are at work in this home")
 // one who waits for the exclusive lock wait behind it, however many they are. On
 // an error f is closed.
 func (s *Store) queueHome(f *os.File, how int) error {
-	// Without anybody in the way this is all there is to it.
+	// Without contention this is enough.
 	turn, err := s.openLock("home-turn")
 	if err != nil {
 		_ = f.Close()

@@ -78,13 +78,13 @@ func (tx *Tx) IndexStatement(st Statement) error {
 		st.Seq, st.ID, st.Kind, st.CellID, st.RunID, st.Digest)
 }
 
-// Statements lists the index in order; cellID "" asks for all.
+// Statements lists the index in order; cellID "" means all.
 func (tx *Tx) Statements(cellID string) ([]Statement, error) {
 	return all(tx, scanStatement,
 		"SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE ?1='' OR cell_id=?1 ORDER BY seq", cellID)
 }
 
-// RunStatements lists what the log says of one run.
+// RunStatements lists the statements about one run.
 func (tx *Tx) RunStatements(runID string) ([]Statement, error) {
 	return all(tx, scanStatement,
 		"SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE run_id=? ORDER BY seq", runID)
@@ -120,7 +120,7 @@ func scanStatement(r *sqlite.Stmt) (Statement, error) {
 	}, nil
 }
 
-// Complete returns the one id of a table that a reference stands for, as PickID
+// Complete returns the one id of a table that a reference means, as PickID
 // does. table is one of cells, checkpoints, runs, statements.
 func (tx *Tx) Complete(table, ref string) (string, error) {
 	if !slices.Contains([]string{"cells", "checkpoints", "runs", "statements"}, table) {
@@ -207,8 +207,8 @@ func (s *Store) syncStatements(seqs []int64) error {
 	return s.syncDirs(slices.Sorted(maps.Keys(dirs))...)
 }
 
-// publish gives committed statements their own names. It need not succeed, nor
-// be durable: readers know both names.
+// publish renames committed statements to their final names. It need not
+// succeed, nor be durable: readers know both names.
 func (s *Store) publish(seqs []int64) {
 	for _, seq := range seqs {
 		dir, file := logName(seq)
@@ -242,7 +242,7 @@ func (s *Store) ReadStatement(seq int64) ([]byte, error) {
 	return data, err
 }
 
-// hasLog tells whether the log directory holds any statement.
+// hasLog reports whether the log directory has any statement.
 func (s *Store) hasLog() (bool, error) {
 	committed, tail, err := s.SeqsOnDisk()
 	return len(committed)+len(tail) > 0, err

@@ -26,8 +26,8 @@ func newReaders(open func() (*sqlite.Conn, error)) *readers {
 	return &readers{open: open, slots: make(chan struct{}, maxReaders), idle: make(chan *sqlite.Conn, idleReaders)}
 }
 
-// take returns a connection, which give takes back. It waits while too many are in
-// use.
+// take returns a connection. The caller returns it with give. It waits while too
+// many are in use.
 func (r *readers) take() (*sqlite.Conn, error) {
 	r.slots <- struct{}{}
 	select {

@@ -9,13 +9,13 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// ErrNotFound says that no record has that name or id.
+// ErrNotFound means that no record has that name or id.
 var ErrNotFound = errors.New("not found")
 
-// ErrAmbiguous says that a reference fits more than one id.
+// ErrAmbiguous means that a reference matches more than one id.
 var ErrAmbiguous = errors.New("ambiguous")
 
-// ErrTaken says that a name is in use.
+// ErrTaken means that a name is in use.
 var ErrTaken = errors.New("the name is in use")
 
 // Cell is a named line of work.
@@ -35,7 +35,7 @@ type Cell struct {
 	Live             string    `json:"live,omitempty"` // delta: the directory that is worked in
 	ReadOnly         []string  `json:"read_only,omitempty"`
 	Policy           string    `json:"policy,omitempty"` // hash of its policy; "" is the default one
-	Cache            string    `json:"cache,omitempty"`  // "standard" if its runs have the caches, unless they say else
+	Cache            string    `json:"cache,omitempty"`  // "standard" if its runs use the caches by default
 	Rules            Rules     `json:"rules"`
 	LeftOut          []LeftOut `json:"left_out,omitempty"`
 	Kept             []string  `json:"kept,omitempty"`
@@ -120,11 +120,11 @@ type Run struct {
 	Stderr          string    `json:"stderr,omitempty"`
 	StartedAt       time.Time `json:"started_at"`
 	FinishedAt      time.Time `json:"finished_at"`
-	// Asked is what an unfinished run was asked for, as its receipt will have it.
+	// Asked is the request of an unfinished run, as its receipt will have it.
 	Asked json.RawMessage `json:"asked,omitempty"`
 }
 
-// Failed tells whether a finished run did not succeed.
+// Failed reports whether a finished run did not succeed.
 func (r Run) Failed() bool { return r.Outcome != "succeeded" }
 
 // Apply is one write to a directory.
@@ -198,7 +198,7 @@ func (tx *Tx) CellByID(id string) (Cell, error) {
 	return one(tx, scanCell, "SELECT "+cellColumns+" FROM cells WHERE id=?", id)
 }
 
-// Cells lists the cells, by name; with removed ones last where asked.
+// Cells lists the cells, by name, and on request the removed ones after them.
 func (tx *Tx) Cells(removed bool) ([]Cell, error) {
 	query := "SELECT " + cellColumns + " FROM cells WHERE name IS NOT NULL ORDER BY name"
 	if removed {
@@ -252,13 +252,13 @@ func (tx *Tx) Lineage(id string) ([]Checkpoint, error) {
 		SELECT `+checkpointColumns+` FROM line JOIN checkpoints ON id=cid ORDER BY depth`, id)
 }
 
-// Name gives a checkpoint a name within its cell.
+// Name names a checkpoint within its cell.
 func (tx *Tx) Name(cellID, name, checkpoint string) error {
 	return tx.exec(`INSERT INTO names(cell_id,name,checkpoint_id) VALUES(?,?,?)
 		ON CONFLICT(cell_id,name) DO UPDATE SET checkpoint_id=excluded.checkpoint_id`, cellID, name, checkpoint)
 }
 
-// Names maps each named checkpoint to its names; "" asks for all cells.
+// Names maps each named checkpoint to its names; "" means all cells.
 func (tx *Tx) Names(cellID string) (map[string][]string, error) {
 	names := map[string][]string{}
 	err := tx.query(func(r *sqlite.Stmt) error {
@@ -342,7 +342,7 @@ func (tx *Tx) PutIntent(id, cellID, kind string, doc any) error {
 	return tx.exec("INSERT INTO intents(id,cell_id,kind,doc) VALUES(?,?,?,?)", id, cellID, kind, text)
 }
 
-// DropIntent says that it is done, or undone.
+// DropIntent removes an intent that is done, or undone.
 func (tx *Tx) DropIntent(id string) error { return tx.exec("DELETE FROM intents WHERE id=?", id) }
 
 // Intents lists what a cell (or, with "", any) has begun and not finished.
@@ -411,7 +411,7 @@ const (
 		WHERE receipt_id='' AND ?1 IN ('', cell_id) AND state='running' ORDER BY ord`
 )
 
-// Unfinished tells whether a cell has intents or runs that nobody finished.
+// Unfinished reports whether a cell has unfinished intents or runs.
 func (tx *Tx) Unfinished(cellID string) (found bool, err error) {
 	err = tx.query(func(r *sqlite.Stmt) error {
 		found = r.ColumnBool(0)

@@ -39,7 +39,7 @@ func (s *Store) RefuseFull() error {
 	return err
 }
 
-// MakeRoom gives the reserve back if the disk is full, and else takes it again if
+// MakeRoom frees the reserve if the disk is full, and else allocates it again if
 // there is room. It is called by what must be recorded.
 func (s *Store) MakeRoom() error {
 	if s.readOnly {
@@ -50,7 +50,7 @@ func (s *Store) MakeRoom() error {
 		return errors.Join(err, s.TakeReserve())
 	}
 	if err := s.dir.Remove(reserveName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("give the reserved space back: %w", err)
+		return fmt.Errorf("free the reserved space: %w", err)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ type Row struct {
 	Columns map[string]string
 }
 
-// evidence lists the tables that repeat what statements say, each with its
-// primary key. The table of intents says what is under way, and repeats nothing.
+// evidence lists the tables whose contents are also in statements, each with its
+// primary key. The table of intents lists unfinished work, which no statement has.
 var evidence = []struct{ table, key string }{
 	{"cells", "id"},
 	{"checkpoints", "id"},
@@ -28,7 +28,7 @@ var evidence = []struct{ table, key string }{
 	{"statements", "seq"},
 }
 
-// Rows lists every row of the tables that repeat what statements say.
+// Rows lists every row of the tables whose contents are also in statements.
 func (tx *Tx) Rows() ([]Row, error) {
 	var rows []Row
 	for _, t := range evidence {

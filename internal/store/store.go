@@ -27,7 +27,7 @@ import (
 // Format is the newest layout of a home that this program knows.
 const Format = 1
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	ErrNoHome     = errors.New("there is no state directory")
 	ErrPermission = errors.New("the state directory is not private")
@@ -39,7 +39,7 @@ var (
 	ErrFull       = errors.New("no space left for the database")
 )
 
-// Mode says what a store is opened for.
+// Mode is what a store is opened for.
 type Mode int
 
 // The modes.
@@ -52,7 +52,7 @@ const (
 	Work               // as Write, for a command that will need room on the disk
 )
 
-// Home is what home.json says.
+// Home is the content of home.json.
 type Home struct {
 	Format int    `json:"format"`
 	ID     string `json:"home_id"`
@@ -187,8 +187,8 @@ func (s *Store) loadHome(mode Mode) error {
 	return nil
 }
 
-// withoutHome tells a home that has lost its home.json from a directory that never
-// was one: the log and the database survive it.
+// withoutHome distinguishes a home that has lost its home.json from a directory
+// that never was one: the log and the database survive it.
 func (s *Store) withoutHome(mode Mode) error {
 	lost, err := s.hasLog()
 	if err != nil {
@@ -208,8 +208,8 @@ func (s *Store) withoutHome(mode Mode) error {
 	return fmt.Errorf("%w: %s", ErrNoHome, s.path)
 }
 
-// NameHome writes home.json where it was lost. id is what the log calls the home;
-// "" asks for a new name.
+// NameHome writes a lost home.json again. id is the home's id in the log; "" means
+// a new one.
 func (s *Store) NameHome(id string) error {
 	if s.home.ID != "" {
 		return nil
@@ -229,7 +229,7 @@ func (s *Store) writeHome(id string) error {
 	return fsx.WriteFile(s.dir, "home.json", append(data, '\n'), 0o600)
 }
 
-// homeDirs are made before home.json, which says that the home is whole.
+// homeDirs are made before home.json, which marks the home as complete.
 var homeDirs = []string{"locks", "blobs/sha256", "layers", "pending", "objects", "live", "applies", "log", "keys/trusted"}
 
 func (s *Store) createHome() error {
@@ -272,7 +272,7 @@ func (s *Store) Path() string { return s.path }
 // Dir is the home as a descriptor.
 func (s *Store) Dir() *fsx.Dir { return s.dir }
 
-// ReadOnly tells whether nothing can be written.
+// ReadOnly reports whether the store cannot be written.
 func (s *Store) ReadOnly() bool { return s.readOnly }
 
 // Close ends the use of the home by a program that is about to exit. It leaves

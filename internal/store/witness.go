@@ -16,7 +16,7 @@ type Kept struct {
 	ID   string
 }
 
-// Witness is everything that a database says.
+// Witness is the content of a database.
 type Witness struct {
 	Statements  []Statement
 	Cells       []Cell
