@@ -29,7 +29,7 @@ func racing() (whole []string, parts []named) {
 	return []string{"./internal/fsx", "./internal/tree", "./internal/store", "./receipt"}, []named{
 		{"./internal/driver/native", []string{"TestContract"}},
 		{"./internal/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
-		{"./internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply"}},
+		{"./internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply", "TestManyCallers"}},
 	}
 }
 
