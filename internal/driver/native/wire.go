@@ -68,7 +68,9 @@ func flag(w *wire, p *bool) {
 		v = 1
 	}
 	number(w, &v)
-	*p = v == 1
+	if w.reading { // others may read a message that is being written
+		*p = v == 1
+	}
 }
 
 // text is a string or bytes; empty bytes are read as nil.
