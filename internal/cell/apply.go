@@ -53,23 +53,8 @@ type applyIntent struct {
 	Made    *madeState  `json:"made,omitempty"` // that state's record, where it is new
 }
 
-// madeState is the record of a state that is sealed and not yet recorded.
-type madeState struct {
-	ID     string           `json:"id"`
-	CellID string           `json:"cell_id"`
-	Parent string           `json:"parent"`
-	Layer  string           `json:"layer"`
-	Doc    store.Checkpoint `json:"doc"`
-}
-
 func newMadeState(c store.Checkpoint) *madeState {
 	return &madeState{ID: c.ID, CellID: c.CellID, Parent: c.Parent, Layer: c.Layer, Doc: c}
-}
-
-func (m *madeState) checkpoint() store.Checkpoint {
-	c := m.Doc
-	c.ID, c.CellID, c.Parent, c.Layer = m.ID, m.CellID, m.Parent, m.Layer
-	return c
 }
 
 func (s *session) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyResult, error) {

@@ -291,3 +291,18 @@ func (a *application) describe() {
 		a.result.Chosen = append(a.result.Chosen, note(c.Path, string(c.Took)+": "+c.Reason))
 	}
 }
+
+// madeState is the record of a state that is sealed and not yet recorded.
+type madeState struct {
+	ID     string           `json:"id"`
+	CellID string           `json:"cell_id"`
+	Parent string           `json:"parent"`
+	Layer  string           `json:"layer"`
+	Doc    store.Checkpoint `json:"doc"`
+}
+
+func (m *madeState) checkpoint() store.Checkpoint {
+	c := m.Doc
+	c.ID, c.CellID, c.Parent, c.Layer = m.ID, m.CellID, m.Parent, m.Layer
+	return c
+}

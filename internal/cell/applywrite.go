@@ -49,7 +49,7 @@ func (s *session) execute(ctx context.Context, id string, in applyIntent, p appl
 	if err != nil {
 		return apply.Report{}, err
 	}
-	journal, err := s.journal(id, true)
+	journal, err := s.applyJournal(id, true)
 	if err != nil {
 		return apply.Report{}, errors.Join(err, s.dropIntent(id))
 	}
@@ -122,7 +122,7 @@ func (s *session) commitApply(id string, in applyIntent) error {
 	})
 }
 
-func (s *session) journal(id string, create bool) (*fsx.Dir, error) {
+func (s *session) applyJournal(id string, create bool) (*fsx.Dir, error) {
 	if create {
 		if err := s.e.store.Dir().MkdirAll("applies/"+id, 0o700); err != nil {
 			return nil, err
@@ -138,7 +138,7 @@ func (s *session) settleApply(ctx context.Context, in store.Intent) error {
 	if err := json.Unmarshal(in.Doc, &doc); err != nil {
 		return err
 	}
-	journal, err := s.journal(in.ID, false)
+	journal, err := s.applyJournal(in.ID, false)
 	if errors.Is(err, os.ErrNotExist) {
 		return s.dropIntent(in.ID)
 	}

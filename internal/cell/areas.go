@@ -66,7 +66,7 @@ func systemDirs() []string {
 const varDir = "/var"
 
 // root puts the choice of a root file system into a specification.
-func (e *Engine) root(a *asked, c store.Cell, req runRequest) ([]workspace.Area, error) {
+func (e *Engine) root(a *resolved, c store.Cell, req runRequest) ([]workspace.Area, error) {
 	spec, p := &a.spec, a.policy
 	spec.AsRoot = req.AsRoot
 	if req.AsRoot && req.Root != rootHostOverlay {
@@ -98,7 +98,7 @@ func (e *Engine) root(a *asked, c store.Cell, req runRequest) ([]workspace.Area,
 	return areas, nil
 }
 
-func (e *Engine) writablePaths(a *asked, backend string) ([]workspace.Area, error) {
+func (e *Engine) writablePaths(a *resolved, backend string) ([]workspace.Area, error) {
 	p := a.policy
 	var areas []workspace.Area
 	for _, dir := range p.Filesystem.ReadWrite {

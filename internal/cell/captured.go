@@ -1,13 +1,8 @@
 package cell
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
-	"github.com/forkcell/forkcell/receipt"
 )
 
 // waits reports whether a state was captured of a live cell, or has lost its
@@ -20,26 +15,6 @@ func waits(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
 	}
 	applied, err := inLineage(tx, state.ID, c.Applied)
 	return !applied, err
-}
-
-// waitingStates lists the captured states in the lineage of tip that a cell has
-// not accepted, the newest first.
-func waitingStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoint, error) {
-	line, err := tx.Lineage(tip)
-	if err != nil {
-		return nil, err
-	}
-	var found []store.Checkpoint
-	for _, state := range line {
-		waiting, err := waits(tx, c, state)
-		if err != nil {
-			return nil, err
-		}
-		if waiting {
-			found = append(found, state)
-		}
-	}
-	return found, nil
 }
 
 // stateToAccept finds the captured state that accept means when no run is named:
@@ -93,20 +68,4 @@ func (s *session) acceptState(state store.Checkpoint, req api.AcceptRequest) (*a
 		return nil, err
 	}
 	return res, nil
-}
-
-// acceptStates states that the cell accepts the captured states that tip was made
-// from. The caller stores the cell.
-func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason string) ([]string, error) {
-	waiting, err := waitingStates(tx, s.cell, tip.ID)
-	if err != nil || len(waiting) == 0 {
-		return nil, err
-	}
-	var ids []string
-	for _, state := range slices.Backward(waiting) {
-		ids = append(ids, state.ID)
-	}
-	evidence.RecordAccepted(&s.cell, ids)
-	details := map[string]string{evidence.DetailAccepted: strings.Join(ids, " "), "reason": printable(reason)}
-	return ids, s.e.log.Change(tx, s.cell, head, receipt.OpAccept, details)
 }

@@ -6,13 +6,8 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
-	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/leftout"
-	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
-	"github.com/forkcell/forkcell/internal/tree"
-	"github.com/forkcell/forkcell/internal/workspace"
-	"github.com/forkcell/forkcell/receipt"
 )
 
 // decision is what a person, or a flag, adds to a result.
@@ -21,38 +16,6 @@ type decision struct {
 	Automatic    bool
 	Forced       bool
 	Only, Except []string
-}
-
-// decideRun states a decision about a run and records it.
-func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store.Checkpoint, d decision) (string, error) {
-	id := store.NewID("dec")
-	st, err := tx.StatementByID(r.ReceiptID)
-	if err != nil {
-		return "", fmt.Errorf("receipt of %s: %w", r.ID, err)
-	}
-	p := &receipt.Decision{
-		DecisionID: id, ReceiptID: r.ReceiptID, ReceiptSHA256: st.Digest, RunID: r.ID, Result: receipt.Result(result),
-		Automatic: d.Automatic, Forced: d.Forced, Reason: printable(d.Reason),
-		HeadBefore: evidence.Ref(s.head), HeadAfter: evidence.Checkpoint(head, ""),
-		Only: texts(d.Only), Except: texts(d.Except),
-	}
-	err = s.e.log.Append(tx, store.Statement{ID: id, Kind: evidence.KindDecision, CellID: s.cell.ID, RunID: r.ID}, s.cell.Name, p)
-	if err != nil {
-		return "", err
-	}
-	// A fork settles nothing: the run may still be accepted or restored.
-	if result != forked {
-		err = evidence.RecordDecision(tx, &s.cell, r, result)
-	}
-	return id, err
-}
-
-// printable is text that JSON can carry as it is.
-func printable(s string) string {
-	if pathBase64(s) == "" {
-		return s
-	}
-	return quote.Line(s)
 }
 
 // Accept records that a run's result stands.
@@ -121,7 +84,7 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 	}
 	tip := head
 	if res.Decision == accepted {
-		if tip, err = s.checkpoint(r.After); err != nil {
+		if tip, err = s.state(r.After); err != nil {
 			return nil, err
 		}
 	}
@@ -146,7 +109,7 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 	return res, nil
 }
 
-func (s *session) checkpoint(id string) (c store.Checkpoint, err error) {
+func (s *session) state(id string) (c store.Checkpoint, err error) {
 	err = s.e.store.View(func(tx *store.Tx) error {
 		c, err = tx.Checkpoint(id)
 		return err
@@ -200,7 +163,7 @@ const kindPartial = "partial"
 
 // part makes the state that has only the chosen changes of a run.
 func (s *session) part(ctx context.Context, r store.Run, req api.AcceptRequest) (store.Checkpoint, error) {
-	before, err := s.checkpoint(r.Before)
+	before, err := s.state(r.Before)
 	if err != nil {
 		return before, err
 	}
@@ -224,44 +187,4 @@ func (s *session) part(ctx context.Context, r store.Run, req api.AcceptRequest) 
 		return before, nil
 	}
 	return s.e.newCheckpoint(s.cell, before.ID, kindPartial, r.ID, sealed), nil
-}
-
-// selected returns the chosen part of the changes from one state to another.
-func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick *leftout.Selector, how apply.OnConflict) ([]workspace.Edit, error) {
-	a, b, err := s.e.trees(from, to, workspace.AreaWorkspace)
-	if err != nil {
-		return nil, err
-	}
-	ops, conflicts, err := apply.Part(ctx, a, b, apply.ThreeWayOptions{OnConflict: how, Only: pick.Match, Open: openSides(map[apply.Side]sideOpener{
-		apply.BaseSide: s.e.filesOf(s.cell, from), apply.TheirSide: s.e.filesOf(s.cell, to), apply.OurSide: s.e.filesOf(s.cell, from),
-	})})
-	if err != nil {
-		return nil, err
-	}
-	if len(conflicts) > 0 {
-		c := conflicts[0]
-		return nil, api.Refusef(api.CodeConflict, "choose both or neither with --only and --except", "%s %s", quote.Path(c.Path), c.Reason)
-	}
-	edits := make([]workspace.Edit, len(ops))
-	for i, op := range ops {
-		edits[i] = s.e.edit(s.cell, to, tree.Change{Path: op.Path, Old: op.Old, New: op.New})
-	}
-	return edits, nil
-}
-
-func isDirChange(c tree.Change) bool {
-	e := c.New
-	if e == nil {
-		e = c.Old
-	}
-	return e.Kind == tree.KindDir
-}
-
-// edit is a change as the workspace composes it.
-func (e *Engine) edit(c store.Cell, from store.Checkpoint, ch tree.Change) workspace.Edit {
-	ed := workspace.Edit{Path: ch.Path, New: ch.New}
-	if ch.New != nil && ch.New.Kind == tree.KindFile {
-		ed.Open = e.opener(c, from, workspace.AreaWorkspace, ch.Path, *ch.New)
-	}
-	return ed
 }

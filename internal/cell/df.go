@@ -10,19 +10,6 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// ownBytes is the disk space of the layers that states were sealed in. States may
-// share a layer.
-func ownBytes(states []store.Checkpoint) (total int64) {
-	seen := map[string]bool{}
-	for _, c := range states {
-		if !c.Freed && !seen[c.Layer] {
-			seen[c.Layer] = true
-			total += c.OwnBytes
-		}
-	}
-	return total
-}
-
 // Disk tells the disk space of a cell, or of all and of the whole home. It reads
 // what was recorded when the layers were sealed.
 func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error) {

@@ -201,3 +201,11 @@ func (e *Engine) opener(c store.Cell, at store.Checkpoint, area, p string, entry
 		return f, nil
 	}
 }
+
+func isDirChange(c tree.Change) bool {
+	e := c.New
+	if e == nil {
+		e = c.Old
+	}
+	return e.Kind == tree.KindDir
+}

@@ -105,3 +105,5 @@ func (e *Engine) withProgress(ctx context.Context) context.Context {
 		e.caller.report(api.Progress{What: p.What, Files: p.Files, Bytes: p.Bytes, CurrentPath: p.Path})
 	})
 }
+
+func since(t time.Time) int64 { return time.Since(t).Microseconds() }

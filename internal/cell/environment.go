@@ -2,7 +2,6 @@ package cell
 
 import (
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,24 +40,6 @@ func (e *Engine) buildEnv(p *policy.Policy, req runRequest, shown []string, cach
 		env = append(env, kv)
 	}
 	return env, nil
-}
-
-// programDirs are the directories of a shown path that programs are looked for
-// in.
-func programDirs(shown string) []string {
-	info, err := os.Stat(shown)
-	if err != nil || !info.IsDir() {
-		return nil
-	}
-	if bin := path.Join(shown, "bin"); isDir(bin) {
-		return []string{shown, bin}
-	}
-	return []string{shown}
-}
-
-func isDir(p string) bool {
-	info, err := os.Stat(p)
-	return err == nil && info.IsDir()
 }
 
 func envNames(env []string) []string {

@@ -1,7 +1,6 @@
 package cell
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
-	"github.com/forkcell/forkcell/internal/workspace"
 	"github.com/forkcell/forkcell/receipt"
 )
 
@@ -42,47 +40,6 @@ func (e *Engine) List(context.Context) ([]api.CellInfo, error) {
 		return nil
 	})
 	return infos, err
-}
-
-func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellInfo, error) {
-	head, err := tx.Checkpoint(c.Head)
-	if err != nil {
-		return api.CellInfo{}, err
-	}
-	area := head.Areas[workspace.AreaWorkspace]
-	info := api.CellInfo{
-		Name: c.Name, CellID: c.ID, Backend: c.Backend, Runtime: c.Runtime, Source: c.Source, MountAt: c.MountAt, Head: head.ID,
-		Root: head.Root(), MetaRoot: head.MetaRoot(), State: "idle", Files: area.Files, Bytes: area.Bytes, CreatedAt: c.CreatedAt,
-		Cache: cmp.Or(c.Cache, CacheOff),
-	}
-	if h, busy := e.store.CellHolder(c.ID); busy {
-		info.State = "busy"
-		if h.What == heldByStart {
-			info.State = "live"
-		}
-	}
-	own, err := tx.Checkpoints(c.ID)
-	if err != nil {
-		return info, err
-	}
-	info.OwnBytes = ownBytes(own)
-	if depth, err := e.ws.Depth(head.Layer); err == nil {
-		info.Layers = depth
-	}
-	if c.ForkedCell != "" {
-		parent, err := tx.CellByID(c.ForkedCell)
-		if err != nil {
-			return info, err
-		}
-		info.ForkedFrom = parent.LastName
-	}
-	last, err := tx.LastRun(c.ID)
-	if err == nil {
-		info.LastRun, info.LastOutcome, info.LastDecision = last.ID, last.Outcome, last.Decision
-	} else if !errors.Is(err, store.ErrNotFound) {
-		return info, err
-	}
-	return info, left.show(tx, &info)
 }
 
 // Status tells everything about one cell. Like every reading verb it takes no

@@ -125,17 +125,6 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 	return c, nil
 }
 
-func (e *Engine) nameFree(name string) error {
-	_, err := e.findCell(name)
-	if err == nil {
-		return api.Refusef(api.CodeNameTaken, "choose another name, or `forkcell rm "+name+"`", "cell %s exists already", name)
-	}
-	if api.KindOf(err) == api.NotFound {
-		return nil
-	}
-	return err
-}
-
 // source finds out what --from is.
 func (e *Engine) source(c *store.Cell, from string) error {
 	if from == "" {

@@ -29,10 +29,6 @@ type Launcher interface {
 	Launch(ctx context.Context, request []byte) (answer []byte, err error)
 }
 
-// startCommand is what the receipt of a live cell has as its command: what was
-// executed in it is in its events.
-func startCommand() []string { return []string{"start"} }
-
 // Start makes a cell live. It returns when the cell can be used; the cell
 // outlives this process.
 func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartResult, error) {

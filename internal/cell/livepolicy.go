@@ -48,12 +48,6 @@ func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, 
 	return &res, nil
 }
 
-func wipe(raw map[string][]byte) {
-	for _, b := range raw {
-		clear(b)
-	}
-}
-
 // applyPolicy lets another policy rule the cell, and keeps it for the cell's next
 // runs. A policy that is refused is an event too, and changes nothing.
 func (l *liveCell) applyPolicy(q policyCall) (*api.PolicyApplied, error) {

@@ -31,7 +31,7 @@ func (e *Engine) Supervise(ctx context.Context, order StartOrder, ready func(*ap
 		return err
 	}
 	defer s.release()
-	r, err := s.begin(ctx, req)
+	r, err := s.checkpoint(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,10 @@ func (e *Engine) Supervise(ctx context.Context, order StartOrder, ready func(*ap
 	ctx = context.WithoutCancel(ctx)
 	if err = r.seal(ctx); err == nil {
 		e.log.ForgetKey()
-		err = r.conclude(ctx)
+		var p proof
+		if p, err = r.prove(); err == nil {
+			err = r.decide(ctx, p)
+		}
 	}
 	// Whoever has the answer may go on with the cell at once.
 	s.release()

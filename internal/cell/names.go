@@ -2,19 +2,15 @@ package cell
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
-	"github.com/forkcell/forkcell/internal/redact"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -267,30 +263,6 @@ func (e *Engine) nameAfter(dir string) string {
 	return name
 }
 
-// realPath returns an absolute path with every symlink in it resolved, as far as it
-// exists.
-func realPath(path string) (string, error) {
-	if !filepath.IsAbs(path) {
-		return "", fmt.Errorf("%s is not absolute", quote.Path(path))
-	}
-	rest := ""
-	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
-		real, err := filepath.EvalSymlinks(dir)
-		if err == nil {
-			return filepath.Join(real, rest), nil
-		}
-		if !os.IsNotExist(err) || dir == "/" {
-			return "", err
-		}
-		rest = filepath.Join(filepath.Base(dir), rest)
-	}
-}
-
-// within tells whether path is dir or below it.
-func within(path, dir string) bool {
-	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
-}
-
 // apart refuses a path that the home is in, or that is in the home: a cell must
 // never reach the keys, and an import must never import itself.
 func (e *Engine) apart(flag, path string) error {
@@ -309,25 +281,13 @@ func (e *Engine) apart(flag, path string) error {
 	return nil
 }
 
-// pathBase64 is set for paths that JSON cannot carry as text.
-func pathBase64(path string) string {
-	if utf8.ValidString(path) {
-		return ""
+func (e *Engine) nameFree(name string) error {
+	_, err := e.findCell(name)
+	if err == nil {
+		return api.Refusef(api.CodeNameTaken, "choose another name, or `forkcell rm "+name+"`", "cell %s exists already", name)
 	}
-	return base64.StdEncoding.EncodeToString([]byte(path))
-}
-
-// recordable returns argv as it may be recorded: without secrets, every byte as text.
-func recordable(argv []string) []string {
-	out := redact.Args(argv)
-	for i, a := range out {
-		if pathBase64(a) != "" {
-			out[i] = quote.Arg(a)
-		}
+	if api.KindOf(err) == api.NotFound {
+		return nil
 	}
-	return out
-}
-
-func note(path, text string) api.PathNote {
-	return api.PathNote{Path: path, PathBase64: pathBase64(path), Note: text}
+	return err
 }

@@ -193,14 +193,9 @@ func openToOthers(listed, real string) error {
 		"the policy lists %s, which its owner keeps from others, and so from every cell of root", quote.Path(listed))
 }
 
-func isLink(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode()&os.ModeSymlink != 0
-}
-
 // govern puts a policy into a specification. Paths that are missing are left
 // out, and named, only where the policy asks for the best effort.
-func (e *Engine) govern(a *asked, req runRequest) (notes []string, err error) {
+func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error) {
 	spec, p := &a.spec, a.policy
 	bestEffort := p.Landlock == policy.BestEffort
 	if p.Filesystem.Given {

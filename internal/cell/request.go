@@ -40,3 +40,13 @@ func startRun(q api.StartRequest, values gateway.Values) runRequest {
 func (n networkRequest) empty() bool {
 	return len(n.Credentials)+len(n.values)+len(n.Resolve)+len(n.CA) == 0
 }
+
+// startCommand is what the receipt of a live cell has as its command: what was
+// executed in it is in its events.
+func startCommand() []string { return []string{"start"} }
+
+func wipe(raw map[string][]byte) {
+	for _, b := range raw {
+		clear(b)
+	}
+}

@@ -188,8 +188,6 @@ func (s *session) undone(to store.Checkpoint, first *store.Run) ([]store.Run, er
 	return out, err
 }
 
-func isUndone(decision string) bool { return decision == restored || decision == rejected }
-
 // lineage has the states that led to one, and the runs that made them.
 type lineage map[string]bool
 

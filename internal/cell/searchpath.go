@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -62,4 +63,17 @@ func shows(p *policy.Policy, req runRequest, shown []string, dir string) bool {
 	real, err := realPath(dir)
 	below := func(place string) func(string) bool { return func(v string) bool { return within(place, v) } }
 	return err == nil && slices.ContainsFunc(visible, below(dir)) && slices.ContainsFunc(visible, below(real))
+}
+
+// programDirs are the directories of a shown path that programs are looked for
+// in.
+func programDirs(shown string) []string {
+	info, err := os.Stat(shown)
+	if err != nil || !info.IsDir() {
+		return nil
+	}
+	if bin := path.Join(shown, "bin"); isDir(bin) {
+		return []string{shown, bin}
+	}
+	return []string{shown}
 }

@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/driver"
-	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -21,14 +18,6 @@ const (
 	intentSwitch = "switch"
 	intentApply  = "apply"
 )
-
-// switchIntent says which state a live directory is being rewritten from and to.
-type switchIntent struct {
-	From string `json:"from"`
-	To   string `json:"to"`
-	// Back says that the switch itself takes one back that was not recorded.
-	Back bool `json:"back,omitempty"`
-}
 
 // recordStart keeps the driver's record of the run's cell, for a process that comes
 // after a crash.
@@ -88,69 +77,6 @@ func (s *session) settleSwitch(ctx context.Context, in store.Intent) error {
 	return s.resumeSwitch(ctx, in.ID, sw)
 }
 
-func (s *session) resumeSwitch(ctx context.Context, op string, sw switchIntent) error {
-	completed, err := s.e.ws.ResumeSwitch(ctx, s.at, op)
-	if errors.Is(err, apply.ErrTarget) {
-		if s.abandon {
-			return s.endSwitch(op)
-		}
-		return s.waitsFor(s.cell.Live, err)
-	}
-	if err != nil {
-		return err
-	}
-	if completed != sw.Back {
-		back := switchIntent{From: sw.To, To: sw.From, Back: true}
-		if sw.Back {
-			back = sw
-		}
-		return s.switchBack(ctx, op, back)
-	}
-	return s.endSwitch(op)
-}
-
-// waitsFor refuses to go on without a directory in which something is half done:
-// its volume may only not be mounted, and then nobody else would mend it.
-func (s *session) waitsFor(dir string, err error) error {
-	return &api.Error{
-		Kind: api.Refused, Code: api.CodeWaits, Err: err,
-		Message: fmt.Sprintf("cell %s waits for %s, where a change was interrupted: %v", s.cell.LastName, quote.Path(dir), err),
-		Hint:    fmt.Sprintf("put the directory back at its place, or mount it; `forkcell rm --force %s` gives it up", s.cell.LastName),
-	}
-}
-
-// switchBack replaces one intent by another and carries that out. Where somebody
-// has changed the same files since, they stay as they are, all of them: the next
-// look at the directory makes that a state.
-func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) error {
-	op := store.NewID("op")
-	err := s.e.store.Update(func(tx *store.Tx) error {
-		if err := tx.DropIntent(old); err != nil {
-			return err
-		}
-		return tx.PutIntent(op, s.cell.ID, intentSwitch, sw)
-	})
-	if err != nil {
-		return err
-	}
-	err = s.e.ws.Switch(ctx, s.at, sw.From, sw.To, op)
-	if _, newer := errors.AsType[*apply.ConflictError](err); newer && !errors.Is(err, apply.ErrUnfinished) {
-		return s.endSwitch(op)
-	}
-	if err != nil {
-		return s.liveError(err)
-	}
-	return s.endSwitch(op)
-}
-
-// endSwitch forgets a switch whose end the database knows.
-func (s *session) endSwitch(op string) error {
-	if err := s.e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) }); err != nil {
-		return err
-	}
-	return s.e.ws.ForgetSwitch(op)
-}
-
 // settleRun gives a run whose supervisor died its receipt: what it left is
 // sealed, and its flags decide.
 func (s *session) settleRun(ctx context.Context, rec store.Run) error {
@@ -162,7 +88,8 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	if err != nil {
 		return err
 	}
-	r := &run{session: s, rec: rec, before: before, after: before, total: time.Now()}
+	r := &run{session: s, rec: rec, runState: runState{before: before, after: before}}
+	r.total = time.Now()
 	work, sealed, lost := s.e.ws.Resume(ctx, s.at, before.Layer, rec.ID)
 	if lost != nil && (!s.abandon || ctx.Err() != nil) {
 		return lost
@@ -194,7 +121,11 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 		return fmt.Errorf("events of %s: %w", rec.ID, err)
 	}
 	r.closeJournal()
-	return r.conclude(ctx)
+	p, err := r.prove()
+	if err != nil {
+		return err
+	}
+	return r.decide(ctx, p)
 }
 
 // resumeSeal seals what a dead process left, or takes over what it had sealed. A
@@ -217,7 +148,7 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 		return err
 	}
 	r.take(*sealed)
-	r.decide()
+	r.rec.Decision = r.automatic()
 	if r.cell.Live == "" || r.rec.Decision != restored {
 		return nil
 	}

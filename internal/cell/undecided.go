@@ -138,3 +138,25 @@ func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
 	}
 	return s.e.findRun(tx, s.cell, ref)
 }
+
+func isUndone(decision string) bool { return decision == restored || decision == rejected }
+
+// waitingStates lists the captured states in the lineage of tip that a cell has
+// not accepted, the newest first.
+func waitingStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoint, error) {
+	line, err := tx.Lineage(tip)
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Checkpoint
+	for _, state := range line {
+		waiting, err := waits(tx, c, state)
+		if err != nil {
+			return nil, err
+		}
+		if waiting {
+			found = append(found, state)
+		}
+	}
+	return found, nil
+}

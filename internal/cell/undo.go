@@ -36,7 +36,7 @@ func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResul
 	if err != nil {
 		return nil, err
 	}
-	journal, err := s.journal(last.ID, false)
+	journal, err := s.applyJournal(last.ID, false)
 	if err != nil {
 		return nil, journalError(last, err)
 	}
@@ -128,7 +128,7 @@ func undoConflict(where string, conflicts []apply.Conflict) error {
 // written returns the state that an apply wrote. One that gc freed cannot be
 // read; files are then compared by their bytes.
 func (s *session) written(last store.Apply) (gitread.Files, error) {
-	c, err := s.checkpoint(last.Checkpoint)
+	c, err := s.state(last.Checkpoint)
 	if err != nil || usable(c) != nil {
 		return nil, nil //nolint:nilerr,nilnil // there is nothing to read
 	}

@@ -1,0 +1,111 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// checkpoint is the first step of a run. It resolves the request, seals what others
+// changed, records the run, and opens a writable generation.
+func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) {
+	wanted, err := s.e.spec(s.cell, req)
+	if err != nil {
+		return nil, err
+	}
+	hash, err := s.e.keepPolicy(wanted.policy)
+	if err != nil {
+		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
+	}
+	r := &run{session: s, runPlan: runPlan{
+		spec: wanted.spec, policy: wanted.policy, areas: wanted.areas, masks: wanted.masks, grants: wanted.grants.recorded(),
+	}}
+	r.degraded = wanted.notes
+	opened := r.openGate(ctx, hash, req.network())
+	defer func() { _, _ = opened() }() // whatever fails, nobody reads credentials any more
+	if req.CheckpointName != "" {
+		if err := checkName("checkpoint", req.CheckpointName); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.squash(ctx); err != nil {
+		return nil, stateError(s.head, err)
+	}
+	if err := r.addCache(req); err != nil {
+		return nil, err
+	}
+	r.before, r.after = s.head, s.head
+	r.rec = store.Run{
+		ID: store.NewID("run"), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
+		Command: recordable(req.Args), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
+		ReadOnly: texts(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash,
+		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
+		Actor: s.e.caller.Actor(), StartedAt: s.e.now().UTC(),
+	}
+	// The process that finishes the run if this one dies knows no more than its record.
+	network, _ := needsGate(r.policy, req.network())
+	if r.rec.Asked, err = r.requested(network, req.Network.Resolve); err != nil {
+		return nil, err
+	}
+	if req.CheckpointName != "" {
+		if err := s.e.store.Update(func(tx *store.Tx) error { return s.name(tx, req.CheckpointName) }); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.e.store.Note(func(tx *store.Tx) error { return tx.PutRun(r.rec) }); err != nil {
+		return nil, fmt.Errorf("record the run: %w", err)
+	}
+	failpoint.Hit("run.recorded")
+	if err := r.prepare(ctx, opened, req.Network.Resolve); err != nil {
+		return nil, errors.Join(err, r.forget())
+	}
+	return r, nil
+}
+
+// prepare opens the generation and says what the driver has to do with it.
+func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted []string) (err error) {
+	at := r.at
+	at.Areas = r.areas
+	if r.work, err = r.e.ws.Begin(ctx, at, r.before.Layer, r.rec.ID); err != nil {
+		return areaError(stateError(r.before, fmt.Errorf("prepare the workspace: %w", err)))
+	}
+	r.spec.ID, r.spec.Mounts = r.rec.ID, r.work.Mounts()
+	if !r.policy.Filesystem.IncludeWorkdir {
+		r.spec.Mounts = without(r.spec.Mounts, r.cell.MountAt)
+	}
+	r.masked()
+	r.spec.Mounts.Masks = append(r.spec.Mounts.Masks, r.masks...)
+	r.spec.Started = r.recordStart
+	if err := r.openJournal(); err != nil {
+		return err
+	}
+	env := r.spec.Env
+	gate, err := opened()
+	if err != nil {
+		return err
+	}
+	r.connect(gate, granted)
+	r.out = newOutput(r.e.store, env, r.policy.Limits.Output, r.credentials())
+	failpoint.Hit("run.prepared")
+	return nil
+}
+
+// forget undoes a run that did not get as far as its first process.
+func (r *run) forget() error {
+	var err error
+	if r.work != nil {
+		err = r.work.Discard()
+	}
+	if r.out != nil {
+		r.out.discard()
+	}
+	return errors.Join(err, r.dropJournal(), r.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(r.rec.ID) }))
+}

@@ -1,0 +1,64 @@
+package cell
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellInfo, error) {
+	head, err := tx.Checkpoint(c.Head)
+	if err != nil {
+		return api.CellInfo{}, err
+	}
+	area := head.Areas[workspace.AreaWorkspace]
+	info := api.CellInfo{
+		Name: c.Name, CellID: c.ID, Backend: c.Backend, Runtime: c.Runtime, Source: c.Source, MountAt: c.MountAt, Head: head.ID,
+		Root: head.Root(), MetaRoot: head.MetaRoot(), State: "idle", Files: area.Files, Bytes: area.Bytes, CreatedAt: c.CreatedAt,
+		Cache: cmp.Or(c.Cache, CacheOff),
+	}
+	if h, busy := e.store.CellHolder(c.ID); busy {
+		info.State = "busy"
+		if h.What == heldByStart {
+			info.State = "live"
+		}
+	}
+	own, err := tx.Checkpoints(c.ID)
+	if err != nil {
+		return info, err
+	}
+	info.OwnBytes = ownBytes(own)
+	if depth, err := e.ws.Depth(head.Layer); err == nil {
+		info.Layers = depth
+	}
+	if c.ForkedCell != "" {
+		parent, err := tx.CellByID(c.ForkedCell)
+		if err != nil {
+			return info, err
+		}
+		info.ForkedFrom = parent.LastName
+	}
+	last, err := tx.LastRun(c.ID)
+	if err == nil {
+		info.LastRun, info.LastOutcome, info.LastDecision = last.ID, last.Outcome, last.Decision
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return info, err
+	}
+	return info, left.show(tx, &info)
+}
+
+// ownBytes is the disk space of the layers that states were sealed in. States may
+// share a layer.
+func ownBytes(states []store.Checkpoint) (total int64) {
+	seen := map[string]bool{}
+	for _, c := range states {
+		if !c.Freed && !seen[c.Layer] {
+			seen[c.Layer] = true
+			total += c.OwnBytes
+		}
+	}
+	return total
+}

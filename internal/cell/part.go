@@ -1,0 +1,45 @@
+package cell
+
+import (
+	"context"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// selected returns the chosen part of the changes from one state to another.
+func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick *leftout.Selector, how apply.OnConflict) ([]workspace.Edit, error) {
+	a, b, err := s.e.trees(from, to, workspace.AreaWorkspace)
+	if err != nil {
+		return nil, err
+	}
+	ops, conflicts, err := apply.Part(ctx, a, b, apply.ThreeWayOptions{OnConflict: how, Only: pick.Match, Open: openSides(map[apply.Side]sideOpener{
+		apply.BaseSide: s.e.filesOf(s.cell, from), apply.TheirSide: s.e.filesOf(s.cell, to), apply.OurSide: s.e.filesOf(s.cell, from),
+	})})
+	if err != nil {
+		return nil, err
+	}
+	if len(conflicts) > 0 {
+		c := conflicts[0]
+		return nil, api.Refusef(api.CodeConflict, "choose both or neither with --only and --except", "%s %s", quote.Path(c.Path), c.Reason)
+	}
+	edits := make([]workspace.Edit, len(ops))
+	for i, op := range ops {
+		edits[i] = s.e.edit(s.cell, to, tree.Change{Path: op.Path, Old: op.Old, New: op.New})
+	}
+	return edits, nil
+}
+
+// edit is a change as the workspace composes it.
+func (e *Engine) edit(c store.Cell, from store.Checkpoint, ch tree.Change) workspace.Edit {
+	ed := workspace.Edit{Path: ch.Path, New: ch.New}
+	if ch.New != nil && ch.New.Kind == tree.KindFile {
+		ed.Open = e.opener(c, from, workspace.AreaWorkspace, ch.Path, *ch.New)
+	}
+	return ed
+}

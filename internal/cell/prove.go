@@ -1,0 +1,138 @@
+package cell
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// proof is the evidence of a run that its receipt binds, durable.
+type proof struct {
+	logs []receipt.Log
+}
+
+// prove makes the output and the events of a run durable.
+func (r *run) prove() (p proof, err error) {
+	begin := time.Now()
+	defer func() { r.timings.DecideUS = since(begin) }()
+	if p.logs, err = r.keepOutput(); err != nil {
+		r.noteOutcome()
+		return p, api.Failf(api.CodeLogs, err, "keep the output of %s", r.rec.ID)
+	}
+	if err := r.awaitJournal(); err != nil {
+		r.noteOutcome()
+		return p, api.Failf(api.CodeEvents, err, "keep the events of %s", r.rec.ID)
+	}
+	return p, nil
+}
+
+// keepOutput makes the stored output durable. Who finishes a dead process's run
+// does not have it, and the receipt says so.
+func (r *run) keepOutput() ([]receipt.Log, error) {
+	if r.out == nil {
+		r.rec.Stdout, r.rec.Stderr = "", ""
+		lost := "its output was not kept"
+		if r.errorText != "" {
+			lost = r.errorText + "; " + lost
+		}
+		r.fail(lost)
+		return nil, nil
+	}
+	logs, err := r.out.finish()
+	if err != nil {
+		return nil, err
+	}
+	if r.out.lost != nil {
+		r.notes = append(r.notes, "not all of the output could be stored: "+r.out.lost.Error())
+	}
+	if gap := r.out.gap(); gap != "" {
+		r.degraded = append(r.degraded, quote.Line(gap))
+	}
+	for _, l := range logs {
+		if l.Stream == "stdout" {
+			r.rec.Stdout = l.SHA256
+		} else {
+			r.rec.Stderr = l.SHA256
+		}
+	}
+	return logs, nil
+}
+
+// predicate returns the statement of a receipt.
+func (r *run) predicate(p proof) (*receipt.Run, error) {
+	achieved, err := json.Marshal(r.outcome.Controls)
+	if r.controlsLost {
+		achieved, err = json.Marshal(map[string]string{"recorded": "no: the supervising process died"})
+	}
+	if err != nil {
+		return nil, err
+	}
+	requested := r.rec.Asked
+	if !r.controlsLost {
+		if requested, err = r.requested(r.spec.Network != nil, r.granted); err != nil {
+			return nil, err
+		}
+	}
+	s := &receipt.Run{
+		ReceiptID: r.rec.ReceiptID, RunID: r.rec.ID,
+		CheckpointBefore: evidence.Ref(r.before), CheckpointAfter: evidence.Checkpoint(r.after, ""),
+		ChangedFiles: int64(r.rec.Changed), SplitLinks: texts(r.sealed.SplitLinks),
+		Command: r.rec.Command, EnvNames: r.rec.EnvNames, Workdir: r.rec.Workdir, ReadOnly: r.rec.ReadOnly,
+		Outcome: receipt.Outcome(r.rec.Outcome), ExitCode: r.rec.ExitCode, Signal: r.rec.Signal, Error: r.errorText,
+		StartedAt: r.rec.StartedAt, FinishedAt: r.rec.FinishedAt,
+		Timings: map[string]int64{
+			"prepare_us": r.timings.PrepareUS, "start_us": r.timings.StartUS,
+			"command_us": r.timings.CommandUS, "seal_us": r.timings.SealUS,
+		},
+		Backend: r.cell.Backend, BackendReason: r.cell.BackendReason, Runtime: r.cell.Runtime,
+		Controls: receipt.Controls{Asked: requested, Achieved: achieved}, Degraded: r.degraded,
+		PolicyHash: r.rec.Policy, Policies: r.policies(), Events: r.events,
+		Logs:     p.logs,
+		Decision: receipt.AutoDecision{Result: receipt.Result(r.rec.Decision)},
+	}
+	if r.rec.Decision != pending {
+		s.Decision.Automatic = true
+		s.Decision.Reason = "--restore-on-fail"
+		if r.rec.Decision == accepted {
+			s.Decision.Reason = "--accept-on-success"
+		}
+		s.DecisionID = store.NewID("dec")
+	}
+	return s, nil
+}
+
+// requested is what a receipt says about the request. resolve are the addresses
+// that were granted for its network, if it has one.
+func (r *run) requested(network bool, resolve []string) (json.RawMessage, error) {
+	text := "none"
+	if network {
+		text = "as the policy allows" + r.uninspected()
+	} else {
+		resolve = nil
+	}
+	doc := map[string]any{
+		"timeout_us": r.rec.TimeoutUS, "network": text, "resolve": resolve, "grants": texts(r.grants),
+		"root": r.rootName(), "tty": r.spec.TTY, "limits": r.spec.Limits.String(),
+	}
+	if r.cache != nil {
+		doc["cache"] = r.cache
+	}
+	return json.Marshal(doc)
+}
+
+func (r *run) rootName() string {
+	switch {
+	case r.spec.System.Root != "":
+		return printable(r.spec.System.Root)
+	case slices.ContainsFunc(r.areas, func(a workspace.Area) bool { return a.System }):
+		return rootHostOverlay
+	}
+	return rootHost
+}

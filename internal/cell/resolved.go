@@ -1,0 +1,73 @@
+package cell
+
+import (
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// resolved is what a request amounts to.
+type resolved struct {
+	spec   driver.Spec // but for the workspace's mounts
+	policy *policy.Policy
+	areas  []workspace.Area // besides the workspace and the home
+	notes  []string         // what cannot be done as well as it should
+	grants *grants
+	inside string     // where the workspace is in the cell; "" if it is not
+	shown  []shownDir // what the operator shows of the host outside the system
+	masks  []mount.Mask
+}
+
+// inWorkspace reports whether a listed path is the workspace's, which covers what
+// the host has there.
+func (a *resolved) inWorkspace(listed string) bool { return a.inside != "" && within(listed, a.inside) }
+
+// take notes a path of the host that the policy lists, and whether it is granted.
+// With a root of the operator's own, paths that are read only come from there.
+func (a *resolved) take(listed string, write bool, root string) error {
+	if !write && root != "" && root != rootHost && root != rootHostOverlay {
+		return nil
+	}
+	real, err := shownReal(listed)
+	if err != nil {
+		return api.Refusef(api.CodePolicyPath, "take it out of the policy", "the policy lists %s: %v", quote.Path(listed), err)
+	}
+	needed, err := a.grants.path(listed, real, write)
+	if needed && !isLink(listed) {
+		a.shown = append(a.shown, shownDir{target: listed, real: real})
+	}
+	return err
+}
+
+// hide applies the secret rules to what is shown. An area of a backend without
+// overlays is a copy, which has no secrets.
+func (a *resolved) hide(c store.Cell) error {
+	named := a.grants.named()
+	for _, dir := range a.shown {
+		named = append(named, dir.real)
+	}
+	copied := func(dir shownDir) bool {
+		return !workspace.Backend(c.Backend).Overlays() && slices.Contains(a.policy.Filesystem.ReadWrite, dir.target)
+	}
+	for i := range a.areas {
+		for _, dir := range a.shown {
+			if a.areas[i].Target != dir.target {
+				continue
+			}
+			rules, err := secretsOf(dir, named)
+			if err != nil {
+				return err
+			}
+			a.areas[i].Rules = rules
+		}
+	}
+	masks, notes, err := hideSecrets(slices.DeleteFunc(slices.Clone(a.shown), copied), named)
+	a.masks, a.notes = masks, append(a.notes, notes...)
+	return err
+}

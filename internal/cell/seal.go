@@ -1,0 +1,93 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// seal makes what the run left a state. Things that no state can hold make the
+// run an error and leave the cell where it was, but for a live directory, which is
+// where the command left it.
+func (r *run) seal(ctx context.Context) error {
+	begin := time.Now()
+	defer func() { r.timings.SealUS = since(begin) }()
+	if err := errors.Join(r.relockHome(), r.e.store.MakeRoom()); err != nil {
+		return err
+	}
+	r.lookBehindMasks()
+	r.takeBack(ctx)
+	sealed, err := r.work.Seal(ctx)
+	bad, unkeepable := errors.AsType[*workspace.UnsealableError](err)
+	if unkeepable {
+		r.unsealable(bad)
+		if r.cell.Live == "" {
+			return nil
+		}
+		sealed, r.refused, err = r.work.SealLive(ctx, store.NewID("op"))
+	}
+	if errors.Is(err, context.Canceled) {
+		r.noteOutcome()
+		return &api.Error{
+			Kind: api.Failed, Code: api.CodeInterrupted, Message: "interrupted while the run " + r.rec.ID + " was sealed",
+			Hint: "its work is kept: the next command that changes the cell finishes it", Err: err,
+		}
+	}
+	if err != nil {
+		r.noteOutcome()
+		return &api.Error{
+			Kind: api.Failed, Code: api.CodeSeal,
+			Message: fmt.Sprintf("seal the run %s: %v", r.rec.ID, err),
+			Hint:    "its work is kept; mend the cause (see `df`), then any command on the cell finishes it", Err: err,
+		}
+	}
+	r.take(sealed)
+	r.noteLiveChanges()
+	if unkeepable { // what was not taken stays until gc
+		r.sealed.Unchanged = false
+	}
+	failpoint.Hit("run.sealed")
+	return nil
+}
+
+func (r *run) take(sealed workspace.Sealed) {
+	r.sealed = sealed
+	r.rec.Changed = sealed.Changed
+	if !sealed.Unchanged {
+		r.after = r.e.newCheckpoint(r.cell, r.before.ID, "run", r.rec.ID, sealed)
+	}
+	r.rec.After = r.after.ID
+}
+
+func (r *run) unsealable(bad *workspace.UnsealableError) {
+	r.rec.Outcome, r.rec.ExitCode = errored, 125
+	r.fail("the result cannot be kept: " + strings.Join(bad.Problems, "; "))
+	e := &api.Error{
+		Kind: api.Failed, Code: api.CodeUnsealable, Message: "the run's result cannot be kept; the cell stays as it was before",
+		Hint: "the files are in " + r.work.Dir() + " until gc", Details: bad.Problems, Err: bad,
+	}
+	switch {
+	case r.cell.Live != "" && r.rec.RestoreOnFail:
+		e.Message, e.Hint = "the run's result cannot be kept; the directory is again as it was before", ""
+	case r.cell.Live != "":
+		e.Message = "the run's result cannot be kept whole; the state after it lacks what cannot be kept"
+		e.Hint = "it is still in " + quote.Path(r.cell.Live) + ": remove it there"
+	}
+	r.startError = e
+}
+
+// noteOutcome remembers how the command ended, for the process that will finish
+// this transaction. If even that fails, the run will be called interrupted. What
+// this one meant to decide is not decided.
+func (r *run) noteOutcome() {
+	r.rec.State, r.rec.Decision, r.rec.ReceiptID = "running", pending, ""
+	_ = r.e.store.Update(func(tx *store.Tx) error { return tx.PutRun(r.rec) })
+}

@@ -1,0 +1,59 @@
+package cell
+
+import (
+	"encoding/base64"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/redact"
+)
+
+// texts makes paths fit for JSON.
+func texts(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		out = append(out, printable(p))
+	}
+	return out
+}
+
+// printable is text that JSON can carry as it is.
+func printable(s string) string {
+	if pathBase64(s) == "" {
+		return s
+	}
+	return quote.Line(s)
+}
+
+// counted returns a number with its noun in the singular or the plural.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// pathBase64 is set for paths that JSON cannot carry as text.
+func pathBase64(path string) string {
+	if utf8.ValidString(path) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(path))
+}
+
+// recordable returns argv as it may be recorded: without secrets, every byte as text.
+func recordable(argv []string) []string {
+	out := redact.Args(argv)
+	for i, a := range out {
+		if pathBase64(a) != "" {
+			out[i] = quote.Arg(a)
+		}
+	}
+	return out
+}
+
+func note(path, text string) api.PathNote {
+	return api.PathNote{Path: path, PathBase64: pathBase64(path), Note: text}
+}
