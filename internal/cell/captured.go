@@ -5,18 +5,6 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// waits reports whether a state was captured of a live cell, or has lost its
-// statement, and the given cell has not accepted it. No run is known to have ended
-// with that state, so no decision about a run covers it. What was applied once was accepted, also if nothing says so: earlier versions
-// did not ask.
-func waits(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
-	if state.Kind != kindLive && state.Kind != kindUnclaimed || c.Inherited[state.ID] == accepted {
-		return false, nil
-	}
-	applied, err := inLineage(tx, state.ID, c.Applied)
-	return !applied, err
-}
-
 // stateToAccept finds the captured state that accept means when no run is named:
 // the newest one that waits, if no undecided run changed anything after it.
 func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {

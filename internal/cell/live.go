@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -297,15 +296,5 @@ func (e *Engine) stopFirst(ctx context.Context, cell string) error {
 		return nil
 	}
 	_, err = e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
-	return err
-}
-
-// dropSocket removes the name that a supervisor that was killed left behind. The
-// caller holds the cell's lock.
-func (s *session) dropSocket() error {
-	err := s.e.store.Dir().Remove(socketDir + "/" + s.cell.ID)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	return err
 }

@@ -291,3 +291,30 @@ func (e *Engine) nameFree(name string) error {
 	}
 	return err
 }
+
+// outsideWorkspaces refuses a file of the operator's where a cell, or an apply,
+// could come to write: it names commands that are run on the host, or grants.
+func (e *Engine) outsideWorkspaces(what, file string) error {
+	const hint = "keep it elsewhere, also if it is linked to"
+	home, err := realPath(e.home)
+	if err != nil {
+		return err
+	}
+	if within(file, home) {
+		return api.Refusef(api.CodeCredential, hint, "the %s %s is in the state directory", what, quote.Path(file))
+	}
+	var cells []store.Cell
+	err = e.view(func(tx *store.Tx) (err error) {
+		cells, err = tx.Cells(false)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range cells {
+		if source, err := realPath(c.Source); err == nil && c.SourceKind == "dir" && within(file, source) {
+			return api.Refusef(api.CodeCredential, hint, "the %s %s is in the workspace of cell %s", what, quote.Path(file), c.Name)
+		}
+	}
+	return nil
+}

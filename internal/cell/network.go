@@ -134,15 +134,6 @@ func (r *run) withoutGateway(err error) bool {
 	return true
 }
 
-// settingError is wrong usage, or a run that is refused because a credential has
-// no value.
-func settingError(err error) error {
-	if errors.Is(err, gateway.ErrCredential) {
-		return api.Refusef(api.CodeCredential, "", "%v", err)
-	}
-	return api.Usagef("", "%v", err)
-}
-
 // maxUninspected bounds what a receipt lists; the policy that it binds has all.
 const maxUninspected = 16
 

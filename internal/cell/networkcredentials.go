@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -60,33 +61,6 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req networkRe
 	return values, nil
 }
 
-// outsideWorkspaces refuses a file of the operator's where a cell, or an apply,
-// could come to write: it names commands that are run on the host, or grants.
-func (e *Engine) outsideWorkspaces(what, file string) error {
-	const hint = "keep it elsewhere, also if it is linked to"
-	home, err := realPath(e.home)
-	if err != nil {
-		return err
-	}
-	if within(file, home) {
-		return api.Refusef(api.CodeCredential, hint, "the %s %s is in the state directory", what, quote.Path(file))
-	}
-	var cells []store.Cell
-	err = e.view(func(tx *store.Tx) (err error) {
-		cells, err = tx.Cells(false)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, c := range cells {
-		if source, err := realPath(c.Source); err == nil && c.SourceKind == "dir" && within(file, source) {
-			return api.Refusef(api.CodeCredential, hint, "the %s %s is in the workspace of cell %s", what, quote.Path(file), c.Name)
-		}
-	}
-	return nil
-}
-
 // heldCredentials are those of a new policy that a live cell has values for,
 // because the policy that rules it names them. One that the new policy sends
 // elsewhere is not among them: its value was given for other hosts.
@@ -121,4 +95,13 @@ func reaches(old, next policy.Credential) bool {
 			})
 		})
 	})
+}
+
+// settingError is wrong usage, or a run that is refused because a credential has
+// no value.
+func settingError(err error) error {
+	if errors.Is(err, gateway.ErrCredential) {
+		return api.Refusef(api.CodeCredential, "", "%v", err)
+	}
+	return api.Usagef("", "%v", err)
 }

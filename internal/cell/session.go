@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/forkcell/forkcell/receipt"
 
@@ -168,4 +169,14 @@ func (s *session) squash(ctx context.Context) error {
 		}
 		return s.e.log.Change(tx, s.cell, s.head, receipt.OpSquash, nil)
 	})
+}
+
+// dropSocket removes the name that a supervisor that was killed left behind. The
+// caller holds the cell's lock.
+func (s *session) dropSocket() error {
+	err := s.e.store.Dir().Remove(socketDir + "/" + s.cell.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

@@ -47,12 +47,3 @@ func (e *Engine) SuggestPolicy(_ context.Context, cell, run string) (*api.Policy
 		},
 	})
 }
-
-// lastPolicy returns the policy that a run ended with, or has now.
-func (e *Engine) lastPolicy(r store.Run) (*policy.Policy, error) {
-	hash := r.Policy
-	if later := e.rulingsIn(r.ID); len(later) > 0 {
-		hash = later[len(later)-1].PolicyHash
-	}
-	return e.storedPolicy(hash)
-}
