@@ -57,7 +57,7 @@ func install(from, to string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return to, os.WriteFile(to, data, 0o755) //nolint:gosec // a program
+	return to, os.WriteFile(to, data, 0o755)
 }
 
 func run(ctx context.Context, o options) (err error) {
