@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// exchange sends a request and passes the answer on as it comes.
+// exchange sends a request and copies the answer to the program as it arrives.
 //
 // It does what httputil.ReverseProxy does, without its copies of the request and
 // with buffers that grow. Informational answers are dropped: they would be
@@ -91,10 +91,9 @@ func (p *Proxy) pass(w http.ResponseWriter, res *http.Response) error {
 	return nil
 }
 
-// copyBody copies an answer's body. Every part goes to the program when it has
-// come. Before the first part there is the header, and after the last one that
-// the length tells there is the end: these wait for each other a moment, so that
-// a short answer is one piece.
+// copyBody copies an answer's body. Every part is sent to the program when it
+// arrives. The header waits a moment for the first part, and the last part for
+// the end, so that a short answer is sent in one piece.
 func (p *Proxy) copyBody(w http.ResponseWriter, res *http.Response) error {
 	if res.Body == http.NoBody {
 		return nil
@@ -142,7 +141,7 @@ func (p *Proxy) copyBody(w http.ResponseWriter, res *http.Response) error {
 	}
 }
 
-// flusher sends what was written if nothing follows soon.
+// flusher flushes an answer if no more of it is written soon.
 type flusher struct {
 	flush func() error
 	timer *time.Timer

@@ -19,7 +19,7 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// place is where a connection goes.
+// place is the destination of a connection.
 type place struct {
 	// host is a name, or an address as netip writes it.
 	host string
@@ -33,7 +33,7 @@ type conn struct {
 	net.Conn
 	p     *Proxy
 	start time.Time
-	// ahead was read already and is read again.
+	// ahead holds bytes that were read to look at them; Read returns them first.
 	ahead    []byte
 	in, out  atomic.Int64
 	proc     Process
@@ -47,9 +47,9 @@ type conn struct {
 	header header
 	// head is that of the request that is being read, in HTTP/1.1.
 	head head
-	// unheard says that a request has come and no handler has heard of it yet.
+	// unheard says that a request has come and its handler was not called yet.
 	unheard atomic.Bool
-	// sent says that the upstream was sent all that it is to get.
+	// sent is called when the upstream has been sent everything.
 	sent func()
 	// peer is the upstream of a connection that is not inspected.
 	peer atomic.Pointer[string]
@@ -111,7 +111,7 @@ func (c *conn) whenDone(f func()) (stop func()) {
 	return sync.OnceFunc(func() { close(stopped) })
 }
 
-// cut ends a connection at once, for a reason that its event tells.
+// cut resets a connection. Its event has the cause.
 func (c *conn) cut(cause error) {
 	c.mu.Lock()
 	if c.cause == nil {
@@ -135,8 +135,8 @@ func (c *conn) why() error {
 	return c.cause
 }
 
-// refusal is why something does not go on; its layer says which check it was, and
-// its policy, if given, the hash of the policy that decided.
+// refusal is the reason for which a connection or request is denied. Its layer
+// names the check, its policy, if set, is the hash of the policy that decided.
 type refusal struct {
 	layer  string
 	policy string
@@ -196,7 +196,7 @@ func (p *Proxy) take(ctx context.Context, raw net.Conn) {
 	p.serve(ctx, c)
 }
 
-// identify finds out where a connection goes and whose it is.
+// identify finds the destination and the program of a connection.
 func (p *Proxy) identify(c *conn) error {
 	d, err := p.cfg.Destination(c.Conn)
 	if err != nil {
@@ -246,7 +246,7 @@ func (p *Proxy) serve(ctx context.Context, c *conn) {
 	p.serveInspected(ctx, c)
 }
 
-// admit decides about a connection, and notes an allowed one.
+// admit decides about a connection, and registers an allowed one.
 func (p *Proxy) admit(c *conn) (*view, error) {
 	p.mu.RLock()
 	v := p.gen.view(c.proc, c.to.host, c.to.port)
@@ -269,7 +269,7 @@ func (p *Proxy) admit(c *conn) (*view, error) {
 	return v, nil
 }
 
-// keep notes a connection that has no destination of its own.
+// keep registers a connection to the explicit proxy, which has no destination yet.
 func (p *Proxy) keep(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -286,7 +286,7 @@ func (p *Proxy) leave(c *conn) {
 	delete(p.conns, c)
 }
 
-// view returns what rules a destination of the connection; p.mu is held.
+// view returns the part of the policy for a destination; p.mu is held.
 func (c *conn) view(to place) *view {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -318,8 +318,8 @@ func (c *conn) reconsider(g *Generation) {
 	}
 }
 
-// outdated says why a connection cannot stay under a new generation; nil if it
-// can, and then that rules it.
+// outdated returns why a connection cannot stay under a new generation. It returns
+// nil if the connection can, and puts it under that generation.
 func (c *conn) outdated(old, v *view) *refusal {
 	switch {
 	case !v.connection.Allowed:
@@ -353,7 +353,7 @@ func (p *Proxy) serveInspected(ctx context.Context, c *conn) {
 	p.recordConn(c, step, err)
 }
 
-// errSilent says that a program has said nothing, and there is nothing to refuse.
+// errSilent is the end of a connection on which the program sent nothing.
 var errSilent = errors.New("the program sent nothing")
 
 // start hands a connection to the server, as plain HTTP or in TLS.
@@ -414,7 +414,7 @@ func checkServerName(sni string, to place) error {
 	return refuse(layerTLS, "", fmt.Sprintf("the ClientHello names the server %q, and %s is expected", clip(sni), to.host))
 }
 
-// clip keeps foreign text short.
+// clip shortens text from a program.
 func clip(s string) string {
 	const most = 100
 	if len(s) > most {

@@ -23,7 +23,7 @@ const (
 	flightKey
 )
 
-// withConn lets handlers find the connection that a request came on.
+// withConn stores the connection in the context of its requests.
 func withConn(ctx context.Context, raw net.Conn) context.Context {
 	for {
 		if c, ok := raw.(*conn); ok {
@@ -37,7 +37,7 @@ func withConn(ctx context.Context, raw net.Conn) context.Context {
 	}
 }
 
-// flight is a request on its way.
+// flight is a request that is being handled.
 type flight struct {
 	c      *conn
 	start  time.Time
@@ -55,7 +55,7 @@ type flight struct {
 	endpoint *policy.Endpoint
 	view     *view
 	decision policy.Explanation
-	// used are the credentials that it takes along.
+	// used are the names of the credentials that it holds.
 	used   atomic.Pointer[[]string]
 	cancel context.CancelCauseFunc
 
@@ -129,11 +129,11 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		p.deny(w, r, f, err)
 		return
 	}
-	defer f.land()
+	defer f.remove()
 	p.forward(w, out, f)
 }
 
-// cost is what a request holds besides its header and what is kept of its body.
+// cost returns the memory that a request holds besides its header and its body.
 func (f *flight) cost() int64 {
 	if f.one {
 		return requestCost
@@ -141,7 +141,8 @@ func (f *flight) cost() int64 {
 	return requestCost + windowCost
 }
 
-// examine makes the request to be forwarded, or says why there is none.
+// examine returns the request to be forwarded, or an error that says why it is
+// refused.
 func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*http.Request, error) {
 	if err := f.checkForm(r); err != nil {
 		return nil, err
@@ -177,7 +178,7 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 	if err := f.inspect(r, out); err != nil {
 		return nil, err
 	}
-	if err := p.launch(f, r.Header); err != nil {
+	if err := p.register(f, r.Header); err != nil {
 		return nil, err
 	}
 	f.rewrite(out)
@@ -190,7 +191,7 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 		err = checkTrailers(out)
 	}
 	if err != nil {
-		f.land()
+		f.remove()
 		return nil, err
 	}
 	return out, nil
@@ -275,9 +276,9 @@ func (f *flight) inspect(r, out *http.Request) error {
 	return nil
 }
 
-// launch decides about a request, and notes an allowed one so that a new policy
-// can end it.
-func (p *Proxy) launch(f *flight, h http.Header) error {
+// register decides about a request, and adds an allowed one to its connection so
+// that a new policy can end it.
+func (p *Proxy) register(f *flight, h http.Header) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.closed {
@@ -302,15 +303,15 @@ func (p *Proxy) launch(f *flight, h http.Header) error {
 	return nil
 }
 
-// land forgets a request that has ended.
-func (f *flight) land() {
+// remove takes a request that has ended from its connection.
+func (f *flight) remove() {
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()
 	delete(f.c.flights, f)
 }
 
-// reconsider cuts a request that a new generation does not allow, or that took a
-// credential along which no longer goes there.
+// reconsider ends a request that a new generation does not allow, or whose
+// credential may no longer be sent there.
 func (f *flight) reconsider(g *Generation) {
 	v := g.view(f.c.proc, f.to.host, f.to.port)
 	e := v.explain(f.q)
@@ -327,7 +328,7 @@ func (f *flight) reconsider(g *Generation) {
 	}
 }
 
-// use notes credentials that a request, or a message of it, takes along.
+// use records the names of credentials that a request, or a message of it, holds.
 func (f *flight) use(names []string) {
 	if old := f.used.Load(); old != nil {
 		names = slices.Concat(*old, names)
@@ -337,8 +338,7 @@ func (f *flight) use(names []string) {
 	f.used.Store(&names)
 }
 
-// covers reports whether every credential that a request took along may still go
-// there.
+// covers reports whether every credential in a request may still be sent there.
 func (g *Generation) covers(f *flight) bool {
 	used := f.used.Load()
 	if used == nil {

@@ -17,7 +17,7 @@ func (p *Proxy) emit(e event.Event) {
 	}
 }
 
-// subject is what all events of a connection say.
+// subject returns what all events of a connection have in common.
 func (p *Proxy) subject(c *conn, v event.Verdict) event.Subject {
 	s := event.Subject{Verdict: v, Process: event.Process{PID: c.proc.PID, Parent: c.proc.Parent, Binary: c.proc.Binary}}
 	c.mu.Lock()
@@ -29,16 +29,16 @@ func (p *Proxy) subject(c *conn, v event.Verdict) event.Subject {
 	return s
 }
 
-// ruling names the policy that rules now.
+// ruling returns the hash of the present policy.
 func (p *Proxy) ruling() string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.gen.Hash
 }
 
-// denial is what all events of a denied connection or request say. The policy is
-// the one that denies it, which may be newer than the one that the connection was
-// allowed by.
+// denial returns what all events of a denied connection or request have in common.
+// The policy is the one that denies it, which may be newer than the one that
+// allowed the connection.
 func (p *Proxy) denial(c *conn, no *refusal) event.Subject {
 	s := p.subject(c, event.Denied)
 	if s.Policy = no.policy; s.Policy == "" {
@@ -48,8 +48,8 @@ func (p *Proxy) denial(c *conn, no *refusal) event.Subject {
 	return s
 }
 
-// recordConn tells of a connection that has ended, or that never was. The error
-// says why; a refusal is a denial, another one is a failure.
+// recordConn records a connection that has ended or was not made. A refusal as
+// error is a denial, any other error a failure.
 func (p *Proxy) recordConn(c *conn, step event.NetworkStep, err error) {
 	s := p.subject(c, event.Allowed)
 	var no *refusal
@@ -107,7 +107,7 @@ func (f *flight) event() event.Request {
 	}
 }
 
-// recordRequest tells of a request that was forwarded and has ended.
+// recordRequest records a request that was forwarded and has ended.
 func (p *Proxy) recordRequest(f *flight) {
 	verdict := event.Allowed
 	if f.decision.Audited {
@@ -125,7 +125,7 @@ func (p *Proxy) recordRequest(f *flight) {
 	p.emit(event.HTTP(s, f.event()))
 }
 
-// recordMisuse tells of a placeholder that went astray.
+// recordMisuse records a placeholder that was sent where its credential may not go.
 func (p *Proxy) recordMisuse(f *flight, m *credential.MisuseError) {
 	s := p.denial(f.c, refuse(layerCredential, "credentials", m.Error()))
 	s.Reason = m.Error()
