@@ -4,6 +4,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -87,7 +88,7 @@ func Open(home string, mode Mode, caller cell.Caller) (_ *cell.Engine, release f
 			release = func() error { cool(); return inner() }
 		}()
 	}
-	config := cell.Config{Driver: runner, Launcher: launcher{}, Caller: caller, Version: Version(), Hide: hide, Home: home, Now: time.Now}
+	config := cell.Config{Driver: runner, Launcher: launcher{}, Caller: caller, Version: Version(), Hide: hide, Home: home, Now: time.Now, Logger: logger()}
 	s, err := store.Open(home, mode.store())
 	if errors.Is(err, store.ErrNoHome) && mode != Create && mode != Rescue {
 		return cell.New(config), func() error { return nil }, nil
@@ -165,4 +166,18 @@ func openError(err error) error {
 		e.Kind = api.Failed
 	}
 	return e
+}
+
+// logger writes to standard error what FORKCELL_LOG asks for: a level of log/slog,
+// such as info or debug. Without the variable nothing is logged.
+func logger() *slog.Logger {
+	text := os.Getenv("FORKCELL_LOG")
+	if text == "" {
+		return nil
+	}
+	level := slog.LevelInfo
+	if err := level.UnmarshalText([]byte(text)); err != nil {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }

@@ -8,6 +8,7 @@ package cell
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -35,6 +36,9 @@ type Config struct {
 	// of its user. It is called when there are secrets in it, and not before the
 	// cell's first process exists, whose start it would hinder. nil: nothing.
 	Hide func() error
+	// Logger takes what an operator may want to know and no caller is told: work of
+	// dead processes that was finished, steps and their times. nil drops it.
+	Logger *slog.Logger
 }
 
 // Engine carries out what the commands ask for.
@@ -50,13 +54,17 @@ type Engine struct {
 	now      func() time.Time
 	caller   Caller
 	log      *evidence.Log
+	logger   *slog.Logger
 }
 
 // New makes an Engine.
 func New(c Config) *Engine {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	return &Engine{
 		store: c.Store, ws: c.Workspace, late: c.Late, driver: c.Driver, launcher: c.Launcher, caller: c.Caller, home: c.Home, version: c.Version, hide: c.Hide,
-		now: c.Now, log: evidence.New(c.Store, c.Workspace, c.Now, c.Caller.Actor),
+		now: c.Now, log: evidence.New(c.Store, c.Workspace, c.Now, c.Caller.Actor), logger: c.Logger,
 	}
 }
 

@@ -90,7 +90,9 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 	if err := r.decide(ctx, p); err != nil {
 		return r.result(), err
 	}
-	return r.result(), r.startError
+	res := r.result()
+	e.logger.Debug("run", "cell", res.Cell, "run", res.RunID, "outcome", res.Outcome, "decision", res.Decision, "timings", res.Timings)
+	return res, r.startError
 }
 
 // Plan resolves a run's controls and runs nothing.

@@ -89,5 +89,7 @@ func (r *run) unsealable(bad *workspace.UnsealableError) {
 // this one meant to decide is not decided.
 func (r *run) noteOutcome() {
 	r.rec.State, r.rec.Decision, r.rec.ReceiptID = "running", pending, ""
-	_ = r.e.store.Update(func(tx *store.Tx) error { return tx.PutRun(r.rec) })
+	if err := r.e.store.Update(func(tx *store.Tx) error { return tx.PutRun(r.rec) }); err != nil {
+		r.e.logger.Warn("the outcome of a run is not recorded", "cell", r.cell.Name, "run", r.rec.ID, "error", err)
+	}
 }

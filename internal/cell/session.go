@@ -68,7 +68,9 @@ func (s *session) relockHome() (err error) {
 func (s *session) release() {
 	// What was given back to finish this is taken again, as far as there is room.
 	// A failure of that is no failure of what was done.
-	_ = s.e.store.TakeReserve()
+	if err := s.e.store.TakeReserve(); err != nil {
+		s.e.logger.Warn("no room for the reserve", "error", err)
+	}
 	s.homeLock.Unlock()
 	s.cellLock.Unlock()
 }

@@ -45,11 +45,13 @@ func (s *session) settle(ctx context.Context) error {
 		return nil
 	}
 	for _, in := range intents {
+		s.e.logger.Info("finish a change whose process died", "cell", s.cell.LastName, "kind", in.Kind)
 		if err := s.settleIntent(ctx, in); err != nil {
 			return fmt.Errorf("finish what an earlier process began on %s: %w", s.cell.LastName, err)
 		}
 	}
 	for _, r := range runs {
+		s.e.logger.Info("finish a run whose process died", "cell", s.cell.LastName, "run", r.ID)
 		if err := s.settleRun(ctx, r); err != nil {
 			return fmt.Errorf("finish the run %s that an earlier process began: %w", r.ID, err)
 		}
