@@ -73,3 +73,11 @@ func Refusef(code Code, hint, format string, args ...any) *Error {
 func Failf(code Code, err error, format string, args ...any) *Error {
 	return &Error{Kind: Failed, Code: code, Message: fmt.Sprintf(format, args...) + ": " + err.Error(), Err: err}
 }
+
+// Counted returns a number with its noun in the singular or the plural.
+func Counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

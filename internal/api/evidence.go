@@ -47,6 +47,14 @@ type GraphNode struct {
 	CreatedAt    time.Time `json:"created_at"`
 }
 
+// ReceiptDoc is one receipt in every form.
+type ReceiptDoc struct {
+	Info     ReceiptInfo `json:"info"`
+	Envelope []byte      `json:"envelope"` // the exact signed bytes
+	JSON     []byte      `json:"json"`     // the statement, and its present decision
+	Markdown []byte      `json:"markdown"`
+}
+
 // VerifyResult lists what does not hold.
 type VerifyResult struct {
 	Cell        string          `json:"cell"`

@@ -86,7 +86,7 @@ func (a *application) prepare() error {
 	a.to, a.source = a.e.caller.path(a.req.To), a.req.To == ""
 	if a.source {
 		a.to = a.cell.Source
-		if a.cell.SourceKind == sourceLost {
+		if a.cell.SourceKind == evidence.SourceLost {
 			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "the record of the source of cell %s is lost", a.cell.Name)
 		}
 		if a.cell.SourceKind != "dir" {

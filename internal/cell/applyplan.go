@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/gitread"
 	"github.com/forkcell/forkcell/internal/leftout"
@@ -82,7 +83,7 @@ type undecided struct {
 }
 
 func (u *undecided) describe(c store.Cell) string {
-	if u.run == nil && u.state.Kind == kindUnclaimed {
+	if u.run == nil && u.state.Kind == evidence.UnclaimedState {
 		return fmt.Sprintf("the statement of checkpoint %s is lost, and with it whether it was accepted", u.state.ID)
 	}
 	if u.run == nil {
@@ -236,7 +237,7 @@ func conflictMode(word string) (apply.OnConflict, error) {
 
 func conflictError(where string, conflicts []apply.Conflict) error {
 	return namedConflicts(conflicts,
-		fmt.Sprintf("%s in %s, nothing was written", counted(len(conflicts), "conflict"), quote.Path(where)),
+		fmt.Sprintf("%s in %s, nothing was written", api.Counted(len(conflicts), "conflict"), quote.Path(where)),
 		"settle them there, or give --on-conflict ours|theirs, or leave them out with --except",
 		"leave out with --except what cannot be written, or give --on-conflict ours")
 }

@@ -143,7 +143,7 @@ func heldBack(held []string, control, privilege bool) error {
 	}
 	return &api.Error{
 		Kind: api.Refused, Code: api.CodeHeldBack,
-		Message: counted(len(held), "change") + " held back, nothing was written",
+		Message: api.Counted(len(held), "change") + " held back, nothing was written",
 		Hint:    "look at them, then give " + strings.Join(ways, " or ") + ", or leave them out with --except", Details: held,
 	}
 }

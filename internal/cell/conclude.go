@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
@@ -87,8 +86,7 @@ func (r *run) record(tx *store.Tx, p proof) error {
 	if err != nil {
 		return err
 	}
-	err = r.e.log.Append(tx, store.Statement{ID: r.rec.ReceiptID, Kind: evidence.KindRun, CellID: r.cell.ID, RunID: r.rec.ID}, r.cell.Name, statement)
-	if err != nil {
+	if err := r.e.log.Run(tx, r.cell, statement); err != nil {
 		return err
 	}
 	rec := r.rec

@@ -6,6 +6,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -158,9 +159,6 @@ func (s *session) acceptable(req api.AcceptRequest) (store.Run, error) {
 	return r, nil
 }
 
-// kindPartial is the kind of a state that has a chosen part of a run's work.
-const kindPartial = "partial"
-
 // part makes the state that has only the chosen changes of a run.
 func (s *session) part(ctx context.Context, r store.Run, req api.AcceptRequest) (store.Checkpoint, error) {
 	before, err := s.state(r.Before)
@@ -186,5 +184,5 @@ func (s *session) part(ctx context.Context, r store.Run, req api.AcceptRequest) 
 	if sealed.Unchanged {
 		return before, nil
 	}
-	return s.e.newCheckpoint(s.cell, before.ID, kindPartial, r.ID, sealed), nil
+	return s.e.newCheckpoint(s.cell, before.ID, evidence.PartialState, r.ID, sealed), nil
 }

@@ -1,15 +1,193 @@
 package cell
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
+	"errors"
 	"os"
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
+
+// ReceiptList lists receipts, oldest first; "" asks for all cells.
+func (e *Engine) ReceiptList(_ context.Context, cell string) ([]api.ReceiptInfo, error) {
+	if cell == "" {
+		if e.store == nil {
+			return []api.ReceiptInfo{}, nil
+		}
+		return e.log.Receipts("")
+	}
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, err
+	}
+	return e.log.Receipts(c.ID)
+}
+
+// Receipt returns one receipt, by its id or the latest of a cell or of all, with its
+// present decision.
+func (e *Engine) Receipt(_ context.Context, id, cell string, _ bool) (*api.ReceiptDoc, error) {
+	r, err := e.runWithReceipt(id, cell)
+	if err != nil {
+		return nil, err
+	}
+	return e.log.Receipt(r)
+}
+
+// runWithReceipt finds the run of a receipt.
+func (e *Engine) runWithReceipt(id, cell string) (r store.Run, err error) {
+	err = e.view(func(tx *store.Tx) error {
+		r, err = findReceipt(tx, id, cell)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = noReceipt()
+	}
+	return r, err
+}
+
+func noReceipt() error {
+	return api.Missing("receipt", "there is none yet", "`forkcell run CELL -- CMD` makes one")
+}
+
+// findReceipt resolves a receipt by id, or the latest of a cell, or of all.
+func findReceipt(tx *store.Tx, id, cell string) (store.Run, error) {
+	if id == "" {
+		return latestReceipt(tx, cell)
+	}
+	full, err := tx.Complete("statements", id)
+	if err != nil {
+		return store.Run{}, idError("receipt", id, err, "`forkcell receipt list` shows them")
+	}
+	r, err := tx.RunOfReceipt(full)
+	return r, idError("receipt", id, err, "`forkcell receipt list` shows them")
+}
+
+func latestReceipt(tx *store.Tx, cell string) (store.Run, error) {
+	cellID := ""
+	if cell != "" {
+		c, err := tx.Cell(cell)
+		if err != nil {
+			return store.Run{}, idError("cell", cell, err, "`forkcell ls` shows the cells")
+		}
+		cellID = c.ID
+	}
+	runs, err := tx.Runs(cellID)
+	if err != nil {
+		return store.Run{}, err
+	}
+	for _, r := range slices.Backward(runs) {
+		if r.State == "done" {
+			return r, nil
+		}
+	}
+	return store.Run{}, noReceipt()
+}
+
+// ReceiptExport writes a self-contained bundle, and returns its size.
+func (e *Engine) ReceiptExport(_ context.Context, id, output string) (int64, error) {
+	if output == "" {
+		return 0, api.Usagef("`-o FILE`", "no output file")
+	}
+	if err := e.apart("-o", e.caller.path(output)); err != nil {
+		return 0, err
+	}
+	r, err := e.runWithReceipt(id, "")
+	if err != nil {
+		return 0, err
+	}
+	var data bytes.Buffer
+	if err := e.log.Bundle(&data, r.ID); err != nil {
+		return 0, err
+	}
+	out, err := createOutput(e.caller.path(output))
+	if err != nil {
+		return 0, err
+	}
+	if _, err := out.Write(data.Bytes()); err != nil {
+		return 0, out.fail(err)
+	}
+	return int64(data.Len()), out.commit()
+}
+
+// ReceiptVerify checks the log, and reports what concerns a receipt, a cell or all.
+func (e *Engine) ReceiptVerify(_ context.Context, id, cell string, all bool, keyFile string) (*api.ReceiptVerifyResult, error) {
+	if e.store == nil && !all {
+		return nil, api.Missing("receipt", id+cell, "there is no state directory yet")
+	}
+	of, err := e.verifyScope(id, cell, all)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := e.givenKeys(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	return e.log.Verify(of, keys...)
+}
+
+func (e *Engine) verifyScope(id, cell string, all bool) (of evidence.Scope, err error) {
+	if all {
+		return of, nil
+	}
+	if id == "" && cell == "" {
+		return of, api.Usagef("give a receipt, --cell, --all or --bundle", "nothing to verify")
+	}
+	err = e.store.View(func(tx *store.Tx) error {
+		if cell != "" {
+			c, err := tx.Cell(cell)
+			of.Cell = c.ID
+			if err != nil {
+				return idError("cell", cell, err, "`forkcell ls` shows the cells")
+			}
+		}
+		if id != "" {
+			r, err := findReceipt(tx, id, "")
+			of.Run = r.ID
+			return err
+		}
+		return nil
+	})
+	return of, err
+}
+
+// BundleVerify checks a bundle with keys that are trusted here, never with the
+// one inside it.
+func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.ReceiptVerifyResult, error) {
+	keys, err := e.givenKeys(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(e.caller.path(file))
+	if err != nil {
+		return nil, api.Usagef("", "--bundle %s: %v", quote.Path(file), err)
+	}
+	defer f.Close()
+	return e.log.VerifyBundle(f, keys...)
+}
+
+// givenKeys reads the public key that the caller trusts for one verification, if one
+// was given.
+func (e *Engine) givenKeys(file string) ([]ed25519.PublicKey, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(e.caller.path(file))
+	if err != nil {
+		return nil, api.Usagef("", "--key %s: %v", quote.Path(file), err)
+	}
+	pub, err := receipt.ParsePublic(data)
+	if err != nil {
+		return nil, api.Usagef("give a PEM (SPKI) Ed25519 public key, as `forkcell key show --pem` prints", "--key %s: %v", quote.Path(file), err)
+	}
+	return []ed25519.PublicKey{pub}, nil
+}
 
 // Decisions lists decisions, oldest first, of one cell or run or of all.
 func (e *Engine) Decisions(_ context.Context, cell, run string) ([]api.DecisionInfo, error) {

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/cell"
 )
 
 // evidenceTables are the tables whose rows repeat what statements say, with
@@ -73,7 +73,7 @@ func TestEveryColumnIsEvidence(t *testing.T) {
 	conn, err := sqlite.OpenConn(filepath.Join(p.home, "forkcell.db"), sqlite.OpenReadWrite)
 	p.ok(err)
 	defer func() { p.ok(conn.Close()) }()
-	exempt, used := cell.ColumnsWithoutEvidence(), map[string]bool{}
+	exempt, used := evidence.ColumnsWithoutEvidence(), map[string]bool{}
 	notices := func(what, column string) {
 		t.Helper()
 		_, err := e.ReceiptVerify(p.ctx, "", "", true, "")

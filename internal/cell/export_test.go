@@ -4,16 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"io"
-	"maps"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
-
-// ColumnsWithoutEvidence lists what receipt verify does not compare.
-func ColumnsWithoutEvidence() map[string]string { return maps.Clone(noEvidence) }
 
 // SealOld makes a state in which a large file has a digest of version 1, as an
 // older program would have sealed it, and moves the head of a cell there.

@@ -10,6 +10,7 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -152,7 +153,7 @@ func (e *Engine) commitForks(tx *store.Tx, from store.Cell, at store.Checkpoint,
 
 // decideFork states that a run's result was forked, if a run made the state.
 func (e *Engine) decideFork(tx *store.Tx, from store.Cell, at store.Checkpoint) error {
-	if at.RunID == "" || at.Kind == kindPartial || at.CellID != from.ID {
+	if at.RunID == "" || at.Kind == evidence.PartialState || at.CellID != from.ID {
 		return nil
 	}
 	r, err := tx.Run(at.RunID)

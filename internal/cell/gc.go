@@ -55,7 +55,7 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 	defer lock.Unlock()
 	var layers map[string]bool
 	mark := func(tx *store.Tx) error {
-		if err := e.refuseLostRows(tx); err != nil {
+		if err := e.log.RefuseLostRows(tx); err != nil {
 			return err
 		}
 		held, err := e.heldWork(tx)
@@ -218,7 +218,7 @@ func (e *Engine) heldWork(tx *store.Tx) (holdings, error) {
 	if err := e.cacheBases(tx, held); err != nil {
 		return held, err
 	}
-	states, layers, err := e.keptByLoss(tx)
+	states, layers, err := e.log.Kept(tx)
 	maps.Copy(held.states, states)
 	maps.Copy(held.layers, layers)
 	return held, err

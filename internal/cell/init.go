@@ -56,7 +56,9 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 	}
 	defer home.Unlock()
 	op := store.NewID("op")
-	err = e.store.Update(func(tx *store.Tx) error { return tx.PutIntent(op, c.ID, intentInit, map[string]string{"name": c.Name}) })
+	err = e.store.Update(func(tx *store.Tx) error {
+		return tx.PutIntent(op, c.ID, store.IntentInit, map[string]string{"name": c.Name})
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (r *run) reopenJournal() error {
 		return err
 	}
 	meta := r.meta()
-	if r.rulings = r.e.rulingsIn(r.rec.ID); len(r.rulings) > 0 {
+	if r.rulings = r.e.log.Policies(r.rec.ID); len(r.rulings) > 0 {
 		meta.Policy = r.rulings[len(r.rulings)-1].PolicyHash
 	}
 	log, found, err := event.Recover(file, meta, event.Options{Now: r.e.now})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -17,9 +18,6 @@ import (
 // kindLive is a state that a live cell had at one moment. It is no part of the
 // line that leads to the cell's head.
 const kindLive = "live"
-
-// detailLive marks the statement of such a state with the run that it is of.
-const detailLive = "live_run"
 
 // checkpointLive asks the supervisor of a live cell; nothing is returned if the
 // cell is not live.
@@ -143,7 +141,7 @@ func (l *liveCell) record(tx *store.Tx, chk store.Checkpoint, name string) error
 	if err := tx.PutCheckpoint(chk); err != nil {
 		return err
 	}
-	details := map[string]string{detailLive: l.r.rec.ID}
+	details := map[string]string{evidence.DetailLive: l.r.rec.ID}
 	if name != "" {
 		if err := s.claim(tx, name); err != nil {
 			return err

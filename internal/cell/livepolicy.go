@@ -14,11 +14,8 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// States of a change of policy, as its events have them.
-const (
-	policySwapped = "policy applied"
-	policyKept    = "policy refused"
-)
+// policyKept is the state of the event of a policy that was refused.
+const policyKept = "policy refused"
 
 // applyLive asks the supervisor of a live cell to let another policy rule. The
 // sources of credentials are read here: they are about the caller's environment

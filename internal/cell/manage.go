@@ -145,7 +145,7 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) 
 		res.Differences = append(res.Differences, problems...)
 	}
 	if len(res.Differences) > 0 {
-		return res, api.Refusef(api.CodeDiffers, "", "%s in cell %s", counted(len(res.Differences), "difference"), c.Name)
+		return res, api.Refusef(api.CodeDiffers, "", "%s in cell %s", api.Counted(len(res.Differences), "difference"), c.Name)
 	}
 	return res, nil
 }
@@ -158,9 +158,9 @@ func (e *Engine) unsignedStates() (map[string][]string, error) {
 		if err != nil {
 			return err
 		}
-		list, err := e.unlikeSigned(tx, known)
+		list, err := e.log.Differences(tx, known)
 		for _, d := range list {
-			found[d.id] = append(found[d.id], d.text)
+			found[d.ID] = append(found[d.ID], d.Text)
 		}
 		return err
 	})

@@ -2,19 +2,18 @@ package cell
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// Recover makes the database anew from the signed log and the layers. What does
-// not verify is left out and named; the old database is set aside, not deleted.
-// Log and old database are each other's witness: what only one of them knows is
-// kept, and the error names it, unless the caller accepts the loss. Then a signed
-// statement says what is lost.
+// Recover makes the database again from the signed log and the layers, as
+// evidence.Log.Recover does.
 func (e *Engine) Recover(ctx context.Context, acceptLoss bool) (*api.RecoverResult, error) {
 	lock, err := e.store.LockHome(true)
 	if err != nil {
@@ -24,119 +23,68 @@ func (e *Engine) Recover(ctx context.Context, acceptLoss bool) (*api.RecoverResu
 	if err := e.nobodyAtWork(); err != nil {
 		return nil, err
 	}
-	res := &api.RecoverResult{Problems: []string{}, Kept: []string{}, Notes: []string{}}
-	seqs, tail, err := e.store.SeqsOnDisk()
-	if err != nil {
-		return nil, err
-	}
-	b, err := e.newRebuild(res, seqs)
-	if err != nil {
-		return nil, err
-	}
-	b.tail, b.accept = tail, acceptLoss
-	if res.OldDatabase, err = e.store.ResetDatabase(); err != nil {
-		return nil, fmt.Errorf("set the old database aside: %w", err)
-	}
-	b.witness()
-	if err := e.store.Update(func(tx *store.Tx) error { return b.restore(ctx, tx) }); err != nil {
-		// The old database is the only witness of what the log lacks.
-		return nil, errors.Join(fmt.Errorf("rebuild the database: %w", err), e.store.TakeBackDatabase(res.OldDatabase))
-	}
-	if err := e.store.NameHome(b.home); err != nil {
-		return nil, fmt.Errorf("write home.json: %w", err)
-	}
-	return res, errors.Join(b.unfinished(), b.lossError())
+	return e.log.Recover(ctx, acceptLoss)
 }
 
-// witness reads the old database, if it can be read.
-func (b *rebuild) witness() {
-	if b.res.OldDatabase == "" {
-		return
-	}
-	old, err := b.e.store.ReadAside(b.res.OldDatabase)
-	if err != nil || len(old.Statements) == 0 {
-		return // it is damaged
-	}
-	b.old = old
-	for _, c := range old.Checkpoints {
-		b.freed[c.ID] = c.Freed
-	}
-}
+// lockPrefix is how the names of the cells' locks begin, in the home.
+const lockPrefix = "cell-"
 
-// restore fills an empty database: from the log, and with what only the old
-// database knows.
-func (b *rebuild) restore(ctx context.Context, tx *store.Tx) error {
-	if err := b.replay(tx); err != nil {
-		return err
-	}
-	if err := b.describeLayers(ctx, tx); err != nil {
-		return err
-	}
-	compare := b.unknownLayers
-	if b.old != nil {
-		compare = b.keepWitnessed
-	}
-	if err := compare(tx); err != nil {
-		return err
-	}
-	if err := b.count(tx); err != nil {
-		return err
-	}
-	b.report()
-	if !b.accept {
-		return nil
-	}
-	return b.stateLoss(tx)
-}
-
-// count counts the cells, and names the states whose layers are gone.
-func (b *rebuild) count(tx *store.Tx) error {
-	cells, err := tx.Cells(true)
+// nobodyAtWork refuses to rebuild the database under a process that is at work on
+// a cell: a live one, or the command of a run, for which the home is not locked.
+// It would go on in the database that was set aside, and what its cell writes
+// would be moved away under it. The caller holds the home exclusively, so nobody
+// gets further than taking a cell's lock meanwhile.
+//
+// The database may be lost, so the locks themselves are looked at.
+func (e *Engine) nobodyAtWork() error {
+	dir, err := e.store.Dir().OpenDir("locks")
 	if err != nil {
-		return err
+		return fmt.Errorf("look at the locks: %w", err)
 	}
-	heads := map[string]string{}
-	for _, c := range cells {
-		if c.Name == "" {
-			b.res.RemovedCells++
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return fmt.Errorf("look at the locks: %w", err)
+	}
+	slices.Sort(names)
+	var busy []string
+	var first *api.Error
+	for _, name := range names {
+		id, ok := strings.CutPrefix(name, lockPrefix)
+		if !ok {
 			continue
 		}
-		b.res.Cells++
-		heads[c.Head] = c.Name
-	}
-	all, err := tx.Checkpoints("")
-	gone := 0
-	for _, c := range all {
-		switch {
-		case !c.Freed || b.freed[c.ID]:
-		case heads[c.ID] != "":
-			b.problem("checkpoint %s, the state of %s: its layer %s is gone", c.ID, heads[c.ID], c.Layer)
-		case b.old != nil:
-			b.problem("checkpoint %s: its layer %s is gone", c.ID, c.Layer)
-		default:
-			gone++
+		h, held := e.store.CellHolder(id)
+		if !held {
+			continue
+		}
+		err := atWork(e.log.LastName(id), h)
+		if first == nil {
+			first = err
+		} else {
+			busy = append(busy, err.Message)
 		}
 	}
-	if gone > 0 {
-		b.res.Notes = append(b.res.Notes, fmt.Sprintf("%s without layers: gc has freed them, or they are lost", counted(gone, "checkpoint")))
+	if first == nil {
+		return nil
 	}
-	return err
+	first.Details = busy
+	return first
 }
 
-// unfinished sets aside what nobody will finish, and names it.
-func (b *rebuild) unfinished() error {
-	kept, err := b.e.store.SetAsidePending(func(op string) bool { return b.begun[op] })
-	for _, k := range kept {
-		b.res.Problems = append(b.res.Problems, "unfinished work was kept in "+k)
+func atWork(name string, h store.Holder) *api.Error {
+	what := fmt.Sprintf("cell %s is busy: %v", quote.Arg(name), &store.BusyError{Holder: h})
+	out := &api.Error{Kind: api.Busy, Code: api.CodeBusy, Hint: "wait until it ends"}
+	if h.PID > 0 {
+		out.Hint = fmt.Sprintf("wait for process %d, or end it", h.PID)
 	}
-	if err != nil {
-		return err
+	if h.What == heldByStart {
+		what = fmt.Sprintf("cell %s is live: process %d has kept it so since %s", quote.Arg(name), h.PID, h.Since.UTC().Format(time.RFC3339))
+		out.Code = codeLive
+		// Without a database the cell's name is not known to any other command;
+		// the supervisor ends in order when it is told to.
+		out.Hint = fmt.Sprintf("end it first: `forkcell stop %s`, or where the database is lost `kill %d`", quote.Arg(name), h.PID)
 	}
-	journals, err := b.e.ws.UnendedJournals()
-	for _, j := range journals {
-		if !b.begun[j] {
-			b.res.Problems = append(b.res.Problems, "a directory may be half written: what it held before is in applies/"+j)
-		}
-	}
-	return err
+	out.Message = "the database cannot be rebuilt now: " + what
+	return out
 }

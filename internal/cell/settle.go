@@ -14,7 +14,6 @@ import (
 
 // The kinds of intents.
 const (
-	intentInit   = "init"
 	intentSwitch = "switch"
 	intentApply  = "apply"
 )
@@ -198,7 +197,7 @@ func (e *Engine) settleInits(ctx context.Context) error {
 		return err
 	}
 	for _, in := range intents {
-		if in.Kind != intentInit {
+		if in.Kind != store.IntentInit {
 			continue
 		}
 		lock, err := e.store.LockCell(ctx, in.CellID, "", "clean up", 0)

@@ -2,7 +2,6 @@ package cell
 
 import (
 	"encoding/base64"
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -25,14 +24,6 @@ func printable(s string) string {
 		return s
 	}
 	return quote.Line(s)
-}
-
-// counted returns a number with its noun in the singular or the plural.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // pathBase64 is set for paths that JSON cannot carry as text.

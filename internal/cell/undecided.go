@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 )
 
@@ -36,7 +37,7 @@ func stands(decision string) bool {
 func standsIn(c store.Cell, r store.Run, state store.Checkpoint) bool {
 	decision := decisionIn(c, r)
 	if decision == partial {
-		return state.Kind == kindPartial
+		return state.Kind == evidence.PartialState
 	}
 	return stands(decision)
 }
@@ -166,7 +167,7 @@ func waitingStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoint, 
 // with that state, so no decision about a run covers it. What was applied once was accepted, also if nothing says so: earlier versions
 // did not ask.
 func waits(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
-	if state.Kind != kindLive && state.Kind != kindUnclaimed || c.Inherited[state.ID] == accepted {
+	if state.Kind != kindLive && state.Kind != evidence.UnclaimedState || c.Inherited[state.ID] == accepted {
 		return false, nil
 	}
 	applied, err := inLineage(tx, state.ID, c.Applied)

@@ -120,7 +120,7 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 // undoConflict names what was changed since the apply that is to be taken back.
 func undoConflict(where string, conflicts []apply.Conflict) error {
 	return namedConflicts(conflicts,
-		fmt.Sprintf("%s in %s changed since the apply, nothing was undone", counted(len(conflicts), "path"), quote.Path(where)),
+		fmt.Sprintf("%s in %s changed since the apply, nothing was undone", api.Counted(len(conflicts), "path"), quote.Path(where)),
 		"--on-conflict ours keeps what is there now, --on-conflict theirs puts back what was there before the apply, --except PATTERN leaves paths as they are",
 		"--on-conflict ours keeps what is there now, --except PATTERN leaves paths as they are")
 }

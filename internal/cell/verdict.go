@@ -77,8 +77,7 @@ func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store
 		HeadBefore: evidence.Ref(s.head), HeadAfter: evidence.Checkpoint(head, ""),
 		Only: texts(d.Only), Except: texts(d.Except),
 	}
-	err = s.e.log.Append(tx, store.Statement{ID: id, Kind: evidence.KindDecision, CellID: s.cell.ID, RunID: r.ID}, s.cell.Name, p)
-	if err != nil {
+	if err := s.e.log.Decision(tx, s.cell, p); err != nil {
 		return "", err
 	}
 	// A fork settles nothing: the run may still be accepted or restored.

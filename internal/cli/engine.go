@@ -120,7 +120,7 @@ type keeper interface {
 
 type receiptReader interface {
 	ReceiptList(ctx context.Context, cell string) ([]api.ReceiptInfo, error)
-	Receipt(ctx context.Context, id, cell string, latest bool) (*cell.ReceiptDoc, error)
+	Receipt(ctx context.Context, id, cell string, latest bool) (*api.ReceiptDoc, error)
 	ReceiptExport(ctx context.Context, id, output string) (int64, error)
 }
 

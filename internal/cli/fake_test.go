@@ -191,8 +191,8 @@ func (f *fakeEngine) ReceiptList(_ context.Context, name string) ([]api.ReceiptI
 	return nil, f.err
 }
 
-func (f *fakeEngine) Receipt(_ context.Context, id, name string, latest bool) (*cell.ReceiptDoc, error) {
-	doc := &cell.ReceiptDoc{Markdown: []byte("Decision: `restored`"), JSON: []byte(`{"a":1}`), Envelope: []byte(`{"payload":""}`)}
+func (f *fakeEngine) Receipt(_ context.Context, id, name string, latest bool) (*api.ReceiptDoc, error) {
+	doc := &api.ReceiptDoc{Markdown: []byte("Decision: `restored`"), JSON: []byte(`{"a":1}`), Envelope: []byte(`{"payload":""}`)}
 	return answer(f, []any{id, name, latest}, doc)
 }
 

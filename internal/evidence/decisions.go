@@ -22,7 +22,7 @@ func (l *Log) Decisions(cellID, runID string) ([]api.DecisionInfo, error) {
 	}
 	out := []api.DecisionInfo{}
 	for _, st := range statements {
-		if st.Kind != KindRun && st.Kind != KindDecision || runID != "" && st.RunID != runID {
+		if st.Kind != kindRun && st.Kind != KindDecision || runID != "" && st.RunID != runID {
 			continue
 		}
 		env, err := l.Envelope(st.Seq)
@@ -93,8 +93,8 @@ func decideInherited(c *store.Cell, ids []string, result string) {
 // is about, with spaces between them.
 const DetailAccepted = "accepted"
 
-// AcceptedStates lists the captured states that a statement accepts.
-func AcceptedStates(p *receipt.Change) []string {
+// acceptedStates lists the captured states that a statement accepts.
+func acceptedStates(p *receipt.Change) []string {
 	if p.Op != receipt.OpAccept {
 		return nil
 	}

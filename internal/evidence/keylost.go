@@ -28,9 +28,9 @@ func (l *Log) currentKey(tx *store.Tx) (currentKey, error) {
 		return currentKey{}, err
 	}
 	k := currentKey{exists: true}
-	rotated, err := tx.LastOfHome(KindKey)
+	rotated, err := tx.LastOfHome(kindKey)
 	if err == nil {
-		k.id = strings.TrimPrefix(rotated.ID, KeyPrefix)
+		k.id = strings.TrimPrefix(rotated.ID, keyPrefix)
 		return k, nil
 	}
 	if !errors.Is(err, store.ErrNotFound) {
@@ -71,7 +71,7 @@ func (k currentKey) check(key *receipt.Signer) error {
 }
 
 // KeyUsable refuses to begin what could not be signed in the end. It changes
-// nothing: a rotation that was cut short is finished by who signs.
+// nothing: a rotation that was cut short is finished by the next signature.
 func (l *Log) KeyUsable(tx *store.Tx) error {
 	if _, err := l.store.StagedKey(); err == nil {
 		return nil

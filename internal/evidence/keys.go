@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -169,7 +168,7 @@ func (l *Log) replaceKey(prepare func(tx *store.Tx, next *receipt.Signer) (signL
 		if err := l.store.StageKey(next.MarshalPrivate()); err != nil {
 			return err
 		}
-		_, err = tx.Append(store.Statement{ID: keyStatementID(next), Kind: KindKey}, func(n store.Next) ([]byte, error) {
+		_, err = tx.Append(store.Statement{ID: keyStatementID(next), Kind: kindKey}, func(n store.Next) ([]byte, error) {
 			return sign(receipt.Link{HomeID: l.store.ID(), Seq: n.Seq, Prev: n.Prev, CreatedAt: l.now().UTC(), Actor: l.actor()})
 		})
 		return err
@@ -196,10 +195,10 @@ func (l *Log) ForgetKey() {
 	l.key.signer = nil
 }
 
-// KeyPrefix begins the ids of key statements in the index.
-const KeyPrefix = "key_"
+// keyPrefix begins the ids of key statements in the index.
+const keyPrefix = "key_"
 
-func keyStatementID(k *receipt.Signer) string { return KeyPrefix + k.KeyID() }
+func keyStatementID(k *receipt.Signer) string { return keyPrefix + k.KeyID() }
 
 // settleRotation ends a rotation: the staged key takes over if the log says so,
 // and is dropped if its statement never was committed. Rotations hold the home
@@ -231,10 +230,4 @@ func (l *Log) settleRotation(tx *store.Tx) error {
 		return err
 	}
 	return l.store.PromoteKey(old.KeyID())
-}
-
-// Trust keeps a public key of others as trusted for bundles, and returns its id.
-func (l *Log) Trust(pub ed25519.PublicKey) (string, error) {
-	id := receipt.KeyID(pub)
-	return id, l.store.TrustKey(id, receipt.MarshalPublic(pub))
 }

@@ -9,6 +9,7 @@ package evidence
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,9 +55,19 @@ func (l *Log) With(layers *workspace.Store) *Log {
 	return &other
 }
 
-// Append signs a predicate and adds it to the log. cell is the name of the cell
+// Run appends the receipt of a run in a cell.
+func (l *Log) Run(tx *store.Tx, c store.Cell, p *receipt.Run) error {
+	return l.append(tx, store.Statement{ID: p.ReceiptID, Kind: kindRun, CellID: c.ID, RunID: p.RunID}, c.Name, p)
+}
+
+// Decision appends a decision of a cell about a run.
+func (l *Log) Decision(tx *store.Tx, c store.Cell, p *receipt.Decision) error {
+	return l.append(tx, store.Statement{ID: p.DecisionID, Kind: KindDecision, CellID: c.ID, RunID: p.RunID}, c.Name, p)
+}
+
+// append signs a predicate and adds it to the log. cell is the name of the cell
 // that the statement is about.
-func (l *Log) Append(tx *store.Tx, st store.Statement, cell string, p receipt.Predicate) error {
+func (l *Log) append(tx *store.Tx, st store.Statement, cell string, p receipt.Predicate) error {
 	key, err := l.signer(tx)
 	if err != nil {
 		return err
@@ -85,4 +96,23 @@ func (l *Log) Envelope(seq int64) (*receipt.Envelope, error) {
 		}
 	}
 	return env, nil
+}
+
+// LastName returns what the log calls a cell, for a message: nothing is verified. It
+// is the id where the log has no name.
+func (l *Log) LastName(cellID string) string {
+	seqs, tail, err := l.store.SeqsOnDisk()
+	if err != nil {
+		return cellID
+	}
+	for _, seq := range slices.Backward(append(seqs, tail...)) {
+		env, err := l.Envelope(seq)
+		if err != nil {
+			continue
+		}
+		if p, ok := env.Statement.Predicate.(*receipt.Change); ok && p.CellID == cellID && p.Of.Name != "" {
+			return p.Of.Name
+		}
+	}
+	return cellID
 }

@@ -10,13 +10,30 @@ import (
 
 // The kinds of statements in the index.
 const (
-	KindRun      = "run"
+	kindRun      = "run"
 	KindDecision = "decision"
-	KindCell     = "cell"
-	KindKey      = "key"
-	KindLoss     = "loss"
-	KindLost     = "lost" // a place in the log whose statement cannot be believed
+	kindCell     = "cell"
+	kindKey      = "key"
+	kindLoss     = "loss"
+	kindLost     = "lost" // a place in the log whose statement cannot be believed
 )
+
+// Kinds of states that are made by recovery, or that it must tell apart.
+const (
+	runState = "run" // made by a run
+	// PartialState has a chosen part of a run's work.
+	PartialState = "partial"
+	// UnclaimedState has lost its own statement: nothing says which run made it, and
+	// whether that was accepted.
+	UnclaimedState = "unclaimed"
+)
+
+// SourceLost is the kind of source of a cell whose record is lost.
+const SourceLost = "lost"
+
+// DetailLive marks the statement of a state that was captured of a live cell with
+// the run that it is of. Such a state does not move the head.
+const DetailLive = "live_run"
 
 // Change appends the statement of what happened to a cell, with everything that is
 // needed to write its record again.
@@ -24,7 +41,7 @@ func (l *Log) Change(tx *store.Tx, c store.Cell, head store.Checkpoint, op recei
 	if details == nil {
 		details = map[string]string{}
 	}
-	extra, err := json.Marshal(CellRecord{
+	extra, err := json.Marshal(cellRecord{
 		SourceKind: c.SourceKind, Live: c.Live, Rules: c.Rules, LeftOut: c.LeftOut, Kept: c.Kept, Applied: c.Applied, Policy: c.Policy,
 		Cache: c.Cache,
 	})
@@ -38,14 +55,14 @@ func (l *Log) Change(tx *store.Tx, c store.Cell, head store.Checkpoint, op recei
 	if name == "" {
 		name = c.LastName
 	}
-	return l.Append(tx, store.Statement{ID: store.NewID(ChangePrefix(op)), Kind: KindCell, CellID: c.ID}, name, &receipt.Change{
+	return l.append(tx, store.Statement{ID: store.NewID(changePrefix(op)), Kind: kindCell, CellID: c.ID}, name, &receipt.Change{
 		Op: op, Of: cellStatement(c, name), Checkpoint: Checkpoint(head, details["name"]), Details: details,
 	})
 }
 
-// ChangePrefix returns how the id of a change begins in the index: gc looks for
+// changePrefix returns how the id of a change begins in the index: gc looks for
 // restores, which are few, among all changes.
-func ChangePrefix(op receipt.Op) string {
+func changePrefix(op receipt.Op) string {
 	if op == receipt.OpRestore {
 		return "restore"
 	}
@@ -54,12 +71,12 @@ func ChangePrefix(op receipt.Op) string {
 
 // Restores lists the statements of restores.
 func Restores(tx *store.Tx) ([]store.Statement, error) {
-	return tx.StatementsCalled(ChangePrefix(receipt.OpRestore))
+	return tx.StatementsCalled(changePrefix(receipt.OpRestore))
 }
 
-// CellRecord is the part of a cell's record that the statement format has no
+// cellRecord is the part of a cell's record that the statement format has no
 // fields for.
-type CellRecord struct {
+type cellRecord struct {
 	SourceKind string          `json:"source_kind"`
 	Live       string          `json:"live,omitempty"`
 	Rules      store.Rules     `json:"rules"`
@@ -95,12 +112,11 @@ func Checkpoint(c store.Checkpoint, name string) receipt.Checkpoint {
 // StateDetail describes the state that the source now corresponds to, for the
 // details of a statement about another state.
 func StateDetail(c store.Checkpoint) (string, error) {
-	data, err := json.Marshal(DetailedState{Checkpoint(c, ""), c.Kind})
+	data, err := json.Marshal(detailedState{Checkpoint(c, ""), c.Kind})
 	return string(data), err
 }
 
-// DetailedState is such a description.
-type DetailedState struct {
+type detailedState struct {
 	Checkpoint receipt.Checkpoint `json:"checkpoint"`
 	Kind       string             `json:"kind"`
 }

@@ -148,6 +148,9 @@ type Intent struct {
 	Doc    json.RawMessage
 }
 
+// IntentInit is the kind of the intent to make a cell, which has no record yet.
+const IntentInit = "init"
+
 // decode fills a record's document.
 func decode(doc string, into any) error {
 	if err := json.Unmarshal([]byte(doc), into); err != nil {

@@ -1,20 +1,19 @@
-package cell
+package evidence
 
 import (
 	"errors"
 	"fmt"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/evidence"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// rebuild replays the log into an empty database.
+// rebuild replays a log into an empty database.
 type rebuild struct {
-	e      *Engine
+	log    *Log
 	res    *api.RecoverResult
 	keys   *receipt.KeySet
 	chain  *receipt.Chain
@@ -48,17 +47,17 @@ type finding struct {
 }
 
 // newRebuild replays the statements of the given numbers.
-func (e *Engine) newRebuild(res *api.RecoverResult, seqs []int64) (*rebuild, error) {
-	keys, err := e.keys("")
+func (l *Log) newRebuild(res *api.RecoverResult, seqs []int64) (*rebuild, error) {
+	keys, err := l.trusted()
 	if err != nil {
 		return nil, err
 	}
-	infos, broken, err := e.ws.LayerInfos()
+	infos, broken, err := l.layers.LayerInfos()
 	if err != nil {
 		return nil, err
 	}
 	b := &rebuild{
-		e: e, res: res, keys: keys, seqs: seqs, broken: broken, chain: receipt.NewChain(keys),
+		log: l, res: res, keys: keys, seqs: seqs, broken: broken, chain: receipt.NewChain(keys),
 		layers: map[string]workspace.Info{}, seen: map[string]int64{}, freed: map[string]bool{}, named: map[string]bool{},
 		begun: map[string]bool{}, taken: map[int64]bool{}, lost: map[int64]bool{}, digests: map[int64]string{},
 	}
@@ -132,14 +131,14 @@ func (b *rebuild) replayTail(tx *store.Tx, next int64) error {
 			delete(b.lost, seq)
 			return nil
 		}
-		b.e.store.Publish(b.tail[i : i+1])
+		b.log.store.Publish(b.tail[i : i+1])
 		next++
 	}
 	return nil
 }
 
 func (b *rebuild) statement(tx *store.Tx, seq int64) error {
-	raw, err := b.e.store.ReadStatement(seq)
+	raw, err := b.log.store.ReadStatement(seq)
 	if err != nil {
 		b.missing(seq, "statement %d cannot be read: %v", seq, err)
 		return nil
@@ -167,8 +166,8 @@ func (b *rebuild) statement(tx *store.Tx, seq int64) error {
 	return tx.IndexStatement(st)
 }
 
-// signed tells a statement that only lost its neighbours from one that cannot be
-// believed.
+// signed reports whether a statement is signed by a known key: then it only lost
+// its neighbours.
 func (b *rebuild) signed(raw []byte) bool {
 	_, err := receipt.Verify(raw, b.keys)
 	return err == nil
@@ -177,18 +176,18 @@ func (b *rebuild) signed(raw []byte) bool {
 func (b *rebuild) replayOne(tx *store.Tx, st *store.Statement, s receipt.Statement) (err error) {
 	switch p := s.Predicate.(type) {
 	case *receipt.Change:
-		st.ID, st.Kind = evidence.ChangePrefix(p.Op)+"_"+st.Digest[:26], evidence.KindCell
+		st.ID, st.Kind = changePrefix(p.Op)+"_"+st.Digest[:26], kindCell
 		err = b.change(tx, p)
 	case *receipt.Run:
-		st.ID, st.Kind, st.RunID = p.ReceiptID, evidence.KindRun, p.RunID
+		st.ID, st.Kind, st.RunID = p.ReceiptID, kindRun, p.RunID
 		err = b.run(tx, p)
 	case *receipt.Decision:
-		st.ID, st.Kind, st.RunID = p.DecisionID, evidence.KindDecision, p.RunID
+		st.ID, st.Kind, st.RunID = p.DecisionID, KindDecision, p.RunID
 		err = b.decision(tx, p)
 	case *receipt.Rotation:
-		st.ID, st.Kind = evidence.KeyPrefix+p.NewKeyID, evidence.KindKey
+		st.ID, st.Kind = keyPrefix+p.NewKeyID, kindKey
 	case *receipt.Loss:
-		st.ID, st.Kind = p.LossID, evidence.KindLoss
+		st.ID, st.Kind = p.LossID, kindLoss
 		err = b.loss(tx, p)
 	}
 	return err

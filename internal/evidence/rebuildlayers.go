@@ -1,4 +1,4 @@
-package cell
+package evidence
 
 import (
 	"context"
@@ -62,7 +62,7 @@ func (b *rebuild) describeLayer(ctx context.Context, tx *store.Tx, c store.Check
 		}
 		d.Roots[name] = tree.AreaRoots{Root: root, Meta: meta}
 	}
-	info, err := b.e.ws.Describe(ctx, d)
+	info, err := b.log.layers.Describe(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package cell
+package evidence
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -41,7 +41,7 @@ func (b *rebuild) takePlace(tx *store.Tx, seq int64, digest string) error {
 		return nil
 	}
 	b.taken[seq] = true
-	return tx.IndexStatement(store.Statement{Seq: seq, ID: lostID(seq), Kind: evidence.KindLost, Digest: digest})
+	return tx.IndexStatement(store.Statement{Seq: seq, ID: lostID(seq), Kind: kindLost, Digest: digest})
 }
 
 // givenUp reports whether the loss of a statement was accepted before.
@@ -77,11 +77,11 @@ func (b *rebuild) stateLoss(tx *store.Tx) error {
 			return err
 		}
 	}
-	if err := b.e.store.NameHome(b.home); err != nil {
+	if err := b.log.store.NameHome(b.home); err != nil {
 		return fmt.Errorf("write home.json: %w", err)
 	}
-	b.e.log.ForgetKey()
-	if err := b.e.log.Append(tx, store.Statement{ID: p.LossID, Kind: evidence.KindLoss}, "", p); err != nil {
+	b.log.ForgetKey()
+	if err := b.log.append(tx, store.Statement{ID: p.LossID, Kind: kindLoss}, "", p); err != nil {
 		return err
 	}
 	b.res.Notes = append(b.res.Notes, describeLoss(p))
@@ -107,7 +107,7 @@ func describeLoss(p *receipt.Loss) string {
 		ids  []string
 	}{{"cell", p.Cells}, {"checkpoint", p.Checkpoints}, {"run", p.Runs}, {"layer", p.Layers}} {
 		if len(of.ids) > 0 {
-			parts = append(parts, counted(len(of.ids), of.what))
+			parts = append(parts, api.Counted(len(of.ids), of.what))
 		}
 	}
 	return fmt.Sprintf("given up by statement %d: %s", p.Seq, strings.Join(parts, "; "))

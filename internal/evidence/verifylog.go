@@ -1,28 +1,25 @@
-package cell
+package evidence
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/evidence"
 
-	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
 
 // logVerifier walks the log once and compares it with what the database says.
 type logVerifier struct {
-	e     *Engine
+	log   *Log
 	tx    *store.Tx
 	res   *api.ReceiptVerifyResult
-	scope scope
+	scope Scope
 	keys  *receipt.KeySet
 	// onDisk are the statements that had their final names before tx began.
 	onDisk []int64
@@ -49,7 +46,7 @@ func (v *logVerifier) bound(what, sum, status string) {
 }
 
 func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error {
-	raw, err := v.e.store.ReadStatement(st.Seq)
+	raw, err := v.log.store.ReadStatement(st.Seq)
 	givenUp := slices.ContainsFunc(v.losses, func(l *receipt.Loss) bool { return l.Covers(st.Seq) })
 	if err == nil && givenUp {
 		_, err = receipt.Verify(raw, v.keys)
@@ -98,10 +95,10 @@ func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error 
 // are about.
 func (v *logVerifier) findLosses(statements []store.Statement) {
 	for _, st := range statements {
-		if st.Kind != evidence.KindLoss {
+		if st.Kind != kindLoss {
 			continue
 		}
-		raw, err := v.e.store.ReadStatement(st.Seq)
+		raw, err := v.log.store.ReadStatement(st.Seq)
 		if err != nil {
 			continue // it is named when its turn comes
 		}
@@ -117,9 +114,9 @@ func (v *logVerifier) cellPolicy(id string, p *receipt.Change) error {
 	if p.Op != receipt.OpInit && p.Op != receipt.OpFork && p.Op != receipt.OpPolicy {
 		return nil
 	}
-	var record evidence.CellRecord
+	var record cellRecord
 	if err := json.Unmarshal([]byte(p.Details["record"]), &record); err != nil || record.Policy == "" {
-		return nil // who rebuilds the database from it says what is wrong
+		return nil // a recovery names it
 	}
 	return v.blob(id, "policy", record.Policy)
 }
@@ -136,7 +133,7 @@ func (v *logVerifier) run(st store.Statement, p *receipt.Run) error {
 			return err
 		}
 	}
-	if err := v.rulings(st.ID, p); err != nil {
+	if err := v.policies(st.ID, p); err != nil {
 		return err
 	}
 	if err := v.events(st.ID, p); err != nil {
@@ -145,60 +142,8 @@ func (v *logVerifier) run(st store.Statement, p *receipt.Run) error {
 	return v.state(signedState{id: st.ID, want: p.CheckpointAfter}, v.tx, v.bound)
 }
 
-// events recomputes the chain of a run's journal and compares it with what the
-// receipt says of it.
-func (v *logVerifier) events(id string, p *receipt.Run) error {
-	sum, err := v.e.journalSummary(p.RunID)
-	head := p.Events.ChainHead
-	status, what := "mismatch", ""
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && head == "":
-		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		status, what = "missing", "the journal is missing"
-	case errors.Is(err, event.ErrCorrupt):
-		what = "the journal was changed: " + err.Error()
-	case err != nil:
-		return err
-	case head == "":
-		what = "there is a journal that the receipt does not know"
-	case sum.Records != uint64(p.Events.Count):
-		what = fmt.Sprintf("the journal has %d records, the receipt says %d", sum.Records, p.Events.Count)
-	case sum.Head != head:
-		what = "the journal was changed: its chain does not have the signed hash"
-	case !maps.Equal(actionCounts(sum), p.Events.ByAction):
-		what = "the receipt's counts by action are not those of the journal"
-	default:
-		status = "verified"
-	}
-	v.bound("events", head, status)
-	if what != "" {
-		v.problem(id, "events: %s", what)
-	}
-	return nil
-}
-
-// journalSummary recomputes what a run's journal amounts to.
-func (e *Engine) journalSummary(run string) (event.Summary, error) {
-	f, err := e.store.OpenEvents(run)
-	if err != nil {
-		return event.Summary{}, err
-	}
-	defer f.Close()
-	return event.Verify(f)
-}
-
-// actionCounts are a journal's counts as a receipt has them.
-func actionCounts(s event.Summary) map[string]int64 {
-	counts := map[string]int64{}
-	for action, n := range s.Actions {
-		counts[string(action)] = int64(n)
-	}
-	return counts
-}
-
 func (v *logVerifier) blob(id, what, sum string) error {
-	f, err := v.e.store.OpenBlob(sum)
+	f, err := v.log.store.OpenBlob(sum)
 	if err != nil {
 		v.bound(what, sum, "missing")
 		v.problem(id, "%s: its stored bytes are missing", what)
@@ -230,7 +175,7 @@ func (v *logVerifier) state(s signedState, tx *store.Tx, bound func(what, sum, s
 		bound("root", s.want.Root, "freed")
 		return nil
 	}
-	m, err := v.e.ws.Manifest(s.row.Layer)
+	m, err := v.log.layers.Manifest(s.row.Layer)
 	if err != nil {
 		s.err = err
 		v.unread = append(v.unread, s)
@@ -261,7 +206,7 @@ func (v *logVerifier) again() error {
 	for len(v.unread) > 0 {
 		unread := v.unread
 		v.unread = nil
-		err := v.e.store.View(func(tx *store.Tx) error {
+		err := v.log.store.View(func(tx *store.Tx) error {
 			for _, s := range unread {
 				now, err := tx.Checkpoint(s.want.ID)
 				if err == nil && now.Freed == s.row.Freed && now.Layer == s.row.Layer {
@@ -281,16 +226,16 @@ func (v *logVerifier) again() error {
 	return nil
 }
 
-// rows compares what the database says with what the log, replayed, gives: a
-// row that somebody changed, added or removed is found by what was signed.
+// rows compares the database with the rows that the log, replayed, gives. It finds
+// rows that were changed, added or removed.
 func (v *logVerifier) rows(known []store.Statement) error {
-	found, err := v.e.unlikeSigned(v.tx, known)
+	found, err := v.log.Differences(v.tx, known)
 	if err != nil {
 		return err
 	}
 	for _, d := range found {
-		if v.scope.covers(store.Statement{CellID: d.cell, RunID: d.run}) {
-			v.problem(d.id, "%s", d.text)
+		if v.scope.covers(store.Statement{CellID: d.Cell, RunID: d.Run}) {
+			v.problem(d.ID, "%s", d.Text)
 		}
 	}
 	missing := slices.DeleteFunc(v.onDisk, func(seq int64) bool {
@@ -309,7 +254,7 @@ func (v *logVerifier) heads() error {
 		return err
 	}
 	for _, c := range cells {
-		if !v.scope.covers(store.Statement{CellID: c.ID, RunID: v.scope.run}) {
+		if !v.scope.covers(store.Statement{CellID: c.ID, RunID: v.scope.Run}) {
 			continue
 		}
 		for what, id := range map[string]string{"head": c.Head, "applied state": c.Applied} {

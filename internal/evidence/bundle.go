@@ -1,4 +1,4 @@
-package cell
+package evidence
 
 import (
 	"bytes"
@@ -7,31 +7,43 @@ import (
 	"io/fs"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// Bounds of what a bundle carries along. What is larger is left out, and whoever
-// verifies is told so.
+// Bounds of what a bundle carries along. What is larger is left out, and a
+// verification says so.
 const (
 	maxIncluded = 16 << 20 // logs
 	maxEvents   = 8 << 20
 )
 
+// Bundle writes the receipt of a run as a file that can be verified elsewhere.
+func (l *Log) Bundle(w io.Writer, runID string) error {
+	p, err := l.proofOf(runID)
+	if err != nil {
+		return err
+	}
+	b, err := l.bundle(p)
+	if err != nil {
+		return err
+	}
+	return receipt.WriteBundle(w, b)
+}
+
 // bundle collects everything that another machine needs to check a receipt: the
 // decisions about it, the key statements of the home, its neighbours in both
 // chains, the policy, and the events and logs that it binds while they are small.
-func (e *Engine) bundle(doc *ReceiptDoc) (receipt.Bundle, error) {
-	run := doc.Statement.Predicate.(*receipt.Run)
-	b := receipt.Bundle{Receipt: doc.Envelope, Included: map[string][]byte{}}
-	err := e.store.View(func(tx *store.Tx) error {
+func (l *Log) bundle(p proof) (receipt.Bundle, error) {
+	run := p.run
+	b := receipt.Bundle{Receipt: p.envelope, Included: map[string][]byte{}}
+	err := l.store.View(func(tx *store.Tx) error {
 		all, err := tx.Statements("")
 		if err != nil {
 			return err
 		}
 		for _, st := range all {
-			if err := e.addToBundle(&b, st, run); err != nil {
+			if err := l.addToBundle(&b, st, run); err != nil {
 				return err
 			}
 		}
@@ -40,36 +52,36 @@ func (e *Engine) bundle(doc *ReceiptDoc) (receipt.Bundle, error) {
 	if err != nil {
 		return b, err
 	}
-	if err := e.includePolicy(&b, run.PolicyHash); err != nil {
+	if err := l.includePolicy(&b, run.PolicyHash); err != nil {
 		return b, err
 	}
-	for _, p := range run.Policies {
-		if err := e.includePolicy(&b, p.PolicyHash); err != nil {
+	for _, ruling := range run.Policies {
+		if err := l.includePolicy(&b, ruling.PolicyHash); err != nil {
 			return b, err
 		}
 	}
-	if err := e.includeEvents(&b, run); err != nil {
+	if err := l.includeEvents(&b, run); err != nil {
 		return b, err
 	}
-	return b, e.includeLogs(&b, run.Logs)
+	return b, l.includeLogs(&b, run.Logs)
 }
 
-func (e *Engine) addToBundle(b *receipt.Bundle, st store.Statement, run *receipt.Run) error {
-	decides := st.Kind == evidence.KindDecision && st.RunID == run.RunID && st.CellID == run.CellID
-	// A neighbour that an older key signed would say nothing to who trusts only
-	// the present one.
-	neighbour := (st.Digest == run.Prev || st.Digest == run.CellPrev) && e.signedBy(st.Seq, run.KeyID)
-	if !decides && !neighbour && st.Kind != evidence.KindKey {
+func (l *Log) addToBundle(b *receipt.Bundle, st store.Statement, run *receipt.Run) error {
+	decides := st.Kind == KindDecision && st.RunID == run.RunID && st.CellID == run.CellID
+	// A neighbour that an older key signed cannot be verified with the present one
+	// alone.
+	neighbour := (st.Digest == run.Prev || st.Digest == run.CellPrev) && l.signedBy(st.Seq, run.KeyID)
+	if !decides && !neighbour && st.Kind != kindKey {
 		return nil
 	}
-	raw, err := e.store.ReadStatement(st.Seq)
+	raw, err := l.store.ReadStatement(st.Seq)
 	if err != nil {
 		return err
 	}
 	switch {
 	case decides:
 		b.Decisions = append(b.Decisions, raw)
-	case st.Kind == evidence.KindKey:
+	case st.Kind == kindKey:
 		b.Keys = append(b.Keys, raw)
 	default:
 		b.Context = append(b.Context, raw)
@@ -77,8 +89,8 @@ func (e *Engine) addToBundle(b *receipt.Bundle, st store.Statement, run *receipt
 	return nil
 }
 
-func (e *Engine) signedBy(seq int64, key string) bool {
-	raw, err := e.store.ReadStatement(seq)
+func (l *Log) signedBy(seq int64, key string) bool {
+	raw, err := l.store.ReadStatement(seq)
 	if err != nil {
 		return false
 	}
@@ -92,14 +104,14 @@ func notSigned(what, run string) error {
 		"the %s of %s is not what was signed", what, run)
 }
 
-func (e *Engine) includePolicy(b *receipt.Bundle, hash string) error {
+func (l *Log) includePolicy(b *receipt.Bundle, hash string) error {
 	if hash == "" {
 		return nil
 	}
-	text, err := e.store.ReadBlob(hash)
+	text, err := l.store.ReadBlob(hash)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // reported as not included by whoever verifies
+		return nil // a verification reports it as not included
 	case errors.Is(err, store.ErrDigest):
 		return notSigned("policy", hash)
 	case err != nil:
@@ -109,11 +121,11 @@ func (e *Engine) includePolicy(b *receipt.Bundle, hash string) error {
 	return nil
 }
 
-func (e *Engine) includeEvents(b *receipt.Bundle, run *receipt.Run) error {
+func (l *Log) includeEvents(b *receipt.Bundle, run *receipt.Run) error {
 	if run.Events.ChainHead == "" {
 		return nil
 	}
-	f, err := e.store.OpenEvents(run.RunID)
+	f, err := l.store.OpenEvents(run.RunID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -133,25 +145,25 @@ func (e *Engine) includeEvents(b *receipt.Bundle, run *receipt.Run) error {
 	return nil
 }
 
-func (e *Engine) includeLogs(b *receipt.Bundle, logs []receipt.Log) error {
+func (l *Log) includeLogs(b *receipt.Bundle, logs []receipt.Log) error {
 	total := int64(0)
-	for _, l := range logs {
-		if total += l.Bytes; total > maxIncluded {
+	for _, stream := range logs {
+		if total += stream.Bytes; total > maxIncluded {
 			continue
 		}
-		f, err := e.store.OpenBlob(l.SHA256)
+		f, err := l.store.OpenBlob(stream.SHA256)
 		if err != nil {
-			continue // reported as not included by whoever verifies
+			continue // a verification reports it as not included
 		}
 		data, err := io.ReadAll(f)
 		_ = f.Close()
 		if errors.Is(err, store.ErrDigest) {
-			return notSigned("stored "+l.Stream, l.SHA256)
+			return notSigned("stored "+stream.Stream, stream.SHA256)
 		}
 		if err != nil {
 			return err
 		}
-		b.Included[l.SHA256] = data
+		b.Included[stream.SHA256] = data
 	}
 	return nil
 }

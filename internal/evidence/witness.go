@@ -1,4 +1,4 @@
-package cell
+package evidence
 
 import (
 	"errors"
@@ -229,7 +229,7 @@ func (w *witness) rest() error {
 		}
 		// A cell goes on only when its intents are settled. So one with newer
 		// statements has none of that time.
-		if w.ahead[in.CellID] || gone && in.Kind != intentInit {
+		if w.ahead[in.CellID] || gone && in.Kind != store.IntentInit {
 			continue
 		}
 		if err := w.tx.PutIntent(in.ID, in.CellID, in.Kind, in.Doc); err != nil {
@@ -318,7 +318,7 @@ func (b *rebuild) lossError() error {
 	}
 	e := &api.Error{
 		Kind: api.Refused, Code: api.CodeLoss, Details: b.res.Kept,
-		Message: "the database is rebuilt; known to only one of log and database, and kept: " + counted(len(b.res.Kept), "thing"),
+		Message: "the database is rebuilt; known to only one of log and database, and kept: " + api.Counted(len(b.res.Kept), "thing"),
 		Hint:    "the log has all of it; `forkcell recover --accept-loss` lets gc free what nothing needs",
 	}
 	if b.partial {
@@ -327,8 +327,8 @@ func (b *rebuild) lossError() error {
 	return e
 }
 
-// keptByLoss lists what gc leaves alone until the operator accepts a loss.
-func (e *Engine) keptByLoss(tx *store.Tx) (states, layers map[string]bool, err error) {
+// Kept lists what gc leaves alone until the operator accepts a loss.
+func (l *Log) Kept(tx *store.Tx) (states, layers map[string]bool, err error) {
 	states, layers = map[string]bool{}, map[string]bool{}
 	things, err := tx.KeptThings()
 	for _, k := range things {
@@ -336,7 +336,7 @@ func (e *Engine) keptByLoss(tx *store.Tx) (states, layers map[string]bool, err e
 			states[k.ID] = true
 			continue
 		}
-		chain, err := e.ws.Chain(k.ID)
+		chain, err := l.layers.Chain(k.ID)
 		if err != nil {
 			chain = []string{k.ID}
 		}
@@ -347,9 +347,9 @@ func (e *Engine) keptByLoss(tx *store.Tx) (states, layers map[string]bool, err e
 	return states, layers, err
 }
 
-// refuseLostRows finds layers that the log gives to a checkpoint which the
+// RefuseLostRows finds layers that the log gives to a checkpoint which the
 // database lacks: gc would take them for garbage.
-func (e *Engine) refuseLostRows(tx *store.Tx) error {
+func (l *Log) RefuseLostRows(tx *store.Tx) error {
 	chks, err := tx.Checkpoints("")
 	if err != nil {
 		return err
@@ -358,15 +358,15 @@ func (e *Engine) refuseLostRows(tx *store.Tx) error {
 	for _, c := range chks {
 		have[c.ID], layers[c.Layer] = true, true
 	}
-	infos, _, err := e.ws.LayerInfos()
+	infos, _, err := l.layers.LayerInfos()
 	if err != nil || !slices.ContainsFunc(infos, func(i workspace.Info) bool { return !layers[i.Layer] }) {
 		return err
 	}
-	seqs, _, err := e.store.SeqsOnDisk()
+	seqs, _, err := l.store.SeqsOnDisk()
 	if err != nil {
 		return err
 	}
-	signed, err := e.replayed(seqs)
+	signed, err := l.replayed(seqs)
 	if err != nil {
 		return err
 	}

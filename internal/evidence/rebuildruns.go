@@ -1,10 +1,9 @@
-package cell
+package evidence
 
 import (
 	"encoding/json"
 	"errors"
 
-	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -63,7 +62,7 @@ func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {
 	if err != nil {
 		return err
 	}
-	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, kindPartial, p.RunID, p, 0); err != nil {
+	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, PartialState, p.RunID, p, 0); err != nil {
 		return err
 	}
 	if p.Result == receipt.Forked {
@@ -74,7 +73,7 @@ func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {
 		return err
 	}
 	c.Head = p.HeadAfter.ID
-	if err := evidence.RecordDecision(tx, &c, r, string(p.Result)); err != nil {
+	if err := RecordDecision(tx, &c, r, string(p.Result)); err != nil {
 		return err
 	}
 	return tx.PutCell(c)
@@ -84,7 +83,7 @@ func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {
 // knows: the cell goes on from the state that was decided.
 func (b *rebuild) lostRun(tx *store.Tx, p *receipt.Decision) error {
 	b.problemAt(b.gap(p.Seq), "the receipt of run %s is lost; its decision (%s) stands in %s", p.RunID, p.Result, p.DecisionID)
-	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, kindUnclaimed, "", p, 0); err != nil || p.Result == receipt.Forked {
+	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, UnclaimedState, "", p, 0); err != nil || p.Result == receipt.Forked {
 		return err
 	}
 	return b.moveHead(tx, p.CellID, p.HeadAfter.ID)

@@ -1,4 +1,4 @@
-package cell
+package evidence
 
 import (
 	"encoding/json"
@@ -6,7 +6,6 @@ import (
 	"maps"
 	"strconv"
 
-	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -18,7 +17,7 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 	}
 	if old, err := tx.CellByID(c.ID); err == nil {
 		c.CreatedAt, c.Inherited = old.CreatedAt, old.Inherited
-		if p.Details[detailLive] != "" {
+		if p.Details[DetailLive] != "" {
 			c.Head = old.Head
 		}
 	}
@@ -27,8 +26,8 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 			c.Inherited = maps.Clone(parent.Inherited)
 		}
 	}
-	if ids := evidence.AcceptedStates(p); len(ids) > 0 {
-		evidence.RecordAccepted(&c, ids)
+	if ids := acceptedStates(p); len(ids) > 0 {
+		RecordAccepted(&c, ids)
 	}
 	if err := tx.PutCell(c); err != nil {
 		return err
@@ -50,7 +49,7 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 }
 
 func cellFromStatement(p *receipt.Change) (store.Cell, error) {
-	var extra evidence.CellRecord
+	var extra cellRecord
 	if err := json.Unmarshal([]byte(p.Details["record"]), &extra); err != nil {
 		return store.Cell{}, fmt.Errorf("record of cell %s: %w", p.CellID, err)
 	}
@@ -76,7 +75,7 @@ func (b *rebuild) otherState(tx *store.Tx, cellID string, p *receipt.Change) err
 	if text == "" {
 		return nil
 	}
-	var state evidence.DetailedState
+	var state detailedState
 	if err := json.Unmarshal([]byte(text), &state); err != nil {
 		return fmt.Errorf("state in a statement: %w", err)
 	}

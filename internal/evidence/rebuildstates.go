@@ -1,10 +1,9 @@
-package cell
+package evidence
 
 import (
 	"encoding/json"
 	"errors"
 
-	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 	"github.com/forkcell/forkcell/receipt"
@@ -28,8 +27,8 @@ func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, 
 		old.Layer, old.Freed, old.Areas = p.Layer, freed, b.areas(p, layer)
 		return tx.PutCheckpoint(old)
 	}
-	if kind == evidence.KindRun && runID == "" {
-		kind = kindUnclaimed // the receipt that gave it is lost
+	if kind == runState && runID == "" {
+		kind = UnclaimedState // the receipt that gave it is lost
 	}
 	b.seen[p.ID] = at.Place().Seq
 	b.res.Checkpoints++
@@ -64,7 +63,7 @@ func sourceOf(p receipt.Predicate, id string) string {
 	if !ok || change.Op != receipt.OpRefresh || change.Checkpoint.ID != id {
 		return ""
 	}
-	var state evidence.DetailedState
+	var state detailedState
 	if json.Unmarshal([]byte(change.Details["state"]), &state) != nil || state.Checkpoint.ID == id {
 		return ""
 	}
@@ -78,7 +77,7 @@ func (b *rebuild) lostBeginning(tx *store.Tx, p *receipt.Run) error {
 	if errors.Is(err, store.ErrNotFound) {
 		err = tx.PutCell(store.Cell{
 			ID: p.CellID, Name: p.Cell, LastName: p.Cell, Head: p.CheckpointBefore.ID, Applied: p.CheckpointBefore.ID,
-			SourceKind: sourceLost, Backend: p.Backend, BackendReason: p.BackendReason, Runtime: p.Runtime,
+			SourceKind: SourceLost, Backend: p.Backend, BackendReason: p.BackendReason, Runtime: p.Runtime,
 			MountAt: p.Workdir, CreatedAt: p.StartedAt,
 		})
 	}
@@ -97,14 +96,7 @@ func (b *rebuild) lostBeginning(tx *store.Tx, p *receipt.Run) error {
 		b.problemAt(b.gap(p.Seq), "the statement of checkpoint %s is lost; layer %s has its contents", p.CheckpointBefore.ID, layer.Layer)
 		return b.checkpoint(tx, p.CellID, receipt.Checkpoint{
 			ID: p.CheckpointBefore.ID, Layer: layer.Layer, Areas: roots,
-		}, kindUnclaimed, "", p, 0)
+		}, UnclaimedState, "", p, 0)
 	}
 	return nil
 }
-
-// kindUnclaimed is a state whose own statement is lost: nothing says which run made
-// it, and whether that was accepted.
-const kindUnclaimed = "unclaimed"
-
-// sourceLost is the kind of source of a cell whose record is lost.
-const sourceLost = "lost"

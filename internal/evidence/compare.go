@@ -1,4 +1,4 @@
-package cell
+package evidence
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/evidence"
 
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -27,10 +26,14 @@ var noEvidence = map[string]string{
 	"statements.id of a cell's change": "the id of an index entry; the digest names the statement",
 }
 
+// ColumnsWithoutEvidence lists the columns of the database that a verification does
+// not compare, with the reason.
+func ColumnsWithoutEvidence() map[string]string { return maps.Clone(noEvidence) }
+
 // evidenceColumn reports whether statements determine a column of a row.
 func evidenceColumn(row store.Row, column string) bool {
 	name := row.Table + "." + column
-	if name == "statements.id" && row.Columns["kind"] == evidence.KindCell {
+	if name == "statements.id" && row.Columns["kind"] == kindCell {
 		name += " of a cell's change"
 	}
 	if _, exempt := noEvidence[name]; exempt {
@@ -95,13 +98,13 @@ func number(r store.Row) int {
 
 // replayed reads statements of the log into a database in memory and takes its
 // rows.
-func (e *Engine) replayed(seqs []int64) (rowsByKey, error) {
-	scratch, err := e.store.Scratch()
+func (l *Log) replayed(seqs []int64) (rowsByKey, error) {
+	scratch, err := l.store.Scratch()
 	if err != nil {
 		return nil, err
 	}
 	defer scratch.CloseDatabase() //nolint:errcheck // it is only memory
-	b, err := e.newRebuild(&api.RecoverResult{}, seqs)
+	b, err := l.newRebuild(&api.RecoverResult{}, seqs)
 	if err != nil {
 		return nil, err
 	}
@@ -117,14 +120,14 @@ func (e *Engine) replayed(seqs []int64) (rowsByKey, error) {
 	return rows, err
 }
 
-// unlikeSigned lists what the database says and statements do not, and the
+// Differences lists what the database says and the known statements do not, and the
 // reverse.
-func (e *Engine) unlikeSigned(tx *store.Tx, known []store.Statement) ([]difference, error) {
+func (l *Log) Differences(tx *store.Tx, known []store.Statement) ([]Difference, error) {
 	seqs := make([]int64, len(known))
 	for i, st := range known {
 		seqs[i] = st.Seq
 	}
-	signed, err := e.replayed(seqs)
+	signed, err := l.replayed(seqs)
 	if err != nil {
 		return nil, err
 	}
@@ -135,15 +138,15 @@ func (e *Engine) unlikeSigned(tx *store.Tx, known []store.Statement) ([]differen
 	return differences(signed, now), nil
 }
 
-// difference is something that the log and the database do not agree on.
-type difference struct {
-	id, cell, run string // what it is about
-	text          string
+// Difference is something that the log and the database do not agree on.
+type Difference struct {
+	ID, Cell, Run string // what it is about
+	Text          string
 }
 
 // differences compares both ways, in a stable order.
-func differences(signed, now rowsByKey) []difference {
-	var out []difference
+func differences(signed, now rowsByKey) []Difference {
+	var out []Difference
 	for _, key := range slices.Sorted(maps.Keys(signed)) {
 		want := signed[key]
 		got, ok := now[key]
@@ -173,15 +176,15 @@ func columns(a, b store.Row) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-func differs(r store.Row, text string) difference {
-	d := difference{id: r.Key, cell: r.Columns["cell_id"], run: r.Columns["run_id"], text: text}
+func differs(r store.Row, text string) Difference {
+	d := Difference{ID: r.Key, Cell: r.Columns["cell_id"], Run: r.Columns["run_id"], Text: text}
 	switch r.Table {
 	case "cells":
-		d.cell = r.Key
+		d.Cell = r.Key
 	case "runs":
-		d.run = r.Key
+		d.Run = r.Key
 	case "names":
-		d.id = d.cell
+		d.ID = d.Cell
 	}
 	return d
 }
