@@ -18,6 +18,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/native"
 	"github.com/forkcell/forkcell/internal/forward"
 	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/supervise"
 )
 
 func main() {
@@ -54,10 +55,10 @@ func helper() bool {
 	case app.SupervisorName:
 		os.Exit(app.SupervisorMain())
 	default:
-		if cell.IsCarrier(os.Args) && len(os.Args) > 1 && os.Args[1] == forward.Verb {
+		if supervise.IsCarrier(os.Args) && len(os.Args) > 1 && os.Args[1] == forward.Verb {
 			os.Exit(forward.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		}
-		if cell.IsCarrier(os.Args) {
+		if supervise.IsCarrier(os.Args) {
 			os.Exit(carry.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		}
 		return false

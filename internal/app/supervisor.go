@@ -14,11 +14,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/forkcell/forkcell/internal/api"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/supervise"
 )
 
 // SupervisorName is the first argument by which the program knows that it is the
@@ -106,7 +106,7 @@ func converse(line io.ReadWriter, request []byte) (answer json.RawMessage, ready
 	if err := json.NewDecoder(line).Decode(&answer); err != nil {
 		return nil, false, fmt.Errorf("no answer: %w", err)
 	}
-	if cell.IsFailure(answer) {
+	if supervise.IsFailure(answer) {
 		return answer, false, nil
 	}
 	err = json.NewEncoder(line).Encode(true)
@@ -127,75 +127,74 @@ func SupervisorMain() int {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	v := &vow{line: line, in: json.NewDecoder(line), cancel: cancel, kept: make(chan bool, 1)}
-	if err := v.supervise(ctx); err != nil {
-		v.confess(err)
+	h := &startHandshake{line: line, in: json.NewDecoder(line), cancel: cancel, confirmed: make(chan bool, 1)}
+	if err := h.supervise(ctx); err != nil {
+		h.reportFailure(err)
 		return 1
 	}
 	return 0
 }
 
-// vow is what a supervisor owes the caller that started it: an answer, and
-// nothing left if the caller does not hear it.
-type vow struct {
-	line   net.Conn
-	in     *json.Decoder
-	cancel context.CancelFunc
-	kept   chan bool
-	said   bool
+// startHandshake answers the caller of a start once, and ends the start unless the
+// caller confirms the answer.
+type startHandshake struct {
+	line      net.Conn
+	in        *json.Decoder
+	cancel    context.CancelFunc
+	confirmed chan bool
+	answered  bool
 }
 
-func (v *vow) supervise(ctx context.Context) error {
+func (h *startHandshake) supervise(ctx context.Context) error {
 	var request json.RawMessage
-	if err := v.in.Decode(&request); err != nil {
+	if err := h.in.Decode(&request); err != nil {
 		return err
 	}
-	order, err := cell.DecodeStart(request)
+	order, err := supervise.DecodeOrder(request)
 	if err != nil {
 		return err
 	}
-	go v.listen()
-	e, release, err := Open(order.Home, Run, order.Caller())
+	go h.awaitConfirmation()
+	e, release, err := Open(order.Home, Run, cell.OrderCaller(order))
 	if err != nil {
 		return err
 	}
-	return errors.Join(e.Supervise(ctx, order, v.ready), release())
+	return errors.Join(e.Supervise(ctx, order, h.ready), release())
 }
 
-// listen hears that the caller has the answer, or has gone.
-func (v *vow) listen() {
-	var heard bool
-	err := v.in.Decode(&heard)
-	if err != nil || !heard {
-		v.cancel()
+// awaitConfirmation reads that the caller has the answer, or has gone.
+func (h *startHandshake) awaitConfirmation() {
+	var confirmed bool
+	err := h.in.Decode(&confirmed)
+	if err != nil || !confirmed {
+		h.cancel()
 	}
-	v.kept <- err == nil && heard
+	h.confirmed <- err == nil && confirmed
 }
 
-// ready tells the caller and waits until it has heard.
-func (v *vow) ready(res *api.StartResult) error {
-	if err := v.say(cell.EncodeAnswer(res, nil)); err != nil {
+// ready answers that the cell is started, and waits for the confirmation.
+func (h *startHandshake) ready(res *api.StartResult) error {
+	if err := h.answer(supervise.EncodeAnswer(res, nil)); err != nil {
 		return err
 	}
-	if !<-v.kept {
-		return errors.New("whoever started the cell has gone")
+	if !<-h.confirmed {
+		return errors.New("the process that started the cell is gone")
 	}
-	return v.line.Close()
+	return h.line.Close()
 }
 
-// confess tells the caller what failed, unless it has its answer.
-func (v *vow) confess(err error) {
-	if !v.said {
-		// Who has gone need not be told.
-		_ = v.say(cell.EncodeAnswer(nil, err))
+// reportFailure answers with an error, unless the caller has its answer.
+func (h *startHandshake) reportFailure(err error) {
+	if !h.answered {
+		_ = h.answer(supervise.EncodeAnswer(nil, err))
 	}
 }
 
-func (v *vow) say(answer []byte, err error) error {
+func (h *startHandshake) answer(answer []byte, err error) error {
 	if err != nil {
 		return err
 	}
-	v.said = true
-	_, err = v.line.Write(append(answer, '\n'))
+	h.answered = true
+	_, err = h.line.Write(append(answer, '\n'))
 	return err
 }

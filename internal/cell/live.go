@@ -7,15 +7,14 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/supervise"
 )
 
-// A live cell belongs to a supervisor: a process of its own that holds the
-// cell's lock from start to stop, and serves the others on a socket. This file
-// is the side of the others; Supervise is the supervisor's.
+// This file finds the supervisor of a live cell; Supervise is the supervisor itself.
 
-// heldByStart is what the lock of a live cell says about its holder.
+// heldByStart is what the holder of a live cell's lock does.
 const heldByStart = "start"
 
 // socketDir is the directory of the supervisors' sockets, in the home.
@@ -60,20 +59,40 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 		}
 		return nil, api.Failf(api.CodeSupervisor, err, "start the supervisor of %s", c.Name)
 	}
-	return decodeAnswer(answer)
+	return supervise.DecodeAnswer(answer)
+}
+
+// encodeStart returns the order to a supervisor, as JSON.
+func (e *Engine) encodeStart(q api.StartRequest, p *policy.Policy, secrets map[string][]byte) ([]byte, error) {
+	o := supervise.StartOrder{
+		Home: e.home, Request: q, Actor: e.caller.Actor(), UserHome: api.Text(e.caller.Home), Dir: api.Text(e.caller.Dir), Env: e.caller.inherited(p), Secrets: secrets,
+	}
+	git := e.caller.git()
+	o.GitName, o.GitEmail = api.Text(git.Name), api.Text(git.Email)
+	if path, ok := e.caller.lookupEnv("PATH"); ok {
+		o.Env = append(o.Env, "PATH="+path)
+	}
+	return json.Marshal(o)
+}
+
+// OrderCaller returns the caller who gave an order to a supervisor.
+func OrderCaller(o supervise.StartOrder) Caller {
+	return Caller{
+		Actor: func() string { return o.Actor }, Git: func() GitUser { return GitUser{Name: string(o.GitName), Email: string(o.GitEmail)} },
+		Env: o.Env, Home: string(o.UserHome), Dir: string(o.Dir),
+	}
 }
 
 // Stop ends a live cell and returns the result of its whole life.
 func (e *Engine) Stop(ctx context.Context, req api.StopRequest) (*api.RunResult, error) {
-	var res api.RunResult
-	err := e.callLive(ctx, req.Cell, callStop, stopCall{GraceUS: req.Grace.Microseconds()}, &res)
+	client, err := e.dialLive(ctx, req.Cell)
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotStarted {
 		e.Hint = "there is nothing to stop"
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &res, nil
+	return client.Stop(ctx, req.Grace)
 }
 
 // Processes lists what runs in a live cell. Like every reading verb it finishes
@@ -86,21 +105,10 @@ func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo,
 	if client == nil {
 		return nil, e.notRunning(c)
 	}
-	list, err := client.Processes(ctx)
-	if err != nil {
-		return nil, fromLive(cell, err)
-	}
-	out := make([]api.ProcessInfo, len(list))
-	for i, p := range list {
-		out[i] = api.ProcessInfo{
-			PID: p.PID, PPID: p.PPID, UID: p.UID, State: p.State, SessionID: p.Session, StartedAt: p.Started.UTC(),
-			CPUUS: p.CPU.Microseconds(), RSS: p.RSS, Args: texts(p.Args),
-		}
-	}
-	return out, nil
+	return client.Processes(ctx)
 }
 
-// supervisor tells who keeps a cell live, if anybody does.
+// supervisor returns the process that keeps a cell live, if it is live.
 func (e *Engine) supervisor(c store.Cell) (store.Holder, bool) {
 	if e.store == nil {
 		return store.Holder{}, false
@@ -111,9 +119,14 @@ func (e *Engine) supervisor(c store.Cell) (store.Holder, bool) {
 
 func (e *Engine) socket(c store.Cell) string { return e.store.Path() + "/" + socketDir + "/" + c.ID }
 
-// dialLive finds the supervisor of a cell. A supervisor that was killed has left
-// a run, which is finished first: who sees the error can go on at once.
-func (e *Engine) dialLive(ctx context.Context, cell string) (*live.Client, error) {
+// client returns a client of a cell's supervisor.
+func (e *Engine) client(c store.Cell) *supervise.Client {
+	return supervise.NewClient(c.Name, e.socket(c), e.version)
+}
+
+// dialLive finds the supervisor of a cell. A supervisor that was killed has left a
+// run, which is finished first: after the error the caller can start the cell again.
+func (e *Engine) dialLive(ctx context.Context, cell string) (*supervise.Client, error) {
 	client, c, err := e.findLive(cell)
 	if err != nil || client != nil {
 		return client, err
@@ -126,9 +139,9 @@ func (e *Engine) dialLive(ctx context.Context, cell string) (*live.Client, error
 }
 
 // findLive finds a cell and its supervisor; the client is nil if it has none.
-func (e *Engine) findLive(cell string) (*live.Client, store.Cell, error) {
-	if c, ok := e.visited(cell); ok {
-		return live.NewClient(e.socket(c), e.version), c, nil
+func (e *Engine) findLive(cell string) (*supervise.Client, store.Cell, error) {
+	if c, ok := e.findByLock(cell); ok {
+		return e.client(c), c, nil
 	}
 	if err := e.openLate(); err != nil {
 		return nil, store.Cell{}, err
@@ -140,12 +153,12 @@ func (e *Engine) findLive(cell string) (*live.Client, store.Cell, error) {
 	if _, ok := e.supervisor(c); !ok {
 		return nil, c, nil
 	}
-	return live.NewClient(e.socket(c), e.version), c, nil
+	return e.client(c), c, nil
 }
 
-// visited finds a live cell by the locks of those that are live: to open the
+// findByLock finds a live cell by the locks of those that are live: to open the
 // database takes as long as to execute a command.
-func (e *Engine) visited(name string) (store.Cell, bool) {
+func (e *Engine) findByLock(name string) (store.Cell, bool) {
 	if e.late == nil {
 		return store.Cell{}, false
 	}
@@ -177,8 +190,8 @@ func (e *Engine) openLate() (err error) {
 	return err
 }
 
-// notStarted is why there is nobody to ask; run is the one that was finished, if
-// one was.
+// notStarted returns the error for a cell that is not live; run is the one that was
+// finished, if one was.
 func notStarted(c store.Cell, run string) error {
 	hint := "`forkcell start " + c.Name + "` starts it"
 	if run != "" {
@@ -187,7 +200,7 @@ func notStarted(c store.Cell, run string) error {
 	return api.Refusef(api.CodeNotStarted, hint, "cell %s is not started", c.Name)
 }
 
-// notRunning is why a reading verb finds nobody to ask.
+// notRunning returns the error for a reading verb about a cell that is not live.
 func (e *Engine) notRunning(c store.Cell) error {
 	left, err := e.abandoned()
 	if err != nil {
@@ -230,27 +243,6 @@ func (e *Engine) settleDead(ctx context.Context, c store.Cell) (run string, err 
 	return run, nil
 }
 
-// callLive asks a supervisor for something.
-func (e *Engine) callLive(ctx context.Context, cell, method string, request, result any) error {
-	client, err := e.dialLive(ctx, cell)
-	if err != nil {
-		return err
-	}
-	return call(ctx, client, cell, method, request, result)
-}
-
-func call(ctx context.Context, client *live.Client, cell, method string, request, result any) error {
-	data, err := json.Marshal(request)
-	if err != nil {
-		return err
-	}
-	answer, err := client.Call(ctx, method, data)
-	if err != nil {
-		return fromLive(cell, err)
-	}
-	return json.Unmarshal(answer, result)
-}
-
 // liveInfo describes a live cell for status. What its supervisor does not answer
 // in time is left out.
 func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api.LiveInfo {
@@ -270,20 +262,9 @@ func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	list, _ := live.NewClient(info.Socket, e.version).Sessions(ctx)
-	info.Sessions = append(info.Sessions, sessionInfos(list)...)
+	list, _ := e.client(c).Sessions(ctx)
+	info.Sessions = append(info.Sessions, list...)
 	return info
-}
-
-func sessionInfos(list []live.Session) []api.SessionInfo {
-	var out []api.SessionInfo
-	for _, s := range list {
-		out = append(out, api.SessionInfo{
-			SessionID: s.ID, Args: texts(s.Args), TTY: s.TTY, Detachable: s.Detachable, Running: s.Running(),
-			Clients: s.Clients, StartedAt: s.Started.UTC(),
-		})
-	}
-	return out
 }
 
 // stopFirst ends a live cell for an operation that was told to.

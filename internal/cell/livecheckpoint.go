@@ -29,25 +29,20 @@ func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*api.Ch
 	if _, ok := e.supervisor(c); !ok {
 		return nil, nil //nolint:nilnil // as the comment says
 	}
-	var res api.CheckpointResult
-	if err := e.callLive(ctx, cell, callCheckpoint, checkpointCall{Name: name}, &res); err != nil {
+	client, err := e.dialLive(ctx, cell)
+	if err != nil {
 		return nil, err
 	}
-	return &res, nil
+	return client.Checkpoint(ctx, name)
 }
 
 // checkpoint seals what the cell holds at one moment. Its processes stand still
 // while it is copied, and go on while the copy is hashed and made durable.
-func (l *liveCell) checkpoint(ctx context.Context, q checkpointCall) (*api.CheckpointResult, error) {
-	if q.Name != "" {
-		if err := checkName("checkpoint", q.Name); err != nil {
+func (l *liveRun) checkpoint(ctx context.Context, name string) (*api.CheckpointResult, error) {
+	if name != "" {
+		if err := checkName("checkpoint", name); err != nil {
 			return nil, err
 		}
-	}
-	l.whole.Lock()
-	defer l.whole.Unlock()
-	if err := l.alive(); err != nil {
-		return nil, err
 	}
 	e := l.r.e
 	home, err := e.store.LockHome(false)
@@ -69,28 +64,18 @@ func (l *liveCell) checkpoint(ctx context.Context, q checkpointCall) (*api.Check
 		chk = e.newCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", sealed)
 	}
 	e.log.ForgetKey()
-	err = e.store.Update(func(tx *store.Tx) error { return l.record(tx, chk, q.Name) })
+	err = e.store.Update(func(tx *store.Tx) error { return l.record(tx, chk, name) })
 	if err != nil {
 		return nil, err
 	}
 	return &api.CheckpointResult{
-		Cell: l.r.cell.Name, CheckpointID: chk.ID, Root: chk.Root(), MetaRoot: chk.MetaRoot(), Name: q.Name,
+		Cell: l.r.cell.Name, CheckpointID: chk.ID, Root: chk.Root(), MetaRoot: chk.MetaRoot(), Name: name,
 		Live: true, PauseUS: pause.Microseconds(),
 	}, nil
 }
 
-func (l *liveCell) alive() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ending {
-		return api.Refusef(api.CodeStopping, "", "cell %s is being stopped", l.r.cell.Name)
-	}
-	return nil
-}
-
-// capture copies the cell's files while it is frozen, and tells for how long it
-// was.
-func (l *liveCell) capture(ctx context.Context) (*workspace.Capture, time.Duration, error) {
+// capture copies the cell's files while it is frozen, and returns for how long it was.
+func (l *liveRun) capture(ctx context.Context) (*workspace.Capture, time.Duration, error) {
 	begin := time.Now()
 	if err := l.cell.Freeze(ctx); err != nil {
 		return nil, 0, freezeError(err)
@@ -128,9 +113,9 @@ func captureError(err error) error {
 	return api.Failf(api.CodeCapture, err, "capture the cell")
 }
 
-// record writes the state down. The head stays where it is: what the cell's
+// record records the state. The head stays where it is: what the cell's
 // whole life leaves is decided when it is stopped.
-func (l *liveCell) record(tx *store.Tx, chk store.Checkpoint, name string) error {
+func (l *liveRun) record(tx *store.Tx, chk store.Checkpoint, name string) error {
 	s := &session{e: l.r.e, cell: l.r.cell, head: chk}
 	if chk.Kind != kindLive {
 		if name == "" {

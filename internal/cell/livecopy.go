@@ -1,40 +1,25 @@
 package cell
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/carry"
 	"github.com/forkcell/forkcell/internal/fsx"
-	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/supervise"
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// A copy's end in a live cell is the program itself, shown there read-only and
-// executed like any command: as the sandbox user, under every control of the
-// cell. So it reaches nothing that the cell's commands do not, by whatever links
-// lie in its way; and what it says is believed as little as they are.
-const (
-	carrier     = "forkcell-carry"
-	carrierFile = "/run/forkcell/carry"
-)
-
-// IsCarrier tells from its arguments that the program was executed in a cell as
-// the end of a copy; the arguments of carry.Main follow the first.
-func IsCarrier(args []string) bool { return len(args) > 0 && args[0] == carrierFile }
-
-// showCarrier makes this program's own file appear in the cell. One that was
+// showCarrier makes this program's own file appear in the cell, as the end of copies
+// and of forwarded ports. One that was
 // removed since it was started cannot be shown, and then nothing can be copied.
 func (r *run) showCarrier() {
 	self, err := os.Executable()
@@ -42,12 +27,9 @@ func (r *run) showCarrier() {
 		_, err = os.Stat(self)
 	}
 	if err == nil {
-		r.spec.Mounts.Binds = append(r.spec.Mounts.Binds, mount.Bind{Target: carrierFile, Source: self, ReadOnly: true})
+		r.spec.Mounts.Binds = append(r.spec.Mounts.Binds, mount.Bind{Target: supervise.CarrierFile, Source: self, ReadOnly: true})
 	}
 }
-
-// maxComplaint bounds what is kept of a copy's error output.
-const maxComplaint = 16 << 10
 
 func copyResult(req api.CopyRequest, in bool, t carry.Totals, notes []string) *api.CopyResult {
 	r := &api.CopyResult{
@@ -116,42 +98,27 @@ func (e *Engine) outside(to string) error {
 	return err
 }
 
-// half is what one side of a copy did.
-type half struct {
-	totals carry.Totals
-	err    error
-}
-
-// copyLive lets the cell's end send, and receives.
-func copyLive(ctx context.Context, client *live.Client, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
-	from, to := io.Pipe()
-	received := make(chan half, 1)
+// copyLive receives what the cell's end sends.
+func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
 	lost := newOutward(false)
-	go func() {
-		t, err := carry.Receive(ctx, from, dir, name, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.toldEntry(e)) })
-		_ = from.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // more has no place to go
-		received <- half{t, err}
-	}()
-	complaints := &bounded{}
-	cmd := live.Command{Args: []string{carrier, "send", req.Path, homePath}}
-	exit, err := client.Exec(ctx, cmd, live.Streams{Out: to, Err: complaints}, live.Control{})
-	_ = to.Close()
-	got := <-received
-	switch {
-	case err != nil:
-		return nil, execError(api.ExecRequest{Cell: req.Cell, Args: cmd.Args}, err)
-	case exit.Code != carry.Done && !errors.Is(got.err, carry.ErrExists):
-		return nil, copyError(req, exit.Code, complaints)
-	case got.err != nil:
-		return nil, hostError(req.Host, got.err)
+	var totals carry.Totals
+	warnings, err := client.CopyOut(ctx, req.Path, homePath, func(r io.Reader) (err error) {
+		totals, err = carry.Receive(ctx, r, dir, name, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.stateEntry(e)) })
+		if err != nil {
+			return hostError(req.Host, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return copyResult(req, false, got.totals, append(complaints.lines(), lost.notes()...)), nil
+	return copyResult(req, false, totals, append(warnings, lost.notes()...)), nil
 }
 
-// toldEntry is something in a live cell as a state would have it: what belongs to
+// stateEntry returns an entry of a live cell as a state would have it: what belongs to
 // the cell's user is the operator's, and what is root's in the cell has the id that
 // the user has there.
-func (o *outward) toldEntry(e carry.Entry) tree.Entry {
+func (o *outward) stateEntry(e carry.Entry) tree.Entry {
 	out := tree.Entry{Kind: tree.KindFile, Mode: e.Mode, UID: o.self.UID, GID: o.self.GID, Xattrs: e.Xattrs}
 	switch {
 	case e.Type.IsDir():
@@ -192,40 +159,17 @@ func (e *Engine) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyResu
 	if err != nil {
 		return nil, api.Usagef("", "%s: %v", quote.Path(req.Host), err)
 	}
-	from, to := io.Pipe()
-	sent := make(chan half, 1)
-	go func() {
-		t, err := carry.Send(ctx, to, dir, name, nil)
-		_ = to.CloseWithError(err) // without an error, this is the end of the stream
-		sent <- half{t, err}
-	}()
-	complaints := &bounded{}
-	cmd := live.Command{Args: []string{carrier, "receive", req.Path, filepath.Base(abs)}, Stdin: true}
-	exit, err := client.Exec(ctx, cmd, live.Streams{In: from, Err: complaints}, live.Control{})
-	_ = from.CloseWithError(io.ErrClosedPipe)
-	got := <-sent
-	switch {
-	case err != nil:
-		return nil, execError(api.ExecRequest{Cell: req.Cell, Args: cmd.Args}, err)
-	case got.err != nil && !errors.Is(got.err, io.ErrClosedPipe):
-		return nil, api.Failf(api.CodeCopy, got.err, "read %s", quote.Path(req.Host))
-	case exit.Code != carry.Done:
-		return nil, copyError(req, exit.Code, complaints)
+	var totals carry.Totals
+	warnings, err := client.CopyIn(ctx, req.Path, filepath.Base(abs), func(w io.Writer) (err error) {
+		if totals, err = carry.Send(ctx, w, dir, name, nil); err != nil {
+			return api.Failf(api.CodeCopy, err, "read %s", quote.Path(req.Host))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return copyResult(req, true, got.totals, complaints.lines()), nil
-}
-
-// copyError is a failure of the end in the cell, which said why.
-func copyError(req api.CopyRequest, code int, complaints *bounded) error {
-	why := quote.Line(strings.Join(complaints.lines(), "; "))
-	message := fmt.Sprintf("%s:%s: %s", req.Cell, quote.Path(req.Path), why)
-	switch code {
-	case carry.NotFound:
-		return &api.Error{Kind: api.NotFound, Code: api.CodeNotFound, Message: message}
-	case carry.Exists:
-		return &api.Error{Kind: api.Refused, Code: api.CodeExists, Message: message, Hint: "remove it first, or choose another name"}
-	}
-	return &api.Error{Kind: api.Failed, Code: api.CodeCopy, Message: message}
+	return copyResult(req, true, totals, warnings), nil
 }
 
 func hostError(host string, err error) error {
@@ -235,27 +179,7 @@ func hostError(host string, err error) error {
 			Kind: api.Refused, Code: api.CodeExists, Message: quote.Path(host) + ": " + err.Error(), Hint: "remove it first, or choose another name", Err: err,
 		}
 	case errors.Is(err, carry.ErrStream):
-		return &api.Error{Kind: api.Failed, Code: api.CodeCopy, Message: "what came from the cell cannot be believed: " + err.Error(), Err: err}
+		return &api.Error{Kind: api.Failed, Code: api.CodeCopy, Message: "malformed copy stream from the cell: " + err.Error(), Err: err}
 	}
 	return api.Failf(api.CodeCopy, err, "write %s", quote.Path(host))
-}
-
-// bounded keeps the beginning of what is written to it.
-type bounded struct{ buf bytes.Buffer }
-
-func (b *bounded) Write(p []byte) (int, error) {
-	b.buf.Write(p[:min(len(p), maxComplaint-b.buf.Len())])
-	return len(p), nil
-}
-
-func (b *bounded) lines() []string {
-	text := strings.TrimSpace(b.buf.String())
-	if text == "" {
-		return nil
-	}
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = printable(lines[i])
-	}
-	return lines
 }

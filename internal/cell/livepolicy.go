@@ -17,9 +17,8 @@ import (
 // policyKept is the state of the event of a policy that was refused.
 const policyKept = "policy refused"
 
-// applyLive asks the supervisor of a live cell to let another policy rule. The
-// sources of credentials are read here: they are about the caller's environment
-// and files, and the supervisor has others.
+// applyLive asks the supervisor of a live cell to apply another policy. The sources of
+// credentials are read here: they name the caller's variables and files.
 func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, grant api.NetworkRequest) (*api.PolicyApplied, error) {
 	p, err := e.caller.parsePolicy(f)
 	if err != nil {
@@ -35,38 +34,33 @@ func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, 
 	}
 	raw := values.HandOver()
 	defer wipe(raw)
-	var res api.PolicyApplied
-	q := policyCall{Name: []byte(f.Name), Text: f.Text, Values: raw}
-	if err := e.callLive(ctx, c.Name, callPolicy, q, &res); err != nil {
+	client, err := e.dialLive(ctx, c.Name)
+	if err != nil {
 		return nil, err
 	}
-	return &res, nil
+	return client.ApplyPolicy(ctx, f, raw)
 }
 
-// applyPolicy lets another policy rule the cell, and keeps it for the cell's next
-// runs. A policy that is refused is an event too, and changes nothing.
-func (l *liveCell) applyPolicy(q policyCall) (*api.PolicyApplied, error) {
-	values, err := gateway.TakeValues(q.Values)
+// applyPolicy applies another policy to the cell, and keeps it for the cell's next
+// runs. It returns the environment of commands from then on, nil if it stays. A policy
+// that is refused is an event too, and changes nothing.
+func (l *liveRun) applyPolicy(f api.PolicyFile, raw map[string][]byte) (*api.PolicyApplied, []string, error) {
+	values, err := gateway.TakeValues(raw)
 	if err != nil {
-		return nil, api.Usagef("", "%v", err)
+		return nil, nil, api.Usagef("", "%v", err)
 	}
-	l.whole.Lock()
-	defer l.whole.Unlock()
-	if err := l.alive(); err != nil {
-		values.Drop()
-		return nil, err
-	}
-	res, err := l.swapPolicy(api.PolicyFile{Name: api.Text(q.Name), Text: q.Text}, values)
+	res, err := l.swapPolicy(f, values)
 	if err != nil {
 		l.r.happened(event.Config(event.Subject{
-			Verdict: event.Denied, Rule: "policy", Reason: err.Error(), Message: "the policy before rules on",
+			Verdict: event.Denied, Rule: "policy", Reason: err.Error(), Message: "kept the previous policy",
 		}, policyKept))
+		return nil, nil, err
 	}
-	return res, err
+	return res, l.commandEnv(), nil
 }
 
 // swapPolicy is applyPolicy without the event of a refusal. It owns the values.
-func (l *liveCell) swapPolicy(f api.PolicyFile, values gateway.Values) (*api.PolicyApplied, error) {
+func (l *liveRun) swapPolicy(f api.PolicyFile, values gateway.Values) (*api.PolicyApplied, error) {
 	r := l.r
 	c, err := r.candidate(f, l.req)
 	if err == nil {
@@ -96,7 +90,6 @@ func (l *liveCell) swapPolicy(f api.PolicyFile, values gateway.Values) (*api.Pol
 		return nil, api.Failf(api.CodePolicy, err, "let the policy rule cell %s", r.cell.Name)
 	}
 	r.policy = c.policy
-	l.renewEnv()
 	return res, nil
 }
 
@@ -194,14 +187,11 @@ func (r *run) rule(c candidate) (from int64, err error) {
 	return from, nil
 }
 
-// renewEnv gives the commands that are executed from now on the placeholders of
-// the policy that rules. What runs keeps its environment.
-func (l *liveCell) renewEnv() {
+// commandEnv returns the environment with the placeholders of the present policy. What
+// runs keeps its own.
+func (l *liveRun) commandEnv() []string {
 	if l.r.gateway == nil {
-		return
+		return nil
 	}
-	env := l.r.gateway.Environment()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.env = replaced(l.r.plainEnv, env)
+	return replaced(l.r.plainEnv, l.r.gateway.Environment())
 }

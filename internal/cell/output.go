@@ -96,6 +96,17 @@ func (o *output) put(to io.Writer, p []byte) {
 	}
 }
 
+// store keeps output that holds no secrets any more, up to the limit.
+func (o *output) store(stderr bool, p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := 0
+	if stderr {
+		i = 1
+	}
+	o.put(o.blobs[i], p)
+}
+
 // gap says in a receipt what could not be stored, for another reason than the
 // limit that was asked for.
 func (o *output) gap() string {

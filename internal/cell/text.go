@@ -18,13 +18,8 @@ func texts(paths []string) []string {
 	return out
 }
 
-// printable is text that JSON can carry as it is.
-func printable(s string) string {
-	if pathBase64(s) == "" {
-		return s
-	}
-	return quote.Line(s)
-}
+// printable returns text that JSON can carry as it is.
+func printable(s string) string { return quote.UTF8(s) }
 
 // pathBase64 is set for paths that JSON cannot carry as text.
 func pathBase64(path string) string {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/supervise"
 )
 
 // maxForwarded bounds the connections that are forwarded at the same time; more
@@ -147,7 +147,7 @@ func (f *forwarding) connect(ctx context.Context, conn net.Conn) (over bool) {
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return false
-	case errors.Is(err, cell.ErrNoListener):
+	case errors.Is(err, supervise.ErrNoListener):
 		f.session.noted(f.what + ": nothing listens there")
 		return false
 	case api.KindOf(err) == api.Busy || codeOf(err) == api.CodeLost:

@@ -57,6 +57,14 @@ func Line(s string) string {
 	return b.String()
 }
 
+// UTF8 returns s as it is if JSON can carry it, and else as Line does.
+func UTF8(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return Line(s)
+}
+
 // Visible reports whether every character of a line is visible. Tabs are.
 func Visible(s string) bool { return visible(s, true) }
 

@@ -29,7 +29,7 @@ func layers() [][]string {
 		{"internal/driver/drivertest"},
 		{"internal/cell"},
 		{"internal/evidence"},
-		{"internal/gateway"},
+		{"internal/gateway", "internal/supervise"},
 		{"internal/egress"},
 		{"internal/egress/names", "internal/egress/dial", "internal/egress/authority", "internal/egress/credential", "internal/egress/inspect"},
 		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "internal/live", "internal/carry", "internal/forward", "internal/suggest", "internal/eventquery", "receipt"},
@@ -61,6 +61,14 @@ func strangers() []stranger {
 		{"internal/policy", []string{"internal/match", "internal/quote"}, "a policy is pure: it asks nothing of the host"},
 		{"internal/suggest", []string{"internal/api", "internal/event", "internal/match", "internal/policy", "internal/quote"}, "a suggestion is made of events, command lines and a policy"},
 		{"internal/eventquery", []string{"internal/api", "internal/event"}, "it is handed the runs and their journals"},
+		{
+			"internal/supervise",
+			[]string{
+				"internal/api", "internal/carry", "internal/driver", "internal/event", "internal/failpoint", "internal/forward", "internal/fsx",
+				"internal/live", "internal/mount", "internal/quote", "internal/redact",
+			},
+			"a supervisor serves a driver's cell; the run that it is records, seals and decides",
+		},
 		{"internal/grant", []string{"internal/fsx", "internal/quote", "internal/failpoint"}, "a grant is text: it knows no policy and no cell"},
 		{"internal/match", nil, "matching knows text only"},
 		{"internal/event", nil, "a journal knows records, not who writes them"},

@@ -1,4 +1,4 @@
-package cell
+package supervise
 
 import (
 	"bytes"
@@ -6,14 +6,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/policy"
-
 	"pgregory.net/rapid"
 
-	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // TestTranscript: whoever reads on from where the last part ended gets every
@@ -86,56 +81,6 @@ func TestTranscriptWaits(t *testing.T) {
 	}
 }
 
-func TestPickSession(t *testing.T) {
-	t.Parallel()
-	list := []live.Session{{ID: "exec_1"}, {ID: "exec_12"}, {ID: "exec_2"}}
-	for ref, want := range map[string]string{"exec_1": "exec_1", "exec_12": "exec_12", "exec_2": "exec_2", "exec_": "", "x": ""} {
-		s, err := pick(list, "demo", ref)
-		if s.ID != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q, %v", ref, s.ID, err)
-		}
-	}
-}
-
-// TestStartOrder sends an order to a supervisor and compares it byte for byte.
-func TestStartOrder(t *testing.T) {
-	t.Parallel()
-	q := api.StartRequest{Cell: "demo", RunOptions: api.RunOptions{
-		Env: []string{"A=\xff"}, Workdir: "\xfe", ReadOnly: []string{"/x"}, Timeout: 5e9, Wait: -1e9, Memory: 1, CPUs: 2, PIDs: 3,
-		AllowDegraded: true, Policy: &api.PolicyFile{Name: "p", Text: []byte("version: 1\n")},
-	}}
-	p := policy.Default()
-	p.Environment.Inherit = []string{"IN", "ABSENT"}
-	e := New(Config{Home: "/home", Caller: Caller{
-		Actor: func() string { return "tester" }, Env: []string{"IN=va=l\xffue", "OTHER=x", "PATH=/x"},
-		Git: func() GitUser { return GitUser{Name: "A\xff", Email: "a@b"} }, Home: "/h\xff", Dir: "/d",
-	}})
-	data, err := e.encodeStart(q, p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	order, err := DecodeStart(data)
-	if err != nil || order.Home != "/home" {
-		t.Fatal(order.Home, err)
-	}
-	if diff := cmp.Diff(q, order.Request); diff != "" {
-		t.Error(diff)
-	}
-	c := order.Caller()
-	if v, ok := c.lookupEnv("IN"); v != "va=l\xffue" || !ok {
-		t.Errorf("inherited %q, %v", v, ok)
-	}
-	if _, ok := c.lookupEnv("OTHER"); ok {
-		t.Error("something else is inherited")
-	}
-	if c.git() != e.caller.git() || c.Actor() != "tester" || c.Home != "/h\xff" || c.Dir != "/d" {
-		t.Errorf("%+v", c)
-	}
-	if _, err := DecodeStart([]byte("{")); err == nil {
-		t.Error("nonsense was understood")
-	}
-}
-
 func TestErrorsCrossTheSocket(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []api.Kind{api.Failed, api.Usage, api.NotFound, api.Refused, api.Busy} {
@@ -144,7 +89,7 @@ func TestErrorsCrossTheSocket(t *testing.T) {
 		if err != nil || !IsFailure(answer) {
 			t.Fatal(string(answer), err)
 		}
-		_, err = decodeAnswer(answer)
+		_, err = DecodeAnswer(answer)
 		var out *api.Error
 		if !errors.As(err, &out) || out.Kind != kind || out.Code != "c" || out.Message != "m" || out.Hint != "h" || len(out.Details) != 1 {
 			t.Errorf("%+v", out)

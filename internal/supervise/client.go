@@ -1,0 +1,135 @@
+package supervise
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// Client speaks with the supervisor of a live cell. Each method connects anew.
+type Client struct {
+	cell string
+	line *live.Client
+}
+
+// NewClient returns a client of the supervisor of a cell that listens on a socket.
+func NewClient(cell, socket, version string) *Client {
+	return &Client{cell: cell, line: live.NewClient(socket, version)}
+}
+
+// Stop ends the cell and returns the result of its whole life. A negative grace is
+// the usual one.
+func (c *Client) Stop(ctx context.Context, grace time.Duration) (*api.RunResult, error) {
+	var res api.RunResult
+	if err := c.call(ctx, callStop, stopCall{GraceUS: grace.Microseconds()}, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+// Checkpoint captures what the cell holds at one moment. The name may be "".
+func (c *Client) Checkpoint(ctx context.Context, name string) (*api.CheckpointResult, error) {
+	var res api.CheckpointResult
+	if err := c.call(ctx, callCheckpoint, checkpointCall{Name: name}, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+// ApplyPolicy gives the cell another policy at once, with the values of credentials.
+func (c *Client) ApplyPolicy(ctx context.Context, f api.PolicyFile, values map[string][]byte) (*api.PolicyApplied, error) {
+	var res api.PolicyApplied
+	q := policyCall{Name: []byte(f.Name), Text: f.Text, Values: values}
+	if err := c.call(ctx, callPolicy, q, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+// Processes lists what runs in the cell.
+func (c *Client) Processes(ctx context.Context) ([]api.ProcessInfo, error) {
+	list, err := c.line.Processes(ctx)
+	if err != nil {
+		return nil, fromWire(c.cell, err)
+	}
+	out := make([]api.ProcessInfo, len(list))
+	for i, p := range list {
+		out[i] = api.ProcessInfo{
+			PID: p.PID, PPID: p.PPID, UID: p.UID, State: p.State, SessionID: p.Session, StartedAt: p.Started.UTC(),
+			CPUUS: p.CPU.Microseconds(), RSS: p.RSS, Args: texts(p.Args),
+		}
+	}
+	return out, nil
+}
+
+// Sessions lists the commands that were executed in the cell.
+func (c *Client) Sessions(ctx context.Context) ([]api.SessionInfo, error) {
+	list, err := c.line.Sessions(ctx)
+	if err != nil {
+		return nil, fromWire(c.cell, err)
+	}
+	var out []api.SessionInfo
+	for _, s := range list {
+		out = append(out, api.SessionInfo{
+			SessionID: s.ID, Args: texts(s.Args), TTY: s.TTY, Detachable: s.Detachable, Running: s.Running(),
+			Clients: s.Clients, StartedAt: s.Started.UTC(),
+		})
+	}
+	return out, nil
+}
+
+// Logs writes the output of the cell's run: what is kept of it, and with follow, what
+// comes until the cell is stopped.
+func (c *Client) Logs(ctx context.Context, run string, follow bool, stdout, stderr io.Writer) error {
+	q := outputCall{Run: run, Wait: follow}
+	for {
+		var part outputPart
+		err := c.call(ctx, callOutput, q, &part)
+		if q.From != 0 && errors.Is(err, live.ErrNoServer) {
+			err = lostError(c.cell, err)
+		}
+		if err != nil {
+			return err
+		}
+		for _, chunk := range part.Chunks {
+			to := stdout
+			if chunk.Stderr {
+				to = stderr
+			}
+			if _, err := to.Write(chunk.Data); err != nil {
+				return err
+			}
+		}
+		if part.Ended || !follow && len(part.Chunks) == 0 {
+			return nil
+		}
+		q.From = part.Next
+	}
+}
+
+func (c *Client) call(ctx context.Context, method string, request, result any) error {
+	data, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	answer, err := c.line.Call(ctx, method, data)
+	if err != nil {
+		return fromWire(c.cell, err)
+	}
+	return json.Unmarshal(answer, result)
+}
+
+// texts returns arguments as JSON can carry them.
+func texts(args []string) []string {
+	var out []string
+	for _, a := range args {
+		out = append(out, quote.UTF8(a))
+	}
+	return out
+}

@@ -1,0 +1,237 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/redact"
+)
+
+// execution is one command in a live cell.
+type execution struct {
+	id      string
+	tty     bool
+	process event.Process
+	cancel  context.CancelFunc
+	signals chan os.Signal
+	resize  chan driver.WindowSize
+	done    chan struct{}
+	exit    live.Exit
+}
+
+// Exec implements live.Host.
+func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (live.Process, error) {
+	cmd, carries, err := h.command(c)
+	if err != nil {
+		return nil, toWire(err)
+	}
+	if err := h.enter(); err != nil {
+		return nil, err
+	}
+	// The protocol ends a command by a signal, never by the context.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	x := &execution{
+		id: h.NewID(), tty: c.TTY, cancel: cancel, done: make(chan struct{}),
+		signals: make(chan os.Signal, 16), resize: make(chan driver.WindowSize, 1),
+	}
+	stdio := driver.Stdio{In: streams.In, Out: streams.Out, Err: streams.Err, Signals: x.signals, Resize: x.resize}
+	finish := func() {}
+	if !carries {
+		stdio.Out, stdio.Err, finish = h.tap(streams, c.Env)
+	}
+	begun, failedToStart := make(chan struct{}), make(chan error, 1)
+	args := h.Recordable(c.Args)
+	cmd.Executed = func(pid int) {
+		h.begins(x, pid, args)
+		close(begun)
+	}
+	go func() {
+		defer h.running.Done()
+		defer cancel()
+		o, err := h.Cell.Exec(ctx, cmd, stdio)
+		finish()
+		if err != nil {
+			failedToStart <- err
+			return
+		}
+		h.ends(x, o)
+	}()
+	select {
+	case err := <-failedToStart:
+		return nil, h.execFailure(err)
+	case <-begun:
+		return x, nil
+	}
+}
+
+// enter counts a command that is about to start, unless the cell is ending.
+func (h *Host) enter() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.refuseEnding(); err != nil {
+		return err
+	}
+	h.running.Add(1)
+	return nil
+}
+
+// begins and ends record a command.
+func (h *Host) begins(x *execution, pid int, args []string) {
+	x.process = event.Process{PID: pid, Parent: 1, Binary: args[0], Args: args}
+	h.mu.Lock()
+	h.commands[pid] = x
+	h.mu.Unlock()
+	h.Record(event.Launch(event.Subject{Process: event.Process{PID: 1}, Message: x.id + " was executed"}, x.process))
+	h.recordForward(x, event.Opened)
+}
+
+func (h *Host) ends(x *execution, o driver.Outcome) {
+	h.mu.Lock()
+	if h.commands[x.process.PID] == x {
+		delete(h.commands, x.process.PID)
+	}
+	h.mu.Unlock()
+	h.recordForward(x, event.Closed)
+	h.Record(event.Exit(event.Subject{Message: x.id + " has ended"}, x.process, o.Code))
+	x.exit = live.Exit{Code: o.Code, Signal: o.Signal, TimedOut: o.TimedOut, Killed: o.Killed}
+	close(x.done)
+}
+
+// recordForward records the begin or the end of a forwarded connection.
+func (h *Host) recordForward(x *execution, step event.NetworkStep) {
+	if port := forwarded(x.process.Args); port != 0 {
+		subject := event.Subject{Process: x.process, Message: x.id + ": a connection of the host was forwarded to the cell"}
+		h.Record(event.Network(subject, step, event.Connection{IP: "127.0.0.1", Port: port, Inbound: true}))
+	}
+}
+
+// command turns a client's command into what the driver executes. carries reports
+// whether it is the cell's end of a copy or of a forwarded port.
+func (h *Host) command(c live.Command) (cmd driver.Command, carries bool, err error) {
+	if c.User != "" && c.User != h.UserName && c.User != strconv.Itoa(h.User) {
+		return cmd, false, api.Refusef(api.CodeUser, "leave --user out", "the command cannot be %s: the cell's only user is %s", quote.Arg(c.User), h.UserName)
+	}
+	workdir := h.Workdir
+	if c.Workdir != "" {
+		workdir = c.Workdir
+		if !path.IsAbs(workdir) {
+			workdir = path.Join(h.MountAt, workdir)
+		}
+	}
+	h.mu.Lock()
+	env := slices.Clone(h.env)
+	h.mu.Unlock()
+	for _, kv := range c.Env {
+		name, _, isPair := strings.Cut(kv, "=")
+		if !isPair || name == "" {
+			return cmd, false, api.Usagef("give NAME=VALUE", "bad environment entry %s", quote.Arg(kv))
+		}
+		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
+		env = append(env, kv)
+	}
+	args := c.Args
+	if args[0] == carrier {
+		carries, args = true, append([]string{CarrierFile}, args[1:]...)
+		workdir = h.MountAt
+	}
+	return driver.Command{
+		Args: args, Env: env, Workdir: path.Clean(workdir), TTY: c.TTY,
+		Size: driver.WindowSize(c.Size), Timeout: c.Timeout,
+	}, carries, nil
+}
+
+// execFailure returns the failure of a command that was not executed, for a client.
+func (h *Host) execFailure(err error) error {
+	start, ok := errors.AsType[*driver.StartError](err)
+	if ok && (start.Cause == driver.CauseNotFound || start.Cause == driver.CauseNotExecutable) {
+		return &live.StartError{
+			Step: start.Step, Message: start.Err.Error(), NotFound: start.Cause == driver.CauseNotFound, NotExecutable: start.Cause == driver.CauseNotExecutable,
+		}
+	}
+	return toWire(h.StartError(err))
+}
+
+// ID implements live.Process.
+func (x *execution) ID() string { return x.id }
+
+// Wait implements live.Process.
+func (x *execution) Wait() live.Exit {
+	<-x.done
+	return x.exit
+}
+
+// Signal implements live.Process. A command that has not taken sixteen signals
+// will not take another; SIGKILL always arrives.
+func (x *execution) Signal(n int) error {
+	if n == int(syscall.SIGKILL) {
+		x.cancel()
+		return nil
+	}
+	select {
+	case x.signals <- syscall.Signal(n):
+	default:
+	}
+	return nil
+}
+
+// Resize implements live.Process: the last size counts.
+func (x *execution) Resize(size api.WindowSize) error {
+	for {
+		select {
+		case x.resize <- driver.WindowSize(size):
+			return nil
+		default:
+		}
+		select {
+		case <-x.resize:
+		default:
+		}
+	}
+}
+
+// tap keeps what a command prints, each stream without the secret values of its
+// environment, while everything is passed on unchanged.
+func (h *Host) tap(to live.Streams, env []string) (out, err io.Writer, finish func()) {
+	_, secrets := redact.Env(append(slices.Clone(h.Config.Env), env...))
+	secrets = append(secrets, h.Secrets()...)
+	stdout := redact.NewWriter(kept{h, false}, secrets)
+	stderr := redact.NewWriter(kept{h, true}, secrets)
+	return &tee{stdout, to.Out}, &tee{stderr, to.Err}, func() {
+		_, _ = stdout.Close(), stderr.Close() // a failure to keep is noted by Store
+	}
+}
+
+// tee writes to two writers. Only the second one's errors count.
+type tee struct {
+	keep io.Writer
+	to   io.Writer
+}
+
+func (t *tee) Write(p []byte) (int, error) {
+	_, _ = t.keep.Write(p) // the loss is noted where it happens
+	return t.to.Write(p)
+}
+
+// kept keeps one stream of all commands.
+type kept struct {
+	h      *Host
+	stderr bool
+}
+
+func (k kept) Write(p []byte) (int, error) {
+	k.h.output.add(k.stderr, p)
+	k.h.Store(k.stderr, p)
+	return len(p), nil
+}

@@ -1,0 +1,138 @@
+package supervise
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/live"
+)
+
+// usualGrace is the time that the processes of a cell that is stopped have to end by
+// themselves.
+const usualGrace = 5 * time.Second
+
+// maxWait is how long clients have to take what their commands have printed.
+const maxWait = 5 * time.Second
+
+// Cause is why a live cell ends.
+type Cause int
+
+// The causes.
+const (
+	Stopped      Cause = iota // a client asked for it
+	TimedOut                  // its time-out
+	Died                      // its first process was killed
+	Interrupted               // the context of Serve ended
+	SocketFailed              // its socket failed
+)
+
+// Ending is how a live cell comes to its end.
+type Ending struct {
+	Cause Cause
+	// Grace is the time that its processes have to end by themselves.
+	Grace time.Duration
+	// Err is the failure of a socket.
+	Err error
+}
+
+// Serve serves the socket until the cell shall end, or has ended.
+func (h *Host) Serve(ctx context.Context) Ending {
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	h.cancel = cancel
+	go func() {
+		h.served <- live.Serve(serving, h.Listener, h, live.Options{UID: os.Geteuid(), Version: h.Version})
+	}()
+	var limit <-chan time.Time
+	if h.Timeout > 0 {
+		t := time.NewTimer(h.Timeout)
+		defer t.Stop()
+		limit = t.C
+	}
+	select {
+	case grace := <-h.stop:
+		return Ending{Cause: Stopped, Grace: grace}
+	case <-limit:
+		return Ending{Cause: TimedOut, Grace: usualGrace}
+	case <-h.Cell.Gone():
+		return Ending{Cause: Died}
+	case <-ctx.Done():
+		return Ending{Cause: Interrupted, Grace: usualGrace}
+	case err := <-h.served:
+		h.served <- nil
+		return Ending{Cause: SocketFailed, Grace: usualGrace, Err: err}
+	}
+}
+
+// Ended is what is known of a live cell when none of its processes is left.
+type Ended struct {
+	Usage driver.Usage
+	// TerminateErr is why its processes could not be asked to end, CloseErr what
+	// failed when the rest was killed.
+	TerminateErr, CloseErr error
+}
+
+// End asks what runs in the cell to end, within the grace, and kills what stays.
+func (h *Host) End(grace time.Duration) (e Ended) {
+	h.mu.Lock()
+	h.ending = true
+	h.mu.Unlock()
+	h.exclusive.Lock()
+	defer h.exclusive.Unlock()
+	if grace > 0 {
+		h.hangUpTerminals()
+		_, e.TerminateErr = h.Cell.Terminate(grace)
+	}
+	e.Usage = h.Cell.Usage()
+	e.CloseErr = h.Cell.Close()
+	h.awaitCommands()
+	h.output.close()
+	return e
+}
+
+// awaitCommands returns when nothing is written of any command any more. A client
+// that does not read would block its command; then all connections are ended.
+func (h *Host) awaitCommands() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.running.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(maxWait):
+		h.Close()
+		<-ended
+	}
+}
+
+// hangUpTerminals sends SIGHUP to commands with a terminal: interactive shells ignore
+// SIGTERM.
+func (h *Host) hangUpTerminals() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, x := range h.commands {
+		if x.tty {
+			_ = x.Signal(int(syscall.SIGHUP))
+		}
+	}
+}
+
+// Close removes the socket and begins to end the connections; those that wait for an
+// answer still get it. It comes before the run is concluded, so that a socket is never
+// without a run that has to be finished.
+func (h *Host) Close() {
+	h.cancel()
+	_ = h.Listener.Close() // what it could not remove, the next start replaces
+}
+
+// Finish answers the clients that asked for the end, and returns when they have their
+// answers.
+func (h *Host) Finish(res *api.RunResult, err error) error {
+	h.result, h.err = res, err
+	close(h.done)
+	return <-h.served
+}

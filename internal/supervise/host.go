@@ -1,0 +1,206 @@
+package supervise
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/redact"
+)
+
+// Config is a live cell as the run that it is hands it to its supervisor. All
+// functions may be called by many goroutines at once, except as they say.
+type Config struct {
+	Cell     driver.Cell
+	Listener *live.Listener
+	Version  string // of this program
+
+	Name  string // of the cell
+	RunID string
+	// MountAt is where the workspace is in the cell, Workdir where commands start.
+	MountAt, Workdir string
+	// User is the number of the cell's only user, UserName its name.
+	User     int
+	UserName string
+	// Env is the environment of commands.
+	Env []string
+	// Timeout ends the cell; 0 is none.
+	Timeout time.Duration
+
+	// NewID returns a new id of a command.
+	NewID func() string
+	// Recordable returns arguments as events may have them.
+	Recordable func(args []string) []string
+	// Record appends an event to the run's journal.
+	Record func(event.Event)
+	// Store keeps output of a command, without secrets.
+	Store func(stderr bool, p []byte)
+	// Secrets returns what is removed from stored output, besides the secrets in
+	// environments.
+	Secrets func() []redact.Secret
+	// StartError returns the error of a command that could not be started.
+	StartError func(error) error
+	// Checkpoint captures the cell. ApplyPolicy gives it another policy, takes the
+	// values over, and returns the environment of commands from then on; nil keeps
+	// it. Only one call of the two is made at a time, and none when the cell ends.
+	Checkpoint  func(ctx context.Context, name string) (*api.CheckpointResult, error)
+	ApplyPolicy func(f api.PolicyFile, values map[string][]byte) (res *api.PolicyApplied, env []string, err error)
+}
+
+// Host is the supervisor's side of a live cell: what its socket serves. Serve returns
+// when the cell shall end, End ends it, Close takes the socket away, and Finish
+// answers the clients that wait for the end.
+type Host struct {
+	Config
+	output *transcript
+
+	stop   chan time.Duration // the grace of the first stop
+	cancel context.CancelFunc // ends serving
+	served chan error
+
+	// done is closed when the result is known.
+	done   chan struct{}
+	result *api.RunResult
+	err    error
+
+	// exclusive is held while the cell is captured, gets a policy or ends.
+	exclusive sync.Mutex
+
+	mu       sync.Mutex
+	ending   bool
+	commands map[int]*execution // by their pid inside
+	env      []string           // of commands that are executed from now on
+	running  sync.WaitGroup
+}
+
+// NewHost returns the host of a live cell.
+func NewHost(c Config) *Host {
+	return &Host{
+		Config: c, output: newTranscript(), env: c.Env, commands: map[int]*execution{},
+		stop: make(chan time.Duration, 1), served: make(chan error, 1), done: make(chan struct{}), cancel: func() {},
+	}
+}
+
+// Processes implements live.Host.
+func (h *Host) Processes(context.Context) ([]live.ProcessInfo, error) {
+	list, err := h.Cell.Processes()
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]live.ProcessInfo, len(list))
+	for i, p := range list {
+		out[i] = live.ProcessInfo{
+			PID: p.PID, PPID: p.PPID, UID: p.UID, State: p.State, Started: p.Started, CPU: p.CPU, RSS: p.RSS, Args: p.Args,
+		}
+		// A command begins a session of its own, whose number is its pid.
+		if x := h.commands[p.SID]; x != nil {
+			out[i].Session = x.id
+		}
+	}
+	return out, nil
+}
+
+// Call implements live.Host.
+func (h *Host) Call(ctx context.Context, method string, request json.RawMessage) (json.RawMessage, error) {
+	var result any
+	var err error
+	switch method {
+	case callStop:
+		result, err = answerTo(request, h.requestStop)
+	case callCheckpoint:
+		result, err = answerTo(request, func(q checkpointCall) (*api.CheckpointResult, error) { return h.checkpoint(ctx, q) })
+	case callOutput:
+		result, err = answerTo(request, func(q outputCall) (*outputPart, error) { return h.readOutput(ctx, q) })
+	case callPolicy:
+		result, err = answerTo(request, h.applyPolicy)
+	default:
+		err = api.Refusef(api.CodeUnknownCall, "use the version of forkcell that started the cell", "the supervisor knows no %s", quote.Arg(method))
+	}
+	if err != nil {
+		return nil, toWire(err)
+	}
+	return json.Marshal(result)
+}
+
+func answerTo[Q, A any](request json.RawMessage, do func(Q) (A, error)) (any, error) {
+	var q Q
+	if err := json.Unmarshal(request, &q); err != nil {
+		return nil, api.Usagef("", "a request that cannot be understood: %v", err)
+	}
+	return do(q)
+}
+
+// requestStop begins the end, or joins one that has begun, and waits for it.
+func (h *Host) requestStop(q stopCall) (*api.RunResult, error) {
+	grace := time.Duration(q.GraceUS) * time.Microsecond
+	if grace < 0 {
+		grace = usualGrace
+	}
+	select {
+	case h.stop <- grace:
+	default:
+	}
+	<-h.done
+	return h.result, h.err
+}
+
+// readOutput returns what the cell's commands have printed.
+func (h *Host) readOutput(ctx context.Context, q outputCall) (*outputPart, error) {
+	if q.Run != "" && q.Run != h.RunID {
+		return nil, api.Missing("live run", q.Run, "`forkcell log "+h.Name+"` shows the runs")
+	}
+	return h.output.read(ctx, q.From, q.Wait)
+}
+
+func (h *Host) checkpoint(ctx context.Context, q checkpointCall) (*api.CheckpointResult, error) {
+	h.exclusive.Lock()
+	defer h.exclusive.Unlock()
+	if err := h.alive(); err != nil {
+		return nil, err
+	}
+	return h.Checkpoint(ctx, q.Name)
+}
+
+func (h *Host) applyPolicy(q policyCall) (*api.PolicyApplied, error) {
+	h.exclusive.Lock()
+	defer h.exclusive.Unlock()
+	if err := h.alive(); err != nil {
+		for _, value := range q.Values {
+			clear(value)
+		}
+		return nil, err
+	}
+	res, env, err := h.ApplyPolicy(api.PolicyFile{Name: api.Text(q.Name), Text: q.Text}, q.Values)
+	if err != nil {
+		return nil, err
+	}
+	if env != nil {
+		h.mu.Lock()
+		h.env = env
+		h.mu.Unlock()
+	}
+	return res, nil
+}
+
+func (h *Host) alive() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refuseEnding()
+}
+
+// refuseEnding returns an error when the cell is ending. The caller holds mu.
+func (h *Host) refuseEnding() error {
+	if h.ending {
+		return &api.Error{Kind: api.Refused, Code: api.CodeStopping, Message: fmt.Sprintf("cell %s is being stopped", h.Name)}
+	}
+	return nil
+}

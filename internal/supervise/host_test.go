@@ -1,0 +1,258 @@
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/live"
+	"github.com/forkcell/forkcell/internal/redact"
+)
+
+// fakeCell executes commands as functions: "print TEXT..." prints its environment and
+// arguments, "wait" ends when it is told to terminate.
+type fakeCell struct {
+	driver.Cell
+	mu   sync.Mutex
+	pid  int
+	end  chan struct{}
+	gone chan struct{}
+}
+
+func (c *fakeCell) Exec(ctx context.Context, cmd driver.Command, s driver.Stdio) (driver.Outcome, error) {
+	if cmd.Args[0] == "missing" {
+		return driver.Outcome{}, &driver.StartError{Step: "exec", Err: errors.New("no such file"), Cause: driver.CauseNotFound}
+	}
+	c.mu.Lock()
+	c.pid++
+	pid := c.pid
+	c.mu.Unlock()
+	cmd.Executed(pid)
+	if cmd.Args[0] == "wait" {
+		select {
+		case <-c.end:
+		case <-ctx.Done():
+		}
+		return driver.Outcome{Code: 7}, nil
+	}
+	_, err := io.WriteString(s.Out, strings.Join(append(cmd.Env, cmd.Args...), " ")+"\n")
+	return driver.Outcome{}, err
+}
+
+func (c *fakeCell) Processes() ([]driver.Process, error) {
+	return []driver.Process{{PID: 5, SID: 1, Args: []string{"wait"}}}, nil
+}
+
+func (c *fakeCell) Usage() driver.Usage   { return driver.Usage{} }
+func (c *fakeCell) Gone() <-chan struct{} { return c.gone }
+func (c *fakeCell) Close() error          { return nil }
+func (c *fakeCell) Terminate(time.Duration) (bool, error) {
+	close(c.end)
+	return true, nil
+}
+
+// served is a host that is served, with what it handed to its run.
+type served struct {
+	*Host
+	client *Client
+	ending chan Ending
+	stop   context.CancelFunc
+
+	mu     sync.Mutex
+	events int
+	stored bytes.Buffer
+}
+
+func serve(t *testing.T) *served {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "private")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "s")
+	listener, err := live.Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids atomic.Int64
+	s := &served{client: NewClient("demo", socket, "v"), ending: make(chan Ending, 1)}
+	s.Host = NewHost(Config{
+		Cell: &fakeCell{end: make(chan struct{}), gone: make(chan struct{})}, Listener: listener, Version: "v",
+		Name: "demo", RunID: "run_1", MountAt: "/work", Workdir: "/work", User: 1000, UserName: "sandbox", Env: []string{"A=1"},
+		NewID:      func() string { return "exec_" + strconv.FormatInt(ids.Add(1), 10) },
+		Recordable: func(args []string) []string { return args },
+		Record: func(event.Event) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.events++
+		},
+		Store: func(_ bool, p []byte) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.stored.Write(p)
+		},
+		Secrets:    func() []redact.Secret { return []redact.Secret{{Name: "KEY", Value: "hunter2hunter2"}} },
+		StartError: func(err error) error { return err },
+		Checkpoint: func(_ context.Context, name string) (*api.CheckpointResult, error) {
+			return &api.CheckpointResult{Name: name}, nil
+		},
+		ApplyPolicy: func(f api.PolicyFile, _ map[string][]byte) (*api.PolicyApplied, []string, error) {
+			if len(f.Text) == 0 {
+				return nil, nil, api.Refusef(api.CodePolicy, "", "empty")
+			}
+			return &api.PolicyApplied{Live: true}, []string{"A=2"}, nil
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	s.stop = cancel
+	go func() { s.ending <- s.Serve(ctx) }()
+	return s
+}
+
+func (s *served) exec(ctx context.Context, args ...string) (string, error) {
+	var out bytes.Buffer
+	_, err := s.client.Exec(ctx, api.ExecRequest{Cell: "demo", Args: args}, driver.Stdio{Out: &out, Err: &out}, nil)
+	return out.String(), err
+}
+
+// finish ends the cell as its run does.
+func (s *served) finish(t *testing.T, want Cause) {
+	t.Helper()
+	why := <-s.ending
+	if why.Cause != want {
+		t.Errorf("it ends for the cause %d, want %d", why.Cause, want)
+	}
+	if e := s.End(why.Grace); e.TerminateErr != nil || e.CloseErr != nil {
+		t.Error(e)
+	}
+	s.Close()
+	if err := s.Finish(&api.RunResult{RunID: "run_1"}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHost(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	ctx := t.Context()
+	out, err := s.exec(ctx, "print", "hunter2hunter2")
+	if err != nil || out != "A=1 print hunter2hunter2\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if got := s.stored.String(); got == "" || strings.Contains(got, "hunter2") {
+		t.Errorf("stored %q", got)
+	}
+	if s.events != 2 {
+		t.Errorf("%d events of a command", s.events)
+	}
+	_, err = s.exec(ctx, "missing")
+	if start, ok := errors.AsType[*driver.StartError](err); !ok || start.Cause != driver.CauseNotFound {
+		t.Errorf("%v", err)
+	}
+	var logs bytes.Buffer
+	if err := s.client.Logs(ctx, "run_1", false, &logs, &logs); err != nil || logs.String() != s.stored.String() {
+		t.Errorf("logs %q, %v", logs.String(), err)
+	}
+	if err := s.client.Logs(ctx, "run_2", false, &logs, &logs); api.KindOf(err) != api.NotFound {
+		t.Errorf("logs of another run: %v", err)
+	}
+	if res, err := s.client.Checkpoint(ctx, "here"); err != nil || res.Name != "here" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if _, err := s.client.ApplyPolicy(ctx, api.PolicyFile{}, nil); api.KindOf(err) != api.Refused {
+		t.Errorf("a policy that is refused: %v", err)
+	}
+	if res, err := s.client.ApplyPolicy(ctx, api.PolicyFile{Text: []byte("version: 1")}, nil); err != nil || !res.Live {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if out, err := s.exec(ctx, "print"); err != nil || out != "A=2 print\n" {
+		t.Errorf("under the new policy: %q, %v", out, err)
+	}
+	s.stop()
+	s.finish(t, Interrupted)
+}
+
+// TestStop: a command that runs is told to end, and its client and the one that asked
+// for the end get their answers.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	started, ended := make(chan struct{}), make(chan *api.ExecResult, 1)
+	go func() {
+		res, err := s.client.Exec(t.Context(), api.ExecRequest{Args: []string{"wait"}}, driver.Stdio{}, func(string) { close(started) })
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- res
+	}()
+	<-started
+	list, err := s.client.Processes(t.Context())
+	if err != nil || len(list) != 1 || list[0].SessionID != "exec_1" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		res, err := s.client.Stop(t.Context(), -1)
+		if err == nil && res.RunID != "run_1" {
+			err = errors.New("it is the result of " + res.RunID)
+		}
+		stopped <- err
+	}()
+	s.finish(t, Stopped)
+	if res := <-ended; res == nil || res.ExitCode != 7 || res.SessionID != "exec_1" {
+		t.Errorf("%+v", res)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Exec(t.Context(), live.Command{Args: []string{"print"}}, live.Streams{}); api.KindOf(err) != api.Refused {
+		t.Errorf("a command after the end: %v", err)
+	}
+	if _, err := s.exec(t.Context(), "print"); api.KindOf(err) != api.Busy {
+		t.Errorf("without a socket: %v", err)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	h := NewHost(Config{MountAt: "/work", Workdir: "/work/sub", User: 1000, UserName: "sandbox", Env: []string{"A=1", "B=2"}})
+	for name, c := range map[string]struct {
+		in   live.Command
+		dir  string
+		env  string
+		arg  string
+		kind api.Kind
+	}{
+		"as it is":              {in: live.Command{Args: []string{"x"}}, dir: "/work/sub", env: "A=1 B=2", arg: "x"},
+		"a relative directory":  {in: live.Command{Args: []string{"x"}, Workdir: "a/../b"}, dir: "/work/b", env: "A=1 B=2", arg: "x"},
+		"an absolute directory": {in: live.Command{Args: []string{"x"}, Workdir: "/tmp"}, dir: "/tmp", env: "A=1 B=2", arg: "x"},
+		"a variable":            {in: live.Command{Args: []string{"x"}, Env: []string{"A=3"}}, dir: "/work/sub", env: "B=2 A=3", arg: "x"},
+		"the only user":         {in: live.Command{Args: []string{"x"}, User: "1000"}, dir: "/work/sub", env: "A=1 B=2", arg: "x"},
+		"a copy":                {in: live.Command{Args: []string{carrier}, Workdir: "/tmp"}, dir: "/work", env: "A=1 B=2", arg: CarrierFile},
+		"another user":          {in: live.Command{Args: []string{"x"}, User: "root"}, kind: api.Refused},
+		"no variable":           {in: live.Command{Args: []string{"x"}, Env: []string{"A"}}, kind: api.Usage},
+	} {
+		cmd, _, err := h.command(c.in)
+		if c.kind != "" {
+			if api.KindOf(err) != c.kind {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || cmd.Workdir != c.dir || strings.Join(cmd.Env, " ") != c.env || cmd.Args[0] != c.arg {
+			t.Errorf("%s: %+v, %v", name, cmd, err)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package supervise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// StartOrder is the order to a new supervisor: the request, the home it is about, and
+// what it needs of the caller, whose process it is not.
+type StartOrder struct {
+	Home    string           `json:"home"`
+	Request api.StartRequest `json:"request"`
+	Actor   string           `json:"actor"`
+	// GitName and GitEmail are the caller's identity for git.
+	GitName  api.Text `json:"git_name"`
+	GitEmail api.Text `json:"git_email"`
+	// UserHome is the caller's home directory, Dir the caller's working directory.
+	UserHome api.Text `json:"user_home"`
+	Dir      api.Text `json:"dir"`
+	// Env has the caller's search path, and the variables that the policy passes on.
+	Env api.Texts `json:"env"`
+	// Secrets are credentials that the caller has read. They go over a private
+	// pair of sockets, never by way of arguments, variables or files.
+	Secrets map[string][]byte `json:"secrets,omitempty"`
+}
+
+// DecodeOrder reads the JSON of an order.
+func DecodeOrder(data []byte) (o StartOrder, err error) {
+	if err := json.Unmarshal(data, &o); err != nil {
+		return o, fmt.Errorf("the request of the supervisor: %w", err)
+	}
+	return o, nil
+}
+
+// startAnswer is a supervisor's only answer to its order, when it is ready or has
+// failed.
+type startAnswer struct {
+	Started *api.StartResult `json:"started,omitempty"`
+	Error   *api.Error       `json:"error,omitempty"`
+}
+
+// EncodeAnswer returns the JSON of a supervisor's answer.
+func EncodeAnswer(res *api.StartResult, err error) ([]byte, error) {
+	a := startAnswer{Started: res}
+	if err != nil {
+		a = startAnswer{Error: toWire(err)}
+	}
+	return json.Marshal(a)
+}
+
+// DecodeAnswer reads a supervisor's answer.
+func DecodeAnswer(data []byte) (*api.StartResult, error) {
+	var a startAnswer
+	if err := json.Unmarshal(data, &a); err != nil {
+		return nil, fmt.Errorf("the supervisor's answer: %w", err)
+	}
+	switch {
+	case a.Error != nil:
+		return nil, fromWire("", a.Error)
+	case a.Started == nil:
+		return nil, errors.New("the supervisor's answer is empty")
+	}
+	return a.Started, nil
+}
+
+// IsFailure reports whether a supervisor's answer is a failure, after which it ends.
+func IsFailure(answer []byte) bool {
+	_, err := DecodeAnswer(answer)
+	return err != nil
+}
