@@ -26,8 +26,12 @@ func NewClient(cell, socket, version string) *Client {
 // Stop ends the cell and returns the result of its whole life. A negative grace is
 // the usual one.
 func (c *Client) Stop(ctx context.Context, grace time.Duration) (*api.RunResult, error) {
+	q := stopCall{GraceUS: grace.Microseconds()}
+	if grace < 0 {
+		q.GraceUS = -1 // also for less than a microsecond
+	}
 	var res api.RunResult
-	if err := c.call(ctx, callStop, stopCall{GraceUS: grace.Microseconds()}, &res); err != nil {
+	if err := c.call(ctx, callStop, q, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil

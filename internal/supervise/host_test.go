@@ -43,9 +43,10 @@ func (c *fakeCell) Exec(ctx context.Context, cmd driver.Command, s driver.Stdio)
 	if cmd.Args[0] == "wait" {
 		select {
 		case <-c.end:
+			return driver.Outcome{Code: 7}, nil
 		case <-ctx.Done():
+			return driver.Outcome{Code: 137}, nil
 		}
-		return driver.Outcome{Code: 7}, nil
 	}
 	_, err := io.WriteString(s.Out, strings.Join(append(cmd.Env, cmd.Args...), " ")+"\n")
 	return driver.Outcome{}, err
