@@ -64,6 +64,8 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 
 // encodeStart returns the order to a supervisor, as JSON.
 func (e *Engine) encodeStart(q api.StartRequest, p *policy.Policy, secrets map[string][]byte) ([]byte, error) {
+	// The secrets are what the sources gave; the supervisor cannot read them again.
+	q.Network.Credentials, q.Network.CredentialsFile = nil, ""
 	o := supervise.StartOrder{
 		Home: e.home, Request: q, Actor: e.caller.Actor(), UserHome: api.Text(e.caller.Home), Dir: api.Text(e.caller.Dir), Env: e.caller.inherited(p), Secrets: secrets,
 	}
