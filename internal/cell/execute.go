@@ -2,10 +2,15 @@ package cell
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"syscall"
+	"time"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // run executes the command. It returns when no process of the cell is left, in all
@@ -38,4 +43,190 @@ func (r *run) run(ctx context.Context, stdio Stdio) {
 	r.explainLimits()
 	r.closeJournal()
 	failpoint.Hit("run.executed")
+}
+
+// classify turns what the driver saw into an outcome and an exit code.
+func (r *run) classify(err error, signal int, cancelled bool) {
+	o := r.outcome
+	set := func(outcome string, code, sig int) { r.rec.Outcome, r.rec.ExitCode, r.rec.Signal = outcome, code, sig }
+	start, isStart := errors.AsType[*driver.StartError](err)
+	switch {
+	case isStart && start.Cause == driver.CauseNotFound:
+		set(failedRun, 127, 0)
+		r.fail("command not found in the cell: " + quote.Arg(r.spec.Args[0]))
+	case isStart && start.Cause == driver.CauseNotExecutable:
+		set(failedRun, 126, 0)
+		r.fail(fmt.Sprintf("command cannot be executed: %s: %v", quote.Arg(r.spec.Args[0]), start.Err))
+	case signal != 0:
+		set(interrupted, 128+signal, o.Signal)
+	case cancelled:
+		set(interrupted, 130, o.Signal)
+	case err != nil:
+		set(errored, 125, 0)
+		r.startError = r.startFailure(err)
+		r.fail(r.startError.Error())
+	case o.TimedOut:
+		set(timedOut, 124, o.Signal)
+	case o.Signal != 0:
+		set(killed, 128+o.Signal, o.Signal)
+	case o.Code != 0:
+		set(failedRun, o.Code, 0)
+	default:
+		set(succeeded, 0, 0)
+	}
+}
+
+// explainLimits says that a limit had a part in how the command ended.
+func (r *run) explainLimits() {
+	if r.rec.Outcome == succeeded || r.errorText != "" {
+		return
+	}
+	u, l := r.outcome.Usage, r.spec.Limits
+	switch {
+	case u.OOMKills > 0:
+		r.fail(fmt.Sprintf("the cell ran out of memory: the limit is %d bytes", l.Memory))
+	case u.PIDsHits > 0:
+		r.fail(fmt.Sprintf("the cell ran out of processes: the limit is %d", l.PIDs))
+	}
+}
+
+func (r *run) fail(text string) { r.errorText = quote.Line(text) }
+
+// enoughPIDs is a limit of processes with which a cell can be started: the threads
+// of its first process count, and there are more or fewer of them.
+const enoughPIDs = 16
+
+// codePIDs is the code of errors about a cell that may have no more processes.
+const codePIDs = api.CodePIDs
+
+// startFailure words the failure of a start, or of one more command in a cell.
+func (r *run) startFailure(err error) error {
+	start, ok := errors.AsType[*driver.StartError](err)
+	limit := r.spec.Limits.PIDs
+	if !ok || start.Cause != driver.CauseProcesses || limit == 0 {
+		return runnerError(err)
+	}
+	e := &api.Error{
+		Kind: api.Refused, Code: codePIDs, Err: err, Message: fmt.Sprintf("the cell has no room for one more process: the limit is %d", limit),
+		Hint: "end some of its processes, or give it more with --pids or limits.pids",
+	}
+	if limit < enoughPIDs {
+		e.Message = fmt.Sprintf("the command cannot be started: it and the first process of the cell need more processes than the limit of %d", limit)
+		e.Hint = fmt.Sprintf("give --pids %d or more; a policy says limits.pids", enoughPIDs)
+	}
+	return e
+}
+
+func runnerError(err error) error {
+	start, ok := errors.AsType[*driver.StartError](err)
+	if !ok {
+		return api.Failf(api.CodeRun, err, "run the command")
+	}
+	if start.Cause == driver.CauseWorkdir {
+		return &api.Error{
+			Kind: api.Usage, Code: api.CodeWorkdir, Message: "the working directory does not exist in the cell: " + start.Err.Error(),
+			Hint: "--workdir is relative to the workspace", Err: err,
+		}
+	}
+	if start.Cause == driver.CauseLandlock {
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeUnenforced, Message: "landlock cannot be enforced here: " + start.Err.Error(),
+			Hint: "use Linux 6.2 or newer with Landlock switched on, or set landlock.compatibility to best_effort, or give --allow-degraded", Err: err,
+		}
+	}
+	if cannot, ok := errors.AsType[*driver.UnenforceableError](err); ok {
+		hint := "--allow-degraded runs it all the same, and says so in the receipt"
+		if cannot.Remedy != "" {
+			hint = cannot.Remedy + "; " + hint
+		}
+		return &api.Error{Kind: api.Refused, Code: api.CodeUnenforced, Message: cannot.Error(), Hint: hint, Err: err}
+	}
+	return &api.Error{
+		Kind: api.Refused, Code: api.CodeStart, Message: fmt.Sprintf("start the cell: %s: %v", start.Step, start.Err),
+		Hint: "`forkcell doctor` shows what this host can do", Err: err,
+	}
+}
+
+// diskInterval is how often the space that a run takes is looked at. The cost
+// follows what the run has changed, so it is at most a tenth of the time.
+const diskInterval = 250 * time.Millisecond
+
+// watchDisk ends the run when it has added more than its policy allows. It
+// looks now and then, so the run may add more before it ends: the kernel has no
+// limit for one directory on the usual file systems. The returned context ends
+// with the run; full tells whether the limit ended it.
+func (r *run) watchDisk(ctx context.Context) (watched context.Context, full func() bool) {
+	limit := r.policy.Limits.Disk
+	if limit == 0 {
+		return ctx, func() bool { return false }
+	}
+	before, err := r.work.Usage(ctx)
+	if err != nil {
+		r.notes = append(r.notes, "limit disk: "+err.Error())
+	}
+	watched, cancel := context.WithCancel(ctx)
+	var lost error
+	met := make(chan bool, 1)
+	// The times of files are up to a tick late.
+	const tick = 10 * time.Millisecond
+	since := time.Now().Add(-2 * tick)
+	go func() {
+		var over bool
+		over, lost = r.overDisk(watched, before+limit, since)
+		met <- over
+		cancel()
+	}()
+	return watched, func() bool {
+		cancel()
+		over := <-met
+		if lost != nil {
+			r.notes = append(r.notes, "limit disk: "+lost.Error())
+		}
+		return over
+	}
+}
+
+// overDisk returns true when more than most bytes are in use, false when ctx
+// ends first. The error is why a look did not see everything.
+func (r *run) overDisk(ctx context.Context, most int64, since time.Time) (over bool, lost error) {
+	timer := time.NewTimer(diskInterval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false, lost
+		case <-timer.C:
+		}
+		begin := time.Now()
+		used, err := r.diskUsage(ctx, since)
+		if used > most {
+			r.limitHit(driver.LimitHit{Limit: "disk", Count: 1})
+			return true, lost
+		}
+		if ctx.Err() == nil && err != nil {
+			lost = err
+		}
+		timer.Reset(max(diskInterval, 10*time.Since(begin)))
+	}
+}
+
+// diskUsage is the space of all files that the run has: those that have a name,
+// and those that its processes alone keep.
+func (r *run) diskUsage(ctx context.Context, since time.Time) (int64, error) {
+	named, err := r.work.Usage(ctx)
+	if err != nil {
+		return named, err
+	}
+	started := r.started.Load()
+	if started == nil {
+		return named, nil
+	}
+	held, err := r.e.driver.Held(*started, since)
+	return named + held, err
+}
+
+// diskFull says in the outcome that the limit ended the command.
+func (r *run) diskFull() {
+	r.rec.Outcome, r.rec.ExitCode = killed, 137
+	r.fail(fmt.Sprintf("the run added more than its limit of %d bytes to the disk", r.policy.Limits.Disk))
 }
