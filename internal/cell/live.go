@@ -14,7 +14,7 @@ import (
 
 // This file finds the supervisor of a live cell; Supervise is the supervisor itself.
 
-// heldByStart is what the holder of a live cell's lock does.
+// heldByStart is the purpose in the lock of a live cell.
 const heldByStart = "start"
 
 // socketDir is the directory of the supervisors' sockets, in the home.
@@ -216,7 +216,7 @@ func (e *Engine) notRunning(c store.Cell) error {
 }
 
 // settleDead finishes the run that a process which died has left of a cell, and
-// returns its id: "" if there is none, or somebody is at work on the cell.
+// returns its id: "" if there is none, or the cell is in use.
 func (e *Engine) settleDead(ctx context.Context, c store.Cell) (run string, err error) {
 	if e.store == nil || e.store.ReadOnly() {
 		return "", nil

@@ -65,7 +65,7 @@ type stateSource struct {
 	lost *outward
 }
 
-// find says which area a path is in, and what it is there.
+// find finds the area that a path is in, and its entry there.
 func (s *stateSource) find(p string) error {
 	abs := p
 	if !path.IsAbs(p) {

@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 )
 
-// denied is what is read of the event of something that was denied.
+// denied has the fields of an event about something that was denied.
 type denied struct {
 	Class   event.Class `json:"class_uid"`
 	Reason  string      `json:"status_detail"`

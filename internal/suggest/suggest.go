@@ -2,7 +2,7 @@
 // which policy would have allowed them, for a person to review.
 //
 // It knows events, command lines and policies. It knows no store, no engine and no
-// cell, and it gives nobody a policy.
+// cell, and it applies no policy.
 package suggest
 
 import (
@@ -167,7 +167,7 @@ func (b *builder) addConnection(d denied) {
 	if a.host == "" {
 		a.host = d.Endpoint.IP
 	}
-	// The hint says so where the cell could have written the program.
+	// The event's hint names any program where the cell could have written this one.
 	if a.binary == "" || strings.Contains(d.Message, `binaries: [{path: "/**"}]`) {
 		a.binary = anyProgram
 	}

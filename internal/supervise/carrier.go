@@ -30,7 +30,7 @@ const CarrierFile = "/run/forkcell/carry"
 // the end of a copy or of a forwarded port.
 func IsCarrier(args []string) bool { return len(args) > 0 && args[0] == CarrierFile }
 
-// ErrNoListener says that nothing listens on a port of a cell.
+// ErrNoListener is the error when nothing listens on a port of a cell.
 var ErrNoListener = errors.New("nothing listens on the port")
 
 // CopyOut lets the cell's end send a path of the cell. receive reads the stream; its

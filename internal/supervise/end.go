@@ -67,7 +67,7 @@ func (h *Host) Serve(ctx context.Context) Ending {
 	}
 }
 
-// Ended is what is known of a live cell when none of its processes is left.
+// Ended has the results of ending a live cell.
 type Ended struct {
 	Usage driver.Usage
 	// TerminateErr is why its processes could not be asked to end, CloseErr what

@@ -101,7 +101,7 @@ func (h *Host) Processes(context.Context) ([]live.ProcessInfo, error) {
 		out[i] = live.ProcessInfo{
 			PID: p.PID, PPID: p.PPID, UID: p.UID, State: p.State, Started: p.Started, CPU: p.CPU, RSS: p.RSS, Args: p.Args,
 		}
-		// A command begins a session of its own, whose number is its pid.
+		// Each command is the leader of a new session: its session id is its pid.
 		if x := h.commands[p.SID]; x != nil {
 			out[i].Session = x.id
 		}

@@ -1,6 +1,5 @@
-// Package supervise is what a live cell's supervisor and its clients say to each
-// other, and what each of them does: commands, output, copies, forwarded ports, and
-// the end of the cell.
+// Package supervise implements both sides of a live cell, its supervisor and its
+// clients: commands, output, copies, forwarded ports, and the end of the cell.
 //
 // A live cell belongs to a supervisor: a process that holds the cell's lock from
 // start to stop, and serves the others on a socket. [Host] is the supervisor's side,
