@@ -217,7 +217,7 @@ func plainColumn(r store.Row, column string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(column, "doc."), "_", " ")
 }
 
-// plainValue is a value without the quotes of JSON.
+// plainValue returns a value without the quotes of JSON.
 func plainValue(text string) string {
 	var s string
 	if json.Unmarshal([]byte(text), &s) == nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// signer is the home's key, made at first use. It is asked for within the
-// transaction that needs it, because a rotation that a crash cut short is
-// finished, or dropped, by what that transaction sees.
+// signer returns the home's key, which is made at first use. It takes the
+// transaction that signs: a rotation that a crash cut short is finished, or dropped,
+// by what that transaction sees.
 func (l *Log) signer(tx *store.Tx) (*receipt.Signer, error) {
 	l.key.mu.Lock()
 	defer l.key.mu.Unlock()

@@ -15,10 +15,11 @@ import (
 // limit of an envelope.
 const maxLostIDs = 20_000
 
-// lostID is the id, in the index, of a place whose statement is lost.
+// lostID returns the id, in the index, of a place whose statement is lost.
 func lostID(seq int64) string { return fmt.Sprintf("lost_%d", seq) }
 
-// loss replays a statement about a loss: the places that it gives up stay taken.
+// loss replays a statement about a loss: the numbers that it gives up are not used
+// again.
 func (b *rebuild) loss(tx *store.Tx, p *receipt.Loss) error {
 	b.losses = append(b.losses, p)
 	for _, r := range p.Statements {
@@ -88,7 +89,7 @@ func (b *rebuild) stateLoss(tx *store.Tx) error {
 	return nil
 }
 
-// describeLoss says what a statement gives up.
+// describeLoss lists what a statement gives up, in one line.
 func describeLoss(p *receipt.Loss) string {
 	var parts []string
 	if len(p.Statements) > 0 {

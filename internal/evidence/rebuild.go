@@ -42,7 +42,7 @@ type rebuild struct {
 
 // finding is something that could not be rebuilt.
 type finding struct {
-	seq  int64 // the statement that is to blame, or 0
+	seq  int64 // the statement that is missing or wrong, or 0
 	text string
 }
 
@@ -73,7 +73,8 @@ func (b *rebuild) problemAt(seq int64, format string, args ...any) {
 	b.found = append(b.found, finding{seq, fmt.Sprintf(format, args...)})
 }
 
-// report hands over what was found, but for statements whose loss was accepted.
+// report copies the findings to the result, except those about statements whose
+// loss was accepted.
 func (b *rebuild) report() {
 	for _, f := range b.found {
 		if f.seq == 0 || !b.givenUp(f.seq) {
@@ -82,7 +83,7 @@ func (b *rebuild) report() {
 	}
 }
 
-// gap is the last place before a statement that is lost, or 0.
+// gap returns the last lost place before a statement, or 0.
 func (b *rebuild) gap(before int64) int64 {
 	last := int64(0)
 	for seq := range b.lost {
@@ -107,15 +108,15 @@ func (b *rebuild) replay(tx *store.Tx) error {
 	return b.replayTail(tx, next)
 }
 
-// missing notes a place whose statement cannot be had.
+// missing records that a place of the log has no readable statement.
 func (b *rebuild) missing(seq int64, format string, args ...any) {
 	b.problemAt(seq, format, args...)
 	b.chain.Missing(errors.New("no file"))
 	b.lost[seq] = true
 }
 
-// replayTail takes statements that may not have been committed as far as they
-// are whole and follow on: nothing contradicts them.
+// replayTail replays statements that may not have been committed, up to the first
+// that is damaged or does not follow on: nothing contradicts them.
 func (b *rebuild) replayTail(tx *store.Tx, next int64) error {
 	b.strict = true
 	for i, seq := range b.tail {

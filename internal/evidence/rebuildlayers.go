@@ -12,9 +12,9 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// describeLayers writes the layer.json of layers again that have lost it, from the
-// manifest and the log. The signed state must come out. Layers for which that does
-// not work are kept and named.
+// describeLayers writes the lost layer.json of layers again, from the manifest and
+// the log. The result must have the signed roots. Layers for which that fails are
+// kept and named.
 func (b *rebuild) describeLayers(ctx context.Context, tx *store.Tx) error {
 	if len(b.broken) == 0 {
 		return nil
@@ -23,7 +23,7 @@ func (b *rebuild) describeLayers(ctx context.Context, tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
-	// What a layer stands on is older, and comes first.
+	// The parent of a layer is older, and comes first.
 	for _, c := range states {
 		if b.broken[c.Layer] == nil {
 			continue

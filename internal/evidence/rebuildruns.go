@@ -43,7 +43,7 @@ func (b *rebuild) run(tx *store.Tx, p *receipt.Run) error {
 	return b.moveHead(tx, p.CellID, head)
 }
 
-// timeoutAsked is the time limit that a run was given, in microseconds.
+// timeoutAsked returns the time limit that a run was given, in microseconds.
 func timeoutAsked(p *receipt.Run) int64 {
 	var asked struct {
 		TimeoutUS int64 `json:"timeout_us"`

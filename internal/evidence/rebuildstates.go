@@ -41,7 +41,7 @@ func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, 
 	})
 }
 
-// areas are the signed roots of a state, with the figures of its layer.
+// areas returns the signed roots of a state, with the figures of its layer.
 func (b *rebuild) areas(p receipt.Checkpoint, layer workspace.Info) map[string]store.Area {
 	areas := map[string]store.Area{}
 	for name, roots := range p.Areas {
@@ -57,7 +57,8 @@ func (b *rebuild) areas(p receipt.Checkpoint, layer workspace.Info) map[string]s
 	return areas
 }
 
-// sourceOf is the state of the source that a refresh merged into this one.
+// sourceOf returns the id of the state of the source that a refresh merged into this
+// one.
 func sourceOf(p receipt.Predicate, id string) string {
 	change, ok := p.(*receipt.Change)
 	if !ok || change.Op != receipt.OpRefresh || change.Checkpoint.ID != id {

@@ -116,7 +116,7 @@ func (b *rebuild) count(tx *store.Tx) error {
 	return err
 }
 
-// unfinished sets aside what nobody will finish, and names it.
+// unfinished sets aside the work that no record is left of, and names it.
 func (b *rebuild) unfinished() error {
 	kept, err := b.log.store.SetAsidePending(func(op string) bool { return b.begun[op] })
 	for _, k := range kept {

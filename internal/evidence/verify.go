@@ -84,7 +84,7 @@ func (l *Log) verifyLog(of Scope, given []ed25519.PublicKey, res *api.ReceiptVer
 	return v.again()
 }
 
-// notVerified is the failure of a verification that found something.
+// notVerified returns the error of a verification that found problems.
 func notVerified(res *api.ReceiptVerifyResult, prefix, hint string) error {
 	e := api.Refusef(api.CodeNotVerified, hint, "%s%s not hold", prefix, things(len(res.Problems)))
 	for _, p := range res.Problems {

@@ -163,7 +163,7 @@ func (v *logVerifier) blob(id, what, sum string) error {
 }
 
 // state checks that the manifest of a state has the signed identity. The bytes
-// themselves are the business of verify.
+// themselves are checked by `forkcell verify`.
 func (v *logVerifier) state(s signedState, tx *store.Tx, bound func(what, sum, status string)) (err error) {
 	if s.row, err = tx.Checkpoint(s.want.ID); errors.Is(err, store.ErrNotFound) {
 		return nil // rows names it

@@ -263,7 +263,7 @@ func (w *witness) onlyInLog() error {
 	return nil
 }
 
-// keptBefore goes on keeping what an earlier recovery kept and nobody gave up.
+// keptBefore keeps what an earlier recovery kept, unless its loss was accepted.
 func (w *witness) keptBefore() error {
 	if w.b.accept {
 		return nil
@@ -291,8 +291,8 @@ func (w *witness) keptBefore() error {
 	return nil
 }
 
-// unknownLayers keeps the layers that the log does not name. It is for a recovery
-// without an old database: nobody can tell what they are.
+// unknownLayers keeps the layers that the log does not name, in a recovery without
+// an old database: nothing says what they are.
 func (b *rebuild) unknownLayers(tx *store.Tx) error {
 	for _, layer := range slices.Sorted(maps.Keys(b.layers)) {
 		known := slices.ContainsFunc(b.losses, func(l *receipt.Loss) bool { return slices.Contains(l.Layers, layer) })
@@ -311,7 +311,8 @@ func (b *rebuild) unknownLayers(tx *store.Tx) error {
 	return nil
 }
 
-// lossError says after a recovery that something is known to one side only.
+// lossError returns the error of a recovery that found things known to one side
+// only, or nil.
 func (b *rebuild) lossError() error {
 	if len(b.res.Kept) == 0 {
 		return nil
