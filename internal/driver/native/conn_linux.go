@@ -156,7 +156,8 @@ func (c *conn) fill(p []byte, rights bool) ([]int, error) {
 		}
 		if err != nil {
 			closeAll(fds)
-			if errors.Is(err, unix.ECONNRESET) {
+			// A connection is closed on this side when the cell is gone.
+			if errors.Is(err, unix.ECONNRESET) || errors.Is(err, os.ErrClosed) {
 				err = io.EOF
 			}
 			return nil, err
