@@ -33,11 +33,10 @@ func (e *Engine) Export(ctx context.Context, req api.ExportRequest) (*api.Export
 	if err := e.apart("-o", e.caller.path(req.Output)); err != nil {
 		return nil, err
 	}
-	x := &export{e: e, ctx: ctx, req: req, cell: c}
+	x := &export{e: e, ctx: e.withProgress(ctx), req: req, cell: c}
 	if err := x.states(); err != nil {
 		return nil, err
 	}
-	ctx = e.withProgress(ctx)
 	if strings.HasSuffix(req.Output, ".tar") || strings.HasSuffix(req.Output, ".tar.zst") {
 		err = x.archive()
 	} else {

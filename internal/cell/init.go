@@ -62,7 +62,7 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 	if err != nil {
 		return nil, err
 	}
-	res, err := e.importCell(ctx, &c, op, req)
+	res, err := e.importCell(ctx, &c, op)
 	if err != nil {
 		return nil, errors.Join(err, e.dropInit(op))
 	}
@@ -246,7 +246,7 @@ func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string)
 }
 
 // importCell copies the source in and makes the cell exist.
-func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string, req api.InitRequest) (*api.InitResult, error) {
+func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string) (*api.InitResult, error) {
 	begin := time.Now()
 	ctx = e.withProgress(ctx)
 	at, err := e.layout(*c)
