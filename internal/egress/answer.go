@@ -24,8 +24,8 @@ func (p *Proxy) exchange(w http.ResponseWriter, out *http.Request) {
 		out.Body = nil // so that it can be sent again on another connection
 	}
 	if out.Body != nil {
-		// The transport may still read it when this returns, and the server
-		// wants it back.
+		// The transport may still read the body when this function returns, and
+		// the server needs it back.
 		defer func() { _ = out.Body.Close() }()
 	}
 	if _, ok := out.Header["User-Agent"]; !ok {
@@ -42,7 +42,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, out *http.Request) {
 		return
 	}
 	oneHop(res.Header)
-	// Those that oneHop keeps are for requests.
+	// The values that oneHop keeps belong to requests, not to answers.
 	for _, name := range []string{"Connection", "Te", "Upgrade"} {
 		res.Header.Del(name)
 	}
@@ -77,7 +77,8 @@ func (p *Proxy) pass(w http.ResponseWriter, res *http.Response) error {
 	if len(res.Trailer) == 0 {
 		return nil
 	}
-	// Else the server tells the length of a short answer, and trailers are lost.
+	// Without the flush the server sets a Content-Length on a short answer and
+	// drops the trailers.
 	_ = http.NewResponseController(w).Flush()
 	prefix := ""
 	if len(res.Trailer) != announced {
@@ -170,7 +171,7 @@ func (f *flusher) start() {
 	})
 }
 
-// stop returns when nothing is being flushed any more.
+// stop waits for a running flush and prevents later ones.
 func (f *flusher) stop() {
 	if f.timer == nil {
 		return

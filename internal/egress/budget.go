@@ -9,38 +9,40 @@ import (
 	"time"
 )
 
-// budget is the memory that all connections of a cell may make the host hold. It
-// is taken before something is allocated, by the most that it can become, and
-// given back when that is dropped.
+// budget is the memory that all connections of a cell may make the host hold.
+// Memory is taken before an allocation, for its largest possible size, and
+// given back when the allocation is dropped.
 type budget struct {
 	mu   sync.Mutex
 	left int64
-	// freed is closed when something was given back and somebody waits.
+	// freed is closed when memory was given back while a caller waits.
 	freed chan struct{}
 }
 
-// The most memory that each of these holds, with the stacks of its goroutines.
+// The maximum memory of each, with the stacks of its goroutines.
 const (
-	// connCost is a connection that is accepted or forwarded as it is.
+	// connCost is for a connection that is accepted or forwarded unread.
 	connCost = 16 << 10
-	// plainCost is one that HTTP/1.1 is read from, with its TLS and a header
-	// of up to freeHeader. What a longer one costs is headerFactor times its
-	// size.
+	// plainCost is for a connection that HTTP/1.1 is read from, with its TLS
+	// and a header of up to freeHeader. A longer header costs headerFactor
+	// times its size.
 	plainCost    = 48 << 10
 	freeHeader   = 4 << 10
 	headerFactor = 4
-	// framedCost is one with HTTP/2: what it may have sent before it is
-	// forwarded, and answers to control frames. Each stream adds its header.
+	// framedCost is for a connection with HTTP/2: the data that is received but
+	// not yet forwarded, and answers to control frames. Each stream adds its
+	// header.
 	framedCost = 512 << 10
 	streamCost = 128 << 10
-	// requestCost is a request on its way and the header of its answer, windowCost what an upstream may
-	// have sent in HTTP/2 before the program reads it.
+	// requestCost is for a request in progress and the header of its answer,
+	// windowCost for the data that an upstream may send in HTTP/2 before the
+	// program reads it.
 	requestCost = 128 << 10
 	windowCost  = 512 << 10
-	// upstreamCost is a connection to an upstream, in use or not.
+	// upstreamCost is for a connection to an upstream, in use or idle.
 	upstreamCost = 64 << 10
 	// bodyFactor and frameFactor are for bodies and websocket frames that are
-	// held to be looked at: they are copied.
+	// held for inspection: they are copied.
 	bodyFactor  = 2
 	frameFactor = 3
 )
@@ -66,7 +68,7 @@ func (b *budget) give(n int64) {
 	}
 }
 
-// wait takes n bytes as soon as they are left, if that is soon enough.
+// wait takes n bytes as soon as they are available, and gives up after most.
 func (b *budget) wait(ctx context.Context, n int64, most time.Duration) bool {
 	if b.take(n) {
 		return true
@@ -93,7 +95,7 @@ func (b *budget) wait(ctx context.Context, n int64, most time.Duration) bool {
 	}
 }
 
-// account is what one connection or request has taken of a budget.
+// account is the memory that one connection or request has taken from a budget.
 type account struct {
 	b    *budget
 	mu   sync.Mutex
@@ -112,7 +114,7 @@ func (a *account) take(n int64) bool {
 	return true
 }
 
-// give gives back some of it.
+// give returns n bytes to the budget.
 func (a *account) give(n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +123,7 @@ func (a *account) give(n int64) {
 	a.b.give(n)
 }
 
-// close gives back all of it. Nothing can be taken afterwards.
+// close returns everything to the budget. Later calls of take fail.
 func (a *account) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -129,13 +131,13 @@ func (a *account) close() {
 	a.held, a.over = 0, true
 }
 
-// overBudget says that a cell has no memory left for something.
+// overBudget returns the refusal for a cell that has no memory left.
 func (p *Proxy) overBudget(layer string) *refusal {
 	return refuse(layer, "", fmt.Sprintf("the connections of the cell hold all of the %d MiB of memory that they may", p.lim.Memory>>20))
 }
 
-// held is a body of which everything that is read before the request is decided
-// is kept, and counted.
+// held is a body that keeps, and counts, everything that is read before the
+// request is decided.
 type held struct {
 	io.ReadCloser
 	f *flight
@@ -149,7 +151,7 @@ func (h *held) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// upstreamConn is a connection to an upstream that counts.
+// upstreamConn is a connection to an upstream that is counted in the budget.
 type upstreamConn struct {
 	net.Conn
 	release func()
@@ -167,8 +169,8 @@ func (c *upstreamConn) Close() error {
 	return c.Conn.Close()
 }
 
-// counted connects to an upstream within the budget. Connections that are not in
-// use make room for it.
+// counted connects to an upstream within the budget. It closes idle connections
+// if it needs room.
 func (o *pool) counted(dial func() (net.Conn, error)) (net.Conn, error) {
 	if !o.p.memory.take(upstreamCost) {
 		o.reset()

@@ -14,16 +14,16 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// Config is what a Proxy needs. Every field without a default must be given.
+// Config configures a Proxy. Every field without a default must be set.
 type Config struct {
-	// Generation rules from the start; see Proxy.Reload.
+	// Generation applies from the start; see Proxy.Reload.
 	Generation *Generation
-	// Names says which name a synthetic address stands for.
+	// Names finds the name of a synthetic address.
 	Names Names
-	// Destination says where an accepted connection was to go.
+	// Destination returns the original destination of an accepted connection.
 	Destination func(net.Conn) (Destination, error)
-	// Attribute says which program opened an accepted connection. When it fails,
-	// only rules for any binary match.
+	// Attribute returns the program that opened an accepted connection. When it
+	// fails, only rules for any binary match.
 	Attribute func(net.Conn) (Process, error)
 	// Dialer makes connections to upstreams.
 	Dialer Dialer
@@ -31,15 +31,15 @@ type Config struct {
 	Authority Authority
 	// Roots verify upstreams; nil means the host's own.
 	Roots *x509.CertPool
-	// Event takes what happened. It is called from many goroutines and must not
+	// Event records an event. It is called from many goroutines and must not
 	// block for long. Nil drops events.
 	Event func(event.Event)
-	// Limits bound what a cell can use up.
+	// Limits bound the resources that a cell can use.
 	Limits Limits
 }
 
-// Generation is what rules at one time: it is swapped as a whole and never
-// changes.
+// Generation is the policy and the credentials that apply at one time. It is
+// replaced as a whole and never changed.
 type Generation struct {
 	Policy *policy.Policy
 	// Hash names the policy in events; empty leaves that to the journal.
@@ -48,16 +48,16 @@ type Generation struct {
 	Credentials *credential.Set
 }
 
-// Names tells the names of synthetic addresses.
+// Names finds the names of synthetic addresses.
 type Names interface {
 	Name(netip.Addr) (string, bool)
 }
 
-// Destination is where a program wanted to go.
+// Destination is the address that a program connected to.
 type Destination struct {
 	Addr netip.AddrPort
-	// Explicit says that it is the proxy itself: the program says within the
-	// connection where it wants to go.
+	// Explicit reports that the program connected to the proxy itself: it names
+	// its destination within the connection.
 	Explicit bool
 }
 
@@ -67,54 +67,55 @@ type Process struct {
 	PID, Parent int
 	// Binary is the path of its executable in the cell.
 	Binary string
-	// Also are other paths by which a rule may list the executable: symbolic
+	// Also lists other paths by which a rule may name the executable: symbolic
 	// links to it on mounts that the cell cannot write.
 	Also []string
-	// Untrusted says that the cell could have made or changed the executable.
-	// Such a one matches only rules for any binary.
+	// Untrusted reports that the cell could have made or changed the
+	// executable. Such a program matches only rules for any binary.
 	Untrusted bool
-	// Unknown is why the program cannot be told, empty if it can. Such a one
-	// matches only rules for any binary.
+	// Unknown is the reason why the program cannot be identified, empty if it
+	// is. Such a program matches only rules for any binary.
 	Unknown string
 }
 
 // Dialer resolves a host, checks its addresses and dials one of them. Allowed
-// replaces the rule that addresses must be public. An error that wraps
-// ErrDestination says that the host has no address where a cell may go.
+// replaces the rule that addresses must be public. The error wraps
+// ErrDestination if the host has no address that a cell may connect to.
 type Dialer interface {
 	Dial(ctx context.Context, host string, port uint16, allowed []netip.Prefix) (net.Conn, error)
 }
 
-// ErrDestination says that a destination's address is forbidden.
+// ErrDestination is returned when a destination's address is forbidden.
 var ErrDestination = errors.New("the destination's address is not allowed")
 
-// Authority gives the settings for answering in a host's name.
+// Authority returns the TLS settings for answering in a host's name.
 type Authority interface {
 	Config(name string, nextProtos ...string) (*tls.Config, error)
 }
 
 // Limits bound a proxy. A zero field means its default.
 type Limits struct {
-	// Connections that are open at once; 2048. More are refused.
+	// Connections is how many may be open at once; 2048. More are refused.
 	Connections int
-	// Memory is what all connections together may make the host hold; 128 MiB.
-	// What would need more waits, or is refused.
+	// Memory is how much all connections together may make the host hold; 128
+	// MiB. Anything above waits or is refused.
 	Memory int64
-	// Streams that are open at once on one HTTP/2 connection; 128.
+	// Streams is how many may be open at once on one HTTP/2 connection; 128.
 	Streams int
-	// Requests that are on their way at once, on all connections; 4096.
+	// Requests is how many may be in progress at once, on all connections;
+	// 4096.
 	Requests int
 	// Reading is how many requests' bodies are read at once before they are
 	// decided; 64. More wait.
 	Reading int
-	// HeaderBytes of one request; 64 KiB.
+	// HeaderBytes bounds the header of one request; 64 KiB.
 	HeaderBytes int
 	// Hello is how long a program may take for its TLS handshake, and then for
 	// the header of a request, and for a body that is read before it is decided;
 	// 15 seconds.
 	Hello time.Duration
 	// Idle is how long an inspected connection may be silent between requests;
-	// 2 minutes. What is not inspected has no such limit.
+	// 2 minutes. Connections that are not inspected have no such limit.
 	Idle time.Duration
 	// Dial is how long connecting to an upstream may take, TLS included; 30
 	// seconds.

@@ -24,7 +24,7 @@ type place struct {
 	// host is a name, or an address as netip writes it.
 	host string
 	port uint16
-	// literal says that host is an address.
+	// literal reports that host is an address.
 	literal bool
 }
 
@@ -42,14 +42,15 @@ type conn struct {
 	secure   bool
 	// account is the memory that the connection holds.
 	account account
-	// header is how much has come of the header of the request that is being
-	// read in HTTP/1.1, as far as it was paid for.
+	// header counts the received part of the header of the HTTP/1.1 request
+	// that is being read, and the memory taken for it.
 	header header
-	// head is that of the request that is being read, in HTTP/1.1.
+	// head keeps the header of the HTTP/1.1 request that is being read.
 	head head
-	// unheard says that a request has come and its handler was not called yet.
+	// unheard reports that a request has arrived whose handler was not called
+	// yet.
 	unheard atomic.Bool
-	// sent is called when the upstream has been sent everything.
+	// sent is called when everything has been sent to the upstream.
 	sent func()
 	// peer is the upstream of a connection that is not inspected.
 	peer atomic.Pointer[string]
@@ -98,7 +99,7 @@ func (c *conn) Close() error {
 	return err
 }
 
-// whenDone calls f when the connection is closed, unless it is stopped before.
+// whenDone calls f when the connection is closed, unless stop is called before.
 func (c *conn) whenDone(f func()) (stop func()) {
 	stopped := make(chan struct{})
 	go func() {
@@ -111,7 +112,7 @@ func (c *conn) whenDone(f func()) (stop func()) {
 	return sync.OnceFunc(func() { close(stopped) })
 }
 
-// cut resets a connection. Its event has the cause.
+// cut resets a connection and records the cause in its event.
 func (c *conn) cut(cause error) {
 	c.mu.Lock()
 	if c.cause == nil {
@@ -135,8 +136,8 @@ func (c *conn) why() error {
 	return c.cause
 }
 
-// refusal is the reason for which a connection or request is denied. Its layer
-// names the check, its policy, if set, is the hash of the policy that decided.
+// refusal is the reason why a connection or request is denied. layer names the
+// check; policy, if set, is the hash of the policy that decided.
 type refusal struct {
 	layer  string
 	policy string
@@ -180,7 +181,7 @@ func (p *Proxy) take(ctx context.Context, raw net.Conn) {
 		p.recordConn(c, event.Refused, p.overBudget(layerEndpoint))
 		return
 	}
-	// A cell's end is not to wait for its connections.
+	// Do not wait for connections when the cell ends.
 	stop := context.AfterFunc(ctx, func() { c.cut(errClosed) })
 	defer stop()
 	if err := p.identify(c); err != nil {
@@ -208,14 +209,14 @@ func (p *Proxy) identify(c *conn) error {
 		return err
 	}
 	if c.proc, err = p.cfg.Attribute(c.Conn); err != nil {
-		// An entry for any binary needs no program.
+		// Rules for any binary can still match.
 		c.proc = Process{Unknown: err.Error()}
 	}
 	return nil
 }
 
-// placeOf finds the name of an address. A synthetic one stands for a name or for
-// nothing.
+// placeOf finds the name of an address. A synthetic address without a name is
+// an error.
 func (p *Proxy) placeOf(a netip.AddrPort) (place, error) {
 	addr := a.Addr().Unmap().WithZone("")
 	to := place{host: addr.String(), port: a.Port(), literal: true}
@@ -297,7 +298,8 @@ func (c *conn) view(to place) *view {
 	return c.ruling
 }
 
-// reconsider cuts what a new generation does not allow.
+// reconsider cuts the connection, or those of its requests, that a new
+// generation does not allow.
 func (c *conn) reconsider(g *Generation) {
 	c.mu.Lock()
 	old := c.ruling
@@ -318,8 +320,8 @@ func (c *conn) reconsider(g *Generation) {
 	}
 }
 
-// outdated returns why a connection cannot stay under a new generation. It returns
-// nil if the connection can, and puts it under that generation.
+// outdated returns the reason why a connection cannot stay under a new
+// generation. If it can, outdated moves it to that generation and returns nil.
 func (c *conn) outdated(old, v *view) *refusal {
 	switch {
 	case !v.connection.Allowed:
@@ -384,7 +386,8 @@ func (p *Proxy) start(ctx context.Context, c *conn) error {
 // tlsHandshake is the first byte of every TLS connection.
 const tlsHandshake = 0x16
 
-// terminate answers in the name of the host that was resolved, and of no other.
+// terminate answers TLS in the name of the host that was resolved, and of no
+// other.
 func (p *Proxy) terminate(ctx context.Context, c *conn) (*tls.Conn, error) {
 	config, err := p.cfg.Authority.Config(c.to.host, "h2", "http/1.1")
 	if err != nil {

@@ -7,9 +7,10 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// Content is a body for a question about a request: the policy is told what the
-// proxy would find in it, and refused what the proxy would refuse. The request is
-// taken for one in HTTP/2, which gRPC needs and nothing else asks for.
+// Content returns the content of a hypothetical request for the policy. The
+// policy gets the facts that the proxy would find in the body, and the refusals
+// that the proxy would make. The request counts as HTTP/2, which only gRPC
+// requires.
 func Content(body []byte) policy.Content {
 	return func(as policy.Inspection, s policy.Sent) (*policy.Facts, string) {
 		r := inspect.Request{

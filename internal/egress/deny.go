@@ -13,11 +13,12 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 )
 
-// policyHeader is in every answer that the proxy gives itself: "denied", or
-// "failed" where the policy allows the request and the upstream does not answer.
+// policyHeader is in every answer that the proxy itself makes: "denied", or
+// "failed" where the policy allows the request and the upstream does not
+// answer.
 const policyHeader = "X-Forkcell-Policy"
 
-// answer is the body of such an answer.
+// answer is the body of an answer that the proxy itself makes.
 type answer struct {
 	Error    string `json:"error"`
 	Reason   string `json:"reason"`
@@ -58,16 +59,16 @@ func (p *Proxy) deny(w http.ResponseWriter, r *http.Request, f *flight, err erro
 }
 
 // How much of a denied request's body is read: so that the connection can be
-// kept, and so that a program that sends all of it first gets to read the answer.
+// kept, and so that a program that sends all of it first can read the answer.
 const (
 	maxDrained  = 256 << 10
 	maxLingered = 16 << 20
 )
 
-// leaveBody prepares the answer to a request whose body nobody will read. The answer
-// does not wait for the body. Where it is not sure that the rest can be read the
-// answer announces that the connection ends. What it returns reads the rest. In
-// HTTP/2 a stream ends without its connection, so there is nothing to do.
+// leaveBody prepares the answer to a request whose body will not be read. The
+// answer does not wait for the body. If the rest may be too long to read, the
+// answer announces that the connection closes. drain reads the rest. In HTTP/2
+// a stream ends without its connection, so there is nothing to do.
 func (p *Proxy) leaveBody(w http.ResponseWriter, r *http.Request) (drain func()) {
 	if r.Body == nil || r.Body == http.NoBody || r.ProtoMajor != 1 {
 		return func() {}
@@ -141,11 +142,11 @@ func write(w http.ResponseWriter, r *http.Request, verdict string, code, grpc in
 	}
 }
 
-// recordDenied tells of a request that was not forwarded.
+// recordDenied records a request that was not forwarded.
 func (p *Proxy) recordDenied(f *flight, r *http.Request, no *refusal) {
 	q := f.event()
 	if q.Path == "" {
-		// It has no canonical form; what is told is bounded by the event.
+		// The path has no canonical form; the event bounds its length.
 		q.Path, _, _ = strings.Cut(r.URL.EscapedPath(), "?")
 	}
 	q.Version = strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// tally counts what is not done yet, and lets others wait for its end.
+// tally counts unfinished work and lets callers wait for its end.
 type tally struct {
 	mu   sync.Mutex
 	n    int
 	none chan struct{} // closed when n is 0 again
 }
 
-// add counts one. The function that it returns takes it back, once.
+// add counts one. Calling done takes it back, once.
 func (t *tally) add() (done func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,7 +29,7 @@ func (t *tally) add() (done func()) {
 	})
 }
 
-// wait returns when nothing is left, or after the limit.
+// wait returns when the count is zero, or after the limit.
 func (t *tally) wait(limit time.Duration) {
 	t.mu.Lock()
 	n, none := t.n, t.none
@@ -45,8 +45,8 @@ func (t *tally) wait(limit time.Duration) {
 	}
 }
 
-// Drain waits, but no longer than the limit, until upstreams of connections that
-// are not inspected have been sent what programs have written to them. It is for
-// a cell whose programs have ended: what one has written last is on its way as it
-// would be without a proxy.
+// Drain waits, but no longer than the limit, until everything that programs
+// have written to connections that are not inspected was sent to the upstreams.
+// It is for a cell whose programs have ended: the last bytes that one has
+// written still arrive, as they would without a proxy.
 func (p *Proxy) Drain(limit time.Duration) { p.unsent.wait(limit) }

@@ -12,8 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/match"
 )
 
-// serveExplicit reads requests from a program that knows of the proxy. It speaks
-// plain HTTP to it and says in each request where it wants to go.
+// serveExplicit reads requests from a program that uses the proxy explicitly.
+// The program sends plain HTTP and names the destination in each request.
 func (p *Proxy) serveExplicit(c *conn) {
 	if !p.keep(c) {
 		return
@@ -31,7 +31,7 @@ func (p *Proxy) serveExplicit(c *conn) {
 	p.recordConn(c, event.Closed, c.why())
 }
 
-// explicitTarget finds the place that a request to the proxy names.
+// explicitTarget finds the destination that a request to the proxy names.
 func (f *flight) explicitTarget(r *http.Request) error {
 	authority, port := r.URL.Host, "80"
 	if r.Method == http.MethodConnect {
@@ -60,8 +60,8 @@ func (f *flight) explicitTarget(r *http.Request) error {
 		if f.to, err = f.c.p.placeOf(netip.AddrPortFrom(addr, f.to.port)); err != nil {
 			return err
 		}
-		// A synthetic address in an address line stands for the name as well,
-		// but then the Host header would differ.
+		// A synthetic address in the request line also stands for the name, but
+		// then the Host header would differ.
 		if !f.to.literal && r.Method != http.MethodConnect {
 			return refuse(layerRequest, "request", "the request names an address; write the name that it stands for")
 		}
@@ -75,8 +75,8 @@ func (f *flight) explicitTarget(r *http.Request) error {
 	return nil
 }
 
-// connect makes a connection of a CONNECT request. From then on it is one like
-// those of programs that know nothing of the proxy.
+// connect turns a CONNECT request into a connection. From then on it is handled
+// like one of a program that does not know the proxy.
 func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, f *flight) {
 	c := p.newConn(f.c)
 	c.proc, c.to = f.c.proc, f.to

@@ -12,10 +12,11 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// misdirected is the refusal for another host than the connection's.
+// misdirected is the refusal of a request for a host other than the
+// connection's.
 type misdirected struct{ refusal }
 
-// checkForm refuses what could mean another request to somebody else.
+// checkForm refuses a request that another server could read differently.
 func (f *flight) checkForm(r *http.Request) error {
 	if r.ProtoMajor == 1 && r.ProtoMinor > 1 || r.ProtoMajor > 2 || r.Method == "PRI" {
 		return refuse(layerRequest, "request", "this version of HTTP is not supported here")
@@ -66,7 +67,7 @@ func (to place) is(host, scheme string) bool {
 	return strings.EqualFold(strings.TrimSuffix(name, "."), to.host)
 }
 
-// authority is the place as a Host header names it.
+// authority returns the place as a Host header names it.
 func (to place) authority(scheme string) string {
 	port := strconv.Itoa(int(to.port))
 	if port != defaultPort(scheme) {
@@ -85,9 +86,9 @@ func defaultPort(scheme string) string {
 	return "80"
 }
 
-// canonical finds the one form of the path and the query.
+// canonical finds the canonical form of the path and the query.
 func (f *flight) canonical(r *http.Request) error {
-	// A URL keeps the path's spelling only where it is not the usual one.
+	// A URL keeps the spelling of a path only if it is not the usual one.
 	raw := r.URL.RawPath
 	if raw == "" {
 		raw = r.URL.EscapedPath()
@@ -112,7 +113,8 @@ func (f *flight) canonical(r *http.Request) error {
 	return nil
 }
 
-// readOtherwise asks again about what servers might make of the request.
+// readOtherwise decides about the other ways in which servers may read the
+// request.
 func (f *flight) readOtherwise(h http.Header) policy.Explanation {
 	return f.q.Otherwise(h, f.decision, f.view.explain)
 }

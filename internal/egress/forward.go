@@ -20,7 +20,7 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// rewrite makes of a program's request the one that is sent.
+// rewrite turns a program's request into the one that is sent.
 func (f *flight) rewrite(out *http.Request) {
 	path, err := url.PathUnescape(f.q.Path)
 	if err != nil {
@@ -35,8 +35,9 @@ func (f *flight) rewrite(out *http.Request) {
 	oneHop(out.Header)
 }
 
-// oneHop removes what is between the program and the proxy only. It is done
-// before credentials go in, so that a program cannot have one taken out again.
+// oneHop removes headers that are only for the hop between program and proxy.
+// It runs before credentials are added, so that a program cannot have one
+// removed.
 func oneHop(h http.Header) {
 	upgrade, trailers := h["Upgrade"], slices.ContainsFunc(h["Te"], func(v string) bool { return strings.Contains(v, "trailers") })
 	for _, line := range h["Connection"] {
@@ -58,12 +59,12 @@ func oneHop(h http.Header) {
 	}
 }
 
-// target is where a request goes, for credentials.
+// target returns where a request goes, for credentials.
 func (f *flight) target() credential.Target {
 	return credential.Target{Host: f.to.host, Port: f.to.port, Path: f.q.Path, Secure: f.scheme == policy.HTTPS}
 }
 
-// credentials puts secrets into the request, the last thing before it is sent.
+// credentials puts secrets into the request, as the last step before sending.
 func (p *Proxy) credentials(out *http.Request, f *flight) error {
 	set := f.view.gen.Credentials
 	if set == nil {
@@ -72,7 +73,7 @@ func (p *Proxy) credentials(out *http.Request, f *flight) error {
 	to := f.target()
 	body := out.Body
 	if f.view.gen.secrets() == nil {
-		// Nothing could go into the body: it is not waited for.
+		// No placeholder can be in the body: do not wait for it.
 		out.Body = http.NoBody
 	}
 	applied, err := set.Apply(out.Context(), out, to, f.endpoint, time.Now())
@@ -90,7 +91,7 @@ func (p *Proxy) credentials(out *http.Request, f *flight) error {
 	if len(applied.Used) > 0 {
 		f.use(applied.Used)
 	}
-	// A generation that came meanwhile has not seen what was used.
+	// A newer generation has not checked the credentials that were used.
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.gen != f.view.gen && !p.gen.covers(f) {
@@ -99,8 +100,8 @@ func (p *Proxy) credentials(out *http.Request, f *flight) error {
 	return nil
 }
 
-// misuse makes a finding of a placeholder that went astray. Other errors of
-// credentials deny the request just the same.
+// misuse records a finding if err is a misused placeholder. Other errors of
+// credentials also deny the request.
 func (p *Proxy) misuse(f *flight, err error) *refusal {
 	var astray *credential.MisuseError
 	if !errors.As(err, &astray) {
@@ -114,7 +115,7 @@ func (p *Proxy) misuse(f *flight, err error) *refusal {
 	return refuse(layerCredential, rule, astray.Error())
 }
 
-// forward sends a request that every check has passed.
+// forward sends a request that passed every check.
 func (p *Proxy) forward(w http.ResponseWriter, out *http.Request, f *flight) {
 	defer p.recordRequest(f)
 	if out.Body != nil && out.Body != http.NoBody {
@@ -138,7 +139,7 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// sent is the body of a request. Placeholders in a long one are found while it
+// sent is the body of a request. Placeholders in a long body are found while it
 // is sent; then the request is cut.
 type sent struct {
 	counted
@@ -157,8 +158,8 @@ func (s *sent) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// received is the body of an answer. Once the request is cut it has no more and
-// no proper end, although the upstream, told of the end, may still write one.
+// received is the body of an answer. Once the request is cut, reading fails
+// before the proper end, although the upstream may still write one.
 type received struct {
 	counted
 	f *flight
@@ -172,8 +173,9 @@ func (r *received) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// newUpgrades makes what forwards requests for another protocol. The header is
-// what the program sent; httputil has removed what is for one hop only.
+// newUpgrades returns the proxy for requests that switch the protocol. The
+// header is what the program sent; httputil has removed what is for one hop
+// only.
 func (p *Proxy) newUpgrades() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -192,19 +194,19 @@ func (p *Proxy) newUpgrades() *httputil.ReverseProxy {
 	}
 }
 
-// response looks at an answer before it goes to the program.
+// response checks an answer before it goes to the program.
 func (p *Proxy) response(res *http.Response) error {
 	f := flightOf(res.Request.Context())
 	f.status.Store(int32(res.StatusCode))
-	// Only the proxy says what the policy did, and there is no other way to a
-	// host than this one.
+	// Only the proxy may report what the policy did, and the answer must not
+	// offer the program another way to the host.
 	res.Header.Del(policyHeader)
 	res.Header.Del("Alt-Svc")
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return p.switched(res, f)
 	}
 	if len(res.Trailer) > 0 {
-		// HTTP/1.1 has trailers only where the length is not told before.
+		// HTTP/1.1 has trailers only where the length is not announced.
 		res.Header.Del("Content-Length")
 	}
 	if res.Body == http.NoBody {
@@ -214,7 +216,7 @@ func (p *Proxy) response(res *http.Response) error {
 	return nil
 }
 
-// failed answers for an upstream that did not.
+// failed answers a request whose upstream did not.
 func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	f := flightOf(r.Context())
 	var cut *refusal
@@ -250,9 +252,9 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	p.broken(w, r, f, why, "")
 }
 
-// reason says what an upstream did wrong, and in detail for the program. Details
-// may quote what the upstream sent, a secret among it if it reflects one: they
-// stay out of events.
+// reason returns what an upstream did wrong, and a detail for the program. The
+// detail may quote what the upstream sent, even a secret that it reflects, so
+// it stays out of events.
 func reason(err error) (why, detail string) {
 	var verify *authority.VerifyError
 	var op *net.OpError

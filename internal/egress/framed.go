@@ -8,32 +8,32 @@ import (
 	"sync/atomic"
 )
 
-// framed is a connection as the server for HTTP/2 has it, within TLS. The server
-// tells nobody of a request that it cannot read: it resets the stream, ends the
+// framed is a connection as the HTTP/2 server uses it, within TLS. The server
+// does not report a request that it cannot read: it resets the stream, ends the
 // connection or answers by itself. Its hook for counting errors does not know
-// connections and is not called for the header block, so the frames that it
-// writes are looked at instead. Of the program's frames only the numbers of
-// streams are of interest.
+// connections and is not called for the header block, so framed reads the
+// frames that the server writes. Of the program's frames it needs only the
+// numbers of streams.
 type framed struct {
-	net.Conn // TLS, without a ConnectionState: the server is not to take it for its own
+	net.Conn // TLS, without a ConnectionState, so that the server does not treat it as TLS
 	c        *conn
 
-	// got is how much of the preface has come; -1 if it was another.
+	// got is how much of the preface was received; -1 if it was another.
 	got int
 	// in and out are the frames of the program and of the server. One goroutine
 	// at a time reads, and one writes.
 	in, out frames
 	// opened is the last stream that the program has opened.
 	opened atomic.Uint32
-	// awaited is the stream whose answer is the server's own if no handler has
-	// heard of it: see conn.unheard.
+	// awaited is the stream whose answer comes from the server itself if no
+	// handler was called: see conn.unheard.
 	awaited atomic.Uint32
-	// told counts events about streams; ended says that there was one about the
-	// connection.
+	// told counts events about streams; ended reports that there was one about
+	// the connection.
 	told  int
 	ended bool
-	// stalled says that the server waits for the program to read; unanswered
-	// counts the frames that have come meanwhile, to which it may have answers.
+	// stalled reports that the server waits for the program to read; unanswered
+	// counts the frames that arrived meanwhile and may need answers.
 	stalled    atomic.Bool
 	unanswered int
 }
@@ -47,9 +47,9 @@ const (
 	maxUnanswered = 1024
 )
 
-// frames finds the frames in what goes one way, however it is cut.
+// frames finds the frames in one direction of a stream, in pieces of any size.
 type frames struct {
-	// head is a frame's header and the first bytes behind it.
+	// head is a frame's header and the first bytes after it.
 	head [frameHeader + 8]byte
 	n    int
 	// skip is how much of the last frame is still to come.
@@ -58,7 +58,7 @@ type frames struct {
 
 const frameHeader = 9
 
-// Types of frames that say something.
+// The types of frames that are read.
 const (
 	frameHeaders = 0x1
 	frameReset   = 0x3
@@ -66,7 +66,7 @@ const (
 )
 
 // next returns the beginning of the next frame, nil if there is none yet, and
-// what follows of the bytes.
+// the bytes after it.
 func (f *frames) next(b []byte) (head, rest []byte) {
 	for {
 		n := min(f.skip, len(b))
@@ -98,7 +98,7 @@ func (w *framed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// came looks at bytes of the program.
+// came reads bytes of the program.
 func (w *framed) came(b []byte) {
 	for ; len(b) > 0 && w.got >= 0 && w.got < len(preface); b = b[1:] {
 		if b[0] != preface[w.got] {
@@ -150,8 +150,8 @@ func (w *framed) Write(b []byte) (int, error) {
 	}
 }
 
-// answered is told of every answer's header, and of trailers. The server itself
-// answers a header that is too long, and one with fields that are not for HTTP/2.
+// answered handles the header of every answer, and trailers. The server itself
+// answers a header that is too long, and one with fields that HTTP/2 forbids.
 func (w *framed) answered(stream uint32, first byte) {
 	if stream != w.awaited.Load() || !w.c.unheard.CompareAndSwap(true, false) {
 		return
@@ -163,9 +163,9 @@ func (w *framed) answered(stream uint32, first byte) {
 	w.tell(status, http.StatusText(status))
 }
 
-// reset is told of every stream that the server resets: after an answer, because
-// a handler gave up, or for the program's mistakes. Data for a stream that has
-// ended meanwhile is none.
+// reset handles every stream that the server resets: after an answer, because a
+// handler gave up, or for an error of the program. Data for a stream that has
+// just ended is not an error.
 func (w *framed) reset(code uint32) {
 	switch name := codeName(code); code {
 	case codeProtocol, codeFlowControl, codeFrameSize, codeCompression:
@@ -183,7 +183,7 @@ func (w *framed) tell(status int, what string) {
 	w.c.p.recordMalformed(w.c, status, what)
 }
 
-// end is told when the server ends the connection.
+// end is called when the server ends the connection.
 func (w *framed) end(code uint32) {
 	if code == 0 || w.ended {
 		return
@@ -192,7 +192,7 @@ func (w *framed) end(code uint32) {
 	w.c.p.recordMalformed(w.c, 0, "HTTP/2 connection ended with "+codeName(code))
 }
 
-// Codes of errors, as in RFC 9113.
+// Error codes of RFC 9113.
 const (
 	codeProtocol    = 0x1
 	codeFlowControl = 0x3
@@ -211,7 +211,7 @@ func codeName(code uint32) string {
 	return "an unknown error"
 }
 
-// serveTLS hands a connection to the server of the protocol that was agreed on.
+// serveTLS hands a connection to the server of the negotiated protocol.
 func (p *Proxy) serveTLS(c *conn, secure *tls.Conn) error {
 	if secure.ConnectionState().NegotiatedProtocol == "h2" {
 		if !c.account.take(framedCost) {

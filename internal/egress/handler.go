@@ -44,18 +44,18 @@ type flight struct {
 	to     place
 	scheme string
 	q      policy.Request
-	// account is the memory that it holds; holds says that what is read of the
-	// body is part of that.
+	// account is the memory that the request holds; holds reports that it
+	// includes what is read of the body.
 	account account
 	holds   atomic.Bool
-	// protocol is that of the entry that speaks for the path.
+	// protocol is that of the endpoint that applies to the path.
 	protocol string
-	// one says that it came in HTTP/1.
+	// one reports that the request came in HTTP/1.
 	one      bool
 	endpoint *policy.Endpoint
 	view     *view
 	decision policy.Explanation
-	// used are the names of the credentials that it holds.
+	// used are the names of the credentials in the request.
 	used   atomic.Pointer[[]string]
 	cancel context.CancelCauseFunc
 
@@ -64,7 +64,8 @@ type flight struct {
 	status  atomic.Int32
 	in, out atomic.Int64
 	peer    atomic.Pointer[string]
-	// stopped is why it ended after it was forwarded, nil if by itself.
+	// stopped is why the request was ended after it was forwarded, nil if it
+	// ended normally.
 	stopped atomic.Pointer[refusal]
 }
 
@@ -88,7 +89,7 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 {
 		defer c.account.give(streamCost)
 	}
-	// Close waits for it, so that no event comes afterwards.
+	// Close waits for the request, so that no event follows it.
 	if !p.enter(func() { p.wg.Add(1) }) {
 		panic(http.ErrAbortHandler)
 	}
@@ -133,7 +134,7 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	p.forward(w, out, f)
 }
 
-// cost returns the memory that a request holds besides its header and its body.
+// cost returns the memory that a request holds besides header and body.
 func (f *flight) cost() int64 {
 	if f.one {
 		return requestCost
@@ -141,8 +142,7 @@ func (f *flight) cost() int64 {
 	return requestCost + windowCost
 }
 
-// examine returns the request to be forwarded, or an error that says why it is
-// refused.
+// examine returns the request to be forwarded, or the reason for refusing it.
 func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*http.Request, error) {
 	if err := f.checkForm(r); err != nil {
 		return nil, err
@@ -156,8 +156,7 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 	f.view = f.c.view(f.to)
 	p.mu.RUnlock()
 	if f.view.opaque() {
-		// An explicit proxy request for a host that is not inspected: the
-		// proxy speaks for itself there, as with any other.
+		// This is an explicit proxy request for a host that is not inspected.
 		return nil, f.opaqueRequest()
 	}
 	if err := f.view.checkScheme(f.scheme); err != nil {
@@ -166,7 +165,7 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 	if err := f.canonical(r); err != nil {
 		return nil, err
 	}
-	// What Clone would copy besides the header is replaced in rewrite.
+	// rewrite replaces what Clone would copy besides the header.
 	out := r.WithContext(r.Context())
 	out.Header = r.Header.Clone()
 	announce(out, r)
@@ -183,7 +182,7 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 	}
 	f.rewrite(out)
 	if len(out.Header["Upgrade"]) > 0 && !p.unread(f) {
-		// Messages that are looked at are not compressed.
+		// Messages that are inspected must not be compressed.
 		delete(out.Header, "Sec-Websocket-Extensions")
 	}
 	err = p.credentials(out, f)
@@ -197,12 +196,12 @@ func (p *Proxy) examine(w http.ResponseWriter, r *http.Request, f *flight) (*htt
 	return out, nil
 }
 
-// maxSearched is the length of the longest body that package credential reads as
-// a whole.
+// maxSearched is the length of the longest body that package credential reads
+// as a whole.
 const maxSearched = 1 << 20
 
-// read makes sure that bodies that are held in memory are few, and that they
-// come soon. What it returns is called when the request is decided.
+// read limits the number of bodies that are held in memory and the time to
+// receive them. done is called when the request is decided.
 func (p *Proxy) read(w http.ResponseWriter, r *http.Request, f *flight) (done func(), err error) {
 	searched := f.view.gen.secrets() != nil && r.ContentLength > 0 && r.ContentLength <= maxSearched
 	if r.Body == nil || r.Body == http.NoBody || !f.view.reads() && !searched {
@@ -221,7 +220,7 @@ func (p *Proxy) read(w http.ResponseWriter, r *http.Request, f *flight) (done fu
 	}, nil
 }
 
-// opaqueRequest refuses a request where requests are not read.
+// opaqueRequest refuses a request to an endpoint that is not inspected.
 func (f *flight) opaqueRequest() error {
 	if !f.view.connection.Allowed {
 		return f.view.refuse(f.to, f.c.proc)
@@ -233,8 +232,8 @@ func (f *flight) opaqueRequest() error {
 	}
 }
 
-// inspect reads the content where rules are about it. What was read is what is
-// sent.
+// inspect reads the content where rules depend on it. The bytes that were read
+// are the bytes that are sent.
 func (f *flight) inspect(r, out *http.Request) error {
 	if !f.view.reads() {
 		return nil
@@ -270,7 +269,7 @@ func (f *flight) inspect(r, out *http.Request) error {
 			out.Body, _ = open()
 			out.GetBody, out.ContentLength = open, int64(len(got.Body))
 		}
-		// Trailers of a body that was read as a whole have said nothing.
+		// Trailers of a body that was read as a whole were not checked.
 		out.Trailer = nil
 	}
 	return nil

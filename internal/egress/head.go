@@ -8,19 +8,19 @@ import (
 	"sync"
 )
 
-// head keeps the header of a request in HTTP/1.1 whose request line names a host:
-// the server then drops the Host header, which must name the same one.
+// head keeps the header of an HTTP/1.1 request whose request line names a host:
+// the server then drops the Host header, which must name the same host.
 type head struct {
 	mu sync.Mutex
-	// text is what has come of it, next the byte that the server reads ahead
-	// while it answers the request before.
+	// text is the part that was received, next the byte that the server reads
+	// ahead while it answers the previous request.
 	text, next []byte
-	// passed says that the rest is of no interest.
+	// passed reports that the rest is not needed.
 	passed bool
 }
 
-// came is told what the program sent. Ahead says that it is the byte that is read
-// ahead.
+// came receives what the program sent. ahead reports that it is the byte that
+// is read ahead.
 func (h *head) came(b []byte, ahead bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -36,7 +36,7 @@ func (h *head) came(b []byte, ahead bool) {
 	}
 }
 
-// header counts what has come of a header, which the server keeps.
+// header counts the received bytes of a header, which the server keeps.
 type header struct {
 	mu   sync.Mutex
 	done bool
@@ -44,7 +44,7 @@ type header struct {
 	paid int64
 }
 
-// came reports whether the account pays for what has come.
+// came reports whether the account had memory for the received bytes.
 func (h *header) came(n int, a *account) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +56,7 @@ func (h *header) came(n int, a *account) bool {
 		return true
 	}
 	if due := h.size*headerFactor - h.paid; due > 0 {
-		// More than is due, so that it is asked for seldom.
+		// Take more than needed now, so that it is done seldom.
 		if !a.take(due + freeHeader) {
 			return false
 		}
@@ -65,14 +65,14 @@ func (h *header) came(n int, a *account) bool {
 	return true
 }
 
-// end is called when the header has come.
+// end is called when the header is complete.
 func (h *header) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.done = true
 }
 
-// begin is called when the request is over and its header dropped.
+// begin is called when the request has ended and its header was dropped.
 func (h *header) begin(a *account) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,18 +80,19 @@ func (h *header) begin(a *account) {
 	h.done, h.size, h.paid = false, 0, 0
 }
 
-// maxHead is more than the server reads of a header.
+// maxHead is larger than any header that the server reads.
 const maxHead = 128 << 10
 
-// begin is called when the request before has been answered.
+// begin is called when the previous request has been answered.
 func (h *head) begin() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.text, h.next, h.passed = h.next, nil, false
 }
 
-// hosts returns the Host headers of a request. It returns none for one that came
-// together with the request before, whose beginning is not known.
+// hosts returns the Host headers of a request. It returns none for a request
+// that was received together with the previous one, because its beginning is
+// not known.
 func (h *head) hosts(r *http.Request) []string {
 	h.mu.Lock()
 	text := h.text

@@ -9,8 +9,8 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// connectionHint is the smallest addition to a policy that would list a host
-// with a program. Which requests it should allow is for a person to say.
+// connectionHint returns the smallest addition to a policy that lists a host
+// with a program. A person decides which requests it should allow.
 func connectionHint(to place, proc Process) string {
 	binary := proc.Binary
 	if proc.Untrusted || binary == "" {
@@ -20,8 +20,8 @@ func connectionHint(to place, proc Process) string {
 		scalar(to.host), to.port, scalar(binary))
 }
 
-// requestHint is the smallest rule that would have allowed a request. There is
-// none against a deny rule but to take it away.
+// requestHint returns the smallest rule that would have allowed a request. If a
+// deny rule matched, only removing it helps.
 func requestHint(f *flight) string {
 	e := f.endpoint
 	switch {
@@ -39,7 +39,7 @@ func requestHint(f *flight) string {
 	return "rules: [{allow: " + httpRule(f.q) + "}]"
 }
 
-// factHint proposes a rule for each thing that a request says.
+// factHint proposes a rule for each operation in a request.
 func factHint(facts *policy.Facts) string {
 	rules := factRules(facts)
 	for i, r := range rules {
@@ -94,8 +94,8 @@ func factRules(facts *policy.Facts) []string {
 	return out
 }
 
-// scalar writes a text for YAML: plain if nothing could take it for anything
-// else, in quotes otherwise.
+// scalar writes a text for YAML: plain if it is unambiguous, in quotes
+// otherwise.
 func scalar(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if s != "" && strings.Trim(s, plain) == "" && len(s) < 64 {

@@ -15,14 +15,14 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// served is a connection as the server for HTTP/1.1 has it, within TLS. It
-// sees what the server answers by itself: to a request that it cannot read, or
-// that could be read in two ways, of which no handler ever hears.
+// served is a connection as the HTTP/1.1 server uses it, within TLS. It sees
+// the answers that the server makes without calling a handler: to a request
+// that it cannot read, or that could be read in two ways.
 type served struct {
 	net.Conn
 	c *conn
-	// over says that the program sends nothing more. The server also answers
-	// what ends before it is a request, which is none.
+	// over reports that the program sends nothing more. The server also answers
+	// an incomplete request, which is not recorded as one.
 	over atomic.Bool
 }
 
@@ -34,23 +34,23 @@ func (s *served) Read(b []byte) (int, error) {
 		return 0, errClosed
 	}
 	if len(b) == 1 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
-		// While a request is answered the server reads one byte ahead, to learn
-		// that the program is gone. One that only sends nothing more still
-		// wants its answer.
+		// While a request is answered the server reads one byte ahead, to
+		// detect that the program is gone. A program that only ended its
+		// sending side still needs its answer.
 		s.over.Store(true)
 		return n, gone(s.Conn, err)
 	}
-	// The server wakes a read that it has no use for with a deadline.
+	// The server interrupts a read that it does not need with a deadline.
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		s.over.Store(true)
 	}
 	return n, err
 }
 
-// NetConn leads to the connection below.
+// NetConn returns the connection below.
 func (s *served) NetConn() net.Conn { return s.Conn }
 
-// CloseWrite passes an end of data on.
+// CloseWrite ends the sending side of the connection below.
 func (s *served) CloseWrite() error {
 	closeWrite(s.Conn)
 	return nil
@@ -68,10 +68,11 @@ func (s *served) Write(b []byte) (int, error) {
 	return s.Conn.Write(b)
 }
 
-// connState is told by the servers when a request has come, before its handler is
-// called or the server answers it by itself. Of one in HTTP/1.1 that came together
-// with the request before it nothing is told but that that one is over; of a
-// stream of HTTP/2, if others are open, nothing at all.
+// connState is called by the servers when a request has arrived, before its
+// handler is called or the server itself answers it. For an HTTP/1.1 request
+// that arrived together with the previous one, it is called only for the end of
+// the previous one. For a stream of HTTP/2 while others are open, it is not
+// called.
 func connState(raw net.Conn, state http.ConnState) {
 	switch s := raw.(type) {
 	case *served:
@@ -90,8 +91,8 @@ func connState(raw net.Conn, state http.ConnState) {
 	}
 }
 
-// recordMalformed tells of a request that the server itself refused. All that is
-// known of it is what the server said, with which status if it was an answer.
+// recordMalformed records a request that the server itself refused. Only the
+// server's message is known, and the status if it was an answer.
 func (p *Proxy) recordMalformed(c *conn, status int, said string) {
 	if !p.enter(func() { p.wg.Add(1) }) {
 		return

@@ -16,13 +16,13 @@ import (
 // maxHello bounds a ClientHello; post-quantum keys make it a few kilobytes.
 const maxHello = 64 << 10
 
-// serveOpaque forwards a connection without reading it. It is dialled at once,
-// and what the upstream says first is passed on at once. What the program says
-// first is looked at: if that is a ClientHello, it must name the host that was
-// resolved, or nothing of it is forwarded. TLS that starts later in a connection
-// (STARTTLS) is not looked at.
+// serveOpaque forwards a connection without inspecting it. It dials at once,
+// and forwards at once what the upstream sends first. It checks what the
+// program sends first: a ClientHello must name the host that was resolved, or
+// nothing of it is forwarded. TLS that starts later in a connection (STARTTLS)
+// is not checked.
 func (p *Proxy) serveOpaque(ctx context.Context, c *conn, v *view) {
-	// Whoever cuts the connection does not wait for an upstream that is silent.
+	// Cutting the connection must not wait for a silent upstream.
 	ctx, cancel := context.WithCancel(ctx)
 	stop := c.whenDone(cancel)
 	up, err := p.dialFor(ctx, c.to, v)
@@ -83,7 +83,7 @@ func (p *Proxy) tunnel(c *conn, up net.Conn) {
 	})
 	stop := make(chan struct{})
 	go func() {
-		// Whoever cuts the connection closes the program's side only.
+		// Cutting the connection closes only the program's side.
 		select {
 		case <-c.done:
 			_ = up.Close()
@@ -104,13 +104,13 @@ func (p *Proxy) tunnel(c *conn, up net.Conn) {
 	p.recordConn(c, step, refused)
 }
 
-// firstBytes forwards what the program says first, after a look at it.
+// firstBytes checks and forwards the first bytes of the program.
 func (p *Proxy) firstBytes(c *conn, up net.Conn) error {
 	var head [2]byte
 	n, err := io.ReadFull(c, head[:1])
 	if err == nil && head[0] == tlsHandshake {
 		// Other protocols may start with this byte, for instance as a length;
-		// the next one is TLS's major version.
+		// the second byte of TLS is its major version.
 		_ = c.SetReadDeadline(time.Now().Add(p.lim.Hello))
 		var more int
 		more, err = io.ReadFull(c, head[1:])
@@ -123,7 +123,7 @@ func (p *Proxy) firstBytes(c *conn, up net.Conn) error {
 	}
 	_ = c.SetReadDeadline(time.Time{})
 	if n > 0 {
-		// An error of writing shows again when the rest is copied.
+		// A write error occurs again when the rest is copied.
 		_, _ = up.Write(head[:n])
 	}
 	return nil

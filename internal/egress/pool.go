@@ -16,13 +16,13 @@ import (
 	"github.com/forkcell/forkcell/internal/egress/authority"
 )
 
-// pool keeps connections to upstreams. They are of one cell. Connections that
-// were dialled under different rules for addresses are kept apart.
+// pool keeps the connections of one cell to upstreams. Connections that were
+// dialled under different rules for addresses are kept apart.
 type pool struct {
 	p    *Proxy
 	mu   sync.Mutex
 	each map[string]*http.Transport
-	// asked are upstreams that have asked for a client certificate.
+	// asked holds the upstreams that have requested a client certificate.
 	asked map[string]bool
 	// sessions resume TLS with upstreams.
 	sessions tls.ClientSessionCache
@@ -32,8 +32,8 @@ type pool struct {
 // RoundTrip sends a request.
 func (o *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	f := flightOf(r.Context())
-	// A program that speaks HTTP/1.1 would do so without the proxy too, and only
-	// there are upgrades.
+	// A program that uses HTTP/1.1 gets it upstream too, as without the proxy;
+	// only HTTP/1.1 has upgrades.
 	t := o.transport(f.view.allowed(), f.one)
 	if plain(r, f) {
 		return o.send(r, f, t)
@@ -125,9 +125,9 @@ func (o *pool) startTLS(ctx context.Context, raw net.Conn, addr string, protocol
 	o.mu.Lock()
 	config.ClientSessionCache = o.sessions
 	o.mu.Unlock()
-	// An upstream that asks for a certificate may do without. One that does not
-	// says so by an alert, with TLS 1.3 only after the handshake, where it may
-	// get lost: so it is remembered who asked.
+	// An upstream that requests a certificate may not require it. One that does
+	// sends an alert, with TLS 1.3 only after the handshake, where it may get
+	// lost. So the pool remembers which upstreams requested one.
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		o.note(addr)
 		return &tls.Certificate{}, nil
@@ -144,7 +144,7 @@ func (o *pool) startTLS(ctx context.Context, raw net.Conn, addr string, protocol
 	return nil, fmt.Errorf("start TLS: %w", err)
 }
 
-// maxAsked bounds what is remembered about upstreams.
+// maxAsked bounds the number of remembered upstreams.
 const maxAsked = 1024
 
 func (o *pool) note(addr string) {
@@ -158,8 +158,8 @@ func (o *pool) note(addr string) {
 	}
 }
 
-// wantsCertificate reports whether an upstream failed because it wants a client
-// certificate, as far as can be told.
+// wantsCertificate reports whether an upstream probably failed because it
+// requires a client certificate.
 func (o *pool) wantsCertificate(addr string, err error) bool {
 	var verify *authority.VerifyError
 	var dial *net.OpError
@@ -171,7 +171,7 @@ func (o *pool) wantsCertificate(addr string, err error) bool {
 	return o.asked[addr] || authority.WantsClientCertificate(err)
 }
 
-// reset lets go of every connection that is not in use.
+// reset closes every idle connection.
 func (o *pool) reset() {
 	o.mu.Lock()
 	old := o.each

@@ -15,12 +15,12 @@ import (
 type Proxy struct {
 	cfg Config
 	lim Limits
-	// slots, requests and reading hold one token for each of what Limits
-	// bounds.
+	// slots, requests and reading hold one token for each connection, request
+	// and body that Limits bounds.
 	slots, requests, reading chan struct{}
 	memory                   budget
-	// unsent are connections of which a program may have written more than the
-	// upstream was sent.
+	// unsent counts connections with data of a program that may not have been
+	// sent to the upstream.
 	unsent tally
 
 	// servers are those of inner, for HTTP/1.1, and of streams, for HTTP/2.
@@ -30,8 +30,8 @@ type Proxy struct {
 	upgrades *httputil.ReverseProxy
 	pool     pool
 
-	// mu is held for reading while something is decided and noted, so that a
-	// new generation finds everything that the old one allowed.
+	// mu is held for reading while something is decided and registered, so that
+	// a new generation finds everything that the old one allowed.
 	mu     sync.RWMutex
 	gen    *Generation
 	conns  map[*conn]struct{}
@@ -40,9 +40,9 @@ type Proxy struct {
 	wg sync.WaitGroup
 }
 
-// receiveBuffer is what a program may send on an HTTP/2 connection before any of
-// it is forwarded: times the number of connections that is what it can make the
-// proxy hold.
+// receiveBuffer is what a program may send on an HTTP/2 connection before any
+// of it is forwarded. Times the number of connections, it bounds what the proxy
+// must hold.
 const receiveBuffer = 256 << 10
 
 // New makes a proxy. It serves until Close.
@@ -59,7 +59,7 @@ func New(cfg Config) (*Proxy, error) {
 	p.reading = make(chan struct{}, p.lim.Reading)
 	p.memory.left = p.lim.Memory
 	p.pool = pool{p: p}
-	// HTTP/2 comes in TLS only, which is taken off before the server sees it.
+	// HTTP/2 comes only in TLS, which is terminated before the server sees it.
 	var one, two http.Protocols
 	one.SetHTTP1(true)
 	two.SetUnencryptedHTTP2(true)
@@ -84,15 +84,15 @@ func (p *Proxy) newServer(protocols *http.Protocols) *http.Server {
 			MaxConcurrentStreams: p.lim.Streams, SendPingTimeout: p.lim.Idle,
 			MaxReceiveBufferPerConnection: receiveBuffer, MaxReceiveBufferPerStream: receiveBuffer,
 		},
-		// What goes wrong on a connection is the cell's affair.
+		// Errors on a connection concern only the cell.
 		ErrorLog:                     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		DisableGeneralOptionsHandler: true,
 	}
 }
 
-// Serve takes connections from a listener until the context ends, the listener
-// is closed or the proxy is. It closes the listener. Several listeners may be
-// served at once.
+// Serve accepts connections from a listener until the context ends, or the
+// listener or the proxy is closed. It closes the listener. Several listeners
+// may be served at once.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -108,7 +108,8 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 		case ctx.Err() != nil, errors.Is(err, net.ErrClosed), p.isClosed():
 			return nil
 		default:
-			// Descriptors may have run out: connections end, and then it works.
+			// The process may have run out of descriptors; retry after
+			// connections have ended.
 			delay = min(max(delay*2, 5*time.Millisecond), time.Second)
 			if !wait(ctx, delay) {
 				return nil
@@ -147,8 +148,8 @@ func (p *Proxy) enter(f func()) bool {
 
 func (p *Proxy) isClosed() bool { return !p.enter(func() {}) }
 
-// Close ends every connection and waits until nothing runs any more. Listeners
-// are closed by whoever calls Serve.
+// Close ends every connection and waits until nothing runs any more. The
+// callers of Serve close the listeners.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -175,8 +176,8 @@ func (p *Proxy) open() []*conn {
 	return all
 }
 
-// Reload lets a new generation rule. Connections and requests that it does not
-// allow are cut; what is kept is decided by it from now on.
+// Reload replaces the generation. It cuts connections and requests that the new
+// one does not allow; the new one decides about everything else from now on.
 func (p *Proxy) Reload(g *Generation) error {
 	if g == nil || g.Policy == nil {
 		return errors.New("egress: no policy")
@@ -185,7 +186,8 @@ func (p *Proxy) Reload(g *Generation) error {
 	p.gen = g
 	open := p.open()
 	p.mu.Unlock()
-	// Connections to upstreams were dialled under other rules for addresses.
+	// Existing connections to upstreams were dialled under other rules for
+	// addresses.
 	p.pool.reset()
 	for _, c := range open {
 		c.reconsider(g)
@@ -193,7 +195,7 @@ func (p *Proxy) Reload(g *Generation) error {
 	return nil
 }
 
-// queue is a listener for connections that were accepted and looked at already.
+// queue is a listener for connections that were already accepted and checked.
 type queue struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -228,8 +230,8 @@ func (q *queue) put(c net.Conn) error {
 	}
 }
 
-// reset ends a connection so that the other side gets an error at once and not
-// an end of data, which some programs take for an empty answer.
+// reset ends a connection so that the other side gets an error at once instead
+// of an end of data, which some programs take for an empty answer.
 func reset(c net.Conn) {
 	for {
 		under, ok := c.(interface{ NetConn() net.Conn })
@@ -244,7 +246,7 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// closeWrite passes an end of data on.
+// closeWrite ends the sending side of a connection.
 func closeWrite(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

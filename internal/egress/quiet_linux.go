@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gone waits until a connection on which no more will come is broken, and returns
-// err then; or until its read deadline. A program that has closed its socket
-// cannot be told from one that still reads until the kernel has forgotten that
-// socket, which takes a minute, and something is sent to it. Keep-alive probes do
-// that when nothing else does.
+// gone waits until a connection on which nothing more will be received is
+// broken, and then returns err; or until its read deadline. A program that has
+// closed its socket looks like one that still reads, until the kernel has
+// dropped that socket, which takes a minute, and something is sent to it.
+// Keep-alive probes are sent when there is no other data.
 func gone(c net.Conn, err error) error {
 	raw, ok := socket(c)
 	if !ok {
@@ -51,7 +51,7 @@ func socket(c net.Conn) (syscall.RawConn, bool) {
 	return raw, err == nil
 }
 
-// quiet reports whether a socket is open and nothing has come on it.
+// quiet reports whether a socket is open and has received nothing.
 func quiet(raw syscall.RawConn) bool {
 	if raw == nil {
 		return false

@@ -7,10 +7,11 @@ import (
 	"syscall"
 )
 
-// gone cannot wait here, so that a program that ends its side gets no answer.
+// gone cannot wait here, so a program that ends its sending side gets no
+// answer.
 func gone(_ net.Conn, err error) error { return err }
 
-// quiet cannot tell here, so that every connection is used once.
+// quiet cannot be determined here, so every connection is used once.
 func quiet(syscall.RawConn) bool { return false }
 
 func socket(net.Conn) (syscall.RawConn, bool) { return nil, false }

@@ -17,7 +17,7 @@ func (p *Proxy) emit(e event.Event) {
 	}
 }
 
-// subject returns what all events of a connection have in common.
+// subject returns the common part of all events of a connection.
 func (p *Proxy) subject(c *conn, v event.Verdict) event.Subject {
 	s := event.Subject{Verdict: v, Process: event.Process{PID: c.proc.PID, Parent: c.proc.Parent, Binary: c.proc.Binary}}
 	c.mu.Lock()
@@ -29,16 +29,16 @@ func (p *Proxy) subject(c *conn, v event.Verdict) event.Subject {
 	return s
 }
 
-// ruling returns the hash of the present policy.
+// ruling returns the hash of the current policy.
 func (p *Proxy) ruling() string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.gen.Hash
 }
 
-// denial returns what all events of a denied connection or request have in common.
-// The policy is the one that denies it, which may be newer than the one that
-// allowed the connection.
+// denial returns the common part of all events of a denied connection or
+// request. The policy is the one that denies it, which may be newer than the
+// one that allowed the connection.
 func (p *Proxy) denial(c *conn, no *refusal) event.Subject {
 	s := p.subject(c, event.Denied)
 	if s.Policy = no.policy; s.Policy == "" {
@@ -96,8 +96,8 @@ func (to place) connection(peer *string) event.Connection {
 	return e
 }
 
-// event is a request without the values of its query, which may hold anything.
-// Its traffic is that of the bodies.
+// event returns a request without the values of its query, which may contain
+// secrets. Its traffic is that of the bodies.
 func (f *flight) event() event.Request {
 	c := f.to.connection(f.peer.Load())
 	c.Traffic = &event.Traffic{Sent: f.in.Load(), Received: f.out.Load(), Took: time.Since(f.start)}

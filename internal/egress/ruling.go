@@ -11,33 +11,32 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// view is the part of a generation that is about one program and one host and
-// port.
+// view is the part of a generation for one program, host and port.
 type view struct {
 	gen *Generation
 	// rules is the policy without the parts that do not list the program or the
-	// host. The names of rules stay what they are.
+	// host. Rules keep their names.
 	rules *policy.Policy
 	// found are the entries for the host and port, most specific host first.
 	found []*policy.Endpoint
 	host  string
 	port  uint16
-	// connection is the decision about a connection, layer the check that a
-	// refused one did not pass.
+	// connection is the decision about a connection; layer is the check that
+	// refused it.
 	connection policy.Explanation
 	layer      string
-	// decided are decisions that were asked for before.
+	// decided caches decisions.
 	decided decisions
 }
 
-// decisions remembers what a policy said. Programs ask for the same again and
-// again, and neither the policy nor the question changes.
+// decisions caches the decisions of a policy. Programs repeat the same
+// requests, and the policy does not change.
 type decisions struct {
 	mu    sync.Mutex
 	known map[question]policy.Explanation
 }
 
-// question is a request of which only these could matter.
+// question is the part of a request that such a decision depends on.
 type question struct{ scheme, method, path string }
 
 const (
@@ -45,7 +44,7 @@ const (
 	maxQuestion  = 256
 )
 
-// ask returns a remembered decision, or asks for it.
+// ask returns a cached decision, or calls ask for it.
 func (d *decisions) ask(q policy.Request, ask func(policy.Request) policy.Explanation) policy.Explanation {
 	if len(q.Query) > 0 || q.Facts != nil || len(q.Method)+len(q.Path) > maxQuestion {
 		return ask(q)
@@ -63,7 +62,8 @@ func (d *decisions) ask(q policy.Request, ask func(policy.Request) policy.Explan
 	if d.known == nil || len(d.known) >= maxDecisions {
 		d.known = map[question]policy.Explanation{}
 	}
-	// The strings are parts of the request, all of which they would keep.
+	// Clone the strings: as parts of the request they would keep all of it in
+	// memory.
 	d.known[question{q.Scheme, strings.Clone(q.Method), strings.Clone(q.Path)}] = e
 	return e
 }
@@ -71,9 +71,10 @@ func (d *decisions) ask(q policy.Request, ask func(policy.Request) policy.Explan
 // anyBinary is the pattern that stands for every binary, also one that the cell made.
 const anyBinary = "/**"
 
-// secrets returns the credentials, nil if the policy names none. A Set without
-// any still finds placeholders of another run in headers and addresses, which is
-// not worth waiting for bodies and reading every message of a websocket.
+// secrets returns the credentials, nil if the policy names none. An empty Set
+// would still find placeholders of another run in headers and addresses, but
+// that is not worth waiting for bodies and reading every message of a
+// websocket.
 func (g *Generation) secrets() *credential.Set {
 	if len(g.Policy.Credentials) == 0 {
 		return nil
@@ -81,7 +82,7 @@ func (g *Generation) secrets() *credential.Set {
 	return g.Credentials
 }
 
-// view asks the policy about a connection.
+// view returns the policy's decision about a connection.
 func (g *Generation) view(p Process, host string, port uint16) *view {
 	v := &view{gen: g, rules: &policy.Policy{}, host: host, port: port, layer: layerEndpoint}
 	for i := range g.Policy.Network {
@@ -107,8 +108,8 @@ func (g *Generation) view(p Process, host string, port uint16) *view {
 	return v
 }
 
-// blame finds out whether the host or the program is at fault, which the whole
-// policy knows.
+// blame finds out from the whole policy whether the host or the program is not
+// allowed.
 func (v *view) blame(p Process) {
 	v.connection = v.gen.Policy.ExplainRequest(policy.Request{Host: v.host, Port: v.port, Binary: p.Binary})
 	if !v.connection.Allowed {
@@ -125,7 +126,7 @@ func (v *view) blame(p Process) {
 	}
 }
 
-// refuse says why a connection of a program is not allowed.
+// refuse returns why a connection of a program is not allowed.
 func (v *view) refuse(to place, p Process) *refusal {
 	return &refusal{layer: v.layer, policy: v.gen.Hash, Explanation: v.connection, hint: connectionHint(to, p)}
 }
@@ -135,7 +136,7 @@ func (p Process) admitted(n *policy.NetworkPolicy) bool {
 	if p.Untrusted || p.Binary == "" {
 		return slices.ContainsFunc(n.Binaries, func(b match.Path) bool { return b.String() == anyBinary })
 	}
-	// An empty path would ask about any program.
+	// An empty path would match any program.
 	named := func(name string) bool { return name != "" && n.Admits(name) }
 	return named(p.Binary) || slices.ContainsFunc(p.Also, named)
 }
@@ -149,8 +150,8 @@ func hostRank(h match.Host) int {
 	return len(h.String())
 }
 
-// reads reports whether what requests contain could decide. It saves asking
-// where it cannot.
+// reads reports whether the content of requests could decide. If not, it need
+// not be read.
 func (v *view) reads() bool {
 	return slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool {
 		switch e.Protocol {
@@ -162,8 +163,8 @@ func (v *view) reads() bool {
 	})
 }
 
-// opaque reports whether connections are forwarded without being read. One entry
-// that reads requests is enough to read them: it is never passed by.
+// opaque reports whether connections are forwarded without inspection. If one
+// endpoint requires inspection, all requests are inspected.
 func (v *view) opaque() bool {
 	return !slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool { return e.Protocol != policy.TCP })
 }
@@ -173,9 +174,9 @@ func (v *view) skipsTLS() bool {
 	return slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool { return e.TLS == policy.TLSSkip })
 }
 
-// allowed returns the addresses that the host may have. Of different patterns the
-// most specific one is asked. Entries for one host agree on them, unless a link
-// makes one binary of two that the policy names apart: then it may have none.
+// allowed returns the addresses that the host may have, by the most specific
+// pattern. Endpoints for one host agree on them, unless a link makes one binary
+// of two that the policy names separately: then none is allowed.
 func (v *view) allowed() []netip.Prefix {
 	read := slices.DeleteFunc(slices.Clone(v.found), func(e *policy.Endpoint) bool { return e.Protocol == policy.TCP && !v.opaque() })
 	if len(read) == 0 {
@@ -190,14 +191,15 @@ func (v *view) allowed() []netip.Prefix {
 	return first.AllowedIPs
 }
 
-// encodedSlash reports whether paths may hold an encoded slash: only if no entry
-// says otherwise, as the policy itself has it.
+// encodedSlash reports whether paths may hold an encoded slash: only if every
+// endpoint allows it, as in the policy itself.
 func (v *view) encodedSlash() bool {
 	return !slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool { return e.Protocol != policy.TCP && !e.AllowEncodedSlash })
 }
 
-// speaking returns the entry that speaks for a canonical path, nil if none does.
-// Where several do they agree on the protocol, or the policy denies the request.
+// speaking returns the endpoint that applies to a canonical path, nil if there
+// is none. If there are several they agree on the protocol, or the policy
+// denies the request.
 func (v *view) speaking(path string) *policy.Endpoint {
 	var best *policy.Endpoint
 	for _, e := range v.found {
@@ -233,7 +235,7 @@ func (v *view) checkScheme(scheme string) error {
 	return r
 }
 
-// inspection says what has to be read of a request before it is decided.
+// inspection returns what must be read of a request before it is decided.
 func (v *view) inspection(q policy.Request) policy.Inspection {
 	q.Host, q.Port, q.Binary = v.host, v.port, ""
 	return v.rules.Inspection(q)

@@ -9,17 +9,17 @@ import (
 	"github.com/forkcell/forkcell/internal/egress/credential"
 )
 
-// trailed is a body with trailers. Those that were announced before the body
-// become the trailers of the request that is sent; others are left out, because
-// nothing could be decided about them before the request was on its way.
+// trailed is a body with trailers. Trailers that were announced before the body
+// become those of the request that is sent. Others are dropped, because they
+// could not be checked before the request was sent.
 type trailed struct {
 	io.ReadCloser
 	from *http.Request
 	to   http.Header
 }
 
-// announce gives a request the names of the trailers of another, whose values
-// come with the end of the body.
+// announce copies the names of the trailers of a request to another; the values
+// follow at the end of the body.
 func announce(out, from *http.Request) {
 	out.Trailer = nil
 	if len(from.Trailer) == 0 || from.Body == nil {
@@ -42,10 +42,10 @@ func (t *trailed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// checkTrailers refuses trailers that would say again what a header says, which
-// the proxy may have set: some servers take both for one. It also refuses those
-// that decide where a request goes, who sends it or how long it is, which the
-// standard does not allow in trailers.
+// checkTrailers refuses trailers that repeat a header, which the proxy may have
+// set: some servers merge the two. It also refuses those that the standard
+// forbids: fields that decide where a request goes, who sends it or how long it
+// is.
 func checkTrailers(out *http.Request) error {
 	for name := range out.Trailer {
 		same := func(other string) bool { return credential.SameHeader(name, other) }

@@ -14,9 +14,9 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// upgrade refuses every change of protocol but to a websocket on an endpoint for
-// that. Rules of other endpoints are about requests, and after the change there
-// are none.
+// upgrade refuses every change of protocol except to a websocket on an endpoint
+// for websockets. Rules of other endpoints are about requests, and after the
+// change there are none.
 func (f *flight) upgrade(h http.Header) error {
 	tokens := h["Upgrade"]
 	if len(tokens) == 0 && len(h["Http2-Settings"]) == 0 {
@@ -35,9 +35,9 @@ func (f *flight) upgrade(h http.Header) error {
 	return nil
 }
 
-// switched takes over a connection that has become a websocket. What the
-// upstream says is not looked at. What the program says is, where the rules do
-// not allow every message.
+// switched takes over a connection that has become a websocket. Messages of the
+// upstream are not inspected. Messages of the program are, unless the rules
+// allow every message.
 func (p *Proxy) switched(res *http.Response, f *flight) error {
 	back, ok := res.Body.(io.ReadWriteCloser)
 	if !ok || !strings.EqualFold(res.Header.Get("Upgrade"), "websocket") {
@@ -50,8 +50,8 @@ func (p *Proxy) switched(res *http.Response, f *flight) error {
 	return nil
 }
 
-// unread reports whether the messages on a websocket are forwarded without being
-// looked at: the rules allow all of them, and there are no credentials whose
+// unread reports whether the messages on a websocket are forwarded without
+// inspection: the rules allow all of them, and there are no credentials whose
 // placeholders they could hold.
 func (p *Proxy) unread(f *flight) bool {
 	e, want := p.message(f, nil)
@@ -60,7 +60,7 @@ func (p *Proxy) unread(f *flight) bool {
 	return want.Protocol == policy.TCP && e.Allowed && !e.Audited && p.gen.secrets() == nil
 }
 
-// message decides about a text message by the generation that rules now.
+// message decides about a text message by the current generation.
 func (p *Proxy) message(f *flight, facts *policy.Facts) (policy.Explanation, policy.Inspection) {
 	p.mu.RLock()
 	v := f.c.view(f.to)
@@ -73,7 +73,7 @@ func (p *Proxy) message(f *flight, facts *policy.Facts) (policy.Explanation, pol
 	return v.explain(q), want
 }
 
-// textMessage is the policy's word for the method of a message.
+// textMessage is the policy's name for the method of a message.
 const textMessage = "WEBSOCKET_TEXT"
 
 // messages is the upstream's side of a websocket. Write gets what the program
@@ -82,8 +82,8 @@ type messages struct {
 	io.ReadWriteCloser
 	p *Proxy
 	f *flight
-	// unread says that frames have gone by that nobody looked at, so that it is
-	// not known where one starts.
+	// unread reports that frames were forwarded without inspection, so that the
+	// start of a frame is not known.
 	unread bool
 	// frame holds a frame until it is complete.
 	frame     []byte
@@ -98,7 +98,7 @@ func (m *messages) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite passes on that the program sends nothing more.
+// CloseWrite reports to the upstream that the program sends nothing more.
 func (m *messages) CloseWrite() error {
 	if half, ok := m.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -136,7 +136,7 @@ func (m *messages) Write(b []byte) (int, error) {
 	}
 }
 
-// keep adds to the frame that is not complete.
+// keep adds to the incomplete frame.
 func (m *messages) keep(b []byte) error {
 	if len(m.frame) == 0 && cap(m.frame) > smallBuffer {
 		m.f.account.give(int64(cap(m.frame)) * frameFactor)
@@ -155,7 +155,7 @@ func (m *messages) keep(b []byte) error {
 	return nil
 }
 
-// stop notes why a message is not forwarded, which ends the connection.
+// stop records why a message is not forwarded and ends the connection.
 func (m *messages) stop(err error) error {
 	no := refuse(layerRequest, "request", err.Error())
 	if r, ok := err.(*refusal); ok { //nolint:errorlint // made below and not wrapped
@@ -176,11 +176,11 @@ const (
 	maxFrameHeader = 14
 )
 
-// maxFrame bounds a frame that is looked at.
+// maxFrame bounds a frame that is inspected.
 const maxFrame = 4 << 20
 
-// next looks at the first frame. If it is complete it returns its length and what
-// is to be sent for it.
+// next inspects the first frame. If it is complete, next returns its length and
+// what to send for it.
 func (m *messages) next() (n int, send []byte, err error) {
 	b := m.frame
 	if len(b) < 2 {
@@ -236,7 +236,7 @@ func (m *messages) order(b []byte) error {
 	return nil
 }
 
-// permitted decides about a message as far as can be done without reading it.
+// permitted decides about a message as far as possible without reading it.
 func (m *messages) permitted(op byte, e policy.Explanation, want policy.Inspection) error {
 	switch {
 	case want.Protocol == policy.TCP && !e.Allowed:
@@ -247,7 +247,7 @@ func (m *messages) permitted(op byte, e policy.Explanation, want policy.Inspecti
 	return nil
 }
 
-// frameSize returns the length of a frame's data and of what is before it.
+// frameSize returns the length of a frame's data and of its header.
 func frameSize(b []byte) (size uint64, head int, ok bool) {
 	switch n := b[1] & 0x7f; {
 	case n == 126 && len(b) >= 8:
@@ -260,15 +260,15 @@ func frameSize(b []byte) (size uint64, head int, ok bool) {
 	return 0, 0, false
 }
 
-// data looks at a complete frame of a message and returns what is sent for it.
-// Placeholders are replaced in messages of one frame only.
+// data inspects a complete frame of a message and returns what to send for it.
+// Placeholders are replaced only in messages of one frame.
 func (m *messages) data(frame []byte, head int, want policy.Inspection) ([]byte, error) {
 	final := frame[0]&0x80 != 0
 	whole := final && frame[0]&0x0f != opContinuation
 	m.inMessage = !final
 	if want.Protocol != policy.TCP && !whole {
-		// What the message says is known at its end only, and by then its
-		// first part would be gone.
+		// The content of the message is known only at its end, when its first
+		// part would have been sent.
 		return nil, errors.New("a message in several frames, where the rules are about what messages say")
 	}
 	text := masked(frame[head:], frame[head-4:head])
@@ -332,7 +332,7 @@ func newFrame(first byte, data []byte) []byte {
 	return append(append(b, mask[:]...), masked(data, mask[:])...)
 }
 
-// record tells of the first message that is forwarded only because enforcement
+// record records the first message that is forwarded only because enforcement
 // is audit.
 func (m *messages) record(e policy.Explanation) {
 	if !e.Audited || m.recorded {

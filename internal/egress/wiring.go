@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/egress/dial"
 )
 
-// Dials makes a Dialer of package dial's.
+// Dials returns a Dialer that uses a dial.Dialer.
 func Dials(d *dial.Dialer) Dialer { return dialer{d} }
 
 type dialer struct{ d *dial.Dialer }

@@ -1,22 +1,21 @@
-// Package authority is a cell's own certificate authority: it signs the leaf
+// Package authority is a cell's own certificate authority. It signs the leaf
 // certificates with which the egress proxy answers in a host's name, and makes
-// the bundles through which the cell's programs come to trust them. It also
-// holds the TLS settings of both sides, and reads a ClientHello without
-// answering it.
+// the bundles that let the cell's programs trust them. It also holds the TLS
+// settings of both sides, and reads a ClientHello without answering it.
 //
 // The key is made with the authority, is never encoded, and ends with the
-// process: no file, no pipe and no message ever holds it. Nothing here locks
-// memory, because Go copies a key while it computes with it. What keeps the key
-// from the disk is that the process that holds an authority makes no core dumps
-// (PR_SET_DUMPABLE 0, which also keeps other processes of the user from reading
-// its memory); whoever serves the cell sets it, before the cell can use the
-// authority. Swap is the host's affair, and a key in it is worth nothing once the cell has ended.
+// process: no file, pipe or message ever holds it. The package does not lock
+// memory, because Go copies a key while it computes with it. To keep the key
+// off the disk, the process that holds an authority must not make core dumps
+// (PR_SET_DUMPABLE 0, which also stops other processes of the user from reading
+// its memory). The caller sets this before the cell can use the authority. The
+// package does not protect against swap; a key found there is useless once the
+// cell has ended.
 //
-// The certificate carries no name constraints. Only programs of this one cell
-// trust it, and all that they send passes the proxy anyway, so a constraint
-// would protect nobody; but a policy may gain hosts while the cell lives and
-// programs have read the certificate already, and the libraries disagree about
-// constraints on addresses.
+// The certificate has no name constraints. Only programs of this one cell trust
+// it, and everything they send passes the proxy, so a constraint would protect
+// nothing. It would do harm: a policy may gain hosts after programs have read
+// the certificate, and libraries disagree about constraints on addresses.
 //
 // The package must not know cells, policies, or what is done with a connection.
 package authority
@@ -41,8 +40,9 @@ import (
 	"time"
 )
 
-// How long certificates are good for. The authority's is renewed by whoever
-// keeps a cell for longer; a leaf is made anew once half of its time is gone.
+// How long certificates are valid. The caller renews the authority's
+// certificate when a cell exists for longer. A leaf is replaced when half of
+// its time has passed.
 const (
 	caLife   = 30 * 24 * time.Hour
 	leafLife = 7 * 24 * time.Hour
@@ -54,18 +54,19 @@ const (
 // cell choose names.
 const maxLeaves = 512
 
-// ErrName says that no certificate is made for a name: it is not the name of
-// one host, or not an address.
+// ErrName is returned for a name that is neither one host's name nor an
+// address.
 var ErrName = errors.New("not the name or the address of one host")
 
-// ErrExpired says that the authority's certificate is too old to sign with.
+// ErrExpired is returned when the authority's certificate is too old to sign
+// with.
 var ErrExpired = errors.New("the cell's certificate authority has expired")
 
-// Authority signs for one cell. It may be used by many at once.
+// Authority signs for one cell. It is safe for concurrent use.
 type Authority struct {
 	key *ecdsa.PrivateKey
-	// leafKey is that of all leaves: they are all held by one process, so that
-	// one each would keep nothing apart.
+	// leafKey is shared by all leaves. One process holds them all, so separate
+	// keys would protect nothing.
 	leafKey *ecdsa.PrivateKey
 	subject pkix.Name
 	now     func() time.Time
@@ -73,7 +74,7 @@ type Authority struct {
 	mu     sync.Mutex
 	cert   *x509.Certificate
 	leaves map[string]*list.Element
-	used   *list.List // of *leaf, the one used last in front
+	used   *list.List // of *leaf, most recently used first
 }
 
 type leaf struct {
@@ -82,8 +83,8 @@ type leaf struct {
 	config *tls.Config // of the last call of Config
 }
 
-// New makes a key and a certificate for it. The cell's name stands in the
-// certificate for people who look at it.
+// New makes a key and a certificate for it. The certificate contains the cell's
+// name, for people who look at it.
 func New(cellName string) (*Authority, error) { return newAt(cellName, time.Now) }
 
 func newAt(cellName string, now func() time.Time) (*Authority, error) {
@@ -123,8 +124,8 @@ func plain(name string) string {
 }
 
 // Renew replaces the authority's certificate by one that starts now. Key and
-// subject stay, so that new leaves verify with the old certificate too for as
-// long as it lasts; bundles made before should be made again.
+// subject stay, so new leaves also verify with the old certificate until it
+// expires. Bundles made before should be made again.
 func (a *Authority) Renew() error {
 	now := a.now()
 	template := &x509.Certificate{
@@ -253,8 +254,8 @@ func (a *Authority) issue(name string, addr netip.Addr, now time.Time) (*tls.Cer
 	} else {
 		template.DNSNames = []string{name}
 	}
-	// Nothing but old tools reads the common name, and it has room for 64
-	// characters only; the alternative name is what counts.
+	// Only old tools read the common name, and it is limited to 64 characters;
+	// clients verify the alternative name.
 	if len(name) <= 64 {
 		template.Subject.CommonName = name
 	} else {
@@ -271,7 +272,7 @@ func (a *Authority) issue(name string, addr netip.Addr, now time.Time) (*tls.Cer
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.leafKey, Leaf: parsed}, nil
 }
 
-// hostName returns the one spelling of a name, or of an address.
+// hostName returns the canonical spelling of a name or an address.
 func hostName(s string) (string, netip.Addr, error) {
 	text := s
 	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {

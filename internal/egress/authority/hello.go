@@ -11,34 +11,36 @@ import (
 	"time"
 )
 
-// Why a ClientHello cannot be read. What was read so far comes with each.
+// The reasons why a ClientHello cannot be read. PeekHello returns the bytes
+// read so far with each.
 var (
-	// ErrNotTLS says that the first byte belongs to some other protocol.
+	// ErrNotTLS is returned when the first byte belongs to another protocol.
 	ErrNotTLS = errors.New("not TLS")
-	// ErrHelloTooLong says that the ClientHello does not fit the bound.
+	// ErrHelloTooLong is returned when the ClientHello exceeds the bound.
 	ErrHelloTooLong = errors.New("the ClientHello is too long")
-	// ErrHello says that it is not a ClientHello, or one that could be read in
-	// two ways.
+	// ErrHello is returned for bytes that are not a ClientHello, or for one
+	// that could be read in two ways.
 	ErrHello = errors.New("not a valid ClientHello")
 )
 
-// Hello is what a ClientHello says before anything is encrypted.
+// Hello holds the unencrypted fields of a ClientHello.
 type Hello struct {
 	// ServerName is in lower case, "" if none was sent. It is an address if the
-	// client sent one, against the standard but not unheard of. A name with a
-	// dot at its end, or with characters that no name has, is ErrHello.
+	// client sent one; some clients do, although the standard forbids it. A
+	// name that ends with a dot or has invalid characters is ErrHello.
 	ServerName string
-	// ALPN are the protocols that the client speaks, best first.
+	// ALPN lists the protocols that the client supports, in order of
+	// preference.
 	ALPN []string
 }
 
 // recordHandshake is the first byte of every TLS connection.
 const recordHandshake = 22
 
-// PeekHello reads a ClientHello of at most max bytes, in however many records
-// and pieces. It answers nothing. replay holds every byte that was taken from r,
-// also with an error, and possibly some beyond the ClientHello: whoever goes on
-// with the connection reads it first. Time-outs are the reader's.
+// PeekHello reads a ClientHello of at most max bytes, in any number of records
+// and pieces. It answers nothing. replay holds every byte that was read from r,
+// also with an error, and possibly some beyond the ClientHello: the caller must
+// read it first when it goes on with the connection. The reader sets time-outs.
 //
 // The first byte decides whether it is TLS, so a client of another protocol is
 // not kept waiting for more.
@@ -54,9 +56,9 @@ func PeekHello(r io.Reader, max int) (hello Hello, replay []byte, err error) {
 	p.again = first[:]
 	found := false
 	config := &tls.Config{
-		// Versions are negotiated after the hello was handed over, so that an old
-		// client's is read too: refusing it is the handshake's part, which can
-		// tell the client.
+		// The version is negotiated after the hello was returned, so the hello
+		// of an old client is read too. The handshake refuses it later and can
+		// report that to the client.
 		MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 			found = true

@@ -14,19 +14,21 @@ import (
 	keystore "github.com/pavlo-v-chernykh/keystore-go/v4"
 )
 
-// JavaPassword is the password that Java's own trust store has everywhere. It
-// guards against damage, not against people.
+// JavaPassword is the default password of Java's trust store. It protects
+// against damage, not against people.
 const JavaPassword = "changeit"
 
 // javaAlias names the authority in a trust store.
 const javaAlias = "forkcell-cell"
 
-// maxStore bounds a trust store, which may come with a root that others made.
+// maxStore bounds a trust store, which may come from an untrusted root file
+// system.
 const maxStore = 16 << 20
 
-// ErrJavaStore says that a trust store cannot be read: it is damaged, has keys
-// under another password, or is PKCS#12 whose certificates are encrypted (Java's
-// own are not). The host's PEM bundle can be given in its place.
+// ErrJavaStore is returned for a trust store that cannot be read: it is
+// damaged, has keys under another password, or is PKCS#12 with encrypted
+// certificates (Java's own are not encrypted). The caller can pass the host's
+// PEM bundle instead.
 var ErrJavaStore = errors.New("not a Java trust store that can be read")
 
 // JavaStorePaths are patterns, for filepath.Glob, of the trust stores that Java
@@ -47,10 +49,10 @@ func JavaStorePaths() []string {
 	}
 }
 
-// JavaStore returns a trust store that holds the certificates of the host's and
-// the authority's. The host's is JKS, PKCS#12 without encryption (Java's own
-// since version 18), PEM, or empty. The result is JKS, which every Java tells
-// apart from PKCS#12 by itself, with the same password.
+// JavaStore returns a trust store with the certificates of the host's store and
+// the authority's. The host's store is JKS, PKCS#12 without encryption (Java's
+// own since version 18), PEM, or empty. The result is JKS with the same
+// password; every Java detects the format.
 func (a *Authority) JavaStore(hostCacerts []byte, password string) ([]byte, error) {
 	if out, ok := appended(hostCacerts, password, javaAlias, a.certificate()); ok {
 		return out, nil
@@ -83,8 +85,8 @@ func readStore(b []byte, password string) (keystore.KeyStore, error) {
 		if err := store.Load(bytes.NewReader(b), []byte(password)); err != nil {
 			return store, fmt.Errorf("%w: %w", ErrJavaStore, err)
 		}
-		// Keys are no business of a trust store, and would need a password each
-		// to be written again.
+		// A trust store needs no private keys, and writing them again would
+		// need the password of each.
 		for _, alias := range store.Aliases() {
 			if !store.IsTrustedCertificateEntry(alias) {
 				store.DeleteEntry(alias)
@@ -111,8 +113,8 @@ func readStore(b []byte, password string) (keystore.KeyStore, error) {
 	for _, der := range ders {
 		cert, err := x509.ParseCertificate(der)
 		if err != nil {
-			// Roots older than today's rules (negative serial numbers) are in
-			// some bundles; one less is not worth a refusal.
+			// Some bundles hold roots that today's rules reject (negative
+			// serial numbers). Leave them out rather than fail.
 			continue
 		}
 		sum := sha256.Sum256(der)
@@ -159,8 +161,8 @@ type (
 var errEncrypted = errors.New("its certificates are encrypted")
 
 // certificatesOfPKCS12 returns the certificates of a store whose certificates
-// are not encrypted. Such a store needs no password, so its checksum, which is
-// made with one, is not looked at.
+// are not encrypted. Such a store needs no password. Its checksum is made with
+// one and is not verified.
 func certificatesOfPKCS12(b []byte) ([][]byte, error) {
 	var file pfx
 	if err := unmarshal(b, &file); err != nil {

@@ -8,19 +8,19 @@ import (
 	"unicode/utf16"
 )
 
-// The parts of a store in Java's own format (JKS): what stands before the
-// entries, and the digest behind them.
+// The parts of a store in Java's own format (JKS): the header before the
+// entries, and the digest after them.
 const (
 	jksMagic  = 0xfeedfeed
 	jksHeader = 12
 	jksTag    = 2 // of an entry that is a trusted certificate
 )
 
-// appended is a store with one more entry, for one that has nothing but
-// certificates. To take a store to pieces and to put it together again, as the
-// library does, takes milliseconds at the start of every run. Its digest is not
-// compared, which takes almost as long as to make the new one: Java does not
-// either, unless it is told the password.
+// appended returns a store with one more entry, for a store that holds only
+// certificates. Parsing and rebuilding a store with the library takes
+// milliseconds at the start of every run. The digest of the old store is not
+// verified, because that takes almost as long as computing the new one; Java
+// does not verify it either unless it has the password.
 func appended(b []byte, password, alias string, cert *x509.Certificate) ([]byte, bool) {
 	if len(b) < jksHeader+sha1.Size || len(b) > maxStore || binary.BigEndian.Uint32(b) != jksMagic {
 		return nil, false
@@ -47,7 +47,8 @@ func jksText(b []byte, text string) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(text))), text...)
 }
 
-// jksDigest is what a store ends with. The words are those that its makers chose.
+// jksDigest returns the digest at the end of a store. The format defines the
+// salt.
 func jksDigest(b []byte, password string) [sha1.Size]byte {
 	h := sha1.New() //nolint:gosec // see above
 	for _, c := range utf16.Encode([]rune(password)) {
@@ -60,10 +61,10 @@ func jksDigest(b []byte, password string) [sha1.Size]byte {
 
 var errLengths = errors.New("its lengths do not add up")
 
-// checkLengths walks over a store in Java's own format (JKS) and fails unless
-// every length in it stays within it. It tells whether there are keys. The library that reads stores takes a
-// length of four bytes at its word and makes room for it, so that a few bytes
-// from a root that somebody else made could ask for gigabytes.
+// checkLengths walks over a store in Java's own format (JKS), fails if a length
+// exceeds the store, and reports whether there are keys. The library that reads
+// stores trusts a length of four bytes and allocates that much, so a few bytes
+// from an untrusted root could make it allocate gigabytes.
 func checkLengths(b []byte) (keys bool, err error) {
 	w := walker{b: b}
 	w.skip(4) // magic
@@ -99,7 +100,7 @@ func checkLengths(b []byte) (keys bool, err error) {
 	return keys, nil
 }
 
-// walker goes over bytes and notes when there are too few.
+// walker moves over bytes and records when there are too few.
 type walker struct {
 	b     []byte
 	short bool

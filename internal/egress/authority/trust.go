@@ -14,27 +14,28 @@ const pemType = "CERTIFICATE"
 const pemBegin, pemEnd = "-----BEGIN " + pemType + "-----", "-----END " + pemType + "-----"
 
 // Bundle returns the host's roots and the authority's certificate in PEM form,
-// without whatever else the host's file holds.
+// without the other content of the host's file.
 //
-// What stands between the marks is not looked at: that takes milliseconds for a
-// few hundred certificates, at the start of every run, and the host's file is
-// what programs outside a cell read as it is.
+// The certificates are not decoded: that takes milliseconds for a few hundred
+// of them at the start of every run, and programs outside a cell read the
+// host's file as it is.
 func (a *Authority) Bundle(hostPEM []byte) []byte {
 	own := a.PEM()
 	out := make([]byte, 0, len(hostPEM)+len(own)+1)
 	for {
 		var block []byte
 		if block, hostPEM = nextPEM(hostPEM); block == nil {
-			// The last one: people look at the end of a file to see what was added.
+			// The authority comes last: people look at the end of a file to see
+			// what was added.
 			return append(out, own...)
 		}
 		out = append(append(out, block...), '\n')
 	}
 }
 
-// nextPEM returns the next certificate with its marks, and what is behind it. One
-// that is cut off is passed over, as are other blocks: OpenSSL's "TRUSTED
-// CERTIFICATE" carries rules that other readers of the bundle would not see.
+// nextPEM returns the next certificate with its marks, and the bytes after it.
+// It skips a certificate that is cut off, and other blocks: OpenSSL's "TRUSTED
+// CERTIFICATE" carries rules that other readers of the bundle would ignore.
 func nextPEM(b []byte) (block, rest []byte) {
 	for {
 		i := bytes.Index(b, []byte(pemBegin))
@@ -50,9 +51,9 @@ func nextPEM(b []byte) (block, rest []byte) {
 	}
 }
 
-// BundlePaths are the files in which systems keep their roots, and which a cell
-// gets its own bundle in place of, where the host has them. Links among them
-// are common: shadow what they lead to.
+// BundlePaths lists the files in which systems keep their roots. A cell gets
+// its own bundle in place of those that the host has. Many are links: replace
+// their targets.
 func BundlePaths() []string {
 	return []string{
 		"/etc/ssl/certs/ca-certificates.crt",                // Debian, Ubuntu, Alpine, Arch, Gentoo, NixOS
@@ -72,28 +73,27 @@ func BundlePaths() []string {
 	}
 }
 
-// HashDirs are the directories in which OpenSSL looks a root up by the hash of
-// its subject, one file each. A program that is told of no bundle file, or whose
-// OpenSSL was built to look at the directory only, finds the authority just
-// there: the cell needs HashedFile in those of them that the host has. They are
-// the host's and read-only, so it comes in by a read-only overlay that has a
-// directory with that one file above the host's.
+// HashDirs lists the directories in which OpenSSL looks a root up by the hash
+// of its subject, one file each. Some programs look only there: they have no
+// bundle file configured, or their OpenSSL was built to use the directory. The
+// cell needs HashedFile in each of these directories that the host has. They
+// belong to the host and are read-only, so a read-only overlay adds the file.
 func HashDirs() []string {
 	return []string{"/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/ca-certificates/extracted/cadir", "/var/lib/ca-certificates/openssl"}
 }
 
 // HashedFile returns the name under which OpenSSL looks for the authority in
-// such a directory; its content is PEM. The subject has a random part, so the
-// name's number is 0: two subjects with one hash are as good as impossible
-// among some hundreds.
+// such a directory; its content is PEM. The subject has a random part, so a
+// collision among some hundred roots is practically impossible, and the name's
+// number is always 0.
 func (a *Authority) HashedFile() string {
 	return fmt.Sprintf("%08x.0", a.subjectHash())
 }
 
-// subjectHash is OpenSSL's X509_NAME_hash: over the subject's parts, without the
-// sequence around them, each text in lower case and as UTF-8. The subject is one
-// common name of ASCII without spaces in a row, so nothing more of OpenSSL's
-// canonical form is needed.
+// subjectHash computes OpenSSL's X509_NAME_hash: over the subject's parts,
+// without the sequence around them, each text in lower case and as UTF-8. The
+// subject is one common name in ASCII without repeated spaces, so the rest of
+// OpenSSL's canonical form is not needed.
 func (a *Authority) subjectHash() uint32 {
 	type attribute struct {
 		Type  asn1.ObjectIdentifier
@@ -105,9 +105,9 @@ func (a *Authority) subjectHash() uint32 {
 	commonName := asn1.ObjectIdentifier{2, 5, 4, 3}
 	der, err := asn1.Marshal(part{[]attribute{{commonName, strings.ToLower(a.subject.CommonName)}}})
 	if err != nil {
-		panic(err) // fixed types and a text of our own
+		panic(err) // unreachable: fixed types and a valid text
 	}
-	// The outermost sequence stands for "without one".
+	// Remove the outermost sequence.
 	var inner asn1.RawValue
 	if _, err := asn1.Unmarshal(der, &inner); err != nil {
 		panic(err)
@@ -119,11 +119,11 @@ func (a *Authority) subjectHash() uint32 {
 // Variable is an environment variable for the cell.
 type Variable struct{ Name, Value string }
 
-// Variables tell programs that bring roots of their own, or that do not look at
-// the system's files, where the bundle is in the cell. Those that only add to a
-// program's own roots get the whole bundle too, because the host may trust more
-// than the program does. SSL_CERT_DIR stays unset: it would replace the
-// directory that others look at.
+// Variables returns the environment variables that show programs the path of
+// the bundle in the cell, for programs that have their own roots or do not read
+// the system's files. Variables that only add roots also get the whole bundle,
+// because the host may trust more than the program does. SSL_CERT_DIR stays
+// unset: it would replace the directory that other programs read.
 func Variables(bundle string) []Variable {
 	names := []string{
 		"SSL_CERT_FILE",       // OpenSSL, Go, Ruby, rustls-native-certs, uv, httpx

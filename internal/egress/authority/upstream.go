@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 )
 
-// ErrRoots says that a file that should add roots holds none.
+// ErrRoots is returned for a file of extra roots that holds no certificate.
 var ErrRoots = errors.New("holds no certificate in PEM form")
 
-// ClientCertificateError says that an upstream does not serve those without a
-// certificate of their own. The proxy has none; with `tls: skip` the program in
-// the cell can show its own.
+// ClientCertificateError is the error for an upstream that requires a client
+// certificate. The proxy has none; with `tls: skip` the program in the cell can
+// send its own.
 type ClientCertificateError struct {
 	Host string
 	Err  error
@@ -27,7 +27,8 @@ func (e *ClientCertificateError) Error() string {
 
 func (e *ClientCertificateError) Unwrap() error { return e.Err }
 
-// VerifyError says that an upstream did not prove that it is the host.
+// VerifyError is the error for an upstream whose certificate does not prove
+// that it is the host.
 type VerifyError struct {
 	Host string
 	Err  error
@@ -63,12 +64,12 @@ func UpstreamConfig(host string, roots *x509.CertPool, extra []byte) (*tls.Confi
 }
 
 // Handshake starts TLS on a connection to an upstream, with settings of
-// UpstreamConfig. A failure is a VerifyError or a ClientCertificateError where
-// it is that, and the connection is of no further use.
+// UpstreamConfig. The error is a VerifyError or a ClientCertificateError where
+// one applies. After an error the connection must be closed.
 //
-// An upstream that asks for a client certificate but can do without, as
-// Kubernetes does, is told that there is none. With TLS 1.3 one that insists
-// says so only after the handshake: see WantsClientCertificate.
+// Some upstreams, such as Kubernetes, request a client certificate but do not
+// require it: Handshake sends none. With TLS 1.3, an upstream that requires one
+// fails only after the handshake: see WantsClientCertificate.
 func Handshake(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
 	var asked atomic.Bool
 	config = config.Clone()
@@ -91,16 +92,16 @@ func Handshake(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn
 	return nil, fmt.Errorf("start TLS with %s: %w", config.ServerName, err)
 }
 
-// WantsClientCertificate reports whether an error of a connection, also a later
-// one and also wrapped, is the upstream's alert that it wants a client
-// certificate.
+// WantsClientCertificate reports whether an error is the upstream's alert that
+// it requires a client certificate. The error may be wrapped, and may come
+// later than the handshake.
 func WantsClientCertificate(err error) bool {
 	var own *ClientCertificateError
 	if errors.As(err, &own) {
 		return true
 	}
 	var op *net.OpError
-	// The alert's type is not exported; its text is that of crypto/tls.
+	// The alert's type is not exported; compare the text of crypto/tls.
 	return errors.As(err, &op) && fromPeer(err) && op.Err != nil && op.Err.Error() == "tls: certificate required"
 }
 

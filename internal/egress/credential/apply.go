@@ -16,32 +16,32 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// Applied says what was done to a request.
+// Applied reports the changes to a request.
 type Applied struct {
-	// Used are the credentials whose values are in the request, sorted. Those
-	// that a body still to be read will bring are not among them: Body has them.
+	// Used lists the credentials whose values are in the request, sorted. It
+	// lacks those that are replaced while the body is read: Body returns them.
 	Used []string
-	// Body, if not nil, is asked after the body was read to its end.
+	// Body, if not nil, may be called after the body was read to its end.
 	Body func() []string
 }
 
 // Apply puts the values of credentials into a request that is about to be sent
-// to a target: placeholders are replaced in header values, in basic
+// to a target. It replaces placeholders in header values, in basic
 // authentication, in values of the query, and in the body for credentials that
-// say so; headers that credentials set are set; and if the endpoint signs, the
-// request is signed, with keys that are themselves never put anywhere. The
-// request is changed in place, its header values too.
+// allow it. It sets the headers that credentials define. If the endpoint signs,
+// it signs the request, with keys that are never sent. The request is changed
+// in place, its header values too.
 //
-// Before anything is changed, every part of the request is looked through for
-// placeholders that may not go there; one such is a MisuseError. A body of known
-// length up to 64 KiB (1 MiB if placeholders are replaced in it) is read here,
-// so that nothing has been sent when it is refused. A longer one, and a stream,
-// is looked through while it is sent: then reading req.Body ends with the
-// MisuseError, and the request breaks off.
+// Before it changes anything, Apply searches every part of the request for
+// placeholders that may not go there; finding one is a MisuseError. A body of
+// known length up to 64 KiB (1 MiB if placeholders are replaced in it) is read
+// here, so that nothing has been sent when it is refused. A longer body, and a
+// stream, is searched while it is sent: then reading req.Body fails with the
+// MisuseError, and the request is cut.
 //
-// Headers that say how the message is sent (Connection and those that it names)
-// must be gone before, or the cell could have an injected header dropped. After
-// an error the request must not be sent.
+// The caller must remove the hop-by-hop headers (Connection and those that it
+// names) before, or the cell could have an injected header dropped. After an
+// error the request must not be sent.
 func (s *Set) Apply(ctx context.Context, req *http.Request, to Target, e *policy.Endpoint, now time.Time) (Applied, error) {
 	if err := s.inspect(req, to); err != nil {
 		return Applied{}, err
@@ -56,8 +56,8 @@ func (s *Set) Apply(ctx context.Context, req *http.Request, to Target, e *policy
 	}
 	var keys aws.Credentials
 	if signing {
-		// First, so that the placeholders of keys stay what they are: a secret
-		// key in a header that the service keeps could be read back.
+		// Sign first, so that the placeholders of keys are not replaced: a
+		// secret key in a header that the service stores could be read back.
 		var err error
 		if keys, err = u.keys(); err != nil {
 			return Applied{}, err
@@ -88,7 +88,7 @@ func (s *Set) Apply(ctx context.Context, req *http.Request, to Target, e *policy
 	return out, nil
 }
 
-// inspect looks for misuse in everything but the body.
+// inspect searches everything but the body for misuse.
 func (s *Set) inspect(req *http.Request, to Target) error {
 	var err error
 	look := func(part, text string) bool {
@@ -97,7 +97,7 @@ func (s *Set) inspect(req *http.Request, to Target) error {
 			return err == nil
 		})
 	}
-	// The path as it came may be an opaque one; all forms of it are looked at.
+	// The path may be opaque; search all forms of it.
 	if !look("method", req.Method) || !look("host", req.Host) || !look("host", req.URL.Host) ||
 		!look("path", req.URL.Path) || !look("path", req.URL.RawPath) || !look("path", req.URL.Opaque) ||
 		!look("path", to.Path) || !look("query", req.URL.RawQuery) || !look("path", req.URL.Fragment) {
@@ -119,7 +119,7 @@ func (s *Set) inspect(req *http.Request, to Target) error {
 	return s.inspectTrailer(req.Trailer, to)
 }
 
-// inspectTrailer looks at the names of trailers before the body is read, and at
+// inspectTrailer checks the names of trailers before the body is read, and
 // their values afterwards.
 func (s *Set) inspectTrailer(trailer http.Header, to Target) error {
 	var err error
@@ -136,7 +136,7 @@ func (s *Set) inspectTrailer(trailer http.Header, to Target) error {
 	return nil
 }
 
-// InspectBytes looks for misuse in a part of a request that the caller holds,
+// InspectBytes searches a part of a request that the caller holds for misuse,
 // such as a message of a websocket.
 func (s *Set) InspectBytes(to Target, part string, b []byte) error {
 	var err error
@@ -147,8 +147,9 @@ func (s *Set) InspectBytes(to Target, part string, b []byte) error {
 	return err
 }
 
-// Message returns a message of a websocket with the placeholders replaced of
-// those credentials that may go into bodies, and their names.
+// Message replaces the placeholders of credentials that may go into bodies in a
+// message of a websocket, and returns the message and the names of those
+// credentials.
 func (s *Set) Message(to Target, text []byte) ([]byte, []string, error) {
 	if err := s.InspectBytes(to, "message", text); err != nil {
 		return nil, nil, err
@@ -180,8 +181,8 @@ func (u *use) headers(h http.Header) error {
 	return nil
 }
 
-// basic replaces placeholders inside basic authentication. A text that it does
-// not change stays in its own encoding.
+// basic replaces placeholders inside basic authentication. A text without
+// placeholders keeps its encoding.
 func (u *use) basic(v []byte) ([]byte, error) {
 	scheme, encoded, ok := strings.Cut(string(v), " ")
 	if !ok || !strings.EqualFold(scheme, "basic") {
@@ -199,8 +200,8 @@ func (u *use) basic(v []byte) ([]byte, error) {
 	return []byte(scheme + " " + base64.StdEncoding.EncodeToString(out)), nil
 }
 
-// query replaces placeholders in values. Only a value in which a placeholder is
-// percent-encoded is written anew as a whole.
+// query replaces placeholders in values. A value is encoded again only if a
+// placeholder in it is percent-encoded.
 func (u *use) query(to *url.URL) error {
 	if to.RawQuery == "" {
 		return nil
@@ -231,8 +232,8 @@ func (u *use) query(to *url.URL) error {
 	return nil
 }
 
-// SameHeader reports whether two names of headers are one to some server: case
-// does not count, and common gateways write "-" and "_" alike.
+// SameHeader reports whether some servers take two header names for the same:
+// case does not count, and common gateways treat "-" and "_" alike.
 func SameHeader(a, b string) bool {
 	return strings.EqualFold(strings.ReplaceAll(a, "_", "-"), strings.ReplaceAll(b, "_", "-"))
 }
@@ -244,7 +245,8 @@ func setHeader(h http.Header, name, value string) {
 	h[name] = []string{value}
 }
 
-// inject sets the headers that credentials set, whatever the cell sent there.
+// inject sets the headers that credentials define, and replaces what the cell
+// sent there.
 func (u *use) inject(h http.Header) error {
 	set := map[string]bool{}
 	for i := range u.set.entries {

@@ -12,20 +12,20 @@ import (
 	"strings"
 )
 
-// Bodies of known length up to these are read as a whole before the request is
-// sent: to look through them, and to replace placeholders in them and still be
-// able to tell their length.
+// Bodies of known length up to these sizes are read as a whole before the
+// request is sent. Then they can be searched, and the length after replacing
+// placeholders is known.
 const (
 	wholeInspected = 64 << 10
 	wholeReplaced  = 1 << 20
 )
 
-// errLength says that a body is not as long as was said.
+// errLength is returned for a body that differs from its Content-Length.
 var errLength = errors.New("the body is not as long as its Content-Length")
 
-// body looks through the body of a request, now or while it is read, and has
-// placeholders replaced where credentials say so. It returns the reader that
-// does it later, if there is one.
+// body searches the body of a request, now or while it is read, and replaces
+// placeholders where credentials allow it. It returns the reader that does so
+// later, if there is one.
 func (u *use) body(req *http.Request) (*bodyReader, error) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return nil, nil //nolint:nilnil // no body, no reader: nothing went wrong
@@ -35,9 +35,9 @@ func (u *use) body(req *http.Request) (*bodyReader, error) {
 	if replace {
 		whole = wholeReplaced
 	}
-	// Of a stream (-1) one does not know how long its first bytes take to come.
+	// The first bytes of a stream (-1) may take any time to arrive.
 	if n := req.ContentLength; n < 0 || n > whole {
-		// Names that the body brings are counted apart: they come later.
+		// The names from the body are counted separately: they are known later.
 		r := &bodyReader{from: req.Body, req: req, use: &use{set: u.set, to: u.to, names: map[string]bool{}, withheld: u.withheld}}
 		if replace {
 			r.escape = escapeFor(req.Header.Get("Content-Type"), nil)
@@ -75,7 +75,7 @@ func setBody(req *http.Request, b []byte) {
 	setLength(req, int64(len(b)))
 }
 
-// setLength sets the one length that counts, and the header if there is one.
+// setLength sets the content length, and the header if there is one.
 func setLength(req *http.Request, n int64) {
 	req.ContentLength = n
 	req.GetBody = nil
@@ -104,8 +104,8 @@ func encoded(h http.Header) bool {
 	return false
 }
 
-// escapeFor says how a value is written into a body, so that it stays one value
-// there. A body without a type is JSON if it reads as JSON.
+// escapeFor returns how a value is encoded in a body, so that it stays one
+// value there. A body without a type is JSON if it parses as JSON.
 func escapeFor(contentType string, b []byte) func(string) string {
 	kind, _, err := mime.ParseMediaType(contentType)
 	switch {
@@ -126,8 +126,8 @@ func jsonEscape(s string) string {
 	return string(b[1 : len(b)-1])
 }
 
-// bodyReader looks through a body while it is read. What cannot be the start of
-// a placeholder is passed on at once.
+// bodyReader searches a body while it is read. It passes on at once what cannot
+// be the start of a placeholder.
 type bodyReader struct {
 	from io.ReadCloser
 	req  *http.Request
@@ -164,7 +164,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads once and makes what it can ready.
+// fill reads once and moves to out what can be passed on.
 func (r *bodyReader) fill() {
 	if r.buf == nil {
 		r.buf = make([]byte, 16<<10)
@@ -189,8 +189,7 @@ func (r *bodyReader) fill() {
 	r.out = out
 }
 
-// look returns the error to go on with: a misuse in what was read, or the
-// reader's own.
+// look returns a misuse in what was read, or else the reader's error.
 func (r *bodyReader) look(b []byte, err error) error {
 	r.tail = append(r.tail, b...)
 	if bad := r.use.set.InspectBytes(r.use.to, "body", r.tail); bad != nil {

@@ -17,7 +17,7 @@ import (
 // maxFile bounds the operator's credentials file.
 const maxFile = 256 << 10
 
-// ErrFile says that the credentials file cannot be trusted or read.
+// ErrFile is returned for a credentials file that cannot be trusted or read.
 var ErrFile = errors.New("the credentials file")
 
 // Assignment names a credential and its source, as in NAME=env:VARIABLE.
@@ -26,8 +26,8 @@ type Assignment struct {
 	Source Source
 }
 
-// IsName reports whether a value of `--credential` is a name alone: the operator
-// lets the run use the line that the credentials file has for it.
+// IsName reports whether a value of `--credential` is only a name: the run may
+// then use the credentials file's line for it.
 func IsName(s string) bool { return nameOK(s) }
 
 // ParseAssignment reads NAME=SOURCE, the value of `--credential`.
@@ -46,7 +46,7 @@ func ParseAssignment(s string) (Assignment, error) {
 	return Assignment{name, source}, nil
 }
 
-// nameOK is the rule that a policy has for the names of credentials.
+// nameOK reports whether s is a valid name of a credential in a policy.
 func nameOK(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return s != "" && len(s) <= 63 && strings.Trim(s[:1], letters+"_") == "" && strings.Trim(s, letters+"._-") == ""
@@ -56,8 +56,8 @@ func nameOK(s string) bool {
 type Line struct {
 	Assignment
 
-	// For lists where the credential may go. A line without it counts only when
-	// the operator names the credential for the run.
+	// For lists where the credential may go. A line without it applies only
+	// when the operator names the credential for the run.
 	For []Place
 }
 
@@ -89,10 +89,10 @@ func (l Line) Uncovered(c policy.Credential) string {
 //	NAME=SOURCE for HOST[:PORT][,HOST[:PORT]]...
 //
 // with NAME=SOURCE as `--credential` takes it; the last " for " counts. Empty
-// lines and lines that start with # say nothing. There is no quoting and no
-// continuation. A name has one line, and the path of a file source is absolute,
-// because the file is used from every directory. Errors hold the line's number
-// and not its text, in which somebody may have written a value by mistake.
+// lines and lines that start with # are ignored. There is no quoting and no
+// continuation. A name has one line. The path of a file source is absolute,
+// because the file is used from every directory. Errors contain the line's
+// number but not its text, which may hold a value by mistake.
 func ParseFile(text []byte) ([]Line, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("%w is larger than %d bytes", ErrFile, maxFile)
@@ -170,9 +170,9 @@ func parsePlace(text string) (p Place, ok bool) {
 	return p, err == nil
 }
 
-// ReadFile reads the operator's credentials file, which must belong to the caller
-// and which nobody else may read or write. A file that does not exist is
-// os.ErrNotExist.
+// ReadFile reads the operator's credentials file. The file must belong to the
+// caller, and no other user may read or write it. If it does not exist, the
+// error is os.ErrNotExist.
 func ReadFile(path string) ([]Line, error) {
 	text, err := fsx.ReadOwn(path, 0o077, maxFile)
 	if err != nil {

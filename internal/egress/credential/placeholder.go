@@ -8,7 +8,7 @@ import (
 )
 
 // A placeholder is the prefix and 128 random bits in 26 digits. Its characters
-// stand for themselves in headers, URLs, JSON, forms and shells.
+// need no escaping in headers, URLs, JSON, forms and shells.
 const (
 	prefix     = "fcph_"
 	digitCount = 26
@@ -37,7 +37,7 @@ func shaped(b []byte) bool {
 	return true
 }
 
-// next returns the place of the first placeholder in b, or -1.
+// next returns the index of the first placeholder in b, or -1.
 func next(b []byte) int {
 	for at := 0; ; at++ {
 		i := bytes.Index(b[at:], []byte(prefix))
@@ -51,8 +51,8 @@ func next(b []byte) int {
 	}
 }
 
-// partial returns the place from which on b could be the start of a placeholder
-// that goes on behind its end; len(b) if there is none.
+// partial returns the index from which b could be the start of a placeholder
+// that continues after its end; len(b) if there is none.
 func partial(b []byte) int {
 	for at := max(0, len(b)-length+1); at < len(b); at++ {
 		ok := true
@@ -69,22 +69,23 @@ func partial(b []byte) int {
 	return len(b)
 }
 
-// anchor is a part of base64 that the prefix fixes. lead stands for the
-// characters of its group before it, which hold bits of what comes before a
-// placeholder too: with zeros for those.
+// anchor is a part of base64 that the prefix determines. lead is the characters
+// of its group before it; they also hold bits of the text before a placeholder,
+// which are zero here.
 type anchor struct{ lead, text string }
 
-// anchors are by the number of bytes before the prefix in its group of three.
-// The characters of placeholders give no + or /, so both alphabets are covered.
+// anchors is indexed by the number of bytes before the prefix in its group of
+// three. Placeholders never encode to + or /, so both alphabets are covered.
 func anchors() [3]anchor {
 	return [3]anchor{{"", "ZmNwaF"}, {"AG", "ZjcGhf"}, {"AAB", "mY3BoX"}}
 }
 
-// maxEncoded is the longest form of a placeholder that is looked for: base64
-// with each character percent-encoded twice is beyond it, all else within.
+// maxEncoded is the length of the longest form of a placeholder that is
+// searched for. Only base64 with each character percent-encoded twice is
+// longer.
 const maxEncoded = 192
 
-// maxRounds is how often percent signs are resolved.
+// maxRounds is how often percent escapes are decoded.
 const maxRounds = 2
 
 // each calls visit for every placeholder in b, plain, in base64 or
@@ -101,7 +102,7 @@ func each(b []byte, visit func(placeholder []byte) bool) bool {
 	}
 }
 
-// eachFolded is each, in any case too.
+// eachFolded is each, without regard to case.
 func eachFolded(s string, visit func(placeholder []byte) bool) bool {
 	if len(s) < length {
 		return true // every form of one is at least as long
@@ -151,7 +152,7 @@ func eachBase64(b []byte, visit func([]byte) bool) bool {
 	return true
 }
 
-// unescape resolves percent signs where two digits follow, and leaves the rest.
+// unescape decodes percent escapes and leaves invalid ones unchanged.
 func unescape(b []byte) []byte {
 	out := make([]byte, 0, len(b))
 	for i := 0; i < len(b); i++ {

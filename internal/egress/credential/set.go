@@ -17,20 +17,20 @@ type Target struct {
 	Host string
 	Port uint16
 	Path string
-	// Secure says that it goes over TLS, to an upstream that is verified. No
-	// credential goes anywhere else.
+	// Secure reports that the request goes over TLS to a verified upstream.
+	// Credentials are sent only then.
 	Secure bool
 }
 
-// MisuseError says that a request holds a placeholder that must not go where the
-// request goes. The request is to be denied, and a finding to be made of it.
+// MisuseError reports a placeholder in a request that must not go where the
+// request goes. The caller denies the request and records a finding.
 type MisuseError struct {
-	// Credential is the name of the credential whose placeholder it is; "" if
-	// this run has none such, as in a fork that kept its parent's.
+	// Credential is the name of the placeholder's credential; "" if this run
+	// has none, as in a fork that kept its parent's placeholder.
 	Credential string
 	// Part is the part of the request that holds it.
 	Part string
-	// Clear says that the request would have gone in clear text.
+	// Clear reports that the request would have gone in clear text.
 	Clear bool
 }
 
@@ -44,21 +44,21 @@ func (e *MisuseError) Error() string {
 	return "the " + e.Part + " holds the placeholder of the credential " + e.Credential + ", which may not go to this endpoint"
 }
 
-// Reasons why a request that misuses nothing cannot be sent either.
+// Reasons other than misuse why a request cannot be sent.
 var (
-	// ErrAmbiguous says that two credentials set one header.
+	// ErrAmbiguous is returned when two credentials set one header.
 	ErrAmbiguous = errors.New("more than one credential sets the same header of this request")
-	// ErrTooMuch says that replacing would make a request grow without bound.
+	// ErrTooMuch is returned when replacing would make a request too large.
 	ErrTooMuch = errors.New("the request repeats placeholders too often")
-	// ErrMissing says that a credential of the policy has no value.
+	// ErrMissing is returned when a credential of the policy has no value.
 	ErrMissing = errors.New("the operator gives no source for it")
 )
 
-// maxInserted bounds what the placeholders of one request become.
+// maxInserted bounds the size of all values inserted into one request.
 const maxInserted = 1 << 20
 
-// Set holds the credentials of one run under one policy. It does not change and
-// may be used by many at once, until it is dropped.
+// Set holds the credentials of one run under one policy. It does not change,
+// and is safe for concurrent use until Drop.
 type Set struct {
 	entries []entry
 	signer  *v4.Signer
@@ -70,16 +70,16 @@ type entry struct {
 	placeholder string
 }
 
-// NewSet makes the credentials of a run, each with a placeholder that nothing
-// else ever had: every run, and every fork, makes a Set of its own. values is by
-// name and must hold one for each credential; the Set takes them over.
+// NewSet makes the credentials of a run, each with a new placeholder: every run
+// and every fork makes its own Set. values is by name and must hold one for
+// each credential; the Set takes ownership of them.
 func NewSet(credentials []policy.Credential, values map[string]*Value) (*Set, error) {
 	return newSet(credentials, values, nil)
 }
 
-// Reload makes the Set of a new policy for the same run: credentials that stay
-// keep their placeholders, because processes of the cell hold them, and their
-// values too, as copies, where values has no new one.
+// Reload makes the Set of a new policy for the same run. Credentials that stay
+// keep their placeholders, because processes of the cell hold them. Where
+// values has no new value, they also keep a copy of the old one.
 func (s *Set) Reload(credentials []policy.Credential, values map[string]*Value) (*Set, error) {
 	return newSet(credentials, values, s)
 }
@@ -150,15 +150,15 @@ func (s *Set) Drop() {
 		e.value.Drop()
 	}
 	s.entries = nil
-	// It keeps keys that were derived from values.
+	// The signer keeps keys that were derived from values.
 	s.signer = nil
 }
 
-// String names no value.
+// String returns the number of credentials and no value.
 func (s *Set) String() string { return fmt.Sprintf("%d credentials", len(s.entries)) }
 
-// find returns the entry of a placeholder, or nil. How long it takes does not
-// depend on how much of a placeholder somebody has guessed.
+// find returns the entry of a placeholder, or nil. Its duration does not depend
+// on how much of a placeholder matches.
 func (s *Set) find(placeholder []byte) *entry {
 	var found *entry
 	for i := range s.entries {
@@ -186,19 +186,19 @@ func (s *Set) check(to Target, part string, placeholder []byte) error {
 	return nil
 }
 
-// use is what one request did with the Set.
+// use records which credentials one request uses.
 type use struct {
 	set      *Set
 	to       Target
 	inserted int
 	names    map[string]bool
-	// withheld are credentials that only sign: their values never travel.
+	// withheld are credentials that only sign: their values are never sent.
 	withheld map[string]bool
 }
 
-// replace puts values, as escape writes them, in the place of plain
-// placeholders, and leaves every other byte as it is. Only credentials for which
-// ok holds are replaced.
+// replace replaces plain placeholders by values, encoded by escape, and leaves
+// every other byte unchanged. It replaces only credentials for which ok returns
+// true.
 func (u *use) replace(b []byte, escape func(string) string, ok func(*entry) bool) ([]byte, error) {
 	if next(b) < 0 {
 		return b, nil

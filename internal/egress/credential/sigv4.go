@@ -19,21 +19,21 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// ErrSigning says that a request cannot be signed. The texts behind it say what
-// to change.
+// ErrSigning is returned when a request cannot be signed. The text after it
+// explains what to change.
 var ErrSigning = errors.New("cannot sign the request")
 
 // MaxSigned bounds a body that is read as a whole to be signed.
 const MaxSigned = 10 << 20
 
-// What stands for a body that the signature does not cover.
+// The payload hashes of a body that the signature does not cover.
 const (
 	unsignedPayload = "UNSIGNED-PAYLOAD"
 	unsignedTrailer = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 )
 
-// sign signs a request anew in AWS's scheme, version 4, in place of whatever
-// signature the cell made with its placeholders.
+// sign signs a request in AWS's scheme, version 4. It replaces the signature
+// that the cell made with its placeholders.
 func (u *use) sign(ctx context.Context, req *http.Request, e *policy.Endpoint, keys aws.Credentials, now time.Time) error {
 	query := req.URL.Query()
 	if query.Has("X-Amz-Signature") || query.Has("X-Amz-Credential") {
@@ -49,8 +49,8 @@ func (u *use) sign(ctx context.Context, req *http.Request, e *policy.Endpoint, k
 	if err != nil {
 		return err
 	}
-	// Only what surely arrives as it is is signed: of the other headers some are
-	// changed on the way.
+	// Sign only headers that arrive unchanged: some others are modified on the
+	// way.
 	signed := &http.Request{Method: req.Method, Host: req.Host, URL: cloneURL(req.URL), Header: http.Header{}}
 	for name, values := range req.Header {
 		switch {
@@ -63,11 +63,11 @@ func (u *use) sign(ctx context.Context, req *http.Request, e *policy.Endpoint, k
 		signed.Header.Set("X-Amz-Content-Sha256", hash)
 	}
 	err = u.set.signer.SignHTTP(ctx, keys, signed, hash, e.SigningService, region, now, func(o *v4.SignerOptions) {
-		// S3 alone signs the path as it is sent.
+		// Only S3 signs the path as it is sent.
 		o.DisableURIPathEscaping = e.SigningService == "s3"
 	})
 	if err != nil {
-		// The signer's texts are not ours to vouch for.
+		// The signer's error text may contain anything; leave it out.
 		return ErrSigning
 	}
 	for _, name := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-Sha256"} {
@@ -85,9 +85,8 @@ func cloneURL(u *url.URL) *url.URL {
 	return &c
 }
 
-// payload returns what the signature says of the body. A hash that the client
-// gives is taken on trust where the service checks it: a wrong one is refused
-// there.
+// payload returns the signature's hash of the body. Where the service checks
+// the hash, the client's own is used: the service refuses a wrong one.
 func (u *use) payload(req *http.Request, e *policy.Endpoint) (string, error) {
 	given := req.Header.Get("X-Amz-Content-Sha256")
 	if strings.HasPrefix(given, "STREAMING-") && given != unsignedTrailer {
@@ -200,7 +199,7 @@ func (u *use) keys() (aws.Credentials, error) {
 }
 
 // parsePair reads keys in one value. Access key ids are upper case letters and
-// digits, which tells a pair from a secret that happens to hold a colon.
+// digits, which distinguishes a pair from a secret that contains a colon.
 func parsePair(s string) (aws.Credentials, bool) {
 	var k aws.Credentials
 	if strings.HasPrefix(s, "{") {

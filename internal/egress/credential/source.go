@@ -16,7 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// Source says where a value comes from. It holds no secret.
+// Source is the place that a value is read from. It holds no secret.
 type Source struct {
 	kind sourceKind
 	name string   // the variable, or the path
@@ -31,13 +31,13 @@ const (
 	fromCommand
 )
 
-// Bounds of what a source may take.
+// Bounds of a source.
 const (
 	DefaultTimeout = 30 * time.Second
 	maxArgs        = 256
 )
 
-// ErrSource says that a text is not a source.
+// ErrSource is returned for a text that is not a source.
 var ErrSource = errors.New(`a source is env:NAME, file:PATH or command:["PROGRAM", "ARGUMENT", ...]`)
 
 // ParseSource reads `env:NAME`, `file:PATH`, or `command:` with a JSON array of
@@ -84,8 +84,8 @@ func parseArgv(s string) ([]string, error) {
 	return argv, nil
 }
 
-// String returns the source for people; of a command its program only, since
-// arguments may hold what nobody should read.
+// String returns the source for people. For a command it names only the
+// program, since arguments may hold secrets.
 func (s Source) String() string {
 	switch s.kind {
 	case fromEnv:
@@ -98,21 +98,21 @@ func (s Source) String() string {
 	return "no source"
 }
 
-// Reader gets values from sources, on the operator's side.
+// Reader reads values from sources, on the operator's side.
 type Reader struct {
 	// Env has the operator's variables, as K=V. Commands get them all.
 	Env []string
-	// Dir is where relative paths begin, and commands are run.
+	// Dir is the directory of relative paths and of commands.
 	Dir string
-	// Stderr takes what commands say there, which may be a question to the
-	// operator; nil drops it. It never becomes part of an error.
+	// Stderr receives the error output of commands, which may be a question to
+	// the operator; nil drops it. It never becomes part of an error.
 	Stderr io.Writer
 	// Timeout bounds each source; zero is DefaultTimeout.
 	Timeout time.Duration
 }
 
-// Read returns a source's value. One line end at the end of a file, or of what a
-// command prints, is not part of it.
+// Read returns a source's value. It removes one line end at the end of a file
+// or of a command's output.
 func (r Reader) Read(ctx context.Context, s Source) (*Value, error) {
 	timeout := r.Timeout
 	if timeout == 0 {
@@ -181,8 +181,8 @@ func (r Reader) program(name string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// file reads in the background, because a named pipe that nobody writes to keeps
-// whoever opens it; its goroutine stays until somebody does.
+// file reads in the background, because opening a named pipe blocks until it
+// has a writer. The goroutine stays until then.
 func file(ctx context.Context, path string) ([]byte, error) {
 	type result struct {
 		b   []byte
@@ -207,7 +207,7 @@ func file(ctx context.Context, path string) ([]byte, error) {
 	}
 }
 
-// cause leaves out the path, which the source's text has already.
+// cause removes the path, which the source's text already contains.
 func cause(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -216,8 +216,8 @@ func cause(err error) error {
 	return err
 }
 
-// readValue reads one value with its line end, into one buffer of its full size,
-// so that no shorter one with a part of it is left behind.
+// readValue reads one value with its line end into one buffer of full size, so
+// that no smaller buffer keeps a part of it.
 func readValue(r io.Reader) ([]byte, error) {
 	buf := make([]byte, MaxValue+2)
 	n, err := io.ReadFull(r, buf)
@@ -241,7 +241,7 @@ func (r Reader) command(outer context.Context, argv []string) ([]byte, error) {
 	}
 	cmd := exec.CommandContext(ctx, program, argv[1:]...)
 	cmd.Args[0], cmd.Env, cmd.Dir, cmd.Stderr = argv[0], append([]string{}, r.Env...), r.Dir, r.Stderr
-	// A child of the command may hold the pipe open after its end.
+	// A child of the command may hold the pipe open after the command's end.
 	cmd.WaitDelay = time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -276,7 +276,8 @@ func (r Reader) command(outer context.Context, argv []string) ([]byte, error) {
 	return b, nil
 }
 
-// startError leaves the program's name out: the source's text has it.
+// startError removes the program's name, which the source's text already
+// contains.
 func startError(err error) error {
 	var e *exec.Error
 	if errors.As(err, &e) {

@@ -1,19 +1,19 @@
 // Package credential keeps the operator's secrets out of a cell and puts them
-// into the requests that may carry them. The cell sees placeholders, random
-// texts that stand for a credential of one run; on the way out they are replaced
-// by the value, only in requests to the credential's own endpoints. A
-// placeholder on its way to anywhere else is a misuse, and the request is to be
-// denied.
+// into the requests that may carry them. The cell sees placeholders: random
+// texts, each for one credential of one run. When a request leaves the cell
+// they are replaced by the value, only in requests to the credential's own
+// endpoints. A placeholder that goes elsewhere is a misuse, and the request
+// must be denied.
 //
-// Values come from the operator's sources only (see Source) and never stand in
-// an error, a log line or anything that is formatted or encoded. They are
-// overwritten when they are dropped; copies that went into requests are Go
-// strings, which cannot be, and last until the collector takes them.
+// Values come only from the operator's sources (see Source). They are never
+// part of an error, a log line or anything that is formatted or encoded. They
+// are overwritten when they are dropped. Copies in requests are Go strings,
+// which cannot be overwritten and last until they are garbage-collected.
 //
-// What is looked for: a placeholder as it is, percent-encoded (also twice), in
-// base64 at any alignment, and, outside bodies, in another case. A program that
-// means to can hide one better than that. It gains nothing: a placeholder is
-// worth nothing outside the cell. Compressed bodies are not looked into.
+// The search finds a placeholder in plain text, percent-encoded (also twice),
+// in base64 at any alignment, and, outside bodies, in another case. A program
+// can hide one better than that but gains nothing: a placeholder is useless
+// outside the cell. Compressed bodies are not searched.
 //
 // The package must not know cells, connections, or who decides about a request.
 package credential
@@ -25,27 +25,27 @@ import (
 	"slices"
 )
 
-// MaxValue bounds a value: much more than this no server takes in a header.
+// MaxValue bounds a value. Few servers accept longer headers.
 const MaxValue = 32 << 10
 
-// Why a value is refused.
+// The reasons for refusing a value.
 var (
 	ErrEmpty   = errors.New("the value is empty")
 	ErrControl = errors.New("the value holds a line end or another control character, which no header can carry")
 	ErrTooLong = fmt.Errorf("the value is longer than %d bytes", MaxValue)
 )
 
-// redacted is what everything that prints a value shows.
+// redacted is printed in place of any value.
 const redacted = "[credential]"
 
-// Value is a secret. Its bytes are held by a function, because fmt follows
-// pointers in some cases (%s of a pointer in an unexported field), and may not
-// call methods there.
+// Value is a secret. A function holds its bytes, because fmt follows pointers
+// in some cases (%s of a pointer in an unexported field) without calling
+// methods.
 type Value struct{ open func() []byte }
 
 func hold(b []byte) *Value { return &Value{func() []byte { return b }} }
 
-// NewValue takes the bytes over. On an error they are overwritten.
+// NewValue takes ownership of the bytes. On an error it overwrites them.
 func NewValue(b []byte) (*Value, error) {
 	err := checkValue(b)
 	if err != nil {
@@ -70,7 +70,7 @@ func checkValue(b []byte) error {
 	return nil
 }
 
-// Drop overwrites the value. It is empty from then on.
+// Drop overwrites the value, which is empty afterwards.
 func (v *Value) Drop() {
 	clear(v.open())
 	v.open = func() []byte { return nil }
@@ -80,20 +80,20 @@ func (v *Value) text() string { return string(v.open()) }
 
 func (v *Value) clone() *Value { return hold(slices.Clone(v.open())) }
 
-// Format shows no verb anything.
+// Format writes the redacted text for every verb.
 func (Value) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(redacted)) }
 
-// String returns a text that stands for any value.
+// String returns the redacted text.
 func (Value) String() string { return redacted }
 
-// GoString is as String.
+// GoString returns the redacted text.
 func (Value) GoString() string { return redacted }
 
-// MarshalText is as String; encoders use it.
+// MarshalText returns the redacted text, for encoders.
 func (Value) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// MarshalJSON is as String.
+// MarshalJSON returns the redacted text.
 func (Value) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
 
-// LogValue is as String.
+// LogValue returns the redacted text.
 func (Value) LogValue() slog.Value { return slog.StringValue(redacted) }

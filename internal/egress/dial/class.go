@@ -5,13 +5,12 @@ import (
 	"net/netip"
 )
 
-// Class is what an address is for.
+// Class is the purpose of an address range.
 type Class uint8
 
-// The classes. Those up to Reserved can be allowed by a policy, the others
-// never.
+// The classes. A policy can allow those up to Reserved, and never the others.
 const (
-	// Public addresses are for everybody.
+	// Public addresses can be reached by everyone.
 	Public Class = iota
 	Private
 	Shared        // 100.64.0.0/10, between providers and their customers
@@ -63,13 +62,13 @@ func (c Class) String() string {
 	return "unknown"
 }
 
-// never reports whether no policy can allow an address of the class.
+// never reports whether no policy can allow addresses of the class.
 func (c Class) never() bool { return c > Reserved }
 
-// Classify returns the class of an address. An IPv4 address in its mapped form
-// has the class of the IPv4 address: the kernel makes no difference. The
-// well-known NAT64 form is how hosts without IPv4 reach the public; nothing
-// else goes that way.
+// Classify returns the class of an address. A mapped IPv4 address has the class
+// of the IPv4 address, because the kernel treats them alike. Public IPv4
+// addresses in the well-known NAT64 form are public, because hosts without
+// IPv4 need them.
 func Classify(addr netip.Addr) Class {
 	if addr.Zone() != "" {
 		// Only addresses of a link have one.
@@ -96,7 +95,7 @@ func Classify(addr netip.Addr) Class {
 
 const nat64 = 0x0064_ff9b_0000_0000
 
-// The tables are laid out by the compiler. The first entry that fits counts.
+// The compiler lays the tables out. The first matching entry counts.
 type range4 struct {
 	first, last uint32
 	class       Class

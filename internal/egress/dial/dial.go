@@ -1,12 +1,12 @@
-// Package dial connects the host side to the servers that a cell was allowed to
-// talk to: it resolves their names for real, checks every address, and dials
-// only what was checked.
+// Package dial connects the host side to the servers that a cell may talk to.
+// It resolves their names, checks every address, and dials only checked
+// addresses.
 //
-// Names are answered by whoever runs them, so a name that a policy allows can
-// be made to point anywhere: at the host's own services, at a cloud's metadata,
-// at the neighbours. The package decides where a connection may go by its
-// address alone. It does not know policies, cells or protocols; it is told the
-// host, the port and the ranges that the rule names.
+// The owner of a name decides what it resolves to, so a name that a policy
+// allows can point anywhere: at the host's own services, a cloud's metadata, or
+// the local network. The package decides by the address alone where a
+// connection may go. It does not know policies, cells or protocols; the caller
+// passes the host, the port and the ranges that the rule names.
 package dial
 
 import (
@@ -26,21 +26,21 @@ type Resolver interface {
 }
 
 // Dialer dials for cells. The zero Dialer uses the host's resolver and has no
-// pins. Proxy settings of the host's environment are not looked at.
+// pins. It ignores proxy settings in the host's environment.
 type Dialer struct {
-	// Resolver is asked for fully qualified names only, with the dot at their
-	// end, so that no search domain is tried. Nil is the host's.
+	// Resolver looks up only fully qualified names, with a dot at the end, so
+	// that no search domain is tried. Nil is the host's.
 	Resolver Resolver
 	// Pins are the operator's grants.
 	Pins Pins
-	// Timeout is for all of it, the resolving too; 0 means 30 seconds.
+	// Timeout covers everything, resolving included; 0 means 30 seconds.
 	Timeout time.Duration
-	// Stagger is how long an attempt may take before the next address is tried
-	// beside it; 0 means 250 ms (RFC 8305).
+	// Stagger is the delay before the next address is tried in parallel; 0
+	// means 250 ms (RFC 8305).
 	Stagger time.Duration
 
-	// For tests, which have nothing public to connect to: what an address
-	// counts as, and whether it is elsewhere than on this host.
+	// For tests, which have no public address to connect to: the class of an
+	// address, and whether it is on another host.
 	classify func(netip.Addr) Class
 	route    func(netip.Addr) (bool, error)
 }
@@ -48,22 +48,23 @@ type Dialer struct {
 const (
 	defaultTimeout = 30 * time.Second
 	defaultStagger = 250 * time.Millisecond
-	// maxAddrs bounds an answer. More would be one that somebody made up.
+	// maxAddrs bounds an answer. No honest name has more addresses.
 	maxAddrs = 64
 )
 
-// The errors. A *Refusal is ErrRefused; what is not one of these came from the
-// network on the way to an address that was allowed.
+// The errors. A *Refusal is ErrRefused. Any other error came from the network
+// while connecting to an allowed address.
 var (
-	// ErrRefused: the connection may not be made.
+	// ErrRefused is returned for a connection that is not allowed.
 	ErrRefused = errors.New("destination refused")
-	// ErrHost: not a host that can be dialled, in that spelling.
+	// ErrHost is returned for text that is not a host in canonical spelling.
 	ErrHost = errors.New("not a host")
-	// ErrResolve: the name has no address, or nobody could say.
+	// ErrResolve is returned for a name without an address, or when the lookup
+	// failed.
 	ErrResolve = errors.New("name not resolved")
 )
 
-// Refusal says which address was refused, and why.
+// Refusal is a refused address and the reason.
 type Refusal struct {
 	Host   string
 	Addr   netip.Addr
@@ -78,21 +79,21 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s resolves to %s, which %s", r.Host, r.Addr, r.Reason)
 }
 
-// Is makes a refusal ErrRefused.
+// Is reports whether target is ErrRefused.
 func (*Refusal) Is(target error) bool { return target == ErrRefused }
 
-// Decision is what was found and done, for the record.
+// Decision records the addresses found and the one connected to.
 type Decision struct {
 	// Host is in lower case; an address is in its usual form.
 	Host string
 	Port uint16
-	// Pinned says that the operator has set the address.
+	// Pinned reports that the operator has set the address.
 	Pinned bool
-	// Literal says that the host is an address.
+	// Literal reports that the host is an address.
 	Literal bool
 	// Resolved are all addresses of the host, with their classes.
 	Resolved []Address
-	// Remote is what was connected to; it is not valid if nothing was.
+	// Remote is the connected address; it is not valid if there is none.
 	Remote netip.AddrPort
 }
 
@@ -103,19 +104,19 @@ type Address struct {
 }
 
 // Dial connects to a port of a host: a name, or an address as a policy writes
-// it. allowed are the ranges that the rule names, if it names any: then the
-// host may have addresses in these only, whether public or not. Without them it
-// may have public addresses; a host that is itself an address is what the
-// policy has named, so it may also be private, shared, unique-local and the
-// like. Never, whatever is allowed: loopback, link-local, metadata services,
-// multicast, this host's own addresses, and IPv4 addresses inside IPv6 ones.
+// it. allowed are the ranges that the rule names, if any: then all addresses of
+// the host must be in them, public or not. Without ranges the addresses must be
+// public. A host that is itself an address was named by the policy, so it may
+// also be private, shared, unique-local and the like. Some are never allowed:
+// loopback, link-local, metadata services, multicast, this host's own
+// addresses, and IPv4 addresses inside IPv6 ones.
 //
-// One address that may not be dialled refuses the host, even beside others that
-// could be: a public name that also points inside is an attack or a mistake,
-// and the outcome must not depend on which address answers first.
+// One forbidden address refuses the host, even if others are allowed: a public
+// name that also points inside is an attack or a mistake, and the outcome must
+// not depend on which address answers first.
 //
 // Pins of the operator replace all of this: their addresses may be loopback,
-// private or this host's, and are dialled without asking anybody.
+// private or this host's, and are dialled without a lookup.
 func (d *Dialer) Dial(ctx context.Context, host string, port uint16, allowed []netip.Prefix) (net.Conn, Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(d.Timeout, defaultTimeout))
 	defer cancel()
@@ -149,7 +150,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// check is one decision.
+// check decides about one connection.
 type check struct {
 	d       *Dialer
 	host    Host
@@ -157,7 +158,7 @@ type check struct {
 	pins    []netip.AddrPort // if the operator has set some
 }
 
-// targets returns what may be dialled, in the order in which it is tried.
+// targets returns the addresses that may be dialled, in the order of attempts.
 func (c *check) targets(ctx context.Context, port uint16, dec *Decision) ([]netip.AddrPort, error) {
 	if c.pins = c.d.Pins.lookup(c.host.String(), port); len(c.pins) > 0 {
 		dec.Pinned = true
@@ -267,8 +268,8 @@ func (c *check) class(a netip.Addr) Class {
 	return Classify(a)
 }
 
-// control is asked right before a socket connects: what goes to the kernel is
-// what was decided on, or nothing.
+// control returns a function that runs before a socket connects. It fails if
+// the address is not the one that was decided on.
 func (c *check) control(want netip.AddrPort) func(string, string, syscall.RawConn) error {
 	return func(network, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)

@@ -23,10 +23,10 @@ func (h Host) String() string {
 	return h.Name
 }
 
-// ParseHost reads a host in the one spelling of each address that everybody
-// reads alike. Resolvers and libraries differ about the others (127.1,
-// 0x7f.0.0.1, 017700000001, [::1%lo], ::ffff:127.0.0.1), so none of them is a
-// host. A name may have one dot at its end. The error is ErrHost.
+// ParseHost reads a host. It accepts one spelling of each address, which every
+// library reads alike. Resolvers and libraries differ about the others (127.1,
+// 0x7f.0.0.1, 017700000001, [::1%lo], ::ffff:127.0.0.1), so ParseHost rejects
+// them. A name may have one dot at its end. The error is ErrHost.
 func ParseHost(s string) (Host, error) {
 	name := s
 	if n := len(s); n > 1 && s[n-1] == '.' {
@@ -45,8 +45,8 @@ func ParseHost(s string) (Host, error) {
 	case !h.Exact():
 		return Host{}, fmt.Errorf("%w: it holds *", ErrHost)
 	case h.String() == "localhost", strings.HasSuffix(h.String(), ".localhost"):
-		// It would resolve to loopback and be refused anyway, but not on every
-		// host without asking somebody.
+		// It would resolve to loopback and be refused, but on some hosts only
+		// after a query to a name server.
 		return Host{}, fmt.Errorf("%w: localhost is the cell itself", ErrRefused)
 	}
 	return Host{Name: h.String()}, nil

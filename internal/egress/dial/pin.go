@@ -16,9 +16,8 @@ type Endpoint struct {
 	Port uint16
 }
 
-// Pins say where the operator has pointed hosts: to one address, or to several that
-// are tried in turn. The port of an address is 0 if it is the one that was asked
-// for.
+// Pins map hosts to the addresses that the operator set: one, or several that
+// are tried in turn. Port 0 in an address means the requested port.
 type Pins map[Endpoint][]netip.AddrPort
 
 // lookup prefers the pin of one port to that of all ports.
@@ -36,9 +35,9 @@ func (p Pins) lookup(host string, port uint16) []netip.AddrPort {
 	return pins
 }
 
-// PinsFor makes pins of the addresses of a host that the operator's own tools are
-// set to use. There are none if all addresses are public, which need no pin.
-// Addresses that no host can be pointed at are left out.
+// PinsFor makes pins of the addresses of a host that the operator's own tools
+// are configured for. It returns none if all addresses are public, which need
+// no pin. It leaves out addresses that cannot be pinned.
 func PinsFor(host string, port uint16, addrs []netip.Addr) []string {
 	special := slices.ContainsFunc(addrs, func(a netip.Addr) bool { return Classify(a) != Public })
 	if h, err := ParseHost(host); !special || err != nil || h.Addr.IsValid() {
@@ -59,13 +58,13 @@ func PinsFor(host string, port uint16, addrs []netip.Addr) []string {
 	return slices.Compact(pins)
 }
 
-// pinnable reports whether the operator may point a host at such an address:
-// loopback and private ones, but nothing that is no single host, and no
-// metadata service, which would be a mistake.
+// pinnable reports whether the operator may pin a host to such an address.
+// Loopback and private addresses may be pinned. Addresses that are not one host
+// may not, nor metadata services, which would be a mistake.
 func pinnable(c Class) bool { return !c.never() || c == Loopback }
 
-// ParsePin reads HOST[:PORT]=IP[:PORT]. IPv6 addresses stand in brackets where
-// a port follows.
+// ParsePin reads HOST[:PORT]=IP[:PORT]. An IPv6 address before a port is in
+// brackets.
 func ParsePin(s string) (Endpoint, netip.AddrPort, error) {
 	fail := func(err error) (Endpoint, netip.AddrPort, error) {
 		return Endpoint{}, netip.AddrPort{}, fmt.Errorf("%q is not HOST[:PORT]=IP[:PORT]: %w", s, err)
@@ -98,8 +97,8 @@ func ParsePin(s string) (Endpoint, netip.AddrPort, error) {
 	return Endpoint{h.String(), port}, netip.AddrPortFrom(to.Addr, toPort), nil
 }
 
-// splitPort takes a port from the end, if there is one. An IPv6 address without
-// brackets has none.
+// splitPort splits a port from the end, if there is one. An IPv6 address
+// without brackets has none.
 func splitPort(s string) (string, uint16, error) {
 	i := strings.LastIndexByte(s, ':')
 	bracket := strings.HasPrefix(s, "[")

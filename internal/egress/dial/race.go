@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// interleave keeps the resolver's order within a family and takes the families
-// in turn, so that one that does not work costs one step and not all of them.
+// interleave keeps the resolver's order within a family and alternates the
+// families, so that a broken family costs one attempt and not all of them.
 func interleave(in []netip.AddrPort) []netip.AddrPort {
 	var one, two []netip.AddrPort
 	for _, a := range in {
@@ -34,7 +34,7 @@ func interleave(in []netip.AddrPort) []netip.AddrPort {
 
 type control = func(network, address string, c syscall.RawConn) error
 
-// race starts with the first target; the next one follows when the one before
+// race starts with the first target. The next one follows when the previous one
 // has failed or is slow. The first connection wins, the others are closed.
 func (d *Dialer) race(ctx context.Context, targets []netip.AddrPort, guard func(netip.AddrPort) control) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -43,7 +43,8 @@ func (d *Dialer) race(ctx context.Context, targets []netip.AddrPort, guard func(
 		conn net.Conn
 		err  error
 	}
-	// Room for all of them: late ones end without anybody waiting.
+	// The buffer has room for all, so that late goroutines end without a
+	// receiver.
 	results := make(chan result, len(targets))
 	attempt := func(at netip.AddrPort) {
 		conn, err := dialOne(ctx, at, guard(at))
@@ -94,7 +95,7 @@ func dialOne(ctx context.Context, at netip.AddrPort, guard control) (net.Conn, e
 		network = "tcp6"
 	}
 	nd := net.Dialer{Control: guard}
-	// The upstream sees what every ordinary client would send.
+	// Connect as an ordinary client does.
 	nd.SetMultipathTCP(false)
 	return nd.DialContext(ctx, network, at.String())
 }

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// elsewhere asks the kernel how it would route a connection to an address, and
-// reports whether it would leave this host for one other. That covers all
-// addresses of this host's interfaces, ranges that are routed to it without
-// being anybody's address, and the broadcast addresses of its networks. An
-// address without a route counts as elsewhere: connecting to it says so.
+// elsewhere reports whether the kernel would route a connection to an address
+// to one other host. It is false for all addresses of this host's interfaces,
+// for ranges that are routed to it, and for the broadcast addresses of its
+// networks. An address without a route counts as elsewhere: connecting to it
+// fails with the reason.
 func elsewhere(a netip.Addr) (bool, error) {
 	if a.Is6() && !haveIPv6() {
 		return true, nil
@@ -72,7 +72,7 @@ func routeAnswer(b []byte) (bool, error) {
 		errno := unix.Errno(-int32(order.Uint32(body)))
 		switch errno {
 		case unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES:
-			// No route, or one that forbids.
+			// There is no route, or one that forbids the address.
 			return true, nil
 		}
 		return false, fmt.Errorf("ask for the route: %w", errno)
@@ -89,8 +89,8 @@ func routeAnswer(b []byte) (bool, error) {
 	return false, errors.New("the kernel's answer about the route makes no sense")
 }
 
-// haveIPv6 reports whether the kernel knows the family at all. Where it does
-// not, it cannot connect, and gives no plain answer about routes.
+// haveIPv6 reports whether the kernel supports the family. Otherwise it cannot
+// connect, and its answer about routes is not clear.
 func haveIPv6() bool {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 const maxTokens = 20_000
 
 // operations returns all operations of a GraphQL document, also those that the
-// name does not select: which one runs is up to the server.
+// name does not select: the server decides which one runs.
 func operations(document, selected string) ([]policy.GraphQLOperation, error) {
 	if err := unambiguous(document); err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func operations(document, selected string) ([]policy.GraphQLOperation, error) {
 	return out, nil
 }
 
-// syntax says where a document is wrong. The parser's own words are left out:
-// they quote the document, where secrets may stand.
+// syntax returns where a document is wrong. It leaves the parser's text out,
+// which quotes the document and may contain secrets.
 func syntax(err error) error {
 	var e *gqlerror.Error
 	if errors.As(err, &e) && len(e.Locations) > 0 {
@@ -88,11 +88,11 @@ func index(list ast.FragmentDefinitionList) (map[string]*ast.FragmentDefinition,
 	return out, nil
 }
 
-// rootFields collects the fields of an operation's first level. Conditions are
-// not looked at: a field that may be skipped may also not be.
+// rootFields collects the fields of an operation's first level. It ignores
+// conditions: a field that may be skipped may also run.
 type rootFields struct {
 	fragments map[string]*ast.FragmentDefinition
-	// seen are the fragments that were collected, which also ends cycles.
+	// seen are the fragments that were collected; it also ends cycles.
 	seen  map[string]bool
 	names []string
 }
@@ -123,10 +123,11 @@ func (r *rootFields) collect(set ast.SelectionSet) error {
 	return nil
 }
 
-// unambiguous refuses what lexers of GraphQL read differently: characters that
-// end a line for some and not for others, byte order marks, and more than three
-// quotation marks at the end of a block string, which closes at the first three
-// by the specification and at the last three for the parser used here.
+// unambiguous refuses text that GraphQL lexers read differently: characters
+// that end a line only for some, byte order marks, and more than three
+// quotation marks at the end of a block string. By the specification such a
+// string ends at the first three; for the parser used here it ends at the last
+// three.
 func unambiguous(doc string) error {
 	for i, c := range doc {
 		switch {
@@ -162,7 +163,7 @@ func unambiguous(doc string) error {
 	return nil
 }
 
-// blockString returns what follows the end of a block string.
+// blockString returns the text after a block string.
 func blockString(s string) (rest string, ok bool) {
 	for s != "" {
 		switch {
@@ -177,7 +178,7 @@ func blockString(s string) (rest string, ok bool) {
 	return "", false
 }
 
-// plainString returns what follows the end of a string.
+// plainString returns the text after a string.
 func plainString(s string) (rest string, ok bool) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

@@ -12,15 +12,16 @@ import (
 // maxParts bounds the operations or messages of one request.
 const maxParts = 100
 
-// idKeys are the keys under which servers take the id of a persisted query.
+// idKeys returns the keys under which servers accept the id of a persisted
+// query.
 func idKeys() []string { return []string{"id", "documentId", "doc_id", "queryId"} }
 
 func graphQLKeys() []string {
 	return append([]string{"query", "operationName", "variables", "extensions"}, idKeys()...)
 }
 
-// graphQL reads a GraphQL request. A POST says everything in its body, a GET in
-// its URL; servers that look at both would have two requests to choose from.
+// graphQL reads a GraphQL request. A POST has everything in its body, a GET in
+// its URL; if both were allowed, servers could choose between two requests.
 func graphQL(r Request) (Result, error) {
 	params, err := parameters(r.RawQuery, graphQLKeys())
 	if err != nil {
@@ -89,7 +90,7 @@ type query struct {
 	given    bool // of document
 	name     string
 	ids      []string
-	// hash is that of an automatic persisted query, which may come with its
+	// hash is that of an automatic persisted query, which may include its
 	// document.
 	hash string
 }
@@ -130,8 +131,8 @@ func fromJSON(v value) (query, error) {
 	return q, nil
 }
 
-// fromURL reads a request from parameters. An empty one says nothing, except
-// where it would be what is executed.
+// fromURL reads a request from parameters. An empty one is ignored, unless it
+// would be executed.
 func fromURL(params map[string]string) (query, error) {
 	q := query{name: params["operationName"]}
 	q.document, q.given = params["query"]

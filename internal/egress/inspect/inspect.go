@@ -1,16 +1,15 @@
-// Package inspect reads requests of GraphQL, JSON-RPC, MCP and gRPC, and says in
-// the words of policy rules what they ask for.
+// Package inspect reads requests of GraphQL, JSON-RPC, MCP and gRPC, and
+// describes them in the terms of policy rules.
 //
-// Everything here comes from a cell and is hostile. A server reads the same
-// bytes with a parser of its own, and an attack is a request that the two read
-// differently. So the parsers are strict: what the protocols' specifications do
-// not allow, or what common servers are known to read in different ways, is
-// refused with a reason instead of being guessed at. What was read is what must
-// be sent: the bytes come back unchanged.
+// All input comes from a cell and is hostile. A server reads the same bytes
+// with another parser, and an attack is a request that the two read
+// differently. So the parsers are strict: they refuse, with a reason, what the
+// specifications do not allow and what common servers read in different ways.
+// The bytes that were read must be sent: they are returned unchanged.
 //
-// The package knows protocols. It must not know endpoints, rules, connections or
-// credentials, and it decides nothing. Its reasons show names of keys, never
-// values.
+// The package knows protocols. It must not know endpoints, rules, connections
+// or credentials, and it decides nothing. Its reasons contain names of keys,
+// never values.
 package inspect
 
 import (
@@ -25,7 +24,7 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// Request is what is read of an HTTP request.
+// Request holds the parts of an HTTP request that are read.
 type Request struct {
 	Method string
 	// Path is in canonical form, without the query.
@@ -41,7 +40,7 @@ type Request struct {
 	MaxBody int64
 }
 
-// Result is what a request says.
+// Result holds the facts of a request.
 type Result struct {
 	Facts policy.Facts
 	// Body is what was read, and must be sent in place of Request.Body. It is
@@ -49,8 +48,8 @@ type Result struct {
 	Body []byte
 }
 
-// Refusal is the error for a request that is not what it claims to be, or that
-// could be read in two ways. Every other error is one of reading the body.
+// Refusal is the error for an invalid request, or for one that could be read in
+// two ways. Every other error comes from reading the body.
 type Refusal struct{ Reason string }
 
 // Error returns the reason.
@@ -79,8 +78,8 @@ func HTTP(p policy.Protocol, r Request) (Result, error) {
 	return Result{}, refuse("requests of protocol %s are not read", p)
 }
 
-// plain refuses headers that make another request of this one: some frameworks
-// obey a method from a header, and after an upgrade nothing is HTTP any more.
+// plain refuses headers that change the meaning of the request: some frameworks
+// take a method from a header, and after an upgrade the connection is not HTTP.
 func plain(h http.Header) error {
 	for _, name := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "Upgrade"} {
 		if len(h.Values(name)) > 0 {
@@ -103,7 +102,7 @@ func single(h http.Header, name string) (string, error) {
 	return values[0], nil
 }
 
-// jsonBody reads a body that is JSON and says so.
+// jsonBody reads a body whose content and content type are JSON.
 func jsonBody(r Request) ([]byte, value, error) {
 	if err := jsonType(r.Header); err != nil {
 		return nil, value{}, err
@@ -125,7 +124,7 @@ func jsonType(h http.Header) error {
 		return err
 	}
 	kind, params, err := mime.ParseMediaType(text)
-	// A star is RFC 2231's way to write one parameter in several.
+	// A star introduces RFC 2231's way to split one parameter.
 	if err != nil || kind != "application/json" || strings.Contains(text, "*") {
 		return refuse("the Content-Type is not application/json")
 	}
@@ -151,8 +150,8 @@ func read(r Request) ([]byte, error) {
 	return body, nil
 }
 
-// noBody checks that a request has no body, for servers differ on what one means
-// where none belongs.
+// noBody checks that a request has no body, because servers differ on the
+// meaning of an unexpected one.
 func noBody(r Request) error {
 	if r.Body == nil {
 		return nil
@@ -168,7 +167,7 @@ func noBody(r Request) error {
 	}
 }
 
-// show returns a name of the request for a reason.
+// show quotes a name of the request for a reason.
 func show(s string) string {
 	const most = 40
 	if r := []rune(s); len(r) > most {

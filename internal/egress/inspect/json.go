@@ -26,8 +26,8 @@ const (
 	object
 )
 
-// value is a JSON value that has one meaning. Numbers and booleans are not kept:
-// no rule asks for them.
+// value is a JSON value that has one meaning. Numbers and booleans are not
+// kept, because no rule needs them.
 type value struct {
 	kind kind
 	text string
@@ -36,9 +36,9 @@ type value struct {
 	keys  []string
 }
 
-// parse reads one JSON value. The grammar is encoding/json's; beyond it nothing
-// passes on which parsers differ: keys written twice, at any depth, bytes that
-// are not UTF-8, halves of surrogate pairs, deep nesting.
+// parse reads one JSON value. The grammar is that of encoding/json. It also
+// refuses what parsers read differently: duplicate keys at any depth, invalid
+// UTF-8, halves of surrogate pairs, deep nesting.
 func parse(data []byte) (value, error) {
 	switch {
 	case !utf8.Valid(data):
@@ -59,7 +59,7 @@ type reader struct {
 	values int
 }
 
-// next returns the next byte that is not a space, and stays on it.
+// next returns the next byte that is not a space, without consuming it.
 func (r *reader) next() byte {
 	for {
 		switch c := r.data[r.pos]; c {
@@ -152,8 +152,8 @@ func repeated(keys []string) (string, bool) {
 	return "", false
 }
 
-// string reads a string. Half of a surrogate pair is refused: it becomes one
-// replacement character here, another or none elsewhere.
+// string reads a string. It refuses half of a surrogate pair: this decoder
+// makes one replacement character of it, others make another or none.
 func (r *reader) string() (string, error) {
 	start := r.pos
 	escapes := false
@@ -259,8 +259,8 @@ func alike(key string, known []string) string {
 	return ""
 }
 
-// fold drops everything but letters and digits, and takes the letters that are
-// equal without regard to case for one.
+// fold drops everything but letters and digits, and maps letters that differ
+// only in case to one.
 func fold(s string) string {
 	return strings.Map(func(c rune) rune {
 		if !unicode.IsLetter(c) && !unicode.IsDigit(c) {

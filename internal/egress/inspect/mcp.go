@@ -88,8 +88,8 @@ func tool(params value) (string, error) {
 	return s, nil
 }
 
-// mirrored checks the headers that repeat what a message says, for servers and
-// gateways that go by them.
+// mirrored checks the headers that repeat parts of a message, because some
+// servers and gateways use them instead.
 func mirrored(h http.Header, f policy.Facts) error {
 	method, err := single(h, "Mcp-Method")
 	if err != nil {

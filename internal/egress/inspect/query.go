@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// parameters returns those parameters of a query that have one of the known
-// names. It refuses names that some servers take for a known one, and parameters
-// that are there twice.
+// parameters returns the parameters of a query that have one of the known
+// names. It refuses names that some servers take for a known one, and
+// duplicates.
 func parameters(raw string, known []string) (map[string]string, error) {
 	out := map[string]string{}
 	if strings.Contains(raw, ";") {

@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// Limits keep a cell from using questions to wear out its supervisor or to fill
-// the journal. The zero Limits are the defaults.
+// Limits prevent a cell from overloading its supervisor or filling the journal
+// with questions. The zero Limits are the defaults.
 type Limits struct {
 	// Rate is how many questions are answered in a second; 0 means 1000. As
-	// many may come at once. What comes faster waits its turn, so that a burst
-	// of honest lookups is slowed and not failed.
+	// many may arrive at once. Faster ones wait, so that a burst of honest
+	// lookups is slowed and does not fail.
 	Rate int
-	// Denied is how many names and types that no rule allows are told in a run,
-	// each answered NXDOMAIN; 0 means 2048. Further ones are REFUSED and counted.
+	// Denied is how many names and types that no rule allows are reported in a
+	// run, each answered NXDOMAIN; 0 means 2048. Further ones are REFUSED and
+	// counted.
 	Denied int
 	// DeniedRate is how many of those may be new in a second; 0 means 50. Four
 	// seconds' worth may come at once.
@@ -36,7 +37,8 @@ const (
 	defaultConns      = 64
 	defaultIdle       = 10 * time.Second
 
-	// again is when a question that is still asked is told once more.
+	// again is the interval after which a repeated question is reported once
+	// more.
 	again = time.Minute
 )
 
@@ -75,8 +77,8 @@ func (b *bucket) take(now time.Time) bool {
 	return true
 }
 
-// reserve takes a token, if need be one that is not there yet, and returns how
-// long to wait for it.
+// reserve takes a token, possibly a future one, and returns how long to wait
+// for it.
 func (b *bucket) reserve(now time.Time) time.Duration {
 	b.fill(now)
 	b.tokens--
@@ -86,14 +88,14 @@ func (b *bucket) reserve(now time.Time) time.Duration {
 	return time.Duration(-b.tokens / b.rate * float64(time.Second))
 }
 
-// question is what is told of once: a name and a type.
+// question identifies a reported question: a name and a type.
 type question struct {
 	name string
 	kind uint16
 }
 
-// ledger remembers which questions were told, and how often they came since. The
-// zero question stands for all that were over the limits.
+// ledger records which questions were reported, and how often they came since.
+// The zero question stands for all that were over the limits.
 type ledger struct {
 	mu        sync.Mutex
 	now       func() time.Time
@@ -105,11 +107,11 @@ type ledger struct {
 	stats     Stats
 }
 
-// told is a question that was told at least once.
+// told is a question that was reported at least once.
 type told struct {
-	at      time.Time // when that last was
-	query   Query     // as it was told then
-	more    Query     // what came since; its Count is 0 if nothing did
+	at      time.Time // of the last report
+	query   Query     // as last reported
+	more    Query     // questions since then; Count is 0 if there were none
 	counted bool      // in ledger.denied
 }
 
@@ -124,14 +126,14 @@ func newLedger(l Limits, now func() time.Time) *ledger {
 	}
 }
 
-// Stats counts what a server was asked.
+// Stats counts the questions to a server.
 type Stats struct {
-	// Questions that came, senseless ones too.
+	// Questions counts all, malformed ones included.
 	Questions uint64
-	// Denied ones among them.
+	// Denied counts the denied ones among them.
 	Denied uint64
-	// Suppressed are the denied ones that were over a limit: REFUSED, without
-	// an event of their own.
+	// Suppressed counts the denied ones that were over a limit: REFUSED,
+	// without a separate event.
 	Suppressed uint64
 }
 
@@ -143,8 +145,8 @@ func (l *ledger) question() time.Duration {
 	return l.questions.reserve(l.now())
 }
 
-// room reports whether a denied question is within the limits. The first one
-// takes its place.
+// room reports whether a denied question is within the limits. A new one is
+// counted.
 func (l *ledger) room(key question) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +168,7 @@ func (l *ledger) room(key question) bool {
 	return true
 }
 
-// isNew reports whether nothing was told of a question yet.
+// isNew reports whether a question was never reported.
 func (l *ledger) isNew(key question) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,8 +176,8 @@ func (l *ledger) isNew(key question) bool {
 	return t == nil || t.at.IsZero()
 }
 
-// note counts a question and returns what is to be told: something the first time,
-// when the answer is another than before, and now and then while it is asked.
+// note counts a question and returns what to report: the first question, a
+// changed answer, and a summary from time to time while it is repeated.
 func (l *ledger) note(key question, q Query) (tell []Query) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,7 +207,7 @@ func (l *ledger) note(key question, q Query) (tell []Query) {
 	return tell
 }
 
-// rest returns what was not told yet.
+// rest returns what was not reported yet.
 func (l *ledger) rest() []Query {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxMessage is more than any question needs.
+	// maxMessage is larger than any valid question.
 	maxMessage = 4096
-	// giveUp is after how many errors in a row a socket counts as dead.
+	// giveUp is after how many consecutive errors a socket counts as broken.
 	giveUp  = 50
 	backOff = 20 * time.Millisecond
 )
@@ -34,8 +34,7 @@ func (s *Server) ServeUDP(conn net.PacketConn) error {
 		}
 		failures = 0
 		if out := s.respond(buf[:n], Client{Addr: addrOf(from)}); out != nil {
-			// The client that went away, or the one that cannot be reached, is
-			// not this server's trouble.
+			// Ignore the error: the client has gone away or cannot be reached.
 			_, _ = conn.WriteTo(out, from)
 		}
 	}
@@ -75,7 +74,7 @@ func closed(err error) error {
 	return err
 }
 
-// conversation ends at the first thing that is not a message.
+// conversation answers on a connection until the first invalid message.
 func (s *Server) conversation(c net.Conn) {
 	client, idle := Client{Addr: addrOf(c.RemoteAddr()), Conn: c}, or(s.Limits.Idle, defaultIdle)
 	buf := make([]byte, 2+maxMessage)

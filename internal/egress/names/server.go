@@ -12,7 +12,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Reason says why a question was answered as it was.
+// Reason is the reason for an answer.
 type Reason string
 
 // The reasons.
@@ -30,23 +30,23 @@ const (
 	TooManyDenied Reason = "too many names that no rule allows"
 )
 
-// Client is who asks a question.
+// Client is the origin of a question.
 type Client struct {
-	// Addr is where in the cell the question came from.
+	// Addr is the address in the cell that the question came from.
 	Addr netip.AddrPort
 	// Conn is the connection that it came by; nil for a datagram.
 	Conn net.Conn
 }
 
-// Query is a question, as it is told to [Server.Event].
+// Query is a question, as [Server.Event] gets it.
 type Query struct {
 	// Name is in lower case, without the dot at the end. Bytes that no host
 	// name has are escaped.
 	Name string
 	// Type is as in "AAAA".
 	Type string
-	// Client is who asked first, with the number and the executable of its
-	// process as [Server.Who] has them.
+	// Client is the first client, with the number and the executable of its
+	// process as [Server.Who] returns them.
 	Client Client
 	PID    int
 	Binary string
@@ -55,8 +55,8 @@ type Query struct {
 	// Answers are synthetic addresses.
 	Answers []netip.Addr
 	Reason  Reason
-	// Count is how many questions this stands for, the first one at From and the
-	// last one at To.
+	// Count is how many questions this stands for, the first one at From and
+	// the last one at To.
 	Count    uint64
 	From, To time.Time
 }
@@ -67,22 +67,22 @@ type Query struct {
 // Names that are allowed get their synthetic addresses, and no records of other
 // types; all others do not exist (NXDOMAIN). localhost is the cell itself.
 type Server struct {
-	// Table holds what is handed out. It is needed.
+	// Table holds the names and their addresses. It must be set.
 	Table *Table
 	// Allowed reports whether some rule could allow a name, which is in lower
-	// case and without the dot at its end. It is asked every time, so that a
-	// new policy rules at once. Nil allows nothing.
+	// case and without the dot at its end. It is called every time, so that a
+	// new policy applies at once. Nil allows nothing.
 	Allowed func(name string) bool
-	// Event is told about a name and type when it is first asked for, when the
+	// Event is called for a name and type at the first question, when the
 	// answer has changed from allowed to denied or back, and every minute while
-	// it is still asked for. Nil is allowed. It is called while the client waits.
-	// Questions that it was not told of are told by Finish.
+	// questions continue. Nil is allowed. It is called while the client waits.
+	// Finish reports the remaining questions.
 	Event func(Query)
-	// Who finds the process of a client that waits for its answer. Nil, and
-	// zeros, mean that it is not known.
+	// Who finds the process of a client that waits for its answer. If it is nil
+	// or returns zeros, the process is not known.
 	Who func(Client) (pid int, binary string)
-	// IPv6 says that the cell has it: AAAA questions get an address and not an
-	// empty answer.
+	// IPv6 reports that the cell has IPv6: AAAA questions then get an address
+	// instead of an empty answer.
 	IPv6   bool
 	Limits Limits
 
@@ -93,7 +93,7 @@ type Server struct {
 	pause func(time.Duration)
 }
 
-// Stats returns what the server was asked so far.
+// Stats returns the counts so far.
 func (s *Server) Stats() Stats {
 	s.start()
 	s.ledger.mu.Lock()
@@ -120,11 +120,11 @@ const (
 	// whose name is a pointer to it, and the OPT record fit 512 bytes.
 	udpSize = 1232
 	// ttl is a minute: the bindings last for the whole run, but programs that
-	// pin an answer for its lifetime should notice a new policy.
+	// cache an answer for its lifetime should notice a new policy.
 	ttl = 60
 )
 
-// respond returns the answer to one message, nil if it deserves none.
+// respond returns the answer to one message, nil if it gets none.
 func (s *Server) respond(req []byte, client Client) []byte {
 	if d := s.ledger.question(); d > 0 {
 		s.pause(d)
@@ -171,7 +171,7 @@ func (s *Server) respond(req []byte, client Client) []byte {
 	return out
 }
 
-// failure is the answer to what could not be read: the header alone.
+// failure returns the answer to an unreadable message: only the header.
 func failure(req []byte, rcode byte) []byte {
 	out := make([]byte, headerLen)
 	copy(out, req[:2])
@@ -195,7 +195,7 @@ func edns(q *dns.Msg) (*dns.OPT, error) {
 	return found, nil
 }
 
-// fill decides on the question of m.
+// fill answers the question of m.
 func (s *Server) fill(m *dns.Msg, client Client) {
 	q := m.Question[0]
 	if q.Qclass != dns.ClassINET {
@@ -208,7 +208,7 @@ func (s *Server) fill(m *dns.Msg, client Client) {
 		return
 	}
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		// The cell itself, as RFC 6761 wants resolvers to know.
+		// RFC 6761 requires resolvers to answer with the loopback address.
 		s.address(m, q, netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback())
 		return
 	}
@@ -222,7 +222,7 @@ func (s *Server) fill(m *dns.Msg, client Client) {
 	switch q.Qtype {
 	case dns.TypeA, dns.TypeAAAA, dns.TypeANY:
 	default:
-		// HTTPS and SVCB among them: they would name other ports, addresses
+		// These include HTTPS and SVCB, which would name other ports, addresses
 		// and keys for encrypted names.
 		return
 	}
@@ -238,8 +238,8 @@ func (s *Server) fill(m *dns.Msg, client Client) {
 	s.note(m, told)
 }
 
-// address adds the record that was asked for. A question for any type gets one
-// record (RFC 8482).
+// address adds the requested record. A question for any type gets one record
+// (RFC 8482).
 func (s *Server) address(m *dns.Msg, q dns.Question, v4, v6 netip.Addr) netip.Addr {
 	hdr := dns.RR_Header{Name: q.Name, Class: dns.ClassINET, Ttl: ttl}
 	switch {
@@ -255,12 +255,12 @@ func (s *Server) address(m *dns.Msg, q dns.Question, v4, v6 netip.Addr) netip.Ad
 	return netip.Addr{}
 }
 
-// deny answers that a name does not exist, or over the limits that nobody wants
-// to hear of it.
+// deny answers that a name does not exist, or refuses the question if it is
+// over the limits.
 func (s *Server) deny(m *dns.Msg, q Query) {
 	m.Rcode = dns.RcodeNameError
 	if q.Reason == TableFull || !s.ledger.room(question{q.Name, m.Question[0].Qtype}) {
-		// The name may exist for all that the rules say.
+		// Over the limits the answer must not claim that the name does not exist.
 		m.Rcode = dns.RcodeRefused
 	}
 	if m.Rcode == dns.RcodeRefused && q.Reason != TableFull {
@@ -269,7 +269,7 @@ func (s *Server) deny(m *dns.Msg, q Query) {
 	s.note(m, q)
 }
 
-// note counts a question, and tells of it if that is due.
+// note counts a question, and reports it if that is due.
 func (s *Server) note(m *dns.Msg, q Query) {
 	q.Type = dns.Type(m.Question[0].Qtype).String()
 	q.Rcode = m.Rcode
@@ -291,14 +291,14 @@ func (s *Server) tell(list []Query) {
 	}
 }
 
-// Finish tells of the questions that Event was not told of yet. It is called
+// Finish reports the questions that Event has not received yet. It is called
 // when nothing is served any more.
 func (s *Server) Finish() {
 	s.start()
 	s.tell(s.ledger.rest())
 }
 
-// reverse answers what name an address is bound to.
+// reverse answers with the name that an address is bound to.
 func (s *Server) reverse(m *dns.Msg, q dns.Question, host string) bool {
 	addr, ok := reverseAddr(host)
 	if !ok {

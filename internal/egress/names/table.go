@@ -1,11 +1,12 @@
-// Package names gives a cell its names: it binds each name that some rule could
-// allow to synthetic addresses, and answers the cell's DNS questions with them.
+// Package names provides the DNS of a cell: it binds each name that some rule
+// could allow to synthetic addresses, and answers the cell's DNS questions with
+// them.
 //
-// Nothing here resolves anything. A question of a cell never leaves the host,
-// so a name cannot carry data out; what an address stands for is looked up in
-// the [Table] when the cell connects to it, and decided then. The package does
-// not know rules, cells, events or real addresses: it is told which names are
-// allowed, and tells what was asked.
+// The package resolves nothing. A question of a cell never leaves the host, so
+// a name cannot carry data out. When the cell connects to an address, its name
+// is looked up in the [Table], and the connection is decided then. The package
+// does not know rules, cells, events or real addresses: the caller decides
+// which names are allowed and receives the questions.
 package names
 
 import (
@@ -19,52 +20,52 @@ import (
 	"github.com/forkcell/forkcell/internal/match"
 )
 
-// ErrFull says that the table has no address left for another name.
+// ErrFull is returned when the table has no address left for another name.
 var ErrFull = errors.New("no synthetic address left")
 
-// DefaultNames is how many names a table binds unless it is told otherwise:
-// far more than honest programs ask for, and a few MiB at the very most.
+// DefaultNames is how many names a table binds by default: far more than honest
+// programs need, and a few MiB at most.
 const DefaultNames = 8192
 
-// The ranges of synthetic addresses. 198.18.0.0/15 is set aside for
-// benchmarks, so no public service lives there. The IPv6 range is a
-// unique-local /48 whose 40 bits were drawn at random once, as RFC 4193 asks:
-// nobody else's network is likely to have it, and programs route and show it
-// like any other address. The last 32 bits of an IPv6 address are the IPv4
-// address of the same name, so that a person can see that they belong together.
+// The ranges of synthetic addresses. 198.18.0.0/15 is reserved for benchmarks,
+// so no public service uses it. The IPv6 range is a unique-local /48 with 40
+// random bits, as RFC 4193 requires: another network is unlikely to use it, and
+// programs route and show it like any other address. The last 32 bits of an
+// IPv6 address are the IPv4 address of the same name, so that a person can see
+// that they belong together.
 const (
 	v4Base = 198<<24 | 18<<16
 	v4Mask = 0xfffe0000
 
 	v6High = 0xfd9b_53c1_e86a_0000
 
-	// A network's first and last address look odd to some programs: of each
-	// 256 addresses the outer two stay unused.
+	// Some programs reject a network's first and last address: of each 256
+	// addresses the outer two stay unused.
 	perBlock  = 254
 	addresses = 512 * perBlock
 )
 
-// Table binds names to synthetic addresses, each for the life of the table: an
-// address is never given to a second name, so that what a program remembers of
-// an answer cannot come to mean something else. The zero Table is empty and
-// ready; it may be used by many goroutines.
+// Table binds names to synthetic addresses, each for the life of the table. An
+// address is never given to a second name, so an answer that a program
+// remembers never changes its meaning. The zero Table is empty and ready. It is
+// safe for concurrent use.
 type Table struct {
 	// Max is how many names are bound; 0 means DefaultNames. It must not
 	// change after the first Assign.
 	Max int
 
 	mu sync.RWMutex
-	// first is where the addresses start, at random: a program that kept an
-	// address from an earlier run finds it bound to nothing, most likely,
-	// rather than to another name.
+	// first is the random start of the addresses: an address that a program
+	// kept from an earlier run is most likely unbound, rather than bound to
+	// another name.
 	first   uint32
 	ordinal map[string]uint32
 	names   []string
 }
 
-// Assign returns the addresses of a name, which it binds to it if this is the
-// first time. Names are the same whatever their case and with or without the
-// dot at the end. The error is ErrFull, or says what is wrong with the name.
+// Assign returns the addresses of a name and binds them at the first call.
+// Names are compared without regard to case and to a dot at the end. The error
+// is ErrFull, or describes what is wrong with the name.
 func (t *Table) Assign(name string) (v4, v6 netip.Addr, err error) {
 	host, err := hostName(name)
 	if err != nil {
@@ -112,7 +113,8 @@ func (t *Table) limit() int {
 	return min(t.Max, addresses)
 }
 
-// anywhere needs not be fair, only different from run to run.
+// anywhere returns a random start. It need not be uniform, only different from
+// run to run.
 func anywhere() uint32 {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // it never fails
@@ -152,14 +154,14 @@ func (t *Table) Len() int {
 	return len(t.names)
 }
 
-// Synthetic reports whether an address is of the ranges that tables use, bound
-// or not. Such an address stands for a name or for nothing; it is never dialled.
+// Synthetic reports whether an address is in the ranges that tables use, bound
+// or not. Such an address is never dialled.
 func Synthetic(addr netip.Addr) bool {
 	_, ok := synthetic(addr)
 	return ok
 }
 
-// synthetic returns the IPv4 address of the same place in the ranges.
+// synthetic returns the IPv4 address of the same name.
 func synthetic(addr netip.Addr) (uint32, bool) {
 	if addr.Zone() != "" {
 		return 0, false
