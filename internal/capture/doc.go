@@ -1,21 +1,21 @@
-// Package capture turns an empty network namespace into one whose every way out
-// ends at sockets that are handed to the host side: all TCP connections at one
-// listener, all DNS queries at others, and everything else is refused at once.
+// Package capture sets up an empty network namespace so that all traffic out of
+// it reaches sockets of the host side: all TCP connections one listener, all
+// DNS queries others. Everything else is refused at once.
 //
-// The namespace has nothing but its loopback interface. Routes make every
-// address of the world one of its own, so that connections to it are made and
-// carried, and transparent proxying (nftables' tproxy) brings them to the
-// listener with both of their addresses as they were: the listener's side of an
-// accepted connection has the address that the program wanted to reach. What
-// stays inside is loopback and the cell's own addresses. Because no interface
-// leads out, a mistake in a rule can lose a connection, but never let one out.
+// The namespace has only its loopback interface. Routes make every address
+// local, so that connections to it can be made, and transparent proxying
+// (nftables' tproxy) passes them to the listener with both addresses unchanged:
+// the local address of an accepted connection is the address that the program
+// connected to. Only loopback and the cell's own addresses stay inside. Because
+// no interface leads out, a mistake in a rule can lose a connection but never
+// let one out.
 //
-// Redirecting by address translation, as is usual, was weighed and left: two
-// sockets of the cell that share a source port, which the kernel allows when
-// they go to different places, clash after translation, and the kernel then
-// changes the source port of one. Its process could not be found any more.
-// Translation is used for DNS over UDP alone, where it is what gives answers the
-// source address that resolvers check; nothing else is tracked.
+// The usual redirection by address translation was rejected. Two sockets of the
+// cell may share a source port if they connect to different places. After
+// translation they conflict, and the kernel changes the source port of one, so
+// that its process can no longer be found. Translation is used only for DNS
+// over UDP, where it gives answers the source address that resolvers check; no
+// other traffic is tracked.
 //
 // The package is for a cell's first process, so it links little and computes
 // nothing: the messages to the kernel are constants, which a test compares with

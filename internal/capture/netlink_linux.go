@@ -27,8 +27,8 @@ func (a answers) of(seq int) (unix.Errno, bool) {
 }
 
 // exchange sends messages in one piece and returns the answers. The kernel
-// carries out what is sent before the call returns, so that all answers are
-// there then; nothing is waited for.
+// handles them before the send returns, so all answers are available then and
+// there is no wait.
 func exchange(protocol int, messages string) (answers, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
@@ -61,8 +61,7 @@ func exchange(protocol int, messages string) (answers, error) {
 
 var errMalformed = errors.New("malformed answer")
 
-// parseAnswers reads acknowledgements, the only kind of message that is asked
-// for.
+// parseAnswers reads acknowledgements, the only messages that are requested.
 func parseAnswers(all answers, b []byte) (answers, error) {
 	for len(b) > 0 {
 		if len(b) < unix.SizeofNlMsghdr+4 {

@@ -4,15 +4,15 @@ package capture
 // what to write to it.
 type Setting struct{ File, Value string }
 
-// Settings returns what the namespace needs besides what [Setup] does. The caller
-// writes them, by a /proc of its own, from a thread in the namespace.
+// Settings returns the settings that the namespace needs besides [Setup]. The
+// caller writes them through its own /proc, from a thread in the namespace.
 func Settings() []Setting {
 	return []Setting{
-		// An accepted connection has the mark that its opener's socket had, by
-		// which package origin knows the program.
+		// An accepted connection inherits the mark of its opener's socket, by
+		// which package origin finds the program.
 		{"net/ipv4/tcp_fwmark_accept", "1"},
-		// A connection that begins with data comes without a call of connect(2),
-		// and nothing would have marked its socket. Programs fall back.
+		// With TCP Fast Open a connection starts without connect(2), so its
+		// socket would not be marked. Programs fall back to connect(2).
 		{"net/ipv4/tcp_fastopen", "0"},
 	}
 }

@@ -8,17 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnsupported is wrapped by errors about what this kernel cannot do.
+// ErrUnsupported is wrapped by errors about missing kernel features.
 var ErrUnsupported = errors.New("not supported by this kernel")
 
 // firstIPv6Step is the index of the first message of routeProgram that is about
 // IPv6.
 const firstIPv6Step = 3
 
-// Setup makes the network of the calling thread's namespace, which must be new,
-// and returns the sockets to serve it by, which the caller owns. The thread needs
-// CAP_NET_ADMIN in the user namespace that owns it. Without IPv6 in the kernel, or
-// with IPv6 switched off in the namespace, there is none, and that is no error.
+// Setup sets up the network of the calling thread's namespace, which must be
+// new, and returns the sockets that serve it, which the caller owns. The thread
+// needs CAP_NET_ADMIN in the user namespace that owns it. If the kernel lacks
+// IPv6, or it is switched off in the namespace, Setup leaves it out without an
+// error.
 func Setup() (*Sockets, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, fmt.Errorf("byte order: %w", ErrUnsupported)
@@ -62,15 +63,14 @@ func configure() (bool, error) {
 	return six, nil
 }
 
-// noIPv6 reports whether an error is the kernel's answer to a request for an address
-// when it has no IPv6 (the first two), or has it switched off.
+// noIPv6 reports whether an error is the kernel's answer to a request for an
+// address without IPv6 (the first two), or with IPv6 switched off.
 func noIPv6(errno unix.Errno) bool {
 	return errno == unix.EOPNOTSUPP || errno == unix.EAFNOSUPPORT || errno == unix.EACCES
 }
 
-// filter loads the rules. They come into force all together or not at all. The
-// kernel answers the messages that fail, and the last one in any case, because it
-// alone asks for it.
+// filter loads the rules, all or none. The kernel answers the messages that
+// fail, and always the last one, because only that one requests an answer.
 func filter(p program) error {
 	errnos, err := exchange(unix.NETLINK_NETFILTER, p.bytes)
 	if err != nil {
@@ -80,8 +80,7 @@ func filter(p program) error {
 		switch {
 		case a.errno == 0:
 		case a.errno == unix.ENOENT || a.errno == unix.EOPNOTSUPP || a.errno == unix.EAFNOSUPPORT || a.errno == unix.EPROTONOSUPPORT:
-			// A new namespace has nothing that could be missing but the
-			// kernel's own parts.
+			// In a new namespace only parts of the kernel can be missing.
 			return fmt.Errorf("%s: %w: %w", p.step(a.seq), ErrUnsupported, a.errno)
 		default:
 			return fmt.Errorf("%s: %w", p.step(a.seq), a.errno)
@@ -93,16 +92,17 @@ func filter(p program) error {
 	return nil
 }
 
-// program is a run of netlink messages, numbered from 1.
+// program is a sequence of netlink messages, numbered from 1.
 type program struct {
 	bytes string
-	// steps says what each message is for.
+	// steps names the purpose of each message.
 	steps []string
 	// acked is the number of the message that asks for an answer, 0 if all do.
 	acked int
 }
 
-// step names a message. Failures of the whole are reported for its first one.
+// step names a message. Failures of the whole sequence are reported for its
+// first one.
 func (p program) step(seq int) string {
 	if seq < 1 || seq > len(p.steps) {
 		return "unknown message"

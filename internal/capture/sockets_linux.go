@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backlog is how many connections wait to be accepted; the kernel takes less
-// where its limit is lower.
+// backlog is how many connections may wait to be accepted; the kernel's limit
+// may be lower.
 const backlog = 4096
 
-// Sockets are the descriptors by which the host side serves the namespace. They
-// keep working in any process that they are sent to.
+// Sockets are the descriptors with which the host side serves the namespace.
+// They work in any process that they are sent to.
 type Sockets struct {
 	// Diag asks the kernel about the namespace's sockets.
 	Diag int
@@ -21,7 +21,7 @@ type Sockets struct {
 	Four, Six *Family
 }
 
-// Family is what serves one address family.
+// Family holds the sockets of one address family.
 type Family struct {
 	// Proxy accepts every connection that leaves the cell.
 	Proxy int
@@ -31,7 +31,7 @@ type Family struct {
 	DNSPackets int
 }
 
-// Descriptors returns all of them in the order that origin.Open expects.
+// Descriptors returns all descriptors in the order that origin.Open expects.
 func (s *Sockets) Descriptors() []int {
 	fds := []int{s.Diag}
 	for _, f := range []*Family{s.Four, s.Six} {
@@ -42,7 +42,7 @@ func (s *Sockets) Descriptors() []int {
 	return fds
 }
 
-// Close closes them all, as is right after they were sent away.
+// Close closes all descriptors, for instance after they were sent.
 func (s *Sockets) Close() {
 	for _, fd := range s.Descriptors() {
 		_ = unix.Close(fd)
@@ -114,10 +114,9 @@ func openSocket(kind int, a address) (int, error) {
 	return fd, nil
 }
 
-// bind also makes sockets transparent. The kernel gives the connections that the
-// rules bring to a listener only to such a one, which nobody without
-// CAP_NET_ADMIN can make; and for IPv6 no others can have an address that only a
-// route makes local.
+// bind also makes sockets transparent, which needs CAP_NET_ADMIN. The kernel
+// passes the captured connections only to such a listener. For IPv6, only such
+// a socket can have an address that is local only by a route.
 func bind(fd, kind int, a address) error {
 	level, transparent := unix.SOL_IP, unix.IP_TRANSPARENT
 	var sa unix.Sockaddr = &unix.SockaddrInet4{Port: Port, Addr: a.as4()}

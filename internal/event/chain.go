@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// domain keeps these hashes apart from every other use of SHA-256.
+// domain separates these hashes from every other use of SHA-256.
 const domain = "forkcell.event.chain.v1\x00"
 
 // maxLine bounds one line, its end included.
 const maxLine = 32 << 10
 
-// ErrCorrupt says that a journal is not what was written: a record is damaged,
-// missing or not in its place.
+// ErrCorrupt is returned for a journal that differs from what was written: a
+// record is damaged, missing or out of order.
 var ErrCorrupt = errors.New("event journal is corrupt")
 
-// errTorn says that a journal ends in the middle of a record.
+// errTorn is returned for a journal that ends in the middle of a record.
 var errTorn = errors.New("the last record is incomplete")
 
 // chain is the hash over all records so far. It starts with zeros.
@@ -51,14 +51,14 @@ type Record struct {
 	Count uint64
 	Cell  string
 	Run   string
-	// Raw is the line without its end. It is the caller's.
+	// Raw is the line without its end. The caller owns it.
 	Raw []byte
 
 	prev    string
 	dropped dropped
 }
 
-// stored is what reading needs of a line.
+// stored holds the fields of a line that are read.
 type stored struct {
 	Time     *int64 `json:"time"`
 	ClassUID Class  `json:"class_uid"`
@@ -75,7 +75,7 @@ type stored struct {
 	} `json:"unmapped"`
 }
 
-// parseRecord reads one line. It checks its form, not its place.
+// parseRecord reads one line. It checks the form, not the position.
 func parseRecord(line []byte) (Record, error) {
 	var s stored
 	if err := json.Unmarshal(line, &s); err != nil {
@@ -95,7 +95,7 @@ func parseRecord(line []byte) (Record, error) {
 	return r, nil
 }
 
-// Summary is what a journal amounts to. A receipt carries it.
+// Summary is the totals of a journal. A receipt carries it.
 type Summary struct {
 	// Records is the number of lines, and the last sequence number.
 	Records uint64 `json:"records"`
@@ -104,8 +104,8 @@ type Summary struct {
 	// Actions and Classes count the events that the records stand for.
 	Actions map[Action]uint64 `json:"actions"`
 	Classes map[Class]uint64  `json:"classes"`
-	// Dropped counts events by action that were not written since the journal
-	// was full; they are not in the other counts.
+	// Dropped counts, by action, the events that were not written because the
+	// journal was full; they are not in the other counts.
 	Dropped map[Action]uint64 `json:"dropped"`
 	// Bytes is the size of the file.
 	Bytes int64 `json:"bytes"`
@@ -117,7 +117,7 @@ func newSummary() Summary {
 	}
 }
 
-// state is a summary in the making.
+// state accumulates a summary.
 type state struct {
 	sum  Summary
 	head chain
@@ -154,7 +154,7 @@ func (s *state) add(r Record) {
 }
 
 // lines calls fn for each record. The error is errTorn if only the end of the
-// last line is missing, ErrCorrupt for a line that is no record, or fn's.
+// last line is missing, ErrCorrupt for a line that is not a record, or fn's.
 func lines(r io.Reader, fn func(Record) error) error {
 	b := bufio.NewReaderSize(r, maxLine)
 	for n := uint64(1); ; n++ {
@@ -191,13 +191,13 @@ func Verify(r io.Reader) (Summary, error) {
 	return s.sum, err
 }
 
-// Filter says which records Read gives. Zero fields select everything.
+// Filter selects the records that Read returns. Zero fields select everything.
 type Filter struct {
 	Class  Class
 	Action Action
-	// Since leaves out what is older.
+	// Since leaves out older records.
 	Since time.Time
-	// Limit gives only the last so many.
+	// Limit keeps only the last records.
 	Limit int
 }
 
@@ -218,7 +218,7 @@ func Read(r io.Reader, f Filter, fn func(Record) error) error {
 		case f.Limit <= 0:
 			return fn(rec)
 		case len(last) == f.Limit:
-			// Moving the few that were asked for is cheap beside parsing.
+			// Moving the few requested records is cheap compared with parsing.
 			copy(last, last[1:])
 			last = last[:len(last)-1]
 		}

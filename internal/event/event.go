@@ -1,16 +1,16 @@
-// Package event writes down what happened in a run: security events in the
-// format of the Open Cybersecurity Schema Framework (OCSF), one JSON object on
-// each line of a journal, chained by hash.
+// Package event records what happened in a run: security events in the format
+// of the Open Cybersecurity Schema Framework (OCSF), one JSON object on each
+// line of a journal, chained by hash.
 //
 // The host side makes events with the constructors here ([Network], [HTTP],
 // [DNS], [FileAccess], [Launch], [Found], [Lifecycle], [Config] and others) and
-// appends them to the [Journal] of a run. Nothing is ever parsed from what a
-// command prints. Text in an event comes from commands that nobody has reviewed:
-// it is bounded in length and every character of it that does not show is
-// escaped, so a line can be printed as it is.
+// appends them to the [Journal] of a run. Nothing is parsed from the output of
+// a command. Text in an event comes from untrusted commands: its length is
+// bounded and every invisible character is escaped, so a line can be printed as
+// it is.
 //
-// The package does not know stores, drivers or policies: it is handed an open
-// file, and rules and policies are names to it.
+// The package does not know stores, drivers or policies: the caller passes an
+// open file, and rules and policies are only names here.
 package event
 
 import (
@@ -42,8 +42,8 @@ func Classes() []Class {
 	}
 }
 
-// names gives the schema's name and caption of a class and the caption of its
-// category, whose number is the class's without its last three digits.
+// names returns the schema's name and caption of a class and the caption of its
+// category. The category's number is the class's without its last three digits.
 func (c Class) names() (name, caption, category string) {
 	switch c {
 	case FileActivity:
@@ -66,13 +66,13 @@ func (c Class) names() (name, caption, category string) {
 	return strconv.Itoa(int(c)), "Unknown", "Unknown"
 }
 
-// String is the schema's name of the class, in snake case.
+// String returns the schema's name of the class, in snake case.
 func (c Class) String() string {
 	name, _, _ := c.names()
 	return name
 }
 
-// ParseClass takes a class's number or its name in snake case.
+// ParseClass reads a class's number or its name in snake case.
 func ParseClass(s string) (Class, error) {
 	for _, c := range Classes() {
 		if s == c.String() || s == strconv.Itoa(int(c)) {
@@ -82,7 +82,7 @@ func ParseClass(s string) (Class, error) {
 	return 0, fmt.Errorf("event: no class %q", s)
 }
 
-// Action says whether something was let through.
+// Action is whether something was allowed.
 type Action string
 
 // The two actions, as the command line and results name them.
@@ -91,7 +91,7 @@ const (
 	ActionDenied  Action = "denied"
 )
 
-// ParseAction takes "allowed" or "denied".
+// ParseAction reads "allowed" or "denied".
 func ParseAction(s string) (Action, error) {
 	switch a := Action(s); a {
 	case ActionAllowed, ActionDenied:
@@ -100,11 +100,12 @@ func ParseAction(s string) (Action, error) {
 	return "", fmt.Errorf("event: no action %q", s)
 }
 
-// Verdict is what a control made of an activity. The zero value is Logged.
+// Verdict is the decision of a control about an activity. The zero value is
+// Logged.
 type Verdict int
 
 const (
-	// Logged: no control had to decide; it is written down.
+	// Logged: recorded without a decision.
 	Logged Verdict = iota
 	// Allowed: a rule allows it.
 	Allowed
@@ -114,7 +115,7 @@ const (
 	Audited
 )
 
-// ocsf gives the numbers and captions of action and disposition.
+// ocsf returns the numbers and captions of action and disposition.
 func (v Verdict) ocsf() (actionID int, action string, dispositionID int, disposition string) {
 	switch v {
 	case Allowed:
@@ -153,20 +154,21 @@ func (s Severity) String() string {
 	return "Unknown"
 }
 
-// Subject is what every event says about who did something and who decided.
+// Subject is the part that all events share: the process, the decision and its
+// reason.
 type Subject struct {
 	// Time is when it happened; the journal's clock if zero.
 	Time    time.Time
 	Verdict Verdict
 	// Severity is chosen by the verdict if zero.
 	Severity Severity
-	// Process did it. Its numbers are those inside the cell.
+	// Process is the acting process, with its numbers inside the cell.
 	Process Process
 	// Rule is the name of the rule that decided, empty if none did.
 	Rule string
-	// Policy is the hash of the policy that ruled; the journal's if empty.
+	// Policy is the hash of the policy that decided; the journal's if empty.
 	Policy string
-	// Reason says why, for a denial.
+	// Reason is the reason of a denial.
 	Reason string
 	// Message is one sentence for people.
 	Message string
@@ -181,11 +183,10 @@ type Process struct {
 	Args []string
 }
 
-// Event is one thing that happened, ready to be appended. It is made by a
-// constructor.
+// Event is one recorded activity, ready to be appended. Constructors make it.
 type Event struct {
 	rec *record // never changed
 }
 
-// Class is the event's class.
+// Class returns the event's class.
 func (e Event) Class() Class { return e.rec.ClassUID }

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrStop, returned by the function given to Follow, ends it without an error.
+// ErrStop, returned by the callback of Follow, ends Follow without an error.
 var ErrStop = errors.New("stop")
 
-// gone are the signs that nothing will be appended any more.
+// gone are the notices after which nothing will be appended any more.
 const gone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_IGNORED
 
-// Follow calls fn for every record of the journal at name, those that are there
-// first, then each new one, until ctx ends, fn returns an error, or the file is
+// Follow calls fn for every record of the journal at name, first the existing
+// ones, then each new one, until ctx ends, fn returns an error, or the file is
 // removed. It waits for the kernel's notice and never polls. The error is nil
 // for ErrStop and a removed file, else ctx's or fn's.
 func Follow(ctx context.Context, name string, fn func(Record) error) error {
@@ -36,7 +36,7 @@ func Follow(ctx context.Context, name string, fn func(Record) error) error {
 	}
 	notices := os.NewFile(uintptr(fd), "inotify")
 	defer func() { _ = notices.Close() }()
-	// By descriptor, so that it is the file that was opened.
+	// Watch by descriptor, so that it is the file that was opened.
 	if _, err := unix.InotifyAddWatch(fd, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.IN_MODIFY|unix.IN_ATTRIB|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF); err != nil {
 		return fmt.Errorf("event: follow %s: %w", name, err)
 	}
@@ -60,7 +60,7 @@ func Follow(ctx context.Context, name string, fn func(Record) error) error {
 		case err != nil:
 			return fmt.Errorf("event: follow %s: %w", name, err)
 		case end || unlinked(f):
-			// What was written before it went.
+			// Read what was written before the file was removed.
 			if err := t.drain(fn); err != nil && !errors.Is(err, ErrStop) {
 				return err
 			}
@@ -69,8 +69,8 @@ func Follow(ctx context.Context, name string, fn func(Record) error) error {
 	}
 }
 
-// unlinked says that the last name of the file is gone. The kernel's notice of
-// that waits for the last descriptor, which is ours.
+// unlinked reports whether the last name of the file is gone. The kernel sends
+// its notice only after the last descriptor is closed, which is ours.
 func unlinked(f *os.File) bool {
 	var st unix.Stat_t
 	return unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink == 0
@@ -79,7 +79,7 @@ func unlinked(f *os.File) bool {
 // tail reads whole lines of a file that grows.
 type tail struct {
 	r *bufio.Reader
-	// part is the start of a line whose end is not there yet.
+	// part is the start of an incomplete line.
 	part []byte
 	n    uint64
 }
@@ -108,7 +108,7 @@ func (t *tail) drain(fn func(Record) error) error {
 	}
 }
 
-// await blocks until there are notices, and says whether the file is gone.
+// await blocks until there are notices, and reports whether the file is gone.
 func await(notices *os.File) (end bool, err error) {
 	buf := make([]byte, 16*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
 	n, err := notices.Read(buf)

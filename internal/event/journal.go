@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// File is what a journal needs of its file; *os.File has it. The caller opened
-// it for reading and writing and closes it.
+// File is the file of a journal; *os.File implements it. The caller opens it
+// for reading and writing, and closes it.
 type File interface {
 	io.ReadWriteSeeker
 	Truncate(size int64) error
 	Sync() error
 }
 
-// Meta is the same for all events of a run.
+// Meta is the part that all events of a run share.
 type Meta struct {
 	// Cell is the cell's name, CellID its id.
 	Cell, CellID string
@@ -30,10 +30,10 @@ type Meta struct {
 
 // Options bound a journal. The zero value has the defaults.
 type Options struct {
-	// MaxBytes is how far the file may grow. Default 64 MiB; at least 1 MiB.
+	// MaxBytes bounds the size of the file. Default 64 MiB; at least 1 MiB.
 	MaxBytes int64
-	// Window is the time within which an event that is the same as an earlier
-	// one is only counted. Default one second; negative: never.
+	// Window is the time within which a repetition of an event is only counted.
+	// Default one second; negative: never.
 	Window time.Duration
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
@@ -45,20 +45,21 @@ const (
 	defaultWindow   = time.Second
 	// maxRepeats bounds how many different events are remembered.
 	maxRepeats = 256
-	// reserve is kept for the records that a full journal still takes: the end
-	// of the run, and the last one, which says what was dropped.
+	// reserve is the space for the records that a full journal still accepts:
+	// the end of the run, and the last record, which counts what was dropped.
 	reserve = 4 * maxLine
 )
 
-// ErrSealed says that a journal takes no more events.
+// ErrSealed is returned by a journal that accepts no more events.
 var ErrSealed = errors.New("event journal is sealed")
 
 // Journal is the append-only record of one run. Lifecycle: Create or Recover,
 // any number of Append from any goroutine, Seal.
 //
-// Every record is handed to the kernel before Append returns, so that the death
-// of this process loses none; only Seal makes them durable against the loss of
-// power. Repetitions of an event are written when their window is over.
+// Append passes every record to the kernel before it returns, so that no record
+// is lost when this process is killed; only Seal makes them durable against a
+// power failure. Repetitions of an event are written when their window has
+// ended.
 type Journal struct {
 	mu   sync.Mutex
 	file File
@@ -67,13 +68,13 @@ type Journal struct {
 	st   *state
 	// repeats are events that were written less than a window ago.
 	repeats map[string]*repeat
-	// due is no later than the end of the first window.
+	// due is at or before the end of the first window.
 	due     time.Time
 	dropped dropped
-	// lost counts events that a full disk did not take.
+	// lost counts events that were not written because the disk was full.
 	lost   dropped
 	sealed bool
-	// scratch is where events are written to be compared.
+	// scratch is the buffer in which events are encoded for comparison.
 	scratch []byte
 	// broken is the first failed write; nothing can follow it.
 	broken error
@@ -85,7 +86,7 @@ type repeat struct {
 	written     time.Time
 	count       uint64
 	first, last int64
-	// traffic is that of all of them.
+	// traffic is the sum of all repetitions.
 	traffic traffic
 }
 
@@ -102,7 +103,7 @@ func (p *repeat) add(r *record) {
 	}
 }
 
-// record stands for all of them.
+// record returns one record for all repetitions.
 func (p *repeat) record() record {
 	r := p.rec
 	r.Time = p.last
@@ -112,7 +113,7 @@ func (p *repeat) record() record {
 	if p.count > 1 {
 		r.Count, r.StartTime, r.EndTime = p.count, p.first, p.last
 		if r.Duration != nil {
-			// As the schema has it: the time between the two.
+			// The schema defines it as the time between the two.
 			all := p.last - p.first
 			r.Duration = &all
 		}
@@ -150,15 +151,15 @@ func Create(f File, m Meta, opt Options) (*Journal, error) {
 	return newJournal(f, m, opt), nil
 }
 
-// SetPolicy changes the policy hash for the events that follow, and returns the
-// sequence number from which it stands.
+// SetPolicy changes the policy hash for the following events, and returns the
+// sequence number from which it applies.
 func (j *Journal) SetPolicy(hash string) (from uint64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.usable(); err != nil {
 		return 0, err
 	}
-	// Repetitions happened under the policy before.
+	// Pending repetitions happened under the previous policy.
 	if err := j.flush(time.Time{}); err != nil {
 		return 0, err
 	}
@@ -166,9 +167,9 @@ func (j *Journal) SetPolicy(hash string) (from uint64, err error) {
 	return j.st.sum.Records + 1, nil
 }
 
-// Append writes an event down, or counts it as a repetition. An error means that
-// the event is not in the journal; after a failed write the journal takes no
-// more, and the run can no longer be accounted for.
+// Append writes an event, or counts it as a repetition. An error means that the
+// event is not in the journal. After a failed write the journal accepts no more
+// events, and the record of the run is incomplete.
 func (j *Journal) Append(e Event) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -198,7 +199,7 @@ func (j *Journal) Append(e Event) error {
 		return nil
 	}
 	if len(j.repeats) == maxRepeats {
-		// So many different ones: nothing is gained by remembering these.
+		// There are too many different events: forget them all.
 		if err := j.flush(time.Time{}); err != nil {
 			return err
 		}
@@ -207,8 +208,8 @@ func (j *Journal) Append(e Event) error {
 	return j.put(&r)
 }
 
-// key is the same for events that differ only in when they were, how long they
-// took and how much was sent.
+// key returns a key that is equal for events that differ only in time, duration
+// and traffic.
 func (j *Journal) key(r *record) (key []byte, err error) {
 	same := *r
 	same.Time, same.Duration, same.Traffic = 0, nil, nil
@@ -218,7 +219,7 @@ func (j *Journal) key(r *record) (key []byte, err error) {
 	return key, err
 }
 
-// Flush writes repetitions that are being held.
+// Flush writes pending repetitions.
 func (j *Journal) Flush() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -235,8 +236,8 @@ func (j *Journal) usable() error {
 	return j.broken
 }
 
-// flush forgets the events whose window is over at now, and writes what was
-// held of them, the earliest first. The zero time means all.
+// flush forgets the events whose window has ended at now, and writes their
+// repetitions, the earliest first. The zero time means all.
 func (j *Journal) flush(now time.Time) error {
 	if !now.IsZero() && now.Before(j.due) {
 		return nil
@@ -292,7 +293,7 @@ func (d *dropped) add(rec Record) {
 	}
 }
 
-// finish gives a record its place in the journal, and writes it.
+// finish sets the sequence and chain of a record, and writes it.
 func (j *Journal) finish(r *record) ([]byte, Record, error) {
 	seq := j.st.sum.Records + 1
 	r.Metadata = metadata{
@@ -326,7 +327,7 @@ func (j *Journal) finish(r *record) ([]byte, Record, error) {
 	return line, rec, nil
 }
 
-// write hands a line to the kernel. What a failed write left of it is cut off.
+// write passes a line to the kernel. It removes the remains of a failed write.
 func (j *Journal) write(line []byte, rec Record) error {
 	if _, err := j.file.Write(line); err != nil {
 		_, serr := j.file.Seek(j.st.sum.Bytes, io.SeekStart)
@@ -345,9 +346,10 @@ func (j *Journal) write(line []byte, rec Record) error {
 	return nil
 }
 
-// Seal writes what is held, and in a full journal the record of what was
-// dropped, makes the file durable and returns what it amounts to. The journal
-// takes no more events, also if Seal fails; a second Seal returns ErrSealed.
+// Seal writes pending repetitions and, in a full journal, the record of what
+// was dropped. It makes the file durable and returns the totals. The journal
+// then accepts no more events, even if Seal fails; a second Seal returns
+// ErrSealed.
 func (j *Journal) Seal() (Summary, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -365,7 +367,8 @@ func (j *Journal) Seal() (Summary, error) {
 		return j.st.sum, err
 	}
 	if n := j.lost.Allowed + j.lost.Denied; n > 0 {
-		// Not even the record about them could be written: it counts as one.
+		// Even the record about the dropped events could not be written: it
+		// counts as one.
 		j.st.sum.Dropped[ActionAllowed] += j.dropped.Allowed
 		j.st.sum.Dropped[ActionDenied] += j.dropped.Denied
 	}

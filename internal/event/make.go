@@ -7,26 +7,27 @@ import (
 
 // Connection is a connection, or an attempt at one, out of the cell or into it.
 type Connection struct {
-	// Host is the name that was asked for, IP the address; either may be empty.
+	// Host is the requested name, IP the address; either may be empty.
 	Host, IP string
 	Port     int
-	// UDP says that it is not TCP.
+	// UDP reports that it is UDP instead of TCP.
 	UDP bool
-	// Inbound says that the host opened it, to a port of the cell.
+	// Inbound reports that the host opened it, to a port of the cell.
 	Inbound bool
-	// Traffic is what went over it until the event; nil where nothing is known.
+	// Traffic is the traffic until the event; nil if it is not known.
 	Traffic *Traffic
 }
 
-// Traffic is what a connection or a request amounted to.
+// Traffic is the volume and duration of a connection or a request.
 type Traffic struct {
-	// Sent are the bytes that the cell sent, Received those that it got.
+	// Sent counts the bytes that the cell sent, Received those that it
+	// received.
 	Sent, Received int64
 	// Took is the time from its start to the event.
 	Took time.Duration
 }
 
-// measure puts what went over a connection into a record.
+// measure adds the traffic of a connection to a record.
 func (c Connection) measure(r *record) {
 	if t := c.Traffic; t != nil {
 		took := t.Took.Milliseconds()
@@ -49,7 +50,7 @@ func (c Connection) info() *connectionInfo {
 	return i
 }
 
-// NetworkStep is what became of a connection.
+// NetworkStep is the result of a connection.
 type NetworkStep int
 
 // The steps in use, with the numbers of the schema.
@@ -77,7 +78,7 @@ func (n NetworkStep) String() string {
 	return "Unknown"
 }
 
-// Network is about a connection (class 4001).
+// Network returns an event about a connection (class 4001).
 func Network(s Subject, step NetworkStep, c Connection) Event {
 	r := newRecord(NetworkActivity, s, int(step), step.String())
 	r.DstEndpoint, r.ConnectionInfo = c.endpoint(), c.info()
@@ -101,7 +102,7 @@ type Request struct {
 	Layer string
 }
 
-// HTTP is about a request (class 4002).
+// HTTP returns an event about a request (class 4002).
 func HTTP(s Subject, q Request) Event {
 	id, name := httpActivity(q.Method)
 	r := newRecord(HTTPActivity, s, id, name)
@@ -116,7 +117,8 @@ func HTTP(s Subject, q Request) Event {
 	return Event{r}
 }
 
-// httpActivity gives the schema's number of a method; methods are case-sensitive.
+// httpActivity returns the schema's number of a method; methods are
+// case-sensitive.
 func httpActivity(method string) (int, string) {
 	switch method {
 	case "CONNECT":
@@ -150,20 +152,20 @@ type Query struct {
 	Rcode int
 	// Answers are addresses.
 	Answers []string
-	// Count is how many questions it stands for, if more than one, the first at
-	// From and the last at To.
+	// Count is how many questions the event stands for, if more than one; the
+	// first at From and the last at To.
 	Count    uint64
 	From, To time.Time
 }
 
-// maxAnswers bounds what is kept of an answer.
+// maxAnswers bounds the recorded answers.
 const maxAnswers = 8
 
-// DNS is about a question with its answer (class 4003).
+// DNS returns an event about a question with its answer (class 4003).
 func DNS(s Subject, q Query) Event {
 	r := newRecord(DNSActivity, s, 6, "Traffic")
 	r.Query = &dnsQuery{Hostname: short(q.Name), Type: short(q.Type), Class: "IN"}
-	// The answer comes from the cell's own supervisor, at an address of the cell.
+	// The supervisor of the cell answers, at an address of the cell.
 	r.DstEndpoint = &endpoint{IP: "127.0.0.1", Port: 53}
 	r.RcodeID, r.Rcode = &q.Rcode, rcodeName(q.Rcode)
 	if q.Count > 1 {
@@ -193,7 +195,7 @@ func rcodeName(n int) string {
 	return strconv.Itoa(n)
 }
 
-// FileStep is what was tried with a file.
+// FileStep is the operation on a file.
 type FileStep int
 
 // The steps in use, with the numbers of the schema.
@@ -227,15 +229,15 @@ func (f FileStep) String() string {
 	return "Unknown"
 }
 
-// FileAccess is about a file (class 1001).
+// FileAccess returns an event about a file (class 1001).
 func FileAccess(s Subject, step FileStep, name string) Event {
 	r := newRecord(FileActivity, s, int(step), step.String())
 	r.File = newFile(name, 0)
 	return Event{r.mustAct()}
 }
 
-// mustAct names an actor, which the schema requires of classes about the
-// system: process 0, which never is one, where it is not known.
+// mustAct sets an actor, which the schema requires for classes about the
+// system. If it is not known it is process 0, which never exists.
 func (r *record) mustAct() *record {
 	if r.Actor == nil {
 		r.Actor = &actor{}
@@ -243,8 +245,8 @@ func (r *record) mustAct() *record {
 	return r
 }
 
-// Launch is about a program that starts (class 1007). The subject's process is
-// the one that starts it.
+// Launch returns an event about a program that starts (class 1007). The
+// subject's process is its parent.
 func Launch(s Subject, started Process) Event {
 	r := newRecord(ProcessActivity, s, 1, "Launch")
 	p := started.ocsf()
@@ -252,7 +254,7 @@ func Launch(s Subject, started Process) Event {
 	return Event{r.mustAct()}
 }
 
-// Exit is about a process that has ended (class 1007).
+// Exit returns an event about a process that has ended (class 1007).
 func Exit(s Subject, ended Process, code int) Event {
 	r := newRecord(ProcessActivity, s, 2, "Terminate")
 	p := ended.ocsf()
@@ -266,11 +268,11 @@ type Finding struct {
 	ID string
 	// Title is one short sentence.
 	Title string
-	// Detail says more.
+	// Detail is a longer description.
 	Detail string
 }
 
-// Found is about a finding (class 2004).
+// Found returns an event about a finding (class 2004).
 func Found(s Subject, f Finding) Event {
 	if s.Severity == 0 {
 		s.Severity = High
@@ -282,7 +284,7 @@ func Found(s Subject, f Finding) Event {
 	return Event{r}
 }
 
-// LifecycleStep is a change in the life of a run.
+// LifecycleStep is a change in the state of a run.
 type LifecycleStep int
 
 // The steps in use, with the numbers of the schema.
@@ -291,9 +293,9 @@ const (
 	RunStopped LifecycleStep = 4
 )
 
-// Lifecycle is about the run itself (class 6002). The subject's message says
-// more, for instance that it was interrupted. These events are written even
-// when a journal is full.
+// Lifecycle returns an event about the run itself (class 6002). The subject's
+// message has details, for instance that it was interrupted. These events are
+// written even when a journal is full.
 func Lifecycle(s Subject, step LifecycleStep) Event {
 	name := "Start"
 	if step == RunStopped {
@@ -304,8 +306,8 @@ func Lifecycle(s Subject, step LifecycleStep) Event {
 	return Event{r}
 }
 
-// Config is about a change of what rules a live cell (class 5019): a policy that
-// was swapped in, or refused. State says which, such as "policy applied".
+// Config returns an event about a change of the policy of a live cell (class
+// 5019). State is the result, such as "policy applied".
 func Config(s Subject, state string) Event {
 	r := newRecord(ConfigChange, s, 1, "Log")
 	other := 99

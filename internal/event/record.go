@@ -11,7 +11,7 @@ import (
 const schemaVersion = "1.8.0"
 
 // record is an event as it is written. The order of the fields is the order in
-// the line; OCSF gives no meaning to it.
+// the line; it has no meaning in OCSF.
 type record struct {
 	Time         int64    `json:"time"`
 	ClassUID     Class    `json:"class_uid"`
@@ -96,7 +96,7 @@ type product struct {
 	UID        text `json:"uid,omitempty"`
 }
 
-// device is the cell: a virtual one to whoever reads events.
+// device is the cell, as a virtual device.
 type device struct {
 	TypeID int    `json:"type_id"`
 	Type   string `json:"type"`
@@ -141,13 +141,13 @@ type connectionInfo struct {
 	ProtocolName string `json:"protocol_name"`
 }
 
-// traffic is as the cell sees it: in is what it received.
+// traffic is from the cell's point of view: in is what it received.
 type traffic struct {
 	BytesIn  int64 `json:"bytes_in"`
 	BytesOut int64 `json:"bytes_out"`
 }
 
-// sentence is the message for people, which says the traffic too.
+// sentence returns the message for people, with the traffic.
 func (r *record) sentence() text {
 	switch t := r.Traffic; {
 	case t == nil || r.Duration == nil, t.BytesIn+t.BytesOut == 0 && (r.Message != "" || r.ActionID == 2):
@@ -196,15 +196,15 @@ type findingInfo struct {
 	Types []text `json:"types,omitempty"`
 }
 
-// unmapped is what the schema has no place for.
+// unmapped holds the fields that the schema lacks.
 type unmapped struct {
 	Cell text `json:"cell"`
 	Run  text `json:"run"`
 	// Layer is the control that decided.
 	Layer text `json:"layer,omitempty"`
-	// Dropped stands in the last record of a journal that was full.
+	// Dropped is set in the last record of a journal that was full.
 	Dropped *dropped `json:"dropped,omitempty"`
-	// Prev is the chain up to the record before this one.
+	// Prev is the chain up to the previous record.
 	Prev string `json:"prev"`
 }
 
@@ -213,7 +213,7 @@ type dropped struct {
 	Denied  uint64 `json:"denied"`
 }
 
-// newRecord fills what every class has.
+// newRecord fills the fields that every class has.
 func newRecord(c Class, s Subject, activityID int, activity string) *record {
 	_, caption, category := c.names()
 	actionID, action, dispositionID, disposition := s.Verdict.ocsf()

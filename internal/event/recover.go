@@ -10,19 +10,19 @@ import (
 	"slices"
 )
 
-// Recovery says what Recover found.
+// Recovery is the result of Recover.
 type Recovery struct {
-	// Records were whole.
+	// Records is the number of complete records.
 	Records uint64
-	// CutBytes were dropped at the end, for the reason given.
+	// CutBytes is how many bytes were removed at the end; Reason is why.
 	CutBytes int64
 	Reason   string
 }
 
-// Recover opens the journal of a run whose supervisor died, so that its end can
-// be appended and the journal sealed. It keeps the longest valid start and cuts
-// off an incomplete end. If records follow after a damaged one, that is no crash:
-// the error is ErrCorrupt, and the file stays as it is.
+// Recover opens the journal of a run whose supervisor died, so that the end of
+// the run can be appended and the journal sealed. It keeps the longest valid
+// start and removes an incomplete end. Records after a damaged one cannot come
+// from a crash: then the error is ErrCorrupt, and the file is not changed.
 func Recover(f File, m Meta, opt Options) (*Journal, Recovery, error) {
 	fail := func(err error) (*Journal, Recovery, error) {
 		return nil, Recovery{}, fmt.Errorf("event: recover journal: %w", err)
@@ -61,8 +61,8 @@ func Recover(f File, m Meta, opt Options) (*Journal, Recovery, error) {
 	return j, found, nil
 }
 
-// onlyTail checks that what comes after the valid start is the rubble of one
-// write, not records: none of its lines may be one.
+// onlyTail checks that the bytes after the valid start are the remains of one
+// write: none of its lines may be a record.
 func onlyTail(r io.Reader) error {
 	b := bufio.NewReaderSize(r, maxLine)
 	whole := true

@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// How much of a text is kept, in bytes as written. The sum over the fields of an
-// event stays far below maxLine.
+// The maximum length of a text, in bytes as written. The sum over the fields of
+// an event stays far below maxLine.
 const (
 	shortText = 256
 	longText  = 1024
 	argsText  = 2048
 )
 
-// text is foreign text that has been made harmless: it is written as it is
-// between quotation marks.
+// text is untrusted text that has been escaped: it is written unchanged between
+// quotation marks.
 type text string
 
 // MarshalJSON writes a JSON string.
@@ -30,10 +30,10 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// clip escapes s for JSON and cuts it after limit bytes, with a mark that says
-// how much is missing. Bytes that are not UTF-8 become \xNN, which no reader
-// takes for a character. Characters that do not show are escaped although JSON
-// would allow them: they could reverse or hide a line on a terminal.
+// clip escapes s for JSON and cuts it after limit bytes, with a mark that shows
+// how much is missing. Bytes that are not UTF-8 become \xNN, which cannot be
+// taken for a character. Invisible characters are escaped although JSON allows
+// them: they could reverse or hide a line on a terminal.
 func clip(s string, limit int) text {
 	if len(s) <= limit && harmless(s) {
 		return text(s)
@@ -52,7 +52,7 @@ func clip(s string, limit int) text {
 	return text(buf)
 }
 
-// harmless reports whether a text can be written as it is. Most can.
+// harmless reports whether a text needs no escaping. Most do not.
 func harmless(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
@@ -81,7 +81,7 @@ func short(s string) text { return clip(s, shortText) }
 
 func long(s string) text { return clip(s, longText) }
 
-// cmdLine joins arguments so that they can be told apart.
+// cmdLine joins arguments so that they can be distinguished.
 func cmdLine(args []string) text {
 	var line []byte
 	for i, a := range args {
@@ -94,14 +94,14 @@ func cmdLine(args []string) text {
 			line = append(append(append(line, '\''), a...), '\'')
 		}
 		if len(line) > 8*argsText {
-			// What follows would be cut anyway.
+			// The rest would be cut anyway.
 			return clip(string(line)+" ...", argsText)
 		}
 	}
 	return clip(string(line), argsText)
 }
 
-// plain says that an argument needs no quotation marks.
+// plain reports whether an argument needs no quotation marks.
 func plain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -1,8 +1,8 @@
 // Package forward is the cell's end of a forwarded port: it connects its own
 // standard streams with a listener in the cell.
 //
-// It runs in a cell like any command, under every control of it, so it reaches
-// nothing that the cell's commands do not. It knows nothing about cells or the
+// It runs in a cell like any command, under the same controls, so it can reach
+// only what other commands of the cell can. It knows nothing about cells or the
 // host.
 package forward
 
@@ -14,7 +14,7 @@ import (
 	"strconv"
 )
 
-// Verb is the first argument that means Main.
+// Verb is the first argument that selects Main.
 const Verb = "dial"
 
 // The exit codes of Main.
@@ -40,7 +40,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer conn.Close()
 	go func() {
 		_, _ = io.Copy(conn, stdin)
-		_ = conn.CloseWrite() // an end of input is passed on, and the answer may follow
+		_ = conn.CloseWrite() // the listener sees the end of input and may still answer
 	}()
 	if _, err := io.Copy(stdout, conn); err != nil {
 		fmt.Fprintln(stderr, err)

@@ -10,11 +10,11 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// aliases finds the other names by which a policy's rules list an executable: those
-// that lead to it by links that the cell cannot change.
+// aliases finds the other names by which a policy's rules list an executable:
+// symbolic links to it that the cell cannot change.
 //
-// A connection can be accepted after the cell has ended and its mounts are gone, so
-// aliases remembers where the names led to.
+// A connection can be accepted after the cell has ended and its mounts are
+// gone, so aliases remembers the targets of the names.
 type aliases struct {
 	origin driver.Origin
 
@@ -40,7 +40,7 @@ func (a *aliases) learn(p *policy.Policy) {
 	}
 }
 
-// of returns the names, other than its own, by which a policy lists an executable.
+// of returns the other names by which a policy lists an executable.
 func (a *aliases) of(binary string, p *policy.Policy) []string {
 	var also []string
 	for _, n := range p.Network {
@@ -54,7 +54,7 @@ func (a *aliases) of(binary string, p *policy.Policy) []string {
 	return also
 }
 
-// executable returns where a name leads to, nothing where the cell may change that.
+// executable returns the target of a name, "" if the cell may change it.
 func (a *aliases) executable(name string) string {
 	real, err := a.origin.Resolve(name)
 	a.mu.Lock()

@@ -1,9 +1,9 @@
-// Package gateway is the network of one cell: it puts the parts of egress
-// together, serves the sockets that a driver took from the cell, and says what
-// the cell needs to trust it.
+// Package gateway is the network of one cell: it combines the parts of egress,
+// serves the sockets that a driver took from the cell, and provides the files
+// and variables that make the cell trust its authority.
 //
-// It names the parts and hands them to each other; it decides nothing itself. It
-// must not know cells' states, stores, receipts or the command line.
+// It connects the parts and decides nothing itself. It must not know cells'
+// states, stores, receipts or the command line.
 package gateway
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// Config is what a gateway is made of.
+// Config configures a gateway.
 type Config struct {
 	// Cell is the cell's name.
 	Cell   string
@@ -37,21 +37,21 @@ type Config struct {
 	Hash string
 	// Credentials are the operator's, as NAME=SOURCE. Sources are read once.
 	Credentials []string
-	// Values are credentials that were read already. The gateway takes them over.
+	// Values are credentials that were already read. The gateway takes
+	// ownership of them.
 	Values Values
 	// Resolve are the operator's grants, as HOST[:PORT]=IP[:PORT].
 	Resolve []string
-	// CA holds certificates that upstreams may be verified with besides the
-	// host's, as PEM.
+	// CA holds additional certificates for verifying upstreams, as PEM.
 	CA []byte
 	// Reader reads the sources.
 	Reader credential.Reader
-	// Event takes what happens, from many goroutines.
+	// Event records an event. It is called from many goroutines.
 	Event func(event.Event)
 }
 
-// ErrConfig marks a setting that makes no sense, ErrCredential a credential that
-// has no value: no source, or one that fails.
+// ErrConfig marks an invalid setting, ErrCredential a credential without a
+// value: it has no source, or the source fails.
 var (
 	ErrConfig     = errors.New("bad network setting")
 	ErrCredential = errors.New("a credential has no value")
@@ -65,14 +65,14 @@ type Gateway struct {
 	dialer *dial.Dialer
 	roots  *x509.CertPool
 
-	// policy is the one that rules.
+	// policy is the current policy.
 	policy atomic.Pointer[policy.Policy]
 
-	// mu is held by what changes the generation or needs it to stay.
+	// mu is held to change the generation or to keep it unchanged.
 	mu    sync.Mutex
 	gen   *egress.Generation
 	proxy *egress.Proxy // nil while nothing is served
-	// listed has the names of the policy's binaries.
+	// listed finds other names of executables in the policy.
 	listed *aliases
 	// past are credentials of earlier generations. Requests that began under
 	// them may still use them, so they are dropped at the end.
@@ -113,13 +113,14 @@ func newDialer(grants []string) (*dial.Dialer, error) {
 	return d, nil
 }
 
-// PinsFor returns the grants, as HOST:PORT=IP, for a host that the operator's own
-// tools are set to use: see [dial.PinsFor].
+// PinsFor returns the grants, as HOST:PORT=IP, for a host that the operator's
+// own tools are configured for: see [dial.PinsFor].
 func PinsFor(host string, port uint16, addrs []netip.Addr) []string {
 	return dial.PinsFor(host, port, addrs)
 }
 
-// newRoots are the host's with those of the operator; nil is the host's alone.
+// newRoots returns the host's roots with the operator's added; nil means only
+// the host's.
 func newRoots(pem []byte) (*x509.CertPool, error) {
 	if len(pem) == 0 {
 		return nil, nil //nolint:nilnil // as documented
@@ -134,7 +135,7 @@ func newRoots(pem []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// newSet takes the values that were read already, and reads the others.
+// newSet uses the values that were already read, and reads the others.
 func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
 	values, err := ReadValues(ctx, cfg.Policy, cfg.Credentials, cfg.Reader)
 	if err != nil {
@@ -152,8 +153,8 @@ func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
 	return set, nil
 }
 
-// Environment is what commands need to find the authority's certificate, and the
-// placeholders of credentials.
+// Environment returns the variables with which commands find the authority's
+// certificate, and those with the placeholders of credentials.
 func (g *Gateway) Environment() []string {
 	var env []string
 	for _, v := range authority.Variables(bundlePath) {
@@ -168,8 +169,8 @@ func (g *Gateway) Environment() []string {
 	return env
 }
 
-// Serve begins to serve a cell. The sockets are the gateway's, also when it fails.
-// The returned function ends the service.
+// Serve starts to serve a cell. The gateway owns the sockets, also when Serve
+// fails. stop ends the service.
 func (g *Gateway) Serve(c driver.Captured) (stop func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -192,7 +193,8 @@ func (g *Gateway) Serve(c driver.Captured) (stop func(), err error) {
 	}, nil
 }
 
-// destinations returns where connections were to go, for the proxy.
+// destinations returns a function for the proxy that finds the original
+// destination of a connection.
 func destinations(o driver.Origin) func(net.Conn) (egress.Destination, error) {
 	return func(c net.Conn) (egress.Destination, error) {
 		d, err := o.Destination(c)
@@ -200,7 +202,8 @@ func destinations(o driver.Origin) func(net.Conn) (egress.Destination, error) {
 	}
 }
 
-// programs returns whose connections are, for the proxy.
+// programs returns a function for the proxy that finds the program of a
+// connection.
 func (g *Gateway) programs(o driver.Origin, listed *aliases) func(net.Conn) (egress.Process, error) {
 	return func(c net.Conn) (egress.Process, error) {
 		found, err := o.Opener(c)
@@ -215,11 +218,11 @@ func (g *Gateway) programs(o driver.Origin, listed *aliases) func(net.Conn) (egr
 	}
 }
 
-// Reload lets another policy rule from now on: for names, connections and
-// requests alike. What it does not allow is cut. Credentials that stay keep their
-// placeholders, and their values where none is given. When it fails the old
-// policy rules on. The gateway takes the values over. Ruling is called before
-// the first decision under the new policy, and may refuse it.
+// Reload replaces the policy for names, connections and requests. It cuts what
+// the new policy does not allow. Credentials that stay keep their placeholders,
+// and their values where values has no new one. If Reload fails, the previous
+// policy is kept. The gateway takes ownership of the values. ruling is called
+// before the first decision under the new policy, and may refuse it.
 func (g *Gateway) Reload(p *policy.Policy, hash string, values Values, ruling func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -237,8 +240,8 @@ func (g *Gateway) Reload(p *policy.Policy, hash string, values Values, ruling fu
 		return err
 	}
 	next := &egress.Generation{Policy: p, Hash: hash, Credentials: set}
-	// Names first, so that the proxy finds what leads to the binaries that the
-	// new rules list; where a name leads is decided by the proxy.
+	// Resolve the names first, so that the proxy finds the executables that the
+	// new rules list.
 	g.listed.learn(p)
 	g.policy.Store(p)
 	if err := g.proxy.Reload(next); err != nil {
@@ -249,8 +252,8 @@ func (g *Gateway) Reload(p *policy.Policy, hash string, values Values, ruling fu
 	return nil
 }
 
-// Reveal calls f with every value that rules or has ruled, for whoever takes them
-// out of what is stored.
+// Reveal calls f with every current and earlier value, so that values can be
+// removed from stored text.
 func (g *Gateway) Reveal(f func(name, value string)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -273,7 +276,7 @@ func (g *Gateway) drop() {
 // resolver answers the cell's DNS questions.
 func (g *Gateway) resolver(six bool, o driver.Origin) *names.Server {
 	who := func(c names.Client) (int, string) {
-		// What is not known is left out: a name is told, not decided about.
+		// The process may be unknown: it is only reported, and decides nothing.
 		p, err := driver.Program{}, error(nil)
 		if c.Conn != nil {
 			p, err = o.Opener(c.Conn)
@@ -300,8 +303,8 @@ func (g *Gateway) resolver(six bool, o driver.Origin) *names.Server {
 	}}
 }
 
-// couldAllow says whether some rule speaks of a host; what it may do is decided
-// when it is connected to.
+// couldAllow reports whether some rule lists a host. The connection is decided
+// when it is made.
 func (g *Gateway) couldAllow(name string) bool {
 	for _, n := range g.policy.Load().Network {
 		for _, e := range n.Endpoints {
@@ -313,5 +316,5 @@ func (g *Gateway) couldAllow(name string) bool {
 	return false
 }
 
-// Content is a request's body, for questions about it: see [egress.Content].
+// Content returns the content of a hypothetical request: see [egress.Content].
 func Content(body []byte) policy.Content { return egress.Content(body) }

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/egress/names"
 )
 
-// service is what serves one cell's sockets.
+// service serves the sockets of one cell.
 type service struct {
 	sockets driver.Captured
 	proxy   *egress.Proxy
@@ -19,8 +19,8 @@ type service struct {
 }
 
 func (s *service) begin() {
-	// When one of these fails the cell has no network any more: its connections
-	// wait, or are refused. They do not get past.
+	// If one of these fails the cell has no network any more: its connections
+	// wait or are refused. They cannot bypass the gateway.
 	for _, l := range s.sockets.Connections {
 		s.wait.Go(func() { _ = s.proxy.Serve(context.Background(), l) })
 	}
@@ -32,11 +32,11 @@ func (s *service) begin() {
 	}
 }
 
-// parting is how long the last words of a cell's programs have to be sent.
+// parting is the time limit for sending the last data of a cell's programs.
 const parting = time.Second
 
-// end ends every connection and returns when nothing is served any more. What
-// cannot be closed belongs to a cell that is gone.
+// end ends every connection and returns when nothing is served any more. Errors
+// of closing are ignored: the cell is gone.
 func (s *service) end() {
 	s.proxy.Drain(parting)
 	s.sockets.Close()

@@ -11,24 +11,24 @@ import (
 	"github.com/forkcell/forkcell/internal/egress/authority"
 )
 
-// bundlePath is where every cell with a network has its roots.
+// bundlePath is the path of the roots in every cell with a network.
 const bundlePath = "/etc/ssl/certs/ca-certificates.crt"
 
-// javaPassword is the one that Java's own trust stores have.
+// javaPassword is the default password of Java's trust stores.
 const javaPassword = "changeit"
 
-// maxStore bounds what is read of the host's roots.
+// maxStore bounds the size of the host's roots.
 const maxStore = 16 << 20
 
-// File is one that the cell has of its own, by its path in /etc.
+// File is a file that replaces the host's in the cell, by its path in /etc.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// Files are the trust stores of the cell: the host's, with the cell's authority
-// added. Those outside /etc are reached by links that lead there, or by the
-// variables of Environment.
+// Files returns the trust stores of the cell: the host's, with the cell's
+// authority added. Stores outside /etc are links into it, or are replaced by
+// the variables of Environment.
 func (g *Gateway) Files() ([]File, error) {
 	host, err := hostBundle()
 	if err != nil {
@@ -63,7 +63,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// hostBundle is the host's roots as PEM.
+// hostBundle returns the host's roots as PEM.
 func hostBundle() ([]byte, error) {
 	for _, p := range authority.BundlePaths() {
 		data, err := readStore(p)

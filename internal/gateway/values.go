@@ -12,13 +12,13 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// Values are the secrets of credentials, by name. Whoever has them drops them, or
-// gives them away.
+// Values are the secrets of credentials, by name. The owner drops them or hands
+// them over.
 type Values map[string]*credential.Value
 
-// ReadValues reads the operator's sources, given as NAME=SOURCE, of those
-// credentials that a policy names. The others are not read. Stderr takes what
-// the sources' commands say to the operator; nil drops it.
+// ReadValues reads the operator's sources, given as NAME=SOURCE, of the
+// credentials that a policy names, and no others. The reader's Stderr receives
+// messages of the sources' commands for the operator; nil drops them.
 func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, reader credential.Reader) (Values, error) {
 	given := map[string]credential.Source{}
 	for _, s := range assignments {
@@ -47,11 +47,11 @@ func ReadValues(ctx context.Context, p *policy.Policy, assignments []string, rea
 	return values, nil
 }
 
-// ReadFile reads the operator's credentials file, and the sources that it has for
-// the wanted credentials of a policy; the others are not read. A line counts if it
-// covers all endpoints that the policy has for the credential. Without a list of
-// its own it counts if the operator named the credential for this run. A file that
-// does not exist has none.
+// ReadFile reads the operator's credentials file, and the sources in it for the
+// wanted credentials of a policy, and no others. A line with a list of hosts
+// applies if it covers all endpoints that the policy has for the credential. A
+// line without one applies if the operator named the credential for this run. A
+// file that does not exist has no lines.
 func ReadFile(ctx context.Context, path string, wanted []policy.Credential, named []string, reader credential.Reader) (Values, error) {
 	lines, err := credential.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,8 +80,8 @@ func ReadFile(ctx context.Context, path string, wanted []policy.Credential, name
 	return values, nil
 }
 
-// permits refuses a credential that a policy would send where its line does not
-// let it go.
+// permits refuses a credential that the policy would send to a host that its
+// line does not cover.
 func permits(l credential.Line, c policy.Credential, named bool) error {
 	switch to := l.Uncovered(c); {
 	case len(l.For) == 0 && named, to == "":
@@ -93,8 +93,8 @@ func permits(l credential.Line, c policy.Credential, named bool) error {
 	}
 }
 
-// TakeValues makes values of bytes that HandOver gave another process. It takes
-// the bytes over.
+// TakeValues makes values from bytes that HandOver returned in another process.
+// It takes ownership of the bytes.
 func TakeValues(raw map[string][]byte) (Values, error) {
 	values := Values{}
 	for name, b := range raw {
@@ -109,7 +109,7 @@ func TakeValues(raw map[string][]byte) (Values, error) {
 }
 
 // HandOver takes the bytes out of all values, to be sent to another process of
-// the operator's, which calls TakeValues.
+// the operator, which calls TakeValues.
 func (v Values) HandOver() map[string][]byte {
 	raw := map[string][]byte{}
 	for name, value := range v {
@@ -125,7 +125,8 @@ func (v Values) Drop() {
 	}
 }
 
-// complete says which credential of a policy has no value, for the operator.
+// complete returns an error that names the first credential of a policy without
+// a value.
 func (v Values) complete(p *policy.Policy) error {
 	for _, c := range p.Credentials {
 		if v[c.Name] == nil {

@@ -1,7 +1,7 @@
-// Package capturetest gives tests a network namespace set up by package capture,
-// with processes in it that have no capabilities, for root and for an ordinary
-// user alike. Nothing of it is mocked. It is for tests only and knows no more of
-// a cell than capture and origin do.
+// Package capturetest gives tests a network namespace set up by package
+// capture, with processes in it that have no capabilities. It works as root and
+// as an ordinary user. Nothing is mocked. It is for tests only and knows no
+// more of a cell than capture and origin do.
 package capturetest
 
 import (
@@ -18,18 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names by which the test binary knows what it was started as.
+// The arguments that select what the test binary runs as.
 const (
 	firstName   = "capturetest-first"
 	probePrefix = "capturetest-probe:"
 )
 
-// Probe is code of a test that runs as a process of its own within the cell. What
-// it prints on standard output is its result.
+// Probe is code of a test that runs as a separate process within the cell. Its
+// standard output is its result.
 type Probe func(args []string) error
 
-// Main is for TestMain. It runs the tests, or what this process was started as,
-// and returns the status to exit with.
+// Main is for TestMain. It runs the tests, or the part that this process was
+// started as, and returns the exit status.
 func Main(m *testing.M, probes map[string]Probe) int {
 	switch name := os.Args[0]; {
 	case name == firstName:
@@ -48,12 +48,12 @@ func status(err error) int {
 	return 0
 }
 
-// Options say what the cell is like.
+// Options configure the cell.
 type Options struct {
 	// NoIPv6 switches IPv6 off before anything is set up.
 	NoIPv6 bool
-	// Scratch is a directory of the host in whose place the cell has an empty
-	// one of its own that it may write. All else is read-only then.
+	// Scratch is a directory of the host. In its place the cell has an empty
+	// directory that it may write. Everything else is read-only then.
 	Scratch string
 }
 
@@ -61,7 +61,7 @@ type Options struct {
 type Cell struct {
 	// PID is the first process, as the host sees it.
 	PID int
-	// Descriptors are the captured sockets; whoever uses them owns them.
+	// Descriptors are the captured sockets; the code that uses them owns them.
 	Descriptors []int
 	// Setup is how long the set-up took.
 	Setup time.Duration
@@ -142,7 +142,7 @@ func (c *Cell) TryProbe(name string, args ...string) (string, error) {
 // Run runs a command and returns what it printed.
 func (c *Cell) Run(args ...string) (string, error) { return c.order(order{Args: args}) }
 
-// order is for one goroutine.
+// order must not be called concurrently.
 func (c *Cell) order(o order) (string, error) {
 	if err := send(c.sock, o); err != nil {
 		return "", err

@@ -15,8 +15,8 @@ import (
 )
 
 // first is the cell's first process: it sets the network up, sends the sockets
-// away and runs what it is told to. Go's other threads keep their capabilities,
-// but what it starts is started by this thread, which has none left to give.
+// to the host side and runs commands. Go's other threads keep their
+// capabilities, but this thread starts the commands and has none left.
 func first() error {
 	runtime.LockOSThread()
 	sock := os.NewFile(3, "control")
@@ -34,7 +34,8 @@ func first() error {
 	if err != nil {
 		return err
 	}
-	// Nobody in the cell may look into the first process, the host's side must.
+	// No process in the cell may inspect the first process, but the host's side
+	// must.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
 	}

@@ -15,56 +15,57 @@ import (
 	"github.com/forkcell/forkcell/internal/capture"
 )
 
-// ErrGone means that nobody holds the socket of a connection any more, or nobody
-// whose descriptors can be looked at: its opener has ended, or has closed it.
+// ErrGone means that no process whose descriptors can be read holds the socket
+// of a connection: its opener has ended, or has closed it.
 var ErrGone = errors.New("the program that opened the connection cannot be found")
 
 // SharedError means that different executables hold the socket of a connection,
-// so that it cannot be said whose it is.
+// so that its opener is not known.
 type SharedError struct{ First, Second Process }
 
 func (e *SharedError) Error() string {
 	return fmt.Sprintf("the connection is shared by different programs: %q and %q", e.First.Binary, e.Second.Binary)
 }
 
-// Process is who opened a connection.
+// Process is the process that opened a connection.
 type Process struct {
 	// PID is its number in the cell.
 	PID int
-	// Binary is the path of its executable in the cell. Where the executable
-	// has no name any more, it is what the kernel says instead: the old name or
-	// "/memfd:NAME", with " (deleted)" after it.
+	// Binary is the path of its executable in the cell. If the executable was
+	// deleted, it is the kernel's text instead: the old name or "/memfd:NAME",
+	// with " (deleted)" after it.
 	Binary string
-	// Unnamed says that Binary names another file or none.
+	// Unnamed reports that Binary names another file or none.
 	Unnamed bool
-	// Writable says that the executable is on a mount that the cell may write.
+	// Writable reports that the executable is on a mount that the cell may
+	// write.
 	Writable bool
 }
 
-// Trusted reports whether the executable is one that the cell cannot have made: only
-// such a one may match a rule that names a binary.
+// Trusted reports whether the cell cannot have made the executable. Only such a
+// process may match a rule that names a binary.
 func (p Process) Trusted() bool { return !p.Unnamed && !p.Writable }
 
 // Attributor finds the processes of one pid namespace that hold sockets of one
-// network namespace. It can be used by many goroutines.
+// network namespace. It is safe for concurrent use.
 type Attributor struct {
 	diag diag
-	// open is held for reading by whoever uses the directories, so that none is
-	// closed, and its number given to another file, in the middle of it.
+	// open is held for reading while the directories are in use, so that none
+	// is closed and its descriptor reused meanwhile.
 	open   sync.RWMutex
 	closed bool
 	// root and proc are the root and /proc of the namespace's first process.
 	root, proc *os.File
-	// last is the process that was found last, which is looked at first.
+	// last is the process that was found last; it is tried first.
 	last atomic.Int64
-	// watched says that connects are seen; marks are what was seen.
+	// watched reports that connects are observed; marks are the results.
 	watched bool
 	marks   marks
 }
 
-// NewAttributor returns one for the cell whose first process has the number
-// initPID here; the caller keeps that process from ending meanwhile. The caller
-// needs the right to look at the cell's processes, as who started them has.
+// NewAttributor returns an Attributor for the cell whose first process has the
+// number initPID here; the caller keeps that process from ending meanwhile. The
+// caller needs the right to inspect the cell's processes, as their parent has.
 func NewAttributor(s *Sockets, initPID int) (*Attributor, error) {
 	root, err := openAt(nil, "/proc/"+strconv.Itoa(initPID)+"/root", unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -97,8 +98,8 @@ func isProc(f *os.File) error {
 	return nil
 }
 
-// Close lets go of the cell's directories, after the questions that are being
-// answered. Later ones fail with os.ErrClosed.
+// Close closes the cell's directories after the running lookups. Later ones
+// fail with os.ErrClosed.
 func (a *Attributor) Close() error {
 	a.open.Lock()
 	defer a.open.Unlock()
@@ -107,8 +108,8 @@ func (a *Attributor) Close() error {
 }
 
 // Of returns the process that opened an accepted connection: the one that was
-// seen to connect it, or, where connects are not seen, the one that holds its
-// other end now.
+// observed in connect(2), or, where connects are not observed, the one that
+// holds the other end now.
 func (a *Attributor) Of(c net.Conn) (Process, error) {
 	if a.watched {
 		return a.marks.of(c)
@@ -131,10 +132,10 @@ func (a *Attributor) Lookup(peer, dst netip.AddrPort) (Process, error) {
 	return a.find(func() (uint32, error) { return a.diag.connection(peer, dst) })
 }
 
-// Asker returns the process that a DNS datagram came from. It knows those that
-// ask the resolver of [capture.Resolver4], or who hold sockets that would take an
-// answer from there; of others, that have a resolver of their own choice, it
-// often does not, and says [ErrGone]. So it is good for telling, not for deciding.
+// Asker returns the process that a DNS datagram came from. It finds processes
+// that query [capture.Resolver4] or hold sockets that accept an answer from
+// there. For others, which use another resolver, it often returns [ErrGone]. So
+// use it for reporting, not for decisions.
 func (a *Attributor) Asker(from netip.AddrPort) (Process, error) {
 	from = netip.AddrPortFrom(from.Addr().Unmap().WithZone(""), from.Port())
 	resolver := capture.Resolver4
@@ -156,8 +157,8 @@ func (a *Attributor) find(socket func() (uint32, error)) (Process, error) {
 	if a.closed {
 		return Process{}, os.ErrClosed
 	}
-	// A process that inherits the socket while its parent ends can slip through
-	// one scan.
+	// One scan can miss a process that inherits the socket while its parent
+	// ends.
 	for range 2 {
 		inode, err := socket()
 		if err != nil {
@@ -179,8 +180,8 @@ func (a *Attributor) holder(inode uint32) (Process, error) {
 	return a.holders(uint64(inode), nil, 0)
 }
 
-// holders is holder for a socket of which a holder may be known. Once there is
-// one, processes that run the same executable need not be looked at.
+// holders is holder for a socket of which one holder may be known. It skips
+// processes that run the same executable as a known holder.
 func (a *Attributor) holders(inode uint64, found *executable, pid int) (Process, error) {
 	pids, err := a.processes()
 	if err != nil {

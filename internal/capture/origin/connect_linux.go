@@ -16,10 +16,10 @@ import (
 	"github.com/forkcell/forkcell/internal/capture"
 )
 
-// Connect is a call of connect(2) whose thread waits for it to begin.
+// Connect is a call of connect(2) whose thread is stopped before it begins.
 type Connect struct {
-	// Thread is the number of the calling thread here. It may be another one's as
-	// soon as Waiting returns false.
+	// Thread is the number of the calling thread here. It may be reused as soon
+	// as Waiting returns false.
 	Thread int
 	// Descriptor and Address are the call's arguments: the socket, and where in
 	// the caller's memory its destination is.
@@ -29,21 +29,21 @@ type Connect struct {
 	Waiting func() bool
 }
 
-// ErrUnseen means that a connection was made by a socket that no process was
-// seen to connect, or so long ago that it was forgotten.
+// ErrUnseen means that no process was observed connecting the socket of a
+// connection, or that it was too long ago.
 var ErrUnseen = errors.New("the program that opened the connection was not seen")
 
-// Watch makes [Attributor.Connecting] the only source of what is known of
-// programs. It is called before anything is connected, by a caller whom the kernel
-// lets look at the sockets of the cell's processes (pidfd_getfd(2)).
+// Watch makes [Attributor.Connecting] the only source of information about
+// programs. It is called before anything is connected, by a caller that may
+// access the sockets of the cell's processes (pidfd_getfd(2)).
 func (a *Attributor) Watch() { a.watched = true }
 
 // Connecting finds out which program is about to connect a socket, and marks the
 // socket. The accepted connection has the same mark; see [capture.Settings].
 //
-// The call itself goes on unchanged. If the program puts another socket in the
-// place of the descriptor meanwhile, that one has no mark, or the mark of whoever
-// tried to connect it before.
+// The call itself continues unchanged. If the program puts another socket in
+// the place of the descriptor meanwhile, that socket has no mark, or the mark
+// of an earlier connect.
 func (a *Attributor) Connecting(c Connect) {
 	a.open.RLock()
 	defer a.open.RUnlock()
@@ -62,15 +62,16 @@ func (a *Attributor) Connecting(c Connect) {
 	if !c.Waiting() {
 		return
 	}
-	// A socket that cannot be marked is one that was not seen.
+	// A socket that cannot be marked counts as not observed.
 	_ = unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_MARK, int(a.marks.add(who, err)))
 }
 
 // pidfdThread is the kernel's PIDFD_THREAD, since Linux 6.9.
 const pidfdThread = unix.O_EXCL
 
-// borrow returns a descriptor of the caller's socket. The calling thread may have
-// descriptors of its own; older kernels only give those of its process.
+// borrow returns a descriptor of the caller's socket. The calling thread may
+// have its own descriptor table; older kernels only give access to that of its
+// process.
 func (c Connect) borrow() (int, error) {
 	pidfd, err := unix.PidfdOpen(c.Thread, pidfdThread)
 	if errors.Is(err, unix.EINVAL) {
@@ -89,7 +90,7 @@ func (c Connect) borrow() (int, error) {
 	return unix.PidfdGetfd(pidfd, c.Descriptor, 0)
 }
 
-// connectionSocket reports whether a socket is one of TCP.
+// connectionSocket reports whether a socket is a TCP socket.
 func connectionSocket(fd int) bool {
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain != unix.AF_INET && domain != unix.AF_INET6 {
@@ -99,8 +100,8 @@ func connectionSocket(fd int) bool {
 	return err == nil && kind == unix.SOCK_STREAM
 }
 
-// staysInside reports whether the call seems to go to the cell itself, so that
-// nobody will ask whose it was.
+// staysInside reports whether the call seems to connect to the cell itself, so
+// that its program is not needed.
 func (c Connect) staysInside() bool {
 	var b [unix.SizeofSockaddrInet6]byte
 	n, err := unix.ProcessVMReadv(c.Thread, []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}},
@@ -121,8 +122,8 @@ func (c Connect) staysInside() bool {
 	return addr.IsLoopback() || addr.IsUnspecified() || name == capture.Own4 || name == capture.Own6
 }
 
-// opener is the process that calls, unless processes of other executables hold
-// the socket too.
+// opener returns the calling process, or an error if processes of other
+// executables hold the socket too.
 func (a *Attributor) opener(c Connect, socket int) (Process, error) {
 	_, pid, err := c.process()
 	if err != nil {
@@ -165,7 +166,7 @@ func (c Connect) process() (here, inside int, err error) {
 // connections wait to be accepted.
 const maxSeen = 4 << 10
 
-// marks remembers who was seen to connect, by the mark of the socket.
+// marks holds the observed processes by the mark of the socket.
 type marks struct {
 	mu   sync.Mutex
 	last uint32
@@ -185,14 +186,14 @@ func (m *marks) add(who Process, err error) uint32 {
 		m.seen = map[uint32]seen{}
 	}
 	if m.last++; m.last == 0 {
-		m.last++ // a socket has it that was never marked
+		m.last++ // zero is the mark of an unmarked socket
 	}
 	delete(m.seen, m.last-maxSeen)
 	m.seen[m.last] = seen{who, err}
 	return m.last
 }
 
-// of returns who was seen to connect what is now accepted.
+// of returns the process that was observed connecting an accepted connection.
 func (m *marks) of(c net.Conn) (Process, error) {
 	mark, err := markOf(c)
 	if err != nil {

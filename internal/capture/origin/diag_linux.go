@@ -40,18 +40,18 @@ type diag struct {
 	buf  [8 << 10]byte
 }
 
-// connection returns the number of the TCP socket that is bound to local and
-// connected to remote, 0 if there is none or nobody holds it any more.
+// connection returns the inode of the TCP socket that is bound to local and
+// connected to remote, 0 if there is none or no process holds it.
 func (d *diag) connection(local, remote netip.AddrPort) (uint32, error) {
 	req := diagRequest(unix.IPPROTO_TCP, local, remote)
 	return d.inode(req, req[diagRequestID:][:diagFlow])
 }
 
-// receiver returns the number of the UDP socket that gets what remote sends to
-// local, 0 if there is none.
+// receiver returns the inode of the UDP socket that receives what remote sends
+// to local, 0 if there is none.
 func (d *diag) receiver(local, remote netip.AddrPort) (uint32, error) {
-	// For UDP the kernel takes the two ends the other way round; in its answer
-	// they are as for TCP, and the addresses often unspecified.
+	// For UDP the kernel expects the two ends swapped; in its answer they are
+	// as for TCP, and the addresses often unspecified.
 	return d.inode(diagRequest(unix.IPPROTO_UDP, remote, local), binary.BigEndian.AppendUint16(nil, local.Port()))
 }
 
@@ -67,7 +67,7 @@ func (d *diag) inode(req, identity []byte) (uint32, error) {
 	binary.NativeEndian.PutUint32(req[8:], d.seq)
 	var inode uint32
 	var opErr error
-	// The kernel answers before the request returns: nothing is waited for.
+	// The kernel answers before the request returns, so there is no wait.
 	err = raw.Control(func(fd uintptr) { inode, opErr = d.ask(int(fd), req, identity) })
 	if err = errors.Join(err, opErr); err != nil {
 		return 0, fmt.Errorf("socket diagnosis: %w", err)
@@ -89,7 +89,7 @@ func (d *diag) ask(fd int, req, identity []byte) (uint32, error) {
 		}
 		b := d.buf[:n]
 		if n >= unix.SizeofNlMsghdr && binary.NativeEndian.Uint32(b[8:]) != d.seq {
-			continue // of an earlier question that failed halfway
+			continue // the answer to an earlier, failed request
 		}
 		return diagAnswer(b, identity)
 	}
@@ -144,9 +144,9 @@ func diagAnswer(b, identity []byte) (uint32, error) {
 	return 0, errDiag
 }
 
-// unmapped returns the identity of an IPv6 socket that speaks IPv4, as those of
-// Java do, as one of IPv4: the kernel finds it by its IPv4 addresses and then
-// tells the mapped ones.
+// unmapped converts the identity of an IPv6 socket that uses IPv4, as Java's
+// do, to IPv4: the kernel finds it by its IPv4 addresses and then returns the
+// mapped ones.
 func unmapped(id []byte) []byte {
 	id = bytes.Clone(id[:diagFlow])
 	for i := diagAddrs; i < diagFlow; i += 16 {

@@ -1,17 +1,17 @@
 // Package origin is the host's side of package capture: it takes over the
-// sockets that were made in a cell's network namespace and tells of each
-// connection where it wanted to go and which program opened it.
+// sockets that were made in a cell's network namespace, and finds the
+// destination of each connection and the program that opened it.
 //
-// A program is told by its executable, as the kernel knows it while the program
-// waits in connect(2): see [Attributor.Connecting]. Its socket is given a mark
-// there, which the accepted connection has too. Where the kernel reports no
-// connects, the program is the one that holds the other end when the connection
-// is accepted. Scripts are the interpreter that runs them. Programs of one cell
-// are not kept apart by this: they can start, trace and feed each other. It serves
-// to give honest tools what each of them needs.
+// A program is identified by its executable, as the kernel reports it while the
+// program waits in connect(2): see [Attributor.Connecting]. Its socket gets a
+// mark there, which the accepted connection inherits. Where the kernel reports
+// no connects, the program is the one that holds the other end when the
+// connection is accepted. A script counts as its interpreter. This does not
+// isolate the programs of one cell: they can start, trace and feed each other.
+// It gives honest tools what each of them needs.
 //
 // The package knows nothing of cells, policies, names or protocols. It never
 // follows a path that a program of the cell could have changed: executables are
-// known by descriptor, and names are resolved beneath the cell's root without
-// symbolic links, save those on mounts that the cell cannot write.
+// opened by descriptor, and names are resolved beneath the cell's root without
+// symbolic links, except links on mounts that the cell cannot write.
 package origin

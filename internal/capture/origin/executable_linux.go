@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// executable is what is known of a process's executable.
+// executable describes a process's executable.
 type executable struct {
 	dev, ino          uint64
 	name              string
@@ -22,12 +22,11 @@ func (e *executable) process(pid int) Process {
 	return Process{PID: pid, Binary: e.name, Unnamed: e.unnamed, Writable: e.writable}
 }
 
-// same compares identities, and names too: one file can have many.
+// same compares identities and names, because one file can have many names.
 func (e *executable) same(o *executable) bool { return *e == *o }
 
-// runs reports whether a process certainly runs e. It asks for no more than the file's
-// identity, so it says no of a file that is not the only one with its identity:
-// one with several names, or none.
+// runs reports whether a process certainly runs e. It reads only the file's
+// identity, so it returns false for a file with several names or none.
 func (e *executable) runs(proc *os.File, pid int) bool {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(proc.Fd()), strconv.Itoa(pid)+"/exe", &st, 0); err != nil {
@@ -36,8 +35,8 @@ func (e *executable) runs(proc *os.File, pid int) bool {
 	return st.Nlink == 1 && st.Dev == e.dev && st.Ino == e.ino
 }
 
-// executable looks at a process's executable. Everything is told from one
-// descriptor, as the process can execute another program meanwhile. A nil
+// executable examines a process's executable. It reads everything from one
+// descriptor, because the process can execute another program meanwhile. A nil
 // directory stands for the host's /proc.
 func (a *Attributor) executable(proc *os.File, pid int) (*executable, error) {
 	name := strconv.Itoa(pid) + "/exe"
@@ -74,7 +73,8 @@ func (a *Attributor) executable(proc *os.File, pid int) (*executable, error) {
 	return e, nil
 }
 
-// writable reports whether the mount that a file was reached by may be written.
+// writable reports whether the mount through which a file was opened is
+// writable.
 func writable(f *os.File) (bool, error) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil {
@@ -89,9 +89,10 @@ var ErrUnresolved = errors.New("path of no fixed meaning")
 // maxLinks is the kernel's own limit of symbolic links in one path.
 const maxLinks = 40
 
-// Resolve returns the path that a path of the cell leads to by symbolic links.
-// Links on mounts that the cell may write give [ErrUnresolved], as it may change
-// them. A path that does not exist gives an error that wraps unix.ENOENT.
+// Resolve returns the target of a path of the cell after symbolic links. For
+// links on mounts that the cell may write it returns [ErrUnresolved], because
+// the cell may change them. For a path that does not exist the error wraps
+// unix.ENOENT.
 func (a *Attributor) Resolve(name string) (string, error) {
 	if !path.IsAbs(name) {
 		return "", fmt.Errorf("%w: it is not absolute", ErrUnresolved)
@@ -108,7 +109,7 @@ func (a *Attributor) Resolve(name string) (string, error) {
 		if part == "" || part == "." {
 			continue
 		}
-		// What is done holds no links, so that .. can be taken literally.
+		// The resolved part holds no links, so .. can be taken literally.
 		next := path.Join(done, part)
 		if part == ".." {
 			done = next
@@ -132,7 +133,7 @@ func (a *Attributor) Resolve(name string) (string, error) {
 	return done, nil
 }
 
-// link returns the target of a symbolic link, nothing of another file.
+// link returns the target of a symbolic link, "" for another file.
 func (a *Attributor) link(name string) (string, error) {
 	f, err := openAt(a.root, name, unix.O_NOFOLLOW, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openAt opens for its name only; a nil directory stands for the current one.
+// openAt opens a path without access to its content; a nil directory is the
+// current one.
 func openAt(dir *os.File, name string, flags, resolve uint64) (*os.File, error) {
 	at := unix.AT_FDCWD
 	if dir != nil {
@@ -22,8 +23,8 @@ func openAt(dir *os.File, name string, flags, resolve uint64) (*os.File, error) 
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// vanished reports whether an error is about a process that has ended, or that may not be
-// looked at: one whose executable the caller cannot read.
+// vanished reports whether an error is about a process that has ended, or whose
+// executable the caller may not read.
 func vanished(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
@@ -31,8 +32,8 @@ func vanished(err error) bool {
 // firstPID is the first process of a pid namespace. It runs nothing of the cell.
 const firstPID = 1
 
-// processes lists the cell's processes by their numbers in it, the one that was
-// found last before the others.
+// processes lists the cell's processes by their numbers in it, the last one
+// found first.
 func (a *Attributor) processes() ([]int, error) {
 	last := int(a.last.Load())
 	var pids []int
@@ -69,7 +70,7 @@ func (a *Attributor) holds(pid int, target string) (bool, error) {
 	}
 	defer func() { _ = unix.Close(dir) }()
 	held := false
-	// A longer link than the target is not the target, however long it is.
+	// One byte more than the target detects longer links.
 	link := make([]byte, len(target)+1)
 	err = list(dir, func(name string) bool {
 		if _, ok := number(name); !ok {

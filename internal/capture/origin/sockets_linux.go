@@ -76,7 +76,7 @@ func (s *Sockets) add(proxy, dns, packets *os.File) error {
 	return nil
 }
 
-// Close ends the service. Connections that were accepted live on.
+// Close closes the sockets. Accepted connections stay open.
 func (s *Sockets) Close() error {
 	errs := []error{s.diag.Close()}
 	for _, l := range append(s.Proxy, s.DNS...) {
@@ -88,17 +88,17 @@ func (s *Sockets) Close() error {
 	return errors.Join(errs...)
 }
 
-// Destination is where a connection was to go.
+// Destination is the original destination of a connection.
 type Destination struct {
 	// Addr is never an IPv4 address in IPv6 form.
 	Addr netip.AddrPort
-	// Explicit says that it is the proxy itself: the program knows of the proxy
-	// and will say within the connection where it wants to go.
+	// Explicit reports that the program connected to the proxy itself: it will
+	// name its destination within the connection.
 	Explicit bool
 }
 
-// DestinationOf returns where a connection that Proxy or DNS accepted was to go.
-// The kernel keeps the address as the accepted socket's own.
+// DestinationOf returns the original destination of a connection that Proxy or
+// DNS accepted. The kernel keeps it as the accepted socket's local address.
 func DestinationOf(c net.Conn) (Destination, error) {
 	addr, err := addrPort(c.LocalAddr())
 	if err != nil {
