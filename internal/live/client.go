@@ -12,21 +12,21 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// Client is a way to one server. It holds no connection: each request has its
-// own, so a client may be used by many goroutines, and survives a server that
-// was started anew. The methods return an [*Error] or [*StartError] as the
-// server gave it, ErrNoServer, ErrLost, or the context's error.
+// Client connects to one server. It holds no connection: each request has its
+// own, so a client is safe for concurrent use and can be used after the server
+// was restarted. The methods return an [*Error] or [*StartError] of the server,
+// ErrNoServer, ErrLost, or the context's error.
 type Client struct {
 	path    string
 	version string
 }
 
-// NewClient is a client of the server at a path, whether there is one or not.
+// NewClient returns a client of the server at a path, which need not exist yet.
 // version is the program's own, for messages.
 func NewClient(path, version string) *Client { return &Client{path: path, version: version} }
 
-// line is a connection on which the hellos have been exchanged, and a request
-// was sent.
+// line is a connection after the exchange of hellos, on which a request was
+// sent.
 type line struct {
 	conn *net.UnixConn
 	in   *frameReader
@@ -38,7 +38,7 @@ func (l *line) close() {
 	_ = l.conn.Close()
 }
 
-// open connects and sends a request. The end of ctx closes the connection.
+// open connects and sends a request. The connection is closed when ctx ends.
 func (c *Client) open(ctx context.Context, r *request) (*line, error) {
 	greeting := message(nil, kindHello, hello{Min: protocolMin, Max: protocolMax, Version: c.version})
 	both, err := appendMessage(greeting, kindRequest, r)
@@ -78,7 +78,7 @@ func (c *Client) connect(ctx context.Context) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// trusted refuses a server of another user: it would see what is typed.
+// trusted refuses a server of another user, which could read the input.
 func trusted(conn *net.UnixConn) error {
 	uid, err := peerUID(conn)
 	if err != nil {
@@ -93,12 +93,12 @@ func trusted(conn *net.UnixConn) error {
 	return nil
 }
 
-// greet sends the hello and the request in one go, since there is one version
+// greet sends the hello and the request together, since there is one version
 // and the request is the same in all of them, and reads the server's hello.
 func (l *line) greet(both []byte) error {
 	_, err := l.conn.Write(both)
-	// A server that refuses says so before it reads, and then this write may
-	// fail; its words are there all the same.
+	// A server that refuses answers before it reads, and then this write may
+	// fail; its answer can still be read.
 	payload, readErr := l.answer(kindHello)
 	if readErr != nil {
 		return errors.Join(readErr, err)
@@ -113,7 +113,7 @@ func (l *line) greet(both []byte) error {
 	return nil
 }
 
-// answer reads a frame of one kind, or the failure sent in its place.
+// answer reads a frame of one kind, or the failure that was sent instead.
 func (l *line) answer(want kind) ([]byte, error) {
 	k, payload, err := l.in.next()
 	switch {
@@ -135,7 +135,7 @@ func failure(payload []byte) error {
 	return w.err()
 }
 
-// lost names what happened to a connection that broke.
+// lost returns the error for a connection that broke.
 func lost(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -152,7 +152,7 @@ func lost(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrLost, err)
 }
 
-// ask sends a request that has one answer.
+// ask sends a request and reads its one answer.
 func (c *Client) ask(ctx context.Context, r *request, result any) error {
 	l, err := c.open(ctx, r)
 	if err != nil {
@@ -166,15 +166,15 @@ func (c *Client) ask(ctx context.Context, r *request, result any) error {
 	return decode(payload, result)
 }
 
-// Call asks the server's Host for something that this package does not know.
-// The request must be JSON, or empty.
+// Call sends a request to the server's Host that this package does not
+// interpret. The request must be JSON, or empty.
 func (c *Client) Call(ctx context.Context, method string, req json.RawMessage) (json.RawMessage, error) {
 	var r callResult
 	err := c.ask(ctx, &request{Call: &callRequest{Method: method, Request: req}}, &r)
 	return r.Result, err
 }
 
-// Sessions lists the commands that run and those remembered, the oldest first.
+// Sessions lists the running and the remembered commands, the oldest first.
 func (c *Client) Sessions(ctx context.Context) ([]Session, error) {
 	var r sessionsResult
 	if err := c.ask(ctx, &request{Sessions: true}, &r); err != nil {
@@ -187,7 +187,7 @@ func (c *Client) Sessions(ctx context.Context) ([]Session, error) {
 	return out, nil
 }
 
-// Processes lists what runs in the cell.
+// Processes lists the processes of the cell.
 func (c *Client) Processes(ctx context.Context) ([]ProcessInfo, error) {
 	var r processesResult
 	if err := c.ask(ctx, &request{Processes: true}, &r); err != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// Control is what a client does to a session besides reading and writing. The
-// zero value does nothing.
+// Control holds a client's actions on a session besides reading and writing.
+// The zero value does nothing.
 type Control struct {
-	// Resize changes the terminal's size; the last client to do so wins.
+	// Resize changes the terminal's size; the last change applies.
 	Resize <-chan api.WindowSize
 	// Signals are sent to the command's process group.
 	Signals <-chan int
-	// Started is called before any output is written, with the session as it was
-	// then.
+	// Started is called before any output is written, with the session at that
+	// time.
 	Started func(Session)
 }
 
-// Exec starts a command and stays with it until it ends. The end of ctx leaves
-// at once, which ends the command too unless it is detachable.
+// Exec starts a command and waits until it ends. If ctx ends, the client leaves
+// at once, which also ends the command unless it is detachable.
 func (c *Client) Exec(ctx context.Context, cmd Command, streams Streams, ctl Control) (Exit, error) {
 	w := newCommand(cmd)
 	if _, err := w.command(); err != nil {
@@ -35,9 +35,9 @@ func (c *Client) Exec(ctx context.Context, cmd Command, streams Streams, ctl Con
 	return c.join(ctx, &request{Exec: w}, streams, ctl)
 }
 
-// Attach joins the session of a command, or hears how it ended. It begins with
-// the last output of the command. size becomes the terminal's, unless it is
-// zero.
+// Attach joins the session of a command, or returns how it ended. It begins
+// with the last output of the command. size becomes the terminal's, unless it
+// is zero.
 func (c *Client) Attach(ctx context.Context, id string, size api.WindowSize, streams Streams, ctl Control) (Exit, error) {
 	return c.join(ctx, &request{Attach: &attachRequest{Session: id, Size: size}}, streams, ctl)
 }
@@ -75,7 +75,7 @@ func (c *Client) join(ctx context.Context, r *request, streams Streams, ctl Cont
 	return exit, lost(ctx, err)
 }
 
-// visit is one client's time in a session.
+// visit is the attachment of one client to a session.
 type visit struct {
 	line *line
 	done chan struct{}
@@ -88,7 +88,7 @@ type visit struct {
 	detached bool
 }
 
-// end lets the senders go.
+// end stops the goroutines that send.
 func (v *visit) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -103,23 +103,23 @@ func (v *visit) left() bool {
 	return v.detached
 }
 
-// parting is how long a server has to notice that a client leaves.
+// parting is the time limit for a server to notice that a client leaves.
 const parting = 2 * time.Second
 
-// detach leaves the session. It ends the client's side of the connection, and the
-// server closes its own when it has counted the client out. So a list of sessions
-// that is made next shows the session as left.
+// detach leaves the session. It closes the client's side of the connection, and
+// waits until the server has removed the client and closes its own side. So a
+// list of sessions that is requested next no longer counts the client.
 func (v *visit) detach() {
 	v.mu.Lock()
 	v.detached = true
 	v.mu.Unlock()
-	// Where these fail the connection is gone already.
+	// If these fail, the connection is already gone.
 	_ = v.line.conn.CloseWrite()
 	_ = v.line.conn.SetReadDeadline(time.Now().Add(parting))
 }
 
-// write sends a frame. A failure is not told: whoever reads hears of it, and of
-// the exit that may have come before.
+// write sends a frame. It ignores a failure: the reader gets it too, after an
+// exit that may have come before.
 func (v *visit) write(frame []byte) {
 	v.send.Lock()
 	defer v.send.Unlock()
@@ -147,7 +147,7 @@ func (v *visit) sendInput(in io.Reader) {
 			v.detach()
 			return
 		default:
-			// An input that cannot be read has ended.
+			// An input that fails counts as ended.
 			v.write(appendFrame(nil, kindStdinEnd, nil))
 			return
 		}
@@ -155,7 +155,7 @@ func (v *visit) sendInput(in io.Reader) {
 }
 
 // reserve waits for the window to open and takes up to n bytes of it; 0 means
-// that the visit is over.
+// that the visit has ended.
 func (v *visit) reserve(n int) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -198,7 +198,7 @@ func (v *visit) sendControl(ctl Control) {
 	}
 }
 
-// receive writes output until the exit comes.
+// receive writes output until the exit arrives.
 func (v *visit) receive(streams Streams) (Exit, error) {
 	out, err := streams.Out, streams.Err
 	for {
@@ -229,8 +229,8 @@ func (v *visit) receive(streams Streams) (Exit, error) {
 	}
 }
 
-// print writes output, and returns nil instead of a writer that has failed: then
-// the server is told, and the command will meet a broken pipe.
+// print writes output. If the writer fails it returns nil and closes the stream
+// at the server, so that the command gets a broken pipe.
 func (v *visit) print(w io.Writer, p []byte, stderr bool) io.Writer {
 	if w == nil {
 		return nil

@@ -2,23 +2,22 @@ package live
 
 import "io"
 
-// The keys that leave a terminal, one after the other: Ctrl-P, Ctrl-Q.
+// The keys that detach from a terminal, one after the other: Ctrl-P, Ctrl-Q.
 const (
 	detachFirst  = 0x10
 	detachSecond = 0x11
 )
 
-// DetachKeys passes typed bytes on until Ctrl-P Ctrl-Q, and then fails with
-// ErrDetached. A Ctrl-P is held back until the next byte shows what it was
-// meant for.
+// DetachKeys returns a reader that passes bytes on until Ctrl-P Ctrl-Q, and
+// then fails with ErrDetached. It holds a Ctrl-P back until the next byte.
 func DetachKeys(r io.Reader) io.Reader { return &detachKeys{r: r} }
 
 type detachKeys struct {
 	r     io.Reader
 	raw   [1 << 10]byte
 	ready []byte
-	held  bool  // a Ctrl-P has come
-	err   error // what comes after the bytes that are ready
+	held  bool  // a Ctrl-P was read
+	err   error // to be returned after the bytes that are ready
 }
 
 func (d *detachKeys) Read(p []byte) (int, error) {

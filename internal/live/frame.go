@@ -12,16 +12,16 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// kind is the first byte of a frame. Numbers are never used again for something
+// kind is the first byte of a frame. A number is never reused for something
 // else.
 type kind byte
 
 const (
 	kindHello     kind = 1 // both ways: protocol versions
-	kindRequest   kind = 2 // client: what it wants; once
-	kindError     kind = 3 // server: it failed; last
+	kindRequest   kind = 2 // client: its request; once
+	kindError     kind = 3 // server: a failure; last
 	kindResult    kind = 4 // server: the answer; last
-	kindStarted   kind = 5 // server: the session, before anything of it
+	kindStarted   kind = 5 // server: the session, before its output
 	kindStdin     kind = 6 // client: raw bytes
 	kindStdinEnd  kind = 7 // client: no more input
 	kindStdout    kind = 8 // server: raw bytes
@@ -29,14 +29,14 @@ const (
 	kindWindow    kind = 10
 	kindResize    kind = 11
 	kindSignal    kind = 12
-	kindOutputEnd kind = 13 // client: takes no more of one stream
+	kindOutputEnd kind = 13 // client: has closed one stream
 	kindExit      kind = 14 // server: how the command ended; last
 )
 
 const (
 	headerSize = 5
-	// maxData bounds a frame of stream bytes, and so how long a signal can be
-	// stuck behind one.
+	// maxData bounds a frame of stream bytes, and so how long one can delay a
+	// signal.
 	maxData = 32 << 10
 	// maxMessage bounds requests and answers: the kernel allows arguments and
 	// environment of some megabytes, which base64 makes larger.
@@ -96,8 +96,8 @@ func (f *frameReader) next() (kind, []byte, error) {
 	return k, payload, err
 }
 
-// payload reads size bytes. Large ones get their memory as they come, so that a
-// header alone costs nothing.
+// payload reads size bytes. It allocates memory for a large payload as the
+// bytes arrive, so that a header alone costs nothing.
 func (f *frameReader) payload(size int) ([]byte, error) {
 	if size > maxData {
 		var b bytes.Buffer
@@ -131,8 +131,8 @@ func appendMessage(b []byte, k kind, v any) ([]byte, error) {
 	return appendFrame(b, k, payload), nil
 }
 
-// decode takes a message that must be exactly what this version knows: a field
-// that is ignored would be a wish that nobody fulfils.
+// decode reads a message. It refuses unknown fields, because ignoring a field
+// would ignore a part of the request.
 func decode(payload []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.DisallowUnknownFields()

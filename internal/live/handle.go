@@ -15,7 +15,8 @@ import (
 
 // handle serves the one request of a connection.
 func (s *server) handle(ctx context.Context, conn *net.UnixConn) {
-	// Whoever says nothing, or half of something, does not keep a place.
+	// A client that sends nothing, or an incomplete request, must not keep its
+	// place.
 	s.deadline(conn.SetDeadline)
 	f := newFrameReader(conn)
 	req, err := s.greet(conn, f)
@@ -39,7 +40,7 @@ func (s *server) handle(ctx context.Context, conn *net.UnixConn) {
 	}
 }
 
-// tellable says that the other side may be there to hear of a failure.
+// tellable reports whether the other side may still receive an error.
 func tellable(err error) bool {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return false
@@ -49,7 +50,7 @@ func tellable(err error) bool {
 }
 
 // deadline sets the usual time limit, unless the server is ending and has set a
-// last one.
+// final one.
 func (s *server) deadline(set func(time.Time) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +67,7 @@ func (s *server) noDeadline(conn *net.UnixConn) {
 	}
 }
 
-// greet agrees on a version and reads the request.
+// greet negotiates a version and reads the request.
 func (s *server) greet(conn *net.UnixConn, f *frameReader) (*request, error) {
 	payload, err := expect(f, kindHello)
 	if err != nil {
@@ -123,7 +124,7 @@ func (s *server) exec(ctx context.Context, conn *net.UnixConn, f *frameReader, w
 	}
 	p, err := s.host.Exec(ctx, c, ses.streams(c))
 	if err != nil {
-		ses.end(Exit{}) // whatever holds its streams is let go
+		ses.end(Exit{}) // releases readers and writers of its streams
 		s.unpromise()
 		return err
 	}
@@ -152,19 +153,19 @@ func (s *server) attach(conn *net.UnixConn, f *frameReader, req *attachRequest) 
 }
 
 // converse connects a client and a session until one of them ends. This
-// goroutine reads, another one writes: neither waits for the other.
+// goroutine reads, another one writes, and neither waits for the other.
 func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *session, a *attachment) {
 	s.noDeadline(conn)
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
 		first := message(nil, kindStarted, started{Session: newSessionMessage(ses.describe()), Window: window})
-		// Who has heard the end is no longer there.
+		// A client that has received the end no longer counts as attached.
 		ses.pump(a, conn, first, func() {
 			ses.leave(a)
 			s.vacate(conn)
 		})
-		// There is nothing more to come, so nothing more is read.
+		// Nothing more is sent, so stop reading too.
 		_ = conn.CloseRead()
 	}()
 	err := listen(f, ses, a)
@@ -174,9 +175,9 @@ func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *session, a *a
 		<-written
 	} else {
 		select {
-		case <-written: // the pump ended it, with everything said
+		case <-written: // the pump has sent everything
 		default:
-			// The client has gone, and whatever is being written to it is stuck.
+			// The client has gone, and a write to it may be blocked.
 			ses.leave(a)
 			_ = conn.Close()
 			<-written
@@ -185,7 +186,7 @@ func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *session, a *a
 	ses.leave(a)
 }
 
-// listen obeys a client until it goes away.
+// listen handles the frames of a client until it disconnects.
 func listen(f *frameReader, ses *session, a *attachment) error {
 	for {
 		k, payload, err := f.next()
@@ -243,7 +244,7 @@ func (s *server) answer(ctx context.Context, conn *net.UnixConn, f *frameReader,
 	s.noDeadline(conn)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The client says no more; that the read ends means that it has gone.
+	// The client sends nothing more; if the read ends, it has disconnected.
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -258,11 +259,11 @@ func (s *server) answer(ctx context.Context, conn *net.UnixConn, f *frameReader,
 	if err != nil {
 		reply = message(nil, kindError, toWire(err))
 	}
-	// Also when the server is ending: the answer may be that to stopping it.
+	// Send it even if the server is ending: it may answer the request to stop.
 	_ = conn.SetWriteDeadline(time.Now().Add(s.opt.RequestTimeout))
 	s.vacate(conn)
 	_, _ = conn.Write(reply)
-	_ = conn.CloseRead() // and so ends the watch
+	_ = conn.CloseRead() // ends the goroutine above
 	<-watched
 	return nil
 }

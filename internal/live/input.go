@@ -1,12 +1,12 @@
 package live
 
-// window is how many input bytes a client may have on the way that the command
-// has not read. The server keeps them in memory, so that it never stops reading
-// a connection: a signal is not stuck behind input that nobody wants.
+// window is how many input bytes of a client may be in transit or unread by the
+// command. The server keeps them in memory, so that it never stops reading a
+// connection: unread input cannot delay a signal.
 const window = 64 << 10
 
-// input holds what clients typed until the command reads it. The session's lock
-// guards it.
+// input holds the input of clients until the command reads it. The session's
+// lock guards it.
 type input struct {
 	data   []byte
 	runs   []run // whose bytes they are, in order
@@ -27,7 +27,7 @@ func (in *input) push(from *attachment, p []byte) {
 	in.runs = append(in.runs, run{from: from, n: len(p)})
 }
 
-// pull takes bytes and gives their senders credit for them.
+// pull takes bytes and credits their senders.
 func (in *input) pull(p []byte) int {
 	n := copy(p, in.data)
 	in.data = in.data[n:]

@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// The protocol versions that this program speaks.
+// The protocol versions that this program supports.
 const (
 	protocolMin = 1
 	protocolMax = 1
@@ -18,15 +18,15 @@ const (
 // hello opens a connection. It is the only message whose unknown fields are
 // ignored: it comes before a version is agreed on.
 type hello struct {
-	// Min and Max are the versions that the client speaks; the server answers
-	// with the one that it chose in both.
+	// Min and Max are the versions that the client supports; the server answers
+	// with the chosen one in both.
 	Min int `json:"min"`
 	Max int `json:"max"`
 	// Version is the program's, for messages.
 	Version string `json:"version"`
 }
 
-// choose picks the highest version that both speak.
+// choose returns the highest version that both sides support.
 func choose(client hello, version string) (int, error) {
 	v := min(client.Max, protocolMax)
 	if v < max(client.Min, protocolMin) {
@@ -47,7 +47,7 @@ func versions(low, high int) string {
 	return fmt.Sprintf("versions %d to %d", low, high)
 }
 
-// request is what a client wants of a connection: one of these.
+// request is the one request of a connection: one field is set.
 type request struct {
 	Exec      *command       `json:"exec,omitempty"`
 	Attach    *attachRequest `json:"attach,omitempty"`
@@ -83,8 +83,8 @@ type callRequest struct {
 // started is the answer to exec and attach.
 type started struct {
 	Session sessionMessage `json:"session"`
-	// Window is the number of input bytes that the client may send before it is
-	// given more.
+	// Window is the number of input bytes that the client may send before it
+	// gets credit.
 	Window int `json:"window"`
 }
 
@@ -112,7 +112,7 @@ type callResult struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// command is a Command on the wire: JSON strings hold no arbitrary bytes.
+// command is a Command on the wire: JSON strings cannot hold arbitrary bytes.
 type command struct {
 	Args       [][]byte       `json:"args"`
 	Env        [][]byte       `json:"env,omitempty"`
@@ -132,7 +132,7 @@ func newCommand(c Command) *command {
 	}
 }
 
-// command checks what no Host could start.
+// command converts the message, and refuses what no Host could start.
 func (c *command) command() (Command, error) {
 	out := Command{
 		Args: toStrings(c.Args), Env: toStrings(c.Env), Workdir: string(c.Workdir), User: string(c.User),

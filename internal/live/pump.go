@@ -6,9 +6,9 @@ import "io"
 const batch = maxData
 
 // pump sends a session to one client: first what the caller has prepared, then
-// credit and output as they come, last the exit or a failure, before which it
-// calls ending. It returns when there is nothing left to say or the client has
-// gone.
+// credit and output as they arrive, last the exit or a failure, before which it
+// calls ending. It returns when everything was sent or the client has
+// disconnected.
 func (s *session) pump(a *attachment, w io.Writer, buf []byte, ending func()) {
 	last := false
 	for {
@@ -27,8 +27,8 @@ func (s *session) pump(a *attachment, w io.Writer, buf []byte, ending func()) {
 	}
 }
 
-// take adds to buf what there is for a client, and waits for it unless buf has
-// something already.
+// take adds to buf what is to be sent to a client. It waits only if buf is
+// empty.
 func (s *session) take(a *attachment, buf []byte) (_ []byte, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,9 +51,9 @@ func (s *session) take(a *attachment, buf []byte) (_ []byte, last bool) {
 	}
 }
 
-// takeCredit grants input in halves of a window: a client that has used up its
-// window always has a half coming, and one that types is not answered key by
-// key.
+// takeCredit grants input in halves of a window. A client that has used up its
+// window always gets another half, and one that types is not sent credit for
+// every key.
 func (s *session) takeCredit(a *attachment, buf []byte) []byte {
 	if a.credit < window/2 {
 		return buf
@@ -74,7 +74,7 @@ func (s *session) takeOutput(a *attachment, buf []byte) []byte {
 		stream, n := s.out.read(a.pos, buf[body:])
 		a.pos += uint64(n)
 		if a.refuses(stream) {
-			buf = buf[:at] // costs nothing, so that an empty buf means the end of the ring
+			buf = buf[:at] // so that an empty buf means the end of the ring
 			continue
 		}
 		left -= n

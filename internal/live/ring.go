@@ -3,28 +3,29 @@ package live
 import "sort"
 
 // maxSegments bounds how often the kept output may change between stdout and
-// stderr: a command that writes single bytes to both must not cost more memory
-// for the list than for the bytes.
+// stderr: if a command writes single bytes to both, the list must not take more
+// memory than the bytes.
 const maxSegments = 1024
 
-// ring keeps the last bytes of a command's output, and of each which stream it
-// was written to. Places in it are counted from the command's first byte.
+// ring keeps the last bytes of a command's output, and the stream of each.
+// Positions in it are counted from the command's first byte.
 type ring struct {
 	limit int
-	buf   []byte // place p is at p % len(buf); grows up to limit
-	start uint64 // the oldest place kept
+	buf   []byte // position p is at p % len(buf); grows up to limit
+	start uint64 // the oldest position kept
 	end   uint64 // where the next byte goes
 	segs  []segment
 }
 
-// segment is a run of bytes of one stream; it begins where the one before ends.
+// segment is a sequence of bytes of one stream; it begins where the previous
+// one ends.
 type segment struct {
 	stream kind
 	end    uint64
 }
 
-// room is how many bytes can be appended to a stream so that everything from
-// place keep on stays.
+// room returns how many bytes can be appended to a stream without dropping
+// bytes from position keep on.
 func (r *ring) room(stream kind, keep uint64) int {
 	if len(r.segs) == maxSegments && r.segs[len(r.segs)-1].stream != stream && r.segs[0].end > keep {
 		return 0
@@ -32,8 +33,7 @@ func (r *ring) room(stream kind, keep uint64) int {
 	return r.limit - int(r.end-keep)
 }
 
-// append adds bytes, no more than limit of them, and forgets the oldest ones to
-// make room.
+// append adds at most limit bytes, and drops the oldest ones to make room.
 func (r *ring) append(stream kind, p []byte) {
 	if len(p) == 0 {
 		return
@@ -56,7 +56,7 @@ func (r *ring) append(stream kind, p []byte) {
 	}
 }
 
-// forget drops everything before a place.
+// forget drops everything before a position.
 func (r *ring) forget(to uint64) {
 	r.start = to
 	n := 0
@@ -66,8 +66,8 @@ func (r *ring) forget(to uint64) {
 	r.segs = r.segs[n:]
 }
 
-// grow makes room for size bytes. Most commands print little, and 64 of them are
-// remembered.
+// grow makes room for size bytes. The buffer starts small, because most
+// commands print little and 64 of them are remembered.
 func (r *ring) grow(size int) {
 	if size <= len(r.buf) {
 		return
@@ -86,8 +86,8 @@ func (r *ring) grow(size int) {
 	r.buf = buf
 }
 
-// read copies bytes of one stream from place pos, which is kept and before the
-// end.
+// read copies bytes of one stream from position pos, which must be kept and
+// before the end.
 func (r *ring) read(pos uint64, p []byte) (stream kind, n int) {
 	i := sort.Search(len(r.segs), func(i int) bool { return r.segs[i].end > pos })
 	seg := r.segs[i]

@@ -21,20 +21,20 @@ type Options struct {
 	UID int
 	// Version is the program's, for messages.
 	Version string
-	// ReplayBytes is how much of its last output a command's session keeps (64
+	// ReplayBytes is how much of a command's last output its session keeps (64
 	// KiB).
 	ReplayBytes int
-	// MaxSessions bounds the commands that run at once (256), KeepSessions those
-	// that are remembered after their end (64), MaxConnections everything (1024):
-	// with all sessions taken, there is still room to stop the cell.
+	// MaxSessions bounds the running commands (256), KeepSessions the ended
+	// ones that are remembered (64), MaxConnections all connections (1024):
+	// when all sessions are in use, there is still room to stop the cell.
 	MaxSessions, KeepSessions, MaxConnections int
-	// RequestTimeout is the time for hello and request together, and the time
-	// for a client to take an answer (10 s).
+	// RequestTimeout is the time limit for hello and request together, and for
+	// a client to receive an answer (10 s).
 	RequestTimeout time.Duration
-	// Grace is the time between hanging up a command and killing it, and that
-	// for clients to take their last output when the server ends (5 s).
+	// Grace is the time between SIGHUP and killing a command, and the time for
+	// clients to receive their last output when the server ends (5 s).
 	Grace time.Duration
-	// StallLimit is how long one client of a session may hold up its other
+	// StallLimit is how long one client of a session may block its other
 	// clients (10 s).
 	StallLimit time.Duration
 }
@@ -63,7 +63,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// server is one call of Serve.
+// server is the state of one call of Serve.
 type server struct {
 	host Host
 	opt  Options
@@ -71,18 +71,18 @@ type server struct {
 
 	mu       sync.Mutex
 	stopping bool
-	running  int // commands, or places promised to them
+	running  int // commands, started or about to start
 	sessions map[string]*session
 	ended    []string // the oldest first
-	places   int      // that connections take
-	// conns says of each whether it takes a place.
+	places   int      // taken by connections
+	// conns records for each connection whether it takes a place.
 	conns map[*net.UnixConn]bool
 }
 
 // Serve answers connections until ctx ends. Then it kills the commands that
-// still run, gives clients the grace to take what is left, and returns nil when
-// nothing of it runs any more. It closes the listener, whose connections must be
-// those of a unix socket.
+// still run, gives clients the grace period to receive the rest, and returns
+// nil when everything has ended. It closes the listener, which must be that of
+// a unix socket.
 func Serve(ctx context.Context, l net.Listener, h Host, o Options) error {
 	s := newServer(h, o)
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
@@ -103,7 +103,7 @@ func newServer(h Host, o Options) *server {
 	}
 }
 
-// accept returns when the listener fails for good.
+// accept accepts connections and returns when the listener fails permanently.
 func (s *server) accept(ctx context.Context, l net.Listener) error {
 	for {
 		c, err := l.Accept()
@@ -130,8 +130,8 @@ func (s *server) accept(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// passes says that accepting may work again later: the process or the host is
-// short of something, or a client gave up.
+// passes reports whether accepting may work again later: the process or the
+// host lacks a resource, or a client gave up.
 func passes(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.ECONNABORTED} {
 		if errors.Is(err, e) {
@@ -141,7 +141,7 @@ func passes(err error) bool {
 	return false
 }
 
-// pause lets others end, and says whether to go on.
+// pause waits for resources to become free, and reports whether to continue.
 func pause(ctx context.Context) bool {
 	timer := time.NewTimer(20 * time.Millisecond)
 	defer timer.Stop()
@@ -179,8 +179,8 @@ func (s *server) admit(conn *net.UnixConn) error {
 	return nil
 }
 
-// vacate gives a connection's place to others. It comes before the last word on
-// the connection: whoever has heard that finds the place free.
+// vacate frees a connection's place. It is called before the last frame is
+// sent, so that a client that has received it finds the place free.
 func (s *server) vacate(conn *net.UnixConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +198,8 @@ func (s *server) forgetConn(conn *net.UnixConn) {
 	delete(s.conns, conn)
 }
 
-// refuse says why and hangs up. A fresh connection has room for the words.
+// refuse sends an error and closes the connection. The buffer of a new
+// connection has room for it.
 func refuse(conn *net.UnixConn, err error) {
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = conn.Write(message(nil, kindError, toWire(err)))
@@ -228,7 +229,7 @@ func (s *server) shutdown() {
 	s.work.Wait()
 }
 
-// promise takes a place for a command that is about to start.
+// promise reserves a place for a command that is about to start.
 func (s *server) promise() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,8 +252,8 @@ func (s *server) unpromise() {
 	s.running--
 }
 
-// register makes a running command a session, and follows it to its end. One
-// that cannot be kept is killed.
+// register makes a running command a session, and waits for its end in the
+// background. If it cannot be registered it is killed.
 func (s *server) register(ses *session, p Process) error {
 	s.mu.Lock()
 	ses.proc, ses.info.ID = p, p.ID()
@@ -274,14 +275,15 @@ func (s *server) register(ses *session, p Process) error {
 	go func() {
 		defer s.work.Done()
 		exit := p.Wait()
-		// First, so that whoever has seen the exit finds the place free.
+		// Retire it first, so that a client that has seen the exit finds the
+		// place free.
 		s.retire(ses, err == nil)
 		ses.end(exit)
 	}()
 	return err
 }
 
-// retire keeps a session that has ended, and forgets the oldest such one.
+// retire keeps an ended session, and drops the oldest ended one.
 func (s *server) retire(ses *session, registered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,7 +311,7 @@ func (s *server) find(id string) (*session, error) {
 	}
 }
 
-// list is every session, the oldest first.
+// list returns every session, the oldest first.
 func (s *server) list() []Session {
 	s.mu.Lock()
 	all := make([]*session, 0, len(s.sessions))

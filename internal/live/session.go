@@ -17,13 +17,13 @@ const (
 	maxAttached = 16
 )
 
-// session is one command and what it has printed.
+// session is one command and its output.
 //
-// Output goes into a ring. Each attached client has a place in it and a
-// goroutine that sends from there on (see pump); the command is held up only
-// while the ring is full of bytes that some attached client has not taken. So a
-// client costs its own command at most, memory is bounded by the ring, replay is
-// a client that begins at the oldest byte, and the exit comes after the output
+// Output goes into a ring. Each attached client has a position in it and a
+// goroutine that sends from there on (see pump). The command blocks only while
+// the ring is full of bytes that some attached client has not received. So a
+// client can slow only its own command, the ring bounds the memory, replay is a
+// client that begins at the oldest byte, and the exit follows the output
 // because it is sent at the end of the ring.
 type session struct {
 	stall time.Duration
@@ -31,7 +31,7 @@ type session struct {
 
 	// Set before the session is shared.
 	proc Process
-	info Session // but for what changes
+	info Session // without the fields that change
 	done chan struct{}
 
 	mu      sync.Mutex
@@ -56,7 +56,7 @@ type attachment struct {
 	noOut   bool   // takes no more of stdout
 	noErr   bool
 	gone    bool
-	failure error // to be told before the connection ends
+	failure error // to be sent before the connection ends
 }
 
 func newSession(c Command, o Options) *session {
@@ -87,7 +87,7 @@ func keepArgs(args []string) (kept []string, cut bool) {
 	return kept, false
 }
 
-// streams are those of the command, for the Host.
+// streams returns the command's streams for the Host.
 func (s *session) streams(c Command) Streams {
 	st := Streams{Out: output{s, kindStdout}, Err: output{s, kindStderr}}
 	if c.Stdin {
@@ -107,7 +107,7 @@ type typing struct{ s *session }
 
 func (t typing) Read(p []byte) (int, error) { return t.s.read(p) }
 
-// write takes output of the command and waits while its clients are behind.
+// write adds output of the command and waits while clients are behind.
 func (s *session) write(stream kind, p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +131,8 @@ func (s *session) write(stream kind, p []byte) (int, error) {
 	return written, nil
 }
 
-// unwanted says that all who could take a stream have closed it. Those of a
-// detachable command are never closed: someone may attach later.
+// unwanted reports whether all clients have closed a stream. The streams of a
+// detachable command stay open, because a client may attach later.
 func (s *session) unwanted(stream kind) bool {
 	if s.info.Detachable || len(s.clients) == 0 {
 		return false
@@ -149,7 +149,7 @@ func (a *attachment) refuses(stream kind) bool {
 	return stream == kindStdout && a.noOut || stream == kindStderr && a.noErr
 }
 
-// slowest is the oldest place that a client still needs.
+// slowest returns the oldest position that a client still needs.
 func (s *session) slowest() uint64 {
 	keep := s.out.end
 	for _, a := range s.clients {
@@ -158,9 +158,9 @@ func (s *session) slowest() uint64 {
 	return keep
 }
 
-// awaitSpace waits for something to change. A client alone may hold up its
-// command for as long as it likes, as a full pipe would; one that holds up
-// others too is dropped after a while.
+// awaitSpace waits for a change. A single client may block its command without
+// limit, as a full pipe would; one that also blocks others is dropped after
+// StallLimit.
 func (s *session) awaitSpace() {
 	s.blocked++
 	defer func() { s.blocked-- }()
@@ -190,7 +190,7 @@ func (s *session) awaitSpace() {
 	}
 }
 
-// read gives the command what clients typed.
+// read passes the input of clients to the command.
 func (s *session) read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -211,7 +211,7 @@ func (s *session) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// feed takes input from a client. What comes after the end of input is dropped.
+// feed adds input of a client. Input after its end is dropped.
 func (s *session) feed(a *attachment, p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,8 +261,8 @@ func (s *session) attach(drop func()) (*attachment, error) {
 	return a, nil
 }
 
-// leave removes a client. The last one takes a command with it that is not
-// detachable.
+// leave removes a client. When the last one leaves, a command that is not
+// detachable is ended.
 func (s *session) leave(a *attachment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,8 +286,8 @@ func (s *session) remove(a *attachment) {
 	s.changed.Broadcast()
 }
 
-// hangUp ends the command as a terminal that is unplugged would, and by force if
-// it stays.
+// hangUp ends the command with SIGHUP, as a closed terminal does, and kills it
+// if it does not end.
 func (s *session) hangUp() {
 	_ = s.proc.Signal(int(syscall.SIGHUP))
 	timer := time.NewTimer(s.grace)
@@ -299,7 +299,7 @@ func (s *session) hangUp() {
 	}
 }
 
-// fail tells a client what it did wrong.
+// fail sends a client its error and ends its connection.
 func (s *session) fail(a *attachment, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,7 +307,7 @@ func (s *session) fail(a *attachment, err error) {
 	s.changed.Broadcast()
 }
 
-// end records the exit. What is not sent yet still will be.
+// end records the exit. Pending output is still sent.
 func (s *session) end(exit Exit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -319,7 +319,7 @@ func (s *session) end(exit Exit) {
 	close(s.done)
 }
 
-// describe is the session as others see it.
+// describe returns the public description of the session.
 func (s *session) describe() Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,12 +19,12 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
-// A socket's address has room for 107 bytes. Homes are deeper than that, so the
-// directory is opened and the address is /proc/self/fd/N/NAME: the path to the
-// directory may have any length, the name in it maxName bytes.
+// A socket's address has room for 107 bytes, and paths of homes can be longer.
+// So the directory is opened and the address is /proc/self/fd/N/NAME: the path
+// to the directory may have any length, the name in it maxName bytes.
 const maxName = 80
 
-// backlog is for commands that connect at once.
+// backlog is how many commands may connect at once.
 const backlog = 128
 
 // Listener is a socket in a directory that only its user can enter. Closing it
@@ -38,10 +38,10 @@ type Listener struct {
 	err  error
 }
 
-// Listen makes the socket. The directory must be the caller's and closed to
-// others; it is made if it is missing. The name appears when connections are
-// accepted, not before, and replaces that of a server that was killed. Callers
-// that may race for one path hold a lock of their own.
+// Listen makes the socket. The directory must belong to the caller and be
+// closed to others; Listen makes it if it is missing. The name appears only
+// when connections are accepted, and replaces that of a server that was killed.
+// Callers that may race for one path must hold a lock.
 func Listen(path string) (*Listener, error) {
 	dir, name, err := openDir(path, true)
 	if err != nil {
@@ -107,7 +107,7 @@ func listenIn(dir *fsx.Dir, name string) (*Listener, error) {
 	return l, nil
 }
 
-// private makes sure that nobody else can reach into the directory.
+// private checks that no other user can access the directory.
 func private(dir *fsx.Dir) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir.Fd(), &st); err != nil {
@@ -123,8 +123,8 @@ func private(dir *fsx.Dir) error {
 	return nil
 }
 
-// bind makes a socket that listens. Nobody can connect between its creation and
-// the change of its mode, since it does not listen yet.
+// bind makes a listening socket. No client can connect before its mode is
+// changed, since it does not listen until then.
 func bind(dir *fsx.Dir, name string) (*net.UnixListener, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -172,8 +172,8 @@ func (l *Listener) publish(temp string) error {
 	return l.dir.Rename(temp, l.dir, l.name, 0)
 }
 
-// Close stops listening and removes the name, unless it is another's by now. It
-// may be called again, also while it works.
+// Close stops listening and removes the name, unless another server owns it by
+// now. It may be called again, also concurrently.
 func (l *Listener) Close() error {
 	l.once.Do(func() {
 		l.err = l.UnixListener.Close()
@@ -197,7 +197,7 @@ func address(dir *fsx.Dir, name string) string {
 	return "/proc/self/fd/" + strconv.Itoa(dir.Fd()) + "/" + name
 }
 
-// connect gives ErrNoServer if nobody listens.
+// connect returns ErrNoServer if no server listens.
 func connect(ctx context.Context, dir *fsx.Dir, name string) (*net.UnixConn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", address(dir, name))
@@ -215,8 +215,8 @@ func connect(ctx context.Context, dir *fsx.Dir, name string) (*net.UnixConn, err
 	return conn, nil
 }
 
-// peerUID is the effective user who connected, or who listens. The kernel noted
-// it at that moment; nothing that the peer says or does changes it.
+// peerUID returns the effective user who connected, or who listens. The kernel
+// recorded it at that moment; the peer cannot change it.
 func peerUID(conn *net.UnixConn) (int, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -10,26 +10,26 @@ import (
 	"github.com/forkcell/forkcell/internal/match"
 )
 
-// Canonical returns the one text that a policy has. It parses to an equal policy
-// with the same text. Defaults are written out, lists whose order says nothing
-// are sorted; endpoints and rules keep their order, by which events name them.
-// A section that was not given and has no values is left out, and so is
-// filesystem_policy where the default lists hold, because those depend on what
-// the host has.
+// Canonical returns the canonical text of a policy. It parses to an equal
+// policy with the same text. Defaults are written out, and lists whose order
+// has no meaning are sorted; endpoints and rules keep their order, by which
+// events name them. A section that was not given and has no values is left out,
+// and so is filesystem_policy where the default lists apply, because those
+// depend on the host.
 func (p *Policy) Canonical() []byte {
 	var b bytes.Buffer
 	p.tree().write(&b, 0)
 	return b.Bytes()
 }
 
-// Hash returns the name of the canonical text.
+// Hash returns the hash of the canonical text, with the name of its algorithm.
 func (p *Policy) Hash() string {
 	sum := sha256.Sum256(p.Canonical())
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Digest returns the hash without the name of its algorithm, as results and
-// receipts have it.
+// Digest returns the hash without the name of its algorithm, as in results and
+// receipts.
 func (p *Policy) Digest() string { return strings.TrimPrefix(p.Hash(), "sha256:") }
 
 // MarshalJSON returns the canonical policy as JSON, with sizes in bytes and
@@ -137,7 +137,7 @@ func (e Endpoint) tree() value {
 	return v
 }
 
-// settings adds what only some protocols have.
+// settings adds the keys that only some protocols have.
 func (e Endpoint) settings(v *value) {
 	v.addIf(e.RegisteredQueries, "persisted_queries", text("allow_registered"))
 	queries := mappingOf()
@@ -183,7 +183,7 @@ func (r Rule) tree() value {
 	return v
 }
 
-// anyOf writes one pattern as itself and several as alternatives.
+// anyOf writes a single pattern as a scalar and several as alternatives.
 func anyOf(list []match.Text) value {
 	if len(list) == 1 {
 		return text(list[0].String())

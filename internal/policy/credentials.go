@@ -94,8 +94,8 @@ func (o *object) inject() (header, format string) {
 	return header, format
 }
 
-// refuseHeader says why a header cannot carry a credential: those that say
-// where a message goes or ends would give one request two meanings.
+// refuseHeader returns why a header cannot carry a credential: headers that
+// decide where a message goes or ends would give one request two meanings.
 func refuseHeader(h string) string {
 	for i := range len(h) {
 		c := h[i]

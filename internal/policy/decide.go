@@ -10,16 +10,16 @@ import (
 
 // Inspection is what must be read of a request before it can be decided.
 type Inspection struct {
-	// Protocol says what to read the content as; TCP, the zero value, says that
-	// it decides nothing.
+	// Protocol is the protocol to read the content as; TCP, the zero value,
+	// means that the content decides nothing.
 	Protocol Protocol
-	// MaxBody bounds the content that is read; zero where none is (gRPC).
+	// MaxBody bounds the content that is read; zero if none is read (gRPC).
 	MaxBody int64
 }
 
-// Inspection says what ExplainRequest needs in Request.Facts. Where the content
-// cannot be read as the protocol that is returned the request must be denied,
-// also under enforcement: audit: nobody knows what would be recorded.
+// Inspection returns what ExplainRequest needs in Request.Facts. If the content
+// cannot be read as that protocol the request must be denied, also under
+// enforcement: audit, because what it does could not be recorded.
 func (p *Policy) Inspection(q Request) Inspection {
 	found, _ := p.candidates(q)
 	found, q, refusal := narrow(found, q)
@@ -30,9 +30,10 @@ func (p *Policy) Inspection(q Request) Inspection {
 	return want
 }
 
-// needed returns what the endpoints that speak for a path want to be read. It
-// reports false if they read it as different things: then each could be shown
-// what it allows and the server see the other. The lowest bound holds.
+// needed returns the inspection that the endpoints for a path require. It
+// reports false if they disagree about the protocol: then a request could
+// satisfy each rule in one reading while the server uses the other. The lowest
+// bound applies.
 func needed(found []candidate, q Request) (Inspection, bool) {
 	var want Inspection
 	for _, c := range found {
@@ -61,8 +62,8 @@ func needed(found []candidate, q Request) (Inspection, bool) {
 
 const textMessage = "WEBSOCKET_TEXT"
 
-// narrow returns the endpoints that hold the path of a request, and the request
-// with its path in canonical form; or why no rule needs to be asked.
+// narrow returns the endpoints that contain the path of a request, and the
+// request with its path in canonical form; or a decision that needs no rule.
 func narrow(found []candidate, q Request) ([]candidate, Request, *Explanation) {
 	if len(found) == 0 {
 		return nil, q, &Explanation{Rule: "none", Reason: "no rule lists the endpoint"}
@@ -94,9 +95,10 @@ func narrow(found []candidate, q Request) ([]candidate, Request, *Explanation) {
 	return found, q, nil
 }
 
-// decide asks the rules. Deny rules are asked first and of every endpoint that
-// holds the path, also of those for which a more specific one speaks: a deny
-// rule wins over everything. Then those that speak must allow it.
+// decide applies the rules. First the deny rules of every endpoint that
+// contains the path, also of those that a more specific one overrides: a deny
+// rule wins over everything. Then the endpoints with the most specific path
+// must allow the request.
 func decide(found []candidate, q Request) Explanation {
 	speak := speaking(found)
 	want, agreed := needed(speak, q)
@@ -130,8 +132,8 @@ func speaking(found []candidate) []candidate {
 	return slices.DeleteFunc(slices.Clone(found), func(c candidate) bool { return c.ep.Path.Specificity() < most })
 }
 
-// denial looks for a deny rule that matches; one that is only recorded gives way
-// to one that is enforced.
+// denial looks for a deny rule that matches. An enforced one takes precedence
+// over one that is only recorded.
 func denial(found []candidate, q Request) (first Explanation, denied bool) {
 	meant := known(found, q.Facts)
 	for _, c := range found {
@@ -163,7 +165,8 @@ func (c candidate) denies(q Request, known *Facts) string {
 	return ""
 }
 
-// denies reports whether a deny rule is about one thing that a request says.
+// denies reports whether a deny rule matches one operation or call of a
+// request.
 func (r *Rule) denies(f *Facts) bool {
 	operation := func(op GraphQLOperation) bool { return r.MatchesOperation(op, true) }
 	return slices.ContainsFunc(f.Operations, operation) || slices.ContainsFunc(f.Calls, r.MatchesCall) ||
@@ -171,7 +174,7 @@ func (r *Rule) denies(f *Facts) bool {
 }
 
 // known returns facts with every meaning that an endpoint registered for each
-// persisted query, so that the deny rules of all are asked about it.
+// persisted query, so that all deny rules are applied to it.
 func known(found []candidate, f *Facts) *Facts {
 	if f == nil || !slices.ContainsFunc(f.Operations, func(op GraphQLOperation) bool { return op.Persisted != "" }) {
 		return f
@@ -188,8 +191,8 @@ func known(found []candidate, f *Facts) *Facts {
 	return &out
 }
 
-// unread says which operation of a request no endpoint knows the meaning of; ""
-// if there is none.
+// unread returns the first operation of a request whose meaning no endpoint
+// knows; "" if there is none.
 func unread(found []candidate, f *Facts) string {
 	for _, op := range f.Operations {
 		reason := ""
@@ -214,8 +217,8 @@ func unregistered(e *Endpoint, op GraphQLOperation) string {
 	return "graphql_persisted_queries does not say what " + show(op.Persisted) + " does under the operation name " + show(op.Name)
 }
 
-// permission looks for allow rules: for the request, or for each thing that it
-// says.
+// permission looks for allow rules: for the request, or for each operation and
+// call in it.
 func permission(found []candidate, q Request) Explanation {
 	audit := !slices.ContainsFunc(found, func(c candidate) bool { return c.ep.Enforcement != Audit })
 	readers := found
@@ -243,8 +246,8 @@ func permission(found []candidate, q Request) Explanation {
 	return e
 }
 
-// allowEach wants each thing that a request says to be allowed by one endpoint,
-// not all by the same. The rule of the first is the one that is named.
+// allowEach requires that some endpoint allows each operation and call of a
+// request, not the same one for all. It names the rule of the first.
 func allowEach(found []candidate, f *Facts) Explanation {
 	var rules []string
 	for _, op := range f.Operations {

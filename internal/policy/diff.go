@@ -1,14 +1,14 @@
 package policy
 
-// Difference is a key with two values. A key that is not there has the value "".
+// Difference is a key with two values. The value of an absent key is "".
 type Difference struct {
 	Path string `json:"path"`
 	Old  string `json:"old"`
 	New  string `json:"new"`
 }
 
-// Diff returns what differs between two policies, key by key: in the order of
-// a's canonical text, and after it what only b has.
+// Diff returns the differences between two policies, key by key: in the order
+// of a's canonical text, then the keys that only b has.
 func Diff(a, b *Policy) []Difference {
 	var out []Difference
 	diff(&out, "", a.tree(), b.tree())
@@ -51,8 +51,8 @@ func diff(out *[]Difference, path string, a, b value) {
 	}
 }
 
-// names returns the keys of two mappings: those of a in its order, then what
-// only b has.
+// names returns the keys of two mappings: those of a in its order, then those
+// that only b has.
 func names(a, b value, left map[string]value) []string {
 	var out []string
 	for _, f := range a.keys {

@@ -1,14 +1,15 @@
-// Package policy is the policy language: one YAML document that says what a run
-// may do.
+// Package policy is the policy language: one YAML document that defines what a
+// run may do.
 //
-// It parses strictly, validates every key, writes the one canonical text that a
-// meaning has, hashes it, compares policies and explains their decisions about
+// It parses strictly, validates every key, writes the canonical text of a
+// policy, hashes it, compares policies and explains their decisions about
 // paths, system calls and requests. A policy comes with a repository or from a
-// person and is not trusted: whatever is unknown, doubled, ambiguous or of the
-// wrong type is an error with its line and column, and nothing has a weaker
-// meaning than it says.
+// person and is not trusted: anything unknown, duplicate, ambiguous or of the
+// wrong type is an error with its line and column, and no key is weaker than it
+// reads.
 //
 // The package is pure. It must not know files, clocks, environments, processes
-// or which host it runs on: what it needs of those is handed in with Options and
-// PathContext. It enforces nothing; docs/reference/policy.md says what does.
+// or the host that it runs on: the caller passes what it needs in Options and
+// PathContext. It enforces nothing; docs/reference/policy.md describes the
+// enforcement.
 package policy

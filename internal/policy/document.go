@@ -16,9 +16,9 @@ const (
 	maxDepth = 32
 )
 
-// document returns the top node of a file, after everything that YAML can do and
-// a policy cannot has been refused: what the language does not use is only
-// there to make a text mean something else than it seems to.
+// document returns the top node of a file. It refuses every YAML feature that a
+// policy does not use, because such features could only make a text mean
+// something other than it seems to.
 func (r *reader) document(data []byte) *yaml.Node {
 	if !r.readable(data) {
 		return nil
@@ -50,7 +50,7 @@ func (r *reader) document(data []byte) *yaml.Node {
 	return top
 }
 
-// readable checks what must hold before a parser sees the bytes.
+// readable checks the bytes before a parser reads them.
 func (r *reader) readable(data []byte) bool {
 	if len(data) > maxFile {
 		r.at(1, 1, "", fmt.Sprintf("the file is larger than %s", formatSize(maxFile)))
@@ -82,7 +82,7 @@ func (r *reader) readable(data []byte) bool {
 	return true
 }
 
-// noDirective refuses directives, which stand before everything else.
+// noDirective refuses directives, which come before everything else.
 func (r *reader) noDirective(data []byte) bool {
 	line := 0
 	for text := range bytes.Lines(bytes.TrimPrefix(data, []byte("\ufeff"))) {
@@ -115,7 +115,7 @@ func (r *reader) syntax(err error) {
 	r.at(1, 1, "", "not YAML: "+err.Error())
 }
 
-// plain refuses anchors, aliases, merge keys, tags and bottomless nesting.
+// plain refuses anchors, aliases, merge keys, tags and deep nesting.
 func (r *reader) plain(n *yaml.Node, depth int) bool {
 	ok := true
 	refuse := func(n *yaml.Node, msg string) {

@@ -106,7 +106,7 @@ func (o *object) protocol(e *Endpoint) bool {
 func (o *object) tls(e *Endpoint) {
 	switch n := o.vals["tls"]; {
 	case n != nil && n.Kind == yaml.ScalarNode && n.Value == "terminate":
-		// OpenShell's older word for what auto does.
+		// OpenShell's older name for auto.
 	case n != nil && n.Kind == yaml.ScalarNode && n.Value == "passthrough":
 		o.bad("tls", "passthrough says one thing and did another; write skip for traffic that is not opened, auto for traffic that is")
 	default:
@@ -151,10 +151,10 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// Unreachable says which addresses of a range no connection of a cell may go
-// to, whatever a policy allows; "" if there are none. A range that is much wider
-// than that of a metadata service, such as all unique-local addresses, counts as
-// reachable: the dialler refuses the metadata service in it.
+// Unreachable returns which addresses of a range no connection of a cell may go
+// to, whatever a policy allows; "" if there are none. A range that is much
+// wider than a metadata service's, such as all unique-local addresses, counts
+// as reachable: the dialler refuses the metadata service in it.
 func Unreachable(p netip.Prefix) string {
 	for _, u := range []struct{ prefix, what string }{
 		{"127.0.0.0/8", "loopback"},

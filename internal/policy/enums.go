@@ -1,6 +1,6 @@
 package policy
 
-// Protocol says how an endpoint's traffic is understood.
+// Protocol is how an endpoint's traffic is read.
 type Protocol int
 
 // TCP is not inspected; the others are.
@@ -14,20 +14,20 @@ const (
 	GRPC
 )
 
-// Enforcement says what happens to a request that no rule allows.
+// Enforcement is what happens to a request that no rule allows.
 type Enforcement int
 
-// Enforce denies it. Audit forwards it and records the denial that was due.
+// Enforce denies the request. Audit forwards it and records the denial.
 const (
 	Enforce Enforcement = iota
 	Audit
 )
 
-// TLS says whether traffic is encrypted, and whether it is opened.
+// TLS is whether traffic is encrypted, and whether the proxy decrypts it.
 type TLS int
 
-// TLSAuto opens it where the rules need the request; TLSSkip never does. TLSOff
-// is for endpoints that speak plain HTTP; see Endpoint.Plain.
+// TLSAuto decrypts where the rules need the request; TLSSkip never does. TLSOff
+// is for endpoints with plain HTTP; see Endpoint.Plain.
 const (
 	TLSAuto TLS = iota
 	TLSSkip
@@ -37,7 +37,7 @@ const (
 // Access is a preset of rules.
 type Access int
 
-// The presets; see Endpoint.Effective for what they stand for.
+// The presets; Endpoint.Effective returns their rules.
 const (
 	AccessNone Access = iota
 	ReadOnly
@@ -57,11 +57,11 @@ const (
 	OperationAny
 )
 
-// Signing says how requests are signed with a credential.
+// Signing is how requests are signed with a credential.
 type Signing int
 
-// SigV4 is AWS's scheme, with the body signed as the service wants it, always,
-// or never.
+// The SigV4 values are AWS's scheme, with the body signed as the service
+// requires, always, or never.
 const (
 	SigningNone Signing = iota
 	SigV4

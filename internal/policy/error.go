@@ -25,17 +25,17 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", quote.Path(p.File), p.Line, p.Column, p.Message)
 }
 
-// maxProblems bounds what is reported of a file that is wrong throughout.
+// maxProblems bounds the problems that are reported for one file.
 const maxProblems = 100
 
-// Error is everything that is wrong with a policy file, by position.
+// Error lists everything that is wrong with a policy file, by position.
 type Error struct {
 	Problems []Problem
 	// More counts the problems after the last one that is listed.
 	More int
 }
 
-// Error returns one line for each problem. The first is complete on its own.
+// Error returns one line for each problem. The first is complete by itself.
 func (e *Error) Error() string {
 	var b strings.Builder
 	for i, p := range e.Problems {
@@ -67,8 +67,8 @@ func newError(problems []Problem, dropped int) *Error {
 	return e
 }
 
-// show returns foreign text for a message: short, on one line, with nothing in
-// it that could draw.
+// show quotes untrusted text for a message: short, on one line, without control
+// characters.
 func show(s string) string {
 	const most = 60
 	if r := []rune(s); len(r) > most {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Explanation is a decision with the rule that it follows from.
+// Explanation is a decision and the rule that made it.
 type Explanation struct {
 	Allowed bool `json:"allowed"`
-	// Access is what a path can be used for; empty for everything else.
+	// Access is the access to a path; empty for everything else.
 	Access string `json:"access,omitempty"`
 	Rule   string `json:"rule"`
 	Reason string `json:"reason"`
-	// Needs is a flag that the operator has to give for it, or nothing is run.
+	// Needs is a flag that the operator must set, or nothing is run.
 	Needs string `json:"needs,omitempty"`
-	// Audited says that the rules deny it and that it is allowed because
+	// Audited reports that the rules deny it and that it is allowed because
 	// enforcement is audit.
 	Audited bool `json:"audited,omitempty"`
 }
 
-// What can be done with a path. Programs may be executed from whatever can be
+// The kinds of access to a path. Programs may be executed wherever they can be
 // read.
 const (
 	AccessAbsent    = "absent"
@@ -42,8 +42,8 @@ type PathContext struct {
 	// Links are the host's symbolic links directly below "/", such as "/bin" to
 	// "usr/bin". A cell always has them.
 	Links map[string]string
-	// TmpOwned says that directories in the cell's /tmp that lead to something shown
-	// there are sandbox's, who can write them. So it is for ordinary callers.
+	// TmpOwned reports that sandbox owns, and can write, the directories in the
+	// cell's /tmp that lead to a listed path. This is so for ordinary callers.
 	TmpOwned bool
 }
 
@@ -55,8 +55,8 @@ type claim struct {
 
 const ruleCell = "every cell"
 
-// ExplainPath says what a path is in a cell: the rule with the longest path that
-// holds it decides.
+// ExplainPath returns the access to a path in a cell: the rule with the longest
+// path that contains it decides.
 func (p *Policy) ExplainPath(name string, ctx PathContext) Explanation {
 	if !strings.HasPrefix(name, "/") {
 		return Explanation{Access: AccessAbsent, Rule: "none", Reason: "the path is not absolute"}
@@ -86,11 +86,11 @@ func (p *Policy) ExplainPath(name string, ctx PathContext) Explanation {
 	return Explanation{Access: AccessAbsent, Rule: "none", Reason: "no rule lists it, and what is not listed does not exist in a cell"}
 }
 
-// privateTmp is the cell's own /tmp, in which listed paths are shown too.
+// privateTmp is the cell's own /tmp, in which listed paths are mounted too.
 const privateTmp = "/tmp"
 
-// leading explains a path in /tmp that is, or is in, a directory that only leads to
-// something shown there: such a directory cannot be written.
+// leading explains a path in /tmp that is, or is in, a directory that only
+// leads to a listed path: such a directory cannot be written.
 func leading(name string, claims []claim) (Explanation, bool) {
 	var in Explanation
 	found := false
@@ -123,8 +123,8 @@ func follow(name string, links map[string]string) string {
 	return name
 }
 
-// claims lists every rule about paths. Of two about the same path the earlier
-// one decides.
+// claims lists every rule about paths. If two are about the same path, the
+// earlier one decides.
 func (p *Policy) claims(ctx PathContext) []claim {
 	var out []claim
 	add := func(dir, access, rule, reason string) {
@@ -174,7 +174,7 @@ func (p *Policy) claims(ctx PathContext) []claim {
 	return out
 }
 
-// ownClaims are about what every cell has, and what none has.
+// ownClaims lists the paths that every cell has, and those that none has.
 func ownClaims() []claim {
 	out := []claim{
 		{dir: "/tmp", access: AccessReadWrite, rule: ruleCell, reason: "a private /tmp, dropped at the end of the run"},
@@ -192,8 +192,8 @@ func ownClaims() []claim {
 	return out
 }
 
-// ownFiles are about the files of /etc that are the cell's own. Where a policy makes
-// /etc writable, they can be changed too.
+// ownFiles lists the files of /etc that are the cell's own. Where a policy
+// makes /etc writable, they can be changed too.
 func (p *Policy) ownFiles() (out []claim) {
 	access, reason := AccessReadOnly, "the cell's own file, not the host's"
 	if slices.ContainsFunc(p.Filesystem.ReadWrite, func(dir string) bool { return beneath("/etc", dir) }) {
@@ -205,7 +205,7 @@ func (p *Policy) ownFiles() (out []claim) {
 	return out
 }
 
-// ExplainSyscall says whether a system call is denied, and why.
+// ExplainSyscall returns whether a system call is denied, and why.
 func (p *Policy) ExplainSyscall(name string, known Syscalls) Explanation {
 	if !known.Known(name) {
 		return Explanation{Rule: "none", Reason: "no system call is called " + show(name)}

@@ -7,8 +7,8 @@ import (
 	"github.com/forkcell/forkcell/internal/match"
 )
 
-// Facts are what the content of a request says, in the words that rules use. A
-// request may say several things at once (a batch); it is allowed if all of them
+// Facts describe the content of a request in the terms of rules. A request may
+// contain several operations or calls (a batch); it is allowed if all of them
 // are, and denied if one is.
 type Facts struct {
 	// Protocol is the one that the content was read as: GraphQL (also for the
@@ -19,9 +19,10 @@ type Facts struct {
 	Operations []GraphQLOperation
 	// Calls are of the other protocols.
 	Calls []Call
-	// Upkeep names what the protocol needs besides operations and calls, such
-	// as "event stream" or "response". No rule names these: they are allowed
-	// wherever the protocol is, unless a deny rule denies everything.
+	// Upkeep names messages that the protocol needs besides operations and
+	// calls, such as "event stream" or "response". No rule names these: they
+	// are allowed wherever the protocol is, unless a deny rule denies
+	// everything.
 	Upkeep []string
 }
 
@@ -32,9 +33,8 @@ type GraphQLOperation struct {
 	// Name is empty for an anonymous operation. Of a persisted query it is the
 	// operationName of the request.
 	Name string
-	// Fields are the root fields under their own names, not under aliases,
-	// whichever fragments they come from and whatever directives stand beside
-	// them. Sorted, without repetitions.
+	// Fields are the root fields under their own names instead of aliases, from
+	// all fragments and regardless of directives. Sorted, without duplicates.
 	Fields []string
 	// Persisted is the hash or id that is sent instead of the text.
 	Persisted string
@@ -45,17 +45,17 @@ type Call struct {
 	// Service is of gRPC.
 	Service string
 	Method  string
-	// Tool is what MCP's tools/call names.
+	// Tool is the tool that MCP's tools/call names.
 	Tool string
 }
 
-// empty reports whether nothing was read, which nothing can allow.
+// empty reports whether nothing was read, which no rule can allow.
 func (f *Facts) empty() bool {
 	return len(f.Operations)+len(f.Calls)+len(f.Upkeep) == 0
 }
 
-// inspected reports whether requests of a protocol are decided by their content.
-// Of a websocket only the messages are, see Endpoint.readsMessages.
+// inspected reports whether requests of a protocol are decided by their
+// content. For a websocket only the messages are, see Endpoint.readsMessages.
 func (v Protocol) inspected() bool {
 	switch v {
 	case GraphQL, ModelContext, JSONRPC, GRPC:
@@ -72,14 +72,14 @@ func (e *Endpoint) readsMessages() bool {
 	return e.Protocol == Websocket && (slices.ContainsFunc(e.Rules, operation) || slices.ContainsFunc(e.DenyRules, operation))
 }
 
-// concerns reports whether the endpoint's rules are about such facts.
+// concerns reports whether the endpoint's rules apply to such facts.
 func (e *Endpoint) concerns(f *Facts) bool {
 	return f != nil && (e.Protocol == f.Protocol || f.Protocol == GraphQL && e.readsMessages())
 }
 
-// MatchesOperation reports whether a rule is about a GraphQL operation, whose
-// text is known. With fields, an allow rule wants every root field to match one
-// of them; a deny rule fires on one.
+// MatchesOperation reports whether a rule matches a GraphQL operation whose
+// text is known. With fields, an allow rule requires every root field to match
+// one of them; a deny rule matches if one does.
 func (r *Rule) MatchesOperation(op GraphQLOperation, deny bool) bool {
 	if r.Operation == OperationNone || op.Type == OperationNone {
 		return false
@@ -100,8 +100,8 @@ func (r *Rule) MatchesOperation(op GraphQLOperation, deny bool) bool {
 	return len(op.Fields) > 0 && !slices.ContainsFunc(op.Fields, func(f string) bool { return !fits(f) })
 }
 
-// MatchesCall reports whether a rule is about a call. A rule that names tools is
-// about calls of tools and about nothing else, whatever its method.
+// MatchesCall reports whether a rule matches a call. A rule that names tools
+// matches only calls of tools, whatever its method.
 func (r *Rule) MatchesCall(c Call) bool {
 	if r.Call.IsZero() || !r.Call.Match(c.Method) {
 		return false
@@ -112,7 +112,7 @@ func (r *Rule) MatchesCall(c Call) bool {
 	return len(r.Tools) == 0 || c.Method == toolsCall && anyText(r.Tools, c.Tool)
 }
 
-// everything reports whether a rule is about all that its protocol can say.
+// everything reports whether a rule matches every message of its protocol.
 func (r *Rule) everything() bool {
 	switch {
 	case r.Operation != OperationNone:
@@ -127,10 +127,10 @@ func anyText(patterns []match.Text, s string) bool {
 	return slices.ContainsFunc(patterns, func(t match.Text) bool { return t.Match(s) })
 }
 
-// resolve returns a GraphQL operation with what the endpoint registered for its
-// hash or id. It reports false if what the operation does is not known. A name
-// that is sent must be the registered one, for it selects an operation of a text
-// that nobody here has read.
+// resolve returns a GraphQL operation as the endpoint registered it for its
+// hash or id. It reports false if the operation is not known. A name in the
+// request must be the registered one, because it selects an operation of a text
+// that was not read.
 func (e *Endpoint) resolve(op GraphQLOperation) (GraphQLOperation, bool) {
 	if op.Persisted == "" {
 		return op, true

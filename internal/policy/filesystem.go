@@ -17,8 +17,8 @@ func DefaultReadOnly() []string {
 	return []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/usr"}
 }
 
-// own returns what every cell has of its own, whatever is listed. Listing it is
-// no mistake and changes nothing.
+// own returns the paths that every cell has, whether listed or not. Listing one
+// is allowed and changes nothing.
 func own() []string {
 	return []string{
 		"/proc", "/proc/self", "/tmp",
@@ -42,7 +42,7 @@ func (r *reader) filesystem(n *yaml.Node) Filesystem {
 	return fs
 }
 
-// pathList reads a list of paths none of which is in other.
+// pathList reads a list of paths, none of which may be in other.
 func (r *reader) pathList(o *object, key string, other []string) []string {
 	var out []string
 	for _, it := range o.texts(key) {
@@ -71,7 +71,7 @@ func (r *reader) pathList(o *object, key string, other []string) []string {
 	return sorted(out)
 }
 
-// refusePath says why a path cannot be listed.
+// refusePath returns why a path cannot be listed.
 func (r *reader) refusePath(p string) string {
 	switch {
 	case !strings.HasPrefix(p, "/"):
@@ -96,8 +96,8 @@ func (r *reader) refusePath(p string) string {
 	return OffLimits(p, r.opt.Homes)
 }
 
-// OffLimits says why no path that a policy lists may lead to a place of the host,
-// which may have other names than the policy's; "" if it may. Homes are the
+// OffLimits returns why no path of a policy may lead to a place of the host,
+// which may have other names than the policy's; "" if it may. homes are the
 // caller's.
 func OffLimits(p string, homes []string) string {
 	if p == "/" {

@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/match"
 )
 
-// inspection reads what an endpoint allows of the requests that it sees.
+// inspection reads the rules for requests of an endpoint.
 func (o *object) inspection(e *Endpoint) {
 	if e.Protocol == TCP {
 		for _, key := range []string{"path", "access", "rules", "deny_rules", "allow_encoded_slash"} {
@@ -56,7 +56,7 @@ func (o *object) endpointPath(encodedSlash bool) match.Path {
 	return p
 }
 
-// allowBase checks that exactly one thing says what is allowed.
+// allowBase checks that exactly one key defines what is allowed.
 func (o *object) allowBase(e *Endpoint) {
 	for _, key := range []string{"rules", "deny_rules"} {
 		if n := o.vals[key]; n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
@@ -99,8 +99,8 @@ func (o *object) rules(key string, e *Endpoint) []Rule {
 	return out
 }
 
-// toolRules refuses rules of which one makes the other pointless: a call of any
-// tool allowed next to calls of named ones.
+// toolRules refuses a rule that makes others pointless: one that allows calls
+// of any tool next to rules for named tools.
 func (o *object) toolRules(e *Endpoint) {
 	named := slices.ContainsFunc(e.Rules, func(r Rule) bool { return len(r.Tools) > 0 })
 	for i, r := range e.Rules {
@@ -151,9 +151,9 @@ func (e *Endpoint) Effective() (allow, deny []Rule) {
 	return allow, deny
 }
 
-// gitFetch is the part of "read-only" for Git: fetching posts, but reads. The
-// announcement of a push is a GET, and is denied although the push itself would
-// be too, so that Git fails with the first request.
+// gitFetch returns the rules for Git in "read-only": fetching uses POST, but
+// only reads. The announcement of a push is a GET. It is denied too, although
+// the push itself would be, so that Git fails with the first request.
 func gitFetch() (allow, deny Rule) {
 	allow = Rule{Method: must(match.NewMethod("POST")), Path: must(match.NewPath("/**/git-upload-pack"))}
 	deny = Rule{
@@ -163,7 +163,7 @@ func gitFetch() (allow, deny Rule) {
 	return allow, deny
 }
 
-// must is for patterns written in this package.
+// must panics on an error in a pattern of this package.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

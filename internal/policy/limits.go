@@ -11,7 +11,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Bounds of the limits. Below them nothing runs, above them nothing is limited.
+// Bounds of the limits. Lower values stop everything, higher ones limit
+// nothing.
 const (
 	minMemory   = 1 << 20
 	minDisk     = 1 << 12
@@ -30,7 +31,7 @@ type unit struct {
 	bytes int64
 }
 
-// units are the names of sizes, from the largest.
+// units returns the units of sizes, the largest first.
 func units() []unit {
 	return []unit{
 		{"TiB", 1 << 40},

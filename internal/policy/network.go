@@ -10,12 +10,12 @@ import (
 	"github.com/forkcell/forkcell/internal/match"
 )
 
-// maxKey bounds the keys that a file may choose. YAML itself allows no key over
-// 1024 characters, and a canonical text may need escapes.
+// maxKey bounds the keys that a file may choose. YAML allows no key over 1024
+// characters, and a canonical text may need escapes.
 const maxKey = 160
 
-// Each endpoint is compared with each other one, and each credential with the
-// environment; these bounds keep that quick.
+// Each endpoint is compared with every other one, and each credential with the
+// environment; these bounds keep that fast.
 const (
 	maxEndpoints   = 1024
 	maxCredentials = 256
@@ -81,7 +81,8 @@ func (r *reader) networkPolicy(n *yaml.Node, path, key string) (NetworkPolicy, [
 	return p, places
 }
 
-// wrongList reports whether a key is there but is no list, which has been said.
+// wrongList reports whether a key is present but not a list, which was already
+// reported.
 func (o *object) wrongList(key string) bool {
 	return o.has(key) && o.vals[key].Kind != yaml.SequenceNode
 }
@@ -117,7 +118,7 @@ func (r *reader) binaries(o *object) []match.Path {
 	return slices.CompactFunc(out, match.Path.Equal)
 }
 
-// place is an endpoint with its position, for what is checked across them.
+// place is an endpoint with its position, for checks across endpoints.
 type place struct {
 	node *yaml.Node
 	path string
@@ -127,11 +128,11 @@ type place struct {
 }
 
 // conflicts finds endpoints that give one connection or request two meanings.
-// Whether TLS is opened, which addresses are right and what a path is are
-// decided before any path is matched, so entries for one host and port that one
-// binary could match must agree on them; entries for one path must agree on how it
-// is read. Two names may be one binary through links, which a policy cannot know:
-// of entries that then disagree, the proxy takes the stricter.
+// Decrypting TLS, the allowed addresses and the form of a path are decided
+// before any path is matched, so endpoints for one host and port that one
+// binary could match must agree on them. Endpoints for one path must agree on
+// its protocol. Two names may be one binary through links, which a policy
+// cannot know: if endpoints then disagree, the proxy applies the stricter one.
 func (r *reader) conflicts(places []place) {
 	for i, b := range places {
 		for _, a := range places[:i] {
@@ -162,8 +163,8 @@ func (r *reader) conflicts(places []place) {
 	}
 }
 
-// overlap reports whether one binary could match both lists. Of two patterns it
-// could, unless their beginnings differ.
+// overlap reports whether one binary could match both lists. Two patterns
+// overlap unless their beginnings differ.
 func overlap(a, b []match.Path) bool {
 	return slices.ContainsFunc(a, func(x match.Path) bool {
 		return slices.ContainsFunc(b, func(y match.Path) bool {

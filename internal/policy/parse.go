@@ -14,10 +14,10 @@ type Syscalls interface {
 	Denied(name string) (reason string, denied bool)
 }
 
-// Options is what a policy is checked against besides itself.
+// Options holds what a policy is checked against besides itself.
 type Options struct {
-	// Syscalls checks the names in allow_syscalls. Without it any name of the
-	// right form passes.
+	// Syscalls checks the names in allow_syscalls. Without it any well-formed
+	// name passes.
 	Syscalls Syscalls
 	// Homes are the caller's home directory under each name that it has. They
 	// cannot be listed as a whole.
@@ -77,7 +77,7 @@ func (r *reader) policy(top *yaml.Node, p *Policy) {
 	}
 }
 
-// refused reports a key of OpenShell's that has no place here, at the key.
+// refused reports a key of OpenShell that is not supported here.
 func (o *object) refused(key, why string) {
 	n := o.keys[key]
 	o.r.at(n.Line, n.Column, o.at(key), o.at(key)+": not supported: "+why)
@@ -185,8 +185,8 @@ func variableName(s string) bool {
 	return s != "" && len(s) <= 256 && strings.Trim(s[:1], letters) == "" && strings.Trim(s, letters+"0123456789") == ""
 }
 
-// sorted returns a list that is a set: in order, each element once, nil if there
-// are none.
+// sorted returns a list as a set: sorted, without duplicates, nil if it is
+// empty.
 func sorted(list []string) []string {
 	slices.Sort(list)
 	return slices.Compact(list)

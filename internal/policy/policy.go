@@ -8,7 +8,7 @@ import (
 )
 
 // Policy is a valid policy. The zero value of a section means that it was not
-// given, but for those whose defaults Default fills in.
+// given, except for sections whose defaults Default fills in.
 type Policy struct {
 	Filesystem  Filesystem
 	Landlock    Landlock
@@ -21,8 +21,8 @@ type Policy struct {
 	Credentials []Credential
 }
 
-// Default returns what holds without a policy: no network, no credentials, no
-// limits, the workspace writable, the system read-only, the rest absent.
+// Default returns the policy of a run without one: no network, no credentials,
+// no limits, the workspace writable, the system read-only, the rest absent.
 func Default() *Policy {
 	return &Policy{
 		Filesystem: Filesystem{IncludeWorkdir: true},
@@ -34,12 +34,12 @@ func Default() *Policy {
 // Sandbox is the name of a cell's user and of its group.
 const Sandbox = "sandbox"
 
-// NeedsNetwork reports whether the policy allows connections, which only egress
-// can let through.
+// NeedsNetwork reports whether the policy allows connections, which need
+// egress.
 func (p *Policy) NeedsNetwork() bool { return len(p.Network) > 0 }
 
-// NeedsCredentials reports whether the policy names credentials, or asks for
-// requests to be signed with one, which only egress can do.
+// NeedsCredentials reports whether the policy names credentials or signs
+// requests with one, which needs egress.
 func (p *Policy) NeedsCredentials() bool {
 	for _, n := range p.Network {
 		for _, e := range n.Endpoints {
@@ -51,18 +51,19 @@ func (p *Policy) NeedsCredentials() bool {
 	return len(p.Credentials) > 0
 }
 
-// Filesystem says what exists in a cell besides what every cell has.
+// Filesystem lists the paths in a cell besides those that every cell has.
 type Filesystem struct {
-	// Given is false where the default lists hold (see DefaultReadOnly).
+	// Given is false where the default lists apply (see DefaultReadOnly).
 	Given bool
-	// IncludeWorkdir says that the workspace is there, read-write.
+	// IncludeWorkdir reports that the workspace is mounted, read-write.
 	IncludeWorkdir bool
-	// ReadOnly and ReadWrite are clean absolute paths of the host, sorted. What
-	// every cell has of its own (/proc, /tmp, /dev/null, ...) is not among them.
+	// ReadOnly and ReadWrite are clean absolute paths of the host, sorted. They
+	// do not contain the paths that every cell has (/proc, /tmp, /dev/null,
+	// ...).
 	ReadOnly, ReadWrite []string
 }
 
-// Landlock says what to do on a kernel that cannot do all that is asked.
+// Landlock is what to do on a kernel that lacks a part of what is required.
 type Landlock int
 
 // HardRequirement refuses the run; BestEffort runs, and records what is missing.
@@ -71,7 +72,8 @@ const (
 	BestEffort
 )
 
-// Process says who the command is and which system calls it gets back.
+// Process is the user of the command and the system calls that it may use in
+// addition.
 type Process struct {
 	// RunAsUser and RunAsGroup are names of the cell or decimal numbers, never
 	// root or 0.
@@ -91,7 +93,7 @@ type Limits struct {
 	WallTime        time.Duration
 }
 
-// Environment says which variables the command gets besides the cell's own.
+// Environment lists the variables that the command gets besides the cell's own.
 type Environment struct {
 	// Inherit are names, sorted; nothing else comes from the caller.
 	Inherit []string
@@ -111,19 +113,19 @@ type NetworkPolicy struct {
 	Binaries []match.Path
 }
 
-// Endpoint is a part of a host that connections may go to, and what they may
-// ask of it.
+// Endpoint is a part of a host that connections may go to, and the requests
+// that are allowed there.
 type Endpoint struct {
 	Host match.Host
 	// Ports is sorted and never empty.
 	Ports []uint16
-	// Path is the part of the host that the entry speaks for. It is the zero
-	// Path for tcp, where no paths are seen.
+	// Path is the part of the host that the endpoint applies to. It is the zero
+	// Path for tcp, where paths are not read.
 	Path        match.Path
 	Protocol    Protocol
 	Enforcement Enforcement
 	TLS         TLS
-	// Access is a preset that stands for rules; never both are given.
+	// Access is a preset of rules; an endpoint has either a preset or rules.
 	Access Access
 	Rules  []Rule
 	// DenyRules win over everything.
@@ -135,8 +137,8 @@ type Endpoint struct {
 
 	// MaxBody bounds the request bodies that graphql, mcp and json-rpc parse.
 	MaxBody int64
-	// RegisteredQueries says that persisted queries are allowed if they are
-	// among PersistedQueries; otherwise none are.
+	// RegisteredQueries reports that persisted queries are allowed if they are
+	// in PersistedQueries; otherwise none are.
 	RegisteredQueries bool
 	// PersistedQueries is sorted by ID.
 	PersistedQueries []PersistedQuery
@@ -145,13 +147,13 @@ type Endpoint struct {
 	Signing                       Signing
 	SigningService, SigningRegion string
 
-	// The following are OpenShell's and loosen nothing here: bodies and messages
-	// are rewritten only for credentials with ReplaceInBody, and credentials
-	// never go where requests are not inspected.
+	// The following are OpenShell's and allow nothing more here: bodies and
+	// messages are rewritten only for credentials with ReplaceInBody, and
+	// credentials are sent only where requests are inspected.
 	RequestBodyRewrite, WebsocketRewrite, UninspectedCredentials bool
 }
 
-// PersistedQuery is what a registered hash or id of a GraphQL query stands for.
+// PersistedQuery is the meaning of a registered hash or id of a GraphQL query.
 type PersistedQuery struct {
 	ID            string
 	Operation     Operation
@@ -188,8 +190,9 @@ type Rule struct {
 	Tools []match.Text
 }
 
-// QueryMatch is about one key of a query. An allow rule needs the key, and
-// every value of it must match one of Any; a deny rule fires if one value does.
+// QueryMatch matches one key of a query. An allow rule requires the key, and
+// every value of it must match one of Any; a deny rule matches if one value
+// does.
 type QueryMatch struct {
 	Key string
 	Any []match.Text

@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// reader walks a document and collects what is wrong with it. Its methods return
-// a usable value whatever they find, so that one mistake does not hide the next.
+// reader walks a document and collects its problems. Its methods always return
+// a usable value, so that one mistake does not hide the next.
 type reader struct {
 	file     string
 	opt      Options
@@ -21,7 +21,7 @@ type reader struct {
 	paths int
 }
 
-// maxCollected bounds the memory that a file full of mistakes can take.
+// maxCollected bounds the memory for the problems of one file.
 const maxCollected = 10 * maxProblems
 
 func (r *reader) at(line, column int, path, msg string) {
@@ -56,7 +56,8 @@ func join(path, key string) string {
 	return path + "." + show(key)
 }
 
-// entries returns the keys and values of a mapping with free keys, each key once.
+// entries returns the keys and values of a mapping with free keys, without
+// duplicates.
 func (r *reader) entries(n *yaml.Node, path string) (keys, vals []*yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		r.bad(n, cmpPath(path), "must be a mapping of keys to values, not %s", kind(n))
@@ -86,7 +87,7 @@ func cmpPath(path string) string {
 	return path
 }
 
-// object reads a mapping that has these keys only.
+// object reads a mapping that may have only these keys.
 func (r *reader) object(n *yaml.Node, path string, known ...string) *object {
 	o := &object{r: r, node: n, path: path, vals: map[string]*yaml.Node{}, keys: map[string]*yaml.Node{}}
 	keys, vals := r.entries(n, path)
@@ -115,7 +116,7 @@ func (o *object) has(key string) bool { return o.vals[key] != nil }
 
 func (o *object) at(key string) string { return join(o.path, key) }
 
-// bad reports that a key that is there should not be, or has a wrong value.
+// bad reports a key that is not allowed or has a wrong value.
 func (o *object) bad(key, format string, args ...any) {
 	n := o.vals[key]
 	if n == nil {
@@ -172,14 +173,14 @@ func (r *reader) integer(n *yaml.Node, path string, least, most int64) int64 {
 	return v
 }
 
-// decimal reports whether s is a whole number in its only spelling.
+// decimal reports whether s is a whole number in canonical spelling.
 func decimal(s string) bool {
 	s = strings.TrimPrefix(s, "-")
 	return s != "" && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
 }
 
-// enum returns the index of a key's value among names, of which the first is
-// the default; an empty name is none.
+// enum returns the index of a key's value among names. The first is the
+// default; an empty name cannot be chosen.
 func (o *object) enum(key string, names []string) int {
 	n := o.vals[key]
 	if n == nil {
@@ -199,8 +200,8 @@ func (o *object) enum(key string, names []string) int {
 // maxText bounds a single value.
 const maxText = 4096
 
-// text returns the text of a scalar. Numbers and the like are not taken for
-// text, for "1.10" and 1.10 are not the same.
+// text returns the text of a scalar. It refuses numbers and the like, because
+// "1.10" and 1.10 differ.
 func (r *reader) text(n *yaml.Node, path string) (string, bool) {
 	if n.Kind != yaml.ScalarNode {
 		r.bad(n, path, "must be text, not %s", kind(n))
@@ -239,7 +240,7 @@ func (r *reader) bounded(n *yaml.Node, path string) (string, bool) {
 	return "", false
 }
 
-// list returns the items of a list; nil if the key is absent or is no list.
+// list returns the items of a list; nil if the key is absent or not a list.
 func (o *object) list(key string) []*yaml.Node {
 	n := o.vals[key]
 	switch {
@@ -252,7 +253,7 @@ func (o *object) list(key string) []*yaml.Node {
 	return n.Content
 }
 
-// texts returns a list of texts, without those that are wrong.
+// texts returns a list of texts, without the wrong ones.
 func (o *object) texts(key string) []item {
 	var out []item
 	for i, n := range o.list(key) {

@@ -7,36 +7,37 @@ import (
 	"github.com/forkcell/forkcell/internal/match"
 )
 
-// Request is what a program of a cell asks for: a connection, or with a method
-// a request on it.
+// Request is a connection of a program in a cell or, with a method, a request
+// on it.
 type Request struct {
 	Host string
 	Port uint16
-	// Scheme is HTTP or HTTPS; empty asks about what the endpoint speaks.
+	// Scheme is HTTP or HTTPS; empty means the endpoint's own.
 	Scheme string
-	// Binary is the executable that opens the connection; empty asks about any.
+	// Binary is the executable that opens the connection; empty means any.
 	Binary string
-	// Method and Path are of an HTTP request; empty asks about the connection.
+	// Method and Path are those of an HTTP request; empty means only the
+	// connection.
 	Method string
 	// Path is as the program sends it, without the query.
 	Path  string
 	Query map[string][]string
-	// Facts are what the content says, where Inspection asks for it. The method
-	// of a websocket's text message is WEBSOCKET_TEXT, its path that of the
+	// Facts describe the content, where Inspection requires it. The method of a
+	// websocket's text message is WEBSOCKET_TEXT, its path that of the
 	// handshake.
 	Facts *Facts
-	// Content finds the facts of a request that is asked about as it is sent:
-	// see ExplainSent. Nil says that its content is not known.
+	// Content finds the facts of a request for ExplainSent. Nil means that the
+	// content is not known.
 	Content Content
 }
 
-// Content reads a request as the protocol that its rules are about, whose path is
+// Content reads a request as the protocol of its rules. The request's path is
 // in canonical form. It returns what was read, or why it could not be.
 type Content func(as Inspection, s Sent) (facts *Facts, refusal string)
 
-// Matches reports whether a rule is about an HTTP request, whose path is
-// canonical. Of a key that the rule names an allow rule wants every value to
-// match and at least one to be there; a deny rule fires on one.
+// Matches reports whether a rule matches an HTTP request whose path is
+// canonical. For a key that the rule names, an allow rule requires at least one
+// value and every value to match; a deny rule matches if one value does.
 func (r *Rule) Matches(method, path string, query map[string][]string, deny bool) bool {
 	if !r.Method.Match(method) || !r.Path.Match(path) {
 		return false
@@ -61,12 +62,12 @@ func (e *Endpoint) Serves(host string, port uint16) bool {
 	return slices.Contains(e.Ports, port) && e.Host.Match(host)
 }
 
-// Admits reports whether the policy lists a binary; "" asks for any.
+// Admits reports whether the policy lists a binary; "" means any.
 func (n *NetworkPolicy) Admits(binary string) bool {
 	return binary == "" || slices.ContainsFunc(n.Binaries, func(b match.Path) bool { return b.Match(binary) })
 }
 
-// Covers reports whether a credential may go into a request, whose path is
+// Covers reports whether a credential may go into a request whose path is
 // canonical.
 func (e *CredentialEndpoint) Covers(host string, port uint16, path string) bool {
 	return slices.Contains(e.Ports, port) && e.Host.Match(host) && e.Path.Match(path)
@@ -78,8 +79,8 @@ type candidate struct {
 	name string
 }
 
-// ExplainRequest says whether a connection or a request would be allowed, as far
-// as the policy decides: the destination's address is checked besides.
+// ExplainRequest returns whether the policy allows a connection or a request.
+// The destination's address is checked separately.
 func (p *Policy) ExplainRequest(q Request) Explanation {
 	found, other := p.candidates(q)
 	switch {
@@ -102,7 +103,7 @@ func (p *Policy) ExplainRequest(q Request) Explanation {
 }
 
 // candidates returns the endpoints for a connection, and the name of one that
-// would be for it if it listed the binary.
+// would match if it listed the binary.
 func (p *Policy) candidates(q Request) (found []candidate, other string) {
 	for i := range p.Network {
 		n := &p.Network[i]

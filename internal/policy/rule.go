@@ -169,7 +169,7 @@ func (o *object) operation(rule *Rule) {
 	rule.Fields = textSet(rule.Fields)
 }
 
-// call reads a pattern that is needed and not empty.
+// call reads a pattern that is required and not empty.
 func (o *object) call(key string) match.Text {
 	if !o.has(key) {
 		o.missing(key, `missing; write %s: "*" for any`, key)

@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// kind says what a node is, for messages.
+// kind names the type of a node, for messages.
 func kind(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -25,7 +25,7 @@ func kind(n *yaml.Node) string {
 	}
 }
 
-// plainKind says what YAML's core schema makes of a scalar without quotes.
+// plainKind returns the type of an unquoted scalar in YAML's core schema.
 func plainKind(s string) string {
 	switch s {
 	case "", "~", "null", "Null", "NULL":
@@ -68,8 +68,8 @@ func unsigned(s string) string {
 	return s
 }
 
-// plainWord reports whether s can stand in a canonical text, and in a path,
-// without quotes.
+// plainWord reports whether s needs no quotes in a canonical text and in a
+// path.
 func plainWord(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if s == "" || len(s) > 128 || strings.Trim(s, letters+"0123456789/._-+") != "" {
@@ -85,7 +85,7 @@ func plainWord(s string) bool {
 	return true
 }
 
-// nearest returns the known key that a wrong one was most likely meant to be.
+// nearest returns the known key that is most similar to a wrong one.
 func nearest(key string, known []string) string {
 	if len(key) > 64 {
 		return ""
@@ -100,7 +100,7 @@ func nearest(key string, known []string) string {
 }
 
 // distance counts the insertions, deletions, changes and swaps of neighbours
-// that lead from a to b.
+// that turn a into b.
 func distance(a, b string) int {
 	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// Plain reports whether an inspected endpoint speaks plain HTTP on a port: with
-// tls: off on each of its ports, otherwise on port 80. On the others it speaks
-// TLS. It never speaks both on one port, so that a credential, which goes over
-// TLS only, is never sent in clear text because a program left TLS out.
+// Plain reports whether an inspected endpoint uses plain HTTP on a port: with
+// tls: off on each of its ports, otherwise on port 80. On the others it uses
+// TLS. It never uses both on one port. So a credential, which goes only over
+// TLS, is never sent in clear text because a program left TLS out.
 func (e *Endpoint) Plain(port uint16) bool {
 	return e.TLS == TLSOff || e.TLS == TLSAuto && port == plainPort
 }
@@ -22,8 +22,8 @@ const (
 	HTTPS = "https"
 )
 
-// checkScheme says why a request cannot be in plain HTTP, or in TLS; nil if it
-// can. Endpoints that disagree are spoken to in TLS.
+// checkScheme returns why a request cannot be in plain HTTP, or in TLS; nil if
+// it can. If endpoints disagree, TLS is required.
 func checkScheme(found []candidate, q Request) *Explanation {
 	read := slices.DeleteFunc(slices.Clone(found), func(c candidate) bool { return c.ep.Protocol == TCP })
 	if q.Scheme == "" || len(read) == 0 {
@@ -40,8 +40,8 @@ func checkScheme(found []candidate, q Request) *Explanation {
 	return nil
 }
 
-// clearText says why a credential could never be sent to one of its endpoint's
-// ports; "" if it could.
+// clearText returns why a credential could never be sent to one of its
+// endpoint's ports; "" if it could.
 func (e *CredentialEndpoint) clearText(network []NetworkPolicy) string {
 	if slices.Contains(e.Ports, plainPort) {
 		return "port 80 speaks plain HTTP"

@@ -9,19 +9,19 @@ import (
 	"github.com/forkcell/forkcell/internal/match"
 )
 
-// Sent is an HTTP request as a program sends it. Servers read some requests
-// otherwise than they are written; those must be allowed in every reading.
+// Sent is an HTTP request as a program sends it. Servers may read a request in
+// different ways; it must be allowed in all of them.
 type Sent struct {
 	// Request has its path as it is sent.
 	Request
-	// RawQuery replaces Query where it is given.
+	// RawQuery, if set, replaces Query.
 	RawQuery string
 	// Header has its names in the canonical form of net/http.
 	Header map[string][]string
 }
 
-// ExplainSent says what the proxy does with a request, or with a connection if
-// there is neither a method nor a path, query, header or content.
+// ExplainSent returns what the proxy does with a request, or with a connection
+// if there is neither a method nor a path, query, header or content.
 func (p *Policy) ExplainSent(s Sent) Explanation {
 	q := s.Request
 	connection := p.ExplainRequest(Request{Host: q.Host, Port: q.Port, Scheme: q.Scheme, Binary: q.Binary})
@@ -69,7 +69,7 @@ func (p *Policy) ExplainSent(s Sent) Explanation {
 
 const ruleRequest = "request"
 
-// Misleading says why a request could be another one to somebody else, by its
+// Misleading returns why a server could read a request as another one, by its
 // method or by a header; "" if it could not.
 func Misleading(method string, header map[string][]string) string {
 	switch method {
@@ -87,8 +87,8 @@ func Misleading(method string, header map[string][]string) string {
 	return ""
 }
 
-// EscapeOdd writes characters that no address may hold as escapes, so that rules
-// and servers see one form of them, however they were sent.
+// EscapeOdd escapes characters that an address may not hold, so that rules and
+// servers see one form of them, however they were sent.
 func EscapeOdd(path string) string {
 	const odd = "\"<>^`{|}[]"
 	if !strings.ContainsAny(path, odd) {
@@ -105,8 +105,8 @@ func EscapeOdd(path string) string {
 	return b.String()
 }
 
-// ReadQuery reads the query of a request, or says why servers could read it in
-// two ways.
+// ReadQuery reads the query of a request, or returns why servers could read it
+// in two ways.
 func ReadQuery(raw string) (query map[string][]string, reason string) {
 	for i := range len(raw) {
 		if b := raw[i]; b <= ' ' || b >= 0x7f || b == '#' {
@@ -121,11 +121,11 @@ func ReadQuery(raw string) (query map[string][]string, reason string) {
 	return query, ""
 }
 
-// Otherwise asks again about what servers might make of a request that is
-// allowed, whose path is canonical: with the methods that some frameworks take
-// from headers, and with a path whose escapes are resolved further than the
-// standard equates. All of them must be allowed, and what would only be recorded
-// is. It returns the first answer that matters.
+// Otherwise decides about the other ways in which servers may read an allowed
+// request, whose path is canonical: with the methods that some frameworks take
+// from headers, and with a path whose escapes are decoded further than the
+// standard allows. All of them must be allowed; if one is only recorded, so is
+// the request. It returns the first decision that changes the result.
 func (q Request) Otherwise(header map[string][]string, decided Explanation, explain func(Request) Explanation) Explanation {
 	if !decided.Allowed {
 		return decided
@@ -150,8 +150,9 @@ func (q Request) Otherwise(header map[string][]string, decided Explanation, expl
 	return decided
 }
 
-// unescapeDelimiters resolves the escapes of characters that need none in a
-// path. The standard lets "%40" and "@" be different, most servers do not.
+// unescapeDelimiters decodes the escapes of characters that need none in a
+// path. By the standard "%40" and "@" may differ; most servers treat them
+// alike.
 func unescapeDelimiters(path string) string {
 	const delimiters = "!$&'()*+,=:@"
 	if !strings.Contains(path, "%") {
@@ -172,8 +173,9 @@ func unescapeDelimiters(path string) string {
 	return b.String()
 }
 
-// upgrade refuses a change of the connection's protocol, but to a websocket where
-// an entry for that speaks. The rule is the one that decided about the request.
+// upgrade refuses a change of the connection's protocol, except to a websocket
+// on an endpoint for websockets. rule is the one that decided about the
+// request.
 func upgrade(found []candidate, q Request, header map[string][]string, rule string) *Explanation {
 	tokens := header["Upgrade"]
 	if len(tokens) == 0 && len(header["Http2-Settings"]) == 0 {

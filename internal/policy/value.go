@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// value is a policy as a tree, from which its text, its JSON and the differences
-// between two are made, so that the three show the same.
+// value is a policy as a tree. Its text, its JSON and the differences between
+// two are made from it, so that the three agree.
 type value struct {
 	yaml string // of a scalar
 	json any    // of a scalar
@@ -60,7 +60,7 @@ func mappingOf(fields ...field) value { return value{kind: mapping, keys: fields
 
 func (v *value) add(name string, val value) { v.keys = append(v.keys, field{name, val}) }
 
-// addIf adds a key that is left out where it says nothing.
+// addIf adds a key unless it has no meaning.
 func (v *value) addIf(given bool, name string, val value) {
 	if given {
 		v.add(name, val)
@@ -122,7 +122,7 @@ func (v value) inline() string {
 }
 
 // write writes a mapping or a list of mappings in block style. The first line
-// is not indented: it stands after a dash, or after what the caller wrote.
+// is not indented: it follows a dash, or text of the caller.
 func (v value) write(b *bytes.Buffer, indent int) {
 	pad := strings.Repeat(" ", indent)
 	for i, f := range v.keys {
@@ -181,7 +181,7 @@ func (v value) encode(b *bytes.Buffer) error {
 	return nil
 }
 
-// microseconds is a duration, whose key says its unit in JSON.
+// microseconds is a duration; its key in JSON names the unit.
 type microseconds int64
 
 func jsonKey(f field) string {
