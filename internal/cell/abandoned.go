@@ -5,18 +5,18 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// unfinishedState is what reading verbs show of a run, or of a cell, whose
+// unfinishedState is the state that reading verbs show for a run, or a cell, whose
 // process died. The next verb that changes the cell finishes the run.
 const unfinishedState = "interrupted (unfinished)"
 
-// abandonedWork maps the id of a cell to the run, or else the intent, that a
-// process which died has left in it.
+// abandonedWork maps the id of a cell to the run, or else the intent, that a dead
+// process left unfinished in it.
 type abandonedWork map[string]string
 
-// abandoned finds unfinished work that no process is at. It takes no lock. A
-// process has a cell's lock before it records its work and until the work is
-// finished. So work that is recorded both before and after a look at the lock,
-// and is the same, is abandoned if nobody had the lock.
+// abandoned finds unfinished work that no process is working on. It takes no lock.
+// A process takes a cell's lock before it records its work, and keeps it until the
+// work is finished. So work is abandoned if the same record exists before and after
+// a check that finds the lock free.
 func (e *Engine) abandoned() (abandonedWork, error) {
 	found, err := e.workUnderWay()
 	for cell := range found {
@@ -36,7 +36,8 @@ func (e *Engine) abandoned() (abandonedWork, error) {
 	return found, err
 }
 
-// workUnderWay lists what is begun and not finished, with or without a process.
+// workUnderWay lists the work that was begun and not finished, whether or not its
+// process still exists.
 func (e *Engine) workUnderWay() (abandonedWork, error) {
 	found := abandonedWork{}
 	err := e.store.View(func(tx *store.Tx) error {
@@ -56,7 +57,7 @@ func (e *Engine) workUnderWay() (abandonedWork, error) {
 	return found, err
 }
 
-// show marks a cell that has such work, if it still has it.
+// show marks a cell that still has abandoned work.
 func (w abandonedWork) show(tx *store.Tx, info *api.CellInfo) error {
 	id := w[info.CellID]
 	if id == "" || info.State != "idle" {

@@ -16,7 +16,7 @@ type DiffResult struct {
 	From    string           `json:"from"`
 	To      string           `json:"to"`
 	Changes []api.ChangeJSON `json:"changes"`
-	Notes   []string         `json:"notes"` // what is shown instead of what was asked for
+	Notes   []string         `json:"notes"` // where the result differs from the request
 
 	each func(func(tree.Change) error) error
 
@@ -44,11 +44,11 @@ type Stdio struct {
 	Err    io.Writer
 	Resize <-chan driver.WindowSize
 	// Signals are passed on to the command; the first makes the outcome
-	// "interrupted". Before the command and after it one ends the work at once:
-	// what is to be done is done by the next command.
+	// "interrupted". A signal before or after the command ends the work at once,
+	// and the next command finishes it.
 	Signals <-chan os.Signal
 	// Started, if set, is called with the id of a session in a live cell, before
-	// there is output.
+	// its first output.
 	Started func(session string)
 	// Ended, if set, is called when no process of the command is left.
 	Ended func()

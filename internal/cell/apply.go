@@ -27,12 +27,12 @@ func (e *Engine) Apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyRes
 	return s.apply(ctx, req)
 }
 
-// application is one apply on its way.
+// application is the state of one apply while it is carried out.
 type application struct {
 	*session
 	req     api.ApplyRequest
-	to      string // the directory
-	source  bool   // it is the cell's own source
+	to      string // the directory to write to
+	source  bool   // to is the cell's source directory
 	base    store.Checkpoint
 	theirs  store.Checkpoint
 	pick    *leftout.Selector
@@ -43,7 +43,7 @@ type application struct {
 	changes []tree.Change
 }
 
-// applyIntent is what has to be recorded when the files are written.
+// applyIntent is the record to write once the files of an apply are written.
 type applyIntent struct {
 	Target  string      `json:"target"`
 	Record  store.Apply `json:"record"`
@@ -81,7 +81,7 @@ func (s *session) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyRe
 	return a.result, a.write(ctx)
 }
 
-// prepare finds the two states and the directory.
+// prepare finds the two states to compare and opens the directory.
 func (a *application) prepare() error {
 	a.to, a.source = a.e.caller.path(a.req.To), a.req.To == ""
 	if a.source {
@@ -159,7 +159,8 @@ func (a *application) write(ctx context.Context) error {
 	return err
 }
 
-// nothingToWrite still moves the mark: the source has what the cell has.
+// nothingToWrite records the accepted state as applied when the source already has
+// all changes.
 func (a *application) nothingToWrite() error {
 	if !a.source || a.theirs.ID == a.base.ID || len(a.req.Only)+len(a.req.Except) > 0 {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// stateTree is the workspace of a state, for those who read repositories.
+// stateTree reads the repositories in the workspace of a state.
 type stateTree struct {
 	e    *Engine
 	cell store.Cell
@@ -81,9 +81,9 @@ func (s *stateTree) Children(name string) ([]leftout.Child, error) {
 // inGit reports whether a path is in the directory of a git repository.
 func inGit(p string) bool { return slices.Contains(strings.Split(path.Dir(p), "/"), ".git") }
 
-// indexes compares the indexes of git by their entries: each `git status` writes
-// into them anew what it saw of the files. One that cannot be read is compared by
-// its bytes.
+// indexes compares the indexes of git by their entries, because each `git status`
+// rewrites the file times in them. An index that cannot be read is compared by its
+// bytes.
 func indexes(sides map[apply.Side]gitread.Files) func(apply.Side, string) (tree.Hash, bool, error) {
 	return func(side apply.Side, p string) (tree.Hash, bool, error) {
 		files := sides[side]
@@ -95,12 +95,14 @@ func indexes(sides map[apply.Side]gitread.Files) func(apply.Side, string) (tree.
 	}
 }
 
-// claim is a file of a repository that says something which it did not say before.
+// claim is a file of a repository that makes git track another path, or can no
+// longer be read.
 type claim struct{ source, what string }
 
-// newlyTracked lists what repositories of a state track that the rules leave out
-// and that an earlier state did not track: the next import would take it, or the
-// next commit. What cannot be read any more is listed too.
+// newlyTracked lists the paths that repositories of a state track although the
+// rules leave them out, and that an earlier state did not track: the next import or
+// commit would include them. Repositories that can no longer be read are listed
+// too.
 func (s *session) newlyTracked(from, to store.Checkpoint) ([]claim, error) {
 	base, err := s.e.stateTree(s.cell, from)
 	if err != nil {
@@ -134,8 +136,8 @@ func (s *session) newlyTracked(from, to store.Checkpoint) ([]claim, error) {
 	return found, nil
 }
 
-// heldRepositories names the planned changes of repositories that make them track
-// what the rules leave out. allowed are paths that the operator allows.
+// heldRepositories names the planned changes that make a repository track paths the
+// rules leave out. allowed reports the paths that the operator allows.
 func (a *application) heldRepositories(allowed func(path string) bool) ([]string, error) {
 	if !slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return inGit(op.Path) }) {
 		return nil, nil

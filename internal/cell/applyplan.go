@@ -20,12 +20,12 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// states finds the accepted state, which is what an apply may write, and the one
-// to compare it with.
+// states finds the accepted state, the only one that an apply may write, and the
+// state to compare it with.
 func (a *application) states() error {
 	var waiting *undecided
 	err := a.e.store.View(func(tx *store.Tx) (err error) {
-		if a.theirs, waiting, err = settled(tx, a.cell, a.head); err != nil {
+		if a.theirs, waiting, err = newestAccepted(tx, a.cell, a.head); err != nil {
 			return err
 		}
 		a.base, err = a.baseFor(tx)
@@ -41,8 +41,8 @@ func (a *application) states() error {
 	return nil
 }
 
-// baseFor is the state that the directory and the accepted state both come from:
-// for a directory other than the source, what was imported.
+// baseFor returns the common ancestor of the directory and the accepted state. For
+// a directory other than the source it is the imported state.
 func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
 	if !a.source {
 		return a.e.findCheckpoint(tx, a.cell, "base")
@@ -50,9 +50,9 @@ func (a *application) baseFor(tx *store.Tx) (store.Checkpoint, error) {
 	return a.shared(tx, a.theirs)
 }
 
-// shared is the state of the source that a state of the cell builds on: what was
-// applied last, but without the changes of the source that a refresh brought in
-// and that this state, being older, does not know. Those are the source's own.
+// shared returns the state of the source that a state of the cell builds on: the
+// last applied state, without the changes that a refresh took from the source after
+// this state was made. Those changes are the source's.
 func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint, error) {
 	line, err := tx.Lineage(state.ID)
 	if err != nil {
@@ -73,13 +73,13 @@ func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint
 	return base, err
 }
 
-// kindSource is a state of the source that a refresh sealed.
+// kindSource is the kind of a state of the source that a refresh sealed.
 const kindSource = "source"
 
-// undecided is the first thing in a lineage that a cell has not accepted.
+// undecided is the oldest state in a lineage that a cell has not accepted.
 type undecided struct {
 	state store.Checkpoint
-	run   *store.Run // that made the state; nil if it was captured of a live cell
+	run   *store.Run // the run that made the state; nil if it was captured from a live cell
 }
 
 func (u *undecided) describe(c store.Cell) string {
@@ -92,9 +92,9 @@ func (u *undecided) describe(c store.Cell) string {
 	return fmt.Sprintf("run %s is %s", u.run.ID, decisionIn(c, *u.run))
 }
 
-// settled returns the newest state of a lineage up to which the cell has accepted
-// everything, and what comes after it.
-func settled(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkpoint, *undecided, error) {
+// newestAccepted returns the newest state of a lineage up to which the cell has
+// accepted everything, and the first undecided state after it.
+func newestAccepted(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkpoint, *undecided, error) {
 	line, err := tx.Lineage(from.ID)
 	if err != nil || len(line) == 0 {
 		return from, nil, errors.Join(err, fmt.Errorf("checkpoint %s has no beginning", from.ID))
@@ -103,7 +103,7 @@ func settled(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkp
 	for _, c := range slices.Backward(line) {
 		waiting, err := waits(tx, cell, c)
 		if err == nil && waiting && c.ID == newest.ID {
-			// What it was made from is lost, too: nothing of the lineage is accepted.
+			// The ancestors are lost, too: nothing of the lineage is accepted.
 			newest, err = tx.Checkpoint(cell.Applied)
 		}
 		if err != nil || waiting {
@@ -114,7 +114,7 @@ func settled(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkp
 			if err != nil {
 				return newest, nil, err
 			}
-			if !standsIn(cell, r, c) {
+			if !acceptedIn(cell, r, c) {
 				return newest, &undecided{c, &r}, nil
 			}
 		}
@@ -123,8 +123,8 @@ func settled(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkp
 	return newest, nil, nil
 }
 
-// plan compares three sides: what was applied last, what the cell made of it,
-// what the directory holds now.
+// plan compares three sides: the last applied state, the accepted state of the
+// cell, and the present contents of the directory.
 func (a *application) plan(ctx context.Context) error {
 	mode, err := conflictMode(a.req.OnConflict)
 	if err != nil {
@@ -160,7 +160,7 @@ func (a *application) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.land(); err != nil {
+	if err := a.convertEntries(); err != nil {
 		return err
 	}
 	a.describe()
@@ -190,7 +190,7 @@ func filesIn(d *fsx.Dir) sideOpener {
 	return func(path string, _ tree.Entry) (*os.File, error) { return d.OpenFile(path) }
 }
 
-// namesOf lists directories of a target; one that is not there is empty.
+// namesOf lists directories of a target. A missing directory is empty.
 func namesOf(target *fsx.Dir) func(path string) ([]string, error) {
 	return func(path string) ([]string, error) {
 		d, err := target.OpenDir(path)
@@ -205,7 +205,7 @@ func namesOf(target *fsx.Dir) func(path string) ([]string, error) {
 	}
 }
 
-// merge is what a three-way comparison without conflicts gave.
+// merge is the result of a three-way comparison without conflicts.
 type merge struct {
 	ops     []apply.Op
 	already []string
@@ -242,8 +242,8 @@ func conflictError(where string, conflicts []apply.Conflict) error {
 		"leave out with --except what cannot be written, or give --on-conflict ours")
 }
 
-// namedConflicts is a refusal that names each conflict. unforcible is the hint if
-// one of them cannot be decided for the other side.
+// namedConflicts returns a refusal that names each conflict. unforcible is the hint
+// for conflicts that cannot be decided in favour of the other side.
 func namedConflicts(conflicts []apply.Conflict, message, hint, unforcible string) error {
 	e := &api.Error{Kind: api.Refused, Code: api.CodeConflict, Message: message, Hint: hint}
 	if slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !c.Forcible }) {
@@ -255,9 +255,9 @@ func namedConflicts(conflicts []apply.Conflict, message, hint, unforcible string
 	return e
 }
 
-// leftOut tells what the secret rules keep in the source: it is never touched.
-// A path counts if it was left out at import, or if a rule names it and
-// something is there now.
+// leftOut reports whether the secret rules leave a path out. Such a path of the
+// source is never touched. It counts if it was left out at import, or if a rule
+// matches it and it exists now.
 func (a *application) leftOut(path string, isDir bool) bool {
 	for _, l := range a.cell.LeftOut {
 		if within(path, string(l.Path)) {
@@ -276,7 +276,7 @@ func (a *application) leftOut(path string, isDir bool) bool {
 	return err == nil
 }
 
-// describe fills in what will be written.
+// describe adds the planned changes to the result.
 func (a *application) describe() {
 	planned := map[string]bool{}
 	for _, op := range a.merge.ops {
@@ -293,7 +293,7 @@ func (a *application) describe() {
 	}
 }
 
-// madeState is the record of a state that is sealed and not yet recorded.
+// madeState is the record of a state that is sealed but not yet in the database.
 type madeState struct {
 	ID     string           `json:"id"`
 	CellID string           `json:"cell_id"`

@@ -13,87 +13,90 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// landing turns entries of a cell into entries of a directory of the host.
-type landing struct {
+// hostConverter converts entries of a cell to entries of a directory of the host.
+type hostConverter struct {
 	a     *application
 	self  rights.Operator
-	known map[string]*tree.Entry // what directories are, or become
-	named map[string]bool        // paths of which something is dropped
+	known map[string]*tree.Entry // directories as they will be
+	named map[string]bool        // paths that lose an attribute
 }
 
-// land makes the planned files the operator's own, and names what is dropped.
-// What the directory has already but for that is named too.
-func (a *application) land() error {
-	l := &landing{a: a, self: rights.Self(a.req.AllowSetuid), known: map[string]*tree.Entry{}, named: map[string]bool{}}
+// convertEntries gives the planned files to the operator, and lists the attributes
+// that they lose. It also lists them for files that the directory already has.
+func (a *application) convertEntries() error {
+	c := &hostConverter{a: a, self: rights.Self(a.req.AllowSetuid), known: map[string]*tree.Entry{}, named: map[string]bool{}}
 	for i := range a.merge.ops {
 		op := &a.merge.ops[i]
 		if op.New == nil {
 			continue
 		}
-		e, err := l.entry(op.Path, *op.New, op.Old)
+		e, err := c.entry(op.Path, *op.New, op.Old)
 		if err != nil {
 			return err
 		}
 		op.New = &e
-		l.known[op.Path] = &e
+		c.known[op.Path] = &e
 	}
 	for _, ch := range a.changes {
 		_, already := slices.BinarySearch(a.merge.already, ch.Path)
-		if ch.New == nil || !already && !l.onlyRights(ch) {
+		if ch.New == nil || !already && !c.onlyRights(ch) {
 			continue
 		}
 		have, err := apply.Glance(a.target, ch.Path)
 		if err != nil {
 			return err
 		}
-		if _, err := l.entry(ch.Path, *ch.New, have); err != nil {
+		if _, err := c.entry(ch.Path, *ch.New, have); err != nil {
 			return err
 		}
 	}
-	a.merge.already = slices.DeleteFunc(a.merge.already, func(p string) bool { return l.named[p] })
+	a.merge.already = slices.DeleteFunc(a.merge.already, func(p string) bool { return c.named[p] })
 	return nil
 }
 
-// onlyRights reports whether a change is of nothing that lands.
-func (l *landing) onlyRights(ch tree.Change) bool {
-	if ch.Old == nil || ch.OldPath != "" || !l.a.pick.Match(ch.Path, isDirChange(ch)) {
+// onlyRights reports whether a change concerns only attributes that are never
+// written to the host.
+func (c *hostConverter) onlyRights(ch tree.Change) bool {
+	if ch.Old == nil || ch.OldPath != "" || !c.a.pick.Match(ch.Path, isDirChange(ch)) {
 		return false
 	}
-	was, is := l.self.Plain(*ch.Old), l.self.Plain(*ch.New)
+	was, is := c.self.Plain(*ch.Old), c.self.Plain(*ch.New)
 	return apply.Equal(&was, &is, false)
 }
 
-// entry returns what lands at a path, and notes what is dropped.
-func (l *landing) entry(p string, e tree.Entry, have *tree.Entry) (tree.Entry, error) {
-	parent, err := l.parent(p)
+// entry returns the entry to write at a path, and notes the attributes that it
+// loses.
+func (c *hostConverter) entry(p string, e tree.Entry, have *tree.Entry) (tree.Entry, error) {
+	parent, err := c.parent(p)
 	if err != nil {
 		return e, err
 	}
-	landed, dropped := l.self.OnHost(e, have, parent)
+	onHost, dropped := c.self.OnHost(e, have, parent)
 	for _, what := range dropped {
-		l.named[p] = true
-		l.a.result.Dropped = append(l.a.result.Dropped, note(p, quote.Line(what)))
+		c.named[p] = true
+		c.a.result.Dropped = append(c.a.result.Dropped, note(p, quote.Line(what)))
 	}
-	return landed, nil
+	return onHost, nil
 }
 
-// parent returns the directory that a path is in, as it will be.
-func (l *landing) parent(p string) (*tree.Entry, error) {
+// parent returns the directory of a path as it will be after the apply.
+func (c *hostConverter) parent(p string) (*tree.Entry, error) {
 	dir := path.Dir(p)
 	if p == "." {
-		return nil, nil //nolint:nilnil // the root has none that matters
+		return nil, nil //nolint:nilnil // the parent of the root does not matter
 	}
-	if e, ok := l.known[dir]; ok {
+	if e, ok := c.known[dir]; ok {
 		return e, nil
 	}
-	e, err := apply.Glance(l.a.target, dir)
+	e, err := apply.Glance(c.a.target, dir)
 	if err == nil {
-		l.known[dir] = e
+		c.known[dir] = e
 	}
 	return e, err
 }
 
-// hazards holds back what would make the host run things later, or gain rights.
+// hazards holds back changes that could make the host run programs later, or that
+// grant rights.
 func (a *application) hazards() error {
 	allow, err := leftout.NewSelector(a.req.AllowControl, nil)
 	if err != nil {

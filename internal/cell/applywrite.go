@@ -20,8 +20,8 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// appliedState is the state that the source corresponds to afterwards. With a
-// selection it is a state of its own: the last applied one plus what was chosen.
+// appliedState returns the state that the source has after the apply. With a
+// selection it is a new state: the last applied one with the selected changes.
 func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error) {
 	if !a.source || len(a.req.Only)+len(a.req.Except) == 0 {
 		return a.theirs, nil
@@ -33,8 +33,9 @@ func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error
 	return a.derive(ctx, a.base, "applied", edits)
 }
 
-// derive seals a state made from another by edits. The caller records it together
-// with the statement about it; it is the other one if the edits change nothing.
+// derive seals a state made from another by edits. If the edits change nothing it
+// returns the other state. The caller records the new state together with the
+// statement about it.
 func (s *session) derive(ctx context.Context, from store.Checkpoint, kind string, edits []workspace.Edit) (store.Checkpoint, error) {
 	sealed, err := s.e.ws.Compose(ctx, s.at, from.Layer, store.NewID("op"), edits)
 	if err != nil || sealed.Unchanged {
@@ -57,7 +58,7 @@ func (s *session) execute(ctx context.Context, id string, in applyIntent, p appl
 	report, err := apply.Execute(ctx, p, src, journal, opt)
 	failpoint.Hit("apply.executed")
 	if errors.Is(err, apply.ErrUnfinished) {
-		// The intent stays: who comes next takes it back, or finishes it.
+		// The intent stays: the next command takes it back, or finishes it.
 		return report, unfinished(in.Target, report.Committed, err)
 	}
 	if err != nil {
@@ -85,7 +86,7 @@ func (s *session) dropIntent(id string) error {
 	return s.e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(id) })
 }
 
-// commitApply records files that are written.
+// commitApply records an apply whose files are written.
 func (s *session) commitApply(id string, in applyIntent) error {
 	op := receipt.OpApply
 	return s.e.store.Update(func(tx *store.Tx) error {
@@ -131,8 +132,8 @@ func (s *session) applyJournal(id string, create bool) (*fsx.Dir, error) {
 	return s.e.store.Dir().OpenDir("applies/" + id)
 }
 
-// settleApply ends an apply whose process died, or could not end it: taken back,
-// or recorded.
+// settleApply ends an apply that its process did not finish: it takes the apply
+// back, or records it.
 func (s *session) settleApply(ctx context.Context, in store.Intent) error {
 	var doc applyIntent
 	if err := json.Unmarshal(in.Doc, &doc); err != nil {
@@ -151,7 +152,7 @@ func (s *session) settleApply(ctx context.Context, in store.Intent) error {
 		if s.abandon {
 			return s.dropIntent(in.ID)
 		}
-		return s.waitsFor(doc.Target, err)
+		return s.missingDirError(doc.Target, err)
 	}
 	if err != nil {
 		return fmt.Errorf("recover the apply to %s: %w", quote.Path(doc.Target), err)
@@ -162,7 +163,7 @@ func (s *session) settleApply(ctx context.Context, in store.Intent) error {
 	return s.commitApply(in.ID, doc)
 }
 
-// opJSON describes an op where there is no tree to compare.
+// opJSON describes an operation without comparing trees.
 func opJSON(op apply.Op) api.ChangeJSON {
 	ch := tree.Change{Path: op.Path, Old: op.Old, New: op.New, Kind: tree.Modified}
 	switch {
@@ -176,8 +177,8 @@ func opJSON(op apply.Op) api.ChangeJSON {
 	return NewChangeJSON(ch)
 }
 
-// contents opens files of a state for an apply. It asks the state's own tree
-// where the bytes are: the entries of a plan do not say.
+// contents opens files of a state for an apply. It looks their contents up in the
+// state's tree, because the entries of a plan do not have the location.
 type contents struct {
 	e    *Engine
 	cell store.Cell

@@ -18,20 +18,20 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// What a cell may have as its root file system.
+// The root file systems that a cell can have.
 const (
 	rootHost        = "host"
 	rootHostOverlay = "host-overlay"
 )
 
-// Names of the areas besides the workspace and the home: what they are, and the
-// path that they have on the host and in the cell.
+// Names of the areas besides the workspace and the home: a prefix for the kind,
+// and the path on the host and in the cell.
 const (
 	areaPath   = "path:"
 	areaSystem = "system:"
 )
 
-// areaTarget is where an area is in the cell; "" is the workspace.
+// areaTarget returns the path of an area in the cell; "" is the workspace.
 func areaTarget(area string) string {
 	switch {
 	case area == workspace.AreaWorkspace:
@@ -45,9 +45,9 @@ func areaTarget(area string) string {
 	return target
 }
 
-// systemDirs are the host's directories that --root host-overlay makes writable:
-// where programs are, and what package managers know about them. Of the rest of
-// /var it shows nothing; see varDir.
+// systemDirs returns the directories of the host that --root host-overlay makes
+// writable: programs, and the databases of package managers. The rest of /var is
+// not shown; see varDir.
 func systemDirs() []string {
 	dirs := []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/usr"}
 	for _, lib := range []string{
@@ -61,11 +61,11 @@ func systemDirs() []string {
 	return dirs
 }
 
-// varDir is writable with --root host-overlay too, and empty at first but for its
-// own directories and those of systemDirs.
+// varDir is writable with --root host-overlay too. At first it has only its own
+// directories and those of systemDirs.
 const varDir = "/var"
 
-// root puts the choice of a root file system into a specification.
+// root adds the requested root file system to a specification.
 func (e *Engine) root(a *resolved, c store.Cell, req runRequest) ([]workspace.Area, error) {
 	spec, p := &a.spec, a.policy
 	spec.AsRoot = req.AsRoot
@@ -103,7 +103,7 @@ func (e *Engine) writablePaths(a *resolved, backend string) ([]workspace.Area, e
 	var areas []workspace.Area
 	for _, dir := range p.Filesystem.ReadWrite {
 		if a.inWorkspace(dir) {
-			continue // it is writable anyhow
+			continue // already writable
 		}
 		if !isDir(dir) && p.Landlock == policy.BestEffort {
 			a.notes = append(a.notes, fmt.Sprintf("%s is not shown: it is not a directory here", quote.Path(dir)))
@@ -128,8 +128,8 @@ func (e *Engine) writablePaths(a *resolved, backend string) ([]workspace.Area, e
 	return areas, nil
 }
 
-// systemAreas are the directories of the system that this host has, without
-// links: a cell has those anyhow.
+// systemAreas returns the system directories that this host has, without symbolic
+// links: a cell has those in any case.
 func systemAreas() []workspace.Area {
 	areas := []workspace.Area{{Name: areaSystem + varDir, Host: varDir, Target: varDir, System: true, Bare: true}}
 	for _, dir := range systemDirs() {
@@ -140,7 +140,7 @@ func systemAreas() []workspace.Area {
 	return areas
 }
 
-// areaError says what an area that cannot be means for the person who asked.
+// areaError returns the error for an area that is not possible, with a hint.
 func areaError(err error) error {
 	if errors.Is(err, workspace.ErrNoSystemArea) {
 		return api.Refusef(api.CodeBackend, "make the cell with --backend overlay", "--root host-overlay: %v", workspace.ErrNoSystemArea)
@@ -187,7 +187,7 @@ func areaOf(areas []string, p string) (area, rel string, err error) {
 	return best, strings.TrimPrefix(strings.TrimPrefix(p, areaTarget(best)), "/"), nil
 }
 
-// without is a set of mounts without the one at target.
+// without returns a set of mounts without the one at target.
 func without(set mount.Set, target string) mount.Set {
 	set.Binds = slices.DeleteFunc(set.Binds, func(b mount.Bind) bool { return b.Target == target })
 	set.Overlays = slices.DeleteFunc(set.Overlays, func(o mount.Overlay) bool { return o.Target == target })

@@ -11,8 +11,8 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// checkpoint is the first step of a run. It resolves the request, seals what others
-// changed, records the run, and opens a writable generation.
+// checkpoint is the first step of a run. It resolves the request, seals changes made
+// outside of runs, records the run, and opens a writable generation.
 func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) {
 	wanted, err := s.e.spec(s.cell, req)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	}}
 	r.degraded = wanted.notes
 	opened := r.openGate(ctx, hash, req.network())
-	defer func() { _, _ = opened() }() // whatever fails, nobody reads credentials any more
+	defer func() { _, _ = opened() }() // on every path, wait until credentials are no longer read
 	if req.CheckpointName != "" {
 		if err := checkName("checkpoint", req.CheckpointName); err != nil {
 			return nil, err
@@ -50,7 +50,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.caller.Actor(), StartedAt: s.e.now().UTC(),
 	}
-	// The process that finishes the run if this one dies knows no more than its record.
+	// If this process dies, the one that finishes the run has only this record.
 	network, _ := needsGate(r.policy, req.network())
 	if r.rec.Asked, err = r.requested(network, req.Network.Resolve); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	return r, nil
 }
 
-// prepare opens the generation and says what the driver has to do with it.
+// prepare opens the generation and completes the specification for the driver.
 func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted []string) (err error) {
 	at := r.at
 	at.Areas = r.areas
@@ -98,7 +98,7 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 	return nil
 }
 
-// forget undoes a run that did not get as far as its first process.
+// forget undoes a run whose first process was never started.
 func (r *run) forget() error {
 	var err error
 	if r.work != nil {

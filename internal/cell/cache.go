@@ -14,14 +14,14 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// What --cache takes.
+// The values of --cache.
 const (
 	CacheOff      = "off"
 	CacheStandard = "standard"
 )
 
 // isGoDownload reports whether a path in the module cache is a module's archive or
-// its go.mod, and no toolchain.
+// go.mod, but not a toolchain.
 func isGoDownload(p string) bool {
 	dir, name := path.Split(p)
 	return within(p, "cache/download") && path.Base(dir) == "@v" && !within(p, "cache/download/golang.org/toolchain") &&
@@ -47,7 +47,8 @@ func toolOf(p string) (t cacheTool, rel string, ok bool) {
 	return t, "", false
 }
 
-// cacheOn reports whether a run has the cache: as it asks, else as its cell is set.
+// cacheOn reports whether a run has the cache, by its request or else by the cell's
+// setting.
 func cacheOn(c store.Cell, req runRequest) (bool, error) {
 	setting := req.Cache
 	if setting == "" {
@@ -63,7 +64,7 @@ func checkCacheSetting(setting string) error {
 	return api.Usagef("one of: off, standard", "unknown cache %s", quote.Arg(setting))
 }
 
-// checkCache refuses a cache where a cell cannot have one.
+// checkCache refuses the cache for cells that cannot have one.
 func checkCache(c store.Cell, shown []string) error {
 	if !workspace.Backend(c.Backend).Overlays() {
 		return api.Refusef(api.CodeBackend, "make the cell with --backend overlay", "--cache standard: only the overlay backend can share caches, and cell %s has %s", c.Name, c.Backend)
@@ -76,9 +77,9 @@ func checkCache(c store.Cell, shown []string) error {
 	return nil
 }
 
-// cacheArea is the area of the caches for a generation on a state. A state that
-// has the area keeps what it stands on; another gets the newest shared state of
-// its source directory, else that of the home.
+// cacheArea returns the area of the caches for a generation on a state. A state
+// that has the area keeps its base. Any other gets the newest shared state of its
+// source directory, or else of the home.
 func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (workspace.Area, *api.CacheUse, error) {
 	area := workspace.Area{Name: areaCache, Target: cachePath}
 	info, err := e.ws.Info(head.Layer)
@@ -96,12 +97,12 @@ func (e *Engine) cacheArea(tx *store.Tx, c store.Cell, head store.Checkpoint) (w
 	return area, use, err
 }
 
-// cacheUse describes what the area stands on.
+// cacheUse describes the shared state that the area is based on.
 func (e *Engine) cacheUse(tx *store.Tx, base workspace.Base) (*api.CacheUse, error) {
 	use := &api.CacheUse{Setting: CacheStandard, Path: cachePath, CheckpointID: base.Label}
 	at, err := tx.Checkpoint(base.Label)
 	if errors.Is(err, store.ErrNotFound) {
-		return use, nil // there is none, or its record is lost
+		return use, nil // no base, or its record is lost
 	}
 	if err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func (e *Engine) madeBy(tx *store.Tx, at store.Checkpoint) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, st := range slices.Backward(list) { // it is mostly the last
+	for _, st := range slices.Backward(list) { // usually the last
 		env, err := e.log.Envelope(st.Seq)
 		if err != nil {
 			return 0, err
@@ -135,8 +136,8 @@ func (e *Engine) madeBy(tx *store.Tx, at store.Checkpoint) (int64, error) {
 	return 0, nil
 }
 
-// plannedCache returns the shared state that the caches of a run would stand on;
-// nil if the run has no caches.
+// plannedCache returns the shared state that the caches of a run would be based on,
+// or nil if the run has no caches.
 func (e *Engine) plannedCache(c store.Cell, head store.Checkpoint, req runRequest) (use *api.CacheUse, err error) {
 	on, err := cacheOn(c, req)
 	if err != nil || !on {
@@ -149,7 +150,7 @@ func (e *Engine) plannedCache(c store.Cell, head store.Checkpoint, req runReques
 	return use, err
 }
 
-// addCache gives a run the area of its caches, if it has any.
+// addCache adds the area of the caches to a run that uses them.
 func (r *run) addCache(req runRequest) error {
 	on, err := cacheOn(r.cell, req)
 	if err != nil || !on {
@@ -162,7 +163,7 @@ func (r *run) addCache(req runRequest) error {
 	})
 }
 
-// basesOf lists the shared states that a state stands on.
+// basesOf lists the shared states that a state is based on.
 func (e *Engine) basesOf(at store.Checkpoint) ([]workspace.Base, error) {
 	info, err := e.ws.Info(at.Layer)
 	if err != nil {
@@ -171,7 +172,7 @@ func (e *Engine) basesOf(at store.Checkpoint) ([]workspace.Base, error) {
 	return info.Bases(), nil
 }
 
-// needBases adds the shared states that needed states stand on.
+// needBases adds the shared states that needed states are based on.
 func (e *Engine) needBases(needed map[string]bool, held holdings, all []store.Checkpoint) error {
 	for _, c := range all {
 		if c.Freed || !needed[c.ID] && !held.states[c.ID] && !held.layers[c.Layer] {
@@ -188,8 +189,8 @@ func (e *Engine) needBases(needed map[string]bool, held holdings, all []store.Ch
 	return nil
 }
 
-// cacheBases adds the shared states that unfinished runs stand on to what gc may
-// not free: no sealed state has them yet.
+// cacheBases protects the shared states that unfinished runs are based on from gc:
+// no sealed state refers to them yet.
 func (e *Engine) cacheBases(tx *store.Tx, held holdings) error {
 	runs, err := tx.UnfinishedRuns("")
 	if err != nil {

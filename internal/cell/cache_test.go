@@ -414,7 +414,7 @@ func TestReceiptTellsOfTheCache(t *testing.T) {
 	}
 }
 
-// receiptCache is what a receipt says of the cache.
+// receiptCache returns the cache in a receipt.
 func (w *world) receiptCache(id string) *api.CacheUse {
 	w.Helper()
 	doc, err := w.e.Receipt(w.ctx, id, "", false)

@@ -16,19 +16,20 @@ import (
 
 // The shared caches are cells, so that the log, recover, verify, gc and df treat
 // them like every other: one for the home, and one for each source directory.
-// Nothing ever runs in them. Their names are such as no other cell can have, and
-// only verbs that read find them.
+// Nothing ever runs in them. No other cell can have their names, and only reading
+// verbs find them.
 const (
-	sourceCache = "cache" // their kind of source
+	sourceCache = "cache" // the source kind of shared caches
 	cachePrefix = "cache:"
 	homeCache   = cachePrefix + "home"
 )
 
-// cacheLock is the one lock of everything that changes shared caches.
+// cacheLock is the lock that every change of shared caches takes.
 const cacheLock = "cache"
 
-// cacheOf is the name of the cache that cells of the same source share; "" for a
-// cell that was made from an archive, or from a directory whose name is no text.
+// cacheOf returns the name of the cache that cells of the same source share. It is
+// "" for a cell made from an archive, or from a directory whose name is not valid
+// text.
 func cacheOf(c store.Cell) string {
 	if c.SourceKind != "dir" || !utf8.ValidString(c.Source) {
 		return ""
@@ -39,7 +40,7 @@ func cacheOf(c store.Cell) string {
 // isShared reports whether a cell is a shared cache.
 func isShared(c store.Cell) bool { return c.SourceKind == sourceCache }
 
-// sharedFor finds the state of a shared cache that a new state of a cell stands on.
+// sharedFor finds the state of a shared cache to base a new state of a cell on.
 func sharedFor(tx *store.Tx, c store.Cell) (store.Checkpoint, error) {
 	for _, name := range []string{cacheOf(c), homeCache} {
 		if name == "" {
@@ -124,8 +125,8 @@ func (e *Engine) sharedInfo(tx *store.Tx, c store.Cell) (api.SharedCache, error)
 	return out, nil
 }
 
-// RemoveCaches forgets shared caches by their names, or all of them. Cells that
-// stand on one keep what they have of it; new states do not get it any more.
+// RemoveCaches removes shared caches by their names, or all of them. Cells based on
+// one keep its files; new states do not get them.
 func (e *Engine) RemoveCaches(ctx context.Context, names []string, all bool) ([]string, error) {
 	release, err := e.holdCaches(ctx, "cache rm")
 	if err != nil {
@@ -165,8 +166,8 @@ func (e *Engine) RemoveCaches(ctx context.Context, names []string, all bool) ([]
 	return removed, err
 }
 
-// holdCaches waits for the lock of the shared caches and takes it, and the
-// home's.
+// holdCaches waits for the lock of the shared caches, and takes it and the home's
+// lock.
 func (e *Engine) holdCaches(ctx context.Context, what string) (release func(), err error) {
 	if e.store == nil {
 		return nil, api.Missing("home", quote.Path(e.home), "`forkcell init NAME --from DIR` makes one")

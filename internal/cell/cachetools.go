@@ -11,30 +11,30 @@ const (
 	cachePath = "/cache"
 )
 
-// cacheTool is a tool whose cache cells share. It is the one place that says what
-// a cell's tools are told, and what of their caches is shared with whom.
+// cacheTool is a tool whose cache cells share: the variable that names its cache,
+// and the parts of the cache that are shared.
 type cacheTool struct {
 	name string
-	// variable is the environment variable with the place of the tool's cache; dir
-	// is that place, below cachePath.
+	// variable is the environment variable with the path of the tool's cache; dir
+	// is that path, relative to cachePath.
 	variable, dir string
 	// source are the directories in dir that cells of one source directory share,
-	// but for what is in except; "." is all of it.
+	// except those in except; "." is all of it.
 	source, except []string
-	// home reports of a path in dir whether all cells of the home share it: the
-	// tool itself compares such a file with the digests of a lock file whenever it
-	// reads it. nil is none. What else could stand in the way of another file, as
-	// a file where a directory is needed, is none of them.
+	// home reports whether all cells of the home share a path in dir. It accepts
+	// only files that the tool checks against the digests of a lock file at each
+	// use, and no path that could block another, such as a file in the place of a
+	// directory. A nil home shares no path.
 	home func(p string) bool
 }
 
-// cacheTools: what stands under home is checked by the tool at each use.
-//   - go compares a .mod with go.sum, and a .zip when it has no .ziphash. It
-//     believes a .ziphash and what is unpacked, and checks no .info. Toolchains
-//     are in no go.sum.
-//   - npm finds what a lock file names by its digest in content-v2, and compares
-//     it. What index-v5 says about a URL is believed.
-//   - pip, cargo and the build cache of go believe what they find.
+// cacheTools returns the tools. The tool checks the files selected by home at each
+// use:
+//   - go checks a .mod against go.sum, and a .zip that has no .ziphash. It does not
+//     check a .ziphash, an unpacked module or an .info. Toolchains are not in go.sum.
+//   - npm finds packages of a lock file by their digest in content-v2, and checks
+//     them. It does not check the entries of index-v5.
+//   - pip, cargo and the build cache of go check nothing.
 func cacheTools() []cacheTool {
 	return []cacheTool{
 		{
@@ -51,8 +51,8 @@ func cacheTools() []cacheTool {
 	}
 }
 
-// sharedIn reports whether a file of the tool's, by its path in dir, is shared by
-// the cells of one source directory, and by all of the home.
+// sharedIn reports whether a file, by its path in dir, is shared by the cells of
+// one source directory, and by all cells of the home.
 func (t cacheTool) sharedIn(p string) (source, home bool) {
 	in := func(dirs []string) bool {
 		return slices.ContainsFunc(dirs, func(d string) bool { return d == "." || within(p, d) })
@@ -61,7 +61,7 @@ func (t cacheTool) sharedIn(p string) (source, home bool) {
 	return source, source && t.home != nil && t.home(p)
 }
 
-// cacheEnv are the variables that tell a cell's tools where their caches are.
+// cacheEnv returns the variables with the paths of the tools' caches.
 func cacheEnv() []string {
 	var env []string
 	for _, t := range cacheTools() {

@@ -10,27 +10,28 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// Caller is who asks for something, and what of the caller's surroundings the
-// engine may use. The engine takes nothing of this from its own process.
+// Caller identifies the caller of a request, and holds what the engine may use of
+// the caller's environment. The engine reads none of this from its own process.
 type Caller struct {
 	// Actor returns the caller's name, as statements record it.
 	Actor func() string
-	// Dir is where relative paths of requests begin.
+	// Dir is the directory that relative paths of requests start from.
 	Dir string
-	// Home is the caller's home directory; "" is none.
+	// Home is the caller's home directory, or "".
 	Home string
 	// Env has the caller's variables, as K=V: for credentials, for what a policy
 	// passes on, and for the search path.
 	Env []string
-	// Git returns who the caller is to git. nil is nobody.
+	// Git returns the caller's identity for git. It may be nil.
 	Git func() GitUser
-	// Progress is called now and then during long work. nil is nothing.
+	// Progress is called from time to time during long work. It may be nil.
 	Progress func(api.Progress)
-	// Stderr takes what commands that provide credentials say. nil drops it.
+	// Stderr gets the error output of commands that provide credentials. nil drops
+	// it.
 	Stderr io.Writer
 }
 
-// GitUser is who somebody is to git.
+// GitUser is an identity for git.
 type GitUser struct{ Name, Email string }
 
 // As returns an engine that acts for a caller. Engines of one home share the rest.
@@ -40,7 +41,7 @@ func (e *Engine) As(c Caller) *Engine {
 	return &other
 }
 
-// path returns a path of a request as an absolute path. A slash at its end stays.
+// path returns a path of a request as an absolute path. A trailing slash stays.
 func (c Caller) path(p string) string {
 	if p == "" || filepath.IsAbs(p) {
 		return p

@@ -6,7 +6,8 @@ import (
 )
 
 // stateToAccept finds the captured state that accept means when no run is named:
-// the newest one that waits, if no undecided run changed anything after it.
+// the newest state that is not accepted, if no undecided run changed anything after
+// it.
 func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 	waiting, err := waitingStates(tx, s.cell, s.head.ID)
 	if err != nil || len(waiting) == 0 {
@@ -34,7 +35,7 @@ func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 	return nil, nil //nolint:nilnil // not reached: the state is in the lineage
 }
 
-// acceptState accepts a captured state, and with it what it was made from.
+// acceptState accepts a captured state and its undecided ancestors.
 func (s *session) acceptState(state store.Checkpoint, req api.AcceptRequest) (*api.AcceptResult, error) {
 	if len(req.Only)+len(req.Except) > 0 {
 		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.cell.Name+"` accepts all of it; `forkcell apply` takes --only and --except, too",

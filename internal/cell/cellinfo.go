@@ -50,8 +50,8 @@ func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellI
 	return info, left.show(tx, &info)
 }
 
-// ownBytes is the disk space of the layers that states were sealed in. States may
-// share a layer.
+// ownBytes returns the disk space of the layers that states were sealed in. States
+// may share a layer.
 func ownBytes(states []store.Checkpoint) (total int64) {
 	seen := map[string]bool{}
 	for _, c := range states {

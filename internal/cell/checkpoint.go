@@ -7,8 +7,8 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// Checkpoint names the present state. Every run ends sealed, so an idle cell's
-// state is a checkpoint already; a live cell's is captured.
+// Checkpoint names the present state. Every run ends with a sealed state, so the
+// state of an idle cell is already a checkpoint. A live cell is captured.
 func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
 	if name != "" {
 		if err := checkName("checkpoint", name); err != nil {

@@ -39,8 +39,8 @@ func (r *run) decide(ctx context.Context, p proof) error {
 
 // move records the run and moves the cell's head.
 func (r *run) move(ctx context.Context, head store.Checkpoint, p proof) error {
-	// The live directory, where there is one, holds the state after, or what
-	// others have made of it.
+	// A live directory holds the state after the run, possibly with later changes
+	// by others.
 	r.head = r.after
 	if r.found != nil {
 		r.head = r.found.Checkpoint
@@ -48,7 +48,7 @@ func (r *run) move(ctx context.Context, head store.Checkpoint, p proof) error {
 	record := func(tx *store.Tx) error { return r.record(tx, p) }
 	err := r.moveHead(ctx, head, record)
 	if long, ok := errors.AsType[*tree.LongPathError](err); ok && r.rec.Decision == restored {
-		// The directory stays as it is, and the run waits for a decision.
+		// The directory stays unchanged, and the run stays pending.
 		r.rec.Decision = pending
 		r.notes = append(r.notes, "it could not be taken back: "+quote.Line(long.Error()))
 		err = r.moveHead(ctx, r.head, record)
@@ -56,7 +56,8 @@ func (r *run) move(ctx context.Context, head store.Checkpoint, p proof) error {
 	return err
 }
 
-// automatic returns what the flags of the run decide; without one it is pending.
+// automatic returns the decision that the flags of the run make; without such a
+// flag it is pending.
 func (r *run) automatic() string {
 	failing := r.rec.Failed()
 	switch {

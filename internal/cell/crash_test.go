@@ -223,7 +223,7 @@ func scenarios() []scenario {
 // victim is set in the process that is killed.
 const victim = "FORKCELL_TEST_VICTIM"
 
-// TestVictim is not a test of its own: it is what the killed process does.
+// TestVictim is no separate test: it is the code of the killed process.
 func TestVictim(t *testing.T) {
 	spec := os.Getenv(victim)
 	if spec == "" {
@@ -313,7 +313,7 @@ func (w *world) killedAt(s scenario, backend, point string) bool {
 	if backend == "delta" && point == "seal.hashed" && len(s.points) == len(runPoints) {
 		at += "@2" // the first is the look at what changed before the run
 	}
-	killed, out, err := w.sacrifice(s.name, at)
+	killed, out, err := w.crashAt(s.name, at)
 	passed := slices.Contains(passedBy[s.name+"/"+backend], point)
 	switch {
 	case killed && passed:
@@ -327,8 +327,8 @@ func (w *world) killedAt(s scenario, backend, point string) bool {
 	return killed
 }
 
-// sacrifice does a scenario in a process of its own, with a failpoint.
-func (w *world) sacrifice(scenario, failpoint string) (killed bool, out string, err error) {
+// crashAt runs a scenario in a new process with a failpoint.
+func (w *world) crashAt(scenario, failpoint string) (killed bool, out string, err error) {
 	w.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestVictim$")
 	cmd.Env = append(os.Environ(), victim+"="+scenario+"|"+w.home+"|"+w.source, "FORKCELL_FAILPOINT="+failpoint)
@@ -337,7 +337,7 @@ func (w *world) sacrifice(scenario, failpoint string) (killed bool, out string, 
 	return ok && status.Signaled(), string(text), err
 }
 
-// wantSettled is what must hold when somebody has come by after the kill.
+// wantSettled checks what must hold when a command has run after the kill.
 func (w *world) wantSettled(s scenario, backend, point string) {
 	w.Helper()
 	_, held := w.sh("demo", "cat hello.txt")

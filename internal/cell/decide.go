@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// decision is what a person, or a flag, adds to a result.
+// decision has the reason and the options of a decision by a person or a flag.
 type decision struct {
 	Reason       string
 	Automatic    bool
@@ -19,7 +19,7 @@ type decision struct {
 	Only, Except []string
 }
 
-// Accept records that a run's result stands.
+// Accept records that a run's result is accepted.
 func (e *Engine) Accept(ctx context.Context, req api.AcceptRequest) (*api.AcceptResult, error) {
 	s, err := e.hold(ctx, req.Cell, "accept", 0)
 	if err != nil {
@@ -38,8 +38,8 @@ func (e *Engine) Accept(ctx context.Context, req api.AcceptRequest) (*api.Accept
 	return res, nil
 }
 
-// afterAccept gives an apply that was refused the hint for a run that is accepted
-// by now: accept itself has no flags for it.
+// afterAccept replaces the hint of a refused apply when the run is already
+// accepted: accept has no flags for the apply.
 func afterAccept(err error, cell string) error {
 	err = api.WithHint(err, "conflict", fmt.Sprintf("the run is accepted; `forkcell apply %s --on-conflict ours` keeps the directory's side, `forkcell apply %s --on-conflict theirs --except PATTERN` takes the cell's and leaves some out", cell, cell))
 	return api.WithHint(err, "held_back", fmt.Sprintf("the run is accepted; look at them, then `forkcell apply %s --except PATTERN` leaves them out, `forkcell apply %s --allow-control PATTERN` writes control files, `forkcell apply %s --allow-setuid` files that give rights", cell, cell, cell))
@@ -118,7 +118,8 @@ func (s *session) state(id string) (c store.Checkpoint, err error) {
 	return c, err
 }
 
-// acceptable finds the run to accept, or the reason why it cannot be accepted.
+// acceptable finds the run to accept, or returns the reason why it cannot be
+// accepted.
 func (s *session) acceptable(req api.AcceptRequest) (store.Run, error) {
 	var r store.Run
 	var after store.Checkpoint
@@ -159,7 +160,7 @@ func (s *session) acceptable(req api.AcceptRequest) (store.Run, error) {
 	return r, nil
 }
 
-// part makes the state that has only the chosen changes of a run.
+// part makes a state that has only the selected changes of a run.
 func (s *session) part(ctx context.Context, r store.Run, req api.AcceptRequest) (store.Checkpoint, error) {
 	before, err := s.state(r.Before)
 	if err != nil {

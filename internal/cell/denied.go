@@ -6,8 +6,8 @@ import (
 	"github.com/forkcell/forkcell/internal/suggest"
 )
 
-// deniedNetwork returns what a run was denied, also if the run succeeded: the last
-// command of a pipe hides that the first one failed.
+// deniedNetwork returns the connections that a run was denied. It matters for a
+// successful run too: the last command of a pipe hides that the first one failed.
 func (r *run) deniedNetwork() api.DeniedNetwork {
 	if r.spec.Network == nil {
 		return api.DeniedNetwork{Attempts: r.outcome.Refused, To: []string{}}
@@ -18,8 +18,8 @@ func (r *run) deniedNetwork() api.DeniedNetwork {
 	return suggest.Destinations(r.e.journalOf(r.rec.ID, event.Filter{Action: event.ActionDenied}))
 }
 
-// unansweredNetwork returns what the policy allowed a failed run and the other side
-// did not answer; nil if there is nothing.
+// unansweredNetwork returns the allowed connections of a failed run that the other
+// side did not answer, or nil.
 func (r *run) unansweredNetwork() *api.UnansweredNetwork {
 	if r.rec.Outcome == succeeded || r.spec.Network == nil || r.events.ByAction[string(event.ActionAllowed)] == 0 {
 		return nil

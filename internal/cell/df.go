@@ -10,8 +10,8 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// Disk tells the disk space of a cell, or of all and of the whole home. It reads
-// what was recorded when the layers were sealed.
+// Disk returns the disk space of a cell, or of all cells and the home. It uses the
+// sizes recorded when the layers were sealed.
 func (e *Engine) Disk(ctx context.Context, cell string) (*api.DiskResult, error) {
 	res := &api.DiskResult{Cells: []api.CellDisk{}}
 	if cell != "" {
@@ -121,8 +121,8 @@ func (e *Engine) cellDisk(name string, layers map[string]bool, users map[string]
 	return d, nil
 }
 
-// cacheLayers returns those layers of a cell that are of the shared cache which its
-// own caches stand on.
+// cacheLayers returns those layers of a cell that belong to the shared cache under
+// its caches.
 func (e *Engine) cacheLayers(layers map[string]bool) (map[string]bool, error) {
 	caches := map[string]bool{}
 	for l := range layers {

@@ -11,19 +11,19 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// homePath is where the cell's user lives; diff --all shows its files by their
+// homePath is the home directory in the cell. diff --all shows its files by their
 // absolute paths.
 const homePath = "/home/sandbox"
 
-// Diff tells what changed between two states, from their manifests alone. The
-// cost follows the change.
+// Diff returns the changes between two states. It reads only their manifests, so
+// the cost depends on the size of the change.
 func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, error) {
 	c, err := e.findCell(req.Cell)
 	if err != nil {
 		return nil, err
 	}
 	d := &comparison{e: e, cell: c, req: req}
-	if err := d.ends(ctx); err != nil {
+	if err := d.findStates(ctx); err != nil {
 		return nil, err
 	}
 	res := &DiffResult{Cell: c.Name, From: d.from.ID, To: d.to.ID, Changes: []api.ChangeJSON{}, Notes: append([]string{}, d.notes...)}
@@ -53,7 +53,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 			return nil, err
 		}
 		if entry.Digest.IsZero() {
-			// An entry of the host's own, of which the state knows nothing more.
+			// The entry is the host's; the state does not have its contents.
 			return os.OpenInRoot(areaTarget(area), p)
 		}
 		return e.opener(owners[side], sides[side], area, p, entry)()

@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// comparison is a request for a diff, and the two states that it means.
+// comparison is a request for a diff, with the two states that it refers to.
 type comparison struct {
 	e    *Engine
 	cell store.Cell
@@ -26,8 +26,8 @@ func (d *comparison) note(format string, args ...any) {
 	d.notes = append(d.notes, fmt.Sprintf(format, args...))
 }
 
-// ends finds the two states.
-func (d *comparison) ends(ctx context.Context) error {
+// findStates resolves the request to two states.
+func (d *comparison) findStates(ctx context.Context) error {
 	var refs []string
 	for _, ref := range []string{d.req.State, d.req.From, d.req.To} {
 		if ref != "" {
@@ -84,8 +84,8 @@ func (d *comparison) run(ref string) error {
 	})
 }
 
-// latest compares the start of a live cell with what it holds now, and the two
-// states of the last run of any other cell.
+// latest compares the start of a live cell with its present files, or, if the cell
+// is not live, the two states of its last run.
 func (d *comparison) latest(ctx context.Context) error {
 	now, err := d.present(ctx, d.cell)
 	if err != nil {
@@ -125,8 +125,8 @@ func (d *comparison) lastEnded() (id string, err error) {
 	return id, err
 }
 
-// sinceApply compares what the source directory is known to have with the
-// present state.
+// sinceApply compares the last known state of the source directory with the present
+// state.
 func (d *comparison) sinceApply(ctx context.Context) error {
 	err := d.e.view(func(tx *store.Tx) (err error) {
 		d.from, err = tx.Checkpoint(d.cell.Applied)
@@ -141,9 +141,9 @@ func (d *comparison) sinceApply(ctx context.Context) error {
 	return err
 }
 
-// named compares the states that were named: two, or one with the present state
-// of the cell. A state of the cell itself is the old side then; one of another
-// cell is the new side.
+// named compares two named states, or one named state with the present state of the
+// cell. A state of the cell itself is then the old side, a state of another cell
+// the new side.
 func (d *comparison) named(ctx context.Context, refs []string) error {
 	var states []store.Checkpoint
 	foreign := false
@@ -164,15 +164,15 @@ func (d *comparison) named(ctx context.Context, refs []string) error {
 	}
 	d.missed(d.cell, now)
 	d.from, d.to = states[0], now.state
-	// What was captured of a live cell is newer than its start.
+	// A captured state of a live cell is newer than its start.
 	if foreign || now.missed != nil && d.from.Kind == kindLive {
 		d.from, d.to = d.to, d.from
 	}
 	return nil
 }
 
-// find resolves one side of a diff: a state of the cell, else, unless it must be
-// its own, another cell or a state of one. What could be both is refused.
+// find resolves one side of a diff: a state of the cell, or, unless mustOwn is set,
+// another cell or a state of one. An ambiguous reference is refused.
 func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk store.Checkpoint, foreign bool, err error) {
 	var other store.Cell
 	var back int
@@ -222,15 +222,15 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 	return now.state, foreign, err
 }
 
-// moment is what a cell holds now.
+// moment is the present state of a cell.
 type moment struct {
 	head   store.Checkpoint
-	state  store.Checkpoint // the head, or what was captured of a live cell
+	state  store.Checkpoint // the head, or the captured state of a live cell
 	live   bool
 	missed error // why a live cell could not be captured
 }
 
-// present captures a live cell; any other holds its head.
+// present captures a live cell, and returns the head of any other.
 func (d *comparison) present(ctx context.Context, c store.Cell) (moment, error) {
 	var now moment
 	read := func(into *store.Checkpoint, id string) error {

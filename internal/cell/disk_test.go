@@ -39,7 +39,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestDiskFullAlone is not a test of its own: it is what TestDiskFull starts.
+// TestDiskFullAlone is no separate test: TestDiskFull starts it.
 func TestDiskFullAlone(t *testing.T) {
 	what, backend, set := strings.Cut(os.Getenv(alone), "|")
 	if !set {
@@ -130,7 +130,7 @@ func newSmallWorld(t *testing.T) (*world, string) {
 	return w, disk
 }
 
-// stillReadable: a full disk stops nobody from looking.
+// stillReadable checks that reading verbs work on a full disk.
 func (w *world) stillReadable() {
 	w.Helper()
 	e, release, err := app.Open(w.home, app.Read, tester())
@@ -169,7 +169,7 @@ func TestReadOnlyHome(t *testing.T) {
 	p.sound("demo")
 }
 
-// TestReadOnlyAlone is not a test of its own: it is what TestReadOnlyHome starts.
+// TestReadOnlyAlone is no separate test: TestReadOnlyHome starts it.
 func TestReadOnlyAlone(t *testing.T) {
 	home := os.Getenv(alone)
 	if home == "" {

@@ -1,4 +1,4 @@
-// Package cell is the transaction: checkpoint, governed run, signed receipt,
+// Package cell implements the transaction: checkpoint, governed run, signed receipt,
 // then accept, restore or fork.
 //
 // It is the only place where the store, the workspaces and the driver meet. It
@@ -22,25 +22,25 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// Config is what an Engine is made of.
+// Config has the parts of an Engine.
 type Config struct {
-	Store     *store.Store // nil: a home that does not exist, read as empty
+	Store     *store.Store // nil for a home that does not exist, which reads as empty
 	Workspace *workspace.Store
-	// Late, if set, opens what is missing of a home of which only the locks are
-	// open, its database and its workspaces. Only a visit can do without.
+	// Late, if set, opens the database and the workspaces of a home of which only
+	// the locks are open. Only a visit can do without them.
 	Late     func() (*workspace.Store, error)
 	Driver   driver.Driver
 	Launcher Launcher         // starts supervisors of live cells
-	Caller   Caller           // who asks, unless As says otherwise
+	Caller   Caller           // the caller, unless As sets another
 	Version  string           // of this program, for events
-	Home     string           // where the home is, or would be
+	Home     string           // the path of the home, which may not exist
 	Now      func() time.Time // the wall clock; it may jump
-	// Hide keeps the memory of this process from being dumped or read by others
-	// of its user. It is called when there are secrets in it, and not before the
-	// cell's first process exists, whose start it would hinder. nil: nothing.
+	// Hide, if set, prevents dumps of this process's memory, and reads of it by
+	// other processes of the user. It is called once the memory has secrets, but
+	// after the cell's first process exists, because it would hinder its start.
 	Hide func() error
-	// Logger takes what an operator may want to know and no caller is told: work of
-	// dead processes that was finished, steps and their times. nil drops it.
+	// Logger gets messages for the operator that no caller gets: work of dead
+	// processes that was finished, steps and their times. nil drops them.
 	Logger *slog.Logger
 }
 
@@ -87,7 +87,7 @@ func usable(c store.Checkpoint) error {
 	return nil
 }
 
-// layout is a cell as the workspace sees it.
+// layout returns a cell as the workspace describes it.
 func (e *Engine) layout(c store.Cell) (workspace.Cell, error) {
 	rules, err := leftout.New(leftout.Options{NoDefaults: c.Rules.NoDefaults, Extra: c.Rules.Extra, IgnoreFile: c.Rules.IgnoreFile})
 	if err != nil {
@@ -98,7 +98,7 @@ func (e *Engine) layout(c store.Cell) (workspace.Cell, error) {
 	}, nil
 }
 
-// newCheckpoint records what sealing gave.
+// newCheckpoint returns the record of a sealed state.
 func (e *Engine) newCheckpoint(c store.Cell, parent, kind, runID string, sealed workspace.Sealed) store.Checkpoint {
 	areas := map[string]store.Area{}
 	for name, a := range sealed.Areas {
@@ -119,8 +119,8 @@ func (e *Engine) withProgress(ctx context.Context) context.Context {
 
 func since(t time.Time) int64 { return time.Since(t).Microseconds() }
 
-// Explain gives a failure that nobody worded for people its next step: a damaged
-// database, a record that is missing in it, a full disk.
+// Explain adds a message and a hint to a failure that has none: a damaged database,
+// a missing record in it, or a full disk.
 func Explain(err error) error {
 	if err == nil {
 		return nil

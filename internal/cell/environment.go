@@ -12,8 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// buildEnv makes the command's environment. Nothing of the caller's comes in but
-// what the policy names; what the operator gives wins.
+// buildEnv makes the command's environment. Only the caller's variables that the
+// policy names are passed on. The operator's settings take precedence.
 func (e *Engine) buildEnv(p *policy.Policy, req runRequest, shown []string, cached bool) ([]string, error) {
 	env := []string{
 		"PATH=" + e.searchPath(p, req, shown), "HOME=/home/sandbox", "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",
@@ -86,7 +86,7 @@ func (e *Engine) shownPath(flag, p string) (string, error) {
 	return p, e.apart(flag, p)
 }
 
-// baseDirs are where every cell looks for programs.
+// baseDirs returns the directories in which every cell looks for programs.
 func baseDirs() []string {
 	return []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 }
@@ -122,8 +122,8 @@ func (e *Engine) searchPath(p *policy.Policy, req runRequest, shown []string) st
 	return strings.Join(once, ":")
 }
 
-// shows reports whether a directory of the host is in the cell under its own
-// name, with all that its name leads through.
+// shows reports whether a directory of the host is in the cell under the same name,
+// with everything that its path leads through.
 func shows(p *policy.Policy, req runRequest, shown []string, dir string) bool {
 	if !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, ":\n") || !isDir(dir) {
 		return false
@@ -141,8 +141,7 @@ func shows(p *policy.Policy, req runRequest, shown []string, dir string) bool {
 	return err == nil && slices.ContainsFunc(visible, below(dir)) && slices.ContainsFunc(visible, below(real))
 }
 
-// programDirs are the directories of a shown path that programs are looked for
-// in.
+// programDirs returns the directories of a shown path to look for programs in.
 func programDirs(shown string) []string {
 	info, err := os.Stat(shown)
 	if err != nil || !info.IsDir() {

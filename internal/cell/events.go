@@ -12,7 +12,7 @@ import (
 )
 
 // Events calls fn for the events that match a query, newest last. A journal that
-// cannot be read does not keep the others back: the error names it in the end.
+// cannot be read does not stop the others: the error names it in the end.
 func (e *Engine) Events(_ context.Context, q api.EventQuery, fn func(event.Record) error) error {
 	runs, err := e.eventRuns(q)
 	if err != nil || len(runs) == 0 {

@@ -31,7 +31,7 @@ func (w *world) events(q api.EventQuery) (list []string) {
 
 func describe(r event.Record) string { return fmt.Sprintf("%s %d %s", r.Run, r.Sequence, r.Class) }
 
-// whole is what a run without incidents has in its journal.
+// whole returns the events of a run without incidents.
 func whole(run string) []string {
 	return []string{
 		run + " 1 application_lifecycle", run + " 2 process_activity", run + " 3 process_activity", run + " 4 application_lifecycle",
@@ -157,7 +157,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// followed is what a follower was told so far.
+// followed has the events that a follower got so far.
 type followed struct {
 	records chan string
 	ended   chan error
@@ -181,7 +181,7 @@ func (w *world) follow(name string, last int) *followed {
 	return f
 }
 
-func (w *world) told(f *followed, want ...string) {
+func (w *world) wantEvents(f *followed, want ...string) {
 	w.Helper()
 	for _, line := range want {
 		select {
@@ -214,24 +214,24 @@ func TestFollowEvents(t *testing.T) {
 	// The first run of all: not even the directory of events is there.
 	all := w.follow("", 10)
 	one, _ := w.sh("demo", "true")
-	w.told(all, whole(one.RunID)...)
+	w.wantEvents(all, whole(one.RunID)...)
 	mine := w.follow("demo", 2)
-	w.told(mine, whole(one.RunID)[2:]...)
+	w.wantEvents(mine, whole(one.RunID)[2:]...)
 	two, _ := w.sh("other", "true")
-	w.told(all, whole(two.RunID)...)
+	w.wantEvents(all, whole(two.RunID)...)
 	three, _ := w.sh("demo", "true")
-	w.told(all, whole(three.RunID)...)
-	w.told(mine, whole(three.RunID)...)
+	w.wantEvents(all, whole(three.RunID)...)
+	w.wantEvents(mine, whole(three.RunID)...)
 	w.over(all)
 	w.over(mine)
 	last := w.follow("", 5)
-	w.told(last, slices.Concat(whole(two.RunID)[3:], whole(three.RunID))...)
+	w.wantEvents(last, slices.Concat(whole(two.RunID)[3:], whole(three.RunID))...)
 	w.over(last)
-	// Being told of the past means that the watch stands.
+	// The past events arrive only after the watch exists.
 	later := w.follow("other", 1)
-	w.told(later, whole(two.RunID)[3:]...)
+	w.wantEvents(later, whole(two.RunID)[3:]...)
 	four, _ := w.sh("other", "true")
-	w.told(later, whole(four.RunID)...)
+	w.wantEvents(later, whole(four.RunID)...)
 	w.over(later)
 	w.refused(w.e.FollowEvents(w.ctx, "nosuch", 1, nil), api.NotFound, "nosuch")
 }
@@ -260,7 +260,7 @@ func TestFollowRunning(t *testing.T) {
 	if second != whole(id)[1] {
 		t.Errorf("the last event so far is %q", second)
 	}
-	w.told(f, whole(id)[2:]...)
+	w.wantEvents(f, whole(id)[2:]...)
 	w.over(f)
 }
 

@@ -56,7 +56,8 @@ func noReceipt() error {
 	return api.Missing("receipt", "there is none yet", "`forkcell run CELL -- CMD` makes one")
 }
 
-// findReceipt resolves a receipt by id, or the latest of a cell, or of all.
+// findReceipt resolves a receipt by its id, or returns the latest of a cell or of
+// all cells.
 func findReceipt(tx *store.Tx, id, cell string) (store.Run, error) {
 	if id == "" {
 		return latestReceipt(tx, cell)
@@ -157,8 +158,8 @@ func (e *Engine) verifyScope(id, cell string, all bool) (of evidence.Scope, err 
 	return of, err
 }
 
-// BundleVerify checks a bundle with keys that are trusted here, never with the
-// one inside it.
+// BundleVerify checks a bundle with keys that are trusted here, never with the key
+// inside it.
 func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.ReceiptVerifyResult, error) {
 	keys, err := e.givenKeys(keyFile)
 	if err != nil {
@@ -247,7 +248,7 @@ func (e *Engine) KeyRotate(context.Context) (*api.KeyInfo, error) { return e.log
 // KeyLost makes a new signing key in place of one that is lost.
 func (e *Engine) KeyLost(context.Context) (*api.KeyInfo, error) { return e.log.KeyLost() }
 
-// KeyTrust keeps a public key of others as trusted for bundles.
+// KeyTrust stores a foreign public key as trusted for bundles.
 func (e *Engine) KeyTrust(_ context.Context, file string) (string, error) {
 	data, err := os.ReadFile(e.caller.path(file))
 	if err != nil {

@@ -138,7 +138,7 @@ func (p *past) file(pattern string, change func([]byte) []byte) func() func() {
 	}
 }
 
-// times puts the times of a file back, as somebody would who hides.
+// times restores the times of a file, as an attacker would to hide a change.
 func (p *past) times(path string, st unix.Stat_t) {
 	p.Helper()
 	p.ok(unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{st.Atim, st.Mtim}, 0))

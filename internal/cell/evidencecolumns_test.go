@@ -307,7 +307,7 @@ func leaves(at string, doc []byte) map[string]string {
 	return out
 }
 
-// TestCopiedStateIsNoState: verify does not vouch for a state that nobody signed.
+// TestCopiedStateIsNoState: verify does not accept a state without a signature.
 func TestCopiedStateIsNoState(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "overlay")

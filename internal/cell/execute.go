@@ -13,8 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// run executes the command. It returns when no process of the cell is left, in all
-// cases.
+// run executes the command. It always returns with no process of the cell left.
 func (r *run) run(ctx context.Context, stdio Stdio) {
 	r.unlockHome()
 	signals := newSignalTap(stdio.Signals)
@@ -45,7 +44,7 @@ func (r *run) run(ctx context.Context, stdio Stdio) {
 	failpoint.Hit("run.executed")
 }
 
-// classify turns what the driver saw into an outcome and an exit code.
+// classify turns the driver's result into an outcome and an exit code.
 func (r *run) classify(err error, signal int, cancelled bool) {
 	o := r.outcome
 	set := func(outcome string, code, sig int) { r.rec.Outcome, r.rec.ExitCode, r.rec.Signal = outcome, code, sig }
@@ -76,7 +75,7 @@ func (r *run) classify(err error, signal int, cancelled bool) {
 	}
 }
 
-// explainLimits says that a limit had a part in how the command ended.
+// explainLimits notes the limits that may have ended the command.
 func (r *run) explainLimits() {
 	if r.rec.Outcome == succeeded || r.errorText != "" {
 		return
@@ -92,14 +91,16 @@ func (r *run) explainLimits() {
 
 func (r *run) fail(text string) { r.errorText = quote.Line(text) }
 
-// enoughPIDs is a limit of processes with which a cell can be started: the threads
-// of its first process count, and there are more or fewer of them.
+// enoughPIDs is a limit of processes that is enough to start a cell. The threads of
+// its first process count, and their number varies.
 const enoughPIDs = 16
 
-// codePIDs is the code of errors about a cell that may have no more processes.
+// codePIDs is the code of errors about a cell that has reached its limit of
+// processes.
 const codePIDs = api.CodePIDs
 
-// startFailure words the failure of a start, or of one more command in a cell.
+// startFailure returns the error for a failed start of a run, or of a further
+// command in a cell.
 func (r *run) startFailure(err error) error {
 	start, ok := errors.AsType[*driver.StartError](err)
 	limit := r.spec.Limits.PIDs
@@ -147,14 +148,15 @@ func runnerError(err error) error {
 	}
 }
 
-// diskInterval is how often the space that a run takes is looked at. The cost
-// follows what the run has changed, so it is at most a tenth of the time.
+// diskInterval is the time between two checks of the space that a run uses. The
+// cost depends on how much the run has changed; checks take at most a tenth of the
+// time.
 const diskInterval = 250 * time.Millisecond
 
-// watchDisk ends the run when it has added more than its policy allows. It
-// looks now and then, so the run may add more before it ends: the kernel has no
-// limit for one directory on the usual file systems. The returned context ends
-// with the run; full tells whether the limit ended it.
+// watchDisk ends the run when it has added more than its policy allows. It checks
+// at intervals, so the run may add more before it ends: the usual file systems have
+// no limit for one directory. The returned context ends with the run; full reports
+// whether the limit ended it.
 func (r *run) watchDisk(ctx context.Context) (watched context.Context, full func() bool) {
 	limit := r.policy.Limits.Disk
 	if limit == 0 {
@@ -186,8 +188,8 @@ func (r *run) watchDisk(ctx context.Context) (watched context.Context, full func
 	}
 }
 
-// overDisk returns true when more than most bytes are in use, false when ctx
-// ends first. The error is why a look did not see everything.
+// overDisk returns true when more than most bytes are in use, and false when ctx
+// ends first. The error is the reason why a check was incomplete.
 func (r *run) overDisk(ctx context.Context, most int64, since time.Time) (over bool, lost error) {
 	timer := time.NewTimer(diskInterval)
 	defer timer.Stop()
@@ -210,8 +212,8 @@ func (r *run) overDisk(ctx context.Context, most int64, since time.Time) (over b
 	}
 }
 
-// diskUsage is the space of all files that the run has: those that have a name,
-// and those that its processes alone keep.
+// diskUsage returns the space of all files of the run, including deleted ones that
+// its processes keep open.
 func (r *run) diskUsage(ctx context.Context, since time.Time) (int64, error) {
 	named, err := r.work.Usage(ctx)
 	if err != nil {
@@ -225,7 +227,7 @@ func (r *run) diskUsage(ctx context.Context, since time.Time) (int64, error) {
 	return named + held, err
 }
 
-// diskFull says in the outcome that the limit ended the command.
+// diskFull records in the outcome that the limit ended the command.
 func (r *run) diskFull() {
 	r.rec.Outcome, r.rec.ExitCode = killed, 137
 	r.fail(fmt.Sprintf("the run added more than its limit of %d bytes to the disk", r.policy.Limits.Disk))

@@ -51,7 +51,7 @@ type export struct {
 	req     api.ExportRequest
 	cell    store.Cell
 	at      store.Checkpoint
-	base    store.Checkpoint // what was applied last, or imported
+	base    store.Checkpoint // the last applied state, or the imported one
 	tree    *tree.Tree
 	changes []tree.Change
 	res     *api.ExportResult
@@ -153,8 +153,8 @@ func (x *export) directory() error {
 	return nil
 }
 
-// place returns the path at which the directory shall be. One that exists is
-// replaced where it is, not the link that leads to it.
+// place returns the final path of the directory. An existing directory is replaced
+// where it is, not the link that leads to it.
 func (x *export) place(exists bool) (string, error) {
 	if !exists {
 		return filepath.Clean(x.e.caller.path(x.req.Output)), nil
@@ -180,14 +180,14 @@ func (x *export) fill(where string) error {
 		err = x.fillChanges(where, out)
 	} else {
 		err = x.e.ws.Materialise(x.ctx, workspace.Backend(x.cell.Backend), x.at.Layer, workspace.AreaWorkspace, dst,
-			workspace.MaterialiseOptions{Rewrite: out.land, Skip: out.skip})
+			workspace.MaterialiseOptions{Rewrite: out.hostEntry, Skip: out.skip})
 	}
 	x.res.Notes = append(x.res.Notes, out.notes()...)
 	return errors.Join(err, dst.SyncFS())
 }
 
-// fillChanges writes only what changed, with the directories above it. What was
-// deleted is in the result.
+// fillChanges writes only the changes, with the directories above them. The result
+// lists the deleted paths.
 func (x *export) fillChanges(where string, out *outward) error {
 	ops := map[string]*tree.Entry{}
 	for _, ch := range x.changes {
@@ -205,8 +205,8 @@ func (x *export) fillChanges(where string, out *outward) error {
 	}
 	plan := apply.Plan{ID: store.NewID("apply"), Target: where}
 	for p, e := range ops {
-		landed := out.land(p, *e)
-		plan.Ops = append(plan.Ops, apply.Op{Path: p, New: &landed})
+		onHost := out.hostEntry(p, *e)
+		plan.Ops = append(plan.Ops, apply.Op{Path: p, New: &onHost})
 	}
 	scratch, err := os.MkdirTemp("", "forkcell-export-")
 	if err != nil {
@@ -221,8 +221,8 @@ func (x *export) fillChanges(where string, out *outward) error {
 	return errors.Join(err, os.RemoveAll(scratch))
 }
 
-// replaceEmpty renames a directory over another one in the same place, which must
-// be empty or missing. os.Rename would refuse an empty one.
+// replaceEmpty renames a directory to the path of another one, which must be empty
+// or missing. os.Rename would refuse an empty one.
 func replaceEmpty(from, to string) error {
 	parent, err := fsx.OpenRoot(filepath.Dir(to))
 	if err != nil {
@@ -232,8 +232,8 @@ func replaceEmpty(from, to string) error {
 	return parent.Rename(filepath.Base(from), parent, filepath.Base(to), 0)
 }
 
-// removeTree removes a directory that this process made, whatever modes the
-// state gave to what is in it.
+// removeTree removes a directory that this process made, regardless of the modes in
+// it.
 func removeTree(path string) error {
 	parent, err := fsx.OpenRoot(filepath.Dir(path))
 	if err != nil {

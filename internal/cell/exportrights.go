@@ -16,17 +16,17 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// outward decides what of a state is written to a directory of the host, and as
-// what: the operator's own, without what gives rights, and without the control
-// files that the cell changed. Its methods may be used by several goroutines
+// outward decides which entries of a state are written to a directory of the host,
+// and how: owned by the operator, without attributes that grant rights, and without
+// the control files that the cell changed. Its methods are safe for concurrent use
 // once it is made.
 type outward struct {
 	self    rights.Operator
 	skipped map[string]bool
-	dropped map[string]*dropped // by what is dropped
+	dropped map[string]*dropped // by attribute
 }
 
-// dropped counts the entries that lose the same thing.
+// dropped counts the entries that lose the same attribute.
 type dropped struct {
 	count   int
 	example string
@@ -36,7 +36,7 @@ func newOutward(allowSetuid bool) *outward {
 	return &outward{self: rights.Self(allowSetuid), skipped: map[string]bool{}, dropped: map[string]*dropped{}}
 }
 
-// outward looks through the state for what is dropped.
+// outward examines the state for attributes that are dropped.
 func (x *export) outward() (*outward, error) {
 	o := newOutward(x.req.AllowSetuid)
 	if err := x.skipControl(o); err != nil {
@@ -92,24 +92,25 @@ func (o *outward) skip(p string) bool {
 	return false
 }
 
-// land returns an entry as it is written.
-func (o *outward) land(_ string, e tree.Entry) tree.Entry {
-	landed, _ := o.lose(e)
-	return landed
+// hostEntry returns an entry as it is written to the host.
+func (o *outward) hostEntry(_ string, e tree.Entry) tree.Entry {
+	onHost, _ := o.convert(e)
+	return onHost
 }
 
-// lose is land together with what is dropped.
-func (o *outward) lose(e tree.Entry) (landed tree.Entry, what []string) {
-	landed, what = o.self.OnHost(e, nil, nil)
+// convert returns an entry as it is written to the host, and the attributes that it
+// loses.
+func (o *outward) convert(e tree.Entry) (onHost tree.Entry, what []string) {
+	onHost, what = o.self.OnHost(e, nil, nil)
 	if o.self.SetID {
-		return landed, what
+		return onHost, what
 	}
-	landed, taken := rights.Strip(landed)
-	return landed, append(what, taken...)
+	onHost, taken := rights.Strip(onHost)
+	return onHost, append(what, taken...)
 }
 
 func (o *outward) note(p string, e tree.Entry) {
-	_, what := o.lose(e)
+	_, what := o.convert(e)
 	for _, text := range what {
 		d := o.dropped[text]
 		if d == nil {
@@ -121,7 +122,7 @@ func (o *outward) note(p string, e tree.Entry) {
 	}
 }
 
-// survey notes what the whole of a tree loses.
+// survey notes the attributes that the entries of a tree lose.
 func (o *outward) survey(t *tree.Tree) error {
 	return t.Walk(func(p string, e tree.Entry) error {
 		if !o.skip(p) {
@@ -133,7 +134,7 @@ func (o *outward) survey(t *tree.Tree) error {
 	})
 }
 
-// notes are sentences about what was dropped.
+// notes returns a sentence for each kind of dropped attribute.
 func (o *outward) notes() []string {
 	var out []string
 	for what, d := range o.dropped {

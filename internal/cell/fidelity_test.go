@@ -326,7 +326,7 @@ func (f *fidelity) test(t *testing.T, backend string) {
 	status, err := w.e.Status(w.ctx, "demo")
 	w.ok(err)
 	if live {
-		after = landed(after, before)
+		after = asApplied(after, before)
 	} else {
 		f.same(t, &f.after, status.Root, status.MetaRoot)
 	}
@@ -367,7 +367,7 @@ func (w *world) applied(before, after []thing) {
 	if res.Backend == "delta" {
 		return // nothing was written
 	}
-	sameTree(w.T, "applied", undated(landed(after, before)), undated(walk(w.T, w.source)))
+	sameTree(w.T, "applied", undated(asApplied(after, before)), undated(walk(w.T, w.source)))
 	_, err = w.e.Undo(w.ctx, api.UndoRequest{Cell: "demo"})
 	w.ok(err)
 	sameTree(w.T, "undone", undated(before), undated(walk(w.T, w.source)))
@@ -390,12 +390,12 @@ func (w *world) exported(what, name, checkpoint string, want []thing) {
 	out := filepath.Join(removable(w.T, w.TempDir()), "out")
 	_, err := w.e.Export(w.ctx, api.ExportRequest{Cell: name, Checkpoint: checkpoint, Output: out, AllowSetuid: true})
 	w.ok(err)
-	sameTree(w.T, what, landed(want, nil), walk(w.T, out))
+	sameTree(w.T, what, asApplied(want, nil), walk(w.T, out))
 }
 
-// landed is a tree as it lands on the host: owners and lists are those of what
-// was there before, else the caller's own, and none.
-func landed(list, before []thing) []thing {
+// asApplied returns a tree as it is written to the host: owners and ACLs are those
+// of the files before, or else the caller's own and none.
+func asApplied(list, before []thing) []thing {
 	was := map[string]thing{}
 	for _, e := range before {
 		was[e.Path] = e

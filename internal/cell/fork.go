@@ -14,12 +14,12 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// maxForks bounds one fork command.
+// maxForks is the largest number of cells that one fork command makes.
 const maxForks = 10_000
 
-// Fork makes new cells on a state that exists. Nothing is copied, and the cell
-// that is forked may be busy: the fork starts from its head. Of a live cell, the
-// present moment is captured first, and is what is forked.
+// Fork makes new cells on an existing state. Nothing is copied, and the forked cell
+// may be busy: the fork starts from its head. A live cell is captured first, and
+// the captured state is forked.
 func (e *Engine) Fork(ctx context.Context, req api.ForkRequest) (*api.ForkResult, error) {
 	names, err := forkNames(req)
 	if err != nil {
@@ -102,7 +102,7 @@ func (e *Engine) forkCells(from store.Cell, at store.Checkpoint, names []string)
 	return cells
 }
 
-// forkLive makes directories of their own for cells that work in one.
+// forkLive makes a new directory for each cell whose backend needs one.
 func (e *Engine) forkLive(ctx context.Context, cells []store.Cell, at store.Checkpoint) error {
 	for _, c := range cells {
 		if c.Live == "" {
@@ -151,7 +151,7 @@ func (e *Engine) commitForks(tx *store.Tx, from store.Cell, at store.Checkpoint,
 	return e.decideFork(tx, from, at)
 }
 
-// decideFork states that a run's result was forked, if a run made the state.
+// decideFork records that a run's result was forked, if a run made the state.
 func (e *Engine) decideFork(tx *store.Tx, from store.Cell, at store.Checkpoint) error {
 	if at.RunID == "" || at.Kind == evidence.PartialState || at.CellID != from.ID {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// GC frees what nothing refers to. It first marks the states as freed, in one
-// transaction, so that nobody can begin to use them; then it deletes.
+// GC frees data that nothing refers to. It first marks the states as freed, in one
+// transaction, so that no command begins to use them. Then it deletes.
 func (e *Engine) GC(ctx context.Context, req api.GCRequest) (*api.GCResult, error) {
 	res := &api.GCResult{DryRun: req.DryRun, Checkpoints: []string{}, Layers: []string{}}
 	if e.store == nil {
@@ -31,15 +31,15 @@ func (e *Engine) GC(ctx context.Context, req api.GCRequest) (*api.GCResult, erro
 	if err != nil {
 		return nil, err
 	}
-	// From here on nobody has to wait: what nothing refers to has no name any
-	// more.
+	// Other commands need not wait for the rest: the data to delete no longer has a
+	// name.
 	err = e.ws.Empty(ctx, report)
 	res.Bytes = report.Bytes
 	return res, err
 }
 
-// collect marks what nothing refers to and takes it away, while nobody else adds
-// to the home.
+// collect marks and moves away the data that nothing refers to, while no other
+// process adds to the home.
 func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResult) (*workspace.SweepReport, error) {
 	lock, err := e.store.LockHome(true)
 	if errors.Is(err, store.ErrHomeBusy) {
@@ -112,7 +112,7 @@ func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers map[string
 	}
 	res.Layers = append(res.Layers, report.Layers...)
 	res.Objects = report.Objects
-	cells, err := e.liveCells()
+	cells, err := e.existingCells()
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +127,8 @@ func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers map[string
 	return &report, e.store.SweepTemps()
 }
 
-// liveCells are the cells that exist.
-func (e *Engine) liveCells() (map[string]bool, error) {
+// existingCells returns the ids of cells that were not removed.
+func (e *Engine) existingCells() (map[string]bool, error) {
 	exist := map[string]bool{}
 	err := e.store.View(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)
@@ -140,8 +140,8 @@ func (e *Engine) liveCells() (map[string]bool, error) {
 	return exist, err
 }
 
-// partition sorts the states into those that may go and those that something
-// needs.
+// partition divides the states into those that can be freed and those that are
+// needed.
 func (e *Engine) partition(tx *store.Tx, req api.GCRequest, held holdings) (freed, kept []store.Checkpoint, err error) {
 	all, err := tx.Checkpoints("")
 	if err != nil {
@@ -166,15 +166,15 @@ func (e *Engine) partition(tx *store.Tx, req api.GCRequest, held holdings) (free
 	return freed, kept, nil
 }
 
-// holdings are what an operation needs that somebody else will finish or undo.
+// holdings are the states and layers that unfinished operations need.
 type holdings struct {
 	states map[string]bool // checkpoints
-	layers map[string]bool // also such as no checkpoint has yet
+	layers map[string]bool // including those that no checkpoint refers to yet
 }
 
-// unfinishedWork lists what may not go before the processes that died, or are
-// still at work, are settled: what a run has sealed and not recorded, both ends of
-// a directory's rewriting, and what an apply will be recorded with.
+// unfinishedWork lists the data that is needed until unfinished operations end or
+// are settled: states that a run has sealed but not recorded, both states of the
+// rewriting of a directory, and the states that an apply will record.
 func unfinishedWork(tx *store.Tx) (holdings, error) {
 	held := holdings{states: map[string]bool{}, layers: map[string]bool{}}
 	runs, err := tx.UnfinishedRuns("")
@@ -209,7 +209,7 @@ func unfinishedWork(tx *store.Tx) (holdings, error) {
 	return held, nil
 }
 
-// heldWork adds to unfinished work what a loss keeps.
+// heldWork adds to unfinished work the data that a recorded loss protects.
 func (e *Engine) heldWork(tx *store.Tx) (holdings, error) {
 	held, err := unfinishedWork(tx)
 	if err != nil {
@@ -224,7 +224,7 @@ func (e *Engine) heldWork(tx *store.Tx) (holdings, error) {
 	return held, err
 }
 
-// layersOf lists every layer that the kept states stand on.
+// layersOf lists every layer that the kept states need.
 func (e *Engine) layersOf(kept []store.Checkpoint) (map[string]bool, error) {
 	layers := map[string]bool{}
 	for _, c := range kept {
@@ -239,8 +239,8 @@ func (e *Engine) layersOf(kept []store.Checkpoint) (map[string]bool, error) {
 	return layers, nil
 }
 
-// pendingInUse lists the operations whose unfinished files must stay: of runs
-// that go on or wait to be finished, and of imports under way.
+// pendingInUse lists the operations whose unfinished files must stay: runs that are
+// not finished, and imports.
 func (e *Engine) pendingInUse() (map[string]bool, error) {
 	busy := map[string]bool{}
 	err := e.store.View(func(tx *store.Tx) error {
@@ -263,7 +263,7 @@ func (e *Engine) pendingInUse() (map[string]bool, error) {
 	return busy, err
 }
 
-// undoable adds the applies that may still be taken back.
+// undoable adds the applies that can still be undone.
 func undoable(tx *store.Tx, busy map[string]bool) error {
 	cells, err := tx.Cells(false)
 	if err != nil {
@@ -282,5 +282,5 @@ func undoable(tx *store.Tx, busy map[string]bool) error {
 	return err
 }
 
-// DefaultOlderThan is how long the work of restored runs counts as needed.
+// DefaultOlderThan is how long gc keeps the work of restored runs.
 const DefaultOlderThan = 7 * 24 * time.Hour

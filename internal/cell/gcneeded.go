@@ -12,9 +12,9 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// neededStates: heads, names, the states that an apply compares with, the origins
-// of forks, both ends of undecided runs and of recently undone ones, and the last
-// N where asked.
+// neededStates returns the states to keep: heads, named states, the states that an
+// apply compares with, the origins of forks, both states of undecided and recently
+// undone runs, and the last N if requested.
 func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Checkpoint) (map[string]bool, error) {
 	needed := map[string]bool{}
 	cells, err := tx.Cells(true)
@@ -47,7 +47,7 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 		return nil, err
 	}
 	for _, a := range applies {
-		// What an undo would go back to.
+		// The state that an undo would go back to.
 		needed[a.From] = needed[a.From] || !a.Undone && !removed[a.CellID]
 	}
 	runs, err := tx.Runs("")
@@ -58,7 +58,7 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 	for _, r := range runs {
 		need := r.State == "running" || !removed[r.CellID] && r.Decision == pending
 		if !need && !removed[r.CellID] && isUndone(r.Decision) {
-			if need, err = e.undoneLately(tx, req, r, needed); err != nil {
+			if need, err = e.recentlyUndone(tx, req, r, needed); err != nil {
 				return nil, err
 			}
 		}
@@ -68,24 +68,24 @@ func (e *Engine) neededStates(tx *store.Tx, req api.GCRequest, all []store.Check
 		}
 	}
 	for _, c := range all {
-		// What was captured of a live cell is needed as long as its run is; so is
-		// what others had made of a directory when a run was taken back there.
+		// A captured state of a live cell is needed as long as its run is. So is the
+		// state of a directory that others had changed when a run was undone there.
 		needed[c.ID] = needed[c.ID] || c.Kind == kindLive && begun[c.Parent] || c.Kind == kindDrift && ended[c.Parent]
 	}
 	keepLast(needed, all, removed, req.KeepLast)
-	return needed, e.leftLately(tx, req, removed, needed)
+	return needed, e.needRecentlyLeft(tx, req, removed, needed)
 }
 
-// lately reports whether something happened so short a time ago that its work is
-// still needed. A time in the future is a short time ago, unless everything is
-// asked for.
-func (e *Engine) lately(req api.GCRequest, t time.Time) bool {
+// isRecent reports whether t is so recent that the work of that time is still
+// needed. A time in the future counts as recent, unless the request is for
+// everything.
+func (e *Engine) isRecent(req api.GCRequest, t time.Time) bool {
 	return req.OlderThan > 0 && e.now().Sub(t) < req.OlderThan
 }
 
-// leftLately keeps the states that cells were in before they were restored, where
-// no run was taken back with it.
-func (e *Engine) leftLately(tx *store.Tx, req api.GCRequest, removed, needed map[string]bool) error {
+// needRecentlyLeft keeps the states that cells were in before a restore that undid
+// no run.
+func (e *Engine) needRecentlyLeft(tx *store.Tx, req api.GCRequest, removed, needed map[string]bool) error {
 	restores, err := evidence.Restores(tx)
 	if err != nil {
 		return err
@@ -98,21 +98,21 @@ func (e *Engine) leftLately(tx *store.Tx, req api.GCRequest, removed, needed map
 		if err != nil {
 			return err
 		}
-		if p, ok := env.Statement.Predicate.(*receipt.Change); ok && e.lately(req, p.CreatedAt) {
+		if p, ok := env.Statement.Predicate.(*receipt.Change); ok && e.isRecent(req, p.CreatedAt) {
 			needed[p.Details[detailLeft]] = true
 		}
 	}
 	return nil
 }
 
-// undoneLately reports whether a run has ended or was taken back a short time
-// ago. The state that was left when it was taken back is then needed too: work
-// that stood for months is kept as long as that of yesterday.
-func (e *Engine) undoneLately(tx *store.Tx, req api.GCRequest, r store.Run, needed map[string]bool) (bool, error) {
-	found := e.lately(req, r.FinishedAt)
+// recentlyUndone reports whether a run has ended or was undone recently. The state
+// that the cell left when the run was undone is then needed too: work that was kept
+// for months is freed no sooner than that of yesterday.
+func (e *Engine) recentlyUndone(tx *store.Tx, req api.GCRequest, r store.Run, needed map[string]bool) (bool, error) {
+	found := e.isRecent(req, r.FinishedAt)
 	after, err := tx.Checkpoint(r.After)
 	if errors.Is(err, store.ErrNotFound) || err == nil && after.Freed {
-		return found, nil // there is nothing to keep
+		return found, nil // nothing to keep
 	}
 	if err != nil {
 		return false, err
@@ -129,20 +129,20 @@ func (e *Engine) undoneLately(tx *store.Tx, req api.GCRequest, r store.Run, need
 		if err != nil {
 			return false, err
 		}
-		if d, ok := evidence.DecisionInfo(env.Statement); ok && isUndone(d.Result) && e.lately(req, d.CreatedAt) {
+		if d, ok := evidence.DecisionInfo(env.Statement); ok && isUndone(d.Result) && e.isRecent(req, d.CreatedAt) {
 			found, needed[d.HeadBefore] = true, true
 		}
 	}
 	return found, nil
 }
 
-// needOrigin keeps what a refreshed source state was derived from: a cell that
-// goes back behind the refresh is compared with it.
+// needOrigin keeps the state that a refreshed source state was derived from: a cell
+// that is restored to before the refresh is compared with it.
 func needOrigin(tx *store.Tx, needed map[string]bool, id string) error {
 	for {
 		c, err := tx.Checkpoint(id)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil // it is lost, and so is what it was derived from
+			return nil // it is lost, and so is its origin
 		}
 		if err != nil || c.Kind != kindSource {
 			return err

@@ -125,7 +125,7 @@ func TestEnvironmentOfPolicy(t *testing.T) {
 	w.sound("demo")
 }
 
-// TestExplainedPaths: what explain says of a path is what a command finds.
+// TestExplainedPaths: a command finds a path as explain describes it.
 func TestExplainedPaths(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// grants compares what a policy takes from the host with what was granted.
+// grants compares what a policy needs of the host with what the operator granted.
 type grants struct {
 	e       *Engine
 	req     api.GrantRequest
@@ -29,7 +29,7 @@ type grants struct {
 	missing []grant.Grant
 }
 
-// newGrants makes the grants for a policy as its file has it.
+// newGrants returns the grants for a policy, before the flags narrow it.
 func (e *Engine) newGrants(p *policy.Policy, req runRequest) (*grants, error) {
 	g := &grants{e: e, req: req.Grants, subject: grant.Subject{Hash: p.Hash()}}
 	if req.Policy != nil && req.Policy.Path != "" {
@@ -42,7 +42,7 @@ func (e *Engine) newGrants(p *policy.Policy, req runRequest) (*grants, error) {
 	return g, g.parse()
 }
 
-// parse reads the flags. The configuration is read when something needs it.
+// parse reads the flags. The configuration is read only when it is needed.
 func (g *grants) parse() error {
 	for _, s := range g.req.Paths {
 		one, err := grant.ParsePath(s)
@@ -93,8 +93,8 @@ func (g *grants) config() error {
 	return nil
 }
 
-// path takes a path of the host that the policy lists, if it needs a grant. The
-// real path is what is shown.
+// path adds a path of the host that the policy lists, if it needs a grant. The real
+// path is the one that is shown.
 func (g *grants) path(listed, real string, write bool) (needed bool, err error) {
 	if inSystem(real) {
 		return false, nil
@@ -114,8 +114,8 @@ func (g *grants) path(listed, real string, write bool) (needed bool, err error) 
 	return true, nil
 }
 
-// covering finds the grant of a real path. A directory is granted without what
-// the secret rules leave out of it.
+// covering finds the grant for a real path. The grant of a directory does not cover
+// paths that the secret rules leave out of it.
 func (g *grants) covering(real string, write bool) (grant.Grant, bool) {
 	resolved := slices.Clone(g.list)
 	for i := range resolved {
@@ -127,7 +127,7 @@ func (g *grants) covering(real string, write bool) (grant.Grant, bool) {
 	return by, ok && (by.Path == real || !secretBelow(by.Path, real))
 }
 
-// env takes a variable of the caller's that the policy inherits.
+// env adds a variable that the policy inherits from the caller.
 func (g *grants) env(name string) error {
 	if grant.Harmless(name) {
 		return nil
@@ -194,9 +194,8 @@ func inSystem(real string) bool {
 	})
 }
 
-// explainShown adds to the explanation of a path what is so only of the host's
-// directories outside the system: the flag without which a run is refused, and that
-// secrets are hidden.
+// explainShown adds to the explanation of a path outside the system directories:
+// the flag without which a run is refused, and that secrets are hidden.
 func explainShown(p *policy.Policy, c store.Cell, asked string, x policy.Explanation) policy.Explanation {
 	list := map[string][]string{
 		"filesystem_policy.read_only": p.Filesystem.ReadOnly, "filesystem_policy.read_write": p.Filesystem.ReadWrite, "--ro": c.ReadOnly,
@@ -220,8 +219,8 @@ func explainShown(p *policy.Policy, c store.Cell, asked string, x policy.Explana
 	return x
 }
 
-// shownReal is the real path of what a listed path shows: a link that is listed
-// itself is shown as a link.
+// shownReal returns the real path of a listed path. A listed link is shown as a
+// link.
 func shownReal(listed string) (string, error) {
 	if !isLink(listed) {
 		return realPath(listed)
@@ -267,14 +266,14 @@ func hiddenIn(dir, rel string) bool {
 	defer root.Close()
 	info, err := root.Lstat(rel)
 	if err != nil {
-		return false // what appears later is not hidden
+		return false // files that appear later are not hidden
 	}
 	_, v := rules.With(nil).Reading(root.OpenFile).Decide(rel, info.IsDir())
 	return v == leftout.Leave
 }
 
-// secretsOf are the secret rules of a shown directory. What the operator named
-// itself is shown.
+// secretsOf returns the secret rules of a shown directory. Paths that the operator
+// named explicitly are shown.
 func secretsOf(dir shownDir, named []string) (*leftout.Rules, error) {
 	var extra []string
 	for _, n := range named {
@@ -285,13 +284,14 @@ func secretsOf(dir shownDir, named []string) (*leftout.Rules, error) {
 	return leftout.New(leftout.Options{Extra: extra})
 }
 
-// escapePattern makes a pattern that matches one path.
+// escapePattern returns a pattern that matches exactly one path.
 func escapePattern(p string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, " ", `\ `).Replace(p)
 }
 
-// hideSecrets finds what the secret rules leave out of the shown directories.
-// Files that appear later are not hidden, which is said of each directory.
+// hideSecrets finds the files that the secret rules leave out of the shown
+// directories. Files that appear later are not hidden; a note about each directory
+// says so.
 func hideSecrets(shown []shownDir, named []string) (masks []mount.Mask, notes []string, err error) {
 	for _, dir := range shown {
 		if !isDir(dir.real) {

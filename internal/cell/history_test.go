@@ -106,7 +106,7 @@ func (h *history) say(format string, args ...any) {
 // isLive: the cell works in the source itself.
 func (h *history) isLive(a *actor) bool { return h.backend == "delta" && a.name == "main" }
 
-// head is what a cell holds now.
+// head returns the present state of a cell.
 func (h *history) headOf(a *actor) state {
 	if h.isLive(a) {
 		return h.outer

@@ -10,8 +10,8 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// hold takes a cell's lock and first finishes, or undoes, what a process that
-// died there had begun.
+// hold takes a cell's lock, and first finishes or undoes the work of a process that
+// died.
 func (e *Engine) hold(ctx context.Context, name, what string, wait time.Duration) (*session, error) {
 	return e.holdFor(ctx, name, what, wait, false)
 }
@@ -36,8 +36,8 @@ func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Durat
 	return s, nil
 }
 
-// makeRoom sees to the space on the disk. A new command needs more of it than the
-// reserve is for; everything else may use the reserve.
+// makeRoom checks the free disk space. A new command needs more than the reserve;
+// everything else may use the reserve.
 func (e *Engine) makeRoom(what string) error {
 	if what == "run" || what == heldByStart {
 		return Explain(e.store.RefuseFull())
@@ -48,8 +48,7 @@ func (e *Engine) makeRoom(what string) error {
 // codeLive is the code of errors about a cell that is live.
 const codeLive = api.CodeLive
 
-// busyError names the process that holds a cell, and what the caller, who wanted
-// to do something else with it, can do.
+// busyError names the process that holds a cell, and what the caller can do.
 func busyError(name, wanted string, err error) error {
 	if busy, ok := errors.AsType[*store.BusyError](err); ok {
 		if h := busy.Holder; h.What == heldByStart {
@@ -73,7 +72,7 @@ func (s *session) open(ctx context.Context, name string) error {
 	if s.homeLock, err = s.e.store.LockHome(false); err != nil {
 		return err
 	}
-	unfinished, err := s.look()
+	unfinished, err := s.recheck()
 	if err != nil {
 		return err
 	}
@@ -86,8 +85,8 @@ func (s *session) open(ctx context.Context, name string) error {
 	return s.settle(ctx)
 }
 
-// look reads the cell again, and whether somebody died while at work on it.
-func (s *session) look() (unfinished bool, err error) {
+// recheck reads the cell again and reports whether work on it was left unfinished.
+func (s *session) recheck() (unfinished bool, err error) {
 	err = s.e.store.View(func(tx *store.Tx) error {
 		if err := s.read(tx); err != nil {
 			return err

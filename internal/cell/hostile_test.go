@@ -166,7 +166,7 @@ func TestLinkInPlaceOfADirectory(t *testing.T) {
 	}
 }
 
-// outside is a directory beside the source that nobody may touch.
+// outside is a directory beside the source that must not change.
 func (w *world) outside() string {
 	w.Helper()
 	dir := filepath.Join(filepath.Dir(w.source), "outside")
@@ -189,7 +189,7 @@ func (w *world) untouched(dir string) {
 	}
 }
 
-// TestFIFOInPlaceOfAFile: an apply never waits for somebody to write.
+// TestFIFOInPlaceOfAFile: an apply never waits for a writer.
 func TestFIFOInPlaceOfAFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// List tells of every cell.
+// List describes every cell.
 func (e *Engine) List(context.Context) ([]api.CellInfo, error) {
 	infos := []api.CellInfo{}
 	if e.store == nil {
@@ -42,8 +42,8 @@ func (e *Engine) List(context.Context) ([]api.CellInfo, error) {
 	return infos, err
 }
 
-// Status tells everything about one cell. Like every reading verb it takes no
-// lock and finishes nothing.
+// Status describes one cell. Like every reading verb it takes no lock and finishes
+// no work.
 func (e *Engine) Status(ctx context.Context, cell string) (*api.StatusResult, error) {
 	c, err := e.findCell(cell)
 	if err != nil {
@@ -95,8 +95,8 @@ func (e *Engine) Status(ctx context.Context, cell string) (*api.StatusResult, er
 	return res, err
 }
 
-// pendingRuns lists the undecided runs that a cell contains, the oldest first:
-// its own and those that it inherited.
+// pendingRuns lists the undecided runs that a cell contains, inherited ones
+// included, the oldest first.
 func pendingRuns(tx *store.Tx, c store.Cell) ([]string, error) {
 	runs, err := contained(tx, c, c.Head)
 	ids := []string{}
@@ -108,7 +108,7 @@ func pendingRuns(tx *store.Tx, c store.Cell) ([]string, error) {
 	return ids, err
 }
 
-// Log is a cell's history, oldest first, as the signed statements tell it. The
+// Log returns a cell's history from the signed statements, oldest first. The
 // decision of a run is its present one.
 func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
 	c, err := e.findAny(cell)
@@ -181,7 +181,7 @@ func (e *Engine) logEntry(st store.Statement) (api.LogEntry, error) {
 	return entry, nil
 }
 
-// Logs opens the stored output of a run; a stream that said nothing is empty.
+// Logs opens the stored output of a run. A stream without output is empty.
 func (e *Engine) Logs(_ context.Context, cell, run string) (stdout, stderr io.ReadCloser, err error) {
 	c, err := e.findCell(cell)
 	if err != nil {
@@ -215,7 +215,7 @@ func (e *Engine) openLog(digest string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// Graph is the lineage over all cells, parents first.
+// Graph returns the lineage of all cells, parents first.
 func (e *Engine) Graph(context.Context) ([]api.GraphNode, error) {
 	nodes := []api.GraphNode{}
 	if e.store == nil {

@@ -21,10 +21,10 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// ignoreFile in the source adds to the secret rules.
+// ignoreFile is the file in the source that adds to the secret rules.
 const ignoreFile = ".forkcellignore"
 
-// archiveMount is where the workspace of a cell made from an archive is.
+// archiveMount is the path of the workspace in a cell made from an archive.
 const archiveMount = "/workspace"
 
 // Init makes a cell from a directory or an exported archive.
@@ -127,7 +127,7 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 	return c, nil
 }
 
-// source finds out what --from is.
+// source finds the kind of the source that --from names.
 func (e *Engine) source(c *store.Cell, from string) error {
 	if from == "" {
 		return api.Usagef("`--from DIR` or `--from FILE.tar`", "--from is missing")
@@ -162,8 +162,8 @@ func (e *Engine) source(c *store.Cell, from string) error {
 	return e.apart("--from", real)
 }
 
-// mountPoint decides where the workspace is inside: at its own path, so that
-// absolute paths in build files and caches stay right.
+// mountPoint chooses the path of the workspace in the cell. It is the path of the
+// source by default, so that absolute paths in build files and caches stay valid.
 func mountPoint(c *store.Cell, asked string) error {
 	c.MountAt = c.Source
 	if c.SourceKind == "archive" {
@@ -212,7 +212,8 @@ func readIgnoreFile(source string) ([]byte, error) {
 	return data, err
 }
 
-// chooseBackend takes what was asked for, or probes and says why.
+// chooseBackend takes the requested backend, or probes for one and records the
+// reason.
 func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string) error {
 	switch workspace.Backend(asked) {
 	case workspace.BackendClone:
@@ -245,7 +246,7 @@ func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string)
 	return nil
 }
 
-// importCell copies the source in and makes the cell exist.
+// importCell imports the source and records the cell.
 func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string) (*api.InitResult, error) {
 	begin := time.Now()
 	ctx = e.withProgress(ctx)

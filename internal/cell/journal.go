@@ -17,11 +17,10 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// journal writes a run's events. The command has no part in it: nothing that it
-// prints is read.
+// journal writes a run's events. No output of the command is read for them.
 type journal struct {
-	// mu is held for reading by those who append, so that the event of a new
-	// policy is the first one under it.
+	// mu is held for reading to append, so that the event of a new policy is the
+	// first one under it.
 	mu     sync.RWMutex
 	file   *os.File
 	log    *event.Journal
@@ -47,15 +46,15 @@ func (r *run) openJournal() (err error) {
 		return errors.Join(err, j.file.Close())
 	}
 	r.journal = j
-	r.happened(event.Lifecycle(event.Subject{Message: "the run begins"}, event.RunStarted))
+	r.recordEvent(event.Lifecycle(event.Subject{Message: "the run begins"}, event.RunStarted))
 	r.spec.Executed = func(pid int) { r.launched(pid) }
 	r.spec.Guard.Denied = r.denied
 	r.spec.Limits.Hit = r.limitHit
 	return nil
 }
 
-// reopenJournal finds the journal of a run whose process died. A run that has
-// none, because it died before, has no events.
+// reopenJournal finds the journal of a run whose process died. A run that died
+// before its journal was made has no events.
 func (r *run) reopenJournal() error {
 	file, err := r.e.store.ReopenEvents(r.rec.ID)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,9 +78,9 @@ func (r *run) reopenJournal() error {
 	return nil
 }
 
-// happened appends an event. A journal that cannot be written makes itself known
-// when it is sealed.
-func (r *run) happened(e event.Event) {
+// recordEvent appends an event. If the journal cannot be written, sealing it
+// returns the error.
+func (r *run) recordEvent(e event.Event) {
 	if r.journal != nil {
 		r.journal.mu.RLock()
 		defer r.journal.mu.RUnlock()
@@ -102,12 +101,12 @@ func first(list []string) string {
 
 func (r *run) launched(pid int) {
 	r.pid = pid
-	r.happened(event.Launch(event.Subject{Process: event.Process{PID: 1}, Message: "the command was executed"}, r.process(pid)))
+	r.recordEvent(event.Launch(event.Subject{Process: event.Process{PID: 1}, Message: "the command was executed"}, r.process(pid)))
 }
 
-// denied is told of system calls that the cell's filter refused.
+// denied records system calls that the cell's filter refused.
 func (r *run) denied(d driver.Denial) {
-	r.happened(event.Found(event.Subject{
+	r.recordEvent(event.Found(event.Subject{
 		Verdict: event.Denied, Severity: event.Medium, Rule: "seccomp: " + d.Call, Reason: "it is in the deny set",
 		Process: event.Process{PID: d.PID, Binary: d.Binary},
 	}, event.Finding{
@@ -116,23 +115,23 @@ func (r *run) denied(d driver.Denial) {
 }
 
 func (r *run) limitHit(h driver.LimitHit) {
-	r.happened(event.Found(event.Subject{
+	r.recordEvent(event.Found(event.Subject{
 		Verdict: event.Denied, Severity: event.Medium, Rule: "limits." + h.Limit, Reason: "the limit was met",
 	}, event.Finding{
 		ID: "limit_" + h.Limit, Title: "the cell met its limit of " + h.Limit, Detail: fmt.Sprintf("%d times so far", h.Count),
 	}))
 }
 
-// closeJournal writes the end of the run and begins to make the journal durable,
-// beside what else is to be done.
+// closeJournal writes the end of the run, and begins to make the journal durable in
+// parallel with other work.
 func (r *run) closeJournal() {
 	if r.journal == nil {
 		return
 	}
 	if r.pid != 0 {
-		r.happened(event.Exit(event.Subject{Message: "the command has ended"}, r.process(r.pid), r.rec.ExitCode))
+		r.recordEvent(event.Exit(event.Subject{Message: "the command has ended"}, r.process(r.pid), r.rec.ExitCode))
 	}
-	r.happened(event.Lifecycle(event.Subject{Message: "the run ends: " + r.rec.Outcome}, event.RunStopped))
+	r.recordEvent(event.Lifecycle(event.Subject{Message: "the run ends: " + r.rec.Outcome}, event.RunStopped))
 	j := r.journal
 	if err := r.e.store.MakeRoom(); err != nil {
 		r.notes = append(r.notes, err.Error())
@@ -144,7 +143,8 @@ func (r *run) closeJournal() {
 	}()
 }
 
-// awaitJournal returns what the journal amounts to, durable.
+// awaitJournal waits until the journal is durable and keeps its summary for the
+// receipt.
 func (r *run) awaitJournal() error {
 	if r.journal == nil || r.journal.sealed == nil {
 		return nil
@@ -168,7 +168,7 @@ func (r *run) awaitJournal() error {
 	return nil
 }
 
-// dropJournal is for a run that came to nothing.
+// dropJournal removes the journal of a run that is undone.
 func (r *run) dropJournal() error {
 	if r.journal == nil {
 		return nil
@@ -176,9 +176,9 @@ func (r *run) dropJournal() error {
 	return errors.Join(r.journal.file.Close(), r.e.store.DropEvents(r.rec.ID))
 }
 
-// turn begins the part of a journal that another policy rules: its first event
-// says so.
-func (j *journal) turn(hash string) (int64, error) {
+// beginPolicy begins the part of a journal under another policy with an event about
+// it.
+func (j *journal) beginPolicy(hash string) (int64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	from, err := j.log.SetPolicy(hash)
@@ -189,7 +189,8 @@ func (j *journal) turn(hash string) (int64, error) {
 	return int64(from), err
 }
 
-// policies is what the receipt says: nothing where one policy ruled throughout.
+// policies returns the policies of the run for the receipt, each with its first
+// event; nil if there was only one.
 func (r *run) policies() []receipt.Ruling {
 	if len(r.rulings) == 0 {
 		return nil
@@ -197,7 +198,7 @@ func (r *run) policies() []receipt.Ruling {
 	return append([]receipt.Ruling{{PolicyHash: r.rec.Policy, FromEvent: 1}}, r.rulings...)
 }
 
-// replaced returns an environment with variables set anew.
+// replaced returns an environment with the given variables replaced.
 func replaced(env, with []string) []string {
 	out := slices.Clone(env)
 	for _, kv := range with {

@@ -8,8 +8,8 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// KnownNames lists the names of cells and receipts, and the states and runs of
-// one cell, newest first. What cannot be read is left out.
+// KnownNames lists the names of cells and receipts, and the states and runs of one
+// cell, newest first. Names that cannot be read are left out.
 func (e *Engine) KnownNames(_ context.Context, cell string) (k api.KnownNames) {
 	_ = e.view(func(tx *store.Tx) error {
 		cells, err := tx.Cells(false)

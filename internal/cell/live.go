@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/supervise"
 )
 
-// This file finds the supervisor of a live cell; Supervise is the supervisor itself.
+// This file finds the supervisor of a live cell. Supervise implements it.
 
 // heldByStart is the purpose in the lock of a live cell.
 const heldByStart = "start"
@@ -20,9 +20,9 @@ const heldByStart = "start"
 // socketDir is the directory of the supervisors' sockets, in the home.
 const socketDir = "sockets"
 
-// Launcher starts the process that will call Supervise, hands it the request,
-// and returns its answer. It is told that the answer has arrived, and ends by
-// itself if it is not: when ctx ends before, nothing of it is left.
+// Launcher starts the process that will call Supervise, sends it the request, and
+// returns its answer. The process ends unless it learns that the answer has
+// arrived. When ctx ends before that, nothing is left.
 type Launcher interface {
 	Launch(ctx context.Context, request []byte) (answer []byte, err error)
 }
@@ -34,8 +34,7 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 	if err != nil {
 		return nil, err
 	}
-	// What the caller's environment gives is decided here: the supervisor has
-	// another one.
+	// The caller's environment is read here: the supervisor has another one.
 	p, err := e.policyOf(c, startRun(req, nil))
 	if err != nil {
 		return nil, err
@@ -64,7 +63,7 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 
 // encodeStart returns the order to a supervisor, as JSON.
 func (e *Engine) encodeStart(q api.StartRequest, p *policy.Policy, secrets map[string][]byte) ([]byte, error) {
-	// The secrets are what the sources gave; the supervisor cannot read them again.
+	// The secrets have been read; the supervisor cannot read their sources.
 	q.Network.Credentials, q.Network.CredentialsFile = nil, ""
 	o := supervise.StartOrder{
 		Home: e.home, Request: q, Actor: e.caller.Actor(), UserHome: api.Text(e.caller.Home), Dir: api.Text(e.caller.Dir), Env: e.caller.inherited(p), Secrets: secrets,
@@ -77,7 +76,7 @@ func (e *Engine) encodeStart(q api.StartRequest, p *policy.Policy, secrets map[s
 	return json.Marshal(o)
 }
 
-// OrderCaller returns the caller who gave an order to a supervisor.
+// OrderCaller returns the caller in an order to a supervisor.
 func OrderCaller(o supervise.StartOrder) Caller {
 	return Caller{
 		Actor: func() string { return o.Actor }, Git: func() GitUser { return GitUser{Name: string(o.GitName), Email: string(o.GitEmail)} },
@@ -85,7 +84,7 @@ func OrderCaller(o supervise.StartOrder) Caller {
 	}
 }
 
-// Stop ends a live cell and returns the result of its whole life.
+// Stop ends a live cell and returns the result of its run.
 func (e *Engine) Stop(ctx context.Context, req api.StopRequest) (*api.RunResult, error) {
 	client, err := e.dialLive(ctx, req.Cell)
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotStarted {
@@ -97,8 +96,8 @@ func (e *Engine) Stop(ctx context.Context, req api.StopRequest) (*api.RunResult,
 	return client.Stop(ctx, req.Grace)
 }
 
-// Processes lists what runs in a live cell. Like every reading verb it finishes
-// nothing.
+// Processes lists the processes of a live cell. Like every reading verb it finishes
+// no work.
 func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo, error) {
 	client, c, err := e.findLive(cell)
 	if err != nil {
@@ -126,8 +125,8 @@ func (e *Engine) client(c store.Cell) *supervise.Client {
 	return supervise.NewClient(c.Name, e.socket(c), e.version)
 }
 
-// dialLive finds the supervisor of a cell. A supervisor that was killed has left a
-// run, which is finished first: after the error the caller can start the cell again.
+// dialLive finds the supervisor of a cell. If the supervisor was killed, it
+// finishes its run and returns an error; the caller can then start the cell again.
 func (e *Engine) dialLive(ctx context.Context, cell string) (*supervise.Client, error) {
 	client, c, err := e.findLive(cell)
 	if err != nil || client != nil {
@@ -158,8 +157,8 @@ func (e *Engine) findLive(cell string) (*supervise.Client, store.Cell, error) {
 	return e.client(c), c, nil
 }
 
-// findByLock finds a live cell by the locks of those that are live: to open the
-// database takes as long as to execute a command.
+// findByLock finds a live cell by the locks of the live cells: opening the database
+// takes as long as executing a command.
 func (e *Engine) findByLock(name string) (store.Cell, bool) {
 	if e.late == nil {
 		return store.Cell{}, false
@@ -182,7 +181,7 @@ func (e *Engine) findByLock(name string) (store.Cell, bool) {
 	return store.Cell{}, false
 }
 
-// openLate opens the rest of the home.
+// openLate opens the database and the workspaces of the home.
 func (e *Engine) openLate() (err error) {
 	if e.late == nil {
 		return nil
@@ -192,8 +191,8 @@ func (e *Engine) openLate() (err error) {
 	return err
 }
 
-// notStarted returns the error for a cell that is not live; run is the one that was
-// finished, if one was.
+// notStarted returns the error for a cell that is not live. run is the run that was
+// finished just now, or "".
 func notStarted(c store.Cell, run string) error {
 	hint := "`forkcell start " + c.Name + "` starts it"
 	if run != "" {
@@ -215,8 +214,8 @@ func (e *Engine) notRunning(c store.Cell) error {
 	return notStarted(c, "")
 }
 
-// settleDead finishes the run that a process which died has left of a cell, and
-// returns its id: "" if there is none, or the cell is in use.
+// settleDead finishes the run that a dead process left in a cell, and returns its
+// id. It is "" if there is no such run, or the cell is in use.
 func (e *Engine) settleDead(ctx context.Context, c store.Cell) (run string, err error) {
 	if e.store == nil || e.store.ReadOnly() {
 		return "", nil
@@ -245,8 +244,8 @@ func (e *Engine) settleDead(ctx context.Context, c store.Cell) (run string, err 
 	return run, nil
 }
 
-// liveInfo describes a live cell for status. What its supervisor does not answer
-// in time is left out.
+// liveInfo describes a live cell for status. It leaves out what the supervisor does
+// not answer in time.
 func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api.LiveInfo {
 	h, ok := e.supervisor(c)
 	if !ok {
@@ -269,7 +268,7 @@ func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api
 	return info
 }
 
-// stopFirst ends a live cell for an operation that was told to.
+// stopFirst stops a live cell for an operation that may stop it.
 func (e *Engine) stopFirst(ctx context.Context, cell string) error {
 	c, err := e.findCell(cell)
 	if err != nil {

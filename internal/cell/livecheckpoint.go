@@ -15,12 +15,12 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// kindLive is a state that a live cell had at one moment. It is no part of the
-// line that leads to the cell's head.
+// kindLive is the kind of a state captured from a live cell. It is not in the
+// lineage of the cell's head.
 const kindLive = "live"
 
-// checkpointLive asks the supervisor of a live cell; nothing is returned if the
-// cell is not live.
+// checkpointLive asks the supervisor of a live cell for a checkpoint. It returns
+// nil if the cell is not live.
 func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
 	c, err := e.findCell(cell)
 	if err != nil {
@@ -36,8 +36,9 @@ func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*api.Ch
 	return client.Checkpoint(ctx, name)
 }
 
-// checkpoint seals what the cell holds at one moment. Its processes stand still
-// while it is copied, and go on while the copy is hashed and made durable.
+// checkpoint seals the files of the cell at one moment. Its processes are frozen
+// while the files are copied, and continue while the copy is hashed and made
+// durable.
 func (l *liveRun) checkpoint(ctx context.Context, name string) (*api.CheckpointResult, error) {
 	if name != "" {
 		if err := checkName("checkpoint", name); err != nil {
@@ -74,7 +75,8 @@ func (l *liveRun) checkpoint(ctx context.Context, name string) (*api.CheckpointR
 	}, nil
 }
 
-// capture copies the cell's files while it is frozen, and returns for how long it was.
+// capture copies the cell's files while the cell is frozen, and returns how long
+// that took.
 func (l *liveRun) capture(ctx context.Context) (*workspace.Capture, time.Duration, error) {
 	begin := time.Now()
 	if err := l.cell.Freeze(ctx); err != nil {
@@ -113,8 +115,8 @@ func captureError(err error) error {
 	return api.Failf(api.CodeCapture, err, "capture the cell")
 }
 
-// record records the state. The head stays where it is: what the cell's
-// whole life leaves is decided when it is stopped.
+// record records the state. The head does not move: the result of the run is
+// decided when the cell is stopped.
 func (l *liveRun) record(tx *store.Tx, chk store.Checkpoint, name string) error {
 	s := &session{e: l.r.e, cell: l.r.cell, head: chk}
 	if chk.Kind != kindLive {

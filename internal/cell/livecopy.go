@@ -18,9 +18,8 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// showCarrier makes this program's own file appear in the cell, as the end of copies
-// and of forwarded ports. One that was
-// removed since it was started cannot be shown, and then nothing can be copied.
+// showCarrier shows this program's file in the cell, where it serves copies and
+// forwarded ports. If the file was removed since the start, nothing can be copied.
 func (r *run) showCarrier() {
 	self, err := os.Executable()
 	if err == nil {
@@ -45,8 +44,8 @@ func copyResult(req api.CopyRequest, in bool, t carry.Totals, notes []string) *a
 	return r
 }
 
-// CopyOut copies from a cell to the host: what a live cell has now, or the head
-// of one that is not live.
+// CopyOut copies from a cell to the host: the present files of a live cell, or the
+// head of any other.
 func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
 	c, err := e.findCell(req.Cell)
 	if err != nil {
@@ -69,7 +68,7 @@ func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyRes
 		return nil, err
 	}
 	if _, ok := e.supervisor(c); !ok {
-		// What a killed supervisor's cell has written is in the head only then.
+		// Only then does the head have what a killed supervisor's cell has written.
 		if _, err := e.settleDead(ctx, c); err != nil {
 			return nil, err
 		}
@@ -98,7 +97,7 @@ func (e *Engine) outside(to string) error {
 	return err
 }
 
-// copyLive receives what the cell's end sends.
+// copyLive receives the files that the program in the cell sends.
 func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
 	lost := newOutward(false)
 	var totals carry.Totals
@@ -115,8 +114,8 @@ func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest
 	return copyResult(req, false, totals, append(warnings, lost.notes()...)), nil
 }
 
-// stateEntry returns an entry of a live cell as a state would have it: what belongs to
-// the cell's user is the operator's, and what is root's in the cell has the id that
+// stateEntry returns an entry of a live cell as a state would have it. Files of the
+// cell's user belong to the operator. Files of root in the cell have the id that
 // the user has there.
 func (o *outward) stateEntry(e carry.Entry) tree.Entry {
 	out := tree.Entry{Kind: tree.KindFile, Mode: e.Mode, UID: o.self.UID, GID: o.self.GID, Xattrs: e.Xattrs}

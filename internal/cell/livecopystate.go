@@ -107,14 +107,14 @@ func (s *stateSource) send(w io.Writer) error {
 	return s.out.Close()
 }
 
-// entry sends one thing, whose path is relative to what is copied.
+// entry sends one thing, whose path is relative to the copied path.
 func (s *stateSource) entry(rel string, e tree.Entry) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
 	at := path.Join(s.root, rel)
 	s.lost.note(at, e)
-	e = s.lost.land(at, e)
+	e = s.lost.hostEntry(at, e)
 	if rel == "." {
 		rel = ""
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// Exec executes a command in a live cell and stays with it.
+// Exec executes a command in a live cell and waits for it.
 func (e *Engine) Exec(ctx context.Context, req api.ExecRequest, stdio Stdio) (*api.ExecResult, error) {
 	client, err := e.dialLive(ctx, req.Cell)
 	if err != nil {
@@ -73,9 +73,9 @@ func (e *Engine) Forward(ctx context.Context, cell string, port int) (join func(
 	return client.Forward(ctx, port)
 }
 
-// FollowLogs writes the output of a live cell: what is kept of it, and with follow,
-// what comes until the cell is stopped. It returns false if the run is not that of a
-// live cell.
+// FollowLogs writes the stored output of a live cell and, with follow, new output
+// until the cell is stopped. It returns false if the run does not belong to a live
+// cell.
 func (e *Engine) FollowLogs(ctx context.Context, cell, run string, follow bool, stdout, stderr io.Writer) (isLive bool, err error) {
 	c, err := e.findCell(cell)
 	if err != nil {

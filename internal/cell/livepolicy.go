@@ -14,11 +14,12 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// policyKept is the state of the event of a policy that was refused.
-const policyKept = "policy refused"
+// policyRefused is the state in the event of a refused policy.
+const policyRefused = "policy refused"
 
-// applyLive asks the supervisor of a live cell to apply another policy. The sources of
-// credentials are read here: they name the caller's variables and files.
+// applyLive asks the supervisor of a live cell to apply another policy. It reads
+// the sources of credentials itself, because they name the caller's variables and
+// files.
 func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, grant api.NetworkRequest) (*api.PolicyApplied, error) {
 	p, err := e.caller.parsePolicy(f)
 	if err != nil {
@@ -41,9 +42,9 @@ func (e *Engine) applyLive(ctx context.Context, c store.Cell, f api.PolicyFile, 
 	return client.ApplyPolicy(ctx, f, raw)
 }
 
-// applyPolicy applies another policy to the cell, and keeps it for the cell's next
-// runs. It returns the environment of commands from then on, nil if it stays. A policy
-// that is refused is an event too, and changes nothing.
+// applyPolicy applies another policy to the cell and stores it for the cell's next
+// runs. It returns the environment of later commands, or nil if it stays the same.
+// A refused policy changes nothing, and is recorded as an event.
 func (l *liveRun) applyPolicy(f api.PolicyFile, raw map[string][]byte) (*api.PolicyApplied, []string, error) {
 	values, err := gateway.TakeValues(raw)
 	if err != nil {
@@ -51,30 +52,31 @@ func (l *liveRun) applyPolicy(f api.PolicyFile, raw map[string][]byte) (*api.Pol
 	}
 	res, err := l.swapPolicy(f, values)
 	if err != nil {
-		l.r.happened(event.Config(event.Subject{
+		l.r.recordEvent(event.Config(event.Subject{
 			Verdict: event.Denied, Rule: "policy", Reason: err.Error(), Message: "kept the previous policy",
-		}, policyKept))
+		}, policyRefused))
 		return nil, nil, err
 	}
 	return res, l.commandEnv(), nil
 }
 
-// swapPolicy is applyPolicy without the event of a refusal. It owns the values.
+// swapPolicy is applyPolicy without the event of a refusal. It takes ownership of
+// values.
 func (l *liveRun) swapPolicy(f api.PolicyFile, values gateway.Values) (*api.PolicyApplied, error) {
 	r := l.r
 	c, err := r.candidate(f, l.req)
 	if err == nil {
-		err = keptInPlace(r.policy, c.policy, values)
+		err = checkKeptCredentials(r.policy, c.policy, values)
 	}
 	if err != nil {
 		values.Drop()
 		return nil, err
 	}
 	res := &api.PolicyApplied{
-		Cell: r.cell.Name, PolicyHash: c.kept, Before: policyHash(r.policy), Live: true, RunID: r.rec.ID, RulesAs: c.hash,
+		Cell: r.cell.Name, PolicyHash: c.kept, Before: r.policy.Digest(), Live: true, RunID: r.rec.ID, RulesAs: c.hash,
 	}
 	ruling := func() (err error) {
-		res.FromEvent, err = r.rule(c)
+		res.FromEvent, err = r.recordPolicy(c)
 		return err
 	}
 	if r.gateway == nil {
@@ -93,9 +95,9 @@ func (l *liveRun) swapPolicy(f api.PolicyFile, values gateway.Values) (*api.Poli
 	return res, nil
 }
 
-// keptInPlace refuses a policy that sends a credential elsewhere whose value the
-// cell would keep: the value was given for other hosts.
-func keptInPlace(old, next *policy.Policy, values gateway.Values) error {
+// checkKeptCredentials refuses a policy that sends a credential to other hosts
+// while the cell keeps its value: the value was provided for the old hosts.
+func checkKeptCredentials(old, next *policy.Policy, values gateway.Values) error {
 	for _, c := range next.Credentials {
 		i := slices.IndexFunc(old.Credentials, func(o policy.Credential) bool { return o.Name == c.Name })
 		if i >= 0 && values[c.Name] == nil && !reaches(old.Credentials[i], c) {
@@ -106,14 +108,15 @@ func keptInPlace(old, next *policy.Policy, values gateway.Values) error {
 	return nil
 }
 
-// candidate is a policy that may come to rule a live cell.
+// candidate is a policy to apply to a live cell.
 type candidate struct {
 	policy *policy.Policy // narrowed by the flags of the start
-	hash   string         // its own
-	kept   string         // of the policy as the file has it, for the cell's next runs
+	hash   string         // of policy
+	kept   string         // of the policy before it was narrowed, for the cell's next runs
 }
 
-// candidate reads a policy and refuses what cannot change while a cell lives.
+// candidate reads a policy, and refuses changes that are not possible while a cell
+// is live.
 func (r *run) candidate(f api.PolicyFile, start runRequest) (c candidate, err error) {
 	whole, err := r.e.caller.parsePolicy(f)
 	if err != nil {
@@ -123,7 +126,7 @@ func (r *run) candidate(f api.PolicyFile, start runRequest) (c candidate, err er
 	if c.policy, err = r.e.policyOf(r.cell, start); err != nil {
 		return c, err
 	}
-	if err := sameElsewhere(r.policy, c.policy); err != nil {
+	if err := checkFixedParts(r.policy, c.policy); err != nil {
 		return c, err
 	}
 	if r.gateway == nil && (c.policy.NeedsNetwork() || c.policy.NeedsCredentials()) {
@@ -139,9 +142,9 @@ func (r *run) candidate(f api.PolicyFile, start runRequest) (c candidate, err er
 	return c, nil
 }
 
-// sameElsewhere refuses a policy that differs from the present one in what was
-// built into the cell when it started.
-func sameElsewhere(old, next *policy.Policy) error {
+// checkFixedParts refuses a policy that differs from the present one in parts that
+// are fixed when the cell starts.
+func checkFixedParts(old, next *policy.Policy) error {
 	a, b := *old, *next
 	a.Network, a.Credentials, b.Network, b.Credentials = nil, nil, nil, nil
 	differences := policy.Diff(&a, &b)
@@ -159,9 +162,9 @@ func sameElsewhere(old, next *policy.Policy) error {
 	return e
 }
 
-// rule writes down that a policy rules from the next event on. The cell has it
-// from then on also for its next runs.
-func (r *run) rule(c candidate) (from int64, err error) {
+// recordPolicy records that a policy is in force from the next event on. It also
+// becomes the policy of the cell's next runs.
+func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	home, err := r.e.store.LockHome(false)
 	if err != nil {
 		return 0, err
@@ -180,15 +183,15 @@ func (r *run) rule(c candidate) (from int64, err error) {
 		return 0, err
 	}
 	r.cell.Policy = c.kept
-	if from, err = r.journal.turn(c.hash); err != nil {
+	if from, err = r.journal.beginPolicy(c.hash); err != nil {
 		return 0, err
 	}
 	r.rulings = append(r.rulings, receipt.Ruling{PolicyHash: c.hash, FromEvent: from})
 	return from, nil
 }
 
-// commandEnv returns the environment with the placeholders of the present policy. What
-// runs keeps its own.
+// commandEnv returns the environment with the placeholders of the present policy.
+// Running commands keep theirs.
 func (l *liveRun) commandEnv() []string {
 	if l.r.gateway == nil {
 		return nil

@@ -18,10 +18,10 @@ import (
 	"github.com/forkcell/forkcell/internal/supervise"
 )
 
-// Supervise is the transaction of a live cell: checkpoint, live, seal, prove.
-// ready is called when the cell can be used; if it fails, nothing is left. Then
-// Supervise returns when the cell was stopped and has its receipt. The end of
-// ctx stops it too, with the outcome interrupted.
+// Supervise carries out the transaction of a live cell: checkpoint, live, seal,
+// prove. It calls ready when the cell can be used; if ready fails, everything is
+// undone. Otherwise Supervise returns when the cell was stopped and has its
+// receipt. The end of ctx stops the cell too, with the outcome interrupted.
 func (e *Engine) Supervise(ctx context.Context, order supervise.StartOrder, ready func(*api.StartResult) error) error {
 	begin := time.Now()
 	values, err := gateway.TakeValues(order.Secrets)
@@ -63,17 +63,17 @@ func (e *Engine) Supervise(ctx context.Context, order supervise.StartOrder, read
 	return errors.Join(err, l.host.Finish(r.result(), err))
 }
 
-// liveRun is the run that a live cell is.
+// liveRun is the run of a live cell.
 type liveRun struct {
 	r        *run
-	req      runRequest // by which it was started
+	req      runRequest // the request that started it
 	cell     driver.Cell
 	listener *live.Listener
 	host     *supervise.Host
 	began    time.Time
 }
 
-// start starts the cell and makes its socket. After an error, undo is to be called.
+// start starts the cell and makes its socket. After an error the caller calls undo.
 func (l *liveRun) start(ctx context.Context) error {
 	r := l.r
 	r.spec.Freezable = true
@@ -101,7 +101,7 @@ func (l *liveRun) start(ctx context.Context) error {
 	return nil
 }
 
-// config hands the supervisor what it needs of the run.
+// config returns what the supervisor needs of the run.
 func (l *liveRun) config() supervise.Config {
 	r := l.r
 	return supervise.Config{
@@ -109,12 +109,13 @@ func (l *liveRun) config() supervise.Config {
 		MountAt: r.cell.MountAt, Workdir: r.spec.Workdir, User: r.e.driver.User(), UserName: policy.Sandbox,
 		Env: r.spec.Env, Timeout: r.spec.Timeout,
 		NewID: func() string { return store.NewID("exec") }, Recordable: recordable,
-		Record: r.happened, Store: r.out.store, Secrets: r.credentials, StartError: r.execFailure,
+		Record: r.recordEvent, Store: r.out.store, Secrets: r.credentials, StartError: r.execFailure,
 		Checkpoint: l.checkpoint, ApplyPolicy: l.applyPolicy,
 	}
 }
 
-// execFailure words the failure of one more command in a cell.
+// execFailure returns the error for a further command in a cell that could not be
+// started.
 func (r *run) execFailure(err error) error {
 	if _, ok := errors.AsType[*driver.StartError](err); !ok {
 		return r.startFailure(err)
@@ -131,7 +132,7 @@ func (l *liveRun) describe() *api.StartResult {
 	}
 }
 
-// undo ends what start has made.
+// undo ends everything that start has made.
 func (l *liveRun) undo() error {
 	var err error
 	if l.listener != nil {
@@ -143,14 +144,14 @@ func (l *liveRun) undo() error {
 	return err
 }
 
-// live serves until the cell shall end, or has ended, and returns with no process of
-// it left.
+// live serves until the cell is to end, or has ended. It returns with no process of
+// the cell left.
 func (l *liveRun) live(ctx context.Context) {
 	l.r.unlockHome()
 	watched, full := l.r.watchDisk(ctx)
 	why := l.host.Serve(watched)
 	if watched.Err() != nil && ctx.Err() == nil {
-		why.Grace = 0 // the disk is full: what has time to end has time to write
+		why.Grace = 0 // the disk is full, and processes could write more during a grace
 	}
 	l.note(why, l.host.End(why.Grace), full)
 	l.host.Close()

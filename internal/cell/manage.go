@@ -16,7 +16,7 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// Rename gives a cell another name. Its id, and so its evidence, stays.
+// Rename changes the name of a cell. Its id stays, and so does its evidence.
 func (e *Engine) Rename(ctx context.Context, cell, to string) error {
 	if err := checkName("cell", to); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (e *Engine) Rename(ctx context.Context, cell, to string) error {
 // forceWait is how long a forced operation waits for a busy cell.
 const forceWait = 10 * time.Second
 
-// withForce adds to the refusal of a live cell what would do it all the same.
+// withForce adds the --force flag to the hint of a refusal about a live cell.
 func withForce(err error) error {
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == codeLive {
 		c := *e
@@ -52,15 +52,15 @@ func withForce(err error) error {
 	return err
 }
 
-// Remove forgets a cell's name, as RemoveAll does.
+// Remove removes a cell, as RemoveAll does.
 func (e *Engine) Remove(ctx context.Context, cell string, force bool) error {
 	return e.RemoveAll(ctx, []string{cell}, force)
 }
 
-// RemoveAll forgets the names of cells, all or none. Their receipts stay; their
-// states go with the next gc unless something else needs them. The source
-// directories are not touched. force also gives up what was interrupted in a
-// directory that is not there any more.
+// RemoveAll removes cells, all or none. Their receipts stay. The next gc frees
+// their states unless something else needs them. The source directories are not
+// touched. force also gives up an operation that was interrupted in a directory
+// that no longer exists.
 func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) error {
 	cells = slices.Compact(slices.Sorted(slices.Values(cells)))
 	for _, name := range cells {
@@ -150,7 +150,8 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) 
 	return res, nil
 }
 
-// unsignedStates lists, by checkpoint, where its record is not what was signed.
+// unsignedStates lists, by checkpoint, the differences between its record and the
+// signed statement.
 func (e *Engine) unsignedStates() (map[string][]string, error) {
 	found := map[string][]string{}
 	err := e.store.View(func(tx *store.Tx) error {
@@ -194,7 +195,7 @@ func (e *Engine) statesToVerify(c store.Cell, ref string, every bool) ([]store.C
 	return states, err
 }
 
-// withBases adds the shared states that states stand on. One whose own record
+// withBases adds the shared states that states are based on. A state whose record
 // cannot be read is left to verifyState.
 func (e *Engine) withBases(states []store.Checkpoint) ([]store.Checkpoint, error) {
 	out, known := slices.Clone(states), map[string]bool{}
@@ -223,7 +224,7 @@ func (e *Engine) withBases(states []store.Checkpoint) ([]store.Checkpoint, error
 }
 
 // verifyState compares the bytes with the manifest, and the manifest with the
-// roots that were recorded and signed.
+// recorded and signed roots.
 func (e *Engine) verifyState(ctx context.Context, at workspace.Cell, chk store.Checkpoint) ([]api.VerifyProblem, error) {
 	var problems []api.VerifyProblem
 	add := func(path, what string) {
@@ -259,5 +260,5 @@ func (e *Engine) verifyState(ctx context.Context, at workspace.Cell, chk store.C
 	return problems, nil
 }
 
-// Doctor tells what this host can enforce.
+// Doctor reports what this host can enforce.
 func (e *Engine) Doctor(ctx context.Context) []driver.Check { return e.driver.Doctor(ctx) }

@@ -114,8 +114,8 @@ func (e *Engine) findCheckpoint(tx *store.Tx, c store.Cell, ref string) (store.C
 	return stateBefore(tx, c, from.ID, n, ref)
 }
 
-// stateBefore returns the Nth state before one of a cell, for the reference that
-// asked.
+// stateBefore returns the Nth state before a state of a cell. ref is the reference
+// to name in errors.
 func stateBefore(tx *store.Tx, c store.Cell, id string, n int, ref string) (store.Checkpoint, error) {
 	line, err := tx.Lineage(id)
 	if err != nil {
@@ -128,8 +128,8 @@ func stateBefore(tx *store.Tx, c store.Cell, id string, n int, ref string) (stor
 	return line[n], nil
 }
 
-// isWord reports whether a reference is one of the words for states, which no
-// cell of the same name takes away.
+// isWord reports whether a reference is a reserved word for a state. It has
+// priority over a cell of that name.
 func isWord(ref string) bool {
 	return slices.Contains([]string{"", "head", "HEAD", "base", "applied"}, ref)
 }
@@ -240,7 +240,7 @@ func idError(what, ref string, err error, hint string) error {
 	return err
 }
 
-// nameAfter makes a name for a cell of a directory that no other cell has.
+// nameAfter returns an unused cell name that is derived from a directory.
 func (e *Engine) nameAfter(dir string) string {
 	base := strings.Map(func(r rune) rune {
 		switch {
@@ -255,7 +255,7 @@ func (e *Engine) nameAfter(dir string) string {
 	if base == "" {
 		base = "cell"
 	}
-	base = base[:min(len(base), 56)] // the number fits behind it
+	base = base[:min(len(base), 56)] // leaves room for the number
 	name := base
 	for n := 2; api.KindOf(e.nameFree(name)) == api.Refused; n++ {
 		name = base + "-" + strconv.Itoa(n)
@@ -263,8 +263,8 @@ func (e *Engine) nameAfter(dir string) string {
 	return name
 }
 
-// apart refuses a path that the home is in, or that is in the home: a cell must
-// never reach the keys, and an import must never import itself.
+// apart refuses a path that contains the home or is in it: a cell must never reach
+// the keys, and an import must never import itself.
 func (e *Engine) apart(flag, path string) error {
 	real, err := realPath(path)
 	if err != nil {
@@ -292,8 +292,8 @@ func (e *Engine) nameFree(name string) error {
 	return err
 }
 
-// outsideWorkspaces refuses a file of the operator's where a cell, or an apply,
-// could come to write: it names commands that are run on the host, or grants.
+// outsideWorkspaces refuses a file of the operator in a place that a cell or an
+// apply could write to: it names grants, or commands that run on the host.
 func (e *Engine) outsideWorkspaces(what, file string) error {
 	const hint = "keep it elsewhere, also if it is linked to"
 	home, err := realPath(e.home)

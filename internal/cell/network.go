@@ -26,16 +26,16 @@ func RegistryPins(host string, port uint16, addrs []netip.Addr) []string {
 	return gateway.PinsFor(host, port, addrs)
 }
 
-// gate is a run's gateway, and the files by which the cell trusts it.
+// gate is a run's gateway, and the files that make the cell trust it.
 type gate struct {
 	*gateway.Gateway
 
 	files []gateway.File
 }
 
-// openGate makes what the run's network needs, beside other work: reading
-// credentials and writing trust stores takes as long as preparing a workspace.
-// The returned function waits for it; without a network there is no gate.
+// openGate makes the gateway of the run in parallel with other work: reading
+// credentials and writing trust stores takes as long as preparing a workspace. The
+// returned function waits for it. It returns nil if the run has no network.
 func (r *run) openGate(ctx context.Context, hash string, req networkRequest) func() (*gate, error) {
 	needed, err := needsGate(r.policy, req)
 	if err != nil || !needed {
@@ -43,7 +43,7 @@ func (r *run) openGate(ctx context.Context, hash string, req networkRequest) fun
 	}
 	var g *gate
 	made := make(chan struct{})
-	name := r.cell.Name // of the cell as it is now: others may read it again meanwhile
+	name := r.cell.Name // copied: the cell may be read again meanwhile
 	go func() {
 		defer close(made)
 		g, err = r.newGate(ctx, name, hash, req)
@@ -54,8 +54,8 @@ func (r *run) openGate(ctx context.Context, hash string, req networkRequest) fun
 	}
 }
 
-// needsGate reports whether a run's connections are captured. Without that a
-// grant to the network is a mistake.
+// needsGate reports whether a run's connections go through a gateway. Without one,
+// a grant to the network is an error.
 func needsGate(p *policy.Policy, req networkRequest) (bool, error) {
 	if req.reloadable || p.NeedsNetwork() || p.NeedsCredentials() {
 		return true, nil
@@ -74,7 +74,7 @@ func (r *run) newGate(ctx context.Context, cell, hash string, req networkRequest
 	maps.Copy(values, req.values)
 	g, err := gateway.New(ctx, gateway.Config{
 		Cell: cell, Policy: r.policy, Hash: hash,
-		Credentials: req.Credentials, Values: values, Resolve: req.Resolve, CA: req.CA, Event: r.happened, Reader: r.e.caller.reader(),
+		Credentials: req.Credentials, Values: values, Resolve: req.Resolve, CA: req.CA, Event: r.recordEvent, Reader: r.e.caller.reader(),
 	})
 	if errors.Is(err, gateway.ErrConfig) {
 		return nil, api.Usagef("", "%v", err)
@@ -92,7 +92,7 @@ func (r *run) newGate(ctx context.Context, cell, hash string, req networkRequest
 	return &gate{g, files}, nil
 }
 
-// connect gives the run the network that its policy allows, if it allows some.
+// connect gives the run the network that its policy allows, if any.
 func (r *run) connect(g *gate, granted []string) {
 	if g == nil {
 		return
@@ -114,7 +114,7 @@ func (r *run) connect(g *gate, granted []string) {
 	r.granted = granted
 }
 
-// credentials are the values that the output may hold because an upstream
+// credentials returns the values that may be in the output because an upstream
 // repeated them.
 func (r *run) credentials() []redact.Secret {
 	var secrets []redact.Secret
@@ -124,9 +124,8 @@ func (r *run) credentials() []redact.Secret {
 	return secrets
 }
 
-// withoutGateway takes back what connect did for a live cell that is allowed
-// nothing so far, on a host that cannot capture connections. It reports whether
-// that was so.
+// withoutGateway undoes connect for a live cell whose policy allows no connection
+// yet, on a host that cannot capture connections. It reports whether it did.
 func (r *run) withoutGateway(err error) bool {
 	start, ok := errors.AsType[*driver.StartError](err)
 	if !ok || start.Cause != driver.CauseNetwork || r.gateway == nil || r.policy.NeedsNetwork() || r.policy.NeedsCredentials() {
@@ -136,11 +135,11 @@ func (r *run) withoutGateway(err error) bool {
 	return true
 }
 
-// maxUninspected bounds what a receipt lists; the policy that it binds has all.
+// maxUninspected bounds the list in a receipt. The policy has all of them.
 const maxUninspected = 16
 
-// uninspected lists for the receipt the endpoints whose bytes nobody looked at,
-// of every policy that ruled.
+// uninspected lists for the receipt the endpoints whose traffic is not inspected,
+// of every policy of the run.
 func (r *run) uninspected() string {
 	policies := []*policy.Policy{r.policy}
 	if len(r.rulings) > 0 {
@@ -184,9 +183,9 @@ func opaqueEndpoints(n policy.NetworkPolicy) (list []string) {
 	return list
 }
 
-// readValues reads the values of a policy's credentials: by the operator's
-// sources, and by the operator's file for what those leave out. Held are
-// credentials that have a value already, which only a source replaces.
+// readValues reads the values of a policy's credentials from the operator's
+// sources, and from the operator's file for the rest. held are credentials that
+// already have a value, which only a source replaces.
 func (e *Engine) readValues(ctx context.Context, p *policy.Policy, req networkRequest, held ...string) (gateway.Values, error) {
 	values, err := gateway.ReadValues(ctx, p, req.Credentials, e.caller.reader())
 	if err != nil {
@@ -203,9 +202,9 @@ func (e *Engine) readValues(ctx context.Context, p *policy.Policy, req networkRe
 	return values, nil
 }
 
-// fileValues reads the operator's credentials file for the credentials that
-// nothing else has. It is not looked at unless there are some: a mistake in it
-// is no reason to refuse a run that does not need it.
+// fileValues reads the operator's credentials file for the credentials that have no
+// other source. It reads the file only if there are any: a mistake in it must not
+// stop a run that does not need it.
 func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req networkRequest, held ...string) (gateway.Values, error) {
 	var wanted []policy.Credential
 	for _, c := range p.Credentials {
@@ -217,7 +216,7 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req networkRe
 	if req.CredentialsFile == "" || len(wanted) == 0 {
 		return gateway.Values{}, nil
 	}
-	// The real path is what is checked and what is read.
+	// The real path is checked and read.
 	file, err := realPath(string(req.CredentialsFile))
 	if err != nil {
 		return nil, api.Refusef(api.CodeCredential, "", "the credentials file %s: %v", quote.Path(string(req.CredentialsFile)), err)
@@ -232,9 +231,9 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req networkRe
 	return values, nil
 }
 
-// heldCredentials are those of a new policy that a live cell has values for,
-// because the policy that rules it names them. One that the new policy sends
-// elsewhere is not among them: its value was given for other hosts.
+// heldCredentials returns the credentials of a new policy that a live cell already
+// has values for. It leaves out those that the new policy sends to other hosts:
+// their values were provided for the old ones.
 func (e *Engine) heldCredentials(c store.Cell, next *policy.Policy) (names []string, err error) {
 	var runs []store.Run
 	err = e.view(func(tx *store.Tx) (err error) {
@@ -268,8 +267,8 @@ func reaches(old, next policy.Credential) bool {
 	})
 }
 
-// settingError is wrong usage, or a run that is refused because a credential has
-// no value.
+// settingError returns an error for wrong usage, or the refusal of a run because a
+// credential has no value.
 func settingError(err error) error {
 	if errors.Is(err, gateway.ErrCredential) {
 		return api.Refusef(api.CodeCredential, "", "%v", err)

@@ -16,8 +16,8 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// output keeps a run's streams, with secret values taken out, while it passes
-// them on untouched.
+// output stores a run's streams without secret values, and passes them on
+// unchanged.
 type output struct {
 	blobs [2]*store.BlobWriter
 	clean [2]io.WriteCloser
@@ -29,8 +29,8 @@ type output struct {
 	gone  int64 // bytes that were not stored
 }
 
-// newOutput keeps at most limit bytes of both streams; 0 is no limit. The secrets
-// are taken out, besides those of the environment.
+// newOutput stores at most limit bytes of both streams; 0 is no limit. It removes
+// the given secrets and those of the environment.
 func newOutput(s *store.Store, env []string, limit int64, more []redact.Secret) *output {
 	_, secrets := redact.Env(env)
 	secrets = append(secrets, more...)
@@ -51,7 +51,7 @@ func (o *output) discard() {
 func (o *output) stdout(to io.Writer) io.Writer { return &tee{o: o, i: 0, to: to} }
 func (o *output) stderr(to io.Writer) io.Writer { return &tee{o: o, i: 1, to: to} }
 
-// tee writes to the caller first: what a person sees must not wait for a disk.
+// tee writes to the caller first: the display must not wait for a disk.
 type tee struct {
 	o  *output
 	i  int
@@ -66,15 +66,15 @@ func (t *tee) Write(p []byte) (int, error) {
 	return t.to.Write(p)
 }
 
-// keep stores output. A full disk must not kill the command: the loss is noted,
-// and the log is marked as truncated.
+// keep stores output. A full disk must not kill the command: the loss is noted, and
+// the log is marked as truncated.
 func (o *output) keep(i int, p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.put(o.clean[i], p)
 }
 
-// put writes as much as the limit allows. What cannot be stored is counted.
+// put writes as much as the limit allows, and counts the rest.
 func (o *output) put(to io.Writer, p []byte) {
 	if o.lost != nil {
 		o.gone += int64(len(p))
@@ -96,7 +96,7 @@ func (o *output) put(to io.Writer, p []byte) {
 	}
 }
 
-// store keeps output that holds no secrets any more, up to the limit.
+// store stores output without secrets, up to the limit.
 func (o *output) store(stderr bool, p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -107,8 +107,8 @@ func (o *output) store(stderr bool, p []byte) {
 	o.put(o.blobs[i], p)
 }
 
-// gap says in a receipt what could not be stored, for another reason than the
-// limit that was asked for.
+// gap describes, for the receipt, output that was lost for another reason than the
+// requested limit.
 func (o *output) gap() string {
 	if !o.full {
 		return ""
@@ -116,7 +116,7 @@ func (o *output) gap() string {
 	return fmt.Sprintf("evidence: %d bytes of output could not be stored: %v", o.gone, o.lost)
 }
 
-// finish makes the logs durable. A stream that said nothing has no log.
+// finish makes the logs durable. A stream without output has no log.
 func (o *output) finish() ([]receipt.Log, error) {
 	names := [2]string{"stdout", "stderr"}
 	var logs []receipt.Log
@@ -169,10 +169,10 @@ func newSignalTap(in <-chan os.Signal) *signalTap {
 	return t
 }
 
-// heedSignals returns a context that ends at the first signal, but for those that
-// are ignored, until deaf is called.
-func heedSignals(ctx context.Context, in <-chan os.Signal, ignored ...os.Signal) (heeding context.Context, deaf func(), cancel context.CancelFunc) {
-	heeding, cancel = context.WithCancel(ctx)
+// cancelOnSignal returns a context that is cancelled at the first signal that is
+// not ignored, until stop is called.
+func cancelOnSignal(ctx context.Context, in <-chan os.Signal, ignored ...os.Signal) (watched context.Context, stop func(), cancel context.CancelFunc) {
+	watched, cancel = context.WithCancel(ctx)
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -188,14 +188,14 @@ func heedSignals(ctx context.Context, in <-chan os.Signal, ignored ...os.Signal)
 			}
 		}
 	}()
-	return heeding, sync.OnceFunc(func() { close(quit); <-done }), cancel
+	return watched, sync.OnceFunc(func() { close(quit); <-done }), cancel
 }
 
-// interruptKey is what Ctrl-C types.
+// interruptKey is the byte that Ctrl-C sends.
 const interruptKey = 3
 
-// keyTap passes the keys of a terminal on, and remembers whether Ctrl-C was one
-// of them: the cell's terminal makes the signal of it, not the caller.
+// keyTap passes on the keys of a terminal, and remembers whether Ctrl-C was one of
+// them: the cell's terminal turns the key into a signal, not the caller.
 type keyTap struct {
 	from    io.Reader
 	pressed atomic.Bool
@@ -209,7 +209,7 @@ func (k *keyTap) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// stop ends the tap and tells the number of the first signal, or 0.
+// stop ends the tap and returns the number of the first signal, or 0.
 func (t *signalTap) stop() int {
 	close(t.quit)
 	<-t.done

@@ -11,8 +11,8 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// outputFile is a file that a command was asked to write. It appears whole or
-// not at all, and never in the place of another.
+// outputFile is a file that a command was asked to write. It appears whole or not
+// at all, and never replaces another.
 type outputFile struct {
 	*os.File
 	path string
@@ -48,7 +48,7 @@ func (o *outputFile) commit() error {
 	if err := o.Close(); err != nil {
 		return o.fail(err)
 	}
-	// Link, unlike rename, never replaces what came into being meanwhile.
+	// Link, unlike rename, never replaces a file that was created meanwhile.
 	err := os.Link(o.temp, o.path)
 	if rm := os.Remove(o.temp); err == nil {
 		err = rm

@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// selected returns the chosen part of the changes from one state to another.
+// selected returns the selected part of the changes from one state to another.
 func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick *leftout.Selector, how apply.OnConflict) ([]workspace.Edit, error) {
 	a, b, err := s.e.trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick 
 	return edits, nil
 }
 
-// edit is a change as the workspace composes it.
+// edit returns a change as an edit of the workspace.
 func (e *Engine) edit(c store.Cell, from store.Checkpoint, ch tree.Change) workspace.Edit {
 	ed := workspace.Edit{Path: ch.Path, New: ch.New}
 	if ch.New != nil && ch.New.Kind == tree.KindFile {

@@ -33,7 +33,7 @@ func realPath(path string) (string, error) {
 	}
 }
 
-// within tells whether path is dir or below it.
+// within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }

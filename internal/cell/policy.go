@@ -19,7 +19,7 @@ import (
 	"github.com/forkcell/forkcell/internal/syscalls"
 )
 
-// denySet tells the policy language which system calls there are.
+// denySet lists the denied system calls for the policy language.
 type denySet struct{}
 
 func (denySet) Known(name string) bool { return syscalls.Known(name) }
@@ -38,7 +38,8 @@ func (c Caller) parsePolicy(f api.PolicyFile) (*policy.Policy, error) {
 	return p, nil
 }
 
-// policyError is one line and the rest as details.
+// policyError returns an error with the first line as its message and the rest as
+// details.
 func policyError(err error) error {
 	e := &api.Error{
 		Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(),
@@ -56,14 +57,14 @@ func policyError(err error) error {
 	return e
 }
 
-// homes returns the caller's home directory under every name that it has.
+// homes returns all paths of the caller's home directory.
 func (c Caller) homes() []string {
 	homes, home := []string{"/root"}, c.Home
 	if !filepath.IsAbs(home) {
 		return homes
 	}
 	homes = append(homes, filepath.Clean(home))
-	//nolint:forbidigo // it only tells under which names the home is known
+	//nolint:forbidigo // only to find the names of the home
 	if real, err := filepath.EvalSymlinks(home); err == nil {
 		homes = append(homes, real)
 	}
@@ -71,12 +72,9 @@ func (c Caller) homes() []string {
 	return slices.Compact(homes)
 }
 
-// policyHash returns the name of a policy in results and receipts.
-func policyHash(p *policy.Policy) string { return p.Digest() }
-
 // keepPolicy stores a policy's canonical text under its hash.
 func (e *Engine) keepPolicy(p *policy.Policy) (string, error) {
-	hash := policyHash(p)
+	hash := p.Digest()
 	if has, err := e.store.HasBlob(hash); err != nil || has {
 		return hash, err
 	}
@@ -92,7 +90,7 @@ func (e *Engine) keepPolicy(p *policy.Policy) (string, error) {
 	return hash, err
 }
 
-// storedPolicy reads a policy back; "" is the default one.
+// storedPolicy reads a stored policy; "" is the default one.
 func (e *Engine) storedPolicy(hash string) (*policy.Policy, error) {
 	if hash == "" {
 		return policy.Default(), nil
@@ -110,7 +108,7 @@ func (e *Engine) storedPolicy(hash string) (*policy.Policy, error) {
 	return e.caller.parsePolicy(api.PolicyFile{Name: api.Text("policy " + hash[:12]), Text: text})
 }
 
-// givenPolicy returns the policy that a run asks for: its own, else the cell's.
+// givenPolicy returns the policy that the request has, or else the cell's.
 func (e *Engine) givenPolicy(c store.Cell, req runRequest) (*policy.Policy, error) {
 	if req.Policy != nil {
 		return e.caller.parsePolicy(*req.Policy)
@@ -139,7 +137,7 @@ func (e *Engine) narrowed(p *policy.Policy, req runRequest) (*policy.Policy, err
 	return p, nil
 }
 
-// narrower is the smaller of two limits; 0 is none.
+// narrower returns the smaller of two limits; 0 is no limit.
 func narrower[N int64 | time.Duration](a, b N) N {
 	if a == 0 || b == 0 {
 		return cmp.Or(a, b)
@@ -147,7 +145,7 @@ func narrower[N int64 | time.Duration](a, b N) N {
 	return min(a, b)
 }
 
-// enforceable refuses what this version does not enforce.
+// enforceable refuses settings that this version does not enforce.
 func enforceable(p *policy.Policy, user int) error {
 	for _, who := range []string{p.Process.RunAsUser, p.Process.RunAsGroup} {
 		if who != policy.Sandbox && who != strconv.Itoa(user) {
@@ -158,8 +156,8 @@ func enforceable(p *policy.Policy, user int) error {
 	return nil
 }
 
-// mayList refuses a path of a policy that leads, by whatever links, to where no
-// cell may look: the state directory with its keys, the caller's home.
+// mayList refuses a path of a policy that leads, through any links, to a place that
+// no cell may read: the state directory with its keys, or the caller's home.
 func (e *Engine) mayList(listed string) error {
 	const remedy = "take it out of the policy"
 	real, err := realPath(listed)
@@ -175,12 +173,12 @@ func (e *Engine) mayList(listed string) error {
 	return openToOthers(listed, real)
 }
 
-// openToOthers refuses a path that a cell of root would show and nobody in it
-// could read: such a cell reads what every user of the host may read.
+// openToOthers refuses a path that the user of root's cell could not read: such a
+// cell reads only files that every user of the host may read.
 func openToOthers(listed, real string) error {
 	info, err := os.Stat(real)
 	if err != nil || os.Geteuid() != 0 {
-		return nil //nolint:nilerr // whoever opens it says what is wrong
+		return nil //nolint:nilerr // opening it returns the error
 	}
 	need, give := fs.FileMode(0o004), "o+r"
 	if info.IsDir() {
@@ -193,8 +191,8 @@ func openToOthers(listed, real string) error {
 		"the policy lists %s, which its owner keeps from others, and so from every cell of root", quote.Path(listed))
 }
 
-// govern puts a policy into a specification. Paths that are missing are left
-// out, and named, only where the policy asks for the best effort.
+// govern adds a policy to a specification. Missing paths are left out, with a note,
+// only if the policy asks for best effort.
 func (e *Engine) govern(a *resolved, req runRequest) (notes []string, err error) {
 	spec, p := &a.spec, a.policy
 	bestEffort := p.Landlock == policy.BestEffort

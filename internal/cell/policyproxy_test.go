@@ -203,7 +203,7 @@ func same(t *testing.T, p *proxied, rules, method, target string, header ...stri
 	}
 }
 
-// TestDenialDocument: everything that a denied program is told.
+// TestDenialDocument: the answer to a denied program.
 func TestDenialDocument(t *testing.T) {
 	t.Parallel()
 	p := newProxied(t, "version: 1\nnetwork_policies: {api: {binaries: [{path: "+proxiedBinary+"}], endpoints: ["+

@@ -16,11 +16,11 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// PolicyRef names a policy: that of a cell, or one that was read from a file.
+// PolicyRef refers to the policy of a cell, or to one that was read from a file.
 type PolicyRef struct {
 	Cell string
-	File *api.PolicyFile // it decides where it is given
-	// Otherwise, if given, is asked where there is no such cell.
+	File *api.PolicyFile // has priority if set
+	// Otherwise, if set, is called if there is no such cell.
 	Otherwise func() *api.PolicyFile
 }
 
@@ -55,12 +55,12 @@ func policyResult(p *policy.Policy) (*api.PolicyResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api.PolicyResult{PolicyHash: policyHash(p), Policy: doc, Text: p.Canonical()}, nil
+	return &api.PolicyResult{PolicyHash: p.Digest(), Policy: doc, Text: p.Canonical()}, nil
 }
 
-// ApplyPolicy gives a cell another policy: a live one at once, which may need
-// credentials, and every cell from its next run on. Of the grant only the
-// credentials are used; nil is none.
+// ApplyPolicy gives a cell another policy for its next runs, and applies it at once
+// if the cell is live, which may need credentials. Of grant, which may be nil, only
+// the credentials are used.
 func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error) {
 	p, err := e.caller.parsePolicy(f)
 	if err != nil {
@@ -85,9 +85,9 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	if err != nil && api.KindOf(err) != api.Refused {
 		return nil, err
 	}
-	res := &api.PolicyApplied{Cell: s.cell.Name, PolicyHash: policyHash(p), Before: s.cell.Policy}
+	res := &api.PolicyApplied{Cell: s.cell.Name, PolicyHash: p.Digest(), Before: s.cell.Policy}
 	if before != nil {
-		res.Before = policyHash(before)
+		res.Before = before.Digest()
 	}
 	if s.cell.Policy, err = e.keepPolicy(p); err != nil {
 		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
@@ -104,7 +104,7 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	return res, nil
 }
 
-// referred finds a policy, and the cell that it is asked for, if it is one's.
+// referred finds a policy, and its cell if it has one.
 func (e *Engine) referred(ref PolicyRef) (*policy.Policy, store.Cell, error) {
 	if ref.File != nil {
 		p, err := e.caller.parsePolicy(*ref.File)
@@ -132,14 +132,14 @@ func (e *Engine) DiffPolicies(_ context.Context, a, b PolicyRef) (*api.PolicyDif
 	if err != nil {
 		return nil, err
 	}
-	diff := &api.PolicyDiff{HashA: policyHash(left), HashB: policyHash(right)}
+	diff := &api.PolicyDiff{HashA: left.Digest(), HashB: right.Digest()}
 	for _, d := range policy.Diff(left, right) {
 		diff.Differences = append(diff.Differences, api.PolicyDifference(d))
 	}
 	return diff, nil
 }
 
-// ExplainPolicy says what a policy decides, by which rule and why.
+// ExplainPolicy returns the decision of a policy, with its rule and reason.
 func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestion) (*policy.Explanation, error) {
 	p, c, err := e.referred(ref)
 	if err != nil {
@@ -170,14 +170,14 @@ func (e *Engine) ExplainPolicy(_ context.Context, ref PolicyRef, q PolicyQuestio
 	return &x, nil
 }
 
-// pathContext is what decides about paths in a cell besides its policy. A policy
-// that is no cell's is asked about the host alone.
+// pathContext returns what decides about paths in a cell besides its policy.
+// Without a cell it covers only the host.
 func pathContext(c store.Cell) policy.PathContext {
 	ctx := policy.PathContext{Workspace: c.MountAt, Extra: c.ReadOnly, Defaults: []string{}, Links: map[string]string{}, TmpOwned: os.Geteuid() != 0}
 	for _, p := range policy.DefaultReadOnly() {
 		info, err := os.Lstat(p)
 		if err != nil {
-			continue // the host has none, and so has no cell
+			continue // the host does not have it, and so no cell does
 		}
 		if info.Mode()&os.ModeSymlink == 0 {
 			ctx.Defaults = append(ctx.Defaults, p)
@@ -188,13 +188,13 @@ func pathContext(c store.Cell) policy.PathContext {
 	return ctx
 }
 
-// PolicyQuestion is what a policy is asked about: one of the three.
+// PolicyQuestion asks about one path, system call or request.
 type PolicyQuestion struct {
 	Path    string
 	Syscall string
 	Request *policy.Request
-	// RawQuery, Header and Body are the request's, as it is sent; a nil body is
-	// one that is not known.
+	// RawQuery, Header and Body are those of the request as it is sent; a nil body
+	// is unknown.
 	RawQuery string
 	Header   map[string][]string
 	Body     []byte

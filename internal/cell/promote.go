@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// maxPromoted and maxPromotedDepth bound what one promote takes, whatever a
-	// cell has made.
+	// maxPromoted and maxPromotedDepth bound the number and the depth of the files
+	// in one promote.
 	maxPromoted      = 500_000
 	maxPromotedDepth = 64
 )
@@ -46,8 +46,8 @@ const (
 	detailBytes          = "bytes"
 )
 
-// Promote adds what a cell's accepted state has in its caches to the cache of its
-// source directory, and what tools check by themselves to that of the home.
+// Promote adds the caches of a cell's accepted state to the cache of its source
+// directory, and the files that tools check themselves to the cache of the home.
 func (e *Engine) Promote(ctx context.Context, req api.PromoteRequest) (*api.PromoteResult, error) {
 	c, err := e.findCell(req.Cell)
 	if err != nil {
@@ -87,7 +87,7 @@ func (e *Engine) Promote(ctx context.Context, req api.PromoteRequest) (*api.Prom
 	return p.res, err
 }
 
-// promotion is one promote on its way.
+// promotion is the state of one promote while it is carried out.
 type promotion struct {
 	e    *Engine
 	ctx  context.Context //nolint:containedctx // lives as long as one call
@@ -97,7 +97,7 @@ type promotion struct {
 	res  *api.PromoteResult
 
 	files    []cached
-	dirs     map[string]tree.Entry // on the way to them
+	dirs     map[string]tree.Entry // above the files
 	sharings []*sharing
 	done     api.Progress
 }
@@ -107,8 +107,8 @@ type cached struct {
 	path  string
 	entry tree.Entry
 	tool  string
-	home  bool // with all cells of the home
-	// open opens it; weak says that it never takes the place of what is there.
+	home  bool // shared with all cells of the home
+	// open opens it. A weak file never replaces an existing one.
 	open func() (io.ReadCloser, error)
 	weak bool
 }
@@ -116,17 +116,17 @@ type cached struct {
 // sharing is the planned addition to one shared cache.
 type sharing struct {
 	cell   store.Cell
-	head   store.Checkpoint // before; without an id if the cache is to be made
-	base   *sharing         // that a new cache starts from, if any
+	head   store.Checkpoint // before; without an id if the cache is new
+	base   *sharing         // the cache that a new one starts from, if any
 	edits  []workspace.Edit
 	result api.Promoted
 
 	added map[string]bool   // paths of edits; made by adds
-	made  *store.Checkpoint // the first state of a new cache, if it is its own
+	made  *store.Checkpoint // the first state of a new cache without a base
 	next  store.Checkpoint
 }
 
-// gather lists what of the cell's accepted state may be shared.
+// gather lists the files of the cell's accepted state that may be shared.
 func (p *promotion) gather() error {
 	err := p.e.view(func(tx *store.Tx) (err error) {
 		if p.cell, err = tx.CellByID(p.cell.ID); err != nil {
@@ -151,7 +151,7 @@ func (p *promotion) gather() error {
 			"the state of cell %s has nothing in a cache", p.cell.Name)
 	}
 	p.dirs = map[string]tree.Entry{}
-	return t.Walk(p.look)
+	return t.Walk(p.classifyEntry)
 }
 
 // accepted refuses a state that the operator has not accepted.
@@ -161,7 +161,7 @@ func (p *promotion) accepted(tx *store.Tx) error {
 		return err
 	}
 	for _, r := range runs {
-		if undecidedIn(p.cell, r) && r.Before != r.After { // one that changed nothing is no part of it
+		if undecidedIn(p.cell, r) && r.Before != r.After { // a run without changes does not matter
 			return api.Refusef(api.CodePending, fmt.Sprintf("`forkcell accept %s --force` or `forkcell restore %s` first", p.cell.Name, p.cell.Name),
 				"the state of cell %s is not accepted: run %s is pending", p.cell.Name, r.ID)
 		}
@@ -174,8 +174,8 @@ func (p *promotion) accepted(tx *store.Tx) error {
 	return err
 }
 
-// look decides about one entry of the cell's caches.
-func (p *promotion) look(name string, e tree.Entry) error {
+// classifyEntry decides whether one entry of the cell's caches is shared.
+func (p *promotion) classifyEntry(name string, e tree.Entry) error {
 	if err := p.ctx.Err(); err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (p *promotion) look(name string, e tree.Entry) error {
 	}
 	switch {
 	case e.Kind == tree.KindWhiteout:
-		return nil // nothing is taken away
+		return nil // nothing is removed
 	case !source:
 		p.res.Skipped["no part of a cache that is shared"]++
 		return nil
@@ -211,8 +211,8 @@ func (p *promotion) look(name string, e tree.Entry) error {
 	return nil
 }
 
-// plan compares with what a shared cache has. base is the home's cache, from which
-// a new one starts.
+// plan compares the files with those of a shared cache. base is the home's cache,
+// from which a new cache starts.
 func (p *promotion) plan(name string, base *sharing) (*sharing, error) {
 	s := &sharing{result: api.Promoted{Cache: name, Tools: map[string]api.CacheFiles{}}}
 	if base != nil {
@@ -249,8 +249,8 @@ func (p *promotion) plan(name string, base *sharing) (*sharing, error) {
 // starts reports whether a shared cache will have a state.
 func (s *sharing) starts() bool { return s.head.ID != "" || len(s.edits) > 0 }
 
-// withHome adds what the home's cache has to the cell's files, so that the cache
-// of a source directory gets it too.
+// withHome adds the files of the home's cache to the cell's, so that the cache of a
+// source directory gets them too.
 func (p *promotion) withHome(home *sharing) ([]cached, error) {
 	t, err := p.e.sharedTree(home.head)
 	if err != nil {
@@ -285,19 +285,19 @@ func (e *Engine) sharedTree(at store.Checkpoint) (*tree.Tree, error) {
 	return t, nil
 }
 
-// compare makes the edits that add what a shared cache does not have. forHome
-// takes only what all cells share, and never changes what is there.
+// compare makes the edits that add missing files to a shared cache. With forHome it
+// takes only files that all cells share, and never changes existing ones.
 func (p *promotion) compare(s *sharing, forHome bool, files []cached, have *tree.Tree) error {
 	dirs := map[string]bool{".": true}
 	for _, f := range files {
-		if forHome && !f.home || s.base != nil && s.base.adds(f.path) { // it comes with the home's
+		if forHome && !f.home || s.base != nil && s.base.adds(f.path) { // comes with the home's cache
 			continue
 		}
 		old, there, err := lookup(have, f.path)
 		if err != nil {
 			return err
 		}
-		now := p.own(f.entry)
+		now := p.sharedEntry(f.entry)
 		switch {
 		case there && (f.weak || old.Kind == tree.KindFile && old.Digest == now.Digest && old.Mode == now.Mode):
 			continue
@@ -319,7 +319,7 @@ func (p *promotion) compare(s *sharing, forHome bool, files []cached, have *tree
 	return nil
 }
 
-// lookup finds a path in a tree, which may be none.
+// lookup finds a path in a tree, which may be nil.
 func lookup(t *tree.Tree, name string) (tree.Entry, bool, error) {
 	if t == nil {
 		return tree.Entry{}, false, nil
@@ -339,7 +339,7 @@ func (s *sharing) adds(name string) bool {
 }
 
 // parents adds the directories above a path that a shared cache does not have. It
-// is false if one of them is something else there.
+// returns false if one of them is not a directory there.
 func (p *promotion) parents(s *sharing, name string, dirs map[string]bool, have *tree.Tree) (bool, error) {
 	dir := path.Dir(name)
 	if dirs[dir] {
@@ -353,16 +353,16 @@ func (p *promotion) parents(s *sharing, name string, dirs map[string]bool, have 
 		return false, err
 	}
 	if !there && (s.base == nil || !s.base.adds(dir)) {
-		now := p.own(p.dirs[dir])
+		now := p.sharedEntry(p.dirs[dir])
 		s.edits = append(s.edits, workspace.Edit{Path: dir, New: &now})
 	}
 	dirs[dir] = true
 	return true, nil
 }
 
-// own is an entry without anything that a cell could give it besides its name,
-// contents and time: no owner, no list of rights, no bit but those that all get.
-func (p *promotion) own(e tree.Entry) tree.Entry {
+// sharedEntry returns an entry with only its name, contents and time: without
+// owner, ACL or mode bits of the cell.
+func (p *promotion) sharedEntry(e tree.Entry) tree.Entry {
 	now := tree.Entry{
 		Kind: e.Kind, Mode: sharedFile, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), MTime: e.MTime,
 		Size: e.Size, Digest: e.Digest, PlainDigest: e.PlainDigest,

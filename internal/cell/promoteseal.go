@@ -69,7 +69,7 @@ func (p *promotion) seal(s *sharing) error {
 	return nil
 }
 
-// begin describes a new shared cache: as the home's is, or empty.
+// begin describes a new shared cache, which starts as the home's cache or empty.
 func (p *promotion) begin(s *sharing) error {
 	s.cell = store.Cell{
 		ID: store.NewID("cell"), Name: s.result.Cache, LastName: s.result.Cache, Source: s.result.Source, SourceKind: sourceCache,
@@ -98,13 +98,13 @@ func (p *promotion) begin(s *sharing) error {
 	return nil
 }
 
-// noOwner says that files belong to whom they belong on the disk.
+// noOwner records no owner: files belong to their owner on the disk.
 func noOwner(string) (workspace.Owner, bool) { return workspace.Owner{}, false }
 
-// record writes down a new shared cache, and what was added.
+// record records a new shared cache and the added files.
 func (p *promotion) record(tx *store.Tx, s *sharing) error {
 	if s.cell.ID == "" {
-		return nil // there was nothing for it
+		return nil // nothing to add
 	}
 	s.result.CheckpointID, s.result.Root = s.next.ID, s.next.Root()
 	if s.made != nil || s.base != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// proof is the evidence of a run that its receipt binds, durable.
+// proof is the durable evidence of a run that its receipt binds.
 type proof struct {
 	logs []receipt.Log
 }
@@ -33,8 +33,8 @@ func (r *run) prove() (p proof, err error) {
 	return p, nil
 }
 
-// keepOutput makes the stored output durable. Who finishes a dead process's run
-// does not have it, and the receipt says so.
+// keepOutput makes the stored output durable. A process that finishes the run of a
+// dead one does not have the output, and the receipt says so.
 func (r *run) keepOutput() ([]receipt.Log, error) {
 	if r.out == nil {
 		r.rec.Stdout, r.rec.Stderr = "", ""
@@ -108,8 +108,8 @@ func (r *run) predicate(p proof) (*receipt.Run, error) {
 	return s, nil
 }
 
-// requested is what a receipt says about the request. resolve are the addresses
-// that were granted for its network, if it has one.
+// requested returns the request for a receipt. resolve are the addresses that were
+// granted for its network, if it has one.
 func (r *run) requested(network bool, resolve []string) (json.RawMessage, error) {
 	text := "none"
 	if network {

@@ -90,7 +90,7 @@ func TestReadersSeeOneMoment(t *testing.T) {
 	}
 }
 
-// readBeside reads a home that others change, as long as it is told to.
+// readBeside reads a home while others change it, until more returns false.
 func (w *world) readBeside(more func(reads int) bool) {
 	w.Helper()
 	w.init("demo", "")

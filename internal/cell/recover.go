@@ -20,23 +20,23 @@ func (e *Engine) Recover(ctx context.Context, acceptLoss bool) (*api.RecoverResu
 		return nil, err
 	}
 	defer lock.Unlock()
-	if err := e.nobodyAtWork(); err != nil {
+	if err := e.refuseBusy(); err != nil {
 		return nil, err
 	}
 	return e.log.Recover(ctx, acceptLoss)
 }
 
-// lockPrefix is how the names of the cells' locks begin, in the home.
+// lockPrefix is the prefix of the names of the cells' locks in the home.
 const lockPrefix = "cell-"
 
-// nobodyAtWork refuses to rebuild the database under a process that is at work on
-// a cell: a live one, or the command of a run, for which the home is not locked.
-// It would go on in the database that was set aside, and what its cell writes
-// would be moved away under it. The caller holds the home exclusively, so nobody
-// gets further than taking a cell's lock meanwhile.
+// refuseBusy refuses to rebuild the database while a process works on a cell: a
+// live one, or the command of a run, for which the home is not locked. That process
+// would continue in the old database, and the files of its cell would be moved
+// away. The caller holds the home exclusively, so no other process can get further
+// than taking a cell's lock.
 //
-// The database may be lost, so the locks themselves are looked at.
-func (e *Engine) nobodyAtWork() error {
+// The database may be lost, so the locks themselves are examined.
+func (e *Engine) refuseBusy() error {
 	dir, err := e.store.Dir().OpenDir("locks")
 	if err != nil {
 		return fmt.Errorf("look at the locks: %w", err)
@@ -81,8 +81,8 @@ func atWork(name string, h store.Holder) *api.Error {
 	if h.What == heldByStart {
 		what = fmt.Sprintf("cell %s is live: process %d has kept it so since %s", quote.Arg(name), h.PID, h.Since.UTC().Format(time.RFC3339))
 		out.Code = codeLive
-		// Without a database the cell's name is not known to any other command;
-		// the supervisor ends in order when it is told to.
+		// Without a database no other command knows the cell's name; the supervisor
+		// ends cleanly on a signal.
 		out.Hint = fmt.Sprintf("end it first: `forkcell stop %s`, or where the database is lost `kill %d`", quote.Arg(name), h.PID)
 	}
 	out.Message = "the database cannot be rebuilt now: " + what

@@ -43,8 +43,8 @@ func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.Refr
 	return res, nil
 }
 
-// refreshLive: the source is the workspace, so its changes are there already
-// and only have to be sealed.
+// refreshLive seals the changes of a live directory: the source is the workspace,
+// so it already has them.
 func (s *session) refreshLive(ctx context.Context, res *api.RefreshResult) (*api.RefreshResult, error) {
 	from := s.head
 	if err := s.catchUp(ctx); err != nil {
@@ -109,8 +109,8 @@ func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.
 	return s.takeSource(ctx, root, base, baseTree, now, m.ops)
 }
 
-// takeSource seals two states: the source as it is now, which later applies and
-// refreshes compare with, and the cell with the source's changes in it.
+// takeSource seals two states: the present source, which later applies and
+// refreshes compare with, and the cell with the source's changes.
 func (s *session) takeSource(ctx context.Context, root *fsx.Dir, base store.Checkpoint, baseTree, now *tree.Tree, ops []apply.Op) error {
 	changes, err := tree.Diff(baseTree, now, tree.DiffOptions{MTimes: true})
 	if err != nil {
@@ -163,8 +163,8 @@ func (s *session) takeSource(ctx context.Context, root *fsx.Dir, base store.Chec
 	})
 }
 
-// sourceEdit reads a file from the source; what is sealed is what was read, so
-// its digest is compared on the way.
+// sourceEdit reads a file from the source. It compares the digest while reading, so
+// that the sealed bytes are the compared ones.
 func sourceEdit(root *fsx.Dir, path string, e *tree.Entry) workspace.Edit {
 	ed := workspace.Edit{Path: path, New: e}
 	if e != nil && e.Kind == tree.KindFile {

@@ -12,8 +12,8 @@ type runRequest struct {
 
 	// values are credentials that were read already.
 	values gateway.Values
-	// reloadable says that the policy may change during the run: the cell has a
-	// gateway also while it allows nothing.
+	// reloadable reports whether the policy may change during the run. The cell
+	// then has a gateway even if the policy allows no connection.
 	reloadable bool
 }
 
@@ -29,7 +29,7 @@ func (r runRequest) network() networkRequest {
 	return networkRequest{NetworkRequest: r.Network, values: r.values, reloadable: r.reloadable}
 }
 
-// startRun is the run that a live cell is.
+// startRun returns the request for the run of a live cell.
 func startRun(q api.StartRequest, values gateway.Values) runRequest {
 	return runRequest{
 		RunRequest: api.RunRequest{Cell: q.Cell, Args: startCommand(), RunOptions: q.RunOptions},
@@ -41,8 +41,8 @@ func (n networkRequest) empty() bool {
 	return len(n.Credentials)+len(n.values)+len(n.Resolve)+len(n.CA) == 0
 }
 
-// startCommand is what the receipt of a live cell has as its command: what was
-// executed in it is in its events.
+// startCommand returns the command in the receipt of a live cell. The commands
+// executed in it are in its events.
 func startCommand() []string { return []string{"start"} }
 
 func wipe(raw map[string][]byte) {

@@ -70,8 +70,8 @@ func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
 	return a, e.checkGrants(&a, c)
 }
 
-// checkGrants refuses what the policy takes from the host without a grant, and
-// hides the secrets in what was granted.
+// checkGrants refuses access to the host that the policy needs without a grant, and
+// hides the secrets in granted paths.
 func (e *Engine) checkGrants(a *resolved, c store.Cell) error {
 	for _, name := range a.policy.Environment.Inherit {
 		if err := a.grants.env(name); err != nil {

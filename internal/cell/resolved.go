@@ -12,24 +12,24 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// resolved is what a request amounts to.
+// resolved is a request checked against the cell and the policy.
 type resolved struct {
-	spec   driver.Spec // but for the workspace's mounts
+	spec   driver.Spec // without the workspace's mounts
 	policy *policy.Policy
 	areas  []workspace.Area // besides the workspace and the home
-	notes  []string         // what cannot be done as well as it should
+	notes  []string         // controls that are weaker than requested
 	grants *grants
-	inside string     // where the workspace is in the cell; "" if it is not
-	shown  []shownDir // what the operator shows of the host outside the system
+	inside string     // path of the workspace in the cell, or ""
+	shown  []shownDir // paths of the host outside the system that the operator shows
 	masks  []mount.Mask
 }
 
-// inWorkspace reports whether a listed path is the workspace's, which covers what
-// the host has there.
+// inWorkspace reports whether a listed path is in the workspace, which covers the
+// path of the host.
 func (a *resolved) inWorkspace(listed string) bool { return a.inside != "" && within(listed, a.inside) }
 
-// take notes a path of the host that the policy lists, and whether it is granted.
-// With a root of the operator's own, paths that are read only come from there.
+// take adds a path of the host that the policy lists, and checks its grant. With
+// the operator's root file system, read-only paths come from there.
 func (a *resolved) take(listed string, write bool, root string) error {
 	if !write && root != "" && root != rootHost && root != rootHostOverlay {
 		return nil
@@ -45,8 +45,8 @@ func (a *resolved) take(listed string, write bool, root string) error {
 	return err
 }
 
-// hide applies the secret rules to what is shown. An area of a backend without
-// overlays is a copy, which has no secrets.
+// hide applies the secret rules to the shown paths. An area of a backend without
+// overlays is a copy without secrets.
 func (a *resolved) hide(c store.Cell) error {
 	named := a.grants.named()
 	for _, dir := range a.shown {

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// Reject records that a run's result does not stand, and takes it back.
+// Reject records that a run's result is rejected, and undoes it.
 func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.MoveResult, error) {
 	s, err := e.hold(ctx, cell, "reject", 0)
 	if err != nil {
@@ -41,13 +41,13 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.Mov
 		return nil, api.Refusef(api.CodeDecided, "`forkcell status "+s.cell.Name+"` shows what is undecided", "run %s is rejected already", r.ID)
 	}
 	if !part || r.Before == r.After {
-		// The present state has nothing of it: only the word is missing.
+		// The present state has none of its work: only the decision is missing.
 		to = s.head
 	}
 	return s.moveBack(ctx, to, &r, rejected, reason)
 }
 
-// Restore moves a cell to an earlier, or any, of its states.
+// Restore moves a cell to an earlier state, or any other of its states.
 func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.MoveResult, error) {
 	if req.Checkpoint != "" && req.Run != "" {
 		return nil, api.Usagef("give one of them", "a checkpoint and --run exclude each other")
@@ -81,7 +81,7 @@ func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.Move
 		if !isUndone(decisionIn(s.cell, r)) {
 			first = &r
 		}
-		to, err = s.behind(tx, r, req.Run != "")
+		to, err = s.stateBeforeRun(tx, r, req.Run != "")
 		return err
 	})
 	if err != nil {
@@ -90,10 +90,10 @@ func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.Move
 	return s.moveBack(ctx, to, first, restored, req.Reason)
 }
 
-// behind is the state before a run. The last run, which nobody named, may be taken
-// back already and more besides: then the head stays, because what is before that
-// run would bring back what was taken back.
-func (s *session) behind(tx *store.Tx, r store.Run, named bool) (store.Checkpoint, error) {
+// stateBeforeRun returns the state before a run. If the run was not named, the last
+// run may already be undone, and earlier runs with it. The head then stays: the
+// state before that run would bring back undone work.
+func (s *session) stateBeforeRun(tx *store.Tx, r store.Run, named bool) (store.Checkpoint, error) {
 	here, err := lineageSet(tx, s.head.ID)
 	if err != nil {
 		return store.Checkpoint{}, err
@@ -104,8 +104,8 @@ func (s *session) behind(tx *store.Tx, r store.Run, named bool) (store.Checkpoin
 	return tx.Checkpoint(r.Before)
 }
 
-// moveBack moves the head to a state and decides every run that is thereby
-// undone. first, if given, gets the given result; the others are restored.
+// moveBack moves the head to a state and decides every run that this undoes. first,
+// if set, gets the given result; the others are restored.
 func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *store.Run, result, reason string) (*api.MoveResult, error) {
 	if err := usable(to); err != nil {
 		return nil, err
@@ -150,12 +150,12 @@ func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *stor
 	return res, nil
 }
 
-// detailLeft names, in the statement of a restore that decides about no run, the
-// state that the cell was in before.
+// detailLeft is the detail with the previous state of the cell, in the statement of
+// a restore that decides about no run.
 const detailLeft = "left"
 
-// undone lists the runs, newest first, whose work is in the present state and
-// not in the one that is moved to.
+// undone lists the runs, newest first, whose work is in the present state and not
+// in the new one.
 func (s *session) undone(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
 	var out []store.Run
 	err := s.e.store.View(func(tx *store.Tx) error {
@@ -188,11 +188,10 @@ func (s *session) undone(to store.Checkpoint, first *store.Run) ([]store.Run, er
 	return out, err
 }
 
-// lineage has the states that led to one, and the runs that made them.
+// lineage has the ids of a state and its ancestors, and of the runs that made them.
 type lineage map[string]bool
 
-// hasWork tells whether a run's work is in it, or the part of it that was
-// accepted.
+// hasWork reports whether a lineage has a run's work, or the accepted part of it.
 func (l lineage) hasWork(r store.Run) bool { return l[r.After] || l[r.ID] }
 
 func lineageSet(tx *store.Tx, tip string) (lineage, error) {

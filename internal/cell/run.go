@@ -39,22 +39,22 @@ const (
 	superseded = string(receipt.Superseded)
 )
 
-// Run is the transaction: checkpoint, run, seal, prove, decide.
+// Run carries out the transaction: checkpoint, run, seal, prove, decide.
 //
-// The result is not nil once the run has a record, also when an error says that
-// something of Forkcell itself failed.
+// The result is set once the run has a record, even if an error reports a failure
+// of Forkcell itself.
 func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api.RunResult, error) {
 	begin := time.Now()
-	ready, deaf, cancel := heedSignals(ctx, stdio.Signals)
+	ready, unwatch, cancel := cancelOnSignal(ctx, stdio.Signals)
 	defer cancel()
-	defer deaf()
+	defer unwatch()
 	s, err := e.hold(ready, req.Cell, "run", req.Wait)
 	if err != nil {
 		return nil, err
 	}
 	defer s.release()
 	r, err := s.checkpoint(ready, runRequest{RunRequest: req})
-	deaf() // signals are the command's now
+	unwatch() // from here on signals go to the command
 	if err == nil && ready.Err() != nil {
 		err = errors.Join(ready.Err(), r.forget())
 	}
@@ -69,17 +69,16 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 		stdio.Ended()
 	}
 
-	// From here on the transaction is finished whatever the caller cancels, unless
-	// a new signal asks to end: sealing may take long, and the next command can do
-	// it.
+	// From here on the transaction continues even if the caller cancels it. Only a
+	// new signal ends it: sealing may take long, and the next command can do it.
 	ctx = context.WithoutCancel(ctx)
 	for len(stdio.Signals) > 0 {
 		<-stdio.Signals // it was meant for the command
 	}
-	sealing, deaf, cancel := heedSignals(ctx, stdio.Signals, syscall.SIGHUP)
+	sealing, unwatch, cancel := cancelOnSignal(ctx, stdio.Signals, syscall.SIGHUP)
 	defer cancel()
 	err = r.seal(sealing)
-	deaf()
+	unwatch()
 	if err != nil {
 		return r.result(), err
 	}
@@ -95,7 +94,7 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 	return res, r.startError
 }
 
-// Plan resolves a run's controls and runs nothing.
+// Plan resolves the controls of a run without running it.
 func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, error) {
 	c, err := e.findCell(req.Cell)
 	if err != nil {
@@ -133,11 +132,11 @@ func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, erro
 		Cache: cache,
 		Cell:  c.Name, Args: recordable(req.Args), EnvNames: envNames(spec.Env), Workdir: spec.Workdir,
 		ReadOnly: append([]string{}, spec.ReadOnly...), Checkpoint: head.ID, Root: head.Root(),
-		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: policyHash(wanted.policy), Grants: append([]string{}, wanted.grants.recorded()...), Degraded: append(append([]string{}, wanted.notes...), controls.Degraded...), Controls: api.Controls(controls),
+		TimeoutUS: spec.Timeout.Microseconds(), PolicyHash: wanted.policy.Digest(), Grants: append([]string{}, wanted.grants.recorded()...), Degraded: append(append([]string{}, wanted.notes...), controls.Degraded...), Controls: api.Controls(controls),
 	}, nil
 }
 
-// run is one run on its way through the transaction. Each step adds a part.
+// run is the state of one run during the transaction. Each step adds a part.
 type run struct {
 	*session
 
@@ -148,49 +147,49 @@ type run struct {
 	runEnd
 }
 
-// runPlan is what the request and the policy resolve to, before anything runs.
+// runPlan is the resolved request and policy of a run.
 type runPlan struct {
 	policy   *policy.Policy
 	spec     driver.Spec
 	areas    []workspace.Area
 	masks    []mount.Mask
-	cache    *api.CacheUse // the shared state under the area of the caches, if it has one
+	cache    *api.CacheUse // the shared state under the caches, if any
 	granted  []string      // by --resolve
 	grants   []string      // that the policy used
 	gateway  *gateway.Gateway
 	plainEnv []string // without what the gateway adds
 }
 
-// runState is the states before and after, and the files in between.
+// runState has the states before and after a run, and its working files.
 type runState struct {
 	work          *workspace.Work
 	before, after store.Checkpoint
 	sealed        workspace.Sealed
-	found         *drifted            // what others made of a live directory after the seal
-	refused       []workspace.Refused // what a live directory holds and no state can
-	givenUp       bool                // its live directory is gone, and the cell is removed
+	found         *drifted            // changes of others in a live directory after the seal
+	refused       []workspace.Refused // files of a live directory that no state can hold
+	givenUp       bool                // the live directory is gone, and the cell is being removed
 }
 
-// runEvidence is what the receipt will bind.
+// runEvidence is the evidence that the receipt will bind.
 type runEvidence struct {
 	out      *output
 	journal  *journal
 	events   receipt.Events
 	pid      int              // of the command, inside the cell
 	rulings  []receipt.Ruling // policies that replaced the first one
-	degraded []string         // controls that are not as requested
+	degraded []string         // controls that are weaker than requested
 	notes    []string
 }
 
-// runEnd is how the command ended.
+// runEnd describes how the command ended.
 type runEnd struct {
 	// started is the driver's record of the cell, once there is one.
 	started      atomic.Pointer[driver.Record]
 	outcome      driver.Outcome
 	startError   error // the command never ran
-	controlsLost bool  // another process finishes the run, and does not know them
+	controlsLost bool  // another process finishes the run and does not have them
 	errorText    string
-	earlier      []string // pending runs that an automatic accept decided too
+	earlier      []string // pending runs that an automatic accept also decided
 	timings      api.RunTimings
 	total        time.Time
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// seal makes what the run left a state. Things that no state can hold make the
-// run an error and leave the cell where it was, but for a live directory, which is
-// where the command left it.
+// seal makes a state of the files that the run left. Files that no state can hold
+// make the run an error and the cell stays at its state, except for a live
+// directory, which stays as the command left it.
 func (r *run) seal(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { r.timings.SealUS = since(begin) }()
@@ -52,7 +52,7 @@ func (r *run) seal(ctx context.Context) error {
 	}
 	r.take(sealed)
 	r.noteLiveChanges()
-	if unkeepable { // what was not taken stays until gc
+	if unkeepable { // the remaining files stay until gc
 		r.sealed.Unchanged = false
 	}
 	failpoint.Hit("run.sealed")
@@ -85,9 +85,9 @@ func (r *run) unsealable(bad *workspace.UnsealableError) {
 	r.startError = e
 }
 
-// noteOutcome remembers how the command ended, for the process that will finish
-// this transaction. If even that fails, the run will be called interrupted. What
-// this one meant to decide is not decided.
+// noteOutcome records how the command ended, for the process that will finish this
+// transaction. If that fails, the run will count as interrupted. The automatic
+// decision of this process is dropped.
 func (r *run) noteOutcome() {
 	r.rec.State, r.rec.Decision, r.rec.ReceiptID = "running", pending, ""
 	if err := r.e.store.Update(func(tx *store.Tx) error { return tx.PutRun(r.rec) }); err != nil {
@@ -95,11 +95,11 @@ func (r *run) noteOutcome() {
 	}
 }
 
-// hiddenByName is a degradation of every run in a live directory with files that
-// are left out: the masks on them hold against the cell, not against the host.
+// hiddenByName is the degradation of every run in a live directory with left-out
+// files: their masks work for the cell, not for the host.
 const hiddenByName = "left-out files of a live directory are hidden by name"
 
-// masked notes that.
+// masked notes hiddenByName where it applies.
 func (r *run) masked() {
 	if len(r.spec.Mounts.Masks) > 0 {
 		r.degraded = append(r.degraded, hiddenByName)
@@ -120,7 +120,7 @@ func (r *run) lookBehindMasks() {
 	r.degrade("left-out files changed during the run, and may have been seen", texts(paths))
 }
 
-// degrade notes a degradation with what it is about, of which it names some.
+// degrade notes a degradation with some of the names that it concerns.
 func (r *run) degrade(what string, list []string) {
 	const shown = 5
 	if len(list) == 0 {
@@ -133,7 +133,7 @@ func (r *run) degrade(what string, list []string) {
 	r.degraded = append(r.degraded, what+": "+strings.Join(list, ", ")+more)
 }
 
-// takeBack makes the files of a live directory the operator's own again.
+// takeBack makes the operator the owner of the files of a live directory again.
 func (r *run) takeBack(ctx context.Context) {
 	taken, err := r.work.TakeBack(ctx)
 	if err != nil {
@@ -146,8 +146,8 @@ func (r *run) takeBack(ctx context.Context) {
 	r.degrade("owners and ACLs were taken back in the live directory", list)
 }
 
-// noteLiveChanges names what an apply would have held back: in a live directory
-// it is there already.
+// noteLiveChanges names the changes that an apply would have held back: a live
+// directory already has them.
 func (r *run) noteLiveChanges() {
 	if r.cell.Live == "" || r.cell.Live != r.cell.Source || r.sealed.Unchanged {
 		return
@@ -160,8 +160,8 @@ func (r *run) noteLiveChanges() {
 	r.degrade("git repositories of the live directory changed", tracked)
 }
 
-// controlChanges lists the control files that differ between two states, and what
-// their repositories track that the rules leave out.
+// controlChanges lists the control files that differ between two states, and the
+// left-out paths that their repositories track.
 func (s *session) controlChanges(from, to store.Checkpoint) (control, tracked []string, err error) {
 	a, b, err := s.e.trees(from, to, workspace.AreaWorkspace)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// session is one cell, held under its lock with nothing left half done.
+// session is one cell held under its lock, without unfinished work.
 type session struct {
 	e    *Engine
 	cell store.Cell
@@ -24,8 +24,8 @@ type session struct {
 	cellLock *store.Lock
 	homeLock *store.Lock
 
-	// abandon says that what cannot be finished, because its directory is gone,
-	// is given up instead.
+	// abandon reports whether to give up an operation that cannot be finished
+	// because its directory is gone.
 	abandon bool
 }
 
@@ -37,8 +37,8 @@ func (s *session) read(tx *store.Tx) (err error) {
 	return err
 }
 
-// reload reads the cell again: another process may have changed it before the
-// lock was ours.
+// reload reads the cell again: another process may have changed it before this one
+// got the lock.
 func (s *session) reload() error {
 	err := s.e.store.View(s.read)
 	if err != nil {
@@ -48,8 +48,8 @@ func (s *session) reload() error {
 	return err
 }
 
-// unlockHome lets deletions happen while a long command runs: what the run needs
-// is protected by its record. The key may be replaced meanwhile, too.
+// unlockHome allows deletions while a long command runs: the record of the run
+// protects what it needs. The key may be replaced meanwhile, too.
 func (s *session) unlockHome() {
 	s.e.log.ForgetKey()
 	s.homeLock.Unlock()
@@ -65,8 +65,8 @@ func (s *session) relockHome() (err error) {
 }
 
 func (s *session) release() {
-	// What was given back to finish this is taken again, as far as there is room.
-	// A failure of that is no failure of what was done.
+	// Restore the reserve of disk space as far as there is room. If that fails, the
+	// finished operation is still a success.
 	if err := s.e.store.TakeReserve(); err != nil {
 		s.e.logger.Warn("no room for the reserve", "error", err)
 	}
@@ -74,7 +74,7 @@ func (s *session) release() {
 	s.cellLock.Unlock()
 }
 
-// longPath words the refusal of paths that are too long to be listed.
+// longPath returns the refusal of paths that are too long to be listed.
 func longPath(c store.Cell, err error) error {
 	long, ok := errors.AsType[*tree.LongPathError](err)
 	if !ok {
@@ -91,8 +91,8 @@ func (s *session) liveError(err error) error {
 	return fmt.Errorf("rewrite %s: %w", s.cell.Live, err)
 }
 
-// catchUp seals what changed in a live directory since the last seal, outside
-// any run, as a checkpoint of its own: it is neither lost nor charged to a run.
+// catchUp seals changes in a live directory since the last seal, outside of any
+// run, as a separate checkpoint. So they are not lost and not attributed to a run.
 func (s *session) catchUp(ctx context.Context) error {
 	if s.cell.Live == "" {
 		return nil
@@ -114,7 +114,8 @@ func (s *session) catchUp(ctx context.Context) error {
 	return err
 }
 
-// kindDrift is a state that a live directory was found in.
+// kindDrift is the kind of a state with changes that were found in a live
+// directory.
 const kindDrift = "drift"
 
 type drifted struct {
@@ -122,8 +123,8 @@ type drifted struct {
 	changed int
 }
 
-// drift seals a live directory if it is not as a state has it; nil if it is.
-// Nothing is recorded yet.
+// drift seals a live directory if it differs from a state, and returns nil if it
+// does not. Nothing is recorded yet.
 func (s *session) drift(ctx context.Context, at store.Checkpoint) (*drifted, error) {
 	sealed, err := s.e.ws.Drift(ctx, s.at, at.Layer, store.NewID("op"))
 	if err != nil {
@@ -152,8 +153,8 @@ func driftError(live string, err error) error {
 	return api.Failf(api.CodeLook, err, "look at %s", quote.Path(live))
 }
 
-// squash replaces a state's deep stack by one layer, so that mounts stay quick.
-// The checkpoint keeps its identity.
+// squash replaces a state's deep stack of layers by one layer, so that mounts stay
+// fast. The checkpoint keeps its identity.
 func (s *session) squash(ctx context.Context) error {
 	deep, err := s.e.ws.NeedsSquash(s.head.Layer)
 	if err != nil || !deep {
@@ -172,8 +173,8 @@ func (s *session) squash(ctx context.Context) error {
 	})
 }
 
-// dropSocket removes the name that a supervisor that was killed left behind. The
-// caller holds the cell's lock.
+// dropSocket removes the socket of a killed supervisor. The caller holds the cell's
+// lock.
 func (s *session) dropSocket() error {
 	err := s.e.store.Dir().Remove(socketDir + "/" + s.cell.ID)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -182,7 +183,7 @@ func (s *session) dropSocket() error {
 	return err
 }
 
-// name gives the head a name; a name never moves silently from one state to
+// name gives the head a name. A name never moves silently from one state to
 // another.
 func (s *session) name(tx *store.Tx, name string) error {
 	old, err := tx.Named(s.cell.ID, name)
@@ -195,7 +196,7 @@ func (s *session) name(tx *store.Tx, name string) error {
 	return s.e.log.Change(tx, s.cell, s.head, receipt.OpCheckpoint, map[string]string{"name": name})
 }
 
-// claim takes a name for the head, unless it is another's.
+// claim takes a name for the head, unless another state has it.
 func (s *session) claim(tx *store.Tx, name string) error {
 	old, err := tx.Named(s.cell.ID, name)
 	if err == nil {

@@ -18,15 +18,15 @@ const (
 	intentApply  = "apply"
 )
 
-// recordStart keeps the driver's record of the run's cell, for a process that comes
-// after a crash.
+// recordStart stores the driver's record of the run's cell, for recovery after a
+// crash.
 func (r *run) recordStart(rec driver.Record) error {
 	r.started.Store(&rec)
 	return r.work.RecordInit(rec)
 }
 
-// settle finishes or undoes what a process that died had begun on this cell. The
-// lock is ours, so nobody else is at it.
+// settle finishes or undoes the work that a dead process left in this cell. This
+// process has the lock, so no other one works on it.
 func (s *session) settle(ctx context.Context) error {
 	var intents []store.Intent
 	var runs []store.Run
@@ -68,8 +68,8 @@ func (s *session) settleIntent(ctx context.Context, in store.Intent) error {
 	return fmt.Errorf("unknown intent %q: a newer version left it", in.Kind)
 }
 
-// settleSwitch leaves the live directory as the database says: the head did not
-// move, so neither may the files.
+// settleSwitch restores the live directory to the state in the database: the head
+// did not move, so the files must not either.
 func (s *session) settleSwitch(ctx context.Context, in store.Intent) error {
 	var sw switchIntent
 	if err := json.Unmarshal(in.Doc, &sw); err != nil {
@@ -78,8 +78,8 @@ func (s *session) settleSwitch(ctx context.Context, in store.Intent) error {
 	return s.resumeSwitch(ctx, in.ID, sw)
 }
 
-// settleRun gives a run whose supervisor died its receipt: what it left is
-// sealed, and its flags decide.
+// settleRun finishes a run whose supervisor died: it seals the files, and the flags
+// of the run decide.
 func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	var before store.Checkpoint
 	err := s.e.store.View(func(tx *store.Tx) (err error) {
@@ -96,7 +96,7 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 		return lost
 	}
 	if work == nil && sealed == nil && lost == nil {
-		// It died before there was anything: nothing ran.
+		// The process died before anything was started.
 		return errors.Join(s.e.store.DropEvents(rec.ID), s.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(rec.ID) }))
 	}
 	r.controlsLost = true
@@ -129,9 +129,10 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	return r.decide(ctx, p)
 }
 
-// resumeSeal seals what a dead process left, or takes over what it had sealed. A
-// live directory may have been changed since then, by its owner: that is no work
-// of the run, and must be a state before the directory is rewritten.
+// resumeSeal seals the files that a dead process left, or takes over the state that
+// it had sealed. The owner may have changed a live directory since then. Those
+// changes do not belong to the run, and must be sealed before the directory is
+// rewritten.
 func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *workspace.Sealed) error {
 	r.givenUp = r.abandon && r.cell.Live != "" && !isDir(r.cell.Live)
 	if sealed == nil {
@@ -158,16 +159,15 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 	return err
 }
 
-// giveUp ends a run whose cell is being removed: what cannot be sealed must not
-// keep it.
+// giveUp ends a run whose cell is being removed: files that cannot be sealed must
+// not prevent that.
 func (r *run) giveUp(err error) {
 	r.take(workspace.Sealed{Unchanged: true})
 	r.fail("what it did could not be sealed, and was given up: " + err.Error())
 }
 
-// reap waits until nothing is left of the cell of a run whose supervisor died: a
-// state must not be sealed under a live process. What stays on the host besides
-// processes is noted.
+// reap waits until no process is left of a run whose supervisor died: a state must
+// not be sealed while processes can change it. Other remains on the host are noted.
 func (r *run) reap(work *workspace.Work) error {
 	var rec driver.Record
 	if work != nil {
@@ -202,7 +202,7 @@ func (e *Engine) settleInits(ctx context.Context) error {
 		}
 		lock, err := e.store.LockCell(ctx, in.CellID, "", "clean up", 0)
 		if err != nil {
-			continue // it is being made right now
+			continue // another process is making it
 		}
 		err = e.dropInit(in.ID)
 		lock.Unlock()
@@ -213,8 +213,8 @@ func (e *Engine) settleInits(ctx context.Context) error {
 	return nil
 }
 
-// dropInit removes what an import made; the layer, if it got that far, is
-// referred to by nothing and goes with the next gc.
+// dropInit removes the files of an import. Nothing refers to its layer, if it has
+// one; the next gc frees it.
 func (e *Engine) dropInit(op string) error {
 	if err := e.ws.DiscardPending(op); err != nil {
 		return err

@@ -87,7 +87,7 @@ func TestRewritingFails(t *testing.T) {
 			w := newWorld(t)
 			w.init("demo", "delta")
 			w.sh("demo", "echo first > hello.txt")
-			_, out, err := w.sacrifice("restored", point+"=enospc")
+			_, out, err := w.crashAt("restored", point+"=enospc")
 			if err == nil || !strings.Contains(out, "no space left") {
 				t.Fatalf("the victim said: %v\n%s", err, out)
 			}
@@ -144,7 +144,7 @@ func TestRollBackFails(t *testing.T) {
 			w := newWorld(t)
 			w.init("demo", backend)
 			named("half written").before(w)
-			_, out, err := w.sacrifice("half written", "apply.undo=eio")
+			_, out, err := w.crashAt("half written", "apply.undo=eio")
 			if err == nil || !strings.Contains(out, "half written") || strings.Contains(out, "as it was") {
 				t.Fatalf("the victim said: %v\n%s", err, out)
 			}
@@ -175,7 +175,7 @@ func TestEndOfApplyFails(t *testing.T) {
 			w := newWorld(t)
 			w.init("demo", "clone")
 			w.sh("demo", "echo first > hello.txt")
-			_, out, err := w.sacrifice("accept", point+"=eio")
+			_, out, err := w.crashAt("accept", point+"=eio")
 			if err == nil || !strings.Contains(out, "the files are written") {
 				t.Fatalf("the victim said: %v\n%s", err, out)
 			}

@@ -30,7 +30,7 @@ func (e *Engine) owners(states []store.Checkpoint) (cells []store.Cell, err erro
 
 // sameBytes compares two large files whose digests are of different versions.
 func (e *Engine) sameBytes(ctx context.Context, sides []store.Checkpoint, owners []store.Cell, area, p string, old, now tree.Entry) (bool, error) {
-	side, like := 1, old // what is read, and the digest of version 1 that it may have
+	side, like := 1, old // the side to read, and the digest of version 1 to compare with
 	entry := now
 	if now.PlainDigest {
 		side, like, entry = 0, now, old
@@ -83,7 +83,7 @@ func (e *Engine) tree(c store.Checkpoint, area string) (*tree.Tree, error) {
 	return t, nil
 }
 
-// layerError says what a damaged store means for the person who meets it.
+// layerError returns the error for a damaged store, with a hint.
 func layerError(c store.Checkpoint, err error) error {
 	return &api.Error{
 		Kind: api.Refused, Code: api.CodeDamaged, Message: fmt.Sprintf("checkpoint %s cannot be read: %v", c.ID, err),
@@ -91,7 +91,7 @@ func layerError(c store.Checkpoint, err error) error {
 	}
 }
 
-// stateError tells a damaged state from any other failure.
+// stateError returns layerError for a damaged state, and any other error unchanged.
 func stateError(c store.Checkpoint, err error) error {
 	if damage(err) {
 		return layerError(c, err)
@@ -99,7 +99,7 @@ func stateError(c store.Checkpoint, err error) error {
 	return err
 }
 
-// damage reports whether the files of a state are the reason of a failure.
+// damage reports whether damaged files of a state caused a failure.
 func damage(err error) bool {
 	return slices.ContainsFunc([]error{
 		workspace.ErrNoLayer, workspace.ErrCorrupt, workspace.ErrNewerFormat, workspace.ErrMixed, tree.ErrCorrupt, tree.ErrNewerFormat,

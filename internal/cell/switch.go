@@ -11,15 +11,15 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// moveHead makes to the cell's state and commits, in this order: intent, live
-// directory (for backends that have one), database. commit runs in the same
-// transaction as the move.
+// moveHead makes to the cell's state, in this order: intent, live directory (for
+// backends that have one), database. commit runs in the transaction that moves the
+// head.
 func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func(*store.Tx) error) error {
 	from := s.head
 	live := s.cell.Live != "" && from.Layer != to.Layer
 	op, sw := store.NewID("op"), switchIntent{From: from.Layer, To: to.Layer}
-	// Of what is unfinished on this cell only the switch is ours to settle: the
-	// run that is being concluded is unfinished, too.
+	// Settle only the switch. The run that is being concluded counts as unfinished,
+	// too.
 	undo := func(err error) error {
 		return errors.Join(err, s.resumeSwitch(context.WithoutCancel(ctx), op, sw))
 	}
@@ -61,11 +61,12 @@ func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func
 	return nil
 }
 
-// switchIntent says which state a live directory is being rewritten from and to.
+// switchIntent records the two states between which a live directory is being
+// rewritten.
 type switchIntent struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Back says that the switch itself takes one back that was not recorded.
+	// Back reports whether the switch undoes another one that was not recorded.
 	Back bool `json:"back,omitempty"`
 }
 
@@ -75,7 +76,7 @@ func (s *session) resumeSwitch(ctx context.Context, op string, sw switchIntent) 
 		if s.abandon {
 			return s.endSwitch(op)
 		}
-		return s.waitsFor(s.cell.Live, err)
+		return s.missingDirError(s.cell.Live, err)
 	}
 	if err != nil {
 		return err
@@ -90,9 +91,10 @@ func (s *session) resumeSwitch(ctx context.Context, op string, sw switchIntent) 
 	return s.endSwitch(op)
 }
 
-// waitsFor refuses to go on without a directory in which something is half done:
-// its volume may only not be mounted, and then nobody else would mend it.
-func (s *session) waitsFor(dir string, err error) error {
+// missingDirError refuses to continue without a directory in which an operation was
+// interrupted: if its volume is only not mounted, the operation can be finished
+// later.
+func (s *session) missingDirError(dir string, err error) error {
 	return &api.Error{
 		Kind: api.Refused, Code: api.CodeWaits, Err: err,
 		Message: fmt.Sprintf("cell %s waits for %s, where a change was interrupted: %v", s.cell.LastName, quote.Path(dir), err),
@@ -100,9 +102,9 @@ func (s *session) waitsFor(dir string, err error) error {
 	}
 }
 
-// switchBack replaces one intent by another and carries that out. Where somebody
-// has changed the same files since, they stay as they are, all of them: the next
-// look at the directory makes that a state.
+// switchBack replaces one intent by another and carries it out. If others have
+// changed the same files since, all files stay as they are, and the next check of
+// the directory seals them.
 func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) error {
 	op := store.NewID("op")
 	err := s.e.store.Update(func(tx *store.Tx) error {
@@ -124,7 +126,7 @@ func (s *session) switchBack(ctx context.Context, old string, sw switchIntent) e
 	return s.endSwitch(op)
 }
 
-// endSwitch forgets a switch whose end the database knows.
+// endSwitch removes the intent of a switch that the database has recorded.
 func (s *session) endSwitch(op string) error {
 	if err := s.e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) }); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/redact"
 )
 
-// texts makes paths fit for JSON.
+// texts returns paths as JSON can carry them.
 func texts(paths []string) []string {
 	var out []string
 	for _, p := range paths {
@@ -21,7 +21,8 @@ func texts(paths []string) []string {
 // printable returns text that JSON can carry as it is.
 func printable(s string) string { return quote.UTF8(s) }
 
-// pathBase64 is set for paths that JSON cannot carry as text.
+// pathBase64 returns the encoded bytes of a path that JSON cannot carry as text, or
+// "".
 func pathBase64(path string) string {
 	if utf8.ValidString(path) {
 		return ""

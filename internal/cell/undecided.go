@@ -14,9 +14,9 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// decisionIn returns the decision about a run that counts in a cell. A fork
-// decides for itself about the work that it inherited; what the run's own cell
-// has accepted is accepted in the fork, too.
+// decisionIn returns the decision about a run that is valid in a cell. A fork
+// decides for itself about inherited work; a decision to accept in the run's own
+// cell is valid in the fork, too.
 func decisionIn(c store.Cell, r store.Run) string {
 	if r.CellID == c.ID {
 		return r.Decision
@@ -24,29 +24,29 @@ func decisionIn(c store.Cell, r store.Run) string {
 	if own := c.Inherited[r.ID]; own != "" {
 		return own
 	}
-	if stands(r.Decision) {
+	if keepsWork(r.Decision) {
 		return r.Decision
 	}
 	return pending
 }
 
-// stands reports whether a decision keeps a run's work, or a part of it.
-func stands(decision string) bool {
+// keepsWork reports whether a decision keeps a run's work, or a part of it.
+func keepsWork(decision string) bool {
 	return decision == accepted || decision == superseded || decision == partial
 }
 
-// standsIn reports whether a cell has accepted a state as the run that made it
-// left it, or the chosen part of it.
-func standsIn(c store.Cell, r store.Run, state store.Checkpoint) bool {
+// acceptedIn reports whether a cell has accepted a state as the run left it, or the
+// selected part of it.
+func acceptedIn(c store.Cell, r store.Run, state store.Checkpoint) bool {
 	decision := decisionIn(c, r)
 	if decision == partial {
 		return state.Kind == evidence.PartialState
 	}
-	return stands(decision)
+	return keepsWork(decision)
 }
 
-// undecidedIn reports whether a run that a cell contains waits for a decision:
-// nobody took one, or its work was taken back and then brought back again.
+// undecidedIn reports whether a run that a cell contains is undecided: it has no
+// decision, or its work was undone and then brought back.
 func undecidedIn(c store.Cell, r store.Run) bool {
 	decision := decisionIn(c, r)
 	return decision == pending || isUndone(decision) && r.Before != r.After
@@ -125,7 +125,7 @@ func (s *session) runToAccept(tx *store.Tx, ref string) (store.Run, error) {
 		}
 	}
 	if _, err := s.e.findRun(tx, s.cell, ""); err != nil {
-		return r, err // it has no run at all
+		return r, err // the cell has no run
 	}
 	return r, api.Refusef(api.CodeNothing, "`forkcell log "+s.cell.Name+"` shows its runs and states",
 		"the present state of %s has no run that could be accepted", s.cell.Name)
@@ -165,10 +165,10 @@ func waitingStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoint, 
 	return found, nil
 }
 
-// waits reports whether a state was captured of a live cell, or has lost its
-// statement, and the given cell has not accepted it. No run is known to have ended
-// with that state, so no decision about a run covers it. What was applied once was accepted, also if nothing says so: earlier versions
-// did not ask.
+// waits reports whether a state was captured from a live cell, or has lost its
+// statement, and the cell has not accepted it. No run is known to have ended with
+// such a state, so no decision about a run covers it. A state that was applied
+// counts as accepted: earlier versions did not record it.
 func waits(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
 	if state.Kind != kindLive && state.Kind != evidence.UnclaimedState || c.Inherited[state.ID] == accepted {
 		return false, nil
@@ -177,8 +177,8 @@ func waits(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
 	return !applied, err
 }
 
-// acceptStates states that the cell accepts the captured states that tip was made
-// from. The caller stores the cell.
+// acceptStates records that the cell accepts the captured states among the
+// ancestors of tip. The caller stores the cell.
 func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason string) ([]string, error) {
 	waiting, err := waitingStates(tx, s.cell, tip.ID)
 	if err != nil || len(waiting) == 0 {
@@ -193,11 +193,10 @@ func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason 
 	return ids, s.e.log.Change(tx, s.cell, head, receipt.OpAccept, details)
 }
 
-// acceptEarlier decides the undecided runs whose work is part of what is accepted,
-// those that a fork inherited included: a failed run is never called accepted, it
-// is superseded. States that were captured of a live cell are accepted with it.
-// chosen is the accepted run, or captured state; tip is the accepted state, head
-// where the cell is afterwards.
+// acceptEarlier decides the undecided runs whose work is part of the accepted
+// state, inherited ones included. A failed run is never accepted, but superseded.
+// Captured states are accepted as well. chosen is the accepted run or captured
+// state, tip the accepted state, and head the state of the cell afterwards.
 func (s *session) acceptEarlier(tx *store.Tx, chosen string, tip, head store.Checkpoint, d decision) ([]string, error) {
 	runs, err := contained(tx, s.cell, tip.ID)
 	if err != nil {
@@ -231,7 +230,7 @@ func (s *session) acceptEarlier(tx *store.Tx, chosen string, tip, head store.Che
 	return also, err
 }
 
-// decideRun states a decision about a run and records it.
+// decideRun signs and records a decision about a run.
 func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store.Checkpoint, d decision) (string, error) {
 	id := store.NewID("dec")
 	st, err := tx.StatementByID(r.ReceiptID)
@@ -247,7 +246,7 @@ func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store
 	if err := s.e.log.Decision(tx, s.cell, p); err != nil {
 		return "", err
 	}
-	// A fork settles nothing: the run may still be accepted or restored.
+	// A fork is no final decision: the run may still be accepted or restored.
 	if result != forked {
 		err = evidence.RecordDecision(tx, &s.cell, r, result)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// Undo takes the last apply back where nothing newer would be lost. A dry run that
-// finds conflicts gives the rest of what would be taken back beside the error.
+// Undo undoes the last apply if no newer change would be lost. A dry run with
+// conflicts returns the other changes together with the error.
 func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResult, error) {
 	s, err := e.hold(ctx, req.Cell, "undo", 0)
 	if err != nil {
@@ -65,14 +65,16 @@ func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResul
 	return res, err
 }
 
-// journalError says that what an apply replaced cannot be told any more.
+// journalError returns the error for an apply whose replaced files are not known
+// any more.
 func journalError(last store.Apply, err error) error {
 	e := api.Failf(api.CodeUndo, err, "the apply cannot be taken back: its journal applies/%s cannot be used", last.ID)
 	e.Kind, e.Hint = api.Refused, "what it replaced is in old/ there, as far as that is left"
 	return e
 }
 
-// fitUndo drops from the plan what stays, and decides about what is newer.
+// fitUndo removes from the plan what stays, and finds the conflicts with newer
+// changes.
 func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.Apply, plan *apply.Plan, src apply.Source, res *api.ApplyResult) error {
 	mode, err := conflictMode(req.OnConflict)
 	if err != nil {
@@ -117,7 +119,7 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 	return nil
 }
 
-// undoConflict names what was changed since the apply that is to be taken back.
+// undoConflict names the files that were changed since the apply.
 func undoConflict(where string, conflicts []apply.Conflict) error {
 	return namedConflicts(conflicts,
 		fmt.Sprintf("%s in %s changed since the apply, nothing was undone", api.Counted(len(conflicts), "path"), quote.Path(where)),
@@ -125,8 +127,8 @@ func undoConflict(where string, conflicts []apply.Conflict) error {
 		"--on-conflict ours keeps what is there now, --except PATTERN leaves paths as they are")
 }
 
-// written returns the state that an apply wrote. One that gc freed cannot be
-// read; files are then compared by their bytes.
+// written returns the state that an apply wrote. If gc has freed it, it returns nil
+// and files are compared by their bytes.
 func (s *session) written(last store.Apply) (gitread.Files, error) {
 	c, err := s.state(last.Checkpoint)
 	if err != nil || usable(c) != nil {
@@ -139,7 +141,7 @@ func (s *session) written(last store.Apply) (gitread.Files, error) {
 	return &stateTree{s.e, s.cell, c, t}, nil
 }
 
-// displaced reads what an apply displaced.
+// displaced reads the files that an apply replaced.
 type displaced struct{ src apply.Source }
 
 func (d displaced) Open(path string) (*os.File, error) {

@@ -99,7 +99,7 @@ func copyProgram(t *testing.T, to string) {
 	}
 }
 
-// insideWhat tells this program which of the acts it shall do in a cell.
+// insideWhat is the variable with the act that this program does in a cell.
 const insideWhat = "FORKCELL_TEST_INSIDE"
 
 // acts is what this program can do within a cell. What an act returns is
@@ -117,7 +117,7 @@ func acts() map[string]func() (string, error) {
 	}
 }
 
-// TestInside is not a test of its own: it is what this program does in a cell.
+// TestInside is no separate test: it is the code of this program in a cell.
 func TestInside(*testing.T) {
 	what := os.Getenv(insideWhat)
 	if what == "" {
