@@ -102,7 +102,7 @@ func TestEgressClients(t *testing.T) {
 		endpoint := "host: " + c.host + ", port: 443, protocol: rest" + c.also
 		for _, v := range []struct {
 			name, policy string
-			class        int // of the event that tells of the denial
+			class        int // of the event about the denial
 			reason       string
 		}{
 			{"allowed", rule(endpoint+", access: read-only", c.binary), 0, ""},

@@ -110,7 +110,7 @@ func TestEgressDevRegistries(t *testing.T) {
 				t.Errorf("the receipt does not list the grant of %s: %s", at, receipt)
 			}
 
-			// Reading is what the preset allows.
+			// The preset allows reading.
 			put := "import urllib.request as r; r.urlopen(r.Request('https://" + at + "/x', method='PUT', data=b'x'))"
 			said = l.inside(1, append(run, "--policy", "dev", "box", "--", "/usr/bin/python3", "-c", put)...)
 			if !strings.Contains(said, "403") {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// via is the address of the proxy for programs that want to be told of one.
+// via is the address of the proxy for programs that need it configured.
 const via = "http://192.0.2.1:64753"
 
 // trick is a request that means one thing to a careless proxy and another to the

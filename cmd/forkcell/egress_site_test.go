@@ -195,7 +195,7 @@ func (s *site) traffic(t *testing.T) (conns int, seen []string) {
 	return s.conns - s.own, slices.Clone(s.seen)
 }
 
-// payload is what servers of labs have to say.
+// payload is the answer of the test servers.
 const payload = "the-payload"
 
 // says is a server with one answer.

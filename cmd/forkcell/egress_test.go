@@ -73,7 +73,7 @@ func (l *lab) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// outcome is what one governed run came to.
+// outcome is the result of one governed run.
 type outcome struct {
 	*lab
 	code   int
@@ -185,7 +185,7 @@ func (o *outcome) says(code int, want string) {
 	}
 }
 
-// denied checks that some event of the class tells of a denial for this reason.
+// denied checks that an event of the class is a denial for this reason.
 func (o *outcome) denied(class int, reason string) {
 	o.Helper()
 	for _, r := range o.events {

@@ -149,7 +149,7 @@ const (
 	endMark     = "\x01"
 )
 
-// reader is somebody who follows a page in a shell.
+// reader follows the commands of a page in a shell.
 type reader struct {
 	t      *testing.T
 	dir    string

@@ -114,7 +114,7 @@ func shell(script string) api.ExecRequest {
 	return api.ExecRequest{Cell: "demo", Args: []string{"sh", "-c", script}}
 }
 
-// sound is what must hold when no cell is live.
+// sound checks what must hold when no cell is live.
 func (h *home) sound() {
 	h.Helper()
 	if res, err := h.e.Verify(h.Context(), "demo", "", true); err != nil {
@@ -198,7 +198,7 @@ func TestLiveManyExecsAtOnce(t *testing.T) {
 	h.sound()
 }
 
-// watcher tells when a text has been written to it.
+// watcher reports when a text has been written to it.
 type watcher struct {
 	mu   sync.Mutex
 	all  bytes.Buffer

@@ -49,7 +49,7 @@ func (l *lab) kill(pid int) {
 	l.ok(err)
 }
 
-// outcomeOf is what the receipt of a run says; "" if it has none.
+// outcomeOf returns the outcome in the receipt of a run, or "".
 func (l *lab) outcomeOf(run string) string {
 	l.Helper()
 	var doc struct {
@@ -67,7 +67,7 @@ func (l *lab) outcomeOf(run string) string {
 	return ""
 }
 
-// nothingLeft is what must hold when no cell is live and no run unfinished.
+// nothingLeft checks what must hold when no cell is live and no run unfinished.
 func (l *lab) nothingLeft() {
 	l.Helper()
 	for _, dir := range []string{"pending", "sockets"} {

@@ -32,14 +32,14 @@ func main() {
 	os.Exit(cli.Main(context.Background(), os.Args[1:], streams, open, app.Version()))
 }
 
-// unbroken is a standard stream under another number. A reader that goes away
+// unbroken returns a standard stream under another number. A closed reader
 // must not kill a run half-way, and Go ends a program whose write to descriptor
 // 1 or 2 meets a broken pipe. A write to any other fails with EPIPE, which the
 // command line takes as the end of the output.
 func unbroken(f *os.File, fd uintptr) *os.File {
 	other, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
-		return f // it is closed: writes fail, and say so
+		return f // it is closed: writes return an error
 	}
 	return os.NewFile(uintptr(other), f.Name())
 }

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seat is the program with somebody at its terminal.
+// seat is the program with a person at its terminal.
 type seat struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -26,7 +26,7 @@ type seat struct {
 	screen
 }
 
-// screen is what a terminal has shown.
+// screen has the output of a terminal.
 type screen struct {
 	mu      sync.Mutex
 	seen    bytes.Buffer

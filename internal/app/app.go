@@ -19,14 +19,14 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// Mode says what a home is opened for.
+// Mode is the purpose for which a home is opened.
 type Mode int
 
-// The modes: Create makes the home where there is none, Write and Read take a
-// missing one as empty, Read also works on a read-only file system, Rescue needs
-// no database. Run is Write for a caller that is about to run a cell, whose first
-// process starts while the home is opened; Visit is Read for one that wants a live
-// cell, which can be found without the database.
+// The modes. Create makes a missing home; Write and Read treat it as empty. Read
+// also works on a read-only file system. Rescue needs no database. Run is Write for
+// a caller that is about to run a cell, whose first process starts while the home is
+// opened. Visit is Read for a caller that needs a live cell, which can be found
+// without the database.
 const (
 	Create Mode = iota
 	Write
@@ -45,7 +45,7 @@ func (m Mode) store() store.Mode {
 // version is set by the linker for releases.
 var version string
 
-// Version tells which build this is.
+// Version returns the version of this build.
 func Version() string {
 	if version != "" {
 		return version
@@ -56,7 +56,7 @@ func Version() string {
 	return "development"
 }
 
-// DefaultHome is where state lives unless it is told otherwise.
+// DefaultHome returns the path of the home if none is given.
 func DefaultHome() (string, error) {
 	if dir := os.Getenv("FORKCELL_HOME"); dir != "" {
 		return filepath.Abs(dir)
@@ -71,7 +71,7 @@ func DefaultHome() (string, error) {
 	return filepath.Join(home, ".local", "share", "forkcell"), nil
 }
 
-// Open makes an engine on a home, for a caller. The function closes it.
+// Open makes an engine on a home, for a caller. The returned function closes it.
 func Open(home string, mode Mode, caller cell.Caller) (_ *cell.Engine, release func() error, err error) {
 	if home, err = filepath.Abs(home); err != nil {
 		return nil, nil, err
@@ -106,14 +106,14 @@ func Open(home string, mode Mode, caller cell.Caller) (_ *cell.Engine, release f
 	return cell.New(config), h.close, nil
 }
 
-// openHome is what has to be closed of a home.
+// openHome has the open parts of a home, to close them.
 type openHome struct {
 	path      string
 	store     *store.Store
 	workspace *workspace.Store
 }
 
-// openRest opens what a visit left closed.
+// openRest opens the parts that a visit did not open.
 func (h *openHome) openRest() (*workspace.Store, error) {
 	if err := h.store.OpenDatabase(); err != nil {
 		return nil, openError(err)
@@ -142,7 +142,7 @@ func hide() error {
 	return nil
 }
 
-// openError says what to do about a home that cannot be used.
+// openError adds a hint to the error about a home that cannot be used.
 func openError(err error) error {
 	e := &api.Error{Kind: api.Refused, Code: api.CodeHome, Message: err.Error(), Err: err}
 	switch {
@@ -168,8 +168,8 @@ func openError(err error) error {
 	return e
 }
 
-// logger writes to standard error what FORKCELL_LOG asks for: a level of log/slog,
-// such as info or debug. Without the variable nothing is logged.
+// logger logs to standard error at the level in FORKCELL_LOG: one of log/slog, such
+// as info or debug. Without the variable nothing is logged.
 func logger() *slog.Logger {
 	text := os.Getenv("FORKCELL_LOG")
 	if text == "" {

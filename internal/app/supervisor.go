@@ -21,8 +21,7 @@ import (
 	"github.com/forkcell/forkcell/internal/supervise"
 )
 
-// SupervisorName is the first argument by which the program knows that it is the
-// supervisor of a live cell.
+// SupervisorName is the first argument of the supervisor of a live cell.
 const SupervisorName = "forkcell-supervisor"
 
 // supervisorEnv are the caller's variables that a supervisor gets, besides
@@ -41,10 +40,9 @@ func supervisorEnv() []string {
 
 // launcher starts this program again as a supervisor.
 //
-// The two talk over a socket pair, one JSON document each: the request, the
-// answer, and then "true" from the caller, which has the answer. A supervisor
-// whose caller goes away before that undoes what it did: so a start that is
-// interrupted leaves nothing.
+// The two exchange JSON documents over a socket pair: the request, the answer, and
+// then "true" from the caller to confirm the answer. A supervisor whose caller goes
+// away before that undoes the start, so an interrupted start leaves nothing.
 type launcher struct{}
 
 // Launch implements cell.Launcher.
@@ -60,7 +58,7 @@ func (launcher) Launch(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer line.Close()
-	// What this process itself inherited would go on to the supervisor.
+	// The supervisor must not inherit descriptors that this process inherited.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("close_range: %w", err)
 	}
@@ -76,11 +74,11 @@ func (launcher) Launch(ctx context.Context, request []byte) ([]byte, error) {
 	_ = theirs.Close()
 	answer, ready, err := converse(line, request)
 	if ready {
-		// It goes on without us, and is init's when we end.
+		// The supervisor continues without this process; init becomes its parent.
 		return answer, cmd.Process.Release()
 	}
-	// It undoes what it has done, and that is waited for: a caller that has the
-	// error can try again at once.
+	// The supervisor undoes the start. Wait for that, so that the caller can try
+	// again at once after the error.
 	_ = line.Close()
 	ended := cmd.Wait()
 	switch {
@@ -94,11 +92,12 @@ func (launcher) Launch(ctx context.Context, request []byte) ([]byte, error) {
 
 func fileConn(fd int) (net.Conn, error) {
 	f := os.NewFile(uintptr(fd), "supervisor's caller")
-	defer f.Close() // FileConn has its own
+	defer f.Close() // FileConn duplicates it
 	return net.FileConn(f)
 }
 
-// converse gets the answer, and keeps the supervisor if it says that it is ready.
+// converse sends the request and reads the answer. If the answer is that the cell
+// is ready, it confirms it.
 func converse(line io.ReadWriter, request []byte) (answer json.RawMessage, ready bool, err error) {
 	if err := json.NewEncoder(line).Encode(json.RawMessage(request)); err != nil {
 		return nil, false, err
@@ -113,8 +112,8 @@ func converse(line io.ReadWriter, request []byte) (answer json.RawMessage, ready
 	return answer, err == nil, err
 }
 
-// SupervisorMain is the main of a supervisor. It returns the exit code, when the
-// cell has been stopped.
+// SupervisorMain is the main function of a supervisor. It returns the exit code
+// when the cell has been stopped.
 func SupervisorMain() int {
 	// The descriptor must not reach the cell.
 	unix.CloseOnExec(3)
@@ -162,7 +161,7 @@ func (h *startHandshake) supervise(ctx context.Context) error {
 	return errors.Join(e.Supervise(ctx, order, h.ready), release())
 }
 
-// awaitConfirmation reads that the caller has the answer, or has gone.
+// awaitConfirmation waits until the caller confirms the answer, or has gone.
 func (h *startHandshake) awaitConfirmation() {
 	var confirmed bool
 	err := h.in.Decode(&confirmed)
@@ -183,7 +182,7 @@ func (h *startHandshake) ready(res *api.StartResult) error {
 	return h.line.Close()
 }
 
-// reportFailure answers with an error, unless the caller has its answer.
+// reportFailure answers with an error, unless an answer was sent before.
 func (h *startHandshake) reportFailure(err error) {
 	if !h.answered {
 		_ = h.answer(supervise.EncodeAnswer(nil, err))

@@ -63,8 +63,8 @@ func runAccept(ctx context.Context, s *session, e publisher, name string, o acce
 	if res == nil {
 		return err
 	}
-	// An apply that was refused leaves the decision standing: both are said.
-	return both(err, s.emit(res, func(p *page) { printAccept(p, res) }))
+	// A refused apply does not change the decision: print both.
+	return joinErrors(err, s.emit(res, func(p *page) { printAccept(p, res) }))
 }
 
 func printAccept(p *page, r *api.AcceptResult) {

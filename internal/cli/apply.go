@@ -90,7 +90,7 @@ func runApply(ctx context.Context, s *session, e publisher, name string, o apply
 			return err
 		}
 		// A dry run shows what would be undone beside the conflicts.
-		return both(err, s.emit(res, func(p *page) { printApply(p, res, true) }))
+		return joinErrors(err, s.emit(res, func(p *page) { printApply(p, res, true) }))
 	}
 	res, err := e.Apply(ctx, api.ApplyRequest{
 		Cell: name, To: o.to, DryRun: o.dryRun, Only: o.only, Except: o.except,

@@ -16,7 +16,7 @@ import (
 
 // caller describes the person who started this process.
 func (s *session) caller() cell.Caller {
-	dir, _ := os.Getwd() // without one, relative paths do not exist
+	dir, _ := os.Getwd() // without it, no relative path exists
 	home, _ := os.UserHomeDir()
 	return cell.Caller{
 		Actor: sync.OnceValue(actor), Dir: dir, Home: home, Env: os.Environ(),
@@ -24,7 +24,7 @@ func (s *session) caller() cell.Caller {
 	}
 }
 
-// actor is the name of the user of this process.
+// actor returns the name of the user of this process.
 func actor() string {
 	uid := os.Geteuid()
 	name := "unknown"
@@ -41,8 +41,8 @@ func first(args []string) string {
 	return args[0]
 }
 
-// onHost says where the host has a command that a cell does not, and which path
-// would show it; "" where the host does not have it either.
+// onHost returns the path on the host of a command that a cell does not have, and
+// the path to show for it; "" if the host does not have it either.
 func onHost(name string) (found, show string) {
 	if name == "" || strings.Contains(name, "/") {
 		return "", ""
@@ -72,7 +72,7 @@ func tooWide(dir string) bool {
 	return dir == "/" || filepath.Dir(dir) == "/" || home != "" && (dir == home || dir == home+"/.local")
 }
 
-// whereOnHost is the line about a command that was not found.
+// whereOnHost returns a line about a command that was not found.
 func whereOnHost(name string) string {
 	found, show := onHost(name)
 	if found == "" {

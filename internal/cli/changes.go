@@ -8,7 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// nameStatus is one change on one line, as diff --name-status shows it.
+// nameStatus returns one change on one line, as diff --name-status shows it.
 func nameStatus(p *page, c api.ChangeJSON) string {
 	path := quote.Path(rawPath(c.Path, c.PathBase64))
 	switch c.Change {
@@ -25,7 +25,7 @@ func nameStatus(p *page, c api.ChangeJSON) string {
 	}
 }
 
-// rawPath gives the exact bytes of a path that JSON could not carry as text.
+// rawPath returns the exact bytes of a path that JSON could not carry as text.
 func rawPath(path, encoded string) string {
 	if encoded == "" {
 		return path

@@ -118,10 +118,10 @@ type session struct {
 	quiet   bool
 	noColor bool
 
-	implied bool   // the cell is that of the working directory,
-	below   string // which is here in the cell's source
+	implied bool   // the cell is that of the working directory
+	below   string // path of the working directory in the cell's source
 
-	// gitUser returns who the caller is to git; it is asked once.
+	// gitUser returns the caller's identity for git; it is read once.
 	gitUser func() cell.GitUser
 	// progressTo is called with the progress of the present verb.
 	progressTo func(api.Progress)
@@ -137,7 +137,7 @@ func newSession(open OpenFunc, streams Streams, version string) *session {
 	return &session{open: open, streams: streams, version: version, now: time.Now, gitUser: git, out: newStdout(streams.Out)}
 }
 
-// finish prints the error, if there is one, and gives the exit code.
+// finish prints the error, if there is one, and returns the exit code.
 func (s *session) finish(err error) int {
 	if err != nil && !s.started {
 		err = cobraError(err)
@@ -208,8 +208,7 @@ func (s *session) emit(doc any, text func(p *page)) error {
 	return p.err
 }
 
-// noted writes a line for people to stderr, unless it is empty or they asked for
-// quiet.
+// noted writes a line for people to stderr, unless it is empty or --quiet is set.
 func (s *session) noted(line string) {
 	if !s.quiet && line != "" {
 		_, _ = io.WriteString(s.streams.Err, "forkcell: "+line+"\n")

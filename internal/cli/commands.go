@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// entry is a top-level command: built only when it may be asked for, since
-// every flag of every command would otherwise cost at every start.
+// entry is a top-level command. It is built only when it may be needed, because
+// building every flag of every command would slow down every start.
 type entry struct {
 	name  string
 	group string
@@ -69,9 +69,9 @@ func entries() []entry {
 	}
 }
 
-// needed picks the commands that a command line may mean: those whose name is
-// its first word, or the first after the global flags. A line that names none
-// there gets them all, for help, completion and suggestions.
+// needed returns the commands that a command line may mean: those whose name is its
+// first word, or the first after the global flags. If there is none, it returns
+// all, for help, completion and suggestions.
 func needed(all []entry, args []string) []entry {
 	for i := 0; i < len(args) && args[i] != "--"; i++ {
 		switch word := args[i]; {

@@ -22,7 +22,7 @@ func overlayFamily(s *session) *cobra.Command {
 	return (&family{name: "overlay", backends: []string{"overlay"}}).command(s)
 }
 
-// nativeFamily takes clone cells too: there run-layer is a run like any other.
+// nativeFamily accepts clone cells too: run-layer is an ordinary run there.
 func nativeFamily(s *session) *cobra.Command {
 	return (&family{name: "native", backends: []string{"overlay", "clone"}}).command(s)
 }
@@ -100,7 +100,7 @@ func wantBackend(ctx context.Context, e statusReader, name string, want []string
 	}
 }
 
-// seedNames maps the values of run --backend to backends; "auto" asks nothing.
+// seedNames maps the values of run --backend to backends; "auto" accepts any.
 func seedNames() map[string]string {
 	return map[string]string{
 		"auto": "", "native-overlay": "overlay", "local-overlay": "overlay", "layer-clone": "clone", "volume-delta": "delta",

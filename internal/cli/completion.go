@@ -42,8 +42,8 @@ func newCompletion(s *session) *cobra.Command {
 }
 
 // bashAlone makes the script for bash work without the package bash-completion,
-// which cobra's script asks for the words of the line. Words are taken as they were
-// typed, up to the cursor: bash itself would cut them at = and :.
+// which cobra's script uses to split the line. Words are taken as they were typed,
+// up to the cursor: bash itself would split them at = and :.
 const bashAlone = `
 if ! declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
     __forkcell_init_completion()

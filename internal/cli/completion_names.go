@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// addCompletions completes the values of the flags that name something, of every
-// command: one place knows what a flag of a certain name holds.
+// addCompletions adds completion for the values of flags that name something, by
+// the name of the flag, to every command.
 func (s *session) addCompletions(cmd *cobra.Command) {
 	for flag, known := range map[string]func(api.KnownNames) []string{
 		"cell":       func(k api.KnownNames) []string { return k.Cells },
@@ -21,7 +21,7 @@ func (s *session) addCompletions(cmd *cobra.Command) {
 		if cmd.Flags().Lookup(flag) == nil {
 			continue
 		}
-		// The failures are a flag that does not exist, and one that has its own.
+		// It fails for a flag that does not exist, or that already has a completion.
 		_ = cmd.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 			return startingWith(known(s.known(c.Context(), first(args))), prefix), cobra.ShellCompDirectiveNoFileComp
 		})
@@ -72,8 +72,8 @@ func (s *session) completeCaches(cmd *cobra.Command, _ []string, prefix string) 
 	return startingWith(s.known(cmd.Context(), "").Caches, prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
-// known asks for the names that can be typed; of the cell of the working
-// directory when none is named. A home that cannot be read knows none.
+// known returns the names that can be typed, by default of the cell of the working
+// directory. A home that cannot be read has none.
 func (s *session) known(ctx context.Context, name string) (known api.KnownNames) {
 	if ctx == nil {
 		ctx = context.Background()
@@ -89,8 +89,8 @@ func (s *session) known(ctx context.Context, name string) (known api.KnownNames)
 	return known
 }
 
-// startingWith picks the names that continue what was typed. A description may
-// follow a name after a tab.
+// startingWith returns the names with a prefix. A description may follow a name
+// after a tab.
 func startingWith(names []string, prefix string) (out []string) {
 	for _, n := range names {
 		if strings.HasPrefix(n, prefix) {

@@ -46,7 +46,7 @@ extended attributes are not. FIFOs, sockets and devices are left out.`,
 	}
 }
 
-// cellPath takes CELL:PATH apart. What has a slash before the colon is a path of
+// cellPath splits CELL:PATH. An argument with a slash before the colon is a path of
 // the host.
 func cellPath(arg string) (api.CopyRequest, bool) {
 	name, path, ok := strings.Cut(arg, ":")

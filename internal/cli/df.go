@@ -75,7 +75,7 @@ func runDisk(ctx context.Context, s *session, e diskReader, name string) error {
 	})
 }
 
-// bySize lists names with their sizes; what takes nothing is left out.
+// bySize lists names with their sizes, without those of size 0.
 func bySize(m map[string]int64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(m)) {

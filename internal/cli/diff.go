@@ -82,7 +82,7 @@ type of file.`,
 	return s.ofDirectory(cmd)
 }
 
-// diffArgs checks what is before the dashes; any number of paths may follow.
+// diffArgs checks the arguments before the dashes; any number of paths may follow.
 func diffArgs(cmd *cobra.Command, args []string) error {
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 		for _, p := range args[dash:] {
@@ -95,8 +95,8 @@ func diffArgs(cmd *cobra.Command, args []string) error {
 	return positional("[CELL]", "[FROM]", "[TO]")(cmd, args)
 }
 
-// request turns the command line into what the engine is asked for. Paths are
-// relative to the working directory when that implied the cell.
+// request turns the command line into a request to the engine. Paths are relative
+// to the working directory if that implied the cell.
 func (o diffOptions) request(cmd *cobra.Command, s *session, args []string) (api.DiffRequest, error) {
 	names, paths := args, []string(nil)
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -177,7 +177,7 @@ func streamDiff(w io.Writer, res *cell.DiffResult) error {
 		}
 		_, err := out.Write(bytes.TrimSpace(one.Bytes()))
 		if first && err == nil {
-			err = out.Flush() // so that something is seen at once
+			err = out.Flush() // show the first change at once
 		}
 		first = false
 		return err

@@ -77,7 +77,7 @@ func runRecover(ctx context.Context, s *session, e rescuer, acceptLoss bool) err
 	if !s.json {
 		err = shown(err)
 	}
-	return both(err, s.emit(res, func(p *page) {
+	return joinErrors(err, s.emit(res, func(p *page) {
 		cells := count(int64(res.Cells), "cell", "cells")
 		if res.RemovedCells > 0 {
 			cells += fmt.Sprintf(" (and %d removed)", res.RemovedCells)

@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// Mode says what a command will do with the home, so that reading works on a
+// Mode is the access that a command needs to the home, so that reading works on a
 // home that cannot be written.
 type Mode int
 
@@ -27,12 +27,11 @@ const (
 )
 
 // OpenFunc opens the engine on a home for a caller; home is empty when no --home
-// was given.
-// The function that it returns releases the engine.
+// was given. The returned function releases the engine.
 type OpenFunc func(home string, mode Mode, caller cell.Caller) (Engine, func() error, error)
 
-// Engine is everything that the commands ask for. Each command takes only the
-// part of it that it needs.
+// Engine has the methods that the commands use. Each command takes only the part
+// that it needs.
 type Engine interface {
 	maker
 	runner

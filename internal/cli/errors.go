@@ -13,7 +13,8 @@ import (
 // errInterrupted is the error of a command that a signal stopped.
 var errInterrupted = errors.New("interrupted")
 
-// usageError is a wrong call: what is wrong, and the right one.
+// usageError returns an error about a wrong command line, with a hint about the
+// right one.
 func usageError(hint, format string, args ...any) *api.Error {
 	return &api.Error{Kind: api.Usage, Code: api.CodeUsage, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
@@ -33,7 +34,7 @@ type errorBody struct {
 
 func bodyOf(err error) errorBody {
 	if e, ok := errors.AsType[*api.Error](err); ok {
-		// A wrapper's words come first in the text of the whole chain.
+		// The text of the whole chain begins with the outermost error.
 		return errorBody{Code: e.Code, Message: err.Error(), Hint: e.Hint, Details: e.Details}
 	}
 	code := api.CodeFailed
@@ -75,7 +76,7 @@ func shown(err error) error {
 	return &c
 }
 
-// hinted gives a failure another next step.
+// hinted replaces the hint of an error.
 func hinted(err error, hint string) error {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
@@ -86,8 +87,8 @@ func hinted(err error, hint string) error {
 	return &c
 }
 
-// both keeps two failures in one line; the first decides the exit code.
-func both(first, second error) error {
+// joinErrors joins two errors in one line; the first decides the exit code.
+func joinErrors(first, second error) error {
 	switch {
 	case first == nil:
 		return second

@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 )
 
-// shownBefore is how many earlier events tail begins with.
+// shownBefore is the number of earlier events that tail begins with.
 const shownBefore = 10
 
 func newEvents(s *session) *cobra.Command {
@@ -57,7 +57,7 @@ is in the run's journal.`,
 	return cmd
 }
 
-// query checks the flags' values.
+// query checks the values of the flags and returns the query.
 func (o eventsOptions) query(cmd *cobra.Command, now time.Time) (q api.EventQuery, err error) {
 	q = api.EventQuery{Cell: o.cell, Run: o.run, Limit: o.limit}
 	if o.class != "" {
@@ -93,7 +93,7 @@ func classNames() []string {
 	return names
 }
 
-// parseSince takes a time, or how long ago it was.
+// parseSince parses a time, or the duration since then.
 func parseSince(text string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, nil
@@ -141,7 +141,8 @@ func runEventsTail(ctx context.Context, s *session, e eventReader, name string) 
 	})
 }
 
-// eventPrinter writes an event: the line of the journal, or one for people.
+// eventPrinter returns a function that writes an event: the line of the journal, or
+// a line for people.
 func (s *session) eventPrinter() func(event.Record) error {
 	if s.json {
 		return func(rec event.Record) error {

@@ -125,7 +125,7 @@ func TestEventLines(t *testing.T) {
 	}
 }
 
-// What cannot be read is shown all the same, and harms nobody.
+// An unreadable event is shown too, without harm to the terminal.
 func TestEventLineOfAnything(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"", "{", `{"message":"\u001b[2J"}`, `{"finding_info":7}`, "\x1b[2J"} {

@@ -61,8 +61,8 @@ type (
 	}
 )
 
-// printEvent writes one event on one line: when, where, whether it was let
-// through, and what it was.
+// printEvent writes one event on one line: the time, the place, whether it was
+// allowed, and a description.
 func printEvent(p *page, rec event.Record) {
 	p.printf("%s  %s  %s  %s  %s\n", rec.Time.UTC().Format("2006-01-02 15:04:05.000Z"), quote.Line(rec.Cell),
 		quote.Line(rec.Run), p.word(string(rec.Action)), quote.Line(eventLine(rec)))
@@ -89,7 +89,7 @@ func eventLine(rec event.Record) string {
 	return strings.Join(parts, ", ")
 }
 
-// what says in a few words what an event is about.
+// what describes an event in a few words.
 func (f eventFields) what(c event.Class) string {
 	switch c {
 	case event.DetectionFinding:
@@ -124,7 +124,7 @@ func (f eventFields) what(c event.Class) string {
 	return join(": ", c.String(), f.Message)
 }
 
-// kind is the type of a question, as in "AAAA".
+// kind returns the type of a DNS question, such as "AAAA".
 func (e *eventPlace) kind() string {
 	if e == nil {
 		return ""
@@ -132,7 +132,7 @@ func (e *eventPlace) kind() string {
 	return e.Type
 }
 
-// address is where something went, by name if it has one.
+// address returns the destination, by name if it has one.
 func (e *eventPlace) address() string {
 	if e == nil {
 		return ""
@@ -147,7 +147,7 @@ func (e *eventPlace) address() string {
 	return net.JoinHostPort(host, strconv.Itoa(e.Port))
 }
 
-// join leaves out what is empty.
+// join joins the parts that are not empty.
 func join(by string, parts ...string) string {
 	var given []string
 	for _, p := range parts {

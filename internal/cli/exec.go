@@ -74,7 +74,7 @@ with -T it goes on until the cell is stopped.`,
 	return s.ofDirectory(cmd)
 }
 
-// visit is one command in a live cell from the terminal's side.
+// visit is one command in a live cell, seen from the terminal.
 type visit struct {
 	session     *session
 	signals     *forwarder
@@ -82,7 +82,7 @@ type visit struct {
 	request     api.ExecRequest
 }
 
-// do stays with the command until it ends, is left or is killed.
+// do runs until the command ends, is left or is killed.
 func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecRequest, cell.Stdio) (*api.ExecResult, error)) error {
 	s := v.session
 	ctx, kill := context.WithCancel(ctx)
@@ -90,7 +90,7 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 	v.signals.begin(kill)
 	defer v.signals.end()
 	stdio := cell.Stdio{Out: s.streams.Out, Err: s.streams.Err, Signals: v.signals.to}
-	if s.json { // standard output is the document's alone
+	if s.json { // standard output has only the document
 		stdio.Out = s.streams.Err
 	}
 	if v.interactive {
@@ -125,8 +125,8 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 	return writeJSON(s.out, res)
 }
 
-// missingInLive says of a command that a live cell does not have where the host
-// has it.
+// missingInLive adds the path on the host to the error about a command that a live
+// cell does not have.
 func missingInLive(q api.ExecRequest, err error) error {
 	start, ok := errors.AsType[*driver.StartError](err)
 	if !ok || start.Cause != driver.CauseNotFound {
@@ -180,8 +180,8 @@ a command that exec started. forkcell status lists the sessions of a live cell.`
 	return s.ofDirectory(cmd)
 }
 
-// shellLeft names the newest shell of a live cell that was left and still runs; ""
-// if there is none.
+// shellLeft returns the id of the newest shell of a live cell that was left and
+// still runs, or "".
 func shellLeft(ctx context.Context, e visitor, name string) (string, error) {
 	list, err := e.Sessions(ctx, name)
 	if err != nil {
@@ -199,7 +199,7 @@ func shellLeft(ctx context.Context, e visitor, name string) (string, error) {
 	return "a new shell; `forkcell shell " + name + " --attach " + newest.SessionID + "` comes back to the one that was left", nil
 }
 
-// openShell prefers the shell that people know.
+// openShell starts bash, or sh if the cell has no bash.
 func openShell(ctx context.Context, e visitor, q api.ExecRequest, stdio cell.Stdio) (*api.ExecResult, error) {
 	q.Args = []string{"bash"}
 	res, err := e.Exec(ctx, q, stdio)

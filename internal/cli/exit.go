@@ -13,7 +13,7 @@ import (
 // them.
 const (
 	exitDone        = 0
-	exitFailed      = 1 // it was tried and failed
+	exitFailed      = 1 // the operation failed
 	exitUsage       = 2 // unknown flag, bad value, missing argument
 	exitNotFound    = 3 // no such cell, checkpoint, run or receipt
 	exitRefused     = 4 // conflict, busy, failed verification, a control that cannot be enforced
@@ -26,8 +26,7 @@ const (
 )
 
 // exitOf maps a failure of any command to its exit code. A failure of run that
-// is nobody's fault but forkcell's is 125, so that it cannot be mistaken for
-// the command's own 1.
+// forkcell itself caused is 125, so that it differs from the command's own 1.
 func exitOf(err error, run bool) int {
 	if err == nil {
 		return exitDone

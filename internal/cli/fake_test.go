@@ -220,15 +220,15 @@ func (f *fakeEngine) Decision(_ context.Context, id string) (*api.DecisionInfo, 
 
 func (f *fakeEngine) Events(_ context.Context, q api.EventQuery, fn func(event.Record) error) error {
 	f.got = q
-	return f.tell(fn)
+	return f.sendEvents(fn)
 }
 
 func (f *fakeEngine) FollowEvents(_ context.Context, name string, last int, fn func(event.Record) error) error {
 	f.got = []any{name, last}
-	return f.tell(fn)
+	return f.sendEvents(fn)
 }
 
-func (f *fakeEngine) tell(fn func(event.Record) error) error {
+func (f *fakeEngine) sendEvents(fn func(event.Record) error) error {
 	for _, rec := range f.events {
 		if err := fn(rec); err != nil {
 			return err

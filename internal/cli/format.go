@@ -71,7 +71,7 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// short cuts a hash to what people compare at a glance.
+// short cuts a hash to a length that people can compare.
 func short(hash string) string {
 	if len(hash) > 12 {
 		return hash[:12]
@@ -79,7 +79,7 @@ func short(hash string) string {
 	return hash
 }
 
-// dash stands for an empty value in a table.
+// dash returns "-" for an empty value in a table.
 func dash(s string) string {
 	if s == "" {
 		return "-"

@@ -84,7 +84,7 @@ func runPortForward(ctx context.Context, s *session, e portForwarder, name strin
 	err = s.emit(doc, func(p *page) {
 		p.printf("forwarding %s to port %d of cell %s; Ctrl-C ends it\n", doc.Address, port, quote.Line(name))
 	})
-	if err = both(err, s.out.Flush()); err != nil {
+	if err = joinErrors(err, s.out.Flush()); err != nil {
 		return err
 	}
 	f := &forwarding{session: s, listener: l, join: join, what: fmt.Sprintf("port %d of cell %s", port, quote.Line(name))}
@@ -107,7 +107,7 @@ type forwarding struct {
 	what     string
 
 	mu  sync.Mutex
-	err error // why it ended by itself
+	err error // why it ended without being cancelled
 }
 
 func (f *forwarding) serve(ctx context.Context) error {
@@ -121,7 +121,7 @@ func (f *forwarding) serve(ctx context.Context) error {
 		places <- struct{}{}
 		conn, err := f.listener.Accept()
 		if err != nil {
-			break // the listener was closed, by us
+			break // this process closed the listener
 		}
 		running.Go(func() {
 			defer func() { <-places }()
@@ -137,8 +137,7 @@ func (f *forwarding) serve(ctx context.Context) error {
 	return f.err
 }
 
-// connect forwards one connection, and reports whether there is no cell to
-// forward to any more.
+// connect forwards one connection, and reports whether the cell has ended.
 func (f *forwarding) connect(ctx context.Context, conn net.Conn) (over bool) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })

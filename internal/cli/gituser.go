@@ -14,14 +14,14 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// gitUser is who the caller is to git.
+// gitUser is the caller's identity for git.
 type gitUser cell.GitUser
 
 // readGitUser reads the caller's name and address from git's global configuration.
-// Nothing else of it is asked for, and no repository is looked at: its
-// configuration is not the caller's.
+// It reads nothing else of it, and no configuration of a repository, which is not
+// the caller's.
 //
-// It reads plain files itself and leaves all others to git: a start of git takes as
+// It reads plain files itself and leaves all others to git: starting git takes as
 // much processor time as a sixth of a run.
 func readGitUser(ctx context.Context) gitUser {
 	if u, ok := plainGitUser(globalGitFiles()); ok {
@@ -50,8 +50,7 @@ func globalGitFiles() []string {
 	return files
 }
 
-// plainGitUser reads the files, and reports whether they are plain enough for
-// that.
+// plainGitUser reads the files, and reports whether they are plain enough to do so.
 func plainGitUser(files []string) (u gitUser, ok bool) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -65,10 +64,10 @@ func plainGitUser(files []string) (u gitUser, ok bool) {
 	return u, true
 }
 
-// readPlain takes the section [user] of a configuration whose lines are all
-// comments, headers of sections, and keys with values that are neither quoted nor
-// escaped. It reports whether that is all that there is: includes, and anything
-// else that git would have to interpret, are not.
+// readPlain reads the section [user] of a plain configuration, and reports whether
+// the configuration is plain: every line is a comment, a header of a section, or a
+// key with a value that is neither quoted nor escaped. Includes, and anything else
+// that git would have to interpret, are not plain.
 func (u *gitUser) readPlain(text string) bool {
 	if strings.ContainsAny(text, "\\\x00\r\ufeff") {
 		return false
@@ -94,7 +93,7 @@ func (u *gitUser) readPlain(text string) bool {
 	return true
 }
 
-// readKey takes one line of the section [user], and reports whether it is plain.
+// readKey reads one line of the section [user], and reports whether it is plain.
 func (u *gitUser) readKey(line string) bool {
 	key, value, ok := strings.Cut(line, "=")
 	if !ok || strings.ContainsAny(value, "\"#;") {

@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// backends are the names that init --backend takes.
+// backends returns the values of init --backend.
 func backends() []string { return []string{"overlay", "clone", "delta"} }
 
 type initOptions struct {
@@ -105,12 +105,12 @@ func runInit(ctx context.Context, s *session, e maker, req api.InitRequest) erro
 	return s.emit(res, func(p *page) { printInit(p, res) })
 }
 
-// largeImport is how much a directory may hold before the user is asked whether
-// it is meant: a home directory given by mistake holds more.
+// largeImport is the size of a directory above which the user is asked whether to
+// import it: a home directory named by mistake is larger.
 const largeImport = 1 << 30
 
-// initCell makes a cell. When it turns out to be large, a person at the terminal
-// is asked, and anybody else is told.
+// initCell makes a cell. If the source is large, a person at the terminal is asked;
+// without a terminal a note is printed.
 func initCell(ctx context.Context, s *session, e maker, req api.InitRequest) (*api.InitResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -126,8 +126,7 @@ func initCell(ctx context.Context, s *session, e maker, req api.InitRequest) (*a
 	return res, err
 }
 
-// largeGuard watches the progress of an import. It holds the import up while it
-// asks.
+// largeGuard watches the progress of an import, and pauses it while it asks.
 type largeGuard struct {
 	session *session
 	from    string

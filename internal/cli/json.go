@@ -16,16 +16,16 @@ func writeJSON(w io.Writer, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(settled(reflect.ValueOf(v)).Interface()); err != nil {
+	if err := enc.Encode(normalize(reflect.ValueOf(v)).Interface()); err != nil {
 		return err
 	}
 	_, err := w.Write(escapeInvisible(b.Bytes()))
 	return err
 }
 
-// settled copies a value so that nil slices and maps become empty ones and
-// every time is UTC. Values that encode themselves are left as they are.
-func settled(v reflect.Value) reflect.Value {
+// normalize copies a value so that nil slices and maps become empty ones and every
+// time is UTC. Values that encode themselves are left as they are.
+func normalize(v reflect.Value) reflect.Value {
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		return reflect.ValueOf(v.Interface().(time.Time).UTC())
 	}
@@ -38,25 +38,25 @@ func settled(v reflect.Value) reflect.Value {
 			return v
 		}
 		out := reflect.New(v.Type().Elem())
-		out.Elem().Set(settled(v.Elem()))
+		out.Elem().Set(normalize(v.Elem()))
 		return out
 	case reflect.Interface:
 		if v.IsNil() {
 			return v
 		}
 		out := reflect.New(v.Type()).Elem()
-		out.Set(settled(v.Elem()))
+		out.Set(normalize(v.Elem()))
 		return out
 	case reflect.Slice:
 		out := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 		for i := range v.Len() {
-			out.Index(i).Set(settled(v.Index(i)))
+			out.Index(i).Set(normalize(v.Index(i)))
 		}
 		return out
 	case reflect.Map:
 		out := reflect.MakeMapWithSize(v.Type(), v.Len())
 		for it := v.MapRange(); it.Next(); {
-			out.SetMapIndex(it.Key(), settled(it.Value()))
+			out.SetMapIndex(it.Key(), normalize(it.Value()))
 		}
 		return out
 	case reflect.Struct:
@@ -64,7 +64,7 @@ func settled(v reflect.Value) reflect.Value {
 		out.Set(v)
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("json") != "-" {
-				out.Field(i).Set(settled(v.Field(i)))
+				out.Field(i).Set(normalize(v.Field(i)))
 			}
 		}
 		return out
@@ -73,9 +73,9 @@ func settled(v reflect.Value) reflect.Value {
 	}
 }
 
-// escapeInvisible writes characters that a terminal or a reader would obey or
-// not show as \u escapes: the document stays the same document. Outside of
-// strings JSON has no such characters.
+// escapeInvisible writes control characters and invisible ones as \u escapes, which
+// does not change the meaning of the document. Outside of strings JSON has no such
+// characters.
 func escapeInvisible(doc []byte) []byte {
 	out := make([]byte, 0, len(doc))
 	for i := 0; i < len(doc); {

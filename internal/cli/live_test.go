@@ -54,7 +54,7 @@ func TestLiveRequests(t *testing.T) {
 	}
 }
 
-// noTerm takes out what depends on the terminal of whoever runs the test.
+// noTerm removes variables that depend on the terminal of the test run.
 func noTerm(env []string) (out []string) {
 	for _, kv := range env {
 		if !strings.HasPrefix(kv, "TERM=") {

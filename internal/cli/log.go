@@ -45,7 +45,7 @@ func runLog(ctx context.Context, s *session, e historian, name string) error {
 			}
 			id := l.ID
 			if l.Kind == "run" {
-				id = l.RunID // what --run takes; the receipt is in receipt list
+				id = l.RunID // the value for --run; receipt list has the receipt
 			}
 			rows = append(rows, []string{
 				stamp(l.CreatedAt), quote.Line(l.Kind), id, p.paint(meaning(word), dash(logResult(l))), logDetails(l),
@@ -166,7 +166,8 @@ func runLogs(ctx context.Context, s *session, e logReader, name, run string, fol
 	return nil
 }
 
-// endOfFollow: a reader that goes away, or Ctrl-C, is how following ends.
+// endOfFollow returns nil for the ordinary ends of following: the reader closes the
+// output, or Ctrl-C.
 func endOfFollow(ctx context.Context, follow bool, err error) error {
 	if brokenPipe(err) || follow && ctx.Err() != nil {
 		return nil
@@ -174,7 +175,7 @@ func endOfFollow(ctx context.Context, follow bool, err error) error {
 	return err
 }
 
-// logsJSON prints one document, so it waits for the end of what it follows.
+// logsJSON prints one document, so with follow it waits for the end.
 func logsJSON(ctx context.Context, s *session, e logReader, name, run string, follow bool) error {
 	var out, errs bytes.Buffer
 	live, err := e.FollowLogs(ctx, name, run, follow, &out, &errs)

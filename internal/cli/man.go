@@ -113,7 +113,7 @@ func manRelated(b *strings.Builder, cmd *cobra.Command) {
 	}
 }
 
-// roff escapes what the formatter would take for its own.
+// roff escapes the characters that are special to the formatter.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`).Replace(text)
 	lines := strings.Split(text, "\n")

@@ -10,9 +10,9 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// ofDirectory lets a command leave out the name of its cell: it then means the
-// cell that was made from the working directory, or from the nearest directory
-// above it. The command gets the name as its first argument.
+// ofDirectory makes the name of the cell optional for a command. The default is the
+// cell made from the working directory, or from the nearest directory above it. The
+// command gets the name as its first argument.
 func (s *session) ofDirectory(cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -52,8 +52,8 @@ func (s *session) cellHere(cmd *cobra.Command) (name string, err error) {
 	return name, err
 }
 
-// startIn is the directory that a command in the cell starts in: the one that a
-// flag gives, else the working directory's counterpart when that implied the cell.
+// startIn returns the directory in which a command in the cell starts: the value of
+// the flag, or, if the working directory implied the cell, its counterpart.
 func (s *session) startIn(flag string) string {
 	if flag == "" && s.below != "." {
 		return s.below

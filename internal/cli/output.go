@@ -14,9 +14,9 @@ import (
 	"golang.org/x/term"
 )
 
-// stdout is the standard output of the commands. It is buffered and remembers
-// why it failed: a reader that has seen enough is no failure, so a broken pipe
-// ends the output and changes neither the messages nor the exit code.
+// stdout is the standard output of the commands. It is buffered and keeps its first
+// error. A broken pipe ends the output, but is no failure: it changes neither the
+// messages nor the exit code.
 type stdout struct {
 	w   *bufio.Writer
 	err error

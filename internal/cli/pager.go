@@ -22,7 +22,7 @@ func (s *session) pager() *exec.Cmd {
 		if line == "" || line == "cat" {
 			return nil
 		}
-		return exec.Command("sh", "-c", line) // as every program understands $PAGER
+		return exec.Command("sh", "-c", line) // the usual meaning of $PAGER
 	}
 	less, err := exec.LookPath("less")
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *session) pager() *exec.Cmd {
 	return exec.Command(less, "-FRX")
 }
 
-// paged writes long output: to a pager where there is one, else to stdout. A
-// pager that was left early ends the output, and is no failure.
+// paged writes long output to a pager if there is one, or to stdout. A pager that
+// ends early ends the output, and is no failure.
 func (s *session) paged(write func(io.Writer) error) error {
 	cmd := s.pager()
 	if cmd == nil {
@@ -48,7 +48,7 @@ func (s *session) paged(write func(io.Writer) error) error {
 		return write(s.out)
 	}
 	werr := write(in)
-	_ = in.Close() // it is closed when the pager has gone
+	_ = in.Close() // fails if the pager has ended
 	err = cmd.Wait()
 	switch {
 	case werr != nil && !brokenPipe(werr):
@@ -60,12 +60,12 @@ func (s *session) paged(write func(io.Writer) error) error {
 }
 
 // forPager leaves Ctrl-C to the pager: forkcell must not end before it and leave
-// the terminal to two readers. It is called before the pager starts, and swallows
-// the signals instead of ignoring them, which the pager would inherit. What it
-// returns gives them their ordinary effect again.
+// the terminal to two readers. It is called before the pager starts. It receives
+// the signals instead of ignoring them, because the pager would inherit that. The
+// returned function restores their ordinary effect.
 func forPager() func() {
 	signals := []os.Signal{unix.SIGINT, unix.SIGQUIT}
-	signal.Reset(signals...) // nothing else hears them
+	signal.Reset(signals...) // no other receiver
 	signal.Notify(make(chan os.Signal, 1), signals...)
 	return func() { signal.Reset(signals...) }
 }

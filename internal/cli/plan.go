@@ -47,7 +47,7 @@ func printPlan(p *page, r *api.RunPlan) {
 	}
 }
 
-// cacheText says what the caches of a run stand on.
+// cacheText describes the shared state under the caches of a run.
 func cacheText(c *api.CacheUse) string {
 	switch {
 	case c == nil:

@@ -56,7 +56,7 @@ func runPolicyValidate(s *session, command, name string) error {
 		err = hinted(err, "docs/reference/policy.md has every key")
 		if bad, ok := errors.AsType[*policy.Error](err); ok && s.json {
 			doc.Problems = bad.Problems
-			return both(err, writeJSON(s.out, doc))
+			return joinErrors(err, writeJSON(s.out, doc))
 		}
 		return err
 	}
@@ -98,7 +98,7 @@ func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string)
 		return err
 	}
 	if file != nil && !s.json {
-		// With its comments, which say how it is used.
+		// With its comments, which explain its use.
 		_, err = s.out.Write(file.Text)
 		return err
 	}
@@ -202,7 +202,7 @@ func runPolicyDiff(ctx context.Context, s *session, e policyKeeper, a, b cell.Po
 	})
 }
 
-// differenceLine is one key: added, removed or changed.
+// differenceLine returns the line for one key: added, removed or changed.
 func differenceLine(d api.PolicyDifference) string {
 	switch {
 	case d.Old == "":

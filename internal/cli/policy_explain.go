@@ -119,10 +119,10 @@ func (o explainOptions) question(cmd *cobra.Command, stdin io.Reader) (cell.Poli
 }
 
 // maxBodyFile is more than a policy can let the proxy read, so that a body that is
-// too long is refused as the proxy does it.
+// too long is refused in the same way as by the proxy.
 const maxBodyFile = 65 << 20
 
-// content is the body that is asked about, which is not nil when it is empty.
+// content returns the body of the request in question. An empty body is not nil.
 func (o explainOptions) content(stdin io.Reader) ([]byte, error) {
 	if o.body != "-" {
 		body, err := readBounded(o.body, maxBodyFile)

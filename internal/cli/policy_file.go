@@ -16,8 +16,8 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// maxPolicyFile is more than the language takes, so that the language says what
-// is too large.
+// maxPolicyFile is more than the policy language accepts, so that the language
+// reports a file that is too large.
 const maxPolicyFile = 2 << 20
 
 // readPolicy reads a policy file that the operator names, or a preset if no such
@@ -39,7 +39,7 @@ func readPolicy(command, name string) (*api.PolicyFile, error) {
 
 // readPreset reads a preset that is known.
 func readPreset(name string) *api.PolicyFile {
-	// What asks the host's tools has time-outs of its own.
+	// Queries of the host's tools have their own time-outs.
 	text, registries := preset.Text(context.Background(), name)
 	file := &api.PolicyFile{Name: api.Text("preset " + name), Text: text}
 	for _, r := range registries {
@@ -73,8 +73,8 @@ func readBounded(name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// policyRef takes an argument for a file if there is one of that name, else for
-// a cell, else for a preset.
+// policyRef resolves an argument to a file if one exists, or else to a cell, or
+// else to a preset.
 func policyRef(command, arg string) (cell.PolicyRef, error) {
 	info, err := os.Stat(arg)
 	if err != nil || info.IsDir() {

@@ -29,8 +29,9 @@ type progress struct {
 	drawn    bool
 }
 
-// showProgress displays the progress of the next verb until done is called, which
-// must be before anything else is written. With --quiet and --json nothing is shown.
+// showProgress displays the progress of the next verb until done is called. The
+// caller calls done before it writes anything else. With --quiet and --json nothing
+// is shown.
 func (s *session) showProgress() (done func()) {
 	report, end := s.progress()
 	s.progressTo = report
@@ -83,7 +84,7 @@ func (p *progress) done() {
 		_, _ = io.WriteString(p.w, "\r\x1b[K")
 		p.drawn = false
 	}
-	// Late calls write nothing over what follows.
+	// Later reports must not write over other output.
 	p.last = p.now().Add(24 * time.Hour)
 }
 

@@ -52,7 +52,7 @@ func runProcesses(ctx context.Context, s *session, e supervisor, name string) er
 	})
 }
 
-// micros is a time for people.
+// micros formats a time for people.
 func micros(us int64) string {
 	d := time.Duration(us) * time.Microsecond
 	switch {
@@ -65,7 +65,7 @@ func micros(us int64) string {
 	}
 }
 
-// liveText is one line of status about a live cell.
+// liveText returns one line of status about a live cell.
 func liveText(l *api.LiveInfo) string {
 	if l == nil {
 		return ""

@@ -75,7 +75,7 @@ func runReceiptVerify(ctx context.Context, s *session, e receiptVerifier, o rece
 	if !s.json {
 		err = shown(err)
 	}
-	return both(err, s.emit(res, func(p *page) { printReceiptVerify(p, res) }))
+	return joinErrors(err, s.emit(res, func(p *page) { printReceiptVerify(p, res) }))
 }
 
 func printReceiptVerify(p *page, r *api.ReceiptVerifyResult) {

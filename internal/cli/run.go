@@ -28,7 +28,7 @@ type runOptions struct {
 	backend          string
 }
 
-// runVariant is how an alias of run differs from run.
+// runVariant has the differences between run and an alias of it.
 type runVariant struct {
 	use    string
 	family *family
@@ -95,7 +95,7 @@ func (o *runOptions) addFlags(cmd *cobra.Command) {
 	f.Var(new(duration), "logs-since", "accepted for compatibility: does nothing")
 }
 
-// runArgs wants at most one cell before the dashes and a command after them.
+// runArgs requires at most one cell before the dashes and a command after them.
 func runArgs(cmd *cobra.Command, line, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
@@ -117,8 +117,8 @@ func runArgs(cmd *cobra.Command, line, args []string) error {
 	return nil
 }
 
-// runHint writes the line that was probably meant, by putting -- after the
-// first word that is neither a flag nor a flag's value.
+// runHint returns the line that was probably meant, with -- after the first word
+// that is neither a flag nor the value of a flag.
 func runHint(cmd *cobra.Command, line []string) string {
 	words := strings.Fields(cmd.CommandPath())[1:]
 	i := 0
@@ -152,7 +152,7 @@ func runCommand(cmd *cobra.Command, s *session, fam *family, name string, argv [
 	return err
 }
 
-// runIn runs a command in a cell and says how it ended. The result is nil when
+// runIn runs a command in a cell and prints how it ended. The result is nil if
 // nothing was run.
 func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []string, o *runOptions) (*api.RunResult, error) {
 	o.Workdir = api.Text(s.startIn(string(o.Workdir)))
@@ -166,14 +166,14 @@ func runIn(cmd *cobra.Command, s *session, fam *family, name string, argv []stri
 		})
 	}
 	run := governedRun{session: s, opts: o, family: fam, request: req, signals: listen()}
-	go s.gitUser() // beside what follows
+	go s.gitUser() // in parallel
 	if err == nil {
 		err = s.rawEngine(Run, func(e Engine) error { return run.do(cmd.Context(), e) })
 	}
 	return run.result, run.conclude(err)
 }
 
-// request turns the flags into what the engine is asked for.
+// request turns the flags into a request to the engine.
 func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (api.RunRequest, error) {
 	options, err := o.resolve(cmd)
 	req := api.RunRequest{
@@ -190,7 +190,7 @@ func (o *runOptions) request(cmd *cobra.Command, name string, argv []string) (ap
 	return req, err
 }
 
-// summary is the one line about a run that people get on stderr.
+// summary returns the line about a run on stderr.
 func summary(r *api.RunResult) string {
 	outcome := outcomeText(r)
 	if r.Error != "" {
@@ -219,8 +219,8 @@ func summary(r *api.RunResult) string {
 	return quote.Line(strings.Join(parts, ", "))
 }
 
-// deniedLine says that a run was denied a network, and for one that failed what
-// to do. It is empty when there is nothing to say.
+// deniedLine reports that a run was denied a network and, if it failed, what to do.
+// It is empty if nothing was denied.
 func deniedLine(r *api.RunResult) string {
 	d, advice := r.Denied, ""
 	switch {

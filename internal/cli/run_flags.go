@@ -34,12 +34,12 @@ func withPins(flags, pins []string) []string {
 	return out
 }
 
-// credentialsFile is where the operator's own sources of credentials are, for
-// whatever no --credential is given for.
+// credentialsFile returns the path of the operator's sources of credentials, for
+// credentials without a --credential flag.
 func credentialsFile() api.Text { return api.Text(configFile("credentials")) }
 
-// configFile is the path of a file in the operator's configuration directory. It
-// need not exist.
+// configFile returns the path of a file in the operator's configuration directory.
+// The file need not exist.
 func configFile(name string) string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -48,7 +48,7 @@ func configFile(name string) string {
 	return dir + "/forkcell/" + name
 }
 
-// caches are the values of --cache.
+// caches returns the values of --cache.
 func caches() []string { return []string{cell.CacheOff, cell.CacheStandard} }
 
 func addCacheFlag(f *pflag.FlagSet, to *string, unless string) {
@@ -107,8 +107,8 @@ func readEnvFile(name string) ([]string, error) {
 	return parseEnv(data)
 }
 
-// parseEnv reads KEY=VALUE lines. Values are taken as they stand: no quotes, no
-// expansion. Empty lines and lines that start with # are skipped.
+// parseEnv reads KEY=VALUE lines. Values are literal: no quotes, no expansion.
+// Empty lines and lines that start with # are skipped.
 func parseEnv(data []byte) ([]string, error) {
 	var env []string
 	scan := bufio.NewScanner(bytes.NewReader(data))

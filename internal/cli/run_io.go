@@ -22,8 +22,8 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// governedRun is one run from the terminal's side: its streams, its signals,
-// and what is said when it is over.
+// governedRun is one run seen from the terminal: its streams, its signals, and the
+// messages at its end.
 type governedRun struct {
 	session *session
 	opts    *runOptions
@@ -45,7 +45,7 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 	r.signals.begin(kill)
 	defer r.signals.end()
 	r.stdout = &tail{w: r.session.streams.Out}
-	if r.session.json { // standard output is the document's alone
+	if r.session.json { // standard output has only the document
 		r.stdout.w = r.session.streams.Err
 	}
 	stdio := cell.Stdio{Out: r.stdout, Err: r.session.streams.Err, Signals: r.signals.to}
@@ -57,7 +57,7 @@ func (r *governedRun) do(ctx context.Context, e runner) error {
 		if err != nil {
 			return err
 		}
-		// Then Ctrl-C is a signal again.
+		// After that Ctrl-C is a signal again.
 		stdio.Ended = sync.OnceFunc(restore)
 		defer stdio.Ended()
 	}
@@ -73,9 +73,8 @@ func (r *governedRun) terminal(stdio *cell.Stdio) (restore func(), err error) {
 	return restore, err
 }
 
-// terminal connects the caller's terminal, where there is one, to the one in
-// the cell: its size, its changes of size, and when it is interactive every key
-// unprocessed.
+// terminal connects the caller's terminal, if there is one, to that of the cell:
+// its size and changes of it and, if it is interactive, every key unprocessed.
 func (s *session) terminal(interactive bool, stdio *cell.Stdio, signals *forwarder) (size api.WindowSize, restore func(), err error) {
 	size, restore = api.WindowSize{Rows: 24, Cols: 80}, func() {}
 	fd, ok := terminal(s.streams.In)
@@ -149,8 +148,8 @@ func watchSize(fd int) (<-chan driver.WindowSize, func()) {
 	}
 }
 
-// conclude says how the run ended: the line for people, the result document,
-// the exit code.
+// conclude reports how the run ended: the line for people, the result document, the
+// exit code.
 func (r *governedRun) conclude(err error) error {
 	s := r.session
 	if r.result == nil && err == nil {
@@ -158,7 +157,7 @@ func (r *governedRun) conclude(err error) error {
 	}
 	s.code = exitOfRun(r.result, err, r.signal)
 	if err != nil && r.result == nil && r.signal != 0 && errors.Is(err, context.Canceled) {
-		err = errInterrupted // nothing was begun
+		err = errInterrupted // nothing was started
 	}
 	if r.result != nil && r.result.ReceiptID != "" {
 		if err == nil {
@@ -178,7 +177,7 @@ func (r *governedRun) conclude(err error) error {
 		if !s.json && r.stdout != nil && r.stdout.midLine() {
 			_, _ = io.WriteString(s.out, "\n")
 		}
-		err = both(err, writeJSON(s.out, doc))
+		err = joinErrors(err, writeJSON(s.out, doc))
 	}
 	if r.opts.result == "" || r.opts.result == "-" {
 		return err
@@ -187,7 +186,7 @@ func (r *governedRun) conclude(err error) error {
 		if s.code == exitDone {
 			s.code = exitOwnFailure
 		}
-		return both(err, werr)
+		return joinErrors(err, werr)
 	}
 	return err
 }
@@ -204,8 +203,8 @@ func withReceipt(err error, id string) error {
 	return &c
 }
 
-// resultDocument is the engine's result with the error, if there was one, in
-// the shape that every command gives it.
+// resultDocument is the engine's result, with the error, if any, in the same form
+// as for every command.
 type resultDocument struct {
 	*api.RunResult
 	Error *errorBody `json:"error,omitempty"`
@@ -226,8 +225,8 @@ func (r *governedRun) document(err error) resultDocument {
 	return doc
 }
 
-// writeResult writes the document so that a reader sees all of it or nothing.
-// What is no regular file (a FIFO, a descriptor under /dev) is written to, and
+// writeResult writes the document so that a reader sees all of it or nothing. A
+// file that is not regular (a FIFO, a descriptor under /dev) is written to, and
 // never replaced.
 func writeResult(name string, doc resultDocument) error {
 	var b strings.Builder
@@ -252,7 +251,7 @@ func writeThrough(name, text string) error {
 		return err
 	}
 	_, err = io.WriteString(f, text)
-	return both(err, f.Close())
+	return joinErrors(err, f.Close())
 }
 
 func resultFailed(name string, err error) error {
@@ -265,8 +264,8 @@ func resultFailed(name string, err error) error {
 	}
 }
 
-// tail passes a stream on unchanged and remembers how it ended, so that the
-// result document can start on a line of its own.
+// tail passes a stream on unchanged and remembers its last byte, so that the result
+// document can start on a new line.
 type tail struct {
 	w    io.Writer
 	last byte

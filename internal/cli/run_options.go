@@ -88,8 +88,8 @@ func readCA(cmd *cobra.Command, file string) ([]byte, error) {
 	return data, nil
 }
 
-// inBounds checks the limits by the bounds of the policy language: the policy that
-// a run is recorded with has them in it, and must be valid.
+// inBounds checks the limits against the bounds of the policy language: they become
+// part of the recorded policy, which must be valid.
 func inBounds(cmd *cobra.Command, o api.RunOptions) error {
 	p := policy.Default()
 	p.Limits = policy.Limits{Memory: o.Memory, CPUs: o.CPUs, PIDs: o.PIDs, WallTime: o.Timeout}
@@ -110,7 +110,7 @@ func inBounds(cmd *cobra.Command, o api.RunOptions) error {
 	return usageError("", "%s: %s", verb(cmd), first.Message)
 }
 
-// amount is a flag's value that the policy language reads too.
+// amount is a flag's value in the syntax of the policy language.
 type amount struct {
 	value *int64
 	kind  string

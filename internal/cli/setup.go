@@ -38,7 +38,7 @@ of them.`,
 	return cmd
 }
 
-// setupStep is one thing that root must do once.
+// setupStep is one change that root must make once.
 type setupStep struct {
 	Name     string   `json:"name"`
 	Why      string   `json:"why"`
@@ -76,7 +76,7 @@ func runSetup(ctx context.Context, s *session, h host, o setupOptions) error {
 	doc := struct {
 		Steps []setupStep `json:"steps"`
 	}{steps}
-	return both(failure, s.emit(doc, func(p *page) {
+	return joinErrors(failure, s.emit(doc, func(p *page) {
 		for _, step := range steps {
 			if step.Status != "needed" {
 				p.printf("%s: %s\n", step.Name, p.word(step.Status))

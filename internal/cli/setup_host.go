@@ -34,7 +34,7 @@ const (
 type host struct {
 	root       bool
 	executable string
-	user       string // who would get subordinate ids; "" = nobody
+	user       string // the user to get subordinate ids, or ""
 	read       func(name string) ([]byte, error)
 	write      func(name string, data []byte) error
 	run        func(ctx context.Context, argv []string) error
@@ -51,8 +51,8 @@ func thisHost() host {
 		}
 	}
 	if h.root {
-		// Root's own cells use a range that needs no entry; under sudo the
-		// person at the keyboard is meant.
+		// Cells of root use a range that needs no entry. Under sudo the steps are
+		// for the calling user.
 		h.user = os.Getenv("SUDO_USER")
 		if h.user == "root" {
 			h.user = ""
@@ -63,7 +63,7 @@ func thisHost() host {
 	return h
 }
 
-// steps finds out what this host still needs.
+// steps returns the steps that this host still needs.
 func (h host) steps(name string) ([]setupStep, error) {
 	if name == "" {
 		name = h.user
@@ -114,8 +114,8 @@ func (h host) profileStep() (setupStep, bool, error) {
 	}, true, nil
 }
 
-// profile is the AppArmor profile that gives one program the one right that the
-// kernel's switch took away. It confines nothing: the cells do that.
+// profile returns an AppArmor profile that gives one program the right that the
+// kernel's setting denies. It confines nothing: the cells do that.
 func profile(executable string) string {
 	return `# Written by forkcell setup.
 # Lets forkcell make the user namespaces in which its cells live.
@@ -180,9 +180,9 @@ func (h host) idsStep(name string) (setupStep, bool, error) {
 	}, true, nil
 }
 
-// delegateStep has the service manager hand the controllers of limits to the
-// user's own groups. It is for hosts with version 2 and systemd, on which the
-// user is logged in: elsewhere there is nothing to look at.
+// delegateStep makes the service manager delegate the controllers of limits to the
+// user's groups. It applies to hosts with cgroup version 2 and systemd on which the
+// user is logged in.
 func (h host) delegateStep(name string) (setupStep, bool, error) {
 	controllers := fmt.Sprintf("/sys/fs/cgroup/user.slice/user-%[1]s.slice/user@%[1]s.service/cgroup.controllers", h.id(name))
 	data, err := h.read(controllers)
@@ -205,7 +205,7 @@ func (h host) delegateStep(name string) (setupStep, bool, error) {
 	const want = "# Written by forkcell setup.\n# Lets users limit what their cells may use.\n[Service]\nDelegate=cpu memory pids\n"
 	written, err := h.optional(delegateFile)
 	if err != nil || string(written) == want {
-		return setupStep{}, false, err // it works from the next login on
+		return setupStep{}, false, err // it takes effect at the next login
 	}
 	argv := []string{"systemctl", "daemon-reload"}
 	return setupStep{

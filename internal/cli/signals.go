@@ -20,9 +20,10 @@ func endings() []os.Signal {
 	return signals
 }
 
-// interruptible cancels the context at the first signal that asks the program
-// to end, which is then the cause. The next one has its ordinary effect, so that
-// work that does not listen can still be stopped; the store outlives that.
+// interruptible cancels the context at the first signal that asks the program to
+// end; the signal is then the cause. The next signal has its ordinary effect, so
+// that work which ignores the context can still be stopped. The store survives
+// that.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	heard := make(chan os.Signal, 1)
@@ -47,13 +48,13 @@ func (i interruption) Error() string { return errInterrupted.Error() }
 
 func (i interruption) Is(err error) bool { return err == errInterrupted }
 
-// hangUpGrace is how long a command may take to end when the caller's terminal
-// has gone. No second signal will come from there.
+// hangUpGrace is how long a command may take to end after the caller's terminal has
+// gone. No second signal will come from there.
 const hangUpGrace = 5 * time.Second
 
-// forwarder passes signals on to the command in the cell, while there is one.
-// The first is the command's to obey; the second kills the cell, and so does the
-// time after a hangup. Before and after that a signal has its ordinary effect.
+// forwarder passes signals on to the command in the cell. The command handles the
+// first one. The second kills the cell, and so does a time-out after a hangup.
+// Without a command a signal has its ordinary effect.
 type forwarder struct {
 	to    chan os.Signal
 	from  chan os.Signal
@@ -63,14 +64,14 @@ type forwarder struct {
 	kill  context.CancelFunc // nil while there is no command
 	first unix.Signal
 	count int
-	gone  bool // the terminal: the command was told, and will be killed
-	// leaves says that the command outlives the caller's terminal.
+	gone  bool // the terminal has gone: the command got SIGHUP, and will be killed
+	// leaves reports whether the command outlives the caller's terminal.
 	leaves bool
 }
 
-// listen prepares to pass signals on. Go takes half a millisecond to be told
-// about four signals, and as long to be told that they are no longer wanted:
-// the one passes beside the caller's work, the other is left out.
+// listen prepares to pass signals on. Registering four signals takes Go half a
+// millisecond, and so does unregistering them. So it registers in parallel with the
+// caller's work, and never unregisters.
 func listen() *forwarder {
 	f := &forwarder{to: make(chan os.Signal, 8), from: make(chan os.Signal, 8), ready: make(chan struct{})}
 	go func() {
@@ -78,14 +79,14 @@ func listen() *forwarder {
 		close(f.ready)
 		for sig := range f.from {
 			if !f.pass(sig) {
-				suffer(sig)
+				raiseDefault(sig)
 			}
 		}
 	}()
 	return f
 }
 
-// leaving makes a hangup end the visit and not the command.
+// leaving makes a hangup end only the visit, not the command.
 func (f *forwarder) leaving() *forwarder {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +94,7 @@ func (f *forwarder) leaving() *forwarder {
 	return f
 }
 
-// begin passes signals on from now.
+// begin starts passing signals on.
 func (f *forwarder) begin(kill context.CancelFunc) {
 	<-f.ready
 	f.mu.Lock()
@@ -101,14 +102,14 @@ func (f *forwarder) begin(kill context.CancelFunc) {
 	f.kill = kill
 }
 
-// end gives signals their ordinary effect again.
+// end restores the ordinary effect of signals.
 func (f *forwarder) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.kill = nil
 }
 
-// pass forwards a signal, if a command is there to receive it.
+// pass forwards a signal, and reports whether there is a command to receive it.
 func (f *forwarder) pass(sig os.Signal) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,19 +140,19 @@ func (f *forwarder) pass(sig os.Signal) bool {
 	return true
 }
 
-// hangUp tells the command that the terminal has gone, whether or not a signal
-// did: only the leader of a session gets one when its terminal vanishes.
+// hangUp sends the command SIGHUP when the terminal has gone: only the leader of a
+// session gets that signal from the kernel.
 func (f *forwarder) hangUp() { f.pass(unix.SIGHUP) }
 
-// signal is the number of the first signal that was passed on, or 0.
+// signal returns the number of the first signal that was passed on, or 0.
 func (f *forwarder) signal() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return int(f.first)
 }
 
-// suffer does what a signal does to a program that does not listen.
-func suffer(sig os.Signal) {
+// raiseDefault gives a signal its default effect on this process.
+func raiseDefault(sig os.Signal) {
 	if n, ok := sig.(unix.Signal); ok {
 		signal.Reset(n)
 		_ = unix.Kill(unix.Getpid(), n)

@@ -26,8 +26,8 @@ func (o *terminalFlags) addFlags(cmd *cobra.Command) {
 	f.BoolVarP(&o.none, "no-tty", "T", false, "give the command no terminal, and stdin only with -i")
 }
 
-// resolve decides what the command gets: by default a terminal and stdin when
-// the caller sits at one, as ssh does.
+// resolve decides what the command gets. By default it gets a terminal and stdin if
+// the caller is at a terminal, as with ssh.
 func (o *terminalFlags) resolve(cmd *cobra.Command, s *session) error {
 	if err := exclusive(cmd, "tty", "no-tty"); err != nil {
 		return err
@@ -38,8 +38,8 @@ func (o *terminalFlags) resolve(cmd *cobra.Command, s *session) error {
 	return nil
 }
 
-// atTerminal reports whether all three streams are a terminal, and this
-// process is the one that the terminal's keys go to.
+// atTerminal reports whether all three streams are a terminal, and this process is
+// in its foreground.
 func (s *session) atTerminal() bool {
 	in, ok := terminal(s.streams.In)
 	for _, stream := range []any{s.streams.Out, s.streams.Err} {
@@ -53,9 +53,9 @@ func (s *session) atTerminal() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// keyboard is a terminal in raw mode as a command's input. Such a terminal has
-// no end of input: when it ends, the terminal has gone. Unlike a plain file it
-// can be released, so that the next key is not lost to a reader left behind.
+// keyboard is a terminal in raw mode as a command's input. The input ends only if
+// the terminal has gone. Unlike a plain file it can be released, so that no reader
+// is left to take the next key.
 type keyboard struct {
 	fd   int
 	gone func()

@@ -56,7 +56,7 @@ func tryArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// trial is one try: a cell, its run, and the question about it.
+// trial is one try: a cell, its run, and the question to the user.
 type trial struct {
 	session *session
 	cmd     *cobra.Command
@@ -129,16 +129,17 @@ func (t *trial) make(ctx context.Context, e maker, dir string) error {
 	return nil
 }
 
-// choices are the answers to the question, in the order they are offered. The
-// letter of what cannot be taken back is not the first of another word.
+// choices returns the answers to the question, in the order in which they are
+// offered. The letter of an answer that cannot be undone is not the first letter of
+// another one.
 func choices() []struct{ letter, word, text string } {
 	return []struct{ letter, word, text string }{
 		{"a", "accept", "accept and apply"}, {"x", "discard", "discard"}, {"k", "keep", "keep"}, {"d", "diff", "diff"}, {"s", "shell", "shell"},
 	}
 }
 
-// question shows what changed and asks until it is decided. Ctrl-C, or a
-// terminal that goes away, keeps the run pending.
+// question shows the changes and asks until the run is decided. On Ctrl-C, or if
+// the terminal goes away, the run stays pending.
 func (t *trial) question() error {
 	if err := t.show(diffOptions{stat: true}); err != nil {
 		return err
@@ -150,7 +151,7 @@ func (t *trial) question() error {
 	for {
 		answer, err := t.session.ask(strings.Join(offer, ", ") + "? ")
 		if err != nil {
-			return nil // nobody answers: the run stays pending
+			return nil // no answer: the run stays pending
 		}
 		decided, err := t.answer(answer)
 		if decided || err == nil && answer == "" {
@@ -162,7 +163,7 @@ func (t *trial) question() error {
 	}
 }
 
-// answer does what was chosen, and reports whether that settles it.
+// answer carries out the chosen answer, and reports whether the run is decided.
 func (t *trial) answer(given string) (decided bool, err error) {
 	word := ""
 	for _, c := range choices() {
@@ -201,17 +202,17 @@ func (t *trial) answer(given string) (decided bool, err error) {
 
 func (t *trial) decide(fn func(context.Context, Engine) error) error {
 	err := t.session.engine(t.cmd.Context(), Write, fn)
-	return both(err, t.session.out.Flush())
+	return joinErrors(err, t.session.out.Flush())
 }
 
 // show compares the state before the run with the present one.
 func (t *trial) show(o diffOptions) error {
 	req := api.DiffRequest{Cell: t.cell, State: t.first.CheckpointBefore}
 	err := t.session.engine(t.cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runDiff(ctx, t.session, e, req, o) })
-	return both(err, t.session.out.Flush())
+	return joinErrors(err, t.session.out.Flush())
 }
 
-// shell runs a shell on the present state, as a run of its own.
+// shell runs a shell on the present state, as a separate run.
 func (t *trial) shell() error {
 	code := t.session.code
 	defer func() { t.session.code = code }()

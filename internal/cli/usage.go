@@ -9,8 +9,8 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// flagError words a wrong flag. A run without "--" is told about that first:
-// its command's own flags were taken for forkcell's.
+// flagError returns the error for a wrong flag. For a run without "--" the error is
+// about that: the flags of its command were taken for forkcell's.
 func (s *session) flagError(cmd *cobra.Command, err error) error {
 	if cmd.Annotations[annotationRun] != "" && !slices.Contains(s.args, "--") {
 		return usageError(runHint(cmd, s.args), "%s: %s", verb(cmd), oneLine(err))
@@ -18,7 +18,7 @@ func (s *session) flagError(cmd *cobra.Command, err error) error {
 	return usageError("see "+cmd.CommandPath()+" --help", "%s: %s", verb(cmd), oneLine(err))
 }
 
-// cobraError words what cobra found wrong before a command's own code ran.
+// cobraError turns an error that cobra found in a command line into a usage error.
 func cobraError(err error) error {
 	msg := err.Error()
 	if !strings.HasPrefix(msg, "unknown command ") {
@@ -32,7 +32,7 @@ func cobraError(err error) error {
 	return usageError(hint, "%s", first)
 }
 
-// verb is the command's path without the program's name.
+// verb returns the command's path without the program's name.
 func verb(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
@@ -68,7 +68,7 @@ func positional(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// someCells wants the names of one or more cells.
+// someCells requires the names of one or more cells.
 func someCells(cmd *cobra.Command, args []string) error {
 	names := []string{"CELL"}
 	for range len(args) - 1 {
@@ -89,7 +89,7 @@ func argument(args []string, n int) string {
 	return ""
 }
 
-// group is a command that only holds others.
+// group makes a command that only has subcommands.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: groupArgs}
 	cmd.RunE = func(*cobra.Command, []string) error { return nil }
@@ -114,7 +114,7 @@ func groupArgs(cmd *cobra.Command, args []string) error {
 	return usageError(hint, "%s: unknown subcommand %s", verb(cmd), quote.Arg(args[0]))
 }
 
-// oneOf checks a flag's value against the words it may be.
+// oneOf checks a flag's value against the allowed words.
 func oneOf(cmd *cobra.Command, flag, value string, words ...string) error {
 	if slices.Contains(words, value) {
 		return nil

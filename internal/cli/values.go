@@ -14,7 +14,7 @@ type duration time.Duration
 func (d *duration) String() string {
 	t := time.Duration(*d)
 	if t == 0 {
-		return "0" // which the help text takes for "no default"
+		return "0" // the help text shows no default for it
 	}
 	if t%(24*time.Hour) == 0 {
 		return strconv.FormatInt(int64(t/(24*time.Hour)), 10) + "d"

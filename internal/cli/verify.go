@@ -53,7 +53,7 @@ func runVerify(ctx context.Context, s *session, e keeper, name, checkpoint strin
 	if !s.json {
 		err = shown(err)
 	}
-	return both(err, s.emit(res, func(p *page) { printVerify(p, res) }))
+	return joinErrors(err, s.emit(res, func(p *page) { printVerify(p, res) }))
 }
 
 func printVerify(p *page, r *api.VerifyResult) {

@@ -45,9 +45,9 @@ func (r Run) endedBefore(t time.Time) bool {
 }
 
 // Read calls fn for the events of runs, newest last: those of one run in the order
-// of its journal, those of runs at the same time merged by the clock. A run without
-// a journal has no events. A journal that cannot be read does not keep the others
-// back: the error names it when all are read.
+// of its journal, those of concurrent runs merged by time. A run without a journal
+// has no events. A journal that cannot be read does not stop the others: the error
+// names it when all are read.
 func Read(journals Journals, runs []Run, f event.Filter, fn func(event.Record) error) error {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.endedBefore(f.Since) })
 	slices.SortStableFunc(runs, func(a, b Run) int { return a.Started.Compare(b.Started) })

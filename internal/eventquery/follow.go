@@ -108,8 +108,8 @@ func (f *follower) start(ctx context.Context, last int, fn func(event.Record) er
 	return nil
 }
 
-// hasJournal reports whether there is a journal to follow. One that cannot be opened
-// is: to follow it gives the error.
+// hasJournal reports whether there is a journal to follow. It returns true for a
+// journal that cannot be opened: following it returns the error.
 func (f *follower) hasJournal(run string) bool {
 	file, err := f.journals.OpenEvents(run)
 	if err != nil {
@@ -156,8 +156,8 @@ func (f *follower) follow(ctx context.Context, run string, after uint64) {
 	})
 }
 
-// report ends Follow with the first error. A journal that is gone is no error: a run
-// that is undone removes its own.
+// report ends Follow with the first error. A missing journal is no error: a run
+// that is undone removes its journal.
 func (f *follower) report(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) {
 		return

@@ -13,8 +13,8 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// add lets the policy allow an attempt. Additions stand in network policies of their
-// own, one for each program, so that a person sees them apart.
+// add lets the policy allow an attempt. Additions are separate network policies,
+// one for each program, so that a person can tell them apart.
 func (b *builder) add(a attempt) error {
 	if strings.Contains(a.binary, "*") && a.binary != anyProgram || strings.Contains(a.path, "*") {
 		return errors.New("its name holds a *, which a rule would take for a pattern")

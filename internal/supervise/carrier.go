@@ -41,7 +41,7 @@ func (c *Client) CopyOut(ctx context.Context, path, home string, receive func(io
 	received := make(chan error, 1)
 	go func() {
 		err := receive(from)
-		_ = from.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // more has no place to go
+		_ = from.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // no more is read
 		received <- err
 	}()
 	complaints := &bounded{}
@@ -102,7 +102,7 @@ func (c *Client) copyError(path string, code int, complaints *bounded) error {
 // that of a copy is, so it passes the same controls; each connection is an event of
 // the run.
 func (c *Client) Forward(ctx context.Context, port int) (join func(context.Context, io.ReadWriter) error, err error) {
-	if _, err := c.line.Processes(ctx); err != nil { // it must answer
+	if _, err := c.line.Processes(ctx); err != nil { // check that the supervisor answers
 		return nil, fromWire(c.cell, err)
 	}
 	cmd := live.Command{Args: []string{carrier, forward.Verb, strconv.Itoa(port)}, Stdin: true}

@@ -54,7 +54,7 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	begun, failedToStart := make(chan struct{}), make(chan error, 1)
 	args := h.Recordable(c.Args)
 	cmd.Executed = func(pid int) {
-		h.begins(x, pid, args)
+		h.recordBegin(x, pid, args)
 		close(begun)
 	}
 	go func() {
@@ -66,7 +66,7 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 			failedToStart <- err
 			return
 		}
-		h.ends(x, o)
+		h.recordEnd(x, o)
 	}()
 	select {
 	case err := <-failedToStart:
@@ -87,8 +87,8 @@ func (h *Host) enter() error {
 	return nil
 }
 
-// begins and ends record a command.
-func (h *Host) begins(x *execution, pid int, args []string) {
+// recordBegin records that a command was executed.
+func (h *Host) recordBegin(x *execution, pid int, args []string) {
 	x.process = event.Process{PID: pid, Parent: 1, Binary: args[0], Args: args}
 	h.mu.Lock()
 	h.commands[pid] = x
@@ -97,7 +97,8 @@ func (h *Host) begins(x *execution, pid int, args []string) {
 	h.recordForward(x, event.Opened)
 }
 
-func (h *Host) ends(x *execution, o driver.Outcome) {
+// recordEnd records that a command has ended, and keeps its exit.
+func (h *Host) recordEnd(x *execution, o driver.Outcome) {
 	h.mu.Lock()
 	if h.commands[x.process.PID] == x {
 		delete(h.commands, x.process.PID)
@@ -172,8 +173,8 @@ func (x *execution) Wait() live.Exit {
 	return x.exit
 }
 
-// Signal implements live.Process. A command that has not taken sixteen signals
-// will not take another; SIGKILL always arrives.
+// Signal implements live.Process. If sixteen signals are waiting for the command,
+// further ones are dropped, except SIGKILL.
 func (x *execution) Signal(n int) error {
 	if n == int(syscall.SIGKILL) {
 		x.cancel()

@@ -30,7 +30,7 @@ const (
 	SocketFailed              // its socket failed
 )
 
-// Ending is how a live cell comes to its end.
+// Ending describes why and how a live cell is ended.
 type Ending struct {
 	Cause Cause
 	// Grace is the time that its processes have to end by themselves.
@@ -39,7 +39,7 @@ type Ending struct {
 	Err error
 }
 
-// Serve serves the socket until the cell shall end, or has ended.
+// Serve serves the socket until the cell is to end, or has ended.
 func (h *Host) Serve(ctx context.Context) Ending {
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h.cancel = cancel
@@ -75,7 +75,7 @@ type Ended struct {
 	TerminateErr, CloseErr error
 }
 
-// End asks what runs in the cell to end, within the grace, and kills what stays.
+// End asks the processes of the cell to end within the grace, and kills the rest.
 func (h *Host) End(grace time.Duration) (e Ended) {
 	h.mu.Lock()
 	h.ending = true
@@ -93,8 +93,8 @@ func (h *Host) End(grace time.Duration) (e Ended) {
 	return e
 }
 
-// awaitCommands returns when nothing is written of any command any more. A client
-// that does not read would block its command; then all connections are ended.
+// awaitCommands waits until all output of commands is written. A client that does
+// not read would block its command, so after maxWait all connections are closed.
 func (h *Host) awaitCommands() {
 	ended := make(chan struct{})
 	go func() {

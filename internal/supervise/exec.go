@@ -12,8 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// Exec executes a command in the cell and stays with it. started, if set, is called
-// with the id of its session, before there is output.
+// Exec executes a command in the cell and waits for it. started, if set, is called
+// with the id of its session, before its first output.
 func (c *Client) Exec(ctx context.Context, req api.ExecRequest, stdio driver.Stdio, started func(session string)) (*api.ExecResult, error) {
 	if len(req.Args) == 0 || req.Args[0] == "" {
 		return nil, api.Usagef("`forkcell exec "+c.cell+" -- CMD ARG...`", "no command to execute")

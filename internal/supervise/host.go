@@ -15,8 +15,8 @@ import (
 	"github.com/forkcell/forkcell/internal/redact"
 )
 
-// Config is a live cell as the run that it is hands it to its supervisor. All
-// functions may be called by many goroutines at once, except as they say.
+// Config describes a live cell to its supervisor. All functions may be called by
+// many goroutines at once, unless their comment restricts it.
 type Config struct {
 	Cell     driver.Cell
 	Listener *live.Listener
@@ -31,7 +31,7 @@ type Config struct {
 	UserName string
 	// Env is the environment of commands.
 	Env []string
-	// Timeout ends the cell; 0 is none.
+	// Timeout ends the cell; 0 is no limit.
 	Timeout time.Duration
 
 	// NewID returns a new id of a command.
@@ -54,8 +54,8 @@ type Config struct {
 	ApplyPolicy func(f api.PolicyFile, values map[string][]byte) (res *api.PolicyApplied, env []string, err error)
 }
 
-// Host is the supervisor's side of a live cell: what its socket serves. Serve returns
-// when the cell shall end, End ends it, Close takes the socket away, and Finish
+// Host is the supervisor's side of a live cell: it serves the socket. Serve returns
+// when the cell is to end, End ends it, Close removes the socket, and Finish
 // answers the clients that wait for the end.
 type Host struct {
 	Config

@@ -8,8 +8,8 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// StartOrder is the order to a new supervisor: the request, the home it is about, and
-// what it needs of the caller, whose process it is not.
+// StartOrder is the order to a new supervisor: the request, the home, and what it
+// needs to know about the caller.
 type StartOrder struct {
 	Home    string           `json:"home"`
 	Request api.StartRequest `json:"request"`

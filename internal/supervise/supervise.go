@@ -4,8 +4,8 @@
 // A live cell belongs to a supervisor: a process that holds the cell's lock from
 // start to stop, and serves the others on a socket. [Host] is the supervisor's side,
 // [Client] the side of the others. The package knows the protocol and the driver's
-// cell. It knows no store, no workspace and no policy: the run that a live cell is
-// hands in what records, seals and decides.
+// cell. It knows no store, no workspace and no policy: its caller passes the
+// functions that record, seal and decide.
 package supervise
 
 import (
@@ -32,7 +32,7 @@ type checkpointCall struct {
 	Name string `json:"name"`
 }
 
-// outputCall requests output from a place on; with Wait, when there is some.
+// outputCall requests output from an offset on; with Wait, it waits for some.
 type outputCall struct {
 	Run  string `json:"run"`
 	From uint64 `json:"from"`
@@ -67,7 +67,7 @@ type outputChunk struct {
 func toWire(err error) *api.Error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		out := *e
-		out.Message = err.Error() // with the text of those who wrapped it
+		out.Message = err.Error() // with the text of all wrapping errors
 		return &out
 	}
 	return &api.Error{Kind: api.Failed, Code: api.CodeFailed, Message: err.Error()}

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// maxTranscript is how much of its last output a live cell shows before it is
-// stopped. All of it is stored.
+// maxTranscript is the amount of recent output that a live cell can show before it
+// is stopped. All output is stored.
 const maxTranscript = 1 << 20
 
 // maxPart bounds the output in one answer.
@@ -52,7 +52,8 @@ func (t *transcript) close() {
 	t.wake()
 }
 
-// read returns what there is from a place on, or with wait, once there is some.
+// read returns the output from an offset on; with wait, it waits until there is
+// some.
 func (t *transcript) read(ctx context.Context, from uint64, wait bool) (*outputPart, error) {
 	for {
 		part, changed := t.part(from)
