@@ -60,7 +60,7 @@ func TestClearText(t *testing.T) {
 	}
 }
 
-// TestTLSOff checks that an endpoint without TLS is not spoken to in TLS.
+// TestTLSOff checks that an endpoint without TLS refuses TLS.
 func TestTLSOff(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, h2 bool) {

@@ -47,9 +47,9 @@ type conn struct {
 	header header
 	// head keeps the header of the HTTP/1.1 request that is being read.
 	head head
-	// unheard reports that a request has arrived whose handler was not called
+	// unhandled reports that a request has arrived whose handler was not called
 	// yet.
-	unheard atomic.Bool
+	unhandled atomic.Bool
 	// sent is called when everything has been sent to the upstream.
 	sent func()
 	// peer is the upstream of a connection that is not inspected.

@@ -273,7 +273,7 @@ func TestDestinationRefused(t *testing.T) {
 	}
 }
 
-// TestNotHTTP checks that an inspected endpoint speaks HTTP and nothing else.
+// TestNotHTTP checks that an inspected endpoint accepts only HTTP.
 func TestNotHTTP(t *testing.T) {
 	t.Parallel()
 	c := newCell(t, rules("{host: api.example.com, port: 80, protocol: rest, access: full}"))
@@ -345,7 +345,7 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// silent is a network in which nobody ever answers.
+// silent is a network without any answer.
 type silent struct{ asked chan struct{} }
 
 func (s silent) Dial(ctx context.Context, _ string, _ uint16, _ []netip.Prefix) (net.Conn, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 )
 
-// through is a client that is told of the proxy.
+// through returns a client that is configured for the proxy.
 func (c *cell) through(h2 bool) *http.Client {
 	cl := c.client(h2)
 	tr := cl.Transport.(*http.Transport)

@@ -26,7 +26,7 @@ type framed struct {
 	// opened is the last stream that the program has opened.
 	opened atomic.Uint32
 	// awaited is the stream whose answer comes from the server itself if no
-	// handler was called: see conn.unheard.
+	// handler was called: see conn.unhandled.
 	awaited atomic.Uint32
 	// told counts events about streams; ended reports that there was one about
 	// the connection.
@@ -40,8 +40,8 @@ type framed struct {
 
 const (
 	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-	// maxTold bounds the events about streams of one connection.
-	maxTold = 16
+	// maxReported bounds the events about streams of one connection.
+	maxReported = 16
 	// maxUnanswered bounds what the server keeps for a program that does not
 	// read.
 	maxUnanswered = 1024
@@ -153,7 +153,7 @@ func (w *framed) Write(b []byte) (int, error) {
 // answered handles the header of every answer, and trailers. The server itself
 // answers a header that is too long, and one with fields that HTTP/2 forbids.
 func (w *framed) answered(stream uint32, first byte) {
-	if stream != w.awaited.Load() || !w.c.unheard.CompareAndSwap(true, false) {
+	if stream != w.awaited.Load() || !w.c.unhandled.CompareAndSwap(true, false) {
 		return
 	}
 	status := http.StatusRequestHeaderFieldsTooLarge
@@ -174,10 +174,10 @@ func (w *framed) reset(code uint32) {
 }
 
 func (w *framed) tell(status int, what string) {
-	if w.told++; w.told > maxTold {
+	if w.told++; w.told > maxReported {
 		return
 	}
-	if w.told == maxTold {
+	if w.told == maxReported {
 		what += "; of others on this connection nothing is told"
 	}
 	w.c.p.recordMalformed(w.c, status, what)

@@ -17,7 +17,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 )
 
-// speaker is a program that writes HTTP/2 frame by frame.
+// speaker is a client that writes HTTP/2 frame by frame.
 type speaker struct {
 	*http2.Framer
 	conn  net.Conn

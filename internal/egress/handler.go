@@ -84,7 +84,7 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		panic(http.ErrAbortHandler)
 	}
-	c.unheard.Store(false)
+	c.unhandled.Store(false)
 	c.header.end()
 	if r.ProtoMajor == 2 {
 		defer c.account.give(streamCost)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestHints checks that what a denied program is told to add does allow it.
+// TestHints checks that the hint for a denied program allows it.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	for _, q := range []struct{ settings, method, path, body string }{

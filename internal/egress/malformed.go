@@ -57,9 +57,9 @@ func (s *served) CloseWrite() error {
 }
 
 func (s *served) Write(b []byte) (int, error) {
-	if s.c.unheard.Load() && !s.over.Load() {
+	if s.c.unhandled.Load() && !s.over.Load() {
 		if status, ok := bytes.CutPrefix(b, []byte("HTTP/1.1 ")); ok {
-			s.c.unheard.Store(false)
+			s.c.unhandled.Store(false)
 			status, _, _ = bytes.Cut(status, []byte("\r\n"))
 			code, _ := strconv.Atoi(string(status[:min(3, len(status))]))
 			s.c.p.recordMalformed(s.c, code, string(status))
@@ -77,7 +77,7 @@ func connState(raw net.Conn, state http.ConnState) {
 	switch s := raw.(type) {
 	case *served:
 		if state == http.StateActive || state == http.StateIdle {
-			s.c.unheard.Store(true)
+			s.c.unhandled.Store(true)
 		}
 		if state == http.StateIdle {
 			s.c.head.begin()
@@ -86,7 +86,7 @@ func connState(raw net.Conn, state http.ConnState) {
 	case *framed:
 		if state == http.StateActive {
 			s.awaited.Store(s.opened.Load())
-			s.c.unheard.Store(true)
+			s.c.unhandled.Store(true)
 		}
 	}
 }

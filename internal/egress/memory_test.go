@@ -114,7 +114,7 @@ func TestMemoryFrames(t *testing.T) { //nolint:paralleltest // it measures the p
 	c.find(event.HTTPActivity, func(e map[string]any) bool { return strings.Contains(fieldOf(e), "MiB of memory") })
 }
 
-// isOpen waits a moment for the end of a connection that says nothing.
+// isOpen waits a moment for the end of a connection that sends nothing.
 func isOpen(conn net.Conn) error {
 	_ = conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 	_, err := conn.Read(make([]byte, 1))

@@ -144,8 +144,8 @@ func (o *pool) startTLS(ctx context.Context, raw net.Conn, addr string, protocol
 	return nil, fmt.Errorf("start TLS: %w", err)
 }
 
-// maxAsked bounds the number of remembered upstreams.
-const maxAsked = 1024
+// maxRemembered bounds the number of remembered upstreams.
+const maxRemembered = 1024
 
 func (o *pool) note(addr string) {
 	o.mu.Lock()
@@ -153,7 +153,7 @@ func (o *pool) note(addr string) {
 	if o.asked == nil {
 		o.asked = map[string]bool{}
 	}
-	if len(o.asked) < maxAsked {
+	if len(o.asked) < maxRemembered {
 		o.asked[addr] = true
 	}
 }

@@ -32,13 +32,13 @@ func (s *service) begin() {
 	}
 }
 
-// parting is the time limit for sending the last data of a cell's programs.
-const parting = time.Second
+// drainLimit is the time limit for sending the last data of a cell's programs.
+const drainLimit = time.Second
 
 // end ends every connection and returns when nothing is served any more. Errors
 // of closing are ignored: the cell is gone.
 func (s *service) end() {
-	s.proxy.Drain(parting)
+	s.proxy.Drain(drainLimit)
 	s.sockets.Close()
 	_ = s.proxy.Close()
 	s.wait.Wait()

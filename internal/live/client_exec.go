@@ -103,8 +103,8 @@ func (v *visit) left() bool {
 	return v.detached
 }
 
-// parting is the time limit for a server to notice that a client leaves.
-const parting = 2 * time.Second
+// detachTimeout is the time limit for a server to notice that a client leaves.
+const detachTimeout = 2 * time.Second
 
 // detach leaves the session. It closes the client's side of the connection, and
 // waits until the server has removed the client and closes its own side. So a
@@ -115,7 +115,7 @@ func (v *visit) detach() {
 	v.mu.Unlock()
 	// If these fail, the connection is already gone.
 	_ = v.line.conn.CloseWrite()
-	_ = v.line.conn.SetReadDeadline(time.Now().Add(parting))
+	_ = v.line.conn.SetReadDeadline(time.Now().Add(detachTimeout))
 }
 
 // write sends a frame. It ignores a failure: the reader gets it too, after an

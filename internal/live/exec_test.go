@@ -232,7 +232,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// A client that has heard how its command ended is not counted any more.
+// A client that has received the exit of its command is no longer counted.
 func TestNobodyStays(t *testing.T) {
 	t.Parallel()
 	f := serve(t, &realHost{}, live.Options{})

@@ -33,15 +33,15 @@ func (s *server) handle(ctx context.Context, conn *net.UnixConn) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = &api.Error{Kind: api.Failed, Code: api.CodeTimeout, Message: "live protocol: no request came in time"}
 	}
-	if err != nil && tellable(err) {
+	if err != nil && canReply(err) {
 		s.deadline(conn.SetWriteDeadline)
-		s.vacate(conn)
+		s.releasePlace(conn)
 		_, _ = conn.Write(message(nil, kindError, toWire(err)))
 	}
 }
 
-// tellable reports whether the other side may still receive an error.
-func tellable(err error) bool {
+// canReply reports whether the other side may still receive an error.
+func canReply(err error) bool {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return false
 	}
@@ -163,7 +163,7 @@ func (s *server) converse(conn *net.UnixConn, f *frameReader, ses *session, a *a
 		// A client that has received the end no longer counts as attached.
 		ses.pump(a, conn, first, func() {
 			ses.leave(a)
-			s.vacate(conn)
+			s.releasePlace(conn)
 		})
 		// Nothing more is sent, so stop reading too.
 		_ = conn.CloseRead()
@@ -261,7 +261,7 @@ func (s *server) answer(ctx context.Context, conn *net.UnixConn, f *frameReader,
 	}
 	// Send it even if the server is ending: it may answer the request to stop.
 	_ = conn.SetWriteDeadline(time.Now().Add(s.opt.RequestTimeout))
-	s.vacate(conn)
+	s.releasePlace(conn)
 	_, _ = conn.Write(reply)
 	_ = conn.CloseRead() // ends the goroutine above
 	<-watched

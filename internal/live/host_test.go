@@ -235,7 +235,7 @@ func want(t testing.TB, code int, exit live.Exit, err error) {
 	}
 }
 
-// until is a writer that tells when some text has come.
+// until is a writer that reports when some text was written.
 type until struct {
 	mu   sync.Mutex
 	all  []byte

@@ -179,9 +179,9 @@ func (s *server) admit(conn *net.UnixConn) error {
 	return nil
 }
 
-// vacate frees a connection's place. It is called before the last frame is
+// releasePlace frees a connection's place. It is called before the last frame is
 // sent, so that a client that has received it finds the place free.
-func (s *server) vacate(conn *net.UnixConn) {
+func (s *server) releasePlace(conn *net.UnixConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conns[conn] {
@@ -192,7 +192,7 @@ func (s *server) vacate(conn *net.UnixConn) {
 
 func (s *server) forgetConn(conn *net.UnixConn) {
 	_ = conn.Close()
-	s.vacate(conn)
+	s.releasePlace(conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, conn)

@@ -116,7 +116,7 @@ func (s *session) write(stream kind, p []byte) (int, error) {
 		switch {
 		case s.ended:
 			return written, io.ErrClosedPipe
-		case s.unwanted(stream):
+		case s.closedByAll(stream):
 			return written, syscall.EPIPE
 		}
 		n := min(s.out.room(stream, s.slowest()), len(p))
@@ -131,9 +131,9 @@ func (s *session) write(stream kind, p []byte) (int, error) {
 	return written, nil
 }
 
-// unwanted reports whether all clients have closed a stream. The streams of a
+// closedByAll reports whether all clients have closed a stream. The streams of a
 // detachable command stay open, because a client may attach later.
-func (s *session) unwanted(stream kind) bool {
+func (s *session) closedByAll(stream kind) bool {
 	if s.info.Detachable || len(s.clients) == 0 {
 		return false
 	}

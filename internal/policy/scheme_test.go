@@ -6,7 +6,7 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// TestScheme checks on which ports plain HTTP is spoken, and on which TLS.
+// TestScheme checks on which ports plain HTTP is used, and on which TLS.
 func TestScheme(t *testing.T) {
 	t.Parallel()
 	p, err := policy.Parse("p.yaml", []byte(`version: 1

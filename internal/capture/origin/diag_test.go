@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answerTo is what the kernel says of a flow.
+// answerTo returns the kernel's answer about a flow.
 func answerTo(flow []byte, inode uint32) []byte {
 	b := make([]byte, diagAnswerSize)
 	binary.NativeEndian.PutUint32(b, diagAnswerSize)

@@ -44,7 +44,7 @@ func again(probe string, args ...string) []string {
 
 func newSocket() (int, error) { return unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0) }
 
-// finish connects a socket and prints what the server says.
+// finish connects a socket and prints the server's answer.
 func finish(fd int) error {
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: [4]byte{1, 2, 3, 4}, Port: 80}); err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -153,7 +153,7 @@ func shareProbe(args []string) error {
 	return errors.Join(err, in.Close(), cmd.Wait())
 }
 
-// waitProbe is what cat does.
+// waitProbe copies its input to its output, as cat does.
 func waitProbe([]string) error {
 	_, err := io.Copy(struct{ io.Writer }{os.Stdout}, struct{ io.Reader }{os.Stdin})
 	return err

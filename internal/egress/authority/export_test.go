@@ -14,5 +14,5 @@ const MaxLeaves = maxLeaves
 // Kept returns how many leaves are in the cache.
 func (a *Authority) Kept() int { return a.used.Len() }
 
-// Key is what the authority gives nobody.
+// Key returns the authority's private key, which it never exports.
 func (a *Authority) Key() *ecdsa.PrivateKey { return a.key }

@@ -164,7 +164,7 @@ func TestPeekThenServe(t *testing.T) {
 	if err := conn.Handshake(); err != nil {
 		t.Error(err)
 	}
-	// The server's session ticket waits in the pipe until somebody reads it.
+	// The server's session ticket waits in the pipe until it is read.
 	go func() { _, _ = io.Copy(io.Discard, client) }()
 	if err := <-served; err != nil {
 		t.Error(err)

@@ -64,7 +64,7 @@ func routeRequest(a netip.Addr) []byte {
 func routeAnswer(b []byte) (bool, error) {
 	order := binary.NativeEndian
 	if len(b) < unix.SizeofNlMsghdr+4 {
-		return false, errors.New("the kernel's answer about the route is too short")
+		return false, errors.New("truncated answer about the route")
 	}
 	body := b[unix.SizeofNlMsghdr:]
 	switch order.Uint16(b[4:]) {
@@ -86,7 +86,7 @@ func routeAnswer(b []byte) (bool, error) {
 		}
 		return false, nil
 	}
-	return false, errors.New("the kernel's answer about the route makes no sense")
+	return false, errors.New("malformed answer about the route")
 }
 
 // haveIPv6 reports whether the kernel supports the family. Otherwise it cannot

@@ -97,7 +97,7 @@ func (t *Table) bind(host string) (uint32, error) {
 	if t.ordinal == nil {
 		t.ordinal = make(map[string]uint32)
 		if t.first == 0 {
-			t.first = anywhere()
+			t.first = randomStart()
 		}
 	}
 	n = uint32(len(t.names))
@@ -113,9 +113,9 @@ func (t *Table) limit() int {
 	return min(t.Max, addresses)
 }
 
-// anywhere returns a random start. It need not be uniform, only different from
+// randomStart returns a random start. It need not be uniform, only different from
 // run to run.
-func anywhere() uint32 {
+func randomStart() uint32 {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return binary.BigEndian.Uint32(b[:]) % addresses
