@@ -299,7 +299,7 @@ func (s *session) hangUp() {
 	}
 }
 
-// fail sends a client its error and ends its connection.
+// fail records the error of a client. The pump sends it, and then ends the connection.
 func (s *session) fail(a *attachment, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
