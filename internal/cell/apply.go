@@ -83,7 +83,11 @@ func (s *session) apply(ctx context.Context, req api.ApplyRequest) (*api.ApplyRe
 
 // prepare finds the two states to compare and opens the directory.
 func (a *application) prepare() error {
-	a.to, a.source = a.e.caller.path(a.req.To), a.req.To == ""
+	var err error
+	if a.to, err = a.e.caller.path(a.req.To); err != nil {
+		return err
+	}
+	a.source = a.req.To == ""
 	if a.source {
 		a.to = a.cell.Source
 		if a.cell.SourceKind == evidence.SourceLost {
@@ -96,7 +100,6 @@ func (a *application) prepare() error {
 	if err := a.apart("--to", a.to); err != nil {
 		return err
 	}
-	var err error
 	if a.pick, err = leftout.NewSelector(a.req.Only, a.req.Except); err != nil {
 		return api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // Caller identifies the caller of a request, and holds what the engine may use of
@@ -15,7 +16,8 @@ import (
 type Caller struct {
 	// Actor returns the caller's name, as statements record it.
 	Actor func() string
-	// Dir is the directory that relative paths of requests start from.
+	// Dir is the directory that relative paths of requests start from. "" is none:
+	// then they are refused.
 	Dir string
 	// Home is the caller's home directory, or "".
 	Home string
@@ -41,12 +43,16 @@ func (e *Engine) As(c Caller) *Engine {
 	return &other
 }
 
-// path returns a path of a request as an absolute path. A trailing slash stays.
-func (c Caller) path(p string) string {
-	if p == "" || filepath.IsAbs(p) {
-		return p
+// path returns a path of a request as an absolute path. A trailing slash stays. It
+// fails for a relative path of a caller without a directory.
+func (c Caller) path(p string) (string, error) {
+	switch {
+	case p == "" || filepath.IsAbs(p):
+		return p, nil
+	case c.Dir == "":
+		return "", api.Usagef("give an absolute path", "%s is relative, and there is no working directory", quote.Path(p))
 	}
-	return c.Dir + "/" + p
+	return c.Dir + "/" + p, nil
 }
 
 func (c Caller) lookupEnv(name string) (string, bool) {

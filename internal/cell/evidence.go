@@ -96,7 +96,11 @@ func (e *Engine) ReceiptExport(_ context.Context, id, output string) (int64, err
 	if output == "" {
 		return 0, api.Usagef("`-o FILE`", "no output file")
 	}
-	if err := e.apart("-o", e.caller.path(output)); err != nil {
+	abs, err := e.caller.path(output)
+	if err == nil {
+		err = e.apart("-o", abs)
+	}
+	if err != nil {
 		return 0, err
 	}
 	r, err := e.runWithReceipt(id, "")
@@ -107,7 +111,7 @@ func (e *Engine) ReceiptExport(_ context.Context, id, output string) (int64, err
 	if err := e.log.Bundle(&data, r.ID); err != nil {
 		return 0, err
 	}
-	out, err := createOutput(e.caller.path(output))
+	out, err := createOutput(abs)
 	if err != nil {
 		return 0, err
 	}
@@ -165,7 +169,11 @@ func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.Rec
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(e.caller.path(file))
+	abs, err := e.caller.path(file)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(abs)
 	if err != nil {
 		return nil, api.Usagef("", "--bundle %s: %v", quote.Path(file), err)
 	}
@@ -179,7 +187,11 @@ func (e *Engine) givenKeys(file string) ([]ed25519.PublicKey, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(e.caller.path(file))
+	abs, err := e.caller.path(file)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(abs)
 	if err != nil {
 		return nil, api.Usagef("", "--key %s: %v", quote.Path(file), err)
 	}
@@ -250,7 +262,11 @@ func (e *Engine) KeyLost(context.Context) (*api.KeyInfo, error) { return e.log.K
 
 // KeyTrust stores a foreign public key as trusted for bundles.
 func (e *Engine) KeyTrust(_ context.Context, file string) (string, error) {
-	data, err := os.ReadFile(e.caller.path(file))
+	abs, err := e.caller.path(file)
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(abs)
 	if err != nil {
 		return "", api.Usagef("", "%s: %v", quote.Path(file), err)
 	}

@@ -30,10 +30,14 @@ func (e *Engine) Export(ctx context.Context, req api.ExportRequest) (*api.Export
 	if req.Output == "" {
 		return nil, api.Usagef("`-o FILE.tar`, `-o FILE.tar.zst` or `-o DIR`", "no output")
 	}
-	if err := e.apart("-o", e.caller.path(req.Output)); err != nil {
+	output, err := e.caller.path(req.Output)
+	if err == nil {
+		err = e.apart("-o", output)
+	}
+	if err != nil {
 		return nil, err
 	}
-	x := &export{e: e, ctx: e.withProgress(ctx), req: req, cell: c}
+	x := &export{e: e, ctx: e.withProgress(ctx), req: req, output: output, cell: c}
 	if err := x.states(); err != nil {
 		return nil, err
 	}
@@ -49,6 +53,7 @@ type export struct {
 	e       *Engine
 	ctx     context.Context //nolint:containedctx // lives as long as the one call
 	req     api.ExportRequest
+	output  string // req.Output, absolute
 	cell    store.Cell
 	at      store.Checkpoint
 	base    store.Checkpoint // the last applied state, or the imported one
@@ -107,7 +112,7 @@ func (x *export) open(path string, entry tree.Entry) (*os.File, error) {
 }
 
 func (x *export) archive() error {
-	out, err := createOutput(x.e.caller.path(x.req.Output))
+	out, err := createOutput(x.output)
 	if err != nil {
 		return err
 	}
@@ -129,7 +134,7 @@ func (x *export) archive() error {
 
 // directory fills a new directory beside its final name and then renames it.
 func (x *export) directory() error {
-	names, err := os.ReadDir(x.e.caller.path(x.req.Output))
+	names, err := os.ReadDir(x.output)
 	switch {
 	case err == nil && len(names) > 0:
 		return api.Refusef(api.CodeExists, "choose another name", "%s is not empty", quote.Path(x.req.Output))
@@ -157,9 +162,9 @@ func (x *export) directory() error {
 // where it is, not the link that leads to it.
 func (x *export) place(exists bool) (string, error) {
 	if !exists {
-		return filepath.Clean(x.e.caller.path(x.req.Output)), nil
+		return filepath.Clean(x.output), nil
 	}
-	real, err := filepath.EvalSymlinks(x.e.caller.path(x.req.Output))
+	real, err := filepath.EvalSymlinks(x.output)
 	if err != nil {
 		return "", api.Usagef("", "%s: %v", quote.Path(x.req.Output), err)
 	}

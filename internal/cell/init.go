@@ -132,7 +132,11 @@ func (e *Engine) source(c *store.Cell, from string) error {
 	if from == "" {
 		return api.Usagef("`--from DIR` or `--from FILE.tar`", "--from is missing")
 	}
-	real, err := filepath.EvalSymlinks(e.caller.path(from))
+	abs, err := e.caller.path(from)
+	if err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {
 		return api.Usagef("", "--from %s: %v", quote.Path(from), err)
 	}

@@ -59,12 +59,16 @@ func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyRes
 	if base == "/" {
 		base = c.Name
 	}
-	dir, name, err := carry.Place(e.caller.path(req.Host), base)
+	host, err := e.caller.path(req.Host)
+	if err != nil {
+		return nil, err
+	}
+	dir, name, err := carry.Place(host, base)
 	if err != nil {
 		return nil, api.Usagef("", "%s: %v", quote.Path(req.Host), err)
 	}
 	defer dir.Close()
-	if err := e.outside(e.caller.path(req.Host)); err != nil {
+	if err := e.outside(host); err != nil {
 		return nil, err
 	}
 	if _, ok := e.supervisor(c); !ok {
@@ -146,11 +150,14 @@ func (e *Engine) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyResu
 		}
 		return nil, err
 	}
-	abs := filepath.Clean(e.caller.path(req.Host))
-	if err := e.apart("cp from", abs); err != nil {
+	host, err := e.caller.path(req.Host)
+	if err == nil {
+		err = e.apart("cp from", host)
+	}
+	if err != nil {
 		return nil, err
 	}
-	dir, name, err := carry.Source(e.caller.path(req.Host))
+	dir, name, err := carry.Source(host)
 	if err == nil {
 		defer dir.Close()
 		_, err = dir.Lstat(name)
@@ -159,7 +166,7 @@ func (e *Engine) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyResu
 		return nil, api.Usagef("", "%s: %v", quote.Path(req.Host), err)
 	}
 	var totals carry.Totals
-	warnings, err := client.CopyIn(ctx, req.Path, filepath.Base(abs), func(w io.Writer) (err error) {
+	warnings, err := client.CopyIn(ctx, req.Path, filepath.Base(filepath.Clean(host)), func(w io.Writer) (err error) {
 		if totals, err = carry.Send(ctx, w, dir, name, nil); err != nil {
 			return api.Failf(api.CodeCopy, err, "read %s", quote.Path(req.Host))
 		}

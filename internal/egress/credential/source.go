@@ -126,7 +126,7 @@ func (r Reader) Read(ctx context.Context, s Source) (*Value, error) {
 	case fromEnv:
 		b, err = r.env(s.name)
 	case fromFile:
-		b, err = file(ctx, r.path(s.name))
+		b, err = r.file(ctx, s.name)
 	case fromCommand:
 		b, err = r.command(ctx, s.argv)
 	default:
@@ -143,11 +143,15 @@ func (r Reader) Read(ctx context.Context, s Source) (*Value, error) {
 	return v, nil
 }
 
-func (r Reader) path(name string) string {
-	if filepath.IsAbs(name) {
-		return name
+func (r Reader) file(ctx context.Context, name string) ([]byte, error) {
+	switch {
+	case filepath.IsAbs(name):
+	case r.Dir == "":
+		return nil, errors.New("the path is relative, and there is no working directory")
+	default:
+		name = filepath.Join(r.Dir, name)
 	}
-	return filepath.Join(r.Dir, name)
+	return readFile(ctx, name)
 }
 
 func (r Reader) env(name string) ([]byte, error) {
@@ -181,9 +185,9 @@ func (r Reader) program(name string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// file reads in the background, because opening a named pipe blocks until it
+// readFile reads in the background, because opening a named pipe blocks until it
 // has a writer. The goroutine stays until then.
-func file(ctx context.Context, path string) ([]byte, error) {
+func readFile(ctx context.Context, path string) ([]byte, error) {
 	type result struct {
 		b   []byte
 		err error
