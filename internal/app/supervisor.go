@@ -154,7 +154,7 @@ func (h *startHandshake) supervise(ctx context.Context) error {
 		return err
 	}
 	go h.awaitConfirmation()
-	e, release, err := Open(order.Home, Run, cell.OrderCaller(order))
+	e, release, err := Open(string(order.Home), Run, cell.OrderCaller(order))
 	if err != nil {
 		return err
 	}

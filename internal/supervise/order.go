@@ -11,7 +11,7 @@ import (
 // StartOrder is the order to a new supervisor: the request, the home, and what it
 // needs to know about the caller.
 type StartOrder struct {
-	Home    string           `json:"home"`
+	Home    api.Text         `json:"home"`
 	Request api.StartRequest `json:"request"`
 	Actor   string           `json:"actor"`
 	// GitName and GitEmail are the caller's identity for git.
