@@ -113,7 +113,7 @@ func TestChainFinds(t *testing.T) {
 	}
 }
 
-// One envelope that cannot be read is one problem of the log. What stands on it,
+// One envelope that cannot be read is one problem of the log. What depends on it,
 // like the cell_prev of its cell's next statement, is not held against the others.
 func TestChainGoesOnAfterMissing(t *testing.T) {
 	t.Parallel()

@@ -113,7 +113,7 @@ func Codes() []CodeInfo {
 	return []CodeInfo{
 		{CodeUsage, "a wrong flag, value or argument"},
 		{CodeNotFound, "no such cell, checkpoint, run, receipt, decision or file"},
-		{CodeFailed, "it was tried and failed, for a reason that has no code of its own"},
+		{CodeFailed, "the operation failed; no other code describes why"},
 		{CodeInterrupted, "a signal stopped the command"},
 		{CodeBusy, "another process works on the cell or the home"},
 		{CodeLive, "the cell is live; stop it, or use a verb for live cells"},
@@ -135,7 +135,7 @@ func Codes() []CodeInfo {
 		{CodePolicy, "the policy is malformed or cannot be used"},
 		{CodePolicyPath, "a path that the policy lists cannot be used"},
 		{CodePolicySection, "a part of the policy cannot change in a live cell"},
-		{CodeGrant, "the policy takes something of the host that was not granted"},
+		{CodeGrant, "the policy uses something of the host that was not granted"},
 		{CodeCredential, "a credential has no value, or may not be used"},
 		{CodeHidden, "a secret cannot be hidden"},
 		{CodeNetwork, "the network of the cell could not be set up"},

@@ -47,7 +47,7 @@ type SharedCache struct {
 }
 
 // CellDisk is the disk space of one cell: allocated blocks of the layers that its
-// states stand on.
+// states are based on.
 type CellDisk struct {
 	Cell string `json:"cell"`
 	// OwnBytes are of layers that no other cell needs, SharedBytes of those that

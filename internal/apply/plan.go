@@ -65,7 +65,7 @@ func sortOps(in []Op) ([]Op, error) {
 			return nil, fmt.Errorf("%w: path %q: %w", ErrPlan, op.Path, err)
 		}
 		if strings.HasPrefix(op.Path, StagingPrefix) {
-			return nil, fmt.Errorf("%q: names that begin with %s are forkcell's own and cannot be applied", op.Path, StagingPrefix)
+			return nil, fmt.Errorf("%q: names that begin with %s are reserved for forkcell and cannot be applied", op.Path, StagingPrefix)
 		}
 		if op.Path == "." && (!isDir(op.Old) || !isDir(op.New)) {
 			return nil, fmt.Errorf("%w: the root must stay a directory", ErrPlan)
@@ -159,7 +159,7 @@ func (pl *planner) parent(path string) error {
 	pl.seen[dir] = true
 	info, err := pl.s.root.Lstat(dir)
 	if absent(err) || err == nil && !info.IsDir() {
-		return conflict(dir, "is no directory any more")
+		return conflict(dir, "is not a directory any more")
 	}
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (pl *planner) removal(i int) error {
 		return nil
 	}
 	if op := pl.rec.Ops[i].op; op.New != nil {
-		return conflict(op.Path, "holds files that are left out and stay")
+		return conflict(op.Path, "holds files that the rules leave out")
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (pl *planner) pieces(i int) (kept bool, err error) {
 		}
 		at, known := pl.rec.index[child]
 		if !known || pl.rec.Ops[at].op.Old == nil {
-			return false, conflict(child, "is in a directory that goes away, and would be lost")
+			return false, conflict(child, "is in a directory that would be removed, and would be lost")
 		}
 		pl.found[at] = true
 		if err := pl.expect(pl.rec.Ops[at].op); err != nil {

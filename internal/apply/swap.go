@@ -89,7 +89,7 @@ func (s *session) verify(d *fsx.Dir, rel, path string, want side) error {
 		}
 	}
 	if n := s.countBelow(at, want); n != len(names) {
-		return conflict(path, "lost something meanwhile")
+		return conflict(path, "lost an entry meanwhile")
 	}
 	return nil
 }

@@ -43,9 +43,9 @@ func (m *merger) leave(path string, old, now *tree.Entry) error {
 	case r.foreign != "":
 		return m.collide(path, now, fmt.Sprintf("is removed in the cell but holds %q, which the cell does not know", r.foreign))
 	case now != nil && (r.left != "" || r.staying != "") && m.opt.Undo:
-		return m.refuse(path, now, fmt.Sprintf("was no directory before the apply and holds %q, which stays", r.left+r.staying))
+		return m.refuse(path, now, fmt.Sprintf("was not a directory before the apply and holds %q, which stays", r.left+r.staying))
 	case now != nil && (r.left != "" || r.staying != ""):
-		return m.refuse(path, now, fmt.Sprintf("is no directory any more in the cell but holds %q, which stays", r.left+r.staying))
+		return m.refuse(path, now, fmt.Sprintf("is not a directory any more in the cell but holds %q, which stays", r.left+r.staying))
 	case r.staying != "":
 		m.stays[path] = true
 		return nil

@@ -68,7 +68,7 @@ func (s *session) shared(tx *store.Tx, state store.Checkpoint) (store.Checkpoint
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return base, api.Refusef(api.CodeStateLost, fmt.Sprintf("`forkcell export %s -o DIR` writes the state of the cell to a new directory", s.cell.Name),
-			"the state that was last applied from %s is lost, so its changes cannot be told apart", s.cell.Name)
+			"the state that was last applied from %s is lost, so the changes to write cannot be determined", s.cell.Name)
 	}
 	return base, err
 }
@@ -97,7 +97,7 @@ func (u *undecided) describe(c store.Cell) string {
 func newestAccepted(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store.Checkpoint, *undecided, error) {
 	line, err := tx.Lineage(from.ID)
 	if err != nil || len(line) == 0 {
-		return from, nil, errors.Join(err, fmt.Errorf("checkpoint %s has no beginning", from.ID))
+		return from, nil, errors.Join(err, fmt.Errorf("checkpoint %s is not in the history", from.ID))
 	}
 	newest := line[len(line)-1]
 	for _, c := range slices.Backward(line) {

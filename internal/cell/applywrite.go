@@ -73,12 +73,12 @@ func (s *session) execute(ctx context.Context, id string, in applyIntent, p appl
 func unfinished(target string, committed bool, err error) error {
 	e := &api.Error{Kind: api.Failed, Code: api.CodeUnfinished, Err: err}
 	if committed {
-		e.Message = fmt.Sprintf("write to %s; the files are written, but not all is put in order: %v", quote.Path(target), err)
-		e.Hint = "mend the cause; then any command on the cell finishes it"
+		e.Message = fmt.Sprintf("write to %s; the files are written, but the cleanup failed: %v", quote.Path(target), err)
+		e.Hint = "fix the cause; then any command on the cell finishes it"
 		return e
 	}
 	e.Message = fmt.Sprintf("write to %s; it may be half written, which could not be taken back: %v", quote.Path(target), err)
-	e.Hint = "mend the cause; then any command on the cell takes it back. Change nothing there before"
+	e.Hint = "fix the cause; then any command on the cell takes it back. Change nothing there before"
 	return e
 }
 

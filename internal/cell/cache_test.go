@@ -125,13 +125,13 @@ func TestSharedCaches(t *testing.T) {
 	if names := w.caches(); !slices.Equal(names, []string{"cache:" + source, "cache:home"}) {
 		t.Errorf("the shared caches are %q", names)
 	}
-	// Those that have caches keep what they stand on; a state without gets the new.
+	// Those that have caches keep what they are based on; a state without gets the new.
 	w.wantCache("the same directory", "two", sharedBySource)
 	w.wantCache("another directory", "far", sharedByAll)
 	w.from("new", elsewhere)
 	res, _ = w.sh("new", "true")
 	if res.Cache.From != "cache:home" || res.Cache.Root != done.Caches[0].Root || res.Cache.Statement == 0 {
-		t.Errorf("the run stands on %+v, promoted was %+v", res.Cache, done.Caches[0])
+		t.Errorf("the run is based on %+v, promoted was %+v", res.Cache, done.Caches[0])
 	}
 	if _, out := w.sh("new", "ls /cache; env", func(r *api.RunRequest) { r.Cache = cell.CacheOff }); strings.Contains(out, "GOCACHE") || !strings.Contains(out, "No such file") {
 		t.Errorf("without the cache there is %s", out)
@@ -184,7 +184,7 @@ echo x > tool; chmod 4755 tool; echo x > mine; chmod 400 mine; mkdir -m 1777 ope
 d=deep; i=0; while [ $i -lt 70 ]; do d=$d/d; i=$((i+1)); done; mkdir -p $d; echo x > $d/x
 ln -s /etc /cache/go/mod`, acceptOnSuccess)
 	res := w.promote("one")
-	if len(res.Caches) != 2 || res.Caches[0].Files != 0 || res.Skipped["no regular file"] != 3 {
+	if len(res.Caches) != 2 || res.Caches[0].Files != 0 || res.Skipped["not a regular file"] != 3 {
 		t.Errorf("promoted: %+v", res)
 	}
 	if names := w.caches(); !slices.Equal(names, []string{"cache:" + source}) {
@@ -239,7 +239,7 @@ func TestPromoteIsRefused(t *testing.T) {
 	w.refused(err, api.Usage, "unknown cache")
 }
 
-// TestCachesAreKept: gc frees no shared state that a cell stands on, sealed or
+// TestCachesAreKept: gc frees no shared state that a cell is based on, sealed or
 // still running, and all of the others.
 func TestCachesAreKept(t *testing.T) {
 	t.Parallel()
@@ -252,7 +252,7 @@ func TestCachesAreKept(t *testing.T) {
 	w.promote("two")
 	w.from("three", source)
 	w.from("last", source)
-	// It alone stands on the newest one, and no sealed state does.
+	// It alone is based on the newest one, and no sealed state is.
 	out := w.during("three", "echo ready; read x; "+listCache, func() {
 		other, release, err := app.Open(w.home, app.Write, tester())
 		w.ok(err)
@@ -270,11 +270,11 @@ func TestCachesAreKept(t *testing.T) {
 	}
 	_, err := w.e.GC(w.ctx, api.GCRequest{})
 	w.ok(err)
-	w.wantCache("the one that stands on it", "two", more)
+	w.wantCache("the one that is based on it", "two", more)
 	w.wantCache("one that was made later", "last", nil)
 	w.sound("one", "two", "three", "last")
 	if res, err := w.e.Verify(w.ctx, "two", "", false); err != nil || len(res.Checkpoints) != 2 {
-		t.Errorf("verify does not include what the cell stands on: %+v, %v", res, err)
+		t.Errorf("verify does not include what the cell is based on: %+v, %v", res, err)
 	}
 	w.ok(w.e.RemoveAll(w.ctx, []string{"one", "two", "three", "last"}, false))
 	_, err = w.e.GC(w.ctx, api.GCRequest{})
@@ -286,7 +286,7 @@ func TestCachesAreKept(t *testing.T) {
 }
 
 // TestCachesFromTheLog: the log alone gives the shared caches back, and what
-// stands on them.
+// is based on them.
 func TestCachesFromTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -357,7 +357,7 @@ func TestPromoteAtOnce(t *testing.T) {
 }
 
 // TestDeepCaches: a shared cache of many promotions is made one layer, and what
-// stands on the old ones stays.
+// is based on the old ones stays.
 func TestDeepCaches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -386,7 +386,7 @@ func TestDeepCaches(t *testing.T) {
 	w.sound("one", "early", "late", "cache:"+source)
 }
 
-// TestReceiptTellsOfTheCache: the signed statement has what the cache stood on.
+// TestReceiptTellsOfTheCache: the signed statement has what the cache was based on.
 func TestReceiptTellsOfTheCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -432,7 +432,7 @@ func (w *world) receiptCache(id string) *api.CacheUse {
 	return said.Receipt.Predicate.Controls.Asked.Cache
 }
 
-// TestCacheDisk: what a cell's caches stand on counts as caches, not as workspace.
+// TestCacheDisk: what a cell's caches are based on counts as caches, not as workspace.
 func TestCacheDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

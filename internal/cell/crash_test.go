@@ -180,7 +180,7 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			// Whoever finishes the run knows what its caches stood on.
+			// The process that finishes the run knows what its caches were based on.
 			name: "cached", on: []string{"overlay"}, inCell: []string{"first\n", "second\n"}, inHost: []string{"hello\n"},
 			points: []string{"run.executed", "seal.hashed", "seal.renamed", "run.sealed"},
 			before: func(w *world) {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestRecoverDescribesAreas: a lost layer.json of a state with more areas than the
-// two is written again, too, with what they stand on.
+// two is written again, too, with what they are based on.
 func TestRecoverDescribesAreas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -107,7 +107,7 @@ func (d *comparison) latest(ctx context.Context) error {
 		return now.missed
 	}
 	d.note("cell %s is live, and its present state cannot be captured: %v", d.cell.Name, now.missed)
-	d.note("what follows is its last finished run, %s", last)
+	d.note("showing its last finished run instead, %s", last)
 	return d.run(last)
 }
 

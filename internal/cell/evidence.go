@@ -53,7 +53,7 @@ func (e *Engine) runWithReceipt(id, cell string) (r store.Run, err error) {
 }
 
 func noReceipt() error {
-	return api.Missing("receipt", "there is none yet", "`forkcell run CELL -- CMD` makes one")
+	return api.Missing("receipt", "no run was made yet", "`forkcell run CELL -- CMD` makes one")
 }
 
 // findReceipt resolves a receipt by its id, or returns the latest of a cell or of

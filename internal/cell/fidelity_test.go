@@ -419,7 +419,7 @@ func asApplied(list, before []thing) []thing {
 	return out
 }
 
-// squashed makes a state stand on one layer and compares.
+// squashed squashes a state to one layer and compares.
 func (w *world) squashed(backend string, want []thing) {
 	w.Helper()
 	plain := w.e

@@ -104,7 +104,7 @@ func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers map[string
 		func(op string) bool { return busy[op] }, req.DryRun)
 	if damage(err) {
 		return nil, &api.Error{
-			Kind: api.Refused, Code: api.CodeDamaged, Message: fmt.Sprintf("what cannot be told to be unused was not freed: %v", err), Hint: damageHint, Err: err,
+			Kind: api.Refused, Code: api.CodeDamaged, Message: fmt.Sprintf("not freed, because it may be in use: %v", err), Hint: damageHint, Err: err,
 		}
 	}
 	if err != nil {

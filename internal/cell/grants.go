@@ -163,7 +163,7 @@ func (g *grants) refusal() error {
 		flags = append(flags, flag+" "+quote.Arg(value))
 	}
 	return api.Refusef(api.CodeGrant, "give "+strings.Join(flags, " "),
-		"the policy takes from the host what was not granted: %s", strings.Join(what, ", "))
+		"the policy uses host paths or variables that were not granted: %s", strings.Join(what, ", "))
 }
 
 // recorded lists the grants that the policy used.

@@ -54,7 +54,7 @@ func busyError(name, wanted string, err error) error {
 		if h := busy.Holder; h.What == heldByStart {
 			return &api.Error{
 				Kind: api.Busy, Code: codeLive, Err: err,
-				Message: fmt.Sprintf("cell %s is live: process %d has kept it so since %s", name, h.PID, h.Since.UTC().Format(time.RFC3339)),
+				Message: fmt.Sprintf("cell %s is live: its supervisor is process %d, since %s", name, h.PID, h.Since.UTC().Format(time.RFC3339)),
 				Hint:    fmt.Sprintf("`forkcell exec %s -- CMD` runs a command in it, `forkcell stop %s` ends it", name, name),
 			}
 		}

@@ -185,7 +185,7 @@ func (j *journal) beginPolicy(hash string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	err = j.log.Append(event.Config(event.Subject{Verdict: event.Allowed, Policy: hash, Message: "it rules from this event on"}, evidence.PolicyApplied))
+	err = j.log.Append(event.Config(event.Subject{Verdict: event.Allowed, Policy: hash, Message: "it applies from this event on"}, evidence.PolicyApplied))
 	return int64(from), err
 }
 

@@ -33,7 +33,7 @@ func TestLostKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, details(err))
 	}
-	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "was lost and did not sign it over") {
+	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "was lost and did not sign the change") {
 		t.Errorf("verification notes %q", res.Notes)
 	}
 	// Trust in the old key does not reach what the new one signs.

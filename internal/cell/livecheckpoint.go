@@ -89,14 +89,14 @@ func (l *liveRun) capture(ctx context.Context) (*workspace.Capture, time.Duratio
 		return nil, pause, errors.Join(captureError(err), thawed)
 	}
 	if thawed != nil {
-		return nil, pause, errors.Join(api.Failf(api.CodeThaw, thawed, "let the cell go on"), captured.Discard())
+		return nil, pause, errors.Join(api.Failf(api.CodeThaw, thawed, "resume the cell"), captured.Discard())
 	}
 	return captured, pause, nil
 }
 
 func freezeError(err error) error {
 	if no, ok := errors.AsType[*driver.UnenforceableError](err); ok {
-		hint := "stop the cell first: every stopped cell is a checkpoint"
+		hint := "stop the cell first: stopping it makes a checkpoint"
 		if no.Remedy != "" {
 			hint = no.Remedy + "; or " + hint
 		}
@@ -108,7 +108,7 @@ func freezeError(err error) error {
 func captureError(err error) error {
 	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
 		return &api.Error{
-			Kind: api.Refused, Code: api.CodeUnsealable, Message: "the cell holds what no checkpoint can hold",
+			Kind: api.Refused, Code: api.CodeUnsealable, Message: "the cell has files that no checkpoint can keep",
 			Hint: "remove it in the cell first", Details: bad.Problems, Err: err,
 		}
 	}

@@ -79,7 +79,7 @@ func (s *stateSource) find(p string) error {
 	}
 	if !within(abs, below) {
 		return api.Refusef(api.CodeNotStarted, "`forkcell start "+s.cell.Name+"` shows the rest",
-			"cell %s is not started, and %s is no part of its state", s.cell.Name, quote.Path(abs))
+			"cell %s is not started, and %s is not part of its state", s.cell.Name, quote.Path(abs))
 	}
 	var err error
 	if s.tree, err = s.e.tree(s.at, s.area); err != nil {

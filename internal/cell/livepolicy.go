@@ -89,7 +89,7 @@ func (l *liveRun) swapPolicy(f api.PolicyFile, values gateway.Values) (*api.Poli
 	case errors.Is(err, gateway.ErrConfig), errors.Is(err, gateway.ErrCredential):
 		return nil, settingError(err)
 	case err != nil:
-		return nil, api.Failf(api.CodePolicy, err, "let the policy rule cell %s", r.cell.Name)
+		return nil, api.Failf(api.CodePolicy, err, "apply the policy to cell %s", r.cell.Name)
 	}
 	r.policy = c.policy
 	return res, nil

@@ -175,7 +175,7 @@ func TestRecoverWithoutTheNewestPages(t *testing.T) {
 }
 
 // TestRecoverRemembersFreedStates: what gc has freed stays so, also where its layer
-// is still there because another state stands on it.
+// is still there because another state is based on it.
 func TestRecoverRemembersFreedStates(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "overlay")

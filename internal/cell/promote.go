@@ -196,10 +196,10 @@ func (p *promotion) classifyEntry(name string, e tree.Entry) error {
 	case e.Kind == tree.KindWhiteout:
 		return nil // nothing is removed
 	case !source:
-		p.res.Skipped["no part of a cache that is shared"]++
+		p.res.Skipped["not part of a cache that is shared"]++
 		return nil
 	case e.Kind != tree.KindFile:
-		p.res.Skipped["no regular file"]++
+		p.res.Skipped["not a regular file"]++
 		return nil
 	}
 	if len(p.files) == maxPromoted {

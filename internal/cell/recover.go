@@ -79,7 +79,7 @@ func atWork(name string, h store.Holder) *api.Error {
 		out.Hint = fmt.Sprintf("wait for process %d, or end it", h.PID)
 	}
 	if h.What == heldByStart {
-		what = fmt.Sprintf("cell %s is live: process %d has kept it so since %s", quote.Arg(name), h.PID, h.Since.UTC().Format(time.RFC3339))
+		what = fmt.Sprintf("cell %s is live: its supervisor is process %d, since %s", quote.Arg(name), h.PID, h.Since.UTC().Format(time.RFC3339))
 		out.Code = codeLive
 		// Without a database no other command knows the cell's name; the supervisor
 		// ends cleanly on a signal.

@@ -47,7 +47,7 @@ func (r *run) seal(ctx context.Context) error {
 		return &api.Error{
 			Kind: api.Failed, Code: api.CodeSeal,
 			Message: fmt.Sprintf("seal the run %s: %v", r.rec.ID, err),
-			Hint:    "its work is kept; mend the cause (see `df`), then any command on the cell finishes it", Err: err,
+			Hint:    "its work is kept; fix the cause (see `df`), then any command on the cell finishes it", Err: err,
 		}
 	}
 	r.take(sealed)
@@ -79,7 +79,7 @@ func (r *run) unsealable(bad *workspace.UnsealableError) {
 	case r.cell.Live != "" && r.rec.RestoreOnFail:
 		e.Message, e.Hint = "the run's result cannot be kept; the directory is again as it was before", ""
 	case r.cell.Live != "":
-		e.Message = "the run's result cannot be kept whole; the state after it lacks what cannot be kept"
+		e.Message = "a part of the run's result cannot be kept; the state after the run lacks it"
 		e.Hint = "it is still in " + quote.Path(r.cell.Live) + ": remove it there"
 	}
 	r.startError = e

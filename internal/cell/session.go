@@ -68,7 +68,7 @@ func (s *session) release() {
 	// Restore the reserve of disk space as far as there is room. If that fails, the
 	// finished operation is still a success.
 	if err := s.e.store.TakeReserve(); err != nil {
-		s.e.logger.Warn("no room for the reserve", "error", err)
+		s.e.logger.Warn("no disk space for the reserve", "error", err)
 	}
 	s.homeLock.Unlock()
 	s.cellLock.Unlock()
@@ -146,7 +146,7 @@ func (s *session) recordDrift(tx *store.Tx, next *drifted) error {
 func driftError(live string, err error) error {
 	if bad, ok := errors.AsType[*workspace.UnsealableError](err); ok {
 		return &api.Error{
-			Kind: api.Refused, Code: api.CodeUnsealable, Message: fmt.Sprintf("%s holds what cannot be kept: %v", quote.Path(live), bad),
+			Kind: api.Refused, Code: api.CodeUnsealable, Message: fmt.Sprintf("%s has an entry that cannot be kept: %v", quote.Path(live), bad),
 			Hint: "remove it there first", Details: bad.Problems, Err: err,
 		}
 	}

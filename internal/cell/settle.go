@@ -111,7 +111,7 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 		return err
 	}
 	if err := s.dropSocket(); err != nil {
-		r.notes = append(r.notes, "its socket is left: "+err.Error())
+		r.notes = append(r.notes, "its socket could not be removed: "+err.Error())
 	}
 	if lost != nil {
 		r.giveUp(lost)
@@ -139,7 +139,7 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 		r.work = work
 		if r.givenUp {
 			r.take(workspace.Sealed{Unchanged: true})
-			r.fail("its directory is gone, and with it what the run did there")
+			r.fail("its directory is gone; the run's changes there are lost")
 			return nil
 		}
 		err := r.seal(ctx)
@@ -163,7 +163,7 @@ func (r *run) resumeSeal(ctx context.Context, work *workspace.Work, sealed *work
 // not prevent that.
 func (r *run) giveUp(err error) {
 	r.take(workspace.Sealed{Unchanged: true})
-	r.fail("what it did could not be sealed, and was given up: " + err.Error())
+	r.fail("its changes could not be sealed, and were dropped: " + err.Error())
 }
 
 // reap waits until no process is left of a run whose supervisor died: a state must
@@ -178,10 +178,10 @@ func (r *run) reap(work *workspace.Work) error {
 	}
 	err := r.e.driver.Reap(r.rec.ID, rec, 30*time.Second)
 	if errors.Is(err, driver.ErrStillRunning) {
-		return errors.Join(errors.New("its processes are still dying"), err)
+		return errors.Join(errors.New("its processes have not ended yet"), err)
 	}
 	if err != nil {
-		r.notes = append(r.notes, "something of it is left on the host: "+err.Error())
+		r.notes = append(r.notes, "not everything of it could be removed from the host: "+err.Error())
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResul
 // any more.
 func journalError(last store.Apply, err error) error {
 	e := api.Failf(api.CodeUndo, err, "the apply cannot be taken back: its journal applies/%s cannot be used", last.ID)
-	e.Kind, e.Hint = api.Refused, "what it replaced is in old/ there, as far as that is left"
+	e.Kind, e.Hint = api.Refused, "the files that it replaced are in old/ there, unless they were removed"
 	return e
 }
 

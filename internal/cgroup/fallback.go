@@ -33,7 +33,7 @@ func FallbackFor(c Control) Fallback {
 	case CPU:
 		return Fallback{
 			Rlimit: NoFallback,
-			Reason: "RLIMIT_CPU ends a process after a total of processor time; nothing but a group holds a rate",
+			Reason: "RLIMIT_CPU ends a process after a total of processor time; only a control group limits a rate",
 		}
 	case Freezer:
 		return Fallback{

@@ -66,7 +66,7 @@ func (h *Host) SweepDead(id string) error {
 }
 
 // errHeld means that the owner of a group holds its lock.
-var errHeld = errors.New("cgroup: its owner lives")
+var errHeld = errors.New("cgroup: its owner is still running")
 
 // RemoveLeftover removes the directories that Group.Dirs gave before the owner
 // died, wherever they are: a later process may have another place for its own.
@@ -87,7 +87,7 @@ func (h *Host) RemoveLeftover(dirs []string) error {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("cgroup: %s: %w", name, err))
 		case fs.Type != unix.CGROUP_SUPER_MAGIC && fs.Type != unix.CGROUP2_SUPER_MAGIC:
-			errs = append(errs, fmt.Errorf("cgroup: %s is no control group", name))
+			errs = append(errs, fmt.Errorf("cgroup: %s is not a control group", name))
 		default:
 			if err := sweepDir(name, fs.Type == unix.CGROUP2_SUPER_MAGIC); !errors.Is(err, errHeld) {
 				errs = append(errs, err)

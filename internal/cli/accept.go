@@ -23,8 +23,8 @@ func newAccept(s *session, fam *family) *cobra.Command {
 	var o acceptOptions
 	cmd := &cobra.Command{
 		Use:   "accept [CELL]",
-		Short: "Record that a run's result stands",
-		Long: `Record that a run's result stands.
+		Short: "Accept the result of a run",
+		Long: `Accept the result of a run.
 
 Earlier undecided runs whose work is part of it are accepted too. In a fork these
 can be runs that the fork inherited; the decision of the other cell stays as it was.

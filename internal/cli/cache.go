@@ -153,6 +153,6 @@ func runCacheRemove(ctx context.Context, s *session, e cacheKeeper, names []stri
 			p.printf("there are no shared caches\n")
 			return
 		}
-		p.printf("removed: %s; gc frees what no cell stands on\n", quote.Line(strings.Join(removed, ", ")))
+		p.printf("removed: %s; gc frees what no cell needs\n", quote.Line(strings.Join(removed, ", ")))
 	})
 }

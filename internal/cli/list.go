@@ -105,7 +105,7 @@ func printStatus(p *page, r *api.StatusResult, old string) {
 		"root", r.Root,
 		"applied", r.Applied,
 		"forked from", quote.Line(r.ForkedFrom),
-		"files", number(r.Files)+", "+size(r.Bytes)+", "+size(r.OwnBytes)+" of its own on disk in "+count(int64(r.Layers), "layer", "layers"),
+		"files", number(r.Files)+", "+size(r.Bytes)+", "+size(r.OwnBytes)+" used on disk by this cell alone, "+count(int64(r.Layers), "layer", "layers"),
 		"history", count(int64(r.Checkpoints), "checkpoint", "checkpoints")+", "+count(int64(r.Runs), "run", "runs"),
 		"last run", last,
 		"last receipt", r.LastReceipt,

@@ -66,7 +66,7 @@ answer.`,
 	f := cmd.Flags()
 	f.StringVar(&o.path, "path", "", "an absolute `PATH` in the cell")
 	f.StringVar(&o.host, "host", "", "a connection to `HOST:PORT`")
-	f.StringVar(&o.scheme, "scheme", "", "with --host: a request in plain HTTP (`http`) or in TLS (https); as the endpoint speaks if it is left out")
+	f.StringVar(&o.scheme, "scheme", "", "with --host: a request in plain HTTP (`http`) or in TLS (https); default: what the endpoint uses")
 	f.StringVar(&o.method, "method", "", "with --host: a request with this `METHOD`")
 	f.StringVar(&o.urlPath, "url-path", "", "with --host: a request for this `PATH`, as it is sent, with its query")
 	f.StringArrayVar(&o.header, "header", nil, "with --host: a request with the header `NAME:VALUE` (repeatable)")

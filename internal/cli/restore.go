@@ -66,7 +66,7 @@ func newReject(s *session) *cobra.Command {
 	var o decideOptions
 	cmd := &cobra.Command{
 		Use:               "reject [CELL]",
-		Short:             "Record that a run's result does not stand, and restore",
+		Short:             "Reject a run's result, and restore the state before it",
 		Example:           "  forkcell reject demo --reason 'deleted the tests'",
 		Args:              positional("[CELL]"),
 		ValidArgsFunction: s.completeCell,

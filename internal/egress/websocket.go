@@ -28,7 +28,7 @@ func (f *flight) upgrade(h http.Header) error {
 	case f.q.Method != http.MethodGet:
 		return refuse(layerRequest, "request", "the handshake of a websocket is a GET request")
 	case f.endpoint == nil || f.endpoint.Protocol != policy.Websocket:
-		r := refuse(layerRequest, f.decision.Rule, "the request opens a websocket, and the entry that speaks for the path is not for that")
+		r := refuse(layerRequest, f.decision.Rule, "the request opens a websocket, and the entry for the path does not allow that")
 		r.hint = "protocol: websocket"
 		return r
 	}

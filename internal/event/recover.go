@@ -70,7 +70,7 @@ func onlyTail(r io.Reader) error {
 		line, err := b.ReadSlice('\n')
 		if err == nil && whole {
 			if rec, err := parseRecord(bytes.TrimSuffix(line, []byte("\n"))); err == nil {
-				return fmt.Errorf("%w: record %d stands after a damaged one", ErrCorrupt, rec.Sequence)
+				return fmt.Errorf("%w: record %d follows a damaged one", ErrCorrupt, rec.Sequence)
 			}
 		}
 		switch {

@@ -24,7 +24,7 @@ func (t text) MarshalJSON() ([]byte, error) { return []byte(`"` + string(t) + `"
 // UnmarshalJSON keeps the text as it was written.
 func (t *text) UnmarshalJSON(b []byte) error {
 	if len(b) < 2 || b[0] != '"' {
-		return fmt.Errorf("event: %q is no text", b)
+		return fmt.Errorf("event: %q is not text", b)
 	}
 	*t = text(b[1 : len(b)-1])
 	return nil

@@ -164,7 +164,7 @@ func differences(signed, now rowsByKey) []Difference {
 	}
 	for _, key := range slices.Sorted(maps.Keys(now)) {
 		if _, ok := signed[key]; !ok {
-			out = append(out, differs(now[key], fmt.Sprintf("the database has a %s that no statement is about", describe(now[key]))))
+			out = append(out, differs(now[key], fmt.Sprintf("the database has a %s that no statement mentions", describe(now[key]))))
 		}
 	}
 	return out

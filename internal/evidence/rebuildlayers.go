@@ -35,7 +35,7 @@ func (b *rebuild) describeLayers(ctx context.Context, tx *store.Tx) error {
 		}
 	}
 	for _, layer := range slices.Sorted(maps.Keys(b.broken)) {
-		b.problem("layers/%s is kept as it is: %v; states that stand on it cannot be used before its layer.json is put back, all others can", layer, b.broken[layer])
+		b.problem("layers/%s is kept as it is: %v; states that need it cannot be used until its layer.json is put back; all others can", layer, b.broken[layer])
 	}
 	return nil
 }

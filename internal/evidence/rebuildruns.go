@@ -82,7 +82,7 @@ func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {
 // lostRun makes up for a run whose receipt is lost, as far as the decision about it
 // knows: the cell goes on from the state that was decided.
 func (b *rebuild) lostRun(tx *store.Tx, p *receipt.Decision) error {
-	b.problemAt(b.gap(p.Seq), "the receipt of run %s is lost; its decision (%s) stands in %s", p.RunID, p.Result, p.DecisionID)
+	b.problemAt(b.gap(p.Seq), "the receipt of run %s is lost; its decision (%s) is in %s", p.RunID, p.Result, p.DecisionID)
 	if err := b.checkpoint(tx, p.CellID, p.HeadAfter, UnclaimedState, "", p, 0); err != nil || p.Result == receipt.Forked {
 		return err
 	}

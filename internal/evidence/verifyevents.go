@@ -29,7 +29,7 @@ func (v *logVerifier) events(id string, p *receipt.Run) error {
 	case err != nil:
 		return err
 	case head == "":
-		what = "there is a journal that the receipt does not know"
+		what = "there is a journal that the receipt does not mention"
 	case sum.Records != uint64(p.Events.Count):
 		what = fmt.Sprintf("the journal has %d records, the receipt says %d", sum.Records, p.Events.Count)
 	case sum.Head != head:

@@ -78,7 +78,7 @@ func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error 
 	case *receipt.Rotation:
 		if p.Lost {
 			v.res.Notes = append(v.res.Notes, fmt.Sprintf(
-				"from statement %d on key %s signs: key %s was lost and did not sign it over", p.Seq, p.NewKeyID, p.OldKeyID))
+				"from statement %d on key %s signs: key %s was lost and did not sign the change", p.Seq, p.NewKeyID, p.OldKeyID))
 		}
 	case *receipt.Loss:
 		v.res.Notes = append(v.res.Notes, describeLoss(p))

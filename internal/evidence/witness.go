@@ -102,7 +102,7 @@ func (w *witness) cellRows() error {
 			continue
 		}
 		if missing && !w.cells[c.ID] {
-			w.b.problem("the old database has a cell %s that no statement is about; it is left out", c.ID)
+			w.b.problem("the old database has a cell %s that no statement mentions; it is left out", c.ID)
 			continue
 		}
 		if w.b.accept {
@@ -130,7 +130,7 @@ func (w *witness) checkpoints() error {
 			return err
 		}
 		if !w.cells[c.CellID] {
-			w.b.problem("the old database has a checkpoint %s that no statement is about; it is left out", c.ID)
+			w.b.problem("the old database has a checkpoint %s that no statement mentions; it is left out", c.ID)
 			continue
 		}
 		if w.b.accept {
@@ -183,7 +183,7 @@ func (w *witness) runRows() error {
 		case missing && (w.runs[r.ID] || r.State == "running"):
 			w.b.lostRuns = append(w.b.lostRuns, r.ID)
 		case missing:
-			w.b.problem("the old database has a run %s that no statement is about; it is left out", r.ID)
+			w.b.problem("the old database has a run %s that no statement mentions; it is left out", r.ID)
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func ReadOwn(name string, forbidden fs.FileMode, limit int64) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, errors.New("not a regular file")
 	case info.Mode().Perm()&forbidden != 0:
-		return nil, fmt.Errorf("open to others (mode %04o); chmod 600 makes it the caller's own", info.Mode().Perm())
+		return nil, fmt.Errorf("open to others (mode %04o); chmod 600 makes it private", info.Mode().Perm())
 	case !ownedByCaller(info):
 		return nil, errors.New("belongs to another user")
 	}

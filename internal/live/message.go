@@ -32,7 +32,7 @@ func choose(client hello, version string) (int, error) {
 	if v < max(client.Min, protocolMin) {
 		return 0, &api.Error{
 			Kind: api.Refused, Code: api.CodeProtocolMismatch,
-			Message: fmt.Sprintf("the cell's supervisor (forkcell %s) speaks %s of the live protocol, this program (forkcell %s) %s",
+			Message: fmt.Sprintf("the cell's supervisor (forkcell %s) supports %s of the live protocol, this program (forkcell %s) %s",
 				version, versions(protocolMin, protocolMax), client.Version, versions(client.Min, client.Max)),
 			Hint: "stop the cell with the version that started it, or use that version",
 		}

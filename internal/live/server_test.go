@@ -70,7 +70,7 @@ func TestBadClients(t *testing.T) {
 		{"no hello", frame(2, `{"sessions":true}`), "protocol", "where one of type 1 is due"},
 		{"hello is no JSON", frame(1, "{"), "protocol", "hello cannot be understood"},
 		{"two hellos", frame(1, goodHello) + frame(1, goodHello), "protocol", "where one of type 2 is due"},
-		{"later version", frame(1, `{"min":7,"max":9,"version":"8.0","new":1}`), "protocol_mismatch", "(forkcell 1.2.3) speaks version 1 of the live protocol, this program (forkcell 8.0) versions 7 to 9"},
+		{"later version", frame(1, `{"min":7,"max":9,"version":"8.0","new":1}`), "protocol_mismatch", "(forkcell 1.2.3) supports version 1 of the live protocol, this program (forkcell 8.0) versions 7 to 9"},
 		{"no version", frame(1, `{}`), "protocol_mismatch", "version 0"},
 		{"empty request", frame(1, goodHello) + frame(2, `{}`), "protocol", "0 things"},
 		{"two requests", frame(1, goodHello) + frame(2, `{"sessions":true,"processes":true}`), "protocol", "2 things"},

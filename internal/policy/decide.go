@@ -90,7 +90,7 @@ func narrow(found []candidate, q Request) ([]candidate, Request, *Explanation) {
 	q.Path = path
 	found = slices.DeleteFunc(found, func(c candidate) bool { return !c.ep.Path.Match(path) })
 	if len(found) == 0 {
-		return nil, q, &Explanation{Rule: "none", Reason: "no entry of the host speaks for " + show(path)}
+		return nil, q, &Explanation{Rule: "none", Reason: "no entry of the host covers " + show(path)}
 	}
 	return found, q, nil
 }
@@ -103,10 +103,10 @@ func decide(found []candidate, q Request) Explanation {
 	speak := speaking(found)
 	want, agreed := needed(speak, q)
 	if !agreed {
-		return Explanation{Rule: speak[0].name, Reason: "the entries that speak for the path disagree about its protocol"}
+		return Explanation{Rule: speak[0].name, Reason: "the entries that cover the path disagree about its protocol"}
 	}
 	if q.Facts != nil && (q.Facts.Protocol != want.Protocol || q.Facts.empty()) {
-		return Explanation{Rule: ruleRequest, Reason: "what was read of the request is not what its rules are about"}
+		return Explanation{Rule: ruleRequest, Reason: "the content of the request does not fit the protocol of its rules"}
 	}
 	recorded, denied := denial(found, q)
 	if denied && !recorded.Audited {

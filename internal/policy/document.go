@@ -70,7 +70,7 @@ func (r *reader) readable(data []byte) bool {
 			r.at(line, column, "", "the file holds a carriage return without a line feed, which YAML takes for the end of a line")
 			return false
 		case c == 0xfeff && i > 0, c == 0x2028, c == 0x2029, c == 0xfffe, c == 0xffff:
-			r.at(line, column, "", fmt.Sprintf("the file holds the character %U, which looks like nothing; write it as an escape in double quotes", c))
+			r.at(line, column, "", fmt.Sprintf("the file holds the character %U, which is invisible; write it as an escape in double quotes", c))
 			return false
 		}
 		column++

@@ -95,7 +95,7 @@ func (o *object) ports() []uint16 {
 // protocol reports whether the protocol is one whose other keys can be checked.
 func (o *object) protocol(e *Endpoint) bool {
 	if n := o.vals["protocol"]; n != nil && n.Kind == yaml.ScalarNode && n.Value == "sql" {
-		o.bad("protocol", "sql is not supported: nothing here can read it, and forwarding it unread would not be what the rules say")
+		o.bad("protocol", "sql is not supported: its messages cannot be read, so its rules could not be enforced")
 		return false
 	}
 	before := len(o.r.problems)
@@ -108,7 +108,7 @@ func (o *object) tls(e *Endpoint) {
 	case n != nil && n.Kind == yaml.ScalarNode && n.Value == "terminate":
 		// OpenShell's older name for auto.
 	case n != nil && n.Kind == yaml.ScalarNode && n.Value == "passthrough":
-		o.bad("tls", "passthrough says one thing and did another; write skip for traffic that is not opened, auto for traffic that is")
+		o.bad("tls", "passthrough is ambiguous; write skip for traffic that is not opened, auto for traffic that is")
 	default:
 		e.TLS = TLS(o.enum("tls", tlsNames()))
 	}

@@ -176,7 +176,7 @@ func (o *object) size(key string, least int64) int64 {
 	return o.parsed(key, "a size", func(s string) (int64, error) {
 		v, err := ParseSize(s)
 		if err == nil && v < least {
-			return 0, fmt.Errorf("%s is less than %s, with which nothing runs", show(s), formatSize(least))
+			return 0, fmt.Errorf("%s is less than %s, too little to run anything", show(s), formatSize(least))
 		}
 		return v, err
 	})

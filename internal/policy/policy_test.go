@@ -117,7 +117,7 @@ func TestBadBytes(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"not UTF-8":     {"version: 1\nx: \xff", "p.yaml:2:4: the file is not UTF-8"},
 		"control":       {"version: 1\n\x01", "p.yaml:2:1: the file holds the control character U+0001; write it as an escape in double quotes"},
-		"separator":     {"version: 1 #\u2028x: 1", "p.yaml:1:13: the file holds the character U+2028, which looks like nothing; write it as an escape in double quotes"},
+		"separator":     {"version: 1 #\u2028x: 1", "p.yaml:1:13: the file holds the character U+2028, which is invisible; write it as an escape in double quotes"},
 		"lone CR":       {"version: 1 # x\rlimits: {}", "p.yaml:1:15: the file holds a carriage return without a line feed, which YAML takes for the end of a line"},
 		"NUL":           {"version: 1\nenvironment: { set: { A: \"\\0\" } }", "p.yaml:2:26: environment.set.A: holds a NUL character"},
 		"too large":     {"version: 1\n#" + strings.Repeat("x", 1<<20), "p.yaml:1:1: the file is larger than 1MiB"},

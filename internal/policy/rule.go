@@ -252,7 +252,7 @@ func (o *object) persisted() []PersistedQuery {
 		}
 		p.Fields = sorted(p.Fields)
 		if len(p.Fields) == 0 {
-			q.missing("fields", "missing or empty; the root fields of the query are what rules are about")
+			q.missing("fields", "missing or empty; rules need the root fields of the query")
 		}
 		out = append(out, p)
 	}

@@ -188,7 +188,7 @@ func upgrade(found []candidate, q Request, header map[string][]string, rule stri
 	case q.Method != "GET":
 		return &Explanation{Rule: ruleRequest, Reason: "the handshake of a websocket is a GET request"}
 	case len(speak) == 0 || speak[0].ep.Protocol != Websocket:
-		return &Explanation{Rule: rule, Reason: "the request opens a websocket, and the entry that speaks for the path is not for that"}
+		return &Explanation{Rule: rule, Reason: "the request opens a websocket, and the entry for the path does not allow that"}
 	}
 	return nil
 }

@@ -177,7 +177,7 @@ func (b *builder) addConnection(d denied) {
 	layer, why, _ := strings.Cut(d.Reason, ": ")
 	switch {
 	case strings.Contains(d.Rule.Name, ".deny_rules["):
-		b.leave(a, "a deny rule is against it: "+d.Rule.Name)
+		b.leave(a, "a deny rule matches it: "+d.Rule.Name)
 	case layer == "destination" && listable(why).IsValid():
 		b.addAttempt(attempt{host: a.host, port: a.port, binary: anyProgram, addr: listable(why)})
 	case layer == "tls" && a.method != "" && strings.HasPrefix(why, "plain HTTP, "):
@@ -192,7 +192,7 @@ func (b *builder) addConnection(d denied) {
 	case layer != "endpoint" && layer != "request":
 		b.leave(a, why)
 	case layer == "request" && d.Unmapped.Layer != "" && d.Unmapped.Layer != policy.REST.String():
-		b.leave(a, "what its content says decides; the smallest rule is "+d.Message)
+		b.leave(a, "the decision depends on its content; the smallest rule is "+d.Message)
 	default:
 		a.plain = a.method == "" && slices.Contains(portsIn(b.commands, a.host), target{port: a.port, plain: true})
 		b.addAttempt(a)

@@ -64,7 +64,7 @@ func TestSuggestion(t *testing.T) {
 			policy: curlHost, events: []event.Record{request("api.example", "/usr/bin/curl", "POST", "/v1/a"), request("api.example", "/usr/bin/curl", "DELETE", "/v1/b")},
 			added: []string{"POST /v1/a at api.example port 443 by /usr/bin/curl", "DELETE /v1/b at api.example port 443 by /usr/bin/curl"},
 		},
-		"a path that nobody speaks for": {
+		"a path that no entry covers": {
 			policy: curlHost, events: []event.Record{request("api.example", "/usr/bin/curl", "GET", "/v2/a")},
 			added: []string{"GET /v2/a at api.example port 443 by /usr/bin/curl"},
 		},
@@ -74,7 +74,7 @@ func TestSuggestion(t *testing.T) {
 		},
 		"a deny rule": {
 			policy: curlHost, events: []event.Record{line(event.HTTPActivity, "api.example", 443, "/usr/bin/curl", "request: deny", `,"firewall_rule":{"name":"network_policies.api.endpoints[0].deny_rules[0]"}`)},
-			left: "a deny rule is against it",
+			left: "a deny rule matches it",
 		},
 		"a forbidden address": {policy: curlHost, events: []event.Record{line(event.NetworkActivity, "api.example", 443, "/usr/bin/curl", "destination: 127.0.0.1 is loopback", "")}, left: "127.0.0.1 is loopback"},
 		"a name as a pattern": {policy: "version: 1\n", events: []event.Record{refusedAt("a.example", 443, "/bin/*")}, left: "holds a *"},

@@ -123,7 +123,7 @@ func (h *Host) Call(ctx context.Context, method string, request json.RawMessage)
 	case callPolicy:
 		result, err = answerTo(request, h.applyPolicy)
 	default:
-		err = api.Refusef(api.CodeUnknownCall, "use the version of forkcell that started the cell", "the supervisor knows no %s", quote.Arg(method))
+		err = api.Refusef(api.CodeUnknownCall, "use the version of forkcell that started the cell", "the supervisor does not know the call %s", quote.Arg(method))
 	}
 	if err != nil {
 		return nil, toWire(err)

@@ -143,7 +143,7 @@ var rules = [...]Rule{
 	{Name: "mount", Group: gMounts, Reason: whyMount, Rare: true},
 	{Name: "mount_setattr", Group: gMounts, Reason: whyMount, Rare: true},
 	{Name: "move_mount", Group: gMounts, Reason: whyMount, Rare: true},
-	{Name: "name_to_handle_at", Group: gHandles, Reason: "of use only with open_by_handle_at"},
+	{Name: "name_to_handle_at", Group: gHandles, Reason: "useful only with open_by_handle_at"},
 	{Name: "nfsservctl", Group: gObsolete, Reason: whyGone, Rare: true},
 	{Name: "open_by_handle_at", Group: gHandles, Reason: "opens files by number, past every directory", Rare: true},
 	{Name: "open_tree", Group: gMounts, Reason: whyMount, Rare: true},

@@ -114,7 +114,7 @@ func checkMarks(e *Entry) error {
 	case e.Below.Kind > KindSocket:
 		return fmt.Errorf("%s below", e.Below.Kind)
 	case e.Below.Same && e.Below.Kind != e.Kind:
-		return errors.New("the same as something else")
+		return errors.New("the same as an entry of another kind")
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func (d *decoder) size() int64 { return int64(d.uint(math.MaxInt64)) }
 func (d *decoder) count(limit, min int) int {
 	n := int(d.uint(uint64(limit)))
 	if n > len(d.b)/min {
-		d.fail("more things than there are bytes")
+		d.fail("count larger than the input")
 		return 0
 	}
 	return n
@@ -163,7 +163,7 @@ func (d *decoder) ref() ref {
 	case d.err != nil:
 		return ref{}
 	case r.layer == "" || r.length < minRecord || r.offset < minHeader || r.offset > math.MaxInt64-r.length:
-		d.fail("reference to nowhere")
+		d.fail("reference to no record")
 	case r.layer == d.layers[0] && (r.offset < d.start || r.offset+r.length > d.end):
 		d.fail("reference out of bounds")
 	}

@@ -92,7 +92,7 @@ type sealer interface {
 // position is the place of a layer among the others.
 type position struct {
 	kind  string
-	lower []string // the layers that it stands on, the topmost first
+	lower []string // the layers that it is based on, the topmost first
 }
 
 // layerReader reads sealed layers.

@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
-// sharedState seals a state for areas to stand on, of two layers.
+// sharedState seals a state for areas to be based on, of two layers.
 func (w *world) sharedState() Base {
 	w.t.Helper()
 	c := Cell{ID: "cell_shared", Backend: BackendOverlay, MountAt: "/shared"}
@@ -75,13 +75,13 @@ func TestBaseArea(t *testing.T) {
 	w.baseIsNeeded(one, base)
 }
 
-// baseIsNeeded sweeps, and wants what an area stands on to stay.
+// baseIsNeeded sweeps, and wants what an area is based on to stay.
 func (w *world) baseIsNeeded(one Sealed, base Base) {
 	w.t.Helper()
 	chain, err := w.s.Chain(one.Layer)
 	w.must(err)
 	if !slices.Contains(chain, base.Layer) {
-		w.t.Errorf("a state does not need what its area stands on: %q", chain)
+		w.t.Errorf("a state does not need what its area is based on: %q", chain)
 	}
 	if n, err := w.s.Depth(one.Layer); n != 2 || err != nil {
 		w.t.Errorf("the state is %d layers deep, %v", n, err)
@@ -93,7 +93,7 @@ func (w *world) baseIsNeeded(one Sealed, base Base) {
 	w.must(os.RemoveAll(w.home + "/layers/" + base.Layer))
 	diffs, err := w.s.Verify(context.Background(), w.c, one.Layer)
 	if err == nil && len(diffs) == 0 {
-		w.t.Error("nobody notices that what the area stands on is gone")
+		w.t.Error("nobody notices that what the area is based on is gone")
 	}
 }
 
@@ -109,7 +109,7 @@ func names(items []item) []string {
 	return list
 }
 
-// TestAreaOnNothing: an area may stand on nothing at all.
+// TestAreaOnNothing: an area may be based on nothing at all.
 func TestAreaOnNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendOverlay)
@@ -129,7 +129,7 @@ func TestAreaOnNothing(t *testing.T) {
 	}
 }
 
-// TestBaseErrors names areas that cannot stand on a sealed state.
+// TestBaseErrors names areas that cannot be based on a sealed state.
 func TestBaseErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendOverlay)

@@ -64,7 +64,7 @@ type Info struct {
 	// OverlayAttrs is "trusted" or "user": which overlay attributes the layer
 	// has, and so in which kind of home it can be used.
 	OverlayAttrs string `json:"overlay_attrs"`
-	// Lower are the layers that this one stands on, the topmost first.
+	// Lower are the layers that this one is based on, the topmost first.
 	Lower []string              `json:"lower"`
 	Areas map[string]areaRecord `json:"areas"`
 	Bytes int64                 `json:"bytes"`
@@ -217,7 +217,7 @@ func (s *Store) record(sealed Sealed, b Backend, op string, lower []string) Info
 }
 
 // Chain lists the layers that a state needs, itself first: those below it, and
-// those that its areas stand on.
+// those that its areas are based on.
 func (s *Store) Chain(layer string) ([]string, error) {
 	info, err := s.Info(layer)
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *Store) Chain(layer string) ([]string, error) {
 	}
 	chain := append([]string{layer}, info.Lower...)
 	for _, base := range info.Bases() {
-		below, err := s.Info(base.Layer) // which stands on no other
+		below, err := s.Info(base.Layer) // which is based on no other
 		if err != nil {
 			return nil, err
 		}

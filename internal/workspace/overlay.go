@@ -13,7 +13,7 @@ import (
 )
 
 // overlayBackend stacks the changes of each generation as overlay file systems
-// do. A layer is the upper directory of its generation, and stands on the layers
+// do. A layer is the upper directory of its generation, and is based on the layers
 // of the state that the generation began with.
 type overlayBackend struct {
 	layerDirs

@@ -84,7 +84,7 @@ func writable(f *os.File) (bool, error) {
 }
 
 // ErrUnresolved means that a path has no fixed meaning in the cell.
-var ErrUnresolved = errors.New("path of no fixed meaning")
+var ErrUnresolved = errors.New("the path can change its meaning during the run")
 
 // maxLinks is the kernel's own limit of symbolic links in one path.
 const maxLinks = 40
