@@ -3,7 +3,7 @@
 //
 // Every change of a home (the directory in which Forkcell keeps its state) is
 // one in-toto Statement v1 in a DSSE envelope, signed with Ed25519. There are
-// four kinds, told apart by their predicate:
+// four kinds, distinguished by their predicate:
 //
 //   - [Run] is the receipt of one run: the state before and after, the command,
 //     the controls, the outcome and the decision that a flag made at once.
@@ -16,7 +16,7 @@
 // The statements of a home are one log. [Link] carries the place in it: a
 // sequence number without gaps, the SHA-256 of the previous envelope of the
 // log, and the SHA-256 of the previous envelope of the same cell. Times are
-// told but never used for order, so a clock that jumps does no harm.
+// recorded but never used for order, so a clock that jumps does no harm.
 // [VerifyChain] checks a whole log in one pass; [Chain] does the same step by
 // step for callers who want to see each statement as it is checked.
 //

@@ -78,7 +78,7 @@ func sign(p Predicate, signers ...*Signer) ([]byte, error) {
 	return raw, nil
 }
 
-// Envelope is an envelope that was read but not verified: believe nothing in it
+// Envelope is an envelope that was read but not verified: do not rely on it
 // before [Envelope.Verify] has returned nil.
 type Envelope struct {
 	Statement Statement

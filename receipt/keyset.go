@@ -62,7 +62,7 @@ func (k *KeySet) Origin(id string) string {
 // what the old key signs later in that home's log is no longer trusted. A lost key
 // is retired in the same way; its statement is signed by the new key, which must be
 // trusted already. Trust goes
-// forward only; whoever trusts a new key does not thereby trust the ones before it.
+// forward only: trusting a new key does not mean trusting the ones before it.
 func (k *KeySet) Follow(envelope []byte) error {
 	env, err := ParseEnvelope(envelope)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // Link is a statement's place in the log of a home and in the chain of its cell.
 type Link struct {
-	// HomeID tells the logs of different homes apart.
+	// HomeID distinguishes the logs of different homes.
 	HomeID string `json:"home_id"`
 	// Seq is the place in the home's log: 1, 2, 3, ... without gaps.
 	Seq int64 `json:"seq"`

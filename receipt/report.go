@@ -39,7 +39,7 @@ type BundleReport struct {
 	TrustedKey string
 	// Decisions about the receipt that hold, in the order of the log.
 	Decisions []*Decision
-	// Present is the decision that stands as far as the bundle tells: it cannot
+	// Present is the present decision as far as the bundle shows: it cannot
 	// show that nothing was decided later.
 	Present Standing
 	// Checks has every bound hash.
@@ -179,7 +179,7 @@ func (v *bundleCheck) checkContext() {
 			v.add("context", sum, Mismatch, err.Error())
 			continue
 		}
-		// A key statement that is no part of the trust is told about above.
+		// A key statement that is not part of the trust is reported above.
 		if err := e.Verify(v.keys); err != nil {
 			if e.Statement.PredicateType != TypeKey {
 				v.add("context "+e.Statement.ID(), sum, Mismatch, err.Error())

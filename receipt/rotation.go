@@ -8,10 +8,10 @@ import (
 
 // Rotation replaces the signing key of a home. Its envelope carries two
 // signatures: the old key's, which passes the trust on, and the new key's, which
-// shows that the new key is held by whoever rotates.
+// shows that the process that rotates has the new key.
 //
 // If the old key is lost, only the new key signs. Such a statement passes no trust
-// on: only who trusts the new key for another reason believes it.
+// on: the new key must be trusted for another reason.
 type Rotation struct {
 	Link `json:"link"` // KeyID is the old key, or the new one if the old one is lost
 

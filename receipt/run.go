@@ -68,7 +68,7 @@ type Run struct {
 
 	// Decision is the one that a flag made at once; pending without such a flag.
 	Decision AutoDecision `json:"decision"`
-	// DecisionID names an automatic decision, which has no statement of its own.
+	// DecisionID names an automatic decision, which has no separate statement.
 	DecisionID string `json:"decision_id,omitempty"`
 }
 

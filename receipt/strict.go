@@ -49,7 +49,7 @@ func decodeStrict(data []byte, v any, opaque func() []json.RawMessage) error {
 	return nil
 }
 
-// compareDocuments tells documents apart that differ in more than their spaces,
+// compareDocuments refuses documents that differ in more than their spaces,
 // their escapes and the order of their keys.
 func compareDocuments(data, again []byte) error {
 	got, err := parseTree(data)

@@ -79,7 +79,7 @@ s.sendall(len(q).to_bytes(2, "big") + q)
 s.recv(100)
 `
 
-// TestEgressQuestions shows that questions are told by name and type, at once and
+// TestEgressQuestions shows that questions are recorded by name and type, at once and
 // with how often they came, and with the program that asked first.
 func TestEgressQuestions(t *testing.T) {
 	t.Parallel()

@@ -189,7 +189,7 @@ func TestEgressStream(t *testing.T) {
 	}
 }
 
-// TestEgressTCP speaks a protocol of its own, in which the server begins.
+// TestEgressTCP uses a protocol in which the server sends first.
 func TestEgressTCP(t *testing.T) {
 	t.Parallel()
 	need(t, "/usr/bin/bash")

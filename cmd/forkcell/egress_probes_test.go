@@ -12,7 +12,7 @@ import (
 )
 
 // probe.py tries to get out in one way and says what came of it. Its time limit
-// is there to tell "refused at once" from "waited for".
+// is there to distinguish "refused at once" from "waited for".
 const probePython = `import os, socket, struct, sys
 
 def question(name):
@@ -148,7 +148,7 @@ func TestEgressProbes(t *testing.T) {
 }
 
 // wait starts a server of a kind on the host, completes a probe's arguments and
-// returns a function that checks that nobody came; nil if the host has no such
+// returns a function that checks that nothing connected; nil if the host has no such
 // address.
 func (l *lab) wait(kind, args string) (string, func(*testing.T)) {
 	l.Helper()

@@ -29,7 +29,7 @@ os.execv("/usr/bin/bash", ["bash", "-c", "sleep 0.1; echo >&%d; read -r line <&%
 `
 
 // TestEgressPrograms shows whom a rule that names a program lets pass: that
-// program where the cell cannot have made it, and nobody who looks like it.
+// program where the cell cannot have made it, and no other program of that name.
 func TestEgressPrograms(t *testing.T) {
 	t.Parallel()
 	get := " -sS --fail https://api.example.com/data"

@@ -92,7 +92,7 @@ func pythonIndexOf(t *testing.T, pkg string) http.Handler {
 	})
 }
 
-// npmRegistry has a package of its own and one of a scope, whose name npm sends
+// npmRegistry has its own package and one of a scope, whose name npm sends
 // with an encoded slash.
 func npmRegistry(t *testing.T) http.Handler {
 	t.Helper()

@@ -82,7 +82,7 @@ type site struct {
 	seen  []string
 }
 
-// site starts an HTTPS server, with HTTP/1.1 and HTTP/2, under a name of its own.
+// site starts an HTTPS server, with HTTP/1.1 and HTTP/2, under its own name.
 func (l *lab) site(host string, h http.Handler) *site {
 	l.Helper()
 	s := &site{host: host, port: 443}
@@ -181,7 +181,7 @@ func (s *site) traffic(t *testing.T) (conns int, seen []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whatever the server speaks, it closes the connection after this; a server
+	// With any protocol the server closes the connection after this; a server
 	// that says nothing is read to its end as well.
 	_, _ = c.Write([]byte("\n\n\n\n\n\n"))
 	if half, ok := c.(*net.TCPConn); ok {
@@ -206,7 +206,7 @@ func says(text string) http.Handler {
 	})
 }
 
-// greetAndEcho speaks first, as mail servers do, and then repeats what it hears.
+// greetAndEcho sends first, as mail servers do, and then repeats what it receives.
 func greetAndEcho(c net.Conn) {
 	_, _ = io.WriteString(c, "220 "+payload+"\n")
 	_, _ = io.Copy(c, c)

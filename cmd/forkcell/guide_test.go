@@ -26,7 +26,7 @@ import (
 // what the page shows. In a block
 //
 //	$ begins a command, and > continues it;
-//	... stands for any text, and on a line of its own for any lines;
+//	... stands for any text, and on its own line for any lines;
 //	chk_...a1b2 is an id, the same one wherever the page repeats it;
 //	/home/ada is the home directory, which is where a page begins;
 //	[s]? k is a question and the answer that is typed.
@@ -207,7 +207,7 @@ func newReader(t *testing.T, registry bool) *reader {
 }
 
 // withRegistry lets a shell take a server of the test for Python's registry: by
-// name, in a mount namespace with an /etc/hosts of its own.
+// name, in a mount namespace with its own /etc/hosts.
 func (r *reader) withRegistry(shell *exec.Cmd) *exec.Cmd {
 	r.t.Helper()
 	hosts := []string{"pypi.org", "files.pythonhosted.org"}

@@ -122,7 +122,7 @@ func followHint(ts *testscript.TestScript, hint string) {
 }
 
 // filledIn returns the words of a hint with its placeholders replaced. It reports
-// false for a hint that a person has to fill in with something of their own.
+// false for a hint that a person has to complete.
 func filledIn(ts *testscript.TestScript, hint string) ([]string, bool) {
 	words := strings.Fields(strings.TrimPrefix(hint, "forkcell "))
 	var args []string

@@ -52,7 +52,7 @@ func stopLive(home string) {
 	}
 }
 
-// home is one home with one cell, whose supervisors are processes of their own.
+// home is one home with one cell, whose supervisors are separate processes.
 type home struct {
 	*testing.T
 	e    *cell.Engine
@@ -330,7 +330,7 @@ func TestLiveDetach(t *testing.T) {
 	h.sound()
 }
 
-// TestLiveClientKilled: a caller that goes away takes its command with it, and
+// TestLiveClientKilled: when a caller is killed, its command ends, and
 // nothing else.
 func TestLiveClientKilled(t *testing.T) {
 	t.Parallel()
@@ -373,7 +373,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestLiveStopWithAStuckClient: whoever does not take the output of his command
+// TestLiveStopWithAStuckClient: a client that does not read the output of its command
 // does not keep the cell from ending.
 func TestLiveStopWithAStuckClient(t *testing.T) {
 	t.Parallel()
@@ -392,7 +392,7 @@ func TestLiveStopWithAStuckClient(t *testing.T) {
 	h.sound()
 }
 
-// TestLiveSupervisorKilled: nothing runs, is mounted or left, and whoever comes
+// TestLiveSupervisorKilled: nothing runs, is mounted or left, and the process that comes
 // next finishes the run.
 func TestLiveSupervisorKilled(t *testing.T) {
 	t.Parallel()

@@ -219,7 +219,7 @@ func TestRecoverWhileACellIsUsed(t *testing.T) {
 	l.ok(err)
 	l.ok(cmd.Wait())
 
-	// Nor is it when the database is lost: the lock tells.
+	// Nor is it when the database is lost: the lock shows it.
 	res = l.start()
 	l.must("exec", "box", "--", "sh", "-c", "echo lost > file")
 	for _, name := range []string{"forkcell.db", "forkcell.db-wal", "forkcell.db-shm"} {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the manual: one script per behaviour, against the program
-// itself, each with a home of its own.
+// itself, each with its own home.
 func TestScripts(t *testing.T) { runScripts(t, "script", nil) }
 
 // TestTools runs the tools that people need on their first day, unmodified, in a

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// onSmallDisk runs a shell script beside a small file system of its own, at
+// onSmallDisk runs a shell script beside its own small file system, at
 // $DISK, which holds the home of the program. An ordinary user's is in a user
 // namespace; the script has no rights from that.
 func onSmallDisk(t *testing.T, script string) string {

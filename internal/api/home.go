@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// Progress tells how far long work has come. Total is 0 where it is unknown.
+// Progress reports how much of a long operation is done. Total is 0 if it is unknown.
 type Progress struct {
 	What        string `json:"what,omitempty"`
 	Files       int64  `json:"files,omitempty"`

@@ -50,8 +50,8 @@ type PolicySuggestion struct {
 	// denied and is still.
 	Added []string `json:"added"`
 	Left  []string `json:"left"`
-	// Unseen reports that the run had no network at all, where nobody sees what
-	// is wanted: what is added is what its command lines name.
+	// Unseen reports that the run had no network at all, so nothing shows what
+	// it needed: the additions are the hosts that its command lines name.
 	Unseen bool `json:"unseen"`
 
 	Text []byte `json:"-"` // a policy file

@@ -48,7 +48,7 @@ type RunRequest struct {
 	Term string     `json:"term,omitempty"`
 }
 
-// StartRequest asks for a live cell: a run without a command of its own.
+// StartRequest asks for a live cell: a run without a command.
 type StartRequest struct {
 	Cell string `json:"cell"`
 	RunOptions
@@ -95,7 +95,7 @@ type NetworkRequest struct {
 	CA []byte `json:"ca,omitempty"`
 }
 
-// GrantRequest is what the operator lets the policy of a run take from the host.
+// GrantRequest lists what the operator lets the policy of a run use of the host.
 type GrantRequest struct {
 	Paths Texts `json:"paths,omitempty"` // PATH[:ro|rw]
 	Env   Texts `json:"env,omitempty"`   // names of variables
@@ -116,7 +116,7 @@ type PolicyFile struct {
 	Resolve Texts `json:"resolve,omitempty"`
 }
 
-// Controls are what a cell's processes are held by, in words.
+// Controls describes the controls of a cell's processes in words.
 type Controls struct {
 	Runtime      string   `json:"runtime"`
 	Kernel       string   `json:"kernel"`
@@ -219,7 +219,7 @@ type StartResult struct {
 	Controls  Controls  `json:"controls"`
 }
 
-// LiveInfo is what others see of a live cell.
+// LiveInfo describes a live cell.
 type LiveInfo struct {
 	PID      int           `json:"pid"`
 	Since    time.Time     `json:"since"`

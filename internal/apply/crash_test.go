@@ -19,7 +19,7 @@ import (
 
 const crashStep = "APPLY_TEST_CRASH_STEP"
 
-// crashHelper is a process of its own that applies, and kills itself just
+// crashHelper is a separate process that applies, and kills itself just
 // before an effect.
 func crashHelper(dir string) {
 	left, err := strconv.Atoi(os.Getenv(crashStep))

@@ -7,7 +7,7 @@ import (
 )
 
 // finish ends a committed apply: displaced things go to the journal, the
-// staging directory goes away, times are put right. It can be interrupted and
+// staging directory is removed, times are corrected. It can be interrupted and
 // repeated.
 func (s *session) finish() error {
 	if err := s.findStage(); err != nil {

@@ -188,7 +188,7 @@ func (pl *planner) sameMount(dir string, info fsx.Info) error {
 	return nil
 }
 
-// removal lists a directory that goes away, or makes room for something else.
+// removal lists a directory that is removed or replaced.
 // It goes as a whole if it holds only what the plan removes too; if it holds
 // kept things it stays, and the rest goes piece by piece.
 func (pl *planner) removal(i int) error {

@@ -102,8 +102,8 @@ func (s *session) undoUnits() error {
 	return nil
 }
 
-// unswap takes one unit back, if it was carried out: the inode in its slot
-// tells.
+// unswap takes one unit back, if it was carried out. The inode in its slot shows
+// whether it was.
 func (s *session) unswap(u unit) error {
 	op := s.rec.op(u)
 	slot, err := inode(s.stage, u.Slot)

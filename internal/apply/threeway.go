@@ -47,7 +47,7 @@ type ThreeWayOptions struct {
 	// removed with its directory. Without it that is found out by Execute.
 	Names func(path string) ([]string, error)
 	// Undo means that an apply is undone: base is what it wrote, theirs what was
-	// there before. The reasons of conflicts speak of that.
+	// there before. The reasons of conflicts say so.
 	Undo bool
 }
 

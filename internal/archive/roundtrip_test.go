@@ -100,7 +100,7 @@ func build(t testing.TB) string {
 	return dir
 }
 
-// stamp gives everything a time of its own, children before parents.
+// stamp gives everything its own time, children before parents.
 func stamp(t testing.TB, dir, path string) {
 	info, err := os.Lstat(path)
 	check(t, err)
@@ -259,7 +259,7 @@ func TestOtherPrograms(t *testing.T) {
 			forget := func(m map[string]string) map[string]string {
 				c := map[string]string{}
 				for k, v := range m {
-					// Only some formats tell holes; one cannot hold long names.
+					// Only some formats record holes; one cannot hold long names.
 					if k == "sparse" || strings.HasPrefix(k, "long") {
 						continue
 					}

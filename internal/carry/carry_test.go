@@ -127,7 +127,7 @@ func TestWhatDoesNotTravel(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(from, "tree/listed"), nil, 0o600))
 	must(t, unix.Setxattr(filepath.Join(from, "tree/listed"), "system.posix_acl_access", list, 0))
 	must(t, unix.Setxattr(filepath.Join(from, "tree/listed"), "user.a", []byte("b"), 0))
-	own := &carry.Owner{UID: 7, GID: 7} // everything is somebody else's
+	own := &carry.Owner{UID: 7, GID: 7} // everything belongs to another user
 	sent, err := carry.Send(t.Context(), &stream, open(t, from), "tree", own)
 	must(t, err)
 	if diff := cmp.Diff([]string{"fifo", "socket"}, sent.Skipped); diff != "" {
@@ -163,7 +163,7 @@ func TestWhatDoesNotTravel(t *testing.T) {
 	}
 }
 
-// stream makes a stream of headers, as somebody hostile would.
+// stream makes a stream of headers, as an attacker would.
 func stream(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -56,7 +56,7 @@ var (
 	}, sharedByAll...)
 )
 
-// from makes a cell whose runs have the caches, from a directory of its own
+// from makes a cell whose runs have the caches, from its own directory
 // unless source says of which.
 func (w *world) from(name, source string) string {
 	w.Helper()
@@ -96,7 +96,7 @@ func (w *world) caches() (names []string) {
 	return names
 }
 
-// TestSharedCaches: what a cell puts into its caches is nobody else's until it is
+// TestSharedCaches: no other cell sees what a cell puts into its caches until it is
 // promoted; then other directories find only what tools check by themselves.
 func TestSharedCaches(t *testing.T) {
 	t.Parallel()
@@ -173,7 +173,7 @@ func TestPromoteAddsToWhatIsThere(t *testing.T) {
 }
 
 // TestPromoteTakesOnlyFiles: whatever a cell makes, a shared cache has regular
-// files of nobody in particular in plain directories, and not too deep.
+// files without owners in plain directories, and not too deep.
 func TestPromoteTakesOnlyFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

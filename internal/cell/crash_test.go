@@ -102,7 +102,7 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			// What was applied is a state of its own, which nothing else needs.
+			// What was applied is a separate state, which nothing else needs.
 			name: "selected", on: plainBackends,
 			points: []string{"apply.staged", "apply.displaced", "apply.committed", "apply.executed", "log.written"},
 			inCell: []string{"first\n"}, inHost: []string{"hello\n", "first\n"},

@@ -50,7 +50,7 @@ func TestBundle(t *testing.T) {
 			_, err = e.BundleVerify(p.ctx, file, strange)
 			p.refused(err, api.Refused, "")
 		}
-		// A later key does not speak for what was signed before it was there.
+		// A later key does not verify what was signed before it existed.
 		_, err := e.BundleVerify(p.ctx, first, newKey)
 		p.refused(err, api.Refused, "")
 		p.alteredBundles(e, first, oldKey)

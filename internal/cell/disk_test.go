@@ -19,7 +19,7 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// alone is set in a process that has a mount namespace of its own.
+// alone is set in a process that has its own mount namespace.
 const alone = "FORKCELL_TEST_ALONE"
 
 // TestDiskFull: a run that fills the home's file system is finished when there

@@ -121,7 +121,7 @@ func TestLinkInPlaceOfADirectory(t *testing.T) {
 			w := newWorld(t)
 			outside := w.outside()
 			w.init("demo", backend)
-			// In the cell the link leads to a directory of its own.
+			// In the cell the link leads to its own directory.
 			w.sh("demo", "mkdir -p "+outside+" 2>/dev/null; rm -r docs; ln -s "+outside+" docs; echo x > docs/x || true", acceptOnSuccess)
 			_, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 			w.ok(err)

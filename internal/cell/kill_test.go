@@ -104,7 +104,7 @@ func (w *world) noStaging() {
 	}
 }
 
-// TestWorker is not a test of its own: it works until it is killed.
+// TestWorker is run by other tests as a process: it works until it is killed.
 func TestWorker(t *testing.T) {
 	part := strings.Split(os.Getenv(worker), "|")
 	if len(part) != 3 {

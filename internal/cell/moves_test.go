@@ -196,7 +196,7 @@ func (h *history) reallyConflicts(a *actor, err error) {
 }
 
 // base is what a state of a cell and the source both come from: what the source
-// was last known to hold, but for changes of its own that the state does not
+// was last known to hold, but for its own changes that the state does not
 // have because the cell went back behind them.
 func (h *history) base(a *actor, of string) state {
 	h.Helper()

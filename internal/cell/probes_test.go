@@ -176,7 +176,7 @@ func networkProbes() []probe {
 	return list
 }
 
-// nestedProbes try what a namespace of their own would allow.
+// nestedProbes try what a new namespace would allow.
 func nestedProbes() []probe {
 	nested := func(script string) func() error {
 		return func() error {

@@ -24,7 +24,7 @@ import (
 const userID = 65533
 
 // userTests are run again as an ordinary user. Those that need another user's
-// files, a mount of their own, or mere patience are not among them.
+// files, a new mount, or only time are not among them.
 var userTests = []string{
 	"TestFailedRunIsRestored", "TestAcceptAndApply", "TestUndo", "TestRecoverFromALostDatabase", "TestTwoAtOnce", "TestGC",
 	"TestFidelity", "TestHistories", "TestProbes", "TestReadOnlyHome", "TestTamperedEvidence", "TestSecretsAreNotStored",
@@ -147,7 +147,7 @@ func (w *world) inside(name, what string, env ...string) (*api.RunResult, string
 	return res, out.String()
 }
 
-// openWith replaces the engine by one with a clock and a depth of its own.
+// openWith replaces the engine by one with another clock and depth.
 func (w *world) openWith(now func() time.Time, depth int) {
 	w.Helper()
 	s, err := store.Open(w.home, store.Create)

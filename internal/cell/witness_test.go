@@ -60,7 +60,7 @@ func (p *past) kept(before *api.StatusResult) {
 	p.ok(err)
 }
 
-// TestRecoverKeepsWhatOneSideKnows: log and database are each other's witness.
+// TestRecoverKeepsWhatOneSideKnows: log and database confirm each other.
 func TestRecoverKeepsWhatOneSideKnows(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(p *past){

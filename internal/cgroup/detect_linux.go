@@ -41,7 +41,7 @@ type hierarchy struct {
 type Host struct {
 	places  []hierarchy
 	support []Support
-	// mkdir makes a group; in a tree of plain files nobody fills it.
+	// mkdir makes a group; in a tree of plain files it stays empty.
 	mkdir func(dir string) error
 }
 

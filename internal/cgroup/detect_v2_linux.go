@@ -103,7 +103,7 @@ func offer(dir string, wanted []Control, enable bool) hierarchy {
 }
 
 // mayEnable reports whether controllers can be passed on to the groups in dir: only
-// the root may have processes of its own then.
+// the root may then have processes besides its groups.
 func mayEnable(dir string) bool {
 	if !exists(dir + "/cgroup.type") {
 		return true // the root of the hierarchy

@@ -1,6 +1,6 @@
 package cgroup
 
-// Fallback is what could stand in for a limit where no group can be made. It is
+// Fallback describes what could replace a limit where no group can be made. It is
 // always weaker than a group, so a run that uses it is degraded.
 type Fallback struct {
 	// Rlimit is the name of the resource limit, or "none".

@@ -66,7 +66,7 @@ func (g *Group) killRound() (bool, error) {
 			fds[pid] = fd
 		}
 	}
-	// A number may have gone to a stranger before its descriptor was opened:
+	// A pid may belong to another process before its descriptor was opened:
 	// only what is still in the group now is ours.
 	second, err := d.pids()
 	if err != nil {

@@ -75,7 +75,7 @@ func newGroup(tb testing.TB, h *Host, l Limits) *Group {
 	return g
 }
 
-// process is a shell that waits to be told to start.
+// process is a shell that waits for a line before it starts.
 type process struct {
 	*exec.Cmd
 	in  io.WriteCloser

@@ -167,7 +167,7 @@ func TestKill(t *testing.T) {
 				t.Parallel()
 				h := realHost(t, opt, Freezer, PIDs)
 				g := newGroup(t, h, Limits{PIDs: 64})
-				// Processes that leave their session and keep being born.
+				// Processes that leave their session and keep starting others.
 				p := start(t, g, `trap "" TERM INT; for i in 1 2 3 4 5; do setsid sh -c 'echo up; while :; do sleep 0.01; done' & done; wait`)
 				r := bufio.NewReader(p.out)
 				for range 5 {

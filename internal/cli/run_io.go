@@ -191,7 +191,7 @@ func (r *governedRun) conclude(err error) error {
 	return err
 }
 
-// withReceipt adds the receipt of a run that failed for a reason of its own to the
+// withReceipt adds the receipt of a failed run to the
 // message about it.
 func withReceipt(err error, id string) error {
 	e, ok := errors.AsType[*api.Error](err)

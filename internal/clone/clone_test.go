@@ -26,7 +26,7 @@ func program(t *testing.T, w *os.File, args, env []string) *clone.Script {
 	return s
 }
 
-// wait starts a script and tells how its process ended. The process is a child
+// wait starts a script and returns how its process ended. The process is a child
 // of the thread.
 func wait(s *clone.Script, flags uint64) (unix.WaitStatus, error) {
 	runtime.LockOSThread()

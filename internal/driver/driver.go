@@ -8,7 +8,7 @@
 // The package holds interfaces and plain data. It knows nothing of workspaces,
 // checkpoints, policies, receipts or the store: package mount is all that it
 // shares with them. A driver decides nothing about what a run may do. It does what
-// it is told, or reports exactly which step failed.
+// its specification says, or reports exactly which step failed.
 package driver
 
 import (

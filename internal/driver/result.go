@@ -38,7 +38,7 @@ type Usage struct {
 	PIDsHits int64 `json:"pids_hits"`
 }
 
-// Controls is what holds the command, as achieved, in words for a receipt.
+// Controls lists the controls that were achieved, in words for a receipt.
 type Controls struct {
 	Runtime      string   `json:"runtime"`
 	Kernel       string   `json:"kernel"`

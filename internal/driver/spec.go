@@ -17,7 +17,7 @@ type Spec struct {
 	// Hostname is the cell's name.
 	Hostname string
 	// FullName is what the cell's user is called besides its login name, for git
-	// and others that ask the list of accounts; "" = nothing of its own.
+	// and others that ask the list of accounts; "" for no full name.
 	FullName string
 	// Mounts are the workspace, the home, the private /tmp and so on.
 	Mounts mount.Set
@@ -29,7 +29,7 @@ type Spec struct {
 	AsRoot bool
 	Guard  Guard
 	// Network, if set, brings every connection of the cell to the host side;
-	// otherwise the cell has only a loopback of its own.
+	// otherwise the cell has only its own loopback.
 	Network *Network
 	Limits  Limits
 	// Freezable makes a cell that can be frozen, where the host can do that.
@@ -85,7 +85,7 @@ type Stdio struct {
 
 // System says where the cell's programs and libraries come from.
 type System struct {
-	// Root is a directory with a system of its own; empty means the host's.
+	// Root is a directory with its own system; empty means the host's.
 	Root string
 	// Own makes Paths all that is shown of it, instead of the usual directories.
 	// The links in its root (/bin, /lib) are there anyhow.
@@ -103,7 +103,7 @@ type Guard struct {
 	LandlockBestEffort bool
 	// AllowDegraded runs the cell when a limit cannot be enforced, and says so.
 	AllowDegraded bool
-	// Denied, if set, is told of the rare denied calls, where the kernel can
+	// Denied, if set, is called for the rare denied calls, where the kernel can
 	// report them. It is called by one goroutine at a time.
 	Denied func(Denial)
 }
@@ -114,7 +114,7 @@ type Limits struct {
 	CPUsMilli int64 // thousandths of a processor
 	PIDs      int64
 	OpenFiles int64 // for each process
-	// Hit, if set, is told when a limit was met.
+	// Hit, if set, is called when a limit was met.
 	Hit func(LimitHit)
 }
 

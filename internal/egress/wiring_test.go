@@ -18,7 +18,7 @@ func (r resolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, 
 	return []netip.Addr{netip.MustParseAddr(r[strings.TrimSuffix(host, ".")])}, nil
 }
 
-// TestDials checks that the real dialer's refusals are told apart from failures.
+// TestDials checks that the real dialer's refusals differ from its failures.
 func TestDials(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -111,7 +111,7 @@ func TestTampering(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	// What only the receipt can tell: the end.
+	// Only the receipt shows where the journal ends.
 	for name, text := range map[string]string{
 		"last gone":    l[0] + l[1] + l[2],
 		"last changed": l[0] + l[1] + l[2] + strings.Replace(l[3], "Denied", "denied", 1),

@@ -29,7 +29,7 @@ func drawEvent(t *rapid.T) Event {
 	return HTTP(s, Request{Method: "GET", Path: "/"})
 }
 
-// TestCutAnywhere appends anything, cuts the file at any byte, puts rubble there
+// TestCutAnywhere appends anything, cuts the file at any byte, puts garbage there
 // as a lost page would be, and goes on.
 func TestCutAnywhere(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 
 // Recover makes the database again from the signed log and the layers. What does
 // not verify is left out and named; the old database is set aside, not deleted.
-// Log and old database are each other's witness: what only one of them knows is
+// Log and old database confirm each other: what only one of them knows is
 // kept, and the error names it, unless acceptLoss is set. Then a signed statement
 // says what is lost. The caller holds the home exclusively, and no process is at
 // work on a cell.
@@ -32,7 +32,7 @@ func (l *Log) Recover(ctx context.Context, acceptLoss bool) (*api.RecoverResult,
 	}
 	b.witness()
 	if err := l.store.Update(func(tx *store.Tx) error { return b.restore(ctx, tx) }); err != nil {
-		// The old database is the only witness of what the log lacks.
+		// Only the old database shows what the log lacks.
 		return nil, errors.Join(fmt.Errorf("rebuild the database: %w", err), l.store.TakeBackDatabase(res.OldDatabase))
 	}
 	if err := l.store.NameHome(b.home); err != nil {

@@ -18,7 +18,7 @@ const (
 	kindLost     = "lost" // a place in the log whose statement cannot be believed
 )
 
-// Kinds of states that are made by recovery, or that it must tell apart.
+// Kinds of states that recovery makes or must distinguish.
 const (
 	runState = "run" // made by a run
 	// PartialState has a chosen part of a run's work.

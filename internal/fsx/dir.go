@@ -196,7 +196,7 @@ func statPlace(p place) (*unix.Stat_t, error) {
 	return &st, unix.Fstat(fd, &st)
 }
 
-// MountID returns the mount that a name is on. Unlike Info.Dev it also tells bind
+// MountID returns the mount that a name is on. Unlike Info.Dev it also distinguishes bind
 // mounts of one file system apart.
 func (d *Dir) MountID(rel string) (uint64, error) {
 	var st unix.Statx_t

@@ -5,7 +5,7 @@ import "context"
 // keptOpen is how many unused directories a walk leaves open.
 const keptOpen = 32
 
-// Visitor is told of everything below a directory.
+// Visitor is called for everything below a directory.
 type Visitor struct {
 	// Enter is called for each name, in order; of a directory before what is in
 	// it. For a directory it reports whether to visit its contents.

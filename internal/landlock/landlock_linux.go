@@ -119,7 +119,7 @@ func Restrict(r Ruleset) (Applied, error) {
 	return a, nil
 }
 
-// allow adds one rule. The kernel refuses a rule on a file that speaks of
+// allow adds one rule. The kernel refuses a rule on a file with rights of
 // directories.
 func allow(ruleset, fd int, grant uint64) error {
 	var st unix.Stat_t

@@ -13,7 +13,7 @@ type right struct {
 	name string
 }
 
-// Rights on files. Those on TCP ports are not used: they cannot tell the cell's
+// Rights on files. Those on TCP ports are not used: they do not distinguish the cell's
 // own loopback from anything else.
 var fileRights = [...]right{
 	{unix.LANDLOCK_ACCESS_FS_EXECUTE, 1, "execute"},

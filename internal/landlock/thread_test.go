@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onThread runs f on a thread of its own, with no_new_privs, and destroys the
+// onThread runs f on a separate thread, with no_new_privs, and destroys the
 // thread afterwards, as only the thread of f is to be restricted.
 func onThread(t testing.TB, f func() error) {
 	t.Helper()

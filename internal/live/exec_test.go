@@ -81,7 +81,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// Many commands at once, each with data of its own in both directions.
+// Many commands at once, each with its own data in both directions.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	const commands, size = 64, 256<<10 + 12345
@@ -179,7 +179,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// A client that reads nothing holds up its own command and nobody else's, and
+// A client that reads nothing delays its own command and no other, and
 // costs the server no memory.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ type Host interface {
 	// Processes lists all processes of the cell.
 	Processes(ctx context.Context) ([]ProcessInfo, error)
 	// Call handles any other request, for as long as it takes. ctx ends when
-	// the client disconnects or the server is told to end; a method that must
+	// the client disconnects or the server ends; a method that must
 	// not be interrupted continues on context.WithoutCancel. Serve waits for it
 	// and delivers its answer.
 	Call(ctx context.Context, method string, request json.RawMessage) (json.RawMessage, error)

@@ -132,7 +132,7 @@ func TestOtherUser(t *testing.T) {
 	}
 	uid := os.Geteuid()
 	if uid != 0 {
-		uid++ // the server belongs to another, and this process is the stranger
+		uid++ // the server belongs to another user than this process
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
@@ -197,7 +197,7 @@ func TestCall(t *testing.T) {
 			t.Errorf("%s: %s, %s", c.method, got, diff)
 		}
 	}
-	// A client that goes away ends its call.
+	// A client that disconnects ends its call.
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-inCall; cancel() }()
 	if _, err := f.Call(ctx, "wait", nil); !errors.Is(err, context.Canceled) {

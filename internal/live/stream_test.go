@@ -204,7 +204,7 @@ func (l oneConn) Accept() (net.Conn, error) {
 func (l oneConn) Close() error   { return nil }
 func (l oneConn) Addr() net.Addr { return &net.UnixAddr{} }
 
-// echo prints its input, and something of its own, until it is killed.
+// echo prints its input, and some other text, until it is killed.
 func echo(_ live.Command, st live.Streams, killed <-chan struct{}) live.Exit {
 	_, _ = io.WriteString(st.Err, "hello\n")
 	if st.In == nil {
@@ -300,7 +300,7 @@ func quiet(t *testing.T) {
 }
 
 // BenchmarkExec is the cost of the socket: a command that does nothing, with a
-// connection of its own.
+// separate connection.
 func BenchmarkExec(b *testing.B) {
 	h := &scriptHost{run: func(live.Command, live.Streams, <-chan struct{}) live.Exit { return live.Exit{} }}
 	f := serve(b, h, live.Options{})
@@ -331,7 +331,7 @@ func BenchmarkOutput(b *testing.B) {
 	}
 }
 
-// BenchmarkPeer is what any protocol over a connection of its own costs: connect,
+// BenchmarkPeer is what any protocol over a separate connection costs: connect,
 // and two exchanges.
 func BenchmarkPeer(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "s")

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Bounds of a policy file. No honest policy comes near them.
+// Bounds of a policy file. Real policies are far below them.
 const (
 	maxFile  = 1 << 20
 	maxDepth = 32

@@ -157,7 +157,7 @@ func TestGraphQLRules(t *testing.T) {
 		{"g.example.org/", graphQL(persisted("bad", "")), "-deny_rules[1]"},
 		{"g.example.org/", graphQL(persisted("unlisted", "")), "-"},
 		{"g.example.org/", graphQL(persisted("known", ""), persisted("unknown", "")), "-"},
-		// The deny rules of a broader entry hold where the narrower one speaks,
+		// The deny rules of a broader entry hold where the narrower one applies,
 		// and only those that are about what is spoken there.
 		{"g.example.org/open/x", graphQL(operation(m, "", "other")), "+access"},
 		{"g.example.org/open/x", graphQL(operation(m, "", "deleteIssue")), "-deny_rules[1]"},
@@ -177,7 +177,7 @@ func TestGraphQLRules(t *testing.T) {
 		{"g.example.org/", nil, "-"},
 		{"g.example.org/", &policy.Facts{Protocol: policy.GraphQL}, "-request"},
 		{"g.example.org/", callFacts(policy.JSONRPC, "x"), "-request"},
-		// Entries for different patterns of hosts speak together: one may allow
+		// Entries for different patterns of hosts apply together: one may allow
 		// what the other does not, but its deny rules hold, so it must be read.
 		{"api.mix.example.org/", graphQL(operation(q, "", "a")), "+access"},
 		{"api.mix.example.org/", graphQL(operation(s, "", "a")), "+access"},

@@ -43,10 +43,10 @@ func layers() [][]string {
 	}
 }
 
-// strangers must not know what they could by their place, also not through
+// exceptions lists packages that must not import what their layer would allow, also not through
 // another package, and why.
-func strangers() []stranger {
-	return []stranger{
+func exceptions() []exception {
+	return []exception{
 		{
 			"internal/driver",
 			[]string{"internal/mount"},
@@ -97,7 +97,7 @@ func strangers() []stranger {
 	}
 }
 
-type stranger struct {
+type exception struct {
 	pkg string
 	may []string
 	why string
@@ -198,7 +198,7 @@ func TestImportsGoDown(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	all := packages(t)
-	for _, s := range strangers() {
+	for _, s := range exceptions() {
 		for _, p := range all {
 			if p.name() != s.pkg {
 				continue

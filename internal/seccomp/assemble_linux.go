@@ -92,7 +92,7 @@ func assemble(arch syscalls.Arch, o Options) block {
 	allowed := ret(unix.SECCOMP_RET_ALLOW)
 	absent := ret(unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS))
 	numbers := search(segments(arch, o))
-	// All of x32 is above the last number too: it has a bit of its own there.
+	// All of x32 is above the last number too: it has its own bit there.
 	numbers = branch(opAbove, uint32(syscalls.Last(arch)), branch(opEqual, noCall, allowed, absent), numbers)
 	return share(load(atArch, branch(opEqual, auditArch(arch), load(atNumber, numbers), absent)))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/syscalls"
 )
 
-// onThread runs f on a thread of its own, with no_new_privs and without
+// onThread runs f on a separate thread, with no_new_privs and without
 // capabilities, and destroys the thread afterwards: what f does to it concerns
 // neither other tests nor other threads, just as in a cell's first process.
 func onThread(t testing.TB, f func() error) {

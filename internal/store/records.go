@@ -227,7 +227,7 @@ const putCheckpoint = `INSERT INTO checkpoints(id,cell_id,parent,layer,run_id,or
 
 // PutCheckpoint inserts or replaces a checkpoint; a new one goes to the end of
 // its order, which is that of the rows: SQLite finds the last row at once. (Rows
-// can get other numbers, when somebody vacuums the database, but not another
+// can get other numbers, when the database is vacuumed, but not another
 // order.)
 func (tx *Tx) PutCheckpoint(c Checkpoint) error {
 	doc, err := encode(c)
@@ -405,7 +405,7 @@ func one[T any](tx *Tx, scan func(*sqlite.Stmt) (T, error), query string, args .
 	return rows[0], nil
 }
 
-// A run without a receipt is one that nobody finished. There are few of them,
+// A run without a receipt is unfinished. There are few of them,
 // which only this index finds without looking at all.
 const (
 	unfinished = `SELECT EXISTS(SELECT 1 FROM intents WHERE cell_id=?1)

@@ -312,7 +312,7 @@ func (s *Store) CloseDatabase() error {
 func (s *Store) sub(name string) string { return filepath.Join(s.path, name) }
 
 // SetAsidePending moves unfinished work, whose record is lost, to a place where
-// gc does not look, and tells where. Work that has a record stays.
+// gc does not look, and returns the places. Work that has a record stays.
 func (s *Store) SetAsidePending(recorded func(op string) bool) ([]string, error) {
 	names, err := s.names("pending")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // add lets the policy allow an attempt. Additions are separate network policies,
-// one for each program, so that a person can tell them apart.
+// one for each program, so that a person can distinguish them.
 func (b *builder) add(a attempt) error {
 	if strings.Contains(a.binary, "*") && a.binary != anyProgram || strings.Contains(a.path, "*") {
 		return errors.New("its name holds a *, which a rule would take for a pattern")
@@ -99,7 +99,7 @@ func (b *builder) addAddress(a attempt) error {
 	return nil
 }
 
-// relax lets a port of a host speak plain HTTP, or have encoded slashes. Entries for
+// relax lets a port of a host use plain HTTP, or have encoded slashes. Entries for
 // one host and port have to agree on that, so it stands in all of them, and for
 // this port alone.
 func (b *builder) relax(a attempt) error {

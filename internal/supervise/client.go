@@ -12,7 +12,7 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// Client speaks with the supervisor of a live cell. Each method connects anew.
+// Client calls the supervisor of a live cell. Each method opens a new connection.
 type Client struct {
 	cell string
 	line *live.Client

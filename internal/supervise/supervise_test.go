@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// TestTranscript: whoever reads on from where the last part ended gets every
+// TestTranscript: a reader that continues where the last part ended gets every
 // byte once, in order, but for what was dropped, which is counted.
 func TestTranscript(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-// Package syscalls is what the program knows about the kernel's system calls:
+// Package syscalls lists the kernel's system calls:
 // their names and numbers on the architectures that cells run on, and which of
 // them a cell is denied, with the reason.
 //

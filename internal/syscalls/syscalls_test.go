@@ -103,7 +103,7 @@ func TestRulesAreWellFormed(t *testing.T) {
 		if got, ok := Denied(r.Name); !ok || got != r {
 			t.Errorf("Denied(%s) = %v, %v", r.Name, got, ok)
 		}
-		// A caller that is told ENOSYS goes around: no event.
+		// A caller that gets ENOSYS uses another call: no event.
 		if r.Action == ENOSYS && r.Rare {
 			t.Errorf("%s: not there, and an event", r.Name)
 		}

@@ -23,7 +23,7 @@ const KindWhiteout = 6
 const identityOpaque = 7
 
 // Below is what the host's directory had at a path when the entry was sealed,
-// so that a later reader can tell what was added from what was changed. It is no
+// so that a later reader can distinguish additions from changes. It is no
 // part of the identity: the host goes its own ways.
 type Below struct {
 	// Kind is 0 where there was nothing, or nothing that a tree can hold.

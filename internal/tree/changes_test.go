@@ -140,7 +140,7 @@ func (c *changed) mark(p string, e Entry) Entry {
 	return e
 }
 
-// open tells whether the host shows in a directory.
+// open reports whether the host shows in a directory.
 func (c *changed) open(dir string) bool {
 	for {
 		if e, ok := c.m[dir]; ok && (e.Opaque || e.Kind != KindDir) {

@@ -201,8 +201,8 @@ func writeZeros(ctx context.Context, h hash.Hash, n int64) error {
 
 // Sum is the digest of what was added. plain means that it is the flat digest of
 // a large file, which it is only if that is the digest of the entry that was
-// given to Reset. ErrSize means that there was another number of bytes than Reset
-// was told.
+// given to Reset. ErrSize means that the number of bytes is not the one that was
+// given to Reset.
 func (c *Content) Sum(like *Entry) (digest Hash, plain bool, err error) {
 	if (c.total > LargeFile) != c.large {
 		return Hash{}, false, ErrSize

@@ -170,7 +170,7 @@ type diffDir struct {
 }
 
 // visit calls fn for each change, in the order of their paths. enter, if not nil,
-// tells which directories are looked into.
+// selects the directories that are looked into.
 func (d *differ) visit(enter func(old, now *Entry) bool, fn func(c Change, path func() string) error) error {
 	var at trail
 	old, now := rootOf(d.a), rootOf(d.b)

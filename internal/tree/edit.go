@@ -56,7 +56,7 @@ func (e *DirEdit) Exact() *DirEdit {
 }
 
 // Put adds an entry or replaces the one with its name. Fields that
-// its kind does not have are cleared. An error is told by Node.
+// its kind does not have are cleared. Node returns an error.
 func (e *DirEdit) Put(x Entry) {
 	err := ValidName(x.Name)
 	if err == nil {

@@ -20,10 +20,10 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
-// The actor is this binary, started again in a mount namespace of its own (and,
+// The actor is this binary, started again in its own mount namespace (and,
 // for an ordinary user, in a user namespace): it stands for what runs in a cell.
 // It mounts the overlays, does things to the files by plain system calls, and
-// tells what it sees. It shares no code with the package.
+// reports what it sees. It shares no code with the package.
 const actorName = "workspace-actor"
 
 func TestMain(m *testing.M) {
@@ -310,7 +310,7 @@ func attrsOf(p string) ([]string, error) {
 	return out, nil
 }
 
-// inNamespaces starts this binary again in namespaces of its own.
+// inNamespaces starts this binary again in its own namespaces.
 func inNamespaces(t testing.TB, name string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")

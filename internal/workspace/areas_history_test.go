@@ -89,7 +89,7 @@ func (w *world) areaDiff(from, to Sealed, was, is []item) {
 	}
 }
 
-// told tells whether a diff lists a path, or a directory of the host that came
+// told reports whether a diff lists a path, or a directory of the host that came
 // or went with it.
 func told(listed map[string]tree.Change, p string) bool {
 	if _, ok := listed[p]; ok {

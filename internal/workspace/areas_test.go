@@ -225,7 +225,7 @@ func (w *world) areaForks(on Sealed) {
 	}
 }
 
-// TestAreaMounts checks what a driver is told.
+// TestAreaMounts checks what a driver gets.
 func TestAreaMounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendOverlay)

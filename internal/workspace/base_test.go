@@ -31,7 +31,7 @@ func (w *world) sharedState() Base {
 }
 
 // TestBaseArea takes an area on a sealed state through the life of a state: the
-// sealed one never changes, and whoever asks which layers are needed is told of it.
+// sealed one never changes, and it is listed among the layers that are needed.
 func TestBaseArea(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendOverlay)

@@ -60,7 +60,7 @@ func liveRun(dec *json.Decoder, enc *json.Encoder) error {
 			return err
 		}
 		for _, a := range next {
-			if a.Do == "map" { // no system call tells the kernel of it
+			if a.Do == "map" { // no system call shows it
 				copy(mem[a.N:], a.Data)
 				continue
 			}

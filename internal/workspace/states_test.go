@@ -224,7 +224,7 @@ func (w *world) scans(base Sealed) {
 	if len(report.LeftOut) != 3 || report.Files == 0 {
 		w.t.Errorf("scan: %+v", report)
 	}
-	// The same size and time: only the change time tells.
+	// The same size and time: only the change time differs.
 	name := filepath.Join(w.src, "code")
 	info, err := os.Stat(name)
 	w.must(err)
@@ -453,7 +453,7 @@ func TestSweep(t *testing.T) {
 		stale := w.begin(w.c, head.Layer)
 		stale.Close()
 		w.must(w.s.Switch(context.Background(), w.c, lost.Layer, head.Layer, "op_switch"))
-		// Journals that are nobody's any more, but hold what nobody else has.
+		// Journals without a cell, with files that exist nowhere else.
 		for name, files := range map[string][]string{"op_half": {"intent.json"}, "op_foreign": {"intent.json", "rolledback", "foreign"}} {
 			w.must(os.MkdirAll(filepath.Join(w.home, "applies", name), 0o700))
 			for _, f := range files {

@@ -93,7 +93,7 @@ func (w *world) acts(work *Work, acts ...act) []item {
 	return w.unsure(items)
 }
 
-// unsure drops what overlay is known to tell wrongly while a generation is
+// unsure drops what overlay is known to report wrongly while a generation is
 // mounted: names of a file that was copied up and then linked have different
 // inode numbers.
 func (w *world) unsure(items []item) []item {

@@ -26,7 +26,7 @@ type job struct {
 }
 
 // selfUser are tests that run their package again as an ordinary user. The
-// machine has an ordinary user of its own for that.
+// machine has its own ordinary user for that.
 const selfUser = "^TestAsOrdinaryUser$"
 
 // tested are the tests that run in the machine. The emulator takes some forty
@@ -163,7 +163,7 @@ func expectations(ctx context.Context, m *machine, jobs []job) (map[string][]str
 	return expected, namedTestsExist(expected)
 }
 
-// matches tells whether a job runs a top-level test, as the testing package would.
+// matches reports whether a job runs a top-level test, as the testing package would.
 func matches(j job, name string) (bool, error) {
 	top, _, _ := strings.Cut(j.Run, "/")
 	run, err := regexp.MatchString(top, name)

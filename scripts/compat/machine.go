@@ -114,7 +114,7 @@ func makeInitrd(file, self, modules string) (err error) {
 // cpio writes an archive of the kernel's kind, "newc". The first error stays.
 type cpio struct {
 	out io.Writer
-	n   int // entries so far; each is a file of its own
+	n   int // entries so far; each is a separate file
 	err error
 }
 

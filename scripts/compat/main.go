@@ -1,6 +1,6 @@
 // Command compat is `make compat`: it boots Debian's own Linux 6.1, the oldest
 // kernel that forkcell promises to work on, in a software emulator, runs the
-// core tests there as root and as an ordinary user, and believes only a complete
+// core tests there as root and as an ordinary user, and accepts only a complete
 // report.
 //
 // The same program is the first process of the emulated machine (see guest): the

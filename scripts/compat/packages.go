@@ -143,7 +143,7 @@ func checksum(file string) (string, error) {
 }
 
 // apt is a private apt: the system's proxies and keys, but sources, lists and
-// state of its own.
+// separate state.
 type apt struct{ config string }
 
 func newApt(ctx context.Context, cache, mirror string) (*apt, error) {

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// The machine reports on a serial line of its own, so that the kernel's messages
+// The machine reports on its own serial line, so that the kernel's messages
 // cannot end up in the middle. A report is a sequence of records, one JSON object
 // a line: hello, then begin, any number of output, and end for each job in the
 // order of the plan, then bye. Anything else is no report.

@@ -67,7 +67,7 @@ func (f *feed) names() []string {
 	return names
 }
 
-// take is told every record, in its order.
+// take is called with every record, in order.
 func (f *feed) take(rec record) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -295,7 +295,7 @@ func (r *report) skips() []string {
 	return lines
 }
 
-// ran tells whether a job passed or failed "package Test".
+// ran reports whether a job passed or failed "package Test".
 func (r *report) ran(test string) bool {
 	for _, j := range r.jobs {
 		name, is := strings.CutPrefix(test, j.Pkg+" ")
@@ -306,7 +306,7 @@ func (r *report) ran(test string) bool {
 	return false
 }
 
-// within tells whether "package Test" is among what the jobs were to run.
+// within reports whether "package Test" is among what the jobs were to run.
 func (r *report) within(test string) bool {
 	for _, j := range r.jobs {
 		name, is := strings.CutPrefix(test, j.Pkg+" ")

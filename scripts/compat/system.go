@@ -164,7 +164,7 @@ func configure(root string) error {
 	if err != nil {
 		return err
 	}
-	// The masters have a star where a password would be; nobody logs in here.
+	// The masters have a star where a password would be; there are no logins here.
 	files := map[string]string{
 		"etc/passwd":        string(users) + fmt.Sprintf("%s:x:%d:%d::%s:/bin/bash\n", account, accountID, accountID, userHome),
 		"etc/group":         string(groups) + fmt.Sprintf("%s:x:%d:\n", account, accountID),

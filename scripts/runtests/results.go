@@ -57,7 +57,7 @@ func (r *results) read(step string, in io.Reader) error {
 		line := scan.Bytes()
 		var e event
 		if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &e) != nil {
-			// What is no event is the go command speaking.
+			// Other lines are output of the go command.
 			r.print(string(line) + "\n")
 			continue
 		}
@@ -97,7 +97,7 @@ func (r *results) take(step string, e event, said map[string]*strings.Builder) {
 	}
 }
 
-// unfinished prints what tests had said that had no end of their own, as when
+// unfinished prints the output of tests that did not end, as when
 // the whole package was killed or ran past its time.
 func (r *results) unfinished(step, pkg string, said map[string]*strings.Builder) {
 	for _, key := range slices.Sorted(maps.Keys(said)) {
@@ -230,7 +230,7 @@ func (r *results) ran(step string, n named) error {
 	return errors.Join(errs...)
 }
 
-// missing tells which of the named tests no step has passed or failed.
+// missing returns the named tests that no step has passed or failed.
 func (r *results) missing(must []string) []string {
 	var list []string
 	for _, key := range must {
@@ -246,7 +246,7 @@ func (r *results) missing(must []string) []string {
 }
 
 // summary ends the run: skips, failures once more, then a line per step. It
-// tells whether all went well.
+// reports whether all went well.
 func (r *run) summary(w *os.File) bool {
 	r.writeSkips(w)
 	// Many logs keep only their end: what failed must be found there.

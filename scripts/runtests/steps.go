@@ -23,7 +23,7 @@ const module = "github.com/forkcell/forkcell"
 const selfUser = "^TestAsOrdinaryUser$"
 
 // racing are the tests that run again under the race detector: all of the quick
-// packages with goroutines of their own, and of the slow ones those tests that
+// packages with their own goroutines, and of the slow ones those tests that
 // do several things at once.
 func racing() (whole []string, parts []named) {
 	return []string{"./internal/fsx", "./internal/tree", "./internal/store", "./receipt"}, []named{
@@ -284,7 +284,7 @@ func wrap(cmd *exec.Cmd, err error) error {
 	return fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
 }
 
-// stream runs a command that speaks for itself.
+// stream runs a command and passes its output on.
 func stream(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

@@ -23,7 +23,7 @@ import (
 // for the next run.
 const account = "forkcell-test"
 
-// pure are packages that an ordinary user's run cannot tell anything new about:
+// pure are packages whose tests are the same for an ordinary user:
 // they ask the system for nothing, or they look at the source, for which they
 // need the go command and its caches.
 func pure() []string {

@@ -8,7 +8,7 @@
 // no connects, the program is the one that holds the other end when the
 // connection is accepted. A script counts as its interpreter. This does not
 // isolate the programs of one cell: they can start, trace and feed each other.
-// It gives honest tools what each of them needs.
+// It is enough for tools that do not try to deceive it.
 //
 // The package knows nothing of cells, policies, names or protocols. It never
 // follows a path that a program of the cell could have changed: executables are

@@ -46,7 +46,7 @@ func newPlace(t testing.TB) place {
 	return p
 }
 
-// serve tells each connection and each datagram whose it is.
+// serve answers each connection and each datagram with the program that sent it.
 func (p place) serve() {
 	for _, c := range p.sockets.DNSPackets {
 		go func() {

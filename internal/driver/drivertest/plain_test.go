@@ -198,7 +198,7 @@ type plainCell struct {
 	input  io.Closer
 	gone   chan struct{}
 	close  func() error
-	closed atomic.Bool // somebody ends the cell
+	closed atomic.Bool // the cell is being ended
 }
 
 func (plain) begin(ctx context.Context, s driver.Spec) (*plainCell, error) {

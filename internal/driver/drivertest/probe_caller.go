@@ -165,8 +165,8 @@ func (r *prober) all() error {
 func (r *prober) do(j job) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	told := &denials{}
-	s, err := r.spec(told)
+	denied := &denials{}
+	s, err := r.spec(denied)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (r *prober) do(j job) error {
 		return err
 	}
 	for _, batch := range j.batches() {
-		found, err := r.try(ctx, cell, batch, told)
+		found, err := r.try(ctx, cell, batch, denied)
 		if err != nil {
 			_ = cell.Close()
 			return fmt.Errorf("%s: %w", batch[0].name, err)
@@ -200,22 +200,22 @@ func (r *prober) do(j job) error {
 }
 
 // batches are the probes that one process of the cell can try: starting one is
-// most of the work. Reports of the filter are told apart by their call alone.
+// most of the work. Reports of the filter are distinguished by their call alone.
 func (j job) batches() [][]probe {
 	var list [][]probe
-	together, told := []probe{}, []probe{}
+	together, reported := []probe{}, []probe{}
 	for _, p := range j.probes {
-		known := slices.ContainsFunc(told, func(other probe) bool { return other.told == p.told })
+		known := slices.ContainsFunc(reported, func(other probe) bool { return other.reported == p.reported })
 		switch {
-		case p.apart || p.alone || p.tty || p.workdir != "" || p.program != "" || p.told != "" && known:
+		case p.apart || p.alone || p.tty || p.workdir != "" || p.program != "" || p.reported != "" && known:
 			list = append(list, []probe{p})
-		case p.told != "":
-			told = append(told, p)
+		case p.reported != "":
+			reported = append(reported, p)
 		default:
 			together = append(together, p)
 		}
 	}
-	for _, batch := range [][]probe{together, told} {
+	for _, batch := range [][]probe{together, reported} {
 		if len(batch) > 0 {
 			list = append(list, batch)
 		}
@@ -223,7 +223,7 @@ func (j job) batches() [][]probe {
 	return list
 }
 
-func (r *prober) try(ctx context.Context, cell driver.Cell, batch []probe, told *denials) ([]finding, error) {
+func (r *prober) try(ctx context.Context, cell driver.Cell, batch []probe, denied *denials) ([]finding, error) {
 	p := batch[0] // the only one, if it is special
 	var names []string
 	for _, p := range batch {
@@ -235,7 +235,7 @@ func (r *prober) try(ctx context.Context, cell driver.Cell, batch []probe, told 
 		// With the race detector a process would sleep for a second at its end.
 		Env: append(probeEnv(), "GORACE=atexit_sleep_ms=0", "PATH="+defaultPath, envAttack+"="+strings.Join(names, "\n")),
 	}
-	told.reset()
+	denied.reset()
 	var out, errs bytes.Buffer
 	o, err := cell.Exec(ctx, c, driver.Stdio{Out: &out, Err: &errs})
 	if p.ends {
@@ -247,7 +247,7 @@ func (r *prober) try(ctx context.Context, cell driver.Cell, batch []probe, told 
 	if err != nil {
 		return nil, err
 	}
-	return understand(batch, o, out.String(), errs.String(), told), nil
+	return understand(batch, o, out.String(), errs.String(), denied), nil
 }
 
 // survives reports whether a cell that was attacked still executes commands. A
@@ -271,7 +271,7 @@ func survives(ctx context.Context, cell driver.Cell, p probe, env []string) find
 }
 
 // understand takes the findings out of what the attacker printed.
-func understand(batch []probe, o driver.Outcome, out, errs string, told *denials) []finding {
+func understand(batch []probe, o driver.Outcome, out, errs string, denied *denials) []finding {
 	var list []finding
 	// A terminal shows what was typed into it.
 	dec := json.NewDecoder(strings.NewReader(out[max(strings.IndexByte(out, '{'), 0):]))
@@ -281,9 +281,9 @@ func understand(batch []probe, o driver.Outcome, out, errs string, told *denials
 			f = finding{Probe: p.name, Code: 4, Text: fmt.Sprintf("%v: code %d, %s%s", err, o.Code, out, errs)}
 		}
 		switch {
-		case p.told != "" && told.has(p.told):
+		case p.reported != "" && denied.has(p.reported):
 			f.Code, f.Text = 1, "reported"
-		case p.told != "" && f.Code == 1:
+		case p.reported != "" && f.Code == 1:
 			f.Code = 0
 		}
 		list = append(list, f)
@@ -291,7 +291,7 @@ func understand(batch []probe, o driver.Outcome, out, errs string, told *denials
 	return list
 }
 
-// probeEnv is what the attacker is told about the host. Nothing else of the
+// probeEnv lists what the attacker knows about the host. Nothing else of the
 // caller's environment is in it.
 func probeEnv() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {

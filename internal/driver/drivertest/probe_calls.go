@@ -168,7 +168,7 @@ func toldProbes() []probe {
 			continue // another architecture's
 		}
 		list = append(list, probe{
-			name: strings.TrimSpace("reported: " + name + " " + variant), without: []driver.Control{driver.ControlSeccomp}, told: name, says: "reported",
+			name: strings.TrimSpace("reported: " + name + " " + variant), without: []driver.Control{driver.ControlSeccomp}, reported: name, says: "reported",
 			do: func() error { return call(name, args...) },
 		})
 	}

@@ -26,7 +26,7 @@ func kernelProbes() []probe {
 	for _, name := range []string{"kernel/core_pattern", "kernel/panic", "vm/overcommit_memory", "fs/file-max"} {
 		add("set "+name, "permission denied", settings, nil, func() error { return setAgain("/proc/sys/" + name) })
 	}
-	// Whoever has capabilities over the host's files needs no other number.
+	// A caller with capabilities over the host's files needs no other number.
 	owner := []driver.Control{driver.ControlIDs, driver.ControlCapabilities}
 	add("/proc/sysrq-trigger", "", []driver.Control{driver.ControlUserNS, driver.ControlReadOnlyProc}, owner, func() error {
 		f, err := os.OpenFile("/proc/sysrq-trigger", os.O_WRONLY, 0)

@@ -117,7 +117,7 @@ func shell(script string) error {
 	return nil
 }
 
-// nested runs a script in namespaces of its own, as root there.
+// nested runs a script in its own namespaces, as root there.
 func nested(flags uintptr, script string) error {
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.SysProcAttr = rootIn(flags)
@@ -136,7 +136,7 @@ func rootIn(flags uintptr) *syscall.SysProcAttr {
 	}
 }
 
-// mountNested tries the probe "mount" again in namespaces of its own: not every
+// mountNested tries the probe "mount" again in its own namespaces: not every
 // system has a program for it.
 func mountNested() error {
 	cmd := exec.Command("/src/project/probe")

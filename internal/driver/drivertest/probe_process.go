@@ -187,8 +187,8 @@ func inheritedProbes() []probe {
 }
 
 // typeIntoTerminal takes a terminal that the caller has left open, and types into
-// it what whoever reads there would take for a person's. The session that had one
-// leaves it dead, so that there are several.
+// it what a reader would take for a person's input. The session that had one
+// leaves it unusable, so that there are several.
 func typeIntoTerminal() error {
 	err := errors.New("no terminal")
 	for fd := thing("TTY_FD"); fd < thing("TTY_FD")+terminals; fd++ {

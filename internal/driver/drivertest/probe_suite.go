@@ -34,7 +34,7 @@ type probe struct {
 	abi int
 	// rest are controls that cannot stand without one of those.
 	rest []driver.Control
-	// says is a part of what the attacker is told.
+	// says is a part of the attacker's orders.
 	says string
 	// caller is "root" or "user" where only such a caller's cell has the thing.
 	caller string
@@ -50,11 +50,11 @@ type probe struct {
 	// apart gives the attack a process that it may change, alone a cell that it
 	// may break.
 	apart, alone bool
-	// told makes the attack a system call that the kernel would refuse in the
+	// reported makes the attack a system call that the kernel would refuse in the
 	// end anyhow. It is stopped when the filter reports it.
-	told string
-	// ends marks an attack on the life of the cell: who attacks may not live to
-	// tell, so whether the cell lives is seen from outside.
+	reported string
+	// ends marks an attack that tries to end the cell. The attacker may end with
+	// it, so the result is checked from outside.
 	ends bool
 	// super marks what a command that is root in its cell may do.
 	super bool
@@ -77,7 +77,7 @@ const (
 
 // attack runs probes in a cell and prints a finding for each. Its code is 0 when
 // it got through and 1 when it was stopped; anything else is a broken probe. Each
-// has a thread of its own, which ends with it, and what it changed of itself.
+// has a separate thread, which ends with it, and what it changed of itself.
 func attack(names string) {
 	out := json.NewEncoder(os.Stdout)
 	for name := range strings.SplitSeq(names, "\n") {

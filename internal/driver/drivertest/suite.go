@@ -21,7 +21,7 @@ import (
 type Claim string
 
 const (
-	// Mounts: the cell has file systems of its own, as Spec.Mounts describes them.
+	// Mounts: the cell has its own file systems, as Spec.Mounts describes them.
 	Mounts Claim = "mounts"
 	// Isolation: the cell's processes see and reach nothing but the cell. What that
 	// means in full is shown by the probes of Suite.Controls. A driver that does not

@@ -42,7 +42,7 @@ func TestKeyStaysInside(t *testing.T) {
 	}
 	for name, cert := range map[string]*tls.Certificate{"Leaf": leaf, "Config": &config.Certificates[0]} {
 		given[name] = slices.Concat(cert.Certificate...)
-		// The leaves' key is held by whoever answers with it, and must not be
+		// The leaves' key is held by the server that uses it, and must not be
 		// one with which more of them can be signed.
 		key, ok := cert.PrivateKey.(*ecdsa.PrivateKey)
 		if !ok || key.Equal(a.Key()) || a.Key().PublicKey.Equal(key.Public()) {

@@ -185,7 +185,7 @@ func TestJavaStoreWithKeytool(t *testing.T) {
 	}
 }
 
-// A key that somebody put into a trust store does not come along.
+// A private key in a trust store is not copied.
 func TestJavaStoreWithAKey(t *testing.T) {
 	t.Parallel()
 	store := keystore.New()

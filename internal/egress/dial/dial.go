@@ -48,7 +48,7 @@ type Dialer struct {
 const (
 	defaultTimeout = 30 * time.Second
 	defaultStagger = 250 * time.Millisecond
-	// maxAddrs bounds an answer. No honest name has more addresses.
+	// maxAddrs bounds an answer. Real names have fewer addresses.
 	maxAddrs = 64
 )
 

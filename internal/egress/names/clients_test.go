@@ -19,7 +19,7 @@ import (
 )
 
 // envInside says that this process is the one that TestClients has put into
-// namespaces of its own, where port 53 and /etc/resolv.conf are the server's.
+// its own namespaces, where port 53 and /etc/resolv.conf are the server's.
 const envInside = "FORKCELL_TEST_NAMES_INSIDE"
 
 // TestClients has the resolvers that are installed here ask a real server: as
@@ -83,7 +83,7 @@ func inside(t *testing.T) {
 			if _, err := exec.LookPath(c.needs); err != nil {
 				t.Skipf("not installed here: %v", err)
 			}
-			// A name of its own, in letters of both cases.
+			// A separate name, in letters of both cases.
 			good := fmt.Sprintf("Host%d.Example.COM", i)
 			v4, v6, err := table.Assign(good)
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 // with questions. The zero Limits are the defaults.
 type Limits struct {
 	// Rate is how many questions are answered in a second; 0 means 1000. As
-	// many may arrive at once. Faster ones wait, so that a burst of honest
+	// many may arrive at once. Faster ones wait, so that a burst of ordinary
 	// lookups is slowed and does not fail.
 	Rate int
 	// Denied is how many names and types that no rule allows are reported in a

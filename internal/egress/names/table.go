@@ -23,7 +23,7 @@ import (
 // ErrFull is returned when the table has no address left for another name.
 var ErrFull = errors.New("no synthetic address left")
 
-// DefaultNames is how many names a table binds by default: far more than honest
+// DefaultNames is how many names a table binds by default: far more than ordinary
 // programs need, and a few MiB at most.
 const DefaultNames = 8192
 
