@@ -7,13 +7,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
 const databaseName = "forkcell.db"
+
+// logSuffix ends the name of SQLite's write-ahead log, beside the database.
+const logSuffix = "-wal"
 
 // migrations are applied in order; the database's user_version counts them.
 // They are only ever appended to.
@@ -76,13 +78,10 @@ func (s *Store) OpenDatabase() error {
 		return databaseError(err)
 	}
 	conn.SetBlockOnBusy()
-	conn.SetBusyTimeout(30 * time.Second)
-	// The log that the next process has to read stays short.
+	conn.SetBusyTimeout(busyTimeout)
 	// Every commit is synced: that is the default, which a test holds.
-	for _, pragma := range []string{"PRAGMA foreign_keys=ON", "PRAGMA wal_autocheckpoint=64"} {
-		if err := sqlitex.ExecuteTransient(conn, pragma, nil); err != nil {
-			return databaseError(err)
-		}
+	if err := sqlitex.ExecuteTransient(conn, "PRAGMA foreign_keys=ON", nil); err != nil {
+		return databaseError(err)
 	}
 	if err := s.migrate(); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (s *Store) openToRead(path string) bool {
 	}
 	s.conn = conn
 	conn.SetBlockOnBusy()
-	conn.SetBusyTimeout(30 * time.Second)
+	conn.SetBusyTimeout(busyTimeout)
 	version, err := s.userVersion()
 	if err == nil && version == len(migrations) {
 		if s.file, err = os.Stat(path); err == nil {
@@ -170,7 +169,7 @@ func (s *Store) copyDatabase() (string, error) {
 		return "", err
 	}
 	s.scratch = dir
-	for _, suffix := range []string{"", "-wal"} {
+	for _, suffix := range []string{"", logSuffix} {
 		data, err := os.ReadFile(s.sub(databaseName + suffix))
 		if suffix != "" && errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -233,7 +232,7 @@ func (s *Store) ResetDatabase() (string, error) {
 			return "", err
 		}
 	}
-	for _, suffix := range []string{"-wal", "-shm"} {
+	for _, suffix := range []string{logSuffix, "-shm"} {
 		from := s.sub(databaseName + suffix)
 		if _, err := os.Lstat(from); err != nil {
 			continue
@@ -263,7 +262,7 @@ func (s *Store) TakeBackDatabase(aside string) error {
 		return nil
 	}
 	err := s.CloseDatabase()
-	for _, suffix := range []string{"-wal", "-shm"} {
+	for _, suffix := range []string{logSuffix, "-shm"} {
 		if gone := os.Remove(s.sub(databaseName + suffix)); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
 			err = errors.Join(err, gone)
 		}
@@ -309,70 +308,4 @@ func databaseError(err error) error {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	return err
-}
-
-// Tx is one transaction: all of it happens, or none.
-type Tx struct {
-	s        *Store
-	conn     *sqlite.Conn
-	appended []int64 // numbers of the statements that it adds to the log
-}
-
-// Update runs fn in a transaction that other processes wait for.
-func (s *Store) Update(fn func(*Tx) error) error {
-	if s.readOnly {
-		return ErrReadOnly
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var appended []int64
-	err := s.transact(func(tx *Tx) error {
-		if err := fn(tx); err != nil {
-			return err
-		}
-		appended = tx.appended
-		return s.syncStatements(appended)
-	})
-	if err == nil {
-		s.publish(appended)
-	}
-	return err
-}
-
-func (s *Store) transact(fn func(*Tx) error) (err error) {
-	end, err := sqlitex.ImmediateTransaction(s.conn)
-	if err != nil {
-		return databaseError(err)
-	}
-	defer func() {
-		end(&err)
-		err = databaseError(err)
-	}()
-	return fn(&Tx{s: s, conn: s.conn})
-}
-
-// Note is Update for what need not survive a power failure, because what it is
-// about does not either: that a process is at work. Other processes see it at
-// once, also after this one has died.
-func (s *Store) Note(fn func(*Tx) error) (err error) {
-	if s.readOnly {
-		return ErrReadOnly
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := sqlitex.ExecuteTransient(s.conn, "PRAGMA synchronous=NORMAL", nil); err != nil {
-		return databaseError(err)
-	}
-	defer func() {
-		err = errors.Join(err, databaseError(sqlitex.ExecuteTransient(s.conn, "PRAGMA synchronous=FULL", nil)))
-	}()
-	return s.transact(fn)
-}
-
-func (tx *Tx) exec(query string, args ...any) error {
-	return sqlitex.Execute(tx.conn, query, &sqlitex.ExecOptions{Args: args})
-}
-
-func (tx *Tx) query(row func(*sqlite.Stmt) error, query string, args ...any) error {
-	return sqlitex.Execute(tx.conn, query, &sqlitex.ExecOptions{Args: args, ResultFunc: row})
 }

@@ -44,14 +44,11 @@ type Next struct {
 // have committed; Update makes it durable first, and gives it its own name
 // afterwards.
 func (tx *Tx) Append(st Statement, sign func(Next) ([]byte, error)) (Statement, error) {
-	next := Next{Seq: 1}
-	err := tx.query(func(r *sqlite.Stmt) error {
-		next.Seq, next.Prev = r.ColumnInt64(0)+1, r.ColumnText(1)
-		return nil
-	}, "SELECT seq, digest FROM statements ORDER BY seq DESC LIMIT 1")
-	if err != nil {
+	last, err := tx.LastStatement()
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return st, err
 	}
+	next := Next{Seq: last.Seq + 1, Prev: last.Digest}
 	err = tx.query(func(r *sqlite.Stmt) error {
 		next.CellPrev = r.ColumnText(0)
 		return nil

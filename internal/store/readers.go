@@ -1,8 +1,6 @@
 package store
 
 import (
-	"time"
-
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 )
@@ -71,7 +69,7 @@ func openReader(name string, flags ...sqlite.OpenFlags) (*sqlite.Conn, error) {
 		return nil, err
 	}
 	c.SetBlockOnBusy()
-	c.SetBusyTimeout(30 * time.Second)
+	c.SetBusyTimeout(busyTimeout)
 	if err := sqlitex.ExecuteTransient(c, "PRAGMA query_only=ON", nil); err != nil {
 		_ = c.Close()
 		return nil, err

@@ -58,7 +58,7 @@ func (s *Store) asideBefore(path string) (string, error) {
 	}
 	last := ""
 	for _, name := range names {
-		if strings.HasPrefix(name, asidePrefix) && !strings.Contains(name, "-wal") && !strings.Contains(name, "-shm") &&
+		if strings.HasPrefix(name, asidePrefix) && !strings.Contains(name, logSuffix) && !strings.Contains(name, "-shm") &&
 			name < filepath.Base(path) && name > last {
 			last = name
 		}

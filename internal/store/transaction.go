@@ -1,0 +1,107 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+const (
+	// busyTimeout is how long a connection waits for other processes.
+	busyTimeout = 30 * time.Second
+	// longLog is the size at which the write-ahead log is copied back to the
+	// database: 64 pages with their headers.
+	longLog = 64 * (4096 + 24)
+)
+
+// Tx is one transaction: all of it happens, or none.
+type Tx struct {
+	s        *Store
+	conn     *sqlite.Conn
+	appended []int64 // numbers of the statements that it adds to the log
+}
+
+// Update runs fn in a transaction that other processes wait for.
+func (s *Store) Update(fn func(*Tx) error) error {
+	if s.readOnly {
+		return ErrReadOnly
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var appended []int64
+	err := s.transact(func(tx *Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		appended = tx.appended
+		return s.syncStatements(appended)
+	})
+	if err == nil {
+		s.publish(appended)
+	}
+	return err
+}
+
+func (s *Store) transact(fn func(*Tx) error) (err error) {
+	end, err := sqlitex.ImmediateTransaction(s.conn)
+	if err != nil {
+		return databaseError(err)
+	}
+	defer func() {
+		end(&err)
+		if err == nil {
+			s.shortenLog()
+		}
+		err = databaseError(err)
+	}()
+	return fn(&Tx{s: s, conn: s.conn})
+}
+
+// shortenLog copies the write-ahead log back to the database, once it is long, and
+// cuts it off. The next process reads all of what is left. SQLite's own checkpoint
+// leaves the cutting to the next commit of the same process, which most commands
+// do not have: their log would grow for ever.
+//
+// It waits for nobody. What it cannot do, because others read or the disk is full,
+// is left to the next commit: nothing depends on it.
+func (s *Store) shortenLog() {
+	if s.file == nil {
+		return // the database is in memory
+	}
+	log, err := os.Stat(s.sub(databaseName + logSuffix))
+	if err != nil || log.Size() <= longLog {
+		return
+	}
+	s.conn.SetBusyTimeout(0)
+	defer s.conn.SetBusyTimeout(busyTimeout)
+	_ = sqlitex.ExecuteTransient(s.conn, "PRAGMA wal_checkpoint(TRUNCATE)", nil)
+}
+
+// Note is Update for what need not survive a power failure, because what it is
+// about does not either: that a process is at work. Other processes see it at
+// once, also after this one has died.
+func (s *Store) Note(fn func(*Tx) error) (err error) {
+	if s.readOnly {
+		return ErrReadOnly
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := sqlitex.ExecuteTransient(s.conn, "PRAGMA synchronous=NORMAL", nil); err != nil {
+		return databaseError(err)
+	}
+	defer func() {
+		err = errors.Join(err, databaseError(sqlitex.ExecuteTransient(s.conn, "PRAGMA synchronous=FULL", nil)))
+	}()
+	return s.transact(fn)
+}
+
+func (tx *Tx) exec(query string, args ...any) error {
+	return sqlitex.Execute(tx.conn, query, &sqlitex.ExecOptions{Args: args})
+}
+
+func (tx *Tx) query(row func(*sqlite.Stmt) error, query string, args ...any) error {
+	return sqlitex.Execute(tx.conn, query, &sqlitex.ExecOptions{Args: args, ResultFunc: row})
+}
