@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"sync"
 	"syscall"
 	"time"
@@ -74,7 +75,7 @@ type Journal struct {
 	// lost counts events that were not written because the disk was full.
 	lost   dropped
 	sealed bool
-	// scratch is the buffer in which events are encoded for comparison.
+	// scratch is the buffer for keys.
 	scratch []byte
 	// broken is the first failed write; nothing can follow it.
 	broken error
@@ -190,10 +191,7 @@ func (j *Journal) Append(e Event) error {
 	if j.opt.Window < 0 {
 		return j.put(&r)
 	}
-	key, err := j.key(&r)
-	if err != nil {
-		return err
-	}
+	key := j.key(&r)
 	if p := j.repeats[string(key)]; p != nil {
 		p.add(&r)
 		return nil
@@ -209,14 +207,12 @@ func (j *Journal) Append(e Event) error {
 }
 
 // key returns a key that is equal for events that differ only in time, duration
-// and traffic.
-func (j *Journal) key(r *record) (key []byte, err error) {
+// and traffic. It is valid until the next call.
+func (j *Journal) key(r *record) []byte {
 	same := *r
 	same.Time, same.Duration, same.Traffic = 0, nil, nil
-	if key, err = same.encode(j.scratch[:0]); err == nil {
-		j.scratch = key
-	}
-	return key, err
+	j.scratch = appendKey(j.scratch[:0], reflect.ValueOf(&same).Elem())
+	return j.scratch
 }
 
 // Flush writes pending repetitions.
