@@ -93,8 +93,8 @@ func (c *Chain) Missing(err error) Problem {
 	return Problem{Seq: c.seq, What: fmt.Sprintf("cannot be read: %v", err)}
 }
 
-// Disbelieve treats the last envelope as one that could not be had.
-func (c *Chain) Disbelieve() { c.head, c.unknown, c.gap = "", true, c.seq }
+// Reject treats the last envelope as one that could not be had.
+func (c *Chain) Reject() { c.head, c.unknown, c.gap = "", true, c.seq }
 
 // Next checks the next envelope. The statement may be believed only if there are
 // no problems; it is the zero value if the envelope cannot be parsed.

@@ -170,7 +170,7 @@ func TestDecisionOfAFork(t *testing.T) {
 	if got := Present(run, []*Decision{inFork}); got.Result != Restored {
 		t.Errorf("the decision of the run's own cell is %q", got.Result)
 	}
-	if got := Elsewhere(run, []*Decision{inFork}); len(got) != 1 || got[0].Cell != "try" {
+	if got := DecisionsOfOthers(run, []*Decision{inFork}); len(got) != 1 || got[0].Cell != "try" {
 		t.Errorf("elsewhere: %v", got)
 	}
 

@@ -92,8 +92,8 @@ func (d *Decision) check() error {
 	return nil
 }
 
-// Standing is the present decision about a run.
-type Standing struct {
+// PresentDecision is the present decision about a run.
+type PresentDecision struct {
 	Result     Result
 	DecisionID string // empty while pending
 	Automatic  bool
@@ -108,8 +108,8 @@ type Standing struct {
 // one latest in the log, else the one inside the receipt. Decisions about other
 // receipts do not count, nor do those that a fork took for itself: see [Elsewhere].
 // It does not verify: statements must be verified already.
-func Present(r *Run, decisions []*Decision) Standing {
-	s := Standing{
+func Present(r *Run, decisions []*Decision) PresentDecision {
+	s := PresentDecision{
 		Result: r.Decision.Result, DecisionID: r.DecisionID, Automatic: r.Decision.Automatic,
 		Reason: r.Decision.Reason, Actor: r.Actor, Seq: r.Seq,
 	}
@@ -118,7 +118,7 @@ func Present(r *Run, decisions []*Decision) Standing {
 		if d.ReceiptID != r.ReceiptID || d.CellID != r.CellID || d.Seq <= s.Seq || d.Result == Forked {
 			continue
 		}
-		s = Standing{
+		s = PresentDecision{
 			Result: d.Result, DecisionID: d.DecisionID, Automatic: d.Automatic,
 			Forced: d.Forced, Reason: d.Reason, Actor: d.Actor, Seq: d.Seq,
 		}
@@ -126,10 +126,10 @@ func Present(r *Run, decisions []*Decision) Standing {
 	return s
 }
 
-// Elsewhere returns the last decision of each other cell about a run: forks decide
+// DecisionsOfOthers returns the last decision of each other cell about a run: forks decide
 // for themselves about the work that they inherited. They are in the order of the
 // log.
-func Elsewhere(r *Run, decisions []*Decision) []*Decision {
+func DecisionsOfOthers(r *Run, decisions []*Decision) []*Decision {
 	last := map[string]*Decision{}
 	for _, d := range sortedBySeq(decisions) {
 		if d.ReceiptID == r.ReceiptID && d.CellID != r.CellID && d.Result != Forked {

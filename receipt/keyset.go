@@ -13,18 +13,18 @@ type KeySet struct {
 	keys map[string]ed25519.PublicKey
 	// retired has the place in a home's log after which a key is not valid any
 	// more.
-	retired map[tenure]int64
+	retired map[homeKey]int64
 	// via names the key that was trusted first, for keys that rotations added.
 	via map[string]string
 }
 
-type tenure struct{ home, key string }
+type homeKey struct{ home, key string }
 
 // NewKeySet trusts the given keys.
 func NewKeySet(pubs ...ed25519.PublicKey) *KeySet {
 	k := &KeySet{
 		keys:    map[string]ed25519.PublicKey{},
-		retired: map[tenure]int64{},
+		retired: map[homeKey]int64{},
 		via:     map[string]string{},
 	}
 	for _, pub := range pubs {
@@ -80,7 +80,7 @@ func (k *KeySet) follow(s Statement) error {
 	if !ok {
 		return malformed("follow: %s is not a key statement", s.PredicateType)
 	}
-	if seq, was := k.retired[tenure{r.HomeID, r.NewKeyID}]; was && seq < r.Seq {
+	if seq, was := k.retired[homeKey{r.HomeID, r.NewKeyID}]; was && seq < r.Seq {
 		return fmt.Errorf("%w: key %s was replaced before and cannot come back", ErrUntrusted, r.NewKeyID)
 	}
 	pub, err := r.newKey()
@@ -91,7 +91,7 @@ func (k *KeySet) follow(s Statement) error {
 		k.Trust(pub)
 		k.via[r.NewKeyID] = k.Origin(r.OldKeyID)
 	}
-	k.retired[tenure{r.HomeID, r.OldKeyID}] = r.Seq
+	k.retired[homeKey{r.HomeID, r.OldKeyID}] = r.Seq
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (k *KeySet) lookup(at *Link) (ed25519.PublicKey, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: key %s", ErrUntrusted, at.KeyID)
 	}
-	if seq, ok := k.retired[tenure{at.HomeID, at.KeyID}]; ok && at.Seq > seq {
+	if seq, ok := k.retired[homeKey{at.HomeID, at.KeyID}]; ok && at.Seq > seq {
 		return nil, fmt.Errorf("%w: key %s was replaced at seq %d", ErrUntrusted, at.KeyID, seq)
 	}
 	return pub, nil

@@ -24,7 +24,7 @@ func Markdown(w io.Writer, r *Run, decisions []*Decision, checks []Check) error 
 	m.line("")
 	standing := Present(r, decisions)
 	m.line("Decision: " + code(string(standing.Result)))
-	for _, d := range Elsewhere(r, decisions) {
+	for _, d := range DecisionsOfOthers(r, decisions) {
 		m.line("")
 		m.line("Also in " + code(d.Cell) + ": " + code(string(d.Result)))
 	}
@@ -77,7 +77,7 @@ func (m *page) list(name string, items []string) {
 	}
 }
 
-func (m *page) runTable(r *Run, s Standing) {
+func (m *page) runTable(r *Run, s PresentDecision) {
 	m.row("Run", code(r.RunID))
 	m.line("|---|---|")
 	m.field("Decided by", decidedBy(s))
@@ -100,7 +100,7 @@ func (m *page) runTable(r *Run, s Standing) {
 	m.field("Signing key", r.KeyID)
 }
 
-func decidedBy(s Standing) string {
+func decidedBy(s PresentDecision) string {
 	switch {
 	case s.DecisionID == "":
 		return ""

@@ -41,7 +41,7 @@ type BundleReport struct {
 	Decisions []*Decision
 	// Present is the present decision as far as the bundle shows: it cannot
 	// show that nothing was decided later.
-	Present Standing
+	Present PresentDecision
 	// Checks has every bound hash.
 	Checks []Check
 }

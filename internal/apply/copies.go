@@ -37,7 +37,7 @@ func (s *session) copyOld() error {
 }
 
 func (c *copies) tree(rel, to string) error {
-	e, err := Glance(c.from, rel)
+	e, err := ProbeMetadata(c.from, rel)
 	if err != nil {
 		return err
 	}

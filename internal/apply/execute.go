@@ -84,7 +84,7 @@ func (s *session) step(name string) error {
 
 // run is the transaction: stage, journal, exchange, commit, clean.
 func (s *session) run(ctx context.Context, p Plan, src Source, report *Report) error {
-	if err := s.layOut(p, report); err != nil {
+	if err := s.preparePlan(p, report); err != nil {
 		return err
 	}
 	if err := s.prepare(ctx, p, src); err != nil {
@@ -181,7 +181,7 @@ func (s *session) exchange(ctx context.Context) error {
 		if err := s.step("apply.meta"); err != nil {
 			return err
 		}
-		now, err := Glance(s.root, op.Path)
+		now, err := ProbeMetadata(s.root, op.Path)
 		if err != nil {
 			return err
 		}

@@ -25,9 +25,9 @@ type planner struct {
 	report *Report
 }
 
-// layOut checks a plan against the target, as far as that can be done without
+// preparePlan checks a plan against the target, as far as that can be done without
 // reading contents, and fills s.rec.
-func (s *session) layOut(p Plan, report *Report) error {
+func (s *session) preparePlan(p Plan, report *Report) error {
 	ops, err := sortOps(p.Ops)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (pl *planner) inside(op Op) (bool, error) {
 // expect compares one name with what the plan expects, without its contents:
 // those are checked when it comes out.
 func (pl *planner) expect(op Op) error {
-	now, err := Glance(pl.s.root, op.Path)
+	now, err := ProbeMetadata(pl.s.root, op.Path)
 	if err != nil {
 		return err
 	}

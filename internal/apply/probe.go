@@ -22,7 +22,7 @@ const rereads = 3
 // is what it will be compared with.
 func Probe(ctx context.Context, target *fsx.Dir, path string, like *tree.Entry) (*tree.Entry, error) {
 	for try := 0; ; try++ {
-		e, err := Glance(target, path)
+		e, err := ProbeMetadata(target, path)
 		if e == nil || err != nil || e.Kind != tree.KindFile {
 			return e, err
 		}
@@ -39,8 +39,8 @@ func Probe(ctx context.Context, target *fsx.Dir, path string, like *tree.Entry) 
 	}
 }
 
-// Glance is Probe without contents: Digest stays zero.
-func Glance(target *fsx.Dir, path string) (*tree.Entry, error) {
+// ProbeMetadata is Probe without contents: Digest stays zero.
+func ProbeMetadata(target *fsx.Dir, path string) (*tree.Entry, error) {
 	info, err := target.Lstat(path)
 	if absent(err) {
 		return nil, nil //nolint:nilnil // nothing there is an answer

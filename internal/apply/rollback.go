@@ -243,7 +243,7 @@ func (s *session) undoMetas() error {
 			}
 			op.Old = &old
 		}
-		now, err := Glance(s.root, op.Path)
+		now, err := ProbeMetadata(s.root, op.Path)
 		if err != nil {
 			return err
 		}

@@ -116,10 +116,10 @@ func (s *session) move(from *fsx.Dir, oldName string, to *fsx.Dir, newName strin
 	if !s.user || !errors.Is(err, unix.EACCES) {
 		return err
 	}
-	moving, opened := loosen(from, oldName)
+	moving, opened := makeAccessible(from, oldName)
 	coming, openedToo := fsx.Info{}, false
 	if flags == unix.RENAME_EXCHANGE {
-		coming, openedToo = loosen(to, newName)
+		coming, openedToo = makeAccessible(to, newName)
 	}
 	if !opened && !openedToo {
 		return err
@@ -136,7 +136,7 @@ func (s *session) move(from *fsx.Dir, oldName string, to *fsx.Dir, newName strin
 	return err
 }
 
-func loosen(d *fsx.Dir, name string) (was fsx.Info, opened bool) {
+func makeAccessible(d *fsx.Dir, name string) (was fsx.Info, opened bool) {
 	info, err := d.Lstat(name)
 	if err != nil || !info.IsDir() || info.Mode&0o200 != 0 {
 		return info, false

@@ -97,7 +97,7 @@ func (a *application) prepare() error {
 			return api.Refusef(api.CodeNoSource, "`--to DIR` names a directory", "cell %s was made from an archive", a.cell.Name)
 		}
 	}
-	if err := a.apart("--to", a.to); err != nil {
+	if err := a.refuseOverlap("--to", a.to); err != nil {
 		return err
 	}
 	if a.pick, err = leftout.NewSelector(a.req.Only, a.req.Except); err != nil {
@@ -121,7 +121,7 @@ func (a *application) prepare() error {
 	return nil
 }
 
-func (a *application) apart(flag, path string) error { return a.e.apart(flag, path) }
+func (a *application) refuseOverlap(flag, path string) error { return a.e.refuseOverlap(flag, path) }
 
 // write carries the plan out: intent, files, database.
 func (a *application) write(ctx context.Context) error {

@@ -101,7 +101,7 @@ func newestAccepted(tx *store.Tx, cell store.Cell, from store.Checkpoint) (store
 	}
 	newest := line[len(line)-1]
 	for _, c := range slices.Backward(line) {
-		waiting, err := waits(tx, cell, c)
+		waiting, err := unaccepted(tx, cell, c)
 		if err == nil && waiting && c.ID == newest.ID {
 			// The ancestors are lost, too: nothing of the lineage is accepted.
 			newest, err = tx.Checkpoint(cell.Applied)

@@ -42,7 +42,7 @@ func (a *application) convertEntries() error {
 		if ch.New == nil || !already && !c.onlyRights(ch) {
 			continue
 		}
-		have, err := apply.Glance(a.target, ch.Path)
+		have, err := apply.ProbeMetadata(a.target, ch.Path)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (c *hostConverter) parent(p string) (*tree.Entry, error) {
 	if e, ok := c.known[dir]; ok {
 		return e, nil
 	}
-	e, err := apply.Glance(c.a.target, dir)
+	e, err := apply.ProbeMetadata(c.a.target, dir)
 	if err == nil {
 		c.known[dir] = e
 	}

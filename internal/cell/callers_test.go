@@ -12,24 +12,24 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 )
 
-// guest is one of many callers of one engine, with a cell, a directory and an
+// testCaller is one of many callers of one engine, with a cell, a directory and an
 // environment that no other has.
-type guest struct {
+type testCaller struct {
 	*world
 	e    *cell.Engine
 	name string // of the caller, and of the caller's cell
 	dir  string
 }
 
-func (w *world) guest(n int) *guest {
+func (w *world) guest(n int) *testCaller {
 	w.Helper()
-	g := &guest{world: w, name: fmt.Sprintf("guest-%d", n), dir: w.TempDir()}
+	g := &testCaller{world: w, name: fmt.Sprintf("guest-%d", n), dir: w.TempDir()}
 	g.e = w.e.As(cell.Caller{Actor: func() string { return g.name }, Dir: g.dir, Env: []string{"WHO=" + g.name, "PATH=/usr/bin"}})
 	return g
 }
 
 // run leaves the name of the caller, as the cell sees it, in a file.
-func (g *guest) run() error {
+func (g *testCaller) run() error {
 	req := api.RunRequest{Cell: g.name, Args: []string{"sh", "-c", "echo $WHO > who.txt"}}
 	under("environment: { inherit: [WHO] }\n")(&req)
 	req.Grants.Env = []string{"WHO"}
@@ -41,7 +41,7 @@ func (g *guest) run() error {
 }
 
 // verbs are what guests do after a run, each another.
-func (g *guest) verbs() []func() error {
+func (g *testCaller) verbs() []func() error {
 	drop := func(_ any, err error) error { return err }
 	return []func() error{
 		func() error { return drop(g.e.Accept(g.ctx, api.AcceptRequest{Cell: g.name, Reason: "of " + g.name})) },
@@ -77,7 +77,7 @@ func TestManyCallers(t *testing.T) {
 	w.init("demo", "")
 	w.init("busy", "")
 	const callers = 50
-	guests := make([]*guest, callers)
+	guests := make([]*testCaller, callers)
 	for n := range guests {
 		guests[n] = w.guest(n)
 	}
@@ -109,7 +109,7 @@ func TestManyCallers(t *testing.T) {
 
 // check looks at what a guest left: statements in the guest's name, and for those
 // that wrote files the files in the guest's directory.
-func (g *guest) check(verb int) {
+func (g *testCaller) check(verb int) {
 	g.Helper()
 	entries, err := g.world.e.Log(g.ctx, g.name)
 	g.ok(err)

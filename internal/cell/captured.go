@@ -9,7 +9,7 @@ import (
 // the newest state that is not accepted, if no undecided run changed anything after
 // it.
 func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
-	waiting, err := waitingStates(tx, s.cell, s.head.ID)
+	waiting, err := unacceptedStates(tx, s.cell, s.head.ID)
 	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}

@@ -354,7 +354,7 @@ func (w *world) wantSettled(s scenario, backend, point string) {
 		// It ran, so there is a receipt, and its work can be looked at.
 		w.wantReceipts(s, 3)
 	}
-	w.noLitter()
+	w.noLeftovers()
 	_, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})
 	w.ok(err)
 	w.sound("demo")
@@ -384,8 +384,8 @@ func (w *world) wantReceipts(s scenario, n int) {
 	}
 }
 
-// noLitter looks for what an apply would leave in the source.
-func (w *world) noLitter() {
+// noLeftovers looks for what an apply would leave in the source.
+func (w *world) noLeftovers() {
 	w.Helper()
 	names, err := os.ReadDir(w.source)
 	w.ok(err)

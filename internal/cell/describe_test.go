@@ -58,7 +58,7 @@ func TestRecoverDescribesLayers(t *testing.T) {
 			for _, f := range files {
 				p.ok(os.Remove(f))
 			}
-			res, err := p.rescue(false)
+			res, err := p.runRecover(false)
 			p.ok(err)
 			if len(res.Problems) > 0 || len(res.Notes) != len(files) {
 				p.Fatalf("without %q: problems %q, notes %q", files, res.Problems, res.Notes)
@@ -82,7 +82,7 @@ func TestRecoverDescribesLayers(t *testing.T) {
 		} else {
 			p.ok(os.WriteFile(filepath.Join(top, "workspace/docs/a.md"), []byte("altered"), 0o600))
 		}
-		res, err := p.rescue(false)
+		res, err := p.runRecover(false)
 		p.ok(err)
 		if len(res.Problems) != 1 || !strings.Contains(res.Problems[0], "its layer.json is lost") {
 			p.Fatalf("%+v", res)

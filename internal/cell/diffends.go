@@ -222,8 +222,8 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 	return now.state, foreign, err
 }
 
-// moment is the present state of a cell.
-type moment struct {
+// presentState is the present state of a cell.
+type presentState struct {
 	head   store.Checkpoint
 	state  store.Checkpoint // the head, or the captured state of a live cell
 	live   bool
@@ -231,8 +231,8 @@ type moment struct {
 }
 
 // present captures a live cell, and returns the head of any other.
-func (d *comparison) present(ctx context.Context, c store.Cell) (moment, error) {
-	var now moment
+func (d *comparison) present(ctx context.Context, c store.Cell) (presentState, error) {
+	var now presentState
 	read := func(into *store.Checkpoint, id string) error {
 		return d.e.view(func(tx *store.Tx) (err error) {
 			*into, err = tx.Checkpoint(id)
@@ -254,7 +254,7 @@ func (d *comparison) present(ctx context.Context, c store.Cell) (moment, error) 
 	return now, nil
 }
 
-func (d *comparison) missed(c store.Cell, now moment) {
+func (d *comparison) missed(c store.Cell, now presentState) {
 	if now.missed != nil {
 		d.note("cell %s is live, and its present state cannot be captured: %v; its start is shown instead", c.Name, now.missed)
 	}

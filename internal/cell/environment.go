@@ -83,7 +83,7 @@ func (e *Engine) shownPath(flag, p string) (string, error) {
 			return "", api.Refusef(api.CodeOverlap, "copy the file somewhere else", "%s %s: %s is never shown in a cell", flag, quote.Path(p), never)
 		}
 	}
-	return p, e.apart(flag, p)
+	return p, e.refuseOverlap(flag, p)
 }
 
 // baseDirs returns the directories in which every cell looks for programs.

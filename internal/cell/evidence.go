@@ -98,7 +98,7 @@ func (e *Engine) ReceiptExport(_ context.Context, id, output string) (int64, err
 	}
 	abs, err := e.caller.path(output)
 	if err == nil {
-		err = e.apart("-o", abs)
+		err = e.refuseOverlap("-o", abs)
 	}
 	if err != nil {
 		return 0, err

@@ -30,8 +30,8 @@ func (w *world) sql(query string, args ...any) (rows []string) {
 	return rows
 }
 
-// tampered says what is done to a home, and undone again.
-type tampered struct {
+// tampering says what is done to a home, and undone again.
+type tampering struct {
 	what string
 	by   string // "verify" or "receipt verify": who has to find it
 	says string // a part of what is said
@@ -169,11 +169,11 @@ func (p *past) seqOf(id string) string {
 	return p.sql("SELECT printf('%010d', seq) FROM statements WHERE id=? OR run_id=? ORDER BY seq LIMIT 1", id, id)[0]
 }
 
-func (p *past) databaseCases() []tampered {
+func (p *past) databaseCases() []tampering {
 	const byID = "id=?"
 	bad, good := p.restored.RunID, p.accepted.RunID
 	const log = "receipt verify"
-	return []tampered{
+	return []tampering{
 		{"outcome", log, "outcome", p.column("runs doc=json_set(doc,'$.outcome','succeeded')", byID, bad)},
 		{"exit code", log, "exit code", p.column("runs doc=json_set(doc,'$.exit_code',0)", byID, bad)},
 		{"decision", log, "decision", p.column("runs decision='accepted'", byID, bad)},
@@ -200,11 +200,11 @@ func (p *past) databaseCases() []tampered {
 	}
 }
 
-func (p *past) logCases() []tampered {
+func (p *past) logCases() []tampering {
 	const log = "receipt verify"
 	first, second := "log/*/"+p.seqOf(p.accepted.RunID)+".json", "log/*/"+p.seqOf(p.restored.RunID)+".json"
 	blob := "blobs/sha256/*/" + p.sql("SELECT json_extract(doc,'$.stdout') FROM runs WHERE id=?", p.accepted.RunID)[0]
-	return []tampered{
+	return []tampering{
 		{"a changed statement", log, "", p.file(first, flip(50))},
 		{"a changed signature", log, "", p.file(first, flip(97))},
 		{"an empty statement", log, "", p.file(first, func([]byte) []byte { return []byte{} })},
@@ -224,14 +224,14 @@ func (p *past) swap(a, b string) func() {
 	return exchange
 }
 
-func (p *past) layerCases(backend string) []tampered {
+func (p *past) layerCases(backend string) []tampering {
 	layer := "layers/" + p.layerOf(p.accepted.CheckpointAfter)
 	contents := layer + "/workspace/sub/file"
 	named := "sub/file"
 	if backend == "delta" {
 		contents = p.object("in\n")
 	}
-	list := []tampered{
+	list := []tampering{
 		{"changed contents", "verify", named, p.file(contents, flip(0))},
 		{"lost contents", "verify", named, p.file(contents, nil)},
 		{"a changed manifest", "verify", "", p.file(layer+"/manifest", flip(50))},
@@ -253,12 +253,12 @@ func (p *past) layerCases(backend string) []tampered {
 		return list
 	}
 	return append(list,
-		tampered{"a changed mode", "verify", named, func() func() {
+		tampering{"a changed mode", "verify", named, func() func() {
 			path := p.find(contents)
 			p.ok(os.Chmod(path, 0o600))
 			return func() { p.ok(os.Chmod(path, 0o644)) }
 		}},
-		tampered{"a file too many", "verify", "sub/more", func() func() {
+		tampering{"a file too many", "verify", "sub/more", func() func() {
 			dir := filepath.Dir(p.find(contents))
 			var st unix.Stat_t
 			p.ok(unix.Stat(dir, &st))
@@ -316,7 +316,7 @@ func TestTamperedEvidence(t *testing.T) {
 }
 
 // found asks a fresh engine what is wrong.
-func (p *past) found(c tampered) {
+func (p *past) found(c tampering) {
 	p.Helper()
 	e, release, err := app.Open(p.home, app.Read, tester())
 	p.ok(err)

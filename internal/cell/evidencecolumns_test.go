@@ -148,7 +148,7 @@ func mutations(p *past, conn *sqlite.Conn, table string) []mutation {
 			if column != "doc" {
 				value := other(row[column])
 				if column == "ord" {
-					if value = elsewhere(rows, row); value == nil {
+					if value = otherPosition(rows, row); value == nil {
 						continue // it is its cell's only one
 					}
 				}
@@ -233,8 +233,8 @@ func tableRows(p *past, conn *sqlite.Conn, table string) []map[string]any {
 	return rows
 }
 
-// elsewhere is a number that gives a row another place among those of its cell.
-func elsewhere(rows []map[string]any, row map[string]any) any {
+// otherPosition is a number that gives a row another place among those of its cell.
+func otherPosition(rows []map[string]any, row map[string]any) any {
 	before, after := 0, 0
 	for _, r := range rows {
 		switch {

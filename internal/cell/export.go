@@ -32,7 +32,7 @@ func (e *Engine) Export(ctx context.Context, req api.ExportRequest) (*api.Export
 	}
 	output, err := e.caller.path(req.Output)
 	if err == nil {
-		err = e.apart("-o", output)
+		err = e.refuseOverlap("-o", output)
 	}
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func (x *export) fill(where string) error {
 
 // fillChanges writes only the changes, with the directories above them. The result
 // lists the deleted paths.
-func (x *export) fillChanges(where string, out *outward) error {
+func (x *export) fillChanges(where string, out *hostExport) error {
 	ops := map[string]*tree.Entry{}
 	for _, ch := range x.changes {
 		if ch.New == nil || ch.Path == "." || out.skip(ch.Path) {

@@ -16,11 +16,11 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
-// outward decides which entries of a state are written to a directory of the host,
+// hostExport decides which entries of a state are written to a directory of the host,
 // and how: owned by the operator, without attributes that grant rights, and without
 // the control files that the cell changed. Its methods are safe for concurrent use
 // once it is made.
-type outward struct {
+type hostExport struct {
 	self    rights.Operator
 	skipped map[string]bool
 	dropped map[string]*dropped // by attribute
@@ -32,13 +32,13 @@ type dropped struct {
 	example string
 }
 
-func newOutward(allowSetuid bool) *outward {
-	return &outward{self: rights.Self(allowSetuid), skipped: map[string]bool{}, dropped: map[string]*dropped{}}
+func newHostExport(allowSetuid bool) *hostExport {
+	return &hostExport{self: rights.Self(allowSetuid), skipped: map[string]bool{}, dropped: map[string]*dropped{}}
 }
 
-// outward examines the state for attributes that are dropped.
-func (x *export) outward() (*outward, error) {
-	o := newOutward(x.req.AllowSetuid)
+// hostExport examines the state for attributes that are dropped.
+func (x *export) outward() (*hostExport, error) {
+	o := newHostExport(x.req.AllowSetuid)
 	if err := x.skipControl(o); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (x *export) outward() (*outward, error) {
 }
 
 // skipControl leaves out the control files that the cell added or changed.
-func (x *export) skipControl(o *outward) error {
+func (x *export) skipControl(o *hostExport) error {
 	allow, err := leftout.NewSelector(x.req.AllowControl, nil)
 	if err != nil {
 		return api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
@@ -83,7 +83,7 @@ func (x *export) skipControl(o *outward) error {
 }
 
 // skip reports whether a path, or a directory above it, is left out.
-func (o *outward) skip(p string) bool {
+func (o *hostExport) skip(p string) bool {
 	for ; p != "."; p = path.Dir(p) {
 		if o.skipped[p] {
 			return true
@@ -93,14 +93,14 @@ func (o *outward) skip(p string) bool {
 }
 
 // hostEntry returns an entry as it is written to the host.
-func (o *outward) hostEntry(_ string, e tree.Entry) tree.Entry {
+func (o *hostExport) hostEntry(_ string, e tree.Entry) tree.Entry {
 	onHost, _ := o.convert(e)
 	return onHost
 }
 
 // convert returns an entry as it is written to the host, and the attributes that it
 // loses.
-func (o *outward) convert(e tree.Entry) (onHost tree.Entry, what []string) {
+func (o *hostExport) convert(e tree.Entry) (onHost tree.Entry, what []string) {
 	onHost, what = o.self.OnHost(e, nil, nil)
 	if o.self.SetID {
 		return onHost, what
@@ -109,7 +109,7 @@ func (o *outward) convert(e tree.Entry) (onHost tree.Entry, what []string) {
 	return onHost, append(what, taken...)
 }
 
-func (o *outward) note(p string, e tree.Entry) {
+func (o *hostExport) note(p string, e tree.Entry) {
 	_, what := o.convert(e)
 	for _, text := range what {
 		d := o.dropped[text]
@@ -123,7 +123,7 @@ func (o *outward) note(p string, e tree.Entry) {
 }
 
 // survey notes the attributes that the entries of a tree lose.
-func (o *outward) survey(t *tree.Tree) error {
+func (o *hostExport) survey(t *tree.Tree) error {
 	return t.Walk(func(p string, e tree.Entry) error {
 		if !o.skip(p) {
 			o.note(p, e)
@@ -135,7 +135,7 @@ func (o *outward) survey(t *tree.Tree) error {
 }
 
 // notes returns a sentence for each kind of dropped attribute.
-func (o *outward) notes() []string {
+func (o *hostExport) notes() []string {
 	var out []string
 	for what, d := range o.dropped {
 		at := quote.Path(d.example)

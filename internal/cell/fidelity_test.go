@@ -137,8 +137,8 @@ const (
 
 var longName = strings.Repeat("n", 255)
 
-// furnish makes a tree with everything that a state has to keep.
-func furnish(root string) error {
+// fillTree makes a tree with everything that a state has to keep.
+func fillTree(root string) error {
 	m := &maker{root: root}
 	m.note(".", os.MkdirAll(root, 0o755))
 	m.write("file", "hello\n")
@@ -309,8 +309,8 @@ func (f *fidelity) test(t *testing.T, backend string) {
 	w := &world{T: t, ctx: t.Context(), home: filepath.Join(dir, "home"), source: filepath.Join(dir, "src")}
 	w.open()
 	mirror := filepath.Join(dir, "mirror")
-	w.ok(furnish(w.source))
-	w.ok(furnish(mirror))
+	w.ok(fillTree(w.source))
+	w.ok(fillTree(mirror))
 	before := walk(t, mirror)
 	sameTree(t, "the two sources", before, walk(t, w.source))
 

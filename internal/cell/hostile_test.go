@@ -17,8 +17,8 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// drawing is text that would take a terminal over.
-const drawing = "\x1b[2J\x1b]0;owned\a\r\u202egnp\u2066\xff\xfe\x00tail"
+// terminalEscapes is text that would take a terminal over.
+const terminalEscapes = "\x1b[2J\x1b]0;owned\a\r\u202egnp\u2066\xff\xfe\x00tail"
 
 func clean(t *testing.T, what string, texts ...string) {
 	t.Helper()
@@ -36,19 +36,19 @@ func TestOutputIsRawAndTextIsClean(t *testing.T) {
 	w := newWorld(t)
 	w.init("demo", "")
 	var out bytes.Buffer
-	_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"cat"}}, cell.Stdio{In: strings.NewReader(drawing), Out: &out})
+	_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"cat"}}, cell.Stdio{In: strings.NewReader(terminalEscapes), Out: &out})
 	w.ok(err)
-	if out.String() != drawing {
+	if out.String() != terminalEscapes {
 		t.Fatalf("the output is %q", out.String())
 	}
 	stored, _, err := w.e.Logs(w.ctx, "demo", "")
 	w.ok(err)
 	kept, err := io.ReadAll(stored)
 	w.ok(errors.Join(err, stored.Close()))
-	if string(kept) != drawing {
+	if string(kept) != terminalEscapes {
 		t.Fatalf("the stored output is %q", kept)
 	}
-	bad := strings.TrimSuffix(drawing, "\x00tail")
+	bad := strings.TrimSuffix(terminalEscapes, "\x00tail")
 	res, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"./" + bad, bad}}, cell.Stdio{})
 	w.ok(err)
 	if res.ExitCode != 127 {

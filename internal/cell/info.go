@@ -86,7 +86,7 @@ func (e *Engine) Status(ctx context.Context, cell string) (*api.StatusResult, er
 		if res.PendingRuns, err = pendingRuns(tx, c); err != nil {
 			return err
 		}
-		states, err := waitingStates(tx, c, c.Head)
+		states, err := unacceptedStates(tx, c, c.Head)
 		for _, state := range slices.Backward(states) {
 			res.PendingStates = append(res.PendingStates, state.ID)
 		}

@@ -163,7 +163,7 @@ func (e *Engine) source(c *store.Cell, from string) error {
 	default:
 		return api.Usagef("give a directory, FILE.tar or FILE.tar.zst", "--from %s is neither a directory nor a file", quote.Path(from))
 	}
-	return e.apart("--from", real)
+	return e.refuseOverlap("--from", real)
 }
 
 // mountPoint chooses the path of the workspace in the cell. It is the path of the

@@ -103,7 +103,7 @@ func (e *Engine) outside(to string) error {
 
 // copyLive receives the files that the program in the cell sends.
 func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
-	lost := newOutward(false)
+	lost := newHostExport(false)
 	var totals carry.Totals
 	warnings, err := client.CopyOut(ctx, req.Path, homePath, func(r io.Reader) (err error) {
 		totals, err = carry.Receive(ctx, r, dir, name, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.stateEntry(e)) })
@@ -121,7 +121,7 @@ func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest
 // stateEntry returns an entry of a live cell as a state would have it. Files of the
 // cell's user belong to the operator. Files of root in the cell have the id that
 // the user has there.
-func (o *outward) stateEntry(e carry.Entry) tree.Entry {
+func (o *hostExport) stateEntry(e carry.Entry) tree.Entry {
 	out := tree.Entry{Kind: tree.KindFile, Mode: e.Mode, UID: o.self.UID, GID: o.self.GID, Xattrs: e.Xattrs}
 	switch {
 	case e.Type.IsDir():
@@ -152,7 +152,7 @@ func (e *Engine) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyResu
 	}
 	host, err := e.caller.path(req.Host)
 	if err == nil {
-		err = e.apart("cp from", host)
+		err = e.refuseOverlap("cp from", host)
 	}
 	if err != nil {
 		return nil, err

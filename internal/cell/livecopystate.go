@@ -28,7 +28,7 @@ func (e *Engine) copyState(ctx context.Context, c store.Cell, req api.CopyReques
 	if err != nil {
 		return nil, err
 	}
-	s := &stateSource{e: e, ctx: ctx, cell: c, at: head, lost: newOutward(false)}
+	s := &stateSource{e: e, ctx: ctx, cell: c, at: head, lost: newHostExport(false)}
 	if err := s.find(req.Path); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ type stateSource struct {
 	root string
 	top  tree.Entry
 	out  *carry.Writer
-	lost *outward
+	lost *hostExport
 }
 
 // find finds the area that a path is in, and its entry there.

@@ -221,7 +221,7 @@ func TestGCKeepsWhatWasLeft(t *testing.T) {
 			t.Fatalf("gc frees %s at once", res.Left)
 		}
 		p.loseDatabase()
-		_, err = p.rescue(false)
+		_, err = p.runRecover(false)
 		p.ok(err)
 		p.reopen()
 	}

@@ -71,8 +71,8 @@ func TestAcceptedLossIsStated(t *testing.T) {
 			last := p.lastStatement()
 			p.closeHome()
 			says := fmt.Sprintf("given up by statement %d: %s", last+1, lose(p, last))
-			_, _ = p.rescue(false)
-			res, err := p.rescue(true)
+			_, _ = p.runRecover(false)
+			res, err := p.runRecover(true)
 			p.ok(err)
 			if !strings.HasPrefix(strings.Join(res.Notes, "\n"), says) {
 				t.Errorf("recover says %q, want %q", res.Notes, says)
@@ -86,7 +86,7 @@ func TestAcceptedLossIsStated(t *testing.T) {
 			}
 			// It is settled: nothing is lost any more, and nothing is stated twice.
 			for _, accept := range []bool{false, true} {
-				res, err = p.rescue(accept)
+				res, err = p.runRecover(accept)
 				p.ok(err)
 				if len(res.Problems)+len(res.Notes) > 0 {
 					t.Errorf("the next recover says %q, %q", res.Problems, res.Notes)
@@ -100,7 +100,7 @@ func TestAcceptedLossIsStated(t *testing.T) {
 			}
 			p.verified()
 			p.loseDatabase()
-			_, err = p.rescue(false)
+			_, err = p.runRecover(false)
 			p.ok(err)
 			p.reopen()
 			p.verified()
@@ -115,10 +115,10 @@ func TestLossIsSigned(t *testing.T) {
 	p.loseLog(2)
 	key := filepath.Join(p.home, "keys/signing.pem")
 	p.ok(os.Rename(key, key+".away"))
-	_, err := p.rescue(true)
+	_, err := p.runRecover(true)
 	p.refused(err, api.Refused, "key")
 	p.ok(os.Rename(key+".away", key))
-	res, err := p.rescue(false)
+	res, err := p.runRecover(false)
 	p.refused(err, api.Refused, "known to only one")
 	if len(res.Kept) < 3 {
 		t.Errorf("kept: %q", res.Kept)
@@ -159,7 +159,7 @@ func TestRecoverWithoutTheNewestPages(t *testing.T) {
 	for _, suffix := range []string{"-wal", "-shm"} {
 		_ = os.Remove(db + suffix)
 	}
-	res, err := p.rescue(false)
+	res, err := p.runRecover(false)
 	p.ok(err)
 	if len(res.Problems) > 0 || len(res.Notes) != 1 || !strings.HasPrefix(res.Notes[0], "the old database ended at statement ") {
 		t.Errorf("problems %q, notes %q", res.Problems, res.Notes)
@@ -192,7 +192,7 @@ func TestRecoverRemembersFreedStates(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(p.home, "layers", p.layerOf(p.accepted.CheckpointAfter))); err != nil {
 		t.Fatalf("its layer is gone: %v", err)
 	}
-	res, err := p.rescue(false)
+	res, err := p.runRecover(false)
 	p.ok(err)
 	if len(res.Problems)+len(res.Notes) > 0 || res.Cells != 1 || res.RemovedCells != 1 {
 		t.Errorf("%+v", res)
@@ -209,7 +209,7 @@ func TestRecoverRemembersFreedStates(t *testing.T) {
 
 	// Without the old database, states whose layers are gone are counted, not named.
 	p.loseDatabase()
-	if res, err = p.rescue(false); err != nil || len(res.Problems) > 0 || len(res.Notes) != 1 {
+	if res, err = p.runRecover(false); err != nil || len(res.Problems) > 0 || len(res.Notes) != 1 {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
@@ -221,13 +221,13 @@ func TestRecoverTwiceKeepsLayers(t *testing.T) {
 	p.loseLog(2)
 	p.loseDatabase()
 	for range 2 {
-		res, err := p.rescue(false)
+		res, err := p.runRecover(false)
 		p.refused(err, api.Refused, "known to only one")
 		if len(res.Kept) != 1 || !strings.HasPrefix(res.Kept[0], "layer ") {
 			t.Errorf("kept: %q", res.Kept)
 		}
 	}
-	_, err := p.rescue(true)
+	_, err := p.runRecover(true)
 	p.ok(err)
 	e, release, err := app.Open(p.home, app.Write, tester())
 	p.ok(err)
@@ -254,7 +254,7 @@ func TestRecoverAfterARecoveryThatDied(t *testing.T) {
 		}
 	}
 	p.ok(os.WriteFile(db, nil, 0o600))
-	res, err := p.rescue(false)
+	res, err := p.runRecover(false)
 	p.refused(err, api.Refused, "known to only one")
 	if len(res.Kept) < 3 {
 		t.Errorf("kept: %q", res.Kept)
@@ -270,7 +270,7 @@ func TestLostReceiptAcceptsNothing(t *testing.T) {
 	p.sh("demo", "echo top > top")
 	p.closeHome()
 	p.ok(os.Remove(p.statementFile(4))) // of the pending run
-	_, err := p.rescue(true)
+	_, err := p.runRecover(true)
 	p.ok(err)
 	p.reopen()
 	_, err = p.e.Apply(p.ctx, api.ApplyRequest{Cell: "demo"}) // of what was accepted before it

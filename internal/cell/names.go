@@ -161,7 +161,7 @@ func (e *Engine) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkp
 	if found, err = tx.Checkpoint(id); err != nil {
 		return found, err
 	}
-	ours, err := e.reaches(tx, c, found)
+	ours, err := e.inHistory(tx, c, found)
 	if err == nil && !ours {
 		other, lookup := tx.CellByID(found.CellID)
 		if lookup != nil {
@@ -173,9 +173,9 @@ func (e *Engine) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkp
 	return found, err
 }
 
-// reaches reports whether a checkpoint is part of a cell's own history, or of the
+// inHistory reports whether a checkpoint is part of a cell's own history, or of the
 // history of what it was forked from.
-func (e *Engine) reaches(tx *store.Tx, c store.Cell, chk store.Checkpoint) (bool, error) {
+func (e *Engine) inHistory(tx *store.Tx, c store.Cell, chk store.Checkpoint) (bool, error) {
 	if chk.CellID == c.ID {
 		return true, nil
 	}
@@ -263,9 +263,9 @@ func (e *Engine) nameAfter(dir string) string {
 	return name
 }
 
-// apart refuses a path that contains the home or is in it: a cell must never reach
+// refuseOverlap refuses a path that contains the home or is in it: a cell must never reach
 // the keys, and an import must never import itself.
-func (e *Engine) apart(flag, path string) error {
+func (e *Engine) refuseOverlap(flag, path string) error {
 	real, err := realPath(path)
 	if err != nil {
 		return api.Usagef("", "%s %s: %v", flag, quote.Path(path), err)

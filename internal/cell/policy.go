@@ -167,7 +167,7 @@ func (e *Engine) mayList(listed string) error {
 	if why := policy.OffLimits(real, e.caller.homes()); why != "" {
 		return api.Refusef(api.CodePolicyPath, remedy, "the policy lists %s, which leads to %s: that %s", quote.Path(listed), quote.Path(real), why)
 	}
-	if err := e.apart("the policy's path", listed); err != nil {
+	if err := e.refuseOverlap("the policy's path", listed); err != nil {
 		return err
 	}
 	return openToOthers(listed, real)

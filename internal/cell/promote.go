@@ -166,7 +166,7 @@ func (p *promotion) accepted(tx *store.Tx) error {
 				"the state of cell %s is not accepted: run %s is pending", p.cell.Name, r.ID)
 		}
 	}
-	waiting, err := waitingStates(tx, p.cell, p.cell.Head)
+	waiting, err := unacceptedStates(tx, p.cell, p.cell.Head)
 	if err == nil && len(waiting) > 0 {
 		err = api.Refusef(api.CodePending, fmt.Sprintf("`forkcell accept %s` first", p.cell.Name),
 			"the state of cell %s is not accepted: %s was captured of a live cell", p.cell.Name, waiting[0].ID)

@@ -42,14 +42,14 @@ func (p *past) rewritten(run string) func([]byte) []byte {
 	}
 }
 
-func (p *past) eventCases() []tampered {
+func (p *past) eventCases() []tampering {
 	const log = "receipt verify"
 	run := p.restored.RunID
 	other, err := os.ReadFile(p.find(journal(p.accepted.RunID)))
 	p.ok(err)
 	at := func(do func([]byte) []byte) func() func() { return p.file(journal(run), do) }
 	policy := "blobs/sha256/*/" + p.restored.PolicyHash
-	return []tampered{
+	return []tampering{
 		{"a changed event", log, "events: the journal was changed", at(func(d []byte) []byte {
 			return bytes.Replace(d, []byte("the run begins"), []byte("the run starts"), 1)
 		})},

@@ -24,7 +24,7 @@ func (r *run) seal(ctx context.Context) error {
 	if err := errors.Join(r.relockHome(), r.e.store.MakeRoom()); err != nil {
 		return err
 	}
-	r.lookBehindMasks()
+	r.noteUncovered()
 	r.takeBack(ctx)
 	sealed, err := r.work.Seal(ctx)
 	bad, unkeepable := errors.AsType[*workspace.UnsealableError](err)
@@ -106,9 +106,9 @@ func (r *run) masked() {
 	}
 }
 
-// lookBehindMasks notes which left-out files the host has changed while the cell
+// noteUncovered notes which left-out files the host has changed while the cell
 // could see their names.
-func (r *run) lookBehindMasks() {
+func (r *run) noteUncovered() {
 	paths, err := r.work.Uncovered()
 	if err != nil {
 		r.degraded = append(r.degraded, "it is not known whether left-out files could be seen: "+err.Error())

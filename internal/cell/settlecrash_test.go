@@ -102,7 +102,7 @@ func TestRewritingFails(t *testing.T) {
 			if got := w.read("hello.txt"); got != "first\n" {
 				t.Errorf("the directory has %q", got)
 			}
-			w.noLitter()
+			w.noLeftovers()
 			w.sound("demo")
 		})
 	}
@@ -159,7 +159,7 @@ func TestRollBackFails(t *testing.T) {
 			if got := w.read("docs/a.md") + w.read("hello.txt"); got != "a\nhello\n" {
 				t.Errorf("the source holds %q", got)
 			}
-			w.noLitter()
+			w.noLeftovers()
 			w.wantApplied("first\nfirst\n")
 		})
 	}
@@ -185,7 +185,7 @@ func TestEndOfApplyFails(t *testing.T) {
 			if got := w.read("hello.txt"); got != "first\n" {
 				t.Errorf("the source holds %q", got)
 			}
-			w.noLitter()
+			w.noLeftovers()
 			_, err = w.e.Undo(w.ctx, api.UndoRequest{Cell: "demo"})
 			w.ok(err)
 			w.wantApplied("first\na\n")

@@ -145,16 +145,16 @@ func (s *session) runToReject(tx *store.Tx, ref string) (store.Run, error) {
 
 func isUndone(decision string) bool { return decision == restored || decision == rejected }
 
-// waitingStates lists the captured states in the lineage of tip that a cell has
+// unacceptedStates lists the captured states in the lineage of tip that a cell has
 // not accepted, the newest first.
-func waitingStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoint, error) {
+func unacceptedStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoint, error) {
 	line, err := tx.Lineage(tip)
 	if err != nil {
 		return nil, err
 	}
 	var found []store.Checkpoint
 	for _, state := range line {
-		waiting, err := waits(tx, c, state)
+		waiting, err := unaccepted(tx, c, state)
 		if err != nil {
 			return nil, err
 		}
@@ -165,11 +165,11 @@ func waitingStates(tx *store.Tx, c store.Cell, tip string) ([]store.Checkpoint, 
 	return found, nil
 }
 
-// waits reports whether a state was captured from a live cell, or has lost its
+// unaccepted reports whether a state was captured from a live cell, or has lost its
 // statement, and the cell has not accepted it. No run is known to have ended with
 // such a state, so no decision about a run covers it. A state that was applied
 // counts as accepted: earlier versions did not record it.
-func waits(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
+func unaccepted(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
 	if state.Kind != kindLive && state.Kind != evidence.UnclaimedState || c.Inherited[state.ID] == accepted {
 		return false, nil
 	}
@@ -180,7 +180,7 @@ func waits(tx *store.Tx, c store.Cell, state store.Checkpoint) (bool, error) {
 // acceptStates records that the cell accepts the captured states among the
 // ancestors of tip. The caller stores the cell.
 func (s *session) acceptStates(tx *store.Tx, tip, head store.Checkpoint, reason string) ([]string, error) {
-	waiting, err := waitingStates(tx, s.cell, tip.ID)
+	waiting, err := unacceptedStates(tx, s.cell, tip.ID)
 	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}

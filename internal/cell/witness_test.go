@@ -30,8 +30,8 @@ func (p *past) loseLog(n int) {
 	}
 }
 
-// rescue runs recover.
-func (p *past) rescue(acceptLoss bool) (*api.RecoverResult, error) {
+// runRecover runs recover.
+func (p *past) runRecover(acceptLoss bool) (*api.RecoverResult, error) {
 	p.Helper()
 	p.closeHome()
 	e, release, err := app.Open(p.home, app.Rescue, tester())
@@ -75,14 +75,14 @@ func TestRecoverKeepsWhatOneSideKnows(t *testing.T) {
 			p.ok(err)
 			lose(p)
 			for range 2 { // again, it says the same
-				res, err := p.rescue(false)
+				res, err := p.runRecover(false)
 				p.refused(err, api.Refused, "known to only one")
 				if len(res.Kept) == 0 || !strings.Contains(hintOf(err), "--accept-loss") {
 					t.Fatalf("%+v; %s", res, hintOf(err))
 				}
 			}
 			p.kept(before)
-			_, err = p.rescue(true)
+			_, err = p.runRecover(true)
 			p.ok(err)
 			p.reopen()
 			_, err = p.e.GC(p.ctx, api.GCRequest{})
@@ -104,7 +104,7 @@ func TestRecoverWithoutADatabase(t *testing.T) {
 			p.loseDatabase()
 			_, _, err = app.Open(p.home, app.Write, tester())
 			p.refused(err, api.Refused, "missing")
-			if res, err := p.rescue(false); err == nil && lost != -1 {
+			if res, err := p.runRecover(false); err == nil && lost != -1 {
 				t.Fatalf("%+v", res)
 			}
 			p.reopen()
@@ -144,7 +144,7 @@ func TestGCNoticesLostRows(t *testing.T) {
 	p.reopen()
 	_, err = p.e.GC(p.ctx, api.GCRequest{})
 	p.refused(err, api.Refused, "which the log has")
-	_, err = p.rescue(false)
+	_, err = p.runRecover(false)
 	p.refused(err, api.Refused, "known to only one")
 	p.kept(before)
 }

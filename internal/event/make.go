@@ -233,12 +233,12 @@ func (f FileStep) String() string {
 func FileAccess(s Subject, step FileStep, name string) Event {
 	r := newRecord(FileActivity, s, int(step), step.String())
 	r.File = newFile(name, 0)
-	return Event{r.mustAct()}
+	return Event{r.withActor()}
 }
 
-// mustAct sets an actor, which the schema requires for classes about the
+// withActor sets an actor, which the schema requires for classes about the
 // system. If it is not known it is process 0, which never exists.
-func (r *record) mustAct() *record {
+func (r *record) withActor() *record {
 	if r.Actor == nil {
 		r.Actor = &actor{}
 	}
@@ -251,7 +251,7 @@ func Launch(s Subject, started Process) Event {
 	r := newRecord(ProcessActivity, s, 1, "Launch")
 	p := started.ocsf()
 	r.Process = &p
-	return Event{r.mustAct()}
+	return Event{r.withActor()}
 }
 
 // Exit returns an event about a process that has ended (class 1007).
@@ -259,7 +259,7 @@ func Exit(s Subject, ended Process, code int) Event {
 	r := newRecord(ProcessActivity, s, 2, "Terminate")
 	p := ended.ocsf()
 	r.Process, r.ExitCode = &p, &code
-	return Event{r.mustAct()}
+	return Event{r.withActor()}
 }
 
 // Finding is something that a person should look at.

@@ -35,7 +35,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // taken for a character. Invisible characters are escaped although JSON allows
 // them: they could reverse or hide a line on a terminal.
 func clip(s string, limit int) text {
-	if len(s) <= limit && harmless(s) {
+	if len(s) <= limit && needsNoEscape(s) {
 		return text(s)
 	}
 	buf := make([]byte, 0, min(len(s)+8, limit+32))
@@ -52,8 +52,8 @@ func clip(s string, limit int) text {
 	return text(buf)
 }
 
-// harmless reports whether a text needs no escaping. Most do not.
-func harmless(s string) bool {
+// needsNoEscape reports whether a text needs no escaping. Most do not.
+func needsNoEscape(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
 			return false

@@ -28,7 +28,7 @@ func (b *rebuild) loss(tx *store.Tx, p *receipt.Loss) error {
 			if seq == p.Seq-1 {
 				digest = p.Prev
 			}
-			if err := b.takePlace(tx, seq, digest); err != nil {
+			if err := b.reserveNumber(tx, seq, digest); err != nil {
 				return err
 			}
 		}
@@ -36,8 +36,8 @@ func (b *rebuild) loss(tx *store.Tx, p *receipt.Loss) error {
 	return nil
 }
 
-// takePlace keeps the number of a lost statement from being used again.
-func (b *rebuild) takePlace(tx *store.Tx, seq int64, digest string) error {
+// reserveNumber keeps the number of a lost statement from being used again.
+func (b *rebuild) reserveNumber(tx *store.Tx, seq int64, digest string) error {
 	if b.taken[seq] {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (b *rebuild) stateLoss(tx *store.Tx) error {
 		if seq == places[len(places)-1] && seq > last {
 			digest = b.digests[seq] // what the statement about the loss follows
 		}
-		if err := b.takePlace(tx, seq, digest); err != nil {
+		if err := b.reserveNumber(tx, seq, digest); err != nil {
 			return err
 		}
 	}

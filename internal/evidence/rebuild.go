@@ -154,9 +154,9 @@ func (b *rebuild) statement(tx *store.Tx, seq int64) error {
 	}
 	if len(problems) > 0 && !b.signed(raw) {
 		// Its number stays taken, so that what follows goes after it.
-		b.chain.Disbelieve()
+		b.chain.Reject()
 		b.lost[seq] = true
-		return b.takePlace(tx, seq, st.Digest)
+		return b.reserveNumber(tx, seq, st.Digest)
 	}
 	st.CellID, b.home = s.Place().CellID, s.Place().HomeID
 	if err := b.replayOne(tx, &st, s); err != nil {

@@ -170,7 +170,7 @@ func (w *witness) runRows() error {
 		}
 		begun := missing && r.State == "running"
 		if begun && w.b.accept {
-			if begun, err = w.canGoOn(r); err != nil {
+			if begun, err = w.canContinue(r); err != nil {
 				return err
 			}
 		}
@@ -189,9 +189,9 @@ func (w *witness) runRows() error {
 	return nil
 }
 
-// canGoOn reports whether an unfinished run still has its cell and the state that
+// canContinue reports whether an unfinished run still has its cell and the state that
 // it began with.
-func (w *witness) canGoOn(r store.Run) (bool, error) {
+func (w *witness) canContinue(r store.Run) (bool, error) {
 	_, noCell := w.tx.CellByID(r.CellID)
 	_, noState := w.tx.Checkpoint(r.Before)
 	for _, err := range []error{noCell, noState} {
@@ -268,7 +268,7 @@ func (w *witness) keptBefore() error {
 	if w.b.accept {
 		return nil
 	}
-	now, err := w.tx.KeptThings()
+	now, err := w.tx.KeptRecords()
 	if err != nil {
 		return err
 	}
@@ -331,7 +331,7 @@ func (b *rebuild) lossError() error {
 // Kept lists what gc leaves alone until the operator accepts a loss.
 func (l *Log) Kept(tx *store.Tx) (states, layers map[string]bool, err error) {
 	states, layers = map[string]bool{}, map[string]bool{}
-	things, err := tx.KeptThings()
+	things, err := tx.KeptRecords()
 	for _, k := range things {
 		if k.Kind == keptCheckpoint {
 			states[k.ID] = true

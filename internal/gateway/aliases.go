@@ -18,19 +18,19 @@ import (
 type aliases struct {
 	origin driver.Origin
 
-	mu    sync.Mutex
-	leads map[string]string // by name, the executable
+	mu          sync.Mutex
+	executables map[string]string // by name, the executable
 }
 
 // newAliases looks up the names that a policy lists, while the cell exists.
 func newAliases(o driver.Origin, p *policy.Policy) *aliases {
-	a := &aliases{origin: o, leads: map[string]string{}}
-	a.learn(p)
+	a := &aliases{origin: o, executables: map[string]string{}}
+	a.lookUp(p)
 	return a
 }
 
-// learn looks up the names that a policy lists.
-func (a *aliases) learn(p *policy.Policy) {
+// lookUp looks up the names that a policy lists.
+func (a *aliases) lookUp(p *policy.Policy) {
 	for _, n := range p.Network {
 		for _, b := range n.Binaries {
 			if b.Exact() {
@@ -61,9 +61,9 @@ func (a *aliases) executable(name string) string {
 	defer a.mu.Unlock()
 	switch {
 	case err == nil:
-		a.leads[name] = real
+		a.executables[name] = real
 	case !errors.Is(err, fs.ErrNotExist):
-		delete(a.leads, name)
+		delete(a.executables, name)
 	}
-	return a.leads[name]
+	return a.executables[name]
 }

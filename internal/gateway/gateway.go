@@ -74,9 +74,9 @@ type Gateway struct {
 	proxy *egress.Proxy // nil while nothing is served
 	// listed finds other names of executables in the policy.
 	listed *aliases
-	// past are credentials of earlier generations. Requests that began under
+	// oldCredentials are credentials of earlier generations. Requests that began under
 	// them may still use them, so they are dropped at the end.
-	past []*credential.Set
+	oldCredentials []*credential.Set
 }
 
 // New reads the credentials and makes the cell's authority. Nothing is served
@@ -242,12 +242,12 @@ func (g *Gateway) Reload(p *policy.Policy, hash string, values Values, ruling fu
 	next := &egress.Generation{Policy: p, Hash: hash, Credentials: set}
 	// Resolve the names first, so that the proxy finds the executables that the
 	// new rules list.
-	g.listed.learn(p)
+	g.listed.lookUp(p)
 	g.policy.Store(p)
 	if err := g.proxy.Reload(next); err != nil {
 		return err // not reached: the generation has a policy
 	}
-	g.past = append(g.past, g.gen.Credentials)
+	g.oldCredentials = append(g.oldCredentials, g.gen.Credentials)
 	g.gen = next
 	return nil
 }
@@ -257,7 +257,7 @@ func (g *Gateway) Reload(p *policy.Policy, hash string, values Values, ruling fu
 func (g *Gateway) Reveal(f func(name, value string)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, set := range append(slices.Clone(g.past), g.gen.Credentials) {
+	for _, set := range append(slices.Clone(g.oldCredentials), g.gen.Credentials) {
 		set.Reveal(f)
 	}
 }
@@ -267,10 +267,10 @@ func (g *Gateway) drop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.proxy = nil
-	for _, set := range append(g.past, g.gen.Credentials) {
+	for _, set := range append(g.oldCredentials, g.gen.Credentials) {
 		set.Drop()
 	}
-	g.past = nil
+	g.oldCredentials = nil
 }
 
 // resolver answers the cell's DNS questions.

@@ -26,7 +26,7 @@ func (p *Policy) Inspection(q Request) Inspection {
 	if refusal != nil {
 		return Inspection{}
 	}
-	want, _ := needed(speaking(found), q)
+	want, _ := needed(mostSpecific(found), q)
 	return want
 }
 
@@ -100,10 +100,10 @@ func narrow(found []candidate, q Request) ([]candidate, Request, *Explanation) {
 // rule wins over everything. Then the endpoints with the most specific path
 // must allow the request.
 func decide(found []candidate, q Request) Explanation {
-	speak := speaking(found)
-	want, agreed := needed(speak, q)
+	covering := mostSpecific(found)
+	want, agreed := needed(covering, q)
 	if !agreed {
-		return Explanation{Rule: speak[0].name, Reason: "the entries that cover the path disagree about its protocol"}
+		return Explanation{Rule: covering[0].name, Reason: "the entries that cover the path disagree about its protocol"}
 	}
 	if q.Facts != nil && (q.Facts.Protocol != want.Protocol || q.Facts.empty()) {
 		return Explanation{Rule: ruleRequest, Reason: "the content of the request does not fit the protocol of its rules"}
@@ -113,18 +113,18 @@ func decide(found []candidate, q Request) Explanation {
 		return recorded
 	}
 	if want.Protocol != TCP && q.Facts == nil {
-		c := speak[slices.IndexFunc(speak, func(c candidate) bool { return c.ep.Protocol != REST })]
+		c := covering[slices.IndexFunc(covering, func(c candidate) bool { return c.ep.Protocol != REST })]
 		return Explanation{Rule: c.name, Reason: "it depends on the " + want.Protocol.String() + " content of the request; give --body"}
 	}
-	answer := permission(speak, q)
+	answer := permission(covering, q)
 	if denied && answer.Allowed {
 		return recorded
 	}
 	return answer
 }
 
-// speaking returns the endpoints with the most specific path.
-func speaking(found []candidate) []candidate {
+// mostSpecific returns the endpoints with the most specific path.
+func mostSpecific(found []candidate) []candidate {
 	most := 0
 	for _, c := range found {
 		most = max(most, c.ep.Path.Specificity())

@@ -33,9 +33,9 @@ func checkScheme(found []candidate, q Request) *Explanation {
 	at := slices.IndexFunc(read, func(c candidate) bool { return !c.ep.Plain(q.Port) })
 	switch {
 	case q.Scheme != HTTPS && at >= 0:
-		return &Explanation{Rule: read[at].name, Reason: "plain HTTP, and the endpoint speaks TLS on port " + port + "; tls: off would change that"}
+		return &Explanation{Rule: read[at].name, Reason: "plain HTTP, and the endpoint uses TLS on port " + port + "; tls: off would change that"}
 	case q.Scheme != HTTP && at < 0:
-		return &Explanation{Rule: read[0].name, Reason: "TLS, and the endpoint speaks plain HTTP on port " + port}
+		return &Explanation{Rule: read[0].name, Reason: "TLS, and the endpoint uses plain HTTP on port " + port}
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func checkScheme(found []candidate, q Request) *Explanation {
 // endpoint's ports; "" if it could.
 func (e *CredentialEndpoint) clearText(network []NetworkPolicy) string {
 	if slices.Contains(e.Ports, plainPort) {
-		return "port 80 speaks plain HTTP"
+		return "port 80 uses plain HTTP"
 	}
 	for _, n := range network {
 		for i := range n.Endpoints {

@@ -181,13 +181,13 @@ func upgrade(found []candidate, q Request, header map[string][]string, rule stri
 	if len(tokens) == 0 && len(header["Http2-Settings"]) == 0 {
 		return nil
 	}
-	speak := speaking(slices.DeleteFunc(slices.Clone(found), func(c candidate) bool { return !c.ep.Path.Match(q.Path) }))
+	covering := mostSpecific(slices.DeleteFunc(slices.Clone(found), func(c candidate) bool { return !c.ep.Path.Match(q.Path) }))
 	switch {
 	case len(tokens) != 1 || !strings.EqualFold(tokens[0], "websocket"):
 		return &Explanation{Rule: ruleRequest, Reason: "the request asks for another protocol on the connection; only websocket is possible"}
 	case q.Method != "GET":
 		return &Explanation{Rule: ruleRequest, Reason: "the handshake of a websocket is a GET request"}
-	case len(speak) == 0 || speak[0].ep.Protocol != Websocket:
+	case len(covering) == 0 || covering[0].ep.Protocol != Websocket:
 		return &Explanation{Rule: rule, Reason: "the request opens a websocket, and the entry for the path does not allow that"}
 	}
 	return nil

@@ -69,8 +69,8 @@ func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.D
 		return nil, err
 	}
 	err = waitForLock(ctx, f, wait)
-	if errors.Is(err, unix.EAGAIN) && dying(readHolder(f).PID) {
-		err = waitForLock(ctx, f, dyingWait)
+	if errors.Is(err, unix.EAGAIN) && exiting(readHolder(f).PID) {
+		err = waitForLock(ctx, f, exitingWait)
 	}
 	if err != nil {
 		holder := readHolder(f)
@@ -94,13 +94,13 @@ func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.D
 	return &Lock{f: f}, nil
 }
 
-// dyingWait bounds the wait for a lock whose holder was killed. The kernel takes it
+// exitingWait bounds the wait for a lock whose holder was killed. The kernel takes it
 // away when the last thread of the holder has ended, and a child that had not
 // executed its program yet.
-const dyingWait = 5 * time.Second
+const exitingWait = 5 * time.Second
 
-// dying reports whether a process has ended, or was killed and is about to.
-func dying(pid int) bool {
+// exiting reports whether a process has ended, or was killed and is about to.
+func exiting(pid int) bool {
 	if pid <= 0 {
 		return false
 	}
@@ -140,7 +140,7 @@ func (s *Store) CellHolder(id string) (Holder, bool) {
 			return Holder{}, false
 		}
 		holder := readHolder(f)
-		if !dying(holder.PID) || time.Since(start) > dyingWait {
+		if !exiting(holder.PID) || time.Since(start) > exitingWait {
 			return holder, true
 		}
 	}

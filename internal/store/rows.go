@@ -49,7 +49,7 @@ func (row *Row) fill(r *sqlite.Stmt) error {
 		name := r.ColumnName(i)
 		switch {
 		case name == "doc":
-			if err := row.spread(name, []byte(r.ColumnText(i))); err != nil {
+			if err := row.addColumns(name, []byte(r.ColumnText(i))); err != nil {
 				return fmt.Errorf("%w: row %s of %s is damaged: %w", ErrDatabase, row.Key, row.Table, err)
 			}
 		case r.ColumnType(i) == sqlite.TypeNull:
@@ -61,15 +61,15 @@ func (row *Row) fill(r *sqlite.Stmt) error {
 	return nil
 }
 
-// spread makes columns of a JSON value.
-func (row *Row) spread(name string, value []byte) error {
+// addColumns makes columns of a JSON value.
+func (row *Row) addColumns(name string, value []byte) error {
 	if value = bytes.TrimSpace(value); len(value) > 0 && value[0] == '{' {
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(value, &fields); err != nil {
 			return err
 		}
 		for field, v := range fields {
-			if err := row.spread(name+"."+field, v); err != nil {
+			if err := row.addColumns(name+"."+field, v); err != nil {
 				return err
 			}
 		}

@@ -85,7 +85,7 @@ func (s *Store) readAside(path string) (w *Witness, err error) {
 		return w, err
 	}
 	return w, aside.View(func(tx *Tx) (err error) {
-		w.Kept, err = tx.KeptThings()
+		w.Kept, err = tx.KeptRecords()
 		return err
 	})
 }
@@ -121,8 +121,8 @@ func (tx *Tx) Keep(k Kept) error {
 	return tx.exec("INSERT OR IGNORE INTO unconfirmed(kind,id) VALUES(?,?)", k.Kind, k.ID)
 }
 
-// KeptThings lists what is protected from gc.
-func (tx *Tx) KeptThings() ([]Kept, error) {
+// KeptRecords lists what is protected from gc.
+func (tx *Tx) KeptRecords() ([]Kept, error) {
 	return all(tx, func(r *sqlite.Stmt) (Kept, error) {
 		return Kept{r.ColumnText(0), r.ColumnText(1)}, nil
 	}, "SELECT kind, id FROM unconfirmed ORDER BY kind, id")

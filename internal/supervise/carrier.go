@@ -134,14 +134,14 @@ func forwarded(args []string) int {
 	return int(port)
 }
 
-// maxComplaint bounds what is kept of the error output of the cell's end.
-const maxComplaint = 16 << 10
+// maxErrorOutput bounds what is kept of the error output of the cell's end.
+const maxErrorOutput = 16 << 10
 
 // bounded keeps the beginning of what is written to it.
 type bounded struct{ buf bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	b.buf.Write(p[:min(len(p), maxComplaint-b.buf.Len())])
+	b.buf.Write(p[:min(len(p), maxErrorOutput-b.buf.Len())])
 	return len(p), nil
 }
 

@@ -37,7 +37,7 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	if err != nil {
 		return nil, toWire(err)
 	}
-	if err := h.enter(); err != nil {
+	if err := h.beginCommand(); err != nil {
 		return nil, err
 	}
 	// The protocol ends a command by a signal, never by the context.
@@ -76,8 +76,8 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	}
 }
 
-// enter counts a command that is about to start, unless the cell is ending.
-func (h *Host) enter() error {
+// beginCommand counts a command that is about to start, unless the cell is ending.
+func (h *Host) beginCommand() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.refuseEnding(); err != nil {

@@ -135,7 +135,7 @@ func (t *Tree) deliver(entries []Entry) error {
 }
 
 // gather is the reader's, for this tree. A nil tree has nothing.
-func (t *Tree) gather(p part, at spot) ([]Entry, error) {
+func (t *Tree) gather(p part, at slotPath) ([]Entry, error) {
 	if t == nil || p.absent() {
 		return nil, nil
 	}

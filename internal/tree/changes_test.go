@@ -109,18 +109,18 @@ func TestPlainTreeHasNoMarks(t *testing.T) {
 	}
 }
 
-// scene is a directory as someone sees it: the text of a file, or "/" for a
+// listing is a directory as someone sees it: the text of a file, or "/" for a
 // directory.
-type scene map[string]string
+type listing map[string]string
 
 // changed is a host's directory with changes over it, kept as an overlay keeps
 // them.
 type changed struct {
-	host scene
+	host listing
 	m    model
 }
 
-func newChanged(host scene) *changed {
+func newChanged(host listing) *changed {
 	c := &changed{host: host, m: newModel()}
 	c.m["."] = c.mark(".", c.m["."])
 	return c
@@ -214,7 +214,7 @@ func TestDiffOver(t *testing.T) {
 	t.Parallel()
 	paths := []string{"a", "b", "a/a", "a/b", "b/a", "a/a/a", "a/b/b"}
 	rapid.Check(t, func(t *rapid.T) {
-		host := scene{".": "/"}
+		host := listing{".": "/"}
 		for _, p := range paths {
 			if d := path.Dir(p); host[d] == "/" {
 				if s := rapid.SampledFrom([]string{"", "/", "/", "x", "z"}).Draw(t, "host "+p); s != "" {

@@ -42,15 +42,15 @@ type Content struct {
 	large bool
 	both  bool // a large file has its flat digest too
 
-	filled int64 // bytes in part
-	chunks uint64
-	total  int64
-	peaks  []peak // complete subtrees, from left to right, of falling height
-	buf    []byte
+	filled   int64 // bytes in part
+	chunks   uint64
+	total    int64
+	subtrees []subtree // complete subtrees, from left to right, of falling height
+	buf      []byte
 }
 
-// peak is the root of a complete subtree of 2^height chunks.
-type peak struct {
+// subtree is the root of a complete subtree of 2^height chunks.
+type subtree struct {
 	height int
 	hash   Hash
 }
@@ -65,7 +65,7 @@ func NewContent() *Content {
 func (c *Content) Reset(size int64, like *Entry) {
 	c.large = size > LargeFile
 	c.both = c.large && like != nil && like.PlainDigest && like.Size == size
-	c.filled, c.chunks, c.total, c.peaks = 0, 0, 0, c.peaks[:0]
+	c.filled, c.chunks, c.total, c.subtrees = 0, 0, 0, c.subtrees[:0]
 	c.flat.Reset()
 	if c.large {
 		c.beginChunk()
@@ -114,12 +114,12 @@ func (c *Content) endChunk() {
 // push adds a complete subtree and joins those of one height.
 func (c *Content) push(height int, h Hash) {
 	c.chunks += 1 << height
-	for n := len(c.peaks) - 1; n >= 0 && c.peaks[n].height == height; n-- {
-		h = c.pair(c.peaks[n].hash, h)
-		c.peaks = c.peaks[:n]
+	for n := len(c.subtrees) - 1; n >= 0 && c.subtrees[n].height == height; n-- {
+		h = c.pair(c.subtrees[n].hash, h)
+		c.subtrees = c.subtrees[:n]
 		height++
 	}
-	c.peaks = append(c.peaks, peak{height, h})
+	c.subtrees = append(c.subtrees, subtree{height, h})
 }
 
 func (c *Content) pair(left, right Hash) Hash {
@@ -221,7 +221,7 @@ func (c *Content) Sum(like *Entry) (digest Hash, plain bool, err error) {
 
 // root folds the subtrees from right to left and binds the size.
 func (c *Content) root() Hash {
-	peaks := c.peaks
+	peaks := c.subtrees
 	var top Hash
 	if c.filled > 0 {
 		c.part.Sum(top[:0])

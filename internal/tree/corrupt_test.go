@@ -129,8 +129,8 @@ func TestOtherPack(t *testing.T) {
 	}
 }
 
-// craft makes a well-formed pack around one record and totals of the root.
-func craft(record []byte, node Node) []byte {
+// makePack makes a well-formed pack around one record and totals of the root.
+func makePack(record []byte, node Node) []byte {
 	b := packHeader("one", packVersion)
 	node.ref = ref{"one", int64(len(b)), int64(len(record) + checkSize)}
 	b = binary.BigEndian.AppendUint32(append(b, record...), checksum(record))
@@ -181,21 +181,21 @@ func TestCraftedPacks(t *testing.T) {
 		"out of bounds": {{Name: "a", Kind: KindDir, Sub: Node{ref: ref{"one", 1 << 40, 100}}}},
 	} {
 		node := makeLeaf(entries)
-		err := readAll(craft(leafRecord(entries), node.node()))
+		err := readAll(makePack(leafRecord(entries), node.node()))
 		if !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	good := []Entry{f("a"), f("b")}
 	node := makeLeaf(good)
-	must(t, 0, readAll(craft(leafRecord(good), node.node())))
+	must(t, 0, readAll(makePack(leafRecord(good), node.node())))
 	lie := node.node()
 	lie.Files++
-	if err := readAll(craft(leafRecord(good), lie)); !errors.Is(err, ErrCorrupt) {
+	if err := readAll(makePack(leafRecord(good), lie)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("wrong totals: %v", err)
 	}
 	long := append(leafRecord(good), 0)
-	if err := readAll(craft(long, node.node())); !errors.Is(err, ErrCorrupt) {
+	if err := readAll(makePack(long, node.node())); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("trailing byte: %v", err)
 	}
 }
@@ -234,7 +234,7 @@ func FuzzLoad(f *testing.F) {
 		_ = readAll(b)
 		_ = readAll(sealFooter(packHeader("one", packVersion), b))
 		h := Hash(sha256.Sum256(b))
-		_ = readAll(craft(b, Node{Root: h, Meta: h}))
+		_ = readAll(makePack(b, Node{Root: h, Meta: h}))
 	})
 }
 

@@ -172,7 +172,7 @@ type diffDir struct {
 // visit calls fn for each change, in the order of their paths. enter, if not nil,
 // selects the directories that are looked into.
 func (d *differ) visit(enter func(old, now *Entry) bool, fn func(c Change, path func() string) error) error {
-	var at trail
+	var at walkPath
 	old, now := rootOf(d.a), rootOf(d.b)
 	show := shows{d.over, d.over}
 	left, err := d.below(old, now)
@@ -230,7 +230,7 @@ func sortItems(items []item) {
 }
 
 // entry reports how one path changed, what is below it left aside.
-func (d *differ) entry(at *trail, it item, s shows, fn func(Change, func() string) error) error {
+func (d *differ) entry(at *walkPath, it item, s shows, fn func(Change, func() string) error) error {
 	path := func() string {
 		if it.key == "." {
 			return "."
@@ -283,7 +283,7 @@ func (d *differ) equal(a, b *part) bool {
 }
 
 // dir compares two parts that stand at one spot of a directory's fan-out.
-func (d *differ) dir(to []item, a, b part, at spot) ([]item, error) {
+func (d *differ) dir(to []item, a, b part, at slotPath) ([]item, error) {
 	if a.absent() && b.absent() || !a.absent() && !b.absent() && d.equal(&a, &b) {
 		return to, nil
 	}
@@ -310,7 +310,7 @@ func (d *differ) dir(to []item, a, b part, at spot) ([]item, error) {
 }
 
 // leaves lists all entries below two parts by name.
-func (d *differ) leaves(to []item, a, b part, at spot) ([]item, error) {
+func (d *differ) leaves(to []item, a, b part, at slotPath) ([]item, error) {
 	olds, err := d.a.gather(a, at)
 	if err != nil {
 		return nil, err

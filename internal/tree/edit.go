@@ -103,7 +103,7 @@ func (e *DirEdit) Node() (Node, error) {
 // sorted by hash. Where nothing changes it is the part that was there. What is
 // made is mostly not written yet, because a branch that is left with few entries
 // collapses into a leaf.
-func (e *DirEdit) apply(old part, at spot, cs []change) (part, error) {
+func (e *DirEdit) apply(old part, at slotPath, cs []change) (part, error) {
 	if len(cs) == 0 {
 		return old, nil
 	}
@@ -127,7 +127,7 @@ func (e *DirEdit) apply(old part, at spot, cs []change) (part, error) {
 	return makePart(len(at), entries, e.w.store)
 }
 
-func (e *DirEdit) applyBranch(old part, was *[fanOut]part, at spot, cs []change) (part, error) {
+func (e *DirEdit) applyBranch(old part, was *[fanOut]part, at slotPath, cs []change) (part, error) {
 	kids := *was
 	changed := false
 	for len(cs) > 0 {

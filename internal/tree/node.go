@@ -106,14 +106,14 @@ type body struct {
 	kids    *[fanOut]part // nil in a leaf
 }
 
-// spot is where in the fan-out of a directory a part is: the nibbles that the
+// slotPath is where in the fan-out of a directory a part is: the nibbles that the
 // hashes of all its names begin with, one per byte.
-type spot string
+type slotPath string
 
-func (s spot) slot(i int) spot { return s + spot(rune(i)) }
+func (s slotPath) slot(i int) slotPath { return s + slotPath(rune(i)) }
 
 // holds reports whether a name belongs below the spot.
-func (s spot) holds(name string) bool {
+func (s slotPath) holds(name string) bool {
 	if s == "" {
 		return true
 	}

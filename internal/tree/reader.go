@@ -73,7 +73,7 @@ type reader struct {
 // cacheKey has the spot too: whether a record is right depends on it.
 type cacheKey struct {
 	ref ref
-	at  spot
+	at  slotPath
 }
 
 type kept struct {
@@ -137,7 +137,7 @@ func (rd *reader) record(r ref) (*pack, []byte, error) {
 
 // read reads the body of a part that stands at a spot of its directory, and
 // completes the part's totals. It checks everything that the part states.
-func (rd *reader) read(p *part, at spot) (*body, error) {
+func (rd *reader) read(p *part, at slotPath) (*body, error) {
 	if p.body != nil {
 		return p.body, nil
 	}
@@ -159,7 +159,7 @@ func (rd *reader) read(p *part, at spot) (*body, error) {
 	return k.body, nil
 }
 
-func (rd *reader) load(r ref, at spot) (*kept, error) {
+func (rd *reader) load(r ref, at slotPath) (*kept, error) {
 	p, raw, err := rd.record(r)
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (rd *reader) keep(key cacheKey, k *kept) {
 
 // gather collects all entries below a part, sorted by name. The slice belongs
 // to the caller.
-func (rd *reader) gather(p part, at spot) ([]Entry, error) {
+func (rd *reader) gather(p part, at slotPath) ([]Entry, error) {
 	all, err := rd.collect(nil, p, at)
 	if err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func (rd *reader) gather(p part, at spot) ([]Entry, error) {
 	return all, nil
 }
 
-func (rd *reader) collect(to []Entry, p part, at spot) ([]Entry, error) {
+func (rd *reader) collect(to []Entry, p part, at slotPath) ([]Entry, error) {
 	if p.absent() {
 		return to, nil
 	}

@@ -48,7 +48,7 @@ func (t *Tree) Lookup(path string) (Entry, bool, error) {
 
 // Child finds a name in a directory.
 func (t *Tree) Child(n Node, name string) (Entry, bool, error) {
-	p, at := n.part(), spot("")
+	p, at := n.part(), slotPath("")
 	hash := sha256.Sum256([]byte(name))
 	for {
 		b, err := t.rd.read(&p, at)
@@ -84,7 +84,7 @@ func (t *Tree) Walk(fn func(path string, e Entry) error) error { return t.WalkFr
 // own is ".".
 func (t *Tree) WalkFrom(top Entry, fn func(path string, e Entry) error) error {
 	top.Name = ""
-	var at trail
+	var at walkPath
 	left := [][]Entry{{top}} // what is left of each directory on the way
 	for len(left) > 0 {
 		last := len(left) - 1
@@ -120,14 +120,14 @@ func (t *Tree) WalkFrom(top Entry, fn func(path string, e Entry) error) error {
 	return nil
 }
 
-// trail is the path of the directory that a walk is in. The root's name is
+// walkPath is the path of the directory that a walk is in. The root's name is
 // empty, and what is in the root has paths without it.
-type trail struct {
+type walkPath struct {
 	path []byte
 	ends []int // lengths of the paths above
 }
 
-func (t *trail) down(name string) {
+func (t *walkPath) down(name string) {
 	t.ends = append(t.ends, len(t.path))
 	if len(t.path) > 0 {
 		t.path = append(t.path, '/')
@@ -135,14 +135,14 @@ func (t *trail) down(name string) {
 	t.path = append(t.path, name...)
 }
 
-func (t *trail) up() {
+func (t *walkPath) up() {
 	if n := len(t.ends) - 1; n >= 0 {
 		t.path, t.ends = t.path[:t.ends[n]], t.ends[:n]
 	}
 }
 
 // join is the path of a name in the directory.
-func (t *trail) join(name string) string {
+func (t *walkPath) join(name string) string {
 	switch {
 	case name == "":
 		return "."

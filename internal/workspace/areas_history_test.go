@@ -27,7 +27,7 @@ func TestAreaHistories(t *testing.T) {
 				work := w.begin(w.c, states[at].Layer)
 				job := w.job(work, "/data", rapid.SliceOfN(rapid.Custom(drawAct), 0, 12).Draw(rt, "acts"))
 				job.Loose = true
-				now := w.unsure(play(w.t, job))
+				now := w.dropUnreliable(play(w.t, job))
 				snap, err := work.Snapshot(t.Context(), w.op())
 				w.must(err)
 				one := w.seal(work)
@@ -83,15 +83,15 @@ func (w *world) areaDiff(from, to Sealed, was, is []item) {
 	}
 	for _, it := range slices.Concat(was, is) {
 		path := string(it.Path)
-		if old[path] != now[path] && !told(listed, path) {
+		if old[path] != now[path] && !isListed(listed, path) {
 			w.t.Errorf("%q is not listed: %q, %q", path, old[path], now[path])
 		}
 	}
 }
 
-// told reports whether a diff lists a path, or a directory of the host that came
+// isListed reports whether a diff lists a path, or a directory of the host that came
 // or went with it.
-func told(listed map[string]tree.Change, p string) bool {
+func isListed(listed map[string]tree.Change, p string) bool {
 	if _, ok := listed[p]; ok {
 		return true
 	}

@@ -53,7 +53,7 @@ func (w *world) inArea(work *Work, acts ...act) []item {
 	w.t.Helper()
 	items, err := w.tryActs(work, "/data", acts...)
 	w.must(err)
-	return w.unsure(items)
+	return w.dropUnreliable(items)
 }
 
 // areaSeen is what a generation on a state sees in the area.

@@ -37,9 +37,9 @@ func (s *Store) upperAttrs() attrRules {
 // Others (redirect, metacopy) would mean that a layer is not plain.
 var kernelAttrs = []string{"opaque", "impure", "origin", "nlink", "uuid", "upper"}
 
-// sift returns the attributes that belong to a state, whether a directory is
+// classify returns the attributes that belong to a state, whether a directory is
 // opaque, and the names of attributes that are refused or dropped.
-func (r attrRules) sift(all []fsx.Xattr) (kept []fsx.Xattr, opaque bool, refused, lost []string) {
+func (r attrRules) classify(all []fsx.Xattr) (kept []fsx.Xattr, opaque bool, refused, lost []string) {
 	for _, x := range all {
 		switch {
 		case strings.HasPrefix(x.Name, "user.overlay.") || strings.HasPrefix(x.Name, "trusted.overlay."):

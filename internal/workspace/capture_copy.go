@@ -129,7 +129,7 @@ func entryOf(info fsx.Info, kind tree.Kind) tree.Entry {
 }
 
 func (c *copying) sift(in *fsx.Ref, name string, all []fsx.Xattr) (kept []fsx.Xattr, opaque bool) {
-	kept, opaque, refused, lost := c.attrs.sift(all)
+	kept, opaque, refused, lost := c.attrs.classify(all)
 	if len(refused)+len(lost) > 0 {
 		c.found.attrs(below(in, name), refused, lost)
 	}

@@ -67,7 +67,7 @@ func TestCapture(t *testing.T) {
 		home, err := w.tryActs(on, homeTarget)
 		w.must(err)
 		w.must(on.Discard())
-		sameItems(t, "captured home", w.unsure(home1), home)
+		sameItems(t, "captured home", w.dropUnreliable(home1), home)
 		w.noPending()
 	})
 }

@@ -65,7 +65,7 @@ func newEditing(sl *sealing, edits []Edit) (*editing, error) {
 	}
 	ed := &editing{sl: sl, old: old, edits: slices.Clone(edits), root: &editNode{}}
 	slices.SortFunc(ed.edits, func(a, b Edit) int { return strings.Compare(a.Path, b.Path) })
-	var way editWay
+	var way editPath
 	for i := range ed.edits {
 		e := &ed.edits[i]
 		if err := fsx.CheckPath(e.Path); err != nil {

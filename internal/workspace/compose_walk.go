@@ -10,16 +10,16 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// editWay remembers the nodes above the last edit: the next edit is mostly near
+// editPath remembers the nodes above the last edit: the next edit is mostly near
 // it.
-type editWay struct {
+type editPath struct {
 	path  string
 	ends  []int // of the names in path
 	nodes []*editNode
 }
 
 // to returns the node of a path. It makes the missing ones.
-func (w *editWay) to(root *editNode, path string) *editNode {
+func (w *editPath) to(root *editNode, path string) *editNode {
 	if path == "." {
 		return root
 	}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// abyss is the depth of the deepest trees that are tried.
-const abyss = 30_000
+// testDepth is the depth of the deepest trees that are tried.
+const testDepth = 30_000
 
 // makeDeep makes directories in one another, with a file in the last.
 func makeDeep(t *testing.T, dir string, levels int) {
@@ -35,7 +35,7 @@ func makeDeep(t *testing.T, dir string, levels int) {
 }
 
 // deepest is the path of a name in the last directory of makeDeep.
-func deepest(name string) string { return strings.Repeat("d/", abyss) + name }
+func deepest(name string) string { return strings.Repeat("d/", testDepth) + name }
 
 func openDescriptors(t *testing.T) int {
 	t.Helper()
@@ -54,12 +54,12 @@ func TestComposeDeep(t *testing.T) {
 		t.Run(string(b), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, b)
-			makeDeep(t, w.src, abyss)
+			makeDeep(t, w.src, testDepth)
 			base, _ := w.imports()
 			edit := newFile(deepest("new"), "deep")
 			plain := edit.Open
 			edit.Open = func() (io.ReadCloser, error) {
-				if n := openDescriptors(t); n > abyss/2 {
+				if n := openDescriptors(t); n > testDepth/2 {
 					t.Errorf("%d open descriptors", n)
 				}
 				return plain()

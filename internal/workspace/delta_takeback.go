@@ -37,7 +37,7 @@ func (deltaBackend) takeBack(ctx context.Context, w *Work) ([]TakenBack, error) 
 	if err != nil {
 		return nil, err
 	}
-	t := &taking{
+	t := &takeBack{
 		ctx: ctx, live: live, before: before, filter: keepOnly(w.c.Rules, w.c.Kept), hidden: w.hidden(),
 		self: rights.Self(false), root: w.s.opt.Root,
 	}
@@ -45,7 +45,7 @@ func (deltaBackend) takeBack(ctx context.Context, w *Work) ([]TakenBack, error) 
 	return t.taken, err
 }
 
-type taking struct {
+type takeBack struct {
 	ctx    context.Context
 	live   *fsx.Dir
 	before *tree.Tree
@@ -64,7 +64,7 @@ type takenDir struct {
 
 // all corrects everything, a directory before its contents. It skips names that
 // disappear meanwhile.
-func (t *taking) all() error {
+func (t *takeBack) all() error {
 	info, err := t.live.Lstat(".")
 	if err != nil {
 		return err
@@ -102,11 +102,11 @@ func (t *taking) all() error {
 }
 
 // visit corrects one entry. It returns a directory, whose names come next.
-func (t *taking) visit(d *fsx.Dir, name string, path func() string, info fsx.Info, old, parent *tree.Entry) (*takenDir, error) {
+func (t *takeBack) visit(d *fsx.Dir, name string, path func() string, info fsx.Info, old, parent *tree.Entry) (*takenDir, error) {
 	if stamp := tree.StampOf(info); old != nil && info.IsRegular() && old.Stamp == stamp {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	now, err := apply.Glance(d, name)
+	now, err := apply.ProbeMetadata(d, name)
 	if now == nil || now.Kind == 0 || err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (t *taking) visit(d *fsx.Dir, name string, path func() string, info fsx.Inf
 	return &takenDir{old, onHost}, nil
 }
 
-func (t *taking) skips(at *fsx.Step) bool {
+func (t *takeBack) skips(at *fsx.Step) bool {
 	if _, hidden := t.hidden[fileIDOf(at.Info)]; hidden {
 		return true
 	}
@@ -132,7 +132,7 @@ func (t *taking) skips(at *fsx.Step) bool {
 }
 
 // restore sets the owner, the lists and the mode that an entry has on the host.
-func (t *taking) restore(d *fsx.Dir, name string, path func() string, now, onHost tree.Entry, dropped []string) error {
+func (t *takeBack) restore(d *fsx.Dir, name string, path func() string, now, onHost tree.Entry, dropped []string) error {
 	foreign := t.root && (now.UID != onHost.UID || now.GID != onHost.GID)
 	lists := !slices.EqualFunc(now.Xattrs, onHost.Xattrs, func(a, b fsx.Xattr) bool {
 		return a.Name == b.Name && bytes.Equal(a.Value, b.Value)

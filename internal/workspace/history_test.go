@@ -102,5 +102,5 @@ func (w *world) loose(work *Work, acts []act) []item {
 	w.t.Helper()
 	job := w.job(work, "/w", acts)
 	job.Loose = true
-	return w.unsure(play(w.t, job))
+	return w.dropUnreliable(play(w.t, job))
 }

@@ -100,7 +100,7 @@ func (l *live) see() []item {
 	l.w.t.Helper()
 	var items []item
 	l.w.must(l.out.Decode(&items))
-	return l.w.unsure(items)
+	return l.w.dropUnreliable(items)
 }
 
 func (l *live) do(acts ...act) []item {

@@ -131,7 +131,7 @@ func (b overlayBackend) belowNew(d *fsx.Dir, a placed) (tree.Entry, error) {
 		return tree.Entry{}, err
 	}
 	all, err := host.Xattrs(".")
-	e.Xattrs, _, _, _ = b.s.plainAttrs().sift(all)
+	e.Xattrs, _, _, _ = b.s.plainAttrs().classify(all)
 	return e, err
 }
 

@@ -23,9 +23,9 @@ const (
 	// spareCount bounds the number of spare frames: about as many as there are
 	// runs at once.
 	spareCount = 8
-	// unbegun is the name of the marker in a spare frame.
-	unbegun = "unbegun"
-	tmpMode = 0o1777
+	// spareMarker is the name of the marker in a spare frame.
+	spareMarker = "unbegun"
+	tmpMode     = 0o1777
 )
 
 // frameDirs are the directories of a frame. In a spare frame all but work are
@@ -90,7 +90,7 @@ func (p *pending) soundFrame() (bool, error) {
 		return false, err
 	}
 	slices.Sort(names)
-	if !slices.Equal(names, []string{AreaHome, initRecord, "tmp", unbegun, "work", AreaWorkspace}) {
+	if !slices.Equal(names, []string{AreaHome, initRecord, "tmp", spareMarker, "work", AreaWorkspace}) {
 		return false, nil
 	}
 	for _, name := range frameDirs {
@@ -156,7 +156,7 @@ func (p *pending) area(name string) (*fsx.Dir, error) {
 // mark marks the generation as begun.
 func (p *pending) mark() error {
 	if p.framed {
-		return p.dir.Rename(unbegun, p.dir, generationMarker, unix.RENAME_NOREPLACE)
+		return p.dir.Rename(spareMarker, p.dir, generationMarker, unix.RENAME_NOREPLACE)
 	}
 	f, err := p.dir.Create(generationMarker, 0o600)
 	if err != nil {
@@ -238,7 +238,7 @@ func (s *Store) emptyFrame(d *fsx.Dir) (bool, error) {
 	if err := overwrite(d, initRecord, nil); err != nil {
 		return false, err
 	}
-	return true, d.Rename(generationMarker, d, unbegun, 0)
+	return true, d.Rename(generationMarker, d, spareMarker, 0)
 }
 
 // Remount prepares a generation to be mounted again: the kernel refuses the

@@ -90,7 +90,7 @@ func TestFrameThatIsNotEmpty(t *testing.T) {
 		"missing":  func(dir string) error { return os.Remove(filepath.Join(dir, AreaHome)) },
 		"more":     func(dir string) error { return os.Mkdir(filepath.Join(dir, "more"), 0o700) },
 		"begun": func(dir string) error {
-			return os.Rename(filepath.Join(dir, unbegun), filepath.Join(dir, generationMarker))
+			return os.Rename(filepath.Join(dir, spareMarker), filepath.Join(dir, generationMarker))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,7 +75,7 @@ func (h *hostDir) same(path string, info fsx.Info, e *tree.Entry) bool {
 	if err != nil {
 		return false
 	}
-	kept, _, _, _ := h.s.plainAttrs().sift(all)
+	kept, _, _, _ := h.s.plainAttrs().classify(all)
 	if !sameAttrs(kept, e.Xattrs) {
 		return false
 	}

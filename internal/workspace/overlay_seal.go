@@ -167,7 +167,7 @@ func (u *upper) enterUpper(f *dirScan, src *fsx.Dir) (below *tree.Entry, err err
 	if err != nil {
 		return nil, err
 	}
-	kept, opaque, refused, lost := u.attrs.sift(all)
+	kept, opaque, refused, lost := u.attrs.classify(all)
 	if len(refused)+len(lost) > 0 {
 		u.found.attrs(at.path(), refused, lost)
 	}

@@ -32,7 +32,7 @@ func (sc *scan) own(at site, e *tree.Entry, info fsx.Info, old *tree.Entry) {
 }
 
 func (sc *scan) sift(at site, all []fsx.Xattr) []fsx.Xattr {
-	kept, _, refused, lost := sc.attrs.sift(all)
+	kept, _, refused, lost := sc.attrs.classify(all)
 	if len(refused)+len(lost) > 0 {
 		sc.found.attrs(at.path(), refused, lost)
 	}

@@ -90,13 +90,13 @@ func (w *world) acts(work *Work, acts ...act) []item {
 	w.t.Helper()
 	items, err := w.tryActs(work, "/w", acts...)
 	w.must(err)
-	return w.unsure(items)
+	return w.dropUnreliable(items)
 }
 
-// unsure drops what overlay is known to report wrongly while a generation is
+// dropUnreliable drops what overlay is known to report wrongly while a generation is
 // mounted: names of a file that was copied up and then linked have different
 // inode numbers.
-func (w *world) unsure(items []item) []item {
+func (w *world) dropUnreliable(items []item) []item {
 	if w.c.Backend == BackendOverlay {
 		for i := range items {
 			items[i].Link = unknownLink
