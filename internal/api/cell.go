@@ -105,9 +105,21 @@ type CopyResult struct {
 	Notes []string `json:"notes"`
 }
 
+// The states of a cell.
+const (
+	StateIdle    = "idle"
+	StateRunning = "running" // a process works on it
+	StateLive    = "live"
+	StatePaused  = "paused" // live, and its processes are stopped
+	// StateUnfinished is the state of a cell whose process died. The next verb that
+	// changes the cell finishes its work.
+	StateUnfinished = "interrupted (unfinished)"
+)
+
 // CellInfo is one line of ls, and the head of status.
 type CellInfo struct {
-	Name         string    `json:"name"`
+	Cell         string    `json:"cell"`
+	Name         string    `json:"name"` // the same
 	CellID       string    `json:"cell_id"`
 	Backend      string    `json:"backend"`
 	Runtime      string    `json:"runtime"`
@@ -116,7 +128,7 @@ type CellInfo struct {
 	Head         string    `json:"head"`
 	Root         string    `json:"root"`
 	MetaRoot     string    `json:"meta_root"`
-	State        string    `json:"state"` // idle, busy, live, interrupted (unfinished)
+	State        string    `json:"state"` // one of the states of a cell
 	Files        int64     `json:"files"`
 	Bytes        int64     `json:"bytes"`
 	OwnBytes     int64     `json:"own_bytes"` // what its own layers hold
@@ -132,7 +144,7 @@ type CellInfo struct {
 // StatusResult is everything about one cell.
 type StatusResult struct {
 	CellInfo
-	Holder        string   `json:"holder"` // who holds the lock of a busy cell
+	Holder        string   `json:"holder"` // who holds the lock of a cell that is not idle
 	BackendReason string   `json:"backend_reason"`
 	Applied       string   `json:"applied"`
 	PendingRuns   []string `json:"pending_runs"`

@@ -100,6 +100,7 @@ const (
 	CodeNotPrivate       Code = "not_private"
 	CodeNotYours         Code = "not_yours"
 	CodeSetup            Code = "setup"
+	CodePaused           Code = "paused"
 )
 
 // CodeInfo is a code and its meaning.
@@ -205,5 +206,6 @@ func Codes() []CodeInfo {
 		{CodeNotPrivate, "others can reach the socket"},
 		{CodeNotYours, "the socket belongs to another user"},
 		{CodeSetup, "the host could not be set up"},
+		{CodePaused, "the live cell is paused"},
 	}
 }

@@ -219,6 +219,15 @@ type StartResult struct {
 	Controls  Controls  `json:"controls"`
 }
 
+// PauseResult says whether a live cell is paused.
+type PauseResult struct {
+	Cell  string `json:"cell"`
+	RunID string `json:"run_id"`
+	State string `json:"state"` // live or paused
+	// Changed is false if the cell was in this state already.
+	Changed bool `json:"changed"`
+}
+
 // LiveInfo describes a live cell.
 type LiveInfo struct {
 	PID      int           `json:"pid"`

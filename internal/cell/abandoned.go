@@ -7,7 +7,7 @@ import (
 
 // unfinishedState is the state that reading verbs show for a run, or a cell, whose
 // process died. The next verb that changes the cell finishes the run.
-const unfinishedState = "interrupted (unfinished)"
+const unfinishedState = api.StateUnfinished
 
 // abandonedWork maps the id of a cell to the run, or else the intent, that a dead
 // process left unfinished in it.
@@ -60,7 +60,7 @@ func (e *Engine) workUnderWay() (abandonedWork, error) {
 // show marks a cell that still has abandoned work.
 func (w abandonedWork) show(tx *store.Tx, info *api.CellInfo) error {
 	id := w[info.CellID]
-	if id == "" || info.State != "idle" {
+	if id == "" || info.State != api.StateIdle {
 		return nil
 	}
 	unfinished, err := tx.Unfinished(info.CellID)

@@ -16,15 +16,12 @@ func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellI
 	}
 	area := head.Areas[workspace.AreaWorkspace]
 	info := api.CellInfo{
-		Name: c.Name, CellID: c.ID, Backend: c.Backend, Runtime: c.Runtime, Source: c.Source, MountAt: c.MountAt, Head: head.ID,
-		Root: head.Root(), MetaRoot: head.MetaRoot(), State: "idle", Files: area.Files, Bytes: area.Bytes, CreatedAt: c.CreatedAt,
+		Cell: c.Name, Name: c.Name, CellID: c.ID, Backend: c.Backend, Runtime: c.Runtime, Source: c.Source, MountAt: c.MountAt, Head: head.ID,
+		Root: head.Root(), MetaRoot: head.MetaRoot(), Files: area.Files, Bytes: area.Bytes, CreatedAt: c.CreatedAt,
 		Cache: cmp.Or(c.Cache, CacheOff),
 	}
-	if h, busy := e.store.CellHolder(c.ID); busy {
-		info.State = "busy"
-		if h.What == heldByStart {
-			info.State = "live"
-		}
+	if info.State, err = e.state(tx, c); err != nil {
+		return info, err
 	}
 	own, err := tx.Checkpoints(c.ID)
 	if err != nil {
@@ -48,6 +45,25 @@ func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellI
 		return info, err
 	}
 	return info, left.show(tx, &info)
+}
+
+// state returns whether a process works on a cell. It does not look for unfinished
+// work.
+func (e *Engine) state(tx *store.Tx, c store.Cell) (string, error) {
+	h, busy := e.store.CellHolder(c.ID)
+	switch {
+	case !busy:
+		return api.StateIdle, nil
+	case h.What != heldByStart:
+		return api.StateRunning, nil
+	}
+	runs, err := tx.UnfinishedRuns(c.ID)
+	for _, r := range runs {
+		if r.Paused {
+			return api.StatePaused, nil
+		}
+	}
+	return api.StateLive, err
 }
 
 // ownBytes returns the disk space of the layers that states were sealed in. States

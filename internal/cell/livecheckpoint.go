@@ -76,14 +76,17 @@ func (l *liveRun) checkpoint(ctx context.Context, name string) (*api.CheckpointR
 }
 
 // capture copies the cell's files while the cell is frozen, and returns how long
-// that took.
+// that took. A paused cell stays paused.
 func (l *liveRun) capture(ctx context.Context) (*workspace.Capture, time.Duration, error) {
 	begin := time.Now()
-	if err := l.cell.Freeze(ctx); err != nil {
-		return nil, 0, freezeError(err)
+	thaw := l.cell.Thaw
+	if l.r.rec.Paused {
+		thaw = func() error { return nil }
+	} else if err := l.cell.Freeze(ctx); err != nil {
+		return nil, 0, freezeError("captured", err)
 	}
 	captured, err := l.r.work.Capture(ctx, store.NewID("op"))
-	thawed := l.cell.Thaw()
+	thawed := thaw()
 	pause := time.Since(begin)
 	if err != nil {
 		return nil, pause, errors.Join(captureError(err), thawed)
@@ -94,13 +97,13 @@ func (l *liveRun) capture(ctx context.Context) (*workspace.Capture, time.Duratio
 	return captured, pause, nil
 }
 
-func freezeError(err error) error {
+func freezeError(done string, err error) error {
 	if no, ok := errors.AsType[*driver.UnenforceableError](err); ok {
-		hint := "stop the cell first: stopping it makes a checkpoint"
+		hint := "stop the cell: stopping it makes a checkpoint"
 		if no.Remedy != "" {
 			hint = no.Remedy + "; or " + hint
 		}
-		return &api.Error{Kind: api.Refused, Code: api.CodeFreezer, Message: "a live cell cannot be captured here: " + no.Reason, Hint: hint, Err: err}
+		return &api.Error{Kind: api.Refused, Code: api.CodeFreezer, Message: "a live cell cannot be " + done + " here: " + no.Reason, Hint: hint, Err: err}
 	}
 	return api.Failf(api.CodeFreeze, err, "freeze the cell")
 }

@@ -209,7 +209,7 @@ func (w *world) killWhileItRuns(name string) {
 	for deadline := time.Now().Add(time.Minute); ; {
 		info, err := w.e.Status(w.ctx, name)
 		w.ok(err)
-		if info.State != "busy" {
+		if info.State != api.StateRunning {
 			return
 		}
 		if time.Now().After(deadline) {

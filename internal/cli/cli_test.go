@@ -27,7 +27,7 @@ func everyCommand() map[string]Mode {
 		"rename a b": Write, "rm a": Write, "verify a": Read, "gc": Write, "gc --dry-run": Read,
 		"receipt show r": Read, "receipt list": Read, "receipt verify r": Read, "receipt export r -o f": Read,
 		"decisions list": Read, "decisions show d": Read, "key show": Read, "key init": Create, "key rotate": Write,
-		"start a": Write, "stop a": Write, "exec a -- true": Visit, "shell a": Visit, "ps a": Read, "cp a:f .": Write, "logs -f a": Read,
+		"start a": Write, "stop a": Write, "pause a": Write, "resume a": Write, "exec a -- true": Visit, "shell a": Visit, "ps a": Read, "cp a:f .": Write, "logs -f a": Read,
 		"key trust f": Create, "recover": Rescue, "doctor": Read, "run a -- true": Run, "run a --dry-run -- true": Read,
 	}
 }
@@ -185,7 +185,7 @@ func TestCellOfDirectory(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
 		"run -- x", "diff", "accept", "reject", "restore", "apply", "refresh", "status", "log", "logs", "checkpoint",
-		"fork --name n", "start", "exec -- x", "shell", "stop", "export -o x", "verify", "overlay status",
+		"fork --name n", "start", "exec -- x", "shell", "stop", "pause", "resume", "export -o x", "verify", "overlay status",
 	} {
 		f := &fakeEngine{here: "near", below: "sub", run: ended(), backend: "overlay", exec: &api.ExecResult{}, diff: &cell.DiffResult{}}
 		if code, _, stderr := call(t, f, strings.Fields(line)...); code != 0 || !strings.Contains(fmt.Sprintf("%+v", f.got), "near") {

@@ -32,6 +32,8 @@ func entries() []entry {
 
 		{"start", groupLive, newStart},
 		{"stop", groupLive, newStop},
+		{"pause", groupLive, newPause},
+		{"resume", groupLive, newResume},
 		{"exec", groupLive, newExec},
 		{"shell", groupLive, newShell},
 		{"ps", groupLive, newProcesses},

@@ -265,6 +265,14 @@ func (f *fakeEngine) Stop(_ context.Context, r api.StopRequest) (*api.RunResult,
 	return answer(f, r, f.run)
 }
 
+func (f *fakeEngine) Pause(_ context.Context, name string) (*api.PauseResult, error) {
+	return answer[api.PauseResult](f, name, nil)
+}
+
+func (f *fakeEngine) Resume(_ context.Context, name string) (*api.PauseResult, error) {
+	return answer[api.PauseResult](f, name, nil)
+}
+
 func (f *fakeEngine) Processes(_ context.Context, name string) ([]api.ProcessInfo, error) {
 	f.got = name
 	return nil, f.err

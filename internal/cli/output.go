@@ -122,7 +122,7 @@ func meaning(word string) colour {
 		return green
 	case "failed", "timed_out", "killed", "interrupted", "interrupted (unfinished)", "error", "rejected", "missing", "mismatch", "denied":
 		return red
-	case "pending", "restored", "partial", "degraded", "busy", "needed", "superseded", "not included":
+	case "pending", "restored", "partial", "degraded", "running", "paused", "needed", "superseded", "not included":
 		return yellow
 	default:
 		return plain

@@ -306,8 +306,8 @@ func Lifecycle(s Subject, step LifecycleStep) Event {
 	return Event{r}
 }
 
-// Config returns an event about a change of the policy of a live cell (class
-// 5019). State is the result, such as "policy applied".
+// Config returns an event about a change of the policy or the state of a live cell
+// (class 5019). State is the result, such as "policy applied" or "cell paused".
 func Config(s Subject, state string) Event {
 	r := newRecord(ConfigChange, s, 1, "Log")
 	other := 99

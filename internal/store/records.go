@@ -122,6 +122,8 @@ type Run struct {
 	FinishedAt      time.Time `json:"finished_at"`
 	// Asked is the request of an unfinished run, as its receipt will have it.
 	Asked json.RawMessage `json:"asked,omitempty"`
+	// Paused: the processes of an unfinished run are stopped.
+	Paused bool `json:"paused,omitempty"`
 }
 
 // Failed reports whether a finished run did not succeed.

@@ -56,6 +56,32 @@ func (c *Client) ApplyPolicy(ctx context.Context, f api.PolicyFile, values map[s
 	return &res, nil
 }
 
+// Pause stops the processes of the cell. A paused cell stays paused.
+func (c *Client) Pause(ctx context.Context) (*api.PauseResult, error) {
+	return c.pausing(ctx, callPause)
+}
+
+// Resume continues the processes of a paused cell. Another one goes on.
+func (c *Client) Resume(ctx context.Context) (*api.PauseResult, error) {
+	return c.pausing(ctx, callResume)
+}
+
+func (c *Client) pausing(ctx context.Context, method string) (*api.PauseResult, error) {
+	var res api.PauseResult
+	if err := c.call(ctx, method, struct{}{}, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+// State returns what the supervisor knows of the cell at this moment. It does not
+// count as a use of the cell.
+func (c *Client) State(ctx context.Context) (State, error) {
+	var s State
+	err := c.call(ctx, callState, struct{}{}, &s)
+	return s, err
+}
+
 // Processes lists what runs in the cell.
 func (c *Client) Processes(ctx context.Context) ([]api.ProcessInfo, error) {
 	list, err := c.line.Processes(ctx)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
@@ -37,8 +38,10 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	if err != nil {
 		return nil, toWire(err)
 	}
+	h.starting.RLock()
+	defer h.starting.RUnlock()
 	if err := h.beginCommand(); err != nil {
-		return nil, err
+		return nil, toWire(err)
 	}
 	// The protocol ends a command by a signal, never by the context.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -58,7 +61,7 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 		close(begun)
 	}
 	go func() {
-		defer h.running.Done()
+		defer h.endCommand()
 		defer cancel()
 		o, err := h.Cell.Exec(ctx, cmd, stdio)
 		finish()
@@ -76,15 +79,30 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	}
 }
 
-// beginCommand counts a command that is about to start, unless the cell is ending.
+// beginCommand counts a command that is about to start, unless the cell is ending or
+// paused.
 func (h *Host) beginCommand() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.refuseEnding(); err != nil {
 		return err
 	}
+	if h.paused {
+		return api.Refusef(api.CodePaused, "`forkcell resume "+h.Name+"` continues it", "cell %s is paused", h.Name)
+	}
+	h.active++
+	h.used = time.Now()
 	h.running.Add(1)
 	return nil
+}
+
+// endCommand is called when a command has ended.
+func (h *Host) endCommand() {
+	h.mu.Lock()
+	h.active--
+	h.used = time.Now()
+	h.mu.Unlock()
+	h.running.Done()
 }
 
 // recordBegin records that a command was executed.

@@ -82,7 +82,11 @@ func (h *Host) End(grace time.Duration) (e Ended) {
 	h.mu.Unlock()
 	h.exclusive.Lock()
 	defer h.exclusive.Unlock()
-	if grace > 0 {
+	if h.isPaused() {
+		// Frozen processes cannot end.
+		e.TerminateErr = h.Cell.Thaw()
+	}
+	if grace > 0 && e.TerminateErr == nil {
 		h.hangUpTerminals()
 		_, e.TerminateErr = h.Cell.Terminate(grace)
 	}

@@ -49,9 +49,12 @@ type Config struct {
 	StartError func(error) error
 	// Checkpoint captures the cell. ApplyPolicy gives it another policy, takes the
 	// values over, and returns the environment of commands from then on; nil keeps
-	// it. Only one call of the two is made at a time, and none when the cell ends.
+	// it. Pause stops the processes and Resume continues them; both record it. Only
+	// one call of the four is made at a time, and none when the cell ends.
 	Checkpoint  func(ctx context.Context, name string) (*api.CheckpointResult, error)
 	ApplyPolicy func(f api.PolicyFile, values map[string][]byte) (res *api.PolicyApplied, env []string, err error)
+	Pause       func(ctx context.Context) error
+	Resume      func() error
 }
 
 // Host is the supervisor's side of a live cell: it serves the socket. Serve returns
@@ -70,11 +73,18 @@ type Host struct {
 	result *api.RunResult
 	err    error
 
-	// exclusive is held while the cell is captured, gets a policy or ends.
+	// exclusive is held while the cell is captured, paused, resumed, gets a policy or
+	// ends.
 	exclusive sync.Mutex
+	// starting is held shared while a command starts, and alone while the cell is
+	// being paused: a command that starts in a frozen cell would block its caller.
+	starting sync.RWMutex
 
 	mu       sync.Mutex
 	ending   bool
+	paused   bool
+	active   int                // commands that start or run
+	used     time.Time          // when the cell was used last
 	commands map[int]*execution // by their pid inside
 	env      []string           // of commands that are executed from now on
 	running  sync.WaitGroup
@@ -83,7 +93,7 @@ type Host struct {
 // NewHost returns the host of a live cell.
 func NewHost(c Config) *Host {
 	return &Host{
-		Config: c, output: newTranscript(), env: c.Env, commands: map[int]*execution{},
+		Config: c, output: newTranscript(), env: c.Env, commands: map[int]*execution{}, used: time.Now(),
 		stop: make(chan time.Duration, 1), served: make(chan error, 1), done: make(chan struct{}), cancel: func() {},
 	}
 }
@@ -111,6 +121,9 @@ func (h *Host) Processes(context.Context) ([]live.ProcessInfo, error) {
 
 // Call implements live.Host.
 func (h *Host) Call(ctx context.Context, method string, request json.RawMessage) (json.RawMessage, error) {
+	if method != callState {
+		h.use()
+	}
 	var result any
 	var err error
 	switch method {
@@ -122,6 +135,12 @@ func (h *Host) Call(ctx context.Context, method string, request json.RawMessage)
 		result, err = answerTo(request, func(q outputCall) (*outputPart, error) { return h.readOutput(ctx, q) })
 	case callPolicy:
 		result, err = answerTo(request, h.applyPolicy)
+	case callPause:
+		result, err = h.pause(ctx)
+	case callResume:
+		result, err = h.resume()
+	case callState:
+		result = h.state()
 	default:
 		err = api.Refusef(api.CodeUnknownCall, "use the version of forkcell that started the cell", "the supervisor does not know the call %s", quote.Arg(method))
 	}

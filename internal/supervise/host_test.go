@@ -56,6 +56,7 @@ func (c *fakeCell) Processes() ([]driver.Process, error) {
 	return []driver.Process{{PID: 5, SID: 1, Args: []string{"wait"}}}, nil
 }
 
+func (c *fakeCell) Thaw() error           { return nil }
 func (c *fakeCell) Usage() driver.Usage   { return driver.Usage{} }
 func (c *fakeCell) Gone() <-chan struct{} { return c.gone }
 func (c *fakeCell) Close() error          { return nil }

@@ -22,6 +22,9 @@ const (
 	callCheckpoint = "checkpoint"
 	callOutput     = "output"
 	callPolicy     = "policy"
+	callPause      = "pause"
+	callResume     = "resume"
+	callState      = "state"
 )
 
 type stopCall struct {

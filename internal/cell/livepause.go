@@ -1,0 +1,78 @@
+package cell
+
+import (
+	"context"
+	"errors"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// The states in the events of a cell that is paused and resumed.
+const (
+	cellPaused  = "cell paused"
+	cellResumed = "cell resumed"
+)
+
+// Pause stops the processes of a live cell until it is resumed. A paused cell stays
+// paused.
+func (e *Engine) Pause(ctx context.Context, cell string) (*api.PauseResult, error) {
+	client, err := e.dialLive(ctx, cell)
+	if err != nil {
+		return nil, err
+	}
+	return client.Pause(ctx)
+}
+
+// Resume continues the processes of a paused cell. A live cell that is not paused
+// goes on.
+func (e *Engine) Resume(ctx context.Context, cell string) (*api.PauseResult, error) {
+	client, err := e.dialLive(ctx, cell)
+	if err != nil {
+		return nil, err
+	}
+	return client.Resume(ctx)
+}
+
+// pause freezes the cell and records it, so that other processes see it.
+func (l *liveRun) pause(ctx context.Context) error {
+	if err := l.cell.Freeze(ctx); err != nil {
+		return freezeError("paused", err)
+	}
+	failpoint.Hit("live.frozen")
+	if err := l.recordPaused(true); err != nil {
+		return errors.Join(err, l.cell.Thaw())
+	}
+	l.r.recordEvent(event.Config(event.Subject{Message: "its processes were stopped"}, cellPaused))
+	return nil
+}
+
+func (l *liveRun) resume() error {
+	if err := l.recordPaused(false); err != nil {
+		return err
+	}
+	if err := l.cell.Thaw(); err != nil {
+		return errors.Join(api.Failf(api.CodeThaw, err, "resume the cell"), l.recordPaused(true))
+	}
+	l.r.recordEvent(event.Config(event.Subject{Message: "its processes go on"}, cellResumed))
+	return nil
+}
+
+// recordPaused records whether the processes are stopped. It need not survive a
+// power failure, which ends the cell.
+func (l *liveRun) recordPaused(paused bool) error {
+	home, err := l.r.e.store.LockHome(false)
+	if err != nil {
+		return err
+	}
+	defer home.Unlock()
+	rec := l.r.rec
+	rec.Paused = paused
+	if err := l.r.e.store.Note(func(tx *store.Tx) error { return tx.PutRun(rec) }); err != nil {
+		return api.Failf(api.CodeFailed, err, "record the state of cell %s", l.r.cell.Name)
+	}
+	l.r.rec.Paused = paused
+	return nil
+}
