@@ -106,7 +106,7 @@ type PresentDecision struct {
 
 // Present returns the decision about a run that stands in the run's own cell: the
 // one latest in the log, else the one inside the receipt. Decisions about other
-// receipts do not count, nor do those that a fork took for itself: see [Elsewhere].
+// receipts do not count, nor do those that a fork took for itself: see [DecisionsOfOthers].
 // It does not verify: statements must be verified already.
 func Present(r *Run, decisions []*Decision) PresentDecision {
 	s := PresentDecision{

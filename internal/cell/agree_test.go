@@ -38,8 +38,9 @@ func newAgreement(t *testing.T, seed uint64) *agreement {
 	caller := tester()
 	caller.Env = append(caller.Env, "SEEN=value", "TZ=value")
 	a.e = a.e.As(caller)
-	// A process that served a network hides its memory, and then an ordinary user's
-	// starts no other cell; this one has nothing to hide.
+	// A process that served a network must not be dumped, and an ordinary
+	// user's process then cannot start another cell. This process has no
+	// secrets, so it is made dumpable again.
 	a.openWith(time.Now, 0)
 	vars, err := os.MkdirTemp("/var/tmp", "forkcell-agree-")
 	a.ok(err)
@@ -99,7 +100,7 @@ func (a *agreement) policy() string {
 	return text
 }
 
-// request asks for one run. Of the grants one may be missing.
+// request asks for one run. One of the grants may be missing.
 func (a *agreement) request(name, script string) api.RunRequest {
 	all := everything()
 	all.Paths = a.dirs

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestApplyMeetsOddThings: FIFOs and sockets in the way of an apply, on either
-// side, are neither opened nor lost, and a source that was moved is named.
+// TestApplyMeetsOddThings: an apply neither opens nor loses FIFOs and sockets
+// on either side. A source that was moved is named.
 func TestApplyMeetsOddThings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -42,8 +42,8 @@ var digestPath = "00/00/" + strings.Repeat("0", 124)
 
 const listCache = "cd /cache && find . -type f | sort"
 
-// What of fill the cells of another directory, and of the same, find when it was
-// promoted.
+// The files of fill that cells of another directory, and of the same directory,
+// find after a promotion.
 var (
 	sharedByAll = []string{
 		"./go/mod/cache/download/x/@v/v1.mod", "./go/mod/cache/download/x/@v/v1.zip", "./npm/_cacache/content-v2/sha512/" + digestPath,
@@ -56,8 +56,8 @@ var (
 	}, sharedByAll...)
 )
 
-// from makes a cell whose runs have the caches, from its own directory
-// unless source says of which.
+// from makes a cell with caches, from its own directory, or from source if it
+// is not empty.
 func (w *world) from(name, source string) string {
 	w.Helper()
 	if source == "" {
@@ -125,7 +125,8 @@ func TestSharedCaches(t *testing.T) {
 	if names := w.caches(); !slices.Equal(names, []string{"cache:" + source, "cache:home"}) {
 		t.Errorf("the shared caches are %q", names)
 	}
-	// Those that have caches keep what they are based on; a state without gets the new.
+	// Cells with caches keep the state that they are based on; a cell without
+	// caches gets the new one.
 	w.wantCache("the same directory", "two", sharedBySource)
 	w.wantCache("another directory", "far", sharedByAll)
 	w.from("new", elsewhere)
@@ -147,8 +148,9 @@ func TestSharedCaches(t *testing.T) {
 	w.refused(err, api.Usage, "bad cell name")
 }
 
-// TestPromoteAddsToWhatIsThere: the home's cache is never overwritten, that of a
-// directory has the newest and what the home got meanwhile.
+// TestPromoteAddsToWhatIsThere: files of the home's cache are never
+// overwritten. The cache of a directory has the newest files, and those that
+// the home's cache got meanwhile.
 func TestPromoteAddsToWhatIsThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -172,8 +174,8 @@ func TestPromoteAddsToWhatIsThere(t *testing.T) {
 	w.sound("one", "two", "three", "far", "cache:home", "cache:"+source)
 }
 
-// TestPromoteTakesOnlyFiles: whatever a cell makes, a shared cache has regular
-// files without owners in plain directories, and not too deep.
+// TestPromoteTakesOnlyFiles: whatever a cell makes, a shared cache has only
+// regular files without owners, in plain directories of limited depth.
 func TestPromoteTakesOnlyFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -239,8 +241,8 @@ func TestPromoteIsRefused(t *testing.T) {
 	w.refused(err, api.Usage, "unknown cache")
 }
 
-// TestCachesAreKept: gc frees no shared state that a cell is based on, sealed or
-// still running, and all of the others.
+// TestCachesAreKept: gc frees only shared states that no sealed or running
+// state is based on.
 func TestCachesAreKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -285,8 +287,8 @@ func TestCachesAreKept(t *testing.T) {
 	w.sound()
 }
 
-// TestCachesFromTheLog: the log alone gives the shared caches back, and what
-// is based on them.
+// TestCachesFromTheLog: the shared caches, and the states that are based on
+// them, are rebuilt from the log alone.
 func TestCachesFromTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -356,8 +358,8 @@ func TestPromoteAtOnce(t *testing.T) {
 	w.sound("new", "cache:home", "cache:"+source)
 }
 
-// TestDeepCaches: a shared cache of many promotions is made one layer, and what
-// is based on the old ones stays.
+// TestDeepCaches: a shared cache of many promotions is squashed to one layer.
+// States that are based on the old layers stay.
 func TestDeepCaches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -40,7 +40,8 @@ func (g *testCaller) run() error {
 	return err
 }
 
-// verbs are what guests do after a run, each another.
+// verbs are the operations of the callers after their run; each caller has
+// another one.
 func (g *testCaller) verbs() []func() error {
 	drop := func(_ any, err error) error { return err }
 	return []func() error{
@@ -107,8 +108,8 @@ func TestManyCallers(t *testing.T) {
 	w.sound("demo", "busy", "guest-0")
 }
 
-// check looks at what a guest left: statements in the guest's name, and for those
-// that wrote files the files in the guest's directory.
+// check checks what a caller left: statements in the caller's name, and the
+// files that it wrote in the caller's directory.
 func (g *testCaller) check(verb int) {
 	g.Helper()
 	entries, err := g.world.e.Log(g.ctx, g.name)

@@ -12,7 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// backwards is a clock that jumps back an hour at each look, and once by years.
+// backwards is a clock that jumps back an hour at each reading, and once by
+// years.
 type backwards struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -82,8 +83,8 @@ func (w *world) wantOrder(kinds string) {
 	}
 }
 
-// gcByTheClock: work from the future is not old, and what is asked for now goes
-// now.
+// gcByTheClock: work with a time in the future is not old. What is to be freed
+// now is freed now.
 func (w *world) gcByTheClock() {
 	w.Helper()
 	kept, err := w.e.GC(w.ctx, api.GCRequest{OlderThan: cell.DefaultOlderThan})

@@ -73,8 +73,8 @@ func TestKeyRotatedDuringARun(t *testing.T) {
 	w.sound("demo")
 }
 
-// TestManyCellsAtOnce: cells of one home do not stand in each other's way, and
-// the log they share has no gap.
+// TestManyCellsAtOnce: cells of one home do not block each other, and their
+// common log has no gap.
 func TestManyCellsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -114,7 +114,8 @@ func TestManyCellsAtOnce(t *testing.T) {
 	}
 }
 
-// TestManyRunsAreSquashed: a deep stack is made flat without changing the state.
+// TestManyRunsAreSquashed: a deep stack of layers becomes one layer, and the
+// state stays the same.
 func TestManyRunsAreSquashed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -19,9 +19,9 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// A scenario is one operation that is killed at a failpoint in a process of its
-// own. inCell and inHost are the only texts that hello.txt may hold then, in the
-// cell and in the source.
+// A scenario is one operation that is killed at a failpoint in a separate
+// process. inCell and inHost are the only texts that hello.txt may have then,
+// in the cell and in the source.
 type scenario struct {
 	name   string
 	before func(w *world) // what is done first; nil is one run that is left pending
@@ -45,8 +45,8 @@ var applyPoints = []string{
 
 var switchPoints = []string{"apply.intent", "apply.staged", "apply.displaced", "apply.committed", "apply.finished", "log.written"}
 
-// passedBy are the points that a scenario does not come by on a backend; by all
-// others of its table it must come.
+// passedBy are the points that a scenario does not reach on a backend. It must
+// reach all others of its table.
 var passedBy = map[string][]string{
 	// Its directory is the source: there is nothing to write, only to record.
 	"accept/delta": {
@@ -70,8 +70,8 @@ func scenarios() []scenario {
 			do: run("echo second > hello.txt", func(*api.RunRequest) {}),
 		},
 		{
-			// A run that died is interrupted, which is no success: its flag
-			// restores it.
+			// A run that died is interrupted, not succeeded: its flag restores
+			// it.
 			name: "restored", points: runPoints, inCell: []string{"first\n"}, inHost: []string{"hello\n"},
 			do: run("echo second > hello.txt; exit 1", restoreOnFail),
 		},
@@ -83,7 +83,7 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			// Back to a state that nothing but this needs.
+			// Back to a state that only this operation needs.
 			name: "return", on: []string{"delta"}, points: switchPoints, inCell: []string{"first\n", "older\n"},
 			before: func(w *world) {
 				w.sh("demo", "echo older > hello.txt")
@@ -223,7 +223,7 @@ func scenarios() []scenario {
 // victim is set in the process that is killed.
 const victim = "FORKCELL_TEST_VICTIM"
 
-// TestVictim is no separate test: it is the code of the killed process.
+// TestVictim is the code of the killed process; other tests start it.
 func TestVictim(t *testing.T) {
 	spec := os.Getenv(victim)
 	if spec == "" {
@@ -244,8 +244,8 @@ func TestVictim(t *testing.T) {
 	}
 }
 
-// TestKilledAtEveryFailpoint: whatever is killed wherever, the next process
-// finds the state before or the state after, and nothing between.
+// TestKilledAtEveryFailpoint: after a kill at any point, the next process finds
+// the state before or the state after the operation.
 func TestKilledAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	eachKill(t, scenarios(), func(w *world, _ scenario) {
@@ -255,8 +255,8 @@ func TestKilledAtEveryFailpoint(t *testing.T) {
 	})
 }
 
-// TestKilledThenCollected: what a killed process left is not garbage, also when
-// gc is the first to come by and keeps as little as it may.
+// TestKilledThenCollected: gc does not free what a killed process left, even if
+// gc runs first and keeps as little as it can.
 func TestKilledThenCollected(t *testing.T) {
 	t.Parallel()
 	var some []scenario
@@ -276,8 +276,8 @@ func TestKilledThenCollected(t *testing.T) {
 	})
 }
 
-// eachKill kills every scenario at every point on every backend. first is what
-// the next process does first.
+// eachKill kills every scenario at every point on every backend. first is the
+// first action of the next process.
 func eachKill(t *testing.T, list []scenario, first func(w *world, s scenario)) {
 	for _, s := range list {
 		if s.on == nil {
@@ -299,8 +299,8 @@ func eachKill(t *testing.T, list []scenario, first func(w *world, s scenario)) {
 	}
 }
 
-// killedAt does a scenario and kills it. It is false for a point that the
-// backend does not come by.
+// killedAt runs a scenario and kills it. It returns false for a point that the
+// backend does not reach.
 func (w *world) killedAt(s scenario, backend, point string) bool {
 	w.Helper()
 	w.init("demo", backend)
@@ -351,7 +351,7 @@ func (w *world) wantSettled(s scenario, backend, point string) {
 		w.Errorf("the source holds %q, want one of %q", got, s.inHost)
 	}
 	if point != "run.recorded" && point != "run.prepared" {
-		// It ran, so there is a receipt, and its work can be looked at.
+		// It ran, so there is a receipt, and its work can be shown.
 		w.wantReceipts(s, 3)
 	}
 	w.noLeftovers()
@@ -366,7 +366,8 @@ func (w *world) wantSettled(s scenario, backend, point string) {
 	w.wantInside("demo", "hello.txt", "last\n")
 }
 
-// wantReceipts: the first run, the killed one, and the one that looked.
+// wantReceipts checks the receipts of the first run, the killed one, and the
+// one that checked.
 func (w *world) wantReceipts(s scenario, n int) {
 	w.Helper()
 	if s.name != "run" && s.name != "restored" {

@@ -16,7 +16,7 @@ import (
 	"github.com/forkcell/forkcell/receipt"
 )
 
-// TestBundle: a receipt is checked elsewhere with nothing but a trusted key.
+// TestBundle: a receipt is verified elsewhere with only a trusted key.
 func TestBundle(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "")
@@ -80,8 +80,8 @@ func (p *past) bundle(file, id string) string {
 	return file
 }
 
-// alteredBundles: no byte of a bundle can be changed without being noticed, or
-// without being one that says nothing.
+// alteredBundles: every changed byte of a bundle is noticed, unless it has no
+// meaning.
 func (p *past) alteredBundles(e *cell.Engine, file, key string) {
 	p.Helper()
 	data, err := os.ReadFile(file)
@@ -102,8 +102,7 @@ func (p *past) alteredBundles(e *cell.Engine, file, key string) {
 	}
 }
 
-// TestDamagedHome: what cannot be used is refused with the way out, and the way
-// out works.
+// TestDamagedHome: a damaged part is refused with a hint, and the hint works.
 func TestDamagedHome(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "")
@@ -141,7 +140,8 @@ func TestDamagedHome(t *testing.T) {
 	}
 }
 
-// refusesDatabase: at the latest the first look into it says what to do.
+// refusesDatabase: the first use of the database, at the latest, says what to
+// do.
 func (p *past) refusesDatabase(what string) {
 	p.Helper()
 	for _, mode := range []app.Mode{app.Read, app.Write, app.Create} {
@@ -160,7 +160,7 @@ func (p *past) refusesDatabase(what string) {
 	}
 }
 
-// TestNewerFormats: a store that a newer program wrote is left alone.
+// TestNewerFormats: a store of a newer program is not touched.
 func TestNewerFormats(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "")
@@ -199,7 +199,8 @@ func TestNewerFormats(t *testing.T) {
 	p.sound("demo")
 }
 
-// TestRecoverNamesWhatIsLost: a damaged log gives back what verifies.
+// TestRecoverNamesWhatIsLost: the statements of a damaged log that verify are
+// recovered.
 func TestRecoverNamesWhatIsLost(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "")

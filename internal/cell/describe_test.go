@@ -11,8 +11,8 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// TestRecoverDescribesAreas: a lost layer.json of a state with more areas than the
-// two is written again, too, with what they are based on.
+// TestRecoverDescribesAreas: a lost layer.json is written again also for a
+// state with more areas than the two, with the states that they are based on.
 func TestRecoverDescribesAreas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -44,8 +44,8 @@ func each(list []string) (out [][]string) {
 	return out
 }
 
-// TestRecoverDescribesLayers: a lost layer.json is written again where the signed
-// state comes out.
+// TestRecoverDescribesLayers: a lost layer.json is written again if the layer
+// has the signed state.
 func TestRecoverDescribesLayers(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {

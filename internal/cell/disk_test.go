@@ -39,7 +39,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestDiskFullAlone is no separate test: TestDiskFull starts it.
+// TestDiskFullAlone is started by TestDiskFull.
 func TestDiskFullAlone(t *testing.T) {
 	what, backend, set := strings.Cut(os.Getenv(alone), "|")
 	if !set {
@@ -99,8 +99,8 @@ func TestDiskFullAlone(t *testing.T) {
 	w.sound("demo")
 }
 
-// outputIsAccountedFor: what the last run said is kept, or the receipt says that
-// it is not.
+// outputIsAccountedFor: the output of the last run is kept, or the receipt says
+// that it is not.
 func (w *world) outputIsAccountedFor() {
 	w.Helper()
 	stdout, stderr, err := w.e.Logs(w.ctx, "demo", "")
@@ -142,7 +142,7 @@ func (w *world) stillReadable() {
 	}
 }
 
-// onlyMount counts the mounts below a mount: only it itself is there.
+// onlyMount checks that nothing is mounted below a mount.
 func (w *world) onlyMount(disk string) {
 	w.Helper()
 	data, err := os.ReadFile("/proc/self/mountinfo")
@@ -169,7 +169,7 @@ func TestReadOnlyHome(t *testing.T) {
 	p.sound("demo")
 }
 
-// TestReadOnlyAlone is no separate test: TestReadOnlyHome starts it.
+// TestReadOnlyAlone is started by TestReadOnlyHome.
 func TestReadOnlyAlone(t *testing.T) {
 	home := os.Getenv(alone)
 	if home == "" {

@@ -106,7 +106,8 @@ func (w *world) sh(name, script string, change ...func(*api.RunRequest)) (*api.R
 	return res, out.String() + errs.String()
 }
 
-// everything grants what the policies of tests list; the scripts are about grants.
+// everything grants all that the policies of tests list; grants are tested by
+// scripts.
 func everything() api.GrantRequest {
 	return api.GrantRequest{Paths: []string{"/var:rw", "/tmp:rw", "/srv:rw"}, Env: []string{"SEEN", "UNSET"}}
 }
@@ -122,7 +123,7 @@ func (w *world) wantInside(name, path, want string) {
 	}
 }
 
-// sound checks everything that must hold at the end of every test.
+// sound checks the invariants that must hold at the end of every test.
 func (w *world) sound(names ...string) {
 	w.Helper()
 	for _, n := range names {
@@ -277,8 +278,8 @@ func TestPartialAccept(t *testing.T) {
 	})
 }
 
-// TestPartialTakenBack: what was accepted of a run is the run's work, and goes
-// when that is rejected or an earlier state restored.
+// TestPartialTakenBack: an accepted part of a run is the run's work. It is
+// undone when the run is rejected or an earlier state is restored.
 func TestPartialTakenBack(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {

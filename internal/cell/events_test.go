@@ -50,8 +50,7 @@ func TestEventsQuery(t *testing.T) {
 	between := time.Now()
 	two, _ := w.sh("other", "true")
 	denied, _ := w.sh("demo", "unshare -U true; true")
-	// Which comes first, the launch or the denied call right after it, is
-	// up to the scheduler.
+	// The launch and the denied call right after it can come in any order.
 	incident := w.events(api.EventQuery{Run: denied.RunID})
 	at := slices.IndexFunc(incident, func(s string) bool { return strings.HasSuffix(s, " detection_finding") })
 	if len(incident) != 5 || at < 1 || at > 3 {
@@ -128,7 +127,7 @@ func TestEventsAreMerged(t *testing.T) {
 	w.sound("long", "short")
 }
 
-// TestDamagedJournal: what can be read of the others is not kept back.
+// TestDamagedJournal: the readable events of other runs are still shown.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "overlay")
@@ -157,7 +156,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// followed has the events that a follower got so far.
+// followed are the events that a follower has received.
 type followed struct {
 	records chan string
 	ended   chan error
@@ -236,7 +235,7 @@ func TestFollowEvents(t *testing.T) {
 	w.refused(w.e.FollowEvents(w.ctx, "nosuch", 1, nil), api.NotFound, "nosuch")
 }
 
-// TestFollowRunning: a run that goes on is followed from where it is.
+// TestFollowRunning: a running run is followed from its present end.
 func TestFollowRunning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/forkcell/forkcell/internal/app"
 )
 
-// sql runs a statement on the database, past everything that guards it.
+// sql runs a statement on the database, without the checks of the store.
 func (w *world) sql(query string, args ...any) (rows []string) {
 	w.Helper()
 	conn, err := sqlite.OpenConn(filepath.Join(w.home, "forkcell.db"), sqlite.OpenReadWrite)
@@ -30,7 +30,7 @@ func (w *world) sql(query string, args ...any) (rows []string) {
 	return rows
 }
 
-// tampering says what is done to a home, and undone again.
+// tampering is one change of a home that can be undone.
 type tampering struct {
 	what string
 	by   string // "verify" or "receipt verify": who has to find it
@@ -63,7 +63,7 @@ func newPast(t *testing.T, backend string) *past {
 	return p
 }
 
-// reopen makes an engine that has seen nothing yet.
+// reopen makes an engine without any cached data.
 func (p *past) reopen() {
 	p.Helper()
 	p.closeHome()
@@ -292,7 +292,7 @@ func (p *past) object(text string) string {
 	return ""
 }
 
-// TestTamperedEvidence: whatever is changed in a home is found, is named, and is
+// TestTamperedEvidence: every change of a home is found and named, and is
 // refused as evidence.
 func TestTamperedEvidence(t *testing.T) {
 	t.Parallel()
@@ -315,7 +315,7 @@ func TestTamperedEvidence(t *testing.T) {
 	}
 }
 
-// found asks a fresh engine what is wrong.
+// found asks a new engine for problems.
 func (p *past) found(c tampering) {
 	p.Helper()
 	e, release, err := app.Open(p.home, app.Read, tester())

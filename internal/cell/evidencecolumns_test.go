@@ -21,8 +21,8 @@ import (
 	"github.com/forkcell/forkcell/internal/app"
 )
 
-// evidenceTables are the tables whose rows repeat what statements say, with
-// their primary keys.
+// evidenceTables are the tables whose rows repeat statements, with their
+// primary keys.
 var evidenceTables = map[string]string{
 	"cells": "id", "checkpoints": "id", "names": "name", "runs": "id", "applies": "id", "statements": "seq",
 }
@@ -61,9 +61,8 @@ func richPast(t *testing.T) *past {
 	return p
 }
 
-// TestEveryColumnIsEvidence: whatever value of whatever row is changed, a row
-// copied, or one removed, receipt verify finds it. The exceptions are listed in
-// the program, with the reason.
+// TestEveryColumnIsEvidence: receipt verify finds every changed value, copied
+// row and removed row. The program lists the exceptions with their reasons.
 func TestEveryColumnIsEvidence(t *testing.T) {
 	t.Parallel()
 	p := richPast(t)
@@ -127,8 +126,8 @@ type mutation struct {
 	do, undo     func()
 }
 
-// mutations changes each value of each row of a table, copies each row and
-// removes each.
+// mutations changes each value of each row of a table, copies each row, and
+// removes each row.
 func mutations(p *past, conn *sqlite.Conn, table string) []mutation {
 	p.Helper()
 	exec := func(query string, args ...any) {
@@ -233,7 +232,8 @@ func tableRows(p *past, conn *sqlite.Conn, table string) []map[string]any {
 	return rows
 }
 
-// otherPosition is a number that gives a row another place among those of its cell.
+// otherPosition returns a number that moves a row to another position among the
+// rows of its cell.
 func otherPosition(rows []map[string]any, row map[string]any) any {
 	before, after := 0, 0
 	for _, r := range rows {

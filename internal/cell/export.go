@@ -177,7 +177,7 @@ func (x *export) fill(where string) error {
 		return err
 	}
 	defer dst.Close()
-	out, err := x.outward()
+	out, err := x.hostExport()
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func newHostExport(allowSetuid bool) *hostExport {
 }
 
 // hostExport examines the state for attributes that are dropped.
-func (x *export) outward() (*hostExport, error) {
+func (x *export) hostExport() (*hostExport, error) {
 	o := newHostExport(x.req.AllowSetuid)
 	if err := x.skipControl(o); err != nil {
 		return nil, err

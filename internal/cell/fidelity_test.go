@@ -72,7 +72,7 @@ func (m *maker) sparse(rel string, hole int64, data string) {
 	m.note(rel, errors.Join(err, f.Truncate(2*hole), f.Close()))
 }
 
-// mtime gives a time that follows from the path alone, to the nanosecond.
+// mtime returns a time that depends only on the path, to the nanosecond.
 func (m *maker) mtime(rel string) {
 	sum := sha256.Sum256([]byte(rel))
 	ts := []unix.Timespec{
@@ -82,7 +82,7 @@ func (m *maker) mtime(rel string) {
 	m.note(rel, unix.UtimesNanoAt(unix.AT_FDCWD, m.at(rel), ts, unix.AT_SYMLINK_NOFOLLOW))
 }
 
-// settle gives everything that changed lately such a time, parents last.
+// settle sets such a time on everything that changed, parents last.
 func (m *maker) settle(rel string) {
 	var st unix.Stat_t
 	if err := unix.Lstat(m.at(rel), &st); err != nil {
@@ -137,7 +137,8 @@ const (
 
 var longName = strings.Repeat("n", 255)
 
-// fillTree makes a tree with everything that a state has to keep.
+// fillTree makes a tree with every kind of entry and attribute that a state
+// keeps.
 func fillTree(root string) error {
 	m := &maker{root: root}
 	m.note(".", os.MkdirAll(root, 0o755))
@@ -205,8 +206,8 @@ func fillTree(root string) error {
 	return m.err
 }
 
-// mutate changes something of every sort. It gives the same result in a cell
-// and in a plain directory. In a live directory set-id bits cannot be changed.
+// mutate makes one change of every kind. It gives the same result in a cell and
+// in a plain directory. In a live directory set-id bits cannot be changed.
 func mutate(root string, live bool) error {
 	m := &maker{root: root}
 	m.write("new", "new")
@@ -259,7 +260,7 @@ func mutate(root string, live bool) error {
 	return m.err
 }
 
-// move renames a directory as people do: where the kernel cannot, by copying.
+// move renames a directory as mv does: if the kernel refuses, by copying.
 func (m *maker) move(from, to string) {
 	if err := os.Rename(m.at(from), m.at(to)); !errors.Is(err, unix.EXDEV) {
 		m.note(from, err)
@@ -272,9 +273,9 @@ func (m *maker) move(from, to string) {
 	m.note(from, err)
 }
 
-// TestFidelity takes a tree with everything in it through the whole life of a
-// cell, on every backend, and compares with a plain directory that had the same
-// things done to it.
+// TestFidelity passes a tree with every kind of entry through all operations of
+// a cell, on every backend, and compares it with a plain directory that was
+// changed in the same way.
 func TestFidelity(t *testing.T) {
 	t.Parallel()
 	f := &fidelity{}
@@ -286,7 +287,7 @@ func TestFidelity(t *testing.T) {
 	}
 }
 
-// fidelity compares the identities that the backends give to equal work.
+// fidelity compares the identities of equal work on the backends.
 type fidelity struct {
 	mu            sync.Mutex
 	before, after string
@@ -356,8 +357,8 @@ func (f *fidelity) test(t *testing.T, backend string) {
 	w.sound("demo", "fork")
 }
 
-// applied writes the state to the source and takes it back. Times of directories
-// are not an apply's business.
+// applied writes the state to the source and undoes it. An apply does not set
+// times of directories.
 func (w *world) applied(before, after []thing) {
 	w.Helper()
 	_, err := w.e.Accept(w.ctx, api.AcceptRequest{Cell: "demo", Apply: true, Applier: api.ApplyRequest{AllowSetuid: true}})
@@ -462,8 +463,8 @@ func (w *world) throughArchive(file, backend string, status *api.StatusResult, w
 	w.sound(name)
 }
 
-// TestSplitLinksAreListed: what overlay cannot keep is said, and is the same on
-// paper and on disk.
+// TestSplitLinksAreListed: hard links that overlay splits are reported, and the
+// report matches the disk.
 func TestSplitLinksAreListed(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {

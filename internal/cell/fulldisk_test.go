@@ -16,12 +16,12 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// disk is set in a process that has a small file system there.
+// disk is set in a process that has a small file system at this path.
 const disk = "FORKCELL_TEST_DISK"
 
-// onSmallDisk runs a test with a small file system for the home of its world. An
-// ordinary user's test runs in another process, in a user namespace where it was
-// mounted; the process has no rights from that.
+// onSmallDisk runs a test with a small file system for the home of its world.
+// The test of an ordinary user runs in another process, in a user namespace in
+// which it was mounted; the process gets no rights from that.
 func onSmallDisk(t *testing.T, test func(w *world)) {
 	t.Helper()
 	t.Parallel()
@@ -51,8 +51,8 @@ func onSmallDisk(t *testing.T, test func(w *world)) {
 	test(w)
 }
 
-// asUserOnDisk runs the present test again, in a process for which a small file
-// system is mounted.
+// asUserOnDisk runs the present test again in a process with a small file
+// system.
 func asUserOnDisk(t *testing.T, at string) {
 	t.Helper()
 	const script = `mount -t tmpfs -o size=96m,mode=700 disk "$0" && exec setpriv --ambient-caps -all --inh-caps -all "$@"`
@@ -84,8 +84,8 @@ func (w *world) fill() {
 	}
 }
 
-// TestFullDiskHasAWayOut: a command fills the disk. What it did is recorded with
-// the reserve, reading works, and what removes work makes room again.
+// TestFullDiskHasAWayOut: a command fills the disk. The reserve is enough to
+// record its work, reading verbs work, and removing work frees space.
 func TestFullDiskHasAWayOut(t *testing.T) { onSmallDisk(t, (*world).fullDiskHasAWayOut) }
 
 func (w *world) fullDiskHasAWayOut() {
@@ -124,7 +124,7 @@ func (w *world) fullDiskHasAWayOut() {
 	}
 }
 
-// TestRestoreOnAFullDisk: a run can be taken back when nothing fits any more.
+// TestRestoreOnAFullDisk: a run can be restored on a full disk.
 func TestRestoreOnAFullDisk(t *testing.T) { onSmallDisk(t, (*world).restoreOnAFullDisk) }
 
 func (w *world) restoreOnAFullDisk() {
@@ -139,7 +139,7 @@ func (w *world) restoreOnAFullDisk() {
 	w.sound("demo")
 }
 
-// TestEvidenceGap: what a full disk did not take is counted in the receipt.
+// TestEvidenceGap: the receipt counts what a full disk could not store.
 func TestEvidenceGap(t *testing.T) { onSmallDisk(t, (*world).evidenceGap) }
 
 func (w *world) evidenceGap() {

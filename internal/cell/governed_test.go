@@ -51,7 +51,7 @@ func TestPolicyOfCell(t *testing.T) {
 	if out != "99\n" || res.PolicyHash != shown.PolicyHash {
 		t.Errorf("%q under %s, want %s", out, res.PolicyHash, shown.PolicyHash)
 	}
-	// A fork keeps the policy; a new one rules from the next run on.
+	// A fork keeps the policy; a new policy applies from the next run.
 	_, err = w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "twin"})
 	w.ok(err)
 	applied, err := w.e.ApplyPolicy(w.ctx, "demo", *policyText("limits: { open_files: 77 }\n"), nil)
@@ -65,7 +65,7 @@ func TestPolicyOfCell(t *testing.T) {
 	if _, out = w.sh("twin", "ulimit -n"); out != "99\n" {
 		t.Errorf("the twin: %q", out)
 	}
-	// What is rebuilt from the log has it too.
+	// A database that is rebuilt from the log has it too.
 	_, err = w.e.ApplyPolicy(w.ctx, "demo", api.PolicyFile{Name: "bad.yaml", Text: []byte("version: 1\nno: 1\nnor: 2\n")}, nil)
 	w.refused(err, api.Usage, "bad.yaml:2:1: ")
 	var e *api.Error
@@ -75,7 +75,7 @@ func TestPolicyOfCell(t *testing.T) {
 	w.sound("demo", "twin")
 }
 
-// A run is recorded with what it ran under: the policy, narrowed by flags.
+// A run is recorded with its actual policy, narrowed by flags.
 func TestFlagsOnlyNarrow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -152,8 +152,8 @@ func TestExplainedPaths(t *testing.T) {
 // explained compares the explanations of paths with the cell.
 func (w *world) explained(name string, paths []string) {
 	w.Helper()
-	// What may be written may be made, with the directories above it; for a file
-	// that exists, opening is enough.
+	// A writable path can be made, with the directories above it; an existing
+	// file only has to be opened.
 	_, out := w.sh(name, "set -- "+strings.Join(paths, " ")+`
 for p; do
 	if [ -d $p ]; then t=$p/.explained; else t=$p; fi
@@ -224,8 +224,8 @@ func TestExplainOthers(t *testing.T) {
 	}
 }
 
-// TestDegradedIsRecorded: what does not hold as asked is in the result and in
-// the receipt, word for word.
+// TestDegradedIsRecorded: a control that is not enforced as asked is in the
+// result and in the receipt, word for word.
 func TestDegradedIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -22,7 +22,7 @@ func (t *trigger) Write(p []byte) (int, error) {
 
 func pipe() (io.Reader, io.WriteCloser) { return io.Pipe() }
 
-// started waits until a run in another goroutine has begun, or has failed to.
+// started waits until a run in another goroutine has begun or failed.
 func (w *world) started(begun <-chan struct{}, failed <-chan error) {
 	w.Helper()
 	select {
@@ -32,7 +32,7 @@ func (w *world) started(begun <-chan struct{}, failed <-chan error) {
 	}
 }
 
-// settle does what every changing verb does first, and nothing else.
+// settle does only what every changing verb does first.
 func (w *world) settle(name string) error {
 	_, err := w.e.Restore(w.ctx, api.RestoreRequest{Cell: name, Checkpoint: "head"})
 	return err

@@ -121,7 +121,7 @@ func (h *history) setHead(a *actor, s state) {
 	}
 }
 
-// touched says that the source holds something else now.
+// touched notes that the source was changed.
 func (h *history) touched(s state) {
 	h.outer = s
 	for _, a := range h.actors {
@@ -185,8 +185,8 @@ func (h *history) check(a *actor) {
 	if !slices.Contains(a.known, info.Head) {
 		a.known = append(a.known, info.Head)
 	}
-	// Equal contents have one identity, different ones have different ones; so a
-	// content has to be looked at once only.
+	// Equal contents have equal identities, and different contents have
+	// different ones, so each content is exported only once.
 	if root, seen := h.roots[want.text()]; seen {
 		if root != info.Root {
 			h.Fatalf("%s has the root %s; equal contents had %s", a.name, info.Root, root)

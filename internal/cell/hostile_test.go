@@ -29,8 +29,8 @@ func clean(t *testing.T, what string, texts ...string) {
 	}
 }
 
-// TestOutputIsRawAndTextIsClean: the command's own bytes pass untouched; what
-// Forkcell says about them cannot draw.
+// TestOutputIsRawAndTextIsClean: the command's bytes pass unchanged; Forkcell's
+// own text about them has no escape sequences.
 func TestOutputIsRawAndTextIsClean(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -82,8 +82,8 @@ func deepDirs() error {
 	return os.WriteFile("bottom", []byte("here"), 0o644)
 }
 
-// TestManyFilesAndDeepDirectories: what a command can make, a state can hold,
-// and can be got rid of again.
+// TestManyFilesAndDeepDirectories: everything that a command can make can be
+// kept in a state, and removed again.
 func TestManyFilesAndDeepDirectories(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {
@@ -112,7 +112,7 @@ func TestManyFilesAndDeepDirectories(t *testing.T) {
 }
 
 // TestLinkInPlaceOfADirectory: nothing outside the source is written, whichever
-// side puts a link in the way.
+// side has a link in the path.
 func TestLinkInPlaceOfADirectory(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"overlay", "clone"} {
@@ -129,8 +129,8 @@ func TestLinkInPlaceOfADirectory(t *testing.T) {
 				t.Fatalf("docs: %q, %v", to, err)
 			}
 			w.untouched(outside)
-			// The cell now makes it a directory again: the link goes, not what it
-			// leads to.
+			// The cell now makes it a directory again: the link is removed, not
+			// its target.
 			w.sh("demo", "rm docs; mkdir docs; echo mine > docs/kept", acceptOnSuccess)
 			_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 			w.ok(err)
@@ -212,7 +212,8 @@ func TestFIFOInPlaceOfAFile(t *testing.T) {
 	w.sound("demo")
 }
 
-// TestHeldBack: what makes the host run things later is named and not written.
+// TestHeldBack: files that make the host run something later are named and not
+// written.
 func TestHeldBack(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"overlay", "clone"} {
@@ -253,8 +254,8 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// TestUnkeepable: a result that no state can hold is said to be one, and the
-// cell goes on from where it was.
+// TestUnkeepable: a result that no state can hold is reported, and the cell
+// stays at the state before.
 func TestUnkeepable(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {
@@ -271,8 +272,8 @@ func TestUnkeepable(t *testing.T) {
 			t.Fatalf("got %+v", res)
 		}
 		if backend == "delta" {
-			// The directory is the user's own: it has to be mended there, and until
-			// then every command says so.
+			// The directory is the user's own, so it has to be repaired there.
+			// Until then every command reports it.
 			_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo", Args: []string{"true"}}, cell.Stdio{})
 			w.refused(err, api.Refused, "hello.txt")
 			w.ok(unix.Removexattr(filepath.Join(w.source, "hello.txt"), "user.overlay.opaque"))
@@ -284,7 +285,8 @@ func TestUnkeepable(t *testing.T) {
 	})
 }
 
-// TestLeftovers: what a command leaves running dies with it, at once.
+// TestLeftovers: processes that a command leaves running are killed when it
+// ends.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {

@@ -12,8 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// TestLostKey: a home whose key is gone signs nothing until the loss is recorded;
-// reading works; an old key that comes back breaks nothing.
+// TestLostKey: a home without its key signs nothing until the loss is recorded.
+// Reading works. An old key that is put back breaks nothing.
 func TestLostKey(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "")
@@ -36,7 +36,7 @@ func TestLostKey(t *testing.T) {
 	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "was lost and did not sign the change") {
 		t.Errorf("verification notes %q", res.Notes)
 	}
-	// Trust in the old key does not reach what the new one signs.
+	// Trust in the old key does not extend to the new one.
 	bundle := p.bundle(filepath.Join(t.TempDir(), "late.json"), late.ReceiptID)
 	_, err = newWorld(t).e.BundleVerify(p.ctx, bundle, oldPublic)
 	p.refused(err, api.Refused, "")
@@ -56,8 +56,8 @@ func TestLostKey(t *testing.T) {
 	p.wantRecovered("demo")
 }
 
-// refusesToSign: changing verbs are refused before they change anything, with
-// the way out; reading verbs work.
+// refusesToSign: changing verbs are refused before they change anything, with a
+// hint; reading verbs work.
 func (p *past) refusesToSign() {
 	p.Helper()
 	p.reopen()

@@ -26,8 +26,8 @@ const worker = "FORKCELL_TEST_WORKER"
 const kills = 7
 
 // TestKilledAtAnyInstant kills a process that works on a cell, again and again.
-// Every run writes two files, and fails unless it wrote both: so they are equal,
-// in the cell and in the source, whatever was cut short.
+// Every run writes two files, and fails unless it wrote both. So they must be
+// equal in the cell and in the source after every kill.
 func TestKilledAtAnyInstant(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {
@@ -86,7 +86,7 @@ func (w *world) killWorker(rng *rand.Rand, mark string, round int) {
 			w.Fatalf("round %d: %s", round, lines.Text())
 		}
 	}
-	// The instant is what varies, not what is waited for.
+	// The time of the kill varies on purpose; nothing is waited for.
 	<-time.After(time.Duration(rng.IntN(40_000)) * time.Microsecond)
 	w.ok(cmd.Process.Kill())
 	err = cmd.Wait()

@@ -14,7 +14,8 @@ import (
 
 func degradedAllowed(r *api.RunRequest) { r.AllowDegraded = true }
 
-// mapsAndWaits writes a file through a mapping, and keeps nothing but the mapping.
+// mapsAndWaits writes a file through a mapping, and then holds only the
+// mapping.
 const mapsAndWaits = `exec /usr/bin/python3 -c '
 import ctypes, os, time
 n = 8 << 20
@@ -30,8 +31,8 @@ ctypes.memset(at, 1, n)
 time.sleep(10)
 '`
 
-// TestDiskLimit: the kernel has no such limit, so it is refused unless the
-// operator accepts that it is only looked at now and then.
+// TestDiskLimit: the kernel has no such limit. The run is refused unless the
+// operator accepts a limit that is only checked at intervals.
 func TestDiskLimit(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {
@@ -55,9 +56,9 @@ func TestDiskLimit(t *testing.T) {
 	})
 }
 
-// TestDiskLimitOfNameless: files count that have no name and are held, by
-// descriptor or by mapping. Memory does not count, nor what was removed of the
-// state before: it takes no more space.
+// TestDiskLimitOfNameless: files without a name count while a descriptor or a
+// mapping holds them. Memory does not count. Removed files of the state before
+// do not count either, because they take no more space.
 func TestDiskLimitOfNameless(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {
@@ -82,7 +83,8 @@ func TestDiskLimitOfNameless(t *testing.T) {
 	})
 }
 
-// TestOutputLimit: what is streamed is whole, what is stored is cut, and said so.
+// TestOutputLimit: the streamed output is whole; the stored output is cut, and
+// the result says so.
 func TestOutputLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// spoil changes files so that what comes out cannot be kept: an attribute on
-// something changed, on something else, which nobody may write, and on a directory.
+// spoil changes files so that the result cannot be kept: it sets an attribute
+// on a changed file, on another file that is not writable, and on a directory.
 func spoil() error {
 	const attr = "user.overlay.opaque"
 	return errors.Join(
@@ -28,7 +28,7 @@ func spoil() error {
 		os.Remove("docs/b.md"), unix.Setxattr("docs", attr, []byte("y"), 0), os.Chmod("docs", 0o500))
 }
 
-// spoiled runs spoil and returns what became of it.
+// spoiled runs spoil and returns the result.
 func (w *world) spoiled(change ...func(*api.RunRequest)) *api.RunResult {
 	w.Helper()
 	exe, err := os.Executable()
@@ -45,8 +45,8 @@ func (w *world) spoiled(change ...func(*api.RunRequest)) *api.RunResult {
 	return res
 }
 
-// TestUnkeepableIsTakenBack: what a receipt calls restored is restored, also a
-// live directory with things that no state can hold.
+// TestUnkeepableIsTakenBack: a run that a receipt calls restored is restored,
+// also in a live directory with entries that no state can hold.
 func TestUnkeepableIsTakenBack(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {
@@ -62,7 +62,7 @@ func TestUnkeepableIsTakenBack(t *testing.T) {
 		if backend == "delta" && res.RootAfter == res.RootBefore {
 			t.Error("the receipt says that the command changed nothing")
 		}
-		// Nothing is left to be found later.
+		// Nothing is left for later commands to find.
 		next, _ := w.sh("demo", "true")
 		if next.RootBefore != res.RootBefore || next.CheckpointBefore != res.CheckpointBefore {
 			t.Errorf("after %+v came %+v", res, next)
@@ -73,8 +73,9 @@ func TestUnkeepableIsTakenBack(t *testing.T) {
 	})
 }
 
-// TestUnkeepableStays: without --restore-on-fail a live directory is as the command
-// left it, and the run's state is that, but for what no state can hold.
+// TestUnkeepableStays: without --restore-on-fail a live directory stays as the
+// command left it. The run's state is the same without the entries that no
+// state can hold.
 func TestUnkeepableStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -104,8 +105,8 @@ func TestUnkeepableStays(t *testing.T) {
 	w.sound("demo")
 }
 
-// TestMasksHold: a command cannot move a left-out file to where no rule is about
-// it, neither for itself nor for the next run.
+// TestMasksHold: a command cannot move a left-out file to a path without a
+// rule, neither for itself nor for the next run.
 func TestMasksHold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -117,7 +118,7 @@ func TestMasksHold(t *testing.T) {
 	w.ok(err)
 	was := walk(t, w.source)
 	w.sh("demo", "for d in .docker deep/er/.kube own/er own .ssh; do mv $d moved 2>/dev/null; rm -rf moved; done; mv deep/er deep/est; mv sub sup")
-	// A rule for a name holds wherever it is.
+	// A rule for a name holds in every directory.
 	w.ok(os.Rename(filepath.Join(w.source, "deep/est"), filepath.Join(w.source, "deep/er")))
 	w.ok(os.Rename(filepath.Join(w.source, "sup"), filepath.Join(w.source, "sub")))
 	now := walk(t, w.source)
@@ -136,7 +137,7 @@ func TestMasksHold(t *testing.T) {
 	w.sound("demo")
 }
 
-// noSecret: nothing that was left out is in the home.
+// noSecret checks that the home has no left-out contents.
 func (w *world) noSecret() {
 	w.Helper()
 	w.ok(filepath.WalkDir(filepath.Join(w.home, "objects"), func(path string, d fs.DirEntry, err error) error {
@@ -151,9 +152,8 @@ func (w *world) noSecret() {
 	}))
 }
 
-// TestMasksAreByName shows what masks cannot do, and that receipts say so: what
-// the host puts in the place of a left-out file while a command runs, the command
-// sees.
+// TestMasksAreByName shows a limit of masks, which receipts report: if the host
+// replaces a left-out file while a command runs, the command sees the new file.
 func TestMasksAreByName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -199,7 +199,7 @@ func TestMasksAreByName(t *testing.T) {
 	w.sound("plain")
 }
 
-// TestGCKeepsWhatWasLeft: a restore that takes no run back leaves a state, too. It
+// TestGCKeepsWhatWasLeft: a restore that undoes no run leaves a state, too. It
 // is kept as long as the work of restored runs.
 func TestGCKeepsWhatWasLeft(t *testing.T) {
 	t.Parallel()

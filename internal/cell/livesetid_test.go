@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveRights tries to leave something in the current directory that gives rights
-// to who executes it. The probes of the driver try every call; here it is seen
+// giveRights tries to leave a file in the current directory that gives rights
+// to those who execute it. The probes of the driver try every call; this checks
 // that a delta cell has the control.
 func giveRights() (string, error) {
 	program := []byte("evil")
@@ -63,9 +63,9 @@ func overwrite() error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// TestNoSetIDInLiveDirectory: nothing that a command does gives a file of a live
-// directory a set-id bit or a capability, makes a device node, or changes a file
-// that has such a bit.
+// TestNoSetIDInLiveDirectory: a command cannot give a file of a live directory
+// a set-id bit or a capability, make a device node, or change a file that has
+// such a bit.
 func TestNoSetIDInLiveDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

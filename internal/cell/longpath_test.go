@@ -13,8 +13,8 @@ import (
 const deeper = "set -e; long=$(printf 'x%.0s' $(seq 250)); mkdir d; echo x > d/file; " +
 	"for i in $(seq 20); do mkdir next; mv d next/$long; mv next d; done; exit $EXIT"
 
-// TestLongPaths: a tree that is too deep to be listed is refused where it would
-// have to be, and keeps a cell from nothing else.
+// TestLongPaths: a tree that is too deep to be listed is refused only where it
+// must be listed; everything else works.
 func TestLongPaths(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -27,8 +27,8 @@ func TestLongPaths(t *testing.T) {
 	w.ok(err)
 }
 
-// TestLongPathsInLiveDirectory: a run that cannot be taken back waits for a
-// decision, and says so.
+// TestLongPathsInLiveDirectory: a run that cannot be undone stays pending, and
+// the result says so.
 func TestLongPathsInLiveDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

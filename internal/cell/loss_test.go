@@ -84,7 +84,8 @@ func TestAcceptedLossIsStated(t *testing.T) {
 			if notes := p.verified(); len(notes) != 1 || !strings.HasPrefix(notes[0], says) {
 				t.Errorf("verify says %q, want %q", notes, says)
 			}
-			// It is settled: nothing is lost any more, and nothing is stated twice.
+			// The loss is settled: nothing is reported as lost any more, and no
+			// second statement is made.
 			for _, accept := range []bool{false, true} {
 				res, err = p.runRecover(accept)
 				p.ok(err)
@@ -143,7 +144,7 @@ func copyFile(from, to string) error {
 }
 
 // TestRecoverWithoutTheNewestPages: a database that ended earlier than the log,
-// because its write-ahead log is lost, is no loss.
+// because its write-ahead log is lost, counts as complete.
 func TestRecoverWithoutTheNewestPages(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "overlay")
@@ -174,8 +175,8 @@ func TestRecoverWithoutTheNewestPages(t *testing.T) {
 	p.verified()
 }
 
-// TestRecoverRemembersFreedStates: what gc has freed stays so, also where its layer
-// is still there because another state is based on it.
+// TestRecoverRemembersFreedStates: a state that gc has freed stays freed, also
+// if its layer still exists because another state is based on it.
 func TestRecoverRemembersFreedStates(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "overlay")
@@ -239,7 +240,8 @@ func TestRecoverTwiceKeepsLayers(t *testing.T) {
 	}
 }
 
-// TestRecoverAfterARecoveryThatDied: what it had set aside is still the witness.
+// TestRecoverAfterARecoveryThatDied: the database that it had set aside is
+// still used.
 func TestRecoverAfterARecoveryThatDied(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "overlay")

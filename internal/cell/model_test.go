@@ -54,7 +54,7 @@ func (s state) remove(p string) {
 	}
 }
 
-// valid: everything is in a directory.
+// valid reports whether every path is in a directory.
 func (s state) valid() bool {
 	for p := range s {
 		if dir := path.Dir(p); dir != "." && s[dir].kind != 'd' {
@@ -64,8 +64,8 @@ func (s state) valid() bool {
 	return true
 }
 
-// merge3 makes the changes from base to theirs in ours; ok is false when both
-// sides changed something differently.
+// merge3 applies the changes from base to theirs to ours; ok is false if both
+// sides changed the same path differently.
 func merge3(base, theirs, ours state) (state, bool) {
 	out, all := state{}, map[string]bool{}
 	for _, s := range []state{base, theirs, ours} {
@@ -114,7 +114,7 @@ type edit struct {
 	script []string
 }
 
-// What cells and people change overlaps a little.
+// The paths that cells and people change overlap a little.
 var (
 	cellPaths   = []string{"a", "a/x", "a/y", "a/c", "a/c/x", "a/c/it's", "b", "b/x", "b/.wh.x", "x", "y", "sp ace", ".dot"}
 	peoplePaths = []string{"s", "s/x", "s/y", "s/c", "s/c/x", "t", "t/x", "docs/a.md", "hello.txt", "b", "b/y", "x"}
@@ -180,7 +180,7 @@ func (e *edit) move(from, to string) {
 	e.sh("rm -rf %s; mv %s %s", to, from, to)
 }
 
-// change draws one change.
+// change picks one random change.
 func (e *edit) change() {
 	modes := []uint32{0o644, 0o600, 0o755}
 	p := e.pick()
@@ -205,7 +205,8 @@ func (e *edit) change() {
 	}
 }
 
-// edits draws up to n changes on a state: the shell code and the state after.
+// edits picks up to n random changes of a state, and returns the shell code and
+// the state after them.
 func edits(rng *rand.Rand, paths []string, from state, n int) (string, state) {
 	e := &edit{rng: rng, paths: paths, state: from.clone()}
 	for range 1 + rng.IntN(n) {
@@ -214,7 +215,7 @@ func edits(rng *rand.Rand, paths []string, from state, n int) (string, state) {
 	return "set -e\n" + strings.Join(e.script, "\n") + "\n", e.state
 }
 
-// read looks at a real directory.
+// read reads a real directory.
 func (w *world) state(dir string) state {
 	w.Helper()
 	s := state{}

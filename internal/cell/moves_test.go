@@ -48,7 +48,8 @@ func (h *history) run(a *actor) {
 	h.counts[want]++
 }
 
-// remember notes what a checkpoint holds, or compares with what was noted.
+// remember records the contents of a checkpoint, or compares them with those
+// that were recorded.
 func (h *history) remember(a *actor, id string, s state) {
 	h.Helper()
 	if old, seen := h.states[id]; seen {
@@ -60,8 +61,8 @@ func (h *history) remember(a *actor, id string, s state) {
 	}
 }
 
-// unless ends an operation that was refused: then nothing may have changed,
-// which is checked afterwards.
+// unless ends an operation that was refused. Nothing may have changed then; the
+// caller checks that afterwards.
 func (h *history) refusedMove(err error) bool {
 	h.Helper()
 	if err == nil {
@@ -106,7 +107,7 @@ func (h *history) partial(a *actor) {
 	}
 	want := chosen(name, a.last.after, a.last.before)
 	if h.isLive(a) {
-		// What people did there meanwhile stays.
+		// Changes that people made there meanwhile stay.
 		merged, fits := merge3(a.last.after, want, h.outer)
 		if !fits {
 			h.Fatal("a conflict went through")
@@ -182,7 +183,7 @@ func (h *history) apply(a *actor) {
 	h.counts["apply"]++
 }
 
-// reallyConflicts checks a refusal where all of the head was to be applied.
+// reallyConflicts checks a refusal of an apply of the whole head.
 func (h *history) reallyConflicts(a *actor, err error) {
 	h.Helper()
 	if !strings.Contains(err.Error(), "conflict") {
@@ -286,7 +287,7 @@ func (h *history) gc(*actor) {
 	h.ok(err)
 }
 
-// rebuild loses the database and makes it anew.
+// rebuild deletes the database and recovers it.
 func (h *history) rebuild(*actor) {
 	type place struct{ head, applied, root string }
 	places := func() map[string]place {

@@ -14,8 +14,8 @@ func large(word string) string {
 	return strings.Repeat(word+"\n", tree.LargeFile/(len(word)+1)+1)
 }
 
-// TestRefreshOldState: what an older version sealed is compared by its bytes with
-// what the source has now.
+// TestRefreshOldState: a state of an older version is compared with the source
+// by its bytes.
 func TestRefreshOldState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -34,7 +34,7 @@ func TestRefreshOldState(t *testing.T) {
 	if len(res.Changed) != 1 || res.Changed[0].Path != "other" {
 		t.Errorf("changed: %+v", res.Changed)
 	}
-	// And different ones are still seen.
+	// Different changes are still noticed.
 	w.write("big", large("six"))
 	if res, err = w.e.Refresh(w.ctx, api.RefreshRequest{Cell: "demo"}); err != nil || len(res.Changed) != 1 || res.Changed[0].Path != "big" {
 		t.Errorf("changed: %+v: %v", res, err)

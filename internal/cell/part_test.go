@@ -6,8 +6,8 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// TestAcceptedPart: what was chosen is there with its directories, and what was
-// excepted is as it was.
+// TestAcceptedPart: the selected paths are there with their directories, and
+// the others are as before.
 func TestAcceptedPart(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {

@@ -26,8 +26,8 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// proxied is a real proxy under a policy, with one listener in place of the
-// capture and one upstream in place of the world.
+// proxied is a real proxy under a policy. One listener replaces the capture,
+// and one upstream replaces all servers.
 type proxied struct {
 	at, upstream string
 	table        synthetic.Table
@@ -176,8 +176,8 @@ func headers() []string {
 	}
 }
 
-// same compares decision, rule and reason. A request that net/http itself does
-// not read has no reason of the policy's, but is never one that it allows.
+// same compares decision, rule and reason. A request that net/http itself
+// refuses has no reason from the policy, and must not be allowed.
 func same(t *testing.T, p *proxied, rules, method, target string, header ...string) {
 	t.Helper()
 	status, said := p.answer(t, method, target, header)
@@ -227,7 +227,7 @@ func TestDenialDocument(t *testing.T) {
 	}
 }
 
-// client comes out at the proxy wherever it wants to go.
+// client connects to the proxy for every destination.
 func (p *proxied) client() *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer

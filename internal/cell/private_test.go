@@ -13,9 +13,9 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// TestPrivateHostFiles: a cell of a root caller reads no file that its owner
-// keeps from others on the host, whoever that is and whenever it was made, by
-// whichever way the directory comes into the cell.
+// TestPrivateHostFiles: a cell of a root caller cannot read a file that its
+// owner on the host keeps private, whoever owns it, whenever it was made, and
+// however its directory is shown in the cell.
 func TestPrivateHostFiles(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -59,9 +59,9 @@ func TestPrivateHostFiles(t *testing.T) {
 	}
 }
 
-// TestSystemByAllowlist: --root host-overlay shows the system and what package
-// managers know of it, and of the rest of the host nothing, also if everybody may
-// read it and it was made later.
+// TestSystemByAllowlist: --root host-overlay shows the system and the data of
+// package managers. It shows nothing else of the host, not even files that
+// everyone may read, or that are made later.
 func TestSystemByAllowlist(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -103,8 +103,8 @@ func listedAs(key string) func(dir string) func(*api.RunRequest) {
 	}
 }
 
-// hostFiles makes a file for everybody, and some that their owners keep from
-// others: root, and the account that has the number of the cell's user.
+// hostFiles makes a file that everyone may read, and some private files: of
+// root, and of the account with the number of the cell's user.
 func hostFiles(w *world, dir, when string) {
 	w.Helper()
 	write := func(name, text string, owner int, mode os.FileMode) {
@@ -120,8 +120,8 @@ func hostFiles(w *world, dir, when string) {
 	write("-dir/inner", "secret\n", 0, 0o644)
 }
 
-// during runs a script that says "ready" and then reads a line; when it has said
-// so, do is done on the host.
+// during runs a script that prints "ready" and then reads a line. After
+// "ready", it calls do on the host.
 func (w *world) during(name, script string, do func(), change func(*api.RunRequest)) string {
 	w.Helper()
 	req := api.RunRequest{Cell: name, Args: []string{"sh", "-c", script}}

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe is one attempt to get out of a cell, or to more rights in it. try
-// returns what stopped it; nil means that nothing did.
+// probe is one attempt to leave a cell or to gain rights in it. try returns
+// what stopped it; nil means that nothing did.
 type probe struct {
 	name    string
 	control string // what has to stop it
@@ -203,7 +203,7 @@ func nestedProbes() []probe {
 	}
 }
 
-// probeAll runs in the cell and says for each probe whether it got out.
+// probeAll runs in the cell and prints for each probe whether it succeeded.
 func probeAll() (string, error) {
 	var b strings.Builder
 	for _, p := range probes() {
@@ -216,7 +216,7 @@ func probeAll() (string, error) {
 	return b.String(), nil
 }
 
-// TestProbes tries to get out of a cell.
+// TestProbes tries to leave a cell.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostThings makes what the probes look for, and shows that it is there.
+// hostThings makes the things of the host that the probes look for, and checks
+// that they exist.
 func hostThings(t *testing.T, w *world) []string {
 	t.Helper()
 	var listeners []string
@@ -92,7 +93,7 @@ func socket(domain, kind, proto int) error {
 	return unix.Close(fd)
 }
 
-// held says that a probe found nothing.
+// held reports that a probe found nothing.
 func held(format string, args ...any) error { return fmt.Errorf("held: "+format, args...) }
 
 func names(dir string) []string {
@@ -107,7 +108,7 @@ func names(dir string) []string {
 	return out
 }
 
-// onlyHolds is stopped when a directory holds no other name.
+// onlyHolds is stopped if a directory has no other names.
 func onlyHolds(dir, name string) error {
 	if got := names(dir); !slices.Equal(got, []string{name}) {
 		return nil
@@ -132,7 +133,7 @@ func noDisks() error {
 	return held("no block devices")
 }
 
-// onlyOwnProcesses: pid 1, and below it nothing but this program.
+// onlyOwnProcesses checks that pid 1 has no descendants but this program.
 func onlyOwnProcesses() error {
 	seen := 0
 	for _, n := range names("/proc") {
@@ -156,7 +157,7 @@ func stealDescriptor() error {
 	return err
 }
 
-// noDescriptors looks at what a plain program is given.
+// noDescriptors checks which descriptors a plain program gets.
 func noDescriptors() error {
 	out, err := exec.Command("ls", "/proc/self/fd").Output()
 	if err != nil {

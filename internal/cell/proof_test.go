@@ -21,7 +21,7 @@ func linesOf(change func([][]byte) [][]byte) func([]byte) []byte {
 	return func(data []byte) []byte { return bytes.Join(change(bytes.SplitAfter(data, []byte("\n"))), nil) }
 }
 
-// rewritten is a journal of as many records that is sound in itself.
+// rewritten returns a valid journal with the same number of records.
 func (p *past) rewritten(run string) func([]byte) []byte {
 	return func(old []byte) []byte {
 		p.Helper()
@@ -73,8 +73,8 @@ func (p *past) eventCases() []tampering {
 	}
 }
 
-// TestTamperedEvents: a journal or a policy that is not what was signed is found
-// and named, and leaves the home in no bundle.
+// TestTamperedEvents: a journal or a policy that differs from the signed one is
+// found and named, and is put into no bundle.
 func TestTamperedEvents(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "overlay")
@@ -109,8 +109,8 @@ func TestReceiptBindsEvents(t *testing.T) {
 	}
 }
 
-// TestBundleCarriesEvidence: a bundle has the policy and the events while they
-// are small, and says what it does not have.
+// TestBundleCarriesEvidence: a bundle has the policy and the events if they are
+// small, and says what it lacks.
 func TestBundleCarriesEvidence(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "overlay")

@@ -19,7 +19,7 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// writer names, in the environment, the home that TestWriter changes.
+// writer is the environment variable with the home that TestWriter changes.
 const writer = "FORKCELL_TEST_WRITER"
 
 // TestWriter is the other process of TestReadersSeeOneMoment: it changes a home
@@ -70,12 +70,13 @@ func change(ctx context.Context, e *cell.Engine, what string, round int) error {
 	return err
 }
 
-// readers is how often TestReadersSeeOneMoment looks; 0 is for two seconds.
+// readers is the number of readings of TestReadersSeeOneMoment; 0 means two
+// seconds.
 var readers = flag.Int("readers", 0, "how many reads TestReadersSeeOneMoment does; 0 is for two seconds")
 
 // TestReadersSeeOneMoment: while other processes fork, run, accept, collect and
-// remove, a verification never finds the log and the database apart, and no
-// reading verb stands in the way of the writers, or finishes their work.
+// remove, a verification always finds log and database consistent. Reading
+// verbs neither block the writers nor finish their work.
 func TestReadersSeeOneMoment(t *testing.T) {
 	t.Parallel()
 	if *readers == 0 {
@@ -126,8 +127,8 @@ func (w *world) readBeside(more func(reads int) bool) {
 	w.sound("demo", "busy")
 }
 
-// startWriter starts a process that changes the home. The function ends it and
-// returns how often it did.
+// startWriter starts a process that changes the home. The returned function
+// ends it and returns the number of changes.
 func (w *world) startWriter(what string) (end func() int) {
 	w.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestWriter$", "-test.v")
@@ -156,7 +157,7 @@ func (w *world) startWriter(what string) (end func() int) {
 }
 
 // TestDeadRunIsShownAndLeft: reading verbs show a run whose process died as
-// unfinished, and leave it so; the next changing verb finishes it.
+// unfinished, and do not finish it. The next changing verb does.
 func TestDeadRunIsShownAndLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -218,7 +219,7 @@ func (w *world) killWhileItRuns(name string) {
 	}
 }
 
-// sleeper names, in the environment, the cell in which TestSleeper runs.
+// sleeper is the environment variable with the cell in which TestSleeper runs.
 const sleeper = "FORKCELL_TEST_SLEEPER"
 
 // TestSleeper is the process that killWhileItRuns kills.

@@ -13,7 +13,7 @@ import (
 )
 
 // TestFailedForkLeavesTheLogUsable: a transaction of several statements that is
-// rolled back must not stand in the way of the next one.
+// rolled back must not block the next one.
 func TestFailedForkLeavesTheLogUsable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -86,8 +86,8 @@ func TestRecoverKnowsTheAppliedState(t *testing.T) {
 	}
 }
 
-// TestHalfMadeHome: a process that died while it made the home is no reason to
-// refuse it for ever.
+// TestHalfMadeHome: if a process died while it made the home, the home can
+// still be used.
 func TestHalfMadeHome(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
@@ -108,7 +108,7 @@ func TestHalfMadeHome(t *testing.T) {
 	}
 }
 
-// TestRemovedForkLeavesNothing: a removed cell's own directory goes with gc.
+// TestRemovedForkLeavesNothing: gc removes the directory of a removed cell.
 func TestRemovedForkLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveAway adds entries to lists. An ordinary caller's cell has no other user
-// than the caller, whom they then name.
+// giveAway adds entries to access control lists. An ordinary caller's cell has
+// no other user than the caller, so the entries then name the caller.
 func giveAway() error {
 	m := &maker{root: "."}
 	m.xattr("hello.txt", accessed, acl(os.Getuid()))
@@ -34,8 +34,8 @@ func rightsOf(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// TestListsAndOwnersStayInTheCell: nothing that a command gives to others is
-// theirs on the host, whatever brings it there.
+// TestListsAndOwnersStayInTheCell: rights that a command gives to others are
+// not given on the host, by any verb.
 func TestListsAndOwnersStayInTheCell(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"overlay", "clone"} {
@@ -74,7 +74,8 @@ func TestListsAndOwnersStayInTheCell(t *testing.T) {
 			if w.read("docs/own") != "the host's list\nmore\n" || w.read("docs/a.md") != "changed\n" {
 				t.Error("the contents were not written")
 			}
-			// The next apply does not take what was dropped for changes of the host.
+			// The next apply does not treat dropped attributes as changes of
+			// the host.
 			w.sh("demo", "echo again > hello.txt; echo again > new; echo again > docs/own", acceptOnSuccess)
 			_, err = w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
 			w.ok(err)
@@ -107,8 +108,8 @@ func (w *world) handedOut() {
 	}
 }
 
-// TestOwnersStayInTheCell: what root of a cell gives to others is the operator's
-// on the host.
+// TestOwnersStayInTheCell: files that root of a cell gives to others belong to
+// the operator on the host.
 func TestOwnersStayInTheCell(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -143,8 +144,8 @@ func TestOwnersStayInTheCell(t *testing.T) {
 	w.sound("demo")
 }
 
-// TestSetIDFilesAreNotExported: a directory of the host gets none, unless that
-// was asked for.
+// TestSetIDFilesAreNotExported: a directory of the host gets no set-id files,
+// unless that was asked for.
 func TestSetIDFilesAreNotExported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -172,9 +173,9 @@ func TestSetIDFilesAreNotExported(t *testing.T) {
 	}
 }
 
-// TestLiveOwnersAreTakenBack: no command can give a file of a live directory away,
-// but one that replaces a file makes a new one, which is the operator's. It gets
-// the owner back that the file had.
+// TestLiveOwnersAreTakenBack: a command cannot give a file of a live directory
+// away. But a command that replaces a file makes a new one, which belongs to
+// the operator. It gets the owner of the old file.
 func TestLiveOwnersAreTakenBack(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -203,9 +204,9 @@ echo new > docs/new; chown 7 hello.txt 2>/dev/null || chgrp 8 hello.txt 2>/dev/n
 	w.sound("demo")
 }
 
-// TestLiveDirectoryIsTakenBack: in a live directory, what a command gave to others
-// is the operator's own again when the run has ended; what an apply would hold
-// back is named.
+// TestLiveDirectoryIsTakenBack: in a live directory, files that a command gave
+// to others belong to the operator again when the run has ended. What an apply
+// would refuse is named.
 func TestLiveDirectoryIsTakenBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

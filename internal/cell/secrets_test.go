@@ -16,8 +16,8 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// TestLeftOutSurvives: what the rules leave out is safe in the source, whatever
-// the cell deletes, and nothing of the cell takes its place.
+// TestLeftOutSurvives: left-out files are safe in the source, whatever the cell
+// deletes, and nothing of the cell replaces them.
 func TestLeftOutSurvives(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {
@@ -52,7 +52,7 @@ func TestLeftOutSurvives(t *testing.T) {
 			}
 		}
 		if backend == "delta" {
-			// There the secrets are covered, and cannot be replaced at all.
+			// There the secrets are masked, and cannot be replaced at all.
 			out, _ := w.sh("demo", "echo fake > .env")
 			if out.Outcome != "failed" {
 				t.Errorf("the covered file could be written")
@@ -84,8 +84,8 @@ func TestLeftOutSurvives(t *testing.T) {
 	})
 }
 
-// TestSecretsAreNotStored: values of secret-looking variables and arguments
-// stream to the caller and are nowhere in the home.
+// TestSecretsAreNotStored: values of secret-looking variables and arguments are
+// streamed to the caller, and are nowhere in the home.
 func TestSecretsAreNotStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,8 +20,8 @@ func named(name string) scenario {
 	return list[slices.IndexFunc(list, func(s scenario) bool { return s.name == name })]
 }
 
-// TestKilledThenEdited: what a person does to a live directory before anybody
-// came by after a kill is in the way of nothing, and is not lost.
+// TestKilledThenEdited: a person's changes in a live directory between a kill
+// and the next command block nothing and are not lost.
 func TestKilledThenEdited(t *testing.T) {
 	t.Parallel()
 	for name, points := range map[string][]string{
@@ -39,7 +39,7 @@ func TestKilledThenEdited(t *testing.T) {
 				w.ctx, stop = context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
 				if point == "apply.displaced" {
-					// The name was just being exchanged: that is said, once.
+					// The name was being exchanged: that is reported once.
 					err := w.settle("demo")
 					w.refused(err, api.Failed, "was changed by another program")
 				}
@@ -77,8 +77,8 @@ func (w *world) wantSomewhere(path, want string) {
 	}
 }
 
-// TestRewritingFails: a live directory that cannot be rewritten once does not
-// change what is known of the run.
+// TestRewritingFails: if rewriting a live directory fails once, the record of
+// the run stays the same.
 func TestRewritingFails(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"apply.staging", "apply.op", "apply.displaced", "apply.commit", "apply.committed", "apply.finished"} {
@@ -134,8 +134,8 @@ func halfWritten() scenario {
 	}
 }
 
-// TestRollBackFails: an apply that can neither go on nor be taken back says so,
-// and the next command takes it back.
+// TestRollBackFails: an apply that can neither continue nor be rolled back says
+// so, and the next command rolls it back.
 func TestRollBackFails(t *testing.T) {
 	t.Parallel()
 	for _, backend := range plainBackends {
@@ -165,8 +165,8 @@ func TestRollBackFails(t *testing.T) {
 	}
 }
 
-// TestEndOfApplyFails: files that are written stay written, and what is still to
-// be done the next command does.
+// TestEndOfApplyFails: written files stay written, and the next command does
+// the rest.
 func TestEndOfApplyFails(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"apply.committed", "apply.keep", "apply.clear", "apply.finished"} {
@@ -203,8 +203,8 @@ func (w *world) wantApplied(want string) {
 	w.sound("demo")
 }
 
-// TestKilledWithoutItsDirectory: what was interrupted in a directory that is not
-// there now is not forgotten, and is ended when it is there again.
+// TestKilledWithoutItsDirectory: an operation that was interrupted in a
+// directory that is missing now is finished when the directory is back.
 func TestKilledWithoutItsDirectory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ scenario, backend, point string }{
@@ -240,7 +240,7 @@ func TestKilledWithoutItsDirectory(t *testing.T) {
 }
 
 // TestRemoveWithoutItsDirectory: a cell whose directory never comes back can be
-// given up. One whose apply had not begun needs no directory.
+// removed. If its apply had not begun, no directory is needed.
 func TestRemoveWithoutItsDirectory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ scenario, backend, point string }{

@@ -24,8 +24,8 @@ func eachPlain(t *testing.T, fn func(w *world)) {
 	}
 }
 
-// TestRefreshAcceptsNothing: bringing the source's changes in is no decision
-// about the work that is already there.
+// TestRefreshAcceptsNothing: a refresh does not decide about work that is
+// already in the cell.
 func TestRefreshAcceptsNothing(t *testing.T) {
 	t.Parallel()
 	eachPlain(t, func(w *world) {
@@ -48,8 +48,9 @@ func TestRefreshAcceptsNothing(t *testing.T) {
 	})
 }
 
-// TestRestoreBehindARefresh: what people changed in the source since the import
-// is theirs, also for a cell that goes back to before it learnt of it.
+// TestRestoreBehindARefresh: changes that people made in the source since the
+// import stay theirs, also for a cell that is restored to a state before the
+// refresh.
 func TestRestoreBehindARefresh(t *testing.T) {
 	t.Parallel()
 	eachPlain(t, func(w *world) {
@@ -66,8 +67,8 @@ func TestRestoreBehindARefresh(t *testing.T) {
 	})
 }
 
-// TestRefreshAfterGoingBack: a refresh brings in everything that the cell does
-// not have, also what an earlier one had brought.
+// TestRefreshAfterGoingBack: a refresh brings in everything that the cell
+// lacks, also what an earlier refresh had brought.
 func TestRefreshAfterGoingBack(t *testing.T) {
 	t.Parallel()
 	eachPlain(t, func(w *world) {
@@ -91,8 +92,7 @@ func TestRefreshAfterGoingBack(t *testing.T) {
 	})
 }
 
-// TestRecoverAfterDecisions: the log says where the head is, whatever was
-// decided last.
+// TestRecoverAfterDecisions: the log determines the head after any decision.
 func TestRecoverAfterDecisions(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(w *world, backend string) {
@@ -108,7 +108,7 @@ func TestRecoverAfterDecisions(t *testing.T) {
 	})
 }
 
-// wantRecovered loses the database and compares what is made anew.
+// wantRecovered deletes the database and compares the recovered one.
 func (w *world) wantRecovered(name string) {
 	w.Helper()
 	before, err := w.e.Status(w.ctx, name)
@@ -123,7 +123,7 @@ func (w *world) wantRecovered(name string) {
 	}
 }
 
-// TestUndoAfterGC: what an undo goes back to is not freed.
+// TestUndoAfterGC: gc keeps the state that an undo needs.
 func TestUndoAfterGC(t *testing.T) {
 	t.Parallel()
 	eachPlain(t, func(w *world) {
@@ -146,8 +146,8 @@ func TestUndoAfterGC(t *testing.T) {
 	})
 }
 
-// TestGCKeepsWhatWasLeftLately: the time that taken-back work is kept counts from
-// when it was taken back, however long it had stood.
+// TestGCKeepsWhatWasLeftLately: the time for which undone work is kept starts
+// when it is undone, not when it was made.
 func TestGCKeepsWhatWasLeftLately(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

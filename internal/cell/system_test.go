@@ -41,9 +41,9 @@ func hasLine(list []string, line string) bool {
 	return false
 }
 
-// TestSystemIsState installs a package with the real dpkg: what it did to the
-// system is part of the cell's state, is shown, forked and taken back, and never
-// reaches the host.
+// TestSystemIsState installs a package with the real dpkg. Its changes of the
+// system are part of the cell's state. They are shown, forked and restored, and
+// never reach the host.
 func TestSystemIsState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,8 +74,8 @@ func TestSystemIsState(t *testing.T) {
 			t.Errorf("no %q in %v", want, list)
 		}
 	}
-	// A fork has it too, also for a command that is not root; the parent, once
-	// restored, has it no more.
+	// A fork has it too, also for a command that is not root. The parent does
+	// not have it after a restore.
 	_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "copy"})
 	w.ok(err)
 	_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo"})
@@ -114,8 +114,8 @@ func makePackage(w *world) {
 	}
 }
 
-// TestSystemKeepsItsSecrets: a command that is the cell's root does not get what
-// only the host's root may read.
+// TestSystemKeepsItsSecrets: a command that is root in the cell cannot read
+// what only the host's root may read.
 func TestSystemKeepsItsSecrets(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -132,7 +132,7 @@ func TestSystemKeepsItsSecrets(t *testing.T) {
 	if out != "root:*:19000:0:99999:7:::\nsandbox:*:19000:0:99999:7:::\n" {
 		t.Errorf("the cell sees\n%s", out)
 	}
-	// It may make them anew, and still reaches nothing of the host.
+	// It may replace them, and still reaches nothing of the host.
 	res, out = w.sh("demo", "echo x > /etc/sudoers; useradd -M probe; grep -c probe /etc/passwd /etc/shadow; ls /root /home; ls -A /run | wc -l; cat /proc/1/environ", asRoot)
 	if !strings.Contains(out, "/etc/passwd:1\n/etc/shadow:1\n") {
 		t.Errorf("%+v %s", res, out)
@@ -143,7 +143,7 @@ func TestSystemKeepsItsSecrets(t *testing.T) {
 	w.sound("demo")
 }
 
-// TestOtherRoot shows a directory in place of the host's system.
+// TestOtherRoot shows a directory instead of the host's system.
 func TestOtherRoot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -245,8 +245,8 @@ func TestNoWorkdir(t *testing.T) {
 	w.sound("demo")
 }
 
-// TestListedBelowTmp: what a policy lists beneath /tmp is in the cell's private
-// /tmp, and what it lists inside a read_write path is the cell's own, read-only.
+// TestListedBelowTmp: a listed path beneath /tmp is in the cell's private /tmp.
+// A listed path inside a read_write path is the cell's own, and read-only.
 func TestListedBelowTmp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -259,7 +259,7 @@ func TestListedBelowTmp(t *testing.T) {
 	w.init("demo", "")
 	rule := ruledBy("version: 1\nfilesystem_policy:\n  read_only: [/usr, /etc, " + dir + "/ro, " + dir + "/single, " + dir + "/link, " + dir + "/rw/fixed]\n" +
 		"  read_write: [" + dir + "/rw, " + dir + "/ro/hidden/rw]\n")
-	for range 2 { // the second time on what the first one left
+	for range 2 { // the second run starts from the result of the first
 		_, out := w.sh("demo", "cd "+dir+"; cat ro/file single link rw/file ro/hidden/rw/file; echo more >> rw/file && echo more >> ro/hidden/rw/file; "+
 			"for f in ro/new ro/file single rw/fixed; do (: > $f) 2>/dev/null && echo wrote $f; done; : > /tmp/mine; cat rw/fixed", rule)
 		if want := "read\none\nread\nwrite\ninner\nfixed\n"; out != want {
@@ -286,9 +286,9 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
-// TestWritablePathsAreTheCallers: the caller's files in a read_write path are the
-// sandbox user's, who can do with them what the caller could; the host sees
-// nothing of it.
+// TestWritablePathsAreTheCallers: the caller's files in a read_write path
+// belong to the sandbox user, who can do with them what the caller could. The
+// host does not see the changes.
 func TestWritablePathsAreTheCallers(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {

@@ -99,7 +99,7 @@ func copyProgram(t *testing.T, to string) {
 	}
 }
 
-// insideWhat is the variable with the act that this program does in a cell.
+// insideWhat is the variable that selects the act of this program in a cell.
 const insideWhat = "FORKCELL_TEST_INSIDE"
 
 // acts is what this program can do within a cell. What an act returns is
@@ -117,7 +117,7 @@ func acts() map[string]func() (string, error) {
 	}
 }
 
-// TestInside is no separate test: it is the code of this program in a cell.
+// TestInside is the code of this program in a cell; other tests start it.
 func TestInside(*testing.T) {
 	what := os.Getenv(insideWhat)
 	if what == "" {
@@ -178,8 +178,8 @@ func removable(t *testing.T, dir string) string {
 	return dir
 }
 
-// child runs one test of this program, with its environment, in namespaces of
-// its own, and passes on what it says.
+// child runs one test of this program, with its environment, in separate
+// namespaces, and passes its output on.
 func child(t *testing.T, test string, flags uintptr, env ...string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+test+"$", "-test.v")

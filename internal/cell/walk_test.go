@@ -126,8 +126,8 @@ func (w *walker) sum(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// xattrs lists the attributes that a person can set. What security modules add
-// by themselves is not the tree's.
+// xattrs lists the attributes that a person can set. Attributes of security
+// modules are left out.
 func (w *walker) xattrs(path string) string {
 	w.t.Helper()
 	buf := make([]byte, 64<<10)
@@ -150,8 +150,8 @@ func (w *walker) xattrs(path string) string {
 	return strings.Join(out, " ")
 }
 
-// sameTree compares two walks, entry by entry. Holes are compared one way: what
-// had holes must not take its whole size.
+// sameTree compares two walks, entry by entry. Holes are compared in one
+// direction: a file that had holes must not take its whole size.
 func sameTree(t *testing.T, what string, want, got []thing) {
 	t.Helper()
 	byPath := map[string]thing{}

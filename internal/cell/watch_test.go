@@ -6,7 +6,7 @@ import (
 	"github.com/forkcell/forkcell/internal/app"
 )
 
-// TestLookingIsNotHolding: who lists the cells never makes one busy.
+// TestLookingIsNotHolding: listing the cells never makes one busy.
 func TestLookingIsNotHolding(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// wide is the number of entries in one directory. Nothing depends on it but time:
-// a directory of a tree is split long before.
+// wide is the number of entries in one directory. It affects only the time: a
+// directory of a tree is split with far fewer.
 const wide = 10_000
 
 // heapBelow fails if more memory is in use.
@@ -38,7 +38,7 @@ func TestWideDirectory(t *testing.T) {
 	if made.Files < wide {
 		t.Errorf("imported %d files", made.Files)
 	}
-	// Half of them go, as many come.
+	// Half of them are removed, and as many are added.
 	_, out := w.sh("demo", fmt.Sprintf(`cd wide && rm -f f*[02468] && i=0; while [ $i -lt %d ]; do : > g$i; i=$((i+1)); done; ls -f | wc -l`, wide/2), acceptOnSuccess)
 	if strings.TrimSpace(out) != fmt.Sprint(wide+2) {
 		t.Errorf("the cell has %q names", out)

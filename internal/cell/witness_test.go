@@ -40,7 +40,8 @@ func (p *past) runRecover(acceptLoss bool) (*api.RecoverResult, error) {
 	return e.Recover(p.ctx, acceptLoss)
 }
 
-// kept: everything is as it was, gc frees none of it, and the cell can be used.
+// kept checks that everything is as before, gc frees none of it, and the cell
+// can be used.
 func (p *past) kept(before *api.StatusResult) {
 	p.Helper()
 	p.reopen()
@@ -132,7 +133,7 @@ func TestRecoverWithoutADatabase(t *testing.T) {
 	}
 }
 
-// TestGCNoticesLostRows: a layer whose row is lost is no garbage.
+// TestGCNoticesLostRows: a layer whose row is lost is not garbage.
 func TestGCNoticesLostRows(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, "overlay")

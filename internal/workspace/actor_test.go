@@ -20,10 +20,10 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
-// The actor is this binary, started again in its own mount namespace (and,
-// for an ordinary user, in a user namespace): it stands for what runs in a cell.
-// It mounts the overlays, does things to the files by plain system calls, and
-// reports what it sees. It shares no code with the package.
+// The actor is this binary, started again in its own mount namespace (and, for
+// an ordinary user, in a user namespace). It takes the place of a cell: it
+// mounts the overlays, changes files by plain system calls, and reports what it
+// sees. It shares no code with the package.
 const actorName = "workspace-actor"
 
 func TestMain(m *testing.M) {
@@ -351,7 +351,7 @@ func tryPlay(t testing.TB, job actorJob) ([]item, error) {
 	return items, json.Unmarshal(out.Bytes(), &items)
 }
 
-// see is what is in a directory now.
+// see returns the present contents of a directory.
 func see(t testing.TB, dir string) []item {
 	t.Helper()
 	return play(t, actorJob{Dir: dir})

@@ -20,8 +20,8 @@ import (
 
 const dataArea = "path:/data"
 
-// withArea gives the cell an area over a new directory of the host, which keeps
-// nothing from others: that would not be in the area.
+// withArea gives the cell an area over a new directory of the host. Everything
+// in it may be read by others: private files would not be in the area.
 func (w *world) withArea(acts ...act) (host string) {
 	w.t.Helper()
 	host = path.Join(path.Dir(w.src), "data")
@@ -41,14 +41,14 @@ func (w *world) withArea(acts ...act) (host string) {
 	return host
 }
 
-// without is the cell that does not ask for its areas.
+// without returns the cell without its areas.
 func (w *world) without() Cell {
 	c := w.c
 	c.Areas = nil
 	return c
 }
 
-// inArea does things in the area and returns what is seen there in the end.
+// inArea makes changes in the area and returns its contents at the end.
 func (w *world) inArea(work *Work, acts ...act) []item {
 	w.t.Helper()
 	items, err := w.tryActs(work, "/data", acts...)
@@ -112,7 +112,7 @@ func areaChanges() []act {
 	}
 }
 
-// TestArea takes an area through the whole life of a state, on every backend.
+// TestArea passes an area through all operations of a state, on every backend.
 func TestArea(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
@@ -152,7 +152,8 @@ func TestArea(t *testing.T) {
 	})
 }
 
-// areaKept checks that a state keeps an area in whatever does not ask for it.
+// areaKept checks that a state keeps an area that a generation does not ask
+// for.
 func (w *world) areaKept(one Sealed, want []item) Sealed {
 	w.t.Helper()
 	work := w.begin(w.without(), one.Layer)
@@ -172,7 +173,7 @@ func (w *world) areaKept(one Sealed, want []item) Sealed {
 		w.verify(what, s.Layer)
 		sameItems(w.t, what, want, w.areaSeen(s.Layer))
 	}
-	// A generation that only looks at it leaves nothing.
+	// A generation that only reads it leaves nothing.
 	work = w.begin(w.c, two.Layer)
 	w.inArea(work)
 	if idle := w.seal(work); !idle.Unchanged {
@@ -190,7 +191,7 @@ func (w *world) areaKept(one Sealed, want []item) Sealed {
 	return two
 }
 
-// areaSquash makes a state with an area self-contained and drops the rest.
+// areaSquash squashes a state with an area and removes the other layers.
 func (w *world) areaSquash(three Sealed, want []item) {
 	w.t.Helper()
 	sq, err := w.s.Squash(context.Background(), w.c, three.Layer, w.op())
@@ -210,7 +211,7 @@ func (w *world) areaSquash(three Sealed, want []item) {
 	sameItems(w.t, "the area after the squash", now, w.areaSeen(after.Layer))
 }
 
-// areaForks works on one area twice at once.
+// areaForks changes one area in two generations at once.
 func (w *world) areaForks(on Sealed) {
 	w.t.Helper()
 	var works [2]*Work
@@ -260,7 +261,7 @@ func TestAreaMounts(t *testing.T) {
 	w.must(again.Discard())
 }
 
-// TestAreaErrors names areas that cannot be.
+// TestAreaErrors names invalid areas.
 func TestAreaErrors(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
@@ -317,7 +318,7 @@ func TestAreaErrors(t *testing.T) {
 	})
 }
 
-// TestAreaTampered checks that verify finds what was done to an area's bytes.
+// TestAreaTampered checks that verify finds changes of an area's bytes.
 func TestAreaTampered(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {

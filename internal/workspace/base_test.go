@@ -30,8 +30,9 @@ func (w *world) sharedState() Base {
 	return Base{Layer: next.Layer, Label: "chk_shared"}
 }
 
-// TestBaseArea takes an area on a sealed state through the life of a state: the
-// sealed one never changes, and it is listed among the layers that are needed.
+// TestBaseArea passes an area on a sealed state through all operations of a
+// state. The sealed state never changes, and it is listed among the layers that
+// are needed.
 func TestBaseArea(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendOverlay)
@@ -75,7 +76,8 @@ func TestBaseArea(t *testing.T) {
 	w.baseIsNeeded(one, base)
 }
 
-// baseIsNeeded sweeps, and wants what an area is based on to stay.
+// baseIsNeeded sweeps, and checks that the state that an area is based on
+// stays.
 func (w *world) baseIsNeeded(one Sealed, base Base) {
 	w.t.Helper()
 	chain, err := w.s.Chain(one.Layer)

@@ -39,7 +39,7 @@ func fillTree(b *testing.B, root string, dirs, files, big int) {
 	unix.Sync()
 }
 
-// BenchmarkImport has its peer beside it.
+// BenchmarkImport also measures a peer for comparison.
 func BenchmarkImport(b *testing.B) {
 	w := newWorld(b, BackendOverlay)
 	w.open(Options{})
@@ -111,7 +111,7 @@ func BenchmarkSeal(b *testing.B) {
 	}
 }
 
-// peakMemory is the most that the process has ever held.
+// peakMemory returns the most memory that the process has used.
 func peakMemory(b *testing.B) float64 {
 	b.Helper()
 	data, err := os.ReadFile("/proc/self/status")

@@ -23,7 +23,7 @@ func (w *world) capture(work *Work) *Capture {
 	return c
 }
 
-// TestCapture takes states out of a generation that goes on.
+// TestCapture captures states of a generation that continues.
 func TestCapture(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
@@ -100,7 +100,7 @@ func TestCaptureHistories(t *testing.T) {
 				if d := cmp.Diff(sealed.Areas, snap.Areas); d != "" {
 					w.t.Errorf("the snapshot is another state than the seal: %s", d)
 				}
-				// What the kernel's own attributes need a block for, only the seal has.
+				// Only the seal has the block for the kernel's own attributes.
 				fewer := w.c.Backend == BackendOverlay && snap.Bytes < sealed.Bytes
 				if w.c.Backend != BackendDelta && !sealed.Unchanged && snap.Bytes != sealed.Bytes && !fewer {
 					w.t.Errorf("the snapshot holds %d bytes, the seal %d", snap.Bytes, sealed.Bytes)
@@ -164,8 +164,8 @@ func TestCaptureUnsealable(t *testing.T) {
 
 var captureSteps = append([]string{"capture.copied"}, sealSteps...)
 
-// TestCaptureFails lets every step of a snapshot fail: nothing is left of it but
-// a state that has its name, and the generation is as it was.
+// TestCaptureFails makes every step of a snapshot fail. Nothing is left but a
+// state that already has its name, and the generation is as before.
 func TestCaptureFails(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// crashName is this binary, started again to die in the middle of a seal.
+// crashName is this binary, started again to be killed during a seal.
 const crashName = "workspace-crash"
 
 type crashJob struct {
@@ -77,8 +77,8 @@ func crash(t *testing.T, job crashJob) {
 
 var sealSteps = []string{"seal.hashed", "seal.packed", "seal.synced", "seal.renamed"}
 
-// TestCrashSeal kills a process at every step of a seal: what is left is the
-// generation, or the state, and both have everything.
+// TestCrashSeal kills a process at every step of a seal. Either the generation
+// or the state is left, and it is complete.
 func TestCrashSeal(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
@@ -141,8 +141,8 @@ func TestCrashImport(t *testing.T) {
 	})
 }
 
-// TestFullDisk lets every step of a seal fail: the generation stays, and can be
-// sealed when there is room again; what failed after the state had its name is
+// TestFullDisk makes every step of a seal fail. The generation stays and can be
+// sealed when there is space again. If the state had its name already, it is
 // found there.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()

@@ -74,7 +74,8 @@ func TestComposeDeep(t *testing.T) {
 	}
 }
 
-// TestTakeBackDeep: a live directory is put in order level by level.
+// TestTakeBackDeep: owners and lists of a deep live directory are put back
+// level by level.
 func TestTakeBackDeep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendDelta)

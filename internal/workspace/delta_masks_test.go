@@ -25,8 +25,8 @@ func (w *world) put(name, text string) {
 	w.must(os.WriteFile(path, []byte(text), 0o600))
 }
 
-// TestPins: of the directories above a mask those keep their names that a rule
-// looks at.
+// TestPins: of the directories above a mask, those that a rule names cannot be
+// renamed.
 func TestPins(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -72,8 +72,8 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// TestMaskedElsewhere: a file that was masked is no part of the state under
-// another name either; others are, whatever became of it.
+// TestMaskedElsewhere: a masked file is not part of the state under another
+// name either. Other files are.
 func TestMaskedElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendDelta)
@@ -90,7 +90,7 @@ func TestMaskedElsewhere(t *testing.T) {
 	w.must(os.Rename(w.src+"/.env", w.src+"/moved"))
 	w.must(os.Rename(w.src+"/.ssh", w.src+"/keys"))
 	w.put(".env", "new")
-	// Some file systems give a number that has become free to the next file.
+	// Some file systems give a free inode number to the next file.
 	w.must(os.Remove(w.src + "/gone.pem"))
 	w.put("fresh", "fresh")
 	w.put("written.pem", "more")

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSealLive seals a live directory of which not everything can be kept, takes
-// out the rest, and goes back.
+// TestSealLive seals a live directory with entries that cannot be kept, removes
+// those, and switches back.
 func TestSealLive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendDelta)
@@ -47,7 +47,7 @@ func TestSealLive(t *testing.T) {
 	w.check("sealed", one.Layer, want)
 	w.switches(one, base, was)
 
-	// Who comes after a crash finds the generation as it was.
+	// After a crash the next process finds the generation as it was.
 	w.must(w.s.Switch(context.Background(), w.c, base.Layer, one.Layer, w.op()))
 	again, err := work.Seal(context.Background())
 	w.must(err)

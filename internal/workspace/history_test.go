@@ -53,8 +53,9 @@ func drawAct(rt *rapid.T) act {
 	return a
 }
 
-// TestHistories plays random generations, also on older states: what was sealed
-// step by step is what the bytes give from scratch, and what the cell saw.
+// TestHistories plays random generations, also on older states. A state that
+// was sealed step by step equals one that is computed from the bytes, and what
+// the cell saw.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// liveName is this binary, started again as a cell that lives while it is
-// captured: it holds its overlay mounted and a file mapped.
+// liveName is this binary, started again as a live cell that is captured: it
+// keeps its overlay mounted and a file mapped.
 const liveName = "workspace-live"
 
 func liveMain() int {
@@ -109,8 +109,8 @@ func (l *live) do(acts ...act) []item {
 	return l.see()
 }
 
-// TestCaptureMounted captures a cell while its mounts are there, its files open
-// and its pages dirty. It waits for the next thing to do, as if it were frozen.
+// TestCaptureMounted captures a cell with its mounts, open files and dirty
+// pages. The cell waits for the next order, as if it were frozen.
 func TestCaptureMounted(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
@@ -143,7 +143,7 @@ func TestCaptureMounted(t *testing.T) {
 	})
 }
 
-// FuzzPlaced holds that no areas.json leads out of the generation.
+// FuzzPlaced checks that no areas.json leads out of the generation.
 func FuzzPlaced(f *testing.F) {
 	f.Add([]byte(`[{"name":"path:/x","host":"/x","target":"/x","system":false,"dir":"area-0","fresh":{"root":"","meta":""}}]`))
 	f.Add([]byte(`[{"name":"home","dir":"../x"}]`))

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spares lists the frames that wait.
+// spares lists the spare frames.
 func (w *world) spares() []string {
 	w.t.Helper()
 	names, err := w.s.listDir(spareDir)
@@ -28,8 +28,8 @@ func (w *world) inode(work *Work) uint64 {
 	return st.Ino
 }
 
-// TestFrameIsUsedAgain: an unchanged generation leaves its frame to the next one,
-// which then has nothing of it.
+// TestFrameIsUsedAgain: an unchanged generation leaves its frame to the next
+// one, which finds nothing of it.
 func TestFrameIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendOverlay)
@@ -71,9 +71,9 @@ func TestFrameIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestFrameThatIsNotEmpty: whatever a run has left in a place that it can reach
-// keeps the frame from being used, at its end or, after a power failure has
-// brought something back, at the next beginning.
+// TestFrameThatIsNotEmpty: a frame in which a run left anything is not used
+// again. This is checked at the end of the run and, because a power failure can
+// bring something back, before the next use.
 func TestFrameThatIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(dir string) error{
@@ -131,8 +131,7 @@ func setFlag(dir string, flag int) error {
 	return unix.IoctlSetPointerInt(int(d.Fd()), unix.FS_IOC_SETFLAGS, int(old)|flag)
 }
 
-// grow makes a directory large and empty again, which on some file systems can
-// be seen.
+// grow makes a directory large and empty again, which some file systems show.
 func grow(dir string) error {
 	before, err := os.Stat(dir)
 	if err != nil {
@@ -152,7 +151,7 @@ func grow(dir string) error {
 	return err
 }
 
-// TestFrameOfAChange: what has changed is removed whole, as before.
+// TestFrameOfAChange: the frame of a changed generation is removed.
 func TestFrameOfAChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendOverlay)
@@ -165,8 +164,8 @@ func TestFrameOfAChange(t *testing.T) {
 	}
 }
 
-// TestFramesTogether: no two generations get the same frame, and not more of
-// them wait than are worth it.
+// TestFramesTogether: no two generations get the same frame, and the number of
+// spare frames is bounded.
 func TestFramesTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendOverlay)
@@ -214,8 +213,8 @@ func TestFramesTogether(t *testing.T) {
 	}
 }
 
-// TestRemount: what the kernel has left of a volatile overlay's mount, and would
-// refuse to meet again, is gone.
+// TestRemount: the mark of a volatile overlay, with which the kernel refuses
+// another mount, is removed.
 func TestRemount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendOverlay)

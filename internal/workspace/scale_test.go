@@ -53,8 +53,8 @@ func makeHard(t *testing.T, dir string) {
 	}
 }
 
-// TestHardTrees: the cost of everything follows what is stored, and no verb needs
-// a descriptor for each level of a tree.
+// TestHardTrees: the cost of every operation depends on what is stored, and
+// none needs a descriptor for each level of a tree.
 func TestHardTrees(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
@@ -143,7 +143,7 @@ func TestHardGeneration(t *testing.T) {
 	})
 }
 
-// TestCancelled: reading and copying end when they are asked to.
+// TestCancelled: reading and copying end when their context is cancelled.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {

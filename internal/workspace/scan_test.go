@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLinkedSourceChanges changes a file with several names while it is read: its
-// contents, or one of its names, which then is another file's.
+// TestLinkedSourceChanges changes a file with several names while it is read:
+// its contents, or one of its names, which then belongs to another file.
 func TestLinkedSourceChanges(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(dir string) error{

@@ -144,7 +144,8 @@ func (w *world) composeErrors(layer string) {
 	}
 }
 
-// TestRules checks that what is left out is left out everywhere, and survives.
+// TestRules checks that left-out files are left out everywhere, and stay in the
+// source.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
@@ -320,7 +321,7 @@ func TestFill(t *testing.T) {
 	})
 }
 
-// TestDrift seals what the host did, apart from what a cell did.
+// TestDrift seals changes of the host separately from those of a cell.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, BackendDelta)
@@ -338,7 +339,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestVerifyNamesDamage alters what is stored, one thing at a time.
+// TestVerifyNamesDamage changes the stored files, one at a time.
 func TestVerifyNamesDamage(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
@@ -437,7 +438,7 @@ func (w *world) newer(layer string) {
 	}
 }
 
-// TestSweep removes what nothing needs and nothing else.
+// TestSweep removes only what nothing needs.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {

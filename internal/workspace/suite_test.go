@@ -84,8 +84,8 @@ func (w *world) begin(c Cell, layer string) *Work {
 	return work
 }
 
-// acts does things in a generation as a cell would, and returns what the cell
-// sees in the end.
+// acts makes changes in a generation as a cell would, and returns what the cell
+// sees at the end.
 func (w *world) acts(work *Work, acts ...act) []item {
 	w.t.Helper()
 	items, err := w.tryActs(work, "/w", acts...)
@@ -139,8 +139,8 @@ func (w *world) seal(work *Work) Sealed {
 	return sealed
 }
 
-// check verifies a state from its bytes, gives it back as files and compares
-// those with what was seen.
+// check verifies a state from its bytes, writes it out, and compares the files
+// with what was seen.
 func (w *world) check(what, layer string, want []item) {
 	w.t.Helper()
 	w.verify(what, layer)
@@ -190,7 +190,8 @@ func acl() []byte {
 		"\x04\x00\x05\x00\xff\xff\xff\xff" + "\x10\x00\x05\x00\xff\xff\xff\xff" + "\x20\x00\x00\x00\xff\xff\xff\xff")
 }
 
-// sourceActs make a tree with everything that a state has to keep.
+// sourceActs make a tree with every kind of entry and attribute that a state
+// keeps.
 func sourceActs() []act {
 	acts := []act{
 		{Do: "write", Path: p("file"), Data: p("hello\n")},
@@ -262,7 +263,7 @@ func sourceActs() []act {
 	)
 }
 
-// changeActs change something of every sort.
+// changeActs make one change of every kind.
 func changeActs() []act {
 	return []act{
 		{Do: "write", Path: p("new"), Data: p("new")},
@@ -310,8 +311,8 @@ func backends(t *testing.T, test func(t *testing.T, w *world)) {
 	}
 }
 
-// TestFidelity takes a tree with everything in it through the whole life of a
-// state, on every backend.
+// TestFidelity passes a tree with every kind of entry through all operations of
+// a state, on every backend.
 func TestFidelity(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
@@ -362,7 +363,7 @@ func (w *world) sparse(layer string, names ...string) {
 	}
 }
 
-// idle checks that a generation in which nothing happened leaves nothing.
+// idle checks that a generation without changes leaves nothing.
 func (w *world) idle(on Sealed) {
 	w.t.Helper()
 	work := w.begin(w.c, on.Layer)
@@ -411,7 +412,7 @@ func (w *world) squash(one Sealed, want []item) {
 	}
 }
 
-// forks works on one state twice at once.
+// forks changes one state in two generations at once.
 func (w *world) forks(on Sealed, want []item) {
 	w.t.Helper()
 	var cells [2]Cell
@@ -506,7 +507,8 @@ func TestHome(t *testing.T) {
 	})
 }
 
-// TestUnsealable checks that what cannot be kept is named and nothing is lost.
+// TestUnsealable checks that entries that cannot be kept are named, and nothing
+// is lost.
 func TestUnsealable(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, w *world) {
