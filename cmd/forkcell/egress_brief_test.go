@@ -35,8 +35,9 @@ except OSError as e:
     print("refused:", e.strerror)
 `
 
-// TestEgressBriefly shows that a program is known which has ended, or has closed
-// its connection, or has executed another program, before anybody asks.
+// TestEgressBriefly checks that a program is known although it has ended,
+// closed its connection, or executed another program before the connection is
+// accepted.
 func TestEgressBriefly(t *testing.T) {
 	t.Parallel()
 	need(t, "/usr/bin/bash", "/usr/bin/python3")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// client is a program that people have, unmodified, with all that it needs to
+// client is a common, unmodified program, with everything that it needs to
 // fetch something.
 type client struct {
 	name   string
@@ -87,8 +87,8 @@ func clients(goroot string) []client {
 }
 
 // TestEgressClients lets unmodified clients fetch something that a small policy
-// allows, and then shows that a policy which allows something else, something to
-// another program or another host leaves the server without even a connection.
+// allows. Then it shows that under a policy for another path, program or host
+// the server does not even get a connection.
 func TestEgressClients(t *testing.T) {
 	t.Parallel()
 	goroot := ""
@@ -159,8 +159,8 @@ func TestEgressPush(t *testing.T) {
 	l.run(rule(endpoint+"read-write", git), "cd copy && git push -q origin main").says(0, "")
 }
 
-// TestEgressStream shows that a stream of events is passed on as it comes: the
-// server sends the second one only when the cell has acknowledged the first.
+// TestEgressStream checks that a stream of events is passed on at once: the
+// server sends the second event only when the cell has acknowledged the first.
 func TestEgressStream(t *testing.T) {
 	t.Parallel()
 	need(t, "/usr/bin/curl")

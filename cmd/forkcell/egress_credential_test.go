@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// secret is the value of the credential, in a form that no rule of redaction
-// would know by its looks.
+// secret is the value of the credential, in a form that no redaction rule
+// recognises.
 const secret = "correct horse battery staple 7291"
 
 func credentialPolicy() string {
@@ -87,8 +87,8 @@ func TestEgressPlaceholder(t *testing.T) {
 	}
 }
 
-// TestEgressSecret uses a credential, looks for its value wherever the cell can
-// look, and then wherever the program has written anything.
+// TestEgressSecret uses a credential and looks for its value in everything that
+// the cell can see, and in everything that the program wrote.
 func TestEgressSecret(t *testing.T) {
 	t.Parallel()
 	l, _, _ := newVault(t)

@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestEgressAuthorityKey: the key of a cell's authority is in the memory of the
-// run's own process and nowhere else. While a request waits at the server, and
-// after the run, everything is searched that the program has written and that
-// the cell can see. Root finds the key first, in that memory, and so knows what
-// to look for; an ordinary user cannot, and looks for every encoded key that
-// fits the authority's certificate.
+// TestEgressAuthorityKey: the key of a cell's authority is only in the memory
+// of the run's own process. While a request waits at the server, and after the
+// run, the test searches everything that the program has written and that the
+// cell can see. Root first finds the key in that memory, and so knows what to
+// look for. An ordinary user cannot, and looks for every encoded key that fits
+// the authority's certificate.
 func TestEgressAuthorityKey(t *testing.T) {
 	t.Parallel()
 	need(t, "/usr/bin/curl", "/usr/bin/tar")
@@ -63,8 +63,9 @@ curl -sS --data-binary @/dev/shm/seen https://api.example.com/seen`)
 	k.absentBelow(t, "after the run", l.dir)
 }
 
-// inGroup puts the calling goroutine, for the rest of its life, and all that it
-// starts into a group that is not root's: see hidden. An ordinary user is in one.
+// inGroup puts the calling goroutine, until it ends, and all processes that it
+// starts into a group that is not root's: see hidden. An ordinary user is in
+// one.
 func inGroup(t *testing.T) {
 	t.Helper()
 	const daemon = 1
@@ -78,9 +79,9 @@ func inGroup(t *testing.T) {
 	}
 }
 
-// hidden checks that a process's memory is closed to others of its user, and is
-// not dumped as a core: one setting decides both, and shows in whose the files in
-// /proc are.
+// hidden checks that other processes of the user cannot read a process's
+// memory, and that it is not dumped as a core. One setting decides both; the
+// owner of the files in /proc shows it.
 func hidden(t *testing.T, pid int) {
 	t.Helper()
 	var process, memory unix.Stat_t
@@ -133,8 +134,8 @@ func processes() map[int]int {
 	return all
 }
 
-// heap calls f with each piece of a process's memory that it can write, until f
-// says that it is enough.
+// heap calls f with each writable part of a process's memory until f returns
+// false.
 func heap(t *testing.T, pid int, f func([]byte) bool) {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))

@@ -21,8 +21,8 @@ import (
 	"testing"
 )
 
-// authorityKey knows the key of a cell's authority by its public half, and by
-// itself once it was found.
+// authorityKey identifies the key of a cell's authority by its public half, and
+// directly once it was found.
 type authorityKey struct {
 	public []byte
 	// forms are spellings of the key; none if it is not known.
@@ -63,8 +63,8 @@ func (k *authorityKey) fits(scalar []byte) bool {
 	return err == nil && bytes.Equal(key.PublicKey().Bytes(), k.public)
 }
 
-// recover looks for the key in a process's memory. That shows too that the
-// search finds a key where there is one.
+// recover looks for the key in a process's memory. That also shows that the
+// search finds a key.
 func (k *authorityKey) recover(t *testing.T, pid int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -107,8 +107,8 @@ func turned(b []byte) []byte {
 	return b
 }
 
-// random reports whether 32 bytes could have been drawn: they are not text, nor
-// small numbers, nor addresses. It errs for one key in a million.
+// random reports whether 32 bytes could be random: not text, small numbers or
+// addresses. It is wrong for one key in a million.
 func random(b []byte) bool {
 	for i := 0; i < 32; i += 8 {
 		if binary.LittleEndian.Uint64(b[i:])>>40 == 0 {

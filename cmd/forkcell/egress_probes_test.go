@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// probe.py tries to get out in one way and says what came of it. Its time limit
-// is there to distinguish "refused at once" from "waited for".
+// probe.py tries to leave the cell in one way and prints the result. Its time
+// limit distinguishes "refused at once" from "waited for".
 const probePython = `import os, socket, struct, sys
 
 def question(name):
@@ -77,9 +77,9 @@ func outside() string {
 	return ""
 }
 
-// TestEgressProbes tries the ways around a proxy, from any program and under a
-// policy that allows much: one host, for everybody. Nothing reaches the servers
-// on the host's own addresses, and nothing waits for a time-out.
+// TestEgressProbes tries the ways around a proxy, from any program, under a
+// policy that allows much: one host, for every program. Nothing reaches the
+// servers on the host's own addresses, and nothing waits for a time-out.
 func TestEgressProbes(t *testing.T) {
 	t.Parallel()
 	need(t, "/usr/bin/python3")
@@ -194,7 +194,7 @@ func (l *lab) waitUnix(file bool) (string, func(*testing.T)) {
 	l.Cleanup(func() { _ = listener.Close() })
 	return name, func(t *testing.T) {
 		t.Helper()
-		// Who has connected waits in the queue, where the test's own comes last.
+		// Connections wait in the queue; the test's own is the last.
 		own, err := net.Dial("unix", name)
 		must(t, err)
 		defer func() { _ = own.Close() }()

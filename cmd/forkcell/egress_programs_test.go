@@ -28,8 +28,8 @@ s.connect_ex(to)
 os.execv("/usr/bin/bash", ["bash", "-c", "sleep 0.1; echo >&%d; read -r line <&%d" % (s.fileno(), s.fileno())])
 `
 
-// TestEgressPrograms shows whom a rule that names a program lets pass: that
-// program where the cell cannot have made it, and no other program of that name.
+// TestEgressPrograms checks a rule that names a program. It allows that program
+// where the cell cannot have made it, and no other program of that name.
 func TestEgressPrograms(t *testing.T) {
 	t.Parallel()
 	get := " -sS --fail https://api.example.com/data"

@@ -8,8 +8,8 @@ import (
 // via is the address of the proxy for programs that need it configured.
 const via = "http://192.0.2.1:64753"
 
-// trick is a request that means one thing to a careless proxy and another to the
-// server behind it.
+// trick is a request that a careless proxy reads in another way than the server
+// behind it.
 type trick struct {
 	name, script, want string
 	seen               []string // by the first host; the second never sees anything
@@ -77,7 +77,7 @@ func tricks() []trick {
 }
 
 // TestEgressRequests sends tricks under a policy that allows /public/ of two
-// hosts. What the servers see is all that counts.
+// hosts, and checks what the servers get.
 func TestEgressRequests(t *testing.T) {
 	t.Parallel()
 	need(t, "/usr/bin/curl", "/usr/bin/openssl")

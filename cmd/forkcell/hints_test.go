@@ -115,7 +115,7 @@ func followHint(ts *testscript.TestScript, hint string) {
 	} else if err != nil {
 		ts.Fatalf("%v", err)
 	}
-	// A verification says that something does not hold, which is its purpose.
+	// A verification reports problems by failing; that is its purpose.
 	if code != 0 && (code != 4 || !slices.Contains(args, "verify")) {
 		ts.Fatalf("the hint `%s` does not work here: exit code %d\n%s", hint, code, out)
 	}

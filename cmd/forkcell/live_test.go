@@ -360,7 +360,7 @@ func TestLiveClientKilled(t *testing.T) {
 	h.sound()
 }
 
-// stuck is a client that reads something and then no more.
+// stuck is a client that reads a little and then stops reading.
 type stuck struct {
 	once    sync.Once
 	reads   chan struct{}
@@ -441,7 +441,7 @@ func TestLiveSupervisorKilled(t *testing.T) {
 }
 
 // TestLiveCheckpointWhileWriting: of two files that are written one after the
-// other, the second never has what the first has not.
+// other, a checkpoint never has the second one newer than the first.
 func TestLiveCheckpointWhileWriting(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"overlay", "clone", "delta"} {
@@ -543,8 +543,8 @@ func openFiles(t *testing.T) int {
 	return len(list)
 }
 
-// TestLiveStartInterrupted: a start that is given up before it is ready leaves
-// nothing, whenever that is.
+// TestLiveStartInterrupted: a start that is interrupted at any time before it
+// is ready leaves nothing.
 func TestLiveStartInterrupted(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, "")
@@ -602,7 +602,7 @@ func TestLiveRacesOfStop(t *testing.T) {
 	h.sound()
 }
 
-// TestLiveKeyRotated: what a supervisor signs late is signed with the new key.
+// TestLiveKeyRotated: a supervisor signs its later statements with the new key.
 func TestLiveKeyRotated(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, "")
@@ -616,8 +616,8 @@ func TestLiveKeyRotated(t *testing.T) {
 	h.sound()
 }
 
-// TestSupervisorIsAlone: it has no file of its caller's, and little of its
-// environment.
+// TestSupervisorIsAlone: a supervisor has no file of its caller, and little of
+// its environment.
 func TestSupervisorIsAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

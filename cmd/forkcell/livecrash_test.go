@@ -13,8 +13,8 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// TestLiveKilledAtEveryFailpoint kills the supervisor at every instant that
-// matters. Nothing is left, what was done is kept, and the evidence holds.
+// TestLiveKilledAtEveryFailpoint kills the supervisor at every failpoint.
+// Nothing is left behind, the work is kept, and the evidence verifies.
 func TestLiveKilledAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	early := []string{"run.recorded", "run.prepared", "live.started"}

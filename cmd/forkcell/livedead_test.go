@@ -38,7 +38,7 @@ func (l *lab) start(flags ...string) (res api.StartResult) {
 	return res
 }
 
-// kill ends a process as the kernel's killer does, and waits until it is gone.
+// kill kills a process with SIGKILL and waits until it is gone.
 func (l *lab) kill(pid int) {
 	l.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -79,9 +79,9 @@ func (l *lab) nothingLeft() {
 	l.must("receipt", "verify", "--all")
 }
 
-// TestLiveDeadIsSettled: the first command that changes a cell whose supervisor
-// was killed finishes its run; reading commands leave it. Those that need a live
-// cell say so in one line.
+// TestLiveDeadIsSettled: after a supervisor was killed, the first command that
+// changes the cell finishes its run. Reading commands do not. Commands that
+// need a live cell say so in one line.
 func TestLiveDeadIsSettled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -176,8 +176,8 @@ func TestLiveDiskLimit(t *testing.T) {
 	l.nothingLeft()
 }
 
-// TestRecoverWhileACellIsUsed: the database is not rebuilt under a process that
-// goes on with the old one.
+// TestRecoverWhileACellIsUsed: the database is not rebuilt while another
+// process uses the old one.
 func TestRecoverWhileACellIsUsed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// commandLimit is far more than any command of a test takes. What goes past
-	// it hangs, and would otherwise do so until the end of the whole package.
+	// commandLimit is far more time than any command of a test takes. A command
+	// that takes longer hangs, and would otherwise block the whole package.
 	commandLimit = 2 * time.Minute
 	// streamLimit is how long processes that a command left may keep its streams.
 	streamLimit = 20 * time.Second
 )
 
-// finish runs a command to its end. One that does not come to it is made to
-// print its goroutines, and the test fails with them: by SIGABRT, since SIGQUIT
-// is passed on to the command in the cell.
+// finish runs a command to its end. A command that hangs is made to print its
+// goroutines, and the test fails with them. This is done with SIGABRT, since
+// SIGQUIT is passed on to the command in the cell.
 func finish(t *testing.T, cmd *exec.Cmd) (out, errs string, err error) {
 	t.Helper()
 	out, errs, hung, err := finishWithin(cmd, commandLimit)

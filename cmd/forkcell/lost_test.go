@@ -149,8 +149,8 @@ func (l lostHome) clear(file, home string, followed map[string]bool, args ...str
 	return code
 }
 
-// TestLostFile takes away one file of each kind. Every command then works, or says
-// in one line what is wrong; and recover loses nothing more.
+// TestLostFile removes one file of each kind. Every command then works, or says
+// in one line what is wrong. recover loses nothing more.
 func TestLostFile(t *testing.T) {
 	t.Parallel()
 	l := newLostHome(t)

@@ -24,8 +24,8 @@ import (
 var update = flag.Bool("update", false, "refresh the golden output in the scripts")
 
 func TestMain(m *testing.M) {
-	// The test binary stands for the program: it is started under the same
-	// names as the program starts itself.
+	// The test binary acts as the program: it is started under the names with
+	// which the program starts itself.
 	if helper() {
 		return
 	}

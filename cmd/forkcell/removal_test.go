@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestForcedRemoval: a run that was killed and cannot be sealed does not keep its
-// cell. Without --force the cell stays, and what the run did with it.
+// TestForcedRemoval: a cell can be removed although its killed run cannot be
+// sealed. Without --force the cell and the run's work stay.
 func TestForcedRemoval(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(l *lab, home, run string){

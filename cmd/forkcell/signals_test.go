@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// soon is what "at once" means on a busy machine. Hashing a slow file takes
+// soon is the limit for "at once" on a busy machine. Hashing a slow file takes
 // several times as long, even on an idle one.
 const soon = 10 * time.Second
 
@@ -127,7 +127,7 @@ func stoppedSeal(l *lab, sig syscall.Signal) {
 	if code != 128+int(sig) || !strings.Contains(errs, "its work is kept") {
 		l.Errorf("exit code %d: %s", code, errs)
 	}
-	// Those who only look do not begin again.
+	// Reading commands do not start it again.
 	if out := l.must("status", "box"); !strings.Contains(out, "unfinished") {
 		l.Errorf("status: %s", out)
 	}

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seat is the program with a person at its terminal.
+// seat is the program with a terminal that a person uses.
 type seat struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -207,7 +207,7 @@ func TestCtrlCOnTerminal(t *testing.T) {
 }
 
 // TestTerminalVanishes checks that a run ends with its terminal, also when only
-// another process was told, and also when the command does not want to.
+// another process gets the signal, and also when the command ignores it.
 func TestTerminalVanishes(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

@@ -47,8 +47,8 @@ func crashHelper(dir string) {
 	os.Exit(0)
 }
 
-// A kill at every effect in turn, then recovery: before or after, never
-// between.
+// A kill at every effect in turn, then recovery: the target is as before or as
+// after, never between.
 func TestKillAtEveryStep(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -92,8 +92,8 @@ func TestKillAtEveryStep(t *testing.T) {
 	}
 }
 
-// crash is thrown by a hook: whatever would come next never happens, as if the
-// process had ended there.
+// crash is thrown by a hook: nothing after it happens, as if the process had
+// ended there.
 type crash struct{}
 
 func crashing(n int) (hook func(string) error, hit *bool) {
@@ -118,7 +118,7 @@ func catch(do func()) {
 	do()
 }
 
-// Recovery that is itself interrupted, at every effect of it, still ends well.
+// A recovery that is interrupted at any of its effects can be repeated.
 func TestCrashDuringRecovery(t *testing.T) {
 	t.Parallel()
 	for first := 20; ; first += 9 {
@@ -150,8 +150,8 @@ func TestCrashDuringRecovery(t *testing.T) {
 	}
 }
 
-// What other programs did after the crash stays, and what finds no place is
-// kept in the journal.
+// Changes of other programs after the crash stay, and files that cannot be put
+// back are kept in the journal.
 func TestForeignWorkAfterTheCrash(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, start())

@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// start is a tree with something of everything.
+// start is a tree with every kind of entry.
 func start() model {
 	return model{
 		"keep":          file("untouched").at(11),
@@ -46,7 +46,7 @@ func start() model {
 	}
 }
 
-// finish is what start becomes.
+// finish is the tree that start is changed to.
 func finished() model {
 	return start().without("gone", "d", "dirtofile", "fifo", "rodir", "n\xffme\n", "filetodir", "linktodir").with(model{
 		"edit":          file("two").at(31).attr("new"),
@@ -123,7 +123,7 @@ func TestReadOnlyRoot(t *testing.T) {
 	same(t, "after the apply", p.target, finished())
 }
 
-// Whatever changes between the look and the exchange is noticed, and nothing is
+// Every change between the check and the exchange is noticed, and nothing is
 // lost.
 func TestChangedMeanwhile(t *testing.T) {
 	t.Parallel()
@@ -214,7 +214,7 @@ func noStaging(t tb, root string) {
 	}
 }
 
-// Conflicts that show at once leave no trace at all.
+// Conflicts that are found in the first check leave no trace.
 func TestRefusedBeforeAnything(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, start())
@@ -238,8 +238,8 @@ func TestRefusedBeforeAnything(t *testing.T) {
 	}
 }
 
-// A failure at any step gives the error, and the target as it was, or, after
-// the commit, as it shall be.
+// After a failure at any step the target is as before or, after the commit, as
+// planned.
 func TestFailureAtEveryStep(t *testing.T) {
 	t.Parallel()
 	steps := 0

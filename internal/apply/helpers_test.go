@@ -20,7 +20,7 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// tb is what helpers need of a test, whether rapid's or Go's own.
+// tb is the part of a test that helpers need, for rapid's tests and Go's.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -203,7 +203,7 @@ func (m model) node(t tb, w *tree.Writer, at string) tree.Node {
 	return n
 }
 
-// write makes a model real, with the standard library alone.
+// write makes a model real, with the standard library only.
 func (m model) write(t tb, root string) {
 	t.Helper()
 	first := map[string]string{}
@@ -245,9 +245,9 @@ func (m model) write(t tb, root string) {
 	}
 }
 
-// read takes a directory back into a model, with the standard library alone;
-// closed directories and files are opened by force, so it is the last thing
-// that a test does with them.
+// read reads a directory into a model, with the standard library only. It
+// changes the modes of closed directories and files, so it is the last step of
+// a test.
 func read(t tb, root string) model {
 	t.Helper()
 	m := model{}
@@ -311,7 +311,7 @@ func read(t tb, root string) model {
 }
 
 // plain makes models comparable: groups are named by their first path, and
-// what a model does not say is dropped.
+// fields that a model does not have are cleared.
 func (m model) plain() model {
 	c := m.clone()
 	for p, x := range c {

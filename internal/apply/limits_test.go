@@ -45,8 +45,8 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// Without recorded owners a replacement belongs to whom the old file did, and
-// what is new in a setgid directory to its group.
+// Without recorded owners a replacement has the owner of the old file, and a
+// new file in a setgid directory has its group.
 func TestOwnersAreInherited(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -90,7 +90,7 @@ func TestLinkToAnUnchangedFile(t *testing.T) {
 	same(t, "after the undo", p.target, from)
 }
 
-// An undo refuses where something newer would be lost.
+// An undo is refused if something newer would be lost.
 func TestUndoKeepsNewerWork(t *testing.T) {
 	t.Parallel()
 	for name, newer := range map[string]func(root string) error{

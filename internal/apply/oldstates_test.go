@@ -41,7 +41,8 @@ func largeTree(t *testing.T, data []byte, plain bool) *tree.Tree {
 	return area
 }
 
-// TestOldStates: digests of different versions say nothing, so the bytes decide.
+// TestOldStates: digests of different versions cannot be compared, so the bytes
+// are.
 func TestOldStates(t *testing.T) {
 	t.Parallel()
 	one, two := bytes.Repeat([]byte("1"), tree.LargeFile+1), bytes.Repeat([]byte("2"), tree.LargeFile+1)

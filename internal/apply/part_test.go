@@ -10,9 +10,9 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// byHand copies and removes the selected entries one by one, as a person would
-// with mkdir -p, cp, rm and rmdir. It reports false if something shall replace a
-// directory that is not empty then.
+// byHand copies and removes the selected entries one by one, as with mkdir -p,
+// cp, rm and rmdir. It reports false if an entry would replace a directory that
+// is not empty.
 func byHand(from, to model, selected map[string]bool) (model, bool) {
 	out, fine := from.clone(), true
 	below := func(dir string) bool {
@@ -42,7 +42,7 @@ func byHand(from, to model, selected map[string]bool) (model, bool) {
 	return out, fine
 }
 
-// A selected part of random changes is what copying by hand gives.
+// A selected part of random changes equals copying by hand.
 func TestPartIsCopyingByHand(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -74,8 +74,8 @@ func bare(x thing) thing {
 	return x
 }
 
-// merged is the merge by the simplest rule there is, path by path, and whether
-// it makes sense: no conflict, and every path in a directory.
+// merged is the merge by the simplest rule, path by path, and whether it is
+// valid: no conflict, and every path in a directory.
 func merged(base, theirs, ours model) (model, bool) {
 	out, fine := model{}, true
 	for _, p := range base.with(theirs).with(ours).paths() {
@@ -100,8 +100,8 @@ func merged(base, theirs, ours model) (model, bool) {
 	return out, fine
 }
 
-// A merge of random trees is what the model says, and its undo gives back what
-// was there, byte for byte.
+// A merge of random trees equals the model, and its undo restores the tree
+// before, byte for byte.
 func TestMergeAndUndo(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -160,8 +160,8 @@ func TestMergeAndUndo(t *testing.T) {
 	})
 }
 
-// regrouped drops the groups of a model that the merge split: which files are
-// still one is not part of this model.
+// regrouped drops the groups of a model that the merge split: this model does
+// not have which files are still one.
 func regrouped(want, got model) model {
 	want = want.clone()
 	for p, x := range want {

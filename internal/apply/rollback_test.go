@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A failure that cannot be taken back either is said to be one, whatever it was,
-// and recovery ends it.
+// A failure whose roll-back fails too is reported as such, and recovery
+// finishes it.
 func TestFailedRollBack(t *testing.T) {
 	t.Parallel()
 	for _, undo := range []string{"apply.undo", "apply.clear", "apply.undone"} {

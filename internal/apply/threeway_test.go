@@ -9,7 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// sides is one merge over models alone.
+// sides is one merge of models.
 type sides struct{ base, theirs, ours model }
 
 func (s sides) merge(t tb, opt ThreeWayOptions) ([]Op, []string, []Conflict, []Choice) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// follower runs Follow and hands over what it sees.
+// follower runs Follow and passes on what it reads.
 func follower(t *testing.T, ctx context.Context, name string) (records chan Record, done chan error) {
 	t.Helper()
 	records, done = make(chan Record, 100), make(chan error, 1)
@@ -50,7 +50,7 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	<-records
-	// A line that comes in two parts is one record.
+	// A line that is written in two parts is one record.
 	line, rec, err := j.finish(Lifecycle(Subject{}, RunStopped).rec)
 	if err != nil {
 		t.Fatal(err)

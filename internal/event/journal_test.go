@@ -81,7 +81,7 @@ func TestEmptyJournal(t *testing.T) {
 	}
 }
 
-// TestTampering changes a journal in every way that matters.
+// TestTampering changes a journal in every relevant way.
 func TestTampering(t *testing.T) {
 	t.Parallel()
 	f := newMemFile(nil)
@@ -336,7 +336,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
-	// A record that is being written is not there yet.
+	// A record that is being written is not visible yet.
 	if got := readAll(t, f.data[:len(f.data)-3], Filter{}); len(got) != 11 {
 		t.Errorf("%d of a torn journal", len(got))
 	}

@@ -54,7 +54,7 @@ func (m *memFile) Truncate(n int64) error { m.data = m.data[:n]; return nil }
 
 func (m *memFile) Sync() error { m.syncs++; return m.fail }
 
-// fakeClock goes on by step at each look.
+// fakeClock advances by step at each reading.
 type fakeClock struct {
 	now  time.Time
 	step time.Duration

@@ -206,7 +206,7 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// TestHostileBounds has every text as long and as costly as can be.
+// TestHostileBounds has every text as long and as expensive as possible.
 func TestHostileBounds(t *testing.T) {
 	t.Parallel()
 	for _, unit := range []string{"\x00", "\xff", "\u202e", "\U000e0041", "\"", "a"} {

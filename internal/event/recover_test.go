@@ -29,8 +29,8 @@ func drawEvent(t *rapid.T) Event {
 	return HTTP(s, Request{Method: "GET", Path: "/"})
 }
 
-// TestCutAnywhere appends anything, cuts the file at any byte, puts garbage there
-// as a lost page would be, and goes on.
+// TestCutAnywhere appends events, cuts the file at any byte, puts garbage there
+// as after a lost page, and continues.
 func TestCutAnywhere(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -93,7 +93,7 @@ func checkRecovery(t *rapid.T, kept []byte, rubble string) {
 	}
 }
 
-// TestRecoverKeepsEvidence: damage in the middle is no crash.
+// TestRecoverKeepsEvidence: damage in the middle is not treated as a crash.
 func TestRecoverKeepsEvidence(t *testing.T) {
 	t.Parallel()
 	f := newMemFile(nil)
@@ -113,8 +113,8 @@ func TestRecoverKeepsEvidence(t *testing.T) {
 	}
 }
 
-// TestRealFile goes through a file of the operating system, also one that is
-// appended to.
+// TestRealFile uses a file of the operating system, also one that is appended
+// to.
 func TestRealFile(t *testing.T) {
 	t.Parallel()
 	for _, flags := range []int{0, os.O_APPEND} {
@@ -159,8 +159,8 @@ func TestRealFile(t *testing.T) {
 	}
 }
 
-// FuzzVerify reads any bytes: no panic, and a journal that verifies is one that
-// recovers without loss and reads whole.
+// FuzzVerify reads any bytes without a panic. A journal that verifies can be
+// recovered without loss and read to its end.
 func FuzzVerify(f *testing.F) {
 	m := newMemFile(nil)
 	j, err := Create(m, testMeta(), Options{Now: newClock(time.Second).Now})

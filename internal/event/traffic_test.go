@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTraffic has the fields for bytes and time in events of connections and
+// TestTraffic checks the fields for bytes and time in events of connections and
 // requests, and in their repetitions.
 func TestTraffic(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/policy"
 )
 
-// links is the origin of a cell with nothing but links.
+// links is the origin of a cell that has only links.
 type links struct {
 	driver.Origin
 	to map[string]string

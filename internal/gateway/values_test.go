@@ -31,8 +31,8 @@ func parsed(t *testing.T, names ...string) *policy.Policy {
 	return p
 }
 
-// TestValuesTravel: values are the same on the other side, and gone on this one;
-// only those that the policy names are read.
+// TestValuesTravel: the other side gets the same values, and this side drops
+// them. Only values that the policy names are read.
 func TestValuesTravel(t *testing.T) {
 	t.Parallel()
 	p := parsed(t, "one", "two")
@@ -84,7 +84,7 @@ func TestBadSources(t *testing.T) {
 	}
 }
 
-// TestReloadNeedsService: what is not served cannot be changed, and nothing is.
+// TestReloadNeedsService: a gateway that is not served cannot be changed.
 func TestReloadNeedsService(t *testing.T) {
 	t.Parallel()
 	g, err := New(t.Context(), Config{Cell: "c", Policy: parsed(t)})

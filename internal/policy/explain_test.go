@@ -159,8 +159,8 @@ func TestExplainRequest(t *testing.T) {
 	}
 }
 
-// TestContent: content is read where rules are about it, once the request has one
-// form, and what cannot be read is denied.
+// TestContent: content is read if rules need it, after the request has its
+// canonical form. Content that cannot be read is denied.
 func TestContent(t *testing.T) {
 	t.Parallel()
 	p := parse(t, requests)

@@ -157,8 +157,8 @@ func TestGraphQLRules(t *testing.T) {
 		{"g.example.org/", graphQL(persisted("bad", "")), "-deny_rules[1]"},
 		{"g.example.org/", graphQL(persisted("unlisted", "")), "-"},
 		{"g.example.org/", graphQL(persisted("known", ""), persisted("unknown", "")), "-"},
-		// The deny rules of a broader entry hold where the narrower one applies,
-		// and only those that are about what is spoken there.
+		// The deny rules of a broader entry hold where the narrower one
+		// applies, but only those for the protocol of the narrower one.
 		{"g.example.org/open/x", graphQL(operation(m, "", "other")), "+access"},
 		{"g.example.org/open/x", graphQL(operation(m, "", "deleteIssue")), "-deny_rules[1]"},
 		{"g.example.org/open/x", graphQL(persisted("known", "")), "-"},
@@ -170,8 +170,8 @@ func TestGraphQLRules(t *testing.T) {
 		{"audit.example.org/", graphQL(operation(m, "", "x")), "~"},
 		{"audit.example.org/", graphQL(operation(q, "", "secret")), "~deny_rules[0]"},
 		{"audit.example.org/", graphQL(persisted("x", "")), "~"},
-		// What is only recorded for the broader entry does not allow what the
-		// narrower one denies.
+		// A request that the broader entry only records is still denied by the
+		// narrower one.
 		{"audit.example.org/strict", graphQL(operation(m, "", "secret")), "-"},
 		{"audit.example.org/strict", graphQL(operation(q, "", "secret")), "~deny_rules[0]"},
 		{"g.example.org/", nil, "-"},
@@ -296,8 +296,9 @@ func TestToolNameOK(t *testing.T) {
 	}
 }
 
-// More in a request never makes it allowed: what holds for a batch holds for
-// each of its parts, and a deny rule that fires on one part fires on the whole.
+// A larger request is never allowed more: what is allowed for a batch is
+// allowed for each part, and a deny rule that matches one part denies the
+// whole.
 func TestBatchProperty(t *testing.T) {
 	t.Parallel()
 	p := parse(t, inspected)

@@ -40,8 +40,8 @@ func parse(t *testing.T, text string) *policy.Policy {
 	return p
 }
 
-// golden runs f over the policies of an archive. What must come out of each
-// stands after it, under its name with ".want".
+// golden runs f over the policies of an archive. The expected result of each
+// follows it, under its name with ".want".
 func golden(t *testing.T, name string, f func(t *testing.T, data []byte) []byte) {
 	t.Helper()
 	file := "testdata/" + name + ".txtar"
@@ -111,7 +111,7 @@ func TestBad(t *testing.T) {
 	})
 }
 
-// What cannot stand in a readable file.
+// Text that a readable file cannot have.
 func TestBadBytes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ in, want string }{
@@ -143,7 +143,7 @@ func TestBadBytes(t *testing.T) {
 	}
 }
 
-// A large file is read at once, whatever fills it.
+// A large file is read quickly, whatever its contents.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	fill := func(head, item, tail string) string {
@@ -178,7 +178,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// One meaning has one text, whatever was written.
+// Policies with the same meaning have the same text.
 func TestOneText(t *testing.T) {
 	t.Parallel()
 	const rest = "network_policies: {n: {endpoints: [%E], binaries: [{path: /b}]}}"

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestHomeLockIsFair: who wants the home alone gets it although others always
-// want to share it: those who come later wait behind.
+// TestHomeLockIsFair: a process that wants the home alone gets it although
+// others always want to share it. Later ones wait behind it.
 func TestHomeLockIsFair(t *testing.T) {
 	t.Parallel()
 	s, err := Open(filepath.Join(t.TempDir(), "home"), Create)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestNewID: ids are ULIDs in small letters, of which none comes twice.
+// TestNewID: ids are ULIDs in small letters, and no id repeats.
 func TestNewID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // midnight of 2000-01-01

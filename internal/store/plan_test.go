@@ -8,7 +8,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// What every run asks must not take longer after a thousand of them.
+// The queries of every run must not take longer after a thousand runs.
 func TestNothingIsScanned(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -57,7 +57,7 @@ func TestOrderOutlastsNewNumbers(t *testing.T) {
 	if err := s.Update(func(tx *Tx) error { return tx.DropRun("1") }); err != nil {
 		t.Fatal(err)
 	}
-	// As SQLite says that a vacuum may do.
+	// SQLite's documentation says that a vacuum may do this.
 	if err := sqlitex.ExecuteTransient(s.conn, "UPDATE runs SET rowid=rowid-1", nil); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func open(t *testing.T) *Store {
 	return s
 }
 
-// TestPragmas: durability rests on SQLite's settings, so they are looked at.
+// TestPragmas: durability depends on SQLite's settings, so they are checked.
 func TestPragmas(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -54,8 +54,8 @@ func appendOne(s *Store, id string, fail error) error {
 	})
 }
 
-// TestLogOfARolledBackTransaction: what was not committed is not read, and its
-// number is used again.
+// TestLogOfARolledBackTransaction: a statement that was not committed is not
+// read, and its number is used again.
 func TestLogOfARolledBackTransaction(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -79,8 +79,8 @@ func TestLogOfARolledBackTransaction(t *testing.T) {
 	}
 }
 
-// TestDatabaseBehindItsLog: an old copy of the database must not overwrite what
-// was signed since.
+// TestDatabaseBehindItsLog: an old copy of the database must not overwrite
+// later statements.
 func TestDatabaseBehindItsLog(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -203,8 +203,8 @@ func removeDatabase(home string) error {
 	return nil
 }
 
-// TestSeqsOnDisk: a statement that never got its own name counts when another
-// one follows it.
+// TestSeqsOnDisk: a statement without its final name counts if another one
+// follows it.
 func TestSeqsOnDisk(t *testing.T) {
 	t.Parallel()
 	s := open(t)

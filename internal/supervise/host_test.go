@@ -21,8 +21,8 @@ import (
 	"github.com/forkcell/forkcell/internal/redact"
 )
 
-// fakeCell executes commands as functions: "print TEXT..." prints its environment and
-// arguments, "wait" ends when it is told to terminate.
+// fakeCell executes commands as functions: "print TEXT..." prints its
+// environment and arguments, "wait" ends when it gets a signal.
 type fakeCell struct {
 	driver.Cell
 	mu   sync.Mutex
@@ -65,7 +65,7 @@ func (c *fakeCell) Terminate(time.Duration) (bool, error) {
 	return true, nil
 }
 
-// served is a host that is served, with what it handed to its run.
+// served is a host that is being served, and what it passed to its run.
 type served struct {
 	*Host
 	client *Client
@@ -186,8 +186,8 @@ func TestHost(t *testing.T) {
 	s.finish(t, Interrupted)
 }
 
-// TestStop: a command that runs is told to end, and its client and the one that asked
-// for the end get their answers.
+// TestStop: a running command is terminated. Its client and the client that
+// asked for the end get their answers.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestTranscript: a reader that continues where the last part ended gets every
-// byte once, in order, but for what was dropped, which is counted.
+// byte once and in order. Dropped bytes are counted.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -83,8 +83,8 @@ func TestChangesIdentity(t *testing.T) {
 	}
 }
 
-// TestPlainTreeHasNoMarks holds that readers of plain trees never meet what only
-// trees of changes have.
+// TestPlainTreeHasNoMarks checks that readers of plain trees never get marks of
+// trees of changes.
 func TestPlainTreeHasNoMarks(t *testing.T) {
 	t.Parallel()
 	for _, mark := range []Entry{
@@ -109,12 +109,12 @@ func TestPlainTreeHasNoMarks(t *testing.T) {
 	}
 }
 
-// listing is a directory as someone sees it: the text of a file, or "/" for a
-// directory.
+// listing is the visible contents of a directory: the text of a file, or "/"
+// for a directory.
 type listing map[string]string
 
-// changed is a host's directory with changes over it, kept as an overlay keeps
-// them.
+// changed is a host's directory with changes over it, stored as an overlay
+// stores them.
 type changed struct {
 	host listing
 	m    model
@@ -140,7 +140,7 @@ func (c *changed) mark(p string, e Entry) Entry {
 	return e
 }
 
-// open reports whether the host shows in a directory.
+// open reports whether the host's entries are visible in a directory.
 func (c *changed) open(dir string) bool {
 	for {
 		if e, ok := c.m[dir]; ok && (e.Opaque || e.Kind != KindDir) {
@@ -208,8 +208,8 @@ func (c *changed) act(t *rapid.T, p string) {
 	}
 }
 
-// TestDiffOver compares the diff of trees of changes with what is seen through
-// them.
+// TestDiffOver compares the diff of trees of changes with the contents that are
+// visible through them.
 func TestDiffOver(t *testing.T) {
 	t.Parallel()
 	paths := []string{"a", "b", "a/a", "a/b", "b/a", "a/a/a", "a/b/b"}

@@ -33,8 +33,8 @@ func naive(b []byte) Hash {
 	return sha256.Sum256(append(x, h[:]...))
 }
 
-// TestContentWhateverTheLayout: bytes in pieces of any size, zeros as bytes or
-// as holes, give the digest of the definition.
+// TestContentWhateverTheLayout: bytes in pieces of any size, and zeros as bytes
+// or as holes, have the digest of the definition.
 func TestContentWhateverTheLayout(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -50,7 +50,7 @@ func readAll(b []byte) error {
 	return nil
 }
 
-// onePack answers for every layer.
+// onePack returns the same pack for every layer.
 type onePack []byte
 
 func (p onePack) Pack(string) (io.ReaderAt, int64, error) {
@@ -110,7 +110,7 @@ func TestMissingPack(t *testing.T) {
 	}
 }
 
-// TestOtherPack puts another, whole pack in the place of a referred one.
+// TestOtherPack replaces a referenced pack by another valid one.
 func TestOtherPack(t *testing.T) {
 	t.Parallel()
 	s, other := store{}, store{}
@@ -161,7 +161,8 @@ func leafRecord(entries []Entry) []byte {
 	return e.b
 }
 
-// TestCraftedPacks has right checksums and right hashes but wrong contents.
+// TestCraftedPacks has packs with valid checksums and hashes but invalid
+// contents.
 func TestCraftedPacks(t *testing.T) {
 	t.Parallel()
 	f := func(name string) Entry { return Entry{Name: name, Kind: KindFifo} }
@@ -200,7 +201,7 @@ func TestCraftedPacks(t *testing.T) {
 	}
 }
 
-// TestMisplacedName has a leaf below the wrong slot of a branch.
+// TestMisplacedName has a name in the wrong slot of a branch.
 func TestMisplacedName(t *testing.T) {
 	t.Parallel()
 	s := store{}
@@ -238,7 +239,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzRecord holds that what is accepted has exactly one encoding.
+// FuzzRecord checks that everything that is accepted has exactly one encoding.
 func FuzzRecord(f *testing.F) {
 	for _, e := range [][]Entry{nil, small().children("dir"), wide(3).children(".")} {
 		for i := range e {

@@ -68,7 +68,8 @@ func TestEditOwnNodes(t *testing.T) {
 	}
 }
 
-// TestWideDirectory shows that cost follows the change in a wide directory.
+// TestWideDirectory checks that the cost in a wide directory depends on the
+// change.
 func TestWideDirectory(t *testing.T) {
 	t.Parallel()
 	m := wide(10000)
@@ -141,7 +142,7 @@ func TestParallelWriters(t *testing.T) {
 	check(t, tr, m, Links{})
 }
 
-// TestShape shows that the shape follows from the names alone, on both sides of
+// TestShape checks that the shape depends only on the names, on both sides of
 // the limit.
 func TestShape(t *testing.T) {
 	t.Parallel()

@@ -99,7 +99,7 @@ func (s store) finish(t fataler, w *Writer, root Entry, l Links) *Tree {
 	return s.tree(t, w.layer)
 }
 
-// model is the independent idea of a tree: every path with its entry, whose Sub
+// model is an independent model of a tree: every path with its entry, whose Sub
 // is not used; "." is the root.
 type model map[string]Entry
 

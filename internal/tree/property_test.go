@@ -91,8 +91,8 @@ func (m model) dirs() []string {
 	return dirs
 }
 
-// set puts an entry where it changes something; a directory over a directory
-// keeps what is below it.
+// set sets an entry that changes something; a directory over a directory keeps
+// its contents.
 func (m model) set(p string, e Entry) {
 	e.Name = path.Base(p)
 	old, ok := m[p]
@@ -105,7 +105,7 @@ func (m model) set(p string, e Entry) {
 	m[p] = e
 }
 
-// move renames a directory with all below it.
+// move renames a directory with its contents.
 func (m model) move(t *rapid.T, dir, layer string) {
 	to := "moved-" + anyName().Draw(t, "to")
 	if _, there := m[to]; there || dir == "." || ValidName(to) != nil {
@@ -166,7 +166,7 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// checkCopies makes the same tree in other ways: at once, and by copying.
+// checkCopies makes the same tree in other ways: in one step, and by copying.
 func checkCopies(t *rapid.T, s store, tr *Tree, m model) {
 	l := someLinks(m)
 	w := s.writer(t, "scratch")
@@ -195,7 +195,7 @@ func checkCopies(t *rapid.T, s store, tr *Tree, m model) {
 	check(t, squashed, moved, l)
 }
 
-// checkDiff compares Diff with what comparing the two models path by path says.
+// checkDiff compares Diff with a comparison of the two models path by path.
 func checkDiff(t *rapid.T, a, b *Tree, was, is model, opt DiffOptions) {
 	t.Helper()
 	changes, err := Diff(a, b, opt)

@@ -14,7 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
-// TestGolden pins the identity: these values may never change within v1.
+// TestGolden fixes the identity: these values may never change within v1.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// small has one of everything.
+// small has one entry of each kind.
 func small() model {
 	m := newModel()
 	m.put("a", file("same"))
@@ -174,7 +174,7 @@ func TestWalkSkips(t *testing.T) {
 	}
 }
 
-// TestDeepTree: nothing takes a stack frame for each level.
+// TestDeepTree: no operation takes a stack frame for each level.
 func TestDeepTree(t *testing.T) {
 	t.Parallel()
 	const depth = 10_000
