@@ -30,8 +30,8 @@ type BlobWriter struct {
 // NewBlob begins a blob.
 func (s *Store) NewBlob() *BlobWriter { return &BlobWriter{s: s, sum: sha256.New()} }
 
-// open makes the blob's file, a temporary one beside the others, so that a crash
-// leaves something that gc knows.
+// open makes the blob's temporary file beside the others, so that gc finds it
+// after a crash.
 func (b *BlobWriter) open() error {
 	b.name = "blobs/." + NewID("tmp")
 	f, err := b.s.dir.Create(b.name, 0o600)
@@ -59,7 +59,7 @@ func (b *BlobWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Size is how much was written so far.
+// Size returns the number of bytes written so far.
 func (b *BlobWriter) Size() int64 { return b.n }
 
 // Discard drops the blob.
@@ -171,7 +171,7 @@ func (r *blobReader) Read(p []byte) (int, error) {
 
 func (r *blobReader) Close() error { return r.f.Close() }
 
-// SweepTemps removes what crashed writers left: files without a lock.
+// SweepTemps removes the files of crashed writers: those without a lock.
 func (s *Store) SweepTemps() error {
 	names, err := s.names("blobs")
 	if err != nil {

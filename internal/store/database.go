@@ -17,8 +17,8 @@ const databaseName = "forkcell.db"
 // logSuffix ends the name of SQLite's write-ahead log, beside the database.
 const logSuffix = "-wal"
 
-// migrations are applied in order; the database's user_version counts them.
-// They are only ever appended to.
+// migrations are applied in order; the database's user_version counts them. New
+// ones are only appended.
 var migrations = []string{
 	`CREATE TABLE cells(
 		id TEXT PRIMARY KEY, name TEXT UNIQUE, head TEXT NOT NULL, applied TEXT NOT NULL, doc TEXT NOT NULL) STRICT;
@@ -47,13 +47,13 @@ var migrations = []string{
 	CREATE TABLE applies(
 		id TEXT PRIMARY KEY, cell_id TEXT NOT NULL REFERENCES cells(id), ord INTEGER NOT NULL, undone INTEGER NOT NULL,
 		doc TEXT NOT NULL) STRICT;`,
-	// No query uses these, and every run would pay for them.
+	// No query uses these, and they would slow every run.
 	`DROP INDEX IF EXISTS checkpoints_parent; DROP INDEX IF EXISTS runs_after;`,
-	// What gc leaves alone until the operator accepts a loss.
+	// The records that gc keeps until the operator accepts a loss.
 	`CREATE TABLE unconfirmed(kind TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(kind, id)) STRICT;`,
 }
 
-// OpenDatabase makes a store that was opened without its database whole.
+// OpenDatabase opens the database of a store that was opened without it.
 func (s *Store) OpenDatabase() error {
 	path := s.sub(databaseName)
 	if err := s.refuseLostDatabase(path); err != nil {
@@ -120,8 +120,8 @@ func (s *Store) openToRead(path string) bool {
 	return false
 }
 
-// refuseEmptyDatabase finds a database that was cut off: SQLite takes an empty
-// file for a new one.
+// refuseEmptyDatabase refuses a database that was truncated: SQLite treats an
+// empty file as a new database.
 func (s *Store) refuseEmptyDatabase() error {
 	empty := true
 	err := s.View(func(tx *Tx) error {
@@ -141,7 +141,7 @@ func (s *Store) refuseEmptyDatabase() error {
 }
 
 // refuseLostDatabase distinguishes an empty home from one whose database is
-// gone: the log survives it.
+// lost: the log is still there.
 func (s *Store) refuseLostDatabase(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -273,8 +273,8 @@ func (s *Store) TakeBackDatabase(aside string) error {
 	return errors.Join(err, os.Rename(aside, s.sub(databaseName)))
 }
 
-// checkDatabase refuses to go on in a database that has been set aside since it
-// was opened. The caller holds the home, so it stays what it is.
+// checkDatabase refuses a database that has been set aside since it was opened.
+// The caller holds the home's lock, so the result stays valid.
 func (s *Store) checkDatabase() error {
 	if s.file == nil {
 		return nil // it is lost, or in memory
@@ -285,8 +285,8 @@ func (s *Store) checkDatabase() error {
 	return nil
 }
 
-// Scratch is the same home with an empty database in memory, to replay the log
-// into. Only its database needs closing.
+// Scratch returns the same home with an empty database in memory, to replay the
+// log into. Only its database has to be closed.
 func (s *Store) Scratch() (*Store, error) {
 	conn, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite, sqlite.OpenCreate)
 	if err != nil {
@@ -296,7 +296,7 @@ func (s *Store) Scratch() (*Store, error) {
 	return scratch, scratch.migrate()
 }
 
-// databaseError turns SQLite's verdict of a damaged file into ErrDatabase.
+// databaseError turns SQLite's error about a damaged file into ErrDatabase.
 func databaseError(err error) error {
 	if err == nil {
 		return nil

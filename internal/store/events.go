@@ -30,7 +30,7 @@ func (s *Store) CreateEvents(run string) (*os.File, error) {
 	return s.dir.Create(dir+"/"+file, 0o600)
 }
 
-// OpenEvents opens it to be read.
+// OpenEvents opens the file of a run's events for reading.
 func (s *Store) OpenEvents(run string) (*os.File, error) {
 	dir, file, err := eventsName(run)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) OpenEvents(run string) (*os.File, error) {
 	return s.dir.OpenFile(dir + "/" + file)
 }
 
-// ReopenEvents opens it to be finished.
+// ReopenEvents opens the file of a run's events for completion.
 func (s *Store) ReopenEvents(run string) (*os.File, error) {
 	dir, file, err := eventsName(run)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Store) ReopenEvents(run string) (*os.File, error) {
 	return s.dir.ReopenFile(dir + "/" + file)
 }
 
-// EventsPath is where it is.
+// EventsPath returns the path of a run's events.
 func (s *Store) EventsPath(run string) (string, error) {
 	dir, file, err := eventsName(run)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) SyncEvents(run string) error {
 	return s.syncDirs(dir, "events")
 }
 
-// DropEvents removes the file of a run that came to nothing.
+// DropEvents removes the file of a run that never started.
 func (s *Store) DropEvents(run string) error {
 	dir, file, err := eventsName(run)
 	if err != nil {

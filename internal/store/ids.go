@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// digits are those of Crockford's base 32: no letter looks like another digit.
+// digits are those of Crockford's base 32, in which no letter looks like a
+// digit.
 const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// NewID makes a unique name that sorts by time of making, for people's eyes:
-// nothing depends on that order, so a clock that jumps back does no harm. It is a
-// ULID in small letters: 48 bits of milliseconds, then 80 random bits.
+// NewID makes a unique name that sorts by its time. The order is only for
+// people: nothing depends on it, so a clock that jumps back does no harm. It is
+// a ULID in small letters: 48 bits of milliseconds, then 80 random bits.
 func NewID(prefix string) string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:], uint64(time.Now().UnixMilli())<<16)
@@ -27,8 +28,8 @@ func NewID(prefix string) string {
 	return prefix + "_" + string(text[:])
 }
 
-// The random end of an id, and the shortest part of it that may stand for it: a
-// shorter one would often fit by chance.
+// The length of the random end of an id, and of the shortest part of it that
+// may be used as a reference: a shorter one would often match by chance.
 const (
 	randomLen = 16
 	minPart   = 4

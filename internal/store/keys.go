@@ -15,8 +15,8 @@ import (
 // maxKey bounds a key file.
 const maxKey = 64 << 10
 
-// SigningKey returns the private key file, making it with generate at first
-// use. Two processes that come at once end up with the same key.
+// SigningKey returns the private key file. At first use it makes the key with
+// generate. Two processes that make it at the same time get the same key.
 func (s *Store) SigningKey(generate func() ([]byte, error)) ([]byte, error) {
 	data, err := s.readKey("keys/signing.pem")
 	if !errors.Is(err, fs.ErrNotExist) || generate == nil {
@@ -38,13 +38,13 @@ func (s *Store) SigningKey(generate func() ([]byte, error)) ([]byte, error) {
 
 const stagedKey = "keys/next.pem"
 
-// StageKey keeps a new private key beside the present one.
+// StageKey stores a new private key beside the present one.
 func (s *Store) StageKey(data []byte) error { return fsx.WriteFile(s.dir, stagedKey, data, 0o600) }
 
 // StagedKey returns the key that will replace the present one, if there is one.
 func (s *Store) StagedKey() ([]byte, error) { return s.readKey(stagedKey) }
 
-// DropStagedKey forgets it.
+// DropStagedKey removes the staged key.
 func (s *Store) DropStagedKey() error {
 	if err := s.dir.Remove(stagedKey); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -52,8 +52,8 @@ func (s *Store) DropStagedKey() error {
 	return nil
 }
 
-// PromoteKey keeps the present private key, unless it is lost, under its id and
-// puts the staged one in its place.
+// PromoteKey keeps the present private key under its id, unless it is lost, and
+// replaces it by the staged one.
 func (s *Store) PromoteKey(oldID string) error {
 	old, err := s.readKey("keys/signing.pem")
 	if err == nil {
@@ -78,7 +78,7 @@ func (s *Store) TrustedKeys() (map[string][]byte, error) {
 	return s.readKeys("keys/trusted", "")
 }
 
-// RetiredKeys returns the private keys that were rotated away, by id.
+// RetiredKeys returns the private keys that were replaced by a rotation, by id.
 func (s *Store) RetiredKeys() (map[string][]byte, error) {
 	return s.readKeys("keys", "retired-")
 }

@@ -57,9 +57,9 @@ func (l *Lock) Unlock() {
 	}
 }
 
-// LockCell takes the lock that guards everything that changes a cell. It waits
-// up to wait (negative: for ever) for another holder to finish. name and what are
-// for those who find it locked.
+// LockCell takes the lock for changes of a cell. It waits up to wait (negative:
+// without a limit) for another holder. name and what are shown to processes
+// that find it locked.
 func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.Duration) (*Lock, error) {
 	if s.readOnly {
 		return nil, ErrReadOnly
@@ -82,21 +82,22 @@ func (s *Store) LockCell(ctx context.Context, id, name, what string, wait time.D
 	}
 	data, err := json.Marshal(Holder{PID: os.Getpid(), Cell: name, What: what, Since: time.Now().UTC()})
 	if err == nil {
-		// All of one length: to cut a file off waits for the disk, if it was just
-		// written.
+		// All records have the same length: truncating a file that was just
+		// written waits for the disk.
 		blanks := max(0, holderSize-len(data))
 		_, err = f.WriteAt(append(data, bytes.Repeat([]byte(" "), blanks)...), 0)
 	}
 	if err != nil {
-		// Who holds the lock is a courtesy; a full disk must not stop a restore.
+		// The record of the holder is only for messages; a full disk must not
+		// stop a restore.
 		_ = f.Truncate(0)
 	}
 	return &Lock{f: f}, nil
 }
 
-// exitingWait bounds the wait for a lock whose holder was killed. The kernel takes it
-// away when the last thread of the holder has ended, and a child that had not
-// executed its program yet.
+// exitingWait bounds the wait for a lock whose holder was killed. The kernel
+// releases it when the last thread of the holder has ended, and any child that
+// had not executed its program yet.
 const exitingWait = 5 * time.Second
 
 // exiting reports whether a process has ended, or was killed and is about to.
@@ -135,7 +136,7 @@ func (s *Store) CellHolder(id string) (Holder, bool) {
 	}
 	defer f.Close()
 	for start := time.Now(); ; <-time.After(time.Millisecond) {
-		// Asking must not take the lock, not even for a moment.
+		// Asking must never take the lock.
 		if ofdLock(f, unix.F_OFD_GETLK, unix.F_WRLCK) == nil {
 			return Holder{}, false
 		}
@@ -146,8 +147,8 @@ func (s *Store) CellHolder(id string) (Holder, bool) {
 	}
 }
 
-// ofdLock sets, drops or asks for a lock of the open file, which unlike a flock
-// can be queried without taking it. EAGAIN means that another process has it.
+// ofdLock sets, drops or queries a lock of the open file. Unlike a flock it can
+// be queried without taking it. EAGAIN means that another process has it.
 func ofdLock(f *os.File, command int, kind int16) error {
 	lock := unix.Flock_t{Type: kind, Whence: io.SeekStart}
 	for {
@@ -164,20 +165,20 @@ func ofdLock(f *os.File, command int, kind int16) error {
 	}
 }
 
-// How long LockHome waits at most. Who wants the home alone makes all others wait
-// meanwhile, and so gives up sooner.
+// The longest waits of LockHome. A process that waits for the home alone makes
+// all others wait, so it gives up sooner.
 const (
 	homeWait  = 10 * time.Minute
 	aloneWait = time.Minute
 )
 
-// ErrHomeBusy means that others kept the home's lock for too long.
+// ErrHomeBusy means that other processes held the home's lock for too long.
 var ErrHomeBusy = errors.New("other commands are at work in this home")
 
-// queueHome takes the home's lock in turn. All who want it first take a second
-// lock, the turn, and keep it until they have the first. So those who come after
-// one who waits for the exclusive lock wait behind it, however many they are. On
-// an error f is closed.
+// queueHome takes the home's lock in turn. Every process first takes a second
+// lock, the turn, and keeps it until it has the first. So processes that come
+// after one that waits for the exclusive lock wait behind it. On an error f is
+// closed.
 func (s *Store) queueHome(f *os.File, how int) error {
 	// Without contention this is enough.
 	turn, err := s.openLock("home-turn")
@@ -207,7 +208,8 @@ func (s *Store) queueHome(f *os.File, how int) error {
 	select {
 	case err = <-done:
 	case <-time.After(wait):
-		// A blocked lock cannot be given up: it is let go of when it comes.
+		// Waiting for a lock cannot be cancelled: the lock is released when it
+		// is granted.
 		go func() {
 			<-done
 			_ = f.Close()
@@ -220,8 +222,8 @@ func (s *Store) queueHome(f *os.File, how int) error {
 	return err
 }
 
-// LockHome guards the layers that cells share: shared for those who add,
-// exclusive for those who delete.
+// LockHome protects the layers that cells share: it is shared for processes
+// that add, and exclusive for those that delete.
 func (s *Store) LockHome(exclusive bool) (*Lock, error) {
 	if s.readOnly {
 		return nil, ErrReadOnly
@@ -281,8 +283,8 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// waitForLock polls, because a blocked lock cannot be given up. The steps are
-// short at first: most holders are gone within milliseconds.
+// waitForLock polls, because waiting for a lock cannot be cancelled. The first
+// intervals are short: most holders end within milliseconds.
 func waitForLock(ctx context.Context, f *os.File, wait time.Duration) error {
 	start, step := time.Now(), 2*time.Millisecond
 	for {

@@ -19,7 +19,7 @@ import (
 	"github.com/forkcell/forkcell/internal/failpoint"
 )
 
-// maxStatement bounds what is read back of one statement.
+// maxStatement bounds the size of a statement that is read.
 const maxStatement = 4 << 20
 
 // Statement is a line of the index of the log.
@@ -32,17 +32,18 @@ type Statement struct {
 	Digest string
 }
 
-// Next is where the next statement goes: its number and what it follows.
+// Next is the place of the next statement: its number and the statements before
+// it.
 type Next struct {
 	Seq      int64
 	Prev     string // digest of the statement before it, "" for the first
 	CellPrev string // digest of the cell's statement before it
 }
 
-// Append adds a statement to the home's log. The caller signs it knowing its
-// place. The file is written under a name that says that its transaction may not
-// have committed; Update makes it durable first, and gives it its own name
-// afterwards.
+// Append adds a statement to the home's log. The caller signs it with its
+// place. The file first has a name which shows that its transaction may not
+// have committed. Update makes the file durable before the commit, and renames
+// it afterwards.
 func (tx *Tx) Append(st Statement, sign func(Next) ([]byte, error)) (Statement, error) {
 	last, err := tx.LastStatement()
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -135,7 +136,7 @@ func (tx *Tx) Complete(table, ref string) (string, error) {
 	return PickID(ids, ref)
 }
 
-// Digest is the name of bytes.
+// Digest returns the digest that names bytes.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
@@ -148,8 +149,8 @@ func logName(seq int64) (dir, file string) {
 }
 
 // uncommitted marks a statement whose transaction may not have been committed.
-// If it was, the index has its digest and the name means nothing; if it was not,
-// the next statement of that number takes its place.
+// If it was, the index has its digest, and the name does not matter. If it was
+// not, the next statement of that number replaces it.
 const uncommitted = ".new"
 
 func (s *Store) writeStatement(seq int64, data []byte) error {
@@ -176,12 +177,12 @@ func (s *Store) writeStatement(seq int64, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// manyStatements is from where on one sync of the file system costs less than one
-// of each file.
+// manyStatements is the number from which one sync of the file system costs
+// less than one of each file.
 const manyStatements = 6
 
-// syncStatements makes what a transaction adds to the log durable, before it
-// commits. A file that a crash tears before that is one that does not count.
+// syncStatements makes the statements of a transaction durable before it
+// commits. A file that is damaged by a crash before that does not count.
 func (s *Store) syncStatements(seqs []int64) error {
 	if len(seqs) >= manyStatements {
 		return s.dir.SyncFS()
@@ -213,8 +214,8 @@ func (s *Store) publish(seqs []int64) {
 	}
 }
 
-// openStatement finds a statement under either of its names. It gets the second
-// one while others read, so the search ends where it began.
+// openStatement finds a statement under either of its names. It can be renamed
+// meanwhile, so the first name is tried again at the end.
 func (s *Store) openStatement(seq int64) (f *os.File, err error) {
 	dir, file := logName(seq)
 	for _, suffix := range []string{"", uncommitted, ""} {
@@ -274,9 +275,9 @@ func (s *Store) SeqsOnDisk() (committed, tail []int64, err error) {
 	if len(committed) > 0 {
 		last = committed[len(committed)-1]
 	}
-	// A number is given only after the one before it was committed. So what is
-	// followed by a committed statement was committed too, by a process that died
-	// before it gave it its name.
+	// A number is used only after the one before it was committed. So a
+	// statement that is followed by a committed one was committed too, by a
+	// process that died before it renamed the file.
 	tail = slices.DeleteFunc(tail, func(seq int64) bool {
 		if seq < last && !slices.Contains(committed, seq) {
 			committed = append(committed, seq)
@@ -287,8 +288,8 @@ func (s *Store) SeqsOnDisk() (committed, tail []int64, err error) {
 	return committed, tail, nil
 }
 
-// Publish is for recovery: it makes statements that turned out to be whole part
-// of the log.
+// Publish adds statements that were found to be complete to the log, for
+// recovery.
 func (s *Store) Publish(seqs []int64) { s.publish(seqs) }
 
 func (s *Store) names(dir string) ([]string, error) {

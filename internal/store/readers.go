@@ -8,7 +8,7 @@ import (
 const (
 	// maxReaders bounds the connections that read beside the writer's.
 	maxReaders = 16
-	// idleReaders is how many of them are kept open.
+	// idleReaders is the number of them that are kept open.
 	idleReaders = 4
 )
 
@@ -62,7 +62,7 @@ func (r *readers) close() {
 	}
 }
 
-// openReader opens one more connection to a database that is open already.
+// openReader opens another connection to an open database.
 func openReader(name string, flags ...sqlite.OpenFlags) (*sqlite.Conn, error) {
 	c, err := sqlite.OpenConn(name, flags...)
 	if err != nil {
@@ -77,8 +77,8 @@ func openReader(name string, flags ...sqlite.OpenFlags) (*sqlite.Conn, error) {
 	return c, nil
 }
 
-// View runs fn on one consistent picture of the database. It does not wait for
-// others of this process that read or write.
+// View runs fn on one consistent state of the database. It does not wait for
+// other readers and writers of this process.
 func (s *Store) View(fn func(*Tx) error) error {
 	if s.mu.TryLock() {
 		defer s.mu.Unlock()

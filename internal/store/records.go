@@ -54,7 +54,7 @@ type Rules struct {
 	IgnoreFile []byte   `json:"ignore_file,omitempty"`
 }
 
-// LeftOut is one path that the rules kept out.
+// LeftOut is one path that the rules left out.
 type LeftOut struct {
 	Path []byte `json:"path"`
 	Rule string `json:"rule"`
@@ -142,7 +142,8 @@ type Apply struct {
 	Partial    bool   `json:"partial,omitempty"`
 }
 
-// Intent is something begun that spans the database and the file system.
+// Intent is an unfinished operation that spans the database and the file
+// system.
 type Intent struct {
 	ID     string
 	CellID string
@@ -335,10 +336,10 @@ func (tx *Tx) LastRun(cellID string) (Run, error) {
 		"SELECT "+runColumns+" FROM runs WHERE cell_id=? AND state='done' ORDER BY ord DESC LIMIT 1", cellID)
 }
 
-// DropRun forgets a run that never came to anything.
+// DropRun removes a run that never started.
 func (tx *Tx) DropRun(id string) error { return tx.exec("DELETE FROM runs WHERE id=?", id) }
 
-// PutIntent writes down what is about to be done.
+// PutIntent records an operation before it begins.
 func (tx *Tx) PutIntent(id, cellID, kind string, doc any) error {
 	text, err := encode(doc)
 	if err != nil {
@@ -347,10 +348,10 @@ func (tx *Tx) PutIntent(id, cellID, kind string, doc any) error {
 	return tx.exec("INSERT INTO intents(id,cell_id,kind,doc) VALUES(?,?,?,?)", id, cellID, kind, text)
 }
 
-// DropIntent removes an intent that is done, or undone.
+// DropIntent removes the intent of an operation that was finished or undone.
 func (tx *Tx) DropIntent(id string) error { return tx.exec("DELETE FROM intents WHERE id=?", id) }
 
-// Intents lists what a cell (or, with "", any) has begun and not finished.
+// Intents lists the unfinished operations of a cell, or of all cells with "".
 func (tx *Tx) Intents(cellID string) ([]Intent, error) {
 	return all(tx, func(r *sqlite.Stmt) (Intent, error) {
 		return Intent{ID: r.ColumnText(0), CellID: r.ColumnText(1), Kind: r.ColumnText(2), Doc: json.RawMessage(r.ColumnText(3))}, nil
@@ -374,7 +375,7 @@ func scanApply(r *sqlite.Stmt) (Apply, error) {
 	return a, err
 }
 
-// LastApply is a cell's newest apply that was not taken back.
+// LastApply returns a cell's newest apply that was not undone.
 func (tx *Tx) LastApply(cellID string) (Apply, error) {
 	return one(tx, scanApply,
 		"SELECT id, cell_id, ord, undone, doc FROM applies WHERE cell_id=? AND undone=0 ORDER BY ord DESC LIMIT 1", cellID)
@@ -407,8 +408,8 @@ func one[T any](tx *Tx, scan func(*sqlite.Stmt) (T, error), query string, args .
 	return rows[0], nil
 }
 
-// A run without a receipt is unfinished. There are few of them,
-// which only this index finds without looking at all.
+// A run without a receipt is unfinished. There are few of them, and only this
+// index finds them without reading all runs.
 const (
 	unfinished = `SELECT EXISTS(SELECT 1 FROM intents WHERE cell_id=?1)
 		OR EXISTS(SELECT 1 FROM runs INDEXED BY runs_receipt WHERE receipt_id='' AND cell_id=?1 AND state='running')`
@@ -425,8 +426,8 @@ func (tx *Tx) Unfinished(cellID string) (found bool, err error) {
 	return found, err
 }
 
-// UnfinishedRuns lists a cell's runs that have no receipt yet, or everybody's for
-// "".
+// UnfinishedRuns lists a cell's runs that have no receipt yet, or those of all
+// cells with "".
 func (tx *Tx) UnfinishedRuns(cellID string) ([]Run, error) {
 	return all(tx, scanRun, unfinishedRuns, cellID)
 }

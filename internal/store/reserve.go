@@ -9,18 +9,18 @@ import (
 )
 
 // A home keeps a little space in a file. When the disk is full, a verb that
-// changes something gives it back, so that it can record what it does: there is
-// a way out of a full disk. It is taken again when there is room.
+// changes something frees this space, so that it can record what it does. The
+// space is allocated again when the disk has room.
 const (
 	reserveName = "reserve"
 	reserveSize = 4 << 20
-	// fullBelow is how little room there is on a disk that counts as full.
+	// fullBelow is the free space below which a disk counts as full.
 	fullBelow = 1 << 20
-	// smallestReserve is not worth its name below.
+	// smallestReserve is the least space that is worth reserving.
 	smallestReserve = 128 << 10
 )
 
-// free returns how much may still be written to the disk of the home.
+// free returns the space that can still be written on the disk of the home.
 func (s *Store) free() (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.path, &st); err != nil {
@@ -29,8 +29,8 @@ func (s *Store) free() (int64, error) {
 	return int64(st.Bavail) * st.Bsize, nil
 }
 
-// RefuseFull fails with ErrFull if the disk has no room for a command's work. The
-// reserve is not for that.
+// RefuseFull fails with ErrFull if the disk has no room for a command's work.
+// The reserve must not be used for that.
 func (s *Store) RefuseFull() error {
 	free, err := s.free()
 	if err == nil && free < fullBelow {
@@ -39,8 +39,8 @@ func (s *Store) RefuseFull() error {
 	return err
 }
 
-// MakeRoom frees the reserve if the disk is full, and else allocates it again if
-// there is room. It is called by what must be recorded.
+// MakeRoom frees the reserve if the disk is full, and otherwise allocates it
+// again if there is room. It is called before something must be recorded.
 func (s *Store) MakeRoom() error {
 	if s.readOnly {
 		return nil
@@ -55,8 +55,9 @@ func (s *Store) MakeRoom() error {
 	return nil
 }
 
-// TakeReserve allocates the reserve if it is missing: of a disk that is nearly full
-// half of what is left. A file system that cannot allocate has none.
+// TakeReserve allocates the reserve if it is missing. On a disk that is nearly
+// full it takes half of the free space. File systems that cannot allocate space
+// have no reserve.
 func (s *Store) TakeReserve() error {
 	if _, err := s.dir.Lstat(reserveName); s.readOnly || !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -61,7 +61,7 @@ func (row *Row) fill(r *sqlite.Stmt) error {
 	return nil
 }
 
-// addColumns makes columns of a JSON value.
+// addColumns adds the columns of a JSON value.
 func (row *Row) addColumns(name string, value []byte) error {
 	if value = bytes.TrimSpace(value); len(value) > 0 && value[0] == '{' {
 		var fields map[string]json.RawMessage

@@ -39,7 +39,7 @@ var (
 	ErrFull       = errors.New("no space left for the database")
 )
 
-// Mode is what a store is opened for.
+// Mode is the purpose for which a store is opened.
 type Mode int
 
 // The modes.
@@ -113,7 +113,7 @@ func (s *Store) prepare(mode Mode) error {
 	return s.OpenDatabase()
 }
 
-// room sees to the space on the disk before anything is written. Reading verbs
+// room checks and prepares disk space before anything is written. Reading verbs
 // need none.
 func (s *Store) room(mode Mode) error {
 	switch mode {
@@ -136,8 +136,8 @@ func openError(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrUnusable, path, err)
 }
 
-// checkHome refuses a home that others could read or change, or whose file
-// system cannot keep its promises.
+// checkHome refuses a home that others could read or change, or that is on an
+// unsuitable file system.
 func checkHome(path string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -188,7 +188,7 @@ func (s *Store) loadHome(mode Mode) error {
 }
 
 // withoutHome distinguishes a home that has lost its home.json from a directory
-// that never was one: the log and the database survive it.
+// that never was a home: the log and the database are still there.
 func (s *Store) withoutHome(mode Mode) error {
 	lost, err := s.hasLog()
 	if err != nil {
@@ -263,13 +263,13 @@ func (s *Store) createHome() error {
 
 func isTemp(name string) bool { return len(name) > 0 && name[0] == '.' }
 
-// ID is the home's own name, fixed when it is made.
+// ID returns the home's id, which is fixed when the home is made.
 func (s *Store) ID() string { return s.home.ID }
 
-// Path is where the home is.
+// Path returns the path of the home.
 func (s *Store) Path() string { return s.path }
 
-// Dir is the home as a descriptor.
+// Dir returns the home's directory.
 func (s *Store) Dir() *fsx.Dir { return s.dir }
 
 // ReadOnly reports whether the store cannot be written.
@@ -283,8 +283,8 @@ func (s *Store) ReadOnly() bool { return s.readOnly }
 func (s *Store) Close() error {
 	var err error
 	if s.reading {
-		// SQLite shares what it knows of an open file within a process: the home
-		// could not be opened to write beside a connection that only reads.
+		// SQLite shares its state of an open file within a process: the home
+		// could not be opened for writing beside a connection that only reads.
 		err = s.CloseDatabase()
 	}
 	if s.scratch != "" {
@@ -293,7 +293,7 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.dir.Close())
 }
 
-// CloseDatabase closes the connection, for programs that live on.
+// CloseDatabase closes the connection, for programs that continue.
 func (s *Store) CloseDatabase() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

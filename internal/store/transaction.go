@@ -17,7 +17,7 @@ const (
 	longLog = 64 * (4096 + 24)
 )
 
-// Tx is one transaction: all of it happens, or none.
+// Tx is one transaction: all of its changes are made, or none.
 type Tx struct {
 	s        *Store
 	conn     *sqlite.Conn
@@ -80,9 +80,10 @@ func (s *Store) shortenLog() {
 	_ = sqlitex.ExecuteTransient(s.conn, "PRAGMA wal_checkpoint(TRUNCATE)", nil)
 }
 
-// Note is Update for what need not survive a power failure, because what it is
-// about does not either: that a process is at work. Other processes see it at
-// once, also after this one has died.
+// Note is Update for records that need not survive a power failure, because
+// what they describe does not survive it either: for example, that a process is
+// working. Other processes see the record at once, also after this process has
+// died.
 func (s *Store) Note(fn func(*Tx) error) (err error) {
 	if s.readOnly {
 		return ErrReadOnly

@@ -9,8 +9,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// Kept is something that only one of log and database, or neither, knows. It is
-// not freed before the operator agrees.
+// Kept is a record that only one of log and database has, or a layer that
+// neither has. It is not freed before the operator agrees.
 type Kept struct {
 	Kind string // checkpoint or layer
 	ID   string
@@ -28,8 +28,9 @@ type Witness struct {
 	Kept        []Kept
 }
 
-// ReadAside reads a database that ResetDatabase set aside. An empty one was left by
-// a recovery that died: then the one that it had set aside is read.
+// ReadAside reads a database that ResetDatabase set aside. If it is empty, a
+// recovery that died left it; then the database that this recovery had set
+// aside is read.
 func (s *Store) ReadAside(path string) (*Witness, error) {
 	empty := false
 	if info, err := os.Stat(path); err == nil {
@@ -116,12 +117,12 @@ func (w *Witness) read(tx *Tx) (err error) {
 	return err
 }
 
-// Keep protects something from gc.
+// Keep protects a record from gc.
 func (tx *Tx) Keep(k Kept) error {
 	return tx.exec("INSERT OR IGNORE INTO unconfirmed(kind,id) VALUES(?,?)", k.Kind, k.ID)
 }
 
-// KeptRecords lists what is protected from gc.
+// KeptRecords lists the records that are protected from gc.
 func (tx *Tx) KeptRecords() ([]Kept, error) {
 	return all(tx, func(r *sqlite.Stmt) (Kept, error) {
 		return Kept{r.ColumnText(0), r.ColumnText(1)}, nil

@@ -7,26 +7,24 @@ import (
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
-// A tree of changes describes the changes to a directory that is no part of
-// the tree: the host's. What is not in the tree is as it is there. It has two
-// things that a plain tree never has: whiteouts, and directories that are
-// opaque.
+// A tree of changes describes the changes of a directory of the host, which is
+// not part of the tree. Paths that are not in the tree are as on the host. Two
+// kinds of entries exist only there: whiteouts and opaque directories.
 
-// KindWhiteout is a name that the directory below has, or had in an older layer,
-// and that is gone. It has nothing but its name. The constant has no type, so
-// that it is not among the kinds that all readers of trees must deal with: plain
-// trees never deliver one.
+// KindWhiteout is a deleted name of the directory below or of an older layer.
+// It has only a name. The constant has no type, so that it is not one of the
+// kinds that all readers must handle: plain trees never have one.
 const KindWhiteout = 6
 
 // identityOpaque is the number by which an opaque directory differs from others
 // in the identity.
 const identityOpaque = 7
 
-// Below is what the host's directory had at a path when the entry was sealed,
-// so that a later reader can distinguish additions from changes. It is no
-// part of the identity: the host goes its own ways.
+// Below describes the host's entry at a path when the entry was sealed, so that
+// a later reader can distinguish additions from changes. It is not part of the
+// identity, because the host's directory can change at any time.
 type Below struct {
-	// Kind is 0 where there was nothing, or nothing that a tree can hold.
+	// Kind is 0 if the host had no entry, or one that a tree cannot hold.
 	Kind Kind
 	// Same means that the entry differs from what is below at most in its
 	// modification time, and if it is a directory, in what it holds.
@@ -119,8 +117,8 @@ func checkMarks(e *Entry) error {
 	return nil
 }
 
-// deliver keeps the marks of trees of changes out of plain ones, so that those
-// who read these need not know them.
+// deliver removes the marks of trees of changes from plain trees, so that their
+// readers need not handle them.
 func (t *Tree) deliver(entries []Entry) error {
 	if t.area.changes {
 		return nil
@@ -150,8 +148,8 @@ func (t *Tree) gather(p part, at slotPath) ([]Entry, error) {
 // a tree has no entry.
 type shows struct{ a, b bool }
 
-// within is shows for what is in a directory that is old on one side and now on
-// the other.
+// within returns shows for the contents of a directory that is old on one side
+// and now on the other.
 func (s shows) within(old, now *Entry) shows {
 	open := func(e *Entry) bool { return e == nil || e.Kind == KindDir && !e.Opaque }
 	return shows{a: s.a && open(old), b: s.b && open(now)}

@@ -51,8 +51,8 @@ func (e *encoder) totals(t totals) {
 	e.uint(uint64(t.bytes))
 }
 
-// decoder reads what encoder wrote and nothing else: every value has exactly
-// one encoding. The first error stays; after it all values are zero.
+// decoder reads only what encoder writes: every value has exactly one encoding.
+// The first error is kept; after it all values are zero.
 type decoder struct {
 	b   []byte
 	err error
@@ -130,8 +130,8 @@ func (d *decoder) int() int64 {
 
 func (d *decoder) size() int64 { return int64(d.uint(math.MaxInt64)) }
 
-// count reads a number of things of which each takes at least min bytes, so
-// that a wrong number cannot make the reader reserve memory.
+// count reads a number of items of which each takes at least min bytes, so that
+// a wrong number cannot make the reader allocate memory.
 func (d *decoder) count(limit, min int) int {
 	n := int(d.uint(uint64(limit)))
 	if n > len(d.b)/min {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Difference is one path at which a tree is not what it should be.
+// Difference is one path at which a tree differs from the expected one.
 type Difference struct {
 	Path string
 	// What differs: "missing", "unexpected", or some of "type", "content",

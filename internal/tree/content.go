@@ -145,7 +145,8 @@ var zeroTrees = sync.OnceValue(func() (all [maxHeight]Hash) {
 // zeroBytes are written where zeros have to be hashed one by one.
 var zeroBytes [zeroPiece]byte
 
-// Zeros adds n zero bytes. In a large file the cost follows the logarithm of n.
+// Zeros adds n zero bytes. In a large file the cost grows with the logarithm of
+// n.
 func (c *Content) Zeros(ctx context.Context, n int64) error {
 	if !c.large || c.both {
 		if err := writeZeros(ctx, c.flat, n); err != nil {
@@ -175,7 +176,7 @@ func (c *Content) fillZeros(n int64) {
 }
 
 // pushZeros adds whole chunks of zeros, as the largest complete subtrees that
-// have their place there.
+// fit there.
 func (c *Content) pushZeros(n uint64) {
 	for n > 0 {
 		height := bits.Len64(n) - 1
@@ -199,10 +200,10 @@ func writeZeros(ctx context.Context, h hash.Hash, n int64) error {
 	return nil
 }
 
-// Sum is the digest of what was added. plain means that it is the flat digest of
-// a large file, which it is only if that is the digest of the entry that was
-// given to Reset. ErrSize means that the number of bytes is not the one that was
-// given to Reset.
+// Sum returns the digest of the added bytes. plain reports that it is the flat
+// digest of a large file; this happens only if the entry that was given to
+// Reset has this digest. ErrSize means that the number of bytes is not the one
+// that was given to Reset.
 func (c *Content) Sum(like *Entry) (digest Hash, plain bool, err error) {
 	if (c.total > LargeFile) != c.large {
 		return Hash{}, false, ErrSize
@@ -219,7 +220,7 @@ func (c *Content) Sum(like *Entry) (digest Hash, plain bool, err error) {
 	return c.root(), false, nil
 }
 
-// root folds the subtrees from right to left and binds the size.
+// root combines the subtrees from right to left and adds the size.
 func (c *Content) root() Hash {
 	peaks := c.subtrees
 	var top Hash

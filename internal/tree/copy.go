@@ -24,7 +24,7 @@ type copied struct {
 
 func (w *Writer) copyAll(t *Tree, rewrite func(e *Entry)) (Entry, error) {
 	var stack []copied
-	// enter makes the copy of an entry; of a directory it begins it.
+	// enter copies an entry; for a directory it begins the copy.
 	enter := func(e Entry) (bool, Entry, error) {
 		e, err := rewritten(e, rewrite)
 		if err != nil || e.Kind != KindDir {

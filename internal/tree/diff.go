@@ -74,11 +74,10 @@ func Diff(a, b *Tree, opt DiffOptions) ([]Change, error) {
 	return all, err
 }
 
-// DiffFunc calls emit with what Diff lists, in the same order, while it compares:
-// it holds no more than the directories on the way to the present one. To pair
-// renames it looks, at the first file that was deleted or added, at all of them;
-// where that is more than it can remember, renames are listed as deleted and
-// added.
+// DiffFunc calls emit with the changes of Diff, in the same order, while it
+// compares. It holds only the directories above the present path. To pair
+// renames it reads all deleted and added files at the first of them. If there
+// are too many to remember, renames are listed as deleted and added.
 func DiffFunc(a, b *Tree, opt DiffOptions, emit func(Change) error) error {
 	d, err := newDiffer(a, b, opt)
 	if d == nil || err != nil {
@@ -109,7 +108,7 @@ func DiffFunc(a, b *Tree, opt DiffOptions, emit func(Change) error) error {
 	return nil
 }
 
-// CountChanges counts what Diff lists.
+// CountChanges returns the number of changes that Diff lists.
 func CountChanges(a, b *Tree, opt DiffOptions) (int, error) {
 	d, err := newDiffer(a, b, opt)
 	if d == nil || err != nil {
@@ -144,7 +143,7 @@ type differ struct {
 	over bool // a and b are trees of changes, and their effect is compared
 }
 
-// newDiffer is nil if there is nothing to compare.
+// newDiffer returns nil if there is nothing to compare.
 func newDiffer(a, b *Tree, opt DiffOptions) (*differ, error) {
 	if a != nil && b != nil && a.Changes() != b.Changes() {
 		return nil, fmt.Errorf("diff: a tree of changes and a plain one: %w", ErrInvalid)
@@ -181,8 +180,8 @@ func (d *differ) visit(enter func(old, now *Entry) bool, fn func(c Change, path 
 	}
 	left = append(left, item{key: ".", old: old, now: now})
 	sortItems(left)
-	// The root's own change has its place among the names in it, and is judged
-	// as the root, not as one of them.
+	// The root's own change is sorted among the names in it, but compared as
+	// the root.
 	stack := []diffDir{{left, show.within(old, now)}}
 	for len(stack) > 0 {
 		top := &stack[len(stack)-1]
@@ -229,7 +228,7 @@ func sortItems(items []item) {
 	slices.SortFunc(items, func(x, y item) int { return strings.Compare(x.key, y.key) })
 }
 
-// entry reports how one path changed, what is below it left aside.
+// entry reports how one path changed, without its contents below.
 func (d *differ) entry(at *walkPath, it item, s shows, fn func(Change, func() string) error) error {
 	path := func() string {
 		if it.key == "." {
@@ -282,7 +281,7 @@ func (d *differ) equal(a, b *part) bool {
 	return a.root == b.root
 }
 
-// dir compares two parts that stand at one spot of a directory's fan-out.
+// dir compares two parts at the same place in a directory's tree of nodes.
 func (d *differ) dir(to []item, a, b part, at slotPath) ([]item, error) {
 	if a.absent() && b.absent() || !a.absent() && !b.absent() && d.equal(&a, &b) {
 		return to, nil
@@ -367,7 +366,7 @@ func classify(old, now *Entry, opt DiffOptions) (Change, bool) {
 	return c, true
 }
 
-// aspects lists in what two entries differ.
+// aspects lists the attributes in which two entries differ.
 func aspects(old, now *Entry, opt DiffOptions) []ChangeKind {
 	var kinds []ChangeKind
 	add := func(differs bool, k ChangeKind) {
@@ -387,7 +386,8 @@ func aspects(old, now *Entry, opt DiffOptions) []ChangeKind {
 	return kinds
 }
 
-// clone keeps a change from holding on to the whole directory it was in.
+// clone copies a change, so that it does not keep the whole directory in
+// memory.
 func clone(e *Entry) *Entry {
 	if e == nil {
 		return nil

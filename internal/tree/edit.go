@@ -30,7 +30,7 @@ type change struct {
 }
 
 // Edit begins a change of the directory n. old is a tree whose packs have the
-// node; nil stands for the packs that the writer was given.
+// node; nil means the packs of the writer.
 func (w *Writer) Edit(old *Tree, n Node) *DirEdit {
 	e := &DirEdit{w: w, rd: w.rd, old: n.part(), changes: make(map[string]*Entry)}
 	if old != nil && n.ref.layer != w.layer {
@@ -48,8 +48,8 @@ func (w *Writer) NewDir() *DirEdit {
 }
 
 // Exact makes new values of Layer and Stamp, and new places of subdirectories,
-// count as changes. Without it a directory whose hashes stay the same stays the
-// same node, with what it recorded before.
+// count as changes. Without it a directory whose hashes stay the same keeps its
+// node and its recorded values.
 func (e *DirEdit) Exact() *DirEdit {
 	e.exact = true
 	return e

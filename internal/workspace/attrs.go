@@ -109,7 +109,7 @@ func (f *findings) refuse(r Refused, what string) {
 	f.refused = append(f.refused, r)
 }
 
-// attrs records attributes that sift did not keep.
+// attrs records attributes that classify did not keep.
 func (f *findings) attrs(path string, refused, lost []string) {
 	for _, name := range refused {
 		f.refuse(Refused{Path: path, Attr: name}, "attribute "+name)
