@@ -12,6 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/document"
 )
 
 // Streams are the process's standard streams.
@@ -201,7 +202,7 @@ func (s *session) rawEngine(mode Mode, fn func(Engine) error) (err error) {
 // emit prints a result: as JSON, or as text by the given function.
 func (s *session) emit(doc any, text func(p *page)) error {
 	if s.json {
-		return writeJSON(s.out, doc)
+		return document.Write(s.out, doc)
 	}
 	p := newPage(s.out, s.colours(s.streams.Out))
 	text(p)

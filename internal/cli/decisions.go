@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/document"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +45,7 @@ func runDecisionsList(ctx context.Context, s *session, e decisionReader, o decis
 	}
 	if s.json {
 		for _, d := range list {
-			if err := writeJSON(s.out, d); err != nil {
+			if err := document.Write(s.out, d); err != nil {
 				return err
 			}
 		}

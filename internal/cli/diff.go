@@ -9,6 +9,7 @@ import (
 	"path"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/document"
 
 	"github.com/spf13/cobra"
 
@@ -151,12 +152,12 @@ func (s *session) showDiff(w io.Writer, res *cell.DiffResult, o diffOptions) err
 	return patch.Write(w, res.Each, res.Open, show)
 }
 
-// streamDiff writes the document that writeJSON would, change by change.
+// streamDiff writes the document that document.Write would, change by change.
 func streamDiff(w io.Writer, res *cell.DiffResult) error {
 	head := *res
 	head.Changes = []api.ChangeJSON{}
 	var frame bytes.Buffer
-	if err := writeJSON(&frame, &head); err != nil {
+	if err := document.Write(&frame, &head); err != nil {
 		return err
 	}
 	before, after, ok := bytes.Cut(frame.Bytes(), []byte(`"changes":[]`))
@@ -169,7 +170,7 @@ func streamDiff(w io.Writer, res *cell.DiffResult) error {
 	first := true
 	err := res.Each(func(ch tree.Change) error {
 		var one bytes.Buffer
-		if err := writeJSON(&one, cell.NewChangeJSON(ch)); err != nil {
+		if err := document.Write(&one, cell.NewChangeJSON(ch)); err != nil {
 			return err
 		}
 		if !first {

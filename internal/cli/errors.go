@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/document"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -48,7 +49,7 @@ func bodyOf(err error) errorBody {
 func printError(w io.Writer, err error, asJSON bool) {
 	body := bodyOf(err)
 	if asJSON {
-		_ = writeJSON(w, struct {
+		_ = document.Write(w, struct {
 			Error errorBody `json:"error"`
 		}{body})
 		return

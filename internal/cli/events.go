@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/document"
 
 	"github.com/spf13/cobra"
 
@@ -146,7 +147,7 @@ func runEventsTail(ctx context.Context, s *session, e eventReader, name string) 
 func (s *session) eventPrinter() func(event.Record) error {
 	if s.json {
 		return func(rec event.Record) error {
-			_, err := s.out.Write(append(escapeInvisible(rec.Raw), '\n'))
+			_, err := s.out.Write(append(document.EscapeInvisible(rec.Raw), '\n'))
 			return err
 		}
 	}

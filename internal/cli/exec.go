@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/document"
 
 	"github.com/spf13/cobra"
 
@@ -122,7 +123,7 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 	if !s.json {
 		return nil
 	}
-	return writeJSON(s.out, res)
+	return document.Write(s.out, res)
 }
 
 // missingInLive adds the path on the host to the error about a command that a live

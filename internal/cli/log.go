@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/document"
 
 	"github.com/spf13/cobra"
 
@@ -199,7 +200,7 @@ func logsJSON(ctx context.Context, s *session, e logReader, name, run string, fo
 	if doc.Stderr, doc.StderrBase64, err = text(stderr); err != nil {
 		return err
 	}
-	return writeJSON(s.out, doc)
+	return document.Write(s.out, doc)
 }
 
 func text(r io.Reader) (plain, encoded string, err error) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/document"
 
 	"github.com/spf13/cobra"
 
@@ -56,7 +57,7 @@ func runPolicyValidate(s *session, command, name string) error {
 		err = hinted(err, "docs/reference/policy.md has every key")
 		if bad, ok := errors.AsType[*policy.Error](err); ok && s.json {
 			doc.Problems = bad.Problems
-			return joinErrors(err, writeJSON(s.out, doc))
+			return joinErrors(err, document.Write(s.out, doc))
 		}
 		return err
 	}
@@ -103,7 +104,7 @@ func runPolicyShow(ctx context.Context, s *session, e policyKeeper, name string)
 		return err
 	}
 	if s.json {
-		return writeJSON(s.out, res)
+		return document.Write(s.out, res)
 	}
 	// Byte for byte: the hash of this text is the policy's hash.
 	_, err = s.out.Write(res.Text)

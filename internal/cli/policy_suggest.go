@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/document"
 )
 
 func newPolicySuggest(s *session) *cobra.Command {
@@ -37,7 +39,7 @@ func runPolicySuggest(ctx context.Context, s *session, e policyKeeper, name, run
 		return err
 	}
 	if s.json {
-		return writeJSON(s.out, res)
+		return document.Write(s.out, res)
 	}
 	_, err = s.out.Write(res.Text)
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/document"
 
 	"github.com/spf13/cobra"
 
@@ -71,7 +72,7 @@ func runReceiptShow(ctx context.Context, s *session, e receiptReader, id string,
 	body := doc.Markdown
 	switch o.format {
 	case "json":
-		body = escapeInvisible(doc.JSON)
+		body = document.EscapeInvisible(doc.JSON)
 	case "dsse":
 		body = doc.Envelope
 	}

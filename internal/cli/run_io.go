@@ -17,6 +17,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/document"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -177,7 +178,7 @@ func (r *governedRun) conclude(err error) error {
 		if !s.json && r.stdout != nil && r.stdout.midLine() {
 			_, _ = io.WriteString(s.out, "\n")
 		}
-		err = joinErrors(err, writeJSON(s.out, doc))
+		err = joinErrors(err, document.Write(s.out, doc))
 	}
 	if r.opts.result == "" || r.opts.result == "-" {
 		return err
@@ -230,7 +231,7 @@ func (r *governedRun) document(err error) resultDocument {
 // never replaced.
 func writeResult(name string, doc resultDocument) error {
 	var b strings.Builder
-	if err := writeJSON(&b, doc); err != nil {
+	if err := document.Write(&b, doc); err != nil {
 		return resultFailed(name, err)
 	}
 	info, err := os.Lstat(name)

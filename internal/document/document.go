@@ -1,4 +1,8 @@
-package cli
+// Package document writes the JSON documents of the command line and of the daemon.
+//
+// Both print the same bytes for the same value. The package knows nothing of what a
+// document says.
+package document
 
 import (
 	"bytes"
@@ -10,16 +14,16 @@ import (
 	"unicode/utf8"
 )
 
-// writeJSON writes one document on one line. Lists are never null, times are
+// Write writes one document on one line. Lists are never null, times are
 // UTC, and no character in it can draw on a terminal.
-func writeJSON(w io.Writer, v any) error {
+func Write(w io.Writer, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(normalize(reflect.ValueOf(v)).Interface()); err != nil {
 		return err
 	}
-	_, err := w.Write(escapeInvisible(b.Bytes()))
+	_, err := w.Write(EscapeInvisible(b.Bytes()))
 	return err
 }
 
@@ -73,10 +77,10 @@ func normalize(v reflect.Value) reflect.Value {
 	}
 }
 
-// escapeInvisible writes control characters and invisible ones as \u escapes, which
+// EscapeInvisible writes control characters and invisible ones as \u escapes, which
 // does not change the meaning of the document. Outside of strings JSON has no such
 // characters.
-func escapeInvisible(doc []byte) []byte {
+func EscapeInvisible(doc []byte) []byte {
 	out := make([]byte, 0, len(doc))
 	for i := 0; i < len(doc); {
 		r, n := utf8.DecodeRune(doc[i:])
