@@ -1,0 +1,254 @@
+package api
+
+import "time"
+
+// The bodies of the REST API. They name what a program may ask for over the API,
+// and nothing else: a request of the engine has fields, such as paths of the host's
+// files, that only the command line may set.
+//
+// Durations are Go's, such as "90s"; sizes are as in policies, such as "512MiB".
+
+// CreateCell is the body of POST /v1/cells.
+type CreateCell struct {
+	Name       string   `json:"name,omitempty" doc:"Name of the cell. Without one it is derived from the source." maxLength:"63"`
+	Source     *Source  `json:"source,omitempty" doc:"Where the files come from."`
+	ForkOf     string   `json:"fork_of,omitempty" doc:"Fork this cell instead of using a source."`
+	Checkpoint string   `json:"checkpoint,omitempty" doc:"The state to fork; without it, the present one."`
+	N          int      `json:"n,omitempty" doc:"Make so many forks, called NAME-1 to NAME-N." minimum:"0" maximum:"1000"`
+	Backend    string   `json:"backend,omitempty" enum:"overlay,clone,delta" doc:"How states are kept. Without it, the best one for the host."`
+	Runtime    string   `json:"runtime,omitempty" enum:"native" doc:"What runs the commands."`
+	Policy     string   `json:"policy,omitempty" doc:"A policy as YAML, or the name of a preset."`
+	Exclude    []string `json:"exclude,omitempty" doc:"Patterns of files to leave out, besides the secret rules."`
+	MountAt    string   `json:"mount_at,omitempty" doc:"Path of the workspace in the cell."`
+	CellSettings
+}
+
+// Source says where the files of a new cell come from. Exactly one field is set.
+type Source struct {
+	Empty  bool   `json:"empty,omitempty" doc:"Begin with an empty directory."`
+	Path   string `json:"path,omitempty" doc:"A directory of the host that the operator allows."`
+	Upload string `json:"upload,omitempty" doc:"An upload, by its id."`
+}
+
+// CellSettings are settings of a cell that can be changed at any time.
+type CellSettings struct {
+	Labels      map[string]string `json:"labels,omitempty" doc:"Labels of the cell."`
+	TTL         string            `json:"ttl,omitempty" doc:"The cell expires so long after its creation."`
+	IdleTimeout string            `json:"idle_timeout,omitempty" doc:"The cell expires so long after the last request or command."`
+	OnTimeout   string            `json:"on_timeout,omitempty" enum:"stop,pause,remove" doc:"What happens to an expired cell."`
+}
+
+// ForkBody is the body of POST /v1/cells/{cell}/fork.
+type ForkBody struct {
+	Name       string `json:"name,omitempty" doc:"Name of the fork." maxLength:"63"`
+	N          int    `json:"n,omitempty" doc:"Make so many forks, called NAME-1 to NAME-N." minimum:"0" maximum:"1000"`
+	Checkpoint string `json:"checkpoint,omitempty" doc:"The state to fork; without it, the present one."`
+	Live       bool   `json:"live,omitempty" doc:"Fork the present state of a live cell."`
+}
+
+// RunSettings are the fields that the bodies of runs and start share.
+type RunSettings struct {
+	Env           map[string]string          `json:"env,omitempty" doc:"Variables of the command."`
+	Workdir       string                     `json:"workdir,omitempty" doc:"Where the command starts: absolute, or relative to the workspace."`
+	Policy        string                     `json:"policy,omitempty" doc:"A policy as YAML, or the name of a preset. It is enforced together with that of the token."`
+	Timeout       string                     `json:"timeout,omitempty" doc:"Time limit, such as 30s."`
+	Memory        string                     `json:"memory,omitempty" doc:"Memory limit, swap included, such as 512MiB."`
+	CPUs          float64                    `json:"cpus,omitempty" doc:"Limit of processor time, in processors, such as 1.5." minimum:"0"`
+	PIDs          int64                      `json:"pids,omitempty" doc:"Limit of processes and threads." minimum:"0"`
+	Root          string                     `json:"root,omitempty" doc:"The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin."`
+	AsRoot        bool                       `json:"as_root,omitempty" doc:"Run as root in the cell. Needs the scope admin."`
+	Credentials   map[string]CredentialValue `json:"credentials,omitempty" doc:"Values for credentials of the policy, by name."`
+	AllowDegraded bool                       `json:"allow_degraded,omitempty" doc:"Run even if a control cannot be enforced. Needs the scope admin."`
+	Wait          string                     `json:"wait,omitempty" doc:"How long to wait for a busy cell."`
+	Cache         string                     `json:"cache,omitempty" enum:"off,standard" doc:"Whether the cell keeps caches of package managers."`
+}
+
+// CredentialValue provides a credential. Exactly one field is set.
+type CredentialValue struct {
+	Value string `json:"value,omitempty" doc:"The value itself."`
+	Name  string `json:"name,omitempty" doc:"A name in the daemon's credentials file."`
+}
+
+// RunBody is the body of POST /v1/cells/{cell}/runs.
+type RunBody struct {
+	Command []string `json:"command" doc:"The command and its arguments." minItems:"1"`
+	RunSettings
+	Stdin           string `json:"stdin,omitempty" doc:"Input of the command, as text."`
+	StdinBase64     []byte `json:"stdin_base64,omitempty" doc:"Input of the command, in base64."`
+	RestoreOnFail   bool   `json:"restore_on_fail,omitempty" doc:"Restore the cell if the command fails."`
+	AcceptOnSuccess bool   `json:"accept_on_success,omitempty" doc:"Accept the run if the command succeeds. Needs the scope decide."`
+	CheckpointName  string `json:"checkpoint_name,omitempty" doc:"Name the state before the run." maxLength:"63"`
+}
+
+// RunAnswer is the result of a run over the API.
+type RunAnswer struct {
+	RunResult
+	Output
+}
+
+// Output is what a command wrote, cut at 1 MiB for each stream. A stream that is
+// not UTF-8 is in the field for base64.
+type Output struct {
+	Stdout       string `json:"stdout" doc:"What the command wrote to its standard output."`
+	StdoutBase64 []byte `json:"stdout_base64,omitempty" doc:"The same in base64, if it is not UTF-8."`
+	Stderr       string `json:"stderr" doc:"What the command wrote to its standard error."`
+	StderrBase64 []byte `json:"stderr_base64,omitempty" doc:"The same in base64, if it is not UTF-8."`
+	Truncated    bool   `json:"truncated" doc:"Whether a stream was cut."`
+}
+
+// RunStarted says that a run has begun.
+type RunStarted struct {
+	RunID string `json:"run_id"`
+	State string `json:"state" enum:"running"`
+}
+
+// RunInfo describes a run that is running or has ended.
+type RunInfo struct {
+	RunID      string     `json:"run_id"`
+	Cell       string     `json:"cell"`
+	State      string     `json:"state" enum:"running,ended"`
+	Command    []string   `json:"command"`
+	Actor      string     `json:"actor"`
+	StartedAt  time.Time  `json:"started_at"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	ReceiptID  string     `json:"receipt_id,omitempty"`
+	Outcome    string     `json:"outcome,omitempty"`
+	ExitCode   *int       `json:"exit_code,omitempty"`
+	Signal     int        `json:"signal,omitempty"`
+	Decision   string     `json:"decision,omitempty"`
+	// Before and After are the states.
+	Before       string `json:"checkpoint_before"`
+	After        string `json:"checkpoint_after,omitempty"`
+	ChangedFiles int    `json:"changed_files,omitempty"`
+	PolicyHash   string `json:"policy_hash,omitempty"`
+}
+
+// StartBody is the body of POST /v1/cells/{cell}/start.
+type StartBody struct {
+	RunSettings
+}
+
+// StopBody is the body of POST /v1/cells/{cell}/stop.
+type StopBody struct {
+	Grace string `json:"grace,omitempty" doc:"Time between asking the processes to end and killing them."`
+}
+
+// ExecBody is the body of POST /v1/cells/{cell}/exec.
+type ExecBody struct {
+	Command     []string          `json:"command" doc:"The command and its arguments." minItems:"1"`
+	Env         map[string]string `json:"env,omitempty" doc:"Variables of the command."`
+	Workdir     string            `json:"workdir,omitempty" doc:"Where the command starts."`
+	Stdin       string            `json:"stdin,omitempty" doc:"Input of the command, as text."`
+	StdinBase64 []byte            `json:"stdin_base64,omitempty" doc:"Input of the command, in base64."`
+	Timeout     string            `json:"timeout,omitempty" doc:"Time limit, such as 30s."`
+	TTY         bool              `json:"tty,omitempty" doc:"Give the command a terminal."`
+}
+
+// ExecAnswer is how a command in a live cell ended.
+type ExecAnswer struct {
+	ExecID     string `json:"exec_id"`
+	ExitCode   int    `json:"exit_code"`
+	Signal     int    `json:"signal"`
+	DurationUS int64  `json:"duration_us"`
+	Output
+}
+
+// CheckpointBody is the body of POST /v1/cells/{cell}/checkpoints.
+type CheckpointBody struct {
+	Name string `json:"name,omitempty" doc:"Name of the checkpoint." maxLength:"63"`
+}
+
+// RestoreBody is the body of POST /v1/cells/{cell}/restore.
+type RestoreBody struct {
+	Checkpoint string `json:"checkpoint,omitempty" doc:"The state to go back to."`
+	Run        string `json:"run,omitempty" doc:"Go back to the state before this run."`
+	Reason     string `json:"reason,omitempty" doc:"Why, for the record."`
+	Force      bool   `json:"force,omitempty" doc:"Stop a live cell first."`
+}
+
+// AcceptBody is the body of POST /v1/cells/{cell}/accept.
+type AcceptBody struct {
+	Run    string   `json:"run,omitempty" doc:"The run; without it, the newest undecided one."`
+	Only   []string `json:"only,omitempty" doc:"Accept only paths that match."`
+	Except []string `json:"except,omitempty" doc:"Accept all but paths that match."`
+	Reason string   `json:"reason,omitempty" doc:"Why, for the record."`
+	Force  bool     `json:"force,omitempty" doc:"Accept a run that failed."`
+	Apply  bool     `json:"apply,omitempty" doc:"Also write the changes to the source directory."`
+}
+
+// RejectBody is the body of POST /v1/cells/{cell}/reject.
+type RejectBody struct {
+	Run    string `json:"run,omitempty" doc:"The run; without it, the newest undecided one."`
+	Reason string `json:"reason,omitempty" doc:"Why, for the record."`
+}
+
+// ApplyBody is the body of POST /v1/cells/{cell}/apply.
+type ApplyBody struct {
+	To           string   `json:"to,omitempty" doc:"The directory; without it, the source of the cell."`
+	DryRun       bool     `json:"dry_run,omitempty" doc:"Only say what would be written."`
+	Only         []string `json:"only,omitempty" doc:"Apply only paths that match."`
+	Except       []string `json:"except,omitempty" doc:"Apply all but paths that match."`
+	OnConflict   string   `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that both sides changed."`
+	AllowControl []string `json:"allow_control,omitempty" doc:"Patterns of control files that may be written."`
+	AllowSetuid  bool     `json:"allow_setuid,omitempty" doc:"Keep set-id bits."`
+}
+
+// UndoBody is the body of POST /v1/cells/{cell}/undo.
+type UndoBody struct {
+	Except     []string `json:"except,omitempty" doc:"Leave paths that match as they are."`
+	OnConflict string   `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that was changed since."`
+	DryRun     bool     `json:"dry_run,omitempty" doc:"Only say what would be taken back."`
+}
+
+// RefreshBody is the body of POST /v1/cells/{cell}/refresh.
+type RefreshBody struct {
+	OnConflict string `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that both sides changed."`
+}
+
+// VerifyBody is the body of POST /v1/cells/{cell}/verify.
+type VerifyBody struct {
+	Checkpoint string `json:"checkpoint,omitempty" doc:"The state; without it, the present one."`
+	All        bool   `json:"all,omitempty" doc:"Verify every state."`
+}
+
+// ForkedCells is the answer to a fork over the API.
+type ForkedCells struct {
+	From         string       `json:"from"`
+	CheckpointID string       `json:"checkpoint_id"`
+	Root         string       `json:"root"`
+	Cells        []ForkedCell `json:"cells"`
+}
+
+// ForkedCell names one fork.
+type ForkedCell struct {
+	Cell string `json:"cell"`
+}
+
+// List is one page of a list, the oldest item first.
+type List[T any] struct {
+	Items []T     `json:"items"`
+	Next  *string `json:"next" doc:"Cursor of the next page, or null."`
+}
+
+// Problem is the document of an error over the API (RFC 9457).
+type Problem struct {
+	Type     string   `json:"type" example:"about:blank"`
+	Title    string   `json:"title" doc:"The status in words."`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail" doc:"What failed and why."`
+	Code     Code     `json:"code" doc:"A stable word for the failure."`
+	Hint     string   `json:"hint" doc:"What to do."`
+	Details  []string `json:"details" doc:"Every path or field concerned, one line each."`
+	Instance string   `json:"instance" doc:"The id of the request."`
+}
+
+// VersionInfo says what a daemon speaks.
+type VersionInfo struct {
+	Version string `json:"version"`
+	API     string `json:"api" doc:"The version of the API, such as v1."`
+}
+
+// Health says whether the daemon works.
+type Health struct {
+	Status string `json:"status" enum:"ok,draining"`
+}
