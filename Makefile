@@ -16,14 +16,15 @@ export PATH := $(PATH):/usr/local/go/bin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## build bin/forkcell, one static binary
+build: ## build bin/forkcell and, for serve, bin/forkcell-server: static binaries
 	@scripts/setup.sh build
-	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/forkcell ./cmd/forkcell
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -tags lean -o bin/forkcell ./cmd/forkcell
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/forkcell-server ./cmd/forkcell
 
 install: build ## install the program, its manual pages and completions (PREFIX, DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DATADIR)/man/man1 $(DATADIR)/bash-completion/completions \
 		$(DATADIR)/zsh/site-functions $(DATADIR)/fish/vendor_completions.d
-	install -m 755 bin/forkcell $(DESTDIR)$(PREFIX)/bin/forkcell
+	install -m 755 bin/forkcell bin/forkcell-server $(DESTDIR)$(PREFIX)/bin
 	bin/forkcell man $(DATADIR)/man/man1
 	bin/forkcell completion bash >$(DATADIR)/bash-completion/completions/forkcell
 	bin/forkcell completion zsh >$(DATADIR)/zsh/site-functions/_forkcell

@@ -29,7 +29,7 @@ func main() {
 		return
 	}
 	streams := cli.Streams{In: os.Stdin, Out: unbroken(os.Stdout, 1), Err: unbroken(os.Stderr, 2)}
-	os.Exit(cli.Main(context.Background(), os.Args[1:], streams, open, app.Version()))
+	os.Exit(cli.Main(context.Background(), os.Args[1:], streams, open, programs(), app.Version()))
 }
 
 // unbroken returns a standard stream under another number. A closed reader

@@ -139,6 +139,9 @@ type CellInfo struct {
 	ForkedFrom   string    `json:"forked_from"`
 	Cache        string    `json:"cache"` // off or standard
 	CreatedAt    time.Time `json:"created_at"`
+	// Revision is the number of the newest statement about the cell. It changes with
+	// every change of the cell.
+	Revision int64 `json:"revision"`
 }
 
 // StatusResult is everything about one cell.

@@ -47,6 +47,8 @@ type Stdio struct {
 	// "interrupted". A signal before or after the command ends the work at once,
 	// and the next command finishes it.
 	Signals <-chan os.Signal
+	// Begun, if set, is called with the id of a run when it is recorded.
+	Begun func(run string)
 	// Started, if set, is called with the id of a session in a live cell, before
 	// its first output.
 	Started func(session string)

@@ -26,6 +26,9 @@ type Caller struct {
 	Env []string
 	// Git returns the caller's identity for git. It may be nil.
 	Git func() GitUser
+	// Expect, if set, is the revision that a cell must have to be changed: the number
+	// of the newest statement about it.
+	Expect *int64
 	// Progress is called from time to time during long work. It may be nil.
 	Progress func(api.Progress)
 	// Stderr gets the error output of commands that provide credentials. nil drops

@@ -23,6 +23,9 @@ func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellI
 	if info.State, err = e.state(tx, c); err != nil {
 		return info, err
 	}
+	if info.Revision, err = tx.LastOfCell(c.ID); err != nil {
+		return info, err
+	}
 	own, err := tx.Checkpoints(c.ID)
 	if err != nil {
 		return info, err

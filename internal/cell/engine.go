@@ -131,7 +131,7 @@ func Explain(err error) error {
 	e := &api.Error{Message: err.Error(), Err: err}
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, store.ErrFull):
-		e.Kind, e.Code = api.Failed, "disk_full"
+		e.Kind, e.Code = api.Failed, api.CodeDiskFull
 		e.Message = "the disk of the state directory is full: " + err.Error()
 		e.Hint = "free some space there; `forkcell rm --force CELL` and `forkcell gc` work on a full disk"
 	case errors.Is(err, store.ErrDatabase):

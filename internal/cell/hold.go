@@ -79,10 +79,28 @@ func (s *session) open(ctx context.Context, name string) error {
 	if s.cell.Name != name {
 		return api.Missing("cell", name, "it was renamed or removed meanwhile")
 	}
-	if !unfinished {
+	if unfinished {
+		if err := s.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return s.unchanged()
+}
+
+// unchanged refuses a cell that does not have the revision that the caller expects.
+func (s *session) unchanged() error {
+	if s.e.caller.Expect == nil {
 		return nil
 	}
-	return s.settle(ctx)
+	var now int64
+	err := s.e.store.View(func(tx *store.Tx) (err error) {
+		now, err = tx.LastOfCell(s.cell.ID)
+		return err
+	})
+	if err == nil && now != *s.e.caller.Expect {
+		err = api.Refusef(api.CodeChanged, "read the cell again", "cell %s changed: its revision is %d, not %d", s.cell.Name, now, *s.e.caller.Expect)
+	}
+	return err
 }
 
 // recheck reads the cell again and reports whether work on it was left unfinished.

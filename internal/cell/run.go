@@ -61,6 +61,9 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 	if err != nil {
 		return nil, err
 	}
+	if stdio.Begun != nil {
+		stdio.Begun(r.rec.ID)
+	}
 	r.total = begin
 	r.timings.PrepareUS = since(begin)
 

@@ -34,8 +34,9 @@ const (
 
 // Main runs one command line, given without the program's name, and returns
 // the exit code of the process.
-func Main(ctx context.Context, args []string, streams Streams, open OpenFunc, version string) int {
+func Main(ctx context.Context, args []string, streams Streams, open OpenFunc, programs Programs, version string) int {
 	s := newSession(open, streams, version)
+	s.programs = programs
 	s.args = args
 	root := newRoot(s, args)
 	root.SetArgs(args)
@@ -112,7 +113,9 @@ type session struct {
 	streams Streams
 	version string
 	args    []string
-	now     func() time.Time
+	// programs are the parts that a lean build does not have.
+	programs Programs
+	now      func() time.Time
 
 	home    string
 	json    bool

@@ -328,11 +328,11 @@ func TestBrokenPipeEndsQuietly(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
 	f := &fakeEngine{}
-	code := Main(t.Context(), []string{"doctor", "--json"}, Streams{Out: brokenWriter{unix.EPIPE}, Err: &errs}, f.open, "v")
+	code := Main(t.Context(), []string{"doctor", "--json"}, Streams{Out: brokenWriter{unix.EPIPE}, Err: &errs}, f.open, Programs{}, "v")
 	if code != 0 || errs.Len() != 0 {
 		t.Errorf("exit %d, %q", code, errs.String())
 	}
-	code = Main(t.Context(), []string{"doctor"}, Streams{Out: brokenWriter{unix.ENOSPC}, Err: &errs}, f.open, "v")
+	code = Main(t.Context(), []string{"doctor"}, Streams{Out: brokenWriter{unix.ENOSPC}, Err: &errs}, f.open, Programs{}, "v")
 	if code != 1 || errs.String() != "forkcell: write the output: no space left on device\n" {
 		t.Errorf("exit %d, %q", code, errs.String())
 	}
@@ -399,7 +399,7 @@ func TestInterruptedCommand(t *testing.T) {
 	cancel()
 	var errs bytes.Buffer
 	f := &fakeEngine{err: fmt.Errorf("import: %w", context.Canceled)}
-	code := Main(ctx, []string{"init", "a", "--from", "d"}, Streams{Out: io.Discard, Err: &errs}, f.open, "v")
+	code := Main(ctx, []string{"init", "a", "--from", "d"}, Streams{Out: io.Discard, Err: &errs}, f.open, Programs{}, "v")
 	if code != 130 || errs.String() != "forkcell: interrupted\n" {
 		t.Errorf("exit %d, %q", code, errs.String())
 	}

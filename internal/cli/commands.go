@@ -59,6 +59,7 @@ func entries() []entry {
 		{"cache", groupCells, newCache},
 		{"gc", groupCells, func(s *session) *cobra.Command { return newGC(s, nil) }},
 
+		{"serve", groupSetup, newServe},
 		{"doctor", groupSetup, func(s *session) *cobra.Command { return newDoctor(s, nil) }},
 		{"setup", groupSetup, newSetup},
 		{"version", groupSetup, newVersion},

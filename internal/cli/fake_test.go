@@ -60,7 +60,7 @@ func (f *fakeEngine) open(home string, mode Mode, caller cell.Caller) (Engine, f
 func call(t *testing.T, f *fakeEngine, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = Main(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, f.open, "v0-test")
+	code = Main(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, f.open, Programs{}, "v0-test")
 	return code, out.String(), errs.String()
 }
 

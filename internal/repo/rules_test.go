@@ -24,7 +24,8 @@ const module = "github.com/forkcell/forkcell"
 func layers() [][]string {
 	return [][]string{
 		{"cmd/forkcell"},
-		{"internal/app", "internal/cli", "internal/driver/first"},
+		{"internal/full"},
+		{"internal/app", "internal/cli", "internal/server", "internal/driver/first"},
 		{"internal/driver/native"},
 		{"internal/driver/drivertest"},
 		{"internal/cell"},

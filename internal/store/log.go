@@ -105,6 +105,15 @@ func (tx *Tx) LastStatement() (Statement, error) {
 	return one(tx, scanStatement, "SELECT seq, id, kind, cell_id, run_id, digest FROM statements ORDER BY seq DESC LIMIT 1")
 }
 
+// LastOfCell returns the number of the newest statement about a cell, or 0.
+func (tx *Tx) LastOfCell(cellID string) (seq int64, err error) {
+	err = tx.query(func(r *sqlite.Stmt) error {
+		seq = r.ColumnInt64(0)
+		return nil
+	}, "SELECT seq FROM statements WHERE cell_id=? ORDER BY seq DESC LIMIT 1", cellID)
+	return seq, err
+}
+
 // LastOfHome finds the newest line of a kind that is about no cell.
 func (tx *Tx) LastOfHome(kind string) (Statement, error) {
 	return one(tx, scanStatement,

@@ -330,6 +330,15 @@ func (tx *Tx) Runs(cellID string) ([]Run, error) {
 	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ?1='' OR cell_id=?1 ORDER BY ord", cellID)
 }
 
+// RunsAfter lists at most limit runs of a cell, or of all with "", whose number is
+// greater than after, oldest first.
+func (tx *Tx) RunsAfter(cellID string, after int64, limit int) ([]Run, error) {
+	if cellID == "" {
+		return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ord>? ORDER BY ord LIMIT ?", after, limit)
+	}
+	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? AND ord>? ORDER BY ord LIMIT ?", cellID, after, limit)
+}
+
 // LastRun is a cell's newest finished run.
 func (tx *Tx) LastRun(cellID string) (Run, error) {
 	return one(tx, scanRun,

@@ -1,0 +1,8 @@
+//go:build lean
+
+package main
+
+import "github.com/forkcell/forkcell/internal/cli"
+
+// programs returns nothing: a lean program hands over to the whole one beside it.
+func programs() cli.Programs { return cli.Programs{} }

@@ -1,0 +1,11 @@
+//go:build !lean
+
+package main
+
+import (
+	"github.com/forkcell/forkcell/internal/cli"
+	"github.com/forkcell/forkcell/internal/full"
+)
+
+// programs returns the parts that only the whole program has.
+func programs() cli.Programs { return cli.Programs{Serve: full.Serve} }

@@ -1,0 +1,21 @@
+package api
+
+// ServeOptions are the options of the daemon.
+type ServeOptions struct {
+	// Listen are addresses: unix:PATH or HOST:PORT. Without any, the socket of the
+	// home.
+	Listen []string
+	// TLSCert and TLSKey are files in PEM, for TCP.
+	TLSCert, TLSKey string
+	// Tokens is a file of tokens besides those of the home.
+	Tokens string
+	// AllowSource are directories that callers with a token may name.
+	AllowSource []string
+	// Hosts are names by which TCP clients may address the daemon, besides localhost
+	// and the listen address.
+	Hosts []string
+	// MaxLive and MaxRuns bound live cells and runs at once; 0 is no bound.
+	MaxLive, MaxRuns int
+	// LogFormat is text or json.
+	LogFormat string
+}

@@ -1,0 +1,77 @@
+package cell
+
+import (
+	"context"
+	"errors"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// RunInfo describes one run, by its whole id.
+func (e *Engine) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
+	var info api.RunInfo
+	err := e.view(func(tx *store.Tx) error {
+		r, err := tx.Run(id)
+		if err != nil {
+			return err
+		}
+		info, err = runInfo(tx, r)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, api.Missing("run", id, "`forkcell log CELL` shows them")
+	}
+	return &info, err
+}
+
+// Runs lists at most limit runs, of one cell or of all with "", after the one with
+// the given number, the oldest first. next is the number to go on from, or 0 if
+// there are no more.
+func (e *Engine) Runs(_ context.Context, name string, after int64, limit int) (infos []api.RunInfo, next int64, err error) {
+	cellID := ""
+	if name != "" {
+		c, err := e.findAny(name)
+		if err != nil {
+			return nil, 0, err
+		}
+		cellID = c.ID
+	}
+	err = e.view(func(tx *store.Tx) error {
+		runs, err := tx.RunsAfter(cellID, after, limit+1)
+		if err != nil {
+			return err
+		}
+		if len(runs) > limit {
+			runs = runs[:limit]
+			next = runs[limit-1].Ord
+		}
+		for _, r := range runs {
+			info, err := runInfo(tx, r)
+			if err != nil {
+				return err
+			}
+			infos = append(infos, info)
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) && e.store == nil {
+		err = nil
+	}
+	return infos, next, err
+}
+
+func runInfo(tx *store.Tx, r store.Run) (api.RunInfo, error) {
+	c, err := tx.CellByID(r.CellID)
+	if err != nil {
+		return api.RunInfo{}, err
+	}
+	info := api.RunInfo{
+		RunID: r.ID, Cell: c.LastName, State: "running", Command: r.Command, Actor: r.Actor, StartedAt: r.StartedAt, Before: r.Before, PolicyHash: r.Policy,
+	}
+	if r.State == "done" {
+		info.State, info.FinishedAt, info.ReceiptID, info.Outcome, info.ExitCode = "ended", &r.FinishedAt, r.ReceiptID, r.Outcome, &r.ExitCode
+		info.Signal, info.Decision, info.After, info.ChangedFiles = r.Signal, r.Decision, r.After, r.Changed
+	}
+	return info, nil
+}

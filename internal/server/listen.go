@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+const (
+	maxHeader  = 64 << 10
+	drainLimit = 30 * time.Second
+)
+
+// peer is the other side of a connection.
+type peer struct {
+	local bool
+	name  string
+}
+
+// Serve answers requests on the listeners until ctx ends. Then it takes no new ones
+// and waits for those that are being answered.
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
+	srv := &http.Server{
+		Handler: s.Handler(), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: bodyTimeout, IdleTimeout: 2 * time.Minute,
+		ConnContext: s.identify, ErrorLog: nil,
+	}
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { failed <- srv.Serve(l) }()
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	s.draining.Store(true)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+	defer cancel()
+	if stopped := srv.Shutdown(end); stopped != nil {
+		err = errors.Join(err, srv.Close())
+	}
+	s.stop()
+	s.jobs.all.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+// Handler returns the handler of all requests.
+func (s *Server) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		c := newCall(r)
+		w.Header().Set("X-Request-Id", c.id)
+		s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey, c)))
+		s.logger.Info("request", "request", c.id, "caller", c.caller.name, "method", r.Method, "path", r.URL.Path, "took", time.Since(begin))
+	})
+}
+
+// identify finds out who is at the other end of a connection.
+func (s *Server) identify(ctx context.Context, conn net.Conn) context.Context {
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return ctx
+	}
+	uid, err := peerUID(unixConn)
+	if err != nil || uid != os.Geteuid() && uid != 0 {
+		// Without a known peer every route that needs a right is refused.
+		return ctx
+	}
+	return context.WithValue(ctx, peerKey, peer{local: true, name: s.config.UserName(uid)})
+}
+
+func peerUID(c *net.UnixConn) (uid int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	if ctl := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); ctl != nil {
+		return 0, ctl
+	}
+	if err != nil {
+		return 0, err
+	}
+	return int(cred.Uid), nil
+}
+
+// ListenUnix makes the socket of a daemon, which only its own user can reach. A
+// socket that a dead daemon left is removed; the caller holds the lock that says so.
+func ListenUnix(path string) (net.Listener, error) {
+	if info, err := os.Lstat(path); err == nil {
+		if info.Mode().Type() != os.ModeSocket {
+			return nil, api.Refusef(api.CodeSocket, "choose another path", "%s exists and is no socket", path)
+		}
+		if err := os.Remove(path); err != nil { //nolint:forbidigo // a socket at a path that the operator names
+			return nil, fmt.Errorf("remove the old socket: %w", err)
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, api.Failf(api.CodeSocket, err, "listen on %s", path)
+	}
+	// Who connects before the mode is set has no rights: see identify.
+	if err := os.Chmod(path, 0o600); err != nil { //nolint:forbidigo // as above
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+const tagDecisions = "decisions"
+
+// addMoves adds the routes that move the head of a cell, or write what it has.
+func (s *Server) addMoves() {
+	move := func(verb, id, summary string, status int, needs ...Scope) route {
+		return route{method: http.MethodPost, path: "/v1/cells/{cell}/" + verb, id: id, tag: tagDecisions, summary: summary, needs: needs, status: status}
+	}
+	handle(s, move("checkpoints", "createCheckpoint", "Name the present state", http.StatusCreated, Run),
+		func(ctx context.Context, c *call, in *moveInput[api.CheckpointBody]) (*api.CheckpointResult, error) {
+			return c.engine.Checkpoint(ctx, in.Cell, in.body().Name)
+		})
+	handle(s, move("restore", "restore", "Go back to a state", 0, Run),
+		func(ctx context.Context, c *call, in *moveInput[api.RestoreBody]) (*api.MoveResult, error) {
+			b := in.body()
+			return c.engine.Restore(ctx, api.RestoreRequest{Cell: in.Cell, Checkpoint: b.Checkpoint, Run: b.Run, Reason: b.Reason, Force: b.Force})
+		})
+	handle(s, move("accept", "accept", "Accept a run", 0, Run, Decide), s.accept)
+	handle(s, move("reject", "reject", "Reject a run", 0, Run, Decide),
+		func(ctx context.Context, c *call, in *moveInput[api.RejectBody]) (*api.MoveResult, error) {
+			return c.engine.Reject(ctx, in.Cell, in.body().Run, in.body().Reason)
+		})
+	handle(s, move("apply", "apply", "Write accepted work to a directory", 0, Run, Decide), s.apply)
+	handle(s, move("undo", "undo", "Take the last apply back", 0, Run, Decide),
+		func(ctx context.Context, c *call, in *moveInput[api.UndoBody]) (*api.ApplyResult, error) {
+			b := in.body()
+			return c.engine.Undo(ctx, api.UndoRequest{Cell: in.Cell, Except: b.Except, OnConflict: b.OnConflict, DryRun: b.DryRun})
+		})
+	handle(s, move("refresh", "refresh", "Take over what changed in the source directory", 0, Run),
+		func(ctx context.Context, c *call, in *moveInput[api.RefreshBody]) (*api.RefreshResult, error) {
+			return c.engine.Refresh(ctx, api.RefreshRequest{Cell: in.Cell, OnConflict: in.body().OnConflict})
+		})
+	handle(s, move("verify", "verifyCell", "Recompute the hashes of states", 0, Read),
+		func(ctx context.Context, c *call, in *moveInput[api.VerifyBody]) (*api.VerifyResult, error) {
+			return c.engine.Verify(ctx, in.Cell, in.body().Checkpoint, in.body().All)
+		})
+}
+
+// moveInput is the input of a route that changes a cell. The body may be left out.
+type moveInput[B any] struct {
+	InCell
+	IfMatch
+	Body *B
+}
+
+// body returns the body, which may be left out.
+func (in *moveInput[B]) body() (b B) {
+	if in.Body != nil {
+		b = *in.Body
+	}
+	return b
+}
+
+func (s *Server) accept(ctx context.Context, c *call, in *moveInput[api.AcceptBody]) (*api.AcceptResult, error) {
+	b := in.body()
+	return c.engine.Accept(ctx, api.AcceptRequest{
+		Cell: in.Cell, Run: b.Run, Reason: b.Reason, Force: b.Force, Only: b.Only, Except: b.Except, Apply: b.Apply,
+	})
+}
+
+func (s *Server) apply(ctx context.Context, c *call, in *moveInput[api.ApplyBody]) (*api.ApplyResult, error) {
+	b := in.body()
+	if b.To != "" {
+		if err := s.allowPath(c, b.To); err != nil {
+			return nil, err
+		}
+	}
+	return c.engine.Apply(ctx, api.ApplyRequest{
+		Cell: in.Cell, To: b.To, DryRun: b.DryRun, Only: b.Only, Except: b.Except,
+		OnConflict: b.OnConflict, AllowControl: b.AllowControl, AllowSetuid: b.AllowSetuid,
+	})
+}

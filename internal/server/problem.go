@@ -1,0 +1,139 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/document"
+)
+
+const problemType = "application/problem+json"
+
+// problem is a problem document as an error of a route.
+type problem struct {
+	api.Problem
+	header http.Header
+}
+
+func (p *problem) Error() string             { return p.Detail }
+func (p *problem) GetStatus() int            { return p.Status }
+func (p *problem) GetHeaders() http.Header   { return p.header }
+func (p *problem) ContentType(string) string { return problemType }
+
+// problemOf returns the problem document of an engine's error. Errors without a
+// code come from inside: their text may name paths of the host, so it goes to the
+// log and not to the caller.
+func (s *Server) problemOf(c *call, err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		p.Instance = c.id
+		return p
+	}
+	e, ok := errors.AsType[*api.Error](cell.Explain(err))
+	if !ok {
+		s.logger.Error("request failed", "request", c.id, "error", err)
+		return newProblem(c.id, http.StatusInternalServerError, &api.Error{
+			Kind: api.Failed, Code: api.CodeFailed, Message: "the operation failed", Hint: "the log of the daemon has the cause",
+		})
+	}
+	return newProblem(c.id, statusOf(e), e)
+}
+
+func newProblem(id string, status int, e *api.Error) *problem {
+	return &problem{Problem: api.Problem{
+		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: e.Message,
+		Code: e.Code, Hint: e.Hint, Details: append([]string{}, e.Details...), Instance: id,
+	}}
+}
+
+// statusOf returns the HTTP status of an error, by the table of codes. A code may
+// stand for a failure of the caller or of the daemon; the kind of the error tells.
+func statusOf(e *api.Error) int {
+	codes := api.Codes()
+	at := slices.IndexFunc(codes, func(c api.CodeInfo) bool { return c.Code == e.Code })
+	if at >= 0 && codes[at].Status != http.StatusInternalServerError {
+		return codes[at].Status
+	}
+	switch e.Kind {
+	case api.Usage:
+		return http.StatusBadRequest
+	case api.NotFound:
+		return http.StatusNotFound
+	case api.Busy:
+		return http.StatusConflict
+	case api.Refused:
+		return http.StatusUnprocessableEntity
+	case api.Failed:
+	}
+	return http.StatusInternalServerError
+}
+
+// libraryProblem makes the problem document of an error that the library found: a
+// malformed body, a missing field, an unknown parameter.
+func libraryProblem(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
+	e := &api.Error{Code: api.CodeUsage, Message: msg, Hint: "see /docs"}
+	switch status {
+	case http.StatusUnprocessableEntity:
+		status = http.StatusBadRequest
+	case http.StatusRequestEntityTooLarge:
+		e.Code = api.CodeTooLarge
+	case http.StatusRequestTimeout:
+		e.Code = api.CodeSlow
+	case http.StatusNotAcceptable:
+		e.Code = api.CodeNotAcceptable
+	case http.StatusUnsupportedMediaType:
+		e.Code = api.CodeMediaType
+	case http.StatusInternalServerError:
+		e.Code, e.Hint = api.CodeFailed, ""
+	}
+	for _, err := range errs {
+		// The value that is wrong may be a secret: only its place is named.
+		if d, ok := errors.AsType[*huma.ErrorDetail](err); ok {
+			e.Details = append(e.Details, strings.TrimPrefix(d.Location+": "+d.Message, ": "))
+		} else if err != nil {
+			e.Details = append(e.Details, err.Error())
+		}
+	}
+	id := ""
+	if ctx != nil {
+		id = callOf(ctx.Context()).id
+	}
+	return newProblem(id, status, e)
+}
+
+// writeDocument answers with one document.
+func writeDocument(w http.ResponseWriter, status int, doc any) {
+	var b bytes.Buffer
+	if err := document.Write(&b, doc); err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// writeProblem answers a request that reaches no route.
+func writeProblem(w http.ResponseWriter, p *problem) {
+	for name, values := range p.header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", problemType)
+	writeDocument(w, p.Status, p.Problem)
+}
+
+// notFound answers for paths that no route has.
+func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
+	c := callOf(r.Context())
+	writeProblem(w, newProblem(c.id, http.StatusNotFound, &api.Error{
+		Code: api.CodeNotFound, Message: "no such resource", Hint: "/openapi.json lists the resources",
+	}))
+}

@@ -1,0 +1,263 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+const tagRuns = "runs"
+
+// addRuns adds the routes of runs.
+func (s *Server) addRuns() {
+	s.addRunCommand()
+	list := func(path, id string) {
+		handle(s, route{method: http.MethodGet, path: path, id: id, tag: tagRuns, summary: "List runs", needs: []Scope{Read}}, s.listRuns)
+	}
+	list("/v1/runs", "listRuns")
+	list("/v1/cells/{cell}/runs", "listCellRuns")
+	for _, at := range []struct{ prefix, id string }{{"/v1/runs/{run}", "Run"}, {"/v1/cells/{cell}/runs/{run}", "CellRun"}} {
+		handle(s, route{method: http.MethodGet, path: at.prefix, id: "get" + at.id, tag: tagRuns, summary: "Show a run", needs: []Scope{Read}}, s.getRun)
+		handle(s, route{
+			method: http.MethodPost, path: at.prefix + "/cancel", id: "cancel" + at.id, tag: tagRuns, summary: "End a run", needs: []Scope{Run},
+			status: http.StatusAccepted,
+		}, s.cancelRun)
+	}
+}
+
+type listRunsInput struct {
+	Page
+	Cell string `path:"cell" required:"false"`
+}
+
+func (s *Server) listRuns(ctx context.Context, c *call, in *listRunsInput) (*api.List[api.RunInfo], error) {
+	after, err := in.number()
+	if err != nil {
+		return nil, err
+	}
+	runs, next, err := c.engine.Runs(ctx, in.Cell, after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	list := &api.List[api.RunInfo]{Items: runs}
+	if next != 0 {
+		list.Next = cursor(strconv.FormatInt(next, 10))
+	}
+	return list, nil
+}
+
+type runInput struct {
+	Run  string `path:"run" doc:"Id of the run."`
+	Cell string `path:"cell" required:"false"`
+}
+
+func (s *Server) getRun(ctx context.Context, c *call, in *runInput) (*api.RunInfo, error) {
+	info, err := c.engine.RunInfo(ctx, in.Run)
+	if err == nil && in.Cell != "" && in.Cell != info.Cell {
+		return nil, api.Missing("run of "+in.Cell, in.Run, "")
+	}
+	return info, err
+}
+
+func (s *Server) cancelRun(ctx context.Context, c *call, in *runInput) (*api.RunInfo, error) {
+	info, err := s.getRun(ctx, c, in)
+	if err != nil {
+		return nil, err
+	}
+	if info.State == "ended" {
+		return info, nil
+	}
+	if !s.jobs.cancel(info.RunID) {
+		return nil, &api.Error{Kind: api.Busy, Code: api.CodeBusy, Message: "another process carries out " + info.RunID, Hint: "end it there"}
+	}
+	return info, nil
+}
+
+type startRunInput struct {
+	InCell
+	IfMatch
+	Prefer string `header:"Prefer" doc:"respond-async answers when the run has begun."`
+	Accept string `header:"Accept" doc:"text/event-stream streams the output and the result."`
+	Body   api.RunBody
+}
+
+// addRunCommand adds the route that runs a command. Its answer has three forms: the
+// result at the end, the id at the beginning, or a stream of events.
+func (s *Server) addRunCommand() {
+	r := route{
+		method: http.MethodPost, path: "/v1/cells/{cell}/runs", id: "run", tag: tagRuns,
+		summary: "Run a command as a transaction", needs: []Scope{Run},
+	}
+	op := r.operation()
+	registry := s.api.OpenAPI().Components.Schemas
+	op.Responses = map[string]*huma.Response{
+		"200": {Description: "The run has ended.", Content: map[string]*huma.MediaType{
+			"application/json":  {Schema: schemaOf[api.RunAnswer](registry)},
+			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events: started, stdout, stderr, event, result."}},
+		}},
+		"202": {
+			Description: "The run has begun.",
+			Headers:     map[string]*huma.Param{"Location": {Schema: &huma.Schema{Type: huma.TypeString}, Description: "Where the run is."}},
+			Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaOf[api.RunStarted](registry)}},
+		},
+	}
+	huma.Register(s.api, op, func(ctx context.Context, in *startRunInput) (*huma.StreamResponse, error) {
+		c := callOf(ctx)
+		job, err := s.newRun(ctx, c, in)
+		if err != nil {
+			return nil, s.problemOf(c, err)
+		}
+		return &huma.StreamResponse{Body: func(hctx huma.Context) {
+			_, w := humago.Unwrap(hctx)
+			switch {
+			case strings.Contains(in.Prefer, "respond-async"):
+				job.begin(w)
+			case strings.Contains(in.Accept, "text/event-stream"):
+				job.stream(ctx, w)
+			default:
+				job.finish(ctx, w)
+			}
+		}}, nil
+	})
+}
+
+// schemaOf returns the schema of a type, by reference.
+func schemaOf[T any](r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[T](), true, "")
+}
+
+// runJob is one run that a request asked for.
+type runJob struct {
+	server  *Server
+	call    *call
+	engine  Engine
+	request api.RunRequest
+	stdin   io.Reader
+}
+
+func (s *Server) newRun(ctx context.Context, c *call, in *startRunInput) (*runJob, error) {
+	if in.Body.AcceptOnSuccess && !c.caller.may(Decide) {
+		return nil, c.deny(Decide)
+	}
+	set, err := s.runSettings(ctx, c, in.Body.RunSettings)
+	if err != nil {
+		return nil, err
+	}
+	stdin, err := input(in.Body.Stdin, in.Body.StdinBase64)
+	if err != nil {
+		return nil, err
+	}
+	expect, err := expectation(in.Match)
+	if err != nil {
+		return nil, err
+	}
+	return &runJob{
+		server: s, call: c, stdin: stdin, engine: s.actFor(c, expect, set.env),
+		request: api.RunRequest{
+			Cell: in.Cell, Args: in.Body.Command, RunOptions: set.options,
+			CheckpointBefore: in.Body.CheckpointName != "", CheckpointName: in.Body.CheckpointName,
+			RestoreOnFail: in.Body.RestoreOnFail, AcceptOnSuccess: in.Body.AcceptOnSuccess,
+		},
+	}, nil
+}
+
+// input returns the input of a command, or nil.
+func input(text string, data []byte) (stdin io.Reader, err error) {
+	switch {
+	case text != "" && len(data) > 0:
+		err = api.Usagef("send one of them", "stdin and stdin_base64 exclude each other")
+	case text != "":
+		stdin = strings.NewReader(text)
+	case len(data) > 0:
+		stdin = bytes.NewReader(data)
+	}
+	return stdin, err
+}
+
+// do runs the command. begun is called when the run has its id.
+func (j *runJob) do(ctx context.Context, stdout, stderr io.Writer, begun func(id string)) (*api.RunResult, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	forget := func() {}
+	defer func() { forget() }()
+	return j.engine.Run(ctx, j.request, cell.Stdio{In: j.stdin, Out: stdout, Err: stderr, Begun: func(id string) {
+		forget = j.server.jobs.add(id, cancel)
+		begun(id)
+	}})
+}
+
+// finish answers with the result when the run has ended.
+func (j *runJob) finish(ctx context.Context, w http.ResponseWriter) {
+	var out output
+	res, err := j.do(ctx, &out.stdout, &out.stderr, func(string) {})
+	if res == nil {
+		writeProblem(w, j.server.problemOf(j.call, err))
+		return
+	}
+	writeDocument(w, http.StatusOK, api.RunAnswer{RunResult: *res, Output: out.document()})
+}
+
+// begin answers when the run has begun, which then goes on without the caller.
+func (j *runJob) begin(w http.ResponseWriter) {
+	begun, failed := make(chan string, 1), make(chan error, 1)
+	j.server.jobs.all.Go(func() {
+		if _, err := j.do(j.server.work, io.Discard, io.Discard, func(id string) { begun <- id }); err != nil {
+			failed <- err
+		}
+	})
+	select {
+	case id := <-begun:
+		w.Header().Set("Location", "/v1/runs/"+id)
+		writeDocument(w, http.StatusAccepted, api.RunStarted{RunID: id, State: "running"})
+	case err := <-failed:
+		writeProblem(w, j.server.problemOf(j.call, err))
+	}
+}
+
+// stream answers with the output as it comes, and the result at the end. A run that
+// is refused before it begins is answered with a problem.
+func (j *runJob) stream(ctx context.Context, w http.ResponseWriter) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var events *eventStream
+	stop := func() {}
+	defer func() { stop() }()
+	out := lateWriter{part: func(name string) streamPart { return streamPart{events, name} }}
+	res, err := j.do(ctx, out.named("stdout"), out.named("stderr"), func(id string) {
+		events = newEventStream(w)
+		stop = events.beat()
+		_ = events.send("started", api.RunStarted{RunID: id, State: "running"})
+	})
+	switch {
+	case events == nil:
+		writeProblem(w, j.server.problemOf(j.call, err))
+	case res == nil:
+		_ = events.send("problem", j.server.problemOf(j.call, err).Problem)
+	default:
+		_ = events.send("result", res)
+	}
+}
+
+// lateWriter makes the writers of a run's streams before the answer has begun. The
+// run writes only after that.
+type lateWriter struct {
+	part func(name string) streamPart
+}
+
+func (l lateWriter) named(name string) io.Writer {
+	return writerFunc(func(p []byte) (int, error) { return l.part(name).Write(p) })
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

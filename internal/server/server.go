@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/document"
+)
+
+// Config has the parts of a Server.
+type Config struct {
+	// Engine returns an engine that acts for a caller.
+	Engine func(cell.Caller) Engine
+	// UserName returns the name of a local user, as statements record it.
+	UserName func(uid int) string
+	// Version is that of this program.
+	Version string
+	// AllowSource are the directories of the host that callers with a token may
+	// name, with everything below them.
+	AllowSource []string
+	// Logger gets a line for each request. nil drops them.
+	Logger *slog.Logger
+}
+
+// Server serves the REST API.
+type Server struct {
+	config   Config
+	logger   *slog.Logger
+	mux      *http.ServeMux
+	api      huma.API
+	jobs     jobs
+	draining atomic.Bool
+	// work is the context of runs that outlive their request.
+	work context.Context
+	stop context.CancelFunc
+}
+
+// New makes a Server.
+func New(c Config) *Server {
+	s := &Server{config: c, logger: c.Logger, mux: http.NewServeMux()}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	s.work, s.stop = context.WithCancel(context.Background())
+	configureHuma()
+	s.api = humago.New(s.mux, apiConfig())
+	s.api.UseMiddleware(s.authorize)
+	s.addRoutes()
+	return s
+}
+
+// configureHuma sets the library's package variables, once for the process: errors
+// are problem documents, and lists are never null.
+var configureHuma = sync.OnceFunc(func() {
+	huma.NewErrorWithContext = libraryProblem
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
+		return libraryProblem(nil, status, msg, errs...)
+	}
+	huma.DefaultArrayNullable = false
+	huma.ValidateStrictCasing = true
+})
+
+func apiConfig() huma.Config {
+	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	format := huma.Format{Marshal: document.Write, Unmarshal: huma.DefaultJSONFormat.Unmarshal}
+	return huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "Forkcell", Version: "1",
+				Description: "Checkpoint, governed run, signed receipt, then accept, restore or fork.",
+			},
+			Components: &huma.Components{
+				Schemas: registry,
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"token": {Type: "http", Scheme: "bearer", Description: "A token of `forkcell token create`. The local socket needs none."},
+				},
+			},
+			Security: []map[string][]string{{"token": {}}, {}},
+		},
+		OpenAPIPath:                  "",
+		Formats:                      map[string]huma.Format{"application/json": format, "json": format},
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+	}
+}
+
+// OpenAPI returns the description of the API as YAML.
+func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().YAML() }
+
+// addRoutes adds every route.
+func (s *Server) addRoutes() {
+	s.addOperations()
+	s.addCells()
+	s.addRuns()
+	s.addMoves()
+	s.mux.HandleFunc("/", s.notFound)
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"bytes"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/document"
+)
+
+const (
+	// bodyTimeout is how long a body may take to arrive, and a reader to take a part
+	// of a stream.
+	bodyTimeout = 30 * time.Second
+	// heartbeat is the time between two comments in a stream without events.
+	heartbeat = 15 * time.Second
+)
+
+// eventStream writes server-sent events. It is safe for concurrent use.
+type eventStream struct {
+	mu   sync.Mutex
+	w    http.ResponseWriter
+	rc   *http.ResponseController
+	fail error
+}
+
+// newEventStream begins the answer.
+func newEventStream(w http.ResponseWriter) *eventStream {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	s := &eventStream{w: w, rc: http.NewResponseController(w)}
+	s.comment()
+	return s
+}
+
+// send writes one event. After the first failure nothing more is written.
+func (s *eventStream) send(event string, doc any) error {
+	var b bytes.Buffer
+	b.WriteString("event: " + event + "\n")
+	b.WriteString("data: ")
+	if err := document.Write(&b, doc); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	return s.write(b.Bytes())
+}
+
+// comment writes a line that readers ignore, to find out whether they are there.
+func (s *eventStream) comment() { _ = s.write([]byte(":\n\n")) }
+
+func (s *eventStream) write(p []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return s.fail
+	}
+	// A writer without deadlines is a test's.
+	_ = s.rc.SetWriteDeadline(time.Now().Add(bodyTimeout))
+	if _, s.fail = s.w.Write(p); s.fail == nil {
+		s.fail = s.rc.Flush()
+	}
+	return s.fail
+}
+
+// beat sends comments until the returned function is called.
+func (s *eventStream) beat() (stop func()) {
+	ticker, done := time.NewTicker(heartbeat), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ticker.C:
+				s.comment()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { ticker.Stop(); close(done) }
+}
+
+// streamPart is one stream of a command, written as events.
+type streamPart struct {
+	events *eventStream
+	name   string
+}
+
+type streamData struct {
+	Data []byte `json:"data"`
+}
+
+func (p streamPart) Write(data []byte) (int, error) {
+	if err := p.events.send(p.name, streamData{data}); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
