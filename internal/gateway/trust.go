@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,12 +77,23 @@ func hostBundle() ([]byte, error) {
 	return nil, nil
 }
 
+// readStore reads a trust store, with room for the cell's authority.
 func readStore(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
-	if err == nil && len(data) > maxStore {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), maxStore)+authority.Room))
+	_, err = data.ReadFrom(io.LimitReader(f, maxStore+1))
+	if err == nil && data.Len() > maxStore {
 		err = fmt.Errorf("%s is larger than %d bytes", path, maxStore)
 	}
-	return data, err
+	return data.Bytes(), err
 }
 
 // javaStores adds Java's trust stores, where the host has them in /etc.

@@ -64,17 +64,17 @@ var ErrExpired = errors.New("the cell's certificate authority has expired")
 
 // Authority signs for one cell. It is safe for concurrent use.
 type Authority struct {
-	key *ecdsa.PrivateKey
-	// leafKey is shared by all leaves. One process holds them all, so separate
-	// keys would protect nothing.
-	leafKey *ecdsa.PrivateKey
+	key     *ecdsa.PrivateKey
 	subject pkix.Name
 	now     func() time.Time
 
-	mu     sync.Mutex
-	cert   *x509.Certificate
-	leaves map[string]*list.Element
-	used   *list.List // of *leaf, most recently used first
+	mu   sync.Mutex
+	cert *x509.Certificate
+	// leafKey is made with the first leaf and shared by all. One process holds
+	// them all, so separate keys would protect nothing.
+	leafKey *ecdsa.PrivateKey
+	leaves  map[string]*list.Element
+	used    *list.List // of *leaf, most recently used first
 }
 
 type leaf struct {
@@ -92,17 +92,12 @@ func newAt(cellName string, now func() time.Time) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the key of a certificate authority: %w", err)
 	}
-	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make the key of a certificate authority: %w", err)
-	}
 	// Subjects must differ even between two cells of one name: programs that
 	// have seen both look issuers up by subject.
 	var tag [4]byte
 	_, _ = rand.Read(tag[:]) // never fails
 	a := &Authority{
 		key:     key,
-		leafKey: leafKey,
 		subject: pkix.Name{CommonName: "forkcell-" + plain(cellName) + " " + hex.EncodeToString(tag[:])},
 		now:     now,
 		leaves:  map[string]*list.Element{},
@@ -238,7 +233,12 @@ func (a *Authority) leaf(name string) (*leaf, error) {
 	return l, nil
 }
 
-func (a *Authority) issue(name string, addr netip.Addr, now time.Time) (*tls.Certificate, error) {
+func (a *Authority) issue(name string, addr netip.Addr, now time.Time) (_ *tls.Certificate, err error) {
+	if a.leafKey == nil {
+		if a.leafKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return nil, err
+		}
+	}
 	template := &x509.Certificate{
 		NotBefore:             now.Add(-before),
 		NotAfter:              now.Add(leafLife),

@@ -52,7 +52,8 @@ func JavaStorePaths() []string {
 // JavaStore returns a trust store with the certificates of the host's store and
 // the authority's. The host's store is JKS, PKCS#12 without encryption (Java's
 // own since version 18), PEM, or empty. The result is JKS with the same
-// password; every Java detects the format.
+// password; every Java detects the format. The host's store must not be used
+// afterwards: the result may be in its memory.
 func (a *Authority) JavaStore(hostCacerts []byte, password string) ([]byte, error) {
 	if out, ok := appended(hostCacerts, password, javaAlias, a.certificate()); ok {
 		return out, nil

@@ -20,19 +20,19 @@ const (
 // certificates. Parsing and rebuilding a store with the library takes
 // milliseconds at the start of every run. The digest of the old store is not
 // verified, because that takes almost as long as computing the new one; Java
-// does not verify it either unless it has the password.
+// does not verify it either unless it has the password. The new store is in the
+// memory of the old one, if that has [Room] at its end.
 func appended(b []byte, password, alias string, cert *x509.Certificate) ([]byte, bool) {
 	if len(b) < jksHeader+sha1.Size || len(b) > maxStore || binary.BigEndian.Uint32(b) != jksMagic {
 		return nil, false
 	}
-	version, entries := binary.BigEndian.Uint32(b[4:]), b[:len(b)-sha1.Size]
+	version := binary.BigEndian.Uint32(b[4:])
 	keys, err := checkLengths(b)
 	if err != nil || keys || version != 2 {
 		return nil, false
 	}
-	out := make([]byte, 0, len(b)+len(alias)+len(cert.Raw)+64)
-	out = append(out, entries...)
-	binary.BigEndian.PutUint32(out[8:], binary.BigEndian.Uint32(b[8:])+1)
+	out := b[:len(b)-sha1.Size]
+	binary.BigEndian.PutUint32(out[8:], binary.BigEndian.Uint32(out[8:])+1)
 	out = binary.BigEndian.AppendUint32(out, jksTag)
 	out = jksText(out, alias)
 	out = binary.BigEndian.AppendUint64(out, uint64(cert.NotBefore.UnixMilli()))

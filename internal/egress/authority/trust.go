@@ -6,8 +6,13 @@ import (
 	"encoding/asn1"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 )
+
+// Room is the capacity beyond its length with which a trust store of the host
+// gets the authority's certificate added without being copied.
+const Room = 4096
 
 const pemType = "CERTIFICATE"
 
@@ -18,18 +23,34 @@ const pemBegin, pemEnd = "-----BEGIN " + pemType + "-----", "-----END " + pemTyp
 //
 // The certificates are not decoded: that takes milliseconds for a few hundred
 // of them at the start of every run, and programs outside a cell read the
-// host's file as it is.
+// host's file as it is. What needs no change is not copied either: the bundle
+// may use the memory of hostPEM, which should have [Room] at its end.
 func (a *Authority) Bundle(hostPEM []byte) []byte {
-	own := a.PEM()
-	out := make([]byte, 0, len(hostPEM)+len(own)+1)
-	for {
+	out := onlyPEM(hostPEM)
+	rest := hostPEM[len(out):]
+	if len(rest) > 0 {
+		out = slices.Clip(out) // the rest is still to be read
+	}
+	for len(rest) > 0 {
 		var block []byte
-		if block, hostPEM = nextPEM(hostPEM); block == nil {
-			// The authority comes last: people look at the end of a file to see
-			// what was added.
-			return append(out, own...)
+		if block, rest = nextPEM(rest); block != nil {
+			out = append(append(out, block...), '\n')
 		}
-		out = append(append(out, block...), '\n')
+	}
+	// The authority comes last: people look at the end of a file to see what was
+	// added.
+	return append(out, a.PEM()...)
+}
+
+// onlyPEM returns the first part of a text, as far as it is certificates, each
+// with its line end and nothing between them.
+func onlyPEM(b []byte) []byte {
+	for rest := b; ; {
+		block, after := nextPEM(rest)
+		if block == nil || len(block)+len(after) < len(rest) || !bytes.HasPrefix(after, []byte("\n")) {
+			return b[:len(b)-len(rest)]
+		}
+		rest = after[1:]
 	}
 }
 

@@ -39,12 +39,17 @@ func TestBundle(t *testing.T) {
 		{"two", roots, 3},
 		{"remarks", slices.Concat([]byte("# first\n"), roots, []byte("\n# last\n")), 3},
 		{"no line end", bytes.TrimRight(roots, "\n"), 3},
+		{"remarks between", slices.Concat(roots, []byte("# last\n"), roots), 5},
+		{"no line end between", slices.Concat(bytes.TrimRight(roots, "\n"), roots), 5},
 		{"CRLF", bytes.ReplaceAll(roots, []byte("\n"), []byte("\r\n")), 3},
 		{"cut off", slices.Concat(roots, []byte("-----BEGIN CERTIFICATE-----\nAAAA\n")), 3},
 		{"cut off before one", slices.Concat([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n"), roots), 3},
 		{"other blocks", slices.Concat(roots, []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n-----BEGIN TRUSTED CERTIFICATE-----\nAAAA\n-----END TRUSTED CERTIFICATE-----\n")), 3},
 	} {
-		got := a.Bundle(c.host)
+		got := a.Bundle(slices.Clip(c.host))
+		if roomy := a.Bundle(withRoom(c.host)); !bytes.Equal(got, roomy) {
+			t.Errorf("%s: another bundle in memory with room\n%s", c.name, roomy)
+		}
 		if n := strings.Count(string(got), "-----BEGIN CERTIFICATE-----"); n != c.want {
 			t.Errorf("%s: %d certificates, want %d", c.name, n, c.want)
 		}
@@ -57,6 +62,30 @@ func TestBundle(t *testing.T) {
 		if parsed := pool(t, got); !parsed.Equal(wholePool(t, c.want, roots, a.PEM())) {
 			t.Errorf("%s: other certificates", c.name)
 		}
+	}
+}
+
+// withRoom returns a copy with room for an authority, filled with other bytes.
+func withRoom(b []byte) []byte {
+	return slices.Concat(b, bytes.Repeat([]byte{0xee}, authority.Room))[:len(b)]
+}
+
+// The host's roots are large, and the memory of a copy is the larger part of its
+// cost.
+func TestStoresAreNotCopied(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	roots := withRoom(read(t, "roots.pem"))
+	if got := a.Bundle(roots); &got[0] != &roots[0] {
+		t.Error("the bundle is a copy")
+	}
+	jks := withRoom(read(t, "roots.jks"))
+	got, err := a.JavaStore(jks, authority.JavaPassword)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if &got[0] != &jks[0] {
+		t.Error("Java's store is a copy")
 	}
 }
 
@@ -130,10 +159,14 @@ func TestJavaStore(t *testing.T) {
 		{"PKCS#12, any password", "other", read(t, "plain.p12"), 3},
 		{"PEM", authority.JavaPassword, read(t, "roots.pem"), 3},
 	} {
-		out, err := a.JavaStore(c.host, c.password)
-		if err != nil {
+		roomy, failed := a.JavaStore(withRoom(c.host), c.password)
+		out, err := a.JavaStore(slices.Clip(c.host), c.password)
+		if err = errors.Join(err, failed); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
+		}
+		if !bytes.Equal(out, roomy) {
+			t.Errorf("%s: another store in memory with room", c.name)
 		}
 		if got := aliases(t, out, c.password); len(got) != c.want || !slices.Contains(got, "forkcell-cell") {
 			t.Errorf("%s: entries %q", c.name, got)
@@ -238,7 +271,7 @@ func FuzzJavaStore(f *testing.F) {
 	}
 	a := newAuthority(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		out, err := a.JavaStore(b, authority.JavaPassword)
+		out, err := a.JavaStore(withRoom(b), authority.JavaPassword)
 		if err != nil {
 			if !errors.Is(err, authority.ErrJavaStore) {
 				t.Fatal(err)
