@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -118,16 +119,19 @@ func (c *conn) cut(cause error) {
 	if c.cause == nil {
 		c.cause = cause
 	}
-	flights := make([]*flight, 0, len(c.flights))
-	for f := range c.flights {
-		flights = append(flights, f)
-	}
 	c.mu.Unlock()
-	for _, f := range flights {
+	for _, f := range c.inFlight() {
 		f.cancel(cause)
 	}
 	reset(c.Conn)
 	_ = c.Close()
+}
+
+// inFlight returns the requests that are being handled.
+func (c *conn) inFlight() []*flight {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.flights))
 }
 
 func (c *conn) why() error {
@@ -303,10 +307,6 @@ func (c *conn) view(to place) *view {
 func (c *conn) reconsider(g *Generation) {
 	c.mu.Lock()
 	old := c.ruling
-	flights := make([]*flight, 0, len(c.flights))
-	for f := range c.flights {
-		flights = append(flights, f)
-	}
 	c.mu.Unlock()
 	if !c.explicit && old != nil {
 		if no := c.outdated(old, g.view(c.proc, c.to.host, c.to.port)); no != nil {
@@ -315,7 +315,7 @@ func (c *conn) reconsider(g *Generation) {
 			return
 		}
 	}
-	for _, f := range flights {
+	for _, f := range c.inFlight() {
 		f.reconsider(g)
 	}
 }

@@ -296,6 +296,24 @@ func TestManyRequests(t *testing.T) {
 	close(release)
 }
 
+// TestHostAfterLongHeader checks a second Host when the server's buffer of 4,096
+// bytes has room for one more byte of the header before it: that byte is not one
+// that the server reads ahead. Each part is a TLS record, read by itself.
+func TestHostAfterLongHeader(t *testing.T) {
+	t.Parallel()
+	c := newCell(t, rules(fullAPI))
+	c.serve(api, 443, http.HandlerFunc(mirror))
+	conn := c.tls(c.dial(c.to(api, 443)), api)
+	line := "GET https://api.example.com/ok/ HTTP/1.1\r\n"
+	long := "X: " + strings.Repeat("x", 4095-len("X: \r")) + "\r"
+	if _, err := io.WriteString(conn, line+long); err != nil {
+		t.Fatal(err)
+	}
+	if res := raw(conn, "\nHost: evil.example.com\r\n\r\n"); res == nil || res.StatusCode != 421 {
+		t.Errorf("%+v", res)
+	}
+}
+
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	c := newCell(t, rules(`{host: api.example.com, port: 443, protocol: rest, enforcement: audit, rules: [{allow: {method: GET, path: /a}}]}`))

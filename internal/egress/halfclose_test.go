@@ -152,20 +152,29 @@ func TestHalfCloseRaw(t *testing.T) {
 // TestGoneWhileAnswered checks that a program that is gone ends its request.
 func TestGoneWhileAnswered(t *testing.T) {
 	t.Parallel()
-	c := newCell(t, rules("{host: api.example.com, port: 80, protocol: rest, access: full}"))
-	asked, ended := make(chan struct{}), make(chan struct{})
-	c.serve(api, 80, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		close(asked)
-		<-r.Context().Done()
-		close(ended)
-	}))
-	conn := c.dial(c.to(api, 80))
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: api.example.com\r\n\r\n"); err != nil {
-		t.Fatal(err)
+	for _, port := range []uint16{80, 443} {
+		t.Run(fmt.Sprint(port), func(t *testing.T) {
+			t.Parallel()
+			c := newCell(t, rules("{host: api.example.com, ports: [80, 443], protocol: rest, access: full}"))
+			asked, ended := make(chan struct{}), make(chan struct{})
+			c.serve(api, port, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				close(asked)
+				<-r.Context().Done()
+				close(ended)
+			}))
+			tcp := c.dial(c.to(api, port))
+			conn := tcp
+			if port == 443 {
+				conn = c.tls(tcp, api)
+			}
+			if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: api.example.com\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			<-asked
+			closeWrite(t, conn)
+			_ = tcp.(*net.TCPConn).SetLinger(0) // a reset, as from a process that died with data unread
+			_ = tcp.Close()
+			<-ended
+		})
 	}
-	<-asked
-	closeWrite(t, conn)
-	_ = conn.(*net.TCPConn).SetLinger(0) // a reset, as from a process that died with data unread
-	_ = conn.Close()
-	<-ended
 }

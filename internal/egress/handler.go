@@ -299,6 +299,7 @@ func (p *Proxy) register(f *flight, h http.Header) error {
 	f.c.mu.Lock()
 	f.c.flights[f] = struct{}{}
 	f.c.mu.Unlock()
+	p.watch()
 	return nil
 }
 

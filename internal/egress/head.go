@@ -12,27 +12,23 @@ import (
 // the server then drops the Host header, which must name the same host.
 type head struct {
 	mu sync.Mutex
-	// text is the part that was received, next the byte that the server reads
-	// ahead while it answers the previous request.
-	text, next []byte
+	// text is the part that was received.
+	text []byte
 	// passed reports that the rest is not needed.
 	passed bool
 }
 
-// came receives what the program sent. ahead reports that it is the byte that
-// is read ahead.
-func (h *head) came(b []byte, ahead bool) {
+// came receives what the program sent.
+func (h *head) came(b []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case ahead:
-		h.next = append([]byte(nil), b...)
-	case !h.passed:
-		h.text = append(h.text, b...)
-		_, target, ok := bytes.Cut(h.text, []byte(" "))
-		if ok && len(target) > 0 && target[0] == '/' || len(h.text) > maxHead {
-			h.text, h.passed = nil, true
-		}
+	if h.passed {
+		return
+	}
+	h.text = append(h.text, b...)
+	_, target, ok := bytes.Cut(h.text, []byte(" "))
+	if ok && len(target) > 0 && target[0] == '/' || len(h.text) > maxHead {
+		h.text, h.passed = nil, true
 	}
 }
 
@@ -87,7 +83,7 @@ const maxHead = 128 << 10
 func (h *head) begin() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.text, h.next, h.passed = h.next, nil, false
+	h.text, h.passed = nil, false
 }
 
 // hosts returns the Host headers of a request. It returns none for a request

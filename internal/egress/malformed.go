@@ -3,7 +3,6 @@ package egress
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -24,23 +23,29 @@ type served struct {
 	// over reports that the program sends nothing more. The server also answers
 	// an incomplete request, which is not recorded as one.
 	over atomic.Bool
+	// timed reports that reads have a deadline, as those of a header have.
+	timed atomic.Bool
+}
+
+// SetReadDeadline sets the deadline of reads.
+func (s *served) SetReadDeadline(t time.Time) error {
+	s.timed.Store(time.Until(t) > 0)
+	return s.Conn.SetReadDeadline(t)
 }
 
 func (s *served) Read(b []byte) (int, error) {
+	if len(b) == 1 && !s.timed.Load() {
+		// While a request is answered the server reads one byte ahead, to
+		// detect that the program is gone. Proxy.endGone does that without a
+		// goroutine that waits for each request.
+		return 0, nil
+	}
 	n, err := s.Conn.Read(b)
-	s.c.head.came(b[:n], len(b) == 1)
+	s.c.head.came(b[:n])
 	if !s.c.header.came(n, &s.c.account) {
 		s.c.cut(s.c.p.overBudget(layerRequest))
 		return 0, errClosed
 	}
-	if len(b) == 1 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
-		// While a request is answered the server reads one byte ahead, to
-		// detect that the program is gone. A program that only ended its
-		// sending side still needs its answer.
-		s.over.Store(true)
-		return n, gone(s.Conn, err)
-	}
-	// The server interrupts a read that it does not need with a deadline.
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		s.over.Store(true)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,6 +37,8 @@ type Proxy struct {
 	gen    *Generation
 	conns  map[*conn]struct{}
 	closed bool
+	// watched reports that endGone will be called.
+	watched atomic.Bool
 
 	wg sync.WaitGroup
 }

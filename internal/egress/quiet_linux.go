@@ -7,31 +7,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gone waits until a connection on which nothing more will be received is
-// broken, and then returns err; or until its read deadline. A program that has
-// closed its socket looks like one that still reads, until the kernel has
-// dropped that socket, which takes a minute, and something is sent to it.
-// Keep-alive probes are sent when there is no other data.
-func gone(c net.Conn, err error) error {
+// broken reports whether nothing can be sent on a connection any more. A program
+// that has closed its socket looks like one that still reads, until the kernel
+// has dropped that socket, which takes a minute, and something is sent to it. So
+// keep-alive probes are sent when the program sends nothing more.
+func broken(c net.Conn) bool {
 	raw, ok := socket(c)
 	if !ok {
-		return err
+		return false
 	}
-	_ = raw.Control(func(fd uintptr) {
+	lost := false
+	err := raw.Control(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		if n, err := unix.Poll(p, 0); n <= 0 || err != nil {
+			return
+		}
+		lost = p[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
 		for _, option := range []int{unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL} {
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, option, 1)
 		}
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
 	})
-	late := raw.Read(func(fd uintptr) bool {
-		p := []unix.PollFd{{Fd: int32(fd)}}
-		n, bad := unix.Poll(p, 0)
-		return bad != nil || n > 0
-	})
-	if late != nil {
-		return late
-	}
-	return err
+	return lost || err != nil
 }
 
 // socket returns the socket below a connection.

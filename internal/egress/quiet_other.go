@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// gone cannot wait here, so a program that ends its sending side gets no
-// answer.
-func gone(_ net.Conn, err error) error { return err }
+// broken cannot be determined here, so a request of a program that is gone ends
+// with its answer.
+func broken(net.Conn) bool { return false }
 
 // quiet cannot be determined here, so every connection is used once.
 func quiet(syscall.RawConn) bool { return false }
