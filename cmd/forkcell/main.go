@@ -14,8 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/carry"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/cli"
-	_ "github.com/forkcell/forkcell/internal/driver/first" // before anything heavier
-	"github.com/forkcell/forkcell/internal/driver/native"
+	_ "github.com/forkcell/forkcell/internal/driver/first" // takes over in the first process of a cell
 	"github.com/forkcell/forkcell/internal/forward"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/supervise"
@@ -48,8 +47,6 @@ func unbroken(f *os.File, fd uintptr) *os.File {
 // file under other names. They must do nothing else first.
 func helper() bool {
 	switch os.Args[0] {
-	case "forkcell-init":
-		native.InitMain()
 	case "forkcell-reader":
 		fsx.ServeReader()
 	case app.SupervisorName:

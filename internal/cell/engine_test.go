@@ -12,16 +12,12 @@ import (
 
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/driver/native"
+	_ "github.com/forkcell/forkcell/internal/driver/first" // cells of these tests
 	"github.com/forkcell/forkcell/internal/fsx"
 )
 
 func TestMain(m *testing.M) {
-	switch os.Args[0] {
-	case "forkcell-init":
-		native.InitMain()
-		return
-	case "forkcell-reader":
+	if os.Args[0] == "forkcell-reader" {
 		fsx.ServeReader()
 		return
 	}

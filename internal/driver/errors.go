@@ -3,6 +3,8 @@ package driver
 import (
 	"errors"
 	"fmt"
+
+	"github.com/forkcell/forkcell/internal/driver/fault"
 )
 
 // ErrSpec marks a Spec that no driver can run.
@@ -11,38 +13,23 @@ var ErrSpec = errors.New("bad specification")
 // ErrStillRunning means that a process did not end in the time allowed.
 var ErrStillRunning = errors.New("the process is still running")
 
-// StartError names the step that kept a command from being executed.
-type StartError struct {
-	// Step is the failing step in words, such as "namespaces", "overlay /src" or
-	// "workdir". It is for people; programs look at Cause.
-	Step  string
-	Cause Cause
-	Err   error
-}
+// StartError names the step that kept a command from being executed. Package fault
+// declares it for a cell's first process, which does not link this package.
+type StartError = fault.StartError
 
 // Cause is why a command was not executed, as far as callers treat it apart.
-type Cause int
+type Cause = fault.Cause
 
+// The causes: see package fault.
 const (
-	// CauseCell is a failure of the cell itself.
-	CauseCell Cause = iota
-	// CauseNotFound means that the cell does not have the program.
-	CauseNotFound
-	// CauseNotExecutable means that the program cannot be executed.
-	CauseNotExecutable
-	// CauseWorkdir means that the cell does not have the working directory.
-	CauseWorkdir
-	// CauseNetwork means that the cell's connections cannot be captured.
-	CauseNetwork
-	// CauseLandlock means that the kernel's Landlock is not enough.
-	CauseLandlock
-	// CauseProcesses means that the cell may have no more processes.
-	CauseProcesses
+	CauseCell          = fault.CauseCell
+	CauseNotFound      = fault.CauseNotFound
+	CauseNotExecutable = fault.CauseNotExecutable
+	CauseWorkdir       = fault.CauseWorkdir
+	CauseNetwork       = fault.CauseNetwork
+	CauseLandlock      = fault.CauseLandlock
+	CauseProcesses     = fault.CauseProcesses
 )
-
-func (e *StartError) Error() string { return fmt.Sprintf("%s: %v", e.Step, e.Err) }
-
-func (e *StartError) Unwrap() error { return e.Err }
 
 // UnenforceableError means that a control that was asked for does not work here.
 type UnenforceableError struct {

@@ -27,6 +27,9 @@ func layers() [][]string {
 		{"internal/full"},
 		{"internal/app", "internal/cli", "internal/server", "internal/driver/first"},
 		{"internal/driver/native"},
+		{"internal/driver/native/cellinit"},
+		{"internal/driver/native/protocol"},
+		{"internal/driver/native/mountfd"},
 		{"internal/driver/drivertest"},
 		{"internal/cell"},
 		{"internal/evidence"},
@@ -40,7 +43,7 @@ func layers() [][]string {
 		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture"},
-		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread"},
+		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/driver/control", "internal/driver/fault"},
 	}
 }
 
@@ -50,22 +53,37 @@ func exceptions() []exception {
 	return []exception{
 		{
 			"internal/driver",
-			[]string{"internal/mount"},
+			[]string{"internal/mount", "internal/driver/fault"},
 			"the contract is data: it knows no driver",
 		},
-		{"internal/driver/drivertest", []string{"internal/driver", "internal/mount", "internal/landlock", "internal/seccomp", "internal/syscalls"}, "the suite knows the contract and what a kernel can refuse, and no driver"},
+		{"internal/driver/drivertest", []string{"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/mount", "internal/landlock", "internal/seccomp", "internal/syscalls"}, "the suite knows the contract and what a kernel can refuse, and no driver"},
 		{
 			"internal/driver/native",
-			[]string{"internal/driver", "internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls"},
+			[]string{
+				"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/native/cellinit", "internal/driver/native/mountfd",
+				"internal/driver/native/protocol", "internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls",
+			},
 			"a driver knows processes, the kernel's controls and a mount description: no trees, policies, receipts or databases",
 		},
+		{
+			"internal/driver/native/cellinit",
+			[]string{
+				"internal/driver/control", "internal/driver/fault", "internal/driver/native/mountfd", "internal/driver/native/protocol", "internal/capture",
+				"internal/landlock", "internal/seccomp", "internal/syscalls",
+			},
+			"it is initialised at every start of a cell: it knows neither the contract nor the side of the host",
+		},
+		{"internal/driver/native/protocol", []string{"internal/driver/control", "internal/driver/fault", "internal/driver/native/mountfd"}, "both ends link it"},
+		{"internal/driver/native/mountfd", nil, "it knows descriptors"},
+		{"internal/driver/control", nil, "names only"},
+		{"internal/driver/fault", nil, "one error, for the contract and for the first process"},
 		{"internal/policy", []string{"internal/match", "internal/quote"}, "a policy is pure: it asks nothing of the host"},
 		{"internal/suggest", []string{"internal/api", "internal/event", "internal/match", "internal/policy", "internal/quote"}, "a suggestion is made of events, command lines and a policy"},
 		{"internal/eventquery", []string{"internal/api", "internal/event"}, "it is handed the runs and their journals"},
 		{
 			"internal/supervise",
 			[]string{
-				"internal/api", "internal/carry", "internal/driver", "internal/event", "internal/failpoint", "internal/forward", "internal/fsx",
+				"internal/api", "internal/carry", "internal/driver", "internal/driver/fault", "internal/event", "internal/failpoint", "internal/forward", "internal/fsx",
 				"internal/live", "internal/mount", "internal/quote", "internal/redact",
 			},
 			"a supervisor serves a driver's cell; the run that it is records, seals and decides",

@@ -20,6 +20,7 @@ import (
 	"github.com/forkcell/forkcell/internal/mount"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
 )
 
 // messyCaller is a caller with a secret in its environment and in its keyring,
@@ -90,7 +91,7 @@ type prober struct {
 
 // job is a cell without some controls and what is tried in it.
 type job struct {
-	off    []driver.Control
+	off    []control.Name
 	super  bool // the command is root in its cell
 	live   bool // the cell writes to a directory of the host
 	probes []probe

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
 	"github.com/forkcell/forkcell/internal/syscalls"
 )
 
@@ -35,7 +35,7 @@ const denied = "operation not permitted"
 func callProbes() []probe {
 	var list []probe
 	add := func(name string, do func() error) *probe {
-		list = append(list, probe{name: name, without: []driver.Control{driver.ControlSeccomp}, says: denied, do: do})
+		list = append(list, probe{name: name, without: []control.Name{control.Seccomp}, says: denied, do: do})
 		return &list[len(list)-1]
 	}
 	plain := func(name string, args ...any) func() error {
@@ -106,7 +106,7 @@ func socketProbes() []probe {
 		{"UDP-Lite", unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_UDPLITE, true},
 	} {
 		list = append(list, probe{
-			name: "socket: " + s.name, without: []driver.Control{driver.ControlSeccomp}, says: denied, optional: s.optional,
+			name: "socket: " + s.name, without: []control.Name{control.Seccomp}, says: denied, optional: s.optional,
 			do: func() error { return openSocket(s.family, s.kind, s.protocol) },
 		})
 	}
@@ -124,7 +124,7 @@ func openSocket(family, kind, protocol int) error {
 func terminalProbes() []probe {
 	ioctl := func(name string, request int, arg *byte) probe {
 		return probe{
-			name: "terminal: " + name, without: []driver.Control{driver.ControlSeccomp}, says: denied, tty: true,
+			name: "terminal: " + name, without: []control.Name{control.Seccomp}, says: denied, tty: true,
 			do: func() error { return reached(call("ioctl", 0, request, arg)) },
 		}
 	}
@@ -168,7 +168,7 @@ func toldProbes() []probe {
 			continue // another architecture's
 		}
 		list = append(list, probe{
-			name: strings.TrimSpace("reported: " + name + " " + variant), without: []driver.Control{driver.ControlSeccomp}, reported: name, says: "reported",
+			name: strings.TrimSpace("reported: " + name + " " + variant), without: []control.Name{control.Seccomp}, reported: name, says: "reported",
 			do: func() error { return call(name, args...) },
 		})
 	}

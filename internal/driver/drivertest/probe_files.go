@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
 )
 
 // holds succeeds if the secret can be read there.
@@ -51,14 +51,14 @@ func shownProbes() []probe {
 	in := func(name string) string { return filepath.Join(here("SHOWN"), name) }
 	const readOnly = "read-only"
 	var list []probe
-	add := func(name, says string, off []driver.Control, do func() error) *probe {
+	add := func(name, says string, off []control.Name, do func() error) *probe {
 		list = append(list, probe{name: "shown: " + name, without: off, says: says, do: do})
 		return &list[len(list)-1]
 	}
 	// Mounts and Landlock say the same about writing, each on its own; the mount
 	// in which sockets are dead is a third that cannot be written.
-	three := []driver.Control{driver.ControlLandlock, driver.ControlReadOnly, driver.ControlDeadSockets}
-	two := []driver.Control{driver.ControlReadOnly, driver.ControlDeadSockets}
+	three := []control.Name{control.Landlock, control.ReadOnly, control.DeadSockets}
+	two := []control.Name{control.ReadOnly, control.DeadSockets}
 	const refused = "" // by whichever of them comes first
 	add("write", refused, three, func() error { return write(in("write"), os.O_WRONLY) })
 	add("append", refused, three, func() error { return write(in("write"), os.O_WRONLY|os.O_APPEND) })
@@ -82,21 +82,21 @@ func shownProbes() []probe {
 	})
 	add("touch", readOnly, two, func() error { return unix.UtimesNanoAt(unix.AT_FDCWD, in("times"), nil, 0) })
 	add("attributes", readOnly, two, func() error { return unix.Setxattr(in("attribute"), "user.probe", nil, 0) }).optional = true
-	dead := []driver.Control{driver.ControlDeadSockets}
+	dead := []control.Name{control.DeadSockets}
 	add("connect to a daemon", "connection refused", dead, func() error { return dial("unix", in("socket")) })
 	add("read from a fifo", "held", dead, func() error { return drain(in("fifo")) })
-	add("write to a fifo", refused, []driver.Control{driver.ControlDeadSockets, driver.ControlLandlock}, func() error { return write(in("fifo"), os.O_WRONLY|unix.O_NONBLOCK) })
+	add("write to a fifo", refused, []control.Name{control.DeadSockets, control.Landlock}, func() error { return write(in("fifo"), os.O_WRONLY|unix.O_NONBLOCK) })
 	add("see who has a lock", "held", dead, func() error { return locked(in("lock")) })
 	list = append(list,
-		probe{name: "a device for /tmp", without: []driver.Control{driver.ControlLandlock}, says: "permission denied", do: func() error {
+		probe{name: "a device for /tmp", without: []control.Name{control.Landlock}, says: "permission denied", do: func() error {
 			return unix.Mknod("/tmp/whiteout"+unique(), unix.S_IFCHR|0o600, 0)
 		}},
-		probe{name: "a whiteout for /tmp", without: []driver.Control{driver.ControlSeccomp}, says: denied, do: func() error { return leaveWhiteout("/tmp/") }},
+		probe{name: "a whiteout for /tmp", without: []control.Name{control.Seccomp}, says: denied, do: func() error { return leaveWhiteout("/tmp/") }},
 		// An ordinary caller's own files are open to the caller's cells.
-		probe{name: "a private file of the host", caller: "root", without: []driver.Control{driver.ControlPublicView}, says: "permission denied", do: func() error {
+		probe{name: "a private file of the host", caller: "root", without: []control.Name{control.PublicView}, says: "permission denied", do: func() error {
 			return holds("/public/private")
 		}},
-		probe{name: "a masked file", without: []driver.Control{driver.ControlMasks}, says: "permission denied", do: func() error { return holds("/src/project/.env") }},
+		probe{name: "a masked file", without: []control.Name{control.Masks}, says: "permission denied", do: func() error { return holds("/src/project/.env") }},
 	)
 	return append(list, rootProbes()...)
 }
@@ -108,8 +108,8 @@ func rootProbes() []probe {
 	for _, dir := range []string{"/", "/home/", "/dev/", "/src/"} {
 		do := func() error { return os.WriteFile(dir+"probe", nil, 0o600) }
 		list = append(list,
-			probe{name: "make a file in " + dir, caller: "user", without: []driver.Control{driver.ControlLandlock, driver.ControlReadOnly}, do: do},
-			probe{name: "make a file in " + dir, caller: "root", without: []driver.Control{driver.ControlLandlock, driver.ControlReadOnly, driver.ControlIDs}, do: do},
+			probe{name: "make a file in " + dir, caller: "user", without: []control.Name{control.Landlock, control.ReadOnly}, do: do},
+			probe{name: "make a file in " + dir, caller: "root", without: []control.Name{control.Landlock, control.ReadOnly, control.IDs}, do: do},
 		)
 	}
 	return list
@@ -162,14 +162,14 @@ func absenceProbes() []probe {
 	var list []probe
 	// Landlock allows what is below the cell's root, so nothing of the host's,
 	// but says nothing about connecting to a socket by its path.
-	both := []driver.Control{driver.ControlDetached, driver.ControlLandlock}
+	both := []control.Name{control.Detached, control.Landlock}
 	add := func(name string, do func() error) *probe {
 		list = append(list, probe{name: "absent: " + name, without: both, says: "no such file", do: do})
 		return &list[len(list)-1]
 	}
 	add("a file of the host", func() error { return holds(in("witness")) })
 	add("the layers below the workspace", func() error { return holds(in("base/.env")) })
-	add("a daemon's socket", func() error { return dial("unix", above(here("DAEMON"))) }).without = []driver.Control{driver.ControlDetached}
+	add("a daemon's socket", func() error { return dial("unix", above(here("DAEMON"))) }).without = []control.Name{control.Detached}
 	add("write a file of the host", func() error { return write(in("open"), os.O_WRONLY|os.O_APPEND) })
 	for _, dir := range []string{"/sys", "/run", "/var/lib", "/var/log"} {
 		add(dir, func() error {
@@ -180,7 +180,7 @@ func absenceProbes() []probe {
 	add("the host's disks", func() error { return blockDevice(above("/sys/block")) })
 	add("control groups", func() error { return readable(above("/sys/fs/cgroup")) })
 	list = append(list,
-		probe{name: "the host's accounts", without: []driver.Control{driver.ControlOwnEtc}, says: "held", do: func() error {
+		probe{name: "the host's accounts", without: []control.Name{control.OwnEtc}, says: "held", do: func() error {
 			text, err := os.ReadFile("/etc/passwd")
 			sum := sha256.Sum256(text)
 			if err != nil || hex.EncodeToString(sum[:]) != here("PASSWD") {
@@ -188,7 +188,7 @@ func absenceProbes() []probe {
 			}
 			return nil
 		}},
-		probe{name: "the host's name in a file", without: []driver.Control{driver.ControlOwnEtc}, says: "held", optional: true, do: func() error {
+		probe{name: "the host's name in a file", without: []control.Name{control.OwnEtc}, says: "held", optional: true, do: func() error {
 			text, err := os.ReadFile("/etc/hostname")
 			if err != nil || !bytes.Equal(bytes.TrimSpace(text), []byte(here("NODE"))) {
 				return fmt.Errorf("held: %q: %w", text, err)

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
 )
 
 // kernelProbes reach for what is the whole host's. The kernel keeps it for the
@@ -18,17 +18,17 @@ import (
 // write is what was there before.
 func kernelProbes() []probe {
 	var list []probe
-	add := func(name, says string, without, rest []driver.Control, do func() error) *probe {
+	add := func(name, says string, without, rest []control.Name, do func() error) *probe {
 		list = append(list, probe{name: "kernel: " + name, caller: "root", says: says, without: without, rest: rest, do: do})
 		return &list[len(list)-1]
 	}
-	settings := []driver.Control{driver.ControlUserNS, driver.ControlReadOnlyProc, driver.ControlIDs}
+	settings := []control.Name{control.UserNS, control.ReadOnlyProc, control.IDs}
 	for _, name := range []string{"kernel/core_pattern", "kernel/panic", "vm/overcommit_memory", "fs/file-max"} {
 		add("set "+name, "permission denied", settings, nil, func() error { return setAgain("/proc/sys/" + name) })
 	}
 	// A caller with capabilities over the host's files needs no other number.
-	owner := []driver.Control{driver.ControlIDs, driver.ControlCapabilities}
-	add("/proc/sysrq-trigger", "", []driver.Control{driver.ControlUserNS, driver.ControlReadOnlyProc}, owner, func() error {
+	owner := []control.Name{control.IDs, control.Capabilities}
+	add("/proc/sysrq-trigger", "", []control.Name{control.UserNS, control.ReadOnlyProc}, owner, func() error {
 		f, err := os.OpenFile("/proc/sysrq-trigger", os.O_WRONLY, 0)
 		if err != nil {
 			return err
@@ -36,9 +36,9 @@ func kernelProbes() []probe {
 		return f.Close()
 	}).optional = true
 	for _, name := range []string{"kcore", "kpagecount", "kpageflags"} {
-		add("/proc/"+name, "", []driver.Control{driver.ControlUserNS, driver.ControlProcMasks}, owner, func() error { return someOf("/proc/" + name) }).optional = true
+		add("/proc/"+name, "", []control.Name{control.UserNS, control.ProcMasks}, owner, func() error { return someOf("/proc/" + name) }).optional = true
 	}
-	all := []driver.Control{driver.ControlUserNS, driver.ControlSeccomp, driver.ControlCapabilities, driver.ControlLandlock}
+	all := []control.Name{control.UserNS, control.Seccomp, control.Capabilities, control.Landlock}
 	add("a program at the end of a control group", denied, all, nil, releaseAgent).optional = true
 	for _, name := range []string{"rcu_expedited", "uevent_helper"} {
 		add("set "+name+" in a mount of sysfs", denied, all, nil, func() error {
@@ -46,7 +46,7 @@ func kernelProbes() []probe {
 		}).optional = true
 	}
 	// The filter lets this socket be made, see package seccomp.
-	add("the audit log", denied, []driver.Control{driver.ControlUserNS, driver.ControlCapabilities}, nil, auditLog).optional = true
+	add("the audit log", denied, []control.Name{control.UserNS, control.Capabilities}, nil, auditLog).optional = true
 	for i := range list {
 		list[i].alone = len(list[i].without) == len(all)
 	}
@@ -103,10 +103,10 @@ func releaseAgent() error {
 func capabilityProbes() []probe {
 	return []probe{
 		{
-			name: "a program with file capabilities", without: []driver.Control{driver.ControlNoNewPrivs, driver.ControlNoSUID, driver.ControlCapabilities},
-			rest: []driver.Control{driver.ControlLandlock, driver.ControlSeccomp}, caller: "root", says: "held", apart: true, super: true, do: fileCapabilities,
+			name: "a program with file capabilities", without: []control.Name{control.NoNewPrivs, control.NoSUID, control.Capabilities},
+			rest: []control.Name{control.Landlock, control.Seccomp}, caller: "root", says: "held", apart: true, super: true, do: fileCapabilities,
 		},
-		{name: "give a file capabilities", without: []driver.Control{driver.ControlCapabilities}, says: denied, do: func() error {
+		{name: "give a file capabilities", without: []control.Name{control.Capabilities}, says: denied, do: func() error {
 			return errors.Join(os.WriteFile("privileged", nil, 0o755), unix.Setxattr("privileged", "security.capability", everyCapability(os.Getuid()), 0))
 		}},
 	}

@@ -7,21 +7,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
 )
 
 // liveProbes try to leave something in a directory of the host that gives rights
 // to who executes it, or that is no file at all.
 func liveProbes() []probe {
 	var list []probe
-	add := func(name, says string, off []driver.Control, do func(path string) error) {
+	add := func(name, says string, off []control.Name, do func(path string) error) {
 		list = append(list, probe{
 			name: "live: " + name, without: off, says: says, live: true,
 			do: func() error { return do("/live/" + unique() + name) },
 		})
 	}
 	const mode = 0o4755
-	made := []driver.Control{driver.ControlLiveCalls}
+	made := []control.Name{control.LiveCalls}
 	for name, change := range map[string]func(path string, fd int) error{
 		"chmod":    func(path string, _ int) error { return call("chmod", path, mode) },
 		"fchmod":   func(_ string, fd int) error { return call("fchmod", fd, mode) },
@@ -63,9 +63,9 @@ func liveProbes() []probe {
 		_, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: flags, Mode: mode})
 		return errors.Join(err, hasSetID(path))
 	})
-	add("device", denied, []driver.Control{driver.ControlLandlock, driver.ControlLiveCalls}, func(path string) error { return unix.Mknod(path, unix.S_IFCHR, 0) })
-	add("whiteout", denied, []driver.Control{driver.ControlSeccomp}, leaveWhiteout)
-	add("file capability", denied, []driver.Control{driver.ControlCapabilities}, func(path string) error {
+	add("device", denied, []control.Name{control.Landlock, control.LiveCalls}, func(path string) error { return unix.Mknod(path, unix.S_IFCHR, 0) })
+	add("whiteout", denied, []control.Name{control.Seccomp}, leaveWhiteout)
+	add("file capability", denied, []control.Name{control.Capabilities}, func(path string) error {
 		if err := os.WriteFile(path, nil, 0o755); err != nil {
 			return err
 		}

@@ -11,45 +11,45 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
 )
 
 // privilegeProbes try what capabilities would allow, or would give.
 func privilegeProbes() []probe {
 	list := []probe{
-		{name: "set the host name", without: []driver.Control{driver.ControlCapabilities}, says: denied, do: func() error { return unix.Sethostname([]byte("probe")) }},
-		{name: "take the network down", without: []driver.Control{driver.ControlCapabilities}, says: denied, do: loopbackDown},
-		{name: "the bounding set", without: []driver.Control{driver.ControlCapabilities}, says: "empty", super: true, do: bounding},
-		{name: "become root", without: []driver.Control{driver.ControlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setresuid(0, 0, 0) }},
-		{name: "join a group", without: []driver.Control{driver.ControlCapabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setgroups([]int{0}) }},
-		{name: "give a file away", without: []driver.Control{driver.ControlCapabilities}, says: denied, caller: "root", super: true, do: func() error {
+		{name: "set the host name", without: []control.Name{control.Capabilities}, says: denied, do: func() error { return unix.Sethostname([]byte("probe")) }},
+		{name: "take the network down", without: []control.Name{control.Capabilities}, says: denied, do: loopbackDown},
+		{name: "the bounding set", without: []control.Name{control.Capabilities}, says: "empty", super: true, do: bounding},
+		{name: "become root", without: []control.Name{control.Capabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setresuid(0, 0, 0) }},
+		{name: "join a group", without: []control.Name{control.Capabilities}, says: denied, caller: "root", super: true, apart: true, do: func() error { return syscall.Setgroups([]int{0}) }},
+		{name: "give a file away", without: []control.Name{control.Capabilities}, says: denied, caller: "root", super: true, do: func() error {
 			return errors.Join(os.WriteFile("/tmp/own", nil, 0o600), os.Chown("/tmp/own", 0, 0))
 		}},
-		{name: "read another's file", without: []driver.Control{driver.ControlCapabilities}, says: "permission denied", caller: "root", super: true, do: func() error { return holds("foreign") }},
+		{name: "read another's file", without: []control.Name{control.Capabilities}, says: "permission denied", caller: "root", super: true, do: func() error { return holds("foreign") }},
 		{
-			name: "a setuid program", without: []driver.Control{driver.ControlNoNewPrivs, driver.ControlNoSUID}, rest: []driver.Control{driver.ControlLandlock, driver.ControlSeccomp}, caller: "root",
+			name: "a setuid program", without: []control.Name{control.NoNewPrivs, control.NoSUID}, rest: []control.Name{control.Landlock, control.Seccomp}, caller: "root",
 			says: "held", super: true, do: setuid,
 		},
 		{
-			name: "user namespace", without: []driver.Control{driver.ControlSeccomp, driver.ControlUserNSLimit}, says: denied,
+			name: "user namespace", without: []control.Name{control.Seccomp, control.UserNSLimit}, says: denied,
 			do: func() error { return nested(unix.CLONE_NEWUSER, "true") },
 		},
 		{
-			name: "user namespace by unshare", without: []driver.Control{driver.ControlSeccomp, driver.ControlUserNSLimit}, says: denied,
+			name: "user namespace by unshare", without: []control.Name{control.Seccomp, control.UserNSLimit}, says: denied,
 			do: func() error { return shell("unshare --user true") },
 		},
 		{
-			name: "mounts in a user namespace", without: []driver.Control{driver.ControlSeccomp, driver.ControlUserNSLimit, driver.ControlLandlock}, says: denied,
+			name: "mounts in a user namespace", without: []control.Name{control.Seccomp, control.UserNSLimit, control.Landlock}, says: denied,
 			do: mountNested,
 		},
 		{
-			name: "raw sockets in a user namespace", without: []driver.Control{driver.ControlSeccomp, driver.ControlUserNSLimit}, says: denied,
+			name: "raw sockets in a user namespace", without: []control.Name{control.Seccomp, control.UserNSLimit}, says: denied,
 			do: func() error {
 				return nested(unix.CLONE_NEWUSER|unix.CLONE_NEWNET, "ip link set lo down || busybox ip link set lo down || grep -q 'CapEff:.*[1-9a-f]' /proc/self/status")
 			},
 		},
 	}
-	both := []driver.Control{driver.ControlSeccomp, driver.ControlCapabilities}
+	both := []control.Name{control.Seccomp, control.Capabilities}
 	for name, flag := range map[string]int{
 		"mount": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS,
 		"cgroup": unix.CLONE_NEWCGROUP, "pid": unix.CLONE_NEWPID, "time": unix.CLONE_NEWTIME,
@@ -182,8 +182,8 @@ func mountTmpfs(path string) error {
 
 // mountProbes try to change what exists.
 func mountProbes() []probe {
-	two := []driver.Control{driver.ControlSeccomp, driver.ControlCapabilities}
-	three := append([]driver.Control{driver.ControlLandlock}, two...)
+	two := []control.Name{control.Seccomp, control.Capabilities}
+	three := append([]control.Name{control.Landlock}, two...)
 	return []probe{
 		{name: "fsopen", without: two, says: denied, do: func() error {
 			_, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)

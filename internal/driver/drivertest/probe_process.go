@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
 )
 
 // procProbes are about what the kernel tells, and lets be set, in /proc.
@@ -25,7 +25,7 @@ func procProbes() []probe {
 	var list []probe
 	for _, name := range []string{"interrupts", "kallsyms", "key-users", "keys", "zoneinfo"} {
 		list = append(list, probe{
-			name: "/proc/" + name, without: []driver.Control{driver.ControlProcMasks}, says: "permission denied", optional: true,
+			name: "/proc/" + name, without: []control.Name{control.ProcMasks}, says: "permission denied", optional: true,
 			do: func() error { return readable("/proc/" + name) },
 		})
 	}
@@ -33,7 +33,7 @@ func procProbes() []probe {
 		"net/ipv4/ip_forward", "net/core/somaxconn", "user/max_user_namespaces", "user/max_mnt_namespaces",
 	} {
 		list = append(list, probe{
-			name: "set " + name, without: []driver.Control{driver.ControlReadOnlyProc, driver.ControlCapabilities}, says: "permission denied",
+			name: "set " + name, without: []control.Name{control.ReadOnlyProc, control.Capabilities}, says: "permission denied",
 			optional: name == "net/core/somaxconn", // older kernels show it to their own root alone
 			do:       func() error { return setAgain("/proc/sys/" + name) },
 		})
@@ -58,8 +58,8 @@ func setAgain(path string) error {
 // initProbes look into the cell's first process, which has the same user.
 func initProbes() []probe {
 	var list []probe
-	add := func(name string, do func() error, more ...driver.Control) *probe {
-		list = append(list, probe{name: "init: " + name, without: append([]driver.Control{driver.ControlHiddenInit}, more...), do: do})
+	add := func(name string, do func() error, more ...control.Name) *probe {
+		list = append(list, probe{name: "init: " + name, without: append([]control.Name{control.HiddenInit}, more...), do: do})
 		return &list[len(list)-1]
 	}
 	opened := func(path string, flags int) func() error {
@@ -91,10 +91,10 @@ func initProbes() []probe {
 		_, err := os.Readlink("/proc/1/fd/0")
 		return err
 	}).says = "permission denied"
-	add("the program itself", opened("/proc/1/exe", os.O_RDONLY), driver.ControlLandlock).says = "permission denied"
+	add("the program itself", opened("/proc/1/exe", os.O_RDONLY), control.Landlock).says = "permission denied"
 	for _, name := range []string{"self", "script"} {
 		p := add("run its program by a "+name, func() error { return nil })
-		p.without, p.says, p.program = []driver.Control{driver.ControlLandlock}, "permission denied", "/src/project/"+name
+		p.without, p.says, p.program = []control.Name{control.Landlock}, "permission denied", "/src/project/"+name
 	}
 	add("take a descriptor", takeDescriptor).says = denied
 	add("read its memory", func() error {
@@ -106,9 +106,9 @@ func initProbes() []probe {
 		return call("ptrace", unix.PTRACE_SEIZE, 1, 0, 0)
 	}).says = denied
 	list[len(list)-1].optional = true // hosts can keep tracing to children
-	add("the caller's environment", func() error { return holds("/proc/1/environ") }, driver.ControlEnvironment).says = "permission denied"
+	add("the caller's environment", func() error { return holds("/proc/1/environ") }, control.Environment).says = "permission denied"
 	return append(list, probe{
-		name: "init: end it by a signal", without: []driver.Control{driver.ControlSignals}, alone: true, ends: true, says: "alive", do: signalInit,
+		name: "init: end it by a signal", without: []control.Name{control.Signals}, alone: true, ends: true, says: "alive", do: signalInit,
 	})
 }
 
@@ -134,13 +134,13 @@ func takeDescriptor() error {
 // inheritedProbes look for what the caller had.
 func inheritedProbes() []probe {
 	var list []probe
-	add := func(name, says, caller string, off []driver.Control, do func() error) *probe {
+	add := func(name, says, caller string, off []control.Name, do func() error) *probe {
 		// Others in the same process would have opened the same numbers.
-		list = append(list, probe{name: "inherited: " + name, says: says, caller: caller, without: off, apart: slices.Contains(off, driver.ControlDescriptors), do: do})
+		list = append(list, probe{name: "inherited: " + name, says: says, caller: caller, without: off, apart: slices.Contains(off, control.Descriptors), do: do})
 		return &list[len(list)-1]
 	}
 	const bad = "bad file descriptor"
-	fds := []driver.Control{driver.ControlDescriptors}
+	fds := []control.Name{control.Descriptors}
 	add("a file", bad, "", fds, func() error {
 		_, err := unix.Pread(thing("FILE_FD"), make([]byte, 1), 0)
 		return err
@@ -151,7 +151,7 @@ func inheritedProbes() []probe {
 		return err
 	})
 	add("a directory", bad, "", fds, func() error { return unix.Fchdir(thing("DIR_FD")) })
-	add("a file beside an open directory", bad, "", []driver.Control{driver.ControlDescriptors, driver.ControlLandlock}, func() error {
+	add("a file beside an open directory", bad, "", []control.Name{control.Descriptors, control.Landlock}, func() error {
 		fd, err := unix.Openat(thing("DIR_FD"), "witness", unix.O_RDONLY, 0)
 		if err != nil {
 			return err
@@ -159,30 +159,30 @@ func inheritedProbes() []probe {
 		return unix.Close(fd)
 	})
 	for _, live := range []bool{false, true} {
-		p := add(fmt.Sprintf("start in an open directory, live %t", live), "workdir", "", []driver.Control{driver.ControlDescriptors, driver.ControlWorkdir}, func() error {
+		p := add(fmt.Sprintf("start in an open directory, live %t", live), "workdir", "", []control.Name{control.Descriptors, control.Workdir}, func() error {
 			return dial("unix", filepath.Base(here("DAEMON")))
 		})
 		p.workdir, p.live = "/src/project/descriptor", live
 	}
-	add("a key", denied, "", []driver.Control{driver.ControlKeyring, driver.ControlSeccomp}, readKey).optional = true
-	add("core dumps", "off", "", []driver.Control{driver.ControlPlain}, coreDumps).optional = true
-	add("a better priority", "held", "root", []driver.Control{driver.ControlPlain}, func() error {
+	add("a key", denied, "", []control.Name{control.Keyring, control.Seccomp}, readKey).optional = true
+	add("core dumps", "off", "", []control.Name{control.Plain}, coreDumps).optional = true
+	add("a better priority", "held", "root", []control.Name{control.Plain}, func() error {
 		nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 		if err != nil || nice <= 20 {
 			return fmt.Errorf("held: %d, %w", 20-nice, err)
 		}
 		return nil
 	})
-	add("protection from the killer", "held", "root", []driver.Control{driver.ControlPlain}, func() error {
+	add("protection from the killer", "held", "root", []control.Name{control.Plain}, func() error {
 		text, err := os.ReadFile("/proc/self/oom_score_adj")
 		if err == nil && !strings.HasPrefix(string(text), "-") {
 			err = fmt.Errorf("held: its score is %s%s", bytes.TrimSpace(text), here("UNPROTECTED"))
 		}
 		return err
 	}).optional = true // a root without CAP_SYS_RESOURCE cannot have it itself
-	add("a terminal", "no terminal", "", []driver.Control{driver.ControlDescriptors, driver.ControlSeccomp}, typeIntoTerminal).optional = true // hosts can switch it off
-	add("ignored signals", "none", "", []driver.Control{driver.ControlSignals}, func() error { return signalSet("SigIgn:", unix.SIGHUP) })
-	add("blocked signals", "none", "", []driver.Control{driver.ControlSignals}, func() error { return signalSet("SigBlk:", unix.SIGUSR2) })
+	add("a terminal", "no terminal", "", []control.Name{control.Descriptors, control.Seccomp}, typeIntoTerminal).optional = true // hosts can switch it off
+	add("ignored signals", "none", "", []control.Name{control.Signals}, func() error { return signalSet("SigIgn:", unix.SIGHUP) })
+	add("blocked signals", "none", "", []control.Name{control.Signals}, func() error { return signalSet("SigBlk:", unix.SIGUSR2) })
 	return list
 }
 
@@ -249,28 +249,28 @@ func signalSet(line string, sig unix.Signal) error {
 // namespaceProbes look for what other namespaces hold.
 func namespaceProbes() []probe {
 	return []probe{
-		{name: "a service of the host", without: []driver.Control{driver.ControlNetNS}, says: "refused", do: func() error { return dial("tcp", here("TCP")) }},
-		{name: "an abstract socket of the host", abi: 6, without: []driver.Control{driver.ControlNetNS, driver.ControlLandlock}, do: func() error { return dial("unix", here("ABSTRACT")) }},
-		{name: "the host's interfaces", without: []driver.Control{driver.ControlNetNS}, says: "held", optional: true, do: interfaces},
-		{name: "the host's connections", without: []driver.Control{driver.ControlNetNS}, says: "held", do: connections},
-		{name: "the host's shared memory", without: []driver.Control{driver.ControlIPCNS}, says: "no such file", do: func() error {
+		{name: "a service of the host", without: []control.Name{control.NetNS}, says: "refused", do: func() error { return dial("tcp", here("TCP")) }},
+		{name: "an abstract socket of the host", abi: 6, without: []control.Name{control.NetNS, control.Landlock}, do: func() error { return dial("unix", here("ABSTRACT")) }},
+		{name: "the host's interfaces", without: []control.Name{control.NetNS}, says: "held", optional: true, do: interfaces},
+		{name: "the host's connections", without: []control.Name{control.NetNS}, says: "held", do: connections},
+		{name: "the host's shared memory", without: []control.Name{control.IPCNS}, says: "no such file", do: func() error {
 			_, err := unix.SysvShmGet(thing("SHM"), 0, 0)
 			return err
 		}},
-		{name: "the host's name", without: []driver.Control{driver.ControlUTSNS}, says: "held", do: func() error {
+		{name: "the host's name", without: []control.Name{control.UTSNS}, says: "held", do: func() error {
 			name, err := os.Hostname()
 			if err != nil || name != here("NODE") {
 				return fmt.Errorf("held: %q, %w", name, err)
 			}
 			return nil
 		}},
-		{name: "a process of the host", without: []driver.Control{driver.ControlPIDNS}, says: "no such file", do: func() error {
+		{name: "a process of the host", without: []control.Name{control.PIDNS}, says: "no such file", do: func() error {
 			return readable("/proc/" + here("VICTIM") + "/cmdline")
 		}},
-		{name: "signal a process of the host", abi: 6, without: []driver.Control{driver.ControlPIDNS, driver.ControlLandlock}, says: "no such process", do: func() error {
+		{name: "signal a process of the host", abi: 6, without: []control.Name{control.PIDNS, control.Landlock}, says: "no such process", do: func() error {
 			return unix.Kill(thing("VICTIM"), 0)
 		}},
-		{name: "its control group's place", caller: "root", without: []driver.Control{driver.ControlCgroupNS}, says: "held", optional: true, do: func() error {
+		{name: "its control group's place", caller: "root", without: []control.Name{control.CgroupNS}, says: "held", optional: true, do: func() error {
 			text, err := os.ReadFile("/proc/self/cgroup")
 			if err != nil || !bytes.Contains(text, []byte("forkcell-")) {
 				return fmt.Errorf("held: %q, %w", text, err)

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
 	"github.com/forkcell/forkcell/internal/landlock"
 )
 
@@ -29,11 +29,11 @@ import (
 // enough to stop it.
 type probe struct {
 	name    string
-	without []driver.Control
+	without []control.Name
 	// abi is the Landlock without which the others among them stop it alone.
 	abi int
 	// rest are controls that cannot stand without one of those.
-	rest []driver.Control
+	rest []control.Name
 	// says is a part of the attacker's orders.
 	says string
 	// caller is "root" or "user" where only such a caller's cell has the thing.
@@ -133,7 +133,7 @@ type finding struct {
 	Text    string
 }
 
-func key(off []driver.Control) string {
+func key(off []control.Name) string {
 	var names []string
 	for _, c := range off {
 		names = append(names, string(c))
@@ -147,8 +147,8 @@ func key(off []driver.Control) string {
 func (s Suite) probes(root bool) []probe {
 	var list []probe
 	for _, p := range allProbes() {
-		claimed := func(list []driver.Control) []driver.Control {
-			return slices.DeleteFunc(slices.Clone(list), func(c driver.Control) bool { return !slices.Contains(s.Controls, c) })
+		claimed := func(list []control.Name) []control.Name {
+			return slices.DeleteFunc(slices.Clone(list), func(c control.Name) bool { return !slices.Contains(s.Controls, c) })
 		}
 		p.without, p.rest = claimed(p.without), claimed(p.rest)
 		if p.fits(root) && (p.allowed || len(p.without) > 0) {
@@ -160,14 +160,14 @@ func (s Suite) probes(root bool) []probe {
 
 // configurations are the sets of controls to leave off for a probe: none, and if
 // controls can be left off, all that it names, and all but one of them.
-func (p probe) configurations(removable bool) [][]driver.Control {
+func (p probe) configurations(removable bool) [][]control.Name {
 	if p.allowed || !removable {
-		return [][]driver.Control{nil}
+		return [][]control.Name{nil}
 	}
 	if p.abi > landlock.ABI() {
-		p.without = slices.DeleteFunc(slices.Clone(p.without), func(c driver.Control) bool { return c == driver.ControlLandlock })
+		p.without = slices.DeleteFunc(slices.Clone(p.without), func(c control.Name) bool { return c == control.Landlock })
 	}
-	list := [][]driver.Control{nil, slices.Concat(p.without, p.rest)}
+	list := [][]control.Name{nil, slices.Concat(p.without, p.rest)}
 	for i := range p.without {
 		if len(p.without) > 1 {
 			list = append(list, slices.Concat(slices.Delete(slices.Clone(p.without), i, i+1), p.rest))
@@ -193,7 +193,7 @@ func (s Suite) Probes(t *testing.T) (shown int) {
 		}
 		found[f.Probe][f.Without] = f
 	}
-	tried := map[driver.Control]bool{}
+	tried := map[control.Name]bool{}
 	for _, p := range s.probes(os.Geteuid() == 0) {
 		for _, c := range p.without {
 			tried[c] = true
@@ -219,13 +219,13 @@ func (s Suite) Probes(t *testing.T) (shown int) {
 }
 
 // untried reports whether no probe of this caller's cells can show a control.
-func untried(c driver.Control) bool {
-	root := []driver.Control{driver.ControlCgroupNS, driver.ControlIDs, driver.ControlNoNewPrivs, driver.ControlNoSUID, driver.ControlPublicView, driver.ControlUserNS}
+func untried(c control.Name) bool {
+	root := []control.Name{control.CgroupNS, control.IDs, control.NoNewPrivs, control.NoSUID, control.PublicView, control.UserNS}
 	return os.Geteuid() != 0 && slices.Contains(root, c)
 }
 
 // judge compares what happened with what must.
-func (p probe) judge(t *testing.T, all [][]driver.Control, found map[string]finding) (shown bool) {
+func (p probe) judge(t *testing.T, all [][]control.Name, found map[string]finding) (shown bool) {
 	t.Helper()
 	if len(all) > 1 {
 		if free := found[key(all[1])]; p.optional && free.Code == 1 {

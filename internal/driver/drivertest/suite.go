@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
 )
 
 // Claim is something that a driver may or may not be able to do. Every driver runs
@@ -42,11 +43,11 @@ type Suite struct {
 	// Claims lists what it can do on this host, for this caller.
 	Claims []Claim
 	// Controls lists what keeps commands in the driver's cells. Probes attack them.
-	Controls []driver.Control
+	Controls []control.Name
 	// Without returns a driver that leaves some of its controls off; nil if this
 	// build has none. With it each probe is also shown to succeed without the
 	// controls that stop it.
-	Without func(off []driver.Control) driver.Driver
+	Without func(off []control.Name) driver.Driver
 	// UserOnHost is the host's number of the cell's user, and RootOnDisk the owner
 	// of files on disk that are root's in the cell, for a root caller. Probes use
 	// both.

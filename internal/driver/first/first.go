@@ -1,18 +1,19 @@
 // Package first makes a program that imports it a cell's first process, when it
-// was started as one, before the program's other packages are initialised.
+// was started as one, before most of the program's other packages are initialised.
 //
 // The main package of a binary that runs cells imports it for this effect. A
-// call of native.InitMain at the top of main would do the same, but only after
+// call of cellinit.Main at the top of main would do the same, but only after
 // every package of the binary has been initialised, which for a database engine
 // alone takes longer than building the cell. Go initialises packages in the
-// order of their import paths, dependencies first, and this one depends on
-// little. The package must never import anything but native.
+// order of their import paths, dependencies first, so this one must depend on
+// little: it imports nothing but cellinit, and TestFirstProcessStartsEarly holds what
+// that may bring along.
 package first
 
-import "github.com/forkcell/forkcell/internal/driver/native"
+import "github.com/forkcell/forkcell/internal/driver/native/cellinit"
 
 func init() {
-	if native.IsInit() {
-		native.InitMain()
+	if cellinit.IsInit() {
+		cellinit.Main()
 	}
 }

@@ -10,6 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
@@ -19,7 +23,7 @@ import (
 // attached are detached mounts, and how the plan refers to them.
 type attached struct {
 	fds      []int
-	numbers  parentMounts
+	numbers  protocol.ParentMounts
 	mountAPI string
 	degraded []string
 	// spent are the layers of finished overlays. Closing a mount waits for
@@ -28,8 +32,8 @@ type attached struct {
 }
 
 func (a *attached) close() {
-	closeAll(a.fds)
-	closeAll(a.spent)
+	mountfd.CloseAll(a.fds)
+	mountfd.CloseAll(a.spent)
 }
 
 // add keeps a descriptor and returns how the plan names it.
@@ -44,15 +48,15 @@ func (a *attached) add(fd int) int {
 //
 // The work is done while the init starts, on a thread of its own, whose
 // credentials and mount namespace change and which ends with it.
-func (n *Driver) prepare(p *plan) func() (*attached, error) {
-	a := &attached{mountAPI: mountByDescriptor}
+func (n *Driver) prepare(p *hostPlan) func() (*attached, error) {
+	a := &attached{mountAPI: mountfd.MountByDescriptor}
 	if !p.ID.Root || len(p.Binds)+len(p.Overlays) == 0 {
 		return func() (*attached, error) { return a, nil }
 	}
 	whole := *p
 	p.Follow, p.Overlays = true, nil
 	for _, o := range whole.Overlays {
-		p.Overlays = append(p.Overlays, overlayPlan{Target: o.Target})
+		p.Overlays = append(p.Overlays, protocol.Overlay{Target: o.Target})
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -68,7 +72,7 @@ func (n *Driver) prepare(p *plan) func() (*attached, error) {
 			}
 		}
 		if err != nil {
-			done <- at("id map", err)
+			done <- fault.At("id map", err)
 			return
 		}
 		done <- m.all(&whole)
@@ -88,49 +92,45 @@ type maker struct {
 	plainNS int // its map is the cell's own, for the host's system
 	legacy  bool
 	private bool
-	without without
+	without protocol.Without
 	out     *attached
 	// empty is an empty directory, once one was needed.
 	empty int
 }
 
-func (m *maker) all(p *plan) error {
+func (m *maker) all(p *hostPlan) error {
 	if len(p.Root) > 0 {
-		fd, err := cloneTree(unix.AT_FDCWD, string(p.Root), attrSystem, -1)
+		fd, err := mountfd.CloneTree(unix.AT_FDCWD, string(p.Root), mountfd.AttrSystem, -1)
 		if err != nil {
-			return at("root", err)
+			return fault.At("root", err)
 		}
 		m.out.numbers.Root = m.out.add(fd)
 	}
-	for _, b := range p.Binds {
-		attr, ns := uint64(attrHost), -1
+	for _, b := range p.binds {
+		attr, ns := uint64(mountfd.AttrHost), -1
 		if b.ReadOnly {
-			attr = m.without.systemAttr()
+			attr = cellinit.SystemAttr(m.without)
 		}
 		if b.owned {
 			ns = m.userNS
 		}
-		fd, err := cloneTree(unix.AT_FDCWD, string(b.Source), attr, ns)
+		fd, err := mountfd.CloneTree(unix.AT_FDCWD, string(b.Source), attr, ns)
 		if err != nil {
-			return at(fmt.Sprintf("bind %s", b.Source), err)
+			return fault.At(fmt.Sprintf("bind %s", b.Source), err)
 		}
 		m.out.numbers.Binds = append(m.out.numbers.Binds, m.out.add(fd))
 	}
-	for _, o := range p.Overlays {
-		fd, err := m.overlay(p, &o)
+	for _, o := range p.overlays {
+		fd, err := m.overlay(p, o)
 		if err != nil {
-			return at(fmt.Sprintf("overlay %s", o.Target), err)
+			return fault.At(fmt.Sprintf("overlay %s", o.Target), err)
 		}
 		m.out.numbers.Overlays = append(m.out.numbers.Overlays, m.out.add(fd))
 	}
 	return nil
 }
 
-func (m *maker) overlay(p *plan, planned *overlayPlan) (int, error) {
-	o := mount.Overlay{
-		Lower: toStrings(planned.Lower), Upper: string(planned.Upper), Work: string(planned.Work), Target: string(planned.Target),
-		HostLower: planned.hostLower, System: planned.system, Bare: planned.bare,
-	}
+func (m *maker) overlay(p *hostPlan, o mount.Overlay) (int, error) {
 	ns, owner := m.userNS, idBase+sandboxID
 	if o.System {
 		ns, owner = m.plainNS, idBase
@@ -148,64 +148,64 @@ func (m *maker) overlay(p *plan, planned *overlayPlan) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	m.out.spent = append(append(m.out.spent, l.lower...), l.upper, l.work, top)
-	l.lower = append(l.lower, below...)
+	m.out.spent = append(append(m.out.spent, l.Lower...), l.Upper, l.Work, top)
+	l.Lower = append(l.Lower, below...)
 	if !m.legacy {
-		fd, err := overlayByDescriptor(l, false)
-		if err == nil || !needsPaths(err) {
+		fd, err := mountfd.OverlayByDescriptor(l, false)
+		if err == nil || !mountfd.NeedsPaths(err) {
 			return fd, err
 		}
 		m.legacy = true
 	}
-	m.out.mountAPI = mountByPath
+	m.out.mountAPI = mountfd.MountByPath
 	return m.overlayByPath(l, top, o)
 }
 
 // layers opens the layers of o, mapped like ns. Upper and work must be in one
 // mount, so the directory that holds both is cloned, as top, and they are opened
 // in it.
-func (m *maker) layers(o mount.Overlay, ns int) (l layers, top int, err error) {
-	l, top = layers{upper: -1, work: -1}, -1
+func (m *maker) layers(o mount.Overlay, ns int) (l mountfd.Layers, top int, err error) {
+	l, top = mountfd.Layers{Upper: -1, Work: -1}, -1
 	defer func() {
 		if err != nil {
-			l.close()
-			closeAll([]int{top})
+			l.Close()
+			mountfd.CloseAll([]int{top})
 		}
 	}()
 	for _, dir := range o.Lower {
-		fd, err := cloneTree(unix.AT_FDCWD, dir, attrHost, ns)
+		fd, err := mountfd.CloneTree(unix.AT_FDCWD, dir, mountfd.AttrHost, ns)
 		if err != nil {
 			return l, top, fmt.Errorf("%s: %w", dir, err)
 		}
-		l.lower = append(l.lower, fd)
+		l.Lower = append(l.Lower, fd)
 	}
 	holder, upper, work := common(o.Upper, o.Work)
-	if top, err = cloneTree(unix.AT_FDCWD, holder, attrHost, ns); err != nil {
+	if top, err = mountfd.CloneTree(unix.AT_FDCWD, holder, mountfd.AttrHost, ns); err != nil {
 		return l, top, fmt.Errorf("%s: %w", holder, err)
 	}
-	if l.upper, err = openDir(top, upper); err != nil {
+	if l.Upper, err = mountfd.OpenDir(top, upper); err != nil {
 		return l, top, fmt.Errorf("upper %s: %w", o.Upper, err)
 	}
-	if l.work, err = openDir(top, work); err != nil {
+	if l.Work, err = mountfd.OpenDir(top, work); err != nil {
 		return l, top, fmt.Errorf("work %s: %w", o.Work, err)
 	}
 	return l, top, nil
 }
 
 // overlayByPath attaches the layers in a mount namespace of this thread's own.
-func (m *maker) overlayByPath(l layers, top int, o mount.Overlay) (int, error) {
-	if err := m.enterStage(l.lower); err != nil {
+func (m *maker) overlayByPath(l mountfd.Layers, top int, o mount.Overlay) (int, error) {
+	if err := m.enterStage(l.Lower); err != nil {
 		return -1, err
 	}
 	if err := attachNamed(top, "u"); err != nil {
 		return -1, fmt.Errorf("upper layer: %w", err)
 	}
 	_, upper, work := common(o.Upper, o.Work)
-	err := errors.Join(unix.Symlink("u/"+upper, nameUpper), unix.Symlink("u/"+work, nameWork))
+	err := errors.Join(unix.Symlink("u/"+upper, mountfd.NameUpper), unix.Symlink("u/"+work, mountfd.NameWork))
 	if err != nil {
 		return -1, fmt.Errorf("stage: %w", err)
 	}
-	return overlayByPath(len(l.lower), false)
+	return mountfd.OverlayByPath(len(l.Lower), false)
 }
 
 // enterStage makes a new current directory, in a mount namespace of this
@@ -220,14 +220,14 @@ func (m *maker) enterStage(lower []int) error {
 		}
 		m.private = true
 	}
-	stage, err := newFS("tmpfs", 0, option{"mode", "0755"})
+	stage, err := mountfd.NewFS("tmpfs", 0, mountfd.Option{Key: "mode", Value: "0755"})
 	if err != nil {
 		return err
 	}
 	defer unix.Close(stage)
 	// On top of the root directory: there always is one, and paths from the
 	// root still lead below it.
-	if err := moveTo(stage, unix.AT_FDCWD, "/"); err != nil {
+	if err := mountfd.MoveTo(stage, unix.AT_FDCWD, "/"); err != nil {
 		return err
 	}
 	if err := unix.Fchdir(stage); err != nil {
@@ -238,7 +238,7 @@ func (m *maker) enterStage(lower []int) error {
 			return fmt.Errorf("lower layer %d: %w", i, err)
 		}
 	}
-	if err := unix.Mkdir(nameMount, 0o755); err != nil {
+	if err := unix.Mkdir(mountfd.NameMount, 0o755); err != nil {
 		return fmt.Errorf("stage: %w", err)
 	}
 	return nil
@@ -249,7 +249,7 @@ func attachNamed(fd int, name string) error {
 	if err := unix.Mkdir(name, 0o755); err != nil {
 		return fmt.Errorf("stage: %w", err)
 	}
-	return moveTo(fd, unix.AT_FDCWD, name)
+	return mountfd.MoveTo(fd, unix.AT_FDCWD, name)
 }
 
 // becomeLayerOwner gives the calling thread the file system ids that the
@@ -304,16 +304,4 @@ func common(a, b string) (dir, restA, restB string) {
 		return strings.TrimPrefix(strings.TrimPrefix(filepath.Clean(p), dir), "/")
 	}
 	return dir, cut(a), cut(b)
-}
-
-// openDir opens a directory below dir without following links.
-func openDir(dir int, path string) (int, error) {
-	fd, err := unix.Openat2(dir, path, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
-	})
-	if err != nil {
-		return -1, fmt.Errorf("open: %w", err)
-	}
-	return fd, nil
 }

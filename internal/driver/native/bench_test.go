@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 	"github.com/forkcell/forkcell/internal/mount"
 
 	"github.com/forkcell/forkcell/internal/driver"
@@ -25,7 +27,7 @@ func BenchmarkTrue(b *testing.B) {
 	}
 	steps := map[string][]time.Duration{}
 	var order []string
-	n := New(Options{laps: func(list []lap) {
+	n := New(Options{laps: func(list []protocol.Lap) {
 		for _, l := range list {
 			if steps[l.Step] == nil {
 				order = append(order, l.Step)
@@ -34,7 +36,7 @@ func BenchmarkTrue(b *testing.B) {
 		}
 	}})
 	s := driver.Spec{
-		Command: driver.Command{Args: []string{"true"}, Workdir: "/ws", Env: []string{"PATH=" + defaultPath}},
+		Command: driver.Command{Args: []string{"true"}, Workdir: "/ws", Env: []string{"PATH=" + cellinit.DefaultPath}},
 		Mounts: mount.Set{
 			Binds: []mount.Bind{{Target: "/tmp", Source: filepath.Join(dir, "pending/tmp"), Owned: true}},
 			Overlays: []mount.Overlay{{

@@ -11,12 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
 // Cell is a cell that exists: its first process runs, and commands may.
 type Cell struct {
 	*process
-	id       identity
+	id       protocol.Identity
 	mountAPI string
 	degraded []string // by the mounts that the parent made
 	controls driver.Controls
@@ -26,7 +29,7 @@ type Cell struct {
 	serve    *driver.Network // nil: the cell has no network
 	network  *network
 	borrow   func(pid int) error
-	laps     func([]lap)
+	laps     func([]protocol.Lap)
 
 	// built gets the answer to the plan; it is closed when the init is gone.
 	built chan answer
@@ -49,11 +52,11 @@ func (n *Driver) begin(ctx context.Context, s driver.Spec) (_ *Cell, err error) 
 	return n.beginPlan(ctx, s, p)
 }
 
-func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell, err error) {
+func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan) (_ *Cell, err error) {
 	p.Legacy, p.Without, p.Laps = n.opt.ForceLegacyMounts, n.opt.without, n.opt.laps != nil
 	limits, err := n.limit(&s)
 	if err != nil {
-		return nil, at("limits", err)
+		return nil, fault.At("limits", err)
 	}
 	p.Guard.Processes = limits.processes
 	prepared := n.prepare(p)
@@ -76,7 +79,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell
 		if err == nil {
 			err = s.Started(record)
 		}
-		refused = at("record start", err)
+		refused = fault.At("record start", err)
 	}
 	if refused == nil {
 		refused = proc.sendPlan(ctx, p, limits)
@@ -91,8 +94,8 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell
 	}
 	if p.Follow {
 		// An init that has failed meanwhile reports why: see awaitBuilt.
-		if err := proc.conn.write(&mounts.numbers, mounts.fds...); err != nil && !errors.Is(err, unix.EPIPE) {
-			return nil, at("send mounts", err)
+		if err := proc.conn.Write(&mounts.numbers, mounts.fds...); err != nil && !errors.Is(err, unix.EPIPE) {
+			return nil, fault.At("send mounts", err)
 		}
 	}
 	c := &Cell{
@@ -105,51 +108,51 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *plan) (_ *Cell
 }
 
 // sendPlan puts the process under its limits and sends it the plan.
-func (p *process) sendPlan(ctx context.Context, plan *plan, limits *limited) error {
+func (p *process) sendPlan(ctx context.Context, plan *hostPlan, limits *limited) error {
 	if err := ctx.Err(); err != nil {
-		return at("start", err)
+		return fault.At("start", err)
 	}
 	if limits.group != nil {
 		if err := limits.group.Add(p.pid); err != nil {
-			return at("limits", err)
+			return fault.At("limits", err)
 		}
 	}
 	var files []int
 	if plan.Capture {
 		fd, err := plan.pack()
 		if err != nil {
-			return at("files", err)
+			return fault.At("files", err)
 		}
 		defer unix.Close(fd)
 		plan.FilesFD, files = 1, []int{fd}
 	}
-	return at("send plan", p.conn.write(plan, files...))
+	return fault.At("send plan", p.conn.Write(&plan.Plan, files...))
 }
 
 // listen hands the init's reports to whom they are about, until it is gone.
 func (c *Cell) listen() {
 	for {
-		var r report
-		fds, err := c.conn.read(&r)
+		var r protocol.Report
+		fds, err := c.conn.Read(&r)
 		if err != nil {
 			c.failPending(err)
 			return
 		}
 		if r.Exec == 0 {
-			c.built <- answer{report: r, fds: fds}
+			c.built <- answer{Report: r, fds: fds}
 			continue
 		}
 		c.mu.Lock()
 		e := c.commands[r.Exec]
-		if r.Kind == reportFailed || r.Kind == reportExited {
+		if r.Kind == protocol.Failed || r.Kind == protocol.Exited {
 			delete(c.commands, r.Exec)
 		}
 		c.mu.Unlock()
 		if e == nil {
-			closeAll(fds)
+			mountfd.CloseAll(fds)
 			continue
 		}
-		e.reports <- answer{report: r, fds: fds}
+		e.reports <- answer{Report: r, fds: fds}
 	}
 }
 
@@ -173,31 +176,33 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	r, ok := <-c.built
 	switch {
 	case ctx.Err() != nil:
-		closeAll(r.fds)
-		return at("start", ctx.Err())
+		mountfd.CloseAll(r.fds)
+		return fault.At("start", ctx.Err())
 	case !ok:
 		return c.died()
-	case r.Kind != reportBuilt:
-		closeAll(r.fds)
-		return r.err()
+	case r.Kind != protocol.Built:
+		mountfd.CloseAll(r.fds)
+		return r.Err()
 	}
 	if c.laps != nil {
 		c.laps(r.Laps)
 	}
 	heard, sockets := split(r.fds, r.Captured)
 	if err := c.serveNetwork(sockets, len(heard) > 0); err != nil {
-		closeAll(heard)
-		return failAt("network", driver.CauseNetwork, err)
+		mountfd.CloseAll(heard)
+		return fault.Wrap("network", fault.CauseNetwork, err)
 	}
 	if err := c.serveCalls(heard); err != nil {
-		return at("seccomp", err)
+		return fault.At("seccomp", err)
 	}
 	if r.MountAPI != "" {
 		c.mountAPI = r.MountAPI
 	}
-	c.examined = r.Examined
+	for _, f := range r.Examined {
+		c.examined = append(c.examined, examined(f))
+	}
 	r.Degraded = slices.Concat(r.Degraded, c.degraded, c.limits.degraded)
-	c.controls = controls(c.id, c.mountAPI, c.limits.summary, r.report)
+	c.controls = controls(c.id, c.mountAPI, c.limits.summary, r.Report)
 	if c.serve != nil {
 		c.controls.Network = captured
 	}
@@ -207,11 +212,11 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 // died is the error of a cell whose first process is gone. It needs threads, which
 // a limit of processes may refuse to it.
 func (c *Cell) died() error {
-	cause := driver.CauseCell
+	cause := fault.CauseCell
 	if c.limits.processes > 0 || c.limits.usage().PIDsHits > 0 {
-		cause = driver.CauseProcesses
+		cause = fault.CauseProcesses
 	}
-	return failAt("init", cause, errors.New("the cell's first process died"))
+	return fault.Wrap("init", cause, errors.New("the cell's first process died"))
 }
 
 // Controls returns what holds the cell's commands.
@@ -251,7 +256,7 @@ func (c *Cell) Exec(ctx context.Context, cmd driver.Command, stdio driver.Stdio)
 
 // answer is a report with the descriptors that came with it.
 type answer struct {
-	report
+	protocol.Report
 	fds []int
 }
 
@@ -260,7 +265,7 @@ func (c *Cell) order(cmd driver.Command, stdin, last bool) (*execution, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead {
-		return nil, at("init", fmt.Errorf("the cell has ended: %w", io.EOF))
+		return nil, fault.At("init", fmt.Errorf("the cell has ended: %w", io.EOF))
 	}
 	c.lastID++
 	o, err := newOrder(&cmd, c.lastID, stdin)
@@ -269,8 +274,8 @@ func (c *Cell) order(cmd driver.Command, stdin, last bool) (*execution, error) {
 	}
 	o.Last = last
 	e := &execution{cell: c, id: o.ID, command: cmd, last: last, reports: make(chan answer, 2)}
-	if err := c.conn.write(&order{Exec: o}); err != nil {
-		return nil, at("send command", err)
+	if err := c.conn.Write(&protocol.Order{Exec: o}); err != nil {
+		return nil, fault.At("send command", err)
 	}
 	c.commands[e.id] = e
 	return e, nil

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"github.com/forkcell/forkcell/internal/seccomp"
 
 	"github.com/forkcell/forkcell/internal/capture/origin"
@@ -20,7 +21,7 @@ func (c *Cell) serveCalls(fds []int) error {
 		return nil
 	}
 	if len(fds) != 1 || c.denied == nil && c.serve == nil {
-		closeAll(fds)
+		mountfd.CloseAll(fds)
 		return errors.New("the init sent an unexpected descriptor")
 	}
 	l, err := seccomp.NewListener(fds[0])

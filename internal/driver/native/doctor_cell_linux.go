@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cgroup"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 
 	"github.com/forkcell/forkcell/internal/driver"
 )
@@ -33,7 +34,7 @@ func (n *Driver) examineCell(ctx context.Context, dir string) (found []driver.Ch
 	if err != nil {
 		return nil, err
 	}
-	p.Examine = &examinePlan{Host: ownNamespaces(), Socket: []byte(socket)}
+	p.Examine = &protocol.Examination{Host: ownNamespaces(), Socket: []byte(socket)}
 	cell, err := n.beginPlan(ctx, s, p)
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func listenAt(fd int, dir string) error {
 }
 
 func ownNamespaces() map[string]string {
-	_, names := namespaces()
+	_, names := protocol.Namespaces()
 	own := map[string]string{}
 	for _, name := range names {
 		// One that cannot be read differs from the cell's.
@@ -238,4 +239,12 @@ func (n *Driver) probeEgress(ctx context.Context) error {
 		return err
 	}
 	return borrow
+}
+
+// examined turns what the first process found into a check.
+func examined(f protocol.Finding) driver.Check {
+	if f.Problem != "" {
+		return driver.Check{Name: f.Name, Status: statusMissing, Reason: f.Problem}
+	}
+	return driver.Check{Name: f.Name, Status: statusWorks}
 }

@@ -13,6 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 	"github.com/forkcell/forkcell/internal/landlock"
 
 	"github.com/forkcell/forkcell/internal/driver"
@@ -154,11 +158,11 @@ const noCell = "no cell could be built: see namespaces"
 // enough has all of them, so something takes them away.
 func remedy(name string) string {
 	switch name {
-	case holdsLandlock:
+	case protocol.HoldsLandlock:
 		return "boot with landlock in the kernel's lsm= list, or say landlock: {compatibility: best_effort} in the policy"
-	case holdsSeccomp:
+	case protocol.HoldsSeccomp:
 		return "use a kernel with CONFIG_SECCOMP_FILTER"
-	case holdsInside:
+	case protocol.HoldsInside:
 		return "report it: a cell must not be able to make user namespaces"
 	}
 	return "update the kernel; if it is new enough, report it"
@@ -175,7 +179,7 @@ func (p Probes) controls(found []driver.Check) []driver.Check {
 				c.Remedy = remedy(name)
 			}
 		}
-		if name == holdsLandlock {
+		if name == protocol.HoldsLandlock {
 			c = p.landlock(c)
 		}
 		list = append(list, c)
@@ -184,13 +188,13 @@ func (p Probes) controls(found []driver.Check) []driver.Check {
 }
 
 func examinedNames() []string {
-	_, names := namespaces()
+	_, names := protocol.Namespaces()
 	list := make([]string, 0, len(names))
 	for _, name := range names {
 		list = append(list, name+" namespace")
 	}
-	return append(list, holdsNoNewPrivs, holdsCapabilities, holdsHiddenInit, holdsReadOnly, holdsProc, holdsDeadSockets,
-		holdsLandlock, holdsSeccomp, holdsInside)
+	return append(list, protocol.HoldsNoNewPrivs, protocol.HoldsCapabilities, protocol.HoldsHiddenInit, protocol.HoldsReadOnly, protocol.HoldsProc, protocol.HoldsDeadSockets,
+		protocol.HoldsLandlock, protocol.HoldsSeccomp, protocol.HoldsInside)
 }
 
 // landlock adds to what a cell found how much the kernel's Landlock can refuse.
@@ -199,10 +203,10 @@ func (p Probes) landlock(c driver.Check) driver.Check {
 	reason := fmt.Sprintf("ABI %d", abi)
 	switch {
 	case abi == 0:
-		return driver.Check{Name: c.Name, Status: statusMissing, Reason: "this kernel has none, or it is switched off", Remedy: remedy(holdsLandlock)}
-	case abi < leastLandlock:
+		return driver.Check{Name: c.Name, Status: statusMissing, Reason: "this kernel has none, or it is switched off", Remedy: remedy(protocol.HoldsLandlock)}
+	case abi < cellinit.LeastLandlock:
 		return driver.Check{
-			Name: c.Name, Status: statusMissing, Reason: fmt.Sprintf("%s; a hard requirement needs ABI %d", reason, leastLandlock),
+			Name: c.Name, Status: statusMissing, Reason: fmt.Sprintf("%s; a hard requirement needs ABI %d", reason, cellinit.LeastLandlock),
 			Remedy: fmt.Sprintf("use Linux %d.%d or newer, or say landlock: {compatibility: best_effort} in the policy", minMajor, minMinor),
 		}
 	case c.Status != statusWorks:
@@ -213,7 +217,7 @@ func (p Probes) landlock(c driver.Check) driver.Check {
 	for _, g := range []struct {
 		since int
 		what  string
-	}{{fullLandlock, "truncation"}, {5, "ioctl on devices"}, {6, "signals and abstract sockets out of the cell"}} {
+	}{{cellinit.FullLandlock, "truncation"}, {5, "ioctl on devices"}, {6, "signals and abstract sockets out of the cell"}} {
 		if abi < g.since {
 			gaps = append(gaps, g.what)
 		}
@@ -229,9 +233,9 @@ func (p Probes) landlock(c driver.Check) driver.Check {
 
 func (p Probes) notices(ctx context.Context, cells bool) driver.Check {
 	if !cells {
-		return driver.Check{Name: holdsNotices, Status: statusMissing, Reason: noCell}
+		return driver.Check{Name: protocol.HoldsNotices, Status: statusMissing, Reason: noCell}
 	}
-	c := simple(holdsNotices, p.Notices(ctx), "denied calls are refused all the same, but give no events; use a kernel with seccomp user notification")
+	c := simple(protocol.HoldsNotices, p.Notices(ctx), "denied calls are refused all the same, but give no events; use a kernel with seccomp user notification")
 	if c.Status == statusMissing {
 		c.Status = statusDegraded
 	}
@@ -295,7 +299,7 @@ func (p Probes) whyNoNamespaces(err error) (reason, remedy string) {
 		got, readErr := p.File(path)
 		return readErr == nil && got == value
 	}
-	var se *driver.StartError
+	var se *fault.StartError
 	step := ""
 	if errors.As(err, &se) {
 		step = se.Step
@@ -362,7 +366,7 @@ func (n *Driver) probeIDMap(dir string) error {
 	if err != nil {
 		return err
 	}
-	fd, err := cloneTree(unix.AT_FDCWD, dir, attrHost, int(ns.Fd()))
+	fd, err := mountfd.CloneTree(unix.AT_FDCWD, dir, mountfd.AttrHost, int(ns.Fd()))
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}

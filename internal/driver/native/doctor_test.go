@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cgroup"
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 
 	"github.com/forkcell/forkcell/internal/driver"
 )
@@ -46,7 +48,7 @@ func find(t *testing.T, checks []driver.Check, name string) driver.Check {
 
 // worksHere are the controls that every host that tests run on has.
 func worksHere() []string {
-	return append(examinedNames(), "kernel", "namespaces", holdsNotices, "pidfd", "id-mapped mounts", "overlay in ")
+	return append(examinedNames(), "kernel", "namespaces", protocol.HoldsNotices, "pidfd", "id-mapped mounts", "overlay in ")
 }
 
 // hasNetfilter reports whether this kernel can be told about packets at all: it may
@@ -178,9 +180,9 @@ func TestDoctorCauses(t *testing.T) {
 			probes: Probes{Root: no, Cell: refused("namespaces")},
 			check:  "namespaces", reason: "is refused", remedy: "seccomp=unconfined",
 		},
-		"what needs a cell": {probes: Probes{Root: no, Cell: refused("namespaces")}, check: holdsSeccomp, reason: noCell},
+		"what needs a cell": {probes: Probes{Root: no, Cell: refused("namespaces")}, check: protocol.HoldsSeccomp, reason: noCell},
 		"a user's system":   {probes: Probes{Root: no}, check: "--root host-overlay", reason: driver.HostOverlayNeedsRoot},
-		"reports":           {probes: Probes{Root: no, Cell: refused("namespaces")}, check: holdsNotices, reason: noCell},
+		"reports":           {probes: Probes{Root: no, Cell: refused("namespaces")}, check: protocol.HoldsNotices, reason: noCell},
 		"overlay":           {probes: Probes{Root: no, Cell: refused("namespaces")}, check: "overlay", reason: noCell},
 		"old kernel":        {probes: Probes{Kernel: func() string { return "5.15.0-91-generic" }}, check: "kernel", reason: "older than 6.1", remedy: "Linux 6.1"},
 		"odd kernel":        {probes: Probes{Kernel: func() string { return "odd" }}, check: "kernel", reason: "not understood"},
@@ -193,16 +195,16 @@ func TestDoctorCauses(t *testing.T) {
 			probes: Probes{Overlay: func(context.Context, string) error { return errors.New("upper refused") }},
 			check:  "overlay", reason: "upper refused", remedy: "clone backend",
 		},
-		"no landlock":  {probes: Probes{Landlock: abi(0)}, check: holdsLandlock, reason: "has none", remedy: "lsm="},
-		"old landlock": {probes: Probes{Landlock: abi(leastLandlock - 1)}, check: holdsLandlock, reason: "a hard requirement needs ABI", remedy: "best_effort"},
+		"no landlock":  {probes: Probes{Landlock: abi(0)}, check: protocol.HoldsLandlock, reason: "has none", remedy: "lsm="},
+		"old landlock": {probes: Probes{Landlock: abi(cellinit.LeastLandlock - 1)}, check: protocol.HoldsLandlock, reason: "a hard requirement needs ABI", remedy: "best_effort"},
 		"landlock without truncation": {
-			probes: Probes{Landlock: abi(2)}, check: holdsLandlock, status: statusDegraded, reason: "truncation; ioctl on devices; signals", remedy: "6.12",
+			probes: Probes{Landlock: abi(2)}, check: protocol.HoldsLandlock, status: statusDegraded, reason: "truncation; ioctl on devices; signals", remedy: "6.12",
 		},
 		"landlock without devices": {
-			probes: Probes{Landlock: abi(4)}, check: holdsLandlock, status: statusDegraded, reason: "refuse: ioctl on devices; signals", remedy: "6.12",
+			probes: Probes{Landlock: abi(4)}, check: protocol.HoldsLandlock, status: statusDegraded, reason: "refuse: ioctl on devices; signals", remedy: "6.12",
 		},
 		"landlock without scopes": {
-			probes: Probes{Landlock: abi(5)}, check: holdsLandlock, status: statusDegraded, reason: "refuse: signals", remedy: "6.12",
+			probes: Probes{Landlock: abi(5)}, check: protocol.HoldsLandlock, status: statusDegraded, reason: "refuse: signals", remedy: "6.12",
 		},
 		"no borrowing": {
 			probes: Probes{Egress: func(context.Context) error { return errBorrow }},
@@ -210,7 +212,7 @@ func TestDoctorCauses(t *testing.T) {
 		},
 		"no reports": {
 			probes: Probes{Notices: func(context.Context) error { return unix.EINVAL }},
-			check:  holdsNotices, status: statusDegraded, reason: "invalid argument", remedy: "no events",
+			check:  protocol.HoldsNotices, status: statusDegraded, reason: "invalid argument", remedy: "no events",
 		},
 	} {
 		got := find(t, New(Options{Probes: otherwiseFine(c.probes)}).Doctor(t.Context()), c.check)

@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
 // lingering is how long the output of a command that has ended is waited for
@@ -39,15 +42,15 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 	a, ok := <-e.reports
 	switch {
 	case ctx.Err() != nil && e.last:
-		closeAll(a.fds)
-		return at("start", ctx.Err())
+		mountfd.CloseAll(a.fds)
+		return fault.At("start", ctx.Err())
 	case !ok && errors.Is(e.lost, io.EOF):
 		return e.cell.died()
 	case !ok:
-		return at("answer of the init", fmt.Errorf("it makes no sense: %w", e.lost))
-	case a.Kind != reportStarted:
-		closeAll(a.fds)
-		return a.err()
+		return fault.At("answer of the init", fmt.Errorf("it makes no sense: %w", e.lost))
+	case a.Kind != protocol.Started:
+		mountfd.CloseAll(a.fds)
+		return a.Err()
 	}
 	e.streams = a.fds
 	if e.command.Executed != nil {
@@ -67,7 +70,7 @@ func (e *execution) kill() {
 
 func (e *execution) signal(sig unix.Signal) {
 	// A cell that is gone needs no signal.
-	_ = e.cell.conn.write(&order{Signal: int(sig), To: e.id})
+	_ = e.cell.conn.Write(&protocol.Order{Signal: int(sig), To: e.id})
 }
 
 // attend does what the command needs while it runs, and fills in how it ended.

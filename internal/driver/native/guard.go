@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/cgroup"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 
 	"github.com/forkcell/forkcell/internal/driver"
 )
@@ -13,28 +14,9 @@ func groupLimits(l driver.Limits) cgroup.Limits {
 	return cgroup.Limits{Memory: l.Memory, CPUsMilli: l.CPUsMilli, PIDs: l.PIDs}
 }
 
-// liveControl names what the filter denies in a cell that writes to a directory
-// of the host, for a receipt.
-const liveControl = "no set-id files and no device nodes in the live directory"
-
-// guardPlan is a Guard for the init.
-type guardPlan struct {
-	AllowSyscalls []string
-	BestEffort    bool
-	Notify        bool // of denied calls
-	Connects      bool // are watched
-	OpenFiles     int64
-	Processes     int64
-	// Live says that the cell writes to a directory of the host.
-	Live bool
-	// Writable are the directories in the cell that may be written to, besides
-	// /dev and /proc.
-	Writable [][]byte
-}
-
 // newGuardPlan returns what a specification asks of the init's last steps.
-func newGuardPlan(s *driver.Spec) guardPlan {
-	g := guardPlan{
+func newGuardPlan(s *driver.Spec) protocol.Guard {
+	g := protocol.Guard{
 		AllowSyscalls: s.Guard.AllowSyscalls, BestEffort: s.Guard.LandlockBestEffort || s.Guard.AllowDegraded,
 		Notify: s.Guard.Denied != nil, Connects: s.Network != nil, OpenFiles: s.Limits.OpenFiles,
 	}
@@ -49,6 +31,6 @@ func newGuardPlan(s *driver.Spec) guardPlan {
 		writable = append(writable, o.Target)
 	}
 	slices.Sort(writable)
-	g.Writable = toBytes(slices.Compact(writable))
+	g.Writable = protocol.Bytes(slices.Compact(writable))
 	return g
 }

@@ -6,7 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
@@ -25,7 +26,7 @@ const strangerID = idBase + idCount
 // hostLayers takes the host's directory off the layers of o and returns what is
 // in its place: the public view of it, mapped like ns, behind a veil if it is
 // part of the system. It works with root's own credentials.
-func (m *maker) hostLayers(p *plan, o *mount.Overlay, ns int) (below []int, err error) {
+func (m *maker) hostLayers(p *hostPlan, o *mount.Overlay, ns int) (below []int, err error) {
 	if !o.HostLower {
 		return nil, nil
 	}
@@ -37,7 +38,7 @@ func (m *maker) hostLayers(p *plan, o *mount.Overlay, ns int) (below []int, err 
 			return []int{veil}, err
 		}
 		below = append(below, veil)
-	} else if !m.without.has(driver.ControlOwnEtc) {
+	} else if !m.without.Has(control.OwnEtc) {
 		own, err := newOwnEtc(host, o.Target, p)
 		if err != nil {
 			return nil, err
@@ -54,7 +55,7 @@ func (m *maker) hostLayers(p *plan, o *mount.Overlay, ns int) (below []int, err 
 		view, err = cloneHost(host, -1)
 	}
 	if err != nil {
-		closeAll(below)
+		mountfd.CloseAll(below)
 		return nil, fmt.Errorf("%s: %w", host, err)
 	}
 	return append(below, view), nil
@@ -65,7 +66,7 @@ var errNoMap = errors.New("its file system has no id maps")
 
 func (m *maker) publicView(dir string, ns int) (int, error) {
 	if m.empty < 0 {
-		fd, err := newFS("tmpfs", attrSystem, option{"mode", "0755"})
+		fd, err := mountfd.NewFS("tmpfs", mountfd.AttrSystem, mountfd.Option{Key: "mode", Value: "0755"})
 		if err != nil {
 			return -1, err
 		}
@@ -76,7 +77,7 @@ func (m *maker) publicView(dir string, ns int) (int, error) {
 	if errors.Is(err, unix.EINVAL) {
 		return -1, fmt.Errorf("%w: %w", errNoMap, err)
 	}
-	if err != nil || m.without.has(driver.ControlPublicView) {
+	if err != nil || m.without.Has(control.PublicView) {
 		return host, err
 	}
 	m.out.spent = append(m.out.spent, host)
@@ -91,13 +92,13 @@ func (m *maker) publicView(dir string, ns int) (int, error) {
 // readOnlyUnion shows the directory top over the directory below.
 func (m *maker) readOnlyUnion(top, below int) (int, error) {
 	if !m.legacy {
-		fd, err := unionByDescriptor(top, below)
-		if err == nil || !needsPaths(err) {
+		fd, err := mountfd.UnionByDescriptor(top, below)
+		if err == nil || !mountfd.NeedsPaths(err) {
 			return fd, err
 		}
 	}
 	// A mount can be attached once, and below serves all unions.
-	copied, err := cloneOne(below, attrSystem)
+	copied, err := mountfd.CloneOne(below, mountfd.AttrSystem)
 	if err != nil {
 		return -1, err
 	}
@@ -105,10 +106,10 @@ func (m *maker) readOnlyUnion(top, below int) (int, error) {
 	if err := m.enterStage([]int{top, copied}); err != nil {
 		return -1, err
 	}
-	if err := unix.Mount("overlay", nameMount, "overlay", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "lowerdir=0:1"); err != nil {
+	if err := unix.Mount("overlay", mountfd.NameMount, "overlay", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "lowerdir=0:1"); err != nil {
 		return -1, fmt.Errorf("mount overlay: %w", err)
 	}
-	return cloneTree(unix.AT_FDCWD, nameMount, attrSystem, -1)
+	return mountfd.CloneTree(unix.AT_FDCWD, mountfd.NameMount, mountfd.AttrSystem, -1)
 }
 
 // becomeStranger leaves the calling thread with no right over anybody's files,
@@ -148,7 +149,7 @@ func cloneHost(dir string, userNS int) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("clone mount: %w", err)
 	}
-	set := unix.MountAttr{Attr_set: attrSystem, Propagation: unix.MS_PRIVATE}
+	set := unix.MountAttr{Attr_set: mountfd.AttrSystem, Propagation: unix.MS_PRIVATE}
 	if userNS >= 0 {
 		set.Attr_set |= unix.MOUNT_ATTR_IDMAP
 		set.Userns_fd = uint64(userNS)

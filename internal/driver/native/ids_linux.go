@@ -3,6 +3,7 @@ package native
 import (
 	"fmt"
 
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,47 +15,22 @@ const (
 	sandboxID = 1000
 )
 
-// identity maps the caller's ids to those of the cell.
-type identity struct {
-	// Root is set for a root caller: ranges of ids, id-mapped layers.
-	Root bool
-	// UID and GID are the sandbox user's, inside the cell.
-	UID int
-	GID int
-	// Super is set when the command is the cell's root.
-	Super bool
-	// FullName is the command's user's, in the list of accounts.
-	FullName string
-}
-
-// as is the identity with the command as the cell's root, if asked for.
-func (id identity) as(super bool) identity {
-	id.Super = super
-	return id
-}
-
 // plainMap is the map of a root caller's cells themselves.
 func plainMap() string { return fmt.Sprintf("0 %d %d\n", idBase, idCount) }
 
-// superCapabilities are what a command has that is the cell's root: enough for
-// package managers to give files their owners.
-func superCapabilities() []uintptr {
-	return []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETUID, unix.CAP_SETGID}
-}
-
 // callerIdentity is the identity of the present process.
-func callerIdentity() identity {
+func callerIdentity() protocol.Identity {
 	if unix.Geteuid() == 0 {
-		return identity{Root: true, UID: sandboxID, GID: sandboxID}
+		return protocol.Identity{Root: true, UID: sandboxID, GID: sandboxID}
 	}
-	return identity{UID: unix.Geteuid(), GID: unix.Getegid()}
+	return protocol.Identity{UID: unix.Geteuid(), GID: unix.Getegid()}
 }
 
 // User implements driver.Driver.
 func (*Driver) User() int { return callerIdentity().UID }
 
-// String describes the mapping for a receipt.
-func (id identity) String() string {
+// describeIDs describes the mapping for a receipt.
+func describeIDs(id protocol.Identity) string {
 	if id.Super {
 		return fmt.Sprintf("the command is root in the cell, with CHOWN, DAC_OVERRIDE, FOWNER, SETUID and SETGID; ids 0-%d are %d and up on the host", idCount-1, idBase)
 	}
@@ -77,8 +53,8 @@ func initCapabilities() []uintptr {
 	}
 }
 
-// configure sets the ids of a new process.
-func (id identity) configure(n *spawnConfig) {
+// configureIDs sets the ids of a new process.
+func configureIDs(id protocol.Identity, n *spawnConfig) {
 	if id.Root {
 		n.uidMap, n.gidMap = plainMap(), plainMap()
 		n.groups = "allow"
@@ -105,7 +81,7 @@ func permutedMap() string {
 }
 
 // capabilities names what the command holds, for a receipt.
-func (id identity) capabilities() string {
+func capabilities(id protocol.Identity) string {
 	if id.Super {
 		return "CHOWN DAC_OVERRIDE FOWNER SETUID SETGID, in the cell's user namespace"
 	}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/driver/drivertest"
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 )
 
 func TestIdentity(t *testing.T) {
@@ -55,7 +57,7 @@ func TestHostIsAbsent(t *testing.T) {
 	f := newFixture(t, Options{})
 	root := f.Shell("ls -A /")
 	allowed := map[string]bool{"dev": true, "etc": true, "home": true, "proc": true, "src": true, "tmp": true}
-	for _, name := range systemNames() {
+	for _, name := range cellinit.SystemNames() {
 		allowed[name] = true
 	}
 	for _, name := range strings.Fields(root) {
@@ -124,14 +126,14 @@ func expectedMountAPI(t *testing.T) string {
 		least = 15
 	}
 	if major > 6 || major == 6 && minor >= least {
-		return mountByDescriptor
+		return mountfd.MountByDescriptor
 	}
-	return mountByPath
+	return mountfd.MountByPath
 }
 
 func TestLegacyMounts(t *testing.T) {
 	f := newFixture(t, Options{ForceLegacyMounts: true})
-	testOwners(t, f, mountByPath)
+	testOwners(t, f, mountfd.MountByPath)
 }
 
 func testOwners(t *testing.T, f *fixture, api string) {
@@ -155,7 +157,7 @@ func testOwners(t *testing.T, f *fixture, api string) {
 		t.Errorf("mounts by %s", out.Controls.MountAPI)
 	}
 	degraded := slices.DeleteFunc(out.Controls.Degraded, func(what string) bool {
-		return landlock.ABI() < fullLandlock && strings.HasPrefix(what, "landlock ABI ") // an older kernel's
+		return landlock.ABI() < cellinit.FullLandlock && strings.HasPrefix(what, "landlock ABI ") // an older kernel's
 	})
 	if len(degraded) != 0 {
 		t.Errorf("degraded: %q", degraded)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
 	"github.com/forkcell/forkcell/internal/mount"
 
 	"github.com/forkcell/forkcell/internal/driver"
@@ -123,7 +124,7 @@ func runTrue(n *Driver, dir string, times int) error {
 		}
 		s := driver.Spec{
 			ID: leftoverID() + strconv.Itoa(i), Freezable: i%2 == 0, ReadOnly: []string{at("base")},
-			Command: driver.Command{Args: []string{"true"}, Env: []string{"PATH=" + defaultPath}, Workdir: "/ws"},
+			Command: driver.Command{Args: []string{"true"}, Env: []string{"PATH=" + cellinit.DefaultPath}, Workdir: "/ws"},
 			Mounts: mount.Set{
 				Binds:    []mount.Bind{{Target: "/tmp", Source: at("tmp"), Owned: true}},
 				Overlays: []mount.Overlay{{Target: "/ws", Lower: []string{at("base")}, Upper: at("upper"), Work: at("work")}},

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cgroup"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 
 	"github.com/forkcell/forkcell/internal/driver"
 )
@@ -53,7 +54,7 @@ func (c *Cell) Terminate(limit time.Duration) (bool, error) {
 		return false, err
 	}
 	var fds []int
-	defer func() { closeAll(fds) }()
+	defer func() { mountfd.CloseAll(fds) }()
 	for _, p := range list {
 		if p.PID == 1 {
 			continue

@@ -11,7 +11,9 @@ import (
 
 	"github.com/forkcell/forkcell/internal/cgroup"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
 	"github.com/forkcell/forkcell/internal/driver/drivertest"
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
 )
 
 // The test binary plays many parts: the tests, the cells' first processes, those of
@@ -24,8 +26,8 @@ const (
 // Only before main is the goroutine certain to be on the process's first thread,
 // whose credentials and restrictions are the ones that /proc/1 shows.
 func init() {
-	if IsInit() {
-		InitMain()
+	if cellinit.IsInit() {
+		cellinit.Main()
 	}
 }
 
@@ -57,7 +59,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 		cmd.Args = append(cmd.Args, "-test.v")
 	}
 	cmd.Dir = dir
-	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + defaultPath, envUser + "=1"}
+	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + cellinit.DefaultPath, envUser + "=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}}
 	cmd.WaitDelay = time.Minute // for what holds its output when it has ended
 	out, err := cmd.CombinedOutput()
@@ -89,22 +91,22 @@ func suite() drivertest.Suite {
 		New:        func() driver.Driver { return New(Options{}) },
 		Claims:     []drivertest.Claim{drivertest.Mounts, drivertest.Isolation},
 		Controls:   controlsShown(),
-		Without:    leaveOff(),
+		Without:    leavingOff(),
 		UserOnHost: idBase + sandboxID, RootOnDisk: sandboxID,
 		Supervisor: []string{"/proc/self/exe"},
 	}
 }
 
-// controlsShown are all controls but ControlInRoot: see TestPlantedLinks.
-func controlsShown() []driver.Control {
-	return []driver.Control{
-		driver.ControlCapabilities, driver.ControlCgroupNS, driver.ControlDeadSockets, driver.ControlDescriptors,
-		driver.ControlDetached, driver.ControlEnvironment, driver.ControlHiddenInit, driver.ControlIDs, driver.ControlIPCNS,
-		driver.ControlKeyring, driver.ControlLandlock, driver.ControlLiveCalls, driver.ControlMasks, driver.ControlNetNS,
-		driver.ControlNoNewPrivs, driver.ControlNoSUID, driver.ControlOwnEtc, driver.ControlPIDNS, driver.ControlPlain,
-		driver.ControlProcMasks, driver.ControlPublicView, driver.ControlReadOnly, driver.ControlReadOnlyProc,
-		driver.ControlSeccomp, driver.ControlSignals, driver.ControlUserNS, driver.ControlUserNSLimit, driver.ControlUTSNS,
-		driver.ControlWorkdir,
+// controlsShown are all controls but InRoot: see TestPlantedLinks.
+func controlsShown() []control.Name {
+	return []control.Name{
+		control.Capabilities, control.CgroupNS, control.DeadSockets, control.Descriptors,
+		control.Detached, control.Environment, control.HiddenInit, control.IDs, control.IPCNS,
+		control.Keyring, control.Landlock, control.LiveCalls, control.Masks, control.NetNS,
+		control.NoNewPrivs, control.NoSUID, control.OwnEtc, control.PIDNS, control.Plain,
+		control.ProcMasks, control.PublicView, control.ReadOnly, control.ReadOnlyProc,
+		control.Seccomp, control.Signals, control.UserNS, control.UserNSLimit, control.UTSNS,
+		control.Workdir,
 	}
 }
 

@@ -9,13 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cgroup"
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
 // Options configure a Driver. The zero value is right for use.
 type Options struct {
-	// Executable is the binary whose main calls InitMain; empty means this one.
+	// Executable is the binary that imports package first; empty means this one.
 	Executable string
 	// ForceLegacyMounts makes overlays by path with mount(2), as on kernels that
 	// cannot make them of descriptors.
@@ -28,9 +32,9 @@ type Options struct {
 	// Cgroups say where control groups are; the zero value is the real host.
 	Cgroups cgroup.Options
 	// without is for this package's tests only.
-	without without
+	without protocol.Without
 	// laps, if set, gets the times of a start's steps; for benchmarks.
-	laps func([]lap)
+	laps func([]protocol.Lap)
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -129,13 +133,13 @@ func (n *Driver) Resolve(s driver.Spec) (driver.Controls, error) {
 	if _, err := newOrder(&s.Command, 1, false); err != nil {
 		return driver.Controls{}, err
 	}
-	api := mountByDescriptor
+	api := mountfd.MountByDescriptor
 	if n.opt.ForceLegacyMounts {
-		api = mountByPath
+		api = mountfd.MountByPath
 	}
-	r := report{Landlock: "asked for", Seccomp: "asked for"}
+	r := protocol.Report{Landlock: "asked for", Seccomp: "asked for"}
 	if p.Guard.Live {
-		r.Seccomp += "; " + liveControl
+		r.Seccomp += "; " + cellinit.LiveControl
 	}
 	if asked := groupLimits(s.Limits); asked != (cgroup.Limits{}) {
 		host, err := n.cgroups()
@@ -143,7 +147,7 @@ func (n *Driver) Resolve(s driver.Spec) (driver.Controls, error) {
 			r.Degraded, err = weaken(host, &asked, s.Guard.AllowDegraded)
 		}
 		if err != nil {
-			return driver.Controls{}, at("limits", err)
+			return driver.Controls{}, fault.At("limits", err)
 		}
 	}
 	c := controls(p.ID, api, s.Limits.String(), r)
@@ -154,11 +158,11 @@ func (n *Driver) Resolve(s driver.Spec) (driver.Controls, error) {
 }
 
 // controls are the facts of a cell that was built.
-func controls(id identity, mountAPI, limits string, r report) driver.Controls {
-	_, names := namespaces()
+func controls(id protocol.Identity, mountAPI, limits string, r protocol.Report) driver.Controls {
+	_, names := protocol.Namespaces()
 	return driver.Controls{
 		Runtime: "native", Kernel: kernelRelease(), Namespaces: names,
-		User: id.String(), NoNewPrivs: true, Capabilities: id.capabilities(),
+		User: describeIDs(id), NoNewPrivs: true, Capabilities: capabilities(id),
 		Network: "loopback only", Landlock: r.Landlock, Seccomp: r.Seccomp, Limits: limits,
 		MountAPI: mountAPI, Degraded: append([]string{}, r.Degraded...),
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/capture/origin"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 )
 
 // captured describes the network of a cell in its receipt.
@@ -24,7 +25,7 @@ type network struct {
 // them. Watched means that the kernel reports calls of connect(2).
 func (c *Cell) serveNetwork(fds []int, watched bool) error {
 	if (c.serve != nil) != (len(fds) > 0) {
-		closeAll(fds)
+		mountfd.CloseAll(fds)
 		return errors.New("the init sent unexpected sockets")
 	}
 	if c.serve == nil {

@@ -9,16 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
 	"github.com/forkcell/forkcell/internal/mount"
 
 	"github.com/forkcell/forkcell/internal/driver"
-)
-
-// Names in a probe's lower directory.
-const (
-	probeDeleted  = "deleted"
-	probeReplaced = "replaced"
-	probeKept     = "kept"
 )
 
 // ProbeOverlay tries, in a throw-away cell, whether dir can hold the layers of
@@ -44,12 +38,12 @@ func (n *Driver) ProbeOverlay(ctx context.Context, dir string) (err error) {
 		Upper:  filepath.Join(tmp, "upper"),
 		Work:   filepath.Join(tmp, "work"),
 	}
-	for _, d := range []string{o.Lower[0], o.Upper, o.Work, filepath.Join(o.Lower[0], probeReplaced)} {
+	for _, d := range []string{o.Lower[0], o.Upper, o.Work, filepath.Join(o.Lower[0], cellinit.ProbeReplaced)} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			return fmt.Errorf("probe overlay: %w", err)
 		}
 	}
-	for _, f := range []string{probeDeleted, probeKept, probeReplaced + "/inner"} {
+	for _, f := range []string{cellinit.ProbeDeleted, cellinit.ProbeKept, cellinit.ProbeReplaced + "/inner"} {
 		if err := os.WriteFile(filepath.Join(o.Lower[0], f), []byte("probe\n"), 0o644); err != nil {
 			return fmt.Errorf("probe overlay: %w", err)
 		}
@@ -78,40 +72,10 @@ func (n *Driver) probe(ctx context.Context, set mount.Set, dir string) error {
 	return errors.Join(cell.awaitBuilt(ctx), cell.Close())
 }
 
-// tryOverlay does, as the sandbox user, what runs do to their workspace.
-func tryOverlay(dir string) error {
-	if err := os.Remove(filepath.Join(dir, probeDeleted)); err != nil {
-		return fmt.Errorf("delete: %w", err)
-	}
-	replaced := filepath.Join(dir, probeReplaced)
-	if err := os.RemoveAll(replaced); err != nil {
-		return fmt.Errorf("delete directory: %w", err)
-	}
-	if err := os.Mkdir(replaced, 0o755); err != nil {
-		return fmt.Errorf("make directory over a whiteout: %w", err)
-	}
-	names, err := os.ReadDir(replaced)
-	if err != nil {
-		return fmt.Errorf("read new directory: %w", err)
-	}
-	if len(names) != 0 {
-		return errors.New("a new directory shows the deleted one's files")
-	}
-	f, err := os.OpenFile(filepath.Join(dir, probeKept), os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return fmt.Errorf("copy up: %w", err)
-	}
-	_, err = f.WriteString("more\n")
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("copy up: %w", err)
-	}
-	return nil
-}
-
 // checkMarks looks for what the overlay must have left in its upper directory.
 func checkMarks(upper string, root bool) error {
 	var st unix.Stat_t
-	if err := unix.Lstat(filepath.Join(upper, probeDeleted), &st); err != nil {
+	if err := unix.Lstat(filepath.Join(upper, cellinit.ProbeDeleted), &st); err != nil {
 		return fmt.Errorf("whiteout: %w", err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != 0 {
@@ -122,7 +86,7 @@ func checkMarks(upper string, root bool) error {
 		name = "trusted.overlay.opaque"
 	}
 	buf := make([]byte, 8)
-	k, err := unix.Lgetxattr(filepath.Join(upper, probeReplaced), name, buf)
+	k, err := unix.Lgetxattr(filepath.Join(upper, cellinit.ProbeReplaced), name, buf)
 	if err != nil {
 		return fmt.Errorf("attribute %s: %w", name, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
 // seenProcess is a process as the host's /proc shows it.
@@ -161,7 +162,7 @@ func (c *Cell) describe(p *seenProcess, boot time.Time) bool {
 			p.SID, _ = strconv.Atoi(f[len(f)-1])
 		case "Uid":
 			uid, _ := strconv.Atoi(f[0])
-			p.UID = c.id.inside(uid)
+			p.UID = insideID(c.id, uid)
 		}
 	}
 	p.Started = boot.Add(time.Duration(p.ticks) * time.Second / ticksPerSecond)
@@ -171,8 +172,8 @@ func (c *Cell) describe(p *seenProcess, boot time.Time) bool {
 	return p.PID != 0
 }
 
-// inside is a host id as the cell sees it.
-func (id identity) inside(uid int) int {
+// insideID returns a host id as the cell sees it.
+func insideID(id protocol.Identity, uid int) int {
 	if id.Root && uid >= idBase && uid < idBase+idCount {
 		return uid - idBase
 	}

@@ -7,25 +7,15 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 	"golang.org/x/sys/unix"
 )
-
-// initName is the first argument by which the binary knows that it is a cell's
-// first process.
-const initName = "forkcell-init"
-
-// namespaces are what every cell has of its own. The last one is made later, see
-// ownCgroups.
-func namespaces() (flags uint64, names []string) {
-	return unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
-			unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
-		[]string{"user", "mnt", "pid", "ipc", "uts", "net", "cgroup"}
-}
 
 // process is the cell's first process, as its parent holds it.
 type process struct {
 	pid  int
-	conn *conn
+	conn *protocol.Conn
 	// pidfd is -1 after destroy: the number may be another cell's
 	// by then.
 	mu    sync.Mutex
@@ -39,24 +29,24 @@ type process struct {
 }
 
 // spawn clones the init. It waits for its plan on the control socket.
-func spawn(id identity, exe string, w without) (*process, error) {
-	c, childEnd, err := socketPair()
+func spawn(id protocol.Identity, exe string, w protocol.Without) (*process, error) {
+	c, childEnd, err := protocol.SocketPair()
 	if err != nil {
-		return nil, at("control socket", err)
+		return nil, fault.At("control socket", err)
 	}
 	defer childEnd.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		_ = c.close()
-		return nil, at("null device", err)
+		_ = c.Close()
+		return nil, fault.At("null device", err)
 	}
 	defer null.Close()
 	p := &process{conn: c, gone: make(chan struct{})}
 	started := make(chan error, 1)
 	go p.parent(id, exe, w, int(null.Fd()), int(childEnd.Fd()), started)
 	if err := <-started; err != nil {
-		_ = c.close()
-		return nil, at("namespaces", explainClone(err))
+		_ = c.Close()
+		return nil, fault.At("namespaces", explainClone(err))
 	}
 	return p, nil
 }
@@ -64,13 +54,13 @@ func spawn(id identity, exe string, w without) (*process, error) {
 // parent starts the init and waits for its end, on one thread: the init is
 // killed when the thread that started it dies, so that thread must live as long
 // as the init does.
-func (p *process) parent(id identity, exe string, w without, null, control int, started chan<- error) {
+func (p *process) parent(id protocol.Identity, exe string, w protocol.Without, null, control int, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	n := spawnConfig{}
-	n.flags, _ = namespaces()
-	id.configure(&n)
-	env := w.weaken(&n)
+	n.flags, _ = protocol.Namespaces()
+	configureIDs(id, &n)
+	env := leaveOff(&n, w)
 	var err error
 	if p.pid, p.pidfd, err = n.start(exe, env, []int{null, null, null, control}); err != nil {
 		started <- err
@@ -96,7 +86,7 @@ func (p *process) destroy() {
 	_ = unix.Close(p.pidfd)
 	p.pidfd = -1
 	p.mu.Unlock()
-	_ = p.conn.close()
+	_ = p.conn.Close()
 	p.spent.Wait()
 }
 

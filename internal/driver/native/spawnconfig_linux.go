@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/clone"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
 // spawnConfig configures the clone of a process in new namespaces.
@@ -39,8 +41,8 @@ func (n *spawnConfig) start(exe string, env []string, files []int) (pid, pidfd i
 	// is closed when it has executed the program, or has died.
 	gate, executed := [2]int{-1, -1}, [2]int{-1, -1}
 	defer func() {
-		closeAll(gate[:])
-		closeAll(executed[:])
+		mountfd.CloseAll(gate[:])
+		mountfd.CloseAll(executed[:])
 	}()
 	for _, p := range [][]int{gate[:], executed[:]} {
 		if err := unix.Pipe2(p, unix.O_CLOEXEC); err != nil {
@@ -113,7 +115,7 @@ func (n *spawnConfig) script(exe string, env []string, files []int, gate [2]int)
 	for i, fd := range files {
 		s.Do("descriptors", unix.SYS_DUP3, uintptr(fd), uintptr(i), 0)
 	}
-	return s, s.Exec(exe, []string{initName}, env)
+	return s, s.Exec(exe, []string{protocol.InitName}, env)
 }
 
 // keepCapabilities makes capabilities outlast the execution of a program by
@@ -153,7 +155,7 @@ func (n *spawnConfig) writeMaps(pid int) error {
 // above duplicates descriptors that would be overwritten before they are used.
 func above(files []int) (high []int, done func(), err error) {
 	var made []int
-	done = func() { closeAll(made) }
+	done = func() { mountfd.CloseAll(made) }
 	for _, fd := range files {
 		if fd < len(files) {
 			if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, len(files)); err != nil {

@@ -7,24 +7,48 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+	"github.com/forkcell/forkcell/internal/mount"
 )
 
 // maxHostname is the kernel's limit.
 const maxHostname = 64
 
+// hostPlan is the init's plan with what only its parent needs to know.
+type hostPlan struct {
+	protocol.Plan
+	// binds and overlays are those of the plan, in the same order.
+	binds    []hostBind
+	overlays []mount.Overlay
+	// files are those of the plan with their contents.
+	files []driver.File
+}
+
+// hostBind is a bind as the parent makes it.
+type hostBind struct {
+	protocol.Bind
+	owned bool // see mount.Bind
+}
+
+// hasSystem reports whether a part of the host's system is among the overlays.
+func (p *hostPlan) hasSystem() bool {
+	return slices.ContainsFunc(p.overlays, func(o mount.Overlay) bool { return o.System })
+}
+
 // newPlan checks a specification and turns it into the init's plan.
-func newPlan(s driver.Spec) (*plan, error) {
+func newPlan(s driver.Spec) (*hostPlan, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	p := &plan{
-		Hostname: s.Hostname, ID: callerIdentity().as(s.AsRoot),
+	p := &hostPlan{overlays: s.Mounts.Overlays, Plan: protocol.Plan{
+		Hostname: s.Hostname, ID: callerIdentity(),
 		OwnSystem: s.System.Own, Root: []byte(s.System.Root), Guard: newGuardPlan(&s),
-	}
-	p.ID.FullName = s.FullName
+	}}
+	p.ID.Super, p.ID.FullName = s.AsRoot, s.FullName
 	if s.Network != nil {
 		p.Capture, p.files = true, s.Network.Files
 	}
@@ -40,45 +64,57 @@ func newPlan(s driver.Spec) (*plan, error) {
 		p.Hostname = p.Hostname[:maxHostname]
 	}
 	for _, b := range s.Mounts.Binds {
-		p.Binds = append(p.Binds, bindPlan{
-			Target: []byte(b.Target), Source: []byte(b.Source), ReadOnly: b.ReadOnly, owned: b.Owned,
-		})
+		p.addBind(protocol.Bind{Target: []byte(b.Target), Source: []byte(b.Source), ReadOnly: b.ReadOnly}, b.Owned)
 	}
 	for _, o := range s.Mounts.Overlays {
-		p.Overlays = append(p.Overlays, overlayPlan{
-			Target: []byte(o.Target), Lower: toBytes(o.Lower), Upper: []byte(o.Upper), Work: []byte(o.Work),
-			hostLower: o.HostLower, system: o.System, bare: o.Bare,
+		p.Overlays = append(p.Overlays, protocol.Overlay{
+			Target: []byte(o.Target), Lower: protocol.Bytes(o.Lower), Upper: []byte(o.Upper), Work: []byte(o.Work),
 		})
 	}
-	p.Pins, p.Fixed = toBytes(s.Mounts.Pins), toBytes(s.Mounts.Fixed)
+	p.Pins, p.Fixed = protocol.Bytes(s.Mounts.Pins), protocol.Bytes(s.Mounts.Fixed)
 	for _, m := range s.Mounts.Masks {
-		p.Masks = append(p.Masks, maskPlan{Target: []byte(m.Target), Dir: m.Dir})
+		p.Masks = append(p.Masks, protocol.Mask{Target: []byte(m.Target), Dir: m.Dir})
 	}
-	return p, p.showListed(&s)
+	if err := p.showListed(&s); err != nil {
+		return nil, err
+	}
+	p.sortBinds()
+	return p, nil
+}
+
+func (p *hostPlan) addBind(b protocol.Bind, owned bool) {
+	p.Binds, p.binds = append(p.Binds, b), append(p.binds, hostBind{b, owned})
+}
+
+// sortBinds puts each bind after the one that it is in.
+func (p *hostPlan) sortBinds() {
+	slices.SortStableFunc(p.binds, func(a, b hostBind) int { return bytes.Compare(a.Target, b.Target) })
+	for i, b := range p.binds {
+		p.Binds[i] = b.Bind
+	}
 }
 
 // showListed plans the read-only paths of a specification. Those of the system
 // come with its directories. What is inside the cell's state is the state's own
-// and only cannot be written. The rest are binds, each after the one that it is
-// in: that may be the cell's private /tmp.
-func (p *plan) showListed(s *driver.Spec) error {
+// and only cannot be written. The rest are binds, which may be in the cell's private
+// /tmp.
+func (p *hostPlan) showListed(s *driver.Spec) error {
 	listed := slices.Concat(s.System.Paths, s.ReadOnly)
 	slices.Sort(listed)
 	for _, path := range slices.Compact(listed) {
 		if err := checkReadOnly(path); err != nil {
 			return err
 		}
-		above := p.stateAbove(path)
+		above := p.StateAbove(path)
 		switch {
 		case slices.Contains(s.System.Paths, path) && (ofSystem(path) || isLink(path)):
 			p.System = append(p.System, []byte(path))
 		case above != "" && above != tmpDir:
 			p.Fixed = append(p.Fixed, []byte(path))
 		default:
-			p.Binds = append(p.Binds, bindPlan{Target: []byte(path), Source: []byte(path), ReadOnly: true, Dead: true})
+			p.addBind(protocol.Bind{Target: []byte(path), Source: []byte(path), ReadOnly: true, Dead: true}, false)
 		}
 	}
-	slices.SortStableFunc(p.Binds, func(a, b bindPlan) int { return bytes.Compare(a.Target, b.Target) })
 	return nil
 }
 
@@ -88,7 +124,7 @@ const tmpDir = "/tmp"
 
 // ofSystem reports whether a path is in a directory of the system.
 func ofSystem(path string) bool {
-	return within(path, "/etc") || slices.ContainsFunc(systemNames(), func(name string) bool { return within(path, "/"+name) })
+	return protocol.Within(path, "/etc") || slices.ContainsFunc(cellinit.SystemNames(), func(name string) bool { return protocol.Within(path, "/"+name) })
 }
 
 func isLink(path string) bool {
@@ -97,13 +133,13 @@ func isLink(path string) bool {
 }
 
 // newOrder turns a command into what the init is told.
-func newOrder(c *driver.Command, id int, stdin bool) (*execOrder, error) {
+func newOrder(c *driver.Command, id int, stdin bool) (*protocol.ExecOrder, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	return &execOrder{
-		ID: id, Args: toBytes(c.Args), Env: toBytes(c.Env), Workdir: []byte(c.Workdir),
-		TTY: c.TTY, Size: c.Size, Stdin: stdin,
+	return &protocol.ExecOrder{
+		ID: id, Args: protocol.Bytes(c.Args), Env: protocol.Bytes(c.Env), Workdir: []byte(c.Workdir),
+		TTY: c.TTY, Rows: c.Size.Rows, Cols: c.Size.Cols, Stdin: stdin,
 	}, nil
 }
 
@@ -113,36 +149,17 @@ func checkReadOnly(path string) error {
 	step := fmt.Sprintf("read-only path %s", path)
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return at(step, err)
+		return fault.At(step, err)
 	}
 	for _, p := range []string{path, real} {
 		if p == "/" || p == "/var" {
-			return at(step, errors.New("it holds the host's sockets; name what is needed below it"))
+			return fault.At(step, errors.New("it holds the host's sockets; name what is needed below it"))
 		}
 		for _, never := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
-			if within(p, never) {
-				return at(step, fmt.Errorf("nothing of %s can be shown in a cell", never))
+			if protocol.Within(p, never) {
+				return fault.At(step, fmt.Errorf("nothing of %s can be shown in a cell", never))
 			}
 		}
 	}
 	return nil
-}
-
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, dir+"/")
-}
-
-// at marks err as the failure of a step; nil stays nil.
-func at(step string, err error) error { return failAt(step, driver.CauseCell, err) }
-
-// failAt is at for failures that callers treat apart.
-func failAt(step string, cause driver.Cause, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, known := errors.AsType[*driver.StartError](err); known {
-		return err
-	}
-	return &driver.StartError{Step: step, Cause: cause, Err: err}
 }

@@ -100,12 +100,8 @@ func (s *streams) resize(size driver.WindowSize) {
 	}
 	_ = raw.Control(func(fd uintptr) {
 		// The terminal of a cell that has ended has no size to change.
-		_ = setSize(int(fd), size)
+		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 	})
-}
-
-func setSize(fd int, size driver.WindowSize) error {
-	return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 }
 
 // feedPipe copies input until it ends or the command wants no more of it.

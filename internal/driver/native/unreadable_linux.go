@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"golang.org/x/sys/unix"
 )
 
@@ -44,7 +45,7 @@ type searcher struct {
 // dir looks at one directory and closes it.
 func (s *searcher) dir(fd int, rel string) {
 	defer unix.Close(fd)
-	names, err := readNames(fd)
+	names, err := mountfd.Names(fd)
 	if errors.Is(err, unix.ENOENT) {
 		return // it was removed meanwhile
 	}
@@ -103,20 +104,4 @@ func (s *searcher) fail(rel string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = errors.Join(s.err, fmt.Errorf("look at %s: %w", rel, err))
-}
-
-// readNames lists a directory.
-func readNames(fd int) ([]string, error) {
-	var names []string
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			return names, nil
-		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
-	}
 }

@@ -12,6 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
@@ -34,8 +37,8 @@ type veil struct {
 const maxVeiled = 100_000
 
 // newVeil makes the veil over host, which is below o.
-func newVeil(host string, o *mount.Overlay, p *plan) (int, error) {
-	fd, err := newFS("tmpfs", attrHost, option{"mode", "0755"})
+func newVeil(host string, o *mount.Overlay, p *hostPlan) (int, error) {
+	fd, err := mountfd.NewFS("tmpfs", mountfd.AttrHost, mountfd.Option{Key: "mode", Value: "0755"})
 	if err != nil {
 		return -1, err
 	}
@@ -50,15 +53,15 @@ func newVeil(host string, o *mount.Overlay, p *plan) (int, error) {
 // newOwnEtc makes a layer that has the cell's own files of /etc as far as they are
 // below target, which a policy makes writable: host is not to be seen through them.
 // It returns -1 if there are none.
-func newOwnEtc(host, target string, p *plan) (int, error) {
+func newOwnEtc(host, target string, p *hostPlan) (int, error) {
 	v := &veil{host: host, made: map[string]bool{".": true}, own: map[string]string{}, owner: idBase + sandboxID}
 	add := func(name, text string) {
 		if rel, below := strings.CutPrefix("/etc/"+name, target+"/"); below {
 			v.own[rel] = text
 		}
 	}
-	for _, f := range etcFiles(p.ID, p.Hostname, p.Capture) {
-		add(f.name, f.text)
+	for _, f := range cellinit.EtcFiles(p.ID, p.Hostname, p.Capture) {
+		add(f.Name, f.Text)
 	}
 	for _, f := range p.files {
 		add(f.Name, string(f.Data))
@@ -67,7 +70,7 @@ func newOwnEtc(host, target string, p *plan) (int, error) {
 		return -1, nil
 	}
 	var err error
-	if v.root, err = newFS("tmpfs", attrHost, option{"mode", "0755"}); err != nil {
+	if v.root, err = mountfd.NewFS("tmpfs", mountfd.AttrHost, mountfd.Option{Key: "mode", Value: "0755"}); err != nil {
 		return -1, err
 	}
 	err = v.like(".")
@@ -81,7 +84,7 @@ func newOwnEtc(host, target string, p *plan) (int, error) {
 	return v.root, nil
 }
 
-func (v *veil) fill(o *mount.Overlay, p *plan) error {
+func (v *veil) fill(o *mount.Overlay, p *hostPlan) error {
 	if err := v.like("."); err != nil {
 		return err
 	}
@@ -106,7 +109,7 @@ func (v *veil) fill(o *mount.Overlay, p *plan) error {
 
 // skeleton makes what is shown of a bare directory, and the places of what else
 // is attached below it.
-func (v *veil) skeleton(target string, p *plan) error {
+func (v *veil) skeleton(target string, p *hostPlan) error {
 	entries, err := os.ReadDir(v.host)
 	if err != nil {
 		return err
@@ -144,9 +147,9 @@ func (v *veil) link(name string) error {
 }
 
 // ownEtc lists the files of /etc that are the cell's own.
-func (v *veil) ownEtc(p *plan) error {
-	for _, f := range append(etcFiles(p.ID, p.Hostname, p.Capture), secretFiles()...) {
-		v.own[f.name] = f.text
+func (v *veil) ownEtc(p *hostPlan) error {
+	for _, f := range append(cellinit.EtcFiles(p.ID, p.Hostname, p.Capture), secretFiles()...) {
+		v.own[f.Name] = f.Text
 	}
 	for _, f := range p.files {
 		v.own[f.Name] = string(f.Data)
@@ -161,7 +164,7 @@ func (v *veil) ownEtc(p *plan) error {
 
 // addSystem adds the system's own accounts, which own files that the cell sees
 // and which packages look for. Those of people stay out.
-func (v *veil) addSystem(name string, id identity) error {
+func (v *veil) addSystem(name string, id protocol.Identity) error {
 	text, err := os.ReadFile(filepath.Join(v.host, name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -189,10 +192,10 @@ const firstPerson = 1000
 
 // secretFiles are in place of the host's, which hold password hashes: package
 // scripts add their users to them.
-func secretFiles() []etcFile {
-	return []etcFile{
-		{"shadow", "root:*:19000:0:99999:7:::\nsandbox:*:19000:0:99999:7:::\n"},
-		{"gshadow", "root:*::\nsandbox:!::\n"},
+func secretFiles() []cellinit.EtcFile {
+	return []cellinit.EtcFile{
+		{Name: "shadow", Text: "root:*:19000:0:99999:7:::\nsandbox:*:19000:0:99999:7:::\n"},
+		{Name: "gshadow", Text: "root:*::\nsandbox:!::\n"},
 	}
 }
 
@@ -278,7 +281,7 @@ func (v *veil) write(name, text string) error {
 	if err := v.dirs(path.Dir(name)); err != nil {
 		return err
 	}
-	if err := writeFileAt(v.root, name, text); err != nil {
+	if err := mountfd.WriteFile(v.root, name, text); err != nil {
 		return fmt.Errorf("own file %s: %w", name, err)
 	}
 	mode := uint32(0o644)

@@ -1,6 +1,10 @@
 package native
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+)
 
 // warmed is a first process that was started before its cell is known. It waits
 // for its plan. Its start, a clone and the start of a Go program, runs beside other
@@ -57,7 +61,7 @@ func (w *warmed) take() chan spawned {
 }
 
 // firstProcess is the warm one or a new one.
-func (n *Driver) firstProcess(id identity) (*process, error) {
+func (n *Driver) firstProcess(id protocol.Identity) (*process, error) {
 	if next := n.warm.take(); next != nil {
 		b := <-next
 		return b.proc, b.err

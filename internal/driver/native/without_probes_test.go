@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
-func leaveOff() func([]driver.Control) driver.Driver {
-	return func(off []driver.Control) driver.Driver { return New(Options{without: without{off}}) }
+func leavingOff() func([]control.Name) driver.Driver {
+	return func(off []control.Name) driver.Driver { return New(Options{without: protocol.Without{Controls: off}}) }
 }
 
 // leastShown is how many probes must be shown for each kind of caller.
@@ -30,7 +32,7 @@ func TestProbes(t *testing.T) {
 
 // TestPlantedLinksWithout: the control alone keeps what is made in the cell.
 func TestPlantedLinksWithout(t *testing.T) {
-	made, err := madeOutside(t, Options{without: without{[]driver.Control{driver.ControlInRoot}}})
+	made, err := madeOutside(t, Options{without: protocol.Without{Controls: []control.Name{control.InRoot}}})
 	if len(made) == 0 {
 		t.Errorf("nothing was made outside of the cell (the run: %v)", err)
 	}
@@ -40,14 +42,14 @@ func TestPlantedLinksWithout(t *testing.T) {
 // to find out which one.
 func TestDoctorFindsWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	for control, name := range map[driver.Control]string{
-		driver.ControlSeccomp: holdsSeccomp, driver.ControlLandlock: holdsLandlock, driver.ControlDeadSockets: holdsDeadSockets, driver.ControlCapabilities: holdsCapabilities,
-		driver.ControlProcMasks: holdsProc, driver.ControlReadOnlyProc: holdsProc, driver.ControlReadOnly: holdsReadOnly, driver.ControlHiddenInit: holdsHiddenInit,
-		driver.ControlNetNS: "net namespace", driver.ControlIPCNS: "ipc namespace", driver.ControlUTSNS: "uts namespace", driver.ControlCgroupNS: "cgroup namespace", driver.ControlPIDNS: "pid namespace",
+	for off, name := range map[control.Name]string{
+		control.Seccomp: protocol.HoldsSeccomp, control.Landlock: protocol.HoldsLandlock, control.DeadSockets: protocol.HoldsDeadSockets, control.Capabilities: protocol.HoldsCapabilities,
+		control.ProcMasks: protocol.HoldsProc, control.ReadOnlyProc: protocol.HoldsProc, control.ReadOnly: protocol.HoldsReadOnly, control.HiddenInit: protocol.HoldsHiddenInit,
+		control.NetNS: "net namespace", control.IPCNS: "ipc namespace", control.UTSNS: "uts namespace", control.CgroupNS: "cgroup namespace", control.PIDNS: "pid namespace",
 	} {
-		t.Run(string(control), func(t *testing.T) {
+		t.Run(string(off), func(t *testing.T) {
 			t.Parallel()
-			n := New(Options{without: without{[]driver.Control{control}}})
+			n := New(Options{without: protocol.Without{Controls: []control.Name{off}}})
 			found, err := n.examineCell(t.Context(), t.TempDir())
 			if err != nil {
 				t.Fatal(err)
@@ -63,12 +65,12 @@ func TestDoctorFindsWhatIsMissing(t *testing.T) {
 	}
 	t.Run("both that stop user namespaces", func(t *testing.T) {
 		t.Parallel()
-		n := New(Options{without: without{[]driver.Control{driver.ControlSeccomp, driver.ControlUserNSLimit}}})
+		n := New(Options{without: protocol.Without{Controls: []control.Name{control.Seccomp, control.UserNSLimit}}})
 		found, err := n.examineCell(t.Context(), t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := find(t, found, holdsInside); c.Status != statusMissing {
+		if c := find(t, found, protocol.HoldsInside); c.Status != statusMissing {
 			t.Errorf("%+v", c)
 		}
 	})
@@ -76,7 +78,7 @@ func TestDoctorFindsWhatIsMissing(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
-		if err := New(Options{without: without{[]driver.Control{driver.ControlSeccomp}}}).probeNotices(ctx); err == nil {
+		if err := New(Options{without: protocol.Without{Controls: []control.Name{control.Seccomp}}}).probeNotices(ctx); err == nil {
 			t.Error("reports without a filter")
 		}
 	})

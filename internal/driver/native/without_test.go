@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/control"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
-func leaveOff() func([]driver.Control) driver.Driver { return nil }
+func leavingOff() func([]control.Name) driver.Driver { return nil }
 
 // TestNoControlCanBeLeftOff: without the tag probes there is nothing to fill.
 func TestNoControlCanBeLeftOff(t *testing.T) {
@@ -17,7 +19,7 @@ func TestNoControlCanBeLeftOff(t *testing.T) {
 		t.Error("something can be left off")
 	}
 	for _, c := range controlsShown() {
-		if (without{}).has(c) {
+		if (protocol.Without{}).Has(c) {
 			t.Errorf("%s is left off", c)
 		}
 	}

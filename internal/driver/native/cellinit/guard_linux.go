@@ -1,0 +1,222 @@
+package cellinit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver/control"
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+	"github.com/forkcell/forkcell/internal/landlock"
+	"github.com/forkcell/forkcell/internal/seccomp"
+	"github.com/forkcell/forkcell/internal/syscalls"
+)
+
+// guarded is what guard achieved.
+type guarded struct {
+	landlock string
+	seccomp  string
+	listener int // of denied calls, or -1
+	degraded []string
+}
+
+// guard puts the last controls on the calling thread, from which every command
+// is forked. Nothing of the init's own that needs more may come after it.
+func guard(p protocol.Guard, w protocol.Without) (guarded, error) {
+	g := guarded{listener: -1}
+	if !w.Has(control.Landlock) {
+		if err := g.restrictFiles(p); err != nil {
+			return g, fault.Wrap("landlock", fault.CauseLandlock, err)
+		}
+	}
+	if w.Has(control.Seccomp) {
+		return g, nil
+	}
+	arch, ok := syscalls.ParseArch(runtime.GOARCH)
+	if !ok {
+		return g, fault.At("seccomp", fmt.Errorf("no filter for %s", runtime.GOARCH))
+	}
+	var notify seccomp.Notify
+	if p.Notify {
+		notify |= seccomp.Denials
+	}
+	if p.Connects {
+		notify |= seccomp.Connects
+	}
+	live := p.Live && !w.Has(control.LiveCalls)
+	filter, err := seccomp.Build(arch, seccomp.Options{Allow: p.AllowSyscalls, Notify: notify, Live: live})
+	if err != nil {
+		return g, fault.At("seccomp", err)
+	}
+	if g.listener, err = filter.Install(0); err != nil {
+		return g, fault.At("seccomp", err)
+	}
+	g.seccomp = filter.Hash()
+	if live {
+		g.seccomp += "; " + LiveControl
+	}
+	if g.listener < 0 {
+		g.degraded = append(g.degraded, unheard(notify)...)
+	}
+	if len(p.AllowSyscalls) > 0 {
+		g.degraded = append(g.degraded, "seccomp: the policy allows "+strings.Join(p.AllowSyscalls, ", "))
+	}
+	return g, nil
+}
+
+// unheard returns what is missing without a listener.
+func unheard(calls seccomp.Notify) (list []string) {
+	if calls&seccomp.Denials != 0 {
+		list = append(list, "seccomp: the kernel reports no denied calls")
+	}
+	if calls&seccomp.Connects != 0 {
+		list = append(list, "network: the kernel reports no connects; programs are looked for when a connection is accepted")
+	}
+	return list
+}
+
+// leastLandlock is the ABI without which a hard requirement fails. The one right
+// that 3 adds to it is truncation, which outside the writable directories a
+// read-only mount refuses as well; see docs/decisions/0014-landlock-abi.md.
+const (
+	LeastLandlock = 2
+	FullLandlock  = 3
+)
+
+// restrictFiles says a second time, independently of mounts, what may be done
+// with files.
+func (g *guarded) restrictFiles(p protocol.Guard) error {
+	abi := landlock.ABI()
+	if abi < LeastLandlock && !p.BestEffort {
+		return fmt.Errorf("the kernel has ABI %d, at least %d is needed: %w", abi, LeastLandlock, unix.EOPNOTSUPP)
+	}
+	if abi == 0 {
+		g.landlock = "absent"
+		g.degraded = append(g.degraded, "landlock: this kernel has none")
+		return nil
+	}
+	rules := landlock.Ruleset{Scope: true}
+	var open []int
+	defer func() { mountfd.CloseAll(open) }()
+	add := func(to *[]int, path string) error {
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("open %s: %w", path, err)
+		}
+		*to, open = append(*to, fd), append(open, fd)
+		return nil
+	}
+	err := errors.Join(
+		add(&rules.ReadOnly, "/"), add(&rules.Devices, "/dev"), add(&rules.ReadWrite, "/dev/shm"), add(&rules.Existing, "/proc"))
+	for _, dir := range p.Writable {
+		err = errors.Join(err, add(&rules.ReadWrite, string(dir)))
+	}
+	if err != nil {
+		return err
+	}
+	applied, err := landlock.Restrict(rules)
+	if err != nil {
+		return err
+	}
+	g.landlock = fmt.Sprintf("ABI %d: %s", applied.ABI, strings.Join(applied.Rights(), " "))
+	if missing := applied.Missing(); len(missing) > 0 && (p.BestEffort || applied.ABI < FullLandlock) {
+		g.degraded = append(g.degraded, fmt.Sprintf("landlock ABI %d cannot refuse: %s", applied.ABI, strings.Join(missing, " ")))
+	}
+	return nil
+}
+
+// plainProcess gives the calling thread, and what it forks, the limits and the
+// priority of a new session, whatever the caller had. What the kernel does not
+// let an unprivileged process raise stays lower.
+func plainProcess(p protocol.Guard, w protocol.Without) error {
+	if w.Has(control.Plain) {
+		return nil
+	}
+	if err := plainLimits(p.OpenFiles, p.Processes); err != nil {
+		return fault.At("resource limits", err)
+	}
+	// It may be refused to one who had less; then the command has less too.
+	if nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && nice != 20 {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
+	}
+	return nil
+}
+
+const (
+	softOpenFiles = 1024
+	softStack     = 8 << 20
+	resources     = 16 // the kernel's RLIM_NLIMITS
+)
+
+// plainLimits sets every soft limit to what a login gives, or as far as the hard
+// one allows.
+func plainLimits(openFiles, processes int64) error {
+	soft := map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_STACK: softStack, unix.RLIMIT_NOFILE: softOpenFiles}
+	if openFiles > 0 {
+		soft[unix.RLIMIT_NOFILE] = uint64(openFiles)
+	}
+	for which := range resources {
+		var lim syscall.Rlimit
+		if err := syscall.Getrlimit(which, &lim); err != nil {
+			return err
+		}
+		want, fixed := soft[which]
+		switch {
+		case which == unix.RLIMIT_NPROC && processes > 0:
+			// Processes are counted for each user of a user namespace.
+			lim.Max = min(lim.Max, uint64(processes))
+			lim.Cur = lim.Max
+		case !fixed:
+			lim.Cur = lim.Max
+		case which == unix.RLIMIT_CORE:
+			lim = syscall.Rlimit{}
+		case which == unix.RLIMIT_NOFILE && openFiles > 0:
+			lim.Max = min(lim.Max, want)
+			lim.Cur = lim.Max
+		default:
+			lim.Cur = min(lim.Max, want)
+		}
+		// Go's own function: of the number of files it remembers what a forked
+		// process shall get, and this replaces it.
+		if err := syscall.Setrlimit(which, &lim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plainOOM takes back a protection from the kernel's killer that the caller may
+// have; a greater readiness to be killed stays. A process that is hidden cannot
+// open its own file any more, so this comes before.
+func plainOOM(w protocol.Without) error {
+	if w.Has(control.Plain) {
+		return nil
+	}
+	const file = "/proc/self/oom_score_adj"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	score, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || score >= 0 {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("0")
+	return errors.Join(err, f.Close())
+}
+
+// LiveControl names what the filter denies in a cell that writes to a directory
+// of the host, for a receipt.
+const LiveControl = "no set-id files and no device nodes in the live directory"

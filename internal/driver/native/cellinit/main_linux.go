@@ -1,0 +1,153 @@
+package cellinit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver/control"
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+)
+
+// controlFD is where the init finds its socket.
+const controlFD = 3
+
+// IsInit reports whether this process was started as a cell's first process.
+func IsInit() bool { return len(os.Args) > 0 && os.Args[0] == protocol.InitName }
+
+// Main is the cell's first process. Package first calls it before
+// anything else when [IsInit]; it does not return. It builds the cell, executes
+// what it is told to, and reaps what is left to it; when it ends, the kernel
+// ends everything else in the cell. The work is done on the main thread, which
+// in the course of it becomes the unprivileged sandbox user.
+func Main() {
+	runtime.LockOSThread()
+	c, err := protocol.NewConn(controlFD)
+	if err != nil {
+		os.Exit(1)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			_ = c.Write(protocol.Failure(fmt.Errorf("panic: %v", r)))
+			os.Exit(1)
+		}
+	}()
+	off, err := build(c)
+	if err != nil {
+		// A parent that does not listen is gone.
+		_ = c.Write(protocol.Failure(err))
+		os.Exit(1)
+	}
+	newMinder(c, off).serve()
+}
+
+// build takes the plan, builds the cell and leaves this thread as weak as the
+// commands that it will fork. It returns what the plan leaves off.
+func build(c *protocol.Conn) (protocol.Without, error) {
+	if err := dieWithParent(); err != nil {
+		return protocol.Without{}, err
+	}
+	var p protocol.Plan
+	fds, err := c.Read(&p)
+	if errors.Is(err, io.EOF) {
+		os.Exit(1)
+	}
+	if err != nil {
+		return protocol.Without{}, fault.At("plan", err)
+	}
+	if !p.Without.Has(control.Descriptors) {
+		if err := closeInherited(); err != nil {
+			return protocol.Without{}, fault.At("descriptors", err)
+		}
+	}
+	r := &rootfs{plan: &p, conn: c, fds: fds, without: p.Without, laps: newLaps(p.Laps)}
+	if err := r.build(); err != nil {
+		return protocol.Without{}, err
+	}
+	g, err := r.weaken()
+	if err != nil {
+		return protocol.Without{}, err
+	}
+	if len(p.Probe) > 0 {
+		if err := tryOverlay(string(p.Probe)); err != nil {
+			return protocol.Without{}, fault.At("try overlay", err)
+		}
+	}
+	var examined []protocol.Finding
+	if p.Examine != nil {
+		examined = examine(p.Examine)
+	}
+	var give, captured []int
+	if g.listener >= 0 {
+		give = []int{g.listener}
+	}
+	if r.sockets != nil {
+		captured = r.sockets.Descriptors()
+		give = append(give, captured...)
+	}
+	err = c.Write(&protocol.Report{
+		Kind: protocol.Built, Captured: len(captured), MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
+		Landlock: g.landlock, Seccomp: g.seccomp, Examined: examined, Laps: r.laps.list,
+	}, give...)
+	mountfd.CloseAll(give)
+	if p.Notice {
+		beNoticed()
+	}
+	return p.Without, err
+}
+
+// weaken takes from this thread everything that commands must not have.
+func (r *rootfs) weaken() (guarded, error) {
+	p := r.plan
+	if err := plainOOM(p.Without); err != nil {
+		return guarded{}, fault.At("oom score", err)
+	}
+	if err := becomeSandbox(p.ID, p.Without); err != nil {
+		return guarded{}, err
+	}
+	keys, err := leaveKeyring(p.Without)
+	if err != nil {
+		return guarded{}, err
+	}
+	r.degraded = append(r.degraded, keys...)
+	r.laps.add("sandbox user, no capabilities")
+	if err := plainProcess(p.Guard, p.Without); err != nil {
+		return guarded{}, err
+	}
+	r.laps.add("limits and priority")
+	g, err := guard(p.Guard, p.Without)
+	r.laps.add("landlock and seccomp")
+	return g, err
+}
+
+// laps are the times of the steps of a start, for a benchmark.
+type laps struct {
+	on   bool
+	last time.Time
+	list []protocol.Lap
+}
+
+func newLaps(on bool) *laps { return &laps{on: on, last: time.Now()} }
+
+func (l *laps) add(step string) {
+	if !l.on {
+		return
+	}
+	now := time.Now()
+	l.list = append(l.list, protocol.Lap{Step: step, Took: now.Sub(l.last)})
+	l.last = now
+}
+
+// dieWithParent arms the signal that ends the init with its parent. Every change
+// of credentials disarms it. The end of the control socket has the same effect;
+// the two do not depend on each other.
+func dieWithParent() error {
+	return fault.At("parent's death", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
+}

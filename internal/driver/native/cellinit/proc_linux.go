@@ -1,0 +1,144 @@
+package cellinit
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/capture"
+	"github.com/forkcell/forkcell/internal/driver/control"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+)
+
+// Parts of /proc that tell about the host, or reach into it. The kernel keeps
+// most of them from an unprivileged user already; here they are gone or
+// read-only all the same.
+func maskedProc() []string {
+	return []string{
+		"acpi", "asound", "interrupts", "kallsyms", "kcore", "key-users", "keys", "kmsg", "kpagecgroup", "kpagecount", "kpageflags",
+		"latency_stats", "sched_debug", "scsi", "slabinfo", "timer_list", "timer_stats", "vmallocinfo", "zoneinfo",
+	}
+}
+
+func readOnlyProc() []string {
+	return []string{"bus", "fs", "irq", "sys", "sysrq-trigger", "driver", "mtrr"}
+}
+
+func (r *rootfs) newProc() (int, error) {
+	if r.without.Has(control.PIDNS) {
+		return r.hostProc, nil
+	}
+	return mountfd.NewFS("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+}
+
+// networkSettings are those of the cell's own network namespace.
+func (r *rootfs) networkSettings(proc int) error {
+	// The cell's user may bind every port: the cell's addresses are its own.
+	// Kernels without the setting keep the low ones for root.
+	if err := set(proc, "net/ipv4/ip_unprivileged_port_start", "0"); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("low ports: %w", err)
+	}
+	if !r.plan.Capture {
+		return nil
+	}
+	for _, s := range capture.Settings() {
+		if err := set(proc, s.File, s.Value); err != nil {
+			return fmt.Errorf("%s: %w", s.File, err)
+		}
+	}
+	return nil
+}
+
+// set writes a setting of the kernel's, which is a file beneath /proc/sys.
+func set(proc int, name, value string) error {
+	fd, err := unix.Openat(proc, "sys/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte(value))
+	return err
+}
+
+func (r *rootfs) proc() error {
+	fd, err := r.newProc()
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("the host hides parts of its own /proc, as containers do by default: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Mkdirat(r.root, "proc", 0o555); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	if err := mountfd.MoveTo(fd, r.root, "proc"); err != nil {
+		return err
+	}
+	// Settings are made while /proc/sys can be written. No user namespaces: in one
+	// the command would hold capabilities and could reach far more of the kernel.
+	// The limit is the namespace's own, and what has no capability cannot raise it;
+	// without a namespace of its own it would be the host's.
+	if !r.without.Has(control.UserNSLimit) && !r.without.Has(control.UserNS) {
+		if err := set(fd, "user/max_user_namespaces", "0"); err != nil {
+			return fmt.Errorf("user namespaces: %w", err)
+		}
+	}
+	if !r.without.Has(control.NetNS) {
+		if err := r.networkSettings(fd); err != nil {
+			return err
+		}
+	}
+	return r.coverProc(fd)
+}
+
+// coverProc hides and write-protects. The covers lie in the proc mount itself,
+// which nobody in the cell can take apart.
+func (r *rootfs) coverProc(proc int) error {
+	for _, name := range readOnlyProc() {
+		if r.without.Has(control.ReadOnlyProc) {
+			break
+		}
+		if err := r.coverWith(proc, name, func() (int, error) {
+			return mountfd.CloneTree(proc, name, mountfd.AttrMask, -1)
+		}); err != nil {
+			return err
+		}
+	}
+	for _, name := range maskedProc() {
+		if r.without.Has(control.ProcMasks) {
+			break
+		}
+		var st unix.Stat_t
+		if err := unix.Fstatat(proc, name, &st, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		mask := maskFile
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			mask = maskDir
+		}
+		if err := r.coverWith(proc, name, func() (int, error) {
+			return mountfd.CloneTree(r.stage, mask, mountfd.AttrMask, -1)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// coverWith mounts something over a name in proc, if there is such a name.
+func (r *rootfs) coverWith(proc int, name string, cover func() (int, error)) error {
+	if err := unix.Faccessat(proc, name, unix.F_OK, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	fd, err := cover()
+	if err == nil {
+		err = mountfd.MoveTo(fd, proc, name)
+		_ = unix.Close(fd)
+	}
+	if err != nil {
+		return fmt.Errorf("cover %s: %w", name, err)
+	}
+	return nil
+}

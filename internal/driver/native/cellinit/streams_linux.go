@@ -1,0 +1,105 @@
+package cellinit
+
+import (
+	"fmt"
+
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+	"golang.org/x/sys/unix"
+)
+
+// cellStreams are the command's standard streams. They are made in the cell, by
+// the sandbox user: so /dev/stdout can be opened again there, and nothing of
+// the caller's comes in.
+type cellStreams struct {
+	stdin, stdout, stderr int
+	// parent are the ends that the parent gets.
+	parent []int
+	// own are the command's ends.
+	own []int
+	tty bool
+}
+
+func newCellStreams(o *protocol.ExecOrder) (*cellStreams, error) {
+	if o.TTY {
+		s, err := newTerminal(o.Rows, o.Cols)
+		return s, fault.At("terminal", err)
+	}
+	s, err := newPipes(o.Stdin)
+	return s, fault.At("pipes", err)
+}
+
+func newPipes(stdin bool) (*cellStreams, error) {
+	s := &cellStreams{}
+	pipe := func() (reader, writer int, err error) {
+		var ends [2]int
+		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+			return 0, 0, fmt.Errorf("make pipe: %w", err)
+		}
+		return ends[0], ends[1], nil
+	}
+	var out, err2, in int
+	var err error
+	if out, s.stdout, err = pipe(); err != nil {
+		return nil, err
+	}
+	if err2, s.stderr, err = pipe(); err != nil {
+		return nil, err
+	}
+	s.parent = []int{out, err2}
+	if stdin {
+		if s.stdin, in, err = pipe(); err != nil {
+			return nil, err
+		}
+		s.parent = append(s.parent, in)
+	} else if s.stdin, err = unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return nil, fmt.Errorf("open /dev/null: %w", err)
+	}
+	s.own = []int{s.stdin, s.stdout, s.stderr}
+	return s, nil
+}
+
+// newTerminal makes a terminal in the cell's own devpts.
+func newTerminal(rows, cols uint16) (*cellStreams, error) {
+	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open /dev/ptmx: %w", err)
+	}
+	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
+		return nil, fmt.Errorf("unlock: %w", err)
+	}
+	number, err := unix.IoctlGetInt(master, unix.TIOCGPTN)
+	if err != nil {
+		return nil, fmt.Errorf("number: %w", err)
+	}
+	slave, err := unix.Open(fmt.Sprintf("/dev/pts/%d", number), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	if err := unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}); err != nil {
+		return nil, fmt.Errorf("size: %w", err)
+	}
+	return &cellStreams{
+		stdin: slave, stdout: slave, stderr: slave,
+		parent: []int{master}, own: []int{slave}, tty: true,
+	}, nil
+}
+
+// keep is the descriptor that the init holds as long as the command runs: a
+// terminal would otherwise hang up as soon as the command closes its streams
+// while its children still use /dev/tty.
+func (s *cellStreams) keep() int {
+	if s.tty {
+		return s.own[0]
+	}
+	return -1
+}
+
+// release closes what the init has no use for once the command has its streams.
+func (s *cellStreams) release() {
+	mountfd.CloseAll(s.parent)
+	if !s.tty {
+		mountfd.CloseAll(s.own)
+	}
+}

@@ -1,0 +1,38 @@
+package repo
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestFirstProcessStartsEarly: the program that is started as a cell's first process
+// takes over before the packages that the host's side needs are initialised.
+func TestFirstProcessStartsEarly(t *testing.T) {
+	t.Parallel()
+	binary := filepath.Join(t.TempDir(), "forkcell")
+	goCommand(t, "build", "-buildvcs=false", "-o", binary, "./cmd/forkcell")
+	var trace bytes.Buffer
+	// It has no control socket, so it ends as soon as it has started.
+	cmd := exec.CommandContext(t.Context(), binary)
+	cmd.Args, cmd.Env, cmd.Stderr = []string{"forkcell-init"}, []string{"GODEBUG=inittrace=1"}, &trace
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 {
+		t.Fatalf("%v\n%s", err, trace.String())
+	}
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^init (\S+) @`).FindAllStringSubmatch(trace.String(), -1) {
+		names = append(names, m[1])
+	}
+	all := "\n" + strings.Join(names, "\n") + "\n"
+	if !strings.Contains(all, "\ngolang.org/x/sys/unix\n") {
+		t.Fatalf("no trace of initialisations:\n%s", trace.String())
+	}
+	for _, late := range []string{"net", "net/", "vendor/", "modernc.org/sqlite", "go.yaml.in/", "github.com/miekg/dns", "github.com/spf13/", "regexp"} {
+		if strings.Contains(all, "\n"+late) {
+			t.Errorf("%s is initialised in every first process", late)
+		}
+	}
+}
