@@ -27,7 +27,7 @@ type attached struct {
 	mountAPI string
 	degraded []string
 	// spent are the layers of finished overlays. Closing a mount waits for
-	// other processors, so it is kept out of the start's way.
+	// other processors, so they are closed later, not during the start.
 	spent []int
 }
 
@@ -36,7 +36,7 @@ func (a *attached) close() {
 	mountfd.CloseAll(a.spent)
 }
 
-// add keeps a descriptor and returns how the plan names it.
+// add keeps a descriptor and returns its number in the plan.
 func (a *attached) add(fd int) int {
 	a.fds = append(a.fds, fd)
 	return len(a.fds)
@@ -86,7 +86,8 @@ func (n *Driver) prepare(p *hostPlan) func() (*attached, error) {
 	}
 }
 
-// maker makes a root caller's mounts, on a locked thread that is its own.
+// maker makes a root caller's mounts, on a locked thread that nothing else
+// uses.
 type maker struct {
 	userNS  int // its map is the permuted one
 	plainNS int // its map is the cell's own, for the host's system
@@ -208,8 +209,8 @@ func (m *maker) overlayByPath(l mountfd.Layers, top int, o mount.Overlay) (int, 
 	return mountfd.OverlayByPath(len(l.Lower), false)
 }
 
-// enterStage makes a new current directory, in a mount namespace of this
-// thread's own, with the lower layers under their numbers and a mount point.
+// enterStage makes a new current directory, in a separate mount namespace of
+// this thread, with the lower layers under their numbers and a mount point.
 func (m *maker) enterStage(lower []int) error {
 	if !m.private {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
@@ -272,14 +273,14 @@ func becomeLayerOwner(id int) error {
 	return nil
 }
 
-// setFileSystemIDs changes the user and group that the calling thread is for
-// files. It takes the capabilities over files away, unless the user is root.
+// setFileSystemIDs changes the user and group of the calling thread for file
+// access. It drops the capabilities over files, unless the user is root.
 func setFileSystemIDs(id int) error {
 	for _, set := range []func(int) (int, error){unix.SetfsgidRetGid, unix.SetfsuidRetUid} {
 		if _, err := set(id); err != nil {
 			return fmt.Errorf("set file system id: %w", err)
 		}
-		// The call reports no failure; asking again does.
+		// The call does not report a failure, so the ids are read again.
 		if now, _ := set(-1); now != id {
 			return fmt.Errorf("file system id %d was refused: %w", id, unix.EPERM)
 		}
@@ -288,7 +289,7 @@ func setFileSystemIDs(id int) error {
 }
 
 // becomeOneself undoes becomeLayerOwner: the file system ids are the effective
-// ones again, and with them the capabilities.
+// ones again, and the capabilities are back.
 func becomeOneself() {
 	_, _ = unix.SetfsuidRetUid(unix.Geteuid())
 	_, _ = unix.SetfsgidRetGid(unix.Getegid())

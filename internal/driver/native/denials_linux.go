@@ -14,8 +14,8 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
-// serveCalls answers the calls that the kernel hands over and reports them. fds
-// holds the listener's descriptor, or nothing.
+// serveCalls answers the calls that the kernel passes to the listener, and
+// reports them. fds has the listener's descriptor, or is empty.
 func (c *Cell) serveCalls(fds []int) error {
 	if len(fds) == 0 {
 		return nil
@@ -29,7 +29,7 @@ func (c *Cell) serveCalls(fds []int) error {
 		return err
 	}
 	c.spent.Go(func() {
-		// When it fails the calls give ENOSYS: they stay denied.
+		// If it fails, the calls give ENOSYS: they stay denied.
 		_ = l.Serve(func(n seccomp.Notice) { c.heard(n, l.Waiting) })
 		_ = l.Close()
 	})
@@ -43,7 +43,7 @@ func (c *Cell) heard(n seccomp.Notice, waiting func() bool) {
 		pid, binary := whoCalled(n.PID)
 		c.denied(driver.Denial{PID: pid, Binary: binary, Call: n.Name, Errno: n.Denied})
 	case n.Denied == 0 && c.network != nil:
-		// The kernel's descriptors are ints: the upper half means nothing.
+		// The kernel's descriptors are ints: the upper half is ignored.
 		c.network.attributor.Connecting(origin.Connect{
 			Thread: n.PID, Descriptor: int(int32(n.Args[0])), Address: n.Args[1], Waiting: waiting,
 		})
@@ -51,7 +51,7 @@ func (c *Cell) heard(n seccomp.Notice, waiting func() bool) {
 }
 
 // whoCalled finds a thread's number in its own namespace, and its executable.
-// The thread stands still while it is looked at.
+// The thread waits meanwhile.
 func whoCalled(pid int) (inside int, binary string) {
 	dir := fmt.Sprintf("/proc/%d", pid)
 	status, err := os.ReadFile(dir + "/status")

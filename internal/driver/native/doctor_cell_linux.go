@@ -43,8 +43,9 @@ func (n *Driver) examineCell(ctx context.Context, dir string) (found []driver.Ch
 	return cell.examined, err
 }
 
-// listenFor listens at a socket in dir that everybody may connect to. Package net
-// would do it, and cost every first process of a cell its initialisation.
+// listenFor listens at a socket in dir that everyone may connect to. Package
+// net is not used, because its initialisation would slow every first process of
+// a cell.
 func listenFor(dir string) (socket string, stop func(), err error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", nil, err
@@ -186,7 +187,7 @@ func probePidfd() error {
 	return unix.Close(fd)
 }
 
-// probeHeld looks into a cell as the limit of disk space does.
+// probeHeld examines a cell as the limit of disk space does.
 func (n *Driver) probeHeld(ctx context.Context) error {
 	var record driver.Record
 	cell, err := n.Start(ctx, driver.Spec{
@@ -200,11 +201,11 @@ func (n *Driver) probeHeld(ctx context.Context) error {
 	return errors.Join(err, cell.Close())
 }
 
-// errBorrow means that the sockets of other processes cannot be looked at.
+// errBorrow means that the sockets of other processes cannot be borrowed.
 var errBorrow = errors.New("no process may look at another one's sockets (kernel.yama.ptrace_scope=3, or a seccomp profile without pidfd_getfd)")
 
-// probeBorrow tries to take a descriptor of another process. It need not have one
-// of that number.
+// probeBorrow tries to take a descriptor of another process. The process need
+// not have a descriptor of that number.
 func probeBorrow(pid int) error {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -221,7 +222,7 @@ func probeBorrow(pid int) error {
 	return nil
 }
 
-// probeEgress builds a cell whose connections are captured, and lets it go.
+// probeEgress builds a cell whose connections are captured, and closes it.
 func (n *Driver) probeEgress(ctx context.Context) error {
 	s := driver.Spec{Hostname: "probe", Guard: driver.Guard{LandlockBestEffort: true}, Network: &driver.Network{
 		Serve: func(c driver.Captured) (func(), error) {

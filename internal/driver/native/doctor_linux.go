@@ -29,10 +29,10 @@ const (
 	statusMissing  = "missing"
 )
 
-// Probes ask the host. Each can be replaced, so that a test can take a feature
-// away; nil ones are real.
+// Probes examine the host. Each can be replaced, so that a test can remove a
+// feature; nil ones are real.
 type Probes struct {
-	// Root says whether the caller is root.
+	// Root reports whether the caller is root.
 	Root func() bool
 	// Kernel is the release, such as 6.12.3-generic.
 	Kernel func() string
@@ -89,7 +89,7 @@ func orElse[F any](given, otherwise F) F {
 	return given
 }
 
-// Doctor reports what this host can enforce, control by control, by doing it in
+// Doctor reports which controls this host can enforce, by trying them in
 // throw-away cells.
 func (n *Driver) Doctor(ctx context.Context) []driver.Check {
 	p := n.probes()
@@ -116,7 +116,7 @@ func (n *Driver) Doctor(ctx context.Context) []driver.Check {
 	return append(list, p.egress(ctx, cells))
 }
 
-// disk is never more than degraded: no kernel's limit is for one directory.
+// disk is degraded at best: no kernel limit applies to one directory.
 func (p Probes) disk(ctx context.Context, cells bool) driver.Check {
 	c := driver.Check{
 		Name: "limit disk", Status: statusDegraded, Reason: "the space that a run takes is looked at some times a second, not limited by the kernel",
@@ -154,8 +154,8 @@ func isDir(path string) bool {
 
 const noCell = "no cell could be built: see namespaces"
 
-// remedy is for a control that a cell was found to lack. A kernel that is new
-// enough has all of them, so something takes them away.
+// remedy returns a hint for a control that a cell lacks. A kernel that is new
+// enough has all of them, so a setting disables it.
 func remedy(name string) string {
 	switch name {
 	case protocol.HoldsLandlock:
@@ -168,7 +168,8 @@ func remedy(name string) string {
 	return "update the kernel; if it is new enough, report it"
 }
 
-// controls are what the first process of a cell found, or that there was none.
+// controls returns the results of the first process of a cell, or reports that
+// no cell could be built.
 func (p Probes) controls(found []driver.Check) []driver.Check {
 	var list []driver.Check
 	for _, name := range examinedNames() {
@@ -197,7 +198,7 @@ func examinedNames() []string {
 		protocol.HoldsLandlock, protocol.HoldsSeccomp, protocol.HoldsInside)
 }
 
-// landlock adds to what a cell found how much the kernel's Landlock can refuse.
+// landlock adds what the kernel's Landlock can refuse to the result of a cell.
 func (p Probes) landlock(c driver.Check) driver.Check {
 	abi := p.Landlock()
 	reason := fmt.Sprintf("ABI %d", abi)
@@ -212,7 +213,7 @@ func (p Probes) landlock(c driver.Check) driver.Check {
 	case c.Status != statusWorks:
 		return c
 	}
-	// What each ABI added to what a cell is held by.
+	// The controls that each ABI added.
 	var gaps []string
 	for _, g := range []struct {
 		since int
@@ -283,8 +284,8 @@ func (p Probes) kernel() driver.Check {
 	return c
 }
 
-// namespaces reports whether a cell could be built and, if that was refused, looks
-// for the rule that refused it.
+// namespaces reports whether a cell could be built. If that was refused, it
+// looks for the setting that refused it.
 func (p Probes) namespaces(err error) driver.Check {
 	c := driver.Check{Name: "namespaces", Status: statusWorks}
 	if err != nil {
@@ -352,7 +353,8 @@ func (p Probes) idMap(dir string) driver.Check {
 	return simple(name, p.IDMap(dir), "keep the state directory on a file system with id-mapped mounts, such as ext4, xfs or btrfs, or run as an ordinary user")
 }
 
-// hostOverlay reports whether a cell can have the host's system to write to.
+// hostOverlay reports whether a cell can have the host's system as a writable
+// overlay.
 func (p Probes) hostOverlay() driver.Check {
 	const name = "--root host-overlay"
 	if !p.Root() {

@@ -16,18 +16,18 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
-// lingering is how long the output of a command that has ended is waited for
-// when processes that it left behind in a living cell hold it open.
+// lingering bounds the wait for the output of a command that has ended, while
+// processes that it left in a live cell hold its streams open.
 const lingering = 200 * time.Millisecond
 
-// execution is a command that was asked for.
+// execution is a command that was ordered.
 type execution struct {
 	cell    *Cell
 	id      int
 	command driver.Command
 	last    bool // the cell ends with it
-	// reports gets what the init says of it, and is closed when the init is
-	// gone; lost says why, then.
+	// reports gets the init's reports about the command. It is closed when the
+	// init is gone; lost then has the reason.
 	reports chan answer
 	lost    error
 	streams []int
@@ -47,7 +47,7 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 	case !ok && errors.Is(e.lost, io.EOF):
 		return e.cell.died()
 	case !ok:
-		return fault.At("answer of the init", fmt.Errorf("it makes no sense: %w", e.lost))
+		return fault.At("answer of the init", fmt.Errorf("malformed answer: %w", e.lost))
 	case a.Kind != protocol.Started:
 		mountfd.CloseAll(a.fds)
 		return a.Err()
@@ -59,7 +59,7 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 	return nil
 }
 
-// kill ends the command: with the cell, or its process group alone.
+// kill ends the command: with the whole cell, or only its process group.
 func (e *execution) kill() {
 	if e.last {
 		e.cell.kill()
@@ -73,7 +73,7 @@ func (e *execution) signal(sig unix.Signal) {
 	_ = e.cell.conn.Write(&protocol.Order{Signal: int(sig), To: e.id})
 }
 
-// attend does what the command needs while it runs, and fills in how it ended.
+// attend serves the command while it runs, and fills in its outcome.
 func (e *execution) attend(ctx context.Context, stdio driver.Stdio, out *driver.Outcome) {
 	begin := time.Now()
 	streams := connect(e.streams, stdio, e.command.TTY)

@@ -17,8 +17,8 @@ func (p *hostPlan) pack() (int, error) {
 	}
 	out := os.NewFile(uintptr(fd), "files")
 	defer out.Close()
-	// Files that share their contents share their memory: to compare it would
-	// take as long as to copy it.
+	// Files with the same contents share their memory, so their addresses are
+	// compared: comparing the contents would take as long as copying them.
 	type memory struct {
 		first *byte
 		size  int

@@ -14,8 +14,8 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
-// startTime returns the instant, in clock ticks since boot, at which a process
-// started. With it a pid names one process only, ever.
+// startTime returns the time at which a process started, in clock ticks since
+// boot. A pid together with its start time is unique.
 func startTime(pid int) (uint64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -35,8 +35,8 @@ func startTime(pid int) (uint64, error) {
 	return ticks, nil
 }
 
-// firstProcessRecord finds a cell's first process again: with its start time a pid
-// names one process only, ever.
+// firstProcessRecord identifies a cell's first process: a pid together with its
+// start time is unique.
 type firstProcessRecord struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start_time"`
@@ -51,8 +51,9 @@ func newRecord(pid int) (driver.Record, error) {
 	return json.Marshal(firstProcessRecord{PID: pid, Start: start})
 }
 
-// parseRecord reads a record, and reports whether it is whole. A torn one was being
-// written when the maker died, which is before the first process was told to go on.
+// parseRecord reads a record, and reports whether it is complete. An incomplete
+// one was being written when its writer died, before the first process was
+// started.
 func parseRecord(r driver.Record) (rec firstProcessRecord, ok bool) {
 	err := json.Unmarshal(r, &rec)
 	return rec, err == nil
@@ -72,8 +73,8 @@ func (n *Driver) Reap(id string, r driver.Record, limit time.Duration) error {
 	return host.SweepDead(id)
 }
 
-// awaitProcess returns when the process that had this pid and start time, and with
-// it, if it was a cell's first one, every process of its cell, has ended.
+// awaitProcess returns when the process with this pid and start time has ended.
+// If it was a cell's first process, every process of the cell has ended then.
 func awaitProcess(pid int, started uint64, limit time.Duration) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -83,7 +84,8 @@ func awaitProcess(pid int, started uint64, limit time.Duration) error {
 		return fmt.Errorf("wait for process %d: %w", pid, err)
 	}
 	defer unix.Close(fd)
-	// Asked after the descriptor was opened: what it says is about that process.
+	// The start time is read after the descriptor was opened, so it belongs to
+	// that process.
 	now, err := startTime(pid)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return nil

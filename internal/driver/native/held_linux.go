@@ -45,7 +45,7 @@ func held(initPID int, start uint64, since time.Time) (int64, error) {
 		return 0, err
 	}
 	err = eachNumber(proc, ".", func(pid string) {
-		// A process that ends meanwhile holds nothing.
+		// A process that ends meanwhile holds no files.
 		_ = eachNumber(proc, pid+"/fd", func(fd string) { h.descriptor(proc, pid+"/fd/"+fd) })
 		h.mappings(proc, pid)
 	})
@@ -54,7 +54,7 @@ func held(initPID int, start uint64, since time.Time) (int64, error) {
 
 // cellProc opens the /proc of a cell.
 func cellProc(initPID int, start uint64) (int, error) {
-	// What ended, or another user's process, could not even be opened.
+	// The /proc of an ended process, or of another user's, could not be opened.
 	if err := stillRuns(initPID, start); err != nil {
 		return -1, err
 	}
@@ -76,8 +76,9 @@ func cellProc(initPID int, start uint64) (int, error) {
 	return proc, nil
 }
 
-// stillRuns fails with ESRCH unless the process that started then still runs: its
-// number may be another's now, or it may have ended and wait to be reaped.
+// stillRuns fails with ESRCH unless the process with that start time still
+// runs. Its pid may belong to another process now, or it may have ended and not
+// been reaped yet.
 func stillRuns(pid int, start uint64) error {
 	p, err := readStat(pid)
 	if err != nil || p.ticks != start || p.State == "Z" || p.State == "X" {
@@ -89,12 +90,12 @@ func stillRuns(pid int, start uint64) error {
 // fileID names a file of the host.
 type fileID struct{ dev, ino uint64 }
 
-// holding adds up files, each once.
+// holding sums up the sizes of files, each counted once.
 type holding struct {
 	since  time.Time
 	memory []uint64 // devices of files in memory
 	files  map[fileID]int64
-	mapped map[uint64]int64 // by inode: how much is mapped of what cannot be looked at
+	mapped map[uint64]int64 // by inode: how much is mapped of files that cannot be opened
 }
 
 // skipMemory finds the devices of files that no disk holds: those of memfd_create
@@ -116,7 +117,7 @@ func (h *holding) skipMemory(initPID int) error {
 	return nil
 }
 
-// descriptor looks at the file behind a link of /proc, and reports whether it
+// descriptor examines the file behind a link of /proc, and reports whether it
 // could.
 func (h *holding) descriptor(proc int, name string) bool {
 	var st unix.Stat_t
@@ -132,7 +133,7 @@ func (h *holding) descriptor(proc int, name string) bool {
 	return true
 }
 
-// mappings looks at what a process has mapped of removed files.
+// mappings examines the removed files that a process has mapped.
 func (h *holding) mappings(proc int, pid string) {
 	fd, err := unix.Openat(proc, pid+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

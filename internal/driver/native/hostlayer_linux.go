@@ -11,20 +11,20 @@ import (
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
-// A directory of the host below a root caller's overlay is shown through an
-// overlay of its own, the public view, in which only that can be read which
-// every user of the host may read. An overlay opens the files below it with the
-// credentials of whoever made it; the public view is made by a stranger: an id
-// that owns nothing, in no group, with no capability over files. So a file that
-// its owner keeps from others is closed to the cell, whenever it was made, even
-// where its owner shows as the cell's user or the cell's root.
+// A directory of the host below a root caller's overlay is shown through another
+// overlay, the public view, in which only those files can be read that every user
+// of the host may read. An overlay opens the files below it with the credentials
+// of the thread that mounted it. The thread that mounts the public view has an id
+// that owns no file, is in no group, and has no capability over files. So a file
+// that its owner keeps private is closed to the cell, whenever it was made, even
+// if its owner is shown as the cell's user or the cell's root.
 
-// strangerID is a user and group that the layers' maps lead no file to, and that
+// unownedID is a user and group that own no file in the layers' maps, and that
 // no account of the host has.
-const strangerID = idBase + idCount
+const unownedID = idBase + idCount
 
 // hostLayers takes the host's directory off the layers of o and returns what is
-// in its place: the public view of it, mapped like ns, behind a veil if it is
+// in its place: the public view of it, mapped like ns, behind a cover layer if it is
 // part of the system. It works with root's own credentials.
 func (m *maker) hostLayers(p *hostPlan, o *mount.Overlay, ns int) (below []int, err error) {
 	if !o.HostLower {
@@ -33,11 +33,11 @@ func (m *maker) hostLayers(p *hostPlan, o *mount.Overlay, ns int) (below []int, 
 	host := o.Lower[len(o.Lower)-1]
 	o.Lower = o.Lower[:len(o.Lower)-1]
 	if o.System {
-		veil, err := newVeil(host, o, p)
+		cover, err := newCoverLayer(host, o, p)
 		if err != nil || o.Bare {
-			return []int{veil}, err
+			return []int{cover}, err
 		}
-		below = append(below, veil)
+		below = append(below, cover)
 	} else if !m.without.Has(control.OwnEtc) {
 		own, err := newOwnEtc(host, o.Target, p)
 		if err != nil {
@@ -49,8 +49,8 @@ func (m *maker) hostLayers(p *hostPlan, o *mount.Overlay, ns int) (below []int, 
 	}
 	view, err := m.publicView(host, ns)
 	if errors.Is(err, errNoMap) && !o.System {
-		// Without a map the host's owners are nobody in the cell, which thereby
-		// cannot read what they keep from others.
+		// Without a map the host's owners are nobody in the cell, so the cell
+		// cannot read their private files.
 		m.out.degraded = append(m.out.degraded, fmt.Sprintf("%s: its file system has no id maps: the caller's files there are nobody's", o.Target))
 		view, err = cloneHost(host, -1)
 	}
@@ -81,7 +81,7 @@ func (m *maker) publicView(dir string, ns int) (int, error) {
 		return host, err
 	}
 	m.out.spent = append(m.out.spent, host)
-	back, err := becomeStranger()
+	back, err := dropFileRights()
 	if err != nil {
 		return -1, fmt.Errorf("credentials: %w", err)
 	}
@@ -112,10 +112,10 @@ func (m *maker) readOnlyUnion(top, below int) (int, error) {
 	return mountfd.CloneTree(unix.AT_FDCWD, mountfd.NameMount, mountfd.AttrSystem, -1)
 }
 
-// becomeStranger leaves the calling thread with no right over anybody's files,
-// and with no more than it takes to mount. The groups are gone for good; the rest
-// comes back with the returned function.
-func becomeStranger() (back func() error, err error) {
+// dropFileRights leaves the calling thread without rights over any files, and
+// with only the capability that mounting needs. The groups are dropped
+// permanently; the returned function restores the rest.
+func dropFileRights() (back func() error, err error) {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var before [2]unix.CapUserData
 	if err := unix.Capget(&hdr, &before[0]); err != nil {
@@ -125,7 +125,7 @@ func becomeStranger() (back func() error, err error) {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
 		return nil, fmt.Errorf("groups: %w", errno)
 	}
-	if err := setFileSystemIDs(strangerID); err != nil {
+	if err := setFileSystemIDs(unownedID); err != nil {
 		return nil, err
 	}
 	few := before

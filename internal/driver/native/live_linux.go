@@ -63,7 +63,7 @@ func (c *Cell) Terminate(limit time.Duration) (bool, error) {
 		if err != nil {
 			continue // it has ended
 		}
-		// The number may have gone to a stranger before it was opened.
+		// The number may belong to another process before it was opened.
 		if now, err := startTime(p.HostPID); err != nil || now != p.ticks {
 			_ = unix.Close(fd)
 			continue

@@ -108,7 +108,7 @@ func leaveKeyring(w protocol.Without) (degraded []string, err error) {
 	case 0:
 		return nil, nil
 	case unix.ENOSYS, unix.EPERM:
-		// What is refused to the init is refused to the command.
+		// A call that is refused to the init is also refused to the command.
 		return nil, nil
 	case unix.EDQUOT:
 		return []string{"session keyring: the quota is used up; the caller's is visible"}, nil
@@ -168,7 +168,7 @@ func execute(o *protocol.ExecOrder, s *cellStreams, w protocol.Without) (int, er
 	return 0, execError(args[0], err)
 }
 
-// candidates are the files that execvp would try, in its order.
+// candidates returns the files that execvp would try, in its order.
 func candidates(name string, env []string) []string {
 	if strings.Contains(name, "/") {
 		return []string{name}

@@ -10,7 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 )
 
-// dev makes a /dev with the harmless devices and terminals of the cell's own.
+// dev makes a /dev with the harmless devices and the cell's own terminals.
 func (r *rootfs) dev() error {
 	dev, err := mountfd.NewFS("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, mountfd.Option{Key: "mode", Value: "0755"})
 	if err != nil {

@@ -36,15 +36,15 @@ func examine(p *protocol.Examination) []protocol.Finding {
 	return list
 }
 
-// refused is nil when a call gave the expected error.
+// refused returns nil if a call gave the expected error.
 func refused(want, got error) error {
 	switch {
 	case errors.Is(got, want):
 		return nil
 	case got == nil:
-		return errors.New("what it has to refuse is allowed")
+		return errors.New("a forbidden operation succeeded")
 	}
-	return fmt.Errorf("it cannot be told: %w", got)
+	return fmt.Errorf("it could not be tested: %w", got)
 }
 
 func newFinding(name string, err error) protocol.Finding {
@@ -67,7 +67,7 @@ func examineNamespaces(host map[string]string) []protocol.Finding {
 	return list
 }
 
-// is asks for a setting of the process.
+// is reads a setting of the process.
 func is(setting int, want int) error {
 	got, err := unix.PrctlRetInt(setting, 0, 0, 0, 0)
 	if err == nil && got != want {
@@ -96,8 +96,8 @@ func noCapabilities() error {
 	}
 }
 
-// readClock reads the clock's settings: everybody may, and the filter denies it
-// without a report.
+// readClock reads the clock's settings. Every process may, and the filter
+// denies it without a report.
 func readClock() error {
 	_, err := unix.Adjtimex(&unix.Timex{})
 	return err
@@ -120,7 +120,7 @@ func connectTo(socket string) error {
 
 func coveredProc() error {
 	for _, name := range maskedProc() {
-		// Whoever may read everything finds the cover, which is empty.
+		// A process that may read everything finds the cover, which is empty.
 		text, _ := os.ReadFile("/proc/" + name)
 		names, _ := os.ReadDir("/proc/" + name)
 		if len(text)+len(names) > 0 {

@@ -143,7 +143,8 @@ func plainProcess(p protocol.Guard, w protocol.Without) error {
 	if err := plainLimits(p.OpenFiles, p.Processes); err != nil {
 		return fault.At("resource limits", err)
 	}
-	// It may be refused to one who had less; then the command has less too.
+	// It may be refused to a caller who had a lower one; then the command has
+	// the lower one too.
 	if nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && nice != 20 {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
 	}

@@ -18,34 +18,34 @@ import (
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
-// A veil is a layer between the changes of a cell and a directory of the host's
-// system. What only root may read there is closed to the cell: see hostLayers. The
-// veil hides it behind whiteouts, as far as it is there when the cell starts, so
-// that a package manager can make it anew. In /etc the veil also has the files
-// that are the cell's own.
-type veil struct {
-	root int    // the veil's top directory, on a file system in memory
+// A coverLayer is between the changes of a cell and a directory of the host's
+// system. Files there that only root may read are closed to the cell: see
+// hostLayers. The layer hides those that exist when the cell starts behind
+// whiteouts, so that a package manager can replace them. In /etc the layer also
+// has the cell's own files.
+type coverLayer struct {
+	root int    // the layer's top directory, on a file system in memory
 	host string // the directory that it lies over
 	own  map[string]string
-	made map[string]bool // what the veil has
+	made map[string]bool // what the layer has
 	// owner of all of it; 0 stands for the host's owners, and the cell's root for
 	// files of its own.
 	owner int
 }
 
-// maxVeiled bounds the whiteouts; a host with more is not one to show this way.
-const maxVeiled = 100_000
+// maxCovered bounds the whiteouts; a host with more is not one to show this way.
+const maxCovered = 100_000
 
-// newVeil makes the veil over host, which is below o.
-func newVeil(host string, o *mount.Overlay, p *hostPlan) (int, error) {
+// newCoverLayer makes the layer over host, which is below o.
+func newCoverLayer(host string, o *mount.Overlay, p *hostPlan) (int, error) {
 	fd, err := mountfd.NewFS("tmpfs", mountfd.AttrHost, mountfd.Option{Key: "mode", Value: "0755"})
 	if err != nil {
 		return -1, err
 	}
-	v := &veil{root: fd, host: host, made: map[string]bool{".": true}, own: map[string]string{}}
+	v := &coverLayer{root: fd, host: host, made: map[string]bool{".": true}, own: map[string]string{}}
 	if err := v.fill(o, p); err != nil {
 		_ = unix.Close(fd)
-		return -1, fmt.Errorf("veil over %s: %w", host, err)
+		return -1, fmt.Errorf("cover layer over %s: %w", host, err)
 	}
 	return fd, nil
 }
@@ -54,7 +54,7 @@ func newVeil(host string, o *mount.Overlay, p *hostPlan) (int, error) {
 // below target, which a policy makes writable: host is not to be seen through them.
 // It returns -1 if there are none.
 func newOwnEtc(host, target string, p *hostPlan) (int, error) {
-	v := &veil{host: host, made: map[string]bool{".": true}, own: map[string]string{}, owner: idBase + sandboxID}
+	v := &coverLayer{host: host, made: map[string]bool{".": true}, own: map[string]string{}, owner: idBase + sandboxID}
 	add := func(name, text string) {
 		if rel, below := strings.CutPrefix("/etc/"+name, target+"/"); below {
 			v.own[rel] = text
@@ -84,7 +84,7 @@ func newOwnEtc(host, target string, p *hostPlan) (int, error) {
 	return v.root, nil
 }
 
-func (v *veil) fill(o *mount.Overlay, p *hostPlan) error {
+func (v *coverLayer) fill(o *mount.Overlay, p *hostPlan) error {
 	if err := v.like("."); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (v *veil) fill(o *mount.Overlay, p *hostPlan) error {
 
 // skeleton makes what is shown of a bare directory, and the places of what else
 // is attached below it.
-func (v *veil) skeleton(target string, p *hostPlan) error {
+func (v *coverLayer) skeleton(target string, p *hostPlan) error {
 	entries, err := os.ReadDir(v.host)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (v *veil) skeleton(target string, p *hostPlan) error {
 	return nil
 }
 
-func (v *veil) link(name string) error {
+func (v *coverLayer) link(name string) error {
 	to, err := os.Readlink(filepath.Join(v.host, name))
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (v *veil) link(name string) error {
 }
 
 // ownEtc lists the files of /etc that are the cell's own.
-func (v *veil) ownEtc(p *hostPlan) error {
+func (v *coverLayer) ownEtc(p *hostPlan) error {
 	for _, f := range append(cellinit.EtcFiles(p.ID, p.Hostname, p.Capture), secretFiles()...) {
 		v.own[f.Name] = f.Text
 	}
@@ -164,7 +164,7 @@ func (v *veil) ownEtc(p *hostPlan) error {
 
 // addSystem adds the system's own accounts, which own files that the cell sees
 // and which packages look for. Those of people stay out.
-func (v *veil) addSystem(name string, id protocol.Identity) error {
+func (v *coverLayer) addSystem(name string, id protocol.Identity) error {
 	text, err := os.ReadFile(filepath.Join(v.host, name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -200,7 +200,7 @@ func secretFiles() []cellinit.EtcFile {
 }
 
 // cover looks at a directory of the host and hides what others may not read.
-func (v *veil) cover(dir string) error {
+func (v *coverLayer) cover(dir string) error {
 	hidden, err := unreadable(v.host)
 	if err != nil {
 		return err
@@ -217,11 +217,11 @@ func (v *veil) cover(dir string) error {
 }
 
 // hide makes a whiteout.
-func (v *veil) hide(rel string) error {
+func (v *coverLayer) hide(rel string) error {
 	if err := v.dirs(path.Dir(rel)); err != nil {
 		return err
 	}
-	if len(v.made) > maxVeiled {
+	if len(v.made) > maxCovered {
 		return errors.New("it holds too much that only root may read")
 	}
 	v.made[rel] = true
@@ -233,7 +233,7 @@ func (v *veil) hide(rel string) error {
 
 // dirs makes a directory and those above it. An overlay takes a directory's
 // metadata from its topmost layer, so they are the host's.
-func (v *veil) dirs(rel string) error {
+func (v *coverLayer) dirs(rel string) error {
 	if v.made[rel] {
 		return nil
 	}
@@ -247,12 +247,12 @@ func (v *veil) dirs(rel string) error {
 	return v.like(rel)
 }
 
-// like gives a directory of the veil the metadata of the host's. The owners are
+// like gives a directory of the layer the metadata of the host's. The owners are
 // the cell's already, since a file system in memory has no map on every kernel.
-func (v *veil) like(rel string) error {
+func (v *coverLayer) like(rel string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(filepath.Join(v.host, rel), &st); errors.Is(err, unix.ENOENT) {
-		st.Mode = 0o755 // a directory of the veil's own
+		st.Mode = 0o755 // a directory of the layer itself
 	} else if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func cellID(id uint32) int {
 	return idBase + int(id)
 }
 
-func (v *veil) write(name, text string) error {
+func (v *coverLayer) write(name, text string) error {
 	if err := v.dirs(path.Dir(name)); err != nil {
 		return err
 	}
