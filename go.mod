@@ -24,6 +24,7 @@ require (
 	golang.org/x/net v0.57.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
+	golang.org/x/time v0.15.0
 	google.golang.org/protobuf v1.36.11
 	pgregory.net/rapid v1.3.0
 	zombiezen.com/go/sqlite v1.4.2

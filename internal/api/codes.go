@@ -116,6 +116,7 @@ const (
 	CodeMediaType        Code = "media_type"
 	CodeRange            Code = "range"
 	CodeSlow             Code = "slow"
+	CodeToken            Code = "token"
 )
 
 // CodeInfo is a code, its status over HTTP, and its meaning.
@@ -238,5 +239,6 @@ func Codes() []CodeInfo {
 		{CodeMediaType, 415, "the body has the wrong type"},
 		{CodeRange, 416, "the range is outside of the file"},
 		{CodeSlow, 408, "the body did not arrive in time"},
+		{CodeToken, 400, "the request for a token, or a file of tokens, is malformed"},
 	}
 }

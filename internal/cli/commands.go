@@ -62,6 +62,7 @@ func entries() []entry {
 		{"serve", groupSetup, newServe},
 		{"doctor", groupSetup, func(s *session) *cobra.Command { return newDoctor(s, nil) }},
 		{"setup", groupSetup, newSetup},
+		{"token", groupSetup, newToken},
 		{"version", groupSetup, newVersion},
 		{"completion", groupSetup, newCompletion},
 		{"man", groupSetup, newMan},

@@ -50,6 +50,7 @@ type Engine interface {
 	follower
 	portForwarder
 	keyHolder
+	tokenKeeper
 	rescuer
 	examiner
 	namer
@@ -175,6 +176,13 @@ type keyHolder interface {
 	KeyRotate(ctx context.Context) (*api.KeyInfo, error)
 	KeyLost(ctx context.Context) (*api.KeyInfo, error)
 	KeyTrust(ctx context.Context, file string) (string, error)
+}
+
+type tokenKeeper interface {
+	TokenCreate(ctx context.Context, r api.TokenRequest) (*api.TokenCreated, error)
+	TokenEntry(ctx context.Context, r api.TokenRequest) (*api.TokenCreated, error)
+	TokenList(ctx context.Context) ([]api.TokenInfo, error)
+	TokenRevoke(ctx context.Context, ref string) (*api.TokenInfo, error)
 }
 
 type rescuer interface {

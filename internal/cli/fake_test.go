@@ -323,6 +323,20 @@ func (f *fakeEngine) KeyLost(context.Context) (*api.KeyInfo, error) {
 	return answer[api.KeyInfo](f, "rotate", nil)
 }
 
+func (f *fakeEngine) TokenCreate(_ context.Context, r api.TokenRequest) (*api.TokenCreated, error) {
+	return answer[api.TokenCreated](f, r, nil)
+}
+
+func (f *fakeEngine) TokenEntry(_ context.Context, r api.TokenRequest) (*api.TokenCreated, error) {
+	return answer[api.TokenCreated](f, r, nil)
+}
+
+func (f *fakeEngine) TokenList(context.Context) ([]api.TokenInfo, error) { return nil, f.err }
+
+func (f *fakeEngine) TokenRevoke(_ context.Context, ref string) (*api.TokenInfo, error) {
+	return answer[api.TokenInfo](f, ref, nil)
+}
+
 func (f *fakeEngine) KeyTrust(_ context.Context, file string) (string, error) {
 	f.got = file
 	return "key", f.err

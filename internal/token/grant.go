@@ -1,0 +1,39 @@
+package token
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// Grant is what a checked token allows.
+type Grant struct {
+	ID string
+	// Name is the actor in receipts and decisions.
+	Name   string
+	Scopes []Scope
+	// Cells is the prefix of the names of the cells that it sees; "" is all.
+	Cells       string
+	Credentials []string
+	Quota       api.Quota
+	// Ceiling is a policy that must allow what a run's own policy allows; nil is
+	// none.
+	Ceiling *api.PolicyFile
+}
+
+// Allows reports whether the token has a scope.
+func (g Grant) Allows(s Scope) bool {
+	return slices.Contains(g.Scopes, s) || slices.Contains(g.Scopes, Admin) || s == Read && len(g.Scopes) > 0
+}
+
+// May reports whether the token has every scope that a verb needs.
+func (g Grant) May(v Verb) bool {
+	return !slices.ContainsFunc(Needs(v), func(s Scope) bool { return !g.Allows(s) })
+}
+
+// SeesCell reports whether the token may see and name a cell.
+func (g Grant) SeesCell(name string) bool { return strings.HasPrefix(name, g.Cells) }
+
+// MayUse reports whether requests may use a credential of the operator's file.
+func (g Grant) MayUse(credential string) bool { return slices.Contains(g.Credentials, credential) }
