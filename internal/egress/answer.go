@@ -38,7 +38,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, out *http.Request) {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		p.failed(w, out, errors.New("the upstream switches to another protocol unasked"))
+		p.failed(w, out, errors.New("the upstream switches to another protocol without a request"))
 		return
 	}
 	oneHop(res.Header)

@@ -327,7 +327,7 @@ func (c *conn) outdated(old, v *view) *refusal {
 	case !v.connection.Allowed:
 		return v.refuse(c.to, c.proc)
 	case v.opaque() != old.opaque():
-		return refuse(layerEndpoint, v.connection.Rule, "the new policy says otherwise whether requests are inspected")
+		return refuse(layerEndpoint, v.connection.Rule, "the new policy changes whether requests are inspected")
 	case v.opaque() && !slices.Equal(v.allowed(), old.allowed()):
 		return refuse(layerDestination, v.connection.Rule, "the new policy has other allowed_ips")
 	}

@@ -91,7 +91,7 @@ func TestDeniedConnections(t *testing.T) {
 		{"unbound", egress.Process{Binary: curl}, nil, "198.18.77.77", 443, "endpoint", "no name has been given"},
 		{"binary", egress.Process{Binary: "/usr/bin/wget"}, nil, api, 443, "endpoint", "not the binary"},
 		{"copied binary", egress.Process{Binary: curl, Untrusted: true}, nil, api, 443, "endpoint", "could have written"},
-		{"no binary", egress.Process{}, nil, api, 443, "attribution", "cannot be told"},
+		{"no binary", egress.Process{}, nil, api, 443, "attribution", "is not known"},
 		{"shared socket", egress.Process{}, errors.New("shared by two programs"), api, 443, "attribution", "shared by two programs"},
 		{"shared socket to another host", egress.Process{}, errors.New("shared by two programs"), "evil.example.com", 443, "endpoint", "no rule lists"},
 	} {

@@ -39,7 +39,7 @@ func (f *flight) explicitTarget(r *http.Request) error {
 	}
 	switch {
 	case r.ProtoMajor != 1 || r.Method == "PRI":
-		return refuse(layerRequest, "request", "the proxy itself is spoken to in HTTP/1.1")
+		return refuse(layerRequest, "request", "requests to the proxy itself use HTTP/1.1")
 	case authority == "" || r.URL.User != nil:
 		return refuse(layerRequest, "request", "this is a proxy: a request names a host, as in CONNECT example.com:443 or GET http://example.com/")
 	case r.Method != http.MethodConnect && r.URL.Scheme != "http":

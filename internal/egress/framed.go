@@ -178,7 +178,7 @@ func (w *framed) tell(status int, what string) {
 		return
 	}
 	if w.told == maxReported {
-		what += "; of others on this connection nothing is told"
+		what += "; others on this connection are not reported"
 	}
 	w.c.p.recordMalformed(w.c, status, what)
 }

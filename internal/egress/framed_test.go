@@ -215,7 +215,7 @@ func TestMalformedAmong(t *testing.T) {
 		t.Error(err)
 	}
 	denied, allowed, last := c.requests()
-	if denied != 16 || allowed != 2 || up.requests.Load() != 2 || !strings.Contains(last, "nothing is told") {
+	if denied != 16 || allowed != 2 || up.requests.Load() != 2 || !strings.Contains(last, "are not reported") {
 		t.Errorf("%d denied, the last with %q, %d allowed, %d forwarded", denied, last, allowed, up.requests.Load())
 	}
 }

@@ -114,7 +114,7 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-p.requests }()
 	default:
 		f.status.Store(http.StatusServiceUnavailable)
-		p.deny(w, r, f, refuse(layerRequest, "request", "the cell has too many requests on their way"))
+		p.deny(w, r, f, refuse(layerRequest, "request", "the cell has too many requests in progress"))
 		return
 	}
 	f.account.b = &p.memory

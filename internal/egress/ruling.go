@@ -120,7 +120,7 @@ func (v *view) blame(p Process) {
 	case p.Unknown != "":
 		v.layer, v.connection.Reason = layerAttribution, p.Unknown
 	case p.Binary == "":
-		v.layer, v.connection.Reason = layerAttribution, "the program that opened the connection cannot be told"
+		v.layer, v.connection.Reason = layerAttribution, "the program that opened the connection is not known"
 	default:
 		v.connection.Reason = "the rule names a binary, and the cell could have written this file itself; only path: /** matches it"
 	}

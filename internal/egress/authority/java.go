@@ -218,7 +218,7 @@ func (c contentInfo) data() ([]byte, error) {
 func unmarshal(b []byte, into any) error {
 	rest, err := asn1.Unmarshal(b, into)
 	if err == nil && len(rest) > 0 {
-		err = errors.New("data behind the end")
+		err = errors.New("data after the end")
 	}
 	return err
 }

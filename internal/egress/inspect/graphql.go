@@ -189,7 +189,7 @@ func (q *query) extensions(v value) error {
 func (q query) operations() ([]policy.GraphQLOperation, error) {
 	switch n := len(q.ids); {
 	case n > 1, n == 1 && q.hash != "", n == 1 && q.given:
-		return nil, refuse("the request says in two ways which query it means")
+		return nil, refuse("the request names its query in two ways")
 	case !q.given && q.hash != "":
 		return q.persisted(q.hash)
 	case n == 1:

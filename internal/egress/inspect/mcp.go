@@ -107,7 +107,7 @@ func mirrored(h http.Header, f policy.Facts) error {
 	}
 	call := f.Calls[0]
 	if method != "" && method != call.Method || name != "" && call.Method == toolsCall && name != call.Tool {
-		return refuse("the headers Mcp-Method and Mcp-Name say something else than the body")
+		return refuse("the headers Mcp-Method and Mcp-Name do not match the body")
 	}
 	return nil
 }

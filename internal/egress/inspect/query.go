@@ -43,7 +43,7 @@ func parameters(raw string, known []string) (map[string]string, error) {
 func unescape(s string) (string, error) {
 	out, err := url.QueryUnescape(s)
 	if err != nil || !utf8.ValidString(out) {
-		return "", refuse("the query of the URL has an escape that is none, or is not UTF-8")
+		return "", refuse("the query of the URL has an invalid escape, or is not UTF-8")
 	}
 	return out, nil
 }
