@@ -86,6 +86,17 @@ type ReceiptInfo struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+// ReceiptVerifyRequest names what to verify: a receipt, a cell, everything, or a
+// bundle.
+type ReceiptVerifyRequest struct {
+	Receipt string `json:"receipt,omitempty" doc:"A receipt, by its id."`
+	Cell    string `json:"cell,omitempty" doc:"Every receipt of this cell."`
+	All     bool   `json:"all,omitempty" doc:"Every receipt."`
+	Bundle  []byte `json:"bundle,omitempty" doc:"A bundle, in base64."`
+	// Key is a public key in PEM that is trusted besides the usual ones.
+	Key []byte `json:"key,omitempty" doc:"A public key in PEM, in base64, to trust besides those of the daemon."`
+}
+
 // ReceiptVerifyResult lists what does not hold of receipts.
 type ReceiptVerifyResult struct {
 	Checked  int              `json:"checked"`

@@ -252,3 +252,45 @@ type VersionInfo struct {
 type Health struct {
 	Status string `json:"status" enum:"ok,draining"`
 }
+
+// Preset is a policy that comes with the program.
+type Preset struct {
+	Name    string `json:"name"`
+	Summary string `json:"summary"`
+}
+
+// ValidateBody is the body of POST /v1/policies/validate.
+type ValidateBody struct {
+	Policy string `json:"policy" doc:"A policy as YAML, or the name of a preset."`
+}
+
+// ExplainBody is the body of POST /v1/policies/explain: a policy, and one question.
+type ExplainBody struct {
+	Cell    string `json:"cell,omitempty" doc:"The policy of this cell."`
+	Policy  string `json:"policy,omitempty" doc:"A policy as YAML, or the name of a preset."`
+	Path    string `json:"path,omitempty" doc:"An absolute path in the cell."`
+	Host    string `json:"host,omitempty" doc:"A connection to HOST:PORT."`
+	Syscall string `json:"syscall,omitempty" doc:"A system call."`
+	Scheme  string `json:"scheme,omitempty" enum:"http,https" doc:"With host: plain HTTP or TLS."`
+	Method  string `json:"method,omitempty" doc:"With host: a request with this method."`
+	URLPath string `json:"url_path,omitempty" doc:"With host: a request for this path."`
+	Binary  string `json:"binary,omitempty" doc:"With host: by the executable at this path."`
+}
+
+// SuggestBody is the body of POST /v1/policies/suggest.
+type SuggestBody struct {
+	Cell string `json:"cell" doc:"The cell."`
+	Run  string `json:"run,omitempty" doc:"The run; without it, the last one."`
+}
+
+// Doctor lists what the host can enforce.
+type Doctor[Check any] struct {
+	Controls []Check `json:"controls"`
+}
+
+// GCBody is the body of POST /v1/gc.
+type GCBody struct {
+	DryRun    bool   `json:"dry_run,omitempty" doc:"Only say what would be freed."`
+	KeepLast  int    `json:"keep_last,omitempty" doc:"Keep so many states of each cell." minimum:"0"`
+	OlderThan string `json:"older_than,omitempty" doc:"Free only what is older."`
+}

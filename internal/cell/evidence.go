@@ -92,7 +92,7 @@ func latestReceipt(tx *store.Tx, cell string) (store.Run, error) {
 }
 
 // ReceiptExport writes a self-contained bundle, and returns its size.
-func (e *Engine) ReceiptExport(_ context.Context, id, output string) (int64, error) {
+func (e *Engine) ReceiptExport(ctx context.Context, id, output string) (int64, error) {
 	if output == "" {
 		return 0, api.Usagef("`-o FILE`", "no output file")
 	}
@@ -103,34 +103,54 @@ func (e *Engine) ReceiptExport(_ context.Context, id, output string) (int64, err
 	if err != nil {
 		return 0, err
 	}
-	r, err := e.runWithReceipt(id, "")
+	data, err := e.Bundle(ctx, id)
 	if err != nil {
-		return 0, err
-	}
-	var data bytes.Buffer
-	if err := e.log.Bundle(&data, r.ID); err != nil {
 		return 0, err
 	}
 	out, err := createOutput(abs)
 	if err != nil {
 		return 0, err
 	}
-	if _, err := out.Write(data.Bytes()); err != nil {
+	if _, err := out.Write(data); err != nil {
 		return 0, out.fail(err)
 	}
-	return int64(data.Len()), out.commit()
+	return int64(len(data)), out.commit()
 }
 
-// ReceiptVerify checks the log, and reports what concerns a receipt, a cell or all.
-func (e *Engine) ReceiptVerify(_ context.Context, id, cell string, all bool, keyFile string) (*api.ReceiptVerifyResult, error) {
-	if e.store == nil && !all {
-		return nil, api.Missing("receipt", id+cell, "there is no state directory yet")
-	}
-	of, err := e.verifyScope(id, cell, all)
+// Bundle returns a self-contained bundle of a receipt.
+func (e *Engine) Bundle(_ context.Context, id string) ([]byte, error) {
+	r, err := e.runWithReceipt(id, "")
 	if err != nil {
 		return nil, err
 	}
-	keys, err := e.givenKeys(keyFile)
+	var data bytes.Buffer
+	err = e.log.Bundle(&data, r.ID)
+	return data.Bytes(), err
+}
+
+// ReceiptVerify checks the log, and reports what concerns a receipt, a cell or all.
+func (e *Engine) ReceiptVerify(ctx context.Context, id, cell string, all bool, keyFile string) (*api.ReceiptVerifyResult, error) {
+	pem, err := e.readKey(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	return e.VerifyReceipts(ctx, api.ReceiptVerifyRequest{Receipt: id, Cell: cell, All: all, Key: pem})
+}
+
+// VerifyReceipts checks a bundle, or the log as far as it concerns a receipt, a cell
+// or all.
+func (e *Engine) VerifyReceipts(_ context.Context, req api.ReceiptVerifyRequest) (*api.ReceiptVerifyResult, error) {
+	keys, err := givenKeys(req.Key)
+	if err != nil {
+		return nil, err
+	}
+	if req.Bundle != nil {
+		return e.log.VerifyBundle(bytes.NewReader(req.Bundle), keys...)
+	}
+	if e.store == nil && !req.All {
+		return nil, api.Missing("receipt", req.Receipt+req.Cell, "there is no state directory yet")
+	}
+	of, err := e.verifyScope(req.Receipt, req.Cell, req.All)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +185,11 @@ func (e *Engine) verifyScope(id, cell string, all bool) (of evidence.Scope, err 
 // BundleVerify checks a bundle with keys that are trusted here, never with the key
 // inside it.
 func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.ReceiptVerifyResult, error) {
-	keys, err := e.givenKeys(keyFile)
+	pem, err := e.readKey(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := givenKeys(pem)
 	if err != nil {
 		return nil, err
 	}
@@ -181,9 +205,8 @@ func (e *Engine) BundleVerify(_ context.Context, file, keyFile string) (*api.Rec
 	return e.log.VerifyBundle(f, keys...)
 }
 
-// givenKeys reads the public key that the caller trusts for one verification, if one
-// was given.
-func (e *Engine) givenKeys(file string) ([]ed25519.PublicKey, error) {
+// readKey reads the file of a public key, if one was given.
+func (e *Engine) readKey(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -195,11 +218,25 @@ func (e *Engine) givenKeys(file string) ([]ed25519.PublicKey, error) {
 	if err != nil {
 		return nil, api.Usagef("", "--key %s: %v", quote.Path(file), err)
 	}
-	pub, err := receipt.ParsePublic(data)
-	if err != nil {
-		return nil, api.Usagef("give a PEM (SPKI) Ed25519 public key, as `forkcell key show --pem` prints", "--key %s: %v", quote.Path(file), err)
+	if _, err := receipt.ParsePublic(data); err != nil {
+		return nil, api.Usagef(publicKeyHint, "--key %s: %v", quote.Path(file), err)
 	}
-	return []ed25519.PublicKey{pub}, nil
+	return data, nil
+}
+
+const publicKeyHint = "give a PEM (SPKI) Ed25519 public key, as `forkcell key show --pem` prints"
+
+// givenKeys parses the public key that the caller trusts for one verification, if
+// one was given.
+func givenKeys(pem []byte) (keys []ed25519.PublicKey, err error) {
+	if len(pem) == 0 {
+		return nil, nil
+	}
+	pub, err := receipt.ParsePublic(pem)
+	if err != nil {
+		return nil, api.Usagef(publicKeyHint, "the key: %v", err)
+	}
+	return append(keys, pub), nil
 }
 
 // Decisions lists decisions, oldest first, of one cell or run or of all.

@@ -50,6 +50,11 @@ func ReadPolicy(c Caller, f api.PolicyFile) (*api.PolicyResult, error) {
 	return policyResult(p)
 }
 
+// CheckPolicy checks the text of a policy.
+func (e *Engine) CheckPolicy(_ context.Context, f api.PolicyFile) (*api.PolicyResult, error) {
+	return ReadPolicy(e.caller, f)
+}
+
 func policyResult(p *policy.Policy) (*api.PolicyResult, error) {
 	doc, err := json.Marshal(p)
 	if err != nil {

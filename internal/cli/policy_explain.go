@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/textproto"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,7 +92,7 @@ func (o explainOptions) question(cmd *cobra.Command, stdin io.Reader) (cell.Poli
 	case o.syscall != "":
 		q.Syscall = o.syscall
 	case o.host != "":
-		host, port, err := splitHost(o.host)
+		host, port, err := policy.SplitHost(o.host)
 		if err != nil {
 			return q, usageError("write --host HOST:PORT", "%s: bad value %s for --host: %v", verb(cmd), quote.Arg(o.host), err)
 		}
@@ -146,24 +144,6 @@ func parseHeader(lines []string) (map[string][]string, error) {
 		header[name] = append(header[name], strings.TrimSpace(value))
 	}
 	return header, nil
-}
-
-func splitHost(text string) (string, uint16, error) {
-	host, digits, err := net.SplitHostPort(text)
-	if err != nil {
-		if addr, ok := strings.CutPrefix(err.Error(), "address "+text+": "); ok {
-			return "", 0, errors.New(addr)
-		}
-		return "", 0, err
-	}
-	port, err := strconv.ParseUint(digits, 10, 16)
-	if err != nil || port == 0 {
-		return "", 0, errors.New("the port is not a number from 1 to 65535")
-	}
-	if host == "" {
-		return "", 0, errors.New("no host")
-	}
-	return host, uint16(port), nil
 }
 
 func runPolicyExplain(ctx context.Context, s *session, e policyKeeper, ref cell.PolicyRef, q cell.PolicyQuestion) error {

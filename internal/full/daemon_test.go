@@ -14,16 +14,13 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/driver/native"
+	_ "github.com/forkcell/forkcell/internal/driver/first" // cells of these tests
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/full"
 )
 
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
-	case "forkcell-init":
-		native.InitMain()
-		return
 	case "forkcell-reader":
 		fsx.ServeReader()
 		return

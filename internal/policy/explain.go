@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"errors"
+	"net"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -218,4 +221,23 @@ func (p *Policy) ExplainSyscall(name string, known Syscalls) Explanation {
 		return Explanation{Allowed: true, Rule: "process.allow_syscalls", Reason: "the policy takes it out of the deny set, which is recorded as a degradation"}
 	}
 	return Explanation{Rule: "deny set", Reason: reason}
+}
+
+// SplitHost splits HOST:PORT.
+func SplitHost(text string) (host string, port uint16, err error) {
+	host, digits, err := net.SplitHostPort(text)
+	if err != nil {
+		if addr, ok := strings.CutPrefix(err.Error(), "address "+text+": "); ok {
+			return "", 0, errors.New(addr)
+		}
+		return "", 0, err
+	}
+	number, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil || number == 0 {
+		return "", 0, errors.New("the port is not a number from 1 to 65535")
+	}
+	if host == "" {
+		return "", 0, errors.New("no host")
+	}
+	return host, uint16(number), nil
 }

@@ -40,7 +40,12 @@ type caller struct {
 	// own user, or root, and may do everything.
 	local  bool
 	scopes []Scope
+	// prefix begins the names of all cells that the caller sees.
+	prefix string
 }
+
+// sees reports whether the caller may know of a cell.
+func (c caller) sees(cell string) bool { return strings.HasPrefix(cell, c.prefix) }
 
 // may reports whether the caller has a scope.
 func (c caller) may(s Scope) bool {
@@ -89,6 +94,10 @@ func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 			continue
 		}
 		s.refuse(ctx, c.deny(scope))
+		return
+	}
+	if name := ctx.Param("cell"); name != "" && !c.caller.sees(name) {
+		s.refuse(ctx, s.problemOf(c, api.Missing("cell", name, "")))
 		return
 	}
 	expect, err := expectation(ctx.Header("If-Match"))

@@ -37,11 +37,11 @@ func (s *Server) listCells(ctx context.Context, c *call, in *listCellsInput) (*a
 	}
 	var cells []api.CellInfo
 	for _, info := range all {
-		if in.State == "" || in.State == info.State {
+		if c.caller.sees(info.Name) && (in.State == "" || in.State == info.State) {
 			cells = append(cells, info)
 		}
 	}
-	return cut(in.Page, cells, func(i api.CellInfo) string { return i.CellID })
+	return cut(in.Page, cells, func(i api.CellInfo) string { return aged(i.CreatedAt, i.CellID) })
 }
 
 type createCellInput struct {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/policy"
 )
 
 // Engine has the verbs that the routes use. It acts for one caller.
@@ -12,6 +14,9 @@ type Engine interface {
 	cellKeeper
 	runner
 	decider
+	witness
+	policyKeeper
+	operator
 }
 
 type cellKeeper interface {
@@ -28,6 +33,29 @@ type runner interface {
 	Run(ctx context.Context, r api.RunRequest, io cell.Stdio) (*api.RunResult, error)
 	RunInfo(ctx context.Context, id string) (*api.RunInfo, error)
 	Runs(ctx context.Context, cell string, after int64, limit int) ([]api.RunInfo, int64, error)
+}
+
+type witness interface {
+	ReceiptList(ctx context.Context, cell string) ([]api.ReceiptInfo, error)
+	Receipt(ctx context.Context, id, cell string, latest bool) (*api.ReceiptDoc, error)
+	Bundle(ctx context.Context, receipt string) ([]byte, error)
+	VerifyReceipts(ctx context.Context, r api.ReceiptVerifyRequest) (*api.ReceiptVerifyResult, error)
+	Decisions(ctx context.Context, cell, run string) ([]api.DecisionInfo, error)
+	Graph(ctx context.Context) ([]api.GraphNode, error)
+}
+
+type policyKeeper interface {
+	Policy(ctx context.Context, cell string) (*api.PolicyResult, error)
+	CheckPolicy(ctx context.Context, f api.PolicyFile) (*api.PolicyResult, error)
+	ApplyPolicy(ctx context.Context, cell string, f api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error)
+	ExplainPolicy(ctx context.Context, ref cell.PolicyRef, q cell.PolicyQuestion) (*policy.Explanation, error)
+	SuggestPolicy(ctx context.Context, cell, run string) (*api.PolicySuggestion, error)
+}
+
+type operator interface {
+	Doctor(ctx context.Context) []driver.Check
+	Key(ctx context.Context) (*api.KeyInfo, error)
+	GC(ctx context.Context, r api.GCRequest) (*api.GCResult, error)
 }
 
 type decider interface {

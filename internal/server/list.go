@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -43,13 +45,19 @@ func badCursor() error {
 	return api.Usagef("use `next` of the page before", "malformed cursor")
 }
 
+// aged returns the key of an item that was made at a time.
+func aged(at time.Time, id string) string {
+	return at.UTC().Format("2006-01-02T15:04:05.000000000Z") + id
+}
+
 // cut returns the page of a list that begins after the cursor. key returns the
-// position of an item; the items are in the order of their keys.
+// position of an item; the list is sorted by it.
 func cut[T any](p Page, items []T, key func(T) string) (*api.List[T], error) {
 	after, err := p.position()
 	if err != nil {
 		return nil, err
 	}
+	slices.SortFunc(items, func(a, b T) int { return strings.Compare(key(a), key(b)) })
 	if after != "" {
 		at := slices.IndexFunc(items, func(item T) bool { return key(item) > after })
 		if at < 0 {

@@ -63,10 +63,13 @@ type runInput struct {
 
 func (s *Server) getRun(ctx context.Context, c *call, in *runInput) (*api.RunInfo, error) {
 	info, err := c.engine.RunInfo(ctx, in.Run)
-	if err == nil && in.Cell != "" && in.Cell != info.Cell {
-		return nil, api.Missing("run of "+in.Cell, in.Run, "")
+	if err != nil {
+		return nil, err
 	}
-	return info, err
+	if in.Cell != "" && in.Cell != info.Cell || !c.caller.sees(info.Cell) {
+		return nil, api.Missing("run", in.Run, "")
+	}
+	return info, nil
 }
 
 func (s *Server) cancelRun(ctx context.Context, c *call, in *runInput) (*api.RunInfo, error) {

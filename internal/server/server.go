@@ -101,5 +101,7 @@ func (s *Server) addRoutes() {
 	s.addCells()
 	s.addRuns()
 	s.addMoves()
+	s.addEvidence()
+	s.addPolicies()
 	s.mux.HandleFunc("/", s.notFound)
 }
