@@ -28,6 +28,10 @@ const (
 	OpAccept Op = "accept"
 	// OpPromote adds to a shared cache what a cell has in its own.
 	OpPromote Op = "promote"
+	// OpSettings changes labels or time limits of a cell; its state stays.
+	OpSettings Op = "settings"
+	// OpExpire stops, pauses or removes a cell whose time is up.
+	OpExpire Op = "expire"
 )
 
 // Change is a change of a cell that is neither a run nor a decision. It holds
@@ -85,7 +89,7 @@ func (c *Change) check() error {
 		return err
 	}
 	switch c.Op {
-	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy, OpAccept, OpPromote:
+	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy, OpAccept, OpPromote, OpSettings, OpExpire:
 	default:
 		return fmt.Errorf("unknown op %q", c.Op)
 	}

@@ -14,6 +14,7 @@ type InitRequest struct {
 	ReadOnly          []string    `json:"read_only,omitempty"` // host paths shown read-only in every run
 	Policy            *PolicyFile `json:"policy,omitempty"`
 	Cache             string      `json:"cache,omitempty"` // off or standard, for its runs; "" = off
+	Settings
 }
 
 // InitResult says what was imported, and what was not.
@@ -73,6 +74,9 @@ type ForkRequest struct {
 	Name       string `json:"name,omitempty"`
 	Checkpoint string `json:"checkpoint,omitempty"`
 	N          int    `json:"n,omitempty"` // 0 = one cell called Name; N > 0 = Name-1 ... Name-N
+	// Settings are those of the new cells. They inherit the labels of the forked cell,
+	// and no time limit.
+	Settings
 }
 
 // ForkResult lists the new cells.
@@ -142,6 +146,11 @@ type CellInfo struct {
 	// Revision is the number of the newest statement about the cell. It changes with
 	// every change of the cell.
 	Revision int64 `json:"revision"`
+	// Labels is never nil, and OnTimeout never "".
+	Labels      map[string]string `json:"labels"`
+	TTL         Duration          `json:"ttl"`
+	IdleTimeout Duration          `json:"idle_timeout"`
+	OnTimeout   string            `json:"on_timeout"`
 }
 
 // StatusResult is everything about one cell.

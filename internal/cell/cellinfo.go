@@ -26,6 +26,9 @@ func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellI
 	if info.Revision, err = tx.LastOfCell(c.ID); err != nil {
 		return info, err
 	}
+	if err := showSettings(tx, &info); err != nil {
+		return info, err
+	}
 	own, err := tx.Checkpoints(c.ID)
 	if err != nil {
 		return info, err

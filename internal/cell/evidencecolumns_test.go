@@ -24,7 +24,7 @@ import (
 // evidenceTables are the tables whose rows repeat statements, with their
 // primary keys.
 var evidenceTables = map[string]string{
-	"cells": "id", "checkpoints": "id", "names": "name", "runs": "id", "applies": "id", "statements": "seq",
+	"cells": "id", "settings": "cell_id", "checkpoints": "id", "names": "name", "runs": "id", "applies": "id", "statements": "seq",
 }
 
 // richPast is a home with every kind of row in it.
@@ -52,6 +52,11 @@ func richPast(t *testing.T) *past {
 	p.ok(err)
 	p.from("apart", "")
 	p.ok(p.e.Rename(p.ctx, "side", "aside"))
+	_, err = p.e.Update(p.ctx, api.UpdateRequest{
+		Cell: "aside", Labels: map[string]*string{"team": ptr("web")}, TTL: ptr(api.Duration(time.Hour)),
+		IdleTimeout: ptr(api.Duration(time.Minute)), OnTimeout: ptr(api.OnTimeoutPause),
+	})
+	p.ok(err)
 	_, err = p.e.Fork(p.ctx, api.ForkRequest{Cell: "demo", Name: "gone"})
 	p.ok(err)
 	p.ok(p.e.Remove(p.ctx, "gone", false))

@@ -26,6 +26,9 @@ func (e *Engine) Fork(ctx context.Context, req api.ForkRequest) (*api.ForkResult
 		return nil, err
 	}
 	from, err := e.findCell(req.Cell)
+	if err == nil {
+		_, err = newSettings(nil, req.Settings)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +63,7 @@ func (e *Engine) Fork(ctx context.Context, req api.ForkRequest) (*api.ForkResult
 	if err := e.forkLive(ctx, cells, at); err != nil {
 		return nil, err
 	}
-	if err := e.store.Update(func(tx *store.Tx) error { return e.commitForks(tx, from, at, cells) }); err != nil {
+	if err := e.store.Update(func(tx *store.Tx) error { return e.commitForks(tx, from, at, cells, req.Settings) }); err != nil {
 		return nil, errors.Join(forkError(err), e.dropLive(cells))
 	}
 	return &api.ForkResult{
@@ -131,7 +134,7 @@ func (e *Engine) dropLive(cells []store.Cell) error {
 	return nil
 }
 
-func (e *Engine) commitForks(tx *store.Tx, from store.Cell, at store.Checkpoint, cells []store.Cell) error {
+func (e *Engine) commitForks(tx *store.Tx, from store.Cell, at store.Checkpoint, cells []store.Cell, wanted api.Settings) error {
 	// gc may have freed the state since it was looked up.
 	at, err := tx.Checkpoint(at.ID)
 	if err != nil {
@@ -140,8 +143,20 @@ func (e *Engine) commitForks(tx *store.Tx, from store.Cell, at store.Checkpoint,
 	if err := usable(at); err != nil {
 		return err
 	}
+	// Labels are inherited, time limits are not: each fork has its own life.
+	old, err := tx.Settings(from.ID)
+	if err != nil {
+		return err
+	}
+	settings, err := newSettings(old.Labels, wanted)
+	if err != nil {
+		return err
+	}
 	for _, c := range cells {
 		if err := tx.PutCell(c); err != nil {
+			return err
+		}
+		if err := tx.PutSettings(c.ID, settings); err != nil {
 			return err
 		}
 		if err := e.log.Change(tx, c, at, receipt.OpFork, nil); err != nil {

@@ -13,7 +13,12 @@ import (
 )
 
 // List describes every cell.
-func (e *Engine) List(context.Context) ([]api.CellInfo, error) {
+func (e *Engine) List(ctx context.Context) ([]api.CellInfo, error) {
+	return e.ListMatching(ctx, api.CellFilter{})
+}
+
+// ListMatching describes the cells that a filter selects, by name.
+func (e *Engine) ListMatching(_ context.Context, filter api.CellFilter) ([]api.CellInfo, error) {
 	infos := []api.CellInfo{}
 	if e.store == nil {
 		return infos, nil
@@ -23,23 +28,49 @@ func (e *Engine) List(context.Context) ([]api.CellInfo, error) {
 		return nil, err
 	}
 	err = e.store.View(func(tx *store.Tx) error {
-		cells, err := tx.Cells(false)
+		cells, err := selectedCells(tx, filter)
 		if err != nil {
 			return err
 		}
 		for _, c := range cells {
-			if isShared(c) {
-				continue
-			}
 			info, err := e.info(tx, c, left)
 			if err != nil {
 				return err
 			}
-			infos = append(infos, info)
+			if filter.State == "" || filter.State == info.State {
+				infos = append(infos, info)
+			}
 		}
 		return nil
 	})
 	return infos, err
+}
+
+// selectedCells returns the cells that have the prefix and the labels of a filter.
+// Shared caches are left out.
+func selectedCells(tx *store.Tx, filter api.CellFilter) ([]store.Cell, error) {
+	cells, err := tx.Cells(false)
+	if err != nil {
+		return nil, err
+	}
+	var settings map[string]store.Settings
+	if len(filter.Labels) > 0 {
+		if settings, err = tx.AllSettings(); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(cells, func(c store.Cell) bool {
+		return isShared(c) || !strings.HasPrefix(c.Name, filter.Prefix) || !hasLabels(settings[c.ID].Labels, filter.Labels)
+	}), nil
+}
+
+func hasLabels(have, want map[string]string) bool {
+	for key, value := range want {
+		if got, ok := have[key]; !ok || got != value {
+			return false
+		}
+	}
+	return true
 }
 
 // Status describes one cell. Like every reading verb it takes no lock and finishes

@@ -34,6 +34,10 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 	if err != nil {
 		return nil, err
 	}
+	settings, err := newSettings(nil, req.Settings)
+	if err != nil {
+		return nil, err
+	}
 	if err := e.chooseBackend(ctx, &c, req.Backend); err != nil {
 		return nil, err
 	}
@@ -62,7 +66,7 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 	if err != nil {
 		return nil, err
 	}
-	res, err := e.importCell(ctx, &c, op)
+	res, err := e.importCell(ctx, &c, settings, op)
 	if err != nil {
 		return nil, errors.Join(err, e.dropInit(op))
 	}
@@ -251,7 +255,7 @@ func (e *Engine) chooseBackend(ctx context.Context, c *store.Cell, asked string)
 }
 
 // importCell imports the source and records the cell.
-func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string) (*api.InitResult, error) {
+func (e *Engine) importCell(ctx context.Context, c *store.Cell, settings store.Settings, op string) (*api.InitResult, error) {
 	begin := time.Now()
 	ctx = e.withProgress(ctx)
 	at, err := e.layout(*c)
@@ -273,18 +277,7 @@ func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string) (*api
 	}
 	base := e.newCheckpoint(*c, "", "init", "", sealed)
 	c.Head, c.Applied = base.ID, base.ID
-	err = e.store.Update(func(tx *store.Tx) error {
-		if err := tx.PutCell(*c); err != nil {
-			return err
-		}
-		if err := tx.PutCheckpoint(base); err != nil {
-			return err
-		}
-		if err := tx.DropIntent(op); err != nil {
-			return err
-		}
-		return e.log.Change(tx, *c, base, receipt.OpInit, nil)
-	})
+	err = e.store.Update(func(tx *store.Tx) error { return e.recordInit(tx, *c, settings, base, op) })
 	if errors.Is(err, store.ErrTaken) {
 		return nil, api.Refusef(api.CodeNameTaken, "choose another name", "cell %s exists already", c.Name)
 	}
@@ -292,6 +285,22 @@ func (e *Engine) importCell(ctx context.Context, c *store.Cell, op string) (*api
 		return nil, fmt.Errorf("record the cell: %w", err)
 	}
 	return e.initResult(*c, base, report, importUS), nil
+}
+
+func (e *Engine) recordInit(tx *store.Tx, c store.Cell, settings store.Settings, base store.Checkpoint, op string) error {
+	if err := tx.PutCell(c); err != nil {
+		return err
+	}
+	if err := tx.PutSettings(c.ID, settings); err != nil {
+		return err
+	}
+	if err := tx.PutCheckpoint(base); err != nil {
+		return err
+	}
+	if err := tx.DropIntent(op); err != nil {
+		return err
+	}
+	return e.log.Change(tx, c, base, receipt.OpInit, nil)
 }
 
 func importSource(ctx context.Context, c store.Cell, dropped func(path, what string)) workspace.Source {

@@ -21,21 +21,7 @@ func (e *Engine) Rename(ctx context.Context, cell, to string) error {
 	if err := checkName("cell", to); err != nil {
 		return err
 	}
-	s, err := e.hold(ctx, cell, "rename", 0)
-	if err != nil {
-		return err
-	}
-	defer s.release()
-	s.cell.Name, s.cell.LastName = to, to
-	err = e.store.Update(func(tx *store.Tx) error {
-		if err := tx.PutCell(s.cell); err != nil {
-			return err
-		}
-		return e.log.Change(tx, s.cell, s.head, receipt.OpRename, map[string]string{"from": cell})
-	})
-	if errors.Is(err, store.ErrTaken) {
-		return api.Refusef(api.CodeNameTaken, "choose another name", "cell %s exists already", to)
-	}
+	_, err := e.Update(ctx, api.UpdateRequest{Cell: cell, Name: to})
 	return err
 }
 

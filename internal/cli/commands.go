@@ -54,6 +54,7 @@ func entries() []entry {
 		{"log", groupCells, newLog},
 		{"logs", groupCells, newLogs},
 		{"graph", groupCells, newGraph},
+		{"set", groupCells, newSet},
 		{"rename", groupCells, newRename},
 		{"rm", groupCells, func(s *session) *cobra.Command { return newRemove(s, nil) }},
 		{"cache", groupCells, newCache},

@@ -91,7 +91,7 @@ type exporter interface {
 }
 
 type lister interface {
-	List(ctx context.Context) ([]api.CellInfo, error)
+	ListMatching(ctx context.Context, f api.CellFilter) ([]api.CellInfo, error)
 }
 
 type statusReader interface {
@@ -113,6 +113,7 @@ type viewer interface {
 
 type keeper interface {
 	Rename(ctx context.Context, cell, to string) error
+	Update(ctx context.Context, r api.UpdateRequest) (*api.CellInfo, error)
 	RemoveAll(ctx context.Context, cells []string, force bool) error
 	Verify(ctx context.Context, cell, checkpoint string, all bool) (*api.VerifyResult, error)
 	GC(ctx context.Context, r api.GCRequest) (*api.GCResult, error)

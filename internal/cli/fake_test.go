@@ -146,7 +146,8 @@ func (f *fakeEngine) Export(_ context.Context, r api.ExportRequest) (*api.Export
 	return answer[api.ExportResult](f, r, nil)
 }
 
-func (f *fakeEngine) List(context.Context) ([]api.CellInfo, error) {
+func (f *fakeEngine) ListMatching(_ context.Context, filter api.CellFilter) ([]api.CellInfo, error) {
+	f.got = filter
 	if f.info.Name == "" {
 		return nil, f.err
 	}
@@ -167,6 +168,10 @@ func (f *fakeEngine) Logs(_ context.Context, name, run string) (io.ReadCloser, i
 }
 
 func (f *fakeEngine) Graph(context.Context) ([]api.GraphNode, error) { return nil, f.err }
+
+func (f *fakeEngine) Update(_ context.Context, r api.UpdateRequest) (*api.CellInfo, error) {
+	return answer(f, r, &f.info)
+}
 
 func (f *fakeEngine) Rename(_ context.Context, name, to string) error {
 	f.got = []string{name, to}

@@ -15,6 +15,7 @@ type forkOptions struct {
 	name       string
 	checkpoint string
 	n          int
+	settings   settingFlags
 }
 
 func newFork(s *session, fam *family) *cobra.Command {
@@ -22,6 +23,8 @@ func newFork(s *session, fam *family) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fork [CELL] --name NEW",
 		Short: "Make new cells on the same state, without copying",
+		Long: `Make new cells on the same state, without copying. They inherit the labels of the
+forked cell, and no time limits.`,
 		Example: `  forkcell fork demo --name try-b
   forkcell fork demo --name try -n 8     # try-1 ... try-8`,
 		Args:              positional("[CELL]"),
@@ -38,12 +41,15 @@ func newFork(s *session, fam *family) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o.checkpoint = checkpoint
+			req := api.ForkRequest{Cell: name, Name: o.name, Checkpoint: checkpoint, N: o.n}
+			if req.Settings, err = o.settings.settings(cmd); err != nil {
+				return err
+			}
 			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error {
 				if err := fam.check(ctx, e, name); err != nil {
 					return err
 				}
-				return runFork(ctx, s, e, name, o)
+				return runFork(ctx, s, e, req)
 			})
 		},
 	}
@@ -51,11 +57,12 @@ func newFork(s *session, fam *family) *cobra.Command {
 	f.StringVar(&o.name, "name", "", "call the new cell `NEW`")
 	addCheckpoint(cmd, &o.checkpoint, "fork the state `CHECKPOINT` instead of the head")
 	f.IntVarP(&o.n, "number", "n", 0, "make `N` cells, called NEW-1 to NEW-N")
+	o.settings.addFlags(f)
 	return s.ofDirectory(cmd)
 }
 
-func runFork(ctx context.Context, s *session, e maker, name string, o forkOptions) error {
-	res, err := e.Fork(ctx, api.ForkRequest{Cell: name, Name: o.name, Checkpoint: o.checkpoint, N: o.n})
+func runFork(ctx context.Context, s *session, e maker, req api.ForkRequest) error {
+	res, err := e.Fork(ctx, req)
 	if err != nil {
 		return err
 	}

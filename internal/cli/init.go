@@ -24,6 +24,7 @@ type initOptions struct {
 	mountAt    string
 	readOnly   []string
 	cache      string
+	settings   settingFlags
 }
 
 // newInit makes the init command; backend is the one that an alias implies.
@@ -63,6 +64,7 @@ clone. An explicit --backend never falls back to another.`,
 	f.StringVar(&o.mountAt, "mount-at", "", "absolute `PATH` of the workspace in the cell (default: the source's own)")
 	f.StringArrayVar(&o.readOnly, "ro", nil, "show this host `PATH` read-only in every run (repeatable)")
 	addCacheFlag(f, &o.cache, ", for every run (default: off)")
+	o.settings.addFlags(f)
 	return cmd
 }
 
@@ -91,6 +93,9 @@ func (o initOptions) request(cmd *cobra.Command, name string) (api.InitRequest, 
 		Cache: o.cache,
 	}
 	var err error
+	if req.Settings, err = o.settings.settings(cmd); err != nil {
+		return req, err
+	}
 	if cmd.Flags().Changed("policy") {
 		req.Policy, err = readPolicy(verb(cmd), o.policy)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 
@@ -15,19 +16,39 @@ import (
 )
 
 func newList(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use:     "ls",
-		Short:   "List the cells with their sizes",
-		Example: "  forkcell ls --json",
-		Args:    positional(),
-		RunE: s.with(Read, func(ctx context.Context, e Engine, _ []string) error {
-			return runList(ctx, s, e)
-		}),
+	var labels []string
+	var filter api.CellFilter
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the cells with their sizes",
+		Example: `  forkcell ls --json
+  forkcell ls --label team=web --state live`,
+		Args: positional(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.started = true
+			var err error
+			if filter.Labels, err = parseLabels(cmd, labels); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("state") {
+				if err := oneOf(cmd, "state", filter.State, cellStates()...); err != nil {
+					return err
+				}
+			}
+			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runList(ctx, s, e, filter) })
+		},
 	}
+	cmd.Flags().StringArrayVar(&labels, "label", nil, "only cells with the label `KEY=VALUE` (repeatable: with all of them)")
+	cmd.Flags().StringVar(&filter.State, "state", "", "only cells in this state: `idle|running|live|paused`")
+	return cmd
 }
 
-func runList(ctx context.Context, s *session, e lister) error {
-	cells, err := e.List(ctx)
+func cellStates() []string {
+	return []string{api.StateIdle, api.StateRunning, api.StateLive, api.StatePaused}
+}
+
+func runList(ctx context.Context, s *session, e lister, filter api.CellFilter) error {
+	cells, err := e.ListMatching(ctx, filter)
 	if err != nil {
 		return err
 	}
@@ -39,22 +60,38 @@ func runList(ctx context.Context, s *session, e lister) error {
 		doc.Total += c.OwnBytes
 	}
 	return s.emit(doc, func(p *page) {
-		if len(cells) == 0 {
+		switch {
+		case len(cells) > 0:
+			p.table(cellRows(p, cells, s.now()))
+		case len(filter.Labels) == 0 && filter.State == "":
 			p.printf("no cells; make one: forkcell init NAME --from DIR\n")
-			return
+		default:
+			p.printf("no such cells\n")
 		}
-		rows := [][]string{{"NAME", "BACKEND", p.paint(plain, "STATE"), "FILES", "SIZE", "OWN", p.paint(plain, "LAST RUN"), "AGE", "SOURCE"}}
-		for _, c := range cells {
-			rows = append(rows, []string{
-				quote.Line(c.Name), quote.Line(c.Backend), p.word(quote.Line(c.State)), number(c.Files), size(c.Bytes), size(c.OwnBytes),
-				p.paint(meaning(c.LastOutcome), lastRun(c)), age(s.now(), c.CreatedAt), quote.Path(c.Source),
-			})
-		}
-		p.table(rows)
 		if len(cells) > 1 {
 			p.printf("%s on disk in all; forkcell df --all shows what is shared\n", size(doc.Total))
 		}
 	})
+}
+
+// cellRows returns the table of ls. It has a column of labels only if there are some.
+func cellRows(p *page, cells []api.CellInfo, now time.Time) [][]string {
+	labelled := slices.ContainsFunc(cells, func(c api.CellInfo) bool { return len(c.Labels) > 0 })
+	rows := [][]string{{"NAME", "BACKEND", p.paint(plain, "STATE"), "FILES", "SIZE", "OWN", p.paint(plain, "LAST RUN"), "AGE", "SOURCE"}}
+	if labelled {
+		rows[0] = append(rows[0], "LABELS")
+	}
+	for _, c := range cells {
+		row := []string{
+			quote.Line(c.Name), quote.Line(c.Backend), p.word(quote.Line(c.State)), number(c.Files), size(c.Bytes), size(c.OwnBytes),
+			p.paint(meaning(c.LastOutcome), lastRun(c)), age(now, c.CreatedAt), quote.Path(c.Source),
+		}
+		if labelled {
+			row = append(row, labelText(c.Labels))
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 func lastRun(c api.CellInfo) string {
@@ -93,28 +130,28 @@ func printStatus(p *page, r *api.StatusResult, old string) {
 	if r.LastRun != "" {
 		last = r.LastRun + " " + p.word(quote.Line(r.LastOutcome)) + ", " + p.word(quote.Line(r.LastDecision))
 	}
-	p.pairs(
-		"cell", quote.Line(r.Name)+note(r.CellID),
-		"state", p.word(quote.Line(r.State))+note(quote.Line(r.Holder)),
+	p.pairs(append([]string{
+		"cell", quote.Line(r.Name) + note(r.CellID),
+		"state", p.word(quote.Line(r.State)) + note(quote.Line(r.Holder)),
 		"live", liveText(r.Live),
 		"source", quote.Path(r.Source),
 		"workspace", quote.Path(r.MountAt),
-		"backend", quote.Line(r.Backend)+note(quote.Line(r.BackendReason)),
+		"backend", quote.Line(r.Backend) + note(quote.Line(r.BackendReason)),
 		"runtime", quote.Line(r.Runtime),
 		"head", r.Head,
 		"root", r.Root,
 		"applied", r.Applied,
 		"forked from", quote.Line(r.ForkedFrom),
-		"files", number(r.Files)+", "+size(r.Bytes)+", "+size(r.OwnBytes)+" used on disk by this cell alone, "+count(int64(r.Layers), "layer", "layers"),
-		"history", count(int64(r.Checkpoints), "checkpoint", "checkpoints")+", "+count(int64(r.Runs), "run", "runs"),
+		"files", number(r.Files) + ", " + size(r.Bytes) + ", " + size(r.OwnBytes) + " used on disk by this cell alone, " + count(int64(r.Layers), "layer", "layers"),
+		"history", count(int64(r.Checkpoints), "checkpoint", "checkpoints") + ", " + count(int64(r.Runs), "run", "runs"),
 		"last run", last,
 		"last receipt", r.LastReceipt,
 		"pending", quote.Line(strings.Join(slices.Concat(r.PendingRuns, r.PendingStates), " ")),
 		"read-only", quote.Line(strings.Join(r.ReadOnly, " ")),
 		"cache", cacheSetting(r.Cache),
 		"left out", leftOutCount(r.LeftOut),
-		"created", stamp(r.CreatedAt)+note(old),
-	)
+		"created", stamp(r.CreatedAt) + note(old),
+	}, settingPairs(r.CellInfo)...)...)
 	printSessions(p, r.Live)
 }
 

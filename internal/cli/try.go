@@ -15,6 +15,7 @@ import (
 
 func newTry(s *session) *cobra.Command {
 	var o runOptions
+	var settings settingFlags
 	var from string
 	cmd := &cobra.Command{
 		Use:   "try [--from DIR] [flags] -- COMMAND [ARG]...",
@@ -22,7 +23,8 @@ func newTry(s *session) *cobra.Command {
 		Long: `Run one command in the cell of this directory: the one that was made from it, or
 from the nearest directory above it. If there is none, one is made and named after
 the directory. An existing cell is refreshed first; a conflict exits 4. The flags
-are those of run.
+are those of run, and those for labels and time limits, which also change an existing
+cell.
 
 On a terminal, try shows the changes in short and asks what to do: accept and apply
 them, discard them, keep the run pending, show the diff, or open a shell in the cell.
@@ -34,12 +36,13 @@ Without a terminal, try ends as run does.`,
 		Args:                  tryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
-			t := trial{session: s, cmd: cmd, opts: &o}
+			t := trial{session: s, cmd: cmd, opts: &o, settings: &settings}
 			return t.do(from, args)
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "", "the cell of the directory `DIR` instead of the working directory")
 	o.addFlags(cmd)
+	settings.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -61,6 +64,8 @@ type trial struct {
 	session *session
 	cmd     *cobra.Command
 	opts    *runOptions
+	// settings are those of the cell.
+	settings *settingFlags
 
 	cell  string
 	first *api.RunResult // the run that was tried; more may follow in a shell
@@ -100,6 +105,9 @@ func (t *trial) prepare(ctx context.Context, e Engine, from string) error {
 	if t.opts.dryRun {
 		return nil
 	}
+	if err := t.set(ctx, e); err != nil {
+		return err
+	}
 	done := s.showProgress()
 	res, err := e.Refresh(ctx, api.RefreshRequest{Cell: name, OnConflict: "fail"})
 	done()
@@ -112,11 +120,27 @@ func (t *trial) prepare(ctx context.Context, e Engine, from string) error {
 	return err
 }
 
+// set changes the settings of a cell that exists.
+func (t *trial) set(ctx context.Context, e keeper) error {
+	if !t.settings.given(t.cmd) {
+		return nil
+	}
+	req, err := t.settings.request(t.cmd, t.cell)
+	if err == nil {
+		_, err = e.Update(ctx, req)
+	}
+	return err
+}
+
 func (t *trial) make(ctx context.Context, e maker, dir string) error {
 	if t.opts.dryRun {
 		return refusal(api.CodeNoCell, "leave --dry-run out, or make one: forkcell init NAME --from "+quote.Path(dir), "try: there is no cell of %s yet", quote.Path(dir))
 	}
-	res, err := initCell(ctx, t.session, e, api.InitRequest{From: dir, Runtime: "native"})
+	settings, err := t.settings.settings(t.cmd)
+	if err != nil {
+		return err
+	}
+	res, err := initCell(ctx, t.session, e, api.InitRequest{From: dir, Runtime: "native", Settings: settings})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // with the reason. Every other column of a row must be as the log, replayed,
 // gives it. TestEveryColumnIsEvidence changes each column in turn.
 var noEvidence = map[string]string{
-	"cells.doc.created_at":             "shown only; the statement has its own time",
+	"cells.doc.created_at":             "shown, and where a ttl begins; the statement has its own time",
 	"checkpoints.doc.created_at":       "shown only; the statement has its own time",
 	"checkpoints.doc.own_bytes":        "shown only; a size on disk",
 	"checkpoints.freed":                "gc makes no statement; checked against the layers and the heads",
@@ -196,6 +196,8 @@ func describe(r store.Row) string {
 		return "checkpoint called " + r.Columns["name"]
 	case "applies":
 		return "apply " + r.Key
+	case "settings":
+		return "row of settings of cell " + r.Key
 	}
 	return strings.TrimSuffix(r.Table, "s") + " " + r.Key
 }

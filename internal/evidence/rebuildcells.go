@@ -11,7 +11,7 @@ import (
 )
 
 func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
-	c, err := cellFromStatement(p)
+	c, settings, err := cellFromStatement(p)
 	if err != nil {
 		return err
 	}
@@ -32,6 +32,9 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 	if err := tx.PutCell(c); err != nil {
 		return err
 	}
+	if err := tx.PutSettings(c.ID, settings); err != nil {
+		return err
+	}
 	if err := b.otherState(tx, c.ID, p); err != nil {
 		return err
 	}
@@ -48,10 +51,10 @@ func (b *rebuild) change(tx *store.Tx, p *receipt.Change) error {
 	return nil
 }
 
-func cellFromStatement(p *receipt.Change) (store.Cell, error) {
+func cellFromStatement(p *receipt.Change) (store.Cell, store.Settings, error) {
 	var extra cellRecord
 	if err := json.Unmarshal([]byte(p.Details["record"]), &extra); err != nil {
-		return store.Cell{}, fmt.Errorf("record of cell %s: %w", p.CellID, err)
+		return store.Cell{}, store.Settings{}, fmt.Errorf("record of cell %s: %w", p.CellID, err)
 	}
 	of := p.Of
 	c := store.Cell{
@@ -60,13 +63,16 @@ func cellFromStatement(p *receipt.Change) (store.Cell, error) {
 		MountAt: of.MountAt, Live: extra.Live, ReadOnly: of.ReadOnly, Rules: extra.Rules, LeftOut: extra.LeftOut,
 		Kept: extra.Kept, Policy: extra.Policy, Cache: extra.Cache, CreatedAt: p.CreatedAt,
 	}
-	if p.Op == receipt.OpRemove {
+	if p.Op == receipt.OpRemove || p.Op == receipt.OpExpire && p.Details[DetailAction] == actionRemove {
 		c.Name = ""
 	}
 	if of.ForkedFrom != nil {
 		c.ForkedCell, c.ForkedCheckpoint = of.ForkedFrom.CellID, of.ForkedFrom.Checkpoint
 	}
-	return c, nil
+	if extra.Settings == nil {
+		return c, store.Settings{}, nil
+	}
+	return c, *extra.Settings, nil
 }
 
 // otherState records the state that the source corresponds to.

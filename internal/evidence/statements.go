@@ -35,16 +35,30 @@ const SourceLost = "lost"
 // the run that it is of. Such a state does not move the head.
 const DetailLive = "live_run"
 
+// DetailAction is what was done to a cell whose time was up.
+const DetailAction = "action"
+
+// actionRemove is the action that removes the cell.
+const actionRemove = "remove"
+
 // Change appends the statement of what happened to a cell, with everything that is
 // needed to write its record again.
 func (l *Log) Change(tx *store.Tx, c store.Cell, head store.Checkpoint, op receipt.Op, details map[string]string) error {
 	if details == nil {
 		details = map[string]string{}
 	}
-	extra, err := json.Marshal(cellRecord{
+	record := cellRecord{
 		SourceKind: c.SourceKind, Live: c.Live, Rules: c.Rules, LeftOut: c.LeftOut, Kept: c.Kept, Applied: c.Applied, Policy: c.Policy,
 		Cache: c.Cache,
-	})
+	}
+	settings, err := tx.Settings(c.ID)
+	if err != nil {
+		return err
+	}
+	if !settings.Empty() {
+		record.Settings = &settings
+	}
+	extra, err := json.Marshal(record)
 	if err != nil {
 		return err
 	}
@@ -85,6 +99,7 @@ type cellRecord struct {
 	Applied    string          `json:"applied"`
 	Policy     string          `json:"policy,omitempty"`
 	Cache      string          `json:"cache,omitempty"`
+	Settings   *store.Settings `json:"settings,omitempty"`
 }
 
 func cellStatement(c store.Cell, name string) receipt.Cell {

@@ -51,6 +51,10 @@ var migrations = []string{
 	`DROP INDEX IF EXISTS checkpoints_parent; DROP INDEX IF EXISTS runs_after;`,
 	// The records that gc keeps until the operator accepts a loss.
 	`CREATE TABLE unconfirmed(kind TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(kind, id)) STRICT;`,
+	// Labels and time limits of cells. The time of a cell's last use is no evidence,
+	// and not always up to date: see Touch.
+	`CREATE TABLE settings(cell_id TEXT PRIMARY KEY REFERENCES cells(id), doc TEXT NOT NULL) STRICT;
+	CREATE TABLE touched(cell_id TEXT PRIMARY KEY REFERENCES cells(id), at INTEGER NOT NULL) STRICT;`,
 }
 
 // OpenDatabase opens the database of a store that was opened without it.

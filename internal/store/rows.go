@@ -21,6 +21,7 @@ type Row struct {
 // primary key. The table of intents lists unfinished work, which no statement has.
 var evidence = []struct{ table, key string }{
 	{"cells", "id"},
+	{"settings", "cell_id"},
 	{"checkpoints", "id"},
 	{"names", "cell_id || ' ' || name"},
 	{"runs", "id"},
