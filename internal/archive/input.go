@@ -10,8 +10,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 )
@@ -21,12 +19,18 @@ import (
 type input struct {
 	source *source
 	r      io.Reader
-	zstd   *zstd.Decoder
+	zstd   decoder
 	pos    int64
 	marked int64
 	header headerTrace
 	inside bool  // a header is being read
 	taken  int64 // bytes of an entry that were read without the tar reader
+}
+
+// decoder decompresses a stream.
+type decoder interface {
+	io.Reader
+	Close()
 }
 
 // source remembers the first read error, so that a failing disk is not reported as
@@ -69,8 +73,7 @@ func newInput(ctx context.Context, r io.Reader) (*input, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: it is not a tar archive", ErrArchive)
 	case bytes.HasPrefix(head, []byte(zstdMagic)):
-		in.zstd, err = zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
-		if err != nil {
+		if in.zstd, err = newDecoder(buffered); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrArchive, err)
 		}
 		in.r = in.zstd

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -60,7 +58,7 @@ func WriteChanges(ctx context.Context, w io.Writer, t *tree.Tree, changes []tree
 func export(ctx context.Context, w io.Writer, open Opener, links tree.Links, opt Options, fill func(*writer) error) (err error) {
 	out := w
 	if opt.Zstd {
-		z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+		z, err := newEncoder(w)
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
 		}

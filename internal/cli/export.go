@@ -39,6 +39,9 @@ that the cell changed are left out and named, unless you allow them.`,
 			if o.output == "" {
 				return usageError("usage: "+usageLine(cmd), "%s: missing -o", verb(cmd))
 			}
+			if s.lacks(o.output) {
+				return s.handOver()
+			}
 			name, checkpoint, err := stateArgs(cmd, args, o.checkpoint)
 			if err != nil {
 				return err

@@ -47,6 +47,9 @@ clone. An explicit --backend never falls back to another.`,
 			if err := o.check(cmd); err != nil {
 				return err
 			}
+			if s.lacks(o.from) {
+				return s.handOver()
+			}
 			req, err := o.request(cmd, args[0])
 			if err != nil {
 				return err

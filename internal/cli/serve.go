@@ -17,7 +17,9 @@ import (
 // Programs are the parts of the whole program that a lean build does not have.
 // A command whose part is missing hands over to the whole program beside it.
 type Programs struct {
-	Serve func(ctx context.Context, home string, o api.ServeOptions, stderr io.Writer, ready func([]string) error) error
+	// Archives says that compressed archives can be read and written.
+	Archives bool
+	Serve    func(ctx context.Context, home string, o api.ServeOptions, stderr io.Writer, ready func([]string) error) error
 }
 
 // wholeProgram is the name of the whole program beside a lean one.
@@ -71,6 +73,16 @@ func (s *session) listening(addresses []string) error {
 		return err
 	}
 	return s.out.Flush()
+}
+
+// lacks reports whether only the whole program can read or write this file, which
+// may be a directory: archives can be compressed, whatever their name.
+func (s *session) lacks(file string) bool {
+	if s.programs.Archives {
+		return false
+	}
+	info, err := os.Stat(file)
+	return strings.HasSuffix(file, ".zst") || err == nil && info.Mode().IsRegular()
 }
 
 // handOver replaces this process by the whole program beside it. It returns only if
