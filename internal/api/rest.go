@@ -133,6 +133,9 @@ type StopBody struct {
 	Grace string `json:"grace,omitempty" doc:"Time between asking the processes to end and killing them."`
 }
 
+// EmptyBody is the body of a request without settings.
+type EmptyBody struct{}
+
 // ExecBody is the body of POST /v1/cells/{cell}/exec.
 type ExecBody struct {
 	Command     []string          `json:"command" doc:"The command and its arguments." minItems:"1"`
@@ -144,12 +147,23 @@ type ExecBody struct {
 	TTY         bool              `json:"tty,omitempty" doc:"Give the command a terminal."`
 }
 
-// ExecAnswer is how a command in a live cell ended.
-type ExecAnswer struct {
+// ExecStarted says that a command in a live cell has begun.
+type ExecStarted struct {
+	ExecID string `json:"exec_id"`
+}
+
+// ExecEnd is how a command in a live cell ended.
+type ExecEnd struct {
 	ExecID     string `json:"exec_id"`
-	ExitCode   int    `json:"exit_code"`
-	Signal     int    `json:"signal"`
+	ExitCode   int    `json:"exit_code" doc:"The exit code; 124 if the command ran past its time limit."`
+	Signal     int    `json:"signal" doc:"The signal that ended the command, or 0."`
+	TimedOut   bool   `json:"timed_out" doc:"Whether the command ran past its time limit."`
 	DurationUS int64  `json:"duration_us"`
+}
+
+// ExecAnswer is how a command in a live cell ended, and what it wrote.
+type ExecAnswer struct {
+	ExecEnd
 	Output
 }
 

@@ -74,8 +74,10 @@ func (launcher) Launch(ctx context.Context, request []byte) ([]byte, error) {
 	_ = theirs.Close()
 	answer, ready, err := converse(line, request)
 	if ready {
-		// The supervisor continues without this process; init becomes its parent.
-		return answer, cmd.Process.Release()
+		// The supervisor continues without this process. If it ends first, its exit
+		// status is collected here, so that a daemon keeps no zombie.
+		go func() { _ = cmd.Wait() }()
+		return answer, nil
 	}
 	// The supervisor undoes the start. Wait for that, so that the caller can try
 	// again at once after the error.

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // daemon is a real daemon on a home of its own, and a client on its socket.
 type daemon struct {
-	*testing.T
+	testing.TB
 	home   string
 	source string
 	client *http.Client
@@ -40,14 +40,14 @@ type daemon struct {
 }
 
 // newDaemon starts a daemon that ends with the test.
-func newDaemon(t *testing.T) *daemon {
+func newDaemon(t testing.TB) *daemon {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fc") // short: it holds a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	d := &daemon{T: t, home: filepath.Join(dir, "home"), source: filepath.Join(dir, "src")}
+	d := &daemon{TB: t, home: filepath.Join(dir, "home"), source: filepath.Join(dir, "src")}
 	d.write("hello.txt", "hello\n")
 	d.start(api.ServeOptions{})
 	return d
@@ -106,7 +106,8 @@ type reply struct {
 	body   []byte
 }
 
-// send sends a request; body is marshalled unless it is nil or text.
+// send sends a request; body is marshalled unless it is nil or text. It also works
+// while the test is cleaned up.
 func (d *daemon) send(method, path string, body any, header ...string) reply {
 	d.Helper()
 	var data io.Reader
@@ -121,7 +122,7 @@ func (d *daemon) send(method, path string, body any, header ...string) reply {
 		}
 		data = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(d.Context(), method, "http://localhost"+path, data)
+	req, err := http.NewRequestWithContext(context.WithoutCancel(d.Context()), method, "http://localhost"+path, data)
 	if err != nil {
 		d.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func TestMalformed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := *d
-			d.T = t
+			d.TB = t
 			var p api.Problem
 			d.want(400, &p, "POST", "/v1/cells/demo/runs", c.body)
 			if p.Detail == "" || p.Instance == "" {

@@ -17,6 +17,7 @@ type Engine interface {
 	witness
 	policyKeeper
 	operator
+	liver
 }
 
 type cellKeeper interface {
@@ -65,4 +66,12 @@ type decider interface {
 	Accept(ctx context.Context, r api.AcceptRequest) (*api.AcceptResult, error)
 	Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResult, error)
 	Undo(ctx context.Context, r api.UndoRequest) (*api.ApplyResult, error)
+}
+
+type liver interface {
+	Start(ctx context.Context, r api.StartRequest) (*api.StartResult, error)
+	Stop(ctx context.Context, r api.StopRequest) (*api.RunResult, error)
+	Pause(ctx context.Context, cell string) (*api.PauseResult, error)
+	Resume(ctx context.Context, cell string) (*api.PauseResult, error)
+	Exec(ctx context.Context, r api.ExecRequest, io cell.Stdio) (*api.ExecResult, error)
 }

@@ -103,5 +103,6 @@ func (s *Server) addRoutes() {
 	s.addMoves()
 	s.addEvidence()
 	s.addPolicies()
+	s.addLive()
 	s.mux.HandleFunc("/", s.notFound)
 }

@@ -30,13 +30,10 @@ func (s *Server) runSettings(ctx context.Context, c *call, b api.RunSettings) (s
 	}
 	o.Workdir, o.Root, o.AsRoot, o.AllowDegraded, o.Cache = api.Text(b.Workdir), api.Text(b.Root), b.AsRoot, b.AllowDegraded, b.Cache
 	o.PIDs = b.PIDs
-	for _, name := range slices.Sorted(maps.Keys(b.Env)) {
-		if name == "" || strings.ContainsAny(name, "=\x00") {
-			return out, api.Usagef("", "env: bad name %q", name)
-		}
-		o.Env = append(o.Env, name+"="+b.Env[name])
-	}
 	var err error
+	if o.Env, err = environment(b.Env); err != nil {
+		return out, err
+	}
 	if o.Timeout, err = duration("timeout", b.Timeout); err != nil {
 		return out, err
 	}
@@ -57,6 +54,17 @@ func (s *Server) runSettings(ctx context.Context, c *call, b api.RunSettings) (s
 		return out, err
 	}
 	return out, out.addCredentials(b.Credentials)
+}
+
+// environment returns the variables of a body, as K=V.
+func environment(vars map[string]string) (env api.Texts, err error) {
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(vars[name], 0) {
+			return nil, api.Usagef("", "env: bad variable %q", name)
+		}
+		env = append(env, name+"="+vars[name])
+	}
+	return env, nil
 }
 
 // needAdmin refuses settings that loosen a control to callers who may not.

@@ -1,0 +1,162 @@
+package full_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// live makes a live cell, which ends with the test.
+func (d *daemon) live(name string) api.StartResult {
+	d.Helper()
+	d.cell(name)
+	var started api.StartResult
+	d.want(200, &started, "POST", "/v1/cells/"+name+"/start", nil)
+	d.Cleanup(func() { d.remove(name) })
+	return started
+}
+
+// remove removes a cell without the daemon, which may have ended.
+func (d *daemon) remove(name string) {
+	d.Helper()
+	e, release, err := app.Open(d.home, app.Write, cell.Caller{Actor: func() string { return "tester" }})
+	if err != nil {
+		d.Fatal(err)
+	}
+	if err := errors.Join(e.Remove(context.Background(), name, true), release()); err != nil {
+		d.Error(err)
+	}
+}
+
+// exec executes a command in a live cell.
+func (d *daemon) exec(cell string, command ...string) api.ExecAnswer {
+	d.Helper()
+	var res api.ExecAnswer
+	d.want(200, &res, "POST", "/v1/cells/"+cell+"/exec", api.ExecBody{Command: command})
+	return res
+}
+
+func (d *daemon) state(cell string) string {
+	d.Helper()
+	var status api.StatusResult
+	d.want(200, &status, "GET", "/v1/cells/"+cell, nil)
+	return status.State
+}
+
+// TestLive starts, uses, pauses, resumes and stops a live cell.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	started := d.live("demo")
+	if started.Cell != "demo" || started.RunID == "" || d.state("demo") != "live" {
+		t.Errorf("%+v, %s", started, d.state("demo"))
+	}
+	d.problem(409, api.CodeLive, "POST", "/v1/cells/demo/start", nil)
+	if res := d.exec("demo", "sh", "-c", "echo two > hello.txt; cat hello.txt; exit 3"); res.ExitCode != 3 || res.Stdout != "two\n" || res.ExecID == "" {
+		t.Errorf("%+v", res)
+	}
+	if r := d.send("POST", "/v1/cells/demo/pause", nil); r.status == 200 {
+		if d.state("demo") != "paused" {
+			t.Error(d.state("demo"))
+		}
+		d.problem(409, api.CodePaused, "POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"true"}})
+		d.want(200, nil, "POST", "/v1/cells/demo/resume", struct{}{})
+	} else if r.status != 422 || !bytes.Contains(r.body, []byte(`"freezer"`)) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	var ended api.RunResult
+	d.want(200, &ended, "POST", "/v1/cells/demo/stop", api.StopBody{Grace: "1s"})
+	if ended.RunID != started.RunID || ended.ChangedFiles != 1 || d.state("demo") != "idle" {
+		t.Errorf("%+v", ended)
+	}
+	for _, verb := range []string{"stop", "pause", "resume"} {
+		d.problem(409, api.CodeNotStarted, "POST", "/v1/cells/demo/"+verb, nil)
+	}
+	d.problem(409, api.CodeNotStarted, "POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"true"}})
+	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/none/start", nil)
+	d.problem(400, api.CodeUsage, "POST", "/v1/cells/demo/stop", api.StopBody{Grace: "soon"})
+}
+
+// TestLiveOutlivesTheDaemon stops the daemon that made a live cell.
+func TestLiveOutlivesTheDaemon(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.live("demo")
+	d.exec("demo", "sh", "-c", "sleep 1000 & echo $! > pid")
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	d.start(api.ServeOptions{})
+	if res := d.exec("demo", "sh", "-c", "kill -0 $(cat pid)"); res.ExitCode != 0 {
+		t.Errorf("%+v", res)
+	}
+	d.want(200, nil, "POST", "/v1/cells/demo/stop", api.StopBody{Grace: "0s"})
+}
+
+// TestSupervisorIsReaped looks for the supervisor of a stopped cell.
+func TestSupervisorIsReaped(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	started := d.live("demo")
+	d.want(200, nil, "POST", "/v1/cells/demo/stop", nil)
+	for limit := time.Now().Add(time.Minute); processExists(started.PID); {
+		if time.Now().After(limit) {
+			t.Fatalf("process %d is still there", started.PID)
+		}
+	}
+}
+
+// TestExec gives a command everything that a body can have.
+func TestExec(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.live("demo")
+	var res api.ExecAnswer
+	d.want(200, &res, "POST", "/v1/cells/demo/exec", api.ExecBody{
+		Command: []string{"sh", "-c", "pwd; echo $A; cat; echo oops >&2"}, Env: map[string]string{"A": "b c"}, Workdir: "/tmp", Stdin: "given",
+	})
+	if res.Stdout != "/tmp\nb c\ngiven" || res.Stderr != "oops\n" || res.Truncated || res.DurationUS <= 0 {
+		t.Errorf("%+v", res)
+	}
+	d.want(200, &res, "POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"sleep", "1000"}, Timeout: "50ms"})
+	if res.ExitCode != 124 || !res.TimedOut {
+		t.Errorf("%+v", res)
+	}
+	res = api.ExecAnswer{}
+	d.want(200, &res, "POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"sh", "-c", "head -c 1048577 /dev/zero; printf '\\377' >&2; kill -9 $$"}})
+	if len(res.Stdout) != 1<<20 || !res.Truncated || string(res.StderrBase64) != "\xff" || res.Signal != 9 || res.ExitCode != 137 {
+		t.Errorf("%d bytes, %v %v %d %d", len(res.Stdout), res.Truncated, res.StderrBase64, res.Signal, res.ExitCode)
+	}
+	if res = d.exec("demo", "true"); res.Stdout != "" || res.ExitCode != 0 {
+		t.Errorf("%+v", res)
+	}
+	d.want(200, &res, "POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"tty"}, TTY: true})
+	if !strings.HasPrefix(res.Stdout, "/dev/pts/") {
+		t.Errorf("%+v", res)
+	}
+	d.problem(422, api.CodeExec, "POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"no-such-program"}})
+	d.problem(422, api.CodeWorkdir, "POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"true"}, Workdir: "none"})
+	for _, body := range []string{`{"command":[]}`, `{"command":[""]}`, `{"command":["a\u0000b"]}`, `{"command":["true"],"env":{"A=":"b"}}`, `{"command":["true"],"timeout":"-1s"}`, `{"command":["true"],"user":"root"}`} {
+		d.want(400, nil, "POST", "/v1/cells/demo/exec", body)
+	}
+}
+
+// TestExecStream reads the output of a command as it comes.
+func TestExecStream(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.live("demo")
+	r := d.send("POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"sh", "-c", "echo one; echo two >&2; exit 3"}}, "Accept", "text/event-stream")
+	names, last := events(t, r.body)
+	if names[0] != "started" || names[len(names)-1] != "result" || len(names) != 4 || !strings.Contains(last, `"exit_code":3`) {
+		t.Errorf("%v %s", names, last)
+	}
+	d.problem(422, api.CodeExec, "POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"no-such-program"}}, "Accept", "text/event-stream")
+}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+type execInput struct {
+	InCell
+	Accept string `header:"Accept" doc:"text/event-stream streams the output and the result."`
+	Body   api.ExecBody
+}
+
+// addExec adds the route that executes one command in a live cell. Its answer is the
+// result at the end, or a stream of events.
+func (s *Server) addExec() {
+	op := route{
+		method: http.MethodPost, path: "/v1/cells/{cell}/exec", id: "exec", tag: tagLive,
+		summary: "Execute a command in a live cell", needs: []Scope{Run},
+	}.operation()
+	op.Responses = map[string]*huma.Response{
+		"200": {Description: "The command has ended.", Content: map[string]*huma.MediaType{
+			"application/json":  {Schema: schemaOf[api.ExecAnswer](s.api.OpenAPI().Components.Schemas)},
+			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events: started, stdout, stderr, result."}},
+		}},
+	}
+	huma.Register(s.api, op, func(ctx context.Context, in *execInput) (*huma.StreamResponse, error) {
+		c := callOf(ctx)
+		job, err := s.newExec(c, in)
+		if err != nil {
+			return nil, s.problemOf(c, err)
+		}
+		return &huma.StreamResponse{Body: func(hctx huma.Context) {
+			_, w := humago.Unwrap(hctx)
+			if strings.Contains(in.Accept, "text/event-stream") {
+				job.stream(ctx, w)
+			} else {
+				job.finish(ctx, w)
+			}
+		}}, nil
+	})
+}
+
+// execJob is one command in a live cell that a request asked for.
+type execJob struct {
+	server  *Server
+	call    *call
+	request api.ExecRequest
+	stdin   io.Reader
+}
+
+func (s *Server) newExec(c *call, in *execInput) (*execJob, error) {
+	b := in.Body
+	stdin, err := input(b.Stdin, b.StdinBase64)
+	if err != nil {
+		return nil, err
+	}
+	req := api.ExecRequest{Cell: in.Cell, Args: b.Command, Workdir: api.Text(b.Workdir), TTY: b.TTY}
+	if req.Env, err = environment(b.Env); err != nil {
+		return nil, err
+	}
+	if req.Timeout, err = duration("timeout", b.Timeout); err != nil {
+		return nil, err
+	}
+	return &execJob{server: s, call: c, request: req, stdin: stdin}, checkArgs(b.Command)
+}
+
+// checkArgs refuses arguments that no program can get.
+func checkArgs(args []string) error {
+	if slices.ContainsFunc(args, func(a string) bool { return strings.ContainsRune(a, 0) }) {
+		return api.Usagef("", "command: an argument has a zero byte")
+	}
+	return nil
+}
+
+// do executes the command. A caller that goes away ends it.
+func (j *execJob) do(ctx context.Context, stdout, stderr io.Writer, started func(id string)) (*api.ExecEnd, error) {
+	begin := time.Now()
+	res, err := j.call.engine.Exec(ctx, j.request, cell.Stdio{In: j.stdin, Out: stdout, Err: stderr, Started: started})
+	if err != nil {
+		return nil, err
+	}
+	return &api.ExecEnd{
+		ExecID: res.SessionID, ExitCode: res.ExitCode, Signal: res.Signal, TimedOut: res.TimedOut, DurationUS: time.Since(begin).Microseconds(),
+	}, nil
+}
+
+// finish answers with the result when the command has ended.
+func (j *execJob) finish(ctx context.Context, w http.ResponseWriter) {
+	var out output
+	end, err := j.do(ctx, &out.stdout, &out.stderr, nil)
+	if err != nil {
+		writeProblem(w, j.server.problemOf(j.call, err))
+		return
+	}
+	writeDocument(w, http.StatusOK, api.ExecAnswer{ExecEnd: *end, Output: out.document()})
+}
+
+// stream answers with the output as it comes, and the result at the end. A command
+// that is refused before it begins is answered with a problem.
+func (j *execJob) stream(ctx context.Context, w http.ResponseWriter) {
+	var events *eventStream
+	stop := func() {}
+	defer func() { stop() }()
+	out := lateWriter{part: func(name string) streamPart { return streamPart{events, name} }}
+	end, err := j.do(ctx, out.named("stdout"), out.named("stderr"), func(id string) {
+		events = newEventStream(w)
+		stop = events.beat()
+		_ = events.send("started", api.ExecStarted{ExecID: id})
+	})
+	switch {
+	case events == nil:
+		writeProblem(w, j.server.problemOf(j.call, err))
+	case err != nil:
+		_ = events.send("problem", j.server.problemOf(j.call, err).Problem)
+	default:
+		_ = events.send("result", end)
+	}
+}

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+const tagLive = "live cells"
+
+// addLive adds the routes that start, stop and use live cells.
+func (s *Server) addLive() {
+	live := func(verb, id, summary string) route {
+		return route{method: http.MethodPost, path: "/v1/cells/{cell}/" + verb, id: id, tag: tagLive, summary: summary, needs: []Scope{Run}}
+	}
+	handle(s, live("start", "start", "Make a cell live"), s.start)
+	handle(s, live("stop", "stop", "End a live cell"), s.stopCell)
+	handle(s, live("pause", "pause", "Stop the processes of a live cell"),
+		func(ctx context.Context, c *call, in *moveInput[api.EmptyBody]) (*api.PauseResult, error) {
+			return c.engine.Pause(ctx, in.Cell)
+		})
+	handle(s, live("resume", "resume", "Continue the processes of a paused cell"),
+		func(ctx context.Context, c *call, in *moveInput[api.EmptyBody]) (*api.PauseResult, error) {
+			return c.engine.Resume(ctx, in.Cell)
+		})
+	s.addExec()
+}
+
+func (s *Server) start(ctx context.Context, c *call, in *moveInput[api.StartBody]) (*api.StartResult, error) {
+	set, err := s.runSettings(ctx, c, in.body().RunSettings)
+	if err != nil {
+		return nil, err
+	}
+	expect, err := expectation(in.Match)
+	if err != nil {
+		return nil, err
+	}
+	return s.actFor(c, expect, set.env).Start(ctx, api.StartRequest{Cell: in.Cell, RunOptions: set.options})
+}
+
+// stopCell ends a live cell. Once it has begun, it goes on without the caller.
+func (s *Server) stopCell(ctx context.Context, c *call, in *moveInput[api.StopBody]) (*api.RunResult, error) {
+	req := api.StopRequest{Cell: in.Cell, Grace: -1}
+	if text := in.body().Grace; text != "" {
+		var err error
+		if req.Grace, err = duration("grace", text); err != nil {
+			return nil, err
+		}
+	}
+	return c.engine.Stop(ctx, req)
+}
