@@ -11,21 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/app"
-	"github.com/forkcell/forkcell/internal/carry"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/cli"
 	_ "github.com/forkcell/forkcell/internal/driver/first" // takes over in the first process of a cell
-	"github.com/forkcell/forkcell/internal/forward"
-	"github.com/forkcell/forkcell/internal/fsx"
-	"github.com/forkcell/forkcell/internal/supervise"
 )
 
 func main() {
 	// net/http writes to the standard logger what an upstream sends unasked. This
 	// program logs nothing there, and an upstream is not to write to the terminal.
 	log.SetOutput(io.Discard)
-	if helper() {
-		return
+	if code, is := app.Helper(); is {
+		os.Exit(code)
 	}
 	streams := cli.Streams{In: os.Stdin, Out: unbroken(os.Stdout, 1), Err: unbroken(os.Stderr, 2)}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], streams, open, programs(), app.Version()))
@@ -41,26 +37,6 @@ func unbroken(f *os.File, fd uintptr) *os.File {
 		return f // it is closed: writes return an error
 	}
 	return os.NewFile(uintptr(other), f.Name())
-}
-
-// helper does the work of the processes that the program starts from its own
-// file under other names. They must do nothing else first.
-func helper() bool {
-	switch os.Args[0] {
-	case "forkcell-reader":
-		fsx.ServeReader()
-	case app.SupervisorName:
-		os.Exit(app.SupervisorMain())
-	default:
-		if supervise.IsCarrier(os.Args) && len(os.Args) > 1 && os.Args[1] == forward.Verb {
-			os.Exit(forward.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-		}
-		if supervise.IsCarrier(os.Args) {
-			os.Exit(carry.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-		}
-		return false
-	}
-	return true
 }
 
 // open connects the command line to the engine on a home.

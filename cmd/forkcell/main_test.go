@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/egress/authority"
 	"github.com/forkcell/forkcell/internal/landlock"
 )
@@ -26,8 +27,8 @@ var update = flag.Bool("update", false, "refresh the golden output in the script
 func TestMain(m *testing.M) {
 	// The test binary acts as the program: it is started under the names with
 	// which the program starts itself.
-	if helper() {
-		return
+	if code, is := app.Helper(); is {
+		os.Exit(code)
 	}
 	testscript.Main(m, map[string]func(){"forkcell": main})
 }

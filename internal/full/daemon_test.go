@@ -15,17 +15,12 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
 	_ "github.com/forkcell/forkcell/internal/driver/first" // cells of these tests
-	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/full"
 )
 
 func TestMain(m *testing.M) {
-	switch os.Args[0] {
-	case "forkcell-reader":
-		fsx.ServeReader()
-		return
-	case app.SupervisorName:
-		os.Exit(app.SupervisorMain())
+	if code, is := app.Helper(); is {
+		os.Exit(code)
 	}
 	os.Exit(m.Run())
 }

@@ -1,0 +1,34 @@
+package app
+
+import (
+	"os"
+
+	"github.com/forkcell/forkcell/internal/carry"
+	"github.com/forkcell/forkcell/internal/forward"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/supervise"
+)
+
+// Helper does the work of the processes that the program starts from its own file
+// under other names, and returns their exit code. It reports false if this process is
+// none of them. They must do nothing else first.
+func Helper() (code int, is bool) {
+	switch {
+	case os.Args[0] == "forkcell-reader":
+		fsx.ServeReader()
+		return 0, true
+	case os.Args[0] == SupervisorName:
+		return SupervisorMain(), true
+	case supervise.IsCarrier(os.Args):
+		return carrier(os.Args[1:]), true
+	}
+	return 0, false
+}
+
+// carrier is the program in a live cell.
+func carrier(args []string) int {
+	if len(args) > 0 && args[0] == forward.Verb {
+		return forward.Main(args, os.Stdin, os.Stdout, os.Stderr)
+	}
+	return carry.Main(args, os.Stdin, os.Stdout, os.Stderr)
+}
