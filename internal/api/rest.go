@@ -308,3 +308,9 @@ type GCBody struct {
 	KeepLast  int    `json:"keep_last,omitempty" doc:"Keep so many states of each cell." minimum:"0"`
 	OlderThan string `json:"older_than,omitempty" doc:"Free only what is older."`
 }
+
+// Repeated is the answer to a request with an idempotency key that a daemon had
+// carried out, and had not answered when it ended.
+type Repeated struct {
+	Statements []LogEntry `json:"statements" doc:"What the request did."`
+}

@@ -38,6 +38,8 @@ type RunRequest struct {
 	Cell string `json:"cell"`
 	Args Texts  `json:"command"`
 	RunOptions
+	// RunID is the id of the run; "" makes one.
+	RunID            string `json:"-"`
 	CheckpointBefore bool   `json:"checkpoint_before,omitempty"`
 	CheckpointName   string `json:"checkpoint_name,omitempty"`
 	RestoreOnFail    bool   `json:"restore_on_fail,omitempty"`

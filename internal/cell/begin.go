@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	}
 	r.before, r.after = s.head, s.head
 	r.rec = store.Run{
-		ID: store.NewID("run"), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
+		ID: cmp.Or(req.RunID, store.NewID("run")), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
 		Command: recordable(req.Args), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
 		ReadOnly: texts(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,

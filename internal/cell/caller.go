@@ -29,6 +29,8 @@ type Caller struct {
 	// Expect, if set, is the revision that a cell must have to be changed: the number
 	// of the newest statement about it.
 	Expect *int64
+	// Request is the id of the request with a key that the call belongs to, or "".
+	Request string
 	// Progress is called from time to time during long work. It may be nil.
 	Progress func(api.Progress)
 	// Stderr gets the error output of commands that provide credentials. nil drops
@@ -42,7 +44,7 @@ type GitUser struct{ Name, Email string }
 // As returns an engine that acts for a caller. Engines of one home share the rest.
 func (e *Engine) As(c Caller) *Engine {
 	other := *e
-	other.caller, other.log = c, e.log.For(c.Actor)
+	other.caller, other.log = c, e.log.For(c.Actor, c.Request)
 	return &other
 }
 

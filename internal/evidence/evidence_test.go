@@ -148,7 +148,7 @@ func TestStatementsHaveTheirActor(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	c, head := h.cell("a")
-	h.log = h.log.For(func() string { return "bob" })
+	h.log = h.log.For(func() string { return "bob" }, "")
 	h.rename(c, head, "b")
 	h.verify(2)
 	for seq, actor := range map[int64]string{1: "alice", 2: "bob"} {

@@ -26,7 +26,9 @@ type Log struct {
 	layers *workspace.Store
 	now    func() time.Time
 	actor  func() string
-	key    *signingKey
+	// request is the request with a key that the statements belong to, or "".
+	request string
+	key     *signingKey
 }
 
 // signingKey is the key of a home, loaded within the first transaction that signs.
@@ -42,9 +44,10 @@ func New(home *store.Store, layers *workspace.Store, now func() time.Time, actor
 }
 
 // For returns the same log, with another actor of the statements that it appends.
-func (l *Log) For(actor func() string) *Log {
+// request is the id of the request with a key that they belong to, or "".
+func (l *Log) For(actor func() string, request string) *Log {
 	other := *l
-	other.actor = actor
+	other.actor, other.request = actor, request
 	return &other
 }
 
@@ -72,14 +75,17 @@ func (l *Log) append(tx *store.Tx, st store.Statement, cell string, p receipt.Pr
 	if err != nil {
 		return err
 	}
-	_, err = tx.Append(st, func(n store.Next) ([]byte, error) {
+	st, err = tx.Append(st, func(n store.Next) ([]byte, error) {
 		*p.Place() = receipt.Link{
 			HomeID: l.store.ID(), Seq: n.Seq, Prev: n.Prev, CellID: st.CellID, Cell: cell, CellPrev: n.CellPrev,
 			CreatedAt: l.now().UTC(), Actor: l.actor(),
 		}
 		return key.Sign(p)
 	})
-	return err
+	if err != nil || l.request == "" {
+		return err
+	}
+	return tx.AddEffect(l.request, st.Seq)
 }
 
 // Envelope reads a statement of the log. It is not verified.

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if code, is := app.Helper(); is {
 		os.Exit(code)
 	}
+	if os.Args[0] == daemonName {
+		os.Exit(daemonMain())
+	}
 	os.Exit(m.Run())
 }
 

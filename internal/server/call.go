@@ -30,6 +30,8 @@ type call struct {
 	id     string
 	caller caller
 	engine Engine
+	// request is set if the request has an idempotency key.
+	request store.Request
 }
 
 // caller is who sent a request.
@@ -82,7 +84,7 @@ func newCall(r *http.Request) *call {
 // actFor returns an engine that acts for the sender of a request. env has the values
 // of credentials that came with it.
 func (s *Server) actFor(c *call, expect *int64, env []string) Engine {
-	return s.config.Engine(cell.Caller{Actor: func() string { return c.caller.name }, Expect: expect, Env: env})
+	return s.config.Engine(cell.Caller{Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID})
 }
 
 // authorize lets a request through to its route if its sender may use it.

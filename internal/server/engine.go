@@ -18,6 +18,7 @@ type Engine interface {
 	policyKeeper
 	operator
 	liver
+	requestKeeper
 }
 
 type cellKeeper interface {

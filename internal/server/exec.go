@@ -109,10 +109,12 @@ func (j *execJob) finish(ctx context.Context, w http.ResponseWriter) {
 // stream answers with the output as it comes, and the result at the end. A command
 // that is refused before it begins is answered with a problem.
 func (j *execJob) stream(ctx context.Context, w http.ResponseWriter) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var events *eventStream
 	stop := func() {}
 	defer func() { stop() }()
-	out := lateWriter{part: func(name string) streamPart { return streamPart{events, name} }}
+	out := lateWriter{part: func(name string) streamPart { return streamPart{events, name, cancel} }}
 	end, err := j.do(ctx, out.named("stdout"), out.named("stderr"), func(id string) {
 		events = newEventStream(w)
 		stop = events.beat()

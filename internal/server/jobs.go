@@ -27,6 +27,14 @@ func (j *jobs) add(id string, cancel context.CancelFunc) (done func()) {
 	}
 }
 
+// known reports whether this daemon carries out a run.
+func (j *jobs) known(id string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, ok := j.runs[id]
+	return ok
+}
+
 // cancel ends a run and reports whether this daemon carries it out.
 func (j *jobs) cancel(id string) bool {
 	j.mu.Lock()

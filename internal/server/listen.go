@@ -61,7 +61,12 @@ func (s *Server) Handler() http.Handler {
 		begin := time.Now()
 		c := newCall(r)
 		w.Header().Set("X-Request-Id", c.id)
-		s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey, c)))
+		r = r.WithContext(context.WithValue(r.Context(), callKey, c))
+		if r.Method == http.MethodPost && r.Header.Get("Idempotency-Key") != "" && c.caller.name != "" {
+			s.once(w, r, c)
+		} else {
+			s.mux.ServeHTTP(w, r)
+		}
 		s.logger.Info("request", "request", c.id, "caller", c.caller.name, "method", r.Method, "path", r.URL.Path, "took", time.Since(begin))
 	})
 }

@@ -167,7 +167,7 @@ func (s *Server) newRun(ctx context.Context, c *call, in *startRunInput) (*runJo
 	return &runJob{
 		server: s, call: c, stdin: stdin, engine: s.actFor(c, expect, set.env),
 		request: api.RunRequest{
-			Cell: in.Cell, Args: in.Body.Command, RunOptions: set.options,
+			Cell: in.Cell, Args: in.Body.Command, RunOptions: set.options, RunID: c.request.RunID,
 			CheckpointBefore: in.Body.CheckpointName != "", CheckpointName: in.Body.CheckpointName,
 			RestoreOnFail: in.Body.RestoreOnFail, AcceptOnSuccess: in.Body.AcceptOnSuccess,
 		},
@@ -235,7 +235,7 @@ func (j *runJob) stream(ctx context.Context, w http.ResponseWriter) {
 	var events *eventStream
 	stop := func() {}
 	defer func() { stop() }()
-	out := lateWriter{part: func(name string) streamPart { return streamPart{events, name} }}
+	out := lateWriter{part: func(name string) streamPart { return streamPart{events, name, cancel} }}
 	res, err := j.do(ctx, out.named("stdout"), out.named("stderr"), func(id string) {
 		events = newEventStream(w)
 		stop = events.beat()

@@ -31,11 +31,14 @@ type Config struct {
 
 // Server serves the REST API.
 type Server struct {
-	config   Config
-	logger   *slog.Logger
-	mux      *http.ServeMux
-	api      huma.API
-	jobs     jobs
+	config Config
+	logger *slog.Logger
+	mux    *http.ServeMux
+	api    huma.API
+	jobs   jobs
+	keyed  inFlight
+	// claims orders those who begin a request with the same key.
+	claims   sync.Mutex
 	draining atomic.Bool
 	// work is the context of runs that outlive their request.
 	work context.Context

@@ -81,10 +81,12 @@ func (s *eventStream) beat() (stop func()) {
 	return func() { ticker.Stop(); close(done) }
 }
 
-// streamPart is one stream of a command, written as events.
+// streamPart is one stream of a command, written as events. gone, if set, is called
+// when the reader has gone.
 type streamPart struct {
 	events *eventStream
 	name   string
+	gone   func()
 }
 
 type streamData struct {
@@ -92,8 +94,8 @@ type streamData struct {
 }
 
 func (p streamPart) Write(data []byte) (int, error) {
-	if err := p.events.send(p.name, streamData{data}); err != nil {
-		return 0, err
+	if err := p.events.send(p.name, streamData{data}); err != nil && p.gone != nil {
+		p.gone()
 	}
 	return len(data), nil
 }

@@ -55,6 +55,12 @@ var migrations = []string{
 	// and not always up to date: see Touch.
 	`CREATE TABLE settings(cell_id TEXT PRIMARY KEY REFERENCES cells(id), doc TEXT NOT NULL) STRICT;
 	CREATE TABLE touched(cell_id TEXT PRIMARY KEY REFERENCES cells(id), at INTEGER NOT NULL) STRICT;`,
+	// Requests with an idempotency key, and the statements that they appended.
+	`CREATE TABLE requests(id TEXT PRIMARY KEY, caller TEXT NOT NULL, route TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL,
+		run_id TEXT NOT NULL, created INTEGER NOT NULL, answer BLOB NOT NULL, UNIQUE(caller, route, key)) STRICT;
+	CREATE INDEX requests_created ON requests(created);
+	CREATE TABLE effects(request TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(request, seq)) STRICT;
+	CREATE TABLE secrets(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;`,
 }
 
 // OpenDatabase opens the database of a store that was opened without it.

@@ -1,0 +1,97 @@
+package cell
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// keepRequests is how long the answer to a request with a key is kept.
+const keepRequests = 24 * time.Hour
+
+// KeyedRequest is a request that is carried out once, whoever repeats it.
+type KeyedRequest struct {
+	Caller, Route, Key string
+	// Content is everything that the request says. Only a keyed hash of it is kept.
+	Content []byte
+	// Run reports that the request asks for a run, whose id is chosen beforehand.
+	Run bool
+}
+
+// BeginRequest records a request before it is carried out. known reports that it
+// was recorded before, and not forgotten since. Another content with the same key
+// is refused.
+func (e *Engine) BeginRequest(_ context.Context, k KeyedRequest) (q store.Request, known bool, err error) {
+	err = e.store.Update(func(tx *store.Tx) error {
+		secret, err := tx.Secret("requests")
+		if err != nil {
+			return err
+		}
+		now := e.now().UTC()
+		if err := tx.DropRequestsBefore(now.Add(-keepRequests)); err != nil {
+			return err
+		}
+		mac := hmac.New(sha256.New, secret)
+		mac.Write(k.Content)
+		body := hex.EncodeToString(mac.Sum(nil))
+		q, err = tx.Request(k.Caller, k.Route, k.Key)
+		if err == nil {
+			known = true
+			if q.Body != body {
+				return api.Refusef(api.CodeKeyReused, "use another key", "the idempotency key was used with another request")
+			}
+			return nil
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		q = store.Request{ID: store.NewID("req"), Caller: k.Caller, Route: k.Route, Key: k.Key, Body: body, Created: now}
+		if k.Run {
+			q.RunID = store.NewID("run")
+		}
+		return tx.PutRequest(q)
+	})
+	return q, known, err
+}
+
+// AnswerRequest keeps the answer to a request.
+func (e *Engine) AnswerRequest(_ context.Context, id string, answer []byte) error {
+	return e.store.Update(func(tx *store.Tx) error { return tx.AnswerRequest(id, answer) })
+}
+
+// ForgetRequest forgets a request that had no effect.
+func (e *Engine) ForgetRequest(_ context.Context, id string) error {
+	return e.store.Update(func(tx *store.Tx) error { return tx.DropRequest(id) })
+}
+
+// RequestEffects returns what a request did, from the signed statements.
+func (e *Engine) RequestEffects(_ context.Context, id string) (entries []api.LogEntry, err error) {
+	var effects []store.Statement
+	err = e.view(func(tx *store.Tx) (err error) {
+		effects, err = tx.Effects(id)
+		return err
+	})
+	for _, st := range effects {
+		entry, err := e.logEntry(st)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry)
+	}
+	return entries, err
+}
+
+// Settle finishes or undoes the work that a dead process left in a cell.
+func (e *Engine) Settle(ctx context.Context, name string) error {
+	s, err := e.hold(ctx, name, "settle", 0)
+	if err == nil {
+		s.release()
+	}
+	return err
+}

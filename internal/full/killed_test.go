@@ -1,0 +1,183 @@
+package full_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/full"
+)
+
+// daemonName is the first argument of a daemon in a process of its own.
+const daemonName = "forkcell-test-daemon"
+
+// daemonMain serves a home until it is killed.
+func daemonMain() int {
+	err := full.Serve(context.Background(), os.Args[1], api.ServeOptions{}, io.Discard, func([]string) error {
+		_, err := fmt.Println("listening")
+		return err
+	})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+// daemonProcess is a daemon that can be killed.
+type daemonProcess struct {
+	*daemon
+	cmd *exec.Cmd
+}
+
+func (d *daemonProcess) launch() {
+	d.Helper()
+	d.cmd = exec.Command("/proc/self/exe", d.home)
+	d.cmd.Args[0] = daemonName
+	out, err := d.cmd.StdoutPipe()
+	if err == nil {
+		err = d.cmd.Start()
+	}
+	if err != nil {
+		d.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != "listening\n" {
+		d.Fatal("the daemon did not start: ", line, err)
+	}
+}
+
+func (d *daemonProcess) kill() {
+	d.Helper()
+	if err := d.cmd.Process.Kill(); err != nil {
+		d.Fatal(err)
+	}
+	_ = d.cmd.Wait()
+	d.client.CloseIdleConnections()
+}
+
+// TestKilledDaemon sends requests with keys while the daemon is killed and started
+// again. Every request is repeated until it is answered, and is carried out once.
+func TestKilledDaemon(t *testing.T) {
+	t.Parallel()
+	const cells, perCell, kills = 4, 25, 6
+	d := &daemonProcess{daemon: newDaemon(t)}
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	d.launch()
+	for i := range cells {
+		d.cell(fmt.Sprintf("c%d", i))
+	}
+	var left atomic.Int64
+	left.Store(cells)
+	var senders sync.WaitGroup
+	for i := range cells {
+		senders.Go(func() {
+			defer left.Add(-1)
+			for n := range perCell {
+				d.persist(fmt.Sprintf("c%d", i), n)
+			}
+		})
+	}
+	for range kills {
+		if left.Load() == 0 {
+			break
+		}
+		<-time.After(time.Duration(100+rand.IntN(400)) * time.Millisecond) // a random moment is the purpose
+		d.kill()
+		d.launch()
+	}
+	senders.Wait()
+	for i := range cells {
+		var out api.RunAnswer
+		d.want(200, &out, "POST", fmt.Sprintf("/v1/cells/c%d/runs", i), api.RunBody{Command: []string{"sh", "-c", "cat done; ls"}})
+		lines := strings.Count(out.Stdout, "request ")
+		if lines > perCell {
+			t.Errorf("c%d: %d requests were carried out, %d were sent: %s", i, lines, perCell, out.Stdout)
+		}
+	}
+	d.noneLost(cells * perCell)
+	var verified api.ReceiptVerifyResult
+	d.want(200, &verified, "POST", "/v1/receipts/verify", api.ReceiptVerifyRequest{All: true})
+	if !verified.OK {
+		t.Errorf("%+v", verified.Problems)
+	}
+	d.kill()
+}
+
+// persist sends one request until it is answered.
+func (d *daemonProcess) persist(cell string, n int) {
+	text := fmt.Sprintf(`{"command":["sh","-c","echo request %d >> done"],"wait":"1m"}`, n)
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); {
+		req, err := http.NewRequest("POST", "http://localhost/v1/cells/"+cell+"/runs", strings.NewReader(text))
+		if err != nil {
+			d.Error(err)
+			return
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Idempotency-Key", fmt.Sprintf("key-%d", n))
+		resp, err := d.client.Do(req)
+		if err != nil {
+			continue // the daemon is dead just now
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil {
+			continue
+		}
+		if resp.StatusCode == http.StatusOK {
+			return
+		}
+		if resp.StatusCode != http.StatusConflict && resp.StatusCode != http.StatusAccepted {
+			d.Errorf("%s request %d: %d %s", cell, n, resp.StatusCode, body)
+			return
+		}
+	}
+	d.Errorf("%s request %d was not answered", cell, n)
+}
+
+// noneLost checks that every request has one run, and that nothing is left over.
+func (d *daemonProcess) noneLost(requests int) {
+	d.Helper()
+	var runs api.List[api.RunInfo]
+	d.want(200, &runs, "GET", "/v1/runs?limit=1000", nil)
+	seen, interrupted := map[string]int{}, 0
+	for _, r := range runs.Items {
+		if r.Outcome == "interrupted" {
+			interrupted++
+		}
+		if r.State != "ended" {
+			d.Errorf("%+v", r)
+		}
+		if len(r.Command) == 3 && strings.Contains(r.Command[2], "request") {
+			seen[r.Cell+r.Command[2]]++
+		}
+	}
+	for what, n := range seen {
+		if n != 1 {
+			d.Errorf("%s: %d runs", what, n)
+		}
+	}
+	d.Logf("%d runs, %d interrupted", len(runs.Items), interrupted)
+	if len(seen) != requests {
+		d.Errorf("%d requests have a run, %d were sent", len(seen), requests)
+	}
+	pending, err := os.ReadDir(filepath.Join(d.home, "pending"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) || len(pending) > 0 {
+		d.Errorf("left over: %v, %v", pending, err)
+	}
+}

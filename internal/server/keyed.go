@@ -1,0 +1,288 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// maxKey bounds an idempotency key.
+const maxKey = 255
+
+// maxKept bounds the body of an answer that is kept. Larger ones are documents of
+// runs, and are made again from the run.
+const maxKept = 4 << 20
+
+// requestKeeper records requests with an idempotency key.
+type requestKeeper interface {
+	BeginRequest(ctx context.Context, k cell.KeyedRequest) (q store.Request, known bool, err error)
+	AnswerRequest(ctx context.Context, id string, answer []byte) error
+	ForgetRequest(ctx context.Context, id string) error
+	RequestEffects(ctx context.Context, id string) ([]api.LogEntry, error)
+	Settle(ctx context.Context, cell string) error
+}
+
+// inFlight are the requests with a key that are being carried out, by their ids.
+type inFlight struct {
+	mu   sync.Mutex
+	done map[string]chan struct{}
+}
+
+// begin adds a request. The returned function removes it and wakes those who wait.
+func (f *inFlight) begin(id string) (end func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.done == nil {
+		f.done = map[string]chan struct{}{}
+	}
+	done := make(chan struct{})
+	f.done[id] = done
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.done, id)
+		close(done)
+	}
+}
+
+// wait waits until a request is not carried out any more, and reports whether it
+// was.
+func (f *inFlight) wait(ctx context.Context, id string) (bool, error) {
+	f.mu.Lock()
+	done, ok := f.done[id]
+	f.mu.Unlock()
+	if !ok {
+		return false, nil
+	}
+	select {
+	case <-done:
+		return true, nil
+	case <-ctx.Done():
+		return true, ctx.Err()
+	}
+}
+
+// keptAnswer is an answer as it is kept for a repeated request.
+type keptAnswer struct {
+	Status int               `json:"status"`
+	Header map[string]string `json:"header"`
+	Body   []byte            `json:"body,omitempty"`
+	// Secret reports that the body is not kept.
+	Secret bool `json:"secret,omitempty"`
+}
+
+// once carries out a POST with an idempotency key, and answers its repetitions.
+func (s *Server) once(w http.ResponseWriter, r *http.Request, c *call) {
+	key := r.Header.Get("Idempotency-Key")
+	content, err := s.keyedContent(w, r, key)
+	if err != nil {
+		writeProblem(w, s.problemOf(c, err))
+		return
+	}
+	requests := s.actFor(c, nil, nil)
+	k := cell.KeyedRequest{
+		Caller: c.caller.name, Route: r.Method + " " + r.URL.Path, Key: key, Content: content, Run: isRunPath(r.URL.Path),
+	}
+	for {
+		q, end, err := s.claim(r.Context(), requests, k)
+		if err != nil {
+			writeProblem(w, s.problemOf(c, err))
+			return
+		}
+		if end != nil {
+			s.carryOut(w, r, c, requests, q)
+			end()
+			return
+		}
+		if waited, err := s.keyed.wait(r.Context(), q.ID); err != nil {
+			return
+		} else if waited {
+			continue
+		}
+		s.repeat(w, r, c, requests, q)
+		return
+	}
+}
+
+// claim records a request. end is set if it is this one that carries it out.
+func (s *Server) claim(ctx context.Context, requests requestKeeper, k cell.KeyedRequest) (q store.Request, end func(), err error) {
+	s.claims.Lock()
+	defer s.claims.Unlock()
+	q, known, err := requests.BeginRequest(ctx, k)
+	if err != nil || known {
+		return q, nil, err
+	}
+	return q, s.keyed.begin(q.ID), nil
+}
+
+// keyedContent checks a key, and returns everything that the request says.
+func (s *Server) keyedContent(w http.ResponseWriter, r *http.Request, key string) ([]byte, error) {
+	if len(key) > maxKey || strings.IndexFunc(key, func(r rune) bool { return r < 0x21 || r > 0x7e }) >= 0 {
+		return nil, api.Usagef("use up to 255 printable characters without spaces", "malformed Idempotency-Key")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return nil, &api.Error{Kind: api.Usage, Code: api.CodeTooLarge, Message: "the body is too large or was cut off", Hint: "a request with a key has at most 8 MiB"}
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return append([]byte(r.URL.RawQuery+"\n"+r.Header.Get("If-Match")+"\n"), body...), nil
+}
+
+func isRunPath(path string) bool {
+	return strings.HasPrefix(path, "/v1/cells/") && strings.HasSuffix(path, "/runs")
+}
+
+// carryOut carries a request out, also if its caller goes away, and keeps the
+// answer if it had an effect.
+func (s *Server) carryOut(w http.ResponseWriter, r *http.Request, c *call, requests requestKeeper, q store.Request) {
+	c.request = q
+	ctx := context.WithoutCancel(r.Context())
+	rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+	s.mux.ServeHTTP(rec, r.WithContext(ctx))
+	var err error
+	if rec.status >= 300 {
+		err = requests.ForgetRequest(ctx, q.ID)
+	} else {
+		var text []byte
+		if text, err = json.Marshal(rec.kept()); err == nil {
+			err = requests.AnswerRequest(ctx, q.ID, text)
+		}
+	}
+	if err != nil {
+		s.logger.Error("keep the answer of a request with a key", "request", c.id, "error", err)
+	}
+}
+
+// repeat answers a request that was carried out before.
+func (s *Server) repeat(w http.ResponseWriter, r *http.Request, c *call, requests requestKeeper, q store.Request) {
+	var kept keptAnswer
+	if len(q.Answer) > 0 {
+		if err := json.Unmarshal(q.Answer, &kept); err != nil {
+			writeProblem(w, s.problemOf(c, err))
+			return
+		}
+	}
+	switch {
+	case kept.Secret:
+		writeProblem(w, s.problemOf(c, api.Refusef(api.CodeAlreadyCreated, "its answer was shown once", "the request was carried out before")))
+	case kept.Body != nil || kept.Status == http.StatusNoContent:
+		for name, value := range kept.Header {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(kept.Status)
+		_, _ = w.Write(kept.Body)
+	case q.RunID != "":
+		s.repeatRun(w, r, c, requests, q)
+	default:
+		s.repeatCut(w, r, c, requests, q)
+	}
+}
+
+// repeatRun answers with a run whose answer was a stream, came at its beginning, or
+// was cut off.
+func (s *Server) repeatRun(w http.ResponseWriter, r *http.Request, c *call, requests requestKeeper, q store.Request) {
+	info, err := s.settledRun(r.Context(), s.actFor(c, nil, nil), q.RunID)
+	if err != nil && api.KindOf(err) == api.NotFound {
+		// The daemon died before the command was executed.
+		s.carryOutAgain(w, r, c, requests, q)
+		return
+	}
+	if err != nil {
+		writeProblem(w, s.problemOf(c, err))
+		return
+	}
+	if info.State == "running" {
+		w.Header().Set("Location", "/v1/runs/"+q.RunID)
+		writeDocument(w, http.StatusAccepted, api.RunStarted{RunID: q.RunID, State: "running"})
+		return
+	}
+	writeDocument(w, http.StatusOK, info)
+}
+
+// settledRun describes a run. One that a dead daemon left is finished or undone
+// first.
+func (s *Server) settledRun(ctx context.Context, engine Engine, id string) (*api.RunInfo, error) {
+	info, err := engine.RunInfo(ctx, id)
+	if err != nil || info.State != "running" || s.jobs.known(id) {
+		return info, err
+	}
+	if err := engine.Settle(ctx, info.Cell); err != nil {
+		return nil, err
+	}
+	return engine.RunInfo(ctx, id)
+}
+
+// repeatCut answers a request that a dead daemon had begun. What it did is known
+// from the statements; if it did nothing, it is carried out now.
+func (s *Server) repeatCut(w http.ResponseWriter, r *http.Request, c *call, requests requestKeeper, q store.Request) {
+	effects, err := requests.RequestEffects(r.Context(), q.ID)
+	switch {
+	case err != nil:
+		writeProblem(w, s.problemOf(c, err))
+	case len(effects) > 0:
+		writeDocument(w, http.StatusOK, api.Repeated{Statements: effects})
+	case strings.HasSuffix(r.URL.Path, "/exec"):
+		// A command in a live cell leaves no statement.
+		writeProblem(w, s.problemOf(c, api.Refusef(api.CodeInterrupted, "look at the cell", "the daemon ended while the command ran")))
+	default:
+		s.carryOutAgain(w, r, c, requests, q)
+	}
+}
+
+// carryOutAgain carries out a request that was recorded and did nothing.
+func (s *Server) carryOutAgain(w http.ResponseWriter, r *http.Request, c *call, requests requestKeeper, q store.Request) {
+	end := s.keyed.begin(q.ID)
+	defer end()
+	s.carryOut(w, r, c, requests, q)
+}
+
+// recorder keeps an answer while it is written.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+	over   bool
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.body.Len()+len(p) > maxKept {
+		r.over = true
+	} else {
+		r.body.Write(p)
+	}
+	// The request goes on if its caller has gone.
+	_, _ = r.ResponseWriter.Write(p)
+	return len(p), nil
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// kept returns what is kept of the answer. A stream, the beginning of a run and a
+// large answer are made again from the run.
+func (r *recorder) kept() keptAnswer {
+	k := keptAnswer{Status: r.status, Header: map[string]string{}}
+	for _, name := range []string{"Content-Type", "Location", "ETag"} {
+		if value := r.Header().Get(name); value != "" {
+			k.Header[name] = value
+		}
+	}
+	stream := strings.HasPrefix(r.Header().Get("Content-Type"), "text/event-stream")
+	if !r.over && !stream && r.status != http.StatusAccepted {
+		k.Body = append([]byte{}, r.body.Bytes()...)
+	}
+	return k
+}
