@@ -117,6 +117,7 @@ const (
 	CodeRange            Code = "range"
 	CodeSlow             Code = "slow"
 	CodeToken            Code = "token"
+	CodeUpgrade          Code = "upgrade"
 )
 
 // CodeInfo is a code, its status over HTTP, and its meaning.
@@ -240,5 +241,6 @@ func Codes() []CodeInfo {
 		{CodeRange, 416, "the range is outside of the file"},
 		{CodeSlow, 408, "the body did not arrive in time"},
 		{CodeToken, 400, "the request for a token, or a file of tokens, is malformed"},
+		{CodeUpgrade, 426, "the resource is a WebSocket"},
 	}
 }

@@ -77,6 +77,8 @@ type ExecRequest struct {
 	// Detachable keeps the command when its caller has gone; Ctrl-P Ctrl-Q on
 	// its terminal leaves it.
 	Detachable bool `json:"detachable,omitempty"`
+	// RawInput passes Ctrl-P Ctrl-Q to the command.
+	RawInput bool `json:"raw_input,omitempty"`
 }
 
 // WindowSize is the size of a terminal.

@@ -8,8 +8,12 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/store"
 )
+
+// ErrDetached is the error of an input whose caller leaves the command running.
+var ErrDetached = live.ErrDetached
 
 // Exec executes a command in a live cell and waits for it.
 func (e *Engine) Exec(ctx context.Context, req api.ExecRequest, stdio Stdio) (*api.ExecResult, error) {

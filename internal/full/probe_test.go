@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,4 +34,31 @@ func events(t *testing.T, body []byte) (names []string, last string) {
 		t.Fatalf("no events: %s", body)
 	}
 	return names, last
+}
+
+// usage counts what a process has open.
+type usage struct{ goroutines, descriptors int }
+
+func resources(t *testing.T) usage {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return usage{runtime.NumGoroutine(), len(open)}
+}
+
+// settle waits until the process has no more open than before.
+func (u usage) settle(t *testing.T) {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		now := resources(t)
+		if now.goroutines <= u.goroutines && now.descriptors <= u.descriptors {
+			return
+		}
+		if time.Now().After(limit) {
+			buf := make([]byte, 1<<20)
+			t.Fatalf("%+v, before %+v\n%s", now, u, buf[:runtime.Stack(buf, true)])
+		}
+	}
 }

@@ -203,7 +203,7 @@ func TestSlowReader(t *testing.T) {
 		}
 	}
 	list, err := f.Sessions(t.Context())
-	if err != nil || list[0].ID != id || !list[0].Running() || list[0].Output > 2<<20 || list[0].Kept > 64<<10 {
+	if err != nil || list[0].ID != id || !list[0].Running() || list[0].Output > 2<<20 || list[0].Kept > 256<<10 {
 		t.Errorf("%+v, %v", list[0], err)
 	}
 	cancel()

@@ -21,7 +21,7 @@ type Options struct {
 	UID int
 	// Version is the program's, for messages.
 	Version string
-	// ReplayBytes is how much of a command's last output its session keeps (64
+	// ReplayBytes is how much of a command's last output its session keeps (256
 	// KiB).
 	ReplayBytes int
 	// MaxSessions bounds the running commands (256), KeepSessions the ended
@@ -44,7 +44,7 @@ func (o Options) withDefaults() Options {
 		field *int
 		value int
 	}{
-		{&o.ReplayBytes, 64 << 10}, {&o.MaxSessions, 256}, {&o.KeepSessions, 64}, {&o.MaxConnections, 1024},
+		{&o.ReplayBytes, 256 << 10}, {&o.MaxSessions, 256}, {&o.KeepSessions, 64}, {&o.MaxConnections, 1024},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.value

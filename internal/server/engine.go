@@ -75,4 +75,5 @@ type liver interface {
 	Pause(ctx context.Context, cell string) (*api.PauseResult, error)
 	Resume(ctx context.Context, cell string) (*api.PauseResult, error)
 	Exec(ctx context.Context, r api.ExecRequest, io cell.Stdio) (*api.ExecResult, error)
+	Attach(ctx context.Context, r api.ExecRequest, session string, io cell.Stdio) (*api.ExecResult, error)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
@@ -24,30 +23,91 @@ type execInput struct {
 // addExec adds the route that executes one command in a live cell. Its answer is the
 // result at the end, or a stream of events.
 func (s *Server) addExec() {
-	op := route{
+	r := route{
 		method: http.MethodPost, path: "/v1/cells/{cell}/exec", id: "exec", tag: tagLive,
 		summary: "Execute a command in a live cell", needs: []Scope{Run},
-	}.operation()
-	op.Responses = map[string]*huma.Response{
+	}
+	responses := map[string]*huma.Response{
 		"200": {Description: "The command has ended.", Content: map[string]*huma.MediaType{
 			"application/json":  {Schema: schemaOf[api.ExecAnswer](s.api.OpenAPI().Components.Schemas)},
 			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events: started, stdout, stderr, result."}},
 		}},
 	}
-	huma.Register(s.api, op, func(ctx context.Context, in *execInput) (*huma.StreamResponse, error) {
-		c := callOf(ctx)
-		job, err := s.newExec(c, in)
-		if err != nil {
-			return nil, s.problemOf(c, err)
+	handleExchange(s, r, responses, func(ctx context.Context, x *exchange, in *execInput) {
+		job, err := s.newExec(x.call, in)
+		switch {
+		case err != nil:
+			x.fail(err)
+		case strings.Contains(in.Accept, "text/event-stream"):
+			job.stream(ctx, x.w)
+		default:
+			job.finish(ctx, x.w)
 		}
-		return &huma.StreamResponse{Body: func(hctx huma.Context) {
-			_, w := humago.Unwrap(hctx)
-			if strings.Contains(in.Accept, "text/event-stream") {
-				job.stream(ctx, w)
-			} else {
-				job.finish(ctx, w)
-			}
-		}}, nil
+	})
+}
+
+type execSocketInput struct {
+	InCell
+	Command []string `query:"command,explode" required:"true" minItems:"1" doc:"The command and its arguments: one parameter for each."`
+	Env     []string `query:"env,explode" doc:"Variables of the command, as NAME=VALUE."`
+	Workdir string   `query:"workdir" doc:"Where the command starts."`
+	Timeout string   `query:"timeout" doc:"Time limit, such as 30s."`
+	Terminal
+}
+
+// Terminal is the terminal of a command.
+type Terminal struct {
+	TTY  bool `query:"tty" doc:"Give the command a terminal."`
+	Cols int  `query:"cols" minimum:"0" maximum:"65535" doc:"Columns of the terminal."`
+	Rows int  `query:"rows" minimum:"0" maximum:"65535" doc:"Rows of the terminal."`
+}
+
+func (t Terminal) size() api.WindowSize {
+	return api.WindowSize{Rows: uint16(t.Rows), Cols: uint16(t.Cols)} // within the range, by the schema
+}
+
+type attachInput struct {
+	InCell
+	Exec string `path:"exec" doc:"Id of the command."`
+	Cols int    `query:"cols" minimum:"0" maximum:"65535" doc:"Columns of the terminal; without it, they stay."`
+	Rows int    `query:"rows" minimum:"0" maximum:"65535" doc:"Rows of the terminal; without it, they stay."`
+}
+
+// addExecSockets adds the routes of WebSockets to commands.
+func (s *Server) addExecSockets() {
+	responses := func() map[string]*huma.Response {
+		return map[string]*huma.Response{"101": {Description: "A WebSocket with the subprotocol " + execProtocol + "."}}
+	}
+	socket := route{
+		method: http.MethodGet, path: "/v1/cells/{cell}/exec", id: "execSocket", tag: tagLive, summary: "Execute a command with its streams in a WebSocket",
+		needs: []Scope{Run}, status: http.StatusSwitchingProtocols, also: []int{http.StatusUpgradeRequired},
+	}
+	handleExchange(s, socket, responses(), s.execSocket)
+	socket.path, socket.id, socket.summary = "/v1/cells/{cell}/exec/{exec}", "attach", "Join a command: its last 256 KiB of output, and what comes"
+	handleExchange(s, socket, responses(), func(ctx context.Context, x *exchange, in *attachInput) {
+		req := api.ExecRequest{Cell: in.Cell, Size: Terminal{Cols: in.Cols, Rows: in.Rows}.size(), RawInput: true}
+		x.stream(ctx, func(ctx context.Context) {
+			serveExecSocket(ctx, x, func(ctx context.Context, io cell.Stdio) (*api.ExecResult, error) {
+				return x.engine.Attach(ctx, req, in.Exec, io)
+			})
+		})
+	})
+}
+
+func (s *Server) execSocket(ctx context.Context, x *exchange, in *execSocketInput) {
+	req := api.ExecRequest{
+		Cell: in.Cell, Args: in.Command, Env: in.Env, Workdir: api.Text(in.Workdir), TTY: in.TTY, Size: in.size(), Detachable: true, RawInput: true,
+	}
+	err := checkArgs(append(in.Command, in.Env...))
+	if err == nil {
+		req.Timeout, err = duration("timeout", in.Timeout)
+	}
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	x.stream(ctx, func(ctx context.Context) {
+		serveExecSocket(ctx, x, func(ctx context.Context, io cell.Stdio) (*api.ExecResult, error) { return x.engine.Exec(ctx, req, io) })
 	})
 }
 

@@ -42,6 +42,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	case err = <-failed:
 	}
 	s.draining.Store(true)
+	s.close()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 	defer cancel()
 	if stopped := srv.Shutdown(end); stopped != nil {

@@ -25,6 +25,7 @@ func (s *Server) addLive() {
 			return c.engine.Resume(ctx, in.Cell)
 		})
 	s.addExec()
+	s.addExecSockets()
 }
 
 func (s *Server) start(ctx context.Context, c *call, in *moveInput[api.StartBody]) (*api.StartResult, error) {

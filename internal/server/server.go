@@ -39,10 +39,15 @@ type Server struct {
 	keyed  inFlight
 	// claims orders those who begin a request with the same key.
 	claims   sync.Mutex
+	streams  streams
 	draining atomic.Bool
 	// work is the context of runs that outlive their request.
 	work context.Context
 	stop context.CancelFunc
+	// open is the context of streams without an end of their own. It ends when the
+	// daemon begins to stop.
+	open  context.Context
+	close context.CancelFunc
 }
 
 // New makes a Server.
@@ -52,6 +57,7 @@ func New(c Config) *Server {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	s.work, s.stop = context.WithCancel(context.Background())
+	s.open, s.close = context.WithCancel(s.work)
 	configureHuma()
 	s.api = humago.New(s.mux, apiConfig())
 	s.api.UseMiddleware(s.authorize)

@@ -40,7 +40,7 @@ func (c *Client) join(req api.ExecRequest, stdio driver.Stdio, started func(stri
 	done := make(chan struct{})
 	defer close(done)
 	streams := live.Streams{In: stdio.In, Out: stdio.Out, Err: stdio.Err}
-	if stdio.In != nil && req.TTY && req.Detachable {
+	if stdio.In != nil && req.TTY && req.Detachable && !req.RawInput {
 		streams.In = live.DetachKeys(stdio.In)
 	}
 	exit, err := do(streams, live.Control{
