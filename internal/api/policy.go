@@ -56,3 +56,17 @@ type PolicySuggestion struct {
 
 	Text []byte `json:"-"` // a policy file
 }
+
+// Explanation says what a policy decides, by which rule and why.
+type Explanation struct {
+	Allowed bool `json:"allowed"`
+	// Access is the access to a path; empty for everything else.
+	Access string `json:"access,omitempty"`
+	Rule   string `json:"rule"`
+	Reason string `json:"reason"`
+	// Needs is a flag that the operator must set, or nothing is run.
+	Needs string `json:"needs,omitempty"`
+	// Audited reports that the rules deny it and that it is allowed because
+	// enforcement is audit.
+	Audited bool `json:"audited,omitempty"`
+}

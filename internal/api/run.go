@@ -164,6 +164,9 @@ type RunResult struct {
 	Timings    RunTimings         `json:"timings"`
 }
 
+// OK reports whether the command succeeded.
+func (r *RunResult) OK() bool { return r.Outcome == "succeeded" }
+
 // RunTimings are the parts of a run, in microseconds; TotalUS wraps them all.
 type RunTimings struct {
 	PrepareUS int64 `json:"prepare_us"`

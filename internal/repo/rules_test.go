@@ -36,7 +36,7 @@ func layers() [][]string {
 		{"internal/gateway", "internal/supervise"},
 		{"internal/egress"},
 		{"internal/egress/names", "internal/egress/dial", "internal/egress/authority", "internal/egress/credential", "internal/egress/inspect"},
-		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "internal/live", "internal/carry", "internal/forward", "internal/suggest", "internal/eventquery", "internal/token", "receipt"},
+		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "internal/live", "internal/carry", "internal/forward", "internal/suggest", "internal/eventquery", "internal/token", "client", "receipt"},
 		{"internal/preset"},
 		{"internal/policy"},
 		{"internal/apply", "internal/leftout", "internal/grant", "internal/seccomp", "internal/landlock", "internal/cgroup", "internal/event", "internal/capture/origin", "internal/capture/capturetest"},
@@ -112,6 +112,7 @@ func exceptions() []exception {
 		},
 		{"internal/store", []string{"internal/fsx", "internal/failpoint"}, "the store knows nothing of processes or of what a statement says"},
 		{"internal/tree", []string{"internal/fsx", "internal/failpoint"}, "what a tree is does not depend on where it is kept"},
+		{"client", []string{"internal/api"}, "programs of others import it: it knows the documents of the API and links nothing of the sandbox"},
 		{"receipt", nil, "verifiers import it: it links nothing of the sandbox"},
 		{"internal/mount", nil, "workspace and driver share data only"},
 	}

@@ -72,7 +72,7 @@ type explainInput struct {
 	Body api.ExplainBody
 }
 
-func (s *Server) explainPolicy(ctx context.Context, c *call, in *explainInput) (*policy.Explanation, error) {
+func (s *Server) explainPolicy(ctx context.Context, c *call, in *explainInput) (*api.Explanation, error) {
 	b := in.Body
 	ref := cell.PolicyRef{Cell: b.Cell}
 	if (b.Cell == "") == (b.Policy == "") {
@@ -89,7 +89,8 @@ func (s *Server) explainPolicy(ctx context.Context, c *call, in *explainInput) (
 	if err != nil {
 		return nil, err
 	}
-	return c.engine.ExplainPolicy(ctx, ref, q)
+	x, err := c.engine.ExplainPolicy(ctx, ref, q)
+	return (*api.Explanation)(x), err
 }
 
 // question returns what a body asks about: a path, a system call or a request.

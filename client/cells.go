@@ -1,0 +1,119 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"path/filepath"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// Cells makes and finds cells.
+type Cells struct{ client *Client }
+
+// CellFilter selects cells. Zero fields select all.
+type CellFilter struct {
+	State string // idle, running, live or paused
+}
+
+// Create makes a cell. A path of the source is one of the daemon's machine.
+func (s *Cells) Create(ctx context.Context, r CreateCell, opts ...CallOption) (*Cell, error) {
+	made, err := post[InitResult](ctx, s.client, "/v1/cells", r, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Cell{Name: made.Cell, Created: made, client: s.client}, nil
+}
+
+// CreateFrom makes a cell from a directory of this machine. The daemon must be on the
+// local socket.
+func (s *Cells) CreateFrom(ctx context.Context, dir string, r CreateCell, opts ...CallOption) (*Cell, error) {
+	if !s.client.Local() {
+		return nil, &Error{
+			Code: api.CodeNoLocalBinary, Message: "this client cannot send " + dir + " to " + s.client.where(),
+			Hint: "use the daemon on the local socket, or a source that is on the daemon's machine",
+		}
+	}
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	r.Source = &Source{Path: path}
+	return s.Create(ctx, r, opts...)
+}
+
+// Get returns a cell that exists.
+func (s *Cells) Get(ctx context.Context, name string) (*Cell, error) {
+	c := s.Named(name)
+	_, err := c.Status(ctx)
+	return c, err
+}
+
+// Named returns a cell without asking the daemon whether it exists.
+func (s *Cells) Named(name string) *Cell { return &Cell{Name: name, client: s.client} }
+
+// List returns the cells, the oldest first.
+func (s *Cells) List(ctx context.Context, f CellFilter) iter.Seq2[CellInfo, error] {
+	return list[CellInfo](ctx, s.client, "/v1/cells", url.Values{"state": {f.State}})
+}
+
+// Cell is one cell of a daemon. Its methods are the verbs of the command line.
+type Cell struct {
+	Name string
+	// Created says how the cell was made. It is nil unless this client made it from a
+	// source.
+	Created *InitResult
+
+	client *Client
+}
+
+func (c *Cell) path(below string) string { return "/v1/cells/" + url.PathEscape(c.Name) + below }
+
+// Status returns everything about the cell.
+func (c *Cell) Status(ctx context.Context) (*StatusResult, error) {
+	return get[StatusResult](ctx, c.client, c.path(""))
+}
+
+// Remove removes the cell. With force it stops a live cell, and gives up unfinished
+// work.
+func (c *Cell) Remove(ctx context.Context, force bool, opts ...CallOption) error {
+	path := c.path("")
+	if force {
+		path += "?force=true"
+	}
+	in, err := newCall(http.MethodDelete, path, nil, opts)
+	if err != nil {
+		return err
+	}
+	_, err = receive[struct{}](ctx, c.client, in)
+	return err
+}
+
+// Fork makes cells with the state of this one.
+func (c *Cell) Fork(ctx context.Context, r Fork, opts ...CallOption) ([]*Cell, error) {
+	made, err := post[api.ForkedCells](ctx, c.client, c.path("/fork"), r, opts)
+	if err != nil {
+		return nil, err
+	}
+	var forks []*Cell
+	for _, f := range made.Cells {
+		forks = append(forks, c.client.Cells.Named(f.Cell))
+	}
+	return forks, nil
+}
+
+// Policy returns the policy of the cell.
+func (c *Cell) Policy(ctx context.Context) (*PolicyResult, error) {
+	return get[PolicyResult](ctx, c.client, c.path("/policy"))
+}
+
+// SetPolicy gives the cell another policy: YAML, or the name of a preset.
+func (c *Cell) SetPolicy(ctx context.Context, policy string, opts ...CallOption) (*PolicyApplied, error) {
+	in, err := newCall(http.MethodPut, c.path("/policy"), api.ValidateBody{Policy: policy}, opts)
+	if err != nil {
+		return nil, err
+	}
+	return receive[PolicyApplied](ctx, c.client, in)
+}

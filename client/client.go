@@ -1,0 +1,81 @@
+package client
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Client is a connection to a daemon. It is safe for concurrent use.
+type Client struct {
+	Cells     *Cells
+	Runs      *Runs
+	Receipts  *Receipts
+	Decisions *Decisions
+	Policies  *Policies
+
+	address address
+	token   string
+	http    *http.Client
+}
+
+// New connects to a daemon. Without an option it is the one that FORKCELL_URL names,
+// with the token in the file that FORKCELL_TOKEN_FILE names; without FORKCELL_URL it
+// is the one on the socket of the default home, which needs no token.
+//
+// New sends nothing: Version tells whether the daemon answers.
+func New(opts ...Option) (*Client, error) {
+	var conf config
+	for _, o := range opts {
+		o(&conf)
+	}
+	if err := conf.read(); err != nil {
+		return nil, err
+	}
+	at, err := conf.parse()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{address: at, token: conf.token, http: &http.Client{
+		Transport: transport(at, conf),
+		// A redirection would carry the token to another place.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	c.Cells, c.Runs, c.Receipts = &Cells{c}, &Runs{c}, &Receipts{c}
+	c.Decisions, c.Policies = &Decisions{c}, &Policies{c}
+	return c, nil
+}
+
+func transport(at address, conf config) *http.Transport {
+	t := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: conf.tls, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second,
+	}
+	if at.socket != "" {
+		t.Proxy = nil
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", at.socket)
+		}
+	}
+	return t
+}
+
+// Local reports whether the daemon is on a local socket, so that both sides see the
+// same files.
+func (c *Client) Local() bool { return c.address.socket != "" }
+
+// Close closes the connections that are not in use.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Version returns the version of the daemon, and of the API that it speaks.
+func (c *Client) Version(ctx context.Context) (*VersionInfo, error) {
+	return get[VersionInfo](ctx, c, "/version")
+}
+
+// Key returns the key that signs receipts.
+func (c *Client) Key(ctx context.Context) (*KeyInfo, error) { return get[KeyInfo](ctx, c, "/v1/keys") }
+
+// GC frees states that nothing needs.
+func (c *Client) GC(ctx context.Context, r GC) (*GCResult, error) {
+	return post[GCResult](ctx, c, "/v1/gc", r, nil)
+}

@@ -1,0 +1,59 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// Code is a stable word for a failure, such as "not_found".
+type Code = api.Code
+
+// Error is a failure that the daemon reports, or that the client finds before it
+// sends anything.
+type Error struct {
+	Code   Code
+	Status int // of HTTP; 0 if nothing was sent
+	// Message says what failed and why.
+	Message string
+	// Hint says what to do.
+	Hint string
+	// Details has every path or field concerned, one line each.
+	Details []string
+	// RequestID is the id of the request in the log and the journal of the daemon.
+	RequestID string
+}
+
+func (e *Error) Error() string {
+	if e.Hint == "" {
+		return e.Message
+	}
+	return e.Message + " (" + e.Hint + ")"
+}
+
+// HasCode reports whether an error is one of the daemon's with this code.
+func HasCode(err error, code Code) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Code == code
+}
+
+// maxProblem bounds the document of an error.
+const maxProblem = 1 << 20
+
+// readError reads the problem document of an answer.
+func readError(resp *http.Response) error {
+	var p api.Problem
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
+	if err != nil || json.Unmarshal(text, &p) != nil || p.Code == "" {
+		// Something else than a daemon answered.
+		return &Error{Code: api.CodeProtocol, Status: resp.StatusCode, Message: "unexpected answer: " + resp.Status}
+	}
+	return problemError(p)
+}
+
+func problemError(p api.Problem) *Error {
+	return &Error{Code: p.Code, Status: p.Status, Message: p.Detail, Hint: p.Hint, Details: p.Details, RequestID: p.Instance}
+}

@@ -1,0 +1,57 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// Start makes the cell live: it runs until it is stopped, and Exec executes commands
+// in it.
+func (c *Cell) Start(ctx context.Context, r Start, opts ...CallOption) (*StartResult, error) {
+	return post[StartResult](ctx, c.client, c.path("/start"), r, opts)
+}
+
+// Stop ends a live cell. The whole time that it was live is one run.
+func (c *Cell) Stop(ctx context.Context, r Stop, opts ...CallOption) (*RunResult, error) {
+	return post[RunResult](ctx, c.client, c.path("/stop"), r, opts)
+}
+
+// Close stops the cell if it is live, and does not remove it. The context may have
+// ended.
+func (c *Cell) Close(ctx context.Context) error {
+	_, err := c.Stop(context.WithoutCancel(ctx), Stop{})
+	if HasCode(err, api.CodeNotStarted) {
+		return nil
+	}
+	return err
+}
+
+// Pause stops the processes of a live cell until Resume.
+func (c *Cell) Pause(ctx context.Context, opts ...CallOption) (*PauseResult, error) {
+	return post[PauseResult](ctx, c.client, c.path("/pause"), nil, opts)
+}
+
+// Resume continues the processes of a paused cell.
+func (c *Cell) Resume(ctx context.Context, opts ...CallOption) (*PauseResult, error) {
+	return post[PauseResult](ctx, c.client, c.path("/resume"), nil, opts)
+}
+
+// Exec executes a command in a live cell. Stdout and Stderr stream its output. The end
+// of the context ends the command.
+func (c *Cell) Exec(ctx context.Context, r Exec, opts ...CallOption) (*ExecAnswer, error) {
+	in, err := newCall(http.MethodPost, c.path("/exec"), r, opts)
+	if err != nil {
+		return nil, err
+	}
+	if !in.streams() {
+		return receive[ExecAnswer](ctx, c.client, in)
+	}
+	var out recorder
+	end, err := follow[api.ExecEnd](ctx, c.client, in, &out)
+	if err != nil {
+		return nil, err
+	}
+	return &ExecAnswer{ExecEnd: *end, Output: out.document()}, nil
+}

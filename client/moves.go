@@ -1,0 +1,43 @@
+package client
+
+import "context"
+
+// Checkpoint names the present state.
+func (c *Cell) Checkpoint(ctx context.Context, r Checkpoint, opts ...CallOption) (*CheckpointResult, error) {
+	return post[CheckpointResult](ctx, c.client, c.path("/checkpoints"), r, opts)
+}
+
+// Restore goes back to a state; without one, to the state before the last run.
+func (c *Cell) Restore(ctx context.Context, r Restore, opts ...CallOption) (*MoveResult, error) {
+	return post[MoveResult](ctx, c.client, c.path("/restore"), r, opts)
+}
+
+// Accept accepts a run; without one, the newest that is undecided.
+func (c *Cell) Accept(ctx context.Context, r Accept, opts ...CallOption) (*AcceptResult, error) {
+	return post[AcceptResult](ctx, c.client, c.path("/accept"), r, opts)
+}
+
+// Reject rejects a run and goes back to the state before it.
+func (c *Cell) Reject(ctx context.Context, r Reject, opts ...CallOption) (*MoveResult, error) {
+	return post[MoveResult](ctx, c.client, c.path("/reject"), r, opts)
+}
+
+// Apply writes accepted work to the source directory, or to another one.
+func (c *Cell) Apply(ctx context.Context, r Apply, opts ...CallOption) (*ApplyResult, error) {
+	return post[ApplyResult](ctx, c.client, c.path("/apply"), r, opts)
+}
+
+// Undo takes the last apply back.
+func (c *Cell) Undo(ctx context.Context, r Undo, opts ...CallOption) (*ApplyResult, error) {
+	return post[ApplyResult](ctx, c.client, c.path("/undo"), r, opts)
+}
+
+// Refresh takes over what changed in the source directory.
+func (c *Cell) Refresh(ctx context.Context, r Refresh, opts ...CallOption) (*RefreshResult, error) {
+	return post[RefreshResult](ctx, c.client, c.path("/refresh"), r, opts)
+}
+
+// Verify recomputes the hashes of states.
+func (c *Cell) Verify(ctx context.Context, r Verify, opts ...CallOption) (*VerifyResult, error) {
+	return post[VerifyResult](ctx, c.client, c.path("/verify"), r, opts)
+}

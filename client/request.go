@@ -1,0 +1,155 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// CallOption is an option of one call.
+type CallOption func(*call)
+
+// call is one request.
+type call struct {
+	method, path string
+	body         []byte
+	// header is set on the request besides the usual ones.
+	header http.Header
+	// repeatable reports that the call can be sent again.
+	repeatable bool
+
+	stdout, stderr io.Writer
+	started        func(id string)
+}
+
+// IdempotencyKey has the daemon do a POST with this key once, however often it is
+// sent. The same key with another request is an error with the code key_reused.
+func IdempotencyKey(key string) CallOption {
+	return func(c *call) { c.header.Set("Idempotency-Key", key); c.repeatable = true }
+}
+
+// IfMatch makes a change conditional: it fails with the code changed unless the cell
+// has this revision.
+func IfMatch(revision int64) CallOption {
+	return func(c *call) { c.header.Set("If-Match", fmt.Sprintf("%q", fmt.Sprint(revision))) }
+}
+
+// newCall makes a call with a JSON body, or none if body is nil.
+func newCall(method, path string, body any, opts []CallOption) (*call, error) {
+	c := &call{method: method, path: path, header: http.Header{}, repeatable: method == http.MethodGet}
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", method, path, err)
+		}
+		c.body = text
+		c.header.Set("Content-Type", "application/json")
+	}
+	for _, o := range opts {
+		o(c)
+	}
+	return c, nil
+}
+
+// send sends a call, again where that is allowed, and returns the answer if it
+// reports success. The caller closes its body.
+func (c *Client) send(ctx context.Context, in *call) (*http.Response, error) {
+	for attempt := 1; ; attempt++ {
+		resp, err := c.once(ctx, in)
+		wait, again := retryAfter(resp, err, attempt)
+		if ctx.Err() == nil && in.repeatable && again {
+			if resp != nil {
+				_ = resp.Body.Close()
+			}
+			if err := pause(ctx, wait); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return nil, fmt.Errorf("%s %s: %w", in.method, in.path, errors.Join(context.Cause(ctx), ctx.Err()))
+		case err != nil:
+			return nil, err
+		case resp.StatusCode >= http.StatusMultipleChoices:
+			defer resp.Body.Close()
+			return nil, readError(resp)
+		}
+		return resp, nil
+	}
+}
+
+// once sends a call one time.
+func (c *Client) once(ctx context.Context, in *call) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, in.method, c.address.base+in.path, bytes.NewReader(in.body))
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range in.header {
+		req.Header[name] = values
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("the daemon at %s: %w", c.where(), err)
+	}
+	return resp, nil
+}
+
+// where names the daemon in messages.
+func (c *Client) where() string {
+	if c.Local() {
+		return unixScheme + c.address.socket
+	}
+	return c.address.base
+}
+
+// maxDocument bounds an answer, so that a wrong one cannot fill the memory.
+const maxDocument = 256 << 20
+
+// receive sends a call and reads the document of its answer.
+func receive[T any](ctx context.Context, c *Client, in *call) (*T, error) {
+	resp, err := c.send(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	doc := new(T)
+	if resp.StatusCode == http.StatusNoContent {
+		return doc, nil
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocument)).Decode(doc); err != nil {
+		return nil, fmt.Errorf("%s %s: the answer: %w", in.method, in.path, err)
+	}
+	return doc, nil
+}
+
+func get[T any](ctx context.Context, c *Client, path string) (*T, error) {
+	in, err := newCall(http.MethodGet, path, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return receive[T](ctx, c, in)
+}
+
+// post sends a POST that is done once, also if it has to be sent again.
+func post[T any](ctx context.Context, c *Client, path string, body any, opts []CallOption) (*T, error) {
+	in, err := newCall(http.MethodPost, path, body, append([]CallOption{IdempotencyKey(newKey())}, opts...))
+	if err != nil {
+		return nil, err
+	}
+	return receive[T](ctx, c, in)
+}
+
+func newKey() string { return strings.ToLower(rand.Text()) }

@@ -1,0 +1,121 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/forkcell/forkcell/client"
+)
+
+// relay passes connections on to the daemon's socket, and cuts the first ones after
+// the daemon has answered.
+type relay struct {
+	cut  atomic.Int32
+	seen atomic.Int32
+}
+
+func newRelay(t *testing.T, cut int) (*relay, string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	r := &relay{}
+	r.cut.Store(int32(cut))
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r.seen.Add(1)
+			go r.serve(conn)
+		}
+	}()
+	return r, "unix:" + path
+}
+
+func (r *relay) serve(conn net.Conn) {
+	defer conn.Close()
+	up, err := net.Dial("unix", filepath.Join(os.Getenv("FORKCELL_HOME"), "api.sock"))
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	go func() { _, _ = io.Copy(up, conn) }()
+	if r.cut.Add(-1) >= 0 {
+		// The daemon has done what it was asked for, and nobody is told.
+		_, _ = up.Read(make([]byte, 1))
+		return
+	}
+	_, _ = io.Copy(conn, up)
+}
+
+// TestRetries loses answers on the way. Calls that may be repeated succeed, and do
+// what they do once; a run is not repeated.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	ctx, direct := t.Context(), connect(t)
+	cell := newCell(t, direct, "retries")
+	_, url := newRelay(t, 2)
+	c := connect(t, client.WithURL(url))
+	if _, err := c.Version(ctx); err != nil {
+		t.Error("GET:", err)
+	}
+	r, url := newRelay(t, 1)
+	c = connect(t, client.WithURL(url))
+	_, err := c.Cells.Named(cell.Name).Run(ctx, client.Run{Command: []string{"true"}})
+	if err == nil || r.seen.Load() != 1 {
+		t.Errorf("a run was repeated: %v, %d connections", err, r.seen.Load())
+	}
+	r, url = newRelay(t, 100)
+	c = connect(t, client.WithURL(url))
+	if _, err := c.Version(ctx); err == nil || r.seen.Load() > 5 {
+		t.Errorf("%v, %d connections", err, r.seen.Load())
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := c.Version(ended); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestAddresses checks which daemons a client talks to.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"unix:", "ftp://localhost", "http://example.com:80", "localhost:80", "http://u:p@localhost", "http://localhost/path", "https://"} {
+		if _, err := client.New(client.WithURL(bad)); err == nil {
+			t.Errorf("%s was taken", bad)
+		}
+	}
+	for _, good := range []string{"unix:/tmp/x", "http://localhost:80", "http://127.0.0.1:80", "http://[::1]:80", "https://example.com"} {
+		c, err := client.New(client.WithURL(good), client.WithToken("fct_x"))
+		if err != nil {
+			t.Errorf("%s: %v", good, err)
+			continue
+		}
+		if c.Local() != (good == "unix:/tmp/x") {
+			t.Errorf("%s: Local is %v", good, c.Local())
+		}
+	}
+	c := connect(t, client.WithURL("https://example.com"))
+	if _, err := c.Cells.CreateFrom(t.Context(), ".", client.CreateCell{}); !client.HasCode(err, "no_local_binary") {
+		t.Error(err)
+	}
+	if _, err := client.New(client.WithURL("https://example.com"), client.WithTokenFile("/does/not/exist")); err == nil {
+		t.Error("a missing token file was ignored")
+	}
+}

@@ -1,0 +1,65 @@
+package client
+
+import "github.com/forkcell/forkcell/internal/api"
+
+// The requests. Their fields are those of the API.
+type (
+	CreateCell      = api.CreateCell
+	Source          = api.Source
+	CellSettings    = api.CellSettings
+	Fork            = api.ForkBody
+	Run             = api.RunBody
+	RunSettings     = api.RunSettings
+	CredentialValue = api.CredentialValue
+	Checkpoint      = api.CheckpointBody
+	Restore         = api.RestoreBody
+	Accept          = api.AcceptBody
+	Reject          = api.RejectBody
+	Apply           = api.ApplyBody
+	Undo            = api.UndoBody
+	Refresh         = api.RefreshBody
+	Verify          = api.VerifyBody
+	Start           = api.StartBody
+	Stop            = api.StopBody
+	Exec            = api.ExecBody
+	VerifyReceipts  = api.ReceiptVerifyRequest
+	Explain         = api.ExplainBody
+	Suggest         = api.SuggestBody
+	GC              = api.GCBody
+)
+
+// The results. They are the documents that the command line prints with --json.
+type (
+	InitResult          = api.InitResult
+	CellInfo            = api.CellInfo
+	StatusResult        = api.StatusResult
+	RunAnswer           = api.RunAnswer
+	RunResult           = api.RunResult
+	RunInfo             = api.RunInfo
+	RunStarted          = api.RunStarted
+	Output              = api.Output
+	CheckpointResult    = api.CheckpointResult
+	MoveResult          = api.MoveResult
+	AcceptResult        = api.AcceptResult
+	ApplyResult         = api.ApplyResult
+	RefreshResult       = api.RefreshResult
+	VerifyResult        = api.VerifyResult
+	StartResult         = api.StartResult
+	PauseResult         = api.PauseResult
+	ExecAnswer          = api.ExecAnswer
+	ReceiptInfo         = api.ReceiptInfo
+	ReceiptVerifyResult = api.ReceiptVerifyResult
+	DecisionInfo        = api.DecisionInfo
+	GraphNode           = api.GraphNode
+	Preset              = api.Preset
+	PolicyResult        = api.PolicyResult
+	PolicyApplied       = api.PolicyApplied
+	PolicySuggestion    = api.PolicySuggestion
+	Explanation         = api.Explanation
+	KeyInfo             = api.KeyInfo
+	GCResult            = api.GCResult
+	VersionInfo         = api.VersionInfo
+)
+
+// Shell returns the command that has a shell run a line of text.
+func Shell(line string) []string { return []string{"sh", "-c", line} }
