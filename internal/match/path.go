@@ -86,7 +86,11 @@ func (p Path) Match(path string) bool {
 	if p.src == "" || path == "" || path[0] != '/' {
 		return false
 	}
-	names := split(path)
+	return p.matchNames(split(path), segment.match)
+}
+
+// matchNames matches the segments of a path, one by one by fits.
+func (p Path) matchNames(names []string, fits func(segment, string) bool) bool {
 	// Where a segment does not match, the last "**" takes one segment more. An
 	// earlier one never needs to: the last one can take the same segments.
 	i, back, taken := 0, -1, 0
@@ -95,7 +99,7 @@ func (p Path) Match(path string) bool {
 		case i < len(p.segs) && p.segs[i].deep:
 			back, taken = i, j
 			i++
-		case i < len(p.segs) && p.segs[i].match(names[j]):
+		case i < len(p.segs) && fits(p.segs[i], names[j]):
 			i++
 			j++
 		case back >= 0:

@@ -167,17 +167,17 @@ func ToolNameOK(name string) bool {
 
 // knownMCP reports whether a revision of the MCP specification, up to
 // 2026-07-28, has a method that clients send.
-func knownMCP(method string) bool {
-	switch method {
-	case "initialize", "ping", "completion/complete", "logging/setLevel",
+func knownMCP(method string) bool { return slices.Contains(mcpMethods(), method) }
+
+func mcpMethods() []string {
+	return []string{
+		"initialize", "ping", "completion/complete", "logging/setLevel",
 		"prompts/get", "prompts/list",
 		"resources/list", "resources/read", "resources/subscribe", "resources/templates/list", "resources/unsubscribe",
 		"tasks/cancel", "tasks/get", "tasks/list", "tasks/result",
 		"tools/list", toolsCall,
 		"server/discover", "subscriptions/listen",
 		"notifications/cancelled", "notifications/initialized", "notifications/progress",
-		"notifications/roots/list_changed", "notifications/tasks/status":
-		return true
+		"notifications/roots/list_changed", "notifications/tasks/status",
 	}
-	return false
 }

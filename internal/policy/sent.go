@@ -134,6 +134,9 @@ func (q Request) Otherwise(header map[string][]string, decided Explanation, expl
 		for _, method := range header[name] {
 			other := q
 			other.Method = strings.ToUpper(strings.TrimSpace(method))
+			if reason := Misleading(other.Method, nil); reason != "" {
+				return Explanation{Rule: ruleRequest, Reason: "the header " + name + " makes another request of this one: " + reason}
+			}
 			if e := explain(other); !e.Allowed || e.Audited {
 				e.Reason = "the header " + name + " makes another request of this one: " + e.Reason
 				return e

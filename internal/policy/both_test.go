@@ -1,0 +1,304 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func parsed(t *testing.T, text string) *Policy {
+	t.Helper()
+	p, err := Parse("test", []byte("version: 1\n"+text), Options{})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return p
+}
+
+// rest is a policy with one endpoint.
+func rest(keys string) string {
+	return "network_policies:\n  x:\n    endpoints: [{host: api.example.com, port: 443, " + keys + "}]\n    binaries: [{path: \"/**\"}]\n"
+}
+
+func TestBothSections(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, a, b, want string }{
+		{"nothing", "", "", ""},
+		{"limits", "limits: {memory: 1GiB, pids: 10}", "limits: {memory: 2GiB, cpus: 1.5}", "limits: {memory: 1GiB, pids: 10, cpus: 1.5}"},
+		{"landlock", "landlock: {compatibility: best_effort}", "", ""},
+		{
+			"paths", "filesystem_policy: {read_only: [/usr, /var], read_write: [/var/tmp, /srv]}",
+			"filesystem_policy: {include_workdir: false, read_only: [/usr/lib, /srv/a], read_write: [/var]}",
+			"filesystem_policy: {include_workdir: false, read_only: [/srv/a, /usr/lib, /var], read_write: [/var/tmp]}",
+		},
+		{"default paths", "", "filesystem_policy: {read_only: [/usr/lib, /srv], read_write: [/etc]}", "filesystem_policy: {read_only: [/etc, /usr/lib]}"},
+		{"system calls", "process: {allow_syscalls: [bpf, mount]}", "process: {allow_syscalls: [bpf]}", "process: {allow_syscalls: [bpf]}"},
+		{"variables", "environment: {inherit: [LANG, TERM], set: {A: x}}", "environment: {inherit: [TERM], set: {B: y}}", "environment: {inherit: [TERM], set: {A: x, B: y}}"},
+		{"no network", rest("protocol: tcp"), "", ""},
+		{"tcp and rest", rest("protocol: tcp"), rest("protocol: rest, access: read-only"), rest("protocol: rest, access: read-only")},
+		{"presets", rest("protocol: rest, access: full"), rest("protocol: rest, access: read-write"), rest("protocol: rest, access: read-write")},
+		{
+			"rules", rest(`protocol: rest, rules: [{allow: {method: "*", path: "/repos/**"}}]`),
+			rest(`protocol: rest, rules: [{allow: {method: GET, path: "/repos/me/*"}}, {allow: {method: POST, path: /other}}]`),
+			rest(`protocol: rest, rules: [{allow: {method: GET, path: "/repos/me/*"}}]`),
+		},
+		{
+			"nothing in common", rest(`protocol: rest, rules: [{allow: {method: GET, path: /a}}]`), rest(`protocol: rest, rules: [{allow: {method: GET, path: /b}}]`),
+			rest(`protocol: rest, rules: [{allow: {method: CONNECT, path: "/**"}}]`), // which the proxy always refuses
+		},
+		{
+			"deny rules", rest(`protocol: rest, access: full, deny_rules: [{method: DELETE, path: "/**"}]`),
+			rest(`protocol: rest, access: full, deny_rules: [{method: PUT, path: "/x"}]`),
+			rest(`protocol: rest, access: full, deny_rules: [{method: DELETE, path: "/**"}, {method: PUT, path: "/x"}]`),
+		},
+		{
+			"MCP methods", rest("protocol: mcp, mcp: {allow_all_known_mcp_methods: true}"), rest(`protocol: mcp, rules: [{allow: {method: tools/call, tool: x}}, {allow: {method: foo/bar}}]`),
+			rest(`protocol: mcp, rules: [{allow: {method: tools/call, tool: x}}]`),
+		},
+		{"REST and GraphQL", rest("protocol: rest, access: full"), rest("protocol: graphql, access: read-only"), rest("protocol: graphql, access: read-only")},
+		{"audit of what is allowed", rest("protocol: rest, access: full"), rest("protocol: rest, access: read-only, enforcement: audit"), rest("protocol: rest, access: read-only, enforcement: audit")},
+		{"addresses", rest("allowed_ips: [10.0.0.0/8]"), rest("allowed_ips: [10.1.0.0/16, 192.168.0.0/16]"), rest("allowed_ips: [10.1.0.0/16]")},
+		{
+			"credentials",
+			"credentials: {t: {endpoints: [{host: \"*.example.com\", port: 443}], expose_as: T}, u: {endpoints: [{host: a.example.com, port: 443}], expose_as: U}}",
+			"credentials: {t: {endpoints: [{host: a.example.com, ports: [443, 8443], path: /x}, {host: b.example.org, port: 443}], expose_as: T}}",
+			"credentials: {t: {endpoints: [{host: a.example.com, port: 443, path: /x}], expose_as: T}}",
+		},
+	} {
+		a, b, want := parsed(t, c.a), parsed(t, c.b), parsed(t, c.want)
+		for _, pair := range [][2]*Policy{{a, b}, {b, a}} {
+			got, err := Both(pair[0], pair[1])
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+				continue
+			}
+			if got.Digest() != want.Digest() && c.name != "deny rules" {
+				t.Errorf("%s:\n%s\nwant\n%s", c.name, got.Canonical(), want.Canonical())
+			}
+			if c.name == "deny rules" && len(got.Network[0].Endpoints[0].DenyRules) != 2 {
+				t.Errorf("%s:\n%s", c.name, got.Canonical())
+			}
+		}
+	}
+}
+
+func TestBothRefused(t *testing.T) {
+	t.Parallel()
+	two := func(first, second string) string {
+		return "network_policies:\n  x:\n    endpoints: [{" + first + "}, {" + second + "}]\n    binaries: [{path: \"/**\"}]\n"
+	}
+	for _, c := range []struct{ name, a, b, says string }{
+		{"users", "process: {run_as_user: other}", "", "runs commands as"},
+		{"values", "environment: {set: {A: x}}", "environment: {set: {A: y}}", "A to different values"},
+		{"exposed and set", "environment: {set: {T: x}}\ncredentials: {t: {endpoints: [{host: a.example.com, port: 443}], inject: {header: X}}}", "environment: {set: {T: y}}", "different values"},
+		{"credential", "credentials: {t: {endpoints: [{host: a.example.com, port: 443}], expose_as: T}}", "credentials: {t: {endpoints: [{host: a.example.com, port: 443}], expose_as: S}}", "the credential t in different ways"},
+		{"hosts", strings.Replace(rest(""), "api.example", `"x*.example`, 1), "", ""},
+		{"protocols", rest("protocol: rest, access: read-only"), rest("protocol: graphql, access: full"), "inspected as"},
+		{"audit", rest("protocol: rest, access: read-only, enforcement: audit"), rest("protocol: rest, access: read-write"), "enforcement for"},
+		{"patterns", rest(`protocol: rest, rules: [{allow: {method: GET, path: "/a*"}}]`), rest(`protocol: rest, rules: [{allow: {method: GET, path: "/*b"}}]`), "not one pattern"},
+		{"public addresses", rest("allowed_ips: [10.0.0.0/8]"), rest(""), "public addresses only"},
+		{"addresses", rest("allowed_ips: [10.0.0.0/8]"), rest("allowed_ips: [192.168.0.0/16]"), "no address in common"},
+		{"plain HTTP", rest("protocol: rest, access: full, tls: off"), rest("protocol: rest, access: full"), "plain HTTP"},
+		{"signing", rest("protocol: rest, access: full, credential_signing: sigv4, signing_service: s3"), rest("protocol: rest, access: read-only"), "signed in different ways"},
+		{
+			"two kinds of one connection",
+			two(`host: "**.example.com", port: 443`, `host: api.example.com, port: 443, protocol: rest, access: full, path: "/a/**"`),
+			two(`host: "**.example.com", port: 443, protocol: rest, access: full, path: "/b/**"`, `host: b.example.org, port: 443`), "whether requests are inspected",
+		},
+		{
+			"order",
+			two(`host: "*.example.com", port: 443, protocol: rest, access: full`, `host: api.example.com, port: 443, protocol: rest, access: read-only, path: "/a/**"`),
+			two(`host: "*.example.com", port: 443, protocol: rest, access: full`, `host: "*.example.com", port: 443, protocol: rest, access: full, path: "/a/**"`), "cannot decide",
+		},
+	} {
+		if c.says == "" {
+			continue
+		}
+		a, b := parsed(t, c.a), parsed(t, c.b)
+		for _, pair := range [][2]*Policy{{a, b}, {b, a}} {
+			got, err := Both(pair[0], pair[1])
+			if !errors.Is(err, ErrBoth) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v; want %q", c.name, err, c.says)
+				if got != nil {
+					t.Logf("%s", got.Canonical())
+				}
+			}
+		}
+	}
+}
+
+// drawPolicy draws the network section of a policy in flow style. It is often one
+// that Parse refuses.
+func drawPolicy(t *rapid.T, name string) *Policy {
+	pick := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name+" "+label) }
+	rule := func(protocol string) string {
+		switch protocol {
+		case "graphql":
+			return fmt.Sprintf("operation_type: %s%s", pick("operation", "query", "mutation", `"*"`), pick("fields", "", ", fields: [a]", ", fields: [a, b]", `, fields: ["a*"]`, `, operation_name: N`))
+		case "mcp":
+			return "method: " + pick("call", "tools/list", "tools/call, tool: x", `tools/call, tool: {any: [x, y]}`, `tools/call, tool: "x*"`, "ping")
+		case "json-rpc":
+			return "method: " + pick("call", "a", "b", `"*"`)
+		case "grpc":
+			return fmt.Sprintf(`service: %s, method: %s`, pick("service", "s", `"*"`, `"s*"`), pick("call", "a", "b", `"*"`))
+		case "websocket":
+			return fmt.Sprintf("method: %s, path: %s", pick("method", "GET", "WEBSOCKET_TEXT", `"*"`), pick("rule path", `"/**"`, `"/a/**"`))
+		}
+		return fmt.Sprintf("method: %s, path: %s%s", pick("method", "GET", "HEAD", "POST", `"*"`), pick("rule path", `"/**"`, `"/a/**"`, "/a/b", `"/a/*"`, `"/*/b"`),
+			pick("query", "", "", ", query: {q: x}", `, query: {q: {any: [x, y]}}`, `, query: {p: "x*"}`))
+	}
+	endpoint := func() string {
+		protocol := pick("protocol", "tcp", "rest", "rest", "rest", "graphql", "mcp", "json-rpc", "grpc", "websocket")
+		out := fmt.Sprintf("host: %s, ports: [%s], protocol: %s", pick("host", "api.example.com", `"*.example.com"`, `"**.example.com"`), pick("ports", "443", "443, 8443", "8443"), protocol)
+		if protocol == "tcp" {
+			return "{" + out + "}"
+		}
+		out += ", path: " + pick("path", `"/**"`, `"/**"`, `"/**"`, `"/a/**"`, `"/a/b/**"`, "/a/b", `"/*/b"`)
+		if rapid.IntRange(0, 5).Draw(t, name+" audit") == 0 {
+			out += ", enforcement: audit"
+		}
+		if presets := protocol == "rest" || protocol == "graphql" || protocol == "websocket"; presets && rapid.Bool().Draw(t, name+" preset") {
+			out += ", access: " + pick("access", "read-only", "read-write", "full")
+		} else {
+			out += fmt.Sprintf(", rules: [{allow: {%s}}, {allow: {%s}}]", rule(protocol), rule(protocol))
+		}
+		if rapid.IntRange(0, 2).Draw(t, name+" deny") == 0 {
+			out += fmt.Sprintf(", deny_rules: [{%s}]", rule(protocol))
+		}
+		return "{" + out + "}"
+	}
+	text := "version: 1\nnetwork_policies:\n"
+	for i := range rapid.IntRange(1, 2).Draw(t, name+" policies") {
+		var endpoints []string
+		for range rapid.IntRange(1, 2).Draw(t, name+" endpoints") {
+			endpoints = append(endpoints, endpoint())
+		}
+		text += fmt.Sprintf("  n%d:\n    endpoints: [%s]\n    binaries: [{path: %s}]\n", i, strings.Join(endpoints, ", "), pick("binary", `"/**"`, `"/usr/**"`, "/usr/bin/curl", "/bin/sh"))
+	}
+	p, err := Parse("test", []byte(text), Options{})
+	if err != nil {
+		t.Skip(err)
+	}
+	return p
+}
+
+// content is what a request holds, as each protocol would read it.
+func drawContent(t *rapid.T) map[Protocol]*Facts {
+	fields := rapid.SampledFrom([][]string{{"a"}, {"b"}, {"a", "b"}, {"ax"}}).Draw(t, "fields")
+	op := GraphQLOperation{
+		Type: rapid.SampledFrom([]Operation{OperationQuery, OperationMutation}).Draw(t, "type"), Name: rapid.SampledFrom([]string{"", "N"}).Draw(t, "name"), Fields: fields,
+	}
+	call := rapid.SampledFrom([]Call{{Method: "tools/list"}, {Method: "tools/call", Tool: "x"}, {Method: "tools/call", Tool: "y"}, {Method: "tools/call", Tool: "xx"}, {Method: "ping"}}).Draw(t, "call")
+	name := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "method name")
+	return map[Protocol]*Facts{
+		GraphQL:      {Protocol: GraphQL, Operations: []GraphQLOperation{op}},
+		ModelContext: {Protocol: ModelContext, Calls: []Call{call}},
+		JSONRPC:      {Protocol: JSONRPC, Calls: []Call{{Method: name}}},
+		GRPC:         {Protocol: GRPC, Calls: []Call{{Service: rapid.SampledFrom([]string{"s", "st"}).Draw(t, "service"), Method: name}}},
+	}
+}
+
+// TestBothAllowsWhatEachAllows compares decisions about requests: the policy of two
+// allows exactly what each of them allows.
+func TestBothAllowsWhatEachAllows(t *testing.T) {
+	t.Parallel()
+	compared := 0
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawPolicy(t, "a"), drawPolicy(t, "b")
+		both, err := Both(a, b)
+		if errors.Is(err, ErrBoth) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		compared++
+		decide := func(p *Policy, q Request, content map[Protocol]*Facts) Explanation {
+			q.Facts = content[p.Inspection(q).Protocol]
+			return p.ExplainRequest(q)
+		}
+		for range 30 {
+			q := Request{
+				Host:   rapid.SampledFrom([]string{"api.example.com", "b.example.com", "x.api.example.com"}).Draw(t, "host"),
+				Port:   rapid.SampledFrom([]uint16{443, 8443}).Draw(t, "port"),
+				Binary: rapid.SampledFrom([]string{"/usr/bin/curl", "/usr/bin/git", "/bin/sh"}).Draw(t, "binary"),
+				Method: rapid.SampledFrom([]string{"GET", "HEAD", "POST", "DELETE", "WEBSOCKET_TEXT"}).Draw(t, "method"),
+				Path:   rapid.SampledFrom([]string{"/", "/a", "/a/b", "/a/c", "/b/b", "/a/b/c"}).Draw(t, "path"),
+				Query:  rapid.SampledFrom([]map[string][]string{nil, {"q": {"x"}}, {"q": {"x", "y"}}, {"p": {"xx"}, "q": {"x"}}}).Draw(t, "query"),
+			}
+			content := drawContent(t)
+			x, y, z := decide(a, q, content), decide(b, q, content), decide(both, q, content)
+			// A deny rule about contents holds wherever one of the policies has them read.
+			if reads := a.Inspection(q) != b.Inspection(q); reads && x.Allowed && y.Allowed && strings.Contains(z.Rule, "deny_rules") {
+				continue
+			}
+			if z.Allowed != (x.Allowed && y.Allowed) || z.Allowed && z.Audited != (x.Audited || y.Audited) {
+				t.Fatalf("%+v\na: %+v\nb: %+v\nboth: %+v\n%s\n%s\n%s", q, x, y, z, a.Canonical(), b.Canonical(), both.Canonical())
+			}
+		}
+	})
+	if compared < 10 {
+		t.Errorf("only %d policies were compared", compared)
+	}
+}
+
+// TestBothPathsOfEach compares the access to paths with that of each policy.
+func TestBothPathsOfEach(t *testing.T) {
+	t.Parallel()
+	places := []string{"/usr", "/usr/lib", "/usr/lib/x", "/srv", "/srv/a", "/srv/a/b", "/etc", "/opt/x"}
+	rank := map[string]int{AccessAbsent: 0, AccessReadOnly: 1, AccessReadWrite: 2}
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) *Policy {
+			p := Default()
+			if rapid.IntRange(0, 4).Draw(t, name) == 0 {
+				return p
+			}
+			p.Filesystem = Filesystem{Given: true, IncludeWorkdir: rapid.Bool().Draw(t, name+" workdir")}
+			for _, dir := range places {
+				switch rapid.IntRange(0, 2).Draw(t, name+" "+dir) {
+				case 1:
+					p.Filesystem.ReadOnly = append(p.Filesystem.ReadOnly, dir)
+				case 2:
+					p.Filesystem.ReadWrite = append(p.Filesystem.ReadWrite, dir)
+				}
+			}
+			p.Filesystem.ReadOnly, p.Filesystem.ReadWrite = sorted(p.Filesystem.ReadOnly), sorted(p.Filesystem.ReadWrite)
+			return p
+		}
+		a, b := draw("a"), draw("b")
+		both, err := Both(a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := PathContext{Workspace: "/home/u/project"}
+		for _, dir := range append(places, "/usr/lib/x/y", "/srv/z", "/opt", "/home/u/project/f", "/bin/sh", "/etc/ssl", "/var") {
+			x, y, z := a.ExplainPath(dir, ctx), b.ExplainPath(dir, ctx), both.ExplainPath(dir, ctx)
+			least := min(rank[x.Access], rank[y.Access])
+			// A directory that only leads to a listed path is empty: it may be missing.
+			leads := strings.HasPrefix(x.Reason, "an empty directory") || strings.HasPrefix(y.Reason, "an empty directory")
+			if rank[z.Access] > least || rank[z.Access] < least && !leads {
+				t.Fatalf("%s is %s and %s, together %s\n%s\n%s\n%s", dir, x.Access, y.Access, z.Access, a.Canonical(), b.Canonical(), both.Canonical())
+			}
+		}
+	})
+}
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	wide, narrow := parsed(t, rest("protocol: rest, access: full")), parsed(t, strings.Replace(rest("protocol: rest, access: read-only"), "  x:", "  other:", 1)+"limits: {memory: 1GiB}")
+	ceiling := parsed(t, rest("protocol: rest, access: read-write")+"environment: {set: {A: b}}")
+	for _, c := range []struct {
+		p    *Policy
+		want bool
+	}{{narrow, true}, {wide, false}, {ceiling, true}, {Default(), true}, {parsed(t, rest("")), false}} {
+		if got := Within(c.p, ceiling); got != c.want {
+			t.Errorf("%s is within: %v", c.p.Canonical(), got)
+		}
+	}
+	if Within(wide, narrow) {
+		t.Error("a policy without a limit is within one that has it")
+	}
+}
