@@ -118,6 +118,7 @@ const (
 	CodeSlow             Code = "slow"
 	CodeToken            Code = "token"
 	CodeUpgrade          Code = "upgrade"
+	CodeCeiling          Code = "ceiling"
 )
 
 // CodeInfo is a code, its status over HTTP, and its meaning.
@@ -242,5 +243,6 @@ func Codes() []CodeInfo {
 		{CodeSlow, 408, "the body did not arrive in time"},
 		{CodeToken, 400, "the request for a token, or a file of tokens, is malformed"},
 		{CodeUpgrade, 426, "the resource is a WebSocket"},
+		{CodeCeiling, 422, "a policy cannot be enforced together with the ceiling of the caller"},
 	}
 }

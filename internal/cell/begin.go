@@ -47,7 +47,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	r.rec = store.Run{
 		ID: cmp.Or(req.RunID, store.NewID("run")), CellID: s.cell.ID, State: "running", Decision: pending, Before: s.head.ID, After: s.head.ID,
 		Command: recordable(req.Args), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
-		ReadOnly: texts(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash,
+		ReadOnly: texts(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, Ceiling: wanted.ceiling,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.caller.Actor(), StartedAt: s.e.now().UTC(),
 	}

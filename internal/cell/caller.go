@@ -36,6 +36,9 @@ type Caller struct {
 	// Stderr gets the error output of commands that provide credentials. nil drops
 	// it.
 	Stderr io.Writer
+	// Ceiling is a policy that must allow what the policy of a run allows; nil is
+	// none.
+	Ceiling *api.PolicyFile
 }
 
 // GitUser is an identity for git.

@@ -113,6 +113,9 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 		if err != nil {
 			return c, err
 		}
+		if p, err = e.caller.under(p); err != nil {
+			return c, err
+		}
 		if c.Policy, err = e.keepPolicy(p); err != nil {
 			return c, api.Failf(api.CodePolicy, err, "keep the policy")
 		}

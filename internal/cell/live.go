@@ -66,7 +66,7 @@ func (e *Engine) encodeStart(q api.StartRequest, p *policy.Policy, secrets map[s
 	// The secrets have been read; the supervisor cannot read their sources.
 	q.Network.Credentials, q.Network.CredentialsFile = nil, ""
 	o := supervise.StartOrder{
-		Home: api.Text(e.home), Request: q, Actor: e.caller.Actor(), UserHome: api.Text(e.caller.Home), Dir: api.Text(e.caller.Dir), Env: e.caller.inherited(p), Secrets: secrets,
+		Home: api.Text(e.home), Request: q, Actor: e.caller.Actor(), UserHome: api.Text(e.caller.Home), Dir: api.Text(e.caller.Dir), Env: e.caller.inherited(p), Ceiling: e.caller.Ceiling, Secrets: secrets,
 	}
 	git := e.caller.git()
 	o.GitName, o.GitEmail = api.Text(git.Name), api.Text(git.Email)
@@ -80,7 +80,7 @@ func (e *Engine) encodeStart(q api.StartRequest, p *policy.Policy, secrets map[s
 func OrderCaller(o supervise.StartOrder) Caller {
 	return Caller{
 		Actor: func() string { return o.Actor }, Git: func() GitUser { return GitUser{Name: string(o.GitName), Email: string(o.GitEmail)} },
-		Env: o.Env, Home: string(o.UserHome), Dir: string(o.Dir),
+		Env: o.Env, Home: string(o.UserHome), Dir: string(o.Dir), Ceiling: o.Ceiling,
 	}
 }
 

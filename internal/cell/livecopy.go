@@ -143,7 +143,7 @@ func (o *hostExport) stateEntry(e carry.Entry) tree.Entry {
 
 // CopyIn copies from the host into a live cell.
 func (e *Engine) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
-	client, err := e.dialLive(ctx, req.Cell)
+	client, err := e.dialWithin(ctx, req.Cell)
 	if err != nil {
 		if no, ok := errors.AsType[*api.Error](err); ok && no.Code == api.CodeNotStarted {
 			no.Hint += "; or copy it to the source directory and use `forkcell refresh " + req.Cell + "`"

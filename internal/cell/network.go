@@ -235,11 +235,7 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req networkRe
 // has values for. It leaves out those that the new policy sends to other hosts:
 // their values were provided for the old ones.
 func (e *Engine) heldCredentials(c store.Cell, next *policy.Policy) (names []string, err error) {
-	var runs []store.Run
-	err = e.view(func(tx *store.Tx) (err error) {
-		runs, err = tx.UnfinishedRuns(c.ID)
-		return err
-	})
+	runs, err := e.unfinishedRuns(c)
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}

@@ -116,10 +116,14 @@ func (e *Engine) givenPolicy(c store.Cell, req runRequest) (*policy.Policy, erro
 	return e.storedPolicy(c.Policy)
 }
 
-// policyOf returns the policy of a run, narrowed by the operator's flags.
+// policyOf returns the policy of a run, under the caller's ceiling and narrowed by
+// the operator's flags.
 func (e *Engine) policyOf(c store.Cell, req runRequest) (*policy.Policy, error) {
 	p, err := e.givenPolicy(c, req)
 	if err != nil {
+		return nil, err
+	}
+	if p, err = e.caller.under(p); err != nil {
 		return nil, err
 	}
 	return e.narrowed(p, req)

@@ -71,6 +71,13 @@ func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile,
 	if err != nil {
 		return nil, err
 	}
+	if e.caller.Ceiling != nil {
+		// The cell keeps the policy for every caller.
+		if p, err = e.caller.under(p); err != nil {
+			return nil, err
+		}
+		f = api.PolicyFile{Name: f.Name, Text: p.Canonical()}
+	}
 	c, err := e.findCell(name)
 	if err != nil {
 		return nil, err

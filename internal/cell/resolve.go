@@ -22,6 +22,9 @@ func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
 	if a.grants, err = e.newGrants(given, req); err != nil {
 		return a, err
 	}
+	if given, err = e.limited(&a, given); err != nil {
+		return a, err
+	}
 	if a.policy, err = e.narrowed(given, req); err != nil {
 		return a, err
 	}

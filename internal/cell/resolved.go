@@ -19,9 +19,11 @@ type resolved struct {
 	areas  []workspace.Area // besides the workspace and the home
 	notes  []string         // controls that are weaker than requested
 	grants *grants
-	inside string     // path of the workspace in the cell, or ""
-	shown  []shownDir // paths of the host outside the system that the operator shows
-	masks  []mount.Mask
+	// ceiling is the hash of the caller's ceiling, or "".
+	ceiling string
+	inside  string     // path of the workspace in the cell, or ""
+	shown   []shownDir // paths of the host outside the system that the operator shows
+	masks   []mount.Mask
 }
 
 // inWorkspace reports whether a listed path is in the workspace, which covers the

@@ -108,7 +108,8 @@ type Run struct {
 	Workdir         string    `json:"workdir"`
 	ReadOnly        []string  `json:"read_only,omitempty"`
 	TimeoutUS       int64     `json:"timeout_us,omitempty"`
-	Policy          string    `json:"policy,omitempty"` // hash of the policy that ruled it
+	Policy          string    `json:"policy,omitempty"`  // hash of the policy that ruled it
+	Ceiling         string    `json:"ceiling,omitempty"` // hash of the ceiling that the policy is under
 	RestoreOnFail   bool      `json:"restore_on_fail,omitempty"`
 	AcceptOnSuccess bool      `json:"accept_on_success,omitempty"`
 	Actor           string    `json:"actor"`

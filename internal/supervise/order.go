@@ -22,6 +22,8 @@ type StartOrder struct {
 	Dir      api.Text `json:"dir"`
 	// Env has the caller's search path, and the variables that the policy passes on.
 	Env api.Texts `json:"env"`
+	// Ceiling is the caller's policy that the cell's policies must be under.
+	Ceiling *api.PolicyFile `json:"ceiling,omitempty"`
 	// Secrets are credentials that the caller has read. They go over a private
 	// pair of sockets, never by way of arguments, variables or files.
 	Secrets map[string][]byte `json:"secrets,omitempty"`
