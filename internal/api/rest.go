@@ -314,3 +314,14 @@ type GCBody struct {
 type Repeated struct {
 	Statements []LogEntry `json:"statements" doc:"What the request did."`
 }
+
+// TokenBody is the body of POST /v1/tokens.
+type TokenBody struct {
+	Name        string   `json:"name" doc:"Name of the token, which is the actor in statements."`
+	Scopes      []string `json:"scopes" doc:"What the token may do: read, run, decide, admin." minItems:"1"`
+	Cells       string   `json:"cells,omitempty" doc:"The token sees only cells whose names begin so."`
+	Credentials []string `json:"credentials,omitempty" doc:"Names in the daemon's credentials file that requests may use."`
+	Quota       *Quota   `json:"quota,omitempty" doc:"Bounds of what the token uses."`
+	Policy      string   `json:"policy,omitempty" doc:"The ceiling: a run is allowed only what its own policy and this one allow."`
+	Expires     string   `json:"expires,omitempty" doc:"The token ends after this time."`
+}

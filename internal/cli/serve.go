@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 
@@ -27,6 +28,7 @@ const wholeProgram = "forkcell-server"
 
 func newServe(s *session) *cobra.Command {
 	var o api.ServeOptions
+	var unit bool
 	cmd := &cobra.Command{
 		Use:   "serve [--listen ADDRESS]...",
 		Short: "Serve the API to programs",
@@ -36,10 +38,16 @@ Without --listen the daemon listens on the socket api.sock in the state director
 which only the same user and root can use. Commands and the daemon can work on one
 state directory at the same time. Live cells outlive the daemon.
 
+Over TCP every caller needs a token of forkcell token create. Without TLS the daemon
+listens on loopback only. Callers with a token name no path of the host, except below
+--allow-source.
+
 SIGTERM ends the daemon: it takes no new requests and waits for those that are being
-answered.`,
+answered. SIGHUP makes it read tokens and certificates again.`,
 		Example: `  forkcell serve
   forkcell serve --listen unix:/run/user/1000/forkcell.sock
+  forkcell serve --listen 0.0.0.0:7070 --tls-cert cert.pem --tls-key key.pem --host cells.example.com
+  forkcell serve --systemd
   curl --unix-socket ~/.local/share/forkcell/api.sock http://localhost/v1/cells`,
 		DisableFlagsInUseLine: true,
 		Args:                  positional(),
@@ -48,15 +56,63 @@ answered.`,
 			if s.programs.Serve == nil {
 				return s.handOver()
 			}
-			ctx, stop := interruptible(cmd.Context())
+			if unit {
+				return s.printUnit(cmd)
+			}
+			// SIGHUP reloads tokens and certificates.
+			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM)
 			defer stop()
 			return s.programs.Serve(ctx, s.home, o, s.streams.Err, s.listening)
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&o.Listen, "listen", nil, "listen on `ADDRESS`, as unix:PATH (repeatable)")
+	f.StringArrayVar(&o.Listen, "listen", nil, "listen on `ADDRESS`, as unix:PATH or HOST:PORT (repeatable)")
+	f.StringVar(&o.TLSCert, "tls-cert", "", "serve TLS with the certificate in this `FILE`")
+	f.StringVar(&o.TLSKey, "tls-key", "", "the private key of the certificate, in this `FILE`")
+	f.StringVar(&o.Tokens, "tokens", "", "also take the tokens in this `FILE`, which token create --entry makes")
+	f.StringArrayVar(&o.AllowSource, "allow-source", nil, "let callers with a token name this `DIR` of the host and what is below it (repeatable)")
+	f.StringArrayVar(&o.Hosts, "host", nil, "let callers over TCP address the daemon by this `NAME` (repeatable)")
+	f.IntVar(&o.MaxLive, "max-live", 0, "at most `N` live cells at once, 0 for no limit")
+	f.IntVar(&o.MaxRuns, "max-runs", 0, "at most `N` runs at once, 0 for no limit")
+	f.BoolVar(&unit, "systemd", false, "print units for systemd, with socket activation, and serve nothing")
 	f.StringVar(&o.LogFormat, "log-format", "text", "`FORMAT` of the log on stderr: text or json")
 	return cmd
+}
+
+// printUnit prints the units of a service.
+func (s *session) printUnit(cmd *cobra.Command) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(cmd.OutOrStdout(), `# forkcell.socket
+[Unit]
+Description=Forkcell API
+
+[Socket]
+ListenStream=%t/forkcell.sock
+SocketMode=0600
+
+[Install]
+WantedBy=sockets.target
+
+# forkcell.service
+[Unit]
+Description=Forkcell daemon
+Requires=forkcell.socket
+
+[Service]
+Type=notify
+ExecStart=`+self+` serve
+ExecReload=/bin/kill -HUP $MAINPID
+# Live cells outlive the daemon.
+KillMode=process
+Restart=on-failure
+
+[Install]
+WantedBy=default.target
+`)
+	return err
 }
 
 // listening reports the addresses of the daemon.

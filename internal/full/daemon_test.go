@@ -34,7 +34,10 @@ type daemon struct {
 	home   string
 	source string
 	client *http.Client
-	stop   func() error
+	// addresses are what the daemon listens on; site begins URLs.
+	addresses []string
+	site      string
+	stop      func() error
 }
 
 // newDaemon starts a daemon that ends with the test.
@@ -68,7 +71,7 @@ func (d *daemon) start(o api.ServeOptions) {
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- full.Serve(ctx, d.home, o, io.Discard, func([]string) error { close(listening); return nil })
+		ended <- full.Serve(ctx, d.home, o, io.Discard, func(at []string) error { d.addresses = at; close(listening); return nil })
 	}()
 	select {
 	case <-listening:
@@ -76,6 +79,7 @@ func (d *daemon) start(o api.ServeOptions) {
 		cancel()
 		d.Fatal("the daemon did not start:", err)
 	}
+	d.site = "http://localhost"
 	socket := filepath.Join(d.home, full.SocketName)
 	d.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
@@ -120,7 +124,7 @@ func (d *daemon) send(method, path string, body any, header ...string) reply {
 		}
 		data = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(context.WithoutCancel(d.Context()), method, "http://localhost"+path, data)
+	req, err := http.NewRequestWithContext(context.WithoutCancel(d.Context()), method, d.site+path, data)
 	if err != nil {
 		d.Fatal(err)
 	}

@@ -9,16 +9,19 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
+	"os/signal"
 	"os/user"
 	"strconv"
-	"strings"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/server"
+	"github.com/forkcell/forkcell/internal/token"
 )
 
 // SocketName is the name of the daemon's socket in a home.
@@ -43,44 +46,66 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		return err
 	}
 	defer unlock()
-	listeners, names, err := listen(home, o.Listen)
+	cert, err := readCertificate(o)
 	if err != nil {
 		return err
 	}
-	s := server.New(server.Config{
-		Engine:   func(c cell.Caller) server.Engine { return engine.As(c) },
-		UserName: userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: logger(o.LogFormat, stderr),
-	})
-	if err := ready(names); err != nil {
+	tokens := engine.Tokens()
+	if o.Tokens != "" {
+		if err := tokens.UseFile(o.Tokens); err != nil {
+			return api.Usagef("give a file of `forkcell token create --entry`", "--tokens: %v", err)
+		}
+	}
+	doors, err := open(home, o, cert)
+	if err != nil {
 		return err
 	}
-	return s.Serve(ctx, listeners...)
+	log := logger(o.LogFormat, stderr)
+	s := server.New(server.Config{
+		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
+		Hosts: doors.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
+		UserName: userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log,
+	})
+	defer onHangup(func() { reload(log, o, tokens, cert) })()
+	if err := ready(doors.names); err != nil {
+		return errors.Join(err, doors.close())
+	}
+	// Without a service manager nobody is told.
+	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
+	return s.Serve(ctx, doors.listeners...)
 }
 
-// listen makes the listeners of the addresses.
-func listen(home string, addresses []string) (listeners []net.Listener, names []string, err error) {
-	if len(addresses) == 0 {
-		addresses = []string{"unix:" + home + "/" + SocketName}
-	}
-	defer func() {
-		if err != nil {
-			for _, l := range listeners {
-				err = errors.Join(err, l.Close())
+// onHangup calls a function for each SIGHUP until the returned function is called.
+func onHangup(fn func()) (stop func()) {
+	heard, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(heard, unix.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-heard:
+				fn()
+			case <-done:
+				return
 			}
 		}
 	}()
-	for _, a := range addresses {
-		path, isUnix := strings.CutPrefix(a, "unix:")
-		if !isUnix {
-			return listeners, nil, api.Usagef("use unix:PATH", "--listen %s: TCP needs tokens", a)
-		}
-		l, err := server.ListenUnix(path)
-		if err != nil {
-			return listeners, nil, err
-		}
-		listeners, names = append(listeners, l), append(names, a)
+	return func() { signal.Stop(heard); close(done) }
+}
+
+// reload reads tokens and certificates again. What cannot be read stays as it was.
+func reload(log *slog.Logger, o api.ServeOptions, tokens *token.Book, cert *certificate) {
+	var err error
+	if o.Tokens != "" {
+		err = tokens.UseFile(o.Tokens)
 	}
-	return listeners, names, nil
+	if cert != nil {
+		err = errors.Join(err, cert.reload())
+	}
+	if err != nil {
+		log.Error("reload", "error", err)
+		return
+	}
+	log.Warn("reloaded")
 }
 
 // userName returns the name of a user, as the command line records it.

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,17 +11,18 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/token"
 )
 
 // Scope is a right of a caller.
-type Scope string
+type Scope = token.Scope
 
-// The scopes. Each includes Read, and Admin includes all.
+// The scopes, as package token has them.
 const (
-	Read   Scope = "read"
-	Run    Scope = "run"
-	Decide Scope = "decide"
-	Admin  Scope = "admin"
+	Read   = token.Read
+	Run    = token.Run
+	Decide = token.Decide
+	Admin  = token.Admin
 )
 
 // call is one request: its id, who sent it, and the engine that acts for the sender.
@@ -38,21 +38,21 @@ type call struct {
 type caller struct {
 	// name is the actor in statements.
 	name string
-	// local reports that the caller came over the local socket: it is the daemon's
-	// own user, or root, and may do everything.
-	local  bool
-	scopes []Scope
-	// prefix begins the names of all cells that the caller sees.
-	prefix string
+	// local reports that the caller came over the local socket without a token: it
+	// is the daemon's own user, or root, and may do everything.
+	local bool
+	// grant is what the token allows.
+	grant token.Grant
 }
 
 // sees reports whether the caller may know of a cell.
-func (c caller) sees(cell string) bool { return strings.HasPrefix(cell, c.prefix) }
+func (c caller) sees(cell string) bool { return c.local || c.grant.SeesCell(cell) }
+
+// seesAll reports whether the caller may know of every cell.
+func (c caller) seesAll() bool { return c.local || c.grant.Cells == "" }
 
 // may reports whether the caller has a scope.
-func (c caller) may(s Scope) bool {
-	return c.local || slices.Contains(c.scopes, s) || slices.Contains(c.scopes, Admin) || s == Read && len(c.scopes) > 0
-}
+func (c caller) may(s Scope) bool { return c.local || c.grant.Allows(s) }
 
 type contextKey int
 
@@ -70,15 +70,27 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-// newCall identifies the sender of a request.
-func newCall(r *http.Request) *call {
+// newCall identifies the sender of a request: by a token, or else by the local
+// socket.
+func (s *Server) newCall(r *http.Request) (*call, error) {
 	c := &call{id: store.NewID("req")}
 	peer, _ := r.Context().Value(peerKey).(peer)
-	if !peer.local {
-		return c
+	if err := s.checkSite(r, peer); err != nil {
+		return c, err
 	}
-	c.caller = caller{name: peer.name, local: true}
-	return c
+	secret, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !given {
+		if peer.local {
+			c.caller = caller{name: peer.name, local: true}
+		}
+		return c, nil
+	}
+	grant, err := s.gate.Check(peer.addr, secret)
+	if err != nil {
+		return c, s.tokenProblem(c, err)
+	}
+	c.caller = caller{name: grant.Name, grant: grant}
+	return c, s.quotaProblem(c, s.limiter.Request(grant))
 }
 
 // actFor returns an engine that acts for the sender of a request. env has the values
@@ -109,21 +121,6 @@ func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 	}
 	c.engine = s.actFor(c, expect, nil)
 	next(ctx)
-}
-
-// deny returns the problem of a caller without a scope.
-func (c *call) deny(scope Scope) *problem {
-	if c.caller.name == "" {
-		p := newProblem(c.id, http.StatusUnauthorized, &api.Error{
-			Code: api.CodeUnauthenticated, Message: "the request has no valid token", Hint: "send `Authorization: Bearer fct_...`",
-		})
-		p.header = http.Header{"Www-Authenticate": {"Bearer"}}
-		return p
-	}
-	return newProblem(c.id, http.StatusForbidden, &api.Error{
-		Code: api.CodeForbidden, Message: "the token does not have the scope " + string(scope),
-		Hint: "`forkcell token create --scope " + string(scope) + "` makes one that has it",
-	})
 }
 
 func (s *Server) refuse(ctx huma.Context, p *problem) {

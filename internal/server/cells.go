@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -54,6 +56,9 @@ type createdCell struct {
 }
 
 func (s *Server) createCell(ctx context.Context, c *call, in *createCellInput) (*createdCell, error) {
+	if err := c.mayName(in.Body.Name); err != nil {
+		return nil, err
+	}
 	req, err := s.initRequest(ctx, c, in.Body)
 	if err != nil {
 		return nil, err
@@ -89,10 +94,23 @@ func (s *Server) allowPath(c *call, path string) error {
 	if !strings.HasPrefix(path, "/") {
 		return api.Usagef("give an absolute path", "the path %q is not absolute", path)
 	}
-	if c.caller.local {
+	if c.caller.local || slices.ContainsFunc(s.config.AllowSource, func(dir string) bool { return beneath(path, dir) }) {
 		return nil
 	}
 	return api.Refusef(api.CodeForbidden, "the operator allows directories with `forkcell serve --allow-source`", "the path %q is not allowed", path)
+}
+
+// beneath reports whether a path is a directory or below it. Links count as what
+// they lead to; a path that does not exist is beneath nothing.
+func beneath(path, dir string) bool {
+	real, err := filepath.EvalSymlinks(path) //nolint:forbidigo // the engine opens what it resolves to without links
+	if err != nil {
+		return false
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil { //nolint:forbidigo // as above
+		return false
+	}
+	return real == dir || dir == "/" || strings.HasPrefix(real, dir+"/")
 }
 
 type cellDocument struct {
@@ -125,6 +143,11 @@ type forkCellInput struct {
 }
 
 func (s *Server) forkCell(ctx context.Context, c *call, in *forkCellInput) (*api.ForkedCells, error) {
+	if in.Body.Name != "" {
+		if err := c.mayName(in.Body.Name); err != nil {
+			return nil, err
+		}
+	}
 	res, err := c.engine.Fork(ctx, api.ForkRequest{Cell: in.Cell, Name: in.Body.Name, Checkpoint: in.Body.Checkpoint, N: in.Body.N})
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ type Engine interface {
 	operator
 	liver
 	requestKeeper
+	tokenKeeper
 }
 
 type cellKeeper interface {

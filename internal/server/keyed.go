@@ -145,7 +145,7 @@ func isRunPath(path string) bool {
 func (s *Server) carryOut(w http.ResponseWriter, r *http.Request, c *call, requests requestKeeper, q store.Request) {
 	c.request = q
 	ctx := context.WithoutCancel(r.Context())
-	rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+	rec := &recorder{ResponseWriter: w, status: http.StatusOK, secret: r.URL.Path == "/v1/tokens"}
 	s.mux.ServeHTTP(rec, r.WithContext(ctx))
 	var err error
 	if rec.status >= 300 {
@@ -250,6 +250,7 @@ type recorder struct {
 	status int
 	body   bytes.Buffer
 	over   bool
+	secret bool // the answer shows a secret
 }
 
 func (r *recorder) WriteHeader(status int) {
@@ -281,7 +282,8 @@ func (r *recorder) kept() keptAnswer {
 		}
 	}
 	stream := strings.HasPrefix(r.Header().Get("Content-Type"), "text/event-stream")
-	if !r.over && !stream && r.status != http.StatusAccepted {
+	k.Secret = r.secret
+	if !r.secret && !r.over && !stream && r.status != http.StatusAccepted {
 		k.Body = append([]byte{}, r.body.Bytes()...)
 	}
 	return k

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"time"
 
@@ -21,8 +22,11 @@ const (
 
 // peer is the other side of a connection.
 type peer struct {
-	local bool
-	name  string
+	// unix reports a connection over a local socket, local one of the daemon's own
+	// user or of root.
+	unix, local bool
+	name        string
+	addr        netip.Addr
 }
 
 // Serve answers requests on the listeners until ctx ends. Then it takes no new ones
@@ -60,9 +64,16 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
-		c := newCall(r)
+		c, err := s.newCall(r)
 		w.Header().Set("X-Request-Id", c.id)
-		r = r.WithContext(context.WithValue(r.Context(), callKey, c))
+		if err != nil {
+			writeProblem(w, s.problemOf(c, err))
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer s.watch(c, cancel)()
+		r = r.WithContext(context.WithValue(ctx, callKey, c))
 		if r.Method == http.MethodPost && r.Header.Get("Idempotency-Key") != "" && c.caller.name != "" {
 			s.once(w, r, c)
 		} else {
@@ -76,14 +87,15 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) identify(ctx context.Context, conn net.Conn) context.Context {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {
-		return ctx
+		from, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+		return context.WithValue(ctx, peerKey, peer{addr: from.Addr()})
 	}
-	uid, err := peerUID(unixConn)
-	if err != nil || uid != os.Geteuid() && uid != 0 {
-		// Without a known peer every route that needs a right is refused.
-		return ctx
+	p := peer{unix: true}
+	// Without a known peer every route that needs a right is refused.
+	if uid, err := peerUID(unixConn); err == nil && (uid == os.Geteuid() || uid == 0) {
+		p.local, p.name = true, s.config.UserName(uid)
 	}
-	return context.WithValue(ctx, peerKey, peer{local: true, name: s.config.UserName(uid)})
+	return context.WithValue(ctx, peerKey, p)
 }
 
 func peerUID(c *net.UnixConn) (uid int, err error) {

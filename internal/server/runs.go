@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/token"
 )
 
 const tagRuns = "runs"
@@ -49,6 +51,7 @@ func (s *Server) listRuns(ctx context.Context, c *call, in *listRunsInput) (*api
 	if err != nil {
 		return nil, err
 	}
+	runs = slices.DeleteFunc(runs, func(r api.RunInfo) bool { return !c.caller.sees(r.Cell) })
 	list := &api.List[api.RunInfo]{Items: runs}
 	if next != 0 {
 		list.Next = cursor(strconv.FormatInt(next, 10))
@@ -146,6 +149,7 @@ type runJob struct {
 	engine  Engine
 	request api.RunRequest
 	stdin   io.Reader
+	release func() // gives the quota back
 }
 
 func (s *Server) newRun(ctx context.Context, c *call, in *startRunInput) (*runJob, error) {
@@ -164,8 +168,12 @@ func (s *Server) newRun(ctx context.Context, c *call, in *startRunInput) (*runJo
 	if err != nil {
 		return nil, err
 	}
+	release, err := s.acquire(c, token.Amount{Runs: 1, Memory: set.options.Memory, CPUs: set.options.CPUs})
+	if err != nil {
+		return nil, err
+	}
 	return &runJob{
-		server: s, call: c, stdin: stdin, engine: s.actFor(c, expect, set.env),
+		server: s, call: c, stdin: stdin, engine: s.actFor(c, expect, set.env), release: release,
 		request: api.RunRequest{
 			Cell: in.Cell, Args: in.Body.Command, RunOptions: set.options, RunID: c.request.RunID,
 			CheckpointBefore: in.Body.CheckpointName != "", CheckpointName: in.Body.CheckpointName,
@@ -189,6 +197,7 @@ func input(text string, data []byte) (stdin io.Reader, err error) {
 
 // do runs the command. begun is called when the run has its id.
 func (j *runJob) do(ctx context.Context, stdout, stderr io.Writer, begun func(id string)) (*api.RunResult, error) {
+	defer j.release()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	forget := func() {}

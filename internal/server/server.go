@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/document"
+	"github.com/forkcell/forkcell/internal/token"
 )
 
 // Config has the parts of a Server.
@@ -20,6 +22,12 @@ type Config struct {
 	Engine func(cell.Caller) Engine
 	// UserName returns the name of a local user, as statements record it.
 	UserName func(uid int) string
+	// Tokens are the tokens of callers.
+	Tokens *token.Book
+	// Hosts are the names by which callers over TCP may address the daemon.
+	Hosts []string
+	// MaxLive and MaxRuns bound live cells and runs at once; 0 is no bound.
+	MaxLive, MaxRuns int
 	// Version is that of this program.
 	Version string
 	// AllowSource are the directories of the host that callers with a token may
@@ -31,12 +39,14 @@ type Config struct {
 
 // Server serves the REST API.
 type Server struct {
-	config Config
-	logger *slog.Logger
-	mux    *http.ServeMux
-	api    huma.API
-	jobs   jobs
-	keyed  inFlight
+	config  Config
+	logger  *slog.Logger
+	mux     *http.ServeMux
+	api     huma.API
+	jobs    jobs
+	keyed   inFlight
+	gate    *token.Gate
+	limiter *token.Limiter
 	// claims orders those who begin a request with the same key.
 	claims   sync.Mutex
 	streams  streams
@@ -56,6 +66,7 @@ func New(c Config) *Server {
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
+	s.gate, s.limiter = token.NewGate(c.Tokens, time.Now), token.NewLimiter(time.Now)
 	s.work, s.stop = context.WithCancel(context.Background())
 	s.open, s.close = context.WithCancel(s.work)
 	configureHuma()
@@ -112,6 +123,7 @@ func (s *Server) addRoutes() {
 	s.addMoves()
 	s.addEvidence()
 	s.addPolicies()
+	s.addTokens()
 	s.addLive()
 	s.mux.HandleFunc("/", s.notFound)
 }

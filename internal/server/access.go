@@ -1,0 +1,158 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/token"
+)
+
+// recheck is the time between two looks at the token of a request that takes long.
+const recheck = time.Second
+
+// deny returns the problem of a caller without a scope.
+func (c *call) deny(scope Scope) *problem {
+	if c.caller.name == "" {
+		p := newProblem(c.id, http.StatusUnauthorized, &api.Error{
+			Code: api.CodeUnauthenticated, Message: "the request has no valid token", Hint: "send `Authorization: Bearer fct_...`",
+		})
+		p.header = http.Header{"Www-Authenticate": {"Bearer"}}
+		return p
+	}
+	return newProblem(c.id, http.StatusForbidden, &api.Error{
+		Code: api.CodeForbidden, Message: "the token does not have the scope " + string(scope),
+		Hint: "`forkcell token create --scope " + string(scope) + "` makes one that has it",
+	})
+}
+
+// mayName refuses a name for a new cell that the caller could not see.
+func (c *call) mayName(name string) error {
+	if c.caller.sees(name) {
+		return nil
+	}
+	return api.Refusef(api.CodeForbidden, "begin the name with "+c.caller.grant.Cells, "the token may not make a cell with the name %q", name)
+}
+
+// tokenProblem returns the problem of a secret that was refused.
+func (s *Server) tokenProblem(c *call, err error) *problem {
+	if wait, ok := errors.AsType[*token.WaitError](err); ok {
+		return newProblem(c.id, http.StatusTooManyRequests, &api.Error{
+			Code: api.CodeQuota, Message: wait.Error(), Hint: "check the token",
+		}).after(wait.Retry)
+	}
+	if errors.Is(err, token.ErrRefused) {
+		return c.deny(Read)
+	}
+	return s.problemOf(c, err)
+}
+
+// quotaProblem returns the problem of a quota that is used up, or nil.
+func (s *Server) quotaProblem(c *call, err error) error {
+	if err == nil {
+		return nil
+	}
+	exceeded, ok := errors.AsType[*token.ExceededError](err)
+	if !ok {
+		return err
+	}
+	hint := "wait until other work has ended"
+	switch {
+	case exceeded.Unlimited:
+		return newProblem(c.id, http.StatusUnprocessableEntity, &api.Error{
+			Code: api.CodeQuota, Message: exceeded.Error(), Hint: "send " + exceeded.Quota,
+		})
+	case exceeded.Retry > 0:
+		hint = "send fewer requests"
+	}
+	return newProblem(c.id, http.StatusTooManyRequests, &api.Error{Code: api.CodeQuota, Message: exceeded.Error(), Hint: hint}).after(exceeded.Retry)
+}
+
+// after sets when the request may be sent again.
+func (p *problem) after(wait time.Duration) *problem {
+	seconds := max(1, int(math.Ceil(wait.Seconds())))
+	p.header = http.Header{"Retry-After": {strconv.Itoa(seconds)}}
+	return p
+}
+
+// acquire takes the work of a run or a live cell out of the quotas of the caller and
+// of the daemon.
+func (s *Server) acquire(c *call, a token.Amount) (release func(), err error) {
+	whole := token.Grant{ID: "the daemon", Quota: api.Quota{LiveCells: int64(s.config.MaxLive), Runs: int64(s.config.MaxRuns)}}
+	ours, err := s.limiter.Acquire(whole, token.Amount{LiveCells: a.LiveCells, Runs: a.Runs})
+	if err != nil {
+		return nil, s.quotaProblem(c, err)
+	}
+	if c.caller.local {
+		return ours, nil
+	}
+	theirs, err := s.limiter.Acquire(c.caller.grant, a)
+	if err != nil {
+		ours()
+		return nil, s.quotaProblem(c, err)
+	}
+	return func() { theirs(); ours() }, nil
+}
+
+// watch cancels a request whose token is revoked or expires meanwhile.
+func (s *Server) watch(c *call, cancel context.CancelFunc) (stop func()) {
+	if c.caller.local || c.caller.grant.ID == "" {
+		return func() {}
+	}
+	ticker, done := time.NewTicker(recheck), make(chan struct{})
+	go func() {
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				if _, err := s.config.Tokens.Current(c.caller.grant.ID); errors.Is(err, token.ErrRefused) {
+					cancel()
+					return
+				}
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// checkSite refuses a request that a browser sends for a foreign page: one that names
+// another host, as after DNS rebinding, or that has another origin.
+func (s *Server) checkSite(r *http.Request, p peer) error {
+	if !p.unix && !s.ownHost(r.Host) {
+		return newProblem("", http.StatusMisdirectedRequest, &api.Error{
+			Code: api.CodeMisdirected, Message: "this daemon does not serve the host of the request", Hint: "`forkcell serve --host NAME` adds a name",
+		})
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	if u, err := url.Parse(origin); err != nil || p.unix || u.Scheme != scheme || u.Host != r.Host {
+		return newProblem("", http.StatusForbidden, &api.Error{
+			Code: api.CodeForbidden, Message: "requests of other sites are refused", Hint: "send the request from the daemon's own address, or not from a browser",
+		})
+	}
+	return nil
+}
+
+// ownHost reports whether a Host header names this daemon.
+func (s *Server) ownHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	return slices.Contains(s.config.Hosts, name)
+}
