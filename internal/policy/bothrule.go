@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/match"
@@ -87,6 +88,7 @@ func (p *piece) copyRules(e *Endpoint) {
 // deny adds the deny rules of the piece's own endpoints. Those of a preset come with
 // it, unless the piece has rules instead.
 func (p *piece) deny(one *Endpoint, replaced bool) error {
+	seen := map[string]bool{}
 	for _, e := range []*Endpoint{p.a.ep, p.b.ep} {
 		if e.Protocol == TCP {
 			continue
@@ -99,7 +101,8 @@ func (p *piece) deny(one *Endpoint, replaced bool) error {
 			return cannot("deny rules for %s are of another protocol or enforcement than what decides", p.ep.Host)
 		}
 		for _, r := range deny {
-			if !slices.ContainsFunc(p.ep.DenyRules, func(o Rule) bool { return sameRule(o, r) }) {
+			if text := r.text(); !seen[text] {
+				seen[text] = true
 				p.ep.DenyRules = append(p.ep.DenyRules, r)
 			}
 		}
@@ -107,11 +110,11 @@ func (p *piece) deny(one *Endpoint, replaced bool) error {
 	return nil
 }
 
-func sameRule(a, b Rule) bool {
-	x, y := a.tree(), b.tree()
-	var out []Difference
-	diff(&out, "", x, y)
-	return len(out) == 0
+// text returns a rule as text: equal rules have the same.
+func (r Rule) text() string {
+	var b bytes.Buffer
+	r.tree().write(&b, 0)
+	return b.String()
 }
 
 // cross makes the rules that allow what the rules of both endpoints allow, which
@@ -136,21 +139,37 @@ func (p *piece) cross(x, y *Endpoint) error {
 			right = append(right, knownCalls()...)
 		}
 	}
+	if err := p.allow(left, right); err != nil {
+		return err
+	}
+	return p.keepsReading(x, y)
+}
+
+// maxPairs bounds the pairs of rules of two endpoints.
+const maxPairs = 1 << 20
+
+// allow adds what a rule of each list allows.
+func (p *piece) allow(left, right []Rule) error {
+	if len(left)*len(right) > maxPairs {
+		return cannot("more than %d pairs of rules for %s", maxPairs, p.ep.Host)
+	}
+	seen := map[string]bool{}
 	for _, a := range left {
 		for _, b := range right {
 			r, some, err := bothRules(a, b)
 			if err != nil {
 				return cannot("rules for %s: %v", p.ep.Host, err)
 			}
-			if some && !slices.ContainsFunc(p.ep.Rules, func(o Rule) bool { return sameRule(o, r) }) {
-				p.ep.Rules = append(p.ep.Rules, r)
+			if !some || seen[r.text()] {
+				continue
 			}
-			if len(p.ep.Rules) > maxEndpoints {
+			seen[r.text()] = true
+			if p.ep.Rules = append(p.ep.Rules, r); len(p.ep.Rules) > maxEndpoints {
 				return cannot("more than %d rules for %s together", maxEndpoints, p.ep.Host)
 			}
 		}
 	}
-	return p.keepsReading(x, y)
+	return nil
 }
 
 // keepsReading refuses websockets whose messages were read by one policy, and would
