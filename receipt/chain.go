@@ -61,10 +61,17 @@ type Chain struct {
 	cells    map[string]string     // cell id -> hash of its last envelope
 	origins  map[string]string     // id of a fork -> id of the cell it was made from
 	receipts map[string]receiptRef // receipt id -> what decisions must match
+	winners  map[string][]string   // receipt id -> ids of cells that accepted it as the winner of a race
 	ids      map[string]struct{}   // every receipt, run and decision id
 }
 
-type receiptRef struct{ hash, run, cell string }
+// receiptRef is what decisions and races must repeat of a receipt.
+type receiptRef struct {
+	hash, run, cell string
+	outcome         Outcome
+	exit            int
+	commandUS       int64
+}
 
 // NewChain starts before the first statement of a log. The key set is copied.
 func NewChain(keys *KeySet) *Chain {
@@ -74,6 +81,7 @@ func NewChain(keys *KeySet) *Chain {
 		cells:    map[string]string{},
 		origins:  map[string]string{},
 		receipts: map[string]receiptRef{},
+		winners:  map[string][]string{},
 		ids:      map[string]struct{}{},
 	}
 }
@@ -158,7 +166,9 @@ func (c *Chain) checkMeaning(s Statement, hash string, sound bool, report func(s
 		c.claim(report, p.ReceiptID, p.RunID, p.DecisionID)
 		// The first holder of an id keeps it: a later copy cannot move a decision.
 		if _, taken := c.receipts[p.ReceiptID]; !taken {
-			c.receipts[p.ReceiptID] = receiptRef{hash: hash, run: p.RunID, cell: p.CellID}
+			c.receipts[p.ReceiptID] = receiptRef{
+				hash: hash, run: p.RunID, cell: p.CellID, outcome: p.Outcome, exit: p.ExitCode, commandUS: p.Timings[TimingCommand],
+			}
 		}
 	case *Decision:
 		c.claim(report, p.DecisionID)
@@ -185,7 +195,7 @@ func (c *Chain) checkDecision(d *Decision, report func(string, ...any)) {
 		report("%v: decides %s, which does not stand before it", ErrChain, d.ReceiptID)
 	case r.hash != d.ReceiptSHA256:
 		report("%v: decides a %s with another hash", ErrChain, d.ReceiptID)
-	case r.run != d.RunID || c.gap == 0 && !c.descends(d.CellID, r.cell):
+	case r.run != d.RunID || c.gap == 0 && d.Race == nil && !c.mayDecide(d, r.cell):
 		report("%v: decides %s, which is of another run or cell", ErrChain, d.ReceiptID)
 	}
 	for _, id := range d.Supersedes {
@@ -193,6 +203,20 @@ func (c *Chain) checkDecision(d *Decision, report func(string, ...any)) {
 			report("%v: supersedes %s, which does not stand before it", ErrChain, id)
 		}
 	}
+	if d.Race != nil {
+		c.checkRace(d, report)
+	}
+}
+
+// mayDecide reports whether the cell of a decision is that of the receipt, or has
+// accepted it as the winner of a race, or is a fork of such a cell.
+func (c *Chain) mayDecide(d *Decision, cell string) bool {
+	for _, from := range append([]string{cell}, c.winners[d.ReceiptID]...) {
+		if c.descends(d.CellID, from) {
+			return true
+		}
+	}
+	return false
 }
 
 // descends reports whether a cell is another one, or a fork of it: a fork may

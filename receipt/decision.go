@@ -47,10 +47,17 @@ type Decision struct {
 	Except []string `json:"except,omitempty"`
 	// Supersedes lists decisions about the same receipt that this one replaces.
 	Supersedes []string `json:"supersedes,omitempty"`
+	// Race is set if the decision accepts the winner of a race.
+	Race *Race `json:"race,omitempty"`
 }
 
-// PredicateType is [TypeDecision].
-func (*Decision) PredicateType() string { return TypeDecision }
+// PredicateType is [TypeDecision], or [TypeRaceDecision] with a race.
+func (d *Decision) PredicateType() string {
+	if d.Race != nil {
+		return TypeRaceDecision
+	}
+	return TypeDecision
+}
 
 // ID is the id of the decision.
 func (d *Decision) ID() string { return d.DecisionID }
@@ -89,7 +96,7 @@ func (d *Decision) check() error {
 			return fmt.Errorf("supersedes: %w", err)
 		}
 	}
-	return nil
+	return d.checkRace()
 }
 
 // PresentDecision is the present decision about a run.

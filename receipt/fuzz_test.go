@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +17,7 @@ import (
 // signed verify.
 func FuzzParseEnvelope(f *testing.F) {
 	genuine := map[string]bool{}
-	for _, raw := range story(f).raw {
+	for _, raw := range slices.Concat(story(f).raw, raceStory(f).raw) {
 		f.Add(raw)
 		e, err := ParseEnvelope(raw)
 		if err != nil {
@@ -48,7 +49,7 @@ func FuzzParseEnvelope(f *testing.F) {
 // FuzzParseStatement: what is accepted can be written, read again and says the same.
 // It starts inside the base64 that hides the statement from FuzzParseEnvelope.
 func FuzzParseStatement(f *testing.F) {
-	for _, raw := range story(f).raw {
+	for _, raw := range slices.Concat(story(f).raw, raceStory(f).raw) {
 		e, err := ParseEnvelope(raw)
 		if err != nil {
 			f.Fatal(err)

@@ -35,6 +35,7 @@ func Markdown(w io.Writer, r *Run, decisions []*Decision, checks []Check) error 
 	m.timings(r)
 	m.logs(r)
 	m.decisions(decisions, r)
+	m.races(decisions, r)
 	m.checks(checks)
 	_, err := w.Write(m.Bytes())
 	if err != nil {
@@ -208,6 +209,42 @@ func (m *page) decisions(decisions []*Decision, r *Run) {
 		m.row(code(strconv.FormatInt(d.Seq, 10)), code(d.DecisionID), code(d.Cell), code(string(d.Result)),
 			code(d.Actor), code(d.Reason), code(stamp(d.CreatedAt)))
 	}
+}
+
+// races lists the attempts of each race that the run has won.
+func (m *page) races(decisions []*Decision, r *Run) {
+	for _, d := range sortedBySeq(decisions) {
+		if d.ReceiptID != r.ReceiptID || d.Race == nil {
+			continue
+		}
+		m.heading("Race of "+code(d.DecisionID), "attempt", "cell", "outcome", "exit code", "judge", "score", "microseconds", "receipt")
+		for _, a := range d.Race.Attempts {
+			m.attempt(a, a.Number == d.Race.Winner)
+		}
+		m.line("")
+		m.line("Chosen by: " + code(string(d.Race.Best)))
+		if len(d.Race.Judge) > 0 {
+			m.line("")
+			m.line("Judge: `" + visibleAll(d.Race.Judge) + "`")
+		}
+	}
+}
+
+func (m *page) attempt(a Attempt, won bool) {
+	number, judge, score, id := strconv.Itoa(a.Number), "", "", ""
+	if won {
+		number += " (winner)"
+	}
+	if j := a.Judgement; j != nil {
+		judge = code("exit " + strconv.Itoa(j.ExitCode))
+		if j.Score != nil {
+			score = code(strconv.FormatFloat(*j.Score, 'g', -1, 64))
+		}
+	}
+	if a.Receipt != nil {
+		id = code(a.Receipt.ReceiptID)
+	}
+	m.row(number, code(a.Cell), code(string(a.Outcome)), code(strconv.Itoa(a.ExitCode)), judge, score, code(strconv.FormatInt(a.DurationUS, 10)), id)
 }
 
 func (m *page) checks(checks []Check) {

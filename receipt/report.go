@@ -145,6 +145,7 @@ func (v *bundleCheck) followKeys() error {
 
 func (v *bundleCheck) checkDecisions() {
 	run := v.report.Run
+	cells := v.decidingCells()
 	for _, raw := range v.bundle.Decisions {
 		sum := Hash(raw)
 		s, err := Verify(raw, v.keys)
@@ -158,7 +159,7 @@ func (v *bundleCheck) checkDecisions() {
 			v.add("decision", sum, Mismatch, "not a decision")
 		case d.ReceiptID != run.ReceiptID || d.ReceiptSHA256 != v.report.ReceiptSHA256 || d.RunID != run.RunID:
 			v.add(d.DecisionID, sum, Mismatch, "about another receipt")
-		case d.HomeID != run.HomeID || d.CellID != run.CellID || d.Seq <= run.Seq:
+		case d.HomeID != run.HomeID || !cells[d.CellID] || d.Seq <= run.Seq:
 			v.add(d.DecisionID, sum, Mismatch, "of another home or cell, or before the receipt")
 		default:
 			v.add(d.DecisionID, sum, Verified, "")
@@ -166,6 +167,22 @@ func (v *bundleCheck) checkDecisions() {
 		}
 	}
 	v.report.Decisions = sortedBySeq(v.report.Decisions)
+}
+
+// decidingCells returns the ids of the cells whose decisions a bundle may carry: the
+// run's own, and those that accepted the run as the winner of a race.
+func (v *bundleCheck) decidingCells() map[string]bool {
+	cells := map[string]bool{v.report.Run.CellID: true}
+	for _, raw := range v.bundle.Decisions {
+		s, err := Verify(raw, v.keys)
+		if err != nil {
+			continue // it is reported with the others
+		}
+		if d, ok := s.Predicate.(*Decision); ok && d.wonBy(v.report.Run) {
+			cells[d.CellID] = true
+		}
+	}
+	return cells
 }
 
 // checkContext looks for the statements that prev and cell_prev stand for.

@@ -20,6 +20,14 @@ const (
 	Errored     Outcome = "error"
 )
 
+func knownOutcome(o Outcome) bool {
+	switch o {
+	case Succeeded, Failed, TimedOut, Killed, Interrupted, Errored:
+		return true
+	}
+	return false
+}
+
 // Run is the receipt of one run.
 type Run struct {
 	Link `json:"link"`
@@ -71,6 +79,9 @@ type Run struct {
 	// DecisionID names an automatic decision, which has no separate statement.
 	DecisionID string `json:"decision_id,omitempty"`
 }
+
+// TimingCommand is the name of the time that the command itself took.
+const TimingCommand = "command_us"
 
 // Ruling is a policy and since when it ruled.
 type Ruling struct {
@@ -139,9 +150,7 @@ func (r *Run) check() error {
 	if err := r.CheckpointAfter.check(); err != nil {
 		return fmt.Errorf("checkpoint_after: %w", err)
 	}
-	switch r.Outcome {
-	case Succeeded, Failed, TimedOut, Killed, Interrupted, Errored:
-	default:
+	if !knownOutcome(r.Outcome) {
 		return fmt.Errorf("unknown outcome %q", r.Outcome)
 	}
 	if !isUTC(r.StartedAt) || !isUTC(r.FinishedAt) {

@@ -16,6 +16,8 @@ const (
 	TypeCell     = "https://forkcell.dev/statement/cell/v1"
 	TypeKey      = "https://forkcell.dev/statement/key/v1"
 	TypeLoss     = "https://forkcell.dev/statement/loss/v1"
+	// TypeRaceDecision is a decision with a race.
+	TypeRaceDecision = "https://forkcell.dev/statement/decision/v2"
 )
 
 // Statement is an in-toto Statement v1 whose predicate is one of [*Run],
@@ -79,7 +81,7 @@ func emptyPredicate(predicateType string) (Predicate, bool) {
 	switch predicateType {
 	case TypeRun:
 		return new(Run), true
-	case TypeDecision:
+	case TypeDecision, TypeRaceDecision:
 		return new(Decision), true
 	case TypeCell:
 		return new(Change), true
@@ -119,6 +121,9 @@ func parseStatement(payload []byte) (Statement, error) {
 	}
 	if err := p.check(); err != nil {
 		return Statement{}, malformed("statement: %w", err)
+	}
+	if p.PredicateType() != head.PredicateType {
+		return Statement{}, malformed("statement: predicateType is %q, and the predicate is a %q", head.PredicateType, p.PredicateType())
 	}
 	if !reflect.DeepEqual(s.Subject, p.subjects()) {
 		return Statement{}, malformed("statement: the subject is not what the predicate is about")

@@ -89,7 +89,7 @@ func (r *run) predicate(p proof) (*receipt.Run, error) {
 		StartedAt: r.rec.StartedAt, FinishedAt: r.rec.FinishedAt,
 		Timings: map[string]int64{
 			"prepare_us": r.timings.PrepareUS, "start_us": r.timings.StartUS,
-			"command_us": r.timings.CommandUS, "seal_us": r.timings.SealUS,
+			receipt.TimingCommand: r.timings.CommandUS, "seal_us": r.timings.SealUS,
 		},
 		Backend: r.cell.Backend, BackendReason: r.cell.BackendReason, Runtime: r.cell.Runtime,
 		Controls: receipt.Controls{Asked: requested, Achieved: achieved}, Degraded: r.degraded,
