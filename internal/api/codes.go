@@ -119,6 +119,8 @@ const (
 	CodeToken            Code = "token"
 	CodeUpgrade          Code = "upgrade"
 	CodeCeiling          Code = "ceiling"
+	CodeNoWinner         Code = "no_winner"
+	CodeMoved            Code = "moved"
 )
 
 // CodeInfo is a code, its status over HTTP, and its meaning.
@@ -244,5 +246,7 @@ func Codes() []CodeInfo {
 		{CodeToken, 400, "the request for a token, or a file of tokens, is malformed"},
 		{CodeUpgrade, 426, "the resource is a WebSocket"},
 		{CodeCeiling, 422, "a policy cannot be enforced together with the ceiling of the caller"},
+		{CodeNoWinner, 409, "no attempt of the race could win"},
+		{CodeMoved, 409, "the cell has moved on since the race began"},
 	}
 }

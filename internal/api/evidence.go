@@ -134,6 +134,29 @@ type DecisionInfo struct {
 	HeadBefore string    `json:"head_before"`
 	HeadAfter  string    `json:"head_after"`
 	CreatedAt  time.Time `json:"created_at"`
+	Race       *RaceInfo `json:"race,omitempty"` // if it accepted the winner of a race
+}
+
+// RaceInfo has the signed facts of a race.
+type RaceInfo struct {
+	Best     string            `json:"best"`
+	Judge    []string          `json:"judge"`
+	Winner   int               `json:"winner"`
+	Attempts []RaceAttemptInfo `json:"attempts"`
+}
+
+// RaceAttemptInfo has the signed facts of one attempt.
+type RaceAttemptInfo struct {
+	Attempt        int      `json:"attempt"`
+	Cell           string   `json:"cell"`
+	RunID          string   `json:"run_id"`
+	ReceiptID      string   `json:"receipt_id"`
+	Outcome        string   `json:"outcome"`
+	ExitCode       int      `json:"exit_code"`
+	DurationUS     int64    `json:"duration_us"`
+	Score          *float64 `json:"score"`
+	JudgeExitCode  *int     `json:"judge_exit_code"`
+	JudgeReceiptID string   `json:"judge_receipt_id"`
 }
 
 // KeyInfo is the signing identity.

@@ -9,6 +9,7 @@ import (
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // decision has the reason and the options of a decision by a person or a flag.
@@ -17,6 +18,7 @@ type decision struct {
 	Automatic    bool
 	Forced       bool
 	Only, Except []string
+	Race         *receipt.Race // if the run has won one
 }
 
 // Accept records that a run's result is accepted.

@@ -25,50 +25,79 @@ func (e *Engine) Fork(ctx context.Context, req api.ForkRequest) (*api.ForkResult
 	if err != nil {
 		return nil, err
 	}
-	from, err := e.findCell(req.Cell)
-	if err == nil {
-		_, err = newSettings(nil, req.Settings)
-	}
+	begin := time.Now()
+	f, err := e.stateToFork(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	begin := time.Now()
-	pause := int64(0)
-	if _, live := e.supervisor(from); live && req.Checkpoint == "" {
+	defer f.lock.Unlock()
+	if err := e.makeForks(ctx, f, e.forkCells(f.from, f.at, names), func(*store.Tx) error { return nil }); err != nil {
+		return nil, err
+	}
+	return &api.ForkResult{
+		From: f.from.Name, CheckpointID: f.at.ID, Root: f.at.Root(), Cells: names, EngineUS: since(begin), PauseUS: f.pauseUS,
+	}, nil
+}
+
+// forking is a state that is about to be forked.
+type forking struct {
+	from     store.Cell
+	at       store.Checkpoint
+	settings api.Settings
+	pauseUS  int64       // of a live cell
+	lock     *store.Lock // of the home; the caller releases it
+	race     string      // id of the race that forks, if any
+}
+
+// stateToFork finds the state that a request means. It captures that of a live cell.
+func (e *Engine) stateToFork(ctx context.Context, req api.ForkRequest) (f forking, err error) {
+	f.settings = req.Settings
+	if f.from, err = e.findCell(req.Cell); err != nil {
+		return f, err
+	}
+	if _, err := newSettings(nil, req.Settings); err != nil {
+		return f, err
+	}
+	if _, live := e.supervisor(f.from); live && req.Checkpoint == "" {
 		now, err := e.checkpointLive(ctx, req.Cell, "")
 		if err != nil {
-			return nil, err
+			return f, err
 		}
 		if now != nil {
-			req.Checkpoint, pause = now.CheckpointID, now.PauseUS
+			req.Checkpoint, f.pauseUS = now.CheckpointID, now.PauseUS
 		}
 	}
-	lock, err := e.store.LockHome(false)
-	if err != nil {
-		return nil, err
+	if f.lock, err = e.store.LockHome(false); err != nil {
+		return f, err
 	}
-	defer lock.Unlock()
-	var at store.Checkpoint
 	err = e.store.View(func(tx *store.Tx) error {
-		if from, err = tx.CellByID(from.ID); err != nil {
+		if f.from, err = tx.CellByID(f.from.ID); err != nil {
 			return err
 		}
-		at, err = e.findCheckpoint(tx, from, req.Checkpoint)
+		f.at, err = e.findCheckpoint(tx, f.from, req.Checkpoint)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		f.lock.Unlock()
 	}
-	cells := e.forkCells(from, at, names)
-	if err := e.forkLive(ctx, cells, at); err != nil {
-		return nil, err
+	return f, err
+}
+
+// makeForks makes the cells. also runs in the transaction that records them.
+func (e *Engine) makeForks(ctx context.Context, f forking, cells []store.Cell, also func(*store.Tx) error) error {
+	if err := e.forkLive(ctx, cells, f.at); err != nil {
+		return err
 	}
-	if err := e.store.Update(func(tx *store.Tx) error { return e.commitForks(tx, from, at, cells, req.Settings) }); err != nil {
-		return nil, errors.Join(forkError(err), e.dropLive(cells))
+	err := e.store.Update(func(tx *store.Tx) error {
+		if err := e.commitForks(tx, f, cells); err != nil {
+			return err
+		}
+		return also(tx)
+	})
+	if err != nil {
+		return errors.Join(forkError(err), e.dropLive(cells))
 	}
-	return &api.ForkResult{
-		From: from.Name, CheckpointID: at.ID, Root: at.Root(), Cells: names, EngineUS: since(begin), PauseUS: pause,
-	}, nil
+	return nil
 }
 
 func forkNames(req api.ForkRequest) ([]string, error) {
@@ -134,9 +163,9 @@ func (e *Engine) dropLive(cells []store.Cell) error {
 	return nil
 }
 
-func (e *Engine) commitForks(tx *store.Tx, from store.Cell, at store.Checkpoint, cells []store.Cell, wanted api.Settings) error {
+func (e *Engine) commitForks(tx *store.Tx, f forking, cells []store.Cell) error {
 	// gc may have freed the state since it was looked up.
-	at, err := tx.Checkpoint(at.ID)
+	at, err := tx.Checkpoint(f.at.ID)
 	if err != nil {
 		return err
 	}
@@ -144,11 +173,11 @@ func (e *Engine) commitForks(tx *store.Tx, from store.Cell, at store.Checkpoint,
 		return err
 	}
 	// Labels are inherited, time limits are not: each fork has its own life.
-	old, err := tx.Settings(from.ID)
+	old, err := tx.Settings(f.from.ID)
 	if err != nil {
 		return err
 	}
-	settings, err := newSettings(old.Labels, wanted)
+	settings, err := newSettings(old.Labels, f.settings)
 	if err != nil {
 		return err
 	}
@@ -159,11 +188,14 @@ func (e *Engine) commitForks(tx *store.Tx, from store.Cell, at store.Checkpoint,
 		if err := tx.PutSettings(c.ID, settings); err != nil {
 			return err
 		}
-		if err := e.log.Change(tx, c, at, receipt.OpFork, nil); err != nil {
+		if err := e.log.Change(tx, c, at, receipt.OpFork, raceDetail(f.race)); err != nil {
 			return err
 		}
 	}
-	return e.decideFork(tx, from, at)
+	if f.race != "" {
+		return nil // judging leaves no trace in the attempt
+	}
+	return e.decideFork(tx, f.from, at)
 }
 
 // decideFork records that a run's result was forked, if a run made the state.

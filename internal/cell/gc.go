@@ -27,6 +27,7 @@ func (e *Engine) GC(ctx context.Context, req api.GCRequest) (*api.GCResult, erro
 	if err := e.settleInits(ctx); err != nil {
 		return nil, err
 	}
+	e.settleRaces(ctx)
 	report, err := e.collect(ctx, req, res)
 	if err != nil {
 		return nil, err

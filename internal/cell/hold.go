@@ -33,6 +33,14 @@ func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Durat
 		s.release()
 		return nil, err
 	}
+	if s.races && what != heldByRemove {
+		s.unlockHome()
+		e.settleRaces(ctx)
+		if err := s.relockHome(); err != nil {
+			s.release()
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -110,6 +118,9 @@ func (s *session) recheck() (unfinished bool, err error) {
 			return err
 		}
 		if unfinished, err = tx.Unfinished(s.cell.ID); err != nil {
+			return err
+		}
+		if s.races, err = tx.HasIntent(store.IntentRace); err != nil {
 			return err
 		}
 		return s.e.log.KeyUsable(tx)

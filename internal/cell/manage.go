@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forkcell/forkcell/receipt"
-
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/store"
@@ -67,18 +65,7 @@ func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) erro
 		}
 		held = append(held, s)
 	}
-	return e.store.Update(func(tx *store.Tx) error {
-		for _, s := range held {
-			s.cell.Name = ""
-			if err := tx.PutCell(s.cell); err != nil {
-				return err
-			}
-			if err := e.log.Change(tx, s.cell, s.head, receipt.OpRemove, nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return e.removeHeld(held, "", func(*store.Tx) error { return nil })
 }
 
 func (e *Engine) holdForRemoval(ctx context.Context, name string, force bool) (*session, error) {
@@ -89,7 +76,7 @@ func (e *Engine) holdForRemoval(ctx context.Context, name string, force bool) (*
 		}
 		wait = forceWait
 	}
-	s, err := e.holdFor(ctx, name, "rm", wait, force)
+	s, err := e.holdToRemove(ctx, name, wait, force)
 	if err != nil {
 		return nil, withForce(err)
 	}

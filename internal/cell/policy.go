@@ -129,7 +129,8 @@ func (e *Engine) policyOf(c store.Cell, req runRequest) (*policy.Policy, error) 
 	return e.narrowed(p, req)
 }
 
-// narrowed puts the operator's limits into a policy.
+// narrowed puts the operator's limits into a policy, and takes the network out of
+// it if the request says so.
 func (e *Engine) narrowed(p *policy.Policy, req runRequest) (*policy.Policy, error) {
 	if err := enforceable(p, e.driver.User()); err != nil {
 		return nil, err
@@ -138,6 +139,9 @@ func (e *Engine) narrowed(p *policy.Policy, req runRequest) (*policy.Policy, err
 	p.Limits.CPUs = narrower(p.Limits.CPUs, req.CPUs)
 	p.Limits.PIDs = narrower(p.Limits.PIDs, req.PIDs)
 	p.Limits.WallTime = narrower(p.Limits.WallTime, req.Timeout)
+	if req.Offline {
+		p.Network, p.Credentials = nil, nil
+	}
 	return p, nil
 }
 

@@ -27,6 +27,9 @@ type session struct {
 	// abandon reports whether to give up an operation that cannot be finished
 	// because its directory is gone.
 	abandon bool
+
+	// races reports whether a race is under way in the home, or was cut off.
+	races bool
 }
 
 func (s *session) read(tx *store.Tx) (err error) {

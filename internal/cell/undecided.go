@@ -241,7 +241,7 @@ func (s *session) decideRun(tx *store.Tx, r store.Run, result string, head store
 		DecisionID: id, ReceiptID: r.ReceiptID, ReceiptSHA256: st.Digest, RunID: r.ID, Result: receipt.Result(result),
 		Automatic: d.Automatic, Forced: d.Forced, Reason: printable(d.Reason),
 		HeadBefore: evidence.Ref(s.head), HeadAfter: evidence.Checkpoint(head, ""),
-		Only: texts(d.Only), Except: texts(d.Except),
+		Only: texts(d.Only), Except: texts(d.Except), Race: d.Race,
 	}
 	if err := s.e.log.Decision(tx, s.cell, p); err != nil {
 		return "", err

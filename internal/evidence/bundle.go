@@ -37,13 +37,14 @@ func (l *Log) Bundle(w io.Writer, runID string) error {
 func (l *Log) bundle(p proof) (receipt.Bundle, error) {
 	run := p.run
 	b := receipt.Bundle{Receipt: p.envelope, Included: map[string][]byte{}}
+	cells := p.decidingCells()
 	err := l.store.View(func(tx *store.Tx) error {
 		all, err := tx.Statements("")
 		if err != nil {
 			return err
 		}
 		for _, st := range all {
-			if err := l.addToBundle(&b, st, run); err != nil {
+			if err := l.addToBundle(&b, st, run, cells); err != nil {
 				return err
 			}
 		}
@@ -66,8 +67,20 @@ func (l *Log) bundle(p proof) (receipt.Bundle, error) {
 	return b, l.includeLogs(&b, run.Logs)
 }
 
-func (l *Log) addToBundle(b *receipt.Bundle, st store.Statement, run *receipt.Run) error {
-	decides := st.Kind == KindDecision && st.RunID == run.RunID && st.CellID == run.CellID
+// decidingCells returns the ids of the cells whose decisions about the run a bundle
+// carries: its own, and those that accepted it as the winner of a race.
+func (p proof) decidingCells() map[string]bool {
+	cells := map[string]bool{p.run.CellID: true}
+	for _, d := range p.decisions {
+		if d.Race != nil {
+			cells[d.CellID] = true
+		}
+	}
+	return cells
+}
+
+func (l *Log) addToBundle(b *receipt.Bundle, st store.Statement, run *receipt.Run, cells map[string]bool) error {
+	decides := st.Kind == KindDecision && st.RunID == run.RunID && cells[st.CellID]
 	// A neighbour that an older key signed cannot be verified with the present one
 	// alone.
 	neighbour := (st.Digest == run.Prev || st.Digest == run.CellPrev) && l.signedBy(st.Seq, run.KeyID)

@@ -55,10 +55,32 @@ func DecisionInfo(s receipt.Statement) (api.DecisionInfo, bool) {
 		info.DecisionID, info.ReceiptID, info.RunID = p.DecisionID, p.ReceiptID, p.RunID
 		info.Result, info.Automatic, info.Forced, info.Reason = string(p.Result), p.Automatic, p.Forced, p.Reason
 		info.HeadBefore, info.HeadAfter = p.HeadBefore.ID, p.HeadAfter.ID
+		info.Race = raceInfo(p.Race)
 	default:
 		return info, false
 	}
 	return info, true
+}
+
+func raceInfo(r *receipt.Race) *api.RaceInfo {
+	if r == nil {
+		return nil
+	}
+	info := &api.RaceInfo{Best: string(r.Best), Judge: append([]string{}, r.Judge...), Winner: r.Winner}
+	for _, a := range r.Attempts {
+		out := api.RaceAttemptInfo{Attempt: a.Number, Cell: a.Cell, Outcome: string(a.Outcome), ExitCode: a.ExitCode, DurationUS: a.DurationUS}
+		if a.Receipt != nil {
+			out.RunID, out.ReceiptID = a.Receipt.RunID, a.Receipt.ReceiptID
+		}
+		if j := a.Judgement; j != nil {
+			out.Score, out.JudgeExitCode = j.Score, &j.ExitCode
+			if j.Receipt != nil {
+				out.JudgeReceiptID = j.Receipt.ReceiptID
+			}
+		}
+		info.Attempts = append(info.Attempts, out)
+	}
+	return info
 }
 
 // RecordDecision makes a decision the present one: of the run, or for inherited

@@ -229,7 +229,7 @@ func (w *witness) rest() error {
 		}
 		// A cell goes on only when its intents are settled. So one with newer
 		// statements has none of that time.
-		if w.ahead[in.CellID] || gone && in.Kind != store.IntentInit {
+		if w.ahead[in.CellID] || gone && in.Kind != store.IntentInit && in.Kind != store.IntentRace {
 			continue
 		}
 		if err := w.tx.PutIntent(in.ID, in.CellID, in.Kind, in.Doc); err != nil {

@@ -155,6 +155,10 @@ type Intent struct {
 // IntentInit is the kind of the intent to make a cell, which has no record yet.
 const IntentInit = "init"
 
+// IntentRace is the kind of the intent to remove the cells of a race. Its cell is
+// the race itself, which has no record.
+const IntentRace = "race"
+
 // decode fills a record's document.
 func decode(doc string, into any) error {
 	if err := json.Unmarshal([]byte(doc), into); err != nil {
@@ -426,6 +430,15 @@ const (
 	unfinishedRuns = "SELECT " + runColumns + ` FROM runs INDEXED BY runs_receipt
 		WHERE receipt_id='' AND ?1 IN ('', cell_id) AND state='running' ORDER BY ord`
 )
+
+// HasIntent reports whether there is an intent of a kind.
+func (tx *Tx) HasIntent(kind string) (found bool, err error) {
+	err = tx.query(func(r *sqlite.Stmt) error {
+		found = r.ColumnBool(0)
+		return nil
+	}, "SELECT EXISTS(SELECT 1 FROM intents WHERE kind=?)", kind)
+	return found, err
+}
 
 // Unfinished reports whether a cell has unfinished intents or runs.
 func (tx *Tx) Unfinished(cellID string) (found bool, err error) {

@@ -1,0 +1,180 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// Race has the forks of a race. They are recorded together with the intent to
+// remove them: if the process dies, the next change of the home removes them.
+type Race struct {
+	e    *Engine
+	id   string
+	lock *store.Lock // held as long as the race is under way
+	cell store.Cell
+	base store.Checkpoint // the state that was forked
+
+	attempts []raceFork
+
+	mu     sync.Mutex
+	intent raceIntent
+}
+
+// RaceOptions describe a race that begins.
+type RaceOptions struct {
+	Cell     string
+	Attempts int
+	// Accept reports whether the winner shall become the state of the cell, which
+	// must not be live then.
+	Accept bool
+	// Keep keeps the cells of the attempts, also if the process dies.
+	Keep bool
+}
+
+// Bests returns the rules by which a race can be won, the usual one first.
+func Bests() []string {
+	return []string{string(receipt.BestExit), string(receipt.BestScore), string(receipt.BestFastest)}
+}
+
+// BeginRace forks a cell once for each attempt. The caller ends the race with End.
+func (e *Engine) BeginRace(ctx context.Context, o RaceOptions) (*Race, error) {
+	from, err := e.findCell(o.Cell)
+	if err != nil {
+		return nil, err
+	}
+	if holder, live := e.supervisor(from); live && o.Accept {
+		return nil, busyError(o.Cell, "race", &store.BusyError{Holder: holder})
+	}
+	e.settleRaces(ctx)
+	r := &Race{e: e, id: store.NewID("race"), intent: raceIntent{Cell: from.Name}}
+	if r.lock, err = e.store.LockCell(ctx, r.id, from.Name, "race", 0); err != nil {
+		return nil, err
+	}
+	if err := r.forkAttempts(ctx, o); err != nil {
+		r.lock.Unlock()
+		return nil, err
+	}
+	failpoint.Hit("race.forked")
+	return r, nil
+}
+
+// forkAttempts makes the cells of the attempts, under the first names that are free.
+func (r *Race) forkAttempts(ctx context.Context, o RaceOptions) error {
+	for try := 1; ; try++ {
+		prefix := racePrefix(o.Cell, try)
+		names, err := forkNames(api.ForkRequest{Name: prefix, N: o.Attempts})
+		if err != nil {
+			return err
+		}
+		free, err := r.e.namesFree(append(judges(names), names...))
+		if err != nil {
+			return err
+		}
+		if !free {
+			continue
+		}
+		from, at, err := r.fork(ctx, api.ForkRequest{Cell: o.Cell}, names, !o.Keep)
+		if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNameTaken {
+			continue // by another process, just now
+		}
+		r.cell, r.base = from, at
+		return err
+	}
+}
+
+// racePrefix returns how the names of the forks of a race begin. It leaves room for
+// the number of an attempt, and for its judge.
+func racePrefix(cell string, try int) string {
+	end := "-race"
+	if try > 1 {
+		end += fmt.Sprint(try)
+	}
+	const most = 63 - len("-100-judge")
+	return cell[:min(len(cell), most-len(end))] + end
+}
+
+func judges(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = n + "-judge"
+	}
+	return out
+}
+
+func (e *Engine) namesFree(names []string) (free bool, err error) {
+	err = e.store.View(func(tx *store.Tx) error {
+		cells, err := tx.Cells(false)
+		free = !slices.ContainsFunc(cells, func(c store.Cell) bool { return slices.Contains(names, c.Name) })
+		return err
+	})
+	return free, err
+}
+
+// Attempts returns the names of the cells of the attempts.
+func (r *Race) Attempts() []string {
+	names := make([]string, len(r.attempts))
+	for i, f := range r.attempts {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// ForkForJudge forks the state that an attempt has ended with, and returns the name
+// of the new cell. What happens in it leaves no trace in the attempt.
+func (r *Race) ForkForJudge(ctx context.Context, attempt, checkpoint string) (string, error) {
+	names := judges([]string{attempt})
+	_, _, err := r.fork(ctx, api.ForkRequest{Cell: attempt, Checkpoint: checkpoint}, names, true)
+	return names[0], err
+}
+
+// fork makes cells and, in the same transaction, adds them to the intent unless they
+// stay.
+func (r *Race) fork(ctx context.Context, req api.ForkRequest, names []string, temporary bool) (from store.Cell, at store.Checkpoint, err error) {
+	f, err := r.e.stateToFork(ctx, req)
+	if err != nil {
+		return from, at, err
+	}
+	defer f.lock.Unlock()
+	f.race = r.id
+	cells := r.e.forkCells(f.from, f.at, names)
+	made := make([]raceFork, len(cells))
+	for i, c := range cells {
+		made[i] = raceFork{c.ID, c.Name}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := r.intent
+	if temporary {
+		next.Forks = slices.Concat(r.intent.Forks, made)
+	}
+	err = r.e.makeForks(ctx, f, cells, func(tx *store.Tx) error { return putRace(tx, r.id, next) })
+	if err != nil {
+		return from, at, err
+	}
+	r.intent = next
+	if r.attempts == nil {
+		r.attempts = made
+	}
+	return f.from, f.at, nil
+}
+
+// End removes the cells of the race except those to keep, and returns the names of
+// the attempts' cells that exist after it. A cell that another process uses stays.
+func (r *Race) End(ctx context.Context, keep ...string) (kept []string, err error) {
+	defer r.lock.Unlock()
+	stays, err := r.e.removeForks(ctx, r.id, r.intent, func(f raceFork) (bool, error) { return slices.Contains(keep, f.Name), nil })
+	for _, f := range r.attempts {
+		if !slices.Contains(r.intent.Forks, f) || slices.Contains(stays, f.Name) {
+			kept = append(kept, f.Name)
+		}
+	}
+	return kept, err
+}

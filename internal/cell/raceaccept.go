@@ -1,0 +1,110 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// Accept moves the raced cell to the state of the winner. One signed decision names
+// the winner, all attempts and their scores. It is refused if the cell has moved
+// since the race began.
+func (r *Race) Accept(ctx context.Context, d api.RaceDecision) (*api.AcceptResult, error) {
+	s, err := r.e.hold(ctx, r.cell.Name, "race", d.Wait)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	winner := d.Attempts[d.Winner-1]
+	if s.cell.ID != r.cell.ID || s.head.ID != r.base.ID {
+		return nil, api.Refusef(api.CodeMoved, fmt.Sprintf("the winner is kept: `forkcell diff %s %s` compares it with the cell, `forkcell accept %s --apply` accepts it there", s.cell.Name, winner.Cell, winner.Cell),
+			"cell %s has moved from %s to %s since the race began", s.cell.Name, r.base.ID, s.head.ID)
+	}
+	res, err := r.accept(ctx, s, winner, d)
+	if err != nil || !d.Apply {
+		return res, err
+	}
+	applied, err := s.apply(ctx, api.ApplyRequest{})
+	if err != nil {
+		return res, afterAccept(err, s.cell.Name)
+	}
+	res.Applied = applied
+	return res, nil
+}
+
+func (r *Race) accept(ctx context.Context, s *session, winner api.RaceAttempt, d api.RaceDecision) (*api.AcceptResult, error) {
+	var run store.Run
+	var to store.Checkpoint
+	var race *receipt.Race
+	err := r.e.store.View(func(tx *store.Tx) (err error) {
+		if run, err = tx.Run(winner.RunID); err != nil {
+			return err
+		}
+		if to, err = tx.Checkpoint(run.After); err != nil {
+			return err
+		}
+		race, err = r.statement(tx, d)
+		return err
+	})
+	if err == nil {
+		err = usable(to)
+	}
+	if err != nil {
+		return nil, err
+	}
+	res := &api.AcceptResult{Cell: s.cell.Name, RunID: run.ID, Decision: accepted, CheckpointID: to.ID, Root: to.Root(), Also: []string{}}
+	err = s.moveHead(ctx, to, func(tx *store.Tx) (err error) {
+		if res.DecisionID, err = s.decideRun(tx, run, accepted, to, decision{Automatic: true, Race: race}); err != nil {
+			return err
+		}
+		also, err := s.acceptEarlier(tx, run.ID, to, to, decision{Automatic: true})
+		res.Also = append(res.Also, also...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Hit("race.accepted")
+	return res, nil
+}
+
+// statement returns the race as the decision about it records it. Outcomes are
+// those of the recorded runs.
+func (r *Race) statement(tx *store.Tx, d api.RaceDecision) (*receipt.Race, error) {
+	race := &receipt.Race{Best: receipt.Best(d.Best), Judge: recordable(d.Judge), Winner: d.Winner}
+	for i, a := range d.Attempts {
+		fork := r.attempts[i]
+		out := receipt.Attempt{Number: a.Attempt, CellID: fork.ID, Cell: fork.Name, Outcome: receipt.Outcome(a.Outcome), ExitCode: a.ExitCode, DurationUS: a.DurationUS}
+		var err error
+		if out.Receipt, err = receiptRef(tx, a.ReceiptID); err != nil {
+			return nil, err
+		}
+		if a.JudgeExitCode != nil {
+			out.Judgement = &receipt.Judgement{ExitCode: *a.JudgeExitCode, Score: a.Score}
+			if out.Judgement.Receipt, err = receiptRef(tx, a.JudgeReceiptID); err != nil {
+				return nil, err
+			}
+		}
+		race.Attempts = append(race.Attempts, out)
+	}
+	return race, nil
+}
+
+// receiptRef returns a receipt as statements refer to it; nil for no id.
+func receiptRef(tx *store.Tx, id string) (*receipt.ReceiptRef, error) {
+	if id == "" {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	st, err := tx.StatementByID(id)
+	if err != nil {
+		return nil, fmt.Errorf("receipt %s: %w", id, err)
+	}
+	return &receipt.ReceiptRef{ReceiptID: id, ReceiptSHA256: st.Digest, RunID: st.RunID}, nil
+}
