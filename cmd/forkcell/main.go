@@ -50,13 +50,9 @@ func open(home string, mode cli.Mode, caller cell.Caller) (cli.Engine, func() er
 	modes := map[cli.Mode]app.Mode{
 		cli.Read: app.Read, cli.Write: app.Write, cli.Create: app.Create, cli.Rescue: app.Rescue, cli.Run: app.Run, cli.Visit: app.Visit,
 	}
-	return opened(app.Open(home, modes[mode], caller))
-}
-
-// opened keeps a nil engine from becoming an interface that is not nil.
-func opened[E cli.Engine](e E, release func() error, err error) (cli.Engine, func() error, error) {
+	e, release, err := app.Open(home, modes[mode], caller)
 	if err != nil {
 		return nil, nil, err
 	}
-	return e, release, nil
+	return app.Local{Engine: e}, release, nil
 }

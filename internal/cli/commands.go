@@ -24,6 +24,7 @@ func entries() []entry {
 		{"checkpoint", groupTransaction, func(s *session) *cobra.Command { return newCheckpoint(s, nil) }},
 		{"restore", groupTransaction, func(s *session) *cobra.Command { return newRestore(s, nil) }},
 		{"fork", groupTransaction, func(s *session) *cobra.Command { return newFork(s, nil) }},
+		{"race", groupTransaction, newRace},
 		{"accept", groupTransaction, func(s *session) *cobra.Command { return newAccept(s, nil) }},
 		{"reject", groupTransaction, newReject},
 		{"apply", groupTransaction, newApply},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
 
 	"github.com/spf13/cobra"
 )
@@ -34,6 +35,11 @@ func (s *session) addCompletions(cmd *cobra.Command) {
 	if cmd.Flags().Lookup("cache") != nil {
 		_ = cmd.RegisterFlagCompletionFunc("cache", func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 			return startingWith(caches(), prefix), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+	if cmd.Flags().Lookup("best") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("best", func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			return startingWith(cell.Bests(), prefix), cobra.ShellCompDirectiveNoFileComp
 		})
 	}
 	for _, sub := range cmd.Commands() {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/document"
@@ -104,5 +105,29 @@ func runDecisionsShow(ctx context.Context, s *session, e decisionReader, id stri
 			"head after", d.HeadAfter,
 			"time", stamp(d.CreatedAt),
 		)
+		if d.Race != nil {
+			printRaceInfo(p, d.Race)
+		}
 	})
+}
+
+// printRaceInfo prints the race that a decision has decided.
+func printRaceInfo(p *page, r *api.RaceInfo) {
+	judge := ""
+	if len(r.Judge) > 0 {
+		judge = quote.Argv(r.Judge)
+	}
+	p.pairs("best", quote.Line(r.Best), "judge", judge)
+	rows := [][]string{{"ATTEMPT", p.paint(plain, "OUTCOME"), "JUDGE", "SCORE", "TIME", "CELL", "RECEIPT"}}
+	for _, a := range r.Attempts {
+		shown := api.RaceAttempt{Outcome: a.Outcome, ExitCode: a.ExitCode, Score: a.Score, JudgeExitCode: a.JudgeExitCode, DurationUS: a.DurationUS}
+		number := strconv.Itoa(a.Attempt)
+		if a.Attempt == r.Winner {
+			number += " (winner)"
+		}
+		rows = append(rows, []string{
+			number, p.paint(meaning(a.Outcome), raceOutcome(shown)), judgeExit(shown), scoreText(shown), timeTaken(shown), quote.Line(a.Cell), dash(a.ReceiptID),
+		})
+	}
+	p.table(rows)
 }

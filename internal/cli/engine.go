@@ -56,6 +56,7 @@ type Engine interface {
 	namer
 	diskReader
 	cacheKeeper
+	racer
 }
 
 type maker interface {

@@ -45,6 +45,7 @@ type fakeEngine struct {
 	events   []event.Record
 	policies *api.PolicyDiff
 	caller   cell.Caller
+	race     []api.RaceEvent // the last one has the result
 }
 
 func (f *fakeEngine) open(home string, mode Mode, caller cell.Caller) (Engine, func() error, error) {
@@ -73,6 +74,17 @@ func answer[T any](f *fakeEngine, request any, result *T) (*T, error) {
 		result = new(T)
 	}
 	return result, f.err
+}
+
+func (f *fakeEngine) Race(_ context.Context, r api.RaceRequest, events func(api.RaceEvent)) (*api.RaceResult, error) {
+	for _, e := range f.race {
+		events(e)
+	}
+	f.got = r
+	if len(f.race) == 0 {
+		return nil, f.err
+	}
+	return f.race[len(f.race)-1].Result, f.err
 }
 
 func (f *fakeEngine) Init(_ context.Context, r api.InitRequest) (*api.InitResult, error) {

@@ -26,6 +26,7 @@ func layers() [][]string {
 		{"cmd/forkcell"},
 		{"internal/full"},
 		{"internal/app", "internal/cli", "internal/server", "internal/driver/first"},
+		{"internal/race"},
 		{"internal/driver/native"},
 		{"internal/driver/native/cellinit"},
 		{"internal/driver/native/protocol"},

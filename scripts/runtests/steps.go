@@ -30,6 +30,7 @@ func racing() (whole []string, parts []named) {
 		{"./internal/driver/native", []string{"TestContract"}},
 		{"./internal/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
 		{"./internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply", "TestManyCallers"}},
+		{"./internal/race", []string{"TestManyAtOnce", "TestCancelled", "TestEvents"}},
 	}
 }
 

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+type racer interface {
+	Race(ctx context.Context, r api.RaceRequest, events func(api.RaceEvent)) (*api.RaceResult, error)
+}
+
+type raceOptions struct {
+	optionFlags
+
+	n        int
+	attempts []string
+	jobs     int
+	judge    string
+	best     string
+	accept   bool
+	apply    bool
+	keep     bool
+}
+
+func newRace(s *session) *cobra.Command {
+	var o raceOptions
+	cmd := &cobra.Command{
+		Use:   "race [flags] CELL [flags] (-n N -- COMMAND [ARG]... | --attempt COMMAND...)",
+		Short: "Make several attempts in forks of a cell, and keep the best one",
+		Long: `Make several attempts in forks of a cell, and keep the best one.
+
+Each attempt runs in a fork of its own, with its number in FORKCELL_ATTEMPT. -n runs
+the same command several times; --attempt, repeated, runs different ones. --judge is
+a command that is run in the result of each attempt that succeeded. It gets a fork of
+its own without a network, so it leaves no trace in the attempt. A judge that fails
+rules its attempt out, and the last line that it prints is the score if it is a
+number.
+
+--best chooses among the attempts that succeeded and that the judge did not rule out:
+exit takes the first, score the one with the highest score, fastest the one whose
+command took the shortest time. Equal ones go to the lowest number. If none is left,
+nobody wins, and race exits 1.
+
+The cell of the winner is kept, and the others are removed; their receipts stay. With
+--accept the cell moves to the winner's state by one signed decision that names all
+attempts and their scores, and no fork is kept. If the cell has moved meanwhile, that
+is refused (exit 4) and the winner is kept.
+
+Ctrl-C stops all attempts; each that had begun has a receipt. With --json: one object
+for each attempt that ends and for each judgement, and the result at the end.`,
+		Example: `  forkcell race demo -n 5 --judge 'make test' -- ./fix.sh
+  forkcell race demo --attempt ./fix-a.sh --attempt ./fix-b.sh --judge ./score.sh --best score
+  forkcell race demo -n 3 --jobs 1 --best fastest --accept --apply -- make`,
+		DisableFlagsInUseLine: true,
+		Annotations:           map[string]string{annotationRun: "yes"},
+		Args:                  func(cmd *cobra.Command, args []string) error { return o.checkArgs(cmd, s.args, args) },
+		ValidArgsFunction:     s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			req, err := o.request(cmd, args)
+			if err != nil {
+				return err
+			}
+			go s.gitUser() // in parallel
+			return s.engine(cmd.Context(), Run, func(ctx context.Context, e Engine) error { return runRace(ctx, s, e, req) })
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *raceOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.IntVarP(&o.n, "number", "n", 0, "make `N` attempts with the same command")
+	f.StringArrayVar(&o.attempts, "attempt", nil, "make an attempt with this `COMMAND` of a shell (repeatable)")
+	f.IntVar(&o.jobs, "jobs", 0, "run `J` attempts at once (default: one for each processor)")
+	f.StringVar(&o.judge, "judge", "", "judge each attempt by this `COMMAND` of a shell")
+	f.StringVar(&o.best, "best", cell.Bests()[0], "choose the winner by `exit|score|fastest`")
+	f.BoolVar(&o.accept, "accept", false, "move the cell to the winner's state")
+	f.BoolVar(&o.apply, "apply", false, "with --accept: also write the accepted changes to the source directory")
+	f.BoolVar(&o.keep, "keep", false, "keep the cells of all attempts")
+	o.optionFlags.addFlags(f, optionTexts{
+		timeout: "kill each attempt, and each judge, after this time",
+		workdir: "start in `PATH`, absolute or relative to the workspace",
+	})
+}
+
+// checkArgs requires one cell, and a command after the dashes unless there are
+// --attempt flags.
+func (o *raceOptions) checkArgs(cmd *cobra.Command, line, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	if len(o.attempts) > 0 && dash < 0 {
+		return positional("CELL")(cmd, args)
+	}
+	usage := "usage: " + usageLine(cmd)
+	switch {
+	case len(o.attempts) > 0:
+		return usageError("give one of them", "%s: --attempt and a command after -- exclude each other", verb(cmd))
+	case dash == 0, len(args) == 0:
+		return usageError(usage, "%s: missing argument CELL", verb(cmd))
+	case dash < 0 && len(args) == 1:
+		return usageError(usage, "%s: missing command after --", verb(cmd))
+	case dash < 0:
+		return usageError(usage, "%s: missing -- before the command", verb(cmd))
+	}
+	return runArgs(cmd, line, args)
+}
+
+func (o *raceOptions) request(cmd *cobra.Command, args []string) (api.RaceRequest, error) {
+	options, err := o.resolve(cmd)
+	if err != nil {
+		return api.RaceRequest{}, err
+	}
+	req := api.RaceRequest{
+		Cell: args[0], Command: args[1:], N: o.n, RunOptions: options, Jobs: o.jobs, Best: o.best, Accept: o.accept, Apply: o.apply, Keep: o.keep,
+	}
+	for _, command := range o.attempts {
+		req.Attempts = append(req.Attempts, api.RaceCommand{Command: inShell(command)})
+	}
+	if cmd.Flags().Changed("judge") {
+		req.Judge = inShell(o.judge)
+	}
+	return req, nil
+}
+
+func inShell(command string) []string { return []string{"sh", "-c", command} }
+
+func runRace(ctx context.Context, s *session, e racer, req api.RaceRequest) error {
+	show := s.raceDisplay()
+	res, err := e.Race(ctx, req, show.event)
+	err = joinErrors(err, show.done())
+	if res == nil {
+		return err
+	}
+	if !s.json {
+		err = joinErrors(err, s.emit(nil, func(p *page) { printRace(p, res) }))
+	}
+	if err == nil && res.Winner == nil {
+		hint := "--keep keeps the cells of the attempts, and then forkcell logs shows what each has printed"
+		if len(res.Kept) > 0 {
+			hint = "`forkcell logs " + res.Kept[0] + "` shows what the first attempt has printed"
+		}
+		return &api.Error{Kind: api.Failed, Code: api.CodeNoWinner, Message: "race: no attempt has won", Hint: hint}
+	}
+	return err
+}
+
+func printRace(p *page, res *api.RaceResult) {
+	p.table(raceRows(p, res.Attempts, func(a api.RaceAttempt) string { return p.paint(meaning(a.Outcome), raceOutcome(a)) }, timeTaken))
+	if res.Winner == nil {
+		return
+	}
+	won := res.Attempts[*res.Winner-1]
+	if res.DecisionID == "" {
+		p.printf("winner: attempt %d, in cell %s\n", won.Attempt, quote.Line(won.Cell))
+		return
+	}
+	p.printf("winner: attempt %d, %s in cell %s\n", won.Attempt, p.word("accepted"), quote.Line(res.Cell))
+	p.pairs("decision", res.DecisionID, "also decided", quote.Line(strings.Join(res.Also, ", ")))
+	if res.Applied != nil {
+		printApply(p, res.Applied, false)
+	}
+}
