@@ -8,4 +8,4 @@ import (
 )
 
 // programs returns the parts that only the whole program has.
-func programs() cli.Programs { return cli.Programs{Archives: true, Serve: full.Serve} }
+func programs() cli.Programs { return cli.Programs{Archives: true, Serve: full.Serve, MCP: full.MCP} }

@@ -62,6 +62,7 @@ func entries() []entry {
 		{"gc", groupCells, func(s *session) *cobra.Command { return newGC(s, nil) }},
 
 		{"serve", groupSetup, newServe},
+		{"mcp", groupSetup, newMCP},
 		{"doctor", groupSetup, func(s *session) *cobra.Command { return newDoctor(s, nil) }},
 		{"setup", groupSetup, newSetup},
 		{"token", groupSetup, newToken},

@@ -21,6 +21,7 @@ type Programs struct {
 	// Archives says that compressed archives can be read and written.
 	Archives bool
 	Serve    func(ctx context.Context, home string, o api.ServeOptions, stderr io.Writer, ready func([]string) error) error
+	MCP      func(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out io.Writer) error
 }
 
 // wholeProgram is the name of the whole program beside a lean one.

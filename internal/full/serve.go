@@ -66,6 +66,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		Hosts: doors.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
 		UserName: userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log,
 	})
+	mountMCP(s, log)
 	defer onHangup(func() { reload(log, o, tokens, cert) })()
 	if err := ready(doors.names); err != nil {
 		return errors.Join(err, doors.close())

@@ -25,7 +25,7 @@ func layers() [][]string {
 	return [][]string{
 		{"cmd/forkcell"},
 		{"internal/full"},
-		{"internal/app", "internal/cli", "internal/server", "internal/driver/first"},
+		{"internal/app", "internal/cli", "internal/server", "internal/mcp", "internal/driver/first"},
 		{"internal/race"},
 		{"internal/driver/native"},
 		{"internal/driver/native/cellinit"},
@@ -89,6 +89,7 @@ func exceptions() []exception {
 			},
 			"a supervisor serves a driver's cell; the run that it is records, seals and decides",
 		},
+		{"internal/mcp", []string{"internal/api"}, "a tool is a request of the API: it knows documents, and neither engine nor tokens"},
 		{"internal/token", []string{"internal/api", "internal/failpoint", "internal/fsx", "internal/match", "internal/policy", "internal/quote"}, "a token is a hash with rights: it knows no HTTP, no cell and no home"},
 		{"internal/grant", []string{"internal/fsx", "internal/quote", "internal/failpoint"}, "a grant is text: it knows no policy and no cell"},
 		{"internal/match", nil, "matching knows text only"},

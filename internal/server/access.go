@@ -38,7 +38,11 @@ func (c *call) mayName(name string) error {
 	if c.caller.sees(name) {
 		return nil
 	}
-	return api.Refusef(api.CodeForbidden, "begin the name with "+c.caller.grant.Cells, "the token may not make a cell with the name %q", name)
+	prefix := c.caller.grant.Cells
+	if c.caller.only != "" {
+		prefix = c.caller.only + "-"
+	}
+	return api.Refusef(api.CodeForbidden, "begin the name with "+prefix, "the caller may not make a cell with the name %q", name)
 }
 
 // tokenProblem returns the problem of a secret that was refused.

@@ -43,13 +43,21 @@ type caller struct {
 	local bool
 	// grant is what the token allows.
 	grant token.Grant
+	// only, if set, is the one cell that the caller sees, besides cells whose names
+	// begin with it and a hyphen.
+	only string
 }
 
 // sees reports whether the caller may know of a cell.
-func (c caller) sees(cell string) bool { return c.local || c.grant.SeesCell(cell) }
+func (c caller) sees(cell string) bool {
+	if c.only != "" {
+		return cell == c.only || strings.HasPrefix(cell, c.only+"-")
+	}
+	return c.local || c.grant.SeesCell(cell)
+}
 
 // seesAll reports whether the caller may know of every cell.
-func (c caller) seesAll() bool { return c.local || c.grant.Cells == "" }
+func (c caller) seesAll() bool { return c.local || c.grant.Cells == "" && c.only == "" }
 
 // may reports whether the caller has a scope.
 func (c caller) may(s Scope) bool { return c.local || c.grant.Allows(s) }
@@ -78,6 +86,10 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 	if err := s.checkSite(r, peer); err != nil {
 		return c, err
 	}
+	if peer.bound != nil {
+		c.caller = *peer.bound
+		return c, nil
+	}
 	secret, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !given {
 		if peer.local {
@@ -96,7 +108,9 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 // actFor returns an engine that acts for the sender of a request. env has the values
 // of credentials that came with it.
 func (s *Server) actFor(c *call, expect *int64, env []string) Engine {
-	return s.config.Engine(cell.Caller{Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID})
+	return s.config.Engine(cell.Caller{
+		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.caller.grant.Ceiling,
+	})
 }
 
 // authorize lets a request through to its route if its sender may use it.

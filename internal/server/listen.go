@@ -27,6 +27,8 @@ type peer struct {
 	unix, local bool
 	name        string
 	addr        netip.Addr
+	// bound is a caller inside this process; nil for all others.
+	bound *caller
 }
 
 // Serve answers requests on the listeners until ctx ends. Then it takes no new ones

@@ -1,0 +1,83 @@
+package full
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/mcp"
+	"github.com/forkcell/forkcell/internal/server"
+)
+
+// MCP serves one cell to a language model until in ends. It has the REST API inside
+// this process: nobody listens.
+func MCP(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out io.Writer) (err error) {
+	if home == "" {
+		if home, err = app.DefaultHome(); err != nil {
+			return err
+		}
+	}
+	actor := "mcp of " + userName(os.Geteuid())
+	engine, release, err := app.Open(home, app.Write, cell.Caller{Actor: func() string { return actor }})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	status, err := engine.Status(ctx, o.Cell)
+	if err != nil {
+		return err
+	}
+	var sources []string
+	if o.AllowDecide && status.Source != "" {
+		sources = append(sources, status.Source)
+	}
+	s := server.New(server.Config{
+		AllowSource: sources,
+		Engine:      func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens(), UserName: userName, Version: app.Version(),
+	})
+	bound := server.Bound{Name: actor, Cell: o.Cell, Decide: o.AllowDecide}
+	if bound.Ceiling, err = policyOf(ctx, engine, o.Cell); err != nil {
+		return err
+	}
+	client := s.BoundClient(bound)
+	defer client.Wait() // a run that the end interrupts still gets its receipt
+	session := mcp.Session{Client: client, Rights: mcp.Rights{Run: true, Decide: o.AllowDecide, Cell: o.Cell}}
+	err = mcp.NewCatalog(app.Version()).Server(session, nil).Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: writeCloser{out}})
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		err = nil
+	}
+	return err
+}
+
+// policyOf returns the policy of a cell: the ceiling of those who are bound to it.
+func policyOf(ctx context.Context, e *cell.Engine, name string) (*api.PolicyFile, error) {
+	res, err := e.Policy(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &api.PolicyFile{Name: api.Text("the policy of cell " + name), Text: res.Text}, nil
+}
+
+// writeCloser is a writer whose owner closes it.
+type writeCloser struct{ io.Writer }
+
+func (writeCloser) Close() error { return nil }
+
+// mountMCP serves the Model Context Protocol at /mcp. The sender of each request
+// decides what its tools may do.
+func mountMCP(s *server.Server, log *slog.Logger) {
+	s.Mount("/mcp", mcp.NewCatalog(app.Version()).Handler(func(r *http.Request) mcp.Session {
+		sender := s.SenderOf(r)
+		return mcp.Session{ID: sender.ID, Client: sender.Client, Rights: mcp.Rights{
+			Run: sender.May(server.Run), Decide: sender.May(server.Decide), Admin: sender.May(server.Admin), Credentials: true,
+		}}
+	}, log))
+}

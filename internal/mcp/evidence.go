@@ -1,0 +1,96 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// evidenceTools returns the tools that explain and prove what happened.
+func evidenceTools() []tool {
+	return []tool{
+		does(tool{
+			name: "policy_explain", title: "Explain a policy",
+			about: "Say what the policy of a cell, or a given policy, decides about one path, host or system call, by which rule and why.",
+		}, explainPolicy),
+		does(tool{
+			name: "policy_suggest", title: "Suggest a policy",
+			about: "Return a policy that would allow what a run was denied, for a person to review.",
+		}, suggestPolicy),
+		does(tool{
+			name: "receipt_show", title: "Show a receipt",
+			about: "Return the signed statement about a run, and its present decision.",
+		}, showReceipt),
+		does(tool{
+			name: "receipt_verify", title: "Verify receipts",
+			about: "Check the signatures, chains and hashes of a receipt, of all receipts of a cell, of all receipts, or of a bundle.",
+		}, verifyReceipts),
+	}
+}
+
+func explainPolicy(ctx context.Context, c *call, in api.ExplainBody) (*answer, error) {
+	doc, raw, err := fetch[struct {
+		Allowed bool   `json:"allowed"`
+		Reason  string `json:"reason"`
+		Rule    string `json:"rule"`
+	}](ctx, c, request{method: http.MethodPost, path: path("policies", "explain"), body: in})
+	if err != nil {
+		return nil, err
+	}
+	text := "denied"
+	if doc.Allowed {
+		text = "allowed"
+	}
+	for _, more := range []string{doc.Rule, doc.Reason} {
+		if more != "" {
+			text += ": " + more
+		}
+	}
+	return &answer{raw, text}, nil
+}
+
+type suggestArgs struct {
+	InCell
+	Run string `json:"run,omitempty" doc:"The run; without it, the last one."`
+}
+
+func suggestPolicy(ctx context.Context, c *call, in suggestArgs) (*answer, error) {
+	body := api.SuggestBody{Cell: in.Cell, Run: in.Run}
+	doc, raw, err := fetch[api.PolicySuggestion](ctx, c, request{method: http.MethodPost, path: path("policies", "suggest"), body: body})
+	if err != nil {
+		return nil, err
+	}
+	lines := []string{fmt.Sprintf("%s for run %s", api.Counted(len(doc.Added), "addition"), doc.RunID)}
+	return &answer{raw, strings.Join(append(lines, doc.Added...), "\n")}, nil
+}
+
+type receiptArgs struct {
+	Receipt string `json:"receipt" doc:"Id of the receipt."`
+}
+
+func showReceipt(ctx context.Context, c *call, in receiptArgs) (*answer, error) {
+	_, raw, err := fetch[json.RawMessage](ctx, c, request{method: http.MethodGet, path: path("receipts", in.Receipt)})
+	if err != nil {
+		return nil, err
+	}
+	return &answer{raw, string(raw)}, nil
+}
+
+func verifyReceipts(ctx context.Context, c *call, in api.ReceiptVerifyRequest) (*answer, error) {
+	doc, raw, err := fetch[api.ReceiptVerifyResult](ctx, c, request{method: http.MethodPost, path: path("receipts", "verify"), body: in})
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("ok: %s checked", api.Counted(doc.Checked, "statement"))
+	if !doc.OK {
+		text = fmt.Sprintf("not verified: %s", api.Counted(len(doc.Problems), "problem"))
+		for _, p := range doc.Problems {
+			text += "\n" + p.ID + ": " + p.What
+		}
+	}
+	return &answer{raw, text}, nil
+}

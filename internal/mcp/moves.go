@@ -1,0 +1,121 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// moveTools returns the tools that name, move and publish states.
+func moveTools() []tool {
+	return []tool{
+		does(tool{
+			name: "checkpoint", title: "Name the present state", effect: adds, needs: mayRun,
+			about: "Name the present state of a cell, so that restore and fork can use it.",
+		}, checkpoint),
+		does(tool{
+			name: "restore", title: "Go back to a state", effect: adds, idempotent: true, needs: mayRun,
+			about: "Move a cell back to a checkpoint, or to the state before a run; without either, to the state before the last run. The work that is left can still be read by diff.",
+		}, restore),
+		does(tool{
+			name: "accept", title: "Accept a run", effect: adds, needs: mayDecide,
+			about: "Decide that the result of a run stands; with apply, also write it to the source directory.",
+		}, accept),
+		does(tool{
+			name: "reject", title: "Reject a run", effect: adds, needs: mayDecide,
+			about: "Decide that the result of a run does not stand, and go back to the state before it.",
+		}, reject),
+		does(tool{
+			name: "apply", title: "Write accepted work to a directory", effect: destroys, needs: mayDecide,
+			about: "Write the accepted changes of a cell to its source directory, all or nothing. Conflicts are named, and nothing is written then.",
+		}, apply),
+	}
+}
+
+type checkpointArgs struct {
+	InCell
+	api.CheckpointBody
+}
+
+func checkpoint(ctx context.Context, c *call, in checkpointArgs) (*answer, error) {
+	doc, raw, err := fetch[api.CheckpointResult](ctx, c, post(in.Cell, "checkpoints", in.CheckpointBody))
+	if err != nil {
+		return nil, err
+	}
+	return &answer{raw, fmt.Sprintf("checkpoint %s of cell %s", doc.CheckpointID, doc.Cell)}, nil
+}
+
+// post returns the request for a verb of a cell.
+func post(cell, verb string, body any) request {
+	return request{method: http.MethodPost, path: path("cells", cell, verb), body: body}
+}
+
+type restoreArgs struct {
+	InCell
+	api.RestoreBody
+}
+
+func restore(ctx context.Context, c *call, in restoreArgs) (*answer, error) {
+	doc, raw, err := fetch[api.MoveResult](ctx, c, post(in.Cell, "restore", in.RestoreBody))
+	if err != nil {
+		return nil, err
+	}
+	return &answer{raw, describeMove(doc)}, nil
+}
+
+func describeMove(m *api.MoveResult) string {
+	return fmt.Sprintf("cell %s is at %s; %s is left", m.Cell, m.CheckpointID, m.Left)
+}
+
+type acceptArgs struct {
+	InCell
+	api.AcceptBody
+}
+
+func accept(ctx context.Context, c *call, in acceptArgs) (*answer, error) {
+	doc, raw, err := fetch[api.AcceptResult](ctx, c, post(in.Cell, "accept", in.AcceptBody))
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("run %s of cell %s is accepted", doc.RunID, doc.Cell)
+	if doc.Applied != nil {
+		text += "; " + describeApply(doc.Applied)
+	}
+	return &answer{raw, text}, nil
+}
+
+type rejectArgs struct {
+	InCell
+	api.RejectBody
+}
+
+func reject(ctx context.Context, c *call, in rejectArgs) (*answer, error) {
+	doc, raw, err := fetch[api.MoveResult](ctx, c, post(in.Cell, "reject", in.RejectBody))
+	if err != nil {
+		return nil, err
+	}
+	return &answer{raw, describeMove(doc)}, nil
+}
+
+type applyArgs struct {
+	InCell
+	api.ApplyBody
+}
+
+func apply(ctx context.Context, c *call, in applyArgs) (*answer, error) {
+	doc, raw, err := fetch[api.ApplyResult](ctx, c, post(in.Cell, "apply", in.ApplyBody))
+	if err != nil {
+		return nil, err
+	}
+	return &answer{raw, describeApply(doc)}, nil
+}
+
+func describeApply(a *api.ApplyResult) string {
+	verb := "written"
+	if a.DryRun {
+		verb = "would be written"
+	}
+	return fmt.Sprintf("%s %s to %s", api.Counted(len(a.Written), "change"), verb, a.To)
+}

@@ -1,0 +1,70 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// scheme begins the URI of every resource. What follows is a path of the API below
+// /v1.
+const scheme = "forkcell://"
+
+const jsonType = "application/json"
+
+// addResources adds what can be read by URI.
+func addResources(s *sdk.Server, session Session) {
+	read := func(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		return readResource(ctx, session, req)
+	}
+	for _, r := range []sdk.Resource{
+		{URI: scheme + "cells", Name: "cells", Title: "Cells", Description: "The cells, with their states and last runs."},
+		{URI: scheme + "policies", Name: "policies", Title: "Presets", Description: "The policies that come with the program."},
+	} {
+		r.MIMEType = jsonType
+		s.AddResource(&r, read)
+	}
+	for _, t := range []sdk.ResourceTemplate{
+		{URITemplate: scheme + "receipts/{receipt}", Name: "receipt", Title: "Receipt", Description: "The signed statement about a run, and its present decision."},
+		{URITemplate: scheme + "runs/{run}", Name: "run", Title: "Run", Description: "A run that is running or has ended."},
+		{URITemplate: scheme + "cells/{cell}", Name: "cell", Title: "Cell", Description: "Everything about one cell."},
+		{URITemplate: scheme + "cells/{cell}/policy", Name: "policy", Title: "Policy", Description: "The policy of a cell."},
+	} {
+		t.MIMEType = jsonType
+		s.AddResourceTemplate(&t, read)
+	}
+}
+
+func readResource(ctx context.Context, session Session, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+	uri := req.Params.URI
+	parts := strings.Split(strings.TrimPrefix(uri, scheme), "/")
+	for i := range parts {
+		var err error
+		if parts[i], err = url.PathUnescape(parts[i]); err != nil || parts[i] == "" || parts[i] == "." || parts[i] == ".." {
+			return nil, sdk.ResourceNotFoundError(uri)
+		}
+	}
+	c := &call{client: session.Client}
+	if req.Extra != nil && req.Extra.Header != nil {
+		c.authorization = req.Extra.Header.Get("Authorization")
+	}
+	resp, err := c.send(ctx, request{method: http.MethodGet, path: path(parts...)})
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotFound {
+		return nil, sdk.ResourceNotFoundError(uri)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	raw, err := readAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: resp.Header.Get("Content-Type"), Text: string(raw)}}}, nil
+}

@@ -1,0 +1,122 @@
+package mcp
+
+import (
+	"slices"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Rights are what a caller may do. They decide which tools and arguments the caller
+// sees; the API itself refuses what a caller may not do.
+type Rights struct {
+	Run, Decide, Admin bool
+	// Credentials reports whether requests may provide credentials.
+	Credentials bool
+	// Cell is the cell that tools mean when they are not given one; "" is none.
+	Cell string
+}
+
+type right int
+
+const (
+	mayRead right = iota
+	mayRun
+	mayDecide
+)
+
+// have reports whether the caller has what a tool needs.
+func (r Rights) have(need right) bool {
+	switch need {
+	case mayRun:
+		return r.Run
+	case mayDecide:
+		return r.Run && r.Decide
+	case mayRead:
+	}
+	return true
+}
+
+// hidden returns the arguments that the caller may not use.
+func (r Rights) hidden() (names []string) {
+	if !r.Decide {
+		names = append(names, "accept_on_success", "accept", "apply")
+	}
+	if !r.Admin {
+		names = append(names, "allow_degraded", "as_root", "root")
+	}
+	if !r.Credentials {
+		names = append(names, "credentials")
+	}
+	return names
+}
+
+// Session is one caller of the tools.
+type Session struct {
+	// ID tells this caller from others.
+	ID     string
+	Client Client
+	Rights Rights
+}
+
+// Catalog has the tools. It is safe for concurrent use.
+type Catalog struct {
+	version string
+	tools   []tool
+	schemas *sdk.SchemaCache
+
+	mu    sync.Mutex
+	sight map[Rights][]sight
+}
+
+// sight is a tool as callers with some rights see it.
+type sight struct {
+	tool tool
+	def  *sdk.Tool
+}
+
+// NewCatalog returns the catalog of a program's version.
+func NewCatalog(version string) *Catalog {
+	return &Catalog{
+		version: version, schemas: sdk.NewSchemaCache(), sight: map[Rights][]sight{},
+		tools: slices.Concat(cellTools(), runTools(), moveTools(), evidenceTools()),
+	}
+}
+
+const instructions = `Forkcell runs commands in cells: copies of a directory in which nothing can harm the host.
+Every run is a transaction. Its result is pending until a person, or a tool that is allowed to, accepts it or restores the state before.
+Call run for one command. Call start, then exec, for several commands in a row that share processes. Failed runs keep their work for diff; restore undoes them.`
+
+// Server returns a server for one session.
+func (c *Catalog) Server(session Session, o *sdk.ServerOptions) *sdk.Server {
+	if o == nil {
+		o = &sdk.ServerOptions{}
+	}
+	o.Instructions, o.SchemaCache = instructions, c.schemas
+	if o.Capabilities == nil {
+		o.Capabilities = &sdk.ServerCapabilities{}
+	}
+	s := sdk.NewServer(&sdk.Implementation{Name: "forkcell", Title: "Forkcell", Version: c.version}, o)
+	for _, t := range c.visible(session.Rights) {
+		t.tool.add(s, t.def, session)
+	}
+	addResources(s, session)
+	return s
+}
+
+// visible returns the tools that a caller sees.
+func (c *Catalog) visible(r Rights) []sight {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list, known := c.sight[r]
+	if known {
+		return list
+	}
+	for _, t := range c.tools {
+		if r.have(t.needs) {
+			list = append(list, sight{t, t.definition(r)})
+		}
+	}
+	c.sight[r] = list
+	return list
+}
