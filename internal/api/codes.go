@@ -121,6 +121,7 @@ const (
 	CodeCeiling          Code = "ceiling"
 	CodeNoWinner         Code = "no_winner"
 	CodeMoved            Code = "moved"
+	CodeExpire           Code = "expire"
 )
 
 // CodeInfo is a code, its status over HTTP, and its meaning.
@@ -248,5 +249,6 @@ func Codes() []CodeInfo {
 		{CodeCeiling, 422, "a policy cannot be enforced together with the ceiling of the caller"},
 		{CodeNoWinner, 409, "no attempt of the race could win"},
 		{CodeMoved, 409, "the cell has moved on since the race began"},
+		{CodeExpire, 500, "a cell whose time is up could not be ended"},
 	}
 }

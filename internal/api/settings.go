@@ -71,3 +71,28 @@ type CellFilter struct {
 	State  string            `json:"state,omitempty"`  // "" is any
 	Prefix string            `json:"prefix,omitempty"` // of the name
 }
+
+// The causes of an expiry.
+const (
+	CauseTTL  = "ttl"
+	CauseIdle = "idle_timeout"
+)
+
+// Expiry is a cell whose time is up.
+type Expiry struct {
+	Cell   string    `json:"cell"`
+	CellID string    `json:"cell_id"`
+	Cause  string    `json:"cause"`  // ttl or idle_timeout
+	Action string    `json:"action"` // stop, pause or remove
+	DueAt  time.Time `json:"due_at"`
+	// Reason is the cause in words. For a cell that waits it is why.
+	Reason string `json:"reason"`
+}
+
+// ExpireResult lists the cells whose time was up.
+type ExpireResult struct {
+	DryRun  bool     `json:"dry_run"`
+	Expired []Expiry `json:"expired"`
+	// Waiting are cells with a run under way. They expire when it has ended.
+	Waiting []Expiry `json:"waiting"`
+}

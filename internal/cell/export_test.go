@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -59,3 +60,16 @@ func (e *Engine) PlainDigest(cell, path string) (bool, error) {
 	entry, _, err := area.Lookup(path)
 	return entry.PlainDigest, err
 }
+
+// ExpirerAt returns an Expirer with another steady clock.
+func (e *Engine) ExpirerAt(steady func() time.Duration) *Expirer { return newExpirer(e, steady) }
+
+// Step does what Run does in one round, and waits for it.
+func (x *Expirer) Step(ctx context.Context) time.Duration {
+	wait := x.step(ctx)
+	x.workers.Wait()
+	return wait
+}
+
+// Flush records the last uses.
+func (x *Expirer) Flush() { x.flush(0) }

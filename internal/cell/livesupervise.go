@@ -110,7 +110,7 @@ func (l *liveRun) config() supervise.Config {
 		Env: r.spec.Env, Timeout: r.spec.Timeout,
 		NewID: func() string { return store.NewID("exec") }, Recordable: recordable,
 		Record: r.recordEvent, Store: r.out.store, Secrets: r.credentials, StartError: r.execFailure,
-		Checkpoint: l.checkpoint, ApplyPolicy: l.applyPolicy, Pause: l.pause, Resume: l.resume,
+		Checkpoint: l.checkpoint, ApplyPolicy: l.applyPolicy, Pause: l.pause, Resume: l.resume, Expire: l.expire,
 	}
 }
 

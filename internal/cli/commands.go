@@ -58,6 +58,7 @@ func entries() []entry {
 		{"set", groupCells, newSet},
 		{"rename", groupCells, newRename},
 		{"rm", groupCells, func(s *session) *cobra.Command { return newRemove(s, nil) }},
+		{"expire", groupCells, newExpire},
 		{"cache", groupCells, newCache},
 		{"gc", groupCells, func(s *session) *cobra.Command { return newGC(s, nil) }},
 

@@ -199,6 +199,10 @@ func (f *fakeEngine) Verify(_ context.Context, name, chk string, all bool) (*api
 	return answer(f, []any{name, chk, all}, f.verify)
 }
 
+func (f *fakeEngine) Expire(_ context.Context, dryRun bool) (*api.ExpireResult, error) {
+	return answer[api.ExpireResult](f, dryRun, nil)
+}
+
 func (f *fakeEngine) GC(_ context.Context, r api.GCRequest) (*api.GCResult, error) {
 	return answer[api.GCResult](f, r, nil)
 }

@@ -57,9 +57,14 @@ func (tx *Tx) Settings(cellID string) (Settings, error) {
 	return found.Settings, err
 }
 
-// AllSettings returns the settings of all cells that have some, by the cell's id.
+// presentSettings begins with the cells: those that were removed keep their
+// settings, and may be many.
+const presentSettings = `SELECT s.cell_id, s.doc FROM cells c CROSS JOIN settings s ON s.cell_id=c.id WHERE c.name IS NOT NULL`
+
+// AllSettings returns the settings of the cells that have some, by the cell's id.
+// Removed cells are left out.
 func (tx *Tx) AllSettings() (map[string]Settings, error) {
-	list, err := all(tx, scanSettings, "SELECT cell_id, doc FROM settings")
+	list, err := all(tx, scanSettings, presentSettings)
 	found := make(map[string]Settings, len(list))
 	for _, s := range list {
 		found[s.cell] = s.Settings
@@ -76,4 +81,32 @@ func scanSettings(r *sqlite.Stmt) (settingsOfCell, error) {
 	s := settingsOfCell{cell: r.ColumnText(0)}
 	err := decode(r.ColumnText(1), &s.Settings)
 	return s, err
+}
+
+// Touch records when cells were used last, by their ids. Callers record it now and
+// then, not at every use.
+func (tx *Tx) Touch(used map[string]time.Time) error {
+	for id, at := range used {
+		err := tx.exec(`INSERT INTO touched(cell_id,at) VALUES(?,?)
+			ON CONFLICT(cell_id) DO UPDATE SET at=excluded.at`, id, at.UnixMicro())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Touched returns when a cell was used last, as far as Touch has recorded it; else
+// the zero time.
+func (tx *Tx) Touched(cellID string) (at time.Time, err error) {
+	err = tx.query(func(r *sqlite.Stmt) error {
+		at = time.UnixMicro(r.ColumnInt64(0)).UTC()
+		return nil
+	}, "SELECT at FROM touched WHERE cell_id=?", cellID)
+	return at, err
+}
+
+// ForgetTouches drops what Touch has recorded about removed cells.
+func (tx *Tx) ForgetTouches() error {
+	return tx.exec("DELETE FROM touched WHERE cell_id IN (SELECT id FROM cells WHERE name IS NULL)")
 }

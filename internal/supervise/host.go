@@ -49,12 +49,15 @@ type Config struct {
 	StartError func(error) error
 	// Checkpoint captures the cell. ApplyPolicy gives it another policy, takes the
 	// values over, and returns the environment of commands from then on; nil keeps
-	// it. Pause stops the processes and Resume continues them; both record it. Only
-	// one call of the four is made at a time, and none when the cell ends.
+	// it. Pause stops the processes and Resume continues them; both record it. Expire
+	// records that the cell is stopped or paused because its time is up, and pauses
+	// it; it reports false if its time is not up any more. Only one of these calls is
+	// made at a time, and none when the cell ends.
 	Checkpoint  func(ctx context.Context, name string) (*api.CheckpointResult, error)
 	ApplyPolicy func(f api.PolicyFile, values map[string][]byte) (res *api.PolicyApplied, env []string, err error)
 	Pause       func(ctx context.Context) error
 	Resume      func() error
+	Expire      func(ctx context.Context, o ExpireOrder) (bool, error)
 }
 
 // Host is the supervisor's side of a live cell: it serves the socket. Serve returns
@@ -121,7 +124,7 @@ func (h *Host) Processes(context.Context) ([]live.ProcessInfo, error) {
 
 // Call implements live.Host.
 func (h *Host) Call(ctx context.Context, method string, request json.RawMessage) (json.RawMessage, error) {
-	if method != callState {
+	if method != callState && method != callExpire {
 		h.use()
 	}
 	var result any
@@ -141,6 +144,8 @@ func (h *Host) Call(ctx context.Context, method string, request json.RawMessage)
 		result, err = h.resume()
 	case callState:
 		result = h.state()
+	case callExpire:
+		result, err = answerTo(request, func(o ExpireOrder) (*Expired, error) { return h.expire(ctx, o) })
 	default:
 		err = api.Refusef(api.CodeUnknownCall, "use the version of forkcell that started the cell", "the supervisor does not know the call %s", quote.Arg(method))
 	}

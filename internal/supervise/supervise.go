@@ -25,6 +25,7 @@ const (
 	callPause      = "pause"
 	callResume     = "resume"
 	callState      = "state"
+	callExpire     = "expire"
 )
 
 type stopCall struct {
