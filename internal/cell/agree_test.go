@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 
@@ -38,10 +37,6 @@ func newAgreement(t *testing.T, seed uint64) *agreement {
 	caller := tester()
 	caller.Env = append(caller.Env, "SEEN=value", "TZ=value")
 	a.e = a.e.As(caller)
-	// A process that served a network must not be dumped, and an ordinary
-	// user's process then cannot start another cell. This process has no
-	// secrets, so it is made dumpable again.
-	a.openWith(time.Now, 0)
 	vars, err := os.MkdirTemp("/var/tmp", "forkcell-agree-")
 	a.ok(err)
 	t.Cleanup(func() { _ = os.RemoveAll(vars) })

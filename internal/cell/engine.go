@@ -36,8 +36,7 @@ type Config struct {
 	Home     string           // the path of the home, which may not exist
 	Now      func() time.Time // the wall clock; it may jump
 	// Hide, if set, prevents dumps of this process's memory, and reads of it by
-	// other processes of the user. It is called once the memory has secrets, but
-	// after the cell's first process exists, because it would hinder its start.
+	// other processes of the user. It is called once the memory has secrets.
 	Hide func() error
 	// Logger gets messages for the operator that no caller gets: work of dead
 	// processes that was finished, steps and their times. nil drops them.

@@ -52,8 +52,6 @@ func startReader() (*reader, error) {
 		ExtraFiles: []*os.File{theirs},
 		SysProcAttr: &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}},
 			AmbientCaps: []uintptr{unix.CAP_DAC_READ_SEARCH},
 		},
 	}
@@ -63,7 +61,7 @@ func startReader() (*reader, error) {
 	}
 	r := &reader{sock: pair[0], buf: make([]byte, maxMessage)}
 	limit := unix.NsecToTimeval(int64(readerStart))
-	err = unix.SetsockoptTimeval(r.sock, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
+	err = errors.Join(mapCaller(cmd.Process.Pid), unix.SetsockoptTimeval(r.sock, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
 	if err == nil {
 		_, _, err = r.ask(request{op: opHello}, -1)
 	}
@@ -78,6 +76,22 @@ func startReader() (*reader, error) {
 	}
 	go func() { _ = cmd.Wait() }()
 	return r, nil
+}
+
+// mapCaller maps the caller to itself in the user namespace of a process that has
+// executed its program. Before that its memory is a copy of this process's, and if
+// this cannot be dumped, the kernel lets nobody but root write the maps.
+func mapCaller(pid int) error {
+	for _, f := range []struct{ name, text string }{
+		{"uid_map", fmt.Sprintf("%[1]d %[1]d 1\n", os.Geteuid())},
+		{"setgroups", "deny"},
+		{"gid_map", fmt.Sprintf("%[1]d %[1]d 1\n", os.Getegid())},
+	} {
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, f.name), []byte(f.text), 0); err != nil {
+			return fmt.Errorf("map the caller: %w", err)
+		}
+	}
+	return nil
 }
 
 // ask sends one request with one descriptor and waits for the answer.

@@ -164,3 +164,23 @@ func FuzzReaderRequest(f *testing.F) {
 		}
 	})
 }
+
+// A process whose memory cannot be dumped can start the reader too.
+func TestReaderOfAHiddenProcess(t *testing.T) {
+	t.Parallel()
+	needUser(t)
+	const alone = "FSX_TEST_HIDDEN"
+	if os.Getenv(alone) == "" {
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestReaderOfAHiddenProcess$")
+		cmd.Env = append(os.Environ(), alone+"=yes")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	check(t, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+	d, _ := closedTree(t)
+	if s, err := get(d, "file"); err != nil || s != "unreadable" {
+		t.Errorf("file: %q, %v", s, err)
+	}
+}

@@ -222,3 +222,31 @@ func TestMemoryStaysDumpable(t *testing.T) {
 		t.Errorf("dumpable is %d, %v", got, err)
 	}
 }
+
+// A process whose memory cannot be dumped, because it has served a network, starts
+// further cells.
+func TestHiddenProcessStartsCells(t *testing.T) {
+	t.Parallel()
+	const alone = "FORKCELL_TEST_HIDDEN"
+	if os.Getenv(alone) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHiddenProcessStartsCells$")
+		cmd.Env = append(os.Environ(), alone+"=yes")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	native := New(Options{})
+	for range 10 {
+		got, err := native.Run(t.Context(), driver.Spec{Command: driver.Command{Args: []string{"/bin/sh", "-c", "exit 3"}, Workdir: "/"}}, driver.Stdio{})
+		if err != nil || got.Code != 3 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	if got, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || got != 0 {
+		t.Errorf("dumpable is %d, %v", got, err)
+	}
+}

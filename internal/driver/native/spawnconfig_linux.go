@@ -37,8 +37,8 @@ func (n *spawnConfig) start(exe string, env []string, files []int) (pid, pidfd i
 		return 0, -1, err
 	}
 	defer done()
-	// The process waits for its maps at the gate. Its own end of the other pipe
-	// is closed when it has executed the program, or has died.
+	// A process that becomes root waits for its maps at the gate. Its own end of the
+	// other pipe is closed when it has executed the program, or has died.
 	gate, executed := [2]int{-1, -1}, [2]int{-1, -1}
 	defer func() {
 		mountfd.CloseAll(gate[:])
@@ -59,12 +59,19 @@ func (n *spawnConfig) start(exe string, env []string, files []int) (pid, pidfd i
 	}
 	_ = unix.Close(executed[1])
 	executed[1] = -1
-	if err = n.writeMaps(pid); err == nil {
-		_, err = unix.Write(gate[1], []byte{1})
+	if n.root {
+		if err = n.writeMaps(pid); err == nil {
+			_, err = unix.Write(gate[1], []byte{1})
+		}
 	}
 	if err == nil {
 		awaitEnd(executed[0])
 		err = s.Failure()
+	}
+	if err == nil && !n.root {
+		// Only now: as long as the process shares the memory of this one, the kernel
+		// lets nobody but root write its maps if this memory cannot be dumped.
+		err = n.writeMaps(pid)
 	}
 	if err != nil {
 		end(pid, pidfd) // before the gate is closed, which would let it on
@@ -91,10 +98,10 @@ func (n *spawnConfig) script(exe string, env []string, files []int, gate [2]int)
 		return nil, fmt.Errorf("whether memory can be dumped: %w", err)
 	}
 	s := &clone.Script{}
-	// Else the gate would not end with the parent.
-	s.Do("gate", unix.SYS_CLOSE, uintptr(gate[1]))
-	s.Do("wait for maps", unix.SYS_READ, uintptr(gate[0]), clone.Point(s, [1]byte{}), 1)
 	if n.root {
+		// Else the gate would not end with the parent.
+		s.Do("gate", unix.SYS_CLOSE, uintptr(gate[1]))
+		s.Do("wait for maps", unix.SYS_READ, uintptr(gate[0]), clone.Point(s, [1]byte{}), 1)
 		s.Do("groups", unix.SYS_SETGROUPS, 0, 0)
 		s.Do("group", unix.SYS_SETGID, 0)
 		s.Do("user", unix.SYS_SETUID, 0)
