@@ -26,7 +26,8 @@ type Mode int
 // also works on a read-only file system. Rescue needs no database. Run is Write for
 // a caller that is about to run a cell, whose first process starts while the home is
 // opened. Visit is Read for a caller that needs a live cell, which can be found
-// without the database.
+// without the database. Serve is Create for a daemon, which keeps first processes of
+// cells ready.
 const (
 	Create Mode = iota
 	Write
@@ -34,11 +35,16 @@ const (
 	Rescue
 	Run
 	Visit
+	Serve
 )
+
+// readyCells is the number of first processes that a daemon keeps ready.
+const readyCells = 8
 
 func (m Mode) store() store.Mode {
 	return map[Mode]store.Mode{
 		Create: store.Create, Write: store.Write, Read: store.Read, Rescue: store.Rescue, Run: store.Work, Visit: store.Visit,
+		Serve: store.Create,
 	}[m]
 }
 
@@ -77,20 +83,21 @@ func Open(home string, mode Mode, caller cell.Caller) (_ *cell.Engine, release f
 		return nil, nil, err
 	}
 	runner := native.New(native.Options{ProbeDir: home})
-	if mode == Run {
-		cool := runner.Warm()
-		defer func() {
-			if err != nil {
-				cool()
-				return
-			}
-			inner := release
-			release = func() error { cool(); return inner() }
-		}()
+	cool, err := startCells(runner, mode)
+	if err != nil {
+		return nil, nil, err
 	}
+	defer func() {
+		if err != nil {
+			cool()
+			return
+		}
+		inner := release
+		release = func() error { cool(); return inner() }
+	}()
 	config := cell.Config{Driver: runner, Launcher: launcher{}, Caller: caller, Version: Version(), Hide: hide, Home: home, Now: time.Now, Logger: logger()}
 	s, err := store.Open(home, mode.store())
-	if errors.Is(err, store.ErrNoHome) && mode != Create && mode != Rescue {
+	if errors.Is(err, store.ErrNoHome) && mode != Create && mode != Serve && mode != Rescue {
 		return cell.New(config), func() error { return nil }, nil
 	}
 	if err != nil {
@@ -104,6 +111,19 @@ func Open(home string, mode Mode, caller cell.Caller) (_ *cell.Engine, release f
 		return nil, nil, errors.Join(err, s.Close())
 	}
 	return cell.New(config), h.close, nil
+}
+
+// startCells starts first processes of cells beforehand, if a mode will need them.
+// The returned function ends those that no cell has taken.
+func startCells(runner *native.Driver, mode Mode) (cool func(), err error) {
+	switch mode {
+	case Run:
+		return runner.Warm(), nil
+	case Serve:
+		return runner.Keep(readyCells)
+	case Create, Write, Read, Rescue, Visit:
+	}
+	return func() {}, nil
 }
 
 // openHome has the open parts of a home, to close them.

@@ -28,3 +28,12 @@ func (e *Engine) LockDaemon(ctx context.Context) (release func(), err error) {
 	}
 	return lock.Unlock, nil
 }
+
+// Pool returns the number of first processes of cells that are ready, and the number
+// that is kept ready.
+func (e *Engine) Pool() (ready, size int) {
+	if d, ok := e.driver.(interface{ Ready() (ready, size int) }); ok {
+		return d.Ready()
+	}
+	return 0, 0
+}

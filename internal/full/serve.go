@@ -36,7 +36,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		}
 	}
 	nobody := cell.Caller{Actor: func() string { return "daemon" }}
-	engine, release, err := app.Open(home, app.Create, nobody)
+	engine, release, err := app.Open(home, app.Serve, nobody)
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type Cell struct {
 
 	closing sync.Once
 	left    error // what could not be removed
+	ended   func()
 
 	mu       sync.Mutex
 	dead     bool
@@ -60,7 +61,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan) (_ *
 	}
 	p.Guard.Processes = limits.processes
 	prepared := n.prepare(p)
-	proc, err := n.firstProcess(p.ID)
+	proc, err := n.firstProcess()
 	if err != nil {
 		if mounts, failed := prepared(); failed == nil {
 			mounts.close()
@@ -70,6 +71,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan) (_ *
 	defer func() {
 		if err != nil {
 			proc.destroy()
+			n.pool.refill()
 			err = errors.Join(err, limits.unlimit())
 		}
 	}()
@@ -101,6 +103,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan) (_ *
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI, degraded: mounts.degraded,
 		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, serve: s.Network, borrow: n.probes().Borrow,
+		ended: n.pool.refill,
 	}
 	limits.watch(s.Limits.Hit)
 	proc.spent.Go(c.listen)
@@ -234,6 +237,7 @@ func (c *Cell) Close() error {
 		c.destroy()
 		c.network.close()
 		c.left = c.limits.unlimit()
+		c.ended()
 	})
 	return c.left
 }

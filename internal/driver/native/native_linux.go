@@ -45,7 +45,7 @@ type Driver struct {
 	opt    Options
 	layers layerNamespace // with the permuted map
 	plain  layerNamespace // with the cells' own
-	warm   warmed
+	pool   pool
 	groups struct {
 		once sync.Once
 		host *cgroup.Host
@@ -58,7 +58,14 @@ func New(opt Options) *Driver {
 	if opt.Executable == "" {
 		opt.Executable = "/proc/self/exe"
 	}
-	return &Driver{opt: opt, layers: layerNamespace{idMap: permutedMap()}, plain: layerNamespace{idMap: plainMap()}}
+	n := &Driver{opt: opt, layers: layerNamespace{idMap: permutedMap()}, plain: layerNamespace{idMap: plainMap()}}
+	n.pool.start = n.spawn
+	return n
+}
+
+// spawn starts the first process of a cell.
+func (n *Driver) spawn() (*process, error) {
+	return spawn(callerIdentity(), n.opt.Executable, n.opt.without)
 }
 
 // Run makes a cell, executes the command of s in it, and returns when the

@@ -28,7 +28,8 @@ type process struct {
 	spent sync.WaitGroup
 }
 
-// spawn clones the init. It waits for its plan on the control socket.
+// spawn clones the init. It makes what every cell has, and waits for its plan on the
+// control socket.
 func spawn(id protocol.Identity, exe string, w protocol.Without) (*process, error) {
 	c, childEnd, err := protocol.SocketPair()
 	if err != nil {
@@ -47,6 +48,11 @@ func spawn(id protocol.Identity, exe string, w protocol.Without) (*process, erro
 	if err := <-started; err != nil {
 		_ = c.Close()
 		return nil, fault.At("namespaces", explainClone(err))
+	}
+	// A process that has died meanwhile is noticed when it gets its plan.
+	if err := c.Write(&protocol.Mapped{}); err != nil && !errors.Is(err, unix.EPIPE) {
+		p.destroy()
+		return nil, fault.At("namespaces", err)
 	}
 	return p, nil
 }

@@ -12,6 +12,13 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
+func (r *rootfs) descriptors() error {
+	if r.without.Has(control.Descriptors) {
+		return nil
+	}
+	return closeInherited()
+}
+
 // closeInherited closes whatever the caller had left open without the flag that
 // closes it at exec. Everything that this process has opened itself has the flag.
 // To set it on the others would keep them from the commands, but a workspace can

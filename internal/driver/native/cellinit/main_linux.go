@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/forkcell/forkcell/internal/driver/control"
 	"github.com/forkcell/forkcell/internal/driver/fault"
 	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
@@ -55,19 +54,26 @@ func build(c *protocol.Conn) (protocol.Without, error) {
 		return protocol.Without{}, err
 	}
 	var p protocol.Plan
+	r := &rootfs{plan: &p, conn: c, laps: newLaps()}
+	if _, err := c.Read(&protocol.Mapped{}); err != nil {
+		return protocol.Without{}, fault.At("ids", orEnd(err))
+	}
+	var failed error
+	if preparesEarly {
+		failed = r.prepare()
+	}
 	fds, err := c.Read(&p)
-	if errors.Is(err, io.EOF) {
-		os.Exit(1)
-	}
 	if err != nil {
-		return protocol.Without{}, fault.At("plan", err)
+		return protocol.Without{}, fault.At("plan", orEnd(err))
 	}
-	if !p.Without.Has(control.Descriptors) {
-		if err := closeInherited(); err != nil {
-			return protocol.Without{}, fault.At("descriptors", err)
-		}
+	r.fds, r.without = fds, p.Without
+	r.laps.last = time.Now()
+	if !preparesEarly {
+		failed = r.prepare()
 	}
-	r := &rootfs{plan: &p, conn: c, fds: fds, without: p.Without, laps: newLaps(p.Laps)}
+	if failed != nil {
+		return protocol.Without{}, failed
+	}
 	if err := r.build(); err != nil {
 		return protocol.Without{}, err
 	}
@@ -92,15 +98,27 @@ func build(c *protocol.Conn) (protocol.Without, error) {
 		captured = r.sockets.Descriptors()
 		give = append(give, captured...)
 	}
-	err = c.Write(&protocol.Report{
+	report := &protocol.Report{
 		Kind: protocol.Built, Captured: len(captured), MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
-		Landlock: g.landlock, Seccomp: g.seccomp, Examined: examined, Laps: r.laps.list,
-	}, give...)
+		Landlock: g.landlock, Seccomp: g.seccomp, Examined: examined,
+	}
+	if p.Laps {
+		report.Laps = r.laps.list
+	}
+	err = c.Write(report, give...)
 	mountfd.CloseAll(give)
 	if p.Notice {
 		beNoticed()
 	}
 	return p.Without, err
+}
+
+// orEnd ends this process if an error means that the parent is gone.
+func orEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		os.Exit(1)
+	}
+	return err
 }
 
 // weaken takes from this thread everything that commands must not have.
@@ -129,17 +147,13 @@ func (r *rootfs) weaken() (guarded, error) {
 
 // laps are the times of the steps of a start, for a benchmark.
 type laps struct {
-	on   bool
 	last time.Time
 	list []protocol.Lap
 }
 
-func newLaps(on bool) *laps { return &laps{on: on, last: time.Now()} }
+func newLaps() *laps { return &laps{last: time.Now()} }
 
 func (l *laps) add(step string) {
-	if !l.on {
-		return
-	}
 	now := time.Now()
 	l.list = append(l.list, protocol.Lap{Step: step, Took: now.Sub(l.last)})
 	l.last = now

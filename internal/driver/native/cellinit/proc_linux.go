@@ -21,8 +21,12 @@ func maskedProc() []string {
 	}
 }
 
+// settingsDir is the part of /proc with the kernel's settings. It becomes read-only
+// like readOnlyProc, once they are made.
+const settingsDir = "sys"
+
 func readOnlyProc() []string {
-	return []string{"bus", "fs", "irq", "sys", "sysrq-trigger", "driver", "mtrr"}
+	return []string{"bus", "fs", "irq", "sysrq-trigger", "driver", "mtrr"}
 }
 
 func (r *rootfs) newProc() (int, error) {
@@ -32,27 +36,18 @@ func (r *rootfs) newProc() (int, error) {
 	return mountfd.NewFS("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// networkSettings are those of the cell's own network namespace.
-func (r *rootfs) networkSettings(proc int) error {
-	// The cell's user may bind every port: the cell's addresses are its own.
-	// Kernels without the setting keep the low ones for root.
+// lowPorts lets the cell's user bind every port: the cell's addresses are its own.
+// Kernels without the setting keep the low ones for root.
+func lowPorts(proc int) error {
 	if err := set(proc, "net/ipv4/ip_unprivileged_port_start", "0"); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("low ports: %w", err)
-	}
-	if !r.plan.Capture {
-		return nil
-	}
-	for _, s := range capture.Settings() {
-		if err := set(proc, s.File, s.Value); err != nil {
-			return fmt.Errorf("%s: %w", s.File, err)
-		}
 	}
 	return nil
 }
 
 // set writes a setting of the kernel's, which is a file beneath /proc/sys.
 func set(proc int, name, value string) error {
-	fd, err := unix.Openat(proc, "sys/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(proc, settingsDir+"/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -61,7 +56,7 @@ func set(proc int, name, value string) error {
 	return err
 }
 
-func (r *rootfs) proc() error {
+func (r *rootfs) makeProc() error {
 	fd, err := r.newProc()
 	if errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("the host hides parts of its own /proc, as containers do by default: %w", err)
@@ -69,7 +64,7 @@ func (r *rootfs) proc() error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
+	r.cellProc = fd
 	if err := unix.Mkdirat(r.root, "proc", 0o555); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
@@ -86,11 +81,35 @@ func (r *rootfs) proc() error {
 		}
 	}
 	if !r.without.Has(control.NetNS) {
-		if err := r.networkSettings(fd); err != nil {
+		if err := lowPorts(fd); err != nil {
 			return err
 		}
 	}
 	return r.coverProc(fd)
+}
+
+// finishProc makes the settings of a cell with a network, and then all settings
+// read-only.
+func (r *rootfs) finishProc() error {
+	defer unix.Close(r.cellProc)
+	if r.plan.Capture && !r.without.Has(control.NetNS) {
+		for _, s := range capture.Settings() {
+			if err := set(r.cellProc, s.File, s.Value); err != nil {
+				return fmt.Errorf("%s: %w", s.File, err)
+			}
+		}
+	}
+	if r.without.Has(control.ReadOnlyProc) {
+		return nil
+	}
+	return r.protect(r.cellProc, settingsDir)
+}
+
+// protect makes a part of /proc read-only.
+func (r *rootfs) protect(proc int, name string) error {
+	return r.coverWith(proc, name, func() (int, error) {
+		return mountfd.CloneTree(proc, name, mountfd.AttrMask, -1)
+	})
 }
 
 // coverProc hides and write-protects. The covers lie in the proc mount itself,
@@ -100,9 +119,7 @@ func (r *rootfs) coverProc(proc int) error {
 		if r.without.Has(control.ReadOnlyProc) {
 			break
 		}
-		if err := r.coverWith(proc, name, func() (int, error) {
-			return mountfd.CloneTree(proc, name, mountfd.AttrMask, -1)
-		}); err != nil {
+		if err := r.protect(proc, name); err != nil {
 			return err
 		}
 	}

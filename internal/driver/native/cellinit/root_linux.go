@@ -35,8 +35,9 @@ type rootfs struct {
 	// mounts are the host's mount points, in order.
 	mounts []string
 	unions int
-	// hostProc is the host's, where the cell has no pid namespace.
-	hostProc int
+	// hostProc is the host's, where the cell has no pid namespace. cellProc is the
+	// cell's.
+	hostProc, cellProc int
 
 	mountAPI string
 	degraded []string
@@ -44,22 +45,32 @@ type rootfs struct {
 	sockets  *capture.Sockets
 }
 
-func (r *rootfs) build() error {
+// prepare makes what every cell has, whatever its plan. A process that was started
+// before its cell is known does so while it waits.
+func (r *rootfs) prepare() error {
 	unix.Umask(0)
-	steps := []struct {
-		name string
-		do   func() error
-	}{
+	return r.take([]step{
+		{"descriptors", r.descriptors},
 		{"own mounts", func() error { return ownMounts(r.without) }},
+		{"network", r.loopback},
+		{"mounts", r.readMounts},
+		{"root", r.makeStage},
+		{"proc", r.makeProc},
+		{"dev", r.dev},
+	})
+}
+
+// build makes the rest, as the plan says.
+func (r *rootfs) build() error {
+	defer unix.Umask(0o022)
+	return r.take([]step{
 		{"control group namespace", r.ownCgroups},
 		{"network", r.network},
 		{"host name", r.hostname},
-		{"mounts", r.readMounts},
-		{"root", r.makeStage},
+		{"root", r.findHost},
 		{"etc", r.etc},
 		{"system directories", r.system},
-		{"proc", r.proc},
-		{"dev", r.dev},
+		{"proc", r.finishProc},
 		{"mounts of the parent", r.receiveMounts},
 		{"binds", r.binds},
 		{"overlays", r.overlays},
@@ -67,14 +78,23 @@ func (r *rootfs) build() error {
 		{"read-only paths", r.fixed},
 		{"masks", r.masks},
 		{"pivot", r.enter},
-	}
+	})
+}
+
+// step is one step of making the tree.
+type step struct {
+	name string
+	do   func() error
+}
+
+// take takes steps until one fails.
+func (r *rootfs) take(steps []step) error {
 	for _, s := range steps {
 		if err := s.do(); err != nil {
 			return fault.At(s.name, err)
 		}
 		r.laps.add(s.name)
 	}
-	unix.Umask(0o022)
 	return nil
 }
 
@@ -112,10 +132,8 @@ func (r *rootfs) makeStage() (err error) {
 	if err := unix.Mknodat(r.stage, maskFile, unix.S_IFREG, 0); err != nil {
 		return fmt.Errorf("make %s: %w", maskFile, err)
 	}
-	if r.empty, err = mountfd.OpenDir(r.stage, "empty"); err != nil {
-		return err
-	}
-	return r.findHost()
+	r.empty, err = mountfd.OpenDir(r.stage, "empty")
+	return err
 }
 
 // findHost opens the directory that the system's directories come from.
@@ -158,12 +176,17 @@ func (r *rootfs) ownCgroups() error {
 	return unix.Unshare(unix.CLONE_NEWCGROUP)
 }
 
-func (r *rootfs) network() error {
+func (r *rootfs) loopback() error {
 	if r.without.Has(control.NetNS) {
 		return nil
 	}
-	if !r.plan.Capture {
-		return loopbackUp()
+	return loopbackUp()
+}
+
+// network captures the connections of a cell that has a network.
+func (r *rootfs) network() error {
+	if r.without.Has(control.NetNS) || !r.plan.Capture {
+		return nil
 	}
 	var err error
 	r.sockets, err = capture.Setup()

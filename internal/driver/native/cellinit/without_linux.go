@@ -10,6 +10,10 @@ import (
 // No control can be left off in this build. The other build, for tests, does
 // something else in these places.
 
+// preparesEarly reports that the first process prepares what every cell has before
+// it gets its plan.
+const preparesEarly = true
+
 func ownMounts(protocol.Without) error { return nil }
 
 func keepCapabilities(protocol.Identity, protocol.Without) error { return nil }

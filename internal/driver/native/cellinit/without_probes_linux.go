@@ -12,6 +12,10 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
+// preparesEarly reports that the first process prepares what every cell has before
+// it gets its plan. Here the plan says what of it is left off.
+const preparesEarly = false
+
 // ownMounts keeps what the init mounts to itself. A mount namespace that comes
 // with a user namespace does so anyhow; the one of a root without one would share
 // its changes with the host's.

@@ -107,6 +107,10 @@ type Mask struct {
 	Dir    bool
 }
 
+// Mapped is what the parent says first: the users and groups of the process's
+// namespace are mapped, so that it can make files.
+type Mapped struct{}
+
 // Order is what the parent says after the plan.
 type Order struct {
 	Exec *ExecOrder

@@ -107,6 +107,8 @@ func list[T any](w *wire, p *[]T, each func(*wire, *T)) {
 
 func texts[T ~string | ~[]byte](w *wire, p *[]T) { list(w, p, text[T]) }
 
+func (*Mapped) fields(*wire) {}
+
 func (p *Plan) fields(w *wire) {
 	text(w, &p.Hostname)
 	p.ID.fields(w)
