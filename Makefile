@@ -11,7 +11,7 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 export PATH := $(PATH):/usr/local/go/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test lint vuln bench demo fuzz clean
+.PHONY: help build install test sdk lint vuln bench demo fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,17 @@ install: build ## install the program, its manual pages and completions (PREFIX,
 test: ## run every test: unit, script, property, race, fuzz (short), crash; as root also as an ordinary user
 	@scripts/setup.sh test
 	$(GO) run -buildvcs=false ./scripts/runtests
+
+sdk: build ## test the packages for Python and TypeScript beside a real daemon
+	@scripts/setup.sh sdk
+	@scripts/sdk.sh fetch
+	scripts/sdk.sh test
+
+.PHONY: sdk-generate
+sdk-generate: # write what is generated in sdk/
+	@scripts/setup.sh sdk
+	@scripts/sdk.sh fetch
+	scripts/sdk.sh generate
 
 lint: ## check format, layers and habits with pinned tools
 	@scripts/setup.sh lint

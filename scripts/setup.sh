@@ -22,6 +22,7 @@ test) needs='git:git openssl:openssl setfacl:acl getfattr:attr gcc:gcc,libc6-dev
 	make:make gdb:gdb strace:strace tmux:tmux node:nodejs npm:npm javac:default-jdk-headless
 	/usr/bin/cargo:cargo /usr/bin/pytest-3:python3-pytest curl:curl wget:wget /usr/bin/python3:python3 /usr/bin/pip3:python3-pip' ;;
 bench) needs='bwrap:bubblewrap rsync:rsync' ;;
+sdk) needs='python3:python3 node:nodejs npm:npm' ;;
 *) needs='' ;;
 esac
 
@@ -32,6 +33,11 @@ for need in $needs; do
 		packages="$packages $(echo "${need#*:}" | tr , ' ')"
 	fi
 done
+# Debian's Python comes without a part of its library.
+if [ "$1" = sdk ] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+	missing="$missing python3-venv"
+	packages="$packages python3-venv"
+fi
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

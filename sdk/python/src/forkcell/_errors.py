@@ -1,0 +1,49 @@
+"""The error of every failed call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ForkcellError(Exception):
+    """A failure that the daemon reports, or that the client finds before it sends anything.
+
+    code is a stable word such as "not_found". status is that of HTTP, and 0 if there
+    was no answer. hint says what to do. details has every path or field concerned.
+    request_id is the id of the request in the log and the journal of the daemon.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        status: int = 0,
+        hint: str = "",
+        *,
+        message: str = "",
+        details: list[str] | None = None,
+        request_id: str = "",
+    ) -> None:
+        super().__init__(message or code)
+        self.code = code
+        self.status = status
+        self.hint = hint
+        self.message = message
+        self.details = details or []
+        self.request_id = request_id
+
+    def __str__(self) -> str:
+        return f"{self.message or self.code} ({self.hint})" if self.hint else self.message or self.code
+
+    @classmethod
+    def from_problem(cls, status: int, document: Any) -> ForkcellError:
+        """Return the error of a problem document."""
+        if not isinstance(document, dict) or not document.get("code"):
+            return cls("protocol", status, message=f"unexpected answer with the status {status}")
+        return cls(
+            document["code"],
+            status,
+            document.get("hint", ""),
+            message=document.get("detail", ""),
+            details=document.get("details", []),
+            request_id=document.get("instance", ""),
+        )

@@ -1,0 +1,1 @@
+"""The client. It is generated from _async."""

@@ -1,0 +1,67 @@
+"""Making and finding cells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .. import models
+from .._call import get, post
+from .._errors import ForkcellError
+from .cell import Cell
+from .transport import Transport
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..bodies import CreateCell
+
+
+class Cells:
+    """Makes and finds cells."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(
+        self,
+        source: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        **options: Unpack[CreateCell],
+    ) -> Cell:
+        """Make a cell.
+
+        source is a directory of this machine, and the daemon must be on the local socket;
+        or it is the API's own form, such as {"empty": True} or {"path": "/srv/project"},
+        a directory of the daemon's machine.
+        """
+        body = {**options, "source": self._source(source)}
+        made = self._transport.send(post("/v1/cells", body, key=idempotency_key), models.InitResult)
+        return Cell(self._transport, made.cell, made)
+
+    def _source(self, source: str | os.PathLike[str] | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if source is None or isinstance(source, Mapping):
+            return source
+        if self._transport.address.socket is None:
+            raise ForkcellError(
+                "no_local_binary",
+                message=f"this client cannot send {os.fspath(source)} to {self._transport.address}",
+                hint="use the daemon on the local socket, or a source that is on the daemon's machine",
+            )
+        return {"path": os.path.abspath(source)}
+
+    def get(self, name: str) -> Cell:
+        """Return a cell that exists."""
+        cell = self.named(name)
+        cell.status()
+        return cell
+
+    def named(self, name: str) -> Cell:
+        """Return a cell without asking the daemon whether it exists."""
+        return Cell(self._transport, name)
+
+    def list(self, *, state: str | None = None) -> Iterator[models.CellInfo]:
+        """Return the cells, the oldest first."""
+        return self._transport.pages("/v1/cells", models.CellInfo, **get("", state=state).query)

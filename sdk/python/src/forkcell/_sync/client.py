@@ -1,0 +1,78 @@
+"""The client."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from .. import _config, models
+from .._call import get, post
+from .cells import Cells
+from .resources import Decisions, Policies, Receipts, Runs
+from .transport import Transport
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from ..bodies import GCBody
+
+
+class Forkcell:
+    """A client of a daemon.
+
+    url is unix:PATH, http://HOST:PORT or https://HOST:PORT; without it, FORKCELL_URL or
+    the socket of the default home. The token is that of token_file or FORKCELL_TOKEN_FILE;
+    the local socket needs none. verify is an ssl.SSLContext for certificates of a private
+    authority.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+        verify: ssl.SSLContext | bool = True,
+    ) -> None:
+        self._transport = Transport(_config.address(url), _config.token(token, token_file), verify)
+        self.cells = Cells(self._transport)
+        self.runs = Runs(self._transport)
+        self.receipts = Receipts(self._transport)
+        self.decisions = Decisions(self._transport)
+        self.policies = Policies(self._transport)
+
+    @property
+    def local(self) -> bool:
+        """Whether the daemon is on a local socket, so that both sides see the same files."""
+        return self._transport.address.socket is not None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def version(self) -> models.VersionInfo:
+        """Return the version of the daemon, and of the API that it speaks."""
+        return self._transport.send(get("/version"), models.VersionInfo)
+
+    def key(self) -> models.KeyInfo:
+        """Return the key that signs receipts."""
+        return self._transport.send(get("/v1/keys"), models.KeyInfo)
+
+    def gc(self, **options: Unpack[GCBody]) -> models.GCResult:
+        """Free states that nothing needs."""
+        return self._transport.send(post("/v1/gc", options), models.GCResult)
+
+    def graph(self) -> Iterator[models.GraphNode]:
+        """Return the lineage of all states, the oldest first."""
+        return self._transport.pages("/v1/graph", models.GraphNode)

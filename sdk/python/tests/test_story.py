@@ -1,0 +1,95 @@
+"""What a user does, against a real daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forkcell import AsyncForkcell, Forkcell, ForkcellError
+
+
+def test_story(fc: Forkcell, project: Path) -> None:
+    cell = fc.cells.create(project, name="story", policy="offline")
+    assert cell.created and cell.created.files == 1
+    lines: list[str] = []
+    errors: list[str] = []
+    r = cell.run("cat; echo two; echo oops >&2; echo hi > hello.txt", stdin="one\n", on_stdout=lines.append, on_stderr=errors.append)
+    assert r.ok and r.changed_files == 1
+    assert (lines, r.stdout, errors, r.stderr) == (["one", "two"], "one\ntwo\n", ["oops"], "oops\n")
+    accepted = cell.accept(apply=True, reason="good")
+    assert accepted.applied and accepted.applied.written[0].path == "hello.txt"
+    assert (project / "hello.txt").read_text() == "hi\n"
+    cell.undo()
+    assert (project / "hello.txt").read_text() == "hello\n"
+    cell.remove()
+    with pytest.raises(ForkcellError) as e:
+        fc.cells.get("story")
+    assert (e.value.code, e.value.status) == ("not_found", 404) and e.value.request_id
+
+
+def test_failure_is_a_result(fc: Forkcell, project: Path) -> None:
+    cell = fc.cells.create(project, name="failure")
+    r = cell.run(["sh", "-c", "printf '\\377'; exit 3"], restore_on_fail=True)
+    assert (r.ok, r.exit_code, r.decision, r.stdout_bytes) == (False, 3, "restored", b"\xff")
+    revision = cell.status().revision
+    cell.checkpoint(name="one", if_match=revision)
+    with pytest.raises(ForkcellError) as e:
+        cell.checkpoint(name="two", if_match=revision)
+    assert e.value.code == "changed"
+    with pytest.raises(ForkcellError) as e:
+        cell.run("true", timeout="soon")
+    assert (e.value.code, e.value.status) == ("usage", 400)
+
+
+def test_live(fc: Forkcell, project: Path) -> None:
+    with fc.cells.create(project, name="live") as cell:
+        cell.start()
+        lines: list[str] = []
+        assert cell.exec("cat; exit 4", stdin="in").exit_code == 4
+        r = cell.exec(["echo", "hello"], on_stdout=lines.append)
+        assert r.ok and lines == ["hello"] and r.stdout == "hello\n"
+        assert cell.status().state == "live"
+    assert cell.status().state == "idle"
+
+
+def test_evidence(fc: Forkcell, project: Path) -> None:
+    cell = fc.cells.create(project, name="evidence")
+    r = cell.run("true")
+    assert fc.receipts.verify(receipt=r.receipt_id).ok
+    assert fc.receipts.bundle(r.receipt_id)
+    assert [i.receipt_id for i in fc.receipts.list("evidence")] == [r.receipt_id]
+    assert [c.name for c in cell.fork(name="evidence-try", n=2)] == ["evidence-try-1", "evidence-try-2"]
+    assert not fc.policies.explain(cell="evidence", path="/srv/secret").allowed
+    assert {"evidence", "evidence-try-1"} <= {c.name for c in fc.cells.list(state="idle")}
+    begun = cell.begin("sleep 1000")
+    fc.runs.cancel(begun.run_id)
+    cell.run("true", wait="30s")
+    assert fc.runs.get(begun.run_id).outcome == "interrupted"
+
+
+def test_leaving_a_run_ends_it(fc: Forkcell, project: Path) -> None:
+    cell = fc.cells.create(project, name="leaving")
+    started: list[str] = []
+
+    def leave(run: str) -> None:
+        started.append(run)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cell.run("sleep 1000", restore_on_fail=True, on_started=leave)
+    cell.run("true", wait="30s")
+    assert fc.runs.get(started[0]).outcome == "interrupted"
+
+
+@pytest.mark.anyio
+async def test_async(daemon: str, project: Path) -> None:
+    async with AsyncForkcell(daemon) as fc, await fc.cells.create(project, name="async") as cell:
+        lines: list[str] = []
+        r = await cell.run("echo hello", on_stdout=lines.append)
+        assert r.ok and lines == ["hello"]
+        assert [i.run_id async for i in cell.runs()] == [r.run_id]
+        await cell.start()
+        assert (await cell.exec("exit 4")).exit_code == 4
+        await cell.aclose()
+        assert (await cell.status()).state == "idle"
