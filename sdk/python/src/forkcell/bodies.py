@@ -211,6 +211,15 @@ class GCBody(TypedDict):
     """
 
 
+class Quota(TypedDict):
+    cpus: NotRequired[float]
+    disk: NotRequired[int]
+    live_cells: NotRequired[int]
+    memory: NotRequired[int]
+    requests_per_second: NotRequired[float]
+    runs: NotRequired[int]
+
+
 class ReceiptVerifyRequest(TypedDict):
     all: NotRequired[bool]
     """
@@ -416,6 +425,37 @@ class SuggestBody(TypedDict):
     run: NotRequired[str]
     """
     The run; without it, the last one.
+    """
+
+
+class TokenBody(TypedDict):
+    cells: NotRequired[str]
+    """
+    The token sees only cells whose names begin so.
+    """
+    credentials: NotRequired[list[str]]
+    """
+    Names in the daemon's credentials file that requests may use.
+    """
+    expires: NotRequired[str]
+    """
+    The token ends after this time.
+    """
+    name: str
+    """
+    Name of the token, which is the actor in statements.
+    """
+    policy: NotRequired[str]
+    """
+    The ceiling: a run is allowed only what its own policy and this one allow.
+    """
+    quota: NotRequired[Quota]
+    """
+    Bounds of what the token uses.
+    """
+    scopes: list[str]
+    """
+    What the token may do: read, run, decide, admin.
     """
 
 

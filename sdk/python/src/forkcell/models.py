@@ -113,22 +113,6 @@ class CredentialValue:
 
 
 @dataclass(kw_only=True)
-class DecisionInfo:
-    actor: str
-    automatic: bool
-    cell: str
-    created_at: str
-    decision_id: str
-    forced: bool
-    head_after: str
-    head_before: str
-    reason: str
-    receipt_id: str
-    result: str
-    run_id: str
-
-
-@dataclass(kw_only=True)
 class DeniedNetwork:
     attempts: int
     to: list[str]
@@ -261,15 +245,6 @@ class ListCellInfo:
 
 
 @dataclass(kw_only=True)
-class ListDecisionInfo:
-    items: list[DecisionInfo]
-    next: str | None
-    """
-    Cursor of the next page, or null.
-    """
-
-
-@dataclass(kw_only=True)
 class ListGraphNode:
     items: list[GraphNode]
     next: str | None
@@ -370,6 +345,38 @@ class Problem:
     The status in words.
     """
     type: str
+
+
+@dataclass(kw_only=True)
+class Quota:
+    cpus: float | None = None
+    disk: int | None = None
+    live_cells: int | None = None
+    memory: int | None = None
+    requests_per_second: float | None = None
+    runs: int | None = None
+
+
+@dataclass(kw_only=True)
+class RaceAttemptInfo:
+    attempt: int
+    cell: str
+    duration_us: int
+    exit_code: int
+    judge_exit_code: int | None
+    judge_receipt_id: str
+    outcome: str
+    receipt_id: str
+    run_id: str
+    score: float | None
+
+
+@dataclass(kw_only=True)
+class RaceInfo:
+    attempts: list[RaceAttemptInfo]
+    best: str
+    judge: list[str]
+    winner: int
 
 
 @dataclass(kw_only=True)
@@ -485,6 +492,42 @@ class StartResult:
 
 
 @dataclass(kw_only=True)
+class TokenCreated:
+    cells: str
+    created_at: str
+    created_by: str
+    credentials: list[str]
+    expires_at: str | None
+    id: str
+    name: str
+    policy_hash: str
+    quota: Quota
+    revoked_at: str | None
+    revoked_by: str
+    scopes: list[str]
+    state: str
+    token: str
+    entry: str | None = None
+
+
+@dataclass(kw_only=True)
+class TokenInfo:
+    cells: str
+    created_at: str
+    created_by: str
+    credentials: list[str]
+    expires_at: str | None
+    id: str
+    name: str
+    policy_hash: str
+    quota: Quota
+    revoked_at: str | None
+    revoked_by: str
+    scopes: list[str]
+    state: str
+
+
+@dataclass(kw_only=True)
 class UnansweredNetwork:
     attempts: int
     reason: str
@@ -536,6 +579,23 @@ class ApplyResult:
 
 
 @dataclass(kw_only=True)
+class DecisionInfo:
+    actor: str
+    automatic: bool
+    cell: str
+    created_at: str
+    decision_id: str
+    forced: bool
+    head_after: str
+    head_before: str
+    reason: str
+    receipt_id: str
+    result: str
+    run_id: str
+    race: RaceInfo | None = None
+
+
+@dataclass(kw_only=True)
 class InitResult:
     backend: str
     backend_reason: str
@@ -555,6 +615,15 @@ class InitResult:
     source: str
     timings: InitTimings
     unmapped_ids: list[str]
+
+
+@dataclass(kw_only=True)
+class ListDecisionInfo:
+    items: list[DecisionInfo]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """
 
 
 @dataclass(kw_only=True)
@@ -578,6 +647,15 @@ class ListReceiptInfo:
 @dataclass(kw_only=True)
 class ListRunInfo:
     items: list[RunInfo]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """
+
+
+@dataclass(kw_only=True)
+class ListTokenInfo:
+    items: list[TokenInfo]
     next: str | None
     """
     Cursor of the next page, or null.
