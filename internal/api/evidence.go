@@ -10,6 +10,7 @@ type EventQuery struct {
 	Action string    `json:"action,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 	Limit  int       `json:"limit,omitempty"` // only the newest so many
+	Prefix string    `json:"-"`               // only cells whose names begin with it
 }
 
 // LogEntry is one line of a cell's history, oldest first.

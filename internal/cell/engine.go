@@ -16,6 +16,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/eventquery"
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/store"
@@ -57,6 +58,13 @@ type Engine struct {
 	caller   Caller
 	log      *evidence.Log
 	logger   *slog.Logger
+	shared   *shared
+}
+
+// shared is what the engines of one home have together.
+type shared struct {
+	journals eventquery.Notices
+	outputs  runningOutputs
 }
 
 // New makes an Engine.
@@ -66,7 +74,7 @@ func New(c Config) *Engine {
 	}
 	return &Engine{
 		store: c.Store, ws: c.Workspace, late: c.Late, driver: c.Driver, launcher: c.Launcher, caller: c.Caller, home: c.Home, version: c.Version, hide: c.Hide,
-		now: c.Now, log: evidence.New(c.Store, c.Workspace, c.Now, c.Caller.Actor), logger: c.Logger,
+		now: c.Now, log: evidence.New(c.Store, c.Workspace, c.Now, c.Caller.Actor), logger: c.Logger, shared: &shared{},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
@@ -36,13 +37,16 @@ func (e *Engine) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
 		cellID = c.ID
 	}
 	if q.Run == "" {
-		return cellRuns{store: e.store, cellID: cellID}.Runs()
+		return cellRuns{store: e.store, cellID: cellID, prefix: q.Prefix}.Runs()
 	}
 	var r store.Run
 	err := e.view(func(tx *store.Tx) (err error) {
 		r, err = runByPrefix(tx, q.Run)
 		if err == nil && cellID != "" && r.CellID != cellID {
 			err = api.Missing("run of "+q.Cell, q.Run, "`forkcell log "+q.Cell+"` shows them")
+		}
+		if err == nil {
+			err = underPrefix(tx, r, q.Prefix)
 		}
 		return err
 	})
@@ -58,6 +62,15 @@ func runByPrefix(tx *store.Tx, ref string) (store.Run, error) {
 		return store.Run{}, idError("run", ref, err, "`forkcell log CELL` shows them")
 	}
 	return tx.Run(id)
+}
+
+// underPrefix refuses a run of a cell whose name does not begin with a prefix.
+func underPrefix(tx *store.Tx, r store.Run, prefix string) error {
+	c, err := tx.CellByID(r.CellID)
+	if err == nil && !strings.HasPrefix(c.LastName, prefix) {
+		err = api.Missing("run", r.ID, "`forkcell log CELL` shows them")
+	}
+	return err
 }
 
 func eventRun(r store.Run) eventquery.Run {
@@ -82,23 +95,51 @@ func (e *Engine) FollowEvents(ctx context.Context, name string, last int, fn fun
 	return eventquery.Follow(ctx, e.store, runs, last, fn)
 }
 
-// cellRuns lists the runs of a cell, or of all cells with "".
+// cellRuns lists the runs of a cell, or of all cells with "", whose names begin with
+// a prefix.
 type cellRuns struct {
 	store  *store.Store
 	cellID string
+	prefix string
 }
 
 // Runs implements eventquery.Runs.
 func (r cellRuns) Runs() ([]eventquery.Run, error) {
 	var out []eventquery.Run
 	err := r.store.View(func(tx *store.Tx) error {
-		runs, err := tx.Runs(r.cellID)
-		for _, one := range runs {
-			out = append(out, eventRun(one))
-		}
-		return err
+		seen := visibleCells{tx: tx, prefix: r.prefix}
+		return tx.EachRun(r.cellID, func(one store.Run) error {
+			visible, err := seen.has(one.CellID)
+			if visible {
+				out = append(out, eventRun(one))
+			}
+			return err
+		})
 	})
 	return out, err
+}
+
+// visibleCells finds out which cells have names that begin with a prefix.
+type visibleCells struct {
+	tx     *store.Tx
+	prefix string
+	known  map[string]bool
+}
+
+func (v *visibleCells) has(cellID string) (bool, error) {
+	if v.prefix == "" {
+		return true, nil
+	}
+	visible, known := v.known[cellID]
+	if known {
+		return visible, nil
+	}
+	c, err := v.tx.CellByID(cellID)
+	if v.known == nil {
+		v.known = map[string]bool{}
+	}
+	v.known[cellID] = strings.HasPrefix(c.LastName, v.prefix)
+	return v.known[cellID], err
 }
 
 // Includes implements eventquery.Runs.

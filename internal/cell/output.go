@@ -27,6 +27,9 @@ type output struct {
 	lost  error // why not all of it was stored
 	full  bool  // it is not the limit
 	gone  int64 // bytes that were not stored
+	ended bool  // nothing will be added
+	// changed, if set, is closed when something is added, or at the end.
+	changed chan struct{}
 }
 
 // newOutput stores at most limit bytes of both streams; 0 is no limit. It removes
@@ -43,6 +46,9 @@ func newOutput(s *store.Store, env []string, limit int64, more []redact.Secret) 
 }
 
 func (o *output) discard() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer o.end()
 	for _, b := range o.blobs {
 		b.Discard()
 	}
@@ -90,6 +96,7 @@ func (o *output) put(to io.Writer, p []byte) {
 		}()
 	}
 	o.left -= int64(len(p))
+	o.tell()
 	if n, err := to.Write(p); err != nil {
 		o.lost, o.full = err, true
 		o.gone += int64(len(p) - n)
@@ -118,6 +125,9 @@ func (o *output) gap() string {
 
 // finish makes the logs durable. A stream without output has no log.
 func (o *output) finish() ([]receipt.Log, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer o.end()
 	names := [2]string{"stdout", "stderr"}
 	var logs []receipt.Log
 	for i, b := range o.blobs {

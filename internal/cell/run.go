@@ -61,6 +61,7 @@ func (e *Engine) Run(ctx context.Context, req api.RunRequest, stdio Stdio) (*api
 	if err != nil {
 		return nil, err
 	}
+	defer e.shared.outputs.add(r.rec.ID, r.out)()
 	if stdio.Begun != nil {
 		stdio.Begun(r.rec.ID)
 	}

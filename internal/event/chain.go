@@ -201,7 +201,8 @@ type Filter struct {
 	Limit int
 }
 
-func (f Filter) match(r Record) bool {
+// Match reports whether a filter selects a record. It ignores Limit.
+func (f Filter) Match(r Record) bool {
 	return (f.Class == 0 || f.Class == r.Class) &&
 		(f.Action == "" || f.Action == r.Action) &&
 		(f.Since.IsZero() || !r.Time.Before(f.Since))
@@ -213,7 +214,7 @@ func Read(r io.Reader, f Filter, fn func(Record) error) error {
 	var last []Record
 	err := lines(r, func(rec Record) error {
 		switch {
-		case !f.match(rec):
+		case !f.Match(rec):
 			return nil
 		case f.Limit <= 0:
 			return fn(rec)

@@ -25,7 +25,7 @@ type Runs interface {
 func Follow(ctx context.Context, journals Journals, runs Runs, last int, fn func(event.Record) error) error {
 	f := &follower{journals: journals, runs: runs, found: make(chan event.Record), failed: make(chan error, 1), known: map[string]bool{}}
 	// The watch comes first, so that no run begins unseen between the two.
-	w, err := watchJournals(journals.Path())
+	w, err := watchJournals(journals.Path(), journalMade)
 	if err != nil {
 		return api.Failf(api.CodeEvents, err, "watch the journals")
 	}

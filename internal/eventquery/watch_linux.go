@@ -20,17 +20,27 @@ type journalWatch struct {
 	fd      int // of notices, whose own Fd would make it blocking
 	notices *os.File
 	dirs    map[int32]string // by watch: "" is the home, "events", or one in it
+	mask    uint32           // of the notices in the directories of journals
+	// overflow is called when the kernel dropped notices.
+	overflow func() error
 }
 
 // journalSuffix is how the names of journals end, after the run's id.
 const journalSuffix = ".jsonl"
 
-func watchJournals(home string) (*journalWatch, error) {
+// journalMade are the notices about new names, journalWritten those about writes.
+const (
+	journalMade    = unix.IN_CREATE | unix.IN_MOVED_TO
+	journalWritten = unix.IN_MODIFY | unix.IN_CLOSE_WRITE
+)
+
+func watchJournals(home string, mask uint32) (*journalWatch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("inotify: %w", err)
 	}
-	w := &journalWatch{home: home, fd: fd, notices: os.NewFile(uintptr(fd), "inotify"), dirs: map[int32]string{}}
+	w := &journalWatch{home: home, fd: fd, notices: os.NewFile(uintptr(fd), "inotify"), dirs: map[int32]string{}, mask: mask}
+	w.overflow = func() error { return errors.New("more runs began than the kernel could report") }
 	// The journals that exist already are not new.
 	if err := w.add("", func(string) error { return nil }); err != nil {
 		w.close()
@@ -47,7 +57,11 @@ func (w *journalWatch) path(dir string) string { return w.home + "/" + dir }
 // add watches a directory and the directories in it. found is called for the journals
 // that are there already.
 func (w *journalWatch) add(dir string, found func(run string) error) error {
-	id, err := unix.InotifyAddWatch(w.fd, w.path(dir), unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR)
+	mask := uint32(journalMade)
+	if strings.HasPrefix(dir, "events/") {
+		mask = w.mask
+	}
+	id, err := unix.InotifyAddWatch(w.fd, w.path(dir), mask|unix.IN_ONLYDIR)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
@@ -103,7 +117,10 @@ func (w *journalWatch) each(ctx context.Context, found func(run string) error) e
 			name := unix.ByteSliceToString(b[unix.SizeofInotifyEvent:end])
 			b = b[end:]
 			if mask&unix.IN_Q_OVERFLOW != 0 {
-				return errors.New("more runs began than the kernel could report")
+				if err := w.overflow(); err != nil {
+					return err
+				}
+				continue
 			}
 			dir, watched := w.dirs[id]
 			if !watched {

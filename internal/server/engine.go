@@ -18,6 +18,8 @@ type Engine interface {
 	policyKeeper
 	operator
 	liver
+	eventReader
+	logReader
 	requestKeeper
 	tokenKeeper
 }

@@ -122,6 +122,7 @@ func (s *Server) addRoutes() {
 	s.addRuns()
 	s.addMoves()
 	s.addEvidence()
+	s.addEvents()
 	s.addPolicies()
 	s.addTokens()
 	s.addLive()

@@ -62,6 +62,15 @@ func (b *BlobWriter) Write(p []byte) (int, error) {
 // Size returns the number of bytes written so far.
 func (b *BlobWriter) Size() int64 { return b.n }
 
+// Reader opens what was written so far, also after Commit. The error is
+// fs.ErrNotExist if that is nothing.
+func (b *BlobWriter) Reader() (*os.File, error) {
+	if b.f == nil {
+		return nil, fs.ErrNotExist
+	}
+	return b.s.dir.OpenFile(b.name)
+}
+
 // Discard drops the blob.
 func (b *BlobWriter) Discard() {
 	if b.f == nil {
@@ -88,9 +97,11 @@ func (b *BlobWriter) Commit() (string, error) {
 	if err := b.s.dir.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	err := b.s.dir.Rename(b.name, b.s.dir, dir+"/"+digest, unix.RENAME_NOREPLACE)
+	temp := b.name
+	b.name = dir + "/" + digest
+	err := b.s.dir.Rename(temp, b.s.dir, b.name, unix.RENAME_NOREPLACE)
 	if errors.Is(err, fs.ErrExist) {
-		return digest, b.s.dir.Remove(b.name)
+		return digest, b.s.dir.Remove(temp)
 	}
 	if err != nil {
 		return "", fmt.Errorf("keep a blob: %w", err)

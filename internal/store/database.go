@@ -61,6 +61,11 @@ var migrations = []string{
 	CREATE INDEX requests_created ON requests(created);
 	CREATE TABLE effects(request TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(request, seq)) STRICT;
 	CREATE TABLE secrets(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;`,
+	// Positions in the stream of events have the numbers of runs. No number is given
+	// twice, also not that of a run that was dropped, and a rebuilt database, whose
+	// runs may have others, has another identity.
+	`CREATE TABLE identity(id TEXT NOT NULL, dropped INTEGER NOT NULL) STRICT;
+	INSERT INTO identity VALUES(lower(hex(randomblob(8))), 0);`,
 }
 
 // OpenDatabase opens the database of a store that was opened without it.

@@ -307,7 +307,7 @@ func scanRun(r *sqlite.Stmt) (Run, error) {
 }
 
 const putRun = `INSERT INTO runs(id,cell_id,ord,state,after,decision,receipt_id,doc)
-	VALUES(?,?,coalesce((SELECT ord FROM runs ORDER BY rowid DESC LIMIT 1),0)+1,?,?,?,?,?)
+	VALUES(?,?,max(coalesce((SELECT ord FROM runs ORDER BY rowid DESC LIMIT 1),0),(SELECT dropped FROM identity WHERE rowid=1))+1,?,?,?,?,?)
 	ON CONFLICT(id) DO UPDATE SET state=excluded.state, after=excluded.after, decision=excluded.decision,
 		receipt_id=excluded.receipt_id, doc=excluded.doc`
 
@@ -350,8 +350,11 @@ func (tx *Tx) LastRun(cellID string) (Run, error) {
 		"SELECT "+runColumns+" FROM runs WHERE cell_id=? AND state='done' ORDER BY ord DESC LIMIT 1", cellID)
 }
 
-// DropRun removes a run that never started.
-func (tx *Tx) DropRun(id string) error { return tx.exec("DELETE FROM runs WHERE id=?", id) }
+// DropRun removes a run that never started. Its number is not given again.
+func (tx *Tx) DropRun(id string) error {
+	const keep = "UPDATE identity SET dropped=max(dropped,coalesce((SELECT ord FROM runs WHERE id=?),0))"
+	return errors.Join(tx.exec(keep, id), tx.exec("DELETE FROM runs WHERE id=?", id))
+}
 
 // PutIntent records an operation before it begins.
 func (tx *Tx) PutIntent(id, cellID, kind string, doc any) error {

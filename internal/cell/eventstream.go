@@ -1,0 +1,125 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/eventquery"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// streamRest is the time between two looks of a stream without a change.
+const streamRest = 15 * time.Second
+
+// StreamEvents calls fn with each event that matches a query and the position after
+// it, as it happens, also of runs that begin later. It starts after the position from,
+// or with "" now, and ends with ctx, whose error it returns, with an error of fn, or
+// with the run of the query. A call without an event has only a position.
+//
+// Positions stay valid when this process ends. A journal that cannot be read does not
+// stop the others: damaged is called with the error.
+func (e *Engine) StreamEvents(ctx context.Context, q api.EventQuery, from string, fn func(position string, rec *event.Record) error, damaged func(error) error) error {
+	if e.store == nil {
+		return api.Missing("cell", "there is no state directory yet", "`forkcell init NAME --from DIR` makes it")
+	}
+	source, identity, err := e.streamSource(q)
+	if err != nil {
+		return err
+	}
+	changed, end, err := e.shared.journals.Subscribe(e.store.Path())
+	if err != nil {
+		return api.Failf(api.CodeEvents, err, "watch the journals")
+	}
+	defer end()
+	s := &eventquery.Stream{
+		Journals: e.store, Source: source, Changed: changed, Rest: streamRest, Ends: q.Run != "",
+		Name:   strings.Join([]string{identity, source.cellID, source.run, q.Prefix, strconv.Itoa(q.Class), q.Action}, "\x00"),
+		Filter: event.Filter{Class: event.Class(q.Class), Action: event.Action(q.Action), Since: q.Since},
+	}
+	err = s.Follow(ctx, from, fn, damaged)
+	if errors.Is(err, eventquery.ErrPosition) {
+		err = api.Usagef("leave it out to begin now, or send an id of the same query", "the id of the last event is unknown")
+	}
+	return err
+}
+
+// streamSource checks a query, and returns its runs and the identity of the database.
+func (e *Engine) streamSource(q api.EventQuery) (s streamRuns, identity string, err error) {
+	s = streamRuns{store: e.store, prefix: q.Prefix}
+	if q.Cell != "" {
+		c, err := e.findCell(q.Cell)
+		if err != nil {
+			return s, "", err
+		}
+		s.cellID = c.ID
+	}
+	if q.Run != "" {
+		runs, err := e.eventRuns(q)
+		if err != nil {
+			return s, "", err
+		}
+		s.run = runs[0].ID
+	}
+	err = e.store.View(func(tx *store.Tx) (err error) {
+		identity, err = tx.Identity()
+		return err
+	})
+	return s, identity, err
+}
+
+// streamRuns are the runs of a stream: of a cell, of cells whose names begin with a
+// prefix, or one run.
+type streamRuns struct {
+	store  *store.Store
+	cellID string
+	prefix string
+	run    string
+}
+
+// Backwards implements eventquery.Source.
+func (s streamRuns) Backwards(fn func(eventquery.Numbered) bool) error {
+	return s.store.View(func(tx *store.Tx) error {
+		visible := visibleCells{tx: tx, prefix: s.prefix}
+		var failed error
+		err := tx.RunsBackwards(func(r store.RunRef) bool {
+			n := numbered(r)
+			n.Excluded = s.cellID != "" && s.cellID != r.CellID || s.run != "" && s.run != r.ID
+			if !n.Excluded {
+				var sees bool
+				sees, failed = visible.has(r.CellID)
+				n.Excluded = !sees
+			}
+			return failed == nil && fn(n)
+		})
+		return errors.Join(failed, err)
+	})
+}
+
+// Find implements eventquery.Source.
+func (s streamRuns) Find(ids []string) (map[string]eventquery.Numbered, error) {
+	found := map[string]eventquery.Numbered{}
+	if len(ids) == 0 {
+		return found, nil
+	}
+	err := s.store.View(func(tx *store.Tx) error {
+		for _, id := range ids {
+			r, err := tx.RunRef(id)
+			if err == nil {
+				found[id] = numbered(r)
+			} else if !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+func numbered(r store.RunRef) eventquery.Numbered {
+	return eventquery.Numbered{ID: r.ID, Number: r.Ord, Ended: r.Ended}
+}
