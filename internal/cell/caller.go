@@ -36,6 +36,8 @@ type Caller struct {
 	// Stderr gets the error output of commands that provide credentials. nil drops
 	// it.
 	Stderr io.Writer
+	// Sees reports whether the caller may know of a cell, by its name. nil is of all.
+	Sees func(cell string) bool
 	// Ceiling is a policy that must allow what the policy of a run allows; nil is
 	// none.
 	Ceiling *api.PolicyFile
@@ -62,6 +64,9 @@ func (c Caller) path(p string) (string, error) {
 	}
 	return c.Dir + "/" + p, nil
 }
+
+// sees reports whether the caller may know of a cell.
+func (c Caller) sees(cell string) bool { return c.Sees == nil || c.Sees(cell) }
 
 func (c Caller) lookupEnv(name string) (string, bool) {
 	for _, kv := range c.Env {

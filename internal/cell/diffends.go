@@ -187,6 +187,9 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 			return nil
 		}
 		found, lookup := tx.Cell(name)
+		if lookup == nil && !d.e.caller.sees(name) {
+			lookup = store.ErrNotFound
+		}
 		switch {
 		case lookup == nil && own && found.ID != d.cell.ID:
 			return api.Refusef(api.CodeAmbiguous, "`--checkpoint "+name+"` is the checkpoint; the id of its head is the other cell's state",
@@ -199,7 +202,7 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 		case !errors.Is(lookup, store.ErrNotFound):
 			return lookup
 		}
-		id, lookup := tx.Complete("checkpoints", name)
+		id, lookup := d.foreignState(tx, name)
 		if lookup != nil {
 			return api.Missing("checkpoint or cell", ref, "`forkcell log "+d.cell.Name+"` shows its checkpoints, `forkcell ls` the cells")
 		}
@@ -220,6 +223,23 @@ func (d *comparison) find(ctx context.Context, ref string, mustOwn bool) (chk st
 	now, err := d.present(ctx, other)
 	d.missed(other, now)
 	return now.state, foreign, err
+}
+
+// foreignState returns the id of a state of another cell that the caller may know of.
+func (d *comparison) foreignState(tx *store.Tx, ref string) (string, error) {
+	id, err := tx.Complete("checkpoints", ref)
+	if err != nil {
+		return "", err
+	}
+	chk, err := tx.Checkpoint(id)
+	if err != nil {
+		return "", err
+	}
+	owner, err := tx.CellByID(chk.CellID)
+	if err == nil && !d.e.caller.sees(owner.LastName) {
+		err = store.ErrNotFound
+	}
+	return id, err
 }
 
 // presentState is the present state of a cell.

@@ -167,8 +167,11 @@ func (e *Engine) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkp
 		if lookup != nil {
 			return found, lookup
 		}
-		return found, api.Missing("checkpoint of "+c.Name, ref,
-			fmt.Sprintf("it belongs to cell %s: fork that one with --checkpoint", other.LastName))
+		hint := fmt.Sprintf("it belongs to cell %s: fork that one with --checkpoint", other.LastName)
+		if !e.caller.sees(other.LastName) {
+			hint = ""
+		}
+		return found, api.Missing("checkpoint of "+c.Name, ref, hint)
 	}
 	return found, err
 }

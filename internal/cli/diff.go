@@ -1,15 +1,11 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"io"
 	"path"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/document"
 
 	"github.com/spf13/cobra"
 
@@ -156,37 +152,5 @@ func (s *session) showDiff(w io.Writer, res *cell.DiffResult, o diffOptions) err
 func streamDiff(w io.Writer, res *cell.DiffResult) error {
 	head := *res
 	head.Changes = []api.ChangeJSON{}
-	var frame bytes.Buffer
-	if err := document.Write(&frame, &head); err != nil {
-		return err
-	}
-	before, after, ok := bytes.Cut(frame.Bytes(), []byte(`"changes":[]`))
-	if !ok {
-		return errors.New("write diff: a document without changes")
-	}
-	out := bufio.NewWriterSize(w, 64<<10)
-	_, _ = out.Write(before)
-	_, _ = out.WriteString(`"changes":[`)
-	first := true
-	err := res.Each(func(ch tree.Change) error {
-		var one bytes.Buffer
-		if err := document.Write(&one, cell.NewChangeJSON(ch)); err != nil {
-			return err
-		}
-		if !first {
-			_ = out.WriteByte(',')
-		}
-		_, err := out.Write(bytes.TrimSpace(one.Bytes()))
-		if first && err == nil {
-			err = out.Flush() // show the first change at once
-		}
-		first = false
-		return err
-	})
-	if err != nil {
-		return errors.Join(err, out.Flush())
-	}
-	_ = out.WriteByte(']')
-	_, _ = out.Write(after)
-	return out.Flush()
+	return patch.WriteDocument(w, &head, res.Each, func(ch tree.Change) any { return cell.NewChangeJSON(ch) })
 }

@@ -114,6 +114,10 @@ func TestMCPStory(t *testing.T) {
 	if run.Outcome != "succeeded" || run.Stdout != "given" || run.Stderr != "oops\n" || run.ChangedFiles != 1 || !strings.Contains(said, "oops") {
 		t.Errorf("%+v %s", run, said)
 	}
+	said = m.do(nil, "diff", map[string]any{"cell": "demo", "run": run.RunID})
+	if !strings.Contains(said, "1 change\n") || !strings.Contains(said, "\n-hello\n+hi\n") {
+		t.Error(said)
+	}
 	m.do(nil, "checkpoint", map[string]any{"cell": "demo", "name": "good"})
 	var failed api.RunAnswer
 	m.do(&failed, "run", map[string]any{"cell": "demo", "command": []string{"sh", "-c", "rm hello.txt; exit 7"}})
@@ -215,7 +219,7 @@ func TestMCPTools(t *testing.T) {
 	for name, reads := range map[string]bool{
 		"cell_create": false, "cell_list": true, "cell_remove": false, "run": false, "start": false, "stop": false, "exec": false,
 		"checkpoint": false, "restore": false, "fork": false, "accept": false, "reject": false, "apply": false,
-		"policy_explain": true, "policy_suggest": true, "receipt_show": true, "receipt_verify": true,
+		"policy_explain": true, "diff": true, "policy_suggest": true, "receipt_show": true, "receipt_verify": true,
 	} {
 		if tools[name] == nil || tools[name].Description == "" || tools[name].Annotations.ReadOnlyHint != reads {
 			t.Errorf("%s: %+v", name, tools[name])
@@ -257,7 +261,7 @@ func TestMCPResources(t *testing.T) {
 	var run api.RunAnswer
 	d.want(200, &run, "POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"true"}})
 	m := d.connect(nil)
-	for _, uri := range []string{"cells", "policies", "cells/demo", "cells/demo/policy", "runs/" + run.RunID, "receipts/" + run.ReceiptID} {
+	for _, uri := range []string{"cells", "policies", "cells/demo", "cells/demo/policy", "cells/demo/diff", "cells/demo/runs/" + run.RunID + "/diff", "runs/" + run.RunID, "receipts/" + run.ReceiptID} {
 		res, err := m.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "forkcell://" + uri})
 		if err != nil || len(res.Contents) != 1 || !json.Valid([]byte(res.Contents[0].Text)) {
 			t.Errorf("%s: %v %+v", uri, err, res)

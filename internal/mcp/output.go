@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -29,6 +31,21 @@ func (s *stream) write(p []byte) {
 	if over := len(s.tail) - tailBytes; over > 0 {
 		s.left += int64(over)
 		s.tail = append(s.tail[:0], s.tail[over:]...)
+	}
+}
+
+// readFrom keeps the beginning and the end of what a reader gives.
+func (s *stream) readFrom(r io.Reader) error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		s.write(buf[:n])
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
 }
 

@@ -34,11 +34,22 @@ func addResources(s *sdk.Server, session Session) {
 		{URITemplate: scheme + "receipts/{receipt}", Name: "receipt", Title: "Receipt", Description: "The signed statement about a run, and its present decision."},
 		{URITemplate: scheme + "runs/{run}", Name: "run", Title: "Run", Description: "A run that is running or has ended."},
 		{URITemplate: scheme + "cells/{cell}", Name: "cell", Title: "Cell", Description: "Everything about one cell."},
+		{URITemplate: scheme + "cells/{cell}/diff", Name: "diff", Title: "Diff", Description: "What the last run of a cell changed, or a live cell since its start."},
+		{URITemplate: scheme + "cells/{cell}/runs/{run}/diff", Name: "run diff", Title: "Diff of a run", Description: "What a run changed."},
 		{URITemplate: scheme + "cells/{cell}/policy", Name: "policy", Title: "Policy", Description: "The policy of a cell."},
 	} {
 		t.MIMEType = jsonType
 		s.AddResourceTemplate(&t, read)
 	}
+}
+
+// resourceRequest returns the request for a resource.
+func resourceRequest(parts []string) request {
+	r := request{method: http.MethodGet, path: path(parts...)}
+	if len(parts) == 5 && parts[2] == "runs" && parts[4] == "diff" {
+		r.path, r.query = path(parts[0], parts[1], "diff"), url.Values{"run": {parts[3]}}
+	}
+	return r
 }
 
 func readResource(ctx context.Context, session Session, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
@@ -54,7 +65,7 @@ func readResource(ctx context.Context, session Session, req *sdk.ReadResourceReq
 	if req.Extra != nil && req.Extra.Header != nil {
 		c.authorization = req.Extra.Header.Get("Authorization")
 	}
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: path(parts...)})
+	resp, err := c.send(ctx, resourceRequest(parts))
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotFound {
 		return nil, sdk.ResourceNotFoundError(uri)
 	}

@@ -110,6 +110,7 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 func (s *Server) actFor(c *call, expect *int64, env []string) Engine {
 	return s.config.Engine(cell.Caller{
 		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.caller.grant.Ceiling,
+		Sees: c.caller.sees,
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 type Engine interface {
 	cellKeeper
 	runner
+	differ
 	decider
 	witness
 	policyKeeper

@@ -121,6 +121,7 @@ func (s *Server) addRoutes() {
 	s.addCells()
 	s.addRuns()
 	s.addMoves()
+	s.addDiff()
 	s.addEvidence()
 	s.addEvents()
 	s.addPolicies()
