@@ -120,3 +120,36 @@ type GCResult struct {
 	Objects     int      `json:"objects"`
 	Bytes       int64    `json:"bytes"`
 }
+
+// Consumption is what a cell, or all selected cells, use at this moment.
+type Consumption struct {
+	// Live counts live cells, of which Paused are paused. Runs counts runs under way.
+	Live   int `json:"live"`
+	Paused int `json:"paused"`
+	Runs   int `json:"runs"`
+	// Memory (bytes) and CPUs (in thousandths) are the sums of the limits of live cells
+	// and runs under way. Unlimited counts those without a limit of memory.
+	Memory    int64 `json:"memory"`
+	CPUs      int64 `json:"cpus_milli"`
+	Unlimited int   `json:"unlimited"`
+	// CPUUS is the processor time that live cells have used since their start.
+	CPUUS       int64 `json:"cpu_us"`
+	OwnBytes    int64 `json:"own_bytes"` // on disk
+	Checkpoints int   `json:"checkpoints"`
+	Finished    int   `json:"finished_runs"`
+}
+
+// CellUsage is the usage of one cell.
+type CellUsage struct {
+	Cell   string `json:"cell"`
+	Name   string `json:"name"` // the same
+	CellID string `json:"cell_id"`
+	State  string `json:"state"`
+	Consumption
+}
+
+// UsageResult is what usage shows.
+type UsageResult struct {
+	Cells []CellUsage `json:"cells"`
+	Total Consumption `json:"total"`
+}

@@ -50,6 +50,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		ReadOnly: texts(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, Ceiling: wanted.ceiling,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.caller.Actor(), StartedAt: s.e.now().UTC(),
+		Memory: r.spec.Limits.Memory, CPUsMilli: r.spec.Limits.CPUsMilli,
 	}
 	// If this process dies, the one that finishes the run has only this record.
 	network, _ := needsGate(r.policy, req.network())

@@ -92,7 +92,7 @@ func (r *run) record(tx *store.Tx, p proof) error {
 	}
 	rec := r.rec
 	rec.Asked = nil // the receipt has it now
-	rec.Paused = false
+	rec.Paused, rec.Memory, rec.CPUsMilli = false, 0, 0
 	if err := tx.PutRun(rec); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func everyCommand() map[string]Mode {
 		"init a --from d": Create, "refresh a": Write, "checkpoint a": Write, "restore a": Write, "fork a --name b": Write,
 		"accept a": Write, "reject a": Write, "apply a": Write, "apply a --undo": Write, "apply a --dry-run": Read,
 		"diff a": Read, "export a -o f.tar": Read, "ls": Read, "status a": Read, "log a": Read, "logs a": Read, "graph": Read,
-		"rename a b": Write, "set a --ttl 1h": Write, "rm a": Write, "verify a": Read, "gc": Write, "gc --dry-run": Read, "expire": Write, "expire --dry-run": Read,
+		"rename a b": Write, "set a --ttl 1h": Write, "rm a": Write, "verify a": Read, "gc": Write, "gc --dry-run": Read, "usage": Read, "expire": Write, "expire --dry-run": Read,
 		"receipt show r": Read, "receipt list": Read, "receipt verify r": Read, "receipt export r -o f": Read,
 		"decisions list": Read, "decisions show d": Read, "key show": Read, "key init": Create, "key rotate": Write,
 		"start a": Write, "stop a": Write, "pause a": Write, "resume a": Write, "exec a -- true": Visit, "shell a": Visit, "ps a": Read, "cp a:f .": Write, "logs -f a": Read,

@@ -52,6 +52,7 @@ func entries() []entry {
 		{"ls", groupCells, newList},
 		{"status", groupCells, func(s *session) *cobra.Command { return newStatus(s, nil) }},
 		{"df", groupCells, newDisk},
+		{"usage", groupCells, newUsage},
 		{"log", groupCells, newLog},
 		{"logs", groupCells, newLogs},
 		{"graph", groupCells, newGraph},

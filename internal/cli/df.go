@@ -16,6 +16,7 @@ import (
 
 // diskReader reports the disk space of cells.
 type diskReader interface {
+	Usage(ctx context.Context, prefix string) (*api.UsageResult, error)
 	Disk(ctx context.Context, cell string) (*api.DiskResult, error)
 }
 

@@ -199,6 +199,10 @@ func (f *fakeEngine) Verify(_ context.Context, name, chk string, all bool) (*api
 	return answer(f, []any{name, chk, all}, f.verify)
 }
 
+func (f *fakeEngine) Usage(_ context.Context, prefix string) (*api.UsageResult, error) {
+	return answer[api.UsageResult](f, prefix, nil)
+}
+
 func (f *fakeEngine) Expire(_ context.Context, dryRun bool) (*api.ExpireResult, error) {
 	return answer[api.ExpireResult](f, dryRun, nil)
 }

@@ -125,6 +125,9 @@ type Run struct {
 	Asked json.RawMessage `json:"asked,omitempty"`
 	// Paused: the processes of an unfinished run are stopped.
 	Paused bool `json:"paused,omitempty"`
+	// Memory (bytes) and CPUsMilli are the limits of an unfinished run; 0 is none.
+	Memory    int64 `json:"memory,omitempty"`
+	CPUsMilli int64 `json:"cpus_milli,omitempty"`
 }
 
 // Failed reports whether a finished run did not succeed.

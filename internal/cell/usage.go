@@ -1,0 +1,129 @@
+package cell
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// usageWait bounds the time that supervisors have to say what their cells use, and
+// usageCalls how many are asked at a time.
+const (
+	usageWait  = 2 * time.Second
+	usageCalls = 16
+)
+
+// Usage returns what the cells use whose names have a prefix, and the sum. Like every
+// reading verb it takes no lock. The processor time of a live cell whose supervisor
+// does not answer is left out.
+func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, error) {
+	res := &api.UsageResult{Cells: []api.CellUsage{}}
+	if e.store == nil {
+		return res, nil
+	}
+	err := e.store.View(func(tx *store.Tx) error {
+		cells, err := selectedCells(tx, api.CellFilter{Prefix: prefix})
+		if err != nil {
+			return err
+		}
+		for _, c := range cells {
+			u, err := e.cellUsage(tx, c)
+			if err != nil {
+				return err
+			}
+			res.Cells = append(res.Cells, u)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.askSupervisors(ctx, res.Cells)
+	for _, u := range res.Cells {
+		res.Total = sum(res.Total, u.Consumption)
+	}
+	return res, nil
+}
+
+func (e *Engine) cellUsage(tx *store.Tx, c store.Cell) (api.CellUsage, error) {
+	u := api.CellUsage{Cell: c.Name, Name: c.Name, CellID: c.ID}
+	states, err := tx.Checkpoints(c.ID)
+	if err != nil {
+		return u, err
+	}
+	runs, err := tx.Runs(c.ID)
+	if err != nil {
+		return u, err
+	}
+	u.Checkpoints, u.OwnBytes = len(states), ownBytes(states)
+	if u.State, err = e.state(tx, c); err != nil {
+		return u, err
+	}
+	for _, r := range runs {
+		switch {
+		case r.State == "done":
+			u.Finished++
+		case u.State == api.StateIdle: // its process has died
+		default:
+			addRun(&u, r)
+		}
+	}
+	return u, nil
+}
+
+// addRun adds a run that is under way, or a live cell.
+func addRun(u *api.CellUsage, r store.Run) {
+	switch u.State {
+	case api.StateLive:
+		u.Live = 1
+	case api.StatePaused:
+		u.Live, u.Paused = 1, 1
+	default:
+		u.Runs++
+	}
+	u.Memory += r.Memory
+	u.CPUs += r.CPUsMilli
+	if r.Memory == 0 {
+		u.Unlimited++
+	}
+}
+
+// askSupervisors adds the processor time of live cells.
+func (e *Engine) askSupervisors(ctx context.Context, cells []api.CellUsage) {
+	ctx, cancel := context.WithTimeout(ctx, usageWait)
+	defer cancel()
+	slots := make(chan struct{}, usageCalls)
+	var all sync.WaitGroup
+	for i := range cells {
+		u := &cells[i]
+		if u.Live == 0 {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			state, err := e.client(store.Cell{ID: u.CellID, Name: u.Cell}).State(ctx)
+			if err == nil && state.Usage.CPUMicros > 0 {
+				u.CPUUS = state.Usage.CPUMicros
+			}
+		})
+	}
+	all.Wait()
+}
+
+func sum(a, b api.Consumption) api.Consumption {
+	a.Live += b.Live
+	a.Paused += b.Paused
+	a.Runs += b.Runs
+	a.Memory += b.Memory
+	a.CPUs += b.CPUs
+	a.Unlimited += b.Unlimited
+	a.CPUUS += b.CPUUS
+	a.OwnBytes += b.OwnBytes
+	a.Checkpoints += b.Checkpoints
+	a.Finished += b.Finished
+	return a
+}
