@@ -1,12 +1,8 @@
 package cell
 
 import (
-	"context"
-
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/policy"
-	"github.com/forkcell/forkcell/internal/store"
-	"github.com/forkcell/forkcell/internal/supervise"
 )
 
 // under returns the policy that allows what a policy and the caller's ceiling allow.
@@ -41,48 +37,4 @@ func (e *Engine) limited(a *resolved, given *policy.Policy) (*policy.Policy, err
 	a.ceiling = ceiling.Digest()
 	a.grants.used = append(a.grants.used, "ceiling "+ceiling.Hash()+" of policy "+given.Hash())
 	return e.caller.under(given)
-}
-
-// dialWithin returns a client of a live cell whose policy is under the caller's
-// ceiling: what the caller does there, the cell's policy allows.
-func (e *Engine) dialWithin(ctx context.Context, name string) (*supervise.Client, error) {
-	client, err := e.dialLive(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	ceiling, err := e.caller.ceiling()
-	if err != nil || ceiling == nil {
-		return client, err
-	}
-	c, err := e.findCell(name)
-	if err != nil {
-		return nil, err
-	}
-	runs, err := e.unfinishedRuns(c)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range runs {
-		if r.Ceiling == ceiling.Digest() {
-			continue // it was started under this ceiling, which holds until it ends
-		}
-		present, err := e.lastPolicy(r)
-		if err != nil {
-			return nil, err
-		}
-		if !policy.Within(present, ceiling) {
-			return nil, api.Refusef(api.CodeCeiling, "stop the cell, and start it with your token",
-				"cell %s is live with a policy that is not inside the ceiling of %s", name, e.caller.Actor())
-		}
-	}
-	return client, nil
-}
-
-// unfinishedRuns returns the runs of a cell that have not ended.
-func (e *Engine) unfinishedRuns(c store.Cell) (runs []store.Run, err error) {
-	err = e.view(func(tx *store.Tx) error {
-		runs, err = tx.UnfinishedRuns(c.ID)
-		return err
-	})
-	return runs, err
 }
