@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
@@ -360,10 +361,10 @@ func TestRefused(t *testing.T) {
 	w.wantCells("demo")
 }
 
-// TestJudgeIsOffline: the attempt has what the policy allows, the judge has no
-// network and no credentials.
-func TestJudgeIsOffline(t *testing.T) {
-	t.Parallel()
+// TestJudgeIsOffline: the attempts have what the policy allows, the judges have no
+// network and no credentials. This process, which may have credentials, then starts
+// further cells without becoming readable for others.
+func TestJudgeIsOffline(t *testing.T) { // alone: others start cells, too
 	w := newWorld(t, "")
 	policy := &api.PolicyFile{Name: "p", Text: []byte(`version: 1
 network_policies:
@@ -378,11 +379,19 @@ network_policies:
       - path: "/**"
 `)}
 	res, err := w.race(api.RaceRequest{
-		Command: sh("getent hosts site.example > hello.txt"), N: 1, Judge: sh("! getent hosts site.example"),
+		Command: sh("getent hosts site.example > hello.txt"), N: 3, Jobs: 1, Judge: sh("! getent hosts site.example"),
 		RunOptions: api.RunOptions{Policy: policy, Network: api.NetworkRequest{Resolve: []string{"site.example=127.0.0.1"}}},
 	})
 	w.ok(err)
 	w.wantWinner(res, 1, "demo-race-1")
+	for _, a := range res.Attempts {
+		if a.Outcome != "succeeded" || *a.JudgeExitCode != 0 {
+			w.Errorf("attempt %d is %+v", a.Attempt, a)
+		}
+	}
+	if dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || dumpable == 1 {
+		w.Errorf("the memory of this process can be dumped: %d, %v", dumpable, err)
+	}
 }
 
 // TestManyAtOnce races 24 attempts, 8 at a time, while other races run on the same
