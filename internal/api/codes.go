@@ -122,6 +122,7 @@ const (
 	CodeNoWinner         Code = "no_winner"
 	CodeMoved            Code = "moved"
 	CodeExpire           Code = "expire"
+	CodeNotFile          Code = "not_file"
 )
 
 // CodeInfo is a code, its status over HTTP, and its meaning.
@@ -250,5 +251,6 @@ func Codes() []CodeInfo {
 		{CodeNoWinner, 409, "no attempt of the race could win"},
 		{CodeMoved, 409, "the cell has moved on since the race began"},
 		{CodeExpire, 500, "a cell whose time is up could not be ended"},
+		{CodeNotFile, 409, "the path is no file, or no directory, where one is needed"},
 	}
 }

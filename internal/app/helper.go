@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/forkcell/forkcell/internal/carry"
+	"github.com/forkcell/forkcell/internal/files"
 	"github.com/forkcell/forkcell/internal/forward"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/supervise"
@@ -29,6 +30,9 @@ func Helper() (code int, is bool) {
 func carrier(args []string) int {
 	if len(args) > 0 && args[0] == forward.Verb {
 		return forward.Main(args, os.Stdin, os.Stdout, os.Stderr)
+	}
+	if len(args) > 0 && args[0] == files.Verb {
+		return files.Main(args, os.Stdin, os.Stdout, os.Stderr)
 	}
 	return carry.Main(args, os.Stdin, os.Stdout, os.Stderr)
 }

@@ -37,7 +37,7 @@ func layers() [][]string {
 		{"internal/gateway", "internal/supervise"},
 		{"internal/egress"},
 		{"internal/egress/names", "internal/egress/dial", "internal/egress/authority", "internal/egress/credential", "internal/egress/inspect"},
-		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "internal/live", "internal/carry", "internal/forward", "internal/suggest", "internal/eventquery", "internal/token", "client", "receipt"},
+		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "internal/live", "internal/carry", "internal/files", "internal/forward", "internal/suggest", "internal/eventquery", "internal/token", "client", "receipt"},
 		{"internal/preset"},
 		{"internal/policy"},
 		{"internal/apply", "internal/leftout", "internal/grant", "internal/seccomp", "internal/landlock", "internal/cgroup", "internal/event", "internal/capture/origin", "internal/capture/capturetest"},
@@ -84,7 +84,7 @@ func exceptions() []exception {
 		{
 			"internal/supervise",
 			[]string{
-				"internal/api", "internal/carry", "internal/driver", "internal/driver/fault", "internal/event", "internal/failpoint", "internal/forward", "internal/fsx",
+				"internal/api", "internal/carry", "internal/driver", "internal/driver/fault", "internal/event", "internal/failpoint", "internal/files", "internal/forward", "internal/fsx",
 				"internal/live", "internal/mount", "internal/quote", "internal/redact",
 			},
 			"a supervisor serves a driver's cell; the run that it is records, seals and decides",
@@ -101,6 +101,7 @@ func exceptions() []exception {
 		{"internal/capture", nil, "it is linked into every cell's first process"},
 		{"internal/egress/names", []string{"internal/match"}, "it answers for names, and knows no policy"},
 		{"internal/egress/dial", []string{"internal/match"}, "it knows addresses, and no policy"},
+		{"internal/files", []string{"internal/api"}, "the end in a cell knows paths and its streams"},
 		{"internal/forward", nil, "the end of a port knows its streams and a number"},
 		{"internal/carry", []string{"internal/fsx", "internal/failpoint", "internal/quote"}, "a copy knows two sides and a stream"},
 		{"internal/live", []string{"internal/api", "internal/fsx", "internal/failpoint"}, "the protocol knows no engine: it serves what it is handed"},

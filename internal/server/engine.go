@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
@@ -21,6 +22,7 @@ type Engine interface {
 	liver
 	eventReader
 	logReader
+	fileKeeper
 	requestKeeper
 	tokenKeeper
 }
@@ -80,4 +82,16 @@ type liver interface {
 	Resume(ctx context.Context, cell string) (*api.PauseResult, error)
 	Exec(ctx context.Context, r api.ExecRequest, io cell.Stdio) (*api.ExecResult, error)
 	Attach(ctx context.Context, r api.ExecRequest, session string, io cell.Stdio) (*api.ExecResult, error)
+}
+
+type fileKeeper interface {
+	OpenFile(ctx context.Context, cell, path string) (*cell.File, error)
+	StatFile(ctx context.Context, cell, path string) (*api.FileInfo, error)
+	ListFiles(ctx context.Context, cell, path string, depth int, each func(api.FileInfo) error) error
+	TarFiles(ctx context.Context, cell, path string, begin func() io.Writer) error
+	WriteFile(ctx context.Context, cell, path, mode string, contents io.Reader) (*api.FileInfo, error)
+	RemoveFile(ctx context.Context, cell, path string, recursive bool) error
+	MakeDir(ctx context.Context, cell, path string) (*api.FileInfo, error)
+	MoveFile(ctx context.Context, cell, from, to string) (*api.FileInfo, error)
+	WatchFiles(ctx context.Context, cell, path string, recursive bool, each func(api.FileEvent) error) error
 }

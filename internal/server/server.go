@@ -127,5 +127,6 @@ func (s *Server) addRoutes() {
 	s.addPolicies()
 	s.addTokens()
 	s.addLive()
+	s.addFiles()
 	s.mux.HandleFunc("/", s.notFound)
 }

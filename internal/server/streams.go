@@ -57,6 +57,11 @@ func (x *exchange) fail(err error) { writeProblem(x.w, x.server.problemOf(x.call
 func handleExchange[I any](s *Server, r route, responses map[string]*huma.Response, do func(context.Context, *exchange, *I)) {
 	op := r.operation()
 	op.Responses = responses
+	registerExchange(s, op, do)
+}
+
+// registerExchange adds an operation whose route writes the answer itself.
+func registerExchange[I any](s *Server, op huma.Operation, do func(context.Context, *exchange, *I)) {
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*huma.StreamResponse, error) {
 		return &huma.StreamResponse{Body: func(hctx huma.Context) {
 			request, w := humago.Unwrap(hctx)

@@ -1,0 +1,96 @@
+package carry_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/carry"
+	"github.com/forkcell/forkcell/internal/fsx"
+)
+
+// TestArchive turns a stream into an archive, holes included.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(top, "d", "e"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(top, "d", "e", "sparse"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("end"), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Close(), os.Symlink("/etc", filepath.Join(top, "d", "link"))); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := fsx.OpenRoot(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	var stream, archive bytes.Buffer
+	if _, err := carry.Send(t.Context(), &stream, dir, "d", nil); err != nil {
+		t.Fatal(err)
+	}
+	whole := stream.Bytes()
+	if err := carry.Archive(bytes.NewReader(whole), func() io.Writer { return &archive }); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for in := tar.NewReader(&archive); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, h.Name+h.Linkname)
+		if text, err := io.ReadAll(in); h.Name == "e/sparse" && (err != nil || len(text) != 1<<20+3 || string(text[1<<20:]) != "end") {
+			t.Errorf("%d bytes, %v", len(text), err)
+		}
+	}
+	if len(names) != 4 || names[0] != "./" || names[1] != "e/" || names[2] != "e/sparse" || names[3] != "link/etc" {
+		t.Error(names)
+	}
+	for _, n := range []int{0, 100, 512, len(whole) / 2} {
+		if err := carry.Archive(bytes.NewReader(whole[:n]), func() io.Writer { return io.Discard }); !errors.Is(err, carry.ErrStream) {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+// TestArchiveHostile reads streams that no honest sender writes.
+func TestArchiveHostile(t *testing.T) {
+	t.Parallel()
+	for _, headers := range [][]tar.Header{
+		{{Name: "other", Typeflag: tar.TypeDir}},
+		{{Name: "root/x", Typeflag: tar.TypeReg}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root", Typeflag: tar.TypeDir}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/../x", Typeflag: tar.TypeReg}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "/x", Typeflag: tar.TypeReg}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/x", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}},
+		{{Name: "root", Typeflag: tar.TypeDir}, {Name: "root/x", Typeflag: tar.TypeChar}},
+	} {
+		var stream bytes.Buffer
+		w := tar.NewWriter(&stream)
+		for _, h := range headers {
+			if err := w.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := carry.Archive(&stream, func() io.Writer { return io.Discard }); !errors.Is(err, carry.ErrStream) {
+			t.Errorf("%v: %v", headers, err)
+		}
+	}
+}

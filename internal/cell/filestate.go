@@ -1,0 +1,183 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/files"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// maxLinks bounds the links that a path of a state may lead through.
+const maxLinks = 40
+
+// stateAt returns a source that reads the head of a cell.
+func (e *Engine) stateAt(ctx context.Context, c store.Cell) (*stateSource, error) {
+	s := &stateSource{e: e, ctx: ctx, cell: c, lost: newHostExport(false)}
+	err := e.view(func(tx *store.Tx) (err error) {
+		s.at, err = tx.Checkpoint(c.Head)
+		return err
+	})
+	return s, err
+}
+
+// follow finds the entry of a path and follows links, all inside of the state. The
+// last component is followed only with last.
+func (s *stateSource) follow(p string, last bool) error {
+	abs := p
+	if !path.IsAbs(p) {
+		abs = path.Join(s.cell.MountAt, p)
+	}
+	for range maxLinks {
+		next, err := s.step(path.Clean(abs), last)
+		if err != nil || next == "" {
+			return err
+		}
+		abs = next
+	}
+	return api.Refusef(api.CodeNotFile, "", "%s:%s: too many links", s.cell.Name, quote.Path(p))
+}
+
+// step finds the entry of a path, or returns where the first link in it leads.
+func (s *stateSource) step(abs string, last bool) (next string, err error) {
+	for at := 1; at <= len(abs); at++ {
+		end := at == len(abs)
+		inside := within(abs[:at], s.cell.MountAt) || within(abs[:at], homePath)
+		if !end && (abs[at] != '/' || !inside) {
+			continue
+		}
+		if err := s.find(abs[:at]); err != nil {
+			return "", err
+		}
+		if s.top.Kind == tree.KindSymlink && (!end || last) {
+			target := s.top.Target
+			if !path.IsAbs(target) {
+				target = path.Join(path.Dir(abs[:at]), target)
+			}
+			return path.Join(target, strings.TrimPrefix(abs[at:], "/")), nil
+		}
+	}
+	return "", nil
+}
+
+func (e *Engine) openStateFile(c store.Cell, p string) (*File, error) {
+	s, err := e.stateAt(context.Background(), c)
+	if err == nil {
+		err = s.follow(p, true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.top.Kind != tree.KindFile {
+		return nil, api.Refusef(api.CodeNotFile, "", "%s:%s: not a regular file", c.Name, quote.Path(p))
+	}
+	f, err := e.ws.OpenFile(workspace.Backend(c.Backend), s.at.Layer, s.area, s.root, s.top)
+	if err != nil {
+		return nil, layerError(s.at, err)
+	}
+	return &File{Info: stateInfo(p, s.top), Content: f, close: f.Close}, nil
+}
+
+func (e *Engine) statStateFile(c store.Cell, p string) (*api.FileInfo, error) {
+	s, err := e.stateAt(context.Background(), c)
+	if err == nil {
+		err = s.follow(p, false)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := stateInfo(p, s.top)
+	return &info, nil
+}
+
+// stateInfo describes an entry of a state.
+func stateInfo(p string, e tree.Entry) api.FileInfo {
+	i := api.FileInfo{Path: p, Type: "other", Size: e.Size, Mode: fmt.Sprintf("%04o", e.Mode), MTime: e.MTime.Time().UTC()}
+	switch e.Kind {
+	case tree.KindFile:
+		i.Type = "file"
+	case tree.KindDir:
+		i.Type = "dir"
+	case tree.KindSymlink:
+		i.Type, i.Target = "symlink", &e.Target
+	default:
+	}
+	return i
+}
+
+func (e *Engine) listStateFiles(ctx context.Context, c store.Cell, p string, depth int, each func(api.FileInfo) error) error {
+	s, err := e.stateAt(ctx, c)
+	if err == nil {
+		err = s.follow(p, true)
+	}
+	if err != nil {
+		return err
+	}
+	if s.top.Kind != tree.KindDir {
+		return api.Refusef(api.CodeNotFile, "", "%s:%s: not a directory", c.Name, quote.Path(p))
+	}
+	l := &stateLister{tree: s.tree, each: each}
+	return l.list(s.top, p, max(depth, 1))
+}
+
+// stateLister lists a directory of a state and what is below it.
+type stateLister struct {
+	tree  *tree.Tree
+	each  func(api.FileInfo) error
+	count int
+}
+
+func (l *stateLister) list(dir tree.Entry, at string, depth int) error {
+	children, err := l.tree.Children(dir.Sub)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if l.count++; l.count > files.MaxEntries {
+			return &api.Error{Kind: api.Refused, Code: api.CodeTooLarge, Message: fmt.Sprintf("more than %d entries", files.MaxEntries), Hint: "ask for a part of it"}
+		}
+		name := path.Join(at, child.Name)
+		if err := l.each(stateInfo(name, child)); err != nil {
+			return err
+		}
+		if child.Kind == tree.KindDir && depth > 1 {
+			if err := l.list(child, name, depth-1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sendState sends a part of the head of a cell as a copy stream.
+func (e *Engine) sendState(ctx context.Context, c store.Cell, p string, receive func(io.Reader) error) error {
+	s, err := e.stateAt(ctx, c)
+	if err == nil {
+		err = s.follow(p, false)
+	}
+	if err != nil {
+		return err
+	}
+	from, to := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		err := s.send(to)
+		_ = to.CloseWithError(err)
+		sent <- err
+	}()
+	err = receive(from)
+	_ = from.CloseWithError(io.ErrClosedPipe)
+	if sendErr := <-sent; sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) && !errors.Is(sendErr, fs.ErrClosed) {
+		return api.Failf(api.CodeCopy, sendErr, "read %s", quote.Path(p))
+	}
+	return err
+}

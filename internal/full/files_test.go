@@ -1,0 +1,286 @@
+package full_test
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/full"
+)
+
+const files = "/v1/cells/demo/files"
+
+// put writes a file of the cell demo.
+func (d *daemon) put(path, text string) {
+	d.Helper()
+	var info api.FileInfo
+	d.want(200, &info, "PUT", files+"?path="+path, text, "Content-Type", "application/octet-stream")
+	if info.Size != int64(len(text)) || info.Type != "file" || info.Path != path {
+		d.Errorf("%+v", info)
+	}
+}
+
+// get reads a file of the cell demo.
+func (d *daemon) get(path string, header ...string) string {
+	d.Helper()
+	r := d.send("GET", files+"?path="+path, nil, header...)
+	if r.status/100 != 2 || r.header.Get("X-Content-Type-Options") != "nosniff" {
+		d.Fatalf("%s: %d %v %s", path, r.status, r.header, r.body)
+	}
+	return string(r.body)
+}
+
+// TestFiles reads and changes the files of a live cell, and reads those of an idle
+// one.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.live("demo")
+	d.put("a/b/new.txt", "0123456789")
+	d.want(200, nil, "PUT", files+"?path=run.sh&mode=755", "", "Content-Type", "application/octet-stream")
+	d.want(200, nil, "POST", files+"/mkdir", api.FileBody{Path: "empty/dir"})
+	var moved api.FileInfo
+	d.want(200, &moved, "POST", files+"/move", api.MoveFileBody{From: "hello.txt", To: "a/hello.txt"})
+	if moved.Path != "a/hello.txt" {
+		t.Errorf("%+v", moved)
+	}
+	d.exec("demo", "sh", "-c", "ln -s b/new.txt a/link; ln -s /etc/passwd out; ln -s loop loop; mkfifo fifo")
+	d.readFiles("live")
+	if text := d.get("out"); !strings.Contains(text, "sandbox") { // the cell's own
+		t.Error(text)
+	}
+	d.problem(409, api.CodeNotFile, "GET", files+"?path=fifo", nil)
+	d.problem(409, api.CodeExists, "PUT", files+"?path=a", "x", "Content-Type", "application/octet-stream")
+	d.problem(409, api.CodeExists, "DELETE", files+"?path=a", nil)
+	d.want(204, nil, "DELETE", files+"?path=fifo", nil)
+	d.problem(404, api.CodeNotFound, "DELETE", files+"?path=fifo", nil)
+	d.want(200, nil, "POST", "/v1/cells/demo/stop", nil)
+
+	d.readFiles("idle")
+	d.problem(409, api.CodeNotStarted, "GET", files+"?path=out", nil)
+	d.problem(409, api.CodeNotStarted, "PUT", files+"?path=x", "x", "Content-Type", "application/octet-stream")
+	d.problem(409, api.CodeNotStarted, "DELETE", files+"?path=a", nil)
+	d.problem(409, api.CodeNotStarted, "POST", files+"/watch", api.WatchBody{})
+	d.want(200, nil, "POST", "/v1/cells/demo/start", nil)
+	d.want(204, nil, "DELETE", files+"?path=a&recursive=true", nil)
+	d.problem(404, api.CodeNotFound, "POST", files+"/stat", api.FileBody{Path: "a"})
+}
+
+// readFiles reads what TestFiles has made.
+func (d *daemon) readFiles(state string) {
+	d.Helper()
+	if text := d.get("a/b/new.txt"); text != "0123456789" {
+		d.Errorf("%s: %q", state, text)
+	}
+	if text := d.get("a/link", "Range", "bytes=2-4"); text != "234" {
+		d.Errorf("%s: %q", state, text)
+	}
+	if text := d.get("a/b/new.txt", "Range", "bytes=-3"); text != "789" {
+		d.Errorf("%s: %q", state, text)
+	}
+	d.problem(416, api.CodeRange, "GET", files+"?path=a/b/new.txt", nil, "Range", "bytes=10-")
+	var info api.FileInfo
+	d.want(200, &info, "POST", files+"/stat", api.FileBody{Path: "a/link"})
+	if info.Type != "symlink" || info.Target == nil || *info.Target != "b/new.txt" {
+		d.Errorf("%s: %+v", state, info)
+	}
+	d.want(200, &info, "POST", files+"/stat", api.FileBody{Path: "run.sh"})
+	if info.Type != "file" || info.Mode != "0755" {
+		d.Errorf("%s: %+v", state, info)
+	}
+	var list api.FileList
+	d.want(200, &list, "POST", files+"/list", api.ListFilesBody{Path: "a", Depth: 2})
+	var names []string
+	for _, e := range list.Entries {
+		names = append(names, e.Path)
+	}
+	if got := strings.Join(names, " "); got != "a/b a/b/new.txt a/hello.txt a/link" {
+		d.Errorf("%s: %s", state, got)
+	}
+	d.want(200, &list, "POST", files+"/list", api.ListFilesBody{})
+	if len(list.Entries) < 5 {
+		d.Errorf("%s: %+v", state, list)
+	}
+	d.readArchive(state)
+	for _, path := range []string{"none", "a/none", "hello.txt/x", "a/hello.txt/x"} {
+		if r := d.send("GET", files+"?path="+path, nil); r.status != 404 && r.status != 409 {
+			d.Errorf("%s: %s: %d %s", state, path, r.status, r.body)
+		}
+	}
+	d.problem(409, api.CodeNotFile, "GET", files+"?path=a", nil)
+	if r := d.send("GET", files+"?path=loop", nil); r.status != 409 && r.status != 422 {
+		d.Errorf("%s: %d %s", state, r.status, r.body)
+	}
+}
+
+// readArchive reads a directory as an archive.
+func (d *daemon) readArchive(state string) {
+	d.Helper()
+	r := d.send("GET", files+"?path=a", nil, "Accept", "application/x-tar")
+	if r.status != 200 || r.header.Get("Content-Type") != "application/x-tar" {
+		d.Fatalf("%s: %d %s", state, r.status, r.body)
+	}
+	got := map[string]string{}
+	for in := tar.NewReader(bytes.NewReader(r.body)); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			d.Fatal(err)
+		}
+		text, err := io.ReadAll(in)
+		if err != nil {
+			d.Fatal(err)
+		}
+		got[h.Name] = string(text) + h.Linkname
+	}
+	for name, want := range map[string]string{"./": "", "b/": "", "b/new.txt": "0123456789", "link": "b/new.txt", "hello.txt": "hello\n"} {
+		if text, ok := got[name]; !ok || text != want {
+			d.Errorf("%s: %s: %q", state, name, text)
+		}
+	}
+}
+
+// TestFilesHostile sends malformed paths and bodies.
+func TestFilesHostile(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.live("demo")
+	for _, path := range []string{"../x", "a/../../x", "/../etc/passwd", "a%00b", strings.Repeat("a/", 3000)} {
+		d.problem(400, api.CodeUsage, "GET", files+"?path="+path, nil)
+		d.problem(400, api.CodeUsage, "PUT", files+"?path="+path, "x", "Content-Type", "application/octet-stream")
+		d.problem(400, api.CodeUsage, "DELETE", files+"?path="+path, nil)
+	}
+	d.problem(400, api.CodeUsage, "GET", files, nil)
+	d.problem(400, api.CodeUsage, "PUT", files+"?path=x&mode=4755", "x", "Content-Type", "application/octet-stream")
+	d.problem(415, api.CodeMediaType, "PUT", files+"?path=x", "x", "Content-Type", "text/plain")
+	d.problem(422, api.CodeCopy, "PUT", files+"?path=/etc/x", "x", "Content-Type", "application/octet-stream")
+	// A link to a file of the host that no path of the cell leads to.
+	secret := filepath.Join(filepath.Dir(d.source), "secret")
+	d.source = filepath.Dir(d.source)
+	d.write("secret", "of the host")
+	d.exec("demo", "ln", "-s", secret, "leak")
+	if r := d.send("GET", files+"?path=leak", nil); r.status == 200 {
+		t.Errorf("%s", r.body)
+	}
+	if r := d.send("GET", files+"?path="+secret, nil); r.status == 200 {
+		t.Errorf("%s", r.body)
+	}
+	d.want(200, nil, "POST", "/v1/cells/demo/stop", nil)
+	for _, path := range []string{"leak", secret, "/etc/passwd", "/"} {
+		d.problem(409, api.CodeNotStarted, "GET", files+"?path="+path, nil)
+	}
+}
+
+// TestWriteCutOff drops the connection in the middle of a body: the file stays as it
+// is, and nothing is left.
+func TestWriteCutOff(t *testing.T) {
+	d := newDaemon(t)
+	d.live("demo")
+	before := resources(t)
+	for range 3 {
+		conn, err := net.Dial("unix", filepath.Join(d.home, full.SocketName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "PUT %s?path=hello.txt HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nContent-Length: 100000\r\n\r\n%s", files, strings.Repeat("x", 5000))
+		_ = conn.Close()
+	}
+	d.client.CloseIdleConnections()
+	before.settle(t)
+	if text := d.get("hello.txt"); text != "hello\n" {
+		t.Errorf("%q", text)
+	}
+	var list api.FileList
+	d.want(200, &list, "POST", files+"/list", api.ListFilesBody{})
+	if len(list.Entries) != 1 {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestReadCutOff stops to read in the middle of a large file.
+func TestReadCutOff(t *testing.T) {
+	d := newDaemon(t)
+	d.live("demo")
+	d.exec("demo", "truncate", "-s", "1G", "large")
+	before := resources(t)
+	for _, accept := range []string{"*/*", "application/x-tar"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+files+"?path=large", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", accept)
+		resp, err := d.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(io.Discard, resp.Body, 1<<20); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		_ = resp.Body.Close()
+	}
+	d.client.CloseIdleConnections()
+	before.settle(t)
+}
+
+// TestWatch follows the changes in a directory.
+func TestWatch(t *testing.T) {
+	d := newDaemon(t)
+	d.live("demo")
+	before := resources(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+files+"/watch", strings.NewReader(`{"recursive":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := d.client.Do(req)
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatal(resp, err)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	next := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				if data != want {
+					t.Errorf("%s, want %s", data, want)
+				}
+				return
+			}
+		}
+		t.Fatalf("%s: %v", want, lines.Err())
+	}
+	next(`{"event":"started"}`)
+	d.exec("demo", "mkdir", "sub")
+	next(`{"event":"created","path":"sub"}`)
+	d.exec("demo", "sh", "-c", "echo hi > sub/file")
+	next(`{"event":"created","path":"sub/file"}`)
+	next(`{"event":"modified","path":"sub/file"}`)
+	d.exec("demo", "mv", "sub/file", "file")
+	next(`{"event":"renamed","path":"file","from":"sub/file"}`)
+	d.exec("demo", "mv", "file", "/tmp/file")
+	next(`{"event":"removed","path":"file"}`)
+	d.exec("demo", "rm", "hello.txt")
+	next(`{"event":"removed","path":"hello.txt"}`)
+	cancel()
+	_ = resp.Body.Close()
+	d.client.CloseIdleConnections()
+	before.settle(t)
+	d.problem(404, api.CodeNotFound, "POST", files+"/watch", api.WatchBody{Path: "none"})
+	d.problem(409, api.CodeNotFile, "POST", files+"/watch", api.WatchBody{Path: "/etc/passwd"})
+}
