@@ -1,0 +1,78 @@
+package full_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/full"
+)
+
+// TestConformance runs the public conformance suite of the Model Context Protocol
+// against a daemon: every scenario that needs no tools or resources of the suite.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	program := conformance(t)
+	d := newDaemon(t)
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	d.start(api.ServeOptions{Listen: []string{"unix:" + filepath.Join(d.home, full.SocketName), "127.0.0.1:0"}})
+	var made api.TokenCreated
+	d.want(http.StatusCreated, &made, "POST", "/v1/tokens", api.TokenRequest{Name: "suite", Scopes: []string{"run", "decide"}})
+	site := withToken(t, "http://"+d.addresses[1], made.Token)
+	for _, scenario := range []string{
+		"server-initialize", "ping", "tools-list", "resources-list", "server-sse-multiple-streams", "dns-rebinding-protection",
+	} {
+		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
+			program(t, site+"/mcp", scenario)
+		})
+	}
+}
+
+// conformance returns a function that runs one scenario of the suite.
+func conformance(t *testing.T) func(t *testing.T, url, scenario string) {
+	t.Helper()
+	root, err := filepath.Abs("../../bin/conformance/node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := filepath.Glob(root + "/node-linux-*/bin/node")
+	suite := root + "/@modelcontextprotocol/conformance/dist/index.js"
+	if _, missing := os.Stat(suite); err != nil || len(nodes) != 1 || missing != nil {
+		t.Skip("the conformance suite is not installed; scripts/conformance/fetch.sh installs it")
+	}
+	return func(t *testing.T, url, scenario string) {
+		cmd := exec.CommandContext(t.Context(), nodes[0], suite, "server", "--url", url, "--scenario", scenario, "--verbose")
+		cmd.Dir = t.TempDir() // it keeps its results there
+		out, err := cmd.CombinedOutput()
+		if err != nil || strings.Contains(string(out), `"FAILURE"`) || strings.Contains(string(out), `"WARNING"`) || !strings.Contains(string(out), `"SUCCESS"`) {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+// withToken returns the address of a proxy that adds a token to each request: the
+// suite cannot send one.
+func withToken(t *testing.T, to, token string) string {
+	t.Helper()
+	target, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host
+		r.Out.Header.Set("Authorization", "Bearer "+token)
+	}})
+	t.Cleanup(site.Close)
+	return strings.Replace(site.URL, "127.0.0.1", "localhost", 1)
+}
