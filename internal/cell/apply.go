@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/forkcell/forkcell/receipt"
@@ -114,7 +115,10 @@ func (a *application) prepare() error {
 		a.result.Already = append(a.result.Already, ".")
 		return nil
 	}
-	a.target, err = fsx.OpenRoot(a.to)
+	a.target, err = a.e.openHost(a.to)
+	if refused, ok := errors.AsType[*api.Error](err); ok {
+		return refused
+	}
 	if err != nil {
 		return api.Usagef("give an existing directory with --to", "%s: %v", quote.Path(a.to), err)
 	}

@@ -91,6 +91,9 @@ func (e *Engine) root(a *resolved, c store.Cell, req runRequest) ([]workspace.Ar
 		if spec.System.Root, err = e.shownPath("--root", string(req.Root)); err != nil {
 			return nil, err
 		}
+		if err := e.caller.mayUse(spec.System.Root); err != nil {
+			return nil, err
+		}
 		if !isDir(spec.System.Root) {
 			return nil, api.Usagef("host, host-overlay or a directory", "--root %s is not a directory", quote.Path(string(req.Root)))
 		}

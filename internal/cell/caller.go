@@ -29,6 +29,12 @@ type Caller struct {
 	// Expect, if set, is the revision that a cell must have to be changed: the number
 	// of the newest statement about it.
 	Expect *int64
+	// CannotDecide refuses what amounts to a decision: a restore that leaves accepted
+	// work, and every change of a live directory.
+	CannotDecide bool
+	// Within are the directories of the host that requests may use, with everything
+	// below them. nil is every directory.
+	Within []string
 	// Request is the id of the request with a key that the call belongs to, or "".
 	Request string
 	// Progress is called from time to time during long work. It may be nil.

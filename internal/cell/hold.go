@@ -87,6 +87,11 @@ func (s *session) open(ctx context.Context, name string) error {
 	if s.cell.Name != name {
 		return api.Missing("cell", name, "it was renamed or removed meanwhile")
 	}
+	if s.cell.Live != "" {
+		if err := errors.Join(s.e.caller.mayUse(s.cell.Live), s.e.caller.mayDecide("a cell with the backend delta")); err != nil {
+			return err
+		}
+	}
 	if unfinished {
 		if err := s.settle(ctx); err != nil {
 			return err

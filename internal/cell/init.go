@@ -41,6 +41,11 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 	if err := e.chooseBackend(ctx, &c, req.Backend); err != nil {
 		return nil, err
 	}
+	if c.Live != "" {
+		if err := e.caller.mayDecide("a cell with the backend delta"); err != nil {
+			return nil, err
+		}
+	}
 	if c.Cache != "" {
 		if err := checkCache(c, c.ReadOnly); err != nil {
 			return nil, err
@@ -143,6 +148,9 @@ func (e *Engine) source(c *store.Cell, from string) error {
 	if err != nil {
 		return err
 	}
+	if err := e.caller.mayName(abs); err != nil {
+		return err
+	}
 	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {
 		return api.Usagef("", "--from %s: %v", quote.Path(from), err)
@@ -150,6 +158,9 @@ func (e *Engine) source(c *store.Cell, from string) error {
 	info, err := os.Stat(real)
 	if err != nil {
 		return api.Usagef("", "--from %s: %v", quote.Path(from), err)
+	}
+	if err := e.caller.mayUse(real); err != nil {
+		return err
 	}
 	c.Source = real
 	switch {
@@ -266,9 +277,18 @@ func (e *Engine) importCell(ctx context.Context, c *store.Cell, settings store.S
 		return nil, err
 	}
 	var dropped []string
-	sealed, report, err := e.ws.Import(ctx, at, op, importSource(ctx, *c, func(path, what string) {
+	from := importSource(ctx, *c, func(path, what string) {
 		dropped = append(dropped, quote.Path(path)+": "+what+" was not kept")
-	}))
+	})
+	if from.Dir != "" && e.caller.Within != nil {
+		dir, err := e.openHost(from.Dir)
+		if err != nil {
+			return nil, err
+		}
+		defer dir.Close()
+		from.Dir = descriptorPath(dir)
+	}
+	sealed, report, err := e.ws.Import(ctx, at, op, from)
 	if err != nil {
 		return nil, importError(*c, err)
 	}

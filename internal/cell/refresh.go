@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -75,7 +76,10 @@ func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.
 	if err != nil {
 		return err
 	}
-	root, err := fsx.OpenRoot(s.cell.Source)
+	root, err := s.e.openHost(s.cell.Source)
+	if refused, ok := errors.AsType[*api.Error](err); ok {
+		return refused
+	}
 	if err != nil {
 		return api.Usagef("", "source %s: %v", quote.Path(s.cell.Source), err)
 	}

@@ -118,6 +118,14 @@ func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *stor
 	if err != nil {
 		return nil, err
 	}
+	for _, r := range undone {
+		if decisionIn(s.cell, r) != accepted {
+			continue
+		}
+		if err := s.e.caller.mayDecide("leaving work that was accepted"); err != nil {
+			return nil, err
+		}
+	}
 	if to.ID == s.head.ID && len(undone) == 0 {
 		res.Notes = append(res.Notes, "it was there already")
 		return res, nil

@@ -84,7 +84,10 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 	if err != nil {
 		return api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
 	}
-	target, err := fsx.OpenRoot(plan.Target)
+	target, err := s.e.openHost(plan.Target)
+	if refused, ok := errors.AsType[*api.Error](err); ok {
+		return refused
+	}
 	if err != nil {
 		return api.Usagef("", "%s: %v", quote.Path(plan.Target), err)
 	}

@@ -275,3 +275,35 @@ func writeCertificate(t *testing.T, certFile, keyFile string) *x509.CertPool {
 	pool.AddCert(parsed)
 	return pool
 }
+
+// TestNoDecisionByOtherMeans: a token that may not decide leaves no accepted work, and
+// changes no directory of the host.
+func TestNoDecisionByOtherMeans(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	d.want(200, nil, "POST", "/v1/cells/demo/runs", api.RunBody{Command: []string{"touch", "new"}, AcceptOnSuccess: true})
+	d.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "live", Source: &api.Source{Path: d.source}, Backend: "delta"})
+	runner := d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}})
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/restore", api.RestoreBody{Checkpoint: "base"})
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/runs", api.RunBody{Command: []string{"true"}})
+	decider := d.token(api.TokenBody{Name: "decider", Scopes: []string{"run", "decide"}})
+	decider.want(200, nil, "POST", "/v1/cells/demo/restore", api.RestoreBody{Checkpoint: "base"})
+	decider.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/runs", api.RunBody{Command: []string{"true"}}) // outside of --allow-source
+}
+
+// TestOwnPolicyIsBounded sends a policy that allows more than that of the cell.
+func TestOwnPolicyIsBounded(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	runner := d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}})
+	wide := "version: 1\nprocess:\n  allow_syscalls: [io_uring_setup]\n"
+	run := api.RunBody{Command: []string{"true"}, RunSettings: api.RunSettings{Policy: wide}}
+	var own, bounded api.RunAnswer
+	d.want(200, &own, "POST", "/v1/cells/demo/runs", run)
+	runner.want(200, &bounded, "POST", "/v1/cells/demo/runs", run)
+	if own.PolicyHash == bounded.PolicyHash || own.Controls.Seccomp == bounded.Controls.Seccomp {
+		t.Errorf("%+v\n%+v", own, bounded)
+	}
+}

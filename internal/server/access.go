@@ -136,15 +136,15 @@ func (s *Server) checkSite(r *http.Request, p peer) error {
 			Code: api.CodeMisdirected, Message: "this daemon does not serve the host of the request", Hint: "`forkcell serve --host NAME` adds a name",
 		})
 	}
-	origin := r.Header.Get("Origin")
-	if origin == "" {
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
 		return nil
 	}
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	if u, err := url.Parse(origin); err != nil || p.unix || u.Scheme != scheme || u.Host != r.Host {
+	if u, err := url.Parse(origins[0]); err != nil || len(origins) > 1 || u.Scheme != scheme || u.Host != r.Host {
 		return newProblem("", http.StatusForbidden, &api.Error{
 			Code: api.CodeForbidden, Message: "requests of other sites are refused", Hint: "send the request from the daemon's own address, or not from a browser",
 		})

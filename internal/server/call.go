@@ -30,6 +30,9 @@ type call struct {
 	id     string
 	caller caller
 	engine Engine
+	// ceiling is a policy that must allow what a policy of the request allows; nil is
+	// none.
+	ceiling *api.PolicyFile
 	// request is set if the request has an idempotency key.
 	request store.Request
 }
@@ -101,7 +104,7 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 	if err != nil {
 		return c, s.tokenProblem(c, err)
 	}
-	c.caller = caller{name: grant.Name, grant: grant}
+	c.caller, c.ceiling = caller{name: grant.Name, grant: grant}, grant.Ceiling
 	return c, s.quotaProblem(c, s.limiter.Request(grant))
 }
 
@@ -109,9 +112,18 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 // of credentials that came with it.
 func (s *Server) actFor(c *call, expect *int64, env []string) Engine {
 	return s.config.Engine(cell.Caller{
-		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.caller.grant.Ceiling,
-		Sees: c.caller.sees,
+		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling, Within: s.within(c.caller),
+		CannotDecide: !c.caller.may(Decide), Sees: c.caller.sees,
 	})
+}
+
+// within returns the directories of the host that a caller may name; nil is every
+// one.
+func (s *Server) within(c caller) []string {
+	if c.local {
+		return nil
+	}
+	return append([]string{}, s.config.AllowSource...)
 }
 
 // authorize lets a request through to its route if its sender may use it.

@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -59,7 +57,7 @@ func (s *Server) createCell(ctx context.Context, c *call, in *createCellInput) (
 	if err := c.mayName(in.Body.Name); err != nil {
 		return nil, err
 	}
-	req, err := s.initRequest(ctx, c, in.Body)
+	req, err := initRequest(ctx, in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +68,7 @@ func (s *Server) createCell(ctx context.Context, c *call, in *createCellInput) (
 	return &createdCell{Location: "/v1/cells/" + res.Cell, Body: res}, nil
 }
 
-func (s *Server) initRequest(ctx context.Context, c *call, b api.CreateCell) (api.InitRequest, error) {
+func initRequest(ctx context.Context, b api.CreateCell) (api.InitRequest, error) {
 	req := api.InitRequest{
 		Name: b.Name, Backend: b.Backend, Runtime: b.Runtime, Exclude: b.Exclude, MountAt: b.MountAt,
 	}
@@ -78,7 +76,7 @@ func (s *Server) initRequest(ctx context.Context, c *call, b api.CreateCell) (ap
 		return req, api.Usagef(`send {"source":{"path":"/dir"}}`, "the source is missing")
 	}
 	if b.Source.Path != "" {
-		if err := s.allowPath(c, b.Source.Path); err != nil {
+		if err := absolute(b.Source.Path); err != nil {
 			return req, err
 		}
 		req.From = b.Source.Path
@@ -88,29 +86,13 @@ func (s *Server) initRequest(ctx context.Context, c *call, b api.CreateCell) (ap
 	return req, err
 }
 
-// allowPath refuses a path of the host that the operator does not allow to callers
-// with a token.
-func (s *Server) allowPath(c *call, path string) error {
-	if !strings.HasPrefix(path, "/") {
-		return api.Usagef("give an absolute path", "the path %q is not absolute", path)
-	}
-	if c.caller.local || slices.ContainsFunc(s.config.AllowSource, func(dir string) bool { return beneath(path, dir) }) {
+// absolute refuses a relative path of the host: the daemon's directory is not the
+// caller's.
+func absolute(path string) error {
+	if strings.HasPrefix(path, "/") {
 		return nil
 	}
-	return api.Refusef(api.CodeForbidden, "the operator allows directories with `forkcell serve --allow-source`", "the path %q is not allowed", path)
-}
-
-// beneath reports whether a path is a directory or below it. Links count as what
-// they lead to; a path that does not exist is beneath nothing.
-func beneath(path, dir string) bool {
-	real, err := filepath.EvalSymlinks(path) //nolint:forbidigo // the engine opens what it resolves to without links
-	if err != nil {
-		return false
-	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil { //nolint:forbidigo // as above
-		return false
-	}
-	return real == dir || dir == "/" || strings.HasPrefix(real, dir+"/")
+	return api.Usagef("give an absolute path", "the path %q is not absolute", path)
 }
 
 type cellDocument struct {

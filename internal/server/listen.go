@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,9 +40,12 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		ConnContext: s.identify, ErrorLog: nil,
 	}
 	failed := make(chan error, len(listeners))
+	var serving sync.WaitGroup
 	for _, l := range listeners {
-		go func() { failed <- srv.Serve(l) }()
+		serving.Go(func() { failed <- srv.Serve(l) })
 	}
+	// A listener that is closed later would remove the socket of the next daemon.
+	defer serving.Wait()
 	var err error
 	select {
 	case <-ctx.Done():

@@ -33,6 +33,9 @@ func (s *Server) start(ctx context.Context, c *call, in *moveInput[api.StartBody
 	if err != nil {
 		return nil, err
 	}
+	if err := c.underCeiling(ctx, in.Cell, set.options); err != nil {
+		return nil, err
+	}
 	expect, err := expectation(in.Match)
 	if err != nil {
 		return nil, err

@@ -69,7 +69,7 @@ func (s *Server) accept(ctx context.Context, c *call, in *moveInput[api.AcceptBo
 func (s *Server) apply(ctx context.Context, c *call, in *moveInput[api.ApplyBody]) (*api.ApplyResult, error) {
 	b := in.body()
 	if b.To != "" {
-		if err := s.allowPath(c, b.To); err != nil {
+		if err := absolute(b.To); err != nil {
 			return nil, err
 		}
 	}

@@ -160,6 +160,9 @@ func (s *Server) newRun(ctx context.Context, c *call, in *startRunInput) (*runJo
 	if err != nil {
 		return nil, err
 	}
+	if err := c.underCeiling(ctx, in.Cell, set.options); err != nil {
+		return nil, err
+	}
 	stdin, err := input(in.Body.Stdin, in.Body.StdinBase64)
 	if err != nil {
 		return nil, err

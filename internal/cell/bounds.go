@@ -1,0 +1,79 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// mayUse refuses a path of the host that is outside of what the caller may use. The
+// path has no links.
+func (c Caller) mayUse(path string) error {
+	if c.Within == nil {
+		return nil
+	}
+	inside := slices.ContainsFunc(c.Within, func(dir string) bool {
+		real, err := realPath(dir)
+		return err == nil && within(path, real)
+	})
+	if inside {
+		return nil
+	}
+	return outside(path)
+}
+
+func outside(path string) error {
+	return api.Refusef(api.CodeForbidden, "the operator allows directories with `forkcell serve --allow-source`",
+		"the caller may not use %s", quote.Path(path))
+}
+
+// mayDecide refuses what amounts to a decision to a caller who may not decide.
+func (c Caller) mayDecide(what string) error {
+	if !c.CannotDecide {
+		return nil
+	}
+	return api.Refusef(api.CodeForbidden, "use a token with the scopes run and decide", "%s needs the scope decide", what)
+}
+
+// mayName refuses a name that leads outside of what the caller may use, whether or
+// not something is there.
+func (c Caller) mayName(path string) error {
+	if c.Within == nil {
+		return nil
+	}
+	real, err := realPath(path)
+	if err != nil {
+		return outside(path) // where it leads is not known
+	}
+	return c.mayUse(real)
+}
+
+// openHost opens a directory of the host for the caller. What was opened is checked,
+// not the name: between two looks at a name others can replace a part of it by a
+// link.
+func (e *Engine) openHost(path string) (*fsx.Dir, error) {
+	if err := e.caller.mayName(path); err != nil {
+		return nil, err
+	}
+	d, err := fsx.OpenRoot(path)
+	if err != nil || e.caller.Within == nil {
+		return d, err
+	}
+	opened, err := os.Readlink(descriptorPath(d))
+	if err == nil {
+		err = e.caller.mayUse(opened)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// descriptorPath returns a path that leads to an open directory, whatever its name
+// is now. It is the same in the process that reads with more rights.
+func descriptorPath(d *fsx.Dir) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), d.Fd()) }
