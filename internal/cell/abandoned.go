@@ -17,8 +17,11 @@ type abandonedWork map[string]string
 // A process takes a cell's lock before it records its work, and keeps it until the
 // work is finished. So work is abandoned if the same record exists before and after
 // a check that finds the lock free.
-func (e *Engine) abandoned() (abandonedWork, error) {
-	found, err := e.workUnderWay()
+func (e *Engine) abandoned() (abandonedWork, error) { return e.abandonedIn("") }
+
+// abandonedIn finds the unfinished work of one cell, or of all with "".
+func (e *Engine) abandonedIn(cellID string) (abandonedWork, error) {
+	found, err := e.workUnderWay(cellID)
 	for cell := range found {
 		if _, busy := e.store.CellHolder(cell); busy {
 			delete(found, cell)
@@ -27,7 +30,7 @@ func (e *Engine) abandoned() (abandonedWork, error) {
 	if err != nil || len(found) == 0 {
 		return found, err
 	}
-	again, err := e.workUnderWay()
+	again, err := e.workUnderWay(cellID)
 	for cell, id := range found {
 		if again[cell] != id {
 			delete(found, cell)
@@ -36,19 +39,19 @@ func (e *Engine) abandoned() (abandonedWork, error) {
 	return found, err
 }
 
-// workUnderWay lists the work that was begun and not finished, whether or not its
-// process still exists.
-func (e *Engine) workUnderWay() (abandonedWork, error) {
+// workUnderWay lists the work in a cell, or in all with "", that was begun and not
+// finished, whether or not its process still exists.
+func (e *Engine) workUnderWay(cellID string) (abandonedWork, error) {
 	found := abandonedWork{}
 	err := e.store.View(func(tx *store.Tx) error {
-		intents, err := tx.Intents("")
+		intents, err := tx.Intents(cellID)
 		if err != nil {
 			return err
 		}
 		for _, in := range intents {
 			found[in.CellID] = in.ID
 		}
-		runs, err := tx.UnfinishedRuns("")
+		runs, err := tx.UnfinishedRuns(cellID)
 		for _, r := range runs {
 			found[r.CellID] = r.ID
 		}

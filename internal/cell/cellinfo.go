@@ -23,17 +23,17 @@ func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellI
 	if info.State, err = e.state(tx, c); err != nil {
 		return info, err
 	}
-	if info.Revision, err = tx.LastOfCell(c.ID); err != nil {
-		return info, err
-	}
-	if err := showSettings(tx, &info); err != nil {
-		return info, err
-	}
-	own, err := tx.Checkpoints(c.ID)
+	history, err := tx.History(c.ID)
 	if err != nil {
 		return info, err
 	}
-	info.OwnBytes = ownBytes(own)
+	info.Revision = history.Revision
+	if err := showSettings(tx, &info); err != nil {
+		return info, err
+	}
+	if info.OwnBytes, err = e.ownBytes(tx, c, history); err != nil {
+		return info, err
+	}
 	if depth, err := e.ws.Depth(head.Layer); err == nil {
 		info.Layers = depth
 	}

@@ -65,6 +65,7 @@ type Engine struct {
 type shared struct {
 	journals eventquery.Notices
 	outputs  runningOutputs
+	memos    memos
 }
 
 // New makes an Engine.

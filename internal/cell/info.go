@@ -88,7 +88,7 @@ func (e *Engine) Status(ctx context.Context, cell string) (*api.StatusResult, er
 		res.Holder = (&store.BusyError{Holder: holder}).Error()
 	}
 	res.Live = e.liveInfo(ctx, c, true)
-	left, err := e.abandoned()
+	left, err := e.abandonedIn(c.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -99,28 +99,14 @@ func (e *Engine) Status(ctx context.Context, cell string) (*api.StatusResult, er
 		if res.CellInfo, err = e.info(tx, c, left); err != nil {
 			return err
 		}
-		chks, err := tx.Checkpoints(c.ID)
+		history, err := tx.History(c.ID)
 		if err != nil {
 			return err
 		}
-		res.Checkpoints = len(chks)
-		runs, err := tx.Runs(c.ID)
-		for _, r := range runs {
-			res.Runs++
-			if r.State == "done" {
-				res.LastReceipt = r.ReceiptID
-			}
-		}
-		if err != nil {
-			return err
-		}
-		if res.PendingRuns, err = pendingRuns(tx, c); err != nil {
-			return err
-		}
-		states, err := unacceptedStates(tx, c, c.Head)
-		for _, state := range slices.Backward(states) {
-			res.PendingStates = append(res.PendingStates, state.ID)
-		}
+		res.Checkpoints, res.Runs, res.LastReceipt = int(history.Checkpoints), int(history.Runs), history.LastReceipt
+		work, err := e.undecided(tx, c, history)
+		res.PendingRuns = append(res.PendingRuns, work.runs...)
+		res.PendingStates = append(res.PendingStates, work.states...)
 		return err
 	})
 	return res, err

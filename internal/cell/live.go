@@ -203,7 +203,7 @@ func notStarted(c store.Cell, run string) error {
 
 // notRunning returns the error for a reading verb about a cell that is not live.
 func (e *Engine) notRunning(c store.Cell) error {
-	left, err := e.abandoned()
+	left, err := e.abandonedIn(c.ID)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (e *Engine) Update(ctx context.Context, req api.UpdateRequest) (*api.CellIn
 	if err != nil {
 		return nil, err
 	}
-	left, err := e.abandoned()
+	left, err := e.abandonedIn(c.ID)
 	if err != nil {
 		return nil, err
 	}
