@@ -20,11 +20,11 @@ skip() {
 fetch_python() {
 	local wanted=sdk/python/tools/requirements.txt
 	cmp -s $wanted "$work/python.fetched" && return
-	rm -rf "$tools" "$wheels"
-	python3 -m venv "$tools"
-	"$tools/bin/pip" install -q -r $wanted
-	"$tools/bin/pip" download -q -d "$wheels" 'httpx>=0.27,<1' pytest
-	cp $wanted "$work/python.fetched"
+	rm -rf "$tools" "$wheels" "$work/python.fetched"
+	python3 -m venv "$tools" &&
+		"$tools/bin/pip" install -q -r $wanted &&
+		"$tools/bin/pip" download -q -d "$wheels" 'httpx>=0.27,<1' pytest &&
+		cp $wanted "$work/python.fetched"
 }
 
 test_python() {
@@ -38,15 +38,41 @@ test_python() {
 	"$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider -o faulthandler_timeout=120 sdk/python/tests
 }
 
+fetch_typescript() {
+	local wanted=sdk/typescript/package-lock.json
+	cmp -s $wanted "$work/typescript.fetched" && [ -d sdk/typescript/node_modules ] && return
+	rm -f "$work/typescript.fetched"
+	(cd sdk/typescript && npm ci --no-fund --no-audit --loglevel=error) && cp $wanted "$work/typescript.fetched"
+}
+
+test_typescript() (
+	cd sdk/typescript
+	node tools/generate.mjs --check
+	rm -rf dist "$work/typescript"
+	npx --offline tsc
+	node --test dist/test/stream.test.js
+	mkdir -p "$work/typescript/test"
+	npm pack --silent --pack-destination "$work/typescript" >/dev/null
+	cp dist/test/*.js "$work/typescript/test"
+	cd "$work/typescript"
+	rm test/stream.test.js # it tests what the package does not export
+	echo '{"private": true, "type": "module"}' >package.json
+	npm install --offline --no-fund --no-audit --loglevel=error ./forkcell-sdk-*.tgz
+	node --test test/*.test.js
+)
+
 mkdir -p "$work"
 case "${1:?fetch, generate or test}" in
 fetch)
 	fetch_python || echo "sdk: the packages for Python could not be fetched; going on without" >&2
+	fetch_typescript || echo "sdk: the packages for TypeScript could not be fetched; going on without" >&2
 	;;
 generate)
 	"$tools/bin/python" sdk/python/tools/generate.py
+	node sdk/typescript/tools/generate.mjs
 	;;
 test)
 	if [ -e "$work/python.fetched" ]; then test_python; else skip python "its packages were not fetched"; fi
+	if [ -e "$work/typescript.fetched" ]; then test_typescript; else skip typescript "its packages were not fetched"; fi
 	;;
 esac

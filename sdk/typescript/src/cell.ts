@@ -1,0 +1,166 @@
+import { argv, change, get, post, type Call, type CallOptions, type ChangeOptions } from "./call.js";
+import { ForkcellError } from "./errors.js";
+import { snake } from "./names.js";
+import type { OutputOptions } from "./stream.js";
+import type { Transport } from "./transport.js";
+import type * as t from "./types.js";
+
+/** A command: its arguments, or a line for the shell. */
+export type Command = string | readonly string[];
+
+/** One cell of a daemon. Its methods are the verbs of the command line. */
+export class Cell {
+  readonly name: string;
+  /** How the cell was made, if this client made it from a source. */
+  readonly created: t.InitResult | undefined;
+  readonly #transport: Transport;
+
+  constructor(transport: Transport, name: string, created?: t.InitResult) {
+    this.#transport = transport;
+    this.name = name;
+    this.created = created;
+  }
+
+  /** Stops the cell if it is live, and does not remove it. */
+  async close(): Promise<void> {
+    try {
+      await this.stop();
+    } catch (e) {
+      if (!(e instanceof ForkcellError) || !["not_started", "not_found"].includes(e.code)) throw e;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** Returns everything about the cell. */
+  status(options: CallOptions = {}): Promise<t.StatusResult> {
+    return this.#transport.send(get(this.#path(), options));
+  }
+
+  /** Removes the cell. `force` stops a live cell, and gives up unfinished work. */
+  async remove(options: Omit<ChangeOptions, "idempotencyKey"> & { force?: boolean } = {}): Promise<void> {
+    const path = this.#path(options.force ? "?force=true" : "");
+    await this.#transport.document(change("DELETE", path, undefined, options));
+  }
+
+  /** Makes cells with the state of this one. */
+  async fork(request: t.Fork = {}, options: ChangeOptions = {}): Promise<Cell[]> {
+    const made = await this.#move<t.ForkedCells>("/fork", request, options);
+    return made.cells.map((fork) => new Cell(this.#transport, fork.cell));
+  }
+
+  /**
+   * Runs a command as a transaction, and returns its result when it has ended. The result
+   * has the first MiB of each stream. A caller that goes away ends the run, unless it gave
+   * an idempotencyKey.
+   */
+  async run(command: Command, request: t.Run & OutputOptions & ChangeOptions = {}): Promise<t.RunAnswer> {
+    const answer = await this.#output<t.RunAnswer>("/runs", command, request);
+    return { ...answer, ok: answer.outcome === "succeeded" };
+  }
+
+  /** Begins a run that goes on without the caller. `runs.get` has its result when it has ended. */
+  begin(command: Command, request: t.Run = {}, options: ChangeOptions = {}): Promise<t.RunStarted> {
+    const call = post(this.#path("/runs"), { ...snake(request), command: argv(command) }, options);
+    call.headers["Prefer"] = "respond-async";
+    return this.#transport.send(call);
+  }
+
+  /** Returns the runs of the cell, the oldest first. */
+  runs(options: CallOptions = {}): AsyncIterable<t.RunInfo> {
+    return this.#transport.pages(this.#path("/runs"), {}, options);
+  }
+
+  /** Names the present state. */
+  checkpoint(request: t.Checkpoint = {}, options: ChangeOptions = {}): Promise<t.CheckpointResult> {
+    return this.#move("/checkpoints", request, options);
+  }
+
+  /** Goes back to a state; without one, to the state before the last run. */
+  restore(request: t.Restore = {}, options: ChangeOptions = {}): Promise<t.MoveResult> {
+    return this.#move("/restore", request, options);
+  }
+
+  /** Accepts a run; without one, the newest that is undecided. */
+  accept(request: t.Accept = {}, options: ChangeOptions = {}): Promise<t.AcceptResult> {
+    return this.#move("/accept", request, options);
+  }
+
+  /** Rejects a run, and goes back to the state before it. */
+  reject(request: t.Reject = {}, options: ChangeOptions = {}): Promise<t.MoveResult> {
+    return this.#move("/reject", request, options);
+  }
+
+  /** Writes accepted work to the source directory, or to another one. */
+  apply(request: t.Apply = {}, options: ChangeOptions = {}): Promise<t.ApplyResult> {
+    return this.#move("/apply", request, options);
+  }
+
+  /** Takes the last apply back. */
+  undo(request: t.Undo = {}, options: ChangeOptions = {}): Promise<t.ApplyResult> {
+    return this.#move("/undo", request, options);
+  }
+
+  /** Takes over what changed in the source directory. */
+  refresh(request: t.Refresh = {}, options: ChangeOptions = {}): Promise<t.RefreshResult> {
+    return this.#move("/refresh", request, options);
+  }
+
+  /** Recomputes the hashes of states. */
+  verify(request: t.Verify = {}, options: ChangeOptions = {}): Promise<t.VerifyResult> {
+    return this.#move("/verify", request, options);
+  }
+
+  /** Makes the cell live: it runs until it is stopped, and `exec` executes commands in it. */
+  start(request: t.Start = {}, options: ChangeOptions = {}): Promise<t.StartResult> {
+    return this.#move("/start", request, options);
+  }
+
+  /** Ends a live cell. The whole time that it was live is one run. */
+  stop(request: t.Stop = {}, options: ChangeOptions = {}): Promise<t.RunResult> {
+    return this.#move("/stop", request, options);
+  }
+
+  /** Stops the processes of a live cell until `resume`. */
+  pause(options: ChangeOptions = {}): Promise<t.PauseResult> {
+    return this.#move("/pause", undefined, options);
+  }
+
+  /** Continues the processes of a paused cell. */
+  resume(options: ChangeOptions = {}): Promise<t.PauseResult> {
+    return this.#move("/resume", undefined, options);
+  }
+
+  /** Executes a command in a live cell, as `run` does in one that is not. */
+  async exec(command: Command, request: t.Exec & OutputOptions & ChangeOptions = {}): Promise<t.ExecAnswer> {
+    const answer = await this.#output<t.ExecAnswer>("/exec", command, request);
+    return { ...answer, ok: answer.exitCode === 0 };
+  }
+
+  /** Returns the policy of the cell. */
+  policy(options: CallOptions = {}): Promise<t.PolicyResult> {
+    return this.#transport.send(get(this.#path("/policy"), options));
+  }
+
+  /** Gives the cell another policy: YAML, or the name of a preset. */
+  setPolicy(policy: string, options: Omit<ChangeOptions, "idempotencyKey"> = {}): Promise<t.PolicyApplied> {
+    return this.#transport.send(change("PUT", this.#path("/policy"), { policy }, options));
+  }
+
+  #path(below = ""): string {
+    return `/v1/cells/${encodeURIComponent(this.name)}${below}`;
+  }
+
+  #move<T>(below: string, request: object | undefined, options: ChangeOptions): Promise<T> {
+    return this.#transport.send(post(this.#path(below), request && snake(request), options));
+  }
+
+  #output<T>(below: string, command: Command, request: OutputOptions & ChangeOptions): Promise<T> {
+    const { onStdout, onStderr, onStarted, signal, idempotencyKey, ifMatch, ...body } = request;
+    const call: Call = change("POST", this.#path(below), { ...snake(body), command: argv(command) }, request);
+    if (onStdout || onStderr || onStarted) return this.#transport.follow(call, request);
+    return this.#transport.send(call);
+  }
+}

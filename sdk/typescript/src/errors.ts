@@ -1,0 +1,42 @@
+// The parts of a ForkcellError besides its code.
+export interface ErrorParts {
+  status?: number;
+  hint?: string;
+  message?: string;
+  details?: string[];
+  requestId?: string;
+  cause?: unknown;
+}
+
+/**
+ * A failure that the daemon reports, or that the client finds before it sends anything.
+ * `code` is a stable word such as "not_found". `status` is that of HTTP, and 0 if there
+ * was no answer. `hint` says what to do.
+ */
+export class ForkcellError extends Error {
+  readonly code: string;
+  readonly status: number;
+  readonly hint: string;
+  readonly details: string[];
+  /** The id of the request in the log and the journal of the daemon. */
+  readonly requestId: string;
+
+  constructor(code: string, parts: ErrorParts = {}) {
+    super(parts.message ?? code, { cause: parts.cause });
+    this.name = "ForkcellError";
+    this.code = code;
+    this.status = parts.status ?? 0;
+    this.hint = parts.hint ?? "";
+    this.details = parts.details ?? [];
+    this.requestId = parts.requestId ?? "";
+  }
+
+  /** Returns the error of a problem document. */
+  static fromProblem(status: number, document: unknown): ForkcellError {
+    const p = (document ?? {}) as { code?: string; detail?: string; hint?: string; details?: string[]; instance?: string };
+    if (!p.code) return new ForkcellError("protocol", { status, message: `unexpected answer with the status ${status}` });
+    return new ForkcellError(p.code, {
+      status, hint: p.hint ?? "", message: p.detail ?? "", details: p.details ?? [], requestId: p.instance ?? "",
+    });
+  }
+}

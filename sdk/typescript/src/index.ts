@@ -1,0 +1,19 @@
+// The client of a Forkcell daemon.
+//
+//   import { Forkcell } from "@forkcell/sdk";
+//
+//   const fc = new Forkcell(); // FORKCELL_URL, else the local socket
+//   const cell = await fc.cells.create({ source: "./project", policy: "dev" });
+//   const r = await cell.run("npm test", { restoreOnFail: true, onStdout: console.log });
+//   if (r.ok) await cell.accept({ apply: true, reason: "tests pass" });
+//
+// A failure that the daemon reports is a ForkcellError with a stable code. A command
+// that fails is not an error: its exit code is in the result.
+
+export { Cell } from "./cell.js";
+export { Cells } from "./cells.js";
+export { Forkcell } from "./client.js";
+export type { ClientOptions } from "./config.js";
+export { ForkcellError } from "./errors.js";
+export { Decisions, Policies, Receipts, Runs } from "./resources.js";
+export type * from "./types.js";

@@ -1,0 +1,153 @@
+// Streams of server-sent events, and the output of commands in them.
+import { ForkcellError } from "./errors.js";
+
+const maxEvent = 64 << 20;
+const maxLine = 64 << 10;
+const maxOutput = 1 << 20;
+
+/** One event of a stream. */
+export interface StreamEvent {
+  name: string;
+  id: string;
+  data: string;
+}
+
+/** Finds the events in the bytes of a stream. An event that is cut off is dropped. */
+export class EventParser {
+  #rest = "";
+  #decoder = new TextDecoder();
+  #fields: [string, string][] = [];
+  #size = 0;
+
+  /** Adds bytes, and returns the events that are complete with them. */
+  *feed(data: Uint8Array): Generator<StreamEvent> {
+    const lines = (this.#rest + this.#decoder.decode(data, { stream: true })).split("\n");
+    this.#rest = lines.pop() ?? "";
+    for (const line of lines) {
+      this.#size += line.length;
+      const event = this.#line(line.replace(/\r$/, ""));
+      if (event) yield event;
+    }
+    if (this.#size + this.#rest.length > maxEvent) {
+      throw new ForkcellError("protocol", { message: `an event of more than ${maxEvent} bytes` });
+    }
+  }
+
+  #line(line: string): StreamEvent | undefined {
+    if (line !== "") {
+      const [, key = "", value = ""] = /^([^:]*):? ?(.*)$/s.exec(line) ?? [];
+      if (key === "event" || key === "id" || key === "data") this.#fields.push([key, value]);
+      return undefined;
+    }
+    const fields = this.#fields;
+    this.#fields = [];
+    this.#size = 0;
+    if (fields.length === 0) return undefined;
+    const last = new Map(fields);
+    const data = fields.filter(([key]) => key === "data").map(([, value]) => value);
+    return { name: last.get("event") ?? "", id: last.get("id") ?? "", data: data.join("\n") };
+  }
+}
+
+/** Calls a function with each line of a stream of bytes, without its end. */
+export class Lines {
+  #rest = "";
+  #decoder = new TextDecoder();
+  readonly #take: ((line: string) => void) | undefined;
+
+  constructor(take?: (line: string) => void) {
+    this.#take = take;
+  }
+
+  feed(data: Uint8Array, final = false): void {
+    if (!this.#take) return;
+    const lines = (this.#rest + this.#decoder.decode(data, { stream: !final })).split("\n");
+    this.#rest = lines.pop() ?? "";
+    for (const line of lines) this.#take(line.replace(/\r$/, ""));
+    if (this.#rest !== "" && (final || this.#rest.length > maxLine)) {
+      const rest = this.#rest;
+      this.#rest = "";
+      this.#take(rest);
+    }
+  }
+}
+
+/** Passes one stream on, and keeps its beginning as an answer without a stream has it. */
+class Part {
+  readonly lines: Lines;
+  cut = false;
+  #kept: Uint8Array[] = [];
+  #size = 0;
+
+  constructor(take?: (line: string) => void) {
+    this.lines = new Lines(take);
+  }
+
+  feed(data: Uint8Array): void {
+    const room = maxOutput - this.#size;
+    this.cut ||= data.length > room;
+    const kept = data.subarray(0, room);
+    this.#kept.push(kept);
+    this.#size += kept.length;
+    this.lines.feed(data);
+  }
+
+  document(name: string): Record<string, string> {
+    const bytes = new Uint8Array(this.#size);
+    let at = 0;
+    for (const part of this.#kept) {
+      bytes.set(part, at);
+      at += part.length;
+    }
+    try {
+      return { [name]: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes) };
+    } catch {
+      return { [name]: "", [`${name}_base64`]: btoa(Array.from(bytes, (b) => String.fromCharCode(b)).join("")) };
+    }
+  }
+}
+
+/** What Run and Exec call while a command runs. */
+export interface OutputOptions {
+  /** Called with each line of the standard output. */
+  onStdout?: (line: string) => void;
+  /** Called with each line of the standard error. */
+  onStderr?: (line: string) => void;
+  /** Called with the id of the run or exec once it has begun. */
+  onStarted?: (id: string) => void;
+}
+
+/** Handles the events of a command. */
+export class Recorder {
+  readonly #stdout: Part;
+  readonly #stderr: Part;
+  readonly #onStarted: ((id: string) => void) | undefined;
+
+  constructor(options: OutputOptions) {
+    this.#stdout = new Part(options.onStdout);
+    this.#stderr = new Part(options.onStderr);
+    this.#onStarted = options.onStarted;
+  }
+
+  /** Handles an event, and returns the result document if it is the last one. */
+  take(event: StreamEvent): Record<string, unknown> | undefined {
+    // Events that it does not know belong to later versions.
+    if (!["stdout", "stderr", "started", "problem", "result"].includes(event.name)) return undefined;
+    const document = JSON.parse(event.data);
+    if (event.name === "result") return this.#result(document);
+    if (event.name === "problem") throw ForkcellError.fromProblem(document.status ?? 0, document);
+    if (event.name === "started") {
+      this.#onStarted?.(document.run_id ?? document.exec_id);
+    } else {
+      const part = event.name === "stdout" ? this.#stdout : this.#stderr;
+      part.feed(Uint8Array.from(atob(document.data), (c) => c.charCodeAt(0)));
+    }
+    return undefined;
+  }
+
+  #result(document: Record<string, unknown>): Record<string, unknown> {
+    for (const part of [this.#stdout, this.#stderr]) part.lines.feed(new Uint8Array(), true);
+    const truncated = this.#stdout.cut || this.#stderr.cut;
+    return { ...document, truncated, ...this.#stdout.document("stdout"), ...this.#stderr.document("stderr") };
+  }
+}

@@ -1,0 +1,153 @@
+// Sends calls to a daemon.
+import { get, retryWait, withQuery, type Call, type CallOptions } from "./call.js";
+import { parseAddress, readToken, type Address, type ClientOptions } from "./config.js";
+import { ForkcellError } from "./errors.js";
+import { camel } from "./names.js";
+import { EventParser, Recorder, type OutputOptions, type StreamEvent } from "./stream.js";
+
+const pageSize = "500";
+
+type Send = (url: string, init: RequestInit) => Promise<Response>;
+
+/** The connection to a daemon. */
+export class Transport {
+  readonly address: Address;
+  readonly #options: ClientOptions;
+  #token: Promise<string | undefined> | undefined;
+  #send: Promise<Send> | undefined;
+  #close: () => Promise<void> = async () => {};
+
+  constructor(options: ClientOptions) {
+    this.address = parseAddress(options.url);
+    this.#options = options;
+  }
+
+  close(): Promise<void> {
+    return this.#close();
+  }
+
+  /** Sends a call, and returns the document of its answer with names in camelCase. */
+  async send<T>(call: Call): Promise<T> {
+    return camel(await this.document(call)) as T;
+  }
+
+  /** Sends a call, and returns the JSON of its answer, or undefined. */
+  async document(call: Call): Promise<unknown> {
+    const text = await (await this.#answer(call)).text();
+    return text === "" ? undefined : parse(text);
+  }
+
+  /** Sends a call whose answer is a stream of output, and returns the result at its end. */
+  async follow<T>(call: Call, options: OutputOptions): Promise<T> {
+    const recorder = new Recorder(options);
+    for await (const event of this.events(call)) {
+      const result = recorder.take(event);
+      if (result) return camel(result) as T;
+    }
+    throw new ForkcellError("lost", { message: "the stream ended before the result", hint: "the run was ended with it" });
+  }
+
+  /** Sends a call whose answer is a stream of events. */
+  async *events(call: Call): AsyncGenerator<StreamEvent> {
+    const response = await this.#answer({ ...call, headers: { ...call.headers, Accept: "text/event-stream" } });
+    const parser = new EventParser();
+    const reader = response.body?.getReader();
+    try {
+      for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) yield* parser.feed(part.value);
+    } catch (cause) {
+      throw failure(call, cause, "the stream was cut");
+    } finally {
+      await reader?.cancel().catch(() => {}); // it may have ended
+    }
+  }
+
+  /** Returns the items of a list, page by page as they are used. */
+  async *pages<T>(path: string, query: Record<string, string | undefined> = {}, options: CallOptions = {}): AsyncGenerator<T> {
+    for (let cursor: string | undefined; ; ) {
+      const call = get(withQuery(path, { ...query, limit: pageSize, cursor }), options);
+      const page = await this.send<{ items: T[]; next: string | null }>(call);
+      yield* page.items;
+      if (page.next === null) return;
+      cursor = page.next;
+    }
+  }
+
+  /** Sends a call, again where that is allowed, and returns an answer that reports success. */
+  async #answer(call: Call): Promise<Response> {
+    for (let attempt = 1; ; attempt++) {
+      call.signal?.throwIfAborted();
+      let response: Response | undefined;
+      let cause: unknown;
+      try {
+        response = await this.#once(call);
+      } catch (e) {
+        cause = e;
+      }
+      const wait = retryWait(response?.status, response?.headers.get("Retry-After") ?? null, attempt);
+      if (wait !== undefined && call.repeatable && !call.signal?.aborted) {
+        await response?.body?.cancel();
+        await pause(wait, call.signal);
+        continue;
+      }
+      if (!response) throw failure(call, cause, `the daemon at ${this.address.name}`);
+      if (response.ok) return response;
+      throw ForkcellError.fromProblem(response.status, parse(await response.text(), true));
+    }
+  }
+
+  async #once(call: Call): Promise<Response> {
+    this.#token ??= readToken(this.#options);
+    this.#send ??= this.#connect();
+    const [token, send] = await Promise.all([this.#token, this.#send]);
+    const headers: Record<string, string> = { Accept: "application/json", ...call.headers };
+    if (token) headers["Authorization"] = `Bearer ${token}`;
+    if (call.body) headers["Content-Type"] = "application/json";
+    // A redirection would carry the token to another place.
+    const init: RequestInit = { method: call.method, headers, redirect: "manual", signal: call.signal ?? null };
+    if (call.body) init.body = JSON.stringify(call.body);
+    return send(this.address.base + call.path, init);
+  }
+
+  /** Returns what sends requests: in Node a fetch that reaches sockets and has no time limit. */
+  async #connect(): Promise<Send> {
+    if (!globalThis.process?.versions?.node) return (url, init) => fetch(url, init);
+    const undici = await import("undici");
+    const connect = this.address.socket ? { socketPath: this.address.socket } : {};
+    const agent = new undici.Agent({ connect, headersTimeout: 0, bodyTimeout: 0 });
+    this.#close = () => agent.close();
+    return async (url, init) => {
+      const response = await undici.fetch(url, { ...(init as import("undici").RequestInit), dispatcher: agent });
+      return response as unknown as Response;
+    };
+  }
+}
+
+function parse(text: string, lenient = false): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    if (lenient) return undefined;
+    throw new ForkcellError("protocol", { message: "the answer is not JSON", cause });
+  }
+}
+
+/** Returns the error of a call without an answer. That of a caller who aborts is the reason of the signal. */
+function failure(call: Call, cause: unknown, what: string): unknown {
+  if (call.signal?.aborted) return call.signal.reason;
+  if (cause instanceof ForkcellError) return cause;
+  return new ForkcellError("connection", { message: `${what}: ${(cause as Error)?.message}`, cause });
+}
+
+function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, milliseconds);
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}

@@ -1,0 +1,67 @@
+// The documents of the API, with names in camelCase.
+import type { CallOptions, ChangeOptions } from "./call.js";
+import type { Camel } from "./names.js";
+import type { components } from "./schema.js";
+import type { OutputOptions } from "./stream.js";
+
+type Schemas = components["schemas"];
+type Document<Name extends keyof Schemas> = Camel<Schemas[Name]>;
+
+export type { CallOptions, ChangeOptions, OutputOptions };
+
+// Requests.
+export type Source = Document<"Source">;
+export type CreateCell = Omit<Document<"CreateCell">, "source"> & {
+  /** A directory of this machine, with a daemon on the local socket; or the API's own form. */
+  source?: string | Source;
+};
+export type Fork = Document<"ForkBody">;
+export type Run = Omit<Document<"RunBody">, "command">;
+export type Exec = Omit<Document<"ExecBody">, "command">;
+export type Checkpoint = Document<"CheckpointBody">;
+export type Restore = Document<"RestoreBody">;
+export type Accept = Document<"AcceptBody">;
+export type Reject = Document<"RejectBody">;
+export type Apply = Document<"ApplyBody">;
+export type Undo = Document<"UndoBody">;
+export type Refresh = Document<"RefreshBody">;
+export type Verify = Document<"VerifyBody">;
+export type Start = Document<"StartBody">;
+export type Stop = Document<"StopBody">;
+export type Explain = Document<"ExplainBody">;
+export type Suggest = Document<"SuggestBody">;
+export type VerifyReceipts = Document<"ReceiptVerifyRequest">;
+export type GC = Document<"GCBody">;
+
+// Results.
+export type InitResult = Document<"InitResult">;
+export type CellInfo = Document<"CellInfo">;
+export type StatusResult = Document<"StatusResult">;
+/** The result of a run. `ok` says whether the command succeeded. */
+export type RunAnswer = Document<"RunAnswer"> & { ok: boolean };
+export type RunResult = Document<"RunResult">;
+export type RunInfo = Document<"RunInfo">;
+export type RunStarted = Document<"RunStarted">;
+/** How a command in a live cell ended. `ok` says whether it succeeded. */
+export type ExecAnswer = Document<"ExecAnswer"> & { ok: boolean };
+export type CheckpointResult = Document<"CheckpointResult">;
+export type MoveResult = Document<"MoveResult">;
+export type AcceptResult = Document<"AcceptResult">;
+export type ApplyResult = Document<"ApplyResult">;
+export type RefreshResult = Document<"RefreshResult">;
+export type VerifyResult = Document<"VerifyResult">;
+export type StartResult = Document<"StartResult">;
+export type PauseResult = Document<"PauseResult">;
+export type ForkedCells = Document<"ForkedCells">;
+export type ReceiptInfo = Document<"ReceiptInfo">;
+export type ReceiptVerifyResult = Document<"ReceiptVerifyResult">;
+export type DecisionInfo = Document<"DecisionInfo">;
+export type GraphNode = Document<"GraphNode">;
+export type Preset = Document<"Preset">;
+export type PolicyResult = Document<"PolicyResult">;
+export type PolicyApplied = Document<"PolicyApplied">;
+export type PolicySuggestion = Document<"PolicySuggestion">;
+export type Explanation = Document<"Explanation">;
+export type KeyInfo = Document<"KeyInfo">;
+export type GCResult = Document<"GCResult">;
+export type VersionInfo = Document<"VersionInfo">;

@@ -1,0 +1,37 @@
+// A real daemon on a home of its own, for the tests of one file.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+export interface Daemon {
+  url: string;
+  stop(): Promise<void>;
+}
+
+export async function startDaemon(): Promise<Daemon> {
+  const program = process.env["FORKCELL_BIN"];
+  if (!program) throw new Error("FORKCELL_BIN is not set");
+  const home = await mkdtemp(join(tmpdir(), "fc"));
+  const child = spawn(program, ["serve"], { env: { ...process.env, FORKCELL_HOME: home }, stdio: ["ignore", "pipe", "inherit"] });
+  const exited = once(child, "exit");
+  // It prints its addresses when they can be connected to.
+  await Promise.race([once(createInterface(child.stdout), "line"), exited.then(() => Promise.reject(new Error("the daemon ended")))]);
+  return {
+    url: `unix:${home}/api.sock`,
+    async stop() {
+      child.kill("SIGTERM");
+      await exited;
+      await rm(home, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Makes a directory with one file. */
+export async function newProject(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), "project"));
+  await writeFile(join(dir, "hello.txt"), "hello\n");
+  return dir;
+}
