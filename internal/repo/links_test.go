@@ -128,7 +128,7 @@ func files(t *testing.T) []string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (rel == ".git" || rel == "bin") {
+		if d.IsDir() && (rel == ".git" || rel == "bin" || d.Name() == "node_modules") {
 			return filepath.SkipDir
 		}
 		if d.Type().IsRegular() {

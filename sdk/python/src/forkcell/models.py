@@ -119,6 +119,15 @@ class DeniedNetwork:
 
 
 @dataclass(kw_only=True)
+class DiffResult:
+    cell: str
+    changes: list[ChangeJSON]
+    from_: str
+    notes: list[str]
+    to: str
+
+
+@dataclass(kw_only=True)
 class DoctorCheck:
     controls: list[Check]
 
