@@ -140,6 +140,23 @@ func TestMCPStdioBounds(t *testing.T) {
 		s.fails(api.CodeNotFound, "run", map[string]any{"cell": cell, "command": command})
 		s.fails(api.CodeNotFound, "cell_remove", map[string]any{"cell": cell})
 	}
+	out, errs, err := finish(t, s.program("run", "other", "--json", "--", "sh", "-c", "echo foreign; unshare --mount true; true"))
+	var foreign api.RunResult
+	if err != nil || json.Unmarshal([]byte(out), &foreign) != nil {
+		t.Fatal(err, out, errs)
+	}
+	for tool, args := range map[string]map[string]any{
+		"diff": {"to": "other"}, "wait_for_text": {"run": foreign.RunID, "text": "foreign"}, "receipt_show": {"receipt": foreign.ReceiptID},
+		"read_file": {"cell": "other", "path": "app.conf"}, "policy_suggest": {"cell": "other"}, "receipt_verify": {"receipt": foreign.ReceiptID},
+		"restore": {"checkpoint": foreign.CheckpointAfter}, "exec": {"cell": "other", "command": command}, "events": {"run": foreign.RunID},
+	} {
+		s.fails(api.CodeNotFound, tool, args)
+	}
+	for _, uri := range []string{"runs/" + foreign.RunID, "runs/" + foreign.RunID + "/logs/stdout", "receipts/" + foreign.ReceiptID, "cells/other"} {
+		if res, err := s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "forkcell://" + uri}); err == nil {
+			t.Errorf("%s: %+v", uri, res.Contents[0])
+		}
+	}
 	s.fails(api.CodeForbidden, "fork", map[string]any{"name": "free"})
 	s.fails(api.CodeForbidden, "fork", map[string]any{"name": "shoppers"})
 	s.fails(api.CodeForbidden, "cell_create", map[string]any{"name": "shopper-etc", "source": map[string]any{"path": "/etc"}})

@@ -49,7 +49,7 @@ func checkpoint(ctx context.Context, c *call, in checkpointArgs) (*answer, error
 
 // post returns the request for a verb of a cell.
 func post(cell, verb string, body any) request {
-	return request{method: http.MethodPost, path: path("cells", cell, verb), body: body}
+	return request{method: http.MethodPost, path: path("cells", cell) + "/" + verb, body: body}
 }
 
 type restoreArgs struct {

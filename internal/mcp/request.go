@@ -30,6 +30,7 @@ type request struct {
 	query  url.Values
 	body   any // marshalled, unless it is nil or raw bytes
 	accept string
+	bytes  string // the Range header
 }
 
 // path returns a path of the API from its parts, which are escaped.
@@ -83,11 +84,10 @@ func (r request) http(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kind != "" {
-		req.Header.Set("Content-Type", kind)
-	}
-	if r.accept != "" {
-		req.Header.Set("Accept", r.accept)
+	for name, value := range map[string]string{"Content-Type": kind, "Accept": r.accept, "Range": r.bytes} {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
 	}
 	return req, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -41,6 +42,10 @@ func addResources(s *sdk.Server, session Session) {
 		t.MIMEType = jsonType
 		s.AddResourceTemplate(&t, read)
 	}
+	s.AddResourceTemplate(&sdk.ResourceTemplate{
+		URITemplate: scheme + "runs/{run}/logs/{stream}", Name: "logs", Title: "Output of a run", MIMEType: "text/plain",
+		Description: "What a run wrote to stdout or stderr.",
+	}, read)
 }
 
 // resourceRequest returns the request for a resource.
@@ -48,6 +53,9 @@ func resourceRequest(parts []string) request {
 	r := request{method: http.MethodGet, path: path(parts...)}
 	if len(parts) == 5 && parts[2] == "runs" && parts[4] == "diff" {
 		r.path, r.query = path(parts[0], parts[1], "diff"), url.Values{"run": {parts[3]}}
+	}
+	if len(parts) == 4 && parts[2] == "logs" {
+		r.path, r.query = path(parts[:3]...), url.Values{"stream": {parts[3]}}
 	}
 	return r
 }
@@ -77,5 +85,11 @@ func readResource(ctx context.Context, session Session, req *sdk.ReadResourceReq
 	if err != nil {
 		return nil, err
 	}
-	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: resp.Header.Get("Content-Type"), Text: string(raw)}}}, nil
+	contents := &sdk.ResourceContents{URI: uri, MIMEType: resp.Header.Get("Content-Type")}
+	if utf8.Valid(raw) {
+		contents.Text = string(raw)
+	} else {
+		contents.Blob = raw
+	}
+	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{contents}}, nil
 }

@@ -124,6 +124,9 @@ func moment(text string) (time.Time, error) {
 }
 
 func (s *Server) listEvents(ctx context.Context, x *exchange, in *eventsInput) {
+	if in.Cell == "" {
+		in.Cell = x.caller.only
+	}
 	q, err := in.query(x.call)
 	if err == nil {
 		err = x.visible(in.Cell)
