@@ -325,3 +325,12 @@ type TokenBody struct {
 	Policy      string   `json:"policy,omitempty" doc:"The ceiling: a run is allowed only what its own policy and this one allow."`
 	Expires     string   `json:"expires,omitempty" doc:"The token ends after this time."`
 }
+
+// UpdateBody is the body of PATCH /v1/cells/{cell}. What is missing stays as it is.
+type UpdateBody struct {
+	Name        *string           `json:"name,omitempty" doc:"The new name." maxLength:"63"`
+	Labels      map[string]string `json:"labels,omitempty" doc:"All labels; null removes them." nullable:"true"`
+	TTL         *string           `json:"ttl,omitempty" doc:"The cell expires so long after its creation; null is never." nullable:"true"`
+	IdleTimeout *string           `json:"idle_timeout,omitempty" doc:"The cell expires so long after the last request or command; null is never." nullable:"true"`
+	OnTimeout   *string           `json:"on_timeout,omitempty" doc:"What happens to an expired cell: stop, pause or remove; null is stop." nullable:"true"`
+}

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"os/user"
 	"strconv"
+	"sync"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
@@ -61,7 +62,13 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		return err
 	}
 	log := logger(o.LogFormat, stderr)
+	expirer := engine.NewExpirer()
+	expiring, endExpiry := context.WithCancel(context.WithoutCancel(ctx))
+	var expired sync.WaitGroup
+	expired.Go(func() { expirer.Run(expiring) })
+	defer func() { endExpiry(); expired.Wait() }()
 	s := server.New(server.Config{
+		Touch:  expirer.Touch,
 		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
 		Hosts: doors.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
 		UserName: userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log,

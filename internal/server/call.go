@@ -141,6 +141,9 @@ func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, s.problemOf(c, api.Missing("cell", name, "")))
 		return
 	}
+	if name := ctx.Param("cell"); name != "" && s.config.Touch != nil {
+		s.config.Touch(name)
+	}
 	expect, err := expectation(ctx.Header("If-Match"))
 	if err != nil {
 		s.refuse(ctx, s.problemOf(c, err))

@@ -27,19 +27,18 @@ func (s *Server) addCells() {
 
 type listCellsInput struct {
 	Page
-	State string `query:"state" enum:"idle,running,live,paused" doc:"Only cells in this state."`
+	State string   `query:"state" enum:"idle,running,live,paused" doc:"Only cells in this state."`
+	Label []string `query:"label,explode" doc:"Only cells with this label, as KEY=VALUE (repeatable)."`
 }
 
 func (s *Server) listCells(ctx context.Context, c *call, in *listCellsInput) (*api.List[api.CellInfo], error) {
-	all, err := c.engine.List(ctx)
+	wanted, err := labels(in.Label)
 	if err != nil {
 		return nil, err
 	}
-	var cells []api.CellInfo
-	for _, info := range all {
-		if c.caller.sees(info.Name) && (in.State == "" || in.State == info.State) {
-			cells = append(cells, info)
-		}
+	cells, err := c.engine.ListMatching(ctx, api.CellFilter{Labels: wanted, State: in.State, Prefix: c.caller.grant.Cells})
+	if err != nil {
+		return nil, err
 	}
 	return cut(in.Page, cells, func(i api.CellInfo) string { return aged(i.CreatedAt, i.CellID) })
 }
@@ -82,8 +81,21 @@ func initRequest(ctx context.Context, b api.CreateCell) (api.InitRequest, error)
 		req.From = b.Source.Path
 	}
 	var err error
-	req.Policy, err = policyFile(ctx, b.Policy)
+	if req.Policy, err = policyFile(ctx, b.Policy); err != nil {
+		return req, err
+	}
+	req.Settings, err = cellSettings(b.CellSettings)
 	return req, err
+}
+
+// cellSettings checks the settings of a body.
+func cellSettings(b api.CellSettings) (api.Settings, error) {
+	ttl, err := duration("ttl", b.TTL)
+	if err != nil {
+		return api.Settings{}, err
+	}
+	idle, err := duration("idle_timeout", b.IdleTimeout)
+	return api.Settings{Labels: b.Labels, TTL: api.Duration(ttl), IdleTimeout: api.Duration(idle), OnTimeout: b.OnTimeout}, err
 }
 
 // absolute refuses a relative path of the host: the daemon's directory is not the

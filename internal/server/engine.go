@@ -25,6 +25,8 @@ type Engine interface {
 	fileKeeper
 	requestKeeper
 	tokenKeeper
+	racer
+	settler
 }
 
 type cellKeeper interface {

@@ -22,6 +22,8 @@ type Config struct {
 	Engine func(cell.Caller) Engine
 	// UserName returns the name of a local user, as statements record it.
 	UserName func(uid int) string
+	// Touch, if set, is called with the name of a cell for each request about it.
+	Touch func(cell string)
 	// Tokens are the tokens of callers.
 	Tokens *token.Book
 	// Hosts are the names by which callers over TCP may address the daemon.
@@ -126,6 +128,8 @@ func (s *Server) addRoutes() {
 	s.addEvents()
 	s.addPolicies()
 	s.addTokens()
+	s.addRace()
+	s.addUpdates()
 	s.addLive()
 	s.addFiles()
 	s.mux.HandleFunc("/", s.notFound)

@@ -1,0 +1,69 @@
+package full_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// TestRace races two commands, and accepts the better one.
+func TestRace(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	body := api.RaceBody{
+		Cell: "demo", Judge: []string{"sh", "-c", "wc -c < result"}, Best: "score", Accept: true,
+		Attempts: []api.RaceAttemptBody{{Command: []string{"sh", "-c", "echo short > result"}}, {Command: []string{"sh", "-c", "echo much longer > result"}}},
+	}
+	runner := d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}})
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/race", body)
+	var res api.RaceResult
+	d.want(200, &res, "POST", "/v1/race", body)
+	if res.Winner == nil || *res.Winner != 2 || len(res.Attempts) != 2 || res.DecisionID == "" {
+		t.Errorf("%+v", res)
+	}
+	r := runner.send("POST", "/v1/race", api.RaceBody{Cell: "demo", Command: []string{"false"}, N: 2}, "Accept", "text/event-stream")
+	for _, want := range []string{"event: attempt\n", "event: result\n", `"winner":null`} {
+		if !strings.Contains(string(r.body), want) {
+			t.Errorf("no %q in %s", want, r.body)
+		}
+	}
+	d.problem(400, api.CodeUsage, "POST", "/v1/race", api.RaceBody{Cell: "demo", Command: []string{"true"}, N: 2, Best: "score"})
+	var cells api.List[api.CellInfo]
+	d.want(200, &cells, "GET", "/v1/cells", nil)
+	if len(cells.Items) != 1 {
+		t.Errorf("left over: %+v", cells.Items)
+	}
+}
+
+// TestSettings changes labels and time limits, and lets a cell expire.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.want(201, nil, "POST", "/v1/cells", api.CreateCell{
+		Name: "demo", Source: &api.Source{Path: d.source},
+		CellSettings: api.CellSettings{Labels: map[string]string{"team": "a"}, TTL: "1h"},
+	})
+	d.cell("other")
+	var list api.List[api.CellInfo]
+	d.want(200, &list, "GET", "/v1/cells?label=team=a", nil)
+	if len(list.Items) != 1 || list.Items[0].Name != "demo" {
+		t.Errorf("%+v", list)
+	}
+	d.problem(400, api.CodeUsage, "GET", "/v1/cells?label=team", nil)
+	var info api.CellInfo
+	d.want(200, &info, "PATCH", "/v1/cells/demo", `{"labels":{"team":"b"},"ttl":null,"name":"renamed"}`)
+	if info.Name != "renamed" || info.TTL != 0 || info.Labels["team"] != "b" {
+		t.Errorf("%+v", info)
+	}
+	d.want(200, nil, "GET", "/v1/usage", nil)
+	d.want(200, nil, "PATCH", "/v1/cells/renamed", `{"ttl":"1s","on_timeout":"remove"}`)
+	for limit := time.Now().Add(time.Minute); len(list.Items) > 0 && time.Now().Before(limit); {
+		d.want(200, &list, "GET", "/v1/cells?label=team=b", nil)
+	}
+	if len(list.Items) > 0 {
+		t.Errorf("%+v", list)
+	}
+}

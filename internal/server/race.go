@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/race"
+	"github.com/forkcell/forkcell/internal/token"
+)
+
+// racer begins races.
+type racer interface {
+	BeginRace(ctx context.Context, o cell.RaceOptions) (*cell.Race, error)
+}
+
+type raceInput struct {
+	IfMatch
+	Accept string `header:"Accept" doc:"text/event-stream streams what happens, and the result."`
+	Body   api.RaceBody
+}
+
+// addRace adds the route of races. Its answer is the result at the end, or a stream
+// of events.
+func (s *Server) addRace() {
+	op := route{
+		method: http.MethodPost, path: "/v1/race", id: "race", tag: tagRuns, summary: "Try several commands, and keep the best result", needs: []Scope{Run},
+	}.operation()
+	op.Responses = map[string]*huma.Response{"200": {Description: "The race has ended.", Content: map[string]*huma.MediaType{
+		"application/json":  {Schema: schemaOf[api.RaceResult](s.api.OpenAPI().Components.Schemas)},
+		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events: attempt, judged, result."}},
+	}}}
+	huma.Register(s.api, op, func(ctx context.Context, in *raceInput) (*huma.StreamResponse, error) {
+		c := callOf(ctx)
+		req, err := raceRequest(c, in.Body)
+		if err != nil {
+			return nil, s.problemOf(c, err)
+		}
+		release, err := s.acquire(c, token.Amount{Runs: 1})
+		if err != nil {
+			return nil, s.problemOf(c, err)
+		}
+		return &huma.StreamResponse{Body: func(hctx huma.Context) {
+			defer release()
+			_, w := humago.Unwrap(hctx)
+			if strings.Contains(in.Accept, "text/event-stream") {
+				s.streamRace(ctx, c, req, w)
+				return
+			}
+			res, err := race.Run(ctx, c.engine, req, func(api.RaceEvent) {})
+			if err != nil {
+				writeProblem(w, s.problemOf(c, err))
+				return
+			}
+			writeDocument(w, http.StatusOK, res)
+		}}, nil
+	})
+}
+
+func raceRequest(c *call, b api.RaceBody) (api.RaceRequest, error) {
+	req := api.RaceRequest{
+		Cell: b.Cell, Command: b.Command, N: b.N, Jobs: b.Jobs, Judge: b.Judge, Best: b.Best, Accept: b.Accept, Apply: b.Apply, Keep: b.Keep,
+	}
+	if err := c.visible(b.Cell); err != nil {
+		return req, err
+	}
+	if (b.Accept || b.Apply) && !c.caller.may(Decide) {
+		return req, c.deny(Decide)
+	}
+	for _, a := range b.Attempts {
+		env, err := environment(a.Env)
+		if err != nil {
+			return req, err
+		}
+		req.Attempts = append(req.Attempts, api.RaceCommand{Command: a.Command, Env: env})
+	}
+	var err error
+	req.Timeout, err = duration("timeout", b.Timeout)
+	return req, err
+}
+
+// streamRace answers with what happens in a race. A race that is refused before its
+// forks exist is answered with a problem.
+func (s *Server) streamRace(ctx context.Context, c *call, req api.RaceRequest, w http.ResponseWriter) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var events *eventStream
+	stop := func() {}
+	defer func() { stop() }()
+	_, err := race.Run(ctx, c.engine, req, func(e api.RaceEvent) {
+		if events == nil {
+			events = newEventStream(w)
+			stop = events.beat()
+		}
+		if err := sendRace(events, e); err != nil {
+			cancel()
+		}
+	})
+	switch {
+	case err == nil:
+	case events == nil:
+		writeProblem(w, s.problemOf(c, err))
+	default:
+		_ = events.send("problem", s.problemOf(c, err).Problem)
+	}
+}
+
+func sendRace(events *eventStream, e api.RaceEvent) error {
+	switch e.Kind {
+	case api.RaceAttempted, api.RaceJudged:
+		return events.send(string(e.Kind), e.Attempt)
+	case api.RaceEnded:
+		return events.send(string(e.Kind), e.Result)
+	case api.RaceForked, api.RaceStarted, api.RaceJudging:
+	}
+	return nil
+}
