@@ -14,6 +14,7 @@ type Client struct {
 	Receipts  *Receipts
 	Decisions *Decisions
 	Policies  *Policies
+	Events    *Events
 
 	address address
 	token   string
@@ -43,7 +44,7 @@ func New(opts ...Option) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	c.Cells, c.Runs, c.Receipts = &Cells{c}, &Runs{c}, &Receipts{c}
-	c.Decisions, c.Policies = &Decisions{c}, &Policies{c}
+	c.Decisions, c.Policies, c.Events = &Decisions{c}, &Policies{c}, &Events{c}
 	return c, nil
 }
 

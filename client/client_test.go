@@ -33,6 +33,11 @@ func TestStory(t *testing.T) {
 	if !r.OK() || stdout.String() != "given" || r.Stdout != "given" || stderr.String() != "oops\n" || r.Stderr != "oops\n" || id != r.RunID || r.ChangedFiles != 1 {
 		t.Errorf("%+v %q %q %s", r, stdout.String(), stderr.String(), id)
 	}
+	var logs bytes.Buffer
+	if err := c.Runs.Output(ctx, r.RunID, true, true, &logs); err != nil || logs.String() != "oops\n" {
+		t.Errorf("%q, %v", logs.String(), err)
+	}
+	wantDiff(t, cell.Diff(client.States{Run: r.RunID}))
 	accepted, err := cell.Accept(ctx, client.Accept{Apply: true, Reason: "good"})
 	if err != nil || accepted.Applied == nil {
 		t.Fatalf("%+v, %v", accepted, err)
@@ -47,6 +52,20 @@ func TestStory(t *testing.T) {
 	}
 	if _, err := c.Cells.Get(ctx, "story"); !client.HasCode(err, "not_found") {
 		t.Error(err)
+	}
+}
+
+func wantDiff(t *testing.T, d *client.Diff) {
+	t.Helper()
+	changes, err := d.Changes(t.Context())
+	if err != nil || len(changes.Changes) != 1 || changes.Changes[0].Path != "hello.txt" {
+		t.Errorf("%+v, %v", changes, err)
+	}
+	if stat, err := d.Stat(t.Context()); err != nil || !strings.Contains(stat, "hello.txt | 2 +-") {
+		t.Errorf("%s, %v", stat, err)
+	}
+	if patch, err := d.Patch(t.Context()); err != nil || !strings.Contains(patch, "+hi") {
+		t.Errorf("%s, %v", patch, err)
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/forkcell/forkcell/client"
 )
@@ -18,6 +20,8 @@ import (
 type relay struct {
 	cut  atomic.Int32
 	seen atomic.Int32
+	// room is how many bytes of answers a connection passes on; 0 is all.
+	room atomic.Int64
 }
 
 func newRelay(t *testing.T, cut int) (*relay, string) {
@@ -61,6 +65,10 @@ func (r *relay) serve(conn net.Conn) {
 		_, _ = up.Read(make([]byte, 1))
 		return
 	}
+	if room := r.room.Load(); room > 0 {
+		_, _ = io.CopyN(conn, up, room)
+		return
+	}
 	_, _ = io.Copy(conn, up)
 }
 
@@ -91,6 +99,114 @@ func TestRetries(t *testing.T) {
 	if _, err := c.Version(ended); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// TestLostAnswers loses the answers to changes, which are made once.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	r, url := newRelay(t, 2)
+	c := connect(t, client.WithURL(url))
+	cell := newCell(t, c, "lost")
+	if r.seen.Load() != 3 {
+		t.Errorf("%d connections", r.seen.Load())
+	}
+	_, url = newRelay(t, 1)
+	c = connect(t, client.WithURL(url))
+	run := client.Run{Command: client.Shell("echo x >> log"), RunSettings: client.RunSettings{Wait: "30s"}}
+	if _, err := c.Cells.Named(cell.Name).Run(ctx, run, client.IdempotencyKey("lost-run")); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range cell.Runs(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 1 {
+		t.Errorf("%d runs", n)
+	}
+}
+
+// TestEventsResume follows events over connections that are cut in the middle of an event.
+func TestEventsResume(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	c := connect(t)
+	cell := newCell(t, c, "resume")
+	first := firstEvent(ctx, t, c, cell)
+	for range 3 {
+		runTrue(ctx, t, cell)
+	}
+	want := followed(ctx, t, c, first)
+	r, url := newRelay(t, 0)
+	r.room.Store(4000) // more than one event, less than five
+	have := followed(ctx, t, connect(t, client.WithURL(url)), first)
+	if !slices.Equal(want, have) || r.seen.Load() < 2 {
+		t.Errorf("%v, want %v; %d connections", have, want, r.seen.Load())
+	}
+	var listed int
+	for e, err := range c.Events.List(ctx, client.EventFilter{Cell: cell.Name}) {
+		if err != nil || len(e.Data) == 0 {
+			t.Fatal(e, err)
+		}
+		listed++
+	}
+	if listed < len(want) {
+		t.Errorf("%d events are listed", listed)
+	}
+	for _, err := range c.Events.Follow(ctx, client.EventFilter{}, "nonsense") {
+		if !client.HasCode(err, "usage") {
+			t.Error(err)
+		}
+	}
+}
+
+func runTrue(ctx context.Context, t *testing.T, cell *client.Cell) {
+	t.Helper()
+	if _, err := cell.Run(ctx, client.Run{Command: []string{"true"}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// firstEvent returns the id of an event that happened while it was waited for.
+func firstEvent(ctx context.Context, t *testing.T, c *client.Client, cell *client.Cell) string {
+	t.Helper()
+	found := make(chan string, 1)
+	go func() {
+		for e, err := range c.Events.Follow(ctx, client.EventFilter{Cell: cell.Name}, "") {
+			if err != nil {
+				t.Error(err)
+			}
+			found <- e.ID
+			return
+		}
+	}()
+	for {
+		select {
+		case id := <-found:
+			return id
+		default:
+			runTrue(ctx, t, cell)
+		}
+	}
+}
+
+// followed returns the ids of five events.
+func followed(ctx context.Context, t *testing.T, c *client.Client, after string) []string {
+	t.Helper()
+	var ids []string
+	for e, err := range c.Events.Follow(ctx, client.EventFilter{Cell: "resume"}, after) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ids = append(ids, e.ID); len(ids) == 5 {
+			break
+		}
+	}
+	return ids
 }
 
 // TestAddresses checks which daemons a client talks to.

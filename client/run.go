@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -70,4 +71,25 @@ func (s *Runs) Get(ctx context.Context, id string) (*RunInfo, error) {
 // Cancel ends a run. It is decided as its flags say.
 func (s *Runs) Cancel(ctx context.Context, id string) (*RunInfo, error) {
 	return post[RunInfo](ctx, s.client, "/v1/runs/"+url.PathEscape(id)+"/cancel", nil, nil)
+}
+
+// Output writes what a run wrote to its standard output, or to its standard error. With
+// follow it goes on until the run has ended.
+func (s *Runs) Output(ctx context.Context, id string, stderr, follow bool, w io.Writer) error {
+	query := url.Values{"stream": {"stdout"}, "follow": {strconv.FormatBool(follow)}}
+	if stderr {
+		query.Set("stream", "stderr")
+	}
+	in, err := newCall(http.MethodGet, "/v1/runs/"+url.PathEscape(id)+"/logs?"+query.Encode(), nil, nil)
+	if err != nil {
+		return err
+	}
+	in.header.Set("Accept", "application/octet-stream")
+	resp, err := s.client.send(ctx, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(w, resp.Body)
+	return err
 }

@@ -39,6 +39,7 @@ type (
 	RunStarted          = api.RunStarted
 	Output              = api.Output
 	CheckpointResult    = api.CheckpointResult
+	DiffResult          = api.DiffResult
 	MoveResult          = api.MoveResult
 	AcceptResult        = api.AcceptResult
 	ApplyResult         = api.ApplyResult

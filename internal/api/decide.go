@@ -122,6 +122,15 @@ type DiffRequest struct {
 	Stream bool `json:"stream,omitempty"`
 }
 
+// DiffResult lists what differs between two states.
+type DiffResult struct {
+	Cell    string       `json:"cell"`
+	From    string       `json:"from"`
+	To      string       `json:"to"`
+	Changes []ChangeJSON `json:"changes"`
+	Notes   []string     `json:"notes"` // where the result differs from the request
+}
+
 // ExportRequest writes a state, or its changes, to a file or directory.
 type ExportRequest struct {
 	Cell       string `json:"cell"`

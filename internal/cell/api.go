@@ -12,11 +12,7 @@ import (
 
 // DiffResult holds the changes, and opens the files behind them.
 type DiffResult struct {
-	Cell    string           `json:"cell"`
-	From    string           `json:"from"`
-	To      string           `json:"to"`
-	Changes []api.ChangeJSON `json:"changes"`
-	Notes   []string         `json:"notes"` // where the result differs from the request
+	api.DiffResult
 
 	each func(func(tree.Change) error) error
 

@@ -26,7 +26,9 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 	if err := d.findStates(ctx); err != nil {
 		return nil, err
 	}
-	res := &DiffResult{Cell: c.Name, From: d.from.ID, To: d.to.ID, Changes: []api.ChangeJSON{}, Notes: append([]string{}, d.notes...)}
+	res := &DiffResult{DiffResult: api.DiffResult{
+		Cell: c.Name, From: d.from.ID, To: d.to.ID, Changes: []api.ChangeJSON{}, Notes: append([]string{}, d.notes...),
+	}}
 	areas := areasBetween(d.from, d.to, req.All)
 	sides := []store.Checkpoint{d.from, d.to}
 	owners, err := e.owners(sides)

@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+)
+
+// States selects two states of cells. Without any it means those of the last run, or
+// the start and the present state of a live cell.
+type States struct {
+	Run string // what this run changed
+	// From and To are states of the cell, or other cells. Without To it is the present
+	// state.
+	From, To   string
+	Paths      []string // only these, and what is below them
+	SinceApply bool     // what the source directory does not have yet
+	All        bool     // also the cell's home
+}
+
+func (s States) query() url.Values {
+	q := url.Values{}
+	for key, value := range map[string]string{"run": s.Run, "from": s.From, "to": s.To} {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	for _, p := range s.Paths {
+		q.Add("path", p)
+	}
+	if s.SinceApply {
+		q.Set("since_apply", "true")
+	}
+	if s.All {
+		q.Set("all", "true")
+	}
+	return q
+}
+
+// Diff is a comparison of two states. Each method compares them.
+type Diff struct {
+	client *Client
+	path   string
+	query  url.Values
+}
+
+// Diff returns the comparison of two states. It sends nothing.
+func (c *Cell) Diff(s States) *Diff { return &Diff{c.client, c.path("/diff"), s.query()} }
+
+// Changes returns the paths that differ.
+func (d *Diff) Changes(ctx context.Context) (*DiffResult, error) {
+	return get[DiffResult](ctx, d.client, d.path+"?"+d.query.Encode())
+}
+
+// Stat returns the changed lines of each file, as text.
+func (d *Diff) Stat(ctx context.Context) (string, error) { return d.text(ctx, "stat") }
+
+// Patch returns a unified diff.
+func (d *Diff) Patch(ctx context.Context) (string, error) { return d.text(ctx, "patch") }
+
+func (d *Diff) text(ctx context.Context, format string) (string, error) {
+	in, err := newCall(http.MethodGet, d.path+"?format="+format+"&"+d.query.Encode(), nil, nil)
+	if err != nil {
+		return "", err
+	}
+	in.header.Set("Accept", "text/plain")
+	resp, err := d.client.send(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
+	return string(text), err
+}
