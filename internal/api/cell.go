@@ -6,6 +6,8 @@ import "time"
 type InitRequest struct {
 	Name              string      `json:"name,omitempty"`    // "" = after the directory
 	From              string      `json:"from,omitempty"`    // a directory, or FILE.tar[.zst]
+	Empty             bool        `json:"empty,omitempty"`   // an empty directory, instead of From
+	Upload            string      `json:"upload,omitempty"`  // an upload, instead of From
 	Backend           string      `json:"backend,omitempty"` // "" = choose, and say why
 	Runtime           string      `json:"runtime,omitempty"` // "" = native
 	Exclude           []string    `json:"exclude,omitempty"` // gitignore-style, added to the secret rules

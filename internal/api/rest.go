@@ -30,6 +30,13 @@ type Source struct {
 	Upload string `json:"upload,omitempty" doc:"An upload, by its id."`
 }
 
+// Upload is an archive that was uploaded for a new cell.
+type Upload struct {
+	Upload string `json:"upload" doc:"The id, for the source of a cell."`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
 // CellSettings are settings of a cell that can be changed at any time.
 type CellSettings struct {
 	Labels      map[string]string `json:"labels,omitempty" doc:"Labels of the cell."`
@@ -165,6 +172,20 @@ type ExecEnd struct {
 type ExecAnswer struct {
 	ExecEnd
 	Output
+}
+
+// CheckpointInfo describes a state of a cell.
+type CheckpointInfo struct {
+	CheckpointID string    `json:"checkpoint_id"`
+	Parent       string    `json:"parent" doc:"The state before it, or empty."`
+	Kind         string    `json:"kind"`
+	Root         string    `json:"root"`
+	MetaRoot     string    `json:"meta_root"`
+	RunID        string    `json:"run_id" doc:"The run that made it, or empty."`
+	Names        []string  `json:"names"`
+	Head         bool      `json:"head" doc:"Whether it is the present state."`
+	Freed        bool      `json:"freed" doc:"Whether gc has freed its files."`
+	CreatedAt    time.Time `json:"created_at"`
 }
 
 // CheckpointBody is the body of POST /v1/cells/{cell}/checkpoints.

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
@@ -32,4 +33,38 @@ func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*api.Checkp
 		}
 	}
 	return &api.CheckpointResult{Cell: cell, CheckpointID: s.head.ID, Root: s.head.Root(), MetaRoot: s.head.MetaRoot(), Name: name}, nil
+}
+
+// Checkpoints lists the states that a cell has made, and its head, the oldest first.
+func (e *Engine) Checkpoints(_ context.Context, cell string) ([]api.CheckpointInfo, error) {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, err
+	}
+	var list []api.CheckpointInfo
+	err = e.view(func(tx *store.Tx) error {
+		names, err := tx.Names("")
+		if err != nil {
+			return err
+		}
+		states, err := tx.Checkpoints(c.ID)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(states, func(s store.Checkpoint) bool { return s.ID == c.Head }) {
+			head, err := tx.Checkpoint(c.Head)
+			if err != nil {
+				return err
+			}
+			states = append([]store.Checkpoint{head}, states...)
+		}
+		for _, s := range states {
+			list = append(list, api.CheckpointInfo{
+				CheckpointID: s.ID, Parent: s.Parent, Kind: s.Kind, Root: s.Root(), MetaRoot: s.MetaRoot(), RunID: s.RunID,
+				Names: append([]string{}, names[s.ID]...), Head: s.ID == c.Head, Freed: s.Freed, CreatedAt: s.CreatedAt,
+			})
+		}
+		return nil
+	})
+	return list, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -47,6 +48,20 @@ func (e *Engine) Export(ctx context.Context, req api.ExportRequest) (*api.Export
 		err = x.directory()
 	}
 	return x.res, err
+}
+
+// ExportTo writes a whole state, or only its changes since the last apply, as a tar
+// archive. begin is called before the first byte.
+func (e *Engine) ExportTo(ctx context.Context, req api.ExportRequest, begin func() io.Writer) error {
+	c, err := e.findCell(req.Cell)
+	if err != nil {
+		return err
+	}
+	x := &export{e: e, ctx: ctx, req: req, cell: c}
+	if err := x.states(); err != nil {
+		return err
+	}
+	return x.writeArchive(begin(), archive.Options{})
 }
 
 type export struct {
@@ -116,12 +131,7 @@ func (x *export) archive() error {
 	if err != nil {
 		return err
 	}
-	opt := archive.Options{Zstd: archive.IsZstd(x.req.Output)}
-	if x.req.Changes {
-		err = archive.WriteChanges(x.ctx, out, x.tree, x.changes, x.open, opt)
-	} else {
-		err = archive.Write(x.ctx, out, x.tree, x.open, opt)
-	}
+	err = x.writeArchive(out, archive.Options{Zstd: archive.IsZstd(x.req.Output)})
 	if errors.Is(err, fsx.ErrManyExtents) {
 		_ = out.fail(err)
 		return api.Refusef(api.CodeHoles, "`forkcell export "+x.cell.Name+" -o DIR` writes a directory", "%v", err)
@@ -130,6 +140,13 @@ func (x *export) archive() error {
 		return out.fail(err)
 	}
 	return out.commit()
+}
+
+func (x *export) writeArchive(w io.Writer, opt archive.Options) error {
+	if x.req.Changes {
+		return archive.WriteChanges(x.ctx, w, x.tree, x.changes, x.open, opt)
+	}
+	return archive.Write(x.ctx, w, x.tree, x.open, opt)
 }
 
 // directory fills a new directory beside its final name and then renames it.

@@ -75,6 +75,9 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 	if err != nil {
 		return nil, errors.Join(err, e.dropInit(op))
 	}
+	if req.Upload != "" {
+		e.dropUpload(req.Upload)
+	}
 	res.Timings.TotalUS = since(begin)
 	return res, nil
 }
@@ -90,7 +93,7 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 			return c, err
 		}
 	}
-	if err := e.source(&c, req.From); err != nil {
+	if err := e.source(&c, req); err != nil {
 		return c, err
 	}
 	if req.Name == "" {
@@ -139,8 +142,21 @@ func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
 	return c, nil
 }
 
-// source finds the kind of the source that --from names.
-func (e *Engine) source(c *store.Cell, from string) error {
+// source finds the kind of the source of a request.
+func (e *Engine) source(c *store.Cell, req api.InitRequest) error {
+	switch {
+	case req.Empty:
+		c.SourceKind = "archive" // of nothing
+		return nil
+	case req.Upload != "":
+		c.SourceKind, c.Source = "archive", uploadPrefix+req.Upload
+		return e.checkUpload(req.Upload)
+	}
+	return e.sourcePath(c, req.From)
+}
+
+// sourcePath finds the kind of the source that --from names.
+func (e *Engine) sourcePath(c *store.Cell, from string) error {
 	if from == "" {
 		return api.Usagef("`--from DIR` or `--from FILE.tar`", "--from is missing")
 	}
@@ -277,7 +293,7 @@ func (e *Engine) importCell(ctx context.Context, c *store.Cell, settings store.S
 		return nil, err
 	}
 	var dropped []string
-	from := importSource(ctx, *c, func(path, what string) {
+	from := e.importSource(ctx, *c, func(path, what string) {
 		dropped = append(dropped, quote.Path(path)+": "+what+" was not kept")
 	})
 	if from.Dir != "" && e.caller.Within != nil {
@@ -326,12 +342,15 @@ func (e *Engine) recordInit(tx *store.Tx, c store.Cell, settings store.Settings,
 	return e.log.Change(tx, c, base, receipt.OpInit, nil)
 }
 
-func importSource(ctx context.Context, c store.Cell, dropped func(path, what string)) workspace.Source {
+func (e *Engine) importSource(ctx context.Context, c store.Cell, dropped func(path, what string)) workspace.Source {
 	if c.SourceKind == "dir" {
 		return workspace.Source{Dir: c.Source}
 	}
 	return workspace.Source{Fill: func(dst *fsx.Dir) (workspace.OwnerOf, error) {
-		f, err := os.Open(c.Source)
+		if c.Source == "" {
+			return nil, nil
+		}
+		f, err := e.openArchive(c.Source)
 		if err != nil {
 			return nil, err
 		}

@@ -47,6 +47,9 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		return err
 	}
 	defer unlock()
+	if err := engine.ExpireUploads(0); err != nil {
+		return err
+	}
 	cert, err := readCertificate(o)
 	if err != nil {
 		return err

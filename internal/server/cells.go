@@ -3,7 +3,10 @@ package server
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -13,9 +16,7 @@ const tagCells = "cells"
 // addCells adds the routes that make, show and remove cells.
 func (s *Server) addCells() {
 	handle(s, route{method: http.MethodGet, path: "/v1/cells", id: "listCells", tag: tagCells, summary: "List cells", needs: []Scope{Read}}, s.listCells)
-	handleRaw(s, route{
-		method: http.MethodPost, path: "/v1/cells", id: "createCell", tag: tagCells, summary: "Make a cell", needs: []Scope{Run}, status: http.StatusCreated,
-	}, s.createCell)
+	s.addCreateCell()
 	handleRaw(s, route{method: http.MethodGet, path: "/v1/cells/{cell}", id: "getCell", tag: tagCells, summary: "Show a cell", needs: []Scope{Read}}, s.getCell)
 	handleRaw(s, route{
 		method: http.MethodDelete, path: "/v1/cells/{cell}", id: "removeCell", tag: tagCells, summary: "Remove a cell", needs: []Scope{Run}, status: http.StatusNoContent,
@@ -47,45 +48,101 @@ type createCellInput struct {
 	Body api.CreateCell
 }
 
-type createdCell struct {
-	Location string `header:"Location"`
-	Body     *api.InitResult
+// addCreateCell adds the route that makes a cell of a source, or forks of a cell.
+func (s *Server) addCreateCell() {
+	registry := s.api.OpenAPI().Components.Schemas
+	handleExchange(s, route{
+		method: http.MethodPost, path: "/v1/cells", id: "createCell", tag: tagCells, summary: "Make a cell, or forks of one", needs: []Scope{Run}, status: http.StatusCreated,
+	}, map[string]*huma.Response{"201": {
+		Description: "The cell, or with fork_of the forks.",
+		Headers:     map[string]*huma.Param{"Location": {Schema: &huma.Schema{Type: huma.TypeString}, Description: "Where the cell is."}},
+		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{
+			OneOf: []*huma.Schema{schemaOf[api.InitResult](registry), schemaOf[api.ForkedCells](registry)},
+		}}},
+	}}, func(ctx context.Context, x *exchange, in *createCellInput) {
+		doc, location, err := s.createCell(ctx, x.call, in)
+		if err != nil {
+			x.fail(err)
+			return
+		}
+		x.w.Header().Set("Location", location)
+		writeDocument(x.w, http.StatusCreated, doc)
+	})
 }
 
-func (s *Server) createCell(ctx context.Context, c *call, in *createCellInput) (*createdCell, error) {
+func (s *Server) createCell(ctx context.Context, c *call, in *createCellInput) (doc any, location string, err error) {
+	if in.Body.ForkOf != "" {
+		return s.createFork(ctx, c, in.Body)
+	}
+	if in.Body.Checkpoint != "" || in.Body.N != 0 {
+		return nil, "", api.Usagef("use them with fork_of", "checkpoint and n are for forks")
+	}
 	if err := c.mayName(in.Body.Name); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	req, err := initRequest(ctx, in.Body)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	res, err := c.engine.Init(ctx, req)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return &createdCell{Location: "/v1/cells/" + res.Cell, Body: res}, nil
+	return res, "/v1/cells/" + res.Cell, nil
+}
+
+// createFork makes forks of a cell, which take everything but their name from it.
+func (s *Server) createFork(ctx context.Context, c *call, b api.CreateCell) (doc any, location string, err error) {
+	if !c.caller.sees(b.ForkOf) {
+		return nil, "", api.Missing("cell", b.ForkOf, "")
+	}
+	rest := b
+	rest.Name, rest.ForkOf, rest.Checkpoint, rest.N = "", "", "", 0
+	if !reflect.DeepEqual(rest, api.CreateCell{}) {
+		return nil, "", api.Usagef("leave them out", "a fork has no source or settings of its own")
+	}
+	forks, err := s.forkCell(ctx, c, &forkCellInput{InCell: InCell{Cell: b.ForkOf}, Body: api.ForkBody{Name: b.Name, N: b.N, Checkpoint: b.Checkpoint}})
+	if err != nil {
+		return nil, "", err
+	}
+	return forks, "/v1/cells/" + forks.Cells[0].Cell, nil
 }
 
 func initRequest(ctx context.Context, b api.CreateCell) (api.InitRequest, error) {
 	req := api.InitRequest{
 		Name: b.Name, Backend: b.Backend, Runtime: b.Runtime, Exclude: b.Exclude, MountAt: b.MountAt,
 	}
-	if b.Source == nil {
-		return req, api.Usagef(`send {"source":{"path":"/dir"}}`, "the source is missing")
+	err := useSource(b.Source, &req)
+	if err != nil {
+		return req, err
 	}
-	if b.Source.Path != "" {
-		if err := absolute(b.Source.Path); err != nil {
-			return req, err
-		}
-		req.From = b.Source.Path
-	}
-	var err error
 	if req.Policy, err = policyFile(ctx, b.Policy); err != nil {
 		return req, err
 	}
 	req.Settings, err = cellSettings(b.CellSettings)
 	return req, err
+}
+
+// useSource sets the source of a new cell, of which exactly one must be given.
+func useSource(src *api.Source, req *api.InitRequest) error {
+	var from api.Source
+	if src != nil {
+		from = *src
+	}
+	given := 0
+	for _, set := range []bool{from.Empty, from.Path != "", from.Upload != ""} {
+		if set {
+			given++
+		}
+	}
+	if given != 1 {
+		return api.Usagef(`send {"source":{"empty":true}}, or one with path or upload`, "a cell needs one source")
+	}
+	req.Empty, req.Upload, req.From = from.Empty, from.Upload, from.Path
+	if from.Path != "" {
+		return absolute(from.Path)
+	}
+	return nil
 }
 
 // cellSettings checks the settings of a body.

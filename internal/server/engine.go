@@ -23,6 +23,7 @@ type Engine interface {
 	eventReader
 	logReader
 	fileKeeper
+	archivist
 	requestKeeper
 	tokenKeeper
 	racer

@@ -139,7 +139,7 @@ func guardContent(h http.Header) {
 func (s *Server) readFile(ctx context.Context, x *exchange, in *readFileInput) {
 	guardContent(x.w.Header())
 	if strings.Contains(in.Accept, typeTar) {
-		s.tarFiles(ctx, x, in)
+		x.archive(func(begin func() io.Writer) error { return x.engine.TarFiles(ctx, in.Cell, in.Path, begin) })
 		return
 	}
 	f, err := x.engine.OpenFile(ctx, in.Cell, in.Path)
@@ -150,26 +150,6 @@ func (s *Server) readFile(ctx context.Context, x *exchange, in *readFileInput) {
 	defer func() { _ = f.Close() }()
 	x.w.Header().Set("Content-Type", typeBinary)
 	http.ServeContent(&rangeProblems{ResponseWriter: timedWriter{x.w}, x: x}, x.r, "", f.Info.MTime, f.Content)
-}
-
-// tarFiles answers with an archive. A failure after its beginning breaks the
-// connection off, so that nobody takes it for whole.
-func (s *Server) tarFiles(ctx context.Context, x *exchange, in *readFileInput) {
-	begun := false
-	err := x.engine.TarFiles(ctx, in.Cell, in.Path, func() io.Writer {
-		begun = true
-		x.w.Header().Set("Content-Type", typeTar)
-		x.w.WriteHeader(http.StatusOK)
-		return timedWriter{x.w}
-	})
-	switch {
-	case err == nil:
-	case !begun:
-		x.fail(err)
-	default:
-		s.logger.Warn("an archive was cut off", "request", x.id, "error", err)
-		panic(http.ErrAbortHandler)
-	}
 }
 
 // timedWriter gives the reader of an answer a limited time for each part.

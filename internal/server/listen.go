@@ -39,6 +39,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		Handler: s.Handler(), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: bodyTimeout, IdleTimeout: 2 * time.Minute,
 		ConnContext: s.identify, ErrorLog: nil,
 	}
+	s.jobs.all.Go(s.expireUploads)
 	failed := make(chan error, len(listeners))
 	var serving sync.WaitGroup
 	for _, l := range listeners {

@@ -132,5 +132,6 @@ func (s *Server) addRoutes() {
 	s.addUpdates()
 	s.addLive()
 	s.addFiles()
+	s.addArchives()
 	s.mux.HandleFunc("/", s.notFound)
 }

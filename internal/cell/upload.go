@@ -1,0 +1,126 @@
+package cell
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+const (
+	// uploadDir is the directory of uploads, in the home.
+	uploadDir = "uploads"
+	// uploadPrefix begins the source of a cell that was made from an upload.
+	uploadPrefix = "upload:"
+	// uploadLife is how long an upload waits for its cell.
+	uploadLife = time.Hour
+)
+
+// Upload keeps an archive for a new cell. It is not durable: a daemon removes those
+// that an earlier one left.
+func (e *Engine) Upload(ctx context.Context, r io.Reader) (*api.Upload, error) {
+	if err := e.ExpireUploads(uploadLife); err != nil {
+		return nil, err
+	}
+	if err := e.store.Dir().MkdirAll(uploadDir, 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := e.store.Dir().OpenDir(uploadDir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	up := &api.Upload{Upload: store.NewID("upl")}
+	f, err := dir.Create(up.Upload, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	hash := sha256.New()
+	up.Bytes, err = io.Copy(io.MultiWriter(f, hash), readerUntil{ctx, r})
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, errors.Join(err, dir.Remove(up.Upload))
+	}
+	up.SHA256 = hex.EncodeToString(hash.Sum(nil))
+	return up, nil
+}
+
+// readerUntil reads until a context ends.
+type readerUntil struct {
+	ctx context.Context //nolint:containedctx // of the one copy
+	r   io.Reader
+}
+
+func (r readerUntil) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}
+
+// ExpireUploads removes uploads that are older than a time.
+func (e *Engine) ExpireUploads(age time.Duration) error {
+	dir, err := e.store.Dir().OpenDir(uploadDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		info, err := dir.Lstat(name)
+		if err == nil && e.now().Sub(info.MTime.Time()) >= age {
+			err = dir.Remove(name)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkUpload refuses an id that no upload has.
+func (e *Engine) checkUpload(id string) error {
+	f, err := e.openUpload(id)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func (e *Engine) openUpload(id string) (*os.File, error) {
+	if !strings.HasPrefix(id, "upl_") || strings.Contains(id, "/") || fsx.CheckPath(id) != nil {
+		return nil, api.Missing("upload", quote.Arg(id), "POST /v1/uploads makes one")
+	}
+	f, err := e.store.Dir().OpenFile(uploadDir + "/" + id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, api.Missing("upload", quote.Arg(id), "unused ones expire after an hour")
+	}
+	return f, err
+}
+
+// openArchive opens the archive that a cell is made from.
+func (e *Engine) openArchive(source string) (*os.File, error) {
+	if id, ok := strings.CutPrefix(source, uploadPrefix); ok {
+		return e.openUpload(id)
+	}
+	return os.Open(source)
+}
+
+// dropUpload removes an upload that has become a cell. One that cannot be removed
+// expires.
+func (e *Engine) dropUpload(id string) { _ = e.store.Dir().Remove(uploadDir + "/" + id) }
