@@ -16,6 +16,7 @@ const (
 	TypeCell     = "https://forkcell.dev/statement/cell/v1"
 	TypeKey      = "https://forkcell.dev/statement/key/v1"
 	TypeLoss     = "https://forkcell.dev/statement/loss/v1"
+	TypeJournal  = "https://forkcell.dev/statement/journal/v1"
 	// TypeRaceDecision is a decision with a race.
 	TypeRaceDecision = "https://forkcell.dev/statement/decision/v2"
 )
@@ -89,6 +90,8 @@ func emptyPredicate(predicateType string) (Predicate, bool) {
 		return new(Rotation), true
 	case TypeLoss:
 		return new(Loss), true
+	case TypeJournal:
+		return new(Journal), true
 	}
 	return nil, false
 }

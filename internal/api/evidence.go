@@ -10,7 +10,10 @@ type EventQuery struct {
 	Action string    `json:"action,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 	Limit  int       `json:"limit,omitempty"` // only the newest so many
-	Prefix string    `json:"-"`               // only cells whose names begin with it
+	// Sees, if set, selects the cells whose events are wanted, by their names. Viewer
+	// identifies what it selects.
+	Sees   func(cell string) bool `json:"-"`
+	Viewer string                 `json:"-"`
 }
 
 // LogEntry is one line of a cell's history, oldest first.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
@@ -15,6 +14,9 @@ import (
 // Events calls fn for the events that match a query, newest last. A journal that
 // cannot be read does not stop the others: the error names it in the end.
 func (e *Engine) Events(_ context.Context, q api.EventQuery, fn func(event.Record) error) error {
+	if event.Class(q.Class) == event.APIActivity {
+		return e.requestEvents(q, fn)
+	}
 	runs, err := e.eventRuns(q)
 	if err != nil || len(runs) == 0 {
 		return err
@@ -37,7 +39,7 @@ func (e *Engine) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
 		cellID = c.ID
 	}
 	if q.Run == "" {
-		return cellRuns{store: e.store, cellID: cellID, prefix: q.Prefix}.Runs()
+		return cellRuns{store: e.store, cellID: cellID, sees: q.Sees}.Runs()
 	}
 	var r store.Run
 	err := e.view(func(tx *store.Tx) (err error) {
@@ -46,7 +48,7 @@ func (e *Engine) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
 			err = api.Missing("run of "+q.Cell, q.Run, "`forkcell log "+q.Cell+"` shows them")
 		}
 		if err == nil {
-			err = underPrefix(tx, r, q.Prefix)
+			err = visibleRun(tx, r, q.Sees)
 		}
 		return err
 	})
@@ -64,10 +66,11 @@ func runByPrefix(tx *store.Tx, ref string) (store.Run, error) {
 	return tx.Run(id)
 }
 
-// underPrefix refuses a run of a cell whose name does not begin with a prefix.
-func underPrefix(tx *store.Tx, r store.Run, prefix string) error {
-	c, err := tx.CellByID(r.CellID)
-	if err == nil && !strings.HasPrefix(c.LastName, prefix) {
+// visibleRun refuses a run of a cell that the caller does not see.
+func visibleRun(tx *store.Tx, r store.Run, sees func(cell string) bool) error {
+	cells := visibleCells{tx: tx, sees: sees}
+	visible, err := cells.has(r.CellID)
+	if err == nil && !visible {
 		err = api.Missing("run", r.ID, "`forkcell log CELL` shows them")
 	}
 	return err
@@ -95,19 +98,18 @@ func (e *Engine) FollowEvents(ctx context.Context, name string, last int, fn fun
 	return eventquery.Follow(ctx, e.store, runs, last, fn)
 }
 
-// cellRuns lists the runs of a cell, or of all cells with "", whose names begin with
-// a prefix.
+// cellRuns lists the runs of a cell, or of all cells with "", that the caller sees.
 type cellRuns struct {
 	store  *store.Store
 	cellID string
-	prefix string
+	sees   func(cell string) bool
 }
 
 // Runs implements eventquery.Runs.
 func (r cellRuns) Runs() ([]eventquery.Run, error) {
 	var out []eventquery.Run
 	err := r.store.View(func(tx *store.Tx) error {
-		seen := visibleCells{tx: tx, prefix: r.prefix}
+		seen := visibleCells{tx: tx, sees: r.sees}
 		return tx.EachRun(r.cellID, func(one store.Run) error {
 			visible, err := seen.has(one.CellID)
 			if visible {
@@ -119,15 +121,15 @@ func (r cellRuns) Runs() ([]eventquery.Run, error) {
 	return out, err
 }
 
-// visibleCells finds out which cells have names that begin with a prefix.
+// visibleCells finds out which cells the caller sees, by their names.
 type visibleCells struct {
-	tx     *store.Tx
-	prefix string
-	known  map[string]bool
+	tx    *store.Tx
+	sees  func(cell string) bool // nil: all
+	known map[string]bool
 }
 
 func (v *visibleCells) has(cellID string) (bool, error) {
-	if v.prefix == "" {
+	if v.sees == nil {
 		return true, nil
 	}
 	visible, known := v.known[cellID]
@@ -138,7 +140,7 @@ func (v *visibleCells) has(cellID string) (bool, error) {
 	if v.known == nil {
 		v.known = map[string]bool{}
 	}
-	v.known[cellID] = strings.HasPrefix(c.LastName, v.prefix)
+	v.known[cellID] = err == nil && v.sees(c.LastName)
 	return v.known[cellID], err
 }
 

@@ -38,6 +38,10 @@ func whole(run string) []string {
 	}
 }
 
+func startsWith(prefix string) func(string) bool {
+	return func(name string) bool { return strings.HasPrefix(name, prefix) }
+}
+
 func TestEventsQuery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,8 +78,8 @@ func TestEventsQuery(t *testing.T) {
 		{"the last three", api.EventQuery{Limit: 3}, incident[2:]},
 		{"the last seven", api.EventQuery{Limit: 7}, slices.Concat(whole(two.RunID)[2:], incident)},
 		{"more than there are", api.EventQuery{Limit: 100, Cell: "other"}, whole(two.RunID)},
-		{"a prefix of names", api.EventQuery{Prefix: "oth"}, whole(two.RunID)},
-		{"a run under a prefix", api.EventQuery{Prefix: "oth", Run: two.RunID}, whole(two.RunID)},
+		{"a prefix of names", api.EventQuery{Sees: startsWith("oth")}, whole(two.RunID)},
+		{"a run under a prefix", api.EventQuery{Sees: startsWith("oth"), Run: two.RunID}, whole(two.RunID)},
 		{"the last of a class", api.EventQuery{Limit: 1, Class: int(event.ProcessActivity)}, incident[3:4]},
 	} {
 		if diff := cmp.Diff(c.want, w.events(c.q)); diff != "" {
@@ -86,7 +90,7 @@ func TestEventsQuery(t *testing.T) {
 	w.refused(w.e.Events(w.ctx, api.EventQuery{Cell: "nosuch"}, none), api.NotFound, "nosuch")
 	w.refused(w.e.Events(w.ctx, api.EventQuery{Run: "run_nosuch"}, none), api.NotFound, "run_nosuch")
 	w.refused(w.e.Events(w.ctx, api.EventQuery{Cell: "other", Run: one.RunID}, none), api.NotFound, one.RunID)
-	w.refused(w.e.Events(w.ctx, api.EventQuery{Prefix: "oth", Run: one.RunID}, none), api.NotFound, one.RunID)
+	w.refused(w.e.Events(w.ctx, api.EventQuery{Sees: startsWith("oth"), Run: one.RunID}, none), api.NotFound, one.RunID)
 	if err := w.e.Events(w.ctx, api.EventQuery{}, func(event.Record) error { return errors.ErrUnsupported }); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("an error of the caller's: %v", err)
 	}
@@ -287,7 +291,7 @@ func TestStreamUnderPrefix(t *testing.T) {
 	var got []string
 	var mine *api.RunResult
 	done := errors.New("done")
-	err := w.e.StreamEvents(w.ctx, api.EventQuery{Prefix: "a-"}, "", func(_ string, rec *event.Record) error {
+	err := w.e.StreamEvents(w.ctx, api.EventQuery{Sees: startsWith("a-")}, "", func(_ string, rec *event.Record) error {
 		if rec == nil { // the stream has begun
 			w.sh("b-demo", "true")
 			mine, _ = w.sh("a-demo", "true")
@@ -304,5 +308,5 @@ func TestStreamUnderPrefix(t *testing.T) {
 	if diff := cmp.Diff(whole(mine.RunID), got); diff != "" {
 		t.Error(diff)
 	}
-	w.refused(w.e.StreamEvents(w.ctx, api.EventQuery{Prefix: "b-", Run: mine.RunID}, "", nil, nil), api.NotFound, mine.RunID)
+	w.refused(w.e.StreamEvents(w.ctx, api.EventQuery{Sees: startsWith("b-"), Run: mine.RunID}, "", nil, nil), api.NotFound, mine.RunID)
 }

@@ -27,7 +27,7 @@ func (e *Engine) StreamEvents(ctx context.Context, q api.EventQuery, from string
 	if e.store == nil {
 		return api.Missing("cell", "there is no state directory yet", "`forkcell init NAME --from DIR` makes it")
 	}
-	source, identity, err := e.streamSource(q)
+	s, err := e.newStream(q)
 	if err != nil {
 		return err
 	}
@@ -36,11 +36,7 @@ func (e *Engine) StreamEvents(ctx context.Context, q api.EventQuery, from string
 		return api.Failf(api.CodeEvents, err, "watch the journals")
 	}
 	defer end()
-	s := &eventquery.Stream{
-		Journals: e.store, Source: source, Changed: changed, Rest: streamRest, Ends: q.Run != "",
-		Name:   strings.Join([]string{identity, source.cellID, source.run, q.Prefix, strconv.Itoa(q.Class), q.Action}, "\x00"),
-		Filter: event.Filter{Class: event.Class(q.Class), Action: event.Action(q.Action), Since: q.Since},
-	}
+	s.Changed = changed
 	err = s.Follow(ctx, from, fn, damaged)
 	if errors.Is(err, eventquery.ErrPosition) {
 		err = api.Usagef("leave it out to begin now, or send an id of the same query", "the id of the last event is unknown")
@@ -48,9 +44,27 @@ func (e *Engine) StreamEvents(ctx context.Context, q api.EventQuery, from string
 	return err
 }
 
+// newStream returns the stream of a query.
+func (e *Engine) newStream(q api.EventQuery) (*eventquery.Stream, error) {
+	source, identity, err := e.streamSource(q)
+	if err != nil {
+		return nil, err
+	}
+	s := &eventquery.Stream{
+		Journals: e.store, Source: source, Rest: streamRest, Ends: q.Run != "",
+		Name:   strings.Join([]string{identity, source.cellID, source.run, q.Viewer, strconv.Itoa(q.Class), q.Action}, "\x00"),
+		Filter: event.Filter{Class: event.Class(q.Class), Action: event.Action(q.Action), Since: q.Since},
+	}
+	if s.Filter.Class == event.APIActivity {
+		s.Journals, s.Source = requestFiles{e.store}, requestFiles{e.store}
+		s.Filter.Cell, s.Filter.Sees = q.Cell, q.Sees
+	}
+	return s, nil
+}
+
 // streamSource checks a query, and returns its runs and the identity of the database.
 func (e *Engine) streamSource(q api.EventQuery) (s streamRuns, identity string, err error) {
-	s = streamRuns{store: e.store, prefix: q.Prefix}
+	s = streamRuns{store: e.store, sees: q.Sees}
 	if q.Cell != "" {
 		c, err := e.findCell(q.Cell)
 		if err != nil {
@@ -72,19 +86,19 @@ func (e *Engine) streamSource(q api.EventQuery) (s streamRuns, identity string, 
 	return s, identity, err
 }
 
-// streamRuns are the runs of a stream: of a cell, of cells whose names begin with a
-// prefix, or one run.
+// streamRuns are the runs of a stream: of a cell, of the cells that the caller sees,
+// or one run.
 type streamRuns struct {
 	store  *store.Store
 	cellID string
-	prefix string
+	sees   func(cell string) bool
 	run    string
 }
 
 // Backwards implements eventquery.Source.
 func (s streamRuns) Backwards(fn func(eventquery.Numbered) bool) error {
 	return s.store.View(func(tx *store.Tx) error {
-		visible := visibleCells{tx: tx, prefix: s.prefix}
+		visible := visibleCells{tx: tx, sees: s.sees}
 		var failed error
 		err := tx.RunsBackwards(func(r store.RunRef) bool {
 			n := numbered(r)

@@ -191,6 +191,26 @@ func Verify(r io.Reader) (Summary, error) {
 	return s.sum, err
 }
 
+// VerifyStart recomputes the chain of a journal's first records and returns its head,
+// with the number of complete records in the whole journal. An incomplete last line is
+// not counted.
+func VerifyStart(r io.Reader, records uint64) (head string, all uint64, err error) {
+	s := newState()
+	err = lines(r, func(rec Record) error {
+		if err := s.take(rec); err != nil {
+			return err
+		}
+		if s.sum.Records == records {
+			head = s.sum.Head
+		}
+		return nil
+	})
+	if errors.Is(err, errTorn) {
+		err = nil
+	}
+	return head, s.sum.Records, err
+}
+
 // Filter selects the records that Read returns. Zero fields select everything.
 type Filter struct {
 	Class  Class
@@ -199,13 +219,17 @@ type Filter struct {
 	Since time.Time
 	// Limit keeps only the last records.
 	Limit int
+	// Cell and Sees select by the name of the cell in the record.
+	Cell string
+	Sees func(cell string) bool
 }
 
 // Match reports whether a filter selects a record. It ignores Limit.
 func (f Filter) Match(r Record) bool {
 	return (f.Class == 0 || f.Class == r.Class) &&
 		(f.Action == "" || f.Action == r.Action) &&
-		(f.Since.IsZero() || !r.Time.Before(f.Since))
+		(f.Since.IsZero() || !r.Time.Before(f.Since)) &&
+		(f.Cell == "" || f.Cell == r.Cell) && (f.Sees == nil || f.Sees(r.Cell))
 }
 
 // Read calls fn for the records that f selects, in their order. It does not

@@ -32,13 +32,14 @@ const (
 	DNSActivity      Class = 4003
 	ConfigChange     Class = 5019
 	AppLifecycle     Class = 6002
+	APIActivity      Class = 6003
 )
 
 // Classes lists every class in use.
 func Classes() []Class {
 	return []Class{
 		FileActivity, ProcessActivity, DetectionFinding, NetworkActivity,
-		HTTPActivity, DNSActivity, ConfigChange, AppLifecycle,
+		HTTPActivity, DNSActivity, ConfigChange, AppLifecycle, APIActivity,
 	}
 }
 
@@ -62,6 +63,8 @@ func (c Class) names() (name, caption, category string) {
 		return "device_config_state_change", "Device Config State Change", "Discovery"
 	case AppLifecycle:
 		return "application_lifecycle", "Application Lifecycle", "Application Activity"
+	case APIActivity:
+		return "api_activity", "API Activity", "Application Activity"
 	}
 	return strconv.Itoa(int(c)), "Unknown", "Unknown"
 }

@@ -302,7 +302,10 @@ func (j *Journal) finish(r *record) ([]byte, Record, error) {
 	}
 	r.Message = r.sentence()
 	r.Device = device{TypeID: 6, Type: "Virtual", Name: short(j.meta.Cell), UID: short(j.meta.CellID)}
-	r.Unmapped.Cell, r.Unmapped.Run, r.Unmapped.Prev = short(j.meta.Cell), short(j.meta.Run), j.st.head.String()
+	if r.Unmapped.Cell == "" {
+		r.Unmapped.Cell = short(j.meta.Cell)
+	}
+	r.Unmapped.Run, r.Unmapped.Prev = short(j.meta.Run), j.st.head.String()
 	line, err := r.encode(make([]byte, 0, 2048))
 	if err != nil {
 		return nil, Record{}, err
@@ -340,6 +343,30 @@ func (j *Journal) write(line []byte, rec Record) error {
 	}
 	j.st.add(rec)
 	return nil
+}
+
+// Sync makes the records so far durable and returns their totals. The journal takes
+// more events afterwards.
+func (j *Journal) Sync() (Summary, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.usable(); err != nil {
+		return Summary{}, err
+	}
+	if err := j.flush(time.Time{}); err != nil {
+		return Summary{}, err
+	}
+	if err := j.file.Sync(); err != nil {
+		return Summary{}, fmt.Errorf("event: sync journal: %w", err)
+	}
+	return Summary{Records: j.st.sum.Records, Head: j.st.sum.Head, Bytes: j.st.sum.Bytes}, nil
+}
+
+// Size returns the size of the file.
+func (j *Journal) Size() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.st.sum.Bytes
 }
 
 // Seal writes pending repetitions and, in a full journal, the record of what

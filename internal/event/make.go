@@ -240,7 +240,7 @@ func FileAccess(s Subject, step FileStep, name string) Event {
 // system. If it is not known it is process 0, which never exists.
 func (r *record) withActor() *record {
 	if r.Actor == nil {
-		r.Actor = &actor{}
+		r.Actor = &actor{Process: &process{}}
 	}
 	return r
 }

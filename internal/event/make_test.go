@@ -49,6 +49,9 @@ func samples() []Event {
 		Config(Subject{}, "policy applied"),
 		Exit(Subject{}, Process{PID: 2, Binary: "/bin/sh"}, 1),
 		Lifecycle(Subject{Message: "run stopped"}, RunStopped),
+		API(Subject{}, Call{
+			ID: "req_1", Method: "DELETE", Route: "/v1/cells/{cell}", Caller: "ci", From: "192.0.2.7", Cell: "other", Status: 204, Took: 3 * time.Millisecond,
+		}),
 	}
 }
 
@@ -102,6 +105,8 @@ func required(c Class) []string {
 		return append(base, "dst_endpoint.port", "http_request.url.hostname", "http_request.http_method")
 	case DNSActivity:
 		return append(base, "query.hostname", "rcode_id", "dst_endpoint.ip")
+	case APIActivity:
+		return append(base, "actor.user.name", "api.operation", "api.request.uid", "api.response.code", "src_endpoint.ip")
 	case AppLifecycle:
 		return append(base, "app.name", "app.vendor_name")
 	}

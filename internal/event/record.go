@@ -46,6 +46,8 @@ type record struct {
 	Policy   *entity  `json:"policy,omitempty"`
 	Rule     *entity  `json:"firewall_rule,omitempty"`
 
+	API            *apiCall        `json:"api,omitempty"`
+	SrcEndpoint    *endpoint       `json:"src_endpoint,omitempty"`
 	DstEndpoint    *endpoint       `json:"dst_endpoint,omitempty"`
 	ConnectionInfo *connectionInfo `json:"connection_info,omitempty"`
 	Traffic        *traffic        `json:"traffic,omitempty"`
@@ -105,7 +107,23 @@ type device struct {
 }
 
 type actor struct {
-	Process process `json:"process"`
+	Process *process `json:"process,omitempty"`
+	User    *entity  `json:"user,omitempty"`
+}
+
+// apiCall is a request to the daemon.
+type apiCall struct {
+	Operation text        `json:"operation"`
+	Request   apiRequest  `json:"request"`
+	Response  apiResponse `json:"response"`
+}
+
+type apiRequest struct {
+	UID text `json:"uid"`
+}
+
+type apiResponse struct {
+	Code int `json:"code"`
 }
 
 type process struct {
@@ -240,7 +258,8 @@ func newRecord(c Class, s Subject, activityID int, activity string) *record {
 		r.Time = s.Time.UnixMilli()
 	}
 	if s.Process.PID != 0 || s.Process.Binary != "" {
-		r.Actor = &actor{s.Process.ocsf()}
+		acting := s.Process.ocsf()
+		r.Actor = &actor{Process: &acting}
 	}
 	if s.Rule != "" {
 		r.Rule = &entity{Name: short(s.Rule)}

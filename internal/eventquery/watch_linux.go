@@ -28,6 +28,10 @@ type journalWatch struct {
 // journalSuffix is how the names of journals end, after the run's id.
 const journalSuffix = ".jsonl"
 
+// requestsDir has the journal of a daemon's requests. Only the readers of changes
+// watch it.
+const requestsDir = "requests"
+
 // journalMade are the notices about new names, journalWritten those about writes.
 const (
 	journalMade    = unix.IN_CREATE | unix.IN_MOVED_TO
@@ -58,7 +62,7 @@ func (w *journalWatch) path(dir string) string { return w.home + "/" + dir }
 // that are there already.
 func (w *journalWatch) add(dir string, found func(run string) error) error {
 	mask := uint32(journalMade)
-	if strings.HasPrefix(dir, "events/") {
+	if strings.HasPrefix(dir, "events/") || dir == requestsDir {
 		mask = w.mask
 	}
 	id, err := unix.InotifyAddWatch(w.fd, w.path(dir), mask|unix.IN_ONLYDIR)
@@ -70,6 +74,11 @@ func (w *journalWatch) add(dir string, found func(run string) error) error {
 	}
 	w.dirs[int32(id)] = dir
 	if dir == "" {
+		if w.mask&journalWritten != 0 {
+			if err := w.add(requestsDir, found); err != nil {
+				return err
+			}
+		}
 		return w.add("events", found)
 	}
 	entries, err := os.ReadDir(w.path(dir))
@@ -87,7 +96,7 @@ func (w *journalWatch) add(dir string, found func(run string) error) error {
 // entry handles a name in a watched directory.
 func (w *journalWatch) entry(dir, name string, found func(run string) error) error {
 	switch {
-	case dir == "" && name == "events":
+	case dir == "" && name == "events", dir == "" && name == requestsDir && w.mask&journalWritten != 0:
 		return w.add(name, found)
 	case dir == "events":
 		return w.add("events/"+name, found)

@@ -68,6 +68,12 @@ func (l *Log) Decision(tx *store.Tx, c store.Cell, p *receipt.Decision) error {
 	return l.append(tx, store.Statement{ID: p.DecisionID, Kind: KindDecision, CellID: c.ID, RunID: p.RunID}, c.Name, p)
 }
 
+// Journal appends the statement of how much of the journal of requests was written.
+func (l *Log) Journal(tx *store.Tx, p *receipt.Journal) error {
+	p.JournalID = store.NewID("journal")
+	return l.append(tx, store.Statement{ID: p.JournalID, Kind: kindJournal}, "", p)
+}
+
 // append signs a predicate and adds it to the log. cell is the name of the cell
 // that the statement is about.
 func (l *Log) append(tx *store.Tx, st store.Statement, cell string, p receipt.Predicate) error {

@@ -190,6 +190,8 @@ func (b *rebuild) replayOne(tx *store.Tx, st *store.Statement, s receipt.Stateme
 	case *receipt.Loss:
 		st.ID, st.Kind = p.LossID, kindLoss
 		err = b.loss(tx, p)
+	case *receipt.Journal:
+		st.ID, st.Kind = p.JournalID, kindJournal
 	}
 	return err
 }

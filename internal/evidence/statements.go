@@ -15,6 +15,7 @@ const (
 	kindCell     = "cell"
 	kindKey      = "key"
 	kindLoss     = "loss"
+	kindJournal  = "journal"
 	kindLost     = "lost" // a place in the log whose statement cannot be believed
 )
 

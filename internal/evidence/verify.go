@@ -58,7 +58,7 @@ func (l *Log) verifyLog(of Scope, given []ed25519.PublicKey, res *api.ReceiptVer
 	if err != nil {
 		return err
 	}
-	v := &logVerifier{log: l, res: res, scope: of, onDisk: onDisk}
+	v := &logVerifier{log: l, res: res, scope: of, onDisk: onDisk, journals: map[int64]*receipt.Journal{}}
 	err = l.store.View(func(tx *store.Tx) error {
 		keys, err := l.trusted(given...)
 		if err != nil {
@@ -78,6 +78,9 @@ func (l *Log) verifyLog(of Scope, given []ed25519.PublicKey, res *api.ReceiptVer
 		}
 		return v.rows(statements)
 	})
+	if err == nil && of == (Scope{}) {
+		err = v.requests()
+	}
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,9 @@ type logVerifier struct {
 	keys  *receipt.KeySet
 	// onDisk are the statements that had their final names before tx began.
 	onDisk []int64
+	// journals are the newest statements about the files of the journal of requests,
+	// by their numbers.
+	journals map[int64]*receipt.Journal
 	// losses are the statements that give others up.
 	losses []*receipt.Loss
 	// unread are the states whose manifests could not be read.
@@ -82,6 +85,8 @@ func (v *logVerifier) statement(chain *receipt.Chain, st store.Statement) error 
 		}
 	case *receipt.Loss:
 		v.res.Notes = append(v.res.Notes, describeLoss(p))
+	case *receipt.Journal:
+		v.journals[p.Segment] = p
 	case *receipt.Change:
 		if err := v.state(signedState{id: st.ID, want: p.Checkpoint}, v.tx, func(_, _, _ string) {}); err != nil {
 			return err

@@ -70,11 +70,16 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 	var expired sync.WaitGroup
 	expired.Go(func() { expirer.Run(expiring) })
 	defer func() { endExpiry(); expired.Wait() }()
+	requests, err := engine.OpenRequests()
+	if err != nil {
+		return errors.Join(err, doors.close())
+	}
+	defer requests.Close()
 	s := server.New(server.Config{
 		Touch:  expirer.Touch,
 		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
 		Hosts: doors.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
-		UserName: userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log,
+		UserName: userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests,
 	})
 	mountMCP(s, log)
 	defer onHangup(func() { reload(log, o, tokens, cert) })()

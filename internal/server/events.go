@@ -92,11 +92,18 @@ func streamResponse(types map[string]string) map[string]*huma.Response {
 
 // query checks the filter, and binds it to the cells that the caller sees.
 func (f EventFilter) query(c *call) (q api.EventQuery, err error) {
-	q = api.EventQuery{Action: f.Action, Prefix: c.caller.grant.Cells}
+	q = api.EventQuery{Action: f.Action}
+	if !c.caller.seesAll() {
+		q.Sees, q.Viewer = c.caller.sees, c.caller.only+"/"+c.caller.grant.Cells
+	}
 	if f.Class != "" {
 		class, err := event.ParseClass(f.Class)
 		if err != nil {
 			return q, api.Usagef("use a number or a name of docs/formats/events.md", "unknown class %q", f.Class)
+		}
+		// Records of requests name callers and cells of everybody.
+		if class == event.APIActivity && (!c.caller.may(Admin) || !c.caller.seesAll()) {
+			return q, c.deny(Admin)
 		}
 		q.Class = int(class)
 	}

@@ -70,11 +70,12 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 // Handler returns the handler of all requests.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		begin := time.Now()
 		c, err := s.newCall(r)
-		w.Header().Set("X-Request-Id", c.id)
+		seen := &observed{ResponseWriter: w}
+		defer s.observe(seen, r, c, time.Now())
+		seen.Header().Set("X-Request-Id", c.id)
 		if err != nil {
-			writeProblem(w, s.problemOf(c, err))
+			writeProblem(seen, s.problemOf(c, err))
 			return
 		}
 		ctx, cancel := context.WithCancel(r.Context())
@@ -82,11 +83,10 @@ func (s *Server) Handler() http.Handler {
 		defer s.watch(c, cancel)()
 		r = r.WithContext(context.WithValue(ctx, callKey, c))
 		if r.Method == http.MethodPost && r.Header.Get("Idempotency-Key") != "" && c.caller.name != "" {
-			s.once(w, r, c)
+			s.once(seen, r, c)
 		} else {
-			s.mux.ServeHTTP(w, r)
+			s.mux.ServeHTTP(seen, r)
 		}
-		s.logger.Info("request", "request", c.id, "caller", c.caller.name, "method", r.Method, "path", r.URL.Path, "took", time.Since(begin))
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/document"
+	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/token"
 )
 
@@ -35,6 +36,8 @@ type Config struct {
 	// AllowSource are the directories of the host that callers with a token may
 	// name, with everything below them.
 	AllowSource []string
+	// Requests records every request that was answered. nil drops them.
+	Requests interface{ Record(c event.Call) }
 	// Logger gets a line for each request. nil drops them.
 	Logger *slog.Logger
 }
