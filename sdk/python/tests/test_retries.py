@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import tempfile
 import threading
@@ -15,8 +16,11 @@ from forkcell import Forkcell, ForkcellError
 
 
 @contextmanager
-def relay(daemon: str, cut: int) -> Iterator[tuple[str, list[int]]]:
-    """Pass connections on to the daemon, and cut the first ones after it has answered."""
+def relay(daemon: str, cut: int, room: int = 1 << 40) -> Iterator[tuple[str, list[int]]]:
+    """Pass connections on to the daemon.
+
+    The first ones are cut after it has answered, the others after room bytes.
+    """
     seen: list[int] = []
     with tempfile.TemporaryDirectory(prefix="fc") as home, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{home}/s")
@@ -29,7 +33,7 @@ def relay(daemon: str, cut: int) -> Iterator[tuple[str, list[int]]]:
                 except OSError:
                     return
                 seen.append(1)
-                threading.Thread(target=pass_on, args=(connection, daemon, len(seen) <= cut), daemon=True).start()
+                threading.Thread(target=pass_on, args=(connection, daemon, 0 if len(seen) <= cut else room), daemon=True).start()
 
         threading.Thread(target=serve, daemon=True).start()
         try:
@@ -38,25 +42,26 @@ def relay(daemon: str, cut: int) -> Iterator[tuple[str, list[int]]]:
             listener.shutdown(socket.SHUT_RDWR)
 
 
-def pass_on(connection: socket.socket, daemon: str, cut: bool) -> None:
+def pass_on(connection: socket.socket, daemon: str, room: int) -> None:
     with connection, socket.socket(socket.AF_UNIX) as up:
         up.connect(daemon.removeprefix("unix:"))
         threading.Thread(target=copy, args=(connection, up), daemon=True).start()
-        if cut:
+        if room == 0:
             # The daemon has done what it was asked for, and nobody is told.
             up.recv(1)
         else:
-            copy(up, connection)
+            copy(up, connection, room)
         # Closing alone would not wake the other thread.
         for side in (connection, up):
             with suppress(OSError):
                 side.shutdown(socket.SHUT_RDWR)
 
 
-def copy(source: socket.socket, target: socket.socket) -> None:
+def copy(source: socket.socket, target: socket.socket, room: int = 1 << 40) -> None:
     with suppress(OSError):  # a side has gone
-        while data := source.recv(1 << 16):
+        while room > 0 and (data := source.recv(min(room, 1 << 16))):
             target.sendall(data)
+            room -= len(data)
 
 
 def test_lost_answers(fc: Forkcell, daemon: str, project: Path) -> None:
@@ -71,6 +76,27 @@ def test_lost_answers(fc: Forkcell, daemon: str, project: Path) -> None:
         r = other.cells.named(cell.name).run("echo x >> log", idempotency_key="once", wait="30s")
     with relay(daemon, 1) as (url, _), Forkcell(url) as other:
         assert other.cells.named(cell.name).run("echo x >> log", idempotency_key="once", wait="30s").run_id == r.run_id
+
+
+def test_events_resume(fc: Forkcell, daemon: str, project: Path) -> None:
+    cell = fc.cells.create(project, name="resume")
+    follower = fc.events.follow(cell="resume")
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(next(follower)[0]))
+    thread.start()
+    while not found:
+        cell.run("true")
+    thread.join()
+    for _ in range(3):
+        cell.run("true")
+    want = first_five(fc, found[0])
+    with relay(daemon, 0, room=4000) as (url, seen), Forkcell(url) as other:
+        assert first_five(other, found[0]) == want
+        assert len(seen) >= 2
+
+
+def first_five(fc: Forkcell, after: str) -> list[str]:
+    return [event[0] for event in itertools.islice(fc.events.follow(after, cell="resume"), 5)]
 
 
 @pytest.mark.parametrize("url", ["unix:", "ftp://localhost", "http://example.com", "localhost:80", "http://u:p@localhost", "http://localhost/x"])

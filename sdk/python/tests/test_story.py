@@ -17,6 +17,9 @@ def test_story(fc: Forkcell, project: Path) -> None:
     r = cell.run("cat; echo two; echo oops >&2; echo hi > hello.txt", stdin="one\n", on_stdout=lines.append, on_stderr=errors.append)
     assert r.ok and r.changed_files == 1
     assert (lines, r.stdout, errors, r.stderr) == (["one", "two"], "one\ntwo\n", ["oops"], "oops\n")
+    diff = cell.diff(run=r.run_id)
+    assert [c.path for c in diff.changes().changes] == ["hello.txt"]
+    assert "hello.txt | 2 +-" in diff.stat() and "+hi" in diff.patch() and cell.diff(paths=["other"]).patch() == ""
     accepted = cell.accept(apply=True, reason="good")
     assert accepted.applied and accepted.applied.written[0].path == "hello.txt"
     assert (project / "hello.txt").read_text() == "hi\n"
@@ -62,6 +65,10 @@ def test_evidence(fc: Forkcell, project: Path) -> None:
     assert [c.name for c in cell.fork(name="evidence-try", n=2)] == ["evidence-try-1", "evidence-try-2"]
     assert not fc.policies.explain(cell="evidence", path="/srv/secret").allowed
     assert {"evidence", "evidence-try-1"} <= {c.name for c in fc.cells.list(state="idle")}
+    assert list(fc.events.list(cell="evidence"))
+    with pytest.raises(ForkcellError) as e:
+        next(fc.events.follow("nonsense"))
+    assert e.value.code == "usage"
     begun = cell.begin("sleep 1000")
     fc.runs.cancel(begun.run_id)
     cell.run("true", wait="30s")

@@ -6,13 +6,23 @@ import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import quote
 
 MAX_ATTEMPTS = 5
 FIRST_WAIT = 0.05  # seconds
 # The longest time that the daemon may ask a call to wait before it is sent again.
 LONGEST_WAIT = 30.0
+
+
+class EventFilter(TypedDict, total=False):
+    """Which events are meant; without a field, all."""
+
+    cell: str
+    run: str
+    class_: str  # the number or the name of a class, such as detection_finding
+    action: str  # allowed or denied
+    since: str  # a time, or a duration such as 2h
 
 
 @dataclass
@@ -36,7 +46,7 @@ class Call:
 
 def get(path: str, **query: Any) -> Call:
     """Return a call that reads."""
-    return Call("GET", path, query={k: v for k, v in query.items() if v is not None}, repeatable=True)
+    return Call("GET", path, query={k.rstrip("_"): v for k, v in query.items() if v is not None}, repeatable=True)
 
 
 def post(path: str, body: Mapping[str, Any] | None = None, *, key: str | None = None, if_match: int | None = None) -> Call:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from typing_extensions import NotRequired
 
@@ -177,6 +177,13 @@ class ExplainBody(TypedDict):
     """
 
 
+class FileBody(TypedDict):
+    path: str
+    """
+    Relative to the workspace, or absolute in the cell.
+    """
+
+
 class ForkBody(TypedDict):
     checkpoint: NotRequired[str]
     """
@@ -211,6 +218,26 @@ class GCBody(TypedDict):
     """
 
 
+class ListFilesBody(TypedDict):
+    depth: NotRequired[int]
+    """
+    How many levels; without it, one.
+    """
+    path: NotRequired[str]
+    """
+    Relative to the workspace, or absolute in the cell.
+    """
+
+
+MoveFileBody = TypedDict(
+    'MoveFileBody',
+    {
+        'from': str,
+        'to': str,
+    },
+)
+
+
 class Quota(TypedDict):
     cpus: NotRequired[float]
     disk: NotRequired[int]
@@ -218,6 +245,37 @@ class Quota(TypedDict):
     memory: NotRequired[int]
     requests_per_second: NotRequired[float]
     runs: NotRequired[int]
+
+
+class RaceBody(TypedDict):
+    accept: NotRequired[bool]
+    """
+    move the cell to the state of the winner
+    """
+    apply: NotRequired[bool]
+    """
+    also write it to the source directory
+    """
+    best: NotRequired[Literal['exit', 'score', 'fastest']]
+    """
+    how the winner is chosen; by default exit
+    """
+    jobs: NotRequired[int]
+    """
+    how many attempts run at once; by default one for each processor
+    """
+    keep: NotRequired[bool]
+    """
+    keep the cells of all attempts
+    """
+    n: NotRequired[int]
+    """
+    the number of attempts
+    """
+    timeout: NotRequired[str]
+    """
+    the time of each attempt and each judge, such as 10m
+    """
 
 
 class ReceiptVerifyRequest(TypedDict):
@@ -469,6 +527,29 @@ UndoBody = TypedDict(
 )
 
 
+class UpdateBody(TypedDict):
+    idle_timeout: NotRequired[str | None]
+    """
+    The cell expires so long after the last request or command; null is never.
+    """
+    labels: NotRequired[dict[str, Any] | None]
+    """
+    All labels; null removes them.
+    """
+    name: NotRequired[str]
+    """
+    The new name.
+    """
+    on_timeout: NotRequired[str | None]
+    """
+    What happens to an expired cell: stop, pause or remove; null is stop.
+    """
+    ttl: NotRequired[str | None]
+    """
+    The cell expires so long after its creation; null is never.
+    """
+
+
 class ValidateBody(TypedDict):
     policy: str
     """
@@ -484,4 +565,15 @@ class VerifyBody(TypedDict):
     checkpoint: NotRequired[str]
     """
     The state; without it, the present one.
+    """
+
+
+class WatchBody(TypedDict):
+    path: NotRequired[str]
+    """
+    A directory, relative to the workspace, or absolute in the cell.
+    """
+    recursive: NotRequired[bool]
+    """
+    Also what is below it.
     """

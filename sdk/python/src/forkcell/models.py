@@ -55,6 +55,24 @@ class CellInfo:
 
 
 @dataclass(kw_only=True)
+class CellUsage:
+    cell: str
+    cell_id: str
+    checkpoints: int
+    cpu_us: int
+    cpus_milli: int
+    finished_runs: int
+    live: int
+    memory: int
+    name: str
+    own_bytes: int
+    paused: int
+    runs: int
+    state: str
+    unlimited: int
+
+
+@dataclass(kw_only=True)
 class ChangeJSON:
     change: str
     path: str
@@ -82,6 +100,20 @@ class CheckpointResult:
     name: str
     pause_us: int
     root: str
+
+
+@dataclass(kw_only=True)
+class Consumption:
+    checkpoints: int
+    cpu_us: int
+    cpus_milli: int
+    finished_runs: int
+    live: int
+    memory: int
+    own_bytes: int
+    paused: int
+    runs: int
+    unlimited: int
 
 
 @dataclass(kw_only=True)
@@ -178,6 +210,27 @@ class Explanation:
     access: str | None = None
     audited: bool | None = None
     needs: str | None = None
+
+
+@dataclass(kw_only=True)
+class FileInfo:
+    mode: str
+    """
+    Permission bits, in octal.
+    """
+    mtime: str
+    path: str
+    size: int
+    type: Literal['file', 'dir', 'symlink', 'other']
+    target: str | None = None
+    """
+    Where a symbolic link leads.
+    """
+
+
+@dataclass(kw_only=True)
+class FileList:
+    entries: list[FileInfo]
 
 
 @dataclass(kw_only=True)
@@ -367,6 +420,27 @@ class Quota:
 
 
 @dataclass(kw_only=True)
+class RaceAttempt:
+    attempt: int
+    cell: str
+    changed_files: int
+    duration_us: int
+    exit_code: int
+    judge_exit_code: int | None
+    outcome: str
+    receipt_id: str
+    run_id: str
+    score: float | None
+    judge_receipt_id: str | None = None
+
+
+@dataclass(kw_only=True)
+class RaceAttemptBody:
+    command: list[str]
+    env: dict[str, str] | None = None
+
+
+@dataclass(kw_only=True)
 class RaceAttemptInfo:
     attempt: int
     cell: str
@@ -544,6 +618,12 @@ class UnansweredNetwork:
 
 
 @dataclass(kw_only=True)
+class UsageResult:
+    cells: list[CellUsage]
+    total: Consumption
+
+
+@dataclass(kw_only=True)
 class VerifiedState:
     checkpoint_id: str
     ok: bool
@@ -678,6 +758,17 @@ class LiveInfo:
     sessions: list[SessionInfo]
     since: str
     socket: str
+
+
+@dataclass(kw_only=True)
+class RaceResult:
+    also_decided: list[str]
+    attempts: list[RaceAttempt]
+    cell: str
+    decision_id: str
+    kept: list[str]
+    winner: int | None
+    applied: ApplyResult | None = None
 
 
 @dataclass(kw_only=True)

@@ -10,6 +10,7 @@ from .. import models
 from .._call import Call, argv, cell_path, conditional, get, owned, post
 from .._errors import ForkcellError
 from .._results import ExecAnswer, RunAnswer
+from .diff import AsyncDiff
 from .transport import AsyncTransport
 
 if TYPE_CHECKING:
@@ -103,6 +104,26 @@ class AsyncCell:
     def runs(self) -> AsyncIterator[models.RunInfo]:
         """Return the runs of the cell, the oldest first."""
         return self._transport.pages(self._path("/runs"), models.RunInfo)
+
+    def diff(
+        self,
+        *,
+        run: str | None = None,
+        from_: str | None = None,
+        to: str | None = None,
+        paths: Sequence[str] = (),
+        since_apply: bool = False,
+        all: bool = False,
+    ) -> AsyncDiff:
+        """Compare two states; without any, those of the last run. It sends nothing yet.
+
+        run is what a run changed. from_ and to are states of the cell, or other cells.
+        since_apply is what the source directory does not have yet. all shows the cell's
+        home too.
+        """
+        query = {"run": run, "from": from_, "to": to, "path": list(paths) or None}
+        flags = {"since_apply": "true" if since_apply else None, "all": "true" if all else None}
+        return AsyncDiff(self._transport, self._path("/diff"), query | flags)
 
     async def checkpoint(self, *, if_match: int | None = None, **options: Unpack[bodies.CheckpointBody]) -> models.CheckpointResult:
         """Name the present state."""

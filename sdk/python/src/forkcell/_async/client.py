@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .. import _config, models
 from .._call import get, post
 from .cells import AsyncCells
-from .resources import AsyncDecisions, AsyncPolicies, AsyncReceipts, AsyncRuns
+from .resources import AsyncDecisions, AsyncEvents, AsyncPolicies, AsyncReceipts, AsyncRuns
 from .transport import AsyncTransport
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class AsyncForkcell:
         self.receipts = AsyncReceipts(self._transport)
         self.decisions = AsyncDecisions(self._transport)
         self.policies = AsyncPolicies(self._transport)
+        self.events = AsyncEvents(self._transport)
 
     @property
     def local(self) -> bool:

@@ -45,15 +45,21 @@ class AsyncTransport:
 
     async def document(self, call: Call) -> Any:
         """Send a call, and return the JSON of its answer, or None."""
-        response = await self._answer(call)
-        try:
-            content = await response.aread()
-        finally:
-            await response.aclose()
+        content = await self.text(call)
         try:
             return json.loads(content) if content else None
         except ValueError as e:
-            raise ForkcellError("protocol", response.status_code, message=f"the answer is not JSON: {e}") from e
+            raise ForkcellError("protocol", message=f"the answer is not JSON: {e}") from e
+
+    async def text(self, call: Call) -> str:
+        """Send a call, and return its answer as text."""
+        response = await self._answer(call)
+        try:
+            return (await response.aread()).decode("utf-8", "replace")
+        except httpx.TransportError as e:
+            raise ForkcellError("connection", message=f"the answer was cut: {e}") from e
+        finally:
+            await response.aclose()
 
     async def follow(self, call: Call, kind: type[T]) -> T:
         """Send a call whose answer is a stream of output, and return the result at its end."""

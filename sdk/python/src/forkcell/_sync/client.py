@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .. import _config, models
 from .._call import get, post
 from .cells import Cells
-from .resources import Decisions, Policies, Receipts, Runs
+from .resources import Decisions, Events, Policies, Receipts, Runs
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Forkcell:
         self.receipts = Receipts(self._transport)
         self.decisions = Decisions(self._transport)
         self.policies = Policies(self._transport)
+        self.events = Events(self._transport)
 
     @property
     def local(self) -> bool:

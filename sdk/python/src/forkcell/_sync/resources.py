@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import time
+
 from .. import models
-from .._call import get, post
+from .._call import get, post, retry_wait
+from .._errors import ForkcellError
 from .transport import Transport
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from .._call import EventFilter
     from ..bodies import ExplainBody, ReceiptVerifyRequest, SuggestBody
 
 
@@ -33,6 +38,50 @@ class Runs:
     def cancel(self, run: str) -> models.RunInfo:
         """End a run. It is decided as its flags say."""
         return self._transport.send(post(f"/v1/runs/{quote(run, safe='')}/cancel"), models.RunInfo)
+
+
+class Events:
+    """Shows what happened in cells, as OCSF objects."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, **options: Unpack[EventFilter]) -> Iterator[Any]:
+        """Return the events so far."""
+        text = self._transport.text(get("/v1/events", **options))
+        for line in text.splitlines():
+            event = json.loads(line)
+            if "code" in event and "instance" in event:  # a journal could not be read to its end
+                raise ForkcellError.from_problem(event.get("status", 0), event)
+            yield event
+
+    def follow(self, after: str = "", **options: Unpack[EventFilter]) -> Iterator[tuple[str, Any]]:
+        """Return the id and the object of each event as it happens.
+
+        It begins after the event with the id after, or now. A lost connection is made
+        again, and no event is missed or comes twice.
+        """
+        call = get("/v1/events", follow="true", **options)
+        failures = 0
+        while True:
+            if after:
+                call.headers["Last-Event-ID"] = after
+            try:
+                with self._transport.events(call) as events:
+                    for event in events:
+                        if event.name == "problem":
+                            raise ForkcellError.from_problem(event.json().get("status", 0), event.json())
+                        after, failures = event.id or after, 0
+                        if event.name == "event":
+                            yield event.id, event.json()
+            except ForkcellError as e:
+                if e.code != "connection":
+                    raise
+            failures += 1
+            wait = retry_wait(None, None, failures)
+            if wait is None:
+                raise ForkcellError("connection", message="the stream of events was cut")
+            time.sleep(wait)
 
 
 class Receipts:
