@@ -35,7 +35,7 @@ test_python() {
 	"$tools/bin/python" -m build -q --no-isolation --outdir "$fresh" sdk/python
 	python3 -m venv "$fresh/venv"
 	"$fresh/venv/bin/pip" install -q --no-index --find-links "$wheels" "$fresh"/forkcell-*.whl pytest
-	"$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider -o faulthandler_timeout=120 sdk/python/tests
+	"$fresh/venv/bin/python" -m pytest -q -rs -p no:cacheprovider -o faulthandler_timeout=120 sdk/python/tests
 }
 
 fetch_typescript() {

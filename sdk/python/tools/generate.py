@@ -116,7 +116,7 @@ def reference(out: dict[Path, str]) -> str:
     """Return the reference page: each public class with the signatures of its methods."""
     head = REFERENCE.read_text().split(MARK)[0]
     lines = [head + MARK]
-    for name in ("client", "cells", "cell", "diff", "resources"):
+    for name in ("client", "cells", "cell", "diff", "race", "resources"):
         for node in ast.parse(out[PACKAGE / "_sync" / f"{name}.py"]).body:
             if isinstance(node, ast.ClassDef):
                 lines.append(f"\n## {node.name}\n\n| | |\n|---|---|\n" + "".join(row(n) for n in node.body if public(n, node.name)))

@@ -44,7 +44,7 @@ class Call:
         return bool(self.on_stdout or self.on_stderr or self.on_started)
 
 
-def get(path: str, **query: Any) -> Call:
+def get(path: str, /, **query: Any) -> Call:
     """Return a call that reads."""
     return Call("GET", path, query={k.rstrip("_"): v for k, v in query.items() if v is not None}, repeatable=True)
 

@@ -11,6 +11,7 @@ from .._call import Call, argv, cell_path, conditional, get, owned, post
 from .._errors import ForkcellError
 from .._results import ExecAnswer, RunAnswer
 from .diff import Diff
+from .race import Race
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -100,6 +101,26 @@ class Cell:
         call = post(self._path("/runs"), {**options, "command": argv(command)}, key=idempotency_key, if_match=if_match)
         call.headers["Prefer"] = "respond-async"
         return self._transport.send(call, models.RunStarted)
+
+    def race(
+        self,
+        commands: str | Sequence[str | Sequence[str]],
+        *,
+        judge: str | Sequence[str] | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[bodies.RaceBody],
+    ) -> Race:
+        """Try commands in forks of the cell, judge the results, and name the best.
+
+        Text is one command for n attempts; a list has a command for each attempt. A
+        caller that goes away ends the race, unless it gave an idempotency_key.
+        """
+        body: dict[str, Any] = {**options, "cell": self.name, "judge": argv(judge) if judge else None}
+        if isinstance(commands, str):
+            body["command"] = argv(commands)
+        else:
+            body["attempts"] = [{"command": argv(c)} for c in commands]
+        return Race(self._transport, self._transport.document(owned("/v1/race", body, key=idempotency_key)))
 
     def runs(self) -> Iterator[models.RunInfo]:
         """Return the runs of the cell, the oldest first."""

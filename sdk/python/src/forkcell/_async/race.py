@@ -1,0 +1,44 @@
+"""Races: several attempts, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .. import models
+from .._call import cell_path
+from .._decode import decode
+from .diff import AsyncDiff
+from .transport import AsyncTransport
+
+
+class AsyncAttempt(models.RaceAttempt):
+    """How one attempt ended, and how it was judged."""
+
+    _transport: AsyncTransport
+
+    def diff(self) -> AsyncDiff:
+        """Compare the states before and after the attempt. Its cell must have been kept."""
+        return AsyncDiff(self._transport, cell_path(self.cell, "/diff"), {"run": self.run_id})
+
+
+class AsyncRace:
+    """The result of a race. Iterating gives the attempts."""
+
+    def __init__(self, transport: AsyncTransport, document: dict[str, Any]) -> None:
+        self.result = decode(models.RaceResult, document)
+        self.attempts = [decode(AsyncAttempt, a) for a in document["attempts"]]
+        for attempt in self.attempts:
+            attempt._transport = transport
+
+    @property
+    def winner(self) -> AsyncAttempt | None:
+        """The best attempt, or None if all failed."""
+        found = [a for a in self.attempts if a.attempt == self.result.winner]
+        return found[0] if found else None
+
+    def __iter__(self) -> Iterator[AsyncAttempt]:
+        return iter(self.attempts)
+
+    def __len__(self) -> int:
+        return len(self.attempts)

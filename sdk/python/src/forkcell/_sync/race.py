@@ -1,0 +1,44 @@
+"""Races: several attempts, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .. import models
+from .._call import cell_path
+from .._decode import decode
+from .diff import Diff
+from .transport import Transport
+
+
+class Attempt(models.RaceAttempt):
+    """How one attempt ended, and how it was judged."""
+
+    _transport: Transport
+
+    def diff(self) -> Diff:
+        """Compare the states before and after the attempt. Its cell must have been kept."""
+        return Diff(self._transport, cell_path(self.cell, "/diff"), {"run": self.run_id})
+
+
+class Race:
+    """The result of a race. Iterating gives the attempts."""
+
+    def __init__(self, transport: Transport, document: dict[str, Any]) -> None:
+        self.result = decode(models.RaceResult, document)
+        self.attempts = [decode(Attempt, a) for a in document["attempts"]]
+        for attempt in self.attempts:
+            attempt._transport = transport
+
+    @property
+    def winner(self) -> Attempt | None:
+        """The best attempt, or None if all failed."""
+        found = [a for a in self.attempts if a.attempt == self.result.winner]
+        return found[0] if found else None
+
+    def __iter__(self) -> Iterator[Attempt]:
+        return iter(self.attempts)
+
+    def __len__(self) -> int:
+        return len(self.attempts)
