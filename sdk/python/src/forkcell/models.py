@@ -92,6 +92,32 @@ class Check:
 
 
 @dataclass(kw_only=True)
+class CheckpointInfo:
+    checkpoint_id: str
+    created_at: str
+    freed: bool
+    """
+    Whether gc has freed its files.
+    """
+    head: bool
+    """
+    Whether it is the present state.
+    """
+    kind: str
+    meta_root: str
+    names: list[str]
+    parent: str
+    """
+    The state before it, or empty.
+    """
+    root: str
+    run_id: str
+    """
+    The run that made it, or empty.
+    """
+
+
+@dataclass(kw_only=True)
 class CheckpointResult:
     cell: str
     checkpoint_id: str
@@ -300,6 +326,15 @@ class LeftOut:
 @dataclass(kw_only=True)
 class ListCellInfo:
     items: list[CellInfo]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """
+
+
+@dataclass(kw_only=True)
+class ListCheckpointInfo:
+    items: list[CheckpointInfo]
     next: str | None
     """
     Cursor of the next page, or null.
@@ -615,6 +650,16 @@ class UnansweredNetwork:
     attempts: int
     reason: str
     to: list[str]
+
+
+@dataclass(kw_only=True)
+class Upload:
+    bytes: int
+    sha256: str
+    upload: str
+    """
+    The id, for the source of a cell.
+    """
 
 
 @dataclass(kw_only=True)
