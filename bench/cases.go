@@ -53,6 +53,12 @@ func (b *bench) cases() []measurement {
 		{"network: set-up against none", nil, b.setUp},
 		{"network: memory of an idle cell against none", nil, b.idle},
 		{"100 forks that run true against bwrap", nil, of(b.hundred, medium)},
+		{"daemon: a run of true against bwrap", []shape{small}, of(b.daemonRun, small)},
+		{"daemon: a cell is shown", []shape{small}, of(b.daemonGet, small)},
+		{"daemon: exec in a live cell against bwrap", []shape{small}, of(b.daemonExec, small)},
+		{"daemon: 100 forks that run true against bwrap", []shape{small}, of(b.daemonHundred, small)},
+		{"daemon: a steady load", []shape{small}, of(b.daemonLoad, small)},
+		{"daemon: many live cells", []shape{small}, of(b.daemonIdle, small)},
 	}
 }
 
@@ -78,6 +84,9 @@ func (b *bench) all(ctx context.Context) (rows []row, err error) {
 	defer func() {
 		if b.site != nil {
 			err = errors.Join(err, b.site.server.Close())
+		}
+		if b.daemon != nil {
+			err = errors.Join(err, b.daemon.end())
 		}
 	}()
 	for _, m := range cases {

@@ -3,7 +3,7 @@
 // run, so that both sides meet the same noise, and prints medians against the
 // targets.
 //
-// It knows forkcell by its command line only.
+// It knows forkcell by its command line, and the daemon by HTTP.
 package main
 
 import (
@@ -79,9 +79,13 @@ func run(ctx context.Context, o options) (err error) {
 			err = rest
 		}
 	}()
-	if program, err = install(program, filepath.Join(work, "forkcell")); err != nil {
-		return err
+	// The daemon is the whole program, which the lean one finds beside it.
+	for _, name := range []string{"", "-server"} {
+		if _, err := install(program+name, filepath.Join(work, "forkcell"+name)); err != nil {
+			return err
+		}
 	}
+	program = filepath.Join(work, "forkcell")
 	b := &bench{program: program, work: work, home: filepath.Join(work, "home"), quick: o.quick, only: o.only}
 	machine, err := describe(ctx, b)
 	if err != nil {

@@ -23,7 +23,8 @@ type bench struct {
 	home    string
 	quick   bool
 	only    string
-	site    *site // where clients ask, once there is one
+	site    *site   // where clients ask, once there is one
+	daemon  *daemon // once there is one
 }
 
 // patience is how long one case goes on repeating on a machine that is slow.
