@@ -110,6 +110,9 @@ func Open(home string, mode Mode, caller cell.Caller) (_ *cell.Engine, release f
 	} else if config.Workspace, err = h.openWorkspace(); err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
+	if mode == Serve {
+		runner.AwaitReady()
+	}
 	return cell.New(config), h.close, nil
 }
 

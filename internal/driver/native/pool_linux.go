@@ -37,7 +37,8 @@ func (n *Driver) Warm() (cool func()) {
 }
 
 // Keep keeps size first processes ready for cells to come, and replaces each that a
-// cell takes. The returned function ends those that no cell has taken.
+// cell takes. It does not wait for them: see AwaitReady. The returned function ends
+// those that no cell has taken.
 func (n *Driver) Keep(size int) (end func(), err error) {
 	n.prepareLayers()
 	return n.pool.keep(size)
@@ -53,6 +54,20 @@ func (n *Driver) Ready() (ready, size int) {
 		ready += len(w)
 	}
 	return ready, p.size
+}
+
+// AwaitReady waits until the processes of Keep have been started. What could not be
+// started is tried again, and reported, by the cell that needs it.
+func (n *Driver) AwaitReady() {
+	if callerIdentity().Root {
+		_, _ = n.layers.get()
+	}
+	n.pool.mu.Lock()
+	waiting := slices.Clone(n.pool.waiting)
+	n.pool.mu.Unlock()
+	for _, w := range waiting {
+		w <- <-w // a cell that takes it waits for the same
+	}
 }
 
 // prepareLayers makes the user namespace of a root caller's layers beforehand.
