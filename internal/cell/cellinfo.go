@@ -84,3 +84,11 @@ func ownBytes(states []store.Checkpoint) (total int64) {
 	}
 	return total
 }
+
+// ownBytes returns the disk space of a cell's own states.
+func (e *Engine) ownBytes(tx *store.Tx, c store.Cell, h store.History) (int64, error) {
+	return e.shared.memos.ownBytes.get(c.ID, memoStamp{history: h}, func() (int64, error) {
+		own, err := tx.Checkpoints(c.ID)
+		return ownBytes(own), err
+	})
+}

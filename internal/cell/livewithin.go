@@ -5,7 +5,6 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/policy"
-	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
 )
 
@@ -42,13 +41,4 @@ func (e *Engine) dialWithin(ctx context.Context, name string) (*supervise.Client
 		}
 	}
 	return client, nil
-}
-
-// unfinishedRuns returns the runs of a cell that have not ended.
-func (e *Engine) unfinishedRuns(c store.Cell) (runs []store.Run, err error) {
-	err = e.view(func(tx *store.Tx) error {
-		runs, err = tx.UnfinishedRuns(c.ID)
-		return err
-	})
-	return runs, err
 }

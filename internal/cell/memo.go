@@ -1,7 +1,6 @@
 package cell
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/store"
@@ -61,38 +60,3 @@ type memos struct {
 
 // undecidedWork is the work in a cell that waits for a decision, the oldest first.
 type undecidedWork struct{ runs, states []string }
-
-// ownBytes returns the disk space of a cell's own states.
-func (e *Engine) ownBytes(tx *store.Tx, c store.Cell, h store.History) (int64, error) {
-	return e.shared.memos.ownBytes.get(c.ID, memoStamp{history: h}, func() (int64, error) {
-		own, err := tx.Checkpoints(c.ID)
-		return ownBytes(own), err
-	})
-}
-
-// undecided returns the work in a cell that waits for a decision.
-func (e *Engine) undecided(tx *store.Tx, c store.Cell, h store.History) (undecidedWork, error) {
-	at := memoStamp{history: h, head: c.Head, applied: c.Applied}
-	foreign, err := e.shared.memos.foreign.get(c.ID, at, func() (bool, error) {
-		line, err := tx.Lineage(c.Head)
-		return slices.ContainsFunc(line, func(s store.Checkpoint) bool { return s.CellID != c.ID }), err
-	})
-	if err == nil && foreign {
-		var last store.Statement
-		last, err = tx.LastStatement()
-		at.log = last.Seq
-	}
-	if err != nil {
-		return undecidedWork{}, err
-	}
-	return e.shared.memos.undecided.get(c.ID, at, func() (work undecidedWork, err error) {
-		if work.runs, err = pendingRuns(tx, c); err != nil {
-			return work, err
-		}
-		states, err := unacceptedStates(tx, c, c.Head)
-		for _, state := range slices.Backward(states) {
-			work.states = append(work.states, state.ID)
-		}
-		return work, err
-	})
-}

@@ -225,3 +225,67 @@ func (t *signalTap) stop() int {
 	<-t.done
 	return t.first
 }
+
+// tell wakes the readers. The caller holds the lock.
+func (o *output) tell() {
+	if o.changed != nil {
+		close(o.changed)
+		o.changed = nil
+	}
+}
+
+// end tells the readers that nothing will be added. The caller holds the lock.
+func (o *output) end() {
+	o.ended = true
+	o.tell()
+}
+
+// copy writes what is stored of a stream and, with follow, what is added to it.
+func (o *output) copy(ctx context.Context, stderr, follow bool, w io.Writer) error {
+	blob := o.blobs[0]
+	if stderr {
+		blob = o.blobs[1]
+	}
+	var f *os.File
+	defer func() {
+		if f != nil {
+			_ = f.Close()
+		}
+	}()
+	_, _ = w.Write(nil)
+	for at := int64(0); ; {
+		o.mu.Lock()
+		size, ended, changed := blob.Size(), o.ended, o.awaitChange()
+		var err error
+		if f == nil && size > 0 {
+			f, err = blob.Reader()
+		}
+		o.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("open the output: %w", err)
+		}
+		if f != nil {
+			n, err := io.Copy(w, io.NewSectionReader(f, at, size-at))
+			if at += n; err != nil {
+				return err
+			}
+		}
+		if ended || !follow {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// awaitChange returns the channel that is closed at the next change. The caller holds
+// the lock.
+func (o *output) awaitChange() <-chan struct{} {
+	if o.changed == nil {
+		o.changed = make(chan struct{})
+	}
+	return o.changed
+}

@@ -3,10 +3,7 @@ package cell
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
@@ -64,95 +61,4 @@ func (e *Engine) liveLog(ctx context.Context, c store.Cell, id string, stderr, f
 	return &api.Error{
 		Kind: api.Busy, Code: api.CodeBusy, Message: "another process carries out " + id, Hint: "its output can be read when it has ended",
 	}
-}
-
-// runningOutputs are the outputs of runs that this process carries out.
-type runningOutputs struct {
-	mu   sync.Mutex
-	runs map[string]*output
-}
-
-// add makes an output known until the returned function is called.
-func (o *runningOutputs) add(run string, out *output) (remove func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.runs == nil {
-		o.runs = map[string]*output{}
-	}
-	o.runs[run] = out
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.runs, run)
-	}
-}
-
-func (o *runningOutputs) find(run string) *output {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.runs[run]
-}
-
-// tell wakes the readers. The caller holds the lock.
-func (o *output) tell() {
-	if o.changed != nil {
-		close(o.changed)
-		o.changed = nil
-	}
-}
-
-// end tells the readers that nothing will be added. The caller holds the lock.
-func (o *output) end() {
-	o.ended = true
-	o.tell()
-}
-
-// copy writes what is stored of a stream and, with follow, what is added to it.
-func (o *output) copy(ctx context.Context, stderr, follow bool, w io.Writer) error {
-	blob := o.blobs[0]
-	if stderr {
-		blob = o.blobs[1]
-	}
-	var f *os.File
-	defer func() {
-		if f != nil {
-			_ = f.Close()
-		}
-	}()
-	_, _ = w.Write(nil)
-	for at := int64(0); ; {
-		o.mu.Lock()
-		size, ended, changed := blob.Size(), o.ended, o.awaitChange()
-		var err error
-		if f == nil && size > 0 {
-			f, err = blob.Reader()
-		}
-		o.mu.Unlock()
-		if err != nil {
-			return fmt.Errorf("open the output: %w", err)
-		}
-		if f != nil {
-			n, err := io.Copy(w, io.NewSectionReader(f, at, size-at))
-			if at += n; err != nil {
-				return err
-			}
-		}
-		if ended || !follow {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// awaitChange returns the channel that is closed at the next change. The caller holds
-// the lock.
-func (o *output) awaitChange() <-chan struct{} {
-	if o.changed == nil {
-		o.changed = make(chan struct{})
-	}
-	return o.changed
 }
