@@ -27,6 +27,13 @@ func (j *jobs) add(id string, cancel context.CancelFunc) (done func()) {
 	}
 }
 
+// count returns the number of runs that this daemon carries out.
+func (j *jobs) count() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.runs)
+}
+
 // known reports whether this daemon carries out a run.
 func (j *jobs) known(id string) bool {
 	j.mu.Lock()

@@ -52,5 +52,7 @@ func (s *Server) stopCell(ctx context.Context, c *call, in *moveInput[api.StopBo
 			return nil, err
 		}
 	}
-	return c.engine.Stop(ctx, req)
+	res, err := c.engine.Stop(ctx, req)
+	s.metrics.run(res)
+	return res, err
 }

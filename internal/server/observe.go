@@ -60,6 +60,7 @@ func (s *Server) observe(w *observed, r *http.Request, c *call, begin time.Time)
 	if strings.HasPrefix(seen.Route, "/v1/cells/{cell}") {
 		seen.Cell, _, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/cells/"), "/")
 	}
+	s.metrics.request(seen)
 	if s.config.Requests != nil {
 		s.config.Requests.Record(seen)
 	}

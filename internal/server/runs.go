@@ -205,10 +205,12 @@ func (j *runJob) do(ctx context.Context, stdout, stderr io.Writer, begun func(id
 	defer cancel()
 	forget := func() {}
 	defer func() { forget() }()
-	return j.engine.Run(ctx, j.request, cell.Stdio{In: j.stdin, Out: stdout, Err: stderr, Begun: func(id string) {
+	res, err := j.engine.Run(ctx, j.request, cell.Stdio{In: j.stdin, Out: stdout, Err: stderr, Begun: func(id string) {
 		forget = j.server.jobs.add(id, cancel)
 		begun(id)
 	}})
+	j.server.metrics.run(res)
+	return res, err
 }
 
 // finish answers with the result when the run has ended.

@@ -49,6 +49,7 @@ type Server struct {
 	mux     *http.ServeMux
 	api     huma.API
 	jobs    jobs
+	metrics *metrics
 	keyed   inFlight
 	gate    *token.Gate
 	limiter *token.Limiter
@@ -72,6 +73,7 @@ func New(c Config) *Server {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	s.gate, s.limiter = token.NewGate(c.Tokens, time.Now), token.NewLimiter(time.Now)
+	s.metrics = newMetrics(s.jobs.count)
 	s.work, s.stop = context.WithCancel(context.Background())
 	s.open, s.close = context.WithCancel(s.work)
 	configureHuma()
@@ -123,6 +125,7 @@ func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().YAML() }
 // addRoutes adds every route.
 func (s *Server) addRoutes() {
 	s.addOperations()
+	s.addMetrics()
 	s.addCells()
 	s.addRuns()
 	s.addMoves()
