@@ -168,6 +168,10 @@ func TestMCPStdioBounds(t *testing.T) {
 			t.Errorf("%s: %v %s", tool, failed, text)
 		}
 	}
+	if _, text, failed := s.call("race", map[string]any{"command": command, "n": 1, "accept": true}); !failed || !strings.Contains(text, "accept") {
+		t.Errorf("race: %v %s", failed, text)
+	}
+	s.do("race", map[string]any{"command": command, "n": 2})
 	for name, value := range map[string]any{
 		"accept_on_success": true, "as_root": true, "allow_degraded": true, "root": "/", "credentials": map[string]any{"a": map[string]any{"value": "b"}},
 	} {
@@ -186,7 +190,7 @@ func TestMCPStdioDecide(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(s.dir, "shop", "NOTES")); err != nil || string(text) != "new\n" {
 		t.Errorf("%q %v", text, err)
 	}
-	s.fails(api.CodeForbidden, "apply", map[string]any{"to": s.dir})
+	s.fails(api.CodeForbidden, "apply", map[string]any{"to": t.TempDir()})
 }
 
 // TestMCPFrom takes the cell of a directory: it is made once, and brought up to date.

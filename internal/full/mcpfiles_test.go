@@ -131,3 +131,20 @@ func TestMCPFollow(t *testing.T) {
 	}
 	m.do(nil, "stop", map[string]any{"cell": "demo", "grace": "0s"})
 }
+
+// TestMCPRace makes attempts, and accepts the winner.
+func TestMCPRace(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	m := d.connect(nil)
+	var won api.RaceResult
+	said := m.do(&won, "race", map[string]any{
+		"cell": "demo", "command": []string{"sh", "-c", "echo $FORKCELL_ATTEMPT > score"}, "n": 2, "judge": []string{"cat", "score"}, "best": "score", "accept": true,
+	})
+	if won.DecisionID == "" || won.Winner == nil || *won.Winner != 2 || !strings.HasPrefix(said, "attempt 2 has won, and cell demo has its state") {
+		t.Errorf("%+v %s", won, said)
+	}
+	m.fails(api.CodeNotFound, "race", map[string]any{"cell": "none", "command": []string{"true"}, "n": 1})
+	m.fails(api.CodeUsage, "race", map[string]any{"cell": "demo", "command": []string{"true"}, "n": 1, "timeout": "soon"})
+}

@@ -39,20 +39,12 @@ func eachEvent(r io.Reader, fn func(name string, data []byte) error) error {
 // errCut is the error of a stream that ended before its result.
 var errCut = errors.New("the stream ended before the result")
 
-// followCommand reads the events of a command until its result, which it decodes.
-// seen is called for all that happens before.
-func followCommand(r io.Reader, out *output, result any, seen func()) error {
+// followResult reads events until the result, which it decodes. seen is called for
+// all events before.
+func followResult(r io.Reader, result any, seen func(name string, data []byte) error) error {
 	ended := false
 	err := eachEvent(r, func(name string, data []byte) error {
 		switch name {
-		case "stdout", "stderr":
-			var part struct {
-				Data []byte `json:"data"`
-			}
-			if err := json.Unmarshal(data, &part); err != nil {
-				return err
-			}
-			out.of(name).write(part.Data)
 		case "problem":
 			var p api.Problem
 			if err := json.Unmarshal(data, &p); err != nil {
@@ -63,11 +55,28 @@ func followCommand(r io.Reader, out *output, result any, seen func()) error {
 			ended = true
 			return json.Unmarshal(data, result)
 		}
-		seen()
-		return nil
+		return seen(name, data)
 	})
 	if err == nil && !ended {
 		err = errCut
 	}
 	return err
+}
+
+// followCommand reads the events of a command until its result, and keeps its output.
+func followCommand(r io.Reader, out *output, result any, seen func()) error {
+	return followResult(r, result, func(name string, data []byte) error {
+		defer seen()
+		if name != "stdout" && name != "stderr" {
+			return nil
+		}
+		var part struct {
+			Data []byte `json:"data"`
+		}
+		if err := json.Unmarshal(data, &part); err != nil {
+			return err
+		}
+		out.of(name).write(part.Data)
+		return nil
+	})
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,13 +55,13 @@ func explainPolicy(ctx context.Context, c *call, in api.ExplainBody) (*answer, e
 }
 
 type suggestArgs struct {
-	InCell
-	Run string `json:"run,omitempty" doc:"The run; without it, the last one."`
+	api.SuggestBody
 }
 
+func (a *suggestArgs) fallback(cell string) { a.Cell = cmp.Or(a.Cell, cell) }
+
 func suggestPolicy(ctx context.Context, c *call, in suggestArgs) (*answer, error) {
-	body := api.SuggestBody{Cell: in.Cell, Run: in.Run}
-	doc, raw, err := fetch[api.PolicySuggestion](ctx, c, request{method: http.MethodPost, path: path("policies", "suggest"), body: body})
+	doc, raw, err := fetch[api.PolicySuggestion](ctx, c, request{method: http.MethodPost, path: path("policies", "suggest"), body: in.SuggestBody})
 	if err != nil {
 		return nil, err
 	}

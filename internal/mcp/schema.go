@@ -82,10 +82,13 @@ func fit(s *jsonschema.Schema, r Rights, needsCell bool) *jsonschema.Schema {
 		delete(s.Properties, name)
 		s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(p string) bool { return p == name })
 	}
-	switch {
-	case needsCell && r.Cell == "":
+	if !needsCell {
+		return s
+	}
+	s.Required = slices.DeleteFunc(slices.Clone(s.Required), func(p string) bool { return p == cellField })
+	if r.Cell == "" {
 		s.Required = append([]string{cellField}, s.Required...)
-	case needsCell:
+	} else {
 		s.Properties[cellField].Description += " Without it, " + r.Cell + "."
 	}
 	return s

@@ -79,7 +79,7 @@ type sight struct {
 func NewCatalog(version string) *Catalog {
 	return &Catalog{
 		version: version, schemas: sdk.NewSchemaCache(), sight: map[Rights][]sight{},
-		tools: slices.Concat(cellTools(), runTools(), fileTools(), moveTools(), diffTools(), evidenceTools(), followTools()),
+		tools: slices.Concat(cellTools(), runTools(), raceTools(), fileTools(), moveTools(), diffTools(), evidenceTools(), followTools()),
 	}
 }
 

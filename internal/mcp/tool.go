@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,12 +21,11 @@ type InCell struct {
 	Cell string `json:"cell,omitempty" doc:"Name of the cell." maxLength:"63"`
 }
 
-// fallback sets the cell if the caller left it out.
-func (c *InCell) fallback(cell string) {
-	if c.Cell == "" {
-		c.Cell = cell
-	}
-}
+func (c *InCell) fallback(cell string) { c.Cell = cmp.Or(c.Cell, cell) }
+
+// ofCell are arguments that name the one cell that a tool is about. fallback sets it
+// if the caller left it out.
+type ofCell interface{ fallback(cell string) }
 
 // call is one call of a tool.
 type call struct {
@@ -65,10 +65,10 @@ type tool struct {
 // does gives a tool its arguments and what it does.
 func does[In any](t tool, do func(context.Context, *call, In) (*answer, error)) tool {
 	in := reflect.TypeFor[In]()
-	t.schema, t.needsCell = schemaOf(in), embedsCell(in)
+	t.schema, t.needsCell = schemaOf(in), reflect.PointerTo(in).Implements(reflect.TypeFor[ofCell]())
 	t.add = func(s *sdk.Server, def *sdk.Tool, session Session) {
 		sdk.AddTool(s, def, func(ctx context.Context, req *sdk.CallToolRequest, args In) (*sdk.CallToolResult, any, error) {
-			if bound, ok := any(&args).(interface{ fallback(cell string) }); ok {
+			if bound, ok := any(&args).(ofCell); ok {
 				bound.fallback(session.Rights.Cell)
 			}
 			a, err := do(ctx, newCall(session, req), args)
@@ -79,11 +79,6 @@ func does[In any](t tool, do func(context.Context, *call, In) (*answer, error)) 
 		})
 	}
 	return t
-}
-
-func embedsCell(t reflect.Type) bool {
-	f, ok := t.FieldByName("InCell")
-	return ok && f.Anonymous
 }
 
 // definition returns the tool as a caller with some rights sees it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -41,6 +42,7 @@ func (s *Server) listCells(ctx context.Context, c *call, in *listCellsInput) (*a
 	if err != nil {
 		return nil, err
 	}
+	cells = slices.DeleteFunc(cells, func(i api.CellInfo) bool { return !c.caller.sees(i.Name) })
 	return cut(in.Page, cells, func(i api.CellInfo) string { return aged(i.CreatedAt, i.CellID) })
 }
 

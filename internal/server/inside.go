@@ -35,7 +35,8 @@ type Bound struct {
 
 // BoundClient returns the client of a caller that is bound to a cell.
 func (s *Server) BoundClient(b Bound) *Client {
-	grant := token.Grant{Name: b.Name, Scopes: []Scope{Run}, Ceiling: b.Ceiling}
+	// Where a prefix is asked for, it is the nearest one.
+	grant := token.Grant{Name: b.Name, Cells: b.Cell, Scopes: []Scope{Run}, Ceiling: b.Ceiling}
 	if b.Decide {
 		grant.Scopes = append(grant.Scopes, Decide)
 	}
