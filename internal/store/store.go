@@ -66,6 +66,7 @@ type Store struct {
 
 	mu         sync.Mutex // one connection that writes, one user at a time
 	conn       *sqlite.Conn
+	group      group    // updates that wait for the connection
 	readers    *readers // nil for a database in memory
 	readOnly   bool
 	reading    bool        // nothing is written, not even beside the database

@@ -24,27 +24,6 @@ type Tx struct {
 	appended []int64 // numbers of the statements that it adds to the log
 }
 
-// Update runs fn in a transaction that other processes wait for.
-func (s *Store) Update(fn func(*Tx) error) error {
-	if s.readOnly {
-		return ErrReadOnly
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var appended []int64
-	err := s.transact(func(tx *Tx) error {
-		if err := fn(tx); err != nil {
-			return err
-		}
-		appended = tx.appended
-		return s.syncStatements(appended)
-	})
-	if err == nil {
-		s.publish(appended)
-	}
-	return err
-}
-
 func (s *Store) transact(fn func(*Tx) error) (err error) {
 	end, err := sqlitex.ImmediateTransaction(s.conn)
 	if err != nil {
