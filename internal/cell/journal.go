@@ -24,6 +24,7 @@ type journal struct {
 	mu     sync.RWMutex
 	file   *os.File
 	log    *event.Journal
+	named  func() error // waits until the file's name is durable
 	sealed chan sealedJournal
 }
 
@@ -46,11 +47,19 @@ func (r *run) openJournal() (err error) {
 		return errors.Join(err, j.file.Close())
 	}
 	r.journal = j
+	j.named = inBackground(func() error { return r.e.store.SyncEvents(r.rec.ID) })
 	r.recordEvent(event.Lifecycle(event.Subject{Message: "the run begins"}, event.RunStarted))
 	r.spec.Executed = func(pid int) { r.launched(pid) }
 	r.spec.Guard.Denied = r.denied
 	r.spec.Limits.Hit = r.limitHit
 	return nil
+}
+
+// inBackground begins to do something, and returns a function that waits for it.
+func inBackground(do func() error) (wait func() error) {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	return sync.OnceValue(func() error { return <-done })
 }
 
 // reopenJournal finds the journal of a run whose process died. A run that died
@@ -71,7 +80,7 @@ func (r *run) reopenJournal() error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	r.journal = &journal{file: file, log: log}
+	r.journal = &journal{file: file, log: log, named: func() error { return r.e.store.SyncEvents(r.rec.ID) }}
 	if found.CutBytes > 0 {
 		r.notes = append(r.notes, fmt.Sprintf("the run's journal of events ends early: %s", found.Reason))
 	}
@@ -139,7 +148,7 @@ func (r *run) closeJournal() {
 	j.sealed = make(chan sealedJournal, 1)
 	go func() {
 		sum, err := j.log.Seal()
-		j.sealed <- sealedJournal{sum, errors.Join(err, j.file.Close(), r.e.store.SyncEvents(r.rec.ID))}
+		j.sealed <- sealedJournal{sum, errors.Join(err, j.file.Close(), j.named())}
 	}()
 }
 
@@ -173,6 +182,7 @@ func (r *run) dropJournal() error {
 	if r.journal == nil {
 		return nil
 	}
+	_ = r.journal.named() // the name goes
 	return errors.Join(r.journal.file.Close(), r.e.store.DropEvents(r.rec.ID))
 }
 
