@@ -223,3 +223,21 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("%d cells", n)
 	}
 }
+
+// TestRace keeps the attempt that its judge passes.
+func TestRace(t *testing.T) {
+	t.Parallel()
+	ctx, c := t.Context(), connect(t)
+	cell := newCell(t, c, "race")
+	res, err := cell.Race(ctx, client.Race{
+		Attempts: client.Attempts("echo 41 > answer", "echo 42 > answer"), Judge: client.Shell("grep -q 42 answer"), Keep: true,
+	})
+	if err != nil || res.Winner == nil || *res.Winner != 2 || len(res.Attempts) != 2 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	won := res.Attempts[1]
+	patch, err := c.Cells.Named(won.Cell).Diff(client.States{Run: won.RunID}).Patch(ctx)
+	if err != nil || !strings.Contains(patch, "+42") {
+		t.Errorf("%s, %v", patch, err)
+	}
+}

@@ -11,6 +11,8 @@ type (
 	Run             = api.RunBody
 	RunSettings     = api.RunSettings
 	CredentialValue = api.CredentialValue
+	Race            = api.RaceBody
+	RaceAttempt     = api.RaceAttemptBody
 	Checkpoint      = api.CheckpointBody
 	Restore         = api.RestoreBody
 	Accept          = api.AcceptBody
@@ -37,6 +39,7 @@ type (
 	RunResult           = api.RunResult
 	RunInfo             = api.RunInfo
 	RunStarted          = api.RunStarted
+	RaceResult          = api.RaceResult
 	Output              = api.Output
 	CheckpointResult    = api.CheckpointResult
 	DiffResult          = api.DiffResult
