@@ -1,6 +1,8 @@
 import { argv, change, get, post, type Call, type CallOptions, type ChangeOptions } from "./call.js";
+import { Diff } from "./diff.js";
 import { ForkcellError } from "./errors.js";
 import { snake } from "./names.js";
+import { Race } from "./race.js";
 import type { OutputOptions } from "./stream.js";
 import type { Transport } from "./transport.js";
 import type * as t from "./types.js";
@@ -66,6 +68,25 @@ export class Cell {
     const call = post(this.#path("/runs"), { ...snake(request), command: argv(command) }, options);
     call.headers["Prefer"] = "respond-async";
     return this.#transport.send(call);
+  }
+
+  /**
+   * Tries commands in forks of the cell, judges the results, and names the best. Text is
+   * one command for `n` attempts; a list has a command for each attempt. A caller that goes
+   * away ends the race, unless it gave an idempotencyKey.
+   */
+  async race(commands: string | readonly Command[], request: t.RaceOptions & ChangeOptions = {}): Promise<Race> {
+    const { judge, signal, idempotencyKey, ifMatch, ...options } = request;
+    const body: Record<string, unknown> = { ...snake(options), cell: this.name };
+    if (judge) body["judge"] = argv(judge);
+    if (typeof commands === "string") body["command"] = argv(commands);
+    else body["attempts"] = commands.map((c) => ({ command: argv(c) }));
+    return new Race(this.#transport, await this.#transport.send(change("POST", "/v1/race", body, request)));
+  }
+
+  /** Compares two states; without any, those of the last run. It sends nothing yet. */
+  diff(states: t.States = {}): Diff {
+    return new Diff(this.#transport, this.#path("/diff"), states);
   }
 
   /** Returns the runs of the cell, the oldest first. */

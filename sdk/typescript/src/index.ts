@@ -14,6 +14,8 @@ export { Cell } from "./cell.js";
 export { Cells } from "./cells.js";
 export { Forkcell } from "./client.js";
 export type { ClientOptions } from "./config.js";
+export { Diff } from "./diff.js";
 export { ForkcellError } from "./errors.js";
+export { Race, type Attempt } from "./race.js";
 export { Decisions, Policies, Receipts, Runs } from "./resources.js";
 export type * from "./types.js";

@@ -33,8 +33,18 @@ export class Transport {
 
   /** Sends a call, and returns the JSON of its answer, or undefined. */
   async document(call: Call): Promise<unknown> {
-    const text = await (await this.#answer(call)).text();
+    const text = await this.text(call);
     return text === "" ? undefined : parse(text);
+  }
+
+  /** Sends a call, and returns its answer as text. */
+  async text(call: Call): Promise<string> {
+    const response = await this.#answer(call);
+    try {
+      return await response.text();
+    } catch (cause) {
+      throw failure(call, cause, "the answer was cut");
+    }
   }
 
   /** Sends a call whose answer is a stream of output, and returns the result at its end. */

@@ -18,6 +18,23 @@ export type CreateCell = Omit<Document<"CreateCell">, "source"> & {
 export type Fork = Document<"ForkBody">;
 export type Run = Omit<Document<"RunBody">, "command">;
 export type Exec = Omit<Document<"ExecBody">, "command">;
+export type RaceOptions = Omit<Document<"RaceBody">, "cell" | "command" | "attempts" | "judge"> & {
+  /** The command that judges each attempt, in a fork of its own. */
+  judge?: string | readonly string[];
+};
+/** Two states. Without any, those of the last run. */
+export interface States {
+  /** What this run changed. */
+  run?: string;
+  /** A state of the cell, or another cell. */
+  from?: string;
+  to?: string;
+  paths?: readonly string[];
+  /** What the source directory does not have yet. */
+  sinceApply?: boolean;
+  /** Also the cell's home. */
+  all?: boolean;
+}
 export type Checkpoint = Document<"CheckpointBody">;
 export type Restore = Document<"RestoreBody">;
 export type Accept = Document<"AcceptBody">;
@@ -44,6 +61,9 @@ export type RunInfo = Document<"RunInfo">;
 export type RunStarted = Document<"RunStarted">;
 /** How a command in a live cell ended. `ok` says whether it succeeded. */
 export type ExecAnswer = Document<"ExecAnswer"> & { ok: boolean };
+export type DiffResult = Document<"DiffResult">;
+export type RaceAttempt = Document<"RaceAttempt">;
+export type RaceResult = Document<"RaceResult">;
 export type CheckpointResult = Document<"CheckpointResult">;
 export type MoveResult = Document<"MoveResult">;
 export type AcceptResult = Document<"AcceptResult">;

@@ -81,6 +81,17 @@ test("lists, receipts and policies", async () => {
   assert.deepEqual(runs.map((run) => run.outcome), ["succeeded", "interrupted", "succeeded"]);
 });
 
+test("a race keeps the attempt that its judge passes", async () => {
+  const cell = await fc.cells.create({ source: await newProject(), name: "race" });
+  const race = await cell.race(["echo 41 > answer", "echo 42 > answer"], { judge: "grep -q 42 answer", keep: true });
+  assert.deepEqual([...race].map((a) => a.judgeExitCode), [1, 0]);
+  assert.equal(race.winner?.attempt, 2);
+  assert.match((await race.winner?.diff().patch()) ?? "", /\+42/);
+  assert.match((await race.winner?.diff().stat()) ?? "", /answer \| 1 \+/);
+  await cell.run("echo 1 > one; echo 2 > two");
+  assert.deepEqual((await cell.diff({ paths: ["two"] }).changes()).changes.map((c) => c.path), ["two"]);
+});
+
 test("aborting a run ends it", async () => {
   const cell = await fc.cells.create({ source: await newProject(), name: "abort" });
   const control = new AbortController();
