@@ -17,6 +17,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Metrics, in Prometheus' text format */
+        get: operations["metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/readyz": {
         parameters: {
             query?: never;
@@ -1663,7 +1680,9 @@ export interface components {
             score: number | null;
         };
         RaceAttemptBody: {
+            /** @description The command and its arguments. */
             command: string[];
+            /** @description Variables of the command. */
             env?: {
                 [key: string]: string;
             };
@@ -1686,36 +1705,36 @@ export interface components {
             score: number | null;
         };
         RaceBody: {
-            /** @description move the cell to the state of the winner */
+            /** @description Move the cell to the state of the winner. */
             accept?: boolean;
-            /** @description also write it to the source directory */
+            /** @description Also write it to the source directory. */
             apply?: boolean;
-            /** @description different commands, instead of command and n */
+            /** @description Different commands, instead of command and n. */
             attempts?: components["schemas"]["RaceAttemptBody"][];
             /**
-             * @description how the winner is chosen; by default exit
+             * @description How the winner is chosen; by default exit.
              * @enum {string}
              */
             best?: "exit" | "score" | "fastest";
-            /** @description the cell to fork */
+            /** @description The cell to fork. */
             cell: string;
-            /** @description the command of each of n attempts */
+            /** @description The command of each of n attempts. */
             command?: string[];
             /**
              * Format: int64
-             * @description how many attempts run at once; by default one for each processor
+             * @description How many attempts run at once; by default one for each processor.
              */
             jobs?: number;
-            /** @description the command that judges each attempt, in a fork of its own, without a network */
+            /** @description The command that judges each attempt, in a fork of its own, without a network. */
             judge?: string[];
-            /** @description keep the cells of all attempts */
+            /** @description Keep the cells of all attempts. */
             keep?: boolean;
             /**
              * Format: int64
-             * @description the number of attempts
+             * @description The number of attempts.
              */
             n?: number;
-            /** @description the time of each attempt and each judge, such as 10m */
+            /** @description The time of each attempt and each judge, such as 10m. */
             timeout?: string;
         };
         RaceInfo: {
@@ -2255,6 +2274,107 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Health"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The stream. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
                 };
             };
             /** @description Bad Request */

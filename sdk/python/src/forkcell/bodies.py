@@ -250,31 +250,31 @@ class Quota(TypedDict):
 class RaceBody(TypedDict):
     accept: NotRequired[bool]
     """
-    move the cell to the state of the winner
+    Move the cell to the state of the winner.
     """
     apply: NotRequired[bool]
     """
-    also write it to the source directory
+    Also write it to the source directory.
     """
     best: NotRequired[Literal['exit', 'score', 'fastest']]
     """
-    how the winner is chosen; by default exit
+    How the winner is chosen; by default exit.
     """
     jobs: NotRequired[int]
     """
-    how many attempts run at once; by default one for each processor
+    How many attempts run at once; by default one for each processor.
     """
     keep: NotRequired[bool]
     """
-    keep the cells of all attempts
+    Keep the cells of all attempts.
     """
     n: NotRequired[int]
     """
-    the number of attempts
+    The number of attempts.
     """
     timeout: NotRequired[str]
     """
-    the time of each attempt and each judge, such as 10m
+    The time of each attempt and each judge, such as 10m.
     """
 
 

@@ -472,7 +472,13 @@ class RaceAttempt:
 @dataclass(kw_only=True)
 class RaceAttemptBody:
     command: list[str]
+    """
+    The command and its arguments.
+    """
     env: dict[str, str] | None = None
+    """
+    Variables of the command.
+    """
 
 
 @dataclass(kw_only=True)
