@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path"
 	"strconv"
+	"syscall"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -202,6 +204,11 @@ func write(out *json.Encoder, at, mode string, stdin io.Reader) (err error) {
 	if err := os.MkdirAll(path.Dir(at), 0o755); err != nil {
 		return err
 	}
+	// The host's side hangs up when its caller goes. Then the contents are cut off, and
+	// nothing may be left.
+	hangUp := make(chan os.Signal, 1)
+	signal.Notify(hangUp, syscall.SIGHUP)
+	defer signal.Stop(hangUp)
 	temp := path.Join(path.Dir(at), ".forkcell-put-"+rand.Text())
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -212,7 +219,14 @@ func write(out *json.Encoder, at, mode string, stdin io.Reader) (err error) {
 			_ = os.Remove(temp)
 		}
 	}()
-	if err := errors.Join(fill(f, stdin), f.Chmod(perm), f.Close()); err != nil {
+	filled := make(chan error, 1)
+	go func() { filled <- fill(f, stdin) }()
+	select {
+	case err = <-filled:
+	case <-hangUp:
+		return errCut // the process ends, and with it the copy
+	}
+	if err := errors.Join(err, f.Chmod(perm), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(temp, at); err != nil {
