@@ -170,8 +170,9 @@ func TestNewerFormats(t *testing.T) {
 	newer := map[string]func() func(){
 		"home.json": p.file("home.json", func(d []byte) []byte { return bytes.Replace(d, []byte(`"format":1`), []byte(`"format":2`), 1) }),
 		"database": func() func() {
+			was := p.sql("PRAGMA user_version")[0]
 			p.sql("PRAGMA user_version=99")
-			return func() { p.sql("PRAGMA user_version=3") }
+			return func() { p.sql("PRAGMA user_version=" + was) }
 		},
 	}
 	for what, do := range newer {

@@ -67,9 +67,9 @@ func newPast(t *testing.T, backend string) *past {
 func (p *past) reopen() {
 	p.Helper()
 	p.closeHome()
-	var err error
-	p.e, p.release, err = app.Open(p.home, app.Create, tester())
+	e, release, err := app.Open(p.home, app.Create, tester())
 	p.ok(err)
+	p.e, p.release = e, release
 }
 
 func (p *past) closeHome() {

@@ -118,7 +118,7 @@ func (f eventFields) what(c event.Class) string {
 		return join(" ", "name", f.Query.address(), f.Query.kind())
 	case event.ConfigChange:
 		return join(": ", "configuration", f.State, f.Message)
-	case event.AppLifecycle:
+	case event.AppLifecycle, event.APIActivity:
 		return f.Message
 	}
 	return join(": ", c.String(), f.Message)

@@ -75,7 +75,7 @@ func (s *Store) OpenDatabase() error {
 		return err
 	}
 	if s.reading && s.openToRead(path) {
-		return s.refuseEmptyDatabase()
+		return s.refuseOldDatabase()
 	}
 	if s.readOnly {
 		var err error
@@ -101,7 +101,7 @@ func (s *Store) OpenDatabase() error {
 	if err := s.migrate(); err != nil {
 		return err
 	}
-	return s.refuseEmptyDatabase()
+	return s.refuseOldDatabase()
 }
 
 // openToRead opens the database without writing anything, so that reading works
@@ -135,24 +135,40 @@ func (s *Store) openToRead(path string) bool {
 	return false
 }
 
-// refuseEmptyDatabase refuses a database that was truncated: SQLite treats an
-// empty file as a new database.
-func (s *Store) refuseEmptyDatabase() error {
-	empty := true
-	err := s.View(func(tx *Tx) error {
-		return tx.query(func(*sqlite.Stmt) error {
-			empty = false
-			return nil
-		}, "SELECT 1 FROM statements LIMIT 1")
-	})
-	if err != nil || !empty || s.recovering {
+// refuseOldDatabase refuses a database that is older than the log: its last
+// transactions were lost, or it was truncated, which SQLite treats as new.
+func (s *Store) refuseOldDatabase() error {
+	last, err := s.lastSeq()
+	if err != nil || s.recovering {
 		return err
 	}
-	committed, _, err := s.SeqsOnDisk()
-	if err == nil && len(committed) > 0 {
-		err = fmt.Errorf("%w: it is empty but the log has %d statements", ErrDatabase, len(committed))
+	if last == 0 {
+		committed, _, err := s.SeqsOnDisk()
+		if err == nil && len(committed) > 0 {
+			err = fmt.Errorf("%w: it is empty but the log has %d statements", ErrDatabase, len(committed))
+		}
+		return err
 	}
-	return err
+	if !s.isCommitted(last + 1) {
+		return nil
+	}
+	// A statement gets its name once it is committed. If another process has just
+	// done so, the database has it now.
+	if now, err := s.lastSeq(); err != nil || now > last {
+		return err
+	}
+	return logAhead(last + 1)
+}
+
+// lastSeq returns the number of the last statement in the database, or 0.
+func (s *Store) lastSeq() (seq int64, err error) {
+	err = s.View(func(tx *Tx) error {
+		return tx.query(func(r *sqlite.Stmt) error {
+			seq = r.ColumnInt64(0)
+			return nil
+		}, "SELECT seq FROM statements ORDER BY seq DESC LIMIT 1")
+	})
+	return seq, err
 }
 
 // refuseLostDatabase distinguishes an empty home from one whose database is

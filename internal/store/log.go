@@ -162,6 +162,17 @@ func logName(seq int64) (dir, file string) {
 // not, the next statement of that number replaces it.
 const uncommitted = ".new"
 
+func logAhead(seq int64) error {
+	return fmt.Errorf("%w: the log is ahead of it at statement %d", ErrDatabase, seq)
+}
+
+// isCommitted reports whether the log has a committed statement of this number.
+func (s *Store) isCommitted(seq int64) bool {
+	dir, file := logName(seq)
+	_, err := s.dir.Lstat(dir + "/" + file)
+	return err == nil
+}
+
 func (s *Store) writeStatement(seq int64, data []byte) error {
 	dir, file := logName(seq)
 	if err := s.dir.MkdirAll(dir, 0o700); err != nil {
@@ -173,7 +184,7 @@ func (s *Store) writeStatement(seq int64, data []byte) error {
 	}
 	defer d.Close()
 	if _, err := d.Lstat(file); err == nil {
-		return fmt.Errorf("%w: the log is ahead of it at statement %d", ErrDatabase, seq)
+		return logAhead(seq)
 	}
 	if err := d.Remove(file + uncommitted); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
