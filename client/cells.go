@@ -15,7 +15,16 @@ type Cells struct{ client *Client }
 
 // CellFilter selects cells. Zero fields select all.
 type CellFilter struct {
-	State string // idle, running, live or paused
+	State  string // idle, running, live or paused
+	Labels map[string]string
+}
+
+func (f CellFilter) query() url.Values {
+	q := url.Values{"state": {f.State}}
+	for key, value := range f.Labels {
+		q.Add("label", key+"="+value)
+	}
+	return q
 }
 
 // Create makes a cell. A path of the source is one of the daemon's machine.
@@ -56,7 +65,7 @@ func (s *Cells) Named(name string) *Cell { return &Cell{Name: name, client: s.cl
 
 // List returns the cells, the oldest first.
 func (s *Cells) List(ctx context.Context, f CellFilter) iter.Seq2[CellInfo, error] {
-	return list[CellInfo](ctx, s.client, "/v1/cells", url.Values{"state": {f.State}})
+	return list[CellInfo](ctx, s.client, "/v1/cells", f.query())
 }
 
 // Cell is one cell of a daemon. Its methods are the verbs of the command line.
@@ -74,6 +83,42 @@ func (c *Cell) path(below string) string { return "/v1/cells/" + url.PathEscape(
 // Status returns everything about the cell.
 func (c *Cell) Status(ctx context.Context) (*StatusResult, error) {
 	return get[StatusResult](ctx, c.client, c.path(""))
+}
+
+// Update is a change of a cell. What is nil stays as it is.
+type Update struct {
+	Name *string
+	// Labels are all labels. An empty map removes them.
+	Labels map[string]string
+	// TTL and IdleTimeout are durations such as 1h; "" is no limit. OnTimeout is stop,
+	// pause or remove.
+	TTL, IdleTimeout, OnTimeout *string
+}
+
+// Update changes the name and the settings of the cell.
+func (c *Cell) Update(ctx context.Context, u Update, opts ...CallOption) (*CellInfo, error) {
+	body := map[string]any{}
+	for key, value := range map[string]*string{"name": u.Name, "ttl": u.TTL, "idle_timeout": u.IdleTimeout, "on_timeout": u.OnTimeout} {
+		switch {
+		case value == nil:
+		case *value == "":
+			body[key] = nil
+		default:
+			body[key] = *value
+		}
+	}
+	if u.Labels != nil {
+		body["labels"] = u.Labels
+	}
+	in, err := newCall(http.MethodPatch, c.path(""), body, opts)
+	if err != nil {
+		return nil, err
+	}
+	info, err := receive[CellInfo](ctx, c.client, in)
+	if err == nil {
+		c.Name = info.Name
+	}
+	return info, err
 }
 
 // Remove removes the cell. With force it stops a live cell, and gives up unfinished

@@ -15,6 +15,7 @@ type Client struct {
 	Decisions *Decisions
 	Policies  *Policies
 	Events    *Events
+	Tokens    *Tokens
 
 	address address
 	token   string
@@ -44,7 +45,7 @@ func New(opts ...Option) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	c.Cells, c.Runs, c.Receipts = &Cells{c}, &Runs{c}, &Receipts{c}
-	c.Decisions, c.Policies, c.Events = &Decisions{c}, &Policies{c}, &Events{c}
+	c.Decisions, c.Policies, c.Events, c.Tokens = &Decisions{c}, &Policies{c}, &Events{c}, &Tokens{c}
 	return c, nil
 }
 
@@ -67,16 +68,3 @@ func (c *Client) Local() bool { return c.address.socket != "" }
 
 // Close closes the connections that are not in use.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// Version returns the version of the daemon, and of the API that it speaks.
-func (c *Client) Version(ctx context.Context) (*VersionInfo, error) {
-	return get[VersionInfo](ctx, c, "/version")
-}
-
-// Key returns the key that signs receipts.
-func (c *Client) Key(ctx context.Context) (*KeyInfo, error) { return get[KeyInfo](ctx, c, "/v1/keys") }
-
-// GC frees states that nothing needs.
-func (c *Client) GC(ctx context.Context, r GC) (*GCResult, error) {
-	return post[GCResult](ctx, c, "/v1/gc", r, nil)
-}

@@ -224,20 +224,27 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestRace keeps the attempt that its judge passes.
+// TestRace keeps the attempt that its judge passes, and tells what happens.
 func TestRace(t *testing.T) {
 	t.Parallel()
 	ctx, c := t.Context(), connect(t)
 	cell := newCell(t, c, "race")
-	res, err := cell.Race(ctx, client.Race{
-		Attempts: client.Attempts("echo 41 > answer", "echo 42 > answer"), Judge: client.Shell("grep -q 42 answer"), Keep: true,
-	})
-	if err != nil || res.Winner == nil || *res.Winner != 2 || len(res.Attempts) != 2 {
-		t.Fatalf("%+v, %v", res, err)
+	race := client.Race{Attempts: client.Attempts("echo 41 > answer", "echo 42 > answer"), Judge: client.Shell("grep -q 42 answer"), Keep: true}
+	ended, judged := map[int]bool{}, map[int]bool{}
+	for _, opts := range [][]client.CallOption{nil, {
+		client.OnAttempt(func(a client.RaceAttempt) { ended[a.Attempt] = a.Outcome == "succeeded" }),
+		client.OnJudged(func(a client.RaceAttempt) { judged[a.Attempt] = *a.JudgeExitCode == 0 }),
+	}} {
+		res, err := cell.Race(ctx, race, opts...)
+		if err != nil || res.Best() == nil || res.Best().Attempt != 2 || len(res.Attempts) != 2 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		patch, err := res.Best().Diff().Patch(ctx)
+		if err != nil || !strings.Contains(patch, "+42") {
+			t.Errorf("%s, %v", patch, err)
+		}
 	}
-	won := res.Attempts[1]
-	patch, err := c.Cells.Named(won.Cell).Diff(client.States{Run: won.RunID}).Patch(ctx)
-	if err != nil || !strings.Contains(patch, "+42") {
-		t.Errorf("%s, %v", patch, err)
+	if !ended[1] || !ended[2] || judged[1] || !judged[2] || len(judged) != 2 {
+		t.Errorf("%v %v", ended, judged)
 	}
 }

@@ -115,31 +115,19 @@ func (s *eventStream) read(ctx context.Context, yield func(Event, error) bool) (
 	if err != nil {
 		return true, err
 	}
-	in.header.Set("Accept", "text/event-stream")
 	if s.last != "" {
 		in.header.Set("Last-Event-ID", s.last)
 	}
-	resp, err := s.client.send(ctx, in)
-	if err != nil {
-		return true, err
-	}
-	defer resp.Body.Close()
-	for stream := newMessages(resp.Body); ; {
-		m, err := stream.next()
-		if err != nil {
-			return true, err
-		}
-		if m.name == "problem" {
-			var p api.Problem
-			return true, errors.Join(decode(m, &p), problemError(p))
-		}
+	err = s.client.events(ctx, in, func(m message) error {
 		if m.id != "" {
 			s.last, s.failures = m.id, 0
 		}
 		if m.name == "event" && !yield(Event{ID: m.id, Data: m.data}, nil) {
-			return false, nil
+			return errEnough
 		}
-	}
+		return nil
+	})
+	return !errors.Is(err, errEnough), err
 }
 
 // wait waits before the next connection. It returns the error of a stream that cannot

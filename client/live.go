@@ -48,8 +48,8 @@ func (c *Cell) Exec(ctx context.Context, r Exec, opts ...CallOption) (*ExecAnswe
 	if !in.streams() {
 		return receive[ExecAnswer](ctx, c.client, in)
 	}
-	var out recorder
-	end, err := follow[api.ExecEnd](ctx, c.client, in, &out)
+	out := newRecorder(in)
+	end, err := follow[api.ExecEnd](ctx, c.client, in, out.take)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,18 @@
 package client
 
-import "context"
+import (
+	"context"
+	"iter"
+)
 
 // Checkpoint names the present state.
 func (c *Cell) Checkpoint(ctx context.Context, r Checkpoint, opts ...CallOption) (*CheckpointResult, error) {
 	return post[CheckpointResult](ctx, c.client, c.path("/checkpoints"), r, opts)
+}
+
+// Checkpoints returns the states of the cell, the oldest first.
+func (c *Cell) Checkpoints(ctx context.Context) iter.Seq2[CheckpointInfo, error] {
+	return list[CheckpointInfo](ctx, c.client, c.path("/checkpoints"), nil)
 }
 
 // Restore goes back to a state; without one, to the state before the last run.

@@ -5,22 +5,80 @@ import (
 	"net/http"
 )
 
+// RaceAnswer is the result of a race.
+type RaceAnswer struct {
+	RaceResult
+	Attempts []Attempt `json:"attempts"`
+}
+
+// Attempt is how one attempt of a race ended, and how it was judged.
+type Attempt struct {
+	RaceAttempt
+	client *Client
+}
+
+// Diff compares the states before and after the attempt. Its cell must have been kept.
+func (a Attempt) Diff() *Diff {
+	return a.client.Cells.Named(a.Cell).Diff(States{Run: a.RunID})
+}
+
+// Best returns the attempt that won, or nil if all failed.
+func (r *RaceAnswer) Best() *Attempt {
+	for i, a := range r.Attempts {
+		if r.Winner != nil && a.Attempt == *r.Winner {
+			return &r.Attempts[i]
+		}
+	}
+	return nil
+}
+
+// OnAttempt has Race call a function with each attempt when its command has ended.
+func OnAttempt(f func(RaceAttempt)) CallOption { return func(c *call) { c.attempt = f } }
+
+// OnJudged has Race call a function with each attempt when it has been judged.
+func OnJudged(f func(RaceAttempt)) CallOption { return func(c *call) { c.judged = f } }
+
 // Race tries commands in forks of the cell, judges the results, and names the best. The
 // request need not name the cell. The end of the context ends the race.
-func (c *Cell) Race(ctx context.Context, r Race, opts ...CallOption) (*RaceResult, error) {
+func (c *Cell) Race(ctx context.Context, r Race, opts ...CallOption) (*RaceAnswer, error) {
 	r.Cell = c.Name
 	in, err := newCall(http.MethodPost, "/v1/race", r, opts)
 	if err != nil {
 		return nil, err
 	}
-	return receive[RaceResult](ctx, c.client, in)
+	res, err := c.race(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	for i := range res.Attempts {
+		res.Attempts[i].client = c.client
+	}
+	return res, nil
+}
+
+func (c *Cell) race(ctx context.Context, in *call) (*RaceAnswer, error) {
+	if in.attempt == nil && in.judged == nil {
+		return receive[RaceAnswer](ctx, c.client, in)
+	}
+	return follow[RaceAnswer](ctx, c.client, in, func(m message) error {
+		f := map[string]func(RaceAttempt){"attempt": in.attempt, "judged": in.judged}[m.name]
+		if f == nil {
+			return nil
+		}
+		var a RaceAttempt
+		if err := decode(m, &a); err != nil {
+			return err
+		}
+		f(a)
+		return nil
+	})
 }
 
 // Attempts returns attempts of a race that each have a line for the shell.
-func Attempts(lines ...string) []RaceAttempt {
-	var list []RaceAttempt
+func Attempts(lines ...string) []RaceCommand {
+	var list []RaceCommand
 	for _, line := range lines {
-		list = append(list, RaceAttempt{Command: Shell(line)})
+		list = append(list, RaceCommand{Command: Shell(line)})
 	}
 	return list
 }

@@ -24,8 +24,12 @@ type call struct {
 	// repeatable reports that the call can be sent again.
 	repeatable bool
 
-	stdout, stderr io.Writer
-	started        func(id string)
+	// stream is the body instead. It can be sent once only.
+	stream io.Reader
+
+	stdout, stderr  io.Writer
+	started         func(id string)
+	attempt, judged func(RaceAttempt)
 }
 
 // IdempotencyKey has the daemon do a POST with this key once, however often it is
@@ -87,7 +91,11 @@ func (c *Client) send(ctx context.Context, in *call) (*http.Response, error) {
 
 // once sends a call one time.
 func (c *Client) once(ctx context.Context, in *call) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, in.method, c.address.base+in.path, bytes.NewReader(in.body))
+	var body io.Reader = bytes.NewReader(in.body)
+	if in.stream != nil {
+		body = in.stream
+	}
+	req, err := http.NewRequestWithContext(ctx, in.method, c.address.base+in.path, body)
 	if err != nil {
 		return nil, err
 	}

@@ -35,8 +35,8 @@ func (c *Cell) Run(ctx context.Context, r Run, opts ...CallOption) (*RunAnswer, 
 	if !in.streams() {
 		return receive[RunAnswer](ctx, c.client, in)
 	}
-	var out recorder
-	res, err := follow[api.RunResult](ctx, c.client, in, &out)
+	out := newRecorder(in)
+	res, err := follow[api.RunResult](ctx, c.client, in, out.take)
 	if err != nil {
 		return nil, err
 	}

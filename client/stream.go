@@ -11,27 +11,49 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// follow sends a call whose answer is a stream of output, and returns the result at
-// its end.
-func follow[T any](ctx context.Context, c *Client, in *call, out *recorder) (*T, error) {
+// follow sends a call whose answer is a stream, and returns the result at its end. take
+// handles the other events.
+func follow[T any](ctx context.Context, c *Client, in *call, take func(message) error) (*T, error) {
+	var doc *T
+	err := c.events(ctx, in, func(m message) error {
+		if m.name != "result" {
+			return take(m)
+		}
+		doc = new(T)
+		return errors.Join(decode(m, doc), errEnough)
+	})
+	if doc != nil && errors.Is(err, errEnough) {
+		return doc, nil
+	}
+	return nil, err
+}
+
+// errEnough ends a stream that has more.
+var errEnough = errors.New("enough")
+
+// events sends a call whose answer is a stream of events, and passes them to take. It
+// returns the error of take, of a problem in the stream, or of its end.
+func (c *Client) events(ctx context.Context, in *call, take func(message) error) error {
 	in.header.Set("Accept", "text/event-stream")
-	out.stdout.copy, out.stderr.copy = in.stdout, in.stderr
 	resp, err := c.send(ctx, in)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer resp.Body.Close()
 	for stream := newMessages(resp.Body); ; {
 		m, err := stream.next()
-		if err != nil {
-			return nil, lost(ctx, in, err)
+		switch {
+		case err != nil:
+			return lost(ctx, in, err)
+		case m.name == "problem":
+			var p api.Problem
+			if err := decode(m, &p); err != nil {
+				return err
+			}
+			return problemError(p)
 		}
-		if m.name == "result" {
-			doc := new(T)
-			return doc, decode(m, doc)
-		}
-		if err := out.take(m, in.started); err != nil {
-			return nil, err
+		if err := take(m); err != nil {
+			return err
 		}
 	}
 }
@@ -43,7 +65,7 @@ func lost(ctx context.Context, in *call, err error) error {
 	} else if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("%s %s: the stream ended before the result: %w", in.method, in.path, err)
+	return fmt.Errorf("%s %s: the stream was cut: %w", in.method, in.path, err)
 }
 
 func decode(m message, doc any) error {
@@ -54,10 +76,17 @@ func decode(m message, doc any) error {
 }
 
 // recorder handles the events of a command.
-type recorder struct{ stdout, stderr record }
+type recorder struct {
+	stdout, stderr record
+	started        func(id string)
+}
+
+func newRecorder(in *call) *recorder {
+	return &recorder{stdout: record{copy: in.stdout}, stderr: record{copy: in.stderr}, started: in.started}
+}
 
 // take handles an event. Events that it does not know belong to later versions.
-func (r *recorder) take(m message, started func(id string)) error {
+func (r *recorder) take(m message) error {
 	switch m.name {
 	case "started":
 		var doc struct {
@@ -65,20 +94,14 @@ func (r *recorder) take(m message, started func(id string)) error {
 			ExecID string `json:"exec_id"`
 		}
 		err := decode(m, &doc)
-		if err == nil && started != nil {
-			started(doc.RunID + doc.ExecID)
+		if err == nil && r.started != nil {
+			r.started(doc.RunID + doc.ExecID)
 		}
 		return err
 	case "stdout":
 		return r.stdout.take(m)
 	case "stderr":
 		return r.stderr.take(m)
-	case "problem":
-		var p api.Problem
-		if err := decode(m, &p); err != nil {
-			return err
-		}
-		return problemError(p)
 	}
 	return nil
 }

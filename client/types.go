@@ -12,7 +12,7 @@ type (
 	RunSettings     = api.RunSettings
 	CredentialValue = api.CredentialValue
 	Race            = api.RaceBody
-	RaceAttempt     = api.RaceAttemptBody
+	RaceCommand     = api.RaceAttemptBody
 	Checkpoint      = api.CheckpointBody
 	Restore         = api.RestoreBody
 	Accept          = api.AcceptBody
@@ -28,6 +28,8 @@ type (
 	Explain         = api.ExplainBody
 	Suggest         = api.SuggestBody
 	GC              = api.GCBody
+	CreateToken     = api.TokenBody
+	Quota           = api.Quota
 )
 
 // The results. They are the documents that the command line prints with --json.
@@ -40,6 +42,7 @@ type (
 	RunInfo             = api.RunInfo
 	RunStarted          = api.RunStarted
 	RaceResult          = api.RaceResult
+	RaceAttempt         = api.RaceAttempt
 	Output              = api.Output
 	CheckpointResult    = api.CheckpointResult
 	DiffResult          = api.DiffResult
@@ -63,6 +66,15 @@ type (
 	KeyInfo             = api.KeyInfo
 	GCResult            = api.GCResult
 	VersionInfo         = api.VersionInfo
+	Health              = api.Health
+	UsageResult         = api.UsageResult
+	CellUsage           = api.CellUsage
+	TokenCreated        = api.TokenCreated
+	TokenInfo           = api.TokenInfo
+	CheckpointInfo      = api.CheckpointInfo
+	FileInfo            = api.FileInfo
+	FileEvent           = api.FileEvent
+	Upload              = api.Upload
 )
 
 // Shell returns the command that has a shell run a line of text.

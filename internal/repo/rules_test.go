@@ -23,7 +23,7 @@ const module = "github.com/forkcell/forkcell"
 // each other.
 func layers() [][]string {
 	return [][]string{
-		{"cmd/forkcell"},
+		{"cmd/forkcell", "examples/go/race"},
 		{"internal/full"},
 		{"internal/app", "internal/cli", "internal/server", "internal/mcp", "internal/driver/first"},
 		{"internal/race"},
@@ -116,6 +116,7 @@ func exceptions() []exception {
 		{"internal/store", []string{"internal/fsx", "internal/failpoint"}, "the store knows nothing of processes or of what a statement says"},
 		{"internal/tree", []string{"internal/fsx", "internal/failpoint"}, "what a tree is does not depend on where it is kept"},
 		{"client", []string{"internal/api"}, "programs of others import it: it knows the documents of the API and links nothing of the sandbox"},
+		{"examples/go/race", []string{"client", "internal/api"}, "an example uses what programs of others can use"},
 		{"receipt", nil, "verifiers import it: it links nothing of the sandbox"},
 		{"internal/mount", nil, "workspace and driver share data only"},
 	}

@@ -1,0 +1,134 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// Files reads and changes the files of a cell. A path is relative to the workspace, or
+// absolute in the cell. Files of an idle cell can be read; a change needs a live one.
+type Files struct{ cell *Cell }
+
+// Files returns the files of the cell.
+func (c *Cell) Files() *Files { return &Files{c} }
+
+func (f *Files) at(path string, query url.Values) string {
+	query.Set("path", path)
+	return f.cell.path("/files") + "?" + query.Encode()
+}
+
+// Read returns the content of a file.
+func (f *Files) Read(ctx context.Context, path string) ([]byte, error) {
+	content, err := f.Open(ctx, path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	return io.ReadAll(content)
+}
+
+// Open returns the content of a file from an offset on. The caller closes it.
+func (f *Files) Open(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
+	return f.cell.client.open(ctx, f.at(path, url.Values{}), func(in *call) {
+		in.header.Set("Accept", "application/octet-stream")
+		if offset > 0 {
+			in.header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
+		}
+	})
+}
+
+// Archive returns a directory with everything in it as a tar archive. The caller
+// closes it.
+func (f *Files) Archive(ctx context.Context, path string) (io.ReadCloser, error) {
+	return f.cell.client.open(ctx, f.at(path, url.Values{}), func(in *call) { in.header.Set("Accept", typeTar) })
+}
+
+// Write replaces a file by the bytes of content, and makes the directories above it.
+// With mode 0 the permission bits stay; those of a new file are 0644.
+func (f *Files) Write(ctx context.Context, path string, content io.Reader, mode fs.FileMode) (*FileInfo, error) {
+	query := url.Values{}
+	if mode != 0 {
+		query.Set("mode", fmt.Sprintf("%04o", mode.Perm()))
+	}
+	in, err := newCall(http.MethodPut, f.at(path, query), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	in.stream = content
+	in.header.Set("Content-Type", "application/octet-stream")
+	return receive[FileInfo](ctx, f.cell.client, in)
+}
+
+// List returns the entries of a directory and of so many levels below it.
+func (f *Files) List(ctx context.Context, path string, depth int) ([]FileInfo, error) {
+	list, err := post[api.FileList](ctx, f.cell.client, f.cell.path("/files/list"), api.ListFilesBody{Path: path, Depth: depth}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return list.Entries, nil
+}
+
+// Stat describes a file.
+func (f *Files) Stat(ctx context.Context, path string) (*FileInfo, error) {
+	return post[FileInfo](ctx, f.cell.client, f.cell.path("/files/stat"), api.FileBody{Path: path}, nil)
+}
+
+// MakeDir makes a directory, and those above it.
+func (f *Files) MakeDir(ctx context.Context, path string) (*FileInfo, error) {
+	return post[FileInfo](ctx, f.cell.client, f.cell.path("/files/mkdir"), api.FileBody{Path: path}, nil)
+}
+
+// Move gives a file another path. A file there is replaced.
+func (f *Files) Move(ctx context.Context, from, to string) (*FileInfo, error) {
+	return post[FileInfo](ctx, f.cell.client, f.cell.path("/files/move"), api.MoveFileBody{From: from, To: to}, nil)
+}
+
+// Remove removes a file or an empty directory; with recursive, also one that is not
+// empty.
+func (f *Files) Remove(ctx context.Context, path string, recursive bool) error {
+	query := url.Values{}
+	if recursive {
+		query.Set("recursive", "true")
+	}
+	in, err := newCall(http.MethodDelete, f.at(path, query), nil, nil)
+	if err != nil {
+		return err
+	}
+	_, err = receive[struct{}](ctx, f.cell.client, in)
+	return err
+}
+
+// Watch returns the changes in a directory of a live cell as they happen, until the
+// context ends. The first event, started, says that the watch has begun. Changes while
+// a connection is lost cannot be told, so that a lost one is an error.
+func (f *Files) Watch(ctx context.Context, path string, recursive bool) iter.Seq2[FileEvent, error] {
+	return func(yield func(FileEvent, error) bool) {
+		in, err := newCall(http.MethodPost, f.cell.path("/files/watch"), api.WatchBody{Path: path, Recursive: recursive}, nil)
+		if err != nil {
+			yield(FileEvent{}, err)
+			return
+		}
+		err = f.cell.client.events(ctx, in, func(m message) error {
+			var change FileEvent
+			if err := decode(m, &change); err != nil {
+				return err
+			}
+			if !yield(change, nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if !errors.Is(err, errEnough) {
+			yield(FileEvent{}, err)
+		}
+	}
+}

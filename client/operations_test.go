@@ -1,0 +1,287 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/client"
+)
+
+// leftOut are the operations without a method, and why.
+var leftOut = map[string]string{
+	"metrics":           "Prometheus reads it",
+	"getCellRun":        "it is getRun",
+	"cancelCellRun":     "it is cancelRun",
+	"getCellRunLogs":    "it is getRunLogs",
+	"listRunEvents":     "it is listEvents of a run",
+	"listCellRunEvents": "it is listEvents of a run",
+}
+
+// TestEveryOperation calls the methods, and finds every operation of the API in the
+// daemon's journal of requests.
+func TestEveryOperation(t *testing.T) {
+	t.Parallel()
+	c := connect(t)
+	operateCell(t, c)
+	operateDaemon(t, c)
+	operateLive(t, c)
+	operateFiles(t, c)
+	operateEvidence(t, c)
+	done := succeeded(t, c)
+	for id, route := range operations(t) {
+		_, out := leftOut[id]
+		switch {
+		case out && done[route]:
+			t.Errorf("%s is left out, and was called", id)
+		case !out && !done[route]:
+			t.Errorf("no method for %s (%s)", id, route)
+		}
+	}
+}
+
+// checker returns a function that ends a test after a call that failed.
+func checker(t *testing.T) func(any, error) {
+	return func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// did is checker for calls whose value is used.
+func did[T any](t *testing.T) func(T, error) T {
+	return func(value T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// all returns the items of a list.
+func all[T any](t *testing.T, seq func(func(T, error) bool)) (items []T) {
+	t.Helper()
+	for item, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+func operateDaemon(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx, ok := t.Context(), checker(t)
+	ok(c.Health(ctx))
+	ok(c.Ready(ctx))
+	ok(c.Version(ctx))
+	ok(c.Key(ctx))
+	ok(c.GC(ctx, client.GC{DryRun: true}))
+	ok(c.Usage(ctx))
+	if checks := did[[]client.Check](t)(c.Doctor(ctx)); len(checks) == 0 || checks[0].Name == "" || checks[0].Status == "" {
+		t.Errorf("%+v", checks)
+	}
+	made := did[*client.TokenCreated](t)(c.Tokens.Create(ctx, client.CreateToken{Name: "every", Scopes: []string{"read"}}))
+	if list := all(t, c.Tokens.List(ctx)); len(list) != 1 || list[0].ID != made.ID || made.Token == "" {
+		t.Errorf("%+v", list)
+	}
+	if err := c.Tokens.Revoke(ctx, made.ID); err != nil {
+		t.Error(err)
+	}
+	all(t, c.Policies.Presets(ctx))
+	ok(c.Policies.Validate(ctx, "offline"))
+	ok(c.Policies.Explain(ctx, client.Explain{Policy: "offline", Host: "example.com:443"}))
+}
+
+// operateCell changes an idle cell.
+func operateCell(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx, ok := t.Context(), checker(t)
+	cell := did[*client.Cell](t)(c.Cells.CreateFrom(ctx, project(t), client.CreateCell{Name: "every"}))
+	ok(c.Cells.Get(ctx, "every"))
+	life, none := "1h", ""
+	ok(cell.Update(ctx, client.Update{Labels: map[string]string{"team": "a"}, TTL: &life}))
+	if found := all(t, c.Cells.List(ctx, client.CellFilter{Labels: map[string]string{"team": "a"}})); len(found) != 1 || found[0].Name != "every" {
+		t.Errorf("%+v", found)
+	}
+	name := "every-renamed"
+	info := did[*client.CellInfo](t)(cell.Update(ctx, client.Update{Name: &name, TTL: &none, Labels: map[string]string{}}))
+	if cell.Name != name || info.TTL != 0 || len(info.Labels) != 0 {
+		t.Errorf("%s: %+v", cell.Name, info)
+	}
+	ok(cell.Policy(ctx))
+	ok(cell.SetPolicy(ctx, "offline"))
+	ok(cell.Checkpoint(ctx, client.Checkpoint{Name: "one"}))
+	run := client.Run{Command: client.Shell("echo hi > hello.txt")}
+	ok(cell.Run(ctx, run))
+	ok(c.Policies.Suggest(ctx, client.Suggest{Cell: cell.Name}))
+	ok(cell.Diff(client.States{}).Changes(ctx))
+	ok(cell.Reject(ctx, client.Reject{}))
+	ok(cell.Run(ctx, run))
+	ok(cell.Accept(ctx, client.Accept{}))
+	ok(cell.Apply(ctx, client.Apply{}))
+	ok(cell.Undo(ctx, client.Undo{}))
+	ok(cell.Restore(ctx, client.Restore{Checkpoint: "one"}))
+	ok(cell.Refresh(ctx, client.Refresh{}))
+	ok(cell.Verify(ctx, client.Verify{}))
+	if states := all(t, cell.Checkpoints(ctx)); len(states) < 3 {
+		t.Errorf("%+v", states)
+	}
+	ok(cell.Fork(ctx, client.Fork{Name: "every-fork"}))
+	ok(cell.Race(ctx, client.Race{Command: []string{"true"}, N: 1}))
+	archive := did[io.ReadCloser](t)(cell.Export(ctx, client.ExportState{}))
+	upload := did[*client.Upload](t)(c.Upload(ctx, archive))
+	_ = archive.Close()
+	copied := did[*client.Cell](t)(c.Cells.Create(ctx, client.CreateCell{Name: "every-copy", Source: &client.Source{Upload: upload.Upload}}))
+	if copied.Created.Root != did[*client.StatusResult](t)(cell.Status(ctx)).Root {
+		t.Error("the copy differs")
+	}
+	if err := copied.Remove(ctx, false); err != nil {
+		t.Error(err)
+	}
+}
+
+// operateLive uses a live cell.
+func operateLive(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx, ok := t.Context(), checker(t)
+	cell := newCell(t, c, "every-live")
+	ok(cell.Start(ctx, client.Start{}))
+	ok(cell.Exec(ctx, client.Exec{Command: []string{"true"}}))
+	ok(cell.Pause(ctx))
+	ok(cell.Resume(ctx))
+	first := did[*client.ExecSocket](t)(cell.OpenExec(ctx, client.OpenExec{Command: []string{"cat"}}))
+	second := did[*client.ExecSocket](t)(cell.Attach(ctx, first.ID, 0, 0))
+	if err := second.CloseInput(); err != nil {
+		t.Error(err)
+	}
+	ok(first.Wait())
+	ok(cell.Stop(ctx, client.Stop{}))
+}
+
+// operateFiles uses every verb of files.
+func operateFiles(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx, ok := t.Context(), checker(t)
+	cell := newCell(t, c, "every-files")
+	ok(cell.Start(ctx, client.Start{}))
+	defer func() { _ = cell.Close(ctx) }()
+	files := cell.Files()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	for event, err := range files.Watch(watching, "", true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event.Event == "started" {
+			ok(files.Write(ctx, "new.txt", strings.NewReader("0123"), 0o600))
+		} else if event.Path == "new.txt" {
+			break
+		}
+	}
+	ok(files.MakeDir(ctx, "a/b"))
+	ok(files.Move(ctx, "new.txt", "a/moved.txt"))
+	if info := did[*client.FileInfo](t)(files.Stat(ctx, "a/moved.txt")); info.Mode != "0600" || info.Size != 4 {
+		t.Errorf("%+v", info)
+	}
+	if list := did[[]client.FileInfo](t)(files.List(ctx, "", 2)); len(list) != 4 {
+		t.Errorf("%+v", list)
+	}
+	part := did[io.ReadCloser](t)(files.Open(ctx, "a/moved.txt", 2))
+	defer part.Close()
+	if text := did[[]byte](t)(io.ReadAll(part)); string(text) != "23" {
+		t.Errorf("%q", text)
+	}
+	if err := files.Remove(ctx, "a", true); err != nil {
+		t.Error(err)
+	}
+	if _, err := files.Read(ctx, "a/moved.txt"); !client.HasCode(err, "not_found") {
+		t.Error(err)
+	}
+}
+
+// operateEvidence reads what a run leaves.
+func operateEvidence(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx, ok := t.Context(), checker(t)
+	cell := newCell(t, c, "every-evidence")
+	begun := did[*client.RunStarted](t)(cell.Begin(ctx, client.Run{Command: []string{"sleep", "1000"}}))
+	ok(c.Runs.Cancel(ctx, begun.RunID))
+	if err := c.Runs.Output(ctx, begun.RunID, false, true, io.Discard); err != nil {
+		t.Error(err)
+	}
+	r := did[*client.RunAnswer](t)(cell.Run(ctx, client.Run{Command: []string{"true"}, RunSettings: client.RunSettings{Wait: "30s"}}))
+	ok(c.Runs.Get(ctx, r.RunID))
+	all(t, cell.Runs(ctx))
+	all(t, c.Runs.List(ctx))
+	all(t, c.Receipts.List(ctx, cell.Name))
+	ok(c.Receipts.Get(ctx, r.ReceiptID))
+	ok(c.Receipts.Bundle(ctx, r.ReceiptID))
+	ok(c.Receipts.Verify(ctx, client.VerifyReceipts{Receipt: r.ReceiptID}))
+	all(t, c.Decisions.List(ctx, "", ""))
+	all(t, c.Graph(ctx))
+	all(t, c.Events.List(ctx, client.EventFilter{Run: r.RunID}))
+}
+
+// succeeded returns the routes of the requests that the daemon answered with success.
+func succeeded(t *testing.T, c *client.Client) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, e := range all(t, c.Events.List(t.Context(), client.EventFilter{Class: "api_activity"})) {
+		var record struct {
+			API struct {
+				Operation string `json:"operation"`
+				Response  struct {
+					Code int `json:"code"`
+				} `json:"response"`
+			} `json:"api"`
+		}
+		if err := json.Unmarshal(e.Data, &record); err != nil {
+			t.Fatal(err)
+		}
+		if record.API.Response.Code < http.StatusBadRequest {
+			found[record.API.Operation] = true
+		}
+	}
+	return found
+}
+
+// operations returns the operations of the daemon: the route of each id.
+func operations(t *testing.T) map[string]string {
+	t.Helper()
+	socket := filepath.Join(os.Getenv("FORKCELL_HOME"), "api.sock")
+	direct := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}}
+	defer direct.CloseIdleConnections()
+	resp, err := direct.Get("http://localhost/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var doc struct {
+		Paths map[string]map[string]struct {
+			ID string `json:"operationId"`
+		} `json:"paths"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for path, methods := range doc.Paths {
+		for method, operation := range methods {
+			found[operation.ID] = strings.ToUpper(method) + " " + path
+		}
+	}
+	return found
+}
