@@ -125,6 +125,7 @@ func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().YAML() }
 // addRoutes adds every route.
 func (s *Server) addRoutes() {
 	s.addOperations()
+	s.addDocs()
 	s.addMetrics()
 	s.addCells()
 	s.addRuns()
