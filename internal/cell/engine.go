@@ -64,6 +64,8 @@ type Engine struct {
 // shared is what the engines of one home have together.
 type shared struct {
 	journals eventquery.Notices
+	events   eventquery.Index
+	ended    endedRuns
 	outputs  runningOutputs
 	memos    memos
 }

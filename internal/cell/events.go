@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/event"
@@ -22,7 +23,7 @@ func (e *Engine) Events(_ context.Context, q api.EventQuery, fn func(event.Recor
 		return err
 	}
 	f := event.Filter{Class: event.Class(q.Class), Action: event.Action(q.Action), Since: q.Since, Limit: q.Limit}
-	return eventquery.Read(e.store, runs, f, fn)
+	return e.shared.events.Read(e.store, runs, f, fn)
 }
 
 // eventRuns returns the runs of a query.
@@ -39,7 +40,7 @@ func (e *Engine) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
 		cellID = c.ID
 	}
 	if q.Run == "" {
-		return cellRuns{store: e.store, cellID: cellID, sees: q.Sees}.Runs()
+		return cellRuns{store: e.store, ended: &e.shared.ended, cellID: cellID, sees: q.Sees}.Runs()
 	}
 	var r store.Run
 	err := e.view(func(tx *store.Tx) (err error) {
@@ -87,7 +88,7 @@ func (e *Engine) FollowEvents(ctx context.Context, name string, last int, fn fun
 	if e.store == nil {
 		return api.Missing("cell", "there is no state directory yet", "`forkcell init NAME --from DIR` makes it")
 	}
-	runs := cellRuns{store: e.store}
+	runs := cellRuns{store: e.store, ended: &e.shared.ended}
 	if name != "" {
 		c, err := e.findCell(name)
 		if err != nil {
@@ -101,6 +102,7 @@ func (e *Engine) FollowEvents(ctx context.Context, name string, last int, fn fun
 // cellRuns lists the runs of a cell, or of all cells with "", that the caller sees.
 type cellRuns struct {
 	store  *store.Store
+	ended  *endedRuns
 	cellID string
 	sees   func(cell string) bool
 }
@@ -109,16 +111,60 @@ type cellRuns struct {
 func (r cellRuns) Runs() ([]eventquery.Run, error) {
 	var out []eventquery.Run
 	err := r.store.View(func(tx *store.Tx) error {
-		seen := visibleCells{tx: tx, sees: r.sees}
-		return tx.EachRun(r.cellID, func(one store.Run) error {
-			visible, err := seen.has(one.CellID)
-			if visible {
-				out = append(out, eventRun(one))
-			}
+		refs, err := tx.RunRefs(r.cellID)
+		if err != nil {
 			return err
-		})
+		}
+		seen := visibleCells{tx: tx, sees: r.sees}
+		for _, ref := range refs {
+			visible, err := seen.has(ref.CellID)
+			if err != nil {
+				return err
+			}
+			if !visible {
+				continue
+			}
+			run, err := r.ended.get(tx, ref)
+			if err != nil {
+				return err
+			}
+			out = append(out, run)
+		}
+		return nil
 	})
 	return out, err
+}
+
+// endedRuns keeps the times of runs that have ended, which do not change any more.
+type endedRuns struct {
+	mu   sync.Mutex
+	runs map[string]eventquery.Run
+}
+
+// maxEnded bounds the runs that are kept.
+const maxEnded = 50_000
+
+func (k *endedRuns) get(tx *store.Tx, ref store.RunRef) (eventquery.Run, error) {
+	k.mu.Lock()
+	run, ok := k.runs[ref.ID]
+	k.mu.Unlock()
+	if ok {
+		return run, nil
+	}
+	r, err := tx.Run(ref.ID)
+	if err != nil {
+		return run, err
+	}
+	run = eventRun(r)
+	if run.Ended {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.runs == nil || len(k.runs) >= maxEnded {
+			k.runs = map[string]eventquery.Run{}
+		}
+		k.runs[ref.ID] = run
+	}
+	return run, nil
 }
 
 // visibleCells finds out which cells the caller sees, by their names.
@@ -162,5 +208,5 @@ func (r cellRuns) Includes(run string) (bool, error) {
 
 // journalOf reads the events of a run that match a filter.
 func (e *Engine) journalOf(run string, f event.Filter) iter.Seq2[event.Record, error] {
-	return eventquery.Journal(e.store, run, f)
+	return e.shared.events.Journal(e.store, eventquery.Run{ID: run}, f)
 }

@@ -75,14 +75,15 @@ func (e *Engine) requestEvents(q api.EventQuery, fn func(event.Record) error) er
 	if e.store == nil || q.Run != "" {
 		return nil
 	}
-	f := event.Filter{Class: event.APIActivity, Action: event.Action(q.Action), Since: q.Since, Limit: q.Limit, Cell: q.Cell, Sees: q.Sees}
+	f := event.Filter{Class: event.APIActivity, Action: event.Action(q.Action), Since: q.Since, Cell: q.Cell, Sees: q.Sees}
 	files, err := e.store.Segments()
 	if err != nil {
 		return err
 	}
 	var last []event.Record
-	for _, n := range files {
-		for rec, err := range eventquery.Journal(requestFiles{e.store}, requestFile(n), f) {
+	for i, n := range files {
+		file := eventquery.Run{ID: requestFile(n), Ended: i < len(files)-1}
+		for rec, err := range e.shared.events.Journal(requestFiles{e.store}, file, f) {
 			if err != nil {
 				return api.Failf(api.CodeEvents, err, "read the journal of requests")
 			}

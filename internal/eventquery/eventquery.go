@@ -8,7 +8,6 @@ package eventquery
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"os"
 	"slices"
@@ -48,10 +47,10 @@ func (r Run) endedBefore(t time.Time) bool {
 // of its journal, those of concurrent runs merged by time. A run without a journal
 // has no events. A journal that cannot be read does not stop the others: the error
 // names it when all are read.
-func Read(journals Journals, runs []Run, f event.Filter, fn func(event.Record) error) error {
+func (x *Index) Read(journals Journals, runs []Run, f event.Filter, fn func(event.Record) error) error {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.endedBefore(f.Since) })
 	slices.SortStableFunc(runs, func(a, b Run) int { return a.Started.Compare(b.Started) })
-	m := &merger{journals: journals, waiting: runs, filter: f}
+	m := &merger{index: x, journals: journals, waiting: runs, filter: f}
 	defer m.stop()
 	if f.Limit <= 0 {
 		for rec := range m.records() {
@@ -78,6 +77,7 @@ func Read(journals Journals, runs []Run, f event.Filter, fn func(event.Record) e
 // merger reads the journals of many runs in the order of time, with no more of
 // them open than ran at the same time.
 type merger struct {
+	index    *Index
 	journals Journals
 	filter   event.Filter
 	waiting  []Run // by their start
@@ -120,7 +120,7 @@ func (m *merger) admit() {
 		}
 		m.waiting = m.waiting[1:]
 		c := &cursor{}
-		c.next, c.stop = iter.Pull2(Journal(m.journals, r.ID, m.filter))
+		c.next, c.stop = iter.Pull2(m.index.Journal(m.journals, r, m.filter))
 		if m.advance(c) {
 			m.open = append(m.open, c)
 		}
@@ -160,26 +160,3 @@ func (m *merger) damage() error {
 
 // errEnough ends the reading of a journal whose reader has stopped.
 var errEnough = errors.New("enough")
-
-// Journal reads the events in the journal of a run that match a filter. A run without
-// a journal has none.
-func Journal(journals Journals, run string, f event.Filter) iter.Seq2[event.Record, error] {
-	return func(yield func(event.Record, error) bool) {
-		file, err := journals.OpenEvents(run)
-		if errors.Is(err, fs.ErrNotExist) {
-			return
-		}
-		if err == nil {
-			err = event.Read(file, f, func(rec event.Record) error {
-				if !yield(rec, nil) {
-					return errEnough
-				}
-				return nil
-			})
-			_ = file.Close()
-		}
-		if err != nil && !errors.Is(err, errEnough) {
-			yield(event.Record{}, fmt.Errorf("%s: %w", run, err))
-		}
-	}
-}

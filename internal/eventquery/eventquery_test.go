@@ -80,7 +80,7 @@ func (h home) describe(r event.Record) string {
 }
 
 func (h home) read(runs []Run, f event.Filter) (list []string, err error) {
-	err = Read(h, runs, f, func(r event.Record) error {
+	err = new(Index).Read(h, runs, f, func(r event.Record) error {
 		list = append(list, h.describe(r))
 		return nil
 	})
@@ -107,7 +107,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 	stop := errors.New("stop")
-	if err := Read(h, runs, event.Filter{}, func(event.Record) error { return stop }); !errors.Is(err, stop) {
+	if err := new(Index).Read(h, runs, event.Filter{}, func(event.Record) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("the error of the function: %v", err)
 	}
 }

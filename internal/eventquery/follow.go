@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"slices"
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -88,14 +89,16 @@ func (f *follower) start(ctx context.Context, last int, fn func(event.Record) er
 			shown = append(shown, r)
 		}
 	}
-	m := &merger{journals: f.journals, waiting: shown, filter: event.Filter{Limit: max(last, 1)}}
+	m := &merger{index: &Index{}, journals: f.journals, waiting: shown}
 	defer m.stop()
 	var tail []event.Record
 	for rec := range m.records() {
 		if _, on := seen[rec.Run]; on {
 			seen[rec.Run] = rec.Sequence
 		}
-		tail = append(tail, rec)
+		if tail = append(tail, rec); len(tail) > 2*last {
+			tail = slices.Delete(tail, 0, len(tail)-last)
+		}
 	}
 	for _, rec := range tail[max(0, len(tail)-last):] {
 		if err := fn(rec); err != nil {

@@ -335,7 +335,10 @@ func (tx *Tx) RunOfReceipt(id string) (Run, error) {
 
 // Runs lists the runs of a cell, or of all with "", oldest first.
 func (tx *Tx) Runs(cellID string) ([]Run, error) {
-	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ?1='' OR cell_id=?1 ORDER BY ord", cellID)
+	if cellID == "" {
+		return all(tx, scanRun, "SELECT "+runColumns+" FROM runs ORDER BY ord")
+	}
+	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? ORDER BY ord", cellID)
 }
 
 // RunsAfter lists at most limit runs of a cell, or of all with "", whose number is

@@ -43,16 +43,12 @@ func (tx *Tx) RunRef(id string) (RunRef, error) {
 	return one(tx, scanRef, "SELECT "+refColumns+" FROM runs WHERE id=?", id)
 }
 
-// EachRun calls fn for the runs of a cell, or of all with "", oldest first, and holds
-// one at a time.
-func (tx *Tx) EachRun(cellID string, fn func(Run) error) error {
-	return tx.query(func(r *sqlite.Stmt) error {
-		run, err := scanRun(r)
-		if err != nil {
-			return err
-		}
-		return fn(run)
-	}, "SELECT "+runColumns+" FROM runs WHERE ?1='' OR cell_id=?1 ORDER BY ord", cellID)
+// RunRefs lists the runs of a cell, or of all with "", oldest first.
+func (tx *Tx) RunRefs(cellID string) ([]RunRef, error) {
+	if cellID == "" {
+		return all(tx, scanRef, "SELECT "+refColumns+" FROM runs ORDER BY rowid")
+	}
+	return all(tx, scanRef, "SELECT "+refColumns+" FROM runs WHERE cell_id=? ORDER BY ord", cellID)
 }
 
 // Identity returns the random name of the database. A database that is rebuilt has
