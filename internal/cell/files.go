@@ -67,8 +67,21 @@ func (e *Engine) OpenFile(ctx context.Context, cell, p string) (*File, error) {
 	return openLiveFile(ctx, client, p)
 }
 
-// openLiveFile lets the program in the cell serve a file until it is closed.
+// openLiveFile reads a small file at once, and lets the program in the cell serve any
+// other until it is closed.
 func openLiveFile(ctx context.Context, client *supervise.Client, p string) (*File, error) {
+	info, content, err := client.ReadSmall(ctx, p)
+	switch {
+	case err != nil:
+		return nil, err
+	case info == nil:
+		return serveLiveFile(ctx, client, p)
+	}
+	info.Path = p
+	return &File{Info: *info, Content: bytes.NewReader(content), close: func() error { return nil }}, nil
+}
+
+func serveLiveFile(ctx context.Context, client *supervise.Client, p string) (*File, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	requests, ask := io.Pipe()
 	from, answers := io.Pipe()

@@ -13,6 +13,7 @@ package driver
 
 import (
 	"context"
+	"os"
 	"time"
 )
 
@@ -90,4 +91,13 @@ type Cell interface {
 	Gone() <-chan struct{}
 	// Close kills whatever runs in the cell and returns when nothing of it is left.
 	Close() error
+}
+
+// Opener is implemented by cells that open files without a command.
+type Opener interface {
+	// Open opens a regular file of the cell for reading, with the rights of a command
+	// and without waiting. Links are followed inside the cell. path is absolute. The
+	// descriptor is no more to be trusted than the output of a command. An error may
+	// also mean that this file can only be opened by a command.
+	Open(path string) (*os.File, error)
 }

@@ -5,6 +5,8 @@
 // so it reaches nothing that the cell's commands do not, by whatever links lie in its
 // way. What it answers is trusted as little as theirs: the host bounds and checks it.
 //
+// Small reads a small file without the program: see there.
+//
 // The package knows nothing of cells, sockets or callers.
 package files
 

@@ -3,6 +3,7 @@ package files_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -56,6 +57,32 @@ func TestWrite(t *testing.T) {
 		t.Error(info.Mode(), err)
 	}
 	run(t, files.Exists, bytes.NewReader(whole.Bytes()), files.Write, dir, "")
+}
+
+// TestSmall reads small files of a disk, and nothing else that a cell can open.
+func TestSmall(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	small, large := filepath.Join(dir, "small"), filepath.Join(dir, "large")
+	for name, size := range map[string]int{small: 64 << 10, large: 64<<10 + 1} {
+		if err := os.WriteFile(name, make([]byte, size), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{small, large, dir, "/dev/zero", "/proc/sys/kernel/hostname", "/proc/self/environ"} {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, content, err := files.Small(f)
+		if name == small && (err != nil || len(content) != 64<<10 || info.Size != 64<<10 || info.Mode != "0640" || info.Type != "file") {
+			t.Errorf("%+v, %d bytes, %v", info, len(content), err)
+		}
+		if name != small && !errors.Is(err, files.ErrNotSmall) {
+			t.Errorf("%s: %d bytes, %v", name, len(content), err)
+		}
+		_ = f.Close()
+	}
 }
 
 // TestCodes makes each failure.

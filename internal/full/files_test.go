@@ -167,6 +167,11 @@ func TestFilesHostile(t *testing.T) {
 	d.problem(400, api.CodeUsage, "PUT", files+"?path=x&mode=4755", "x", "Content-Type", "application/octet-stream")
 	d.problem(415, api.CodeMediaType, "PUT", files+"?path=x", "x", "Content-Type", "text/plain")
 	d.problem(422, api.CodeCopy, "PUT", files+"?path=/etc/x", "x", "Content-Type", "application/octet-stream")
+	for _, path := range []string{"/dev/zero", "/dev/tty", "/proc/self/fd/3"} {
+		if r := d.send("GET", files+"?path="+path, nil); r.status == 200 {
+			t.Errorf("%s: %q", path, r.body)
+		}
+	}
 	// A link to a file of the host that no path of the cell leads to.
 	secret := filepath.Join(filepath.Dir(d.source), "secret")
 	d.source = filepath.Dir(d.source)
@@ -182,6 +187,38 @@ func TestFilesHostile(t *testing.T) {
 	for _, path := range []string{"leak", secret, "/etc/passwd", "/"} {
 		d.problem(409, api.CodeNotStarted, "GET", files+"?path="+path, nil)
 	}
+}
+
+// TestReadSmall reads small files of a live cell without a process in it, and larger
+// ones with one.
+func TestReadSmall(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.live("demo")
+	started := func() int {
+		r := d.send("GET", "/v1/events?cell=demo", nil)
+		return strings.Count(string(r.body), "was executed")
+	}
+	d.exec("demo", "sh", "-c", "head -c 65536 /dev/zero > small; head -c 65537 /dev/zero > large; : > none; echo no > closed; chmod 0 closed")
+	before := started()
+	for name, size := range map[string]int{"small": 65536, "none": 0, "hello.txt": 6} {
+		if text := d.get(name); len(text) != size {
+			t.Errorf("%s: %d bytes", name, len(text))
+		}
+	}
+	if n := started() - before; n != 0 {
+		t.Errorf("%d processes were started to read small files", n)
+	}
+	if text := d.get("large"); len(text) != 65537 {
+		t.Errorf("%d bytes", len(text))
+	}
+	if n := started() - before; n != 1 {
+		t.Errorf("%d processes were started to read a large file", n)
+	}
+	d.problem(422, api.CodeCopy, "GET", files+"?path=closed", nil)
+	d.want(200, nil, "POST", "/v1/cells/demo/pause", nil)
+	d.problem(409, api.CodePaused, "GET", files+"?path=hello.txt", nil)
+	d.want(200, nil, "POST", "/v1/cells/demo/resume", nil)
 }
 
 // TestWriteCutOff drops the connection in the middle of a body: the file stays as it

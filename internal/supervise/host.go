@@ -146,6 +146,8 @@ func (h *Host) Call(ctx context.Context, method string, request json.RawMessage)
 		result = h.state()
 	case callExpire:
 		result, err = answerTo(request, func(o ExpireOrder) (*Expired, error) { return h.expire(ctx, o) })
+	case callRead:
+		result, err = answerTo(request, h.read)
 	default:
 		err = api.Refusef(api.CodeUnknownCall, "use the version of forkcell that started the cell", "the supervisor does not know the call %s", quote.Arg(method))
 	}

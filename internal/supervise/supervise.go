@@ -26,6 +26,7 @@ const (
 	callResume     = "resume"
 	callState      = "state"
 	callExpire     = "expire"
+	callRead       = "read"
 )
 
 type stopCall struct {

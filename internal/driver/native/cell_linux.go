@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
 
@@ -147,7 +148,7 @@ func (c *Cell) listen() {
 		}
 		c.mu.Lock()
 		e := c.commands[r.Exec]
-		if r.Kind == protocol.Failed || r.Kind == protocol.Exited {
+		if r.Kind != protocol.Started {
 			delete(c.commands, r.Exec)
 		}
 		c.mu.Unlock()
@@ -266,23 +267,54 @@ type answer struct {
 
 // order asks the init for a command and does not wait.
 func (c *Cell) order(cmd driver.Command, stdin, last bool) (*execution, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dead {
-		return nil, fault.At("init", fmt.Errorf("the cell has ended: %w", io.EOF))
-	}
-	c.lastID++
-	o, err := newOrder(&cmd, c.lastID, stdin)
+	o, err := newOrder(&cmd, stdin)
 	if err != nil {
 		return nil, err
 	}
 	o.Last = last
-	e := &execution{cell: c, id: o.ID, command: cmd, last: last, reports: make(chan answer, 2)}
-	if err := c.conn.Write(&protocol.Order{Exec: o}); err != nil {
-		return nil, fault.At("send command", err)
+	e := &execution{cell: c, command: cmd, last: last, reports: make(chan answer, 2)}
+	return e, c.send(e, func(id int) *protocol.Order {
+		o.ID = id
+		return &protocol.Order{Exec: o}
+	})
+}
+
+// send gives an order its number and sends it. Its reports go to e.
+func (c *Cell) send(e *execution, order func(id int) *protocol.Order) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return fault.At("init", fmt.Errorf("the cell has ended: %w", io.EOF))
+	}
+	c.lastID++
+	e.id = c.lastID
+	if err := c.conn.Write(order(e.id)); err != nil {
+		return fault.At("send command", err)
 	}
 	c.commands[e.id] = e
-	return e, nil
+	return nil
+}
+
+// Open implements driver.Opener. The first process opens the file, which is no more
+// to be trusted than the cell's commands: the descriptor can be one of anything that
+// they can open.
+func (c *Cell) Open(path string) (*os.File, error) {
+	e := &execution{cell: c, reports: make(chan answer, 2)}
+	err := c.send(e, func(id int) *protocol.Order {
+		return &protocol.Order{Open: &protocol.OpenOrder{ID: id, Path: []byte(path)}}
+	})
+	if err != nil {
+		return nil, err
+	}
+	a, ok := <-e.reports
+	switch {
+	case !ok:
+		return nil, c.died()
+	case a.Kind != protocol.Opened || len(a.fds) != 1:
+		mountfd.CloseAll(a.fds)
+		return nil, a.Err()
+	}
+	return os.NewFile(uintptr(a.fds[0]), path), nil
 }
 
 // split takes the last n of the descriptors apart.

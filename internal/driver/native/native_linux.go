@@ -137,7 +137,7 @@ func (n *Driver) Resolve(s driver.Spec) (driver.Controls, error) {
 	if err != nil {
 		return driver.Controls{}, err
 	}
-	if _, err := newOrder(&s.Command, 1, false); err != nil {
+	if _, err := newOrder(&s.Command, false); err != nil {
 		return driver.Controls{}, err
 	}
 	api := mountfd.MountByDescriptor

@@ -133,12 +133,12 @@ func isLink(path string) bool {
 }
 
 // newOrder turns a command into what the init is told.
-func newOrder(c *driver.Command, id int, stdin bool) (*protocol.ExecOrder, error) {
+func newOrder(c *driver.Command, stdin bool) (*protocol.ExecOrder, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	return &protocol.ExecOrder{
-		ID: id, Args: protocol.Bytes(c.Args), Env: protocol.Bytes(c.Env), Workdir: []byte(c.Workdir),
+		Args: protocol.Bytes(c.Args), Env: protocol.Bytes(c.Env), Workdir: []byte(c.Workdir),
 		TTY: c.TTY, Rows: c.Size.Rows, Cols: c.Size.Cols, Stdin: stdin,
 	}, nil
 }

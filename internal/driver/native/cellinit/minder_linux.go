@@ -14,7 +14,7 @@ import (
 // built. It forks on the main thread only, which carries the cell's limits.
 type minder struct {
 	c       *protocol.Conn
-	orders  chan *protocol.ExecOrder
+	orders  chan *protocol.Order
 	without protocol.Without
 
 	// mu is held over a fork, so that no command can be reaped before its
@@ -32,26 +32,34 @@ type command struct {
 }
 
 func newMinder(c *protocol.Conn, off protocol.Without) *minder {
-	return &minder{c: c, without: off, orders: make(chan *protocol.ExecOrder), commands: map[int]command{}}
+	return &minder{c: c, without: off, orders: make(chan *protocol.Order), commands: map[int]command{}}
 }
 
 // serve executes orders until the cell ends.
 func (m *minder) serve() {
 	go m.obey()
 	for o := range m.orders {
-		last := o.Last
-		if err := m.start(o); err != nil {
-			r := protocol.Failure(err)
-			r.Exec = o.ID
-			_ = m.c.Write(r)
-			if last {
-				os.Exit(1)
-			}
+		if o.Open != nil {
+			m.report(o.Open.ID, m.open(o.Open))
 			continue
 		}
-		if last {
+		err := m.start(o.Exec)
+		m.report(o.Exec.ID, err)
+		switch {
+		case o.Exec.Last && err != nil:
+			os.Exit(1)
+		case o.Exec.Last:
 			m.reap()
 		}
+	}
+}
+
+// report says why an order failed.
+func (m *minder) report(id int, err error) {
+	if err != nil {
+		r := protocol.Failure(err)
+		r.Exec = id
+		_ = m.c.Write(r) // a parent that does not listen is gone
 	}
 }
 
@@ -62,8 +70,8 @@ func (m *minder) obey() {
 		if _, err := m.c.Read(&o); err != nil {
 			os.Exit(1)
 		}
-		if o.Exec != nil {
-			m.orders <- o.Exec
+		if o.Exec != nil || o.Open != nil {
+			m.orders <- &o
 		}
 		if o.Signal > 0 {
 			m.signal(o.To, unix.Signal(o.Signal))

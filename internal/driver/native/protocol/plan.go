@@ -14,7 +14,8 @@ import (
 // sends one plan, with descriptors, and after it orders; it need not wait in
 // between. The init answers the plan with one report "built" or "failed", and
 // each order to execute with "started" (with the streams' descriptors) or
-// "failed", and after "started", some time, with one "exited".
+// "failed", and after "started", some time, with one "exited". An order to open a
+// file is answered with "opened", with its descriptor, or "failed".
 //
 // Everything that comes from outside is bytes, not text: paths, arguments and
 // environments need not be UTF-8. How it travels: see wire.
@@ -114,6 +115,7 @@ type Mapped struct{}
 // Order is what the parent says after the plan.
 type Order struct {
 	Exec *ExecOrder
+	Open *OpenOrder
 	// Signal is sent to the process group of the command with the number To.
 	Signal int
 	To     int
@@ -135,12 +137,20 @@ type ExecOrder struct {
 	Last bool
 }
 
+// OpenOrder opens a regular file of the cell for reading. Its ID is of the same
+// numbers as those of commands.
+type OpenOrder struct {
+	ID   int
+	Path []byte
+}
+
 // Kinds of report.
 const (
 	Built   = "built"
 	Started = "started"
 	Failed  = "failed"
 	Exited  = "exited"
+	Opened  = "opened"
 )
 
 // Report is what the init says.

@@ -205,6 +205,14 @@ func (o *Order) fields(w *wire) {
 		}
 		o.Exec.fields(w)
 	}
+	there = o.Open != nil
+	if flag(w, &there); there {
+		if w.reading {
+			o.Open = &OpenOrder{}
+		}
+		number(w, &o.Open.ID)
+		text(w, &o.Open.Path)
+	}
 	number(w, &o.Signal)
 	number(w, &o.To)
 }
