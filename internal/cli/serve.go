@@ -70,7 +70,7 @@ answered. SIGHUP makes it read tokens and certificates again.`,
 	f.StringArrayVar(&o.Listen, "listen", nil, "listen on `ADDRESS`, as unix:PATH or HOST:PORT (repeatable)")
 	f.StringVar(&o.TLSCert, "tls-cert", "", "serve TLS with the certificate in this `FILE`")
 	f.StringVar(&o.TLSKey, "tls-key", "", "the private key of the certificate, in this `FILE`")
-	f.StringVar(&o.Tokens, "tokens", "", "also take the tokens in this `FILE`, which token create --entry makes")
+	f.StringVar(&o.Tokens, "tokens", "", "also take the tokens in this `FILE`, which token create --print-entry makes")
 	f.StringArrayVar(&o.AllowSource, "allow-source", nil, "let callers with a token name this `DIR` of the host and what is below it (repeatable)")
 	f.StringArrayVar(&o.Hosts, "host", nil, "let callers over TCP address the daemon by this `NAME` (repeatable)")
 	f.IntVar(&o.MaxLive, "max-live", 0, "at most `N` live cells at once, 0 for no limit")

@@ -57,7 +57,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 	tokens := engine.Tokens()
 	if o.Tokens != "" {
 		if err := tokens.UseFile(o.Tokens); err != nil {
-			return api.Usagef("give a file of `forkcell token create --entry`", "--tokens: %v", err)
+			return api.Usagef("give a file of `forkcell token create --print-entry`", "--tokens: %v", err)
 		}
 	}
 	doors, err := open(home, o, cert)

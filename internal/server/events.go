@@ -40,19 +40,13 @@ type eventsInput struct {
 	Run  string `query:"run" doc:"Only events of this run."`
 }
 
-// InRun is the input of a route about one run.
-type InRun struct {
-	Run string `path:"run" doc:"Id of the run."`
-}
-
 type runEventsInput struct {
 	InRun
 	EventFilter
 }
 
 type cellRunEventsInput struct {
-	InCell
-	InRun
+	InCellRun
 	EventFilter
 }
 
@@ -64,12 +58,12 @@ func (s *Server) addEvents() {
 	handleExchange(s, route{
 		method: http.MethodGet, path: "/v1/runs/{run}/events", id: "listRunEvents", tag: tagRuns, summary: "Events of a run", needs: []Scope{Read},
 	}, eventResponses(), func(ctx context.Context, x *exchange, in *runEventsInput) {
-		s.runEvents(ctx, x, in.EventFilter, runInput{Run: in.Run})
+		s.runEvents(ctx, x, in.EventFilter, in.name())
 	})
 	handleExchange(s, route{
 		method: http.MethodGet, path: "/v1/cells/{cell}/runs/{run}/events", id: "listCellRunEvents", tag: tagRuns, summary: "Events of a run", needs: []Scope{Read},
 	}, eventResponses(), func(ctx context.Context, x *exchange, in *cellRunEventsInput) {
-		s.runEvents(ctx, x, in.EventFilter, runInput{Run: in.Run, Cell: in.Cell})
+		s.runEvents(ctx, x, in.EventFilter, in.name())
 	})
 	s.addLogs()
 }
@@ -142,11 +136,11 @@ func (s *Server) listEvents(ctx context.Context, x *exchange, in *eventsInput) {
 	x.events(ctx, q, in.EventFilter, err)
 }
 
-func (s *Server) runEvents(ctx context.Context, x *exchange, f EventFilter, run runInput) {
+func (s *Server) runEvents(ctx context.Context, x *exchange, f EventFilter, run runName) {
 	q, err := f.query(x.call)
 	if err == nil {
-		q.Run = run.Run
-		_, err = s.getRun(ctx, x.call, &run)
+		q.Run = run.run
+		_, err = getRun(ctx, x.call, run)
 	}
 	x.events(ctx, q, f, err)
 }

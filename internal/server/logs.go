@@ -21,8 +21,7 @@ type runLogsInput struct {
 }
 
 type cellRunLogsInput struct {
-	InCell
-	InRun
+	InCellRun
 	LogFilter
 }
 
@@ -37,25 +36,25 @@ func (s *Server) addLogs() {
 	handleExchange(s, route{
 		method: http.MethodGet, path: "/v1/runs/{run}/logs", id: "getRunLogs", tag: tagRuns, summary: "Output of a run", needs: []Scope{Read},
 	}, responses, func(ctx context.Context, x *exchange, in *runLogsInput) {
-		s.runLogs(ctx, x, in.LogFilter, runInput{Run: in.Run})
+		s.runLogs(ctx, x, in.LogFilter, in.name())
 	})
 	handleExchange(s, route{
 		method: http.MethodGet, path: "/v1/cells/{cell}/runs/{run}/logs", id: "getCellRunLogs", tag: tagRuns, summary: "Output of a run", needs: []Scope{Read},
 	}, responses, func(ctx context.Context, x *exchange, in *cellRunLogsInput) {
-		s.runLogs(ctx, x, in.LogFilter, runInput{Run: in.Run, Cell: in.Cell})
+		s.runLogs(ctx, x, in.LogFilter, in.name())
 	})
 }
 
-func (s *Server) runLogs(ctx context.Context, x *exchange, f LogFilter, run runInput) {
-	if _, err := s.getRun(ctx, x.call, &run); err != nil {
+func (s *Server) runLogs(ctx context.Context, x *exchange, f LogFilter, run runName) {
+	if _, err := getRun(ctx, x.call, run); err != nil {
 		x.fail(err)
 		return
 	}
 	if f.Follow {
-		x.stream(ctx, func(ctx context.Context) { x.log(ctx, run.Run, f) })
+		x.stream(ctx, func(ctx context.Context) { x.log(ctx, run.run, f) })
 		return
 	}
-	x.log(ctx, run.Run, f)
+	x.log(ctx, run.run, f)
 }
 
 // log answers with the bytes of one stream.

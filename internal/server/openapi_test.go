@@ -3,9 +3,12 @@ package server_test
 import (
 	"flag"
 	"os"
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/server"
@@ -13,16 +16,22 @@ import (
 
 var update = flag.Bool("update", false, "write api/openapi.yaml")
 
+// description returns the description of the API.
+func description(t *testing.T) []byte {
+	t.Helper()
+	text, err := server.New(server.Config{Engine: func(cell.Caller) server.Engine { return nil }}).OpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 // TestOpenAPI compares the description of the API with the committed one, from which
 // the SDKs' types are made.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	const file = "../../api/openapi.yaml"
-	s := server.New(server.Config{Engine: func(cell.Caller) server.Engine { return nil }})
-	got, err := s.OpenAPI()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := description(t)
 	if *update {
 		if err := os.WriteFile(file, got, 0o644); err != nil {
 			t.Fatal(err)
@@ -34,5 +43,48 @@ func TestOpenAPI(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("api/openapi.yaml is not what the routes say; go test ./internal/server -run TestOpenAPI -update writes it:\n%s", diff)
+	}
+}
+
+// TestOpenAPIPaths compares the parameters in the path of each operation with those
+// that it declares. make fuzz-api has the document checked by a validator.
+func TestOpenAPIPaths(t *testing.T) {
+	t.Parallel()
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct {
+				Name, In string
+				Required bool
+			}
+		}
+	}
+	if err := yaml.Unmarshal(description(t), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if len(doc.Paths) == 0 {
+		t.Fatal("no paths")
+	}
+	for path, operations := range doc.Paths {
+		var want []string
+		for _, m := range regexp.MustCompile(`\{([^}]*)\}`).FindAllStringSubmatch(path, -1) {
+			want = append(want, m[1])
+		}
+		slices.Sort(want)
+		for method, op := range operations {
+			var got []string
+			for _, p := range op.Parameters {
+				if p.In != "path" {
+					continue
+				}
+				got = append(got, p.Name)
+				if !p.Required {
+					t.Errorf("%s %s: the parameter %s is not required", method, path, p.Name)
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s %s: path and declared parameters differ:\n%s", method, path, diff)
+			}
+		}
 	}
 }

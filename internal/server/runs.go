@@ -23,31 +23,40 @@ const tagRuns = "runs"
 // addRuns adds the routes of runs.
 func (s *Server) addRuns() {
 	s.addRunCommand()
-	list := func(path, id string) {
-		handle(s, route{method: http.MethodGet, path: path, id: id, tag: tagRuns, summary: "List runs", needs: []Scope{Read}}, s.listRuns)
+	list := func(path, id string) route {
+		return route{method: http.MethodGet, path: path, id: id, tag: tagRuns, summary: "List runs", needs: []Scope{Read}}
 	}
-	list("/v1/runs", "listRuns")
-	list("/v1/cells/{cell}/runs", "listCellRuns")
-	for _, at := range []struct{ prefix, id string }{{"/v1/runs/{run}", "Run"}, {"/v1/cells/{cell}/runs/{run}", "CellRun"}} {
-		handle(s, route{method: http.MethodGet, path: at.prefix, id: "get" + at.id, tag: tagRuns, summary: "Show a run", needs: []Scope{Read}}, s.getRun)
-		handle(s, route{
-			method: http.MethodPost, path: at.prefix + "/cancel", id: "cancel" + at.id, tag: tagRuns, summary: "End a run", needs: []Scope{Run},
-			status: http.StatusAccepted,
-		}, s.cancelRun)
-	}
+	handle(s, list("/v1/runs", "listRuns"), func(ctx context.Context, c *call, in *Page) (*api.List[api.RunInfo], error) {
+		return listRuns(ctx, c, "", *in)
+	})
+	handle(s, list("/v1/cells/{cell}/runs", "listCellRuns"), func(ctx context.Context, c *call, in *listCellRunsInput) (*api.List[api.RunInfo], error) {
+		return listRuns(ctx, c, in.Cell, in.Page)
+	})
+	addRun[InRun](s, "/v1/runs/{run}", "Run")
+	addRun[InCellRun](s, "/v1/cells/{cell}/runs/{run}", "CellRun")
 }
 
-type listRunsInput struct {
+// addRun adds the routes of one run.
+func addRun[I runNamer](s *Server, path, id string) {
+	handle(s, route{method: http.MethodGet, path: path, id: "get" + id, tag: tagRuns, summary: "Show a run", needs: []Scope{Read}},
+		func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) { return getRun(ctx, c, (*in).name()) })
+	handle(s, route{
+		method: http.MethodPost, path: path + "/cancel", id: "cancel" + id, tag: tagRuns, summary: "End a run", needs: []Scope{Run},
+		status: http.StatusAccepted,
+	}, func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) { return s.cancelRun(ctx, c, (*in).name()) })
+}
+
+type listCellRunsInput struct {
+	InCell
 	Page
-	Cell string `path:"cell" required:"false"`
 }
 
-func (s *Server) listRuns(ctx context.Context, c *call, in *listRunsInput) (*api.List[api.RunInfo], error) {
-	after, err := in.number()
+func listRuns(ctx context.Context, c *call, cell string, page Page) (*api.List[api.RunInfo], error) {
+	after, err := page.number()
 	if err != nil {
 		return nil, err
 	}
-	runs, next, err := c.engine.Runs(ctx, in.Cell, after, in.Limit)
+	runs, next, err := c.engine.Runs(ctx, cell, after, page.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -59,24 +68,40 @@ func (s *Server) listRuns(ctx context.Context, c *call, in *listRunsInput) (*api
 	return list, nil
 }
 
-type runInput struct {
-	Run  string `path:"run" doc:"Id of the run."`
-	Cell string `path:"cell" required:"false"`
+// runName names a run. cell is set if the path names one; the run must be of it.
+type runName struct{ run, cell string }
+
+// runNamer is the input of a route about one run.
+type runNamer interface{ name() runName }
+
+// InRun is the input of a route about one run.
+type InRun struct {
+	Run string `path:"run" doc:"Id of the run."`
 }
 
-func (s *Server) getRun(ctx context.Context, c *call, in *runInput) (*api.RunInfo, error) {
-	info, err := c.engine.RunInfo(ctx, in.Run)
+func (i InRun) name() runName { return runName{run: i.Run} }
+
+// InCellRun is the input of a route about one run, by the path of its cell.
+type InCellRun struct {
+	InCell
+	InRun
+}
+
+func (i InCellRun) name() runName { return runName{run: i.Run, cell: i.Cell} }
+
+func getRun(ctx context.Context, c *call, name runName) (*api.RunInfo, error) {
+	info, err := c.engine.RunInfo(ctx, name.run)
 	if err != nil {
 		return nil, err
 	}
-	if in.Cell != "" && in.Cell != info.Cell || !c.caller.sees(info.Cell) {
-		return nil, api.Missing("run", in.Run, "")
+	if name.cell != "" && name.cell != info.Cell || !c.caller.sees(info.Cell) {
+		return nil, api.Missing("run", name.run, "")
 	}
 	return info, nil
 }
 
-func (s *Server) cancelRun(ctx context.Context, c *call, in *runInput) (*api.RunInfo, error) {
-	info, err := s.getRun(ctx, c, in)
+func (s *Server) cancelRun(ctx context.Context, c *call, name runName) (*api.RunInfo, error) {
+	info, err := getRun(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
