@@ -47,6 +47,9 @@ func (e *Engine) Upload(ctx context.Context, r io.Reader) (*api.Upload, error) {
 	}
 	hash := sha256.New()
 	up.Bytes, err = io.Copy(io.MultiWriter(f, hash), readerUntil{ctx, r})
+	if err == nil && up.Bytes == 0 {
+		err = api.Usagef("send an archive", "the upload is empty")
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, errors.Join(err, dir.Remove(up.Upload))
 	}

@@ -60,6 +60,7 @@ func (s *Server) diff(ctx context.Context, x *exchange, in *diffInput) {
 	}
 	switch {
 	case err == nil:
+		out.begin()      // an answer without changes may be empty
 		_ = body.Flush() // the reader is gone if it fails
 	case !out.begun:
 		x.fail(err)
@@ -82,11 +83,15 @@ type diffWriter struct {
 	begun bool
 }
 
-func (d *diffWriter) Write(p []byte) (int, error) {
+func (d *diffWriter) begin() {
 	if !d.begun {
 		d.begun = true
 		d.w.Header().Set("Content-Type", d.kind)
 		d.w.Header().Set("X-Content-Type-Options", "nosniff")
 	}
+}
+
+func (d *diffWriter) Write(p []byte) (int, error) {
+	d.begin()
 	return d.w.Write(p)
 }

@@ -69,10 +69,11 @@ func (s *Server) addEvents() {
 }
 
 func eventResponses() map[string]*huma.Response {
-	return streamResponse(map[string]string{
-		linesType:           "One OCSF object on each line. If a journal cannot be read to its end, the last line is a problem document.",
-		"text/event-stream": "Events: event, problem. Each event has an id.",
+	responses := streamResponse(map[string]string{
+		linesType: "One OCSF object on each line. If a journal cannot be read to its end, the last line is a problem document.",
 	})
+	responses["200"].Content[eventsType] = eventMedia("event", "problem")
+	return responses
 }
 
 // streamResponse describes an answer that is a stream, by its media types.

@@ -29,8 +29,8 @@ func (s *Server) addExec() {
 	}
 	responses := map[string]*huma.Response{
 		"200": {Description: "The command has ended.", Content: map[string]*huma.MediaType{
-			"application/json":  {Schema: schemaOf[api.ExecAnswer](s.api.OpenAPI().Components.Schemas)},
-			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events: started, stdout, stderr, result."}},
+			"application/json": {Schema: schemaOf[api.ExecAnswer](s.api.OpenAPI().Components.Schemas)},
+			eventsType:         eventMedia("started", "stdout", "stderr", "result", "problem"),
 		}},
 	}
 	handleExchange(s, r, responses, func(ctx context.Context, x *exchange, in *execInput) {

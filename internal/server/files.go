@@ -39,7 +39,7 @@ func (s *Server) addFiles() {
 			return c.engine.MoveFile(ctx, in.Cell, in.Body.From, in.Body.To)
 		})
 	watched := map[string]*huma.Response{"200": {Description: "The changes, as they come.", Content: map[string]*huma.MediaType{
-		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events: started, created, modified, removed, renamed, overflow."}},
+		eventsType: eventMedia("started", "created", "modified", "removed", "renamed", "overflow", "problem"),
 	}}}
 	handleExchange(s, post("watch", "watchFiles", "Follow the changes in a directory of a live cell", Read), watched, s.watchFiles)
 }
@@ -117,7 +117,7 @@ func (s *Server) addFileContents() {
 	write := route{
 		method: http.MethodPut, path: filesPath, id: "writeFile", tag: tagFiles, summary: "Replace a file of a live cell", needs: []Scope{Run},
 	}.operation()
-	write.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{typeBinary: bytes}}
+	write.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{typeBinary: bytes}}
 	write.Responses = map[string]*huma.Response{"200": {Description: "The file.", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[api.FileInfo](s.api.OpenAPI().Components.Schemas)},
 	}}}

@@ -281,7 +281,7 @@ func (r *recorder) kept() keptAnswer {
 			k.Header[name] = value
 		}
 	}
-	stream := strings.HasPrefix(r.Header().Get("Content-Type"), "text/event-stream")
+	stream := strings.HasPrefix(r.Header().Get("Content-Type"), eventsType)
 	k.Secret = r.secret
 	if !r.secret && !r.over && !stream && r.status != http.StatusAccepted {
 		k.Body = append([]byte{}, r.body.Bytes()...)

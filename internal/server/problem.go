@@ -130,10 +130,38 @@ func writeProblem(w http.ResponseWriter, p *problem) {
 	writeDocument(w, p.Status, p.Problem)
 }
 
-// notFound answers for paths that no route has.
+// notFound answers for paths that no route has, or not with the method.
 func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	c := callOf(r.Context())
+	if allowed := s.methods(r); len(allowed) > 0 {
+		p := newProblem(c.id, http.StatusMethodNotAllowed, &api.Error{
+			Code: api.CodeMethod, Message: "the resource does not take this method", Hint: "use " + strings.Join(allowed, " or "),
+		})
+		p.header = http.Header{"Allow": {strings.Join(allowed, ", ")}}
+		writeProblem(w, p)
+		return
+	}
 	writeProblem(w, newProblem(c.id, http.StatusNotFound, &api.Error{
 		Code: api.CodeNotFound, Message: "no such resource", Hint: "/openapi.json lists the resources",
 	}))
+}
+
+// methods returns the methods that the path of a request takes. Of several patterns
+// that match, as /v1/receipts/verify and /v1/receipts/{receipt}, the most exact counts.
+func (s *Server) methods(r *http.Request) (allowed []string) {
+	fewest := -1
+	for _, method := range []string{
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+	} {
+		_, pattern := s.mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host})
+		names := strings.Count(pattern, "{")
+		switch {
+		case pattern == "" || pattern == "/" || fewest >= 0 && names > fewest:
+			continue
+		case names != fewest:
+			fewest, allowed = names, nil
+		}
+		allowed = append(allowed, method)
+	}
+	return allowed
 }

@@ -32,8 +32,8 @@ func (s *Server) addRace() {
 		method: http.MethodPost, path: "/v1/race", id: "race", tag: tagRuns, summary: "Try several commands, and keep the best result", needs: []Scope{Run},
 	}.operation()
 	op.Responses = map[string]*huma.Response{"200": {Description: "The race has ended.", Content: map[string]*huma.MediaType{
-		"application/json":  {Schema: schemaOf[api.RaceResult](s.api.OpenAPI().Components.Schemas)},
-		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events: attempt, judged, result."}},
+		"application/json": {Schema: schemaOf[api.RaceResult](s.api.OpenAPI().Components.Schemas)},
+		eventsType:         eventMedia("attempt", "judged", "result", "problem"),
 	}}}
 	huma.Register(s.api, op, func(ctx context.Context, in *raceInput) (*huma.StreamResponse, error) {
 		c := callOf(ctx)

@@ -43,7 +43,9 @@ func addRun[I runNamer](s *Server, path, id string) {
 	handle(s, route{
 		method: http.MethodPost, path: path + "/cancel", id: "cancel" + id, tag: tagRuns, summary: "End a run", needs: []Scope{Run},
 		status: http.StatusAccepted,
-	}, func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) { return s.cancelRun(ctx, c, (*in).name()) })
+	}, func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) {
+		return s.cancelRun(ctx, c, (*in).name())
+	})
 }
 
 type listCellRunsInput struct {
@@ -133,8 +135,8 @@ func (s *Server) addRunCommand() {
 	registry := s.api.OpenAPI().Components.Schemas
 	op.Responses = map[string]*huma.Response{
 		"200": {Description: "The run has ended.", Content: map[string]*huma.MediaType{
-			"application/json":  {Schema: schemaOf[api.RunAnswer](registry)},
-			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events: started, stdout, stderr, event, result."}},
+			"application/json": {Schema: schemaOf[api.RunAnswer](registry)},
+			eventsType:         eventMedia("started", "stdout", "stderr", "event", "result", "problem"),
 		}},
 		"202": {
 			Description: "The run has begun.",

@@ -96,7 +96,7 @@ var configureHuma = sync.OnceFunc(func() {
 
 func apiConfig() huma.Config {
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
-	format := huma.Format{Marshal: document.Write, Unmarshal: huma.DefaultJSONFormat.Unmarshal}
+	format := huma.Format{Marshal: document.Write, Unmarshal: readBody}
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/forkcell/forkcell/internal/document"
 )
 
@@ -17,6 +19,22 @@ const (
 	heartbeat = 15 * time.Second
 )
 
+// eventsType is the media type of server-sent events.
+const eventsType = "text/event-stream"
+
+// eventMedia describes a stream of server-sent events by one of them.
+func eventMedia(names ...string) *huma.MediaType {
+	text := func(doc string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: doc} }
+	kind := text("What happened.")
+	for _, name := range names {
+		kind.Enum = append(kind.Enum, name)
+	}
+	return &huma.MediaType{Schema: &huma.Schema{
+		Type: huma.TypeObject, Description: "One event of the stream.",
+		Properties: map[string]*huma.Schema{"event": kind, "data": text("A document, in JSON."), "id": text("Where the stream can be continued.")},
+	}}
+}
+
 // eventStream writes server-sent events. It is safe for concurrent use.
 type eventStream struct {
 	mu   sync.Mutex
@@ -27,7 +45,7 @@ type eventStream struct {
 
 // newEventStream begins the answer.
 func newEventStream(w http.ResponseWriter) *eventStream {
-	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Type", eventsType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)

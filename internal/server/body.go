@@ -1,0 +1,73 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// readBody reads the body of a request. The library takes null for a field that is
+// left out; here it is refused unless the field says that null has a meaning.
+func readBody(data []byte, v any) error {
+	if err := huma.DefaultJSONFormat.Unmarshal(data, v); err != nil {
+		return err
+	}
+	if _, untyped := v.(*any); untyped {
+		return nil // the library reads the body again, into its type
+	}
+	var given any
+	if err := huma.DefaultJSONFormat.Unmarshal(data, &given); err != nil {
+		return err
+	}
+	return refuseNull(given, reflect.TypeOf(v))
+}
+
+// refuseNull returns an error for the first field that is null.
+func refuseNull(given any, t reflect.Type) error {
+	if t.Implements(reflect.TypeFor[json.Unmarshaler]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return refuseNull(given, t.Elem())
+	case reflect.Slice, reflect.Array:
+		list, _ := given.([]any)
+		for _, item := range list {
+			if err := refuseNull(item, t.Elem()); err != nil {
+				return err
+			}
+		}
+	case reflect.Map:
+		object, _ := given.(map[string]any)
+		for _, item := range object {
+			if err := refuseNull(item, t.Elem()); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		object, _ := given.(map[string]any)
+		return refuseNullFields(object, t)
+	default:
+	}
+	return nil
+}
+
+func refuseNullFields(object map[string]any, t reflect.Type) error {
+	for _, field := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		value, given := object[name]
+		if !given || field.Anonymous {
+			continue
+		}
+		if value == nil && field.Tag.Get("nullable") != "true" {
+			return fmt.Errorf("%s is null; leave it out", name)
+		}
+		if err := refuseNull(value, field.Type); err != nil {
+			return err
+		}
+	}
+	return nil
+}
