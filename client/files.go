@@ -82,8 +82,8 @@ func (f *Files) Stat(ctx context.Context, path string) (*FileInfo, error) {
 	return post[FileInfo](ctx, f.cell.client, f.cell.path("/files/stat"), api.FileBody{Path: path}, nil)
 }
 
-// MakeDir makes a directory, and those above it.
-func (f *Files) MakeDir(ctx context.Context, path string) (*FileInfo, error) {
+// Mkdir makes a directory, and those above it.
+func (f *Files) Mkdir(ctx context.Context, path string) (*FileInfo, error) {
 	return post[FileInfo](ctx, f.cell.client, f.cell.path("/files/mkdir"), api.FileBody{Path: path}, nil)
 }
 

@@ -189,7 +189,7 @@ func operateFiles(t *testing.T, c *client.Client) {
 			break
 		}
 	}
-	ok(files.MakeDir(ctx, "a/b"))
+	ok(files.Mkdir(ctx, "a/b"))
 	ok(files.Move(ctx, "new.txt", "a/moved.txt"))
 	if info := did[*client.FileInfo](t)(files.Stat(ctx, "a/moved.txt")); info.Mode != "0600" || info.Size != 4 {
 		t.Errorf("%+v", info)

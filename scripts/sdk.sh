@@ -23,7 +23,7 @@ fetch_python() {
 	rm -rf "$tools" "$wheels" "$work/python.fetched"
 	python3 -m venv "$tools" &&
 		"$tools/bin/pip" install -q -r $wanted &&
-		"$tools/bin/pip" download -q -d "$wheels" 'httpx>=0.27,<1' pytest &&
+		"$tools/bin/pip" download -q -d "$wheels" 'httpx>=0.27,<1' 'wsproto>=1.2,<2' pytest &&
 		cp $wanted "$work/python.fetched"
 }
 

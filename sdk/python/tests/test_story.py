@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from forkcell import AsyncForkcell, Forkcell, ForkcellError
@@ -100,3 +101,19 @@ async def test_async(daemon: str, project: Path) -> None:
         assert (await cell.exec("exit 4")).exit_code == 4
         await cell.aclose()
         assert (await cell.status()).state == "idle"
+
+
+@pytest.mark.anyio
+async def test_cancelling_a_task_ends_its_run(daemon: str, project: Path) -> None:
+    async with AsyncForkcell(daemon) as fc:
+        started: list[str] = []
+        with anyio.CancelScope() as scope:
+
+            def leave(run: str) -> None:
+                started.append(run)
+                scope.cancel()
+
+            async with await fc.cells.create(project, name="cancelling") as cell:
+                await cell.run("sleep 1000", restore_on_fail=True, on_started=leave)
+        await cell.run("true", wait="30s")
+        assert (await fc.runs.get(started[0])).outcome == "interrupted"

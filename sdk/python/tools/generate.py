@@ -22,7 +22,7 @@ REFERENCE = ROOT / "docs" / "reference" / "sdk-python.md"
 MARK = "<!-- The rest is generated: make sdk-generate -->\n"
 
 # Fields that are arguments of their own, and not in the keyword arguments of a method.
-ARGUMENTS = {"RunBody": ["command"], "ExecBody": ["command"], "CreateCell": ["source"], "RaceBody": ["cell", "command", "attempts", "judge"]}
+ARGUMENTS = {"RunBody": ["command"], "ExecBody": ["command"], "CreateCell": ["source"], "RaceBody": ["cell", "command", "attempts", "judge"], "TokenBody": ["name", "scopes"]}
 
 # What turns code for asyncio into ordinary code.
 SYNC = [
@@ -32,7 +32,11 @@ SYNC = [
     (r"\bawait ", ""),
     (r"\bAsync([A-Z])", r"\1"),
     (r"\basynccontextmanager\b", "contextmanager"),
-    (r"\b__a(enter|exit)__\b", r"__\1__"),
+    (r"\b__a(enter|exit|iter)__\b", r"__\1__"),
+    (r"\bfrom anyio import Lock\b", "from threading import Lock"),
+    # Ordinary code is not cancelled.
+    (r"\bfrom anyio import move_on_after\b", "from contextlib import nullcontext"),
+    (r"\bmove_on_after\([^)]*\)", "nullcontext()"),
     (r"\ba(close|read|iter_bytes)\b", r"\1"),
     (r"\banyio\b", "time"),
 ]
@@ -116,7 +120,7 @@ def reference(out: dict[Path, str]) -> str:
     """Return the reference page: each public class with the signatures of its methods."""
     head = REFERENCE.read_text().split(MARK)[0]
     lines = [head + MARK]
-    for name in ("client", "cells", "cell", "diff", "race", "resources"):
+    for name in ("client", "cells", "cell", "files", "execsocket", "diff", "race", "resources", "tokens"):
         for node in ast.parse(out[PACKAGE / "_sync" / f"{name}.py"]).body:
             if isinstance(node, ast.ClassDef):
                 lines.append(f"\n## {node.name}\n\n| | |\n|---|---|\n" + "".join(row(n) for n in node.body if public(n, node.name)))

@@ -19,7 +19,7 @@ from . import models
 from ._async.cell import AsyncCell
 from ._async.client import AsyncForkcell
 from ._errors import ForkcellError
-from ._results import ExecAnswer, RunAnswer
+from ._results import ExecAnswer, ExecExit, FileEvent, RunAnswer
 from ._sync.cell import Cell
 from ._sync.client import Forkcell
 
@@ -28,6 +28,8 @@ __all__ = [
     "AsyncForkcell",
     "Cell",
     "ExecAnswer",
+    "ExecExit",
+    "FileEvent",
     "Forkcell",
     "ForkcellError",
     "RunAnswer",

@@ -34,6 +34,7 @@ class Call:
     body: Mapping[str, Any] | None = None
     query: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
+    content: Any = None  # a body that is not JSON: bytes, or an iterable of them
     repeatable: bool = False
     on_stdout: Callable[[str], object] | None = None
     on_stderr: Callable[[str], object] | None = None

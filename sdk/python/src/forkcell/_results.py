@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from typing import Literal
 
 from . import models
 
@@ -43,3 +44,20 @@ class ExecAnswer(models.ExecAnswer, _Output):
     def ok(self) -> bool:
         """Whether the command succeeded."""
         return self.exit_code == 0
+
+
+@dataclass(frozen=True)
+class ExecExit:
+    """How a command ended. signal is the name of the signal that ended it, such as KILL, or ""."""
+
+    exit_code: int
+    signal: str
+
+
+@dataclass(kw_only=True)
+class FileEvent:
+    """A change in a watched directory. Paths are relative to it; from_ is the old path of what was renamed."""
+
+    event: Literal["started", "created", "modified", "removed", "renamed", "overflow"]
+    path: str = ""
+    from_: str = ""

@@ -114,9 +114,6 @@ class Recorder:
         elif event.name == "started" and self._on_started:
             document = event.json()
             self._on_started(document.get("run_id") or document.get("exec_id"))
-        elif event.name == "problem":
-            problem = event.json()
-            raise ForkcellError.from_problem(problem.get("status", 0), problem)
         elif event.name == "result":
             return self._result(event.json())
         return None

@@ -499,10 +499,6 @@ class TokenBody(TypedDict):
     """
     The token ends after this time.
     """
-    name: str
-    """
-    Name of the token, which is the actor in statements.
-    """
     policy: NotRequired[str]
     """
     The ceiling: a run is allowed only what its own policy and this one allow.
@@ -510,10 +506,6 @@ class TokenBody(TypedDict):
     quota: NotRequired[Quota]
     """
     Bounds of what the token uses.
-    """
-    scopes: list[str]
-    """
-    What the token may do: read, run, decide, admin.
     """
 
 

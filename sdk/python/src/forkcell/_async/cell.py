@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+from anyio import move_on_after
 
 from .. import models
 from .._call import Call, argv, cell_path, conditional, get, owned, post
+from .._decode import decode
 from .._errors import ForkcellError
 from .._results import ExecAnswer, RunAnswer
+from .._stream import Event, Recorder
 from .diff import AsyncDiff
-from .race import AsyncRace
+from .execsocket import AsyncExecSocket, connect
+from .files import AsyncFiles
+from .race import AsyncAttempt, AsyncRace
 from .transport import AsyncTransport
 
 if TYPE_CHECKING:
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from .. import bodies
 
 T = TypeVar("T")
+STOPPING = 60  # seconds, for a caller that is cancelled
 
 
 class AsyncCell:
@@ -34,6 +42,7 @@ class AsyncCell:
         self._transport = transport
         self.name = name
         self.created = created
+        self.files = AsyncFiles(transport, name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -48,15 +57,23 @@ class AsyncCell:
 
     async def aclose(self) -> None:
         """Stop the cell if it is live."""
-        try:
-            await self.stop()
-        except ForkcellError as e:
-            if e.code not in ("not_started", "not_found"):
-                raise
+        with move_on_after(STOPPING, shield=True):
+            try:
+                await self.stop()
+            except ForkcellError as e:
+                if e.code not in ("not_started", "not_found"):
+                    raise
 
     async def status(self) -> models.StatusResult:
         """Return everything about the cell."""
         return await self._transport.send(get(self._path()), models.StatusResult)
+
+    async def update(self, *, if_match: int | None = None, **options: Unpack[bodies.UpdateBody]) -> models.CellInfo:
+        """Change the name and the settings of the cell. None takes a setting away; labels are all labels."""
+        call = conditional(Call("PATCH", self._path(), dict(options)), if_match)
+        info = await self._transport.send(call, models.CellInfo)
+        self.name, self.files = info.name, AsyncFiles(self._transport, info.name)
+        return info
 
     async def remove(self, *, force: bool = False, if_match: int | None = None) -> None:
         """Remove the cell. force stops a live cell, and gives up unfinished work."""
@@ -107,20 +124,34 @@ class AsyncCell:
         commands: str | Sequence[str | Sequence[str]],
         *,
         judge: str | Sequence[str] | None = None,
+        on_attempt: Callable[[AsyncAttempt], object] | None = None,
+        on_judged: Callable[[AsyncAttempt], object] | None = None,
         idempotency_key: str | None = None,
         **options: Unpack[bodies.RaceBody],
     ) -> AsyncRace:
         """Try commands in forks of the cell, judge the results, and name the best.
 
-        Text is one command for n attempts; a list has a command for each attempt. A
-        caller that goes away ends the race, unless it gave an idempotency_key.
+        Text is one command for n attempts; a list has a command for each attempt.
+        on_attempt is called with each attempt when its command has ended, on_judged when
+        it has been judged. A caller that goes away ends the race, unless it gave an
+        idempotency_key.
         """
         body: dict[str, Any] = {**options, "cell": self.name, "judge": argv(judge) if judge else None}
         if isinstance(commands, str):
             body["command"] = argv(commands)
         else:
             body["attempts"] = [{"command": argv(c)} for c in commands]
-        return AsyncRace(self._transport, await self._transport.document(owned("/v1/race", body, key=idempotency_key)))
+        call = owned("/v1/race", body, key=idempotency_key)
+        if not on_attempt and not on_judged:
+            return AsyncRace(self._transport, await self._transport.document(call))
+        calls = {"attempt": on_attempt, "judged": on_judged}
+
+        def take(event: Event) -> Any:
+            if function := calls.get(event.name):
+                function(AsyncAttempt._from(self._transport, event.json()))
+            return event.json() if event.name == "result" else None
+
+        return AsyncRace(self._transport, await self._transport.follow(call, take))
 
     def runs(self) -> AsyncIterator[models.RunInfo]:
         """Return the runs of the cell, the oldest first."""
@@ -145,6 +176,18 @@ class AsyncCell:
         query = {"run": run, "from": from_, "to": to, "path": list(paths) or None}
         flags = {"since_apply": "true" if since_apply else None, "all": "true" if all else None}
         return AsyncDiff(self._transport, self._path("/diff"), query | flags)
+
+    def export(self, *, checkpoint: str | None = None, changes: bool = False) -> AsyncIterator[bytes]:
+        """Return a state, the present one by default, as a tar archive, in parts.
+
+        changes is only what differs from the last applied state.
+        """
+        call = get(self._path("/export"), checkpoint=checkpoint, changes="true" if changes else None)
+        return self._transport.parts(call, "application/x-tar")
+
+    def checkpoints(self) -> AsyncIterator[models.CheckpointInfo]:
+        """Return the states of the cell, the oldest first."""
+        return self._transport.pages(self._path("/checkpoints"), models.CheckpointInfo)
 
     async def checkpoint(self, *, if_match: int | None = None, **options: Unpack[bodies.CheckpointBody]) -> models.CheckpointResult:
         """Name the present state."""
@@ -209,6 +252,31 @@ class AsyncCell:
         call.on_stdout, call.on_stderr, call.on_started = on_stdout, on_stderr, on_started
         return await self._output(call, ExecAnswer)
 
+    async def open_exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        workdir: str | None = None,
+        timeout: str | None = None,
+        tty: bool = False,
+        cols: int | None = None,
+        rows: int | None = None,
+    ) -> AsyncExecSocket:
+        """Execute a command in a live cell with its input and output in a socket.
+
+        tty gives it a terminal of cols and rows; what it writes there is stdout.
+        """
+        variables = [f"{key}={value}" for key, value in (env or {}).items()]
+        query = {"command": argv(command), "env": variables or None, "workdir": workdir, "timeout": timeout}
+        terminal = {"tty": "true" if tty else None, "cols": cols, "rows": rows}
+        return await connect(self._transport, get(self._path("/exec"), **query, **terminal))
+
+    async def attach(self, exec: str, *, cols: int | None = None, rows: int | None = None) -> AsyncExecSocket:
+        """Join a command that open_exec began, by its id: the last 256 KiB of its output, and what comes."""
+        call = get(self._path(f"/exec/{quote(exec, safe='')}"), cols=cols, rows=rows)
+        return await connect(self._transport, call)
+
     async def policy(self) -> models.PolicyResult:
         """Return the policy of the cell."""
         return await self._transport.send(get(self._path("/policy")), models.PolicyResult)
@@ -226,5 +294,5 @@ class AsyncCell:
 
     async def _output(self, call: Call, kind: type[T]) -> T:
         if call.streams:
-            return await self._transport.follow(call, kind)
+            return decode(kind, await self._transport.follow(call, Recorder(call).take))
         return await self._transport.send(call, kind)

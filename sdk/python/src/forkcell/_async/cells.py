@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import models
-from .._call import get, post
+from .._call import post
 from .._errors import ForkcellError
 from .cell import AsyncCell
 from .transport import AsyncTransport
@@ -62,6 +62,7 @@ class AsyncCells:
         """Return a cell without asking the daemon whether it exists."""
         return AsyncCell(self._transport, name)
 
-    def list(self, *, state: str | None = None) -> AsyncIterator[models.CellInfo]:
-        """Return the cells, the oldest first."""
-        return self._transport.pages("/v1/cells", models.CellInfo, **get("", state=state).query)
+    def list(self, *, state: str | None = None, labels: Mapping[str, str] | None = None) -> AsyncIterator[models.CellInfo]:
+        """Return the cells in a state and with labels, the oldest first."""
+        label = [f"{key}={value}" for key, value in (labels or {}).items()]
+        return self._transport.pages("/v1/cells", models.CellInfo, state=state, label=label or None)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .. import _config, models
-from .._call import get, post
+from .._call import Call, get, post
 from .cells import AsyncCells
 from .resources import AsyncDecisions, AsyncEvents, AsyncPolicies, AsyncReceipts, AsyncRuns
+from .tokens import AsyncTokens
 from .transport import AsyncTransport
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class AsyncForkcell:
         self.decisions = AsyncDecisions(self._transport)
         self.policies = AsyncPolicies(self._transport)
         self.events = AsyncEvents(self._transport)
+        self.tokens = AsyncTokens(self._transport)
 
     @property
     def local(self) -> bool:
@@ -65,6 +67,31 @@ class AsyncForkcell:
     async def version(self) -> models.VersionInfo:
         """Return the version of the daemon, and of the API that it speaks."""
         return await self._transport.send(get("/version"), models.VersionInfo)
+
+    async def health(self) -> models.Health:
+        """Report whether the daemon runs."""
+        return await self._transport.send(get("/healthz"), models.Health)
+
+    async def ready(self) -> models.Health:
+        """Report whether the daemon takes requests. One that is stopping is an error with the code draining."""
+        return await self._transport.send(Call("GET", "/readyz"), models.Health)
+
+    async def doctor(self) -> list[models.Check]:
+        """Return what the daemon's host can enforce."""
+        return (await self._transport.send(get("/v1/doctor"), models.DoctorCheck)).controls
+
+    async def usage(self) -> models.UsageResult:
+        """Return what cells use, for each and in all."""
+        return await self._transport.send(get("/v1/usage"), models.UsageResult)
+
+    async def upload(self, archive: bytes | AsyncIterable[bytes]) -> models.Upload:
+        """Send a tar archive, which may be compressed by zstd, for the source of a new cell.
+
+        source={"upload": upload.upload} uses it. One that is not used is removed after an
+        hour.
+        """
+        call = Call("POST", "/v1/uploads", content=archive, headers={"Content-Type": "application/x-tar"})
+        return await self._transport.send(call, models.Upload)
 
     async def key(self) -> models.KeyInfo:
         """Return the key that signs receipts."""

@@ -17,6 +17,12 @@ class AsyncAttempt(models.RaceAttempt):
 
     _transport: AsyncTransport
 
+    @classmethod
+    def _from(cls, transport: AsyncTransport, document: dict[str, Any]) -> AsyncAttempt:
+        attempt = decode(cls, document)
+        attempt._transport = transport
+        return attempt
+
     def diff(self) -> AsyncDiff:
         """Compare the states before and after the attempt. Its cell must have been kept."""
         return AsyncDiff(self._transport, cell_path(self.cell, "/diff"), {"run": self.run_id})
@@ -27,9 +33,7 @@ class AsyncRace:
 
     def __init__(self, transport: AsyncTransport, document: dict[str, Any]) -> None:
         self.result = decode(models.RaceResult, document)
-        self.attempts = [decode(AsyncAttempt, a) for a in document["attempts"]]
-        for attempt in self.attempts:
-            attempt._transport = transport
+        self.attempts = [AsyncAttempt._from(transport, a) for a in document["attempts"]]
 
     @property
     def winner(self) -> AsyncAttempt | None:

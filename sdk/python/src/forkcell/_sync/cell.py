@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Callable, Sequence
+from collections.abc import Iterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+from contextlib import nullcontext
 
 from .. import models
 from .._call import Call, argv, cell_path, conditional, get, owned, post
+from .._decode import decode
 from .._errors import ForkcellError
 from .._results import ExecAnswer, RunAnswer
+from .._stream import Event, Recorder
 from .diff import Diff
-from .race import Race
+from .execsocket import ExecSocket, connect
+from .files import Files
+from .race import Attempt, Race
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from .. import bodies
 
 T = TypeVar("T")
+STOPPING = 60  # seconds, for a caller that is cancelled
 
 
 class Cell:
@@ -34,6 +42,7 @@ class Cell:
         self._transport = transport
         self.name = name
         self.created = created
+        self.files = Files(transport, name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -48,15 +57,23 @@ class Cell:
 
     def close(self) -> None:
         """Stop the cell if it is live."""
-        try:
-            self.stop()
-        except ForkcellError as e:
-            if e.code not in ("not_started", "not_found"):
-                raise
+        with nullcontext():
+            try:
+                self.stop()
+            except ForkcellError as e:
+                if e.code not in ("not_started", "not_found"):
+                    raise
 
     def status(self) -> models.StatusResult:
         """Return everything about the cell."""
         return self._transport.send(get(self._path()), models.StatusResult)
+
+    def update(self, *, if_match: int | None = None, **options: Unpack[bodies.UpdateBody]) -> models.CellInfo:
+        """Change the name and the settings of the cell. None takes a setting away; labels are all labels."""
+        call = conditional(Call("PATCH", self._path(), dict(options)), if_match)
+        info = self._transport.send(call, models.CellInfo)
+        self.name, self.files = info.name, Files(self._transport, info.name)
+        return info
 
     def remove(self, *, force: bool = False, if_match: int | None = None) -> None:
         """Remove the cell. force stops a live cell, and gives up unfinished work."""
@@ -107,20 +124,34 @@ class Cell:
         commands: str | Sequence[str | Sequence[str]],
         *,
         judge: str | Sequence[str] | None = None,
+        on_attempt: Callable[[Attempt], object] | None = None,
+        on_judged: Callable[[Attempt], object] | None = None,
         idempotency_key: str | None = None,
         **options: Unpack[bodies.RaceBody],
     ) -> Race:
         """Try commands in forks of the cell, judge the results, and name the best.
 
-        Text is one command for n attempts; a list has a command for each attempt. A
-        caller that goes away ends the race, unless it gave an idempotency_key.
+        Text is one command for n attempts; a list has a command for each attempt.
+        on_attempt is called with each attempt when its command has ended, on_judged when
+        it has been judged. A caller that goes away ends the race, unless it gave an
+        idempotency_key.
         """
         body: dict[str, Any] = {**options, "cell": self.name, "judge": argv(judge) if judge else None}
         if isinstance(commands, str):
             body["command"] = argv(commands)
         else:
             body["attempts"] = [{"command": argv(c)} for c in commands]
-        return Race(self._transport, self._transport.document(owned("/v1/race", body, key=idempotency_key)))
+        call = owned("/v1/race", body, key=idempotency_key)
+        if not on_attempt and not on_judged:
+            return Race(self._transport, self._transport.document(call))
+        calls = {"attempt": on_attempt, "judged": on_judged}
+
+        def take(event: Event) -> Any:
+            if function := calls.get(event.name):
+                function(Attempt._from(self._transport, event.json()))
+            return event.json() if event.name == "result" else None
+
+        return Race(self._transport, self._transport.follow(call, take))
 
     def runs(self) -> Iterator[models.RunInfo]:
         """Return the runs of the cell, the oldest first."""
@@ -145,6 +176,18 @@ class Cell:
         query = {"run": run, "from": from_, "to": to, "path": list(paths) or None}
         flags = {"since_apply": "true" if since_apply else None, "all": "true" if all else None}
         return Diff(self._transport, self._path("/diff"), query | flags)
+
+    def export(self, *, checkpoint: str | None = None, changes: bool = False) -> Iterator[bytes]:
+        """Return a state, the present one by default, as a tar archive, in parts.
+
+        changes is only what differs from the last applied state.
+        """
+        call = get(self._path("/export"), checkpoint=checkpoint, changes="true" if changes else None)
+        return self._transport.parts(call, "application/x-tar")
+
+    def checkpoints(self) -> Iterator[models.CheckpointInfo]:
+        """Return the states of the cell, the oldest first."""
+        return self._transport.pages(self._path("/checkpoints"), models.CheckpointInfo)
 
     def checkpoint(self, *, if_match: int | None = None, **options: Unpack[bodies.CheckpointBody]) -> models.CheckpointResult:
         """Name the present state."""
@@ -209,6 +252,31 @@ class Cell:
         call.on_stdout, call.on_stderr, call.on_started = on_stdout, on_stderr, on_started
         return self._output(call, ExecAnswer)
 
+    def open_exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        workdir: str | None = None,
+        timeout: str | None = None,
+        tty: bool = False,
+        cols: int | None = None,
+        rows: int | None = None,
+    ) -> ExecSocket:
+        """Execute a command in a live cell with its input and output in a socket.
+
+        tty gives it a terminal of cols and rows; what it writes there is stdout.
+        """
+        variables = [f"{key}={value}" for key, value in (env or {}).items()]
+        query = {"command": argv(command), "env": variables or None, "workdir": workdir, "timeout": timeout}
+        terminal = {"tty": "true" if tty else None, "cols": cols, "rows": rows}
+        return connect(self._transport, get(self._path("/exec"), **query, **terminal))
+
+    def attach(self, exec: str, *, cols: int | None = None, rows: int | None = None) -> ExecSocket:
+        """Join a command that open_exec began, by its id: the last 256 KiB of its output, and what comes."""
+        call = get(self._path(f"/exec/{quote(exec, safe='')}"), cols=cols, rows=rows)
+        return connect(self._transport, call)
+
     def policy(self) -> models.PolicyResult:
         """Return the policy of the cell."""
         return self._transport.send(get(self._path("/policy")), models.PolicyResult)
@@ -226,5 +294,5 @@ class Cell:
 
     def _output(self, call: Call, kind: type[T]) -> T:
         if call.streams:
-            return self._transport.follow(call, kind)
+            return decode(kind, self._transport.follow(call, Recorder(call).take))
         return self._transport.send(call, kind)

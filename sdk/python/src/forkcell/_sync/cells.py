@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import models
-from .._call import get, post
+from .._call import post
 from .._errors import ForkcellError
 from .cell import Cell
 from .transport import Transport
@@ -62,6 +62,7 @@ class Cells:
         """Return a cell without asking the daemon whether it exists."""
         return Cell(self._transport, name)
 
-    def list(self, *, state: str | None = None) -> Iterator[models.CellInfo]:
-        """Return the cells, the oldest first."""
-        return self._transport.pages("/v1/cells", models.CellInfo, **get("", state=state).query)
+    def list(self, *, state: str | None = None, labels: Mapping[str, str] | None = None) -> Iterator[models.CellInfo]:
+        """Return the cells in a state and with labels, the oldest first."""
+        label = [f"{key}={value}" for key, value in (labels or {}).items()]
+        return self._transport.pages("/v1/cells", models.CellInfo, state=state, label=label or None)

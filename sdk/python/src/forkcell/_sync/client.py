@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .. import _config, models
-from .._call import get, post
+from .._call import Call, get, post
 from .cells import Cells
 from .resources import Decisions, Events, Policies, Receipts, Runs
+from .tokens import Tokens
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Forkcell:
         self.decisions = Decisions(self._transport)
         self.policies = Policies(self._transport)
         self.events = Events(self._transport)
+        self.tokens = Tokens(self._transport)
 
     @property
     def local(self) -> bool:
@@ -65,6 +67,31 @@ class Forkcell:
     def version(self) -> models.VersionInfo:
         """Return the version of the daemon, and of the API that it speaks."""
         return self._transport.send(get("/version"), models.VersionInfo)
+
+    def health(self) -> models.Health:
+        """Report whether the daemon runs."""
+        return self._transport.send(get("/healthz"), models.Health)
+
+    def ready(self) -> models.Health:
+        """Report whether the daemon takes requests. One that is stopping is an error with the code draining."""
+        return self._transport.send(Call("GET", "/readyz"), models.Health)
+
+    def doctor(self) -> list[models.Check]:
+        """Return what the daemon's host can enforce."""
+        return (self._transport.send(get("/v1/doctor"), models.DoctorCheck)).controls
+
+    def usage(self) -> models.UsageResult:
+        """Return what cells use, for each and in all."""
+        return self._transport.send(get("/v1/usage"), models.UsageResult)
+
+    def upload(self, archive: bytes | Iterable[bytes]) -> models.Upload:
+        """Send a tar archive, which may be compressed by zstd, for the source of a new cell.
+
+        source={"upload": upload.upload} uses it. One that is not used is removed after an
+        hour.
+        """
+        call = Call("POST", "/v1/uploads", content=archive, headers={"Content-Type": "application/x-tar"})
+        return self._transport.send(call, models.Upload)
 
     def key(self) -> models.KeyInfo:
         """Return the key that signs receipts."""

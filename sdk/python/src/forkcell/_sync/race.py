@@ -17,6 +17,12 @@ class Attempt(models.RaceAttempt):
 
     _transport: Transport
 
+    @classmethod
+    def _from(cls, transport: Transport, document: dict[str, Any]) -> Attempt:
+        attempt = decode(cls, document)
+        attempt._transport = transport
+        return attempt
+
     def diff(self) -> Diff:
         """Compare the states before and after the attempt. Its cell must have been kept."""
         return Diff(self._transport, cell_path(self.cell, "/diff"), {"run": self.run_id})
@@ -27,9 +33,7 @@ class Race:
 
     def __init__(self, transport: Transport, document: dict[str, Any]) -> None:
         self.result = decode(models.RaceResult, document)
-        self.attempts = [decode(Attempt, a) for a in document["attempts"]]
-        for attempt in self.attempts:
-            attempt._transport = transport
+        self.attempts = [Attempt._from(transport, a) for a in document["attempts"]]
 
     @property
     def winner(self) -> Attempt | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 import time
@@ -39,6 +39,11 @@ class Runs:
         """End a run. It is decided as its flags say."""
         return self._transport.send(post(f"/v1/runs/{quote(run, safe='')}/cancel"), models.RunInfo)
 
+    def output(self, run: str, *, stream: Literal["stdout", "stderr"] = "stdout", follow: bool = False) -> Iterator[bytes]:
+        """Return what a run wrote, in parts. follow goes on until the run has ended."""
+        query = {"stream": stream, "follow": "true" if follow else None}
+        return self._transport.parts(get(f"/v1/runs/{quote(run, safe='')}/logs", **query), "application/octet-stream")
+
 
 class Events:
     """Shows what happened in cells, as OCSF objects."""
@@ -48,8 +53,7 @@ class Events:
 
     def list(self, **options: Unpack[EventFilter]) -> Iterator[Any]:
         """Return the events so far."""
-        text = self._transport.text(get("/v1/events", **options))
-        for line in text.splitlines():
+        for line in self._transport.lines(get("/v1/events", **options), "application/jsonl"):
             event = json.loads(line)
             if "code" in event and "instance" in event:  # a journal could not be read to its end
                 raise ForkcellError.from_problem(event.get("status", 0), event)
@@ -69,8 +73,6 @@ class Events:
             try:
                 with self._transport.events(call) as events:
                     for event in events:
-                        if event.name == "problem":
-                            raise ForkcellError.from_problem(event.json().get("status", 0), event.json())
                         after, failures = event.id or after, 0
                         if event.name == "event":
                             yield event.id, event.json()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Callable
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from .._call import Call, get, retry_wait
 from .._config import Address
 from .._decode import decode
 from .._errors import ForkcellError
-from .._stream import Event, EventParser, Recorder
+from .._stream import Event, EventParser
 
 T = TypeVar("T")
 PAGE = 500
@@ -53,29 +53,44 @@ class Transport:
 
     def text(self, call: Call) -> str:
         """Send a call, and return its answer as text."""
-        response = self._answer(call)
+        parts = [part for part in self.parts(call, "application/json, text/plain")]
+        return b"".join(parts).decode("utf-8", "replace")
+
+    def parts(self, call: Call, accept: str) -> Iterator[bytes]:
+        """Send a call, and return its answer in parts as they come."""
+        response = self.answer(replace(call, headers={"Accept": accept, **call.headers}))
         try:
-            return (response.read()).decode("utf-8", "replace")
+            for part in response.iter_bytes():
+                yield part
         except httpx.TransportError as e:
             raise ForkcellError("connection", message=f"the answer was cut: {e}") from e
         finally:
             response.close()
 
-    def follow(self, call: Call, kind: type[T]) -> T:
-        """Send a call whose answer is a stream of output, and return the result at its end."""
-        recorder = Recorder(call)
+    def lines(self, call: Call, accept: str) -> Iterator[bytes]:
+        """Send a call, and return the lines of its answer as they come."""
+        rest = b""
+        for part in self.parts(call, accept):
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                yield line
+        if rest:
+            yield rest
+
+    def follow(self, call: Call, take: Callable[[Event], Any]) -> Any:
+        """Send a call whose answer is a stream, and return what take returns for the result at its end."""
         with self.events(call) as events:
             for event in events:
-                result = recorder.take(event)
+                result = take(event)
                 if result is not None:
-                    return decode(kind, result)
-        raise ForkcellError("lost", message="the stream ended before the result", hint="the run was ended with it")
+                    return result
+        raise ForkcellError("lost", message="the stream ended before the result", hint="what the call began was ended with it")
 
     @contextmanager
     def events(self, call: Call) -> Iterator[Iterator[Event]]:
         """Send a call whose answer is a stream of events."""
         headers = {**call.headers, "Accept": "text/event-stream"}
-        response = self._answer(replace(call, headers=headers))
+        response = self.answer(replace(call, headers=headers))
         try:
             yield _events(response)
         finally:
@@ -92,7 +107,7 @@ class Transport:
                 return
             call.query["cursor"] = page["next"]
 
-    def _answer(self, call: Call) -> httpx.Response:
+    def answer(self, call: Call) -> httpx.Response:
         """Send a call, again where that is allowed, and return an answer that reports success."""
         attempt = 0
         while True:
@@ -109,14 +124,16 @@ class Transport:
             time.sleep(wait)
 
     def _once(self, call: Call) -> tuple[httpx.Response | None, httpx.TransportError | None]:
-        request = self._http.build_request(call.method, call.path, json=call.body, params=call.query, headers=call.headers)
+        request = self._http.build_request(
+            call.method, call.path, json=call.body, content=call.content, params=call.query, headers=call.headers
+        )
         try:
             return self._http.send(request, stream=True), None
         except httpx.TransportError as e:
             return None, e
 
     def _check(self, response: httpx.Response) -> httpx.Response:
-        if response.status_code < 300:
+        if response.status_code < 300:  # 101 is a socket
             return response
         try:
             document = json.loads(response.read())
@@ -132,6 +149,8 @@ def _events(response: httpx.Response) -> Iterator[Event]:
     try:
         for data in response.iter_bytes():
             for event in parser.feed(data):
+                if event.name == "problem":
+                    raise ForkcellError.from_problem(event.json().get("status", 0), event.json())
                 yield event
     except httpx.TransportError as e:
         raise ForkcellError("connection", message=f"the stream was cut: {e}") from e

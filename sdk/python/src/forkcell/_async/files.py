@@ -1,0 +1,82 @@
+"""Files of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator
+
+from .. import models
+from .._call import Call, cell_path, get, owned, post
+from .._decode import decode
+from .._results import FileEvent
+from .transport import AsyncTransport
+
+
+class AsyncFiles:
+    """Reads and changes the files of a cell.
+
+    A path is relative to the workspace, or absolute in the cell. Files of an idle cell
+    can be read; a change needs a live one.
+    """
+
+    def __init__(self, transport: AsyncTransport, cell: str) -> None:
+        self._transport = transport
+        self._path = cell_path(cell, "/files")
+
+    async def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        return b"".join([part async for part in self.stream(path)])
+
+    def stream(self, path: str, *, offset: int = 0) -> AsyncIterator[bytes]:
+        """Return the content of a file from an offset on, in parts."""
+        call = get(self._path, path=path)
+        if offset:
+            call.headers["Range"] = f"bytes={offset}-"
+        return self._transport.parts(call, "application/octet-stream")
+
+    def archive(self, path: str = "") -> AsyncIterator[bytes]:
+        """Return a directory with everything in it as a tar archive, in parts."""
+        return self._transport.parts(get(self._path, path=path), "application/x-tar")
+
+    async def write(self, path: str, content: str | bytes | AsyncIterable[bytes], *, mode: int | None = None) -> models.FileInfo:
+        """Replace a file, and make the directories above it.
+
+        mode is its permission bits; without it they stay, and those of a new file are
+        0o644.
+        """
+        query = {"path": path} | ({} if mode is None else {"mode": f"{mode:04o}"})
+        data = content.encode() if isinstance(content, str) else content
+        call = Call("PUT", self._path, query=query, content=data, headers={"Content-Type": "application/octet-stream"})
+        return await self._transport.send(call, models.FileInfo)
+
+    async def list(self, path: str = "", *, depth: int = 1) -> list[models.FileInfo]:
+        """Return the entries of a directory and of so many levels below it."""
+        call = post(f"{self._path}/list", {"path": path, "depth": depth})
+        return (await self._transport.send(call, models.FileList)).entries
+
+    async def stat(self, path: str) -> models.FileInfo:
+        """Describe a file."""
+        return await self._transport.send(post(f"{self._path}/stat", {"path": path}), models.FileInfo)
+
+    async def mkdir(self, path: str) -> models.FileInfo:
+        """Make a directory, and those above it."""
+        return await self._transport.send(post(f"{self._path}/mkdir", {"path": path}), models.FileInfo)
+
+    async def move(self, source: str, target: str) -> models.FileInfo:
+        """Give a file another path. A file there is replaced."""
+        return await self._transport.send(post(f"{self._path}/move", {"from": source, "to": target}), models.FileInfo)
+
+    async def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file or an empty directory; recursive, also one that is not empty."""
+        query = {"path": path} | ({"recursive": "true"} if recursive else {})
+        await self._transport.document(Call("DELETE", self._path, query=query))
+
+    async def watch(self, path: str = "", *, recursive: bool = False) -> AsyncIterator[FileEvent]:
+        """Return the changes in a directory of a live cell as they happen.
+
+        The first event, started, says that the watch has begun. A lost connection is an
+        error, because changes in the meantime cannot be told.
+        """
+        call = owned(f"{self._path}/watch", {"path": path, "recursive": recursive})
+        async with self._transport.events(call) as events:
+            async for event in events:
+                yield decode(FileEvent, event.json())

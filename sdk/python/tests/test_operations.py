@@ -1,0 +1,136 @@
+"""Every operation of the API, found in the daemon's journal after the methods were called."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import httpx
+
+from forkcell import Cell, Forkcell
+
+# The operations without a method, and why.
+LEFT_OUT = {
+    "metrics": "Prometheus reads it",
+    "getCellRun": "it is getRun",
+    "cancelCellRun": "it is cancelRun",
+    "getCellRunLogs": "it is getRunLogs",
+    "listRunEvents": "it is listEvents of a run",
+    "listCellRunEvents": "it is listEvents of a run",
+}
+
+
+def test_every_operation(fc: Forkcell, daemon: str, project: Path) -> None:
+    cell = fc.cells.create(project, name="every")
+    change(fc, cell)
+    operate(fc)
+    with fc.cells.create(project, name="every-live") as live:
+        live.start()
+        execute(live)
+        use_files(live)
+    look(fc, live)
+    done = {
+        record["api"]["operation"]
+        for record in fc.events.list(class_="api_activity")
+        if record["api"]["response"]["code"] < 400
+    }
+    with httpx.Client(transport=httpx.HTTPTransport(uds=daemon.removeprefix("unix:"))) as direct:
+        paths = direct.get("http://localhost/openapi.json").json()["paths"]
+    routes = {o["operationId"]: f"{method.upper()} {path}" for path, methods in paths.items() for method, o in methods.items()}
+    missing = {operation for operation, route in routes.items() if route not in done}
+    assert missing == set(LEFT_OUT)
+
+
+def change(fc: Forkcell, cell: Cell) -> None:
+    """Change an idle cell."""
+    assert fc.cells.get("every").name == "every"
+    cell.update(labels={"team": "a"}, ttl="1h")
+    assert [c.name for c in fc.cells.list(labels={"team": "a"})] == ["every"]
+    info = cell.update(name="every-renamed", ttl=None, labels=None)
+    assert (cell.name, info.ttl, info.labels) == ("every-renamed", "", {})
+    cell.policy()
+    cell.set_policy("offline")
+    cell.checkpoint(name="one")
+    cell.run("echo hi > hello.txt")
+    fc.policies.suggest(cell=cell.name)
+    cell.diff().changes()
+    cell.reject()
+    cell.run("echo hi > hello.txt")
+    cell.accept()
+    cell.apply()
+    cell.undo()
+    cell.restore(checkpoint="one")
+    cell.refresh()
+    cell.verify()
+    assert len(list(cell.checkpoints())) >= 3
+    cell.fork(name="every-fork")
+    cell.race("true", n=1)
+    upload = fc.upload(cell.export())
+    copy = fc.cells.create({"upload": upload.upload}, name="every-copy")
+    assert copy.created and copy.created.root == cell.status().root
+    copy.remove()
+
+
+def operate(fc: Forkcell) -> None:
+    """Use what is about the daemon."""
+    assert fc.health().status == fc.ready().status == "ok"
+    assert fc.version().api == "v1"
+    fc.key()
+    fc.gc(dry_run=True)
+    assert any(u.cell == "every-renamed" for u in fc.usage().cells)
+    assert fc.doctor()[0].status
+    made = fc.tokens.create("every", ["read"], expires="1h")
+    assert made.token and made.id in [t.id for t in fc.tokens.list()]
+    fc.tokens.revoke(made.id)
+    assert "offline" in [p.name for p in fc.policies.presets()]
+    fc.policies.validate("offline")
+    fc.policies.explain(policy="offline", host="example.com:443")
+
+
+def execute(cell: Cell) -> None:
+    """Use a live cell."""
+    cell.exec("true")
+    cell.pause()
+    cell.resume()
+    with cell.open_exec(["cat"]) as first, cell.attach(first.id) as second:
+        second.close_input()
+        assert first.wait().exit_code == 0
+
+
+def use_files(cell: Cell) -> None:
+    """Use every verb of files."""
+    for event in cell.files.watch(recursive=True):
+        if event.event == "started":
+            cell.files.write("new.txt", "0123", mode=0o600)
+        elif event.path == "new.txt":
+            break
+    cell.files.mkdir("a/b")
+    cell.files.move("new.txt", "a/moved.txt")
+    info = cell.files.stat("a/moved.txt")
+    assert (info.mode, info.size, info.type) == ("0600", 4, "file")
+    assert {e.path for e in cell.files.list(depth=2)} == {"hello.txt", "a", "a/b", "a/moved.txt"}
+    assert (cell.files.read("a/moved.txt"), b"".join(cell.files.stream("a/moved.txt", offset=2))) == (b"0123", b"23")
+    cell.files.write("large", (bytes(1 << 20) for _ in range(3)))
+    assert cell.files.stat("large").size == 3 << 20
+    tar = subprocess.run(["tar", "-t"], input=b"".join(cell.files.archive("a")), capture_output=True, check=True)
+    assert b"moved.txt" in tar.stdout
+    cell.files.remove("a", recursive=True)
+
+
+def look(fc: Forkcell, cell: Cell) -> None:
+    """Read what a run leaves."""
+    begun = cell.begin("echo hello; sleep 1000")
+    output = fc.runs.output(begun.run_id, follow=True)
+    assert next(output) == b"hello\n"
+    fc.runs.cancel(begun.run_id)
+    assert list(output) == []
+    r = cell.run("echo oops >&2", wait="30s")
+    assert b"".join(fc.runs.output(r.run_id, stream="stderr")) == b"oops\n"
+    assert fc.runs.get(r.run_id).outcome == "succeeded"
+    assert r.run_id in [i.run_id for i in cell.runs()] and r.run_id in [i.run_id for i in fc.runs.list()]
+    assert r.receipt_id in [i.receipt_id for i in fc.receipts.list(cell.name)]
+    assert json.dumps(fc.receipts.get(r.receipt_id)) and fc.receipts.bundle(r.receipt_id)
+    assert fc.receipts.verify(receipt=r.receipt_id).ok
+    assert next(fc.decisions.list()) and next(fc.graph())
+    assert list(fc.events.list(run=r.run_id))
