@@ -5,21 +5,20 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/full"
+	"github.com/forkcell/forkcell/internal/mcp/mcptest"
 )
 
 // TestConformance runs the public conformance suite of the Model Context Protocol
 // against a daemon: every scenario that needs no tools or resources of the suite.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	program := conformance(t)
+	suite := mcptest.NewSuite(t)
 	d := newDaemon(t)
 	if err := d.stop(); err != nil {
 		t.Fatal(err)
@@ -33,30 +32,8 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
-			program(t, site+"/mcp", scenario)
+			suite.Run(t, site+"/mcp", scenario)
 		})
-	}
-}
-
-// conformance returns a function that runs one scenario of the suite.
-func conformance(t *testing.T) func(t *testing.T, url, scenario string) {
-	t.Helper()
-	root, err := filepath.Abs("../../bin/conformance/node_modules")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes, err := filepath.Glob(root + "/node-linux-*/bin/node")
-	suite := root + "/@modelcontextprotocol/conformance/dist/index.js"
-	if _, missing := os.Stat(suite); err != nil || len(nodes) != 1 || missing != nil {
-		t.Skip("the conformance suite is not installed; scripts/conformance/fetch.sh installs it")
-	}
-	return func(t *testing.T, url, scenario string) {
-		cmd := exec.CommandContext(t.Context(), nodes[0], suite, "server", "--url", url, "--scenario", scenario, "--verbose")
-		cmd.Dir = t.TempDir() // it keeps its results there
-		out, err := cmd.CombinedOutput()
-		if err != nil || strings.Contains(string(out), `"FAILURE"`) || strings.Contains(string(out), `"WARNING"`) || !strings.Contains(string(out), `"SUCCESS"`) {
-			t.Errorf("%v\n%s", err, out)
-		}
 	}
 }
 

@@ -216,14 +216,20 @@ func TestMCPTools(t *testing.T) {
 	d := newDaemon(t)
 	m := d.connect(nil)
 	tools := m.tools()
-	for name, reads := range map[string]bool{
+	want := map[string]bool{ // whether it only reads
 		"cell_create": false, "cell_list": true, "cell_remove": false, "run": false, "start": false, "stop": false, "exec": false,
-		"checkpoint": false, "restore": false, "fork": false, "accept": false, "reject": false, "apply": false,
-		"policy_explain": true, "diff": true, "policy_suggest": true, "receipt_show": true, "receipt_verify": true,
-	} {
-		if tools[name] == nil || tools[name].Description == "" || tools[name].Annotations.ReadOnlyHint != reads {
+		"read_file": true, "write_file": false, "list_files": true, "search_files": true,
+		"checkpoint": false, "restore": false, "fork": false, "diff": true, "accept": false, "reject": false, "apply": false, "race": false,
+		"policy_explain": true, "policy_suggest": true, "events": true, "receipt_show": true, "receipt_verify": true, "wait_for_text": true,
+	}
+	for name, reads := range want {
+		if tools[name] == nil || tools[name].Description == "" || tools[name].Title == "" || tools[name].Annotations.ReadOnlyHint != reads ||
+			tools[name].Annotations.DestructiveHint == nil || reads && *tools[name].Annotations.DestructiveHint {
 			t.Errorf("%s: %+v", name, tools[name])
 		}
+	}
+	if len(tools) != len(want) {
+		t.Errorf("%d tools", len(tools))
 	}
 	if a := tools["cell_remove"].Annotations; !*a.DestructiveHint || !a.IdempotentHint {
 		t.Errorf("%+v", a)

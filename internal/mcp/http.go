@@ -30,20 +30,27 @@ const (
 // request, which has been let in. A session belongs to the caller that began it: for
 // all others it does not exist.
 func (c *Catalog) Handler(session func(*http.Request) Session, logger *slog.Logger) http.Handler {
-	h := &handler{catalog: c, session: session, key: make([]byte, sha256.Size), blank: c.Server(Session{}, nil), servers: map[string][]*sdk.Server{}}
+	return newHandler(c.Server, session, sdk.StreamableHTTPOptions{Logger: logger})
+}
+
+// newHandler returns a handler whose sessions have the servers that newServer makes.
+func newHandler(newServer serverFunc, session func(*http.Request) Session, o sdk.StreamableHTTPOptions) *handler {
+	h := &handler{newServer: newServer, session: session, key: make([]byte, sha256.Size), blank: newServer(Session{}, nil), servers: map[string][]*sdk.Server{}}
 	_, _ = rand.Read(h.key) // it never fails
-	h.inner = sdk.NewStreamableHTTPHandler(h.serverOf, &sdk.StreamableHTTPOptions{
-		SessionTimeout: sessionTimeout, MaxRequestBodyBytes: maxBody, Logger: logger,
-	})
+	o.SessionTimeout, o.MaxRequestBodyBytes = sessionTimeout, maxBody
+	h.inner = sdk.NewStreamableHTTPHandler(h.serverOf, &o)
 	return h
 }
 
+// serverFunc makes the server of a session.
+type serverFunc func(Session, *sdk.ServerOptions) *sdk.Server
+
 type handler struct {
-	catalog *Catalog
-	session func(*http.Request) Session
-	key     []byte // makes the ids of sessions
-	blank   *sdk.Server
-	inner   http.Handler
+	newServer serverFunc
+	session   func(*http.Request) Session
+	key       []byte // makes the ids of sessions
+	blank     *sdk.Server
+	inner     http.Handler
 
 	mu sync.Mutex
 	// servers has those of sessions, by their callers.
@@ -98,7 +105,7 @@ func (h *handler) open(session Session) *sdk.Server {
 		h.servers[session.ID] = open
 		return nil
 	}
-	s := h.catalog.Server(session, &sdk.ServerOptions{GetSessionID: func() string { return h.newID(session.ID) }})
+	s := h.newServer(session, &sdk.ServerOptions{GetSessionID: func() string { return h.newID(session.ID) }})
 	h.servers[session.ID] = append(open, s)
 	return s
 }

@@ -110,7 +110,9 @@ func (s *search) archive(r io.Reader, each func()) error {
 	for {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			// What follows the last file is read as well: the archive is whole then.
+			_, err := io.Copy(io.Discard, r)
+			return err
 		}
 		if err != nil {
 			return fmt.Errorf("read the files: %w", err)
