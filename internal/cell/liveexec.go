@@ -10,10 +10,14 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/live"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/supervise"
 )
 
 // ErrDetached is the error of an input whose caller leaves the command running.
 var ErrDetached = live.ErrDetached
+
+// ErrNoListener is the error when nothing listens on a port of a live cell.
+var ErrNoListener = supervise.ErrNoListener
 
 // Exec executes a command in a live cell and waits for it.
 func (e *Engine) Exec(ctx context.Context, req api.ExecRequest, stdio Stdio) (*api.ExecResult, error) {

@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if os.Args[0] == daemonName {
 		os.Exit(daemonMain())
 	}
+	if filepath.Base(os.Args[0]) == listenerName {
+		os.Exit(listenerMain())
+	}
 	os.Exit(m.Run())
 }
 

@@ -130,27 +130,33 @@ func (s *Server) within(c caller) []string {
 func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 	c := callOf(ctx.Context())
 	needs, _ := ctx.Operation().Metadata[needsKey].([]Scope)
-	for _, scope := range needs {
-		if c.caller.may(scope) {
-			continue
-		}
-		s.refuse(ctx, c.deny(scope))
-		return
-	}
-	if name := ctx.Param("cell"); name != "" && !c.caller.sees(name) {
-		s.refuse(ctx, s.problemOf(c, api.Missing("cell", name, "")))
-		return
-	}
-	if name := ctx.Param("cell"); name != "" && s.config.Touch != nil {
-		s.config.Touch(name)
-	}
-	expect, err := expectation(ctx.Header("If-Match"))
-	if err != nil {
+	if err := s.admit(c, needs, ctx.Param("cell"), ctx.Header("If-Match")); err != nil {
 		s.refuse(ctx, s.problemOf(c, err))
 		return
 	}
-	c.engine = s.actFor(c, expect, nil)
 	next(ctx)
+}
+
+// admit gives a call its engine if its sender has the scopes and may know of the
+// cell, if there is one. match is the header If-Match.
+func (s *Server) admit(c *call, needs []Scope, name, match string) error {
+	for _, scope := range needs {
+		if !c.caller.may(scope) {
+			return c.deny(scope)
+		}
+	}
+	if name != "" && !c.caller.sees(name) {
+		return api.Missing("cell", name, "")
+	}
+	if name != "" && s.config.Touch != nil {
+		s.config.Touch(name)
+	}
+	expect, err := expectation(match)
+	if err != nil {
+		return err
+	}
+	c.engine = s.actFor(c, expect, nil)
+	return nil
 }
 
 func (s *Server) refuse(ctx huma.Context, p *problem) {

@@ -20,6 +20,7 @@ type Engine interface {
 	policyKeeper
 	operator
 	liver
+	forwarder
 	eventReader
 	logReader
 	fileKeeper

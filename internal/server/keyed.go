@@ -79,6 +79,13 @@ type keptAnswer struct {
 	Secret bool `json:"secret,omitempty"`
 }
 
+// isKeyed reports whether a request has a key of the daemon. One to a port is the
+// listener's.
+func isKeyed(r *http.Request) bool {
+	_, isPort := portTargetOf(r)
+	return r.Method == http.MethodPost && r.Header.Get("Idempotency-Key") != "" && !isPort
+}
+
 // once carries out a POST with an idempotency key, and answers its repetitions.
 func (s *Server) once(w http.ResponseWriter, r *http.Request, c *call) {
 	key := r.Header.Get("Idempotency-Key")
@@ -146,7 +153,7 @@ func (s *Server) carryOut(w http.ResponseWriter, r *http.Request, c *call, reque
 	c.request = q
 	ctx := context.WithoutCancel(r.Context())
 	rec := &recorder{ResponseWriter: w, status: http.StatusOK, secret: r.URL.Path == "/v1/tokens"}
-	s.mux.ServeHTTP(rec, r.WithContext(ctx))
+	s.dispatch(rec, r.WithContext(ctx))
 	var err error
 	if rec.status >= 300 {
 		err = requests.ForgetRequest(ctx, q.ID)

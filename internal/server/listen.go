@@ -82,10 +82,10 @@ func (s *Server) Handler() http.Handler {
 		defer cancel()
 		defer s.watch(c, cancel)()
 		r = r.WithContext(context.WithValue(ctx, callKey, c))
-		if r.Method == http.MethodPost && r.Header.Get("Idempotency-Key") != "" && c.caller.name != "" {
+		if isKeyed(r) && c.caller.name != "" {
 			s.once(seen, r, c)
 		} else {
-			s.mux.ServeHTTP(seen, r)
+			s.dispatch(seen, r)
 		}
 	})
 }

@@ -50,9 +50,8 @@ func (s *Server) observe(w *observed, r *http.Request, c *call, begin time.Time)
 	if w.status == 0 {
 		w.status = http.StatusOK // of an answer without a body
 	}
-	_, pattern := s.mux.Handler(r)
 	seen := event.Call{
-		ID: c.id, Method: methodOf(r), Route: pattern[strings.LastIndexByte(pattern, ' ')+1:], Caller: c.caller.name, Status: w.status, Took: took,
+		ID: c.id, Method: methodOf(r), Route: s.patternOf(r), Caller: c.caller.name, Status: w.status, Took: took,
 	}
 	if peer, _ := r.Context().Value(peerKey).(peer); peer.addr.IsValid() {
 		seen.From = peer.addr.String()

@@ -138,6 +138,7 @@ func (s *Server) addRoutes() {
 	s.addRace()
 	s.addUpdates()
 	s.addLive()
+	s.describePorts()
 	s.addFiles()
 	s.addArchives()
 	s.mux.HandleFunc("/", s.notFound)

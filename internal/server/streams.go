@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -72,7 +73,10 @@ func registerExchange[I any](s *Server, op huma.Operation, do func(context.Conte
 
 // stream runs do, whose answer has no end of its own. The context ends with that of
 // the request, and when the daemon begins to stop, which waits for do.
-func (x *exchange) stream(ctx context.Context, do func(context.Context)) {
+func (x *exchange) stream(ctx context.Context, do func(context.Context)) { x.streamFor(ctx, 0, do) }
+
+// streamFor is stream with a time for do to end by itself when the daemon stops.
+func (x *exchange) streamFor(ctx context.Context, grace time.Duration, do func(context.Context)) {
 	release, err := x.server.streams.admit(x.caller.name)
 	if err != nil {
 		x.fail(err)
@@ -83,6 +87,6 @@ func (x *exchange) stream(ctx context.Context, do func(context.Context)) {
 	defer x.server.jobs.all.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(x.server.open, cancel)()
+	defer context.AfterFunc(x.server.open, func() { time.AfterFunc(grace, cancel) })()
 	do(ctx)
 }
