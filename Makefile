@@ -33,7 +33,7 @@ install: build ## install the program, its manual pages and completions (PREFIX,
 test: ## run every test: unit, script, property, race, fuzz (short), crash; as root also as an ordinary user
 	@scripts/setup.sh test
 	@scripts/conformance/fetch.sh
-	$(GO) run -buildvcs=false ./scripts/runtests
+	$(GO) run -buildvcs=false ./scripts/runtests $(TESTFLAGS)
 
 sdk: build ## test the packages for Python and TypeScript beside a real daemon
 	@scripts/setup.sh sdk

@@ -10,12 +10,15 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/full"
@@ -24,10 +27,21 @@ import (
 // daemonName is the first argument of a daemon in a process of its own.
 const daemonName = "forkcell-test-daemon"
 
-// daemonMain serves a home until it is killed.
+// daemonMain serves a home until it gets SIGTERM, or is killed. SIGUSR1 lets it report
+// what it holds.
 func daemonMain() int {
-	err := full.Serve(context.Background(), os.Args[1], api.ServeOptions{}, io.Discard, func([]string) error {
-		_, err := fmt.Println("listening")
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, unix.SIGUSR1)
+	go func() {
+		for range asked {
+			_ = report() // who asked is gone
+		}
+	}()
+	o := api.ServeOptions{Listen: append([]string{"unix:" + filepath.Join(os.Args[1], full.SocketName)}, os.Args[2:]...)}
+	err := full.Serve(ctx, os.Args[1], o, io.Discard, func(at []string) error {
+		_, err := fmt.Println("listening " + strings.Join(at, " "))
 		return err
 	})
 	if err != nil {
@@ -40,12 +54,14 @@ func daemonMain() int {
 // daemonProcess is a daemon that can be killed.
 type daemonProcess struct {
 	*daemon
-	cmd *exec.Cmd
+	cmd  *exec.Cmd
+	said *bufio.Reader
 }
 
-func (d *daemonProcess) launch() {
+// launch starts the daemon. It listens on its socket, and on addresses.
+func (d *daemonProcess) launch(addresses ...string) {
 	d.Helper()
-	d.cmd = exec.Command("/proc/self/exe", d.home)
+	d.cmd = exec.Command("/proc/self/exe", append([]string{d.home}, addresses...)...)
 	d.cmd.Args[0] = daemonName
 	out, err := d.cmd.StdoutPipe()
 	if err == nil {
@@ -54,9 +70,24 @@ func (d *daemonProcess) launch() {
 	if err != nil {
 		d.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || line != "listening\n" {
+	d.said = bufio.NewReader(out)
+	line, err := d.said.ReadString('\n')
+	at, ok := strings.CutPrefix(line, "listening ")
+	if err != nil || !ok {
 		d.Fatal("the daemon did not start: ", line, err)
+	}
+	d.addresses = strings.Fields(at)
+}
+
+// terminate ends the daemon as a service manager does.
+func (d *daemonProcess) terminate() {
+	d.Helper()
+	d.client.CloseIdleConnections()
+	if err := d.cmd.Process.Signal(unix.SIGTERM); err != nil {
+		d.Fatal(err)
+	}
+	if err := d.cmd.Wait(); err != nil {
+		d.Error("the daemon ended with", err)
 	}
 }
 
@@ -73,7 +104,10 @@ func (d *daemonProcess) kill() {
 // again. Every request is repeated until it is answered, and is carried out once.
 func TestKilledDaemon(t *testing.T) {
 	t.Parallel()
-	const cells, perCell, kills = 4, 25, 6
+	cells, perCell, kills, pause := 4, 25, 6, 500*time.Millisecond
+	if *soakLength > time.Minute {
+		cells, perCell, kills, pause = 10, 1000, 20, 10*time.Second
+	}
 	d := &daemonProcess{daemon: newDaemon(t)}
 	if err := d.stop(); err != nil {
 		t.Fatal(err)
@@ -83,7 +117,7 @@ func TestKilledDaemon(t *testing.T) {
 		d.cell(fmt.Sprintf("c%d", i))
 	}
 	var left atomic.Int64
-	left.Store(cells)
+	left.Store(int64(cells))
 	var senders sync.WaitGroup
 	for i := range cells {
 		senders.Go(func() {
@@ -97,7 +131,7 @@ func TestKilledDaemon(t *testing.T) {
 		if left.Load() == 0 {
 			break
 		}
-		<-time.After(time.Duration(100+rand.IntN(400)) * time.Millisecond) // a random moment is the purpose
+		<-time.After(pause/5 + time.Duration(rand.Int64N(int64(pause)))) // a random moment is the purpose
 		d.kill()
 		d.launch()
 	}
@@ -111,6 +145,11 @@ func TestKilledDaemon(t *testing.T) {
 		}
 	}
 	d.noneLost(cells * perCell)
+	var list api.List[api.CellInfo]
+	d.want(200, &list, "GET", "/v1/cells", nil)
+	if len(list.Items) != cells {
+		t.Errorf("%d cells, %d were made", len(list.Items), cells)
+	}
 	var verified api.ReceiptVerifyResult
 	d.want(200, &verified, "POST", "/v1/receipts/verify", api.ReceiptVerifyRequest{All: true})
 	if !verified.OK {
@@ -153,10 +192,9 @@ func (d *daemonProcess) persist(cell string, n int) {
 // noneLost checks that every request has one run, and that nothing is left over.
 func (d *daemonProcess) noneLost(requests int) {
 	d.Helper()
-	var runs api.List[api.RunInfo]
-	d.want(200, &runs, "GET", "/v1/runs?limit=1000", nil)
+	runs := d.allRuns()
 	seen, interrupted := map[string]int{}, 0
-	for _, r := range runs.Items {
+	for _, r := range runs {
 		if r.Outcome == "interrupted" {
 			interrupted++
 		}
@@ -172,12 +210,26 @@ func (d *daemonProcess) noneLost(requests int) {
 			d.Errorf("%s: %d runs", what, n)
 		}
 	}
-	d.Logf("%d runs, %d interrupted", len(runs.Items), interrupted)
+	d.Logf("%d runs, %d interrupted", len(runs), interrupted)
 	if len(seen) != requests {
 		d.Errorf("%d requests have a run, %d were sent", len(seen), requests)
 	}
 	pending, err := os.ReadDir(filepath.Join(d.home, "pending"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) || len(pending) > 0 {
 		d.Errorf("left over: %v, %v", pending, err)
+	}
+}
+
+// allRuns lists the runs of the home.
+func (d *daemonProcess) allRuns() (runs []api.RunInfo) {
+	d.Helper()
+	for cursor := ""; ; {
+		var page api.List[api.RunInfo]
+		d.want(200, &page, "GET", "/v1/runs?limit=1000"+cursor, nil)
+		runs = append(runs, page.Items...)
+		if page.Next == nil {
+			return runs
+		}
+		cursor = "&cursor=" + *page.Next
 	}
 }

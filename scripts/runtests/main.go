@@ -23,6 +23,7 @@ import (
 type options struct {
 	only     string
 	fuzzTime string
+	soak     time.Duration
 	strict   bool
 }
 
@@ -72,6 +73,7 @@ func main() {
 	}
 	flag.StringVar(&o.only, "only", "", "run only these steps, separated by commas: "+strings.Join(names, ", "))
 	flag.StringVar(&o.fuzzTime, "fuzztime", "500x", "how long each fuzz target runs: a time, or a number of inputs as 500x")
+	flag.DurationVar(&o.soak, "soak", 2*time.Minute, "how long requests are sent to a daemon that must not grow")
 	flag.BoolVar(&o.strict, "strict", os.Getenv("FORKCELL_TEST_STRICT") != "",
 		"fail when a test of scripts/must-run.txt was skipped (also: FORKCELL_TEST_STRICT=1)")
 	flag.Parse()

@@ -49,8 +49,16 @@ func vetStep(ctx context.Context, _ *run) error {
 	return errors.Join(stream(ctx, "go", "vet", "./..."), stream(ctx, "go", "vet", "-tags", "failpoints,probes", "./..."))
 }
 
+// testStep runs all tests. Beside them the soak runs, which takes its time and little
+// of the processors.
 func testStep(ctx context.Context, r *run) error {
-	return goTestSeeded(ctx, r, "test", []string{"./..."}, "-skip", selfUser)
+	soaked := make(chan error, 1)
+	go func() {
+		limit := r.opts.soak + 10*time.Minute
+		soaked <- goTest(ctx, r, "soak", "-timeout", limit.String(), "-run", "^TestSoak$", "./internal/full", "-soak", r.opts.soak.String())
+	}()
+	err := goTestSeeded(ctx, r, "test", []string{"./..."}, "-skip", selfUser)
+	return errors.Join(err, <-soaked)
 }
 
 func raceStep(ctx context.Context, r *run) error {
