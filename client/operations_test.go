@@ -17,6 +17,7 @@ import (
 // leftOut are the operations without a method, and why.
 var leftOut = map[string]string{
 	"metrics":           "Prometheus reads it",
+	"docs":              "people read it",
 	"getCellRun":        "it is getRun",
 	"cancelCellRun":     "it is cancelRun",
 	"getCellRunLogs":    "it is getRunLogs",

@@ -228,6 +228,9 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	c := connect(t, client.WithURL("https://example.com"))
+	if _, err := c.Cells.Create(t.Context(), client.CreateCell{ForkOf: "x"}); !client.HasCode(err, "usage") {
+		t.Error(err)
+	}
 	if _, err := c.Cells.CreateFrom(t.Context(), ".", client.CreateCell{}); !client.HasCode(err, "no_local_binary") {
 		t.Error(err)
 	}

@@ -2,12 +2,13 @@
 # sdk.sh fetch|generate|test: the packages for Python and TypeScript in sdk/.
 # fetch gets what they need from the registries; test works without a network: it
 # compares what is generated, builds each package, installs it where nothing else is,
-# and runs its tests and examples beside a real daemon. Without a tool it says what is
+# and runs its tests, and the examples, beside a real daemon. Without a tool it says what is
 # skipped; with FORKCELL_TEST_STRICT=1 that is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-work=$PWD/bin/sdk
+root=$PWD
+work=$root/bin/sdk
 tools=$work/tools
 wheels=$work/wheels
 export FORKCELL_BIN=$PWD/bin/forkcell-server PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
@@ -59,6 +60,11 @@ test_typescript() (
 	echo '{"private": true, "type": "module"}' >package.json
 	npm install --offline --no-fund --no-audit --loglevel=error ./forkcell-sdk-*.tgz
 	node --test test/*.test.js
+	# The example is a program of others: only the package, strict, without Node's types.
+	cp "$root/examples/typescript/race.ts" .
+	echo '{"compilerOptions": {"strict": true, "target": "ES2022", "lib": ["ES2023", "DOM", "ESNext.Disposable"],
+		"module": "NodeNext", "types": []}, "files": ["race.ts"]}' >tsconfig.json
+	"$root/sdk/typescript/node_modules/.bin/tsc"
 )
 
 mkdir -p "$work"
@@ -72,7 +78,15 @@ generate)
 	node sdk/typescript/tools/generate.mjs
 	;;
 test)
-	if [ -e "$work/python.fetched" ]; then test_python; else skip python "its packages were not fetched"; fi
-	if [ -e "$work/typescript.fetched" ]; then test_typescript; else skip typescript "its packages were not fetched"; fi
+	python='' node=''
+	if [ -e "$work/python.fetched" ]; then
+		test_python
+		python=$work/python/venv/bin/python
+	else skip python "its packages were not fetched"; fi
+	if [ -e "$work/typescript.fetched" ]; then
+		test_typescript
+		node=$work/typescript
+	else skip typescript "its packages were not fetched"; fi
+	scripts/examples.sh "$python" "$node"
 	;;
 esac

@@ -13,6 +13,7 @@ from forkcell import Cell, Forkcell
 # The operations without a method, and why.
 LEFT_OUT = {
     "metrics": "Prometheus reads it",
+    "docs": "people read it",
     "getCellRun": "it is getRun",
     "cancelCellRun": "it is cancelRun",
     "getCellRunLogs": "it is getRunLogs",

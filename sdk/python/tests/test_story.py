@@ -76,6 +76,16 @@ def test_evidence(fc: Forkcell, project: Path) -> None:
     assert fc.runs.get(begun.run_id).outcome == "interrupted"
 
 
+def test_race(fc: Forkcell, project: Path) -> None:
+    cell = fc.cells.create(project, name="race")
+    judged: list[int] = []
+    for told in (None, lambda a: judged.append(a.attempt)):
+        race = cell.race(["echo 41 > answer", "echo 42 > answer"], judge="grep -q 42 answer", keep=True, on_judged=told)
+        assert [a.judge_exit_code for a in race] == [1, 0]
+        assert race.winner and race.winner.attempt == 2 and "+42" in race.winner.diff().patch()
+    assert sorted(judged) == [1, 2]
+
+
 def test_leaving_a_run_ends_it(fc: Forkcell, project: Path) -> None:
     cell = fc.cells.create(project, name="leaving")
     started: list[str] = []

@@ -10,10 +10,15 @@ export interface Call {
   method: string;
   path: string;
   body?: Record<string, unknown>;
+  /** A body that is not JSON. */
+  content?: { type: string; data: Content };
   headers: Record<string, string>;
   repeatable: boolean;
   signal?: AbortSignal | undefined;
 }
+
+/** Text, bytes, or parts of bytes. */
+export type Content = string | Uint8Array | AsyncIterable<Uint8Array>;
 
 /** What every call takes. */
 export interface CallOptions {
@@ -55,9 +60,12 @@ export function argv(command: string | readonly string[]): string[] {
   return typeof command === "string" ? ["sh", "-c", command] : [...command];
 }
 
+/** Parameters of a request. A list is one parameter for each item. */
+export type Query = Record<string, string | readonly string[] | undefined>;
+
 /** Returns a path with a query of what is defined. */
-export function withQuery(path: string, query: Record<string, string | undefined>): string {
-  const found = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
+export function withQuery(path: string, query: Query): string {
+  const found = Object.entries(query).flatMap(([key, value]) => [value ?? []].flat().map((v) => [key, v]));
   return found.length ? `${path}?${new URLSearchParams(found)}` : path;
 }
 

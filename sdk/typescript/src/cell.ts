@@ -1,9 +1,11 @@
-import { argv, change, get, post, type Call, type CallOptions, type ChangeOptions } from "./call.js";
+import { argv, change, get, post, withQuery, type Call, type CallOptions, type ChangeOptions } from "./call.js";
 import { Diff } from "./diff.js";
 import { ForkcellError } from "./errors.js";
-import { snake } from "./names.js";
-import { Race } from "./race.js";
-import type { OutputOptions } from "./stream.js";
+import { ExecSocket } from "./execsocket.js";
+import { Files } from "./files.js";
+import { camel, snake } from "./names.js";
+import { attemptOf, Race, type RaceCallbacks } from "./race.js";
+import { Recorder, type OutputOptions } from "./stream.js";
 import type { Transport } from "./transport.js";
 import type * as t from "./types.js";
 
@@ -12,15 +14,25 @@ export type Command = string | readonly string[];
 
 /** One cell of a daemon. Its methods are the verbs of the command line. */
 export class Cell {
-  readonly name: string;
+  #name: string;
   /** How the cell was made, if this client made it from a source. */
   readonly created: t.InitResult | undefined;
   readonly #transport: Transport;
 
   constructor(transport: Transport, name: string, created?: t.InitResult) {
     this.#transport = transport;
-    this.name = name;
+    this.#name = name;
     this.created = created;
+  }
+
+  /** The name of the cell. */
+  get name(): string {
+    return this.#name;
+  }
+
+  /** The files of the cell. */
+  get files(): Files {
+    return new Files(this.#transport, this.#path("/files"));
   }
 
   /** Stops the cell if it is live, and does not remove it. */
@@ -39,6 +51,13 @@ export class Cell {
   /** Returns everything about the cell. */
   status(options: CallOptions = {}): Promise<t.StatusResult> {
     return this.#transport.send(get(this.#path(), options));
+  }
+
+  /** Changes the name and the settings of the cell. null takes a setting away; `labels` are all labels. */
+  async update(request: t.Update, options: Omit<ChangeOptions, "idempotencyKey"> = {}): Promise<t.CellInfo> {
+    const info = await this.#transport.send<t.CellInfo>(change("PATCH", this.#path(), snake(request), options));
+    this.#name = info.name;
+    return info;
   }
 
   /** Removes the cell. `force` stops a live cell, and gives up unfinished work. */
@@ -75,13 +94,20 @@ export class Cell {
    * one command for `n` attempts; a list has a command for each attempt. A caller that goes
    * away ends the race, unless it gave an idempotencyKey.
    */
-  async race(commands: string | readonly Command[], request: t.RaceOptions & ChangeOptions = {}): Promise<Race> {
-    const { judge, signal, idempotencyKey, ifMatch, ...options } = request;
+  async race(commands: string | readonly Command[], request: t.RaceOptions & RaceCallbacks & ChangeOptions = {}): Promise<Race> {
+    const { judge, onAttempt, onJudged, signal, idempotencyKey, ifMatch, ...options } = request;
     const body: Record<string, unknown> = { ...snake(options), cell: this.name };
     if (judge) body["judge"] = argv(judge);
     if (typeof commands === "string") body["command"] = argv(commands);
     else body["attempts"] = commands.map((c) => ({ command: argv(c) }));
-    return new Race(this.#transport, await this.#transport.send(change("POST", "/v1/race", body, request)));
+    const call = change("POST", "/v1/race", body, request);
+    if (!onAttempt && !onJudged) return new Race(this.#transport, await this.#transport.send(call));
+    const result = await this.#transport.follow<t.RaceResult>(call, ({ name, data }) => {
+      const calls = name === "attempt" ? onAttempt : name === "judged" ? onJudged : undefined;
+      calls?.(attemptOf(this.#transport, camel(JSON.parse(data)) as t.RaceAttempt));
+      return name === "result" ? JSON.parse(data) : undefined;
+    });
+    return new Race(this.#transport, result);
   }
 
   /** Compares two states; without any, those of the last run. It sends nothing yet. */
@@ -92,6 +118,17 @@ export class Cell {
   /** Returns the runs of the cell, the oldest first. */
   runs(options: CallOptions = {}): AsyncIterable<t.RunInfo> {
     return this.#transport.pages(this.#path("/runs"), {}, options);
+  }
+
+  /** Returns a state, the present one by default, as a tar archive, in parts. */
+  export(request: t.ExportState = {}, options: CallOptions = {}): AsyncIterable<Uint8Array> {
+    const query = { checkpoint: request.checkpoint, changes: request.changes ? "true" : undefined };
+    return this.#transport.parts(get(withQuery(this.#path("/export"), query), options), "application/x-tar");
+  }
+
+  /** Returns the states of the cell, the oldest first. */
+  checkpoints(options: CallOptions = {}): AsyncIterable<t.CheckpointInfo> {
+    return this.#transport.pages(this.#path("/checkpoints"), {}, options);
   }
 
   /** Names the present state. */
@@ -160,6 +197,24 @@ export class Cell {
     return { ...answer, ok: answer.exitCode === 0 };
   }
 
+  /**
+   * Executes a command in a live cell with its input and output in a socket. Aborting the
+   * signal closes the socket: the command goes on, and `attach` joins it.
+   */
+  openExec(command: Command, request: t.OpenExec & CallOptions = {}): Promise<ExecSocket> {
+    const { env = {}, workdir, timeout, tty, cols, rows, signal } = request;
+    const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+    const query = { command: argv(command), env: variables, workdir, timeout, tty: tty ? "true" : undefined };
+    const size = { cols: cols?.toString(), rows: rows?.toString() };
+    return ExecSocket.open(this.#transport, withQuery(this.#path("/exec"), { ...query, ...size }), signal);
+  }
+
+  /** Joins a command that `openExec` began, by its id: the last 256 KiB of its output, and what comes. */
+  attach(exec: string, request: { cols?: number; rows?: number } & CallOptions = {}): Promise<ExecSocket> {
+    const size = { cols: request.cols?.toString(), rows: request.rows?.toString() };
+    return ExecSocket.open(this.#transport, withQuery(this.#path(`/exec/${encodeURIComponent(exec)}`), size), request.signal);
+  }
+
   /** Returns the policy of the cell. */
   policy(options: CallOptions = {}): Promise<t.PolicyResult> {
     return this.#transport.send(get(this.#path("/policy"), options));
@@ -171,7 +226,7 @@ export class Cell {
   }
 
   #path(below = ""): string {
-    return `/v1/cells/${encodeURIComponent(this.name)}${below}`;
+    return `/v1/cells/${encodeURIComponent(this.#name)}${below}`;
   }
 
   #move<T>(below: string, request: object | undefined, options: ChangeOptions): Promise<T> {
@@ -181,7 +236,8 @@ export class Cell {
   #output<T>(below: string, command: Command, request: OutputOptions & ChangeOptions): Promise<T> {
     const { onStdout, onStderr, onStarted, signal, idempotencyKey, ifMatch, ...body } = request;
     const call: Call = change("POST", this.#path(below), { ...snake(body), command: argv(command) }, request);
-    if (onStdout || onStderr || onStarted) return this.#transport.follow(call, request);
-    return this.#transport.send(call);
+    if (!onStdout && !onStderr && !onStarted) return this.#transport.send(call);
+    const recorder = new Recorder(request);
+    return this.#transport.follow(call, (event) => recorder.take(event));
   }
 }

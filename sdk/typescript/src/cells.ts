@@ -46,7 +46,8 @@ export class Cells {
   }
 
   /** Returns the cells, the oldest first. */
-  list(filter: { state?: string } = {}, options: CallOptions = {}): AsyncIterable<CellInfo> {
-    return this.#transport.pages("/v1/cells", filter, options);
+  list(filter: { state?: string; labels?: Record<string, string> } = {}, options: CallOptions = {}): AsyncIterable<CellInfo> {
+    const label = Object.entries(filter.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+    return this.#transport.pages("/v1/cells", { state: filter.state, label }, options);
   }
 }

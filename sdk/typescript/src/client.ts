@@ -1,10 +1,11 @@
-import { get, post, type CallOptions } from "./call.js";
+import { change, get, post, type CallOptions, type Content } from "./call.js";
 import { Cells } from "./cells.js";
 import type { ClientOptions } from "./config.js";
+import { Events } from "./events.js";
 import { snake } from "./names.js";
-import { Decisions, Policies, Receipts, Runs } from "./resources.js";
+import { Decisions, Policies, Receipts, Runs, Tokens } from "./resources.js";
 import { Transport } from "./transport.js";
-import type { GC, GCResult, GraphNode, KeyInfo, VersionInfo } from "./types.js";
+import type { Check, GC, GCResult, GraphNode, Health, KeyInfo, Upload, UsageResult, VersionInfo } from "./types.js";
 
 /** A client of a daemon. */
 export class Forkcell {
@@ -13,6 +14,8 @@ export class Forkcell {
   readonly receipts: Receipts;
   readonly decisions: Decisions;
   readonly policies: Policies;
+  readonly events: Events;
+  readonly tokens: Tokens;
   readonly #transport: Transport;
 
   /** Makes a client. Without options it uses FORKCELL_URL, else the local socket. */
@@ -24,6 +27,8 @@ export class Forkcell {
     this.receipts = new Receipts(transport);
     this.decisions = new Decisions(transport);
     this.policies = new Policies(transport);
+    this.events = new Events(transport);
+    this.tokens = new Tokens(transport);
   }
 
   /** Whether the daemon is on a local socket, so that both sides see the same files. */
@@ -43,6 +48,35 @@ export class Forkcell {
   /** Returns the version of the daemon, and of the API that it speaks. */
   version(options: CallOptions = {}): Promise<VersionInfo> {
     return this.#transport.send(get("/version", options));
+  }
+
+  /** Reports whether the daemon runs. */
+  health(options: CallOptions = {}): Promise<Health> {
+    return this.#transport.send(get("/healthz", options));
+  }
+
+  /** Reports whether the daemon takes requests. One that is stopping is an error with the code draining. */
+  ready(options: CallOptions = {}): Promise<Health> {
+    return this.#transport.send({ ...get("/readyz", options), repeatable: false });
+  }
+
+  /** Returns what the daemon's host can enforce. */
+  async doctor(options: CallOptions = {}): Promise<Check[]> {
+    return (await this.#transport.send<{ controls: Check[] }>(get("/v1/doctor", options))).controls;
+  }
+
+  /** Returns what cells use, for each and in all. */
+  usage(options: CallOptions = {}): Promise<UsageResult> {
+    return this.#transport.send(get("/v1/usage", options));
+  }
+
+  /**
+   * Sends a tar archive, which may be compressed by zstd, for the source of a new cell:
+   * `{ upload: upload.upload }`. One that is not used is removed after an hour.
+   */
+  upload(archive: Content, options: CallOptions = {}): Promise<Upload> {
+    const call = change("POST", "/v1/uploads", undefined, options);
+    return this.#transport.send({ ...call, content: { type: "application/x-tar", data: archive } });
   }
 
   /** Returns the key that signs receipts. */

@@ -1,4 +1,4 @@
-import { get, withQuery, type CallOptions } from "./call.js";
+import { get, withQuery, type CallOptions, type Query } from "./call.js";
 import type { Transport } from "./transport.js";
 import type { DiffResult, States } from "./types.js";
 
@@ -6,13 +6,14 @@ import type { DiffResult, States } from "./types.js";
 export class Diff {
   readonly #transport: Transport;
   readonly #path: string;
+  readonly #query: Query;
 
   constructor(transport: Transport, path: string, states: States) {
     const { paths = [], sinceApply, all, ...rest } = states;
     const flags = { since_apply: sinceApply ? "true" : undefined, all: all ? "true" : undefined };
-    const query = new URLSearchParams(paths.map((p) => ["path", p]));
     this.#transport = transport;
-    this.#path = `${withQuery(path, { ...rest, ...flags, format: "" })}&${query}`;
+    this.#query = { ...rest, ...flags, path: paths };
+    this.#path = path;
   }
 
   /** Returns the paths that differ. */
@@ -31,6 +32,6 @@ export class Diff {
   }
 
   #as(format: string): string {
-    return this.#path.replace("format=", `format=${format}`).replace(/&$/, "");
+    return withQuery(this.#path, { ...this.#query, format });
   }
 }

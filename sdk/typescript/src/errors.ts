@@ -31,6 +31,15 @@ export class ForkcellError extends Error {
     this.requestId = parts.requestId ?? "";
   }
 
+  /** Returns the error of an answer: that of its problem document, if it is one. */
+  static fromAnswer(status: number, text: string): ForkcellError {
+    try {
+      return ForkcellError.fromProblem(status, JSON.parse(text));
+    } catch {
+      return ForkcellError.fromProblem(status, undefined);
+    }
+  }
+
   /** Returns the error of a problem document. */
   static fromProblem(status: number, document: unknown): ForkcellError {
     const p = (document ?? {}) as { code?: string; detail?: string; hint?: string; details?: string[]; instance?: string };

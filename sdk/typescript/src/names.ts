@@ -26,11 +26,16 @@ export function camel(document: unknown): unknown {
   );
 }
 
-/** Returns the body of a request. Its values need no change: their own fields are single words. */
+/** Returns the body of a request, with its fields as the daemon names them. */
 export function snake(options: object): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(options)
       .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value]),
+      .map(([name, value]) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), open.has(name) ? value : inner(value)]),
   );
+}
+
+function inner(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(inner);
+  return value !== null && typeof value === "object" ? snake(value) : value;
 }

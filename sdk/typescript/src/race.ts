@@ -8,6 +8,19 @@ export type Attempt = RaceAttempt & {
   diff(): Diff;
 };
 
+/** Returns an attempt that can compare its states. */
+export function attemptOf(transport: Transport, a: RaceAttempt): Attempt {
+  return { ...a, diff: () => new Diff(transport, `/v1/cells/${encodeURIComponent(a.cell)}/diff`, { run: a.runId }) };
+}
+
+/** What a race calls while it runs. */
+export interface RaceCallbacks {
+  /** Called with each attempt when its command has ended. */
+  onAttempt?: (attempt: Attempt) => void;
+  /** Called with each attempt when it has been judged. */
+  onJudged?: (attempt: Attempt) => void;
+}
+
 /** The result of a race. Iterating gives the attempts. */
 export class Race implements Iterable<Attempt> {
   readonly result: RaceResult;
@@ -15,10 +28,7 @@ export class Race implements Iterable<Attempt> {
 
   constructor(transport: Transport, result: RaceResult) {
     this.result = result;
-    this.attempts = result.attempts.map((a) => ({
-      ...a,
-      diff: () => new Diff(transport, `/v1/cells/${encodeURIComponent(a.cell)}/diff`, { run: a.runId }),
-    }));
+    this.attempts = result.attempts.map((a) => attemptOf(transport, a));
   }
 
   /** The best attempt, or undefined if all failed. */

@@ -1,5 +1,5 @@
-// Runs, receipts, decisions and policies of a daemon.
-import { get, post, type CallOptions } from "./call.js";
+// Runs, receipts, decisions, policies and tokens of a daemon.
+import { change, get, post, withQuery, type CallOptions } from "./call.js";
 import { snake } from "./names.js";
 import type { Transport } from "./transport.js";
 import type * as t from "./types.js";
@@ -25,6 +25,37 @@ export class Runs {
   /** Ends a run. It is decided as its flags say. */
   cancel(run: string, options: CallOptions = {}): Promise<t.RunInfo> {
     return this.#transport.send(post(`/v1/runs/${encodeURIComponent(run)}/cancel`, undefined, options));
+  }
+
+  /** Returns what a run wrote, in parts. `follow` goes on until the run has ended. */
+  output(run: string, options: CallOptions & { stream?: "stdout" | "stderr"; follow?: boolean } = {}): AsyncIterable<Uint8Array> {
+    const query = { stream: options.stream, follow: options.follow ? "true" : undefined };
+    const call = get(withQuery(`/v1/runs/${encodeURIComponent(run)}/logs`, query), options);
+    return this.#transport.parts(call, "application/octet-stream");
+  }
+}
+
+/** Makes and revokes tokens. */
+export class Tokens {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** Makes a token. The result is the only document that has its secret. */
+  create(request: t.CreateToken, options: CallOptions = {}): Promise<t.TokenCreated> {
+    return this.#transport.send(post("/v1/tokens", snake(request), options));
+  }
+
+  /** Returns the tokens, the oldest first. */
+  list(options: CallOptions = {}): AsyncIterable<t.TokenInfo> {
+    return this.#transport.pages("/v1/tokens", {}, options);
+  }
+
+  /** Revokes a token, by its name or id. It takes effect at once. */
+  async revoke(token: string, options: CallOptions = {}): Promise<void> {
+    await this.#transport.document(change("DELETE", `/v1/tokens/${encodeURIComponent(token)}`, undefined, options));
   }
 }
 

@@ -132,10 +132,9 @@ export class Recorder {
   /** Handles an event, and returns the result document if it is the last one. */
   take(event: StreamEvent): Record<string, unknown> | undefined {
     // Events that it does not know belong to later versions.
-    if (!["stdout", "stderr", "started", "problem", "result"].includes(event.name)) return undefined;
+    if (!["stdout", "stderr", "started", "result"].includes(event.name)) return undefined;
     const document = JSON.parse(event.data);
     if (event.name === "result") return this.#result(document);
-    if (event.name === "problem") throw ForkcellError.fromProblem(document.status ?? 0, document);
     if (event.name === "started") {
       this.#onStarted?.(document.run_id ?? document.exec_id);
     } else {

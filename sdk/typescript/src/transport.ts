@@ -1,9 +1,10 @@
 // Sends calls to a daemon.
-import { get, retryWait, withQuery, type Call, type CallOptions } from "./call.js";
+import { get, retryWait, withQuery, type Call, type CallOptions, type Query } from "./call.js";
 import { parseAddress, readToken, type Address, type ClientOptions } from "./config.js";
 import { ForkcellError } from "./errors.js";
 import { camel } from "./names.js";
-import { EventParser, Recorder, type OutputOptions, type StreamEvent } from "./stream.js";
+import { EventParser, type StreamEvent } from "./stream.js";
+import { openWire, type Wire, type WireEvents } from "./wire.js";
 
 const pageSize = "500";
 
@@ -47,32 +48,64 @@ export class Transport {
     }
   }
 
-  /** Sends a call whose answer is a stream of output, and returns the result at its end. */
-  async follow<T>(call: Call, options: OutputOptions): Promise<T> {
-    const recorder = new Recorder(options);
-    for await (const event of this.events(call)) {
-      const result = recorder.take(event);
-      if (result) return camel(result) as T;
-    }
-    throw new ForkcellError("lost", { message: "the stream ended before the result", hint: "the run was ended with it" });
-  }
-
-  /** Sends a call whose answer is a stream of events. */
-  async *events(call: Call): AsyncGenerator<StreamEvent> {
-    const response = await this.#answer({ ...call, headers: { ...call.headers, Accept: "text/event-stream" } });
-    const parser = new EventParser();
+  /** Sends a call, and returns its answer in parts as they come. */
+  async *parts(call: Call, accept: string): AsyncGenerator<Uint8Array> {
+    const response = await this.#answer({ ...call, headers: { Accept: accept, ...call.headers } });
     const reader = response.body?.getReader();
     try {
-      for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) yield* parser.feed(part.value);
+      for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) yield part.value;
     } catch (cause) {
-      throw failure(call, cause, "the stream was cut");
+      throw failure(call, cause, "the answer was cut");
     } finally {
       await reader?.cancel().catch(() => {}); // it may have ended
     }
   }
 
+  /** Sends a call, and returns the lines of its answer as they come. */
+  async *lines(call: Call, accept: string): AsyncGenerator<string> {
+    const decoder = new TextDecoder();
+    let rest = "";
+    for await (const part of this.parts(call, accept)) {
+      const lines = (rest + decoder.decode(part, { stream: true })).split("\n");
+      rest = lines.pop() ?? "";
+      yield* lines;
+    }
+    if (rest !== "") yield rest;
+  }
+
+  /** Sends a call whose answer is a stream, and returns what `take` returns for the result at its end. */
+  async follow<T>(call: Call, take: (event: StreamEvent) => unknown): Promise<T> {
+    for await (const event of this.events(call)) {
+      const result = take(event);
+      if (result) return camel(result) as T;
+    }
+    const hint = "what the call began was ended with it";
+    throw new ForkcellError("lost", { message: "the stream ended before the result", hint });
+  }
+
+  /** Sends a call whose answer is a stream of events. */
+  async *events(call: Call): AsyncGenerator<StreamEvent> {
+    const parser = new EventParser();
+    for await (const part of this.parts(call, "text/event-stream")) {
+      for (const event of parser.feed(part)) {
+        if (event.name === "problem") {
+          const problem = parse(event.data) as { status?: number };
+          throw ForkcellError.fromProblem(problem.status ?? 0, problem);
+        }
+        yield event;
+      }
+    }
+  }
+
+  /** Opens a WebSocket. */
+  async wire(path: string, protocol: string, events: WireEvents): Promise<Wire> {
+    this.#token ??= readToken(this.#options);
+    const { base, socket } = this.address;
+    return openWire({ base, socket, path, protocol, token: await this.#token }, events);
+  }
+
   /** Returns the items of a list, page by page as they are used. */
-  async *pages<T>(path: string, query: Record<string, string | undefined> = {}, options: CallOptions = {}): AsyncGenerator<T> {
+  async *pages<T>(path: string, query: Query = {}, options: CallOptions = {}): AsyncGenerator<T> {
     for (let cursor: string | undefined; ; ) {
       const call = get(withQuery(path, { ...query, limit: pageSize, cursor }), options);
       const page = await this.send<{ items: T[]; next: string | null }>(call);
@@ -101,7 +134,7 @@ export class Transport {
       }
       if (!response) throw failure(call, cause, `the daemon at ${this.address.name}`);
       if (response.ok) return response;
-      throw ForkcellError.fromProblem(response.status, parse(await response.text(), true));
+      throw ForkcellError.fromAnswer(response.status, await response.text());
     }
   }
 
@@ -115,6 +148,11 @@ export class Transport {
     // A redirection would carry the token to another place.
     const init: RequestInit = { method: call.method, headers, redirect: "manual", signal: call.signal ?? null };
     if (call.body) init.body = JSON.stringify(call.body);
+    if (call.content) {
+      headers["Content-Type"] = call.content.type;
+      init.body = call.content.data as BodyInit; // fetch of Node takes parts too
+      (init as { duplex?: string }).duplex = "half";
+    }
     return send(this.address.base + call.path, init);
   }
 
@@ -132,11 +170,10 @@ export class Transport {
   }
 }
 
-function parse(text: string, lenient = false): unknown {
+function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    if (lenient) return undefined;
     throw new ForkcellError("protocol", { message: "the answer is not JSON", cause });
   }
 }
@@ -148,7 +185,7 @@ function failure(call: Call, cause: unknown, what: string): unknown {
   return new ForkcellError("connection", { message: `${what}: ${(cause as Error)?.message}`, cause });
 }
 
-function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => {
       clearTimeout(timer);

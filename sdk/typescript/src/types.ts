@@ -11,7 +11,7 @@ export type { CallOptions, ChangeOptions, OutputOptions };
 
 // Requests.
 export type Source = Document<"Source">;
-export type CreateCell = Omit<Document<"CreateCell">, "source"> & {
+export type CreateCell = Omit<Document<"CreateCell">, "source" | "forkOf" | "checkpoint" | "n"> & {
   /** A directory of this machine, with a daemon on the local socket; or the API's own form. */
   source?: string | Source;
 };
@@ -49,6 +49,25 @@ export type Explain = Document<"ExplainBody">;
 export type Suggest = Document<"SuggestBody">;
 export type VerifyReceipts = Document<"ReceiptVerifyRequest">;
 export type GC = Document<"GCBody">;
+export type Update = Document<"UpdateBody">;
+export type CreateToken = Document<"TokenBody">;
+/** Which state `export` reads. */
+export interface ExportState {
+  /** Without it, the present state. */
+  checkpoint?: string;
+  /** Only what differs from the last applied state. */
+  changes?: boolean;
+}
+/** What `openExec` takes besides the command. */
+export interface OpenExec {
+  env?: Record<string, string>;
+  workdir?: string;
+  timeout?: string;
+  /** Gives the command a terminal of `cols` and `rows`. What it writes there is stdout. */
+  tty?: boolean;
+  cols?: number;
+  rows?: number;
+}
 
 // Results.
 export type InitResult = Document<"InitResult">;
@@ -85,3 +104,18 @@ export type Explanation = Document<"Explanation">;
 export type KeyInfo = Document<"KeyInfo">;
 export type GCResult = Document<"GCResult">;
 export type VersionInfo = Document<"VersionInfo">;
+export type Health = Document<"Health">;
+export type Check = Document<"Check">;
+export type UsageResult = Document<"UsageResult">;
+export type Upload = Document<"Upload">;
+export type TokenInfo = Document<"TokenInfo">;
+export type TokenCreated = Document<"TokenCreated">;
+export type CheckpointInfo = Document<"CheckpointInfo">;
+export type FileInfo = Document<"FileInfo">;
+/** A change in a watched directory. Paths are relative to it. */
+export interface FileEvent {
+  event: "started" | "created" | "modified" | "removed" | "renamed" | "overflow";
+  path?: string;
+  /** The old path of what was renamed. */
+  from?: string;
+}

@@ -46,17 +46,9 @@ class CreateCell(TypedDict):
     """
     How states are kept. Without it, the best one for the host.
     """
-    checkpoint: NotRequired[str]
-    """
-    The state to fork; without it, the present one.
-    """
     exclude: NotRequired[list[str]]
     """
     Patterns of files to leave out, besides the secret rules.
-    """
-    fork_of: NotRequired[str]
-    """
-    Fork this cell instead of using a source.
     """
     idle_timeout: NotRequired[str]
     """
@@ -69,10 +61,6 @@ class CreateCell(TypedDict):
     mount_at: NotRequired[str]
     """
     Path of the workspace in the cell.
-    """
-    n: NotRequired[int]
-    """
-    Make so many forks, called NAME-1 to NAME-N.
     """
     name: NotRequired[str]
     """

@@ -1,0 +1,57 @@
+#!/bin/bash
+# examples.sh PYTHON NODE_DIRECTORY: runs the examples for Go, Python and TypeScript as a
+# user does, beside a real daemon. PYTHON has the package forkcell, and NODE_DIRECTORY
+# has race.js and the package @forkcell/sdk; "" skips a language, loudly.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=$1 node=$2
+
+work=$(mktemp -d /tmp/fcXXXXXX) # short: it holds a socket
+export FORKCELL_HOME=$work/home
+"${FORKCELL_BIN:?}" serve >"$work/daemon.log" 2>&1 &
+daemon=$!
+trap 'kill $daemon && wait $daemon || true; rm -rf "$work"' EXIT
+until grep -q '^listening on' "$work/daemon.log"; do
+	kill -0 $daemon || { cat "$work/daemon.log"; exit 1; }
+	sleep 0.1
+done
+
+# example NAME COMMAND...: runs a command beside a fresh project.
+example() {
+	echo "examples: $1"
+	rm -rf "$work/run"
+	mkdir "$work/run"
+	cp -r examples/project "$work/run/project"
+	(cd "$work/run" && "${@:2}") >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
+}
+
+# expect PATTERN...: each is in what the example printed.
+expect() {
+	local pattern
+	for pattern in "$@"; do
+		grep -qE "$pattern" "$work/out" || {
+			cat "$work/out"
+			echo "examples: no \"$pattern\" in the output" >&2
+			exit 1
+		}
+	done
+}
+
+if [ ! -x /usr/bin/pytest ]; then
+	echo "examples: SKIPPED: the cells need the host's pytest (python3-pytest)" >&2
+	exit "${FORKCELL_TEST_STRICT:-0}"
+fi
+go build -buildvcs=false -o "$work/go/" ./examples/go/...
+example go "$work/go/race"
+expect 'failed' '^1 1 .*roman.py' '^2 0 .*roman.py'
+if [ -n "$python" ]; then
+	example python "$python" "$PWD/examples/python/race.py"
+	expect 'failed' '^None .*roman.py'
+	example 'python: fix' "$python" "$PWD/examples/python/fix.py" project ./fix-a.sh ./fix-b.sh ./fix-c.sh ./fix-d.sh ./fix-e.sh
+	expect 'attempt 1: fails' 'attempt 2: passes' 'attempt 2 wins: ./fix-b.sh' '^  roman.py'
+	(cd "$work/run/project" && /usr/bin/pytest -q -p no:cacheprovider)
+fi
+if [ -n "$node" ]; then
+	example typescript node "$node/race.js"
+	expect 'failed' '^(null|undefined) .*roman.py'
+fi

@@ -1,0 +1,165 @@
+// Every operation of the API, found in the daemon's journal after the methods were called.
+import assert from "node:assert/strict";
+import { request } from "node:http";
+import { text } from "node:stream/consumers";
+import { after, before, test } from "node:test";
+import { type Cell, Forkcell } from "@forkcell/sdk";
+import { newProject, startDaemon, type Daemon } from "./daemon.js";
+
+let daemon: Daemon;
+let fc: Forkcell;
+
+before(async () => {
+  daemon = await startDaemon();
+  fc = new Forkcell({ url: daemon.url });
+});
+after(async () => {
+  await fc.close();
+  await daemon.stop();
+});
+
+// The operations without a method, and why.
+const leftOut = {
+  metrics: "Prometheus reads it",
+  docs: "people read it",
+  getCellRun: "it is getRun",
+  cancelCellRun: "it is cancelRun",
+  getCellRunLogs: "it is getRunLogs",
+  listRunEvents: "it is listEvents of a run",
+  listCellRunEvents: "it is listEvents of a run",
+};
+
+test("every operation has a method", async () => {
+  await change(await fc.cells.create({ source: await newProject(), name: "every" }));
+  await operate();
+  const live = await fc.cells.create({ source: await newProject(), name: "every-live" });
+  await live.start();
+  await execute(live);
+  await useFiles(live);
+  await live.stop();
+  await look(live);
+  const done = new Set<string>();
+  for await (const record of fc.events.list({ class: "api_activity" })) {
+    const { operation, response } = record["api"] as { operation: string; response: { code: number } };
+    if (response.code < 400) done.add(operation);
+  }
+  const missing = (await operations()).filter(([, route]) => !done.has(route)).map(([id]) => id);
+  assert.deepEqual(missing.sort(), Object.keys(leftOut).sort());
+});
+
+async function all<T>(list: AsyncIterable<T>): Promise<T[]> {
+  const items: T[] = [];
+  for await (const item of list) items.push(item);
+  return items;
+}
+
+/** Returns id and route of each operation of the daemon. */
+async function operations(): Promise<[string, string][]> {
+  const document = await new Promise<string>((resolve, reject) => {
+    const options = { socketPath: daemon.url.slice("unix:".length), path: "/openapi.json" };
+    request(options, (answer) => resolve(text(answer))).once("error", reject).end();
+  });
+  const { paths } = JSON.parse(document) as { paths: Record<string, Record<string, { operationId: string }>> };
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, o]): [string, string] => [o.operationId, `${method.toUpperCase()} ${path}`]),
+  );
+}
+
+/** Changes an idle cell. */
+async function change(cell: Cell): Promise<void> {
+  assert.equal((await fc.cells.get("every")).name, "every");
+  await cell.update({ labels: { my_team: "a" }, ttl: "1h" });
+  assert.deepEqual((await all(fc.cells.list({ labels: { my_team: "a" } }))).map((c) => c.name), ["every"]);
+  const info = await cell.update({ name: "every-renamed", ttl: null, labels: null });
+  assert.deepEqual([cell.name, info.ttl, info.labels], ["every-renamed", "", {}]);
+  await cell.policy();
+  await cell.setPolicy("offline");
+  await cell.checkpoint({ name: "one" });
+  await cell.run("echo hi > hello.txt");
+  await fc.policies.suggest({ cell: cell.name });
+  await cell.diff().changes();
+  await cell.reject();
+  await cell.run("echo hi > hello.txt");
+  await cell.accept();
+  await cell.apply();
+  await cell.undo();
+  await cell.restore({ checkpoint: "one" });
+  await cell.refresh();
+  await cell.verify();
+  assert.ok((await all(cell.checkpoints())).length >= 3);
+  await cell.fork({ name: "every-fork" });
+  const attempts: number[] = [];
+  await cell.race("true", { n: 2, onAttempt: (a) => attempts.push(a.attempt) });
+  assert.deepEqual(attempts.sort(), [1, 2]);
+  const { upload } = await fc.upload(cell.export());
+  const copy = await fc.cells.create({ source: { upload }, name: "every-copy" });
+  assert.equal(copy.created?.root, (await cell.status()).root);
+  await copy.remove();
+}
+
+/** Uses what is about the daemon. */
+async function operate(): Promise<void> {
+  assert.deepEqual([(await fc.health()).status, (await fc.ready()).status, (await fc.version()).api], ["ok", "ok", "v1"]);
+  await fc.key();
+  await fc.gc({ dryRun: true });
+  assert.ok((await fc.usage()).cells.some((u) => u.cell === "every-renamed"));
+  assert.ok((await fc.doctor())[0]?.status);
+  const made = await fc.tokens.create({ name: "every", scopes: ["read"], quota: { liveCells: 3 } });
+  const [listed] = await all(fc.tokens.list());
+  assert.deepEqual([listed?.id, listed?.quota?.liveCells], [made.id, 3]);
+  await fc.tokens.revoke(made.id);
+  assert.ok((await all(fc.policies.presets())).some((p) => p.name === "offline"));
+  await fc.policies.validate("offline");
+  await fc.policies.explain({ policy: "offline", host: "example.com:443" });
+}
+
+/** Uses a live cell. */
+async function execute(cell: Cell): Promise<void> {
+  await cell.exec("true");
+  await cell.pause();
+  await cell.resume();
+  const first = await cell.openExec(["cat"]);
+  const second = await cell.attach(first.id);
+  await second.closeInput();
+  assert.deepEqual(await first.wait(), { exitCode: 0, signal: "" });
+}
+
+/** Uses every verb of files. */
+async function useFiles(cell: Cell): Promise<void> {
+  for await (const event of cell.files.watch("", { recursive: true })) {
+    if (event.event === "started") await cell.files.write("new.txt", "0123", { mode: 0o600 });
+    else if (event.path === "new.txt") break;
+  }
+  await cell.files.mkdir("a/b");
+  await cell.files.move("new.txt", "a/moved.txt");
+  const info = await cell.files.stat("a/moved.txt");
+  assert.deepEqual([info.mode, info.size, info.type], ["0600", 4, "file"]);
+  const paths = (await cell.files.list("", { depth: 2 })).map((e) => e.path);
+  assert.deepEqual(paths.sort(), ["a", "a/b", "a/moved.txt", "hello.txt"]);
+  const decoded = new TextDecoder().decode(await cell.files.read("a/moved.txt"));
+  const [part] = await all(cell.files.stream("a/moved.txt", { offset: 2 }));
+  assert.deepEqual([decoded, new TextDecoder().decode(part)], ["0123", "23"]);
+  async function* large() {
+    for (let i = 0; i < 3; i++) yield new Uint8Array(1 << 20);
+  }
+  assert.equal((await cell.files.write("large", large())).size, 3 << 20);
+  assert.match(Buffer.concat(await all(cell.files.archive("a"))).toString("latin1"), /moved\.txt/);
+  await cell.files.remove("a", { recursive: true });
+}
+
+/** Reads what a run leaves. */
+async function look(cell: Cell): Promise<void> {
+  const begun = await cell.begin("echo hello; sleep 1000");
+  const output = fc.runs.output(begun.runId, { follow: true })[Symbol.asyncIterator]();
+  assert.equal(new TextDecoder().decode((await output.next()).value), "hello\n");
+  await fc.runs.cancel(begun.runId);
+  assert.ok((await output.next()).done);
+  const r = await cell.run("true", { wait: "30s" });
+  assert.equal((await fc.runs.get(r.runId)).outcome, "succeeded");
+  for (const list of [cell.runs(), fc.runs.list()]) assert.ok((await all(list)).some((i) => i.runId === r.runId));
+  assert.ok((await all(fc.receipts.list(cell.name))).some((i) => i.receiptId === r.receiptId));
+  assert.ok((await fc.receipts.get(r.receiptId)) && (await fc.receipts.bundle(r.receiptId)));
+  assert.ok((await fc.receipts.verify({ receipt: r.receiptId })).ok);
+  assert.ok((await all(fc.decisions.list())).length && (await all(fc.graph())).length);
+  assert.ok((await all(fc.events.list({ run: r.runId }))).length);
+}
