@@ -80,42 +80,6 @@ answered. SIGHUP makes it read tokens and certificates again.`,
 	return cmd
 }
 
-// printUnit prints the units of a service.
-func (s *session) printUnit(cmd *cobra.Command) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(cmd.OutOrStdout(), `# forkcell.socket
-[Unit]
-Description=Forkcell API
-
-[Socket]
-ListenStream=%t/forkcell.sock
-SocketMode=0600
-
-[Install]
-WantedBy=sockets.target
-
-# forkcell.service
-[Unit]
-Description=Forkcell daemon
-Requires=forkcell.socket
-
-[Service]
-Type=notify
-ExecStart=`+self+` serve
-ExecReload=/bin/kill -HUP $MAINPID
-# Live cells outlive the daemon.
-KillMode=process
-Restart=on-failure
-
-[Install]
-WantedBy=default.target
-`)
-	return err
-}
-
 // listening reports the addresses of the daemon.
 func (s *session) listening(addresses []string) error {
 	err := s.emit(struct {
