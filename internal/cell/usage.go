@@ -16,9 +16,9 @@ const (
 	usageCalls = 16
 )
 
-// Usage returns what the cells use whose names have a prefix, and the sum. Like every
-// reading verb it takes no lock. The processor time of a live cell whose supervisor
-// does not answer is left out.
+// Usage returns what the cells use whose names have a prefix and that the caller may
+// know of, and the sum. Like every reading verb it takes no lock. The processor time of
+// a live cell whose supervisor does not answer is left out.
 func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, error) {
 	res := &api.UsageResult{Cells: []api.CellUsage{}}
 	if e.store == nil {
@@ -30,6 +30,9 @@ func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, er
 			return err
 		}
 		for _, c := range cells {
+			if !e.caller.sees(c.Name) {
+				continue
+			}
 			u, err := e.cellUsage(tx, c)
 			if err != nil {
 				return err

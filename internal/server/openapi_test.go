@@ -88,3 +88,42 @@ func TestOpenAPIPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestScopes holds the scopes of the routes, which the description shows, to the
+// contract. A route that is not named here and changes something needs run.
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	var doc struct {
+		Paths map[string]map[string]struct {
+			ID     string   `yaml:"operationId"`
+			Scopes []string `yaml:"x-scopes"`
+		}
+	}
+	if err := yaml.Unmarshal(description(t), &doc); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{
+		"accept": {"run", "decide"}, "reject": {"run", "decide"}, "apply": {"run", "decide"}, "undo": {"run", "decide"},
+		"listFiles": {"read"}, "statFile": {"read"}, "watchFiles": {"read"}, "verifyCell": {"read"}, "verifyReceipts": {"read"},
+		"validatePolicy": {"read"}, "explainPolicy": {"read"}, "suggestPolicy": {"read"},
+		"execSocket": {"run"}, "attach": {"run"},
+		"metrics": {"admin"}, "collectGarbage": {"admin"}, "doctor": {"admin"}, "getKey": {"admin"}, "setPolicy": {"admin"},
+		"listTokens": {"admin"}, "createToken": {"admin"}, "revokeToken": {"admin"},
+		"health": nil, "ready": nil, "version": nil,
+	}
+	for path, operations := range doc.Paths {
+		for method, op := range operations {
+			scopes, named := want[op.ID]
+			delete(want, op.ID)
+			if !named {
+				scopes = map[bool][]string{true: {"read"}, false: {"run"}}[method == "get"]
+			}
+			if diff := cmp.Diff(scopes, op.Scopes); diff != "" {
+				t.Errorf("%s %s (%s): %s", method, path, op.ID, diff)
+			}
+		}
+	}
+	for id := range want {
+		t.Errorf("no route is called %s", id)
+	}
+}

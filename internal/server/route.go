@@ -19,9 +19,11 @@ type route struct {
 	id           string // the name of the operation, as SDKs use it
 	summary      string
 	tag          string
-	needs        []Scope
-	status       int   // of success; 0 = 200
-	also         []int // statuses of errors besides the usual ones
+	// needs are the scopes that a caller must have, all of them. Without any the route
+	// is for everybody.
+	needs  []Scope
+	status int   // of success; 0 = 200
+	also   []int // statuses of errors besides the usual ones
 }
 
 // operation returns the library's description of a route.
@@ -34,11 +36,16 @@ func (r route) operation() huma.Operation {
 		errors = append(errors, http.StatusRequestTimeout, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge,
 			http.StatusUnsupportedMediaType, http.StatusInsufficientStorage)
 	}
-	return huma.Operation{
+	op := huma.Operation{
 		Method: r.method, Path: r.path, OperationID: r.id, Summary: r.summary, Tags: []string{r.tag},
 		DefaultStatus: r.status, MaxBodyBytes: maxBody, BodyReadTimeout: bodyTimeout,
 		Errors: append(errors, r.also...), Metadata: map[string]any{needsKey: r.needs},
+		Extensions: map[string]any{"x-scopes": r.needs},
 	}
+	if len(r.needs) == 0 {
+		op.Extensions, op.Security = nil, []map[string][]string{}
+	}
+	return op
 }
 
 // answer is an answer whose body is one document.

@@ -86,7 +86,7 @@ func (s *Server) usage(ctx context.Context, c *call, _ *struct{}) (*api.UsageRes
 	if c.caller.seesAll() && !c.caller.may(Admin) {
 		return nil, c.deny(Admin)
 	}
-	return c.engine.Usage(ctx, c.caller.grant.Cells)
+	return c.engine.Usage(ctx, "")
 }
 
 // labels reads filters of the form K=V.

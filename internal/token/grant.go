@@ -27,11 +27,6 @@ func (g Grant) Allows(s Scope) bool {
 	return slices.Contains(g.Scopes, s) || slices.Contains(g.Scopes, Admin) || s == Read && len(g.Scopes) > 0
 }
 
-// May reports whether the token has every scope that a verb needs.
-func (g Grant) May(v Verb) bool {
-	return !slices.ContainsFunc(Needs(v), func(s Scope) bool { return !g.Allows(s) })
-}
-
 // SeesCell reports whether the token may see and name a cell.
 func (g Grant) SeesCell(name string) bool { return strings.HasPrefix(name, g.Cells) }
 

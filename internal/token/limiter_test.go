@@ -287,36 +287,3 @@ func TestGateTellsFailures(t *testing.T) {
 		t.Errorf("have %v", err)
 	}
 }
-
-// TestNeeds holds the table to the contract.
-func TestNeeds(t *testing.T) {
-	t.Parallel()
-	seen := map[Verb]bool{}
-	for _, v := range Verbs() {
-		if seen[v] {
-			t.Errorf("%s is there twice", v)
-		}
-		seen[v] = true
-	}
-	may := func(v Verb, scopes ...Scope) bool { return Grant{Scopes: scopes}.May(v) }
-	for _, c := range []struct {
-		verbs        []Verb
-		enough, less []Scope
-	}{
-		{[]Verb{"files.list", "files.stat", "receipts.verify", "cells.verify", "policies.validate", "policies.explain", "cells.get"}, []Scope{Read}, nil},
-		{[]Verb{"cells.restore", "cells.refresh", "runs.cancel", "checkpoints.create", "ports.connect", "race.create", "exec.create", "files.write", "cells.change", "cells.remove"}, []Scope{Run}, []Scope{Read, Decide}},
-		{[]Verb{"cells.undo", "runs.create:accept_on_success", "race.create:accept", "cells.create:delta", "runs.create:delta", "cells.restore:accepted"}, []Scope{Run, Decide}, []Scope{Run}},
-		{[]Verb{"cells.undo", "race.create:accept", "runs.create:accept_on_success"}, []Scope{Run, Decide}, []Scope{Decide}},
-		{[]Verb{"cells.accept", "cells.reject", "cells.apply"}, []Scope{Decide}, []Scope{Run}},
-		{[]Verb{"metrics.get", "gc.run", "usage.all", "doctor.run", "keys.get", "tokens.list", "tokens.create", "cells.policy", "allow_degraded", "as_root", "root", "not in the table"}, []Scope{Admin}, []Scope{Read, Run, Decide}},
-	} {
-		for _, v := range c.verbs {
-			if !may(v, c.enough...) || !may(v, Admin) {
-				t.Errorf("%s is refused to %v or admin", v, c.enough)
-			}
-			if may(v, c.less...) || may(v) {
-				t.Errorf("%s is allowed to %v or to no scope", v, c.less)
-			}
-		}
-	}
-}

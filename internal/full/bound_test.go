@@ -1,0 +1,55 @@
+package full_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/server"
+)
+
+// TestUsageOfOneCell asks what cells use for a caller that is bound to one. The name
+// of another cell begins with that of its own.
+func TestUsageOfOneCell(t *testing.T) {
+	t.Parallel()
+	engine, release, err := app.Open(t.TempDir()+"/home", app.Serve, cell.Caller{Actor: func() string { return "test" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range []string{"demo", "demo-1", "demo2", "other"} {
+		if _, err := engine.Init(t.Context(), api.InitRequest{Name: name, Empty: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := server.New(server.Config{Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens()})
+	client := s.BoundClient(server.Bound{Name: "model", Cell: "demo"})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/usage", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var usage api.UsageResult
+	if err := json.NewDecoder(resp.Body).Decode(&usage); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range usage.Cells {
+		names = append(names, c.Cell)
+	}
+	if !slices.Equal(names, []string{"demo", "demo-1"}) {
+		t.Errorf("have %q", names)
+	}
+}
