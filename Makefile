@@ -14,7 +14,7 @@ export PATH := $(PATH):/usr/local/go/bin
 .PHONY: help build install test sdk lint vuln bench demo fuzz clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/forkcell and, for serve, bin/forkcell-server: static binaries
 	@scripts/setup.sh build
@@ -39,6 +39,12 @@ sdk: build ## test the packages for Python and TypeScript, and the examples, bes
 	@scripts/setup.sh sdk
 	@scripts/sdk.sh fetch
 	scripts/sdk.sh test
+
+.PHONY: fuzz-api
+fuzz-api: build ## check the OpenAPI document, and fuzz a real daemon with it (FUZZSECONDS=120)
+	@scripts/setup.sh sdk
+	@scripts/sdk.sh fetch
+	scripts/fuzz-api.sh $(FUZZSECONDS)
 
 .PHONY: sdk-generate
 sdk-generate: # write what is generated in sdk/

@@ -26,6 +26,16 @@ func TestMethods(t *testing.T) {
 	d.problem(404, api.CodeNotFound, "GET", "/v1/nothing", nil)
 }
 
+// TestEmptyParameters sends parameters without a value.
+func TestEmptyParameters(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	for _, query := range []string{"limit=", "state=", "limit=&limit=2"} {
+		d.problem(400, api.CodeUsage, "GET", "/v1/cells?"+query, nil)
+	}
+	d.want(200, nil, "GET", "/v1/cells?cursor=", nil)
+}
+
 // TestNull sends null for fields: it has a meaning only in a change of settings.
 func TestNull(t *testing.T) {
 	t.Parallel()

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/forkcell/forkcell/internal/api"
 )
 
 // readBody reads the body of a request. The library takes null for a field that is
@@ -23,6 +26,25 @@ func readBody(data []byte, v any) error {
 		return err
 	}
 	return refuseNull(given, reflect.TypeOf(v))
+}
+
+// checkQuery refuses parameters that are there without a value, where one is needed.
+// The library takes them for parameters that are left out.
+func checkQuery(ctx huma.Context) error {
+	u := ctx.URL()
+	if u.RawQuery == "" {
+		return nil
+	}
+	given := u.Query()
+	for _, p := range ctx.Operation().Parameters {
+		if p.In != "query" || p.Schema == nil || p.Schema.Type == huma.TypeArray || p.Schema.Type == huma.TypeString && len(p.Schema.Enum) == 0 {
+			continue
+		}
+		if values, ok := given[p.Name]; ok && slices.Contains(values, "") {
+			return api.Usagef("give it one, or leave it out", "the parameter %s has no value", p.Name)
+		}
+	}
+	return nil
 }
 
 // refuseNull returns an error for the first field that is null.
