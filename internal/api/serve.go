@@ -16,6 +16,9 @@ type ServeOptions struct {
 	Hosts []string
 	// MaxLive and MaxRuns bound live cells and runs at once; 0 is no bound.
 	MaxLive, MaxRuns int
+	// CredentialsFile is the operator's file of credentials, which requests use by
+	// name. It need not exist; "" is none.
+	CredentialsFile Text
 	// LogFormat is text or json.
 	LogFormat string
 }

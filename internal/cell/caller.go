@@ -44,6 +44,12 @@ type Caller struct {
 	Stderr io.Writer
 	// Sees reports whether the caller may know of a cell, by its name. nil is of all.
 	Sees func(cell string) bool
+	// MayUse reports whether the caller may use a line of the credentials file, by its
+	// name. nil is of all.
+	MayUse func(credential string) bool
+	// FileSources refuses lines of the credentials file that read a variable or run a
+	// command: those would be the daemon's.
+	FileSources bool
 	// Ceiling is a policy that must allow what the policy of a run allows; nil is
 	// none.
 	Ceiling *api.PolicyFile
@@ -87,6 +93,16 @@ func (c Caller) lookupEnv(name string) (string, bool) {
 func (c Caller) reader() credential.Reader {
 	return credential.Reader{Env: c.Env, Dir: c.Dir, Stderr: c.Stderr}
 }
+
+// fileReader reads the sources of the credentials file.
+func (c Caller) fileReader() credential.Reader {
+	r := c.reader()
+	r.OnlyFiles = c.FileSources
+	return r
+}
+
+// mayUseLine reports whether the caller may use a line of the credentials file.
+func (c Caller) mayUseLine(credential string) bool { return c.MayUse == nil || c.MayUse(credential) }
 
 func (c Caller) git() GitUser {
 	if c.Git == nil {

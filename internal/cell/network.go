@@ -209,7 +209,7 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req networkRe
 	var wanted []policy.Credential
 	for _, c := range p.Credentials {
 		given := slices.ContainsFunc(req.Credentials, func(s string) bool { return strings.HasPrefix(s, c.Name+"=") })
-		if !given && req.values[c.Name] == nil && !slices.Contains(held, c.Name) {
+		if !given && req.values[c.Name] == nil && !slices.Contains(held, c.Name) && e.caller.mayUseLine(c.Name) {
 			wanted = append(wanted, c)
 		}
 	}
@@ -224,7 +224,7 @@ func (e *Engine) fileValues(ctx context.Context, p *policy.Policy, req networkRe
 	if err := e.outsideWorkspaces("credentials file", file); err != nil {
 		return nil, err
 	}
-	values, err := gateway.ReadFile(ctx, file, wanted, req.Credentials, e.caller.reader())
+	values, err := gateway.ReadFile(ctx, file, wanted, req.Credentials, e.caller.fileReader())
 	if err != nil {
 		return nil, settingError(err)
 	}

@@ -61,6 +61,7 @@ answered. SIGHUP makes it read tokens and certificates again.`,
 				return s.printUnit(cmd)
 			}
 			// SIGHUP reloads tokens and certificates.
+			o.CredentialsFile = credentialsFile()
 			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM)
 			defer stop()
 			return s.programs.Serve(ctx, s.home, o, s.streams.Err, s.listening)

@@ -79,7 +79,8 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		Touch:  expirer.Touch,
 		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
 		Hosts: doors.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
-		UserName: userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests,
+		CredentialsFile: o.CredentialsFile,
+		UserName:        userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests,
 	})
 	mountMCP(s, log)
 	defer onHangup(func() { reload(log, o, tokens, cert) })()

@@ -62,6 +62,10 @@ func (c caller) sees(cell string) bool {
 // seesAll reports whether the caller may know of every cell.
 func (c caller) seesAll() bool { return c.local || c.grant.Cells == "" && c.only == "" }
 
+// mayUse reports whether requests of the caller may use a line of the operator's
+// credentials file.
+func (c caller) mayUse(credential string) bool { return c.local || c.grant.MayUse(credential) }
+
 // may reports whether the caller has a scope.
 func (c caller) may(s Scope) bool { return c.local || c.grant.Allows(s) }
 
@@ -113,7 +117,7 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 func (s *Server) actFor(c *call, expect *int64, env []string) Engine {
 	return s.config.Engine(cell.Caller{
 		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling, Within: s.within(c.caller),
-		CannotDecide: !c.caller.may(Decide), Sees: c.caller.sees,
+		CannotDecide: !c.caller.may(Decide), Sees: c.caller.sees, MayUse: c.caller.mayUse, FileSources: true,
 	})
 }
 
@@ -130,7 +134,11 @@ func (s *Server) within(c caller) []string {
 func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 	c := callOf(ctx.Context())
 	needs, _ := ctx.Operation().Metadata[needsKey].([]Scope)
-	if err := s.admit(c, needs, ctx.Param("cell"), ctx.Header("If-Match")); err != nil {
+	err := s.admit(c, needs, ctx.Param("cell"), ctx.Header("If-Match"))
+	if err == nil {
+		err = checkQuery(ctx)
+	}
+	if err != nil {
 		s.refuse(ctx, s.problemOf(c, err))
 		return
 	}

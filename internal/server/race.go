@@ -37,7 +37,7 @@ func (s *Server) addRace() {
 	}}}
 	huma.Register(s.api, op, func(ctx context.Context, in *raceInput) (*huma.StreamResponse, error) {
 		c := callOf(ctx)
-		req, err := raceRequest(c, in.Body)
+		req, err := s.raceRequest(c, in.Body)
 		if err != nil {
 			return nil, s.problemOf(c, err)
 		}
@@ -62,7 +62,7 @@ func (s *Server) addRace() {
 	})
 }
 
-func raceRequest(c *call, b api.RaceBody) (api.RaceRequest, error) {
+func (s *Server) raceRequest(c *call, b api.RaceBody) (api.RaceRequest, error) {
 	req := api.RaceRequest{
 		Cell: b.Cell, Command: b.Command, N: b.N, Jobs: b.Jobs, Judge: b.Judge, Best: b.Best, Accept: b.Accept, Apply: b.Apply, Keep: b.Keep,
 	}
@@ -79,6 +79,7 @@ func raceRequest(c *call, b api.RaceBody) (api.RaceRequest, error) {
 		}
 		req.Attempts = append(req.Attempts, api.RaceCommand{Command: a.Command, Env: env})
 	}
+	req.Network.CredentialsFile = s.config.CredentialsFile
 	var err error
 	req.Timeout, err = duration("timeout", b.Timeout)
 	return req, err

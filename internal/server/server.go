@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/document"
 	"github.com/forkcell/forkcell/internal/event"
@@ -36,6 +37,8 @@ type Config struct {
 	// AllowSource are the directories of the host that callers with a token may
 	// name, with everything below them.
 	AllowSource []string
+	// CredentialsFile is the operator's file of credentials; "" is none.
+	CredentialsFile api.Text
 	// Requests records every request that was answered. nil drops them.
 	Requests interface{ Record(c event.Call) }
 	// Logger gets a line for each request. nil drops them.

@@ -53,7 +53,8 @@ func (s *Server) runSettings(ctx context.Context, c *call, b api.RunSettings) (s
 	if o.Policy, err = policyFile(ctx, b.Policy); err != nil {
 		return out, err
 	}
-	return out, out.addCredentials(b.Credentials)
+	o.Network.CredentialsFile = s.config.CredentialsFile
+	return out, out.addCredentials(c, b.Credentials)
 }
 
 // environment returns the variables of a body, as K=V.
@@ -98,9 +99,9 @@ func (s *Server) needAdmin(c *call, b api.RunSettings) error {
 }
 
 // addCredentials turns values of a request into variables that only the credentials
-// use. Sources that would read the daemon's own environment or run its commands do
-// not exist here.
-func (o *settings) addCredentials(given map[string]api.CredentialValue) error {
+// use, and names into lines of the operator's file. Sources that would read the
+// daemon's own environment or run its commands do not exist here.
+func (o *settings) addCredentials(c *call, given map[string]api.CredentialValue) error {
 	for i, name := range slices.Sorted(maps.Keys(given)) {
 		v := given[name]
 		switch {
@@ -110,6 +111,9 @@ func (o *settings) addCredentials(given map[string]api.CredentialValue) error {
 			return api.Usagef(`send {"value":"..."} or {"name":"..."}`, "credentials: %s needs either a value or a name", name)
 		case v.Name != "" && v.Name != name:
 			return api.Usagef("use the name of the credential", "credentials: %s cannot take the value of %s", name, v.Name)
+		case v.Name != "" && !c.caller.mayUse(name):
+			return api.Refusef(api.CodeForbidden, "`forkcell token create --credential "+name+"` makes a token that may",
+				"credentials: the token may not use %s of the credentials file", name)
 		case v.Name != "":
 			o.options.Network.Credentials = append(o.options.Network.Credentials, name)
 		default:

@@ -107,6 +107,8 @@ type Reader struct {
 	// Stderr receives the error output of commands, which may be a question to
 	// the operator; nil drops it. It never becomes part of an error.
 	Stderr io.Writer
+	// OnlyFiles refuses the other sources.
+	OnlyFiles bool
 	// Timeout bounds each source; zero is DefaultTimeout.
 	Timeout time.Duration
 }
@@ -122,12 +124,14 @@ func (r Reader) Read(ctx context.Context, s Source) (*Value, error) {
 	defer cancel()
 	var b []byte
 	var err error
-	switch s.kind {
-	case fromEnv:
+	switch {
+	case r.OnlyFiles && s.kind != fromFile:
+		err = errors.New("over the API only file:PATH works")
+	case s.kind == fromEnv:
 		b, err = r.env(s.name)
-	case fromFile:
+	case s.kind == fromFile:
 		b, err = r.file(ctx, s.name)
-	case fromCommand:
+	case s.kind == fromCommand:
 		b, err = r.command(ctx, s.argv)
 	default:
 		err = ErrSource
