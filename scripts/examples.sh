@@ -8,6 +8,7 @@ python=$1 node=$2
 
 work=$(mktemp -d /tmp/fcXXXXXX) # short: it holds a socket
 export FORKCELL_HOME=$work/home
+: >"$work/daemon.log"
 "${FORKCELL_BIN:?}" serve >"$work/daemon.log" 2>&1 &
 daemon=$!
 trap 'kill $daemon && wait $daemon || true; rm -rf "$work"' EXIT

@@ -30,11 +30,12 @@ def test_every_operation(fc: Forkcell, daemon: str, project: Path) -> None:
         live.start()
         execute(live)
         use_files(live)
+        use_ports(live)
     look(fc, live)
     done = {
         record["api"]["operation"]
         for record in fc.events.list(class_="api_activity")
-        if record["api"]["response"]["code"] < 400
+        if record["api"]["response"]["code"] < 400 or record["api"]["response"]["code"] == 502  # nothing listens at a port
     }
     with httpx.Client(transport=httpx.HTTPTransport(uds=daemon.removeprefix("unix:"))) as direct:
         paths = direct.get("http://localhost/openapi.json").json()["paths"]
@@ -97,6 +98,19 @@ def execute(cell: Cell) -> None:
     with cell.open_exec(["cat"]) as first, cell.attach(first.id) as second:
         second.close_input()
         assert first.wait().exit_code == 0
+
+
+def use_ports(cell: Cell) -> None:
+    """Send requests to a listener, and to a port where none is."""
+    with cell.open_exec("python3 -u -m http.server --bind 127.0.0.1 8080") as server:
+        for _, part in server:
+            if b"Serving" in part:
+                break
+        response = cell.fetch(8080, "/hello.txt?a=b")
+        assert (response.status_code, response.text, "Set-Cookie" in response.headers) == (200, "hello\n", False)
+        server.signal("KILL")
+    for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+        assert cell.fetch(8081, "/", method=method, content="x" if method == "POST" else None).status_code == 502
 
 
 def use_files(cell: Cell) -> None:

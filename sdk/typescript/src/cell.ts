@@ -215,6 +215,15 @@ export class Cell {
     return ExecSocket.open(this.#transport, withQuery(this.#path(`/exec/${encodeURIComponent(exec)}`), size), request.signal);
   }
 
+  /**
+   * Sends a request to a listener on the loopback of a live cell, and returns its answer.
+   * The path may have a query. The answer of the daemon itself, for example if nothing
+   * listens there, has the type application/problem+json.
+   */
+  fetch(port: number, path = "/", init: RequestInit = {}): Promise<Response> {
+    return this.#transport.fetch(this.#path(`/ports/${port}/${path.replace(/^\//, "")}`), init);
+  }
+
   /** Returns the policy of the cell. */
   policy(options: CallOptions = {}): Promise<t.PolicyResult> {
     return this.#transport.send(get(this.#path("/policy"), options));

@@ -97,11 +97,20 @@ export class Transport {
     }
   }
 
+  /** Sends a request once, and returns its answer as it is. */
+  async fetch(path: string, init: RequestInit): Promise<Response> {
+    const headers = new Headers(init.headers);
+    const [token, send] = await this.#ready();
+    if (token) headers.set("Authorization", `Bearer ${token}`);
+    // Node's fetch takes its own Headers only.
+    return send(this.address.base + path, { ...init, headers: Object.fromEntries(headers), redirect: "manual" });
+  }
+
   /** Opens a WebSocket. */
   async wire(path: string, protocol: string, events: WireEvents): Promise<Wire> {
-    this.#token ??= readToken(this.#options);
+    const [token] = await this.#ready();
     const { base, socket } = this.address;
-    return openWire({ base, socket, path, protocol, token: await this.#token }, events);
+    return openWire({ base, socket, path, protocol, token }, events);
   }
 
   /** Returns the items of a list, page by page as they are used. */
@@ -138,10 +147,15 @@ export class Transport {
     }
   }
 
-  async #once(call: Call): Promise<Response> {
+  /** Returns the token and what sends requests. */
+  #ready(): Promise<[string | undefined, Send]> {
     this.#token ??= readToken(this.#options);
     this.#send ??= this.#connect();
-    const [token, send] = await Promise.all([this.#token, this.#send]);
+    return Promise.all([this.#token, this.#send]);
+  }
+
+  async #once(call: Call): Promise<Response> {
+    const [token, send] = await this.#ready();
     const headers: Record<string, string> = { Accept: "application/json", ...call.headers };
     if (token) headers["Authorization"] = `Bearer ${token}`;
     if (call.body) headers["Content-Type"] = "application/json";

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
+import httpx
 from anyio import move_on_after
 
 from .. import models
@@ -276,6 +277,23 @@ class AsyncCell:
         """Join a command that open_exec began, by its id: the last 256 KiB of its output, and what comes."""
         call = get(self._path(f"/exec/{quote(exec, safe='')}"), cols=cols, rows=rows)
         return await connect(self._transport, call)
+
+    async def fetch(
+        self,
+        port: int,
+        path: str = "/",
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        content: str | bytes | None = None,
+    ) -> httpx.Response:
+        """Send a request to a listener on the loopback of a live cell, and return its answer.
+
+        path may have a query. The answer of the daemon itself, for example if nothing
+        listens there, has the type application/problem+json.
+        """
+        target = self._path(f"/ports/{port}/{path.removeprefix('/')}")
+        return await self._transport.fetch(Call(method, target, headers=dict(headers or {}), content=content))
 
     async def policy(self) -> models.PolicyResult:
         """Return the policy of the cell."""

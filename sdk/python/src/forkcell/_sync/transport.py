@@ -86,6 +86,19 @@ class Transport:
                     return result
         raise ForkcellError("lost", message="the stream ended before the result", hint="what the call began was ended with it")
 
+    def fetch(self, call: Call) -> httpx.Response:
+        """Send a call once, and return its answer as it is."""
+        response, failure = self._once(call)
+        if response is None:
+            raise ForkcellError("connection", message=f"the daemon at {self.address}: {failure}") from failure
+        try:
+            response.read()
+        except httpx.TransportError as e:
+            raise ForkcellError("connection", message=f"the answer was cut: {e}") from e
+        finally:
+            response.close()
+        return response
+
     @contextmanager
     def events(self, call: Call) -> Iterator[Iterator[Event]]:
         """Send a call whose answer is a stream of events."""
