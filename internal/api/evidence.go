@@ -10,6 +10,8 @@ type EventQuery struct {
 	Action string    `json:"action,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 	Limit  int       `json:"limit,omitempty"` // only the newest so many
+	// Whole lets a stream of one run begin with its first event.
+	Whole bool `json:"-"`
 	// Sees, if set, selects the cells whose events are wanted, by their names. Viewer
 	// identifies what it selects.
 	Sees   func(cell string) bool `json:"-"`

@@ -18,7 +18,7 @@ const streamRest = 15 * time.Second
 
 // StreamEvents calls fn with each event that matches a query and the position after
 // it, as it happens, also of runs that begin later. It starts after the position from,
-// or with "" now, and ends with ctx, whose error it returns, with an error of fn, or
+// or with "" now, or with the first event of the run if the query says so, and ends with ctx, whose error it returns, with an error of fn, or
 // with the run of the query. A call without an event has only a position.
 //
 // Positions stay valid when this process ends. A journal that cannot be read does not
@@ -51,7 +51,7 @@ func (e *Engine) newStream(q api.EventQuery) (*eventquery.Stream, error) {
 		return nil, err
 	}
 	s := &eventquery.Stream{
-		Journals: e.store, Source: source, Rest: streamRest, Ends: q.Run != "",
+		Journals: e.store, Source: source, Rest: streamRest, Ends: q.Run != "", Whole: q.Run != "" && q.Whole,
 		Name:   strings.Join([]string{identity, source.cellID, source.run, q.Viewer, strconv.Itoa(q.Class), q.Action}, "\x00"),
 		Filter: event.Filter{Class: event.Class(q.Class), Action: event.Action(q.Action), Since: q.Since},
 	}

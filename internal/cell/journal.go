@@ -140,8 +140,11 @@ func (r *run) closeJournal() {
 	if r.pid != 0 {
 		r.recordEvent(event.Exit(event.Subject{Message: "the command has ended"}, r.process(r.pid), r.rec.ExitCode))
 	}
-	r.recordEvent(event.Lifecycle(event.Subject{Message: "the run ends: " + r.rec.Outcome}, event.RunStopped))
 	j := r.journal
+	// Who follows the events reads until the end of the run: what was only counted comes
+	// before it. If the journal cannot be written, sealing it returns the error.
+	_ = j.log.Flush()
+	r.recordEvent(event.Lifecycle(event.Subject{Message: "the run ends: " + r.rec.Outcome}, event.RunStopped))
 	if err := r.e.store.MakeRoom(); err != nil {
 		r.notes = append(r.notes, err.Error())
 	}

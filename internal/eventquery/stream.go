@@ -52,6 +52,8 @@ type Stream struct {
 	Rest time.Duration
 	// Ends lets Follow return when no run is open, for a stream of one run.
 	Ends bool
+	// Whole lets a stream that starts now begin with the first events of open runs.
+	Whole bool
 
 	at   position
 	runs map[int64]*opened // of at.open
@@ -175,6 +177,10 @@ func (s *Stream) startNow() error {
 	}
 	for number, run := range s.runs {
 		m := mark{tag: tagOf(run.ID)}
+		if s.Whole {
+			s.at.open[number] = m
+			continue
+		}
 		err := s.read(run, func(rec event.Record) error { m.sequence = rec.Sequence; return nil })
 		if err != nil {
 			return err

@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == listenerName {
 		os.Exit(listenerMain())
 	}
+	if filepath.Base(os.Args[0]) == repeaterName {
+		os.Exit(repeaterMain())
+	}
 	os.Exit(m.Run())
 }
 

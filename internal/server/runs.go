@@ -274,6 +274,7 @@ func (j *runJob) stream(ctx context.Context, w http.ResponseWriter) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var events *eventStream
+	var run *runEvents
 	stop := func() {}
 	defer func() { stop() }()
 	out := lateWriter{part: func(name string) streamPart { return streamPart{events, name, cancel} }}
@@ -281,7 +282,13 @@ func (j *runJob) stream(ctx context.Context, w http.ResponseWriter) {
 		events = newEventStream(w)
 		stop = events.beat()
 		_ = events.send("started", api.RunStarted{RunID: id, State: "running"})
+		run = followRun(ctx, j.engine, events, id)
 	})
+	if run != nil {
+		if failed := run.finish(context.WithoutCancel(ctx)); failed != nil {
+			_ = events.send("problem", j.server.problemOf(j.call, failed).Problem)
+		}
+	}
 	switch {
 	case events == nil:
 		writeProblem(w, j.server.problemOf(j.call, err))
