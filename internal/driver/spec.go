@@ -32,6 +32,8 @@ type Spec struct {
 	// otherwise the cell has only its own loopback.
 	Network *Network
 	Limits  Limits
+	// Template makes a cell that can be branched: see the interface Template.
+	Template bool
 	// Freezable makes a cell that can be frozen, where the host can do that.
 	Freezable bool
 	// Started, if set, is called when the first process exists and before it does
@@ -56,6 +58,10 @@ type Command struct {
 	// Timeout ends the command when it has run that long, and with Run the whole
 	// cell; 0 = never.
 	Timeout time.Duration
+	// Warm gives the command a socket, by which it says that it is warm and is told
+	// to fork: its descriptor is in the variable FORKCELL_WARM_FD. It is for a cell
+	// with Spec.Template, and for one command of it.
+	Warm bool
 	// Executed, if set, is called with the command's pid inside the cell.
 	Executed func(pid int)
 }

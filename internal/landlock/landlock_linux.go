@@ -76,23 +76,49 @@ func ABI() int {
 // inherits them. The thread must be locked to its goroutine and have
 // no_new_privs. Afterwards it cannot change mounts any more.
 func Restrict(r Ruleset) (Applied, error) {
+	ruleset, a, err := Make(r)
+	if err != nil {
+		return Applied{}, err
+	}
+	defer func() { _ = unix.Close(ruleset) }()
+	var flags uintptr
+	if r.Log && a.ABI >= 7 {
+		flags = unix.LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON
+	}
+	if err := take(ruleset, flags); err != nil {
+		return Applied{}, err
+	}
+	return a, nil
+}
+
+// Take does what Restrict does, with a ruleset of Make.
+func Take(ruleset int) error { return take(ruleset, 0) }
+
+func take(ruleset int, flags uintptr) error {
+	if err := restrictSelf(ruleset, flags); err != nil {
+		return fmt.Errorf("landlock: restrict: %w", err)
+	}
+	return nil
+}
+
+// Make returns the descriptor of a ruleset, which another process can put on
+// itself.
+func Make(r Ruleset) (ruleset int, a Applied, err error) {
 	abi := ABI()
 	if r.MaxABI > 0 {
 		abi = min(abi, r.MaxABI)
 	}
 	if abi < 1 {
-		return Applied{}, ErrUnsupported
+		return -1, Applied{}, ErrUnsupported
 	}
-	a := Applied{ABI: min(abi, newest), wantedScope: r.Scope}
+	a = Applied{ABI: min(abi, newest), wantedScope: r.Scope}
 	a.files = upTo(a.ABI, fileRights[:])
 	if r.Scope {
 		a.scope = upTo(a.ABI, scopes[:])
 	}
-	ruleset, err := create(a.ABI, a.files, a.scope)
-	if err != nil {
-		return Applied{}, fmt.Errorf("landlock: ruleset: %w", err)
+	if ruleset, err = create(a.ABI, a.files, a.scope); err != nil {
+		return -1, Applied{}, fmt.Errorf("landlock: ruleset: %w", err)
 	}
-	defer func() { _ = unix.Close(ruleset) }()
 	for _, l := range []struct {
 		what  string
 		fds   []int
@@ -105,18 +131,12 @@ func Restrict(r Ruleset) (Applied, error) {
 	} {
 		for i, fd := range l.fds {
 			if err := allow(ruleset, fd, l.grant&a.files); err != nil {
-				return Applied{}, fmt.Errorf("landlock: %s rule %d: %w", l.what, i, err)
+				_ = unix.Close(ruleset)
+				return -1, Applied{}, fmt.Errorf("landlock: %s rule %d: %w", l.what, i, err)
 			}
 		}
 	}
-	var flags uintptr
-	if r.Log && a.ABI >= 7 {
-		flags = unix.LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON
-	}
-	if err := restrictSelf(ruleset, flags); err != nil {
-		return Applied{}, fmt.Errorf("landlock: restrict: %w", err)
-	}
-	return a, nil
+	return ruleset, a, nil
 }
 
 // allow adds one rule. The kernel refuses a rule on a file with rights of

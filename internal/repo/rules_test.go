@@ -29,7 +29,7 @@ func layers() [][]string {
 		{"internal/race"},
 		{"internal/driver/native"},
 		{"internal/driver/native/cellinit"},
-		{"internal/driver/native/protocol"},
+		{"internal/driver/native/protocol", "internal/driver/native/spawn"},
 		{"internal/driver/native/mountfd"},
 		{"internal/driver/drivertest"},
 		{"internal/cell"},
@@ -44,7 +44,7 @@ func layers() [][]string {
 		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture"},
-		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest"},
+		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest"},
 	}
 }
 
@@ -62,20 +62,22 @@ func exceptions() []exception {
 			"internal/driver/native",
 			[]string{
 				"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/native/cellinit", "internal/driver/native/mountfd",
-				"internal/driver/native/protocol", "internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls",
+				"internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls",
 			},
 			"a driver knows processes, the kernel's controls and a mount description: no trees, policies, receipts or databases",
 		},
 		{
 			"internal/driver/native/cellinit",
 			[]string{
-				"internal/driver/control", "internal/driver/fault", "internal/driver/native/mountfd", "internal/driver/native/protocol", "internal/capture",
-				"internal/landlock", "internal/seccomp", "internal/syscalls",
+				"internal/driver/control", "internal/driver/fault", "internal/driver/native/mountfd", "internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone",
+				"internal/capture", "internal/landlock", "internal/seccomp", "internal/syscalls",
 			},
 			"it is initialised at every start of a cell: it knows neither the contract nor the side of the host",
 		},
 		{"internal/driver/native/protocol", []string{"internal/driver/control", "internal/driver/fault", "internal/driver/native/mountfd"}, "both ends link it"},
+		{"internal/driver/native/spawn", []string{"internal/clone", "internal/driver/native/mountfd"}, "both ends link it"},
 		{"internal/driver/native/mountfd", nil, "it knows descriptors"},
+		{"sdk/python", nil, "it holds text"},
 		{"internal/driver/control", nil, "names only"},
 		{"internal/driver/fault", nil, "one error, for the contract and for the first process"},
 		{"internal/policy", []string{"internal/match", "internal/quote"}, "a policy is pure: it asks nothing of the host"},

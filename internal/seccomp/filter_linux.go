@@ -110,15 +110,21 @@ func (f Filter) without(calls Notify) Filter {
 // Program returns the instructions.
 func (f Filter) Program() []unix.SockFilter { return slices.Clone(f.program) }
 
-// Hash returns the SHA-256 of the instructions in the kernel's layout, little
-// endian on every machine, as "sha256:" and hexadecimal digits.
-func (f Filter) Hash() string {
+// Bytes returns the instructions in the kernel's layout, little endian on every
+// machine.
+func (f Filter) Bytes() []byte {
 	data := make([]byte, 0, 8*len(f.program))
 	for _, in := range f.program {
 		data = binary.LittleEndian.AppendUint16(data, in.Code)
 		data = append(data, in.Jt, in.Jf)
 		data = binary.LittleEndian.AppendUint32(data, in.K)
 	}
-	sum := sha256.Sum256(data)
+	return data
+}
+
+// Hash returns the SHA-256 of the instructions as Bytes returns them, as "sha256:"
+// and hexadecimal digits.
+func (f Filter) Hash() string {
+	sum := sha256.Sum256(f.Bytes())
 	return "sha256:" + hex.EncodeToString(sum[:])
 }

@@ -151,6 +151,9 @@ func (s Suite) probes(root bool) []probe {
 			return slices.DeleteFunc(slices.Clone(list), func(c control.Name) bool { return !slices.Contains(s.Controls, c) })
 		}
 		p.without, p.rest = claimed(p.without), claimed(p.rest)
+		if p.reported != "" && !s.claims(Reports) {
+			continue
+		}
 		if p.fits(root) && (p.allowed || len(p.without) > 0) {
 			list = append(list, p)
 		}
@@ -266,7 +269,7 @@ func (s Suite) attackCells(t *testing.T) []finding {
 	// Descriptor 3 is where the init finds its own socket.
 	// This program by its process: its path may be closed to this user.
 	cmd := exec.Command("/usr/bin/env", "--block-signal=USR2", "--ignore-signal=HUP", fmt.Sprintf("/proc/%d/exe", os.Getpid()))
-	cmd.Env = append(host.env(), envCaller+"="+dir, "PROBE_SECRET="+secret, "TMPDIR="+dir)
+	cmd.Env = append(append(host.env(), s.Environment...), envCaller+"="+dir, "PROBE_SECRET="+secret, "TMPDIR="+dir)
 	cmd.ExtraFiles = host.inherited()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, time.Minute

@@ -32,6 +32,8 @@ const (
 	Network Claim = "network"
 	// Limits: Spec.Limits are enforced.
 	Limits Claim = "limits"
+	// Reports: the rare denied calls are reported to Guard.Denied.
+	Reports Claim = "reports"
 	// Freezer: a cell that is Freezable can be frozen.
 	Freezer Claim = "freezer"
 )

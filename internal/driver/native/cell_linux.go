@@ -31,6 +31,17 @@ type Cell struct {
 	network  *network
 	borrow   func(pid int) error
 	laps     func([]protocol.Lap)
+	// namespaces and rules, those of Landlock, are for a process that joins the
+	// cell.
+	namespaces, rules []int
+	// copied is the copy of a template's process in the cell, or 0. helper is a
+	// template's spawner, or 0.
+	copied, helper int
+	// copies are those of a template's process that have not ended, by their number
+	// in the template.
+	copies map[int]copied
+	// warmSocket gets the connection to a command with Command.Warm.
+	warmSocket chan int
 
 	// built gets the answer to the plan; it is closed when the init is gone.
 	built chan answer
@@ -51,10 +62,11 @@ func (n *Driver) begin(ctx context.Context, s driver.Spec) (_ *Cell, err error) 
 	if err != nil {
 		return nil, err
 	}
-	return n.beginPlan(ctx, s, p)
+	return n.beginPlan(ctx, s, p, n.firstProcess)
 }
 
-func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan) (_ *Cell, err error) {
+// beginPlan sends the plan to the first process that first starts.
+func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, first func() (*process, error)) (_ *Cell, err error) {
 	p.Legacy, p.Without, p.Laps = n.opt.ForceLegacyMounts, n.opt.without, n.opt.laps != nil
 	limits, err := n.limit(&s)
 	if err != nil {
@@ -62,7 +74,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan) (_ *
 	}
 	p.Guard.Processes = limits.processes
 	prepared := n.prepare(p)
-	proc, err := n.firstProcess()
+	proc, err := first()
 	if err != nil {
 		if mounts, failed := prepared(); failed == nil {
 			mounts.close()
@@ -104,7 +116,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan) (_ *
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI, degraded: mounts.degraded,
 		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, serve: s.Network, borrow: n.probes().Borrow,
-		ended: n.pool.refill,
+		ended: n.pool.refill, warmSocket: make(chan int, 1),
 	}
 	limits.watch(s.Limits.Hit)
 	proc.spent.Go(c.listen)
@@ -142,6 +154,10 @@ func (c *Cell) listen() {
 			c.failPending(err)
 			return
 		}
+		if r.Kind == protocol.Reaped {
+			c.reaped(r.PID, unix.WaitStatus(r.Status))
+			continue
+		}
 		if r.Exec == 0 {
 			c.built <- answer{Report: r, fds: fds}
 			continue
@@ -171,6 +187,10 @@ func (c *Cell) failPending(err error) {
 		close(e.reports)
 	}
 	clear(c.commands)
+	for _, k := range c.copies {
+		go k.ended(0, false)
+	}
+	clear(c.copies)
 }
 
 // awaitBuilt waits for the answer to the plan.
@@ -192,6 +212,12 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 		c.laps(r.Laps)
 	}
 	heard, sockets := split(r.fds, r.Captured)
+	if r.Rules {
+		heard, c.rules = split(heard, 1)
+	}
+	if r.Join {
+		heard, c.namespaces = split(heard, len(protocol.JoinOrder()))
+	}
 	if err := c.serveNetwork(sockets, len(heard) > 0); err != nil {
 		mountfd.CloseAll(heard)
 		return fault.Wrap("network", fault.CauseNetwork, err)

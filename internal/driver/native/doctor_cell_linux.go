@@ -35,7 +35,7 @@ func (n *Driver) examineCell(ctx context.Context, dir string) (found []driver.Ch
 		return nil, err
 	}
 	p.Examine = &protocol.Examination{Host: ownNamespaces(), Socket: []byte(socket)}
-	cell, err := n.beginPlan(ctx, s, p)
+	cell, err := n.beginPlan(ctx, s, p, n.firstProcess)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (n *Driver) probeNotices(ctx context.Context) error {
 		return err
 	}
 	p.Notice = true
-	cell, err := n.beginPlan(ctx, s, p)
+	cell, err := n.beginPlan(ctx, s, p, n.firstProcess)
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,17 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 		return a.Err()
 	}
 	e.streams = a.fds
+	if e.command.Warm {
+		var socket []int
+		e.streams, socket = split(a.fds, 1)
+		if len(socket) == 1 {
+			select {
+			case e.cell.warmSocket <- socket[0]:
+			default: // another command is the warm one
+				mountfd.CloseAll(socket)
+			}
+		}
+	}
 	if e.command.Executed != nil {
 		e.command.Executed(a.PID)
 	}

@@ -20,6 +20,11 @@ func newGuardPlan(s *driver.Spec) protocol.Guard {
 		AllowSyscalls: s.Guard.AllowSyscalls, BestEffort: s.Guard.LandlockBestEffort || s.Guard.AllowDegraded,
 		Notify: s.Guard.Denied != nil, Connects: s.Network != nil, OpenFiles: s.Limits.OpenFiles,
 	}
+	if s.Template {
+		// A process can have one listener only, and a branch gets its own.
+		g.Template, g.Notify, g.Connects = true, false, false
+		g.AllowSyscalls = append(slices.Clone(g.AllowSyscalls), "setns")
+	}
 	var writable []string
 	for _, b := range s.Mounts.Binds {
 		if !b.ReadOnly {

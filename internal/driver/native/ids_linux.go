@@ -3,8 +3,10 @@ package native
 import (
 	"fmt"
 
-	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+	"github.com/forkcell/forkcell/internal/driver/native/spawn"
 )
 
 // A root caller's cell lives in this range of host ids, which no account has.
@@ -41,31 +43,18 @@ func describeIDs(id protocol.Identity) string {
 	return fmt.Sprintf("sandbox is the caller, %d:%d; no other id is mapped", id.UID, id.GID)
 }
 
-// initCapabilities are what the init of an ordinary user keeps across its own
-// exec. The overlay works with those of its mounter for ever after, so they
-// include what copying up a file of any mode takes. A root caller's init is
-// uid 0 in its namespace and needs no list.
-func initCapabilities() []uintptr {
-	return []uintptr{
-		unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID,
-		unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN,
-		unix.CAP_SYS_CHROOT, unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE, unix.CAP_MKNOD, unix.CAP_SETFCAP,
-	}
-}
-
 // configureIDs sets the ids of a new process.
-func configureIDs(id protocol.Identity, n *spawnConfig) {
+func configureIDs(id protocol.Identity, n *spawn.Config) {
 	if id.Root {
-		n.uidMap, n.gidMap = plainMap(), plainMap()
-		n.groups = "allow"
+		n.UIDMap, n.GIDMap = plainMap(), plainMap()
+		n.Groups = "allow"
 		// Without this the new process would be nobody in its namespace and
 		// lose its capabilities at exec.
-		n.root = true
+		n.Root = true
 		return
 	}
-	n.uidMap, n.gidMap = fmt.Sprintf("%d %d 1\n", id.UID, id.UID), fmt.Sprintf("%d %d 1\n", id.GID, id.GID)
-	n.groups = "deny"
-	n.ambient = initCapabilities()
+	n.MapOne(id.UID, id.GID)
+	n.Ambient = spawn.Capabilities()
 }
 
 // permutedMap is the map of a root caller's layers, in the kernel's format: it

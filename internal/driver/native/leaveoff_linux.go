@@ -2,7 +2,10 @@
 
 package native
 
-import "github.com/forkcell/forkcell/internal/driver/native/protocol"
+import (
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+	"github.com/forkcell/forkcell/internal/driver/native/spawn"
+)
 
 // leaveOff leaves every control on in this build.
-func leaveOff(*spawnConfig, protocol.Without) (env []string) { return []string{} }
+func leaveOff(*spawn.Config, protocol.Without) (env []string) { return []string{} }

@@ -88,8 +88,13 @@ func newFixture(t *testing.T, opt Options) *fixture {
 // suite is the one that every driver passes, with what this one claims everywhere.
 func suite() drivertest.Suite {
 	return drivertest.Suite{
-		New:        func() driver.Driver { return New(Options{}) },
-		Claims:     []drivertest.Claim{drivertest.Mounts, drivertest.Isolation},
+		New: func() driver.Driver {
+			if os.Getenv(envWarm) != "" {
+				return warmDriver{New(Options{})}
+			}
+			return New(Options{})
+		},
+		Claims:     []drivertest.Claim{drivertest.Mounts, drivertest.Isolation, drivertest.Reports},
 		Controls:   controlsShown(),
 		Without:    leavingOff(),
 		UserOnHost: idBase + sandboxID, RootOnDisk: sandboxID,

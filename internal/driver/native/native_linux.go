@@ -65,7 +65,7 @@ func New(opt Options) *Driver {
 
 // spawn starts the first process of a cell.
 func (n *Driver) spawn() (*process, error) {
-	return spawn(callerIdentity(), n.opt.Executable, n.opt.without)
+	return startFirst(callerIdentity(), n.opt.Executable, n.opt.without, protocol.Mapped{})
 }
 
 // Run makes a cell, executes the command of s in it, and returns when the
@@ -113,9 +113,16 @@ func (n *Driver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (ou
 // Start makes a cell in which nothing runs yet but its first process. It lives
 // until it is closed, or ctx ends, or this process does.
 func (n *Driver) Start(ctx context.Context, s driver.Spec) (driver.Cell, error) {
+	if s.Template {
+		cell, err := n.startTemplate(ctx, s)
+		if err != nil {
+			return nil, err // a nil *template would not be a nil driver.Cell
+		}
+		return cell, nil
+	}
 	cell, err := n.start(ctx, s)
 	if err != nil {
-		return nil, err // a nil *Cell would not be a nil driver.Cell
+		return nil, err
 	}
 	return cell, nil
 }

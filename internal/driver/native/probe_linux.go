@@ -65,7 +65,7 @@ func (n *Driver) probe(ctx context.Context, set mount.Set, dir string) error {
 		return err
 	}
 	p.Probe = []byte(dir)
-	cell, err := n.beginPlan(ctx, s, p)
+	cell, err := n.beginPlan(ctx, s, p, n.firstProcess)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type seenProcess struct {
 	driver.Process
 	parent int    // on the host
 	ticks  uint64 // when it started; see startTime
+	levels int    // of pid namespaces that it is in
 }
 
 // ticksPerSecond is the unit of times in /proc: the same on every Linux that Go
@@ -47,6 +48,9 @@ func (c *Cell) processes() ([]seenProcess, error) {
 		return nil, err
 	}
 	member := map[int]bool{c.pid: true}
+	if c.copied > 0 {
+		member[c.copied] = true // its parent is the template's
+	}
 	inside := func(pid int) bool {
 		var path []int
 		for at := pid; ; {
@@ -73,11 +77,15 @@ func (c *Cell) processes() ([]seenProcess, error) {
 	var list []seenProcess
 	numbers := map[int]int{}
 	for pid, p := range stats {
-		if !inside(pid) || !c.describe(p, boot) {
+		if !inside(pid) || pid == c.helper || !c.describe(p, boot) {
 			continue
 		}
 		numbers[pid] = p.PID
 		list = append(list, *p)
+	}
+	if first, ok := stats[c.pid]; ok {
+		// The branches of a template are below it.
+		list = slices.DeleteFunc(list, func(p seenProcess) bool { return p.levels > first.levels })
 	}
 	for i := range list {
 		list[i].PPID = numbers[list[i].parent] // 0: the parent is outside
@@ -158,6 +166,7 @@ func (c *Cell) describe(p *seenProcess, boot time.Time) bool {
 		switch key {
 		case "NSpid":
 			p.PID, _ = strconv.Atoi(f[len(f)-1])
+			p.levels = len(f)
 		case "NSsid":
 			p.SID, _ = strconv.Atoi(f[len(f)-1])
 		case "Uid":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/driver/fault"
 	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+	"github.com/forkcell/forkcell/internal/driver/native/spawn"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,16 +22,15 @@ type process struct {
 	mu    sync.Mutex
 	pidfd int
 	// gone is closed when the process, and with it every process of its
-	// namespace, has ended and was reaped; status is set then.
-	gone   chan struct{}
-	status unix.WaitStatus
+	// namespace, has ended, and was reaped.
+	gone chan struct{}
 	// spent is what is being cleared away while the cell runs.
 	spent sync.WaitGroup
 }
 
-// spawn clones the init. It makes what every cell has, and waits for its plan on the
+// startFirst clones the init. It makes what every cell has, and waits for its plan on the
 // control socket.
-func spawn(id protocol.Identity, exe string, w protocol.Without) (*process, error) {
+func startFirst(id protocol.Identity, exe string, w protocol.Without, first protocol.Mapped, fds ...int) (*process, error) {
 	c, childEnd, err := protocol.SocketPair()
 	if err != nil {
 		return nil, fault.At("control socket", err)
@@ -50,7 +50,7 @@ func spawn(id protocol.Identity, exe string, w protocol.Without) (*process, erro
 		return nil, fault.At("namespaces", explainClone(err))
 	}
 	// A process that has died meanwhile is noticed when it gets its plan.
-	if err := c.Write(&protocol.Mapped{}); err != nil && !errors.Is(err, unix.EPIPE) {
+	if err := c.Write(&first, fds...); err != nil && !errors.Is(err, unix.EPIPE) {
 		p.destroy()
 		return nil, fault.At("namespaces", err)
 	}
@@ -63,17 +63,17 @@ func spawn(id protocol.Identity, exe string, w protocol.Without) (*process, erro
 func (p *process) parent(id protocol.Identity, exe string, w protocol.Without, null, control int, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	n := spawnConfig{}
-	n.flags, _ = protocol.Namespaces()
+	n := spawn.Config{Name: protocol.InitName}
+	n.Flags, _ = protocol.Namespaces()
 	configureIDs(id, &n)
 	env := leaveOff(&n, w)
 	var err error
-	if p.pid, p.pidfd, err = n.start(exe, env, []int{null, null, null, control}); err != nil {
+	if p.pid, p.pidfd, err = n.Start(exe, env, []int{null, null, null, control}); err != nil {
 		started <- err
 		return
 	}
 	started <- nil
-	p.status = reap(p.pid)
+	spawn.Reap(p.pid)
 	close(p.gone)
 }
 

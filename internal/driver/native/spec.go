@@ -139,7 +139,7 @@ func newOrder(c *driver.Command, stdin bool) (*protocol.ExecOrder, error) {
 	}
 	return &protocol.ExecOrder{
 		Args: protocol.Bytes(c.Args), Env: protocol.Bytes(c.Env), Workdir: []byte(c.Workdir),
-		TTY: c.TTY, Rows: c.Size.Rows, Cols: c.Size.Cols, Stdin: stdin,
+		TTY: c.TTY, Rows: c.Size.Rows, Cols: c.Size.Cols, Stdin: stdin, Warm: c.Warm,
 	}, nil
 }
 

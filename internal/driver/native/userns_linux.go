@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/clone"
+	"github.com/forkcell/forkcell/internal/driver/native/spawn"
 )
 
 // layerNamespace is the user namespace whose map id-mapped layers carry. It is
@@ -36,8 +37,8 @@ func (l *layerNamespace) get() (*os.File, error) {
 // for users and groups. Such a namespace must be made with a process, which does
 // nothing and is killed at once.
 func newUserNamespace(idMap string) (*os.File, error) {
-	sharing.Lock()
-	defer sharing.Unlock()
+	spawn.Sharing.Lock()
+	defer spawn.Sharing.Unlock()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	s := &clone.Script{}
@@ -50,9 +51,9 @@ func newUserNamespace(idMap string) (*os.File, error) {
 		return nil, fmt.Errorf("clone user namespace: %w", err)
 	}
 	defer runtime.KeepAlive(s) // the process reads it
-	defer end(pid, pidfd)
-	n := spawnConfig{flags: unix.CLONE_NEWUSER, uidMap: idMap, gidMap: idMap, groups: "allow"}
-	if err := n.writeMaps(pid); err != nil {
+	defer spawn.End(pid, pidfd)
+	n := spawn.Config{Flags: unix.CLONE_NEWUSER, UIDMap: idMap, GIDMap: idMap, Groups: "allow"}
+	if err := n.WriteMaps(pid); err != nil {
 		return nil, err
 	}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))

@@ -147,6 +147,9 @@ func execute(o *protocol.ExecOrder, s *cellStreams, w protocol.Without) (int, er
 		Files: []uintptr{uintptr(s.stdin), uintptr(s.stdout), uintptr(s.stderr)},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: o.TTY, Ctty: 0},
 	}
+	for _, fd := range s.more {
+		attr.Files = append(attr.Files, uintptr(fd))
+	}
 	err := error(unix.ENOENT)
 	for _, file := range candidates(args[0], env) {
 		var st unix.Stat_t

@@ -25,14 +25,27 @@ type guarded struct {
 	landlock string
 	seccomp  string
 	listener int // of denied calls, or -1
+	rules    int // of Landlock, for a process that joins the cell, or -1
 	degraded []string
+}
+
+// descriptors are what the parent gets, besides sockets, in the order of a report.
+func (g *guarded) descriptors(namespaces []int) (list []int) {
+	if g.listener >= 0 {
+		list = append(list, g.listener)
+	}
+	list = append(list, namespaces...)
+	if g.rules >= 0 {
+		list = append(list, g.rules)
+	}
+	return list
 }
 
 // guard puts the last controls on the calling thread, from which every command
 // is forked. Nothing of the init's own that needs more may come after it.
 func guard(p protocol.Guard, w protocol.Without) (guarded, error) {
-	g := guarded{listener: -1}
-	if !w.Has(control.Landlock) {
+	g := guarded{listener: -1, rules: -1}
+	if !w.Has(control.Landlock) && !p.Template {
 		if err := g.restrictFiles(p); err != nil {
 			return g, fault.Wrap("landlock", fault.CauseLandlock, err)
 		}
@@ -40,19 +53,7 @@ func guard(p protocol.Guard, w protocol.Without) (guarded, error) {
 	if w.Has(control.Seccomp) {
 		return g, nil
 	}
-	arch, ok := syscalls.ParseArch(runtime.GOARCH)
-	if !ok {
-		return g, fault.At("seccomp", fmt.Errorf("no filter for %s", runtime.GOARCH))
-	}
-	var notify seccomp.Notify
-	if p.Notify {
-		notify |= seccomp.Denials
-	}
-	if p.Connects {
-		notify |= seccomp.Connects
-	}
-	live := p.Live && !w.Has(control.LiveCalls)
-	filter, err := seccomp.Build(arch, seccomp.Options{Allow: p.AllowSyscalls, Notify: notify, Live: live})
+	filter, err := newFilter(p, w)
 	if err != nil {
 		return g, fault.At("seccomp", err)
 	}
@@ -60,16 +61,40 @@ func guard(p protocol.Guard, w protocol.Without) (guarded, error) {
 		return g, fault.At("seccomp", err)
 	}
 	g.seccomp = filter.Hash()
-	if live {
+	if p.Live && !w.Has(control.LiveCalls) {
 		g.seccomp += "; " + LiveControl
 	}
 	if g.listener < 0 {
-		g.degraded = append(g.degraded, unheard(notify)...)
+		g.degraded = append(g.degraded, unheard(notices(p))...)
 	}
 	if len(p.AllowSyscalls) > 0 {
 		g.degraded = append(g.degraded, "seccomp: the policy allows "+strings.Join(p.AllowSyscalls, ", "))
 	}
 	return g, nil
+}
+
+// Filter is the filter of system calls that a command of the cell gets.
+func Filter(p protocol.Guard) (seccomp.Filter, error) { return newFilter(p, protocol.Without{}) }
+
+func newFilter(p protocol.Guard, w protocol.Without) (seccomp.Filter, error) {
+	arch, ok := syscalls.ParseArch(runtime.GOARCH)
+	if !ok {
+		return seccomp.Filter{}, fmt.Errorf("no filter for %s", runtime.GOARCH)
+	}
+	return seccomp.Build(arch, seccomp.Options{
+		Allow: p.AllowSyscalls, Notify: notices(p), Live: p.Live && !w.Has(control.LiveCalls),
+	})
+}
+
+// notices are the calls that the host side wants to hear of.
+func notices(p protocol.Guard) (list seccomp.Notify) {
+	if p.Notify {
+		list |= seccomp.Denials
+	}
+	if p.Connects {
+		list |= seccomp.Connects
+	}
+	return list
 }
 
 // unheard returns what is missing without a listener.
@@ -122,9 +147,18 @@ func (g *guarded) restrictFiles(p protocol.Guard) error {
 	if err != nil {
 		return err
 	}
-	applied, err := landlock.Restrict(rules)
+	ruleset, applied, err := landlock.Make(rules)
 	if err != nil {
 		return err
+	}
+	if err := landlock.Take(ruleset); err != nil {
+		_ = unix.Close(ruleset)
+		return err
+	}
+	if p.Join {
+		g.rules = ruleset
+	} else {
+		_ = unix.Close(ruleset)
 	}
 	g.landlock = fmt.Sprintf("ABI %d: %s", applied.ABI, strings.Join(applied.Rights(), " "))
 	if missing := applied.Missing(); len(missing) > 0 && (p.BestEffort || applied.ABI < FullLandlock) {

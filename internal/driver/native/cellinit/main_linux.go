@@ -19,7 +19,10 @@ import (
 const controlFD = 3
 
 // IsInit reports whether this process was started as a cell's first process.
-func IsInit() bool { return len(os.Args) > 0 && os.Args[0] == protocol.InitName }
+// or as the spawner of a template's.
+func IsInit() bool {
+	return len(os.Args) > 0 && (os.Args[0] == protocol.InitName || os.Args[0] == protocol.SpawnerName)
+}
 
 // Main is the cell's first process. Package first calls it before
 // anything else when [IsInit]; it does not return. It builds the cell, executes
@@ -38,25 +41,28 @@ func Main() {
 			os.Exit(1)
 		}
 	}()
-	off, err := build(c)
+	if os.Args[0] == protocol.SpawnerName {
+		serveSpawner(c)
+	}
+	p, err := build(c)
 	if err != nil {
 		// A parent that does not listen is gone.
 		_ = c.Write(protocol.Failure(err))
 		os.Exit(1)
 	}
-	newMinder(c, off).serve()
+	newMinder(c, p.Without, p.Guard.Template).serve()
 }
 
 // build takes the plan, builds the cell and leaves this thread as weak as the
-// commands that it will fork. It returns what the plan leaves off.
-func build(c *protocol.Conn) (protocol.Without, error) {
+// commands that it will fork.
+func build(c *protocol.Conn) (*protocol.Plan, error) {
 	if err := dieWithParent(); err != nil {
-		return protocol.Without{}, err
+		return nil, err
 	}
 	var p protocol.Plan
 	r := &rootfs{plan: &p, conn: c, laps: newLaps()}
-	if _, err := c.Read(&protocol.Mapped{}); err != nil {
-		return protocol.Without{}, fault.At("ids", orEnd(err))
+	if err := r.awaitMaps(); err != nil {
+		return nil, err
 	}
 	var failed error
 	if preparesEarly {
@@ -64,7 +70,7 @@ func build(c *protocol.Conn) (protocol.Without, error) {
 	}
 	fds, err := c.Read(&p)
 	if err != nil {
-		return protocol.Without{}, fault.At("plan", orEnd(err))
+		return nil, fault.At("plan", orEnd(err))
 	}
 	r.fds, r.without = fds, p.Without
 	r.laps.last = time.Now()
@@ -72,34 +78,31 @@ func build(c *protocol.Conn) (protocol.Without, error) {
 		failed = r.prepare()
 	}
 	if failed != nil {
-		return protocol.Without{}, failed
+		return nil, failed
 	}
 	if err := r.build(); err != nil {
-		return protocol.Without{}, err
+		return nil, err
 	}
 	g, err := r.weaken()
 	if err != nil {
-		return protocol.Without{}, err
+		return nil, err
 	}
 	if len(p.Probe) > 0 {
 		if err := tryOverlay(string(p.Probe)); err != nil {
-			return protocol.Without{}, fault.At("try overlay", err)
+			return nil, fault.At("try overlay", err)
 		}
 	}
 	var examined []protocol.Finding
 	if p.Examine != nil {
 		examined = examine(p.Examine)
 	}
-	var give, captured []int
-	if g.listener >= 0 {
-		give = []int{g.listener}
-	}
+	give, captured := g.descriptors(r.namespaces), []int(nil)
 	if r.sockets != nil {
 		captured = r.sockets.Descriptors()
 		give = append(give, captured...)
 	}
 	report := &protocol.Report{
-		Kind: protocol.Built, Captured: len(captured), MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
+		Kind: protocol.Built, Captured: len(captured), Join: p.Guard.Join, Rules: g.rules >= 0, MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
 		Landlock: g.landlock, Seccomp: g.seccomp, Examined: examined,
 	}
 	if p.Laps {
@@ -110,7 +113,25 @@ func build(c *protocol.Conn) (protocol.Without, error) {
 	if p.Notice {
 		beNoticed()
 	}
-	return p.Without, err
+	return &p, err
+}
+
+// awaitMaps waits for the users and groups of the process's namespace.
+func (r *rootfs) awaitMaps() error {
+	var m protocol.Mapped
+	fds, err := r.conn.Read(&m)
+	if err != nil {
+		return fault.At("ids", orEnd(err))
+	}
+	if !m.Template {
+		return nil
+	}
+	defer mountfd.CloseAll(fds)
+	if len(fds) != 1 {
+		return fault.At("spawner", unix.EINVAL)
+	}
+	r.template = true
+	return fault.At("spawner", startSpawner(fds[0]))
 }
 
 // orEnd ends this process if an error means that the parent is gone.
@@ -124,6 +145,12 @@ func orEnd(err error) error {
 // weaken takes from this thread everything that commands must not have.
 func (r *rootfs) weaken() (guarded, error) {
 	p := r.plan
+	if p.Guard.Join {
+		var err error
+		if r.namespaces, err = openNamespaces(); err != nil {
+			return guarded{}, fault.At("namespaces", err)
+		}
+	}
 	if err := plainOOM(p.Without); err != nil {
 		return guarded{}, fault.At("oom score", err)
 	}

@@ -16,6 +16,8 @@ type minder struct {
 	c       *protocol.Conn
 	orders  chan *protocol.Order
 	without protocol.Without
+	// template means that the parent wants to know of every process that ends.
+	template bool
 
 	// mu is held over a fork, so that no command can be reaped before its
 	// number is known.
@@ -31,8 +33,8 @@ type command struct {
 	terminal int // kept open for it, or -1
 }
 
-func newMinder(c *protocol.Conn, off protocol.Without) *minder {
-	return &minder{c: c, without: off, orders: make(chan *protocol.Order), commands: map[int]command{}}
+func newMinder(c *protocol.Conn, off protocol.Without, template bool) *minder {
+	return &minder{c: c, without: off, template: template, orders: make(chan *protocol.Order), commands: map[int]command{}}
 }
 
 // serve executes orders until the cell ends.
@@ -160,6 +162,9 @@ func (m *minder) ended(pid int, status unix.WaitStatus) {
 	delete(m.commands, pid)
 	m.mu.Unlock()
 	if !ok {
+		if m.template {
+			_ = m.c.Write(&protocol.Report{Kind: protocol.Reaped, PID: pid, Status: uint32(status)})
+		}
 		return
 	}
 	_ = m.c.Write(&protocol.Report{Kind: protocol.Exited, Exec: c.id, Status: uint32(status), Refused: refusedAttempts()})

@@ -74,8 +74,9 @@ func (r *rootfs) makeProc() error {
 	// Settings are made while /proc/sys can be written. No user namespaces: in one
 	// the command would hold capabilities and could reach far more of the kernel.
 	// The limit is the namespace's own, and what has no capability cannot raise it;
-	// without a namespace of its own it would be the host's.
-	if !r.without.Has(control.UserNSLimit) && !r.without.Has(control.UserNS) {
+	// without a namespace of its own it would be the host's. A template's spawner
+	// makes those of branches.
+	if !r.template && !r.without.Has(control.UserNSLimit) && !r.without.Has(control.UserNS) {
 		if err := set(fd, "user/max_user_namespaces", "0"); err != nil {
 			return fmt.Errorf("user namespaces: %w", err)
 		}

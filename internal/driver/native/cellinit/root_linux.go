@@ -39,6 +39,11 @@ type rootfs struct {
 	// cell's.
 	hostProc, cellProc int
 
+	// template means that the cell can be branched.
+	template bool
+	// namespaces are those of the cell, for a process that joins it.
+	namespaces []int
+
 	mountAPI string
 	degraded []string
 	laps     *laps

@@ -14,6 +14,8 @@ import (
 // the caller's comes in.
 type cellStreams struct {
 	stdin, stdout, stderr int
+	// more are descriptors that the command gets after these.
+	more []int
 	// parent are the ends that the parent gets.
 	parent []int
 	// own are the command's ends.
@@ -27,6 +29,9 @@ func newCellStreams(o *protocol.ExecOrder) (*cellStreams, error) {
 		return s, fault.At("terminal", err)
 	}
 	s, err := newPipes(o.Stdin)
+	if err == nil && o.Warm {
+		err = s.addSocket()
+	}
 	return s, fault.At("pipes", err)
 }
 
@@ -58,6 +63,22 @@ func newPipes(stdin bool) (*cellStreams, error) {
 	}
 	s.own = []int{s.stdin, s.stdout, s.stderr}
 	return s, nil
+}
+
+// addSocket gives the command one end of a pair of sockets, and the parent the other.
+// The parent is told who sends from the first message on.
+func (s *cellStreams) addSocket() error {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("make sockets: %w", err)
+	}
+	if err := unix.SetsockoptInt(ends[1], unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		mountfd.CloseAll(ends[:])
+		return fmt.Errorf("make sockets: %w", err)
+	}
+	s.more = append(s.more, ends[0])
+	s.own, s.parent = append(s.own, ends[0]), append(s.parent, ends[1])
+	return nil
 }
 
 // newTerminal makes a terminal in the cell's own devpts.

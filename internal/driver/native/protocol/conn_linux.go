@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
 	"golang.org/x/sys/unix"
@@ -30,6 +31,9 @@ type Conn struct {
 	raw  syscall.RawConn
 	max  uint32 // bytes of a message that comes
 	send sync.Mutex
+	// sender is the process that sent the last message that was read, if the kernel
+	// is asked to tell: see KnowSender.
+	sender int
 }
 
 // NewConn takes over fd. A non-blocking one can be closed while it is read.
@@ -50,19 +54,43 @@ func SocketPair() (*Conn, *os.File, error) {
 		return nil, nil, fmt.Errorf("socketpair: %w", err)
 	}
 	child := os.NewFile(uintptr(fds[1]), "init's control socket")
-	if err := unix.SetNonblock(fds[0], true); err != nil {
-		_ = unix.Close(fds[0])
-		_ = child.Close()
-		return nil, nil, fmt.Errorf("control socket: %w", err)
-	}
-	c, err := NewConn(fds[0])
+	c, err := NewParentConn(fds[0])
 	if err != nil {
 		_ = child.Close()
 		return nil, nil, err
 	}
-	c.max = maxReport
 	return c, child, nil
 }
+
+// NewParentConn takes over the parent's end of a pair. The other side says little.
+func NewParentConn(fd int) (*Conn, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	c, err := NewConn(fd)
+	if err != nil {
+		return nil, err
+	}
+	c.max = maxReport
+	return c, nil
+}
+
+// KnowSender makes the kernel tell who sends each message that comes: see Sender.
+func (c *Conn) KnowSender() error {
+	var failed error
+	err := c.raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+	})
+	return errors.Join(err, failed)
+}
+
+// Sender returns the number of the process that sent the last message that was read.
+// It is for the goroutine that reads.
+func (c *Conn) Sender() int { return c.sender }
+
+// SetReadDeadline ends a Read that has not returned by then.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.file.SetReadDeadline(t) }
 
 // Close ends the connection.
 func (c *Conn) Close() error { return c.file.Close() }
@@ -130,7 +158,7 @@ func (c *Conn) Read(m message) ([]int, error) {
 func (c *Conn) fill(p []byte, rights bool) ([]int, error) {
 	var oob []byte
 	if rights {
-		oob = make([]byte, unix.CmsgSpace(4*maxDescriptors))
+		oob = make([]byte, unix.CmsgSpace(4*maxDescriptors)+unix.CmsgSpace(unix.SizeofUcred))
 	}
 	var fds []int
 	for len(p) > 0 {
@@ -147,11 +175,11 @@ func (c *Conn) fill(p []byte, rights bool) ([]int, error) {
 		err = errors.Join(err, opErr)
 		if err == nil && oobn > 0 {
 			var got []int
-			got, err = parseRights(oob[:oobn])
+			got, err = c.parseRights(oob[:oobn])
 			fds = append(fds, got...)
 		}
 		switch {
-		case err == nil && flags&unix.MSG_CTRUNC != 0:
+		case err == nil && rights && flags&unix.MSG_CTRUNC != 0:
 			err = errors.New("descriptors were cut off")
 		case err == nil && n == 0:
 			err = io.EOF
@@ -169,13 +197,17 @@ func (c *Conn) fill(p []byte, rights bool) ([]int, error) {
 	return fds, nil
 }
 
-func parseRights(oob []byte) ([]int, error) {
+func (c *Conn) parseRights(oob []byte) ([]int, error) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
 		return nil, fmt.Errorf("control message: %w", err)
 	}
 	var fds []int
 	for i := range msgs {
+		if who, err := unix.ParseUnixCredentials(&msgs[i]); err == nil {
+			c.sender = int(who.Pid)
+			continue
+		}
 		got, err := unix.ParseUnixRights(&msgs[i])
 		if err != nil {
 			continue

@@ -108,10 +108,6 @@ type Mask struct {
 	Dir    bool
 }
 
-// Mapped is what the parent says first: the users and groups of the process's
-// namespace are mapped, so that it can make files.
-type Mapped struct{}
-
 // Order is what the parent says after the plan.
 type Order struct {
 	Exec *ExecOrder
@@ -135,6 +131,9 @@ type ExecOrder struct {
 	Stdin bool
 	// Last says that the cell ends with this command.
 	Last bool
+	// Warm gives the command a socket besides its streams, on which it is told to
+	// fork. The parent's end is the last descriptor of the answer.
+	Warm bool
 }
 
 // OpenOrder opens a regular file of the cell for reading. Its ID is of the same
@@ -151,6 +150,7 @@ const (
 	Failed  = "failed"
 	Exited  = "exited"
 	Opened  = "opened"
+	Reaped  = "reaped"
 )
 
 // Report is what the init says.
@@ -165,8 +165,12 @@ type Report struct {
 	Seccomp  string
 	Examined []Finding
 	Laps     []Lap
-	// Captured counts the last descriptors sent along: the network's sockets.
+	// The descriptors sent along: the listener of denied calls, if there is one; with
+	// Join the namespaces of JoinOrder, and with Rules those of Landlock; and as many
+	// sockets of the network as Captured says.
 	Captured int
+	Join     bool
+	Rules    bool
 	// started
 	PID int
 	// failed
@@ -174,7 +178,7 @@ type Report struct {
 	Errno int
 	Text  string
 	Cause fault.Cause
-	// exited
+	// exited, and reaped: of a process with this PID that the init was left with
 	Status uint32
 	// Refused counts attempts to use a network that the cell does not have.
 	Refused int64
@@ -248,6 +252,10 @@ type Guard struct {
 	Processes     int64
 	// Live says that the cell writes to a directory of the host.
 	Live bool
+	// Template leaves off what the cell's branches could not get rid of: Landlock,
+	// whose rules name the template's files. Join asks for a descriptor of the rules,
+	// for a process that joins the cell.
+	Template, Join bool
 	// Writable are the directories in the cell that may be written to, besides
 	// /dev and /proc.
 	Writable [][]byte

@@ -107,8 +107,6 @@ func list[T any](w *wire, p *[]T, each func(*wire, *T)) {
 
 func texts[T ~string | ~[]byte](w *wire, p *[]T) { list(w, p, text[T]) }
 
-func (*Mapped) fields(*wire) {}
-
 func (p *Plan) fields(w *wire) {
 	text(w, &p.Hostname)
 	p.ID.fields(w)
@@ -175,6 +173,8 @@ func (g *Guard) fields(w *wire) {
 	number(w, &g.OpenFiles)
 	number(w, &g.Processes)
 	flag(w, &g.Live)
+	flag(w, &g.Template)
+	flag(w, &g.Join)
 	texts(w, &g.Writable)
 }
 
@@ -227,6 +227,7 @@ func (o *ExecOrder) fields(w *wire) {
 	number(w, &o.Cols)
 	flag(w, &o.Stdin)
 	flag(w, &o.Last)
+	flag(w, &o.Warm)
 }
 
 func (r *Report) fields(w *wire) {
@@ -247,6 +248,8 @@ func (r *Report) fields(w *wire) {
 		l.Took = time.Duration(took)
 	})
 	number(w, &r.Captured)
+	flag(w, &r.Join)
+	flag(w, &r.Rules)
 	number(w, &r.PID)
 	text(w, &r.Step)
 	number(w, &r.Errno)

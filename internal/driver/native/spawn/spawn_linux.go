@@ -1,37 +1,72 @@
-package native
+package spawn
 
 import (
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/clone"
 	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
-	"github.com/forkcell/forkcell/internal/driver/native/protocol"
 )
 
-// spawnConfig configures the clone of a process in new namespaces.
-type spawnConfig struct {
-	flags          uint64 // its namespaces
-	uidMap, gidMap string // of its user namespace, if it has one of its own
-	groups         string // what it may do about its groups: allow or deny
-	root           bool   // it becomes root in its namespaces
-	ambient        []uintptr
+// Config configures the clone of a process in new namespaces.
+type Config struct {
+	Name           string // what the program is called
+	Flags          uint64 // its namespaces
+	UIDMap, GIDMap string // of its user namespace, if it has one of its own
+	Groups         string // what it may do about its groups: allow or deny
+	Root           bool   // it becomes root in its namespaces before it executes the program
+	Ambient        []uintptr
+	// Nested means that the caller is in another pid namespace than its /proc.
+	Nested bool
 }
 
-// sharing is held while another process has our memory: what the kernel does to
-// the memory of a process that becomes another user would puzzle the next one.
-var sharing sync.Mutex
+// MapNested gives a process in a namespace below the caller's all of the caller's
+// users: those of a root caller's cell, or the one of another's.
+func (n *Config) MapNested(root bool, uid, gid int) {
+	if root {
+		n.UIDMap, n.GIDMap, n.Groups = allIDs, allIDs, "allow"
+		return
+	}
+	n.MapOne(uid, gid)
+}
 
-// start executes the program of exe with the given descriptors as 0, 1, 2 and so
+// MapOne gives the process one user and one group, with the numbers that they have
+// here.
+func (n *Config) MapOne(uid, gid int) {
+	n.UIDMap, n.GIDMap = fmt.Sprintf("%d %d 1\n", uid, uid), fmt.Sprintf("%d %d 1\n", gid, gid)
+	n.Groups = "deny"
+}
+
+// allIDs maps the users of a root caller's cell to themselves.
+const allIDs = "0 0 65536\n"
+
+// Capabilities are what a first process that is not root in its namespace keeps
+// across its own exec. The overlay works with those of its mounter for ever after, so they
+// include what copying up a file of any mode takes.
+func Capabilities() []uintptr {
+	return []uintptr{
+		unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID,
+		unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN,
+		unix.CAP_SYS_CHROOT, unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE, unix.CAP_MKNOD, unix.CAP_SETFCAP,
+	}
+}
+
+// Sharing is held while another process has our memory: what the kernel does to
+// the memory of a process that becomes another user would puzzle the next one.
+var Sharing sync.Mutex
+
+// Start executes the program of exe with the given descriptors as 0, 1, 2 and so
 // on. The process is a child of the calling thread.
-func (n *spawnConfig) start(exe string, env []string, files []int) (pid, pidfd int, err error) {
-	sharing.Lock()
-	defer sharing.Unlock()
+func (n *Config) Start(exe string, env []string, files []int) (pid, pidfd int, err error) {
+	Sharing.Lock()
+	defer Sharing.Unlock()
 	files, done, err := above(files)
 	if err != nil {
 		return 0, -1, err
@@ -54,13 +89,13 @@ func (n *spawnConfig) start(exe string, env []string, files []int) (pid, pidfd i
 		return 0, -1, err
 	}
 	defer runtime.KeepAlive(s) // the process reads it
-	if pid, pidfd, err = s.Start(n.flags); err != nil {
+	if pid, pidfd, err = s.Start(n.Flags); err != nil {
 		return 0, -1, err
 	}
 	_ = unix.Close(executed[1])
 	executed[1] = -1
-	if n.root {
-		if err = n.writeMaps(pid); err == nil {
+	if n.Root {
+		if err = n.writeMaps(pid, pidfd); err == nil {
 			_, err = unix.Write(gate[1], []byte{1})
 		}
 	}
@@ -68,22 +103,22 @@ func (n *spawnConfig) start(exe string, env []string, files []int) (pid, pidfd i
 		awaitEnd(executed[0])
 		err = s.Failure()
 	}
-	if err == nil && !n.root {
+	if err == nil && !n.Root {
 		// Only now: as long as the process shares the memory of this one, the kernel
 		// lets nobody but root write its maps if this memory cannot be dumped.
-		err = n.writeMaps(pid)
+		err = n.writeMaps(pid, pidfd)
 	}
 	if err != nil {
-		end(pid, pidfd) // before the gate is closed, which would let it on
+		End(pid, pidfd) // before the gate is closed, which would let it on
 		return 0, -1, err
 	}
 	return pid, pidfd, nil
 }
 
-// end kills a child and clears it away.
-func end(pid, pidfd int) {
+// End kills a child and clears it away.
+func End(pid, pidfd int) {
 	_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
-	reap(pid)
+	Reap(pid)
 	_ = unix.Close(pidfd)
 }
 
@@ -92,13 +127,13 @@ func end(pid, pidfd int) {
 const dumpableByRoot = 2
 
 // script returns the calls that the process makes until it executes a program.
-func (n *spawnConfig) script(exe string, env []string, files []int, gate [2]int) (*clone.Script, error) {
+func (n *Config) script(exe string, env []string, files []int, gate [2]int) (*clone.Script, error) {
 	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	if err != nil {
 		return nil, fmt.Errorf("whether memory can be dumped: %w", err)
 	}
 	s := &clone.Script{}
-	if n.root {
+	if n.Root {
 		// Else the gate would not end with the parent.
 		s.Do("gate", unix.SYS_CLOSE, uintptr(gate[1]))
 		s.Do("wait for maps", unix.SYS_READ, uintptr(gate[0]), clone.Point(s, [1]byte{}), 1)
@@ -122,41 +157,73 @@ func (n *spawnConfig) script(exe string, env []string, files []int, gate [2]int)
 	for i, fd := range files {
 		s.Do("descriptors", unix.SYS_DUP3, uintptr(fd), uintptr(i), 0)
 	}
-	return s, s.Exec(exe, []string{protocol.InitName}, env)
+	return s, s.Exec(exe, []string{n.Name}, env)
 }
 
 // keepCapabilities makes capabilities outlast the execution of a program by
 // someone who is not root.
-func (n *spawnConfig) keepCapabilities(s *clone.Script) {
-	if len(n.ambient) == 0 {
+func (n *Config) keepCapabilities(s *clone.Script) {
+	if len(n.Ambient) == 0 {
 		return
 	}
 	var keep uint64
-	for _, c := range n.ambient {
+	for _, c := range n.Ambient {
 		keep |= 1 << c
 	}
-	const all = 1<<(unix.CAP_LAST_CAP+1) - 1
+	all := keep
+	if n.Flags&unix.CLONE_NEWUSER != 0 {
+		all = 1<<(unix.CAP_LAST_CAP+1) - 1
+	}
 	hdr := clone.Point(s, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
 	s.Do("capabilities", unix.SYS_CAPSET, hdr, clone.Point(s, [2]unix.CapUserData{
-		{Effective: all & (1<<32 - 1), Permitted: all & (1<<32 - 1), Inheritable: uint32(keep)},
-		{Effective: all >> 32, Permitted: all >> 32, Inheritable: uint32(keep >> 32)},
+		{Effective: uint32(all), Permitted: uint32(all), Inheritable: uint32(keep)},
+		{Effective: uint32(all >> 32), Permitted: uint32(all >> 32), Inheritable: uint32(keep >> 32)},
 	}))
-	for _, c := range n.ambient {
+	for _, c := range n.Ambient {
 		s.Do("ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c)
 	}
 }
 
 // writeMaps gives the process its users and groups.
-func (n *spawnConfig) writeMaps(pid int) error {
-	if n.flags&unix.CLONE_NEWUSER == 0 {
+func (n *Config) writeMaps(pid, pidfd int) error {
+	if n.Flags&unix.CLONE_NEWUSER == 0 {
 		return nil
 	}
-	for _, f := range []struct{ name, text string }{{"uid_map", n.uidMap}, {"setgroups", n.groups}, {"gid_map", n.gidMap}} {
+	if n.Nested {
+		var err error
+		if pid, err = PIDOf(pidfd); err != nil {
+			return err
+		}
+	}
+	return n.WriteMaps(pid)
+}
+
+// WriteMaps gives the process with this number in /proc its users and groups.
+func (n *Config) WriteMaps(pid int) error {
+	for _, f := range []struct{ name, text string }{{"uid_map", n.UIDMap}, {"setgroups", n.Groups}, {"gid_map", n.GIDMap}} {
 		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, f.name), []byte(f.text), 0); err != nil {
 			return fmt.Errorf("write map: %w", err)
 		}
 	}
 	return nil
+}
+
+// PIDOf returns the number that the process of a descriptor has in /proc.
+func PIDOf(pidfd int) (int, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
+	if err != nil {
+		return 0, fmt.Errorf("number of a process: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if text, ok := strings.CutPrefix(line, "Pid:"); ok {
+			pid, err := strconv.Atoi(strings.TrimSpace(text))
+			if err == nil && pid <= 0 {
+				err = unix.ESRCH
+			}
+			return pid, err
+		}
+	}
+	return 0, fmt.Errorf("number of a process: %w", unix.EBADF)
 }
 
 // above duplicates descriptors that would be overwritten before they are used.
@@ -186,8 +253,8 @@ func awaitEnd(fd int) {
 	}
 }
 
-// reap waits for a child and returns its status.
-func reap(pid int) unix.WaitStatus {
+// Reap waits for a child and returns its status.
+func Reap(pid int) unix.WaitStatus {
 	var status unix.WaitStatus
 	for {
 		if _, err := unix.Wait4(pid, &status, unix.WALL, nil); !errors.Is(err, unix.EINTR) {

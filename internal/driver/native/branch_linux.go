@@ -1,0 +1,299 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+)
+
+// template is a cell that can be branched.
+//
+// The kernel gives the user who made a user namespace all rights over it, and a
+// process may join only what it has rights over. So the template's own user owns the
+// namespaces of its branches. That is why the template is stopped but for the moments
+// in which it makes a copy, and why no branch that still sees the host's files exists
+// in such a moment.
+type template struct {
+	*Cell
+	driver  *Driver
+	spawner *spawner
+
+	// mu is held for reading while the cell of a branch is built, and for writing
+	// while the template runs.
+	mu sync.RWMutex
+	// warm is the process that is copied; nil before it is warm.
+	warm *warmProcess
+}
+
+// warmProcess is the process that is copied.
+type warmProcess struct {
+	*line
+	pid, fd int
+	filters int // of system calls
+}
+
+var _ driver.Template = (*template)(nil)
+
+// templateControls say what a template lacks, for its receipt.
+const templateControls = "template: without Landlock, with the call setns, and denied calls are not reported; its branches have every control"
+
+// startTemplate makes a cell that can be branched.
+func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, error) {
+	p, err := newPlan(s)
+	if err != nil {
+		return nil, err
+	}
+	t := &template{driver: n}
+	t.Cell, err = n.beginPlan(ctx, s, p, func() (proc *process, err error) {
+		proc, t.spawner, err = n.startWithSpawner()
+		return proc, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.helper = t.spawner.pid
+	if err := t.awaitBuilt(ctx); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	t.controls.Degraded = append(t.controls.Degraded, templateControls)
+	return t, nil
+}
+
+// AwaitWarm implements driver.Template.
+func (t *template) AwaitWarm(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.warm != nil {
+		return nil
+	}
+	w, err := t.findWarm(ctx)
+	if err != nil {
+		return errors.Join(driver.ErrNotWarm, err)
+	}
+	if err := t.hold(ctx); err != nil {
+		w.close()
+		return errors.Join(driver.ErrNotWarm, err)
+	}
+	t.warm = w
+	return nil
+}
+
+// findWarm waits for the warm process.
+func (t *template) findWarm(ctx context.Context) (*warmProcess, error) {
+	var l *line
+	var err error
+	select {
+	case fd := <-t.warmSocket:
+		l, err = newLine(fd)
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-t.gone:
+		err = errEnded
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := &warmProcess{line: l, fd: -1}
+	s, err := l.await(ctx, "warm")
+	if err == nil {
+		mountfd.CloseAll(s.fds)
+		w.pid = s.sender
+		w.fd, err = unix.PidfdOpen(w.pid, 0)
+	}
+	if err == nil {
+		w.filters, err = filtersOf(w.pid)
+	}
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+var errEnded = errors.New("the template has ended")
+
+func (w *warmProcess) close() {
+	w.line.close()
+	if w.fd >= 0 {
+		_ = unix.Close(w.fd)
+	}
+}
+
+// Close ends the template and its branches.
+func (t *template) Close() error {
+	err := t.Cell.Close()
+	t.spawner.close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.warm != nil {
+		t.warm.close()
+		t.warm = nil
+	}
+	return err
+}
+
+// Branch implements driver.Template.
+func (t *template) Branch(ctx context.Context, b driver.Branch) (driver.Child, error) {
+	p, err := newPlan(b.Spec)
+	if err != nil {
+		return nil, err
+	}
+	p.Guard.Join = true
+	cell, err := t.build(ctx, b.Spec, p)
+	if err != nil {
+		return nil, err
+	}
+	c := &child{Cell: cell, template: t, ended: make(chan struct{})}
+	if err := c.join(ctx, b, p); err != nil {
+		return nil, errors.Join(fault.At("branch", err), c.Close())
+	}
+	return c, nil
+}
+
+// build makes the cell of a branch, in which no command runs yet.
+func (t *template) build(ctx context.Context, s driver.Spec, p *hostPlan) (*Cell, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.warm == nil {
+		return nil, driver.ErrNotWarm
+	}
+	cell, err := t.driver.beginPlan(ctx, s, p, t.spawner.start)
+	if err != nil {
+		return nil, err
+	}
+	err = cell.awaitBuilt(ctx)
+	if err == nil && len(cell.namespaces) != len(protocol.JoinOrder()) {
+		err = fault.At("branch", fmt.Errorf("the init sent %d namespaces", len(cell.namespaces)))
+	}
+	if err != nil {
+		return nil, errors.Join(err, cell.Close())
+	}
+	return cell, nil
+}
+
+// joined is a copy that has joined its cell and waits.
+type joined struct {
+	pid      int
+	filters  int   // of system calls, that it must have
+	listener []int // of its last filter, if it was asked for
+}
+
+// copy lets the template run while it makes a copy of its warm process, which says on
+// its own line what it has done.
+func (t *template) copy(ctx context.Context, copied *line, order *forkOrder, h *handed) (j *joined, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.warm
+	if w == nil {
+		return nil, driver.ErrNotWarm
+	}
+	if err := unix.PidfdSendSignal(w.fd, unix.SIGCONT, nil, 0); err != nil {
+		return nil, fmt.Errorf("the warm process has ended: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinLimit)
+	defer cancel()
+	// Also when the caller has lost patience.
+	defer func() { err = errors.Join(err, t.holdAgain(context.WithoutCancel(ctx))) }()
+	err = w.say(order, h.fds...)
+	h.close()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.await(ctx, "forked"); err != nil {
+		return nil, err
+	}
+	return copied.awaitJoined(ctx, w.filters+1, order.Listener)
+}
+
+// awaitJoined waits until a copy has joined its cell.
+func (l *line) awaitJoined(ctx context.Context, filters int, listens bool) (*joined, error) {
+	j := &joined{filters: filters}
+	if listens {
+		s, err := l.await(ctx, "listener")
+		if err != nil {
+			return nil, err
+		}
+		j.listener = s.fds
+	}
+	s, err := l.await(ctx, "joined")
+	if err != nil {
+		mountfd.CloseAll(j.listener)
+		return nil, err
+	}
+	mountfd.CloseAll(s.fds)
+	j.pid = s.sender
+	return j, nil
+}
+
+// copied is a copy of a template's process.
+type copied struct {
+	pid   int // on the host
+	start uint64
+	ended func(status unix.WaitStatus, natural bool)
+}
+
+// admitted makes a copy one that the template's first process reports the end of.
+// inside is its number in the template.
+func (c *Cell) admitted(inside, pid int, ended func(status unix.WaitStatus, natural bool)) {
+	start, err := startTime(pid)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil || c.dead {
+		go ended(0, false)
+		return
+	}
+	if c.copies == nil {
+		c.copies = map[int]copied{}
+	}
+	c.copies[inside] = copied{pid, start, ended}
+}
+
+// reaped says that a process without a parent has ended.
+func (c *Cell) reaped(inside int, status unix.WaitStatus) {
+	c.mu.Lock()
+	k, ok := c.copies[inside]
+	delete(c.copies, inside)
+	c.mu.Unlock()
+	if ok {
+		go k.ended(status, true)
+	}
+}
+
+// isCopy reports whether a process on the host is an admitted copy.
+func (c *Cell) isCopy(pid int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range c.copies {
+		if k.pid == pid {
+			start, err := startTime(pid)
+			return err == nil && start == k.start
+		}
+	}
+	return false
+}
+
+// filtersOf counts the filters of system calls that a process has; 0 on a kernel that
+// does not tell.
+func filtersOf(pid int) (int, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if n, ok := strings.CutPrefix(line, "Seccomp_filters:"); ok {
+			return strconv.Atoi(strings.TrimSpace(n))
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,318 @@
+package native
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/sdk/python"
+)
+
+// warmed is a template of a test.
+type warmed struct {
+	*testing.T
+	*template
+}
+
+func newWarmed(t *testing.T, cmd driver.Command) warmed {
+	t.Helper()
+	needsInterpreter(t)
+	tmpl, err := startCommand(t.Context(), New(Options{}), cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tmpl.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return warmed{t, tmpl}
+}
+
+func (w warmed) try(number int, out *bytes.Buffer) (driver.Child, error) {
+	b := driver.Branch{Number: number, Spec: driver.Spec{ID: "branch", Hostname: fmt.Sprint("branch-", number), Command: driver.Command{Workdir: "/"}}}
+	if out != nil {
+		b.Stdio.Out = out
+	}
+	return w.Branch(w.Context(), b)
+}
+
+func (w warmed) branch(number int) driver.Child {
+	w.Helper()
+	c, err := w.try(number, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// evaluate returns the answer of a copy to code.
+func (w warmed) evaluate(c driver.Child, code string) string {
+	w.Helper()
+	question, err := json.Marshal(map[string]string{"type": "eval", "code": code})
+	if err != nil {
+		w.Fatal(err)
+	}
+	data, err := c.Ask(w.Context(), question)
+	if err != nil {
+		w.Fatalf("%s: %v", code, err)
+	}
+	return string(data)
+}
+
+// ask returns the value of an expression in a copy.
+func (w warmed) ask(c driver.Child, code string) string {
+	w.Helper()
+	var answer struct {
+		Value string
+		Error any
+	}
+	data := w.evaluate(c, code)
+	if err := json.Unmarshal([]byte(data), &answer); err != nil || answer.Error != nil {
+		w.Fatalf("%s: %s, %v", code, data, err)
+	}
+	return answer.Value
+}
+
+// TestBranches: a copy has the memory of the warm process and nothing else of it.
+func TestBranches(t *testing.T) {
+	t.Parallel()
+	w := newWarmed(t, warmCommand("import random\nloaded = [40]\nserve()"))
+	random := map[string]bool{}
+	for i := range 3 {
+		c := w.branch(i)
+		for code, want := range map[string]string{
+			"loaded[0]":                        "40",
+			"loaded.append(1) or len(loaded)":  "2", // of the copy's own list
+			"socket.gethostname()":             fmt.Sprintf("'branch-%d'", i),
+			"os.getuid() == os.geteuid()":      "True",
+			"sorted(os.listdir('/proc'))[0]":   "'1'",
+			"len(os.listdir('/proc/self/fd'))": "5", // streams, the line, and that of the list
+			"'FORKCELL_WARM_FD' in os.environ": "False",
+		} {
+			if got := w.ask(c, code); got != want {
+				t.Errorf("branch %d: %s is %s", i, code, got)
+			}
+		}
+		random[w.ask(c, "random.random()")] = true
+	}
+	if len(random) != 3 {
+		t.Errorf("random numbers of three branches: %v", random)
+	}
+}
+
+// TestEval: what code gives, prints and raises comes back.
+func TestEval(t *testing.T) {
+	t.Parallel()
+	w := newWarmed(t, warmCommand("serve()"))
+	c := w.branch(1)
+	for code, want := range map[string]string{
+		"x = 5":                 `{"type":"value","value":null,"value_json":null,"output":"","error":null}`,
+		"[x, {'a': 1.5}]":       `{"type":"value","value":"[5, {'a': 1.5}]","value_json":[5,{"a":1.5}],"output":"","error":null}`,
+		"print('hi'); {1}":      `{"type":"value","value":"{1}","value_json":null,"output":"hi\n","error":null}`,
+		"float('nan')":          `{"type":"value","value":"nan","value_json":null,"output":"","error":null}`,
+		"'x' * 300000 and None": `{"type":"value","value":null,"value_json":null,"output":"","error":null}`,
+	} {
+		if code == "[x, {'a': 1.5}]" {
+			w.ask(c, "x = 5")
+		}
+		var got, expected any
+		if err := errors.Join(json.Unmarshal([]byte(w.evaluate(c, code)), &got), json.Unmarshal([]byte(want), &expected)); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(expected, got); d != "" {
+			t.Errorf("%s: %s", code, d)
+		}
+	}
+	for code, says := range map[string]string{
+		"1/0":              `"type": "ZeroDivisionError"`,
+		"raise SystemExit": `"type": "SystemExit"`,
+		"if":               `"type": "SyntaxError"`,
+	} {
+		if got := w.evaluate(c, code); !strings.Contains(got, says) {
+			t.Errorf("%s: %s", code, got)
+		}
+	}
+}
+
+// TestBranchesAtOnce makes branches while others end.
+func TestBranchesAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWarmed(t, warmCommand("serve()"))
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for range 3 {
+				c, err := w.try(i, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if got := w.ask(c, "socket.gethostname()"); got != fmt.Sprintf("'branch-%d'", i) {
+					t.Errorf("branch %d is %s", i, got)
+				}
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if list, err := w.Processes(); err != nil || len(list) != 2 { // the first one and the interpreter
+		t.Errorf("%d processes are left in the template, %v: %+v", len(list), err, list)
+	}
+}
+
+// TestCopyOutcome: how a copy ends is known, and what it wrote.
+func TestCopyOutcome(t *testing.T) {
+	t.Parallel()
+	w := newWarmed(t, warmCommand(`
+def work(number):
+    os.write(1, b"out %d" % number)
+    if number == 9:
+        os.kill(os.getpid(), 9)
+    os._exit(number)
+serve(work)`))
+	for number, code := range map[int]int{0: 0, 3: 3, 9: 137} {
+		var out bytes.Buffer
+		c, err := w.try(number, &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := c.CopyOutcome(); o.Code != code || out.String() != fmt.Sprintf("out %d", number) {
+			t.Errorf("%+v, %q", o, out.String())
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTemplateIsHeld: nothing runs in a template that is warm, but for the moments in which a
+// copy is made, and then only the warm process.
+func TestTemplateIsHeld(t *testing.T) {
+	t.Parallel()
+	w := newWarmed(t, warmCommand(`
+import subprocess, time
+subprocess.Popen(["sh", "-c", "while :; do :; done"])
+time.sleep(0.05)
+serve()`))
+	spent := func() (cpu time.Duration) {
+		list, err := w.Processes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list {
+			if p.PID != 1 {
+				cpu += p.CPU
+			}
+			if p.PID != 1 && p.State != "T" {
+				t.Errorf("%v is in state %s", p.Args, p.State)
+			}
+		}
+		return cpu
+	}
+	before := spent()
+	for i := range 3 {
+		w.branch(i)
+	}
+	if after := spent(); after-before > 100*time.Millisecond {
+		t.Errorf("it used %v of processor time", after-before)
+	}
+}
+
+// TestCopyIsChecked has warm processes that leave a control out.
+func TestCopyIsChecked(t *testing.T) {
+	t.Parallel()
+	for says, change := range map[string][2]string{
+		"CapPrm is":                   {"    _check(_libc.syscall(_SYS_CAPSET", "    0 and _check(_libc.syscall(_SYS_CAPSET"},
+		"CapBnd is":                   {"    while _check(_libc.prctl(_PR_CAPBSET_DROP", "    while 0 and _check(_libc.prctl(_PR_CAPBSET_DROP"},
+		"Seccomp_filters is 1":        {"        fd = _libc.syscall(_SYS_SECCOMP", "        return -1\n        fd = _libc.syscall(_SYS_SECCOMP"},
+		"not in the net namespace":    {`        for name in _NAMESPACES:`, `        for name in [n for n in _NAMESPACES if n != "net"]:`},
+		"not in the ipc namespace":    {`        for name in _NAMESPACES:`, `        for name in [n for n in _NAMESPACES if n != "ipc"]:`},
+		"it holds descriptor":         {"if int(name) > 2 and int(name) != keep:", "if False:"},
+		"it shares memory":            {`    os.setsid()`, "    import mmap\n    global held\n    held = mmap.mmap(-1, 4096)\n    os.setsid()"},
+		"Threads is 2":                {`    os.setsid()`, "    threading.Thread(target=lambda: __import__('time').sleep(60), daemon=True).start()\n    os.setsid()"},
+		`said "ready" instead`:        {`        control.send({"type": "joined"})`, `        control.send({"type": "ready"})`},
+		"the process has ended":       {`        control.send({"type": "joined"})`, `        os._exit(0)`},
+		"malformed message":           {`        control.send({"type": "joined"})`, `        control.socket.sendall(b"\x01\x00\x00\x00x")`},
+		"message of 4294967295 bytes": {`        control.send({"type": "joined"})`, `        control.socket.sendall(b"\xff" * 8)`},
+		"the copy could not be made":  {`        if os.fork() == 0:`, `        if os._exit(1) or os.fork() == 0:`},
+	} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			module := strings.Replace(python.Warm, change[0], change[1], 1)
+			if module == python.Warm {
+				t.Fatalf("the module has no %q", change[0])
+			}
+			w := newWarmed(t, warmWith(module, "serve()"))
+			_, err := w.try(1, nil)
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Fatalf("%v", err)
+			}
+			if list, err := w.Processes(); err != nil || len(list) != 2 {
+				t.Errorf("%d processes, %v: %+v", len(list), err, list)
+			}
+		})
+	}
+}
+
+// TestNotWarm has commands that never become warm.
+func TestNotWarm(t *testing.T) {
+	t.Parallel()
+	needsInterpreter(t)
+	for script, says := range map[string]string{
+		"":                    "the process has ended",
+		"raise SystemExit(3)": "the process has ended",
+		"threading.Thread(target=lambda: __import__('time').sleep(60), name='loader', daemon=True).start()\nserve()": "these run: loader",
+	} {
+		_, err := startWarm(t.Context(), New(Options{}), script)
+		if !errors.Is(err, driver.ErrNotWarm) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", script, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := startWarm(ctx, New(Options{}), "__import__('time').sleep(600)")
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a command that does nothing: %v", err)
+	}
+}
+
+// TestTemplateDies: branches live on when the warm process has died, and no more can
+// be made.
+func TestTemplateDies(t *testing.T) {
+	t.Parallel()
+	w := newWarmed(t, warmCommand("serve()"))
+	c := w.branch(1)
+	if err := unix.Kill(w.warm.pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.try(2, nil); err == nil {
+		t.Error("a dead process was copied")
+	}
+	if got := w.ask(c, "1 + 1"); got != "2" {
+		t.Errorf("1 + 1 is %s", got)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	<-c.CopyEnded()
+	if o := c.CopyOutcome(); !o.Killed {
+		t.Errorf("%+v", o)
+	}
+	if _, err := c.Ask(t.Context(), []byte(`{}`)); err == nil {
+		t.Error("a branch outlived its template")
+	}
+}

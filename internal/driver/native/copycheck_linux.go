@@ -1,0 +1,140 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+)
+
+// copyCheck looks at a copy of a warm process from outside: it has put its controls
+// on itself, and nothing is taken on its word. Landlock cannot be seen.
+type copyCheck struct {
+	child   *child
+	pid     int
+	filters int      // of system calls that it must have
+	allowed []uint64 // the inodes of its descriptors
+	inside  int      // its number in the template
+}
+
+// run returns the first thing that is not as it must be, or else the number that the
+// copy has in the template.
+func (k *copyCheck) run() (inside int, err error) {
+	for _, check := range []func() error{k.status, k.namespaces, k.mappings, k.descriptors} {
+		if err := check(); err != nil {
+			return 0, err
+		}
+	}
+	return k.inside, nil
+}
+
+func (k *copyCheck) file(name string) string { return fmt.Sprintf("/proc/%d/%s", k.pid, name) }
+
+// status checks what the kernel says about its rights.
+func (k *copyCheck) status() error {
+	data, err := os.ReadFile(k.file("status"))
+	if err != nil {
+		return err
+	}
+	id := k.child.id
+	uid, gid := id.UID, id.GID
+	if id.Root {
+		uid, gid = idBase+uid, idBase+gid
+	}
+	none := strings.Repeat("0", 16)
+	want := map[string]string{
+		"Uid": repeat(uid), "Gid": repeat(gid), "Threads": "1",
+		"CapInh": none, "CapPrm": none, "CapEff": none, "CapBnd": none, "CapAmb": none,
+		"NoNewPrivs": "1", "Seccomp": "2", "Seccomp_filters": strconv.Itoa(k.filters),
+	}
+	for line := range strings.Lines(string(data)) {
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.Join(strings.Fields(value), " ")
+		if must, ok := want[name]; ok && value != must {
+			return fmt.Errorf("%s is %s instead of %s", name, value, must)
+		}
+		delete(want, name)
+		// Its numbers on the host, ..., in the template, and in the cell.
+		if f := strings.Fields(value); name == "NSpid" && len(f) > 2 {
+			k.inside, _ = strconv.Atoi(f[len(f)-2])
+		}
+	}
+	if k.inside == 0 {
+		return errors.New("its number in the template is unknown")
+	}
+	delete(want, "Seccomp_filters") // kernels before 5.9 do not count them
+	for name := range want {
+		return fmt.Errorf("%s is unknown", name)
+	}
+	return nil
+}
+
+// repeat is how the kernel shows the four ids of a process that are all the same.
+func repeat(id int) string {
+	return strings.TrimSpace(strings.Repeat(strconv.Itoa(id)+" ", 4))
+}
+
+// namespaces checks that it is in those of its cell.
+func (k *copyCheck) namespaces() error {
+	for i, name := range protocol.JoinOrder() {
+		var own, cell unix.Stat_t
+		if err := unix.Stat(k.file("ns/"+name), &own); err != nil {
+			return fmt.Errorf("%s namespace: %w", name, err)
+		}
+		if err := unix.Fstat(k.child.namespaces[i], &cell); err != nil {
+			return fmt.Errorf("%s namespace: %w", name, err)
+		}
+		if own.Ino != cell.Ino || own.Dev != cell.Dev {
+			return fmt.Errorf("it is not in the %s namespace of the cell", name)
+		}
+	}
+	return nil
+}
+
+// mappings checks that it shares no memory to write to.
+func (k *copyCheck) mappings() error {
+	data, err := os.ReadFile(k.file("maps"))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		if len(f) < 2 || len(f[1]) != 4 {
+			return fmt.Errorf("mapping %.80q", line)
+		}
+		if f[1][1] == 'w' && f[1][3] == 's' {
+			return fmt.Errorf("it shares memory: %.200s", strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
+// descriptors checks that it has only those that it was given.
+func (k *copyCheck) descriptors() error {
+	list, err := os.ReadDir(k.file("fd"))
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		var st unix.Stat_t
+		if err := unix.Stat(k.file("fd/"+e.Name()), &st); err != nil {
+			return fmt.Errorf("descriptor %s: %w", e.Name(), err)
+		}
+		if !slices.Contains(k.allowed, st.Ino) && !isNull(&st) {
+			what, _ := os.Readlink(k.file("fd/" + e.Name()))
+			return fmt.Errorf("it holds descriptor %s, %.100q", e.Name(), what)
+		}
+	}
+	return nil
+}
+
+// isNull reports whether a file is the null device.
+func isNull(st *unix.Stat_t) bool {
+	return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == unix.Mkdev(1, 3)
+}

@@ -1,0 +1,98 @@
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+)
+
+// line is the connection to a warm process or to a copy of one: messages of JSON,
+// each after its length. Nothing that comes is trusted.
+type line struct{ conn *protocol.Conn }
+
+// said is what a warm process or a copy says.
+type said struct {
+	Type string `json:"type"`
+	// Step and Problem are what failed and why.
+	Step    string `json:"step,omitempty"`
+	Problem string `json:"problem,omitempty"`
+
+	raw    []byte
+	fds    []int
+	sender int // the process that said it
+}
+
+// newLine takes over a descriptor.
+func newLine(fd int) (*line, error) {
+	c, err := protocol.NewParentConn(fd)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.KnowSender(); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("warm process: %w", err)
+	}
+	return &line{c}, nil
+}
+
+func (l *line) say(v any, fds ...int) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	text := protocol.Text(data)
+	return l.conn.Write(&text, fds...)
+}
+
+// hear returns the next message. Its descriptors are the caller's.
+func (l *line) hear(ctx context.Context) (*said, error) {
+	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var text protocol.Text
+	fds, err := l.conn.Read(&text)
+	if ctx.Err() != nil {
+		mountfd.CloseAll(fds)
+		return nil, ctx.Err()
+	}
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("the process has ended: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &said{raw: text, fds: fds, sender: l.conn.Sender()}
+	if err := json.Unmarshal(text, s); err != nil {
+		mountfd.CloseAll(fds)
+		return nil, fmt.Errorf("malformed message: %w", err)
+	}
+	return s, nil
+}
+
+// await returns the next message, which must be of this type.
+func (l *line) await(ctx context.Context, want string) (*said, error) {
+	s, err := l.hear(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Type == "failed" && s.Step == "workdir":
+		err = fault.Wrap("workdir", fault.CauseWorkdir, fmt.Errorf("%.300q", s.Problem))
+	case s.Type == "failed":
+		err = fmt.Errorf("the process says: %.300q", s.Problem)
+	case s.Type != want:
+		err = fmt.Errorf("the process said %.30q instead of %q", s.Type, want)
+	default:
+		return s, nil
+	}
+	mountfd.CloseAll(s.fds)
+	return nil, err
+}
+
+// close ends the connection.
+func (l *line) close() { _ = l.conn.Close() }

@@ -1,0 +1,48 @@
+package protocol
+
+// SpawnerName is the first argument by which the binary knows that it starts the
+// first processes of a template's branches.
+const SpawnerName = "forkcell-spawner"
+
+// Mapped is what the parent says first: the users and groups of the process's
+// namespace are mapped, so that it can make files.
+type Mapped struct {
+	// Template means that the cell can be branched. The control socket of its
+	// spawner comes along.
+	Template bool
+}
+
+// JoinOrder are the namespaces that a process joins to be in a cell, in this order.
+func JoinOrder() []string { return []string{"user", "mnt", "net", "ipc", "uts", "cgroup", "pid"} }
+
+// Spawner is what the parent says to a spawner first.
+type Spawner struct{ ID Identity }
+
+// SpawnOrder starts a first process, whose control socket comes along.
+type SpawnOrder struct{}
+
+// Spawned answers the first message, and each order: with a descriptor of the
+// process, or with why there is none.
+type Spawned struct{ Problem string }
+
+// Text is a message whose whole body is text: what is said to a warm process, which
+// need not be this program.
+type Text []byte
+
+func (t *Text) fields(w *wire) {
+	if !w.reading {
+		w.b = append(w.b, *t...)
+		return
+	}
+	*t, w.b = w.b, nil
+}
+
+func (m *Mapped) fields(w *wire) {
+	flag(w, &m.Template)
+}
+
+func (s *Spawner) fields(w *wire) { s.ID.fields(w) }
+
+func (*SpawnOrder) fields(*wire) {}
+
+func (s *Spawned) fields(w *wire) { text(w, &s.Problem) }

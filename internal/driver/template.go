@@ -1,0 +1,51 @@
+package driver
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrNotWarm means that a cell has no process that could be copied.
+var ErrNotWarm = errors.New("the cell is not warm")
+
+// Template is a cell that was started with Spec.Template. Copies of its warm process
+// become cells of their own, its branches, which have that process's memory.
+//
+// A template holds its commands less tightly than another cell: see its controls.
+// Its branches have every control.
+type Template interface {
+	Cell
+	// AwaitWarm returns when the command that was executed with Command.Warm says
+	// that it is warm. From then on every process of the template is stopped, but for
+	// the moments in which a copy is made. An error of ErrNotWarm says why the
+	// template will never be warm.
+	AwaitWarm(ctx context.Context) error
+	// Branch makes a cell with a copy of the warm process. Many may be made at a
+	// time. A branch ends when the template is closed.
+	Branch(ctx context.Context, b Branch) (Child, error)
+}
+
+// Branch says what a branch is made of.
+type Branch struct {
+	// Spec is that of its cell. Of the command, Env is added to the environment of
+	// the copied process, and Workdir is its directory.
+	Spec
+	// Number is told to the copied process.
+	Number int
+	// Stdio takes the output of the copied process, which has no input.
+	Stdio Stdio
+}
+
+// Child is the cell of a branch.
+type Child interface {
+	Cell
+	// Ask sends a question to the copied process and returns its answer, both in
+	// JSON. Questions are asked one after the other. An error means that there is no
+	// answer, and none to later questions either.
+	Ask(ctx context.Context, question []byte) (answer []byte, err error)
+	// CopyEnded is closed when the copied process has ended, and all of its output
+	// has been copied.
+	CopyEnded() <-chan struct{}
+	// CopyOutcome returns how the copied process has ended, once it has.
+	CopyOutcome() Outcome
+}

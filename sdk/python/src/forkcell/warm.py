@@ -1,0 +1,298 @@
+"""Makes this process one that Forkcell can copy.
+
+A script imports what it needs, and then calls :func:`serve`. From there on the
+process waits. For each branch it forks, and the copy joins the branch's cell, puts
+every control on itself, and waits until it has been looked at from outside.
+
+The module needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import array
+import ast
+import base64
+import contextlib
+import ctypes
+import importlib
+import io
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import traceback
+from typing import Any, Callable, NoReturn
+
+PROTOCOL = 1
+
+_VARIABLE = "FORKCELL_WARM_FD"
+_HOOK = "FORKCELL_AFTER_FORK"
+_NAMESPACES = ("user", "mnt", "net", "ipc", "uts", "cgroup", "pid")
+_MAX_DESCRIPTORS = 32
+_MAX_MESSAGE = 16 << 20
+_MAX_TEXT = 1 << 18
+
+# Numbers of the kernel's interface, on x86-64.
+_SYS_SECCOMP = 317
+_SYS_LANDLOCK_RESTRICT_SELF = 446
+_SYS_KEYCTL = 250
+_SYS_CAPSET = 126
+_KEYCTL_JOIN_SESSION_KEYRING = 1
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_SECCOMP_SET_MODE_FILTER = 1
+_SECCOMP_FILTER_FLAG_NEW_LISTENER = 8
+_SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV = 32
+_CAPABILITY_VERSION_3 = 0x20080522
+_EINVAL = 22
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Program(ctypes.Structure):
+    """A filter of system calls, as the kernel takes it."""
+
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
+
+
+class NotTemplateError(RuntimeError):
+    """The process was not started as one to be copied."""
+
+
+def serve(main: Callable[[int], Any] | None = None) -> NoReturn:
+    """Says that this process is warm, and never returns.
+
+    In each copy, main is called with the number of the copy. Without main the copy
+    runs the code that it is sent.
+    """
+    if _VARIABLE not in os.environ:
+        raise NotTemplateError(f"{_VARIABLE} is not set: start it with `forkcell start CELL --warm -- CMD`")
+    if threading.active_count() > 1:
+        names = ", ".join(t.name for t in threading.enumerate() if t is not threading.main_thread())
+        _Line(int(os.environ[_VARIABLE])).fail(f"a copy has no other threads than the one that forks, and these run: {names}")
+        raise NotTemplateError(f"other threads run: {names}")
+    line = _Line(int(os.environ.pop(_VARIABLE)))
+    line.send({"type": "warm", "protocol": PROTOCOL})
+    while True:
+        order, descriptors = line.receive()
+        if order["type"] == "fork":
+            _fork(line, order, dict(zip(order["descriptors"], descriptors)), main)
+        for fd in descriptors:
+            os.close(fd)
+
+
+class _Line:
+    """Messages of JSON over a socket, each after its length."""
+
+    def __init__(self, fd: int) -> None:
+        self.socket = socket.socket(fileno=fd)
+
+    def send(self, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
+        body = json.dumps(message).encode()
+        data = struct.pack("<I", len(body)) + body
+        rights = []
+        if descriptors:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        sent = self.socket.sendmsg([data], rights)
+        self.socket.sendall(data[sent:])
+
+    def fail(self, problem: str, step: str = "") -> None:
+        self.send({"type": "failed", "step": step, "problem": problem})
+
+    def receive(self) -> tuple[dict[str, Any], list[int]]:
+        rights = array.array("i")
+        head, ancillary, _, _ = self.socket.recvmsg(4, socket.CMSG_LEN(_MAX_DESCRIPTORS * rights.itemsize))
+        if not head:
+            os._exit(0)  # the other side is gone
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                rights.frombytes(data[: len(data) - len(data) % rights.itemsize])
+        head += self._exactly(4 - len(head))
+        (size,) = struct.unpack("<I", head)
+        if size > _MAX_MESSAGE:
+            raise ValueError(f"a message of {size} bytes")
+        return json.loads(self._exactly(size)), list(rights)
+
+    def _exactly(self, size: int) -> bytes:
+        parts = []
+        while size > 0:
+            part = self.socket.recv(size)
+            if not part:
+                os._exit(0)
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+def _check(result: int, what: str, ignore: tuple[int, ...] = ()) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        if number not in ignore:
+            raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def _fork(line: _Line, order: dict[str, Any], given: dict[str, int], main: Callable[[int], Any] | None) -> None:
+    """Makes a copy. A process between, which joins the namespaces, makes it: only
+    what a process forks is in a pid namespace that it has joined."""
+    middle = os.fork()
+    if middle:
+        _, status = os.waitpid(middle, 0)
+        if status:
+            line.fail("the copy could not be made: its own message says why")
+        else:
+            line.send({"type": "forked"})
+        return
+    status = 1
+    control = _Line(given["control"])
+    try:
+        for name in _NAMESPACES:
+            _check(_libc.setns(given[name], 0), f"join the {name} namespace")
+        if os.fork() == 0:
+            _become(control, order, given, main)
+        status = 0
+    except BaseException as error:  # everything that goes wrong is reported
+        control.fail(str(error))
+    finally:
+        os._exit(status)
+
+
+def _become(control: _Line, order: dict[str, Any], given: dict[str, int], main: Callable[[int], Any] | None) -> NoReturn:
+    """Is the life of a copy."""
+    try:
+        _confine(order, given)
+        _take_streams(control, given)
+        _enter(control, order["workdir"] or "/")
+        listener = _filter(base64.b64decode(order["filter"]), order["listener"])
+        if listener >= 0:
+            control.send({"type": "listener"}, [listener])
+            os.close(listener)
+        control.send({"type": "joined"})
+        control.receive()
+        os.environ.update(order["env"])
+        _renew(order["number"])
+        control.send({"type": "ready"})
+        if main is not None:
+            main(order["number"])
+            os._exit(0)
+        _answer(control)
+    except BaseException as error:
+        control.fail(f"{type(error).__name__}: {error}")
+    finally:
+        os._exit(1)
+
+
+def _confine(order: dict[str, Any], given: dict[str, int]) -> None:
+    """Drops every right, as far as the filter of system calls is not needed for it."""
+    os.setsid()
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    _libc.syscall(_SYS_KEYCTL, _KEYCTL_JOIN_SESSION_KEYRING, None)  # as far as it is allowed
+    if "landlock" in given:
+        _check(_libc.syscall(_SYS_LANDLOCK_RESTRICT_SELF, given["landlock"], 0), "landlock")
+    capability = 0
+    while _check(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "capability bounding set", (_EINVAL,)) >= 0:
+        capability += 1
+    _check(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "ambient capabilities")
+    header = struct.pack("<Ii", _CAPABILITY_VERSION_3, 0)
+    _check(_libc.syscall(_SYS_CAPSET, header, bytes(24)), "capabilities")
+
+
+def _take_streams(control: _Line, given: dict[str, int]) -> None:
+    """Takes the streams of the copy, and closes everything else that it was given or
+    has from the process that it is a copy of."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(given["stdout"], 1)
+    os.dup2(given["stderr"], 2)
+    keep = control.socket.fileno()
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != keep:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # that of the list itself
+
+
+def _enter(control: _Line, directory: str) -> None:
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        control.fail(f"{directory}: {error.strerror}", "workdir")
+        os._exit(1)
+
+
+def _filter(program: bytes, listen: bool) -> int:
+    """Puts the filter of system calls on the process, and returns its listener or -1."""
+    prog = _Program(len(program) // 8, program)
+    flags = [0]
+    if listen:
+        flags = [_SECCOMP_FILTER_FLAG_NEW_LISTENER | _SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, _SECCOMP_FILTER_FLAG_NEW_LISTENER]
+    for flag in flags:
+        fd = _libc.syscall(_SYS_SECCOMP, _SECCOMP_SET_MODE_FILTER, flag, ctypes.byref(prog))
+        if fd >= 0:
+            return fd if flag else -1
+    _check(fd, "seccomp")
+    return -1
+
+
+def _renew(number: int) -> None:
+    """Gives the copy random numbers of its own, and calls the hook of the user."""
+    if "random" in sys.modules:
+        sys.modules["random"].seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    hook = os.environ.get(_HOOK)
+    if hook:
+        module, _, function = hook.partition(":")
+        getattr(importlib.import_module(module), function)(number)
+
+
+def _answer(control: _Line) -> NoReturn:
+    """Runs the code that it is sent, until the other side is gone."""
+    names: dict[str, Any] = sys.modules["__main__"].__dict__
+    while True:
+        question, _ = control.receive()
+        control.send(_evaluate(question["code"], names))
+
+
+def _evaluate(code: str, names: dict[str, Any]) -> dict[str, Any]:
+    """Runs code, and returns the value of its last line if that is an expression."""
+    answer: dict[str, Any] = {"type": "value", "value": None, "value_json": None, "output": "", "error": None}
+    output = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            value = _run(code, names)
+        if value is not None:
+            answer["value"] = repr(value)[:_MAX_TEXT]
+            answer["value_json"] = _as_json(value)
+    except BaseException as error:
+        answer["error"] = {
+            "type": type(error).__name__,
+            "message": str(error)[:_MAX_TEXT],
+            "traceback": traceback.format_exc()[-_MAX_TEXT:],
+        }
+    answer["output"] = output.getvalue()[:_MAX_TEXT]
+    return answer
+
+
+def _run(code: str, names: dict[str, Any]) -> Any:
+    tree = ast.parse(code, "<eval>")
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        exec(compile(tree, "<eval>", "exec"), names)
+        return None
+    tree.body.pop()
+    exec(compile(tree, "<eval>", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "<eval>", "eval"), names)
+
+
+def _as_json(value: Any) -> Any:
+    """Returns the value if JSON can hold it and it is not large, else None."""
+    try:
+        return value if len(json.dumps(value, allow_nan=False)) <= _MAX_TEXT else None
+    except (TypeError, ValueError, RecursionError):
+        return None
