@@ -105,6 +105,12 @@ def test_bad_addresses(url: str) -> None:
         Forkcell(url)
 
 
+def test_no_daemon(tmp_path: Path) -> None:
+    with Forkcell(f"unix:{tmp_path}/s") as fc, pytest.raises(ForkcellError, match="forkcell serve") as e:
+        fc.version()
+    assert e.value.code == "connection" and "'connection'" in repr(e.value) and str(tmp_path) in repr(fc)
+
+
 def test_no_upload(project: Path) -> None:
     with Forkcell("https://example.com", token="fct_x") as fc, pytest.raises(ForkcellError) as e:
         fc.cells.create(project)

@@ -22,7 +22,7 @@ export class ForkcellError extends Error {
   readonly requestId: string;
 
   constructor(code: string, parts: ErrorParts = {}) {
-    super(parts.message ?? code, { cause: parts.cause });
+    super((parts.message || code) + (parts.hint ? ` (${parts.hint})` : ""), { cause: parts.cause });
     this.name = "ForkcellError";
     this.code = code;
     this.status = parts.status ?? 0;

@@ -103,7 +103,12 @@ export class Transport {
     const [token, send] = await this.#ready();
     if (token) headers.set("Authorization", `Bearer ${token}`);
     // Node's fetch takes its own Headers only.
-    return send(this.address.base + path, { ...init, headers: Object.fromEntries(headers), redirect: "manual" });
+    try {
+      return await send(this.address.base + path, { ...init, headers: Object.fromEntries(headers), redirect: "manual" });
+    } catch (cause) {
+      if (init.signal?.aborted) throw init.signal.reason;
+      throw failure(get(path), cause, `the daemon at ${this.address.name}`, this.#hint());
+    }
   }
 
   /** Opens a WebSocket. */
@@ -141,10 +146,14 @@ export class Transport {
         await pause(wait, call.signal);
         continue;
       }
-      if (!response) throw failure(call, cause, `the daemon at ${this.address.name}`);
+      if (!response) throw failure(call, cause, `the daemon at ${this.address.name}`, this.#hint());
       if (response.ok) return response;
       throw ForkcellError.fromAnswer(response.status, await response.text());
     }
+  }
+
+  #hint(): string {
+    return this.address.socket ? "is it running? `forkcell serve` starts it" : "";
   }
 
   /** Returns the token and what sends requests. */
@@ -193,10 +202,12 @@ function parse(text: string): unknown {
 }
 
 /** Returns the error of a call without an answer. That of a caller who aborts is the reason of the signal. */
-function failure(call: Call, cause: unknown, what: string): unknown {
+function failure(call: Call, cause: unknown, what: string, hint = ""): unknown {
   if (call.signal?.aborted) return call.signal.reason;
   if (cause instanceof ForkcellError) return cause;
-  return new ForkcellError("connection", { message: `${what}: ${(cause as Error)?.message}`, cause });
+  // fetch says why in the cause of its error.
+  const reason = ((cause as Error)?.cause as Error)?.message ?? (cause as Error)?.message;
+  return new ForkcellError("connection", { message: `${what}: ${reason}`, hint, cause });
 }
 
 export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {

@@ -132,5 +132,6 @@ test("addresses", async () => {
   for (const url of ["unix:", "ftp://localhost", "http://example.com", "localhost:80", "http://u:p@localhost", "http://localhost/x"]) {
     assert.throws(() => new Forkcell({ url }), TypeError, url);
   }
+  await assert.rejects(new Forkcell({ url: "unix:/nowhere" }).version(), (e) => code("connection")(e) && /ENOENT.*forkcell serve/.test(String(e)));
   await assert.rejects(new Forkcell({ url: "https://example.com" }).cells.create({ source: "." }), code("no_local_binary"));
 });

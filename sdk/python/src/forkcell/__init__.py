@@ -23,6 +23,8 @@ from ._results import ExecAnswer, ExecExit, FileEvent, RunAnswer
 from ._sync.cell import Cell
 from ._sync.client import Forkcell
 
+ForkcellError.__module__ = "forkcell"  # where users find it
+
 __all__ = [
     "AsyncCell",
     "AsyncForkcell",

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ._errors import ForkcellError
+
 
 @dataclass(frozen=True)
 class Address:
@@ -18,6 +20,11 @@ class Address:
 
     def __str__(self) -> str:
         return f"unix:{self.socket}" if self.socket else self.base
+
+    def unreachable(self, cause: object) -> ForkcellError:
+        """Return the error of a daemon that does not answer."""
+        hint = "is it running? `forkcell serve` starts it" if self.socket else ""
+        return ForkcellError("connection", message=f"the daemon at {self}: {cause}", hint=hint)
 
 
 def address(url: str | None) -> Address:

@@ -34,6 +34,9 @@ class ForkcellError(Exception):
     def __str__(self) -> str:
         return f"{self.message or self.code} ({self.hint})" if self.hint else self.message or self.code
 
+    def __repr__(self) -> str:
+        return f"ForkcellError({self.code!r}, {self.status}, message={self.message!r}, hint={self.hint!r})"
+
     @classmethod
     def from_problem(cls, status: int, document: Any) -> ForkcellError:
         """Return the error of a problem document."""

@@ -47,6 +47,9 @@ class AsyncForkcell:
         self.events = AsyncEvents(self._transport)
         self.tokens = AsyncTokens(self._transport)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._transport.address}>"
+
     @property
     def local(self) -> bool:
         """Whether the daemon is on a local socket, so that both sides see the same files."""

@@ -90,7 +90,7 @@ class AsyncTransport:
         """Send a call once, and return its answer as it is."""
         response, failure = await self._once(call)
         if response is None:
-            raise ForkcellError("connection", message=f"the daemon at {self.address}: {failure}") from failure
+            raise self.address.unreachable(failure) from failure
         try:
             await response.aread()
         except httpx.TransportError as e:
@@ -131,7 +131,7 @@ class AsyncTransport:
             if response is not None and (wait is None or not call.repeatable):
                 return await self._check(response)
             if wait is None or not call.repeatable:
-                raise ForkcellError("connection", message=f"the daemon at {self.address}: {failure}") from failure
+                raise self.address.unreachable(failure) from failure
             if response is not None:
                 await response.aclose()
             await anyio.sleep(wait)
