@@ -97,6 +97,15 @@ func newRace(e Engine, req api.RaceRequest, events func(api.RaceEvent)) (*race, 
 	return &race{engine: e, req: req, commands: commands, attempts: make([]api.RaceAttempt, len(commands)), events: events}, nil
 }
 
+// AtOnce returns how many attempts of a request run at the same time.
+func AtOnce(req api.RaceRequest) int {
+	jobs, attempts := req.Jobs, max(req.N, len(req.Attempts))
+	if jobs == 0 {
+		jobs = runtime.GOMAXPROCS(0)
+	}
+	return max(1, min(jobs, attempts))
+}
+
 // commandsOf returns the command of each attempt.
 func commandsOf(req api.RaceRequest) ([]api.RaceCommand, error) {
 	list := req.Attempts

@@ -3,12 +3,10 @@ package server
 import (
 	"context"
 	"errors"
-	"math"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -56,53 +54,6 @@ func (s *Server) tokenProblem(c *call, err error) *problem {
 		return c.deny(Read)
 	}
 	return s.problemOf(c, err)
-}
-
-// quotaProblem returns the problem of a quota that is used up, or nil.
-func (s *Server) quotaProblem(c *call, err error) error {
-	if err == nil {
-		return nil
-	}
-	exceeded, ok := errors.AsType[*token.ExceededError](err)
-	if !ok {
-		return err
-	}
-	hint := "wait until other work has ended"
-	switch {
-	case exceeded.Unlimited:
-		return newProblem(c.id, http.StatusUnprocessableEntity, &api.Error{
-			Code: api.CodeQuota, Message: exceeded.Error(), Hint: "send " + exceeded.Quota,
-		})
-	case exceeded.Retry > 0:
-		hint = "send fewer requests"
-	}
-	return newProblem(c.id, http.StatusTooManyRequests, &api.Error{Code: api.CodeQuota, Message: exceeded.Error(), Hint: hint}).after(exceeded.Retry)
-}
-
-// after sets when the request may be sent again.
-func (p *problem) after(wait time.Duration) *problem {
-	seconds := max(1, int(math.Ceil(wait.Seconds())))
-	p.header = http.Header{"Retry-After": {strconv.Itoa(seconds)}}
-	return p
-}
-
-// acquire takes the work of a run or a live cell out of the quotas of the caller and
-// of the daemon.
-func (s *Server) acquire(c *call, a token.Amount) (release func(), err error) {
-	whole := token.Grant{ID: "the daemon", Quota: api.Quota{LiveCells: int64(s.config.MaxLive), Runs: int64(s.config.MaxRuns)}}
-	ours, err := s.limiter.Acquire(whole, token.Amount{LiveCells: a.LiveCells, Runs: a.Runs})
-	if err != nil {
-		return nil, s.quotaProblem(c, err)
-	}
-	if c.caller.local {
-		return ours, nil
-	}
-	theirs, err := s.limiter.Acquire(c.caller.grant, a)
-	if err != nil {
-		ours()
-		return nil, s.quotaProblem(c, err)
-	}
-	return func() { theirs(); ours() }, nil
 }
 
 // watch cancels a request whose token is revoked or expires meanwhile.

@@ -36,7 +36,11 @@ func (s *Server) addArchives() {
 		"application/json": {Schema: schemaOf[api.Upload](s.api.OpenAPI().Components.Schemas)},
 	}}}
 	registerExchange(s, up, func(ctx context.Context, x *exchange, _ *struct{}) {
-		res, err := x.engine.Upload(ctx, newUpload(x))
+		err := s.roomOnDisk(ctx, x.call)
+		var res *api.Upload
+		if err == nil {
+			res, err = x.engine.Upload(ctx, newUpload(x))
+		}
 		if err != nil {
 			x.fail(err)
 			return

@@ -73,6 +73,9 @@ func (s *Server) addCreateCell() {
 }
 
 func (s *Server) createCell(ctx context.Context, c *call, in *createCellInput) (doc any, location string, err error) {
+	if err := s.roomOnDisk(ctx, c); err != nil {
+		return nil, "", err
+	}
 	if in.Body.ForkOf != "" {
 		return s.createFork(ctx, c, in.Body)
 	}
@@ -196,6 +199,12 @@ type forkCellInput struct {
 }
 
 func (s *Server) forkCell(ctx context.Context, c *call, in *forkCellInput) (*api.ForkedCells, error) {
+	if err := s.roomOnDisk(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := checkLiveFork(ctx, c, in); err != nil {
+		return nil, err
+	}
 	if in.Body.Name != "" {
 		if err := c.mayName(in.Body.Name); err != nil {
 			return nil, err
@@ -210,4 +219,20 @@ func (s *Server) forkCell(ctx context.Context, c *call, in *forkCellInput) (*api
 		doc.Cells = append(doc.Cells, api.ForkedCell{Cell: name})
 	}
 	return doc, nil
+}
+
+// checkLiveFork refuses a request for the present state of a live cell if the cell is
+// not live, or if it names another state. A live cell is captured in any case.
+func checkLiveFork(ctx context.Context, c *call, in *forkCellInput) error {
+	switch {
+	case !in.Body.Live:
+		return nil
+	case in.Body.Checkpoint != "":
+		return api.Usagef("send one of them", "live and checkpoint exclude each other")
+	}
+	status, err := c.engine.Status(ctx, in.Cell)
+	if err == nil && status.State != api.StateLive && status.State != api.StatePaused {
+		err = &api.Error{Kind: api.Refused, Code: api.CodeNotStarted, Message: "the cell " + in.Cell + " is not live", Hint: "leave live out"}
+	}
+	return err
 }

@@ -29,6 +29,7 @@ type Engine interface {
 	tokenKeeper
 	racer
 	settler
+	consumer
 }
 
 type cellKeeper interface {

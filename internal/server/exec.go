@@ -38,8 +38,8 @@ func (s *Server) addExec() {
 		switch {
 		case err != nil:
 			x.fail(err)
-		case strings.Contains(in.Accept, "text/event-stream"):
-			job.stream(ctx, x.w)
+		case strings.Contains(in.Accept, eventsType):
+			s.streaming(x.call, x.w, func() { job.stream(ctx, x.w) })
 		default:
 			job.finish(ctx, x.w)
 		}

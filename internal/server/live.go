@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/token"
 )
 
 const tagLive = "live cells"
@@ -40,6 +41,11 @@ func (s *Server) start(ctx context.Context, c *call, in *moveInput[api.StartBody
 	if err != nil {
 		return nil, err
 	}
+	release, err := s.acquireStart(ctx, c, in.Cell, token.Amount{LiveCells: 1, Memory: set.options.Memory, CPUs: set.options.CPUs})
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	return s.actFor(c, expect, set.env).Start(ctx, api.StartRequest{Cell: in.Cell, RunOptions: set.options})
 }
 

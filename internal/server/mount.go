@@ -20,6 +20,10 @@ func (s *Server) Mount(path string, h http.Handler) {
 			defer context.AfterFunc(s.open, cancel)()
 			r = r.WithContext(ctx)
 		}
+		if r.Method == http.MethodGet {
+			s.streaming(c, w, func() { h.ServeHTTP(w, r) })
+			return
+		}
 		h.ServeHTTP(w, r)
 	})
 }

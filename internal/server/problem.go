@@ -42,7 +42,11 @@ func (s *Server) problemOf(c *call, err error) *problem {
 			Kind: api.Failed, Code: api.CodeFailed, Message: "the operation failed", Hint: "the log of the daemon has the cause",
 		})
 	}
-	return newProblem(c.id, statusOf(e), e)
+	p := newProblem(c.id, statusOf(e), e)
+	if p.Status == http.StatusTooManyRequests {
+		p = p.after(0)
+	}
+	return p
 }
 
 func newProblem(id string, status int, e *api.Error) *problem {

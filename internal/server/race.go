@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -41,15 +42,15 @@ func (s *Server) addRace() {
 		if err != nil {
 			return nil, s.problemOf(c, err)
 		}
-		release, err := s.acquire(c, token.Amount{Runs: 1})
+		release, err := s.acquire(ctx, c, token.Amount{Runs: int64(race.AtOnce(req))})
 		if err != nil {
 			return nil, s.problemOf(c, err)
 		}
 		return &huma.StreamResponse{Body: func(hctx huma.Context) {
 			defer release()
 			_, w := humago.Unwrap(hctx)
-			if strings.Contains(in.Accept, "text/event-stream") {
-				s.streamRace(ctx, c, req, w)
+			if strings.Contains(in.Accept, eventsType) {
+				s.streaming(c, w, func() { s.streamRace(ctx, c, req, w) })
 				return
 			}
 			res, err := race.Run(ctx, c.engine, req, func(api.RaceEvent) {})
@@ -79,10 +80,25 @@ func (s *Server) raceRequest(c *call, b api.RaceBody) (api.RaceRequest, error) {
 		}
 		req.Attempts = append(req.Attempts, api.RaceCommand{Command: a.Command, Env: env})
 	}
+	if req.Jobs == 0 {
+		req.Jobs = s.jobsOf(c)
+	}
 	req.Network.CredentialsFile = s.config.CredentialsFile
 	var err error
 	req.Timeout, err = duration("timeout", b.Timeout)
 	return req, err
+}
+
+// jobsOf returns how many attempts of a race run at once if the request does not say:
+// one for each processor, and no more than the quotas allow.
+func (s *Server) jobsOf(c *call) int {
+	jobs := runtime.GOMAXPROCS(0)
+	for _, most := range []int{s.config.MaxRuns, int(c.caller.grant.Quota.Runs)} {
+		if most > 0 {
+			jobs = min(jobs, most)
+		}
+	}
+	return jobs
 }
 
 // streamRace answers with what happens in a race. A race that is refused before its

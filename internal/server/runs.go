@@ -155,8 +155,10 @@ func (s *Server) addRunCommand() {
 			switch {
 			case strings.Contains(in.Prefer, "respond-async"):
 				job.begin(w)
-			case strings.Contains(in.Accept, "text/event-stream"):
-				job.stream(ctx, w)
+			case strings.Contains(in.Accept, eventsType):
+				if !s.streaming(c, w, func() { job.stream(ctx, w) }) {
+					job.release()
+				}
 			default:
 				job.finish(ctx, w)
 			}
@@ -198,7 +200,7 @@ func (s *Server) newRun(ctx context.Context, c *call, in *startRunInput) (*runJo
 	if err != nil {
 		return nil, err
 	}
-	release, err := s.acquire(c, token.Amount{Runs: 1, Memory: set.options.Memory, CPUs: set.options.CPUs})
+	release, err := s.acquire(ctx, c, token.Amount{Runs: 1, Memory: set.options.Memory, CPUs: set.options.CPUs})
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,7 @@ type Server struct {
 	// claims orders those who begin a request with the same key.
 	claims   sync.Mutex
 	streams  streams
+	starting starting
 	draining atomic.Bool
 	// work is the context of runs that outlive their request.
 	work context.Context

@@ -12,8 +12,8 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// maxStreams bounds the streams of one caller: sockets, watches and proxied
-// connections.
+// maxStreams bounds the streams of one caller: events of runs, commands and races,
+// what follows events, logs and files, sockets, and proxied connections.
 const maxStreams = 256
 
 // streams counts the open streams of each caller.
@@ -40,6 +40,19 @@ func (s *streams) admit(caller string) (release func(), err error) {
 			delete(s.open, caller)
 		}
 	}, nil
+}
+
+// streaming runs do as one of the streams of a caller, and reports whether it did. A
+// caller that has too many is told so.
+func (s *Server) streaming(c *call, w http.ResponseWriter, do func()) bool {
+	release, err := s.streams.admit(c.caller.name)
+	if err != nil {
+		writeProblem(w, s.problemOf(c, err))
+		return false
+	}
+	defer release()
+	do()
+	return true
 }
 
 // exchange is a request whose answer a route writes itself.

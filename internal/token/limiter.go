@@ -11,6 +11,9 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
+// QuotaDisk is the key of the quota of disk space.
+const QuotaDisk = "disk"
+
 // Amount is what one piece of work uses of a quota while it lasts.
 type Amount struct {
 	LiveCells, Runs int64
@@ -91,24 +94,17 @@ func (l *Limiter) Request(g Grant) error {
 	return &ExceededError{Quota: "requests_per_second", Retry: wait}
 }
 
-// Acquire takes an amount out of a quota until release is called. It takes all of it
-// or, with an *ExceededError, nothing. Release may be called more than once.
-func (l *Limiter) Acquire(g Grant, a Amount) (release func(), err error) {
+// Acquire takes an amount out of a quota until release is called. beside is what the
+// token uses that the limiter does not count. It takes all of it or, with an
+// *ExceededError, nothing. Release may be called more than once.
+func (l *Limiter) Acquire(g Grant, a, beside Amount) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.of(g.ID)
-	if err := u.held.exceeds(a, g.Quota); err != nil {
+	if err := u.held.Plus(beside).exceeds(a, g.Quota); err != nil {
 		return nil, err
 	}
 	return l.take(g.ID, u, a), nil
-}
-
-// Take counts work that exists already, such as live cells that a daemon finds at
-// its start, whether or not the quota allows it.
-func (l *Limiter) Take(id string, a Amount) (release func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.take(id, l.of(id), a)
 }
 
 func (l *Limiter) take(id string, u *use, a Amount) func() {
@@ -125,7 +121,7 @@ func (l *Limiter) take(id string, u *use, a Amount) func() {
 // space in bytes.
 func (l *Limiter) Disk(g Grant, used int64) error {
 	if g.Quota.Disk != 0 && used >= g.Quota.Disk {
-		return &ExceededError{Quota: "disk"}
+		return &ExceededError{Quota: QuotaDisk}
 	}
 	return nil
 }
@@ -167,6 +163,12 @@ func (l *Limiter) forgetIdle() {
 
 // full reports whether a limiter is as a new one.
 func full(r *rate.Limiter, now time.Time) bool { return r.TokensAt(now) >= float64(r.Burst()) }
+
+// Plus returns the sum of two amounts.
+func (a Amount) Plus(b Amount) Amount {
+	a.add(b, 1)
+	return a
+}
 
 func (a *Amount) add(b Amount, sign int64) {
 	a.LiveCells += sign * b.LiveCells

@@ -64,24 +64,24 @@ func TestAcquire(t *testing.T) {
 	l := NewLimiter(time.Now)
 	g := Grant{ID: "a", Quota: api.Quota{Runs: 2, Memory: 100, CPUs: 1.5}}
 	run := Amount{Runs: 1, Memory: 50, CPUs: 500}
-	one, err := l.Acquire(g, run)
+	one, err := l.Acquire(g, run, Amount{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Acquire(g, Amount{Runs: 1, Memory: 51, CPUs: 1}); exceeded(t, err).Quota != "memory" {
+	if _, err := l.Acquire(g, Amount{Runs: 1, Memory: 51, CPUs: 1}, Amount{}); exceeded(t, err).Quota != "memory" {
 		t.Error(err)
 	}
-	if _, err := l.Acquire(g, Amount{Runs: 1, CPUs: 1}); !exceeded(t, err).Unlimited {
+	if _, err := l.Acquire(g, Amount{Runs: 1, CPUs: 1}, Amount{}); !exceeded(t, err).Unlimited {
 		t.Error(err)
 	}
-	if _, err := l.Acquire(g, Amount{Runs: 1, Memory: 1, CPUs: 1001}); exceeded(t, err).Quota != "cpus" {
+	if _, err := l.Acquire(g, Amount{Runs: 1, Memory: 1, CPUs: 1001}, Amount{}); exceeded(t, err).Quota != "cpus" {
 		t.Error(err)
 	}
-	two, err := l.Acquire(g, run)
+	two, err := l.Acquire(g, run, Amount{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Acquire(g, Amount{Runs: 1, Memory: 1, CPUs: 1}); exceeded(t, err).Quota != "runs" {
+	if _, err := l.Acquire(g, Amount{Runs: 1, Memory: 1, CPUs: 1}, Amount{}); exceeded(t, err).Quota != "runs" {
 		t.Error(err)
 	}
 	one()
@@ -93,9 +93,15 @@ func TestAcquire(t *testing.T) {
 	if used := l.Used("a"); used != (Amount{}) {
 		t.Errorf("in use at the end: %+v", used)
 	}
-	release := l.Take("a", Amount{LiveCells: 5})
+	release, err := l.Acquire(Grant{ID: "a"}, Amount{LiveCells: 5}, Amount{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	g.Quota.LiveCells = 5
-	if _, err := l.Acquire(g, Amount{LiveCells: 1, Memory: 1, CPUs: 1}); exceeded(t, err).Quota != "live_cells" {
+	if _, err := l.Acquire(g, Amount{Memory: 51, CPUs: 1}, Amount{Memory: 50}); exceeded(t, err).Quota != "memory" {
+		t.Error(err)
+	}
+	if _, err := l.Acquire(g, Amount{LiveCells: 1, Memory: 1, CPUs: 1}, Amount{}); exceeded(t, err).Quota != "live_cells" {
 		t.Error(err)
 	}
 	release()
@@ -126,7 +132,7 @@ func TestLimiterModel(t *testing.T) {
 					sum.add(w.amount, 1)
 				}
 				fits := (g.Quota.Runs == 0 || sum.Runs <= g.Quota.Runs) && (g.Quota.Memory == 0 || sum.Memory <= g.Quota.Memory)
-				release, err := l.Acquire(g, a)
+				release, err := l.Acquire(g, a, Amount{})
 				if (err == nil) != fits {
 					t.Fatalf("%+v beside %d: %v", a, len(work), err)
 				}
@@ -150,7 +156,10 @@ func TestLimiterForgets(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	l := NewLimiter(c.now)
-	hold := l.Take("kept", Amount{Runs: 1})
+	hold, err := l.Acquire(Grant{ID: "kept"}, Amount{Runs: 1}, Amount{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range 10 * maxIdle {
 		c.move(time.Second)
 		if err := l.Request(Grant{ID: fmt.Sprint(i), Quota: api.Quota{RequestsPerSecond: 1000}}); err != nil {
@@ -173,7 +182,7 @@ func TestLimiterConcurrently(t *testing.T) {
 	for range 50 {
 		wg.Go(func() {
 			for range 100 {
-				if release, err := l.Acquire(g, Amount{Runs: 1}); err == nil {
+				if release, err := l.Acquire(g, Amount{Runs: 1}, Amount{}); err == nil {
 					if used := l.Used("a").Runs; used > 3 {
 						t.Errorf("%d at once", used)
 					}

@@ -1,0 +1,73 @@
+package cell
+
+import (
+	"context"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// LiveCell is a live cell, who started it, and its limits; 0 is none.
+type LiveCell struct {
+	Cell, Actor string
+	Memory      int64 // bytes
+	CPUs        int64 // thousandths of a processor
+}
+
+// LiveCells returns the live cells of the home, whoever started them.
+func (e *Engine) LiveCells(context.Context) (live []LiveCell, err error) {
+	if e.store == nil {
+		return nil, nil
+	}
+	err = e.store.View(func(tx *store.Tx) error {
+		cells, err := tx.Cells(false)
+		if err != nil {
+			return err
+		}
+		for _, c := range cells {
+			if _, is := e.supervisor(c); !is {
+				continue
+			}
+			runs, err := tx.UnfinishedRuns(c.ID)
+			if err != nil {
+				return err
+			}
+			for _, r := range runs {
+				live = append(live, LiveCell{Cell: c.Name, Actor: r.Actor, Memory: r.Memory, CPUs: r.CPUsMilli})
+			}
+		}
+		return nil
+	})
+	return live, err
+}
+
+// OwnBytes returns the disk space of the states of all cells that the caller may know
+// of. Sizes are those that were recorded when the states were sealed, and are added up
+// again only for cells that have changed.
+func (e *Engine) OwnBytes(context.Context) (total int64, err error) {
+	if e.store == nil {
+		return 0, nil
+	}
+	err = e.store.View(func(tx *store.Tx) error {
+		cells, err := selectedCells(tx, api.CellFilter{})
+		if err != nil {
+			return err
+		}
+		for _, c := range cells {
+			if !e.caller.sees(c.Name) {
+				continue
+			}
+			history, err := tx.History(c.ID)
+			if err != nil {
+				return err
+			}
+			own, err := e.ownBytes(tx, c, history)
+			if err != nil {
+				return err
+			}
+			total += own
+		}
+		return nil
+	})
+	return total, err
+}

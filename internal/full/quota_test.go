@@ -1,0 +1,195 @@
+package full_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// started starts a cell for a caller, which ends with the test.
+func (d *daemon) started(name string, b any, status int) http.Header {
+	d.Helper()
+	r := d.send("POST", "/v1/cells/"+name+"/start", b)
+	if r.status == http.StatusOK {
+		d.Cleanup(func() { d.remove(name) })
+	}
+	if r.status != status {
+		d.Fatalf("start %s: %d %s, want %d", name, r.status, r.body, status)
+	}
+	return r.header
+}
+
+// TestLiveQuota starts more cells than a token may have live. What the token's holder
+// stops, and what others have live, does not count.
+func TestLiveQuota(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.live("foreign")
+	two := d.token(api.TokenBody{Name: "two", Scopes: []string{"run"}, Quota: &api.Quota{LiveCells: 2}})
+	for i := range 6 {
+		d.want(201, nil, "POST", "/v1/cells/foreign/fork", api.ForkBody{Name: fmt.Sprintf("c%d", i)})
+	}
+	// All at once: exactly two become live.
+	var mu sync.Mutex
+	got := map[int][]string{}
+	var all sync.WaitGroup
+	for i := range 5 {
+		name := fmt.Sprintf("c%d", i)
+		all.Go(func() {
+			r := two.send("POST", "/v1/cells/"+name+"/start", nil)
+			mu.Lock()
+			defer mu.Unlock()
+			got[r.status] = append(got[r.status], name)
+		})
+	}
+	all.Wait()
+	for _, name := range got[200] {
+		t.Cleanup(func() { d.remove(name) })
+	}
+	if len(got[200]) != 2 || len(got[429]) != 3 {
+		t.Fatalf("statuses: %v", got)
+	}
+	p := two.problem(429, api.CodeQuota, "POST", "/v1/cells/c5/start", nil)
+	if !strings.Contains(p.Detail, "live_cells") {
+		t.Errorf("%+v", p)
+	}
+	two.problem(409, api.CodeLive, "POST", "/v1/cells/"+got[200][0]+"/start", nil)
+	two.want(200, nil, "POST", "/v1/cells/"+got[200][0]+"/stop", nil)
+	if h := two.started("c5", nil, 200); h.Get("Retry-After") != "" {
+		t.Error(h)
+	}
+	if h := two.started(got[429][0], nil, 429); h.Get("Retry-After") == "" {
+		t.Error(h)
+	}
+}
+
+// TestLiveMemoryQuota has the limits of live cells count beside those of runs.
+func TestLiveMemoryQuota(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	d.want(201, nil, "POST", "/v1/cells/demo/fork", api.ForkBody{Name: "other"})
+	limited := d.token(api.TokenBody{Name: "limited", Scopes: []string{"run"}, Quota: &api.Quota{Memory: 256 << 20}})
+	limited.problem(422, api.CodeQuota, "POST", "/v1/cells/demo/start", nil)
+	if r := limited.send("POST", "/v1/cells/demo/start", api.StartBody{RunSettings: api.RunSettings{Memory: "200MiB"}}); r.status == 422 {
+		t.Skipf("this host has no limits of memory: %s", r.body)
+	} else if r.status != 200 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	t.Cleanup(func() { d.remove("demo") })
+	run := api.RunBody{Command: []string{"true"}, RunSettings: api.RunSettings{Memory: "100MiB"}}
+	limited.problem(429, api.CodeQuota, "POST", "/v1/cells/other/runs", run)
+	run.Memory = "50MiB"
+	limited.want(200, nil, "POST", "/v1/cells/other/runs", run)
+}
+
+// TestDaemonBounds uses up what the daemon carries out at once, for everybody.
+func TestDaemonBounds(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{MaxLive: 1, MaxRuns: 2})
+	d.live("demo")
+	for _, name := range []string{"a", "b", "c"} {
+		d.want(201, nil, "POST", "/v1/cells/demo/fork", api.ForkBody{Name: name})
+	}
+	d.problem(429, api.CodeQuota, "POST", "/v1/cells/a/start", nil)
+	sleep := api.RunBody{Command: []string{"sleep", "1000"}}
+	var one, two api.RunStarted
+	d.want(202, &one, "POST", "/v1/cells/a/runs", sleep, "Prefer", "respond-async")
+	d.want(202, &two, "POST", "/v1/cells/b/runs", sleep, "Prefer", "respond-async")
+	d.problem(429, api.CodeQuota, "POST", "/v1/cells/c/runs", api.RunBody{Command: []string{"true"}})
+	for _, id := range []string{one.RunID, two.RunID} {
+		d.want(202, nil, "POST", "/v1/runs/"+id+"/cancel", nil)
+	}
+}
+
+// TestRaceQuota counts each attempt that runs at once.
+func TestRaceQuota(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	two := d.token(api.TokenBody{Name: "two", Scopes: []string{"run"}, Quota: &api.Quota{Runs: 2}})
+	race := api.RaceBody{Cell: "demo", Command: []string{"true"}, N: 3, Jobs: 3}
+	two.problem(429, api.CodeQuota, "POST", "/v1/race", race)
+	race.Jobs = 2
+	two.want(200, nil, "POST", "/v1/race", race)
+	race.Jobs = 0 // as many as the quota allows
+	two.want(200, nil, "POST", "/v1/race", race)
+}
+
+// TestDiskQuota fills the space of a token. The states of cells that it does not see
+// do not count.
+func TestDiskQuota(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.write("large", strings.Repeat("x", 4<<20))
+	d.cell("foreign")
+	small := d.token(api.TokenBody{Name: "small", Scopes: []string{"run"}, Cells: "my-", Quota: &api.Quota{Disk: 2 << 20}})
+	small.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "my-cell", Source: &api.Source{Empty: true}})
+	small.want(200, nil, "POST", "/v1/cells/my-cell/runs", api.RunBody{Command: []string{"sh", "-c", "head -c 3000000 /dev/urandom > file"}})
+	for path, body := range map[string]any{
+		"/v1/cells/my-cell/runs":  api.RunBody{Command: []string{"true"}},
+		"/v1/cells/my-cell/fork":  api.ForkBody{Name: "my-fork"},
+		"/v1/cells/my-cell/start": api.StartBody{},
+		"/v1/cells":               api.CreateCell{Name: "my-other", Source: &api.Source{Empty: true}},
+		"/v1/race":                api.RaceBody{Cell: "my-cell", Command: []string{"true"}, N: 1},
+	} {
+		p := small.problem(429, api.CodeQuota, "POST", path, body)
+		if !strings.Contains(p.Detail, "disk") {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+	small.problem(429, api.CodeQuota, "POST", "/v1/uploads", "an archive", "Content-Type", "application/x-tar")
+	small.want(204, nil, "DELETE", "/v1/cells/my-cell", nil)
+	small.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "my-other", Source: &api.Source{Empty: true}})
+}
+
+// TestStreamsOfACaller opens as many streams as a caller may have, of different kinds.
+func TestStreamsOfACaller(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.live("demo")
+	reader, other := d.token(api.TokenBody{Name: "reader", Scopes: []string{"run"}}), d.token(api.TokenBody{Name: "other", Scopes: []string{"run"}})
+	open := func(method, path, body string, header ...string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, reader.site+path, bytes.NewBufferString(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		for i := 0; i+1 < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		resp, err := reader.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		// A stream begins with a comment.
+		if _, err := io.ReadFull(resp.Body, make([]byte, 1)); err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp.StatusCode, err)
+		}
+	}
+	stream := []string{"Accept", "text/event-stream"}
+	open("POST", "/v1/cells/demo/exec", `{"command":["sleep","1000"]}`, stream...)
+	open("POST", "/v1/cells/demo/files/watch", `{}`)
+	for range 256 - 2 {
+		open("GET", "/v1/events?follow=true", "")
+	}
+	for _, r := range []reply{
+		reader.send("GET", "/v1/events?follow=true", nil),
+		reader.send("POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"true"}}, stream...),
+		reader.send("POST", "/v1/cells/demo/files/watch", api.WatchBody{}),
+		reader.send("POST", "/v1/race", api.RaceBody{Cell: "demo", Command: []string{"true"}, N: 1}, stream...),
+	} {
+		if r.status != 429 || r.header.Get("Retry-After") == "" {
+			t.Errorf("%d %v %s", r.status, r.header, r.body)
+		}
+	}
+	other.want(200, nil, "POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"true"}}, stream...)
+}

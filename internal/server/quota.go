@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/token"
+)
+
+// consumer knows what cells use, for quotas.
+type consumer interface {
+	LiveCells(ctx context.Context) ([]cell.LiveCell, error)
+	OwnBytes(ctx context.Context) (int64, error)
+}
+
+// starting are the cells that the daemon is about to make live. Until they are, their
+// part of a quota is held by the limiter; afterwards they are counted where they are
+// recorded. The mutex orders both.
+type starting struct {
+	mu    sync.Mutex
+	cells map[string]bool
+}
+
+// quotaProblem returns the problem of a quota that is used up, or nil.
+func (s *Server) quotaProblem(c *call, err error) error {
+	if err == nil {
+		return nil
+	}
+	exceeded, ok := errors.AsType[*token.ExceededError](err)
+	if !ok {
+		return err
+	}
+	e := &api.Error{Code: api.CodeQuota, Message: exceeded.Error()}
+	switch {
+	case exceeded.Unlimited:
+		e.Hint = "send " + exceeded.Quota
+		return newProblem(c.id, http.StatusUnprocessableEntity, e)
+	case exceeded.Quota == token.QuotaDisk:
+		e.Hint = "remove cells or states; waiting does not help"
+		return newProblem(c.id, http.StatusTooManyRequests, e)
+	case exceeded.Retry > 0:
+		e.Hint = "send fewer requests"
+	default:
+		e.Hint = "wait until other work has ended"
+	}
+	return newProblem(c.id, http.StatusTooManyRequests, e).after(exceeded.Retry)
+}
+
+// after sets when the request may be sent again.
+func (p *problem) after(wait time.Duration) *problem {
+	seconds := max(1, int(math.Ceil(wait.Seconds())))
+	p.header = http.Header{"Retry-After": {strconv.Itoa(seconds)}}
+	return p
+}
+
+// roomOnDisk refuses work that would make states for a caller whose cells use its
+// quota of disk space.
+func (s *Server) roomOnDisk(ctx context.Context, c *call) error {
+	if c.caller.local || c.caller.grant.Quota.Disk == 0 {
+		return nil
+	}
+	used, err := c.engine.OwnBytes(ctx)
+	if err != nil {
+		return err
+	}
+	return s.quotaProblem(c, s.limiter.Disk(c.caller.grant, used))
+}
+
+// acquire takes the work of runs out of the quotas of the caller and of the daemon.
+func (s *Server) acquire(ctx context.Context, c *call, a token.Amount) (release func(), err error) {
+	if err := s.roomOnDisk(ctx, c); err != nil {
+		return nil, err
+	}
+	if q := c.caller.grant.Quota; c.caller.local || q.Memory == 0 && q.CPUs == 0 {
+		return s.take(c, a, token.Amount{}, token.Amount{})
+	}
+	s.starting.mu.Lock()
+	defer s.starting.mu.Unlock()
+	whole, own, _, err := s.live(ctx, c, "")
+	if err != nil {
+		return nil, err
+	}
+	return s.take(c, a, whole, own)
+}
+
+// acquireStart takes a cell that is about to be live out of the quotas. After the start
+// release is called: the cell itself counts as long as it is live.
+func (s *Server) acquireStart(ctx context.Context, c *call, name string, a token.Amount) (release func(), err error) {
+	if err := s.roomOnDisk(ctx, c); err != nil {
+		return nil, err
+	}
+	s.starting.mu.Lock()
+	defer s.starting.mu.Unlock()
+	whole, own, known, err := s.live(ctx, c, name)
+	if err != nil || known || s.starting.cells[name] {
+		return func() {}, err // the engine refuses a cell that is live
+	}
+	free, err := s.take(c, a, whole, own)
+	if err != nil {
+		return nil, err
+	}
+	if s.starting.cells == nil {
+		s.starting.cells = map[string]bool{}
+	}
+	s.starting.cells[name] = true
+	return func() {
+		s.starting.mu.Lock()
+		defer s.starting.mu.Unlock()
+		delete(s.starting.cells, name)
+		free()
+	}, nil
+}
+
+// live returns what live cells use, all of them and those that the caller started, and
+// whether a cell is one of them. Those that are being started are left out. The caller
+// holds starting.mu.
+func (s *Server) live(ctx context.Context, c *call, name string) (whole, own token.Amount, known bool, err error) {
+	cells, err := s.actFor(&call{}, nil, nil).LiveCells(ctx)
+	for _, l := range cells {
+		known = known || l.Cell == name
+		if s.starting.cells[l.Cell] {
+			continue
+		}
+		used := token.Amount{LiveCells: 1, Memory: l.Memory, CPUs: l.CPUs}
+		whole = whole.Plus(used)
+		if l.Actor == c.caller.name {
+			own = own.Plus(used)
+		}
+	}
+	return whole, own, known, err
+}
+
+// take takes an amount out of the quotas of the daemon and of the caller. whole and own
+// are what they use besides.
+func (s *Server) take(c *call, a, whole, own token.Amount) (release func(), err error) {
+	daemon := token.Grant{ID: "the daemon", Quota: api.Quota{LiveCells: int64(s.config.MaxLive), Runs: int64(s.config.MaxRuns)}}
+	ours, err := s.limiter.Acquire(daemon, token.Amount{LiveCells: a.LiveCells, Runs: a.Runs}, whole)
+	if err != nil {
+		return nil, s.quotaProblem(c, err)
+	}
+	if c.caller.local {
+		return ours, nil
+	}
+	theirs, err := s.limiter.Acquire(c.caller.grant, a, own)
+	if err != nil {
+		ours()
+		return nil, s.quotaProblem(c, err)
+	}
+	return func() { theirs(); ours() }, nil
+}
