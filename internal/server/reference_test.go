@@ -10,8 +10,8 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 )
 
-// TestReference compares the table of routes in the documentation with the routes.
-func TestReference(t *testing.T) {
+// TestOpenAPIPage compares the table of routes in the documentation with the routes.
+func TestOpenAPIPage(t *testing.T) {
 	t.Parallel()
 	const (
 		page  = "../../docs/reference/api.md"
@@ -32,7 +32,7 @@ func TestReference(t *testing.T) {
 		return
 	}
 	if flag.Lookup("update").Value.String() != "true" { // openapi_test.go declares it
-		t.Fatalf("%s is out of date; run go test ./internal/server -run TestReference -update", page)
+		t.Fatalf("%s is out of date; run go test ./internal/server -run TestOpenAPI -update", page)
 	}
 	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
