@@ -22,13 +22,6 @@ after(async () => {
 const leftOut = {
   metrics: "Prometheus reads it",
   docs: "people read it",
-  getPort: "any HTTP client speaks with the listener",
-  headPort: "any HTTP client speaks with the listener",
-  postPort: "any HTTP client speaks with the listener",
-  putPort: "any HTTP client speaks with the listener",
-  patchPort: "any HTTP client speaks with the listener",
-  deletePort: "any HTTP client speaks with the listener",
-  optionsPort: "any HTTP client speaks with the listener",
   getCellRun: "it is getRun",
   cancelCellRun: "it is cancelRun",
   getCellRunLogs: "it is getRunLogs",
