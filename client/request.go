@@ -110,10 +110,13 @@ func (c *Client) once(ctx context.Context, in *call) (*http.Response, error) {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("the daemon at %s: %w", c.where(), err)
+		return nil, c.failed(err)
 	}
 	return resp, nil
 }
+
+// failed returns the error of a request that got no answer.
+func (c *Client) failed(err error) error { return fmt.Errorf("the daemon at %s: %w", c.where(), err) }
 
 // where names the daemon in messages.
 func (c *Client) where() string {
