@@ -123,6 +123,7 @@ const (
 	CodeMoved            Code = "moved"
 	CodeExpire           Code = "expire"
 	CodeNotFile          Code = "not_file"
+	CodeUnreachable      Code = "unreachable"
 )
 
 // CodeInfo is a code, its status over HTTP, and its meaning.
@@ -252,5 +253,6 @@ func Codes() []CodeInfo {
 		{CodeMoved, 409, "the cell has moved on since the race began"},
 		{CodeExpire, 500, "a cell whose time is up could not be ended"},
 		{CodeNotFile, 409, "the path is no file, or no directory, where one is needed"},
+		{CodeUnreachable, 502, "the daemon cannot be reached, or the connection to it was lost"},
 	}
 }

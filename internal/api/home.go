@@ -139,6 +139,21 @@ type Consumption struct {
 	Finished    int   `json:"finished_runs"`
 }
 
+// Plus returns the sum of two usages.
+func (c Consumption) Plus(o Consumption) Consumption {
+	c.Live += o.Live
+	c.Paused += o.Paused
+	c.Runs += o.Runs
+	c.Memory += o.Memory
+	c.CPUs += o.CPUs
+	c.Unlimited += o.Unlimited
+	c.CPUUS += o.CPUUS
+	c.OwnBytes += o.OwnBytes
+	c.Checkpoints += o.Checkpoints
+	c.Finished += o.Finished
+	return c
+}
+
 // CellUsage is the usage of one cell.
 type CellUsage struct {
 	Cell   string `json:"cell"`

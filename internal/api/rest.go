@@ -51,6 +51,7 @@ type ForkBody struct {
 	N          int    `json:"n,omitempty" doc:"Make so many forks, called NAME-1 to NAME-N." minimum:"0" maximum:"1000"`
 	Checkpoint string `json:"checkpoint,omitempty" doc:"The state to fork; without it, the present one."`
 	Live       bool   `json:"live,omitempty" doc:"Fork the present state of a live cell."`
+	CellSettings
 }
 
 // RunSettings are the fields that the bodies of runs and start share.
@@ -85,6 +86,17 @@ type RunBody struct {
 	RestoreOnFail   bool   `json:"restore_on_fail,omitempty" doc:"Restore the cell if the command fails."`
 	AcceptOnSuccess bool   `json:"accept_on_success,omitempty" doc:"Accept the run if the command succeeds. Needs the scope decide."`
 	CheckpointName  string `json:"checkpoint_name,omitempty" doc:"Name the state before the run." maxLength:"63"`
+}
+
+// RunSocketBody is the first message of a WebSocket in which a command is run. Its
+// input and output are frames.
+type RunSocketBody struct {
+	RunBody
+	Input bool   `json:"input,omitempty" doc:"The command reads what the caller sends."`
+	TTY   bool   `json:"tty,omitempty" doc:"Give the command a terminal."`
+	Cols  uint16 `json:"cols,omitempty" doc:"Columns of the terminal."`
+	Rows  uint16 `json:"rows,omitempty" doc:"Rows of the terminal."`
+	Term  string `json:"term,omitempty" doc:"Type of the terminal, as in TERM."`
 }
 
 // RunAnswer is the result of a run over the API.
@@ -252,6 +264,8 @@ type ForkedCells struct {
 	CheckpointID string       `json:"checkpoint_id"`
 	Root         string       `json:"root"`
 	Cells        []ForkedCell `json:"cells"`
+	EngineUS     int64        `json:"engine_us"`
+	PauseUS      int64        `json:"pause_us" doc:"How long a live cell stood still."`
 }
 
 // ForkedCell names one fork.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -49,10 +50,6 @@ func (e *Engine) findCell(name string) (store.Cell, error) {
 // source. Forks do not count. The name is empty when there is no such cell;
 // several cells of one source are an error that names them.
 func (e *Engine) CellAt(_ context.Context, dir string) (name, below string, err error) {
-	real, err := realPath(dir)
-	if err != nil {
-		return "", "", err
-	}
 	var cells []store.Cell
 	if err := e.view(func(tx *store.Tx) (err error) {
 		cells, err = tx.Cells(false)
@@ -60,15 +57,31 @@ func (e *Engine) CellAt(_ context.Context, dir string) (name, below string, err 
 	}); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", "", err
 	}
-	source, names := "", []string{}
+	sources := map[string]string{}
 	for _, c := range cells {
-		if c.SourceKind != "dir" || c.ForkedCell != "" || !within(real, c.Source) || len(c.Source) < len(source) {
+		if c.SourceKind == "dir" && c.ForkedCell == "" {
+			sources[c.Name] = c.Source
+		}
+	}
+	return CellOf(dir, sources)
+}
+
+// CellOf is CellAt among cells with the given sources, by their names.
+func CellOf(dir string, sources map[string]string) (name, below string, err error) {
+	real, err := realPath(dir)
+	if err != nil {
+		return "", "", err
+	}
+	source, names := "", []string{}
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		at := sources[name]
+		if !within(real, at) || len(at) < len(source) {
 			continue
 		}
-		if c.Source != source {
-			source, names = c.Source, nil
+		if at != source {
+			source, names = at, nil
 		}
-		names = append(names, c.Name)
+		names = append(names, name)
 	}
 	switch len(names) {
 	case 0:

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,23 @@ type outputFile struct {
 	*os.File
 	path string
 	temp string
+}
+
+// WriteOutput writes a file that a command was asked to write, whole or not at all. It
+// never replaces another. write fills it.
+func WriteOutput(path string, write func(io.Writer) error) error {
+	out, err := createOutput(path)
+	if err != nil {
+		return err
+	}
+	if err := write(out); err != nil {
+		if _, told := errors.AsType[*api.Error](err); told {
+			_ = out.fail(err)
+			return err
+		}
+		return out.fail(err)
+	}
+	return out.commit()
 }
 
 func createOutput(path string) (*outputFile, error) {

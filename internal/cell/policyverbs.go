@@ -50,6 +50,9 @@ func ReadPolicy(c Caller, f api.PolicyFile) (*api.PolicyResult, error) {
 	return policyResult(p)
 }
 
+// ParsePolicy reads a caller's policy file. It needs no home.
+func ParsePolicy(c Caller, f api.PolicyFile) (*policy.Policy, error) { return c.parsePolicy(f) }
+
 // CheckPolicy checks the text of a policy.
 func (e *Engine) CheckPolicy(_ context.Context, f api.PolicyFile) (*api.PolicyResult, error) {
 	return ReadPolicy(e.caller, f)
@@ -144,11 +147,16 @@ func (e *Engine) DiffPolicies(_ context.Context, a, b PolicyRef) (*api.PolicyDif
 	if err != nil {
 		return nil, err
 	}
-	diff := &api.PolicyDiff{HashA: left.Digest(), HashB: right.Digest()}
-	for _, d := range policy.Diff(left, right) {
+	return ComparePolicies(left, right), nil
+}
+
+// ComparePolicies compares two policies key by key.
+func ComparePolicies(a, b *policy.Policy) *api.PolicyDiff {
+	diff := &api.PolicyDiff{HashA: a.Digest(), HashB: b.Digest()}
+	for _, d := range policy.Diff(a, b) {
 		diff.Differences = append(diff.Differences, api.PolicyDifference(d))
 	}
-	return diff, nil
+	return diff
 }
 
 // ExplainPolicy returns the decision of a policy, with its rule and reason.

@@ -176,5 +176,8 @@ func (j *RequestJournal) tooOld() (oldest int64, old []int64, err error) {
 			return files[i+1], files[:i+1], nil
 		}
 	}
+	if len(files) == 0 {
+		return 0, nil, fmt.Errorf("the file %s is gone: %w", requestFile(j.number), os.ErrNotExist)
+	}
 	return files[0], nil, nil
 }

@@ -46,7 +46,7 @@ func (e *Engine) Usage(ctx context.Context, prefix string) (*api.UsageResult, er
 	}
 	e.askSupervisors(ctx, res.Cells)
 	for _, u := range res.Cells {
-		res.Total = sum(res.Total, u.Consumption)
+		res.Total = res.Total.Plus(u.Consumption)
 	}
 	return res, nil
 }
@@ -115,18 +115,4 @@ func (e *Engine) askSupervisors(ctx context.Context, cells []api.CellUsage) {
 		})
 	}
 	all.Wait()
-}
-
-func sum(a, b api.Consumption) api.Consumption {
-	a.Live += b.Live
-	a.Paused += b.Paused
-	a.Runs += b.Runs
-	a.Memory += b.Memory
-	a.CPUs += b.CPUs
-	a.Unlimited += b.Unlimited
-	a.CPUUS += b.CPUUS
-	a.OwnBytes += b.OwnBytes
-	a.Checkpoints += b.Checkpoints
-	a.Finished += b.Finished
-	return a
 }

@@ -75,6 +75,10 @@ type stored struct {
 	} `json:"unmapped"`
 }
 
+// ParseRecord reads one line of a journal, without its end. Whether it follows from
+// those before it is not checked.
+func ParseRecord(line []byte) (Record, error) { return parseRecord(line) }
+
 // parseRecord reads one line. It checks the form, not the position.
 func parseRecord(line []byte) (Record, error) {
 	var s stored

@@ -210,11 +210,15 @@ func (s *Server) forkCell(ctx context.Context, c *call, in *forkCellInput) (*api
 			return nil, err
 		}
 	}
-	res, err := c.engine.Fork(ctx, api.ForkRequest{Cell: in.Cell, Name: in.Body.Name, Checkpoint: in.Body.Checkpoint, N: in.Body.N})
+	settings, err := cellSettings(in.Body.CellSettings)
 	if err != nil {
 		return nil, err
 	}
-	doc := &api.ForkedCells{From: res.From, CheckpointID: res.CheckpointID, Root: res.Root}
+	res, err := c.engine.Fork(ctx, api.ForkRequest{Cell: in.Cell, Name: in.Body.Name, Checkpoint: in.Body.Checkpoint, N: in.Body.N, Settings: settings})
+	if err != nil {
+		return nil, err
+	}
+	doc := &api.ForkedCells{From: res.From, CheckpointID: res.CheckpointID, Root: res.Root, EngineUS: res.EngineUS, PauseUS: res.PauseUS}
 	for _, name := range res.Cells {
 		doc.Cells = append(doc.Cells, api.ForkedCell{Cell: name})
 	}

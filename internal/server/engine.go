@@ -30,6 +30,7 @@ type Engine interface {
 	racer
 	settler
 	consumer
+	describer
 }
 
 type cellKeeper interface {

@@ -48,10 +48,11 @@ func (s *Server) addExec() {
 
 type execSocketInput struct {
 	InCell
-	Command []string `query:"command,explode" required:"true" minItems:"1" doc:"The command and its arguments: one parameter for each."`
-	Env     []string `query:"env,explode" doc:"Variables of the command, as NAME=VALUE."`
-	Workdir string   `query:"workdir" doc:"Where the command starts."`
-	Timeout string   `query:"timeout" doc:"Time limit, such as 30s."`
+	Command  []string `query:"command,explode" required:"true" minItems:"1" doc:"The command and its arguments: one parameter for each."`
+	Env      []string `query:"env,explode" doc:"Variables of the command, as NAME=VALUE."`
+	Workdir  string   `query:"workdir" doc:"Where the command starts."`
+	Timeout  string   `query:"timeout" doc:"Time limit, such as 30s."`
+	Attached bool     `query:"attached" doc:"End the command when the socket is closed, instead of leaving it."`
 	Terminal
 }
 
@@ -87,7 +88,7 @@ func (s *Server) addExecSockets() {
 	handleExchange(s, socket, responses(), func(ctx context.Context, x *exchange, in *attachInput) {
 		req := api.ExecRequest{Cell: in.Cell, Size: Terminal{Cols: in.Cols, Rows: in.Rows}.size(), RawInput: true}
 		x.stream(ctx, func(ctx context.Context) {
-			serveExecSocket(ctx, x, func(ctx context.Context, io cell.Stdio) (*api.ExecResult, error) {
+			serveExecSocket(ctx, x, false, func(ctx context.Context, io cell.Stdio) (*api.ExecResult, error) {
 				return x.engine.Attach(ctx, req, in.Exec, io)
 			})
 		})
@@ -96,7 +97,7 @@ func (s *Server) addExecSockets() {
 
 func (s *Server) execSocket(ctx context.Context, x *exchange, in *execSocketInput) {
 	req := api.ExecRequest{
-		Cell: in.Cell, Args: in.Command, Env: in.Env, Workdir: api.Text(in.Workdir), TTY: in.TTY, Size: in.size(), Detachable: true, RawInput: true,
+		Cell: in.Cell, Args: in.Command, Env: in.Env, Workdir: api.Text(in.Workdir), TTY: in.TTY, Size: in.size(), Detachable: !in.Attached, RawInput: true,
 	}
 	err := checkArgs(append(in.Command, in.Env...))
 	if err == nil {
@@ -107,7 +108,7 @@ func (s *Server) execSocket(ctx context.Context, x *exchange, in *execSocketInpu
 		return
 	}
 	x.stream(ctx, func(ctx context.Context) {
-		serveExecSocket(ctx, x, func(ctx context.Context, io cell.Stdio) (*api.ExecResult, error) { return x.engine.Exec(ctx, req, io) })
+		serveExecSocket(ctx, x, in.Attached, func(ctx context.Context, io cell.Stdio) (*api.ExecResult, error) { return x.engine.Exec(ctx, req, io) })
 	})
 }
 

@@ -23,6 +23,7 @@ const tagRuns = "runs"
 // addRuns adds the routes of runs.
 func (s *Server) addRuns() {
 	s.addRunCommand()
+	s.addRunSocket()
 	list := func(path, id string) route {
 		return route{method: http.MethodGet, path: path, id: id, tag: tagRuns, summary: "List runs", needs: []Scope{Read}}
 	}
@@ -178,6 +179,7 @@ type runJob struct {
 	engine  Engine
 	request api.RunRequest
 	stdin   io.Reader
+	input   bool   // the command reads the caller's input, in a socket
 	release func() // gives the quota back
 }
 
@@ -229,15 +231,22 @@ func input(text string, data []byte) (stdin io.Reader, err error) {
 
 // do runs the command. begun is called when the run has its id.
 func (j *runJob) do(ctx context.Context, stdout, stderr io.Writer, begun func(id string)) (*api.RunResult, error) {
+	return j.run(ctx, cell.Stdio{}, stdout, stderr, begun)
+}
+
+// run is do with the other streams of the command.
+func (j *runJob) run(ctx context.Context, stdio cell.Stdio, stdout, stderr io.Writer, begun func(id string)) (*api.RunResult, error) {
 	defer j.release()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	forget := func() {}
 	defer func() { forget() }()
-	res, err := j.engine.Run(ctx, j.request, cell.Stdio{In: j.stdin, Out: stdout, Err: stderr, Begun: func(id string) {
+	stdio.In, stdio.Out, stdio.Err = j.stdin, stdout, stderr
+	stdio.Begun = func(id string) {
 		forget = j.server.jobs.add(id, cancel)
 		begun(id)
-	}})
+	}
+	res, err := j.engine.Run(ctx, j.request, stdio)
 	j.server.metrics.run(res)
 	return res, err
 }

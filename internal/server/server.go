@@ -141,6 +141,7 @@ func (s *Server) addRoutes() {
 	s.addTokens()
 	s.addRace()
 	s.addUpdates()
+	s.addDetails()
 	s.addLive()
 	s.describePorts()
 	s.addFiles()

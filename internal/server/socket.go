@@ -89,21 +89,23 @@ type execSocket struct {
 	input  *io.PipeReader
 	feed   *io.PipeWriter
 	ended  bool // the input; used by listen only
+	bound  bool // the command ends with the socket
 	resize chan driver.WindowSize
 	signal chan os.Signal
 	heard  chan struct{} // closed when listen has returned
 }
 
 // serveExecSocket answers a request with a socket of a command that join executes, or
-// joins. A failure before that is answered with a problem.
-func serveExecSocket(ctx context.Context, x *exchange, join func(context.Context, cell.Stdio) (*api.ExecResult, error)) {
+// joins. A failure before that is answered with a problem. A command that is bound
+// ends with the socket; others are left.
+func serveExecSocket(ctx context.Context, x *exchange, bound bool, join func(context.Context, cell.Stdio) (*api.ExecResult, error)) {
 	if err := checkUpgrade(x.r); err != nil {
 		x.fail(err)
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &execSocket{x: x, resize: make(chan driver.WindowSize, 1), signal: make(chan os.Signal, 1), heard: make(chan struct{})}
+	s := &execSocket{x: x, bound: bound, resize: make(chan driver.WindowSize, 1), signal: make(chan os.Signal, 1), heard: make(chan struct{})}
 	s.input, s.feed = io.Pipe()
 	res, err := join(ctx, cell.Stdio{
 		In: s.input, Out: s.channel(ctx, channelStdout), Err: s.channel(ctx, channelStderr), Resize: s.resize, Signals: s.signal,
@@ -136,7 +138,7 @@ func (s *execSocket) begin(ctx context.Context, cancel context.CancelFunc, id st
 	go func() {
 		defer close(s.heard)
 		s.listen(context.WithoutCancel(ctx)) // until the socket is closed
-		if s.ended {
+		if s.ended || s.bound {
 			cancel()
 			return
 		}
@@ -160,7 +162,7 @@ func (s *execSocket) finish(ctx context.Context, res *api.ExecResult, err error)
 		if res.Signal != 0 {
 			name = strings.TrimPrefix(unix.SignalName(unix.Signal(res.Signal)), "SIG")
 		}
-		s.tell(ctx, execMessage{Type: "exit", ExitCode: &code, Signal: &name})
+		s.tell(ctx, execMessage{Type: "exit", ExitCode: &code, Signal: &name, TimedOut: res.TimedOut, Killed: res.Killed})
 		_ = s.conn.Close(websocket.StatusNormalClosure, "")
 	}
 }
@@ -174,6 +176,8 @@ type execMessage struct {
 	ExecID   string  `json:"exec_id,omitempty"`
 	ExitCode *int    `json:"exit_code,omitempty"`
 	Signal   *string `json:"signal,omitempty"`
+	TimedOut bool    `json:"timed_out,omitempty"`
+	Killed   bool    `json:"killed,omitempty"`
 }
 
 func (s *execSocket) tell(ctx context.Context, m execMessage) {

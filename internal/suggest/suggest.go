@@ -288,9 +288,13 @@ func (b *builder) suggestion() (*api.PolicySuggestion, error) {
 	if res.Policy, err = json.Marshal(suggested); err != nil {
 		return nil, err
 	}
-	res.Text = append(comment(res), suggested.Canonical()...)
+	res.Text = File(res, suggested.Canonical())
 	return res, nil
 }
+
+// File returns a suggestion as a policy file: a comment, and the canonical text of the
+// policy.
+func File(p *api.PolicySuggestion, canonical []byte) []byte { return append(comment(p), canonical...) }
 
 // comment returns the comment at the head of a suggested policy's file.
 func comment(p *api.PolicySuggestion) []byte {

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/coder/websocket"
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// addRunSocket adds the route of a WebSocket in which a command is run with its
+// streams. The frames are those of commands in live cells.
+func (s *Server) addRunSocket() {
+	handleExchange(s, route{
+		method: http.MethodGet, path: "/v1/cells/{cell}/run", id: "runSocket", tag: tagRuns, summary: "Run a command as a transaction with its streams in a WebSocket",
+		needs: []Scope{Run}, status: http.StatusSwitchingProtocols, also: []int{http.StatusUpgradeRequired},
+	}, map[string]*huma.Response{"101": {
+		Description: "A WebSocket with the subprotocol " + execProtocol + ". The first message of the caller is the run, as for POST .../runs, with tty, cols, rows and term; " +
+			"the last one of the daemon has the type result or problem.",
+	}}, func(ctx context.Context, x *exchange, in *InCell) {
+		release, err := s.streams.admit(x.caller.name)
+		if err != nil {
+			x.fail(err)
+			return
+		}
+		defer release()
+		s.jobs.all.Add(1) // a daemon that stops waits for the run
+		defer s.jobs.all.Done()
+		s.serveRunSocket(ctx, x, in.Cell)
+	})
+}
+
+// runMessage is a text message of the daemon about a run.
+type runMessage struct {
+	Type    string         `json:"type"` // started, result or problem
+	RunID   string         `json:"run_id,omitempty"`
+	Result  *api.RunResult `json:"result,omitempty"`
+	Problem *api.Problem   `json:"problem,omitempty"`
+}
+
+// serveRunSocket runs a command for the caller of a socket. A caller that goes away
+// ends the run.
+func (s *Server) serveRunSocket(ctx context.Context, x *exchange, name string) {
+	if err := checkUpgrade(x.r); err != nil {
+		x.fail(err)
+		return
+	}
+	conn, err := websocket.Accept(x.w, x.r, &websocket.AcceptOptions{Subprotocols: []string{execProtocol}})
+	if err != nil {
+		return // the library has answered
+	}
+	defer func() { _ = conn.CloseNow() }()
+	conn.SetReadLimit(maxBody)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sock := &execSocket{x: x, conn: conn, resize: make(chan driver.WindowSize, 1), signal: make(chan os.Signal, 1), heard: make(chan struct{})}
+	sock.input, sock.feed = io.Pipe()
+	job, err := s.awaitRun(ctx, x, conn, name)
+	if err != nil {
+		sock.report(ctx, runMessage{Type: "problem", Problem: &s.problemOf(x.call, err).Problem})
+		_ = conn.Close(websocket.StatusNormalClosure, "")
+		return
+	}
+	conn.SetReadLimit(maxFrame)
+	go func() {
+		defer close(sock.heard)
+		sock.listen(context.WithoutCancel(ctx)) // until the socket is closed
+		_ = sock.feed.Close()
+		cancel()
+	}()
+	job.inSocket(ctx, sock)
+	_ = sock.input.CloseWithError(io.ErrClosedPipe)
+	_ = conn.Close(websocket.StatusNormalClosure, "")
+	<-sock.heard
+}
+
+// awaitRun reads the run that the caller asks for.
+func (s *Server) awaitRun(ctx context.Context, x *exchange, conn *websocket.Conn, name string) (*runJob, error) {
+	wait, cancel := context.WithTimeout(ctx, bodyTimeout)
+	defer cancel()
+	kind, text, err := conn.Read(wait)
+	if err != nil || kind != websocket.MessageText {
+		return nil, api.Usagef("send the run first, as text", "the socket has no run")
+	}
+	var body api.RunSocketBody
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&body); err != nil || d.More() {
+		return nil, api.Usagef("see the body of POST /v1/cells/{cell}/runs", "malformed run")
+	}
+	if len(body.Command) == 0 || body.Stdin != "" || body.StdinBase64 != nil {
+		return nil, api.Usagef("send the command, and its input in frames", "malformed run")
+	}
+	if err := checkArgs(body.Command); err != nil {
+		return nil, err
+	}
+	job, err := s.newRun(ctx, x.call, &startRunInput{InCell: InCell{Cell: name}, Body: body.RunBody})
+	if err != nil {
+		return nil, err
+	}
+	job.request.TTY, job.request.Term = body.TTY, body.Term
+	job.request.Size = api.WindowSize{Rows: body.Rows, Cols: body.Cols}
+	job.input = body.Input
+	return job, nil
+}
+
+// inSocket runs the command with its streams in a socket, and reports the result.
+func (j *runJob) inSocket(ctx context.Context, sock *execSocket) {
+	stdio := cell.Stdio{Resize: sock.resize, Signals: sock.signal}
+	if j.input {
+		j.stdin = sock.input
+	}
+	res, err := j.run(ctx, stdio, sock.channel(ctx, channelStdout), sock.channel(ctx, channelStderr), func(id string) {
+		sock.report(ctx, runMessage{Type: "started", RunID: id})
+	})
+	last := runMessage{Type: "result", Result: res}
+	if err != nil {
+		// A run that has a result can still have failed: the caller gets both.
+		last.Type, last.Problem = "problem", &j.server.problemOf(j.call, err).Problem
+	}
+	sock.report(ctx, last)
+}
+
+func (s *execSocket) report(ctx context.Context, m runMessage) {
+	text, err := json.Marshal(m)
+	if err == nil {
+		s.write(ctx, websocket.MessageText, text)
+	}
+}
