@@ -8,4 +8,6 @@ import (
 )
 
 // programs returns the parts that only the whole program has.
-func programs() cli.Programs { return cli.Programs{Archives: true, Serve: full.Serve, MCP: full.MCP} }
+func programs() cli.Programs {
+	return cli.Programs{Archives: true, Serve: full.Serve, MCP: full.MCP, Remote: full.Remote}
+}

@@ -1,5 +1,13 @@
 package api
 
+// DaemonOptions say which daemon a command talks to.
+type DaemonOptions struct {
+	// URL is unix:PATH, http://HOST:PORT or https://HOST:PORT; "" is none.
+	URL string
+	// TokenFile is the file that has the token; "" is none.
+	TokenFile string
+}
+
 // ServeOptions are the options of the daemon.
 type ServeOptions struct {
 	// Listen are addresses: unix:PATH or HOST:PORT. Without any, the socket of the

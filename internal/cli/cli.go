@@ -51,7 +51,7 @@ func New(open OpenFunc, streams Streams, version string) *cobra.Command {
 // newRoot builds the commands that a command line may need; all for a nil one.
 func newRoot(s *session, args []string) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "forkcell [--home DIR] [--json] [--quiet] [--no-color] COMMAND",
+		Use:   "forkcell [--home DIR | --url URL [--token-file FILE]] [--json] [--quiet] [--no-color] COMMAND",
 		Short: "Turn a risky command into a transaction",
 		Long: `Forkcell turns a risky command into a transaction:
 checkpoint, governed run, signed receipt, then accept, restore or fork.`,
@@ -65,6 +65,7 @@ checkpoint, governed run, signed receipt, then accept, restore or fork.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return s.connect(cmd) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.started = true
 			cmd.SetOut(s.streams.Err)
@@ -80,6 +81,8 @@ checkpoint, governed run, signed receipt, then accept, restore or fork.`,
 
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.home, "home", "", "state directory `DIR` (default $FORKCELL_HOME, else $XDG_DATA_HOME/forkcell)")
+	flags.StringVar(&s.daemon.URL, "url", "", "talk to the daemon at `URL`: unix:PATH, http://HOST:PORT or https://HOST:PORT (default $FORKCELL_URL)")
+	flags.StringVar(&s.daemon.TokenFile, "token-file", "", "the token for the daemon, in this `FILE` (default $FORKCELL_TOKEN_FILE)")
 	flags.BoolVar(&s.json, "json", false, "print one JSON document")
 	flags.BoolVar(&s.quiet, "quiet", false, "no progress and no notes on stderr")
 	flags.BoolVar(&s.noColor, "no-color", false, "no colours on a terminal (also $NO_COLOR)")
@@ -118,6 +121,7 @@ type session struct {
 	now      func() time.Time
 
 	home    string
+	daemon  api.DaemonOptions
 	json    bool
 	quiet   bool
 	noColor bool
@@ -190,7 +194,7 @@ func (s *session) engine(ctx context.Context, mode Mode, fn func(context.Context
 }
 
 func (s *session) rawEngine(mode Mode, fn func(Engine) error) (err error) {
-	e, release, err := s.open(s.home, mode, s.caller())
+	e, release, err := s.openEngine(mode)
 	if err != nil {
 		return err
 	}

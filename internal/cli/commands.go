@@ -84,7 +84,7 @@ func entries() []entry {
 func needed(all []entry, args []string) []entry {
 	for i := 0; i < len(args) && args[i] != "--"; i++ {
 		switch word := args[i]; {
-		case word == "--home":
+		case word == "--home", word == "--url", word == "--token-file":
 			i++
 		case len(word) > 0 && word[0] == '-':
 		default:

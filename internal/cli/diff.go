@@ -145,6 +145,9 @@ func (s *session) showDiff(w io.Writer, res *cell.DiffResult, o diffOptions) err
 	case o.stat:
 		show.Mode = patch.Stat
 	}
+	if res.Text != nil && !o.nameStatus {
+		return res.Text(w, o.stat)
+	}
 	return patch.Write(w, res.Each, res.Open, show)
 }
 

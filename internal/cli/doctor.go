@@ -29,7 +29,10 @@ func newDoctor(s *session, fam *family) *cobra.Command {
 }
 
 func runDoctor(ctx context.Context, s *session, e examiner) error {
-	checks := e.Doctor(ctx)
+	checks, err := e.Doctor(ctx)
+	if err != nil {
+		return err
+	}
 	doc := struct {
 		Controls []driver.Check `json:"controls"`
 	}{checks}

@@ -193,7 +193,7 @@ type rescuer interface {
 }
 
 type examiner interface {
-	Doctor(ctx context.Context) []driver.Check
+	Doctor(ctx context.Context) ([]driver.Check, error)
 }
 
 type cacheKeeper interface {

@@ -371,7 +371,7 @@ func (f *fakeEngine) Recover(context.Context, bool) (*api.RecoverResult, error) 
 	return answer[api.RecoverResult](f, "recover", nil)
 }
 
-func (f *fakeEngine) Doctor(context.Context) []driver.Check { return f.checks }
+func (f *fakeEngine) Doctor(context.Context) ([]driver.Check, error) { return f.checks, nil }
 
 func (f *fakeEngine) KnownNames(context.Context, string) api.KnownNames {
 	return api.KnownNames{Cells: f.names, Checkpoints: f.names, Runs: f.names, Receipts: f.names}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -21,7 +22,9 @@ type Programs struct {
 	// Archives says that compressed archives can be read and written.
 	Archives bool
 	Serve    func(ctx context.Context, home string, o api.ServeOptions, stderr io.Writer, ready func([]string) error) error
-	MCP      func(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out io.Writer) error
+	// Remote opens the engine of a daemon.
+	Remote func(o api.DaemonOptions, home string, caller cell.Caller) (Engine, func() error, error)
+	MCP    func(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out io.Writer) error
 }
 
 // wholeProgram is the name of the whole program beside a lean one.

@@ -25,7 +25,7 @@ func layers() [][]string {
 	return [][]string{
 		{"cmd/forkcell", "examples/go/race"},
 		{"internal/full"},
-		{"internal/app", "internal/cli", "internal/server", "internal/mcp", "internal/driver/first"},
+		{"internal/app", "internal/cli", "internal/server", "internal/mcp", "internal/remote", "internal/driver/first"},
 		{"internal/race"},
 		{"internal/driver/native"},
 		{"internal/driver/native/cellinit"},

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/full"
+)
+
+// overADaemon lists scripts of the manual that use nothing which only a home has, such
+// as --home, recover and paths of the host.
+func overADaemon() []string {
+	return []string{
+		"accept-default", "accept-reject", "apply-control", "apply-git", "backends", "checkpoint-restore", "decisions", "df",
+		"diff", "diff-pager", "diff-states", "fork", "gc", "init-git", "list",
+		"live-diff", "live-logs", "live-refused", "live-start-stop", "policy-etc", "receipt", "refresh",
+		"rm", "root", "run-busy", "run-denied", "run-interrupt", "run-streams", "run-terminal", "secrets",
+		"uninspected", "usage-cells",
+	}
+}
+
+// TestScriptsOverADaemon runs scripts of the manual through a daemon: the same commands
+// behave the same.
+func TestScriptsOverADaemon(t *testing.T) {
+	t.Parallel()
+	p := scriptParams("script", nil)
+	for _, name := range overADaemon() {
+		p.Files = append(p.Files, filepath.Join(p.Dir, name+".txtar"))
+	}
+	p.Dir = ""
+	p.UpdateScripts = false // what they show is that of the program itself
+	setUp := p.Setup
+	p.Setup = func(env *testscript.Env) error {
+		if err := setUp(env); err != nil {
+			return err
+		}
+		return serveScript(env)
+	}
+	testscript.Run(t, p)
+}
+
+// serveScript starts a daemon on the home of a script, which then talks to it.
+func serveScript(env *testscript.Env) error {
+	dir, err := os.MkdirTemp("", "fc") // short: it holds a socket
+	if err != nil {
+		return err
+	}
+	url := "unix:" + filepath.Join(dir, "s")
+	_, stop, err := serveHome(filepath.Join(env.WorkDir, "state"), api.ServeOptions{Listen: []string{url}})
+	env.Defer(func() {
+		stop()
+		_ = os.RemoveAll(dir)
+	})
+	env.Setenv("FORKCELL_URL", url)
+	return err
+}
+
+// serveHome starts a daemon, and returns where it listens. stop ends it.
+func serveHome(home string, o api.ServeOptions) (addresses []string, stop func(), err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	listening, ended := make(chan []string, 1), make(chan error, 1)
+	go func() {
+		ended <- full.Serve(ctx, home, o, io.Discard, func(at []string) error { listening <- at; return nil })
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	select {
+	case addresses = <-listening:
+		return addresses, stop, nil
+	case err := <-ended:
+		cancel()
+		return nil, func() {}, err
+	}
+}
+
+// daemon start [--tls FILE] HOME, or daemon stop: a daemon on loopback at $PORT.
+func (d *scriptDaemon) command(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: daemon start [--tls FILE] HOME | daemon stop")
+	}
+	if args[0] == "stop" {
+		d.stop()
+		return
+	}
+	o := api.ServeOptions{Listen: []string{"127.0.0.1:0"}, Hosts: []string{"localhost"}}
+	if len(args) == 4 && args[1] == "--tls" {
+		o.TLSCert, o.TLSKey = ts.MkAbs(args[2]), ts.MkAbs(args[2])
+	}
+	at, stop, err := serveHome(ts.MkAbs(args[len(args)-1]), o)
+	ts.Check(err)
+	d.stop = stop
+	ts.Defer(stop)
+	_, port, err := net.SplitHostPort(at[0])
+	ts.Check(err)
+	ts.Setenv("PORT", port)
+}
+
+// scriptDaemon is the daemon of a script.
+type scriptDaemon struct{ stop func() }

@@ -1,0 +1,91 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/client"
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// told returns what a request answered, with its error as that of an engine.
+func told[T any](doc T, err error) (T, error) { return doc, failure(err) }
+
+// failure returns the error of a request as that of an engine: with its kind, which
+// decides the exit code.
+func failure(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if _, own := errors.AsType[*api.Error](err); own {
+		return err
+	}
+	if p, ok := errors.AsType[*client.Error](err); ok {
+		return reported(p)
+	}
+	cause := err
+	if lost, ok := errors.AsType[*url.Error](err); ok {
+		// Its text has the whole request.
+		cause = lost.Err
+		where, _, _ := strings.Cut(err.Error(), ": "+lost.Error())
+		return &api.Error{
+			Kind: api.Failed, Code: api.CodeUnreachable, Message: where + ": " + cause.Error(), Err: err,
+			Hint: "forkcell serve starts a daemon; --url and FORKCELL_URL say where it is",
+		}
+	}
+	return &api.Error{Kind: api.Failed, Code: api.CodeUnreachable, Message: err.Error(), Err: err, Hint: "the daemon may have carried it out; look with forkcell status and forkcell log"}
+}
+
+// reported returns a failure that the daemon reports.
+func reported(p *client.Error) *api.Error {
+	e := &api.Error{Kind: kindOf(p.Code, p.Status), Code: p.Code, Message: p.Message, Hint: p.Hint, Details: p.Details}
+	if p.Code == api.CodeExec {
+		e.Err = &driver.StartError{Step: "exec", Cause: startCause(p.Message), Err: errors.New(p.Message)}
+	}
+	if p.Code == api.CodeUnauthenticated {
+		e.Hint = "give the token with --token-file or FORKCELL_TOKEN_FILE"
+	}
+	return e
+}
+
+// startCause tells a command that does not exist from one that cannot be executed.
+func startCause(message string) driver.Cause {
+	if strings.HasPrefix(message, "command not found") {
+		return driver.CauseNotFound
+	}
+	return driver.CauseNotExecutable
+}
+
+// kindOf returns the kind of a failure, by its code and its status.
+func kindOf(code api.Code, status int) api.Kind {
+	failed := []api.Code{api.CodeImport, api.CodeNetwork, api.CodeExec, api.CodeInterrupted, api.CodeDiskFull, api.CodeNoWinner}
+	switch {
+	case code == api.CodeWorkdir:
+		return api.Usage
+	case slices.Contains(failed, code):
+		return api.Failed
+	}
+	switch status {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusUpgradeRequired,
+		http.StatusRequestedRangeNotSatisfiable:
+		return api.Usage
+	case http.StatusNotFound:
+		return api.NotFound
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return api.Busy
+	}
+	if status >= http.StatusInternalServerError {
+		return api.Failed
+	}
+	return api.Refused
+}
+
+// unsupported refuses what the API cannot do.
+func unsupported(hint, format string, args ...any) error {
+	return api.Refusef(api.CodeUnsupported, hint, format, args...)
+}

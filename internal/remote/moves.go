@@ -1,0 +1,23 @@
+package remote
+
+import (
+	"context"
+
+	"github.com/forkcell/forkcell/client"
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// Checkpoint names the present state.
+func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
+	return told(e.client.Cells.Named(cell).Checkpoint(ctx, client.Checkpoint{Name: name}))
+}
+
+// Restore goes back to a state.
+func (e *Engine) Restore(ctx context.Context, r api.RestoreRequest) (*api.MoveResult, error) {
+	return told(e.client.Cells.Named(r.Cell).Restore(ctx, client.Restore{Checkpoint: r.Checkpoint, Run: r.Run, Reason: r.Reason, Force: r.Force}))
+}
+
+// Reject rejects a run.
+func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.MoveResult, error) {
+	return told(e.client.Cells.Named(cell).Reject(ctx, client.Reject{Run: run, Reason: reason}))
+}
