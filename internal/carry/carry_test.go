@@ -134,17 +134,17 @@ func TestWhatDoesNotTravel(t *testing.T) {
 		t.Error(diff)
 	}
 	to := t.TempDir()
-	told := map[string]carry.Entry{}
-	_, err = carry.Receive(t.Context(), &stream, open(t, to), "copy", func(e carry.Entry) { told[e.Path] = e })
+	received := map[string]carry.Entry{}
+	_, err = carry.Receive(t.Context(), &stream, open(t, to), "copy", func(e carry.Entry) { received[e.Path] = e })
 	must(t, err)
 	me := carry.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
-	if e := told["file"]; e.Mode != 0o6755 || e.Owner == nil || *e.Owner != me || e.Own != *own || len(e.Xattrs) > 0 || e.Type != 0 {
+	if e := received["file"]; e.Mode != 0o6755 || e.Owner == nil || *e.Owner != me || e.Own != *own || len(e.Xattrs) > 0 || e.Type != 0 {
 		t.Errorf("file: %+v", e)
 	}
-	if e := told[""]; !e.Type.IsDir() || e.Owner == nil {
+	if e := received[""]; !e.Type.IsDir() || e.Owner == nil {
 		t.Errorf("the directory: %+v", e)
 	}
-	if e := told["listed"]; len(e.Xattrs) != 1 || e.Xattrs[0].Name != "system.posix_acl_access" || !bytes.Equal(e.Xattrs[0].Value, list) {
+	if e := received["listed"]; len(e.Xattrs) != 1 || e.Xattrs[0].Name != "system.posix_acl_access" || !bytes.Equal(e.Xattrs[0].Value, list) {
 		t.Errorf("listed: %+v", e)
 	}
 	if n, err := unix.Listxattr(filepath.Join(to, "copy/listed"), nil); n != 0 || err != nil {

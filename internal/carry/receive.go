@@ -26,14 +26,14 @@ var ErrExists = errors.New("it exists already, and directories are not merged")
 
 // Receive writes a stream's file or directory under a name, all of it or nothing.
 // A file or symbolic link replaces another; a directory is never replaced, and
-// replaces nothing. told, unless nil, is called with each entry as the sender
+// replaces nothing. received, unless nil, is called with each entry as the sender
 // describes it.
-func Receive(ctx context.Context, r io.Reader, dir *fsx.Dir, name string, told func(Entry)) (t Totals, err error) {
+func Receive(ctx context.Context, r io.Reader, dir *fsx.Dir, name string, received func(Entry)) (t Totals, err error) {
 	if err := fsx.CheckPath(name); err != nil || name == "." || strings.Contains(name, "/") {
 		return t, fmt.Errorf("%q is not a valid name", name)
 	}
 	temp := ".forkcell-cp-" + rand.Text()
-	rec := &receiver{ctx: ctx, told: told, dir: dir, temp: temp, tar: tar.NewReader(r)}
+	rec := &receiver{ctx: ctx, received: received, dir: dir, temp: temp, tar: tar.NewReader(r)}
 	err = rec.all()
 	if err == nil {
 		err = rec.publish(name)
@@ -52,15 +52,15 @@ func removeIf(dir *fsx.Dir, name string) error {
 }
 
 type receiver struct {
-	ctx    context.Context //nolint:containedctx // lives as long as the one call
-	told   func(Entry)
-	dir    *fsx.Dir
-	temp   string
-	tar    *tar.Reader
-	begun  bool
-	isDir  bool
-	open   openDirs
-	totals Totals
+	ctx      context.Context //nolint:containedctx // lives as long as the one call
+	received func(Entry)
+	dir      *fsx.Dir
+	temp     string
+	tar      *tar.Reader
+	begun    bool
+	isDir    bool
+	open     openDirs
+	totals   Totals
 }
 
 func (r *receiver) all() error {
@@ -98,8 +98,8 @@ func (r *receiver) entry(h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	if r.told != nil {
-		r.told(said)
+	if r.received != nil {
+		r.received(said)
 	}
 	at := path.Join(r.temp, rel)
 	if err := r.leave(path.Dir(at)); err != nil {

@@ -101,7 +101,7 @@ func (f *flight) canonical(r *http.Request) error {
 		return refuse(layerRequest, "request", err.Error())
 	}
 	f.q.Path = path
-	f.endpoint = f.view.speaking(path)
+	f.endpoint = f.view.endpointFor(path)
 	if f.endpoint != nil {
 		f.protocol = f.endpoint.Protocol.String()
 	}

@@ -28,10 +28,10 @@ type framed struct {
 	// awaited is the stream whose answer comes from the server itself if no
 	// handler was called: see conn.unhandled.
 	awaited atomic.Uint32
-	// told counts events about streams; ended reports that there was one about
+	// reported counts events about streams; ended reports that there was one about
 	// the connection.
-	told  int
-	ended bool
+	reported int
+	ended    bool
 	// stalled reports that the server waits for the program to read; unanswered
 	// counts the frames that arrived meanwhile and may need answers.
 	stalled    atomic.Bool
@@ -160,7 +160,7 @@ func (w *framed) answered(stream uint32, first byte) {
 	if first == 0x8c { // HPACK for ":status: 400"
 		status = http.StatusBadRequest
 	}
-	w.tell(status, http.StatusText(status))
+	w.report(status, http.StatusText(status))
 }
 
 // reset handles every stream that the server resets: after an answer, because a
@@ -169,15 +169,16 @@ func (w *framed) answered(stream uint32, first byte) {
 func (w *framed) reset(code uint32) {
 	switch name := codeName(code); code {
 	case codeProtocol, codeFlowControl, codeFrameSize, codeCompression:
-		w.tell(0, "HTTP/2 stream reset with "+name)
+		w.report(0, "HTTP/2 stream reset with "+name)
 	}
 }
 
-func (w *framed) tell(status int, what string) {
-	if w.told++; w.told > maxReported {
+// report records a malformed message, unless the connection has had many.
+func (w *framed) report(status int, what string) {
+	if w.reported++; w.reported > maxReported {
 		return
 	}
-	if w.told == maxReported {
+	if w.reported == maxReported {
 		what += "; others on this connection are not reported"
 	}
 	w.c.p.recordMalformed(w.c, status, what)

@@ -285,7 +285,7 @@ func (p *Proxy) register(f *flight, h http.Header) error {
 	}
 	// A new generation may have come while the body was read.
 	f.view = f.c.view(f.to)
-	f.endpoint = f.view.speaking(f.q.Path)
+	f.endpoint = f.view.endpointFor(f.q.Path)
 	f.decision = f.view.explain(f.q)
 	if err := f.upgrade(h); err != nil {
 		return err

@@ -103,14 +103,14 @@ func (g *Generation) view(p Process, host string, port uint16) *view {
 	slices.SortStableFunc(v.found, func(a, b *policy.Endpoint) int { return hostRank(b.Host) - hostRank(a.Host) })
 	v.connection = v.rules.ExplainRequest(policy.Request{Host: host, Port: port})
 	if !v.connection.Allowed {
-		v.blame(p)
+		v.explainRefusal(p)
 	}
 	return v
 }
 
-// blame finds out from the whole policy whether the host or the program is not
-// allowed.
-func (v *view) blame(p Process) {
+// explainRefusal sets the reason of a refused connection: whether the whole policy
+// does not allow the host, or not for this program.
+func (v *view) explainRefusal(p Process) {
 	v.connection = v.gen.Policy.ExplainRequest(policy.Request{Host: v.host, Port: v.port, Binary: p.Binary})
 	if !v.connection.Allowed {
 		return
@@ -197,10 +197,10 @@ func (v *view) encodedSlash() bool {
 	return !slices.ContainsFunc(v.found, func(e *policy.Endpoint) bool { return e.Protocol != policy.TCP && !e.AllowEncodedSlash })
 }
 
-// speaking returns the endpoint that applies to a canonical path, nil if there
+// endpointFor returns the endpoint that applies to a canonical path, nil if there
 // is none. If there are several they agree on the protocol, or the policy
 // denies the request.
-func (v *view) speaking(path string) *policy.Endpoint {
+func (v *view) endpointFor(path string) *policy.Endpoint {
 	var best *policy.Endpoint
 	for _, e := range v.found {
 		if e.Protocol == policy.TCP || !e.Path.Match(path) {

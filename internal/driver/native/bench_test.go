@@ -27,7 +27,7 @@ func BenchmarkTrue(b *testing.B) {
 	}
 	steps := map[string][]time.Duration{}
 	var order []string
-	n := New(Options{laps: func(list []protocol.Lap) {
+	n := New(Options{stepTimes: func(list []protocol.StepTime) {
 		for _, l := range list {
 			if steps[l.Step] == nil {
 				order = append(order, l.Step)

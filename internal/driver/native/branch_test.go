@@ -18,13 +18,13 @@ import (
 	"github.com/forkcell/forkcell/sdk/python"
 )
 
-// warmed is a template of a test.
-type warmed struct {
+// warmTemplate is a template of a test.
+type warmTemplate struct {
 	*testing.T
 	*template
 }
 
-func newWarmed(t *testing.T, cmd driver.Command) warmed {
+func newWarmTemplate(t *testing.T, cmd driver.Command) warmTemplate {
 	t.Helper()
 	needsInterpreter(t)
 	tmpl, err := startCommand(t.Context(), New(Options{}), cmd)
@@ -36,10 +36,10 @@ func newWarmed(t *testing.T, cmd driver.Command) warmed {
 			t.Error(err)
 		}
 	})
-	return warmed{t, tmpl}
+	return warmTemplate{t, tmpl}
 }
 
-func (w warmed) try(number int, out *bytes.Buffer) (driver.Child, error) {
+func (w warmTemplate) try(number int, out *bytes.Buffer) (driver.Child, error) {
 	b := driver.Branch{Number: number, Spec: driver.Spec{ID: "branch", Hostname: fmt.Sprint("branch-", number), Command: driver.Command{Workdir: "/"}}}
 	if out != nil {
 		b.Stdio.Out = out
@@ -47,7 +47,7 @@ func (w warmed) try(number int, out *bytes.Buffer) (driver.Child, error) {
 	return w.Branch(w.Context(), b)
 }
 
-func (w warmed) branch(number int) driver.Child {
+func (w warmTemplate) branch(number int) driver.Child {
 	w.Helper()
 	c, err := w.try(number, nil)
 	if err != nil {
@@ -58,7 +58,7 @@ func (w warmed) branch(number int) driver.Child {
 }
 
 // evaluate returns the answer of a copy to code.
-func (w warmed) evaluate(c driver.Child, code string) string {
+func (w warmTemplate) evaluate(c driver.Child, code string) string {
 	w.Helper()
 	question, err := json.Marshal(map[string]string{"type": "eval", "code": code})
 	if err != nil {
@@ -72,7 +72,7 @@ func (w warmed) evaluate(c driver.Child, code string) string {
 }
 
 // ask returns the value of an expression in a copy.
-func (w warmed) ask(c driver.Child, code string) string {
+func (w warmTemplate) ask(c driver.Child, code string) string {
 	w.Helper()
 	var answer struct {
 		Value string
@@ -88,7 +88,7 @@ func (w warmed) ask(c driver.Child, code string) string {
 // TestBranches: a copy has the memory of the warm process and nothing else of it.
 func TestBranches(t *testing.T) {
 	t.Parallel()
-	w := newWarmed(t, warmCommand("import random\nloaded = [40]\nserve()"))
+	w := newWarmTemplate(t, warmCommand("import random\nloaded = [40]\nserve()"))
 	random := map[string]bool{}
 	for i := range 3 {
 		c := w.branch(i)
@@ -115,7 +115,7 @@ func TestBranches(t *testing.T) {
 // TestEval: what code gives, prints and raises comes back.
 func TestEval(t *testing.T) {
 	t.Parallel()
-	w := newWarmed(t, warmCommand("serve()"))
+	w := newWarmTemplate(t, warmCommand("serve()"))
 	c := w.branch(1)
 	for code, want := range map[string]string{
 		"x = 5":                 `{"type":"value","value":null,"value_json":null,"output":"","error":null}`,
@@ -149,7 +149,7 @@ func TestEval(t *testing.T) {
 // TestBranchesAtOnce makes branches while others end.
 func TestBranchesAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWarmed(t, warmCommand("serve()"))
+	w := newWarmTemplate(t, warmCommand("serve()"))
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -177,7 +177,7 @@ func TestBranchesAtOnce(t *testing.T) {
 // TestCopyOutcome: how a copy ends is known, and what it wrote.
 func TestCopyOutcome(t *testing.T) {
 	t.Parallel()
-	w := newWarmed(t, warmCommand(`
+	w := newWarmTemplate(t, warmCommand(`
 def work(number):
     os.write(1, b"out %d" % number)
     if number == 9:
@@ -203,7 +203,7 @@ serve(work)`))
 // copy is made, and then only the warm process.
 func TestTemplateIsHeld(t *testing.T) {
 	t.Parallel()
-	w := newWarmed(t, warmCommand(`
+	w := newWarmTemplate(t, warmCommand(`
 import subprocess, time
 subprocess.Popen(["sh", "-c", "while :; do :; done"])
 time.sleep(0.05)
@@ -256,7 +256,7 @@ func TestCopyIsChecked(t *testing.T) {
 			if module == python.Warm {
 				t.Fatalf("the module has no %q", change[0])
 			}
-			w := newWarmed(t, warmWith(module, "serve()"))
+			w := newWarmTemplate(t, warmWith(module, "serve()"))
 			_, err := w.try(1, nil)
 			if err == nil || !strings.Contains(err.Error(), says) {
 				t.Fatalf("%v", err)
@@ -294,7 +294,7 @@ func TestNotWarm(t *testing.T) {
 // be made.
 func TestTemplateDies(t *testing.T) {
 	t.Parallel()
-	w := newWarmed(t, warmCommand("serve()"))
+	w := newWarmTemplate(t, warmCommand("serve()"))
 	c := w.branch(1)
 	if err := unix.Kill(w.warm.pid, unix.SIGKILL); err != nil {
 		t.Fatal(err)

@@ -20,17 +20,17 @@ import (
 // Cell is a cell that exists: its first process runs, and commands may.
 type Cell struct {
 	*process
-	id       protocol.Identity
-	mountAPI string
-	degraded []string // by the mounts that the parent made
-	controls driver.Controls
-	limits   *limited
-	examined []driver.Check
-	denied   func(driver.Denial)
-	serve    *driver.Network // nil: the cell has no network
-	network  *network
-	borrow   func(pid int) error
-	laps     func([]protocol.Lap)
+	id        protocol.Identity
+	mountAPI  string
+	degraded  []string // by the mounts that the parent made
+	controls  driver.Controls
+	limits    *limited
+	examined  []driver.Check
+	denied    func(driver.Denial)
+	serve     *driver.Network // nil: the cell has no network
+	network   *network
+	borrow    func(pid int) error
+	stepTimes func([]protocol.StepTime)
 	// namespaces and rules, those of Landlock, are for a process that joins the
 	// cell.
 	namespaces, rules []int
@@ -67,7 +67,7 @@ func (n *Driver) begin(ctx context.Context, s driver.Spec) (_ *Cell, err error) 
 
 // beginPlan sends the plan to the first process that first starts.
 func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, first func() (*process, error)) (_ *Cell, err error) {
-	p.Legacy, p.Without, p.Laps = n.opt.ForceLegacyMounts, n.opt.without, n.opt.laps != nil
+	p.Legacy, p.Without, p.StepTimes = n.opt.ForceLegacyMounts, n.opt.without, n.opt.stepTimes != nil
 	limits, err := n.limit(&s)
 	if err != nil {
 		return nil, fault.At("limits", err)
@@ -115,7 +115,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, firs
 	}
 	c := &Cell{
 		process: proc, id: p.ID, mountAPI: mounts.mountAPI, degraded: mounts.degraded,
-		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, laps: n.opt.laps, serve: s.Network, borrow: n.probes().Borrow,
+		built: make(chan answer, 1), commands: map[int]*execution{}, limits: limits, denied: s.Guard.Denied, stepTimes: n.opt.stepTimes, serve: s.Network, borrow: n.probes().Borrow,
 		ended: n.pool.refill, warmSocket: make(chan int, 1),
 	}
 	limits.watch(s.Limits.Hit)
@@ -208,8 +208,8 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 		mountfd.CloseAll(r.fds)
 		return r.Err()
 	}
-	if c.laps != nil {
-		c.laps(r.Laps)
+	if c.stepTimes != nil {
+		c.stepTimes(r.StepTimes)
 	}
 	heard, sockets := split(r.fds, r.Captured)
 	if r.Rules {

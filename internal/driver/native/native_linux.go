@@ -33,8 +33,8 @@ type Options struct {
 	Cgroups cgroup.Options
 	// without is for this package's tests only.
 	without protocol.Without
-	// laps, if set, gets the times of a start's steps; for benchmarks.
-	laps func([]protocol.Lap)
+	// stepTimes, if set, gets the times of a start's steps; for benchmarks.
+	stepTimes func([]protocol.StepTime)
 }
 
 var _ driver.Driver = (*Driver)(nil)

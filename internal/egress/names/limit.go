@@ -94,34 +94,34 @@ type question struct {
 	kind uint16
 }
 
-// ledger records which questions were reported, and how often they came since.
-// The zero question stands for all that were over the limits.
-type ledger struct {
+// reportLimiter bounds how often questions are answered and reported. It records
+// which were reported, and how often they came since. The zero question stands for all that were over the limits.
+type reportLimiter struct {
 	mu        sync.Mutex
 	now       func() time.Time
 	questions bucket
-	news      bucket
-	told      map[question]*told
-	denied    int // questions in told that were ever denied
+	newDenied bucket
+	known     map[question]*knownQuestion
+	denied    int // questions in known that were ever denied
 	maxDenied int
 	stats     Stats
 }
 
-// told is a question that was reported at least once.
-type told struct {
+// knownQuestion is a question that was reported or denied at least once.
+type knownQuestion struct {
 	at      time.Time // of the last report
 	query   Query     // as last reported
 	more    Query     // questions since then; Count is 0 if there were none
-	counted bool      // in ledger.denied
+	counted bool      // in reportLimiter.denied
 }
 
-func newLedger(l Limits, now func() time.Time) *ledger {
-	rate, news := or(l.Rate, defaultRate), or(l.DeniedRate, defaultDeniedRate)
-	return &ledger{
+func newReportLimiter(l Limits, now func() time.Time) *reportLimiter {
+	rate, denied := or(l.Rate, defaultRate), or(l.DeniedRate, defaultDeniedRate)
+	return &reportLimiter{
 		now:       now,
 		questions: newBucket(rate, rate),
-		news:      newBucket(news, deniedBurst*news),
-		told:      make(map[question]*told),
+		newDenied: newBucket(denied, deniedBurst*denied),
+		known:     make(map[question]*knownQuestion),
 		maxDenied: or(l.Denied, defaultDenied),
 	}
 }
@@ -138,54 +138,54 @@ type Stats struct {
 }
 
 // question counts one and returns how long its answer has to wait.
-func (l *ledger) question() time.Duration {
+func (l *reportLimiter) question() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stats.Questions++
 	return l.questions.reserve(l.now())
 }
 
-// room reports whether a denied question is within the limits. A new one is
+// admitDenied reports whether a denied question is within the limits. A new one is
 // counted.
-func (l *ledger) room(key question) bool {
+func (l *reportLimiter) admitDenied(key question) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stats.Denied++
-	t := l.told[key]
+	t := l.known[key]
 	if t != nil && t.counted {
 		return true
 	}
-	if l.denied >= l.maxDenied || !l.news.take(l.now()) {
+	if l.denied >= l.maxDenied || !l.newDenied.take(l.now()) {
 		l.stats.Suppressed++
 		return false
 	}
 	l.denied++
 	if t == nil {
-		t = &told{}
-		l.told[key] = t
+		t = &knownQuestion{}
+		l.known[key] = t
 	}
 	t.counted = true
 	return true
 }
 
 // isNew reports whether a question was never reported.
-func (l *ledger) isNew(key question) bool {
+func (l *reportLimiter) isNew(key question) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.told[key]
+	t := l.known[key]
 	return t == nil || t.at.IsZero()
 }
 
-// note counts a question and returns what to report: the first question, a
+// record counts a question and returns what to report: the first question, a
 // changed answer, and a summary from time to time while it is repeated.
-func (l *ledger) note(key question, q Query) (tell []Query) {
+func (l *reportLimiter) record(key question, q Query) (due []Query) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	t := l.told[key]
+	t := l.known[key]
 	if t == nil {
-		t = &told{}
-		l.told[key] = t
+		t = &knownQuestion{}
+		l.known[key] = t
 	}
 	if !t.at.IsZero() {
 		q.Client, q.PID, q.Binary = t.query.Client, t.query.PID, t.query.Binary
@@ -194,25 +194,25 @@ func (l *ledger) note(key question, q Query) (tell []Query) {
 	if t.more.Count > 0 && t.more.Reason == q.Reason {
 		q.Count, q.From = t.more.Count+1, t.more.From
 	} else if t.more.Count > 0 {
-		tell = append(tell, t.more)
+		due = append(due, t.more)
 	}
 	if !t.at.IsZero() && t.query.Reason == q.Reason && now.Sub(t.at) < again {
 		t.more = q
-		return tell
+		return due
 	}
-	tell = append(tell, q)
+	due = append(due, q)
 	t.at, t.query, t.more = now, q, Query{}
 	// The connection is not kept: it does not outlast the question.
 	t.query.Client.Conn = nil
-	return tell
+	return due
 }
 
-// rest returns what was not reported yet.
-func (l *ledger) rest() []Query {
+// unreported returns what was not reported yet.
+func (l *reportLimiter) unreported() []Query {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []Query
-	for _, t := range l.told {
+	for _, t := range l.known {
 		if t.more.Count > 0 {
 			list = append(list, t.more)
 			t.more = Query{}

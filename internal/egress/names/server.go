@@ -86,8 +86,8 @@ type Server struct {
 	IPv6   bool
 	Limits Limits
 
-	once   sync.Once
-	ledger *ledger
+	once    sync.Once
+	reports *reportLimiter
 	// For tests: the clock, and the waiting.
 	now   func() time.Time
 	pause func(time.Duration)
@@ -96,9 +96,9 @@ type Server struct {
 // Stats returns the counts so far.
 func (s *Server) Stats() Stats {
 	s.start()
-	s.ledger.mu.Lock()
-	defer s.ledger.mu.Unlock()
-	return s.ledger.stats
+	s.reports.mu.Lock()
+	defer s.reports.mu.Unlock()
+	return s.reports.stats
 }
 
 func (s *Server) start() {
@@ -109,7 +109,7 @@ func (s *Server) start() {
 		if s.pause == nil {
 			s.pause = func(d time.Duration) { <-time.After(d) }
 		}
-		s.ledger = newLedger(s.Limits, s.now)
+		s.reports = newReportLimiter(s.Limits, s.now)
 	})
 }
 
@@ -126,7 +126,7 @@ const (
 
 // respond returns the answer to one message, nil if it gets none.
 func (s *Server) respond(req []byte, client Client) []byte {
-	if d := s.ledger.question(); d > 0 {
+	if d := s.reports.question(); d > 0 {
 		s.pause(d)
 	}
 	// A response, or no message at all. Answering responses could keep two
@@ -259,7 +259,7 @@ func (s *Server) address(m *dns.Msg, q dns.Question, v4, v6 netip.Addr) netip.Ad
 // over the limits.
 func (s *Server) deny(m *dns.Msg, q Query) {
 	m.Rcode = dns.RcodeNameError
-	if q.Reason == TableFull || !s.ledger.room(question{q.Name, m.Question[0].Qtype}) {
+	if q.Reason == TableFull || !s.reports.admitDenied(question{q.Name, m.Question[0].Qtype}) {
 		// Over the limits the answer must not claim that the name does not exist.
 		m.Rcode = dns.RcodeRefused
 	}
@@ -269,7 +269,7 @@ func (s *Server) deny(m *dns.Msg, q Query) {
 	s.note(m, q)
 }
 
-// note counts a question, and reports it if that is due.
+// record counts a question, and reports it if that is due.
 func (s *Server) note(m *dns.Msg, q Query) {
 	q.Type = dns.Type(m.Question[0].Qtype).String()
 	q.Rcode = m.Rcode
@@ -277,13 +277,13 @@ func (s *Server) note(m *dns.Msg, q Query) {
 	if q.Reason == TooManyDenied {
 		key = question{} // they share one
 	}
-	if s.Who != nil && s.ledger.isNew(key) {
+	if s.Who != nil && s.reports.isNew(key) {
 		q.PID, q.Binary = s.Who(q.Client)
 	}
-	s.tell(s.ledger.note(key, q))
+	s.report(s.reports.record(key, q))
 }
 
-func (s *Server) tell(list []Query) {
+func (s *Server) report(list []Query) {
 	for _, q := range list {
 		if s.Event != nil {
 			s.Event(q)
@@ -295,7 +295,7 @@ func (s *Server) tell(list []Query) {
 // when nothing is served any more.
 func (s *Server) Finish() {
 	s.start()
-	s.tell(s.ledger.rest())
+	s.report(s.reports.unreported())
 }
 
 // reverse answers with the name that an address is bound to.

@@ -375,7 +375,7 @@ func TestDeniedLimits(t *testing.T) {
 	if got := s.Stats(); got.Suppressed != 130 {
 		t.Errorf("Stats = %+v, want 130 suppressed", got)
 	}
-	if n := len(s.ledger.told); n != 22 {
+	if n := len(s.reports.known); n != 22 {
 		t.Errorf("%d questions are remembered, want 20, an allowed one and one for the rest", n)
 	}
 }

@@ -50,7 +50,7 @@ func Main() {
 		_ = c.Write(protocol.Failure(err))
 		os.Exit(1)
 	}
-	newMinder(c, p.Without, p.Guard.Template).serve()
+	newExecutor(c, p.Without, p.Guard.Template).serve()
 }
 
 // build takes the plan, builds the cell and leaves this thread as weak as the
@@ -60,7 +60,7 @@ func build(c *protocol.Conn) (*protocol.Plan, error) {
 		return nil, err
 	}
 	var p protocol.Plan
-	r := &rootfs{plan: &p, conn: c, laps: newLaps()}
+	r := &rootfs{plan: &p, conn: c, stepTimes: newStepTimes()}
 	if err := r.awaitMaps(); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func build(c *protocol.Conn) (*protocol.Plan, error) {
 		return nil, fault.At("plan", orEnd(err))
 	}
 	r.fds, r.without = fds, p.Without
-	r.laps.last = time.Now()
+	r.stepTimes.last = time.Now()
 	if !preparesEarly {
 		failed = r.prepare()
 	}
@@ -105,8 +105,8 @@ func build(c *protocol.Conn) (*protocol.Plan, error) {
 		Kind: protocol.Built, Captured: len(captured), Join: p.Guard.Join, Rules: g.rules >= 0, MountAPI: r.mountAPI, Degraded: append(r.degraded, g.degraded...),
 		Landlock: g.landlock, Seccomp: g.seccomp, Examined: examined,
 	}
-	if p.Laps {
-		report.Laps = r.laps.list
+	if p.StepTimes {
+		report.StepTimes = r.stepTimes.list
 	}
 	err = c.Write(report, give...)
 	mountfd.CloseAll(give)
@@ -162,27 +162,27 @@ func (r *rootfs) weaken() (guarded, error) {
 		return guarded{}, err
 	}
 	r.degraded = append(r.degraded, keys...)
-	r.laps.add("sandbox user, no capabilities")
+	r.stepTimes.add("sandbox user, no capabilities")
 	if err := plainProcess(p.Guard, p.Without); err != nil {
 		return guarded{}, err
 	}
-	r.laps.add("limits and priority")
+	r.stepTimes.add("limits and priority")
 	g, err := guard(p.Guard, p.Without)
-	r.laps.add("landlock and seccomp")
+	r.stepTimes.add("landlock and seccomp")
 	return g, err
 }
 
-// laps are the times of the steps of a start, for a benchmark.
-type laps struct {
+// stepTimes are the times of the steps of a start, for a benchmark.
+type stepTimes struct {
 	last time.Time
-	list []protocol.Lap
+	list []protocol.StepTime
 }
 
-func newLaps() *laps { return &laps{last: time.Now()} }
+func newStepTimes() *stepTimes { return &stepTimes{last: time.Now()} }
 
-func (l *laps) add(step string) {
+func (l *stepTimes) add(step string) {
 	now := time.Now()
-	l.list = append(l.list, protocol.Lap{Step: step, Took: now.Sub(l.last)})
+	l.list = append(l.list, protocol.StepTime{Step: step, Took: now.Sub(l.last)})
 	l.last = now
 }
 

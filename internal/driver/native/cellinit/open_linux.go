@@ -12,13 +12,13 @@ import (
 
 // open opens a file for the host side and sends its descriptor. It runs on the main
 // thread, so it reaches what a command reaches, and nothing else.
-func (m *minder) open(o *protocol.OpenOrder) error {
+func (e *executor) open(o *protocol.OpenOrder) error {
 	fd, err := openRegular(string(o.Path))
 	if err != nil {
 		return fault.At("open", err)
 	}
 	defer mountfd.CloseAll([]int{fd})
-	return m.c.Write(&protocol.Report{Kind: protocol.Opened, Exec: o.ID}, fd)
+	return e.c.Write(&protocol.Report{Kind: protocol.Opened, Exec: o.ID}, fd)
 }
 
 // openRegular opens a regular file for reading. It follows links of the cell, but not

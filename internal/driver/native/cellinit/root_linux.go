@@ -44,10 +44,10 @@ type rootfs struct {
 	// namespaces are those of the cell, for a process that joins it.
 	namespaces []int
 
-	mountAPI string
-	degraded []string
-	laps     *laps
-	sockets  *capture.Sockets
+	mountAPI  string
+	degraded  []string
+	stepTimes *stepTimes
+	sockets   *capture.Sockets
 }
 
 // prepare makes what every cell has, whatever its plan. A process that was started
@@ -98,7 +98,7 @@ func (r *rootfs) take(steps []step) error {
 		if err := s.do(); err != nil {
 			return fault.At(s.name, err)
 		}
-		r.laps.add(s.name)
+		r.stepTimes.add(s.name)
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ type Plan struct {
 	// Examine makes the init try its controls, Notice one reported call.
 	Examine *Examination
 	Notice  bool
-	// Laps asks for the times of the steps.
-	Laps bool
+	// StepTimes asks for the times of the steps.
+	StepTimes bool
 	// Probe makes the init try the overlay at this path.
 	Probe []byte
 }
@@ -159,12 +159,12 @@ type Report struct {
 	// Exec is the number of the command that it is about; 0 is the cell.
 	Exec int
 	// built
-	MountAPI string
-	Degraded []string
-	Landlock string
-	Seccomp  string
-	Examined []Finding
-	Laps     []Lap
+	MountAPI  string
+	Degraded  []string
+	Landlock  string
+	Seccomp   string
+	Examined  []Finding
+	StepTimes []StepTime
 	// The descriptors sent along: the listener of denied calls, if there is one; with
 	// Join the namespaces of JoinOrder, and with Rules those of Landlock; and as many
 	// sockets of the network as Captured says.
@@ -309,8 +309,8 @@ func Within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// Lap is the time that a step of a start took.
-type Lap struct {
+// StepTime is the time that a step of a start took.
+type StepTime struct {
 	Step string
 	Took time.Duration
 }

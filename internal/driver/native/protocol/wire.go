@@ -147,7 +147,7 @@ func (p *Plan) fields(w *wire) {
 	p.Without.fields(w)
 	p.examine(w)
 	flag(w, &p.Notice)
-	flag(w, &p.Laps)
+	flag(w, &p.StepTimes)
 	text(w, &p.Probe)
 }
 
@@ -241,7 +241,7 @@ func (r *Report) fields(w *wire) {
 		text(w, &f.Name)
 		text(w, &f.Problem)
 	})
-	list(w, &r.Laps, func(w *wire, l *Lap) {
+	list(w, &r.StepTimes, func(w *wire, l *StepTime) {
 		text(w, &l.Step)
 		took := int64(l.Took)
 		number(w, &took)

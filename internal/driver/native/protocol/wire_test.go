@@ -86,7 +86,7 @@ func TestWireRefuses(t *testing.T) {
 
 // FuzzWire: a report comes from a process that a command may have got hold of.
 func FuzzWire(f *testing.F) {
-	f.Add(encode(&Report{Kind: Built, Examined: []Finding{{Name: "x", Problem: "y"}}, Laps: []Lap{{Step: "b", Took: 1}}}))
+	f.Add(encode(&Report{Kind: Built, Examined: []Finding{{Name: "x", Problem: "y"}}, StepTimes: []StepTime{{Step: "b", Took: 1}}}))
 	f.Add(encode(&Report{}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r, again Report

@@ -1,0 +1,176 @@
+package cellinit
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+	"golang.org/x/sys/unix"
+)
+
+// executor executes the commands of a cell and reaps them: it is the init once the
+// cell is built. It forks on the main thread only, which carries the cell's limits.
+type executor struct {
+	c       *protocol.Conn
+	orders  chan *protocol.Order
+	without protocol.Without
+	// template means that the parent wants to know of every process that ends.
+	template bool
+
+	// mu is held over a fork, so that no command can be reaped before its
+	// number is known.
+	mu       sync.Mutex
+	commands map[int]command // by pid
+	reaping  bool
+}
+
+// command is one that was executed and has not ended.
+type command struct {
+	id       int
+	last     bool
+	terminal int // kept open for it, or -1
+}
+
+func newExecutor(c *protocol.Conn, off protocol.Without, template bool) *executor {
+	return &executor{c: c, without: off, template: template, orders: make(chan *protocol.Order), commands: map[int]command{}}
+}
+
+// serve executes orders until the cell ends.
+func (e *executor) serve() {
+	go e.readOrders()
+	for o := range e.orders {
+		if o.Open != nil {
+			e.report(o.Open.ID, e.open(o.Open))
+			continue
+		}
+		err := e.start(o.Exec)
+		e.report(o.Exec.ID, err)
+		switch {
+		case o.Exec.Last && err != nil:
+			os.Exit(1)
+		case o.Exec.Last:
+			e.reap()
+		}
+	}
+}
+
+// report says why an order failed.
+func (e *executor) report(id int, err error) {
+	if err != nil {
+		r := protocol.Failure(err)
+		r.Exec = id
+		_ = e.c.Write(r) // a parent that does not listen is gone
+	}
+}
+
+// readOrders receives orders, and ends the cell when the parent is gone.
+func (e *executor) readOrders() {
+	for {
+		var o protocol.Order
+		if _, err := e.c.Read(&o); err != nil {
+			os.Exit(1)
+		}
+		if o.Exec != nil || o.Open != nil {
+			e.orders <- &o
+		}
+		if o.Signal > 0 {
+			e.signal(o.To, unix.Signal(o.Signal))
+		}
+	}
+}
+
+func (e *executor) signal(id int, sig unix.Signal) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for pid, c := range e.commands {
+		if c.id == id {
+			// A group that has ended needs no signal.
+			_ = unix.Kill(-pid, sig)
+		}
+	}
+}
+
+// start executes one command and says so.
+func (e *executor) start(o *protocol.ExecOrder) error {
+	s, err := newCellStreams(o)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	pid, err := execute(o, s, e.without)
+	if err != nil {
+		e.mu.Unlock()
+		mountfd.CloseAll(s.own)
+		mountfd.CloseAll(s.parent)
+		return err
+	}
+	e.commands[pid] = command{id: o.ID, last: o.Last, terminal: s.keep()}
+	err = e.c.Write(&protocol.Report{Kind: protocol.Started, Exec: o.ID, PID: pid}, s.parent...)
+	e.mu.Unlock()
+	s.release()
+	if !o.Last {
+		e.reapInBackground()
+	}
+	return err
+}
+
+// reapInBackground reaps on another thread, as long as there is anything to reap.
+func (e *executor) reapInBackground() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.reaping {
+		e.reaping = true
+		go e.reap()
+	}
+}
+
+// reap collects processes of the cell until there are none, or until the
+// command that ends the cell is among them.
+func (e *executor) reap() {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ECHILD):
+			if e.noChildren() {
+				return
+			}
+		case err != nil:
+			os.Exit(1)
+		case status.Exited() || status.Signaled():
+			e.ended(pid, status)
+		}
+	}
+}
+
+// noChildren reports whether there is nothing to reap. It looks while nothing can
+// be forked.
+func (e *executor) noChildren() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	e.reaping = !errors.Is(err, unix.ECHILD)
+	return !e.reaping
+}
+
+func (e *executor) ended(pid int, status unix.WaitStatus) {
+	e.mu.Lock()
+	c, ok := e.commands[pid]
+	delete(e.commands, pid)
+	e.mu.Unlock()
+	if !ok {
+		if e.template {
+			_ = e.c.Write(&protocol.Report{Kind: protocol.Reaped, PID: pid, Status: uint32(status)})
+		}
+		return
+	}
+	_ = e.c.Write(&protocol.Report{Kind: protocol.Exited, Exec: c.id, Status: uint32(status), Refused: refusedAttempts()})
+	if c.last {
+		os.Exit(0)
+	}
+	mountfd.CloseAll([]int{c.terminal})
+}
