@@ -113,8 +113,9 @@ func (h holdings) grown(before holdings) bool {
 	return h.memory > before.memory*11/10 || h.descriptors > before.descriptors+8
 }
 
-// holds looks at the daemon at rest.
+// holds looks at the daemon at rest, without the connections that the client keeps.
 func (d *daemon) holds() (h holdings, err error) {
+	d.client.CloseIdleConnections()
 	time.Sleep(10 * rest)
 	pid := d.cmd.Process.Pid
 	if h.memory, err = kilobytes(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:"); err != nil {
@@ -150,10 +151,7 @@ func (b *bench) daemonIdle(ctx context.Context, s shape) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n := 1000
-	if b.quick {
-		n = 50
-	}
+	n := b.cells
 	var before memory
 	if err := before.add(d.cmd.Process.Pid); err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ type options struct {
 	dir      string
 	markdown bool
 	quick    bool
+	cells    int
 	only     string
 }
 
@@ -38,6 +39,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "measure below this `directory` (default: the one for temporary files)")
 	flag.BoolVar(&o.markdown, "markdown", false, "print the table as Markdown")
 	flag.BoolVar(&o.quick, "quick", false, "fewer repetitions")
+	flag.IntVar(&o.cells, "cells", 100, "`number` of live cells that are idle at once")
 	flag.StringVar(&o.only, "only", "", "measure only the cases whose name holds this `text`; some need the cells of others")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -86,7 +88,7 @@ func run(ctx context.Context, o options) (err error) {
 		}
 	}
 	program = filepath.Join(work, "forkcell")
-	b := &bench{program: program, work: work, home: filepath.Join(work, "home"), quick: o.quick, only: o.only}
+	b := &bench{program: program, work: work, home: filepath.Join(work, "home"), quick: o.quick, cells: o.cells, only: o.only}
 	machine, err := describe(ctx, b)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ type bench struct {
 	work    string
 	home    string
 	quick   bool
+	cells   int
 	only    string
 	site    *site   // where clients ask, once there is one
 	daemon  *daemon // once there is one
