@@ -10,7 +10,7 @@ import (
 // progressInterval is the least time between two notifications.
 const progressInterval = time.Second
 
-// progress tells the client that a call goes on, if the client wants to know.
+// progress notifies the client that a call goes on, if the client asked for it.
 type progress struct {
 	session *sdk.ServerSession
 	token   any

@@ -13,7 +13,7 @@ type Rights struct {
 	Run, Decide, Admin bool
 	// Credentials reports whether requests may provide credentials.
 	Credentials bool
-	// Cell is the cell that tools mean when they are not given one; "" is none.
+	// Cell is the default for tools that are about one cell; "" means no default.
 	Cell string
 }
 
@@ -53,7 +53,7 @@ func (r Rights) hidden() (names []string) {
 
 // Session is one caller of the tools.
 type Session struct {
-	// ID tells this caller from others.
+	// ID identifies the caller.
 	ID     string
 	Client Client
 	Rights Rights
@@ -65,12 +65,12 @@ type Catalog struct {
 	tools   []tool
 	schemas *sdk.SchemaCache
 
-	mu    sync.Mutex
-	sight map[Rights][]sight
+	mu        sync.Mutex
+	visibleTo map[Rights][]visibleTool
 }
 
-// sight is a tool as callers with some rights see it.
-type sight struct {
+// visibleTool is a tool as callers with some rights see it.
+type visibleTool struct {
 	tool tool
 	def  *sdk.Tool
 }
@@ -78,7 +78,7 @@ type sight struct {
 // NewCatalog returns the catalog of a program's version.
 func NewCatalog(version string) *Catalog {
 	return &Catalog{
-		version: version, schemas: sdk.NewSchemaCache(), sight: map[Rights][]sight{},
+		version: version, schemas: sdk.NewSchemaCache(), visibleTo: map[Rights][]visibleTool{},
 		tools: slices.Concat(cellTools(), runTools(), raceTools(), fileTools(), moveTools(), diffTools(), evidenceTools(), followTools()),
 	}
 }
@@ -105,18 +105,18 @@ func (c *Catalog) Server(session Session, o *sdk.ServerOptions) *sdk.Server {
 }
 
 // visible returns the tools that a caller sees.
-func (c *Catalog) visible(r Rights) []sight {
+func (c *Catalog) visible(r Rights) []visibleTool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list, known := c.sight[r]
+	list, known := c.visibleTo[r]
 	if known {
 		return list
 	}
 	for _, t := range c.tools {
 		if r.have(t.needs) {
-			list = append(list, sight{t, t.definition(r)})
+			list = append(list, visibleTool{t, t.definition(r)})
 		}
 	}
-	c.sight[r] = list
+	c.visibleTo[r] = list
 	return list
 }

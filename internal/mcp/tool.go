@@ -41,7 +41,8 @@ type answer struct {
 	text string
 }
 
-// effect is what a tool does to the world, for the hints of the protocol.
+// effect says whether a tool changes or destroys something, for the hints of the
+// protocol.
 type effect int
 
 const (
