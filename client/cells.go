@@ -88,6 +88,16 @@ func (c *Cell) Status(ctx context.Context) (*StatusResult, error) {
 	return get[StatusResult](ctx, c.client, c.path(""))
 }
 
+// Log returns the history of the cell, the oldest first.
+func (c *Cell) Log(ctx context.Context) iter.Seq2[LogEntry, error] {
+	return list[LogEntry](ctx, c.client, c.path("/log"), nil)
+}
+
+// Disk returns the disk space of the cell.
+func (c *Cell) Disk(ctx context.Context) (*DiskResult, error) {
+	return get[DiskResult](ctx, c.client, c.path("/disk"))
+}
+
 // Update is a change of a cell. What is nil stays as it is.
 type Update struct {
 	Name *string

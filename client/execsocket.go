@@ -114,7 +114,7 @@ func (c *Cell) dial(ctx context.Context, path string, opts []CallOption) (*ExecS
 	case err != nil && resp != nil && resp.StatusCode >= http.StatusBadRequest:
 		return nil, readError(resp)
 	case err != nil:
-		return nil, fmt.Errorf("the daemon at %s: %w", c.client.where(), err)
+		return nil, c.client.failed(err)
 	}
 	conn.SetReadLimit(maxFrame)
 	s := &ExecSocket{ctx: ctx, conn: conn, done: make(chan struct{})}

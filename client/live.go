@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"iter"
 	"net/http"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -36,6 +37,11 @@ func (c *Cell) Pause(ctx context.Context, opts ...CallOption) (*PauseResult, err
 // Resume continues the processes of a paused cell.
 func (c *Cell) Resume(ctx context.Context, opts ...CallOption) (*PauseResult, error) {
 	return post[PauseResult](ctx, c.client, c.path("/resume"), nil, opts)
+}
+
+// Processes returns the processes of a live cell.
+func (c *Cell) Processes(ctx context.Context) iter.Seq2[ProcessInfo, error] {
+	return list[ProcessInfo](ctx, c.client, c.path("/processes"), nil)
 }
 
 // Exec executes a command in a live cell. Stdout and Stderr stream its output. The end

@@ -43,6 +43,11 @@ func (c *Client) Usage(ctx context.Context) (*UsageResult, error) {
 	return get[UsageResult](ctx, c, "/v1/usage")
 }
 
+// Disk returns the disk space of all cells and of the home.
+func (c *Client) Disk(ctx context.Context) (*DiskResult, error) {
+	return get[DiskResult](ctx, c, "/v1/disk")
+}
+
 // Check is one control that a host can enforce, or why it cannot.
 type Check struct {
 	Name   string `json:"name"`

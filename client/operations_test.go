@@ -21,6 +21,7 @@ import (
 var leftOut = map[string]string{
 	"metrics":           "Prometheus reads it",
 	"docs":              "people read it",
+	"runSocket":         "the command line uses it for terminals; run takes input too",
 	"getCellRun":        "it is getRun",
 	"cancelCellRun":     "it is cancelRun",
 	"getCellRunLogs":    "it is getRunLogs",
@@ -97,6 +98,7 @@ func operateDaemon(t *testing.T, c *client.Client) {
 	ok(c.Key(ctx))
 	ok(c.GC(ctx, client.GC{DryRun: true}))
 	ok(c.Usage(ctx))
+	ok(c.Disk(ctx))
 	if checks := did[[]client.Check](t)(c.Doctor(ctx)); len(checks) == 0 || checks[0].Name == "" || checks[0].Status == "" {
 		t.Errorf("%+v", checks)
 	}
@@ -143,6 +145,10 @@ func operateCell(t *testing.T, c *client.Client) {
 	ok(cell.Restore(ctx, client.Restore{Checkpoint: "one"}))
 	ok(cell.Refresh(ctx, client.Refresh{}))
 	ok(cell.Verify(ctx, client.Verify{}))
+	ok(cell.Disk(ctx))
+	if log := all(t, cell.Log(ctx)); len(log) < 3 {
+		t.Errorf("%+v", log)
+	}
 	if states := all(t, cell.Checkpoints(ctx)); len(states) < 3 {
 		t.Errorf("%+v", states)
 	}
@@ -175,6 +181,9 @@ func operateLive(t *testing.T, c *client.Client) {
 		t.Error(err)
 	}
 	ok(first.Wait())
+	if list := all(t, cell.Processes(ctx)); len(list) == 0 {
+		t.Error("no processes")
+	}
 	operatePorts(t, cell)
 	ok(cell.Stop(ctx, client.Stop{}))
 }

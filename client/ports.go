@@ -1,7 +1,6 @@
 package client
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -28,7 +27,7 @@ func (c *Cell) Fetch(port int, req *http.Request) (*http.Response, error) {
 	}
 	resp, err := c.client.http.Do(out) //nolint:gosec // the address is that of the daemon, whatever the path
 	if err != nil {
-		return nil, fmt.Errorf("the daemon at %s: %w", c.client.where(), err)
+		return nil, c.client.failed(err)
 	}
 	return resp, nil
 }

@@ -75,6 +75,9 @@ type (
 	FileInfo            = api.FileInfo
 	FileEvent           = api.FileEvent
 	Upload              = api.Upload
+	LogEntry            = api.LogEntry
+	ProcessInfo         = api.ProcessInfo
+	DiskResult          = api.DiskResult
 )
 
 // Shell returns the command that has a shell run a line of text.

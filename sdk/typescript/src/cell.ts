@@ -53,6 +53,16 @@ export class Cell {
     return this.#transport.send(get(this.#path(), options));
   }
 
+  /** Returns the history of the cell, the oldest first. */
+  log(options: CallOptions = {}): AsyncIterable<t.LogEntry> {
+    return this.#transport.pages(this.#path("/log"), {}, options);
+  }
+
+  /** Returns the disk space of the cell. */
+  disk(options: CallOptions = {}): Promise<t.DiskResult> {
+    return this.#transport.send(get(this.#path("/disk"), options));
+  }
+
   /** Changes the name and the settings of the cell. null takes a setting away; `labels` are all labels. */
   async update(request: t.Update, options: Omit<ChangeOptions, "idempotencyKey"> = {}): Promise<t.CellInfo> {
     const info = await this.#transport.send<t.CellInfo>(change("PATCH", this.#path(), snake(request), options));
@@ -189,6 +199,11 @@ export class Cell {
   /** Continues the processes of a paused cell. */
   resume(options: ChangeOptions = {}): Promise<t.PauseResult> {
     return this.#move("/resume", undefined, options);
+  }
+
+  /** Returns the processes of a live cell. */
+  processes(options: CallOptions = {}): AsyncIterable<t.ProcessInfo> {
+    return this.#transport.pages(this.#path("/processes"), {}, options);
   }
 
   /** Executes a command in a live cell, as `run` does in one that is not. */

@@ -5,7 +5,7 @@ import { Events } from "./events.js";
 import { snake } from "./names.js";
 import { Decisions, Policies, Receipts, Runs, Tokens } from "./resources.js";
 import { Transport } from "./transport.js";
-import type { Check, GC, GCResult, GraphNode, Health, KeyInfo, Upload, UsageResult, VersionInfo } from "./types.js";
+import type { Check, DiskResult, GC, GCResult, GraphNode, Health, KeyInfo, Upload, UsageResult, VersionInfo } from "./types.js";
 
 /** A client of a daemon. */
 export class Forkcell {
@@ -68,6 +68,11 @@ export class Forkcell {
   /** Returns what cells use, for each and in all. */
   usage(options: CallOptions = {}): Promise<UsageResult> {
     return this.#transport.send(get("/v1/usage", options));
+  }
+
+  /** Returns the disk space of all cells and of the home. */
+  disk(options: CallOptions = {}): Promise<DiskResult> {
+    return this.#transport.send(get("/v1/disk", options));
   }
 
   /**

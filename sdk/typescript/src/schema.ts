@@ -174,6 +174,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/cells/{cell}/disk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The disk space of a cell */
+        get: operations["getDisk"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/cells/{cell}/exec": {
         parameters: {
             query?: never;
@@ -347,6 +364,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/cells/{cell}/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The history of a cell */
+        get: operations["getLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/cells/{cell}/pause": {
         parameters: {
             query?: never;
@@ -426,6 +460,23 @@ export interface paths {
         patch: operations["patchPort"];
         trace?: never;
     };
+    "/v1/cells/{cell}/processes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the processes of a live cell */
+        get: operations["listProcesses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/cells/{cell}/refresh": {
         parameters: {
             query?: never;
@@ -488,6 +539,23 @@ export interface paths {
         put?: never;
         /** Continue the processes of a paused cell */
         post: operations["resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/cells/{cell}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Run a command as a transaction with its streams in a WebSocket */
+        get: operations["runSocket"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -657,6 +725,23 @@ export interface paths {
         };
         /** List decisions */
         get: operations["listDecisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/disk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The disk space of all cells and of the home */
+        get: operations["getHomeDisk"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1148,6 +1233,18 @@ export interface components {
             /** Format: int64 */
             statement: number;
         };
+        CellDisk: {
+            areas: {
+                [key: string]: number;
+            };
+            cell: string;
+            /** Format: int64 */
+            own_bytes: number;
+            /** Format: int64 */
+            shared_bytes: number;
+            /** Format: int64 */
+            total_bytes: number;
+        };
         CellInfo: {
             backend: string;
             /** Format: int64 */
@@ -1370,6 +1467,14 @@ export interface components {
             notes: string[];
             to: string;
         };
+        DiskResult: {
+            cells: components["schemas"]["CellDisk"][];
+            home?: {
+                [key: string]: number;
+            };
+            /** Format: int64 */
+            total_bytes: number;
+        };
         DoctorCheck: {
             controls: components["schemas"]["Check"][];
         };
@@ -1476,6 +1581,12 @@ export interface components {
         ForkBody: {
             /** @description The state to fork; without it, the present one. */
             checkpoint?: string;
+            /** @description The cell expires so long after the last request or command. */
+            idle_timeout?: string;
+            /** @description Labels of the cell. */
+            labels?: {
+                [key: string]: string;
+            };
             /** @description Fork the present state of a live cell. */
             live?: boolean;
             /**
@@ -1485,6 +1596,13 @@ export interface components {
             n?: number;
             /** @description Name of the fork. */
             name?: string;
+            /**
+             * @description What happens to an expired cell.
+             * @enum {string}
+             */
+            on_timeout?: "stop" | "pause" | "remove";
+            /** @description The cell expires so long after its creation. */
+            ttl?: string;
         };
         ForkedCell: {
             cell: string;
@@ -1492,7 +1610,14 @@ export interface components {
         ForkedCells: {
             cells: components["schemas"]["ForkedCell"][];
             checkpoint_id: string;
+            /** Format: int64 */
+            engine_us: number;
             from: string;
+            /**
+             * Format: int64
+             * @description How long a live cell stood still.
+             */
+            pause_us: number;
             root: string;
         };
         GCBody: {
@@ -1603,8 +1728,18 @@ export interface components {
             /** @description Cursor of the next page, or null. */
             next: string | null;
         };
+        ListLogEntry: {
+            items: components["schemas"]["LogEntry"][];
+            /** @description Cursor of the next page, or null. */
+            next: string | null;
+        };
         ListPreset: {
             items: components["schemas"]["Preset"][];
+            /** @description Cursor of the next page, or null. */
+            next: string | null;
+        };
+        ListProcessInfo: {
+            items: components["schemas"]["ProcessInfo"][];
             /** @description Cursor of the next page, or null. */
             next: string | null;
         };
@@ -1631,6 +1766,27 @@ export interface components {
             /** Format: date-time */
             since: string;
             socket: string;
+        };
+        LogEntry: {
+            actor?: string;
+            /** Format: int64 */
+            changed_files?: number;
+            checkpoint_id?: string;
+            command?: string[];
+            /** Format: date-time */
+            created_at: string;
+            decision?: string;
+            /** Format: int64 */
+            exit_code?: number;
+            id: string;
+            kind: string;
+            name?: string;
+            outcome?: string;
+            reason?: string;
+            receipt_id?: string;
+            run_id?: string;
+            /** Format: int64 */
+            seq: number;
         };
         MoveFileBody: {
             /** @description Relative to the workspace, or absolute in the cell. */
@@ -1706,6 +1862,23 @@ export interface components {
             title: string;
             /** @example about:blank */
             type: string;
+        };
+        ProcessInfo: {
+            args: string[];
+            /** Format: int64 */
+            cpu_us: number;
+            /** Format: int64 */
+            pid: number;
+            /** Format: int64 */
+            ppid: number;
+            /** Format: int64 */
+            rss_bytes: number;
+            session_id: string;
+            /** Format: date-time */
+            started_at: string;
+            state: string;
+            /** Format: int64 */
+            uid: number;
         };
         Quota: {
             /** Format: double */
@@ -4097,6 +4270,110 @@ export interface operations {
             };
         };
     };
+    getDisk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the cell. */
+                cell: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiskResult"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     execSocket: {
         parameters: {
             query: {
@@ -4108,6 +4385,8 @@ export interface operations {
                 workdir?: string;
                 /** @description Time limit, such as 30s. */
                 timeout?: string;
+                /** @description End the command when the socket is closed, instead of leaving it. */
+                attached?: boolean;
                 /** @description Give the command a terminal. */
                 tty?: boolean;
                 /** @description Columns of the terminal. */
@@ -6006,6 +6285,115 @@ export interface operations {
             };
         };
     };
+    getLog: {
+        parameters: {
+            query?: {
+                /** @description At most so many items. */
+                limit?: number;
+                /** @description The cursor of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the cell. */
+                cell: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListLogEntry"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     pause: {
         parameters: {
             query?: never;
@@ -7623,6 +8011,115 @@ export interface operations {
             };
         };
     };
+    listProcesses: {
+        parameters: {
+            query?: {
+                /** @description At most so many items. */
+                limit?: number;
+                /** @description The cursor of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the cell. */
+                cell: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListProcessInfo"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     refresh: {
         parameters: {
             query?: never;
@@ -8238,6 +8735,117 @@ export interface operations {
             };
             /** @description Insufficient Storage */
             507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runSocket: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the cell. */
+                cell: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket with the subprotocol forkcell.exec.v1. The first message of the caller is the run, as for POST .../runs, with tty, cols, rows and term; the last one of the daemon has the type result or problem. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Upgrade Required */
+            426: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9684,6 +10292,107 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListDecisionInfo"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getHomeDisk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiskResult"];
                 };
             };
             /** @description Bad Request */

@@ -22,6 +22,7 @@ after(async () => {
 const leftOut = {
   metrics: "Prometheus reads it",
   docs: "people read it",
+  runSocket: "the command line uses it for terminals; run takes input too",
   getCellRun: "it is getRun",
   cancelCellRun: "it is cancelRun",
   getCellRunLogs: "it is getRunLogs",
@@ -100,7 +101,8 @@ async function change(cell: Cell): Promise<void> {
   await cell.restore({ checkpoint: "one" });
   await cell.refresh();
   await cell.verify();
-  assert.ok((await all(cell.checkpoints())).length >= 3);
+  assert.ok((await all(cell.checkpoints())).length >= 3 && (await all(cell.log())).length >= 3);
+  assert.ok((await cell.disk()).cells.length);
   await cell.fork({ name: "every-fork" });
   const attempts: number[] = [];
   await cell.race("true", { n: 2, onAttempt: (a) => attempts.push(a.attempt) });
@@ -117,7 +119,7 @@ async function operate(): Promise<void> {
   await fc.key();
   await fc.gc({ dryRun: true });
   assert.ok((await fc.usage()).cells.some((u) => u.cell === "every-renamed"));
-  assert.ok((await fc.doctor())[0]?.status);
+  assert.ok((await fc.doctor())[0]?.status && (await fc.disk()).cells.length);
   const made = await fc.tokens.create({ name: "every", scopes: ["read"], quota: { liveCells: 3 } });
   const [listed] = await all(fc.tokens.list());
   assert.deepEqual([listed?.id, listed?.quota?.liveCells], [made.id, 3]);
@@ -132,6 +134,7 @@ async function execute(cell: Cell): Promise<void> {
   await cell.exec("true");
   await cell.pause();
   await cell.resume();
+  assert.ok((await all(cell.processes()))[0]?.pid);
   const first = await cell.openExec(["cat"]);
   const second = await cell.attach(first.id);
   await second.closeInput();

@@ -177,6 +177,14 @@ class ForkBody(TypedDict):
     """
     The state to fork; without it, the present one.
     """
+    idle_timeout: NotRequired[str]
+    """
+    The cell expires so long after the last request or command.
+    """
+    labels: NotRequired[dict[str, str]]
+    """
+    Labels of the cell.
+    """
     live: NotRequired[bool]
     """
     Fork the present state of a live cell.
@@ -188,6 +196,14 @@ class ForkBody(TypedDict):
     name: NotRequired[str]
     """
     Name of the fork.
+    """
+    on_timeout: NotRequired[Literal['stop', 'pause', 'remove']]
+    """
+    What happens to an expired cell.
+    """
+    ttl: NotRequired[str]
+    """
+    The cell expires so long after its creation.
     """
 
 

@@ -25,6 +25,15 @@ class CacheUse:
 
 
 @dataclass(kw_only=True)
+class CellDisk:
+    areas: dict[str, int]
+    cell: str
+    own_bytes: int
+    shared_bytes: int
+    total_bytes: int
+
+
+@dataclass(kw_only=True)
 class CellInfo:
     backend: str
     bytes: int
@@ -186,6 +195,13 @@ class DiffResult:
 
 
 @dataclass(kw_only=True)
+class DiskResult:
+    cells: list[CellDisk]
+    total_bytes: int
+    home: dict[str, int] | None = None
+
+
+@dataclass(kw_only=True)
 class DoctorCheck:
     controls: list[Check]
 
@@ -268,7 +284,12 @@ class ForkedCell:
 class ForkedCells:
     cells: list[ForkedCell]
     checkpoint_id: str
+    engine_us: int
     from_: str
+    pause_us: int
+    """
+    How long a live cell stood still.
+    """
     root: str
 
 
@@ -348,6 +369,25 @@ class ListGraphNode:
     """
     Cursor of the next page, or null.
     """
+
+
+@dataclass(kw_only=True)
+class LogEntry:
+    created_at: str
+    id: str
+    kind: str
+    seq: int
+    actor: str | None = None
+    changed_files: int | None = None
+    checkpoint_id: str | None = None
+    command: list[str] | None = None
+    decision: str | None = None
+    exit_code: int | None = None
+    name: str | None = None
+    outcome: str | None = None
+    reason: str | None = None
+    receipt_id: str | None = None
+    run_id: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -442,6 +482,19 @@ class Problem:
     The status in words.
     """
     type: str
+
+
+@dataclass(kw_only=True)
+class ProcessInfo:
+    args: list[str]
+    cpu_us: int
+    pid: int
+    ppid: int
+    rss_bytes: int
+    session_id: str
+    started_at: str
+    state: str
+    uid: int
 
 
 @dataclass(kw_only=True)
@@ -767,8 +820,26 @@ class ListDecisionInfo:
 
 
 @dataclass(kw_only=True)
+class ListLogEntry:
+    items: list[LogEntry]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """
+
+
+@dataclass(kw_only=True)
 class ListPreset:
     items: list[Preset]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """
+
+
+@dataclass(kw_only=True)
+class ListProcessInfo:
+    items: list[ProcessInfo]
     next: str | None
     """
     Cursor of the next page, or null.

@@ -87,6 +87,10 @@ class AsyncForkcell:
         """Return what cells use, for each and in all."""
         return await self._transport.send(get("/v1/usage"), models.UsageResult)
 
+    async def disk(self) -> models.DiskResult:
+        """Return the disk space of all cells and of the home."""
+        return await self._transport.send(get("/v1/disk"), models.DiskResult)
+
     async def upload(self, archive: bytes | AsyncIterable[bytes]) -> models.Upload:
         """Send a tar archive, which may be compressed by zstd, for the source of a new cell.
 

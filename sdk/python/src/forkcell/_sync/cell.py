@@ -69,6 +69,14 @@ class Cell:
         """Return everything about the cell."""
         return self._transport.send(get(self._path()), models.StatusResult)
 
+    def log(self) -> Iterator[models.LogEntry]:
+        """Return the history of the cell, the oldest first."""
+        return self._transport.pages(self._path("/log"), models.LogEntry)
+
+    def disk(self) -> models.DiskResult:
+        """Return the disk space of the cell."""
+        return self._transport.send(get(self._path("/disk")), models.DiskResult)
+
     def update(self, *, if_match: int | None = None, **options: Unpack[bodies.UpdateBody]) -> models.CellInfo:
         """Change the name and the settings of the cell. None takes a setting away; labels are all labels."""
         call = conditional(Call("PATCH", self._path(), dict(options)), if_match)
@@ -237,6 +245,10 @@ class Cell:
     def resume(self) -> models.PauseResult:
         """Continue the processes of a paused cell."""
         return self._move("/resume", None, models.PauseResult)
+
+    def processes(self) -> Iterator[models.ProcessInfo]:
+        """Return the processes of a live cell."""
+        return self._transport.pages(self._path("/processes"), models.ProcessInfo)
 
     def exec(
         self,

@@ -87,6 +87,10 @@ class Forkcell:
         """Return what cells use, for each and in all."""
         return self._transport.send(get("/v1/usage"), models.UsageResult)
 
+    def disk(self) -> models.DiskResult:
+        """Return the disk space of all cells and of the home."""
+        return self._transport.send(get("/v1/disk"), models.DiskResult)
+
     def upload(self, archive: bytes | Iterable[bytes]) -> models.Upload:
         """Send a tar archive, which may be compressed by zstd, for the source of a new cell.
 
