@@ -2,30 +2,27 @@ package remote
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// Init makes a cell. A daemon on the local socket reads the directory itself.
+// Init makes a cell. A daemon on the local socket reads the directory itself; to others
+// it is sent.
 func (e *Engine) Init(ctx context.Context, r api.InitRequest) (*api.InitResult, error) {
 	if len(r.ReadOnly) > 0 || r.Cache == "standard" || r.NoDefaultExcludes {
 		return nil, unsupported("use it on the machine of the daemon", "init: a daemon takes no --ro, --cache and --no-default-excludes")
 	}
-	if !e.client.Local() {
-		return nil, unsupported("make the cell on the machine of the daemon", "init: files of this machine cannot be sent to %s", quote.Line(e.url))
-	}
 	body := api.CreateCell{
-		Name: r.Name, Source: &api.Source{Path: e.path(r.From)}, Backend: r.Backend, Runtime: r.Runtime, Policy: policyText(r.Policy), Exclude: r.Exclude,
+		Name: r.Name, Backend: r.Backend, Runtime: r.Runtime, Policy: policyText(r.Policy), Exclude: r.Exclude,
 		MountAt: r.MountAt, CellSettings: settingsBody(r.Settings),
 	}
-	res := new(api.InitResult)
-	if err := e.ask(ctx, http.MethodPost, "/v1/cells", body, res); err != nil {
-		return nil, err
+	if !e.client.Local() {
+		return e.initByUpload(ctx, r, body)
 	}
-	return res, nil
+	body.Source = &api.Source{Path: e.path(r.From)}
+	return e.create(ctx, body)
 }
 
 // onlyLocal refuses a verb that needs the source directory of a cell, unless the daemon

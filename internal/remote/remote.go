@@ -24,14 +24,15 @@ type Engine struct {
 	client *client.Client
 	caller cell.Caller
 	url    string
+	stage  func(cell.Caller) (Stage, func() error, error)
 }
 
 // maxToken bounds the file of a token.
 const maxToken = 4 << 10
 
-// Open returns the engine of a daemon. It sends nothing. The returned function closes
-// the connections.
-func Open(o api.DaemonOptions, caller cell.Caller) (*Engine, func() error, error) {
+// Open returns the engine of a daemon. It sends nothing. stage makes the engine that
+// reads the files of an upload. The returned function closes the connections.
+func Open(o api.DaemonOptions, caller cell.Caller, stage func(cell.Caller) (Stage, func() error, error)) (*Engine, func() error, error) {
 	opts := []client.Option{client.WithURL(o.URL)}
 	if o.TokenFile != "" {
 		token, err := readToken(o.TokenFile)
@@ -44,7 +45,7 @@ func Open(o api.DaemonOptions, caller cell.Caller) (*Engine, func() error, error
 	if err != nil {
 		return nil, nil, api.Usagef("as in unix:/run/user/1000/forkcell.sock or https://cells.example.com:7070", "--url: %v", err)
 	}
-	e := &Engine{client: c, caller: caller, url: o.URL}
+	e := &Engine{client: c, caller: caller, url: o.URL, stage: stage}
 	return e, func() error { c.Close(); return nil }, nil
 }
 
