@@ -82,7 +82,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
 		Hosts: doors.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
 		CredentialsFile: o.CredentialsFile,
-		UserName:        userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests,
+		UserName:        userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests, Pool: engine.Pool,
 	})
 	mountMCP(s, log)
 	defer onHangup(func() { reload(log, o, tokens, cert) })()

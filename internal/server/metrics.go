@@ -22,11 +22,13 @@ type metrics struct {
 	runs     *prometheus.CounterVec
 	events   *prometheus.CounterVec
 	cells    *prometheus.GaugeVec
+	denied   prometheus.Counter
 }
 
 // newMetrics makes the metrics of a daemon. running returns the number of runs that it
-// carries out.
-func newMetrics(running func() int) *metrics {
+// carries out, pool the number of first processes that are ready, and of those that
+// are kept ready.
+func newMetrics(running func() int, pool func() (ready, size int)) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -46,12 +48,21 @@ func newMetrics(running func() int) *metrics {
 		cells: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "forkcell_cells", Help: "Cells, by state.",
 		}, []string{"state"}),
+		denied: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "forkcell_egress_denied_total", Help: "Connections, requests and questions for names that runs were denied.",
+		}),
 	}
-	m.registry.MustRegister(m.requests, m.steps, m.runs, m.events, m.cells, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.requests, m.steps, m.runs, m.events, m.cells, m.denied, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "forkcell_runs_now", Help: "Runs that the daemon carries out now.",
-		}, func() float64 { return float64(running()) }))
+		}, func() float64 { return float64(running()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "forkcell_pool_ready", Help: "First processes of cells that wait, each with its namespaces.",
+		}, func() float64 { ready, _ := pool(); return float64(ready) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "forkcell_pool_size", Help: "First processes of cells that are kept ready.",
+		}, func() float64 { _, size := pool(); return float64(size) }))
 	return m
 }
 
@@ -73,6 +84,7 @@ func (m *metrics) run(res *api.RunResult) {
 		m.steps.WithLabelValues(step).Observe(float64(us) / 1e6)
 	}
 	m.runs.WithLabelValues(res.Outcome).Inc()
+	m.denied.Add(float64(res.Denied.Attempts))
 	for action, n := range res.Events {
 		m.events.WithLabelValues(action).Add(float64(n))
 	}

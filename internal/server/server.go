@@ -41,8 +41,19 @@ type Config struct {
 	CredentialsFile api.Text
 	// Requests records every request that was answered. nil drops them.
 	Requests interface{ Record(c event.Call) }
+	// Pool returns the number of first processes of cells that are ready, and of those
+	// that are kept ready. nil is none.
+	Pool func() (ready, size int)
 	// Logger gets a line for each request. nil drops them.
 	Logger *slog.Logger
+}
+
+// pool returns the levels of the pool.
+func (c Config) pool() (ready, size int) {
+	if c.Pool == nil {
+		return 0, 0
+	}
+	return c.Pool()
 }
 
 // Server serves the REST API.
@@ -77,7 +88,7 @@ func New(c Config) *Server {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	s.gate, s.limiter = token.NewGate(c.Tokens, time.Now), token.NewLimiter(time.Now)
-	s.metrics = newMetrics(s.jobs.count)
+	s.metrics = newMetrics(s.jobs.count, c.pool)
 	s.work, s.stop = context.WithCancel(context.Background())
 	s.open, s.close = context.WithCancel(s.work)
 	configureHuma()
