@@ -38,7 +38,9 @@ test: ## run every test: unit, script, property, race, fuzz (short), crash; as r
 sdk: build ## test the packages for Python and TypeScript, and the examples, beside a real daemon
 	@scripts/setup.sh sdk
 	@scripts/sdk.sh fetch
+	@scripts/conformance/fetch.sh
 	scripts/sdk.sh test
+	$(GO) test ./cmd/forkcell ./internal/full ./internal/mcp -run 'TestInspector|TestConformance'
 
 .PHONY: fuzz-api
 fuzz-api: build ## check the OpenAPI document, and fuzz a real daemon with it (FUZZSECONDS=120)

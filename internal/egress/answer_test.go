@@ -56,7 +56,7 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// TestMalformedTogether: a request that cannot be read is told of also when it
+// TestMalformedTogether: a request that cannot be read is reported also when it
 // came in one piece with the one before it.
 func TestMalformedTogether(t *testing.T) {
 	t.Parallel()

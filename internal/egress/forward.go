@@ -173,9 +173,8 @@ func (r *received) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// newUpgrades returns the proxy for requests that switch the protocol. The
-// header is what the program sent; httputil has removed what is for one hop
-// only.
+// newUpgrades returns the proxy for requests that switch the protocol. It
+// forwards the program's header; httputil has removed the fields for one hop.
 func (p *Proxy) newUpgrades() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

@@ -87,7 +87,7 @@ func (s *speaker) ends(stream uint32) string {
 }
 
 // TestMalformedStreams has requests in HTTP/2 that the server refuses before
-// anybody is asked: each is one denied request, and the upstream hears nothing.
+// the policy decides: each is one denied request, and the upstream hears nothing.
 func TestMalformedStreams(t *testing.T) {
 	t.Parallel()
 	header := func(lines ...string) func(*speaker) error {
@@ -182,7 +182,7 @@ func TestMalformedStreams(t *testing.T) {
 	}
 }
 
-// TestMalformedAmong: a bad stream is told of while others on the connection go
+// TestMalformedAmong: a bad stream is reported while others on the connection go
 // on as if nothing had happened; of many bad ones only some are.
 func TestMalformedAmong(t *testing.T) {
 	t.Parallel()

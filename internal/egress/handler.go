@@ -59,7 +59,7 @@ type flight struct {
 	used   atomic.Pointer[[]string]
 	cancel context.CancelCauseFunc
 
-	// problem is what went wrong with the upstream.
+	// problem describes the failure of the upstream; "" without one.
 	problem string
 	status  atomic.Int32
 	in, out atomic.Int64

@@ -13,7 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 )
 
-// TestMalformed has requests that the server refuses before anybody is asked:
+// TestMalformed has requests that the server refuses before the policy decides:
 // each is one denied request, and the upstream hears nothing of it.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestMalformedLater(t *testing.T) {
 }
 
 // TestIncomplete: what ends before it is a request is none, also after one; but
-// what cannot become one is told of.
+// what cannot become one is reported.
 func TestIncomplete(t *testing.T) {
 	t.Parallel()
 	const good, half, bad = "GET /a HTTP/1.1\r\nHost: " + api + "\r\n\r\n", "GET /c HTTP/1.1\r\nHo", "GET\r\n\r\n"

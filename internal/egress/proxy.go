@@ -43,9 +43,9 @@ type Proxy struct {
 	wg sync.WaitGroup
 }
 
-// receiveBuffer is what a program may send on an HTTP/2 connection before any
-// of it is forwarded. Times the number of connections, it bounds what the proxy
-// must hold.
+// receiveBuffer bounds the bytes that a program may send on an HTTP/2 connection
+// before any of them are forwarded. With the number of connections it bounds the
+// proxy's memory.
 const receiveBuffer = 256 << 10
 
 // New makes a proxy. It serves until Close.

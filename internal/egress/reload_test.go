@@ -131,7 +131,7 @@ func TestReloadMeaning(t *testing.T) {
 	}
 }
 
-// TestReloadWaiting checks that a request whose answer has not begun is told why
+// TestReloadWaiting checks that a request whose answer has not begun gets the reason
 // it is cut.
 func TestReloadWaiting(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,8 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 )
 
-// Bounds of a search: of the lines that it looks at and shows, of the beginning of a
-// file that tells whether it is text, and of its matches.
+// Bounds of a search: the lines that it reads and shows, the beginning of a file that
+// is examined for binary content, and the matches.
 const (
 	maxLine       = 64 << 10
 	maxShown      = 400

@@ -8,7 +8,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
-// State is what a supervisor knows of its cell.
+// State describes a live cell.
 type State struct {
 	Paused bool `json:"paused"`
 	// Commands counts the commands that run.

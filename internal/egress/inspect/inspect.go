@@ -43,7 +43,7 @@ type Request struct {
 // Result holds the facts of a request.
 type Result struct {
 	Facts policy.Facts
-	// Body is what was read, and must be sent in place of Request.Body. It is
+	// Body has the bytes that were read, and must be sent in place of Request.Body. It is
 	// nil for gRPC, where nothing is read, and for requests without a body.
 	Body []byte
 }

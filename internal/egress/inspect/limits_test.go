@@ -93,7 +93,7 @@ func TestOneVersionOfHTTP(t *testing.T) {
 	}
 }
 
-// What is read is what the rules are asked about.
+// The rules decide about the bytes that were read.
 func TestDecision(t *testing.T) {
 	t.Parallel()
 	p, err := policy.Parse("p.yaml", []byte(`version: 1

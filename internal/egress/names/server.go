@@ -115,7 +115,7 @@ func (s *Server) start() {
 
 const (
 	headerLen = 12
-	// udpSize is what EDNS answers announce: the size that no path fragments.
+	// udpSize is the size that EDNS answers announce: no path fragments it.
 	// Answers are far smaller, and never truncated: a name, at most one record
 	// whose name is a pointer to it, and the OPT record fit 512 bytes.
 	udpSize = 1232

@@ -20,7 +20,7 @@ import (
 	"github.com/forkcell/forkcell/internal/syscalls"
 )
 
-// guarded is what guard achieved.
+// guarded describes the controls that guard has put on the thread.
 type guarded struct {
 	landlock string
 	seccomp  string
