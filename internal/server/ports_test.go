@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +88,11 @@ func (p *portTest) join(ctx context.Context, stream io.ReadWriter) error {
 
 func (p *portTest) send(method, path string, body io.Reader, header ...string) (*http.Response, string) {
 	p.Helper()
-	r, err := http.NewRequestWithContext(p.Context(), method, p.site.URL+"/v1/cells/demo/ports/80"+path, body)
+	ctx := httptrace.WithClientTrace(p.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+		p.Errorf("an announcement was passed on: %d %v", code, h)
+		return nil
+	}})
+	r, err := http.NewRequestWithContext(ctx, method, p.site.URL+"/v1/cells/demo/ports/80"+path, body)
 	if err != nil {
 		p.Fatal(err)
 	}
