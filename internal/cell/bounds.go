@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -72,6 +74,34 @@ func (e *Engine) openHost(path string) (*fsx.Dir, error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
+}
+
+// openHostFile opens a regular file of the host for the caller. As with openHost, what
+// was opened is checked.
+func (e *Engine) openHostFile(path string) (*os.File, error) {
+	if err := e.caller.mayName(path); err != nil {
+		return nil, err
+	}
+	// A pipe that has taken the place of the file must not hold the engine up.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) //nolint:forbidigo // it reads, and what was opened is checked
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = api.Usagef("", "%s is not a regular file", quote.Path(path))
+	}
+	var opened string
+	if err == nil && e.caller.Within != nil {
+		opened, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+		if err == nil {
+			err = e.caller.mayUse(opened)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // descriptorPath returns a path that leads to an open directory, whatever its name

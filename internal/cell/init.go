@@ -184,9 +184,14 @@ func (e *Engine) sourcePath(c *store.Cell, from string) error {
 		return api.Refusef(api.CodeOverlap, "name the directory of the project", "--from / would import the whole host")
 	case info.IsDir():
 		c.SourceKind = "dir"
-		if f, err := os.Open(real); err != nil {
-			return api.Usagef("", "--from %s: %v", quote.Path(from), err)
-		} else if err := f.Close(); err != nil {
+		dir, err := e.openHost(real)
+		if _, refused := errors.AsType[*api.Error](err); err != nil && !refused {
+			err = api.Usagef("", "--from %s: %v", quote.Path(from), err)
+		}
+		if err != nil {
+			return err
+		}
+		if err := dir.Close(); err != nil {
 			return err
 		}
 	case info.Mode().IsRegular():

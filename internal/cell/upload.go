@@ -41,7 +41,8 @@ func (e *Engine) Upload(ctx context.Context, r io.Reader) (*api.Upload, error) {
 	}
 	defer dir.Close()
 	up := &api.Upload{Upload: store.NewID("upl")}
-	f, err := dir.Create(up.Upload, 0o600)
+	name := e.uploadName(up.Upload)
+	f, err := dir.Create(name, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (e *Engine) Upload(ctx context.Context, r io.Reader) (*api.Upload, error) {
 		err = api.Usagef("send an archive", "the upload is empty")
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, errors.Join(err, dir.Remove(up.Upload))
+		return nil, errors.Join(err, dir.Remove(name))
 	}
 	up.SHA256 = hex.EncodeToString(hash.Sum(nil))
 	return up, nil
@@ -96,6 +97,13 @@ func (e *Engine) ExpireUploads(age time.Duration) error {
 	return nil
 }
 
+// uploadName returns the name of the file of an upload. It depends on who made it:
+// for others the upload does not exist.
+func (e *Engine) uploadName(id string) string {
+	owner := sha256.Sum256([]byte(e.caller.Actor()))
+	return id + "-" + hex.EncodeToString(owner[:16])
+}
+
 // checkUpload refuses an id that no upload has.
 func (e *Engine) checkUpload(id string) error {
 	f, err := e.openUpload(id)
@@ -109,7 +117,7 @@ func (e *Engine) openUpload(id string) (*os.File, error) {
 	if !strings.HasPrefix(id, "upl_") || strings.Contains(id, "/") || fsx.CheckPath(id) != nil {
 		return nil, api.Missing("upload", quote.Arg(id), "POST /v1/uploads makes one")
 	}
-	f, err := e.store.Dir().OpenFile(uploadDir + "/" + id)
+	f, err := e.store.Dir().OpenFile(uploadDir + "/" + e.uploadName(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, api.Missing("upload", quote.Arg(id), "unused ones expire after an hour")
 	}
@@ -121,9 +129,9 @@ func (e *Engine) openArchive(source string) (*os.File, error) {
 	if id, ok := strings.CutPrefix(source, uploadPrefix); ok {
 		return e.openUpload(id)
 	}
-	return os.Open(source)
+	return e.openHostFile(source)
 }
 
 // dropUpload removes an upload that has become a cell. One that cannot be removed
 // expires.
-func (e *Engine) dropUpload(id string) { _ = e.store.Dir().Remove(uploadDir + "/" + id) }
+func (e *Engine) dropUpload(id string) { _ = e.store.Dir().Remove(uploadDir + "/" + e.uploadName(id)) }

@@ -115,7 +115,7 @@ func TestSourcesHostile(t *testing.T) {
 		d.problem(404, api.CodeNotFound, "POST", "/v1/cells", api.CreateCell{Name: "x", Source: &api.Source{Upload: id}})
 	}
 	d.problem(404, api.CodeNotFound, "POST", "/v1/cells", api.CreateCell{Name: "x", ForkOf: "none"})
-	for name, data := range map[string][]byte{"text": []byte("no archive"), "out": tarOf(t, "../out", "x"), "absolute": tarOf(t, "/etc/x", "x"), "empty": nil} {
+	for name, data := range map[string][]byte{"text": []byte("no archive"), "out": tarOf(t, "../out", "x"), "absolute": tarOf(t, "/etc/x", "x")} {
 		up := d.upload(data)
 		d.want(400, nil, "POST", "/v1/cells", api.CreateCell{Name: name, Source: &api.Source{Upload: up.Upload}})
 	}
@@ -180,4 +180,62 @@ func TestExport(t *testing.T) {
 	}
 	d.problem(404, api.CodeNotFound, "GET", "/v1/cells/demo/export?checkpoint=chk_none", nil)
 	d.problem(404, api.CodeNotFound, "GET", "/v1/cells/none/checkpoints", nil)
+}
+
+// TestUploadsOfOthers names an upload that another caller made.
+func TestUploadsOfOthers(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	one, two := d.token(api.TokenBody{Name: "one", Scopes: []string{"run"}}), d.token(api.TokenBody{Name: "two", Scopes: []string{"admin"}})
+	up := one.upload(tarOf(t, "file", "mine\n"))
+	for _, other := range []*daemon{two, d} {
+		other.problem(404, api.CodeNotFound, "POST", "/v1/cells", api.CreateCell{Name: "stolen", Source: &api.Source{Upload: up.Upload}})
+	}
+	one.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "own", Source: &api.Source{Upload: up.Upload}})
+	one.problem(400, api.CodeUsage, "POST", "/v1/uploads", "archive", "Idempotency-Key", "key")
+	if d.uploads() != 0 {
+		t.Error("an upload is left")
+	}
+}
+
+// TestArchiveOfTheHost makes cells from archives of the host with a token. One outside
+// of what the operator allows is refused, also through a link.
+func TestArchiveOfTheHost(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	inside := filepath.Join(d.source, "inside")
+	data := string(tarOf(t, "file", "archived\n"))
+	d.write("inside/in.tar", data)
+	d.write("out.tar", data)
+	if err := os.Symlink(filepath.Join(d.source, "out.tar"), filepath.Join(inside, "link.tar")); err != nil {
+		t.Fatal(err)
+	}
+	d.start(api.ServeOptions{Listen: []string{"unix:" + filepath.Join(d.home, full.SocketName), "127.0.0.1:0"}, AllowSource: []string{inside}})
+	runner := d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}})
+	runner.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "in", Source: &api.Source{Path: inside + "/in.tar"}})
+	for _, path := range []string{d.source + "/out.tar", inside + "/link.tar", inside + "/../out.tar"} {
+		runner.problem(403, api.CodeForbidden, "POST", "/v1/cells", api.CreateCell{Name: "out", Source: &api.Source{Path: path}})
+	}
+	d.want(201, nil, "POST", "/v1/cells", api.CreateCell{Name: "out", Source: &api.Source{Path: inside + "/link.tar"}})
+}
+
+// TestForkOfALiveCell forks the present state of a live cell.
+func TestForkOfALiveCell(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.live("demo")
+	d.exec("demo", "sh", "-c", "echo now > file")
+	var forks api.ForkedCells
+	d.want(201, &forks, "POST", "/v1/cells/demo/fork", api.ForkBody{Name: "try", N: 2, Live: true})
+	if len(forks.Cells) != 2 || forks.Cells[0].Cell != "try-1" {
+		t.Errorf("%+v", forks)
+	}
+	if r := d.send("GET", "/v1/cells/try-2/files?path=file", nil); string(r.body) != "now\n" {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	d.problem(400, api.CodeUsage, "POST", "/v1/cells/demo/fork", api.ForkBody{Name: "x", Live: true, Checkpoint: forks.CheckpointID})
+	d.problem(409, api.CodeNotStarted, "POST", "/v1/cells/try-1/fork", api.ForkBody{Name: "x", Live: true})
 }

@@ -20,6 +20,7 @@ type archivist interface {
 }
 
 const (
+	uploadsPath = "/v1/uploads"
 	uploadLife  = time.Hour
 	uploadSweep = 10 * time.Minute
 )
@@ -28,7 +29,7 @@ const (
 func (s *Server) addArchives() {
 	archive := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
 	up := route{
-		method: http.MethodPost, path: "/v1/uploads", id: "upload", tag: tagCells, summary: "Upload an archive for a new cell; unused ones expire after an hour",
+		method: http.MethodPost, path: uploadsPath, id: "upload", tag: tagCells, summary: "Upload an archive for a new cell; unused ones expire after an hour. It takes no Idempotency-Key",
 		needs: []Scope{Run}, status: http.StatusCreated,
 	}.operation()
 	up.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{typeTar: archive, "application/zstd": archive, typeBinary: archive}}

@@ -135,6 +135,9 @@ func (s *Server) keyedContent(w http.ResponseWriter, r *http.Request, key string
 	if len(key) > maxKey || strings.IndexFunc(key, func(r rune) bool { return r < 0x21 || r > 0x7e }) >= 0 {
 		return nil, api.Usagef("use up to 255 printable characters without spaces", "malformed Idempotency-Key")
 	}
+	if r.URL.Path == uploadsPath {
+		return nil, api.Usagef("send it again without: an upload that no cell uses expires", "an upload takes no Idempotency-Key")
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		return nil, &api.Error{Kind: api.Usage, Code: api.CodeTooLarge, Message: "the body is too large or was cut off", Hint: "a request with a key has at most 8 MiB"}

@@ -1117,7 +1117,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Upload an archive for a new cell; unused ones expire after an hour */
+        /** Upload an archive for a new cell; unused ones expire after an hour. It takes no Idempotency-Key */
         post: operations["upload"];
         delete?: never;
         options?: never;
