@@ -5,11 +5,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -326,4 +329,45 @@ func TestWatch(t *testing.T) {
 	before.settle(t)
 	d.problem(404, api.CodeNotFound, "POST", files+"/watch", api.WatchBody{Path: "none"})
 	d.problem(409, api.CodeNotFile, "POST", files+"/watch", api.WatchBody{Path: "/etc/passwd"})
+}
+
+// TestNamesThatAreNotUTF8 lists, reads, writes, watches and removes files with such
+// names, in a live cell and in a state.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.live("demo")
+	d.exec("demo", "sh", "-c", `printf one > "$(printf 'a\377')"; printf two > "$(printf 'a\376')"; ln -s "$(printf 'to\377')" "$(printf 'l\377')"`)
+	d.want(200, nil, "PUT", "/v1/cells/demo/files?path=w%FE", "three", "Content-Type", "application/octet-stream")
+	d.want(201, nil, "POST", "/v1/cells/demo/fork", api.ForkBody{Name: "state"})
+	for _, name := range []string{"demo", "state"} {
+		r := d.send("POST", "/v1/cells/"+name+"/files/list", api.ListFilesBody{})
+		var raw struct {
+			Entries []struct {
+				Path   string `json:"path"`
+				Base64 []byte `json:"path_base64"`
+				Target []byte `json:"target_base64"`
+			}
+		}
+		if err := json.Unmarshal(r.body, &raw); err != nil || r.status != 200 {
+			t.Fatalf("%d %v %s", r.status, err, r.body)
+		}
+		found := map[string]string{}
+		for _, e := range raw.Entries {
+			if len(e.Base64) > 0 {
+				found[path.Base(string(e.Base64))] = string(e.Target)
+			}
+		}
+		if want := map[string]string{"a\377": "", "a\376": "", "w\376": "", "l\377": "to\377"}; !maps.Equal(found, want) {
+			t.Errorf("%s: have %q in %s", name, found, r.body)
+		}
+		for file, text := range map[string]string{"a%FF": "one", "a%FE": "two", "w%FE": "three"} {
+			if r := d.send("GET", "/v1/cells/"+name+"/files?path="+file, nil); string(r.body) != text {
+				t.Errorf("%s %s: %d %s", name, file, r.status, r.body)
+			}
+		}
+		d.problem(404, api.CodeNotFound, "GET", "/v1/cells/"+name+"/files?path=b%FF", nil)
+	}
+	d.want(204, nil, "DELETE", "/v1/cells/demo/files?path=a%FF", nil)
+	d.want(200, nil, "GET", "/v1/cells/demo/files?path=a%FE", nil)
 }

@@ -84,7 +84,7 @@ func (s *Server) watchFiles(ctx context.Context, x *exchange, in *fileInput[api.
 // FilePath is the file that a request is about.
 type FilePath struct {
 	InCell
-	Path string `query:"path" required:"true" doc:"Relative to the workspace, or absolute in the cell."`
+	Path string `query:"path" required:"true" doc:"Relative to the workspace, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded."`
 }
 
 type readFileInput struct {

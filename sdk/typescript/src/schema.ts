@@ -1568,10 +1568,14 @@ export interface components {
             /** Format: date-time */
             mtime: string;
             path: string;
+            /** @description The bytes of the path, if it is not UTF-8. */
+            path_base64?: string;
             /** Format: int64 */
             size: number;
             /** @description Where a symbolic link leads. */
             target?: string;
+            /** @description The bytes of the target, if it is not UTF-8. */
+            target_base64?: string;
             /** @enum {string} */
             type: "file" | "dir" | "symlink" | "other";
         };
@@ -4899,7 +4903,7 @@ export interface operations {
     readFile: {
         parameters: {
             query: {
-                /** @description Relative to the workspace, or absolute in the cell. */
+                /** @description Relative to the workspace, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded. */
                 path: string;
             };
             header?: {
@@ -5047,7 +5051,7 @@ export interface operations {
     writeFile: {
         parameters: {
             query: {
-                /** @description Relative to the workspace, or absolute in the cell. */
+                /** @description Relative to the workspace, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded. */
                 path: string;
                 /** @description Permission bits, in octal. Without it they stay; those of a new file are 0644. */
                 mode?: string;
@@ -5205,7 +5209,7 @@ export interface operations {
     removeFile: {
         parameters: {
             query: {
-                /** @description Relative to the workspace, or absolute in the cell. */
+                /** @description Relative to the workspace, or absolute in the cell. Bytes that are not UTF-8 are percent-encoded. */
                 path: string;
                 /** @description Remove a directory with everything in it. */
                 recursive?: boolean;

@@ -264,9 +264,17 @@ class FileInfo:
     path: str
     size: int
     type: Literal['file', 'dir', 'symlink', 'other']
+    path_base64: str | None = None
+    """
+    The bytes of the path, if it is not UTF-8.
+    """
     target: str | None = None
     """
     Where a symbolic link leads.
+    """
+    target_base64: str | None = None
+    """
+    The bytes of the target, if it is not UTF-8.
     """
 
 
