@@ -132,7 +132,8 @@ type Consumption struct {
 	Memory    int64 `json:"memory"`
 	CPUs      int64 `json:"cpus_milli"`
 	Unlimited int   `json:"unlimited"`
-	// CPUUS is the processor time that live cells have used since their start.
+	// CPUUS is the processor time of finished runs, and that of live cells since their
+	// start.
 	CPUUS       int64 `json:"cpu_us"`
 	OwnBytes    int64 `json:"own_bytes"` // on disk
 	Checkpoints int   `json:"checkpoints"`

@@ -168,7 +168,7 @@ func (l *liveRun) note(why supervise.Ending, ended supervise.Ended, full func() 
 	if ended.CloseErr != nil {
 		r.degraded = append(r.degraded, ended.CloseErr.Error())
 	}
-	r.rec.FinishedAt = r.e.now().UTC()
+	r.rec.FinishedAt, r.rec.CPUMicros = r.e.now().UTC(), max(0, ended.Usage.CPUMicros)
 	r.timings.CommandUS = since(l.began)
 	r.classifyEnding(why)
 	if full() {

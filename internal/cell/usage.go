@@ -69,6 +69,7 @@ func (e *Engine) cellUsage(tx *store.Tx, c store.Cell) (api.CellUsage, error) {
 		switch {
 		case r.State == "done":
 			u.Finished++
+			u.CPUUS += r.CPUMicros
 		case u.State == api.StateIdle: // its process has died
 		default:
 			addRun(&u, r)
@@ -110,7 +111,7 @@ func (e *Engine) askSupervisors(ctx context.Context, cells []api.CellUsage) {
 			defer func() { <-slots }()
 			state, err := e.client(store.Cell{ID: u.CellID, Name: u.Cell}).State(ctx)
 			if err == nil && state.Usage.CPUMicros > 0 {
-				u.CPUUS = state.Usage.CPUMicros
+				u.CPUUS += state.Usage.CPUMicros
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -159,4 +160,27 @@ func TestExecStream(t *testing.T) {
 		t.Errorf("%v %s", names, last)
 	}
 	d.problem(422, api.CodeExec, "POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"no-such-program"}}, "Accept", "text/event-stream")
+}
+
+// TestUsageOfFinishedRuns counts the processor time of runs that have ended. The kernel
+// counts it for runs with a limit.
+func TestUsageOfFinishedRuns(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	var last int64
+	for range 2 {
+		r := d.send("POST", "/v1/cells/demo/runs", api.RunBody{
+			Command: []string{"sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"}, RunSettings: api.RunSettings{CPUs: 1},
+		})
+		if r.status == http.StatusUnprocessableEntity {
+			t.Skipf("this host has no limits of processor time: %s", r.body)
+		}
+		var usage api.UsageResult
+		d.want(200, &usage, "GET", "/v1/usage", nil)
+		if usage.Total.CPUUS <= last || usage.Cells[0].CPUUS != usage.Total.CPUUS {
+			t.Errorf("%+v after %d", usage, last)
+		}
+		last = usage.Total.CPUUS
+	}
 }

@@ -128,6 +128,8 @@ type Run struct {
 	// Memory (bytes) and CPUsMilli are the limits of an unfinished run; 0 is none.
 	Memory    int64 `json:"memory,omitempty"`
 	CPUsMilli int64 `json:"cpus_milli,omitempty"`
+	// CPUMicros is the processor time of a finished run; 0 if it was not counted.
+	CPUMicros int64 `json:"cpu_us,omitempty"`
 }
 
 // Failed reports whether a finished run did not succeed.
