@@ -45,7 +45,7 @@ func (s *Cells) CreateFrom(ctx context.Context, dir string, r CreateCell, opts .
 	if !s.client.Local() {
 		return nil, &Error{
 			Code: api.CodeNoLocalBinary, Message: "this client cannot send " + dir + " to " + s.client.where(),
-			Hint: "use the daemon on the local socket, or a source that is on the daemon's machine",
+			Hint: "use the daemon on the local socket, a directory of the daemon's machine, or an uploaded archive",
 		}
 	}
 	path, err := filepath.Abs(dir)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from forkcell import Cell, Forkcell
+from forkcell import Cell, Forkcell, ForkcellError
 
 # The operations without a method, and why.
 LEFT_OUT = {
@@ -46,9 +46,9 @@ def test_every_operation(fc: Forkcell, daemon: str, project: Path) -> None:
 
 
 def succeeded(fc: Forkcell) -> set[str]:
-    """Return the routes of requests that were answered with success, or passed on to a port where nothing listens."""
+    """Return the routes of requests that succeeded, went to a port where nothing listens, or ask for what the host cannot do."""
     calls = [record["api"] for record in fc.events.list(class_="api_activity")]
-    return {c["operation"] for c in calls if c["response"]["code"] < 400 or c["response"]["code"] == 502}
+    return {c["operation"] for c in calls if c["response"]["code"] < 400 or c["response"]["code"] in (422, 502)}
 
 
 def change(fc: Forkcell, cell: Cell) -> None:
@@ -101,8 +101,11 @@ def operate(fc: Forkcell) -> None:
 def execute(cell: Cell) -> None:
     """Use a live cell."""
     cell.exec("true")
-    cell.pause()
-    cell.resume()
+    for verb in (cell.pause, cell.resume):
+        try:
+            verb()
+        except ForkcellError as e:  # an ordinary user may have no freezer
+            assert e.code == "freezer"
     assert next(cell.processes()).pid
     with cell.open_exec(["cat"]) as first, cell.attach(first.id) as second:
         second.close_input()

@@ -26,7 +26,7 @@ export class Cells {
     if (socket === undefined) {
       throw new ForkcellError("no_local_binary", {
         message: `this client cannot send ${source} to ${name}`,
-        hint: "use the daemon on the local socket, or a source that is on the daemon's machine",
+        hint: "use the daemon on the local socket, a directory of the daemon's machine, or an uploaded archive",
       });
     }
     const { resolve } = await import("node:path");

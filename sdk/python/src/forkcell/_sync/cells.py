@@ -48,7 +48,7 @@ class Cells:
             raise ForkcellError(
                 "no_local_binary",
                 message=f"this client cannot send {os.fspath(source)} to {self._transport.address}",
-                hint="use the daemon on the local socket, or a source that is on the daemon's machine",
+                hint="use the daemon on the local socket, a directory of the daemon's machine, or an uploaded archive",
             )
         return {"path": os.path.abspath(source)}
 
