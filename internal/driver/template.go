@@ -8,6 +8,9 @@ import (
 // ErrNotWarm means that a cell has no process that could be copied.
 var ErrNotWarm = errors.New("the cell is not warm")
 
+// ErrHeld means that nothing can be executed in a template that is warm.
+var ErrHeld = errors.New("the template is warm, and stands still")
+
 // Template is a cell that was started with Spec.Template. Copies of its warm process
 // become cells of their own, its branches, which have that process's memory.
 //
@@ -17,11 +20,11 @@ type Template interface {
 	Cell
 	// AwaitWarm returns when the command that was executed with Command.Warm says
 	// that it is warm. From then on every process of the template is stopped, but for
-	// the moments in which a copy is made. An error of ErrNotWarm says why the
+	// the moments in which a copy is made, and Exec fails with ErrHeld. An error of ErrNotWarm says why the
 	// template will never be warm.
 	AwaitWarm(ctx context.Context) error
 	// Branch makes a cell with a copy of the warm process. Many may be made at a
-	// time. A branch ends when the template is closed.
+	// time. A branch outlives its template, and ends with the process that made it.
 	Branch(ctx context.Context, b Branch) (Child, error)
 }
 

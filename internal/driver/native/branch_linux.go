@@ -29,11 +29,18 @@ type template struct {
 	driver  *Driver
 	spawner *spawner
 
+	warming sync.Mutex // one caller waits for the warm process
 	// mu is held for reading while the cell of a branch is built, and for writing
 	// while the template runs.
 	mu sync.RWMutex
 	// warm is the process that is copied; nil before it is warm.
 	warm *warmProcess
+	// frozen means that Freeze holds mu.
+	frozen bool
+
+	// state are mounts of the cell's own.
+	state [][]byte
+	life  life
 }
 
 // warmProcess is the process that is copied.
@@ -54,7 +61,10 @@ func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, e
 	if err != nil {
 		return nil, err
 	}
-	t := &template{driver: n}
+	t := &template{driver: n, life: life{ended: make(chan struct{})}}
+	for _, o := range s.Mounts.Overlays {
+		t.state = append(t.state, []byte(o.Target))
+	}
 	t.Cell, err = n.beginPlan(ctx, s, p, func() (proc *process, err error) {
 		proc, t.spawner, err = n.startWithSpawner()
 		return proc, err
@@ -63,6 +73,10 @@ func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, e
 		return nil, err
 	}
 	t.helper = t.spawner.pid
+	go func() {
+		<-t.gone
+		t.life.end()
+	}()
 	if err := t.awaitBuilt(ctx); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -72,21 +86,29 @@ func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, e
 
 // AwaitWarm implements driver.Template.
 func (t *template) AwaitWarm(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.warm != nil {
+	t.warming.Lock()
+	defer t.warming.Unlock()
+	if t.isWarm() {
 		return nil
 	}
 	w, err := t.findWarm(ctx)
 	if err != nil {
 		return errors.Join(driver.ErrNotWarm, err)
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if err := t.hold(ctx); err != nil {
 		w.close()
 		return errors.Join(driver.ErrNotWarm, err)
 	}
 	t.warm = w
 	return nil
+}
+
+func (t *template) isWarm() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.warm != nil
 }
 
 // findWarm waits for the warm process.
@@ -130,35 +152,37 @@ func (w *warmProcess) close() {
 	}
 }
 
-// Close ends the template and its branches.
-func (t *template) Close() error {
-	err := t.Cell.Close()
-	t.spawner.close()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.warm != nil {
-		t.warm.close()
-		t.warm = nil
-	}
-	return err
-}
-
 // Branch implements driver.Template.
 func (t *template) Branch(ctx context.Context, b driver.Branch) (driver.Child, error) {
+	if b.AsRoot {
+		return nil, &driver.UnenforceableError{
+			Control: "--as-root", Reason: "the process of a branch is the template's user", Remedy: "leave it out, or start a cell of its own",
+		}
+	}
 	p, err := newPlan(b.Spec)
 	if err != nil {
 		return nil, err
 	}
 	p.Guard.Join = true
-	cell, err := t.build(ctx, b.Spec, p)
-	if err != nil {
-		return nil, err
+	if err := t.life.begin(); err != nil {
+		return nil, fault.At("branch", err)
 	}
-	c := &child{Cell: cell, template: t, ended: make(chan struct{})}
+	c := &child{template: t, ended: make(chan struct{})}
+	if c.Cell, err = t.build(ctx, b.Spec, p); err != nil {
+		return nil, errors.Join(err, t.left())
+	}
 	if err := c.join(ctx, b, p); err != nil {
 		return nil, errors.Join(fault.At("branch", err), c.Close())
 	}
 	return c, nil
+}
+
+// left is called when a branch has ended.
+func (t *template) left() error {
+	if t.life.finish() {
+		return t.destroyAll()
+	}
+	return nil
 }
 
 // build makes the cell of a branch, in which no command runs yet.

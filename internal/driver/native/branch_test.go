@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -305,14 +306,67 @@ func TestTemplateDies(t *testing.T) {
 	if got := w.ask(c, "1 + 1"); got != "2" {
 		t.Errorf("1 + 1 is %s", got)
 	}
-	if err := w.Close(); err != nil {
-		t.Error(err)
+	if err := unix.Kill(w.pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
-	<-c.CopyEnded()
+	<-w.Gone()
 	if o := c.CopyOutcome(); !o.Killed {
 		t.Errorf("%+v", o)
 	}
 	if _, err := c.Ask(t.Context(), []byte(`{}`)); err == nil {
-		t.Error("a branch outlived its template")
+		t.Error("a branch outlived the first process of its template")
+	}
+}
+
+// TestBranchOutlivesTemplate: of a template that is closed nothing but its first
+// process is left, until its last branch has ended. Its files are free at once.
+func TestBranchOutlivesTemplate(t *testing.T) {
+	needsInterpreter(t)
+	f := newFixture(t, Options{})
+	f.Spec.Template = true
+	tmpl := f.Start().(*template)
+	go func() { _, _ = tmpl.Exec(t.Context(), warmCommand("serve()"), driver.Stdio{}) }()
+	if err := tmpl.AwaitWarm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := warmTemplate{t, tmpl}
+	one, two := w.branch(1), w.branch(2)
+	if _, err := tmpl.Exec(t.Context(), driver.Command{Args: []string{"true"}, Workdir: "/"}, driver.Stdio{}); !errors.Is(err, driver.ErrHeld) {
+		t.Errorf("a command in a template: %v", err)
+	}
+	if err := errors.Join(tmpl.Freeze(t.Context()), tmpl.Thaw(), tmpl.Close()); err != nil {
+		t.Fatal(err)
+	}
+	<-tmpl.Gone()
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", tmpl.pid))
+	if err != nil && os.Geteuid() == 0 {
+		t.Fatal(err)
+	}
+	for _, o := range f.Spec.Mounts.Overlays {
+		if strings.Contains(string(mounts), " "+o.Target+" ") {
+			t.Errorf("%s is still mounted", o.Target)
+		}
+	}
+	if _, err := w.try(3, nil); err == nil {
+		t.Error("a template that is closed was branched")
+	}
+	for _, c := range []driver.Child{one, two} {
+		if got := w.ask(c, "1 + 1"); got != "2" {
+			t.Errorf("1 + 1 is %s", got)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	<-tmpl.process.gone
+}
+
+// TestBranchAsRoot: a copy cannot become another user.
+func TestBranchAsRoot(t *testing.T) {
+	t.Parallel()
+	w := newWarmTemplate(t, warmCommand("serve()"))
+	_, err := w.Branch(t.Context(), driver.Branch{Spec: driver.Spec{ID: "branch", AsRoot: true, Command: driver.Command{Workdir: "/"}}})
+	if _, ok := errors.AsType[*driver.UnenforceableError](err); !ok {
+		t.Errorf("%v", err)
 	}
 }

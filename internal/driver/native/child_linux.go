@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -26,6 +27,9 @@ type child struct {
 	ended    chan struct{}
 	outcome  driver.Outcome
 	admitted bool
+
+	closeOnce sync.Once
+	closed    error
 }
 
 var _ driver.Child = (*child)(nil)
@@ -217,6 +221,11 @@ func (c *child) CopyOutcome() driver.Outcome {
 
 // Close ends the branch.
 func (c *child) Close() error {
+	c.closeOnce.Do(func() { c.closed = c.close() })
+	return c.closed
+}
+
+func (c *child) close() error {
 	err := c.Cell.Close()
 	if c.line != nil {
 		c.line.close()
@@ -227,5 +236,5 @@ func (c *child) Close() error {
 	case c.streams != nil:
 		c.streams.finish(lingering)
 	}
-	return err
+	return errors.Join(err, c.template.left())
 }

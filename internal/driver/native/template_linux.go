@@ -126,6 +126,20 @@ func (s *spawner) order(control int) ([]int, error) {
 	return s.answer(1)
 }
 
+// detach takes the mounts at these paths off the template's tree.
+func (s *spawner) detach(paths [][]byte) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.conn.Write(&protocol.SpawnOrder{Detach: paths}); err != nil {
+		return err
+	}
+	_, err := s.answer(0)
+	return err
+}
+
 func (s *spawner) close() { _ = s.conn.Close() }
 
 // adopt watches for the end of a process that is not this one's child.

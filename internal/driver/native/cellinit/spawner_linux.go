@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -31,14 +33,22 @@ func startSpawner(control int) error {
 	if unix.Geteuid() != 0 {
 		c.Ambient = spawn.Capabilities()
 	}
+	mounts, err := os.Open("/proc/self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	defer mounts.Close()
 	fd := int(null.Fd())
-	_, pidfd, err := c.Start("/proc/self/exe", []string{}, []int{fd, fd, fd, control})
+	_, pidfd, err := c.Start("/proc/self/exe", []string{}, []int{fd, fd, fd, control, int(mounts.Fd())})
 	if err != nil {
 		return err
 	}
 	// It ends with this process, and so with its namespace.
 	return unix.Close(pidfd)
 }
+
+// mountsFD is where the spawner finds the mount namespace of the template.
+const mountsFD = controlFD + 1
 
 // spawner starts first processes. It does so on its main thread, which they end
 // with.
@@ -59,9 +69,16 @@ func serveSpawner(c *protocol.Conn) {
 	signal.Notify(ended, unix.SIGCHLD)
 	go reapSpawned(ended)
 	for {
-		fds, err := c.Read(&protocol.SpawnOrder{})
+		var o protocol.SpawnOrder
+		fds, err := c.Read(&o)
 		if err != nil {
 			os.Exit(1)
+		}
+		if len(o.Detach) > 0 {
+			if c.Write(answerOf(s.detach(o.Detach))) != nil {
+				os.Exit(1)
+			}
+			continue
 		}
 		pidfd, err := s.start(fds)
 		mountfd.CloseAll(fds)
@@ -90,6 +107,7 @@ func (s *spawner) prepare() error {
 		return orEnd(err)
 	}
 	s.id = m.ID
+	unix.CloseOnExec(mountsFD)
 	if err := closeInherited(); err != nil {
 		return err
 	}
@@ -163,6 +181,29 @@ func openNamespaces() (fds []int, err error) {
 		fds = append(fds, fd)
 	}
 	return fds, nil
+}
+
+// detach takes mounts off the template's tree. It does so on a thread of its own,
+// which ends with it.
+func (s *spawner) detach(paths [][]byte) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		err := unix.Unshare(unix.CLONE_FS)
+		if err == nil {
+			err = unix.Setns(mountsFD, unix.CLONE_NEWNS)
+		}
+		for _, path := range slices.Backward(paths) {
+			if err != nil {
+				break
+			}
+			if err = unix.Unmount(string(path), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+				err = fmt.Errorf("detach %s: %w", path, err)
+			}
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 // reapSpawned clears away first processes when they have ended.

@@ -18,8 +18,9 @@ func JoinOrder() []string { return []string{"user", "mnt", "net", "ipc", "uts", 
 // Spawner is what the parent says to a spawner first.
 type Spawner struct{ ID Identity }
 
-// SpawnOrder starts a first process, whose control socket comes along.
-type SpawnOrder struct{}
+// SpawnOrder starts a first process, whose control socket comes along; or it detaches
+// the mounts at these paths of the template.
+type SpawnOrder struct{ Detach [][]byte }
 
 // Spawned answers the first message, and each order: with a descriptor of the
 // process, or with why there is none.
@@ -43,6 +44,6 @@ func (m *Mapped) fields(w *wire) {
 
 func (s *Spawner) fields(w *wire) { s.ID.fields(w) }
 
-func (*SpawnOrder) fields(*wire) {}
+func (o *SpawnOrder) fields(w *wire) { texts(w, &o.Detach) }
 
 func (s *Spawned) fields(w *wire) { text(w, &s.Problem) }
