@@ -106,8 +106,8 @@ func TestScopes(t *testing.T) {
 		"accept": {"run", "decide"}, "reject": {"run", "decide"}, "apply": {"run", "decide"}, "undo": {"run", "decide"},
 		"listFiles": {"read"}, "statFile": {"read"}, "watchFiles": {"read"}, "verifyCell": {"read"}, "verifyReceipts": {"read"},
 		"validatePolicy": {"read"}, "explainPolicy": {"read"}, "suggestPolicy": {"read"},
-		"execSocket": {"run"}, "attach": {"run"}, "getPort": {"run"},
-		"metrics": {"admin"}, "collectGarbage": {"admin"}, "doctor": {"admin"}, "getKey": {"admin"}, "setPolicy": {"admin"},
+		"execSocket": {"run"}, "attach": {"run"}, "getPort": {"run"}, "runSocket": {"run"},
+		"metrics": {"admin"}, "getHomeDisk": {"admin"}, "collectGarbage": {"admin"}, "doctor": {"admin"}, "getKey": {"admin"}, "setPolicy": {"admin"},
 		"listTokens": {"admin"}, "createToken": {"admin"}, "revokeToken": {"admin"},
 		"health": nil, "ready": nil, "version": nil,
 	}
