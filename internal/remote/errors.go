@@ -47,6 +47,9 @@ func reported(p *client.Error) *api.Error {
 	if p.Code == api.CodeExec {
 		e.Err = &driver.StartError{Step: "exec", Cause: startCause(p.Message), Err: errors.New(p.Message)}
 	}
+	if p.Code == api.CodeProtocol && e.Hint == "" {
+		e.Hint = "something else than a daemon may listen there; look at --url and FORKCELL_URL"
+	}
 	if p.Code == api.CodeUnauthenticated {
 		e.Hint = "give the token with --token-file or FORKCELL_TOKEN_FILE"
 	}
@@ -63,7 +66,7 @@ func startCause(message string) driver.Cause {
 
 // kindOf returns the kind of a failure, by its code and its status.
 func kindOf(code api.Code, status int) api.Kind {
-	failed := []api.Code{api.CodeImport, api.CodeNetwork, api.CodeExec, api.CodeInterrupted, api.CodeDiskFull, api.CodeNoWinner}
+	failed := []api.Code{api.CodeImport, api.CodeNetwork, api.CodeExec, api.CodeInterrupted, api.CodeDiskFull, api.CodeNoWinner, api.CodeProtocol}
 	switch {
 	case code == api.CodeWorkdir:
 		return api.Usage

@@ -15,8 +15,8 @@ func TestLean(t *testing.T) {
 	dir := t.TempDir()
 	lean, whole := filepath.Join(dir, "forkcell"), filepath.Join(dir, "forkcell-server")
 	goCommand(t, "build", "-buildvcs=false", "-tags", "lean", "-o", lean, "./cmd/forkcell")
-	if deps := string(goCommand(t, "list", "-deps", "-tags", "lean", "./cmd/forkcell")); strings.Contains(deps, "klauspost") || strings.Contains(deps, "/huma/") {
-		t.Error("the lean program links zstd, or the daemon")
+	if deps := string(goCommand(t, "list", "-deps", "-tags", "lean", "./cmd/forkcell")); strings.Contains(deps, "klauspost") || strings.Contains(deps, "/huma/") || strings.Contains(deps, "internal/remote") {
+		t.Error("the lean program links zstd, the daemon, or what talks to it")
 	}
 	source := filepath.Join(dir, "src")
 	if err := os.Mkdir(source, 0o755); err != nil {
@@ -42,6 +42,10 @@ func TestLean(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(dir, "demo.tar.zst")); err == nil {
 		t.Error("alone it wrote an archive")
 	}
+	elsewhere := []string{"--url", "unix:none", "ls"}
+	if out, err := run(elsewhere...); err == nil || !strings.Contains(out, "needs forkcell-server") {
+		t.Errorf("alone: %v\n%s", err, out)
+	}
 	goCommand(t, "build", "-buildvcs=false", "-o", whole, "./cmd/forkcell")
 	// An archive is recognised by its contents, whatever its name.
 	for _, args := range [][]string{export, {"init", "again", "--from", "demo.tar.zst"}, {"init", "third", "--from", "plain.tar"}} {
@@ -53,6 +57,9 @@ func TestLean(t *testing.T) {
 		if out, err := run(args...); err != nil {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
+	}
+	if out, err := run(elsewhere...); err == nil || !strings.Contains(out, "the daemon at unix:none") {
+		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := run("export", "third", "-o", "out"); err != nil {
 		t.Errorf("%v\n%s", err, out)
