@@ -23,7 +23,7 @@ func overADaemon() []string {
 		"diff", "diff-pager", "diff-states", "fork", "gc", "init-git", "list",
 		"live-diff", "live-logs", "live-refused", "live-start-stop", "policy-etc", "receipt", "refresh",
 		"rm", "root", "run-busy", "run-denied", "run-interrupt", "run-streams", "run-terminal", "secrets",
-		"uninspected",
+		"uninspected", "usage-cells",
 	}
 }
 
