@@ -138,6 +138,10 @@ type Controls struct {
 	Degraded     []string `json:"degraded"`
 }
 
+// IsRecorded reports whether the run is part of the cell's history. What an engine
+// returns with an error may not be: the next command finishes such a run.
+func (r *RunResult) IsRecorded() bool { return r != nil && r.ReceiptID != "" }
+
 // RunResult is the result document of a run.
 type RunResult struct {
 	Cell             string           `json:"cell"`

@@ -129,6 +129,9 @@ func (e *Engine) withProgress(ctx context.Context) context.Context {
 
 func since(t time.Time) int64 { return time.Since(t).Microseconds() }
 
+// IsDiskFull reports whether a failure came from a full disk.
+func IsDiskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, store.ErrFull) }
+
 // Explain adds a message and a hint to a failure that has none: a damaged database,
 // a missing record in it, or a full disk.
 func Explain(err error) error {
@@ -140,7 +143,7 @@ func Explain(err error) error {
 	}
 	e := &api.Error{Message: err.Error(), Err: err}
 	switch {
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, store.ErrFull):
+	case IsDiskFull(err):
 		e.Kind, e.Code = api.Failed, api.CodeDiskFull
 		e.Message = "the disk of the state directory is full: " + err.Error()
 		e.Hint = "free some space there; `forkcell rm --force CELL` and `forkcell gc` work on a full disk"

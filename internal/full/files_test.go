@@ -339,8 +339,13 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 	d.live("demo")
 	d.exec("demo", "sh", "-c", `printf one > "$(printf 'a\377')"; printf two > "$(printf 'a\376')"; ln -s "$(printf 'to\377')" "$(printf 'l\377')"`)
 	d.want(200, nil, "PUT", "/v1/cells/demo/files?path=w%FE", "three", "Content-Type", "application/octet-stream")
-	d.want(201, nil, "POST", "/v1/cells/demo/fork", api.ForkBody{Name: "state"})
-	for _, name := range []string{"demo", "state"} {
+	names := []string{"demo", "state"}
+	if r := d.send("POST", "/v1/cells/demo/fork", api.ForkBody{Name: "state"}); lacksFreezer(r) {
+		names = names[:1]
+	} else if r.status != 201 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	for _, name := range names {
 		r := d.send("POST", "/v1/cells/"+name+"/files/list", api.ListFilesBody{})
 		var raw struct {
 			Entries []struct {

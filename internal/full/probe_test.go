@@ -15,6 +15,12 @@ import (
 
 // processExists reports whether there is a process with an id, also a dead one whose
 // parent has not asked for its exit status.
+// lacksFreezer reports whether a live cell could not be captured because its
+// processes cannot be frozen here.
+func lacksFreezer(r reply) bool {
+	return r.status == 422 && bytes.Contains(r.body, []byte(`"freezer"`))
+}
+
 func processExists(pid int) bool { return !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 // events returns the names of server-sent events, and the data of the last one.

@@ -30,10 +30,11 @@ func (d *daemon) started(name string, b any, status int) http.Header {
 func TestLiveQuota(t *testing.T) {
 	t.Parallel()
 	d := newRemote(t, api.ServeOptions{})
+	d.cell("base")
 	d.live("foreign")
 	two := d.token(api.TokenBody{Name: "two", Scopes: []string{"run"}, Quota: &api.Quota{LiveCells: 2}})
 	for i := range 6 {
-		d.want(201, nil, "POST", "/v1/cells/foreign/fork", api.ForkBody{Name: fmt.Sprintf("c%d", i)})
+		d.want(201, nil, "POST", "/v1/cells/base/fork", api.ForkBody{Name: fmt.Sprintf("c%d", i)})
 	}
 	// All at once: exactly two become live.
 	var mu sync.Mutex
@@ -93,9 +94,10 @@ func TestLiveMemoryQuota(t *testing.T) {
 func TestDaemonBounds(t *testing.T) {
 	t.Parallel()
 	d := newRemote(t, api.ServeOptions{MaxLive: 1, MaxRuns: 2})
+	d.cell("base")
 	d.live("demo")
 	for _, name := range []string{"a", "b", "c"} {
-		d.want(201, nil, "POST", "/v1/cells/demo/fork", api.ForkBody{Name: name})
+		d.want(201, nil, "POST", "/v1/cells/base/fork", api.ForkBody{Name: name})
 	}
 	d.problem(429, api.CodeQuota, "POST", "/v1/cells/a/start", nil)
 	sleep := api.RunBody{Command: []string{"sleep", "1000"}}

@@ -57,7 +57,7 @@ func TestSoak(t *testing.T) {
 type soak struct {
 	*daemonProcess
 	mu          sync.Mutex
-	supervisors []int // that were started
+	supervisors []started // processes
 	actions     map[string]int
 	callers     []*soakCaller
 }
@@ -204,9 +204,14 @@ func (s *soak) nothingLeft() {
 			s.Errorf("%s: %v, %v", dir, names, err)
 		}
 	}
-	for _, pid := range s.supervisors {
-		if processExists(pid) {
-			s.Errorf("the supervisor %d is left", pid)
+	limit := time.Now().Add(30 * time.Second) // one that has answered may still be ending
+	for _, p := range s.supervisors {
+		for p.exists() {
+			if time.Now().After(limit) {
+				s.Errorf("the supervisor %d is left", p.pid)
+				break
+			}
+			runtime.Gosched()
 		}
 	}
 	s.noControlGroups()

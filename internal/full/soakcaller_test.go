@@ -90,7 +90,7 @@ func (c *soakCaller) start(cell string, s api.CellSettings) (at string, remove f
 	var started api.StartResult
 	c.want(200, &started, "POST", at+"/start", nil)
 	c.mu.Lock()
-	c.supervisors = append(c.supervisors, started.PID)
+	c.supervisors = append(c.supervisors, newStarted(started.PID))
 	c.mu.Unlock()
 	return at, func() { c.want(204, nil, "DELETE", at+"?force=true", nil) }
 }

@@ -42,6 +42,10 @@ func (s *Server) problemOf(c *call, err error) *problem {
 			Kind: api.Failed, Code: api.CodeFailed, Message: "the operation failed", Hint: "the log of the daemon has the cause",
 		})
 	}
+	if cell.IsDiskFull(err) && e.Code != api.CodeDiskFull { // whatever the daemon was about to do
+		full := *e
+		full.Code, e = api.CodeDiskFull, &full
+	}
 	p := newProblem(c.id, statusOf(e), e)
 	if p.Status == http.StatusTooManyRequests {
 		p = p.after(0)

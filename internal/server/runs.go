@@ -255,7 +255,7 @@ func (j *runJob) run(ctx context.Context, stdio cell.Stdio, stdout, stderr io.Wr
 func (j *runJob) finish(ctx context.Context, w http.ResponseWriter) {
 	var out output
 	res, err := j.do(ctx, &out.stdout, &out.stderr, func(string) {})
-	if res == nil {
+	if err != nil && !res.IsRecorded() {
 		writeProblem(w, j.server.problemOf(j.call, err))
 		return
 	}
@@ -303,7 +303,7 @@ func (j *runJob) stream(ctx context.Context, w http.ResponseWriter) {
 	switch {
 	case events == nil:
 		writeProblem(w, j.server.problemOf(j.call, err))
-	case res == nil:
+	case err != nil && !res.IsRecorded():
 		_ = events.send("problem", j.server.problemOf(j.call, err).Problem)
 	default:
 		_ = events.send("result", res)

@@ -89,8 +89,11 @@ func (s *Store) commit(batch []*update) {
 	err = s.transact(func(tx *Tx) error {
 		for _, u := range batch {
 			u.run(tx, len(batch) > 1)
-			if u.err != nil && (len(batch) == 1 || tx.conn.AutocommitEnabled()) {
+			if u.err != nil && len(batch) == 1 {
 				return u.err
+			}
+			if tx.conn.AutocommitEnabled() {
+				return errors.Join(u.err, errRolledBack)
 			}
 			appended = append(appended, u.appended...)
 		}
