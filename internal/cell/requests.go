@@ -60,6 +60,13 @@ func (e *Engine) BeginRequest(_ context.Context, k KeyedRequest) (q store.Reques
 	return q, known, err
 }
 
+// RenewRun gives a request another run, after its first one was undone. A run that was
+// undone may have been seen, so its id is not used again.
+func (e *Engine) RenewRun(_ context.Context, q *store.Request) error {
+	q.RunID = store.NewID("run")
+	return e.store.Update(func(tx *store.Tx) error { return tx.RenewRun(q.ID, q.RunID) })
+}
+
 // AnswerRequest keeps the answer to a request.
 func (e *Engine) AnswerRequest(_ context.Context, id string, answer []byte) error {
 	return e.store.Update(func(tx *store.Tx) error { return tx.AnswerRequest(id, answer) })

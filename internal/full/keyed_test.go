@@ -1,10 +1,15 @@
 package full_test
 
 import (
+	"errors"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -93,4 +98,49 @@ func TestRepeatedStream(t *testing.T) {
 		t.Errorf("%+v %+v", begun, repeated)
 	}
 	d.want(http.StatusAccepted, nil, "POST", "/v1/runs/"+begun.RunID+"/cancel", nil)
+}
+
+// TestCutRequest repeats a request whose run a dead daemon did not begin, many times at
+// once. It is carried out once, as a run of another id: the first one may have been seen.
+func TestCutRequest(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	const path = "/v1/cells/demo/runs"
+	run := api.RunBody{Command: []string{"sh", "-c", "echo x >> file; cat file"}}
+	var first api.RunAnswer
+	d.want(200, &first, "POST", path, run, "Idempotency-Key", "k")
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	d.undoRun(first.RunID)
+	d.start(api.ServeOptions{})
+	answers := make([]string, 8)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() { answers[i] = string(d.send("POST", path, run, "Idempotency-Key", "k").body) })
+	}
+	all.Wait()
+	for _, a := range answers {
+		if a != answers[0] || !strings.Contains(a, `"stdout":"x\nx\n"`) || strings.Contains(a, first.RunID) {
+			t.Errorf("%s", a)
+		}
+	}
+}
+
+// undoRun makes the only request with a key, and its run, what they were before the run
+// began.
+func (d *daemon) undoRun(id string) {
+	d.Helper()
+	conn, err := sqlite.OpenConn(filepath.Join(d.home, "forkcell.db"))
+	if err != nil {
+		d.Fatal(err)
+	}
+	err = sqlitex.ExecuteTransient(conn, "UPDATE requests SET answer=x''", nil)
+	if err == nil {
+		err = sqlitex.ExecuteTransient(conn, "DELETE FROM runs WHERE id=?", &sqlitex.ExecOptions{Args: []any{id}})
+	}
+	if err := errors.Join(err, conn.Close()); err != nil {
+		d.Fatal(err)
+	}
 }

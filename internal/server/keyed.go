@@ -26,48 +26,51 @@ type requestKeeper interface {
 	BeginRequest(ctx context.Context, k cell.KeyedRequest) (q store.Request, known bool, err error)
 	AnswerRequest(ctx context.Context, id string, answer []byte) error
 	ForgetRequest(ctx context.Context, id string) error
+	RenewRun(ctx context.Context, q *store.Request) error
 	RequestEffects(ctx context.Context, id string) ([]api.LogEntry, error)
 	Settle(ctx context.Context, cell string) error
 }
 
-// inFlight are the requests with a key that are being carried out, by their ids.
+// inFlight are the requests with a key that are being carried out or repeated. Each has
+// a name.
 type inFlight struct {
 	mu   sync.Mutex
 	done map[string]chan struct{}
 }
 
-// begin adds a request. The returned function removes it and wakes those who wait.
-func (f *inFlight) begin(id string) (end func()) {
+// begin adds a request, when no other one has its name. end removes it.
+func (f *inFlight) begin(ctx context.Context, name string) (end func(), err error) {
+	for {
+		end, busy := f.add(name)
+		if busy == nil {
+			return end, nil
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// add adds a request. If there is one already, busy is closed when it ends.
+func (f *inFlight) add(name string) (end func(), busy <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if done, ok := f.done[name]; ok {
+		return nil, done
+	}
 	if f.done == nil {
 		f.done = map[string]chan struct{}{}
 	}
 	done := make(chan struct{})
-	f.done[id] = done
+	f.done[name] = done
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.done, id)
+		delete(f.done, name)
 		close(done)
-	}
-}
-
-// wait waits until a request is not carried out any more, and reports whether it
-// was.
-func (f *inFlight) wait(ctx context.Context, id string) (bool, error) {
-	f.mu.Lock()
-	done, ok := f.done[id]
-	f.mu.Unlock()
-	if !ok {
-		return false, nil
-	}
-	select {
-	case <-done:
-		return true, nil
-	case <-ctx.Done():
-		return true, ctx.Err()
-	}
+	}, nil
 }
 
 // keptAnswer is an answer as it is kept for a repeated request.
@@ -98,36 +101,32 @@ func (s *Server) once(w http.ResponseWriter, r *http.Request, c *call) {
 	k := cell.KeyedRequest{
 		Caller: c.caller.name, Route: r.Method + " " + r.URL.Path, Key: key, Content: content, Run: isRunPath(r.URL.Path),
 	}
-	for {
-		q, end, err := s.claim(r.Context(), requests, k)
-		if err != nil {
+	q, known, end, err := s.claim(r.Context(), requests, k)
+	if err != nil {
+		if r.Context().Err() == nil {
 			writeProblem(w, s.problemOf(c, err))
-			return
 		}
-		if end != nil {
-			s.carryOut(w, r, c, requests, q)
-			end()
-			return
-		}
-		if waited, err := s.keyed.wait(r.Context(), q.ID); err != nil {
-			return
-		} else if waited {
-			continue
-		}
+		return
+	}
+	defer end()
+	if known {
 		s.repeat(w, r, c, requests, q)
 		return
 	}
+	s.carryOut(w, r, c, requests, q)
 }
 
-// claim records a request. end is set if it is this one that carries it out.
-func (s *Server) claim(ctx context.Context, requests requestKeeper, k cell.KeyedRequest) (q store.Request, end func(), err error) {
-	s.claims.Lock()
-	defer s.claims.Unlock()
-	q, known, err := requests.BeginRequest(ctx, k)
-	if err != nil || known {
-		return q, nil, err
+// claim waits until nobody else works on a request, and records it unless it is known.
+// end must be called when it is answered.
+func (s *Server) claim(ctx context.Context, requests requestKeeper, k cell.KeyedRequest) (q store.Request, known bool, end func(), err error) {
+	end, err = s.keyed.begin(ctx, strings.Join([]string{k.Caller, k.Route, k.Key}, "\x00"))
+	if err != nil {
+		return q, false, nil, err
 	}
-	return q, s.keyed.begin(q.ID), nil
+	if q, known, err = requests.BeginRequest(ctx, k); err != nil {
+		end()
+	}
+	return q, known, end, err
 }
 
 // keyedContent checks a key, and returns everything that the request says.
@@ -202,8 +201,10 @@ func (s *Server) repeatRun(w http.ResponseWriter, r *http.Request, c *call, requ
 	info, err := s.settledRun(r.Context(), s.actFor(c, nil, nil), q.RunID)
 	if err != nil && api.KindOf(err) == api.NotFound {
 		// The daemon died before the command was executed.
-		s.carryOutAgain(w, r, c, requests, q)
-		return
+		if err = requests.RenewRun(r.Context(), &q); err == nil {
+			s.carryOut(w, r, c, requests, q)
+			return
+		}
 	}
 	if err != nil {
 		writeProblem(w, s.problemOf(c, err))
@@ -243,15 +244,8 @@ func (s *Server) repeatCut(w http.ResponseWriter, r *http.Request, c *call, requ
 		// A command in a live cell leaves no statement.
 		writeProblem(w, s.problemOf(c, api.Refusef(api.CodeInterrupted, "look at the cell", "the daemon ended while the command ran")))
 	default:
-		s.carryOutAgain(w, r, c, requests, q)
+		s.carryOut(w, r, c, requests, q)
 	}
-}
-
-// carryOutAgain carries out a request that was recorded and did nothing.
-func (s *Server) carryOutAgain(w http.ResponseWriter, r *http.Request, c *call, requests requestKeeper, q store.Request) {
-	end := s.keyed.begin(q.ID)
-	defer end()
-	s.carryOut(w, r, c, requests, q)
 }
 
 // recorder keeps an answer while it is written.

@@ -58,17 +58,15 @@ func (c Config) pool() (ready, size int) {
 
 // Server serves the REST API.
 type Server struct {
-	config  Config
-	logger  *slog.Logger
-	mux     *http.ServeMux
-	api     huma.API
-	jobs    jobs
-	metrics *metrics
-	keyed   inFlight
-	gate    *token.Gate
-	limiter *token.Limiter
-	// claims orders those who begin a request with the same key.
-	claims   sync.Mutex
+	config   Config
+	logger   *slog.Logger
+	mux      *http.ServeMux
+	api      huma.API
+	jobs     jobs
+	metrics  *metrics
+	keyed    inFlight
+	gate     *token.Gate
+	limiter  *token.Limiter
 	streams  streams
 	starting starting
 	draining atomic.Bool

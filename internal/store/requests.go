@@ -46,6 +46,11 @@ func (tx *Tx) Request(caller, route, key string) (Request, error) {
 	return one(tx, scanRequest, "SELECT "+requestColumns+" FROM requests WHERE caller=? AND route=? AND key=?", caller, route, key)
 }
 
+// RenewRun changes the run that a request asks for.
+func (tx *Tx) RenewRun(id, run string) error {
+	return tx.exec("UPDATE requests SET run_id=? WHERE id=?", run, id)
+}
+
 // AnswerRequest keeps the answer to a request.
 func (tx *Tx) AnswerRequest(id string, answer []byte) error {
 	return tx.exec("UPDATE requests SET answer=? WHERE id=?", answer, id)
