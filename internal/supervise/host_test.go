@@ -92,7 +92,7 @@ func serve(t *testing.T) *served {
 	s := &served{client: NewClient("demo", socket, "v"), ending: make(chan Ending, 1)}
 	s.Host = NewHost(Config{
 		Cell: &fakeCell{end: make(chan struct{}), gone: make(chan struct{})}, Listener: listener, Version: "v",
-		Name: "demo", RunID: "run_1", MountAt: "/work", Workdir: "/work", User: 1000, UserName: "sandbox", Env: []string{"A=1"},
+		Name: "demo", RunID: "run_1", MountAt: "/project", Workdir: "/project", User: 1000, UserName: "sandbox", Env: []string{"A=1"},
 		NewID:      func() string { return "exec_" + strconv.FormatInt(ids.Add(1), 10) },
 		Recordable: func(args []string) []string { return args },
 		Record: func(event.Event) {
@@ -229,7 +229,7 @@ func TestStop(t *testing.T) {
 
 func TestCommand(t *testing.T) {
 	t.Parallel()
-	h := NewHost(Config{MountAt: "/work", Workdir: "/work/sub", User: 1000, UserName: "sandbox", Env: []string{"A=1", "B=2"}})
+	h := NewHost(Config{MountAt: "/project", Workdir: "/project/sub", User: 1000, UserName: "sandbox", Env: []string{"A=1", "B=2"}})
 	for name, c := range map[string]struct {
 		in   live.Command
 		dir  string
@@ -237,12 +237,12 @@ func TestCommand(t *testing.T) {
 		arg  string
 		kind api.Kind
 	}{
-		"as it is":              {in: live.Command{Args: []string{"x"}}, dir: "/work/sub", env: "A=1 B=2", arg: "x"},
-		"a relative directory":  {in: live.Command{Args: []string{"x"}, Workdir: "a/../b"}, dir: "/work/b", env: "A=1 B=2", arg: "x"},
+		"as it is":              {in: live.Command{Args: []string{"x"}}, dir: "/project/sub", env: "A=1 B=2", arg: "x"},
+		"a relative directory":  {in: live.Command{Args: []string{"x"}, Workdir: "a/../b"}, dir: "/project/b", env: "A=1 B=2", arg: "x"},
 		"an absolute directory": {in: live.Command{Args: []string{"x"}, Workdir: "/tmp"}, dir: "/tmp", env: "A=1 B=2", arg: "x"},
-		"a variable":            {in: live.Command{Args: []string{"x"}, Env: []string{"A=3"}}, dir: "/work/sub", env: "B=2 A=3", arg: "x"},
-		"the only user":         {in: live.Command{Args: []string{"x"}, User: "1000"}, dir: "/work/sub", env: "A=1 B=2", arg: "x"},
-		"a copy":                {in: live.Command{Args: []string{carrier}, Workdir: "/tmp"}, dir: "/work", env: "A=1 B=2", arg: CarrierFile},
+		"a variable":            {in: live.Command{Args: []string{"x"}, Env: []string{"A=3"}}, dir: "/project/sub", env: "B=2 A=3", arg: "x"},
+		"the only user":         {in: live.Command{Args: []string{"x"}, User: "1000"}, dir: "/project/sub", env: "A=1 B=2", arg: "x"},
+		"a copy":                {in: live.Command{Args: []string{carrier}, Workdir: "/tmp"}, dir: "/project", env: "A=1 B=2", arg: CarrierFile},
 		"another user":          {in: live.Command{Args: []string{"x"}, User: "root"}, kind: api.Refused},
 		"no variable":           {in: live.Command{Args: []string{"x"}, Env: []string{"A"}}, kind: api.Usage},
 	} {

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// Run is one governed run.
+type Run struct {
+	ID        string `json:"-"`
+	CellID    string `json:"-"`
+	Ord       int64  `json:"-"`
+	State     string `json:"-"` // running or done
+	After     string `json:"-"`
+	Decision  string `json:"-"` // pending, accepted, rejected, restored, partial, superseded
+	ReceiptID string `json:"-"`
+
+	Before          string    `json:"before"`
+	Command         []string  `json:"command"`
+	EnvNames        []string  `json:"env_names"`
+	Workdir         string    `json:"workdir"`
+	ReadOnly        []string  `json:"read_only,omitempty"`
+	TimeoutUS       int64     `json:"timeout_us,omitempty"`
+	Policy          string    `json:"policy,omitempty"`  // hash of the policy that ruled it
+	Ceiling         string    `json:"ceiling,omitempty"` // hash of the ceiling that the policy is under
+	RestoreOnFail   bool      `json:"restore_on_fail,omitempty"`
+	AcceptOnSuccess bool      `json:"accept_on_success,omitempty"`
+	Actor           string    `json:"actor"`
+	Outcome         string    `json:"outcome"`
+	ExitCode        int       `json:"exit_code"`
+	Signal          int       `json:"signal"`
+	Changed         int       `json:"changed"`
+	Stdout          string    `json:"stdout,omitempty"` // digests of the stored output
+	Stderr          string    `json:"stderr,omitempty"`
+	StartedAt       time.Time `json:"started_at"`
+	FinishedAt      time.Time `json:"finished_at"`
+	// Asked is the request of an unfinished run, as its receipt will have it.
+	Asked json.RawMessage `json:"asked,omitempty"`
+	// Paused: the processes of an unfinished run are stopped.
+	Paused bool `json:"paused,omitempty"`
+	// Memory (bytes) and CPUsMilli are the limits of an unfinished run; 0 is none.
+	Memory    int64 `json:"memory,omitempty"`
+	CPUsMilli int64 `json:"cpus_milli,omitempty"`
+	// CPUMicros is the processor time of a finished run; 0 if it was not counted.
+	CPUMicros int64 `json:"cpu_us,omitempty"`
+}
+
+// Failed reports whether a finished run did not succeed.
+func (r Run) Failed() bool { return r.Outcome != "succeeded" }
+
+const runColumns = "id, cell_id, ord, state, after, decision, receipt_id, doc"
+
+func scanRun(r *sqlite.Stmt) (Run, error) {
+	run := Run{
+		ID: r.ColumnText(0), CellID: r.ColumnText(1), Ord: r.ColumnInt64(2), State: r.ColumnText(3),
+		After: r.ColumnText(4), Decision: r.ColumnText(5), ReceiptID: r.ColumnText(6),
+	}
+	err := decode(r.ColumnText(7), &run)
+	return run, err
+}
+
+const putRun = `INSERT INTO runs(id,cell_id,ord,state,after,decision,receipt_id,doc)
+	VALUES(?,?,max(coalesce((SELECT ord FROM runs ORDER BY rowid DESC LIMIT 1),0),(SELECT dropped FROM identity WHERE rowid=1))+1,?,?,?,?,?)
+	ON CONFLICT(id) DO UPDATE SET state=excluded.state, after=excluded.after, decision=excluded.decision,
+		receipt_id=excluded.receipt_id, doc=excluded.doc`
+
+// PutRun inserts or replaces a run.
+func (tx *Tx) PutRun(r Run) error {
+	doc, err := encode(r)
+	if err != nil {
+		return err
+	}
+	return tx.exec(putRun, r.ID, r.CellID, r.State, r.After, r.Decision, r.ReceiptID, doc)
+}
+
+// Run finds a run by its whole id.
+func (tx *Tx) Run(id string) (Run, error) {
+	return one(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE id=?", id)
+}
+
+// RunOfReceipt finds the run that a receipt is about.
+func (tx *Tx) RunOfReceipt(id string) (Run, error) {
+	return one(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE receipt_id=? AND receipt_id<>''", id)
+}
+
+// Runs lists the runs of a cell, or of all with "", oldest first.
+func (tx *Tx) Runs(cellID string) ([]Run, error) {
+	if cellID == "" {
+		return all(tx, scanRun, "SELECT "+runColumns+" FROM runs ORDER BY ord")
+	}
+	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? ORDER BY ord", cellID)
+}
+
+// RunsAfter lists at most limit runs of a cell, or of all with "", whose number is
+// greater than after, oldest first.
+func (tx *Tx) RunsAfter(cellID string, after int64, limit int) ([]Run, error) {
+	if cellID == "" {
+		return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ord>? ORDER BY ord LIMIT ?", after, limit)
+	}
+	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? AND ord>? ORDER BY ord LIMIT ?", cellID, after, limit)
+}
+
+// LastRun is a cell's newest finished run.
+func (tx *Tx) LastRun(cellID string) (Run, error) {
+	return one(tx, scanRun,
+		"SELECT "+runColumns+" FROM runs WHERE cell_id=? AND state='done' ORDER BY ord DESC LIMIT 1", cellID)
+}
+
+// DropRun removes a run that never started. Its number is not given again.
+func (tx *Tx) DropRun(id string) error {
+	const keep = "UPDATE identity SET dropped=max(dropped,coalesce((SELECT ord FROM runs WHERE id=?),0))"
+	return errors.Join(tx.exec(keep, id), tx.exec("DELETE FROM runs WHERE id=?", id))
+}
+
+// A run without a receipt is unfinished. There are few of them, and only this
+// index finds them without reading all runs.
+const (
+	unfinished = `SELECT EXISTS(SELECT 1 FROM intents WHERE cell_id=?1)
+		OR EXISTS(SELECT 1 FROM runs INDEXED BY runs_receipt WHERE receipt_id='' AND cell_id=?1 AND state='running')`
+	unfinishedRuns = "SELECT " + runColumns + ` FROM runs INDEXED BY runs_receipt
+		WHERE receipt_id='' AND ?1 IN ('', cell_id) AND state='running' ORDER BY ord`
+)
+
+// Unfinished reports whether a cell has unfinished intents or runs.
+func (tx *Tx) Unfinished(cellID string) (found bool, err error) {
+	err = tx.query(func(r *sqlite.Stmt) error {
+		found = r.ColumnBool(0)
+		return nil
+	}, unfinished, cellID)
+	return found, err
+}
+
+// UnfinishedRuns lists a cell's runs that have no receipt yet, or those of all
+// cells with "".
+func (tx *Tx) UnfinishedRuns(cellID string) ([]Run, error) {
+	return all(tx, scanRun, unfinishedRuns, cellID)
+}
