@@ -95,6 +95,9 @@ func (n *Driver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (ou
 	if s.Network == nil {
 		// Why the cell could not be built says more than that it ended.
 		if failed := cell.awaitBuilt(ctx); failed != nil {
+			if err == nil {
+				e.drop()
+			}
 			err = failed
 		}
 	}
