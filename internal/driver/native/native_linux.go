@@ -35,6 +35,9 @@ type Options struct {
 	without protocol.Without
 	// stepTimes, if set, gets the times of a start's steps; for benchmarks.
 	stepTimes func([]protocol.StepTime)
+	// joinLimit bounds the time that a warm process has to make a copy; 0 means
+	// joinLimit.
+	joinLimit time.Duration
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -57,6 +60,9 @@ type Driver struct {
 func New(opt Options) *Driver {
 	if opt.Executable == "" {
 		opt.Executable = "/proc/self/exe"
+	}
+	if opt.joinLimit == 0 {
+		opt.joinLimit = joinLimit
 	}
 	n := &Driver{opt: opt, layers: layerNamespace{idMap: permutedMap()}, plain: layerNamespace{idMap: plainMap()}}
 	n.pool.start = n.spawn

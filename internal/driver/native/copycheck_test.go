@@ -1,0 +1,58 @@
+package native
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/sdk/python"
+)
+
+// TestCopyIsChecked has warm processes that leave a control out, by replacements in
+// the module.
+func TestCopyIsChecked(t *testing.T) {
+	t.Parallel()
+	const (
+		begin = "    os.setsid()"
+		said  = `        control.send({"type": "joined"})`
+	)
+	for says, changes := range map[string][]string{
+		"CapPrm is":                   {"    _check(_libc.syscall(_SYS_CAPSET", "    0 and _check(_libc.syscall(_SYS_CAPSET"},
+		"CapBnd is":                   {"    while _check(_libc.prctl(_PR_CAPBSET_DROP", "    while 0 and _check(_libc.prctl(_PR_CAPBSET_DROP"},
+		"Seccomp_filters is 1":        {"        fd = _libc.syscall(_SYS_SECCOMP", "        return -1\n        fd = _libc.syscall(_SYS_SECCOMP"},
+		"not in the net namespace":    {`        for name in _NAMESPACES:`, `        for name in [n for n in _NAMESPACES if n != "net"]:`},
+		"not in the ipc namespace":    {`        for name in _NAMESPACES:`, `        for name in [n for n in _NAMESPACES if n != "ipc"]:`},
+		"it holds descriptor":         {"if int(name) > 2 and int(name) != keep:", "if False:"},
+		"it shares memory":            {begin, "    import mmap\n    global held\n    held = mmap.mmap(-1, 4096)\n" + begin},
+		"Threads is 2":                {begin, "    threading.Thread(target=lambda: __import__('time').sleep(60), daemon=True).start()\n" + begin},
+		`said "ready" instead`:        {said, `        control.send({"type": "ready"})`},
+		"the process has ended":       {said, `        os._exit(0)`},
+		"malformed message":           {said, `        control.socket.sendall(b"\x01\x00\x00\x00x")`},
+		"message of 4294967295 bytes": {said, `        control.socket.sendall(b"\xff" * 8)`},
+		"the copy could not be made":  {`        if os.fork() == 0:`, `        if os._exit(1) or os.fork() == 0:`},
+	} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			w := newWarmTemplate(t, warmWith(changed(t, changes), "serve()"))
+			_, err := w.try(1, nil)
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Fatalf("%v", err)
+			}
+			if list, err := w.Processes(); err != nil || len(list) != 2 {
+				t.Errorf("%d processes, %v: %+v", len(list), err, list)
+			}
+		})
+	}
+}
+
+// changed returns the module with replacements: what is replaced, and what by.
+func changed(t *testing.T, changes []string) string {
+	t.Helper()
+	module := python.Warm
+	for i := 0; i < len(changes); i += 2 {
+		if strings.Count(module, changes[i]) != 1 {
+			t.Fatalf("the module has %q %d times", changes[i], strings.Count(module, changes[i]))
+		}
+		module = strings.Replace(module, changes[i], changes[i+1], 1)
+	}
+	return module
+}
