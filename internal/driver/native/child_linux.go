@@ -68,7 +68,7 @@ func (c *child) join(ctx context.Context, b driver.Branch, p *hostPlan) error {
 	if err != nil {
 		return err
 	}
-	allowed := h.inodes()
+	allowed := h.files()
 	j, err := c.template.copy(ctx, c.line, &forkOrder{
 		Type: "fork", Number: b.Number, Workdir: b.Workdir, Env: variables(b.Env), Descriptors: h.names,
 		Filter: filter.Bytes(), Listener: filter.Notifies(),
@@ -105,12 +105,12 @@ func (h *handed) add(name string, fd int) {
 	h.names, h.fds = append(h.names, name), append(h.fds, fd)
 }
 
-// inodes returns those of the descriptors that the copy keeps.
-func (h *handed) inodes() (list []uint64) {
+// files returns those that the copy keeps descriptors of.
+func (h *handed) files() (list []fileID) {
 	for _, fd := range h.made {
 		var st unix.Stat_t
 		if unix.Fstat(fd, &st) == nil { // else the copy is refused
-			list = append(list, st.Ino)
+			list = append(list, fileID{st.Dev, st.Ino})
 		}
 	}
 	return list
@@ -165,7 +165,7 @@ func variables(env []string) map[string]string {
 
 // admit looks at a copy before it may go on, and puts it under the limits of its
 // cell.
-func (c *child) admit(j *joined, allowed []uint64) error {
+func (c *child) admit(j *joined, allowed []fileID) error {
 	k, err := openProcess(j.pid)
 	if err == nil {
 		err = c.examine(k, j, allowed)
@@ -182,7 +182,7 @@ func (c *child) admit(j *joined, allowed []uint64) error {
 }
 
 // examine checks a copy and limits it.
-func (c *child) examine(k *known, j *joined, allowed []uint64) (err error) {
+func (c *child) examine(k *known, j *joined, allowed []fileID) (err error) {
 	check := copyCheck{child: c, pid: k.pid, filters: j.filters, allowed: allowed}
 	if j.inside, err = check.run(); err != nil {
 		return fmt.Errorf("the copy is not confined: %w", err)

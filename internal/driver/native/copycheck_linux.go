@@ -19,7 +19,7 @@ type copyCheck struct {
 	child   *child
 	pid     int
 	filters int      // of system calls that it must have
-	allowed []uint64 // the inodes of its descriptors
+	allowed []fileID // of its descriptors
 	inside  int      // its number in the template
 }
 
@@ -126,7 +126,7 @@ func (k *copyCheck) descriptors() error {
 		if err := unix.Stat(k.file("fd/"+e.Name()), &st); err != nil {
 			return fmt.Errorf("descriptor %s: %w", e.Name(), err)
 		}
-		if !slices.Contains(k.allowed, st.Ino) && !isNull(&st) {
+		if !slices.Contains(k.allowed, fileID{st.Dev, st.Ino}) && !isNull(&st) {
 			what, _ := os.Readlink(k.file("fd/" + e.Name()))
 			return fmt.Errorf("it holds descriptor %s, %.100q", e.Name(), what)
 		}

@@ -1,6 +1,8 @@
 package native
 
 import (
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -55,4 +57,30 @@ func changed(t *testing.T, changes []string) string {
 		module = strings.Replace(module, changes[i], changes[i+1], 1)
 	}
 	return module
+}
+
+// TestDescriptorsOfACopy: a file is known by its device and its number there.
+func TestDescriptorsOfACopy(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sleep", "1000") // its streams are the null device
+	more, other, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer more.Close()
+	defer other.Close()
+	cmd.ExtraFiles = []*os.File{more}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
+	h := handed{made: []int{int(more.Fd())}}
+	check := copyCheck{pid: cmd.Process.Pid, allowed: h.files()}
+	if err := check.descriptors(); err != nil {
+		t.Error(err)
+	}
+	check.allowed[0].dev++
+	if err := check.descriptors(); err == nil || !strings.Contains(err.Error(), "it holds descriptor 3") {
+		t.Errorf("a file of another device: %v", err)
+	}
 }
