@@ -97,20 +97,51 @@ func (k *copyCheck) namespaces() error {
 	return nil
 }
 
-// mappings checks that it shares no memory to write to.
+// mappings checks that it shares no memory to write to, or that it may make such.
 func (k *copyCheck) mappings() error {
 	data, err := os.ReadFile(k.file("maps"))
 	if err != nil {
 		return err
 	}
+	shares := false
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)
 		if len(f) < 2 || len(f[1]) != 4 {
 			return fmt.Errorf("mapping %.80q", line)
 		}
-		if f[1][1] == 'w' && f[1][3] == 's' {
-			return fmt.Errorf("it shares memory: %.200s", strings.TrimSpace(line))
+		shares = shares || f[1][3] == 's'
+	}
+	if !shares {
+		return nil
+	}
+	return k.mayWrite()
+}
+
+// mayWrite looks for a shared mapping that is writable, or can be made so. One of a
+// file that was opened for reading, such as a cache of the C library, cannot.
+func (k *copyCheck) mayWrite() error {
+	data, err := os.ReadFile(k.file("smaps"))
+	if err != nil {
+		return err
+	}
+	shared := "" // the mapping whose flags come next
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		begins := len(f) >= 2 && len(f[1]) == 4 && strings.Contains(f[0], "-")
+		switch {
+		case begins && shared != "":
+			return fmt.Errorf("whether it shares memory is unknown: %.200s", shared)
+		case begins && f[1][3] == 's':
+			shared = strings.TrimSpace(line)
+		case shared != "" && f[0] == "VmFlags:":
+			if slices.Contains(f, "mw") {
+				return fmt.Errorf("it shares memory: %.200s", shared)
+			}
+			shared = ""
 		}
+	}
+	if shared != "" {
+		return fmt.Errorf("whether it shares memory is unknown: %.200s", shared)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ func TestCopyIsChecked(t *testing.T) {
 		"not in the ipc namespace":    {`        for name in _NAMESPACES:`, `        for name in [n for n in _NAMESPACES if n != "ipc"]:`},
 		"it holds descriptor":         {"if int(name) > 2 and int(name) != keep:", "if False:"},
 		"it shares memory":            {begin, "    import mmap\n    global held\n    held = mmap.mmap(-1, 4096)\n" + begin},
+		"r--s":                        {begin, "    import mmap\n    global held\n    held = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)\n" + begin},
 		"Threads is 2":                {begin, "    threading.Thread(target=lambda: __import__('time').sleep(60), daemon=True).start()\n" + begin},
 		`said "ready" instead`:        {said, `        control.send({"type": "ready"})`},
 		"the process has ended":       {said, `        os._exit(0)`},
@@ -43,6 +44,21 @@ func TestCopyIsChecked(t *testing.T) {
 				t.Errorf("%d processes, %v: %+v", len(list), err, list)
 			}
 		})
+	}
+}
+
+// TestCopyMayReadSharedFiles: a mapping of a file that was opened for reading is no
+// shared memory, as the caches of the C library are.
+func TestCopyMayReadSharedFiles(t *testing.T) {
+	t.Parallel()
+	w := newWarmTemplate(t, warmCommand(`
+import mmap
+with open(os.__file__) as file:
+    shared = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+serve()`))
+	c := w.branch(1)
+	if got := w.ask(c, "b'import' in shared[:]"); got != "True" {
+		t.Error(got)
 	}
 }
 
