@@ -26,7 +26,7 @@ type copyCheck struct {
 // run returns the first thing that is not as it must be, or else the number that the
 // copy has in the template.
 func (k *copyCheck) run() (inside int, err error) {
-	for _, check := range []func() error{k.status, k.namespaces, k.mappings, k.descriptors} {
+	for _, check := range []func() error{k.status, k.namespaces, k.directories, k.mappings, k.descriptors} {
 		if err := check(); err != nil {
 			return 0, err
 		}
@@ -95,6 +95,53 @@ func (k *copyCheck) namespaces() error {
 		}
 	}
 	return nil
+}
+
+// directories checks that its root is the cell's, and that its working directory is in
+// the cell: a directory that was opened before it has joined could be either.
+func (k *copyCheck) directories() error {
+	root, err := placeOf(k.file("root"))
+	if err != nil {
+		return err
+	}
+	cell, err := placeOf(fmt.Sprintf("/proc/%d/root", k.child.pid))
+	if err != nil {
+		return err
+	}
+	if root != cell {
+		return errors.New("its root is not the cell's")
+	}
+	work, err := placeOf(k.file("cwd"))
+	if err != nil {
+		return err
+	}
+	mounts, err := os.ReadFile(k.file("mountinfo"))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if id, _, _ := strings.Cut(line, " "); id == strconv.FormatUint(work.mount, 10) {
+			return nil
+		}
+	}
+	return errors.New("its working directory is not in the cell")
+}
+
+// place is a file on a mount.
+type place struct {
+	fileID
+	mount uint64
+}
+
+func placeOf(path string) (place, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
+		return place{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if st.Mask&unix.STATX_MNT_ID == 0 {
+		return place{}, fmt.Errorf("%s: this kernel does not show mounts: %w", path, unix.EOPNOTSUPP)
+	}
+	return place{fileID{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}, st.Mnt_id}, nil
 }
 
 // mappings checks that it shares no memory to write to, or that it may make such.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/sdk/python"
 )
 
@@ -14,15 +15,27 @@ import (
 func TestCopyIsChecked(t *testing.T) {
 	t.Parallel()
 	const (
-		begin = "    os.setsid()"
-		said  = `        control.send({"type": "joined"})`
+		begin  = "    os.setsid()"
+		said   = `        control.send({"type": "joined"})`
+		serves = `    line.send({"type": "warm", "protocol": PROTOCOL})`
+		enters = "        os.chdir(directory)"
+		before = serves + "\n    global outside\n    outside = os.open('/', os.O_RDONLY)"
 	)
+	spec := driver.Spec{ID: "template", Template: true}
+	spec.Guard.AllowSyscalls = []string{"chroot"} // else there is no way to another root
 	for says, changes := range map[string][]string{
-		"CapPrm is":                   {"    _check(_libc.syscall(_SYS_CAPSET", "    0 and _check(_libc.syscall(_SYS_CAPSET"},
-		"CapBnd is":                   {"    while _check(_libc.prctl(_PR_CAPBSET_DROP", "    while 0 and _check(_libc.prctl(_PR_CAPBSET_DROP"},
-		"Seccomp_filters is 1":        {"        fd = _libc.syscall(_SYS_SECCOMP", "        return -1\n        fd = _libc.syscall(_SYS_SECCOMP"},
-		"not in the net namespace":    {`        for name in _NAMESPACES:`, `        for name in [n for n in _NAMESPACES if n != "net"]:`},
-		"not in the ipc namespace":    {`        for name in _NAMESPACES:`, `        for name in [n for n in _NAMESPACES if n != "ipc"]:`},
+		"CapPrm is":                {"    _check(_libc.syscall(_SYS_CAPSET", "    0 and _check(_libc.syscall(_SYS_CAPSET"},
+		"CapBnd is":                {"    while _check(_libc.prctl(_PR_CAPBSET_DROP", "    while 0 and _check(_libc.prctl(_PR_CAPBSET_DROP"},
+		"Seccomp_filters is 1":     {"        fd = _libc.syscall(_SYS_SECCOMP", "        return -1\n        fd = _libc.syscall(_SYS_SECCOMP"},
+		"not in the net namespace": {`        for name in _NAMESPACES:`, `        for name in [n for n in _NAMESPACES if n != "net"]:`},
+		"not in the ipc namespace": {`        for name in _NAMESPACES:`, `        for name in [n for n in _NAMESPACES if n != "ipc"]:`},
+		"its root is not the cell's": {
+			serves, before, begin, begin + "\n    os.fchdir(outside)\n    os.chroot('.')", enters, "        pass",
+			// Landlock denies it all files outside.
+			"    null = os.open(os.devnull, os.O_RDWR)", `    null = given["stdout"]`,
+			`    for name in os.listdir("/proc/self/fd"):`, "    for name in range(3, 64):",
+		},
+		"its working directory":       {serves, before, begin, begin + "\n    os.fchdir(outside)", enters, "        pass"},
 		"it holds descriptor":         {"if int(name) > 2 and int(name) != keep:", "if False:"},
 		"it shares memory":            {begin, "    import mmap\n    global held\n    held = mmap.mmap(-1, 4096)\n" + begin},
 		"r--s":                        {begin, "    import mmap\n    global held\n    held = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)\n" + begin},
@@ -35,8 +48,14 @@ func TestCopyIsChecked(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			t.Parallel()
-			w := newWarmTemplate(t, warmWith(changed(t, changes), "serve()"))
-			_, err := w.try(1, nil)
+			needsInterpreter(t)
+			tmpl, err := startSpec(t.Context(), New(Options{}), spec, warmWith(changed(t, changes), "serve()"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = tmpl.Close() })
+			w := warmTemplate{t, tmpl}
+			_, err = w.try(1, nil)
 			if err == nil || !strings.Contains(err.Error(), says) {
 				t.Fatalf("%v", err)
 			}
