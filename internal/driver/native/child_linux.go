@@ -76,7 +76,7 @@ func (c *child) join(ctx context.Context, b driver.Branch, p *hostPlan) error {
 	if err != nil {
 		return err
 	}
-	if err := c.admit(j, allowed); err != nil {
+	if err := c.admit(j, allowed, p.Guard); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinLimit)
@@ -165,10 +165,10 @@ func variables(env []string) map[string]string {
 
 // admit looks at a copy before it may go on, and puts it under the limits of its
 // cell.
-func (c *child) admit(j *joined, allowed []fileID) error {
+func (c *child) admit(j *joined, allowed []fileID, limits protocol.Guard) error {
 	k, err := openProcess(j.pid)
 	if err == nil {
-		err = c.examine(k, j, allowed)
+		err = c.examine(k, j, allowed, limits)
 	}
 	if err == nil {
 		err = c.release(k, j.inside)
@@ -182,7 +182,7 @@ func (c *child) admit(j *joined, allowed []fileID) error {
 }
 
 // examine checks a copy and limits it.
-func (c *child) examine(k *known, j *joined, allowed []fileID) (err error) {
+func (c *child) examine(k *known, j *joined, allowed []fileID, limits protocol.Guard) (err error) {
 	check := copyCheck{child: c, pid: k.pid, filters: j.filters, allowed: allowed}
 	if j.inside, err = check.run(); err != nil {
 		return fmt.Errorf("the copy is not confined: %w", err)
@@ -191,6 +191,9 @@ func (c *child) examine(k *known, j *joined, allowed []fileID) (err error) {
 		if err := c.limits.group.Add(k.pid); err != nil {
 			return err
 		}
+	}
+	if err := limitResources(k.pid, limits); err != nil {
+		return fmt.Errorf("resource limits of the copy: %w", err)
 	}
 	// All this was done to the number of a process that has not ended.
 	if !k.lives() {
@@ -222,6 +225,26 @@ func (c *child) release(k *known, inside int) error {
 	c.admitted = true
 	c.copied.Store(k)
 	return k.signal(unix.SIGCONT)
+}
+
+// limitResources puts those limits of a cell on a copy that no control group holds. A
+// lower limit of the template stays.
+func limitResources(pid int, g protocol.Guard) error {
+	for which, limit := range map[int]int64{unix.RLIMIT_NOFILE: g.OpenFiles, unix.RLIMIT_NPROC: g.Processes} {
+		if limit <= 0 {
+			continue
+		}
+		var now unix.Rlimit
+		if err := unix.Prlimit(pid, which, nil, &now); err != nil {
+			return err
+		}
+		now.Max = min(now.Max, uint64(limit))
+		now.Cur = now.Max
+		if err := unix.Prlimit(pid, which, &now, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Ask implements driver.Child.
