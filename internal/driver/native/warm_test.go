@@ -79,6 +79,19 @@ func (d warmDriver) Start(ctx context.Context, s driver.Spec) (driver.Cell, erro
 	return warmCell{t, s}, nil
 }
 
+// Run executes a command in a branch.
+func (d warmDriver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (out driver.Outcome, err error) {
+	if _, err := newOrder(&s.Command, false); err != nil {
+		return driver.Outcome{}, err
+	}
+	t, err := startWarm(ctx, d.Driver, executing)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	return warmCell{t, s}.Exec(ctx, s.Command, stdio)
+}
+
 // executing makes a copy execute a program.
 const executing = `
 def execute(number):
@@ -156,6 +169,23 @@ func TestProbesInBranches(t *testing.T) {
 	s.Claims = []drivertest.Claim{drivertest.Mounts, drivertest.Isolation} // see copyControls
 	s.Environment = append(s.Environment, envWarm+"=1")
 	t.Logf("%d attacks were shown to fail", s.Probes(t))
+}
+
+// TestContractInBranches runs those tests of the suite that are about a cell and not
+// about the streams and signals of a command, which a copy does not have.
+func TestContractInBranches(t *testing.T) {
+	t.Parallel()
+	needsInterpreter(t)
+	s := suite()
+	s.New = func() driver.Driver { return warmDriver{New(Options{})} }
+	s.Claims = append([]drivertest.Claim{drivertest.Mounts, drivertest.Isolation}, hostClaims(t)...)
+	s.Environment = append(s.Environment, envWarm+"=1")
+	s.Controls, s.Without = nil, nil // see TestProbesInBranches
+	s.Only = []string{
+		"ExitStatus", "BadSpec", "Unclaimed", "DaemonDiesWithCommand", "ManyAtOnce", "ExecSharesTheCell",
+		"Workspace", "Masks", "Network", "LimitOfProcesses", "Killed",
+	}
+	s.Run(t)
 }
 
 func needsInterpreter(t *testing.T) {
