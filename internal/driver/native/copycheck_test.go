@@ -1,10 +1,12 @@
 package native
 
 import (
-	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/sdk/python"
@@ -97,25 +99,34 @@ func changed(t *testing.T, changes []string) string {
 // TestDescriptorsOfACopy: a file is known by its device and its number there.
 func TestDescriptorsOfACopy(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("sleep", "1000") // its streams are the null device
-	more, other, err := os.Pipe()
+	cmd := exec.Command("sleep", "1000")
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer more.Close()
-	defer other.Close()
-	cmd.ExtraFiles = []*os.File{more}
-	if err := cmd.Start(); err != nil {
+	defer func() { _, _, _ = in.Close(), cmd.Process.Kill(), cmd.Wait() }()
+	check := copyCheck{pid: cmd.Process.Pid}
+	names, err := filepath.Glob(check.file("fd/*"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
-	h := handed{made: []int{int(more.Fd())}}
-	check := copyCheck{pid: cmd.Process.Pid, allowed: h.files()}
+	for _, name := range names {
+		var st unix.Stat_t
+		if err := unix.Stat(name, &st); err != nil {
+			t.Fatal(err)
+		}
+		check.allowed = append(check.allowed, fileID{st.Dev, st.Ino})
+	}
 	if err := check.descriptors(); err != nil {
 		t.Error(err)
 	}
-	check.allowed[0].dev++
-	if err := check.descriptors(); err == nil || !strings.Contains(err.Error(), "it holds descriptor 3") {
-		t.Errorf("a file of another device: %v", err)
+	for i := range check.allowed {
+		check.allowed[i].dev++
+	}
+	if err := check.descriptors(); err == nil || !strings.Contains(err.Error(), "it holds descriptor") {
+		t.Errorf("files of another device: %v", err)
 	}
 }
