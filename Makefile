@@ -6,6 +6,9 @@ LDFLAGS := -s -w$(if $(VERSION), -X github.com/forkcell/forkcell/internal/app.ve
 PREFIX  ?= /usr/local
 DATADIR := $(DESTDIR)$(PREFIX)/share
 TOOL    := $(GO) tool -modfile=tools/go.mod
+# gVisor takes minutes to compile: all that use it share what one has compiled.
+GVISORENV := CGO_ENABLED=0 GOFLAGS=-trimpath
+INGVISOR  := cd gvisor && $(GVISORENV) $(GO)
 
 # Go's own installation directory, for shells that do not have it in PATH.
 export PATH := $(PATH):/usr/local/go/bin
@@ -42,6 +45,16 @@ sdk: build ## test the packages for Python and TypeScript, and the examples, bes
 	scripts/sdk.sh test
 	$(GO) test ./cmd/forkcell ./internal/full ./internal/mcp -run 'TestInspector|TestConformance'
 
+.PHONY: gvisor
+gvisor: ## build bin/forkcell-gvisor, the runtime of the gVisor tier, from the module in gvisor/
+	@scripts/setup.sh build
+	$(INGVISOR) build -buildvcs=false -ldflags '-s -w' -o ../bin/forkcell-gvisor .
+
+.PHONY: test-gvisor
+test-gvisor: gvisor ## test the runtime of the gVisor tier
+	$(INGVISOR) vet ./...
+	$(INGVISOR) test -timeout 10m ./...
+
 .PHONY: fuzz-api
 fuzz-api: build ## check the OpenAPI document, and fuzz a real daemon with it (FUZZSECONDS=120)
 	@scripts/setup.sh sdk
@@ -58,10 +71,12 @@ lint: ## check format, layers and habits with pinned tools
 	@scripts/setup.sh lint
 	@out=$$($(TOOL) gofumpt -l .) && if [ -n "$$out" ]; then echo "not formatted by gofumpt:"; echo "$$out"; exit 1; fi
 	$(TOOL) golangci-lint run ./...
+	@tool=$$($(TOOL) -n golangci-lint) && cd gvisor && $(GVISORENV) "$$tool" run ./...
 
 vuln: ## look the dependencies up in Go's vulnerability database (needs the network)
 	@scripts/setup.sh lint
 	$(TOOL) govulncheck ./...
+	@tool=$$($(TOOL) -n govulncheck) && cd gvisor && $(GVISORENV) "$$tool" ./...
 
 bench: build ## measure against cp, rsync and bubblewrap, side by side
 	@scripts/setup.sh bench

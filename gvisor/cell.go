@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// containerID is the container's name: there is one in each directory. runsc finds
+// containers by the beginning of their names, so all have the same length.
+const containerID = "cell"
+
+// prepare writes what runsc needs to run a cell's container, and returns its
+// arguments for that.
+func prepare(args []string) ([]string, error) {
+	if len(args) != 2 {
+		return nil, fmt.Errorf("cell takes a directory and a specification, not %d arguments", len(args))
+	}
+	dir, spec := args[0], args[1]
+	bundle := filepath.Join(dir, "bundle")
+	if err := os.MkdirAll(bundle, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(bundle, "config.json"), []byte(spec), 0o600); err != nil {
+		return nil, err
+	}
+	return append(flags(dir), "run", "--bundle="+bundle, containerID), nil
+}
+
+// flags are runsc's for every container. The process is in a cell's namespaces
+// already: its network is the cell's, its control group too.
+func flags(dir string) []string {
+	return []string{
+		"--root=" + filepath.Join(dir, "state"),
+		// No machine for tests has KVM, and few of the users' virtual machines.
+		"--platform=systrap",
+		// The sockets of the container are those of the cell's network namespace, in
+		// which the host side captures every connection.
+		"--network=host",
+		// What is written goes to the cell's own overlays, not to one in memory.
+		"--overlay2=none",
+		// Sockets and pipes of the host cannot be reached.
+		"--host-uds=none",
+		"--host-fifo=none",
+		"--ignore-cgroups",
+		"--host-settings=ignore",
+		// The only program that runsc executes is this one.
+		"--sidecar-usage-policy=LEGACY_DEPRECATED_SLOW_EMBEDDED_FALLBACK",
+	}
+}
