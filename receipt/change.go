@@ -32,6 +32,8 @@ const (
 	OpSettings Op = "settings"
 	// OpExpire stops, pauses or removes a cell whose time is up.
 	OpExpire Op = "expire"
+	// OpPublish puts accepted work on a branch of a repository; the state stays.
+	OpPublish Op = "publish"
 )
 
 // Change is a change of a cell that is neither a run nor a decision. It holds
@@ -89,7 +91,7 @@ func (c *Change) check() error {
 		return err
 	}
 	switch c.Op {
-	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy, OpAccept, OpPromote, OpSettings, OpExpire:
+	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy, OpAccept, OpPromote, OpSettings, OpExpire, OpPublish:
 	default:
 		return fmt.Errorf("unknown op %q", c.Op)
 	}

@@ -203,6 +203,7 @@ func scenarios() []scenario {
 				}
 			},
 		},
+		publishScenario(),
 		{
 			name: "gc", points: []string{"gc.marked"}, inCell: []string{"first\n"}, inHost: []string{"hello\n"},
 			do: func(ctx context.Context, e *cell.Engine, _ string) error {

@@ -16,6 +16,8 @@ import (
 const (
 	intentSwitch = "switch"
 	intentApply  = "apply"
+	// intentPublish is left by a publication that was not recorded.
+	intentPublish = "publish"
 )
 
 // recordStart stores the driver's record of the run's cell, for recovery after a
@@ -64,6 +66,8 @@ func (s *session) settleIntent(ctx context.Context, in store.Intent) error {
 		return s.settleSwitch(ctx, in)
 	case intentApply:
 		return s.settleApply(ctx, in)
+	case intentPublish:
+		return s.settlePublish(in)
 	}
 	return fmt.Errorf("unknown intent %q: a newer version left it", in.Kind)
 }

@@ -28,6 +28,7 @@ func entries() []entry {
 		{"accept", groupTransaction, func(s *session) *cobra.Command { return newAccept(s, nil) }},
 		{"reject", groupTransaction, newReject},
 		{"apply", groupTransaction, newApply},
+		{"publish", groupTransaction, newPublish},
 		{"diff", groupTransaction, newDiff},
 		{"export", groupTransaction, newExport},
 
@@ -35,9 +36,6 @@ func entries() []entry {
 		{"stop", groupLive, newStop},
 		{"pause", groupLive, newPause},
 		{"resume", groupLive, newResume},
-		{"warm", groupLive, newWarm},
-		{"branch", groupLive, newBranch},
-		{"eval", groupLive, newEval},
 		{"exec", groupLive, newExec},
 		{"shell", groupLive, newShell},
 		{"ps", groupLive, newProcesses},

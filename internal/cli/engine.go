@@ -45,7 +45,6 @@ type Engine interface {
 	eventReader
 	policyKeeper
 	supervisor
-	brancher
 	visitor
 	copier
 	follower
@@ -82,6 +81,7 @@ type publisher interface {
 	Accept(ctx context.Context, r api.AcceptRequest) (*api.AcceptResult, error)
 	Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResult, error)
 	Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResult, error)
+	Publish(ctx context.Context, r api.PublishRequest) (*api.PublishResult, error)
 }
 
 type differ interface {
@@ -157,11 +157,6 @@ type supervisor interface {
 	Pause(ctx context.Context, cell string) (*api.PauseResult, error)
 	Resume(ctx context.Context, cell string) (*api.PauseResult, error)
 	Processes(ctx context.Context, cell string) ([]api.ProcessInfo, error)
-}
-
-type brancher interface {
-	Branch(ctx context.Context, r api.BranchRequest) (*api.BranchResult, error)
-	Eval(ctx context.Context, r api.EvalRequest) (*api.EvalResult, error)
 }
 
 type visitor interface {

@@ -150,6 +150,10 @@ func (f *fakeEngine) Undo(_ context.Context, req api.UndoRequest) (*api.ApplyRes
 	return answer[api.ApplyResult](f, req, nil)
 }
 
+func (f *fakeEngine) Publish(_ context.Context, r api.PublishRequest) (*api.PublishResult, error) {
+	return answer[api.PublishResult](f, r, nil)
+}
+
 func (f *fakeEngine) Diff(_ context.Context, r api.DiffRequest) (*cell.DiffResult, error) {
 	return answer(f, r, f.diff)
 }
@@ -296,14 +300,6 @@ func (f *fakeEngine) Pause(_ context.Context, name string) (*api.PauseResult, er
 
 func (f *fakeEngine) Resume(_ context.Context, name string) (*api.PauseResult, error) {
 	return answer[api.PauseResult](f, name, nil)
-}
-
-func (f *fakeEngine) Branch(_ context.Context, r api.BranchRequest) (*api.BranchResult, error) {
-	return answer(f, r, &api.BranchResult{})
-}
-
-func (f *fakeEngine) Eval(_ context.Context, r api.EvalRequest) (*api.EvalResult, error) {
-	return answer(f, r, &api.EvalResult{})
 }
 
 func (f *fakeEngine) Processes(_ context.Context, name string) ([]api.ProcessInfo, error) {

@@ -103,7 +103,6 @@ type held struct {
 	Heap        uint64 `json:"heap"`
 	descriptors int
 	children    int
-	files       map[string]int // what the descriptors are, for the error
 }
 
 // holds asks the daemon, after a collection, and the kernel. The daemon keeps some
@@ -136,8 +135,7 @@ func (s *soak) holds() (h held) {
 		s.Errorf("a mount is left:\n%s", mounts)
 	}
 	h.descriptors, h.children = len(open), s.childProcesses(proc)
-	h.files = s.openFiles()
-	for name, n := range h.files {
+	for name, n := range s.openFiles() {
 		if strings.Contains(name, "/forkcell.db") {
 			h.descriptors -= n // connections, of which the store keeps a bounded number
 		}
@@ -191,7 +189,7 @@ func (s *soak) settles(before held) {
 			return
 		}
 		if time.Now().After(limit) {
-			s.Fatalf("%+v\nbefore %+v", now, before)
+			s.Fatalf("%+v, before %+v: %v", now, before, s.openFiles())
 		}
 	}
 }

@@ -64,7 +64,7 @@ func controlGroups() []controlGroup {
 		{"login or credential setting", []string{
 			".ssh", ".gnupg", ".aws", "**/.docker/config.json", "**/.docker/cli-plugins", "**/.kube/config", ".netrc", "_netrc", ".git-credentials", ".terraformrc",
 		}},
-		{"forkcell's own rules", []string{IgnoreFile}},
+		{"forkcell's own rules", []string{IgnoreFile, ".forkcell"}},
 	}
 }
 

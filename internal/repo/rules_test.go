@@ -37,14 +37,14 @@ func layers() [][]string {
 		{"internal/gateway", "internal/supervise"},
 		{"internal/egress"},
 		{"internal/egress/names", "internal/egress/dial", "internal/egress/authority", "internal/egress/credential", "internal/egress/inspect"},
-		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "internal/live", "internal/carry", "internal/files", "internal/forward", "internal/suggest", "internal/eventquery", "internal/token", "client", "receipt"},
+		{"internal/workspace", "internal/driver", "internal/store", "internal/archive", "internal/patch", "internal/live", "internal/carry", "internal/files", "internal/forward", "internal/suggest", "internal/eventquery", "internal/publish", "internal/token", "client", "receipt"},
 		{"internal/preset"},
 		{"internal/policy"},
 		{"internal/apply", "internal/leftout", "internal/grant", "internal/seccomp", "internal/landlock", "internal/cgroup", "internal/event", "internal/capture/origin", "internal/capture/capturetest"},
 		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture"},
-		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest", "internal/disktest"},
+		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest"},
 	}
 }
 
@@ -91,6 +91,7 @@ func exceptions() []exception {
 			},
 			"a supervisor serves a driver's cell; the run that it is records, seals and decides",
 		},
+		{"internal/publish", []string{"internal/api", "internal/failpoint", "internal/fsx", "internal/gitread", "internal/leftout", "internal/quote", "internal/redact"}, "a publication knows git and names of files: no cells, receipts or databases"},
 		{"internal/mcp", []string{"internal/api"}, "a tool is a request of the API: it knows documents, and neither engine nor tokens"},
 		{"internal/token", []string{"internal/api", "internal/failpoint", "internal/fsx", "internal/match", "internal/policy", "internal/quote"}, "a token is a hash with rights: it knows no HTTP, no cell and no home"},
 		{"internal/grant", []string{"internal/fsx", "internal/quote", "internal/failpoint"}, "a grant is text: it knows no policy and no cell"},

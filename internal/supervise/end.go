@@ -28,7 +28,6 @@ const (
 	Died                      // its first process was killed
 	Interrupted               // the context of Serve ended
 	SocketFailed              // its socket failed
-	NotWarm                   // its command did not become warm
 )
 
 // Ending describes why and how a live cell is ended.
@@ -36,7 +35,7 @@ type Ending struct {
 	Cause Cause
 	// Grace is the time that its processes have to end by themselves.
 	Grace time.Duration
-	// Err is the failure of a socket, or why the cell is not warm.
+	// Err is the failure of a socket.
 	Err error
 }
 
@@ -87,7 +86,7 @@ func (h *Host) End(grace time.Duration) (e Ended) {
 		// Frozen processes cannot end.
 		e.TerminateErr = h.Cell.Thaw()
 	}
-	if grace > 0 && e.TerminateErr == nil && !h.still {
+	if grace > 0 && e.TerminateErr == nil {
 		h.hangUpTerminals()
 		_, e.TerminateErr = h.Cell.Terminate(grace)
 	}

@@ -27,9 +27,6 @@ const (
 	callState      = "state"
 	callExpire     = "expire"
 	callRead       = "read"
-	callBranch     = "branch"
-	callUnbranch   = "unbranch"
-	callEval       = "eval"
 )
 
 type stopCall struct {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -34,12 +33,10 @@ type template struct {
 	// mu is held for reading while the cell of a branch is built, and for writing
 	// while the template runs.
 	mu sync.RWMutex
-	// warm is the process that is copied; nil before it is warm, and after it was lost.
+	// warm is the process that is copied; nil before it is warm.
 	warm *warmProcess
-	// lost is why the template cannot be copied any more. None of its commands is left.
-	lost error
 	// frozen means that Freeze holds mu.
-	frozen atomic.Bool
+	frozen bool
 
 	// state are mounts of the cell's own.
 	state [][]byte
@@ -49,7 +46,7 @@ type template struct {
 // warmProcess is the process that is copied.
 type warmProcess struct {
 	*line
-	*known
+	pid, fd int
 	filters int // of system calls
 }
 
@@ -61,9 +58,6 @@ const templateControls = "template: without Landlock, with the call setns, and d
 // startTemplate makes a cell that can be branched.
 func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, error) {
 	p, err := newPlan(s)
-	if err == nil {
-		err = listsChildren()
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +72,7 @@ func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, e
 	if err != nil {
 		return nil, err
 	}
-	t.helper = t.spawner.self
+	t.helper = t.spawner.pid
 	go func() {
 		<-t.gone
 		t.life.end()
@@ -94,56 +88,27 @@ func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, e
 func (t *template) AwaitWarm(ctx context.Context) error {
 	t.warming.Lock()
 	defer t.warming.Unlock()
-	t.mu.RLock()
-	held, lost := t.isHeld(), t.lost
-	t.mu.RUnlock()
-	if held {
-		return notWarm(lost)
+	if t.isWarm() {
+		return nil
 	}
 	w, err := t.findWarm(ctx)
 	if err != nil {
-		return notWarm(err)
+		return errors.Join(driver.ErrNotWarm, err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.hold(ctx); err != nil {
 		w.close()
-		return notWarm(err)
+		return errors.Join(driver.ErrNotWarm, err)
 	}
 	t.warm = w
 	return nil
 }
 
-// isHeld reports whether the template was warm once: no command may run in it since
-// then. The caller holds mu.
-func (t *template) isHeld() bool { return t.warm != nil || t.lost != nil }
-
-// notWarm returns why a template is not warm, or nil if there is no reason.
-func notWarm(why error) error {
-	if why == nil {
-		return nil
-	}
-	return errors.Join(driver.ErrNotWarm, why)
-}
-
-// cool ends the connection to the warm process. The caller holds mu.
-func (t *template) cool(why error) {
-	if t.warm != nil {
-		t.warm.close()
-	}
-	t.warm, t.lost = nil, why
-}
-
-// lose ends the commands of a template that cannot be copied any more, or may not
-// stand still: it owns the namespaces of its branches. The caller holds mu.
-func (t *template) lose(ctx context.Context, why error) error {
-	t.cool(why)
-	err := t.killCommands(context.WithoutCancel(ctx))
-	if err != nil && !errors.Is(err, errEnded) {
-		t.kill() // and with it the branches, which were open to what is left
-		return err
-	}
-	return nil
+func (t *template) isWarm() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.warm != nil
 }
 
 // findWarm waits for the warm process.
@@ -161,11 +126,12 @@ func (t *template) findWarm(ctx context.Context) (*warmProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &warmProcess{line: l}
+	w := &warmProcess{line: l, fd: -1}
 	s, err := l.await(ctx, "warm")
 	if err == nil {
 		mountfd.CloseAll(s.fds)
-		w.known, err = openProcess(s.sender)
+		w.pid = s.sender
+		w.fd, err = unix.PidfdOpen(w.pid, 0)
 	}
 	if err == nil {
 		w.filters, err = filtersOf(w.pid)
@@ -181,7 +147,9 @@ var errEnded = errors.New("the template has ended")
 
 func (w *warmProcess) close() {
 	w.line.close()
-	w.known.close()
+	if w.fd >= 0 {
+		_ = unix.Close(w.fd)
+	}
 }
 
 // Branch implements driver.Template.
@@ -222,7 +190,7 @@ func (t *template) build(ctx context.Context, s driver.Spec, p *hostPlan) (*Cell
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.warm == nil {
-		return nil, errors.Join(driver.ErrNotWarm, t.lost)
+		return nil, driver.ErrNotWarm
 	}
 	cell, err := t.driver.beginPlan(ctx, s, p, t.spawner.start)
 	if err != nil {
@@ -241,7 +209,6 @@ func (t *template) build(ctx context.Context, s driver.Spec, p *hostPlan) (*Cell
 // joined is a copy that has joined its cell and waits.
 type joined struct {
 	pid      int
-	inside   int   // its number in the template
 	filters  int   // of system calls, that it must have
 	listener []int // of its last filter, if it was asked for
 }
@@ -253,47 +220,24 @@ func (t *template) copy(ctx context.Context, copied *line, order *forkOrder, h *
 	defer t.mu.Unlock()
 	w := t.warm
 	if w == nil {
-		return nil, errors.Join(driver.ErrNotWarm, t.lost)
+		return nil, driver.ErrNotWarm
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	if err := unix.PidfdSendSignal(w.fd, unix.SIGCONT, nil, 0); err != nil {
+		return nil, fmt.Errorf("the warm process has ended: %w", err)
 	}
-	// The line to the warm process is for all branches: a caller who loses patience
-	// must not leave an answer there.
-	exchange, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.driver.opt.joinLimit)
+	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
-	err = w.fork(exchange, order, h)
-	_, usable := errors.AsType[*refusal](err)
-	usable = usable || err == nil
-	if err == nil {
-		j, err = copied.awaitJoined(exchange, w.filters+1, order.Listener)
-	}
-	held := t.hold(context.WithoutCancel(ctx))
-	if usable && held == nil {
-		return j, err
-	}
-	if j != nil {
-		mountfd.CloseAll(j.listener)
-	}
-	err = errors.Join(err, held)
-	return nil, errors.Join(err, t.lose(ctx, err))
-}
-
-// fork lets the warm process run, and returns when it says that it has forked.
-func (w *warmProcess) fork(ctx context.Context, order *forkOrder, h *handed) error {
-	if err := w.signal(unix.SIGCONT); err != nil {
-		return fmt.Errorf("the warm process has ended: %w", err)
-	}
-	err := w.say(ctx, order, h.fds...)
+	// Also when the caller has lost patience.
+	defer func() { err = errors.Join(err, t.holdAgain(context.WithoutCancel(ctx))) }()
+	err = w.say(order, h.fds...)
 	h.close()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s, err := w.await(ctx, "forked")
-	if err == nil {
-		mountfd.CloseAll(s.fds)
+	if _, err := w.await(ctx, "forked"); err != nil {
+		return nil, err
 	}
-	return err
+	return copied.awaitJoined(ctx, w.filters+1, order.Listener)
 }
 
 // awaitJoined waits until a copy has joined its cell.
@@ -318,28 +262,25 @@ func (l *line) awaitJoined(ctx context.Context, filters int, listens bool) (*joi
 
 // copied is a copy of a template's process.
 type copied struct {
-	*known
+	pid   int // on the host
+	start uint64
 	ended func(status unix.WaitStatus, natural bool)
 }
 
-// register makes a copy one that does not stop with the template, and whose end the
-// template's first process reports. inside is its number in the template.
-func (c *Cell) register(inside int, k copied) error {
+// admitted makes a copy one that the template's first process reports the end of.
+// inside is its number in the template.
+func (c *Cell) admitted(inside, pid int, ended func(status unix.WaitStatus, natural bool)) {
+	start, err := startTime(pid)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dead {
-		return errEnded
-	}
-	// The end of one that was reaped has been reported already. That of another one
-	// is reported when the lock is free.
-	if err := k.signal(0); err != nil {
-		return fmt.Errorf("the copy has ended: %w", err)
+	if err != nil || c.dead {
+		go ended(0, false)
+		return
 	}
 	if c.copies == nil {
 		c.copies = map[int]copied{}
 	}
-	c.copies[inside] = k
-	return nil
+	c.copies[inside] = copied{pid, start, ended}
 }
 
 // reaped says that a process without a parent has ended.
@@ -353,13 +294,14 @@ func (c *Cell) reaped(inside int, status unix.WaitStatus) {
 	}
 }
 
-// isCopy reports whether a process on the host is a registered copy.
+// isCopy reports whether a process on the host is an admitted copy.
 func (c *Cell) isCopy(pid int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range c.copies {
-		if k.is(pid) {
-			return true
+		if k.pid == pid {
+			start, err := startTime(pid)
+			return err == nil && start == k.start
 		}
 	}
 	return false

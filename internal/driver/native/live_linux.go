@@ -3,11 +3,14 @@ package native
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cgroup"
+	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
+
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
@@ -51,21 +54,26 @@ func (c *Cell) Terminate(limit time.Duration) (bool, error) {
 		return false, err
 	}
 	var fds []int
+	defer func() { mountfd.CloseAll(fds) }()
 	for _, p := range list {
 		if p.PID == 1 {
 			continue
 		}
-		k, err := openStarted(p.HostPID, p.ticks)
+		fd, err := unix.PidfdOpen(p.HostPID, 0)
 		if err != nil {
 			continue // it has ended
 		}
-		defer k.close()
-		fds = append(fds, int(k.file.Fd()))
-		_ = k.signal(unix.SIGTERM)
+		// The number may belong to another process before it was opened.
+		if now, err := startTime(p.HostPID); err != nil || now != p.ticks {
+			_ = unix.Close(fd)
+			continue
+		}
+		fds = append(fds, fd)
+		_ = unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0)
 		// One that was stopped must go on to hear it.
-		_ = k.signal(unix.SIGCONT)
+		_ = unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0)
 	}
-	return awaitAll(fds, limit)
+	return awaitAll(slices.Clone(fds), limit)
 }
 
 // awaitAll waits until the processes behind pidfds have ended.

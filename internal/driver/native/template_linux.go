@@ -20,7 +20,7 @@ type spawner struct {
 	mu   sync.Mutex
 	conn *protocol.Conn
 	id   protocol.Identity
-	self *known
+	pid  int
 }
 
 // startWithSpawner starts the first process of a template and its spawner. It returns
@@ -69,13 +69,8 @@ func (s *spawner) greet() error {
 	if err := s.conn.Write(&protocol.Spawner{ID: s.id}); err != nil {
 		return err
 	}
-	if _, err := s.answer(0); err != nil {
-		return err
-	}
-	// No command of the template exists yet: nobody could have ended the spawner, and
-	// its number is not another's.
-	var err error
-	s.self, err = openProcess(s.conn.Sender())
+	_, err := s.answer(0)
+	s.pid = s.conn.Sender()
 	return err
 }
 
@@ -145,10 +140,7 @@ func (s *spawner) detach(paths [][]byte) error {
 	return err
 }
 
-func (s *spawner) close() {
-	_ = s.conn.Close()
-	s.self.close()
-}
+func (s *spawner) close() { _ = s.conn.Close() }
 
 // adopt watches for the end of a process that is not this one's child.
 func (p *process) adopt() (err error) {

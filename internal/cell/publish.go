@@ -1,0 +1,316 @@
+package cell
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"unicode/utf8"
+
+	"github.com/forkcell/forkcell/receipt"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/publish"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// maxTrailers bounds the receipts that a commit names.
+const maxTrailers = 20
+
+// publication is the state of one publish while it is carried out.
+type publication struct {
+	*session
+	req      api.PublishRequest
+	id       string
+	settings publish.Settings
+	accepted store.Checkpoint
+	began    []began // the states that the work began with
+	runs     []api.PublishedReceipt
+	result   *api.PublishResult
+	remote   publish.Remote
+}
+
+// Publish puts the accepted changes of a cell on a new branch of the repository in
+// the source directory.
+func (e *Engine) Publish(ctx context.Context, req api.PublishRequest) (_ *api.PublishResult, err error) {
+	s, err := e.hold(ctx, req.Cell, "publish", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	p := &publication{session: s, req: req, id: store.NewID("publish")}
+	if err := p.prepare(); err != nil {
+		return nil, err
+	}
+	repo, err := e.openHost(s.cell.Source)
+	if refused, ok := errors.AsType[*api.Error](err); ok {
+		return nil, refused
+	}
+	if err != nil {
+		return nil, api.Usagef("", "source %s: %v", quote.Path(s.cell.Source), err)
+	}
+	defer repo.Close()
+	scratch, remove, err := e.scratch(p.id)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	work, err := p.work(ctx, repo, scratch)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, work.Close()) }()
+	p.describe(work)
+	if req.Push {
+		if p.remote, err = work.Remote(ctx); err != nil {
+			return nil, err
+		}
+		p.result.PushedTo = quote.UTF8(p.remote.Show)
+	}
+	if req.DryRun {
+		return p.result, nil
+	}
+	return p.result, p.carryOut(ctx, work)
+}
+
+// scratch makes a directory for one publication, which a later gc removes if this
+// process dies.
+func (e *Engine) scratch(id string) (path string, remove func() error, err error) {
+	home, err := fsx.OpenRoot(e.home)
+	if err != nil {
+		return "", nil, err
+	}
+	name := "pending/" + id
+	if err := home.MkdirAll(name, 0o700); err != nil {
+		return "", nil, errors.Join(err, home.Close())
+	}
+	return e.home + "/" + name, func() error { return errors.Join(home.RemoveAll(name), home.Close()) }, nil
+}
+
+// prepare reads the operator's settings, and finds the accepted state.
+func (p *publication) prepare() error {
+	switch {
+	case p.cell.SourceKind == evidence.SourceLost:
+		return api.Refusef(api.CodeNoSource, "", "the record of the source of cell %s is lost", p.cell.Name)
+	case p.cell.SourceKind != "dir":
+		return api.Refusef(api.CodeNoSource, "publish works on a cell that was made from a directory with a repository", "cell %s was made from an archive", p.cell.Name)
+	}
+	if err := p.readSettings(); err != nil {
+		return err
+	}
+	var waiting *undecided
+	err := p.e.store.View(func(tx *store.Tx) (err error) {
+		if p.accepted, waiting, err = newestAccepted(tx, p.cell, p.head); err != nil {
+			return err
+		}
+		if err := p.findBegan(tx); err != nil {
+			return err
+		}
+		return p.findReceipts(tx)
+	})
+	if err != nil {
+		return err
+	}
+	if waiting != nil && p.accepted.ID == p.began[0].state.ID {
+		return api.Refusef(api.CodePending, "`forkcell accept "+p.cell.Name+"` accepts it", "%s: only accepted changes are published", waiting.describe(p.cell))
+	}
+	return p.decisions()
+}
+
+// readSettings reads the operator's file of settings, if there is one. It must be the
+// operator's own.
+func (p *publication) readSettings() error {
+	if p.req.Settings == "" {
+		return nil
+	}
+	text, err := fsx.ReadOwn(p.req.Settings, 0o022, publish.MaxSettings)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return api.Refusef(api.CodeGate, "it must be yours alone", "%s: %v", quote.Path(p.req.Settings), err)
+	}
+	if p.settings, err = publish.ParseSettings(text); err != nil {
+		return api.Usagef("docs/reference/publish.md lists the settings", "%s: %s", quote.Path(p.req.Settings), quote.Line(err.Error()))
+	}
+	return nil
+}
+
+// findReceipts lists the receipts of the runs whose work is published.
+func (p *publication) findReceipts(tx *store.Tx) error {
+	runs, err := contained(tx, p.cell, p.accepted.ID)
+	for _, r := range runs {
+		if r.Before != r.After && keepsWork(decisionIn(p.cell, r)) {
+			p.runs = append(p.runs, api.PublishedReceipt{RunID: r.ID, ReceiptID: r.ReceiptID})
+		}
+	}
+	return err
+}
+
+// decisions finds the decision of the cell about each run.
+func (p *publication) decisions() error {
+	for i, r := range p.runs {
+		list, err := p.e.log.Decisions("", r.RunID)
+		if err != nil {
+			return err
+		}
+		for _, d := range list {
+			if keepsWork(d.Result) {
+				p.runs[i].DecisionID = d.DecisionID
+			}
+		}
+	}
+	return nil
+}
+
+// work makes the commit in the scratch directory.
+func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (*publish.Work, error) {
+	changes, err := p.changes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defaults, err := leftout.New(leftout.Options{})
+	if err != nil {
+		return nil, err
+	}
+	title := p.req.Title
+	if title == "" {
+		title = "Changes of cell " + p.cell.Name
+	}
+	return publish.Prepare(ctx, publish.Options{
+		ID: p.id, Repo: repo, Path: p.cell.Source, Scratch: scratch, Env: p.e.caller.Env, Home: p.e.caller.Home, Settings: p.settings,
+		Branch: p.req.Branch, Base: p.req.Base, Title: title, Message: p.req.Message, Trailers: p.trailers(), Sign: p.req.Sign, Changes: changes,
+		Secret: func(path string) (string, bool) {
+			if rule, is := defaults.Match(path, false); is {
+				return rule, true
+			}
+			return p.at.Rules.Match(path, false)
+		},
+	})
+}
+
+// trailers name the evidence of the work in the commit.
+func (p *publication) trailers() []publish.Trailer {
+	out := []publish.Trailer{{Key: "Forkcell-State", Value: p.accepted.ID + " " + p.accepted.Root()}}
+	for _, r := range p.runs[:min(len(p.runs), maxTrailers)] {
+		out = append(out, publish.Trailer{Key: "Forkcell-Receipt", Value: r.ReceiptID})
+		if r.DecisionID != "" {
+			out = append(out, publish.Trailer{Key: "Forkcell-Decision", Value: r.DecisionID})
+		}
+	}
+	return out
+}
+
+func (p *publication) describe(w *publish.Work) {
+	p.result = &api.PublishResult{
+		Cell: p.cell.Name, PublishID: p.id, DryRun: p.req.DryRun, Repository: quote.UTF8(p.cell.Source), Branch: p.req.Branch, Base: w.Base,
+		BaseCommit: w.BaseCommit, Commit: w.Commit, Signed: w.Signed, Checkpoint: p.accepted.ID, Root: p.accepted.Root(),
+		Receipts: append([]api.PublishedReceipt{}, p.runs...), Changes: []api.PublishedChange{}, Ignored: []string{},
+		Files: w.Size.Files, Lines: w.Size.Lines, Areas: w.Size.Areas, Binaries: w.Size.Binaries,
+		Limits:        api.PublishLimits{Files: w.Rules.Files, Lines: w.Rules.Lines, Areas: w.Rules.Areas, Binaries: w.Rules.Binaries},
+		WithoutEffect: append([]string{}, w.Rules.WithoutEffect...),
+	}
+	for _, c := range w.Paths {
+		out := api.PublishedChange{Path: quote.UTF8(c.Path), Change: c.Change}
+		if !utf8.ValidString(c.Path) {
+			out.PathBase64 = base64.StdEncoding.EncodeToString([]byte(c.Path))
+		}
+		p.result.Changes = append(p.result.Changes, out)
+	}
+	for _, path := range w.Ignored {
+		p.result.Ignored = append(p.result.Ignored, quote.UTF8(path))
+	}
+}
+
+// publishIntent is the record of a publication while it is carried out. A push comes
+// before the branch: a branch that exists was pushed.
+type publishIntent struct {
+	Repository string            `json:"repository"`
+	Branch     string            `json:"branch"`
+	Commit     string            `json:"commit"`
+	Details    map[string]string `json:"details"`
+}
+
+// carryOut pushes, makes the branch and records it. A failed push leaves the
+// repository as it was.
+func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
+	in := publishIntent{Repository: p.cell.Source, Branch: p.req.Branch, Commit: w.Commit, Details: p.details(w)}
+	if err := p.e.store.Update(func(tx *store.Tx) error { return tx.PutIntent(p.id, p.cell.ID, intentPublish, in) }); err != nil {
+		return err
+	}
+	failpoint.Hit("publish.intent")
+	if p.req.Push {
+		if err := w.Push(ctx, p.remote); err != nil {
+			return errors.Join(err, p.dropIntent(p.id))
+		}
+	}
+	if err := w.AddBranch(ctx); err != nil {
+		if !p.req.Push {
+			return errors.Join(err, p.dropIntent(p.id))
+		}
+		in.Details[detailPublishState] = publishedPushOnly
+		return errors.Join(err, p.recordPublish(p.id, in))
+	}
+	failpoint.Hit("publish.branch")
+	return p.recordPublish(p.id, in)
+}
+
+// The details of a statement about a publication, and the values of its state.
+const (
+	detailPublishState = "state_of_publication"
+	publishedPushOnly  = "pushed, without the branch in the repository"
+	publishedUnknown   = "interrupted: the branch may have been pushed"
+)
+
+func (p *publication) details(w *publish.Work) map[string]string {
+	receipts := make([]string, 0, len(p.runs))
+	for _, r := range p.runs {
+		receipts = append(receipts, r.ReceiptID)
+	}
+	text, _ := json.Marshal(receipts) // strings can always be encoded
+	d := map[string]string{
+		"publish_id": p.id, "repository": printable(p.cell.Source), "branch": printable(p.req.Branch), "base": printable(w.Base),
+		"base_commit": w.BaseCommit, "commit": w.Commit, "tree": w.Tree, "signed": w.Signed,
+		"published": p.accepted.ID, "published_root": p.accepted.Root(), "receipts": string(text),
+	}
+	if p.req.Push {
+		d["pushed_to"] = printable(p.remote.Show)
+	}
+	return d
+}
+
+// recordPublish states what was published, and ends the intent.
+func (s *session) recordPublish(id string, in publishIntent) error {
+	return s.e.store.Update(func(tx *store.Tx) error {
+		if err := tx.DropIntent(id); err != nil {
+			return err
+		}
+		return s.e.log.Change(tx, s.cell, s.head, receipt.OpPublish, in.Details)
+	})
+}
+
+// settlePublish records the publication of a process that died, as far as it got.
+func (s *session) settlePublish(in store.Intent) error {
+	var doc publishIntent
+	if err := json.Unmarshal(in.Doc, &doc); err != nil {
+		return err
+	}
+	found, err := publish.BranchCommit(doc.Repository, doc.Branch)
+	if err != nil {
+		s.e.logger.Warn("look for a published branch", "repository", doc.Repository, "error", err)
+	}
+	switch {
+	case found == doc.Commit:
+	case doc.Details["pushed_to"] != "":
+		doc.Details[detailPublishState] = publishedUnknown
+	default:
+		return s.dropIntent(in.ID) // the repository is as it was
+	}
+	return s.recordPublish(in.ID, doc)
+}

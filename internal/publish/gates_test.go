@@ -1,0 +1,155 @@
+package publish
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+func number(n int) *int { return &n }
+
+func yes(b bool) *bool { return &b }
+
+// key is no key, but has the form of one.
+const key = "-----BEGIN " + "PRIVATE KEY-----\nMC4CAQ\n-----END " + "PRIVATE KEY-----\n"
+
+func many(n int, in string) []Change {
+	var out []Change
+	for i := range n {
+		out = append(out, Change{Path: fmt.Sprintf(in, i), New: text("x\n")})
+	}
+	return out
+}
+
+// TestGates: each gate refuses with its own words, and one step below its limit does
+// not.
+func TestGates(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{"a": "one\n", "old.pem": key, ".envrc": "x\n"})
+	for want, changes := range map[string][]Change{
+		"size: 26 changed files, the limit is 25":                  many(26, "d/f%02d"),
+		"size: 1201 changed lines, the limit is 1200":              {{Path: "b", New: text(strings.Repeat("x\n", 1201))}},
+		"size: 9 top-level areas, the limit is 8":                  many(9, "d%d/f"),
+		"size: 1 binary file, the limit is 0":                      {{Path: "b", New: text("x\x00y")}},
+		"control file: .envrc: environment loaded":                 {{Path: ".envrc", Old: text("x\n"), New: text("y\n")}},
+		"control file: .forkcell/publish.yaml: forkcell's own":     {{Path: ".forkcell/publish.yaml", New: text("limits: {files: 1000}\n")}},
+		"control file: .vscode/tasks.json: editor setting":         {{Path: ".vscode/tasks.json", New: text("{}\n")}},
+		"secret: .env: the rule .env":                              {{Path: ".env", New: text("x\n")}},
+		"secret: k: its contents look like a key or a token":       {{Path: "k", New: text("a\n" + key)}},
+		"secret: old.pem: its contents look like a key or a token": {{Path: "old.pem", Old: text(key), New: text(key + "gh" + "p_0123456789abcdefghijABCDEFGHIJ\n")}},
+		"secret: late: its contents look like":                     {{Path: "late", New: text(strings.Repeat("long line ", 209_700) + key)}},
+	} {
+		d.refused(d.options(changes...), api.CodeGate, want)
+	}
+	for _, changes := range [][]Change{
+		many(25, "d/f%02d"),
+		{{Path: "b", New: text(strings.Repeat("x\n", 1200))}},
+		many(8, "d%d/f"),
+		{{Path: "old.pem", Old: text(key), New: text("comment\n" + key)}},
+		{{Path: "old.pem", Old: text(key)}},
+	} {
+		_, err := d.prepare(d.options(changes...))
+		d.must(err)
+	}
+}
+
+// TestSettings: the operator's settings loosen, those of the base commit only tighten.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{
+		"a":          "one\n",
+		SettingsFile: "limits: {files: 2, lines: 5000, areas: 100, binaries: 7}\nrequire_signed: false\nallow_control: ['*']\nallowed_signers: /etc/passwd\nbase: main\n",
+	})
+	d.refused(d.options(many(3, "f%d")...), api.CodeGate, "size: 3 changed files, the limit is 2")
+	d.refused(d.options(Change{Path: "b", New: text("\x00")}), api.CodeGate, "size: 1 binary file, the limit is 0")
+	d.refused(d.options(Change{Path: ".envrc", New: text("x\n")}), api.CodeGate, "control file: .envrc")
+	o := d.options(d.change("a", "two\n"))
+	o.Sign = SignOff
+	d.refused(o, api.CodeGate, "--sign off is refused")
+
+	d.settings = Settings{Limits: Limits{Files: number(100), Binaries: number(1)}, AllowControl: []string{".envrc"}, RequireSigned: yes(false)}
+	d.refused(d.options(many(3, "f%d")...), api.CodeGate, "size: 3 changed files, the limit is 2")
+	o = d.options(Change{Path: "b", New: text("\x00")}, Change{Path: ".envrc", New: text("x\n")})
+	o.Sign = SignOff
+	w, err := d.prepare(o)
+	d.must(err)
+	if got := strings.Join(w.Rules.WithoutEffect, " "); got != "allow_control allowed_signers limits.areas limits.binaries limits.lines" || w.Signed != SignOff {
+		t.Errorf("without effect: %s, signed %s", got, w.Signed)
+	}
+	d.git("branch", "other")
+	o = d.options(d.change("a", "two\n"))
+	o.Base = "other"
+	d.refused(o, api.CodeGate, "allows the base main only")
+}
+
+// TestBadSettings: a file of the base commit that cannot be read stops everything.
+func TestBadSettings(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"limits: {files: -1}\n", "unknown: 1\n", "limits: [1]\n", "{", "a: 1\n---\nb: 2\n", "allow_control: ['[']\n", "forges: [{host: x, kind: svn}]\n"} {
+		if _, err := ParseSettings([]byte(bad)); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+	d := newDesk(t, map[string]string{"a": "one\n", SettingsFile: "limits: {files: many}\n"})
+	d.refused(d.options(d.change("a", "two\n")), api.CodeGate, ".forkcell/publish.yaml of the base commit: ")
+}
+
+// TestRequiredByBase: the base commit requires signatures that the operator does not.
+func TestRequiredByBase(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{"a": "one\n", SettingsFile: "require_signed: true\n"})
+	d.settings.RequireSigned = yes(false)
+	o := d.options(d.change("a", "two\n"))
+	o.Sign = SignOff
+	d.refused(o, api.CodeGate, "commits must be signed")
+}
+
+// TestAttributes: attributes of the work or of the base do not turn a binary file
+// into text, or text into binary.
+func TestAttributes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{"a": "one\n", ".gitattributes": "*.bin diff text\n*.txt binary\n"})
+	d.refused(d.options(Change{Path: "x.bin", New: text("\x00\n")}), api.CodeGate, "size: 1 binary file")
+	d.refused(d.options(Change{Path: "x.bin", New: text(strings.Repeat("a", 9000) + "\x00\n")}), api.CodeGate, "size: 1 binary file")
+	_, err := d.prepare(d.options(Change{Path: "x.txt", New: text("plain\n")}))
+	d.must(err)
+}
+
+// TestSigners: a signature counts only if the key is an allowed one.
+func TestSigners(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{"a": "one\n"})
+	d.exec(d.home, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "other")
+	d.signers("other")
+	d.refused(d.options(d.change("a", "two\n")), api.CodeGate, "is not by an allowed signer")
+	d.settings.AllowedSigners = d.home + "/none"
+	d.refused(d.options(d.change("a", "two\n")), api.CodeGate, "does not exist")
+	d.exec(d.home, "chmod", "666", "signers")
+	d.settings.AllowedSigners = "~/signers"
+	d.refused(d.options(d.change("a", "two\n")), api.CodeGate, "open to others")
+	d.settings.AllowedSigners = ""
+	d.git("config", "--global", "--unset", "gpg.ssh.allowedSignersFile")
+	d.refused(d.options(d.change("a", "two\n")), api.CodeGate, "there is no file of allowed signers")
+	d.git("config", "--global", "--unset", "user.signingkey")
+	d.refused(d.options(d.change("a", "two\n")), api.CodePublish, "has no user.signingkey")
+	d.settings.RequireSigned = yes(false)
+	d.git("config", "--global", "--unset", "user.email")
+	o := d.options(d.change("a", "two\n"))
+	o.Sign = SignOff
+	d.refused(o, api.CodePublish, "no user.email")
+}
+
+func FuzzParseSettings(f *testing.F) {
+	f.Add([]byte("limits: {files: 2}\nrequire_signed: true\nforges: [{host: h, kind: gitea, api: 'https://h/api/v1', token: 'env:T'}]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := ParseSettings(text)
+		if err != nil {
+			return
+		}
+		if r := combine(Settings{}, s); r.Files > defaultFiles || r.Lines > defaultLines || r.Areas > defaultAreas || r.Binaries > 0 || !r.RequireSigned || len(r.allowControl) > 0 {
+			t.Errorf("%q loosens the rules: %+v", text, r)
+		}
+	})
+}
