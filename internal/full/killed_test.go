@@ -56,13 +56,14 @@ type daemonProcess struct {
 	*daemon
 	cmd  *exec.Cmd
 	said *bufio.Reader
+	env  []string // variables besides those of the test
 }
 
 // launch starts the daemon. It listens on its socket, and on addresses.
 func (d *daemonProcess) launch(addresses ...string) {
 	d.Helper()
 	d.cmd = exec.Command("/proc/self/exe", append([]string{d.home}, addresses...)...)
-	d.cmd.Args[0] = daemonName
+	d.cmd.Args[0], d.cmd.Env = daemonName, append(os.Environ(), d.env...)
 	out, err := d.cmd.StdoutPipe()
 	if err == nil {
 		err = d.cmd.Start()

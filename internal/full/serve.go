@@ -38,6 +38,12 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		}
 	}
 	collectLess()
+	log := logger(o.LogFormat, stderr)
+	spans, endTraces, err := startTraces(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer endTraces() // when another daemon can already take over
 	nobody := cell.Caller{Actor: func() string { return "daemon" }}
 	engine, release, err := app.Open(home, app.Serve, nobody)
 	if err != nil {
@@ -56,22 +62,16 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 	if err != nil {
 		return err
 	}
-	tokens := engine.Tokens()
-	if o.Tokens != "" {
-		if err := tokens.UseFile(o.Tokens); err != nil {
-			return api.Usagef("give a file of `forkcell token create --print-entry`", "--tokens: %v", err)
-		}
+	tokens, err := readTokens(engine, o)
+	if err != nil {
+		return err
 	}
 	doors, err := open(home, o, cert)
 	if err != nil {
 		return err
 	}
-	log := logger(o.LogFormat, stderr)
 	expirer := engine.NewExpirer()
-	expiring, endExpiry := context.WithCancel(context.WithoutCancel(ctx))
-	var expired sync.WaitGroup
-	expired.Go(func() { expirer.Run(expiring) })
-	defer func() { endExpiry(); expired.Wait() }()
+	defer runUntilCalled(ctx, expirer.Run)()
 	requests, err := engine.OpenRequests()
 	if err != nil {
 		return errors.Join(err, doors.close())
@@ -82,7 +82,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
 		Hosts: doors.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
 		CredentialsFile: o.CredentialsFile,
-		UserName:        userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests, Pool: engine.Pool,
+		UserName:        userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests, Pool: engine.Pool, Traces: spans,
 	})
 	mountMCP(s, log)
 	defer onHangup(func() { reload(log, o, tokens, cert) })()
@@ -92,6 +92,25 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 	// Without a service manager nobody is told.
 	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
 	return s.Serve(ctx, doors.listeners...)
+}
+
+// readTokens returns the tokens of a home, and of the file of the options.
+func readTokens(engine *cell.Engine, o api.ServeOptions) (*token.Book, error) {
+	tokens := engine.Tokens()
+	if o.Tokens != "" {
+		if err := tokens.UseFile(o.Tokens); err != nil {
+			return nil, api.Usagef("give a file of `forkcell token create --print-entry`", "--tokens: %v", err)
+		}
+	}
+	return tokens, nil
+}
+
+// runUntilCalled runs fn until the returned function is called, also if ctx ends.
+func runUntilCalled(ctx context.Context, fn func(context.Context)) (end func()) {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var done sync.WaitGroup
+	done.Go(func() { fn(running) })
+	return func() { cancel(); done.Wait() }
 }
 
 // collectLess lets the heap of this process grow to five times of what is in use before

@@ -15,8 +15,8 @@ func TestLean(t *testing.T) {
 	dir := t.TempDir()
 	lean, whole := filepath.Join(dir, "forkcell"), filepath.Join(dir, "forkcell-server")
 	goCommand(t, "build", "-buildvcs=false", "-tags", "lean", "-o", lean, "./cmd/forkcell")
-	if deps := string(goCommand(t, "list", "-deps", "-tags", "lean", "./cmd/forkcell")); strings.Contains(deps, "klauspost") || strings.Contains(deps, "/huma/") || strings.Contains(deps, "internal/remote") {
-		t.Error("the lean program links zstd, the daemon, or what talks to it")
+	if deps := string(goCommand(t, "list", "-deps", "-tags", "lean", "./cmd/forkcell")); strings.Contains(deps, "klauspost") || strings.Contains(deps, "/huma/") || strings.Contains(deps, "internal/remote") || strings.Contains(deps, "opentelemetry") {
+		t.Error("the lean program links zstd, the daemon, what talks to it, or traces")
 	}
 	source := filepath.Join(dir, "src")
 	if err := os.Mkdir(source, 0o755); err != nil {

@@ -25,7 +25,7 @@ func layers() [][]string {
 	return [][]string{
 		{"cmd/forkcell", "examples/go/race"},
 		{"internal/full"},
-		{"internal/app", "internal/cli", "internal/server", "internal/mcp", "internal/remote", "internal/driver/first"},
+		{"internal/app", "internal/cli", "internal/server", "internal/mcp", "internal/remote", "internal/otlp", "internal/driver/first"},
 		{"internal/race"},
 		{"internal/driver/native"},
 		{"internal/driver/native/cellinit"},
@@ -44,7 +44,7 @@ func layers() [][]string {
 		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture"},
-		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest"},
+		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest", "internal/otlp/otlptest"},
 	}
 }
 
@@ -93,6 +93,7 @@ func exceptions() []exception {
 		},
 		{"internal/publish", []string{"internal/api", "internal/failpoint", "internal/fsx", "internal/gitread", "internal/leftout", "internal/quote", "internal/redact"}, "a publication knows git and names of files: no cells, receipts or databases"},
 		{"internal/mcp", []string{"internal/api"}, "a tool is a request of the API: it knows documents, and neither engine nor tokens"},
+		{"internal/otlp", []string{"internal/otlp/otlptest"}, "it knows spans and an address: no requests, cells or runs"},
 		{"internal/token", []string{"internal/api", "internal/failpoint", "internal/fsx", "internal/match", "internal/policy", "internal/quote"}, "a token is a hash with rights: it knows no HTTP, no cell and no home"},
 		{"internal/grant", []string{"internal/fsx", "internal/quote", "internal/failpoint"}, "a grant is text: it knows no policy and no cell"},
 		{"internal/match", nil, "matching knows text only"},

@@ -77,12 +77,10 @@ func (m *metrics) run(res *api.RunResult) {
 	if res == nil {
 		return
 	}
-	t := res.Timings
-	for step, us := range map[string]int64{
-		"prepare": t.PrepareUS, "start": t.StartUS, "command": t.CommandUS, "seal": t.SealUS, "decide": t.DecideUS, "total": t.TotalUS,
-	} {
-		m.steps.WithLabelValues(step).Observe(float64(us) / 1e6)
+	for _, s := range runSteps(res.Timings) {
+		m.steps.WithLabelValues(s.name).Observe(s.took.Seconds())
 	}
+	m.steps.WithLabelValues("total").Observe(float64(res.Timings.TotalUS) / 1e6)
 	m.runs.WithLabelValues(res.Outcome).Inc()
 	m.denied.Add(float64(res.Denied.Attempts))
 	for action, n := range res.Events {

@@ -60,6 +60,7 @@ func (s *Server) observe(w *observed, r *http.Request, c *call, begin time.Time)
 		seen.Cell, _, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/cells/"), "/")
 	}
 	s.metrics.request(seen)
+	s.traces.end(r.Context(), c, seen)
 	if s.config.Requests != nil {
 		s.config.Requests.Record(seen)
 	}

@@ -53,7 +53,7 @@ func (s *Server) addRace() {
 				s.streaming(c, w, func() { s.streamRace(ctx, c, req, w) })
 				return
 			}
-			res, err := race.Run(ctx, c.engine, req, func(api.RaceEvent) {})
+			res, err := race.Run(ctx, measured{c.engine, s}, req, func(api.RaceEvent) {})
 			if err != nil {
 				writeProblem(w, s.problemOf(c, err))
 				return
@@ -109,7 +109,7 @@ func (s *Server) streamRace(ctx context.Context, c *call, req api.RaceRequest, w
 	var events *eventStream
 	stop := func() {}
 	defer func() { stop() }()
-	_, err := race.Run(ctx, c.engine, req, func(e api.RaceEvent) {
+	_, err := race.Run(ctx, measured{c.engine, s}, req, func(e api.RaceEvent) {
 		if events == nil {
 			events = newEventStream(w)
 			stop = events.beat()

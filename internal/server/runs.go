@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
@@ -181,6 +182,7 @@ type runJob struct {
 	stdin   io.Reader
 	input   bool   // the command reads the caller's input, in a socket
 	release func() // gives the quota back
+	parent  trace.SpanContext // that of the request
 }
 
 func (s *Server) newRun(ctx context.Context, c *call, in *startRunInput) (*runJob, error) {
@@ -207,7 +209,7 @@ func (s *Server) newRun(ctx context.Context, c *call, in *startRunInput) (*runJo
 		return nil, err
 	}
 	return &runJob{
-		server: s, call: c, stdin: stdin, engine: s.actFor(c, expect, set.env), release: release,
+		server: s, call: c, stdin: stdin, engine: s.actFor(c, expect, set.env), release: release, parent: trace.SpanContextFromContext(ctx),
 		request: api.RunRequest{
 			Cell: in.Cell, Args: in.Body.Command, RunOptions: set.options, RunID: c.request.RunID,
 			CheckpointBefore: in.Body.CheckpointName != "", CheckpointName: in.Body.CheckpointName,
@@ -246,9 +248,7 @@ func (j *runJob) run(ctx context.Context, stdio cell.Stdio, stdout, stderr io.Wr
 		forget = j.server.jobs.add(id, cancel)
 		begun(id)
 	}
-	res, err := j.engine.Run(ctx, j.request, stdio)
-	j.server.metrics.run(res)
-	return res, err
+	return measured{j.engine, j.server}.Run(trace.ContextWithSpanContext(ctx, j.parent), j.request, stdio)
 }
 
 // finish answers with the result when the run has ended.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
@@ -44,6 +45,8 @@ type Config struct {
 	// Pool returns the number of first processes of cells that are ready, and of those
 	// that are kept ready. nil is none.
 	Pool func() (ready, size int)
+	// Traces makes the spans of requests and runs. nil makes none.
+	Traces trace.TracerProvider
 	// Logger gets a line for each request. nil drops them.
 	Logger *slog.Logger
 }
@@ -64,6 +67,7 @@ type Server struct {
 	api      huma.API
 	jobs     jobs
 	metrics  *metrics
+	traces   traces
 	keyed    inFlight
 	gate     *token.Gate
 	limiter  *token.Limiter
@@ -86,7 +90,7 @@ func New(c Config) *Server {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	s.gate, s.limiter = token.NewGate(c.Tokens, time.Now), token.NewLimiter(time.Now)
-	s.metrics = newMetrics(s.jobs.count, c.pool)
+	s.metrics, s.traces = newMetrics(s.jobs.count, c.pool), newTraces(c.Traces)
 	s.work, s.stop = context.WithCancel(context.Background())
 	s.open, s.close = context.WithCancel(s.work)
 	configureHuma()
