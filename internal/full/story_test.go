@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -162,4 +163,35 @@ func TestMalformed(t *testing.T) {
 	d.problem(400, api.CodeUsage, "GET", "/v1/cells?colour=red", nil)
 	d.problem(400, api.CodeUsage, "GET", "/v1/cells?cursor=x", nil)
 	d.problem(404, api.CodeNotFound, "GET", "/v2", nil)
+}
+
+// TestEndedRunLeavesItsCellFree removes a cell as soon as its run is said to have ended,
+// in each of the ways in which that is said.
+func TestEndedRunLeavesItsCellFree(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	for i, wait := range []func(run string){
+		func(run string) {
+			for info := (api.RunInfo{}); info.State != "ended"; {
+				d.want(200, &info, "GET", "/v1/runs/"+run, nil)
+			}
+		},
+		func(string) {
+			for list := (api.List[api.RunInfo]{}); len(list.Items) == 0 || list.Items[len(list.Items)-1].State != "ended"; {
+				list = api.List[api.RunInfo]{}
+				d.want(200, &list, "GET", "/v1/runs", nil)
+			}
+		},
+		func(run string) { d.want(200, nil, "GET", "/v1/runs/"+run+"/logs?follow=true", nil) },
+		func(run string) { d.send("GET", "/v1/runs/"+run+"/events?follow=true", nil) },
+	} {
+		for n := range 4 {
+			name := fmt.Sprintf("c%d-%d", i, n)
+			d.cell(name)
+			var begun api.RunStarted
+			d.want(202, &begun, "POST", "/v1/cells/"+name+"/runs", api.RunBody{Command: []string{"sh", "-c", "echo new > new"}}, "Prefer", "respond-async")
+			wait(begun.RunID)
+			d.want(204, nil, "DELETE", "/v1/cells/"+name, nil)
+		}
+	}
 }

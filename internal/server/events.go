@@ -141,7 +141,7 @@ func (s *Server) runEvents(ctx context.Context, x *exchange, f EventFilter, run 
 	q, err := f.query(x.call)
 	if err == nil {
 		q.Run = run.run
-		_, err = getRun(ctx, x.call, run)
+		_, err = s.getRun(ctx, x.call, run)
 	}
 	x.events(ctx, q, f, err)
 }
@@ -152,7 +152,10 @@ func (x *exchange) events(ctx context.Context, q api.EventQuery, f EventFilter, 
 	case refused != nil:
 		x.fail(refused)
 	case f.Follow:
-		x.stream(ctx, func(ctx context.Context) { x.eventStream(ctx, q, f.Last) })
+		x.stream(ctx, func(ctx context.Context) {
+			x.eventStream(ctx, q, f.Last)
+			_ = x.server.jobs.settle(ctx, q.Run) // or the caller is gone
+		})
 	default:
 		x.eventLines(ctx, q)
 	}

@@ -8,8 +8,14 @@ import (
 // jobs are the runs that this daemon carries out, by their ids.
 type jobs struct {
 	mu   sync.Mutex
-	runs map[string]context.CancelFunc
+	runs map[string]job
 	all  sync.WaitGroup
+}
+
+// job is a run that this daemon carries out.
+type job struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the engine has returned
 }
 
 // add makes a run known until the returned function is called.
@@ -17,13 +23,15 @@ func (j *jobs) add(id string, cancel context.CancelFunc) (done func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.runs == nil {
-		j.runs = map[string]context.CancelFunc{}
+		j.runs = map[string]job{}
 	}
-	j.runs[id] = cancel
+	ended := make(chan struct{})
+	j.runs[id] = job{cancel, ended}
 	return func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		delete(j.runs, id)
+		close(ended)
 	}
 }
 
@@ -42,13 +50,30 @@ func (j *jobs) known(id string) bool {
 	return ok
 }
 
+// settle waits until this daemon does not carry out a run. A run is recorded before its
+// cell is free, and who is told that it has ended may change the cell at once.
+func (j *jobs) settle(ctx context.Context, id string) error {
+	j.mu.Lock()
+	run, ok := j.runs[id]
+	j.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	select {
+	case <-run.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // cancel ends a run and reports whether this daemon carries it out.
 func (j *jobs) cancel(id string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	stop, ok := j.runs[id]
+	run, ok := j.runs[id]
 	if ok {
-		stop()
+		run.cancel()
 	}
 	return ok
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -138,8 +139,11 @@ func (s *Server) keyedContent(w http.ResponseWriter, r *http.Request, key string
 		return nil, api.Usagef("send it again without: an upload that no cell uses expires", "an upload takes no Idempotency-Key")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		err = &api.Error{Kind: api.Usage, Code: api.CodeTooLarge, Message: "the body is too large", Hint: "a request with a key has at most 8 MiB"}
+	}
 	if err != nil {
-		return nil, &api.Error{Kind: api.Usage, Code: api.CodeTooLarge, Message: "the body is too large or was cut off", Hint: "a request with a key has at most 8 MiB"}
+		return nil, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return append([]byte(r.URL.RawQuery+"\n"+r.Header.Get("If-Match")+"\n"), body...), nil
@@ -222,6 +226,9 @@ func (s *Server) repeatRun(w http.ResponseWriter, r *http.Request, c *call, requ
 // first.
 func (s *Server) settledRun(ctx context.Context, engine Engine, id string) (*api.RunInfo, error) {
 	info, err := engine.RunInfo(ctx, id)
+	if err == nil {
+		err = s.settled(ctx, *info)
+	}
 	if err != nil || info.State != "running" || s.jobs.known(id) {
 		return info, err
 	}

@@ -71,6 +71,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = s.traces.begin(r)
+		s.receive(w, r)
 		c, err := s.newCall(r)
 		seen := &observed{ResponseWriter: w}
 		defer s.observe(seen, r, c, time.Now())

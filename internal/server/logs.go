@@ -46,12 +46,15 @@ func (s *Server) addLogs() {
 }
 
 func (s *Server) runLogs(ctx context.Context, x *exchange, f LogFilter, run runName) {
-	if _, err := getRun(ctx, x.call, run); err != nil {
+	if _, err := s.getRun(ctx, x.call, run); err != nil {
 		x.fail(err)
 		return
 	}
 	if f.Follow {
-		x.stream(ctx, func(ctx context.Context) { x.log(ctx, run.run, f) })
+		x.stream(ctx, func(ctx context.Context) {
+			x.log(ctx, run.run, f)
+			_ = s.jobs.settle(ctx, run.run) // or the caller is gone
+		})
 		return
 	}
 	x.log(ctx, run.run, f)

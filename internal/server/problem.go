@@ -101,6 +101,10 @@ func libraryProblem(ctx huma.Context, status int, msg string, errs ...error) hum
 		e.Code, e.Hint = api.CodeFailed, ""
 	}
 	for _, err := range errs {
+		if own, ok := errors.AsType[*api.Error](err); ok { // the body could not be read
+			e, status = own, statusOf(own)
+			break
+		}
 		// The value that is wrong may be a secret: only its place is named.
 		if d, ok := errors.AsType[*huma.ErrorDetail](err); ok {
 			e.Details = append(e.Details, strings.TrimPrefix(d.Location+": "+d.Message, ": "))

@@ -38,7 +38,7 @@ func (r route) operation() huma.Operation {
 	}
 	op := huma.Operation{
 		Method: r.method, Path: r.path, OperationID: r.id, Summary: r.summary, Tags: []string{r.tag},
-		DefaultStatus: r.status, MaxBodyBytes: maxBody, BodyReadTimeout: bodyTimeout,
+		DefaultStatus: r.status, MaxBodyBytes: maxBody, BodyReadTimeout: -1, // the body has its own
 		Errors: append(errors, r.also...), Metadata: map[string]any{needsKey: r.needs},
 		Extensions: map[string]any{"x-scopes": r.needs},
 	}

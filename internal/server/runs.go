@@ -29,10 +29,10 @@ func (s *Server) addRuns() {
 		return route{method: http.MethodGet, path: path, id: id, tag: tagRuns, summary: "List runs", needs: []Scope{Read}}
 	}
 	handle(s, list("/v1/runs", "listRuns"), func(ctx context.Context, c *call, in *Page) (*api.List[api.RunInfo], error) {
-		return listRuns(ctx, c, "", *in)
+		return s.listRuns(ctx, c, "", *in)
 	})
 	handle(s, list("/v1/cells/{cell}/runs", "listCellRuns"), func(ctx context.Context, c *call, in *listCellRunsInput) (*api.List[api.RunInfo], error) {
-		return listRuns(ctx, c, in.Cell, in.Page)
+		return s.listRuns(ctx, c, in.Cell, in.Page)
 	})
 	addRun[InRun](s, "/v1/runs/{run}", "Run")
 	addRun[InCellRun](s, "/v1/cells/{cell}/runs/{run}", "CellRun")
@@ -41,7 +41,7 @@ func (s *Server) addRuns() {
 // addRun adds the routes of one run.
 func addRun[I runNamer](s *Server, path, id string) {
 	handle(s, route{method: http.MethodGet, path: path, id: "get" + id, tag: tagRuns, summary: "Show a run", needs: []Scope{Read}},
-		func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) { return getRun(ctx, c, (*in).name()) })
+		func(ctx context.Context, c *call, in *I) (*api.RunInfo, error) { return s.getRun(ctx, c, (*in).name()) })
 	handle(s, route{
 		method: http.MethodPost, path: path + "/cancel", id: "cancel" + id, tag: tagRuns, summary: "End a run", needs: []Scope{Run},
 		status: http.StatusAccepted,
@@ -55,7 +55,7 @@ type listCellRunsInput struct {
 	Page
 }
 
-func listRuns(ctx context.Context, c *call, cell string, page Page) (*api.List[api.RunInfo], error) {
+func (s *Server) listRuns(ctx context.Context, c *call, cell string, page Page) (*api.List[api.RunInfo], error) {
 	after, err := page.number()
 	if err != nil {
 		return nil, err
@@ -65,6 +65,11 @@ func listRuns(ctx context.Context, c *call, cell string, page Page) (*api.List[a
 		return nil, err
 	}
 	runs = slices.DeleteFunc(runs, func(r api.RunInfo) bool { return !c.caller.sees(r.Cell) })
+	for _, r := range runs {
+		if err := s.settled(ctx, r); err != nil {
+			return nil, err
+		}
+	}
 	list := &api.List[api.RunInfo]{Items: runs}
 	if next != 0 {
 		list.Next = cursor(strconv.FormatInt(next, 10))
@@ -93,7 +98,15 @@ type InCellRun struct {
 
 func (i InCellRun) name() runName { return runName{run: i.Run, cell: i.Cell} }
 
-func getRun(ctx context.Context, c *call, name runName) (*api.RunInfo, error) {
+// settled waits until the cell of a run that has ended is free.
+func (s *Server) settled(ctx context.Context, r api.RunInfo) error {
+	if r.State != "ended" {
+		return nil
+	}
+	return s.jobs.settle(ctx, r.RunID)
+}
+
+func (s *Server) getRun(ctx context.Context, c *call, name runName) (*api.RunInfo, error) {
 	info, err := c.engine.RunInfo(ctx, name.run)
 	if err != nil {
 		return nil, err
@@ -101,21 +114,25 @@ func getRun(ctx context.Context, c *call, name runName) (*api.RunInfo, error) {
 	if name.cell != "" && name.cell != info.Cell || !c.caller.sees(info.Cell) {
 		return nil, api.Missing("run", name.run, "")
 	}
-	return info, nil
+	return info, s.settled(ctx, *info)
 }
 
 func (s *Server) cancelRun(ctx context.Context, c *call, name runName) (*api.RunInfo, error) {
-	info, err := getRun(ctx, c, name)
+	info, err := s.getRun(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
 	if info.State == "ended" {
 		return info, nil
 	}
-	if !s.jobs.cancel(info.RunID) {
-		return nil, &api.Error{Kind: api.Busy, Code: api.CodeBusy, Message: "another process carries out " + info.RunID, Hint: "end it there"}
+	if s.jobs.cancel(info.RunID) {
+		return info, nil
 	}
-	return info, nil
+	// It may have ended meanwhile.
+	if info, err = s.getRun(ctx, c, name); err == nil && info.State != "ended" {
+		err = &api.Error{Kind: api.Busy, Code: api.CodeBusy, Message: "another process carries out " + info.RunID, Hint: "end it there"}
+	}
+	return info, err
 }
 
 type startRunInput struct {
@@ -180,8 +197,8 @@ type runJob struct {
 	engine  Engine
 	request api.RunRequest
 	stdin   io.Reader
-	input   bool   // the command reads the caller's input, in a socket
-	release func() // gives the quota back
+	input   bool              // the command reads the caller's input, in a socket
+	release func()            // gives the quota back
 	parent  trace.SpanContext // that of the request
 }
 

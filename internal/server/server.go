@@ -47,6 +47,8 @@ type Config struct {
 	Pool func() (ready, size int)
 	// Traces makes the spans of requests and runs. nil makes none.
 	Traces trace.TracerProvider
+	// BodyTimeout is how long a body may pause; 0 is 30 s.
+	BodyTimeout time.Duration
 	// Logger gets a line for each request. nil drops them.
 	Logger *slog.Logger
 }

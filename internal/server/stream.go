@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// bodyTimeout is how long a body may take to arrive, and a reader to take a part
-	// of a stream.
+	// bodyTimeout is how long a body may pause, and a reader may take for a part of a
+	// stream.
 	bodyTimeout = 30 * time.Second
 	// heartbeat is the time between two comments in a stream without events.
 	heartbeat = 15 * time.Second

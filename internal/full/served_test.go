@@ -1,0 +1,80 @@
+package full_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/full"
+	"github.com/forkcell/forkcell/internal/server"
+)
+
+// newServed starts a daemon with a configuration that the command line cannot give.
+func newServed(t *testing.T, configure func(*server.Config)) *daemon {
+	t.Helper()
+	d := newDaemon(t)
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	engine, release, err := app.Open(d.home, app.Serve, cell.Caller{Actor: func() string { return "daemon" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := server.Config{
+		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens(),
+		UserName: func(int) string { return "tester" },
+	}
+	configure(&c)
+	l, err := server.ListenUnix(filepath.Join(d.home, full.SocketName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.New(c).Serve(ctx, l) }()
+	t.Cleanup(func() {
+		d.client.CloseIdleConnections()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error("the daemon ended with", err)
+		}
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// raw sends a request as it is, and reads the answer. With half the connection takes
+// no more bytes afterwards.
+func (d *daemon) raw(half bool, format string, args ...any) reply {
+	d.Helper()
+	conn, err := net.Dial("unix", filepath.Join(d.home, full.SocketName))
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, format, args...)
+	if half {
+		if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
+			d.Fatal(err)
+		}
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, body}
+}
