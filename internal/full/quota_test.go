@@ -195,3 +195,24 @@ func TestStreamsOfACaller(t *testing.T) {
 	}
 	other.want(200, nil, "POST", "/v1/cells/demo/exec", api.ExecBody{Command: []string{"true"}}, stream...)
 }
+
+// TestRaceMemoryQuota gives each attempt that runs at once its part of the quota: what
+// needs more than half of it succeeds only alone.
+func TestRaceMemoryQuota(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	limited := d.token(api.TokenBody{Name: "limited", Scopes: []string{"run"}, Quota: &api.Quota{Memory: 256 << 20, CPUs: 2}})
+	race := api.RaceBody{Cell: "demo", Command: []string{"sh", "-c", "head -c 180M /dev/zero | tail -c 180M | wc -c | grep -q 188743680"}, N: 2, Judge: []string{"true"}}
+	for jobs, wins := range map[int]bool{1: true, 2: false} {
+		race.Jobs = jobs
+		r := limited.send("POST", "/v1/race", race)
+		if r.status == 422 && !strings.Contains(string(r.body), `"quota"`) {
+			t.Skipf("needs limits of memory and processors, which not every user has: %s", r.body)
+		}
+		var res api.RaceResult
+		if decodeInto(t, r.body, &res); r.status != 200 || (res.Winner != nil) != wins {
+			t.Errorf("%d at once: %d %s", jobs, r.status, r.body)
+		}
+	}
+}

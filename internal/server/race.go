@@ -42,7 +42,7 @@ func (s *Server) addRace() {
 		if err != nil {
 			return nil, s.problemOf(c, err)
 		}
-		release, err := s.acquire(ctx, c, token.Amount{Runs: int64(race.AtOnce(req))})
+		release, err := s.acquire(ctx, c, shareQuota(c, &req))
 		if err != nil {
 			return nil, s.problemOf(c, err)
 		}
@@ -87,6 +87,17 @@ func (s *Server) raceRequest(c *call, b api.RaceBody) (api.RaceRequest, error) {
 	var err error
 	req.Timeout, err = duration("timeout", b.Timeout)
 	return req, err
+}
+
+// shareQuota gives each attempt that runs at once its part of the caller's quotas of
+// memory and processors, as its limits, and returns what all of them use together.
+func shareQuota(c *call, req *api.RaceRequest) token.Amount {
+	atOnce := int64(race.AtOnce(*req))
+	if !c.caller.local {
+		whole := token.Whole(c.caller.grant.Quota)
+		req.Memory, req.CPUs = whole.Memory/atOnce, whole.CPUs/atOnce
+	}
+	return token.Amount{Runs: atOnce, Memory: req.Memory * atOnce, CPUs: req.CPUs * atOnce}
 }
 
 // jobsOf returns how many attempts of a race run at once if the request does not say:

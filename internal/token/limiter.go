@@ -164,6 +164,11 @@ func (l *Limiter) forgetIdle() {
 // full reports whether a limiter is as a new one.
 func full(r *rate.Limiter, now time.Time) bool { return r.TokensAt(now) >= float64(r.Burst()) }
 
+// Whole returns all that a quota allows.
+func Whole(q api.Quota) Amount {
+	return Amount{LiveCells: q.LiveCells, Runs: q.Runs, Memory: q.Memory, CPUs: milli(q.CPUs)}
+}
+
 // Plus returns the sum of two amounts.
 func (a Amount) Plus(b Amount) Amount {
 	a.add(b, 1)
