@@ -16,9 +16,9 @@ type DiffResult struct {
 
 	each func(func(tree.Change) error) error
 
-	// Text, if set, writes the comparison as text, instead of Each and Open: a patch,
+	// Text, if set, returns the comparison as text, instead of Each and Open: a patch,
 	// or changed lines of each file.
-	Text func(w io.Writer, stat bool) error `json:"-"`
+	Text func(stat bool) (io.ReadCloser, error) `json:"-"`
 
 	Raw  []tree.Change                                                    `json:"-"`
 	Open func(side int, path string, e tree.Entry) (io.ReadCloser, error) `json:"-"` // side 0 = from, 1 = to

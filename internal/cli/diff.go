@@ -146,7 +146,12 @@ func (s *session) showDiff(w io.Writer, res *cell.DiffResult, o diffOptions) err
 		show.Mode = patch.Stat
 	}
 	if res.Text != nil && !o.nameStatus {
-		return res.Text(w, o.stat)
+		text, err := res.Text(o.stat)
+		if err != nil {
+			return err
+		}
+		defer text.Close()
+		return patch.Relay(w, text, show)
 	}
 	return patch.Write(w, res.Each, res.Open, show)
 }

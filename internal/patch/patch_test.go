@@ -1,6 +1,7 @@
 package patch_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"errors"
@@ -188,6 +189,51 @@ func TestColor(t *testing.T) {
 		}
 	}
 }
+
+// TestRelay: what is relayed looks as what is written, with colours and without.
+func TestRelay(t *testing.T) {
+	t.Parallel()
+	c := contents{}
+	for _, g := range cases(c) {
+		for _, opt := range []patch.Options{{}, {Color: true}, {Mode: patch.Stat}, {Mode: patch.Stat, Color: true}} {
+			opt.MaxText = 4096
+			want := render(t, c, g.changes, opt)
+			sent := render(t, c, g.changes, patch.Options{Mode: opt.Mode, MaxText: opt.MaxText})
+			var got bytes.Buffer
+			if err := patch.Relay(&got, strings.NewReader(sent), opt); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, got.String()); d != "" {
+				t.Errorf("%s, mode %d, colour %v: %s", g.name, opt.Mode, opt.Color, d)
+			}
+		}
+	}
+}
+
+// TestRelayHostile: a text of a stranger draws nothing, and is bounded.
+func TestRelayHostile(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []patch.Mode{patch.Patch, patch.Stat} {
+		var got bytes.Buffer
+		sent := "\x1b[2J\r\u202e\n@@ -1,99999999999999999999 +1 @@\n+\x1b]0;title\a\n a | 1 \x1b[31m+\n"
+		if err := patch.Relay(&got, strings.NewReader(sent), patch.Options{Mode: mode}); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(got.String(), "\n") {
+			if !quote.Visible(line) {
+				t.Errorf("a line can draw: %q", line)
+			}
+		}
+	}
+	endless := io.LimitReader(zeros{}, 64<<20)
+	if err := patch.Relay(io.Discard, endless, patch.Options{}); !errors.Is(err, bufio.ErrTooLong) {
+		t.Errorf("an endless line: %v", err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestErrors(t *testing.T) {
 	t.Parallel()

@@ -41,12 +41,12 @@ func (e *Engine) Diff(ctx context.Context, r api.DiffRequest) (*cell.DiffResult,
 	if err != nil {
 		return nil, err
 	}
-	res := &cell.DiffResult{DiffResult: *doc, Text: func(w io.Writer, stat bool) error {
+	res := &cell.DiffResult{DiffResult: *doc, Text: func(stat bool) (io.ReadCloser, error) {
 		format := "patch"
 		if stat {
 			format = "stat"
 		}
-		return e.copyText(ctx, path+"&format="+format, w)
+		return e.openText(ctx, path+"&format="+format)
 	}}
 	for _, ch := range doc.Changes {
 		raw, err := change(ch)
@@ -71,15 +71,13 @@ func (e *Engine) stateID(ctx context.Context, cell, ref string) (string, error) 
 	return ref, err
 }
 
-// copyText copies the answer to a request for text.
-func (e *Engine) copyText(ctx context.Context, path string, w io.Writer) error {
+// openText returns the answer to a request for text.
+func (e *Engine) openText(ctx context.Context, path string) (io.ReadCloser, error) {
 	resp, err := e.send(ctx, http.MethodGet, path, "text/plain", nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer resp.Body.Close()
-	_, err = io.Copy(w, resp.Body)
-	return err
+	return resp.Body, nil
 }
 
 // change returns a change as far as its document has it.
