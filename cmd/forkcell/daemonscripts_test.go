@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/full"
 )
 
@@ -45,6 +48,66 @@ func TestScriptsOverADaemon(t *testing.T) {
 		return serveScript(env)
 	}
 	testscript.Run(t, p)
+}
+
+// overTCP lists scripts of the manual that read a directory of this machine, and write
+// to it.
+func overTCP() []string {
+	return []string{
+		"accept-default", "accept-reject", "apply", "apply-conflicts", "apply-control", "apply-git", "diff", "export", "holes", "init-git", "live-cp",
+		"live-port-forward", "names-directory", "refresh", "secrets", "try",
+	}
+}
+
+// TestScriptsOverTCP runs scripts of the manual through a daemon that does not see the
+// caller's files.
+func TestScriptsOverTCP(t *testing.T) {
+	t.Parallel()
+	p := scriptParams("script", nil)
+	for _, name := range overTCP() {
+		p.Files = append(p.Files, filepath.Join(p.Dir, name+".txtar"))
+	}
+	p.Dir = ""
+	p.UpdateScripts = false
+	setUp := p.Setup
+	p.Setup = func(env *testscript.Env) error {
+		if err := setUp(env); err != nil {
+			return err
+		}
+		return serveElsewhere(env)
+	}
+	testscript.Run(t, p)
+}
+
+// serveElsewhere starts a daemon on a home that is not the script's, which then talks to
+// it over TCP.
+func serveElsewhere(env *testscript.Env) error {
+	dir, err := os.MkdirTemp("", "fc")
+	if err != nil {
+		return err
+	}
+	env.Defer(func() { _ = os.RemoveAll(dir) })
+	home := filepath.Join(dir, "home")
+	e, release, err := app.Open(home, app.Create, cell.Caller{Actor: func() string { return "test" }})
+	if err != nil {
+		return err
+	}
+	made, err := e.TokenCreate(context.Background(), api.TokenRequest{Name: "test", Scopes: []string{"admin"}})
+	if err = errors.Join(err, release()); err != nil {
+		return err
+	}
+	file := filepath.Join(dir, "token")
+	if err := os.WriteFile(file, []byte(made.Token+"\n"), 0o600); err != nil {
+		return err
+	}
+	at, stop, err := serveHome(home, api.ServeOptions{Listen: []string{"127.0.0.1:0"}})
+	if err != nil {
+		return err
+	}
+	env.Defer(stop)
+	env.Setenv("FORKCELL_URL", "http://"+at[0])
+	env.Setenv("FORKCELL_TOKEN_FILE", file)
+	return nil
 }
 
 // serveScript starts a daemon on the home of a script, which then talks to it.
@@ -84,12 +147,17 @@ func serveHome(home string, o api.ServeOptions) (addresses []string, stop func()
 }
 
 // daemon start [--tls FILE] HOME, or daemon stop: a daemon on loopback at $PORT.
-func (d *scriptDaemon) command(ts *testscript.TestScript, neg bool, args []string) {
+func (d *scriptDaemons) command(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: daemon start [--tls FILE] HOME | daemon stop")
 	}
 	if args[0] == "stop" {
-		d.stop()
+		found, _ := d.stops.Load(ts)
+		stop, ok := found.(func())
+		if !ok {
+			ts.Fatalf("no daemon was started")
+		}
+		stop()
 		return
 	}
 	o := api.ServeOptions{Listen: []string{"127.0.0.1:0"}, Hosts: []string{"localhost"}}
@@ -98,12 +166,12 @@ func (d *scriptDaemon) command(ts *testscript.TestScript, neg bool, args []strin
 	}
 	at, stop, err := serveHome(ts.MkAbs(args[len(args)-1]), o)
 	ts.Check(err)
-	d.stop = stop
+	d.stops.Store(ts, stop)
 	ts.Defer(stop)
 	_, port, err := net.SplitHostPort(at[0])
 	ts.Check(err)
 	ts.Setenv("PORT", port)
 }
 
-// scriptDaemon is the daemon of a script.
-type scriptDaemon struct{ stop func() }
+// scriptDaemons has the functions that end the daemons of scripts, by the script.
+type scriptDaemons struct{ stops sync.Map }

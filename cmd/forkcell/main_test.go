@@ -88,7 +88,7 @@ func scriptParams(dir string, vars map[string]string) testscript.Params {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "json": jsonIs, "jsonenv": jsonEnv, "lines": lines, "certificate": certificate, "daemon": new(scriptDaemon).command,
+			"exits": exits, "json": jsonIs, "jsonenv": jsonEnv, "lines": lines, "certificate": certificate, "daemon": new(scriptDaemons).command,
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {

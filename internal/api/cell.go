@@ -57,6 +57,12 @@ type InitTimings struct {
 type RefreshRequest struct {
 	Cell       string `json:"cell"`
 	OnConflict string `json:"on_conflict,omitempty"` // fail, ours (keep the cell's side) or theirs (take the source's)
+	// Upload is the id of an upload that has the present source. The cell must have
+	// been made from an archive.
+	Upload string `json:"upload,omitempty"`
+	// BasedOn are roots of states that the source of the upload has had, the newest
+	// first. The newest one that the cell knows is what both sides are compared with.
+	BasedOn []string `json:"based_on,omitempty"`
 }
 
 // RefreshResult says what came in.

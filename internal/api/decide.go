@@ -163,3 +163,13 @@ type UndoRequest struct {
 	OnConflict string   `json:"on_conflict,omitempty"` // fail, ours, theirs: what becomes of what is newer
 	DryRun     bool     `json:"dry_run,omitempty"`     // say what would be taken back
 }
+
+// ReceiveRequest names a state of a daemon's cell that comes to the mirror of that
+// cell as an archive.
+type ReceiveRequest struct {
+	// Root is that which the state must have; "" is any.
+	Root string `json:"root"`
+	// Sources are the roots of the states of the source directory that the state
+	// contains.
+	Sources []string `json:"sources,omitempty"`
+}

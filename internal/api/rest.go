@@ -249,7 +249,22 @@ type UndoBody struct {
 
 // RefreshBody is the body of POST /v1/cells/{cell}/refresh.
 type RefreshBody struct {
-	OnConflict string `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that both sides changed."`
+	OnConflict string   `json:"on_conflict,omitempty" enum:"fail,ours,theirs" doc:"What happens to a path that both sides changed."`
+	Upload     string   `json:"upload,omitempty" doc:"An upload with the present files of the caller's directory, for a cell that was made from an upload."`
+	BasedOn    []string `json:"based_on,omitempty" maxItems:"1000" doc:"Roots of states that the caller's directory has had, the newest first. Both sides are compared with the newest one that the cell knows."`
+}
+
+// AcceptedState is the answer of GET /v1/cells/{cell}/accepted.
+type AcceptedState struct {
+	Cell         string `json:"cell"`
+	CellID       string `json:"cell_id"`
+	CheckpointID string `json:"checkpoint_id"`
+	Root         string `json:"root"`
+	// Sources are the roots of the states of the source directory that the state
+	// contains, the newest first.
+	Sources []string `json:"sources"`
+	// Undecided describes the first work after the state, or is "".
+	Undecided string `json:"undecided"`
 }
 
 // VerifyBody is the body of POST /v1/cells/{cell}/verify.

@@ -119,3 +119,13 @@ type WatchBody struct {
 	Path      string `json:"path,omitempty" doc:"A directory, relative to the workspace, or absolute in the cell."`
 	Recursive bool   `json:"recursive,omitempty" doc:"Also what is below it."`
 }
+
+// Copied is the answer of POST /v1/cells/{cell}/files/copy.
+type Copied struct {
+	// Notes name what was left out.
+	Notes []string `json:"notes"`
+}
+
+// NotesTrailer is the trailer of a copy stream: a JSON list of sentences that name what
+// was left out or dropped.
+const NotesTrailer = "Forkcell-Notes"

@@ -2,12 +2,15 @@
 package app
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -203,4 +206,11 @@ func logger() *slog.Logger {
 		level = slog.LevelInfo
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// MirrorHome returns the home of the mirrors of a daemon's cells, in the caller's own
+// home. Each daemon has one: none can name the directory of a cell of another.
+func MirrorHome(home, url string) string {
+	sum := sha256.Sum256([]byte(strings.TrimSuffix(url, "/")))
+	return filepath.Join(home, store.RemotesDir, hex.EncodeToString(sum[:16]))
 }

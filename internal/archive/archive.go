@@ -14,6 +14,7 @@ package archive
 
 import (
 	"errors"
+	"io"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/tree"
@@ -49,6 +50,9 @@ const (
 	recordXattr   = "SCHILY.xattr."
 	recordCharset = "hdrcharset"
 )
+
+// Compress returns a writer that compresses to w, as Write does with Zstd.
+func Compress(w io.Writer) (io.WriteCloser, error) { return newEncoder(w) }
 
 // xattrKey returns the record name of an attribute. "=" would end it, so it is
 // escaped as in GNU tar.

@@ -34,15 +34,15 @@ func (e *Engine) Accept(ctx context.Context, req api.AcceptRequest) (*api.Accept
 	}
 	applied, err := s.apply(ctx, req.Applier)
 	if err != nil {
-		return res, afterAccept(err, s.cell.Name)
+		return res, AfterAccept(err, s.cell.Name)
 	}
 	res.Applied = applied
 	return res, nil
 }
 
-// afterAccept replaces the hint of a refused apply when the run is already
+// AfterAccept replaces the hint of a refused apply when the run is already
 // accepted: accept has no flags for the apply.
-func afterAccept(err error, cell string) error {
+func AfterAccept(err error, cell string) error {
 	err = api.WithHint(err, "conflict", fmt.Sprintf("the run is accepted; `forkcell apply %s --on-conflict ours` keeps the directory's side, `forkcell apply %s --on-conflict theirs --except PATTERN` takes the cell's and leaves some out", cell, cell))
 	return api.WithHint(err, "held_back", fmt.Sprintf("the run is accepted; look at them, then `forkcell apply %s --except PATTERN` leaves them out, `forkcell apply %s --allow-control PATTERN` writes control files, `forkcell apply %s --allow-setuid` files that give rights", cell, cell, cell))
 }

@@ -332,7 +332,8 @@ func (e *Engine) TarFiles(ctx context.Context, cell, p string, begin func() io.W
 	}
 	receive := func(r io.Reader) error { return carry.Archive(r, begin) }
 	if client == nil {
-		return e.sendState(ctx, c, p, receive)
+		_, err := e.sendState(ctx, c, p, receive)
+		return err
 	}
 	_, err = client.CopyOut(ctx, p, homePath, receive)
 	return err

@@ -159,13 +159,13 @@ func (l *stateLister) list(dir tree.Entry, at string, depth int) error {
 }
 
 // sendState sends a part of the head of a cell as a copy stream.
-func (e *Engine) sendState(ctx context.Context, c store.Cell, p string, receive func(io.Reader) error) error {
+func (e *Engine) sendState(ctx context.Context, c store.Cell, p string, receive func(io.Reader) error) (*stateSource, error) {
 	s, err := e.stateAt(ctx, c)
 	if err == nil {
 		err = s.follow(p, false)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	from, to := io.Pipe()
 	sent := make(chan error, 1)
@@ -177,7 +177,7 @@ func (e *Engine) sendState(ctx context.Context, c store.Cell, p string, receive 
 	err = receive(from)
 	_ = from.CloseWithError(io.ErrClosedPipe)
 	if sendErr := <-sent; sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) && !errors.Is(sendErr, fs.ErrClosed) {
-		return api.Failf(api.CodeCopy, sendErr, "read %s", quote.Path(p))
+		return s, api.Failf(api.CodeCopy, sendErr, "read %s", quote.Path(p))
 	}
-	return err
+	return s, err
 }

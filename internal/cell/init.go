@@ -360,15 +360,7 @@ func (e *Engine) importSource(ctx context.Context, c store.Cell, dropped func(pa
 			return nil, err
 		}
 		defer f.Close()
-		root := os.Geteuid() == 0
-		owners, err := archive.Extract(ctx, f, dst, archive.ExtractOptions{SetOwners: root, Dropped: dropped})
-		if root || err != nil { // the owners are on disk
-			return nil, err
-		}
-		return func(path string) (workspace.Owner, bool) {
-			o, ok := owners.Of(path)
-			return workspace.Owner(o), ok
-		}, nil
+		return extract(ctx, f, dst, dropped)
 	}}
 }
 

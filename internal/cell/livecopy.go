@@ -103,19 +103,27 @@ func (e *Engine) outside(to string) error {
 
 // copyLive receives the files that the program in the cell sends.
 func copyLive(ctx context.Context, client *supervise.Client, req api.CopyRequest, dir *fsx.Dir, name string) (*api.CopyResult, error) {
-	lost := newHostExport(false)
 	var totals carry.Totals
+	var lost []string
 	warnings, err := client.CopyOut(ctx, req.Path, homePath, func(r io.Reader) (err error) {
-		totals, err = carry.Receive(ctx, r, dir, name, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.stateEntry(e)) })
-		if err != nil {
-			return hostError(req.Host, err)
-		}
-		return nil
+		totals, lost, err = ReceiveCopy(ctx, r, req, dir, name)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return copyResult(req, false, totals, append(warnings, lost.notes()...)), nil
+	return copyResult(req, false, totals, append(warnings, lost...)), nil
+}
+
+// ReceiveCopy writes the copy stream of a cell under a name in a directory of the host.
+// It returns a sentence for each kind of attribute that was dropped.
+func ReceiveCopy(ctx context.Context, r io.Reader, req api.CopyRequest, dir *fsx.Dir, name string) (carry.Totals, []string, error) {
+	lost := newHostExport(false)
+	totals, err := carry.Receive(ctx, r, dir, name, func(e carry.Entry) { lost.note(path.Join(req.Path, e.Path), lost.stateEntry(e)) })
+	if err != nil {
+		return totals, nil, copyError(req.Host, err)
+	}
+	return totals, lost.notes(), nil
 }
 
 // stateEntry returns an entry of a live cell as a state would have it. Files of the
@@ -178,7 +186,7 @@ func (e *Engine) CopyIn(ctx context.Context, req api.CopyRequest) (*api.CopyResu
 	return copyResult(req, true, totals, warnings), nil
 }
 
-func hostError(host string, err error) error {
+func copyError(host string, err error) error {
 	switch {
 	case errors.Is(err, carry.ErrExists):
 		return &api.Error{

@@ -45,7 +45,7 @@ func (e *Engine) copyState(ctx context.Context, c store.Cell, req api.CopyReques
 		return nil, api.Failf(api.CodeCopy, sendErr, "read %s", quote.Path(req.Path))
 	}
 	if err != nil {
-		return nil, hostError(req.Host, err)
+		return nil, copyError(req.Host, err)
 	}
 	t.Skipped = s.out.Skipped
 	return copyResult(req, false, t, s.lost.notes()), nil

@@ -33,6 +33,16 @@ func realPath(path string) (string, error) {
 	}
 }
 
+// Inside reports whether path is dir or below it, wherever links in them lead.
+func Inside(path, dir string) (bool, error) {
+	real, err := realPath(path)
+	if err != nil {
+		return false, err
+	}
+	top, err := realPath(dir)
+	return err == nil && within(real, top), err
+}
+
 // within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")

@@ -33,7 +33,7 @@ func (r *Race) Accept(ctx context.Context, d api.RaceDecision) (*api.AcceptResul
 	}
 	applied, err := s.apply(ctx, api.ApplyRequest{})
 	if err != nil {
-		return res, afterAccept(err, s.cell.Name)
+		return res, AfterAccept(err, s.cell.Name)
 	}
 	res.Applied = applied
 	return res, nil

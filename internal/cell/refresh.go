@@ -26,8 +26,8 @@ func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.Refr
 		return nil, err
 	}
 	defer s.release()
-	if s.cell.SourceKind != "dir" {
-		return nil, api.Refusef(api.CodeNoSource, "make a new cell from the new archive", "cell %s was made from an archive", s.cell.Name)
+	if err := s.checkRefresh(req); err != nil {
+		return nil, err
 	}
 	ctx = e.withProgress(ctx)
 	res := &api.RefreshResult{Cell: s.cell.Name, Changed: []api.PathNote{}, Conflicts: []api.PathNote{}, Chosen: []api.PathNote{}, LeftOut: []api.LeftOut{}}
@@ -42,6 +42,17 @@ func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.Refr
 	}
 	res.CheckpointID, res.Root = s.head.ID, s.head.Root()
 	return res, nil
+}
+
+// checkRefresh refuses a refresh from something else than the cell was made from.
+func (s *session) checkRefresh(req api.RefreshRequest) error {
+	switch {
+	case req.Upload == "" && s.cell.SourceKind != "dir":
+		return api.Refusef(api.CodeNoSource, "make a new cell from the new archive", "cell %s was made from an archive", s.cell.Name)
+	case req.Upload != "" && s.cell.SourceKind != "archive":
+		return api.Refusef(api.CodeNoSource, "refresh it without an upload", "cell %s was made from a directory of its own machine", s.cell.Name)
+	}
+	return nil
 }
 
 // refreshLive seals the changes of a live directory: the source is the workspace,
@@ -66,7 +77,7 @@ func (s *session) refreshLive(ctx context.Context, res *api.RefreshResult) (*api
 func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.RefreshResult) error {
 	var base store.Checkpoint
 	err := s.e.store.View(func(tx *store.Tx) (err error) {
-		base, err = s.shared(tx, s.head)
+		base, err = s.refreshBase(tx, req.BasedOn)
 		return err
 	})
 	if err != nil {
@@ -76,29 +87,22 @@ func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.
 	if err != nil {
 		return err
 	}
-	root, err := s.e.openHost(s.cell.Source)
-	if refused, ok := errors.AsType[*api.Error](err); ok {
-		return refused
-	}
+	src, err := s.openSource(ctx, req, baseTree)
 	if err != nil {
-		return api.Usagef("", "source %s: %v", quote.Path(s.cell.Source), err)
+		return err
 	}
-	defer root.Close()
-	now, report, err := s.e.ws.Scan(ctx, s.at, root, baseTree)
-	if err != nil {
-		return importError(s.cell, err)
-	}
-	for _, l := range report.LeftOut {
+	defer src.close()
+	for _, l := range src.report.LeftOut {
 		res.LeftOut = append(res.LeftOut, api.LeftOut{Path: l.Path, Rule: l.Rule})
 	}
 	mode, err := conflictMode(req.OnConflict)
 	if err != nil {
 		return err
 	}
-	m, err := threeWay(ctx, "cell "+s.cell.Name, baseTree, now, apply.Lookup(headTree), apply.ThreeWayOptions{
+	m, err := threeWay(ctx, "cell "+s.cell.Name, baseTree, src.tree, apply.Lookup(headTree), apply.ThreeWayOptions{
 		OnConflict: mode, Owners: true, Names: apply.Names(headTree),
 		Open: openSides(map[apply.Side]sideOpener{
-			apply.BaseSide: s.e.filesOf(s.cell, base), apply.TheirSide: filesIn(root), apply.OurSide: s.e.filesOf(s.cell, s.head),
+			apply.BaseSide: s.e.filesOf(s.cell, base), apply.TheirSide: filesIn(src.dir), apply.OurSide: s.e.filesOf(s.cell, s.head),
 		}),
 	})
 	if err != nil {
@@ -110,19 +114,85 @@ func (s *session) refresh(ctx context.Context, req api.RefreshRequest, res *api.
 	for _, op := range m.ops {
 		res.Changed = append(res.Changed, note(op.Path, opJSON(op).Change))
 	}
-	return s.takeSource(ctx, root, base, baseTree, now, m.ops)
+	if err := s.takeSource(ctx, src, base, baseTree, m.ops); err != nil {
+		return err
+	}
+	if req.Upload != "" {
+		s.e.dropUpload(req.Upload)
+	}
+	return nil
 }
+
+// refreshBase returns the state that both sides of a refresh are compared with: the
+// newest one in the cell's history with one of the given roots, which the caller's
+// directory has had, else the last applied one.
+func (s *session) refreshBase(tx *store.Tx, roots []string) (store.Checkpoint, error) {
+	line, err := tx.Lineage(s.head.ID)
+	if err != nil {
+		return store.Checkpoint{}, err
+	}
+	for _, root := range roots {
+		for _, c := range line {
+			if c.Root() == root && !c.Freed {
+				return c, nil
+			}
+			if c.Source == "" {
+				continue
+			}
+			if source, err := tx.Checkpoint(c.Source); err == nil && source.Root() == root && !source.Freed {
+				return source, nil
+			}
+		}
+	}
+	return s.shared(tx, s.head)
+}
+
+// openedSource is the present source of a cell.
+type openedSource struct {
+	dir    *fsx.Dir
+	tree   *tree.Tree
+	report workspace.Report
+	close  func()
+}
+
+// openSource reads the source directory, or the upload that stands for it.
+func (s *session) openSource(ctx context.Context, req api.RefreshRequest, base *tree.Tree) (*openedSource, error) {
+	if req.Upload != "" {
+		f, err := s.e.openUpload(req.Upload)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return s.unpack(ctx, s.at, f)
+	}
+	dir, err := s.e.openHost(s.cell.Source)
+	if refused, ok := errors.AsType[*api.Error](err); ok {
+		return nil, refused
+	}
+	if err != nil {
+		return nil, api.Usagef("", "source %s: %v", quote.Path(s.cell.Source), err)
+	}
+	now, report, err := s.e.ws.Scan(ctx, s.at, dir, base)
+	if err != nil {
+		dir.Close()
+		return nil, importError(s.cell, err)
+	}
+	return &openedSource{dir: dir, tree: now, report: report, close: func() { dir.Close() }}, nil
+}
+
+// kindRefresh is the kind of a state of a cell with changes of its source.
+const kindRefresh = "refresh"
 
 // takeSource seals two states: the present source, which later applies and
 // refreshes compare with, and the cell with the source's changes.
-func (s *session) takeSource(ctx context.Context, root *fsx.Dir, base store.Checkpoint, baseTree, now *tree.Tree, ops []apply.Op) error {
-	changes, err := tree.Diff(baseTree, now, tree.DiffOptions{MTimes: true})
+func (s *session) takeSource(ctx context.Context, src *openedSource, base store.Checkpoint, baseTree *tree.Tree, ops []apply.Op) error {
+	changes, err := tree.Diff(baseTree, src.tree, tree.DiffOptions{MTimes: true})
 	if err != nil {
 		return longPath(s.cell, err)
 	}
 	var edits []workspace.Edit
 	for _, ch := range changes {
-		edits = append(edits, sourceEdit(root, ch.Path, ch.New))
+		edits = append(edits, sourceEdit(src.dir, ch.Path, ch.New))
 	}
 	applied, err := s.derive(ctx, base, kindSource, edits)
 	if err != nil {
@@ -141,7 +211,7 @@ func (s *session) takeSource(ctx context.Context, root *fsx.Dir, base store.Chec
 			return fmt.Errorf("seal the refreshed state: %w", err)
 		}
 		if !sealed.Unchanged {
-			next = s.e.newCheckpoint(s.cell, s.head.ID, "refresh", "", sealed)
+			next = s.e.newCheckpoint(s.cell, s.head.ID, kindRefresh, "", sealed)
 			next.Source = applied.ID
 		}
 	}

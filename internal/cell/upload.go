@@ -24,6 +24,8 @@ const (
 	uploadPrefix = "upload:"
 	// uploadLife is how long an upload waits for its cell.
 	uploadLife = time.Hour
+	// unpackedLife is how long the files of an unpacked archive can be in use.
+	unpackedLife = 24 * time.Hour
 )
 
 // Upload keeps an archive for a new cell. It is not durable: a daemon removes those
@@ -71,7 +73,8 @@ func (r readerUntil) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// ExpireUploads removes uploads that are older than a time.
+// ExpireUploads removes uploads that are older than a time, and files of unpacked
+// archives that nobody can use any more. With 0 it removes all.
 func (e *Engine) ExpireUploads(age time.Duration) error {
 	dir, err := e.store.Dir().OpenDir(uploadDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,8 +90,12 @@ func (e *Engine) ExpireUploads(age time.Duration) error {
 	}
 	for _, name := range names {
 		info, err := dir.Lstat(name)
-		if err == nil && e.now().Sub(info.MTime.Time()) >= age {
-			err = dir.Remove(name)
+		life := age
+		if err == nil && info.IsDir() && age > 0 {
+			life = max(age, unpackedLife)
+		}
+		if err == nil && e.now().Sub(info.MTime.Time()) >= life {
+			err = dir.RemoveAll(name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
@@ -13,14 +14,35 @@ import (
 	"github.com/forkcell/forkcell/internal/remote"
 )
 
-// Remote opens the engine of a daemon for a caller of the command line.
-func Remote(o api.DaemonOptions, _ string, caller cell.Caller) (cli.Engine, func() error, error) {
-	return remote.Open(o, caller, stage)
+// Remote opens the engine of a daemon for a caller of the command line. home is the
+// caller's own state directory; "" is the default one.
+func Remote(o api.DaemonOptions, home string, caller cell.Caller) (cli.Engine, func() error, error) {
+	if home == "" {
+		var err error
+		if home, err = app.DefaultHome(); err != nil {
+			return nil, nil, err
+		}
+	}
+	home, err := filepath.Abs(home)
+	if err != nil {
+		return nil, nil, err
+	}
+	return remote.Open(o, caller, remote.Homes{
+		Path: home,
+		Mirrors: func(create bool) (remote.Home, func() error, error) {
+			mode := app.Write
+			if create {
+				mode = app.Create
+			}
+			return app.Open(app.MirrorHome(home, o.URL), mode, caller)
+		},
+		Temporary: func() (remote.Home, func() error, error) { return temporary(caller) },
+	})
 }
 
-// stage opens an engine on a home of its own, which the returned function removes.
-func stage(caller cell.Caller) (remote.Stage, func() error, error) {
-	name := "forkcell-upload-" + rand.Text()
+// temporary opens an engine on a home that the returned function removes.
+func temporary(caller cell.Caller) (remote.Home, func() error, error) {
+	name := "forkcell-" + rand.Text()
 	remove := func() error {
 		temp, err := fsx.OpenRoot(os.TempDir())
 		if err != nil {

@@ -118,12 +118,13 @@ func (e *Engine) Rename(ctx context.Context, cell, to string) error {
 // RemoveAll removes cells. All of them must exist, or none is removed. Those that are
 // in use come first: if one of them is refused, the others stay.
 func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) error {
-	var used, idle []string
+	var used, idle, ids []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(cells))) {
 		status, err := e.Status(ctx, name)
 		if err != nil {
 			return err
 		}
+		ids = append(ids, status.CellID)
 		if status.State == api.StateIdle {
 			idle = append(idle, name)
 		} else {
@@ -135,7 +136,10 @@ func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) erro
 			return err
 		}
 	}
-	return nil
+	if e.client.Local() {
+		return nil
+	}
+	return e.removeMirrors(ctx, ids)
 }
 
 // Verify recomputes the hashes of states.
@@ -147,7 +151,11 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) 
 // above it, and the path of dir below that directory.
 func (e *Engine) CellAt(ctx context.Context, dir string) (name, below string, err error) {
 	if !e.client.Local() {
-		return "", "", nil
+		sources, err := e.mirrorsAt(ctx)
+		if err != nil {
+			return "", "", err
+		}
+		return cell.CellOf(dir, sources)
 	}
 	cells, err := e.ListMatching(ctx, api.CellFilter{})
 	if err != nil {

@@ -96,7 +96,7 @@ func (e *Engine) Sessions(ctx context.Context, cell string) ([]api.SessionInfo, 
 		return nil, err
 	}
 	if status.Live == nil {
-		return nil, api.Refusef(api.CodeNotStarted, "`forkcell start "+cell+"` makes it live", "cell %s is not started", cell)
+		return nil, api.Refusef(api.CodeNotStarted, "`forkcell start "+cell+"` starts it", "cell %s is not started", cell)
 	}
 	return status.Live.Sessions, nil
 }

@@ -5,24 +5,19 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/archive"
 	"github.com/forkcell/forkcell/internal/cell"
-	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// Export writes a state to an archive of this machine.
+// Export writes a state to an archive or a directory of this machine.
 func (e *Engine) Export(ctx context.Context, r api.ExportRequest) (*api.ExportResult, error) {
-	if !strings.HasSuffix(r.Output, ".tar") {
-		return nil, unsupported("-o FILE.tar writes an archive", "export: a daemon sends archives without compression; %s is none", quote.Path(r.Output))
-	}
-	if len(r.AllowControl) > 0 || r.AllowSetuid {
-		return nil, unsupported("leave them out", "export: --allow-control and --allow-setuid are for directories; an archive has everything")
-	}
 	at, err := e.output(r.Output)
+	if err == nil {
+		err = e.refuseOwnHome("-o", at)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -30,37 +25,36 @@ func (e *Engine) Export(ctx context.Context, r api.ExportRequest) (*api.ExportRe
 	if err != nil {
 		return nil, err
 	}
-	params := map[string]string{"checkpoint": res.CheckpointID}
-	if r.Changes {
-		params["changes"] = "true"
+	if !strings.HasSuffix(r.Output, ".tar") && !archive.IsZstd(r.Output) {
+		return res, e.exportDir(ctx, r, at, res)
 	}
-	resp, err := e.send(ctx, http.MethodGet, query(inCell(r.Cell, "/export"), params), "application/x-tar", nil)
+	body, err := e.openState(ctx, r.Cell, res.CheckpointID, r.Changes)
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
-	return res, cell.WriteOutput(at, func(w io.Writer) error { return copyArchive(w, resp.Body, res) })
+	defer body.Close()
+	return res, cell.WriteOutput(at, func(w io.Writer) error { return writeArchive(w, body, res) })
 }
 
 // exported describes the state to export: that which is named, or the present one.
 func (e *Engine) exported(ctx context.Context, r api.ExportRequest) (*api.ExportResult, error) {
-	status, err := e.Status(ctx, r.Cell)
+	// The daemon knows what a name of a state means. A state equals itself.
+	ref := r.Checkpoint
+	if ref == "" {
+		ref = "HEAD"
+	}
+	same, err := get[api.DiffResult](ctx, e, query(inCell(r.Cell, "/diff"), map[string]string{"from": ref, "to": ref}))
 	if err != nil {
 		return nil, err
 	}
-	res := &api.ExportResult{
-		Cell: status.Name, CheckpointID: status.Head, Root: status.Root, Output: r.Output, Deleted: []string{}, Notes: []string{},
+	res := &api.ExportResult{Cell: r.Cell, CheckpointID: same.To, Output: r.Output, Deleted: []string{}, Notes: []string{}}
+	states, err := pages[api.CheckpointInfo](ctx, e, inCell(r.Cell, "/checkpoints"))
+	if err != nil {
+		return nil, err
 	}
-	if r.Checkpoint != "" {
-		res.CheckpointID, res.Root = r.Checkpoint, ""
-		states, err := pages[api.CheckpointInfo](ctx, e, inCell(r.Cell, "/checkpoints"))
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range states {
-			if s.CheckpointID == r.Checkpoint || strings.HasPrefix(s.CheckpointID, r.Checkpoint) || slices.Contains(s.Names, r.Checkpoint) {
-				res.CheckpointID, res.Root = s.CheckpointID, s.Root
-			}
+	for _, s := range states {
+		if s.CheckpointID == res.CheckpointID {
+			res.Root = s.Root
 		}
 	}
 	if r.Changes {
@@ -77,12 +71,56 @@ func (e *Engine) exported(ctx context.Context, r api.ExportRequest) (*api.Export
 	return res, nil
 }
 
+// received is the name of a cell in a temporary home.
+const received = "state"
+
+// exportDir writes a state to a directory by the rules of any other export, through a
+// home that exists for it. What the directory of the cell had is not known here: every
+// control file counts as changed by the cell.
+func (e *Engine) exportDir(ctx context.Context, r api.ExportRequest, at string, res *api.ExportResult) (err error) {
+	if r.Changes {
+		return unsupported("-o FILE.tar writes an archive", "export: changes of a daemon's cell cannot be written to a directory")
+	}
+	h, release, err := e.homes.Temporary()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if _, err := h.Init(ctx, api.InitRequest{Name: received, Empty: true, Backend: "clone", Runtime: "native"}); err != nil {
+		return err
+	}
+	err = h.Receive(ctx, received, api.ReceiveRequest{Root: res.Root}, func() (io.ReadCloser, error) {
+		return e.openState(ctx, r.Cell, res.CheckpointID, false)
+	})
+	if err != nil {
+		return err
+	}
+	written, err := h.Export(ctx, api.ExportRequest{Cell: received, Output: at, AllowControl: r.AllowControl, AllowSetuid: r.AllowSetuid})
+	if err != nil {
+		return err
+	}
+	res.Files, res.Bytes, res.Notes = written.Files, written.Bytes, append(res.Notes, written.Notes...)
+	return nil
+}
+
+// writeArchive writes an archive, compressed if its name says so.
+func writeArchive(w io.Writer, r io.Reader, res *api.ExportResult) error {
+	if !archive.IsZstd(res.Output) {
+		return copyArchive(w, r, res)
+	}
+	packed, err := archive.Compress(w)
+	if err != nil {
+		return err
+	}
+	return errors.Join(copyArchive(packed, r, res), packed.Close())
+}
+
 // copyArchive copies an archive, and counts what is in it. An archive that does not
 // end as one does is refused.
 func copyArchive(w io.Writer, r io.Reader, res *api.ExportResult) error {
-	archive := tar.NewReader(io.TeeReader(r, w))
+	entries := tar.NewReader(io.TeeReader(r, w))
 	for {
-		h, err := archive.Next()
+		h, err := entries.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -102,9 +101,4 @@ func (e *Engine) Caches(context.Context) ([]api.SharedCache, error) { return nil
 // RemoveCaches is for engines on a home.
 func (e *Engine) RemoveCaches(context.Context, []string, bool) ([]string, error) {
 	return nil, homeOnly("cache rm")
-}
-
-// Forward is for engines on a home.
-func (e *Engine) Forward(context.Context, string, int) (func(context.Context, io.ReadWriter) error, error) {
-	return nil, unsupported("use it on the machine of the daemon", "port-forward: a daemon passes on HTTP only, at /v1/cells/CELL/ports/PORT/")
 }

@@ -24,15 +24,15 @@ type Engine struct {
 	client *client.Client
 	caller cell.Caller
 	url    string
-	stage  func(cell.Caller) (Stage, func() error, error)
+	homes  Homes
 }
 
 // maxToken bounds the file of a token.
 const maxToken = 4 << 10
 
-// Open returns the engine of a daemon. It sends nothing. stage makes the engine that
-// reads the files of an upload. The returned function closes the connections.
-func Open(o api.DaemonOptions, caller cell.Caller, stage func(cell.Caller) (Stage, func() error, error)) (*Engine, func() error, error) {
+// Open returns the engine of a daemon. It sends nothing. The returned function closes
+// the connections.
+func Open(o api.DaemonOptions, caller cell.Caller, homes Homes) (*Engine, func() error, error) {
 	opts := []client.Option{client.WithURL(o.URL)}
 	if o.TokenFile != "" {
 		token, err := readToken(o.TokenFile)
@@ -45,7 +45,7 @@ func Open(o api.DaemonOptions, caller cell.Caller, stage func(cell.Caller) (Stag
 	if err != nil {
 		return nil, nil, api.Usagef("as in unix:/run/user/1000/forkcell.sock or https://cells.example.com:7070", "--url: %v", err)
 	}
-	e := &Engine{client: c, caller: caller, url: o.URL, stage: stage}
+	e := &Engine{client: c, caller: caller, url: o.URL, homes: homes}
 	return e, func() error { c.Close(); return nil }, nil
 }
 
@@ -89,4 +89,21 @@ func (e *Engine) path(p string) string {
 		return p
 	}
 	return e.caller.Dir + "/" + p
+}
+
+// refuseOwnHome refuses a path that contains the caller's own state directory, or is in
+// it: that has keys. what names the path for the caller.
+func (e *Engine) refuseOwnHome(what, at string) error {
+	in, err := cell.Inside(at, e.homes.Path)
+	if err == nil && !in {
+		in, err = cell.Inside(e.homes.Path, at)
+	}
+	if err != nil {
+		return api.Usagef("", "%s %s: %v", what, quote.Path(at), err)
+	}
+	if in {
+		return api.Refusef(api.CodeOverlap, "choose another directory, or another --home",
+			"%s %s overlaps the state directory %s", what, quote.Path(at), quote.Path(e.homes.Path))
+	}
+	return nil
 }

@@ -93,9 +93,17 @@ func textOnly(args []string) error {
 	return nil
 }
 
-// Plan is for engines on a home: a daemon has no dry runs.
-func (e *Engine) Plan(context.Context, api.RunRequest) (*api.RunPlan, error) {
-	return nil, unsupported("use it on the machine of the daemon", "run: a daemon has no --dry-run")
+// Plan shows how a command would be run.
+func (e *Engine) Plan(ctx context.Context, r api.RunRequest) (*api.RunPlan, error) {
+	body, err := e.runBody(ctx, r, false)
+	if err != nil {
+		return nil, err
+	}
+	plan := new(api.RunPlan)
+	if err := e.ask(ctx, http.MethodPost, inCell(r.Cell, "/plan"), body.RunBody, plan); err != nil {
+		return nil, err
+	}
+	return plan, nil
 }
 
 // Start makes a cell live.

@@ -7,28 +7,16 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
-// Stage is an engine on a home that exists for one upload. It reads a directory as it
-// would for a cell of this machine: what the secret rules leave out is never sent.
-type Stage interface {
-	Init(ctx context.Context, r api.InitRequest) (*api.InitResult, error)
-	ExportTo(ctx context.Context, r api.ExportRequest, begin func() io.Writer) error
-}
-
-// staged is the name of the cell in a stage.
-const staged = "upload"
-
 // initByUpload makes a cell from files of this machine. Either the daemon has exactly
-// what was read here, or there is no cell.
-func (e *Engine) initByUpload(ctx context.Context, r api.InitRequest, body api.CreateCell) (*api.InitResult, error) {
-	if r.Name == "" {
-		return nil, unsupported("forkcell init NAME --from DIR, then forkcell run NAME -- COMMAND", "try: %s cannot read the directory, so it cannot be refreshed", quote.Line(e.url))
-	}
+// what was read here, or there is no cell. What was read becomes the mirror of the cell.
+func (e *Engine) initByUpload(ctx context.Context, r api.InitRequest, body api.CreateCell) (_ *api.InitResult, err error) {
 	from := e.path(r.From)
 	info, err := os.Stat(from)
 	if err != nil {
@@ -37,32 +25,71 @@ func (e *Engine) initByUpload(ctx context.Context, r api.InitRequest, body api.C
 	if info.Mode().IsRegular() {
 		return e.initByFile(ctx, from, body)
 	}
-	stage, release, err := e.stage(e.caller)
+	if err := e.refuseOwnHome("--from", from); err != nil {
+		return nil, err
+	}
+	h, release, err := e.homes.Mirrors(true)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = release() }()
-	read, err := stage.Init(ctx, api.InitRequest{Name: staged, From: from, Backend: "clone", Runtime: r.Runtime, Exclude: r.Exclude, MountAt: r.MountAt})
+	defer func() { err = errors.Join(err, release()) }()
+	read, err := h.Init(ctx, api.InitRequest{From: from, Backend: "clone", Runtime: r.Runtime, Exclude: r.Exclude, MountAt: r.MountAt})
 	if err != nil {
 		return nil, err
 	}
+	made, err := e.sendMirror(ctx, h, read, body)
+	if err == nil {
+		err = h.Rename(ctx, read.Cell, made.CellID)
+	}
+	if err != nil {
+		undo := context.WithoutCancel(ctx)
+		if made != nil {
+			err = errors.Join(err, failure(e.client.Cells.Named(made.Cell).Remove(undo, true)))
+		}
+		return nil, errors.Join(err, h.RemoveAll(undo, []string{read.Cell}, true))
+	}
+	return made, nil
+}
+
+// sendMirror makes a cell from what was read into a mirror. It returns a cell that is
+// not the same together with the error.
+func (e *Engine) sendMirror(ctx context.Context, h Home, read *api.InitResult, body api.CreateCell) (*api.InitResult, error) {
 	upload, err := e.upload(ctx, func(w io.Writer) error {
-		return stage.ExportTo(ctx, api.ExportRequest{Cell: staged}, func() io.Writer { return w })
+		return h.ExportTo(ctx, api.ExportRequest{Cell: read.Cell}, func() io.Writer { return w })
 	})
 	if err != nil {
 		return nil, err
 	}
 	body.Source, body.Exclude, body.MountAt = &api.Source{Upload: upload.Upload}, nil, read.MountAt
-	made, err := e.create(ctx, body)
+	made, err := e.createNamed(ctx, body, read.Cell)
 	if err != nil {
 		return nil, err
 	}
 	if made.Root != read.Root {
-		return nil, e.notTheSame(ctx, made)
+		return made, notTheSame(made)
 	}
 	made.Source, made.LeftOut, made.KeptByGit = read.Source, read.LeftOut, read.KeptByGit
 	made.UnmappedIDs, made.Notes = read.UnmappedIDs, append(read.Notes, made.Notes...)
 	return made, nil
+}
+
+// maxTaken is how many names in use are passed over for a cell without a name.
+const maxTaken = 100
+
+// createNamed makes a cell. One without a name gets the given one, with a number if
+// that is in use.
+func (e *Engine) createNamed(ctx context.Context, body api.CreateCell, name string) (*api.InitResult, error) {
+	if body.Name != "" {
+		return e.create(ctx, body)
+	}
+	body.Name = name
+	for n := 2; ; n++ {
+		made, err := e.create(ctx, body)
+		if taken, ok := errors.AsType[*api.Error](err); !ok || taken.Code != api.CodeNameTaken || n > maxTaken {
+			return made, err
+		}
+		body.Name = name + "-" + strconv.Itoa(n)
+	}
 }
 
 // initByFile makes a cell from an archive of this machine.
@@ -87,14 +114,14 @@ func (e *Engine) initByFile(ctx context.Context, from string, body api.CreateCel
 	return made, err
 }
 
-// notTheSame removes a cell whose files are not those that were sent: the daemon leaves
-// out other ones.
-func (e *Engine) notTheSame(ctx context.Context, made *api.InitResult) error {
+// notTheSame refuses a cell whose files are not those that were sent: the daemon
+// leaves out other ones.
+func notTheSame(made *api.InitResult) error {
 	refused := api.Refusef(api.CodeImport, "leave them out with --exclude", "the daemon does not take all files; the cell was not made")
 	for _, l := range made.LeftOut {
 		refused.Details = append(refused.Details, quote.Path(l.Path)+": "+l.Rule)
 	}
-	return errors.Join(refused, failure(e.client.Cells.Named(made.Cell).Remove(context.WithoutCancel(ctx), true)))
+	return refused
 }
 
 func (e *Engine) create(ctx context.Context, body client.CreateCell) (*api.InitResult, error) {
@@ -107,6 +134,20 @@ func (e *Engine) create(ctx context.Context, body client.CreateCell) (*api.InitR
 
 // upload sends an archive that write makes. One that is cut off is not kept.
 func (e *Engine) upload(ctx context.Context, write func(io.Writer) error) (*api.Upload, error) {
+	resp, err := e.sendStream(ctx, "/v1/uploads", "application/octet-stream", write)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	up := new(api.Upload)
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocument)).Decode(up); err != nil {
+		return nil, malformed(err)
+	}
+	return up, nil
+}
+
+// sendStream posts a body that write makes.
+func (e *Engine) sendStream(ctx context.Context, path, kind string, write func(io.Writer) error) (*http.Response, error) {
 	r, w := io.Pipe()
 	defer func() { _ = r.Close() }()
 	written := make(chan error, 1)
@@ -115,24 +156,19 @@ func (e *Engine) upload(ctx context.Context, write func(io.Writer) error) (*api.
 		_ = w.CloseWithError(err)
 		written <- err
 	}()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "/v1/uploads", r)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, r)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/octet-stream")
+	req.Header.Set("Content-Type", kind)
 	req.Header.Set("Accept", "application/json")
 	resp, err := e.client.Do(req)
 	_ = r.Close()
 	if own := <-written; own != nil && !errors.Is(own, io.ErrClosedPipe) {
-		err = own // why the body was cut off
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return nil, failure(own) // why the body was cut off
 	}
-	if err != nil {
-		return nil, failure(err)
-	}
-	defer resp.Body.Close()
-	up := new(api.Upload)
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocument)).Decode(up); err != nil {
-		return nil, malformed(err)
-	}
-	return up, nil
+	return told(resp, err)
 }

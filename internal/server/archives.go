@@ -75,18 +75,18 @@ type exportInput struct {
 
 func (s *Server) export(ctx context.Context, x *exchange, in *exportInput) {
 	guardContent(x.w.Header())
-	x.archive(func(begin func() io.Writer) error {
+	x.archive(typeTar, func(begin func() io.Writer) error {
 		return x.engine.ExportTo(ctx, api.ExportRequest{Cell: in.Cell, Checkpoint: in.Checkpoint, Changes: in.Changes}, begin)
 	})
 }
 
-// archive answers with an archive that write makes. A failure after its beginning
+// archive answers with an archive of a type that write makes. A failure after its beginning
 // breaks the connection off, so that nobody takes the archive for whole.
-func (x *exchange) archive(write func(begin func() io.Writer) error) {
+func (x *exchange) archive(kind string, write func(begin func() io.Writer) error) {
 	begun := false
 	err := write(func() io.Writer {
 		begun = true
-		x.w.Header().Set("Content-Type", typeTar)
+		x.w.Header().Set("Content-Type", kind)
 		x.w.WriteHeader(http.StatusOK)
 		return timedWriter{x.w}
 	})

@@ -31,6 +31,7 @@ type Engine interface {
 	settler
 	consumer
 	describer
+	planner
 }
 
 type cellKeeper interface {
@@ -78,6 +79,7 @@ type decider interface {
 	Reject(ctx context.Context, cell, run, reason string) (*api.MoveResult, error)
 	Accept(ctx context.Context, r api.AcceptRequest) (*api.AcceptResult, error)
 	Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResult, error)
+	Accepted(ctx context.Context, cell string) (*api.AcceptedState, error)
 	Undo(ctx context.Context, r api.UndoRequest) (*api.ApplyResult, error)
 }
 
@@ -94,6 +96,8 @@ type fileKeeper interface {
 	OpenFile(ctx context.Context, cell, path string) (*cell.File, error)
 	StatFile(ctx context.Context, cell, path string) (*api.FileInfo, error)
 	ListFiles(ctx context.Context, cell, path string, depth int, each func(api.FileInfo) error) error
+	SendCopy(ctx context.Context, cell, path string, begin func() io.Writer) (notes []string, err error)
+	TakeCopy(ctx context.Context, cell, path, name string, stream io.Reader) (notes []string, err error)
 	TarFiles(ctx context.Context, cell, path string, begin func() io.Writer) error
 	WriteFile(ctx context.Context, cell, path, mode string, contents io.Reader) (*api.FileInfo, error)
 	RemoveFile(ctx context.Context, cell, path string, recursive bool) error

@@ -74,8 +74,9 @@ type attachInput struct {
 	Rows int    `query:"rows" minimum:"0" maximum:"65535" doc:"Rows of the terminal; without it, they stay."`
 }
 
-// addExecSockets adds the routes of WebSockets to commands.
+// addExecSockets adds the routes of WebSockets to commands, and to ports.
 func (s *Server) addExecSockets() {
+	s.addForward()
 	responses := func() map[string]*huma.Response {
 		return map[string]*huma.Response{"101": {Description: "A WebSocket with the subprotocol " + execProtocol + "."}}
 	}

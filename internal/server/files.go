@@ -89,7 +89,7 @@ type FilePath struct {
 
 type readFileInput struct {
 	FilePath
-	Accept string `header:"Accept" doc:"application/x-tar answers with a directory, or a file, as an archive."`
+	Accept string `header:"Accept" doc:"application/x-tar answers with a directory, or a file, as an archive; application/vnd.forkcell.copy as the stream that cp uses."`
 	Range  string `header:"Range" doc:"Parts of the file."`
 }
 
@@ -110,7 +110,7 @@ func (s *Server) addFileContents() {
 		method: http.MethodGet, path: filesPath, id: "readFile", tag: tagFiles, summary: "Read a file", needs: []Scope{Read},
 		also: []int{http.StatusRequestedRangeNotSatisfiable, http.StatusRequestEntityTooLarge},
 	}, map[string]*huma.Response{
-		"200": {Description: "The file.", Content: map[string]*huma.MediaType{typeBinary: bytes, typeTar: bytes}},
+		"200": {Description: "The file.", Content: map[string]*huma.MediaType{typeBinary: bytes, typeTar: bytes, typeCopy: bytes}},
 		"206": {Description: "Parts of the file.", Content: map[string]*huma.MediaType{typeBinary: bytes, "multipart/byteranges": bytes}},
 		"304": {Description: "The file has not changed."},
 	}, s.readFile)
@@ -122,6 +122,7 @@ func (s *Server) addFileContents() {
 		"application/json": {Schema: schemaOf[api.FileInfo](s.api.OpenAPI().Components.Schemas)},
 	}}}
 	registerExchange(s, write, s.writeFile)
+	s.addCopies()
 	handleRaw(s, route{
 		method: http.MethodDelete, path: filesPath, id: "removeFile", tag: tagFiles, summary: "Remove a file of a live cell", needs: []Scope{Run}, status: http.StatusNoContent,
 	}, func(ctx context.Context, c *call, in *removeFileInput) (*empty, error) {
@@ -138,8 +139,12 @@ func guardContent(h http.Header) {
 
 func (s *Server) readFile(ctx context.Context, x *exchange, in *readFileInput) {
 	guardContent(x.w.Header())
+	if strings.Contains(in.Accept, typeCopy) {
+		x.sendCopy(ctx, in.Cell, in.Path)
+		return
+	}
 	if strings.Contains(in.Accept, typeTar) {
-		x.archive(func(begin func() io.Writer) error { return x.engine.TarFiles(ctx, in.Cell, in.Path, begin) })
+		x.archive(typeTar, func(begin func() io.Writer) error { return x.engine.TarFiles(ctx, in.Cell, in.Path, begin) })
 		return
 	}
 	f, err := x.engine.OpenFile(ctx, in.Cell, in.Path)

@@ -36,8 +36,13 @@ func (s *Server) addMoves() {
 		})
 	handle(s, move("refresh", "refresh", "Take over what changed in the source directory", 0, Run),
 		func(ctx context.Context, c *call, in *moveInput[api.RefreshBody]) (*api.RefreshResult, error) {
-			return c.engine.Refresh(ctx, api.RefreshRequest{Cell: in.Cell, OnConflict: in.body().OnConflict})
+			return c.engine.Refresh(ctx, api.RefreshRequest{Cell: in.Cell, OnConflict: in.body().OnConflict, Upload: in.body().Upload, BasedOn: in.body().BasedOn})
 		})
+	handle(s, route{
+		method: http.MethodGet, path: "/v1/cells/{cell}/accepted", id: "getAccepted", tag: tagDecisions, summary: "Show the state that an apply would write", needs: []Scope{Read},
+	}, func(ctx context.Context, c *call, in *InCell) (*api.AcceptedState, error) {
+		return c.engine.Accepted(ctx, in.Cell)
+	})
 	handle(s, move("verify", "verifyCell", "Recompute the hashes of states", 0, Read),
 		func(ctx context.Context, c *call, in *moveInput[api.VerifyBody]) (*api.VerifyResult, error) {
 			return c.engine.Verify(ctx, in.Cell, in.body().Checkpoint, in.body().All)

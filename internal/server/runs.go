@@ -25,6 +25,7 @@ const tagRuns = "runs"
 func (s *Server) addRuns() {
 	s.addRunCommand()
 	s.addRunSocket()
+	s.addPlan()
 	list := func(path, id string) route {
 		return route{method: http.MethodGet, path: path, id: id, tag: tagRuns, summary: "List runs", needs: []Scope{Read}}
 	}

@@ -233,13 +233,17 @@ func (s *Store) writeHome(id string) error {
 // homeDirs are made before home.json, which marks the home as complete.
 var homeDirs = []string{"locks", "blobs/sha256", "layers", "pending", "objects", "live", "applies", "log", "keys/trusted"}
 
+// RemotesDir is the directory of homes in a home: one for each daemon, with the cells
+// that stand for those of the daemon. It may exist before its home does.
+const RemotesDir = "remotes"
+
 func (s *Store) createHome() error {
 	names, err := s.dir.Names()
 	if err != nil {
 		return fmt.Errorf("read the state directory: %w", err)
 	}
 	for _, n := range names {
-		if !isTemp(n) && !slices.ContainsFunc(homeDirs, func(d string) bool { return strings.HasPrefix(d, n) }) {
+		if !isTemp(n) && n != RemotesDir && !slices.ContainsFunc(homeDirs, func(d string) bool { return strings.HasPrefix(d, n) }) {
 			return fmt.Errorf("%w: %s holds %q but no home.json: it is not a state directory", ErrUnusable, s.path, n)
 		}
 	}

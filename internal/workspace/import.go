@@ -177,14 +177,7 @@ func (s *Store) scanFilled(ctx context.Context, c Cell, b backend, w *tree.Write
 	if err := prune(ctx, src, filter, sc.found); err != nil {
 		return sc, err
 	}
-	sc.owner = func(at site, e, old *tree.Entry) {
-		if ownerOf != nil {
-			if o, ok := ownerOf(at.path()); ok {
-				e.UID, e.GID = o.UID, o.GID
-			}
-		}
-		sc.noteOwner(at, e, old)
-	}
+	sc.ownedBy(ownerOf)
 	return sc, nil
 }
 
@@ -259,13 +252,37 @@ func (sc *scan) closeDirs() {
 // contents. Files with the same stamp as in old are not read again. The tree is
 // valid until the store is closed.
 func (s *Store) Scan(ctx context.Context, c Cell, root *fsx.Dir, old *tree.Tree) (*tree.Tree, Report, error) {
+	return s.scanTree(ctx, c, root, func(sc *scan) {
+		sc.old, sc.settle, sc.stamps = old, true, true
+		sc.owner = sc.noteOwner
+	})
+}
+
+// ScanUnpacked is Scan for a directory that an archive was unpacked into. A path for
+// which ownerOf has an owner has that one; ownerOf may be nil.
+func (s *Store) ScanUnpacked(ctx context.Context, c Cell, root *fsx.Dir, ownerOf OwnerOf) (*tree.Tree, Report, error) {
+	return s.scanTree(ctx, c, root, func(sc *scan) { sc.ownedBy(ownerOf) })
+}
+
+// ownedBy makes a scan take recorded owners instead of those on disk.
+func (sc *scan) ownedBy(ownerOf OwnerOf) {
+	sc.owner = func(at site, e, old *tree.Entry) {
+		if ownerOf != nil {
+			if o, ok := ownerOf(at.path()); ok {
+				e.UID, e.GID = o.UID, o.GID
+			}
+		}
+		sc.noteOwner(at, e, old)
+	}
+}
+
+func (s *Store) scanTree(ctx context.Context, c Cell, root *fsx.Dir, set func(*scan)) (*tree.Tree, Report, error) {
 	t, report, err := s.memoryTree(false, func(w *tree.Writer) (tree.Entry, tree.Links, *findings, error) {
 		sc := s.newScan(ctx, "scan", w, root)
-		sc.old, sc.settle, sc.stamps = old, true, true
 		if c.Rules != nil {
 			sc.filter = keepOnly(c.Rules, c.Kept).Reading(root.OpenFile)
 		}
-		sc.owner = sc.noteOwner
+		set(sc)
 		e, links, err := sc.run()
 		return e, links, sc.found, err
 	})

@@ -306,9 +306,17 @@ class ReceiptVerifyRequest(TypedDict):
 
 
 class RefreshBody(TypedDict):
+    based_on: NotRequired[list[str]]
+    """
+    Roots of states that the caller's directory has had, the newest first. Both sides are compared with the newest one that the cell knows.
+    """
     on_conflict: NotRequired[Literal['fail', 'ours', 'theirs']]
     """
     What happens to a path that both sides changed.
+    """
+    upload: NotRequired[str]
+    """
+    An upload with the present files of the caller's directory, for a cell that was made from an upload.
     """
 
 

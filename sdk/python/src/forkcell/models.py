@@ -8,6 +8,16 @@ from typing import Any, Literal
 
 
 @dataclass(kw_only=True)
+class AcceptedState:
+    cell: str
+    cell_id: str
+    checkpoint_id: str
+    root: str
+    sources: list[str]
+    undecided: str
+
+
+@dataclass(kw_only=True)
 class BoundHash:
     sha256: str
     status: str
@@ -165,6 +175,11 @@ class Controls:
     runtime: str
     seccomp: str
     user: str
+
+
+@dataclass(kw_only=True)
+class Copied:
+    notes: list[str]
 
 
 @dataclass(kw_only=True)
@@ -619,6 +634,23 @@ class RunInfo:
     policy_hash: str | None = None
     receipt_id: str | None = None
     signal: int | None = None
+
+
+@dataclass(kw_only=True)
+class RunPlan:
+    args: list[str]
+    cell: str
+    checkpoint_before: str
+    controls: Controls
+    degraded: list[str]
+    env_names: list[str]
+    grants: list[str]
+    policy_hash: str
+    read_only: list[str]
+    root_before: str
+    timeout_us: int
+    workdir: str
+    cache: CacheUse | None = None
 
 
 @dataclass(kw_only=True)

@@ -1,0 +1,218 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// A mirror is a cell of the caller's own home that stands for a cell of a daemon. It
+// was made from the same directory. What the daemon's cell has accepted comes to the
+// mirror as an archive, and is applied from there by the rules of any other cell.
+
+// Accepted returns the newest state of a cell up to which everything is accepted, and
+// the states of the source that it contains.
+func (e *Engine) Accepted(_ context.Context, cell string) (*api.AcceptedState, error) {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, err
+	}
+	res := &api.AcceptedState{Cell: c.Name, CellID: c.ID, Sources: []string{}}
+	err = e.view(func(tx *store.Tx) error {
+		head, err := tx.Checkpoint(c.Head)
+		if err != nil {
+			return err
+		}
+		state, waiting, err := newestAccepted(tx, c, head)
+		if err != nil {
+			return err
+		}
+		if waiting != nil {
+			res.Undecided = waiting.describe(c)
+		}
+		res.CheckpointID, res.Root = state.ID, state.Root()
+		res.Sources, err = sourcesIn(tx, state)
+		return err
+	})
+	return res, err
+}
+
+// sourcesIn returns the roots of the states of the source that a state contains, the
+// newest first. The first state of a cell is one.
+func sourcesIn(tx *store.Tx, state store.Checkpoint) ([]string, error) {
+	roots := []string{}
+	line, err := tx.Lineage(state.ID)
+	for i, c := range line {
+		if c.Source != "" {
+			source, err := tx.Checkpoint(c.Source)
+			if err != nil {
+				return nil, err
+			}
+			roots = append(roots, source.Root())
+		}
+		if c.Kind == kindSource || i == len(line)-1 {
+			roots = append(roots, c.Root())
+		}
+	}
+	return roots, err
+}
+
+// SourceRoots returns the root of the state that the source of a cell had at the last
+// apply or refresh, and those of the states that it was refreshed from, the newest
+// first.
+func (e *Engine) SourceRoots(_ context.Context, cell string) ([]string, error) {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return nil, err
+	}
+	var roots []string
+	err = e.view(func(tx *store.Tx) error {
+		states, err := sourceStates(tx, c)
+		for _, s := range states {
+			roots = append(roots, s.Root())
+		}
+		return err
+	})
+	return roots, err
+}
+
+func sourceStates(tx *store.Tx, c store.Cell) ([]store.Checkpoint, error) {
+	var states []store.Checkpoint
+	for id := c.Applied; ; {
+		state, err := tx.Checkpoint(id)
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, state)
+		if state.Kind != kindSource {
+			return states, nil
+		}
+		id = state.Parent
+	}
+}
+
+// ApplyReceived makes an archive the state of a mirror, if it has the root that the
+// request names, and applies it. open is called if the mirror does not have it yet.
+func (e *Engine) ApplyReceived(ctx context.Context, state api.ReceiveRequest, req api.ApplyRequest, open func() (io.ReadCloser, error)) (*api.ApplyResult, error) {
+	s, err := e.hold(ctx, req.Cell, "apply", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	if err := s.receive(e.withProgress(ctx), state, open); err != nil {
+		return nil, err
+	}
+	return s.apply(ctx, req)
+}
+
+// Receive makes an archive the state of a mirror, if it has the root that the request
+// names.
+func (e *Engine) Receive(ctx context.Context, cell string, state api.ReceiveRequest, open func() (io.ReadCloser, error)) error {
+	s, err := e.hold(ctx, cell, "receive", 0)
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	return s.receive(e.withProgress(ctx), state, open)
+}
+
+func (s *session) receive(ctx context.Context, state api.ReceiveRequest, open func() (io.ReadCloser, error)) error {
+	var first, applied store.Checkpoint
+	var source *store.Checkpoint
+	err := s.e.store.View(func(tx *store.Tx) (err error) {
+		if first, err = s.e.findCheckpoint(tx, s.cell, "base"); err != nil {
+			return err
+		}
+		states, err := sourceStates(tx, s.cell)
+		if err != nil {
+			return err
+		}
+		applied = states[0]
+		at := slices.IndexFunc(states, func(c store.Checkpoint) bool { return slices.Contains(state.Sources, c.Root()) })
+		if at >= 0 && states[at].Kind == kindSource {
+			source = &states[at]
+		}
+		return nil
+	})
+	if err != nil || s.hasReceived(state, first, source) {
+		return err
+	}
+	body, err := open()
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	at := s.at
+	at.Rules = nil // the apply decides what may be written
+	src, err := s.unpack(ctx, at, body)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	return s.takeReceived(ctx, src, state.Root, first, applied, source)
+}
+
+// hasReceived reports whether the state of the mirror is the one to be received.
+func (s *session) hasReceived(state api.ReceiveRequest, first store.Checkpoint, source *store.Checkpoint) bool {
+	from := ""
+	if source != nil {
+		from = source.ID
+	}
+	return s.head.Root() == state.Root && s.head.Kind == kindRefresh && s.head.Parent == first.ID && s.head.Source == from
+}
+
+// takeReceived seals an unpacked state. It follows the first state of the mirror, and
+// contains the given state of the source, if any: the mirror need not have what lies
+// between. Its layer is based on the last applied state, which is similar.
+func (s *session) takeReceived(ctx context.Context, src *openedSource, root string, first, applied store.Checkpoint, source *store.Checkpoint) error {
+	was, err := s.e.tree(applied, workspace.AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	changes, err := tree.Diff(was, src.tree, tree.DiffOptions{MTimes: true})
+	if err != nil {
+		return longPath(s.cell, err)
+	}
+	var edits []workspace.Edit
+	for _, ch := range changes {
+		edits = append(edits, sourceEdit(src.dir, ch.Path, ch.New))
+	}
+	next, err := s.derive(ctx, applied, kindRefresh, edits)
+	if err != nil {
+		return fmt.Errorf("seal the received state: %w", err)
+	}
+	if root != "" && next.Root() != root {
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeProtocol, Message: "the archive from the daemon is not the state " + printable(root) + " that it names",
+			Hint: "nothing was changed; try again, and do not trust that daemon if it happens again",
+		}
+	}
+	details := map[string]string{}
+	if next.ID != applied.ID {
+		next.Parent = first.ID
+		if source != nil {
+			next.Source = source.ID
+			if details["state"], err = evidence.StateDetail(*source); err != nil {
+				return err
+			}
+		}
+	}
+	return s.moveHead(ctx, next, func(tx *store.Tx) error {
+		if next.ID != applied.ID {
+			if err := tx.PutCheckpoint(next); err != nil {
+				return err
+			}
+		}
+		moved := s.cell
+		moved.Head = next.ID
+		return s.e.log.Change(tx, moved, next, receipt.OpRefresh, details)
+	})
+}

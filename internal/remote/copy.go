@@ -1,0 +1,132 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"path/filepath"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/carry"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// The types of archives and of copy streams.
+const (
+	typeTar  = "application/x-tar"
+	typeCopy = "application/vnd.forkcell.copy"
+)
+
+// filesAt returns the path of a resource of the files of a cell.
+func filesAt(cell, below string, params url.Values) string {
+	return inCell(cell, "/files"+below+"?"+params.Encode())
+}
+
+// CopyOut copies from a cell to this machine. What comes is written as from a live
+// cell: beneath the destination, without owners and set-id bits.
+func (e *Engine) CopyOut(ctx context.Context, r api.CopyRequest) (*api.CopyResult, error) {
+	status, err := e.Status(ctx, r.Cell)
+	if err != nil {
+		return nil, err
+	}
+	base := path.Base(path.Join(status.MountAt, r.Path))
+	if path.IsAbs(r.Path) {
+		base = path.Base(path.Clean(r.Path))
+	}
+	if base == "/" {
+		base = status.Name
+	}
+	host, err := e.output(r.Host)
+	if err != nil {
+		return nil, err
+	}
+	if in, err := cell.Inside(host, e.homes.Path); err != nil || in {
+		if err != nil {
+			return nil, api.Usagef("", "%s: %v", quote.Path(r.Host), err)
+		}
+		return nil, api.Refusef(api.CodeOverlap, "choose another directory", "%s is in the state directory", quote.Path(r.Host))
+	}
+	dir, name, err := carry.Place(host, base)
+	if err != nil {
+		return nil, api.Usagef("", "%s: %v", quote.Path(r.Host), err)
+	}
+	defer dir.Close()
+	r.Path = path.Clean(r.Path)
+	resp, err := e.send(ctx, http.MethodGet, filesAt(r.Cell, "", url.Values{"path": {r.Path}}), typeCopy, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body := io.LimitReader(resp.Body, maxArchive)
+	t, lost, err := cell.ReceiveCopy(ctx, body, r, dir, name)
+	if err != nil {
+		return nil, err
+	}
+	notes, err := notesAfter(resp, body)
+	return &api.CopyResult{
+		Cell: r.Cell, From: r.Cell + ":" + quote.UTF8(r.Path), To: quote.UTF8(r.Host), Files: t.Files, Dirs: t.Dirs, Links: t.Links, Bytes: t.Bytes, Notes: append(notes, lost...),
+	}, err
+}
+
+// notesAfter returns the notes that come after a stream.
+func notesAfter(resp *http.Response, body io.Reader) ([]string, error) {
+	notes := []string{}
+	if _, err := io.Copy(io.Discard, body); err != nil { // the padding
+		return notes, failure(err)
+	}
+	if text := resp.Trailer.Get(api.NotesTrailer); text != "" {
+		if err := json.Unmarshal([]byte(text), &notes); err != nil {
+			return notes, malformed(err)
+		}
+	}
+	return notes, nil
+}
+
+// CopyIn copies from this machine into a live cell.
+func (e *Engine) CopyIn(ctx context.Context, r api.CopyRequest) (*api.CopyResult, error) {
+	host, err := e.output(r.Host)
+	if err == nil {
+		err = e.refuseOwnHome("cp from", host)
+	}
+	if err != nil {
+		return nil, err
+	}
+	dir, name, err := carry.Source(host)
+	if err == nil {
+		defer dir.Close()
+		_, err = dir.Lstat(name)
+	}
+	if err != nil {
+		return nil, api.Usagef("", "%s: %v", quote.Path(r.Host), err)
+	}
+	var totals carry.Totals
+	at := filesAt(r.Cell, "/copy", url.Values{"path": {r.Path}, "name": {filepath.Base(filepath.Clean(host))}})
+	resp, err := e.sendStream(ctx, at, typeCopy, func(w io.Writer) (err error) {
+		totals, err = carry.Send(ctx, w, dir, name, nil)
+		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			return api.Failf(api.CodeCopy, err, "read %s", quote.Path(r.Host))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var copied api.Copied
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocument)).Decode(&copied); err != nil {
+		return nil, malformed(err)
+	}
+	res := &api.CopyResult{
+		Cell: r.Cell, From: quote.UTF8(r.Host), To: r.Cell + ":" + quote.UTF8(r.Path), Files: totals.Files, Dirs: totals.Dirs, Links: totals.Links, Bytes: totals.Bytes,
+		Notes: append([]string{}, copied.Notes...),
+	}
+	for _, left := range totals.Skipped {
+		res.Notes = append(res.Notes, quote.Path(left)+" is not a file, directory or symbolic link: left out")
+	}
+	return res, nil
+}
