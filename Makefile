@@ -51,9 +51,10 @@ gvisor: ## build bin/forkcell-gvisor, the runtime of the gVisor tier, from the m
 	$(INGVISOR) build -buildvcs=false -ldflags '-s -w' -o ../bin/forkcell-gvisor .
 
 .PHONY: test-gvisor
-test-gvisor: gvisor ## test the runtime of the gVisor tier
+test-gvisor: gvisor ## test the runtime of the gVisor tier and its driver, as root also as an ordinary user
 	$(INGVISOR) vet ./...
 	$(INGVISOR) test -timeout 10m ./...
+	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./internal/driver/gvisor/...
 
 .PHONY: fuzz-api
 fuzz-api: build ## check the OpenAPI document, and fuzz a real daemon with it (FUZZSECONDS=120)

@@ -27,8 +27,9 @@ func layers() [][]string {
 		{"internal/full"},
 		{"internal/app", "internal/cli", "internal/server", "internal/mcp", "internal/remote", "internal/otlp", "internal/driver/first"},
 		{"internal/race"},
-		{"internal/driver/native"},
-		{"internal/driver/native/cellinit"},
+		{"internal/driver/gvisor"},
+		{"internal/driver/native", "internal/driver/gvisor/minder"},
+		{"internal/driver/gvisor/frames", "internal/driver/native/cellinit"},
 		{"internal/driver/native/protocol", "internal/driver/native/spawn"},
 		{"internal/driver/native/mountfd"},
 		{"internal/driver/drivertest"},
@@ -66,6 +67,24 @@ func exceptions() []exception {
 			},
 			"a driver knows processes, the kernel's controls and a mount description: no trees, policies, receipts or databases",
 		},
+		{
+			"internal/driver/gvisor",
+			[]string{
+				"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/gvisor/frames", "internal/driver/gvisor/minder",
+				"internal/driver/native", "internal/driver/native/cellinit", "internal/driver/native/mountfd", "internal/driver/native/protocol", "internal/driver/native/spawn",
+				"internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls",
+			},
+			"a guest is in a cell of the native driver: no trees, policies, receipts or databases",
+		},
+		{
+			"internal/driver/gvisor/minder",
+			[]string{
+				"internal/driver/control", "internal/driver/fault", "internal/driver/gvisor/frames", "internal/driver/native/cellinit", "internal/driver/native/mountfd",
+				"internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone", "internal/capture", "internal/landlock", "internal/seccomp", "internal/syscalls",
+			},
+			"it is the first process of a guest: it knows neither the contract nor the side of the host",
+		},
+		{"internal/driver/gvisor/frames", nil, "both ends link it: it knows bytes"},
 		{
 			"internal/driver/native/cellinit",
 			[]string{

@@ -19,14 +19,21 @@ import (
 )
 
 // hold is a script whose background process keeps a lock that the host can see for
-// as long as it lives, whatever signals it gets.
+// as long as it lives, whatever signals it gets. Where locks are not shared, it writes
+// to the file over and over.
 func (f *Fixture) hold() string {
+	if !f.suite.claims(Locks) {
+		return "(setsid sh -c 'trap \"\" TERM HUP; echo >" + f.SharedInside + "/held; echo ready; while :; do echo >>" + f.SharedInside + "/held; done' &); exec sleep 1000"
+	}
 	return "(setsid flock -x " + f.SharedInside + "/held sh -c 'trap \"\" TERM HUP; echo ready; exec sleep 1000' &); exec sleep 1000"
 }
 
-// held reports whether a process of the cell still keeps the lock.
+// held reports whether a process of the cell still keeps the lock, or still writes.
 func (f *Fixture) held() bool {
 	f.t.Helper()
+	if !f.suite.claims(Locks) {
+		return f.grows()
+	}
 	file, err := os.Open(filepath.Join(f.Shared, "held"))
 	if err != nil {
 		f.t.Fatal(err)
@@ -39,26 +46,46 @@ func (f *Fixture) held() bool {
 	return err != nil
 }
 
+// grows reports whether the file is written to. One that is not is looked at for a
+// second, in which a process that lives writes thousands of times.
+func (f *Fixture) grows() bool {
+	f.t.Helper()
+	size := func() int64 {
+		info, err := os.Stat(filepath.Join(f.Shared, "held"))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return info.Size()
+	}
+	before := size()
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); {
+		if size() != before {
+			return true
+		}
+	}
+	return false
+}
+
 // supervised names the directory of a supervisor's cell.
 const supervised = "FORKCELL_TEST_SUPERVISED"
 
 // supervise runs a cell until this process is killed. It prints the cell's record.
-func supervise(d driver.Driver, dir string) {
-	f := Fixture{Shared: dir, SharedInside: dir}
-	s := driver.Spec{ID: "supervised", Command: driver.Command{
+func (s Suite) supervise(dir string) {
+	f, d := Fixture{Shared: dir, SharedInside: dir, suite: s}, s.New()
+	spec := driver.Spec{ID: "supervised", Command: driver.Command{
 		Args: []string{"/bin/sh", "-c", f.hold()}, Env: []string{"PATH=" + defaultPath}, Workdir: "/",
 	}}
-	s.Guard.AllowDegraded = true
+	spec.Guard.AllowDegraded = true
 	if inside := os.Getenv(supervised + "_INSIDE"); inside != "" {
 		f.SharedInside = inside
-		s.Args[2] = f.hold()
-		s.Mounts.Binds = sharedBind(f.SharedInside, dir)
+		spec.Args[2] = f.hold()
+		spec.Mounts.Binds = sharedBind(f.SharedInside, dir)
 	}
-	s.Started = func(r driver.Record) error {
+	spec.Started = func(r driver.Record) error {
 		_, err := fmt.Println(base64.StdEncoding.EncodeToString(r))
 		return err
 	}
-	_, err := d.Run(context.Background(), s, driver.Stdio{Out: os.Stdout, Err: os.Stderr})
+	_, err := d.Run(context.Background(), spec, driver.Stdio{Out: os.Stdout, Err: os.Stderr})
 	fmt.Println("error", err)
 	os.Exit(1)
 }

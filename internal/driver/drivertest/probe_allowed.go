@@ -19,13 +19,14 @@ import (
 // allowedProbes are what programs need, close to what is denied.
 func allowedProbes() []probe {
 	var list []probe
-	add := func(name string, do func() error) {
+	add := func(name string, do func() error) *probe {
 		list = append(list, probe{name: "allowed: " + name, allowed: true, do: do})
+		return &list[len(list)-1]
 	}
-	add("restrict itself by Landlock", restrictMore)
+	add("restrict itself by Landlock", restrictMore).own = true
 	add("restrict itself by seccomp", filterMore)
 	add("trace a child", traceChild)
-	add("switch off random addresses", func() error { return call("personality", 0x0040000) })
+	add("switch off random addresses", func() error { return call("personality", 0x0040000) }).own = true
 	add("a server and a client", func() error { return talk("tcp", "127.0.0.1:0") })
 	add("a server and a client by IPv6", func() error {
 		if _, err := os.Stat("/proc/net/if_inet6"); err != nil {

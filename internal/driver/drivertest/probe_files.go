@@ -109,7 +109,7 @@ func rootProbes() []probe {
 		do := func() error { return os.WriteFile(dir+"probe", nil, 0o600) }
 		list = append(list,
 			probe{name: "make a file in " + dir, caller: "user", without: []control.Name{control.Landlock, control.ReadOnly}, do: do},
-			probe{name: "make a file in " + dir, caller: "root", without: []control.Name{control.Landlock, control.ReadOnly, control.IDs}, do: do},
+			probe{name: "make a file in " + dir, caller: "root", ownSuper: dir == "/dev/", without: []control.Name{control.Landlock, control.ReadOnly, control.IDs}, do: do},
 		)
 	}
 	return list
@@ -175,7 +175,7 @@ func absenceProbes() []probe {
 		add(dir, func() error {
 			_, err := os.ReadDir(above(dir)) // it may be empty
 			return err
-		})
+		}).own = dir == "/sys"
 	}
 	add("the host's disks", func() error { return blockDevice(above("/sys/block")) })
 	add("control groups", func() error { return readable(above("/sys/fs/cgroup")) })

@@ -34,7 +34,8 @@ func kernelProbes() []probe {
 			return err
 		}
 		return f.Close()
-	}).optional = true
+	})
+	list[len(list)-1].optional, list[len(list)-1].ownSuper = true, true
 	for _, name := range []string{"kcore", "kpagecount", "kpageflags"} {
 		add("/proc/"+name, "", []control.Name{control.UserNS, control.ProcMasks}, owner, func() error { return someOf("/proc/" + name) }).optional = true
 	}

@@ -85,8 +85,10 @@ func initProbes() []probe {
 		// The kernel gives them to the cell's root, and they can do no more than
 		// shorten the cell's own life.
 		p.says, p.super = "permission denied", name != "mem"
+		p.own = name == "comm" // gVisor lets the cell's user give it another name
 	}
-	add("io", func() error { return readable("/proc/1/io") }).says = "permission denied"
+	usage := add("io", func() error { return readable("/proc/1/io") })
+	usage.says, usage.ownSuper = "permission denied", true
 	add("its descriptors", func() error {
 		_, err := os.Readlink("/proc/1/fd/0")
 		return err
@@ -234,13 +236,28 @@ func signalSet(line string, sig unix.Signal) error {
 	if err != nil {
 		return err
 	}
-	_, rest, _ := strings.Cut(string(out), line)
+	_, rest, shown := strings.Cut(string(out), line)
+	if !shown {
+		return toldSignal(sig)
+	}
 	field, _, _ := strings.Cut(rest, "\n")
 	set, err := strconv.ParseUint(strings.TrimSpace(field), 16, 64)
 	if err != nil {
 		return err
 	}
 	if set&(1<<(sig-1)) == 0 {
+		return errors.New("none")
+	}
+	return nil
+}
+
+// toldSignal asks a program what it has inherited, where the kernel does not show it.
+func toldSignal(sig unix.Signal) error {
+	out, err := exec.Command("env", "--list-signal-handling", "true").CombinedOutput()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(out), fmt.Sprintf("(%2d)", int(sig))) {
 		return errors.New("none")
 	}
 	return nil

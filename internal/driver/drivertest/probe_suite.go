@@ -56,8 +56,11 @@ type probe struct {
 	// ends marks an attack that tries to end the cell. The attacker may end with
 	// it, so the result is checked from outside.
 	ends bool
-	// super marks what a command that is root in its cell may do.
-	super bool
+	// super marks what a command that is root in its cell may do, ownSuper what it may
+	// do only where the cell has a kernel to itself.
+	super, ownSuper bool
+	// own marks what such a kernel has or lacks itself, whatever the host has.
+	own bool
 	// allowed marks what a cell must be able to do, with every control.
 	allowed bool
 	// do runs in the cell. nil means that it got what it wanted.
@@ -151,8 +154,11 @@ func (s Suite) probes(root bool) []probe {
 			return slices.DeleteFunc(slices.Clone(list), func(c control.Name) bool { return !slices.Contains(s.Controls, c) })
 		}
 		p.without, p.rest = claimed(p.without), claimed(p.rest)
-		if p.reported != "" && !s.claims(Reports) {
+		if p.reported != "" && !s.claims(Reports) || p.own && s.OwnKernel {
 			continue
+		}
+		if s.OwnKernel {
+			p.says, p.super = "", p.super || p.ownSuper
 		}
 		if p.fits(root) && (p.allowed || len(p.without) > 0) {
 			list = append(list, p)

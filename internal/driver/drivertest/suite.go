@@ -36,6 +36,11 @@ const (
 	Reports Claim = "reports"
 	// Freezer: a cell that is Freezable can be frozen.
 	Freezer Claim = "freezer"
+	// Programs: the host side knows which program opened a connection. A driver that
+	// does not claim it says that it does not know.
+	Programs Claim = "programs"
+	// Locks: a lock of a file that the cell shares with the host is one for both.
+	Locks Claim = "locks"
 )
 
 // Suite is the contract of a driver as tests.
@@ -54,6 +59,9 @@ type Suite struct {
 	// of files on disk that are root's in the cell, for a root caller. Probes use
 	// both.
 	UserOnHost, RootOnDisk int
+	// OwnKernel means that the cell's programs have a kernel to themselves. It answers in
+	// its own words, and shows its own things where the host's would be.
+	OwnKernel bool
 	// Supervisor is the argument list of a process that calls [Suite.Main]. The
 	// test kills it to see what is left of its cell.
 	Supervisor []string
@@ -73,7 +81,7 @@ type test struct {
 // or the attacker in such a cell. A driver's TestMain calls it first.
 func (s Suite) Main() {
 	if dir := os.Getenv(supervised); dir != "" {
-		supervise(s.New(), dir)
+		s.supervise(dir)
 	}
 	if names := os.Getenv(envAttack); names != "" {
 		attack(names)

@@ -73,6 +73,9 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, firs
 		return nil, fault.At("limits", err)
 	}
 	p.Guard.Processes = limits.processes
+	if n.opt.Runtime {
+		guardRuntime(&p.Guard)
+	}
 	prepared := n.prepare(p)
 	proc, err := first()
 	if err != nil {

@@ -39,3 +39,17 @@ func newGuardPlan(s *driver.Spec) protocol.Guard {
 	g.Writable = protocol.Bytes(slices.Compact(writable))
 	return g
 }
+
+// guardRuntime changes what is asked of the init for a command that is a runtime with
+// a kernel of its own. The calls of that kernel say nothing about the programs that it
+// holds, so they are not reported.
+func guardRuntime(g *protocol.Guard) {
+	g.Runtime, g.Notify, g.Connects = true, false, false
+	g.AllowSyscalls = runtimeCalls()
+}
+
+// runtimeCalls are denied to commands, and a runtime needs them to put its processes
+// into namespaces and roots of their own.
+func runtimeCalls() []string {
+	return []string{"chroot", "clone", "mount", "pivot_root", "setns", "umount2", "unshare"}
+}

@@ -28,6 +28,12 @@ func callerIdentity() protocol.Identity {
 	return protocol.Identity{UID: unix.Geteuid(), GID: unix.Getegid()}
 }
 
+// CallerIdentity is the identity of the cells that the present process makes.
+func CallerIdentity() protocol.Identity { return callerIdentity() }
+
+// HostUser is the host's number of the user of a root caller's cells.
+func HostUser() int { return idBase + sandboxID }
+
 // User implements driver.Driver.
 func (*Driver) User() int { return callerIdentity().UID }
 

@@ -94,7 +94,7 @@ func suite() drivertest.Suite {
 			}
 			return New(Options{})
 		},
-		Claims:     []drivertest.Claim{drivertest.Mounts, drivertest.Isolation, drivertest.Reports},
+		Claims:     []drivertest.Claim{drivertest.Mounts, drivertest.Isolation, drivertest.Reports, drivertest.Programs, drivertest.Locks},
 		Controls:   controlsShown(),
 		Without:    leavingOff(),
 		UserOnHost: idBase + sandboxID, RootOnDisk: sandboxID,

@@ -31,6 +31,10 @@ type Options struct {
 	ProbeDir string
 	// Cgroups say where control groups are; the zero value is the real host.
 	Cgroups cgroup.Options
+	// Runtime makes cells whose command is a runtime that holds programs with a
+	// kernel of its own. It may make namespaces and mounts, and a root caller's is
+	// root in the cell's user namespace. Nothing else may be executed in them.
+	Runtime bool
 	// without is for this package's tests only.
 	without protocol.Without
 	// stepTimes, if set, gets the times of a start's steps; for benchmarks.
@@ -65,7 +69,7 @@ func New(opt Options) *Driver {
 
 // spawn starts the first process of a cell.
 func (n *Driver) spawn() (*process, error) {
-	return startFirst(callerIdentity(), n.opt.Executable, n.opt.without, protocol.Mapped{})
+	return startFirst(callerIdentity(), n.opt.Executable, n.opt.without, protocol.Mapped{Runtime: n.opt.Runtime})
 }
 
 // Run makes a cell, executes the command of s in it, and returns when the

@@ -19,8 +19,9 @@ import (
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // becomeSandbox takes everything from the calling thread that the command must
-// not have. The command is forked from this thread and inherits it all.
-func becomeSandbox(id protocol.Identity, w protocol.Without) error {
+// not have. The command is forked from this thread and inherits it all. With
+// privileged it stays root of its user namespace.
+func becomeSandbox(id protocol.Identity, privileged bool, w protocol.Without) error {
 	if !w.Has(control.Signals) {
 		adoptIgnored()
 		quietSignals()
@@ -28,8 +29,10 @@ func becomeSandbox(id protocol.Identity, w protocol.Without) error {
 			return fault.At("signal mask", err)
 		}
 	}
-	if err := dropPrivileges(id, w); err != nil {
-		return err
+	if !privileged {
+		if err := dropPrivileges(id, w); err != nil {
+			return err
+		}
 	}
 	if !w.Has(control.NoNewPrivs) {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

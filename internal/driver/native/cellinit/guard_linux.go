@@ -45,7 +45,7 @@ func (g *guarded) descriptors(namespaces []int) (list []int) {
 // is forked. Nothing of the init's own that needs more may come after it.
 func guard(p protocol.Guard, w protocol.Without) (guarded, error) {
 	g := guarded{listener: -1, rules: -1}
-	if !w.Has(control.Landlock) && !p.Template {
+	if !w.Has(control.Landlock) && !p.Template && !p.Runtime {
 		if err := g.restrictFiles(p); err != nil {
 			return g, fault.Wrap("landlock", fault.CauseLandlock, err)
 		}
@@ -203,6 +203,7 @@ func plainLimits(openFiles, processes int64) error {
 		if err := syscall.Getrlimit(which, &lim); err != nil {
 			return err
 		}
+		before := lim
 		want, fixed := soft[which]
 		switch {
 		case which == unix.RLIMIT_NPROC && processes > 0:
@@ -218,6 +219,9 @@ func plainLimits(openFiles, processes int64) error {
 			lim.Cur = lim.Max
 		default:
 			lim.Cur = min(lim.Max, want)
+		}
+		if lim == before && which != unix.RLIMIT_NOFILE {
+			continue // a guest's kernel refuses to set some, whatever the value
 		}
 		// Go's own function: of the number of files it remembers what a forked
 		// process shall get, and this replaces it.

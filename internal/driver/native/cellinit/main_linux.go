@@ -123,6 +123,7 @@ func (r *rootfs) awaitMaps() error {
 	if err != nil {
 		return fault.At("ids", orEnd(err))
 	}
+	r.runtime = m.Runtime
 	if !m.Template {
 		return nil
 	}
@@ -154,7 +155,7 @@ func (r *rootfs) weaken() (guarded, error) {
 	if err := plainOOM(p.Without); err != nil {
 		return guarded{}, fault.At("oom score", err)
 	}
-	if err := becomeSandbox(p.ID, p.Without); err != nil {
+	if err := becomeSandbox(p.ID, p.Guard.Runtime && p.ID.Root, p.Without); err != nil {
 		return guarded{}, err
 	}
 	keys, err := leaveKeyring(p.Without)

@@ -75,8 +75,8 @@ func (r *rootfs) makeProc() error {
 	// the command would hold capabilities and could reach far more of the kernel.
 	// The limit is the namespace's own, and what has no capability cannot raise it;
 	// without a namespace of its own it would be the host's. A template's spawner
-	// makes those of branches.
-	if !r.template && !r.without.Has(control.UserNSLimit) && !r.without.Has(control.UserNS) {
+	// makes those of branches, and a runtime one for what it runs.
+	if !r.template && !r.runtime && !r.without.Has(control.UserNSLimit) && !r.without.Has(control.UserNS) {
 		if err := set(fd, "user/max_user_namespaces", "0"); err != nil {
 			return fmt.Errorf("user namespaces: %w", err)
 		}
@@ -85,6 +85,11 @@ func (r *rootfs) makeProc() error {
 		if err := lowPorts(fd); err != nil {
 			return err
 		}
+	}
+	if r.runtime {
+		// It mounts a /proc for itself, which the kernel allows only where the
+		// present one is whole. What it runs sees neither.
+		return nil
 	}
 	return r.coverProc(fd)
 }
@@ -100,7 +105,7 @@ func (r *rootfs) finishProc() error {
 			}
 		}
 	}
-	if r.without.Has(control.ReadOnlyProc) {
+	if r.without.Has(control.ReadOnlyProc) || r.runtime {
 		return nil
 	}
 	return r.protect(r.cellProc, settingsDir)

@@ -11,9 +11,12 @@ import (
 // to go: packets without a route, and questions to a port that nobody serves,
 // which is where those for names go in a cell without a network. It is for a
 // message to people; what cannot be read counts as nothing.
-func refusedAttempts() int64 {
-	four, _ := os.ReadFile("/proc/self/net/snmp")
-	six, _ := os.ReadFile("/proc/self/net/snmp6")
+func refusedAttempts() int64 { return RefusedAttempts("/proc/self/net") }
+
+// RefusedAttempts counts the same for the network namespace of a directory of /proc.
+func RefusedAttempts(net string) int64 {
+	four, _ := os.ReadFile(net + "/snmp")
+	six, _ := os.ReadFile(net + "/snmp6")
 	return counter4(four, "Ip:", "OutNoRoutes") + counter4(four, "Udp:", "NoPorts") +
 		counter6(six, "Ip6OutNoRoutes") + counter6(six, "Udp6NoPorts")
 }

@@ -39,8 +39,9 @@ type rootfs struct {
 	// cell's.
 	hostProc, cellProc int
 
-	// template means that the cell can be branched.
-	template bool
+	// template means that the cell can be branched, runtime that its command brings a
+	// kernel for what it runs.
+	template, runtime bool
 	// namespaces are those of the cell, for a process that joins it.
 	namespaces []int
 
@@ -128,6 +129,12 @@ func (r *rootfs) makeStage() (err error) {
 	}
 	if err := mountfd.MoveTo(r.root, r.stage, "root"); err != nil {
 		return err
+	}
+	if r.runtime {
+		// A runtime makes the root of its kernel there, in a mount namespace.
+		if err := unix.Mkdirat(r.root, "tmp", 0o755); err != nil {
+			return fmt.Errorf("make tmp: %w", err)
+		}
 	}
 	for _, name := range []string{"empty", maskDir} {
 		if err := unix.Mkdirat(r.stage, name, 0); err != nil {

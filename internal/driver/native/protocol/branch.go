@@ -10,6 +10,9 @@ type Mapped struct {
 	// Template means that the cell can be branched. The control socket of its
 	// spawner comes along.
 	Template bool
+	// Runtime means that the cell's command brings a kernel for what it runs: see
+	// Guard.Runtime.
+	Runtime bool
 }
 
 // JoinOrder are the namespaces that a process joins to be in a cell, in this order.
@@ -40,6 +43,7 @@ func (t *Text) fields(w *wire) {
 
 func (m *Mapped) fields(w *wire) {
 	flag(w, &m.Template)
+	flag(w, &m.Runtime)
 }
 
 func (s *Spawner) fields(w *wire) { s.ID.fields(w) }

@@ -256,6 +256,10 @@ type Guard struct {
 	// whose rules name the template's files. Join asks for a descriptor of the rules,
 	// for a process that joins the cell.
 	Template, Join bool
+	// Runtime leaves off what would keep the cell's command from holding programs
+	// with a kernel of its own: Landlock, which forbids mounts, and for a root
+	// caller the loss of capabilities in the cell's user namespace.
+	Runtime bool
 	// Writable are the directories in the cell that may be written to, besides
 	// /dev and /proc.
 	Writable [][]byte

@@ -175,6 +175,7 @@ func (g *Guard) fields(w *wire) {
 	flag(w, &g.Live)
 	flag(w, &g.Template)
 	flag(w, &g.Join)
+	flag(w, &g.Runtime)
 	texts(w, &g.Writable)
 }
 

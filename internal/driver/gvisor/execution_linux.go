@@ -1,0 +1,292 @@
+package gvisor
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/gvisor/frames"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+)
+
+// lingering bounds the wait for the output of a command that has ended, while
+// processes that it left in a live cell hold its streams open.
+const lingering = 200 * time.Millisecond
+
+// execution is a command that was ordered.
+type execution struct {
+	cell    *Cell
+	id      uint32
+	command driver.Command
+	stdio   driver.Stdio
+	last    bool // the cell ends with it
+	// reports gets what the guest says about the command. It is closed when the guest
+	// is gone.
+	reports chan protocol.Report
+	output  [2]*frames.Receiver // standard output, and errors unless there is a terminal
+	input   *frames.Sender
+	copied  sync.WaitGroup
+}
+
+// order asks the guest for a command and does not wait.
+func (c *Cell) order(cmd driver.Command, stdio driver.Stdio, last bool) (*execution, error) {
+	e := &execution{cell: c, command: cmd, stdio: stdio, last: last, reports: make(chan protocol.Report, 2)}
+	c.mu.Lock()
+	if c.lost != nil {
+		c.mu.Unlock()
+		return nil, fault.At("gvisor", errEnded)
+	}
+	c.lastID++
+	e.id = c.lastID
+	e.output[0] = frames.NewReceiver(c.conn, e.id, frames.Out)
+	if !cmd.TTY {
+		e.output[1] = frames.NewReceiver(c.conn, e.id, frames.Err)
+	}
+	e.input = frames.NewSender(c.conn, e.id, frames.In)
+	c.commands[e.id] = e
+	c.mu.Unlock()
+	err := c.say(&protocol.Order{Exec: &protocol.ExecOrder{
+		ID: int(e.id), Args: protocol.Bytes(cmd.Args), Env: protocol.Bytes(cmd.Env), Workdir: []byte(cmd.Workdir),
+		TTY: cmd.TTY, Rows: cmd.Size.Rows, Cols: cmd.Size.Cols, Stdin: stdio.In != nil,
+	}})
+	if err != nil {
+		e.forget()
+		return nil, fault.At("send command", err)
+	}
+	return e, nil
+}
+
+func (c *Cell) say(o *protocol.Order) error {
+	return c.conn.Write(frames.Frame{Kind: frames.Order, Data: protocol.Encode(o)})
+}
+
+// forget means that nothing more is done with what the guest says about the command.
+func (e *execution) forget() {
+	e.cell.mu.Lock()
+	defer e.cell.mu.Unlock()
+	delete(e.cell.commands, e.id)
+}
+
+// lose ends the command's streams and reports: the guest is gone.
+func (e *execution) lose() {
+	for _, r := range e.output {
+		if r != nil {
+			r.End()
+		}
+	}
+	e.input.Stop()
+	close(e.reports)
+}
+
+// stream does what the guest says about a stream.
+func (e *execution) stream(f frames.Frame) error {
+	var receiver *frames.Receiver
+	if f.Stream < frames.In {
+		receiver = e.output[f.Stream]
+	}
+	switch {
+	case f.Kind == frames.Data && receiver != nil:
+		return receiver.Put(f.Data)
+	case f.Kind == frames.End && receiver != nil:
+		receiver.End()
+		return nil
+	case f.Kind == frames.Taken && f.Stream == frames.In:
+		n, err := frames.ReadNumber(f.Data)
+		if err != nil {
+			return err
+		}
+		return e.input.Taken(n)
+	case f.Kind == frames.Stop && f.Stream == frames.In:
+		e.input.Stop()
+		return nil
+	}
+	return frames.ErrMalformed
+}
+
+// awaitStarted waits until the command has been executed.
+func (e *execution) awaitStarted(ctx context.Context) error {
+	if e.last {
+		stop := context.AfterFunc(ctx, e.kill)
+		defer stop()
+	}
+	r, ok := <-e.reports
+	switch {
+	case ctx.Err() != nil && e.last:
+		e.forget()
+		return fault.At("start", ctx.Err())
+	case !ok:
+		return fault.At("gvisor", errEnded)
+	case r.Kind != protocol.Started:
+		e.forget()
+		return r.Err()
+	}
+	if e.command.Executed != nil {
+		e.command.Executed(r.PID)
+	}
+	return nil
+}
+
+// kill ends the command: with the whole cell, or only its process group.
+func (e *execution) kill() {
+	if e.last {
+		_ = e.cell.outer.Close() // whoever closes the cell hears of what is left
+		return
+	}
+	e.signal(unix.SIGKILL)
+}
+
+func (e *execution) signal(sig unix.Signal) {
+	// A cell that is gone needs no signal.
+	_ = e.cell.say(&protocol.Order{Signal: int(sig), To: int(e.id)})
+}
+
+// attend serves the command while it runs, and fills in its outcome.
+func (e *execution) attend(ctx context.Context, out *driver.Outcome) {
+	begin := time.Now()
+	e.connect()
+	var limit <-chan time.Time
+	if e.command.Timeout > 0 {
+		t := time.NewTimer(e.command.Timeout)
+		defer t.Stop()
+		limit = t.C
+	}
+	cancelled, signals, resize := ctx.Done(), e.stdio.Signals, e.stdio.Resize
+	for {
+		select {
+		case <-limit:
+			out.TimedOut, limit = true, nil
+			e.kill()
+		case <-cancelled:
+			out.Killed, cancelled = true, nil
+			e.kill()
+		case sig, open := <-signals:
+			if !open {
+				signals = nil
+			} else if no, ok := sig.(syscall.Signal); ok {
+				e.signal(no)
+			}
+		case size, open := <-resize:
+			if !open {
+				resize = nil
+			} else {
+				e.resize(size)
+			}
+		case r, natural := <-e.reports:
+			out.CommandTook = time.Since(begin)
+			e.finish()
+			settle(out, natural, e.last, unix.WaitStatus(r.Status))
+			return
+		}
+	}
+}
+
+// connect starts copying between the caller and the guest.
+func (e *execution) connect() {
+	writers := []io.Writer{e.stdio.Out, e.stdio.Err}
+	for i, r := range e.output {
+		if r == nil {
+			continue
+		}
+		to := writers[i]
+		if to == nil {
+			to = io.Discard
+		}
+		if e.command.TTY {
+			to = &persistent{to: to}
+		}
+		e.copied.Go(func() { _ = r.Copy(to) }) // a writer that fails has told its owner
+	}
+	switch {
+	case e.stdio.In != nil:
+		go e.input.Copy(e.stdio.In)
+	case e.command.TTY:
+		go e.input.Copy(eof{})
+	}
+}
+
+// eof is an input without contents.
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// persistent takes everything, also when its writer has failed: the output of a
+// terminal is read in any case.
+type persistent struct {
+	to     io.Writer
+	failed bool
+}
+
+func (p *persistent) Write(b []byte) (int, error) {
+	if !p.failed {
+		_, err := p.to.Write(b)
+		p.failed = err != nil
+	}
+	return len(b), nil
+}
+
+func (e *execution) resize(size driver.WindowSize) {
+	data := binary.LittleEndian.AppendUint16(nil, size.Rows)
+	data = binary.LittleEndian.AppendUint16(data, size.Cols)
+	// The terminal of a cell that has ended has no size to change.
+	_ = e.cell.conn.Write(frames.Frame{Kind: frames.Resize, ID: e.id, Data: data})
+}
+
+// finish waits until everything that the command has written is copied. With the last
+// command the guest's other processes are ended, so that there is an end to it;
+// otherwise there is a limit.
+func (e *execution) finish() {
+	e.input.Stop()
+	done := make(chan struct{})
+	go func() { e.copied.Wait(); close(done) }()
+	var limit <-chan time.Time
+	if e.last {
+		_ = e.cell.conn.Write(frames.Frame{Kind: frames.KillAll})
+	} else {
+		t := time.NewTimer(lingering)
+		defer t.Stop()
+		limit = t.C
+	}
+	select {
+	case <-done:
+	case <-limit:
+		for i, r := range e.output {
+			if r != nil {
+				r.End()
+				// Who writes on meets a broken pipe.
+				_ = e.cell.conn.Write(frames.Frame{Kind: frames.Stop, ID: e.id, Stream: byte(i)})
+			}
+		}
+		<-done
+	}
+	e.forget()
+}
+
+// settle completes an outcome. A natural end that the guest reports wins over a
+// time-out of the same instant, if the cell ends with the command: when the cell is
+// killed nothing is reported.
+func settle(o *driver.Outcome, reported, last bool, status unix.WaitStatus) {
+	ours := o.TimedOut || o.Killed
+	killed := status.Signaled() && status.Signal() == unix.SIGKILL
+	if reported && (last || !ours || !killed) {
+		o.TimedOut, o.Killed = false, false
+		o.Code = status.ExitStatus()
+		if status.Signaled() {
+			o.Signal = int(status.Signal())
+			o.Code = 128 + o.Signal
+		}
+		return
+	}
+	o.Signal = int(unix.SIGKILL)
+	o.Code = 128 + o.Signal
+	o.Killed = !o.TimedOut
+	if o.TimedOut {
+		o.Code = 124
+	}
+}

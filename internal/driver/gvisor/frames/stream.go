@@ -1,0 +1,174 @@
+package frames
+
+import (
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Sender sends one stream of a command to the other side.
+type Sender struct {
+	conn   *Conn
+	id     uint32
+	stream byte
+
+	mu      sync.Mutex
+	changed sync.Cond
+	room    int
+	stopped bool
+}
+
+// NewSender returns the sending end of a stream.
+func NewSender(c *Conn, id uint32, stream byte) *Sender {
+	s := &Sender{conn: c, id: id, stream: stream, room: Window}
+	s.changed.L = &s.mu
+	return s
+}
+
+// Copy sends what can be read until there is no more, or the other side wants none,
+// and then says that it was all.
+func (s *Sender) Copy(from io.Reader) {
+	buf := make([]byte, piece)
+	for {
+		n := s.await()
+		if n == 0 {
+			return
+		}
+		n, err := from.Read(buf[:n])
+		if n > 0 {
+			s.take(n)
+			if s.conn.Write(Frame{Kind: Data, ID: s.id, Stream: s.stream, Data: buf[:n]}) != nil {
+				return // the other side is gone
+			}
+		}
+		if err != nil {
+			// A terminal ends with an error, a pipe with io.EOF. Neither is news.
+			_ = s.conn.Write(Frame{Kind: End, ID: s.id, Stream: s.stream})
+			return
+		}
+	}
+}
+
+// await waits for room and returns how much there is, at most a piece; 0 means that no
+// more is wanted.
+func (s *Sender) await() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.room == 0 && !s.stopped {
+		s.changed.Wait()
+	}
+	if s.stopped {
+		return 0
+	}
+	return min(s.room, piece)
+}
+
+func (s *Sender) take(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.room -= n
+}
+
+// Taken makes room: the other side has used n bytes.
+func (s *Sender) Taken(n uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if int64(s.room)+int64(n) > Window {
+		return fmt.Errorf("%w: %d bytes taken that were not sent", ErrMalformed, n)
+	}
+	s.room += int(n)
+	s.changed.Broadcast()
+	return nil
+}
+
+// Stop ends Copy when its reader returns.
+func (s *Sender) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	s.changed.Broadcast()
+}
+
+// Receiver takes one stream of a command from the other side.
+type Receiver struct {
+	conn   *Conn
+	id     uint32
+	stream byte
+
+	mu      sync.Mutex
+	changed sync.Cond
+	queue   [][]byte
+	kept    int
+	ended   bool
+}
+
+// NewReceiver returns the receiving end of a stream.
+func NewReceiver(c *Conn, id uint32, stream byte) *Receiver {
+	r := &Receiver{conn: c, id: id, stream: stream}
+	r.changed.L = &r.mu
+	return r
+}
+
+// Put keeps a piece until Copy has used it.
+func (r *Receiver) Put(data []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return nil // what is under way when no more is wanted
+	}
+	if r.kept+len(data) > Window {
+		return fmt.Errorf("%w: more than the room of a stream", ErrMalformed)
+	}
+	r.kept += len(data)
+	r.queue = append(r.queue, data)
+	r.changed.Broadcast()
+	return nil
+}
+
+// End means that nothing more comes.
+func (r *Receiver) End() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	r.changed.Broadcast()
+}
+
+// Copy writes what comes, until the end. When the writer fails, the other side is told
+// that no more is wanted.
+func (r *Receiver) Copy(to io.Writer) error {
+	for {
+		data, ok := r.next()
+		if !ok {
+			return nil
+		}
+		if _, err := to.Write(data); err != nil {
+			r.End()
+			_ = r.conn.Write(Frame{Kind: Stop, ID: r.id, Stream: r.stream})
+			return err
+		}
+		r.used(len(data))
+		// Nobody sends to a side that is gone.
+		_ = r.conn.Write(Frame{Kind: Taken, ID: r.id, Stream: r.stream, Data: Number(uint32(len(data)))})
+	}
+}
+
+// next waits for a piece.
+func (r *Receiver) next() ([]byte, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.queue) == 0 && !r.ended {
+		r.changed.Wait()
+	}
+	if len(r.queue) == 0 {
+		return nil, false
+	}
+	data := r.queue[0]
+	r.queue = r.queue[1:]
+	return data, true
+}
+
+func (r *Receiver) used(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept -= n
+}

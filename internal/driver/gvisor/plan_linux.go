@@ -1,0 +1,179 @@
+package gvisor
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/gvisor/minder"
+	"github.com/forkcell/forkcell/internal/driver/native"
+	"github.com/forkcell/forkcell/internal/driver/native/protocol"
+	"github.com/forkcell/forkcell/internal/mount"
+)
+
+// Where the runtime finds itself and its state in the cell around a guest. The state is
+// in memory and ends with the cell.
+const (
+	runtimePath = "/.forkcell/gvisor"
+	stateDir    = "/dev/shm/forkcell"
+)
+
+// plan is a specification, divided between the native cell and the guest.
+type plan struct {
+	outer    driver.Spec
+	runtime  driver.Command
+	guest    protocol.Guest
+	degraded []string
+	limits   string
+}
+
+// plan checks a specification. What the guest cannot enforce is refused.
+func (d *Driver) plan(s driver.Spec) (*plan, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(s.Guard.AllowSyscalls) > 0:
+		return nil, &driver.UnenforceableError{Control: "allow_syscalls", Reason: "the guest's kernel answers the system calls of commands, and has no list", Remedy: "leave it out of the policy, or use --runtime native"}
+	case s.Template:
+		return nil, &driver.UnenforceableError{Control: "a template", Reason: "the processes of a guest cannot be copied by forking", Remedy: "use --runtime native"}
+	}
+	p := &plan{outer: s, limits: s.Limits.String()}
+	p.guest = protocol.Guest{ID: native.CallerIdentity(), OpenFiles: s.Limits.OpenFiles}
+	p.guest.ID.Super = s.AsRoot
+	if err := p.limit(&s); err != nil {
+		return nil, err
+	}
+	runtime, err := d.runtime()
+	if err != nil {
+		return nil, err
+	}
+	program, err := d.program()
+	if err != nil {
+		return nil, fmt.Errorf("this program: %w", err)
+	}
+	p.outer.Guard.Denied, p.outer.AsRoot = nil, s.AsRoot
+	p.outer.Limits.OpenFiles = 0
+	p.outer.Mounts.Binds = append(slices.Clone(s.Mounts.Binds),
+		mount.Bind{Target: runtimePath, Source: runtime, ReadOnly: true},
+		mount.Bind{Target: minder.Path, Source: program, ReadOnly: true})
+	if s.Network != nil {
+		p.outer.Network = unattributed(s.Network)
+	}
+	return p, p.command(&s)
+}
+
+// program is the file of the guest's first process: this one, unless the options say
+// otherwise.
+func (d *Driver) program() (string, error) {
+	if d.opt.Native.Executable != "" {
+		return d.opt.Native.Executable, nil
+	}
+	return os.Executable()
+}
+
+// limit refuses the limits that only a count of the guest's processes could enforce:
+// on the host they are threads of one.
+func (p *plan) limit(s *driver.Spec) error {
+	if s.Limits.PIDs == 0 {
+		return nil
+	}
+	const reason = "the guest's processes are not processes of the host, and gVisor does not limit their number"
+	if !s.Guard.AllowDegraded {
+		return &driver.UnenforceableError{Control: "limit pids", Reason: reason, Remedy: "leave the limit out, or use --runtime native"}
+	}
+	p.degraded = append(p.degraded, "limit pids is not enforced: "+reason)
+	p.outer.Limits.PIDs = 0
+	return nil
+}
+
+// command makes the runtime's, with the guest's specification.
+func (p *plan) command(s *driver.Spec) error {
+	spec, err := json.Marshal(p.container(s))
+	if err != nil {
+		return fmt.Errorf("the guest's specification: %w", err)
+	}
+	p.runtime = driver.Command{
+		Args: []string{runtimePath, "cell", stateDir, string(spec)}, Env: []string{"PATH=/nonexistent"}, Workdir: "/",
+	}
+	p.outer.Command = p.runtime
+	return nil
+}
+
+// The guest's first process is its root until it has become the cell's user: these are
+// what that takes, and what a command that is root in its cell keeps.
+func guestCapabilities() []string {
+	return []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID"}
+}
+
+// container is the specification of the guest. Its root is the cell's, read-only; what
+// can be written is a mount, so that a restored guest can have others.
+func (p *plan) container(s *driver.Spec) *container {
+	caps := guestCapabilities()
+	c := &container{
+		Version: "1.1.0", Hostname: s.Hostname,
+		Root: root{Path: "/", ReadOnly: true},
+		Process: process{
+			Args: []string{minder.Path}, Cwd: "/", Env: []string{},
+			Capabilities: capabilities{Bounding: caps, Effective: caps, Permitted: caps, Inheritable: caps, Ambient: caps},
+		},
+		Mounts: []guestMount{{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777"}}},
+	}
+	if c.Hostname == "" {
+		c.Hostname = "cell"
+	}
+	for _, target := range writable(s.Mounts) {
+		c.Mounts = append(c.Mounts, guestMount{Destination: target, Type: "bind", Source: target, Options: []string{"rbind", "rw", "nosuid", "nodev"}})
+	}
+	if id := p.guest.ID; !id.Root {
+		c.Process.User = user{UID: id.UID, GID: id.GID}
+		c.Linux.UIDMappings = []idMapping{{ContainerID: id.UID, HostID: id.UID, Size: 1}}
+		c.Linux.GIDMappings = []idMapping{{ContainerID: id.GID, HostID: id.GID, Size: 1}}
+		c.Linux.Namespaces = []namespace{{Type: "user"}}
+	}
+	return c
+}
+
+// writable are the paths of the cell that can be written, the outer ones first.
+func writable(set mount.Set) (targets []string) {
+	for _, b := range set.Binds {
+		if !b.ReadOnly {
+			targets = append(targets, b.Target)
+		}
+	}
+	for _, o := range set.Overlays {
+		targets = append(targets, o.Target)
+	}
+	slices.Sort(targets)
+	return slices.Compact(targets)
+}
+
+// controls describe a cell, from those of the native cell around its guest.
+func (p *plan) controls(c driver.Controls) driver.Controls {
+	c.Runtime = "gvisor"
+	c.Kernel = "gVisor (systrap) on " + c.Kernel
+	c.Landlock = "none: mounts alone say which paths can be written"
+	c.Seccomp = "the guest's kernel answers the calls of commands; the runtime has " + c.Seccomp
+	c.Limits = p.limits
+	c.Capabilities = "none"
+	if p.guest.ID.Super {
+		c.Capabilities = "CHOWN DAC_OVERRIDE FOWNER SETUID SETGID, in the guest"
+	}
+	// What the native driver says about the runtime's filter is no exception for
+	// commands.
+	c.Degraded = slices.DeleteFunc(slices.Clone(c.Degraded), func(s string) bool { return strings.HasPrefix(s, "seccomp: ") })
+	c.Degraded = append(c.Degraded, p.degraded...)
+	return c
+}
+
+// unattributed is a network whose connections have no known program: on the host all
+// of them are the runtime's.
+func unattributed(n *driver.Network) *driver.Network {
+	return &driver.Network{Files: n.Files, Serve: func(c driver.Captured) (func(), error) {
+		c.Origin = guestOrigin{c.Origin}
+		return n.Serve(c)
+	}}
+}
