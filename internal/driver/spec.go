@@ -59,8 +59,8 @@ type Command struct {
 	// cell; 0 = never.
 	Timeout time.Duration
 	// Warm gives the command a socket, by which it says that it is warm and is told
-	// to fork: its descriptor is in the variable FORKCELL_WARM_FD. It is for a cell
-	// with Spec.Template, and for one command of it.
+	// to fork. It is for a cell with Spec.Template, and for one command of it, whose
+	// environment has WarmVariable.
 	Warm bool
 	// Executed, if set, is called with the command's pid inside the cell.
 	Executed func(pid int)

@@ -11,6 +11,9 @@ var ErrNotWarm = errors.New("the cell is not warm")
 // ErrHeld means that nothing can be executed in a template that is warm.
 var ErrHeld = errors.New("the template is warm, and stands still")
 
+// WarmVariable tells a command with Command.Warm its socket.
+const WarmVariable = "FORKCELL_WARM_FD=3"
+
 // Template is a cell that was started with Spec.Template. Copies of its warm process
 // become cells of their own, its branches, which have that process's memory.
 //

@@ -67,6 +67,8 @@ type Suite struct {
 	Supervisor []string
 	// Environment is that of the process.
 	Environment []string
+	// Only names the tests that Run runs; empty means all.
+	Only []string
 }
 
 type test struct {
@@ -91,9 +93,17 @@ func (s Suite) Main() {
 	}
 }
 
-// Run runs every test, in parallel.
+// Run runs the tests, in parallel.
 func (s Suite) Run(t *testing.T) {
+	for _, name := range s.Only {
+		if !slices.ContainsFunc(tests(), func(tt test) bool { return tt.name == name }) {
+			t.Errorf("the suite has no test %s", name)
+		}
+	}
 	for _, tt := range tests() {
+		if len(s.Only) > 0 && !slices.Contains(s.Only, tt.name) {
+			continue
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.needs != "" && !s.claims(tt.needs) {
 				t.Skipf("%s is not claimed", tt.needs)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -33,10 +34,12 @@ type template struct {
 	// mu is held for reading while the cell of a branch is built, and for writing
 	// while the template runs.
 	mu sync.RWMutex
-	// warm is the process that is copied; nil before it is warm.
+	// warm is the process that is copied; nil before it is warm, and after it was lost.
 	warm *warmProcess
+	// lost is why the template cannot be copied any more. None of its commands is left.
+	lost error
 	// frozen means that Freeze holds mu.
-	frozen bool
+	frozen atomic.Bool
 
 	// state are mounts of the cell's own.
 	state [][]byte
@@ -46,7 +49,7 @@ type template struct {
 // warmProcess is the process that is copied.
 type warmProcess struct {
 	*line
-	pid, fd int
+	*known
 	filters int // of system calls
 }
 
@@ -58,6 +61,9 @@ const templateControls = "template: without Landlock, with the call setns, and d
 // startTemplate makes a cell that can be branched.
 func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, error) {
 	p, err := newPlan(s)
+	if err == nil {
+		err = listsChildren()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +78,7 @@ func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, e
 	if err != nil {
 		return nil, err
 	}
-	t.helper = t.spawner.pid
+	t.helper = t.spawner.self
 	go func() {
 		<-t.gone
 		t.life.end()
@@ -88,27 +94,56 @@ func (n *Driver) startTemplate(ctx context.Context, s driver.Spec) (*template, e
 func (t *template) AwaitWarm(ctx context.Context) error {
 	t.warming.Lock()
 	defer t.warming.Unlock()
-	if t.isWarm() {
-		return nil
+	t.mu.RLock()
+	held, lost := t.isHeld(), t.lost
+	t.mu.RUnlock()
+	if held {
+		return notWarm(lost)
 	}
 	w, err := t.findWarm(ctx)
 	if err != nil {
-		return errors.Join(driver.ErrNotWarm, err)
+		return notWarm(err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.hold(ctx); err != nil {
 		w.close()
-		return errors.Join(driver.ErrNotWarm, err)
+		return notWarm(err)
 	}
 	t.warm = w
 	return nil
 }
 
-func (t *template) isWarm() bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.warm != nil
+// isHeld reports whether the template was warm once: no command may run in it since
+// then. The caller holds mu.
+func (t *template) isHeld() bool { return t.warm != nil || t.lost != nil }
+
+// notWarm returns why a template is not warm, or nil if there is no reason.
+func notWarm(why error) error {
+	if why == nil {
+		return nil
+	}
+	return errors.Join(driver.ErrNotWarm, why)
+}
+
+// cool ends the connection to the warm process. The caller holds mu.
+func (t *template) cool(why error) {
+	if t.warm != nil {
+		t.warm.close()
+	}
+	t.warm, t.lost = nil, why
+}
+
+// lose ends the commands of a template that cannot be copied any more, or may not
+// stand still: it owns the namespaces of its branches. The caller holds mu.
+func (t *template) lose(ctx context.Context, why error) error {
+	t.cool(why)
+	err := t.killCommands(context.WithoutCancel(ctx))
+	if err != nil && !errors.Is(err, errEnded) {
+		t.kill() // and with it the branches, which were open to what is left
+		return err
+	}
+	return nil
 }
 
 // findWarm waits for the warm process.
@@ -126,12 +161,11 @@ func (t *template) findWarm(ctx context.Context) (*warmProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &warmProcess{line: l, fd: -1}
+	w := &warmProcess{line: l}
 	s, err := l.await(ctx, "warm")
 	if err == nil {
 		mountfd.CloseAll(s.fds)
-		w.pid = s.sender
-		w.fd, err = unix.PidfdOpen(w.pid, 0)
+		w.known, err = openProcess(s.sender)
 	}
 	if err == nil {
 		w.filters, err = filtersOf(w.pid)
@@ -147,9 +181,7 @@ var errEnded = errors.New("the template has ended")
 
 func (w *warmProcess) close() {
 	w.line.close()
-	if w.fd >= 0 {
-		_ = unix.Close(w.fd)
-	}
+	w.known.close()
 }
 
 // Branch implements driver.Template.
@@ -190,7 +222,7 @@ func (t *template) build(ctx context.Context, s driver.Spec, p *hostPlan) (*Cell
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.warm == nil {
-		return nil, driver.ErrNotWarm
+		return nil, errors.Join(driver.ErrNotWarm, t.lost)
 	}
 	cell, err := t.driver.beginPlan(ctx, s, p, t.spawner.start)
 	if err != nil {
@@ -209,6 +241,7 @@ func (t *template) build(ctx context.Context, s driver.Spec, p *hostPlan) (*Cell
 // joined is a copy that has joined its cell and waits.
 type joined struct {
 	pid      int
+	inside   int   // its number in the template
 	filters  int   // of system calls, that it must have
 	listener []int // of its last filter, if it was asked for
 }
@@ -220,24 +253,47 @@ func (t *template) copy(ctx context.Context, copied *line, order *forkOrder, h *
 	defer t.mu.Unlock()
 	w := t.warm
 	if w == nil {
-		return nil, driver.ErrNotWarm
+		return nil, errors.Join(driver.ErrNotWarm, t.lost)
 	}
-	if err := unix.PidfdSendSignal(w.fd, unix.SIGCONT, nil, 0); err != nil {
-		return nil, fmt.Errorf("the warm process has ended: %w", err)
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, joinLimit)
+	// The line to the warm process is for all branches: a caller who loses patience
+	// must not leave an answer there.
+	exchange, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.driver.opt.joinLimit)
 	defer cancel()
-	// Also when the caller has lost patience.
-	defer func() { err = errors.Join(err, t.holdAgain(context.WithoutCancel(ctx))) }()
-	err = w.say(order, h.fds...)
+	err = w.fork(exchange, order, h)
+	_, usable := errors.AsType[*refusal](err)
+	usable = usable || err == nil
+	if err == nil {
+		j, err = copied.awaitJoined(exchange, w.filters+1, order.Listener)
+	}
+	held := t.hold(context.WithoutCancel(ctx))
+	if usable && held == nil {
+		return j, err
+	}
+	if j != nil {
+		mountfd.CloseAll(j.listener)
+	}
+	err = errors.Join(err, held)
+	return nil, errors.Join(err, t.lose(ctx, err))
+}
+
+// fork lets the warm process run, and returns when it says that it has forked.
+func (w *warmProcess) fork(ctx context.Context, order *forkOrder, h *handed) error {
+	if err := w.signal(unix.SIGCONT); err != nil {
+		return fmt.Errorf("the warm process has ended: %w", err)
+	}
+	err := w.say(ctx, order, h.fds...)
 	h.close()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := w.await(ctx, "forked"); err != nil {
-		return nil, err
+	s, err := w.await(ctx, "forked")
+	if err == nil {
+		mountfd.CloseAll(s.fds)
 	}
-	return copied.awaitJoined(ctx, w.filters+1, order.Listener)
+	return err
 }
 
 // awaitJoined waits until a copy has joined its cell.
@@ -262,25 +318,28 @@ func (l *line) awaitJoined(ctx context.Context, filters int, listens bool) (*joi
 
 // copied is a copy of a template's process.
 type copied struct {
-	pid   int // on the host
-	start uint64
+	*known
 	ended func(status unix.WaitStatus, natural bool)
 }
 
-// admitted makes a copy one that the template's first process reports the end of.
-// inside is its number in the template.
-func (c *Cell) admitted(inside, pid int, ended func(status unix.WaitStatus, natural bool)) {
-	start, err := startTime(pid)
+// register makes a copy one that does not stop with the template, and whose end the
+// template's first process reports. inside is its number in the template.
+func (c *Cell) register(inside int, k copied) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil || c.dead {
-		go ended(0, false)
-		return
+	if c.dead {
+		return errEnded
+	}
+	// The end of one that was reaped has been reported already. That of another one
+	// is reported when the lock is free.
+	if err := k.signal(0); err != nil {
+		return fmt.Errorf("the copy has ended: %w", err)
 	}
 	if c.copies == nil {
 		c.copies = map[int]copied{}
 	}
-	c.copies[inside] = copied{pid, start, ended}
+	c.copies[inside] = k
+	return nil
 }
 
 // reaped says that a process without a parent has ended.
@@ -294,14 +353,13 @@ func (c *Cell) reaped(inside int, status unix.WaitStatus) {
 	}
 }
 
-// isCopy reports whether a process on the host is an admitted copy.
+// isCopy reports whether a process on the host is a registered copy.
 func (c *Cell) isCopy(pid int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range c.copies {
-		if k.pid == pid {
-			start, err := startTime(pid)
-			return err == nil && start == k.start
+		if k.is(pid) {
+			return true
 		}
 	}
 	return false

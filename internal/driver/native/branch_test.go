@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -16,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
-	"github.com/forkcell/forkcell/sdk/python"
 )
 
 // warmTemplate is a template of a test.
@@ -28,7 +28,13 @@ type warmTemplate struct {
 func newWarmTemplate(t *testing.T, cmd driver.Command) warmTemplate {
 	t.Helper()
 	needsInterpreter(t)
-	tmpl, err := startCommand(t.Context(), New(Options{}), cmd)
+	return newWarmTemplateOf(t, New(Options{}), cmd, nil)
+}
+
+// newWarmTemplateOf writes what the warm process complains of to complaints.
+func newWarmTemplateOf(t *testing.T, n *Driver, cmd driver.Command, complaints io.Writer) warmTemplate {
+	t.Helper()
+	tmpl, err := startCommand(t.Context(), n, cmd, complaints)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,75 +206,6 @@ serve(work)`))
 	}
 }
 
-// TestTemplateIsHeld: nothing runs in a template that is warm, but for the moments in which a
-// copy is made, and then only the warm process.
-func TestTemplateIsHeld(t *testing.T) {
-	t.Parallel()
-	w := newWarmTemplate(t, warmCommand(`
-import subprocess, time
-subprocess.Popen(["sh", "-c", "while :; do :; done"])
-time.sleep(0.05)
-serve()`))
-	spent := func() (cpu time.Duration) {
-		list, err := w.Processes()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range list {
-			if p.PID != 1 {
-				cpu += p.CPU
-			}
-			if p.PID != 1 && p.State != "T" {
-				t.Errorf("%v is in state %s", p.Args, p.State)
-			}
-		}
-		return cpu
-	}
-	before := spent()
-	for i := range 3 {
-		w.branch(i)
-	}
-	if after := spent(); after-before > 100*time.Millisecond {
-		t.Errorf("it used %v of processor time", after-before)
-	}
-}
-
-// TestCopyIsChecked has warm processes that leave a control out.
-func TestCopyIsChecked(t *testing.T) {
-	t.Parallel()
-	for says, change := range map[string][2]string{
-		"CapPrm is":                   {"    _check(_libc.syscall(_SYS_CAPSET", "    0 and _check(_libc.syscall(_SYS_CAPSET"},
-		"CapBnd is":                   {"    while _check(_libc.prctl(_PR_CAPBSET_DROP", "    while 0 and _check(_libc.prctl(_PR_CAPBSET_DROP"},
-		"Seccomp_filters is 1":        {"        fd = _libc.syscall(_SYS_SECCOMP", "        return -1\n        fd = _libc.syscall(_SYS_SECCOMP"},
-		"not in the net namespace":    {`        for name in _NAMESPACES:`, `        for name in [n for n in _NAMESPACES if n != "net"]:`},
-		"not in the ipc namespace":    {`        for name in _NAMESPACES:`, `        for name in [n for n in _NAMESPACES if n != "ipc"]:`},
-		"it holds descriptor":         {"if int(name) > 2 and int(name) != keep:", "if False:"},
-		"it shares memory":            {`    os.setsid()`, "    import mmap\n    global held\n    held = mmap.mmap(-1, 4096)\n    os.setsid()"},
-		"Threads is 2":                {`    os.setsid()`, "    threading.Thread(target=lambda: __import__('time').sleep(60), daemon=True).start()\n    os.setsid()"},
-		`said "ready" instead`:        {`        control.send({"type": "joined"})`, `        control.send({"type": "ready"})`},
-		"the process has ended":       {`        control.send({"type": "joined"})`, `        os._exit(0)`},
-		"malformed message":           {`        control.send({"type": "joined"})`, `        control.socket.sendall(b"\x01\x00\x00\x00x")`},
-		"message of 4294967295 bytes": {`        control.send({"type": "joined"})`, `        control.socket.sendall(b"\xff" * 8)`},
-		"the copy could not be made":  {`        if os.fork() == 0:`, `        if os._exit(1) or os.fork() == 0:`},
-	} {
-		t.Run(says, func(t *testing.T) {
-			t.Parallel()
-			module := strings.Replace(python.Warm, change[0], change[1], 1)
-			if module == python.Warm {
-				t.Fatalf("the module has no %q", change[0])
-			}
-			w := newWarmTemplate(t, warmWith(module, "serve()"))
-			_, err := w.try(1, nil)
-			if err == nil || !strings.Contains(err.Error(), says) {
-				t.Fatalf("%v", err)
-			}
-			if list, err := w.Processes(); err != nil || len(list) != 2 {
-				t.Errorf("%d processes, %v: %+v", len(list), err, list)
-			}
-		})
-	}
-}
-
 // TestNotWarm has commands that never become warm.
 func TestNotWarm(t *testing.T) {
 	t.Parallel()
@@ -349,6 +286,10 @@ func TestBranchOutlivesTemplate(t *testing.T) {
 	}
 	if _, err := w.try(3, nil); err == nil {
 		t.Error("a template that is closed was branched")
+	}
+	// One that was under way when the template was closed.
+	if _, err := tmpl.copy(t.Context(), nil, nil, nil); !errors.Is(err, driver.ErrNotWarm) {
+		t.Errorf("a copy of a template that is closed: %v", err)
 	}
 	for _, c := range []driver.Child{one, two} {
 		if got := w.ask(c, "1 + 1"); got != "2" {

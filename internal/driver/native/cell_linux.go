@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -34,9 +35,10 @@ type Cell struct {
 	// namespaces and rules, those of Landlock, are for a process that joins the
 	// cell.
 	namespaces, rules []int
-	// copied is the copy of a template's process in the cell, or 0. helper is a
-	// template's spawner, or 0.
-	copied, helper int
+	// copied is the copy of a template's process in the cell, while it has not ended.
+	copied atomic.Pointer[known]
+	// helper is a template's spawner, or nil.
+	helper *known
 	// copies are those of a template's process that have not ended, by their number
 	// in the template.
 	copies map[int]copied
@@ -276,16 +278,22 @@ func (c *Cell) Close() error {
 // it was not executed. Cancelling ctx, or the command's time-out, kills its
 // process group; the cell lives on.
 func (c *Cell) Exec(ctx context.Context, cmd driver.Command, stdio driver.Stdio) (driver.Outcome, error) {
-	e, err := c.order(cmd, stdio.In != nil, false)
+	e, err := c.begin(ctx, cmd, stdio)
 	if err != nil {
-		return driver.Outcome{}, err
-	}
-	if err := e.awaitStarted(ctx); err != nil {
 		return driver.Outcome{}, err
 	}
 	out := driver.Outcome{Controls: c.controls}
 	e.attend(ctx, stdio, &out)
 	return out, nil
+}
+
+// begin executes a command, which is then to be attended.
+func (c *Cell) begin(ctx context.Context, cmd driver.Command, stdio driver.Stdio) (*execution, error) {
+	e, err := c.order(cmd, stdio.In != nil, false)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.awaitStarted(ctx)
 }
 
 // answer is a report with the descriptors that came with it.

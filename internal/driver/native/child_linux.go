@@ -68,7 +68,7 @@ func (c *child) join(ctx context.Context, b driver.Branch, p *hostPlan) error {
 	if err != nil {
 		return err
 	}
-	allowed := h.inodes()
+	allowed := h.files()
 	j, err := c.template.copy(ctx, c.line, &forkOrder{
 		Type: "fork", Number: b.Number, Workdir: b.Workdir, Env: variables(b.Env), Descriptors: h.names,
 		Filter: filter.Bytes(), Listener: filter.Notifies(),
@@ -76,12 +76,12 @@ func (c *child) join(ctx context.Context, b driver.Branch, p *hostPlan) error {
 	if err != nil {
 		return err
 	}
-	if err := c.admit(j, allowed); err != nil {
+	if err := c.admit(j, allowed, p.Guard); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
-	if err := c.line.say(said{Type: "go"}); err != nil {
+	if err := c.line.say(ctx, said{Type: "go"}); err != nil {
 		return err
 	}
 	_, err = c.line.await(ctx, "ready")
@@ -105,12 +105,12 @@ func (h *handed) add(name string, fd int) {
 	h.names, h.fds = append(h.names, name), append(h.fds, fd)
 }
 
-// inodes returns those of the descriptors that the copy keeps.
-func (h *handed) inodes() (list []uint64) {
+// files returns those that the copy keeps descriptors of.
+func (h *handed) files() (list []fileID) {
 	for _, fd := range h.made {
 		var st unix.Stat_t
 		if unix.Fstat(fd, &st) == nil { // else the copy is refused
-			list = append(list, st.Ino)
+			list = append(list, fileID{st.Dev, st.Ino})
 		}
 	}
 	return list
@@ -164,42 +164,94 @@ func variables(env []string) map[string]string {
 }
 
 // admit looks at a copy before it may go on, and puts it under the limits of its
-// cell. The copy is the template's child as the kernel sees it, so its end is told by
-// the template's first process.
-func (c *child) admit(j *joined, allowed []uint64) error {
-	check := copyCheck{child: c, pid: j.pid, filters: j.filters, allowed: allowed}
-	inside, err := check.run()
-	if err != nil {
-		err = fmt.Errorf("the copy is not confined: %w", err)
-	}
-	if err == nil && c.limits.group != nil {
-		err = c.limits.group.Add(j.pid)
+// cell.
+func (c *child) admit(j *joined, allowed []fileID, limits protocol.Guard) error {
+	k, err := openProcess(j.pid)
+	if err == nil {
+		err = c.examine(k, j, allowed, limits)
 	}
 	if err == nil {
-		err = unix.Kill(j.pid, unix.SIGCONT) // it was stopped with the template
+		err = c.release(k, j.inside)
 	}
 	if err != nil {
+		k.close()
 		mountfd.CloseAll(j.listener)
 		return err
 	}
-	c.copied, c.admitted = j.pid, true
-	c.controls.Degraded = append(c.controls.Degraded, copyControls)
+	return c.serveCalls(j.listener)
+}
+
+// examine checks a copy and limits it.
+func (c *child) examine(k *known, j *joined, allowed []fileID, limits protocol.Guard) (err error) {
+	check := copyCheck{child: c, pid: k.pid, filters: j.filters, allowed: allowed}
+	if j.inside, err = check.run(); err != nil {
+		return fmt.Errorf("the copy is not confined: %w", err)
+	}
+	if c.limits.group != nil {
+		if err := c.limits.group.Add(k.pid); err != nil {
+			return err
+		}
+	}
+	if err := limitResources(k.pid, limits); err != nil {
+		return fmt.Errorf("resource limits of the copy: %w", err)
+	}
+	// All this was done to the number of a process that has not ended.
+	if !k.lives() {
+		return fmt.Errorf("the copy has ended: %w", unix.ESRCH)
+	}
+	return nil
+}
+
+// release lets a copy go on. It is the template's child as the kernel sees it, so its
+// end is reported by the template's first process, and the template must not be
+// stopped between the two steps: the copy would be stopped with it.
+func (c *child) release(k *known, inside int) error {
+	t := c.template
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	begin := time.Now()
-	c.template.admitted(inside, j.pid, func(status unix.WaitStatus, natural bool) {
+	c.controls.Degraded = append(c.controls.Degraded, copyControls)
+	err := t.register(inside, copied{k, func(status unix.WaitStatus, natural bool) {
+		c.copied.Store(nil)
+		k.close()
 		c.streams.finish(lingering)
 		c.outcome = driver.Outcome{Controls: c.controls, CommandTook: time.Since(begin), Killed: !natural}
 		settle(&c.outcome, natural, false, status)
 		close(c.ended)
-	})
-	return c.serveCalls(j.listener)
+	}})
+	if err != nil {
+		return err
+	}
+	c.admitted = true
+	c.copied.Store(k)
+	return k.signal(unix.SIGCONT)
+}
+
+// limitResources puts those limits of a cell on a copy that no control group holds. A
+// lower limit of the template stays.
+func limitResources(pid int, g protocol.Guard) error {
+	for which, limit := range map[int]int64{unix.RLIMIT_NOFILE: g.OpenFiles, unix.RLIMIT_NPROC: g.Processes} {
+		if limit <= 0 {
+			continue
+		}
+		var now unix.Rlimit
+		if err := unix.Prlimit(pid, which, nil, &now); err != nil {
+			return err
+		}
+		now.Max = min(now.Max, uint64(limit))
+		now.Cur = now.Max
+		if err := unix.Prlimit(pid, which, &now, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Ask implements driver.Child.
 func (c *child) Ask(ctx context.Context, question []byte) ([]byte, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
-	text := protocol.Text(question)
-	if err := c.line.conn.Write(&text); err != nil {
+	if err := c.line.write(ctx, question); err != nil {
 		return nil, fmt.Errorf("ask the copied process: %w", err)
 	}
 	s, err := c.line.hear(ctx)

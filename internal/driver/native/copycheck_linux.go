@@ -19,14 +19,14 @@ type copyCheck struct {
 	child   *child
 	pid     int
 	filters int      // of system calls that it must have
-	allowed []uint64 // the inodes of its descriptors
+	allowed []fileID // of its descriptors
 	inside  int      // its number in the template
 }
 
 // run returns the first thing that is not as it must be, or else the number that the
 // copy has in the template.
 func (k *copyCheck) run() (inside int, err error) {
-	for _, check := range []func() error{k.status, k.namespaces, k.mappings, k.descriptors} {
+	for _, check := range []func() error{k.status, k.namespaces, k.directories, k.mappings, k.descriptors} {
 		if err := check(); err != nil {
 			return 0, err
 		}
@@ -97,20 +97,98 @@ func (k *copyCheck) namespaces() error {
 	return nil
 }
 
-// mappings checks that it shares no memory to write to.
+// directories checks that its root is the cell's, and that its working directory is in
+// the cell: a directory that was opened before it has joined could be either.
+func (k *copyCheck) directories() error {
+	root, err := placeOf(k.file("root"))
+	if err != nil {
+		return err
+	}
+	cell, err := placeOf(fmt.Sprintf("/proc/%d/root", k.child.pid))
+	if err != nil {
+		return err
+	}
+	if root != cell {
+		return errors.New("its root is not the cell's")
+	}
+	work, err := placeOf(k.file("cwd"))
+	if err != nil {
+		return err
+	}
+	mounts, err := os.ReadFile(k.file("mountinfo"))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if id, _, _ := strings.Cut(line, " "); id == strconv.FormatUint(work.mount, 10) {
+			return nil
+		}
+	}
+	return errors.New("its working directory is not in the cell")
+}
+
+// place is a file on a mount.
+type place struct {
+	fileID
+	mount uint64
+}
+
+func placeOf(path string) (place, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
+		return place{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if st.Mask&unix.STATX_MNT_ID == 0 {
+		return place{}, fmt.Errorf("%s: this kernel does not show mounts: %w", path, unix.EOPNOTSUPP)
+	}
+	return place{fileID{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}, st.Mnt_id}, nil
+}
+
+// mappings checks that it shares no memory to write to, or that it may make such.
 func (k *copyCheck) mappings() error {
 	data, err := os.ReadFile(k.file("maps"))
 	if err != nil {
 		return err
 	}
+	shares := false
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)
 		if len(f) < 2 || len(f[1]) != 4 {
 			return fmt.Errorf("mapping %.80q", line)
 		}
-		if f[1][1] == 'w' && f[1][3] == 's' {
-			return fmt.Errorf("it shares memory: %.200s", strings.TrimSpace(line))
+		shares = shares || f[1][3] == 's'
+	}
+	if !shares {
+		return nil
+	}
+	return k.mayWrite()
+}
+
+// mayWrite looks for a shared mapping that is writable, or can be made so. One of a
+// file that was opened for reading, such as a cache of the C library, cannot.
+func (k *copyCheck) mayWrite() error {
+	data, err := os.ReadFile(k.file("smaps"))
+	if err != nil {
+		return err
+	}
+	shared := "" // the mapping whose flags come next
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		begins := len(f) >= 2 && len(f[1]) == 4 && strings.Contains(f[0], "-")
+		switch {
+		case begins && shared != "":
+			return fmt.Errorf("whether it shares memory is unknown: %.200s", shared)
+		case begins && f[1][3] == 's':
+			shared = strings.TrimSpace(line)
+		case shared != "" && f[0] == "VmFlags:":
+			if slices.Contains(f, "mw") {
+				return fmt.Errorf("it shares memory: %.200s", shared)
+			}
+			shared = ""
 		}
+	}
+	if shared != "" {
+		return fmt.Errorf("whether it shares memory is unknown: %.200s", shared)
 	}
 	return nil
 }
@@ -126,7 +204,7 @@ func (k *copyCheck) descriptors() error {
 		if err := unix.Stat(k.file("fd/"+e.Name()), &st); err != nil {
 			return fmt.Errorf("descriptor %s: %w", e.Name(), err)
 		}
-		if !slices.Contains(k.allowed, st.Ino) && !isNull(&st) {
+		if !slices.Contains(k.allowed, fileID{st.Dev, st.Ino}) && !isNull(&st) {
 			what, _ := os.Readlink(k.file("fd/" + e.Name()))
 			return fmt.Errorf("it holds descriptor %s, %.100q", e.Name(), what)
 		}

@@ -70,6 +70,18 @@ func (e *execution) awaitStarted(ctx context.Context) error {
 	return nil
 }
 
+// drop ends the cell of a command that nobody waits for, and closes what the init has
+// sent about it.
+func (e *execution) drop() {
+	e.cell.kill()
+	for a := range e.reports {
+		mountfd.CloseAll(a.fds)
+		if a.Kind != protocol.Started {
+			return // the last one
+		}
+	}
+}
+
 // kill ends the command: with the whole cell, or only its process group.
 func (e *execution) kill() {
 	if e.last {

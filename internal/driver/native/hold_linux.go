@@ -10,57 +10,64 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/fault"
 )
 
 // stopLimit bounds the time until the processes of a template have stopped.
 const stopLimit = 5 * time.Second
 
-// hold stops every process of the template but the first one and the spawner, and
-// returns when all have stopped. Signals do it, which every host has: nobody is left
-// in the template who could send another.
-func (t *template) hold(ctx context.Context) error {
-	return t.stop(ctx, func() ([]int, error) {
-		list, err := t.processes()
-		var pids []int
-		for _, p := range list {
-			if p.HostPID != t.pid {
-				pids = append(pids, p.HostPID)
-			}
+// The states of threads, as /proc shows them, after which a thread does nothing more
+// unless it is told to.
+const (
+	stopped = "TZX"
+	dead    = "ZX"
+)
+
+// listsChildren fails on a kernel that cannot tell which processes a template has.
+func listsChildren() error {
+	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
+		return &driver.UnenforceableError{
+			Control: "template", Reason: "this kernel does not list the children of a process",
+			Remedy: "use a kernel with CONFIG_PROC_CHILDREN",
 		}
-		return pids, err
-	})
-}
-
-// holdAgain stops the warm process and what it has started, also a copy that was not
-// admitted yet. The others are stopped since hold.
-func (t *template) holdAgain(ctx context.Context) error {
-	if _, err := t.started(); err != nil {
-		return t.hold(ctx) // a kernel that does not list children
 	}
-	return t.stop(ctx, t.started)
+	return nil
 }
 
-// stop stops what list returns until it returns nothing that runs.
-func (t *template) stop(ctx context.Context, list func() ([]int, error)) error {
+// hold stops every process of the template but the first one, the spawner and
+// admitted copies, and returns when all have stopped. Signals do it, which every host
+// has: nobody is left in the template who could send another.
+func (t *template) hold(ctx context.Context) error {
+	return fault.At("stop the template", t.signalAll(ctx, unix.SIGSTOP, stopped))
+}
+
+// killCommands ends the processes that hold stops.
+func (t *template) killCommands(ctx context.Context) error {
+	return fault.At("end the template", t.signalAll(ctx, unix.SIGKILL, dead))
+}
+
+// exempt reports whether a process below the first one is none of the template's
+// commands.
+func (t *template) exempt(pid int) bool { return t.helper.is(pid) || t.isCopy(pid) }
+
+// signalAll sends a signal to the template's processes until each of their threads is
+// in one of the states.
+func (t *template) signalAll(ctx context.Context, sig unix.Signal, until string) error {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		pids, err := list()
-		if err != nil {
-			return fmt.Errorf("stop the template: %w", err)
+		w := walk{template: t, signal: sig, until: until}
+		if err := w.children(t.pid, nil); err != nil {
+			return err
 		}
-		running := 0
-		for _, pid := range pids {
-			if stopOne(pid) {
-				running++
-			}
-		}
-		if running == 0 {
+		if w.left == 0 && !w.changed {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d processes of the template do not stop: %w", running, ctx.Err())
+			return fmt.Errorf("%d processes do not obey: %w", w.left, ctx.Err())
 		case <-t.gone:
 			return errEnded
 		case <-time.After(pause):
@@ -68,53 +75,121 @@ func (t *template) stop(ctx context.Context, list func() ([]int, error)) error {
 	}
 }
 
-// stopOne stops a process and reports whether it ran.
-func stopOne(pid int) bool {
-	p, err := readStat(pid)
-	if err != nil || strings.Contains("TZX", p.State) {
-		return false
-	}
-	return unix.Kill(pid, unix.SIGSTOP) == nil
+// walk is one look at the processes of a template, by the kernel's lists of children.
+// They are not read in one moment, so a look at processes that run may miss some: one
+// that forks and ends again and again is in no list for long. The look counts only if
+// nothing has changed while it was made. Orphans go to a process above, whose list is
+// read again after those below it.
+type walk struct {
+	template *template
+	signal   unix.Signal
+	until    string // the states of threads that need no signal
+	left     int    // processes in other states
+	changed  bool   // there may be processes that were not seen
 }
 
-// started returns the warm process and what it has started: processes without a
-// parent are the first one's.
-func (t *template) started() (list []int, err error) {
-	list = []int{t.warm.pid}
-	var visit func(pid int) error
-	visit = func(pid int) error {
-		children, err := childrenOf(pid)
-		for _, child := range children {
-			if child == t.warm.pid || child == t.helper || t.isCopy(child) {
-				continue
-			}
-			list = append(list, child)
-			err = errors.Join(err, visit(child))
-		}
+// children visits the processes below one, and calls after, if it is given, before it looks
+// whether they have changed.
+func (w *walk) children(pid int, after func(threads []string) error) error {
+	f, ok, err := familyOf(pid)
+	if err != nil {
 		return err
 	}
-	return list, errors.Join(visit(t.pid), visit(t.warm.pid))
+	for _, child := range f.children {
+		if w.template.exempt(child) {
+			continue
+		}
+		if err := w.visit(child, pid); err != nil {
+			return err
+		}
+	}
+	if after != nil {
+		if err := after(f.threads); err != nil {
+			return err
+		}
+	}
+	again, still, err := familyOf(pid)
+	if !ok || !still || f.text != again.text {
+		w.changed = true
+	}
+	return err
 }
 
-// childrenOf lists the children of a process, which may have ended.
-func childrenOf(pid int) (list []int, err error) {
-	dir := fmt.Sprintf("/proc/%d/task", pid)
-	threads, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+// visit looks at a process that was in its parent's list, and at those below it.
+func (w *walk) visit(pid, parent int) error {
+	p, err := readStat(pid)
+	if err != nil || p.parent != parent {
+		w.changed = true // it has ended, or has another parent, or is another process
+		return nil
 	}
+	return w.children(pid, func(threads []string) error {
+		if w.reached(pid, threads) {
+			return nil
+		}
+		w.left++
+		err := signalStarted(pid, p.ticks, w.signal)
+		if errors.Is(err, unix.ESRCH) {
+			return nil
+		}
+		return err
+	})
+}
+
+// reached reports whether every thread of a process is in one of the states.
+func (w *walk) reached(pid int, threads []string) bool {
 	for _, thread := range threads {
-		data, err := os.ReadFile(dir + "/" + thread.Name() + "/children")
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/stat", pid, thread))
 		if err != nil {
-			return nil, err
+			w.changed = true
+			return true
 		}
-		for _, text := range strings.Fields(string(data)) {
-			child, err := strconv.Atoi(text)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, child)
+		p, err := parseStat(pid, data)
+		if err != nil || !strings.Contains(w.until, p.State) {
+			return false
 		}
 	}
-	return list, err
+	return true
+}
+
+// family is a process's threads and children.
+type family struct {
+	threads  []string
+	children []int
+	text     string // all of it
+}
+
+// familyOf reads the lists of a process; false means that it, or a thread of it, has
+// ended meanwhile.
+func familyOf(pid int) (f family, ok bool, err error) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return f, false, unlessEnded(err)
+	}
+	var text strings.Builder
+	for _, e := range entries {
+		data, err := os.ReadFile(dir + "/" + e.Name() + "/children")
+		if err != nil {
+			return f, false, unlessEnded(err)
+		}
+		f.threads = append(f.threads, e.Name())
+		fmt.Fprintf(&text, "%s: %s\n", e.Name(), data)
+		for _, number := range strings.Fields(string(data)) {
+			child, err := strconv.Atoi(number)
+			if err != nil {
+				return f, false, err
+			}
+			f.children = append(f.children, child)
+		}
+	}
+	f.text = text.String()
+	return f, true, nil
+}
+
+// unlessEnded returns an error of /proc that does not mean that a process has ended.
+func unlessEnded(err error) error {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
 }

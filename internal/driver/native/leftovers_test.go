@@ -3,6 +3,7 @@ package native
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -131,9 +133,8 @@ func runTrue(n *Driver, dir string, times int) error {
 			},
 			Guard: driver.Guard{AllowDegraded: true, Denied: func(driver.Denial) {}},
 		}
-		out, err := n.Run(context.Background(), s, driver.Stdio{})
-		if err != nil || out.Code != 0 {
-			return fmt.Errorf("run %d: %+v, %w", i, out, err)
+		if err := runOne(n, s, i%3 == 2); err != nil {
+			return fmt.Errorf("run %d: %w", i, err)
 		}
 		// The kernel's own scratch directory is the workspace's to clear away.
 		if err := removeWork(at("work")); err != nil {
@@ -141,6 +142,49 @@ func runTrue(n *Driver, dir string, times int) error {
 		}
 	}
 	return nil
+}
+
+func runOne(n *Driver, s driver.Spec, cancelled bool) error {
+	ctx := context.Background()
+	begun := filepath.Join(s.Mounts.Overlays[0].Upper, "begun")
+	if cancelled {
+		ended := &endedContext{Context: ctx, file: begun}
+		s.Args, s.Started, ctx = []string{"touch", "begun"}, ended.start, ended
+	}
+	out, err := n.Run(ctx, s, driver.Stdio{})
+	switch {
+	case cancelled && errors.Is(err, context.Canceled):
+		return os.Remove(begun)
+	case err == nil && out.Code != 0:
+		err = fmt.Errorf("%+v", out)
+	}
+	return err
+}
+
+// endedContext is cancelled after the driver has looked at it once since the cell
+// started. Nobody learns it before a file exists.
+type endedContext struct {
+	context.Context
+	file    string
+	started atomic.Bool
+	looks   atomic.Int32
+}
+
+func (c *endedContext) start(driver.Record) error {
+	c.started.Store(true)
+	return nil
+}
+
+func (c *endedContext) Err() error {
+	if !c.started.Load() || c.looks.Add(1) == 1 {
+		return nil
+	}
+	for {
+		if _, err := os.Stat(c.file); err == nil {
+			return context.Canceled
+		}
+		runtime.Gosched()
+	}
 }
 
 // TestLeavesNothing looks for what hundreds of runs in one process leave behind.

@@ -3,11 +3,7 @@ package native
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/driver/fault"
@@ -61,27 +57,39 @@ func (t *template) Gone() <-chan struct{} { return t.life.ended }
 
 // Exec implements driver.Cell. Nothing runs in a template that is warm.
 func (t *template) Exec(ctx context.Context, cmd driver.Command, stdio driver.Stdio) (driver.Outcome, error) {
-	if t.isWarm() {
-		return driver.Outcome{}, fault.At("exec", driver.ErrHeld)
+	e, err := t.begin(ctx, cmd, stdio)
+	if err != nil {
+		return driver.Outcome{}, err
 	}
-	return t.Cell.Exec(ctx, cmd, stdio)
+	out := driver.Outcome{Controls: t.controls}
+	e.attend(ctx, stdio, &out)
+	return out, nil
+}
+
+// begin executes a command unless the template is warm, and not while it becomes so.
+func (t *template) begin(ctx context.Context, cmd driver.Command, stdio driver.Stdio) (*execution, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.isHeld() {
+		return nil, fault.At("exec", errors.Join(driver.ErrHeld, t.lost))
+	}
+	return t.Cell.begin(ctx, cmd, stdio)
 }
 
 // Freeze implements driver.Cell: a template that is warm stands still.
 func (t *template) Freeze(ctx context.Context) error {
 	t.mu.Lock()
-	if t.warm == nil {
+	if !t.isHeld() {
 		t.mu.Unlock()
 		return t.Cell.Freeze(ctx)
 	}
-	t.frozen = true // until Thaw no copy is made
+	t.frozen.Store(true) // until Thaw no copy is made
 	return nil
 }
 
 // Thaw implements driver.Cell.
 func (t *template) Thaw() error {
-	if t.frozen {
-		t.frozen = false
+	if t.frozen.CompareAndSwap(true, false) {
 		t.mu.Unlock()
 		return nil
 	}
@@ -94,15 +102,16 @@ func (t *template) Close() error {
 	if !open {
 		return nil
 	}
-	t.mu.Lock()
-	if t.warm != nil {
-		t.warm.close()
+	if t.frozen.CompareAndSwap(true, false) {
+		t.mu.Unlock()
 	}
-	t.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if !branches {
+		t.cool(errEnded)
 		return t.destroyAll()
 	}
-	err := t.killCommands()
+	err := t.lose(context.Background(), errEnded)
 	if err == nil {
 		err = t.spawner.detach(t.state)
 	}
@@ -120,36 +129,4 @@ func (t *template) destroyAll() error {
 	t.spawner.close()
 	t.life.end()
 	return err
-}
-
-// killCommands ends every process of the template but the first one and the spawner.
-func (t *template) killCommands() error {
-	deadline := time.Now().Add(stopLimit)
-	for {
-		list, err := t.processes()
-		if err != nil {
-			return err
-		}
-		left := 0
-		for _, p := range list {
-			if p.HostPID == t.pid || p.State == "Z" {
-				continue
-			}
-			left++
-			if err := unix.Kill(p.HostPID, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("end the template: %w", err)
-			}
-		}
-		switch {
-		case left == 0:
-			return nil
-		case time.Now().After(deadline):
-			return fmt.Errorf("end the template: %d processes: %w", left, driver.ErrStillRunning)
-		}
-		select {
-		case <-t.gone:
-			return nil
-		case <-time.After(time.Millisecond):
-		}
-	}
 }

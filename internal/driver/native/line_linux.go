@@ -42,16 +42,28 @@ func newLine(fd int) (*line, error) {
 	return &line{c}, nil
 }
 
-func (l *line) say(v any, fds ...int) error {
+func (l *line) say(ctx context.Context, v any, fds ...int) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	text := protocol.Text(data)
-	return l.conn.Write(&text, fds...)
+	return l.write(ctx, data, fds...)
 }
 
-// hear returns the next message. Its descriptors are the caller's.
+// write sends a message. Nothing can be sent after an error.
+func (l *line) write(ctx context.Context, data []byte, fds ...int) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetWriteDeadline(time.Unix(1, 0)) })
+	defer stop()
+	text := protocol.Text(data)
+	err := l.conn.Write(&text, fds...)
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// hear returns the next message. Its descriptors are the caller's. Nothing can be
+// heard after an error.
 func (l *line) hear(ctx context.Context) (*said, error) {
 	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -75,16 +87,23 @@ func (l *line) hear(ctx context.Context) (*said, error) {
 	return s, nil
 }
 
-// await returns the next message, which must be of this type.
+// refusal is what a process says when it could not do what it was asked to. The line
+// can be used on.
+type refusal struct{ error }
+
+func (r *refusal) Unwrap() error { return r.error }
+
+// await returns the next message, which must be of this type. An error that is not a
+// refusal means that the line cannot be used any more.
 func (l *line) await(ctx context.Context, want string) (*said, error) {
 	s, err := l.hear(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case s.Type == "failed" && s.Step == "workdir":
-		err = fault.Wrap("workdir", fault.CauseWorkdir, fmt.Errorf("%.300q", s.Problem))
+		err = &refusal{fault.Wrap("workdir", fault.CauseWorkdir, fmt.Errorf("%.300q", s.Problem))}
 	case s.Type == "failed":
-		err = fmt.Errorf("the process says: %.300q", s.Problem)
+		err = &refusal{fmt.Errorf("the process says: %.300q", s.Problem)}
 	case s.Type != want:
 		err = fmt.Errorf("the process said %.30q instead of %q", s.Type, want)
 	default:

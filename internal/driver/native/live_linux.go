@@ -3,14 +3,11 @@ package native
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/cgroup"
-	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
-
 	"github.com/forkcell/forkcell/internal/driver"
 )
 
@@ -54,26 +51,21 @@ func (c *Cell) Terminate(limit time.Duration) (bool, error) {
 		return false, err
 	}
 	var fds []int
-	defer func() { mountfd.CloseAll(fds) }()
 	for _, p := range list {
 		if p.PID == 1 {
 			continue
 		}
-		fd, err := unix.PidfdOpen(p.HostPID, 0)
+		k, err := openStarted(p.HostPID, p.ticks)
 		if err != nil {
 			continue // it has ended
 		}
-		// The number may belong to another process before it was opened.
-		if now, err := startTime(p.HostPID); err != nil || now != p.ticks {
-			_ = unix.Close(fd)
-			continue
-		}
-		fds = append(fds, fd)
-		_ = unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0)
+		defer k.close()
+		fds = append(fds, int(k.file.Fd()))
+		_ = k.signal(unix.SIGTERM)
 		// One that was stopped must go on to hear it.
-		_ = unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0)
+		_ = k.signal(unix.SIGCONT)
 	}
-	return awaitAll(slices.Clone(fds), limit)
+	return awaitAll(fds, limit)
 }
 
 // awaitAll waits until the processes behind pidfds have ended.

@@ -120,20 +120,27 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	s := suite()
 	s.Without = nil // TestProbes leaves controls off
+	s.Claims = append(s.Claims, hostClaims(t)...)
+	s.Run(t)
+}
+
+// hostClaims are what this host lets the driver claim.
+func hostClaims(t *testing.T) (list []drivertest.Claim) {
+	t.Helper()
 	host, err := cgroup.Detect(cgroup.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if hasNetfilter() {
-		s.Claims = append(s.Claims, drivertest.Network)
+		list = append(list, drivertest.Network)
 	}
 	if host.Can(cgroup.PIDs).Status == cgroup.Works {
-		s.Claims = append(s.Claims, drivertest.Limits)
+		list = append(list, drivertest.Limits)
 	}
 	if host.Can(cgroup.Freezer).Status == cgroup.Works {
-		s.Claims = append(s.Claims, drivertest.Freezer)
+		list = append(list, drivertest.Freezer)
 	}
-	s.Run(t)
+	return list
 }
 
 // recorded reads the record of a cell's start.

@@ -39,6 +39,9 @@ type Options struct {
 	without protocol.Without
 	// stepTimes, if set, gets the times of a start's steps; for benchmarks.
 	stepTimes func([]protocol.StepTime)
+	// joinLimit bounds the time that a warm process has to make a copy; 0 means
+	// joinLimit.
+	joinLimit time.Duration
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -61,6 +64,9 @@ type Driver struct {
 func New(opt Options) *Driver {
 	if opt.Executable == "" {
 		opt.Executable = "/proc/self/exe"
+	}
+	if opt.joinLimit == 0 {
+		opt.joinLimit = joinLimit
 	}
 	n := &Driver{opt: opt, layers: layerNamespace{idMap: permutedMap()}, plain: layerNamespace{idMap: plainMap()}}
 	n.pool.start = n.spawn
@@ -99,6 +105,9 @@ func (n *Driver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (ou
 	if s.Network == nil {
 		// Why the cell could not be built says more than that it ended.
 		if failed := cell.awaitBuilt(ctx); failed != nil {
+			if err == nil {
+				e.drop()
+			}
 			err = failed
 		}
 	}

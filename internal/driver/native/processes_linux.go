@@ -48,8 +48,9 @@ func (c *Cell) processes() ([]seenProcess, error) {
 		return nil, err
 	}
 	member := map[int]bool{c.pid: true}
-	if c.copied > 0 {
-		member[c.copied] = true // its parent is the template's
+	// It lives now, so what was read before is about it and no other process.
+	if k := c.copied.Load(); k.lives() {
+		member[k.pid] = true // its parent is the template's
 	}
 	inside := func(pid int) bool {
 		var path []int
@@ -77,7 +78,7 @@ func (c *Cell) processes() ([]seenProcess, error) {
 	var list []seenProcess
 	numbers := map[int]int{}
 	for pid, p := range stats {
-		if !inside(pid) || pid == c.helper || !c.describe(p, boot) {
+		if !inside(pid) || c.helper.is(pid) || !c.describe(p, boot) {
 			continue
 		}
 		numbers[pid] = p.PID

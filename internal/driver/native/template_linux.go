@@ -20,7 +20,7 @@ type spawner struct {
 	mu   sync.Mutex
 	conn *protocol.Conn
 	id   protocol.Identity
-	pid  int
+	self *known
 }
 
 // startWithSpawner starts the first process of a template and its spawner. It returns
@@ -69,8 +69,13 @@ func (s *spawner) greet() error {
 	if err := s.conn.Write(&protocol.Spawner{ID: s.id}); err != nil {
 		return err
 	}
-	_, err := s.answer(0)
-	s.pid = s.conn.Sender()
+	if _, err := s.answer(0); err != nil {
+		return err
+	}
+	// No command of the template exists yet: nobody could have ended the spawner, and
+	// its number is not another's.
+	var err error
+	s.self, err = openProcess(s.conn.Sender())
 	return err
 }
 
@@ -140,7 +145,10 @@ func (s *spawner) detach(paths [][]byte) error {
 	return err
 }
 
-func (s *spawner) close() { _ = s.conn.Close() }
+func (s *spawner) close() {
+	_ = s.conn.Close()
+	s.self.close()
+}
 
 // adopt watches for the end of a process that is not this one's child.
 func (p *process) adopt() (err error) {

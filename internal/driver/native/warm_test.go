@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/driver/drivertest"
@@ -35,18 +37,25 @@ func warmWith(module, script string) driver.Command {
 
 // startWarm starts a template whose interpreter has run a script.
 func startWarm(ctx context.Context, n *Driver, script string) (*template, error) {
-	return startCommand(ctx, n, warmCommand(script))
+	return startCommand(ctx, n, warmCommand(script), nil)
 }
 
-func startCommand(ctx context.Context, n *Driver, cmd driver.Command) (*template, error) {
-	t, err := n.startTemplate(ctx, driver.Spec{ID: "template", Template: true})
+func startCommand(ctx context.Context, n *Driver, cmd driver.Command, says io.Writer) (*template, error) {
+	return startSpec(ctx, n, driver.Spec{ID: "template", Template: true}, cmd, says)
+}
+
+func startSpec(ctx context.Context, n *Driver, s driver.Spec, cmd driver.Command, says io.Writer) (*template, error) {
+	t, err := n.startTemplate(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	var complaints bytes.Buffer
+	if says == nil {
+		says = &complaints
+	}
 	ended := make(chan error, 1)
 	go func() {
-		o, err := t.Exec(ctx, cmd, driver.Stdio{Err: &complaints})
+		o, err := t.Exec(ctx, cmd, driver.Stdio{Err: says})
 		ended <- errors.Join(err, fmt.Errorf("the interpreter has ended with code %d: %s", o.Code, complaints.String()))
 	}()
 	if err := t.AwaitWarm(ctx); err != nil {
@@ -68,6 +77,19 @@ func (d warmDriver) Start(ctx context.Context, s driver.Spec) (driver.Cell, erro
 		return nil, err
 	}
 	return warmCell{t, s}, nil
+}
+
+// Run executes a command in a branch.
+func (d warmDriver) Run(ctx context.Context, s driver.Spec, stdio driver.Stdio) (out driver.Outcome, err error) {
+	if _, err := newOrder(&s.Command, false); err != nil {
+		return driver.Outcome{}, err
+	}
+	t, err := startWarm(ctx, d.Driver, executing)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	return warmCell{t, s}.Exec(ctx, s.Command, stdio)
 }
 
 // executing makes a copy execute a program.
@@ -96,15 +118,18 @@ func (c warmCell) Exec(ctx context.Context, cmd driver.Command, stdio driver.Std
 	}
 	b := driver.Branch{Spec: c.spec, Number: 1, Stdio: stdio}
 	b.Workdir, b.Env = cmd.Workdir, []string{"EXECUTE=" + string(execute)}
+	begin := time.Now()
 	child, err := c.again(ctx, b)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	<-child.CopyEnded()
-	if code := child.CopyOutcome().Code; code > 100 && code < 128 {
-		err = fault.Wrap("exec", fault.CauseNotExecutable, syscall.Errno(code-100))
+	took := time.Since(begin)
+	out := child.CopyOutcome()
+	out.StartTook, out.Usage = took, child.Usage()
+	if out.Code > 100 && out.Code < 128 {
+		err = fault.Wrap("exec", fault.CauseNotExecutable, syscall.Errno(out.Code-100))
 	}
-	return child.CopyOutcome(), errors.Join(err, child.Close())
+	return out, errors.Join(err, child.Close())
 }
 
 // again makes a branch with the layers of the last one: an overlay that is not synced
@@ -144,6 +169,23 @@ func TestProbesInBranches(t *testing.T) {
 	s.Claims = []drivertest.Claim{drivertest.Mounts, drivertest.Isolation} // see copyControls
 	s.Environment = append(s.Environment, envWarm+"=1")
 	t.Logf("%d attacks were shown to fail", s.Probes(t))
+}
+
+// TestContractInBranches runs those tests of the suite that are about a cell and not
+// about the streams and signals of a command, which a copy does not have.
+func TestContractInBranches(t *testing.T) {
+	t.Parallel()
+	needsInterpreter(t)
+	s := suite()
+	s.New = func() driver.Driver { return warmDriver{New(Options{})} }
+	s.Claims = append([]drivertest.Claim{drivertest.Mounts, drivertest.Isolation}, hostClaims(t)...)
+	s.Environment = append(s.Environment, envWarm+"=1")
+	s.Controls, s.Without = nil, nil // see TestProbesInBranches
+	s.Only = []string{
+		"ExitStatus", "BadSpec", "Unclaimed", "DaemonDiesWithCommand", "ManyAtOnce", "ExecSharesTheCell",
+		"Workspace", "Masks", "Network", "LimitOfProcesses", "Killed",
+	}
+	s.Run(t)
 }
 
 func needsInterpreter(t *testing.T) {

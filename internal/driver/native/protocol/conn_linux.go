@@ -92,6 +92,9 @@ func (c *Conn) Sender() int { return c.sender }
 // SetReadDeadline ends a Read that has not returned by then.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.file.SetReadDeadline(t) }
 
+// SetWriteDeadline ends a Write that has not returned by then.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.file.SetWriteDeadline(t) }
+
 // Close ends the connection.
 func (c *Conn) Close() error { return c.file.Close() }
 

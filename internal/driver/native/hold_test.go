@@ -1,0 +1,240 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// standsStill returns the numbers of a template's processes, whose threads must all be
+// stopped.
+func (w warmTemplate) standsStill() (numbers []int) {
+	w.Helper()
+	list, err := w.Processes()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, p := range list {
+		if p.PID == 1 {
+			continue
+		}
+		numbers = append(numbers, p.PID)
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.HostPID))
+		if err != nil || len(threads) == 0 {
+			w.Errorf("%v has no threads: %v", p.Args, err)
+		}
+		for _, thread := range threads {
+			data, err := os.ReadFile(thread)
+			if err != nil {
+				w.Fatal(err)
+			}
+			if s, err := parseStat(p.HostPID, data); err != nil || s.State != "T" && s.State != "Z" {
+				w.Errorf("a thread of %.80q: %+v, %v", p.Args, s, err)
+			}
+		}
+	}
+	return numbers
+}
+
+// TestTemplateIsHeld: nothing runs in a template that is warm, but for the moments in
+// which a copy is made, and then only the warm process.
+func TestTemplateIsHeld(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"a loop": `
+subprocess.Popen(["sh", "-c", "while :; do :; done"])
+`,
+		// The kernel shows the state of a process by its first thread.
+		"a process without its first thread": `
+subprocess.Popen([sys.executable, "-c", """
+import ctypes, threading
+def loop():
+    while True:
+        pass
+threading.Thread(target=loop).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""])
+while "Z" not in [open("/proc/%s/stat" % n).read().rpartition(")")[2].split()[0] for n in os.listdir("/proc") if n.isdigit()]:
+    pass
+`,
+		// It is in no list of processes for long.
+		"chains of processes": `
+for _ in range(4):
+    if os.fork() == 0:
+        while True:
+            if os.fork():
+                os._exit(0)
+`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWarmTemplate(t, warmCommand("import subprocess, sys\n"+script+"serve()"))
+			first := w.standsStill()
+			for i := range 3 {
+				w.branch(i)
+			}
+			if last := w.standsStill(); !slices.Equal(first, last) {
+				t.Errorf("its processes were %v and are %v", first, last)
+			}
+		})
+	}
+}
+
+// TestTemplateIsLost: a template whose warm process does not keep to the protocol is
+// ended. Its branches live on, and nothing can be executed beside them.
+func TestTemplateIsLost(t *testing.T) {
+	t.Parallel()
+	const forked, handles = `            line.send({"type": "forked"})`, `        if order["type"] == "fork":`
+	for name, c := range map[string]struct {
+		changes []string
+		limit   time.Duration
+	}{
+		"silence":         {[]string{forked, `            order["number"] and threading.Event().wait()` + "\n" + forked}, 5 * time.Second},
+		"another message": {[]string{forked, `            line.send({"type": "forked" if order["number"] == 0 else "warm"})`}, 0},
+		"its end":         {[]string{handles, `        order["number"] and os._exit(0)` + "\n" + handles}, 0},
+		"a half message":  {[]string{forked, `            order["number"] and (line.socket.sendall(b"\x09\x00\x00\x00{"), os._exit(0))` + "\n" + forked}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			needsInterpreter(t)
+			w := newWarmTemplateOf(t, New(Options{joinLimit: c.limit}), warmWith(changed(t, c.changes), "serve()"), nil)
+			lives := w.branch(0)
+			if _, err := w.try(1, nil); err == nil {
+				t.Fatal("a copy was made")
+			}
+			if _, err := w.try(2, nil); !errors.Is(err, driver.ErrNotWarm) {
+				t.Errorf("another copy: %v", err)
+			}
+			if _, err := w.Exec(t.Context(), driver.Command{Args: []string{"true"}, Workdir: "/"}, driver.Stdio{}); !errors.Is(err, driver.ErrHeld) {
+				t.Errorf("a command: %v", err)
+			}
+			if list, err := w.Processes(); err != nil || len(list) != 1 {
+				t.Errorf("%+v, %v", list, err)
+			}
+			if got := w.ask(lives, "1 + 1"); got != "2" {
+				t.Errorf("1 + 1 is %s in a branch that was made before", got)
+			}
+		})
+	}
+}
+
+// TestCancelledBranch: a caller who loses patience while a copy is made leaves the
+// template to the others.
+func TestCancelledBranch(t *testing.T) {
+	t.Parallel()
+	needsInterpreter(t)
+	const forked = `            line.send({"type": "forked"})`
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	module := changed(t, []string{forked, `            order["number"] == 1 and os.write(2, b"forked")` + "\n" + forked})
+	w := newWarmTemplateOf(t, New(Options{}), warmWith(module, "serve()"), writerFunc(cancel))
+	b := driver.Branch{Number: 1, Spec: driver.Spec{ID: "branch", Command: driver.Command{Workdir: "/"}}}
+	if c, err := w.Branch(ctx, b); err == nil {
+		w.Cleanup(func() { _ = c.Close() }) // it was made before the caller noticed
+	}
+	c := w.branch(2)
+	if got := w.ask(c, "1 + 1"); got != "2" {
+		t.Errorf("1 + 1 is %s", got)
+	}
+}
+
+// writerFunc is called at each write.
+type writerFunc func()
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
+// TestHoldWhileBranching stops the template again and again while branches are made:
+// a copy is either not released yet, or left alone.
+func TestHoldWhileBranching(t *testing.T) {
+	t.Parallel()
+	w := newWarmTemplate(t, warmCommand("serve()"))
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			w.mu.Lock()
+			err := w.hold(context.Background())
+			w.mu.Unlock()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for range 6 {
+				c, err := w.try(i, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(done)
+	<-stopped
+}
+
+// TestNumberOfAnother: a process that has ended may have left its number to another
+// one, which gets no signal and counts as itself.
+func TestNumberOfAnother(t *testing.T) {
+	t.Parallel()
+	w := newWarmTemplate(t, warmCommand("serve()"))
+	other := exec.Command("sleep", "1000")
+	ended := exec.Command("true")
+	if err := errors.Join(other.Start(), ended.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = other.Process.Kill(), other.Wait() }()
+	gone, err := openProcess(ended.Process.Pid)
+	if err := errors.Join(err, ended.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	start, err := startTime(other.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := signalStarted(other.Process.Pid, start+1, unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("a signal to a process that started at another time: %v", err)
+	}
+	if err := signalStarted(other.Process.Pid, start, 0); err != nil {
+		t.Errorf("the process itself: %v", err)
+	}
+	c := w.branch(1).(*child)
+	c.copied.Store(&known{os.Getpid(), gone.file})
+	if list, err := c.Processes(); err != nil || len(list) != 1 {
+		t.Errorf("the branch has %+v, %v", list, err)
+	}
+	// The spawner has ended, and the warm process has its number.
+	w.helper = &known{w.warm.pid, gone.file}
+	list, err := w.Processes()
+	if err != nil || !slices.ContainsFunc(list, func(p driver.Process) bool { return p.HostPID == w.warm.pid }) || w.exempt(w.warm.pid) {
+		t.Errorf("the template has %+v, %v", list, err)
+	}
+	w.helper = w.spawner.self
+}
