@@ -144,51 +144,30 @@ func placeOf(path string) (place, error) {
 	return place{fileID{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}, st.Mnt_id}, nil
 }
 
-// mappings checks that it shares no memory to write to, or that it may make such.
+// mappings checks that it shares no memory to write to, or that it could make
+// writable: a file that was opened for writing. One that was opened for reading, such as
+// a cache of the C library, cannot become so.
 func (k *copyCheck) mappings() error {
 	data, err := os.ReadFile(k.file("maps"))
 	if err != nil {
 		return err
 	}
-	shares := false
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)
 		if len(f) < 2 || len(f[1]) != 4 {
 			return fmt.Errorf("mapping %.80q", line)
 		}
-		shares = shares || f[1][3] == 's'
-	}
-	if !shares {
-		return nil
-	}
-	return k.mayWrite()
-}
-
-// mayWrite looks for a shared mapping that is writable, or can be made so. One of a
-// file that was opened for reading, such as a cache of the C library, cannot.
-func (k *copyCheck) mayWrite() error {
-	data, err := os.ReadFile(k.file("smaps"))
-	if err != nil {
-		return err
-	}
-	shared := "" // the mapping whose flags come next
-	for line := range strings.Lines(string(data)) {
-		f := strings.Fields(line)
-		begins := len(f) >= 2 && len(f[1]) == 4 && strings.Contains(f[0], "-")
-		switch {
-		case begins && shared != "":
-			return fmt.Errorf("whether it shares memory is unknown: %.200s", shared)
-		case begins && f[1][3] == 's':
-			shared = strings.TrimSpace(line)
-		case shared != "" && f[0] == "VmFlags:":
-			if slices.Contains(f, "mw") {
-				return fmt.Errorf("it shares memory: %.200s", shared)
-			}
-			shared = ""
+		if f[1][3] != 's' {
+			continue
 		}
-	}
-	if shared != "" {
-		return fmt.Errorf("whether it shares memory is unknown: %.200s", shared)
+		// The kernel shows how the file was opened as the mode of a link.
+		file, err := os.Lstat(k.file("map_files/" + f[0]))
+		if err != nil {
+			return fmt.Errorf("whether it shares memory is unknown: %w", err)
+		}
+		if f[1][1] == 'w' || file.Mode()&0o200 != 0 {
+			return fmt.Errorf("it shares memory: %.200s", strings.TrimSpace(line))
+		}
 	}
 	return nil
 }
