@@ -244,6 +244,7 @@ type joined struct {
 	inside   int   // its number in the template
 	filters  int   // of system calls, that it must have
 	listener []int // of its last filter, if it was asked for
+	closed   closedSockets
 }
 
 // copy lets the template run while it makes a copy of its warm process, which says on
@@ -312,7 +313,7 @@ func (l *line) awaitJoined(ctx context.Context, filters int, listens bool) (*joi
 		return nil, err
 	}
 	mountfd.CloseAll(s.fds)
-	j.pid = s.sender
+	j.pid, j.closed = s.sender, s.Closed
 	return j, nil
 }
 

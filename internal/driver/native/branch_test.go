@@ -311,3 +311,75 @@ func TestBranchAsRoot(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestSocketsOfTheTemplate: a copy has none of them, and says so.
+func TestSocketsOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	w := newWarmTemplate(t, warmCommand(`
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+server, _ = listener.accept()
+unconnected = socket.socket()
+serve()`))
+	c := w.branch(1)
+	for _, name := range []string{"listener", "client", "server", "unconnected"} {
+		if got := w.evaluate(c, name+".getsockname()"); !strings.Contains(got, "Bad file descriptor") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if said := strings.Join(c.Controls().Degraded, "\n"); !strings.Contains(said, "1 listeners and 2 connections") {
+		t.Errorf("the controls say %q", said)
+	}
+	plain := newWarmTemplate(t, warmCommand("serve()")).branch(1)
+	if said := strings.Join(plain.Controls().Degraded, "\n"); strings.Contains(said, "listeners") {
+		t.Errorf("the controls of a branch without sockets say %q", said)
+	}
+}
+
+// TestAfterFork: a function of the user's is called in each copy, with its number. A
+// generator of random numbers that is not the interpreter's own is the same in all
+// copies without it.
+func TestAfterFork(t *testing.T) {
+	t.Parallel()
+	script := `
+import random
+own, called = random.Random(1), []
+def renew(number):
+    own.seed()
+    called.append((number, os.environ.get("NAME")))
+def fail(number):
+    raise ValueError("no %d" % number)
+serve()`
+	for hook, want := range map[string]struct {
+		differ int
+		called string
+	}{"": {1, "[]"}, "__main__:renew": {3, "[(2, 'value')]"}} {
+		cmd := warmCommand(script)
+		cmd.Env = append(cmd.Env, "FORKCELL_AFTER_FORK="+hook)
+		w := newWarmTemplate(t, cmd)
+		numbers := map[string]bool{}
+		called := ""
+		for i := range 3 {
+			b := driver.Branch{Number: i, Spec: driver.Spec{ID: "branch", Command: driver.Command{Workdir: "/", Env: []string{"NAME=value"}}}}
+			c, err := w.Branch(t.Context(), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			numbers[w.ask(c, "own.random()")] = true
+			called = w.ask(c, "called")
+		}
+		if len(numbers) != want.differ || called != want.called {
+			t.Errorf("with %q: %v, called with %s", hook, numbers, called)
+		}
+	}
+	for hook, says := range map[string]string{
+		"__main__:fail": "ValueError: no 1", "__main__:none": "AttributeError", "missing:hook": "ModuleNotFoundError",
+	} {
+		cmd := warmCommand(script)
+		cmd.Env = append(cmd.Env, "FORKCELL_AFTER_FORK="+hook)
+		if _, err := newWarmTemplate(t, cmd).try(1, nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("with %q: %v", hook, err)
+		}
+	}
+}

@@ -171,7 +171,7 @@ func (c *child) admit(j *joined, allowed []fileID, limits protocol.Guard) error 
 		err = c.examine(k, j, allowed, limits)
 	}
 	if err == nil {
-		err = c.release(k, j.inside)
+		err = c.release(k, j)
 	}
 	if err != nil {
 		k.close()
@@ -205,13 +205,16 @@ func (c *child) examine(k *known, j *joined, allowed []fileID, limits protocol.G
 // release lets a copy go on. It is the template's child as the kernel sees it, so its
 // end is reported by the template's first process, and the template must not be
 // stopped between the two steps: the copy would be stopped with it.
-func (c *child) release(k *known, inside int) error {
+func (c *child) release(k *known, j *joined) error {
 	t := c.template
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	begin := time.Now()
 	c.controls.Degraded = append(c.controls.Degraded, copyControls)
-	err := t.register(inside, copied{k, func(status unix.WaitStatus, natural bool) {
+	if j.closed != (closedSockets{}) {
+		c.controls.Degraded = append(c.controls.Degraded, j.closed.String())
+	}
+	err := t.register(j.inside, copied{k, func(status unix.WaitStatus, natural bool) {
 		c.copied.Store(nil)
 		k.close()
 		c.streams.finish(lingering)

@@ -18,7 +18,7 @@ func TestCopyIsChecked(t *testing.T) {
 	t.Parallel()
 	const (
 		begin  = "    os.setsid()"
-		said   = `        control.send({"type": "joined"})`
+		said   = `        control.send({"type": "joined", "closed": closed})`
 		serves = `    line.send({"type": "warm", "protocol": PROTOCOL})`
 		enters = "        os.chdir(directory)"
 		before = serves + "\n    global outside\n    outside = os.open('/', os.O_RDONLY)"
@@ -35,10 +35,10 @@ func TestCopyIsChecked(t *testing.T) {
 			serves, before, begin, begin + "\n    os.fchdir(outside)\n    os.chroot('.')", enters, "        pass",
 			// Landlock denies it all files outside.
 			"    null = os.open(os.devnull, os.O_RDWR)", `    null = given["stdout"]`,
-			`    for name in os.listdir("/proc/self/fd"):`, "    for name in range(3, 64):",
+			`    for fd in map(int, os.listdir("/proc/self/fd")):`, "    for fd in range(3, 64):",
 		},
 		"its working directory":       {serves, before, begin, begin + "\n    os.fchdir(outside)", enters, "        pass"},
-		"it holds descriptor":         {"if int(name) > 2 and int(name) != keep:", "if False:"},
+		"it holds descriptor":         {"if fd > 2 and fd != keep:", "if False:"},
 		"it shares memory":            {begin, "    import mmap\n    global held\n    held = mmap.mmap(-1, 4096)\n" + begin},
 		"r--s":                        {begin, "    import mmap\n    global held\n    held = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)\n" + begin},
 		"Threads is 2":                {begin, "    threading.Thread(target=lambda: __import__('time').sleep(60), daemon=True).start()\n" + begin},

@@ -23,10 +23,22 @@ type said struct {
 	// Step and Problem are what failed and why.
 	Step    string `json:"step,omitempty"`
 	Problem string `json:"problem,omitempty"`
+	// Closed are the sockets of the warm process that a copy has closed.
+	Closed closedSockets `json:"closed,omitzero"`
 
 	raw    []byte
 	fds    []int
 	sender int // the process that said it
+}
+
+// closedSockets are counted by a copy: it is the only one who knows.
+type closedSockets struct {
+	Listeners   int `json:"listeners"`
+	Connections int `json:"connections"`
+}
+
+func (c closedSockets) String() string {
+	return fmt.Sprintf("template: sockets of the warm process are closed in the copy, which counts %d listeners and %d connections", c.Listeners, c.Connections)
 }
 
 // newLine takes over a descriptor.

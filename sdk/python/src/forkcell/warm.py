@@ -80,7 +80,9 @@ def serve(main: Callable[[int], Any] | None = None) -> NoReturn:
     while True:
         order, descriptors = line.receive()
         if order["type"] == "fork":
-            _fork(line, order, dict(zip(order["descriptors"], descriptors)), main)
+            given = dict(zip(order["descriptors"], descriptors))
+            given["line"] = line.socket.fileno()
+            _fork(line, order, given, main)
         for fd in descriptors:
             os.close(fd)
 
@@ -165,13 +167,13 @@ def _become(control: _Line, order: dict[str, Any], given: dict[str, int], main: 
     """Is the life of a copy."""
     try:
         _confine(order, given)
-        _take_streams(control, given)
+        closed = _take_streams(control, given)
         _enter(control, order["workdir"] or "/")
         listener = _filter(base64.b64decode(order["filter"]), order["listener"])
         if listener >= 0:
             control.send({"type": "listener"}, [listener])
             os.close(listener)
-        control.send({"type": "joined"})
+        control.send({"type": "joined", "closed": closed})
         control.receive()
         os.environ.update(order["env"])
         _renew(order["number"])
@@ -201,20 +203,42 @@ def _confine(order: dict[str, Any], given: dict[str, int]) -> None:
     _check(_libc.syscall(_SYS_CAPSET, header, bytes(24)), "capabilities")
 
 
-def _take_streams(control: _Line, given: dict[str, int]) -> None:
+def _take_streams(control: _Line, given: dict[str, int]) -> dict[str, int]:
     """Takes the streams of the copy, and closes everything else that it was given or
-    has from the process that it is a copy of."""
+    has from the process that it is a copy of. Returns how many sockets those were."""
+    closed = {"listeners": 0, "connections": 0}
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(given["stdout"], 1)
     os.dup2(given["stderr"], 2)
     keep = control.socket.fileno()
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != keep:
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        if fd > 2 and fd != keep:
+            if fd not in given.values():
+                _count(fd, closed)
             try:
-                os.close(int(name))
+                os.close(fd)
             except OSError:
                 pass  # that of the list itself
+    return closed
+
+
+def _count(fd: int, closed: dict[str, int]) -> None:
+    """Counts a descriptor if it is a socket that listens or is connected."""
+    try:
+        own = socket.socket(fileno=fd)
+    except OSError:
+        return
+    try:
+        if own.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            closed["listeners"] += 1
+        else:
+            own.getpeername()
+            closed["connections"] += 1
+    except OSError:
+        pass  # neither
+    finally:
+        own.detach()
 
 
 def _enter(control: _Line, directory: str) -> None:
