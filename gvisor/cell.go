@@ -10,11 +10,47 @@ import (
 // containers by the beginning of their names, so all have the same length.
 const containerID = "cell"
 
-// prepare writes what runsc needs to run a cell's container, and returns its
-// arguments for that.
+// image is where a saved container is, in its directory.
+const image = "image"
+
+// arguments returns runsc's for a command of Forkcell's, or nil for one that is
+// runsc's already.
+func arguments(args []string) ([]string, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	switch args[0] {
+	case "cell":
+		return prepare(args[1:])
+	case "hold", "save", "release":
+		if len(args) != 2 {
+			return nil, fmt.Errorf("%s takes a directory, not %d arguments", args[0], len(args)-1)
+		}
+		return control(args[0], args[1]), nil
+	}
+	return nil, nil
+}
+
+// forget removes a saved container.
+func forget(dir string) error { return os.RemoveAll(filepath.Join(dir, image)) }
+
+// control stops a container, saves it, or lets it go on.
+func control(command, dir string) []string {
+	saved := filepath.Join(dir, image)
+	switch command {
+	case "hold":
+		return append(flags(dir), "pause", containerID)
+	case "release":
+		return append(flags(dir), "resume", containerID)
+	}
+	return append(flags(dir), "checkpoint", "--leave-running", "--compression=none", "--image-path="+saved, containerID)
+}
+
+// prepare writes what runsc needs to run a cell's container, or to restore one that was
+// saved, and returns its arguments for that.
 func prepare(args []string) ([]string, error) {
-	if len(args) != 2 {
-		return nil, fmt.Errorf("cell takes a directory and a specification, not %d arguments", len(args))
+	if len(args) != 2 && len(args) != 3 {
+		return nil, fmt.Errorf("cell takes a directory, a specification and, to restore, a saved container, not %d arguments", len(args))
 	}
 	dir, spec := args[0], args[1]
 	bundle := filepath.Join(dir, "bundle")
@@ -23,6 +59,9 @@ func prepare(args []string) ([]string, error) {
 	}
 	if err := os.WriteFile(filepath.Join(bundle, "config.json"), []byte(spec), 0o600); err != nil {
 		return nil, err
+	}
+	if len(args) == 3 {
+		return append(flags(dir), "restore", "--bundle="+bundle, "--image-path="+args[2], containerID), nil
 	}
 	return append(flags(dir), "run", "--bundle="+bundle, containerID), nil
 }

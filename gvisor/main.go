@@ -4,13 +4,20 @@
 // It is a module of its own, so that neither gVisor nor what it needs is linked into
 // forkcell. Forkcell starts it as
 //
-//	forkcell-gvisor cell DIR SPEC
+//	forkcell-gvisor cell DIR SPEC [SAVED]
 //
 // in a cell's own namespaces, with an empty directory in memory and a container's
-// specification (OCI) as JSON. The container's standard streams are those of the
-// process, which ends with it, with its exit code. The other commands are runsc's
-// own: those that it executes itself by, and those that pause, save and restore a
-// container.
+// specification (OCI) as JSON; SAVED is a directory with a container that was saved,
+// which is restored instead of started. The container's standard streams are those of
+// the process, which ends with it, with its exit code.
+//
+//	forkcell-gvisor hold DIR
+//	forkcell-gvisor save DIR
+//	forkcell-gvisor release DIR
+//	forkcell-gvisor forget DIR
+//
+// stop the container in DIR, save it to DIR/image, let it go on, and remove the image.
+// The other commands are runsc's own: those that it executes itself by.
 package main
 
 import (
@@ -28,15 +35,24 @@ import (
 const exitNoCell = 128
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "cell" {
-		args, err := prepare(os.Args[2:])
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "forkcell-gvisor:", err)
-			os.Exit(exitNoCell)
-		}
+	if len(os.Args) == 3 && os.Args[1] == "forget" {
+		check(forget(os.Args[2]))
+		return
+	}
+	args, err := arguments(os.Args[1:])
+	check(err)
+	if args != nil {
 		os.Args = append(os.Args[:1], args...)
 	}
 	cli.Run(nil, commands(), nil)
+}
+
+// check ends the process if there is no container for a reason of its own.
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "forkcell-gvisor:", err)
+		os.Exit(exitNoCell)
+	}
 }
 
 // commands are those of runsc that a cell needs. It starts boot, gofer and umount by

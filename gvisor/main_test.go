@@ -107,7 +107,7 @@ func run(t *testing.T, program string, host, uid int, spec *specs.Spec) (string,
 // TestArguments refuses what is no cell.
 func TestArguments(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{nil, {t.TempDir()}, {t.TempDir(), "{}", "more"}} {
+	for _, args := range [][]string{nil, {t.TempDir()}, {t.TempDir(), "{}", "saved", "more"}} {
 		if _, err := prepare(args); err == nil {
 			t.Errorf("%q was accepted", args)
 		}

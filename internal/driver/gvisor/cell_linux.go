@@ -32,6 +32,7 @@ type Cell struct {
 	built       chan protocol.Report
 	ended, done chan struct{}
 
+	saving   sync.Mutex // one at a time
 	mu       sync.Mutex
 	lost     error // why nothing can be said to the guest any more
 	lastID   uint32
@@ -113,7 +114,7 @@ func (c *Cell) heard(f frames.Frame) error {
 			return err
 		}
 		return c.reported(r)
-	case f.Kind == frames.List || f.Kind == frames.Terminate:
+	case f.Kind == frames.List || f.Kind == frames.Terminate || f.Kind == frames.Hold:
 		c.mu.Lock()
 		answer := c.asked[f.ID]
 		delete(c.asked, f.ID)
@@ -127,9 +128,22 @@ func (c *Cell) heard(f frames.Frame) error {
 	e := c.commands[f.ID]
 	c.mu.Unlock()
 	if e == nil {
-		return nil // of a command that nobody attends any more
+		return c.unattended(f)
 	}
 	return e.stream(f)
+}
+
+// unattended is said about a stream of a command that nobody attends: its output is
+// dropped. In a restored guest those are the commands of the one that was saved.
+func (c *Cell) unattended(f frames.Frame) error {
+	if f.Kind != frames.Data {
+		return nil
+	}
+	// Not on this goroutine, which reads the answers that writing may wait for.
+	go func() {
+		_ = c.conn.Write(frames.Frame{Kind: frames.Taken, ID: f.ID, Stream: f.Stream, Data: frames.Number(uint32(len(f.Data)))})
+	}()
+	return nil
 }
 
 // reported hands a report to whom it is about.

@@ -28,6 +28,9 @@ type plan struct {
 	guest    protocol.Guest
 	degraded []string
 	limits   string
+	// runtimeFile and programFile are the files of the runtime and of the guest's first
+	// process.
+	runtimeFile, programFile string
 }
 
 // plan checks a specification. What the guest cannot enforce is refused.
@@ -55,6 +58,7 @@ func (d *Driver) plan(s driver.Spec) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this program: %w", err)
 	}
+	p.runtimeFile, p.programFile = runtime, program
 	p.outer.Guard.Denied, p.outer.AsRoot = nil, s.AsRoot
 	p.outer.Limits.OpenFiles = 0
 	p.outer.Mounts.Binds = append(slices.Clone(s.Mounts.Binds),
@@ -120,7 +124,11 @@ func (p *plan) container(s *driver.Spec) *container {
 			Args: []string{minder.Path}, Cwd: "/", Env: []string{},
 			Capabilities: capabilities{Bounding: caps, Effective: caps, Permitted: caps, Inheritable: caps, Ambient: caps},
 		},
-		Mounts: []guestMount{{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777"}}},
+		Mounts: []guestMount{
+			{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777"}},
+			// A restored guest would see there what it was restored from.
+			{Destination: imagePath, Type: "tmpfs", Source: "tmpfs", Options: []string{"ro", "nosuid", "nodev", "mode=755"}},
+		},
 	}
 	if c.Hostname == "" {
 		c.Hostname = "cell"

@@ -47,6 +47,11 @@ const (
 	// milliseconds to wait. The answer is a Terminate with the same number: one byte, 1
 	// if all have ended.
 	Terminate
+	// Hold, of the host, asks the guest to say nothing until Release, and is answered
+	// with a Hold. A guest that is saved between the two has read whole frames only,
+	// and written whole ones.
+	Hold
+	Release
 )
 
 // The streams of a command. A terminal's output is Out.
@@ -120,14 +125,37 @@ func (c *Conn) Read() (Frame, error) {
 
 // Write sends a frame.
 func (c *Conn) Write(f Frame) error {
+	c.send.Lock()
+	defer c.send.Unlock()
+	_, err := c.w.Write(f.bytes())
+	return err
+}
+
+func (f Frame) bytes() []byte {
 	b := make([]byte, headSize, headSize+len(f.Data))
 	b[0], b[1] = byte(f.Kind), f.Stream
 	binary.LittleEndian.PutUint32(b[2:], f.ID)
 	binary.LittleEndian.PutUint32(b[6:], uint32(len(f.Data)))
-	b = append(b, f.Data...)
+	return append(b, f.Data...)
+}
+
+// WriteAndHold sends a frame as the last one until Resume.
+func (c *Conn) WriteAndHold(f Frame) error {
 	c.send.Lock()
+	_, err := c.w.Write(f.bytes())
+	if err != nil {
+		c.send.Unlock()
+	}
+	return err
+}
+
+// Resume sends a frame as the first one after WriteAndHold, if it has a kind.
+func (c *Conn) Resume(f Frame) error {
 	defer c.send.Unlock()
-	_, err := c.w.Write(b)
+	if f.Kind == 0 {
+		return nil
+	}
+	_, err := c.w.Write(f.bytes())
 	return err
 }
 

@@ -19,6 +19,7 @@ import (
 type relay struct {
 	host     *frames.Conn
 	executor *protocol.Conn
+	held     bool // nothing is said to the host; for the goroutine that reads frames
 
 	mu       sync.Mutex
 	commands map[uint32]*command
@@ -185,6 +186,12 @@ func (r *relay) do(f frames.Frame) error {
 	case f.Kind == frames.List:
 		go r.send(frames.Frame{Kind: frames.List, ID: f.ID, Data: protocol.Encode(processes())})
 		return nil
+	case f.Kind == frames.Hold:
+		r.held = true
+		return r.host.WriteAndHold(frames.Frame{Kind: frames.Hold, ID: f.ID})
+	case f.Kind == frames.Release && r.held:
+		r.held = false
+		return r.host.Resume(frames.Frame{})
 	case f.Kind == frames.Terminate:
 		n, err := frames.ReadNumber(f.Data)
 		if err == nil {

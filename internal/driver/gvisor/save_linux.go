@@ -1,0 +1,243 @@
+package gvisor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/fault"
+	"github.com/forkcell/forkcell/internal/driver/gvisor/frames"
+	"github.com/forkcell/forkcell/internal/mount"
+)
+
+var (
+	_ driver.Saver    = (*Cell)(nil)
+	_ driver.Restorer = (*Driver)(nil)
+)
+
+// imagePath is where a saved guest is shown to the runtime that restores it. The guest
+// has an empty directory there.
+const imagePath = "/.forkcell/image"
+
+// The files of a saved guest: gVisor's, and what only this package knows.
+const guestFile = "guest.json"
+
+func imageFiles() []string { return []string{"checkpoint.img", "pages_meta.img", "pages.img"} }
+
+// savedGuest is what must be known to restore a guest.
+type savedGuest struct {
+	// LastID is the number of the last command: the restored guest still has some.
+	LastID uint32 `json:"last_id"`
+	// Runtime and Program are the digests of the runtime and of the guest's first
+	// process: another version is not trusted to understand the rest.
+	Runtime string `json:"runtime"`
+	Program string `json:"program"`
+}
+
+// Save implements driver.Saver.
+func (c *Cell) Save(ctx context.Context, dir string, still func() error) (saved driver.Saved, err error) {
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	guest, err := c.plan.identify()
+	if err != nil {
+		return saved, err
+	}
+	if err := c.quiet(ctx); err != nil {
+		return saved, fmt.Errorf("save: %w", err)
+	}
+	begin := time.Now()
+	err = c.stand(ctx, still)
+	saved.Pause = time.Since(begin)
+	c.mu.Lock()
+	guest.LastID = c.lastID
+	c.mu.Unlock()
+	err = errors.Join(err, c.conn.Resume(frames.Frame{Kind: frames.Release}))
+	if err == nil {
+		saved.Bytes, err = c.keep(dir, guest)
+	}
+	// What is in the cell's memory is removed whatever happened before.
+	return saved, errors.Join(err, c.control(context.WithoutCancel(ctx), "forget"))
+}
+
+// quiet makes both sides of the connection stop between two frames.
+func (c *Cell) quiet(ctx context.Context) error {
+	answer := make(chan []byte, 1)
+	c.mu.Lock()
+	if c.lost != nil {
+		c.mu.Unlock()
+		return errEnded
+	}
+	c.lastID++
+	id := c.lastID
+	c.asked[id] = answer
+	c.mu.Unlock()
+	if err := c.conn.WriteAndHold(frames.Frame{Kind: frames.Hold, ID: id}); err != nil {
+		return err
+	}
+	err := errEnded
+	select {
+	case _, ok := <-answer:
+		if ok {
+			return nil
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return errors.Join(err, c.conn.Resume(frames.Frame{Kind: frames.Release}))
+}
+
+// stand stops the guest, calls still, saves the guest, and lets it go on.
+func (c *Cell) stand(ctx context.Context, still func() error) (err error) {
+	if err := c.control(ctx, "hold"); err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, c.control(context.WithoutCancel(ctx), "release"))
+	}()
+	if err := still(); err != nil {
+		return err
+	}
+	return c.control(ctx, "save")
+}
+
+// control has a command of the runtime's executed beside the guest.
+func (c *Cell) control(ctx context.Context, name string) error {
+	cmd := c.plan.runtime
+	cmd.Args = []string{runtimePath, name, stateDir}
+	var said limitedText
+	out, err := c.outer.Exec(ctx, cmd, driver.Stdio{Err: &said})
+	if err == nil && out.Code != 0 {
+		said.end(fmt.Errorf("exit code %d", out.Code))
+		err = said.err()
+	}
+	if err != nil {
+		return fmt.Errorf("%s the guest: %w", name, err)
+	}
+	return nil
+}
+
+// keep copies what was saved out of the cell.
+func (c *Cell) keep(dir string, guest savedGuest) (total int64, err error) {
+	for _, name := range imageFiles() {
+		n, err := c.keepFile(name, filepath.Join(dir, name))
+		if err != nil {
+			return 0, fmt.Errorf("save %s: %w", name, err)
+		}
+		total += n
+	}
+	text, err := json.Marshal(guest)
+	if err != nil {
+		return 0, err
+	}
+	return total, os.WriteFile(filepath.Join(dir, guestFile), text, 0o600)
+}
+
+func (c *Cell) keepFile(name, to string) (int64, error) {
+	opener, ok := c.outer.(driver.Opener)
+	if !ok {
+		return 0, errors.New("the cell opens no files")
+	}
+	from, err := opener.Open(stateDir + "/image/" + name)
+	if err != nil {
+		return 0, err
+	}
+	defer from.Close()
+	// A pipe in its place would have no end.
+	info, err := from.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0, errors.Join(err, errors.New("it is not a regular file"))
+	}
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(file, io.LimitReader(from, info.Size()))
+	return n, errors.Join(err, file.Close())
+}
+
+// identify returns the digests of the programs of a guest.
+func (p *plan) identify() (g savedGuest, err error) {
+	if g.Runtime, err = digest(p.runtimeFile); err != nil {
+		return g, err
+	}
+	g.Program, err = digest(p.programFile)
+	return g, err
+}
+
+func digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Restore implements driver.Restorer.
+func (d *Driver) Restore(ctx context.Context, s driver.Spec, dir string) (driver.Cell, error) {
+	p, err := d.plan(s)
+	if err != nil {
+		return nil, err
+	}
+	guest, err := p.match(dir)
+	if err != nil {
+		return nil, fault.At("restore", err)
+	}
+	p.runtime.Args = append(p.runtime.Args, imagePath)
+	p.outer.Mounts.Binds = append(p.outer.Mounts.Binds, mount.Bind{Target: imagePath, Source: dir, ReadOnly: true, Owned: true})
+	outer, err := d.native.Start(ctx, p.outer)
+	if err != nil {
+		return nil, err
+	}
+	c := newCell(outer, p)
+	c.lastID = guest.LastID
+	if err := c.wake(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// match reads what is known of a saved guest, and refuses one of other programs.
+func (p *plan) match(dir string) (guest savedGuest, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, guestFile))
+	if err != nil {
+		return guest, err
+	}
+	if err := json.Unmarshal(text, &guest); err != nil {
+		return guest, fmt.Errorf("%s: %w", guestFile, err)
+	}
+	here, err := p.identify()
+	if err != nil {
+		return guest, err
+	}
+	here.LastID = guest.LastID
+	if here != guest {
+		return guest, errors.New("it was saved by another version of forkcell or " + RuntimeName)
+	}
+	return guest, nil
+}
+
+// wake lets a restored guest speak, and waits for its first answer.
+func (c *Cell) wake() error {
+	err := c.conn.Write(frames.Frame{Kind: frames.Release})
+	if err == nil {
+		_, err = c.ask(frames.List, nil)
+	}
+	if err == nil {
+		return nil
+	}
+	<-c.ended
+	return fault.At("gvisor", c.said.err())
+}

@@ -1,0 +1,225 @@
+package gvisor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/drivertest"
+	"github.com/forkcell/forkcell/internal/mount"
+)
+
+// warm is a process that answers with what it has in memory and in a file.
+const warm = `cd /dev/shm && mkfifo in out && cd - >/dev/null && echo one > word &&
+	(setsid sh -c 'x=memory-$$; while read q </dev/shm/in; do echo "$q $x $(cat word)" >/dev/shm/out; done' >/dev/null 2>&1 &)`
+
+// ask asks it.
+func ask(t *testing.T, f *drivertest.Fixture, c driver.Cell, question string) string {
+	t.Helper()
+	var out bytes.Buffer
+	o, err := c.Exec(t.Context(), f.Command("echo "+question+" >/dev/shm/in; cat /dev/shm/out"), driver.Stdio{Out: &out, Err: &out})
+	if err != nil || o.Code != 0 {
+		t.Fatalf("%s: %+v, %v, %s", question, o, err, out.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+func script(t *testing.T, f *drivertest.Fixture, c driver.Cell, text string) {
+	t.Helper()
+	var out bytes.Buffer
+	if o, err := c.Exec(t.Context(), f.Command(text), driver.Stdio{Out: &out, Err: &out}); err != nil || o.Code != 0 {
+		t.Fatalf("%s: %+v, %v, %s", text, o, err, out.String())
+	}
+}
+
+// saved saves a cell with a copy of its files.
+func saved(t *testing.T, f *drivertest.Fixture, c driver.Cell) (image, files string, s driver.Saved) {
+	t.Helper()
+	image, files = t.TempDir(), t.TempDir()
+	pending := filepath.Dir(f.Upper)
+	s, err := c.(driver.Saver).Save(t.Context(), image, func() error {
+		out, err := exec.CommandContext(t.Context(), "cp", "-a", f.Upper, filepath.Join(pending, "home"), f.Shared, files).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	if err != nil || s.Pause <= 0 || s.Bytes <= 0 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	return image, files, s
+}
+
+// restored makes a cell of a saved one, with its own copy of the files.
+func restored(t *testing.T, f *drivertest.Fixture, image, files, name string) (driver.Cell, error) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "pending")
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", files, dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s := f.Spec
+	s.Hostname = name
+	s.Mounts.Binds = []mount.Bind{{Target: f.SharedInside, Source: filepath.Join(dir, "tmp"), Owned: true}}
+	s.Mounts.Overlays = slices.Clone(f.Spec.Mounts.Overlays)
+	for i, o := range s.Mounts.Overlays {
+		s.Mounts.Overlays[i].Upper = filepath.Join(dir, filepath.Base(o.Upper))
+		s.Mounts.Overlays[i].Work = filepath.Join(dir, "scratch", filepath.Base(o.Upper))
+		if err := os.MkdirAll(s.Mounts.Overlays[i].Work, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { removeScratch(t, filepath.Join(dir, "scratch")) })
+	c, err := f.Driver.(driver.Restorer).Restore(t.Context(), s, image)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return c, err
+}
+
+// removeScratch removes what the kernel has made for overlays, which nobody may enter.
+func removeScratch(t *testing.T, dir string) {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", `chmod -R u+rwx "$1"; rm -rf "$1"`, "sh", dir).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestSaveAndRestore: children have the processes, the memory and the files of one
+// moment, and nothing of theirs is shared with the source or with each other.
+func TestSaveAndRestore(t *testing.T) {
+	needRuntime(t)
+	f := suite().Fixture(t)
+	c := f.Start()
+	script(t, f, c, warm)
+	first := ask(t, f, c, "source")
+	image, files, s := saved(t, f, c)
+	t.Logf("paused %v, %d bytes", s.Pause, s.Bytes)
+	memory := strings.TrimPrefix(first, "source ")
+	script(t, f, c, "echo two > word")
+	drivertest.Want(t, "the source", ask(t, f, c, "later"), "later "+strings.Replace(memory, "one", "two", 1))
+	for _, name := range []string{"left", "right"} {
+		child, err := restored(t, f, image, files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Want(t, "a child", ask(t, f, child, name), name+" "+memory)
+		script(t, f, child, "test $(uname -n) = "+name+"; echo "+name+" > word")
+		drivertest.Want(t, "a child with its own file", ask(t, f, child, "again"), "again "+strings.Replace(memory, "one", name, 1))
+		script(t, f, child, "test -z \"$(ls -A /.forkcell/image)\"")
+	}
+	drivertest.Want(t, "the source in the end", ask(t, f, c, "end"), "end "+strings.Replace(memory, "one", "two", 1))
+}
+
+// TestRestoreRefuses what was not saved by these programs, or is not whole.
+func TestRestoreRefuses(t *testing.T) {
+	needRuntime(t)
+	f := suite().Fixture(t)
+	c := f.Start()
+	script(t, f, c, "true")
+	image, files, _ := saved(t, f, c)
+	guest := filepath.Join(image, guestFile)
+	whole, err := os.ReadFile(guest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"another version": strings.Replace(string(whole), `"runtime":"`, `"runtime":"0`, 1), "no document": "x"} {
+		if err := os.WriteFile(guest, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := restored(t, f, image, files, "child"); !errors.As(err, new(*driver.StartError)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(guest, whole, 0o600), os.Truncate(filepath.Join(image, "checkpoint.img"), 100)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := restored(t, f, image, files, "child"); !errors.As(err, new(*driver.StartError)) {
+		t.Errorf("cut off: %v", err)
+	}
+	// The source is unharmed, also by a capture that fails.
+	failed := errors.New("no space")
+	if _, err := c.(driver.Saver).Save(t.Context(), t.TempDir(), func() error { return failed }); !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	script(t, f, c, "true")
+}
+
+// counter compares a number in memory with one in a file, whenever it counts. If the
+// two were not of one moment it would say so.
+const counter = `echo 0 > n; (setsid sh -c 'i=0; while :; do test "$(cat n)" = $i || echo "$i $(cat n)" >> bad; i=$((i+1)); echo $i > n; done' >/dev/null 2>&1 &)`
+
+// TestOneMoment: memory and files of children are of the same moment.
+func TestOneMoment(t *testing.T) {
+	needRuntime(t)
+	f := suite().Fixture(t)
+	c := f.Start()
+	script(t, f, c, counter)
+	const counts = `from=$(cat n); while test "$(cat n)" -lt $((${from:-0}+20)) 2>/dev/null; do :; done; test ! -e bad`
+	for range 5 {
+		script(t, f, c, counts)
+		image, files, _ := saved(t, f, c)
+		child, err := restored(t, f, image, files, "child")
+		if err != nil {
+			t.Fatal(err)
+		}
+		script(t, f, child, counts)
+		if err := child.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	script(t, f, c, counts)
+}
+
+// TestSaveWhileCommandsSpeak: a guest is saved between two messages, however much its
+// commands say, and the source loses none of it.
+func TestSaveWhileCommandsSpeak(t *testing.T) {
+	needRuntime(t)
+	f := suite().Fixture(t)
+	c := f.Start()
+	said := make(chan int, 1)
+	begun := make(chan struct{})
+	cmd := f.Command("head -c 100000000 /dev/zero")
+	cmd.Executed = func(int) { close(begun) }
+	go func() {
+		var out countingWriter
+		if o, err := c.Exec(t.Context(), cmd, driver.Stdio{Out: &out}); err != nil || o.Code != 0 {
+			t.Errorf("%+v, %v", o, err)
+		}
+		said <- int(out)
+	}()
+	<-begun
+	for i := range 3 {
+		image, files, _ := saved(t, f, c)
+		child, err := restored(t, f, image, files, "child")
+		if err != nil {
+			t.Fatal(err)
+		}
+		script(t, f, child, fmt.Sprintf("test %d = %d", i, i))
+		if err := child.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := <-said; n != 100_000_000 {
+		t.Errorf("%d bytes came", n)
+	}
+}
+
+// countingWriter counts what is written.
+type countingWriter int
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	*c += countingWriter(len(p))
+	return len(p), nil
+}
