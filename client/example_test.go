@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/forkcell/forkcell/client"
 )
@@ -22,7 +23,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	cell, err := c.Cells.CreateFrom(ctx, dir, client.CreateCell{Name: "example"})
+	cell, err := c.Cells.CreateFrom(ctx, dir, client.CreateCell{Name: filepath.Base(dir)})
 	if err != nil {
 		panic(err)
 	}
@@ -57,7 +58,7 @@ func ExampleCell_Exec() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	cell, err := c.Cells.CreateFrom(ctx, dir, client.CreateCell{Name: "example-live"})
+	cell, err := c.Cells.CreateFrom(ctx, dir, client.CreateCell{Name: filepath.Base(dir)})
 	if err != nil {
 		panic(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/forkcell/forkcell/client"
@@ -75,9 +76,33 @@ func project(t *testing.T) string {
 	return dir
 }
 
-// newCell makes a cell from a new project.
+// removeAfter removes a cell, and those whose names begin with its name and a hyphen,
+// when the test has ended: the next one may use the names.
+func removeAfter(t *testing.T, c *client.Client, name string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	t.Cleanup(func() {
+		for info, err := range c.Cells.List(ctx, client.CellFilter{}) {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if info.Name != name && !strings.HasPrefix(info.Name, name+"-") {
+				continue
+			}
+			if cell, err := c.Cells.Get(ctx, info.Name); err != nil {
+				t.Error(err)
+			} else if err := cell.Remove(ctx, true); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// newCell makes a cell from a new project, for the time of the test.
 func newCell(t *testing.T, c *client.Client, name string) *client.Cell {
 	t.Helper()
+	removeAfter(t, c, name)
 	cell, err := c.Cells.CreateFrom(t.Context(), project(t), client.CreateCell{Name: name})
 	if err != nil {
 		t.Fatal(err)

@@ -107,7 +107,7 @@ func operateDaemon(t *testing.T, c *client.Client) {
 		t.Errorf("%+v", checks)
 	}
 	made := did[*client.TokenCreated](t)(c.Tokens.Create(ctx, client.CreateToken{Name: "every", Scopes: []string{"read"}}))
-	if list := all(t, c.Tokens.List(ctx)); len(list) != 1 || list[0].ID != made.ID || made.Token == "" {
+	if list := all(t, c.Tokens.List(ctx)); made.Token == "" || !slices.ContainsFunc(list, func(info client.TokenInfo) bool { return info.ID == made.ID }) {
 		t.Errorf("%+v", list)
 	}
 	if err := c.Tokens.Revoke(ctx, made.ID); err != nil {
@@ -122,6 +122,7 @@ func operateDaemon(t *testing.T, c *client.Client) {
 func operateCell(t *testing.T, c *client.Client) {
 	t.Helper()
 	ctx, ok := t.Context(), checker(t)
+	removeAfter(t, c, "every")
 	cell := did[*client.Cell](t)(c.Cells.CreateFrom(ctx, project(t), client.CreateCell{Name: "every"}))
 	ok(c.Cells.Get(ctx, "every"))
 	life, none := "1h", ""
@@ -184,14 +185,14 @@ func operateLive(t *testing.T, c *client.Client) {
 		}
 	}
 	first := did[*client.ExecSocket](t)(cell.OpenExec(ctx, client.OpenExec{Command: []string{"cat"}}))
+	if list := all(t, cell.Processes(ctx)); len(list) == 0 {
+		t.Error("no processes")
+	}
 	second := did[*client.ExecSocket](t)(cell.Attach(ctx, first.ID, 0, 0))
 	if err := second.CloseInput(); err != nil {
 		t.Error(err)
 	}
 	ok(first.Wait())
-	if list := all(t, cell.Processes(ctx)); len(list) == 0 {
-		t.Error("no processes")
-	}
 	operatePorts(t, cell)
 	ok(cell.Stop(ctx, client.Stop{}))
 }

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"net"
@@ -114,7 +115,7 @@ func TestLostAnswers(t *testing.T) {
 	_, url = newRelay(t, 1)
 	c = connect(t, client.WithURL(url))
 	run := client.Run{Command: client.Shell("echo x >> log"), RunSettings: client.RunSettings{Wait: "30s"}}
-	if _, err := c.Cells.Named(cell.Name).Run(ctx, run, client.IdempotencyKey("lost-run")); err != nil {
+	if _, err := c.Cells.Named(cell.Name).Run(ctx, run, client.IdempotencyKey("lost-"+rand.Text())); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
