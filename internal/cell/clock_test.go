@@ -98,3 +98,33 @@ func (w *world) gcByTheClock() {
 		w.Fatalf("freed was %+v, want the two restored runs' work", gone)
 	}
 }
+
+// TestKeysAndAClockThatJumps: a request with a key is known for a day by the clock, and
+// longer if that is set back.
+func TestKeysAndAClockThatJumps(t *testing.T) {
+	t.Parallel()
+	w, c := newWorld(t), newClocks()
+	w.openWith(c.now, 0)
+	k := cell.KeyedRequest{Caller: "ci", Route: "POST /v1/cells", Key: "k", Content: []byte("body")}
+	first, known, err := w.e.BeginRequest(w.ctx, k)
+	w.ok(err)
+	if known {
+		t.Fatal("a new key is known")
+	}
+	for _, jump := range []time.Duration{0, -365 * 24 * time.Hour, 366*24*time.Hour - time.Second} {
+		c.set(jump)
+		again, known, err := w.e.BeginRequest(w.ctx, k)
+		w.ok(err)
+		if !known || again.ID != first.ID {
+			t.Errorf("after a jump of %s: %v %s", jump, known, again.ID)
+		}
+		other := k
+		other.Content = []byte("other")
+		_, _, err = w.e.BeginRequest(w.ctx, other)
+		w.refused(err, api.Refused, "another request")
+	}
+	c.set(2 * time.Second)
+	if again, known, err := w.e.BeginRequest(w.ctx, k); err != nil || known || again.ID == first.ID {
+		t.Errorf("after a day: %v %s %v", known, again.ID, err)
+	}
+}
