@@ -48,7 +48,7 @@ func TestSlowBody(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	d.untouched()
-	long := api.RunBody{Command: []string{"sleep", "1"}}
+	long := api.RunBody{Command: []string{"sleep", "0.6"}}
 	for _, header := range [][]string{nil, {"Idempotency-Key", "k"}, {"Accept", "text/event-stream"}} {
 		if r := d.send("POST", "/v1/cells/demo/runs", long, header...); r.status != 200 || !strings.Contains(string(r.body), `"outcome":"succeeded"`) {
 			t.Errorf("%v: %d %s", header, r.status, r.body)
