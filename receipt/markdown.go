@@ -96,6 +96,10 @@ func (m *page) runTable(r *Run, s PresentDecision) {
 	m.field("Error", r.Error)
 	m.field("Started", stamp(r.StartedAt))
 	m.field("Finished", stamp(r.FinishedAt))
+	if b := r.Branch; b != nil {
+		m.field("Branch of", b.Source+", run "+b.SourceRunID)
+		m.field("Branched at", b.CheckpointID+", "+stamp(b.At))
+	}
 	m.field("Asked by", r.Actor)
 	m.field("Place in the log", strconv.FormatInt(r.Seq, 10))
 	m.field("Signing key", r.KeyID)

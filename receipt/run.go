@@ -74,10 +74,36 @@ type Run struct {
 	Events   Events   `json:"events"`
 	Logs     []Log    `json:"logs,omitempty"`
 
+	// Branch is set if the run began with a copy of another cell's memory.
+	Branch *Branch `json:"branch,omitempty"`
+
 	// Decision is the one that a flag made at once; pending without such a flag.
 	Decision AutoDecision `json:"decision"`
 	// DecisionID names an automatic decision, which has no separate statement.
 	DecisionID string `json:"decision_id,omitempty"`
+}
+
+// Branch says what a run that began with the memory of another cell is a copy of.
+type Branch struct {
+	// Source is the name that the other cell had, SourceRunID its run.
+	Source      string `json:"source"`
+	SourceRunID string `json:"source_run_id"`
+	// CheckpointID is the state of its files at that moment.
+	CheckpointID string    `json:"checkpoint_id"`
+	At           time.Time `json:"at"`
+}
+
+func (b *Branch) check() error {
+	if b == nil {
+		return nil
+	}
+	if err := errors.Join(checkID("run", b.SourceRunID), checkID("chk", b.CheckpointID)); err != nil {
+		return fmt.Errorf("branch: %w", err)
+	}
+	if b.Source == "" || !isUTC(b.At) {
+		return errors.New("branch: no source, or at is not a UTC time")
+	}
+	return nil
 }
 
 // TimingCommand is the name of the time that the command itself took.
@@ -131,6 +157,11 @@ func (r *Run) subjects() []Subject { return rootSubjects(r.CheckpointAfter) }
 func (r *Run) canonical() {
 	r.Link.canonical()
 	r.StartedAt, r.FinishedAt = utc(r.StartedAt), utc(r.FinishedAt)
+	if r.Branch != nil {
+		b := *r.Branch
+		b.At = utc(b.At)
+		r.Branch = &b
+	}
 	if r.Command == nil {
 		r.Command = []string{}
 	}
@@ -160,6 +191,9 @@ func (r *Run) check() error {
 		return errors.New("policy_hash or chain_head is not a SHA-256")
 	}
 	if err := r.checkPolicies(); err != nil {
+		return err
+	}
+	if err := r.Branch.check(); err != nil {
 		return err
 	}
 	if r.Command == nil {

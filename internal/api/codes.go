@@ -124,6 +124,10 @@ const (
 	CodeExpire           Code = "expire"
 	CodeNotFile          Code = "not_file"
 	CodeUnreachable      Code = "unreachable"
+	CodeNotWarm          Code = "not_warm"
+	CodeTemplate         Code = "template"
+	CodeBranch           Code = "branch"
+	CodeRuntime          Code = "runtime"
 	CodePublish          Code = "publish"
 	CodeGate             Code = "gate"
 	CodePush             Code = "push"
@@ -258,6 +262,10 @@ func Codes() []CodeInfo {
 		{CodeExpire, 500, "a cell whose time is up could not be ended"},
 		{CodeNotFile, 409, "the path is no file, or no directory, where one is needed"},
 		{CodeUnreachable, 502, "the daemon cannot be reached, or the connection to it was lost"},
+		{CodeNotWarm, 409, "the cell has no warm process that can be copied or asked"},
+		{CodeTemplate, 409, "the cell is a warm template, in which nothing runs; branch it"},
+		{CodeBranch, 500, "a branch could not be made"},
+		{CodeRuntime, 409, "the runtime does not work on this host, or cannot do that"},
 		{CodePublish, 500, "the accepted work could not be published"},
 		{CodeGate, 409, "a gate refuses to publish the work"},
 		{CodePush, 502, "the branch could not be pushed"},

@@ -54,6 +54,17 @@ func WithHint(err error, code Code, hint string) error {
 	return err
 }
 
+// WithDetails adds details to an error, unless there are none or it is of other
+// origin.
+func WithDetails(err error, details []string) error {
+	if e, ok := errors.AsType[*Error](err); ok && len(details) > 0 {
+		other := *e
+		other.Details = append(append([]string{}, e.Details...), details...)
+		return &other
+	}
+	return err
+}
+
 // Usagef returns an error about a wrong value or argument.
 func Usagef(hint, format string, args ...any) *Error {
 	return &Error{Kind: Usage, Code: CodeUsage, Message: fmt.Sprintf(format, args...), Hint: hint}

@@ -56,6 +56,8 @@ type RunRequest struct {
 type StartRequest struct {
 	Cell string `json:"cell"`
 	RunOptions
+	// Warm, if set, makes the cell a template, whose warm process can be copied.
+	Warm *WarmRequest `json:"warm,omitempty"`
 }
 
 // StopRequest ends a live cell.
@@ -230,6 +232,8 @@ type StartResult struct {
 	StartedAt time.Time `json:"started_at"`
 	Degraded  []string  `json:"degraded"`
 	Controls  Controls  `json:"controls"`
+	// ReadyUS is the time until a template was warm.
+	ReadyUS int64 `json:"ready_us,omitempty"`
 }
 
 // PauseResult says whether a live cell is paused.
@@ -248,6 +252,12 @@ type LiveInfo struct {
 	RunID    string        `json:"run_id"`
 	Socket   string        `json:"socket"`
 	Sessions []SessionInfo `json:"sessions"`
+	// Template reports whether it is a warm template, in which nothing runs.
+	Template bool `json:"template,omitempty"`
+	// Branch is what it is a branch of; nil if it is none.
+	Branch *BranchOrigin `json:"branch,omitempty"`
+	// Degraded lists controls that are weaker than requested.
+	Degraded []string `json:"degraded,omitempty"`
 }
 
 // SessionInfo is a command that was executed in a live cell.

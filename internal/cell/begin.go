@@ -3,13 +3,16 @@ package cell
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/mount"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
 )
 
 // checkpoint is the first step of a run. It resolves the request, seals changes made
@@ -52,6 +55,11 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		Actor: s.e.caller.Actor(), StartedAt: s.e.now().UTC(),
 		Memory: r.spec.Limits.Memory, CPUsMilli: r.spec.Limits.CPUsMilli,
 	}
+	if req.origin != nil {
+		if r.rec.Branch, err = json.Marshal(req.origin.Branch); err != nil {
+			return nil, err
+		}
+	}
 	// If this process dies, the one that finishes the run has only this record.
 	network, _ := needsGate(r.policy, req.network())
 	if r.rec.Asked, err = r.requested(network, req.Network.Resolve); err != nil {
@@ -79,10 +87,7 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 	if r.work, err = r.e.ws.Begin(ctx, at, r.before.Layer, r.rec.ID); err != nil {
 		return areaError(stateError(r.before, fmt.Errorf("prepare the workspace: %w", err)))
 	}
-	r.spec.ID, r.spec.Mounts = r.rec.ID, r.work.Mounts()
-	if !r.policy.Filesystem.IncludeWorkdir {
-		r.spec.Mounts = without(r.spec.Mounts, r.cell.MountAt)
-	}
+	r.spec.ID, r.spec.Mounts = r.rec.ID, r.mounts(r.work)
 	r.masked()
 	r.spec.Mounts.Masks = append(r.spec.Mounts.Masks, r.masks...)
 	r.spec.Started = r.recordStart
@@ -98,6 +103,14 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 	r.out = newOutput(r.e.store, env, r.policy.Limits.Output, r.credentials())
 	failpoint.Hit("run.prepared")
 	return nil
+}
+
+// mounts returns the mounts of a generation, as far as the policy shows them.
+func (r *run) mounts(w *workspace.Work) mount.Set {
+	if r.policy.Filesystem.IncludeWorkdir {
+		return w.Mounts()
+	}
+	return without(w.Mounts(), r.cell.MountAt)
 }
 
 // forget undoes a run whose first process was never started.

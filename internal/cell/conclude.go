@@ -91,8 +91,8 @@ func (r *run) record(tx *store.Tx, p proof) error {
 		return err
 	}
 	rec := r.rec
-	rec.Asked = nil // the receipt has it now
-	rec.Paused, rec.Memory, rec.CPUsMilli = false, 0, 0
+	rec.Asked, rec.Branch, rec.Degraded, rec.Ceiling = nil, nil, nil, "" // the receipt has them now
+	rec.Paused, rec.Template, rec.Memory, rec.CPUsMilli = false, false, 0, 0
 	if err := tx.PutRun(rec); err != nil {
 		return err
 	}

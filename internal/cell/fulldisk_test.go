@@ -1,49 +1,25 @@
 package cell_test
 
 import (
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/api"
-
-	"golang.org/x/sys/unix"
-
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/disktest"
 )
 
-// disk is set in a process that has a small file system at this path.
-const disk = "FORKCELL_TEST_DISK"
-
 // onSmallDisk runs a test with a small file system for the home of its world.
-// The test of an ordinary user runs in another process, in a user namespace in
-// which it was mounted; the process gets no rights from that.
 func onSmallDisk(t *testing.T, test func(w *world)) {
 	t.Helper()
 	t.Parallel()
 	dir := t.TempDir()
-	at := os.Getenv(disk)
+	at := disktest.Mount(t, dir)
 	if at == "" {
-		at = filepath.Join(dir, "disk")
-		if err := os.Mkdir(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if os.Geteuid() != 0 {
-			asUserOnDisk(t, at)
-			return
-		}
-		if err := unix.Mount("tmpfs", at, "tmpfs", 0, "size=96m"); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
-		})
+		return
 	}
 	w := &world{T: t, ctx: t.Context(), home: filepath.Join(at, "home"), source: filepath.Join(dir, "src")}
 	w.write("hello.txt", "hello\n")
@@ -51,37 +27,10 @@ func onSmallDisk(t *testing.T, test func(w *world)) {
 	test(w)
 }
 
-// asUserOnDisk runs the present test again in a process with a small file
-// system.
-func asUserOnDisk(t *testing.T, at string) {
-	t.Helper()
-	const script = `mount -t tmpfs -o size=96m,mode=700 disk "$0" && exec setpriv --ambient-caps -all --inh-caps -all "$@"`
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("unshare", "--map-current-user", "--mount", "--keep-caps", "sh", "-c", script, at,
-		self, "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), disk+"="+at)
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
 // fill leaves no room on the disk.
 func (w *world) fill() {
 	w.Helper()
-	f, err := os.Create(filepath.Join(filepath.Dir(w.home), "filler"))
-	w.ok(err)
-	defer f.Close()
-	for size := 1 << 20; size > 0; {
-		if _, err := f.Write(make([]byte, size)); errors.Is(err, unix.ENOSPC) {
-			size /= 2
-		} else {
-			w.ok(err)
-		}
-	}
+	disktest.Fill(w.T, filepath.Dir(w.home))
 }
 
 // TestFullDiskHasAWayOut: a command fills the disk. The reserve is enough to

@@ -34,6 +34,9 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 	if err != nil {
 		return nil, err
 	}
+	if err := checkWarm(req.Warm); err != nil {
+		return nil, err
+	}
 	// The caller's environment is read here: the supervisor has another one.
 	p, err := e.policyOf(c, startRun(req, nil))
 	if err != nil {
@@ -255,6 +258,7 @@ func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api
 	_ = e.store.View(func(tx *store.Tx) error {
 		if runs, err := tx.UnfinishedRuns(c.ID); err == nil && len(runs) > 0 {
 			info.RunID = runs[len(runs)-1].ID
+			showWarm(info, runs[len(runs)-1])
 		}
 		return nil
 	})

@@ -60,19 +60,7 @@ func (l *liveRun) resume() error {
 	return nil
 }
 
-// recordPaused records whether the processes are stopped. It need not survive a
-// power failure, which ends the cell.
+// recordPaused records whether the processes are stopped.
 func (l *liveRun) recordPaused(paused bool) error {
-	home, err := l.r.e.store.LockHome(false)
-	if err != nil {
-		return err
-	}
-	defer home.Unlock()
-	rec := l.r.rec
-	rec.Paused = paused
-	if err := l.r.e.store.Note(func(tx *store.Tx) error { return tx.PutRun(rec) }); err != nil {
-		return api.Failf(api.CodeFailed, err, "record the state of cell %s", l.r.cell.Name)
-	}
-	l.r.rec.Paused = paused
-	return nil
+	return l.recordLive(func(rec *store.Run) { rec.Paused = paused })
 }

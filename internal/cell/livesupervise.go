@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -40,37 +41,68 @@ func (e *Engine) Supervise(ctx context.Context, order supervise.StartOrder, read
 	}
 	r.total = begin
 	r.timings.PrepareUS = since(begin)
-	l := &liveRun{r: r, req: req}
-	if err = l.start(ctx); err == nil {
+	l := &liveRun{r: r, req: req, make: e.driver.Start}
+	if order.Request.Warm != nil {
+		r.spec.Template = true
+	}
+	if err = l.start(ctx); err == nil && order.Request.Warm != nil {
+		if err = l.awaitWarm(ctx, *order.Request.Warm); err != nil && ctx.Err() == nil {
+			return errors.Join(err, l.endCold(ctx, err))
+		}
+	}
+	if err == nil {
 		err = ready(l.describe())
 	}
 	if err != nil {
-		return errors.Join(err, l.undo(), r.forget())
+		return errors.Join(err, l.undo(), r.relockHome(), r.forget())
 	}
-
-	l.live(ctx)
-
-	ctx = context.WithoutCancel(ctx)
-	if err = r.seal(ctx); err == nil {
-		e.log.ForgetKey()
-		var p proof
-		if p, err = r.prove(); err == nil {
-			err = r.decide(ctx, p)
-		}
-	}
-	// A client that has the answer may use the cell at once.
-	s.release()
-	return errors.Join(err, l.host.Finish(r.result(), err))
+	err = l.serve(ctx)
+	// Branches end with this process.
+	l.branches.Wait()
+	return err
 }
 
 // liveRun is the run of a live cell.
 type liveRun struct {
-	r        *run
-	req      runRequest // the request that started it
+	r   *run
+	req runRequest // the request that started it
+	// make makes the cell.
+	make     func(context.Context, driver.Spec) (driver.Cell, error)
 	cell     driver.Cell
 	listener *live.Listener
 	host     *supervise.Host
 	began    time.Time
+	warm     []string // the command of a template
+	readyUS  int64    // the time until a template was warm, or a branch answered
+
+	// branches counts the branches that this process supervises. last is the id of the
+	// last order for branches, and lastNames are its cells.
+	branches  sync.WaitGroup
+	last      string
+	lastNames []string
+}
+
+// serve serves the cell until it ends, and concludes its run.
+func (l *liveRun) serve(ctx context.Context) error {
+	l.live(ctx)
+	err := l.conclude(context.WithoutCancel(ctx))
+	return errors.Join(err, l.host.Finish(l.r.result(), err))
+}
+
+// conclude seals what the cell left, and records its run. A client that has the
+// answer may use the cell at once.
+func (l *liveRun) conclude(ctx context.Context) error {
+	r := l.r
+	defer r.release()
+	if err := r.seal(ctx); err != nil {
+		return err
+	}
+	r.e.log.ForgetKey()
+	p, err := r.prove()
+	if err != nil {
+		return err
+	}
+	return r.decide(ctx, p)
 }
 
 // start starts the cell and makes its socket. After an error the caller calls undo.
@@ -79,11 +111,12 @@ func (l *liveRun) start(ctx context.Context) error {
 	r.spec.Freezable = true
 	r.showCarrier()
 	begin := time.Now()
+	l.host = supervise.NewHost(l.config(ctx))
 	// A cell lives until it is closed: ctx is for its start.
-	started, err := r.e.driver.Start(ctx, r.spec)
+	started, err := l.make(ctx, r.spec)
 	if err != nil && r.withoutGateway(err) {
 		if err = r.work.Remount(); err == nil {
-			started, err = r.e.driver.Start(ctx, r.spec)
+			started, err = l.make(ctx, r.spec)
 		}
 	}
 	if err != nil {
@@ -96,27 +129,35 @@ func (l *liveRun) start(ctx context.Context) error {
 	if l.listener, err = live.Listen(r.e.socket(r.cell)); err != nil {
 		return api.Failf(api.CodeSocket, err, "make the socket of cell %s", r.cell.Name)
 	}
-	l.host = supervise.NewHost(l.config())
+	l.host.Bind(l.cell, l.listener, r.spec.Env)
 	failpoint.Hit("live.started")
 	return nil
 }
 
-// config returns what the supervisor needs of the run.
-func (l *liveRun) config() supervise.Config {
+// config returns what the supervisor needs of the run. ctx is that of the whole
+// process.
+func (l *liveRun) config(ctx context.Context) supervise.Config {
 	r := l.r
 	return supervise.Config{
-		Cell: l.cell, Listener: l.listener, Version: r.e.version, Name: r.cell.Name, RunID: r.rec.ID,
+		Version: r.e.version, Name: r.cell.Name, RunID: r.rec.ID,
 		MountAt: r.cell.MountAt, Workdir: r.spec.Workdir, User: r.e.driver.User(), UserName: policy.Sandbox,
 		Env: r.spec.Env, Timeout: r.spec.Timeout,
 		NewID: func() string { return store.NewID("exec") }, Recordable: recordable,
 		Record: r.recordEvent, Store: r.out.store, Secrets: r.credentials, StartError: r.execFailure,
 		Checkpoint: l.checkpoint, ApplyPolicy: l.applyPolicy, Pause: l.pause, Resume: l.resume, Expire: l.expire,
+		Branch: func(call context.Context, o supervise.BranchOrder) (*api.BranchResult, error) {
+			return l.branch(call, ctx, o)
+		},
+		Unbranch: func(id string) error { return l.unbranch(ctx, id) }, Eval: l.eval,
 	}
 }
 
 // execFailure returns the error for a further command in a cell that could not be
 // started.
 func (r *run) execFailure(err error) error {
+	if errors.Is(err, driver.ErrHeld) {
+		return api.Refusef(api.CodeTemplate, "`forkcell branch "+r.cell.Name+"` makes a cell to use", "cell %s is a warm template: nothing runs in it", r.cell.Name)
+	}
 	if _, ok := errors.AsType[*driver.StartError](err); !ok {
 		return r.startFailure(err)
 	}
@@ -129,6 +170,7 @@ func (l *liveRun) describe() *api.StartResult {
 	return &api.StartResult{
 		Cell: r.cell.Name, CellID: r.cell.ID, RunID: r.rec.ID, PID: os.Getpid(), Socket: r.e.socket(r.cell),
 		StartedAt: r.rec.StartedAt, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls),
+		ReadyUS: l.readyUS,
 	}
 }
 
@@ -196,5 +238,8 @@ func (r *run) classifyEnding(why supervise.Ending) {
 	case supervise.SocketFailed:
 		set(errored, 125, 0)
 		r.fail(fmt.Sprintf("the cell's socket failed: %v", why.Err))
+	case supervise.NotWarm:
+		set(failedRun, 1, 0)
+		r.fail(why.Err.Error())
 	}
 }

@@ -74,7 +74,7 @@ func (r *run) newGate(ctx context.Context, cell, hash string, req networkRequest
 	maps.Copy(values, req.values)
 	g, err := gateway.New(ctx, gateway.Config{
 		Cell: cell, Policy: r.policy, Hash: hash,
-		Credentials: req.Credentials, Values: values, Resolve: req.Resolve, CA: req.CA, Event: r.recordEvent, Reader: r.e.caller.reader(),
+		Credentials: req.Credentials, Values: values, Resolve: req.Resolve, CA: req.CA, Event: r.recordEvent, Reader: r.e.caller.reader(), Source: req.source,
 	})
 	if errors.Is(err, gateway.ErrConfig) {
 		return nil, api.Usagef("", "%v", err)
@@ -97,9 +97,17 @@ func (r *run) connect(g *gate, granted []string) {
 	if g == nil {
 		return
 	}
-	r.spec.Network = &driver.Network{Serve: func(c driver.Captured) (func(), error) {
-		if r.e.hide != nil {
-			if err := r.e.hide(); err != nil {
+	r.spec.Network = r.e.served(g)
+	r.gateway, r.plainEnv = g.Gateway, r.spec.Env
+	r.spec.Env = replaced(r.plainEnv, g.Environment())
+	r.granted = granted
+}
+
+// served returns the network of a cell that a gateway serves.
+func (e *Engine) served(g *gate) *driver.Network {
+	n := &driver.Network{Serve: func(c driver.Captured) (func(), error) {
+		if e.hide != nil {
+			if err := e.hide(); err != nil {
 				c.Close()
 				return nil, err
 			}
@@ -107,11 +115,9 @@ func (r *run) connect(g *gate, granted []string) {
 		return g.Serve(c)
 	}}
 	for _, f := range g.files {
-		r.spec.Network.Files = append(r.spec.Network.Files, driver.File{Name: f.Name, Data: f.Data})
+		n.Files = append(n.Files, driver.File{Name: f.Name, Data: f.Data})
 	}
-	r.gateway, r.plainEnv = g.Gateway, r.spec.Env
-	r.spec.Env = replaced(r.plainEnv, g.Environment())
-	r.granted = granted
+	return n
 }
 
 // credentials returns the values that may be in the output because an upstream

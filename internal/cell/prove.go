@@ -2,6 +2,7 @@ package cell
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -96,6 +97,12 @@ func (r *run) predicate(p proof) (*receipt.Run, error) {
 		PolicyHash: r.rec.Policy, Policies: r.policies(), Events: r.events,
 		Logs:     p.logs,
 		Decision: receipt.AutoDecision{Result: receipt.Result(r.rec.Decision)},
+	}
+	if r.rec.Branch != nil {
+		s.Branch = &receipt.Branch{}
+		if err := json.Unmarshal(r.rec.Branch, s.Branch); err != nil {
+			return nil, fmt.Errorf("the record of the branch: %w", err)
+		}
 	}
 	if r.rec.Decision != pending {
 		s.Decision.Automatic = true

@@ -3,6 +3,7 @@ package cell
 import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // runRequest is a request for a run, or for a live cell, in the process that
@@ -15,6 +16,14 @@ type runRequest struct {
 	// reloadable reports whether the policy may change during the run. The cell
 	// then has a gateway even if the policy allows no connection.
 	reloadable bool
+	// origin is what the run is a branch of; nil if it is none.
+	origin *branchOrigin
+}
+
+// branchOrigin is what a branch begins with.
+type branchOrigin struct {
+	receipt.Branch
+	gateway *gateway.Gateway // of the source; nil if it has none
 }
 
 // networkRequest is the part of a runRequest that is about the network.
@@ -23,10 +32,15 @@ type networkRequest struct {
 
 	values     gateway.Values
 	reloadable bool
+	source     *gateway.Gateway // of a branch
 }
 
 func (r runRequest) network() networkRequest {
-	return networkRequest{NetworkRequest: r.Network, values: r.values, reloadable: r.reloadable}
+	n := networkRequest{NetworkRequest: r.Network, values: r.values, reloadable: r.reloadable}
+	if r.origin != nil {
+		n.source = r.origin.gateway
+	}
+	return n
 }
 
 // startRun returns the request for the run of a live cell.

@@ -45,6 +45,7 @@ type Engine interface {
 	eventReader
 	policyKeeper
 	supervisor
+	brancher
 	visitor
 	copier
 	follower
@@ -157,6 +158,11 @@ type supervisor interface {
 	Pause(ctx context.Context, cell string) (*api.PauseResult, error)
 	Resume(ctx context.Context, cell string) (*api.PauseResult, error)
 	Processes(ctx context.Context, cell string) ([]api.ProcessInfo, error)
+}
+
+type brancher interface {
+	Branch(ctx context.Context, r api.BranchRequest) (*api.BranchResult, error)
+	Eval(ctx context.Context, r api.EvalRequest) (*api.EvalResult, error)
 }
 
 type visitor interface {

@@ -302,6 +302,14 @@ func (f *fakeEngine) Resume(_ context.Context, name string) (*api.PauseResult, e
 	return answer[api.PauseResult](f, name, nil)
 }
 
+func (f *fakeEngine) Branch(_ context.Context, r api.BranchRequest) (*api.BranchResult, error) {
+	return answer(f, r, &api.BranchResult{})
+}
+
+func (f *fakeEngine) Eval(_ context.Context, r api.EvalRequest) (*api.EvalResult, error) {
+	return answer(f, r, &api.EvalResult{})
+}
+
 func (f *fakeEngine) Processes(_ context.Context, name string) ([]api.ProcessInfo, error) {
 	f.got = name
 	return nil, f.err

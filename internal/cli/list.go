@@ -134,6 +134,7 @@ func printStatus(p *page, r *api.StatusResult, old string) {
 		"cell", quote.Line(r.Name) + note(r.CellID),
 		"state", p.word(quote.Line(r.State)) + note(quote.Line(r.Holder)),
 		"live", liveText(r.Live),
+		"warm", warmText(r.Live),
 		"source", quote.Path(r.Source),
 		"workspace", quote.Path(r.MountAt),
 		"backend", quote.Line(r.Backend) + note(quote.Line(r.BackendReason)),

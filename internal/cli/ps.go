@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -71,6 +72,19 @@ func liveText(l *api.LiveInfo) string {
 		return ""
 	}
 	return fmt.Sprintf("run %s, process %d, since %s", l.RunID, l.PID, stamp(l.Since))
+}
+
+// warmText returns one line of status about a template or a branch.
+func warmText(l *api.LiveInfo) string {
+	switch {
+	case l == nil:
+		return ""
+	case l.Template:
+		return "a template, in which nothing runs" + note(quote.Line(strings.Join(l.Degraded, "; ")))
+	case l.Branch != nil:
+		return "a branch of " + quote.Line(l.Branch.Source) + " at " + l.Branch.CheckpointID
+	}
+	return ""
 }
 
 // printSessions lists the commands that were executed in a live cell.

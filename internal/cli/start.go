@@ -15,20 +15,26 @@ import (
 
 func newStart(s *session) *cobra.Command {
 	var o optionFlags
+	var w warmFlags
 	cmd := &cobra.Command{
-		Use:   "start [CELL]",
+		Use:   "start [CELL] [--warm -- COMMAND [ARG]...]",
 		Short: "Make a cell live: it keeps its processes until it is stopped",
 		Long: `Make a cell live: it keeps its processes until it is stopped.
 
 The cell has a supervisor process, which goes on after this command has ended. The
 cell ends as a whole: when it is stopped, when --timeout passes, or when the
 supervisor is killed. From start to stop is one run with one receipt. Meanwhile exec,
-shell, cp, ps and logs -f use the cell. Every exec is an event of the run.`,
+shell, cp, ps and logs -f use the cell. Every exec is an event of the run.
+
+With --warm the cell is a template: the command after -- gets warm, then everything in
+the cell stands still, and branch makes cells that begin with its memory. The command
+must take part: see forkcell warm python, and docs/formats/warm-protocol.md for others.`,
 		Example: `  forkcell start demo --memory 2GiB
   forkcell exec demo -- make test
   forkcell stop demo`,
-		Args:              positional("[CELL]"),
-		ValidArgsFunction: s.completeCell,
+		DisableFlagsInUseLine: true,
+		Args:                  func(cmd *cobra.Command, args []string) error { return startArgs(cmd, args, w.warm) },
+		ValidArgsFunction:     s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
 			options, err := o.resolve(cmd)
@@ -36,6 +42,9 @@ shell, cp, ps and logs -f use the cell. Every exec is an event of the run.`,
 				return err
 			}
 			req := api.StartRequest{Cell: args[0], RunOptions: options}
+			if req.Warm, err = w.request(cmd, args[1:]); err != nil {
+				return err
+			}
 			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error { return runStart(ctx, s, e, req) })
 		},
 	}
@@ -43,6 +52,7 @@ shell, cp, ps and logs -f use the cell. Every exec is an event of the run.`,
 		timeout: "stop the cell after this time",
 		workdir: "commands start in `PATH`, absolute or relative to the workspace",
 	})
+	w.addFlags(cmd.Flags())
 	return s.ofDirectory(cmd)
 }
 
@@ -52,7 +62,11 @@ func runStart(ctx context.Context, s *session, e supervisor, req api.StartReques
 		return err
 	}
 	return s.emit(res, func(p *page) {
-		p.printf("cell %s is live\n", quote.Line(res.Cell))
+		if req.Warm != nil {
+			p.printf("cell %s is warm, after %s\n", quote.Line(res.Cell), micros(res.ReadyUS))
+		} else {
+			p.printf("cell %s is live\n", quote.Line(res.Cell))
+		}
 		p.pairs(
 			"run", res.RunID, "pid", strconv.Itoa(res.PID), "socket", quote.Path(res.Socket),
 			"degraded", quote.Line(strings.Join(res.Degraded, "; ")),

@@ -1,10 +1,8 @@
 package full_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -12,17 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/disktest"
 )
 
-// smallDisk is set in a process that has a small file system at this path.
-const smallDisk = "FORKCELL_TEST_DISK"
-
-// onSmallDisk runs a test with a daemon whose home is on a small file system. The test
-// of an ordinary user runs in another process, in a user namespace in which it was
-// mounted.
+// onSmallDisk runs a test with a daemon whose home is on a small file system.
 func onSmallDisk(t *testing.T, test func(d *daemon)) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fc")
@@ -30,67 +22,14 @@ func onSmallDisk(t *testing.T, test func(d *daemon)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	at := os.Getenv(smallDisk)
+	at := disktest.Mount(t, dir)
 	if at == "" {
-		at = filepath.Join(dir, "disk")
-		if err := os.Mkdir(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if os.Geteuid() != 0 {
-			asUserOnDisk(t, at)
-			return
-		}
-		if err := unix.Mount("tmpfs", at, "tmpfs", 0, "size=96m"); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
-		})
+		return
 	}
 	d := &daemon{TB: t, home: filepath.Join(at, "home"), source: filepath.Join(dir, "src")}
 	d.write("hello.txt", "hello\n")
 	d.start(api.ServeOptions{})
 	test(d)
-}
-
-// asUserOnDisk runs the present test again in a process with a small file system.
-func asUserOnDisk(t *testing.T, at string) {
-	t.Helper()
-	const script = `mount -t tmpfs -o size=96m,mode=700 disk "$0" && exec setpriv --ambient-caps -all --inh-caps -all "$@"`
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("unshare", "--map-current-user", "--mount", "--keep-caps", "sh", "-c", script, at,
-		self, "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), smallDisk+"="+at)
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
-// filler leaves no room on the disk of the home until it is removed.
-func (d *daemon) filler() (remove func()) {
-	d.Helper()
-	f, err := os.Create(filepath.Join(filepath.Dir(d.home), "filler"))
-	if err != nil {
-		d.Fatal(err)
-	}
-	for size := 1 << 20; size > 0; {
-		if _, err := f.Write(make([]byte, size)); errors.Is(err, unix.ENOSPC) {
-			size /= 2
-		} else if err != nil {
-			d.Fatal(err)
-		}
-	}
-	return func() {
-		if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
-			d.Fatal(err)
-		}
-	}
 }
 
 // TestFullDisk fills the disk while runs go. They are refused with 507, readers go on,
@@ -119,7 +58,7 @@ func TestFullDisk(t *testing.T) {
 			}
 		}
 		all(ran)
-		remove := d.filler()
+		remove := disktest.Fill(d, filepath.Dir(d.home))
 		phase.Store(1)
 		all(refused)
 		for _, path := range []string{"/v1/cells", "/v1/cells/c0", "/v1/runs", "/v1/events?cell=c0", "/healthz"} {

@@ -103,6 +103,7 @@ type held struct {
 	Heap        uint64 `json:"heap"`
 	descriptors int
 	children    int
+	files       map[string]int // what the descriptors are, for the error
 }
 
 // holds asks the daemon, after a collection, and the kernel. The daemon keeps some
@@ -135,7 +136,8 @@ func (s *soak) holds() (h held) {
 		s.Errorf("a mount is left:\n%s", mounts)
 	}
 	h.descriptors, h.children = len(open), s.childProcesses(proc)
-	for name, n := range s.openFiles() {
+	h.files = s.openFiles()
+	for name, n := range h.files {
 		if strings.Contains(name, "/forkcell.db") {
 			h.descriptors -= n // connections, of which the store keeps a bounded number
 		}
@@ -189,7 +191,7 @@ func (s *soak) settles(before held) {
 			return
 		}
 		if time.Now().After(limit) {
-			s.Fatalf("%+v, before %+v: %v", now, before, s.openFiles())
+			s.Fatalf("%+v\nbefore %+v", now, before)
 		}
 	}
 }

@@ -48,6 +48,9 @@ type Config struct {
 	Reader credential.Reader
 	// Event records an event. It is called from many goroutines.
 	Event func(event.Event)
+	// Source, if set, is the gateway of the cell whose memory this cell begins with.
+	// Its programs know that one's authority, addresses and placeholders.
+	Source *Gateway
 }
 
 // ErrConfig marks an invalid setting, ErrCredential a credential without a
@@ -95,6 +98,10 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		return nil, err
 	}
 	g.gen = &egress.Generation{Policy: cfg.Policy, Hash: cfg.Hash, Credentials: secrets}
+	if from := cfg.Source; from != nil {
+		g.ca, g.table, g.cfg.Source = from.ca, from.table.Clone(), nil
+		return g, nil
+	}
 	if g.ca, err = authority.New(cfg.Cell); err != nil {
 		return nil, fmt.Errorf("make the cell's authority: %w", err)
 	}
@@ -142,6 +149,9 @@ func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
 		return nil, err
 	}
 	maps.Copy(values, cfg.Values)
+	if cfg.Source != nil {
+		return cfg.Source.branchSet(cfg.Policy, values)
+	}
 	if err := values.complete(cfg.Policy); err != nil {
 		values.Drop()
 		return nil, err
@@ -149,6 +159,19 @@ func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
 	set, err := credential.NewSet(cfg.Policy.Credentials, values)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return set, nil
+}
+
+// branchSet makes the credentials of a branch of this gateway's cell. It takes
+// ownership of the values.
+func (g *Gateway) branchSet(p *policy.Policy, values Values) (*credential.Set, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	set, err := g.gen.Credentials.Branch(p.Credentials, values)
+	if err != nil {
+		values.Drop()
+		return nil, fmt.Errorf("%w: %w; give --credential NAME=SOURCE", ErrCredential, err)
 	}
 	return set, nil
 }

@@ -45,7 +45,7 @@ func layers() [][]string {
 		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture"},
-		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest", "internal/otlp/otlptest"},
+		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/disktest"},
 	}
 }
 

@@ -25,7 +25,7 @@ type Run struct {
 	ReadOnly        []string  `json:"read_only,omitempty"`
 	TimeoutUS       int64     `json:"timeout_us,omitempty"`
 	Policy          string    `json:"policy,omitempty"`  // hash of the policy that ruled it
-	Ceiling         string    `json:"ceiling,omitempty"` // hash of the ceiling that the policy is under
+	Ceiling         string    `json:"ceiling,omitempty"` // hash of the ceiling that the policy of an unfinished run is under
 	RestoreOnFail   bool      `json:"restore_on_fail,omitempty"`
 	AcceptOnSuccess bool      `json:"accept_on_success,omitempty"`
 	Actor           string    `json:"actor"`
@@ -41,6 +41,12 @@ type Run struct {
 	Asked json.RawMessage `json:"asked,omitempty"`
 	// Paused: the processes of an unfinished run are stopped.
 	Paused bool `json:"paused,omitempty"`
+	// Template: an unfinished run is that of a warm template.
+	Template bool `json:"template,omitempty"`
+	// Branch is what an unfinished run is a branch of, as its receipt will have it.
+	Branch json.RawMessage `json:"branch,omitempty"`
+	// Degraded are controls of an unfinished run that are weaker than requested.
+	Degraded []string `json:"degraded,omitempty"`
 	// Memory (bytes) and CPUsMilli are the limits of an unfinished run; 0 is none.
 	Memory    int64 `json:"memory,omitempty"`
 	CPUsMilli int64 `json:"cpus_milli,omitempty"`

@@ -38,6 +38,20 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	if err != nil {
 		return nil, toWire(err)
 	}
+	stdio, finish := driver.Stdio{In: streams.In, Out: streams.Out, Err: streams.Err}, func() {}
+	if !carries {
+		stdio.Out, stdio.Err, finish = h.tap(streams, c.Env)
+	}
+	x, err := h.launch(ctx, cmd, h.Recordable(c.Args), stdio, finish)
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// launch executes a command and returns when it has begun. finish is called at its
+// end.
+func (h *Host) launch(ctx context.Context, cmd driver.Command, args []string, stdio driver.Stdio, finish func()) (*execution, error) {
 	h.starting.RLock()
 	defer h.starting.RUnlock()
 	if err := h.beginCommand(); err != nil {
@@ -46,16 +60,11 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	// The protocol ends a command by a signal, never by the context.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	x := &execution{
-		id: h.NewID(), tty: c.TTY, cancel: cancel, done: make(chan struct{}),
+		id: h.NewID(), tty: cmd.TTY, cancel: cancel, done: make(chan struct{}),
 		signals: make(chan os.Signal, 16), resize: make(chan driver.WindowSize, 1),
 	}
-	stdio := driver.Stdio{In: streams.In, Out: streams.Out, Err: streams.Err, Signals: x.signals, Resize: x.resize}
-	finish := func() {}
-	if !carries {
-		stdio.Out, stdio.Err, finish = h.tap(streams, c.Env)
-	}
+	stdio.Signals, stdio.Resize = x.signals, x.resize
 	begun, failedToStart := make(chan struct{}), make(chan error, 1)
-	args := h.Recordable(c.Args)
 	cmd.Executed = func(pid int) {
 		h.recordBegin(x, pid, args)
 		close(begun)
@@ -87,8 +96,8 @@ func (h *Host) beginCommand() error {
 	if err := h.refuseEnding(); err != nil {
 		return err
 	}
-	if h.paused {
-		return api.Refusef(api.CodePaused, "`forkcell resume "+h.Name+"` continues it", "cell %s is paused", h.Name)
+	if err := h.refusePaused(); err != nil {
+		return err
 	}
 	h.active++
 	h.used = time.Now()

@@ -28,6 +28,7 @@ const (
 	Died                      // its first process was killed
 	Interrupted               // the context of Serve ended
 	SocketFailed              // its socket failed
+	NotWarm                   // its command did not become warm
 )
 
 // Ending describes why and how a live cell is ended.
@@ -35,7 +36,7 @@ type Ending struct {
 	Cause Cause
 	// Grace is the time that its processes have to end by themselves.
 	Grace time.Duration
-	// Err is the failure of a socket.
+	// Err is the failure of a socket, or why the cell is not warm.
 	Err error
 }
 
@@ -86,7 +87,7 @@ func (h *Host) End(grace time.Duration) (e Ended) {
 		// Frozen processes cannot end.
 		e.TerminateErr = h.Cell.Thaw()
 	}
-	if grace > 0 && e.TerminateErr == nil {
+	if grace > 0 && e.TerminateErr == nil && !h.still {
 		h.hangUpTerminals()
 		_, e.TerminateErr = h.Cell.Terminate(grace)
 	}

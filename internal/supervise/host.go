@@ -58,6 +58,13 @@ type Config struct {
 	Pause       func(ctx context.Context) error
 	Resume      func() error
 	Expire      func(ctx context.Context, o ExpireOrder) (bool, error)
+	// Branch makes branches of the cell, and Unbranch ends and removes those of an
+	// order, if there are any. Only one of these calls is made at a time, together with
+	// those above.
+	Branch   func(ctx context.Context, o BranchOrder) (*api.BranchResult, error)
+	Unbranch func(id string) error
+	// Eval runs code in the cell's warm interpreter.
+	Eval func(ctx context.Context, code string) (*api.EvalResult, error)
 }
 
 // Host is the supervisor's side of a live cell: it serves the socket. Serve returns
@@ -85,6 +92,7 @@ type Host struct {
 
 	mu       sync.Mutex
 	ending   bool
+	still    bool // a warm template: none of its processes can end by itself
 	paused   bool
 	active   int                // commands that start or run
 	used     time.Time          // when the cell was used last
@@ -99,6 +107,12 @@ func NewHost(c Config) *Host {
 		Config: c, output: newTranscript(), env: c.Env, commands: map[int]*execution{}, used: time.Now(),
 		stop: make(chan time.Duration, 1), served: make(chan error, 1), done: make(chan struct{}), cancel: func() {},
 	}
+}
+
+// Bind tells the host its cell and the environment of commands there. Nothing is
+// served before.
+func (h *Host) Bind(cell driver.Cell, l *live.Listener, env []string) {
+	h.Cell, h.Listener, h.Config.Env, h.env = cell, l, env, env
 }
 
 // Processes implements live.Host.
@@ -148,6 +162,12 @@ func (h *Host) Call(ctx context.Context, method string, request json.RawMessage)
 		result, err = answerTo(request, func(o ExpireOrder) (*Expired, error) { return h.expire(ctx, o) })
 	case callRead:
 		result, err = answerTo(request, h.read)
+	case callBranch:
+		result, err = answerTo(request, func(o BranchOrder) (*api.BranchResult, error) { return h.branch(ctx, o) })
+	case callUnbranch:
+		result, err = answerTo(request, h.unbranch)
+	case callEval:
+		result, err = answerTo(request, func(q evalCall) (*api.EvalResult, error) { return h.Eval(ctx, string(q.Code)) })
 	default:
 		err = api.Refusef(api.CodeUnknownCall, "use the version of forkcell that started the cell", "the supervisor does not know the call %s", quote.Arg(method))
 	}

@@ -27,6 +27,9 @@ const (
 	callState      = "state"
 	callExpire     = "expire"
 	callRead       = "read"
+	callBranch     = "branch"
+	callUnbranch   = "unbranch"
+	callEval       = "eval"
 )
 
 type stopCall struct {

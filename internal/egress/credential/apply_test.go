@@ -282,3 +282,34 @@ func TestReloadAndFork(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestBranch: a set of a cell that begins with another one's memory knows its
+// placeholders, and gives new ones to new commands. One that the other policy does not
+// have is unknown.
+func TestBranch(t *testing.T) {
+	t.Parallel()
+	creds := []policy.Credential{
+		{Name: "a", Endpoints: at(t, "a.example", "/**"), ExposeAs: "A"}, {Name: "b", Endpoints: at(t, "b.example", "/**"), ExposeAs: "B"},
+	}
+	source, err := credential.NewSet(creds, map[string]*credential.Value{"a": value(t, "one"), "b": value(t, "two")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := source.Environment()
+	branch, err := source.Branch(creds[:1], nil)
+	if err != nil || branch.Environment()["A"] == known["A"] {
+		t.Fatalf("a branch has the placeholder of its source (%v)", err)
+	}
+	source.Drop()
+	for _, placeholder := range []string{known["A"], branch.Environment()["A"]} {
+		req := request(t, "GET", "https://a.example/", "", "X", placeholder)
+		if _, err := branch.Apply(t.Context(), req, target("a.example", "/"), nil, time.Time{}); err != nil || req.Header.Get("X") != "one" {
+			t.Errorf("%s: %v, %v", placeholder, req.Header, err)
+		}
+	}
+	req := request(t, "GET", "https://a.example/", "", "X", known["B"])
+	_, err = branch.Apply(t.Context(), req, target("a.example", "/"), nil, time.Time{})
+	if _, ok := errors.AsType[*credential.MisuseError](err); !ok {
+		t.Errorf("a credential that the branch does not have: %v", err)
+	}
+}

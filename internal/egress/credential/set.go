@@ -68,6 +68,9 @@ type entry struct {
 	policy.Credential
 	value       *Value
 	placeholder string
+	// earlier is the placeholder of the credential in the cell whose memory this one
+	// began with, or "".
+	earlier string
 }
 
 // NewSet makes the credentials of a run, each with a new placeholder: every run
@@ -82,6 +85,23 @@ func NewSet(credentials []policy.Credential, values map[string]*Value) (*Set, er
 // values has no new value, they also keep a copy of the old one.
 func (s *Set) Reload(credentials []policy.Credential, values map[string]*Value) (*Set, error) {
 	return newSet(credentials, values, s)
+}
+
+// Branch makes the Set of a cell that begins with the memory of this one's. Its
+// credentials have new placeholders, and those of this Set are known too: the memory
+// holds them. Where values has no value, they have a copy of this Set's.
+func (s *Set) Branch(credentials []policy.Credential, values map[string]*Value) (*Set, error) {
+	next, err := newSet(credentials, values, s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range next.entries {
+		e := &next.entries[i]
+		if before := s.named(e.Name); before != nil {
+			e.earlier, e.placeholder = before.placeholder, newPlaceholder()
+		}
+	}
+	return next, nil
 }
 
 func newSet(credentials []policy.Credential, values map[string]*Value, old *Set) (*Set, error) {
@@ -162,8 +182,9 @@ func (s *Set) String() string { return fmt.Sprintf("%d credentials", len(s.entri
 func (s *Set) find(placeholder []byte) *entry {
 	var found *entry
 	for i := range s.entries {
-		if subtle.ConstantTimeCompare([]byte(s.entries[i].placeholder), placeholder) == 1 {
-			found = &s.entries[i]
+		e := &s.entries[i]
+		if subtle.ConstantTimeCompare([]byte(e.placeholder), placeholder)|subtle.ConstantTimeCompare([]byte(e.earlier), placeholder) == 1 {
+			found = e
 		}
 	}
 	return found

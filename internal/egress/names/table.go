@@ -14,7 +14,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/match"
@@ -61,6 +63,14 @@ type Table struct {
 	first   uint32
 	ordinal map[string]uint32
 	names   []string
+}
+
+// Clone returns a table with the same names at the same addresses, to which others
+// can be added.
+func (t *Table) Clone() *Table {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return &Table{Max: t.Max, first: t.first, ordinal: maps.Clone(t.ordinal), names: slices.Clone(t.names)}
 }
 
 // Assign returns the addresses of a name and binds them at the first call.

@@ -1,0 +1,237 @@
+package cell
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/supervise"
+)
+
+// usualReady is how long a template has to become warm.
+const usualReady = time.Minute
+
+// shownLines is how much of the output an error shows.
+const shownLines = 20
+
+// anyProcess says which runtimes copy processes that take no part.
+const anyProcess = "the runtimes gvisor and microvm copy any process"
+
+// cellWarm is the state in the event of a template that is warm.
+const cellWarm = "cell warm"
+
+// checkWarm refuses a request for a template that no process can meet.
+func checkWarm(w *api.WarmRequest) error {
+	switch {
+	case w == nil:
+		return nil
+	case len(w.Args) == 0 || w.Args[0] == "":
+		return api.Usagef("", "no command to make warm")
+	case w.Ready == "notify" || strings.HasPrefix(w.Ready, "port:"):
+		return readyElsewhere(w.Ready)
+	}
+	return nil
+}
+
+// awaitWarm executes the command of a template and returns when it is warm.
+func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
+	template, ok := l.cell.(driver.Template)
+	if !ok {
+		return notTemplate(l.r.cell.Name)
+	}
+	l.r.unlockHome()
+	l.warm = recordable(w.Args)
+	begin, limit := time.Now(), cmp.Or(w.Timeout, usualReady)
+	ended, err := l.host.ExecWarm(ctx, w.Args)
+	if err != nil {
+		return api.WithDetails(err, l.host.LastOutput(shownLines))
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err = template.AwaitWarm(limited)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil:
+		err = api.Refusef(api.CodeNotWarm, "`forkcell warm python "+l.r.cell.Name+"` starts an interpreter that takes part; --ready-timeout gives it longer; "+anyProcess,
+			"cell %s was not warm after %v: its command takes no part in branches, or needs longer", l.r.cell.Name, limit)
+	case err != nil:
+		// The reason of a process that ends is in its output.
+		select {
+		case <-ended:
+		case <-limited.Done():
+		}
+		err = api.Failf(api.CodeNotWarm, err, "cell %s did not become warm", l.r.cell.Name)
+	}
+	if err == nil {
+		err = l.checkReady(w.Ready)
+	}
+	if err != nil {
+		return api.WithDetails(err, l.host.LastOutput(shownLines))
+	}
+	l.host.SetStill()
+	l.readyUS = since(begin)
+	failpoint.Hit("live.warm")
+	l.r.recordEvent(event.Config(event.Subject{Message: "its processes stand still, and can be copied"}, cellWarm))
+	return l.recordLive(func(rec *store.Run) { rec.Template, rec.Degraded = true, l.r.degraded })
+}
+
+// checkReady checks what else must hold in a template that is warm. Nothing can change
+// in it any more.
+func (l *liveRun) checkReady(when string) error {
+	file, isFile := strings.CutPrefix(when, "file:")
+	if !isFile {
+		ready, err := regexp.Compile(when)
+		if err != nil {
+			return api.Usagef("", "--ready: %v", err)
+		}
+		if when == "" || ready.MatchString(l.host.AllOutput()) {
+			return nil
+		}
+		return api.Refusef(api.CodeNotWarm, "", "cell %s is warm, and its output does not match %s", l.r.cell.Name, quote.Arg(when))
+	}
+	if !path.IsAbs(file) {
+		file = path.Join(l.r.cell.MountAt, file)
+	}
+	opener, ok := l.cell.(driver.Opener)
+	if !ok {
+		return readyElsewhere(when)
+	}
+	f, err := opener.Open(file)
+	if err != nil {
+		return api.Refusef(api.CodeNotWarm, "", "cell %s is warm, and has no file %s that can be read: %v", l.r.cell.Name, quote.Path(file), err)
+	}
+	return f.Close()
+}
+
+// readyElsewhere refuses a condition that only other runtimes can look at.
+func readyElsewhere(when string) error {
+	return api.Refusef(api.CodeRuntime, "leave it out: the process says itself when it is warm; the runtimes gvisor and microvm can look",
+		"--ready %s: the runtime native cannot look at that", quote.Arg(when))
+}
+
+// endCold ends a cell that did not become warm, and records its run.
+func (l *liveRun) endCold(ctx context.Context, why error) error {
+	ctx = context.WithoutCancel(ctx)
+	l.note(supervise.Ending{Cause: supervise.NotWarm, Err: why}, l.host.End(0), func() bool { return false })
+	l.host.Close()
+	return l.conclude(ctx)
+}
+
+// recordLive changes the record of the run, so that other processes see it. It need
+// not survive a power failure, which ends the cell.
+func (l *liveRun) recordLive(change func(*store.Run)) error {
+	home, err := l.r.e.store.LockHome(false)
+	if err != nil {
+		return err
+	}
+	defer home.Unlock()
+	rec := l.r.rec
+	change(&rec)
+	if err := l.r.e.store.Note(func(tx *store.Tx) error { return tx.PutRun(rec) }); err != nil {
+		return api.Failf(api.CodeFailed, err, "record the state of cell %s", l.r.cell.Name)
+	}
+	l.r.rec = rec
+	return nil
+}
+
+// notTemplate refuses a branch of a cell that is no template.
+func notTemplate(cell string) error {
+	return api.Refusef(api.CodeNotWarm, "stop it, and make it a template with forkcell warm python; "+anyProcess,
+		"cell %s is no warm template: the runtime native copies only a process that takes part", cell)
+}
+
+// Eval runs code in the warm interpreter of a branch.
+func (e *Engine) Eval(ctx context.Context, req api.EvalRequest) (*api.EvalResult, error) {
+	client, err := e.dialWithin(ctx, req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	return client.Eval(ctx, string(req.Code))
+}
+
+// eval runs code in the process that the cell began with.
+func (l *liveRun) eval(ctx context.Context, code string) (*api.EvalResult, error) {
+	name := l.r.cell.Name
+	switch cell := l.cell.(type) {
+	case driver.Child:
+		l.r.recordEvent(event.Config(event.Subject{Message: quote.Line(code)}, codeRun))
+		return ask(ctx, name, cell, code)
+	case driver.Template:
+		l.r.recordEvent(event.Config(event.Subject{Message: quote.Line(code)}, codeRun))
+		return l.evalInBranch(ctx, cell, code)
+	}
+	return nil, notInterpreter(name)
+}
+
+// codeRun is the state in the event of code that a warm interpreter runs.
+const codeRun = "code sent to the warm process"
+
+func notInterpreter(cell string) error {
+	return api.Refusef(api.CodeNotWarm, "forkcell warm python makes a template, and forkcell branch cells to use", "cell %s has no warm interpreter", cell)
+}
+
+// answer is what a copied process answers to code.
+type answer struct {
+	Type      string          `json:"type"`
+	Value     *string         `json:"value"`
+	ValueJSON json.RawMessage `json:"value_json"`
+	Output    string          `json:"output"`
+	Error     *api.EvalError  `json:"error"`
+	// Problem is why the process could not answer.
+	Problem string `json:"problem"`
+}
+
+// ask sends code to a copied process. If ctx ends first, the code goes on, and later
+// questions wait for it.
+func ask(ctx context.Context, cell string, child driver.Child, code string) (*api.EvalResult, error) {
+	question, err := json.Marshal(map[string]string{"type": "eval", "code": code})
+	if err != nil {
+		return nil, err
+	}
+	begin, said := time.Now(), make(chan error, 1)
+	var got answer
+	go func() {
+		data, err := child.Ask(context.WithoutCancel(ctx), question)
+		if err == nil {
+			err = json.Unmarshal(data, &got)
+		}
+		said <- err
+	}()
+	select {
+	case err = <-said:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err == nil && got.Type != "value" {
+		err = fmt.Errorf("it said %q: %s", got.Type, quote.Line(got.Problem))
+	}
+	if err != nil {
+		return nil, noAnswer(cell, child, err)
+	}
+	return &api.EvalResult{Value: got.Value, ValueJSON: got.ValueJSON, Output: got.Output, Error: got.Error, DurationUS: since(begin)}, nil
+}
+
+// endWait is the time in which the end of a process that closed its line is known.
+const endWait = 2 * time.Second
+
+// noAnswer returns the error of a process that did not answer.
+func noAnswer(cell string, child driver.Child, err error) error {
+	select {
+	case <-child.CopyEnded():
+		return api.Refusef(api.CodeNotWarm, "branch its template again", "the process of cell %s has ended with code %d", cell, child.CopyOutcome().Code)
+	case <-time.After(endWait):
+	}
+	return api.Failf(api.CodeNotWarm, err, "the process of cell %s gave no answer", cell)
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+type branchOptions struct {
+	api.BranchRequest
+
+	policy string
+	from   string
+	stop   bool
+}
+
+func newBranch(s *session) *cobra.Command {
+	var o branchOptions
+	cmd := &cobra.Command{
+		Use:   "branch CELL",
+		Short: "Make live cells that begin with the memory of a warm one",
+		Long: `Make live cells that begin with the memory and the files that a warm template has now.
+All are made, or none. The template stays as it is; --stop ends it.
+
+Each new cell has its own files, network, identity, credentials, limits, events and
+receipt. Its policy is that of the template; one given with --policy is enforced
+together with it. The new cells end with the supervisor of the template, which lives
+until the last of them has ended.`,
+		Example: `  forkcell warm python demo --import json
+  forkcell branch demo --name try
+  forkcell branch demo --name many -n 20     # many-1 ... many-20
+  forkcell eval try 'json.dumps([1])'`,
+		Args:              positional("CELL"),
+		ValidArgsFunction: s.completeCell,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			req, err := o.request(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error { return runBranch(ctx, s, e, req, o.stop) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Name, "name", "", "call the new cell `NEW` (default: after CELL)")
+	f.IntVarP(&o.N, "number", "n", 0, "make `N` cells, called NEW-1 to NEW-N")
+	f.StringVar(&o.from, "from", "", "begin with the memory of `CHECKPOINT`, which the runtime native does not keep")
+	f.BoolVar(&o.stop, "stop", false, "stop CELL afterwards; the new cells go on")
+	f.StringVar(&o.policy, "policy", "", "enforce the policy `FILE` together with that of CELL; a preset's name works too")
+	f.Var((*duration)(&o.Timeout), "timeout", "stop each new cell after this time")
+	f.Var(&amount{value: &o.Memory, kind: "SIZE", parse: policy.ParseSize}, "memory", "limit memory, swap included, such as 2GiB")
+	f.Var(&amount{value: &o.CPUs, kind: "N", parse: policy.ParseCPUs}, "cpus", "limit processor time to so many processors, such as 1.5")
+	f.Var(&amount{value: &o.PIDs, kind: "N", parse: policy.ParsePIDs}, "pids", "limit the number of processes and threads")
+	f.StringArrayVar((*[]string)(&o.Credentials), "credential", nil, "take the value of a credential from `NAME=SOURCE` instead of CELL (repeatable)")
+	return cmd
+}
+
+func (o *branchOptions) request(cmd *cobra.Command, cell string) (api.BranchRequest, error) {
+	req := o.BranchRequest
+	req.Cell, req.CredentialsFile = cell, credentialsFile()
+	if cmd.Flags().Changed("number") && o.N < 1 {
+		return req, usageError("", "%s: -n must be at least 1", verb(cmd))
+	}
+	if cmd.Flags().Changed("from") {
+		return req, noMemoryOnDisk(verb(cmd) + ": --from")
+	}
+	if err := inBounds(cmd, api.RunOptions{Memory: o.Memory, CPUs: o.CPUs, PIDs: o.PIDs, Timeout: o.Timeout}); err != nil {
+		return req, err
+	}
+	var err error
+	if cmd.Flags().Changed("policy") {
+		req.Policy, err = readPolicy(verb(cmd), o.policy)
+	}
+	return req, err
+}
+
+// noMemoryOnDisk refuses to keep memory on disk.
+func noMemoryOnDisk(what string) error {
+	return refusal(api.CodeRuntime, "the runtimes gvisor and microvm can", "%s: the runtime native keeps no memory on disk", what)
+}
+
+func runBranch(ctx context.Context, s *session, e Engine, req api.BranchRequest, stop bool) error {
+	res, err := e.Branch(ctx, req)
+	if err != nil {
+		return err
+	}
+	if stop {
+		if _, err := e.Stop(ctx, api.StopRequest{Cell: req.Cell, Grace: -1}); err != nil {
+			return err
+		}
+	}
+	return s.emit(res, func(p *page) {
+		p.printf("branched %s at %s; it was held for %s\n", quote.Line(res.Source), res.CheckpointID, micros(res.PauseUS))
+		rows := [][]string{{"CELL", "FIRST ANSWER", "MEMORY"}}
+		for _, c := range res.Children {
+			rows = append(rows, []string{quote.Line(c.Cell), micros(c.FirstAnswerUS), size(c.MemoryBytes)})
+		}
+		p.table(rows)
+	})
+}
+
+func newEval(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "eval CELL CODE",
+		Short: "Run code in the warm interpreter of a live cell",
+		Long: `Run code in the warm interpreter of a live cell, and print what the code prints and the
+value of its last line. The exit code is 1 if the code raised an exception.
+
+Names that the code defines stay in the cell. In a template the code runs in a branch
+that is dropped afterwards. If this command is interrupted, the code goes on.`,
+		Example: `  forkcell eval try 'x = 40'
+  forkcell eval try 'x + 2'`,
+		Args:              positional("CELL", "CODE"),
+		ValidArgsFunction: s.completeCell,
+		RunE: s.with(Visit, func(ctx context.Context, e Engine, args []string) error {
+			return runEval(ctx, s, e, api.EvalRequest{Cell: args[0], Code: api.Text(args[1])})
+		}),
+	}
+}
+
+func runEval(ctx context.Context, s *session, e brancher, req api.EvalRequest) error {
+	res, err := e.Eval(ctx, req)
+	if err != nil {
+		return err
+	}
+	if res.Error != nil {
+		s.code = exitFailed
+		if !s.json {
+			_, err = io.WriteString(s.streams.Err, visibleLines(res.Error.Traceback))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return s.emit(res, func(p *page) {
+		p.printf("%s", visibleLines(res.Output))
+		if res.Value != nil {
+			p.printf("%s", visibleLines(*res.Value))
+		}
+	})
+}
+
+// visibleLines returns the lines of a text of a cell for a terminal, the last one with
+// its end.
+func visibleLines(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(quote.Content(strings.TrimSuffix(line, "\n")) + "\n")
+	}
+	return b.String()
+}
