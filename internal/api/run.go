@@ -31,6 +31,8 @@ type RunOptions struct {
 	AsRoot bool `json:"as_root,omitempty"`
 	// Cache is off or standard; "" is the setting of the cell.
 	Cache string `json:"cache,omitempty"`
+	// Runtime is native, gvisor or microvm; "" is that of the cell.
+	Runtime string `json:"runtime,omitempty"`
 	// Offline takes the network and the credentials out of the policy.
 	Offline bool `json:"offline,omitempty"`
 }

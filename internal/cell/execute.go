@@ -119,6 +119,9 @@ func (r *run) startFailure(err error) error {
 }
 
 func runnerError(err error) error {
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return e
+	}
 	start, ok := errors.AsType[*driver.StartError](err)
 	if !ok {
 		return api.Failf(api.CodeRun, err, "run the command")

@@ -84,7 +84,10 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 
 // newCell checks the request and describes the cell.
 func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
-	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: "native", CreatedAt: e.now().UTC()}
+	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: runtimeNative, CreatedAt: e.now().UTC()}
+	if err := checkRuntime(req.Runtime); err != nil {
+		return c, err
+	}
 	if req.Name != "" {
 		if err := checkName("cell", req.Name); err != nil {
 			return c, err

@@ -47,6 +47,9 @@ func (l *liveRun) branch(call, life context.Context, o supervise.BranchOrder) (*
 	if !ok {
 		return nil, notTemplate(l.r.cell.Name)
 	}
+	if err := Explain(l.r.e.store.RefuseFull()); err != nil {
+		return nil, err
+	}
 	names, err := l.branchNames(o.Request)
 	if err != nil {
 		return nil, err
@@ -264,6 +267,10 @@ func (l *liveRun) copyOf(ctx context.Context, t driver.Template, b driver.Branch
 	var finish func()
 	b.Stdio, finish = l.host.Output()
 	child, err := t.Branch(ctx, b)
+	if errors.Is(err, driver.ErrNotWarm) {
+		source := l.req.origin.Source
+		err = api.Refusef(api.CodeNotWarm, "`forkcell stop "+source+"`, and make it a template again", "the warm process of cell %s has ended", source)
+	}
 	if err != nil {
 		finish()
 		return nil, err

@@ -73,7 +73,7 @@ func (p *promotion) seal(s *sharing) error {
 func (p *promotion) begin(s *sharing) error {
 	s.cell = store.Cell{
 		ID: store.NewID("cell"), Name: s.result.Cache, LastName: s.result.Cache, Source: s.result.Source, SourceKind: sourceCache,
-		Backend: string(workspace.BackendOverlay), BackendReason: "a shared cache", Runtime: "native", MountAt: cachePath,
+		Backend: string(workspace.BackendOverlay), BackendReason: "a shared cache", Runtime: runtimeNative, MountAt: cachePath,
 		Rules: store.Rules{NoDefaults: true}, CreatedAt: p.e.now().UTC(),
 	}
 	if s.base != nil {

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 )
 
 func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
-	if err := checkArgs(c, req.Args); err != nil {
+	if err := errors.Join(checkArgs(c, req.Args), checkRuntime(req.Runtime)); err != nil {
 		return a, err
 	}
 	given, err := e.givenPolicy(c, req)

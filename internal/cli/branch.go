@@ -44,7 +44,7 @@ until the last of them has ended.`,
 			if err != nil {
 				return err
 			}
-			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error { return runBranch(ctx, s, e, req, o.stop) })
+			return s.engine(cmd.Context(), Visit, func(ctx context.Context, e Engine) error { return runBranch(ctx, s, e, req, o.stop) })
 		},
 	}
 	f := cmd.Flags()

@@ -10,6 +10,7 @@ import (
 
 func newCheckpoint(s *session, fam *family) *cobra.Command {
 	var name string
+	var memory bool
 	cmd := &cobra.Command{
 		Use:   "checkpoint [CELL]",
 		Short: "Name the present state, and print its ID and root hash",
@@ -25,10 +26,14 @@ the exit code is 4; see forkcell doctor.`,
 			if err := fam.check(ctx, e, args[0]); err != nil {
 				return err
 			}
+			if memory {
+				return noMemoryOnDisk("checkpoint: --memory")
+			}
 			return runCheckpoint(ctx, s, e, args[0], name)
 		}),
 	}
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the checkpoint")
+	cmd.Flags().BoolVar(&memory, "memory", false, "also keep the memory of a live cell, which the runtime native cannot")
 	return s.ofDirectory(cmd)
 }
 

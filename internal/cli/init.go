@@ -61,7 +61,7 @@ clone. An explicit --backend never falls back to another.`,
 	f.StringVar(&o.from, "from", "", "import `DIR|FILE`: a directory, or an archive made by export")
 	f.StringVar(&o.backend, "backend", backend, "how states are kept: `overlay|clone|delta` (default: the first of overlay and clone that works)")
 	f.StringVar(&o.policy, "policy", "", "the cell's policy `FILE`, for runs without one of their own")
-	f.StringVar(&o.runtime, "runtime", "native", "isolate commands with this runtime: `native`")
+	addRuntimeFlag(f, &o.runtime, " (default: native)")
 	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what matches this gitignore-style `PATTERN` (repeatable)")
 	f.BoolVar(&o.noDefaults, "no-default-excludes", false, "import secret-looking files too")
 	f.StringVar(&o.mountAt, "mount-at", "", "absolute `PATH` of the workspace in the cell (default: the source's own)")
@@ -83,10 +83,7 @@ func (o initOptions) check(cmd *cobra.Command) error {
 	if err := checkCache(cmd, o.cache); err != nil {
 		return err
 	}
-	if o.runtime != "native" {
-		return refusal(api.CodeUnsupported, "leave the flag out", "init: this version has no runtime %s, only native", quote.Arg(o.runtime))
-	}
-	return nil
+	return checkRuntime(cmd, o.runtime)
 }
 
 func (o initOptions) request(cmd *cobra.Command, name string) (api.InitRequest, error) {

@@ -55,6 +55,17 @@ func addCacheFlag(f *pflag.FlagSet, to *string, unless string) {
 	f.StringVar(to, "cache", "", "build and package caches in the cell that start from the shared ones: `off|standard`"+unless)
 }
 
+func addRuntimeFlag(f *pflag.FlagSet, to *string, unless string) {
+	f.StringVar(to, "runtime", "", "isolate commands with this runtime: `native|gvisor|microvm`; only native works in this version"+unless)
+}
+
+func checkRuntime(cmd *cobra.Command, value string) error {
+	if value == "" && !cmd.Flags().Changed("runtime") {
+		return nil
+	}
+	return oneOf(cmd, "runtime", value, cell.Runtimes()...)
+}
+
 func checkCache(cmd *cobra.Command, value string) error {
 	if value == "" && !cmd.Flags().Changed("cache") {
 		return nil

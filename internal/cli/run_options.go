@@ -38,6 +38,7 @@ func (o *optionFlags) addFlags(f *pflag.FlagSet, text optionTexts) {
 	f.StringVar((*string)(&o.Root), "root", "", "the `SYSTEM` that the cell sees: host (read-only; the default), host-overlay (writable, as part of the state), or a directory")
 	f.BoolVar(&o.AsRoot, "as-root", false, "run as root in the cell, without rights on the host; needs --root host-overlay")
 	addCacheFlag(f, &o.Cache, " (default: as the cell was made)")
+	addRuntimeFlag(f, &o.Runtime, " (default: that of the cell)")
 	f.StringVar(&o.policy, "policy", "", "use the policy `FILE` instead of the cell's; a preset's name works too")
 	f.Var(&amount{value: &o.Memory, kind: "SIZE", parse: policy.ParseSize}, "memory", "limit memory, swap included, such as 2GiB")
 	f.Var(&amount{value: &o.CPUs, kind: "N", parse: policy.ParseCPUs}, "cpus", "limit processor time to so many processors, such as 1.5")
@@ -55,7 +56,7 @@ func (o *optionFlags) resolve(cmd *cobra.Command) (api.RunOptions, error) {
 	out := o.RunOptions
 	out.Grants.ConfigFile = api.Text(configFile("config.yaml"))
 	out.Network.CredentialsFile = credentialsFile()
-	if err := checkCache(cmd, o.Cache); err != nil {
+	if err := errors.Join(checkCache(cmd, o.Cache), checkRuntime(cmd, o.Runtime)); err != nil {
 		return out, err
 	}
 	if err := inBounds(cmd, out); err != nil {

@@ -63,10 +63,16 @@ func TestRunRequest(t *testing.T) {
 	}
 }
 
-func TestRunRefusesWhatItCannotEnforce(t *testing.T) {
+// TestRuntimes: the engine decides whether a runtime works, and an unknown one is
+// wrong usage.
+func TestRuntimes(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"init a --from d --runtime gvisor"} {
-		if code, _, stderr := call(t, &fakeEngine{}, strings.Fields(line)...); code != 4 {
+	f := &fakeEngine{run: ended()}
+	if call(t, f, "run", "demo", "--runtime", "gvisor", "--", "a"); f.got.(api.RunRequest).Runtime != "gvisor" {
+		t.Errorf("%+v", f.got)
+	}
+	for _, line := range []string{"init a --from d --runtime docker", "run a --runtime docker -- b", "start a --runtime docker"} {
+		if code, _, stderr := call(t, &fakeEngine{}, strings.Fields(line)...); code != 2 {
 			t.Errorf("%s: exit %d, %q", line, code, stderr)
 		}
 	}

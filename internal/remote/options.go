@@ -41,6 +41,9 @@ func (e *Engine) settings(ctx context.Context, o api.RunOptions) (api.RunSetting
 
 // ofHost refuses options that name something of the daemon's host.
 func ofHost(o api.RunOptions) error {
+	if o.Runtime != "" && o.Runtime != "native" {
+		return unsupported("leave it out", "--runtime: a daemon runs the commands of a cell as the cell was made")
+	}
 	pins := len(o.Network.Resolve)
 	if o.Policy != nil {
 		pins -= len(o.Policy.Resolve) // those come with a preset; the daemon has its own
