@@ -22,29 +22,18 @@ func arguments(args []string) ([]string, error) {
 	switch args[0] {
 	case "cell":
 		return prepare(args[1:])
-	case "hold", "save", "release":
+	case "save":
 		if len(args) != 2 {
-			return nil, fmt.Errorf("%s takes a directory, not %d arguments", args[0], len(args)-1)
+			return nil, fmt.Errorf("save takes a directory, not %d arguments", len(args)-1)
 		}
-		return control(args[0], args[1]), nil
+		dir := args[1]
+		return append(flags(dir), "moment", "--image-path="+filepath.Join(dir, image), containerID), nil
 	}
 	return nil, nil
 }
 
 // forget removes a saved container.
 func forget(dir string) error { return os.RemoveAll(filepath.Join(dir, image)) }
-
-// control stops a container, saves it, or lets it go on.
-func control(command, dir string) []string {
-	saved := filepath.Join(dir, image)
-	switch command {
-	case "hold":
-		return append(flags(dir), "pause", containerID)
-	case "release":
-		return append(flags(dir), "resume", containerID)
-	}
-	return append(flags(dir), "checkpoint", "--leave-running", "--compression=none", "--image-path="+saved, containerID)
-}
 
 // prepare writes what runsc needs to run a cell's container, or to restore one that was
 // saved, and returns its arguments for that.

@@ -11,13 +11,14 @@
 // which is restored instead of started. The container's standard streams are those of
 // the process, which ends with it, with its exit code.
 //
-//	forkcell-gvisor hold DIR
 //	forkcell-gvisor save DIR
-//	forkcell-gvisor release DIR
+//
+// stops the container in DIR, says "still", and when it is told "save", saves the
+// container to DIR/image. Then, or when its input ends, the container goes on.
+//
 //	forkcell-gvisor forget DIR
 //
-// stop the container in DIR, save it to DIR/image, let it go on, and remove the image.
-// The other commands are runsc's own: those that it executes itself by.
+// removes the image. The other commands are runsc's own: those that it executes itself by.
 package main
 
 import (
@@ -60,14 +61,12 @@ func check(err error) {
 func commands() map[util.SubCommand]string {
 	const container, internal = "", "internal use only"
 	return map[util.SubCommand]string{
-		new(cmd.Run):        container,
-		new(cmd.Restore):    container,
-		new(cmd.Checkpoint): container,
-		new(cmd.Pause):      container,
-		new(cmd.Resume):     container,
-		new(cmd.Kill):       container,
-		new(cmd.Delete):     container,
-		new(cmd.State):      container,
+		new(cmd.Run):     container,
+		new(cmd.Restore): container,
+		new(moment):      container,
+		new(cmd.Kill):    container,
+		new(cmd.Delete):  container,
+		new(cmd.State):   container,
 
 		new(sentrycmd.Boot):   internal,
 		new(cmd.Gofer):        internal,

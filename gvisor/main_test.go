@@ -34,8 +34,8 @@ func build(t *testing.T) string {
 	return program
 }
 
-// container is a command in a container that sees the host's root, read-only.
-func container(uid int, args ...string) *specs.Spec {
+// specification is that of a command in a container that sees the host's root, read-only.
+func specification(uid int, args ...string) *specs.Spec {
 	return &specs.Spec{
 		Version: "1.1.0",
 		Root:    &specs.Root{Path: "/", Readonly: true},
@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for script, code := range map[string]int{"true": 0, "exit 7": 7} {
-				spec := container(uid, "/bin/sh", "-c", script)
+				spec := specification(uid, "/bin/sh", "-c", script)
 				host := uid
 				if os.Geteuid() != 0 {
 					host = os.Geteuid()

@@ -53,9 +53,7 @@ func (c *Cell) Save(ctx context.Context, dir string, still func() error) (saved 
 	if err := c.quiet(ctx); err != nil {
 		return saved, fmt.Errorf("save: %w", err)
 	}
-	begin := time.Now()
-	err = c.stand(ctx, still)
-	saved.Pause = time.Since(begin)
+	saved.Pause, err = c.stand(ctx, still)
 	c.mu.Lock()
 	guest.LastID = c.lastID
 	c.mu.Unlock()
@@ -64,7 +62,7 @@ func (c *Cell) Save(ctx context.Context, dir string, still func() error) (saved 
 		saved.Bytes, err = c.keep(dir, guest)
 	}
 	// What is in the cell's memory is removed whatever happened before.
-	return saved, errors.Join(err, c.control(context.WithoutCancel(ctx), "forget"))
+	return saved, errors.Join(err, c.control(context.WithoutCancel(ctx), "forget", driver.Stdio{}))
 }
 
 // quiet makes both sides of the connection stop between two frames.
@@ -94,26 +92,54 @@ func (c *Cell) quiet(ctx context.Context) error {
 	return errors.Join(err, c.conn.Resume(frames.Frame{Kind: frames.Release}))
 }
 
-// stand stops the guest, calls still, saves the guest, and lets it go on.
-func (c *Cell) stand(ctx context.Context, still func() error) (err error) {
-	if err := c.control(ctx, "hold"); err != nil {
-		return err
+// stand has the runtime stop the guest, calls still, and has it saved. The guest goes on
+// when the runtime's process has ended, in whatever way.
+func (c *Cell) stand(ctx context.Context, still func() error) (pause time.Duration, err error) {
+	input, tell := io.Pipe()
+	var begin time.Time
+	captured := make(chan error, 1)
+	said := &once{text: "still\n", do: func() {
+		begin = time.Now()
+		go func() {
+			err := errors.Join(still(), ctx.Err())
+			captured <- err
+			if err == nil {
+				_, err = io.WriteString(tell, "save\n")
+			}
+			_ = tell.CloseWithError(err) // nil is the end of the input
+		}()
+	}}
+	// A process that is killed in the middle would leave the guest standing.
+	err = c.control(context.WithoutCancel(ctx), "save", driver.Stdio{In: input, Out: said})
+	_ = input.Close() // for who still wants to tell it something
+	if begin.IsZero() {
+		return 0, errors.Join(err, errors.New("the guest did not stand still"))
 	}
-	defer func() {
-		err = errors.Join(err, c.control(context.WithoutCancel(ctx), "release"))
-	}()
-	if err := still(); err != nil {
-		return err
+	return time.Since(begin), errors.Join(<-captured, err)
+}
+
+// once calls a function when a text was written.
+type once struct {
+	text string
+	do   func()
+	seen bool
+}
+
+func (o *once) Write(p []byte) (int, error) {
+	if !o.seen && string(p) == o.text {
+		o.seen = true
+		o.do()
 	}
-	return c.control(ctx, "save")
+	return len(p), nil
 }
 
 // control has a command of the runtime's executed beside the guest.
-func (c *Cell) control(ctx context.Context, name string) error {
+func (c *Cell) control(ctx context.Context, name string, stdio driver.Stdio) error {
 	cmd := c.plan.runtime
 	cmd.Args = []string{runtimePath, name, stateDir}
 	var said limitedText
-	out, err := c.outer.Exec(ctx, cmd, driver.Stdio{Err: &said})
+	stdio.Err = &said
+	out, err := c.outer.Exec(ctx, cmd, stdio)
 	if err == nil && out.Code != 0 {
 		said.end(fmt.Errorf("exit code %d", out.Code))
 		err = said.err()

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/google/subcommands"
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"gvisor.dev/gvisor/pkg/state/statefile"
+	"gvisor.dev/gvisor/runsc/cmd/util"
+	"gvisor.dev/gvisor/runsc/config"
+	"gvisor.dev/gvisor/runsc/container"
+	"gvisor.dev/gvisor/runsc/flag"
+	"gvisor.dev/gvisor/runsc/sandbox"
+)
+
+// What moment says when the container stands still, and what it is told to save it.
+const (
+	isStill = "still\n"
+	doSave  = "save\n"
+)
+
+// moment saves a container while it stands still. Its caller does what belongs to the
+// same moment in between. One process does all of it, because each start of one would
+// be a part of the pause.
+type moment struct {
+	image  string
+	loaded *container.Container
+}
+
+// Name implements subcommands.Command.
+func (*moment) Name() string { return "moment" }
+
+// Synopsis implements subcommands.Command.
+func (*moment) Synopsis() string { return "save a container while it stands still" }
+
+// Usage implements subcommands.Command.
+func (*moment) Usage() string { return "moment --image-path=DIR <container id>\n" }
+
+// SetFlags implements subcommands.Command.
+func (m *moment) SetFlags(f *flag.FlagSet) {
+	f.StringVar(&m.image, "image-path", "", "directory for the saved container")
+}
+
+// FetchSpec implements util.SubCommand.
+func (m *moment) FetchSpec(conf *config.Config, f *flag.FlagSet) (string, *specs.Spec, error) {
+	if m.loaded == nil {
+		c, err := container.Load(conf.RootDir, container.FullID{ContainerID: f.Arg(0)}, container.LoadOpts{})
+		if err != nil {
+			return "", nil, fmt.Errorf("loading container: %w", err)
+		}
+		m.loaded = c
+	}
+	return m.loaded.ID, m.loaded.Spec, nil
+}
+
+// Execute implements subcommands.Command.
+func (m *moment) Execute(_ context.Context, f *flag.FlagSet, args ...any) subcommands.ExitStatus {
+	conf, ok := args[0].(*config.Config)
+	if !ok || f.NArg() != 1 || m.image == "" {
+		f.Usage()
+		return subcommands.ExitUsageError
+	}
+	if _, _, err := m.FetchSpec(conf, f); err != nil {
+		return util.Errorf("%v", err)
+	}
+	if err := m.pass(conf, os.Stdin, os.Stdout); err != nil {
+		return util.Errorf("moment: %v", err)
+	}
+	return subcommands.ExitSuccess
+}
+
+// pass stops the container, says so, saves it if it is told to, and lets it go on.
+func (m *moment) pass(conf *config.Config, in io.Reader, out io.Writer) (err error) {
+	if err := os.MkdirAll(m.image, 0o700); err != nil {
+		return err
+	}
+	if err := m.loaded.Pause(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.loaded.Resume()) }()
+	if _, err := io.WriteString(out, isStill); err != nil {
+		return err
+	}
+	// A caller that ends instead wants nothing saved.
+	if told, err := bufio.NewReader(in).ReadString('\n'); err != nil || told != doSave {
+		return nil
+	}
+	return m.loaded.Checkpoint(conf, m.image, sandbox.CheckpointOpts{
+		Compression: statefile.CompressionLevelNone, Resume: true, SaveRestoreExecContainerID: m.loaded.ID,
+	})
+}
