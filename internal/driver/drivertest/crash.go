@@ -46,8 +46,8 @@ func (f *Fixture) held() bool {
 	return err != nil
 }
 
-// grows reports whether the file is written to. One that is not is looked at for a
-// second, in which a process that lives writes thousands of times.
+// grows reports whether the file is written to. One that is not is looked at for some
+// seconds, in which a process that lives writes thousands of times.
 func (f *Fixture) grows() bool {
 	f.t.Helper()
 	size := func() int64 {
@@ -58,10 +58,11 @@ func (f *Fixture) grows() bool {
 		return info.Size()
 	}
 	before := size()
-	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
 		if size() != before {
 			return true
 		}
+		<-time.After(10 * time.Millisecond)
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package minder
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"strconv"
 	"time"
@@ -28,7 +29,7 @@ func processes() *protocol.GuestProcesses {
 	var list protocol.GuestProcesses
 	up := uptime()
 	for _, pid := range numbers() {
-		p, ok := readProcess(pid, up)
+		p, _, ok := readProcess(pid, up)
 		if ok && len(list.List) < maxProcesses {
 			list.List = append(list.List, p)
 		}
@@ -69,16 +70,18 @@ const (
 	statRSS   = 21
 )
 
-func readProcess(pid int, up time.Duration) (p protocol.GuestProcess, ok bool) {
+// readProcess returns a process, and when it was started: that together with its number
+// is unique.
+func readProcess(pid int, up time.Duration) (p protocol.GuestProcess, start int64, ok bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	text, err := os.ReadFile(dir + "/stat")
 	if err != nil {
-		return p, false
+		return p, 0, false
 	}
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	fields := bytes.Fields(text[end+1:])
 	if open < 0 || end < open || len(fields) <= statRSS {
-		return p, false
+		return p, 0, false
 	}
 	at := func(i int) int64 {
 		n, _ := strconv.ParseInt(string(fields[i]), 10, 64)
@@ -93,7 +96,7 @@ func readProcess(pid int, up time.Duration) (p protocol.GuestProcess, ok bool) {
 		p.UID = int(st.Uid)
 	}
 	p.Args = arguments(dir, text[open+1:end])
-	return p, true
+	return p, at(statStart), true
 }
 
 // arguments are those of a process, or its name in brackets.
@@ -106,28 +109,34 @@ func arguments(dir string, name []byte) [][]byte {
 	return bytes.Split(text, []byte{0})
 }
 
+// running are the processes but this one that have not ended, with their starts.
+func running() map[int]int64 {
+	list := map[int]int64{}
+	for _, pid := range numbers() {
+		if p, start, ok := readProcess(pid, 0); ok && pid != 1 && p.State != "Z" {
+			list[pid] = start
+		}
+	}
+	return list
+}
+
 // terminate asks every process but this one to end, waits for them, and returns 1 if
 // all that it asked have ended.
 func terminate(milliseconds uint32) []byte {
 	deadline := time.Now().Add(time.Duration(milliseconds) * time.Millisecond)
-	asked := map[int]bool{}
-	for _, p := range processes().List {
-		if p.PID == 1 || p.State == "Z" {
-			continue
-		}
-		asked[p.PID] = true
-		_ = unix.Kill(p.PID, unix.SIGTERM) // one that has ended needs no signal
-		_ = unix.Kill(p.PID, unix.SIGCONT) // one that was stopped must go on to hear it
+	asked := running()
+	for pid := range asked {
+		_ = unix.Kill(pid, unix.SIGTERM) // one that has ended needs no signal
+		_ = unix.Kill(pid, unix.SIGCONT) // one that was stopped must go on to hear it
 	}
 	for {
-		left := 0
-		for _, p := range processes().List {
-			if asked[p.PID] && p.State != "Z" {
-				left++
-			}
-		}
+		left := running()
+		maps.DeleteFunc(left, func(pid int, start int64) bool {
+			was, ok := asked[pid]
+			return !ok || was != start
+		})
 		switch {
-		case left == 0:
+		case len(left) == 0:
 			return []byte{1}
 		case time.Now().After(deadline):
 			return []byte{0}
