@@ -10,6 +10,7 @@ type PublishRequest struct {
 	Message string `json:"message,omitempty"`
 	Sign    string `json:"sign,omitempty"` // ssh, gpg, off; "" is as git's global configuration says
 	Push    bool   `json:"push,omitempty"`
+	PR      bool   `json:"pr,omitempty"` // with Push
 	DryRun  bool   `json:"dry_run,omitempty"`
 	// Settings is the path of the operator's settings; it need not exist.
 	Settings string `json:"settings,omitempty"`
@@ -42,6 +43,8 @@ type PublishResult struct {
 	WithoutEffect []string `json:"without_effect"`
 	// PushedTo is the URL that the branch was pushed to, without user and password.
 	PushedTo string `json:"pushed_to,omitempty"`
+	// PullRequest is the URL of the pull request that was made.
+	PullRequest string `json:"pull_request,omitempty"`
 }
 
 // PublishLimits are the limits of a publication.

@@ -34,6 +34,7 @@ type publication struct {
 	runs     []api.PublishedReceipt
 	result   *api.PublishResult
 	remote   publish.Remote
+	pull     *pull // nil if none is made
 }
 
 // Publish puts the accepted changes of a cell on a new branch of the repository in
@@ -72,6 +73,12 @@ func (e *Engine) Publish(ctx context.Context, req api.PublishRequest) (_ *api.Pu
 			return nil, err
 		}
 		p.result.PushedTo = quote.UTF8(p.remote.Show)
+	}
+	if req.PR {
+		if err := p.preparePull(ctx, work.Base); err != nil {
+			return nil, err
+		}
+		defer p.pull.token.Drop()
 	}
 	if req.DryRun {
 		return p.result, nil
@@ -179,13 +186,9 @@ func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (
 	if err != nil {
 		return nil, err
 	}
-	title := p.req.Title
-	if title == "" {
-		title = "Changes of cell " + p.cell.Name
-	}
 	return publish.Prepare(ctx, publish.Options{
 		ID: p.id, Repo: repo, Path: p.cell.Source, Scratch: scratch, Env: p.e.caller.Env, Home: p.e.caller.Home, Settings: p.settings,
-		Branch: p.req.Branch, Base: p.req.Base, Title: title, Message: p.req.Message, Trailers: p.trailers(), Sign: p.req.Sign, Changes: changes,
+		Branch: p.req.Branch, Base: p.req.Base, Title: p.title(), Message: p.req.Message, Trailers: p.trailers(), Sign: p.req.Sign, Changes: changes,
 		Secret: func(path string) (string, bool) {
 			if rule, is := defaults.Match(path, false); is {
 				return rule, true
@@ -193,6 +196,13 @@ func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (
 			return p.at.Rules.Match(path, false)
 		},
 	})
+}
+
+func (p *publication) title() string {
+	if p.req.Title == "" {
+		return "Changes of cell " + p.cell.Name
+	}
+	return p.req.Title
 }
 
 // trailers name the evidence of the work in the commit.
@@ -258,7 +268,10 @@ func (p *publication) carryOut(ctx context.Context, w *publish.Work) error {
 		return errors.Join(err, p.recordPublish(p.id, in))
 	}
 	failpoint.Hit("publish.branch")
-	return p.recordPublish(p.id, in)
+	if err := p.recordPublish(p.id, in); err != nil || p.pull == nil {
+		return err
+	}
+	return p.openPull(ctx, in.Details)
 }
 
 // The details of a statement about a publication, and the values of its state.

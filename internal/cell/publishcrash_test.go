@@ -4,7 +4,6 @@ package cell_test
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"strings"
 
@@ -22,14 +21,7 @@ func publishScenario() scenario {
 			"publish.ref", "publish.branch", "log.written",
 		},
 		before: func(w *world) {
-			w.ok(os.WriteFile(w.source+"-gitconfig", []byte("[user]\n\tname = Op\n\temail = op@example.com\n"), 0o600))
-			w.ok(os.WriteFile(w.source+"-settings", []byte("require_signed: false\n"), 0o600))
-			w.git("init", "--quiet", "--initial-branch=main")
-			w.git("add", "--all")
-			w.git("commit", "--quiet", "-m", "base")
-			w.git("init", "--quiet", "--bare", w.source+"-origin.git")
-			w.git("remote", "add", "origin", w.source+"-origin.git")
-			w.git("push", "--quiet", "origin", "main")
+			w.repository("require_signed: false\n")
 			w.sh("demo", "echo first > hello.txt", acceptOnSuccess)
 		},
 		do: func(ctx context.Context, e *cell.Engine, source string) error {
@@ -40,9 +32,7 @@ func publishScenario() scenario {
 }
 
 func publishTo(ctx context.Context, e *cell.Engine, source, branch string) error {
-	caller := tester()
-	caller.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+source+"-gitconfig")
-	_, err := e.As(caller).Publish(ctx, api.PublishRequest{Cell: "demo", Branch: branch, Sign: "off", Push: true, Settings: source + "-settings"})
+	_, err := operator(e, source).Publish(ctx, api.PublishRequest{Cell: "demo", Branch: branch, Sign: "off", Push: true, Settings: source + "-settings"})
 	return err
 }
 
@@ -78,13 +68,4 @@ func gitDir(repo string) string {
 		return repo
 	}
 	return repo + "/.git"
-}
-
-func (w *world) git(args ...string) {
-	w.Helper()
-	cmd := exec.CommandContext(w.ctx, "git", args...)
-	cmd.Dir, cmd.Env = w.source, append(os.Environ(), "GIT_CONFIG_GLOBAL="+w.source+"-gitconfig", "GIT_CONFIG_NOSYSTEM=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		w.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
 }

@@ -27,10 +27,15 @@ Gates decide first: at most 25 files, 1,200 lines, 8 top-level areas, no binary
 files, no control files, no secrets, and signatures by allowed signers only.
 .forkcell/publish.yaml of the base commit can tighten them. publish.yaml in your
 configuration directory can also loosen them. If a gate refuses or a push fails, the
-repository stays as it was.`,
+repository stays as it was.
+
+--pr makes a pull request after the push, by the API of GitHub, GitLab, Forgejo or
+Gitea, with the message and the newest receipt as its text. If that fails, the branch
+stays and is named.`,
 		Example: `  forkcell publish demo --branch work/fix-login --dry-run
   forkcell publish demo --branch work/fix-login --title 'Fix the login'
-  forkcell publish demo --branch work/fix-login --base develop --push`,
+  forkcell publish demo --branch work/fix-login --base develop --push
+  forkcell publish demo --branch work/fix-login --pr`,
 		Args:              positional("CELL"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,6 +43,7 @@ repository stays as it was.`,
 			if err := checkPublish(cmd, r); err != nil {
 				return err
 			}
+			r.Push = r.Push || r.PR
 			r.Cell, r.Settings = args[0], configFile("publish.yaml")
 			return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error { return runPublish(ctx, s, e, r) })
 		},
@@ -49,6 +55,7 @@ repository stays as it was.`,
 	f.StringVar(&r.Message, "message", "", "further `TEXT` of the commit's message")
 	f.StringVar(&r.Sign, "sign", "", "signature: `ssh|gpg|off` (default: gpg.format of git's global configuration)")
 	f.BoolVar(&r.Push, "push", false, "push the branch to the push URL of origin")
+	f.BoolVar(&r.PR, "pr", false, "also make a pull request; implies --push")
 	f.BoolVar(&r.DryRun, "dry-run", false, "make and check the commit, publish nothing")
 	return cmd
 }
@@ -92,5 +99,8 @@ func printPublish(p *page, r *api.PublishResult) {
 		p.printf("would push to %s\n", quote.Line(r.PushedTo))
 	case r.PushedTo != "":
 		p.printf("pushed to %s\n", quote.Line(r.PushedTo))
+	}
+	if r.PullRequest != "" {
+		p.printf("pull request: %s\n", quote.Line(r.PullRequest))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/publish/forge"
 )
 
 // SettingsFile is the path of a repository's own settings in its base commit.
@@ -31,7 +32,7 @@ type Settings struct {
 	// the only one.
 	Base string `yaml:"base"`
 	// Forges are the services for pull requests, beside the well-known ones.
-	Forges []Forge `yaml:"forges"`
+	Forges []forge.Forge `yaml:"forges"`
 }
 
 // Limits bound the size of a publication.
@@ -40,18 +41,6 @@ type Limits struct {
 	Lines    *int `yaml:"lines"`
 	Areas    *int `yaml:"areas"`
 	Binaries *int `yaml:"binaries"`
-}
-
-// Forge is a service that has pull requests.
-type Forge struct {
-	// Host is that of the push URL, with the port if it has one.
-	Host string `yaml:"host"`
-	// Kind is github, gitlab, forgejo or gitea.
-	Kind string `yaml:"kind"`
-	// API is the URL of the API, "" is the usual one of the host.
-	API string `yaml:"api"`
-	// Token says where the token is: env:NAME, file:PATH or command:JSON.
-	Token string `yaml:"token"`
 }
 
 // The limits that hold unless the operator sets others.
@@ -92,7 +81,7 @@ func (s Settings) check() error {
 		return fmt.Errorf("allow_control: %w", err)
 	}
 	for _, f := range s.Forges {
-		if err := f.check(); err != nil {
+		if err := f.Check(); err != nil {
 			return fmt.Errorf("forges: %w", err)
 		}
 	}

@@ -1,0 +1,132 @@
+package cell_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// git runs git in the source, with the configuration of a test operator.
+func (w *world) git(args ...string) string {
+	w.Helper()
+	cmd := exec.CommandContext(w.ctx, "git", args...)
+	cmd.Dir, cmd.Env = w.source, append(os.Environ(), "GIT_CONFIG_GLOBAL="+w.source+"-gitconfig", "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// repository makes the source a repository with the branch main, and a second one that
+// is its origin. settings are the operator's.
+func (w *world) repository(settings string) {
+	w.Helper()
+	w.ok(os.WriteFile(w.source+"-gitconfig", []byte("[user]\n\tname = Op\n\temail = op@example.com\n"), 0o600))
+	w.ok(os.WriteFile(w.source+"-settings", []byte(settings), 0o600))
+	w.git("init", "--quiet", "--initial-branch=main")
+	w.git("add", "--all")
+	w.git("commit", "--quiet", "-m", "base")
+	w.git("init", "--quiet", "--bare", w.source+"-origin.git")
+	w.git("remote", "add", "origin", w.source+"-origin.git")
+	w.git("push", "--quiet", "origin", "main")
+}
+
+// operator returns the engine for the operator of a source.
+func operator(e *cell.Engine, source string, env ...string) *cell.Engine {
+	caller := tester()
+	caller.Env = append(append(os.Environ(), "GIT_CONFIG_GLOBAL="+source+"-gitconfig"), env...)
+	return e.As(caller)
+}
+
+// codeHost is a service with a repository over HTTP and an API for pull requests.
+type codeHost struct {
+	*httptest.Server
+	asked  map[string]string
+	token  string
+	status int
+}
+
+func newCodeHost(w *world) *codeHost {
+	w.Helper()
+	path := w.git("--exec-path")
+	w.git("--git-dir", w.source+"-origin.git", "config", "http.receivepack", "true")
+	h := &codeHost{status: http.StatusCreated}
+	mux := http.NewServeMux()
+	mux.Handle("/team/app.git/", http.StripPrefix("/team/app.git", &cgi.Handler{
+		Path: path + "/git-http-backend", Dir: "/",
+		Env: []string{"GIT_PROJECT_ROOT=" + w.source + "-origin.git", "GIT_HTTP_EXPORT_ALL=1", "PATH=" + os.Getenv("PATH")},
+	}))
+	mux.HandleFunc("POST /api/v1/repos/team/app/pulls", func(rw http.ResponseWriter, r *http.Request) {
+		h.token, h.asked = r.Header.Get("Authorization"), nil
+		if err := json.NewDecoder(r.Body).Decode(&h.asked); err != nil {
+			w.Error(err)
+		}
+		rw.WriteHeader(h.status)
+		fmt.Fprintf(rw, `{"html_url":"%s/team/app/pulls/1"}`, h.URL)
+	})
+	h.Server = httptest.NewServer(mux)
+	w.Cleanup(h.Close)
+	return h
+}
+
+// TestPullRequest: a pull request is made after the push, with the receipt as its
+// text. Without service or token nothing is pushed; after a failure the branch stays.
+func TestPullRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.init("demo", "overlay")
+	w.repository("require_signed: false\n")
+	w.sh("demo", "echo first > hello.txt", acceptOnSuccess)
+	host := newCodeHost(w)
+	name := strings.TrimPrefix(host.URL, "http://")
+	w.git("remote", "set-url", "origin", host.URL+"/team/app.git")
+	request := func(branch string) (*api.PublishResult, error) {
+		return operator(w.e, w.source, "FORGE_SECRET=tok-1").Publish(w.ctx, api.PublishRequest{
+			Cell: "demo", Branch: branch, Title: "Say first", Message: "As agreed.", Sign: "off", Push: true, PR: true, Settings: w.source + "-settings",
+		})
+	}
+	refused := func(branch string, code api.Code, part string) {
+		t.Helper()
+		_, err := request(branch)
+		e, ok := errors.AsType[*api.Error](err)
+		if !ok || e.Code != code || !strings.Contains(e.Message, part) {
+			t.Errorf("got %v, want %s with %q", err, code, part)
+		}
+	}
+	refused("work", api.CodePullRequest, "is no service that is known")
+	settings := "require_signed: false\nforges: [{host: '" + name + "', kind: forgejo, api: '" + host.URL + "/api/v1', token: 'env:%s'}]\n"
+	w.ok(os.WriteFile(w.source+"-settings", fmt.Appendf(nil, settings, "NO_SUCH_VARIABLE"), 0o600))
+	refused("work", api.CodePullRequest, "there is no token for pull requests")
+	if got := w.git("--git-dir", w.source+"-origin.git", "branch", "--list", "work") + w.git("branch", "--list", "work"); got != "" || host.token != "" {
+		t.Errorf("something was published: %q, %q", got, host.token)
+	}
+
+	w.ok(os.WriteFile(w.source+"-settings", fmt.Appendf(nil, settings, "FORGE_SECRET"), 0o600))
+	res, err := request("work")
+	w.ok(err)
+	if res.PullRequest != host.URL+"/team/app/pulls/1" || host.token != "token tok-1" {
+		t.Errorf("made at %s with %s", res.PullRequest, host.token)
+	}
+	if host.asked["title"] != "Say first" || host.asked["head"] != "work" || host.asked["base"] != "main" ||
+		!strings.HasPrefix(host.asked["body"], "As agreed.\n\n# Receipt `"+res.Receipts[0].ReceiptID+"`") {
+		t.Errorf("asked for %v", host.asked)
+	}
+
+	host.status = http.StatusUnprocessableEntity
+	refused("second", api.CodePullRequest, "the branch second stays in "+w.source+" and at "+host.URL+"/team/app.git")
+	if here, there := w.git("rev-parse", "second"), w.git("--git-dir", w.source+"-origin.git", "rev-parse", "second"); here != there {
+		t.Errorf("the repository has %s, origin %s", here, there)
+	}
+	w.sound("demo")
+}
