@@ -11,7 +11,9 @@ type PublishRequest struct {
 	Sign    string `json:"sign,omitempty"` // ssh, gpg, off; "" is as git's global configuration says
 	Push    bool   `json:"push,omitempty"`
 	PR      bool   `json:"pr,omitempty"` // with Push
-	DryRun  bool   `json:"dry_run,omitempty"`
+	// KeepCommits makes the cell's own commits again instead of one commit.
+	KeepCommits bool `json:"keep_commits,omitempty"`
+	DryRun      bool `json:"dry_run,omitempty"`
 	// Settings is the path of the operator's settings; it need not exist.
 	Settings string `json:"settings,omitempty"`
 }
@@ -26,6 +28,7 @@ type PublishResult struct {
 	Base       string `json:"base"`
 	BaseCommit string `json:"base_commit"`
 	Commit     string `json:"commit"`
+	Commits    int    `json:"commits"`
 	Signed     string `json:"signed"` // ssh, gpg, off
 	Checkpoint string `json:"checkpoint_id"`
 	Root       string `json:"root"`

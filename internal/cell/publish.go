@@ -186,8 +186,13 @@ func (p *publication) work(ctx context.Context, repo *fsx.Dir, scratch string) (
 	if err != nil {
 		return nil, err
 	}
+	history, err := p.history()
+	if err != nil {
+		return nil, err
+	}
 	return publish.Prepare(ctx, publish.Options{
-		ID: p.id, Repo: repo, Path: p.cell.Source, Scratch: scratch, Env: p.e.caller.Env, Home: p.e.caller.Home, Settings: p.settings,
+		History: history,
+		ID:      p.id, Repo: repo, Path: p.cell.Source, Scratch: scratch, Env: p.e.caller.Env, Home: p.e.caller.Home, Settings: p.settings,
 		Branch: p.req.Branch, Base: p.req.Base, Title: p.title(), Message: p.req.Message, Trailers: p.trailers(), Sign: p.req.Sign, Changes: changes,
 		Secret: func(path string) (string, bool) {
 			if rule, is := defaults.Match(path, false); is {
@@ -220,7 +225,7 @@ func (p *publication) trailers() []publish.Trailer {
 func (p *publication) describe(w *publish.Work) {
 	p.result = &api.PublishResult{
 		Cell: p.cell.Name, PublishID: p.id, DryRun: p.req.DryRun, Repository: quote.UTF8(p.cell.Source), Branch: p.req.Branch, Base: w.Base,
-		BaseCommit: w.BaseCommit, Commit: w.Commit, Signed: w.Signed, Checkpoint: p.accepted.ID, Root: p.accepted.Root(),
+		BaseCommit: w.BaseCommit, Commit: w.Commit, Commits: w.Commits, Signed: w.Signed, Checkpoint: p.accepted.ID, Root: p.accepted.Root(),
 		Receipts: append([]api.PublishedReceipt{}, p.runs...), Changes: []api.PublishedChange{}, Ignored: []string{},
 		Files: w.Size.Files, Lines: w.Size.Lines, Areas: w.Size.Areas, Binaries: w.Size.Binaries,
 		Limits:        api.PublishLimits{Files: w.Rules.Files, Lines: w.Rules.Lines, Areas: w.Rules.Areas, Binaries: w.Rules.Binaries},

@@ -21,7 +21,9 @@ source directory, as one signed commit on a base branch.
 git makes the commit in a scratch directory. Configuration, hooks, filters and
 attributes of the repository have no effect. The commit has your name, address and
 signing key, from git's global configuration, and names receipt and decision. The
-work tree and the other branches stay as they are.
+work tree and the other branches stay as they are. --keep-commits publishes the
+commits that were made in the cell instead, each made again from its files and its
+message, with you as the author.
 
 Gates decide first: at most 25 files, 1,200 lines, 8 top-level areas, no binary
 files, no control files, no secrets, and signatures by allowed signers only.
@@ -56,6 +58,7 @@ stays and is named.`,
 	f.StringVar(&r.Sign, "sign", "", "signature: `ssh|gpg|off` (default: gpg.format of git's global configuration)")
 	f.BoolVar(&r.Push, "push", false, "push the branch to the push URL of origin")
 	f.BoolVar(&r.PR, "pr", false, "also make a pull request; implies --push")
+	f.BoolVar(&r.KeepCommits, "keep-commits", false, "publish the commits that were made in the cell, each signed by you, instead of one")
 	f.BoolVar(&r.DryRun, "dry-run", false, "make and check the commit, publish nothing")
 	return cmd
 }
@@ -85,6 +88,9 @@ func printPublish(p *page, r *api.PublishResult) {
 	}
 	p.printf("%s: %s to branch %s of %s\n", did, count(int64(len(r.Changes)), "file", "files"), quote.Arg(r.Branch), quote.Path(r.Repository))
 	p.printf("  commit %s on %s, signature: %s\n", r.Commit, quote.Arg(r.Base), r.Signed)
+	if r.Commits > 1 {
+		p.printf("  the last of %d commits\n", r.Commits)
+	}
 	for _, c := range r.Changes {
 		p.printf("%s\n", nameStatus(p, api.ChangeJSON{Path: c.Path, PathBase64: c.PathBase64, Change: c.Change}))
 	}

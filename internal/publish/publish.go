@@ -36,6 +36,8 @@ type Options struct {
 	Sign     string // SignSSH, SignGPG, SignOff; "" is as git's global configuration says
 
 	Changes []Change
+	// History, if set, is the work's own repository, whose commits are kept.
+	History *History
 	// Secret reports whether a rule takes a path for a secret.
 	Secret func(path string) (rule string, is bool)
 }
@@ -45,6 +47,8 @@ type Options struct {
 type Work struct {
 	// Base is the branch, BaseCommit its commit, Commit the new commit.
 	Base, BaseCommit, Commit, Tree string
+	// Commits is the number of new commits.
+	Commits int
 	// Signed is the kind of signature: ssh, gpg or off.
 	Signed string
 	Rules  Rules
@@ -216,7 +220,16 @@ func (w *Work) sign(ctx context.Context) error {
 		return err
 	}
 	w.Signed = sign.how
-	if w.Commit, err = w.s.commit(ctx, sign, identity, w.Tree, w.BaseCommit, message(w.opt.Title, w.opt.Message, w.opt.Trailers)); err != nil {
+	commit := func(tree, parent, message string) (string, error) {
+		return w.s.commit(ctx, sign, identity, tree, parent, message)
+	}
+	if w.opt.History != nil {
+		w.Commit, err = w.rebuild(ctx, commit)
+	} else {
+		w.Commits = 1
+		w.Commit, err = commit(w.Tree, w.BaseCommit, message(w.opt.Title, w.opt.Message, w.opt.Trailers))
+	}
+	if err != nil {
 		return err
 	}
 	failpoint.Hit("publish.committed")

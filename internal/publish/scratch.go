@@ -13,6 +13,8 @@ type scratch struct {
 	dir *fsx.Dir
 	at  string
 	git *runner
+
+	extracted int64 // bytes of objects that were written to files
 }
 
 // newScratch uses an empty directory that nobody else can enter.
