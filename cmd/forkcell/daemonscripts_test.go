@@ -87,17 +87,8 @@ func serveElsewhere(env *testscript.Env) error {
 		return err
 	}
 	env.Defer(func() { _ = os.RemoveAll(dir) })
-	home := filepath.Join(dir, "home")
-	e, release, err := app.Open(home, app.Create, cell.Caller{Actor: func() string { return "test" }})
+	home, file, err := tokenHome(dir)
 	if err != nil {
-		return err
-	}
-	made, err := e.TokenCreate(context.Background(), api.TokenRequest{Name: "test", Scopes: []string{"admin"}})
-	if err = errors.Join(err, release()); err != nil {
-		return err
-	}
-	file := filepath.Join(dir, "token")
-	if err := os.WriteFile(file, []byte(made.Token+"\n"), 0o600); err != nil {
 		return err
 	}
 	at, stop, err := serveHome(home, api.ServeOptions{Listen: []string{"127.0.0.1:0"}})
@@ -108,6 +99,20 @@ func serveElsewhere(env *testscript.Env) error {
 	env.Setenv("FORKCELL_URL", "http://"+at[0])
 	env.Setenv("FORKCELL_TOKEN_FILE", file)
 	return nil
+}
+
+// tokenHome makes a home for a daemon in a directory, with a token in a file.
+func tokenHome(dir string) (home, file string, err error) {
+	home, file = filepath.Join(dir, "home"), filepath.Join(dir, "token")
+	e, release, err := app.Open(home, app.Create, cell.Caller{Actor: func() string { return "test" }})
+	if err != nil {
+		return "", "", err
+	}
+	made, err := e.TokenCreate(context.Background(), api.TokenRequest{Name: "test", Scopes: []string{"admin"}})
+	if err = errors.Join(err, release()); err != nil {
+		return "", "", err
+	}
+	return home, file, os.WriteFile(file, []byte(made.Token+"\n"), 0o600)
 }
 
 // serveScript starts a daemon on the home of a script, which then talks to it.
