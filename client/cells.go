@@ -39,18 +39,16 @@ func (s *Cells) Create(ctx context.Context, r CreateCell, opts ...CallOption) (*
 	return &Cell{Name: made.Cell, Created: made, client: s.client}, nil
 }
 
-// CreateFrom makes a cell from a directory of this machine. The daemon must be on the
-// local socket.
+// CreateFrom makes a cell from a directory of this machine. To a daemon elsewhere the
+// program forkcell of this machine sends the files, without those that the secret rules
+// leave out; then Accept, Apply, Undo and Refresh of the cell use the same directory.
 func (s *Cells) CreateFrom(ctx context.Context, dir string, r CreateCell, opts ...CallOption) (*Cell, error) {
-	if !s.client.Local() {
-		return nil, &Error{
-			Code: api.CodeNoLocalBinary, Message: "this client cannot send " + dir + " to " + s.client.where(),
-			Hint: "use the daemon on the local socket, a directory of the daemon's machine, or an uploaded archive",
-		}
-	}
 	path, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
+	}
+	if !s.client.Local() {
+		return s.sendDir(ctx, path, r)
 	}
 	r.Source = &Source{Path: path}
 	return s.Create(ctx, r, opts...)

@@ -19,6 +19,7 @@ type Client struct {
 
 	address address
 	token   string
+	binary  string
 	http    *http.Client
 }
 
@@ -28,7 +29,7 @@ type Client struct {
 //
 // New sends nothing: Version tells whether the daemon answers.
 func New(opts ...Option) (*Client, error) {
-	var conf config
+	conf := config{binary: "forkcell"}
 	for _, o := range opts {
 		o(&conf)
 	}
@@ -39,7 +40,7 @@ func New(opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: at, token: conf.token, http: &http.Client{
+	c := &Client{address: at, token: conf.token, binary: conf.binary, http: &http.Client{
 		Transport: transport(at, conf),
 		// A redirection would carry the token to another place.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -20,8 +20,14 @@ func (c *Cell) Restore(ctx context.Context, r Restore, opts ...CallOption) (*Mov
 	return post[MoveResult](ctx, c.client, c.path("/restore"), r, opts)
 }
 
-// Accept accepts a run; without one, the newest that is undecided.
+// Accept accepts a run; without one, the newest that is undecided. With Apply a refused
+// apply does not change the decision: then there can be a result and an error.
 func (c *Cell) Accept(ctx context.Context, r Accept, opts ...CallOption) (*AcceptResult, error) {
+	if r.Apply {
+		if sent, err := c.isSent(ctx); sent || err != nil {
+			return here(err, func() (*AcceptResult, error) { return c.acceptHere(ctx, r) })
+		}
+	}
 	return post[AcceptResult](ctx, c.client, c.path("/accept"), r, opts)
 }
 
@@ -32,20 +38,39 @@ func (c *Cell) Reject(ctx context.Context, r Reject, opts ...CallOption) (*MoveR
 
 // Apply writes accepted work to the source directory, or to another one.
 func (c *Cell) Apply(ctx context.Context, r Apply, opts ...CallOption) (*ApplyResult, error) {
+	if sent, err := c.isSent(ctx); sent || err != nil {
+		return here(err, func() (*ApplyResult, error) { return c.applyHere(ctx, r) })
+	}
 	return post[ApplyResult](ctx, c.client, c.path("/apply"), r, opts)
 }
 
 // Undo takes the last apply back.
 func (c *Cell) Undo(ctx context.Context, r Undo, opts ...CallOption) (*ApplyResult, error) {
+	if sent, err := c.isSent(ctx); sent || err != nil {
+		return here(err, func() (*ApplyResult, error) { return c.undoHere(ctx, r) })
+	}
 	return post[ApplyResult](ctx, c.client, c.path("/undo"), r, opts)
 }
 
 // Refresh takes over what changed in the source directory.
 func (c *Cell) Refresh(ctx context.Context, r Refresh, opts ...CallOption) (*RefreshResult, error) {
+	if r.Upload == "" {
+		if sent, err := c.isSent(ctx); sent || err != nil {
+			return here(err, func() (*RefreshResult, error) { return c.refreshHere(ctx, r) })
+		}
+	}
 	return post[RefreshResult](ctx, c.client, c.path("/refresh"), r, opts)
 }
 
 // Verify recomputes the hashes of states.
 func (c *Cell) Verify(ctx context.Context, r Verify, opts ...CallOption) (*VerifyResult, error) {
 	return post[VerifyResult](ctx, c.client, c.path("/verify"), r, opts)
+}
+
+// here calls do unless an error is known.
+func here[T any](err error, do func() (*T, error)) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return do()
 }

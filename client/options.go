@@ -18,6 +18,7 @@ type config struct {
 	tokenFile string
 	token     string
 	tls       *tls.Config
+	binary    string
 }
 
 // WithURL names the daemon: unix:PATH, http://HOST:PORT or https://HOST:PORT.
@@ -31,6 +32,11 @@ func WithToken(token string) Option { return func(c *config) { c.token = token }
 
 // WithTLS configures TLS, for example with the certificate of a private authority.
 func WithTLS(t *tls.Config) Option { return func(c *config) { c.tls = t } }
+
+// WithBinary names the program that sends directories of this machine to a daemon
+// elsewhere, and writes them back. Without it, that is forkcell in the search path. It
+// trusts the certificates of the system, and those that SSL_CERT_FILE names.
+func WithBinary(path string) Option { return func(c *config) { c.binary = path } }
 
 // read completes the options from the environment.
 func (c *config) read() error {

@@ -228,7 +228,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s: Local is %v", good, c.Local())
 		}
 	}
-	c := connect(t, client.WithURL("https://example.com"))
+	c := connect(t, client.WithURL("https://example.com"), client.WithBinary(filepath.Join(t.TempDir(), "none")))
 	if _, err := c.Cells.Create(t.Context(), client.CreateCell{ForkOf: "x"}); !client.HasCode(err, "usage") {
 		t.Error(err)
 	}

@@ -1,0 +1,215 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// The files of a directory of this machine are sent to a daemon elsewhere, and written
+// back, by the program forkcell: only it knows which files hold secrets and must stay,
+// and it keeps the journal of what was written.
+
+// sourceUpload begins the source of a cell whose files were sent.
+const sourceUpload = "upload:"
+
+// isSent reports whether the files of a cell were sent to a daemon elsewhere, so that
+// the program on this machine has to write them back.
+func (c *Cell) isSent(ctx context.Context) (bool, error) {
+	if c.client.Local() {
+		return false, nil
+	}
+	status, err := c.Status(ctx)
+	return err == nil && strings.HasPrefix(status.Source, sourceUpload), err
+}
+
+// flags collects the flags of a command line.
+type flags []string
+
+func (f *flags) text(name, value string) {
+	if value != "" {
+		*f = append(*f, "--"+name+"="+value)
+	}
+}
+
+func (f *flags) list(name string, values []string) {
+	for _, v := range values {
+		*f = append(*f, "--"+name+"="+v)
+	}
+}
+
+func (f *flags) on(name string, set bool) {
+	if set {
+		*f = append(*f, "--"+name)
+	}
+}
+
+// sendDir makes a cell from a directory of this machine.
+func (s *Cells) sendDir(ctx context.Context, dir string, r CreateCell) (*Cell, error) {
+	if r.Name == "" {
+		r.Name = "cell-" + strings.ToLower(rand.Text()[:10])
+	}
+	args := flags{"init", r.Name}
+	args.text("from", dir)
+	args.text("backend", r.Backend)
+	args.text("runtime", r.Runtime)
+	args.text("mount-at", r.MountAt)
+	args.list("exclude", r.Exclude)
+	for key, value := range r.Labels {
+		args.text("label", key+"="+value)
+	}
+	args.text("ttl", r.TTL)
+	args.text("idle-timeout", r.IdleTimeout)
+	args.text("on-timeout", r.OnTimeout)
+	if strings.ContainsAny(r.Policy, ":\n") {
+		file, remove, err := policyFile(r.Policy)
+		if err != nil {
+			return nil, err
+		}
+		defer remove()
+		args.text("policy", file)
+	} else {
+		args.text("policy", r.Policy)
+	}
+	made, err := byBinary[InitResult](ctx, s.client, args)
+	if err != nil {
+		return nil, err
+	}
+	return &Cell{Name: made.Cell, Created: made, client: s.client}, nil
+}
+
+// policyFile writes a policy to a file for the program.
+func policyFile(text string) (name string, remove func(), err error) {
+	f, err := os.CreateTemp("", "forkcell-policy-*.yaml")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.Remove(f.Name()) }
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		remove()
+		return "", nil, err
+	}
+	return f.Name(), remove, nil
+}
+
+func (c *Cell) acceptHere(ctx context.Context, r Accept) (*AcceptResult, error) {
+	args := flags{"accept", c.Name, "--apply"}
+	args.text("run", r.Run)
+	args.list("only", r.Only)
+	args.list("except", r.Except)
+	args.text("reason", r.Reason)
+	args.on("force", r.Force)
+	return byBinary[AcceptResult](ctx, c.client, args)
+}
+
+func (c *Cell) applyHere(ctx context.Context, r Apply) (*ApplyResult, error) {
+	args := flags{"apply", c.Name}
+	if r.To != "" {
+		to, err := filepath.Abs(r.To)
+		if err != nil {
+			return nil, err
+		}
+		args.text("to", to)
+	}
+	args.on("dry-run", r.DryRun)
+	args.list("only", r.Only)
+	args.list("except", r.Except)
+	args.text("on-conflict", r.OnConflict)
+	args.list("allow-control", r.AllowControl)
+	args.on("allow-setuid", r.AllowSetuid)
+	return byBinary[ApplyResult](ctx, c.client, args)
+}
+
+func (c *Cell) undoHere(ctx context.Context, r Undo) (*ApplyResult, error) {
+	args := flags{"apply", c.Name, "--undo"}
+	args.list("except", r.Except)
+	args.text("on-conflict", r.OnConflict)
+	args.on("dry-run", r.DryRun)
+	return byBinary[ApplyResult](ctx, c.client, args)
+}
+
+func (c *Cell) refreshHere(ctx context.Context, r Refresh) (*RefreshResult, error) {
+	args := flags{"refresh", c.Name}
+	args.text("on-conflict", r.OnConflict)
+	return byBinary[RefreshResult](ctx, c.client, args)
+}
+
+// byBinary runs a verb of the program forkcell on this machine, and returns its
+// document. A verb can have both a document and an error.
+func byBinary[T any](ctx context.Context, c *Client, verb flags) (*T, error) {
+	path, err := c.findBinary()
+	if err != nil {
+		return nil, err
+	}
+	global := flags{"--url=" + c.where(), "--json", "--quiet"}
+	cmd := exec.CommandContext(ctx, path)
+	if c.token != "" {
+		// A pipe: nobody else sees it, as an argument or a file.
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		cmd.ExtraFiles = []*os.File{r}
+		global.text("token-file", "/dev/fd/3")
+		go func() {
+			_, _ = w.WriteString(c.token + "\n") // the program says that it has none
+			_ = w.Close()
+		}()
+	}
+	cmd.Args = append(append([]string{path}, global...), verb...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	failed := cmd.Run()
+	var doc *T
+	if out.Len() > 0 {
+		doc = new(T)
+		if err := json.Unmarshal(out.Bytes(), doc); err != nil {
+			return nil, &Error{Code: api.CodeProtocol, Message: path + ": unexpected output: " + err.Error(), Hint: "forkcell of another version may be installed"}
+		}
+	}
+	if failed == nil && doc == nil {
+		return nil, &Error{Code: api.CodeProtocol, Message: path + " printed no document", Hint: "forkcell of another version may be installed"}
+	}
+	return doc, binaryError(ctx, path, failed, errs.Bytes())
+}
+
+// binaryError returns the error that the program printed.
+func binaryError(ctx context.Context, path string, failed error, printed []byte) error {
+	if failed == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var doc struct {
+		Error struct {
+			Code    Code     `json:"code"`
+			Message string   `json:"message"`
+			Hint    string   `json:"hint"`
+			Details []string `json:"details"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(printed, &doc); err != nil || doc.Error.Code == "" {
+		return &Error{Code: api.CodeProtocol, Message: path + ": " + failed.Error() + ": " + string(printed[:min(len(printed), 200)])}
+	}
+	return &Error{Code: doc.Error.Code, Message: doc.Error.Message, Hint: doc.Error.Hint, Details: doc.Error.Details}
+}
+
+// findBinary returns the path of the program.
+func (c *Client) findBinary() (string, error) {
+	path, err := exec.LookPath(c.binary)
+	if err != nil {
+		return "", &Error{
+			Code: api.CodeNoLocalBinary, Message: "the files of this machine are sent to " + c.where() + " by the program forkcell: " + err.Error(),
+			Hint: "install it, or use the daemon on the local socket, a directory of the daemon's machine, or an uploaded archive",
+		}
+	}
+	return path, nil
+}
