@@ -112,6 +112,6 @@ def test_no_daemon(tmp_path: Path) -> None:
 
 
 def test_no_upload(project: Path) -> None:
-    with Forkcell("https://example.com", token="fct_x") as fc, pytest.raises(ForkcellError) as e:
+    with Forkcell("https://example.com", token="fct_x", binary="no-such-program") as fc, pytest.raises(ForkcellError) as e:
         fc.cells.create(project)
     assert e.value.code == "no_local_binary"

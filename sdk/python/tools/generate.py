@@ -34,6 +34,9 @@ SYNC = [
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\b__a(enter|exit|iter)__\b", r"__\1__"),
     (r"\bfrom anyio import Lock\b", "from threading import Lock"),
+    (r"\bfrom anyio import to_thread\n\n", ""),
+    (r"\bmove_on_after, to_thread\b", "move_on_after"),
+    (r"\bto_thread\.run_sync\(([\w.]+), ", r"\1("),
     # Ordinary code is not cancelled.
     (r"\bfrom anyio import move_on_after\b", "from contextlib import nullcontext"),
     (r"\bmove_on_after\([^)]*\)", "nullcontext()"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import httpx
-from anyio import move_on_after
+from anyio import move_on_after, to_thread
 
 from .. import models
 from .._call import Call, argv, cell_path, conditional, get, owned, post
@@ -208,6 +208,8 @@ class AsyncCell:
 
     async def accept(self, *, if_match: int | None = None, **options: Unpack[bodies.AcceptBody]) -> models.AcceptResult:
         """Accept a run; without one, the newest that is undecided."""
+        if options.get("apply") and await self._sent():
+            return await self._here("accept", options, models.AcceptResult)
         return await self._move("/accept", options, models.AcceptResult, if_match)
 
     async def reject(self, *, if_match: int | None = None, **options: Unpack[bodies.RejectBody]) -> models.MoveResult:
@@ -216,14 +218,20 @@ class AsyncCell:
 
     async def apply(self, *, if_match: int | None = None, **options: Unpack[bodies.ApplyBody]) -> models.ApplyResult:
         """Write accepted work to the source directory, or to another one."""
+        if await self._sent():
+            return await self._here("apply", options, models.ApplyResult)
         return await self._move("/apply", options, models.ApplyResult, if_match)
 
     async def undo(self, *, if_match: int | None = None, **options: Unpack[bodies.UndoBody]) -> models.ApplyResult:
         """Take the last apply back."""
+        if await self._sent():
+            return await self._here("undo", options, models.ApplyResult)
         return await self._move("/undo", options, models.ApplyResult, if_match)
 
     async def refresh(self, *, if_match: int | None = None, **options: Unpack[bodies.RefreshBody]) -> models.RefreshResult:
         """Take over what changed in the source directory."""
+        if not options.get("upload") and await self._sent():
+            return await self._here("refresh", options, models.RefreshResult)
         return await self._move("/refresh", options, models.RefreshResult, if_match)
 
     async def verify(self, **options: Unpack[bodies.VerifyBody]) -> models.VerifyResult:
@@ -318,6 +326,14 @@ class AsyncCell:
 
     def _path(self, below: str = "") -> str:
         return cell_path(self.name, below)
+
+    async def _sent(self) -> bool:
+        """Report whether the files of the cell were sent to a daemon elsewhere."""
+        return self._transport.address.socket is None and (await self.status()).source.startswith("upload:")
+
+    async def _here(self, verb: str, options: Any, kind: type[T]) -> T:
+        """Carry out a verb with a directory of this machine."""
+        return decode(kind, await to_thread.run_sync(self._transport.binary.move, verb, self.name, options))
 
     async def _move(self, below: str, options: Any, kind: type[T], if_match: int | None = None) -> T:
         return await self._transport.send(post(self._path(below), options, if_match=if_match), kind)

@@ -6,9 +6,11 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from anyio import to_thread
+
 from .. import models
 from .._call import post
-from .._errors import ForkcellError
+from .._decode import decode
 from .cell import AsyncCell
 from .transport import AsyncTransport
 
@@ -33,24 +35,22 @@ class AsyncCells:
     ) -> AsyncCell:
         """Make a cell.
 
-        source is a directory of this machine, and the daemon must be on the local socket;
-        or it is the API's own form, such as {"empty": True} or {"path": "/srv/project"},
-        a directory of the daemon's machine.
+        source is a directory of this machine; or it is the API's own form, such as
+        {"empty": True} or {"path": "/srv/project"}, a directory of the daemon's machine.
+        To a daemon elsewhere the program forkcell of this machine sends the directory,
+        without what the secret rules leave out; accept, apply, undo and refresh of the
+        cell then use the same directory.
         """
-        body = {**options, "source": self._source(source)}
+        if source is not None and not isinstance(source, Mapping):
+            path = os.path.abspath(source)
+            if self._transport.address.socket is None:
+                document = await to_thread.run_sync(self._transport.binary.create, path, options)
+                sent = decode(models.InitResult, document)
+                return AsyncCell(self._transport, sent.cell, sent)
+            source = {"path": path}
+        body = {**options, "source": source}
         made = await self._transport.send(post("/v1/cells", body, key=idempotency_key), models.InitResult)
         return AsyncCell(self._transport, made.cell, made)
-
-    def _source(self, source: str | os.PathLike[str] | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        if source is None or isinstance(source, Mapping):
-            return source
-        if self._transport.address.socket is None:
-            raise ForkcellError(
-                "no_local_binary",
-                message=f"this client cannot send {os.fspath(source)} to {self._transport.address}",
-                hint="use the daemon on the local socket, a directory of the daemon's machine, or an uploaded archive",
-            )
-        return {"path": os.path.abspath(source)}
 
     async def get(self, name: str) -> AsyncCell:
         """Return a cell that exists."""

@@ -27,7 +27,7 @@ class AsyncForkcell:
     url is unix:PATH, http://HOST:PORT or https://HOST:PORT; without it, FORKCELL_URL or
     the socket of the default home. The token is that of token_file or FORKCELL_TOKEN_FILE;
     the local socket needs none. verify is an ssl.SSLContext for certificates of a private
-    authority.
+    authority. binary is the program that sends directories to a daemon elsewhere.
     """
 
     def __init__(
@@ -37,8 +37,9 @@ class AsyncForkcell:
         token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
         verify: ssl.SSLContext | bool = True,
+        binary: str = "forkcell",
     ) -> None:
-        self._transport = AsyncTransport(_config.address(url), _config.token(token, token_file), verify)
+        self._transport = AsyncTransport(_config.address(url), _config.token(token, token_file), verify, binary)
         self.cells = AsyncCells(self._transport)
         self.runs = AsyncRuns(self._transport)
         self.receipts = AsyncReceipts(self._transport)

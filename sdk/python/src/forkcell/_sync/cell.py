@@ -208,6 +208,8 @@ class Cell:
 
     def accept(self, *, if_match: int | None = None, **options: Unpack[bodies.AcceptBody]) -> models.AcceptResult:
         """Accept a run; without one, the newest that is undecided."""
+        if options.get("apply") and self._sent():
+            return self._here("accept", options, models.AcceptResult)
         return self._move("/accept", options, models.AcceptResult, if_match)
 
     def reject(self, *, if_match: int | None = None, **options: Unpack[bodies.RejectBody]) -> models.MoveResult:
@@ -216,14 +218,20 @@ class Cell:
 
     def apply(self, *, if_match: int | None = None, **options: Unpack[bodies.ApplyBody]) -> models.ApplyResult:
         """Write accepted work to the source directory, or to another one."""
+        if self._sent():
+            return self._here("apply", options, models.ApplyResult)
         return self._move("/apply", options, models.ApplyResult, if_match)
 
     def undo(self, *, if_match: int | None = None, **options: Unpack[bodies.UndoBody]) -> models.ApplyResult:
         """Take the last apply back."""
+        if self._sent():
+            return self._here("undo", options, models.ApplyResult)
         return self._move("/undo", options, models.ApplyResult, if_match)
 
     def refresh(self, *, if_match: int | None = None, **options: Unpack[bodies.RefreshBody]) -> models.RefreshResult:
         """Take over what changed in the source directory."""
+        if not options.get("upload") and self._sent():
+            return self._here("refresh", options, models.RefreshResult)
         return self._move("/refresh", options, models.RefreshResult, if_match)
 
     def verify(self, **options: Unpack[bodies.VerifyBody]) -> models.VerifyResult:
@@ -318,6 +326,14 @@ class Cell:
 
     def _path(self, below: str = "") -> str:
         return cell_path(self.name, below)
+
+    def _sent(self) -> bool:
+        """Report whether the files of the cell were sent to a daemon elsewhere."""
+        return self._transport.address.socket is None and (self.status()).source.startswith("upload:")
+
+    def _here(self, verb: str, options: Any, kind: type[T]) -> T:
+        """Carry out a verb with a directory of this machine."""
+        return decode(kind, self._transport.binary.move(verb, self.name, options))
 
     def _move(self, below: str, options: Any, kind: type[T], if_match: int | None = None) -> T:
         return self._transport.send(post(self._path(below), options, if_match=if_match), kind)

@@ -27,7 +27,7 @@ class Forkcell:
     url is unix:PATH, http://HOST:PORT or https://HOST:PORT; without it, FORKCELL_URL or
     the socket of the default home. The token is that of token_file or FORKCELL_TOKEN_FILE;
     the local socket needs none. verify is an ssl.SSLContext for certificates of a private
-    authority.
+    authority. binary is the program that sends directories to a daemon elsewhere.
     """
 
     def __init__(
@@ -37,8 +37,9 @@ class Forkcell:
         token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
         verify: ssl.SSLContext | bool = True,
+        binary: str = "forkcell",
     ) -> None:
-        self._transport = Transport(_config.address(url), _config.token(token, token_file), verify)
+        self._transport = Transport(_config.address(url), _config.token(token, token_file), verify, binary)
         self.cells = Cells(self._transport)
         self.runs = Runs(self._transport)
         self.receipts = Receipts(self._transport)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import time
 import httpx
 
+from .._binary import Binary
 from .._call import Call, get, retry_wait
 from .._config import Address
 from .._decode import decode
@@ -25,8 +26,9 @@ PAGE = 500
 class Transport:
     """The connection to a daemon."""
 
-    def __init__(self, address: Address, token: str | None, verify: ssl.SSLContext | bool) -> None:
+    def __init__(self, address: Address, token: str | None, verify: ssl.SSLContext | bool, binary: str = "forkcell") -> None:
         self.address = address
+        self.binary = Binary(binary, address, token)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(
             base_url=address.base,
