@@ -5,7 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,36 +70,17 @@ func (s *Cells) sendDir(ctx context.Context, dir string, r CreateCell) (*Cell, e
 	args.text("ttl", r.TTL)
 	args.text("idle-timeout", r.IdleTimeout)
 	args.text("on-timeout", r.OnTimeout)
+	inputs := map[string]string{}
 	if strings.ContainsAny(r.Policy, ":\n") {
-		file, remove, err := policyFile(r.Policy)
-		if err != nil {
-			return nil, err
-		}
-		defer remove()
-		args.text("policy", file)
+		inputs["policy"] = r.Policy
 	} else {
 		args.text("policy", r.Policy)
 	}
-	made, err := byBinary[InitResult](ctx, s.client, args)
+	made, err := byBinary[InitResult](ctx, s.client, args, inputs)
 	if err != nil {
 		return nil, err
 	}
 	return &Cell{Name: made.Cell, Created: made, client: s.client}, nil
-}
-
-// policyFile writes a policy to a file for the program.
-func policyFile(text string) (name string, remove func(), err error) {
-	f, err := os.CreateTemp("", "forkcell-policy-*.yaml")
-	if err != nil {
-		return "", nil, err
-	}
-	remove = func() { _ = os.Remove(f.Name()) }
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		remove()
-		return "", nil, err
-	}
-	return f.Name(), remove, nil
 }
 
 func (c *Cell) acceptHere(ctx context.Context, r Accept) (*AcceptResult, error) {
@@ -108,7 +90,7 @@ func (c *Cell) acceptHere(ctx context.Context, r Accept) (*AcceptResult, error) 
 	args.list("except", r.Except)
 	args.text("reason", r.Reason)
 	args.on("force", r.Force)
-	return byBinary[AcceptResult](ctx, c.client, args)
+	return byBinary[AcceptResult](ctx, c.client, args, nil)
 }
 
 func (c *Cell) applyHere(ctx context.Context, r Apply) (*ApplyResult, error) {
@@ -126,7 +108,7 @@ func (c *Cell) applyHere(ctx context.Context, r Apply) (*ApplyResult, error) {
 	args.text("on-conflict", r.OnConflict)
 	args.list("allow-control", r.AllowControl)
 	args.on("allow-setuid", r.AllowSetuid)
-	return byBinary[ApplyResult](ctx, c.client, args)
+	return byBinary[ApplyResult](ctx, c.client, args, nil)
 }
 
 func (c *Cell) undoHere(ctx context.Context, r Undo) (*ApplyResult, error) {
@@ -134,39 +116,40 @@ func (c *Cell) undoHere(ctx context.Context, r Undo) (*ApplyResult, error) {
 	args.list("except", r.Except)
 	args.text("on-conflict", r.OnConflict)
 	args.on("dry-run", r.DryRun)
-	return byBinary[ApplyResult](ctx, c.client, args)
+	return byBinary[ApplyResult](ctx, c.client, args, nil)
 }
 
 func (c *Cell) refreshHere(ctx context.Context, r Refresh) (*RefreshResult, error) {
 	args := flags{"refresh", c.Name}
 	args.text("on-conflict", r.OnConflict)
-	return byBinary[RefreshResult](ctx, c.client, args)
+	return byBinary[RefreshResult](ctx, c.client, args, nil)
 }
 
 // byBinary runs a verb of the program forkcell on this machine, and returns its
-// document. A verb can have both a document and an error.
-func byBinary[T any](ctx context.Context, c *Client, verb flags) (*T, error) {
+// document. A verb can have both a document and an error. Inputs are the contents of
+// files that flags name.
+func byBinary[T any](ctx context.Context, c *Client, verb flags, inputs map[string]string) (*T, error) {
 	path, err := c.findBinary()
 	if err != nil {
 		return nil, err
 	}
-	global := flags{"--url=" + c.where(), "--json", "--quiet"}
-	cmd := exec.CommandContext(ctx, path)
+	cmd := exec.CommandContext(ctx, path, "--url="+c.where(), "--json", "--quiet")
+	cmd.Args = append(cmd.Args, verb...)
+	if inputs = maps.Clone(inputs); inputs == nil {
+		inputs = map[string]string{}
+	}
 	if c.token != "" {
-		// A pipe: nobody else sees it, as an argument or a file.
-		r, w, err := os.Pipe()
+		inputs["token-file"] = c.token + "\n"
+	}
+	for flag, text := range inputs {
+		r, err := pipeOf(text)
 		if err != nil {
 			return nil, err
 		}
 		defer r.Close()
-		cmd.ExtraFiles = []*os.File{r}
-		global.text("token-file", "/dev/fd/3")
-		go func() {
-			_, _ = w.WriteString(c.token + "\n") // the program says that it has none
-			_ = w.Close()
-		}()
+		cmd.Args = append(cmd.Args, fmt.Sprintf("--%s=/dev/fd/%d", flag, 3+len(cmd.ExtraFiles)))
+		cmd.ExtraFiles = append(cmd.ExtraFiles, r)
 	}
-	cmd.Args = append(append([]string{path}, global...), verb...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	failed := cmd.Run()
@@ -181,6 +164,20 @@ func byBinary[T any](ctx context.Context, c *Client, verb flags) (*T, error) {
 		return nil, &Error{Code: api.CodeProtocol, Message: path + " printed no document", Hint: "forkcell of another version may be installed"}
 	}
 	return doc, binaryError(ctx, path, failed, errs.Bytes())
+}
+
+// pipeOf returns the end of a pipe to read a text from: nobody else sees it, as they
+// would an argument or a file.
+func pipeOf(text string) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		_, _ = w.WriteString(text) // a program that does not read it says why
+		_ = w.Close()
+	}()
+	return r, nil
 }
 
 // binaryError returns the error that the program printed.

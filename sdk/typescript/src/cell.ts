@@ -1,3 +1,4 @@
+import { moveBy } from "./binary.js";
 import { argv, change, get, post, withQuery, type Call, type CallOptions, type ChangeOptions } from "./call.js";
 import { Diff } from "./diff.js";
 import { ForkcellError } from "./errors.js";
@@ -153,7 +154,7 @@ export class Cell {
 
   /** Accepts a run; without one, the newest that is undecided. */
   accept(request: t.Accept = {}, options: ChangeOptions = {}): Promise<t.AcceptResult> {
-    return this.#move("/accept", request, options);
+    return this.#moveFiles("accept", request.apply === true, request, options);
   }
 
   /** Rejects a run, and goes back to the state before it. */
@@ -163,17 +164,17 @@ export class Cell {
 
   /** Writes accepted work to the source directory, or to another one. */
   apply(request: t.Apply = {}, options: ChangeOptions = {}): Promise<t.ApplyResult> {
-    return this.#move("/apply", request, options);
+    return this.#moveFiles("apply", true, request, options);
   }
 
   /** Takes the last apply back. */
   undo(request: t.Undo = {}, options: ChangeOptions = {}): Promise<t.ApplyResult> {
-    return this.#move("/undo", request, options);
+    return this.#moveFiles("undo", true, request, options);
   }
 
   /** Takes over what changed in the source directory. */
   refresh(request: t.Refresh = {}, options: ChangeOptions = {}): Promise<t.RefreshResult> {
-    return this.#move("/refresh", request, options);
+    return this.#moveFiles("refresh", request.upload === undefined, request, options);
   }
 
   /** Recomputes the hashes of states. */
@@ -255,6 +256,14 @@ export class Cell {
 
   #move<T>(below: string, request: object | undefined, options: ChangeOptions): Promise<T> {
     return this.#transport.send(post(this.#path(below), request && snake(request), options));
+  }
+
+  /** Carries out a verb that may use files: by the program of this machine if the cell's files were sent to a daemon elsewhere. */
+  async #moveFiles<T>(verb: string, files: boolean, request: object, options: ChangeOptions): Promise<T> {
+    if (files && this.#transport.address.socket === undefined && (await this.status(options)).source.startsWith("upload:")) {
+      return moveBy(await this.#transport.binary(), verb, this.#name, snake(request), options.signal);
+    }
+    return this.#move(`/${verb}`, request, options);
   }
 
   #output<T>(below: string, command: Command, request: OutputOptions & ChangeOptions): Promise<T> {

@@ -1,6 +1,6 @@
+import { createBy } from "./binary.js";
 import { post, type CallOptions, type ChangeOptions } from "./call.js";
 import { Cell } from "./cell.js";
-import { ForkcellError } from "./errors.js";
 import { snake } from "./names.js";
 import type { Transport } from "./transport.js";
 import type { CellInfo, CreateCell, InitResult, Source } from "./types.js";
@@ -13,22 +13,24 @@ export class Cells {
     this.#transport = transport;
   }
 
-  /** Makes a cell. */
+  /**
+   * Makes a cell. To a daemon elsewhere the program forkcell of this machine sends a
+   * directory, without what the secret rules leave out; accept, apply, undo and refresh of
+   * the cell then use the same directory.
+   */
   async create(request: CreateCell = {}, options: ChangeOptions = {}): Promise<Cell> {
-    const body = snake({ ...request, source: await this.#source(request.source) });
+    const { source, ...rest } = request;
+    if (typeof source === "string" && this.#transport.address.socket === undefined) {
+      const sent = await createBy<InitResult>(await this.#transport.binary(), source, snake(rest), options.signal);
+      return new Cell(this.#transport, sent.cell, sent);
+    }
+    const body = snake({ ...rest, source: await this.#source(source) });
     const made = await this.#transport.send<InitResult>(post("/v1/cells", body, options));
     return new Cell(this.#transport, made.cell, made);
   }
 
   async #source(source: string | Source | undefined): Promise<Source | undefined> {
     if (typeof source !== "string") return source;
-    const { name, socket } = this.#transport.address;
-    if (socket === undefined) {
-      throw new ForkcellError("no_local_binary", {
-        message: `this client cannot send ${source} to ${name}`,
-        hint: "use the daemon on the local socket, a directory of the daemon's machine, or an uploaded archive",
-      });
-    }
     const { resolve } = await import("node:path");
     return { path: resolve(source) };
   }

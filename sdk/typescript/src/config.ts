@@ -6,6 +6,8 @@ export interface ClientOptions {
   token?: string;
   /** The file that has the token; without it, FORKCELL_TOKEN_FILE. The local socket needs none. */
   tokenFile?: string;
+  /** The program that sends directories to a daemon elsewhere; without it, forkcell in the search path. */
+  binary?: string;
 }
 
 /** Where a daemon is: a unix socket, or the beginning of every URL. */

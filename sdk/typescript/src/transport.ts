@@ -1,4 +1,5 @@
 // Sends calls to a daemon.
+import type { Binary } from "./binary.js";
 import { get, retryWait, withQuery, type Call, type CallOptions, type Query } from "./call.js";
 import { parseAddress, readToken, type Address, type ClientOptions } from "./config.js";
 import { ForkcellError } from "./errors.js";
@@ -25,6 +26,12 @@ export class Transport {
 
   close(): Promise<void> {
     return this.#close();
+  }
+
+  /** The program that handles files of this machine for a daemon elsewhere. */
+  async binary(): Promise<Binary> {
+    this.#token ??= readToken(this.#options);
+    return { path: this.#options.binary ?? "forkcell", address: this.address, token: await this.#token };
   }
 
   /** Sends a call, and returns the document of its answer with names in camelCase. */

@@ -133,5 +133,5 @@ test("addresses", async () => {
     assert.throws(() => new Forkcell({ url }), TypeError, url);
   }
   await assert.rejects(new Forkcell({ url: "unix:/nowhere" }).version(), (e) => code("connection")(e) && /ENOENT.*forkcell serve/.test(String(e)));
-  await assert.rejects(new Forkcell({ url: "https://example.com" }).cells.create({ source: "." }), code("no_local_binary"));
+  await assert.rejects(new Forkcell({ url: "https://example.com", binary: "no-such-program" }).cells.create({ source: "." }), code("no_local_binary"));
 });
