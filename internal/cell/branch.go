@@ -2,7 +2,6 @@ package cell
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"strconv"
 	"strings"
@@ -82,17 +81,6 @@ func (e *Engine) branchPolicy(c store.Cell, req api.BranchRequest) (*policy.Poli
 		return policy.Default(), err
 	}
 	return e.lastPolicy(runs[len(runs)-1])
-}
-
-// showWarm describes a template or a branch.
-func showWarm(info *api.LiveInfo, r store.Run) {
-	info.Template, info.Degraded = r.Template, r.Degraded
-	if r.Branch != nil {
-		info.Branch = &api.BranchOrigin{}
-		if err := json.Unmarshal(r.Branch, info.Branch); err != nil {
-			info.Branch = nil
-		}
-	}
 }
 
 // memoryOf returns the memory of a cell's processes, with their share of what they

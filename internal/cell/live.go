@@ -284,3 +284,14 @@ func (e *Engine) stopFirst(ctx context.Context, cell string) error {
 	_, err = e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
 	return err
 }
+
+// showWarm describes a template or a branch.
+func showWarm(info *api.LiveInfo, r store.Run) {
+	info.Template, info.Degraded = r.Template, r.Degraded
+	if r.Branch != nil {
+		info.Branch = &api.BranchOrigin{}
+		if err := json.Unmarshal(r.Branch, info.Branch); err != nil {
+			info.Branch = nil
+		}
+	}
+}

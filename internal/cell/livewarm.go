@@ -31,19 +31,6 @@ const anyProcess = "the runtimes gvisor and microvm copy any process"
 // cellWarm is the state in the event of a template that is warm.
 const cellWarm = "cell warm"
 
-// checkWarm refuses a request for a template that no process can meet.
-func checkWarm(w *api.WarmRequest) error {
-	switch {
-	case w == nil:
-		return nil
-	case len(w.Args) == 0 || w.Args[0] == "":
-		return api.Usagef("", "no command to make warm")
-	case w.Ready == "notify" || strings.HasPrefix(w.Ready, "port:"):
-		return readyElsewhere(w.Ready)
-	}
-	return nil
-}
-
 // awaitWarm executes the command of a template and returns when it is warm.
 func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 	template, ok := l.cell.(driver.Template)
@@ -113,12 +100,6 @@ func (l *liveRun) checkReady(when string) error {
 		return api.Refusef(api.CodeNotWarm, "", "cell %s is warm, and has no file %s that can be read: %v", l.r.cell.Name, quote.Path(file), err)
 	}
 	return f.Close()
-}
-
-// readyElsewhere refuses a condition that only other runtimes can look at.
-func readyElsewhere(when string) error {
-	return api.Refusef(api.CodeRuntime, "leave it out: the process says itself when it is warm; the runtimes gvisor and microvm can look",
-		"--ready %s: the runtime native cannot look at that", quote.Arg(when))
 }
 
 // endCold ends a cell that did not become warm, and records its run.
