@@ -59,8 +59,9 @@ func (e *Engine) TakeCopy(ctx context.Context, cell, p, name string, r io.Reader
 		_, err := io.Copy(w, r)
 		return err
 	})
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, api.Usagef("send all of it", "the copy stream was cut off")
+	// The program in the cell reads the stream, and says what is wrong with it.
+	if told, ok := errors.AsType[*api.Error](err); ok && told.Code == api.CodeCopy && strings.Contains(told.Message, carry.ErrStream.Error()) {
+		return nil, api.Usagef("send all of what a copy out of a cell is", "%s", told.Message)
 	}
 	return append([]string{}, warnings...), err
 }
