@@ -58,6 +58,15 @@ func TestTools(t *testing.T) {
 	runScripts(t, "tools", map[string]string{"GOROOT": strings.TrimSpace(string(root))})
 }
 
+// TestGvisor runs the scripts of the runtime gvisor.
+func TestGvisor(t *testing.T) {
+	runtime := os.Getenv("FORKCELL_TEST_GVISOR")
+	if runtime == "" {
+		t.Skip("make test-gvisor builds the runtime and runs this test")
+	}
+	runScripts(t, "gvisor", map[string]string{"PATH": os.Getenv("PATH") + ":" + filepath.Dir(runtime)})
+}
+
 func runScripts(t *testing.T, dir string, vars map[string]string) {
 	t.Helper()
 	t.Parallel()

@@ -16,7 +16,7 @@ type CreateCell struct {
 	Checkpoint string   `json:"checkpoint,omitempty" doc:"The state to fork; without it, the present one."`
 	N          int      `json:"n,omitempty" doc:"Make so many forks, called NAME-1 to NAME-N." minimum:"0" maximum:"1000"`
 	Backend    string   `json:"backend,omitempty" enum:"overlay,clone,delta" doc:"How states are kept. Without it, the best one for the host."`
-	Runtime    string   `json:"runtime,omitempty" enum:"native" doc:"What runs the commands."`
+	Runtime    string   `json:"runtime,omitempty" enum:"native,gvisor" doc:"What runs the commands."`
 	Policy     string   `json:"policy,omitempty" doc:"A policy as YAML, or the name of a preset."`
 	Exclude    []string `json:"exclude,omitempty" doc:"Patterns of files to leave out, besides the secret rules."`
 	MountAt    string   `json:"mount_at,omitempty" doc:"Path of the workspace in the cell."`

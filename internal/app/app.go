@@ -17,6 +17,8 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/gvisor"
 	"github.com/forkcell/forkcell/internal/driver/native"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -98,7 +100,10 @@ func Open(home string, mode Mode, caller cell.Caller) (_ *cell.Engine, release f
 		inner := release
 		release = func() error { cool(); return inner() }
 	}()
-	config := cell.Config{Driver: runner, Launcher: launcher{}, Caller: caller, Version: Version(), Hide: hide, Home: home, Now: time.Now, Logger: logger()}
+	config := cell.Config{
+		Driver: runner, Runtimes: map[string]driver.Driver{"gvisor": gvisor.New(gvisor.Options{Native: native.Options{ProbeDir: home}})},
+		Launcher: launcher{}, Caller: caller, Version: Version(), Hide: hide, Home: home, Now: time.Now, Logger: logger(),
+	}
 	s, err := store.Open(home, mode.store())
 	if errors.Is(err, store.ErrNoHome) && mode != Create && mode != Serve && mode != Rescue {
 		return cell.New(config), func() error { return nil }, nil

@@ -27,7 +27,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		return nil, api.Failf(api.CodePolicy, err, "keep the policy")
 	}
 	r := &run{session: s, runPlan: runPlan{
-		spec: wanted.spec, policy: wanted.policy, areas: wanted.areas, masks: wanted.masks, grants: wanted.grants.recorded(),
+		driver: wanted.driver, spec: wanted.spec, policy: wanted.policy, areas: wanted.areas, masks: wanted.masks, grants: wanted.grants.recorded(),
 	}}
 	r.degraded = wanted.notes
 	opened := r.openGate(ctx, hash, req.network())
@@ -52,7 +52,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		Command: recordable(req.Args), EnvNames: envNames(r.spec.Env), Workdir: quote.Line(r.spec.Workdir),
 		ReadOnly: texts(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, Ceiling: wanted.ceiling,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
-		Actor: s.e.caller.Actor(), StartedAt: s.e.now().UTC(),
+		Actor: s.e.caller.Actor(), StartedAt: s.e.now().UTC(), Runtime: wanted.runtime,
 		Memory: r.spec.Limits.Memory, CPUsMilli: r.spec.Limits.CPUsMilli,
 	}
 	if req.origin != nil {

@@ -92,7 +92,7 @@ func (r *run) record(tx *store.Tx, p proof) error {
 	}
 	rec := r.rec
 	rec.Asked, rec.Branch, rec.Degraded, rec.Ceiling = nil, nil, nil, "" // the receipt has them now
-	rec.Paused, rec.Template, rec.Memory, rec.CPUsMilli = false, false, 0, 0
+	rec.Runtime, rec.Paused, rec.Template, rec.Memory, rec.CPUsMilli = "", false, false, 0, 0
 	if err := tx.PutRun(rec); err != nil {
 		return err
 	}

@@ -29,8 +29,10 @@ type Config struct {
 	Workspace *workspace.Store
 	// Late, if set, opens the database and the workspaces of a home of which only
 	// the locks are open. Only a visit can do without them.
-	Late     func() (*workspace.Store, error)
-	Driver   driver.Driver
+	Late   func() (*workspace.Store, error)
+	Driver driver.Driver // of the runtime native
+	// Runtimes are the drivers of further runtimes, by their names.
+	Runtimes map[string]driver.Driver
 	Launcher Launcher         // starts supervisors of live cells
 	Caller   Caller           // the caller, unless As sets another
 	Version  string           // of this program, for events
@@ -49,6 +51,7 @@ type Engine struct {
 	store    *store.Store
 	ws       *workspace.Store
 	driver   driver.Driver
+	runtimes map[string]driver.Driver
 	launcher Launcher
 	late     func() (*workspace.Store, error)
 	home     string
@@ -76,7 +79,7 @@ func New(c Config) *Engine {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Engine{
-		store: c.Store, ws: c.Workspace, late: c.Late, driver: c.Driver, launcher: c.Launcher, caller: c.Caller, home: c.Home, version: c.Version, hide: c.Hide,
+		store: c.Store, ws: c.Workspace, late: c.Late, driver: c.Driver, runtimes: c.Runtimes, launcher: c.Launcher, caller: c.Caller, home: c.Home, version: c.Version, hide: c.Hide,
 		now: c.Now, log: evidence.New(c.Store, c.Workspace, c.Now, c.Caller.Actor), logger: c.Logger, shared: &shared{},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,7 +23,7 @@ func (r *run) run(ctx context.Context, stdio Stdio) {
 		stdio.In = keys
 	}
 	watched, full := r.watchDisk(ctx)
-	outcome, err := r.e.driver.Run(watched, r.spec, driver.Stdio{
+	outcome, err := r.driver.Run(watched, r.spec, driver.Stdio{
 		In: stdio.In, Out: r.out.stdout(stdio.Out), Err: r.out.stderr(stdio.Err),
 		Resize: stdio.Resize, Signals: signals.out,
 	})
@@ -123,6 +124,9 @@ func runnerError(err error) error {
 		return e
 	}
 	start, ok := errors.AsType[*driver.StartError](err)
+	if cannot, no := errors.AsType[*driver.UnenforceableError](err); no && (!ok || start.Cause != driver.CauseLandlock) {
+		return unenforced(cannot, err)
+	}
 	if !ok {
 		return api.Failf(api.CodeRun, err, "run the command")
 	}
@@ -138,17 +142,22 @@ func runnerError(err error) error {
 			Hint: "use Linux 6.2 or newer with Landlock switched on, or set landlock.compatibility to best_effort, or give --allow-degraded", Err: err,
 		}
 	}
-	if cannot, ok := errors.AsType[*driver.UnenforceableError](err); ok {
-		hint := "--allow-degraded runs it all the same, and says so in the receipt"
-		if cannot.Remedy != "" {
-			hint = cannot.Remedy + "; " + hint
-		}
-		return &api.Error{Kind: api.Refused, Code: api.CodeUnenforced, Message: cannot.Error(), Hint: hint, Err: err}
-	}
 	return &api.Error{
 		Kind: api.Refused, Code: api.CodeStart, Message: fmt.Sprintf("start the cell: %s: %v", start.Step, start.Err),
 		Hint: "`forkcell doctor` shows what this host can do", Err: err,
 	}
+}
+
+// unenforced returns the error for a control that does not work here.
+func unenforced(e *driver.UnenforceableError, err error) error {
+	var hints []string
+	if e.Remedy != "" {
+		hints = append(hints, e.Remedy)
+	}
+	if !e.Always {
+		hints = append(hints, "--allow-degraded runs it all the same, and says so in the receipt")
+	}
+	return &api.Error{Kind: api.Refused, Code: api.CodeUnenforced, Message: e.Error(), Hint: strings.Join(hints, "; "), Err: err}
 }
 
 // diskInterval is the time between two checks of the space that a run uses. The

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,8 +85,8 @@ func (e *Engine) Init(ctx context.Context, req api.InitRequest) (*api.InitResult
 
 // newCell checks the request and describes the cell.
 func (e *Engine) newCell(req api.InitRequest) (store.Cell, error) {
-	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: runtimeNative, CreatedAt: e.now().UTC()}
-	if err := checkRuntime(req.Runtime); err != nil {
+	c := store.Cell{ID: store.NewID("cell"), Name: req.Name, LastName: req.Name, Runtime: cmp.Or(req.Runtime, runtimeNative), CreatedAt: e.now().UTC()}
+	if _, err := e.runtime(c.Runtime); err != nil {
 		return c, err
 	}
 	if req.Name != "" {

@@ -34,7 +34,7 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkRuntime(req.Runtime), checkWarm(req.Warm)); err != nil {
+	if err := checkWarm(req.Warm); err != nil {
 		return nil, err
 	}
 	// The caller's environment is read here: the supervisor has another one.

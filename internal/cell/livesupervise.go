@@ -41,7 +41,7 @@ func (e *Engine) Supervise(ctx context.Context, order supervise.StartOrder, read
 	}
 	r.total = begin
 	r.timings.PrepareUS = since(begin)
-	l := &liveRun{r: r, req: req, make: e.driver.Start}
+	l := &liveRun{r: r, req: req, make: r.driver.Start}
 	if order.Request.Warm != nil {
 		r.spec.Template = true
 	}

@@ -25,9 +25,6 @@ const usualReady = time.Minute
 // shownLines is how much of the output an error shows.
 const shownLines = 20
 
-// anyProcess says which runtimes copy processes that take no part.
-const anyProcess = "the runtimes gvisor and microvm copy any process"
-
 // cellWarm is the state in the event of a template that is warm.
 const cellWarm = "cell warm"
 
@@ -51,7 +48,7 @@ func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case limited.Err() != nil:
-		err = api.Refusef(api.CodeNotWarm, "`forkcell warm python "+l.r.cell.Name+"` starts an interpreter that takes part; --ready-timeout gives it longer; "+anyProcess,
+		err = api.Refusef(api.CodeNotWarm, "`forkcell warm python "+l.r.cell.Name+"` starts an interpreter that takes part; --ready-timeout gives it longer",
 			"cell %s was not warm after %v: its command takes no part in branches, or needs longer", l.r.cell.Name, limit)
 	case err != nil:
 		// The reason of a process that ends is in its output.
@@ -129,8 +126,8 @@ func (l *liveRun) recordLive(change func(*store.Run)) error {
 
 // notTemplate refuses a branch of a cell that is no template.
 func notTemplate(cell string) error {
-	return api.Refusef(api.CodeNotWarm, "stop it, and make it a template with forkcell warm python; "+anyProcess,
-		"cell %s is no warm template: the runtime native copies only a process that takes part", cell)
+	return api.Refusef(api.CodeNotWarm, "stop it, and make it a template with forkcell warm python",
+		"cell %s is no warm template: only a process that takes part can be copied", cell)
 }
 
 // Eval runs code in the warm interpreter of a branch.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -232,6 +231,3 @@ func (e *Engine) verifyState(ctx context.Context, at workspace.Cell, chk store.C
 	}
 	return problems, nil
 }
-
-// Doctor reports what this host can enforce.
-func (e *Engine) Doctor(ctx context.Context) []driver.Check { return e.driver.Doctor(ctx) }

@@ -98,6 +98,7 @@ func (r *run) connect(g *gate, granted []string) {
 		return
 	}
 	r.spec.Network = r.e.served(g)
+	r.spec.Network.Programs = r.policy.NamesPrograms()
 	r.gateway, r.plainEnv = g.Gateway, r.spec.Env
 	r.spec.Env = replaced(r.plainEnv, g.Environment())
 	r.granted = granted

@@ -1,7 +1,7 @@
 package cell
 
 import (
-	"errors"
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -13,7 +13,11 @@ import (
 )
 
 func (e *Engine) spec(c store.Cell, req runRequest) (a resolved, err error) {
-	if err := errors.Join(checkArgs(c, req.Args), checkRuntime(req.Runtime)); err != nil {
+	if err := checkArgs(c, req.Args); err != nil {
+		return a, err
+	}
+	a.runtime = cmp.Or(req.Runtime, c.Runtime)
+	if a.driver, err = e.runtime(a.runtime); err != nil {
 		return a, err
 	}
 	given, err := e.givenPolicy(c, req)

@@ -14,11 +14,13 @@ import (
 
 // resolved is a request checked against the cell and the policy.
 type resolved struct {
-	spec   driver.Spec // without the workspace's mounts
-	policy *policy.Policy
-	areas  []workspace.Area // besides the workspace and the home
-	notes  []string         // controls that are weaker than requested
-	grants *grants
+	runtime string
+	driver  driver.Driver // of the runtime
+	spec    driver.Spec   // without the workspace's mounts
+	policy  *policy.Policy
+	areas   []workspace.Area // besides the workspace and the home
+	notes   []string         // controls that are weaker than requested
+	grants  *grants
 	// ceiling is the hash of the caller's ceiling, or "".
 	ceiling string
 	inside  string     // path of the workspace in the cell, or ""

@@ -122,9 +122,9 @@ func (e *Engine) Plan(_ context.Context, req api.RunRequest) (*api.RunPlan, erro
 		return nil, err
 	}
 	if captured {
-		spec.Network = &driver.Network{}
+		spec.Network = &driver.Network{Programs: wanted.policy.NamesPrograms()}
 	}
-	controls, err := e.driver.Resolve(spec)
+	controls, err := wanted.driver.Resolve(spec)
 	if err != nil {
 		return nil, runnerError(err)
 	}
@@ -154,6 +154,7 @@ type run struct {
 // runPlan is the resolved request and policy of a run.
 type runPlan struct {
 	policy   *policy.Policy
+	driver   driver.Driver
 	spec     driver.Spec
 	areas    []workspace.Area
 	masks    []mount.Mask

@@ -22,6 +22,6 @@ func checkWarm(w *api.WarmRequest) error {
 
 // readyElsewhere refuses a condition that only other runtimes can look at.
 func readyElsewhere(when string) error {
-	return api.Refusef(api.CodeRuntime, "leave it out: the process says itself when it is warm; the runtimes gvisor and microvm can look",
+	return api.Refusef(api.CodeRuntime, "leave it out: the process says itself when it is warm",
 		"--ready %s: the runtime native cannot look at that", quote.Arg(when))
 }

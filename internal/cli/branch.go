@@ -82,7 +82,7 @@ func (o *branchOptions) request(cmd *cobra.Command, cell string) (api.BranchRequ
 
 // noMemoryOnDisk refuses to keep memory on disk.
 func noMemoryOnDisk(what string) error {
-	return refusal(api.CodeRuntime, "the runtimes gvisor and microvm can", "%s: the runtime native keeps no memory on disk", what)
+	return refusal(api.CodeRuntime, "", "%s: no runtime of this version keeps memory on disk", what)
 }
 
 func runBranch(ctx context.Context, s *session, e Engine, req api.BranchRequest, stop bool) error {

@@ -56,7 +56,7 @@ func addCacheFlag(f *pflag.FlagSet, to *string, unless string) {
 }
 
 func addRuntimeFlag(f *pflag.FlagSet, to *string, unless string) {
-	f.StringVar(to, "runtime", "", "isolate commands with this runtime: `native|gvisor|microvm`; only native works in this version"+unless)
+	f.StringVar(to, "runtime", "", "isolate commands with this runtime: `native|gvisor|microvm`; doctor shows which work here"+unless)
 }
 
 func checkRuntime(cmd *cobra.Command, value string) error {

@@ -34,6 +34,8 @@ const (
 // UnenforceableError means that a control that was asked for does not work here.
 type UnenforceableError struct {
 	Control, Reason, Remedy string
+	// Always means that Guard.AllowDegraded changes nothing.
+	Always bool
 }
 
 func (e *UnenforceableError) Error() string {

@@ -11,6 +11,8 @@ type Network struct {
 	// is executed. The sockets are its own, also when it fails. The driver calls
 	// stop when the cell is gone.
 	Serve func(Captured) (stop func(), err error)
+	// Programs reports that the policy distinguishes the programs that connect.
+	Programs bool
 	// Files are in the cell's /etc besides, or instead of, what is there; names
 	// are relative to it.
 	Files []File

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/match"
@@ -33,6 +34,13 @@ func Default() *Policy {
 
 // Sandbox is the name of a cell's user and of its group.
 const Sandbox = "sandbox"
+
+// NamesPrograms reports whether the policy allows connections to some programs only.
+func (p *Policy) NamesPrograms() bool {
+	return slices.ContainsFunc(p.Network, func(n NetworkPolicy) bool {
+		return !slices.ContainsFunc(n.Binaries, match.Path.Any)
+	})
+}
 
 // NeedsNetwork reports whether the policy allows connections, which need
 // egress.

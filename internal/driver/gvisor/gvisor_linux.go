@@ -82,6 +82,12 @@ func (d *Driver) runtime() (string, error) {
 	return path, nil
 }
 
+// Available returns an error if there is no runtime.
+func (d *Driver) Available() error {
+	_, err := d.runtime()
+	return err
+}
+
 // Resolve implements driver.Driver.
 func (d *Driver) Resolve(s driver.Spec) (driver.Controls, error) {
 	p, err := d.plan(s)

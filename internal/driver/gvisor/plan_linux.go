@@ -40,14 +40,17 @@ func (d *Driver) plan(s driver.Spec) (*plan, error) {
 	}
 	switch {
 	case len(s.Guard.AllowSyscalls) > 0:
-		return nil, &driver.UnenforceableError{Control: "allow_syscalls", Reason: "the guest's kernel answers the system calls of commands, and has no list", Remedy: "leave it out of the policy, or use --runtime native"}
+		return nil, &driver.UnenforceableError{Control: "allow_syscalls", Reason: "the guest's kernel answers the system calls of commands, and has no list", Remedy: "leave it out of the policy, or use --runtime native", Always: true}
 	case s.Template:
-		return nil, &driver.UnenforceableError{Control: "a template", Reason: "the processes of a guest cannot be copied by forking", Remedy: "use --runtime native"}
+		return nil, &driver.UnenforceableError{Control: "a template", Reason: "the processes of a guest cannot be copied by forking", Remedy: "use --runtime native", Always: true}
 	}
 	p := &plan{outer: s, limits: s.Limits.String()}
 	p.guest = protocol.Guest{ID: native.CallerIdentity(), OpenFiles: s.Limits.OpenFiles}
 	p.guest.ID.Super = s.AsRoot
 	if err := p.limit(&s); err != nil {
+		return nil, err
+	}
+	if err := p.attribute(&s); err != nil {
 		return nil, err
 	}
 	runtime, err := d.runtime()
@@ -91,6 +94,19 @@ func (p *plan) limit(s *driver.Spec) error {
 	}
 	p.degraded = append(p.degraded, "limit pids is not enforced: "+reason)
 	p.outer.Limits.PIDs = 0
+	return nil
+}
+
+// attribute refuses a network that depends on the programs that connect.
+func (p *plan) attribute(s *driver.Spec) error {
+	if s.Network == nil || !s.Network.Programs {
+		return nil
+	}
+	const reason = "on the host, all connections of a guest are those of its runtime"
+	if !s.Guard.AllowDegraded {
+		return &driver.UnenforceableError{Control: "binaries in network policies", Reason: reason, Remedy: "allow any binary there (/**), or use --runtime native"}
+	}
+	p.degraded = append(p.degraded, "connections that are allowed to some programs only are denied to all: "+reason)
 	return nil
 }
 

@@ -1300,6 +1300,13 @@ export interface components {
             status: string;
             what: string;
         };
+        BranchOrigin: {
+            /** Format: date-time */
+            at: string;
+            checkpoint_id: string;
+            source: string;
+            source_run_id: string;
+        };
         CacheUse: {
             checkpoint_id: string;
             from: string;
@@ -1506,7 +1513,7 @@ export interface components {
              * @description What runs the commands.
              * @enum {string}
              */
-            runtime?: "native";
+            runtime?: "native" | "gvisor";
             /** @description Where the files come from. */
             source?: components["schemas"]["Source"];
             /** @description The cell expires so long after its creation. */
@@ -1842,6 +1849,8 @@ export interface components {
             next: string | null;
         };
         LiveInfo: {
+            branch?: components["schemas"]["BranchOrigin"];
+            degraded?: string[];
             /** Format: int64 */
             pid: number;
             run_id: string;
@@ -1849,6 +1858,7 @@ export interface components {
             /** Format: date-time */
             since: string;
             socket: string;
+            template?: boolean;
         };
         LogEntry: {
             actor?: string;
@@ -2390,6 +2400,8 @@ export interface components {
             degraded: string[];
             /** Format: int64 */
             pid: number;
+            /** Format: int64 */
+            ready_us?: number;
             run_id: string;
             socket: string;
             /** Format: date-time */

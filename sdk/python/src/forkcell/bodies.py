@@ -74,7 +74,7 @@ class CreateCell(TypedDict):
     """
     A policy as YAML, or the name of a preset.
     """
-    runtime: NotRequired[Literal['native']]
+    runtime: NotRequired[Literal['native', 'gvisor']]
     """
     What runs the commands.
     """

@@ -25,6 +25,14 @@ class BoundHash:
 
 
 @dataclass(kw_only=True)
+class BranchOrigin:
+    at: str
+    checkpoint_id: str
+    source: str
+    source_run_id: str
+
+
+@dataclass(kw_only=True)
 class CacheUse:
     checkpoint_id: str
     from_: str
@@ -706,6 +714,7 @@ class StartResult:
     run_id: str
     socket: str
     started_at: str
+    ready_us: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -920,6 +929,9 @@ class LiveInfo:
     sessions: list[SessionInfo]
     since: str
     socket: str
+    branch: BranchOrigin | None = None
+    degraded: list[str] | None = None
+    template: bool | None = None
 
 
 @dataclass(kw_only=True)
