@@ -9,6 +9,8 @@ import (
 type WarmRequest struct {
 	// Args is the command that becomes the warm process.
 	Args Texts `json:"command"`
+	// Input is what the command reads from its standard input.
+	Input Text `json:"input,omitempty"`
 	// Ready is when the cell counts as ready, besides what its process says: an
 	// expression that its output matches, port:N, file:PATH or notify. "" is when the
 	// process says so.

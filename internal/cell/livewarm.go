@@ -37,7 +37,7 @@ func (l *liveRun) awaitWarm(ctx context.Context, w api.WarmRequest) error {
 	l.r.unlockHome()
 	l.warm = recordable(w.Args)
 	begin, limit := time.Now(), cmp.Or(w.Timeout, usualReady)
-	ended, err := l.host.ExecWarm(ctx, w.Args)
+	ended, err := l.host.ExecWarm(ctx, w.Args, string(w.Input))
 	if err != nil {
 		return api.WithDetails(err, l.host.LastOutput(shownLines))
 	}

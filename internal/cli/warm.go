@@ -147,29 +147,34 @@ func (o *warmPython) run(ctx context.Context, s *session, e Engine, cellName str
 		}
 		script = path.Join(status.MountAt, script)
 	}
-	command, err := pythonCommand(o.program, o.modules, script)
+	warm, err := pythonRequest(o.program, o.modules, script)
 	if err != nil {
 		return err
 	}
-	return runStart(ctx, s, e, api.StartRequest{
-		Cell: cellName, RunOptions: o.resolved, Warm: &api.WarmRequest{Args: command, Timeout: time.Duration(o.ready.limit)},
-	})
+	warm.Timeout = time.Duration(o.ready.limit)
+	return runStart(ctx, s, e, api.StartRequest{Cell: cellName, RunOptions: o.resolved, Warm: warm})
 }
 
-// beginning is the program of a warm interpreter.
+// beginning is the program of a warm interpreter, after the line that sets _source.
 //
 //go:embed warm.py
 var beginning string
 
-// pythonCommand returns the command of a warm interpreter.
-func pythonCommand(program string, modules []string, script string) ([]string, error) {
+// pythonRequest returns the request for a warm interpreter. It reads its program from
+// its input: arguments are shown to everybody, and recorded.
+func pythonRequest(program string, modules []string, script string) (*api.WarmRequest, error) {
 	options, err := json.Marshal(struct {
 		Modules []string `json:"import"`
 		Script  string   `json:"script"`
-		Warm    string   `json:"warm"`
-	}{append([]string{}, modules...), script, python.Warm})
+	}{append([]string{}, modules...), script})
 	if err != nil {
 		return nil, err
 	}
-	return []string{program, "-c", beginning, string(options)}, nil
+	source, err := json.Marshal(python.Warm) // Python reads it as a string, too
+	if err != nil {
+		return nil, err
+	}
+	return &api.WarmRequest{
+		Args: []string{program, "-", string(options)}, Input: api.Text("_source = " + string(source) + "\n" + beginning),
+	}, nil
 }

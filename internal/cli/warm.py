@@ -3,7 +3,7 @@ import json, sys, types
 _options = json.loads(sys.argv.pop())
 _warm = types.ModuleType("forkcell.warm")
 sys.modules["forkcell.warm"] = _warm
-exec(compile(_options["warm"], "forkcell/warm.py", "exec"), _warm.__dict__)
+exec(compile(_source, "forkcell/warm.py", "exec"), _warm.__dict__)
 for _name in _options["import"]:
     exec("import " + _name)
 if _options["script"]:

@@ -103,14 +103,16 @@ func (h *Host) refusePaused() error {
 }
 
 // ExecWarm executes the command that becomes the warm process of a template, and
-// returns when it has begun. Its output is kept. ended is closed at its end.
-func (h *Host) ExecWarm(ctx context.Context, args []string) (ended <-chan struct{}, err error) {
+// returns when it has begun. It reads input. Its output is kept. ended is closed at its
+// end.
+func (h *Host) ExecWarm(ctx context.Context, args []string, input string) (ended <-chan struct{}, err error) {
 	cmd, _, err := h.command(live.Command{Args: args})
 	if err != nil {
 		return nil, err
 	}
 	cmd.Warm, cmd.Env = true, append(cmd.Env, driver.WarmVariable)
 	stdio, finish := h.Output()
+	stdio.In = strings.NewReader(input)
 	x, err := h.launch(ctx, cmd, h.Recordable(args), stdio, finish)
 	if err != nil {
 		return nil, execError(h.Name, args, err)
