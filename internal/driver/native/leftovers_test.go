@@ -284,12 +284,18 @@ func TestHiddenProcessStartsCells(t *testing.T) {
 		t.Fatal(err)
 	}
 	native := New(Options{})
-	for range 10 {
-		got, err := native.Run(t.Context(), driver.Spec{Command: driver.Command{Args: []string{"/bin/sh", "-c", "exit 3"}, Workdir: "/"}}, driver.Stdio{})
-		if err != nil || got.Code != 3 {
-			t.Fatalf("%+v, %v", got, err)
-		}
+	var runs sync.WaitGroup
+	for range 4 {
+		runs.Go(func() {
+			for range 50 {
+				got, err := native.Run(t.Context(), driver.Spec{Command: driver.Command{Args: []string{"/bin/sh", "-c", "exit 3"}, Workdir: "/"}}, driver.Stdio{})
+				if err != nil || got.Code != 3 {
+					t.Errorf("%+v, %v", got, err)
+				}
+			}
+		})
 	}
+	runs.Wait()
 	if got, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || got != 0 {
 		t.Errorf("dumpable is %d, %v", got, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -201,11 +202,32 @@ func (n *Config) writeMaps(pid, pidfd int) error {
 // WriteMaps gives the process with this number in /proc its users and groups.
 func (n *Config) WriteMaps(pid int) error {
 	for _, f := range []struct{ name, text string }{{"uid_map", n.UIDMap}, {"setgroups", n.Groups}, {"gid_map", n.GIDMap}} {
-		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, f.name), []byte(f.text), 0); err != nil {
+		if err := writeMap(fmt.Sprintf("/proc/%d/%s", pid, f.name), f.text); err != nil {
 			return fmt.Errorf("write map: %w", err)
 		}
 	}
 	return nil
+}
+
+// executing is the time in which a process that has closed its descriptors has
+// executed its program.
+const executing = 500 * time.Millisecond
+
+// writeMap writes a file about a process that executes a program. The kernel closes the
+// descriptors of such a process before it has the memory of the new program count as
+// such that can be dumped. In between, after a parent whose memory cannot be dumped, the
+// file is root's.
+func writeMap(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	for limit := time.Now().Add(executing); errors.Is(err, unix.EACCES) && time.Now().Before(limit); {
+		time.Sleep(time.Millisecond)
+		f, err = os.OpenFile(path, os.O_WRONLY, 0)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // PIDOf returns the number that the process of a descriptor has in /proc.
