@@ -1,8 +1,11 @@
 package gvisor
 
 import (
+	"errors"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -100,9 +103,12 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err := os.Chown(dir, ordinary, ordinary); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^Test", "-test.timeout=5m")
+	self, runtime := filepath.Join(dir, "gvisor.test"), filepath.Join(dir, "runtime") // not beside it, where it would be found
+	copyProgram(t, "/proc/self/exe", self)
+	copyProgram(t, os.Getenv(envRuntime), runtime)
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^Test", "-test.timeout=5m")
 	cmd.Dir = dir
-	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + cellinit.DefaultPath, envRuntime + "=" + os.Getenv(envRuntime)}
+	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + cellinit.DefaultPath, envRuntime + "=" + runtime}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
 	cmd.WaitDelay = time.Minute // for what holds its output when it has ended
 	out, err := cmd.CombinedOutput()
@@ -111,5 +117,23 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	if err != nil {
 		t.Fatalf("as uid %d: %v", ordinary, err)
+	}
+}
+
+// copyProgram copies a program to where other users can execute it.
+func copyProgram(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
