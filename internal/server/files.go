@@ -95,7 +95,7 @@ type readFileInput struct {
 
 type writeFileInput struct {
 	FilePath
-	Mode string `query:"mode" pattern:"^0?[0-7]{3}$" doc:"Permission bits, in octal. Without it they stay; those of a new file are 0644."`
+	Mode string `query:"mode" pattern:"^(0?[0-7]{3})?$" doc:"Permission bits, in octal. Without it they stay; those of a new file are 0644."`
 }
 
 type removeFileInput struct {

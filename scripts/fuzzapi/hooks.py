@@ -11,6 +11,8 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.modes import GenerationMode
 
 URL = os.environ["FORKCELL_FUZZ_URL"]
+# The stream of a copy is bytes.
+schemathesis.serializer.alias("application/vnd.forkcell.copy", "application/octet-stream")
 session = requests.Session()
 session.headers["Authorization"] = "Bearer " + os.environ["FORKCELL_FUZZ_TOKEN"]
 
