@@ -220,7 +220,7 @@ const executing = 500 * time.Millisecond
 func writeMap(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	for limit := time.Now().Add(executing); errors.Is(err, unix.EACCES) && time.Now().Before(limit); {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 		f, err = os.OpenFile(path, os.O_WRONLY, 0)
 	}
 	if err != nil {
