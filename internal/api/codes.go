@@ -132,6 +132,12 @@ const (
 	CodeGate             Code = "gate"
 	CodePush             Code = "push"
 	CodePullRequest      Code = "pull_request"
+	CodeControl          Code = "control_files"
+	CodeAdmission        Code = "admission"
+	CodeAgent            Code = "agent"
+	CodeSession          Code = "session"
+	CodeNoMemory         Code = "no_memory"
+	CodeTurns            Code = "turns"
 )
 
 // CodeInfo is a code, its status over HTTP, and its meaning.
@@ -270,5 +276,11 @@ func Codes() []CodeInfo {
 		{CodeGate, 409, "a gate refuses to publish the work"},
 		{CodePush, 502, "the branch could not be pushed"},
 		{CodePullRequest, 502, "the pull request could not be made"},
+		{CodeControl, 409, "the control files of the workspace cannot be masked"},
+		{CodeAdmission, 409, "a session may not work on the directory"},
+		{CodeAgent, 422, "the agent's program is not installed, or is not usable"},
+		{CodeSession, 500, "the session could not be started or changed"},
+		{CodeNoMemory, 409, "the checkpoint has no memory"},
+		{CodeTurns, 409, "the cell takes no turns, or a turn was skipped"},
 	}
 }

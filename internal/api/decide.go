@@ -17,6 +17,8 @@ type CheckpointResult struct {
 	Name         string `json:"name"`
 	Live         bool   `json:"live"`     // captured from a live cell,
 	PauseUS      int64  `json:"pause_us"` // which stood still for so long
+	// Memory is the digest of the saved memory; "" if there is none.
+	Memory string `json:"memory,omitempty"`
 }
 
 // RestoreRequest moves a cell back.
@@ -94,6 +96,9 @@ type ApplyResult struct {
 	// Dropped are owners and access lists of the cell that the directory did not
 	// get.
 	Dropped []PathNote `json:"dropped"`
+	// SetAside are changes of control files by runs that masked them, which were not
+	// written.
+	SetAside []PathNote `json:"set_aside,omitempty"`
 }
 
 // ChangeJSON is one change as --json shows it.
@@ -117,6 +122,9 @@ type DiffRequest struct {
 	SinceApply bool     `json:"since_apply,omitempty"` // what the source directory does not have yet
 	Paths      []string `json:"paths,omitempty"`       // only these and what is below them
 	All        bool     `json:"all,omitempty"`         // also the cell's home
+	// Unpaired lists a rename as deleted and added: to pair them takes a look at all
+	// changes before the first is delivered.
+	Unpaired bool `json:"unpaired,omitempty"`
 	// Stream leaves Changes and Raw empty: DiffResult.Each compares and delivers
 	// one change after the other.
 	Stream bool `json:"stream,omitempty"`
@@ -128,7 +136,10 @@ type DiffResult struct {
 	From    string       `json:"from"`
 	To      string       `json:"to"`
 	Changes []ChangeJSON `json:"changes"`
-	Notes   []string     `json:"notes"` // where the result differs from the request
+	// SetAside are changes of control files by runs that masked them. They are no
+	// part of Changes.
+	SetAside []ChangeJSON `json:"set_aside,omitempty"`
+	Notes    []string     `json:"notes"` // where the result differs from the request
 }
 
 // ExportRequest writes a state, or its changes, to a file or directory.
@@ -142,6 +153,9 @@ type ExportRequest struct {
 	// security.* attributes there. Archives have everything.
 	AllowControl []string `json:"allow_control,omitempty"`
 	AllowSetuid  bool     `json:"allow_setuid,omitempty"`
+	// WithMemory also writes the memory of the checkpoint, to a directory beside the
+	// output.
+	WithMemory bool `json:"with_memory,omitempty"`
 }
 
 // ExportResult says what was written.

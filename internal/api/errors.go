@@ -43,6 +43,14 @@ func KindOf(err error) Kind {
 	return Failed
 }
 
+// CodeOf returns the code of an error; "" if it has none.
+func CodeOf(err error) Code {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
 // WithHint replaces the hint of an error that has the code, and returns any other
 // error as it is.
 func WithHint(err error, code Code, hint string) error {

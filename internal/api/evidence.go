@@ -35,6 +35,8 @@ type LogEntry struct {
 	Actor        string    `json:"actor,omitempty"`
 	Reason       string    `json:"reason,omitempty"`
 	Name         string    `json:"name,omitempty"`
+	// Details are further facts about a change of the cell, as its statement has them.
+	Details map[string]string `json:"details,omitempty"`
 }
 
 // GraphNode is a checkpoint in the lineage over all cells.

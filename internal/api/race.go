@@ -10,6 +10,11 @@ type RaceRequest struct {
 	Command  Texts         `json:"command,omitempty"`
 	N        int           `json:"n,omitempty"`
 	Attempts []RaceCommand `json:"attempts,omitempty"`
+	// Warm makes the attempts branches of the cell, which must be live: they begin with
+	// its memory. Commands are executed in them.
+	Warm bool `json:"warm,omitempty"`
+	// Code, instead of Command, is what the warm interpreters of branches run.
+	Code Text `json:"code,omitempty"`
 	// RunOptions are those of every attempt, and of the judge except for the network.
 	RunOptions
 	// Jobs is how many attempts run at once; 0 is one for each processor.
@@ -30,6 +35,8 @@ type RaceRequest struct {
 type RaceCommand struct {
 	Command Texts `json:"command"`
 	Env     Texts `json:"env,omitempty"` // K=V, over those of the race
+	// Code, instead of Command, is what the warm interpreter of a branch runs.
+	Code Text `json:"code,omitempty"`
 }
 
 // RaceAttempt is how one attempt ended, and how it was judged.

@@ -140,11 +140,14 @@ type RunInfo struct {
 	After        string `json:"checkpoint_after,omitempty"`
 	ChangedFiles int    `json:"changed_files,omitempty"`
 	PolicyHash   string `json:"policy_hash,omitempty"`
+	// Session is set if the run is a session of a coding agent.
+	Session *SessionTerms `json:"session,omitempty"`
 }
 
 // StartBody is the body of POST /v1/cells/{cell}/start.
 type StartBody struct {
 	RunSettings
+	Warm *WarmBody `json:"warm,omitempty" doc:"Make the cell a template, which can be branched."`
 }
 
 // StopBody is the body of POST /v1/cells/{cell}/stop.

@@ -3,8 +3,10 @@ package api
 // RaceBody is the body of POST /v1/race.
 type RaceBody struct {
 	Cell string `json:"cell" doc:"The cell to fork."`
+	Warm bool   `json:"warm,omitempty" doc:"Make the attempts branches of the cell, which must be live: they begin with its memory."`
 	// Command and N, or Attempts.
 	Command  []string          `json:"command,omitempty" doc:"The command of each of n attempts."`
+	Code     string            `json:"code,omitempty" doc:"Instead of command: what the warm interpreters of n branches run."`
 	N        int               `json:"n,omitempty" minimum:"1" maximum:"100" doc:"The number of attempts."`
 	Attempts []RaceAttemptBody `json:"attempts,omitempty" minItems:"1" maxItems:"100" doc:"Different commands, instead of command and n."`
 	Jobs     int               `json:"jobs,omitempty" minimum:"1" maximum:"100" doc:"How many attempts run at once; by default one for each processor."`
@@ -18,6 +20,7 @@ type RaceBody struct {
 
 // RaceAttemptBody is the command of one attempt.
 type RaceAttemptBody struct {
-	Command []string          `json:"command" doc:"The command and its arguments." minItems:"1"`
+	Command []string          `json:"command,omitempty" doc:"The command and its arguments." minItems:"1"`
 	Env     map[string]string `json:"env,omitempty" doc:"Variables of the command."`
+	Code    string            `json:"code,omitempty" doc:"Instead of command: what the warm interpreter of a branch runs."`
 }

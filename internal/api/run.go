@@ -35,6 +35,8 @@ type RunOptions struct {
 	Runtime string `json:"runtime,omitempty"`
 	// Offline takes the network and the credentials out of the policy.
 	Offline bool `json:"offline,omitempty"`
+	// Control, if set, masks the control files of the workspace.
+	Control *ControlRequest `json:"control,omitempty"`
 }
 
 // RunRequest asks for one governed run.
@@ -60,6 +62,10 @@ type StartRequest struct {
 	RunOptions
 	// Warm, if set, makes the cell a template, whose warm process can be copied.
 	Warm *WarmRequest `json:"warm,omitempty"`
+	// Session, if set, makes the run a session of a coding agent.
+	Session *SessionTerms `json:"session,omitempty"`
+	// Turns, if set, takes turns.
+	Turns *TurnRequest `json:"turns,omitempty"`
 }
 
 // StopRequest ends a live cell.
@@ -83,6 +89,9 @@ type ExecRequest struct {
 	// Detachable keeps the command when its caller has gone; Ctrl-P Ctrl-Q on
 	// its terminal leaves it.
 	Detachable bool `json:"detachable,omitempty"`
+	// Main ends the live cell when the command ends. The outcome of the run is then
+	// that of the command.
+	Main bool `json:"main,omitempty"`
 	// RawInput passes Ctrl-P Ctrl-Q to the command.
 	RawInput bool `json:"raw_input,omitempty"`
 }
@@ -103,6 +112,11 @@ type NetworkRequest struct {
 	Resolve         Texts `json:"resolve,omitempty"` // HOST[:PORT]=IP[:PORT]
 	// CA has certificates in PEM, trusted for upstreams besides the host's roots.
 	CA []byte `json:"ca,omitempty"`
+	// Placeholders are texts that stand for credentials of the policy in files of the
+	// cell, by name. Others get new ones.
+	Placeholders map[string]string `json:"placeholders,omitempty"`
+	// Logins are those that the run may use and renew.
+	Logins []Login `json:"logins,omitempty"`
 }
 
 // GrantRequest lists what the operator lets the policy of a run use of the host.
@@ -236,6 +250,8 @@ type StartResult struct {
 	Controls  Controls  `json:"controls"`
 	// ReadyUS is the time until a template was warm.
 	ReadyUS int64 `json:"ready_us,omitempty"`
+	// Control lists the control files that are masked; nil if none was to be.
+	Control *ControlFiles `json:"control_files,omitempty"`
 }
 
 // PauseResult says whether a live cell is paused.
@@ -295,4 +311,41 @@ type ExecResult struct {
 	TimedOut  bool   `json:"timed_out"`
 	Killed    bool   `json:"killed"`
 	Detached  bool   `json:"detached"`
+}
+
+// Login is a login of an agent on the host, which a run uses by placeholders and may
+// renew. It holds no secret.
+type Login struct {
+	// Key is the credential that the login belongs to.
+	Key string `json:"key"`
+	// File is its absolute path on the host.
+	File Text `json:"file"`
+	// WriteBack reports that the operator lets runs write a renewed login there.
+	WriteBack bool `json:"write_back"`
+	// Tokens are its secrets.
+	Tokens []LoginToken `json:"tokens"`
+	// Expires is the place of the time at which the tokens end; "" if there is none.
+	Expires string `json:"expires,omitempty"`
+	// Refresh are the requests that renew the tokens.
+	Refresh []TokenEndpoint `json:"refresh"`
+}
+
+// LoginToken is a secret in the file of a login.
+type LoginToken struct {
+	// Credential is its name in the run's policy.
+	Credential string `json:"credential"`
+	// Place is where it is in the file: keys, joined by dots.
+	Place string `json:"place"`
+	// Lead begins its placeholder.
+	Lead string `json:"lead,omitempty"`
+}
+
+// TokenEndpoint is a request that renews a login.
+type TokenEndpoint struct {
+	Host string `json:"host"`
+	Port uint16 `json:"port"`
+	Path string `json:"path"`
+	// Request and Answer map keys of the JSON bodies to places of the file.
+	Request map[string]string `json:"request"`
+	Answer  map[string]string `json:"answer"`
 }

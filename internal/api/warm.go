@@ -26,6 +26,9 @@ type BranchRequest struct {
 	// Name and N name the new cells, as those of a fork. "" is a name after the cell.
 	Name string `json:"name,omitempty"`
 	N    int    `json:"n,omitempty"`
+	// From is a checkpoint of the cell with memory: its id, a unique prefix or its name.
+	// "" is the present moment of a live cell.
+	From string `json:"from,omitempty"`
 	// Policy is enforced together with that of the branched cell: both must allow. nil
 	// is that of the cell.
 	Policy *PolicyFile `json:"policy,omitempty"`
@@ -38,6 +41,8 @@ type BranchRequest struct {
 	// without a source has the value that the branched cell has.
 	Credentials     Texts `json:"credentials,omitempty"`
 	CredentialsFile Text  `json:"credentials_file,omitempty"`
+	// Settings are those of the new cells.
+	Settings Settings `json:"settings,omitzero"`
 }
 
 // BranchResult lists the cells of a branch.

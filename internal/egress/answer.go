@@ -77,6 +77,9 @@ func (p *Proxy) pass(w http.ResponseWriter, res *http.Response) error {
 	if len(res.Trailer) == 0 {
 		return nil
 	}
+	if f := flightOf(res.Request.Context()); f.echo != nil {
+		f.echo.Header(res.Trailer)
+	}
 	// Without the flush the server sets a Content-Length on a short answer and
 	// drops the trailers.
 	_ = http.NewResponseController(w).Flush()

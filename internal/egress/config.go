@@ -34,6 +34,8 @@ type Config struct {
 	// Event records an event. It is called from many goroutines and must not
 	// block for long. Nil drops events.
 	Event func(event.Event)
+	// Logins renews logins; nil if there are none.
+	Logins Logins
 	// Limits bound the resources that a cell can use.
 	Limits Limits
 }

@@ -71,6 +71,12 @@ func (p *Proxy) credentials(out *http.Request, f *flight) error {
 		return nil
 	}
 	to := f.target()
+	if set.Covers(to) {
+		// The answer is searched for values, which compression would hide. This
+		// comes before signing.
+		f.echo = set.Echo()
+		out.Header["Accept-Encoding"] = []string{"identity"}
+	}
 	body := out.Body
 	if f.view.gen.secrets() == nil {
 		// No placeholder can be in the body: do not wait for it.
@@ -121,11 +127,14 @@ func (p *Proxy) forward(w http.ResponseWriter, out *http.Request, f *flight) {
 	if out.Body != nil && out.Body != http.NoBody {
 		out.Body = &sent{counted{ReadCloser: out.Body, n: &f.in}, p, f}
 	}
-	if len(out.Header["Upgrade"]) > 0 {
+	switch {
+	case p.renews(f):
+		p.renew(w, out, f)
+	case len(out.Header["Upgrade"]) > 0:
 		p.upgrades.ServeHTTP(w, out)
-		return
+	default:
+		p.exchange(w, out)
 	}
-	p.exchange(w, out)
 }
 
 type counted struct {
@@ -208,8 +217,17 @@ func (p *Proxy) response(res *http.Response) error {
 		// HTTP/1.1 has trailers only where the length is not announced.
 		res.Header.Del("Content-Length")
 	}
+	if f.echo != nil {
+		if err := unencoded(res); err != nil {
+			return err
+		}
+		f.echo.Header(res.Header)
+	}
 	if res.Body == http.NoBody {
 		return nil
+	}
+	if f.echo != nil {
+		res.Body = f.echo.Body(res.Body)
 	}
 	res.Body = &received{counted{ReadCloser: res.Body, n: &f.out}, f}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/egress/inspect"
 	"github.com/forkcell/forkcell/internal/policy"
 )
@@ -58,6 +59,9 @@ type flight struct {
 	// used are the names of the credentials in the request.
 	used   atomic.Pointer[[]string]
 	cancel context.CancelCauseFunc
+
+	// echo masks credentials in the answer; nil if none can go there.
+	echo *credential.Echo
 
 	// problem describes the failure of the upstream; "" without one.
 	problem string

@@ -3,8 +3,9 @@
 // the bundles that let the cell's programs trust them. It also holds the TLS
 // settings of both sides, and reads a ClientHello without answering it.
 //
-// The key is made with the authority, is never encoded, and ends with the
-// process: no file, pipe or message ever holds it. The package does not lock
+// The key is made with the authority and ends with the process: no file, pipe or
+// message holds it, except where the memory of the cell is kept on disk (Save). The
+// package does not lock
 // memory, because Go copies a key while it computes with it. To keep the key
 // off the disk, the process that holds an authority must not make core dumps
 // (PR_SET_DUMPABLE 0, which also stops other processes of the user from reading

@@ -249,8 +249,7 @@ func setHeader(h http.Header, name, value string) {
 // sent there.
 func (u *use) inject(h http.Header) error {
 	set := map[string]bool{}
-	for i := range u.set.entries {
-		e := &u.set.entries[i]
+	for _, e := range u.set.entries {
 		if e.Header == "" || !e.covers(u.to) || u.withheld[e.Name] {
 			continue
 		}
@@ -263,7 +262,7 @@ func (u *use) inject(h http.Header) error {
 		if format == "" {
 			format = "{value}"
 		}
-		setHeader(h, name, strings.Replace(format, "{value}", e.value.text(), 1))
+		setHeader(h, name, strings.Replace(format, "{value}", e.text(), 1))
 		u.names[e.Name] = true
 	}
 	return nil

@@ -87,8 +87,8 @@ func setLength(req *http.Request, n int64) {
 }
 
 func (u *use) replacesBody() bool {
-	for i := range u.set.entries {
-		if e := &u.set.entries[i]; e.ReplaceInBody && e.covers(u.to) && !u.withheld[e.Name] {
+	for _, e := range u.set.entries {
+		if e.ReplaceInBody && e.covers(u.to) && !u.withheld[e.Name] {
 			return true
 		}
 	}
@@ -177,7 +177,7 @@ func (r *bodyReader) fill() {
 	data := append(r.held, r.buf[:n]...)
 	r.held = nil
 	if r.err == nil {
-		at := partial(data)
+		at := r.use.safe(data)
 		r.held = bytes.Clone(data[at:])
 		data = data[:at]
 	}

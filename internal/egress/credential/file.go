@@ -127,7 +127,7 @@ func parseLine(line string) (l Line, err error) {
 		return l, fmt.Errorf("not NAME=SOURCE for HOST[:PORT]: %w", ErrSource)
 	}
 	switch {
-	case l.Source.kind == fromFile && !filepath.IsAbs(l.Source.name):
+	case (l.Source.kind == fromFile || l.Source.kind == fromJSON) && !filepath.IsAbs(l.Source.name):
 		return l, errors.New("the path is not absolute")
 	case strings.HasSuffix(line, "\r"), strings.TrimSpace(line) != line, strings.TrimSpace(source) != source:
 		return l, errors.New("blanks around it")

@@ -10,10 +10,12 @@ func (v *Value) HandOver() []byte {
 	return b
 }
 
-// Reveal calls f with every value, so that values can be removed from stored
+// Reveal calls f with every value, also replaced ones, so that values can be removed from stored
 // text: an upstream may repeat what it was sent. f must not keep the values.
 func (s *Set) Reveal(f func(name, value string)) {
 	for _, e := range s.entries {
-		f(e.Name, e.value.text())
+		for _, v := range e.values() {
+			f(e.Name, v)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
@@ -57,20 +58,45 @@ var (
 // maxInserted bounds the size of all values inserted into one request.
 const maxInserted = 1 << 20
 
-// Set holds the credentials of one run under one policy. It does not change,
-// and is safe for concurrent use until Drop.
+// Set holds the credentials of one run under one policy. Only Renew changes it. It
+// is safe for concurrent use until Drop.
 type Set struct {
-	entries []entry
+	entries []*entry
 	signer  *v4.Signer
 }
 
 type entry struct {
 	policy.Credential
-	value       *Value
 	placeholder string
-	// earlier is the placeholder of the credential in the cell whose memory this one
-	// began with, or "".
-	earlier string
+	// earlier are the placeholders of the credential in the cells whose memory this one
+	// began with.
+	earlier []string
+
+	// mu guards what a renewed login changes.
+	mu    sync.RWMutex
+	value *Value
+	// past are values that were replaced. They are not sent any more.
+	past []*Value
+	// leads are texts that stand before the placeholder in the cell, for programs
+	// that check the form. They are replaced with it. The last one is current.
+	leads []string
+}
+
+// text returns the current value.
+func (e *entry) text() string {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.value.text()
+}
+
+// shown returns the placeholder with its lead, as the cell has it.
+func (e *entry) shown() string {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if n := len(e.leads); n > 0 {
+		return e.leads[n-1] + e.placeholder
+	}
+	return e.placeholder
 }
 
 // NewSet makes the credentials of a run, each with a new placeholder: every run
@@ -95,10 +121,9 @@ func (s *Set) Branch(credentials []policy.Credential, values map[string]*Value) 
 	if err != nil {
 		return nil, err
 	}
-	for i := range next.entries {
-		e := &next.entries[i]
+	for _, e := range next.entries {
 		if before := s.named(e.Name); before != nil {
-			e.earlier, e.placeholder = before.placeholder, newPlaceholder()
+			e.earlier, e.placeholder = append(slices.Clone(before.earlier), before.placeholder), newPlaceholder()
 		}
 	}
 	return next, nil
@@ -108,15 +133,11 @@ func newSet(credentials []policy.Credential, values map[string]*Value, old *Set)
 	s := &Set{signer: v4.NewSigner()}
 	var errs []error
 	for _, c := range credentials {
-		e := entry{Credential: c, value: values[c.Name]}
+		e := &entry{Credential: c, value: values[c.Name]}
 		before := old.named(c.Name)
 		switch {
 		case before != nil:
-			e.placeholder = before.placeholder
-			if e.value == nil {
-				// A copy: the two Sets are dropped at different times.
-				e.value = before.value.clone()
-			}
+			e.keep(before)
 		default:
 			e.placeholder = newPlaceholder()
 		}
@@ -131,13 +152,24 @@ func newSet(credentials []policy.Credential, values map[string]*Value, old *Set)
 	return s, nil
 }
 
+// keep takes from an earlier Set what the new one does not have. Values are copied:
+// the two Sets are dropped at different times.
+func (e *entry) keep(before *entry) {
+	before.mu.RLock()
+	defer before.mu.RUnlock()
+	e.placeholder, e.earlier, e.leads = before.placeholder, before.earlier, slices.Clone(before.leads)
+	if e.value == nil && before.value != nil {
+		e.value = before.value.clone()
+	}
+}
+
 func (s *Set) named(name string) *entry {
 	if s == nil {
 		return nil
 	}
-	for i := range s.entries {
-		if s.entries[i].Name == name {
-			return &s.entries[i]
+	for _, e := range s.entries {
+		if e.Name == name {
+			return e
 		}
 	}
 	return nil
@@ -149,7 +181,7 @@ func (s *Set) Environment() map[string]string {
 	out := map[string]string{}
 	for _, e := range s.entries {
 		if e.ExposeAs != "" {
-			out[e.ExposeAs] = e.placeholder
+			out[e.ExposeAs] = e.shown()
 		}
 	}
 	return out
@@ -167,11 +199,19 @@ func (s *Set) Names() []string {
 // Drop overwrites the values. No request may use the Set from then on.
 func (s *Set) Drop() {
 	for _, e := range s.entries {
-		e.value.Drop()
+		e.drop()
 	}
 	s.entries = nil
 	// The signer keeps keys that were derived from values.
 	s.signer = nil
+}
+
+func (e *entry) drop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, v := range append(e.past, e.value) {
+		v.Drop()
+	}
 }
 
 // String returns the number of credentials and no value.
@@ -181,9 +221,12 @@ func (s *Set) String() string { return fmt.Sprintf("%d credentials", len(s.entri
 // on how much of a placeholder matches.
 func (s *Set) find(placeholder []byte) *entry {
 	var found *entry
-	for i := range s.entries {
-		e := &s.entries[i]
-		if subtle.ConstantTimeCompare([]byte(e.placeholder), placeholder)|subtle.ConstantTimeCompare([]byte(e.earlier), placeholder) == 1 {
+	for _, e := range s.entries {
+		same := subtle.ConstantTimeCompare([]byte(e.placeholder), placeholder)
+		for _, earlier := range e.earlier {
+			same |= subtle.ConstantTimeCompare([]byte(earlier), placeholder)
+		}
+		if same == 1 {
 			found = e
 		}
 	}
@@ -230,15 +273,15 @@ func (u *use) replace(b []byte, escape func(string) string, ok func(*entry) bool
 		if at < 0 {
 			return append(out, b...), nil
 		}
-		out = append(out, b[:at]...)
-		found := b[at : at+length]
+		before, found := b[:at], b[at:at+length]
 		b = b[at+length:]
 		e := u.set.find(found)
 		if e == nil || !e.covers(u.to) || u.withheld[e.Name] || !ok(e) {
-			out = append(out, found...)
+			out = append(append(out, before...), found...)
 			continue
 		}
-		text := escape(e.value.text())
+		out = append(out, e.withoutLead(before)...)
+		text := escape(e.text())
 		if u.inserted += len(text); u.inserted > maxInserted {
 			return nil, ErrTooMuch
 		}

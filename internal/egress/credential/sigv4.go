@@ -163,8 +163,7 @@ func scopeRegion(authorization string) string {
 func (u *use) keys() (aws.Credentials, error) {
 	var byName, pair aws.Credentials
 	var named, pairs []string
-	for i := range u.set.entries {
-		e := &u.set.entries[i]
+	for _, e := range u.set.entries {
 		if !e.covers(u.to) {
 			continue
 		}
@@ -177,10 +176,10 @@ func (u *use) keys() (aws.Credentials, error) {
 		case "AWS_SESSION_TOKEN":
 			to = &byName.SessionToken
 		}
-		if k, ok := parsePair(e.value.text()); ok {
+		if k, ok := parsePair(e.text()); ok {
 			pair, pairs = k, append(pairs, e.Name)
 		} else if to != nil {
-			*to, named = e.value.text(), append(named, e.Name)
+			*to, named = e.text(), append(named, e.Name)
 		}
 	}
 	complete := byName.AccessKeyID != "" && byName.SecretAccessKey != ""

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -20,6 +21,7 @@ import (
 type Source struct {
 	kind sourceKind
 	name string   // the variable, or the path
+	key  string   // the place in a JSON file
 	argv []string // the command
 }
 
@@ -29,6 +31,7 @@ const (
 	fromEnv sourceKind = iota + 1
 	fromFile
 	fromCommand
+	fromJSON
 )
 
 // Bounds of a source.
@@ -38,10 +41,11 @@ const (
 )
 
 // ErrSource is returned for a text that is not a source.
-var ErrSource = errors.New(`a source is env:NAME, file:PATH or command:["PROGRAM", "ARGUMENT", ...]`)
+var ErrSource = errors.New(`a source is env:NAME, file:PATH, json:PATH#KEY.KEY or command:["PROGRAM", "ARGUMENT", ...]`)
 
-// ParseSource reads `env:NAME`, `file:PATH`, or `command:` with a JSON array of
-// strings, which is run without a shell.
+// ParseSource reads `env:NAME`, `file:PATH`, `json:PATH#KEY.KEY` for a string in a
+// file of JSON, or `command:` with a JSON array of strings, which is run without a
+// shell.
 func ParseSource(s string) (Source, error) {
 	kind, rest, ok := strings.Cut(s, ":")
 	if !ok || rest == "" || strings.ContainsRune(rest, 0) {
@@ -55,6 +59,12 @@ func ParseSource(s string) (Source, error) {
 		return Source{kind: fromEnv, name: rest}, nil
 	case "file":
 		return Source{kind: fromFile, name: rest}, nil
+	case "json":
+		at := strings.LastIndexByte(rest, '#')
+		if at <= 0 || at+1 == len(rest) {
+			return Source{}, ErrSource
+		}
+		return Source{kind: fromJSON, name: rest[:at], key: rest[at+1:]}, nil
 	case "command":
 		argv, err := parseArgv(rest)
 		return Source{kind: fromCommand, argv: argv}, err
@@ -92,6 +102,8 @@ func (s Source) String() string {
 		return "env:" + s.name
 	case fromFile:
 		return "file:" + quote.Path(s.name)
+	case fromJSON:
+		return "json:" + quote.Path(s.name) + "#" + quote.Line(s.key)
 	case fromCommand:
 		return "command:" + quote.Path(s.argv[0])
 	}
@@ -125,12 +137,14 @@ func (r Reader) Read(ctx context.Context, s Source) (*Value, error) {
 	var b []byte
 	var err error
 	switch {
-	case r.OnlyFiles && s.kind != fromFile:
+	case r.OnlyFiles && s.kind != fromFile && s.kind != fromJSON:
 		err = errors.New("over the API only file:PATH works")
 	case s.kind == fromEnv:
 		b, err = r.env(s.name)
 	case s.kind == fromFile:
 		b, err = r.file(ctx, s.name)
+	case s.kind == fromJSON:
+		b, err = r.json(s.name, s.key)
 	case s.kind == fromCommand:
 		b, err = r.command(ctx, s.argv)
 	default:
@@ -148,14 +162,51 @@ func (r Reader) Read(ctx context.Context, s Source) (*Value, error) {
 }
 
 func (r Reader) file(ctx context.Context, name string) ([]byte, error) {
-	switch {
-	case filepath.IsAbs(name):
-	case r.Dir == "":
-		return nil, errors.New("the path is relative, and there is no working directory")
-	default:
-		name = filepath.Join(r.Dir, name)
+	name, err := r.path(name)
+	if err != nil {
+		return nil, err
 	}
 	return readFile(ctx, name)
+}
+
+// path returns the absolute path of a file.
+func (r Reader) path(name string) (string, error) {
+	switch {
+	case filepath.IsAbs(name):
+		return name, nil
+	case r.Dir == "":
+		return "", errors.New("the path is relative, and there is no working directory")
+	}
+	return filepath.Join(r.Dir, name), nil
+}
+
+// maxJSON bounds a file of JSON.
+const maxJSON = 1 << 20
+
+// json returns a string in a file of JSON that is private to the caller.
+func (r Reader) json(name, key string) ([]byte, error) {
+	name, err := r.path(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := fsx.ReadOwn(name, 0o077, maxJSON)
+	if err != nil {
+		return nil, cause(err)
+	}
+	defer clear(text)
+	var at any
+	if json.Unmarshal(text, &at) != nil {
+		return nil, errors.New("the file is not JSON")
+	}
+	for part := range strings.SplitSeq(key, ".") {
+		object, _ := at.(map[string]any)
+		at = object[part]
+	}
+	value, ok := at.(string)
+	if !ok {
+		return nil, errors.New("the file has no such string")
+	}
+	return []byte(value), nil
 }
 
 func (r Reader) env(name string) ([]byte, error) {

@@ -1,0 +1,307 @@
+package auth
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/agent"
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/egress/credential"
+	"github.com/forkcell/forkcell/internal/injection"
+	"github.com/forkcell/forkcell/internal/match"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// maxLogin bounds the file of a login, and a file that is copied.
+const maxLogin = 1 << 20
+
+// Grant is what a session's cell and its proxy get of the credentials. Only files that
+// are copied hold a secret.
+type Grant struct {
+	// Rules are the credentials of the session's policy.
+	Rules []policy.Credential
+	// Sources are where their values come from, as NAME=SOURCE.
+	Sources []string
+	// Placeholders are what the cell has in place of the values, by name.
+	Placeholders map[string]string
+	// Logins are those that the session may use and renew.
+	Logins []api.Login
+	// Files are written to the cell's home before the agent starts.
+	Files []File
+	// Used are the keys, each with the way it gets in.
+	Used map[string]string
+
+	secrets []SecretCopy
+}
+
+// File is a file of the cell's home.
+type File struct {
+	// Path is below the home.
+	Path string
+	Text []byte
+	// Secret reports that the text is a copy of a secret.
+	Secret bool
+}
+
+// NewGrant carries out decisions. A credential that is selected and cannot be used is
+// an error: a session without it would not be what the operator configured.
+func NewGrant(decisions []Decision, h Host) (*Grant, error) {
+	g := &Grant{Placeholders: map[string]string{}, Used: map[string]string{}}
+	for _, d := range decisions {
+		if !d.Selected {
+			continue
+		}
+		if d.Problem != "" {
+			return nil, api.Refusef(api.CodeCredential, d.Next, "the credential %s cannot be used: %s", d.Credential, d.Problem)
+		}
+		g.Used[d.Credential] = d.How
+		var err error
+		switch {
+		case d.How == Copy:
+			err = g.copy(d, h)
+		case d.Spec.Login != nil:
+			err = g.login(d, h)
+		default:
+			err = g.value(d)
+		}
+		if err != nil {
+			return nil, api.Refusef(api.CodeCredential, "", "the credential %s: %s", d.Credential, err)
+		}
+	}
+	return g, nil
+}
+
+// value grants a credential that is one text.
+func (g *Grant) value(d Decision) (err error) {
+	rule := policy.Credential{Name: d.Credential, ExposeAs: d.Spec.Variable}
+	if d.Spec.How == agent.AsHeader {
+		rule.ExposeAs, rule.Header, rule.Format = "", d.Spec.Header, cmp.Or(d.Spec.Format, "{value}")
+	}
+	if rule.Endpoints, err = credentialEndpoints(d.Spec.Endpoints); err != nil {
+		return err
+	}
+	source := d.Source
+	if d.Entry.Key != "" {
+		source = d.Entry.Source
+		if name, isFile := d.Entry.Path(); isFile {
+			source = "file:" + name
+		}
+	}
+	return g.add(rule, source, d.Spec.Prefix)
+}
+
+func (g *Grant) add(rule policy.Credential, source, lead string) error {
+	text, err := credential.NewPlaceholder(lead)
+	if err != nil {
+		return err
+	}
+	g.Rules = append(g.Rules, rule)
+	g.Sources = append(g.Sources, rule.Name+"="+source)
+	g.Placeholders[rule.Name] = text
+	return nil
+}
+
+// origin returns the file of a credential on the host.
+func (d Decision) origin(h Host) (string, error) {
+	if d.Entry.Resolver != "" {
+		return path.Join(h.Home, LoginFile(d.Entry.Resolver)), nil
+	}
+	name, isFile := d.Entry.Path()
+	if !isFile {
+		return "", fmt.Errorf("%s is no file", quote.Line(d.Source))
+	}
+	return name, nil
+}
+
+// copy grants the value itself, as a file.
+func (g *Grant) copy(d Decision, h Host) error {
+	target := d.Target
+	if d.Spec.Login != nil {
+		target = d.Spec.Login.File
+	}
+	text, _, err := d.readFile(h)
+	if err != nil {
+		return err
+	}
+	g.Files = append(g.Files, File{Path: target, Text: text, Secret: true})
+	return nil
+}
+
+func (d Decision) readFile(h Host) (text []byte, name string, err error) {
+	if name, err = d.origin(h); err != nil {
+		return nil, "", err
+	}
+	text, err = readAll(name, injection.OpenSecret)
+	return text, name, err
+}
+
+// login grants a login: a rule and a placeholder for each token, and a file of the
+// same form in the cell.
+func (g *Grant) login(d Decision, h Host) error {
+	text, name, err := d.readFile(h)
+	if err != nil {
+		return err
+	}
+	defer clear(text)
+	var root map[string]any
+	if json.Unmarshal(text, &root) != nil {
+		return fmt.Errorf("%s is no JSON object", quote.Path(name))
+	}
+	spec := d.Spec.Login
+	out := api.Login{Key: d.Credential, File: api.Text(name), WriteBack: d.Entry.WriteBack, Expires: spec.Expires, Refresh: tokenEndpoints(spec)}
+	shown := map[string]string{}
+	for _, place := range spec.Tokens {
+		value, _ := at(root, place).(string)
+		if value == "" {
+			continue
+		}
+		rule, err := tokenRule(d, place)
+		if err != nil {
+			return err
+		}
+		if err := g.add(rule, "json:"+name+"#"+place, credential.LeadOf(value, d.Spec.Prefix)); err != nil {
+			return err
+		}
+		shown[place] = g.Placeholders[rule.Name]
+		out.Tokens = append(out.Tokens, api.LoginToken{Credential: rule.Name, Place: place, Lead: d.Spec.Prefix})
+	}
+	if len(out.Tokens) == 0 {
+		return fmt.Errorf("%s holds no login", quote.Path(name))
+	}
+	g.Logins = append(g.Logins, out)
+	copied, err := json.MarshalIndent(stub(root, "", shown), "", "  ")
+	g.Files = append(g.Files, File{Path: spec.File, Text: append(copied, '\n')})
+	return err
+}
+
+// at returns the value at a place: keys, joined by dots.
+func at(root any, place string) any {
+	for key := range strings.SplitSeq(place, ".") {
+		object, _ := root.(map[string]any)
+		root = object[key]
+	}
+	return root
+}
+
+// maxPlain is the length of the longest text of a login that the cell gets besides
+// placeholders.
+const maxPlain = 64
+
+// stub returns a login for the cell: placeholders, and of the rest only what cannot be
+// a secret. Objects without a token are left out; so are long texts.
+func stub(object map[string]any, prefix string, shown map[string]string) map[string]any {
+	out := map[string]any{}
+	for key, v := range object {
+		place := strings.TrimPrefix(prefix+"."+key, ".")
+		if text, ok := shown[place]; ok {
+			out[key] = text
+			continue
+		}
+		switch v := v.(type) {
+		case map[string]any:
+			if slices.ContainsFunc(tokensBelow(shown), func(p string) bool { return strings.HasPrefix(p, place+".") }) {
+				out[key] = stub(v, place, shown)
+			}
+		case string:
+			if len(v) <= maxPlain && !secretName(key) {
+				out[key] = v
+			}
+		case []any:
+			if list := words(v); list != nil {
+				out[key] = list
+			}
+		default: // a number, true, false or null
+			out[key] = v
+		}
+	}
+	return out
+}
+
+func tokensBelow(shown map[string]string) []string {
+	var out []string
+	for place := range shown {
+		out = append(out, place)
+	}
+	return out
+}
+
+// secretName reports whether the name of a key is that of a secret.
+func secretName(key string) bool {
+	low := strings.ToLower(key)
+	return slices.ContainsFunc([]string{"token", "secret", "password", "key", "cookie", "credential"}, func(w string) bool { return strings.Contains(low, w) })
+}
+
+// words returns a list of short texts, such as the scopes of a login; nil for any
+// other list.
+func words(list []any) []string {
+	out := []string{}
+	for _, v := range list {
+		s, ok := v.(string)
+		if !ok || len(s) > maxPlain {
+			return nil
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// tokenRule returns the rule of one token of a login. The token that renews goes only
+// to the token endpoints, and the others never go there.
+func tokenRule(d Decision, place string) (policy.Credential, error) {
+	last := place[strings.LastIndexByte(place, '.')+1:]
+	rule := policy.Credential{Name: d.Credential + "." + last, ExposeAs: "FORKCELL_" + variable(d.Credential+"_"+last)}
+	renews := false
+	var refresh []agent.Endpoint
+	for _, e := range d.Spec.Login.Refresh {
+		refresh = append(refresh, agent.Endpoint{Host: e.Host, Port: e.Port, Path: e.Path})
+		for _, p := range e.Request {
+			renews = renews || p == place
+		}
+	}
+	places := refresh
+	if !renews {
+		places = slices.DeleteFunc(slices.Clone(d.Spec.Endpoints), func(e agent.Endpoint) bool { return slices.Contains(refresh, e) })
+	}
+	var err error
+	rule.Endpoints, err = credentialEndpoints(places)
+	return rule, err
+}
+
+// variable returns a text as the name of a variable.
+func variable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(s))
+}
+
+func credentialEndpoints(list []agent.Endpoint) ([]policy.CredentialEndpoint, error) {
+	var out []policy.CredentialEndpoint
+	for _, e := range list {
+		host, err := match.NewHost(e.Host)
+		if err != nil {
+			return nil, err
+		}
+		where, err := match.NewURLPath(cmp.Or(e.Path, "/**"), false)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, policy.CredentialEndpoint{Host: host, Ports: []uint16{uint16(e.Port)}, Path: where})
+	}
+	return out, nil
+}
+
+func tokenEndpoints(l *agent.Login) []api.TokenEndpoint {
+	var out []api.TokenEndpoint
+	for _, e := range l.Refresh {
+		out = append(out, api.TokenEndpoint{Host: e.Host, Port: uint16(e.Port), Path: e.Path, Request: e.Request, Answer: e.Answer})
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package auth_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/auth"
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+func (w world) grant(r auth.Request) *auth.Grant {
+	w.t.Helper()
+	g, err := auth.NewGrant(auth.Decide(r), r.Host)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	// What is granted makes a valid policy.
+	p := policy.Default()
+	p.Credentials = g.Rules
+	if _, err := policy.Parse("grant", p.Canonical(), policy.Options{}); err != nil {
+		w.t.Errorf("%v in\n%s", err, p.Canonical())
+	}
+	return g
+}
+
+func TestGrantOfKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write("key", "REAL")
+	for _, c := range []struct{ agent, policy, key, env, lead, source string }{
+		{"claude", "", "claude_api_key", "ANTHROPIC_API_KEY=REAL", "sk-ant-api03-", "env:ANTHROPIC_API_KEY"},
+		{"copilot", "version = 1\n[credentials]\ncopilot_github_token = \"key\"\n", "copilot_github_token", "", "github_pat_", "file:" + w.home + "/key"},
+		{"codex", "version = 1\n[credentials]\ncodex_api_key = 'command:[\"pass\"]'\n", "codex_api_key", "", "sk-", `command:["pass"]`},
+	} {
+		g := w.grant(w.request(c.agent, "strict", c.policy, c.env))
+		if len(g.Rules) != 1 || g.Sources[0] != c.key+"="+c.source || !strings.HasPrefix(g.Placeholders[c.key], c.lead+"fcph_") || g.Used[c.key] != auth.Placeholder {
+			t.Errorf("%s: %+v", c.agent, g)
+		}
+	}
+}
+
+func TestGrantOfLogin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	file := w.write(".claude/.credentials.json", `{
+		"claudeAiOauth": {"accessToken": "sk-ant-oat01-REAL1", "refreshToken": "sk-ant-ort01-REAL2", "expiresAt": 1700000000000, "scopes": ["user:inference"],
+			"subscriptionType": "max", "clientSecret": "REAL3", "long": "REAL4-`+strings.Repeat("x", 70)+`", "inner": {"x": "REAL5"}},
+		"mcpOAuth": {"server": {"accessToken": "REAL6"}}}`)
+	g := w.grant(w.request("claude", "strict", "version = 1\n[credentials.claude_auth]\nresolver = \"claude-home-credentials-file\"\nwrite_back = true\n"))
+	if len(g.Files) != 1 || g.Files[0].Path != ".claude/.credentials.json" || g.Files[0].Secret || strings.Contains(string(g.Files[0].Text), "REAL") {
+		t.Fatalf("files %s", g.Files[0].Text)
+	}
+	var in struct {
+		Login struct {
+			Access  string `json:"accessToken"`
+			Refresh string `json:"refreshToken"`
+			Expires int64  `json:"expiresAt"`
+			Scopes  []string
+			Kind    string `json:"subscriptionType"`
+		} `json:"claudeAiOauth"`
+	}
+	if err := json.Unmarshal(g.Files[0].Text, &in); err != nil {
+		t.Fatal(err)
+	}
+	l := in.Login
+	if l.Access != g.Placeholders["claude_auth.accessToken"] || !strings.HasPrefix(l.Access, "sk-ant-fcph_") || l.Refresh != g.Placeholders["claude_auth.refreshToken"] ||
+		l.Expires != 1700000000000 || len(l.Scopes) != 1 || l.Kind != "max" {
+		t.Errorf("the cell's login is %s", g.Files[0].Text)
+	}
+	if len(g.Logins) != 1 || g.Logins[0].File != api.Text(file) || !g.Logins[0].WriteBack || len(g.Logins[0].Tokens) != 2 || g.Logins[0].Refresh[0].Host != "platform.claude.com" {
+		t.Errorf("logins %+v", g.Logins)
+	}
+	// The token that renews goes to the token endpoint only, the other one not there.
+	for _, r := range g.Rules {
+		renews := r.Name == "claude_auth.refreshToken"
+		for _, e := range r.Endpoints {
+			if e.Covers("platform.claude.com", 443, "/v1/oauth/token") != renews || e.Covers("api.anthropic.com", 443, "/v1/messages") == renews {
+				t.Errorf("%s goes to %v", r.Name, e)
+			}
+		}
+	}
+	if text, err := json.Marshal(g); err != nil || strings.Contains(string(text), "REAL") {
+		t.Errorf("a secret is in the grant: %s, %v", text, err)
+	}
+}
+
+// TestGrantOfClaims gives a program claims that it can read, without the signature.
+func TestGrantOfClaims(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	claims := "eyJhbGciOiJSUzI1NiJ9." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":1}`)) + "."
+	w.write(".codex/auth.json", `{"OPENAI_API_KEY": null, "tokens": {"id_token": "`+claims+`REAL1", "access_token": "`+claims+`REAL2", "refresh_token": "REAL3", "account_id": "acct"}, "last_refresh": "2026-01-01T00:00:00Z"}`)
+	g := w.grant(w.request("codex", "strict", "version = 1\n[credentials.codex_auth]\nresolver = \"codex-home-auth-file\"\n"))
+	text := string(g.Files[0].Text)
+	if strings.Contains(text, "REAL") || strings.Count(text, claims+"fcph_") != 2 || !strings.Contains(text, `"account_id": "acct"`) || !strings.Contains(text, `"OPENAI_API_KEY": null`) {
+		t.Errorf("the cell's login is %s", text)
+	}
+	if len(g.Logins[0].Tokens) != 3 || g.Logins[0].WriteBack {
+		t.Errorf("logins %+v", g.Logins)
+	}
+}
+
+func TestGrantOfCopies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write("oauth.json", "REAL")
+	g := w.grant(w.request("gemini", "strict", "version = 1\n[credentials.gemini_oauth]\nsource = \"oauth.json\"\nmaterialize = \"copy\"\n"))
+	if len(g.Files) != 1 || g.Files[0].Path != ".gemini/oauth_creds.json" || !g.Files[0].Secret || string(g.Files[0].Text) != "REAL" || g.Used["gemini_oauth"] != auth.Copy || len(g.Rules) != 0 {
+		t.Errorf("%+v", g)
+	}
+}
+
+func TestGrantRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ policy, file, has string }{
+		"no file":         {"resolver = \"claude-home-credentials-file\"", "", "does not exist"},
+		"no JSON":         {"resolver = \"claude-home-credentials-file\"", "REAL", "no JSON object"},
+		"no tokens":       {"resolver = \"claude-home-credentials-file\"", `{"other": "REAL"}`, "holds no login"},
+		"from a variable": {"source = \"env:HOME\"", `{}`, "a login is a file"},
+		"key as a copy":   {"source = \"env:HOME\"\nmaterialize = \"copy\"", `{}`, "a login is a file"},
+	} {
+		w := newWorld(t)
+		if c.file != "" {
+			w.write(".claude/.credentials.json", c.file)
+		}
+		r := w.request("claude", "strict", "version = 1\n[credentials.claude_auth]\n"+c.policy+"\n", "HOME=/x")
+		_, err := auth.NewGrant(auth.Decide(r), r.Host)
+		if api.KindOf(err) != api.Refused || !strings.Contains(err.Error(), c.has) || strings.Contains(err.Error(), "REAL") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w := newWorld(t)
+	r := w.request("claude", "strict", "version = 1\n[credentials.claude_api_key]\nsource = \"env:K\"\nmaterialize = \"copy\"\n", "K=REAL")
+	if _, err := auth.NewGrant(auth.Decide(r), r.Host); api.KindOf(err) != api.Refused || !strings.Contains(err.Error(), "no file to copy") {
+		t.Errorf("a copy of a variable: %v", err)
+	}
+}

@@ -1,0 +1,115 @@
+package auth
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/injection"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// document returns the file below the home from which an agent reads instructions of
+// its user; "" if there is none.
+func document(agent string) string {
+	switch agent {
+	case "claude":
+		return ".claude/CLAUDE.md"
+	case "codex":
+		return ".codex/AGENTS.md"
+	case "gemini":
+		return ".gemini/GEMINI.md"
+	case "opencode":
+		return ".config/opencode/AGENTS.md"
+	}
+	return ""
+}
+
+// Inject adds the instructions and the copies of an injection policy for an agent in a
+// mode. What the policy asks for and a session cannot have is an error.
+func (g *Grant) Inject(p *injection.Policy, agent, mode string) error {
+	if p == nil {
+		return nil
+	}
+	if p.SSH != nil && p.SSH.Enabled && p.SSH.Selects(agent, mode) {
+		return api.Refusef(api.CodeUnsupported, "set enabled = false, or restrict it by providers or modes",
+			"the injection policy enables ssh, which sessions of this version do not have")
+	}
+	if err := g.instruct(p, agent); err != nil {
+		return err
+	}
+	for _, c := range p.Copies {
+		if !c.Selects(agent, mode) {
+			continue
+		}
+		open := injection.OpenPublic
+		if c.Secret {
+			open = injection.OpenSecret
+		}
+		text, err := readAll(c.Source, open)
+		if err != nil {
+			return api.Refusef(api.CodeCredential, "a copy is one file of yours", "the copy %s: %s", quote.Path(c.Source), err)
+		}
+		g.Files = append(g.Files, File{Path: c.Target, Text: text, Secret: c.Secret})
+		if c.Secret {
+			g.secrets = append(g.secrets, SecretCopy{Key: "copy of ~/" + c.Target, Source: quote.Path(c.Source)})
+		}
+	}
+	return nil
+}
+
+// SecretCopy is a secret file that the policy copies into the cell.
+type SecretCopy struct{ Key, Source string }
+
+// Copies returns the secret files that Inject added. They lower the assurance of the
+// session, as a copied credential does.
+func (g *Grant) Copies() []SecretCopy { return g.secrets }
+
+// instruct adds the operator's instructions: those for all agents, then the agent's.
+func (g *Grant) instruct(p *injection.Policy, agent string) error {
+	target := document(agent)
+	own, hasOwn := p.Documents[agent]
+	if target == "" && hasOwn {
+		return api.Usagef("", "the injection policy has a document for %s, which reads none", quote.Arg(agent))
+	}
+	if target == "" {
+		return nil
+	}
+	var text []byte
+	common, hasCommon := p.Documents["common"]
+	for _, d := range []struct {
+		path  string
+		there bool
+	}{{common, hasCommon}, {own, hasOwn}} {
+		if !d.there {
+			continue
+		}
+		part, err := readAll(d.path, injection.OpenPublic)
+		if err != nil {
+			return api.Refusef(api.CodeCredential, "", "the document %s: %s", quote.Path(d.path), err)
+		}
+		if len(text) > 0 {
+			text = append(text, '\n')
+		}
+		text = append(text, part...)
+	}
+	if len(text) > 0 {
+		g.Files = append(g.Files, File{Path: target, Text: text})
+	}
+	return nil
+}
+
+// readAll reads a file that is opened with checks of its owner.
+func readAll(name string, open func(string) (*os.File, error)) ([]byte, error) {
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxLogin+1))
+	if err == nil && len(text) > maxLogin {
+		err = fmt.Errorf("it is larger than %d bytes", maxLogin)
+	}
+	return text, err
+}

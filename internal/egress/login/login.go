@@ -1,0 +1,207 @@
+// Package login renews the logins of agents outside the cell.
+//
+// An agent keeps a login in a file with tokens that end after some time, and renews
+// them at a token endpoint of its service. In a cell the file holds placeholders. A
+// request to the token endpoint ends here: the login of the host is renewed, once for
+// all sessions, and the answer that the cell gets has placeholders in place of tokens.
+//
+// The package must not know cells, connections, or who decides about a request.
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/egress/credential"
+)
+
+// The bounds of a request to a token endpoint and of its answer.
+const (
+	MaxRequest = 64 << 10
+	MaxAnswer  = 256 << 10
+	maxFile    = 1 << 20
+)
+
+// RefusedError is the reason why a login is not renewed.
+type RefusedError struct {
+	// Key is the credential of the login.
+	Key    string
+	Reason string
+	Hint   string
+}
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+// Send sends a body to the token endpoint, and returns the status and the body of the
+// answer.
+type Send func(ctx context.Context, body []byte) (status int, answer []byte, err error)
+
+// Answer is what the cell gets.
+type Answer struct {
+	Status int
+	Body   []byte
+	// Used are the names of the credentials whose values were sent.
+	Used []string
+	// Problem is what went wrong although the login was renewed; "" if nothing.
+	Problem string
+}
+
+// Logins are those of one run.
+type Logins struct {
+	// List has the logins.
+	List []api.Login
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Covers reports whether a request goes to a token endpoint.
+func (l Logins) Covers(to credential.Target) bool {
+	login, _ := l.find(to)
+	return login != nil
+}
+
+func (l Logins) find(to credential.Target) (*api.Login, *api.TokenEndpoint) {
+	if !to.Secure {
+		return nil, nil
+	}
+	for i := range l.List {
+		for j := range l.List[i].Refresh {
+			if e := &l.List[i].Refresh[j]; e.Host == to.Host && e.Port == to.Port && e.Path == to.Path {
+				return &l.List[i], e
+			}
+		}
+	}
+	return nil, nil
+}
+
+// Renew answers a request to a token endpoint. Only one session of this host renews a
+// login at a time; the others take the tokens that it got. The error is a
+// *RefusedError if the login may not be renewed, or one of send.
+func (l Logins) Renew(ctx context.Context, set *credential.Set, to credential.Target, body []byte, send Send) (*Answer, error) {
+	login, endpoint := l.find(to)
+	if login == nil {
+		return nil, errors.New("no token endpoint")
+	}
+	r := renewal{login: login, endpoint: endpoint, set: set, now: time.Now}
+	if l.Now != nil {
+		r.now = l.Now
+	}
+	if err := r.checkRequest(body); err != nil {
+		return nil, err
+	}
+	file, err := lock(ctx, string(login.File))
+	if err != nil {
+		return nil, r.refused("log in on the host", "the login of the host cannot be used: %s", err)
+	}
+	defer file.close()
+	tokens, err := r.read(file)
+	if err != nil {
+		return nil, err
+	}
+	if !r.known(tokens) && !r.ended(tokens) {
+		return r.adopt(tokens)
+	}
+	if !login.WriteBack {
+		return nil, r.refused("log in on the host again, or allow it: forkcell auth set ... --ack-write-back",
+			"the login %s can be renewed only on the host: writing it back is not acknowledged", login.Key)
+	}
+	return r.exchange(ctx, file, tokens, body, send)
+}
+
+// renewal is one renewal of a login.
+type renewal struct {
+	login    *api.Login
+	endpoint *api.TokenEndpoint
+	set      *credential.Set
+	now      func() time.Time
+}
+
+func (r *renewal) refused(hint, format string, args ...any) error {
+	return &RefusedError{Key: r.login.Key, Reason: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// token returns the token at a place of the file.
+func (r *renewal) token(place string) (api.LoginToken, bool) {
+	for _, t := range r.login.Tokens {
+		if t.Place == place {
+			return t, true
+		}
+	}
+	return api.LoginToken{}, false
+}
+
+// checkRequest accepts only a body with the placeholders of the login.
+func (r *renewal) checkRequest(body []byte) error {
+	found, err := locate(body)
+	if err != nil {
+		return r.refused("", "the request to renew the login %s is not a JSON object: %s", r.login.Key, err)
+	}
+	for key, place := range r.endpoint.Request {
+		t, _ := r.token(place)
+		if v, ok := found[key]; !ok || !r.set.Holds(t.Credential, v.text) {
+			return r.refused("", "the request to %s does not renew the login %s", r.endpoint.Host, r.login.Key)
+		}
+	}
+	return nil
+}
+
+// read returns the values of the host's file, by place.
+func (r *renewal) read(file *hostFile) (places, error) {
+	found, err := locate(file.text)
+	if err != nil {
+		return nil, r.refused("log in on the host again", "the login of the host is not as it should be: %s", err)
+	}
+	for _, place := range r.endpoint.Request {
+		if found[place].text == "" {
+			return nil, r.refused("log in on the host again", "the login of the host has no %s", place)
+		}
+	}
+	return found, nil
+}
+
+// known reports whether the cell's proxy already uses the tokens of the host's file.
+func (r *renewal) known(found places) bool {
+	for _, place := range r.endpoint.Request {
+		if t, ok := r.token(place); ok && !r.set.Same(t.Credential, found[place].text) {
+			return false
+		}
+	}
+	return true
+}
+
+// adopt answers with tokens that another session, or the host, has renewed already.
+func (r *renewal) adopt(found places) (*Answer, error) {
+	fields := map[string]any{"token_type": "Bearer"}
+	for key, place := range r.endpoint.Answer {
+		v := found[place].text
+		if v == "" {
+			continue
+		}
+		shown, err := r.renew(place, v)
+		if err != nil {
+			return nil, err
+		}
+		fields[key] = shown
+	}
+	if end, ok := r.end(found); ok {
+		fields["expires_in"] = int64(end.Sub(r.now()).Seconds())
+	}
+	return &Answer{Status: http.StatusOK, Body: encode(fields)}, nil
+}
+
+// renew makes a value the one that is sent, and returns its placeholder.
+func (r *renewal) renew(place, value string) (string, error) {
+	t, ok := r.token(place)
+	if !ok {
+		return "", r.refused("", "the login %s has no token %s", r.login.Key, place)
+	}
+	v, err := credential.NewValue([]byte(value))
+	if err != nil {
+		return "", r.refused("", "the token %s: %s", place, err)
+	}
+	return r.set.Renew(t.Credential, v, credential.LeadOf(value, t.Lead))
+}

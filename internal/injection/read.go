@@ -1,0 +1,132 @@
+package injection
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// maxFile bounds one file of a policy, maxFiles how many there are.
+const (
+	maxFile  = 256 << 10
+	maxFiles = 64
+)
+
+// untrusted returns the error for a file that another user could have written.
+func untrusted(name, format string, args ...any) error {
+	return api.Refusef(api.CodeNotPrivate, "it must belong to you, and nobody else may write it or a directory above it",
+		"%s %s", quote.Path(name), fmt.Sprintf(format, args...))
+}
+
+// malformed returns the error for a policy with a fault.
+func malformed(name string, err error) error {
+	return api.Usagef("", "injection policy %s: %s", quote.Path(name), err)
+}
+
+// openTrusted opens a regular file by an absolute path without symbolic links. The
+// file belongs to the caller and has none of the forbidden permissions. Every
+// directory above it belongs to root or the caller, and only they can write it,
+// unless it is sticky.
+func openTrusted(name string, forbidden uint32) (*os.File, error) {
+	if !path.IsAbs(name) || path.Clean(name) != name || name == "/" {
+		return nil, untrusted(name, "is not an absolute path without . and ..")
+	}
+	dir, err := fsx.OpenRoot("/")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	parts := strings.Split(name[1:], "/")
+	for i, part := range parts[:len(parts)-1] {
+		above := "/" + strings.Join(parts[:i+1], "/")
+		next, err := dir.OpenDir(part)
+		if err != nil {
+			return nil, followError(dir, part, name, err)
+		}
+		_ = dir.Close()
+		dir = next
+		info, err := dir.Lstat(".")
+		if err != nil {
+			return nil, err
+		}
+		if owner := info.UID; owner != 0 && owner != uint32(os.Geteuid()) {
+			return nil, untrusted(name, "is below %s, which belongs to another user", quote.Path(above))
+		}
+		if info.Mode&0o022 != 0 && info.Mode&0o1000 == 0 {
+			return nil, untrusted(name, "is below %s, which others can write", quote.Path(above))
+		}
+	}
+	last := parts[len(parts)-1]
+	f, err := dir.OpenFile(last)
+	if err != nil {
+		return nil, followError(dir, last, name, err)
+	}
+	if err := checkFile(f, name, forbidden); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// followError names a symbolic link as the reason why a path could not be opened.
+func followError(dir *fsx.Dir, part, name string, err error) error {
+	if info, bad := dir.Lstat(part); bad == nil && info.IsSymlink() {
+		return untrusted(name, "goes through a symbolic link at %s", quote.Path(part))
+	}
+	return err
+}
+
+func checkFile(f *os.File, name string, forbidden uint32) error {
+	info, err := fsx.StatFile(f)
+	switch {
+	case err != nil:
+		return err
+	case info.UID != uint32(os.Geteuid()):
+		return untrusted(name, "belongs to another user")
+	case info.Mode&forbidden != 0:
+		return untrusted(name, "is open to others (mode %04o)", info.Mode)
+	case info.Nlink != 1:
+		return untrusted(name, "has several names (hard links)")
+	}
+	return nil
+}
+
+// readTrusted reads a file of a policy.
+func readTrusted(name string) ([]byte, error) {
+	f, err := openTrusted(name, 0o022)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = malformed(name, fmt.Errorf("larger than %d bytes", maxFile))
+	}
+	return text, err
+}
+
+// OpenSecret opens the file of a credential: a regular file of the caller that
+// nobody else may read or write, reached without symbolic links.
+func OpenSecret(name string) (*os.File, error) { return openTrusted(name, 0o077) }
+
+// OpenPublic opens a file of the caller that nobody else may write, reached without
+// symbolic links.
+func OpenPublic(name string) (*os.File, error) { return openTrusted(name, 0o022) }
+
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// missing reports whether a file does not exist.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
