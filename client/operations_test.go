@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,6 +42,7 @@ func TestEveryOperation(t *testing.T) {
 	operateCell(t, c)
 	operateDaemon(t, c)
 	operateLive(t, c)
+	operateBranches(t, c)
 	operateFiles(t, c)
 	operateEvidence(t, c)
 	wanted, missing := slices.Sorted(maps.Keys(leftOut)), []string(nil)
@@ -195,6 +197,36 @@ func operateLive(t *testing.T, c *client.Client) {
 	ok(first.Wait())
 	operatePorts(t, cell)
 	ok(cell.Stop(ctx, client.Stop{}))
+}
+
+// operateBranches makes a template, and uses branches of it.
+func operateBranches(t *testing.T, c *client.Client) {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("needs python3")
+	}
+	ctx, ok := t.Context(), checker(t)
+	cell := newCell(t, c, "every-warm")
+	ok(cell.WarmPython(ctx, client.WarmPython{Modules: []string{"json"}}, client.Start{Warm: &client.Warm{ReadyTimeout: "50s"}}))
+	branch := did[*client.BranchAnswer](t)(cell.Branch(ctx, client.Branch{Name: "every-try", N: 2}))
+	if branch.Source != cell.Name || len(branch.Cells()) != 2 {
+		t.Errorf("%+v", branch)
+	}
+	race := did[*client.RaceAnswer](t)(cell.Race(ctx, client.Race{Warm: true, Attempts: []client.RaceCommand{{Code: "1 / 0"}, {Code: "2"}}}))
+	if best := race.Best(); best == nil || best.Attempt != 2 {
+		t.Errorf("%+v", race)
+	}
+	first, second := branch.Cells()[0], branch.Cells()[1]
+	ok(first.Eval(ctx, client.Eval{Code: "x = 41"}))
+	if res := did[*client.EvalResult](t)(first.Eval(ctx, client.Eval{Code: "x + 1"})); string(res.ValueJSON) != "42" {
+		t.Errorf("%+v", res)
+	}
+	if res := did[*client.EvalResult](t)(second.Eval(ctx, client.Eval{Code: "x"})); res.Error == nil || res.Error.Type != "NameError" {
+		t.Errorf("%+v", res)
+	}
+	for _, c := range []*client.Cell{first, second, cell} {
+		ok(c.Stop(ctx, client.Stop{}))
+	}
 }
 
 // operatePorts sends requests to a port where nothing listens.

@@ -24,6 +24,10 @@ type (
 	Start           = api.StartBody
 	Stop            = api.StopBody
 	Exec            = api.ExecBody
+	Warm            = api.WarmBody
+	WarmPython      = api.WarmPython
+	Branch          = api.BranchBody
+	Eval            = api.EvalBody
 	VerifyReceipts  = api.ReceiptVerifyRequest
 	Explain         = api.ExplainBody
 	Suggest         = api.SuggestBody
@@ -53,6 +57,10 @@ type (
 	VerifyResult        = api.VerifyResult
 	StartResult         = api.StartResult
 	PauseResult         = api.PauseResult
+	BranchResult        = api.BranchResult
+	BranchChild         = api.BranchChild
+	EvalResult          = api.EvalResult
+	EvalError           = api.EvalError
 	ExecAnswer          = api.ExecAnswer
 	ReceiptInfo         = api.ReceiptInfo
 	ReceiptVerifyResult = api.ReceiptVerifyResult

@@ -100,6 +100,12 @@ func (m *page) runTable(r *Run, s PresentDecision) {
 		m.field("Branch of", b.Source+", run "+b.SourceRunID)
 		m.field("Branched at", b.CheckpointID+", "+stamp(b.At))
 	}
+	if s := r.Session; s != nil {
+		m.field("Agent", strings.TrimSpace(s.Agent+" "+s.AgentVersion))
+		m.field("Mode", s.Mode+", "+s.Autonomy)
+		m.field("Assurance", s.Assurance)
+		m.list("Credentials", s.Credentials)
+	}
 	m.field("Asked by", r.Actor)
 	m.field("Place in the log", strconv.FormatInt(r.Seq, 10))
 	m.field("Signing key", r.KeyID)

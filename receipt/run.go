@@ -77,6 +77,9 @@ type Run struct {
 	// Branch is set if the run began with a copy of another cell's memory.
 	Branch *Branch `json:"branch,omitempty"`
 
+	// Session is set if the run is a session of a coding agent.
+	Session *Session `json:"session,omitempty"`
+
 	// Decision is the one that a flag made at once; pending without such a flag.
 	Decision AutoDecision `json:"decision"`
 	// DecisionID names an automatic decision, which has no separate statement.
@@ -193,7 +196,7 @@ func (r *Run) check() error {
 	if err := r.checkPolicies(); err != nil {
 		return err
 	}
-	if err := r.Branch.check(); err != nil {
+	if err := errors.Join(r.Branch.check(), r.Session.check()); err != nil {
 		return err
 	}
 	if r.Command == nil {

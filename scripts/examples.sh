@@ -1,10 +1,11 @@
 #!/bin/bash
-# examples.sh PYTHON NODE_DIRECTORY: runs the examples for Go, Python and TypeScript as a
-# user does, beside a real daemon. PYTHON has the package forkcell, and NODE_DIRECTORY
-# has race.js and the package @forkcell/sdk; "" skips a language, loudly.
+# examples.sh PYTHON NODE_DIRECTORY WHEELS: runs the examples for Go, Python and TypeScript
+# as a user does, beside a real daemon. PYTHON has the package forkcell, NODE_DIRECTORY has
+# race.js and the package @forkcell/sdk, and WHEELS the packages numpy and pandas for the
+# host's Python; "" skips what needs it, loudly.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=$1 node=$2
+python=$1 node=$2 wheels=$3
 
 work=$(mktemp -d /tmp/fcXXXXXX) # short: it holds a socket
 export FORKCELL_HOME=$work/home
@@ -22,7 +23,7 @@ example() {
 	echo "examples: $1"
 	rm -rf "$work/run"
 	mkdir "$work/run"
-	cp -r examples/project "$work/run/project"
+	cp -r examples/project examples/evaluation "$work/run"
 	(cd "$work/run" && "${@:2}") >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
 }
 
@@ -51,6 +52,20 @@ if [ -n "$python" ]; then
 	example 'python: fix' "$python" "$PWD/examples/python/fix.py" project ./fix-a.sh ./fix-b.sh ./fix-c.sh ./fix-d.sh ./fix-e.sh
 	expect 'attempt 1: fails' 'attempt 2: passes' 'attempt 2 wins: ./fix-b.sh' '^  roman.py'
 	(cd "$work/run/project" && /usr/bin/pytest -q -p no:cacheprovider)
+fi
+if [ -n "$python" ]; then
+	example 'python: workers of a warm suite' "$python" "$PWD/examples/python/workers.py"
+	expect '^worker 0: 3 tests, (passed|failed)' '^worker 2: 3 tests' '^FAILED test_roman.py::test_to_roman'
+fi
+if [ -n "$python" ] && [ -n "$wheels" ]; then
+	# The cells see the host's Python, which has neither.
+	"$python" -m pip install -q --root-user-action=ignore --no-index --no-compile --find-links "$wheels" --target "$work/packages" numpy pandas
+	evaluation() { mv "$work/packages" evaluation/packages && "$python" "$1"; }
+	example 'python: evaluation' evaluation "$PWD/examples/python/evaluate.py"
+	expect '^loaded in' '^6 cells have it' '^200 days: [0-9.]+$' '^best: [0-9]+ days$'
+else
+	echo "examples: SKIPPED evaluation: numpy and pandas were not fetched" >&2
+	[ "${FORKCELL_TEST_STRICT:-}" != 1 ]
 fi
 if [ -n "$node" ]; then
 	example typescript node "$node/race.js"

@@ -19,13 +19,13 @@ skip() {
 }
 
 fetch_python() {
-	local wanted=sdk/python/tools/requirements.txt
-	cmp -s $wanted "$work/python.fetched" && return
+	local lists=sdk/python/tools
+	cat $lists/requirements.txt $lists/wheels.txt | cmp -s - "$work/python.fetched" && return
 	rm -rf "$tools" "$wheels" "$work/python.fetched"
 	python3 -m venv "$tools" &&
-		"$tools/bin/pip" install -q -r $wanted &&
-		"$tools/bin/pip" download -q -d "$wheels" 'httpx>=0.27,<1' 'wsproto>=1.2,<2' pytest &&
-		cp $wanted "$work/python.fetched"
+		"$tools/bin/pip" install -q -r $lists/requirements.txt &&
+		"$tools/bin/pip" download -q -d "$wheels" -r $lists/wheels.txt &&
+		cat $lists/requirements.txt $lists/wheels.txt >"$work/python.fetched"
 }
 
 test_python() {
@@ -78,15 +78,15 @@ generate)
 	node sdk/typescript/tools/generate.mjs
 	;;
 test)
-	python='' node=''
+	python='' node='' packages=''
 	if [ -e "$work/python.fetched" ]; then
 		test_python
-		python=$work/python/venv/bin/python
+		python=$work/python/venv/bin/python packages=$wheels
 	else skip python "its packages were not fetched"; fi
 	if [ -e "$work/typescript.fetched" ]; then
 		test_typescript
 		node=$work/typescript
 	else skip typescript "its packages were not fetched"; fi
-	scripts/examples.sh "$python" "$node"
+	scripts/examples.sh "$python" "$node" "$packages"
 	;;
 esac

@@ -21,8 +21,9 @@ case "${1:?target}" in
 test) needs='git:git openssl:openssl setfacl:acl getfattr:attr gcc:gcc,libc6-dev useradd:passwd
 	make:make gdb:gdb strace:strace tmux:tmux node:nodejs npm:npm javac:default-jdk-headless
 	/usr/bin/cargo:cargo /usr/bin/pytest-3:python3-pytest curl:curl wget:wget /usr/bin/systemd-analyze:systemd /usr/bin/python3:python3 /usr/bin/pip3:python3-pip' ;;
-bench) needs='bwrap:bubblewrap rsync:rsync' ;;
+bench) needs='bwrap:bubblewrap rsync:rsync python3:python3' ;;
 sdk) needs='python3:python3 node:nodejs npm:npm /usr/bin/pytest:python3-pytest' ;;
+browser) needs='chromium:chromium,fonts-dejavu-core' ;;
 *) needs='' ;;
 esac
 
@@ -37,6 +38,10 @@ done
 if [ "$1" = sdk ] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
 	missing="$missing python3-venv"
 	packages="$packages python3-venv"
+fi
+if [ "$1" = bench ] && ! python3 -c 'import numpy' 2>/dev/null; then
+	missing="$missing numpy"
+	packages="$packages python3-numpy"
 fi
 [ -n "$missing" ] || exit 0
 

@@ -127,11 +127,11 @@ func (a *agent) lists() {
 	var list struct{ Tools []struct{ Name string } }
 	a.Call(a, &list, "tools/list")
 	for _, t := range list.Tools {
-		if t.Name == "accept" || t.Name == "reject" || t.Name == "apply" || t.Name == "branch" {
+		if t.Name == "accept" || t.Name == "reject" || t.Name == "apply" {
 			a.Errorf("%s is there", t.Name)
 		}
 	}
-	if len(list.Tools) != 22 {
+	if len(list.Tools) != 24 {
 		a.Errorf("%d tools", len(list.Tools))
 	}
 	if err := a.Try(a, &list, "tools/call", "--tool-name", "accept", "--tool-arg", "cell=shopper"); err == nil || !strings.Contains(err.Error(), "unknown tool") {

@@ -20,6 +20,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/driver/gvisor"
 	"github.com/forkcell/forkcell/internal/driver/native"
+	"github.com/forkcell/forkcell/internal/patch"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -102,7 +103,7 @@ func Open(home string, mode Mode, caller cell.Caller) (_ *cell.Engine, release f
 	}()
 	config := cell.Config{
 		Driver: runner, Runtimes: map[string]driver.Driver{"gvisor": gvisor.New(gvisor.Options{Native: native.Options{ProbeDir: home}})},
-		Launcher: launcher{}, Caller: caller, Version: Version(), Hide: hide, Home: home, Now: time.Now, Logger: logger(),
+		Launcher: launcher{}, Caller: caller, Version: Version(), Hide: hide, Home: home, Now: time.Now, Lines: patch.Lines, Logger: logger(),
 	}
 	s, err := store.Open(home, mode.store())
 	if errors.Is(err, store.ErrNoHome) && mode != Create && mode != Serve && mode != Rescue {

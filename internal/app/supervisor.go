@@ -160,6 +160,9 @@ func (h *startHandshake) supervise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if order.Branch != nil {
+		return errors.Join(e.SuperviseBranches(ctx, order, h.branched), release())
+	}
 	return errors.Join(e.Supervise(ctx, order, h.ready), release())
 }
 
@@ -175,7 +178,17 @@ func (h *startHandshake) awaitConfirmation() {
 
 // ready answers that the cell is started, and waits for the confirmation.
 func (h *startHandshake) ready(res *api.StartResult) error {
-	if err := h.answer(supervise.EncodeAnswer(res, nil)); err != nil {
+	return h.confirm(supervise.EncodeAnswer(res, nil))
+}
+
+// branched answers that branches of a checkpoint are started, and waits for the
+// confirmation.
+func (h *startHandshake) branched(res *api.BranchResult) error {
+	return h.confirm(supervise.EncodeBranched(res))
+}
+
+func (h *startHandshake) confirm(answer []byte, err error) error {
+	if err := h.answer(answer, err); err != nil {
 		return err
 	}
 	if !<-h.confirmed {

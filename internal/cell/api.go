@@ -20,6 +20,9 @@ type DiffResult struct {
 	// or changed lines of each file.
 	Text func(stat bool) (io.ReadCloser, error) `json:"-"`
 
+	// RawAside are the changes of SetAside.
+	RawAside []tree.Change `json:"-"`
+
 	Raw  []tree.Change                                                    `json:"-"`
 	Open func(side int, path string, e tree.Entry) (io.ReadCloser, error) `json:"-"` // side 0 = from, 1 = to
 }
@@ -30,6 +33,16 @@ func (r *DiffResult) Each(fn func(tree.Change) error) error {
 		return r.each(fn)
 	}
 	for _, ch := range r.Raw {
+		if err := fn(ch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EachAside calls fn for every change that is set aside.
+func (r *DiffResult) EachAside(fn func(tree.Change) error) error {
+	for _, ch := range r.RawAside {
 		if err := fn(ch); err != nil {
 			return err
 		}

@@ -37,6 +37,9 @@ type application struct {
 	base    store.Checkpoint
 	theirs  store.Checkpoint
 	pick    *leftout.Selector
+	aside   *aside
+	allow   *leftout.Selector // of control files
+	leaves  bool              // some changes are no part of the work
 	target  *fsx.Dir
 	merge   merge
 	result  *api.ApplyResult
@@ -104,6 +107,9 @@ func (a *application) prepare() error {
 	if a.pick, err = leftout.NewSelector(a.req.Only, a.req.Except); err != nil {
 		return api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
 	}
+	if a.allow, err = leftout.NewSelector(a.req.AllowControl, nil); err != nil {
+		return api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
+	}
 	if err := a.states(); err != nil {
 		return err
 	}
@@ -169,7 +175,7 @@ func (a *application) write(ctx context.Context) error {
 // nothingToWrite records the accepted state as applied when the source already has
 // all changes.
 func (a *application) nothingToWrite() error {
-	if !a.source || a.theirs.ID == a.base.ID || len(a.req.Only)+len(a.req.Except) > 0 {
+	if !a.source || a.theirs.ID == a.base.ID || a.selective() {
 		return nil
 	}
 	a.cell.Applied = a.theirs.ID

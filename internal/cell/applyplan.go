@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ func (a *application) states() error {
 	var waiting *undecided
 	err := a.e.store.View(func(tx *store.Tx) (err error) {
 		if a.theirs, waiting, err = newestAccepted(tx, a.cell, a.head); err != nil {
+			return err
+		}
+		if a.aside, err = asideOf(tx, a.cell); err != nil {
 			return err
 		}
 		a.base, err = a.baseFor(tx)
@@ -137,9 +141,10 @@ func (a *application) plan(ctx context.Context) error {
 	same := func(path string, old, now tree.Entry) (bool, error) {
 		return a.e.sameBytes(ctx, []store.Checkpoint{a.base, a.theirs}, []store.Cell{a.cell, a.cell}, workspace.AreaWorkspace, path, old, now)
 	}
-	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: true, SameBytes: same}); err != nil {
+	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: a.aside == nil, SameBytes: same}); err != nil {
 		return longPath(a.cell, err)
 	}
+	a.setAside()
 	probe := func(path string) (*tree.Entry, error) {
 		like, _, err := base.Lookup(path)
 		if err != nil {
@@ -148,7 +153,7 @@ func (a *application) plan(ctx context.Context) error {
 		return apply.Probe(ctx, a.target, path, &like)
 	}
 	a.merge, err = threeWay(ctx, a.to, base, theirs, probe, apply.ThreeWayOptions{
-		OnConflict: mode, Only: a.pick.Match, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: namesOf(a.target),
+		OnConflict: mode, Only: a.selects, LeftOut: a.leftOut, Plain: rights.Self(a.req.AllowSetuid).Plain, Names: namesOf(a.target),
 		Meaning: indexes(map[apply.Side]gitread.Files{
 			apply.BaseSide: &stateTree{a.e, a.cell, a.base, base}, apply.TheirSide: &stateTree{a.e, a.cell, a.theirs, theirs},
 			apply.OurSide: leftout.InDir(a.target),
@@ -165,6 +170,37 @@ func (a *application) plan(ctx context.Context) error {
 	}
 	a.describe()
 	return nil
+}
+
+// selects reports whether an apply takes a path: the user selected it, and it is not
+// set aside.
+func (a *application) selects(p string, dir bool) bool {
+	return a.aside.except(a.pick, a.allows)(p, dir)
+}
+
+// allows reports whether the user allows a control file by name.
+func (a *application) allows(p string, dir bool) bool {
+	return len(a.req.AllowControl) > 0 && a.allow.Match(p, dir)
+}
+
+// selective reports whether the apply may leave changes out.
+func (a *application) selective() bool {
+	return len(a.req.Only)+len(a.req.Except) > 0 || a.leaves
+}
+
+// setAside names the changes that are set aside.
+func (a *application) setAside() {
+	for _, ch := range a.changes {
+		dir := isDirChange(ch)
+		aside, state := a.aside.has(ch.Path, dir)
+		if state || aside && !a.allows(ch.Path, dir) {
+			a.leaves = true
+		}
+		if aside && a.pick.Match(ch.Path, dir) && !a.allows(ch.Path, dir) {
+			what, _ := controlFile(ch.Path, dir)
+			a.result.SetAside = append(a.result.SetAside, note(ch.Path, cmp.Or(what, "masked in the session")))
+		}
+	}
 }
 
 // sideOpener opens a file of one side of a comparison.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
-	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/rights"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -57,7 +56,7 @@ func (a *application) convertEntries() error {
 // onlyRights reports whether a change concerns only attributes that are never
 // written to the host.
 func (c *hostConverter) onlyRights(ch tree.Change) bool {
-	if ch.Old == nil || ch.OldPath != "" || !c.a.pick.Match(ch.Path, isDirChange(ch)) {
+	if ch.Old == nil || ch.OldPath != "" || !c.a.selects(ch.Path, isDirChange(ch)) {
 		return false
 	}
 	was, is := c.self.Plain(*ch.Old), c.self.Plain(*ch.New)
@@ -98,15 +97,11 @@ func (c *hostConverter) parent(p string) (*tree.Entry, error) {
 // hazards holds back changes that could make the host run programs later, or that
 // grant rights.
 func (a *application) hazards() error {
-	allow, err := leftout.NewSelector(a.req.AllowControl, nil)
-	if err != nil {
-		return api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
-	}
 	var held []string
 	control, privilege := false, false
 	for _, op := range a.merge.ops {
 		isDir := op.New != nil && op.New.Kind == tree.KindDir
-		allowed := len(a.req.AllowControl) > 0 && allow.Match(op.Path, isDir)
+		allowed := a.allows(op.Path, isDir)
 		if what, is := controlFile(op.Path, isDir); is && !allowed {
 			held = append(held, quote.Path(op.Path)+": "+what)
 			control = true
@@ -119,18 +114,11 @@ func (a *application) hazards() error {
 			privilege = true
 		}
 	}
-	tracked, err := a.heldRepositories(func(path string) bool { return len(a.req.AllowControl) > 0 && allow.Match(path, false) })
+	tracked, err := a.heldRepositories(func(path string) bool { return a.allows(path, false) })
 	if err != nil {
 		return err
 	}
 	return heldBack(append(held, tracked...), control || len(tracked) > 0, privilege)
-}
-
-func controlFile(path string, isDir bool) (what string, is bool) {
-	if isDir {
-		return leftout.IsControlDir(path)
-	}
-	return leftout.IsControl(path)
 }
 
 func heldBack(held []string, control, privilege bool) error {

@@ -23,10 +23,10 @@ import (
 // appliedState returns the state that the source has after the apply. With a
 // selection it is a new state: the last applied one with the selected changes.
 func (a *application) appliedState(ctx context.Context) (store.Checkpoint, error) {
-	if !a.source || len(a.req.Only)+len(a.req.Except) == 0 {
+	if !a.source || !a.selective() {
 		return a.theirs, nil
 	}
-	edits, err := a.selected(ctx, a.base, a.theirs, a.pick, apply.Ours)
+	edits, err := a.selected(ctx, a.base, a.theirs, a.selects, apply.Ours)
 	if err != nil {
 		return a.theirs, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // checkpoint is the first step of a run. It resolves the request, seals changes made
@@ -43,8 +44,20 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	if err := s.squash(ctx); err != nil {
 		return nil, stateError(s.head, err)
 	}
+	var instructions []string
+	if req.Control != nil {
+		if instructions, err = s.commitInstructions(ctx); err != nil {
+			return nil, api.Failf(api.CodeControl, err, "show the committed instruction files")
+		}
+	}
 	if err := r.addCache(req); err != nil {
 		return nil, err
+	}
+	if err := r.maskControl(req.Control); err != nil {
+		return nil, err
+	}
+	if r.control != nil {
+		r.control.files.Instructions = instructions
 	}
 	r.before, r.after = s.head, s.head
 	r.rec = store.Run{
@@ -57,6 +70,19 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	}
 	if req.origin != nil {
 		if r.rec.Branch, err = json.Marshal(req.origin.Branch); err != nil {
+			return nil, err
+		}
+	}
+	if req.turns != nil {
+		if r.rec.Turns, err = json.Marshal(req.turns); err != nil {
+			return nil, err
+		}
+	}
+	if r.rec.Control, err = r.control.record(); err != nil {
+		return nil, err
+	}
+	if req.session != nil {
+		if r.rec.Session, err = json.Marshal(receipt.Session(*req.session)); err != nil {
 			return nil, err
 		}
 	}
@@ -84,11 +110,15 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted []string) (err error) {
 	at := r.at
 	at.Areas = r.areas
+	if r.control != nil {
+		at.StandIns = r.control.standIns
+	}
 	if r.work, err = r.e.ws.Begin(ctx, at, r.before.Layer, r.rec.ID); err != nil {
 		return areaError(stateError(r.before, fmt.Errorf("prepare the workspace: %w", err)))
 	}
 	r.spec.ID, r.spec.Mounts = r.rec.ID, r.mounts(r.work)
 	r.masked()
+	r.control.add(&r.spec.Mounts)
 	r.spec.Mounts.Masks = append(r.spec.Mounts.Masks, r.masks...)
 	r.spec.Started = r.recordStart
 	if err := r.openJournal(); err != nil {

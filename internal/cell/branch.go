@@ -2,23 +2,27 @@ package cell
 
 import (
 	"context"
-	"os"
-	"strconv"
-	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
 )
 
-// Branch makes live cells with the memory and the files that a warm template has now,
-// all or none. If ctx ends first, none is left. The supervisor of the template is also
-// theirs.
+// Branch makes live cells with the memory and the files that a live cell has now, or a
+// checkpoint has, all or none. If ctx ends first, none is left. The supervisor of the
+// live cell is also theirs.
 func (e *Engine) Branch(ctx context.Context, req api.BranchRequest) (*api.BranchResult, error) {
+	return e.orderBranch(ctx, req, nil)
+}
+
+// orderBranch has the supervisor of a cell make branches, which may be those of a race.
+func (e *Engine) orderBranch(ctx context.Context, req api.BranchRequest, race *supervise.RaceOrder) (*api.BranchResult, error) {
 	if _, err := forkNames(api.ForkRequest{Name: branchNameOr(req.Name), N: req.N}); err != nil {
 		return nil, err
+	}
+	if req.From != "" {
+		return e.branchFrom(ctx, req)
 	}
 	client, err := e.dialWithin(ctx, req.Cell)
 	if err != nil {
@@ -32,7 +36,7 @@ func (e *Engine) Branch(ctx context.Context, req api.BranchRequest) (*api.Branch
 	// The secrets have been read; the supervisor cannot read their sources.
 	req.Credentials, req.CredentialsFile = nil, ""
 	return client.Branch(ctx, supervise.BranchOrder{
-		ID: store.NewID("op"), Request: req, Actor: e.caller.Actor(), Ceiling: e.caller.Ceiling, Secrets: raw,
+		ID: store.NewID("op"), Request: req, Actor: e.caller.Actor(), RequestID: e.caller.Request, Race: race, Ceiling: e.caller.Ceiling, Secrets: raw,
 	})
 }
 
@@ -44,14 +48,17 @@ func branchNameOr(name string) string {
 	return name
 }
 
-// branchValues reads the credentials of branches that have a source. The others have
-// the value of the branched cell.
+// branchValues checks that the caller may branch the cell, and reads the credentials of
+// branches that have a source. The others have the value of the branched cell.
 func (e *Engine) branchValues(ctx context.Context, req api.BranchRequest) (map[string][]byte, error) {
 	if err := e.openLate(); err != nil {
 		return nil, err
 	}
 	c, err := e.findCell(req.Cell)
 	if err != nil {
+		return nil, err
+	}
+	if err := e.mayBranch(c, req); err != nil {
 		return nil, err
 	}
 	next, err := e.branchPolicy(c, req)
@@ -81,36 +88,4 @@ func (e *Engine) branchPolicy(c store.Cell, req api.BranchRequest) (*policy.Poli
 		return policy.Default(), err
 	}
 	return e.lastPolicy(runs[len(runs)-1])
-}
-
-// memoryOf returns the memory of a cell's processes, with their share of what they
-// have together with others; where the host does not tell, all of it.
-func memoryOf(c driver.Cell) (total int64) {
-	list, err := c.Processes()
-	if err != nil {
-		return 0
-	}
-	for _, p := range list {
-		if share, ok := proportional(p.HostPID); ok {
-			total += share
-		} else {
-			total += p.RSS
-		}
-	}
-	return total
-}
-
-// proportional returns the memory of a process, with its share of shared pages.
-func proportional(pid int) (int64, bool) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(data)) {
-		if text, ok := strings.CutPrefix(line, "Pss:"); ok {
-			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "kB")), 10, 64)
-			return n << 10, err == nil
-		}
-	}
-	return 0, false
 }

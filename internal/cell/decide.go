@@ -172,7 +172,7 @@ func (s *session) part(ctx context.Context, r store.Run, req api.AcceptRequest) 
 	if err != nil {
 		return before, api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
 	}
-	edits, err := s.selected(ctx, before, s.head, pick, apply.Fail)
+	edits, err := s.selected(ctx, before, s.head, pick.Match, apply.Fail)
 	if err != nil {
 		return before, err
 	}

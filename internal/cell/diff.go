@@ -36,9 +36,9 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 		return nil, err
 	}
 	keep := d.paths()
-	res.each = func(fn func(tree.Change) error) error {
+	err = e.splitChanges(res, c, func(renames bool, fn func(tree.Change) error) error {
 		for _, area := range areas {
-			if err := e.eachChange(ctx, sides, owners, area, func(ch tree.Change) error {
+			if err := e.eachChange(ctx, sides, owners, area, renames && !req.Unpaired, func(ch tree.Change) error {
 				if !keep(ch) {
 					return nil
 				}
@@ -48,6 +48,9 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 			}
 		}
 		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	res.Open = func(side int, p string, entry tree.Entry) (io.ReadCloser, error) {
 		area, p, err := areaOf(areas, p)
@@ -70,13 +73,40 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 	return res, err
 }
 
-// eachChange compares one area of two states.
-func (e *Engine) eachChange(ctx context.Context, sides []store.Checkpoint, owners []store.Cell, area string, fn func(tree.Change) error) error {
+// splitChanges lists the changes that are set aside, and leaves them out of the
+// others.
+func (e *Engine) splitChanges(res *DiffResult, c store.Cell, each func(renames bool, fn func(tree.Change) error) error) error {
+	var held *aside
+	err := e.view(func(tx *store.Tx) (err error) {
+		held, err = asideOf(tx, c)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	skip := func(tree.Change) error { return nil }
+	res.each = func(fn func(tree.Change) error) error {
+		return each(held == nil, func(ch tree.Change) error { return held.split(ch, fn, skip) })
+	}
+	if held == nil {
+		return nil
+	}
+	return each(false, func(ch tree.Change) error {
+		return held.split(ch, skip, func(ch tree.Change) error {
+			res.RawAside, res.SetAside = append(res.RawAside, ch), append(res.SetAside, NewChangeJSON(ch))
+			return nil
+		})
+	})
+}
+
+// eachChange compares one area of two states. With renames it pairs deleted and added
+// files of the same contents.
+func (e *Engine) eachChange(ctx context.Context, sides []store.Checkpoint, owners []store.Cell, area string, renames bool, fn func(tree.Change) error) error {
 	a, b, err := e.trees(sides[0], sides[1], area)
 	if err != nil {
 		return err
 	}
-	opt := tree.DiffOptions{Renames: true, SameBytes: func(p string, old, now tree.Entry) (bool, error) {
+	opt := tree.DiffOptions{Renames: renames, SameBytes: func(p string, old, now tree.Entry) (bool, error) {
 		return e.sameBytes(ctx, sides, owners, area, p, old, now)
 	}}
 	prefix := areaTarget(area)

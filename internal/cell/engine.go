@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
@@ -40,11 +42,16 @@ type Config struct {
 	Now      func() time.Time // the wall clock; it may jump
 	// Hide, if set, prevents dumps of this process's memory, and reads of it by
 	// other processes of the user. It is called once the memory has secrets.
-	Hide func() error
+	Hide  func() error
+	Lines LineCounter // counts changed lines
 	// Logger gets messages for the operator that no caller gets: work of dead
 	// processes that was finished, steps and their times. nil drops them.
 	Logger *slog.Logger
 }
+
+// LineCounter counts changed files, and the lines that they add and remove. open opens
+// a file of the side before the changes (0) or after them (1).
+type LineCounter func(each func(func(tree.Change) error) error, open func(side int, path string, e tree.Entry) (io.ReadCloser, error)) (files, added, removed int, err error)
 
 // Engine carries out what the commands ask for.
 type Engine struct {
@@ -59,6 +66,7 @@ type Engine struct {
 	version  string
 	now      func() time.Time
 	caller   Caller
+	lines    LineCounter
 	log      *evidence.Log
 	logger   *slog.Logger
 	shared   *shared
@@ -80,7 +88,7 @@ func New(c Config) *Engine {
 	}
 	return &Engine{
 		store: c.Store, ws: c.Workspace, late: c.Late, driver: c.Driver, runtimes: c.Runtimes, launcher: c.Launcher, caller: c.Caller, home: c.Home, version: c.Version, hide: c.Hide,
-		now: c.Now, log: evidence.New(c.Store, c.Workspace, c.Now, c.Caller.Actor), logger: c.Logger, shared: &shared{},
+		now: c.Now, log: evidence.New(c.Store, c.Workspace, c.Now, c.Caller.Actor), logger: c.Logger, lines: c.Lines, shared: &shared{},
 	}
 }
 

@@ -42,10 +42,18 @@ func (e *Engine) Export(ctx context.Context, req api.ExportRequest) (*api.Export
 	if err := x.states(); err != nil {
 		return nil, err
 	}
+	if req.WithMemory {
+		if err := x.checkMemory(); err != nil {
+			return nil, err
+		}
+	}
 	if strings.HasSuffix(req.Output, ".tar") || strings.HasSuffix(req.Output, ".tar.zst") {
 		err = x.archive()
 	} else {
 		err = x.directory()
+	}
+	if err == nil && req.WithMemory {
+		err = x.memory()
 	}
 	return x.res, err
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/carry"
@@ -115,11 +116,11 @@ func serveLiveFile(ctx context.Context, client *supervise.Client, p string) (*Fi
 	return f, nil
 }
 
-var octalMode = regexp.MustCompile(`^[0-7]{4}$`)
+var octalMode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-7]{4}$`) })
 
 // checkInfo refuses a description that the program in the cell cannot have made.
 func checkInfo(i *api.FileInfo) error {
-	if i.Size < 0 || !octalMode.MatchString(i.Mode) || !slices.Contains([]string{"file", "dir", "symlink", "other"}, i.Type) {
+	if i.Size < 0 || !octalMode().MatchString(i.Mode) || !slices.Contains([]string{"file", "dir", "symlink", "other"}, i.Type) {
 		return malformedAnswer()
 	}
 	return nil

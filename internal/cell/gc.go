@@ -10,6 +10,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/memory"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -54,7 +55,7 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 		return nil, err
 	}
 	defer lock.Unlock()
-	var layers map[string]bool
+	var layers, images map[string]bool
 	mark := func(tx *store.Tx) error {
 		if err := e.log.RefuseLostRows(tx); err != nil {
 			return err
@@ -71,6 +72,10 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 			return err
 		}
 		maps.Copy(layers, held.layers)
+		images = map[string]bool{}
+		for _, c := range kept {
+			images[c.ID] = c.Memory != ""
+		}
 		for _, c := range freed {
 			res.Checkpoints = append(res.Checkpoints, c.ID)
 			c.Freed = true
@@ -92,10 +97,10 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 		return nil, err
 	}
 	failpoint.Hit("gc.marked")
-	return e.sweep(ctx, req, layers, res)
+	return e.sweep(ctx, req, layers, images, res)
 }
 
-func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers map[string]bool, res *api.GCResult) (*workspace.SweepReport, error) {
+func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers, images map[string]bool, res *api.GCResult) (*workspace.SweepReport, error) {
 	busy, err := e.pendingInUse()
 	if err != nil {
 		return nil, err
@@ -122,6 +127,11 @@ func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers map[string
 		return nil, err
 	}
 	report.Add(live)
+	memories, err := e.ws.SweepDir(ctx, memory.Dir, func(name string) bool { return busy[memory.Owner(name)] || images[name] }, req.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	report.Add(memories)
 	if req.DryRun {
 		return &report, nil
 	}

@@ -193,7 +193,7 @@ func (e *Engine) logEntry(st store.Statement) (api.LogEntry, error) {
 		entry.Decision, entry.Reason = string(p.Result), p.Reason
 	case *receipt.Change:
 		entry.Kind, entry.CheckpointID, entry.Name = string(p.Op), p.Checkpoint.ID, p.Details["name"]
-		entry.Reason = p.Details["reason"]
+		entry.Reason, entry.Details = p.Details["reason"], p.Details
 	}
 	return entry, nil
 }

@@ -17,9 +17,6 @@ import (
 // heldByStart is the purpose in the lock of a live cell.
 const heldByStart = "start"
 
-// socketDir is the directory of the supervisors' sockets, in the home.
-const socketDir = "sockets"
-
 // Launcher starts the process that will call Supervise, sends it the request, and
 // returns its answer. The process ends unless it learns that the answer has
 // arrived. When ctx ends before that, nothing is left.
@@ -35,6 +32,9 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 		return nil, err
 	}
 	if err := checkWarm(req.Warm); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkControl(req), checkTurns(req)); err != nil {
 		return nil, err
 	}
 	// The caller's environment is read here: the supervisor has another one.
@@ -68,15 +68,22 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 func (e *Engine) encodeStart(q api.StartRequest, p *policy.Policy, secrets map[string][]byte) ([]byte, error) {
 	// The secrets have been read; the supervisor cannot read their sources.
 	q.Network.Credentials, q.Network.CredentialsFile = nil, ""
+	o := e.startOrder(p)
+	o.Request, o.Secrets = q, secrets
+	return json.Marshal(o)
+}
+
+// startOrder returns an order to a supervisor with what it must know of the caller.
+func (e *Engine) startOrder(p *policy.Policy) supervise.StartOrder {
 	o := supervise.StartOrder{
-		Home: api.Text(e.home), Request: q, Actor: e.caller.Actor(), UserHome: api.Text(e.caller.Home), Dir: api.Text(e.caller.Dir), Env: e.caller.inherited(p), Ceiling: e.caller.Ceiling, Secrets: secrets,
+		Home: api.Text(e.home), Actor: e.caller.Actor(), UserHome: api.Text(e.caller.Home), Dir: api.Text(e.caller.Dir), Env: e.caller.inherited(p), Ceiling: e.caller.Ceiling,
 	}
 	git := e.caller.git()
 	o.GitName, o.GitEmail = api.Text(git.Name), api.Text(git.Email)
 	if path, ok := e.caller.lookupEnv("PATH"); ok {
 		o.Env = append(o.Env, "PATH="+path)
 	}
-	return json.Marshal(o)
+	return o
 }
 
 // OrderCaller returns the caller in an order to a supervisor.
@@ -110,22 +117,6 @@ func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo,
 		return nil, e.notRunning(c)
 	}
 	return client.Processes(ctx)
-}
-
-// supervisor returns the process that keeps a cell live, if it is live.
-func (e *Engine) supervisor(c store.Cell) (store.Holder, bool) {
-	if e.store == nil {
-		return store.Holder{}, false
-	}
-	h, busy := e.store.CellHolder(c.ID)
-	return h, busy && h.What == heldByStart
-}
-
-func (e *Engine) socket(c store.Cell) string { return e.store.Path() + "/" + socketDir + "/" + c.ID }
-
-// client returns a client of a cell's supervisor.
-func (e *Engine) client(c store.Cell) *supervise.Client {
-	return supervise.NewClient(c.Name, e.socket(c), e.version)
 }
 
 // dialLive finds the supervisor of a cell. If the supervisor was killed, it

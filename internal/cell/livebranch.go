@@ -14,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/supervise"
 )
@@ -25,9 +26,19 @@ const cellBranched = "cell branched"
 // recorded together with the intent to remove them, as those of a race are: if the
 // process dies, the next change of the home removes them.
 type branching struct {
-	source   *liveRun
-	template driver.Template
+	cell   string   // the name of the branched one
+	warm   []string // its command, if it is a template
+	moment *moment
+	// capture sets moment, and the request of each branch.
+	capture func(context.Context) error
+	// confirm, if set, is called when all have started. If it fails, none is left.
+	confirm  func() error
+	adopt    func(*liveRun)
+	branches *sync.WaitGroup
 	e        *Engine // acts for the caller of the order
+	asked    string  // the request of the API that asked for them, or ""
+	race     *supervise.RaceOrder
+	settings api.Settings
 	secrets  map[string][]byte
 	request  runRequest // of each branch, but for its cell and its secrets
 	began    time.Time
@@ -38,44 +49,51 @@ type branching struct {
 	children []*liveRun
 }
 
-// branch makes branches of the cell, all or none. call is the context of the order,
-// life that of this process, which supervises them.
-func (l *liveRun) branch(call, life context.Context, o supervise.BranchOrder) (*api.BranchResult, error) {
+// branch makes branches of the cell, all or none. This process supervises them.
+func (l *liveRun) branch(ctx context.Context, o supervise.BranchOrder) (*api.BranchResult, error) {
 	defer wipe(o.Secrets)
-	began := time.Now()
-	template, ok := l.cell.(driver.Template)
-	if !ok {
-		return nil, notTemplate(l.r.cell.Name)
-	}
 	if err := Explain(l.r.e.store.RefuseFull()); err != nil {
 		return nil, err
 	}
-	names, err := l.branchNames(o.Request)
+	names, err := l.r.e.branchNames(l.r.cell.Name, o.Request)
 	if err != nil {
 		return nil, err
 	}
-	at, err := l.checkpoint(call, "")
-	if err != nil {
+	b := newBranching(l.r.cell.Name, o)
+	b.warm, b.adopt, b.branches = l.warm, l.adopt, l.branches
+	if b.e, err = l.r.e.engineFor(l.r.cell.Name, l.r.policy, o); err != nil {
 		return nil, err
 	}
-	b := &branching{source: l, template: template, secrets: o.Secrets, began: began, id: store.NewID("branch")}
-	if b.e, err = l.engineFor(o); err != nil {
-		return nil, err
+	b.capture = func(ctx context.Context) (err error) {
+		if b.moment, err = l.moment(ctx); err == nil {
+			b.request = l.branchRequest(o.Request, b.moment.at.CheckpointID)
+		}
+		return err
 	}
-	b.request = l.branchRequest(o.Request, at.CheckpointID)
-	if err := b.make(call, names, at.CheckpointID); err != nil {
+	if err := b.make(ctx, names); err != nil {
 		return nil, err
 	}
 	l.last, l.lastNames = o.ID, names
-	l.r.recordEvent(event.Config(event.Subject{Message: api.Counted(len(names), "branch") + " at " + at.CheckpointID}, cellBranched))
-	res := &api.BranchResult{Source: l.r.cell.Name, CheckpointID: at.CheckpointID, PauseUS: at.PauseUS}
+	l.r.recordEvent(event.Config(event.Subject{Message: api.Counted(len(names), "branch") + " at " + b.moment.at.CheckpointID}, cellBranched))
+	for _, c := range b.children {
+		l.adopt(c)
+	}
+	return b.result(), nil
+}
+
+func newBranching(cell string, o supervise.BranchOrder) *branching {
+	return &branching{cell: cell, secrets: o.Secrets, began: time.Now(), id: store.NewID("branch"), asked: o.RequestID, race: o.Race, settings: o.Request.Settings}
+}
+
+// result describes the branches, which have started.
+func (b *branching) result() *api.BranchResult {
+	res := &api.BranchResult{Source: b.cell, CheckpointID: b.moment.at.CheckpointID, PauseUS: b.moment.at.PauseUS}
 	for _, c := range b.children {
 		res.Children = append(res.Children, api.BranchChild{
 			Cell: c.r.cell.Name, FirstAnswerUS: c.readyUS, MemoryBytes: memoryOf(c.cell),
 		})
-		l.branches.Go(func() { c.serveBranch(life) })
 	}
-	return res, nil
+	return res
 }
 
 // serveBranch serves a branch until it ends.
@@ -86,85 +104,68 @@ func (l *liveRun) serveBranch(ctx context.Context) {
 }
 
 // unbranch ends and removes the branches of an order whose client has gone.
-func (l *liveRun) unbranch(ctx context.Context, id string) error {
+func (l *liveRun) unbranch(id string) error {
 	if l.last != id {
 		return nil // they were not made
 	}
 	l.last = ""
-	return l.r.e.RemoveAll(context.WithoutCancel(ctx), l.lastNames, true)
-}
-
-// branchNames returns the names of new cells. Without a name they are called after
-// the branched cell.
-func (l *liveRun) branchNames(q api.BranchRequest) ([]string, error) {
-	if q.Name != "" {
-		return forkNames(api.ForkRequest{Name: q.Name, N: q.N})
-	}
-	for try := 1; ; try++ {
-		names, err := forkNames(api.ForkRequest{Name: branchPrefix(l.r.cell.Name, try), N: q.N})
-		if err != nil {
-			return nil, err
-		}
-		if free, err := l.r.e.namesFree(names); err != nil || free {
-			return names, err
-		}
-	}
-}
-
-// branchPrefix returns the name of a branch, or how it begins. It leaves room for a
-// number.
-func branchPrefix(cell string, try int) string {
-	end := "-branch"
-	if try > 1 {
-		end += fmt.Sprint(try)
-	}
-	const most = 63 - len("-10000")
-	return cell[:min(len(cell), most-len(end))] + end
+	return l.r.e.RemoveAll(context.Background(), l.lastNames, true)
 }
 
 // engineFor returns the engine of branches. Their policies are under the policy of the
 // branched cell, and under the ceiling of the caller.
-func (l *liveRun) engineFor(o supervise.BranchOrder) (*Engine, error) {
-	c := l.r.e.caller
+func (e *Engine) engineFor(cell string, p *policy.Policy, o supervise.BranchOrder) (*Engine, error) {
+	c := e.caller
 	c.Actor, c.Ceiling = func() string { return o.Actor }, o.Ceiling
-	ceiling, err := c.under(l.r.policy)
+	ceiling, err := c.under(p)
 	if err != nil {
 		return nil, err
 	}
-	c.Ceiling = &api.PolicyFile{Name: api.Text("the policy of " + l.r.cell.Name), Text: ceiling.Canonical()}
-	return l.r.e.As(c), nil
+	c.Ceiling = &api.PolicyFile{Name: api.Text("the policy of " + cell), Text: ceiling.Canonical()}
+	return e.As(c), nil
 }
 
 // branchRequest returns the request for a branch: that of the branched cell, with
 // what the order changes.
 func (l *liveRun) branchRequest(q api.BranchRequest, checkpoint string) runRequest {
-	o := l.req.RunOptions
-	if len(l.r.rulings) > 0 {
-		o.Policy = nil // the cell got another one since it was started
-	}
+	origin := &branchOrigin{gateway: l.r.gateway}
+	origin.Source, origin.SourceRunID, origin.CheckpointID, origin.At = l.r.cell.Name, l.r.rec.ID, checkpoint, l.r.e.now().UTC()
+	return branchRun(l.options(), q, origin)
+}
+
+// branchRun returns the request for a branch: options of the branched cell, with what
+// an order changes.
+func branchRun(o api.RunOptions, q api.BranchRequest, origin *branchOrigin) runRequest {
 	if q.Policy != nil {
 		o.Policy = q.Policy
 	}
 	o.Memory, o.CPUs, o.PIDs = narrower(o.Memory, q.Memory), narrower(o.CPUs, q.CPUs), narrower(o.PIDs, q.PIDs)
 	o.Timeout, o.Wait = narrower(o.Timeout, q.Timeout), 0
 	o.Network.Credentials, o.Network.CredentialsFile = nil, ""
-	origin := &branchOrigin{gateway: l.r.gateway}
-	origin.Source, origin.SourceRunID, origin.CheckpointID, origin.At = l.r.cell.Name, l.r.rec.ID, checkpoint, l.r.e.now().UTC()
 	return runRequest{RunRequest: api.RunRequest{Args: []string{"branch"}, RunOptions: o}, reloadable: true, origin: origin}
 }
 
 // make makes the branches, or none.
-func (b *branching) make(ctx context.Context, names []string, checkpoint string) (err error) {
-	if b.lock, err = b.e.store.LockCell(ctx, b.id, b.source.r.cell.Name, "branch", 0); err != nil {
+func (b *branching) make(ctx context.Context, names []string) (err error) {
+	if b.lock, err = b.e.store.LockCell(ctx, b.id, b.cell, "branch", 0); err != nil {
 		return err
 	}
 	defer b.lock.Unlock()
-	if err := b.fork(ctx, names, checkpoint); err != nil {
+	if err := b.capture(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.moment.end()) }()
+	if err := b.fork(ctx, names, b.moment.at.CheckpointID); err != nil {
 		return err
 	}
 	failpoint.Hit("branch.forked")
 	if err = b.start(ctx); err == nil {
 		failpoint.Hit("branch.started")
+		if b.confirm != nil {
+			err = b.confirm()
+		}
+	}
+	if err == nil {
 		err = b.keep(ctx)
 	}
 	if err != nil {
@@ -175,18 +176,24 @@ func (b *branching) make(ctx context.Context, names []string, checkpoint string)
 
 // fork makes the cells.
 func (b *branching) fork(ctx context.Context, names []string, checkpoint string) error {
-	f, err := b.e.stateToFork(ctx, api.ForkRequest{Cell: b.source.r.cell.Name, Checkpoint: checkpoint})
+	c := b.e.caller
+	c.Request = b.asked
+	e := b.e.As(c) // only the statements that make the cells are the request's
+	f, err := e.stateToFork(ctx, api.ForkRequest{Cell: b.cell, Checkpoint: checkpoint, Settings: b.settings})
 	if err != nil {
 		return err
 	}
 	defer f.lock.Unlock()
-	cells := b.e.forkCells(f.from, f.at, names)
+	if b.race != nil {
+		f.race = b.race.ID
+	}
+	cells := e.forkCells(f.from, f.at, names)
 	b.intent = raceIntent{Cell: f.from.Name}
 	for _, c := range cells {
 		b.intent.Forks = append(b.intent.Forks, raceFork{c.ID, c.Name})
 	}
 	b.children = make([]*liveRun, len(cells))
-	return b.e.makeForks(ctx, f, cells, func(tx *store.Tx) error { return putRace(tx, b.id, b.intent) })
+	return e.makeForks(ctx, f, cells, func(tx *store.Tx) error { return putRace(tx, b.id, b.intent) })
 }
 
 // start starts every branch. After an error the caller removes those that run.
@@ -237,6 +244,9 @@ func (b *branching) child(ctx context.Context, i int) (*liveRun, error) {
 	}
 	began, req := time.Now(), b.request
 	req.Cell = b.intent.Forks[i].Name
+	if b.race != nil {
+		req.Env = append(slices.Clone(req.Env), fmt.Sprintf("%s=%d", b.race.Variable, i+1))
+	}
 	var err error
 	if req.values, err = gateway.TakeValues(cloned(b.secrets)); err != nil {
 		return nil, api.Usagef("", "%v", err)
@@ -251,9 +261,9 @@ func (b *branching) child(ctx context.Context, i int) (*liveRun, error) {
 		return nil, err
 	}
 	r.total, r.timings.PrepareUS = began, since(began)
-	l := &liveRun{r: r, req: req, warm: b.source.warm}
+	l := &liveRun{r: r, req: req, warm: b.warm, adopt: b.adopt, branches: b.branches}
 	l.make = func(ctx context.Context, spec driver.Spec) (driver.Cell, error) {
-		return l.copyOf(ctx, b.template, driver.Branch{Spec: spec, Number: i + 1})
+		return b.moment.copy(ctx, l, spec, i+1)
 	}
 	if err := l.start(ctx); err != nil {
 		return nil, errors.Join(err, l.abandon())
@@ -262,30 +272,13 @@ func (b *branching) child(ctx context.Context, i int) (*liveRun, error) {
 	return l, nil
 }
 
-// copyOf makes the cell of a branch.
-func (l *liveRun) copyOf(ctx context.Context, t driver.Template, b driver.Branch) (driver.Cell, error) {
-	var finish func()
-	b.Stdio, finish = l.host.Output()
-	child, err := t.Branch(ctx, b)
-	if errors.Is(err, driver.ErrNotWarm) {
-		source := l.req.origin.Source
-		err = api.Refusef(api.CodeNotWarm, "`forkcell stop "+source+"`, and make it a template again", "the warm process of cell %s has ended", source)
-	}
-	if err != nil {
-		finish()
-		return nil, err
-	}
-	l.host.Follow(child, l.warm, finish)
-	return child, nil
-}
-
 // abandon undoes a branch that is not served.
 func (l *liveRun) abandon() error {
 	defer l.r.release()
 	return errors.Join(l.undo(), l.r.forget())
 }
 
-// keep drops the intent to remove the branches.
+// keep drops the intent to remove the branches. Those of a race are removed with it.
 func (b *branching) keep(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -295,7 +288,12 @@ func (b *branching) keep(ctx context.Context) error {
 		return err
 	}
 	defer home.Unlock()
-	return b.e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(b.id) })
+	return b.e.store.Update(func(tx *store.Tx) error {
+		if err := tx.DropIntent(b.id); err != nil || b.race == nil || b.race.Keep {
+			return err
+		}
+		return putRace(tx, b.race.ID, raceIntent{Cell: b.intent.Cell, Forks: b.intent.Forks, Live: true})
+	})
 }
 
 // remove ends the branches that were started, and removes all of them.

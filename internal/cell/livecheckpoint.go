@@ -36,6 +36,15 @@ func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*api.Ch
 	return client.Checkpoint(ctx, name)
 }
 
+// CheckpointMemory captures the files and the memory of a live cell, and keeps both.
+func (e *Engine) CheckpointMemory(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
+	client, err := e.dialLive(ctx, cell)
+	if err != nil {
+		return nil, err
+	}
+	return client.Save(ctx, name)
+}
+
 // checkpoint seals the files of the cell at one moment. Its processes are frozen
 // while the files are copied, and continue while the copy is hashed and made
 // durable.
@@ -45,8 +54,7 @@ func (l *liveRun) checkpoint(ctx context.Context, name string) (*api.CheckpointR
 			return nil, err
 		}
 	}
-	e := l.r.e
-	home, err := e.store.LockHome(false)
+	home, err := l.r.e.store.LockHome(false)
 	if err != nil {
 		return nil, err
 	}
@@ -55,14 +63,31 @@ func (l *liveRun) checkpoint(ctx context.Context, name string) (*api.CheckpointR
 	if err != nil {
 		return nil, err
 	}
+	res, err := l.keepCapture(ctx, captured, name, nil)
+	if err != nil {
+		return nil, err
+	}
+	res.PauseUS = pause.Microseconds()
+	return res, nil
+}
+
+// keepCapture makes a capture a state of the cell, with memory if keep is set: keep
+// keeps it for a checkpoint, and returns its digest. The caller holds the home's lock.
+func (l *liveRun) keepCapture(ctx context.Context, captured *workspace.Capture, name string, keep func(checkpoint string) (string, error)) (*api.CheckpointResult, error) {
+	e := l.r.e
 	failpoint.Hit("live.captured")
 	sealed, err := captured.Seal(ctx)
 	if err != nil {
 		return nil, captureError(err)
 	}
 	chk := l.r.before
-	if !sealed.Unchanged {
+	if !sealed.Unchanged || keep != nil {
 		chk = e.newCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", sealed)
+	}
+	if keep != nil {
+		if chk.Memory, err = keep(chk.ID); err != nil {
+			return nil, err
+		}
 	}
 	e.log.ForgetKey()
 	err = e.store.Update(func(tx *store.Tx) error { return l.record(tx, chk, name) })
@@ -71,7 +96,7 @@ func (l *liveRun) checkpoint(ctx context.Context, name string) (*api.CheckpointR
 	}
 	return &api.CheckpointResult{
 		Cell: l.r.cell.Name, CheckpointID: chk.ID, Root: chk.Root(), MetaRoot: chk.MetaRoot(), Name: name,
-		Live: true, PauseUS: pause.Microseconds(),
+		Live: true, Memory: chk.Memory,
 	}, nil
 }
 
@@ -132,6 +157,9 @@ func (l *liveRun) record(tx *store.Tx, chk store.Checkpoint, name string) error 
 		return err
 	}
 	details := map[string]string{evidence.DetailLive: l.r.rec.ID}
+	if chk.Memory != "" {
+		details[evidence.DetailMemory] = chk.Memory
+	}
 	if name != "" {
 		if err := s.claim(tx, name); err != nil {
 			return err

@@ -41,7 +41,8 @@ func (e *Engine) Supervise(ctx context.Context, order supervise.StartOrder, read
 	}
 	r.total = begin
 	r.timings.PrepareUS = since(begin)
-	l := &liveRun{r: r, req: req, make: r.driver.Start}
+	l := &liveRun{r: r, req: req, make: r.driver.Start, branches: new(sync.WaitGroup)}
+	l.adopt = func(b *liveRun) { l.branches.Go(func() { b.serveBranch(ctx) }) }
 	if order.Request.Warm != nil {
 		r.spec.Template = true
 	}
@@ -72,12 +73,14 @@ type liveRun struct {
 	listener *live.Listener
 	host     *supervise.Host
 	began    time.Time
-	warm     []string // the command of a template
-	readyUS  int64    // the time until a template was warm, or a branch answered
+	turns    *turnTaker // nil if it takes no turns
+	warm     []string   // the command of a template
+	readyUS  int64      // the time until a template was warm, or a branch answered
 
-	// branches counts the branches that this process supervises. last is the id of the
-	// last order for branches, and lastNames are its cells.
-	branches  sync.WaitGroup
+	// adopt makes this process serve a branch, and branches counts those that it serves.
+	// last is the id of the last order for branches, and lastNames are its cells.
+	adopt     func(*liveRun)
+	branches  *sync.WaitGroup
 	last      string
 	lastNames []string
 }
@@ -94,6 +97,9 @@ func (l *liveRun) serve(ctx context.Context) error {
 func (l *liveRun) conclude(ctx context.Context) error {
 	r := l.r
 	defer r.release()
+	if err := l.removeScratch(); err != nil {
+		r.notes = append(r.notes, "the directory for saved memory could not be removed: "+err.Error())
+	}
 	if err := r.seal(ctx); err != nil {
 		return err
 	}
@@ -110,8 +116,18 @@ func (l *liveRun) start(ctx context.Context) error {
 	r := l.r
 	r.spec.Freezable = true
 	r.showCarrier()
+	if err := l.prepareTurns(l.req.turns); err != nil {
+		return api.Failf(api.CodeStart, err, "prepare the turns of cell %s", r.cell.Name)
+	}
+	if _, ok := r.driver.(driver.Restorer); ok {
+		dir, err := r.e.images().Scratch(r.rec.ID)
+		if err != nil {
+			return Explain(err)
+		}
+		r.spec.Scratch = dir
+	}
 	begin := time.Now()
-	l.host = supervise.NewHost(l.config(ctx))
+	l.host = supervise.NewHost(l.config())
 	// A cell lives until it is closed: ctx is for its start.
 	started, err := l.make(ctx, r.spec)
 	if err != nil && r.withoutGateway(err) {
@@ -134,9 +150,8 @@ func (l *liveRun) start(ctx context.Context) error {
 	return nil
 }
 
-// config returns what the supervisor needs of the run. ctx is that of the whole
-// process.
-func (l *liveRun) config(ctx context.Context) supervise.Config {
+// config returns what the supervisor needs of the run.
+func (l *liveRun) config() supervise.Config {
 	r := l.r
 	return supervise.Config{
 		Version: r.e.version, Name: r.cell.Name, RunID: r.rec.ID,
@@ -144,11 +159,9 @@ func (l *liveRun) config(ctx context.Context) supervise.Config {
 		Env: r.spec.Env, Timeout: r.spec.Timeout,
 		NewID: func() string { return store.NewID("exec") }, Recordable: recordable,
 		Record: r.recordEvent, Store: r.out.store, Secrets: r.credentials, StartError: r.execFailure,
-		Checkpoint: l.checkpoint, ApplyPolicy: l.applyPolicy, Pause: l.pause, Resume: l.resume, Expire: l.expire,
-		Branch: func(call context.Context, o supervise.BranchOrder) (*api.BranchResult, error) {
-			return l.branch(call, ctx, o)
-		},
-		Unbranch: func(id string) error { return l.unbranch(ctx, id) }, Eval: l.eval,
+		Turns: l.turns.request(), Asks: l.turns.asksFrom(), Turn: l.turn,
+		Checkpoint: l.checkpoint, Save: l.checkpointMemory, ApplyPolicy: l.applyPolicy, Pause: l.pause, Resume: l.resume, Expire: l.expire,
+		Branch: l.branch, Unbranch: l.unbranch, Eval: l.eval,
 	}
 }
 
@@ -167,15 +180,20 @@ func (r *run) execFailure(err error) error {
 
 func (l *liveRun) describe() *api.StartResult {
 	r := l.r
-	return &api.StartResult{
+	res := &api.StartResult{
 		Cell: r.cell.Name, CellID: r.cell.ID, RunID: r.rec.ID, PID: os.Getpid(), Socket: r.e.socket(r.cell),
 		StartedAt: r.rec.StartedAt, Degraded: append([]string{}, r.degraded...), Controls: api.Controls(r.outcome.Controls),
 		ReadyUS: l.readyUS,
 	}
+	if r.control != nil {
+		res.Control = r.control.files
+	}
+	return res
 }
 
 // undo ends everything that start has made.
 func (l *liveRun) undo() error {
+	l.closeTurns()
 	var err error
 	if l.listener != nil {
 		err = l.listener.Close()
@@ -183,7 +201,15 @@ func (l *liveRun) undo() error {
 	if l.cell != nil {
 		err = errors.Join(err, l.cell.Close())
 	}
-	return err
+	return errors.Join(err, l.removeScratch())
+}
+
+// removeScratch removes the directory of a runtime that can save its cell.
+func (l *liveRun) removeScratch() error {
+	if l.r.spec.Scratch == "" {
+		return nil
+	}
+	return l.r.e.images().RemoveRun(l.r.rec.ID)
 }
 
 // live serves until the cell is to end, or has ended. It returns with no process of
@@ -197,6 +223,7 @@ func (l *liveRun) live(ctx context.Context) {
 	}
 	l.note(why, l.host.End(why.Grace), full)
 	l.host.Close()
+	l.closeTurns()
 	failpoint.Hit("live.ended")
 }
 
@@ -226,6 +253,8 @@ func (r *run) classifyEnding(why supervise.Ending) {
 	switch why.Cause {
 	case supervise.Stopped:
 		set(succeeded, 0, 0)
+	case supervise.MainEnded:
+		r.classifyMain(why.Exit, set)
 	case supervise.TimedOut:
 		set(timedOut, 124, 0)
 	case supervise.Died:
@@ -241,5 +270,19 @@ func (r *run) classifyEnding(why supervise.Ending) {
 	case supervise.NotWarm:
 		set(failedRun, 1, 0)
 		r.fail(why.Err.Error())
+	}
+}
+
+// classifyMain turns the end of the command that the cell ends with into an outcome.
+func (r *run) classifyMain(x live.Exit, set func(outcome string, code, sig int)) {
+	switch {
+	case x.TimedOut:
+		set(timedOut, x.Code, x.Signal)
+	case x.Killed || x.Signal != 0:
+		set(killed, x.Code, x.Signal)
+	case x.Code != 0:
+		set(failedRun, x.Code, 0)
+	default:
+		set(succeeded, 0, 0)
 	}
 }

@@ -124,12 +124,6 @@ func (l *liveRun) recordLive(change func(*store.Run)) error {
 	return nil
 }
 
-// notTemplate refuses a branch of a cell that is no template.
-func notTemplate(cell string) error {
-	return api.Refusef(api.CodeNotWarm, "stop it, and make it a template with forkcell warm python",
-		"cell %s is no warm template: only a process that takes part can be copied", cell)
-}
-
 // Eval runs code in the warm interpreter of a branch.
 func (e *Engine) Eval(ctx context.Context, req api.EvalRequest) (*api.EvalResult, error) {
 	client, err := e.dialWithin(ctx, req.Cell)

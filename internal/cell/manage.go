@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/memory"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
@@ -109,6 +110,13 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) 
 		problems, err := e.verifyState(ctx, at, chk)
 		if err != nil {
 			return res, err
+		}
+		if chk.Memory != "" && !chk.Freed {
+			if err := e.images().Image(chk.ID).Verify(ctx, chk.Memory); errors.Is(err, memory.ErrDamaged) {
+				problems = append(problems, api.VerifyProblem{CheckpointID: chk.ID, What: err.Error()})
+			} else if err != nil {
+				return res, err
+			}
 		}
 		for _, text := range unsigned[chk.ID] {
 			problems = append(problems, api.VerifyProblem{CheckpointID: chk.ID, What: text})

@@ -334,3 +334,13 @@ func (e *Engine) outsideWorkspaces(what, file string) error {
 	}
 	return nil
 }
+
+// namesFree reports whether no cell has one of the names.
+func (e *Engine) namesFree(names []string) (free bool, err error) {
+	err = e.store.View(func(tx *store.Tx) error {
+		cells, err := tx.Cells(false)
+		free = !slices.ContainsFunc(cells, func(c store.Cell) bool { return slices.Contains(names, c.Name) })
+		return err
+	})
+	return free, err
+}

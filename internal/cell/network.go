@@ -74,13 +74,13 @@ func (r *run) newGate(ctx context.Context, cell, hash string, req networkRequest
 	maps.Copy(values, req.values)
 	g, err := gateway.New(ctx, gateway.Config{
 		Cell: cell, Policy: r.policy, Hash: hash,
-		Credentials: req.Credentials, Values: values, Resolve: req.Resolve, CA: req.CA, Event: r.recordEvent, Reader: r.e.caller.reader(), Source: req.source,
+		Credentials: req.Credentials, Values: values, Placeholders: req.Placeholders, Logins: req.Logins, Resolve: req.Resolve, CA: req.CA, Event: r.recordEvent, Reader: r.e.caller.reader(), Source: req.source,
 	})
 	if errors.Is(err, gateway.ErrConfig) {
 		return nil, api.Usagef("", "%v", err)
 	}
 	if errors.Is(err, gateway.ErrCredential) {
-		return nil, api.Refusef(api.CodeCredential, "sources are env:VAR, file:PATH and command:[...]", "%v", err)
+		return nil, api.Refusef(api.CodeCredential, "sources are env:VAR, file:PATH, json:PATH#KEY.KEY and command:[...]", "%v", err)
 	}
 	if err != nil {
 		return nil, api.Failf(api.CodeNetwork, err, "prepare the network")

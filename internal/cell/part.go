@@ -5,7 +5,6 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
-	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
@@ -13,12 +12,12 @@ import (
 )
 
 // selected returns the selected part of the changes from one state to another.
-func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick *leftout.Selector, how apply.OnConflict) ([]workspace.Edit, error) {
+func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick func(path string, isDir bool) bool, how apply.OnConflict) ([]workspace.Edit, error) {
 	a, b, err := s.e.trees(from, to, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, err
 	}
-	ops, conflicts, err := apply.Part(ctx, a, b, apply.ThreeWayOptions{OnConflict: how, Only: pick.Match, Open: openSides(map[apply.Side]sideOpener{
+	ops, conflicts, err := apply.Part(ctx, a, b, apply.ThreeWayOptions{OnConflict: how, Only: pick, Open: openSides(map[apply.Side]sideOpener{
 		apply.BaseSide: s.e.filesOf(s.cell, from), apply.TheirSide: s.e.filesOf(s.cell, to), apply.OurSide: s.e.filesOf(s.cell, from),
 	})})
 	if err != nil {

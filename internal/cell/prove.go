@@ -99,6 +99,12 @@ func (r *run) predicate(p proof) (*receipt.Run, error) {
 		Logs:     p.logs,
 		Decision: receipt.AutoDecision{Result: receipt.Result(r.rec.Decision)},
 	}
+	if r.rec.Session != nil {
+		s.Session = &receipt.Session{}
+		if err := json.Unmarshal(r.rec.Session, s.Session); err != nil {
+			return nil, fmt.Errorf("the record of the session: %w", err)
+		}
+	}
 	if r.rec.Branch != nil {
 		s.Branch = &receipt.Branch{}
 		if err := json.Unmarshal(r.rec.Branch, s.Branch); err != nil {
@@ -131,6 +137,12 @@ func (r *run) requested(network bool, resolve []string) (json.RawMessage, error)
 	}
 	if r.cache != nil {
 		doc["cache"] = r.cache
+	}
+	if r.rec.Turns != nil {
+		doc["turns"] = r.rec.Turns
+	}
+	if r.rec.Control != nil {
+		doc["control_files"] = r.rec.Control
 	}
 	return json.Marshal(doc)
 }

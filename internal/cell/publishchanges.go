@@ -106,9 +106,13 @@ func (p *publication) changes(ctx context.Context) ([]publish.Change, error) {
 			paths[path] = true
 		}
 	}
+	var held *aside
+	if err := p.e.view(func(tx *store.Tx) (err error) { held, err = asideOf(tx, p.cell); return err }); err != nil {
+		return nil, err
+	}
 	var out []publish.Change
 	for path := range paths {
-		if path == "." || path == ".git" || strings.HasPrefix(path, ".git/") {
+		if aside, state := held.has(path, false); aside || state || path == "." || path == ".git" || strings.HasPrefix(path, ".git/") {
 			continue
 		}
 		c, err := p.change(path, theirs)

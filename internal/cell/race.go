@@ -10,6 +10,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/supervise"
 	"github.com/forkcell/forkcell/receipt"
 )
 
@@ -37,6 +38,11 @@ type RaceOptions struct {
 	Accept bool
 	// Keep keeps the cells of the attempts, also if the process dies.
 	Keep bool
+	// Warm makes the attempts branches of the cell, which must be live, with these
+	// policies, limits and credentials. nil makes forks.
+	Warm *api.BranchRequest
+	// Variable has the number of its attempt in each branch.
+	Variable string
 }
 
 // Bests returns the rules by which a race can be won, the usual one first.
@@ -44,7 +50,7 @@ func Bests() []string {
 	return []string{string(receipt.BestExit), string(receipt.BestScore), string(receipt.BestFastest)}
 }
 
-// BeginRace forks a cell once for each attempt. The caller ends the race with End.
+// BeginRace forks or branches a cell once for each attempt. The caller ends the race with End.
 func (e *Engine) BeginRace(ctx context.Context, o RaceOptions) (*Race, error) {
 	from, err := e.findCell(o.Cell)
 	if err != nil {
@@ -81,13 +87,45 @@ func (r *Race) forkAttempts(ctx context.Context, o RaceOptions) error {
 		if !free {
 			continue
 		}
-		from, at, err := r.fork(ctx, api.ForkRequest{Cell: o.Cell}, names, !o.Keep)
+		from, at, err := r.makeAttempts(ctx, o, prefix, names)
 		if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNameTaken {
 			continue // by another process, just now
 		}
 		r.cell, r.base = from, at
 		return err
 	}
+}
+
+// makeAttempts makes the cells of the attempts.
+func (r *Race) makeAttempts(ctx context.Context, o RaceOptions, prefix string, names []string) (from store.Cell, at store.Checkpoint, err error) {
+	if o.Warm == nil {
+		return r.fork(ctx, api.ForkRequest{Cell: o.Cell}, names, !o.Keep)
+	}
+	req := *o.Warm
+	req.Cell, req.Name, req.N = o.Cell, prefix, o.Attempts
+	res, err := r.e.orderBranch(ctx, req, &supervise.RaceOrder{ID: r.id, Keep: o.Keep, Variable: o.Variable})
+	if err != nil {
+		return from, at, err
+	}
+	r.intent.Live = true
+	err = r.e.store.View(func(tx *store.Tx) error {
+		for _, name := range names {
+			c, err := tx.Cell(name)
+			if err != nil {
+				return err
+			}
+			r.attempts = append(r.attempts, raceFork{c.ID, c.Name})
+		}
+		if from, err = tx.Cell(o.Cell); err != nil {
+			return err
+		}
+		at, err = tx.Checkpoint(res.CheckpointID)
+		return err
+	})
+	if !o.Keep {
+		r.intent.Forks = r.attempts // as the supervisor has recorded it
+	}
+	return from, at, err
 }
 
 // racePrefix returns how the names of the forks of a race begin. It leaves room for
@@ -107,15 +145,6 @@ func judges(names []string) []string {
 		out[i] = n + "-judge"
 	}
 	return out
-}
-
-func (e *Engine) namesFree(names []string) (free bool, err error) {
-	err = e.store.View(func(tx *store.Tx) error {
-		cells, err := tx.Cells(false)
-		free = !slices.ContainsFunc(cells, func(c store.Cell) bool { return slices.Contains(names, c.Name) })
-		return err
-	})
-	return free, err
 }
 
 // Attempts returns the names of the cells of the attempts.

@@ -63,6 +63,8 @@ func raceDetail(race string) map[string]string {
 type raceIntent struct {
 	Cell  string     `json:"cell"` // the name of the raced cell
 	Forks []raceFork `json:"forks"`
+	// Live reports that the cells are live, as branches are. They are stopped first.
+	Live bool `json:"live,omitempty"`
 }
 
 type raceFork struct {
@@ -88,9 +90,9 @@ func (e *Engine) removeForks(ctx context.Context, id string, in raceIntent, keep
 			s.release()
 		}
 	}()
-	left := raceIntent{Cell: in.Cell}
+	left := raceIntent{Cell: in.Cell, Live: in.Live}
 	for _, f := range in.Forks {
-		s, why := e.holdFork(ctx, f, keep)
+		s, why := e.holdFork(ctx, f, in.Live, keep)
 		switch {
 		case s != nil:
 			held = append(held, s)
@@ -107,11 +109,18 @@ func (e *Engine) removeForks(ctx context.Context, id string, in raceIntent, keep
 }
 
 // holdFork takes a cell of a race to remove it. The session is nil if the cell stays.
-func (e *Engine) holdFork(ctx context.Context, f raceFork, keep func(raceFork) (bool, error)) (*session, error) {
+func (e *Engine) holdFork(ctx context.Context, f raceFork, live bool, keep func(raceFork) (bool, error)) (*session, error) {
 	if stays, err := keep(f); err != nil || stays {
 		return nil, err
 	}
-	s, err := e.holdToRemove(ctx, f.Name, 0, false)
+	wait := time.Duration(0)
+	if live {
+		if err := e.endLive(ctx, f); err != nil {
+			return nil, err
+		}
+		wait = forceWait
+	}
+	s, err := e.holdToRemove(ctx, f.Name, wait, false)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +129,16 @@ func (e *Engine) holdFork(ctx context.Context, f raceFork, keep func(raceFork) (
 		return nil, api.Missing("cell", f.Name, "")
 	}
 	return s, nil
+}
+
+// endLive stops a cell of a race if it is live.
+func (e *Engine) endLive(ctx context.Context, f raceFork) error {
+	c := store.Cell{ID: f.ID, Name: f.Name}
+	if _, live := e.supervisor(c); !live {
+		return nil
+	}
+	_, err := e.client(c).Stop(ctx, -1)
+	return err
 }
 
 // settleRaces removes the cells of races whose process died. A failure is not one of

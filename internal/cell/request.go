@@ -16,8 +16,12 @@ type runRequest struct {
 	// reloadable reports whether the policy may change during the run. The cell
 	// then has a gateway even if the policy allows no connection.
 	reloadable bool
+	// turns says when turns are taken; nil takes none.
+	turns *api.TurnRequest
 	// origin is what the run is a branch of; nil if it is none.
 	origin *branchOrigin
+	// session is the session of a coding agent that the run is; nil if it is none.
+	session *api.SessionTerms
 }
 
 // branchOrigin is what a branch begins with.
@@ -47,7 +51,7 @@ func (r runRequest) network() networkRequest {
 func startRun(q api.StartRequest, values gateway.Values) runRequest {
 	return runRequest{
 		RunRequest: api.RunRequest{Cell: q.Cell, Args: startCommand(), RunOptions: q.RunOptions},
-		values:     values, reloadable: true,
+		values:     values, reloadable: true, session: q.Session, turns: q.Turns,
 	}
 }
 

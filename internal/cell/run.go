@@ -158,6 +158,7 @@ type runPlan struct {
 	spec     driver.Spec
 	areas    []workspace.Area
 	masks    []mount.Mask
+	control  *controlMasks // nil if control files are not masked
 	cache    *api.CacheUse // the shared state under the caches, if any
 	granted  []string      // by --resolve
 	grants   []string      // that the policy used

@@ -2,7 +2,9 @@ package cell
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"math"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
@@ -29,6 +31,25 @@ func (e *Engine) RunInfo(_ context.Context, id string) (*api.RunInfo, error) {
 // the given number, the oldest first. next is the number to go on from, or 0 if
 // there are no more.
 func (e *Engine) Runs(_ context.Context, name string, after int64, limit int) (infos []api.RunInfo, next int64, err error) {
+	return e.runs(name, limit, func(tx *store.Tx, cellID string, limit int) ([]store.Run, error) {
+		return tx.RunsAfter(cellID, after, limit)
+	})
+}
+
+// RecentRuns lists at most limit runs, of one cell or of all with "", before the one
+// with the given number, the newest first; 0 is the end. next is the number to go on
+// from, or 0 if there are no more.
+func (e *Engine) RecentRuns(_ context.Context, name string, before int64, limit int) (infos []api.RunInfo, next int64, err error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	return e.runs(name, limit, func(tx *store.Tx, cellID string, limit int) ([]store.Run, error) {
+		return tx.RunsBefore(cellID, before, limit)
+	})
+}
+
+// runs lists at most limit of the runs that list returns.
+func (e *Engine) runs(name string, limit int, list func(tx *store.Tx, cellID string, limit int) ([]store.Run, error)) (infos []api.RunInfo, next int64, err error) {
 	cellID := ""
 	if name != "" {
 		c, err := e.findAny(name)
@@ -38,7 +59,7 @@ func (e *Engine) Runs(_ context.Context, name string, after int64, limit int) (i
 		cellID = c.ID
 	}
 	err = e.view(func(tx *store.Tx) error {
-		runs, err := tx.RunsAfter(cellID, after, limit+1)
+		runs, err := list(tx, cellID, limit+1)
 		if err != nil {
 			return err
 		}
@@ -61,6 +82,21 @@ func (e *Engine) Runs(_ context.Context, name string, after int64, limit int) (i
 	return infos, next, err
 }
 
+// CellRuns lists all runs of a cell, the oldest first.
+func (e *Engine) CellRuns(ctx context.Context, name string) (all []api.RunInfo, err error) {
+	const page = 256
+	for after := int64(0); ; {
+		infos, next, err := e.Runs(ctx, name, after, page)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, infos...)
+		if after = next; next == 0 {
+			return all, nil
+		}
+	}
+}
+
 func runInfo(tx *store.Tx, r store.Run) (api.RunInfo, error) {
 	c, err := tx.CellByID(r.CellID)
 	if err != nil {
@@ -68,6 +104,11 @@ func runInfo(tx *store.Tx, r store.Run) (api.RunInfo, error) {
 	}
 	info := api.RunInfo{
 		RunID: r.ID, Cell: c.LastName, State: "running", Command: r.Command, Actor: r.Actor, StartedAt: r.StartedAt, Before: r.Before, PolicyHash: r.Policy,
+	}
+	if r.Session != nil {
+		if err := json.Unmarshal(r.Session, &info.Session); err != nil {
+			return info, err
+		}
 	}
 	if r.State == "done" {
 		info.State, info.FinishedAt, info.ReceiptID, info.Outcome, info.ExitCode = "ended", &r.FinishedAt, r.ReceiptID, r.Outcome, &r.ExitCode

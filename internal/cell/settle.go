@@ -114,6 +114,9 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 	if err := r.reap(work); err != nil {
 		return err
 	}
+	if err := s.e.images().RemoveRun(rec.ID); err != nil {
+		r.notes = append(r.notes, "the memory that it had saved could not be removed: "+err.Error())
+	}
 	if err := s.dropSocket(); err != nil {
 		r.notes = append(r.notes, "its socket could not be removed: "+err.Error())
 	}

@@ -43,6 +43,12 @@ func (s *Spec) Check() error {
 		}
 		paths = append(append(paths, o.Target, o.Upper, o.Work), o.Lower...)
 	}
+	for _, a := range s.Mounts.Absent {
+		paths = append(paths, a.Target, a.Upper)
+		for _, p := range a.Paths {
+			paths = append(paths, a.Target+"/"+p)
+		}
+	}
 	paths = slices.Concat(paths, s.Mounts.Pins, s.Mounts.Fixed, maskTargets(s.Mounts.Masks))
 	for _, p := range paths {
 		if err := checkPath(p); err != nil {

@@ -34,6 +34,10 @@ type Spec struct {
 	Limits  Limits
 	// Template makes a cell that can be branched: see the interface Template.
 	Template bool
+	// Scratch is an empty, private directory of the host for the runtime of a cell that
+	// can be saved, which keeps there for a moment what it saves. Without one it is in the
+	// cell's memory. The caller removes it with the cell.
+	Scratch string
 	// Freezable makes a cell that can be frozen, where the host can do that.
 	Freezable bool
 	// Started, if set, is called when the first process exists and before it does

@@ -26,12 +26,20 @@ func (b *rebuild) run(tx *store.Tx, p *receipt.Run) error {
 		RestoreOnFail:   p.Decision.Automatic && p.Decision.Result == receipt.Restored,
 		AcceptOnSuccess: p.Decision.Automatic && p.Decision.Result == receipt.Accepted,
 	}
+	r.Control, r.Turns = sessionAsked(p)
 	for _, l := range p.Logs {
 		if l.Stream == "stdout" {
 			r.Stdout = l.SHA256
 		} else {
 			r.Stderr = l.SHA256
 		}
+	}
+	if p.Session != nil {
+		session, err := json.Marshal(p.Session)
+		if err != nil {
+			return err
+		}
+		r.Session = session
 	}
 	if err := tx.PutRun(r); err != nil {
 		return err
@@ -52,6 +60,19 @@ func timeoutAsked(p *receipt.Run) int64 {
 		return 0
 	}
 	return asked.TimeoutUS
+}
+
+// sessionAsked returns the control files that a run masked, and when it took turns,
+// as its receipt has them.
+func sessionAsked(p *receipt.Run) (control, turns json.RawMessage) {
+	var asked struct {
+		Control json.RawMessage `json:"control_files"`
+		Turns   json.RawMessage `json:"turns"`
+	}
+	if json.Unmarshal(p.Controls.Asked, &asked) != nil {
+		return nil, nil
+	}
+	return asked.Control, asked.Turns
 }
 
 func (b *rebuild) decision(tx *store.Tx, p *receipt.Decision) error {

@@ -37,8 +37,17 @@ func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, 
 	}
 	return tx.PutCheckpoint(store.Checkpoint{
 		Source: sourceOf(at, p.ID), ID: p.ID, CellID: cellID, Parent: p.Parent, Layer: p.Layer, RunID: runID, Freed: freed, Kind: kind, Areas: b.areas(p, layer),
-		OwnBytes: own, CreatedAt: at.Place().CreatedAt,
+		OwnBytes: own, Memory: memoryOf(at), CreatedAt: at.Place().CreatedAt,
 	})
+}
+
+// memoryOf returns the digest of the memory that was saved with the state of a
+// statement.
+func memoryOf(at receipt.Predicate) string {
+	if p, ok := at.(*receipt.Change); ok {
+		return p.Details[DetailMemory]
+	}
+	return ""
 }
 
 // areas returns the signed roots of a state, with the figures of its layer.

@@ -36,6 +36,9 @@ const SourceLost = "lost"
 // the run that it is of. Such a state does not move the head.
 const DetailLive = "live_run"
 
+// DetailMemory is the digest of the memory that was saved with a state.
+const DetailMemory = "memory"
+
 // DetailAction is what was done to a cell whose time was up.
 const DetailAction = "action"
 

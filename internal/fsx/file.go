@@ -52,6 +52,24 @@ func openRegular(p place, how int) (int, error) {
 	return fd, nil
 }
 
+// CreateFIFO makes a new FIFO and opens it for reading and writing, so that reading
+// from it never ends.
+func (d *Dir) CreateFIFO(rel string) (*os.File, error) {
+	if err := d.Mkfifo(rel, 0o600); err != nil {
+		return nil, err
+	}
+	p, err := d.at(rel)
+	if err != nil {
+		return nil, d.fail("open", rel, err)
+	}
+	defer p.close()
+	fd, err := openBeneath(p.fd, p.name, unix.O_RDWR|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, d.fail("open", rel, err)
+	}
+	return os.NewFile(uintptr(fd), d.join(rel)), nil
+}
+
 // Create makes a new file and opens it for reading and writing; an existing
 // name is an error. The mode is exact. Mode 0600 costs one call less than
 // others: use it when the final mode is set later.

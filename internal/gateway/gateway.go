@@ -18,11 +18,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/egress"
 	"github.com/forkcell/forkcell/internal/egress/authority"
 	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/egress/dial"
+	"github.com/forkcell/forkcell/internal/egress/login"
 	"github.com/forkcell/forkcell/internal/egress/names"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -40,6 +42,11 @@ type Config struct {
 	// Values are credentials that were already read. The gateway takes
 	// ownership of them.
 	Values Values
+	// Placeholders are those that files of the cell hold already, by the names of
+	// credentials.
+	Placeholders map[string]string
+	// Logins are those that the cell's programs may renew.
+	Logins []api.Login
 	// Resolve are the operator's grants, as HOST[:PORT]=IP[:PORT].
 	Resolve []string
 	// CA holds additional certificates for verifying upstreams, as PEM.
@@ -160,6 +167,10 @@ func newSet(ctx context.Context, cfg Config) (*credential.Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	if err := set.Shape(cfg.Placeholders); err != nil {
+		set.Drop()
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	return set, nil
 }
 
@@ -201,7 +212,7 @@ func (g *Gateway) Serve(c driver.Captured) (stop func(), err error) {
 	proxy, err := egress.New(egress.Config{
 		Generation: g.gen,
 		Names:      g.table, Destination: destinations(c.Origin), Attribute: g.programs(c.Origin, listed), Dialer: egress.Dials(g.dialer),
-		Authority: g.ca, Roots: g.roots, Event: g.cfg.Event,
+		Authority: g.ca, Roots: g.roots, Event: g.cfg.Event, Logins: login.Logins{List: g.cfg.Logins},
 	})
 	if err != nil {
 		c.Close()

@@ -83,6 +83,8 @@ type Command struct {
 	// disconnected. Otherwise the command then gets SIGHUP, and is killed if it
 	// does not end.
 	Detachable bool
+	// Main tells the Host to end the cell when the command ends.
+	Main bool
 }
 
 // Exit describes how a command ended.

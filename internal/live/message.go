@@ -123,12 +123,13 @@ type command struct {
 	Stdin      bool           `json:"stdin,omitempty"`
 	Timeout    time.Duration  `json:"timeout_ns,omitempty"`
 	Detachable bool           `json:"detachable,omitempty"`
+	Main       bool           `json:"main,omitempty"`
 }
 
 func newCommand(c Command) *command {
 	return &command{
 		Args: toBytes(c.Args), Env: toBytes(c.Env), Workdir: []byte(c.Workdir), User: []byte(c.User),
-		TTY: c.TTY, Size: c.Size, Stdin: c.Stdin, Timeout: c.Timeout, Detachable: c.Detachable,
+		TTY: c.TTY, Size: c.Size, Stdin: c.Stdin, Timeout: c.Timeout, Detachable: c.Detachable, Main: c.Main,
 	}
 }
 
@@ -136,7 +137,7 @@ func newCommand(c Command) *command {
 func (c *command) command() (Command, error) {
 	out := Command{
 		Args: toStrings(c.Args), Env: toStrings(c.Env), Workdir: string(c.Workdir), User: string(c.User),
-		TTY: c.TTY, Size: c.Size, Stdin: c.Stdin, Timeout: c.Timeout, Detachable: c.Detachable,
+		TTY: c.TTY, Size: c.Size, Stdin: c.Stdin, Timeout: c.Timeout, Detachable: c.Detachable, Main: c.Main,
 	}
 	bad := func(what string) (Command, error) {
 		return Command{}, &api.Error{Kind: api.Usage, Code: api.CodeUsage, Message: "exec: " + what}

@@ -210,18 +210,26 @@ func errStopping() error {
 	return &api.Error{Kind: api.Refused, Code: api.CodeStopping, Message: "the cell is being stopped"}
 }
 
+// concludeLimit bounds the time in which the Host does what it does after the command
+// that the cell ends with, before it reports the end of that command.
+const concludeLimit = 10 * time.Minute
+
 // shutdown ends commands and connections and waits for them.
 func (s *server) shutdown() {
 	s.mu.Lock()
 	s.stopping = true
+	grace := s.opt.Grace
 	for _, ses := range s.sessions {
 		select {
 		case <-ses.done:
 		default:
 			_ = ses.proc.Signal(int(syscall.SIGKILL))
+			if ses.main {
+				grace = max(grace, concludeLimit)
+			}
 		}
 	}
-	end := time.Now().Add(s.opt.Grace)
+	end := time.Now().Add(grace)
 	for conn := range s.conns {
 		_ = conn.SetDeadline(end)
 	}

@@ -32,6 +32,7 @@ type session struct {
 	// Set before the session is shared.
 	proc Process
 	info Session // without the fields that change
+	main bool    // the Host ends the cell with it, and reports its end afterwards
 	done chan struct{}
 
 	mu      sync.Mutex
@@ -61,7 +62,7 @@ type attachment struct {
 
 func newSession(c Command, o Options) *session {
 	s := &session{
-		stall: o.StallLimit, grace: o.Grace,
+		stall: o.StallLimit, grace: o.Grace, main: c.Main,
 		out:  ring{limit: o.ReplayBytes},
 		done: make(chan struct{}),
 		info: Session{TTY: c.TTY, Detachable: c.Detachable, Started: time.Now()},

@@ -79,7 +79,7 @@ type visibleTool struct {
 func NewCatalog(version string) *Catalog {
 	return &Catalog{
 		version: version, schemas: sdk.NewSchemaCache(), visibleTo: map[Rights][]visibleTool{},
-		tools: slices.Concat(cellTools(), runTools(), raceTools(), fileTools(), moveTools(), diffTools(), evidenceTools(), followTools()),
+		tools: slices.Concat(cellTools(), runTools(), branchTools(), raceTools(), fileTools(), moveTools(), diffTools(), evidenceTools(), followTools()),
 	}
 }
 

@@ -48,6 +48,16 @@ type Mask struct {
 	Dir    bool   `json:"dir"`
 }
 
+// Absence keeps paths of an overlay absent: the cell does not see them, and cannot
+// make them.
+type Absence struct {
+	// Target and Upper are those of the overlay.
+	Target string `json:"target"`
+	Upper  string `json:"upper"`
+	// Paths are relative to the overlay. At each of them Upper has a whiteout.
+	Paths []string `json:"paths"`
+}
+
 // Set is everything that a workspace wants a driver to attach, in this order:
 // binds, overlays, fixed paths, pins, masks.
 type Set struct {
@@ -60,4 +70,6 @@ type Set struct {
 	Masks []Mask   `json:"masks"`
 	// Fixed are paths that cannot be written to, renamed or removed.
 	Fixed []string `json:"fixed,omitempty"`
+	// Absent are paths of the overlays that stay absent.
+	Absent []Absence `json:"absent,omitempty"`
 }

@@ -49,6 +49,12 @@ type Options struct {
 
 const defaultMaxText = 1 << 20
 
+// WriteHeading writes a line between two lists of changes.
+func WriteHeading(w io.Writer, text string) error {
+	_, err := fmt.Fprintf(w, "\n%s\n", text)
+	return err
+}
+
 // Write shows the changes that each yields, in order, one by one.
 func Write(w io.Writer, each func(func(tree.Change) error) error, open Opener, opt Options) error {
 	if opt.MaxText <= 0 {

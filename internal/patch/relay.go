@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/forkcell/forkcell/internal/quote"
 )
@@ -47,24 +48,30 @@ func Relay(w io.Writer, r io.Reader, opt Options) error {
 type hunk struct{ from, to int }
 
 var (
-	spanLine = regexp.MustCompile(`^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@`)
-	modeLine = regexp.MustCompile(`^(old|new) ([a-z]+ )?mode [0-7]+$`)
-	barLine  = regexp.MustCompile(`^( .* \| \d+ )(\+*)(-*)$`)
+	spanLine = pattern(`^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@`)
+	modeLine = pattern(`^(old|new) ([a-z]+ )?mode [0-7]+$`)
+	barLine  = pattern(`^( .* \| \d+ )(\+*)(-*)$`)
 )
+
+// pattern returns an expression that is compiled when it is first used: most commands
+// show no diff.
+func pattern(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // colour returns the colour of the next line of a patch.
 func (h *hunk) colour(line string) colour {
 	if h.from > 0 || h.to > 0 {
 		return h.content(line)
 	}
-	if m := spanLine.FindStringSubmatch(line); m != nil {
+	if m := spanLine().FindStringSubmatch(line); m != nil {
 		h.from, h.to = length(m[1]), length(m[2])
 		return cyan
 	}
 	switch {
 	case strings.HasPrefix(line, `\`):
 		return plain
-	case modeLine.MatchString(line):
+	case modeLine().MatchString(line):
 		return bold
 	case strings.HasPrefix(line, "new "):
 		return green
@@ -105,7 +112,7 @@ func length(text string) int {
 
 // relayStat shows a line of statistics.
 func (p *printer) relayStat(line string) {
-	if m := barLine.FindStringSubmatch(line); p.opt.Color && m != nil {
+	if m := barLine().FindStringSubmatch(line); p.opt.Color && m != nil {
 		line = m[1] + string(green) + m[2] + reset + string(red) + m[3] + reset
 	}
 	p.line(plain, "%s", line)

@@ -24,14 +24,14 @@ func (p *printer) patch(c *tree.Change) error {
 	}
 	p.line(bold, "diff --git %s %s", field("a/"+oldPath(c)), field("b/"+c.Path))
 	p.header(c)
-	switch d.form {
-	case nothing:
-	case binary:
+	switch d.Form {
+	case Nothing:
+	case Binary:
 		p.digests("binary", c)
-	case large:
+	case Large:
 		p.digests("large", c)
-	case text:
-		p.hunks(c, d.hunks)
+	case Text:
+		p.hunks(c, d.Hunks)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package patch
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -54,6 +55,20 @@ func (p *printer) stat(each func(func(tree.Change) error) error) error {
 	return nil
 }
 
+// Lines counts the lines that changes add and remove. Files that are not text, or too
+// large, count as changed and have no lines.
+func Lines(each func(func(tree.Change) error) error, open func(side int, path string, e tree.Entry) (io.ReadCloser, error)) (files, added, removed int, err error) {
+	p := &printer{open: open, opt: Options{Mode: Stat, MaxText: defaultMaxText}}
+	err = each(func(c tree.Change) error {
+		l, err := p.statOf(&c)
+		files++
+		added += l.added
+		removed += l.removed
+		return err
+	})
+	return files, added, removed, err
+}
+
 func (p *printer) statOf(c *tree.Change) (statLine, error) {
 	l := statLine{name: quote.Path(c.Path)}
 	if c.OldPath != "" {
@@ -63,12 +78,12 @@ func (p *printer) statOf(c *tree.Change) (statLine, error) {
 	if err != nil {
 		return l, err
 	}
-	switch d.form {
-	case text:
+	switch d.Form {
+	case Text:
 		l.added, l.removed = d.count()
-	case binary, large:
+	case Binary, Large:
 		l.note = fmt.Sprintf("Bin %d -> %s", size(c.Old), count(size(c.New), "byte"))
-	case nothing:
+	case Nothing:
 		l.note = note(c)
 	}
 	return l, nil

@@ -13,51 +13,59 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// form is the way in which the contents of a change can be shown.
-type form int
+// Form is the way in which the contents of a change can be shown.
+type Form int
 
+// The forms.
 const (
-	nothing form = iota // no contents, or the same on both sides
-	text
-	binary
-	large
+	Nothing Form = iota // no contents, or the same on both sides
+	Text
+	Binary
+	Large
 )
 
-// contents is the change inside a file.
-type contents struct {
-	form  form
-	hunks []*udiff.Hunk
+// Contents is the change inside a file.
+type Contents struct {
+	Form  Form
+	Hunks []*udiff.Hunk // of Text
+}
+
+// Compare reads both sides of a change, whose files are of at most maxText bytes each.
+// Larger ones are not read.
+func Compare(c tree.Change, open Opener, maxText int64) (Contents, error) {
+	p := &printer{open: open, opt: Options{MaxText: maxText}}
+	return p.compare(&c)
 }
 
 // compare reads both sides of a change. A side that is not a file has no contents.
-func (p *printer) compare(c *tree.Change) (contents, error) {
+func (p *printer) compare(c *tree.Change) (Contents, error) {
 	old, now := file(c.Old), file(c.New)
 	switch {
 	case old == nil && now == nil,
 		old != nil && now != nil && old.Digest == now.Digest && old.Size == now.Size:
-		return contents{}, nil
+		return Contents{}, nil
 	case old != nil && old.Size > p.opt.MaxText, now != nil && now.Size > p.opt.MaxText:
-		return contents{form: large}, nil
+		return Contents{Form: Large}, nil
 	}
 	before, ok, err := p.read(Old, oldPath(c), old)
 	if err != nil {
-		return contents{}, err
+		return Contents{}, err
 	}
 	after, ok2, err := p.read(New, c.Path, now)
 	if err != nil {
-		return contents{}, err
+		return Contents{}, err
 	}
 	if !ok || !ok2 {
-		return contents{form: binary}, nil
+		return Contents{Form: Binary}, nil
 	}
 	d, err := udiff.ToUnifiedDiff("", "", before, udiff.Lines(before, after), udiff.DefaultContextLines)
 	if err != nil {
-		return contents{}, fmt.Errorf("compare %s: %w", quote.Path(c.Path), err)
+		return Contents{}, fmt.Errorf("compare %s: %w", quote.Path(c.Path), err)
 	}
 	if len(d.Hunks) == 0 {
-		return contents{}, nil
+		return Contents{}, nil
 	}
-	return contents{form: text, hunks: d.Hunks}, nil
+	return Contents{Form: Text, Hunks: d.Hunks}, nil
 }
 
 func file(e *tree.Entry) *tree.Entry {
@@ -93,8 +101,8 @@ func (p *printer) read(side int, path string, e *tree.Entry) (s string, isText b
 }
 
 // count returns the numbers of added and removed lines.
-func (c contents) count() (added, removed int) {
-	for _, h := range c.hunks {
+func (c Contents) count() (added, removed int) {
+	for _, h := range c.Hunks {
 		for _, l := range h.Lines {
 			switch l.Kind {
 			case udiff.Insert:

@@ -202,7 +202,7 @@ func (p *Policy) ownFiles() (out []claim) {
 	if slices.ContainsFunc(p.Filesystem.ReadWrite, func(dir string) bool { return beneath("/etc", dir) }) {
 		access, reason = AccessReadWrite, reason+"; changes stay in the cell"
 	}
-	for _, name := range []string{"passwd", "group", "hosts", "hostname", "resolv.conf", "nsswitch.conf"} {
+	for _, name := range []string{"passwd", "group", "hosts", "hostname", "machine-id", "resolv.conf", "nsswitch.conf"} {
 		out = append(out, claim{dir: "/etc/" + name, access: access, rule: ruleCell, reason: reason, single: true})
 	}
 	return out

@@ -89,7 +89,8 @@ func (s *scratch) copySigners(sign *signing, rules Rules, o operator, home strin
 	if rest, ok := strings.CutPrefix(file, "~/"); ok && home != "" {
 		file = home + "/" + rest
 	}
-	hint := "`allowed_signers: FILE` in publish.yaml of your configuration directory, or git's gpg.ssh.allowedSignersFile, names it"
+	const hint = "write a line `ADDRESS KEY` for each signer to FILE, as `echo \"$(git config --global user.email) $(cat ~/.ssh/KEY.pub)\"` prints yours, " +
+		"then `git config --global gpg.ssh.allowedSignersFile FILE`"
 	if file == "" {
 		return api.Refusef(api.CodeGate, hint, "signatures cannot be verified: there is no file of allowed signers")
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -39,7 +40,9 @@ type ObjectFile struct {
 }
 
 // objectName is the name of a loose object, a pack or the index of a pack.
-var objectName = regexp.MustCompile(`^([0-9a-f]{2}/[0-9a-f]{38}|pack/pack-[0-9a-f]{40}\.(pack|idx))$`)
+var objectName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9a-f]{2}/[0-9a-f]{38}|pack/pack-[0-9a-f]{40}\.(pack|idx))$`)
+})
 
 // ownCommit is a commit of the work.
 type ownCommit struct{ id, tree, message string }
@@ -59,7 +62,7 @@ func (s *scratch) fetchHistory(ctx context.Context, h *History, base string) ([]
 	}
 	left := int64(maxBytes)
 	for _, o := range h.Objects {
-		if !objectName.MatchString(o.Name) {
+		if !objectName().MatchString(o.Name) {
 			continue // caches of git, which are not believed
 		}
 		to := path.Join("cell.git/objects", o.Name)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
@@ -28,7 +29,9 @@ type Remote struct {
 }
 
 // hostPath is host:path and user@host:path, as ssh and scp write it.
-var hostPath = regexp.MustCompile(`^(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:/\\].*|/.*)$`)
+var hostPath = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:/\\].*|/.*)$`)
+})
 
 // ParseRemote checks a push URL. git would run programs for other forms of it.
 func ParseRemote(text string) (Remote, error) {
@@ -41,7 +44,7 @@ func ParseRemote(text string) (Remote, error) {
 	if filepath.IsAbs(text) {
 		return Remote{URL: text, Show: text, protocol: "file"}, nil
 	}
-	if m := hostPath.FindStringSubmatch(text); m != nil && !strings.Contains(text, "://") {
+	if m := hostPath().FindStringSubmatch(text); m != nil && !strings.Contains(text, "://") {
 		return Remote{URL: text, Show: m[1] + ":" + m[2], Host: m[1], Path: repoPath(m[2]), protocol: "ssh"}, nil
 	}
 	u, err := url.Parse(text)

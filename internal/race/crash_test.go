@@ -33,6 +33,9 @@ func TestVictim(t *testing.T) {
 		Cell: "demo", Command: sh("echo $FORKCELL_ATTEMPT > hello.txt"), N: 2, Jobs: 1, Judge: sh("cat hello.txt"), Best: "score", Accept: true,
 		Keep: keep == "keep",
 	}
+	if keep == "warm" {
+		req = api.RaceRequest{Cell: "demo", Warm: true, Code: "open('hello.txt', 'w').write('2')", N: 2}
+	}
 	if _, err := race.Run(t.Context(), e, req, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -210,4 +213,21 @@ func TestAnotherRaceIsUnderWay(t *testing.T) {
 	w.ok(seen)
 	w.wantWinner(res, 1, "demo-race-1")
 	w.wantCells("demo", "demo-race-1")
+}
+
+// TestKilledWarm kills the process of a race in branches. The next change of the home
+// ends and removes them, and the template stays.
+func TestKilledWarm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	w.template()
+	w.killed("race.forked", "warm")
+	w.wantCells("demo", "demo-race-1", "demo-race-2")
+	_, err := w.e.Fork(w.ctx, api.ForkRequest{Cell: "demo", Name: "other"})
+	w.ok(err)
+	w.settle("other")
+	w.wantCells("demo", "other")
+	res, err := w.race(api.RaceRequest{Warm: true, Code: "1", N: 2})
+	w.ok(err)
+	w.wantWinner(res, 1, "demo-race-1")
 }

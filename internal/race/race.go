@@ -7,6 +7,7 @@ package race
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -24,6 +25,10 @@ import (
 type Engine interface {
 	BeginRace(ctx context.Context, o cell.RaceOptions) (*cell.Race, error)
 	Run(ctx context.Context, r api.RunRequest, io cell.Stdio) (*api.RunResult, error)
+	// Exec, Eval and Stop use branches of a warm cell.
+	Exec(ctx context.Context, r api.ExecRequest, io cell.Stdio) (*api.ExecResult, error)
+	Eval(ctx context.Context, r api.EvalRequest) (*api.EvalResult, error)
+	Stop(ctx context.Context, r api.StopRequest) (*api.RunResult, error)
 }
 
 // AttemptVariable is the variable in which each attempt and its judge find the
@@ -43,7 +48,9 @@ func Run(ctx context.Context, e Engine, req api.RaceRequest, events func(api.Rac
 	if err != nil {
 		return nil, err
 	}
-	r.forks, err = e.BeginRace(ctx, cell.RaceOptions{Cell: req.Cell, Attempts: len(r.commands), Accept: req.Accept, Keep: req.Keep})
+	r.forks, err = e.BeginRace(ctx, cell.RaceOptions{
+		Cell: req.Cell, Attempts: len(r.commands), Accept: req.Accept, Keep: req.Keep, Warm: branches(req), Variable: AttemptVariable,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +95,9 @@ func newRace(e Engine, req api.RaceRequest, events func(api.RaceEvent)) (*race, 
 	case req.Apply && !req.Accept:
 		return nil, api.Usagef("give --accept too", "--apply needs --accept")
 	}
+	if err := checkWarm(req, commands); err != nil {
+		return nil, err
+	}
 	if req.Jobs == 0 {
 		req.Jobs = runtime.GOMAXPROCS(0)
 	}
@@ -110,17 +120,17 @@ func AtOnce(req api.RaceRequest) int {
 func commandsOf(req api.RaceRequest) ([]api.RaceCommand, error) {
 	list := req.Attempts
 	switch {
-	case len(list) > 0 && (len(req.Command) > 0 || req.N != 0):
+	case len(list) > 0 && (len(req.Command) > 0 || req.Code != "" || req.N != 0):
 		return nil, api.Usagef("give one of them", "--attempt and a command with -n exclude each other")
-	case len(list) == 0 && len(req.Command) == 0:
+	case len(list) == 0 && len(req.Command) == 0 && req.Code == "":
 		return nil, api.Usagef("", "a race needs a command")
 	case len(list) == 0 && (req.N < 1 || req.N > receipt.MaxAttempts), len(list) > receipt.MaxAttempts:
 		return nil, api.Usagef("give -n N, or --attempt for each command", "a race has 1 to %d attempts", receipt.MaxAttempts)
 	case len(list) == 0:
-		list = slices.Repeat([]api.RaceCommand{{Command: req.Command}}, req.N)
+		list = slices.Repeat([]api.RaceCommand{{Command: req.Command, Code: req.Code}}, req.N)
 	}
-	if at := slices.IndexFunc(list, func(c api.RaceCommand) bool { return len(c.Command) == 0 }); at >= 0 {
-		return nil, api.Usagef("", "attempt %d has no command", at+1)
+	if at := slices.IndexFunc(list, func(c api.RaceCommand) bool { return (len(c.Command) == 0) == (c.Code == "") }); at >= 0 {
+		return nil, api.Usagef("give it either a command or code", "attempt %d has no command, or code too", at+1)
 	}
 	return list, nil
 }
@@ -176,6 +186,9 @@ func (r *race) attempt(ctx context.Context, i int) error {
 	}
 	name := r.attempts[i].Cell
 	r.change(i, api.RaceStarted, func(*api.RaceAttempt) {})
+	if r.req.Warm {
+		return r.attemptInBranch(ctx, i)
+	}
 	options := r.req.RunOptions
 	options.Env = slices.Concat(options.Env, r.commands[i].Env, number(i))
 	res, err := r.engine.Run(ctx, api.RunRequest{Cell: name, Args: r.commands[i].Command, RunOptions: options}, cell.Stdio{})
@@ -230,13 +243,16 @@ func (r *race) conclude(ctx context.Context, failure error) (*api.RaceResult, er
 	if failure == nil {
 		keep, failure = r.decide(ctx, res)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+	defer cancel()
 	for i := range r.attempts {
 		if r.attempts[i].Outcome == "" { // it never began
 			r.attempts[i].Outcome = string(receipt.Interrupted)
+			if err := r.stopUnused(ctx, i); err != nil {
+				failure = errors.Join(failure, err)
+			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
-	defer cancel()
 	kept, err := r.forks.End(ctx, keep...)
 	res.Kept = append(res.Kept, kept...)
 	switch {

@@ -12,14 +12,12 @@ import (
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 	_ "github.com/forkcell/forkcell/internal/driver/first" // cells of these tests
-	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/race"
 )
 
 func TestMain(m *testing.M) {
-	if os.Args[0] == "forkcell-reader" {
-		fsx.ServeReader()
-		return
+	if code, is := app.Helper(); is {
+		os.Exit(code)
 	}
 	os.Exit(m.Run())
 }

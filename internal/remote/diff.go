@@ -55,6 +55,13 @@ func (e *Engine) Diff(ctx context.Context, r api.DiffRequest) (*cell.DiffResult,
 		}
 		res.Raw = append(res.Raw, raw)
 	}
+	for _, ch := range doc.SetAside {
+		raw, err := change(ch)
+		if err != nil {
+			return nil, malformed(err)
+		}
+		res.RawAside = append(res.RawAside, raw)
+	}
 	res.Changes = nil
 	return res, nil
 }

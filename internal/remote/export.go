@@ -14,6 +14,9 @@ import (
 
 // Export writes a state to an archive or a directory of this machine.
 func (e *Engine) Export(ctx context.Context, r api.ExportRequest) (*api.ExportResult, error) {
+	if r.WithMemory {
+		return nil, homeOnly("export --with-memory")
+	}
 	at, err := e.output(r.Output)
 	if err == nil {
 		err = e.refuseOwnHome("-o", at)

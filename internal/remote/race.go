@@ -80,7 +80,7 @@ func raceEvent(kind string, data []byte, events func(api.RaceEvent)) (*api.RaceR
 // variables and the time limit.
 func raceBody(r api.RaceRequest) (api.RaceBody, error) {
 	body := api.RaceBody{
-		Cell: r.Cell, Command: r.Command, N: r.N, Jobs: r.Jobs, Judge: r.Judge, Best: r.Best, Accept: r.Accept, Apply: r.Apply, Keep: r.Keep, Timeout: duration(r.Timeout),
+		Cell: r.Cell, Warm: r.Warm, Command: r.Command, Code: string(r.Code), N: r.N, Jobs: r.Jobs, Judge: r.Judge, Best: r.Best, Accept: r.Accept, Apply: r.Apply, Keep: r.Keep, Timeout: duration(r.Timeout),
 	}
 	rest := r.RunOptions
 	rest.Env, rest.Timeout = nil, 0
@@ -95,16 +95,16 @@ func raceBody(r api.RaceRequest) (api.RaceBody, error) {
 	attempts := r.Attempts
 	if env != nil && len(attempts) == 0 {
 		for range r.N {
-			attempts = append(attempts, api.RaceCommand{Command: r.Command})
+			attempts = append(attempts, api.RaceCommand{Command: r.Command, Code: r.Code})
 		}
-		body.Command, body.N = nil, 0
+		body.Command, body.Code, body.N = nil, "", 0
 	}
 	for _, a := range attempts {
 		own, err := variables(append(append([]string{}, r.Env...), a.Env...))
 		if err != nil {
 			return body, err
 		}
-		body.Attempts = append(body.Attempts, api.RaceAttemptBody{Command: a.Command, Env: own})
+		body.Attempts = append(body.Attempts, api.RaceAttemptBody{Command: a.Command, Env: own, Code: string(a.Code)})
 	}
 	return body, nil
 }

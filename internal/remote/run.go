@@ -108,24 +108,17 @@ func (e *Engine) Plan(ctx context.Context, r api.RunRequest) (*api.RunPlan, erro
 
 // Start makes a cell live.
 func (e *Engine) Start(ctx context.Context, r api.StartRequest) (*api.StartResult, error) {
-	if r.Warm != nil {
-		return nil, homeOnly("start --warm")
-	}
 	settings, err := e.settings(ctx, r.RunOptions)
 	if err != nil {
 		return nil, err
 	}
-	return told(e.client.Cells.Named(r.Cell).Start(ctx, client.Start{RunSettings: settings}))
-}
-
-// Branch is for engines on a home.
-func (e *Engine) Branch(context.Context, api.BranchRequest) (*api.BranchResult, error) {
-	return nil, homeOnly("branch")
-}
-
-// Eval is for engines on a home.
-func (e *Engine) Eval(context.Context, api.EvalRequest) (*api.EvalResult, error) {
-	return nil, homeOnly("eval")
+	body := client.Start{RunSettings: settings}
+	if r.Warm != nil {
+		if body.Warm, err = warmBody(*r.Warm); err != nil {
+			return nil, err
+		}
+	}
+	return told(e.client.Cells.Named(r.Cell).Start(ctx, body))
 }
 
 // Stop ends a live cell.

@@ -115,10 +115,15 @@ func (s *Server) newCall(r *http.Request) (*call, error) {
 // actFor returns an engine that acts for the sender of a request. env has the values
 // of credentials that came with it.
 func (s *Server) actFor(c *call, expect *int64, env []string) Engine {
-	return s.config.Engine(cell.Caller{
+	return s.config.Engine(s.engineCaller(c, expect, env))
+}
+
+// engineCaller returns the sender of a request as the engine knows it.
+func (s *Server) engineCaller(c *call, expect *int64, env []string) cell.Caller {
+	return cell.Caller{
 		Actor: func() string { return c.caller.name }, Expect: expect, Env: env, Request: c.request.ID, Ceiling: c.ceiling, Within: s.within(c.caller),
 		CannotDecide: !c.caller.may(Decide), Sees: c.caller.sees, MayUse: c.caller.mayUse, FileSources: true,
-	})
+	}
 }
 
 // within returns the directories of the host that a caller may name; nil is every

@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"io"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -56,7 +57,7 @@ func (s *Server) diff(ctx context.Context, x *exchange, in *diffInput) {
 	if in.Format == "json" {
 		err = patch.WriteDocument(body, diffHead(res), res.Each, func(ch tree.Change) any { return cell.NewChangeJSON(ch) })
 	} else {
-		err = patch.Write(body, res.Each, res.Open, patch.Options{Mode: map[string]patch.Mode{"stat": patch.Stat}[in.Format]})
+		err = writeDiff(body, res, patch.Options{Mode: map[string]patch.Mode{"stat": patch.Stat}[in.Format]})
 	}
 	switch {
 	case err == nil:
@@ -67,6 +68,17 @@ func (s *Server) diff(ctx context.Context, x *exchange, in *diffInput) {
 	default:
 		panic(http.ErrAbortHandler) // the reader must not take a part for the whole
 	}
+}
+
+// writeDiff writes the changes as text, those that are set aside under a heading.
+func writeDiff(w io.Writer, res *cell.DiffResult, opt patch.Options) error {
+	if err := patch.Write(w, res.Each, res.Open, opt); err != nil || len(res.SetAside) == 0 {
+		return err
+	}
+	if err := patch.WriteHeading(w, cell.AsideHeading); err != nil {
+		return err
+	}
+	return patch.Write(w, res.EachAside, res.Open, opt)
 }
 
 // diffHead returns the document of a diff without its changes.

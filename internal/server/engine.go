@@ -88,6 +88,8 @@ type liver interface {
 	Stop(ctx context.Context, r api.StopRequest) (*api.RunResult, error)
 	Pause(ctx context.Context, cell string) (*api.PauseResult, error)
 	Resume(ctx context.Context, cell string) (*api.PauseResult, error)
+	Branch(ctx context.Context, r api.BranchRequest) (*api.BranchResult, error)
+	Eval(ctx context.Context, r api.EvalRequest) (*api.EvalResult, error)
 	Exec(ctx context.Context, r api.ExecRequest, io cell.Stdio) (*api.ExecResult, error)
 	Attach(ctx context.Context, r api.ExecRequest, session string, io cell.Stdio) (*api.ExecResult, error)
 }

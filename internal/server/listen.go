@@ -40,18 +40,23 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		ConnContext: s.identify, ErrorLog: nil,
 	}
 	s.jobs.all.Go(s.expireUploads)
-	failed := make(chan error, len(listeners))
+	failed := make(chan error, 1) // the first one ends the server
 	var serving sync.WaitGroup
+	serve := func(l net.Listener) {
+		serving.Go(func() {
+			ended := srv.Serve(l)
+			select {
+			case failed <- ended:
+			default:
+			}
+		})
+	}
 	for _, l := range listeners {
-		serving.Go(func() { failed <- srv.Serve(l) })
+		serve(l)
 	}
 	// A listener that is closed later would remove the socket of the next daemon.
 	defer serving.Wait()
-	var err error
-	select {
-	case <-ctx.Done():
-	case err = <-failed:
-	}
+	err := s.untilEnd(ctx, failed, serve)
 	s.draining.Store(true)
 	s.close()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
@@ -65,6 +70,29 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		err = nil
 	}
 	return err
+}
+
+// untilEnd serves listeners that are added, until ctx ends or a listener fails.
+func (s *Server) untilEnd(ctx context.Context, failed <-chan error, serve func(net.Listener)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case l := <-s.extra:
+			serve(l)
+		}
+	}
+}
+
+// AddListener serves another listener. It is closed when the server stops.
+func (s *Server) AddListener(l net.Listener) {
+	select {
+	case s.extra <- l:
+	case <-s.open.Done():
+		_ = l.Close() // the server stops
+	}
 }
 
 // Handler returns the handler of all requests.

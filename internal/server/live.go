@@ -25,6 +25,7 @@ func (s *Server) addLive() {
 		func(ctx context.Context, c *call, in *moveInput[api.EmptyBody]) (*api.PauseResult, error) {
 			return c.engine.Resume(ctx, in.Cell)
 		})
+	s.addBranches()
 	s.addExec()
 	s.addExecSockets()
 }
@@ -41,12 +42,16 @@ func (s *Server) start(ctx context.Context, c *call, in *moveInput[api.StartBody
 	if err != nil {
 		return nil, err
 	}
+	req := api.StartRequest{Cell: in.Cell, RunOptions: set.options}
+	if req.Warm, err = warmRequest(ctx, c, in); err != nil {
+		return nil, err
+	}
 	release, err := s.acquireStart(ctx, c, in.Cell, token.Amount{LiveCells: 1, Memory: set.options.Memory, CPUs: set.options.CPUs})
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return s.actFor(c, expect, set.env).Start(ctx, api.StartRequest{Cell: in.Cell, RunOptions: set.options})
+	return s.actFor(c, expect, set.env).Start(ctx, req)
 }
 
 // stopCell ends a live cell. Once it has begun, it goes on without the caller.

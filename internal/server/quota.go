@@ -99,32 +99,44 @@ func (s *Server) acquireStart(ctx context.Context, c *call, name string, a token
 	s.starting.mu.Lock()
 	defer s.starting.mu.Unlock()
 	whole, own, known, err := s.live(ctx, c, name)
-	if err != nil || known || s.starting.cells[name] {
+	if err != nil || known != nil || s.starting.cells[name] {
 		return func() {}, err // the engine refuses a cell that is live
 	}
 	free, err := s.take(c, a, whole, own)
 	if err != nil {
 		return nil, err
 	}
-	if s.starting.cells == nil {
-		s.starting.cells = map[string]bool{}
+	return s.starting.begin([]string{name}, free), nil
+}
+
+// begin adds cells that are about to be live. end removes them, and calls free. The
+// caller of begin holds mu.
+func (s *starting) begin(names []string, free func()) (end func()) {
+	if s.cells == nil {
+		s.cells = map[string]bool{}
 	}
-	s.starting.cells[name] = true
+	for _, n := range names {
+		s.cells[n] = true
+	}
 	return func() {
-		s.starting.mu.Lock()
-		defer s.starting.mu.Unlock()
-		delete(s.starting.cells, name)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, n := range names {
+			delete(s.cells, n)
+		}
 		free()
-	}, nil
+	}
 }
 
 // live returns what live cells use, all of them and those that the caller started, and
-// whether a cell is one of them. Those that are being started are left out. The caller
+// the one with a name, or nil. Those that are being started are left out. The caller
 // holds starting.mu.
-func (s *Server) live(ctx context.Context, c *call, name string) (whole, own token.Amount, known bool, err error) {
+func (s *Server) live(ctx context.Context, c *call, name string) (whole, own token.Amount, known *cell.LiveCell, err error) {
 	cells, err := s.actFor(&call{}, nil, nil).LiveCells(ctx)
 	for _, l := range cells {
-		known = known || l.Cell == name
+		if l.Cell == name {
+			known = &l
+		}
 		if s.starting.cells[l.Cell] {
 			continue
 		}

@@ -53,7 +53,7 @@ func (s *Server) addRace() {
 				s.streaming(c, w, func() { s.streamRace(ctx, c, req, w) })
 				return
 			}
-			res, err := race.Run(ctx, measured{c.engine, s}, req, func(api.RaceEvent) {})
+			res, err := race.Run(ctx, measured{c.engine, s, c}, req, func(api.RaceEvent) {})
 			if err != nil {
 				writeProblem(w, s.problemOf(c, err))
 				return
@@ -65,7 +65,7 @@ func (s *Server) addRace() {
 
 func (s *Server) raceRequest(c *call, b api.RaceBody) (api.RaceRequest, error) {
 	req := api.RaceRequest{
-		Cell: b.Cell, Command: b.Command, N: b.N, Jobs: b.Jobs, Judge: b.Judge, Best: b.Best, Accept: b.Accept, Apply: b.Apply, Keep: b.Keep,
+		Cell: b.Cell, Warm: b.Warm, Command: b.Command, Code: api.Text(b.Code), N: b.N, Jobs: b.Jobs, Judge: b.Judge, Best: b.Best, Accept: b.Accept, Apply: b.Apply, Keep: b.Keep,
 	}
 	if err := c.visible(b.Cell); err != nil {
 		return req, err
@@ -78,7 +78,7 @@ func (s *Server) raceRequest(c *call, b api.RaceBody) (api.RaceRequest, error) {
 		if err != nil {
 			return req, err
 		}
-		req.Attempts = append(req.Attempts, api.RaceCommand{Command: a.Command, Env: env})
+		req.Attempts = append(req.Attempts, api.RaceCommand{Command: a.Command, Env: env, Code: api.Text(a.Code)})
 	}
 	if req.Jobs == 0 {
 		req.Jobs = s.jobsOf(c)
@@ -90,12 +90,18 @@ func (s *Server) raceRequest(c *call, b api.RaceBody) (api.RaceRequest, error) {
 }
 
 // shareQuota gives each attempt that runs at once its part of the caller's quotas of
-// memory and processors, as its limits, and returns what all of them use together.
+// memory and processors, as its limits, and returns what all of them use together. The
+// branches of a warm race exist all at once, beside the judges; they count as live cells
+// when they are made.
 func shareQuota(c *call, req *api.RaceRequest) token.Amount {
 	atOnce := int64(race.AtOnce(*req))
+	parts := atOnce
+	if req.Warm {
+		parts += int64(max(req.N, len(req.Attempts)))
+	}
 	if !c.caller.local {
 		whole := token.Whole(c.caller.grant.Quota)
-		req.Memory, req.CPUs = whole.Memory/atOnce, whole.CPUs/atOnce
+		req.Memory, req.CPUs = whole.Memory/parts, whole.CPUs/parts
 	}
 	return token.Amount{Runs: atOnce, Memory: req.Memory * atOnce, CPUs: req.CPUs * atOnce}
 }
@@ -120,7 +126,7 @@ func (s *Server) streamRace(ctx context.Context, c *call, req api.RaceRequest, w
 	var events *eventStream
 	stop := func() {}
 	defer func() { stop() }()
-	_, err := race.Run(ctx, measured{c.engine, s}, req, func(e api.RaceEvent) {
+	_, err := race.Run(ctx, measured{c.engine, s, c}, req, func(e api.RaceEvent) {
 		if events == nil {
 			events = newEventStream(w)
 			stop = events.beat()

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -76,6 +77,8 @@ type Server struct {
 	streams  streams
 	starting starting
 	draining atomic.Bool
+	// extra takes listeners that are added while the server serves.
+	extra chan net.Listener
 	// work is the context of runs that outlive their request.
 	work context.Context
 	stop context.CancelFunc
@@ -87,7 +90,7 @@ type Server struct {
 
 // New makes a Server.
 func New(c Config) *Server {
-	s := &Server{config: c, logger: c.Logger, mux: http.NewServeMux()}
+	s := &Server{config: c, logger: c.Logger, mux: http.NewServeMux(), extra: make(chan net.Listener)}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}

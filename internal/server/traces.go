@@ -116,6 +116,22 @@ func runSteps(t api.RunTimings) []runStep {
 type measured struct {
 	Engine
 	server *Server
+	call   *call
+}
+
+// BeginRace makes the cells of attempts. Branches are taken out of the quotas of live
+// cells first, and count as such when they are made.
+func (m measured) BeginRace(ctx context.Context, o cell.RaceOptions) (*cell.Race, error) {
+	if o.Warm != nil {
+		req := *o.Warm
+		req.Cell, req.N = o.Cell, o.Attempts
+		release, err := m.server.acquireBranch(ctx, m.call, req)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	return m.Engine.BeginRace(ctx, o)
 }
 
 // Run runs a command.

@@ -79,11 +79,13 @@ type Checkpoint struct {
 	Ord    int64  `json:"-"`
 	Freed  bool   `json:"-"`
 
-	Kind      string          `json:"kind"` // init, run, refresh, partial, drift, live, promote
-	Areas     map[string]Area `json:"areas"`
-	OwnBytes  int64           `json:"own_bytes"`
-	Source    string          `json:"source,omitempty"` // the state of the source that a refresh merged
-	CreatedAt time.Time       `json:"created_at"`
+	Kind     string          `json:"kind"` // init, run, refresh, partial, drift, live, promote
+	Areas    map[string]Area `json:"areas"`
+	OwnBytes int64           `json:"own_bytes"`
+	Source   string          `json:"source,omitempty"` // the state of the source that a refresh merged
+	// Memory is the digest of the memory that was saved with it; "" if there is none.
+	Memory    string    `json:"memory,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
 }
 
 // Root is the identity that people compare.
@@ -216,6 +218,12 @@ func (tx *Tx) Checkpoint(id string) (Checkpoint, error) {
 func (tx *Tx) Checkpoints(cellID string) ([]Checkpoint, error) {
 	return all(tx, scanCheckpoint,
 		"SELECT "+checkpointColumns+" FROM checkpoints WHERE ?1='' OR cell_id=?1 ORDER BY ord", cellID)
+}
+
+// NewestCheckpoints lists at most limit checkpoints of a cell, the newest first.
+func (tx *Tx) NewestCheckpoints(cellID string, limit int) ([]Checkpoint, error) {
+	return all(tx, scanCheckpoint,
+		"SELECT "+checkpointColumns+" FROM checkpoints WHERE cell_id=? ORDER BY ord DESC LIMIT ?", cellID, limit)
 }
 
 // Lineage lists a checkpoint and its ancestors, the newest first.

@@ -47,6 +47,13 @@ type Run struct {
 	Template bool `json:"template,omitempty"`
 	// Branch is what an unfinished run is a branch of, as its receipt will have it.
 	Branch json.RawMessage `json:"branch,omitempty"`
+	// Control lists the control files of the workspace that the run masked; nil if
+	// it masked none.
+	Control json.RawMessage `json:"control,omitempty"`
+	// Session is the session of a coding agent that the run is, as its receipt has it.
+	Session json.RawMessage `json:"session,omitempty"`
+	// Turns says when the run takes turns; nil if it takes none.
+	Turns json.RawMessage `json:"turns,omitempty"`
 	// Degraded are controls of an unfinished run that are weaker than requested.
 	Degraded []string `json:"degraded,omitempty"`
 	// Memory (bytes) and CPUsMilli are the limits of an unfinished run; 0 is none.
@@ -109,6 +116,15 @@ func (tx *Tx) RunsAfter(cellID string, after int64, limit int) ([]Run, error) {
 		return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ord>? ORDER BY ord LIMIT ?", after, limit)
 	}
 	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? AND ord>? ORDER BY ord LIMIT ?", cellID, after, limit)
+}
+
+// RunsBefore lists at most limit runs before the one with the given number, of one
+// cell or of all with "", the newest first.
+func (tx *Tx) RunsBefore(cellID string, before int64, limit int) ([]Run, error) {
+	if cellID == "" {
+		return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ord<? ORDER BY ord DESC LIMIT ?", before, limit)
+	}
+	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? AND ord<? ORDER BY ord DESC LIMIT ?", cellID, before, limit)
 }
 
 // LastRun is a cell's newest finished run.

@@ -37,10 +37,28 @@ func (c *Client) Stop(ctx context.Context, grace time.Duration) (*api.RunResult,
 	return &res, nil
 }
 
+// Turn takes a turn of the cell.
+func (c *Client) Turn(ctx context.Context) (*api.TurnInfo, error) {
+	var res api.TurnInfo
+	if err := c.call(ctx, callTurn, turnCall{}, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
 // Checkpoint captures what the cell holds at one moment. The name may be "".
 func (c *Client) Checkpoint(ctx context.Context, name string) (*api.CheckpointResult, error) {
 	var res api.CheckpointResult
 	if err := c.call(ctx, callCheckpoint, checkpointCall{Name: name}, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+// Save captures what the cell holds at one moment, with its memory. The name may be "".
+func (c *Client) Save(ctx context.Context, name string) (*api.CheckpointResult, error) {
+	var res api.CheckpointResult
+	if err := c.call(ctx, callCheckpoint, checkpointCall{Name: name, Memory: true}, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil

@@ -30,6 +30,9 @@ type execution struct {
 	resize  chan driver.WindowSize
 	done    chan struct{}
 	exit    live.Exit
+	// concluded is closed when the run of the cell has its receipt; nil for a command
+	// that the cell does not end with. Who waits for the command gets its end only then.
+	concluded <-chan struct{}
 }
 
 // Exec implements live.Host.
@@ -37,6 +40,9 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	cmd, carries, err := h.command(c)
 	if err != nil {
 		return nil, toWire(err)
+	}
+	if !carries {
+		streams = h.noting(streams)
 	}
 	stdio, finish := driver.Stdio{In: streams.In, Out: streams.Out, Err: streams.Err}, func() {}
 	if !carries {
@@ -46,7 +52,20 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	if err != nil {
 		return nil, err
 	}
+	if c.Main {
+		x.concluded = h.done
+		go h.endWith(x)
+	}
 	return x, nil
+}
+
+// endWith ends the cell when a command has ended.
+func (h *Host) endWith(x *execution) {
+	<-x.done
+	select {
+	case h.main <- x.exit:
+	default: // it ends with another command already
+	}
 }
 
 // launch executes a command and returns when it has begun. finish is called at its
@@ -197,6 +216,9 @@ func (x *execution) ID() string { return x.id }
 // Wait implements live.Process.
 func (x *execution) Wait() live.Exit {
 	<-x.done
+	if x.concluded != nil {
+		<-x.concluded
+	}
 	return x.exit
 }
 

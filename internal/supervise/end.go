@@ -15,6 +15,10 @@ import (
 // themselves.
 const usualGrace = 5 * time.Second
 
+// mainGrace is the time that is left to other processes when the command has ended that
+// the cell ends with. They belong to nobody who waits for them.
+const mainGrace = time.Second
+
 // maxWait is how long clients have to take what their commands have printed.
 const maxWait = 5 * time.Second
 
@@ -29,6 +33,7 @@ const (
 	Interrupted               // the context of Serve ended
 	SocketFailed              // its socket failed
 	NotWarm                   // its command did not become warm
+	MainEnded                 // the command that it ends with has ended
 )
 
 // Ending describes why and how a live cell is ended.
@@ -38,6 +43,8 @@ type Ending struct {
 	Grace time.Duration
 	// Err is the failure of a socket, or why the cell is not warm.
 	Err error
+	// Exit is how the command ended that the cell ends with.
+	Exit live.Exit
 }
 
 // Serve serves the socket until the cell is to end, or has ended.
@@ -47,6 +54,7 @@ func (h *Host) Serve(ctx context.Context) Ending {
 	go func() {
 		h.served <- live.Serve(serving, h.Listener, h, live.Options{UID: os.Geteuid(), Version: h.Version})
 	}()
+	defer h.takeTurns(serving)()
 	var limit <-chan time.Time
 	if h.Timeout > 0 {
 		t := time.NewTimer(h.Timeout)
@@ -56,6 +64,8 @@ func (h *Host) Serve(ctx context.Context) Ending {
 	select {
 	case grace := <-h.stop:
 		return Ending{Cause: Stopped, Grace: grace}
+	case exit := <-h.main:
+		return Ending{Cause: MainEnded, Grace: mainGrace, Exit: exit}
 	case <-limit:
 		return Ending{Cause: TimedOut, Grace: usualGrace}
 	case <-h.Cell.Gone():

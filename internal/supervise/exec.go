@@ -20,7 +20,7 @@ func (c *Client) Exec(ctx context.Context, req api.ExecRequest, stdio driver.Std
 	}
 	cmd := live.Command{
 		Args: req.Args, Env: req.Env, Workdir: string(req.Workdir), User: req.User, TTY: req.TTY, Size: req.Size,
-		Stdin: stdio.In != nil, Timeout: req.Timeout, Detachable: req.Detachable,
+		Stdin: stdio.In != nil, Timeout: req.Timeout, Detachable: req.Detachable, Main: req.Main,
 	}
 	return c.join(req, stdio, started, func(s live.Streams, ctl live.Control) (live.Exit, error) { return c.line.Exec(ctx, cmd, s, ctl) })
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -47,13 +49,14 @@ type Config struct {
 	Secrets func() []redact.Secret
 	// StartError returns the error of a command that could not be started.
 	StartError func(error) error
-	// Checkpoint captures the cell. ApplyPolicy gives it another policy, takes the
+	// Checkpoint captures the cell, and Save its memory too. ApplyPolicy gives it another policy, takes the
 	// values over, and returns the environment of commands from then on; nil keeps
 	// it. Pause stops the processes and Resume continues them; both record it. Expire
 	// records that the cell is stopped or paused because its time is up, and pauses
 	// it; it reports false if its time is not up any more. Only one of these calls is
 	// made at a time, and none when the cell ends.
 	Checkpoint  func(ctx context.Context, name string) (*api.CheckpointResult, error)
+	Save        func(ctx context.Context, name string) (*api.CheckpointResult, error)
 	ApplyPolicy func(f api.PolicyFile, values map[string][]byte) (res *api.PolicyApplied, env []string, err error)
 	Pause       func(ctx context.Context) error
 	Resume      func() error
@@ -63,6 +66,12 @@ type Config struct {
 	// those above.
 	Branch   func(ctx context.Context, o BranchOrder) (*api.BranchResult, error)
 	Unbranch func(id string) error
+	// Turns says when turns are taken, and Asks is read for the wishes of programs in
+	// the cell; both may be nil. Turn takes one, and returns nil if it was skipped.
+	// It is called like Checkpoint.
+	Turns *api.TurnRequest
+	Asks  io.Reader
+	Turn  func(ctx context.Context, by string, asked int64) (*api.TurnInfo, error)
 	// Eval runs code in the cell's warm interpreter.
 	Eval func(ctx context.Context, code string) (*api.EvalResult, error)
 }
@@ -75,6 +84,7 @@ type Host struct {
 	output *transcript
 
 	stop   chan time.Duration // the grace of the first stop
+	main   chan live.Exit     // how the command ended that the cell ends with
 	cancel context.CancelFunc // ends serving
 	served chan error
 
@@ -89,6 +99,8 @@ type Host struct {
 	// starting is held shared while a command starts, and alone while the cell is
 	// being paused: a command that starts in a frozen cell would block its caller.
 	starting sync.RWMutex
+
+	clock atomic.Pointer[turnClock] // nil unless turns are taken
 
 	mu       sync.Mutex
 	ending   bool
@@ -105,7 +117,7 @@ type Host struct {
 func NewHost(c Config) *Host {
 	return &Host{
 		Config: c, output: newTranscript(), env: c.Env, commands: map[int]*execution{}, used: time.Now(),
-		stop: make(chan time.Duration, 1), served: make(chan error, 1), done: make(chan struct{}), cancel: func() {},
+		stop: make(chan time.Duration, 1), main: make(chan live.Exit, 1), served: make(chan error, 1), done: make(chan struct{}), cancel: func() {},
 	}
 }
 
@@ -160,6 +172,8 @@ func (h *Host) Call(ctx context.Context, method string, request json.RawMessage)
 		result = h.state()
 	case callExpire:
 		result, err = answerTo(request, func(o ExpireOrder) (*Expired, error) { return h.expire(ctx, o) })
+	case callTurn:
+		result, err = h.requestTurn(ctx)
 	case callRead:
 		result, err = answerTo(request, h.read)
 	case callBranch:
@@ -212,6 +226,12 @@ func (h *Host) checkpoint(ctx context.Context, q checkpointCall) (*api.Checkpoin
 	defer h.exclusive.Unlock()
 	if err := h.alive(); err != nil {
 		return nil, err
+	}
+	if q.Memory {
+		if err := h.usable(); err != nil {
+			return nil, err
+		}
+		return h.Save(ctx, q.Name)
 	}
 	return h.Checkpoint(ctx, q.Name)
 }

@@ -24,6 +24,8 @@ type StartOrder struct {
 	Env api.Texts `json:"env"`
 	// Ceiling is the caller's policy that the cell's policies must be under.
 	Ceiling *api.PolicyFile `json:"ceiling,omitempty"`
+	// Branch, if set, is an order for branches of a checkpoint, instead of Request.
+	Branch *BranchOrder `json:"branch,omitempty"`
 	// Secrets are credentials that the caller has read. They go over a private
 	// pair of sockets, never by way of arguments, variables or files.
 	Secrets map[string][]byte `json:"secrets,omitempty"`
@@ -40,8 +42,9 @@ func DecodeOrder(data []byte) (o StartOrder, err error) {
 // startAnswer is a supervisor's only answer to its order, when it is ready or has
 // failed.
 type startAnswer struct {
-	Started *api.StartResult `json:"started,omitempty"`
-	Error   *api.Error       `json:"error,omitempty"`
+	Started  *api.StartResult  `json:"started,omitempty"`
+	Branched *api.BranchResult `json:"branched,omitempty"`
+	Error    *api.Error        `json:"error,omitempty"`
 }
 
 // EncodeAnswer returns the JSON of a supervisor's answer.
@@ -53,23 +56,44 @@ func EncodeAnswer(res *api.StartResult, err error) ([]byte, error) {
 	return json.Marshal(a)
 }
 
-// DecodeAnswer reads a supervisor's answer.
-func DecodeAnswer(data []byte) (*api.StartResult, error) {
-	var a startAnswer
+// EncodeBranched returns the JSON of the answer to an order for branches.
+func EncodeBranched(res *api.BranchResult) ([]byte, error) {
+	return json.Marshal(startAnswer{Branched: res})
+}
+
+func decodeAnswer(data []byte) (a startAnswer, err error) {
 	if err := json.Unmarshal(data, &a); err != nil {
-		return nil, fmt.Errorf("the supervisor's answer: %w", err)
+		return a, fmt.Errorf("the supervisor's answer: %w", err)
 	}
 	switch {
 	case a.Error != nil:
-		return nil, fromWire("", a.Error)
-	case a.Started == nil:
-		return nil, errors.New("the supervisor's answer is empty")
+		return a, fromWire("", a.Error)
+	case a.Started == nil && a.Branched == nil:
+		return a, errors.New("the supervisor's answer is empty")
 	}
-	return a.Started, nil
+	return a, nil
+}
+
+// DecodeAnswer reads a supervisor's answer.
+func DecodeAnswer(data []byte) (*api.StartResult, error) {
+	a, err := decodeAnswer(data)
+	if err == nil && a.Started == nil {
+		err = errors.New("the supervisor's answer is to another order")
+	}
+	return a.Started, err
+}
+
+// DecodeBranched reads a supervisor's answer to an order for branches.
+func DecodeBranched(data []byte) (*api.BranchResult, error) {
+	a, err := decodeAnswer(data)
+	if err == nil && a.Branched == nil {
+		err = errors.New("the supervisor's answer is to another order")
+	}
+	return a.Branched, err
 }
 
 // IsFailure reports whether a supervisor's answer is a failure, after which it ends.
 func IsFailure(answer []byte) bool {
-	_, err := DecodeAnswer(answer)
+	_, err := decodeAnswer(answer)
 	return err != nil
 }

@@ -30,14 +30,22 @@ const (
 	callBranch     = "branch"
 	callUnbranch   = "unbranch"
 	callEval       = "eval"
+	callTurn       = "turn"
 )
+
+// turnCall requests a turn. By is its cause, Asked how many programs asked for it.
+type turnCall struct {
+	By    string `json:"by,omitempty"`
+	Asked int64  `json:"asked,omitempty"`
+}
 
 type stopCall struct {
 	GraceUS int64 `json:"grace_us"`
 }
 
 type checkpointCall struct {
-	Name string `json:"name"`
+	Name   string `json:"name"`
+	Memory bool   `json:"memory,omitempty"`
 }
 
 // outputCall requests output from an offset on; with Wait, it waits for some.

@@ -18,10 +18,23 @@ type BranchOrder struct {
 	ID      string            `json:"id"`
 	Request api.BranchRequest `json:"request"`
 	Actor   string            `json:"actor"`
+	// RequestID is the request of the API that asked for it, or "".
+	RequestID string `json:"request_id,omitempty"`
+	// Race is the race that the branches are the attempts of, or nil.
+	Race *RaceOrder `json:"race,omitempty"`
 	// Ceiling is the caller's policy that the policies of branches must be under.
 	Ceiling *api.PolicyFile `json:"ceiling,omitempty"`
 	// Secrets are credentials that the caller has read.
 	Secrets map[string][]byte `json:"secrets,omitempty"`
+}
+
+// RaceOrder says that branches are the attempts of a race.
+type RaceOrder struct {
+	ID string `json:"id"`
+	// Keep keeps their cells if the process of the race dies.
+	Keep bool `json:"keep,omitempty"`
+	// Variable has the number of its attempt in each of them.
+	Variable string `json:"variable"`
 }
 
 type unbranchCall struct {

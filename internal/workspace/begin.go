@@ -34,8 +34,11 @@ type Work struct {
 	extra []placed // areas besides the workspace and the home
 	// lowers are the directories below each area (overlay).
 	lowers map[string][]string
-	masks  []mask   // (delta)
-	setID  []string // regular files of a live directory that have such a bit (delta)
+	// standIns are what the generation shows instead of files of the state
+	// (overlay).
+	standIns []StandIn
+	masks    []mask   // (delta)
+	setID    []string // regular files of a live directory that have such a bit (delta)
 }
 
 // Begin opens a writable generation on a sealed state.
@@ -93,6 +96,9 @@ func (w *Work) prepare(ctx context.Context) error {
 		}
 	}
 	if err := w.b.prepare(ctx, w); err != nil {
+		return err
+	}
+	if err := w.placeStandIns(ctx, m); err != nil {
 		return err
 	}
 	if !w.p.framed {
@@ -161,6 +167,9 @@ func (s *Store) Resume(_ context.Context, c Cell, layer, op string) (*Work, *Sea
 	}
 	w := &Work{s: s, c: c, b: b, layer: layer, p: p, chain: chain}
 	if w.extra, err = readPlaced(p.dir); err == nil {
+		err = w.readStandIns()
+	}
+	if err == nil {
 		err = b.resume(w)
 	}
 	if err != nil {
@@ -209,6 +218,13 @@ func (w *Work) InitRecord() ([]byte, error) {
 		return nil, fmt.Errorf("read record: %w", err)
 	}
 	return data, nil
+}
+
+// CreateFIFO makes a FIFO in the generation's directory, beside its areas, and
+// returns it with its host path. It is no part of any state.
+func (w *Work) CreateFIFO(name string) (*os.File, string, error) {
+	f, err := w.p.dir.CreateFIFO(name)
+	return f, path.Join(w.Dir(), name), err
 }
 
 // Close releases the generation without changing it. It can be resumed.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+
+	"github.com/forkcell/forkcell/internal/tree"
 )
 
 // Capture is a copy of what a generation holds at one moment, before it is sealed.
@@ -30,7 +33,7 @@ func (w *Work) Capture(ctx context.Context, op string) (*Capture, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Capture{w: &Work{s: w.s, c: w.c, b: w.b, layer: w.layer, p: p, chain: w.chain, extra: w.extra}}
+	c := &Capture{w: &Work{s: w.s, c: w.c, b: w.b, layer: w.layer, p: p, chain: w.chain, extra: w.extra, standIns: w.standIns}}
 	err = w.b.capture(ctx, c, w)
 	if err == nil {
 		err = w.s.step("capture.copied")
@@ -89,4 +92,69 @@ func (w *Work) Snapshot(ctx context.Context, op string) (Sealed, error) {
 		return Sealed{}, err
 	}
 	return c.Seal(ctx)
+}
+
+// ErrUnstable means that the files of a cell changed whenever they were copied.
+var ErrUnstable = errors.New("the files change too often to be captured")
+
+// stablePasses bounds how often CaptureStable copies.
+const stablePasses = 3
+
+// CaptureStable captures a generation that cannot be kept from changing meanwhile: it
+// copies until two copies of the workspace agree. op returns the name of each copy.
+func (w *Work) CaptureStable(ctx context.Context, op func() string) (*Capture, error) {
+	var last *Capture
+	var was *tree.AreaRoots
+	for range stablePasses {
+		c, now, err := w.captureOnce(ctx, op())
+		if last != nil {
+			err = errors.Join(err, last.Discard())
+			last = nil
+		}
+		if err != nil {
+			return nil, errors.Join(err, discarded(c))
+		}
+		if now != nil && was != nil && *now == *was {
+			return c, nil
+		}
+		last, was = c, now
+	}
+	return nil, errors.Join(ErrUnstable, discarded(last))
+}
+
+func discarded(c *Capture) error {
+	if c == nil {
+		return nil
+	}
+	return c.Discard()
+}
+
+// captureOnce returns a copy and the identity of the workspace in it; neither if
+// something changed so much that the copy failed.
+func (w *Work) captureOnce(ctx context.Context, op string) (*Capture, *tree.AreaRoots, error) {
+	c, err := w.Capture(ctx, op)
+	if err != nil {
+		return nil, nil, w.unlessChanging(ctx, err)
+	}
+	if c.live != nil {
+		return c, nil, ErrUnstable // the copy of a live directory is hashed once
+	}
+	sealed, _, err := c.hash(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(w.unlessChanging(ctx, err), c.Discard())
+	}
+	roots := sealed.Areas[AreaWorkspace]
+	return c, &roots, nil
+}
+
+// unlessChanging returns an error that does not come from a file that changed while
+// it was copied.
+func (w *Work) unlessChanging(ctx context.Context, err error) error {
+	if _, ok := errors.AsType[*UnsealableError](err); ok || ctx.Err() != nil {
+		return err
+	}
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, tree.ErrSize) {
+		return nil
+	}
+	return err
 }

@@ -46,7 +46,12 @@ func (w *Work) copyArea(ctx context.Context, to *pending, dir string, attrs attr
 		return err
 	}
 	defer dst.Close()
-	c := &copying{s: w.s, pool: newPool(ctx), attrs: attrs, root: dst, links: newLinkSet(), found: newFindings()}
+	return w.s.copyDir(ctx, src, dst, attrs)
+}
+
+// copyDir copies a directory to an empty one.
+func (s *Store) copyDir(ctx context.Context, src, dst *fsx.Dir, attrs attrRules) error {
+	c := &copying{s: s, pool: newPool(ctx), attrs: attrs, root: dst, links: newLinkSet(), found: newFindings()}
 	if err := c.pool.run(c.dir(c.pool.keeper.Root(src), c.pool.keeper.Root(dst))); err != nil {
 		return err
 	}

@@ -240,3 +240,30 @@ func TestCaptureCrash(t *testing.T) {
 		w.noPending()
 	})
 }
+
+// TestCaptureStable: without a freezer, files are copied until two copies agree.
+func TestCaptureStable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, BackendOverlay)
+	play(t, actorJob{Dir: w.src, Acts: sourceActs()})
+	base, _ := w.imports()
+	work := w.begin(w.c, base.Layer)
+	want := w.acts(work, changeActs()...)
+	c, err := work.CaptureStable(t.Context(), w.op)
+	w.must(err)
+	sealed, err := c.Seal(t.Context())
+	w.must(err)
+	w.check("captured", sealed.Layer, want)
+	// A file that changes before every copy.
+	n := 0
+	_, err = work.CaptureStable(t.Context(), func() string {
+		n++
+		w.must(os.WriteFile(work.Dir()+"/workspace/restless", []byte(strings.Repeat("x", n)), 0o600))
+		return w.op()
+	})
+	if !errors.Is(err, ErrUnstable) || n != stablePasses {
+		t.Errorf("after %d copies: %v", n, err)
+	}
+	w.must(work.Discard())
+	w.noPending()
+}

@@ -215,6 +215,9 @@ func (overlayBackend) mounts(w *Work, set *mount.Set) {
 			o.Lower = []string{path.Join(dir, "work", emptyLower+a.Dir)}
 		}
 		set.Overlays = append(set.Overlays, o)
+		if a.Name == AreaWorkspace {
+			w.mountStandIns(set, o.Target, o.Upper)
+		}
 	}
 }
 

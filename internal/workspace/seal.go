@@ -36,6 +36,9 @@ func (w *Work) Seal(ctx context.Context) (Sealed, error) {
 // hash makes the manifest. It also returns which directories of areas the layer
 // keeps.
 func (w *Work) hash(ctx context.Context) (Sealed, []string, error) {
+	if err := w.removeStandIns(); err != nil {
+		return Sealed{}, nil, err
+	}
 	return w.s.seal(ctx, w.c, w.p, w.layer, func(sl *sealing) error {
 		sl.extra, sl.hidden = w.extra, w.hidden()
 		return w.b.seal(sl, w.p.dir)

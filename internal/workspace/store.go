@@ -127,6 +127,9 @@ type Cell struct {
 	// Areas are the host's directories that a generation may change besides the
 	// workspace and the home. Only Begin uses them.
 	Areas []Area
+	// StandIns are what a generation shows instead of files of the state. Only
+	// Begin uses them.
+	StandIns []StandIn
 }
 
 // Store holds the states of one home. Several goroutines may use its methods at

@@ -214,17 +214,30 @@ func (s *Store) UnendedJournals() ([]string, error) {
 
 // SweepLive removes the live directories of removed cells.
 func (s *Store) SweepLive(ctx context.Context, keep func(cellID string) bool, dryRun bool) (SweepReport, error) {
+	r, removed, err := s.sweepDir(ctx, "live", keep, dryRun)
+	r.Live = removed
+	return r, err
+}
+
+// SweepDir removes what is in a directory of the home, except what is to be kept. It is
+// for directories of other packages.
+func (s *Store) SweepDir(ctx context.Context, dir string, keep func(name string) bool, dryRun bool) (SweepReport, error) {
+	r, _, err := s.sweepDir(ctx, dir, keep, dryRun)
+	return r, err
+}
+
+func (s *Store) sweepDir(ctx context.Context, dir string, keep func(name string) bool, dryRun bool) (r SweepReport, removed []string, err error) {
 	sw := &sweeper{s: s, ctx: ctx, dry: dryRun}
-	names, err := s.listDir("live")
+	names, err := s.listDir(dir)
 	for _, name := range names {
 		if err == nil && !keep(name) {
-			err = sw.remove("live", name, &sw.report.Live)
+			err = sw.remove(dir, name, &removed)
 		}
 	}
 	if err != nil {
-		return sw.report, fmt.Errorf("sweep: %w", err)
+		return sw.report, removed, fmt.Errorf("sweep: %w", err)
 	}
-	return sw.report, nil
+	return sw.report, removed, nil
 }
 
 // objects removes objects that no remaining state has.

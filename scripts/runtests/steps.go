@@ -258,7 +258,7 @@ func properties(ctx context.Context, patterns []string) (drawing, others []strin
 
 // goTest runs go test and takes its results. Vet has had its own step.
 func goTest(ctx context.Context, r *run, step string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-vet=off", "-timeout", "10m"}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-vet=off", "-timeout", "20m"}, args...)...)
 	cmd.Stderr = os.Stderr
 	// -race needs cgo; nothing else here uses it.
 	if slices.Contains(args, "-race") {

@@ -194,7 +194,7 @@ func (u identity) prepare(dir string) error {
 
 // test runs one compiled package in its directory of the copy.
 func (u identity) test(ctx context.Context, r *run, dir string, b binary) error {
-	args := []string{"-test.v=test2json", "-test.timeout=10m", "-test.paniconexit0", "-test.skip=" + selfUser}
+	args := []string{"-test.v=test2json", "-test.timeout=20m", "-test.paniconexit0", "-test.skip=" + selfUser}
 	if b.pattern != "" {
 		args = append(args, "-test.run="+b.pattern)
 	}

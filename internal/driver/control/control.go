@@ -10,6 +10,7 @@ type Name string
 
 // The controls that probes know.
 const (
+	Absent       Name = "absent paths"
 	Capabilities Name = "capabilities"
 	CgroupNS     Name = "cgroup namespace"
 	DeadSockets  Name = "dead sockets"

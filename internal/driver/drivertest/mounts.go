@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/mount"
 )
 
@@ -25,6 +27,35 @@ func testWorkspace(t *testing.T, f *Fixture) {
 	}
 	if _, err := os.ReadFile(filepath.Join(f.Upper, "gone")); err == nil {
 		t.Error("a file that was removed can be read")
+	}
+}
+
+// testAbsent: what is absent is not seen, and cannot be made. A directory with
+// absent paths can be removed, and moved as between file systems.
+func testAbsent(t *testing.T, f *Fixture) {
+	f.Write(".mcp.json", "servers\n")
+	f.Write("sub/.claude/settings.json", "hooks\n")
+	f.Write("kept/file", "kept\n")
+	paths := []string{".claude", ".mcp.json", "sub/.claude"}
+	if err := os.Mkdir(filepath.Join(f.Upper, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range paths {
+		if err := unix.Mknod(filepath.Join(f.Upper, p), unix.S_IFCHR, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Spec.Mounts.Absent = []mount.Absence{{Target: f.Workspace, Upper: f.Upper, Paths: paths}}
+	out := f.Shell(`ls -A . sub; mkdir d; for p in .claude .mcp.json sub/.claude; do
+cat $p; test -e $p && echo there; mkdir $p && echo mkdir; echo x > $p && echo write; ln -s kept $p && echo symlink
+ln kept/file $p && echo link; mkfifo $p && echo fifo; mv -T d $p && echo move; touch e; mv -T e $p && echo move; mv -T --exchange kept $p && echo exchange
+done 2>/dev/null; mv sub other; find other`)
+	Want(t, "what the cell can do", out, ".:\nkept\nsub\n\nsub:\nother")
+	for _, p := range paths[:2] {
+		info, err := os.Lstat(filepath.Join(f.Upper, p))
+		if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+			t.Errorf("%s: %v, %v", p, info, err)
+		}
 	}
 }
 

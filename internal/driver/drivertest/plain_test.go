@@ -136,7 +136,7 @@ func refuse(s driver.Spec) error {
 	switch {
 	case !s.Guard.AllowDegraded:
 		return no("isolation")
-	case len(s.Mounts.Binds)+len(s.Mounts.Overlays)+len(s.Mounts.Masks)+len(s.Mounts.Fixed) > 0 || len(s.ReadOnly) > 0:
+	case len(s.Mounts.Binds)+len(s.Mounts.Overlays)+len(s.Mounts.Masks)+len(s.Mounts.Fixed)+len(s.Mounts.Absent) > 0 || len(s.ReadOnly) > 0:
 		return &driver.StartError{Step: "mounts", Err: no("mounts")}
 	case s.Network != nil:
 		return &driver.StartError{Step: "network", Cause: driver.CauseNetwork, Err: no("network")}

@@ -322,6 +322,10 @@ func (r *prober) spec(told *denials) (driver.Spec, error) {
 	if err := os.WriteFile(at("public/private"), []byte(secret), 0o600); err != nil {
 		return driver.Spec{}, err
 	}
+	absent, err := r.absent(at("upper"))
+	if err != nil {
+		return driver.Spec{}, err
+	}
 	return driver.Spec{
 		ID: fmt.Sprintf("probe-%d-%d", os.Getpid(), number), Hostname: "probecell", ReadOnly: []string{here("SHOWN")},
 		Mounts: mount.Set{
@@ -331,11 +335,26 @@ func (r *prober) spec(told *denials) (driver.Spec, error) {
 				{Target: "/home/sandbox", Lower: []string{at("home")}, Upper: at("homeupper"), Work: at("workhome")},
 				{Target: "/public", Lower: []string{at("public")}, Upper: at("publicupper"), Work: at("workpublic"), HostLower: true},
 			},
-			Masks: []mount.Mask{{Target: "/src/project/.env"}},
+			Masks:  []mount.Mask{{Target: "/src/project/.env"}},
+			Absent: absent,
 		},
 		Guard:     driver.Guard{Denied: told.add},
 		Freezable: os.Geteuid() == 0,
 	}, nil
+}
+
+// absent returns paths that are absent in the workspace, if the driver claims that.
+func (r *prober) absent(upper string) ([]mount.Absence, error) {
+	if !r.suite.claims(Absence) {
+		return nil, nil
+	}
+	paths := []string{".claude", ".mcp.json"}
+	for _, name := range paths {
+		if err := unix.Mknod(filepath.Join(upper, name), unix.S_IFCHR, 0); err != nil {
+			return nil, err
+		}
+	}
+	return []mount.Absence{{Target: "/src/project", Upper: upper, Paths: paths}}, nil
 }
 
 // denials remembers the calls that the filter reported.

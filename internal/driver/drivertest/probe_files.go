@@ -97,6 +97,15 @@ func shownProbes() []probe {
 			return holds("/public/private")
 		}},
 		probe{name: "a masked file", without: []control.Name{control.Masks}, says: "permission denied", do: func() error { return holds("/src/project/.env") }},
+		probe{name: "make an absent path", without: []control.Name{control.Absent}, says: "device or resource busy", do: func() error {
+			return os.Mkdir("/src/project/.claude", 0o755)
+		}},
+		probe{name: "move to an absent path", without: []control.Name{control.Absent}, says: "device or resource busy", do: func() error {
+			if err := os.WriteFile("/src/project/moved", nil, 0o600); err != nil {
+				return err
+			}
+			return os.Rename("/src/project/moved", "/src/project/.mcp.json")
+		}},
 	)
 	return append(list, rootProbes()...)
 }

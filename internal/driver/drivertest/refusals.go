@@ -14,6 +14,9 @@ func testUnclaimed(t *testing.T, f *Fixture) {
 		Mounts: func(s *driver.Spec) {
 			s.Mounts.Binds = append(s.Mounts.Binds, mount.Bind{Target: "/srv/elsewhere", Source: f.Shared})
 		},
+		Absence: func(s *driver.Spec) {
+			s.Mounts.Absent = []mount.Absence{{Target: f.Workspace, Upper: f.Upper, Paths: []string{"never"}}}
+		},
 		Network: func(s *driver.Spec) {
 			s.Network = &driver.Network{Serve: func(driver.Captured) (func(), error) {
 				t.Errorf("%s is not claimed, and served", Network)

@@ -24,6 +24,8 @@ type Claim string
 const (
 	// Mounts: the cell has its own file systems, as Spec.Mounts describes them.
 	Mounts Claim = "mounts"
+	// Absence: paths of Spec.Mounts.Absent are absent, and cannot be made.
+	Absence Claim = "absence"
 	// Isolation: the cell's processes see and reach nothing but the cell. What that
 	// means in full is shown by the probes of Suite.Controls. A driver that does not
 	// claim it runs nothing without Guard.AllowDegraded.
@@ -152,6 +154,7 @@ func tests() []test {
 		{"FreezeOfACellThatCannotBe", "", testFreezeOfACellThatCannotBe},
 		{"Freeze", Freezer, testFreeze},
 		{"Workspace", Mounts, testWorkspace},
+		{"Absent", Absence, testAbsent},
 		{"Masks", Mounts, testMasks},
 		{"Network", Network, testNetwork},
 		{"LimitOfProcesses", Limits, testLimitOfProcesses},

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/driver/fault"
 	"github.com/forkcell/forkcell/internal/driver/gvisor/frames"
@@ -306,6 +308,18 @@ func (l *limitedText) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = err
+}
+
+// failure is why a command of the runtime failed: the first line of what it said, or
+// that the disk is full.
+func (l *limitedText) failure(code int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if bytes.Contains(l.text, []byte(unix.ENOSPC.Error())) {
+		return unix.ENOSPC
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(l.text)), "\n")
+	return fmt.Errorf("exit code %d: %q", code, first)
 }
 
 // err is why the runtime has ended.

@@ -1,5 +1,11 @@
 package gvisor
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
 // The parts of a container's specification (OCI runtime, version 1.1) that a guest has.
 
 type container struct {
@@ -9,6 +15,14 @@ type container struct {
 	Process  process      `json:"process"`
 	Mounts   []guestMount `json:"mounts"`
 	Linux    linux        `json:"linux"`
+}
+
+// shape returns the digest of all but the name of the guest.
+func (c container) shape() (string, error) {
+	c.Hostname = ""
+	text, err := json.Marshal(c)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
 }
 
 type root struct {

@@ -28,8 +28,9 @@ var _ driver.Driver = (*Driver)(nil)
 
 // Driver runs commands in gVisor guests. It is safe for concurrent use.
 type Driver struct {
-	opt    Options
-	native *native.Driver
+	opt     Options
+	native  *native.Driver
+	digests digests
 }
 
 // New returns a driver. It does nothing to the system yet.

@@ -15,10 +15,13 @@ import (
 )
 
 // Where the runtime finds itself and its state in the cell around a guest. The state is
-// in memory and ends with the cell.
+// in memory and ends with the cell, unless there is a directory of the host for it.
 const (
 	runtimePath = "/.forkcell/gvisor"
 	stateDir    = "/dev/shm/forkcell"
+	// scratchPath is where Spec.Scratch is shown to the runtime. The guest has an empty
+	// directory there.
+	scratchPath = "/.forkcell/scratch"
 )
 
 // plan is a specification, divided between the native cell and the guest.
@@ -31,6 +34,12 @@ type plan struct {
 	// runtimeFile and programFile are the files of the runtime and of the guest's first
 	// process.
 	runtimeFile, programFile string
+	// shape is the digest of what a saved guest must have in common with the one that
+	// it is restored to.
+	shape   string
+	digests *digests
+	// state is the runtime's directory in the cell.
+	state string
 }
 
 // plan checks a specification. What the guest cannot enforce is refused.
@@ -41,10 +50,12 @@ func (d *Driver) plan(s driver.Spec) (*plan, error) {
 	switch {
 	case len(s.Guard.AllowSyscalls) > 0:
 		return nil, &driver.UnenforceableError{Control: "allow_syscalls", Reason: "the guest's kernel answers the system calls of commands, and has no list", Remedy: "leave it out of the policy, or use --runtime native", Always: true}
+	case len(s.Mounts.Absent) > 0:
+		return nil, &driver.UnenforceableError{Control: "paths that stay absent", Reason: "a guest makes its own list of a directory, and can make what the host hides", Remedy: "use --runtime native", Always: true}
 	case s.Template:
 		return nil, &driver.UnenforceableError{Control: "a template", Reason: "the processes of a guest cannot be copied by forking", Remedy: "use --runtime native", Always: true}
 	}
-	p := &plan{outer: s, limits: s.Limits.String()}
+	p := &plan{outer: s, limits: s.Limits.String(), digests: &d.digests}
 	p.guest = protocol.Guest{ID: native.CallerIdentity(), OpenFiles: s.Limits.OpenFiles}
 	p.guest.ID.Super = s.AsRoot
 	if err := p.limit(&s); err != nil {
@@ -67,6 +78,11 @@ func (d *Driver) plan(s driver.Spec) (*plan, error) {
 	p.outer.Mounts.Binds = append(slices.Clone(s.Mounts.Binds),
 		mount.Bind{Target: runtimePath, Source: runtime, ReadOnly: true},
 		mount.Bind{Target: minder.Path, Source: program, ReadOnly: true})
+	p.state = stateDir
+	if s.Scratch != "" {
+		p.state = scratchPath
+		p.outer.Mounts.Binds = append(p.outer.Mounts.Binds, mount.Bind{Target: scratchPath, Source: s.Scratch, Owned: true})
+	}
 	if s.Network != nil {
 		p.outer.Network = unattributed(s.Network)
 	}
@@ -112,12 +128,16 @@ func (p *plan) attribute(s *driver.Spec) error {
 
 // command makes the runtime's, with the guest's specification.
 func (p *plan) command(s *driver.Spec) error {
-	spec, err := json.Marshal(p.container(s))
+	c := p.container(s)
+	spec, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("the guest's specification: %w", err)
 	}
+	if p.shape, err = c.shape(); err != nil {
+		return fmt.Errorf("the guest's specification: %w", err)
+	}
 	p.runtime = driver.Command{
-		Args: []string{runtimePath, "cell", stateDir, string(spec)}, Env: []string{"PATH=/nonexistent"}, Workdir: "/",
+		Args: []string{runtimePath, "cell", p.state, string(spec)}, Env: []string{"PATH=/nonexistent"}, Workdir: "/",
 	}
 	p.outer.Command = p.runtime
 	return nil
@@ -144,6 +164,7 @@ func (p *plan) container(s *driver.Spec) *container {
 			{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777"}},
 			// A restored guest would see there what it was restored from.
 			{Destination: imagePath, Type: "tmpfs", Source: "tmpfs", Options: []string{"ro", "nosuid", "nodev", "mode=755"}},
+			{Destination: scratchPath, Type: "tmpfs", Source: "tmpfs", Options: []string{"ro", "nosuid", "nodev", "mode=755"}},
 		},
 	}
 	if c.Hostname == "" {

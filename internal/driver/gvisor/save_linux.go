@@ -2,8 +2,6 @@ package gvisor
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,28 +38,34 @@ type savedGuest struct {
 	// process: another version is not trusted to understand the rest.
 	Runtime string `json:"runtime"`
 	Program string `json:"program"`
+	// Shape is the digest of the guest's user, rights and paths that can be written.
+	Shape string `json:"shape"`
 }
 
 // Save implements driver.Saver.
 func (c *Cell) Save(ctx context.Context, dir string, still func() error) (saved driver.Saved, err error) {
 	c.saving.Lock()
 	defer c.saving.Unlock()
-	guest, err := c.plan.identify()
-	if err != nil {
-		return saved, err
-	}
+	// Large files are read for it, which takes as long as saving.
+	identified := make(chan func() (savedGuest, error), 1)
+	go func() {
+		guest, err := c.plan.identify()
+		identified <- func() (savedGuest, error) { return guest, err }
+	}()
 	if err := c.quiet(ctx); err != nil {
 		return saved, fmt.Errorf("save: %w", err)
 	}
 	saved.Pause, err = c.stand(ctx, still)
 	c.mu.Lock()
-	guest.LastID = c.lastID
+	last := c.lastID
 	c.mu.Unlock()
 	err = errors.Join(err, c.conn.Resume(frames.Frame{Kind: frames.Release}))
+	guest, failed := (<-identified)()
+	guest.LastID, err = last, errors.Join(err, failed)
 	if err == nil {
 		saved.Bytes, err = c.keep(dir, guest)
 	}
-	// What is in the cell's memory is removed whatever happened before.
+	// What is in the cell is removed whatever happened before.
 	return saved, errors.Join(err, c.control(context.WithoutCancel(ctx), "forget", driver.Stdio{}))
 }
 
@@ -136,13 +140,12 @@ func (o *once) Write(p []byte) (int, error) {
 // control has a command of the runtime's executed beside the guest.
 func (c *Cell) control(ctx context.Context, name string, stdio driver.Stdio) error {
 	cmd := c.plan.runtime
-	cmd.Args = []string{runtimePath, name, stateDir}
+	cmd.Args = []string{runtimePath, name, c.plan.state}
 	var said limitedText
 	stdio.Err = &said
 	out, err := c.outer.Exec(ctx, cmd, stdio)
 	if err == nil && out.Code != 0 {
-		said.end(fmt.Errorf("exit code %d", out.Code))
-		err = said.err()
+		err = said.failure(out.Code)
 	}
 	if err != nil {
 		return fmt.Errorf("%s the guest: %w", name, err)
@@ -171,7 +174,7 @@ func (c *Cell) keepFile(name, to string) (int64, error) {
 	if !ok {
 		return 0, errors.New("the cell opens no files")
 	}
-	from, err := opener.Open(stateDir + "/image/" + name)
+	from, err := opener.Open(c.plan.state + "/image/" + name)
 	if err != nil {
 		return 0, err
 	}
@@ -189,26 +192,14 @@ func (c *Cell) keepFile(name, to string) (int64, error) {
 	return n, errors.Join(err, file.Close())
 }
 
-// identify returns the digests of the programs of a guest.
+// identify returns the digests of the programs and of the shape of a guest.
 func (p *plan) identify() (g savedGuest, err error) {
-	if g.Runtime, err = digest(p.runtimeFile); err != nil {
+	g.Shape = p.shape
+	if g.Runtime, err = p.digests.of(p.runtimeFile); err != nil {
 		return g, err
 	}
-	g.Program, err = digest(p.programFile)
+	g.Program, err = p.digests.of(p.programFile)
 	return g, err
-}
-
-func digest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // Restore implements driver.Restorer.
@@ -248,9 +239,11 @@ func (p *plan) match(dir string) (guest savedGuest, err error) {
 	if err != nil {
 		return guest, err
 	}
-	here.LastID = guest.LastID
-	if here != guest {
+	switch {
+	case here.Runtime != guest.Runtime || here.Program != guest.Program:
 		return guest, errors.New("it was saved by another version of forkcell or " + RuntimeName)
+	case here.Shape != guest.Shape:
+		return guest, errors.New("it was saved with another user, other rights, or other paths that can be written")
 	}
 	return guest, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -134,7 +135,7 @@ func TestRestoreRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"another version": strings.Replace(string(whole), `"runtime":"`, `"runtime":"0`, 1), "no document": "x"} {
+	for name, text := range map[string]string{"another version": strings.Replace(string(whole), `"runtime":"`, `"runtime":"0`, 1), "other arguments": strings.Replace(string(whole), `"shape":"`, `"shape":"0`, 1), "no document": "x"} {
 		if err := os.WriteFile(guest, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -160,6 +161,20 @@ func TestRestoreRefuses(t *testing.T) {
 // two were not of one moment it would say so.
 const counter = `echo 0 > n; (setsid sh -c 'i=0; while :; do test "$(cat n)" = $i || echo "$i $(cat n)" >> bad; i=$((i+1)); echo $i > n; done' >/dev/null 2>&1 &)`
 
+// moments is how often TestOneMoment saves a guest.
+func moments(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("FORKCELL_TEST_MOMENTS")
+	if text == "" {
+		return 10
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // TestOneMoment: memory and files of children are of the same moment.
 func TestOneMoment(t *testing.T) {
 	needRuntime(t)
@@ -167,7 +182,7 @@ func TestOneMoment(t *testing.T) {
 	c := f.Start()
 	script(t, f, c, counter)
 	const counts = `from=$(cat n); while test "$(cat n)" -lt $((${from:-0}+20)) 2>/dev/null; do :; done; test ! -e bad`
-	for range 5 {
+	for range moments(t) {
 		script(t, f, c, counts)
 		image, files, _ := saved(t, f, c)
 		child, err := restored(t, f, image, files, "child")
@@ -180,6 +195,50 @@ func TestOneMoment(t *testing.T) {
 		}
 	}
 	script(t, f, c, counts)
+}
+
+// TestEndedInThePause: a guest that is killed while it stands still is reported, and
+// nobody waits for it.
+func TestEndedInThePause(t *testing.T) {
+	needRuntime(t)
+	f := suite().Fixture(t)
+	c := f.Start()
+	script(t, f, c, "true")
+	_, err := c.(driver.Saver).Save(t.Context(), t.TempDir(), c.Close)
+	if err == nil {
+		t.Error("a guest that is gone was saved")
+	}
+	if _, err := c.Exec(t.Context(), f.Command("true"), driver.Stdio{}); err == nil {
+		t.Error("a command ran in it")
+	}
+}
+
+// TestScratch: what is saved is not in the memory of the cell, and the guest does not see
+// where it is.
+func TestScratch(t *testing.T) {
+	needRuntime(t)
+	f := suite().Fixture(t)
+	f.Spec.Scratch = t.TempDir()
+	if err := os.Chmod(f.Spec.Scratch, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := f.Start()
+	script(t, f, c, "true")
+	image := t.TempDir()
+	_, err := c.(driver.Saver).Save(t.Context(), image, func() error {
+		_, err := os.Stat(filepath.Join(f.Spec.Scratch, "image"))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(f.Spec.Scratch, "image")); !errors.Is(err, os.ErrNotExist) {
+		t.Error("what was saved is still there:", err)
+	}
+	if err := os.WriteFile(filepath.Join(f.Spec.Scratch, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script(t, f, c, `test -z "$(ls -A /.forkcell/scratch)"; ! touch /.forkcell/scratch/y 2>/dev/null`)
 }
 
 // TestSaveWhileCommandsSpeak: a guest is saved between two messages, however much its

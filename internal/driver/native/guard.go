@@ -23,7 +23,6 @@ func newGuardPlan(s *driver.Spec) protocol.Guard {
 	if s.Template {
 		// A process can have one listener only, and a branch gets its own.
 		g.Template, g.Notify, g.Connects = true, false, false
-		g.AllowSyscalls = append(slices.Clone(g.AllowSyscalls), "setns")
 	}
 	var writable []string
 	for _, b := range s.Mounts.Binds {

@@ -104,6 +104,11 @@ func TestDevicesAndProc(t *testing.T) {
 	drivertest.Want(t, "links", f.Shell("echo out > /dev/stdout; echo err 2>/dev/null > /dev/stderr; echo fd > /dev/fd/1"), "out\nfd")
 	drivertest.Want(t, "/etc", f.Shell("grep -c . /etc/passwd; grep localhost /etc/hosts | head -1; cat /etc/resolv.conf; grep -E 'passwd|hosts' /etc/nsswitch.conf; ls -d /etc/ssl"),
 		"3\n127.0.0.1 localhost testcell\n# This cell has no network.\npasswd: files\nhosts: files dns files\n/etc/ssl")
+	own := strings.TrimSpace(f.Shell("cat /etc/machine-id"))
+	host, err := os.ReadFile("/etc/machine-id")
+	if len(own) != 32 || err == nil && own == strings.TrimSpace(string(host)) {
+		t.Errorf("machine id %q", own)
+	}
 	drivertest.Want(t, "proc", f.Shell("awk '$2==\"/proc\"{print $4}' /proc/mounts | cut -d, -f1-4; cat /proc/1/comm | wc -l"), "rw,nosuid,nodev,noexec\n1")
 	drivertest.Want(t, "pts", f.Shell("ls /dev/pts"), "ptmx")
 }

@@ -94,7 +94,7 @@ func suite() drivertest.Suite {
 			}
 			return New(Options{})
 		},
-		Claims:     []drivertest.Claim{drivertest.Mounts, drivertest.Isolation, drivertest.Reports, drivertest.Programs, drivertest.Locks},
+		Claims:     []drivertest.Claim{drivertest.Mounts, drivertest.Absence, drivertest.Isolation, drivertest.Reports, drivertest.Programs, drivertest.Locks},
 		Controls:   controlsShown(),
 		Without:    leavingOff(),
 		UserOnHost: idBase + sandboxID, RootOnDisk: sandboxID,
@@ -107,7 +107,7 @@ func controlsShown() []control.Name {
 	return []control.Name{
 		control.Capabilities, control.CgroupNS, control.DeadSockets, control.Descriptors,
 		control.Detached, control.Environment, control.HiddenInit, control.IDs, control.IPCNS,
-		control.Keyring, control.Landlock, control.LiveCalls, control.Masks, control.NetNS,
+		control.Absent, control.Keyring, control.Landlock, control.LiveCalls, control.Masks, control.NetNS,
 		control.NoNewPrivs, control.NoSUID, control.OwnEtc, control.PIDNS, control.Plain,
 		control.ProcMasks, control.PublicView, control.ReadOnly, control.ReadOnlyProc,
 		control.Seccomp, control.Signals, control.UserNS, control.UserNSLimit, control.UTSNS,

@@ -75,11 +75,25 @@ func newPlan(s driver.Spec) (*hostPlan, error) {
 	for _, m := range s.Mounts.Masks {
 		p.Masks = append(p.Masks, protocol.Mask{Target: []byte(m.Target), Dir: m.Dir})
 	}
+	p.keepAbsent(s.Mounts.Absent)
 	if err := p.showListed(&s); err != nil {
 		return nil, err
 	}
 	p.sortBinds()
 	return p, nil
+}
+
+// keepAbsent plans absent paths. The kernel replaces no file that is a mount point
+// of the namespace of the caller, also if the caller uses it through an overlay: so
+// the whiteouts become mount points in the overlay's upper directory, which is
+// attached where the overlay will cover it.
+func (p *hostPlan) keepAbsent(absent []mount.Absence) {
+	for _, a := range absent {
+		p.addBind(protocol.Bind{Target: []byte(a.Target), Source: []byte(a.Upper), ReadOnly: true}, true)
+		for _, path := range a.Paths {
+			p.Absent = append(p.Absent, []byte(a.Target+"/"+path))
+		}
+	}
 }
 
 func (p *hostPlan) addBind(b protocol.Bind, owned bool) {

@@ -184,7 +184,7 @@ func TestContractInBranches(t *testing.T) {
 	s.Controls, s.Without = nil, nil // see TestProbesInBranches
 	s.Only = []string{
 		"ExitStatus", "BadSpec", "Unclaimed", "DaemonDiesWithCommand", "ManyAtOnce", "ExecSharesTheCell",
-		"Workspace", "Masks", "Network", "LimitOfProcesses", "Killed",
+		"Workspace", "Absent", "Masks", "Network", "LimitOfProcesses", "Killed",
 	}
 	s.Run(t)
 }

@@ -37,6 +37,8 @@ def test_every_operation(fc: Forkcell, daemon: str, project: Path) -> None:
         execute(live)
         use_files(live)
         use_ports(live)
+    with fc.cells.create(project, name="every-warm") as warm:
+        use_branches(warm)
     look(fc, live)
     with httpx.Client(transport=httpx.HTTPTransport(uds=daemon.removeprefix("unix:"))) as direct:
         paths = direct.get("http://localhost/openapi.json").json()["paths"]
@@ -114,6 +116,23 @@ def execute(cell: Cell) -> None:
     with cell.open_exec(["cat"]) as first, cell.attach(first.id) as second:
         second.close_input()
         assert first.wait().exit_code == 0
+
+
+def use_branches(cell: Cell) -> None:
+    """Make a template, and use branches of it."""
+    cell.warm_python(modules=["json"], warm={"ready_timeout": "50s"})
+    branch = cell.branch(n=2, name="every-try")
+    assert [c.name for c in branch] == ["every-try-1", "every-try-2"] and len(branch) == 2
+    assert branch.result.source == cell.name and branch.result.children[0].first_answer_us > 0
+    race = cell.race(code=["1 / 0", "open('won', 'w').write('by code')"], warm=True, keep=True)
+    assert race.winner and race.winner.attempt == 2 and race.winner.diff().stat()
+    assert cell.race(code="json.dumps(1)", n=2, warm=True).winner
+    first, second = branch
+    with first, second:
+        assert first.eval("print('out'); x = 41").output == "out\n"
+        assert (first.eval("x + 1").value, first.eval("[x]").value_json) == ("42", [41])
+        error = second.eval("x").error
+        assert error and error.type == "NameError"
 
 
 def use_ports(cell: Cell) -> None:

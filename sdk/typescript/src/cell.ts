@@ -1,5 +1,6 @@
 import { moveBy } from "./binary.js";
 import { argv, change, get, post, withQuery, type Call, type CallOptions, type ChangeOptions } from "./call.js";
+import { Branch } from "./branch.js";
 import { Diff } from "./diff.js";
 import { ForkcellError } from "./errors.js";
 import { ExecSocket } from "./execsocket.js";
@@ -12,6 +13,16 @@ import type * as t from "./types.js";
 
 /** A command: its arguments, or a line for the shell. */
 export type Command = string | readonly string[];
+
+/** Code for a warm interpreter, instead of a command. */
+export interface Code {
+  code: string;
+}
+
+/** Returns an attempt of a race as the API has it. */
+function attempt(given: Command | Code): { command: string[] } | Code {
+  return typeof given === "object" && "code" in given ? { code: given.code } : { command: argv(given) };
+}
 
 /** One cell of a daemon. Its methods are the verbs of the command line. */
 export class Cell {
@@ -102,15 +113,16 @@ export class Cell {
 
   /**
    * Tries commands in forks of the cell, judges the results, and names the best. Text is
-   * one command for `n` attempts; a list has a command for each attempt. A caller that goes
-   * away ends the race, unless it gave an idempotencyKey.
+   * one command for `n` attempts; a list has a command for each attempt. With `warm` the
+   * attempts are branches of the cell, and `{ code }` is what the warm interpreter of one
+   * runs. A caller that goes away ends the race, unless it gave an idempotencyKey.
    */
-  async race(commands: string | readonly Command[], request: t.RaceOptions & RaceCallbacks & ChangeOptions = {}): Promise<Race> {
+  async race(commands: string | Code | readonly (Command | Code)[], request: t.RaceOptions & RaceCallbacks & ChangeOptions = {}): Promise<Race> {
     const { judge, onAttempt, onJudged, signal, idempotencyKey, ifMatch, ...options } = request;
     const body: Record<string, unknown> = { ...snake(options), cell: this.name };
     if (judge) body["judge"] = argv(judge);
-    if (typeof commands === "string") body["command"] = argv(commands);
-    else body["attempts"] = commands.map((c) => ({ command: argv(c) }));
+    if (commands instanceof Array) body["attempts"] = commands.map(attempt);
+    else Object.assign(body, attempt(commands as string | Code));
     const call = change("POST", "/v1/race", body, request);
     if (!onAttempt && !onJudged) return new Race(this.#transport, await this.#transport.send(call));
     const result = await this.#transport.follow<t.RaceResult>(call, ({ name, data }) => {
@@ -185,6 +197,29 @@ export class Cell {
   /** Makes the cell live: it runs until it is stopped, and `exec` executes commands in it. */
   start(request: t.Start = {}, options: ChangeOptions = {}): Promise<t.StartResult> {
     return this.#move("/start", request, options);
+  }
+
+  /**
+   * Makes the cell a template: a Python interpreter imports modules, runs a script of the
+   * cell, and is warm. Then `branch` makes cells that begin with its memory.
+   */
+  warmPython(python: t.WarmPython = {}, request: t.Start = {}, options: ChangeOptions = {}): Promise<t.StartResult> {
+    return this.start({ ...request, warm: { ...request.warm, python } }, options);
+  }
+
+  /** Makes live cells that begin with the memory and the files that a warm template has now, all or none. */
+  async branch(request: t.BranchRequest = {}, options: CallOptions & { idempotencyKey?: string } = {}): Promise<Branch> {
+    const result = await this.#move<t.BranchResult>("/branch", request, options);
+    return new Branch(result, result.children.map((child) => new Cell(this.#transport, child.cell)));
+  }
+
+  /**
+   * Runs code in the warm interpreter of a live cell, and returns its value, its output and
+   * what it raised. Names that the code defines stay. A caller that goes away leaves the code
+   * running.
+   */
+  eval(code: string, options: CallOptions & { idempotencyKey?: string } = {}): Promise<t.EvalResult> {
+    return this.#transport.send(change("POST", this.#path("/eval"), { code }, options));
   }
 
   /** Ends a live cell. The whole time that it was live is one run. */

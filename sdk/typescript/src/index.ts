@@ -10,7 +10,8 @@
 // A failure that the daemon reports is a ForkcellError with a stable code. A command
 // that fails is not an error: its exit code is in the result.
 
-export { Cell } from "./cell.js";
+export { Branch } from "./branch.js";
+export { Cell, type Code, type Command } from "./cell.js";
 export { Cells } from "./cells.js";
 export { Forkcell } from "./client.js";
 export type { ClientOptions } from "./config.js";

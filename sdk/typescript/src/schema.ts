@@ -156,6 +156,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/cells/{cell}/branch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make live cells that begin with the memory of a warm one */
+        post: operations["branch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/cells/{cell}/checkpoints": {
         parameters: {
             query?: never;
@@ -202,6 +219,23 @@ export interface paths {
         get: operations["getDisk"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/cells/{cell}/eval": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run code in the warm interpreter of a live cell */
+        post: operations["eval"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1292,6 +1326,7 @@ export interface components {
             dropped: components["schemas"]["PathNote"][];
             dry_run: boolean;
             kept: components["schemas"]["PathNote"][];
+            set_aside?: components["schemas"]["PathNote"][];
             to: string;
             written: components["schemas"]["ChangeJSON"][];
         };
@@ -1300,12 +1335,68 @@ export interface components {
             status: string;
             what: string;
         };
+        BranchBody: {
+            /**
+             * Format: double
+             * @description Limit of processor time of each new cell, in processors, such as 1.5.
+             */
+            cpus?: number;
+            /** @description Values for credentials of the policy, by name; without one, that of the branched cell. */
+            credentials?: {
+                [key: string]: components["schemas"]["CredentialValue"];
+            };
+            /** @description The cell expires so long after the last request or command. */
+            idle_timeout?: string;
+            /** @description Labels of the cell. */
+            labels?: {
+                [key: string]: string;
+            };
+            /** @description Memory limit of each new cell, swap included, such as 512MiB. */
+            memory?: string;
+            /**
+             * Format: int64
+             * @description Make so many cells, called NAME-1 to NAME-N.
+             */
+            n?: number;
+            /** @description Name of the new cell; without it, one after the branched cell. */
+            name?: string;
+            /**
+             * @description What happens to an expired cell.
+             * @enum {string}
+             */
+            on_timeout?: "stop" | "pause" | "remove";
+            /**
+             * Format: int64
+             * @description Limit of processes and threads of each new cell.
+             */
+            pids?: number;
+            /** @description A policy as YAML, or the name of a preset. It is enforced together with that of the branched cell. */
+            policy?: string;
+            /** @description Stop each new cell after this time. */
+            timeout?: string;
+            /** @description The cell expires so long after its creation. */
+            ttl?: string;
+        };
+        BranchChild: {
+            cell: string;
+            /** Format: int64 */
+            first_answer_us: number;
+            /** Format: int64 */
+            memory_bytes: number;
+        };
         BranchOrigin: {
             /** Format: date-time */
             at: string;
             checkpoint_id: string;
             source: string;
             source_run_id: string;
+        };
+        BranchResult: {
+            checkpoint_id: string;
+            children: components["schemas"]["BranchChild"][];
+            /** Format: int64 */
+            pause_us: number;
+            source: string;
         };
         CacheUse: {
             checkpoint_id: string;
@@ -1430,6 +1521,7 @@ export interface components {
             cell: string;
             checkpoint_id: string;
             live: boolean;
+            memory?: string;
             meta_root: string;
             name: string;
             /** Format: int64 */
@@ -1457,6 +1549,16 @@ export interface components {
             runs: number;
             /** Format: int64 */
             unlimited: number;
+        };
+        ControlFiles: {
+            also?: string[];
+            empty?: boolean;
+            filtered: components["schemas"]["FilteredFile"][];
+            hidden: string[];
+            instructions?: string[];
+            missing: string[];
+            read_only: string[];
+            state?: string[];
         };
         Controls: {
             capabilities: string;
@@ -1551,6 +1653,7 @@ export interface components {
             changes: components["schemas"]["ChangeJSON"][];
             from: string;
             notes: string[];
+            set_aside?: components["schemas"]["ChangeJSON"][];
             to: string;
         };
         DiskResult: {
@@ -1565,6 +1668,23 @@ export interface components {
             controls: components["schemas"]["Check"][];
         };
         EmptyBody: Record<string, never>;
+        EvalBody: {
+            /** @description The code, in the language of the warm interpreter. */
+            code: string;
+        };
+        EvalError: {
+            message: string;
+            traceback: string;
+            type: string;
+        };
+        EvalResult: {
+            /** Format: int64 */
+            duration_us: number;
+            error: components["schemas"]["EvalError"] | null;
+            output: string;
+            value: string | null;
+            value_json: unknown;
+        };
         ExecAnswer: {
             /** Format: int64 */
             duration_us: number;
@@ -1667,6 +1787,11 @@ export interface components {
         };
         FileList: {
             entries: components["schemas"]["FileInfo"][];
+        };
+        FilteredFile: {
+            path: string;
+            removed: string[];
+            unreadable?: boolean;
         };
         ForkBody: {
             /** @description The state to fork; without it, the present one. */
@@ -1869,6 +1994,9 @@ export interface components {
             /** Format: date-time */
             created_at: string;
             decision?: string;
+            details?: {
+                [key: string]: string;
+            };
             /** Format: int64 */
             exit_code?: number;
             id: string;
@@ -2007,8 +2135,10 @@ export interface components {
             score: number | null;
         };
         RaceAttemptBody: {
+            /** @description Instead of command: what the warm interpreter of a branch runs. */
+            code?: string;
             /** @description The command and its arguments. */
-            command: string[];
+            command?: string[];
             /** @description Variables of the command. */
             env?: {
                 [key: string]: string;
@@ -2045,6 +2175,8 @@ export interface components {
             best?: "exit" | "score" | "fastest";
             /** @description The cell to fork. */
             cell: string;
+            /** @description Instead of command: what the warm interpreters of n branches run. */
+            code?: string;
             /** @description The command of each of n attempts. */
             command?: string[];
             /**
@@ -2063,6 +2195,8 @@ export interface components {
             n?: number;
             /** @description The time of each attempt and each judge, such as 10m. */
             timeout?: string;
+            /** @description Make the attempts branches of the cell, which must be live: they begin with its memory. */
+            warm?: boolean;
         };
         RaceInfo: {
             attempts: components["schemas"]["RaceAttemptInfo"][];
@@ -2261,6 +2395,7 @@ export interface components {
             policy_hash?: string;
             receipt_id?: string;
             run_id: string;
+            session?: components["schemas"]["SessionTerms"];
             /** Format: int64 */
             signal?: number;
             /** Format: date-time */
@@ -2344,6 +2479,27 @@ export interface components {
             started_at: string;
             tty: boolean;
         };
+        SessionTerms: {
+            acknowledged: string[];
+            adapter: string;
+            agent: string;
+            agent_version: string;
+            autonomy: string;
+            autonomy_assurance: string;
+            cache_assurance: string;
+            command: string[];
+            credentials: string[];
+            endpoints: string[];
+            injection_policy_sha256: string;
+            mode: string;
+            native_sandbox: string;
+            network_policy: string;
+            observability_assurance: string;
+            session_assurance: string;
+            turns: string;
+            workspace_control_plane: string;
+            workspace_repo_mcp: string;
+        };
         Source: {
             /** @description Begin with an empty directory. */
             empty?: boolean;
@@ -2390,12 +2546,15 @@ export interface components {
             timeout?: string;
             /** @description How long to wait for a busy cell. */
             wait?: string;
+            /** @description Make the cell a template, which can be branched. */
+            warm?: components["schemas"]["WarmBody"];
             /** @description Where the command starts: absolute, or relative to the workspace. */
             workdir?: string;
         };
         StartResult: {
             cell: string;
             cell_id: string;
+            control_files?: components["schemas"]["ControlFiles"];
             controls: components["schemas"]["Controls"];
             degraded: string[];
             /** Format: int64 */
@@ -2591,6 +2750,26 @@ export interface components {
             /** @description The version of the API, such as v1. */
             api: string;
             version: string;
+        };
+        WarmBody: {
+            /** @description The command that becomes the warm process. It must take part: see the protocol of warm processes. */
+            command?: string[];
+            /** @description A Python interpreter instead of a command. */
+            python?: components["schemas"]["WarmPython"];
+            /** @description What must hold when the process says that it is warm: an expression that its output matches, or file:PATH. */
+            ready?: string;
+            /** @description The time to become warm; without it, 60s. */
+            ready_timeout?: string;
+            /** @description Input of the command, as text. */
+            stdin?: string;
+        };
+        WarmPython: {
+            /** @description Import these modules first. */
+            modules?: string[];
+            /** @description The interpreter, a path in the cell or a name; without it, python3. */
+            program?: string;
+            /** @description Then run this file of the cell, absolute or relative to the workspace. */
+            script?: string;
         };
         WatchBody: {
             /** @description A directory, relative to the workspace, or absolute in the cell. */
@@ -4104,6 +4283,159 @@ export interface operations {
             };
         };
     };
+    branch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the cell. */
+                cell: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BranchBody"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BranchResult"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Insufficient Storage */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     listCheckpoints: {
         parameters: {
             query?: {
@@ -4584,6 +4916,159 @@ export interface operations {
             };
             /** @description Service Unavailable */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    eval: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the cell. */
+                cell: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EvalBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalResult"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Insufficient Storage */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };

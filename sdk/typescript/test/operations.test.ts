@@ -43,6 +43,7 @@ test("every operation has a method", async () => {
   await useFiles(live);
   await usePorts(live);
   await live.stop();
+  await useBranches(await fc.cells.create({ source: await newProject(), name: "every-warm" }));
   await look(live);
   const wanted = Object.keys(leftOut).sort();
   const all = await operations();
@@ -82,6 +83,22 @@ async function operations(): Promise<[string, string][]> {
   return Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, o]): [string, string] => [o.operationId, `${method.toUpperCase()} ${path}`]),
   );
+}
+
+/** Makes a template, and uses branches of it. */
+async function useBranches(cell: Cell): Promise<void> {
+  await cell.warmPython({ modules: ["json"] }, { warm: { readyTimeout: "50s" } });
+  const branch = await cell.branch({ n: 2, name: "every-try" });
+  assert.deepEqual([...branch].map((c) => c.name), ["every-try-1", "every-try-2"]);
+  assert.ok(branch.result.source === cell.name && branch.result.children[0]!.firstAnswerUs > 0);
+  const race = await cell.race([{ code: "1 / 0" }, { code: "2" }], { warm: true });
+  assert.equal(race.winner?.attempt, 2);
+  assert.ok((await cell.race({ code: "1" }, { warm: true, n: 2 })).winner);
+  const [first, second] = branch.cells as [Cell, Cell];
+  assert.equal((await first.eval("print('out'); x = 41")).output, "out\n");
+  assert.deepEqual((await first.eval("{'a_b': x + 1}")).valueJson, { a_b: 42 });
+  assert.equal((await second.eval("x")).error?.type, "NameError");
+  for (const c of [first, second, cell]) await c.stop();
 }
 
 /** Changes an idle cell. */

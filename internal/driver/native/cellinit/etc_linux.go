@@ -1,8 +1,11 @@
 package cellinit
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"slices"
 	"strings"
 	"unicode"
@@ -40,11 +43,20 @@ func EtcFiles(id protocol.Identity, hostname string, captured bool) []EtcFile {
 		{"passwd", passwd},
 		{"group", group},
 		{"hostname", hostname + "\n"},
+		{"machine-id", machineID(hostname)},
 		{"hosts", "127.0.0.1 localhost " + hostname + "\n::1 localhost ip6-localhost ip6-loopback\n"},
 		{"resolv.conf", resolvConf(captured)},
 		{"nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: " + hostSources(captured) + "\nnetworks: files\n" +
 			"protocols: files\nservices: files\nethers: files\nrpc: files\n"},
 	}
+}
+
+// machineID returns an id of 128 bits for a cell. It tells nothing of the host, and is
+// the same whenever the cell runs.
+func machineID(hostname string) string {
+	h := fnv.New128a()
+	_, _ = io.WriteString(h, "forkcell machine-id\x00"+hostname) // it never fails
+	return hex.EncodeToString(h.Sum(nil)) + "\n"
 }
 
 // fullName is a name as the list of accounts can hold it: in one field of one

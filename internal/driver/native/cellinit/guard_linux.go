@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -81,8 +82,12 @@ func newFilter(p protocol.Guard, w protocol.Without) (seccomp.Filter, error) {
 	if !ok {
 		return seccomp.Filter{}, fmt.Errorf("no filter for %s", runtime.GOARCH)
 	}
+	allow := p.AllowSyscalls
+	if p.Template {
+		allow = append(slices.Clone(allow), "setns") // its copies join the namespaces of their cells
+	}
 	return seccomp.Build(arch, seccomp.Options{
-		Allow: p.AllowSyscalls, Notify: notices(p), Live: p.Live && !w.Has(control.LiveCalls),
+		Allow: allow, Notify: notices(p), Live: p.Live && !w.Has(control.LiveCalls),
 	})
 }
 

@@ -195,6 +195,42 @@ func (r *rootfs) fixed() error {
 	return nil
 }
 
+// absent makes whiteouts mount points, before the overlays cover them.
+func (r *rootfs) absent() error {
+	if r.without.Has(control.Absent) {
+		return nil
+	}
+	for _, target := range r.plan.Absent {
+		if err := r.holdWhiteout(string(target)); err != nil {
+			return fault.At(fmt.Sprintf("absent path %s", target), err)
+		}
+	}
+	return nil
+}
+
+// holdWhiteout attaches a file to a whiteout. Anything else at the path is an
+// error: the cell would see it.
+func (r *rootfs) holdWhiteout(target string) error {
+	point, err := r.lookup(target)
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer unix.Close(point)
+	var st unix.Stat_t
+	if err := unix.Fstat(point, &st); err != nil {
+		return fmt.Errorf("stat: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != 0 {
+		return errors.New("it is no whiteout")
+	}
+	fd, err := mountfd.CloneTree(r.stage, maskFile, mountfd.AttrMask, -1)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return mountfd.MoveTo(fd, point, "")
+}
+
 // masks hides paths behind things that nobody can read, when the directories that
 // have to keep their names for it are pinned. A path that is not there needs no
 // mask.

@@ -79,6 +79,7 @@ func (r *rootfs) build() error {
 		{"proc", r.finishProc},
 		{"mounts of the parent", r.receiveMounts},
 		{"binds", r.binds},
+		{"absent paths", r.absent},
 		{"overlays", r.overlays},
 		{"links", r.linksInState},
 		{"read-only paths", r.fixed},

@@ -32,6 +32,9 @@ type Plan struct {
 	Masks    []Mask
 	// Fixed are paths in the cell's state that cannot be written to.
 	Fixed [][]byte
+	// Absent are whiteouts that cannot be replaced, in directories that overlays
+	// will cover.
+	Absent [][]byte
 	// System lists paths of the system shown read-only, instead of the usual
 	// ones with OwnSystem, else besides them; and links anywhere.
 	System    [][]byte
@@ -253,7 +256,7 @@ type Guard struct {
 	// Live says that the cell writes to a directory of the host.
 	Live bool
 	// Template leaves off what the cell's branches could not get rid of: Landlock,
-	// whose rules name the template's files. Join asks for a descriptor of the rules,
+	// whose rules name the template's files. It allows setns. Join asks for a descriptor of the rules,
 	// for a process that joins the cell.
 	Template, Join bool
 	// Runtime leaves off what would keep the cell's command from holding programs

@@ -131,6 +131,7 @@ func (p *Plan) fields(w *wire) {
 		flag(w, &m.Dir)
 	})
 	texts(w, &p.Fixed)
+	texts(w, &p.Absent)
 	texts(w, &p.System)
 	flag(w, &p.OwnSystem)
 	text(w, &p.Root)

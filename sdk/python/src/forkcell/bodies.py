@@ -99,6 +99,10 @@ class EmptyBody(TypedDict):
     pass
 
 
+class EvalBody(TypedDict):
+    pass
+
+
 class ExecBody(TypedDict):
     env: NotRequired[dict[str, str]]
     """
@@ -280,6 +284,10 @@ class RaceBody(TypedDict):
     """
     The time of each attempt and each judge, such as 10m.
     """
+    warm: NotRequired[bool]
+    """
+    Make the attempts branches of the cell, which must be live: they begin with its memory.
+    """
 
 
 class ReceiptVerifyRequest(TypedDict):
@@ -425,61 +433,6 @@ class RunBody(TypedDict):
     """
 
 
-class StartBody(TypedDict):
-    allow_degraded: NotRequired[bool]
-    """
-    Run even if a control cannot be enforced. Needs the scope admin.
-    """
-    as_root: NotRequired[bool]
-    """
-    Run as root in the cell. Needs the scope admin.
-    """
-    cache: NotRequired[Literal['off', 'standard']]
-    """
-    Whether the cell keeps caches of package managers.
-    """
-    cpus: NotRequired[float]
-    """
-    Limit of processor time, in processors, such as 1.5.
-    """
-    credentials: NotRequired[dict[str, CredentialValue]]
-    """
-    Values for credentials of the policy, by name.
-    """
-    env: NotRequired[dict[str, str]]
-    """
-    Variables of the command.
-    """
-    memory: NotRequired[str]
-    """
-    Memory limit, swap included, such as 512MiB.
-    """
-    pids: NotRequired[int]
-    """
-    Limit of processes and threads.
-    """
-    policy: NotRequired[str]
-    """
-    A policy as YAML, or the name of a preset. It is enforced together with that of the token.
-    """
-    root: NotRequired[str]
-    """
-    The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin.
-    """
-    timeout: NotRequired[str]
-    """
-    Time limit, such as 30s.
-    """
-    wait: NotRequired[str]
-    """
-    How long to wait for a busy cell.
-    """
-    workdir: NotRequired[str]
-    """
-    Where the command starts: absolute, or relative to the workspace.
-    """
-
-
 class StopBody(TypedDict):
     grace: NotRequired[str]
     """
@@ -572,6 +525,21 @@ class VerifyBody(TypedDict):
     """
 
 
+class WarmPython(TypedDict):
+    modules: NotRequired[list[str]]
+    """
+    Import these modules first.
+    """
+    program: NotRequired[str]
+    """
+    The interpreter, a path in the cell or a name; without it, python3.
+    """
+    script: NotRequired[str]
+    """
+    Then run this file of the cell, absolute or relative to the workspace.
+    """
+
+
 class WatchBody(TypedDict):
     path: NotRequired[str]
     """
@@ -580,4 +548,137 @@ class WatchBody(TypedDict):
     recursive: NotRequired[bool]
     """
     Also what is below it.
+    """
+
+
+class BranchBody(TypedDict):
+    cpus: NotRequired[float]
+    """
+    Limit of processor time of each new cell, in processors, such as 1.5.
+    """
+    credentials: NotRequired[dict[str, CredentialValue]]
+    """
+    Values for credentials of the policy, by name; without one, that of the branched cell.
+    """
+    idle_timeout: NotRequired[str]
+    """
+    The cell expires so long after the last request or command.
+    """
+    labels: NotRequired[dict[str, str]]
+    """
+    Labels of the cell.
+    """
+    memory: NotRequired[str]
+    """
+    Memory limit of each new cell, swap included, such as 512MiB.
+    """
+    n: NotRequired[int]
+    """
+    Make so many cells, called NAME-1 to NAME-N.
+    """
+    name: NotRequired[str]
+    """
+    Name of the new cell; without it, one after the branched cell.
+    """
+    on_timeout: NotRequired[Literal['stop', 'pause', 'remove']]
+    """
+    What happens to an expired cell.
+    """
+    pids: NotRequired[int]
+    """
+    Limit of processes and threads of each new cell.
+    """
+    policy: NotRequired[str]
+    """
+    A policy as YAML, or the name of a preset. It is enforced together with that of the branched cell.
+    """
+    timeout: NotRequired[str]
+    """
+    Stop each new cell after this time.
+    """
+    ttl: NotRequired[str]
+    """
+    The cell expires so long after its creation.
+    """
+
+
+class WarmBody(TypedDict):
+    command: NotRequired[list[str]]
+    """
+    The command that becomes the warm process. It must take part: see the protocol of warm processes.
+    """
+    python: NotRequired[WarmPython]
+    """
+    A Python interpreter instead of a command.
+    """
+    ready: NotRequired[str]
+    """
+    What must hold when the process says that it is warm: an expression that its output matches, or file:PATH.
+    """
+    ready_timeout: NotRequired[str]
+    """
+    The time to become warm; without it, 60s.
+    """
+    stdin: NotRequired[str]
+    """
+    Input of the command, as text.
+    """
+
+
+class StartBody(TypedDict):
+    allow_degraded: NotRequired[bool]
+    """
+    Run even if a control cannot be enforced. Needs the scope admin.
+    """
+    as_root: NotRequired[bool]
+    """
+    Run as root in the cell. Needs the scope admin.
+    """
+    cache: NotRequired[Literal['off', 'standard']]
+    """
+    Whether the cell keeps caches of package managers.
+    """
+    cpus: NotRequired[float]
+    """
+    Limit of processor time, in processors, such as 1.5.
+    """
+    credentials: NotRequired[dict[str, CredentialValue]]
+    """
+    Values for credentials of the policy, by name.
+    """
+    env: NotRequired[dict[str, str]]
+    """
+    Variables of the command.
+    """
+    memory: NotRequired[str]
+    """
+    Memory limit, swap included, such as 512MiB.
+    """
+    pids: NotRequired[int]
+    """
+    Limit of processes and threads.
+    """
+    policy: NotRequired[str]
+    """
+    A policy as YAML, or the name of a preset. It is enforced together with that of the token.
+    """
+    root: NotRequired[str]
+    """
+    The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin.
+    """
+    timeout: NotRequired[str]
+    """
+    Time limit, such as 30s.
+    """
+    wait: NotRequired[str]
+    """
+    How long to wait for a busy cell.
+    """
+    warm: NotRequired[WarmBody]
+    """
+    Make the cell a template, which can be branched.
+    """
+    workdir: NotRequired[str]
+    """
+    Where the command starts: absolute, or relative to the workspace.
     """

@@ -25,11 +25,26 @@ class BoundHash:
 
 
 @dataclass(kw_only=True)
+class BranchChild:
+    cell: str
+    first_answer_us: int
+    memory_bytes: int
+
+
+@dataclass(kw_only=True)
 class BranchOrigin:
     at: str
     checkpoint_id: str
     source: str
     source_run_id: str
+
+
+@dataclass(kw_only=True)
+class BranchResult:
+    checkpoint_id: str
+    children: list[BranchChild]
+    pause_us: int
+    source: str
 
 
 @dataclass(kw_only=True)
@@ -153,6 +168,7 @@ class CheckpointResult:
     name: str
     pause_us: int
     root: str
+    memory: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -215,6 +231,7 @@ class DiffResult:
     from_: str
     notes: list[str]
     to: str
+    set_aside: list[ChangeJSON] | None = None
 
 
 @dataclass(kw_only=True)
@@ -227,6 +244,22 @@ class DiskResult:
 @dataclass(kw_only=True)
 class DoctorCheck:
     controls: list[Check]
+
+
+@dataclass(kw_only=True)
+class EvalError:
+    message: str
+    traceback: str
+    type: str
+
+
+@dataclass(kw_only=True)
+class EvalResult:
+    duration_us: int
+    error: EvalError | None
+    output: str
+    value: str | None
+    value_json: Any
 
 
 @dataclass(kw_only=True)
@@ -304,6 +337,13 @@ class FileInfo:
 @dataclass(kw_only=True)
 class FileList:
     entries: list[FileInfo]
+
+
+@dataclass(kw_only=True)
+class FilteredFile:
+    path: str
+    removed: list[str]
+    unreadable: bool | None = None
 
 
 @dataclass(kw_only=True)
@@ -413,6 +453,7 @@ class LogEntry:
     checkpoint_id: str | None = None
     command: list[str] | None = None
     decision: str | None = None
+    details: dict[str, str] | None = None
     exit_code: int | None = None
     name: str | None = None
     outcome: str | None = None
@@ -555,7 +596,11 @@ class RaceAttempt:
 
 @dataclass(kw_only=True)
 class RaceAttemptBody:
-    command: list[str]
+    code: str | None = None
+    """
+    Instead of command: what the warm interpreter of a branch runs.
+    """
+    command: list[str] | None = None
     """
     The command and its arguments.
     """
@@ -625,26 +670,6 @@ class RefreshResult:
 
 
 @dataclass(kw_only=True)
-class RunInfo:
-    actor: str
-    cell: str
-    checkpoint_before: str
-    command: list[str]
-    run_id: str
-    started_at: str
-    state: Literal['running', 'ended']
-    changed_files: int | None = None
-    checkpoint_after: str | None = None
-    decision: str | None = None
-    exit_code: int | None = None
-    finished_at: str | None = None
-    outcome: str | None = None
-    policy_hash: str | None = None
-    receipt_id: str | None = None
-    signal: int | None = None
-
-
-@dataclass(kw_only=True)
 class RunPlan:
     args: list[str]
     cell: str
@@ -689,6 +714,29 @@ class SessionInfo:
 
 
 @dataclass(kw_only=True)
+class SessionTerms:
+    acknowledged: list[str]
+    adapter: str
+    agent: str
+    agent_version: str
+    autonomy: str
+    autonomy_assurance: str
+    cache_assurance: str
+    command: list[str]
+    credentials: list[str]
+    endpoints: list[str]
+    injection_policy_sha256: str
+    mode: str
+    native_sandbox: str
+    network_policy: str
+    observability_assurance: str
+    session_assurance: str
+    turns: str
+    workspace_control_plane: str
+    workspace_repo_mcp: str
+
+
+@dataclass(kw_only=True)
 class Source:
     empty: bool | None = None
     """
@@ -702,19 +750,6 @@ class Source:
     """
     An upload, by its id.
     """
-
-
-@dataclass(kw_only=True)
-class StartResult:
-    cell: str
-    cell_id: str
-    controls: Controls
-    degraded: list[str]
-    pid: int
-    run_id: str
-    socket: str
-    started_at: str
-    ready_us: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -807,6 +842,22 @@ class VersionInfo:
 
 
 @dataclass(kw_only=True)
+class WarmPython:
+    modules: list[str] | None = None
+    """
+    Import these modules first.
+    """
+    program: str | None = None
+    """
+    The interpreter, a path in the cell or a name; without it, python3.
+    """
+    script: str | None = None
+    """
+    Then run this file of the cell, absolute or relative to the workspace.
+    """
+
+
+@dataclass(kw_only=True)
 class ApplyResult:
     already: list[str]
     apply_id: str
@@ -818,6 +869,19 @@ class ApplyResult:
     kept: list[PathNote]
     to: str
     written: list[ChangeJSON]
+    set_aside: list[PathNote] | None = None
+
+
+@dataclass(kw_only=True)
+class ControlFiles:
+    filtered: list[FilteredFile]
+    hidden: list[str]
+    missing: list[str]
+    read_only: list[str]
+    also: list[str] | None = None
+    empty: bool | None = None
+    instructions: list[str] | None = None
+    state: list[str] | None = None
 
 
 @dataclass(kw_only=True)
@@ -905,15 +969,6 @@ class ListReceiptInfo:
 
 
 @dataclass(kw_only=True)
-class ListRunInfo:
-    items: list[RunInfo]
-    next: str | None
-    """
-    Cursor of the next page, or null.
-    """
-
-
-@dataclass(kw_only=True)
 class ListTokenInfo:
     items: list[TokenInfo]
     next: str | None
@@ -993,6 +1048,27 @@ class RunAnswer:
 
 
 @dataclass(kw_only=True)
+class RunInfo:
+    actor: str
+    cell: str
+    checkpoint_before: str
+    command: list[str]
+    run_id: str
+    started_at: str
+    state: Literal['running', 'ended']
+    changed_files: int | None = None
+    checkpoint_after: str | None = None
+    decision: str | None = None
+    exit_code: int | None = None
+    finished_at: str | None = None
+    outcome: str | None = None
+    policy_hash: str | None = None
+    receipt_id: str | None = None
+    session: SessionTerms | None = None
+    signal: int | None = None
+
+
+@dataclass(kw_only=True)
 class RunResult:
     cell: str
     changed_files: int
@@ -1017,6 +1093,20 @@ class RunResult:
     cache: CacheUse | None = None
     error: str | None = None
     unanswered: UnansweredNetwork | None = None
+
+
+@dataclass(kw_only=True)
+class StartResult:
+    cell: str
+    cell_id: str
+    controls: Controls
+    degraded: list[str]
+    pid: int
+    run_id: str
+    socket: str
+    started_at: str
+    control_files: ControlFiles | None = None
+    ready_us: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -1061,6 +1151,30 @@ class StatusResult:
 
 
 @dataclass(kw_only=True)
+class WarmBody:
+    command: list[str] | None = None
+    """
+    The command that becomes the warm process. It must take part: see the protocol of warm processes.
+    """
+    python: WarmPython | None = None
+    """
+    A Python interpreter instead of a command.
+    """
+    ready: str | None = None
+    """
+    What must hold when the process says that it is warm: an expression that its output matches, or file:PATH.
+    """
+    ready_timeout: str | None = None
+    """
+    The time to become warm; without it, 60s.
+    """
+    stdin: str | None = None
+    """
+    Input of the command, as text.
+    """
+
+
+@dataclass(kw_only=True)
 class AcceptResult:
     also_decided: list[str]
     cell: str
@@ -1071,3 +1185,12 @@ class AcceptResult:
     run_id: str
     applied: ApplyResult | None = None
     decision_before: str | None = None
+
+
+@dataclass(kw_only=True)
+class ListRunInfo:
+    items: list[RunInfo]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """

@@ -11,11 +11,12 @@ import httpx
 from anyio import move_on_after, to_thread
 
 from .. import models
-from .._call import Call, argv, cell_path, conditional, get, owned, post
+from .._call import Call, argv, cell_path, conditional, fields, get, owned, post
 from .._decode import decode
 from .._errors import ForkcellError
 from .._results import ExecAnswer, RunAnswer
 from .._stream import Event, Recorder
+from .branch import AsyncBranch
 from .diff import AsyncDiff
 from .execsocket import AsyncExecSocket, connect
 from .files import AsyncFiles
@@ -130,8 +131,9 @@ class AsyncCell:
 
     async def race(
         self,
-        commands: str | Sequence[str | Sequence[str]],
+        commands: str | Sequence[str | Sequence[str]] = (),
         *,
+        code: str | Sequence[str] = (),
         judge: str | Sequence[str] | None = None,
         on_attempt: Callable[[AsyncAttempt], object] | None = None,
         on_judged: Callable[[AsyncAttempt], object] | None = None,
@@ -140,7 +142,9 @@ class AsyncCell:
     ) -> AsyncRace:
         """Try commands in forks of the cell, judge the results, and name the best.
 
-        Text is one command for n attempts; a list has a command for each attempt.
+        Text is one command for n attempts; a list has a command for each attempt. With
+        warm=True the attempts are branches of the cell, and code is what their warm
+        interpreters run instead of commands: one text for n attempts, or a list.
         on_attempt is called with each attempt when its command has ended, on_judged when
         it has been judged. A caller that goes away ends the race, unless it gave an
         idempotency_key.
@@ -148,8 +152,10 @@ class AsyncCell:
         body: dict[str, Any] = {**options, "cell": self.name, "judge": argv(judge) if judge else None}
         if isinstance(commands, str):
             body["command"] = argv(commands)
+        elif isinstance(code, str):
+            body["code"] = code
         else:
-            body["attempts"] = [{"command": argv(c)} for c in commands]
+            body["attempts"] = [{"command": argv(c)} for c in commands] + [{"code": c} for c in code]
         call = owned("/v1/race", body, key=idempotency_key)
         if not on_attempt and not on_judged:
             return AsyncRace(self._transport, await self._transport.document(call))
@@ -241,6 +247,37 @@ class AsyncCell:
     async def start(self, *, if_match: int | None = None, **options: Unpack[bodies.StartBody]) -> models.StartResult:
         """Make the cell live: it runs until it is stopped, and exec executes commands in it."""
         return await self._move("/start", options, models.StartResult, if_match)
+
+    async def warm_python(
+        self,
+        *,
+        modules: Sequence[str] = (),
+        script: str | None = None,
+        program: str | None = None,
+        if_match: int | None = None,
+        **options: Unpack[bodies.StartBody],
+    ) -> models.StartResult:
+        """Make the cell a template: a Python interpreter imports modules, runs a script of the cell, and is warm.
+
+        Then branch makes cells that begin with its memory.
+        """
+        python = fields({"modules": list(modules) or None, "script": script, "program": program})
+        options["warm"] = {**options.get("warm", {}), "python": python}  # type: ignore[typeddict-item]
+        return await self._move("/start", options, models.StartResult, if_match)
+
+    async def branch(self, *, idempotency_key: str | None = None, **options: Unpack[bodies.BranchBody]) -> AsyncBranch:
+        """Make live cells that begin with the memory and the files that a warm template has now, all or none."""
+        call = post(self._path("/branch"), options, key=idempotency_key)
+        result = await self._transport.send(call, models.BranchResult)
+        return AsyncBranch(result, [AsyncCell(self._transport, child.cell) for child in result.children])
+
+    async def eval(self, code: str, *, idempotency_key: str | None = None) -> models.EvalResult:
+        """Run code in the warm interpreter of a live cell, and return its value, its output and what it raised.
+
+        Names that the code defines stay. A caller that goes away leaves the code running.
+        """
+        call = owned(self._path("/eval"), {"code": code}, key=idempotency_key)
+        return await self._transport.send(call, models.EvalResult)
 
     async def stop(self, *, if_match: int | None = None, **options: Unpack[bodies.StopBody]) -> models.RunResult:
         """End a live cell. The whole time that it was live is one run."""

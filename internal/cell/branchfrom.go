@@ -1,0 +1,211 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/memory"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/supervise"
+)
+
+// savedRun is what saved memory tells of the run that it is of.
+type savedRun struct {
+	Cell  string    `json:"cell"`
+	RunID string    `json:"run_id"`
+	At    time.Time `json:"at"`
+	// Options are those that the run was started with, without credentials, and
+	// Ceiling is its policy, which branches cannot exceed.
+	Options api.RunOptions `json:"options"`
+	Ceiling []byte         `json:"ceiling"`
+}
+
+// savedMoment is a checkpoint with memory.
+type savedMoment struct {
+	savedRun
+	at     store.Checkpoint
+	image  memory.Image
+	policy *policy.Policy
+}
+
+// savedMoment finds a checkpoint with memory. It is not verified yet.
+func (e *Engine) savedMoment(c store.Cell, ref string) (m savedMoment, err error) {
+	err = e.store.View(func(tx *store.Tx) error {
+		m.at, err = e.findCheckpoint(tx, c, ref)
+		return err
+	})
+	if err != nil {
+		return m, err
+	}
+	if m.at.Memory == "" {
+		return m, api.Refusef(api.CodeNoMemory, "the memory of a live cell is kept if forkcell checkpoint is told to", "checkpoint %s has no memory", m.at.ID)
+	}
+	if err := usable(m.at); err != nil {
+		return m, err
+	}
+	m.image = e.images().Image(m.at.ID)
+	data, err := m.image.Read(memory.Run)
+	if err == nil {
+		err = json.Unmarshal(data, &m.savedRun)
+	}
+	if err != nil {
+		return m, memoryError(m.at.ID, err)
+	}
+	m.policy, err = policy.Parse("the policy of "+m.Cell, m.Ceiling, policy.Options{})
+	return m, err
+}
+
+// verify checks every byte of the memory, and that the signed log has the same digest of
+// it as the database.
+func (m savedMoment) verify(ctx context.Context, e *Engine) error {
+	if err := m.image.Verify(ctx, m.at.Memory); err != nil {
+		return memoryError(m.at.ID, err)
+	}
+	unsigned, err := e.unsignedStates()
+	if err != nil {
+		return err
+	}
+	if found := unsigned[m.at.ID]; len(found) > 0 {
+		return memoryError(m.at.ID, fmt.Errorf("%w: %s", memory.ErrDamaged, found[0]))
+	}
+	return nil
+}
+
+// memoryError returns the error of memory that cannot be used.
+func memoryError(checkpoint string, err error) error {
+	if errors.Is(err, memory.ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
+		return &api.Error{
+			Kind: api.Refused, Code: api.CodeDamaged, Err: err, Message: fmt.Sprintf("the memory of checkpoint %s cannot be used: %v", checkpoint, err),
+			Hint: "the files of the checkpoint are not affected, and can be forked",
+		}
+	}
+	return api.Failf(api.CodeFailed, err, "read the memory of checkpoint %s", checkpoint)
+}
+
+// branchFrom makes live cells with the memory of a checkpoint, all or none. A new
+// process supervises them.
+func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest) (*api.BranchResult, error) {
+	if err := e.openLate(); err != nil {
+		return nil, err
+	}
+	c, err := e.findCell(req.Cell)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.mayBranch(c, req); err != nil {
+		return nil, err
+	}
+	m, err := e.savedMoment(c, req.From)
+	if err != nil {
+		return nil, err
+	}
+	next := m.policy
+	if req.Policy != nil {
+		if next, err = e.caller.parsePolicy(*req.Policy); err != nil {
+			return nil, err
+		}
+	}
+	grant := api.NetworkRequest{Credentials: req.Credentials, CredentialsFile: req.CredentialsFile}
+	values, err := e.readValues(ctx, next, networkRequest{NetworkRequest: grant})
+	if err != nil {
+		return nil, err
+	}
+	raw := values.HandOver()
+	defer wipe(raw)
+	req.Credentials, req.CredentialsFile, req.From = nil, "", m.at.ID
+	data, err := e.encodeBranch(req, next, raw)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(data)
+	answer, err := e.launcher.Launch(ctx, data)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, api.Failf(api.CodeSupervisor, err, "start the supervisor of branches of %s", c.Name)
+	}
+	return supervise.DecodeBranched(answer)
+}
+
+// encodeBranch returns the order to a supervisor for branches of a checkpoint, as JSON.
+func (e *Engine) encodeBranch(req api.BranchRequest, p *policy.Policy, secrets map[string][]byte) ([]byte, error) {
+	o := e.startOrder(p)
+	o.Branch = &supervise.BranchOrder{
+		ID: store.NewID("op"), Request: req, Actor: e.caller.Actor(), RequestID: e.caller.Request, Ceiling: e.caller.Ceiling, Secrets: secrets,
+	}
+	return json.Marshal(o)
+}
+
+// SuperviseBranches makes branches of a checkpoint, and serves them until the last has
+// ended. It calls ready when they can be used; if ready fails, none is left.
+func (e *Engine) SuperviseBranches(ctx context.Context, order supervise.StartOrder, ready func(*api.BranchResult) error) error {
+	o := *order.Branch
+	defer wipe(o.Secrets)
+	if err := Explain(e.store.RefuseFull()); err != nil {
+		return err
+	}
+	c, err := e.findCell(o.Request.Cell)
+	if err != nil {
+		return err
+	}
+	names, err := e.branchNames(c.Name, o.Request)
+	if err != nil {
+		return err
+	}
+	m, err := e.savedMoment(c, o.Request.From)
+	if err == nil {
+		err = m.verify(ctx, e)
+	}
+	if err != nil {
+		return err
+	}
+	b := newBranching(c.Name, o)
+	b.branches = new(sync.WaitGroup)
+	b.adopt = func(l *liveRun) { b.branches.Go(func() { l.serveBranch(ctx) }) }
+	if b.e, err = e.engineFor(c.Name, m.policy, o); err != nil {
+		return err
+	}
+	b.capture = func(context.Context) error { return b.take(m, o.Request) }
+	b.confirm = func() error { return ready(b.result()) }
+	if err := b.make(ctx, names); err != nil {
+		return err
+	}
+	for _, l := range b.children {
+		b.adopt(l)
+	}
+	b.branches.Wait()
+	return nil
+}
+
+// take makes a saved moment that of the branches.
+func (b *branching) take(m savedMoment, q api.BranchRequest) error {
+	origin := &branchOrigin{}
+	origin.Source, origin.SourceRunID, origin.CheckpointID, origin.At = m.Cell, m.RunID, m.at.ID, m.At
+	data, err := m.image.Read(memory.Network)
+	if err == nil {
+		origin.gateway, err = gateway.Load(data)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil // the cell had no network
+	}
+	if err != nil {
+		return memoryError(m.at.ID, err)
+	}
+	b.request = branchRun(m.Options, q, origin)
+	b.moment = &moment{
+		at: &api.CheckpointResult{Cell: m.Cell, CheckpointID: m.at.ID}, end: func() error { return nil },
+		copy: func(ctx context.Context, l *liveRun, spec driver.Spec, _ int) (driver.Cell, error) {
+			return l.restore(ctx, m.image, spec)
+		},
+	}
+	return nil
+}

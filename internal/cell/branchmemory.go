@@ -1,0 +1,41 @@
+package cell
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/driver"
+)
+
+// memoryOf returns the memory of a cell's processes, with their share of what they
+// have together with others; where the host does not tell, all of it.
+func memoryOf(c driver.Cell) (total int64) {
+	list, err := c.Processes()
+	if err != nil {
+		return 0
+	}
+	for _, p := range list {
+		if share, ok := proportional(p.HostPID); ok {
+			total += share
+		} else {
+			total += p.RSS
+		}
+	}
+	return total
+}
+
+// proportional returns the memory of a process, with its share of shared pages.
+func proportional(pid int) (int64, bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(data)) {
+		if text, ok := strings.CutPrefix(line, "Pss:"); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "kB")), 10, 64)
+			return n << 10, err == nil
+		}
+	}
+	return 0, false
+}

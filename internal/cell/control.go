@@ -1,0 +1,147 @@
+package cell
+
+import (
+	"encoding/json"
+	"errors"
+	"path"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/mask"
+	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// controlMasks is what a run does to the control files of its workspace.
+type controlMasks struct {
+	files    *api.ControlFiles
+	standIns []workspace.StandIn
+	// mounts is used where the backend has no stand-ins.
+	mounts mount.Set
+}
+
+// noStandIns is the degradation of a cell whose backend cannot hide names.
+const noStandIns = "control files that the workspace does not have are not masked, and settings of git are shown whole: the cell's backend cannot hide names"
+
+// checkControl refuses a request that no cell can meet.
+func checkControl(q api.StartRequest) error {
+	if q.Control != nil && q.Warm != nil {
+		return api.Usagef("leave one of the two out", "control files cannot be masked in a warm template")
+	}
+	return checkPatterns(q.Control)
+}
+
+func checkPatterns(q *api.ControlRequest) error {
+	if q == nil {
+		return nil
+	}
+	if _, err := mask.NewRules(maskOptions(q)); err != nil {
+		return api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
+	}
+	return nil
+}
+
+func maskOptions(q *api.ControlRequest) mask.Options {
+	return mask.Options{ShowGit: q.ShowGit, ShowMCP: q.ShowMCP, Also: q.Also, State: q.State}
+}
+
+// maskControl finds the control files in the state that the run begins with.
+func (r *run) maskControl(req *api.ControlRequest) error {
+	if err := checkPatterns(req); err != nil {
+		return err
+	}
+	if req == nil || !r.policy.Filesystem.IncludeWorkdir {
+		return nil
+	}
+	files, err := r.e.stateTree(r.cell, r.head)
+	if err != nil {
+		return stateError(r.head, err)
+	}
+	plan, err := mask.Find(files, maskOptions(req))
+	if errors.Is(err, mask.ErrTooMany) {
+		return api.Refusef(api.CodeControl, "look for control files that were made by the thousand", "%v in the workspace", err)
+	}
+	if err != nil {
+		return stateError(r.head, err)
+	}
+	r.control = newControlMasks(r.cell.MountAt, workspace.Backend(r.cell.Backend), plan)
+	r.control.files.Also, r.control.files.State = texts(req.Also), texts(req.State)
+	if r.control.files.Empty {
+		r.degraded = append(r.degraded, noStandIns)
+	}
+	return nil
+}
+
+func newControlMasks(mountAt string, b workspace.Backend, p *mask.Plan) *controlMasks {
+	m := &controlMasks{files: &api.ControlFiles{
+		Hidden: append([]string{}, texts(p.Hidden)...), ReadOnly: append([]string{}, texts(p.ReadOnly)...),
+		Filtered: []api.FilteredFile{}, Missing: append([]string{}, texts(p.Missing)...),
+	}}
+	for _, f := range p.Filtered {
+		m.files.Filtered = append(m.files.Filtered, api.FilteredFile{
+			Path: printable(f.Path), Removed: append([]string{}, texts(f.Removed)...), Unreadable: f.Unreadable,
+		})
+	}
+	for _, p := range p.ReadOnly {
+		m.mounts.Fixed = append(m.mounts.Fixed, path.Join(mountAt, p))
+	}
+	if b.Overlays() {
+		m.standIn(p)
+	} else {
+		m.cover(mountAt, p)
+	}
+	return m
+}
+
+// standIn hides names by stand-ins.
+func (m *controlMasks) standIn(p *mask.Plan) {
+	for _, hidden := range slices.Concat(p.Hidden, p.Missing) {
+		m.standIns = append(m.standIns, workspace.StandIn{Path: hidden, Absent: true})
+	}
+	for _, f := range p.Filtered {
+		m.standIns = append(m.standIns, workspace.StandIn{Path: f.Path, Contents: f.Contents})
+	}
+}
+
+// cover hides the contents of files and directories by mounts, and keeps the names
+// of the directories above them.
+func (m *controlMasks) cover(mountAt string, p *mask.Plan) {
+	m.files.Empty = true
+	pinned := map[string]bool{".": true}
+	pin := func(below string) {
+		for dir := path.Dir(below); !pinned[dir]; dir = path.Dir(dir) {
+			pinned[dir] = true
+			m.mounts.Pins = append(m.mounts.Pins, path.Join(mountAt, dir))
+		}
+	}
+	for _, hidden := range p.Hidden {
+		pin(hidden)
+		m.mounts.Masks = append(m.mounts.Masks, mount.Mask{Target: path.Join(mountAt, hidden), Dir: slices.Contains(p.HiddenDirs, hidden)})
+	}
+	for _, f := range p.Filtered {
+		pin(f.Path)
+		m.mounts.Fixed = append(m.mounts.Fixed, path.Join(mountAt, f.Path))
+	}
+	for _, f := range p.ReadOnly {
+		pin(f)
+	}
+	slices.Sort(m.mounts.Pins)
+}
+
+// add adds the masks to the mounts of a run.
+func (m *controlMasks) add(set *mount.Set) {
+	if m == nil {
+		return
+	}
+	set.Pins = append(set.Pins, m.mounts.Pins...)
+	set.Fixed = append(set.Fixed, m.mounts.Fixed...)
+	set.Masks = append(set.Masks, m.mounts.Masks...)
+}
+
+// record returns the masks for the record of the run and its receipt.
+func (m *controlMasks) record() (json.RawMessage, error) {
+	if m == nil {
+		return nil, nil
+	}
+	return json.Marshal(m.files)
+}

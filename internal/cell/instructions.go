@@ -1,0 +1,176 @@
+package cell
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/gitread"
+	"github.com/forkcell/forkcell/internal/leftout"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// commitInstructions gives the cell the instruction files of the last commit of its
+// source, in place of those in the work tree, and returns which ones differed. It is
+// done once, before the first run that masks control files. The state of the source
+// that later applies compare with gets them too: what the cell does not change is not
+// written.
+func (s *session) commitInstructions(ctx context.Context) ([]string, error) {
+	if s.cell.SourceKind != "dir" || s.cell.Live != "" {
+		return nil, nil
+	}
+	var held *aside
+	var base store.Checkpoint
+	err := s.e.store.View(func(tx *store.Tx) (err error) {
+		if held, err = asideOf(tx, s.cell); err != nil || held != nil {
+			return err
+		}
+		base, err = s.shared(tx, s.head)
+		return err
+	})
+	if err != nil || held != nil {
+		return nil, err
+	}
+	committed, err := s.committed()
+	if err != nil || committed == nil {
+		return nil, err
+	}
+	now, paths, err := s.instructionEdits(s.head, committed)
+	if err != nil || len(now) == 0 {
+		return nil, err
+	}
+	was, _, err := s.instructionEdits(base, committed)
+	if err != nil {
+		return nil, err
+	}
+	return paths, s.takeInstructions(ctx, base, was, now)
+}
+
+// committed returns the instruction files in the last commit of the source, those
+// that it does not have as nil. Without a commit the result is nil.
+func (s *session) committed() (map[string][]byte, error) {
+	dir, err := s.e.openHost(s.cell.Source)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return committedIn(dir)
+}
+
+func committedIn(dir *fsx.Dir) (map[string][]byte, error) {
+	if info, err := dir.Lstat(".git"); err != nil || !info.IsDir() {
+		return nil, nil //nolint:nilnil // as committed documents
+	}
+	repo, err := gitread.Open(leftout.InDir(dir), ".git")
+	if err != nil {
+		return nil, fmt.Errorf("read the last commit of the source: %w", err)
+	}
+	defer repo.Close()
+	head, err := repo.Head()
+	if errors.Is(err, fs.ErrNotExist) || err == nil && head == "" {
+		return nil, nil //nolint:nilnil // as committed documents
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the last commit of the source: %w", err)
+	}
+	files := map[string][]byte{}
+	for _, name := range leftout.Instructions() {
+		if files[name], err = repo.File(head, name); err != nil {
+			return nil, fmt.Errorf("read %s of the last commit of the source: %w", name, err)
+		}
+	}
+	return files, nil
+}
+
+// instructionEdits returns what makes a state have the committed files.
+func (s *session) instructionEdits(at store.Checkpoint, committed map[string][]byte) (edits []workspace.Edit, paths []string, err error) {
+	t, err := s.e.tree(at, workspace.AreaWorkspace)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range leftout.Instructions() {
+		old, there, err := t.Lookup(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		text := committed[name]
+		if text == nil {
+			if there {
+				edits, paths = append(edits, workspace.Edit{Path: name}), append(paths, name)
+			}
+			continue
+		}
+		above, ok, err := t.Lookup(path.Dir(name))
+		if err != nil {
+			return nil, nil, err
+		}
+		if !ok || above.Kind != tree.KindDir {
+			continue
+		}
+		e := tree.Entry{Name: path.Base(name), Kind: tree.KindFile, Mode: 0o644, UID: above.UID, GID: above.GID, MTime: above.MTime, Size: int64(len(text))}
+		if e.Digest, err = digestOf(text); err != nil {
+			return nil, nil, err
+		}
+		if there && old.Kind == tree.KindFile && old.Digest == e.Digest {
+			continue
+		}
+		edits = append(edits, workspace.Edit{Path: name, New: &e, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }})
+		paths = append(paths, name)
+	}
+	return edits, paths, nil
+}
+
+func digestOf(text []byte) (tree.Hash, error) {
+	c := tree.NewContent()
+	c.Reset(int64(len(text)), nil)
+	if _, err := c.Write(text); err != nil {
+		return tree.Hash{}, err
+	}
+	digest, _, err := c.Sum(nil)
+	return digest, err
+}
+
+// takeInstructions seals the source and the cell with the committed files.
+func (s *session) takeInstructions(ctx context.Context, base store.Checkpoint, was, now []workspace.Edit) error {
+	applied, err := s.derive(ctx, base, kindSource, was)
+	if err != nil {
+		return fmt.Errorf("seal the source: %w", err)
+	}
+	next := applied
+	if base.ID != s.head.ID {
+		if next, err = s.derive(ctx, s.head, kindRefresh, now); err != nil {
+			return fmt.Errorf("seal the instruction files: %w", err)
+		}
+		next.Source = applied.ID
+	}
+	s.cell.Applied = applied.ID
+	return s.moveHead(ctx, next, func(tx *store.Tx) error {
+		for _, c := range []store.Checkpoint{applied, next} {
+			if c.ID == base.ID || c.ID == s.head.ID {
+				continue
+			}
+			if err := tx.PutCheckpoint(c); err != nil {
+				return err
+			}
+		}
+		moved := s.cell
+		moved.Head = next.ID
+		state, err := evidence.StateDetail(applied)
+		if err != nil {
+			return err
+		}
+		return s.e.log.Change(tx, moved, next, receipt.OpRefresh, map[string]string{"state": state})
+	})
+}

@@ -1,0 +1,219 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/memory"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/workspace"
+)
+
+// moment is what the branches of one order begin with.
+type moment struct {
+	// at is the state of the files.
+	at *api.CheckpointResult
+	// copy makes the cell of a branch, with the memory.
+	copy func(ctx context.Context, l *liveRun, spec driver.Spec, number int) (driver.Cell, error)
+	// end removes what only the copies needed.
+	end func() error
+}
+
+// moment captures the files of a live cell together with its memory.
+func (l *liveRun) moment(ctx context.Context) (*moment, error) {
+	switch c := l.cell.(type) {
+	case driver.Template:
+		at, err := l.checkpoint(ctx, "")
+		return &moment{
+			at: at, end: func() error { return nil },
+			copy: func(ctx context.Context, l *liveRun, spec driver.Spec, number int) (driver.Cell, error) {
+				return l.copyOf(ctx, c, driver.Branch{Spec: spec, Number: number})
+			},
+		}, err
+	case driver.Saver:
+		image, at, err := l.save(ctx, c, "", nil)
+		if err != nil {
+			return nil, err
+		}
+		return &moment{
+			at: at, end: image.Remove,
+			copy: func(ctx context.Context, l *liveRun, spec driver.Spec, _ int) (driver.Cell, error) {
+				return l.restore(ctx, image, spec)
+			},
+		}, nil
+	}
+	return nil, notTemplate(l.r.cell.Name)
+}
+
+// checkpointMemory captures the files and the memory of the cell at one moment, and
+// keeps both.
+func (l *liveRun) checkpointMemory(ctx context.Context, name string) (*api.CheckpointResult, error) {
+	if name != "" {
+		if err := checkName("checkpoint", name); err != nil {
+			return nil, err
+		}
+	}
+	c, ok := l.cell.(driver.Saver)
+	if !ok {
+		return nil, api.Refusef(api.CodeRuntime, "leave --memory out: the files are kept; the runtime gvisor keeps memory too",
+			"cell %s is live with the runtime native, which keeps no memory on disk", l.r.cell.Name)
+	}
+	_, at, err := l.save(ctx, c, name, l.keepMemory)
+	return at, err
+}
+
+// keepMemory keeps an image for a checkpoint, with what must be known to use it.
+func (l *liveRun) keepMemory(ctx context.Context, image memory.Image, checkpoint string) (string, error) {
+	o := l.options()
+	o.Network.Credentials, o.Network.CredentialsFile = nil, ""
+	if o.Policy == nil {
+		o.Policy = &api.PolicyFile{Name: api.Text("the policy of " + l.r.cell.Name), Text: l.r.policy.Canonical()}
+	}
+	run, err := json.Marshal(savedRun{Cell: l.r.cell.Name, RunID: l.r.rec.ID, At: l.r.e.now().UTC(), Options: o, Ceiling: l.r.policy.Canonical()})
+	if err == nil {
+		err = image.Write(memory.Run, run)
+	}
+	if err == nil && l.r.gateway != nil {
+		err = l.writeNetwork(image)
+	}
+	if err != nil {
+		return "", saveError(l.r.cell.Name, err)
+	}
+	kept, digest, err := image.Keep(ctx, checkpoint)
+	if err != nil {
+		return "", errors.Join(saveError(l.r.cell.Name, err), kept.Remove())
+	}
+	failpoint.Hit("live.memory")
+	return digest, nil
+}
+
+func (l *liveRun) writeNetwork(image memory.Image) error {
+	data, err := l.r.gateway.Save()
+	if err != nil {
+		return err
+	}
+	return image.Write(memory.Network, data)
+}
+
+// save captures the files and the memory of the cell at one moment. The files become a
+// state with the given name, if it has one, and the memory an image, which keep keeps
+// for that state. Without keep it has the id of the run, with which it is removed if
+// this process dies.
+func (l *liveRun) save(ctx context.Context, c driver.Saver, name string, keep func(context.Context, memory.Image, string) (string, error)) (image memory.Image, at *api.CheckpointResult, err error) {
+	home, err := l.r.e.store.LockHome(false)
+	if err != nil {
+		return image, nil, err
+	}
+	defer home.Unlock()
+	if image, err = l.r.e.images().New(l.r.rec.ID); err != nil {
+		return image, nil, Explain(err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, image.Remove())
+		}
+	}()
+	var captured *workspace.Capture
+	saved, err := c.Save(ctx, image.Processes(), func() error {
+		captured, err = l.captureWith(ctx, image)
+		return err
+	})
+	failpoint.Hit("live.saved")
+	if err != nil {
+		if captured != nil {
+			err = errors.Join(err, captured.Discard())
+		}
+		return image, nil, saveError(l.r.cell.Name, err)
+	}
+	var kept func(string) (string, error)
+	if keep != nil {
+		kept = func(checkpoint string) (string, error) {
+			digest, err := keep(ctx, image, checkpoint)
+			image = l.r.e.images().Image(checkpoint)
+			return digest, err
+		}
+	}
+	if at, err = l.keepCapture(ctx, captured, name, kept); err != nil {
+		return image, nil, err
+	}
+	at.PauseUS = saved.Pause.Microseconds()
+	return image, at, nil
+}
+
+// captureWith copies the files of the cell while it stands still: those that become a
+// state, and its /tmp, which no state has.
+func (l *liveRun) captureWith(ctx context.Context, image memory.Image) (*workspace.Capture, error) {
+	captured, err := l.r.work.Capture(ctx, store.NewID("op"))
+	if err != nil {
+		return nil, captureError(err)
+	}
+	dir, err := image.Open()
+	if err == nil {
+		err = errors.Join(l.r.work.CopyTmp(ctx, dir), dir.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(captureError(err), captured.Discard())
+	}
+	return captured, nil
+}
+
+// saveError returns the error of memory that was not saved.
+func saveError(cell string, err error) error {
+	if _, ok := errors.AsType[*api.Error](err); ok {
+		return err
+	}
+	return Explain(api.Failf(api.CodeCapture, err, "save the memory of cell %s", cell))
+}
+
+// restore makes the cell of a branch from an image. Its workspace has the state of the
+// same moment.
+func (l *liveRun) restore(ctx context.Context, image memory.Image, spec driver.Spec) (driver.Cell, error) {
+	restorer, ok := l.r.driver.(driver.Restorer)
+	if !ok {
+		return nil, notTemplate(l.r.cell.Name)
+	}
+	dir, err := image.Open()
+	if err == nil {
+		err = errors.Join(l.r.work.FillTmp(ctx, dir), dir.Close())
+	}
+	if err != nil {
+		return nil, Explain(api.Failf(api.CodeBranch, err, "copy the files of /tmp"))
+	}
+	return restorer.Restore(ctx, spec, image.Processes())
+}
+
+// copyOf makes the cell of a branch.
+func (l *liveRun) copyOf(ctx context.Context, t driver.Template, b driver.Branch) (driver.Cell, error) {
+	var finish func()
+	b.Stdio, finish = l.host.Output()
+	child, err := t.Branch(ctx, b)
+	if errors.Is(err, driver.ErrNotWarm) {
+		source := l.req.origin.Source
+		err = api.Refusef(api.CodeNotWarm, "`forkcell stop "+source+"`, and make it a template again", "the warm process of cell %s has ended", source)
+	}
+	if err != nil {
+		finish()
+		return nil, err
+	}
+	l.host.Follow(child, l.warm, finish)
+	return child, nil
+}
+
+// options returns those of the request that started the cell.
+func (l *liveRun) options() api.RunOptions {
+	o := l.req.RunOptions
+	if len(l.r.rulings) > 0 {
+		o.Policy = nil // the cell got another one since it was started
+	}
+	return o
+}
+
+// notTemplate refuses a branch of a cell that is no template.
+func notTemplate(cell string) error {
+	return api.Refusef(api.CodeNotWarm, "stop it, and make it a template with forkcell warm python; under the runtime gvisor any live cell can be branched",
+		"cell %s is no warm template: only a process that takes part can be copied", cell)
+}

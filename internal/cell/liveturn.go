@@ -1,0 +1,196 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/failpoint"
+	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/internal/tree"
+	"github.com/forkcell/forkcell/internal/workspace"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// turnTaker takes the turns of a live cell.
+type turnTaker struct {
+	when *api.TurnRequest
+	asks *os.File // the FIFO by which programs ask; nil if they cannot
+	next int      // the number of the next turn
+	last store.Checkpoint
+}
+
+// turnSkipped is the state in the event of a turn that was not taken.
+const turnSkipped = "turn skipped"
+
+// prepareTurns makes the FIFO by which programs of the cell ask for turns.
+func (l *liveRun) prepareTurns(when *api.TurnRequest) error {
+	if when == nil {
+		return nil
+	}
+	r := l.r
+	known, err := r.e.turnsOf(r.cell)
+	if err != nil {
+		return err
+	}
+	l.turns = &turnTaker{when: when, next: known.newest() + 1, last: r.before}
+	if !when.Asked {
+		return nil
+	}
+	if r.rec.Runtime != "" && r.rec.Runtime != runtimeNative {
+		r.degraded = append(r.degraded, "programs of the cell cannot ask for turns: its runtime shows no FIFO of the host")
+		return nil
+	}
+	var file string
+	if l.turns.asks, file, err = r.work.CreateFIFO("turn"); err != nil {
+		return err
+	}
+	r.spec.Mounts.Binds = append(r.spec.Mounts.Binds, mount.Bind{Target: api.TurnFile, Source: file, Owned: true})
+	return nil
+}
+
+// closeTurns closes the FIFO.
+func (l *liveRun) closeTurns() {
+	if l.turns != nil && l.turns.asks != nil {
+		_ = l.turns.asks.Close()
+	}
+}
+
+// asksFrom returns what is read for the wishes of programs; nil if there is nothing.
+func (t *turnTaker) asksFrom() io.Reader {
+	if t == nil || t.asks == nil {
+		return nil
+	}
+	return t.asks
+}
+
+// request says when turns are taken; nil if none is.
+func (t *turnTaker) request() *api.TurnRequest {
+	if t == nil {
+		return nil
+	}
+	return t.when
+}
+
+// turn takes one turn. A turn that cannot be taken is skipped and noted, and then
+// the result is nil.
+func (l *liveRun) turn(ctx context.Context, by string, asked int64) (*api.TurnInfo, error) {
+	if l.turns == nil {
+		return nil, api.Refusef(api.CodeTurns, "start it with turns", "cell %s takes no turns", l.r.cell.Name)
+	}
+	info, err := l.takeTurn(ctx, by, asked)
+	if err != nil && ctx.Err() == nil {
+		l.r.recordEvent(event.Config(event.Subject{Message: "a turn was not taken: " + err.Error()}, turnSkipped))
+		if by == api.TurnByRequest {
+			return nil, err
+		}
+		return nil, nil //nolint:nilnil // as documented
+	}
+	return info, err
+}
+
+func (l *liveRun) takeTurn(ctx context.Context, by string, asked int64) (*api.TurnInfo, error) {
+	e := l.r.e
+	home, err := e.store.LockHome(false)
+	if err != nil {
+		return nil, err
+	}
+	defer home.Unlock()
+	info := &api.TurnInfo{Turn: l.turns.next, By: by, Asked: asked, RunID: l.r.rec.ID}
+	captured, err := l.captureTurn(ctx, info)
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Hit("turn.captured")
+	info.At = e.now().UTC()
+	sealed, err := captured.Seal(ctx)
+	if err != nil {
+		return nil, captureError(err)
+	}
+	chk := l.r.before
+	if !sealed.Unchanged {
+		chk = e.newCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", sealed)
+	}
+	failpoint.Hit("turn.sealed")
+	if err := l.countTurn(ctx, info, chk); err != nil {
+		return nil, err
+	}
+	if by == api.TurnByTime && info.ChangedFiles == 0 {
+		return nil, nil //nolint:nilnil // there is nothing new
+	}
+	info.CheckpointID = chk.ID
+	e.log.ForgetKey()
+	if err := e.store.Update(func(tx *store.Tx) error { return l.recordTurn(tx, chk, info) }); err != nil {
+		return nil, err
+	}
+	failpoint.Hit("turn.recorded")
+	l.turns.next, l.turns.last = info.Turn+1, chk
+	return info, nil
+}
+
+// captureTurn copies the files of the cell at one moment, or, where the cell cannot
+// be frozen, until two copies agree.
+func (l *liveRun) captureTurn(ctx context.Context, info *api.TurnInfo) (*workspace.Capture, error) {
+	captured, pause, err := l.capture(ctx)
+	info.PauseUS = pause.Microseconds()
+	if _, unfrozen := errors.AsType[*driver.UnenforceableError](err); !unfrozen {
+		return captured, err
+	}
+	info.PauseUS, info.Unfrozen = 0, true
+	captured, err = l.r.work.CaptureStable(ctx, func() string { return store.NewID("op") })
+	if err != nil {
+		return nil, captureError(err)
+	}
+	return captured, nil
+}
+
+// countTurn counts what has changed in the workspace since the turn before.
+func (l *liveRun) countTurn(ctx context.Context, info *api.TurnInfo, now store.Checkpoint) (err error) {
+	was := l.turns.last
+	if was.ID == now.ID {
+		return nil
+	}
+	e, sides := l.r.e, []store.Checkpoint{was, now}
+	owners := []store.Cell{l.r.cell, l.r.cell}
+	info.ChangedFiles, info.Added, info.Removed, err = e.lines(func(fn func(tree.Change) error) error {
+		return e.eachChange(ctx, sides, owners, workspace.AreaWorkspace, true, func(ch tree.Change) error {
+			if isDirChange(ch) {
+				return nil
+			}
+			return fn(ch)
+		})
+	}, func(side int, p string, entry tree.Entry) (io.ReadCloser, error) {
+		return e.opener(owners[side], sides[side], workspace.AreaWorkspace, p, entry)()
+	})
+	return err
+}
+
+// The details of the statement of a turn.
+const (
+	detailTurn = "turn"
+	detailInfo = "turn_info"
+)
+
+// recordTurn records the state and the turn. The head does not move.
+func (l *liveRun) recordTurn(tx *store.Tx, chk store.Checkpoint, info *api.TurnInfo) error {
+	if chk.Kind == kindLive {
+		if err := tx.PutCheckpoint(chk); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	return l.r.e.log.Change(tx, l.r.cell, chk, receipt.OpCheckpoint, map[string]string{
+		evidence.DetailLive: l.r.rec.ID, detailTurn: strconv.Itoa(info.Turn), detailInfo: string(text),
+	})
+}

@@ -1,0 +1,114 @@
+package cell
+
+import (
+	"context"
+	"slices"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/store"
+)
+
+// RecentStates returns the newest states of a cell, at most limit, besides its head
+// and the states that its forks began with, parents first. Forks that the caller does
+// not see are left out.
+func (e *Engine) RecentStates(_ context.Context, name string, limit int) (nodes []api.GraphNode, err error) {
+	c, err := e.findCell(name)
+	if err != nil {
+		return nil, err
+	}
+	err = e.view(func(tx *store.Tx) error {
+		states, err := tx.NewestCheckpoints(c.ID, limit)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(states, func(s store.Checkpoint) bool { return s.ID == c.Head }) {
+			head, err := tx.Checkpoint(c.Head)
+			if err != nil {
+				return err
+			}
+			states = append(states, head)
+		}
+		slices.SortFunc(states, func(a, b store.Checkpoint) int { return int(a.Ord - b.Ord) })
+		names, err := tx.Names(c.ID)
+		if err != nil {
+			return err
+		}
+		heads, err := e.forkPoints(tx, c)
+		if err != nil {
+			return err
+		}
+		heads[c.Head] = append([]string{c.Name}, heads[c.Head]...)
+		for _, s := range states {
+			node, err := recentNode(tx, c, s)
+			if err != nil {
+				return err
+			}
+			node.Names, node.Heads = append(node.Names, names[s.ID]...), append(node.Heads, heads[s.ID]...)
+			nodes = append(nodes, node)
+		}
+		return nil
+	})
+	return nodes, err
+}
+
+// forkPoints maps states of a cell to the names of the cells that were forked there.
+func (e *Engine) forkPoints(tx *store.Tx, c store.Cell) (map[string][]string, error) {
+	cells, err := tx.Cells(false)
+	points := map[string][]string{}
+	for _, fork := range cells {
+		if fork.ForkedCell == c.ID && !isShared(fork) && (e.caller.Sees == nil || e.caller.Sees(fork.Name)) {
+			points[fork.ForkedCheckpoint] = append(points[fork.ForkedCheckpoint], fork.Name)
+		}
+	}
+	return points, err
+}
+
+func recentNode(tx *store.Tx, c store.Cell, s store.Checkpoint) (api.GraphNode, error) {
+	node := api.GraphNode{
+		CheckpointID: s.ID, Parent: s.Parent, Cell: c.Name, Kind: s.Kind, Root: s.Root(), Names: []string{}, Heads: []string{},
+		RunID: s.RunID, Freed: s.Freed, CreatedAt: s.CreatedAt,
+	}
+	if s.RunID == "" {
+		return node, nil
+	}
+	r, err := tx.Run(s.RunID)
+	node.Outcome, node.Decision = r.Outcome, r.Decision
+	return node, err
+}
+
+// OpenStateFile opens a file of a state of a cell for reading.
+func (e *Engine) OpenStateFile(_ context.Context, cell, checkpoint, p string) (*File, error) {
+	c, p, err := e.atState(cell, checkpoint, p)
+	if err != nil {
+		return nil, err
+	}
+	return e.openStateFile(c, p)
+}
+
+// ListStateFiles lists a directory of a state of a cell.
+func (e *Engine) ListStateFiles(ctx context.Context, cell, checkpoint, p string, each func(api.FileInfo) error) error {
+	c, p, err := e.atState(cell, checkpoint, p)
+	if err != nil {
+		return err
+	}
+	return e.listStateFiles(ctx, c, p, 1, each)
+}
+
+// atState returns a cell as it was at one of its states.
+func (e *Engine) atState(cell, checkpoint, p string) (c store.Cell, cleaned string, err error) {
+	if cleaned, err = cellPath(p); err != nil {
+		return c, "", err
+	}
+	if c, err = e.findCell(cell); err != nil {
+		return c, "", err
+	}
+	err = e.view(func(tx *store.Tx) error {
+		s, err := e.findCheckpoint(tx, c, checkpoint)
+		if err == nil {
+			err = usable(s)
+		}
+		c.Head = s.ID
+		return err
+	})
+	return c, cleaned, err
+}

@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/forkcell/forkcell/internal/egress"
+	"github.com/forkcell/forkcell/internal/egress/authority"
+	"github.com/forkcell/forkcell/internal/egress/credential"
+	"github.com/forkcell/forkcell/internal/egress/names"
+)
+
+// saved is what the programs of a cell know of its gateway. It has no value of a
+// credential.
+type saved struct {
+	Authority   authority.Saved             `json:"authority"`
+	Names       names.Saved                 `json:"names"`
+	Credentials map[string]credential.Known `json:"credentials"`
+}
+
+// Save returns what the programs of the cell know of the gateway, to keep it with their
+// memory. It holds the key of the cell's authority.
+func (g *Gateway) Save() ([]byte, error) {
+	a, err := g.ca.Save()
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return json.Marshal(saved{Authority: a, Names: g.table.Save(), Credentials: g.gen.Credentials.Known()})
+}
+
+// Load returns a gateway that was saved. It serves nothing: it is the Source of others.
+func Load(data []byte) (*Gateway, error) {
+	var s saved
+	err := json.Unmarshal(data, &s)
+	if err != nil {
+		return nil, fmt.Errorf("a saved network: %w", err)
+	}
+	g := &Gateway{gen: &egress.Generation{Credentials: credential.Remembered(s.Credentials)}}
+	if g.ca, err = authority.Load(s.Authority); err != nil {
+		return nil, err
+	}
+	if g.table, err = names.Load(s.Names); err != nil {
+		return nil, fmt.Errorf("a saved network: %w", err)
+	}
+	return g, nil
+}

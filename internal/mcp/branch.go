@@ -1,0 +1,66 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// branchTools returns the tools that use warm cells.
+func branchTools() []tool {
+	return []tool{
+		does(tool{
+			name: "branch", title: "Make live cells with the memory of a warm one", effect: adds, needs: mayRun,
+			about: "Make one or more live cells that begin with the memory and the files of a warm template, which start with the argument warm makes. Each has its own files and network. Use it to try different ways from one prepared state.",
+		}, branch),
+		does(tool{
+			name: "eval", title: "Run code in a warm interpreter", effect: adds, open: true, needs: mayRun,
+			about: "Run code in the warm interpreter of a live cell that branch made, and return the value of its last line. Names that the code defines stay. In a template the code runs in a branch that is dropped afterwards.",
+		}, eval),
+	}
+}
+
+type branchArgs struct {
+	InCell
+	api.BranchBody
+}
+
+func branch(ctx context.Context, c *call, in branchArgs) (*answer, error) {
+	doc, raw, err := fetch[api.BranchResult](ctx, c, post(in.Cell, "branch", in.BranchBody))
+	if err != nil {
+		return nil, err
+	}
+	return &answer{raw, fmt.Sprintf("branched %s at %s: %s", doc.Source, doc.CheckpointID, strings.Join(doc.Names(), ", "))}, nil
+}
+
+type evalArgs struct {
+	InCell
+	api.EvalBody
+}
+
+func eval(ctx context.Context, c *call, in evalArgs) (*answer, error) {
+	doc, raw, err := fetch[api.EvalResult](ctx, c, post(in.Cell, "eval", in.EvalBody))
+	if err != nil {
+		return nil, err
+	}
+	return &answer{raw, describeEval(doc)}, nil
+}
+
+// describeEval returns what came of code for the model.
+func describeEval(r *api.EvalResult) string {
+	parts := []string{}
+	if r.Output != "" {
+		parts = append(parts, strings.TrimSuffix(r.Output, "\n"))
+	}
+	switch {
+	case r.Error != nil:
+		parts = append(parts, "the code raised "+r.Error.Type+": "+r.Error.Message, r.Error.Traceback)
+	case r.Value != nil:
+		parts = append(parts, *r.Value)
+	default:
+		parts = append(parts, "no value")
+	}
+	return strings.Join(parts, "\n")
+}

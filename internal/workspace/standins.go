@@ -1,0 +1,265 @@
+package workspace
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/fsx"
+	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+// StandIn is what a cell sees at a path of its workspace instead of what the state
+// has there. The cell cannot change it, and it is no part of the sealed state: there
+// the path stays as it was, unless the cell removes a directory above it.
+type StandIn struct {
+	// Path is relative to the workspace. The directory above it is one in the state.
+	Path string `json:"path"`
+	// Absent means that the cell sees nothing, and cannot make anything there.
+	// Otherwise the state has a file there, and the cell sees Contents.
+	Absent   bool   `json:"absent,omitempty"`
+	Contents []byte `json:"-"`
+}
+
+// ErrStandIns means that a cell of this backend cannot have stand-ins.
+var ErrStandIns = errors.New("only cells of the overlay backend can show other files than they have")
+
+// standInRecord lists the stand-ins of a generation, in its directory: a crash must
+// not make them a part of the state.
+const standInRecord = "standins.json"
+
+// placeStandIns makes the stand-ins in the upper directory of a new generation: a
+// whiteout, or a file. The directories above them get the metadata that they have in
+// the state, so that they count as unchanged.
+func (w *Work) placeStandIns(ctx context.Context, m *tree.Manifest) error {
+	if len(w.c.StandIns) == 0 {
+		return nil
+	}
+	if !w.c.Backend.Overlays() {
+		return ErrStandIns
+	}
+	t, ok := m.Area(AreaWorkspace)
+	if !ok {
+		return fmt.Errorf("%w: %s has no area %s", ErrCorrupt, w.layer, AreaWorkspace)
+	}
+	w.standIns = w.c.StandIns
+	data, err := json.Marshal(w.standIns)
+	if err != nil {
+		return err
+	}
+	if err := writeNew(w.p.dir, standInRecord, data); err != nil {
+		return err
+	}
+	upper, err := w.p.dir.OpenDir(AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	defer upper.Close()
+	p := &placing{ctx: ctx, t: t, upper: upper, owners: w.s.opt.Root, dirs: map[string]tree.Entry{".": t.Root()}}
+	for _, s := range w.standIns {
+		if err := p.place(s); err != nil {
+			return fmt.Errorf("stand-in %q: %w", shortName(s.Path), err)
+		}
+	}
+	return p.finish()
+}
+
+// placing makes stand-ins.
+type placing struct {
+	ctx    context.Context
+	t      *tree.Tree
+	upper  *fsx.Dir
+	owners bool
+	dirs   map[string]tree.Entry // directories that were made, as the state has them
+}
+
+func (p *placing) place(s StandIn) error {
+	if err := fsx.CheckPath(s.Path); err != nil {
+		return err
+	}
+	if err := p.dir(path.Dir(s.Path)); err != nil {
+		return err
+	}
+	if s.Absent {
+		return p.upper.Whiteout(s.Path)
+	}
+	e, ok, err := p.t.Lookup(s.Path)
+	if err != nil {
+		return err
+	}
+	if !ok || e.Kind != tree.KindFile {
+		return errors.New("the state has no file there")
+	}
+	_, err = putFile(p.ctx, p.upper, s.Path, bytes.NewReader(s.Contents), nil, e, p.owners)
+	return err
+}
+
+// dir makes a directory of the state in the upper directory.
+func (p *placing) dir(rel string) error {
+	if _, done := p.dirs[rel]; done {
+		return nil
+	}
+	if err := p.dir(path.Dir(rel)); err != nil {
+		return err
+	}
+	e, ok, err := p.t.Lookup(rel)
+	if err != nil {
+		return err
+	}
+	if !ok || e.Kind != tree.KindDir {
+		return fmt.Errorf("%s is no directory of the state", shortName(rel))
+	}
+	p.dirs[rel] = e
+	return p.upper.Mkdir(rel, 0o700)
+}
+
+// finish gives the directories their metadata, the deepest first.
+func (p *placing) finish() error {
+	for _, rel := range deepestFirst(p.dirs) {
+		if err := setMeta(p.upper, rel, p.dirs[rel], p.owners); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deepestFirst returns the paths of directories such that each one comes before
+// those above it.
+func deepestFirst[T any](dirs map[string]T) []string {
+	return slices.SortedFunc(maps.Keys(dirs), func(a, b string) int { return cmp.Compare(depth(b), depth(a)) })
+}
+
+func depth(rel string) int {
+	if rel == "." {
+		return 0
+	}
+	return 1 + strings.Count(rel, "/")
+}
+
+// readStandIns finds the stand-ins of a generation that a crash left.
+func (w *Work) readStandIns() error {
+	data, err := readSmall(w.p.dir, standInRecord)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, &w.standIns)
+}
+
+// removeStandIns takes the stand-ins out of the generation before it is read. It
+// can be called again.
+func (w *Work) removeStandIns() error {
+	if len(w.standIns) == 0 {
+		return nil
+	}
+	upper, err := w.p.dir.OpenDir(AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	defer upper.Close()
+	r := &removing{upper: upper, dirs: map[string]fsx.Info{}}
+	for _, s := range w.standIns {
+		if err := r.remove(s); err != nil {
+			return fmt.Errorf("stand-in %q: %w", shortName(s.Path), err)
+		}
+	}
+	if err := r.finish(); err != nil {
+		return err
+	}
+	return removeIfThere(w.p.dir, standInRecord)
+}
+
+// removing removes stand-ins.
+type removing struct {
+	upper *fsx.Dir
+	dirs  map[string]fsx.Info // directories above stand-ins, as they were
+}
+
+// remove removes one stand-in. The cell may have removed the directory above it, and
+// made another one.
+func (r *removing) remove(s StandIn) error {
+	there, err := r.reach(path.Dir(s.Path))
+	if err != nil || !there {
+		return err
+	}
+	info, err := r.upper.Lstat(s.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.Absent != info.IsWhiteout() || !s.Absent && info.Type != unix.S_IFREG {
+		return nil
+	}
+	return r.upper.Remove(s.Path)
+}
+
+// reach makes a directory writable for the caller, with those above it, and reports
+// whether it is there.
+func (r *removing) reach(rel string) (bool, error) {
+	if _, done := r.dirs[rel]; done {
+		return true, nil
+	}
+	if rel != "." {
+		if there, err := r.reach(path.Dir(rel)); err != nil || !there {
+			return false, err
+		}
+	}
+	info, err := r.upper.Lstat(rel)
+	if errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir() {
+		return false, nil
+	}
+	if err == nil && info.Mode&0o700 != 0o700 {
+		err = r.upper.Chmod(rel, info.Mode|0o700)
+	}
+	if err == nil {
+		r.dirs[rel] = info
+	}
+	return err == nil, err
+}
+
+// finish gives the directories back the modes and times that they had, the deepest
+// first.
+func (r *removing) finish() error {
+	for _, rel := range deepestFirst(r.dirs) {
+		info := r.dirs[rel]
+		if info.Mode&0o700 != 0o700 {
+			if err := r.upper.Chmod(rel, info.Mode); err != nil {
+				return err
+			}
+		}
+		if err := r.upper.Chtimes(rel, info.MTime); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountStandIns adds what keeps the stand-ins as they are.
+func (w *Work) mountStandIns(set *mount.Set, target, upper string) {
+	absent := mount.Absence{Target: target, Upper: upper}
+	for _, s := range w.standIns {
+		if s.Absent {
+			absent.Paths = append(absent.Paths, s.Path)
+		} else {
+			set.Fixed = append(set.Fixed, path.Join(target, s.Path))
+		}
+	}
+	if len(absent.Paths) > 0 {
+		set.Absent = append(set.Absent, absent)
+	}
+}
