@@ -9,5 +9,5 @@ import (
 
 // programs returns the parts that only the whole program has.
 func programs() cli.Programs {
-	return cli.Programs{Archives: true, Serve: full.Serve, MCP: full.MCP, Remote: full.Remote}
+	return cli.Programs{Archives: true, Serve: full.Serve, MCP: full.MCP, Remote: full.Remote, UI: full.UI}
 }

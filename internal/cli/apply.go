@@ -123,4 +123,5 @@ func printApply(p *page, r *api.ApplyResult, undone bool) {
 	printPathNotes(p, "chosen", r.Chosen)
 	printPathNotes(p, "kept in the source", r.Kept)
 	printPathNotes(p, "dropped", r.Dropped)
+	printPathNotes(p, "set aside", r.SetAside)
 }

@@ -16,7 +16,6 @@ type branchOptions struct {
 	api.BranchRequest
 
 	policy string
-	from   string
 	stop   bool
 }
 
@@ -24,18 +23,23 @@ func newBranch(s *session) *cobra.Command {
 	var o branchOptions
 	cmd := &cobra.Command{
 		Use:   "branch CELL",
-		Short: "Make live cells that begin with the memory of a warm one",
-		Long: `Make live cells that begin with the memory and the files that a warm template has now.
-All are made, or none. The template stays as it is; --stop ends it.
+		Short: "Make live cells that begin with the memory of another one",
+		Long: `Make live cells that begin with the memory and the files that a live cell has now. All
+are made, or none. The cell stays as it is; --stop ends it. With --from they begin with
+what a checkpoint has that was made with --memory.
+
+A cell of the runtime native must be a warm template. With the runtime gvisor any live
+cell can be branched, with all of its processes.
 
 Each new cell has its own files, network, identity, credentials, limits, events and
-receipt. Its policy is that of the template; one given with --policy is enforced
-together with it. The new cells end with the supervisor of the template, which lives
-until the last of them has ended.`,
+receipt. Its policy is that of CELL; one given with --policy is enforced together with
+it. The new cells end with the supervisor of CELL, which lives until the last of them
+has ended.`,
 		Example: `  forkcell warm python demo --import json
   forkcell branch demo --name try
   forkcell branch demo --name many -n 20     # many-1 ... many-20
-  forkcell eval try 'json.dumps([1])'`,
+  forkcell eval try 'json.dumps([1])'
+  forkcell branch demo --from warm           # a checkpoint with memory`,
 		Args:              positional("CELL"),
 		ValidArgsFunction: s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +54,7 @@ until the last of them has ended.`,
 	f := cmd.Flags()
 	f.StringVar(&o.Name, "name", "", "call the new cell `NEW` (default: after CELL)")
 	f.IntVarP(&o.N, "number", "n", 0, "make `N` cells, called NEW-1 to NEW-N")
-	f.StringVar(&o.from, "from", "", "begin with the memory of `CHECKPOINT`, which the runtime native does not keep")
+	f.StringVar(&o.From, "from", "", "begin with the memory of `CHECKPOINT` of CELL, which need not be live")
 	f.BoolVar(&o.stop, "stop", false, "stop CELL afterwards; the new cells go on")
 	f.StringVar(&o.policy, "policy", "", "enforce the policy `FILE` together with that of CELL; a preset's name works too")
 	f.Var((*duration)(&o.Timeout), "timeout", "stop each new cell after this time")
@@ -67,8 +71,8 @@ func (o *branchOptions) request(cmd *cobra.Command, cell string) (api.BranchRequ
 	if cmd.Flags().Changed("number") && o.N < 1 {
 		return req, usageError("", "%s: -n must be at least 1", verb(cmd))
 	}
-	if cmd.Flags().Changed("from") {
-		return req, noMemoryOnDisk(verb(cmd) + ": --from")
+	if cmd.Flags().Changed("from") && (o.From == "" || o.stop) {
+		return req, usageError("", "%s: --from takes a checkpoint, and nothing is stopped then", verb(cmd))
 	}
 	if err := inBounds(cmd, api.RunOptions{Memory: o.Memory, CPUs: o.CPUs, PIDs: o.PIDs, Timeout: o.Timeout}); err != nil {
 		return req, err
@@ -78,11 +82,6 @@ func (o *branchOptions) request(cmd *cobra.Command, cell string) (api.BranchRequ
 		req.Policy, err = readPolicy(verb(cmd), o.policy)
 	}
 	return req, err
-}
-
-// noMemoryOnDisk refuses to keep memory on disk.
-func noMemoryOnDisk(what string) error {
-	return refusal(api.CodeRuntime, "", "%s: no runtime of this version keeps memory on disk", what)
 }
 
 func runBranch(ctx context.Context, s *session, e Engine, req api.BranchRequest, stop bool) error {
@@ -96,7 +95,11 @@ func runBranch(ctx context.Context, s *session, e Engine, req api.BranchRequest,
 		}
 	}
 	return s.emit(res, func(p *page) {
-		p.printf("branched %s at %s; it was held for %s\n", quote.Line(res.Source), res.CheckpointID, micros(res.PauseUS))
+		held := ""
+		if req.From == "" {
+			held = "; it was held for " + micros(res.PauseUS)
+		}
+		p.printf("branched %s at %s%s\n", quote.Line(res.Source), res.CheckpointID, held)
 		rows := [][]string{{"CELL", "FIRST ANSWER", "MEMORY"}}
 		for _, c := range res.Children {
 			rows = append(rows, []string{quote.Line(c.Cell), micros(c.FirstAnswerUS), size(c.MemoryBytes)})

@@ -25,6 +25,7 @@ type Streams struct {
 // The groups of the help text.
 const (
 	groupTransaction = "transaction"
+	groupAgents      = "agents"
 	groupLive        = "live"
 	groupEvidence    = "evidence"
 	groupCells       = "cells"
@@ -89,6 +90,7 @@ checkpoint, governed run, signed receipt, then accept, restore or fork.`,
 
 	root.AddGroup(
 		&cobra.Group{ID: groupTransaction, Title: "Transaction:"},
+		&cobra.Group{ID: groupAgents, Title: "Coding agents:"},
 		&cobra.Group{ID: groupLive, Title: "Live cells:"},
 		&cobra.Group{ID: groupEvidence, Title: "Evidence:"},
 		&cobra.Group{ID: groupCells, Title: "Cells:"},
@@ -220,6 +222,13 @@ func (s *session) emit(doc any, text func(p *page)) error {
 func (s *session) noted(line string) {
 	if !s.quiet && line != "" {
 		_, _ = io.WriteString(s.streams.Err, "forkcell: "+line+"\n")
+	}
+}
+
+// printed writes text for people to stderr, unless --quiet is set.
+func (s *session) printed(text func(p *page)) {
+	if !s.quiet {
+		text(newPage(s.streams.Err, s.colours(s.streams.Err)))
 	}
 }
 

@@ -32,6 +32,9 @@ func entries() []entry {
 		{"diff", groupTransaction, newDiff},
 		{"export", groupTransaction, newExport},
 
+		{"agent", groupAgents, newAgent},
+		{"session", groupAgents, newAgentSession},
+
 		{"start", groupLive, newStart},
 		{"stop", groupLive, newStop},
 		{"pause", groupLive, newPause},
@@ -67,11 +70,17 @@ func entries() []entry {
 		{"cache", groupCells, newCache},
 		{"gc", groupCells, func(s *session) *cobra.Command { return newGC(s, nil) }},
 
+		{"ui", groupEvidence, newUI},
+
 		{"serve", groupSetup, newServe},
 		{"mcp", groupSetup, newMCP},
 		{"doctor", groupSetup, func(s *session) *cobra.Command { return newDoctor(s, nil) }},
 		{"setup", groupSetup, newSetup},
 		{"token", groupSetup, newToken},
+		{"auth", groupSetup, newAuth},
+		{"why", groupSetup, newWhy},
+		{"inspect", groupSetup, newInspect},
+		{"support-bundle", groupSetup, newSupportBundle},
 		{"version", groupSetup, newVersion},
 		{"completion", groupSetup, newCompletion},
 		{"man", groupSetup, newMan},

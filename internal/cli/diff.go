@@ -153,7 +153,13 @@ func (s *session) showDiff(w io.Writer, res *cell.DiffResult, o diffOptions) err
 		defer text.Close()
 		return patch.Relay(w, text, show)
 	}
-	return patch.Write(w, res.Each, res.Open, show)
+	if err := patch.Write(w, res.Each, res.Open, show); err != nil || len(res.SetAside) == 0 {
+		return err
+	}
+	if err := patch.WriteHeading(w, cell.AsideHeading); err != nil {
+		return err
+	}
+	return patch.Write(w, res.EachAside, res.Open, show)
 }
 
 // streamDiff writes the document that document.Write would, change by change.

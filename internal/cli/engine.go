@@ -46,6 +46,7 @@ type Engine interface {
 	policyKeeper
 	supervisor
 	brancher
+	turner
 	visitor
 	copier
 	follower
@@ -58,6 +59,7 @@ type Engine interface {
 	diskReader
 	cacheKeeper
 	racer
+	runLister
 }
 
 type maker interface {
@@ -74,6 +76,7 @@ type runner interface {
 
 type mover interface {
 	Checkpoint(ctx context.Context, cell, name string) (*api.CheckpointResult, error)
+	CheckpointMemory(ctx context.Context, cell, name string) (*api.CheckpointResult, error)
 	Restore(ctx context.Context, r api.RestoreRequest) (*api.MoveResult, error)
 	Reject(ctx context.Context, cell, run, reason string) (*api.MoveResult, error)
 }
@@ -83,6 +86,10 @@ type publisher interface {
 	Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResult, error)
 	Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResult, error)
 	Publish(ctx context.Context, r api.PublishRequest) (*api.PublishResult, error)
+}
+
+type runLister interface {
+	CellRuns(ctx context.Context, cell string) ([]api.RunInfo, error)
 }
 
 type differ interface {
@@ -163,6 +170,11 @@ type supervisor interface {
 type brancher interface {
 	Branch(ctx context.Context, r api.BranchRequest) (*api.BranchResult, error)
 	Eval(ctx context.Context, r api.EvalRequest) (*api.EvalResult, error)
+}
+
+type turner interface {
+	Turns(ctx context.Context, cell string) (*api.TurnList, error)
+	Rewind(ctx context.Context, r api.RewindRequest) (*api.RewindResult, error)
 }
 
 type visitor interface {

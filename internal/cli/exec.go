@@ -81,6 +81,9 @@ type visit struct {
 	signals     *forwarder
 	interactive bool
 	request     api.ExecRequest
+	// left returns the line for somebody who left the command running; nil for that
+	// of a shell.
+	left func(*api.ExecResult) string
 }
 
 // do runs until the command ends, is left or is killed.
@@ -117,7 +120,9 @@ func (v *visit) do(ctx context.Context, join func(context.Context, api.ExecReque
 		return missingInLive(v.request, err)
 	}
 	s.code = res.ExitCode
-	if res.Detached {
+	if res.Detached && v.left != nil {
+		s.noted(v.left(res))
+	} else if res.Detached {
 		s.noted("left; `forkcell shell " + res.Cell + " --attach " + res.SessionID + "` comes back")
 	}
 	if !s.json {

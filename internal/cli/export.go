@@ -16,6 +16,7 @@ type exportOptions struct {
 	checkpoint   string
 	allowControl []string
 	allowSetuid  bool
+	withMemory   bool
 }
 
 func newExport(s *session) *cobra.Command {
@@ -29,7 +30,9 @@ can be imported again with init --from.
 
 An archive has everything. In a directory the files are your own: owners, ACLs,
 setuid and setgid bits and security.* attributes are dropped and named. Control files
-that the cell changed are left out and named, unless you allow them.`,
+that the cell changed are left out and named, unless you allow them.
+
+Neither has the memory that a checkpoint may have, unless you ask for it.`,
 		Example: `  forkcell export demo -o demo.tar.zst
   forkcell export demo --changes -o changes.tar`,
 		Args:              positional("[CELL]", "[CHECKPOINT]"),
@@ -48,7 +51,7 @@ that the cell changed are left out and named, unless you allow them.`,
 			}
 			req := api.ExportRequest{
 				Cell: name, Checkpoint: checkpoint, Output: o.output, Changes: o.changes,
-				AllowControl: o.allowControl, AllowSetuid: o.allowSetuid,
+				AllowControl: o.allowControl, AllowSetuid: o.allowSetuid, WithMemory: o.withMemory,
 			}
 			return s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) error { return runExport(ctx, s, e, req) })
 		},
@@ -58,6 +61,7 @@ that the cell changed are left out and named, unless you allow them.`,
 	addCheckpoint(cmd, &o.checkpoint, "write the state `CHECKPOINT` instead of the head")
 	cmd.Flags().StringArrayVar(&o.allowControl, "allow-control", nil, "write changed control files that match this `PATTERN` to a directory (repeatable)")
 	cmd.Flags().BoolVar(&o.allowSetuid, "allow-setuid", false, "write setuid and setgid bits and security.* attributes to a directory")
+	cmd.Flags().BoolVar(&o.withMemory, "with-memory", false, "also write the memory of the checkpoint, to the directory FILE.memory beside the output")
 	return s.ofDirectory(cmd)
 }
 

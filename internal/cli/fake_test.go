@@ -87,6 +87,8 @@ func (f *fakeEngine) Race(_ context.Context, r api.RaceRequest, events func(api.
 	return f.race[len(f.race)-1].Result, f.err
 }
 
+func (f *fakeEngine) CellRuns(context.Context, string) ([]api.RunInfo, error) { return nil, nil }
+
 func (f *fakeEngine) Init(_ context.Context, r api.InitRequest) (*api.InitResult, error) {
 	for _, p := range f.imports {
 		f.caller.Progress(p)
@@ -127,6 +129,10 @@ func (f *fakeEngine) Status(_ context.Context, name string) (*api.StatusResult, 
 }
 
 func (f *fakeEngine) Checkpoint(_ context.Context, name, label string) (*api.CheckpointResult, error) {
+	return answer[api.CheckpointResult](f, []string{name, label}, nil)
+}
+
+func (f *fakeEngine) CheckpointMemory(_ context.Context, name, label string) (*api.CheckpointResult, error) {
 	return answer[api.CheckpointResult](f, []string{name, label}, nil)
 }
 
@@ -304,6 +310,14 @@ func (f *fakeEngine) Resume(_ context.Context, name string) (*api.PauseResult, e
 
 func (f *fakeEngine) Branch(_ context.Context, r api.BranchRequest) (*api.BranchResult, error) {
 	return answer(f, r, &api.BranchResult{})
+}
+
+func (f *fakeEngine) Turns(_ context.Context, name string) (*api.TurnList, error) {
+	return answer(f, name, &api.TurnList{})
+}
+
+func (f *fakeEngine) Rewind(_ context.Context, r api.RewindRequest) (*api.RewindResult, error) {
+	return answer(f, r, &api.RewindResult{})
 }
 
 func (f *fakeEngine) Eval(_ context.Context, r api.EvalRequest) (*api.EvalResult, error) {

@@ -87,6 +87,11 @@ func logDetails(l api.LogEntry) string {
 	if l.Name != "" {
 		add(quote.Line(l.Name))
 	}
+	for _, key := range []string{"branch", "to", "from"} { // where a publish or an apply went, what a rename began with
+		if value := l.Details[key]; value != "" {
+			add(key + " " + quote.Line(value))
+		}
+	}
 	if l.CheckpointID != "" && l.CheckpointID != l.ID {
 		add(l.CheckpointID)
 	}

@@ -20,6 +20,8 @@ type raceOptions struct {
 
 	n        int
 	attempts []string
+	warm     bool
+	code     []string
 	jobs     int
 	judge    string
 	best     string
@@ -31,7 +33,7 @@ type raceOptions struct {
 func newRace(s *session) *cobra.Command {
 	var o raceOptions
 	cmd := &cobra.Command{
-		Use:   "race [flags] CELL [flags] (-n N -- COMMAND [ARG]... | --attempt COMMAND...)",
+		Use:   "race [flags] CELL [flags] (-n N -- COMMAND [ARG]... | --attempt COMMAND... | --eval CODE...)",
 		Short: "Make several attempts in forks of a cell, and keep the best one",
 		Long: `Make several attempts in forks of a cell, and keep the best one.
 
@@ -52,11 +54,18 @@ The cell of the winner is kept, and the others are removed; their receipts stay.
 attempts and their scores, and no fork is kept. If the cell has moved meanwhile, that
 is refused (exit 4) and the winner is kept.
 
+With --warm the attempts are branches of CELL, which must be live: a warm template, or
+any live cell of the runtime gvisor. They begin with its memory, and the command is
+executed in them. --eval has the warm interpreter of a branch run code instead; repeated,
+each is an attempt, and with -n all run the same. Code that raises an exception has
+failed.
+
 Ctrl-C stops all attempts; each that had begun has a receipt. With --json: one object
 for each attempt that ends and for each judgement, and the result at the end.`,
 		Example: `  forkcell race demo -n 5 --judge 'make test' -- ./fix.sh
   forkcell race demo --attempt ./fix-a.sh --attempt ./fix-b.sh --judge ./score.sh --best score
-  forkcell race demo -n 3 --jobs 1 --best fastest --accept --apply -- make`,
+  forkcell race demo -n 3 --jobs 1 --best fastest --accept --apply -- make
+  forkcell race warm --eval 'fit(0.1)' --eval 'fit(0.01)' --judge 'cat loss' --best score`,
 		DisableFlagsInUseLine: true,
 		Annotations:           map[string]string{annotationRun: "yes"},
 		Args:                  func(cmd *cobra.Command, args []string) error { return o.checkArgs(cmd, s.args, args) },
@@ -79,6 +88,8 @@ func (o *raceOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVarP(&o.n, "number", "n", 0, "make `N` attempts with the same command")
 	f.StringArrayVar(&o.attempts, "attempt", nil, "make an attempt with this `COMMAND` of a shell (repeatable)")
+	f.BoolVar(&o.warm, "warm", false, "make the attempts branches of the live CELL")
+	f.StringArrayVar(&o.code, "eval", nil, "make an attempt that runs this `CODE` in a warm interpreter (repeatable)")
 	f.IntVar(&o.jobs, "jobs", 0, "run `J` attempts at once (default: one for each processor)")
 	f.StringVar(&o.judge, "judge", "", "judge each attempt by this `COMMAND` of a shell")
 	f.StringVar(&o.best, "best", cell.Bests()[0], "choose the winner by `exit|score|fastest`")
@@ -95,13 +106,13 @@ func (o *raceOptions) addFlags(cmd *cobra.Command) {
 // --attempt flags.
 func (o *raceOptions) checkArgs(cmd *cobra.Command, line, args []string) error {
 	dash := cmd.ArgsLenAtDash()
-	if len(o.attempts) > 0 && dash < 0 {
+	if len(o.attempts)+len(o.code) > 0 && dash < 0 {
 		return positional("CELL")(cmd, args)
 	}
 	usage := "usage: " + usageLine(cmd)
 	switch {
-	case len(o.attempts) > 0:
-		return usageError("give one of them", "%s: --attempt and a command after -- exclude each other", verb(cmd))
+	case len(o.attempts)+len(o.code) > 0:
+		return usageError("give one of them", "%s: --attempt or --eval and a command after -- exclude each other", verb(cmd))
 	case dash == 0, len(args) == 0:
 		return usageError(usage, "%s: missing argument CELL", verb(cmd))
 	case dash < 0 && len(args) == 1:
@@ -119,6 +130,13 @@ func (o *raceOptions) request(cmd *cobra.Command, args []string) (api.RaceReques
 	}
 	req := api.RaceRequest{
 		Cell: args[0], Command: args[1:], N: o.n, RunOptions: options, Jobs: o.jobs, Best: o.best, Accept: o.accept, Apply: o.apply, Keep: o.keep,
+		Warm: o.warm || len(o.code) > 0,
+	}
+	if len(o.code) == 1 && o.n > 0 {
+		req.Code, o.code = api.Text(o.code[0]), nil
+	}
+	for _, code := range o.code {
+		req.Attempts = append(req.Attempts, api.RaceCommand{Code: api.Text(code)})
 	}
 	for _, command := range o.attempts {
 		req.Attempts = append(req.Attempts, api.RaceCommand{Command: inShell(command)})

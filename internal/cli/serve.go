@@ -25,6 +25,8 @@ type Programs struct {
 	// Remote opens the engine of a daemon.
 	Remote func(o api.DaemonOptions, home string, caller cell.Caller) (Engine, func() error, error)
 	MCP    func(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out io.Writer) error
+	// UI shows a link to the pages of a daemon.
+	UI func(ctx context.Context, home string, o api.UIOptions, stderr io.Writer, shown func(link string, serving bool) error) error
 }
 
 // wholeProgram is the name of the whole program beside a lean one.

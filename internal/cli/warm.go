@@ -2,9 +2,6 @@ package cli
 
 import (
 	"context"
-	_ "embed"
-	"encoding/json"
-	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,7 +12,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
-	"github.com/forkcell/forkcell/sdk/python"
+	"github.com/forkcell/forkcell/internal/warm"
 )
 
 // warmFlags are the flags of start that make a template.
@@ -90,9 +87,7 @@ func newWarm(s *session) *cobra.Command {
 type warmPython struct {
 	options  optionFlags
 	ready    readyFlags
-	program  string
-	modules  []string
-	script   string
+	python   api.WarmPython
 	resolved api.RunOptions
 }
 
@@ -116,8 +111,8 @@ the names that the script has defined.`,
 			if o.resolved, err = o.options.resolve(cmd); err != nil {
 				return err
 			}
-			for _, name := range o.modules {
-				if !moduleName.MatchString(name) {
+			for _, name := range o.python.Modules {
+				if !warm.IsModule(name) {
 					return usageError("write them as in numpy,os.path", "%s: --import %s: not the name of a module", verb(cmd), quote.Arg(name))
 				}
 			}
@@ -125,9 +120,9 @@ the names that the script has defined.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.program, "python", "python3", "the interpreter, a `PATH` in the cell or a name")
-	f.StringSliceVar(&o.modules, "import", nil, "import these modules first, as in `A,B`")
-	f.StringVar(&o.script, "script", "", "then run this `FILE` of the cell, absolute or relative to the workspace")
+	f.StringVar(&o.python.Program, "python", "python3", "the interpreter, a `PATH` in the cell or a name")
+	f.StringSliceVar(&o.python.Modules, "import", nil, "import these modules first, as in `A,B`")
+	f.StringVar(&o.python.Script, "script", "", "then run this `FILE` of the cell, absolute or relative to the workspace")
 	o.ready.addTimeout(f)
 	o.options.addFlags(f, optionTexts{
 		timeout: "stop the cell after this time",
@@ -136,45 +131,17 @@ the names that the script has defined.`,
 	return cmd
 }
 
-var moduleName = regexp.MustCompile(`^[\pL_][\pL\pN_]*(\.[\pL_][\pL\pN_]*)*$`)
-
 func (o *warmPython) run(ctx context.Context, s *session, e Engine, cellName string) error {
-	script := o.script
-	if script != "" && o.resolved.Workdir != "" && !path.IsAbs(script) {
+	req, err := warm.Python(o.python, string(o.resolved.Workdir), func() (string, error) {
 		status, err := e.Status(ctx, cellName)
 		if err != nil {
-			return err
+			return "", err
 		}
-		script = path.Join(status.MountAt, script)
-	}
-	warm, err := pythonRequest(o.program, o.modules, script)
+		return status.MountAt, nil
+	})
 	if err != nil {
 		return err
 	}
-	warm.Timeout = time.Duration(o.ready.limit)
-	return runStart(ctx, s, e, api.StartRequest{Cell: cellName, RunOptions: o.resolved, Warm: warm})
-}
-
-// beginning is the program of a warm interpreter, after the line that sets _source.
-//
-//go:embed warm.py
-var beginning string
-
-// pythonRequest returns the request for a warm interpreter. It reads its program from
-// its input: arguments are shown to everybody, and recorded.
-func pythonRequest(program string, modules []string, script string) (*api.WarmRequest, error) {
-	options, err := json.Marshal(struct {
-		Modules []string `json:"import"`
-		Script  string   `json:"script"`
-	}{append([]string{}, modules...), script})
-	if err != nil {
-		return nil, err
-	}
-	source, err := json.Marshal(python.Warm) // Python reads it as a string, too
-	if err != nil {
-		return nil, err
-	}
-	return &api.WarmRequest{
-		Args: []string{program, "-", string(options)}, Input: api.Text("_source = " + string(source) + "\n" + beginning),
-	}, nil
+	req.Timeout = time.Duration(o.ready.limit)
+	return runStart(ctx, s, e, api.StartRequest{Cell: cellName, RunOptions: o.resolved, Warm: req})
 }

@@ -114,7 +114,7 @@ func TestEarlyDisconnects(t *testing.T) {
 	run := d.live("demo").RunID
 	d.cell("idle")
 	d.exec("demo", "sh", "-c", "truncate -s 1G large; echo output")
-	before := resources(t)
+	before := d.atRest()
 	for _, route := range streamingRoutes() {
 		ctx, cancel := context.WithCancel(t.Context())
 		path := strings.ReplaceAll(route.path, "RUN", run)

@@ -230,7 +230,7 @@ func TestReadSmall(t *testing.T) {
 func TestWriteCutOff(t *testing.T) {
 	d := newDaemon(t)
 	d.live("demo")
-	before := resources(t)
+	before := d.atRest()
 	for range 3 {
 		conn, err := net.Dial("unix", filepath.Join(d.home, full.SocketName))
 		if err != nil {
@@ -260,7 +260,7 @@ func TestReadCutOff(t *testing.T) {
 	d := newDaemon(t)
 	d.live("demo")
 	d.exec("demo", "truncate", "-s", "1G", "large")
-	before := resources(t)
+	before := d.atRest()
 	for _, accept := range []string{"*/*", "application/x-tar"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+files+"?path=large", nil)
@@ -286,7 +286,7 @@ func TestReadCutOff(t *testing.T) {
 func TestWatch(t *testing.T) {
 	d := newDaemon(t)
 	d.live("demo")
-	before := resources(t)
+	before := d.atRest()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+files+"/watch", strings.NewReader(`{"recursive":true}`))

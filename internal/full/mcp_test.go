@@ -217,7 +217,7 @@ func TestMCPTools(t *testing.T) {
 	m := d.connect(nil)
 	tools := m.tools()
 	want := map[string]bool{ // whether it only reads
-		"cell_create": false, "cell_list": true, "cell_remove": false, "run": false, "start": false, "stop": false, "exec": false,
+		"cell_create": false, "cell_list": true, "cell_remove": false, "run": false, "start": false, "stop": false, "exec": false, "branch": false, "eval": false,
 		"read_file": true, "write_file": false, "list_files": true, "search_files": true,
 		"checkpoint": false, "restore": false, "fork": false, "diff": true, "accept": false, "reject": false, "apply": false, "race": false,
 		"policy_explain": true, "policy_suggest": true, "events": true, "receipt_show": true, "receipt_verify": true, "wait_for_text": true,

@@ -70,6 +70,8 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 	if err != nil {
 		return err
 	}
+	site := siteName()
+	doors.hosts = append(doors.hosts, site)
 	expirer := engine.NewExpirer()
 	defer runUntilCalled(ctx, expirer.Run)()
 	requests, err := engine.OpenRequests()
@@ -85,6 +87,7 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		UserName:        userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests, Pool: engine.Pool, Traces: spans,
 	})
 	mountMCP(s, log)
+	mountSite(s, engine, site)
 	defer onHangup(func() { reload(log, o, tokens, cert) })()
 	if err := ready(doors.names); err != nil {
 		return errors.Join(err, doors.close())

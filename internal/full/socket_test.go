@@ -275,7 +275,7 @@ func TestSocketHostile(t *testing.T) {
 func TestSocketsLeaveNothing(t *testing.T) {
 	d := newDaemon(t)
 	d.live("demo")
-	before := resources(t)
+	before := d.atRest()
 	for i := range 20 {
 		s, _ := d.open(shell("cat"))
 		if i%2 == 0 {

@@ -1,0 +1,356 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/agent"
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+	agentsession "github.com/forkcell/forkcell/internal/session"
+)
+
+func newAgent(s *session) *cobra.Command {
+	o := agentOptions{acks: map[string]*string{}}
+	cmd := &cobra.Command{
+		Use:   "agent NAME [flags] [-- AGENT_ARG...]",
+		Short: "Start a coding agent in a fork of this directory's cell",
+		Long: `Start a coding agent in a fork of this directory's cell.
+
+The agent's program is the one that is installed on this host. It works on a copy of
+the repository, reaches its own service, and has placeholders in place of your
+credentials. What was decided is printed before it starts. On a terminal you talk to
+the agent; Ctrl-P Ctrl-Q leaves it running, and so does the end of this process.
+Afterwards session diff shows what it did, and session accept keeps it.
+
+Arguments after -- are for the agent. For the agent generic they are the program and
+its arguments. Modes: strict reaches the agent's service only; development also reads
+from code hosts and package registries; build is the same as development so far, without
+packages of the system; breakglass masks nothing and reaches what --policy lists.`,
+		Example: `  forkcell agent claude
+  forkcell agent codex --mode development -- exec 'fix the failing test'
+  forkcell agent claude --detach --name fix-login -- -p 'fix the login'
+  forkcell agent generic -- ./my-agent --task task.md`,
+		DisableFlagsInUseLine: true,
+		Args:                  agentArgs,
+		ValidArgsFunction:     s.completeAgent,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started, s.isRun = true, true
+			return runAgent(cmd, s, args[0], args[1:], &o)
+		},
+	}
+	o.addFlags(cmd)
+	cmd.AddCommand(newAgentList(s), newAgentShow(s), newAgentCheck(s), newAgentAdd(s))
+	return cmd
+}
+
+// agentOptions are the flags of agent.
+type agentOptions struct {
+	optionFlags
+
+	mode, autonomy  string
+	workspace, name string
+	detach, nonGit  bool
+	turns           string
+	injection       string
+	allow           agentsession.Allowances
+	acks            map[string]*string
+	terminal        terminalFlags
+	dryRun          bool
+}
+
+func (o *agentOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.workspace, "workspace", "", "work on the repository `DIR` instead of the working directory")
+	f.StringVar(&o.name, "name", "", "`NAME` of the session (default: the cell's name and the agent's)")
+	f.BoolVar(&o.nonGit, "allow-nongit", false, "admit a directory that is no git repository")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be decided, and start nothing")
+	o.addStart(cmd)
+}
+
+// addStart adds the flags of commands that start an agent.
+func (o *agentOptions) addStart(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.mode, "mode", agentsession.Strict, "what the session may reach: `strict|development|build|breakglass`")
+	f.StringVar(&o.autonomy, "autonomy", agent.Yolo, "`yolo` lets the agent work without asking, prompt makes it ask")
+	f.BoolVar(&o.detach, "detach", false, "start the agent and return; session attach joins it")
+	f.StringVar(&o.turns, "turns", "auto", "when a turn is recorded: `auto|tool|DURATION|off`")
+	f.StringVar(&o.injection, "injection-policy", "", "the injection policy `FILE` (default $XDG_CONFIG_HOME/forkcell/injection-policy.toml)")
+	f.BoolVar(&o.allow.ControlPlaneVCS, "allow-control-plane-vcs", false, "show the repository's control files to the agent, read-only")
+	f.BoolVar(&o.allow.RepoMCP, "allow-repo-mcp", false, "let the agent start MCP servers that the repository names")
+	f.BoolVar(&o.allow.ArbitraryCommand, "allow-arbitrary-command", false, "run the command after -- in place of the agent")
+	for _, name := range []string{agentsession.AckBreakglass, agentsession.AckControlPlaneVCS, agentsession.AckRepoMCP, agentsession.AckArbitraryCommand} {
+		o.acks[name] = f.String("ack-"+name, "", "acknowledge it with today's `DATE` in UTC, as YYYY-MM-DD")
+	}
+	o.optionFlags.addFlags(f, optionTexts{
+		timeout: "end the session after this time",
+		workdir: "start in `PATH`, absolute or relative to the workspace",
+	})
+	f.Lookup("policy").Usage = "also allow what the policy `FILE` allows; a preset's name works too"
+	f.Lookup("cache").Usage = "build and package caches that start from the shared ones: `off|standard` (default off)"
+	o.terminal.addFlags(cmd)
+}
+
+// agentArgs requires a name, and everything else after the dashes.
+func agentArgs(cmd *cobra.Command, args []string) error {
+	before := args
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		before = args[:dash]
+	}
+	if len(before) > 1 {
+		return usageError("arguments for the agent stand after --: forkcell agent "+quote.Arg(before[0])+" -- "+quote.Argv(before[1:]),
+			"%s: unexpected argument %s", verb(cmd), quote.Arg(before[1]))
+	}
+	return positional("NAME")(cmd, before)
+}
+
+// catalogue returns the adapters that come with the program and the operator's.
+func catalogue() agent.Catalogue { return agent.NewCatalogue(configFile("agents")) }
+
+// findAgent returns the adapter of a name.
+func findAgent(name string) (*agent.Entry, error) {
+	e, err := catalogue().Find(name)
+	if errors.Is(err, agent.ErrUnknown) {
+		return nil, &api.Error{
+			Kind: api.NotFound, Code: api.CodeNotFound, Message: err.Error(), Err: err,
+			Hint: "`forkcell agent list` shows them, and generic runs any program",
+		}
+	}
+	if err != nil {
+		return nil, usageError("", "%v", err)
+	}
+	return e, nil
+}
+
+// agentRun is one `agent NAME` under way.
+type agentRun struct {
+	session *session
+	cmd     *cobra.Command
+	opts    *agentOptions
+	entry   *agent.Entry
+	place   agentsession.Workspace
+	plan    *agentsession.Plan
+	options api.RunOptions
+	dirs    []string // on PATH
+	resume  bool
+}
+
+func runAgent(cmd *cobra.Command, s *session, name string, args []string, o *agentOptions) error {
+	r := &agentRun{session: s, cmd: cmd, opts: o}
+	if err := r.prepare(name, args); err != nil {
+		return err
+	}
+	if o.dryRun {
+		s.isRun = false
+		return s.emit(r.plan, func(p *page) { printSessionPlan(p, r.plan) })
+	}
+	return r.start()
+}
+
+// prepare decides everything, and starts nothing.
+func (r *agentRun) prepare(name string, args []string) (err error) {
+	o := r.opts
+	if r.entry, err = findAgent(name); err != nil {
+		return err
+	}
+	if r.place, err = r.admit(); err != nil {
+		return err
+	}
+	if err = o.terminal.resolve(r.cmd, r.session); err != nil {
+		return err
+	}
+	if r.options, err = o.resolve(r.cmd); err != nil {
+		return err
+	}
+	q := agentsession.Request{
+		Adapter: r.entry, Workspace: r.place.Root, Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow,
+		Acknowledged: r.acknowledged(), Now: r.session.now(), Cache: o.Cache, Turns: o.turns, Resume: r.resume, Degraded: o.AllowDegraded, Masks: true,
+	}
+	if err = r.find(&q); err != nil {
+		return err
+	}
+	if err = r.policies(&q); err != nil {
+		return err
+	}
+	if err = r.credentials(&q); err != nil {
+		return err
+	}
+	r.limits(&q)
+	r.plan, err = agentsession.Make(q)
+	return err
+}
+
+func (r *agentRun) admit() (agentsession.Workspace, error) {
+	home, _ := os.UserHomeDir()
+	a := agentsession.Admission{Home: home, NonGit: r.opts.nonGit}
+	all, err := catalogue().All()
+	if err != nil {
+		return agentsession.Workspace{}, usageError("", "%v", err)
+	}
+	for _, e := range all {
+		a.StateDirs = append(a.StateDirs, e.Adapter.Paths.State...)
+	}
+	dir := r.opts.workspace
+	if dir == "" {
+		dir = "."
+	}
+	return a.Admit(dir)
+}
+
+func (r *agentRun) acknowledged() map[string]string {
+	out := map[string]string{}
+	for name, date := range r.opts.acks {
+		if *date != "" {
+			out[name] = *date
+		}
+	}
+	return out
+}
+
+// find finds the program: the agent's, or the one after the dashes.
+func (r *agentRun) find(q *agentsession.Request) (err error) {
+	a, path := r.entry.Adapter, os.Getenv("PATH")
+	if len(a.Program.Names) > 0 && !q.Allow.ArbitraryCommand {
+		q.Installation, err = a.Find(path)
+	} else {
+		if len(q.Arguments) == 0 {
+			return usageError("write: forkcell agent "+a.Name+" -- PROGRAM [ARG]...", "agent %s: no program after --", a.Name)
+		}
+		q.Installation, err = a.FindCommand(path, q.Arguments[0])
+		if errors.Is(err, agent.ErrNotInstalled) && strings.Contains(q.Arguments[0], "/") || err != nil && os.IsNotExist(err) {
+			// It may be in the workspace only.
+			q.Installation, err = &agent.Installation{Program: q.Arguments[0], Command: q.Arguments[:1]}, nil
+		}
+		q.Arguments = q.Arguments[1:]
+	}
+	if err != nil {
+		hint := ""
+		if a.Program.Package != "" {
+			hint = "`npm install -g " + a.Program.Package + "` installs it"
+		}
+		return &api.Error{Kind: api.Refused, Code: api.CodeAgent, Message: "agent " + err.Error(), Hint: hint, Err: err}
+	}
+	if in := q.Installation; len(a.Program.Names) > 0 && strings.HasPrefix(in.Program, r.place.Root+"/") {
+		return refusal(api.CodeAgent, "install it outside of the workspace", "agent %s: its program %s is part of the workspace, which is not trusted", a.Name, quote.Path(in.Program))
+	}
+	r.dirs = q.Installation.PathDirs
+	return nil
+}
+
+func (s *session) completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	names, err := catalogue().Names()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// start makes the session and executes the agent.
+func (r *agentRun) start() error {
+	s := r.session
+	s.printed(func(p *page) { printSessionPlan(p, r.plan) })
+	var started *agentsession.Started
+	err := s.engine(r.cmd.Context(), Create, func(ctx context.Context, e Engine) (err error) {
+		order := r.order()
+		order.Make = func(ctx context.Context, q api.InitRequest) (*api.InitResult, error) { return initCell(ctx, s, e, q) }
+		started, err = agentsession.Begin(ctx, e, order)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.noted("session " + started.Cell)
+	return r.execute(started)
+}
+
+func (r *agentRun) order() agentsession.Order {
+	return agentsession.Order{
+		Plan: r.plan, Name: r.opts.name, Below: r.place.Below, Options: r.options, OptionalLimits: true, PathDirs: r.dirs, Notes: r.session.noted,
+	}
+}
+
+// execute executes the agent of a session whose cell is live.
+func (r *agentRun) execute(started *agentsession.Started) error {
+	s, o := r.session, r.opts
+	started.Exec.TTY = o.terminal.tty || o.detach
+	if o.Workdir != "" {
+		started.Exec.Workdir = o.Workdir
+	}
+	if o.detach {
+		return r.detached(started)
+	}
+	v := visit{
+		session: s, signals: listen().leaving(), interactive: o.terminal.interactive, request: started.Exec,
+		left: func(*api.ExecResult) string { return "left; `forkcell session attach " + started.Cell + "` comes back" },
+	}
+	left := false
+	err := s.rawEngine(Visit, func(e Engine) error {
+		return v.do(r.cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
+			res, err := e.Exec(ctx, q, io)
+			left = res != nil && res.Detached
+			return res, err
+		})
+	})
+	if left {
+		return err
+	}
+	return errors.Join(err, r.ended(started.Cell))
+}
+
+// detached starts the agent on a terminal of its own and leaves it.
+func (r *agentRun) detached(started *agentsession.Started) error {
+	s := r.session
+	s.isRun = false
+	err := s.engine(r.cmd.Context(), Visit, func(ctx context.Context, e Engine) error {
+		q := started.Exec
+		q.Env, q.Size = append(q.Env, "TERM=xterm-256color"), api.WindowSize{Rows: 40, Cols: 120}
+		begun := make(chan struct{})
+		_, err := e.Exec(ctx, q, cell.Stdio{In: leaver{begun}, Started: func(string) { close(begun) }})
+		return missingInLive(q, err)
+	})
+	if err != nil {
+		return err
+	}
+	return s.engine(r.cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+		info, err := agentsession.Show(ctx, e, started.Cell, s.now())
+		if err != nil {
+			return err
+		}
+		return s.emit(info, func(p *page) {
+			p.printf("session %s runs in the background\n", quote.Line(started.Cell))
+			p.pairs("attach", "forkcell session attach "+started.Cell, "stop", "forkcell session stop "+started.Cell)
+		})
+	})
+}
+
+// leaver is the input of somebody who leaves a command as soon as it has begun.
+type leaver struct{ begun chan struct{} }
+
+func (l leaver) Read([]byte) (int, error) {
+	<-l.begun
+	return 0, cell.ErrDetached
+}
+
+// ended prints how a session ended.
+func (r *agentRun) ended(name string) error {
+	s := r.session
+	return s.engine(r.cmd.Context(), Read, func(ctx context.Context, e Engine) error {
+		info, err := agentsession.Show(ctx, e, name, s.now())
+		if err != nil {
+			return err
+		}
+		if s.json {
+			return s.emit(info, nil)
+		}
+		s.noted(sessionSummary(info))
+		return nil
+	})
+}

@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
+	agentsession "github.com/forkcell/forkcell/internal/session"
+)
+
+func newAgentSession(s *session) *cobra.Command {
+	return group("session", "List, join, judge and end sessions of coding agents",
+		newSessionList(s), newSessionShow(s), newSessionAttach(s), newSessionSend(s), newSessionStop(s),
+		newSessionLogs(s), newSessionTimeline(s), newSessionDiff(s), newSessionAccept(s), newSessionPublish(s),
+		newSessionTurns(s), newSessionRewind(s), newSessionExport(s), newSessionVerify(s), newSessionDelete(s))
+}
+
+// sessionSummary returns the line about a session that has ended.
+func sessionSummary(i *api.AgentSession) string {
+	parts := []string{"session " + i.SessionID + " " + i.Status}
+	if i.ExitStatus != nil && *i.ExitStatus != 0 {
+		parts[0] += " (exit " + strconv.Itoa(*i.ExitStatus) + ")"
+	}
+	if i.ChangedFiles > 0 {
+		parts = append(parts, strconv.Itoa(i.ChangedFiles)+" changed: `forkcell session diff "+i.SessionID+"`, then `forkcell session accept "+i.SessionID+"`")
+	} else {
+		parts = append(parts, "nothing changed")
+	}
+	if i.ReceiptID != "" {
+		parts = append(parts, "receipt "+i.ReceiptID)
+	}
+	return quote.Line(strings.Join(parts, ", "))
+}
+
+func newSessionList(s *session) *cobra.Command {
+	var agentName, workspace string
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the sessions, newest first",
+		Example: `  forkcell session list
+  forkcell session list --agent claude --json`,
+		Args: positional(),
+		RunE: s.with(Read, func(ctx context.Context, e Engine, _ []string) error {
+			list, err := agentsession.List(ctx, e, agentName, workspace, s.now())
+			if err != nil {
+				return err
+			}
+			return s.emit(list, func(p *page) {
+				rows := [][]string{{"SESSION", p.paint(plain, "STATUS"), "AGENT", "MODE", "STARTED", "CHANGED", "ASSURANCE", "WORKSPACE"}}
+				for _, i := range list {
+					rows = append(rows, []string{
+						quote.Line(i.SessionID), p.word(i.Status), strings.TrimSpace(i.Agent + " " + i.AgentVersion), i.Mode, stamp(i.StartedAt),
+						strconv.Itoa(i.ChangedFiles), i.CurrentAssurance, quote.Path(i.Workspace),
+					})
+				}
+				p.table(rows)
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&agentName, "agent", "", "only those of the agent `NAME`")
+	cmd.Flags().StringVar(&workspace, "workspace", "", "only those that work on the directory `DIR`")
+	return cmd
+}
+
+func newSessionShow(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:               "show SESSION",
+		Short:             "Show everything about one session",
+		Example:           "  forkcell session show repo-claude",
+		Args:              positional("SESSION"),
+		ValidArgsFunction: s.completeSession,
+		RunE: s.with(Read, func(ctx context.Context, e Engine, args []string) error {
+			i, err := agentsession.Show(ctx, e, args[0], s.now())
+			if err != nil {
+				return err
+			}
+			return s.emit(i, func(p *page) { printSession(p, i) })
+		}),
+	}
+}
+
+func printSession(p *page, i *api.AgentSession) {
+	p.printf("session %s: %s\n", quote.Line(i.SessionID), p.word(i.Status))
+	exit, finished := "", ""
+	if i.ExitStatus != nil {
+		exit = strconv.Itoa(*i.ExitStatus)
+	}
+	if i.FinishedAt != nil {
+		finished = stamp(*i.FinishedAt)
+	}
+	p.pairs(
+		"agent", quote.Line(strings.TrimSpace(i.Agent+" "+i.AgentVersion)), "mode", i.Mode+", "+i.Autonomy, "assurance", i.CurrentAssurance,
+		"workspace", quote.Path(i.Workspace), "control files", i.ControlPlane, "repository MCP", i.RepoMCP, "own sandbox", quote.Line(i.NativeSandbox),
+		"network", i.NetworkPolicy, "endpoints", reaches(i.SessionTerms), "credentials", quote.Line(strings.Join(i.Credentials, "; ")),
+		"command", quote.Argv(i.Command), "started", stamp(i.StartedAt), "finished", finished, "exit status", exit,
+		"changed", strconv.Itoa(i.ChangedFiles), "decision", i.Decision, "runs", strings.Join(i.RunIDs, ", "), "receipt", i.ReceiptID,
+		"clients", strconv.Itoa(i.Clients),
+	)
+}
+
+func (s *session) completeSession(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	return s.completeCell(cmd, args, text)
+}
+
+// mainCommand returns the id of the agent's command in a live session.
+func mainCommand(ctx context.Context, e Engine, name string) (string, error) {
+	list, err := e.Sessions(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	for _, x := range list {
+		if x.Running && x.Detachable {
+			return x.SessionID, nil
+		}
+	}
+	return "", refusal(api.CodeNotStarted, "`forkcell session show "+name+"` says more", "the agent of session %s does not run", quote.Line(name))
+}
+
+func newSessionAttach(s *session) *cobra.Command {
+	var noStdin bool
+	cmd := &cobra.Command{
+		Use:   "attach SESSION",
+		Short: "Join the terminal of a running session",
+		Long: `Join the terminal of a running session, beginning with its last output. Ctrl-P Ctrl-Q
+leaves it running, and so does the end of this process. Several people may be
+attached at once.`,
+		Example:           "  forkcell session attach repo-claude",
+		Args:              positional("SESSION"),
+		ValidArgsFunction: s.completeSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started, s.isRun = true, true
+			v := visit{
+				session: s, signals: listen().leaving(), interactive: !noStdin, request: api.ExecRequest{Cell: args[0], TTY: s.atTerminal(), Detachable: true},
+				left: func(*api.ExecResult) string { return "left; `forkcell session attach " + args[0] + "` comes back" },
+			}
+			return s.rawEngine(Visit, func(e Engine) error {
+				id, err := mainCommand(cmd.Context(), e, args[0])
+				if err != nil {
+					return err
+				}
+				return v.do(cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
+					return e.Attach(ctx, q, id, io)
+				})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&noStdin, "no-stdin", false, "watch only: type nothing")
+	return cmd
+}
+
+func newSessionSend(s *session) *cobra.Command {
+	var noNewline bool
+	cmd := &cobra.Command{
+		Use:   "send SESSION MESSAGE",
+		Short: "Type a message into a running session",
+		Long: `Type a message into the terminal of a running session, and press Enter. - is stdin.
+Control characters are refused.`,
+		Example:           "  forkcell session send repo-claude 'also update the tests'",
+		Args:              positional("SESSION", "MESSAGE"),
+		ValidArgsFunction: s.completeSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.started = true
+			text := args[1]
+			if text == "-" {
+				data, err := s.readArgument("-")
+				if err != nil {
+					return err
+				}
+				text = strings.TrimRight(string(data), "\r\n")
+			}
+			return s.engine(cmd.Context(), Visit, func(ctx context.Context, e Engine) error { return runSend(ctx, s, e, args[0], text, !noNewline) })
+		},
+	}
+	cmd.Flags().BoolVar(&noNewline, "no-newline", false, "do not press Enter")
+	return cmd
+}
+
+type sendResult struct {
+	SessionID string `json:"session_id"`
+	SentBytes int    `json:"sent_bytes"`
+}
+
+func runSend(ctx context.Context, s *session, e Engine, name, text string, enter bool) error {
+	id, err := mainCommand(ctx, e, name)
+	if err != nil {
+		return err
+	}
+	sent, err := agentsession.Send(ctx, e, name, id, text, enter)
+	if err != nil {
+		return err
+	}
+	return s.emit(sendResult{name, sent}, func(p *page) {
+		p.printf("%s typed into session %s\n", count(int64(sent), "byte", "bytes"), quote.Line(name))
+	})
+}
+
+func newSessionStop(s *session) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "stop SESSION",
+		Short: "End a session: its agent gets SIGTERM, and the run its receipt",
+		Long: `End a session. Its processes get SIGTERM, and after 5 s SIGKILL; with --force
+SIGKILL at once. The state is sealed, and the run gets its receipt.`,
+		Example:           "  forkcell session stop repo-claude",
+		Args:              positional("SESSION"),
+		ValidArgsFunction: s.completeSession,
+		RunE: s.with(Write, func(ctx context.Context, e Engine, args []string) error {
+			if _, err := agentsession.Show(ctx, e, args[0], s.now()); err != nil {
+				return err
+			}
+			q := api.StopRequest{Cell: args[0], Grace: -1}
+			if force {
+				q.Grace = 0
+			}
+			if _, err := e.Stop(ctx, q); err != nil {
+				return err
+			}
+			i, err := agentsession.Show(ctx, e, args[0], s.now())
+			if err != nil {
+				return err
+			}
+			return s.emit(i, func(p *page) { p.printf("%s\n", sessionSummary(i)) })
+		}),
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "kill its processes at once")
+	return cmd
+}

@@ -1,0 +1,242 @@
+//go:build browser
+
+package full_test
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// TestBrowserMouse does the whole story by mouse: from the list of cells to a part of a
+// run that is accepted, applied with a control file that was held back, and undone.
+func TestBrowserMouse(t *testing.T) {
+	d := newDaemon(t)
+	d.cell("demo")
+	run := d.ran("demo", "echo hello reviewer > hello.txt; mkdir .vscode; echo {} > .vscode/tasks.json; echo junk > junk")
+	b := newTab(t, newBrowser(t), d)
+	b.goes(chromedp.Click(chromedp.CSS(`a[href="/ui/cells/demo"]`)))
+	b.goes(chromedp.Click(chromedp.CSS(`.grid a[href="/ui/runs/` + run + `"]`)))
+	b.waits("hello reviewer")
+	b.do(chromedp.Click(chromedp.CSS(`input[name=path][value=junk]`)))
+	b.do(chromedp.SendKeys(chromedp.ID("reason"), "tests pass"))
+	b.goes(chromedp.Click(chromedp.ID("accept")))
+	b.waits("A part of the run is accepted.")
+	b.waits("tests pass")
+	b.goes(chromedp.Click(chromedp.CSS(`#decide a[href="/ui/cells/demo/apply"]`)))
+	b.waits("Held back")
+	b.do(chromedp.Click(chromedp.CSS(`input[name=allow][value=".vscode"]`)))
+	b.goes(chromedp.Click(chromedp.CSS(`form[method=get] button`)))
+	b.goes(chromedp.Click(chromedp.ID("apply")))
+	b.waits("The changes are written to the source directory.")
+	wantFile(t, d, "hello.txt", "hello reviewer\n")
+	if _, err := os.Stat(filepath.Join(d.source, "junk")); err == nil {
+		t.Error("a file that was not ticked was written")
+	}
+	b.goes(chromedp.Click(chromedp.CSS(`a[href="/ui/cells/demo/apply?undo=yes"]`)))
+	b.goes(chromedp.Click(chromedp.ID("apply")))
+	b.waits("The last apply was taken back.")
+	wantFile(t, d, "hello.txt", "hello\n")
+	b.quiet("the story")
+}
+
+func wantFile(t *testing.T, d *daemon, name, want string) {
+	t.Helper()
+	if text, err := os.ReadFile(filepath.Join(d.source, name)); err != nil || string(text) != want {
+		t.Errorf("%s: %q %v", name, text, err)
+	}
+}
+
+// TestBrowserKeys does the same by keyboard alone.
+func TestBrowserKeys(t *testing.T) {
+	d := newDaemon(t)
+	d.cell("demo")
+	run := d.ran("demo", "echo hello reviewer > hello.txt; echo junk > junk")
+	b := newTab(t, newBrowser(t), d)
+	b.open("/ui/runs/" + run)
+	at := func() string {
+		return step(b, chromedp.Evaluate[string](`(document.querySelector("details.at .fname") || {}).textContent || ""`))
+	}
+	b.do(chromedp.KeyEvent("?"))
+	b.waits("next file")
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.do(chromedp.KeyEvent("j"))
+	if got := at(); got != "hello.txt" {
+		t.Errorf("after j: %q", got)
+	}
+	b.do(chromedp.KeyEvent("j"))
+	b.do(chromedp.KeyEvent("x"))
+	if got := at(); got != "junk" {
+		t.Errorf("after j j: %q", got)
+	}
+	b.do(chromedp.KeyEvent("k"))
+	b.do(chromedp.KeyEvent("o"))
+	if step(b, chromedp.Evaluate[bool](`document.querySelector("details.at").open`)) {
+		t.Error("o does not fold")
+	}
+	b.do(chromedp.KeyEvent("c"))
+	b.do(chromedp.KeyEvent("jar of keys")) // j, a and r are letters here
+	b.do(chromedp.Blur(chromedp.ID("reason")))
+	b.do(chromedp.KeyEvent("a"))
+	b.goes(chromedp.KeyEvent(kb.Enter))
+	b.waits("A part of the run is accepted.")
+	b.waits("jar of keys")
+	b.open("/ui/cells/demo/apply")
+	b.do(chromedp.KeyEvent("a"))
+	b.goes(chromedp.KeyEvent(kb.Enter))
+	wantFile(t, d, "hello.txt", "hello reviewer\n")
+	b.open("/ui/cells/demo/apply?undo=yes")
+	b.do(chromedp.KeyEvent("a"))
+	b.goes(chromedp.KeyEvent(kb.Enter))
+	b.waits("The last apply was taken back.")
+	wantFile(t, d, "hello.txt", "hello\n")
+
+	next := d.ran("demo", "echo more > more")
+	b.open("/ui/runs/" + next)
+	b.do(chromedp.KeyEvent("r"))
+	b.goes(chromedp.KeyEvent(kb.Enter))
+	b.waits("The run is rejected.")
+	b.quiet("keys")
+}
+
+// TestBrowserLive: a page shows what happens elsewhere without being loaded again, keeps
+// what the reader has begun, and tells the second reviewer that the state has moved.
+func TestBrowserLive(t *testing.T) {
+	d := newDaemon(t)
+	d.cell("demo")
+	run := d.ran("demo", "echo x > new")
+	browser := newBrowser(t)
+	first, second, cells := newTab(t, browser, d), newTab(t, browser, d), newTab(t, browser, d)
+	cells.open("/ui/cells/demo")
+	cells.waits("To decide")
+	first.open("/ui/runs/" + run)
+	second.open("/ui/runs/" + run)
+	second.do(chromedp.SendKeys(chromedp.ID("reason"), "mine"))
+	first.goes(chromedp.Click(chromedp.ID("accept")))
+	first.waits("The run is accepted.")
+	cells.waits("Nothing waits for a decision.")
+	second.waits("The cell has changed since you opened this page.")
+	if got := step(second, chromedp.Value(chromedp.ID("reason"))); got != "mine" {
+		t.Errorf("what was written is lost: %q", got)
+	}
+	second.goes(chromedp.Click(chromedp.ID("reject")))
+	second.waits("The state has moved")
+	d.ran("demo", "echo y > other")
+	cells.waits("pending")
+	first.quiet("first")
+	cells.quiet("cells")
+}
+
+// TestBrowserRestart: a page that is open while the daemon is restarted says so, and a
+// decision on it asks to sign in again.
+func TestBrowserRestart(t *testing.T) {
+	d := newDaemon(t)
+	d.cell("demo")
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	d.start(api.ServeOptions{Listen: []string{"unix:" + d.home + "/api.sock", "127.0.0.1:0"}})
+	var made api.TokenCreated
+	d.want(http.StatusCreated, &made, "POST", "/v1/tokens", api.TokenBody{Name: "alice", Scopes: []string{"run", "decide"}})
+	port := d.addresses[1]
+	b := newTab(t, newBrowser(t), d)
+	// The port that the operator chose stays; the name of the pages is new each time.
+	b.open("/ui/cells/demo")
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.waits("The daemon does not answer.")
+	d.start(api.ServeOptions{Listen: []string{"unix:" + d.home + "/api.sock", port}})
+	again := newTab(t, newBrowser(t), d)
+	again.open("/ui/cells/demo")
+	again.waits("demo")
+	again.quiet("after the restart")
+}
+
+// hostile makes a cell whose names, contents, output and reasons try to act on the page.
+func hostile(d *daemon) (run string) {
+	d.Helper()
+	script := `printf '<script>window.pwned=1</script><img src=x onerror="window.pwned=2">\n' > page.html
+printf '<svg xmlns="http://www.w3.org/2000/svg" onload="window.pwned=3"><script>window.pwned=4</script></svg>' > picture.svg
+(printf '\000'; cat picture.svg) > fake.png; printf '\000GIF<script>window.pwned=5</script>' > fake.gif
+echo x > '<img src=http:evil.example onerror=window.pwned=6>'
+echo x > '"><script>window.pwned=7<'
+echo x > "$(printf 'bidi\342\200\256gpj.exe')"; echo x > "$(printf 'zero\342\200\213width')"; echo x > "$(printf 'invalid\377name')"
+echo x > "$(printf 'new\nline')"; echo x > '{{.}}'; echo x > 'javascript:window.pwned=8'
+printf 'if admin\342\200\256\342\201\246 then\342\201\251 {\n\302\240\tinvisible\n' > bidi.go
+printf '\000\001binary' > bin; printf 'inv\377alid\n' > invalid.txt
+head -c 900000 /dev/zero | tr '\0' 'a' > line.txt
+head -c 50000000 /dev/zero | tr '\0' 'b' > huge-line.txt
+ln -s 'javascript:window.pwned=9' link
+printf '</pre><script>window.pwned=10</script>\033]0;title\007\033[8mhidden\033[0m\033[2J\033[31mred\n'
+head -c 3000000 /dev/zero | tr '\0' 'c'`
+	run = d.ran("evil", script)
+	return run
+}
+
+// TestBrowserHostile: a cell full of markup, script, invisible characters and long lines
+// runs no script in the page and makes no request leave.
+func TestBrowserHostile(t *testing.T) {
+	d := newDaemon(t)
+	d.want(http.StatusCreated, nil, "POST", "/v1/cells", api.CreateCell{
+		Name: "evil", Source: &api.Source{Empty: true},
+		CellSettings: api.CellSettings{Labels: map[string]string{"note": `<script>window.pwned=11</script>`}},
+	})
+	run := hostile(d)
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/evil/accept", api.AcceptBody{Run: run, Reason: `"><script>window.pwned=12</script><img src=x onerror=window.pwned=13>`})
+	b := newTab(t, newBrowser(t), d)
+	names := []string{
+		"page.html", "picture.svg", "fake.png", "fake.gif", "bidi.go", "bin", "invalid.txt", "line.txt", "huge-line.txt", "link", "{{.}}",
+		"<img src=http:evil.example onerror=window.pwned=6>", `"><script>window.pwned=7<`, "bidi\u202egpj.exe", "zero\u200bwidth", "invalid\xffname", "new\nline", "javascript:window.pwned=8",
+	}
+	pages := []string{
+		"/ui/", "/ui/?q=" + url.QueryEscape(`"><script>window.pwned=14</script>`), "/ui/cells/evil", "/ui/runs/" + run, "/ui/runs/" + run + "?view=split", "/ui/runs/" + run + "/output",
+		"/ui/runs/" + run + "/receipt", "/ui/cells/evil/files", "/ui/events", "/ui/receipts", "/ui/compare?cell=evil&from=base", "/ui/runs/" + run + "?done=" + url.QueryEscape("<script>"),
+		"/ui/policy?cell=evil&path=" + url.QueryEscape(`/<script>window.pwned=15</script>`), "/ui/cells/evil/history?path=page.html",
+	}
+	for _, name := range names {
+		pages = append(pages, "/ui/runs/"+run+"/file?path="+url.QueryEscape(name))
+		if name != "link" {
+			pages = append(pages, "/ui/cells/evil/files?view=file&path="+url.QueryEscape(name))
+		}
+	}
+	for _, at := range pages {
+		b.open(at)
+		if got := step(b, chromedp.Evaluate[string](`String(window.pwned) + " " + document.title`)); !strings.HasPrefix(got, "undefined ") || !strings.HasSuffix(got, "· Forkcell") {
+			t.Errorf("%s: %s", at, got)
+		}
+		bad := b.texts(`[...document.querySelectorAll("main script, main iframe, main object, main embed, main style, [style], a[href^='javascript' i], a[href^='data' i]")].map((e) => e.outerHTML.slice(0, 100))`)
+		if len(bad) > 0 {
+			t.Errorf("%s has %q", at, bad)
+		}
+		if step(b, chromedp.Evaluate[bool](`/[\u202a-\u202e\u2066-\u2069\u200b]/.test(document.documentElement.innerText)`)) {
+			t.Errorf("%s shows an invisible character as it is", at)
+		}
+	}
+	b.open("/ui/runs/" + run)
+	b.waits("U+202E")
+	// Two files only pretend to be pictures, and are not sent as such.
+	refused := 0
+	b.mu.Lock()
+	b.seen = slices.DeleteFunc(b.seen, func(s string) bool {
+		pretends := strings.HasPrefix(s, "log: Failed to load resource") && strings.Contains(s, "/image?path=fake.")
+		if pretends {
+			refused++
+		}
+		return pretends
+	})
+	b.mu.Unlock()
+	if refused == 0 {
+		t.Error("no picture was refused")
+	}
+	b.quiet("hostile")
+}

@@ -1,0 +1,106 @@
+package full_test
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/full"
+)
+
+// TestUIOpens: the browser is started with a file that only the user can read. The code
+// is in it, and not among the arguments, which every user of the host can see.
+func TestUIOpens(t *testing.T) { //nolint:paralleltest // it changes the search path
+	d := newDaemon(t)
+	d.cell("demo")
+	dir := t.TempDir()
+	seen := filepath.Join(dir, "seen")
+	if err := unix.Mkfifo(seen, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\nexec printf '%s\\n' \"$*\" > " + seen + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("DISPLAY", ":0")
+	var link string
+	err := full.UI(t.Context(), d.home, api.UIOptions{Cell: "demo"}, io.Discard, func(l string, serving bool) error {
+		if link = l; serving {
+			t.Error("a daemon serves already")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, err := os.ReadFile(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := u.Query().Get("code")
+	file := filepath.Join(d.home, "ui.html")
+	if strings.TrimSpace(string(args)) != "file://"+file || len(code) < 50 || strings.Contains(string(args), code) {
+		t.Errorf("the browser got %q for %s", args, link)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v %v", info, err)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), code) {
+		t.Errorf("the file does not lead to the pages: %s %v", text, err)
+	}
+	r := emptyReviewer(d, "http://"+u.Host)
+	r.get(200, u.RequestURI())
+	r.has("url=/ui/cells/demo")
+}
+
+// TestUIServes: without a daemon the command serves the pages until it is ended.
+func TestUIServes(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "fc") // short: it holds a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	ctx, cancel := context.WithCancel(t.Context())
+	links, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- full.UI(ctx, filepath.Join(dir, "home"), api.UIOptions{NoOpen: true}, io.Discard, func(l string, serving bool) error {
+			if !serving {
+				t.Error("nobody else serves")
+			}
+			links <- l
+			return nil
+		})
+	}()
+	select {
+	case link := <-links:
+		u, err := url.Parse(link)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		r := emptyReviewer(&daemon{TB: t}, "http://"+u.Host)
+		r.get(200, u.RequestURI())
+		r.get(200, "/ui/")
+		r.browser.CloseIdleConnections()
+	case err := <-ended:
+		t.Fatal("it ended:", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

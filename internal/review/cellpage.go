@@ -1,0 +1,111 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/token"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+const (
+	runsOnPage   = 50
+	statesInView = 40
+	// unappliedShown bounds the number of files that are counted.
+	unappliedShown = 1000
+)
+
+func (s *Site) addCell() {
+	s.get("/cells/{cell}", (*request).cellPage)
+	s.get("/cells/{cell}/apply", (*request).applyPage)
+	s.post("/cells/{cell}/apply", (*request).apply)
+	s.post("/cells/{cell}/undo", (*request).undo)
+	s.post("/cells/{cell}/restore", (*request).restore)
+	s.get("/cells/{cell}/policy", (*request).cellPolicy)
+	s.post("/cells/{cell}/policy", (*request).setPolicy)
+}
+
+// cellBody is the page of one cell.
+type cellBody struct {
+	*api.StatusResult
+	Graph  lineage
+	Runs   []api.RunInfo
+	Before int64 // the number to go on from, 0 at the end
+	Later  bool  // the newest runs are not on the page
+	// Unapplied counts files that the source directory does not have; -1 is unknown.
+	Unapplied int
+	Decides   bool
+	MayRun    bool
+	States    []api.GraphNode
+	Policy    *api.PolicyResult
+}
+
+// Idle reports whether nobody works on the cell.
+func (b cellBody) Idle() bool { return b.State == api.StateIdle }
+
+func (q *request) cellPage() error {
+	name, err := q.cell()
+	if err != nil {
+		return err
+	}
+	ctx := q.Context()
+	body := cellBody{Unapplied: -1, Decides: q.decides(), MayRun: q.may(token.Run)}
+	if body.StatusResult, err = q.engine.Status(ctx, name); err != nil {
+		return err
+	}
+	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64) // anything else is the newest
+	body.Later = before > 0
+	if body.Runs, body.Before, err = q.engine.RecentRuns(ctx, name, max(before, 0), runsOnPage); err != nil {
+		return err
+	}
+	if body.States, err = q.engine.RecentStates(ctx, name, statesInView); err != nil {
+		return err
+	}
+	body.Graph = newLineage(name, body.Head, body.States)
+	nameFewer(body.States)
+	slices.Reverse(body.States)
+	if body.Policy, err = q.engine.Policy(ctx, name); err != nil {
+		return err
+	}
+	if body.Idle() && body.Applied != "" {
+		body.Unapplied = q.unapplied(ctx, name)
+	}
+	return q.show("cell", frame{Title: name, Nav: "cells", Live: path("live") + query("cell", name), Body: body})
+}
+
+// unapplied counts the files that the source directory does not have yet, up to a
+// limit, or returns -1 if the states cannot be compared, as after gc.
+func (q *request) unapplied(ctx context.Context, name string) (n int) {
+	res, err := q.engine.Diff(ctx, api.DiffRequest{Cell: name, SinceApply: true, Stream: true, Unpaired: true})
+	if err != nil {
+		return -1
+	}
+	err = res.Each(func(tree.Change) error {
+		if n++; n >= unappliedShown {
+			return errFound
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errFound) {
+		return -1
+	}
+	return n
+}
+
+// Many reports that there are more files than were counted.
+func (b cellBody) Many() bool { return b.Unapplied >= unappliedShown }
+
+// shownForks is how many forks of a state the page names.
+const shownForks = 20
+
+// nameFewer keeps the first forks of each state.
+func nameFewer(states []api.GraphNode) {
+	for i := range states {
+		if len(states[i].Heads) > shownForks {
+			states[i].Heads = states[i].Heads[:shownForks]
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/tree"
+)
+
+const (
+	// filesOnPage is how many changed files a page lists, linesOnPage about how many
+	// lines of them it shows. The others are folded.
+	filesOnPage = 100
+	linesOnPage = 1500
+	filesOpen   = 25
+	// pairedFiles is the number of changes up to which renames are found.
+	pairedFiles = 5000
+)
+
+// changes is a page of the changes between two states.
+type changes struct {
+	Files []*fileDiff
+	// First is the number of the first file on the page, from 0.
+	First, Total int
+	// Added and Gone count lines of the files that are open.
+	Added, Gone int
+	Notes       []string
+	From, To    string
+	// View is unified or split, Space is ignore or "".
+	View, Space string
+
+	here url.URL
+}
+
+// Here returns the address of the page with another choice.
+func (c *changes) Here(key, value string) string {
+	v := c.here.Query()
+	v.Del("done")
+	if value == "" {
+		v.Del(key)
+	} else {
+		v.Set(key, value)
+	}
+	return (&url.URL{Path: c.here.Path, RawQuery: v.Encode()}).String()
+}
+
+// HereAt returns the address of the page that begins with a file.
+func (c *changes) HereAt(first int) string { return c.Here("first", strconv.Itoa(first)) }
+
+// Prev and Next are the numbers of the first files of the pages around, or -1.
+func (c *changes) Prev() int {
+	if c.First == 0 {
+		return -1
+	}
+	return max(0, c.First-filesOnPage)
+}
+
+// Next is as Prev.
+func (c *changes) Next() int {
+	if c.First+len(c.Files) >= c.Total {
+		return -1
+	}
+	return c.First + filesOnPage
+}
+
+// Last is the number of the last file on the page, from 1.
+func (c *changes) Last() int { return c.First + len(c.Files) }
+
+// Split reports whether the two sides are beside each other.
+func (c *changes) Split() bool { return c.View == "split" }
+
+// diffOptions says how changes are shown.
+type diffOptions struct {
+	first int
+	view  string
+	space string
+	here  url.URL
+	// known is the number of changes, if it is known: then the comparison ends with
+	// the page. 0 is unknown.
+	known int
+	// open shows all files of the page up to the limits; without it the files are
+	// only listed.
+	open bool
+}
+
+// options reads how a visitor wants to see changes.
+func (q *request) options() (diffOptions, error) {
+	v := q.URL.Query()
+	o := diffOptions{view: v.Get("view"), space: v.Get("space"), open: true, here: *q.URL}
+	if o.view != "split" {
+		o.view = "unified"
+	}
+	if o.space != "ignore" {
+		o.space = ""
+	}
+	if text := v.Get("first"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return o, api.Usagef("use the links between pages", "malformed number of a file")
+		}
+		o.first = n
+	}
+	return o, nil
+}
+
+// compare reads one page of the changes of a request for a diff. Only that page is in
+// memory.
+func compare(ctx context.Context, e comparer, r api.DiffRequest, o diffOptions) (*changes, error) {
+	r.Stream, r.Unpaired = true, o.known > pairedFiles
+	res, err := e.Diff(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	page := &changes{First: o.first, Notes: res.Notes, From: res.From, To: res.To, View: o.view, Space: o.space, here: o.here}
+	var raw []tree.Change
+	err = res.Each(func(c tree.Change) error {
+		if page.Total >= o.first && len(raw) < filesOnPage {
+			raw = append(raw, c)
+		}
+		page.Total++
+		if r.Unpaired && len(raw) == filesOnPage {
+			return errFound
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errFound) {
+		return nil, err
+	}
+	if r.Unpaired {
+		page.Total = max(page.Total, o.known)
+		page.Notes = append(page.Notes, "so many files changed that renamed ones are listed as deleted and added")
+	}
+	for i, c := range raw {
+		d := newFileDiff(c)
+		d.Split = page.Split()
+		if o.open && i < filesOpen && page.Added+page.Gone < linesOnPage {
+			d.load(c, openerOf(res), o.space == "ignore")
+			d.trim()
+		}
+		page.Added, page.Gone = page.Added+d.Added, page.Gone+d.Gone
+		page.Files = append(page.Files, d)
+	}
+	return page, nil
+}
+
+// trim folds a file that would fill the page.
+func (d *fileDiff) trim() {
+	if d.Added+d.Gone > linesOnPage {
+		d.Hunks, d.Folded = nil, true
+	}
+}
+
+// errFound ends a comparison.
+var errFound = errors.New("found")
+
+// findChange returns the change of one path by a run.
+func findChange(ctx context.Context, e comparer, run *api.RunInfo, path string) (*tree.Change, *cell.DiffResult, error) {
+	res, err := e.Diff(ctx, api.DiffRequest{
+		Cell: run.Cell, Run: run.RunID, Stream: true, Paths: []string{path}, Unpaired: run.ChangedFiles > pairedFiles,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	var found *tree.Change
+	err = res.Each(func(c tree.Change) error {
+		if c.Path != path {
+			return nil
+		}
+		found = &c
+		return errFound
+	})
+	if err != nil && !errors.Is(err, errFound) {
+		return nil, nil, err
+	}
+	if found == nil {
+		return nil, nil, api.Missing("change of", path, "the page of the run lists the changed files")
+	}
+	return found, res, nil
+}

@@ -1,0 +1,126 @@
+package review
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// wordClass is the class of words that changed.
+const wordClass = "word"
+
+// markWords splits the rows of a hunk into parts. Of lines that were replaced one by
+// one, the words that differ are marked.
+func markWords(rows []row) {
+	for i := 0; i < len(rows); {
+		if rows[i].Kind == " " {
+			rows[i].Parts = visible(rows[i].text)
+			i++
+			continue
+		}
+		gone, added, next := block(rows, i)
+		for k := range gone {
+			if k < len(added) && len(gone) == len(added) {
+				gone[k].Parts, added[k].Parts = changedWords(gone[k].text, added[k].text)
+			} else {
+				gone[k].Parts = visible(gone[k].text)
+			}
+		}
+		for k := range added {
+			if added[k].Parts == nil {
+				added[k].Parts = visible(added[k].text)
+			}
+		}
+		i = next
+	}
+}
+
+// changedWords returns the parts of two lines, with the words between what they have
+// in common at both ends marked. Lines that have little in common get no marks.
+func changedWords(old, now string) (a, b []part) {
+	if len(old) > maxLine || len(now) > maxLine {
+		return visible(old), visible(now)
+	}
+	head := commonHead(old, now)
+	tail := commonTail(old[head:], now[head:])
+	if (head+tail)*3 < max(len(old), len(now)) {
+		return visible(old), visible(now)
+	}
+	return marked(old, head, tail), marked(now, head, tail)
+}
+
+func marked(s string, head, tail int) []part {
+	parts := visibleParts(nil, s[:head], "")
+	parts = visibleParts(parts, s[head:len(s)-tail], wordClass)
+	return visibleParts(parts, s[len(s)-tail:], "")
+}
+
+// commonHead returns the length of the words that two lines begin with.
+func commonHead(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	for n > 0 && (inWord(a, n) || inWord(b, n)) {
+		n--
+	}
+	return n
+}
+
+// commonTail returns the length of the words that two lines end with.
+func commonTail(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	for n > 0 && (inWord(a, len(a)-n) || inWord(b, len(b)-n)) {
+		n--
+	}
+	return n
+}
+
+// inWord reports whether a place is inside of a word or of a character.
+func inWord(s string, at int) bool {
+	if at <= 0 || at >= len(s) {
+		return false
+	}
+	if !utf8.RuneStart(s[at]) {
+		return true
+	}
+	before, _ := utf8.DecodeLastRuneInString(s[:at])
+	after, _ := utf8.DecodeRuneInString(s[at:])
+	return isWordRune(before) && isWordRune(after)
+}
+
+func isWordRune(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// withoutSpace turns lines that differ only in white space into lines that stay.
+func withoutSpace(rows []row) []row {
+	var out []row
+	for i := 0; i < len(rows); {
+		if rows[i].Kind == " " {
+			out = append(out, rows[i])
+			i++
+			continue
+		}
+		gone, added, next := block(rows, i)
+		if len(gone) != len(added) {
+			out = append(out, rows[i:next]...)
+			i = next
+			continue
+		}
+		for k := range gone {
+			if squeeze(gone[k].text) == squeeze(added[k].text) {
+				same := added[k]
+				same.Kind, same.Old = " ", gone[k].Old
+				out = append(out, same)
+			} else {
+				out = append(out, gone[k], added[k])
+			}
+		}
+		i = next
+	}
+	return out
+}
+
+func squeeze(s string) string { return strings.Join(strings.Fields(s), "") }

@@ -1,0 +1,285 @@
+//go:build agents
+
+package session_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/session/standin"
+)
+
+// program is an agent as its lane drives it.
+type program struct {
+	name     string
+	variable string // of the host, with the real key
+	key      string // the real key
+	header   string // that the service gets it in
+	hosts    []string
+	args     []string
+	// tools means that it tells when it has used a tool.
+	tools bool
+}
+
+func programs() []program {
+	const task = "do the task"
+	return []program{
+		{"claude", "ANTHROPIC_API_KEY", "sk-ant-api03-the-real-key-of-the-operator", "X-Api-Key", []string{"api.anthropic.com"}, []string{"-p", task}, true},
+		{"codex", "OPENAI_API_KEY", "sk-the-real-key-of-the-operator", "Authorization", []string{"api.openai.com"}, []string{"exec", task}, false},
+		{"gemini", "GEMINI_API_KEY", "AIzaTheRealKeyOfTheOperator", "X-Goog-Api-Key", []string{"generativelanguage.googleapis.com"}, []string{"-p", task}, true},
+		{"opencode", "ANTHROPIC_API_KEY", "sk-ant-api03-the-real-key-of-the-operator", "X-Api-Key", []string{"api.anthropic.com"}, []string{"run", "-m", "anthropic/claude-sonnet-4-5", task}, false},
+	}
+}
+
+// lane is one agent in one repository, with its service.
+type lane struct {
+	t       *testing.T
+	p       program
+	dir     string
+	repo    string
+	service *standin.Service
+	server  *httptest.Server
+	env     []string
+}
+
+func TestRealAgents(t *testing.T) {
+	t.Parallel()
+	for _, p := range programs() {
+		t.Run(p.name, func(t *testing.T) {
+			l := newLane(t, p)
+			l.session()
+			l.checkTurns()
+			l.rewind()
+			l.checkWork()
+			l.checkSecret()
+			l.checkEvidence()
+		})
+	}
+}
+
+func newLane(t *testing.T, p program) *lane {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lane{t: t, p: p, dir: dir, repo: dir + "/repo"}
+	for _, d := range []string{"repo/.claude", "user", "config"} {
+		if err := os.MkdirAll(dir+"/"+d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.file("repo/README.md", "the answer is 42\n")
+	// A repository that would run a command on the host, if it could.
+	l.file("repo/.claude/settings.json", `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"touch `+l.repo+`/hook-ran"}]}]}}`)
+	l.run("git", "init", "-q")
+	l.run("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first")
+	l.service, l.server, err = standin.New([]standin.Step{
+		{Tool: "read", File: l.repo + "/README.md"},
+		{Tool: "write", File: l.repo + "/answer.txt", Content: "42"},
+		{Tool: "shell", Command: "echo made by a command > command.txt"},
+		{Tool: "shell", Command: "curl -sS -m 5 https://forbidden.example/ >/dev/null 2>&1; echo curl gave $?"},
+		{Tool: "shell", Command: "env; cat ~/.claude.json ~/.codex/auth.json ~/.gemini/* 2>/dev/null; echo looked"},
+		{Tool: "shell", Command: "mkdir -p .git/hooks .claude; echo 'touch pwned' > .git/hooks/post-commit; echo '{}' > .claude/settings.json; echo tried"},
+	}, p.hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.server.Certificate().Raw})
+	l.file("ca.pem", string(ca))
+	modules := os.Getenv("FORKCELL_AGENTS")
+	if modules == "" {
+		t.Fatal("FORKCELL_AGENTS names the directory in which the agents are installed; make test-agents sets it")
+	}
+	l.env = append(os.Environ(), "FORKCELL_HOME="+dir+"/home", "HOME="+dir+"/user", "XDG_CONFIG_HOME="+dir+"/config",
+		"PATH="+modules+"/node_modules/.bin:"+os.Getenv("PATH"), "NODE_EXTRA_CA_CERTS=", p.variable+"="+p.key)
+	return l
+}
+
+func (l *lane) file(name, text string) {
+	l.t.Helper()
+	if err := os.WriteFile(l.dir+"/"+name, []byte(text), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// run runs a command in the repository and returns its output.
+func (l *lane) run(name string, args ...string) string {
+	l.t.Helper()
+	cmd := exec.CommandContext(l.t.Context(), name, args...)
+	cmd.Dir, cmd.Env = l.repo, l.env
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		l.t.Fatalf("%s %q: %v\n%s\n%s", filepath.Base(name), args, err, out.String(), errs.String())
+	}
+	return out.String()
+}
+
+func (l *lane) forkcell(args ...string) string {
+	l.t.Helper()
+	return l.run(os.Getenv("FORKCELL_BIN"), args...)
+}
+
+// session runs the whole scripted session.
+func (l *lane) session() {
+	l.t.Helper()
+	args := append([]string{"agent", l.p.name, "--name", "s"}, l.flags()...)
+	if l.p.tools {
+		args = append(args, "--turns", "tool")
+	}
+	out := l.forkcell(append(append(args, "--"), l.p.args...)...)
+	if !strings.Contains(out, standin.Done) {
+		l.t.Errorf("the last answer is not in the output: %s", out)
+	}
+}
+
+// flags returns those by which the session finds its service.
+func (l *lane) flags() []string {
+	l.t.Helper()
+	_, port, err := net.SplitHostPort(l.server.Listener.Addr().String())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	args := []string{"--ca", l.dir + "/ca.pem", "--timeout", "2m"}
+	for _, h := range l.p.hosts {
+		args = append(args, "--resolve", h+":443=127.0.0.1:"+port)
+	}
+	return args
+}
+
+// rewind takes the session back to its first turn. The agent goes on with the
+// conversation of that moment: the service gets what it said before, and has the rest
+// done again.
+func (l *lane) rewind() {
+	l.t.Helper()
+	if !l.p.tools {
+		return
+	}
+	before := len(l.service.Requests())
+	out := l.forkcell(append(append([]string{"session", "rewind", "s", "--to", "1"}, l.flags()...), "--", "-p", "go on")...)
+	if !strings.Contains(out, standin.Done) {
+		l.t.Errorf("after the rewind the last answer is not in the output: %s", out)
+	}
+	remembered := false
+	for _, q := range l.service.Requests()[before:] {
+		remembered = remembered || bytes.Contains(q.Body, []byte("do the task")) && bytes.Contains(q.Body, []byte("go on"))
+	}
+	if !remembered {
+		l.t.Error("the conversation before the rewind is in no request after it")
+	}
+}
+
+// checkTurns checks that an agent which tells when it has used a tool was given turns.
+func (l *lane) checkTurns() {
+	l.t.Helper()
+	var list struct {
+		Turns []struct {
+			Turn         int    `json:"turn"`
+			By           string `json:"by"`
+			ChangedFiles int    `json:"changed_files"`
+		} `json:"turns"`
+	}
+	if err := json.Unmarshal([]byte(l.forkcell("session", "turns", "s", "--json")), &list); err != nil {
+		l.t.Fatal(err)
+	}
+	if len(list.Turns) == 0 || l.p.tools && len(list.Turns) < 2 {
+		l.t.Fatalf("turns: %+v", list.Turns)
+	}
+	if l.p.tools && list.Turns[1].By != "asked" {
+		l.t.Errorf("nobody asked for turn 1: %+v", list.Turns)
+	}
+}
+
+// checkWork checks that the work is in the session and nowhere else, and that what it
+// wrote to control files is set aside.
+func (l *lane) checkWork() {
+	l.t.Helper()
+	diff := l.forkcell("session", "diff", "s", "--name-status")
+	for _, want := range []string{"A\tanswer.txt", "A\tcommand.txt"} {
+		if !strings.Contains(diff, want) {
+			l.t.Errorf("%q is not in the diff:\n%s", want, diff)
+		}
+	}
+	if strings.Contains(diff, "hook-ran") {
+		l.t.Errorf("a hook of the repository ran:\n%s", diff)
+	}
+	l.forkcell("session", "accept", "s", "--apply")
+	for _, name := range []string{"answer.txt", "command.txt"} {
+		if _, err := os.Stat(l.repo + "/" + name); err != nil {
+			l.t.Error(err)
+		}
+	}
+	if _, err := os.Stat(l.repo + "/.git/hooks/post-commit"); err == nil {
+		l.t.Error("a git hook of the session is in the repository")
+	}
+	if text, err := os.ReadFile(l.repo + "/.claude/settings.json"); err != nil || !strings.Contains(string(text), "SessionStart") {
+		l.t.Errorf("the settings of the repository were changed: %s, %v", text, err)
+	}
+}
+
+// checkSecret checks that the service got the real key, and the cell never had it.
+func (l *lane) checkSecret() {
+	l.t.Helper()
+	authorized := 0
+	for _, q := range l.service.Requests() {
+		if bytes.Contains(q.Body, []byte(l.p.key)) {
+			l.t.Errorf("%s %s: the agent sent the real key in a body", q.Method, q.Path)
+		}
+		if strings.Contains(q.Header.Get(l.p.header), l.p.key) {
+			authorized++
+		}
+	}
+	if authorized < 6 {
+		l.t.Errorf("%d requests had the real key, want one for each step", authorized)
+	}
+	var results bytes.Buffer
+	for _, q := range l.service.Requests() {
+		results.Write(q.Body)
+	}
+	for _, want := range []string{"the answer is 42", "curl gave 6", "looked", "tried"} {
+		if !bytes.Contains(results.Bytes(), []byte(want)) {
+			l.t.Errorf("no result of a tool has %q", want)
+		}
+	}
+	found := l.forkcell("run", "--quiet", "s", "--", "sh", "-c", fmt.Sprintf("grep -rlF %s /home/sandbox . 2>/dev/null; true", l.p.key[:len(l.p.key)-1]+"["+l.p.key[len(l.p.key)-1:]+"]"))
+	found += l.forkcell("run", "--quiet", "s", "--", "sh", "-c", "k="+l.p.key[:12]+"; grep -rlF \"$k\""+l.p.key[12:]+" /home/sandbox . 2>/dev/null; true")
+	if strings.TrimSpace(found) != "" {
+		l.t.Errorf("the real key is in files of the cell: %s", found)
+	}
+}
+
+func (l *lane) checkEvidence() {
+	l.t.Helper()
+	l.forkcell("session", "verify", "s")
+	l.forkcell("receipt", "verify", "--all")
+	timeline := l.forkcell("session", "timeline", "s")
+	if !strings.Contains(timeline, "forbidden.example") {
+		l.t.Errorf("the timeline does not name the forbidden host:\n%s", timeline)
+	}
+	var info struct {
+		Status       string   `json:"status"`
+		AgentVersion string   `json:"agent_version"`
+		Assurance    string   `json:"session_assurance"`
+		Credentials  []string `json:"credentials"`
+	}
+	if err := json.Unmarshal([]byte(l.forkcell("session", "show", "s", "--json")), &info); err != nil {
+		l.t.Fatal(err)
+	}
+	if info.Status != "exited" || info.AgentVersion == "" || info.Assurance != "managed" || len(info.Credentials) != 1 || !strings.Contains(info.Credentials[0], "placeholder") {
+		l.t.Errorf("session %+v", info)
+	}
+	if strings.Contains(l.forkcell("session", "logs", "s"), l.p.key) {
+		l.t.Error("the real key is in the logs")
+	}
+}

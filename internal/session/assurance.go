@@ -1,0 +1,89 @@
+package session
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/agent"
+)
+
+const (
+	yolo   = agent.Yolo
+	prompt = agent.Prompt
+
+	managed = "managed"
+	lower   = "lower-assurance-"
+)
+
+// Reasons for a lower assurance, in Workcell's words where it has one.
+const (
+	ReasonDevelopment      = "development"
+	ReasonBreakglass       = "breakglass"
+	ReasonControlPlane     = "unmasked-control-plane"
+	ReasonControlPlaneVCS  = "control-plane-vcs"
+	ReasonRepoMCP          = "repo-mcp"
+	ReasonDebugCommand     = "debug-command"
+	ReasonPersistentCache  = "persistent-cache"
+	ReasonCredentialCopy   = "credential-copy"
+	ReasonUnsafeSSHConfig  = "unsafe-ssh-config"
+	ReasonDegradedControls = "degraded-controls"
+)
+
+// facts are what the assurance of a session depends on.
+type facts struct {
+	mode        string
+	allow       Allowances
+	cache       bool // standard
+	credentials []Credential
+	degraded    bool // the operator allowed controls to be missing
+	masks       bool // control files of the workspace are masked
+}
+
+// reasons returns why the assurance is lower, in a fixed order. This is the only place
+// that decides it.
+func (f facts) reasons() []string {
+	var out []string
+	add := func(is bool, reason string) {
+		if is {
+			out = append(out, reason)
+		}
+	}
+	add(f.allow.ArbitraryCommand, ReasonDebugCommand)
+	add(f.mode == Breakglass, ReasonBreakglass)
+	// Build promises the same as development until something is installed.
+	add(f.mode == Development || f.mode == Build, ReasonDevelopment)
+	add(!f.masks && f.mode != Breakglass, ReasonControlPlane)
+	add(f.allow.ControlPlaneVCS, ReasonControlPlaneVCS)
+	add(f.allow.RepoMCP, ReasonRepoMCP)
+	add(f.cache, ReasonPersistentCache)
+	add(slices.ContainsFunc(f.credentials, func(c Credential) bool { return c.How == AsCopy }), ReasonCredentialCopy)
+	add(f.degraded, ReasonDegradedControls)
+	return out
+}
+
+// Label returns the assurance that reasons leave: managed without any.
+func Label(reasons []string) string {
+	if len(reasons) == 0 {
+		return managed
+	}
+	return lower + strings.Join(reasons, "+")
+}
+
+// autonomyLabel, cacheLabel and observabilityLabel are labels of one part each.
+func autonomyLabel(autonomy string) string {
+	if autonomy == prompt {
+		return lower + "prompt-autonomy"
+	}
+	return managed + "-yolo"
+}
+
+func cacheLabel(persistent bool) string {
+	if persistent {
+		return lower + ReasonPersistentCache
+	}
+	return managed
+}
+
+// observabilityLabel is always that of a stored transcript: the output of a live run is
+// kept with its receipt, with secrets redacted.
+func observabilityLabel() string { return managed + "-transcript" }

@@ -1,0 +1,244 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/agent"
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/auth"
+	"github.com/forkcell/forkcell/internal/injection"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/redact"
+)
+
+// AsCopy is the way of a credential whose value is copied into the cell. It lowers the
+// assurance.
+const AsCopy = "copy"
+
+// Credential is a secret that a session uses, by name.
+type Credential struct {
+	// Key is its name, How the way it gets in: placeholder, header or copy.
+	Key string `json:"key"`
+	How string `json:"how"`
+	// Source is where its value comes from, as --credential takes it: env:NAME,
+	// file:PATH or command:JSON.
+	Source string `json:"source"`
+}
+
+// String names the credential without its value.
+func (c Credential) String() string { return c.Key + ": " + c.How + ", from " + c.Source }
+
+// Request is what a session is planned from.
+type Request struct {
+	Adapter      *agent.Entry
+	Installation *agent.Installation
+	Workspace    string
+	Mode         string
+	Autonomy     string
+	// Arguments are the user's, for the agent.
+	Arguments []string
+	// Resume continues the agent's last conversation, if it can.
+	Resume bool
+	Allow  Allowances
+	// Acknowledged maps what was acknowledged to the date that was given.
+	Acknowledged map[string]string
+	Now          time.Time
+	Credentials  []Credential
+	// Endpoints are those that the injection policy adds and denies.
+	Endpoints injection.Network
+	// Grant carries the credentials out; nil if there are none.
+	Grant *auth.Grant
+	// InjectionPolicy is the SHA-256 of the operator's injection policy, or "".
+	InjectionPolicy string
+	// Development is the policy for code hosts and registries, for the modes that use
+	// it; Extra is the operator's own, added to the adapter's.
+	Development, Extra *policy.Policy
+	Cache              string
+	Turns              string
+	// Masks reports whether the engine masks the control files of the workspace.
+	Masks bool
+	// Degraded reports that the operator allowed controls to be missing.
+	Degraded bool
+	Limits   policy.Limits
+}
+
+// Plan is what was decided about a session before it starts.
+type Plan struct {
+	Title          string            `json:"title"`
+	Workspace      string            `json:"workspace"`
+	Program        string            `json:"program"`
+	VersionPlace   string            `json:"version_place"`
+	Command        []string          `json:"-"`
+	Show           []string          `json:"show"`
+	Environment    map[string]string `json:"environment"`
+	Masked         []string          `json:"masked"`
+	UsedCredential []Credential      `json:"credentials"`
+	// MissingCredentials are keys of the adapter, if none of them is configured.
+	MissingCredentials []string         `json:"missing_credentials"`
+	Reasons            []string         `json:"assurance_reasons"`
+	PolicyHash         string           `json:"policy_hash"`
+	Notes              []string         `json:"notes"`
+	Terms              api.SessionTerms `json:"terms"`
+
+	adapter *agent.Adapter
+	grant   *auth.Grant
+	policy  *policy.Policy
+	control *api.ControlRequest // nil if nothing is masked
+	turns   *api.TurnRequest    // nil if none is taken
+}
+
+// Make decides everything about a session, and starts nothing. It asks nobody: what it
+// depends on is in the request.
+func Make(q Request) (*Plan, error) {
+	acknowledged, err := checkMode(&q)
+	if err != nil {
+		return nil, err
+	}
+	a := q.Adapter.Adapter
+	arguments, err := q.arguments()
+	if err != nil {
+		return nil, err
+	}
+	turns, err := q.turnRequest()
+	if err != nil {
+		return nil, err
+	}
+	rules, err := q.policy()
+	if err != nil {
+		return nil, err
+	}
+	reasons := facts{q.Mode, q.Allow, q.Cache == "standard", q.Credentials, q.Degraded, q.Masks}.reasons()
+	p := &Plan{
+		Title: a.Title, Workspace: q.Workspace, Command: arguments, Show: []string{}, Environment: a.Environment,
+		UsedCredential: append([]Credential{}, q.Credentials...), MissingCredentials: []string{}, Reasons: append([]string{}, reasons...),
+		Masked: q.masked(), PolicyHash: rules.Digest(), Notes: append([]string{}, a.Notes...), adapter: a, grant: q.granted(), policy: rules, control: q.control(), turns: turns,
+	}
+	version := ""
+	if in := q.Installation; in != nil {
+		p.Program, p.Show, version = in.Program, in.Show, in.Version
+	}
+	p.VersionPlace = a.Tested.Place(version)
+	if len(q.Credentials) == 0 && len(a.Credentials) > 0 {
+		p.MissingCredentials = a.Keys()
+	}
+	sum := sha256.Sum256(q.Adapter.Text)
+	p.Terms = api.SessionTerms{
+		Agent: a.Name, AgentVersion: version, Adapter: hex.EncodeToString(sum[:]), Mode: q.Mode, Autonomy: q.Autonomy,
+		Assurance: Label(reasons), AutonomyAssurance: autonomyLabel(q.Autonomy), CacheAssurance: cacheLabel(q.Cache == "standard"),
+		ObservabilityAssurance: observabilityLabel(), ControlPlane: q.controlPlane(), RepoMCP: q.repoMCP(),
+		NativeSandbox: nativeSandbox(a), NetworkPolicy: "allowlist", Endpoints: endpoints(rules), Credentials: names(q.Credentials),
+		InjectionPolicy: q.InjectionPolicy, Turns: q.Turns, Acknowledged: append([]string{}, acknowledged...), Command: recordable(arguments),
+	}
+	return p, nil
+}
+
+// granted returns what carries the credentials out.
+func (q *Request) granted() *auth.Grant {
+	if q.Grant == nil {
+		return &auth.Grant{}
+	}
+	return q.Grant
+}
+
+// arguments returns the command line of the agent.
+func (q *Request) arguments() ([]string, error) {
+	a := q.Adapter.Adapter
+	if q.Installation == nil {
+		return nil, api.Usagef("", "agent %s: no program", a.Name)
+	}
+	if q.Allow.ArbitraryCommand || len(a.Program.Names) == 0 {
+		return slices.Concat(q.Installation.Command, q.Arguments), nil
+	}
+	if err := a.Check(q.Arguments); err != nil {
+		return nil, &api.Error{Kind: api.Usage, Code: api.CodeUsage, Message: err.Error(), Err: err, Hint: "`forkcell agent show " + a.Name + "` lists what is refused"}
+	}
+	user := q.Arguments
+	if q.Resume {
+		user = slices.Concat(a.Resume.Interactive, user)
+	}
+	return slices.Concat(q.Installation.Command, a.Command(q.Autonomy, user)), nil
+}
+
+func (q *Request) controlPlane() string {
+	switch {
+	case q.Mode == Breakglass || !q.Masks:
+		return "unmasked"
+	case q.Allow.ControlPlaneVCS:
+		return "readonly"
+	}
+	return "masked"
+}
+
+func (q *Request) repoMCP() string {
+	switch {
+	case q.Mode == Breakglass || !q.Masks:
+		return "unmasked"
+	case q.Allow.RepoMCP:
+		return "allowed"
+	}
+	return "denied"
+}
+
+// control returns which control files of the workspace the engine masks.
+func (q *Request) control() *api.ControlRequest {
+	if q.Mode == Breakglass || !q.Masks {
+		return nil
+	}
+	paths := q.Adapter.Adapter.Paths
+	c := &api.ControlRequest{ShowGit: q.Allow.ControlPlaneVCS, ShowMCP: q.Allow.RepoMCP}
+	for _, own := range paths.Own {
+		c.State = append(c.State, "/"+own)
+	}
+	if !q.Allow.ControlPlaneVCS {
+		c.Also = append(c.Also, paths.Control...)
+	}
+	if !q.Allow.RepoMCP {
+		c.Also = append(c.Also, paths.MCP...)
+	}
+	return c
+}
+
+// masked returns the paths of the workspace that the agent itself would obey.
+func (q *Request) masked() []string {
+	out := []string{}
+	if q.Mode == Breakglass || !q.Masks {
+		return out
+	}
+	if !q.Allow.ControlPlaneVCS {
+		out = append(out, q.Adapter.Adapter.Paths.Control...)
+	}
+	if !q.Allow.RepoMCP {
+		out = append(out, q.Adapter.Adapter.Paths.MCP...)
+	}
+	return out
+}
+
+func nativeSandbox(a *agent.Adapter) string {
+	if a.NativeSandbox.Why == "" {
+		return a.NativeSandbox.State
+	}
+	return a.NativeSandbox.State + ": " + a.NativeSandbox.Why
+}
+
+func names(list []Credential) []string {
+	out := []string{}
+	for _, c := range list {
+		out = append(out, c.String())
+	}
+	return out
+}
+
+func recordable(args []string) []string {
+	out := []string{}
+	for _, a := range redact.Args(args) {
+		out = append(out, quote.Line(a))
+	}
+	return out
+}
+
+// Policy returns the policy of the session.
+func (p *Plan) Policy() *policy.Policy { return p.policy }

@@ -1,0 +1,120 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/agent"
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// seed writes the agent's files to the home of a live cell. A shell in the cell writes
+// them, because only there the placeholders are known.
+func seed(ctx context.Context, e Engine, name string, p *Plan) error {
+	script, err := p.script()
+	if err != nil || script == "" {
+		return err
+	}
+	complaints := &tail{}
+	res, err := e.Exec(ctx, api.ExecRequest{Cell: name, Args: api.Texts{"sh", "-s"}}, cell.Stdio{In: strings.NewReader(script), Out: complaints, Err: complaints})
+	if err == nil && res.ExitCode != 0 {
+		err = errors.New(complaints.line())
+	}
+	if err != nil {
+		return api.Failf(api.CodeSession, err, "write the files of agent %s", p.Terms.Agent)
+	}
+	return nil
+}
+
+// script returns the shell commands that write the agent's files; "" if it has none.
+func (p *Plan) script() (string, error) {
+	var keys []string
+	for _, c := range p.UsedCredential {
+		keys = append(keys, c.Key)
+	}
+	files := p.adapter.FilesFor(p.Terms.Autonomy, keys)
+	if len(files)+len(p.grant.Files) == 0 {
+		return "", nil
+	}
+	var b strings.Builder
+	b.WriteString("umask 077\nset -e\n")
+	for _, f := range p.grant.Files {
+		if bytes.IndexByte(f.Text, 0) >= 0 {
+			return "", api.Refusef(api.CodeCredential, "", "the file for %s is no text", f.Path)
+		}
+		file := Home + "/" + f.Path
+		b.WriteString("mkdir -p " + quoted(path.Dir(file)) + "\nprintf %s " + quoted(string(f.Text)) + " > " + quoted(file) + "\n")
+	}
+	for _, f := range files {
+		parts, err := f.Parts()
+		if err != nil {
+			return "", err
+		}
+		file := Home + "/" + f.Path
+		b.WriteString("mkdir -p " + quoted(path.Dir(file)) + "\n{\n")
+		for _, part := range parts {
+			command, err := p.print(part, keys)
+			if err != nil {
+				return "", api.Failf(api.CodeSession, err, "agent %s: %s", p.Terms.Agent, f.Path)
+			}
+			b.WriteString(command + "\n")
+		}
+		b.WriteString("} > " + quoted(file) + "\n")
+	}
+	return b.String(), nil
+}
+
+// tailLength is how much of a placeholder the mark of its tail has.
+const tailLength = 20
+
+// print returns the shell command that prints one part of a file.
+func (p *Plan) print(part agent.Part, keys []string) (string, error) {
+	text := func(s string) string { return "printf %s " + quoted(s) }
+	value := func(key string) (string, error) {
+		c, _ := p.adapter.Credential(key)
+		if c.Variable == "" || !slices.Contains(keys, key) {
+			return "", errors.New("it needs the credential " + key)
+		}
+		return `printf %s "$` + c.Variable + `"`, nil
+	}
+	if key, ok := strings.CutPrefix(part.Mark, agent.MarkPlaceholder); ok {
+		return value(key)
+	}
+	if key, ok := strings.CutPrefix(part.Mark, agent.MarkTail); ok {
+		command, err := value(key)
+		return command + " | tail -c " + strconv.Itoa(tailLength), err
+	}
+	switch part.Mark {
+	case "":
+		return text(part.Text), nil
+	case agent.MarkWorkspace:
+		return text(agent.Quoted(p.Workspace)), nil
+	case agent.MarkHome:
+		return text(Home), nil
+	case agent.MarkTool:
+		return text(agent.Quoted(p.toolCommand())), nil
+	default: // agent.MarkTurn
+		return text(agent.Quoted(p.turnCommand())), nil
+	}
+}
+
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// tail keeps the end of what a command printed.
+type tail struct{ text []byte }
+
+const tailBytes = 4 << 10
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.text = append(t.text, b...)
+	t.text = t.text[max(0, len(t.text)-tailBytes):]
+	return len(b), nil
+}
+
+func (t *tail) line() string { return strings.Join(strings.Fields(string(t.text)), " ") }

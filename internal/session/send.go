@@ -1,0 +1,56 @@
+package session
+
+import (
+	"context"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// Attacher joins commands of live cells.
+type Attacher interface {
+	Attach(ctx context.Context, r api.ExecRequest, session string, io cell.Stdio) (*api.ExecResult, error)
+}
+
+// maxMessage bounds what is typed at once.
+const maxMessage = 64 << 10
+
+// Send types a message on the terminal of a command, and presses Enter if asked. It
+// returns how many bytes were typed. Programs that draw on the terminal take text that
+// arrives together with Enter for a paste, so the two are written one after the other.
+func Send(ctx context.Context, e Attacher, name, command, text string, enter bool) (int, error) {
+	if text == "" && !enter || len(text) > maxMessage {
+		return 0, api.Usagef("", "a message has 1 to %d bytes", maxMessage)
+	}
+	if strings.IndexFunc(text, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) >= 0 {
+		return 0, api.Usagef("send plain text", "the message holds a control character")
+	}
+	typed := &typist{parts: [][]byte{[]byte(text)}}
+	if enter {
+		typed.parts = append(typed.parts, []byte("\r"))
+	}
+	_, err := e.Attach(ctx, api.ExecRequest{Cell: name, TTY: true, Detachable: true, RawInput: true}, command, cell.Stdio{In: typed, Out: io.Discard, Err: io.Discard})
+	return typed.sent, err
+}
+
+// typist is an input of a few writes, after which its caller leaves.
+type typist struct {
+	parts [][]byte
+	sent  int
+}
+
+func (t *typist) Read(b []byte) (int, error) {
+	for len(t.parts) > 0 && len(t.parts[0]) == 0 {
+		t.parts = t.parts[1:]
+	}
+	if len(t.parts) == 0 {
+		return 0, cell.ErrDetached
+	}
+	n := copy(b, t.parts[0])
+	t.parts[0] = t.parts[0][n:]
+	t.sent += n
+	return n, nil
+}

@@ -1,0 +1,360 @@
+package session
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/agent"
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/auth"
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+// request returns a request for a session of an agent that comes with the program.
+func request(t *testing.T, name string) Request {
+	t.Helper()
+	e, err := agent.NewCatalogue(filepath.Join(t.TempDir(), "none")).Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Request{
+		Adapter: e, Installation: &agent.Installation{Program: "/usr/bin/x", Command: []string{"/usr/bin/x"}, Version: e.Adapter.Tested.To},
+		Workspace: "/w", Mode: Strict, Autonomy: agent.Yolo, Now: time.Date(2026, 11, 17, 23, 59, 0, 0, time.UTC), Turns: "auto", Masks: true,
+	}
+}
+
+func TestAcknowledgements(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(*Request)
+		want   string // in the error; "" is none
+	}{
+		{"strict", func(*Request) {}, ""},
+		{"no such mode", func(q *Request) { q.Mode = "fast" }, "unknown mode"},
+		{"no such autonomy", func(q *Request) { q.Autonomy = "wild" }, "unknown autonomy"},
+		{"breakglass without", func(q *Request) { q.Mode = Breakglass }, "needs an acknowledgement"},
+		{"of yesterday", func(q *Request) {
+			q.Mode, q.Acknowledged = Breakglass, map[string]string{AckBreakglass: "2026-11-16"}
+		}, "not today's date"},
+		{"of today", func(q *Request) {
+			q.Mode, q.Acknowledged = Breakglass, map[string]string{AckBreakglass: "2026-11-17"}
+		}, ""},
+		{"in another zone", func(q *Request) {
+			q.Now = q.Now.In(time.FixedZone("east", 2*3600)) // it is tomorrow there
+			q.Mode, q.Acknowledged = Breakglass, map[string]string{AckBreakglass: "2026-11-17"}
+		}, ""},
+		{"without effect", func(q *Request) { q.Acknowledged = map[string]string{AckRepoMCP: "2026-11-17"} }, "has no meaning without"},
+		{"redundant", func(q *Request) {
+			q.Mode, q.Acknowledged, q.Allow.RepoMCP = Breakglass, map[string]string{AckBreakglass: "2026-11-17", AckRepoMCP: "2026-11-17"}, true
+		}, "masks nothing"},
+		{"MCP", func(q *Request) {
+			q.Allow.RepoMCP, q.Acknowledged = true, map[string]string{AckRepoMCP: "2026-11-17"}
+		}, ""},
+	} {
+		q := request(t, "claude")
+		c.change(&q)
+		_, err := Make(q)
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || api.KindOf(err) != api.Usage) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestAssurance(t *testing.T) {
+	t.Parallel()
+	today := "2026-11-17"
+	for _, c := range []struct {
+		change func(*Request)
+		want   string
+	}{
+		{func(*Request) {}, "managed"},
+		{func(q *Request) { q.Mode = Development }, "lower-assurance-development"},
+		{func(q *Request) { q.Mode = Build }, "lower-assurance-development"},
+		{func(q *Request) { q.Mode, q.Acknowledged = Breakglass, map[string]string{AckBreakglass: today} }, "lower-assurance-breakglass"},
+		{func(q *Request) { q.Cache = "standard" }, "lower-assurance-persistent-cache"},
+		{func(q *Request) { q.Masks = false }, "lower-assurance-unmasked-control-plane"},
+		{func(q *Request) { q.Degraded = true }, "lower-assurance-degraded-controls"},
+		{func(q *Request) {
+			q.Allow = Allowances{ControlPlaneVCS: true, RepoMCP: true}
+			q.Acknowledged = map[string]string{AckControlPlaneVCS: today, AckRepoMCP: today}
+		}, "lower-assurance-control-plane-vcs+repo-mcp"},
+		{func(q *Request) {
+			q.Credentials = []Credential{{Key: "claude_api_key", How: AsCopy, Source: "env:X"}}
+		}, "lower-assurance-credential-copy"},
+	} {
+		q := request(t, "claude")
+		c.change(&q)
+		p, err := Make(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Terms.Assurance != c.want {
+			t.Errorf("got %s, want %s", p.Terms.Assurance, c.want)
+		}
+	}
+}
+
+func TestPolicyOfPlan(t *testing.T) {
+	t.Parallel()
+	q := request(t, "claude")
+	q.Credentials = []Credential{{Key: "claude_api_key", How: agent.AsPlaceholder, Source: "env:ANTHROPIC_API_KEY"}}
+	spec, _ := q.Adapter.Adapter.Credential("claude_api_key")
+	grant, err := auth.NewGrant([]auth.Decision{auth.Given(spec, "env:ANTHROPIC_API_KEY")}, auth.Host{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Grant = grant
+	extra, err := policy.Parse("extra", []byte(`version: 1
+network_policies:
+  anthropic:
+    endpoints: [{ host: example.org, port: 443, protocol: rest, access: read-only }]
+    binaries: [{ path: "/**" }]
+`), policy.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Extra = extra
+	p, err := Make(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"api.anthropic.com:443", "example.org:443"}; !slices.Equal(p.Terms.Endpoints, want) {
+		t.Errorf("endpoints %v, want %v", p.Terms.Endpoints, want)
+	}
+	if c := p.Policy().Credentials; len(c) != 1 || c[0].Name != "claude_api_key" || c[0].ExposeAs != "ANTHROPIC_API_KEY" {
+		t.Errorf("credentials %+v", c)
+	}
+	q.Credentials[0].Key = "codex_api_key"
+	if _, err := Make(q); api.KindOf(err) != api.Usage {
+		t.Errorf("a credential of another agent: %v", err)
+	}
+}
+
+func TestRefusedArgumentsOfPlan(t *testing.T) {
+	t.Parallel()
+	q := request(t, "claude")
+	q.Arguments = []string{"--dangerously-skip-permissions"}
+	if _, err := Make(q); api.KindOf(err) != api.Usage || err == nil {
+		t.Errorf("got %v", err)
+	}
+	q.Arguments = []string{"-p", "hello"}
+	p, err := Make(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"/usr/bin/x", "--permission-mode", "bypassPermissions", "-p", "hello"}; !slices.Equal(p.Command, want) {
+		t.Errorf("command %q, want %q", p.Command, want)
+	}
+}
+
+func TestAdmission(t *testing.T) {
+	t.Parallel()
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{
+		"project/.git", "project/src", "plain", ".ssh/keys", ".claude/projects", "elsewhere/.codex/x", "bare/objects", "bare/refs", "linked", "behind",
+	} {
+		if err := os.MkdirAll(home+"/"+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, text := range map[string]string{"bare/HEAD": "", "bare/config": "", "linked/.git": "gitdir: " + home + "/project/.git/worktrees/linked\n"} {
+		if err := os.WriteFile(home+"/"+file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, link := range [][2]string{{"../project/.git", "behind/.git"}, {"project", "alias"}, {".ssh", "keys"}} {
+		if err := os.Symlink(link[0], home+"/"+link[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		dir    string
+		nonGit bool
+		want   string // the root, or a part of the refusal
+		refuse bool
+	}{
+		{"project", false, home + "/project", false},
+		{"project/src", false, home + "/project", false},
+		{"alias/src", false, home + "/project", false},
+		{"plain", false, "not a git repository", true},
+		{"plain", true, home + "/plain", false},
+		{"", true, "your home", true},
+		{"..", true, "your home", true},
+		{".ssh/keys", true, "holds secrets", true},
+		{"keys", true, "holds secrets", true},
+		{".claude/projects", true, "holds secrets", true},
+		{"elsewhere/.codex/x", true, "an agent's state", true},
+		{"bare", true, "bare git repository", true},
+		{"linked", true, "linked work tree", true},
+		{"behind", true, "symbolic link", true},
+	} {
+		w, err := Admission{Home: home, NonGit: c.nonGit}.Admit(home + "/" + c.dir)
+		switch {
+		case c.refuse && (api.KindOf(err) != api.Refused || err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got %v, want a refusal with %q", c.dir, err, c.want)
+		case !c.refuse && (err != nil || w.Root != c.want):
+			t.Errorf("%s: got %s, %v, want %s", c.dir, w.Root, err, c.want)
+		}
+	}
+	if _, err := (Admission{Home: home, NonGit: true}).Admit("/"); api.KindOf(err) != api.Refused || err == nil {
+		t.Errorf("/: %v", err)
+	}
+}
+
+func TestStates(t *testing.T) {
+	t.Parallel()
+	terms := &api.SessionTerms{Agent: "claude", Assurance: "managed"}
+	agentRuns := api.SessionInfo{Running: true, Detachable: true, Clients: 2}
+	over := agentRuns
+	over.Running = false
+	for _, c := range []struct {
+		run  api.RunInfo
+		live *api.LiveInfo
+		want string
+	}{
+		{api.RunInfo{State: "running"}, &api.LiveInfo{}, api.SessionStarting},
+		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{agentRuns}}, api.SessionRunning},
+		{api.RunInfo{State: "running"}, &api.LiveInfo{Sessions: []api.SessionInfo{over}}, api.SessionStopping},
+		{api.RunInfo{State: "running"}, nil, api.SessionInterrupted},
+		{api.RunInfo{State: "ended", Outcome: "succeeded"}, nil, api.SessionExited},
+		{api.RunInfo{State: "ended", Outcome: "failed"}, nil, api.SessionFailed},
+		{api.RunInfo{State: "ended", Outcome: "killed"}, nil, api.SessionAborted},
+		{api.RunInfo{State: "ended", Outcome: "timed_out"}, nil, api.SessionAborted},
+		{api.RunInfo{State: "ended", Outcome: "interrupted"}, nil, api.SessionInterrupted},
+	} {
+		c.run.Session, c.run.RunID = terms, "run_1"
+		status := &api.StatusResult{Live: c.live}
+		if c.live != nil {
+			c.live.RunID, c.live.PID = "run_1", 7
+		}
+		if got := describe(status, []api.RunInfo{c.run}, time.Now()); got.Status != c.want {
+			t.Errorf("%+v: %s, want %s", c.run, got.Status, c.want)
+		}
+	}
+}
+
+func TestSessionNames(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 63)
+	for _, c := range []struct {
+		base string
+		try  int
+		want string
+	}{{"repo", 1, "repo-claude"}, {"repo", 2, "repo-claude-2"}, {long, 12, long[:53] + "-claude-12"}} {
+		if got := sessionName(c.base, "claude", c.try); got != c.want || len(got) > maxCellName {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+}
+
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	tells := &agent.Entry{Adapter: &agent.Adapter{Name: "tells", Turns: agent.Turns{By: agent.TurnsHook, Tools: true}}}
+	silent := &agent.Entry{Adapter: &agent.Adapter{Name: "silent", Turns: agent.Turns{By: agent.TurnsQuiet}}}
+	for _, c := range []struct {
+		entry *agent.Entry
+		when  string
+		want  *api.TurnRequest
+		err   string
+	}{
+		{tells, TurnsAuto, &api.TurnRequest{Asked: true}, ""},
+		{tells, TurnsTool, &api.TurnRequest{Asked: true}, ""},
+		{tells, TurnsOff, nil, ""},
+		{tells, "1m", &api.TurnRequest{Every: time.Minute}, ""},
+		{tells, "1ms", nil, "bad value 1ms"},
+		{tells, "often", nil, "bad value often"},
+		{silent, TurnsAuto, &api.TurnRequest{Quiet: 2 * time.Second}, ""},
+		{silent, TurnsTool, nil, "silent does not tell"},
+	} {
+		got, err := (&Request{Adapter: c.entry, Turns: c.when}).turnRequest()
+		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) || c.err == "" && err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s, %s: %+v, %v", c.entry.Adapter.Name, c.when, got, err)
+		}
+	}
+}
+
+// TestAskForTurn runs the command of a hook with a sleep of its own, which counts, and
+// which writes the conversation when the agent would.
+func TestAskForTurn(t *testing.T) {
+	t.Parallel()
+	written := []string{"tool_use_id", "last_assistant_message"}
+	for _, c := range []struct {
+		name    string
+		written []string
+		input   string // of the hook; FILE is the conversation
+		before  string // in the conversation
+		text    string // that the agent writes while the hook sleeps
+		slept   int
+	}{
+		{"an agent that writes at once", nil, `{}`, "", "", 0},
+		{"written already", written, `{"transcript_path":"FILE","tool_use_id":"toolu_1"}`, "toolu_1", "", 0},
+		{"written later", written, `{"transcript_path":"FILE","tool_use_id":"toolu_1"}`, "toolu_0", "toolu_1", 1},
+		{"the file is made later", written, `{"transcript_path":"FILE","tool_use_id":"toolu_1"}`, "", "toolu_1", 1},
+		{"an answer, cut at its first quote", written, `{"transcript_path":"FILE","last_assistant_message":"It is -e \"done\""}`, "It is", "It is -e \\\"done", 1},
+		{"never written", written, `{"transcript_path":"FILE","tool_use_id":"toolu_1"}`, "toolu_0", "toolu_2", 20},
+		{"a name inside of a text", written, `{"transcript_path":"FILE","tool_use_id":"toolu_1","tool_response":"{\"tool_use_id\":\"toolu_2\"}"}`, "toolu_0", "toolu_1", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			file := filepath.Join(dir, "conversation")
+			if c.before != "" {
+				write(t, file, c.before+"\n", 0o600)
+			}
+			write(t, filepath.Join(dir, "sleep"), "#!/bin/sh\necho x >> "+dir+"/slept\necho '"+c.text+"' >> "+file+"\n", 0o755)
+			asked := filepath.Join(dir, "asked")
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(askForTurn(c.written), api.TurnFile, asked))
+			cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
+			cmd.Stdin = strings.NewReader(strings.ReplaceAll(c.input, "FILE", file))
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Fatalf("%v: %s", err, out)
+			}
+			slept, err := os.ReadFile(filepath.Join(dir, "slept"))
+			if err != nil && c.slept > 0 || len(slept) != 2*c.slept {
+				t.Errorf("slept %d times, want %d", len(slept)/2, c.slept)
+			}
+			if _, err := os.Stat(asked); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, file, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBack(t *testing.T) {
+	t.Parallel()
+	list := &api.TurnList{Cell: "s"}
+	if _, err := Back(list); err == nil {
+		t.Error("there is nothing to go back to")
+	}
+	for _, c := range []struct {
+		turn api.TurnInfo
+		want int
+	}{
+		{api.TurnInfo{Turn: 0}, 0},
+		{api.TurnInfo{Turn: 1}, 0},
+		{api.TurnInfo{Turn: 2, Left: true}, 0},
+		{api.TurnInfo{Turn: 3}, 1},
+	} {
+		list.Turns = append(list.Turns, c.turn)
+		if got, err := Back(list); err != nil || got != c.want {
+			t.Errorf("with turn %d: %d, %v, want %d", c.turn.Turn, got, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+// Order is a planned session that is to start.
+type Order struct {
+	Plan *Plan
+	// Name is that of the session's cell; "" makes one from the workspace's cell and
+	// the agent.
+	Name string
+	// Below is the directory below the workspace in which the agent starts.
+	Below string
+	// Options are the operator's: limits, files shown, grants of the network.
+	Options api.RunOptions
+	// OptionalLimits reports that limits of the policy may be left out where the host
+	// cannot enforce them.
+	OptionalLimits bool
+	PathDirs       []string
+	// Notes is called with what a person should know.
+	Notes func(string)
+	// Make makes the cell of a directory that has none.
+	Make func(ctx context.Context, r api.InitRequest) (*api.InitResult, error)
+}
+
+// Started is a session whose cell is live and has the agent's files. Its agent is
+// executed next.
+type Started struct {
+	Cell     string
+	RunID    string
+	Degraded []string
+	// Exec executes the agent. The cell ends with it.
+	Exec api.ExecRequest
+}
+
+// limit for what is undone after an error.
+const undoLimit = time.Minute
+
+// Begin makes a session: it finds or makes the cell of the workspace, forks it, starts
+// the fork, and writes the agent's files. After an error nothing is left but the cell
+// of the workspace.
+func Begin(ctx context.Context, e Engine, o Order) (*Started, error) {
+	base, err := baseCell(ctx, e, o)
+	if err != nil {
+		return nil, err
+	}
+	name, err := fork(ctx, e, base, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := begin(ctx, e, name, o)
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+		defer cancel()
+		return nil, errors.Join(err, e.RemoveAll(ctx, []string{name}, true))
+	}
+	return s, nil
+}
+
+func begin(ctx context.Context, e Engine, name string, o Order) (*Started, error) {
+	res, err := start(ctx, e, name, o)
+	if err != nil {
+		return nil, err
+	}
+	status, err := e.Status(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	p := o.Plan
+	p.Workspace = status.MountAt
+	s := &Started{Cell: name, RunID: res.RunID, Degraded: res.Degraded, Exec: api.ExecRequest{
+		Cell: name, Args: p.Command, Workdir: api.Text(path.Join(p.Workspace, o.Below)), Detachable: true, Main: true,
+	}}
+	return s, seed(ctx, e, name, p)
+}
+
+// baseCell returns the cell of the workspace. One that exists gets what has changed in
+// the directory.
+func baseCell(ctx context.Context, e Engine, o Order) (string, error) {
+	name, below, err := e.CellAt(ctx, o.Plan.Workspace)
+	if err != nil {
+		return "", err
+	}
+	if name == "" || below != "." {
+		res, err := o.Make(ctx, api.InitRequest{From: o.Plan.Workspace, Runtime: "native"})
+		if err != nil {
+			return "", err
+		}
+		return res.Cell, nil
+	}
+	res, err := e.Refresh(ctx, api.RefreshRequest{Cell: name, OnConflict: "fail"})
+	if err == nil && len(res.Changed) > 0 {
+		o.Notes(strconv.Itoa(len(res.Changed)) + " changes of the directory brought into cell " + name)
+	}
+	return name, api.WithHint(err, api.CodeConflict, "`forkcell refresh "+name+" --on-conflict ours` or `theirs` settles them")
+}
+
+// maxTries bounds the search for a free name.
+const maxTries = 1000
+
+// fork forks the cell of the workspace. Without a name for the session it takes the
+// first that is free.
+func fork(ctx context.Context, e Engine, base string, o Order) (string, error) {
+	settings := api.Settings{Labels: map[string]string{LabelAgent: o.Plan.Terms.Agent}}
+	for try := 1; ; try++ {
+		name := o.Name
+		if name == "" {
+			name = sessionName(base, o.Plan.Terms.Agent, try)
+		}
+		_, err := e.Fork(ctx, api.ForkRequest{Cell: base, Name: name, Settings: settings})
+		taken := api.CodeOf(err) == api.CodeNameTaken
+		if err == nil || !taken || o.Name != "" || try == maxTries {
+			return name, err
+		}
+	}
+}
+
+// maxCellName is how long the name of a cell may be.
+const maxCellName = 63
+
+// sessionName returns a name for a session of an agent: the cell's, the agent's and,
+// from the second on, a number.
+func sessionName(base, agent string, try int) string {
+	end := "-" + agent
+	if try > 1 {
+		end += "-" + strconv.Itoa(try)
+	}
+	return base[:min(len(base), maxCellName-len(end))] + end
+}
+
+// start makes the session's cell live.
+func start(ctx context.Context, e Engine, name string, o Order) (*api.StartResult, error) {
+	p := o.Plan
+	q := api.StartRequest{Cell: name, RunOptions: o.Options, Session: &p.Terms}
+	q.Policy, q.Control, q.Turns = p.file(), p.control, p.turns
+	q.ReadOnly = append(slices.Clone(o.Options.ReadOnly), p.Show...)
+	q.Network.Credentials = append(slices.Clone(q.Network.Credentials), p.grant.Sources...)
+	q.Network.Placeholders, q.Network.Logins = p.grant.Placeholders, p.grant.Logins
+	q.Env = slices.Concat(p.variables(o.PathDirs), q.Env)
+	res, err := e.Start(ctx, q)
+	if err == nil || !o.OptionalLimits || api.CodeOf(err) != api.CodeUnenforced || p.policy.Limits == (policy.Limits{}) {
+		return res, err
+	}
+	without := *p.policy
+	without.Limits = policy.Limits{}
+	p.policy = &without
+	q.Policy = p.file()
+	if res, err = e.Start(ctx, q); err == nil {
+		o.Notes("this host cannot enforce limits on memory and processes for you, so the session has none")
+	}
+	return res, err
+}
+
+// file returns the policy as a file.
+func (p *Plan) file() *api.PolicyFile {
+	return &api.PolicyFile{Name: api.Text("the policy of agent " + p.Terms.Agent), Text: p.policy.Canonical()}
+}
+
+// cellPath is PATH in a cell.
+const cellPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// variables returns the agent's variables as K=V, sorted.
+func (p *Plan) variables(dirs []string) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(p.Environment)) {
+		out = append(out, name+"="+p.Environment[name])
+	}
+	if len(dirs) > 0 {
+		out = append(out, "PATH="+cellPath+":"+strings.Join(dirs, ":"))
+	}
+	return out
+}

@@ -1,0 +1,150 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/event"
+)
+
+// Timeline lists what happened in a session, in the order of time: its events, and
+// what was done with its cell.
+func Timeline(ctx context.Context, r Reader, name string, now time.Time) ([]api.TimelineEntry, error) {
+	s, err := Show(ctx, r, name, now)
+	if err != nil {
+		return nil, err
+	}
+	out := []api.TimelineEntry{}
+	for _, run := range s.RunIDs {
+		err := r.Events(ctx, api.EventQuery{Cell: name, Run: run}, func(rec event.Record) error {
+			entry, err := fromEvent(rec)
+			if err == nil {
+				out = append(out, entry)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	log, err := r.Log(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range log {
+		if l.Kind == "run" || l.Kind == "live" {
+			continue // its events say it
+		}
+		out = append(out, api.TimelineEntry{At: l.CreatedAt, Kind: l.Kind, Summary: summaryOf(l), Details: map[string]string{"id": l.ID, "actor": l.Actor}})
+	}
+	slices.SortStableFunc(out, func(a, b api.TimelineEntry) int { return a.At.Compare(b.At) })
+	return out, nil
+}
+
+func summaryOf(l api.LogEntry) string {
+	text := l.Kind
+	for _, part := range []string{l.Name, l.Decision, l.CheckpointID, l.Reason} {
+		if part != "" {
+			text += " " + part
+		}
+	}
+	return text
+}
+
+// kinds names classes of events in a timeline.
+func kindOf(class event.Class, activity int) string {
+	const terminate = 2
+	switch class {
+	case event.ProcessActivity:
+		if activity == terminate {
+			return "exit"
+		}
+		return "launch"
+	case event.NetworkActivity, event.HTTPActivity, event.DNSActivity:
+		return "network"
+	case event.DetectionFinding:
+		return "finding"
+	case event.ConfigChange:
+		return "state"
+	case event.AppLifecycle:
+		return "session"
+	default:
+		return "event"
+	}
+}
+
+// happening is what a timeline reads of an event.
+type happening struct {
+	Time     int64  `json:"time"`
+	Class    int    `json:"class_uid"`
+	Activity int    `json:"activity_id"`
+	Name     string `json:"activity_name"`
+	Action   string `json:"action"`
+	Message  string `json:"message"`
+	Detail   string `json:"status_detail"`
+	Rule     struct {
+		Name string `json:"name"`
+	} `json:"firewall_rule"`
+	Dst struct {
+		Hostname string `json:"hostname"`
+		IP       string `json:"ip"`
+		Port     int    `json:"port"`
+	} `json:"dst_endpoint"`
+	Query struct {
+		Hostname string `json:"hostname"`
+	} `json:"query"`
+	Request struct {
+		Method string `json:"http_method"`
+	} `json:"http_request"`
+	URL struct {
+		Hostname string `json:"hostname"`
+		Path     string `json:"path"`
+	} `json:"url"`
+	Process struct {
+		CommandLine string `json:"cmd_line"`
+	} `json:"process"`
+}
+
+func fromEvent(rec event.Record) (api.TimelineEntry, error) {
+	var e happening
+	if err := json.Unmarshal(rec.Raw, &e); err != nil {
+		return api.TimelineEntry{}, err
+	}
+	out := api.TimelineEntry{At: time.UnixMilli(e.Time).UTC(), Kind: kindOf(event.Class(e.Class), e.Activity), Summary: e.summary(), Details: map[string]string{}}
+	for key, value := range map[string]string{
+		"action": e.Action, "why": e.Detail, "rule": e.Rule.Name, "host": cmp.Or(e.URL.Hostname, e.Query.Hostname, e.Dst.Hostname, e.Dst.IP), "message": e.Message,
+	} {
+		if value != "" {
+			out.Details[key] = value
+		}
+	}
+	return out, nil
+}
+
+// summary returns one line about an event.
+func (e happening) summary() string {
+	text := cmp.Or(e.Message, e.Name)
+	switch {
+	case e.URL.Hostname != "":
+		text = e.Request.Method + " " + e.URL.Hostname + e.URL.Path
+	case e.Query.Hostname != "":
+		text = "look-up of " + e.Query.Hostname
+	case e.Dst.Port != 0:
+		text = e.Name + " " + net.JoinHostPort(cmp.Or(e.Dst.Hostname, e.Dst.IP), strconv.Itoa(e.Dst.Port))
+	case e.Process.CommandLine != "":
+		text += ": " + e.Process.CommandLine
+	}
+	if e.Action == "Denied" {
+		text = "denied: " + text
+		if e.Detail != "" {
+			text += ": " + e.Detail
+		}
+	}
+	return text
+}

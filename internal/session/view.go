@@ -1,0 +1,109 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// List describes the sessions of a home, the newest first. With an agent or a
+// workspace, only theirs.
+func List(ctx context.Context, r Reader, agent, workspace string, now time.Time) ([]api.AgentSession, error) {
+	cells, err := r.ListMatching(ctx, api.CellFilter{})
+	if err != nil {
+		return nil, err
+	}
+	out := []api.AgentSession{}
+	for _, c := range cells {
+		label, is := c.Labels[LabelAgent]
+		if !is || agent != "" && label != agent || workspace != "" && c.Source != workspace {
+			continue
+		}
+		s, err := Show(ctx, r, c.Cell, now)
+		if api.CodeOf(err) == api.CodeNotFound {
+			continue // removed meanwhile, or a fork of a session
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *s)
+	}
+	slices.SortStableFunc(out, func(a, b api.AgentSession) int { return b.StartedAt.Compare(a.StartedAt) })
+	return out, nil
+}
+
+// Show describes one session, by the name of its cell. A cell without one is an error
+// of the kind NotFound.
+func Show(ctx context.Context, r Reader, name string, now time.Time) (*api.AgentSession, error) {
+	status, err := r.Status(ctx, name)
+	if err != nil {
+		return nil, api.WithHint(err, api.CodeNotFound, "`forkcell session list` shows them")
+	}
+	runs, err := r.CellRuns(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	runs = slices.DeleteFunc(runs, func(i api.RunInfo) bool { return i.Session == nil })
+	if len(runs) == 0 {
+		return nil, api.Missing("session", name, "the cell has none; `forkcell session list` shows them")
+	}
+	return describe(status, runs, now), nil
+}
+
+func describe(status *api.StatusResult, runs []api.RunInfo, now time.Time) *api.AgentSession {
+	last := runs[len(runs)-1]
+	s := &api.AgentSession{
+		SessionID: status.Cell, Cell: status.Cell, CellID: status.CellID, Workspace: status.Source, RunID: last.RunID, Began: runs[0].Before, Head: status.Head,
+		ReceiptID: last.ReceiptID, Decision: last.Decision, StartedAt: runs[0].StartedAt, ObservedAt: now.UTC(), ExitStatus: last.ExitCode,
+		FinishedAt: last.FinishedAt, ChangedFiles: last.ChangedFiles, PolicyHash: last.PolicyHash, SessionTerms: *last.Session,
+		InitialAssurance: runs[0].Session.Assurance, CurrentAssurance: last.Session.Assurance,
+	}
+	for _, r := range runs {
+		s.RunIDs = append(s.RunIDs, r.RunID)
+	}
+	live := status.Live
+	if live != nil && live.RunID == last.RunID {
+		s.MonitorPID = live.PID
+		s.Status = api.SessionStarting
+		for _, x := range live.Sessions {
+			if x.Running && x.Detachable {
+				s.Status = api.SessionRunning
+				s.Clients += x.Clients
+			}
+		}
+		if len(live.Sessions) > 0 && s.Status == api.SessionStarting && ended(live.Sessions) {
+			s.Status = api.SessionStopping
+		}
+	} else {
+		s.Status = ending(last)
+		s.FinalAssurance = s.CurrentAssurance
+	}
+	s.LiveStatus = cmp.Or(map[bool]string{true: "stopped"}[live == nil], s.Status)
+	return s
+}
+
+// ended reports whether the agent was executed and has ended: the cell is about to end.
+func ended(list []api.SessionInfo) bool {
+	return slices.ContainsFunc(list, func(x api.SessionInfo) bool { return x.Detachable && !x.Running })
+}
+
+// ending returns the state of a session whose run is not live.
+func ending(r api.RunInfo) string {
+	if r.State == "running" {
+		return api.SessionInterrupted // its process died, and nothing has finished it yet
+	}
+	switch receipt.Outcome(r.Outcome) {
+	case receipt.Succeeded:
+		return api.SessionExited
+	case receipt.Failed:
+		return api.SessionFailed
+	case receipt.Interrupted:
+		return api.SessionInterrupted
+	default:
+		return api.SessionAborted
+	}
+}
