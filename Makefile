@@ -24,10 +24,11 @@ build: ## build bin/forkcell and, for serve, bin/forkcell-server: static binarie
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -tags lean -o bin/forkcell ./cmd/forkcell
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/forkcell-server ./cmd/forkcell
 
-install: build ## install the program, its manual pages and completions (PREFIX, DESTDIR)
+install: build ## install what was built, manual pages and completions (PREFIX, DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DATADIR)/man/man1 $(DATADIR)/bash-completion/completions \
 		$(DATADIR)/zsh/site-functions $(DATADIR)/fish/vendor_completions.d
 	install -m 755 bin/forkcell bin/forkcell-server $(DESTDIR)$(PREFIX)/bin
+	if [ -e bin/forkcell-gvisor ]; then install -m 755 bin/forkcell-gvisor $(DESTDIR)$(PREFIX)/bin; fi
 	bin/forkcell man $(DATADIR)/man/man1
 	bin/forkcell completion bash >$(DATADIR)/bash-completion/completions/forkcell
 	bin/forkcell completion zsh >$(DATADIR)/zsh/site-functions/_forkcell
@@ -56,6 +57,16 @@ test-gvisor: gvisor ## test the runtime of the gVisor tier and its driver, as ro
 	$(INGVISOR) test -timeout 10m ./...
 	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./internal/driver/gvisor/...
 	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./cmd/forkcell -run '^TestGvisor$$'
+
+.PHONY: test-browser
+test-browser: ## test the review pages in a real browser, Debian's Chromium; screenshots in bin/screenshots
+	@scripts/setup.sh browser
+	FORKCELL_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -tags browser -timeout 15m ./internal/full -run '^TestBrowser'
+
+.PHONY: test-agents
+test-agents: build ## test sessions of the real agent programs, beside a stand-in of their services
+	@scripts/agents.sh fetch
+	scripts/agents.sh test
 
 .PHONY: fuzz-api
 fuzz-api: build ## check the OpenAPI document, and fuzz a real daemon with it (FUZZSECONDS=120)

@@ -1,0 +1,39 @@
+package repo
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestStartIsCheap holds that no package of the project does work at the start of every
+// command that few commands need, such as compiling an expression or filling a table.
+func TestStartIsCheap(t *testing.T) {
+	t.Parallel()
+	const most = 8 << 10 // bytes; one expression with a class of letters takes 170 KiB
+	binary := filepath.Join(t.TempDir(), "forkcell")
+	goCommand(t, "build", "-buildvcs=false", "-tags", "lean", "-o", binary, "./cmd/forkcell")
+	var trace bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), binary, "version")
+	cmd.Env, cmd.Stderr = []string{"GODEBUG=inittrace=1"}, &trace
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, trace.String())
+	}
+	own := 0
+	for _, m := range regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes`).FindAllStringSubmatch(trace.String(), -1) {
+		if !strings.HasPrefix(m[1], "github.com/forkcell/forkcell/") {
+			continue
+		}
+		own++
+		if bytes, err := strconv.Atoi(m[2]); err != nil || bytes > most {
+			t.Errorf("%s allocates %s bytes when it is initialised: do it at its first use, see sync.OnceValue", m[1], m[2])
+		}
+	}
+	if own < 3 {
+		t.Errorf("%d packages of the project in the trace:\n%s", own, trace.String())
+	}
+}
