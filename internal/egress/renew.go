@@ -68,8 +68,11 @@ func tokenRequest(r *http.Request) ([]byte, error) {
 // askTokens sends a request to a token endpoint with the real tokens in its body.
 func (p *Proxy) askTokens(ctx context.Context, like *http.Request, body []byte) (int, []byte, error) {
 	r := like.WithContext(ctx)
-	r.Header = like.Header.Clone()
+	where := *like.URL
+	where.RawQuery = ""
+	r.URL, r.Header = &where, like.Header.Clone()
 	r.Header["Accept-Encoding"] = []string{"identity"}
+	r.Header["Content-Type"] = []string{"application/json"}
 	r.Header.Del("Content-Length")
 	r.Body, r.ContentLength, r.GetBody, r.TransferEncoding, r.Trailer = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil, nil, nil
 	if _, ok := r.Header["User-Agent"]; !ok {

@@ -2,6 +2,7 @@ package egress_test
 
 import (
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -64,7 +65,7 @@ func TestLoginIsRenewedOutside(t *testing.T) {
 		c, file, access, refresh := loggedIn(t, true)
 		c.serve("login.example.com", 443, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var in map[string]string
-			if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in["refresh_token"] != "REAL-refresh-token-1" || in["client_id"] != "app" {
+			if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in["refresh_token"] != "REAL-refresh-token-1" || in["client_id"] != "app" || r.URL.RawQuery != "" || r.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("the service got %v, %v", in, err)
 			}
 			w.Header().Set("Set-Cookie", "session=REAL-access-token-2")
@@ -73,7 +74,7 @@ func TestLoginIsRenewedOutside(t *testing.T) {
 		seen := make(chan string, 8)
 		c.serve(api, 443, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))
 		cl := c.client(h2)
-		status, body, header := get(t, cl, "POST", "https://login.example.com/token", strings.NewReader(`{"grant_type": "refresh_token", "refresh_token": "`+refresh+`", "client_id": "app"}`), "Content-Type", "application/json")
+		status, body, header := get(t, cl, "POST", "https://login.example.com/token?scope=other", strings.NewReader(`{"grant_type": "refresh_token", "refresh_token": "`+refresh+`", "client_id": "app"}`), "Content-Type", "text/plain")
 		if status != 200 || strings.Contains(body+fmt.Sprint(header), "REAL") {
 			t.Fatalf("the cell gets %d %v %s", status, header, body)
 		}
@@ -100,6 +101,43 @@ func TestLoginIsRenewedOutside(t *testing.T) {
 	})
 }
 
+// TestLoginIsRenewedAfterHangup closes the program's connection after the service has
+// replaced the tokens: the host's file gets them, before Close returns.
+func TestLoginIsRenewedAfterHangup(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, h2 bool) {
+		c, file, _, refresh := loggedIn(t, true)
+		replaced, gone := make(chan struct{}), make(chan struct{})
+		c.serve("login.example.com", 443, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			close(replaced)
+			<-gone
+			_, _ = fmt.Fprint(w, `{"access_token": "REAL-access-token-2", "refresh_token": "REAL-refresh-token-2", "expires_in": 3600}`)
+		}))
+		ctx, hangUp := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://login.example.com/token", strings.NewReader(`{"grant_type": "refresh_token", "refresh_token": "`+refresh+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			<-replaced
+			hangUp()
+		}()
+		if res, err := c.client(h2).Do(req); err == nil {
+			_ = res.Body.Close()
+			t.Fatal("the program got an answer")
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- c.proxy.Close() }()
+		close(gone)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "REAL-refresh-token-2") {
+			t.Errorf("the host's file is %s, %v", text, err)
+		}
+	})
+}
+
 func TestLoginIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, h2 bool) {
@@ -107,9 +145,9 @@ func TestLoginIsNotRenewed(t *testing.T) {
 		up := c.serve("login.example.com", 443, http.NotFoundHandler())
 		cl := c.client(h2)
 		for body, want := range map[string]string{
-			`{"refresh_token": "` + refresh + `"}`: "not acknowledged",
-			`{"refresh_token": "mine"}`:            "does not renew",
-			`{"code": "x"}`:                        "does not renew",
+			`{"grant_type": "refresh_token", "refresh_token": "` + refresh + `"}`: "not acknowledged",
+			`{"refresh_token": "mine"}`: "does not renew",
+			`{"code": "x"}`:             "does not renew",
 			`{"refresh_token": "` + refresh + strings.Repeat(" ", 70<<10) + `x"}`: "too long",
 		} {
 			status, got, _ := get(t, cl, "POST", "https://login.example.com/token", strings.NewReader(body))

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,82 +13,155 @@ import (
 	"time"
 )
 
-// exchange renews the login at its service.
-func (r *renewal) exchange(ctx context.Context, file *hostFile, old places, body []byte, send Send) (*Answer, error) {
+// maxExchange bounds a request to the service and what follows it. It does not end
+// with the caller: the service may have replaced the tokens already, and the new ones
+// are then only in its answer.
+const maxExchange = time.Minute
+
+// exchange renews the login at its service. Of the cell's request only the client's id
+// is sent, beside the tokens of the host.
+func (r *renewal) exchange(ctx context.Context, file *hostFile, old places, client string, send Send) (*Answer, error) {
 	if err := file.writable(); err != nil {
 		// Else the service would replace the tokens, and the new ones would be lost.
 		return nil, r.refused("", "the login of the host cannot be written back: %s", err)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxExchange)
+	defer cancel()
 	var used []string
-	real := map[string]any{}
+	fields := map[string]any{"grant_type": grantType}
+	if client != "" {
+		fields["client_id"] = client
+	}
 	for key, place := range r.endpoint.Request {
 		t, _ := r.token(place)
 		used = append(used, t.Credential)
-		real[key] = old[place].text
+		fields[key] = old[place].text
 	}
 	slices.Sort(used)
-	sent, err := splice(body, real)
-	if err != nil {
-		return nil, err
-	}
-	status, answer, err := send(ctx, sent)
+	sent := encode(fields)
+	status, body, err := send(ctx, sent)
 	clear(sent)
 	if err != nil {
 		return nil, err
 	}
-	out := &Answer{Status: status, Body: answer, Used: used}
-	if status == http.StatusOK {
-		if out.Body, out.Problem, err = r.store(file, old, answer); err != nil {
-			return nil, err
-		}
+	var answer map[string]any
+	if err := json.Unmarshal(body, &answer); err != nil {
+		answer = nil // some errors of a service are pages
 	}
-	if echo := r.set.Echo(); echo != nil && echo.Found(out.Body) {
-		return nil, r.refused("", "the answer of %s repeats a credential where none belongs", r.endpoint.Host)
+	out := &Answer{Status: status, Used: used}
+	switch {
+	case !success(status):
+		out.Body = encode(failure(answer))
+	case answer == nil:
+		return nil, r.refused("", "the answer of %s is not a JSON object", r.endpoint.Host)
+	default:
+		// The host's file comes first: whatever follows, the new tokens are not lost.
+		stored := r.store(file, old, answer)
+		fields, shown := r.show(answer)
+		out.Body, out.Problem = encode(fields), join(stored, shown)
 	}
-	return out, nil
+	return out, r.checkEcho(out.Body)
 }
 
-// store writes the new tokens to the host's file, makes them those that are sent, and
-// returns the answer with placeholders. The problem is a failure to write: the session
-// goes on with the new tokens, since the old ones may have ended.
-func (r *renewal) store(file *hostFile, old places, answer []byte) (shown []byte, problem string, err error) {
-	got, err := locate(answer)
+func success(status int) bool { return status >= http.StatusOK && status < http.StatusMultipleChoices }
+
+// join joins problems that are not "".
+func join(problems ...string) string {
+	return strings.Join(slices.DeleteFunc(problems, func(p string) bool { return p == "" }), "; ")
+}
+
+// checkEcho refuses an answer for the cell that holds a value.
+func (r *renewal) checkEcho(body []byte) error {
+	if echo := r.set.Echo(); echo != nil && echo.Found(body) {
+		return r.refused("", "the answer of %s repeats a credential where none belongs", r.endpoint.Host)
+	}
+	return nil
+}
+
+// store writes the new tokens to the host's file. It returns why it could not, "" if
+// it could: the session goes on with the new tokens, since the old ones may have ended.
+func (r *renewal) store(file *hostFile, old places, answer map[string]any) (problem string) {
+	const failed = "the renewed login was not written to the host: "
+	// Programs of the host may have written the file meanwhile.
+	if err := file.read(); err != nil {
+		return failed + err.Error()
+	}
+	found, err := locate(file.text)
 	if err != nil {
-		return nil, "", r.refused("", "the answer of %s is not a JSON object: %s", r.endpoint.Host, err)
+		return failed + err.Error()
 	}
-	host, cell := map[string]any{}, map[string]any{}
+	for _, place := range r.endpoint.Request {
+		if found[place].text != old[place].text {
+			return failed + "its file has another login now"
+		}
+	}
+	values := map[string]any{}
 	for key, place := range r.endpoint.Answer {
-		v, ok := got[key]
-		if !ok {
-			continue // a token that stays
-		}
-		if v.text == "" {
-			return nil, "", r.refused("", "the answer of %s has no text for %s", r.endpoint.Host, key)
-		}
-		if cell[key], err = r.renew(place, v.text); err != nil {
-			return nil, "", err
-		}
-		if _, there := old[place]; there {
-			host[place] = v.text
+		text, _ := answer[key].(string)
+		if _, there := found[place]; there && text != "" {
+			values[place] = text
 		}
 	}
-	if at, ok := old[r.login.Expires]; ok && at.number != "" {
-		if seconds, err := strconv.ParseInt(got["expires_in"].number, 10, 32); err == nil {
-			host[r.login.Expires] = r.now().Add(time.Duration(seconds) * time.Second).UnixMilli()
-		}
+	if seconds, ok := answer["expires_in"].(float64); ok && found[r.login.Expires].number != "" && math.Abs(seconds) <= math.MaxInt32 {
+		values[r.login.Expires] = r.now().Add(time.Duration(seconds) * time.Second).UnixMilli()
 	}
-	if _, ok := old[lastRefresh]; ok {
-		host[lastRefresh] = r.now().UTC().Format(time.RFC3339Nano)
+	if _, ok := found[lastRefresh]; ok {
+		values[lastRefresh] = r.now().UTC().Format(time.RFC3339Nano)
 	}
-	text, err := splice(file.text, host)
+	text, err := splice(file.text, values)
 	if err == nil {
 		err = file.write(text)
 	}
 	if err != nil {
-		problem = fmt.Sprintf("the renewed login was not written to the host: %s", err)
+		return failed + err.Error()
 	}
-	shown, err = splice(answer, cell)
-	return shown, problem, err
+	return ""
+}
+
+// show makes the tokens of an answer those that are sent, and returns what the cell
+// gets: placeholders, and fields that hold no token. A token that the session cannot
+// use is left out, and named in the problem unless the login never had it.
+func (r *renewal) show(answer map[string]any) (fields map[string]any, problem string) {
+	fields = texts(answer, "token_type", "scope")
+	if seconds, ok := answer["expires_in"].(float64); ok {
+		fields["expires_in"] = seconds
+	}
+	var problems []string
+	for key, place := range r.endpoint.Answer {
+		text, _ := answer[key].(string)
+		t, ok := r.token(place)
+		if !ok || text == "" {
+			continue
+		}
+		placeholder, err := r.use(t, text)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("the session cannot use the new token %s: %s", place, err))
+			continue
+		}
+		fields[key] = placeholder
+	}
+	slices.Sort(problems)
+	return fields, join(problems...)
+}
+
+// failure returns what the cell gets of an error: the texts that name it.
+func failure(answer map[string]any) map[string]any {
+	out := texts(answer, "error", "error_description")
+	if object, ok := answer["error"].(map[string]any); ok {
+		out["error"] = texts(object, "code", "type", "message")
+	}
+	return out
+}
+
+// texts returns the texts of an object that have some keys.
+func texts(object map[string]any, keys ...string) map[string]any {
+	out := map[string]any{}
+	for _, key := range keys {
+		if text, ok := object[key].(string); ok {
+			out[key] = text
+		}
+	}
+	return out
 }
 
 // lastRefresh is where codex keeps the time of the last renewal.

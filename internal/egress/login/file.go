@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,9 +14,11 @@ import (
 // hostFile is the file of a login on the host, locked by this process.
 type hostFile struct {
 	dir  *fsx.Dir
-	name string
+	path string
 	text []byte
 	mode uint32
+	// written is when it was written last.
+	written time.Time
 }
 
 // lock waits until no other process renews the login, and reads its file. The lock is
@@ -42,9 +45,9 @@ func lock(ctx context.Context, name string) (*hostFile, error) {
 		}()
 		return nil, ctx.Err()
 	}
-	f := &hostFile{dir: dir, name: path.Base(name)}
+	f := &hostFile{dir: dir, path: name}
 	if err == nil {
-		err = f.read(name)
+		err = f.read()
 	}
 	if err != nil {
 		f.close()
@@ -53,16 +56,19 @@ func lock(ctx context.Context, name string) (*hostFile, error) {
 	return f, nil
 }
 
-func (f *hostFile) read(name string) error {
-	info, err := f.dir.Lstat(f.name)
+// read reads the file, also once more.
+func (f *hostFile) read() error {
+	clear(f.text)
+	f.text = nil
+	info, err := f.dir.Lstat(path.Base(f.path))
 	if err != nil {
 		return err
 	}
 	if !info.IsRegular() {
 		return fsx.ErrNotRegular
 	}
-	f.mode = info.Mode
-	f.text, err = fsx.ReadOwn(name, 0o077, maxFile)
+	f.mode, f.written = info.Mode, info.MTime.Time()
+	f.text, err = fsx.ReadOwn(f.path, 0o077, maxFile)
 	return err
 }
 
@@ -72,7 +78,9 @@ func (f *hostFile) writable() error {
 }
 
 // write replaces the file, whole or not at all.
-func (f *hostFile) write(text []byte) error { return fsx.WriteFile(f.dir, f.name, text, f.mode) }
+func (f *hostFile) write(text []byte) error {
+	return fsx.WriteFile(f.dir, path.Base(f.path), text, f.mode)
+}
 
 func (f *hostFile) close() {
 	clear(f.text)

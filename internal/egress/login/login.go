@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -90,7 +91,8 @@ func (l Logins) Renew(ctx context.Context, set *credential.Set, to credential.Ta
 	if l.Now != nil {
 		r.now = l.Now
 	}
-	if err := r.checkRequest(body); err != nil {
+	client, err := r.checkRequest(body)
+	if err != nil {
 		return nil, err
 	}
 	file, err := lock(ctx, string(login.File))
@@ -102,14 +104,15 @@ func (l Logins) Renew(ctx context.Context, set *credential.Set, to credential.Ta
 	if err != nil {
 		return nil, err
 	}
-	if !r.known(tokens) && !r.ended(tokens) {
+	// A program that asks again and again does not make the service replace tokens.
+	if !r.ended(tokens) && (!r.known(tokens) || r.recent(file)) {
 		return r.adopt(tokens)
 	}
 	if !login.WriteBack {
 		return nil, r.refused("log in on the host again, or allow it: forkcell auth set ... --ack-write-back",
 			"the login %s can be renewed only on the host: writing it back is not acknowledged", login.Key)
 	}
-	return r.exchange(ctx, file, tokens, body, send)
+	return r.exchange(ctx, file, tokens, client, send)
 }
 
 // renewal is one renewal of a login.
@@ -134,19 +137,25 @@ func (r *renewal) token(place string) (api.LoginToken, bool) {
 	return api.LoginToken{}, false
 }
 
-// checkRequest accepts only a body with the placeholders of the login.
-func (r *renewal) checkRequest(body []byte) error {
+// grantType is that of a request which renews a login.
+const grantType = "refresh_token"
+
+// checkRequest accepts only a body that renews with the placeholders of the login, and
+// returns the id of the client in it.
+func (r *renewal) checkRequest(body []byte) (client string, err error) {
 	found, err := locate(body)
 	if err != nil {
-		return r.refused("", "the request to renew the login %s is not a JSON object: %s", r.login.Key, err)
+		return "", r.refused("", "the request to renew the login %s is not a JSON object: %s", r.login.Key, err)
 	}
+	holds := found["grant_type"].text == grantType
 	for key, place := range r.endpoint.Request {
 		t, _ := r.token(place)
-		if v, ok := found[key]; !ok || !r.set.Holds(t.Credential, v.text) {
-			return r.refused("", "the request to %s does not renew the login %s", r.endpoint.Host, r.login.Key)
-		}
+		holds = holds && r.set.Holds(t.Credential, found[key].text)
 	}
-	return nil
+	if !holds {
+		return "", r.refused("", "the request to %s does not renew the login %s", r.endpoint.Host, r.login.Key)
+	}
+	return found["client_id"].text, nil
 }
 
 // read returns the values of the host's file, by place.
@@ -173,35 +182,31 @@ func (r *renewal) known(found places) bool {
 	return true
 }
 
-// adopt answers with tokens that another session, or the host, has renewed already.
-func (r *renewal) adopt(found places) (*Answer, error) {
-	fields := map[string]any{"token_type": "Bearer"}
-	for key, place := range r.endpoint.Answer {
-		v := found[place].text
-		if v == "" {
-			continue
-		}
-		shown, err := r.renew(place, v)
-		if err != nil {
-			return nil, err
-		}
-		fields[key] = shown
-	}
-	if end, ok := r.end(found); ok {
-		fields["expires_in"] = int64(end.Sub(r.now()).Seconds())
-	}
-	return &Answer{Status: http.StatusOK, Body: encode(fields)}, nil
+// recent reports whether the host's file was written within the last minute.
+func (r *renewal) recent(file *hostFile) bool {
+	age := r.now().Sub(file.written)
+	return age >= 0 && age < time.Minute
 }
 
-// renew makes a value the one that is sent, and returns its placeholder.
-func (r *renewal) renew(place, value string) (string, error) {
-	t, ok := r.token(place)
-	if !ok {
-		return "", r.refused("", "the login %s has no token %s", r.login.Key, place)
+// adopt answers with tokens that another session, or the host, has renewed already.
+func (r *renewal) adopt(found places) (*Answer, error) {
+	answer := map[string]any{"token_type": "Bearer"}
+	for key, place := range r.endpoint.Answer {
+		answer[key] = found[place].text
 	}
+	if end, ok := r.end(found); ok {
+		answer["expires_in"] = math.Floor(end.Sub(r.now()).Seconds())
+	}
+	fields, problem := r.show(answer)
+	out := &Answer{Status: http.StatusOK, Body: encode(fields), Problem: problem}
+	return out, r.checkEcho(out.Body)
+}
+
+// use makes a value the one that is sent, and returns its placeholder.
+func (r *renewal) use(t api.LoginToken, value string) (string, error) {
 	v, err := credential.NewValue([]byte(value))
 	if err != nil {
-		return "", r.refused("", "the token %s: %s", place, err)
+		return "", err
 	}
 	return r.set.Renew(t.Credential, v, credential.LeadOf(value, t.Lead))
 }

@@ -129,10 +129,9 @@ func (s *service) renew(in session, body string) (*login.Answer, error) {
 		s.asked.Add(1)
 		var r struct {
 			Refresh string `json:"refresh_token"`
-			Client  string `json:"client_id"`
 		}
-		if err := json.Unmarshal(sent, &r); err != nil || r.Client != "app" {
-			return 0, nil, fmt.Errorf("sent %s", sent)
+		if err := json.Unmarshal(sent, &r); err != nil || string(sent) != `{"client_id":"app","grant_type":"refresh_token","refresh_token":"`+r.Refresh+`"}` {
+			s.t.Errorf("sent %s", sent)
 		}
 		status, text := s.answer(r.Refresh)
 		return status, []byte(text), nil
@@ -208,6 +207,9 @@ func TestRefusals(t *testing.T) {
 	}{
 		"not acknowledged": {func(s *service, _ *session) { s.login.WriteBack = false }, nil, "writing it back is not acknowledged", 0},
 		"another grant":    {nil, func(session) string { return `{"grant_type": "authorization_code", "code": "x", "client_id": "app"}` }, "does not renew", 0},
+		"a grant for it": {nil, func(in session) string {
+			return strings.Replace(body(in.refresh), `"grant_type": "refresh_token"`, `"grant_type": "token-exchange"`, 1)
+		}, "does not renew", 0},
 		"a foreign token":  {nil, func(session) string { return body("sk-ant-mine") }, "does not renew", 0},
 		"the other token":  {nil, func(in session) string { return body(in.access) }, "does not renew", 0},
 		"not JSON":         {nil, func(in session) string { return "refresh_token=" + in.refresh }, "not a JSON object", 0},
@@ -218,25 +220,14 @@ func TestRefusals(t *testing.T) {
 		"file malformed":   {func(s *service, _ *session) { s.write("{") }, nil, "not as it should be", 0},
 		"logged out":       {func(s *service, _ *session) { s.write("{}") }, nil, "has no claudeAiOauth.refreshToken", 0},
 		"answer malformed": {func(s *service, _ *session) { s.answer = func(string) (int, string) { return 200, "[]" } }, nil, "not a JSON object", 1},
-		"answer twice": {func(s *service, _ *session) {
-			s.answer = func(string) (int, string) {
-				return 200, `{"access_token":"sk-ant-REAL-x","access_token":"sk-ant-REAL-y"}`
-			}
-		}, nil, "there twice", 1},
-		"token of no form": {func(s *service, _ *session) {
-			s.answer = func(string) (int, string) { return 200, `{"access_token":"a\nb"}` }
-		}, nil, "line end", 1},
-		"token is a number": {func(s *service, _ *session) {
-			s.answer = func(string) (int, string) { return 200, `{"access_token":1}` }
-		}, nil, "no text", 1},
 		"echo of the old": {func(s *service, _ *session) {
 			s.answer = func(r string) (int, string) {
-				return 200, `{"access_token":"sk-ant-REAL-access-2","debug":"you sent ` + r + `"}`
+				return 200, `{"access_token":"sk-ant-REAL-access-2","token_type":"you sent ` + r + `"}`
 			}
 		}, nil, "repeats a credential", 1},
 		"echo of the new": {func(s *service, _ *session) {
 			s.answer = func(string) (int, string) {
-				return 200, `{"access_token":"sk-ant-REAL-access-2","again":["sk-ant-REAL-access-2"]}`
+				return 200, `{"access_token":"sk-ant-REAL-access-2","scope":"sk-ant-REAL-access-2"}`
 			}
 		}, nil, "repeats a credential", 1},
 		"echo in an error": {func(s *service, _ *session) {
@@ -292,7 +283,7 @@ func TestServiceRefuses(t *testing.T) {
 	s.answer = func(string) (int, string) { return 400, `{"error": "invalid_grant"}` }
 	before := s.host()
 	got, err := s.renew(in, body(in.refresh))
-	if err != nil || got.Status != 400 || string(got.Body) != `{"error": "invalid_grant"}` || s.host() != before || !in.set.Same("refresh", "sk-ant-REAL-refresh-1") {
+	if err != nil || got.Status != 400 || string(got.Body) != `{"error":"invalid_grant"}` || s.host() != before || !in.set.Same("refresh", "sk-ant-REAL-refresh-1") {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
