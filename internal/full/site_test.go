@@ -336,6 +336,8 @@ func TestSiteScopes(t *testing.T) {
 	d.cell("mine")
 	d.cell("other")
 	run, hidden := d.ran("mine", "echo x > new"), d.ran("other", "echo y > new")
+	d.want(http.StatusCreated, nil, "POST", "/v1/cells/mine/fork", api.ForkBody{Name: "secret"})
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/secret/accept", api.AcceptBody{Run: run, Reason: "a private reason"})
 	var made api.TokenCreated
 	d.want(http.StatusCreated, &made, "POST", "/v1/tokens", api.TokenBody{Name: "viewer", Scopes: []string{"read"}, Cells: "mine"})
 	base := newReviewer(d).base
@@ -347,7 +349,7 @@ func TestSiteScopes(t *testing.T) {
 	r.has("mine")
 	r.lacks("other", "Tokens", "Doctor")
 	r.get(http.StatusOK, "/ui/runs/"+run)
-	r.lacks(`id="decide"`, "Accept")
+	r.lacks(`id="decide"`, "Accept", "secret", "a private reason")
 	r.send(http.StatusForbidden, "/ui/runs/"+run+"/decide", "do", "accept", "revision", "1")
 	for _, at := range []string{
 		"/ui/cells/other", "/ui/cells/other/files", "/ui/runs/" + hidden, "/ui/runs/" + hidden + "/output", "/ui/runs/" + hidden + "/bundle", "/ui/events?run=" + hidden,

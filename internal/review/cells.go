@@ -2,6 +2,7 @@ package review
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -64,12 +65,17 @@ func (c cellLine) Pending() bool { return c.LastDecision == "pending" }
 
 func (c cellLine) isLive() bool { return c.State != api.StateIdle }
 
+// visibleCells lists the cells that the visitor may know of.
+func (q *request) visibleCells(ctx context.Context) ([]api.CellInfo, error) {
+	list, err := q.engine.List(ctx)
+	return slices.DeleteFunc(list, func(c api.CellInfo) bool { return !q.visit.Sees(c.Cell) }), err
+}
+
 func (q *request) cellsPage() error {
-	list, err := q.engine.List(q.Context())
+	list, err := q.visibleCells(q.Context())
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(c api.CellInfo) bool { return !q.visit.Sees(c.Cell) })
 	body := cellsBody{Search: q.URL.Query().Get("q"), Total: len(list), Prev: -1, Next: -1}
 	body.First, _ = strconv.Atoi(q.URL.Query().Get("first")) // anything else is the first page
 	for _, c := range list {

@@ -40,11 +40,10 @@ func (q *request) comparePage() error {
 	v := q.URL.Query()
 	ctx := q.Context()
 	body := compareBody{Cell: v.Get("cell"), From: v.Get("from"), To: v.Get("to"), Decides: q.decides()}
-	list, err := q.engine.List(ctx)
+	list, err := q.visibleCells(ctx)
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(c api.CellInfo) bool { return !q.visit.Sees(c.Cell) })
 	for _, c := range list {
 		body.Cells = append(body.Cells, c.Cell)
 	}

@@ -2,9 +2,10 @@ package review
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -76,26 +77,25 @@ func send(w http.ResponseWriter, control *http.ResponseController, kind, data st
 	return control.Flush()
 }
 
-// version returns a text that changes with a cell, or with any cell.
+// version returns a hash that changes with a cell, or with any cell that the visitor
+// sees.
 func (q *request) version(ctx context.Context, name string) (string, error) {
-	if name != "" {
+	var list []api.CellInfo
+	if name == "" {
+		var err error
+		if list, err = q.visibleCells(ctx); err != nil {
+			return "", err
+		}
+	} else {
 		s, err := q.engine.Status(ctx, name)
 		if err != nil {
 			return "", err
 		}
-		return stateVersion(s.CellInfo), nil
+		list = []api.CellInfo{s.CellInfo}
 	}
-	runs, _, err := q.engine.RecentRuns(ctx, "", 0, 1)
-	if err != nil {
-		return "", err
+	sum := sha256.New()
+	for _, c := range list {
+		_, _ = fmt.Fprintln(sum, c.CellID, c.Cell, c.Revision, c.State, c.LastRun, c.LastOutcome, c.LastDecision)
 	}
-	text := ""
-	for _, r := range runs {
-		text = r.RunID + r.State + r.Decision
-	}
-	return text, nil
-}
-
-func stateVersion(c api.CellInfo) string {
-	return strconv.FormatInt(c.Revision, 10) + " " + c.State + " " + c.LastRun
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -33,14 +33,12 @@ func (q *request) explainPage() error {
 	body := explainBody{
 		Cell: v.Get("cell"), Path: v.Get("path"), Host: v.Get("host"), Syscall: v.Get("syscall"), Method: v.Get("method"), URLPath: v.Get("url_path"), Binary: v.Get("binary"),
 	}
-	list, err := q.engine.List(q.Context())
+	list, err := q.visibleCells(q.Context())
 	if err != nil {
 		return err
 	}
 	for _, c := range list {
-		if q.visit.Sees(c.Cell) {
-			body.Cells = append(body.Cells, c.Cell)
-		}
+		body.Cells = append(body.Cells, c.Cell)
 	}
 	if body.Cell != "" {
 		if _, err := q.visible(body.Cell); err != nil {

@@ -108,6 +108,7 @@ func (q *request) addProof(ctx context.Context, body *runBody) error {
 	}
 	body.Receipt, body.Asked = signed, controlsOf(signed)
 	body.Decisions, err = q.engine.Decisions(ctx, "", body.RunID)
+	body.Decisions = slices.DeleteFunc(body.Decisions, func(d api.DecisionInfo) bool { return !q.visit.Sees(d.Cell) })
 	return err
 }
 

@@ -1,0 +1,75 @@
+package full_test
+
+import (
+	"bufio"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// follow opens the live updates at an address. Each call of the function that it
+// returns waits for the next state.
+func (r *reviewer) follow(at string) func() string {
+	r.Helper()
+	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.base+at, nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	resp, err := r.browser.Do(req)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = resp.Body.Close() })
+	lines := bufio.NewScanner(resp.Body)
+	return func() string {
+		r.Helper()
+		for state := false; lines.Scan(); {
+			if data, is := strings.CutPrefix(lines.Text(), "data: "); is && state {
+				return data
+			}
+			state = lines.Text() == "event: state"
+		}
+		r.Fatal("the live updates ended:", lines.Err())
+		return ""
+	}
+}
+
+// TestSiteLive: the list of cells follows every cell that the visitor sees, and no other.
+func TestSiteLive(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("mine")
+	d.cell("other")
+	first := d.ran("mine", "echo x > new")
+	var made api.TokenCreated
+	d.want(http.StatusCreated, &made, "POST", "/v1/tokens", api.TokenBody{Name: "viewer", Scopes: []string{"read"}, Cells: "mine"})
+	all := newReviewer(d)
+	bound := emptyReviewer(d, all.base)
+	bound.do(http.StatusOK, "POST", "/ui/sign-in", url.Values{"token": {made.Token}})
+
+	before, next := bound.follow("/ui/live")(), all.follow("/ui/live")
+	seen := map[string]bool{next(): true}
+	renewed := func(change string) {
+		t.Helper()
+		now := next()
+		if seen[now] {
+			t.Errorf("%s: the state %s came before", change, now)
+		}
+		seen[now] = true
+	}
+	d.ran("other", "echo y > new")
+	renewed("a run of another cell")
+	d.want(http.StatusCreated, nil, "POST", "/v1/cells/other/fork", api.ForkBody{Name: "other-2"})
+	renewed("a fork")
+	if bound.follow("/ui/live")() != before {
+		t.Error("a change of a hidden cell shows")
+	}
+	d.want(http.StatusOK, nil, "POST", "/v1/cells/mine/accept", api.AcceptBody{Run: first})
+	renewed("a decision about an older run")
+	if bound.follow("/ui/live")() == before {
+		t.Error("a change of a visible cell does not show")
+	}
+}
