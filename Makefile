@@ -39,7 +39,7 @@ test: ## run every test: unit, script, property, race, fuzz (short), crash; as r
 	@scripts/conformance/fetch.sh
 	$(GO) run -buildvcs=false ./scripts/runtests $(TESTFLAGS)
 
-sdk: build ## test the packages for Python and TypeScript, and the examples, beside a real daemon
+sdk: build gvisor ## test the packages for Python and TypeScript, and the examples, beside a real daemon
 	@scripts/setup.sh sdk
 	@scripts/sdk.sh fetch
 	@scripts/conformance/fetch.sh

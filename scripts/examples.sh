@@ -23,7 +23,7 @@ example() {
 	echo "examples: $1"
 	rm -rf "$work/run"
 	mkdir "$work/run"
-	cp -r examples/project examples/evaluation "$work/run"
+	cp -r examples/project examples/evaluation examples/database examples/browser examples/agent "$work/run"
 	(cd "$work/run" && "${@:2}") >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
 }
 
@@ -65,6 +65,17 @@ if [ -n "$python" ] && [ -n "$wheels" ]; then
 	expect '^loaded in' '^6 cells have it' '^200 days: [0-9.]+$' '^best: [0-9]+ days$'
 else
 	echo "examples: SKIPPED evaluation: numpy and pandas were not fetched" >&2
+	[ "${FORKCELL_TEST_STRICT:-}" != 1 ]
+fi
+if [ -n "$python" ] && [ -x bin/forkcell-gvisor ] && [ -x /usr/bin/psql ] && [ -x /usr/bin/chromedriver ]; then
+	example 'python: database' "$python" "$PWD/examples/python/database.py"
+	expect '^3 servers after' '^delete: 9000$' '^double: 20000$' '^spoil: 0$' '^untouched: 10000$'
+	example 'python: browser' "$python" "$PWD/examples/python/browser.py"
+	expect '^2 browsers after' '^attempt 1: Basket: 4$' '^attempt 2: Basket: 5$' '^untouched: Basket: 3$'
+	example 'python: agent' "$python" "$PWD/examples/python/agent.py"
+	expect '^attempt 1: fails' '^attempt 2: fails' '^attempt 3: passes' '^attempt 3 wins:' '^\+NUMERALS'
+else
+	echo "examples: SKIPPED database, browser and agent: they need make gvisor, postgresql and chromium-driver" >&2
 	[ "${FORKCELL_TEST_STRICT:-}" != 1 ]
 fi
 if [ -n "$node" ]; then

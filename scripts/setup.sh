@@ -22,7 +22,8 @@ test) needs='git:git openssl:openssl setfacl:acl getfattr:attr gcc:gcc,libc6-dev
 	make:make gdb:gdb strace:strace tmux:tmux node:nodejs npm:npm javac:default-jdk-headless
 	/usr/bin/cargo:cargo /usr/bin/pytest-3:python3-pytest curl:curl wget:wget /usr/bin/systemd-analyze:systemd /usr/bin/python3:python3 /usr/bin/pip3:python3-pip' ;;
 bench) needs='bwrap:bubblewrap rsync:rsync python3:python3' ;;
-sdk) needs='python3:python3 node:nodejs npm:npm /usr/bin/pytest:python3-pytest' ;;
+sdk) needs='python3:python3 node:nodejs npm:npm /usr/bin/pytest:python3-pytest curl:curl
+	/usr/bin/psql:postgresql chromium:chromium,fonts-dejavu-core /usr/bin/chromedriver:chromium-driver' ;;
 browser) needs='chromium:chromium,fonts-dejavu-core' ;;
 *) needs='' ;;
 esac
