@@ -45,15 +45,20 @@ type MoveResult struct {
 
 // AcceptRequest decides that a run's result stands.
 type AcceptRequest struct {
-	Cell    string       `json:"cell"`
-	Run     string       `json:"run,omitempty"`
-	Reason  string       `json:"reason,omitempty"`
-	Force   bool         `json:"force,omitempty"`
-	Only    []string     `json:"only,omitempty"`
-	Except  []string     `json:"except,omitempty"`
-	Apply   bool         `json:"apply,omitempty"`
-	Applier ApplyRequest `json:"applier,omitempty"` // used with Apply; its Cell is ignored
+	Cell   string   `json:"cell"`
+	Run    string   `json:"run,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+	Force  bool     `json:"force,omitempty"`
+	Only   []string `json:"only,omitempty"`
+	Except []string `json:"except,omitempty"`
+	// ExceptPaths are paths that are left out, each without what is below it.
+	ExceptPaths []string     `json:"except_paths,omitempty"`
+	Apply       bool         `json:"apply,omitempty"`
+	Applier     ApplyRequest `json:"applier,omitempty"` // used with Apply; its Cell is ignored
 }
+
+// Selects reports whether only a part of the run is accepted.
+func (r AcceptRequest) Selects() bool { return len(r.Only)+len(r.Except)+len(r.ExceptPaths) > 0 }
 
 // AcceptResult is what was decided.
 type AcceptResult struct {

@@ -45,6 +45,7 @@ type application struct {
 	result  *api.ApplyResult
 	intent  applyIntent
 	changes []tree.Change
+	kept    map[string]bool // see keptNames
 }
 
 // applyIntent is the record to write once the files of an apply are written.

@@ -144,6 +144,7 @@ func (a *application) plan(ctx context.Context) error {
 	if a.changes, err = tree.Diff(base, theirs, tree.DiffOptions{Renames: a.aside == nil, SameBytes: same}); err != nil {
 		return longPath(a.cell, err)
 	}
+	a.kept = keptNames(a.changes, a.pick)
 	a.setAside()
 	probe := func(path string) (*tree.Entry, error) {
 		like, _, err := base.Lookup(path)
@@ -175,7 +176,7 @@ func (a *application) plan(ctx context.Context) error {
 // selects reports whether an apply takes a path: the user selected it, and it is not
 // set aside.
 func (a *application) selects(p string, dir bool) bool {
-	return a.aside.except(a.pick, a.allows)(p, dir)
+	return !a.kept[p] && a.aside.except(a.pick, a.allows)(p, dir)
 }
 
 // allows reports whether the user allows a control file by name.

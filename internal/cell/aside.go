@@ -82,6 +82,19 @@ func (a *aside) except(pick *leftout.Selector, allowed func(path string, dir boo
 	}
 }
 
+// keptNames returns the old paths of renamed files whose new paths are not selected.
+// They stay, whatever the patterns say: a file must not be lost because its new path
+// is left out.
+func keptNames(changes []tree.Change, pick *leftout.Selector) map[string]bool {
+	kept := map[string]bool{}
+	for _, c := range changes {
+		if c.OldPath != "" && !pick.Match(c.Path, isDirChange(c)) {
+			kept[c.OldPath] = true
+		}
+	}
+	return kept
+}
+
 func controlFile(path string, isDir bool) (what string, is bool) {
 	if isDir {
 		return leftout.IsControlDir(path)

@@ -37,7 +37,7 @@ func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 
 // acceptState accepts a captured state and its undecided ancestors.
 func (s *session) acceptState(state store.Checkpoint, req api.AcceptRequest) (*api.AcceptResult, error) {
-	if len(req.Only)+len(req.Except) > 0 {
+	if req.Selects() {
 		return nil, api.Refusef(api.CodeNotLast, "`forkcell accept "+s.cell.Name+"` accepts all of it; `forkcell apply` takes --only and --except, too",
 			"--only and --except need the run that made the present state, and %s was captured of a live cell", state.ID)
 	}

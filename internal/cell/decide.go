@@ -3,11 +3,11 @@ package cell
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/evidence"
-	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -78,8 +78,11 @@ func (s *session) acceptRun(ctx context.Context, req api.AcceptRequest) (*api.Ac
 		res.Before = d
 	}
 	head := s.head
-	d := decision{Reason: req.Reason, Forced: req.Force && r.Failed(), Only: req.Only, Except: req.Except}
-	if len(req.Only)+len(req.Except) > 0 {
+	d := decision{Reason: req.Reason, Forced: req.Force && r.Failed(), Only: req.Only, Except: slices.Clone(req.Except)}
+	for _, p := range req.ExceptPaths {
+		d.Except = append(d.Except, "/"+p)
+	}
+	if req.Selects() {
 		if head, err = s.part(ctx, r, req); err != nil {
 			return nil, err
 		}
@@ -141,10 +144,9 @@ func (s *session) acceptable(req api.AcceptRequest) (store.Run, error) {
 	}
 	name, decision := s.cell.Name, decisionIn(s.cell, r)
 	bringBack := "`forkcell restore " + name + " " + r.After + "`"
-	selecting := len(req.Only)+len(req.Except) > 0
 	switch {
 	case decision == accepted || decision == partial:
-		if selecting {
+		if req.Selects() {
 			return r, api.Refusef(api.CodeDecided, "`forkcell restore "+name+" --run "+r.ID+"` takes it back", "run %s is %s already", r.ID, decision)
 		}
 		return r, nil
@@ -155,7 +157,7 @@ func (s *session) acceptable(req api.AcceptRequest) (store.Run, error) {
 	case r.Failed() && !req.Force:
 		return r, api.Refusef(api.CodeFailedRun, "`forkcell accept "+name+" --run "+r.ID+" --force` accepts it all the same, `forkcell reject "+name+" --run "+r.ID+"` takes it back",
 			"run %s did not succeed (%s, exit %d)", r.ID, r.Outcome, r.ExitCode)
-	case selecting && s.head.ID != r.After:
+	case req.Selects() && s.head.ID != r.After:
 		return r, api.Refusef(api.CodeNotLast, bringBack+" makes its state the present one",
 			"--only and --except need the run that made the present state, and %s did not", r.ID)
 	}
@@ -168,11 +170,11 @@ func (s *session) part(ctx context.Context, r store.Run, req api.AcceptRequest) 
 	if err != nil {
 		return before, err
 	}
-	pick, err := leftout.NewSelector(req.Only, req.Except)
+	pick, err := s.picked(ctx, before, req)
 	if err != nil {
-		return before, api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
+		return before, err
 	}
-	edits, err := s.selected(ctx, before, s.head, pick.Match, apply.Fail)
+	edits, err := s.selected(ctx, before, s.head, pick, apply.Fail)
 	if err != nil {
 		return before, err
 	}

@@ -5,11 +5,38 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
+	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
+
+// picked returns the part of the changes since a state that a caller accepts.
+func (s *session) picked(ctx context.Context, before store.Checkpoint, req api.AcceptRequest) (func(path string, isDir bool) bool, error) {
+	pick, err := leftout.NewSelector(req.Only, req.Except)
+	if err != nil {
+		return nil, api.Usagef("patterns are gitignore-style", "bad pattern: %v", err)
+	}
+	kept := map[string]bool{}
+	if len(req.Only)+len(req.Except) > 0 {
+		from, to, err := s.e.trees(before, s.head, workspace.AreaWorkspace)
+		if err != nil {
+			return nil, err
+		}
+		changes, err := tree.Diff(from, to, tree.DiffOptions{Renames: true, SameBytes: func(p string, old, now tree.Entry) (bool, error) {
+			return s.e.sameBytes(ctx, []store.Checkpoint{before, s.head}, []store.Cell{s.cell, s.cell}, workspace.AreaWorkspace, p, old, now)
+		}})
+		if err != nil {
+			return nil, longPath(s.cell, err)
+		}
+		kept = keptNames(changes, pick)
+	}
+	for _, p := range req.ExceptPaths {
+		kept[p] = true
+	}
+	return func(path string, isDir bool) bool { return !kept[path] && pick.Match(path, isDir) }, nil
+}
 
 // selected returns the selected part of the changes from one state to another.
 func (s *session) selected(ctx context.Context, from, to store.Checkpoint, pick func(path string, isDir bool) bool, how apply.OnConflict) ([]workspace.Edit, error) {

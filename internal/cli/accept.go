@@ -29,7 +29,8 @@ func newAccept(s *session, fam *family) *cobra.Command {
 Earlier undecided runs whose work is part of it are accepted too. In a fork these
 can be runs that the fork inherited; the decision of the other cell stays as it was.
 A failed run is refused without --force. With --only or --except a part is accepted,
-and the result is a new checkpoint. A fork or restore can put a cell on a state that
+and the result is a new checkpoint. A renamed file keeps its old path if its new path
+is left out. A fork or restore can put a cell on a state that
 was captured from a live cell. Such a state is accepted in the same way.`,
 		Example: `  forkcell accept demo --apply
   forkcell accept demo --only 'src/' --except '*.lock' --reason reviewed`,

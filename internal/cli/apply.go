@@ -34,7 +34,8 @@ conflict. All conflicts are named, nothing is written, and the exit code is 4.
 Some changes are refused by name unless you allow them: control files, which make
 the host run something later; setuid and setgid bits; security.* attributes; and
 changes of a git repository that make it track a path which the secret rules leave
-out. Owners and ACLs of the cell are dropped and named.
+out. Owners and ACLs of the cell are dropped and named. With --only or --except a
+renamed file keeps its old path if its new path is left out.
 
 --undo takes the last apply back where nothing newer would be lost. For newer
 changes, --on-conflict ours keeps them, --on-conflict theirs puts back what was

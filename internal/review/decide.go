@@ -81,13 +81,13 @@ func (q *request) accept(engine Engine, info *api.RunInfo, reason string) (done 
 		done = "partly"
 	}
 	_, err = engine.Accept(q.Context(), api.AcceptRequest{
-		Cell: info.Cell, Run: info.RunID, Reason: reason, Force: q.PostForm.Get("force") == "yes", Except: left,
+		Cell: info.Cell, Run: info.RunID, Reason: reason, Force: q.PostForm.Get("force") == "yes", ExceptPaths: left,
 	})
 	return done, err
 }
 
-// unticked returns patterns for the files that a form listed and that are not ticked.
-// Files of other pages of the list count as ticked.
+// unticked returns the paths of the files that a form listed and that are not ticked.
+// Of a renamed file these are both paths.
 func (q *request) unticked() ([]string, error) {
 	ticked := q.PostForm["path"]
 	var left []string
@@ -95,11 +95,13 @@ func (q *request) unticked() ([]string, error) {
 		if slices.Contains(ticked, listed) {
 			continue
 		}
-		name, err := url.QueryUnescape(listed)
-		if err != nil {
-			return nil, api.Usagef("reload the page", "malformed path in the form")
+		for name := range strings.SplitSeq(listed, "&") {
+			name, err := url.QueryUnescape(name)
+			if err != nil {
+				return nil, api.Usagef("reload the page", "malformed path in the form")
+			}
+			left = append(left, name)
 		}
-		left = append(left, pattern(name))
 	}
 	return left, nil
 }

@@ -2,6 +2,7 @@ package review
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,6 +89,15 @@ func newFileDiff(c tree.Change) *fileDiff {
 	}
 	d.notes(c)
 	return d
+}
+
+// Tick is the value of the file's tick: its path, and the path that it was renamed
+// from.
+func (d *fileDiff) Tick() string {
+	if d.OldPath == "" {
+		return url.QueryEscape(d.Path)
+	}
+	return url.QueryEscape(d.Path) + "&" + url.QueryEscape(d.OldPath)
 }
 
 func (d *fileDiff) notes(c tree.Change) {

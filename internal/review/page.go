@@ -74,7 +74,7 @@ func functions() template.FuncMap {
 		"time": showTime, "ago": ago, "bytes": showBytes, "count": api.Counted, "short": short, "micros": showMicros, "took": took,
 		"mark": mark, "style": func() string { return assetPath("style.css", styleText) }, "script": func() string { return assetPath("app.js", scriptText) },
 		"icon": func() string { return assetPath("icon.svg", iconText) }, "base": slashpath.Base,
-		"join": strings.Join, "add": func(a, b int) int { return a + b }, "hash": shortHash, "encoded": url.QueryEscape,
+		"join": strings.Join, "add": func(a, b int) int { return a + b }, "hash": shortHash,
 	}
 }
 
