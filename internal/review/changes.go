@@ -67,6 +67,9 @@ func (c *changes) Next() int {
 	return c.First + filesOnPage
 }
 
+// Paged reports whether the list has other pages.
+func (c *changes) Paged() bool { return c.Prev() >= 0 || c.Next() >= 0 }
+
 // Last is the number of the last file on the page, from 1.
 func (c *changes) Last() int { return c.First + len(c.Files) }
 

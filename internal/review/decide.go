@@ -86,16 +86,15 @@ func (q *request) accept(engine Engine, info *api.RunInfo, reason string) (done 
 	return done, err
 }
 
-// unticked returns the paths of the files that a form listed and that are not ticked.
-// Of a renamed file these are both paths.
+// unticked returns the paths of the files that a form listed and that are not ticked,
+// and of those that were unticked on other pages of the list. Of a renamed file these
+// are both paths.
 func (q *request) unticked() ([]string, error) {
 	ticked := q.PostForm["path"]
+	values := slices.DeleteFunc(slices.Clone(q.PostForm["listed"]), func(v string) bool { return slices.Contains(ticked, v) })
 	var left []string
-	for _, listed := range q.PostForm["listed"] {
-		if slices.Contains(ticked, listed) {
-			continue
-		}
-		for name := range strings.SplitSeq(listed, "&") {
+	for _, value := range append(values, q.PostForm["left"]...) {
+		for name := range strings.SplitSeq(value, "&") {
 			name, err := url.QueryUnescape(name)
 			if err != nil {
 				return nil, api.Usagef("reload the page", "malformed path in the form")

@@ -22,20 +22,26 @@
     const touched = form && (form.elements.reason.value !== "" || all("input[name=path]:not(:checked)").length > 0);
     return touched || all("textarea").some((t) => t.value !== t.defaultValue);
   };
+  const changed = () => say("The cell has changed since you opened this page.", "Load the present state");
+  const ended = () => say("The daemon was restarted, or your session has ended.", "Sign in again");
   const renew = async () => {
     if (busy()) {
-      say("The cell has changed since you opened this page.", "Load the present state");
+      changed();
       return;
     }
     const answer = await fetch(location.href, { credentials: "same-origin" });
     if (answer.status === 401) {
-      say("The daemon was restarted, or your session has ended.", "Sign in again");
+      ended();
       return;
     }
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = one("main", page);
     if (!fresh) return;
+    if (busy()) { // since the page was asked for
+      changed();
+      return;
+    }
     const folds = new Map(all("details[id]").map((d) => [d.id, d.open]));
     const at = window.scrollY;
     one("main").replaceChildren(...Array.from(fresh.childNodes).map((n) => document.importNode(n, true)));
@@ -43,28 +49,94 @@
       const d = document.getElementById(id);
       if (d) d.open = open;
     }
+    showTicks();
     window.scrollTo(0, at);
   };
-  const live = document.body.dataset.live;
-  if (live && window.EventSource) {
+
+  // A browser has few connections to one host, so only a tab that is seen follows.
+  const follow = (address) => {
+    let source = null;
     let last = null;
     let lost = false;
-    const source = new EventSource(live);
-    source.addEventListener("state", (e) => {
-      if (last !== null && e.data !== last) renew().catch(() => {});
-      last = e.data;
-      if (lost) {
-        lost = false;
-        news.hidden = true;
-      }
-    });
-    source.onerror = () => {
-      lost = true;
-      if (source.readyState === EventSource.CLOSED) say("The daemon was restarted, or your session has ended.", "Sign in again");
-      else say("The daemon does not answer. What is shown may be old.");
+    const close = () => {
+      if (source) source.close();
+      source = null;
     };
-    window.addEventListener("pagehide", () => source.close());
-  }
+    const refused = async () => {
+      const answer = await fetch(location.href, { method: "HEAD", credentials: "same-origin" });
+      if (answer.status === 401) ended();
+      else say("This page does not update by itself any more. Too many are open.", "Load the present state");
+    };
+    const open = () => {
+      source = new EventSource(address);
+      source.addEventListener("state", (e) => {
+        if (last !== null && e.data !== last) renew().catch(() => {});
+        last = e.data;
+        if (lost) {
+          lost = false;
+          news.hidden = true;
+        }
+      });
+      source.onerror = () => {
+        lost = true;
+        if (source && source.readyState === EventSource.CLOSED) refused().catch(() => {});
+        else say("The daemon does not answer. What is shown may be old.");
+      };
+    };
+    document.addEventListener("visibilitychange", () => {
+      close();
+      if (document.hidden) return;
+      if (last === null) renew().catch(() => {});
+      open();
+    });
+    window.addEventListener("pagehide", close);
+    if (!document.hidden) open();
+  };
+  if (document.body.dataset.live && window.EventSource) follow(document.body.dataset.live);
+
+  // What was unticked stays so: on the other pages of the list, in another view, after
+  // a look at another page. The form sends what other pages list, too.
+  const store = "unticked " + location.pathname;
+  const unticked = () => {
+    try {
+      return new Set(JSON.parse(sessionStorage.getItem(store)));
+    } catch {
+      return new Set();
+    }
+  };
+  const others = one("#others") && one("#others").textContent;
+  const showTicks = () => {
+    const form = one("#decide");
+    if (!form) return;
+    const away = unticked();
+    for (const tick of all("input[name=path]")) {
+      if (away.has(tick.value)) tick.checked = false;
+      away.delete(tick.value);
+    }
+    for (const old of all("input[name=left]")) old.remove();
+    for (const value of away) {
+      const left = document.createElement("input");
+      left.type = "hidden";
+      left.name = "left";
+      left.value = value;
+      form.append(left);
+    }
+    const text = one("#others");
+    if (text && away.size > 0) text.textContent = "Left out of other pages of the list: " + away.size + ".";
+    else if (text) text.textContent = others;
+  };
+  document.addEventListener("change", (e) => {
+    if (!e.target.matches("input[name=path]")) return;
+    const away = unticked();
+    if (e.target.checked) away.delete(e.target.value);
+    else away.add(e.target.value);
+    try {
+      sessionStorage.setItem(store, JSON.stringify(Array.from(away)));
+    } catch {
+      // The ticks of this page count all the same.
+    }
+  });
+  showTicks();
 
   // A change that is folded is loaded when it is opened.
   document.addEventListener("toggle", async (e) => {
@@ -133,7 +205,7 @@
     o: () => { if (here()) here().open = !here().open; },
     x: () => {
       const tick = here() && one("input[type=checkbox]", here());
-      if (tick) tick.checked = !tick.checked;
+      if (tick) tick.click();
     },
     a: () => focus("#accept") || focus("#apply"),
     r: () => focus("#reject"),
