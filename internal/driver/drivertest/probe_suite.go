@@ -195,6 +195,12 @@ func (p probe) fits(root bool) bool {
 // controls that stop it.
 func (s Suite) Probes(t *testing.T) (shown int) {
 	t.Helper()
+	return s.probe(t, map[control.Name]bool{})
+}
+
+// probe does the work of Probes, and adds the controls that stopped an attack.
+func (s Suite) probe(t *testing.T, stopped map[control.Name]bool) (shown int) {
+	t.Helper()
 	found := map[string]map[string]finding{}
 	for _, f := range s.attackCells(t) {
 		if found[f.Probe] == nil {
@@ -216,6 +222,9 @@ func (s Suite) Probes(t *testing.T) (shown int) {
 			}
 			if p.judge(t, p.configurations(s.Without != nil), found[p.name]) {
 				shown++
+				for _, c := range p.without {
+					stopped[c] = true
+				}
 			}
 		})
 	}

@@ -71,6 +71,8 @@ type Suite struct {
 	Environment []string
 	// Only names the tests that Run runs; empty means all.
 	Only []string
+	// Table is the page with a column for the driver; nil if it has none.
+	Table *Table
 }
 
 type test struct {
@@ -113,11 +115,15 @@ func (s Suite) Run(t *testing.T) {
 			tt.do(t, s.Fixture(t))
 		})
 	}
+	shown := map[control.Name]bool{}
 	if len(s.Controls) > 0 {
 		t.Run("Probes", func(t *testing.T) {
 			t.Parallel()
-			s.Probes(t)
+			s.probe(t, shown)
 		})
+	}
+	if s.Table != nil {
+		t.Cleanup(func() { s.check(t, shown) }) // after the parallel tests
 	}
 }
 

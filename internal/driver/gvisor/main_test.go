@@ -81,6 +81,7 @@ func TestContract(t *testing.T) {
 	if host.Can(cgroup.Freezer).Status == cgroup.Works {
 		s.Claims = append(s.Claims, drivertest.Freezer)
 	}
+	s.Table = &drivertest.Table{File: "../../../docs/reference/runtimes.md", Column: "gvisor"}
 	s.Run(t)
 }
 

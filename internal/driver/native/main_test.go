@@ -121,6 +121,7 @@ func TestContract(t *testing.T) {
 	s := suite()
 	s.Without = nil // TestProbes leaves controls off
 	s.Claims = append(s.Claims, hostClaims(t)...)
+	s.Table = &drivertest.Table{File: "../../../docs/reference/runtimes.md", Column: "native"}
 	s.Run(t)
 }
 
