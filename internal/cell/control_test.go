@@ -40,6 +40,17 @@ func (w *world) hostile() {
 		w.ok(os.MkdirAll(filepath.Join(w.source, repo, "objects"), 0o755))
 		w.ok(os.MkdirAll(filepath.Join(w.source, repo, "refs"), 0o755))
 	}
+	// Repositories that git finds by other layouts: HEAD is a link, or the settings
+	// are in a directory that another one names.
+	w.write("bylink/config", hostileConfig)
+	w.write("shared/config", hostileConfig)
+	w.write("apart/HEAD", "ref: refs/heads/main\n")
+	w.write("apart/commondir", "../shared\n")
+	for _, repo := range []string{"bylink", "shared"} {
+		w.ok(os.MkdirAll(filepath.Join(w.source, repo, "objects"), 0o755))
+		w.ok(os.MkdirAll(filepath.Join(w.source, repo, "refs/heads"), 0o755))
+	}
+	w.ok(os.Symlink("refs/heads/main", filepath.Join(w.source, "bylink/HEAD")))
 	w.write("mod/.git", "gitdir: ../.git/modules/mod\n")
 	// Links to what is masked, and links in its place.
 	w.write("evil/settings.json", "by a link\n")
@@ -63,6 +74,7 @@ cat .envrc .vscode/settings.json
 git config --list --local | sort
 git -C nested config --list --local | grep -c -e fsmonitor -e alias
 git -C mod config --get core.worktree
+for repo in bylink apart; do git -C $repo rev-parse --git-dir; git -C $repo config --list --local | grep -c -e fsmonitor -e alias; done
 git -c safe.directory='*' status --short >/dev/null; git commit --quiet --allow-empty -m x; test -e fired && echo fired
 mkdir .claude .windsurf .idea .git/hooks; echo x > .mcp.json; ln -s evil .claude; mv evil .cursor; echo x > .envrc; echo x > .vscode/tasks.json
 git config core.fsmonitor evil; rm -rf .git/config; mv -T .vscode gone; umount .vscode; mount --bind evil .claude; rm .envrc
@@ -76,7 +88,7 @@ test -e .claude -o -e .windsurf -o -e .idea -o -e .git/hooks -o -e .mcp.json -o 
 		}
 	}
 	want := []string{
-		"environment", "editor", "core.bare=false", "core.repositoryformatversion=0", "user.email=a@b", "user.name=A", "0", "../../../mod", "environment", "0",
+		"environment", "editor", "core.bare=false", "core.repositoryformatversion=0", "user.email=a@b", "user.name=A", "0", "../../../mod", ".", "0", ".", "0", "environment", "0",
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the cell says\n%s\nin all:\n%s", strings.Join(lines, "\n"), out)

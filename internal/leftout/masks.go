@@ -21,6 +21,12 @@ func Instructions() []string { return instructions() }
 
 func isInstruction(path string) bool { return slices.Contains(instructions(), path) }
 
+// IsGit reports whether path, or a directory above it, is a setting or a hook of git.
+func IsGit(path string, dir bool) bool {
+	what, _, _ := isControl(path, dir)
+	return what == gitSetting
+}
+
 // IsMCP reports whether path, or a directory above it, names servers that an agent
 // starts.
 func IsMCP(path string, dir bool) bool { return mcpList().covers(path, dir) }

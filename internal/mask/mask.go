@@ -75,7 +75,7 @@ func Find(files leftout.Tree, opt Options) (*Plan, error) {
 		return nil, err
 	}
 	f := &finder{files: files, rules: rules, plan: &Plan{}}
-	if err := f.walk(".", 0); err != nil {
+	if err := f.walk(".", "", 0); err != nil {
 		return nil, err
 	}
 	slices.Sort(f.plan.Hidden)
@@ -91,7 +91,9 @@ type finder struct {
 	plan  *Plan
 }
 
-func (f *finder) walk(rel string, depth int) error {
+// walk finds what is masked in a directory. within is its path in the repository
+// that it is in; "" if it is in none.
+func (f *finder) walk(rel, within string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%w: directories are nested more than %d deep", ErrTooMany, maxDepth)
 	}
@@ -103,29 +105,45 @@ func (f *finder) walk(rel string, depth int) error {
 	for _, c := range children {
 		names[c.Name] = c
 	}
-	repository := isRepository(names)
-	if err := f.missing(rel, names, repository); err != nil {
+	if isRepository(names) {
+		within = "."
+	}
+	if err := f.missing(rel, names, within == "."); err != nil {
 		return err
 	}
 	for _, c := range children {
-		if err := f.child(path.Join(rel, c.Name), c, repository, depth); err != nil {
+		if err := f.child(path.Join(rel, c.Name), c, below(within, c.Name), depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// isRepository reports whether a directory is that of a git repository, whatever its
-// name: a file called .git, a link, or a setting can lead to it.
-func isRepository(names map[string]leftout.Child) bool {
-	return names["HEAD"].File && names["objects"].Dir && names["refs"].Dir
+// below returns the path of a name in a repository; "" outside of one.
+func below(within, name string) string {
+	if within == "" {
+		return ""
+	}
+	return path.Join(within, name)
 }
 
-func (f *finder) child(p string, c leftout.Child, repository bool, depth int) error {
-	mask := f.rules.mask(p, c.Dir, repository)
+// isRepository reports whether git takes a directory for that of a repository, or
+// for the part that several work trees share. Its name does not matter: a link, a
+// setting or a file called .git can lead to it. Nor do the kinds of its names: git
+// follows links.
+func isRepository(names map[string]leftout.Child) bool {
+	has := func(name string) bool {
+		_, there := names[name]
+		return there
+	}
+	return has("objects") && has("refs") || has("HEAD") && has("commondir")
+}
+
+func (f *finder) child(p string, c leftout.Child, within string, depth int) error {
+	mask := f.rules.mask(p, c.Dir, within)
 	switch {
 	case mask == leftout.Shown && c.Dir:
-		return f.walk(p, depth+1)
+		return f.walk(p, within, depth+1)
 	case mask == leftout.Shown:
 		return nil
 	case mask == leftout.ReadOnly && (c.Dir || c.File):
@@ -220,11 +238,11 @@ func (f *finder) missing(rel string, names map[string]leftout.Child, repository 
 		want = append(want, "hooks", "config.worktree", "info/attributes")
 	}
 	for _, name := range want {
-		there, err := f.exists(rel, names, name)
+		skip, err := f.unneeded(rel, names, name)
 		if err != nil {
 			return err
 		}
-		if there {
+		if skip {
 			continue
 		}
 		if err := f.count(); err != nil {
@@ -235,16 +253,16 @@ func (f *finder) missing(rel string, names map[string]leftout.Child, repository 
 	return nil
 }
 
-// exists reports whether a name needs no mask as a missing one: it is there, or the
-// directory that it would be in is missing or masked.
-func (f *finder) exists(rel string, names map[string]leftout.Child, name string) (bool, error) {
+// unneeded reports whether a name needs no mask for a missing path: the path exists,
+// or the directory above it does not, or that directory is masked.
+func (f *finder) unneeded(rel string, names map[string]leftout.Child, name string) (bool, error) {
 	dir, base, deeper := strings.Cut(name, "/")
 	c, there := names[dir]
 	if !deeper || !there {
 		return there || deeper, nil
 	}
 	above := path.Join(rel, dir)
-	if !c.Dir || f.rules.mask(above, true, false) != leftout.Shown {
+	if !c.Dir || f.rules.mask(above, true, "") != leftout.Shown {
 		return true, nil
 	}
 	children, err := f.files.Children(above)

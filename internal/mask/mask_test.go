@@ -82,6 +82,41 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestRepositories: git finds settings in directories of any name, in more layouts
+// than the usual one.
+func TestRepositories(t *testing.T) {
+	t.Parallel()
+	tree := workspace(t, "linked/config", "linked/objects/x", "linked/info/attributes", "work/commondir", "work/config.worktree",
+		"shared/config", "shared/hooks/x", "shared/refs/x", "shared/sub/hooks/x", "shared/sub/config", "plain/config", "plain/HEAD", "plain/objects/x")
+	for from, to := range map[string]string{
+		"linked/HEAD": "refs/heads/main", "linked/refs": "../shared/refs", "shared/objects": "../linked/objects", "shared/info": "../linked/info",
+		"work/HEAD": "refs/heads/main",
+	} {
+		if err := os.Symlink(to, filepath.Join(tree.Root(), from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := mask.Find(tree, mask.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "hidden", p.Hidden, "linked/info/attributes", "shared/hooks", "shared/info")
+	want(t, "filtered", filtered(p), "linked/config", "shared/config", "work/config.worktree")
+	for _, name := range []string{"linked/hooks", "shared/config.worktree", "work/hooks"} {
+		if !slices.Contains(p.Missing, name) {
+			t.Errorf("%s is not masked while it is missing", name)
+		}
+	}
+}
+
+// TestShowGit: settings of agents are hidden also in directories of repositories.
+func TestShowGit(t *testing.T) {
+	t.Parallel()
+	p := find(t, mask.Options{ShowGit: true}, append(repository("tools.git"), "tools.git/.mcp.json", "tools.git/hooks/x", "tools.git/info/attributes")...)
+	want(t, "hidden", p.Hidden, "tools.git/.mcp.json")
+	want(t, "read-only", p.ReadOnly, "tools.git/config", "tools.git/hooks", "tools.git/info/attributes")
+}
+
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	paths := append(repository(".git"), ".git/hooks/x", ".mcp.json", ".vscode/mcp.json", "special/x")

@@ -1,7 +1,6 @@
 package mask
 
 import (
-	"path"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/leftout"
@@ -38,33 +37,32 @@ func (r *Rules) IsAside(p string, dir bool) bool {
 	return r.also != nil && r.also.Match(p, dir) || leftout.MaskOf(p, dir) != leftout.Shown
 }
 
-// mask returns how a session sees a path. repository means that it is directly in
-// the directory of a git repository.
-func (r *Rules) mask(p string, dir, repository bool) leftout.Mask {
+// mask returns how a session sees a path. within is the path in the repository that
+// it is in; "" if it is in none.
+func (r *Rules) mask(p string, dir bool, within string) leftout.Mask {
 	if r.IsState(p, dir) {
 		return leftout.Shown
 	}
 	if r.also != nil && r.also.Match(p, dir) {
 		return leftout.Hidden
 	}
-	mask := leftout.MaskOf(p, dir)
-	if repository && mask == leftout.Shown {
-		mask = inRepository(path.Base(p))
+	mask, git := leftout.MaskOf(p, dir), leftout.IsGit(p, dir)
+	if mask == leftout.Shown {
+		mask, git = inRepository(within, dir), true
 	}
-	git := repository || strings.Contains(p, ".git/")
 	if mask != leftout.Shown && (r.opt.ShowGit && git || r.opt.ShowMCP && leftout.IsMCP(p, dir)) {
 		return leftout.ReadOnly
 	}
 	return mask
 }
 
-// inRepository returns how a session sees a name in the directory of a repository
-// that is not called .git.
-func inRepository(name string) leftout.Mask {
+// inRepository returns how a session sees a path in the directory of a repository,
+// whatever the name of that directory.
+func inRepository(within string, dir bool) leftout.Mask {
 	switch {
-	case name == "hooks":
+	case within == "hooks", within == "info/attributes", within == "info" && !dir: // a link to other attributes
 		return leftout.Hidden
-	case strings.HasPrefix(name, "config"):
+	case strings.HasPrefix(within, "config"):
 		return leftout.Filtered
 	}
 	return leftout.Shown

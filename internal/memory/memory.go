@@ -1,9 +1,9 @@
 // Package memory keeps the memory of cells in a home: each image in a directory of its
 // own, which only its owner may enter.
 //
-// An image has what a driver has saved of a cell's processes, and the files that belong
-// to the same moment and to no state of the cell. Memory holds secrets, so no file of an
-// image may be read by others, and nothing else in the home refers to its contents.
+// An image has the processes of a cell as a driver saved them, and those files of the
+// same moment that no state of the cell has. Memory holds secrets: others may not read
+// the files of an image, and nothing else in the home refers to its contents.
 //
 // The package knows directories and digests. It must not know cells, drivers, policies
 // or the store.
