@@ -31,7 +31,7 @@ func safeKeys() map[string][]string {
 		"i18n":       {"*"},
 		"index":      {"*"},
 		"init":       {"defaultbranch"},
-		"log":        {"*"},
+		"log":        {"abbrevcommit", "date", "decorate", "diffmerges", "excludedecoration", "follow", "graphcolors", "initialdecorationset", "mailmap", "showroot"},
 		"merge":      {"conflictstyle", "ff", "renamelimit", "renames", "stat"},
 		"pack":       {"*"},
 		"pull":       {"ff", "rebase"},
@@ -66,7 +66,7 @@ func Safe(text string, opt Options) (safe string, removed []string, err error) {
 	for _, s := range settings {
 		value, ok := keep(keys, s, opt)
 		if !ok || value != s.Value {
-			removed = append(removed, s.Name())
+			removed = append(removed, s.withoutAddress().Name())
 		}
 		if ok {
 			s.Value = value
@@ -84,35 +84,47 @@ func keep(keys map[string][]string, s Setting, opt Options) (string, bool) {
 	if s.Section == "core" && s.Key == "worktree" {
 		listed = opt.Worktree
 	}
-	if !listed || strings.ContainsAny(s.Value+s.Subsection, "\x00") {
+	if !listed || strings.ContainsAny(s.Value+s.Subsection, "\x00") || isAddress(s.Subsection) {
 		return "", false
 	}
-	if s.Key == "url" || s.Key == "pushurl" {
-		return safeURL(s.Value)
+	// Git gives these to other programs, which could take them for options.
+	addresses := []string{"defaultremote", "partialclone", "pushremote", "pushurl", "remote", "url"}
+	if slices.Contains(addresses, s.Key) && strings.HasPrefix(s.Value, "-") {
+		return "", false
 	}
-	return s.Value, true
+	return safeURL(s.Value)
 }
 
-// safeURL removes the credentials of an address, and refuses one that names a
-// helper program ("ext::...").
+// withoutAddress returns the setting without a subsection that may be an address: it
+// may hold a credential.
+func (s Setting) withoutAddress() Setting {
+	if isAddress(s.Subsection) || strings.Contains(s.Subsection, "@") {
+		s.Subsection = ""
+	}
+	return s
+}
+
+func isAddress(s string) bool { return strings.Contains(s, "://") || strings.Contains(s, "::") }
+
+// safeURL removes the credentials of an address: the user of all but ssh, and what
+// follows a question mark. It refuses an address that names a helper program
+// ("ext::..."), and more than one address. Any other value stays as it is.
 func safeURL(value string) (string, bool) {
-	if strings.Contains(value, "::") || strings.HasPrefix(value, "-") {
+	scheme, rest, ok := strings.Cut(value, "://")
+	if strings.Contains(value, "::") || strings.Contains(rest, "://") {
 		return "", false
 	}
-	scheme, rest, ok := strings.Cut(value, "://")
 	if !ok {
 		return value, true
 	}
 	authority, path, _ := strings.Cut(rest, "/")
 	at := strings.LastIndex(authority, "@")
-	if at < 0 {
-		return value, true
+	_, _, secret := strings.Cut(authority[:max(at, 0)], ":")
+	if at >= 0 && (scheme != "ssh" || secret) {
+		rest = authority[at+1:] + "/" + path
 	}
-	_, _, secret := strings.Cut(authority[:at], ":")
-	if scheme == "ssh" && !secret {
-		return value, true
-	}
-	return scheme + "://" + authority[at+1:] + "/" + path, true
+	rest, _, _ = strings.Cut(rest, "?")
+	return scheme + "://" + rest, true
 }
 
 // write writes one setting with its section.

@@ -55,7 +55,7 @@ func TestSafe(t *testing.T) {
 	}
 	want := []string{
 		"alias.st", "core.fsmonitor", "core.hookspath", "core.sshcommand", "core.sub.editor", "core.worktree",
-		"credential.https://example.org.helper", "diff.pdf.textconv", "filter.x.clean", "include.path", "includeif.gitdir:/.path",
+		"credential.helper", "diff.pdf.textconv", "filter.x.clean", "include.path", "includeif.gitdir:/.path",
 		"remote.origin.uploadpack", "remote.origin.url", "remote.run.url",
 	}
 	if !slices.Equal(removed, want) {
@@ -67,6 +67,38 @@ func TestSafe(t *testing.T) {
 	}
 	if kept, _, _ := gitconfig.Safe("[core]\nworktree=../../x\n", gitconfig.Options{Worktree: true}); !strings.Contains(kept, "../../x") {
 		t.Error("core.worktree of a submodule is removed")
+	}
+}
+
+// TestNoCredentials: neither the result nor the names of removed settings show
+// credentials, wherever a configuration has an address.
+func TestNoCredentials(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"[url \"https://oauth2:TOKEN@h/\"]\ninsteadOf=x\n":                    "",
+		"[url \"TOKEN@h:\"]\ninsteadOf=x\n":                                   "",
+		"[remote \"https://u:TOKEN@h/\"]\nfetch=x\n":                          "",
+		"[remote \"ext::TOKEN\"]\nfetch=x\n":                                  "",
+		"[branch \"b\"]\nremote=https://u:TOKEN@h/p\n":                        "https://h/p",
+		"[branch \"b\"]\npushRemote=https://TOKEN@h\n":                        "https://h/",
+		"[branch \"b\"]\nremote=ext::TOKEN\n":                                 "",
+		"[branch \"b\"]\nremote=--TOKEN\n":                                    "",
+		"[branch \"b\"]\ndescription=http://u:TOKEN@h and http://u:TOKEN@h\n": "",
+		"[remote \"o\"]\nurl=https://h/p.git?private_token=TOKEN\n":           "https://h/p.git",
+		"[remote \"o\"]\nurl=https://u:x?TOKEN@h/p.git\n":                     "https://h/p.git",
+		"[remote \"o\"]\nurl=ssh://git@h/p?TOKEN\n":                           "ssh://git@h/p",
+		"[extensions]\npartialClone=ext::TOKEN\n":                             "",
+		"[log]\nshowSignature=TOKEN\n":                                        "",
+		"[gc]\nauto=-1\n":                                                     "-1",
+		"[branch]\nsort=-committerdate\n":                                     "-committerdate",
+	} {
+		safe, removed, err := gitconfig.Safe(text, gitconfig.Options{})
+		if err != nil || strings.Contains(safe+strings.Join(removed, " "), "TOKEN") || (safe == "") != (want == "") || !strings.Contains(safe, "\""+want+"\"") && want != "" {
+			t.Errorf("%q becomes %q without %q, want the value %q (%v)", text, safe, removed, want, err)
+		}
+		if strings.Contains(text, "TOKEN") != (len(removed) == 1) {
+			t.Errorf("%q: removed %q", text, removed)
+		}
 	}
 }
 
