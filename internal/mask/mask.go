@@ -63,7 +63,9 @@ type Filtered struct {
 var ErrTooMany = errors.New("too many control files")
 
 const (
-	maxPaths  = 10_000
+	maxPaths = 10_000
+	// maxBytes bounds the paths together with those of the directories above them.
+	maxBytes  = 16 << 20
 	maxConfig = 1 << 20
 	maxDepth  = 1000
 )
@@ -89,6 +91,8 @@ type finder struct {
 	files leftout.Tree
 	rules *Rules
 	plan  *Plan
+	paths int // that are masked
+	bytes int // of these paths and of the directories above them, at most
 }
 
 // walk finds what is masked in a directory. within is its path in the repository
@@ -147,7 +151,7 @@ func (f *finder) child(p string, c leftout.Child, within string, depth int) erro
 	case mask == leftout.Shown:
 		return nil
 	case mask == leftout.ReadOnly && (c.Dir || c.File):
-		if err := f.count(); err != nil {
+		if err := f.count(p); err != nil {
 			return err
 		}
 		f.plan.ReadOnly = append(f.plan.ReadOnly, p)
@@ -155,7 +159,7 @@ func (f *finder) child(p string, c leftout.Child, within string, depth int) erro
 	case mask == leftout.Filtered && c.File:
 		return f.filter(p)
 	}
-	if err := f.count(); err != nil {
+	if err := f.count(p); err != nil {
 		return err
 	}
 	// A link cannot be made read-only: it is hidden.
@@ -182,7 +186,7 @@ func (f *finder) hiddenIn(rel string, c leftout.Child, depth int) error {
 	for _, c := range children {
 		p := path.Join(rel, c.Name)
 		if f.rules.hiddenServers(p, c.Dir) {
-			if err := f.count(); err != nil {
+			if err := f.count(p); err != nil {
 				return err
 			}
 			f.hide(p, c)
@@ -193,17 +197,22 @@ func (f *finder) hiddenIn(rel string, c leftout.Child, depth int) error {
 	return nil
 }
 
-func (f *finder) count() error {
-	n := len(f.plan.Hidden) + len(f.plan.ReadOnly) + len(f.plan.Filtered) + len(f.plan.Missing)
-	if n >= maxPaths {
+// count counts a path that is masked.
+func (f *finder) count(p string) error {
+	f.paths++
+	f.bytes += len(p) * (1 + strings.Count(p, "/"))
+	switch {
+	case f.paths > maxPaths:
 		return fmt.Errorf("%w: more than %d", ErrTooMany, maxPaths)
+	case f.bytes > maxBytes:
+		return fmt.Errorf("%w: more than %d bytes of paths", ErrTooMany, maxBytes)
 	}
 	return nil
 }
 
 // filter reads a file with settings of git.
 func (f *finder) filter(p string) error {
-	if err := f.count(); err != nil {
+	if err := f.count(p); err != nil {
 		return err
 	}
 	file, err := f.files.Open(p)
@@ -245,10 +254,11 @@ func (f *finder) missing(rel string, names map[string]leftout.Child, repository 
 		if skip {
 			continue
 		}
-		if err := f.count(); err != nil {
+		p := path.Join(rel, name)
+		if err := f.count(p); err != nil {
 			return err
 		}
-		f.plan.Missing = append(f.plan.Missing, path.Join(rel, name))
+		f.plan.Missing = append(f.plan.Missing, p)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -156,6 +157,13 @@ func TestTooMany(t *testing.T) {
 	}
 	if _, err := mask.Find(workspace(t, paths...), mask.Options{}); !errors.Is(err, mask.ErrTooMany) {
 		t.Error(err)
+	}
+	long, dir := []string{}, strings.Repeat(strings.Repeat("d", 200)+"/", 17)
+	for i := range 300 {
+		long = append(long, fmt.Sprintf("%s%d/.envrc", dir, i))
+	}
+	if _, err := mask.Find(workspace(t, long...), mask.Options{}); !errors.Is(err, mask.ErrTooMany) {
+		t.Errorf("long paths: %v", err)
 	}
 }
 

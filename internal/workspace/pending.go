@@ -123,8 +123,10 @@ func (s *Store) setAside(rel, id string) (string, error) {
 }
 
 // readSmall reads a file that is small in every sound home.
-func readSmall(d *fsx.Dir, rel string) ([]byte, error) {
-	const limit = 4 << 20
+func readSmall(d *fsx.Dir, rel string) ([]byte, error) { return readWithin(d, rel, 4<<20) }
+
+// readWithin reads a file that has at most limit bytes in every sound home.
+func readWithin(d *fsx.Dir, rel string, limit int64) ([]byte, error) {
 	f, err := d.OpenFile(rel)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path"
@@ -25,19 +26,39 @@ import (
 // the path stays as it was, unless the cell removes a directory above it.
 type StandIn struct {
 	// Path is relative to the workspace. The directory above it is one in the state.
-	Path string `json:"path"`
+	Path string
 	// Absent means that the cell sees nothing, and cannot make anything there.
 	// Otherwise the state has a file there, and the cell sees Contents.
-	Absent   bool   `json:"absent,omitempty"`
-	Contents []byte `json:"-"`
+	Absent   bool
+	Contents []byte
 }
 
 // ErrStandIns means that a cell of this backend cannot have stand-ins.
 var ErrStandIns = errors.New("only cells of the overlay backend can show other files than they have")
 
-// standInRecord lists the stand-ins of a generation, in its directory: a crash must
-// not make them a part of the state.
-const standInRecord = "standins.json"
+const (
+	// standInRecord lists the stand-ins of a generation, in its directory: a crash
+	// must not make them a part of the state.
+	standInRecord = "standins.json"
+	// dirRecord has a line for each directory that the removal of stand-ins changes,
+	// written before the change.
+	dirRecord = "standins.dirs"
+	// maxRecord bounds the two.
+	maxRecord = 32 << 20
+)
+
+// standInEntry is a stand-in in the record. Names need not be UTF-8.
+type standInEntry struct {
+	Path   []byte `json:"path"`
+	Absent bool   `json:"absent,omitempty"`
+}
+
+// changedDir is a directory above stand-ins, as the cell left it.
+type changedDir struct {
+	Path  []byte   `json:"path"`
+	Mode  uint32   `json:"mode"`
+	MTime fsx.Time `json:"mtime"`
+}
 
 // placeStandIns makes the stand-ins in the upper directory of a new generation: a
 // whiteout, or a file. The directories above them get the metadata that they have in
@@ -54,11 +75,7 @@ func (w *Work) placeStandIns(ctx context.Context, m *tree.Manifest) error {
 		return fmt.Errorf("%w: %s has no area %s", ErrCorrupt, w.layer, AreaWorkspace)
 	}
 	w.standIns = w.c.StandIns
-	data, err := json.Marshal(w.standIns)
-	if err != nil {
-		return err
-	}
-	if err := writeNew(w.p.dir, standInRecord, data); err != nil {
+	if err := w.recordStandIns(); err != nil {
 		return err
 	}
 	upper, err := w.p.dir.OpenDir(AreaWorkspace)
@@ -147,20 +164,41 @@ func depth(rel string) int {
 	return 1 + strings.Count(rel, "/")
 }
 
-// readStandIns finds the stand-ins of a generation that a crash left.
-func (w *Work) readStandIns() error {
-	data, err := readSmall(w.p.dir, standInRecord)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// recordStandIns writes the list of stand-ins, unless it is too long to be read
+// again.
+func (w *Work) recordStandIns() error {
+	list := make([]standInEntry, len(w.standIns))
+	for i, s := range w.standIns {
+		list[i] = standInEntry{Path: []byte(s.Path), Absent: s.Absent}
 	}
+	data, err := json.Marshal(list)
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(data, &w.standIns)
+	if len(data) > maxRecord {
+		return fmt.Errorf("the list of %d stand-ins is too long", len(list))
+	}
+	return writeNew(w.p.dir, standInRecord, data)
+}
+
+// readStandIns finds the stand-ins of a generation that a crash left.
+func (w *Work) readStandIns() error {
+	data, err := readWithin(w.p.dir, standInRecord, maxRecord)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var list []standInEntry
+	if err == nil {
+		err = json.Unmarshal(data, &list)
+	}
+	for _, s := range list {
+		w.standIns = append(w.standIns, StandIn{Path: string(s.Path), Absent: s.Absent})
+	}
+	return err
 }
 
 // removeStandIns takes the stand-ins out of the generation before it is read. It
-// can be called again.
+// can be called again, also after a crash.
 func (w *Work) removeStandIns() error {
 	if len(w.standIns) == 0 {
 		return nil
@@ -170,28 +208,76 @@ func (w *Work) removeStandIns() error {
 		return err
 	}
 	defer upper.Close()
-	r := &removing{upper: upper, dirs: map[string]fsx.Info{}}
+	r, err := openRemoving(w.p.dir, upper)
+	if err != nil {
+		return err
+	}
+	defer r.log.Close()
 	for _, s := range w.standIns {
 		if err := r.remove(s); err != nil {
 			return fmt.Errorf("stand-in %q: %w", shortName(s.Path), err)
 		}
 	}
+	if err := w.s.step("standins.removed"); err != nil {
+		return err
+	}
 	if err := r.finish(); err != nil {
 		return err
 	}
-	return removeIfThere(w.p.dir, standInRecord)
+	return errors.Join(removeIfThere(w.p.dir, dirRecord), removeIfThere(w.p.dir, standInRecord))
 }
 
 // removing removes stand-ins.
 type removing struct {
-	upper *fsx.Dir
-	dirs  map[string]fsx.Info // directories above stand-ins, as they were
+	upper   *fsx.Dir
+	reached map[string]bool
+	dirs    map[string]changedDir // directories that change, as they were
+	log     *os.File              // lists dirs
+}
+
+// openRemoving begins a removal, or goes on with one that a crash ended.
+func openRemoving(dir, upper *fsx.Dir) (*removing, error) {
+	r := &removing{upper: upper, reached: map[string]bool{}, dirs: map[string]changedDir{}}
+	data, err := readWithin(dir, dirRecord, maxRecord)
+	if errors.Is(err, os.ErrNotExist) {
+		r.log, err = dir.Create(dirRecord, 0o600)
+		return r, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(data) {
+		var e changedDir
+		if json.Unmarshal(line, &e) == nil { // the crash may have cut the last one
+			r.dirs[string(e.Path)] = e
+		}
+	}
+	if r.log, err = dir.ReopenFile(dirRecord); err != nil {
+		return nil, err
+	}
+	_, err = r.log.Seek(0, io.SeekEnd)
+	return r, err
+}
+
+// note records a directory before its first change.
+func (r *removing) note(rel string, info fsx.Info) error {
+	if _, noted := r.dirs[rel]; noted {
+		return nil
+	}
+	e := changedDir{Path: []byte(rel), Mode: info.Mode, MTime: info.MTime}
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = r.log.Write(append([]byte("\n"), line...)) // after a line that a crash may have cut
+	}
+	r.dirs[rel] = e
+	return err
 }
 
 // remove removes one stand-in. The cell may have removed the directory above it, and
 // made another one.
 func (r *removing) remove(s StandIn) error {
-	there, err := r.reach(path.Dir(s.Path))
+	dir := path.Dir(s.Path)
+	there, err := r.reach(dir)
 	if err != nil || !there {
 		return err
 	}
@@ -205,13 +291,20 @@ func (r *removing) remove(s StandIn) error {
 	if s.Absent != info.IsWhiteout() || !s.Absent && info.Type != unix.S_IFREG {
 		return nil
 	}
+	above, err := r.upper.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if err := r.note(dir, above); err != nil {
+		return err
+	}
 	return r.upper.Remove(s.Path)
 }
 
 // reach makes a directory writable for the caller, with those above it, and reports
 // whether it is there.
 func (r *removing) reach(rel string) (bool, error) {
-	if _, done := r.dirs[rel]; done {
+	if r.reached[rel] {
 		return true, nil
 	}
 	if rel != "." {
@@ -224,11 +317,11 @@ func (r *removing) reach(rel string) (bool, error) {
 		return false, nil
 	}
 	if err == nil && info.Mode&0o700 != 0o700 {
-		err = r.upper.Chmod(rel, info.Mode|0o700)
+		if err = r.note(rel, info); err == nil {
+			err = r.upper.Chmod(rel, info.Mode|0o700)
+		}
 	}
-	if err == nil {
-		r.dirs[rel] = info
-	}
+	r.reached[rel] = err == nil
 	return err == nil, err
 }
 
@@ -236,13 +329,13 @@ func (r *removing) reach(rel string) (bool, error) {
 // first.
 func (r *removing) finish() error {
 	for _, rel := range deepestFirst(r.dirs) {
-		info := r.dirs[rel]
-		if info.Mode&0o700 != 0o700 {
-			if err := r.upper.Chmod(rel, info.Mode); err != nil {
+		was := r.dirs[rel]
+		if was.Mode&0o700 != 0o700 {
+			if err := r.upper.Chmod(rel, was.Mode); err != nil {
 				return err
 			}
 		}
-		if err := r.upper.Chtimes(rel, info.MTime); err != nil {
+		if err := r.upper.Chtimes(rel, was.MTime); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,10 @@ package workspace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"path"
+	"strings"
 	"testing"
 
 	"github.com/forkcell/forkcell/internal/tree"
@@ -26,6 +29,9 @@ func standInSource() []act {
 		{Do: "mkdir", Path: p("sub")},
 		{Do: "mkdir", Path: p("sub/.claude")},
 		{Do: "write", Path: p("sub/.claude/settings.json"), Data: p("{}")},
+		{Do: "mkdir", Path: p("a\xff")},
+		{Do: "write", Path: p("a\xff/.mcp.json"), Data: p("{}")},
+		{Do: "write", Path: p("a\xff/config"), Data: p("long enough")},
 		{Do: "write", Path: p("file"), Data: p("one")},
 	}
 }
@@ -36,6 +42,8 @@ func standIns() []StandIn {
 		{Path: ".mcp.json", Absent: true},
 		{Path: ".claude", Absent: true},
 		{Path: "sub/.claude", Absent: true},
+		{Path: "a\xff/.mcp.json", Absent: true},
+		{Path: "a\xff/config", Contents: []byte("short")},
 	}
 }
 
@@ -74,13 +82,13 @@ func TestStandIns(t *testing.T) {
 	}
 	play(t, actorJob{Dir: w.src, Acts: []act{{Do: "append", Path: p("file"), Data: p("two")}, {Do: "write", Path: p("sub/new"), Data: p("n")}}})
 	for _, layer := range []string{captured.Layer, sealed.Layer} {
-		for _, path := range []string{".git/config", ".mcp.json", "sub/.claude/settings.json", "sub/new"} {
-			was, err := os.ReadFile(w.src + "/" + path)
+		for _, name := range []string{".git/config", ".mcp.json", "sub/.claude/settings.json", "sub/new"} {
+			was, err := os.ReadFile(w.src + "/" + name)
 			w.must(err)
-			e, ok, err := w.tree(layer).Lookup(path)
+			e, ok, err := w.tree(layer).Lookup(name)
 			w.must(err)
 			if !ok || e.Size != int64(len(was)) {
-				t.Errorf("%s of %s: %+v", path, layer, e)
+				t.Errorf("%s of %s: %+v", name, layer, e)
 			}
 		}
 	}
@@ -122,7 +130,22 @@ func TestStandInsAfterCrash(t *testing.T) {
 	w.must(err)
 	w.acts(work, act{Do: "append", Path: p("file"), Data: p("two")}, act{Do: "chmod", Path: p("sub"), N: 0o500})
 	work.Close()
+	// A second crash happens while they are removed.
 	again, _, err := w.s.Resume(context.Background(), w.c, base.Layer, op)
+	w.must(err)
+	crash := errors.New("crash")
+	w.s.opt.hook = func(step string) error {
+		if step == "standins.removed" {
+			return crash
+		}
+		return nil
+	}
+	if _, err := again.Seal(context.Background()); !errors.Is(err, crash) {
+		t.Fatalf("seal: %v", err)
+	}
+	w.s.opt.hook = nil
+	again.Close()
+	again, _, err = w.s.Resume(context.Background(), w.c, base.Layer, op)
 	w.must(err)
 	sealed := w.seal(again)
 	e, ok, err := w.tree(sealed.Layer).Lookup("sub")
@@ -131,6 +154,40 @@ func TestStandInsAfterCrash(t *testing.T) {
 		t.Errorf("sealed %+v, sub %+v", sealed, e)
 	}
 	w.verify("sealed", sealed.Layer)
+}
+
+// TestStandInsWithLongPaths: a generation that can begin can be resumed.
+func TestStandInsWithLongPaths(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, BackendOverlay)
+	var acts []act
+	dir := ""
+	for range 14 {
+		dir = path.Join(dir, strings.Repeat("d", 250))
+		acts = append(acts, act{Do: "mkdir", Path: p("%s", dir)})
+	}
+	play(t, actorJob{Dir: w.src, Acts: acts})
+	base, _ := w.imports()
+	c := w.c
+	for i := range 1200 { // more than 4 MiB
+		c.StandIns = append(c.StandIns, StandIn{Path: fmt.Sprintf("%s/%0240d", dir, i), Absent: true})
+	}
+	op := w.op()
+	work, err := w.s.Begin(context.Background(), c, base.Layer, op)
+	w.must(err)
+	work.Close()
+	again, _, err := w.s.Resume(context.Background(), w.c, base.Layer, op)
+	w.must(err)
+	if sealed := w.seal(again); !sealed.Unchanged {
+		t.Errorf("sealed %+v", sealed)
+	}
+	w.must(again.Discard())
+
+	c.StandIns = []StandIn{{Path: strings.Repeat("x", maxRecord), Absent: true}}
+	if _, err := w.s.Begin(context.Background(), c, base.Layer, w.op()); err == nil {
+		t.Error("a list that cannot be read again is written")
+	}
+	w.noPending()
 }
 
 func TestStandInsElsewhere(t *testing.T) {
