@@ -66,6 +66,8 @@ type StartRequest struct {
 	Session *SessionTerms `json:"session,omitempty"`
 	// Turns, if set, takes turns.
 	Turns *TurnRequest `json:"turns,omitempty"`
+	// Degraded lists controls that the caller left out, for the receipt.
+	Degraded []string `json:"degraded,omitempty"`
 }
 
 // StopRequest ends a live cell.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/failpoint"
@@ -30,7 +31,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	r := &run{session: s, runPlan: runPlan{
 		driver: wanted.driver, spec: wanted.spec, policy: wanted.policy, areas: wanted.areas, masks: wanted.masks, grants: wanted.grants.recorded(),
 	}}
-	r.degraded = wanted.notes
+	r.degraded = slices.Concat(wanted.notes, req.degraded)
 	opened := r.openGate(ctx, hash, req.network())
 	defer func() { _, _ = opened() }() // on every path, wait until credentials are no longer read
 	if req.CheckpointName != "" {

@@ -22,6 +22,8 @@ type runRequest struct {
 	origin *branchOrigin
 	// session is the session of a coding agent that the run is; nil if it is none.
 	session *api.SessionTerms
+	// degraded are controls that the caller left out.
+	degraded []string
 }
 
 // branchOrigin is what a branch begins with.
@@ -51,7 +53,7 @@ func (r runRequest) network() networkRequest {
 func startRun(q api.StartRequest, values gateway.Values) runRequest {
 	return runRequest{
 		RunRequest: api.RunRequest{Cell: q.Cell, Args: startCommand(), RunOptions: q.RunOptions},
-		values:     values, reloadable: true, session: q.Session, turns: q.Turns,
+		values:     values, reloadable: true, session: q.Session, turns: q.Turns, degraded: q.Degraded,
 	}
 }
 

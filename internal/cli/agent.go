@@ -273,7 +273,7 @@ func (r *agentRun) start() error {
 
 func (r *agentRun) order() agentsession.Order {
 	return agentsession.Order{
-		Plan: r.plan, Name: r.opts.name, Below: r.place.Below, Options: r.options, OptionalLimits: true, PathDirs: r.dirs, Notes: r.session.noted,
+		Plan: r.plan, Name: r.opts.name, Below: r.place.Below, Options: r.options, PathDirs: r.dirs, Notes: r.session.noted,
 	}
 }
 

@@ -146,7 +146,7 @@ func printSessionPlan(out *page, p *agentsession.Plan) {
 	}
 	out.pairs(
 		"program", quote.Path(p.Program), "workspace", quote.Path(p.Workspace), "reaches", reaches(p.Terms),
-		"credentials", quote.Line(credentials), "masked", quote.Line(masked), "limits", limitsText(p.Policy().Limits), "turns", turnsText(p.Terms.Turns), "assurance", p.Terms.Assurance,
+		"credentials", quote.Line(credentials), "masked", quote.Line(masked), "limits", limitsText(p.Policy().Limits, p.OptionalLimits), "turns", turnsText(p.Terms.Turns), "assurance", p.Terms.Assurance,
 	)
 }
 
@@ -178,7 +178,7 @@ func reaches(t api.SessionTerms) string {
 	return quote.Line(strings.Join(list, ", ") + more)
 }
 
-func limitsText(l policy.Limits) string {
+func limitsText(l policy.Limits, optional bool) string {
 	var parts []string
 	if l.Memory > 0 {
 		parts = append(parts, size(l.Memory)+" of memory")
@@ -189,8 +189,15 @@ func limitsText(l policy.Limits) string {
 	if l.WallTime > 0 {
 		parts = append(parts, l.WallTime.String())
 	}
+	if l.Disk > 0 {
+		parts = append(parts, size(l.Disk)+" of disk")
+	}
 	if len(parts) == 0 {
 		return "" // flags may set some
 	}
-	return strings.Join(parts, ", ") + ", if this host can enforce them"
+	text := strings.Join(parts, ", ")
+	if optional {
+		text += ", if this host can enforce them"
+	}
+	return text
 }

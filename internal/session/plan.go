@@ -63,7 +63,8 @@ type Request struct {
 	Masks bool
 	// Degraded reports that the operator allowed controls to be missing.
 	Degraded bool
-	Limits   policy.Limits
+	// Limits are those of a session whose operator's policy has none.
+	Limits policy.Limits
 }
 
 // Plan is what was decided about a session before it starts.
@@ -78,11 +79,13 @@ type Plan struct {
 	Masked         []string          `json:"masked"`
 	UsedCredential []Credential      `json:"credentials"`
 	// MissingCredentials are keys of the adapter, if none of them is configured.
-	MissingCredentials []string         `json:"missing_credentials"`
-	Reasons            []string         `json:"assurance_reasons"`
-	PolicyHash         string           `json:"policy_hash"`
-	Notes              []string         `json:"notes"`
-	Terms              api.SessionTerms `json:"terms"`
+	MissingCredentials []string `json:"missing_credentials"`
+	Reasons            []string `json:"assurance_reasons"`
+	PolicyHash         string   `json:"policy_hash"`
+	Notes              []string `json:"notes"`
+	// OptionalLimits reports that the limits are the default ones.
+	OptionalLimits bool             `json:"optional_limits"`
+	Terms          api.SessionTerms `json:"terms"`
 
 	adapter *agent.Adapter
 	grant   *auth.Grant
@@ -116,6 +119,7 @@ func Make(q Request) (*Plan, error) {
 		Title: a.Title, Workspace: q.Workspace, Command: arguments, Show: []string{}, Environment: a.Environment,
 		UsedCredential: append([]Credential{}, q.Credentials...), MissingCredentials: []string{}, Reasons: append([]string{}, reasons...),
 		Masked: q.masked(), PolicyHash: rules.Digest(), Notes: append([]string{}, a.Notes...), adapter: a, grant: q.granted(), policy: rules, control: q.control(), turns: turns,
+		OptionalLimits: !q.limited(),
 	}
 	version := ""
 	if in := q.Installation; in != nil {

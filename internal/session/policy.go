@@ -33,7 +33,7 @@ func (q *Request) policy() (*policy.Policy, error) {
 	if err := endpointsOf(out, q.Endpoints); err != nil {
 		return nil, err
 	}
-	if out.Limits == (policy.Limits{}) {
+	if !q.limited() {
 		out.Limits = q.Limits
 	}
 	slices.SortFunc(out.Network, func(a, b policy.NetworkPolicy) int { return cmp.Compare(a.Key, b.Key) })
@@ -46,6 +46,10 @@ func (q *Request) policy() (*policy.Policy, error) {
 	}
 	return whole, nil
 }
+
+// limited reports whether the operator's policy has limits. They are enforced or the
+// session does not start; the default limits are left out where they cannot be.
+func (q *Request) limited() bool { return q.Extra != nil && q.Extra.Limits != policy.Limits{} }
 
 // add adds what a policy allows of the network, and its variables. A rule whose name is
 // taken by another gets the prefix.

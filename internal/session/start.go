@@ -23,11 +23,8 @@ type Order struct {
 	// Below is the directory below the workspace in which the agent starts.
 	Below string
 	// Options are the operator's: limits, files shown, grants of the network.
-	Options api.RunOptions
-	// OptionalLimits reports that limits of the policy may be left out where the host
-	// cannot enforce them.
-	OptionalLimits bool
-	PathDirs       []string
+	Options  api.RunOptions
+	PathDirs []string
 	// Notes is called with what a person should know.
 	Notes func(string)
 	// Make makes the cell of a directory that has none.
@@ -149,18 +146,20 @@ func start(ctx context.Context, e Engine, name string, o Order) (*api.StartResul
 	q.Network.Placeholders, q.Network.Logins = p.grant.Placeholders, p.grant.Logins
 	q.Env = slices.Concat(p.variables(o.PathDirs), q.Env)
 	res, err := e.Start(ctx, q)
-	if err == nil || !o.OptionalLimits || api.CodeOf(err) != api.CodeUnenforced || p.policy.Limits == (policy.Limits{}) {
+	if !p.OptionalLimits || api.CodeOf(err) != api.CodeUnenforced {
 		return res, err
 	}
 	without := *p.policy
 	without.Limits = policy.Limits{}
 	p.policy = &without
-	q.Policy = p.file()
+	q.Policy, q.Degraded = p.file(), []string{noLimits}
 	if res, err = e.Start(ctx, q); err == nil {
-		o.Notes("this host cannot enforce limits on memory and processes for you, so the session has none")
+		o.Notes(noLimits)
 	}
 	return res, err
 }
+
+const noLimits = "this host cannot enforce the default limits on memory and processes: the session has none"
 
 // file returns the policy as a file.
 func (p *Plan) file() *api.PolicyFile {

@@ -1,0 +1,57 @@
+package session
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+// fakeEngine starts cells, unless their policy has limits.
+type fakeEngine struct {
+	Engine
+
+	started []api.StartRequest
+}
+
+func (e *fakeEngine) Start(_ context.Context, r api.StartRequest) (*api.StartResult, error) {
+	e.started = append(e.started, r)
+	p, err := policy.Parse("sent", r.Policy.Text, policy.Options{})
+	if err == nil && p.Limits != (policy.Limits{}) {
+		err = api.Refusef(api.CodeUnenforced, "", "a limit cannot be enforced")
+	}
+	return &api.StartResult{RunID: "run_1"}, err
+}
+
+// TestOnlyDefaultLimitsAreOptional starts sessions where no limit can be enforced.
+func TestOnlyDefaultLimitsAreOptional(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		limits policy.Limits // of the operator's policy
+		ok     bool
+	}{
+		{"a policy without limits", policy.Limits{}, true},
+		{"a policy with limits", policy.Limits{WallTime: time.Hour, Memory: 512 << 20}, false},
+	} {
+		q := request(t, "generic")
+		q.Limits = policy.Limits{Memory: 1 << 30, PIDs: 100}
+		q.Extra = policy.Default()
+		q.Extra.Limits = c.limits
+		p, err := Make(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &fakeEngine{}
+		_, err = start(t.Context(), e, "s", Order{Plan: p, Notes: func(string) {}})
+		if (err == nil) != c.ok || !c.ok && (api.CodeOf(err) != api.CodeUnenforced || len(e.started) != 1) {
+			t.Errorf("%s: %v after %d starts", c.name, err, len(e.started))
+		}
+		if c.ok && !slices.Equal(e.started[1].Degraded, []string{noLimits}) {
+			t.Errorf("%s: the receipt gets %q", c.name, e.started[1].Degraded)
+		}
+	}
+}
