@@ -137,7 +137,8 @@ type agentRun struct {
 	plan    *agentsession.Plan
 	options api.RunOptions
 	dirs    []string // on PATH
-	resume  bool
+	// earlier are the terms of the session that is resumed; nil for a new one.
+	earlier *api.SessionTerms
 }
 
 func runAgent(cmd *cobra.Command, s *session, name string, args []string, o *agentOptions) error {
@@ -169,7 +170,7 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 	}
 	q := agentsession.Request{
 		Adapter: r.entry, Workspace: r.place.Root, Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow,
-		Acknowledged: r.acknowledged(), Now: r.session.now(), Cache: o.Cache, Turns: o.turns, Resume: r.resume, Degraded: o.AllowDegraded, Masks: true,
+		Acknowledged: r.acknowledged(), Now: r.session.now(), Cache: o.Cache, Turns: o.turns, Earlier: r.earlier, Degraded: o.AllowDegraded, Masks: true,
 	}
 	if err = r.find(&q); err != nil {
 		return err

@@ -113,7 +113,7 @@ func runRewind(cmd *cobra.Command, s *session, name string, args []string, o *re
 	if err != nil {
 		return err
 	}
-	r := &agentRun{session: s, cmd: cmd, opts: &o.agentOptions, resume: true}
+	r := &agentRun{session: s, cmd: cmd, opts: &o.agentOptions, earlier: &info.SessionTerms}
 	if !o.noStart {
 		// What would be refused is refused before anything is stopped.
 		if err := r.prepareAgain(info, args); err != nil {

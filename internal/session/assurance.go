@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/agent"
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 const (
@@ -37,10 +39,13 @@ type facts struct {
 	credentials []Credential
 	degraded    bool // the operator allowed controls to be missing
 	masks       bool // control files of the workspace are masked
+	// earlier are the reasons of the session's earlier runs. The assurance only ever
+	// falls: what they changed is still there.
+	earlier []string
 }
 
-// reasons returns why the assurance is lower, in a fixed order. This is the only place
-// that decides it.
+// reasons returns why the assurance is lower, in a fixed order, with the earlier
+// reasons last. This is the only place that decides it.
 func (f facts) reasons() []string {
 	var out []string
 	add := func(is bool, reason string) {
@@ -58,7 +63,34 @@ func (f facts) reasons() []string {
 	add(f.cache, ReasonPersistentCache)
 	add(slices.ContainsFunc(f.credentials, func(c Credential) bool { return c.How == AsCopy }), ReasonCredentialCopy)
 	add(f.degraded, ReasonDegradedControls)
+	for _, reason := range f.earlier {
+		add(!slices.Contains(out, reason), reason)
+	}
 	return out
+}
+
+// earlierReasons returns the reasons of the session that is resumed.
+func (q *Request) earlierReasons() []string {
+	if q.Earlier == nil || q.Earlier.Assurance == managed {
+		return nil
+	}
+	return strings.Split(strings.TrimPrefix(q.Earlier.Assurance, lower), "+")
+}
+
+// checkCopies refuses to resume a session without a credential that it got as a copy.
+// The copy is in the cell's files, and the record would not name it.
+func (q *Request) checkCopies() error {
+	if q.Earlier == nil {
+		return nil
+	}
+	for _, old := range q.Earlier.Credentials {
+		key, _, copied := strings.Cut(old, asCopy)
+		if copied && !slices.ContainsFunc(q.Credentials, func(c Credential) bool { return c.Key == key && c.How == AsCopy }) {
+			return api.Refusef(api.CodeCredential, "give the mode and the injection policy that it had, or start a new session",
+				"the session's files have a copy of the credential %s, which this start does not select", quote.Line(key))
+		}
+	}
+	return nil
 }
 
 // Label returns the assurance that reasons leave: managed without any.

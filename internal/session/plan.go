@@ -32,6 +32,9 @@ type Credential struct {
 // String names the credential without its value.
 func (c Credential) String() string { return c.Key + ": " + c.How + ", from " + c.Source }
 
+// asCopy follows the key in the text of a credential that is copied.
+const asCopy = ": " + AsCopy + ", from "
+
 // Request is what a session is planned from.
 type Request struct {
 	Adapter      *agent.Entry
@@ -41,9 +44,10 @@ type Request struct {
 	Autonomy     string
 	// Arguments are the user's, for the agent.
 	Arguments []string
-	// Resume continues the agent's last conversation, if it can.
-	Resume bool
-	Allow  Allowances
+	// Earlier are the terms of the session that is resumed, nil for a new one. The
+	// agent's last conversation is continued, if it can.
+	Earlier *api.SessionTerms
+	Allow   Allowances
 	// Acknowledged maps what was acknowledged to the date that was given.
 	Acknowledged map[string]string
 	Now          time.Time
@@ -110,11 +114,14 @@ func Make(q Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := q.checkCopies(); err != nil {
+		return nil, err
+	}
 	rules, err := q.policy()
 	if err != nil {
 		return nil, err
 	}
-	reasons := facts{q.Mode, q.Allow, q.Cache == "standard", q.Credentials, q.Degraded, q.Masks}.reasons()
+	reasons := facts{q.Mode, q.Allow, q.Cache == "standard", q.Credentials, q.Degraded, q.Masks, q.earlierReasons()}.reasons()
 	p := &Plan{
 		Title: a.Title, Workspace: q.Workspace, Command: arguments, Show: []string{}, Environment: a.Environment,
 		UsedCredential: append([]Credential{}, q.Credentials...), MissingCredentials: []string{}, Reasons: append([]string{}, reasons...),
@@ -161,7 +168,7 @@ func (q *Request) arguments() ([]string, error) {
 		return nil, &api.Error{Kind: api.Usage, Code: api.CodeUsage, Message: err.Error(), Err: err, Hint: "`forkcell agent show " + a.Name + "` lists what is refused"}
 	}
 	user := q.Arguments
-	if q.Resume {
+	if q.Earlier != nil {
 		user = slices.Concat(a.Resume.Interactive, user)
 	}
 	return slices.Concat(q.Installation.Command, a.Command(q.Autonomy, user)), nil

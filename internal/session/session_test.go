@@ -88,6 +88,10 @@ func TestAssurance(t *testing.T) {
 		{func(q *Request) {
 			q.Credentials = []Credential{{Key: "claude_api_key", How: AsCopy, Source: "env:X"}}
 		}, "lower-assurance-credential-copy"},
+		{func(q *Request) { q.Earlier = &api.SessionTerms{Assurance: "managed"} }, "managed"},
+		{func(q *Request) {
+			q.Earlier, q.Cache = &api.SessionTerms{Assurance: "lower-assurance-development+persistent-cache+later"}, "standard"
+		}, "lower-assurance-persistent-cache+development+later"},
 	} {
 		q := request(t, "claude")
 		c.change(&q)
@@ -97,6 +101,26 @@ func TestAssurance(t *testing.T) {
 		}
 		if p.Terms.Assurance != c.want {
 			t.Errorf("got %s, want %s", p.Terms.Assurance, c.want)
+		}
+	}
+}
+
+func TestCopiesStaySelected(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		earlier, how string
+		ok           bool
+	}{
+		{"claude_api_key: copy, from env:Y", AsCopy, true},
+		{"claude_api_key: copy, from env:Y", agent.AsPlaceholder, false},
+		{"github_hosts: copy, from file:/x", AsCopy, false},
+		{"claude_auth: placeholder, from file:/x", agent.AsPlaceholder, true},
+	} {
+		q := request(t, "claude")
+		q.Credentials = []Credential{{Key: "claude_api_key", How: c.how, Source: "env:X"}}
+		q.Earlier = &api.SessionTerms{Assurance: "lower-assurance-credential-copy", Credentials: []string{c.earlier}}
+		if _, err := Make(q); (err == nil) != c.ok || !c.ok && api.CodeOf(err) != api.CodeCredential {
+			t.Errorf("%s, now a %s: %v", c.earlier, c.how, err)
 		}
 	}
 }
