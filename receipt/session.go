@@ -32,8 +32,12 @@ type Session struct {
 	Turns           string `json:"turns"`
 	// Acknowledged are the dated acknowledgements of the operator.
 	Acknowledged []string `json:"acknowledged,omitempty"`
-	// Command is the agent's command line, with secrets redacted.
+	// Command is the agent's command line, without the interpreter of a script and with
+	// secrets redacted.
 	Command []string `json:"command"`
+	// Directory is where the agent starts, below the workspace or absolute; empty for
+	// the workspace itself.
+	Directory string `json:"directory,omitempty"`
 }
 
 func (s *Session) check() error {

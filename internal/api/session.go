@@ -22,7 +22,8 @@ type SessionTerms struct {
 	InjectionPolicy        string   `json:"injection_policy_sha256"`
 	Turns                  string   `json:"turns"`
 	Acknowledged           []string `json:"acknowledged"`
-	Command                []string `json:"command"`
+	Command                []string `json:"command"`   // without the interpreter of a script
+	Directory              string   `json:"directory"` // where the agent starts: below the workspace, or absolute
 }
 
 // The states of a session.

@@ -156,13 +156,25 @@ func (l *liveRun) config() supervise.Config {
 	return supervise.Config{
 		Version: r.e.version, Name: r.cell.Name, RunID: r.rec.ID,
 		MountAt: r.cell.MountAt, Workdir: r.spec.Workdir, User: r.e.driver.User(), UserName: policy.Sandbox,
-		Env: r.spec.Env, Timeout: r.spec.Timeout,
+		Env: r.spec.Env, Timeout: r.spec.Timeout, AwaitMain: r.awaitMain(),
 		NewID: func() string { return store.NewID("exec") }, Recordable: recordable,
 		Record: r.recordEvent, Store: r.out.store, Secrets: r.credentials, StartError: r.execFailure,
 		Turns: l.turns.request(), Asks: l.turns.asksFrom(), Turn: l.turn,
 		Checkpoint: l.checkpoint, Save: l.checkpointMemory, ApplyPolicy: l.applyPolicy, Pause: l.pause, Resume: l.resume, Expire: l.expire,
 		Branch: l.branch, Unbranch: l.unbranch, Eval: l.eval,
 	}
+}
+
+// agentLimit is how long a session waits for its agent to be executed. Its client does
+// that at once, so after this time the client has died.
+const agentLimit = 2 * time.Minute
+
+// awaitMain returns how long the cell waits for the command that it ends with.
+func (r *run) awaitMain() time.Duration {
+	if r.rec.Session == nil {
+		return 0
+	}
+	return agentLimit
 }
 
 // execFailure returns the error for a further command in a cell that could not be
@@ -267,6 +279,9 @@ func (r *run) classifyEnding(why supervise.Ending) {
 	case supervise.SocketFailed:
 		set(errored, 125, 0)
 		r.fail(fmt.Sprintf("the cell's socket failed: %v", why.Err))
+	case supervise.MainMissing:
+		set(errored, 125, 0)
+		r.fail("no agent was executed in it")
 	case supervise.NotWarm:
 		set(failedRun, 1, 0)
 		r.fail(why.Err.Error())

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -169,7 +171,7 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 		return err
 	}
 	q := agentsession.Request{
-		Adapter: r.entry, Workspace: r.place.Root, Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow,
+		Adapter: r.entry, Workspace: r.place.Root, Directory: cmp.Or(string(o.Workdir), r.place.Below), Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow,
 		Acknowledged: r.acknowledged(), Now: r.session.now(), Cache: o.Cache, Turns: o.turns, Earlier: r.earlier, Degraded: o.AllowDegraded, Masks: true,
 	}
 	if err = r.find(&q); err != nil {
@@ -274,7 +276,7 @@ func (r *agentRun) start() error {
 
 func (r *agentRun) order() agentsession.Order {
 	return agentsession.Order{
-		Plan: r.plan, Name: r.opts.name, Below: r.place.Below, Options: r.options, PathDirs: r.dirs, Notes: r.session.noted,
+		Plan: r.plan, Name: r.opts.name, Options: r.options, PathDirs: r.dirs, Notes: r.session.noted,
 	}
 }
 
@@ -282,9 +284,6 @@ func (r *agentRun) order() agentsession.Order {
 func (r *agentRun) execute(started *agentsession.Started) error {
 	s, o := r.session, r.opts
 	started.Exec.TTY = o.terminal.tty || o.detach
-	if o.Workdir != "" {
-		started.Exec.Workdir = o.Workdir
-	}
 	if o.detach {
 		return r.detached(started)
 	}
@@ -293,33 +292,44 @@ func (r *agentRun) execute(started *agentsession.Started) error {
 		left: func(*api.ExecResult) string { return "left; `forkcell session attach " + started.Cell + "` comes back" },
 	}
 	left := false
+	var begun atomic.Bool
 	err := s.rawEngine(Visit, func(e Engine) error {
 		return v.do(r.cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
+			io.Started = func(string) { begun.Store(true) }
 			res, err := e.Exec(ctx, q, io)
 			left = res != nil && res.Detached
 			return res, err
 		})
 	})
+	if err != nil && !begun.Load() {
+		return r.undo(started, err)
+	}
 	if left {
 		return err
 	}
 	return errors.Join(err, r.ended(started.Cell))
 }
 
+// undo takes back a session whose agent could not be executed because of an error.
+func (r *agentRun) undo(started *agentsession.Started, err error) error {
+	ctx := context.WithoutCancel(r.cmd.Context())
+	return errors.Join(err, r.session.engine(ctx, Write, func(ctx context.Context, e Engine) error { return started.Undo(ctx, e) }))
+}
+
 // detached starts the agent on a terminal of its own and leaves it.
 func (r *agentRun) detached(started *agentsession.Started) error {
 	s := r.session
-	s.isRun = false
 	err := s.engine(r.cmd.Context(), Visit, func(ctx context.Context, e Engine) error {
 		q := started.Exec
 		q.Env, q.Size = append(q.Env, "TERM=xterm-256color"), api.WindowSize{Rows: 40, Cols: 120}
 		begun := make(chan struct{})
 		_, err := e.Exec(ctx, q, cell.Stdio{In: leaver{begun}, Started: func(string) { close(begun) }})
-		return missingInLive(q, err)
+		return err
 	})
 	if err != nil {
-		return err
+		return r.undo(started, err)
 	}
+	s.isRun = false
 	return s.engine(r.cmd.Context(), Read, func(ctx context.Context, e Engine) error {
 		info, err := agentsession.Show(ctx, e, started.Cell, s.now())
 		if err != nil {

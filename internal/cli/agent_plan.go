@@ -146,21 +146,24 @@ func printSessionPlan(out *page, p *agentsession.Plan) {
 	}
 	out.pairs(
 		"program", quote.Path(p.Program), "workspace", quote.Path(p.Workspace), "reaches", reaches(p.Terms),
-		"credentials", quote.Line(credentials), "masked", quote.Line(masked), "limits", limitsText(p.Policy().Limits, p.OptionalLimits), "turns", turnsText(p.Terms.Turns), "assurance", p.Terms.Assurance,
+		"credentials", quote.Line(credentials), "masked", quote.Line(masked), "limits", limitsText(p.Policy().Limits, p.OptionalLimits), "turns", turnsText(p), "assurance", p.Terms.Assurance,
 	)
 }
 
 // turnsText says when turns are recorded.
-func turnsText(when string) string {
-	switch when {
-	case agentsession.TurnsOff, "":
+func turnsText(p *agentsession.Plan) string {
+	t, when := p.Turns(), "one for each request"
+	switch {
+	case t == nil:
 		return "none"
-	case agentsession.TurnsAuto:
-		return "one for each request; forkcell session rewind goes back"
-	case agentsession.TurnsTool:
-		return "one for each use of a tool; forkcell session rewind goes back"
+	case t.Every > 0:
+		when = "every " + p.Terms.Turns
+	case t.Quiet > 0:
+		when = "one after " + t.Quiet.String() + " without input or output"
+	case p.Terms.Turns == agentsession.TurnsTool:
+		when = "one for each use of a tool"
 	}
-	return "every " + when + "; forkcell session rewind goes back"
+	return when + "; forkcell session rewind goes back"
 }
 
 // maxReaches is how many endpoints the block before a start names.

@@ -77,8 +77,8 @@ func newSessionRewind(s *session) *cobra.Command {
 The agent is stopped, and its run gets its receipt. The files go back to the state
 after the turn, the agent's own history among them; what is left stays until gc. Then
 the agent is started with its conversation, if it can resume one, else anew. Mode,
-autonomy and turns are those that the session had, unless flags say otherwise; other
-flags of agent must be given again.`,
+autonomy, turns and directory are those that the session had, unless flags say
+otherwise; other flags of agent must be given again.`,
 		Example: `  forkcell session rewind repo-claude
   forkcell session rewind repo-claude --to 0 --no-start
   forkcell session rewind repo-claude --to 3 -- 'use the other library'`,
@@ -158,8 +158,13 @@ func (r *agentRun) prepareAgain(info *api.AgentSession, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(args) == 0 && len(entry.Adapter.Program.Names) == 0 {
-		args = info.Command // the agent has no program of its own
+	if len(args) == 0 && len(entry.Adapter.Program.Names) == 0 { // the agent has no program of its own
+		if args, err = agentsession.Again(info.Command); err != nil {
+			return err
+		}
+	}
+	if o.Workdir == "" {
+		o.Workdir = api.Text(info.Directory)
 	}
 	return r.prepare(info.Agent, args)
 }

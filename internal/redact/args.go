@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// mark replaces a secret.
-const mark = "[redacted]"
+// Mark replaces a secret.
+const Mark = "[redacted]"
 
 // pattern is an expression that is compiled at first use, and used only for text
 // that may match it: compiling all of them would slow every start of the program.
@@ -88,7 +88,7 @@ func Args(argv []string) []string {
 	for i, a := range argv {
 		switch {
 		case next == value && !isLongOption(a):
-			out[i], next = mark, whole
+			out[i], next = Mark, whole
 			continue
 		case next == login && !isLongOption(a):
 			out[i], next = redactLogin(a), whole
@@ -135,13 +135,13 @@ func redactLogin(a string) string {
 	if !ok {
 		return arg(a, false)
 	}
-	return arg(user, false) + ":" + mark
+	return arg(user, false) + ":" + Mark
 }
 
 // arg redacts one argument.
 func arg(a string, isScript bool) string {
 	if name, v, ok := strings.Cut(a, "="); ok && !isScript && v != "" && isName(name) && SecretName(name) {
-		return name + "=" + mark
+		return name + "=" + Mark
 	}
 	return text(a)
 }
@@ -152,11 +152,11 @@ func isName(s string) bool {
 
 // text redacts the parts of a longer text that look secret.
 func text(s string) string {
-	s = shape.replace(s, mark)
-	s = inURL.replace(s, "${1}:"+mark+"@")
+	s = shape.replace(s, Mark)
+	s = inURL.replace(s, "${1}:"+Mark+"@")
 	s = named(assign, s, assigned)
 	s = named(field, s, fielded)
-	return bearer.replace(s, "${1} "+mark)
+	return bearer.replace(s, "${1} "+Mark)
 }
 
 // named replaces the values that follow secret names. The expression ends where
@@ -245,11 +245,11 @@ func masked(v string) string {
 	}
 	if q := v[0]; q == '"' || q == '\'' {
 		if len(v) > 1 && v[len(v)-1] == q {
-			return blanks + string(q) + mark + string(q)
+			return blanks + string(q) + Mark + string(q)
 		}
-		return blanks + string(q) + mark
+		return blanks + string(q) + Mark
 	}
-	return blanks + mark
+	return blanks + Mark
 }
 
 // dashP redacts the password of clients that take it in the same argument as -p.
@@ -264,7 +264,7 @@ func dashP(argv []string) {
 	}
 	for i, a := range argv[1:] {
 		if len(a) > 2 && strings.HasPrefix(a, "-p") {
-			argv[i+1] = "-p" + mark
+			argv[i+1] = "-p" + Mark
 		}
 	}
 }

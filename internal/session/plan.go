@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/agent"
@@ -40,8 +41,10 @@ type Request struct {
 	Adapter      *agent.Entry
 	Installation *agent.Installation
 	Workspace    string
-	Mode         string
-	Autonomy     string
+	// Directory is where the agent starts: below the workspace, or absolute.
+	Directory string
+	Mode      string
+	Autonomy  string
 	// Arguments are the user's, for the agent.
 	Arguments []string
 	// Earlier are the terms of the session that is resumed, nil for a new one. The
@@ -91,11 +94,12 @@ type Plan struct {
 	OptionalLimits bool             `json:"optional_limits"`
 	Terms          api.SessionTerms `json:"terms"`
 
-	adapter *agent.Adapter
-	grant   *auth.Grant
-	policy  *policy.Policy
-	control *api.ControlRequest // nil if nothing is masked
-	turns   *api.TurnRequest    // nil if none is taken
+	directory string // raw
+	adapter   *agent.Adapter
+	grant     *auth.Grant
+	policy    *policy.Policy
+	control   *api.ControlRequest // nil if nothing is masked
+	turns     *api.TurnRequest    // nil if none is taken
 }
 
 // Make decides everything about a session, and starts nothing. It asks nobody: what it
@@ -126,7 +130,7 @@ func Make(q Request) (*Plan, error) {
 		Title: a.Title, Workspace: q.Workspace, Command: arguments, Show: []string{}, Environment: a.Environment,
 		UsedCredential: append([]Credential{}, q.Credentials...), MissingCredentials: []string{}, Reasons: append([]string{}, reasons...),
 		Masked: q.masked(), PolicyHash: rules.Digest(), Notes: append([]string{}, a.Notes...), adapter: a, grant: q.granted(), policy: rules, control: q.control(), turns: turns,
-		OptionalLimits: !q.limited(),
+		OptionalLimits: !q.limited(), directory: q.below(),
 	}
 	version := ""
 	if in := q.Installation; in != nil {
@@ -142,7 +146,8 @@ func Make(q Request) (*Plan, error) {
 		Assurance: Label(reasons), AutonomyAssurance: autonomyLabel(q.Autonomy), CacheAssurance: cacheLabel(q.Cache == "standard"),
 		ObservabilityAssurance: observabilityLabel(), ControlPlane: q.controlPlane(), RepoMCP: q.repoMCP(),
 		NativeSandbox: nativeSandbox(a), NetworkPolicy: "allowlist", Endpoints: endpoints(rules), Credentials: names(q.Credentials),
-		InjectionPolicy: q.InjectionPolicy, Turns: q.Turns, Acknowledged: append([]string{}, acknowledged...), Command: recordable(arguments),
+		InjectionPolicy: q.InjectionPolicy, Turns: q.Turns, Acknowledged: append([]string{}, acknowledged...), Command: q.recorded(arguments),
+		Directory: quote.UTF8(q.below()),
 	}
 	return p, nil
 }
@@ -243,13 +248,38 @@ func names(list []Credential) []string {
 	return out
 }
 
-func recordable(args []string) []string {
-	out := []string{}
-	for _, a := range redact.Args(args) {
-		out = append(out, quote.Line(a))
+// below returns where the agent starts; "" is the workspace.
+func (q *Request) below() string {
+	if q.Directory == "." {
+		return ""
+	}
+	return q.Directory
+}
+
+// recorded returns a command line for the record: without the interpreter of a script,
+// so that the program is found again, without secrets, and visible.
+func (q *Request) recorded(command []string) []string {
+	in := q.Installation
+	out := slices.Concat([]string{in.Program}, command[len(in.Command):])
+	for i, a := range redact.Args(out) {
+		out[i] = quote.Line(a)
 	}
 	return out
 }
 
+// Again returns the command of a record for another start. If something in it was
+// redacted or escaped, the operator must give it again.
+func Again(command []string) ([]string, error) {
+	for _, a := range command {
+		if strings.Contains(a, redact.Mark) || strings.Contains(a, `\`) {
+			return nil, api.Usagef("write it after --, as for agent", "the record has the command with characters escaped or secrets removed: %s", quote.Argv(command))
+		}
+	}
+	return command, nil
+}
+
 // Policy returns the policy of the session.
 func (p *Plan) Policy() *policy.Policy { return p.policy }
+
+// Turns says when turns are taken; nil if none is.
+func (p *Plan) Turns() *api.TurnRequest { return p.turns }

@@ -22,7 +22,7 @@ func seed(ctx context.Context, e Engine, name string, p *Plan) error {
 		return err
 	}
 	complaints := &tail{}
-	res, err := e.Exec(ctx, api.ExecRequest{Cell: name, Args: api.Texts{"sh", "-s"}}, cell.Stdio{In: strings.NewReader(script), Out: complaints, Err: complaints})
+	res, err := e.Exec(ctx, api.ExecRequest{Cell: name, Args: api.Texts{"sh", "-s"}, Workdir: Home}, cell.Stdio{In: strings.NewReader(script), Out: complaints, Err: complaints})
 	if err == nil && res.ExitCode != 0 {
 		err = errors.New(complaints.line())
 	}

@@ -20,8 +20,6 @@ type Order struct {
 	// Name is that of the session's cell; "" makes one from the workspace's cell and
 	// the agent.
 	Name string
-	// Below is the directory below the workspace in which the agent starts.
-	Below string
 	// Options are the operator's: limits, files shown, grants of the network.
 	Options  api.RunOptions
 	PathDirs []string
@@ -39,6 +37,26 @@ type Started struct {
 	Degraded []string
 	// Exec executes the agent. The cell ends with it.
 	Exec api.ExecRequest
+
+	resumed bool
+}
+
+// Undo takes back a session whose agent was not executed: its cell is removed, or
+// stopped if the session was resumed.
+func (s *Started) Undo(ctx context.Context, e Engine) error { return undo(ctx, e, s.Cell, s.resumed) }
+
+func undo(ctx context.Context, e Engine, name string, resumed bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+	defer cancel()
+	if !resumed {
+		return e.RemoveAll(ctx, []string{name}, true)
+	}
+	status, err := e.Status(ctx, name)
+	if err != nil || status.Live == nil {
+		return err
+	}
+	_, err = e.Stop(ctx, api.StopRequest{Cell: name, Grace: -1})
+	return err
 }
 
 // limit for what is undone after an error.
@@ -58,9 +76,7 @@ func Begin(ctx context.Context, e Engine, o Order) (*Started, error) {
 	}
 	s, err := begin(ctx, e, name, o)
 	if err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
-		defer cancel()
-		return nil, errors.Join(err, e.RemoveAll(ctx, []string{name}, true))
+		return nil, errors.Join(err, undo(ctx, e, name, false))
 	}
 	return s, nil
 }
@@ -76,8 +92,12 @@ func begin(ctx context.Context, e Engine, name string, o Order) (*Started, error
 	}
 	p := o.Plan
 	p.Workspace = status.MountAt
+	workdir := p.directory
+	if !path.IsAbs(workdir) {
+		workdir = path.Join(p.Workspace, workdir)
+	}
 	s := &Started{Cell: name, RunID: res.RunID, Degraded: res.Degraded, Exec: api.ExecRequest{
-		Cell: name, Args: p.Command, Workdir: api.Text(path.Join(p.Workspace, o.Below)), Detachable: true, Main: true,
+		Cell: name, Args: p.Command, Workdir: api.Text(workdir), Detachable: true, Main: true,
 	}}
 	return s, seed(ctx, e, name, p)
 }

@@ -105,14 +105,9 @@ func Back(list *api.TurnList) (int, error) {
 // has ended as before.
 func Resume(ctx context.Context, e Engine, name string, o Order) (*Started, error) {
 	s, err := begin(ctx, e, name, o)
-	if err == nil {
-		return s, nil
+	if err != nil {
+		return nil, errors.Join(err, undo(ctx, e, name, true))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
-	defer cancel()
-	if status, failed := e.Status(ctx, name); failed == nil && status.Live != nil {
-		_, failed = e.Stop(ctx, api.StopRequest{Cell: name, Grace: -1})
-		err = errors.Join(err, failed)
-	}
-	return nil, err
+	s.resumed = true
+	return s, nil
 }

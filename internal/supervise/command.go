@@ -54,6 +54,10 @@ func (h *Host) Exec(ctx context.Context, c live.Command, streams live.Streams) (
 	}
 	if c.Main {
 		x.concluded = h.done
+		select {
+		case h.begun <- struct{}{}:
+		default:
+		}
 		go h.endWith(x)
 	}
 	return x, nil

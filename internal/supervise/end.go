@@ -34,6 +34,7 @@ const (
 	SocketFailed              // its socket failed
 	NotWarm                   // its command did not become warm
 	MainEnded                 // the command that it ends with has ended
+	MainMissing               // that command has not begun in time
 )
 
 // Ending describes why and how a live cell is ended.
@@ -55,13 +56,29 @@ func (h *Host) Serve(ctx context.Context) Ending {
 		h.served <- live.Serve(serving, h.Listener, h, live.Options{UID: os.Geteuid(), Version: h.Version})
 	}()
 	defer h.takeTurns(serving)()
-	var limit <-chan time.Time
-	if h.Timeout > 0 {
-		t := time.NewTimer(h.Timeout)
-		defer t.Stop()
-		limit = t.C
+	limit, stopLimit := after(h.Timeout)
+	defer stopLimit()
+	missing, stopMissing := after(h.AwaitMain)
+	defer stopMissing()
+	return h.await(ctx, limit, missing)
+}
+
+// after returns a channel that gets a value after a time, and never for 0.
+func after(d time.Duration) (<-chan time.Time, func() bool) {
+	if d <= 0 {
+		return nil, func() bool { return true }
 	}
+	t := time.NewTimer(d)
+	return t.C, t.Stop
+}
+
+// await waits until the cell is to end, or has ended.
+func (h *Host) await(ctx context.Context, limit, missing <-chan time.Time) Ending {
 	select {
+	case <-h.begun:
+		return h.await(ctx, limit, nil)
+	case <-missing:
+		return Ending{Cause: MainMissing, Grace: mainGrace}
 	case grace := <-h.stop:
 		return Ending{Cause: Stopped, Grace: grace}
 	case exit := <-h.main:

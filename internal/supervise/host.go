@@ -35,6 +35,9 @@ type Config struct {
 	Env []string
 	// Timeout ends the cell; 0 is no limit.
 	Timeout time.Duration
+	// AwaitMain ends the cell if no command that it ends with has begun within this
+	// time; 0 waits for none.
+	AwaitMain time.Duration
 
 	// NewID returns a new id of a command.
 	NewID func() string
@@ -85,6 +88,7 @@ type Host struct {
 
 	stop   chan time.Duration // the grace of the first stop
 	main   chan live.Exit     // how the command ended that the cell ends with
+	begun  chan struct{}      // has a value once that command has begun
 	cancel context.CancelFunc // ends serving
 	served chan error
 
@@ -117,7 +121,7 @@ type Host struct {
 func NewHost(c Config) *Host {
 	return &Host{
 		Config: c, output: newTranscript(), env: c.Env, commands: map[int]*execution{}, used: time.Now(),
-		stop: make(chan time.Duration, 1), main: make(chan live.Exit, 1), served: make(chan error, 1), done: make(chan struct{}), cancel: func() {},
+		stop: make(chan time.Duration, 1), main: make(chan live.Exit, 1), begun: make(chan struct{}, 1), served: make(chan error, 1), done: make(chan struct{}), cancel: func() {},
 	}
 }
 

@@ -77,7 +77,7 @@ type served struct {
 	stored bytes.Buffer
 }
 
-func serve(t *testing.T) *served {
+func serve(t *testing.T, change ...func(*Config)) *served {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "private")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -117,6 +117,9 @@ func serve(t *testing.T) *served {
 			return &api.PolicyApplied{Live: true}, []string{"A=2"}, nil
 		},
 	})
+	for _, f := range change {
+		f(&s.Config)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	s.stop = cancel
 	go func() { s.ending <- s.Serve(ctx) }()
@@ -184,6 +187,52 @@ func TestHost(t *testing.T) {
 	}
 	s.stop()
 	s.finish(t, Interrupted)
+}
+
+// TestMainMissing: a cell that waits for the command that it ends with ends without it,
+// and other commands do not count.
+func TestMainMissing(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *Config) { c.AwaitMain = time.Millisecond })
+	s.finish(t, MainMissing)
+
+	const wait = 200 * time.Millisecond
+	s = serve(t, func(c *Config) { c.AwaitMain = wait })
+	began := time.Now()
+	_, err := s.client.Exec(t.Context(), api.ExecRequest{Args: []string{"missing"}, Main: true}, driver.Stdio{}, nil)
+	if err == nil {
+		t.Error("it began")
+	}
+	s.finish(t, MainMissing)
+	if time.Since(began) < wait {
+		t.Error("it did not wait")
+	}
+}
+
+// TestMainBegun: a cell whose command has begun in time lives until the command ends.
+func TestMainBegun(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *Config) { c.AwaitMain = 2 * time.Second })
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.client.Exec(t.Context(), api.ExecRequest{Args: []string{"wait"}, Main: true}, driver.Stdio{}, nil)
+		ended <- err
+	}()
+	select {
+	case why := <-s.ending:
+		t.Fatalf("it ended for the cause %d", why.Cause)
+	case <-time.After(3 * time.Second):
+	}
+	close(s.Cell.(*fakeCell).end)
+	why := <-s.ending
+	if why.Cause != MainEnded || why.Exit.Code != 7 {
+		t.Errorf("%+v", why)
+	}
+	s.End(0)
+	s.Close()
+	if err := errors.Join(s.Finish(&api.RunResult{}, nil), <-ended); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestStop: a running command is terminated. Its client and the client that

@@ -2489,6 +2489,7 @@ export interface components {
             cache_assurance: string;
             command: string[];
             credentials: string[];
+            directory: string;
             endpoints: string[];
             injection_policy_sha256: string;
             mode: string;

@@ -724,6 +724,7 @@ class SessionTerms:
     cache_assurance: str
     command: list[str]
     credentials: list[str]
+    directory: str
     endpoints: list[str]
     injection_policy_sha256: str
     mode: str
