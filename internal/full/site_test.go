@@ -219,29 +219,6 @@ func TestSiteHeaders(t *testing.T) {
 	}
 }
 
-// TestSiteName: a browser that uses an address of loopback is sent to the name of the
-// pages. Its cookies would go to every port of that address, also to those of cells.
-func TestSiteName(t *testing.T) {
-	t.Parallel()
-	d := newDaemon(t)
-	r := newReviewer(d)
-	at, err := url.Parse(r.base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	for _, host := range []string{"127.0.0.1", "localhost"} {
-		r.base = "http://" + host + ":" + at.Port()
-		r.get(http.StatusTemporaryRedirect, "/ui/cells/demo?x=1")
-		if got, want := r.header.Get("Location"), "http://"+at.Host+"/ui/cells/demo?x=1"; got != want {
-			t.Errorf("%s leads to %s, want %s", host, got, want)
-		}
-	}
-	// Every name below localhost leads to this host, and only one is that of the pages.
-	r.base = "http://other.localhost:" + at.Port()
-	r.get(http.StatusMisdirectedRequest, "/ui/")
-}
-
 // TestSiteForms: a form that another site made, or another session, does nothing.
 func TestSiteForms(t *testing.T) {
 	t.Parallel()

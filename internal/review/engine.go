@@ -27,9 +27,7 @@ type Config struct {
 	// Address returns the address of the pages for a browser on this host, such as
 	// http://NAME:PORT. It makes a listener if there is none.
 	Address func() (string, error)
-	// Host is the name of the pages on this host. Requests that name loopback are sent
-	// there: a browser sends the cookies of a name to every port of it, and a forwarded
-	// port of a cell must not get them.
+	// Host is the name of the pages on this host. Only who may sign in is told it.
 	Host string
 	Now  func() time.Time
 }

@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	slashpath "path"
@@ -111,7 +113,9 @@ func (s *Site) render(w http.ResponseWriter, status int, name string, f frame) {
 func (q *request) show(name string, f frame) error { return q.showStatus(http.StatusOK, name, f) }
 
 func (q *request) showStatus(status int, name string, f frame) error {
-	f.Visitor, f.Form, f.Admin = q.visit.Name(), q.session.form, q.may(token.Admin)
+	if q.visit != nil {
+		f.Visitor, f.Form, f.Admin = q.visit.Name(), q.session.form, q.may(token.Admin)
+	}
 	f.Done = doneText(q.URL.Query().Get("done"))
 	q.site.render(q.w, status, name, f)
 	return nil
@@ -152,13 +156,24 @@ func (q *request) fail(err error) {
 	if f.Status == http.StatusPreconditionFailed {
 		title = "The state has moved"
 	}
+	addHeaders(q.w, err)
 	_ = q.showStatus(f.Status, "failure", frame{Title: title, Body: f})
+}
+
+// addHeaders sets the headers that belong to an error, such as Retry-After.
+func addHeaders(w http.ResponseWriter, err error) {
+	if with, ok := errors.AsType[interface {
+		error
+		GetHeaders() http.Header
+	}](err); ok {
+		maps.Copy(w.Header(), with.GetHeaders())
+	}
 }
 
 // assetPath returns the address of a file of the program, which changes with it.
 func assetPath(name string, content []byte) string {
 	sum := sha256.Sum256(content)
-	return sitePath + "/assets/" + hex.EncodeToString(sum[:6]) + "/" + name
+	return assetsPath + hex.EncodeToString(sum[:6]) + "/" + name
 }
 
 // addAssets adds the style and the script. They say nothing about cells, and need no

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -15,12 +14,14 @@ const (
 	// be used.
 	sessionTime = 12 * time.Hour
 	codeTime    = 5 * time.Minute
-	// maxSessions and maxCodes bound what is remembered.
-	maxSessions = 1000
-	maxCodes    = 100
+	// maxSessions and maxCodes bound what is remembered of each visitor.
+	maxSessions = 20
+	maxCodes    = 5
 	// cookieName is the name of the cookie, which browsers send to the pages only.
 	cookieName = "forkcell_session"
 	sitePath   = "/ui"
+	codePath   = sitePath + "/code"
+	assetsPath = sitePath + "/assets/"
 )
 
 // secretHash is the hash of a code or of a cookie. Secrets themselves are not kept.
@@ -28,7 +29,7 @@ type secretHash [sha256.Size]byte
 
 func hashOf(secret string) secretHash { return sha256.Sum256([]byte(secret)) }
 
-// session is a browser that has signed in.
+// session is a browser that has signed in, or may do so with a code.
 type session struct {
 	visitor Visitor
 	// form is the secret that forms of this session carry.
@@ -36,25 +37,28 @@ type session struct {
 	ends time.Time
 }
 
-// expiring is a set of secrets, each with an end. It is bounded: the one that ends
-// first makes room.
-type expiring[T any] struct {
+// expiring has sessions by their secrets. Each visitor has a limited number: the one
+// that ends first makes room.
+type expiring struct {
 	limit int
-	items map[secretHash]T
-	ends  func(T) time.Time
+	items map[secretHash]*session
 }
 
-// add keeps an item under a new secret, and returns the secret.
-func (e *expiring[T]) add(now time.Time, item T) string {
-	maps.DeleteFunc(e.items, func(_ secretHash, t T) bool { return !e.ends(t).After(now) })
-	for len(e.items) >= e.limit {
-		var first secretHash
-		var at time.Time
-		for hash, t := range e.items {
-			if at.IsZero() || e.ends(t).Before(at) {
-				first, at = hash, e.ends(t)
+// add keeps a session under a new secret, and returns the secret.
+func (e *expiring) add(now time.Time, item *session) string {
+	var first secretHash
+	same := 0
+	for hash, s := range e.items {
+		switch {
+		case !s.ends.After(now):
+			delete(e.items, hash)
+		case s.visitor == item.visitor:
+			if same++; same == 1 || s.ends.Before(e.items[first].ends) {
+				first = hash
 			}
 		}
+	}
+	if same >= e.limit {
 		delete(e.items, first)
 	}
 	secret := rand.Text() + rand.Text()
@@ -62,11 +66,14 @@ func (e *expiring[T]) add(now time.Time, item T) string {
 	return secret
 }
 
-// get returns the item of a secret that has not ended. The place of a hash in the map
-// tells nothing about a secret, since nobody can choose the hash of one.
-func (e *expiring[T]) get(now time.Time, secret string) (item T, ok bool) {
-	item, ok = e.items[hashOf(secret)]
-	return item, ok && e.ends(item).After(now)
+// get returns the session of a secret that has not ended, or nil. The place of a hash
+// in the map tells nothing about a secret, since nobody can choose the hash of one.
+func (e *expiring) get(now time.Time, secret string) *session {
+	s := e.items[hashOf(secret)]
+	if s == nil || !s.ends.After(now) {
+		return nil
+	}
+	return s
 }
 
 // sessions are the browsers that have signed in, and the codes that were not used yet.
@@ -74,17 +81,12 @@ func (e *expiring[T]) get(now time.Time, secret string) (item T, ok bool) {
 type sessions struct {
 	now func() time.Time
 
-	mu    sync.Mutex
-	codes expiring[session]
-	open  expiring[*session]
+	mu          sync.Mutex
+	codes, open expiring
 }
 
 func newSessions(now func() time.Time) *sessions {
-	return &sessions{
-		now:   now,
-		codes: expiring[session]{limit: maxCodes, items: map[secretHash]session{}, ends: func(s session) time.Time { return s.ends }},
-		open:  expiring[*session]{limit: maxSessions, items: map[secretHash]*session{}, ends: func(s *session) time.Time { return s.ends }},
-	}
+	return &sessions{now: now, codes: expiring{maxCodes, map[secretHash]*session{}}, open: expiring{maxSessions, map[secretHash]*session{}}}
 }
 
 // newCode returns a code with which a browser can sign in once.
@@ -92,16 +94,19 @@ func (s *sessions) newCode(v Visitor) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	return s.codes.add(now, session{visitor: v, ends: now.Add(codeTime)})
+	return s.codes.add(now, &session{visitor: v, ends: now.Add(codeTime)})
 }
 
 // useCode returns the visitor that a code was made for. A code is used up by it.
 func (s *sessions) useCode(code string) (Visitor, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, ok := s.codes.get(s.now(), code)
+	found := s.codes.get(s.now(), code)
 	delete(s.codes.items, hashOf(code))
-	return found.visitor, ok
+	if found == nil {
+		return Visitor{}, false
+	}
+	return found.visitor, true
 }
 
 // begin signs a browser in, and returns the value of its cookie.
@@ -120,11 +125,7 @@ func (s *sessions) of(r *http.Request) *session {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, ok := s.open.get(s.now(), cookie.Value)
-	if !ok {
-		return nil
-	}
-	return found
+	return s.open.get(s.now(), cookie.Value)
 }
 
 // end signs the browser of a request out.

@@ -1,6 +1,8 @@
 package review
 
 import (
+	"cmp"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,7 +12,7 @@ import (
 
 // addSignIn adds the pages that need no session.
 func (s *Site) addSignIn() {
-	s.mux.HandleFunc("POST "+sitePath+"/code", s.makeCode)
+	s.mux.HandleFunc("POST "+codePath, s.makeCode)
 	s.mux.HandleFunc("GET "+sitePath+"/sign-in", s.signInByCode)
 	s.mux.HandleFunc("POST "+sitePath+"/sign-in", s.signInByToken)
 	s.post("/sign-out", func(q *request) error {
@@ -48,16 +50,21 @@ func (s *Site) makeCode(w http.ResponseWriter, r *http.Request) {
 }
 
 // baseFor returns the address at which the sender of a request finds the pages: the
-// one that it uses itself, or, if that is the local socket, one on this host.
+// one that it uses itself, or, if that is the local socket or an address of loopback,
+// one under the name of the pages. No certificate has that name.
 func (s *Site) baseFor(r *http.Request) (string, error) {
-	if strings.HasPrefix(r.RemoteAddr, "@") || r.RemoteAddr == "" {
+	socket := strings.HasPrefix(r.RemoteAddr, "@") || r.RemoteAddr == ""
+	switch at := (&url.URL{Scheme: "http", Host: r.Host}); {
+	case socket || namesLoopback(r) && r.TLS != nil:
 		return s.config.Address()
+	case namesLoopback(r):
+		return "http://" + net.JoinHostPort(s.config.Host, cmp.Or(at.Port(), "80")), nil
+	case r.TLS != nil:
+		at.Scheme = "https"
+		return at.String(), nil
+	default:
+		return at.String(), nil
 	}
-	u := url.URL{Scheme: "http", Host: r.Host}
-	if r.TLS != nil {
-		u.Scheme = "https"
-	}
-	return u.String(), nil
 }
 
 // signInByCode begins a session with a code, or shows the form for a token.
@@ -89,6 +96,7 @@ func (s *Site) signInByToken(w http.ResponseWriter, r *http.Request) {
 		if p.Status != http.StatusUnauthorized {
 			text = p.Detail
 		}
+		addHeaders(w, err)
 		s.askToSignIn(w, r, p.Status, text)
 		return
 	}

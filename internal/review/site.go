@@ -1,7 +1,6 @@
 package review
 
 import (
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -46,28 +45,20 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
-	if to := s.ownName(r); to != "" {
-		http.Redirect(w, r, to, http.StatusTemporaryRedirect) //nolint:gosec // to the name of the pages, whatever the request says
+	if namesLoopback(r) && r.URL.Path != codePath && !strings.HasPrefix(r.URL.Path, assetsPath) {
+		s.render(w, http.StatusMisdirectedRequest, "elsewhere", frame{Title: "Elsewhere"})
 		return
 	}
 	s.mux.ServeHTTP(w, r)
 }
 
-// ownName returns where a browser finds the pages that asked for them by an address of
-// loopback, or "".
-func (s *Site) ownName(r *http.Request) string {
-	if s.config.Host == "" || r.Method != http.MethodGet || r.TLS != nil {
-		return ""
-	}
-	host, port, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		return ""
-	}
-	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return ""
-	}
-	to := url.URL{Scheme: "http", Host: net.JoinHostPort(s.config.Host, port), Path: r.URL.Path, RawQuery: r.URL.RawQuery}
-	return to.String()
+// namesLoopback reports whether a request names an address of loopback. There are no
+// pages under such a name: a browser would send the cookie to every port of it. The
+// answer does not have the name of the pages, since any user of the host can ask.
+func namesLoopback(r *http.Request) bool {
+	u := url.URL{Host: r.Host}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // request is a request of somebody who has signed in.
@@ -159,14 +150,24 @@ func (s *Site) admit(w http.ResponseWriter, r *http.Request, do func(*request) e
 	}
 	var err error
 	if q.visit, err = s.config.Visit(r, q.session.visitor); err != nil {
-		s.sessions.end(r)
-		s.askToSignIn(w, r, http.StatusUnauthorized, "Your token has ended, or cannot be checked.")
+		q.turnAway(err)
 		return
 	}
 	q.engine = q.visit.Engine(nil)
 	if err := do(q); err != nil {
 		q.fail(err)
 	}
+}
+
+// turnAway answers a visitor who has signed in and is not admitted. The session ends
+// only if its token has.
+func (q *request) turnAway(err error) {
+	if q.site.config.Problem(q.Request, err).Status != http.StatusUnauthorized {
+		q.fail(err)
+		return
+	}
+	q.site.sessions.end(q.Request)
+	q.site.askToSignIn(q.w, q.Request, http.StatusUnauthorized, "Your token has ended.")
 }
 
 // path returns an address below the site, with the parts escaped.

@@ -43,7 +43,8 @@ func (s *Server) SenderVisitor(r *http.Request) (Visitor, error) {
 	return Visitor{Name: c.caller.name, Token: c.caller.grant.ID}, nil
 }
 
-// TokenVisitor returns the visitor who knows the secret of a token.
+// TokenVisitor returns the visitor who knows the secret of a token. It counts as a
+// request of the token.
 func (s *Server) TokenVisitor(r *http.Request, secret string) (Visitor, error) {
 	c := callOf(r.Context())
 	peer, _ := r.Context().Value(peerKey).(peer)
@@ -51,7 +52,7 @@ func (s *Server) TokenVisitor(r *http.Request, secret string) (Visitor, error) {
 	if err != nil {
 		return Visitor{}, s.tokenProblem(c, err)
 	}
-	return Visitor{Name: grant.Name, Token: grant.ID}, nil
+	return Visitor{Name: grant.Name, Token: grant.ID}, s.quotaProblem(c, s.limiter.Request(grant))
 }
 
 // Visit is a request of a visitor.
