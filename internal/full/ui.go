@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -108,17 +109,31 @@ func present(ctx context.Context, home string, o api.UIOptions, link string, sho
 	if err != nil || os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
 		return nil // there is no browser: the link is shown
 	}
+	file, err := writeRedirect(home, link)
+	if err != nil {
+		return nil //nolint:nilerr // the link is shown; there may be no home beside a daemon elsewhere
+	}
+	// A browser that does not start is not an error either.
+	command := exec.CommandContext(context.WithoutCancel(ctx), opener, file)
+	if command.Start() == nil {
+		go func() { _ = command.Wait() }()
+	}
+	return nil
+}
+
+// writeRedirect writes the file that leads a browser to a link, and returns its URL.
+func writeRedirect(home, link string) (string, error) {
+	home, err := filepath.Abs(home)
+	if err != nil {
+		return "", err
+	}
 	dir, err := fsx.OpenRoot(home)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { _ = dir.Close() }()
 	at := html.EscapeString(link)
 	page := `<!doctype html><meta charset="utf-8"><title>Forkcell</title><meta http-equiv="refresh" content="0; url=` + at + `"><p><a href="` + at + `">Open the pages</a></p>`
-	if err := fsx.WriteFile(dir, redirectFile, []byte(page), 0o600); err != nil {
-		return fmt.Errorf("write the file that leads the browser to the pages: %w", err)
-	}
-	// A browser that does not start is not an error: the link is shown.
-	_ = exec.CommandContext(context.WithoutCancel(ctx), opener, "file://"+home+"/"+redirectFile).Start()
-	return nil
+	file := url.URL{Scheme: "file", Path: home + "/" + redirectFile}
+	return file.String(), fsx.WriteFile(dir, redirectFile, []byte(page), 0o600)
 }

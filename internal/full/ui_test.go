@@ -15,13 +15,12 @@ import (
 	"github.com/forkcell/forkcell/internal/full"
 )
 
-// TestUIOpens: the browser is started with a file that only the user can read. The code
-// is in it, and not among the arguments, which every user of the host can see.
-func TestUIOpens(t *testing.T) { //nolint:paralleltest // it changes the search path
-	d := newDaemon(t)
-	d.cell("demo")
+// fakeBrowser puts a browser into the search path, and returns a pipe on which it says
+// what it was started with.
+func fakeBrowser(t *testing.T) (seen string) {
+	t.Helper()
 	dir := t.TempDir()
-	seen := filepath.Join(dir, "seen")
+	seen = filepath.Join(dir, "seen")
 	if err := unix.Mkfifo(seen, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -31,6 +30,15 @@ func TestUIOpens(t *testing.T) { //nolint:paralleltest // it changes the search 
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("DISPLAY", ":0")
+	return seen
+}
+
+// TestUIOpens: the browser is started with a file that only the user can read. The code
+// is in it, and not among the arguments, which every user of the host can see.
+func TestUIOpens(t *testing.T) { //nolint:paralleltest // it changes the search path
+	d := newDaemon(t)
+	d.cell("demo")
+	seen := fakeBrowser(t)
 	var link string
 	err := full.UI(t.Context(), d.home, api.UIOptions{Cell: "demo"}, io.Discard, func(l string, serving bool) error {
 		if link = l; serving {
@@ -64,6 +72,52 @@ func TestUIOpens(t *testing.T) { //nolint:paralleltest // it changes the search 
 	r := emptyReviewer(d, "http://"+u.Host)
 	r.get(200, u.RequestURI())
 	r.has("url=/ui/cells/demo")
+}
+
+// TestUIOpensRelative: the browser gets an absolute URL of a home with any name.
+func TestUIOpensRelative(t *testing.T) { //nolint:paralleltest // it changes the working directory
+	d := newRemote(t, api.ServeOptions{})
+	seen := fakeBrowser(t)
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("my home#1%", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := full.UI(t.Context(), "my home#1%", d.uiByToken(), io.Discard, func(string, bool) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	args, err := os.ReadFile(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.TrimSpace(string(args)), "file://"+dir+"/my%20home%231%25/ui.html"; got != want {
+		t.Errorf("the browser got %s, want %s", got, want)
+	}
+}
+
+// uiByToken returns options that name the daemon by its address.
+func (d *daemon) uiByToken() api.UIOptions {
+	d.Helper()
+	file := filepath.Join(d.TempDir(), "token")
+	secret := d.token(api.TokenBody{Name: "viewer", Scopes: []string{"read"}}).client.Transport.(bearer).secret
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		d.Fatal(err)
+	}
+	return api.UIOptions{Daemon: api.DaemonOptions{URL: "http://" + d.addresses[1], TokenFile: file}}
+}
+
+// TestUIWithoutHome: a machine without a home shows the link to a daemon elsewhere.
+func TestUIWithoutHome(t *testing.T) { //nolint:paralleltest // it changes the search path
+	d := newRemote(t, api.ServeOptions{})
+	fakeBrowser(t)
+	shown := ""
+	err := full.UI(t.Context(), filepath.Join(t.TempDir(), "none"), d.uiByToken(), io.Discard, func(link string, _ bool) error { shown = link; return nil })
+	if err != nil || shown == "" {
+		t.Errorf("%q, %v", shown, err)
+	}
 }
 
 // TestUIServes: without a daemon the command serves the pages until it is ended.
