@@ -85,7 +85,25 @@ type ApplyRequest struct {
 	OnConflict   string   `json:"on_conflict,omitempty"` // fail, ours, theirs
 	AllowControl []string `json:"allow_control,omitempty"`
 	AllowSetuid  bool     `json:"allow_setuid,omitempty"`
+	// Conflicts, unless nil, has the paths that OnConflict decides about. Any other
+	// conflict is refused.
+	Conflicts []string `json:"-"`
 }
+
+// Obstacle is a path that stops an apply or an undo.
+type Obstacle struct {
+	Path, Reason string
+	// Allow is the path to allow, if it is another one.
+	Allow string
+	// Rights reports that AllowSetuid allows the change, and not AllowControl.
+	Rights bool
+}
+
+// ObstacleError has the paths that stop an apply or an undo. It is the cause of errors
+// with the codes conflict and held_back.
+type ObstacleError struct{ Obstacles []Obstacle }
+
+func (e *ObstacleError) Error() string { return Counted(len(e.Obstacles), "obstacle") }
 
 // ApplyResult says what was, or would be, written.
 type ApplyResult struct {
@@ -181,6 +199,9 @@ type UndoRequest struct {
 	Except     []string `json:"except,omitempty"`      // what stays as it is
 	OnConflict string   `json:"on_conflict,omitempty"` // fail, ours, theirs: what becomes of what is newer
 	DryRun     bool     `json:"dry_run,omitempty"`     // say what would be taken back
+	// Conflicts, unless nil, has the paths that OnConflict decides about. Any other
+	// conflict is refused.
+	Conflicts []string `json:"-"`
 }
 
 // ReceiveRequest names a state of a daemon's cell that comes to the mirror of that

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
 	"github.com/forkcell/forkcell/internal/fsx"
 	"github.com/forkcell/forkcell/internal/gitread"
@@ -138,16 +139,16 @@ func (s *session) newlyTracked(from, to store.Checkpoint) ([]claim, error) {
 
 // heldRepositories names the planned changes that make a repository track paths the
 // rules leave out. allowed reports the paths that the operator allows.
-func (a *application) heldRepositories(allowed func(path string) bool) ([]string, error) {
+func (a *application) heldRepositories(allowed func(path string) bool) ([]api.Obstacle, error) {
 	if !slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return inGit(op.Path) }) {
 		return nil, nil
 	}
 	claims, err := a.newlyTracked(a.base, a.theirs)
-	var held []string
+	var held []api.Obstacle
 	for _, c := range claims {
 		dir := c.source[:strings.Index(c.source+"/", ".git/")+len(".git")]
 		if slices.ContainsFunc(a.merge.ops, func(op apply.Op) bool { return within(op.Path, dir) && !allowed(op.Path) }) {
-			held = append(held, quote.Path(c.source)+": "+c.what)
+			held = append(held, api.Obstacle{Path: c.source, Reason: c.what, Allow: dir})
 		}
 	}
 	return held, err

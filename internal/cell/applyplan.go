@@ -166,6 +166,9 @@ func (a *application) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if news := unforeseen(a.req.Conflicts, a.merge.chosen); len(news) > 0 {
+		return conflictError(a.to, news)
+	}
 	if err := a.convertEntries(); err != nil {
 		return err
 	}
@@ -286,10 +289,29 @@ func namedConflicts(conflicts []apply.Conflict, message, hint, unforcible string
 	if slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !c.Forcible }) {
 		e.Hint = unforcible
 	}
-	for _, c := range conflicts {
-		e.Details = append(e.Details, quote.Path(c.Path)+": "+c.Reason)
+	list := make([]api.Obstacle, len(conflicts))
+	for i, c := range conflicts {
+		list[i] = api.Obstacle{Path: c.Path, Reason: c.Reason}
 	}
-	return e
+	return refuseObstacles(e, list)
+}
+
+// unforeseen returns the conflicts that were decided although the caller does not know
+// of them. If known is nil, the caller knows of all.
+func unforeseen(known []string, chosen []apply.Choice) (list []apply.Conflict) {
+	if known == nil {
+		return nil
+	}
+	is := map[string]bool{}
+	for _, p := range known {
+		is[p] = true
+	}
+	for _, c := range chosen {
+		if !is[c.Path] {
+			list = append(list, apply.Conflict{Path: c.Path, Reason: c.Reason, Forcible: true})
+		}
+	}
+	return list
 }
 
 // leftOut reports whether the secret rules leave a path out. Such a path of the

@@ -97,44 +97,50 @@ func (c *hostConverter) parent(p string) (*tree.Entry, error) {
 // hazards holds back changes that could make the host run programs later, or that
 // grant rights.
 func (a *application) hazards() error {
-	var held []string
-	control, privilege := false, false
+	var held []api.Obstacle
 	for _, op := range a.merge.ops {
 		isDir := op.New != nil && op.New.Kind == tree.KindDir
 		allowed := a.allows(op.Path, isDir)
 		if what, is := controlFile(op.Path, isDir); is && !allowed {
-			held = append(held, quote.Path(op.Path)+": "+what)
-			control = true
+			held = append(held, api.Obstacle{Path: op.Path, Reason: what})
 		}
 		if op.New == nil || a.req.AllowSetuid {
 			continue
 		}
 		if why := rights.Gain(*op.New, op.Old); why != "" {
-			held = append(held, quote.Path(op.Path)+": gets the "+quote.Line(why))
-			privilege = true
+			held = append(held, api.Obstacle{Path: op.Path, Reason: "gets the " + quote.Line(why), Rights: true})
 		}
 	}
 	tracked, err := a.heldRepositories(func(path string) bool { return a.allows(path, false) })
 	if err != nil {
 		return err
 	}
-	return heldBack(append(held, tracked...), control || len(tracked) > 0, privilege)
+	return heldBack(append(held, tracked...))
 }
 
-func heldBack(held []string, control, privilege bool) error {
+func heldBack(held []api.Obstacle) error {
 	if len(held) == 0 {
 		return nil
 	}
 	var ways []string
-	if control {
+	if slices.ContainsFunc(held, func(o api.Obstacle) bool { return !o.Rights }) {
 		ways = append(ways, "--allow-control PATTERN")
 	}
-	if privilege {
+	if slices.ContainsFunc(held, func(o api.Obstacle) bool { return o.Rights }) {
 		ways = append(ways, "--allow-setuid")
 	}
-	return &api.Error{
+	return refuseObstacles(&api.Error{
 		Kind: api.Refused, Code: api.CodeHeldBack,
 		Message: api.Counted(len(held), "change") + " held back, nothing was written",
-		Hint:    "look at them, then give " + strings.Join(ways, " or ") + ", or leave them out with --except", Details: held,
+		Hint:    "look at them, then give " + strings.Join(ways, " or ") + ", or leave them out with --except",
+	}, held)
+}
+
+// refuseObstacles adds obstacles to a refusal.
+func refuseObstacles(e *api.Error, list []api.Obstacle) error {
+	for _, o := range list {
+		e.Details = append(e.Details, quote.Path(o.Path)+": "+o.Reason)
 	}
+	e.Err = &api.ObstacleError{Obstacles: list}
+	return e
 }

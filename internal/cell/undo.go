@@ -17,6 +17,23 @@ import (
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
+// HasApply reports whether a cell has an apply that Undo would undo.
+func (e *Engine) HasApply(_ context.Context, name string) (has bool, err error) {
+	c, err := e.findCell(name)
+	if err != nil {
+		return false, err
+	}
+	err = e.view(func(tx *store.Tx) error {
+		_, err := tx.LastApply(c.ID)
+		has = err == nil
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	return has, err
+}
+
 // Undo undoes the last apply if no newer change would be lost. A dry run with
 // conflicts returns the other changes together with the error.
 func (e *Engine) Undo(ctx context.Context, req api.UndoRequest) (*api.ApplyResult, error) {
@@ -116,7 +133,7 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 	for _, op := range plan.Ops {
 		res.Written = append(res.Written, opJSON(op))
 	}
-	if len(conflicts) > 0 {
+	if conflicts = append(conflicts, unforeseen(req.Conflicts, chosen)...); len(conflicts) > 0 {
 		return undoConflict(plan.Target, conflicts)
 	}
 	return nil

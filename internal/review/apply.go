@@ -1,46 +1,81 @@
 package review
 
 import (
+	"cmp"
 	"errors"
-	"strings"
+	"net/url"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/token"
 )
 
+// answers are what a form says about the paths that stop an apply or an undo.
+type answers struct {
+	OnConflict string
+	Setuid     bool
+	// Allow and Leave are paths to write, and to leave as they are. Seen are the
+	// conflicts that OnConflict is about.
+	Allow, Leave, Seen []string
+}
+
+func readAnswers(form url.Values) (a answers, err error) {
+	a = answers{OnConflict: form.Get("on_conflict"), Setuid: form.Get("setuid") == "yes"}
+	for key, list := range map[string]*[]string{"allow": &a.Allow, "leave": &a.Leave, "seen": &a.Seen} {
+		*list = []string{}
+		for _, text := range form[key] {
+			name, err := url.QueryUnescape(text)
+			if err != nil {
+				return a, api.Usagef("reload the page", "malformed path in the form")
+			}
+			*list = append(*list, name)
+		}
+	}
+	return a, nil
+}
+
+// run applies or undoes.
+func (a answers) run(q *request, e Engine, cell string, undo, dry bool) (*api.ApplyResult, error) {
+	seen := a.Seen
+	if dry {
+		seen = nil // a preview shows all of them
+	}
+	if undo {
+		return e.Undo(q.Context(), api.UndoRequest{Cell: cell, OnConflict: a.OnConflict, Except: patterns(a.Leave), DryRun: dry, Conflicts: seen})
+	}
+	return e.Apply(q.Context(), api.ApplyRequest{
+		Cell: cell, OnConflict: a.OnConflict, AllowControl: patterns(a.Allow), AllowSetuid: a.Setuid, Except: patterns(a.Leave), DryRun: dry, Conflicts: seen,
+	})
+}
+
+// patterns returns a pattern for each path.
+func patterns(paths []string) (list []string) {
+	for _, p := range paths {
+		list = append(list, pattern(p))
+	}
+	return list
+}
+
 // applyBody is the preview of an apply, or of its undo.
 type applyBody struct {
-	Cell     *api.StatusResult
-	Undo     bool
-	Result   *api.ApplyResult
-	Conflict []string
-	HeldBack []held
+	answers
+	Cell   *api.StatusResult
+	Undo   bool
+	Result *api.ApplyResult
+	// Stopped reports that nothing is written without other answers.
+	Stopped bool
+	// Conflicts are on both sides, Control can make a tool of the host run something,
+	// and Rights gain rights.
+	Conflicts, Control, Rights []obstacle
 	// Problem is any other reason why nothing can be written.
 	Problem *api.Problem
-	// Choice is the answer to conflicts.
-	Choice string
-	Setuid bool
 }
 
-// held is a file that is not written without leave.
-type held struct {
+// obstacle is a path that stops the apply, or an answer about one.
+type obstacle struct {
 	Path, Text string
-	Allowed    bool
-}
-
-// Ready reports whether the form can be sent.
-func (b applyBody) Ready() bool { return b.Result != nil && len(b.Result.Written) > 0 }
-
-// applyRequest reads the choices of a form.
-func applyRequest(cell string, get func(string) string, all func(string) []string) api.ApplyRequest {
-	r := api.ApplyRequest{Cell: cell, OnConflict: get("on_conflict"), AllowSetuid: get("setuid") == "yes"}
-	for _, p := range all("allow") {
-		r.AllowControl = append(r.AllowControl, pattern(p))
-	}
-	for _, p := range all("leave") {
-		r.Except = append(r.Except, pattern(p))
-	}
-	return r
+	// Allow is the path that the form allows.
+	Allow   string
+	Allowed bool
 }
 
 // applyPage shows what an apply would write, and what stops it.
@@ -53,21 +88,24 @@ func (q *request) applyPage() error {
 		return err
 	}
 	v := q.URL.Query()
-	body := applyBody{Undo: v.Get("undo") != "", Choice: v.Get("on_conflict"), Setuid: v.Get("setuid") == "yes"}
+	body := applyBody{Undo: v.Get("undo") != ""}
+	if body.answers, err = readAnswers(v); err != nil {
+		return err
+	}
 	if body.Cell, err = q.engine.Status(q.Context(), name); err != nil {
 		return err
 	}
-	if body.Undo {
-		body.Result, err = q.engine.Undo(q.Context(), api.UndoRequest{Cell: name, DryRun: true, OnConflict: body.Choice})
+	for _, p := range body.Allow {
+		body.Control = append(body.Control, obstacle{Path: p, Allow: p, Text: "allowed", Allowed: true})
+	}
+	body.Result, err = body.run(q, q.engine, name, body.Undo, true)
+	if err != nil {
+		body.explain(q, err)
 	} else {
-		r := applyRequest(name, v.Get, func(key string) []string { return v[key] })
-		r.DryRun = true
-		body.Result, err = q.engine.Apply(q.Context(), r)
+		for _, c := range body.Result.Chosen {
+			body.Conflicts = append(body.Conflicts, obstacle{Path: c.Path, Text: c.Note})
+		}
 	}
-	for _, p := range v["allow"] {
-		body.HeldBack = append(body.HeldBack, held{Path: p, Text: "allowed", Allowed: true})
-	}
-	body.explain(q, err)
 	title := "Apply " + name
 	if body.Undo {
 		title = "Undo the last apply of " + name
@@ -75,57 +113,59 @@ func (q *request) applyPage() error {
 	return q.show("apply", frame{Title: title, Nav: "cells", Body: body})
 }
 
-// explain sorts the reason why nothing can be written.
+// explain sorts the reasons why nothing can be written.
 func (b *applyBody) explain(q *request, err error) {
-	if err == nil {
+	b.Stopped = true
+	stops, ok := errors.AsType[*api.ObstacleError](err)
+	if !ok {
+		p := q.site.config.Problem(q.Request, err)
+		b.Problem = &p
 		return
 	}
-	p := q.site.config.Problem(q.Request, err)
-	e, _ := errors.AsType[*api.Error](err)
-	switch {
-	case e != nil && e.Code == api.CodeConflict:
-		b.Conflict = p.Details
-	case e != nil && e.Code == api.CodeHeldBack:
-		for _, line := range p.Details {
-			at, text, _ := strings.Cut(line, ": ")
-			b.HeldBack = append(b.HeldBack, held{Path: at, Text: text})
+	for _, o := range stops.Obstacles {
+		row := obstacle{Path: o.Path, Text: o.Reason, Allow: cmp.Or(o.Allow, o.Path)}
+		switch {
+		case api.CodeOf(err) == api.CodeConflict:
+			b.Conflicts = append(b.Conflicts, row)
+		case o.Rights:
+			b.Rights = append(b.Rights, row)
+		default:
+			b.Control = append(b.Control, row)
 		}
-	default:
-		b.Problem = &p
 	}
 }
 
-// writing returns a cell whose source directory is to be written, and an engine for it.
-func (q *request) writing() (name string, e Engine, err error) {
-	if name, err = q.cell(); err != nil {
-		return "", nil, err
-	}
-	if err = q.need(token.Run, token.Decide); err != nil {
-		return "", nil, err
-	}
-	e, err = q.acting()
-	return name, e, err
+// Asks reports whether the page has a question.
+func (b applyBody) Asks() bool {
+	return b.Setuid || len(b.Conflicts)+len(b.Control)+len(b.Rights)+len(b.Leave) > 0
 }
 
-func (q *request) apply() error {
-	name, engine, err := q.writing()
+// Ready reports whether the form can be sent.
+func (b applyBody) Ready() bool { return !b.Stopped && len(b.Result.Written) > 0 }
+
+// write applies or undoes as a form says.
+func (q *request) write(undo bool, done string) error {
+	name, err := q.cell()
+	if err == nil {
+		err = q.need(token.Run, token.Decide)
+	}
 	if err != nil {
 		return err
 	}
-	_, err = engine.Apply(q.Context(), applyRequest(name, q.PostForm.Get, func(key string) []string { return q.PostForm[key] }))
+	engine, err := q.acting()
 	if err != nil {
 		return err
 	}
-	return q.goTo(path("cells", name) + "?done=applied")
+	a, err := readAnswers(q.PostForm)
+	if err != nil {
+		return err
+	}
+	if _, err := a.run(q, engine, name, undo, false); err != nil {
+		return err
+	}
+	return q.goTo(path("cells", name) + "?done=" + done)
 }
 
-func (q *request) undo() error {
-	name, engine, err := q.writing()
-	if err != nil {
-		return err
-	}
-	if _, err := engine.Undo(q.Context(), api.UndoRequest{Cell: name, OnConflict: q.PostForm.Get("on_conflict")}); err != nil {
-		return err
-	}
-	return q.goTo(path("cells", name) + "?done=undone")
-}
+func (q *request) apply() error { return q.write(false, "applied") }
+
+func (q *request) undo() error { return q.write(true, "undone") }

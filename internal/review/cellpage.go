@@ -37,10 +37,12 @@ type cellBody struct {
 	Later  bool  // the newest runs are not on the page
 	// Unapplied counts files that the source directory does not have; -1 is unknown.
 	Unapplied int
-	Decides   bool
-	MayRun    bool
-	States    []api.GraphNode
-	Policy    *api.PolicyResult
+	// Undoable reports whether there is an apply to undo.
+	Undoable bool
+	Decides  bool
+	MayRun   bool
+	States   []api.GraphNode
+	Policy   *api.PolicyResult
 }
 
 // Idle reports whether nobody works on the cell.
@@ -68,6 +70,9 @@ func (q *request) cellPage() error {
 	nameFewer(body.States)
 	slices.Reverse(body.States)
 	if body.Policy, err = q.engine.Policy(ctx, name); err != nil {
+		return err
+	}
+	if body.Undoable, err = q.engine.HasApply(ctx, name); err != nil {
 		return err
 	}
 	if body.Idle() && body.Applied != "" {

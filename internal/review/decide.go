@@ -105,11 +105,16 @@ func (q *request) unticked() ([]string, error) {
 	return left, nil
 }
 
-// pattern returns the pattern that matches exactly one path.
+// pattern returns the pattern that matches exactly one path. A pattern cannot have a line
+// end, so that one is matched by the narrowest range around it.
 func pattern(name string) string {
 	var b strings.Builder
 	b.WriteByte('/')
 	for i := range len(name) {
+		if name[i] == '\n' {
+			b.WriteString("[\t-\v]")
+			continue
+		}
 		if strings.IndexByte(`*?[]\!# `, name[i]) >= 0 {
 			b.WriteByte('\\')
 		}

@@ -78,6 +78,7 @@ type decider interface {
 	Restore(ctx context.Context, r api.RestoreRequest) (*api.MoveResult, error)
 	Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResult, error)
 	Undo(ctx context.Context, r api.UndoRequest) (*api.ApplyResult, error)
+	HasApply(ctx context.Context, cell string) (bool, error)
 }
 
 type witness interface {

@@ -35,9 +35,11 @@ type runBody struct {
 	Reach     reach
 	Decisions []api.DecisionInfo
 	Output    []stream
-	Decides   bool
-	MayRun    bool
-	Asked     []control
+	// Undoable reports whether the cell has an apply to undo.
+	Undoable bool
+	Decides  bool
+	MayRun   bool
+	Asked    []control
 }
 
 // Pending reports whether the run waits for a decision.
@@ -71,6 +73,8 @@ func (q *request) runPage() error {
 	body := runBody{RunInfo: info, Decides: q.decides(), MayRun: q.may("run")}
 	if body.Cell, err = q.engine.Status(ctx, info.Cell); err != nil {
 		body.Missing = "The cell was removed. The receipt remains."
+	} else if body.Undoable, err = q.engine.HasApply(ctx, info.Cell); err != nil {
+		return err
 	}
 	o.known = info.ChangedFiles
 	if body.Cell != nil && body.Ended() {
