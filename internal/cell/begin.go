@@ -45,20 +45,11 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 	if err := s.squash(ctx); err != nil {
 		return nil, stateError(s.head, err)
 	}
-	var instructions []string
-	if req.Control != nil {
-		if instructions, err = s.commitInstructions(ctx); err != nil {
-			return nil, api.Failf(api.CodeControl, err, "show the committed instruction files")
-		}
-	}
 	if err := r.addCache(req); err != nil {
 		return nil, err
 	}
-	if err := r.maskControl(req.Control); err != nil {
+	if err := r.maskControl(ctx, req.Control); err != nil {
 		return nil, err
-	}
-	if r.control != nil {
-		r.control.files.Instructions = instructions
 	}
 	r.before, r.after = s.head, s.head
 	r.rec = store.Run{

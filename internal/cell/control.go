@@ -1,14 +1,17 @@
 package cell
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"path"
 	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/gitread"
 	"github.com/forkcell/forkcell/internal/mask"
 	"github.com/forkcell/forkcell/internal/mount"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/workspace"
 )
 
@@ -45,13 +48,20 @@ func maskOptions(q *api.ControlRequest) mask.Options {
 	return mask.Options{ShowGit: q.ShowGit, ShowMCP: q.ShowMCP, Also: q.Also, State: q.State}
 }
 
-// maskControl finds the control files in the state that the run begins with.
-func (r *run) maskControl(req *api.ControlRequest) error {
+// maskControl gives the cell the committed instruction files, and finds the control
+// files in the state that the run begins with.
+func (r *run) maskControl(ctx context.Context, req *api.ControlRequest) error {
 	if err := checkPatterns(req); err != nil {
 		return err
 	}
 	if req == nil || !r.policy.Filesystem.IncludeWorkdir {
 		return nil
+	}
+	instructions, err := r.commitInstructions(ctx)
+	if errors.Is(err, gitread.ErrUnsupported) {
+		r.degraded = append(r.degraded, "instruction files are those of the work tree: "+quote.Line(err.Error()))
+	} else if err != nil {
+		return api.Failf(api.CodeControl, err, "show the committed instruction files")
 	}
 	files, err := r.e.stateTree(r.cell, r.head)
 	if err != nil {
@@ -66,6 +76,7 @@ func (r *run) maskControl(req *api.ControlRequest) error {
 	}
 	r.control = newControlMasks(r.cell.MountAt, workspace.Backend(r.cell.Backend), plan)
 	r.control.files.Also, r.control.files.State = texts(req.Also), texts(req.State)
+	r.control.files.Instructions = instructions
 	if r.control.files.Empty {
 		r.degraded = append(r.degraded, noStandIns)
 	}

@@ -209,16 +209,20 @@ func TestCommittedInstructions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.write("AGENTS.md", "committed\n")
+	w.ok(os.Symlink("AGENTS.md", filepath.Join(w.source, "QWEN.md")))
+	w.ok(os.Symlink("AGENTS.md", filepath.Join(w.source, "CRUSH.md")))
 	w.repository("")
+	w.ok(os.Remove(filepath.Join(w.source, "CRUSH.md")))
+	w.write("CRUSH.md", "EVIL\n")
 	w.git("gc", "--quiet") // the objects are packed
 	w.write("AGENTS.md", "EVIL\n")
 	w.write("CLAUDE.md", "EVIL\n")
 	w.init("demo", "overlay")
-	res, out := w.sh("demo", "cat AGENTS.md; test -e CLAUDE.md || echo absent; echo work > work", masked, acceptOnSuccess)
-	if out != "committed\nabsent\n" {
+	res, out := w.sh("demo", "cat AGENTS.md QWEN.md CRUSH.md; readlink CRUSH.md; test -e CLAUDE.md || echo absent; echo work > work", masked, acceptOnSuccess)
+	if out != "committed\ncommitted\ncommitted\nAGENTS.md\nabsent\n" {
 		t.Errorf("the cell sees %q", out)
 	}
-	if files := w.receiptControl(res.ReceiptID); !slices.Equal(files.Instructions, []string{"AGENTS.md", "CLAUDE.md"}) {
+	if files := w.receiptControl(res.ReceiptID); !slices.Equal(files.Instructions, []string{"AGENTS.md", "CLAUDE.md", "CRUSH.md"}) {
 		t.Errorf("receipt: %+v", files)
 	}
 	applied, err := w.e.Apply(w.ctx, api.ApplyRequest{Cell: "demo"})
@@ -237,4 +241,32 @@ func TestCommittedInstructions(t *testing.T) {
 		t.Error("a change of an instruction file is not applied")
 	}
 	w.sound("demo")
+}
+
+// TestUnreadableCommit: a session of a repository that cannot be read begins with the
+// instruction files of the work tree, and the receipt says so.
+func TestUnreadableCommit(t *testing.T) {
+	t.Parallel()
+	for name, repository := range map[string]func(w *world){
+		".git is no directory": func(w *world) {
+			w.git("init", "--quiet", "--separate-git-dir", w.source+"-repository")
+		},
+		"is not an object id": func(w *world) {
+			w.git("init", "--quiet", "--object-format=sha256")
+			w.git("add", "--all")
+			w.git("-c", "user.name=A", "-c", "user.email=a@b", "commit", "--quiet", "-m", "base")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			repository(w)
+			w.write("AGENTS.md", "as it is\n")
+			w.init("demo", "overlay")
+			res, out := w.sh("demo", "cat AGENTS.md", masked)
+			if all := strings.Join(res.Degraded, "\n"); out != "as it is\n" || !strings.Contains(all, "instruction files are those of the work tree") || !strings.Contains(all, name) {
+				t.Errorf("it prints %q, degraded: %s", out, all)
+			}
+		})
+	}
 }

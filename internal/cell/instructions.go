@@ -23,7 +23,7 @@ import (
 // source, in place of those in the work tree, and returns which ones differed. It is
 // done once, before the first run that masks control files. The state of the source
 // that later applies compare with gets them too: what the cell does not change is not
-// written.
+// written. If the commit cannot be read, the error matches gitread.ErrUnsupported.
 func (s *session) commitInstructions(ctx context.Context) ([]string, error) {
 	if s.cell.SourceKind != "dir" || s.cell.Live != "" {
 		return nil, nil
@@ -57,7 +57,7 @@ func (s *session) commitInstructions(ctx context.Context) ([]string, error) {
 
 // committed returns the instruction files in the last commit of the source, those
 // that it does not have as nil. Without a commit the result is nil.
-func (s *session) committed() (map[string][]byte, error) {
+func (s *session) committed() (map[string]*gitread.File, error) {
 	dir, err := s.e.openHost(s.cell.Source)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // as documented
@@ -69,9 +69,16 @@ func (s *session) committed() (map[string][]byte, error) {
 	return committedIn(dir)
 }
 
-func committedIn(dir *fsx.Dir) (map[string][]byte, error) {
-	if info, err := dir.Lstat(".git"); err != nil || !info.IsDir() {
+func committedIn(dir *fsx.Dir) (map[string]*gitread.File, error) {
+	info, err := dir.Lstat(".git")
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // as committed documents
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%w: .git is no directory", gitread.ErrUnsupported)
 	}
 	repo, err := gitread.Open(leftout.InDir(dir), ".git")
 	if err != nil {
@@ -85,7 +92,7 @@ func committedIn(dir *fsx.Dir) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the last commit of the source: %w", err)
 	}
-	files := map[string][]byte{}
+	files := map[string]*gitread.File{}
 	for _, name := range leftout.Instructions() {
 		if files[name], err = repo.File(head, name); err != nil {
 			return nil, fmt.Errorf("read %s of the last commit of the source: %w", name, err)
@@ -95,7 +102,7 @@ func committedIn(dir *fsx.Dir) (map[string][]byte, error) {
 }
 
 // instructionEdits returns what makes a state have the committed files.
-func (s *session) instructionEdits(at store.Checkpoint, committed map[string][]byte) (edits []workspace.Edit, paths []string, err error) {
+func (s *session) instructionEdits(at store.Checkpoint, committed map[string]*gitread.File) (edits []workspace.Edit, paths []string, err error) {
 	t, err := s.e.tree(at, workspace.AreaWorkspace)
 	if err != nil {
 		return nil, nil, err
@@ -105,9 +112,9 @@ func (s *session) instructionEdits(at store.Checkpoint, committed map[string][]b
 		if err != nil {
 			return nil, nil, err
 		}
-		text := committed[name]
-		if text == nil {
-			if there {
+		file := committed[name]
+		if file == nil {
+			if there && old.Kind != tree.KindDir {
 				edits, paths = append(edits, workspace.Edit{Path: name}), append(paths, name)
 			}
 			continue
@@ -119,17 +126,30 @@ func (s *session) instructionEdits(at store.Checkpoint, committed map[string][]b
 		if !ok || above.Kind != tree.KindDir {
 			continue
 		}
-		e := tree.Entry{Name: path.Base(name), Kind: tree.KindFile, Mode: 0o644, UID: above.UID, GID: above.GID, MTime: above.MTime, Size: int64(len(text))}
-		if e.Digest, err = digestOf(text); err != nil {
+		e, err := instructionEntry(name, file, above)
+		if err != nil {
 			return nil, nil, err
 		}
-		if there && old.Kind == tree.KindFile && old.Digest == e.Digest {
+		if there && old.Kind == e.Kind && old.Digest == e.Digest && old.Target == e.Target {
 			continue
 		}
-		edits = append(edits, workspace.Edit{Path: name, New: &e, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }})
+		edits = append(edits, workspace.Edit{Path: name, New: &e, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(file.Data)), nil }})
 		paths = append(paths, name)
 	}
 	return edits, paths, nil
+}
+
+// instructionEntry returns a committed file as an entry of a state, in the directory
+// above.
+func instructionEntry(name string, file *gitread.File, above tree.Entry) (e tree.Entry, err error) {
+	e = tree.Entry{Name: path.Base(name), UID: above.UID, GID: above.GID, MTime: above.MTime, Size: int64(len(file.Data))}
+	if file.Link {
+		e.Kind, e.Mode, e.Target = tree.KindSymlink, 0o777, string(file.Data)
+		return e, nil
+	}
+	e.Kind, e.Mode = tree.KindFile, 0o644
+	e.Digest, err = digestOf(file.Data)
+	return e, err
 }
 
 func digestOf(text []byte) (tree.Hash, error) {

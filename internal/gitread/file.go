@@ -8,11 +8,18 @@ import (
 	"strings"
 )
 
-// File returns the contents of a regular file of a commit; nil if the commit has no
-// such file.
-func (r *Repo) File(commit, name string) ([]byte, error) {
+// File is a file of a commit.
+type File struct {
+	// Link means that it is a symbolic link, and Data its target.
+	Link bool
+	Data []byte
+}
+
+// File returns a regular file or a symbolic link of a commit; nil if the commit has
+// none of that name.
+func (r *Repo) File(commit, name string) (*File, error) {
 	if !isID(commit) {
-		return nil, fmt.Errorf("%q is not an object id that can be read", commit)
+		return nil, noID(commit)
 	}
 	o, err := r.object(commit)
 	if err != nil {
@@ -31,9 +38,9 @@ func (r *Repo) File(commit, name string) ([]byte, error) {
 			return nil, err
 		case deeper && mode == "40000":
 			id, name = entry, rest
-		case !deeper && (mode == "100644" || mode == "100755"):
+		case !deeper && (mode == "100644" || mode == "100755" || mode == "120000"):
 			o, err := r.object(entry)
-			return append([]byte{}, o.data...), err
+			return &File{Link: mode == "120000", Data: o.data}, err
 		default:
 			return nil, nil
 		}

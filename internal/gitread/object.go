@@ -43,8 +43,9 @@ type object struct {
 	data []byte
 }
 
-// errNoObject means that the repository does not have an object.
-var errNoObject = errors.New("the object is not in the repository")
+// errNoObject means that the repository does not have an object: it may be in
+// another one.
+const errNoObject = unsupported("the object is not in the repository")
 
 // object reads a commit or a directory by its id, loose or packed.
 func (r *Repo) object(id string) (object, error) {

@@ -32,6 +32,20 @@ const (
 	maxRefs    = 100_000
 )
 
+// ErrUnsupported matches the errors about repositories that this package cannot
+// read although git can.
+var ErrUnsupported = errors.New("repositories of this kind cannot be read")
+
+type unsupported string
+
+func (u unsupported) Error() string { return string(u) }
+
+func (unsupported) Is(target error) bool { return target == ErrUnsupported }
+
+func noID(text string) error {
+	return unsupported(fmt.Sprintf("%q is not an object id that can be read", text))
+}
+
 // Files is a file tree. Paths are slash separated and relative to its root; no
 // link is followed.
 type Files interface {
@@ -65,7 +79,7 @@ func Open(files Files, dir string) (*Repo, error) {
 	}
 	r.common = path.Join(dir, strings.TrimSpace(string(b)))
 	if path.IsAbs(strings.TrimSpace(string(b))) || r.common == ".." || strings.HasPrefix(r.common, "../") {
-		return nil, errors.New("its objects are in another repository")
+		return nil, unsupported("its objects are in another repository")
 	}
 	return r, nil
 }
@@ -125,6 +139,9 @@ func (r *Repo) Head() (string, error) {
 			return text, nil
 		}
 		name = strings.TrimSpace(to)
+		if name == "refs/heads/.invalid" { // what git writes for programs that look for files
+			return "", unsupported("it has reference tables")
+		}
 		if !strings.HasPrefix(name, "refs/") || path.Clean(name) != name {
 			return "", fmt.Errorf("HEAD refers to %q", name)
 		}
@@ -219,7 +236,7 @@ func (r *Repo) Paths(commit string) ([]string, error) {
 		return nil, nil
 	}
 	if !isID(commit) {
-		return nil, fmt.Errorf("%q is not an object id that can be read", commit)
+		return nil, noID(commit)
 	}
 	o, err := r.object(commit)
 	if err != nil || o.kind != typeCommit {
