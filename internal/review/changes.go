@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// filesOnPage is how many changed files a page lists, linesOnPage about how many
-	// lines of them it shows. The others are folded.
+	// filesOnPage is how many changed files a page lists, linesOnPage and bytesOnPage
+	// about how many lines and bytes of them it shows. The others are folded.
 	filesOnPage = 100
 	linesOnPage = 1500
+	bytesOnPage = 1 << 20
 	filesOpen   = 25
 	// pairedFiles is the number of changes up to which renames are found.
 	pairedFiles = 5000
@@ -137,24 +138,20 @@ func compare(ctx context.Context, e comparer, r api.DiffRequest, o diffOptions) 
 		page.Total = max(page.Total, o.known)
 		page.Notes = append(page.Notes, "so many files changed that renamed ones are listed as deleted and added")
 	}
+	room := bytesOnPage
 	for i, c := range raw {
 		d := newFileDiff(c)
 		d.Split = page.Split()
-		if o.open && i < filesOpen && page.Added+page.Gone < linesOnPage {
-			d.load(c, openerOf(res), o.space == "ignore")
-			d.trim()
+		if o.open && i < filesOpen && page.Added+page.Gone < linesOnPage && room > 0 {
+			room -= d.load(c, openerOf(res), o.space == "ignore", room)
+			if d.Cut || d.Added+d.Gone > linesOnPage {
+				d.Hunks, d.Folded = nil, true
+			}
 		}
 		page.Added, page.Gone = page.Added+d.Added, page.Gone+d.Gone
 		page.Files = append(page.Files, d)
 	}
 	return page, nil
-}
-
-// trim folds a file that would fill the page.
-func (d *fileDiff) trim() {
-	if d.Added+d.Gone > linesOnPage {
-		d.Hunks, d.Folded = nil, true
-	}
 }
 
 // errFound ends a comparison.

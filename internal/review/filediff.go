@@ -16,8 +16,15 @@ import (
 	"github.com/forkcell/forkcell/internal/tree"
 )
 
-// maxText is the size above which a file is shown by its digest only.
-const maxText = 1 << 20
+const (
+	// maxText is the size above which a file is shown by its digest only.
+	maxText = 1 << 20
+	// maxRows bounds the lines of a file that are looked at.
+	maxRows = 50000
+	// rowBytes and partBytes are about what a row and a part add to a page.
+	rowBytes  = 130
+	partBytes = 25
+)
 
 // fileDiff is a change of one file as a page shows it.
 type fileDiff struct {
@@ -32,8 +39,10 @@ type fileDiff struct {
 	Hunks  []hunk
 	Added  int
 	Gone   int
-	// Folded reports that the contents were not compared.
+	// Folded reports that the contents are not shown.
 	Folded bool
+	// Cut reports that the hunks are only the first ones.
+	Cut bool
 	// Problem says why the contents cannot be shown.
 	Problem string
 	// Split shows the two sides beside each other.
@@ -72,6 +81,18 @@ type row struct {
 	Parts    []part
 	NoEnd    bool // the line has no end
 	text     string
+}
+
+// bytes is about the number of bytes that the row adds to a page.
+func (r row) bytes() int {
+	n := rowBytes
+	for _, p := range r.Parts {
+		n += len(p.Text)
+		if p.Class != "" {
+			n += partBytes
+		}
+	}
+	return n
 }
 
 // Class is the class of the row's colour.
@@ -128,22 +149,19 @@ func (d *fileDiff) notes(c tree.Change) {
 	}
 }
 
-// load compares the contents.
-func (d *fileDiff) load(c tree.Change, open patch.Opener, ignoreSpace bool) {
+// load compares the contents. It stops when they take about as many bytes of a page as
+// there is room for, and returns how many they take.
+func (d *fileDiff) load(c tree.Change, open patch.Opener, ignoreSpace bool, room int) (bytes int) {
 	d.Folded = false
 	res, err := patch.Compare(c, open, maxText)
 	if err != nil {
 		d.Problem = err.Error()
-		return
+		return 0
 	}
 	switch res.Form {
 	case patch.Text:
-		for _, h := range res.Hunks {
-			if rows := newHunk(h, ignoreSpace); hasChange(rows.Rows) {
-				d.Hunks = append(d.Hunks, rows)
-			}
-		}
-		d.count()
+		d.addHunks(res.Hunks, ignoreSpace)
+		return d.mark(room)
 	case patch.Binary, patch.Large:
 		d.Binary = &binaryDiff{What: "binary", Old: newBlob(c.Old), New: newBlob(c.New)}
 		if res.Form == patch.Large {
@@ -152,6 +170,39 @@ func (d *fileDiff) load(c tree.Change, open patch.Opener, ignoreSpace bool) {
 		d.Binary.isImage = isImageName(c.Path)
 	case patch.Nothing:
 	}
+	return 0
+}
+
+// addHunks adds and counts the lines of a change, without their parts.
+func (d *fileDiff) addHunks(hunks []*udiff.Hunk, ignoreSpace bool) {
+	room := maxRows
+	for _, h := range hunks {
+		if d.Cut = len(h.Lines) > room; d.Cut {
+			h.Lines = h.Lines[:room]
+		}
+		room -= len(h.Lines)
+		if rows := newHunk(h, ignoreSpace); hasChange(rows.Rows) {
+			d.Hunks = append(d.Hunks, rows)
+		}
+		if d.Cut {
+			break
+		}
+	}
+	d.count()
+}
+
+// mark gives the rows their parts, as far as there is room, and drops the others. It
+// returns the bytes that are used.
+func (d *fileDiff) mark(room int) (bytes int) {
+	for i := range d.Hunks {
+		rows, used := markWords(d.Hunks[i].Rows, room-bytes)
+		bytes += used
+		if rows < len(d.Hunks[i].Rows) {
+			d.Hunks[i].Rows, d.Hunks, d.Cut = d.Hunks[i].Rows[:rows], d.Hunks[:i+1], true
+			break
+		}
+	}
+	return bytes
 }
 
 func newBlob(e *tree.Entry) *blob {
@@ -207,7 +258,7 @@ func (d *fileDiff) count() {
 	}
 }
 
-// newHunk numbers the lines of a hunk, and marks the words that changed.
+// newHunk numbers the lines of a hunk.
 func newHunk(h *udiff.Hunk, ignoreSpace bool) hunk {
 	old, now := h.FromLine, h.ToLine
 	out := hunk{Head: fmt.Sprintf("line %d", max(now, 1))}
@@ -230,7 +281,6 @@ func newHunk(h *udiff.Hunk, ignoreSpace bool) hunk {
 	if ignoreSpace {
 		out.Rows = withoutSpace(out.Rows)
 	}
-	markWords(out.Rows)
 	return out
 }
 

@@ -123,8 +123,14 @@ func (q *request) viewFile(cell, at, p string) (*fileView, error) {
 		v.Binary = true
 		return v, nil
 	}
+	room := bytesOfFile
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(content), "\n"), "\n") {
-		v.Lines = append(v.Lines, visible(line))
+		parts := visible(line)
+		if room -= (row{Parts: parts}).bytes(); room < 0 {
+			v.Cut = true
+			break
+		}
+		v.Lines = append(v.Lines, parts)
 	}
 	return v, nil
 }

@@ -22,8 +22,8 @@ const (
 	// maxImage bounds a picture, in bytes and in pixels.
 	maxImage  = 4 << 20
 	maxPixels = 40 << 20
-	// rowsOfFile bounds the lines of the page of one file.
-	rowsOfFile = 5000
+	// bytesOfFile is about how much the page of one file shows.
+	bytesOfFile = 2 << 20
 )
 
 // fileBody is the page of one changed file.
@@ -31,7 +31,6 @@ type fileBody struct {
 	Run  *api.RunInfo
 	File *fileDiff
 	View string
-	Cut  bool
 }
 
 // Split reports whether the two sides are beside each other.
@@ -51,24 +50,11 @@ func (q *request) runFile() error {
 		return err
 	}
 	d := newFileDiff(*c)
-	d.load(*c, openerOf(res), o.space == "ignore")
+	d.load(*c, openerOf(res), o.space == "ignore", bytesOfFile)
 	d.showPictures(info.RunID)
-	body := fileBody{Run: info, File: d, View: o.view, Cut: d.limit(rowsOfFile)}
+	body := fileBody{Run: info, File: d, View: o.view}
 	d.Split = body.Split()
 	return q.show("file", frame{Title: "Change of a file", Nav: "cells", Body: body})
-}
-
-// limit keeps the first rows of a file, and reports whether there were more.
-func (d *fileDiff) limit(rows int) bool {
-	for i := range d.Hunks {
-		if len(d.Hunks[i].Rows) > rows {
-			d.Hunks[i].Rows = d.Hunks[i].Rows[:rows]
-			d.Hunks = d.Hunks[:i+1]
-			return true
-		}
-		rows -= len(d.Hunks[i].Rows)
-	}
-	return false
 }
 
 // runImage sends one side of a changed picture: contents that have the digest of the

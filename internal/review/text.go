@@ -2,7 +2,6 @@ package review
 
 import (
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/quote"
@@ -10,6 +9,9 @@ import (
 
 // maxLine bounds a line that is shown. The rest is named by its size.
 const maxLine = 4000
+
+// maxHidden bounds the characters of a line that are shown by their numbers.
+const maxHidden = 300
 
 // part is a piece of text with the class of its looks.
 type part struct {
@@ -52,29 +54,50 @@ func cutLine(line string) (begin string, rest int) {
 	return line[:end], len(line) - end
 }
 
+// escapedParts appends the parts of a line with characters that would not show. A
+// character that is repeated is one part.
 func escapedParts(parts []part, line, class string) []part {
-	var plain strings.Builder
-	flush := func() {
-		if plain.Len() > 0 {
-			parts = append(parts, part{plain.String(), class})
-			plain.Reset()
-		}
-	}
-	for i := 0; i < len(line); {
-		r, size := utf8.DecodeRuneInString(line[i:])
-		one := line[i : i+size]
-		i += size
+	plain := 0 // where the text began that can be shown as it is
+	for i, hidden := 0, 0; i < len(line); {
+		one := first(line[i:])
 		if quote.Visible(one) {
-			plain.WriteString(one)
+			i += len(one)
 			continue
 		}
-		flush()
-		number := fmt.Sprintf("U+%04X", r)
-		if r == utf8.RuneError && size == 1 {
-			number = fmt.Sprintf("0x%02X", one[0])
+		if plain < i {
+			parts = append(parts, part{line[plain:i], class})
 		}
-		parts = append(parts, part{number, hiddenClass})
+		if hidden++; hidden > maxHidden {
+			return append(parts, part{fmt.Sprintf(" … %s more", showBytes(int64(len(line)-i))), hiddenClass})
+		}
+		n := 0
+		for ; i < len(line) && first(line[i:]) == one; i += len(one) {
+			n++
+		}
+		parts = append(parts, part{hiddenText(one, n), hiddenClass})
+		plain = i
 	}
-	flush()
+	if plain < len(line) {
+		parts = append(parts, part{line[plain:], class})
+	}
 	return parts
+}
+
+// first returns the first character of a text, or a byte that is none.
+func first(text string) string {
+	_, size := utf8.DecodeRuneInString(text)
+	return text[:size]
+}
+
+// hiddenText returns the number of a character, and how often it is there.
+func hiddenText(one string, n int) string {
+	r, size := utf8.DecodeRuneInString(one)
+	text := fmt.Sprintf("U+%04X", r)
+	if r == utf8.RuneError && size == 1 {
+		text = fmt.Sprintf("0x%02X", one[0])
+	}
+	if n > 1 {
+		text += fmt.Sprintf(" ×%d", n)
+	}
+	return text
 }

@@ -9,29 +9,34 @@ import (
 // wordClass is the class of words that changed.
 const wordClass = "word"
 
-// markWords splits the rows of a hunk into parts. Of lines that were replaced one by
-// one, the words that differ are marked.
-func markWords(rows []row) {
-	for i := 0; i < len(rows); {
-		if rows[i].Kind == " " {
-			rows[i].Parts = visible(rows[i].text)
-			i++
-			continue
-		}
-		gone, added, next := block(rows, i)
-		for k := range gone {
-			if k < len(added) && len(gone) == len(added) {
-				gone[k].Parts, added[k].Parts = changedWords(gone[k].text, added[k].text)
-			} else {
-				gone[k].Parts = visible(gone[k].text)
+// markWords splits rows of a hunk into parts, as long as there is room for their bytes
+// in the page. Of lines that were replaced one by one, the words that differ are
+// marked. It returns how many rows have parts, and their bytes.
+func markWords(rows []row, room int) (n, bytes int) {
+	for n < len(rows) {
+		gone, added, end := block(rows, n)
+		markPairs(gone, added, room)
+		for end = max(end, n+1); n < end; n++ { // a line that stays is no block
+			if bytes >= room {
+				return n, bytes
 			}
-		}
-		for k := range added {
-			if added[k].Parts == nil {
-				added[k].Parts = visible(added[k].text)
+			if rows[n].Parts == nil {
+				rows[n].Parts = visible(rows[n].text)
 			}
+			bytes += rows[n].bytes()
 		}
-		i = next
+	}
+	return n, bytes
+}
+
+// markPairs marks the words that differ in lines that were replaced one by one.
+func markPairs(gone, added []row, room int) {
+	for k := range gone {
+		if len(gone) != len(added) || room <= 0 {
+			return
+		}
+		gone[k].Parts, added[k].Parts = changedWords(gone[k].text, added[k].text)
+		room -= gone[k].bytes() + added[k].bytes()
 	}
 }
 
