@@ -25,6 +25,10 @@ const (
 // changes is a page of the changes between two states.
 type changes struct {
 	Files []*fileDiff
+	// Aside are changes that apply leaves out unless they are allowed by name.
+	// AsideTotal counts also those that are not listed.
+	Aside      []*fileDiff
+	AsideTotal int
 	// First is the number of the first file on the page, from 0.
 	First, Total int
 	// Added and Gone count lines of the files that are open.
@@ -138,21 +142,36 @@ func compare(ctx context.Context, e comparer, r api.DiffRequest, o diffOptions) 
 		page.Total = max(page.Total, o.known)
 		page.Notes = append(page.Notes, "so many files changed that renamed ones are listed as deleted and added")
 	}
+	page.AsideTotal = len(res.RawAside)
+	page.fill(raw, res, o)
+	return page, nil
+}
+
+// fill adds the files of a page, and opens the first ones.
+func (c *changes) fill(raw []tree.Change, res *cell.DiffResult, o diffOptions) {
 	room := bytesOnPage
-	for i, c := range raw {
-		d := newFileDiff(c)
-		d.Split = page.Split()
-		if o.open && i < filesOpen && page.Added+page.Gone < linesOnPage && room > 0 {
-			room -= d.load(c, openerOf(res), o.space == "ignore", room)
+	add := func(list *[]*fileDiff, ch tree.Change) {
+		d := newFileDiff(ch)
+		d.Split = c.Split()
+		if o.open && len(*list) < filesOpen && c.Added+c.Gone < linesOnPage && room > 0 {
+			room -= d.load(ch, openerOf(res), o.space == "ignore", room)
 			if d.Cut || d.Added+d.Gone > linesOnPage {
 				d.Hunks, d.Folded = nil, true
 			}
 		}
-		page.Added, page.Gone = page.Added+d.Added, page.Gone+d.Gone
-		page.Files = append(page.Files, d)
+		c.Added, c.Gone = c.Added+d.Added, c.Gone+d.Gone
+		*list = append(*list, d)
 	}
-	return page, nil
+	for _, ch := range raw {
+		add(&c.Files, ch)
+	}
+	for _, ch := range res.RawAside[:min(len(res.RawAside), filesOnPage)] {
+		add(&c.Aside, ch)
+	}
 }
+
+// AsideHeading is the heading of changes that are set aside.
+func (c *changes) AsideHeading() string { return cell.AsideHeading }
 
 // errFound ends a comparison.
 var errFound = errors.New("found")
@@ -166,13 +185,16 @@ func findChange(ctx context.Context, e comparer, run *api.RunInfo, path string) 
 		return nil, nil, err
 	}
 	var found *tree.Change
-	err = res.Each(func(c tree.Change) error {
+	match := func(c tree.Change) error {
 		if c.Path != path {
 			return nil
 		}
 		found = &c
 		return errFound
-	})
+	}
+	if err = res.EachAside(match); err == nil {
+		err = res.Each(match)
+	}
 	if err != nil && !errors.Is(err, errFound) {
 		return nil, nil, err
 	}
