@@ -45,6 +45,9 @@ type cellBody struct {
 	Policy   *api.PolicyResult
 }
 
+// HasAgent reports whether one of the runs is a session of a coding agent.
+func (b cellBody) HasAgent() bool { return slices.ContainsFunc(b.Runs, isAgent) }
+
 // Idle reports whether nobody works on the cell.
 func (b cellBody) Idle() bool { return b.State == api.StateIdle }
 

@@ -19,6 +19,7 @@ const cellsOnPage = 200
 func (s *Site) addPages() {
 	s.get("/{$}", (*request).cellsPage)
 	s.addCell()
+	s.addAgent()
 	s.addRun()
 	s.addFiles()
 	s.addEvents()

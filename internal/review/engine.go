@@ -65,6 +65,7 @@ type looker interface {
 	RecentStates(ctx context.Context, cell string, limit int) ([]api.GraphNode, error)
 	OpenStateFile(ctx context.Context, cell, checkpoint, path string) (*cell.File, error)
 	ListStateFiles(ctx context.Context, cell, checkpoint, path string, each func(api.FileInfo) error) error
+	Turns(ctx context.Context, cell string) (*api.TurnList, error)
 	RunLog(ctx context.Context, id string, stderr, follow bool, w io.Writer) error
 }
 
@@ -76,6 +77,7 @@ type decider interface {
 	Accept(ctx context.Context, r api.AcceptRequest) (*api.AcceptResult, error)
 	Reject(ctx context.Context, cell, run, reason string) (*api.MoveResult, error)
 	Restore(ctx context.Context, r api.RestoreRequest) (*api.MoveResult, error)
+	Rewind(ctx context.Context, r api.RewindRequest) (*api.RewindResult, error)
 	Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResult, error)
 	Undo(ctx context.Context, r api.UndoRequest) (*api.ApplyResult, error)
 	HasApply(ctx context.Context, cell string) (bool, error)

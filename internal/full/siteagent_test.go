@@ -1,0 +1,66 @@
+package full_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/app"
+	"github.com/forkcell/forkcell/internal/cell"
+)
+
+// TestSiteSession: the page of an agent's session shows what it may do and its turns,
+// and takes it back to one.
+func TestSiteSession(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	d.Cleanup(func() { d.remove("demo") })
+	e, release, err := app.Open(d.home, app.Write, cell.Caller{Actor: func() string { return "tester" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.Start(t.Context(), api.StartRequest{
+		Cell: "demo", Turns: &api.TurnRequest{Asked: true},
+		Session: &api.SessionTerms{
+			Agent: "claude", AgentVersion: "2.1.0", Adapter: strings.Repeat("a", 64), Mode: "strict", Autonomy: "yolo", Assurance: "managed", ControlPlane: "masked", RepoMCP: "denied",
+			Endpoints: []string{"api.example.com:443"}, Credentials: []string{"<b>key</b>: placeholder"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, script := range []string{"echo one > a", "echo two > b"} {
+		d.exec("demo", "sh", "-c", script)
+		if _, err := e.Turn(t.Context(), "demo"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	r := newReviewer(d)
+	r.get(http.StatusOK, "/ui/cells/demo")
+	r.has(`href="/ui/cells/demo/session"`)
+	r.get(http.StatusOK, "/ui/cells/demo/session")
+	r.has("claude", "2.1.0", "mode strict", "api.example.com:443", "placeholder", "control files masked", ">changes</a>")
+	r.lacks("<b>key</b>", "taken back")
+	if n := strings.Count(r.page, `name="turn"`); n != 3 {
+		t.Errorf("the page has %d turns, want 3", n)
+	}
+	r.get(http.StatusOK, strings.ReplaceAll(r.field(regexp.MustCompile(`href="(/ui/compare[^"]+)"`)), "&amp;", "&"))
+	r.has("1 file")
+	r.get(http.StatusOK, "/ui/cells/demo/session")
+	r.send(http.StatusBadRequest, "/ui/cells/demo/rewind", "turn", "x")
+	r.get(http.StatusOK, "/ui/cells/demo/session")
+	r.send(http.StatusOK, "/ui/cells/demo/rewind", "turn", "1")
+	r.has("The session went back to the chosen turn.", "taken back")
+	if d.state("demo") != "idle" {
+		t.Error("the agent runs on")
+	}
+	d.ran("demo", "test -e a -a ! -e b || echo wrong > wrong")
+	r.get(http.StatusOK, "/ui/cells/demo/files")
+	r.lacks("wrong")
+}

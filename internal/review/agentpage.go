@@ -1,0 +1,95 @@
+package review
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/token"
+)
+
+// turnsOnPage is how many turns a page lists, the newest ones.
+const turnsOnPage = 200
+
+func (s *Site) addAgent() {
+	s.get("/cells/{cell}/session", (*request).agentPage)
+	s.post("/cells/{cell}/rewind", (*request).rewind)
+}
+
+// agentBody is the page of the session of a coding agent.
+type agentBody struct {
+	*api.StatusResult
+	Run *api.RunInfo // the last one of the agent
+	// Turns are the newest turns, the last one first. Older counts the others.
+	Turns  []turn
+	Older  int
+	Output []stream
+	MayRun bool
+}
+
+// turn is a turn, with the state of the one before, which is "" for the first.
+type turn struct {
+	api.TurnInfo
+	Before string
+}
+
+// agentPage shows what a coding agent may do, and its turns.
+func (q *request) agentPage() error {
+	name, err := q.cell()
+	if err != nil {
+		return err
+	}
+	ctx := q.Context()
+	body := agentBody{MayRun: q.may(token.Run)}
+	if body.StatusResult, err = q.engine.Status(ctx, name); err != nil {
+		return err
+	}
+	runs, _, err := q.engine.RecentRuns(ctx, name, 0, runsOnPage)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(runs, isAgent)
+	if at < 0 {
+		return api.Missing("session of an agent in cell", name, "`forkcell session list` shows them")
+	}
+	body.Run = &runs[at]
+	list, err := q.engine.Turns(ctx, name)
+	if err != nil {
+		return err
+	}
+	for i, t := range list.Turns {
+		before := ""
+		if i > 0 {
+			before = list.Turns[i-1].CheckpointID
+		}
+		body.Turns = append(body.Turns, turn{t, before})
+	}
+	slices.Reverse(body.Turns)
+	body.Older = max(0, len(body.Turns)-turnsOnPage)
+	body.Turns = body.Turns[:len(body.Turns)-body.Older]
+	body.Output = q.outputTails(ctx, body.Run.RunID)
+	return q.show("session", frame{Title: "Session " + name, Nav: "cells", Live: path("live") + query("cell", name), Body: body})
+}
+
+// isAgent reports whether a run is one of a coding agent.
+func isAgent(r api.RunInfo) bool { return r.Session != nil }
+
+// rewind takes a session back to a turn. The number of a turn always means the same
+// state, so the session may have gone on meanwhile.
+func (q *request) rewind() error {
+	name, err := q.cell()
+	if err == nil {
+		err = q.need(token.Run)
+	}
+	if err != nil {
+		return err
+	}
+	to, err := strconv.Atoi(q.PostForm.Get("turn"))
+	if err != nil || to < 0 {
+		return api.Usagef("use the buttons of the page", "malformed number of a turn")
+	}
+	if _, err := q.engine.Rewind(q.Context(), api.RewindRequest{Cell: name, To: to}); err != nil {
+		return err
+	}
+	return q.goTo(path("cells", name, "session") + "?done=rewound")
+}
