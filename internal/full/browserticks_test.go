@@ -28,6 +28,9 @@ func TestBrowserEnter(t *testing.T) {
 		b.do(chromedp.SendKeys(chromedp.ID("reason"), "why"))
 		b.do(chromedp.SendKeys(chromedp.ID("reason"), kb.Enter))
 		b.do(chromedp.Click(chromedp.ID("restore")))
+		if !step(b, chromedp.Evaluate[bool](`document.querySelector("#decide button").offsetParent === null`)) {
+			t.Error("the button that Enter presses shows")
+		}
 		if !step(b, chromedp.Evaluate[bool](`window.sent === 0 && window.asked === 1`)) {
 			t.Errorf("a run that is %s: Enter or a refused question sends the form", state)
 		}
