@@ -8,10 +8,13 @@
 package auth
 
 import (
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/agent"
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/injection"
 )
 
@@ -222,13 +225,19 @@ func setCommand(name, key string) string {
 }
 
 // Given returns the decision about a credential whose source the operator gave for
-// this session.
-func Given(spec agent.Credential, source string) Decision {
+// this session. The error does not hold the source, which may be a value by mistake.
+func Given(spec agent.Credential, source string) (Decision, error) {
+	from, err := credential.ParseSource(source)
+	if err != nil {
+		return Decision{}, api.Usagef("", "--credential %s: %s", spec.Key, credential.ErrSource)
+	}
 	d := Decision{
 		Credential: spec.Key, Selected: true, How: spec.How, Reason: "given by --credential", Readiness: Ready, Input: FromSource,
-		Source: source, Endpoints: endpoints(spec), Spec: spec,
+		Source: from.String(), Endpoints: endpoints(spec), Spec: spec,
 	}
-	// A login is read as a file, also without an entry of a policy.
-	d.Entry.Source = strings.TrimPrefix(source, "file:")
-	return d
+	d.Entry.Source = source
+	if name, ok := strings.CutPrefix(source, "file:"); ok && path.IsAbs(name) {
+		d.Entry.Source = name // a login is read as a file
+	}
+	return d, nil
 }

@@ -85,12 +85,9 @@ func (g *Grant) value(d Decision) (err error) {
 	if rule.Endpoints, err = credentialEndpoints(d.Spec.Endpoints); err != nil {
 		return err
 	}
-	source := d.Source
-	if d.Entry.Key != "" {
-		source = d.Entry.Source
-		if name, isFile := d.Entry.Path(); isFile {
-			source = "file:" + name
-		}
+	source := cmp.Or(d.Entry.Source, d.Source)
+	if name, isFile := d.Entry.Path(); isFile {
+		source = "file:" + name
 	}
 	return g.add(rule, source, d.Spec.Prefix)
 }
@@ -113,7 +110,7 @@ func (d Decision) origin(h Host) (string, error) {
 	}
 	name, isFile := d.Entry.Path()
 	if !isFile {
-		return "", fmt.Errorf("%s is no file", quote.Line(d.Source))
+		return "", fmt.Errorf("%s is not the absolute path of a file", quote.Line(d.Source))
 	}
 	return name, nil
 }

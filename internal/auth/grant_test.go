@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/auth"
 	"github.com/forkcell/forkcell/internal/policy"
@@ -38,6 +39,37 @@ func TestGrantOfKeys(t *testing.T) {
 		g := w.grant(w.request(c.agent, "strict", c.policy, c.env))
 		if len(g.Rules) != 1 || g.Sources[0] != c.key+"="+c.source || !strings.HasPrefix(g.Placeholders[c.key], c.lead+"fcph_") || g.Used[c.key] != auth.Placeholder {
 			t.Errorf("%s: %+v", c.agent, g)
+		}
+	}
+}
+
+// TestGiven checks that the text of a source is only where the value is read from.
+func TestGiven(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	file := w.write("login.json", `{"claudeAiOauth": {"accessToken": "REAL"}}`)
+	for _, c := range []struct{ key, source, shown, rule string }{
+		{"claude_api_key", `command:["sh", "-c", "REAL"]`, "command:sh", "claude_api_key"},
+		{"claude_api_key", "env:KEY", "env:KEY", "claude_api_key"},
+		{"claude_api_key", "file:key", "file:key", "claude_api_key"},
+		{"claude_auth", "file:" + file, "file:" + file, "claude_auth.accessToken"},
+	} {
+		spec, _ := adapter(t, "claude").Credential(c.key)
+		d, err := auth.Given(spec, c.source)
+		if err != nil || d.Source != c.shown {
+			t.Errorf("%s: %+v, %v", c.source, d, err)
+		}
+		source := c.source
+		if d.Spec.Login != nil {
+			source = "json:" + file + "#claudeAiOauth.accessToken"
+		}
+		if g, err := auth.NewGrant([]auth.Decision{d}, auth.Host{}); err != nil || len(g.Sources) != 1 || g.Sources[0] != c.rule+"="+source {
+			t.Errorf("%s: %+v, %v", c.source, g, err)
+		}
+	}
+	for _, source := range []string{"REAL", "env:REAL VALUE", "command:REAL"} {
+		if _, err := auth.Given(agent.Credential{Key: "k"}, source); api.KindOf(err) != api.Usage || strings.Contains(err.Error(), "REAL") {
+			t.Errorf("%s: %v", source, err)
 		}
 	}
 }

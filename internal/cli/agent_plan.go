@@ -47,7 +47,11 @@ func (r *agentRun) credentials(q *agentsession.Request) error {
 			others = append(others, text)
 			continue
 		}
-		decisions = append(decisions, auth.Given(c, source))
+		d, err := auth.Given(c, source)
+		if err != nil {
+			return err
+		}
+		decisions = append(decisions, d)
 	}
 	r.options.Network.Credentials = others
 	o := authFlags{policy: r.opts.injection, agent: a.Name, mode: q.Mode}

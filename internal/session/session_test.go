@@ -130,7 +130,11 @@ func TestPolicyOfPlan(t *testing.T) {
 	q := request(t, "claude")
 	q.Credentials = []Credential{{Key: "claude_api_key", How: agent.AsPlaceholder, Source: "env:ANTHROPIC_API_KEY"}}
 	spec, _ := q.Adapter.Adapter.Credential("claude_api_key")
-	grant, err := auth.NewGrant([]auth.Decision{auth.Given(spec, "env:ANTHROPIC_API_KEY")}, auth.Host{})
+	given, err := auth.Given(spec, "env:ANTHROPIC_API_KEY")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant, err := auth.NewGrant([]auth.Decision{given}, auth.Host{})
 	if err != nil {
 		t.Fatal(err)
 	}
