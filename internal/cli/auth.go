@@ -138,7 +138,10 @@ several agents use is kept for the others.`,
 			if err := o.checkKey(cmd, store.Names, o.agent); err != nil {
 				return err
 			}
-			removed, err := o.unset(store)
+			if _, err := o.load(store); err != nil {
+				return err
+			}
+			removed, err := store.Unset(o.credential, o.agent)
 			if err != nil {
 				return err
 			}
@@ -160,30 +163,6 @@ several agents use is kept for the others.`,
 	cmd.Flags().StringVar(&o.credential, "credential", "", "the `KEY` of the credential")
 	cmd.Flags().StringVar(&o.agent, "agent", "", "only for this agent, by `NAME`")
 	return cmd
-}
-
-// unset removes the credential, or the agent from those that it is set for. It reports
-// whether the policy has changed.
-func (o authFlags) unset(store injection.Store) (bool, error) {
-	policy, err := o.load(store)
-	if err != nil {
-		return false, err
-	}
-	if o.agent == "" || policy == nil {
-		return store.Unset(o.credential)
-	}
-	c, found := policy.Credentials[o.credential]
-	if !found || len(c.Agents) > 0 && !slices.Contains(c.Agents, o.agent) {
-		return false, nil
-	}
-	if len(c.Agents) == 0 {
-		return false, usageError("leave --agent out to remove it", "%s is set for every agent", o.credential)
-	}
-	c.Agents = slices.DeleteFunc(slices.Clone(c.Agents), func(name string) bool { return name == o.agent })
-	if len(c.Agents) == 0 {
-		return store.Unset(o.credential)
-	}
-	return true, store.Set(c)
 }
 
 func (o authFlags) checkKey(cmd *cobra.Command, names injection.Vocabulary, name string) error {
@@ -359,11 +338,4 @@ func runWhy(cmd *cobra.Command, s *session, o authFlags) error {
 			"credential_resolver", doc.Resolver, "source", doc.Source, "endpoints", strings.Join(doc.Endpoints, ","),
 			"problem", quote.Line(doc.Problem), "next_step", quote.Line(doc.Next))
 	})
-}
-
-// sortedUnion returns the values of two lists, sorted, each once.
-func sortedUnion(a, b []string) []string {
-	list := slices.Concat(a, b)
-	slices.Sort(list)
-	return slices.Compact(list)
 }

@@ -39,7 +39,10 @@ it. Without the latter a session cannot renew a login.
 
 The cell gets a placeholder, and the value goes into requests to the agent's service
 outside the cell. --materialize copy puts the value itself into the cell, and lowers
-the assurance of the session.`,
+the assurance of the session.
+
+An entry that other agents use too gets one agent more. It is not changed: with another
+source, other modes or acknowledgements the command is refused.`,
 		Example: `  forkcell auth set --agent claude --credential claude_api_key --source env:ANTHROPIC_API_KEY
   forkcell auth set --agent codex --credential codex_api_key --source 'command:["pass", "show", "openai"]'
   forkcell auth set --agent claude --credential claude_auth --resolver claude-home-credentials-file --ack-host-resolver`,
@@ -123,20 +126,11 @@ func runAuthSet(cmd *cobra.Command, s *session, o authSetFlags) error {
 	if err != nil {
 		return err
 	}
-	policy, err := authFlags{}.load(store)
-	if err != nil {
-		return err
-	}
-	if policy != nil {
-		// A key that several agents use keeps the agents that it was set for.
-		if old, ok := policy.Credentials[c.Key]; ok && old.Source == c.Source && old.Resolver == c.Resolver {
-			c.Agents = sortedUnion(c.Agents, old.Agents)
-		}
-	}
 	if err := store.Set(c); err != nil {
 		return err
 	}
-	if policy, err = store.Load(store.Path); err != nil {
+	policy, err := store.Load(store.Path)
+	if err != nil {
 		return err
 	}
 	o.mode = "strict"

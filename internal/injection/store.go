@@ -48,35 +48,68 @@ func (s Store) Init() (made bool, err error) {
 	return made, err
 }
 
-// Set adds the entry of a credential, or replaces it.
+// Set adds the entry of a credential, or replaces it. An entry that other agents use
+// too is only extended by agents.
 func (s Store) Set(c Credential) error {
 	if _, err := s.Init(); err != nil {
 		return err
 	}
 	return s.change(func(text []byte, p *Policy) ([]byte, error) {
-		if old, ok := p.Credentials[c.Key]; ok && old.File != s.Path {
+		old, ok := p.Credentials[c.Key]
+		switch {
+		case !ok:
+			return with(text, c)
+		case old.File != s.Path:
 			return nil, elsewhere(c.Key, old.File)
+		case len(s.others(old, c)) == 0:
+			return with(text, c)
+		case !alike(old, c):
+			return nil, api.Refusef(api.CodeCredential, fmt.Sprintf("`forkcell auth unset --credential %s` removes it", c.Key),
+				"%s is also set for %s, with another source, other modes or other permissions", c.Key, quote.Line(strings.Join(s.others(old, c), ", ")))
+		case len(old.Agents) == 0:
+			return text, nil // it is for every agent already
 		}
-		text, err := without(text, c.Key)
-		if err != nil {
-			return nil, err
-		}
-		return append(bytes.TrimRight(text, "\n"), "\n\n"+render(c)...), nil
+		c.Agents = append(slices.Clone(old.Agents), c.Agents...)
+		return with(text, c)
 	})
 }
 
-// Unset removes the entry of a credential, and reports whether there was one.
-func (s Store) Unset(key string) (removed bool, err error) {
+// others returns the agents that use an entry, and are none of those of another one.
+func (s Store) others(old, c Credential) []string {
+	agents := old.Agents
+	if len(agents) == 0 {
+		agents = s.Names.Keys[old.Key]
+	}
+	return slices.DeleteFunc(slices.Clone(agents), func(name string) bool {
+		return len(c.Agents) == 0 || slices.Contains(c.Agents, name)
+	})
+}
+
+// alike reports whether two entries differ in nothing but their agents.
+func alike(a, b Credential) bool {
+	modes := func(c Credential) []string { return slices.Compact(slices.Sorted(slices.Values(c.Modes))) }
+	return a.Source == b.Source && a.Resolver == b.Resolver && a.WriteBack == b.WriteBack && a.Copy == b.Copy && slices.Equal(modes(a), modes(b))
+}
+
+// Unset removes the entry of a credential, or an agent from it, and reports whether
+// there was one. An agent of "" stands for all.
+func (s Store) Unset(key, agent string) (removed bool, err error) {
 	err = s.change(func(text []byte, p *Policy) ([]byte, error) {
-		old, ok := p.Credentials[key]
-		if !ok {
+		c, ok := p.Credentials[key]
+		switch {
+		case !ok || agent != "" && len(c.Agents) > 0 && !slices.Contains(c.Agents, agent):
 			return text, nil
-		}
-		if old.File != s.Path {
-			return nil, elsewhere(key, old.File)
+		case c.File != s.Path:
+			return nil, elsewhere(key, c.File)
+		case agent != "" && len(c.Agents) == 0:
+			return nil, api.Usagef("leave --agent out to remove it", "%s is set for every agent", key)
 		}
 		removed = true
-		return without(text, key)
+		c.Agents = slices.DeleteFunc(slices.Clone(c.Agents), func(name string) bool { return agent == "" || name == agent })
+		if len(c.Agents) == 0 {
+			return without(text, key)
+		}
+		return with(text, c)
 	})
 	if missing(err) {
 		return false, nil
@@ -132,6 +165,12 @@ func (s Store) locked(do func(*fsx.Dir) error) error {
 			return fmt.Errorf("lock %s: %w", quote.Path(dir.Path()), err)
 		}
 	}
+}
+
+// with adds the entry of a credential, in place of one that is there.
+func with(text []byte, c Credential) ([]byte, error) {
+	text, err := without(text, c.Key)
+	return append(bytes.TrimRight(text, "\n"), "\n\n"+render(c)...), err
 }
 
 // without removes the entry of a credential, in either form, from a valid policy.
@@ -203,7 +242,7 @@ func render(c Credential) string {
 		line("materialize", "copy")
 	}
 	if len(c.Agents) > 0 {
-		line("providers", slices.Sorted(slices.Values(c.Agents)))
+		line("providers", slices.Compact(slices.Sorted(slices.Values(c.Agents))))
 	}
 	if len(c.Modes) > 0 {
 		line("modes", c.Modes)
