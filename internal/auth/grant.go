@@ -15,6 +15,7 @@ import (
 	"github.com/forkcell/forkcell/internal/match"
 	"github.com/forkcell/forkcell/internal/policy"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/redact"
 )
 
 // maxLogin bounds the file of a login, and a file that is copied.
@@ -189,8 +190,8 @@ func at(root any, place string) any {
 // placeholders.
 const maxPlain = 64
 
-// stub returns a login for the cell: placeholders, and of the rest only what cannot be
-// a secret. Objects without a token are left out; so are long texts.
+// stub returns a login for the cell: placeholders, and of the rest what does not look
+// like a secret. Objects without a token are left out; so are long texts.
 func stub(object map[string]any, prefix string, shown map[string]string) map[string]any {
 	out := map[string]any{}
 	for key, v := range object {
@@ -205,11 +206,11 @@ func stub(object map[string]any, prefix string, shown map[string]string) map[str
 				out[key] = stub(v, place, shown)
 			}
 		case string:
-			if len(v) <= maxPlain && !secretName(key) {
+			if plain(key, v) {
 				out[key] = v
 			}
 		case []any:
-			if list := words(v); list != nil {
+			if list := words(key, v); list != nil {
 				out[key] = list
 			}
 		default: // a number, true, false or null
@@ -227,19 +228,21 @@ func tokensBelow(shown map[string]string) []string {
 	return out
 }
 
-// secretName reports whether the name of a key is that of a secret.
-func secretName(key string) bool {
+// plain reports whether a text does not look like a secret, by the name of its key, its
+// length and its form.
+func plain(key, text string) bool {
 	low := strings.ToLower(key)
-	return slices.ContainsFunc([]string{"token", "secret", "password", "key", "cookie", "credential"}, func(w string) bool { return strings.Contains(low, w) })
+	return len(text) <= maxPlain && len(redact.Find([]byte(text))) == 0 &&
+		!slices.ContainsFunc([]string{"token", "secret", "password", "key", "cookie", "credential"}, func(w string) bool { return strings.Contains(low, w) })
 }
 
-// words returns a list of short texts, such as the scopes of a login; nil for any
+// words returns a list of plain texts, such as the scopes of a login; nil for any
 // other list.
-func words(list []any) []string {
+func words(key string, list []any) []string {
 	out := []string{}
 	for _, v := range list {
 		s, ok := v.(string)
-		if !ok || len(s) > maxPlain {
+		if !ok || !plain(key, s) {
 			return nil
 		}
 		out = append(out, s)

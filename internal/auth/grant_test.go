@@ -77,9 +77,11 @@ func TestGiven(t *testing.T) {
 func TestGrantOfLogin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	github := "ghp_REAL" + strings.Repeat("a1B2", 8)
 	file := w.write(".claude/.credentials.json", `{
 		"claudeAiOauth": {"accessToken": "sk-ant-oat01-REAL1", "refreshToken": "sk-ant-ort01-REAL2", "expiresAt": 1700000000000, "scopes": ["user:inference"],
-			"subscriptionType": "max", "clientSecret": "REAL3", "long": "REAL4-`+strings.Repeat("x", 70)+`", "inner": {"x": "REAL5"}},
+			"subscriptionType": "max", "clientSecret": "REAL3", "long": "REAL4-`+strings.Repeat("x", 70)+`", "inner": {"x": "REAL5"},
+			"apiKeys": ["REAL7"], "also": "`+github+`", "list": ["fine", "`+github+`"]},
 		"mcpOAuth": {"server": {"accessToken": "REAL6"}}}`)
 	g := w.grant(w.request("claude", "strict", "version = 1\n[credentials.claude_auth]\nresolver = \"claude-home-credentials-file\"\nwrite_back = true\n"))
 	if len(g.Files) != 1 || g.Files[0].Path != ".claude/.credentials.json" || g.Files[0].Secret || strings.Contains(string(g.Files[0].Text), "REAL") {

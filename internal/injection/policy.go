@@ -85,7 +85,7 @@ type SSH struct {
 	AllowUnsafeConfig bool
 }
 
-// Copy is a file or directory that is copied into the cell's home.
+// Copy is a file that is copied into the cell's home.
 type Copy struct {
 	Selector
 

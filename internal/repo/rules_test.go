@@ -122,7 +122,7 @@ func exceptions() []exception {
 		{
 			"internal/auth",
 			[]string{
-				"internal/agent", "internal/api", "internal/egress/credential", "internal/failpoint", "internal/fsx", "internal/injection", "internal/match", "internal/policy", "internal/quote",
+				"internal/agent", "internal/api", "internal/egress/credential", "internal/failpoint", "internal/fsx", "internal/injection", "internal/match", "internal/policy", "internal/quote", "internal/redact",
 			},
 			"it decides about credentials: it knows no cell, no session and no value",
 		},
