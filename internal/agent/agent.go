@@ -142,6 +142,8 @@ type Login struct {
 	// Expires is the place of the time at which the login ends: milliseconds since
 	// 1970, or a JWT with exp.
 	Expires string `yaml:"expires" json:"expires,omitempty"`
+	// Scopes is the place of the list of the login's scopes.
+	Scopes string `yaml:"scopes" json:"scopes,omitempty"`
 	// Refresh are the requests that renew the tokens.
 	Refresh []TokenEndpoint `yaml:"refresh" json:"refresh,omitempty"`
 }

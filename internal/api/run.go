@@ -328,6 +328,8 @@ type Login struct {
 	Tokens []LoginToken `json:"tokens"`
 	// Expires is the place of the time at which the tokens end; "" if there is none.
 	Expires string `json:"expires,omitempty"`
+	// Scopes is the place of the list of its scopes; "" if there is none.
+	Scopes string `json:"scopes,omitempty"`
 	// Refresh are the requests that renew the tokens.
 	Refresh []TokenEndpoint `json:"refresh"`
 }

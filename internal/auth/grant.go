@@ -151,7 +151,7 @@ func (g *Grant) login(d Decision, h Host) error {
 		return fmt.Errorf("%s is no JSON object", quote.Path(name))
 	}
 	spec := d.Spec.Login
-	out := api.Login{Key: d.Credential, File: api.Text(name), WriteBack: d.Entry.WriteBack, Expires: spec.Expires, Refresh: tokenEndpoints(spec)}
+	out := api.Login{Key: d.Credential, File: api.Text(name), WriteBack: d.Entry.WriteBack, Expires: spec.Expires, Scopes: spec.Scopes, Refresh: tokenEndpoints(spec)}
 	shown := map[string]string{}
 	for _, place := range spec.Tokens {
 		value, _ := at(root, place).(string)

@@ -106,7 +106,7 @@ func (l Logins) Renew(ctx context.Context, set *credential.Set, to credential.Ta
 	}
 	// A program that asks again and again does not make the service replace tokens.
 	if !r.ended(tokens) && (!r.known(tokens) || r.recent(file)) {
-		return r.adopt(tokens)
+		return r.adopt(file, tokens)
 	}
 	if !login.WriteBack {
 		return nil, r.refused("log in on the host again, or allow it: forkcell auth set ... --ack-write-back",
@@ -189,8 +189,11 @@ func (r *renewal) recent(file *hostFile) bool {
 }
 
 // adopt answers with tokens that another session, or the host, has renewed already.
-func (r *renewal) adopt(found places) (*Answer, error) {
+func (r *renewal) adopt(file *hostFile, found places) (*Answer, error) {
 	answer := map[string]any{"token_type": "Bearer"}
+	if list := scopes(file.text, r.login.Scopes); list != "" {
+		answer["scope"] = list
+	}
 	for key, place := range r.endpoint.Answer {
 		answer[key] = found[place].text
 	}

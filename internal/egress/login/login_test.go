@@ -47,7 +47,7 @@ func newService(t *testing.T, ended bool) *service {
 }
 `, end.UnixMilli()))
 	s.login = api.Login{
-		Key: "claude_auth", File: api.Text(s.file), WriteBack: true, Expires: "claudeAiOauth.expiresAt",
+		Key: "claude_auth", File: api.Text(s.file), WriteBack: true, Expires: "claudeAiOauth.expiresAt", Scopes: "claudeAiOauth.scopes",
 		Tokens: []api.LoginToken{{Credential: "access", Place: "claudeAiOauth.accessToken", Lead: "sk-ant-"}, {Credential: "refresh", Place: "claudeAiOauth.refreshToken", Lead: "sk-ant-"}},
 		Refresh: []api.TokenEndpoint{{
 			Host: "platform.claude.com", Port: 443, Path: "/v1/oauth/token",
@@ -270,8 +270,9 @@ func TestHostRenewed(t *testing.T) {
 	var answer struct {
 		ExpiresIn int    `json:"expires_in"`
 		Access    string `json:"access_token"`
+		Scope     string `json:"scope"`
 	}
-	if err := json.Unmarshal(got.Body, &answer); err != nil || answer.ExpiresIn != 3600 || !in.set.Holds("access", answer.Access) {
+	if err := json.Unmarshal(got.Body, &answer); err != nil || answer.ExpiresIn != 3600 || answer.Scope != "a b" || !in.set.Holds("access", answer.Access) {
 		t.Errorf("%s, %v", got.Body, err)
 	}
 }

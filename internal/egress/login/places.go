@@ -129,6 +129,27 @@ func (w *walker) skip(depth int) error {
 	return nil
 }
 
+// scopes returns the texts of a list in a JSON document, with blanks between them; ""
+// if there is none.
+func scopes(text []byte, place string) string {
+	var at any
+	if json.Unmarshal(text, &at) != nil {
+		return ""
+	}
+	for key := range strings.SplitSeq(place, ".") {
+		object, _ := at.(map[string]any)
+		at = object[key]
+	}
+	var out []string
+	list, _ := at.([]any)
+	for _, v := range list {
+		if s, ok := v.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
 // splice replaces the values at some places, and leaves every other byte as it is.
 func splice(text []byte, values map[string]any) ([]byte, error) {
 	found, err := locate(text)
