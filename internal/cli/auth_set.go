@@ -13,6 +13,7 @@ import (
 	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/redact"
 )
 
 // authSetFlags are the flags of auth set.
@@ -98,8 +99,12 @@ func (o authSetFlags) entry(cmd *cobra.Command) (injection.Credential, error) {
 	return c, nil
 }
 
-// absoluteSource checks a source and makes its path absolute.
+// absoluteSource checks a source and makes its path absolute. A value that was given by
+// mistake is not repeated.
 func absoluteSource(cmd *cobra.Command, text string) (string, error) {
+	if len(redact.Find([]byte(text))) > 0 {
+		return "", usageError("put the value into a private file, and give its path", "%s: --source holds what looks like a secret", verb(cmd))
+	}
 	if strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "command:") {
 		_, err := credential.ParseSource(text)
 		if err != nil {
