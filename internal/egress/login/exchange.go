@@ -146,7 +146,7 @@ func (r *renewal) show(answer map[string]any) (fields map[string]any, problem st
 
 // failure returns what the cell gets of an error: the texts that name it.
 func failure(answer map[string]any) map[string]any {
-	out := texts(answer, "error", "error_description")
+	out := texts(answer, "error", "error_description", "code")
 	if object, ok := answer["error"].(map[string]any); ok {
 		out["error"] = texts(object, "code", "type", "message")
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/egress/credential"
 	"github.com/forkcell/forkcell/internal/egress/login"
 )
 
@@ -36,6 +37,7 @@ func TestAnswers(t *testing.T) {
 		"no header":        {200, `{"access_token": "sk-ant-REAL-access-2\n", "refresh_token": "sk-ant-REAL-refresh-2"}`, "refresh_token", `2\n`, "cannot use the new token claudeAiOauth.accessToken"},
 		"error":            {400, `{"error": "invalid_grant", "error_description": "it ended", "id_token": "REAL"}`, "error error_description", "1", ""},
 		"error, object":    {401, `{"error": {"code": "refresh_token_reused", "REAL": "REAL"}, ` + tokens + `}`, "error", "1", ""},
+		"error, code":      {401, `{"code": "refresh_token_expired", "REAL": "REAL"}`, "code", "1", ""},
 		"error, page":      {503, `<html>REAL`, "", "1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,4 +147,39 @@ func TestHostWritesMeanwhile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzAnswer checks that no token of an answer comes to the cell, whatever its form.
+func FuzzAnswer(f *testing.F) {
+	for _, seed := range []string{
+		`{"access_token": "sk-ant-REAL-access-2", "refresh_token": "sk-ant-REAL-refresh-2", "expires_in": 60}`,
+		`{"access_token": "sk-ant-REAL-access-2", "scope": "sk-ant-REAL-access-2"}`,
+		`{"error": {"code": "sk-ant-REAL-refresh-1", "message": null}}`, `{"access_token": "a\nREAL-access"}`, `[]`, `null`,
+	} {
+		f.Add(200, []byte(seed))
+		f.Add(400, []byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, status int, answer []byte) {
+		s := newService(t, true)
+		in := s.session()
+		s.answer = func(string) (int, string) { return status, string(answer) }
+		got, err := s.renew(in, body(in.refresh))
+		if err != nil {
+			return
+		}
+		if !json.Valid(got.Body) || !json.Valid([]byte(s.host())) {
+			t.Fatalf("the cell gets %q, the host %q", got.Body, s.host())
+		}
+		var tokens map[string]any
+		_ = json.Unmarshal(answer, &tokens) // what is no object has no tokens
+		for _, key := range []string{"access_token", "refresh_token"} {
+			v, _ := tokens[key].(string)
+			if _, err := credential.NewValue([]byte(v)); err == nil && len(v) >= 8 && status/100 == 2 && strings.Contains(string(got.Body), v) {
+				t.Fatalf("the cell gets %q", got.Body)
+			}
+		}
+		if strings.Contains(string(got.Body), "sk-ant-REAL-refresh-1") {
+			t.Fatalf("the cell gets %q", got.Body)
+		}
+	})
 }
