@@ -17,13 +17,13 @@ func TestSiteBudget(t *testing.T) {
 for i in 2 3 4 5 6; do cp c1 c$i; done
 yes "$(printf '\001a\002b')" | tr -d '\n' | head -c 1048576 | fold -b -w 3000 | head -c 1048576 > mixed
 yes "$(printf '\001')" | head -c 250000 | tee lines
-yes x | head -c 1000000 > a; cp a b; cp a c`)
+yes x | head -n 300000 > x1; cp x1 x2; cp x1 x3`)
 	d.want(http.StatusOK, nil, "POST", "/v1/cells/demo/accept", nil)
-	second := d.ran("demo", `for f in a b c; do (echo changed; sed 's/$/ /' $f) | head -c 1000000 > new; mv new $f; done`)
+	second := d.ran("demo", `for f in x1 x2 x3; do sed 's/$/ /; 7s/.*/changed/' $f > new; mv new $f; done`)
 	for _, at := range []string{
 		"/ui/runs/" + first, "/ui/runs/" + first + "/file?path=c1", "/ui/runs/" + first + "/file?path=mixed", "/ui/runs/" + first + "/output",
 		"/ui/cells/demo/files?path=lines&view=file", "/ui/cells/demo/files?path=mixed&view=file",
-		"/ui/runs/" + second + "?space=ignore", "/ui/runs/" + second + "?space=ignore&view=split", "/ui/runs/" + second + "/file?path=a&space=ignore",
+		"/ui/runs/" + second + "?space=ignore", "/ui/runs/" + second + "?space=ignore&view=split", "/ui/runs/" + second + "/file?path=x1&space=ignore",
 	} {
 		begin := time.Now()
 		r.get(http.StatusOK, at)
