@@ -104,6 +104,9 @@ func (m *page) runTable(r *Run, s PresentDecision) {
 		m.field("Agent", strings.TrimSpace(s.Agent+" "+s.AgentVersion))
 		m.field("Mode", s.Mode+", "+s.Autonomy)
 		m.field("Assurance", s.Assurance)
+		if len(s.AssuranceFalls) > 0 {
+			m.field("Assurance fell by", strings.Join(s.AssuranceFalls, " "))
+		}
 		m.list("Credentials", s.Credentials)
 	}
 	m.field("Asked by", r.Actor)

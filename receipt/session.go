@@ -38,6 +38,9 @@ type Session struct {
 	// Directory is where the agent starts, below the workspace or absolute; empty for
 	// the workspace itself.
 	Directory string `json:"directory,omitempty"`
+	// AssuranceFalls are the reasons for a lower assurance that came while the run was
+	// live.
+	AssuranceFalls []string `json:"assurance_falls,omitempty"`
 }
 
 func (s *Session) check() error {

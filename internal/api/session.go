@@ -24,7 +24,14 @@ type SessionTerms struct {
 	Acknowledged           []string `json:"acknowledged"`
 	Command                []string `json:"command"`   // without the interpreter of a script
 	Directory              string   `json:"directory"` // where the agent starts: below the workspace, or absolute
+	// AssuranceFalls are the reasons for a lower assurance that came while the run was
+	// live.
+	AssuranceFalls []string `json:"assurance_falls,omitempty"`
 }
+
+// ReasonLivePolicy is why the assurance of a session falls when its policy is changed
+// while it runs.
+const ReasonLivePolicy = "live-policy"
 
 // The states of a session.
 const (

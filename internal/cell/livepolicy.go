@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -173,21 +174,52 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	r.e.log.ForgetKey()
 	cell := r.cell
 	cell.Policy = c.kept
+	rec, fell, err := fallen(r.rec, api.ReasonLivePolicy)
+	if err != nil {
+		return 0, err
+	}
 	err = r.e.store.Update(func(tx *store.Tx) error {
 		if err := tx.PutCell(cell); err != nil {
 			return err
+		}
+		if fell {
+			if err := tx.PutRun(rec); err != nil {
+				return err
+			}
 		}
 		return r.e.log.Change(tx, cell, r.before, receipt.OpPolicy, map[string]string{"policy_hash": c.kept})
 	})
 	if err != nil {
 		return 0, err
 	}
-	r.cell.Policy = c.kept
+	r.cell.Policy, r.rec = c.kept, rec
+	if fell {
+		r.recordEvent(event.Config(event.Subject{Message: "the assurance of the session fell: its policy was changed"}, "assurance fell: "+api.ReasonLivePolicy))
+	}
 	if from, err = r.journal.beginPolicy(c.hash); err != nil {
 		return 0, err
 	}
 	r.rulings = append(r.rulings, receipt.Ruling{PolicyHash: c.hash, FromEvent: from})
 	return from, nil
+}
+
+// fallen returns the record of a run whose assurance falls for a reason. It reports
+// false for a run that is no session, or has the reason.
+func fallen(rec store.Run, reason string) (store.Run, bool, error) {
+	if rec.Session == nil {
+		return rec, false, nil
+	}
+	var s receipt.Session
+	if err := json.Unmarshal(rec.Session, &s); err != nil {
+		return rec, false, fmt.Errorf("the record of the session: %w", err)
+	}
+	if slices.Contains(s.AssuranceFalls, reason) {
+		return rec, false, nil
+	}
+	s.AssuranceFalls = append(s.AssuranceFalls, reason)
+	text, err := json.Marshal(s)
+	rec.Session = text
+	return rec, true, err
 }
 
 // commandEnv returns the environment with the placeholders of the present policy.

@@ -71,10 +71,19 @@ func (f facts) reasons() []string {
 
 // earlierReasons returns the reasons of the session that is resumed.
 func (q *Request) earlierReasons() []string {
-	if q.Earlier == nil || q.Earlier.Assurance == managed {
+	if q.Earlier == nil {
 		return nil
 	}
-	return strings.Split(strings.TrimPrefix(q.Earlier.Assurance, lower), "+")
+	return reasonsOf(q.Earlier)
+}
+
+// reasonsOf returns the reasons in the terms of a run, with those that came while it was
+// live.
+func reasonsOf(t *api.SessionTerms) []string {
+	if t.Assurance == managed {
+		return t.AssuranceFalls
+	}
+	return slices.Concat(strings.Split(strings.TrimPrefix(t.Assurance, lower), "+"), t.AssuranceFalls)
 }
 
 // checkCopies refuses to resume a session without a credential that it got as a copy.

@@ -90,6 +90,9 @@ func TestAssurance(t *testing.T) {
 		}, "lower-assurance-credential-copy"},
 		{func(q *Request) { q.Earlier = &api.SessionTerms{Assurance: "managed"} }, "managed"},
 		{func(q *Request) {
+			q.Earlier = &api.SessionTerms{Assurance: "managed", AssuranceFalls: []string{api.ReasonLivePolicy}}
+		}, "lower-assurance-live-policy"},
+		{func(q *Request) {
 			q.Earlier, q.Cache = &api.SessionTerms{Assurance: "lower-assurance-development+persistent-cache+later"}, "standard"
 		}, "lower-assurance-persistent-cache+development+later"},
 	} {

@@ -60,7 +60,7 @@ func describe(status *api.StatusResult, runs []api.RunInfo, now time.Time) *api.
 		SessionID: status.Cell, Cell: status.Cell, CellID: status.CellID, Workspace: status.Source, RunID: last.RunID, Began: runs[0].Before, Head: status.Head,
 		ReceiptID: last.ReceiptID, Decision: last.Decision, StartedAt: runs[0].StartedAt, ObservedAt: now.UTC(), ExitStatus: last.ExitCode,
 		FinishedAt: last.FinishedAt, ChangedFiles: last.ChangedFiles, PolicyHash: last.PolicyHash, SessionTerms: *last.Session,
-		InitialAssurance: runs[0].Session.Assurance, CurrentAssurance: last.Session.Assurance,
+		InitialAssurance: runs[0].Session.Assurance, CurrentAssurance: Label(reasonsOf(last.Session)),
 	}
 	for _, r := range runs {
 		s.RunIDs = append(s.RunIDs, r.RunID)

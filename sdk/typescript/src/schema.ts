@@ -2484,6 +2484,7 @@ export interface components {
             adapter: string;
             agent: string;
             agent_version: string;
+            assurance_falls?: string[];
             autonomy: string;
             autonomy_assurance: string;
             cache_assurance: string;

@@ -735,6 +735,7 @@ class SessionTerms:
     turns: str
     workspace_control_plane: str
     workspace_repo_mcp: str
+    assurance_falls: list[str] | None = None
 
 
 @dataclass(kw_only=True)
