@@ -30,10 +30,11 @@ const (
 	freeHeader   = 4 << 10
 	headerFactor = 4
 	// framedCost is for a connection with HTTP/2: the data that is received but
-	// not yet forwarded, and answers to control frames. Each stream adds its
-	// header.
-	framedCost = 512 << 10
-	streamCost = 128 << 10
+	// not yet forwarded, and the first answers to control frames. answersCost is
+	// for answersPaid more. Each stream adds its header.
+	framedCost  = 512 << 10
+	answersCost = 256 << 10
+	streamCost  = 128 << 10
 	// requestCost is for a request in progress and the header of its answer,
 	// windowCost for the data that an upstream may send in HTTP/2 before the
 	// program reads it.

@@ -1,5 +1,7 @@
 package egress
 
+import "net"
+
 // FrameStarts returns the beginnings of the frames in pieces of what goes one way.
 func FrameStarts(pieces ...[]byte) [][]byte {
 	var f frames
@@ -21,4 +23,15 @@ func (p *Proxy) MemoryHeld() int64 {
 	p.memory.mu.Lock()
 	defer p.memory.mu.Unlock()
 	return p.lim.Memory - p.memory.left
+}
+
+// ReceiveWhileWriting gives frames of a program to a connection whose server waits for
+// the program to read, and reports whether they end it.
+func (p *Proxy) ReceiveWhileWriting(b []byte) bool {
+	end, _ := net.Pipe()
+	w := &framed{c: p.newConn(end), got: len(preface)}
+	defer w.c.account.close()
+	w.writing.Store(true)
+	w.came(b)
+	return w.c.why() != nil
 }

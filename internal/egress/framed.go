@@ -32,9 +32,9 @@ type framed struct {
 	// the connection.
 	reported int
 	ended    bool
-	// stalled reports that the server waits for the program to read; unanswered
-	// counts the frames that arrived meanwhile and may need answers.
-	stalled    atomic.Bool
+	// writing reports that the server writes, and may wait for the program to read;
+	// unanswered counts the frames that arrived meanwhile and may need answers.
+	writing    atomic.Bool
 	unanswered int
 }
 
@@ -42,9 +42,10 @@ const (
 	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	// maxReported bounds the events about streams of one connection.
 	maxReported = 16
-	// maxUnanswered bounds what the server keeps for a program that does not
-	// read.
-	maxUnanswered = 1024
+	// maxUnanswered is how many answers the server keeps for a program that does not
+	// read; with more it ends the connection. answersPaid of them cost answersCost.
+	maxUnanswered = 10000
+	answersPaid   = 1000
 )
 
 // frames finds the frames in one direction of a stream, in pieces of any size.
@@ -63,6 +64,7 @@ const (
 	frameHeaders = 0x1
 	frameReset   = 0x3
 	frameGoAway  = 0x7
+	frameWindow  = 0x8
 )
 
 // next returns the beginning of the next frame, nil if there is none yet, and
@@ -116,27 +118,35 @@ func (w *framed) came(b []byte) {
 		if head, b = w.in.next(b); head == nil {
 			return
 		}
-		if w.stalled.Load() {
-			w.unanswered++
-		}
 		opens := false
 		if id := binary.BigEndian.Uint32(head[5:]); head[3] == frameHeaders && id > w.opened.Load() {
 			w.opened.Store(id)
 			opens = true
 		}
-		if w.unanswered > maxUnanswered || opens && !w.c.account.take(streamCost) {
+		if !w.queues(head[3]) || opens && !w.c.account.take(streamCost) {
 			w.c.cut(w.c.p.overBudget(layerRequest))
 			return
 		}
 	}
 }
 
+// queues counts a frame for which the server may keep an answer, and reports whether
+// there is memory for it. Memory stays taken, since it is not seen which answers were
+// written. Updates of windows, of which a long answer needs many, have no answer.
+func (w *framed) queues(kind byte) bool {
+	if kind == frameWindow || !w.writing.Load() || w.unanswered == maxUnanswered {
+		return true
+	}
+	w.unanswered++
+	return w.unanswered%answersPaid != 0 || w.c.account.take(answersCost)
+}
+
 func (w *framed) Write(b []byte) (int, error) {
 	for left := b; ; {
 		var head []byte
 		if head, left = w.out.next(left); head == nil {
-			w.stalled.Store(true)
-			defer w.stalled.Store(false)
+			w.writing.Store(true)
+			defer w.writing.Store(false)
 			return w.Conn.Write(b)
 		}
 		switch kind, payload := head[3], head[frameHeader:]; {

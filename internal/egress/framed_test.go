@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/http2"
@@ -300,4 +301,64 @@ func FuzzStreamFrames(f *testing.F) {
 			t.Error(diff)
 		}
 	})
+}
+
+// TestFramesDuringAnswer has a program send many frames while it reads an answer
+// slowly. The answer arrives whole.
+func TestFramesDuringAnswer(t *testing.T) {
+	t.Parallel()
+	const size = 16 << 20
+	c := newCell(t, rules(fullAPI))
+	c.serve(api, 443, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, size))
+	}))
+	s := c.speak()
+	_, err := io.WriteString(s.conn, http2.ClientPreface)
+	if err := errors.Join(err, s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}), s.WriteWindowUpdate(0, 1<<30), s.open(1, proper()...)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.data(1 << 16)
+	for i := 0; i < 20000 && err == nil; i++ {
+		err = s.WriteWindowUpdate(0, 1)
+	}
+	if err == nil {
+		_, err = s.data(size - got)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnswersArePaid checks the memory for answers to a program that does not read.
+func TestAnswersArePaid(t *testing.T) {
+	t.Parallel()
+	window, ping := http2.FrameWindowUpdate, http2.FramePing
+	for _, q := range []struct {
+		kind   http2.FrameType
+		n      int
+		memory int64
+		cut    bool
+	}{
+		{window, 50000, 300 << 10, false}, {ping, 1999, 300 << 10, false}, {ping, 2000, 300 << 10, true}, {ping, 50000, 3 << 20, false},
+	} {
+		c := newCell(t, rules(fullAPI), withMemory(q.memory, time.Minute))
+		frame := append([]byte{0, 0, 8, byte(q.kind), 0, 0, 0, 0, 0}, make([]byte, 8)...)
+		if cut := c.proxy.ReceiveWhileWriting(bytes.Repeat(frame, q.n)); cut != q.cut {
+			t.Errorf("%d frames %s: cut %v", q.n, q.kind, cut)
+		}
+	}
+}
+
+// data reads frames until they had some bytes of data.
+func (s *speaker) data(until int) (got int, err error) {
+	for got < until {
+		f, err := s.ReadFrame()
+		if err != nil {
+			return got, err
+		}
+		if d, ok := f.(*http2.DataFrame); ok {
+			got += len(d.Data())
+		}
+	}
+	return got, nil
 }
