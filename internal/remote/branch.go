@@ -27,6 +27,7 @@ func (e *Engine) Branch(ctx context.Context, r api.BranchRequest) (*api.BranchRe
 	}
 	body := client.Branch{
 		Name: r.Name, N: r.N, Policy: s.Policy, Timeout: s.Timeout, Memory: s.Memory, CPUs: s.CPUs, PIDs: s.PIDs, Credentials: s.Credentials,
+		CellSettings: settingsBody(r.Settings),
 	}
 	res := new(api.BranchResult)
 	// Without a key of its own the request ends with its caller.

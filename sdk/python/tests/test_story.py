@@ -84,6 +84,9 @@ def test_race(fc: Forkcell, project: Path) -> None:
         assert [a.judge_exit_code for a in race] == [1, 0]
         assert race.winner and race.winner.attempt == 2 and "+42" in race.winner.diff().patch()
     assert sorted(judged) == [1, 2]
+    for commands, code in (("make", "x"), (["make"], "x"), ("make", ["x"])):
+        with pytest.raises(ValueError, match="commands or code"):
+            cell.race(commands, code=code)
 
 
 def test_leaving_a_run_ends_it(fc: Forkcell, project: Path) -> None:

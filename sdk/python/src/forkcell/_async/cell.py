@@ -150,6 +150,8 @@ class AsyncCell:
         idempotency_key.
         """
         body: dict[str, Any] = {**options, "cell": self.name, "judge": argv(judge) if judge else None}
+        if (isinstance(commands, str) or isinstance(code, str)) and commands and code:
+            raise ValueError("give commands or code; both only as lists")
         if isinstance(commands, str):
             body["command"] = argv(commands)
         elif isinstance(code, str):
