@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -141,6 +144,63 @@ func TestTurnsByThemselves(t *testing.T) {
 	}
 	h.stop()
 	h.sound()
+}
+
+// layers counts the layers of the home.
+func (h *home) layers() int {
+	h.Helper()
+	list, err := os.ReadDir(filepath.Join(h.path, "layers"))
+	h.ok(err)
+	return len(list)
+}
+
+// TestTurnsWithoutChanges: a turn without changes has the state of the turn before, and
+// no turn leaves a layer that nothing refers to.
+func TestTurnsWithoutChanges(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, "")
+	h.startTurns(api.TurnRequest{})
+	h.sh("echo two > file")
+	one := h.turn()
+	layers := h.layers()
+	two := h.turn()
+	if two.Turn != 2 || two.CheckpointID != one.CheckpointID || two.ChangedFiles != 0 || h.layers() != layers {
+		t.Errorf("%+v after %+v, %d layers, before %d", two, one, h.layers(), layers)
+	}
+	h.sh("echo one > file; echo own > ~/history")
+	if three := h.turn(); three.CheckpointID == one.CheckpointID || three.ChangedFiles != 1 {
+		t.Errorf("%+v after %+v", three, one)
+	}
+	h.stop()
+
+	h.startTurns(api.TurnRequest{Every: time.Second})
+	layers = h.layers()
+	h.sh("echo more > ~/history; sleep 2.5; echo timed > file")
+	if four := h.awaitTurn(4); four.ChangedFiles != 1 {
+		t.Errorf("%+v", four)
+	}
+	if got := h.layers(); got != layers+1 {
+		t.Errorf("%d layers, before %d", got, layers)
+	}
+	h.stop()
+	h.sound()
+}
+
+// TestTurnsLeaveRoom: the turns of a run never take more of the disk than they leave
+// free, and the first one that is skipped is in the events.
+func TestTurnsLeaveRoom(t *testing.T) {
+	t.Parallel()
+	out := onSmallDisk(t, `
+		forkcell agent generic --allow-nongit --workspace src --turns 1s --detach --name s -- \
+			sh -c 'head -c 20000000 /dev/urandom > big; n=0; while sleep 0.2; do n=$((n+1)); echo $n > count; done' >&2
+		trap 'forkcell session stop s >&2 || true' EXIT
+		timeout 60 sh -c 'until forkcell session timeline s | grep "turns of this run take" >&2; do sleep 0.2; done'
+		stat -f -c '%a %S' "$DISK"
+	`)
+	var blocks, size int64
+	if _, err := fmt.Sscan(out, &blocks, &size); err != nil || blocks*size < 20_000_000 {
+		t.Errorf("%d blocks of %d are free: %v", blocks, size, err)
+	}
 }
 
 // TestTurnPause measures how long a cell with 100 changed files stands still.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"strconv"
 
@@ -26,6 +27,25 @@ type turnTaker struct {
 	asks *os.File // the FIFO by which programs ask; nil if they cannot
 	next int      // the number of the next turn
 	last store.Checkpoint
+
+	taken   int      // turns of this run
+	bytes   int64    // disk space of their states
+	skipped api.Code // why the last turn was skipped; "" if it was taken
+}
+
+// maxTurns is how many turns a run can have.
+const maxTurns = 10_000
+
+// refuse refuses a turn of a run that has too many, or whose turns take more of the
+// disk than is free: programs in the cell can ask for a turn each second.
+func (t *turnTaker) refuse(free int64) error {
+	if t.taken >= maxTurns {
+		return api.Refusef(api.CodeTurns, "stop the cell and start it again", "this run has %d turns, and a run has no more", maxTurns)
+	}
+	if t.bytes > free {
+		return api.Refusef(api.CodeTurns, "free some space there", "the turns of this run take %d bytes of the disk of the state directory, and %d are free", t.bytes, free)
+	}
+	return nil
 }
 
 // turnSkipped is the state in the event of a turn that was not taken.
@@ -80,15 +100,21 @@ func (t *turnTaker) request() *api.TurnRequest {
 	return t.when
 }
 
-// turn takes one turn. A turn that cannot be taken is skipped and noted, and then
-// the result is nil.
+// turn takes one turn. A turn that cannot be taken is skipped, and then the result is
+// nil. Of several that are skipped in a row for the same reason the first is noted.
 func (l *liveRun) turn(ctx context.Context, by string, asked int64) (*api.TurnInfo, error) {
 	if l.turns == nil {
 		return nil, api.Refusef(api.CodeTurns, "start it with turns", "cell %s takes no turns", l.r.cell.Name)
 	}
 	info, err := l.takeTurn(ctx, by, asked)
+	if err == nil {
+		l.turns.skipped = ""
+	}
 	if err != nil && ctx.Err() == nil {
-		l.r.recordEvent(event.Config(event.Subject{Message: "a turn was not taken: " + err.Error()}, turnSkipped))
+		if code := api.CodeOf(err); code == "" || code != l.turns.skipped {
+			l.turns.skipped = code
+			l.r.recordEvent(event.Config(event.Subject{Message: "a turn was not taken: " + err.Error()}, turnSkipped))
+		}
 		if by == api.TurnByRequest {
 			return nil, err
 		}
@@ -99,6 +125,9 @@ func (l *liveRun) turn(ctx context.Context, by string, asked int64) (*api.TurnIn
 
 func (l *liveRun) takeTurn(ctx context.Context, by string, asked int64) (*api.TurnInfo, error) {
 	e := l.r.e
+	if err := l.refuseTurn(); err != nil {
+		return nil, err
+	}
 	home, err := e.store.LockHome(false)
 	if err != nil {
 		return nil, err
@@ -111,29 +140,62 @@ func (l *liveRun) takeTurn(ctx context.Context, by string, asked int64) (*api.Tu
 	}
 	failpoint.Hit("turn.captured")
 	info.At = e.now().UTC()
-	sealed, err := captured.Seal(ctx)
-	if err != nil {
-		return nil, captureError(err)
-	}
-	chk := l.r.before
-	if !sealed.Unchanged {
-		chk = e.newCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", sealed)
-	}
-	failpoint.Hit("turn.sealed")
-	if err := l.countTurn(ctx, info, chk); err != nil {
+	chk, made, err := l.sealTurn(ctx, captured, by)
+	if err != nil || chk == nil {
 		return nil, err
 	}
-	if by == api.TurnByTime && info.ChangedFiles == 0 {
-		return nil, nil //nolint:nilnil // there is nothing new
+	failpoint.Hit("turn.sealed")
+	if err := l.countTurn(ctx, info, *chk); err != nil {
+		return nil, err
 	}
 	info.CheckpointID = chk.ID
 	e.log.ForgetKey()
-	if err := e.store.Update(func(tx *store.Tx) error { return l.recordTurn(tx, chk, info) }); err != nil {
+	if err := e.store.Update(func(tx *store.Tx) error { return l.recordTurn(tx, *chk, made, info) }); err != nil {
 		return nil, err
 	}
 	failpoint.Hit("turn.recorded")
-	l.turns.next, l.turns.last = info.Turn+1, chk
+	l.turns.next, l.turns.last = info.Turn+1, *chk
+	l.turns.taken++
 	return info, nil
+}
+
+// refuseTurn refuses a turn that there is no room for.
+func (l *liveRun) refuseTurn() error {
+	if err := Explain(l.r.e.store.RefuseFull()); err != nil {
+		return err
+	}
+	free, err := l.r.e.store.Free()
+	if err != nil {
+		return err
+	}
+	return l.turns.refuse(free)
+}
+
+// sealTurn returns the state of a turn, and whether it is a new one: a turn without
+// changes has the state of the turn before. The state is nil if the turn is due to the
+// time, and the workspace has not changed.
+func (l *liveRun) sealTurn(ctx context.Context, captured *workspace.Capture, by string) (*store.Checkpoint, bool, error) {
+	var chk store.Checkpoint
+	last := l.turns.last
+	idle := func() bool { return by == api.TurnByTime && chk.Root() == last.Root() }
+	sealed, made, err := captured.SealIf(ctx, func(s workspace.Sealed) bool {
+		chk = l.r.e.newCheckpoint(l.r.cell, l.r.before.ID, kindLive, "", s)
+		return !maps.Equal(chk.Areas, last.Areas) && !idle()
+	})
+	switch {
+	case err != nil:
+		return nil, false, captureError(err)
+	case made:
+		l.turns.bytes += sealed.Bytes
+	case sealed.Unchanged:
+		chk = l.r.before
+	default:
+		chk = last
+	}
+	if idle() {
+		return nil, false, nil
+	}
+	return &chk, made, nil
 }
 
 // captureTurn copies the files of the cell at one moment, or, where the cell cannot
@@ -179,9 +241,9 @@ const (
 	detailInfo = "turn_info"
 )
 
-// recordTurn records the state and the turn. The head does not move.
-func (l *liveRun) recordTurn(tx *store.Tx, chk store.Checkpoint, info *api.TurnInfo) error {
-	if chk.Kind == kindLive {
+// recordTurn records the turn, and its state if that is new. The head does not move.
+func (l *liveRun) recordTurn(tx *store.Tx, chk store.Checkpoint, made bool, info *api.TurnInfo) error {
+	if made {
 		if err := tx.PutCheckpoint(chk); err != nil {
 			return err
 		}

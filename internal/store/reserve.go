@@ -20,8 +20,8 @@ const (
 	smallestReserve = 128 << 10
 )
 
-// free returns the space that can still be written on the disk of the home.
-func (s *Store) free() (int64, error) {
+// Free returns the space that can still be written on the disk of the home.
+func (s *Store) Free() (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.path, &st); err != nil {
 		return 0, fmt.Errorf("look at the disk of the state directory: %w", err)
@@ -32,7 +32,7 @@ func (s *Store) free() (int64, error) {
 // RefuseFull fails with ErrFull if the disk has no room for a command's work.
 // The reserve must not be used for that.
 func (s *Store) RefuseFull() error {
-	free, err := s.free()
+	free, err := s.Free()
 	if err == nil && free < fullBelow {
 		err = fmt.Errorf("%w: %d bytes are free at %s", ErrFull, free, s.path)
 	}
@@ -45,7 +45,7 @@ func (s *Store) MakeRoom() error {
 	if s.readOnly {
 		return nil
 	}
-	free, err := s.free()
+	free, err := s.Free()
 	if err != nil || free >= reserveSize {
 		return errors.Join(err, s.TakeReserve())
 	}
@@ -62,7 +62,7 @@ func (s *Store) TakeReserve() error {
 	if _, err := s.dir.Lstat(reserveName); s.readOnly || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	free, err := s.free()
+	free, err := s.Free()
 	size := min(reserveSize, free/2)
 	if err != nil || size < smallestReserve {
 		return err

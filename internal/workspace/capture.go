@@ -48,21 +48,29 @@ func (w *Work) Capture(ctx context.Context, op string) (*Capture, error) {
 // become. The cell may be running. Seal ends the capture: when it fails, or finds
 // that nothing had changed, nothing is left of it.
 func (c *Capture) Seal(ctx context.Context) (Sealed, error) {
+	sealed, _, err := c.SealIf(ctx, func(Sealed) bool { return true })
+	return sealed, err
+}
+
+// SealIf is Seal for a caller who does not need every state. If wanted reports false
+// for what the state would be, nothing is left of the capture. SealIf reports whether
+// it made a layer.
+func (c *Capture) SealIf(ctx context.Context, wanted func(Sealed) bool) (_ Sealed, made bool, _ error) {
 	sealed, keep, err := c.hash(ctx)
 	if err == nil {
 		err = c.w.s.step("seal.hashed")
 	}
-	if err == nil && sealed.Unchanged {
-		return sealed, c.Discard()
+	if err == nil && (sealed.Unchanged || !wanted(sealed)) {
+		return sealed, false, c.Discard()
 	}
 	if err == nil {
 		err = c.w.s.commitLayer(c.w.p, sealed, c.w.c.Backend, c.w.b.layerOn(c.w.chain).lower, keep)
 	}
 	if err != nil {
-		return Sealed{}, errors.Join(fmt.Errorf("seal capture: %w", err), c.Discard())
+		return Sealed{}, false, errors.Join(fmt.Errorf("seal capture: %w", err), c.Discard())
 	}
 	c.w.p.close()
-	return sealed, nil
+	return sealed, true, nil
 }
 
 func (c *Capture) hash(ctx context.Context) (Sealed, []string, error) {
