@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"sync/atomic"
@@ -107,15 +108,16 @@ func (c *turnClock) turn(by string) bool {
 	return err == nil
 }
 
-// readAsks counts what programs in a cell write to the FIFO by which they ask for
-// turns, until it is closed.
+// readAsks counts the lines that programs in a cell write to the FIFO by which they
+// ask for turns, until it is closed. Several can be read together: programs also write
+// while a turn is taken.
 func readAsks(from io.Reader, to chan<- int64, done <-chan struct{}) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
 			select {
-			case to <- 1:
+			case to <- max(1, int64(bytes.Count(buf[:n], []byte{'\n'}))):
 			case <-done:
 				return
 			}

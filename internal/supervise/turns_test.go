@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,4 +72,17 @@ func TestTurnClockEnds(t *testing.T) {
 			t.Errorf("%d turns", n)
 		}
 	})
+}
+
+// TestReadAsks: each line is a request, also if several are read together.
+func TestReadAsks(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"": 0, "\n": 1, "\n\n\n": 3, "no line": 1} {
+		to := make(chan int64, 1)
+		readAsks(strings.NewReader(text), to, nil)
+		close(to)
+		if got := <-to; got != want {
+			t.Errorf("%q: %d requests, want %d", text, got, want)
+		}
+	}
 }
