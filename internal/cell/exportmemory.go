@@ -34,7 +34,8 @@ func (x *export) checkMemory() error {
 }
 
 // memory writes the memory of the state to a directory that only the caller may enter.
-// It appears whole or not at all.
+// It appears whole or not at all. If the process is killed meanwhile, a directory whose
+// name begins with fsx.TempPrefix remains.
 func (x *export) memory() (err error) {
 	from, err := x.e.images().Image(x.at.ID).Open()
 	if err != nil {
@@ -62,6 +63,9 @@ func (x *export) memory() (err error) {
 	}
 	defer to.Close()
 	if err := x.e.ws.CopyDir(x.ctx, from, to); err != nil {
+		return err
+	}
+	if err := to.SyncFS(); err != nil {
 		return err
 	}
 	if err := parent.Rename(temp, parent, name, unix.RENAME_NOREPLACE); err != nil {
