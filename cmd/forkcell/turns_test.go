@@ -146,6 +146,32 @@ func TestTurnsByThemselves(t *testing.T) {
 	h.sound()
 }
 
+// TestRewindToFreedTurn: a rewind to a turn whose state is gone is refused, and the cell
+// goes on.
+func TestRewindToFreedTurn(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, "")
+	for _, text := range []string{"two", "three"} {
+		h.startTurns(api.TurnRequest{})
+		h.sh("echo " + text + " > file")
+		h.turn()
+		_, err := h.e.Rewind(h.Context(), api.RewindRequest{Cell: "demo"})
+		h.ok(err)
+	}
+	_, err := h.e.GC(h.Context(), api.GCRequest{})
+	h.ok(err)
+	h.startTurns(api.TurnRequest{})
+	_, err = h.e.Rewind(h.Context(), api.RewindRequest{Cell: "demo", To: 1})
+	if api.CodeOf(err) != api.CodeFreed {
+		t.Errorf("a turn that was freed: %v", err)
+	}
+	if got := h.sh("cat file"); got != "one\n" {
+		t.Errorf("the cell holds %q", got)
+	}
+	h.stop()
+	h.sound()
+}
+
 // layers counts the layers of the home.
 func (h *home) layers() int {
 	h.Helper()

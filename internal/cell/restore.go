@@ -107,24 +107,13 @@ func (s *session) stateBeforeRun(tx *store.Tx, r store.Run, named bool) (store.C
 // moveBack moves the head to a state and decides every run that this undoes. first,
 // if set, gets the given result; the others are restored.
 func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *store.Run, result, reason string) (*api.MoveResult, error) {
-	if err := usable(to); err != nil {
+	undone, err := s.mayMoveBack(to, first)
+	if err != nil {
 		return nil, err
 	}
 	res := &api.MoveResult{
 		Cell: s.cell.Name, CheckpointID: to.ID, Root: to.Root(), Left: s.head.ID, Decision: result,
 		Also: []string{}, Notes: []string{},
-	}
-	undone, err := s.undone(to, first)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range undone {
-		if decisionIn(s.cell, r) != accepted {
-			continue
-		}
-		if err := s.e.caller.mayDecide("leaving work that was accepted"); err != nil {
-			return nil, err
-		}
 	}
 	if to.ID == s.head.ID && len(undone) == 0 {
 		res.Notes = append(res.Notes, "it was there already")
@@ -156,6 +145,27 @@ func (s *session) moveBack(ctx context.Context, to store.Checkpoint, first *stor
 		return nil, err
 	}
 	return res, nil
+}
+
+// mayMoveBack returns the runs that a move to a state undoes. It refuses a state that
+// was freed, and a caller who may not leave accepted work.
+func (s *session) mayMoveBack(to store.Checkpoint, first *store.Run) ([]store.Run, error) {
+	if err := usable(to); err != nil {
+		return nil, err
+	}
+	undone, err := s.undone(to, first)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range undone {
+		if decisionIn(s.cell, r) != accepted {
+			continue
+		}
+		if err := s.e.caller.mayDecide("leaving work that was accepted"); err != nil {
+			return nil, err
+		}
+	}
+	return undone, nil
 }
 
 // detailLeft is the detail with the previous state of the cell, in the statement of

@@ -33,6 +33,10 @@ func (e *Engine) Rewind(ctx context.Context, req api.RewindRequest) (*api.Rewind
 	if err != nil {
 		return nil, err
 	}
+	// What would be refused is refused before anything is stopped.
+	if err := e.mayRewind(c, turn); err != nil {
+		return nil, err
+	}
 	res := &api.RewindResult{Cell: c.Name, Turn: req.To}
 	if _, live := e.supervisor(c); live {
 		if res.Stopped, err = e.Stop(ctx, api.StopRequest{Cell: c.Name, Grace: -1}); err != nil {
@@ -57,6 +61,25 @@ func (e *Engine) Rewind(ctx context.Context, req api.RewindRequest) (*api.Rewind
 	failpoint.Hit("rewind.moved")
 	res.CheckpointID, res.Root, res.Left = moved.CheckpointID, moved.Root, moved.Left
 	return res, nil
+}
+
+// mayRewind refuses a turn whose state was freed, and a caller who may not leave
+// accepted work.
+func (e *Engine) mayRewind(c store.Cell, turn api.TurnInfo) error {
+	s := &session{e: e, cell: c}
+	var to store.Checkpoint
+	err := e.store.View(func(tx *store.Tx) (err error) {
+		if s.head, err = tx.Checkpoint(c.Head); err != nil {
+			return err
+		}
+		to, err = tx.Checkpoint(turn.CheckpointID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.mayMoveBack(to, nil)
+	return err
 }
 
 // rewound returns the state of a turn, without the control files that were made since
