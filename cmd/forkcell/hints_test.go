@@ -77,7 +77,7 @@ func flagsExist(ts *testscript.TestScript, args []string, hint string) {
 
 // commandPath returns the words of a command line that name the command.
 func commandPath(args []string) []string {
-	groups := []string{"policy", "receipt", "key", "events", "decisions", "overlay", "native", "volume", "cache", "completion", "warm", "auth"}
+	groups := []string{"policy", "receipt", "key", "events", "decisions", "overlay", "native", "volume", "cache", "completion", "warm", "auth", "session"}
 	var path []string
 	for i, a := range args {
 		if strings.HasPrefix(a, "-") || i > 0 && args[i-1] == "--home" {

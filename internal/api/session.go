@@ -66,7 +66,7 @@ type AgentSession struct {
 	// Began is the state that the session began with, Head its present one.
 	Began      string     `json:"began_checkpoint_id"`
 	Head       string     `json:"head_checkpoint_id"`
-	Decision   string     `json:"decision"`
+	Decision   string     `json:"decision"` // about the present state
 	StartedAt  time.Time  `json:"started_at"`
 	ObservedAt time.Time  `json:"observed_at"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`

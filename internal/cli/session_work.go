@@ -11,6 +11,7 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/quote"
 	agentsession "github.com/forkcell/forkcell/internal/session"
+	"github.com/forkcell/forkcell/receipt"
 )
 
 // asSession makes a command about a cell one about a session: a cell without a session
@@ -51,8 +52,8 @@ func newSessionDiff(s *session) *cobra.Command {
 	})
 }
 
-// sinceBegin has the changes of a session that was rewound shown since it began: its
-// last run has only a part of them.
+// sinceBegin has the changes of a session shown since it began: its last run has only a
+// part of them if the session was rewound.
 func sinceBegin(cmd *cobra.Command, i *api.AgentSession) error {
 	names := cmd.Flags().NArg()
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -63,8 +64,7 @@ func sinceBegin(cmd *cobra.Command, i *api.AgentSession) error {
 			return nil
 		}
 	}
-	rewound := len(i.RunIDs) > 1 || i.Decision == "restored" && i.Head != i.Began
-	if i.MonitorPID != 0 || !rewound {
+	if i.MonitorPID != 0 || len(i.RunIDs) == 1 && i.Head == i.Began {
 		return nil
 	}
 	return cmd.Flags().Set("checkpoint", i.Began)
@@ -77,7 +77,7 @@ func newSessionPublish(s *session) *cobra.Command {
 // refuseUndecided refuses a session whose work is not accepted. The cell may hold work
 // that was accepted before the session, and nobody asks for that by the session's name.
 func refuseUndecided(i *api.AgentSession) error {
-	if i.Decision == "accepted" {
+	if i.Decision == string(receipt.Accepted) || i.Decision == string(receipt.Partial) {
 		return nil
 	}
 	name := quote.Line(i.SessionID)
@@ -199,7 +199,7 @@ func exportSession(ctx context.Context, s *session, e Engine, name, format strin
 func newSessionVerify(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:               "verify SESSION",
-		Short:             "Check the signatures, the chain and the states of a session's receipts",
+		Short:             "Check the signatures, the chain and the states of all receipts of a session",
 		Example:           "  forkcell session verify repo-claude",
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,
@@ -208,10 +208,14 @@ func newSessionVerify(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if info.ReceiptID == "" {
+			list, err := e.ReceiptList(ctx, info.Cell)
+			if err != nil {
+				return err
+			}
+			if len(list) == 0 {
 				return refusal(api.CodeLive, "`forkcell session stop "+args[0]+"` ends it first", "session %s has no receipt yet", quote.Line(args[0]))
 			}
-			return runReceiptVerify(ctx, s, e, receiptVerifyOptions{receipt: info.ReceiptID})
+			return runReceiptVerify(ctx, s, e, receiptVerifyOptions{cell: info.Cell})
 		}),
 	}
 }
@@ -234,8 +238,9 @@ func newSessionDelete(s *session) *cobra.Command {
 			switch {
 			case info.MonitorPID != 0:
 				return refusal(api.CodeLive, "`forkcell session stop "+args[0]+"` ends it first", "session %s is still running", quote.Line(args[0]))
-			case !force && info.ChangedFiles > 0 && info.Decision == "pending":
-				return refusal(api.CodePending, "accept or reject it first; --force deletes it all the same", "session %s has work that was not decided", quote.Line(args[0]))
+			case !force && info.Decision == string(receipt.Pending) && (info.Head != info.Began || info.FinishedAt == nil):
+				return refusal(api.CodePending, "`forkcell session accept "+args[0]+"` accepts it, --force deletes it all the same",
+					"session %s has work that was not decided", quote.Line(args[0]))
 			}
 			if err := e.RemoveAll(ctx, args, true); err != nil {
 				return err

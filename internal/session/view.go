@@ -58,7 +58,7 @@ func describe(status *api.StatusResult, runs []api.RunInfo, now time.Time) *api.
 	last := runs[len(runs)-1]
 	s := &api.AgentSession{
 		SessionID: status.Cell, Cell: status.Cell, CellID: status.CellID, Workspace: status.Source, RunID: last.RunID, Began: runs[0].Before, Head: status.Head,
-		ReceiptID: last.ReceiptID, Decision: last.Decision, StartedAt: runs[0].StartedAt, ObservedAt: now.UTC(), ExitStatus: last.ExitCode,
+		ReceiptID: last.ReceiptID, Decision: decision(status, runs[0].Before, last), StartedAt: runs[0].StartedAt, ObservedAt: now.UTC(), ExitStatus: last.ExitCode,
 		FinishedAt: last.FinishedAt, ChangedFiles: last.ChangedFiles, PolicyHash: last.PolicyHash, SessionTerms: *last.Session,
 		InitialAssurance: runs[0].Session.Assurance, CurrentAssurance: Label(reasonsOf(last.Session)),
 	}
@@ -84,6 +84,22 @@ func describe(status *api.StatusResult, runs []api.RunInfo, now time.Time) *api.
 	}
 	s.LiveStatus = cmp.Or(map[bool]string{true: "stopped"}[live == nil], s.Status)
 	return s
+}
+
+// decision returns the decision about the present state of a session. That of its last
+// run is not enough: a rewind undoes a run, and leaves a state that it went through.
+func decision(status *api.StatusResult, began string, last api.RunInfo) string {
+	done := last.State != "running"
+	undone := last.Decision == string(receipt.Restored) || last.Decision == string(receipt.Rejected)
+	switch {
+	case status.Live != nil || done && status.Head == began:
+		return last.Decision
+	case !done || len(status.PendingRuns)+len(status.PendingStates) > 0:
+		return string(receipt.Pending)
+	case undone:
+		return string(receipt.Accepted) // the state that it went back to is
+	}
+	return last.Decision
 }
 
 // ended reports whether the agent was executed and has ended: the cell is about to end.
