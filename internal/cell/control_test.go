@@ -79,7 +79,8 @@ git -c safe.directory='*' status --short >/dev/null; git commit --quiet --allow-
 mkdir .claude .windsurf .idea .git/hooks; echo x > .mcp.json; ln -s evil .claude; mv evil .cursor; echo x > .envrc; echo x > .vscode/tasks.json
 git config core.fsmonitor evil; rm -rf .git/config; mv -T .vscode gone; umount .vscode; mount --bind evil .claude; rm .envrc
 test -e .claude -o -e .windsurf -o -e .idea -o -e .git/hooks -o -e .mcp.json -o -e .cursor && echo made
-`+"grep -rs EVIL . ; cat .envrc; git config --list --local | grep -c fsmonitor; true", masked)
+`+"grep -rs EVIL . ; cat .envrc; git config --list --local | grep -c fsmonitor; "+
+		`perl -e 'rename($_, "moved") && print "renamed $_\n" for ".git", "nested", "deep", ".github"'; rm -rf nested; test -e nested/.git/config && echo kept`, masked)
 	_, got, _ := strings.Cut("\n"+out, "\n")
 	var lines []string
 	for line := range strings.SplitSeq(got, "\n") {
@@ -88,7 +89,7 @@ test -e .claude -o -e .windsurf -o -e .idea -o -e .git/hooks -o -e .mcp.json -o 
 		}
 	}
 	want := []string{
-		"environment", "editor", "core.bare=false", "core.repositoryformatversion=0", "user.email=a@b", "user.name=A", "0", "../../../mod", ".", "0", ".", "0", "environment", "0",
+		"environment", "editor", "core.bare=false", "core.repositoryformatversion=0", "user.email=a@b", "user.name=A", "0", "../../../mod", ".", "0", ".", "0", "environment", "0", "kept",
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the cell says\n%s\nin all:\n%s", strings.Join(lines, "\n"), out)

@@ -42,7 +42,7 @@ func (r *Repo) File(commit, name string) (*File, error) {
 			o, err := r.object(entry)
 			return &File{Link: mode == "120000", Data: o.data}, err
 		default:
-			return nil, nil
+			return nil, nil //nolint:nilnil // as documented
 		}
 	}
 }

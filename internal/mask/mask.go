@@ -244,7 +244,7 @@ func (f *finder) missing(rel string, names map[string]leftout.Child, repository 
 		want = f.rules.rootNames()
 	}
 	if repository {
-		want = append(want, "hooks", "config.worktree", "info/attributes")
+		want = append(want, "hooks", "config", "config.worktree", "info/attributes")
 	}
 	for _, name := range want {
 		skip, err := f.unneeded(rel, names, name)

@@ -103,7 +103,7 @@ func TestRepositories(t *testing.T) {
 	}
 	want(t, "hidden", p.Hidden, "linked/info/attributes", "shared/hooks", "shared/info")
 	want(t, "filtered", filtered(p), "linked/config", "shared/config", "work/config.worktree")
-	for _, name := range []string{"linked/hooks", "shared/config.worktree", "work/hooks"} {
+	for _, name := range []string{"linked/hooks", "shared/config.worktree", "work/config", "work/hooks"} {
 		if !slices.Contains(p.Missing, name) {
 			t.Errorf("%s is not masked while it is missing", name)
 		}
