@@ -96,7 +96,20 @@ type ExecRequest struct {
 	Main bool `json:"main,omitempty"`
 	// RawInput passes Ctrl-P Ctrl-Q to the command.
 	RawInput bool `json:"raw_input,omitempty"`
+	// Keyboard says whether the input of a client that attaches reaches the command.
+	Keyboard Keyboard `json:"keyboard,omitempty"`
 }
+
+// Keyboard says who of several clients of a command types. "" always does. The client
+// that executes the main command of a cell shares the keyboard.
+type Keyboard string
+
+// Of the clients that share the keyboard the first one types, and the others watch.
+// One that takes it becomes the first.
+const (
+	KeyboardShare Keyboard = "share"
+	KeyboardTake  Keyboard = "take"
+)
 
 // WindowSize is the size of a terminal.
 type WindowSize struct {

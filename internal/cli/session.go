@@ -108,50 +108,69 @@ func (s *session) completeSession(cmd *cobra.Command, args []string, text string
 	return s.completeCell(cmd, args, text)
 }
 
-// mainCommand returns the id of the agent's command in a live session.
-func mainCommand(ctx context.Context, e Engine, name string) (string, error) {
+// mainCommand returns the agent's command in a live session.
+func mainCommand(ctx context.Context, e Engine, name string) (api.SessionInfo, error) {
 	list, err := e.Sessions(ctx, name)
 	if err != nil {
-		return "", err
+		return api.SessionInfo{}, err
 	}
 	for _, x := range list {
 		if x.Running && x.Detachable {
-			return x.SessionID, nil
+			return x, nil
 		}
 	}
-	return "", refusal(api.CodeNotStarted, "`forkcell session show "+name+"` says more", "the agent of session %s does not run", quote.Line(name))
+	return api.SessionInfo{}, refusal(api.CodeNotStarted, "`forkcell session show "+name+"` says more", "the agent of session %s does not run", quote.Line(name))
 }
 
 func newSessionAttach(s *session) *cobra.Command {
-	var noStdin bool
+	var noStdin, take bool
 	cmd := &cobra.Command{
 		Use:   "attach SESSION",
 		Short: "Join the terminal of a running session",
 		Long: `Join the terminal of a running session, beginning with its last output. Ctrl-P Ctrl-Q
 leaves it running, and so does the end of this process. Several people may be
-attached at once.`,
+attached at once: the first one types, and the others watch. With --take you type from
+now on.`,
 		Example:           "  forkcell session attach repo-claude",
 		Args:              positional("SESSION"),
 		ValidArgsFunction: s.completeSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started, s.isRun = true, true
+			if take && noStdin {
+				return usageError("give one of them", "%s: --take and --no-stdin exclude each other", verb(cmd))
+			}
 			v := visit{
-				session: s, signals: listen().leaving(), interactive: !noStdin, request: api.ExecRequest{Cell: args[0], TTY: s.atTerminal(), Detachable: true},
+				session: s, signals: listen().leaving(), interactive: !noStdin, request: api.ExecRequest{Cell: args[0], TTY: s.atTerminal(), Detachable: true, Keyboard: keyboardFor(take, noStdin)},
 				left: func(*api.ExecResult) string { return "left; `forkcell session attach " + args[0] + "` comes back" },
 			}
 			return s.rawEngine(Visit, func(e Engine) error {
-				id, err := mainCommand(cmd.Context(), e, args[0])
+				agent, err := mainCommand(cmd.Context(), e, args[0])
 				if err != nil {
 					return err
 				}
+				if agent.Clients > 0 && v.request.Keyboard == api.KeyboardShare {
+					s.noted("the first who attached types, and you watch; --take takes the keyboard over")
+				}
 				return v.do(cmd.Context(), func(ctx context.Context, q api.ExecRequest, io cell.Stdio) (*api.ExecResult, error) {
-					return e.Attach(ctx, q, id, io)
+					return e.Attach(ctx, q, agent.SessionID, io)
 				})
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&noStdin, "no-stdin", false, "watch only: type nothing")
+	cmd.Flags().BoolVar(&take, "take", false, "take the keyboard over from who has it")
 	return cmd
+}
+
+// keyboardFor returns how a client with these flags types.
+func keyboardFor(take, noStdin bool) api.Keyboard {
+	switch {
+	case take:
+		return api.KeyboardTake
+	case noStdin:
+		return ""
+	}
+	return api.KeyboardShare
 }
 
 func newSessionSend(s *session) *cobra.Command {
@@ -187,11 +206,11 @@ type sendResult struct {
 }
 
 func runSend(ctx context.Context, s *session, e Engine, name, text string, enter bool) error {
-	id, err := mainCommand(ctx, e, name)
+	agent, err := mainCommand(ctx, e, name)
 	if err != nil {
 		return err
 	}
-	sent, err := agentsession.Send(ctx, e, name, id, text, enter)
+	sent, err := agentsession.Send(ctx, e, name, agent.SessionID, text, enter)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ type Control struct {
 	Resize <-chan api.WindowSize
 	// Signals are sent to the command's process group.
 	Signals <-chan int
+	// Keyboard says whether the input of Attach reaches the command.
+	Keyboard api.Keyboard
 	// Started is called before any output is written, with the session at that
 	// time.
 	Started func(Session)
@@ -39,7 +41,7 @@ func (c *Client) Exec(ctx context.Context, cmd Command, streams Streams, ctl Con
 // with the last output of the command. size becomes the terminal's, unless it
 // is zero.
 func (c *Client) Attach(ctx context.Context, id string, size api.WindowSize, streams Streams, ctl Control) (Exit, error) {
-	return c.join(ctx, &request{Attach: &attachRequest{Session: id, Size: size}}, streams, ctl)
+	return c.join(ctx, &request{Attach: &attachRequest{Session: id, Size: size, Keyboard: ctl.Keyboard}}, streams, ctl)
 }
 
 func (c *Client) join(ctx context.Context, r *request, streams Streams, ctl Control) (Exit, error) {

@@ -117,7 +117,11 @@ func (s *server) exec(ctx context.Context, conn *net.UnixConn, f *frameReader, w
 		return err
 	}
 	ses := newSession(c, s.opt)
-	a, err := ses.attach(func() { _ = conn.Close() })
+	keyboard := api.Keyboard("")
+	if c.Main {
+		keyboard = api.KeyboardShare
+	}
+	a, err := ses.attach(func() { _ = conn.Close() }, keyboard)
 	if err != nil {
 		s.unpromise()
 		return err
@@ -141,12 +145,12 @@ func (s *server) attach(conn *net.UnixConn, f *frameReader, req *attachRequest) 
 	if err != nil {
 		return err
 	}
-	a, err := ses.attach(func() { _ = conn.Close() })
+	a, err := ses.attach(func() { _ = conn.Close() }, req.Keyboard)
 	if err != nil {
 		return err
 	}
 	if ses.info.TTY && req.Size != (api.WindowSize{}) {
-		_ = ses.proc.Resize(req.Size) // a terminal that is gone has no size
+		ses.resize(a, req.Size)
 	}
 	s.converse(conn, f, ses, a)
 	return nil
@@ -204,7 +208,7 @@ func obey(ses *session, a *attachment, k kind, payload []byte) error {
 	case kindStdin:
 		return ses.feed(a, payload)
 	case kindStdinEnd:
-		ses.closeInput()
+		ses.closeInput(a)
 	case kindOutputEnd:
 		var m outputEndMessage
 		if err := decode(payload, &m); err != nil {
@@ -220,7 +224,7 @@ func obey(ses *session, a *attachment, k kind, payload []byte) error {
 		if err := decode(payload, &size); err != nil {
 			return err
 		}
-		_ = ses.proc.Resize(size) // the command may have just ended
+		ses.resize(a, size)
 	case kindSignal:
 		var m signalMessage
 		if err := decode(payload, &m); err != nil {
@@ -229,7 +233,7 @@ func obey(ses *session, a *attachment, k kind, payload []byte) error {
 		if m.Signal < 1 || m.Signal > maxSignal {
 			return protocolError("there is no signal %d", m.Signal)
 		}
-		_ = ses.proc.Signal(m.Signal) // likewise
+		_ = ses.proc.Signal(m.Signal) // the command may have just ended
 	default:
 		return protocolError("a frame of type %d inside a session", k)
 	}

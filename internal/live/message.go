@@ -72,7 +72,8 @@ func (r *request) check() error {
 type attachRequest struct {
 	Session string `json:"session"`
 	// Size becomes the terminal's, unless it is zero.
-	Size api.WindowSize `json:"size"`
+	Size     api.WindowSize `json:"size"`
+	Keyboard api.Keyboard   `json:"keyboard,omitempty"`
 }
 
 type callRequest struct {

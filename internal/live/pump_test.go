@@ -13,7 +13,7 @@ import (
 func TestRefusedOutputIsSkipped(t *testing.T) {
 	t.Parallel()
 	s := newSession(Command{Args: []string{"x"}}, Options{}.withDefaults())
-	a, err := s.attach(func() {})
+	a, err := s.attach(func() {}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package live
 
 import (
 	"io"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -56,6 +57,7 @@ type attachment struct {
 	credit  int    // read by the command, but not granted again yet
 	noOut   bool   // takes no more of stdout
 	noErr   bool
+	shares  bool // types only if it is the first of those that share the keyboard
 	gone    bool
 	failure error // to be sent before the connection ends
 }
@@ -212,7 +214,8 @@ func (s *session) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// feed adds input of a client. Input after its end is dropped.
+// feed adds input of a client. Input after its end, and that of a client that only
+// watches, is dropped.
 func (s *session) feed(a *attachment, p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +223,7 @@ func (s *session) feed(a *attachment, p []byte) error {
 		return protocolError("%d bytes of input where %d are allowed", len(p), a.window)
 	}
 	a.window -= len(p)
-	if s.in.closed || s.ended {
+	if s.in.closed || s.ended || !s.types(a) {
 		a.credit += len(p)
 		s.changed.Broadcast()
 		return nil
@@ -230,11 +233,30 @@ func (s *session) feed(a *attachment, p []byte) error {
 	return nil
 }
 
-func (s *session) closeInput() {
+func (s *session) closeInput(a *attachment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.types(a) {
+		return
+	}
 	s.in.closed = true
 	s.typed.Broadcast()
+}
+
+// types reports whether a client has the keyboard. The caller holds the lock.
+func (s *session) types(a *attachment) bool {
+	i := slices.IndexFunc(s.clients, func(c *attachment) bool { return c.shares })
+	return !a.shares || i >= 0 && s.clients[i] == a
+}
+
+// resize sets the size of the terminal to that of a client that types.
+func (s *session) resize(a *attachment, size api.WindowSize) {
+	s.mu.Lock()
+	types := s.types(a)
+	s.mu.Unlock()
+	if types {
+		_ = s.proc.Resize(size) // the command may have just ended
+	}
 }
 
 // refuse closes one stream for one client.
@@ -250,14 +272,18 @@ func (s *session) refuse(a *attachment, stream kind) {
 }
 
 // attach adds a client, which begins with the oldest output that is kept.
-func (s *session) attach(drop func()) (*attachment, error) {
+func (s *session) attach(drop func(), keyboard api.Keyboard) (*attachment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.clients) == maxAttached {
 		return nil, &api.Error{Kind: api.Busy, Code: api.CodeTooMany, Message: "too many clients are attached to this command"}
 	}
-	a := &attachment{drop: drop, pos: s.out.start, window: window}
-	s.clients = append(s.clients, a)
+	a := &attachment{drop: drop, pos: s.out.start, window: window, shares: keyboard != ""}
+	if keyboard == api.KeyboardTake {
+		s.clients = slices.Insert(s.clients, 0, a)
+	} else {
+		s.clients = append(s.clients, a)
+	}
 	s.changed.Broadcast()
 	return a, nil
 }

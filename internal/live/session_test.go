@@ -189,6 +189,60 @@ func TestTwoClients(t *testing.T) {
 	}
 }
 
+// TestOneTypist: of the clients that share the keyboard the first one types, and one
+// that takes it becomes the first. The others watch, and the terminal has the size of
+// the one that types.
+func TestOneTypist(t *testing.T) {
+	t.Parallel()
+	f := serve(t, &realHost{}, live.Options{})
+	cmd := sh("stty -echo; echo ready; while read l; do echo got $l; [ \"$l\" = size ] && stty size; [ \"$l\" = end ] && exit 0; done")
+	cmd.TTY, cmd.Detachable, cmd.Main, cmd.Size = true, true, true, api.WindowSize{Rows: 10, Cols: 20}
+	ids, ends := make(chan string, 1), make(chan error, 3)
+	var keys [3]*io.PipeWriter
+	var outs [3]*until
+	join := func(i int, do func(live.Streams) error) {
+		var in *io.PipeReader
+		in, keys[i] = io.Pipe()
+		outs[i] = newUntil()
+		go func() { ends <- do(live.Streams{In: in, Out: outs[i]}) }()
+	}
+	types := func(i int, text, want string) {
+		_, _ = keys[i].Write([]byte(text + "\r"))
+		for _, out := range outs {
+			if out != nil && want != "" {
+				out.await(want)
+			}
+		}
+	}
+	join(0, func(s live.Streams) error {
+		_, err := f.Exec(t.Context(), cmd, s, live.Control{Started: func(s live.Session) { ids <- s.ID }})
+		return err
+	})
+	id := <-ids
+	attach := func(i int, k api.Keyboard) {
+		join(i, func(s live.Streams) error {
+			_, err := f.Attach(t.Context(), id, api.WindowSize{Rows: 11, Cols: 20 + uint16(i)}, s, live.Control{Keyboard: k})
+			return err
+		})
+		outs[i].await("ready")
+	}
+	attach(1, api.KeyboardShare)
+	types(1, "lost", "")
+	types(0, "size", "10 20")
+	attach(2, api.KeyboardTake)
+	types(0, "lost", "")
+	types(2, "size", "11 22")
+	types(2, "end", "got end")
+	for range 3 {
+		if err := <-ends; err != nil {
+			t.Error(err)
+		}
+	}
+	if text := outs[2].String(); strings.Contains(text, "lost") {
+		t.Errorf("one who watches typed: %q", text)
+	}
+}
+
 // One client that reads nothing cannot keep the others from reading for ever.
 func TestStalledClientIsDropped(t *testing.T) {
 	t.Parallel()

@@ -37,11 +37,15 @@ func (e *Engine) Exec(ctx context.Context, r api.ExecRequest, stdio cell.Stdio) 
 
 // Attach joins a command that was executed in a live cell.
 func (e *Engine) Attach(ctx context.Context, r api.ExecRequest, session string, stdio cell.Stdio) (*api.ExecResult, error) {
-	path := inCell(r.Cell, "/exec/"+url.PathEscape(session))
+	q := url.Values{}
 	if r.TTY {
-		path += "?cols=" + strconv.Itoa(int(r.Size.Cols)) + "&rows=" + strconv.Itoa(int(r.Size.Rows))
+		q.Set("cols", strconv.Itoa(int(r.Size.Cols)))
+		q.Set("rows", strconv.Itoa(int(r.Size.Rows)))
 	}
-	return e.visit(ctx, path, r, stdio)
+	if r.Keyboard != "" {
+		q.Set("keyboard", string(r.Keyboard))
+	}
+	return e.visit(ctx, inCell(r.Cell, "/exec/"+url.PathEscape(session)+"?"+q.Encode()), r, stdio)
 }
 
 // visit attends a command until it ends or is left. The end of the context closes the

@@ -72,6 +72,8 @@ type attachInput struct {
 	Exec string `path:"exec" doc:"Id of the command."`
 	Cols int    `query:"cols" minimum:"0" maximum:"65535" doc:"Columns of the terminal; without it, they stay."`
 	Rows int    `query:"rows" minimum:"0" maximum:"65535" doc:"Rows of the terminal; without it, they stay."`
+
+	Keyboard string `query:"keyboard" enum:"share,take" doc:"Of the clients that share the keyboard the first one types, and one that takes it becomes the first; without it, the client always types."`
 }
 
 // addExecSockets adds the routes of WebSockets to commands, and to ports.
@@ -87,7 +89,7 @@ func (s *Server) addExecSockets() {
 	handleExchange(s, socket, responses(), s.execSocket)
 	socket.path, socket.id, socket.summary = "/v1/cells/{cell}/exec/{exec}", "attach", "Join a command: its last 256 KiB of output, and what comes"
 	handleExchange(s, socket, responses(), func(ctx context.Context, x *exchange, in *attachInput) {
-		req := api.ExecRequest{Cell: in.Cell, Size: Terminal{Cols: in.Cols, Rows: in.Rows}.size(), RawInput: true}
+		req := api.ExecRequest{Cell: in.Cell, Size: Terminal{Cols: in.Cols, Rows: in.Rows}.size(), RawInput: true, Keyboard: api.Keyboard(in.Keyboard)}
 		x.stream(ctx, func(ctx context.Context) {
 			serveExecSocket(ctx, x, false, func(ctx context.Context, io cell.Stdio) (*api.ExecResult, error) {
 				return x.engine.Attach(ctx, req, in.Exec, io)

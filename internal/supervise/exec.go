@@ -44,7 +44,7 @@ func (c *Client) join(req api.ExecRequest, stdio driver.Stdio, started func(stri
 		streams.In = live.DetachKeys(stdio.In)
 	}
 	exit, err := do(streams, live.Control{
-		Resize: sizes(stdio.Resize, done), Signals: numbers(stdio.Signals, done),
+		Resize: sizes(stdio.Resize, done), Signals: numbers(stdio.Signals, done), Keyboard: req.Keyboard,
 		Started: func(s live.Session) {
 			res.SessionID = s.ID
 			if started != nil {

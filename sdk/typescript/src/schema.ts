@@ -5382,6 +5382,8 @@ export interface operations {
                 cols?: number;
                 /** @description Rows of the terminal; without it, they stay. */
                 rows?: number;
+                /** @description Of the clients that share the keyboard the first one types, and one that takes it becomes the first; without it, the client always types. */
+                keyboard?: "share" | "take";
             };
             header?: never;
             path: {
