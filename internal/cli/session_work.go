@@ -11,7 +11,6 @@ import (
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/quote"
 	agentsession "github.com/forkcell/forkcell/internal/session"
-	"github.com/forkcell/forkcell/receipt"
 )
 
 // asSession makes a command about a cell one about a session: a cell without a session
@@ -77,7 +76,7 @@ func newSessionPublish(s *session) *cobra.Command {
 // refuseUndecided refuses a session whose work is not accepted. The cell may hold work
 // that was accepted before the session, and nobody asks for that by the session's name.
 func refuseUndecided(i *api.AgentSession) error {
-	if i.Decision == string(receipt.Accepted) || i.Decision == string(receipt.Partial) {
+	if agentsession.Accepted(i) {
 		return nil
 	}
 	name := quote.Line(i.SessionID)
@@ -238,7 +237,7 @@ func newSessionDelete(s *session) *cobra.Command {
 			switch {
 			case info.MonitorPID != 0:
 				return refusal(api.CodeLive, "`forkcell session stop "+args[0]+"` ends it first", "session %s is still running", quote.Line(args[0]))
-			case !force && info.Decision == string(receipt.Pending) && (info.Head != info.Began || info.FinishedAt == nil):
+			case !force && agentsession.Undecided(info):
 				return refusal(api.CodePending, "`forkcell session accept "+args[0]+"` accepts it, --force deletes it all the same",
 					"session %s has work that was not decided", quote.Line(args[0]))
 			}

@@ -102,6 +102,16 @@ func decision(status *api.StatusResult, began string, last api.RunInfo) string {
 	return last.Decision
 }
 
+// Accepted reports whether the present state of a session, or a part of it, is accepted.
+func Accepted(s *api.AgentSession) bool {
+	return s.Decision == string(receipt.Accepted) || s.Decision == string(receipt.Partial)
+}
+
+// Undecided reports whether a session has work that nobody has decided about.
+func Undecided(s *api.AgentSession) bool {
+	return s.Decision == string(receipt.Pending) && (s.Head != s.Began || s.FinishedAt == nil)
+}
+
 // ended reports whether the agent was executed and has ended: the cell is about to end.
 func ended(list []api.SessionInfo) bool {
 	return slices.ContainsFunc(list, func(x api.SessionInfo) bool { return x.Detachable && !x.Running })
