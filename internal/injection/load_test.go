@@ -237,6 +237,13 @@ func TestForeignOwner(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	t.Parallel()
+	open := private(t)
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (injection.Loader{}).Load(filepath.Join(open, "none.toml")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a policy that is not there, where others can write: %v", err)
+	}
 	if _, err := (injection.Loader{}).Load(filepath.Join(private(t), "none.toml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a policy that does not exist: %v", err)
 	}

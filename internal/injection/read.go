@@ -1,6 +1,7 @@
 package injection
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -36,7 +37,7 @@ func malformed(name string, err error) error {
 // openTrusted opens a regular file by an absolute path without symbolic links. The
 // file belongs to the caller and has none of the forbidden permissions. Every
 // directory above it belongs to root or the caller, and only they can write it,
-// unless it is sticky.
+// unless it is sticky. A file that is not there is fs.ErrNotExist, wherever it would be.
 func openTrusted(name string, forbidden uint32) (*os.File, error) {
 	if !path.IsAbs(name) || path.Clean(name) != name || name == "/" {
 		return nil, untrusted(name, "is not an absolute path without . and ..")
@@ -46,6 +47,7 @@ func openTrusted(name string, forbidden uint32) (*os.File, error) {
 		return nil, err
 	}
 	defer func() { _ = dir.Close() }()
+	var distrust error
 	parts := strings.Split(name[1:], "/")
 	for i, part := range parts[:len(parts)-1] {
 		above := "/" + strings.Join(parts[:i+1], "/")
@@ -59,23 +61,29 @@ func openTrusted(name string, forbidden uint32) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if owner := info.UID; owner != 0 && owner != uint32(os.Geteuid()) {
-			return nil, untrusted(name, "is below %s, which belongs to another user", quote.Path(above))
-		}
-		if info.Mode&0o022 != 0 && info.Mode&0o1000 == 0 {
-			return nil, untrusted(name, "is below %s, which others can write", quote.Path(above))
-		}
+		distrust = cmp.Or(distrust, checkDirectory(info, name, above))
 	}
 	last := parts[len(parts)-1]
 	f, err := dir.OpenFile(last)
 	if err != nil {
 		return nil, followError(dir, last, name, err)
 	}
-	if err := checkFile(f, name, forbidden); err != nil {
+	if err := cmp.Or(distrust, checkFile(f, name, forbidden)); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// checkDirectory checks a directory above a file.
+func checkDirectory(info fsx.Info, name, above string) error {
+	switch {
+	case info.UID != 0 && info.UID != uint32(os.Geteuid()):
+		return untrusted(name, "is below %s, which belongs to another user", quote.Path(above))
+	case info.Mode&0o022 != 0 && info.Mode&0o1000 == 0:
+		return untrusted(name, "is below %s, which others can write", quote.Path(above))
+	}
+	return nil
 }
 
 // followError names a symbolic link as the reason why a path could not be opened.
