@@ -43,7 +43,17 @@ fetch_typescript() {
 	local wanted=sdk/typescript/package-lock.json
 	cmp -s $wanted "$work/typescript.fetched" && [ -d sdk/typescript/node_modules ] && return
 	rm -f "$work/typescript.fetched"
-	(cd sdk/typescript && npm ci --no-fund --no-audit --loglevel=error) && cp $wanted "$work/typescript.fetched"
+	(cd sdk/typescript && npm ci --no-fund --no-audit --loglevel=error) &&
+		fetch_dependencies && cp $wanted "$work/typescript.fetched"
+}
+
+# fetch_dependencies puts what the package needs into npm's cache, by the ranges that a
+# user's installation asks for: npm ci asks by the lock file, and leaves no list of versions.
+fetch_dependencies() {
+	local list
+	list=$(node -p 'Object.entries(require("./sdk/typescript/package.json").dependencies).map((d) => d.join("@")).join(" ")')
+	# shellcheck disable=SC2086 # a list of packages
+	npm install --prefix "$work/dependencies" --no-fund --no-audit --loglevel=error $list
 }
 
 test_typescript() (
