@@ -17,6 +17,10 @@ import (
 // ignored, gets its default. A default alone would not do for the rest: the
 // kernel spares a namespace's first process, but not while it has a signal
 // blocked, as it has during a fork. os/signal would take a millisecond for this.
+//
+// Two signals beside the runtime's own are left alone for the C library, and end a
+// process by default. They get the runtime's handler, which does nothing for them: an
+// ignored signal would be inherited by the command, and a handled one is not.
 func quietSignals() {
 	const (
 		highest = 64
@@ -30,6 +34,8 @@ func quietSignals() {
 	)
 	// The kernel's struct sigaction: action, flags, restorer, mask.
 	type action [4]uint64
+	var handled action
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, threads, 0, uintptr(unsafe.Pointer(&handled)), unsafe.Sizeof(handled[0]), 0, 0)
 	for sig := uintptr(1); sig <= highest; sig++ {
 		var old action
 		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&old)), unsafe.Sizeof(old[0]), 0, 0)
@@ -37,6 +43,9 @@ func quietSignals() {
 			continue
 		}
 		next := action{deflt}
+		if sig == threads-1 || sig == threads+1 {
+			next = handled
+		}
 		// An ignored SIGCHLD would make children vanish before they are waited for.
 		if old[0] > ignore && unix.Signal(sig) != unix.SIGCHLD {
 			next[0] = ignore
