@@ -74,7 +74,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, firs
 	if err != nil {
 		return nil, fault.At("limits", err)
 	}
-	p.Guard.Processes = limits.processes
+	p.Guard.Processes, p.Guard.Limited = limits.processes, s.Limits.PIDs > 0
 	if n.opt.Runtime {
 		guardRuntime(&p.Guard)
 	}

@@ -3,6 +3,7 @@ package cellinit
 import (
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 
 	"github.com/forkcell/forkcell/internal/driver/native/mountfd"
@@ -54,6 +55,33 @@ func (e *executor) serve() {
 			e.reap()
 		}
 	}
+}
+
+// keepThreads makes the runtime start all threads that it will need, while there is
+// room for them; it keeps those that have nothing to do. Later the commands of the
+// cell may have used up its limit of processes, and a runtime that cannot start a
+// thread ends this process, and with it the cell.
+func keepThreads() {
+	const (
+		// Two of them run, one reads orders and one reaps.
+		running = 2
+		waiting = 2
+	)
+	runtime.GOMAXPROCS(running)
+	var started, done sync.WaitGroup
+	end := make(chan struct{})
+	for range running + waiting {
+		started.Add(1)
+		done.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			started.Done()
+			<-end
+		})
+	}
+	started.Wait()
+	close(end)
+	done.Wait()
 }
 
 // report says why an order failed.

@@ -50,6 +50,9 @@ func Main() {
 		_ = c.Write(protocol.Failure(err))
 		os.Exit(1)
 	}
+	if p.Guard.Limited {
+		keepThreads()
+	}
 	newExecutor(c, p.Without, p.Guard.Template).serve()
 }
 

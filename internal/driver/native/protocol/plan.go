@@ -252,7 +252,10 @@ type Guard struct {
 	Notify        bool // of denied calls
 	Connects      bool // are watched
 	OpenFiles     int64
-	Processes     int64
+	// Processes is the limit that a resource limit holds. Limited says that there is
+	// a limit of processes, held by whatever.
+	Processes int64
+	Limited   bool
 	// Live says that the cell writes to a directory of the host.
 	Live bool
 	// Template leaves off what the cell's branches could not get rid of: Landlock,

@@ -173,6 +173,7 @@ func (g *Guard) fields(w *wire) {
 	flag(w, &g.Connects)
 	number(w, &g.OpenFiles)
 	number(w, &g.Processes)
+	flag(w, &g.Limited)
 	flag(w, &g.Live)
 	flag(w, &g.Template)
 	flag(w, &g.Join)
