@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,8 +46,15 @@ func (l *lab) kill(pid int) {
 	l.ok(err)
 	defer unix.Close(fd)
 	l.ok(unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0))
-	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Minute.Milliseconds()))
+	gone := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n := 0
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		n, err = unix.Poll(gone, int(time.Minute.Milliseconds()))
+	}
 	l.ok(err)
+	if n != 1 {
+		l.Fatalf("process %d lives on after SIGKILL", pid)
+	}
 }
 
 // outcomeOf returns the outcome in the receipt of a run, or "".

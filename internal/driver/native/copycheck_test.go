@@ -1,6 +1,7 @@
 package native
 
 import (
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -99,15 +100,26 @@ func changed(t *testing.T, changes []string) string {
 // TestDescriptorsOfACopy: a file is known by its device and its number there.
 func TestDescriptorsOfACopy(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("sleep", "1000")
+	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _, _, _ = in.Close(), cmd.Process.Kill(), cmd.Wait() }()
+	defer func() { _, _ = in.Close(), cmd.Wait() }()
+	// One that answers has closed what it read to start.
+	if _, err := in.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	check := copyCheck{pid: cmd.Process.Pid}
 	names, err := filepath.Glob(check.file("fd/*"))
 	if err != nil {
