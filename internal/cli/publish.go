@@ -52,7 +52,7 @@ stays and is named.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.Branch, "branch", "", "name of the new `BRANCH`")
-	f.StringVar(&r.Base, "base", "", "`BRANCH` to start from (default: base of publish.yaml, else main)")
+	f.StringVar(&r.Base, "base", "", "`BRANCH` to start from (default: base of publish.yaml, else main, or master if that is all there is)")
 	f.StringVar(&r.Title, "title", "", "first line of the commit's message (default: names the cell)")
 	f.StringVar(&r.Message, "message", "", "further `TEXT` of the commit's message")
 	f.StringVar(&r.Sign, "sign", "", "signature: `ssh|gpg|off` (default: gpg.format of git's global configuration)")

@@ -91,19 +91,21 @@ func (w *Work) Close() error { return w.s.dir.Close() }
 
 // open checks names, and opens the repository.
 func (w *Work) open(ctx context.Context) (err error) {
+	if w.repo, err = openRepo(ctx, w.opt.Repo, w.opt.Path, w.s); err != nil {
+		return err
+	}
 	if w.Base == "" {
 		w.Base = w.opt.Settings.Base
 	}
 	if w.Base == "" {
-		w.Base = "main"
+		if w.Base, err = w.repo.defaultBase(); err != nil {
+			return err
+		}
 	}
 	if err := w.checkNames(ctx); err != nil {
 		return err
 	}
 	if w.who, err = readOperator(ctx, w.s.git, w.opt.Env); err != nil {
-		return err
-	}
-	if w.repo, err = openRepo(ctx, w.opt.Repo, w.opt.Path, w.s); err != nil {
 		return err
 	}
 	if err := w.repo.freeBranch(w.opt.Branch); err != nil {

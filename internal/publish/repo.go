@@ -175,6 +175,21 @@ func (r *hostRepo) refs() (map[string]string, error) {
 	return refs, nil
 }
 
+// defaultBase is main, or master in a repository that has only that.
+func (r *hostRepo) defaultBase() (string, error) {
+	refs, err := r.refs()
+	if err != nil {
+		return "", err
+	}
+	has := func(branch string) bool {
+		return refs["refs/heads/"+branch] != "" || refs["refs/remotes/origin/"+branch] != ""
+	}
+	if !has("main") && has("master") {
+		return "master", nil
+	}
+	return "main", nil
+}
+
 // baseCommit returns the commit of a base: a branch, a branch of the remote
 // repository, or the id of a commit.
 func (r *hostRepo) baseCommit(base string) (string, error) {
