@@ -63,6 +63,8 @@ type RefreshRequest struct {
 	// BasedOn are roots of states that the source of the upload has had, the newest
 	// first. The newest one that the cell knows is what both sides are compared with.
 	BasedOn []string `json:"based_on,omitempty"`
+	// Wait is how long to wait for a busy cell.
+	Wait time.Duration `json:"wait_ns,omitempty"`
 }
 
 // RefreshResult says what came in.

@@ -21,7 +21,7 @@ import (
 // Refresh brings the source's changes into the cell as a new checkpoint. A path
 // that both sides changed differently is a conflict, and then nothing changes.
 func (e *Engine) Refresh(ctx context.Context, req api.RefreshRequest) (*api.RefreshResult, error) {
-	s, err := e.hold(ctx, req.Cell, "refresh", 0)
+	s, err := e.hold(ctx, req.Cell, "refresh", req.Wait)
 	if err != nil {
 		return nil, err
 	}

@@ -102,6 +102,9 @@ func begin(ctx context.Context, e Engine, name string, o Order) (*Started, error
 	return s, seed(ctx, e, name, p)
 }
 
+// busyLimit is how long a new session waits for the cell of the workspace.
+const busyLimit = time.Minute
+
 // baseCell returns the cell of the workspace. One that exists gets what has changed in
 // the directory.
 func baseCell(ctx context.Context, e Engine, o Order) (string, error) {
@@ -111,12 +114,24 @@ func baseCell(ctx context.Context, e Engine, o Order) (string, error) {
 	}
 	if name == "" || below != "." {
 		res, err := o.Make(ctx, api.InitRequest{From: o.Plan.Workspace, Runtime: "native"})
-		if err != nil {
+		if err == nil {
+			return res.Cell, nil
+		}
+		// Another session of the directory may have made it meanwhile.
+		if api.CodeOf(err) == api.CodeNameTaken {
+			name, below, _ = e.CellAt(ctx, o.Plan.Workspace)
+		}
+		if name == "" || below != "." {
 			return "", err
 		}
-		return res.Cell, nil
 	}
-	res, err := e.Refresh(ctx, api.RefreshRequest{Cell: name, OnConflict: "fail"})
+	q := api.RefreshRequest{Cell: name, OnConflict: "fail"}
+	res, err := e.Refresh(ctx, q)
+	if api.CodeOf(err) == api.CodeBusy {
+		// Another session of the directory may be starting.
+		q.Wait = busyLimit
+		res, err = e.Refresh(ctx, q)
+	}
 	if err == nil && len(res.Changed) > 0 {
 		o.Notes(strconv.Itoa(len(res.Changed)) + " changes of the directory brought into cell " + name)
 	}
