@@ -1,6 +1,8 @@
 package cell
 
 import (
+	"errors"
+
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/store"
 )
@@ -33,6 +35,19 @@ func (s *session) stateToAccept(tx *store.Tx) (*store.Checkpoint, error) {
 		}
 	}
 	return nil, nil //nolint:nilnil // not reached: the state is in the lineage
+}
+
+// stateBeforeCaptured returns the state before the oldest captured one that is not
+// accepted, or none if an undecided run is to be rejected first.
+func (s *session) stateBeforeCaptured(tx *store.Tx) (before store.Checkpoint, err error) {
+	if _, err := newestUndecided(tx, s.cell); !errors.Is(err, store.ErrNotFound) {
+		return before, err
+	}
+	waiting, err := unacceptedStates(tx, s.cell, s.head.ID)
+	if err != nil || len(waiting) == 0 {
+		return before, err
+	}
+	return tx.Checkpoint(waiting[len(waiting)-1].Parent)
 }
 
 // acceptState accepts a captured state and its undecided ancestors.

@@ -10,7 +10,9 @@ import (
 	"github.com/forkcell/forkcell/internal/store"
 )
 
-// Reject records that a run's result is rejected, and undoes it.
+// Reject records that a run's result is rejected, and undoes it. If no run is named
+// and none is undecided, it goes back to before the captured states that are not
+// accepted.
 func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.MoveResult, error) {
 	s, err := e.hold(ctx, cell, "reject", 0)
 	if err != nil {
@@ -24,6 +26,11 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.Mov
 	var part bool
 	var to store.Checkpoint
 	err = e.store.View(func(tx *store.Tx) (err error) {
+		if run == "" {
+			if to, err = s.stateBeforeCaptured(tx); to.ID != "" || err != nil {
+				return err
+			}
+		}
 		if r, err = s.runToReject(tx, run); err != nil {
 			return err
 		}
@@ -36,6 +43,9 @@ func (e *Engine) Reject(ctx context.Context, cell, run, reason string) (*api.Mov
 	})
 	if err != nil {
 		return nil, err
+	}
+	if r.ID == "" {
+		return s.moveBack(ctx, to, nil, rejected, reason)
 	}
 	if decisionIn(s.cell, r) == rejected && !(part && undecidedIn(s.cell, r)) {
 		return nil, api.Refusef(api.CodeDecided, "`forkcell status "+s.cell.Name+"` shows what is undecided", "run %s is rejected already", r.ID)

@@ -238,7 +238,7 @@ func newSessionDelete(s *session) *cobra.Command {
 			case info.MonitorPID != 0:
 				return refusal(api.CodeLive, "`forkcell session stop "+args[0]+"` ends it first", "session %s is still running", quote.Line(args[0]))
 			case !force && agentsession.Undecided(info):
-				return refusal(api.CodePending, "`forkcell session accept "+args[0]+"` accepts it, --force deletes it all the same",
+				return refusal(api.CodePending, "`forkcell session accept "+args[0]+"` accepts it, `forkcell reject "+args[0]+"` takes it back, --force deletes it all the same",
 					"session %s has work that was not decided", quote.Line(args[0]))
 			}
 			if err := e.RemoveAll(ctx, args, true); err != nil {
