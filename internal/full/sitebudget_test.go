@@ -35,7 +35,7 @@ yes x | head -n 300000 > x1; cp x1 x2; cp x1 x3`)
 	r.get(http.StatusOK, "/ui/runs/"+first)
 	r.has("Show this change")
 	r.get(http.StatusOK, "/ui/runs/"+first+"?space=ignore")
-	r.has(`space=ignore" data-load>Show this change`)
+	r.has(`space=ignore&amp;view=unified" data-load>Show this change`)
 	r.get(http.StatusOK, "/ui/runs/"+first+"/file?path=c1")
 	r.has("U&#43;0001 ×3000")
 }
