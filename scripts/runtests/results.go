@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type event struct {
 	Test        string
 	Output      string
 	FailedBuild string
+	Elapsed     float64 // seconds
 }
 
 // results collects what every test did in every step.
@@ -31,6 +33,13 @@ type results struct {
 	tests map[string]map[string]string // "package Test" -> step -> pass, fail or why it was skipped
 	count map[string]map[string]int    // step -> action -> number of tests
 	fails []failure                    // in the order in which they came
+	times []timed                      // of the tests that ended
+}
+
+// timed is how long one test took in one step.
+type timed struct {
+	step, test string
+	took       time.Duration
 }
 
 // failure is a test that failed and what it said.
@@ -86,6 +95,7 @@ func (r *results) take(step string, e event, said map[string]*strings.Builder) {
 		r.unfinished(step, strings.TrimSuffix(key, " "), said)
 	case e.Test == "":
 	case e.Action == "pass":
+		r.took(timed{step, key, time.Duration(e.Elapsed * float64(time.Second))})
 		r.record(step, key, passed)
 		delete(said, key)
 	case e.Action == "fail":
@@ -170,6 +180,12 @@ func (r *results) record(step, key, what string) {
 	r.count[step][what]++
 }
 
+func (r *results) took(t timed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.times = append(r.times, t)
+}
+
 // fail records a failed test, and prints what it said.
 func (r *results) fail(step, key, said string) {
 	r.record(step, key, failed)
@@ -249,6 +265,7 @@ func (r *results) missing(must []string) []string {
 // reports whether all went well.
 func (r *run) summary(w *os.File) bool {
 	r.writeSkips(w)
+	r.writeSlowest(w)
 	// Many logs keep only their end: what failed must be found there.
 	for _, f := range r.results.fails {
 		fmt.Fprintf(w, "\n--- failed in step %s: %s\n%s", f.step, f.test, excerpt(f.said, failureLines))
@@ -280,6 +297,29 @@ func (r *run) writeSkips(w io.Writer) {
 		fmt.Fprintln(w, "nothing")
 	}
 }
+
+// slowest returns the tests that took longest, of those with no tests of their own.
+func (r *results) slowest(n int) []timed {
+	parents := map[string]bool{}
+	for _, t := range r.times {
+		if i := strings.LastIndex(t.test, "/"); i > strings.Index(t.test, " ") {
+			parents[t.step+t.test[:i]] = true
+		}
+	}
+	list := slices.DeleteFunc(slices.Clone(r.times), func(t timed) bool { return parents[t.step+t.test] })
+	slices.SortStableFunc(list, func(a, b timed) int { return cmp.Compare(b.took, a.took) })
+	return list[:min(n, len(list))]
+}
+
+func (r *run) writeSlowest(w io.Writer) {
+	fmt.Fprintf(w, "\n--- slowest\n")
+	for _, t := range r.results.slowest(slowTests) {
+		fmt.Fprintf(w, "%8s  %s (%s)\n", t.took.Round(100*time.Millisecond), t.test, t.step)
+	}
+}
+
+// slowTests is how many of the slowest tests the summary names.
+const slowTests = 25
 
 func (r *run) writeSteps(w io.Writer) bool {
 	fmt.Fprintf(w, "\n--- steps\n")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const stream1 = `{"Action":"run","Package":"github.com/forkcell/forkcell/a","Test":"TestGood"}
@@ -54,6 +55,23 @@ func TestRead(t *testing.T) {
 	wantSkips := []skip{{test: "a TestRoot", reason: "needs root: no"}}
 	if got := r.skips(); !slices.Equal(got, wantSkips) {
 		t.Errorf("skips %v, want %v", got, wantSkips)
+	}
+}
+
+func TestSlowest(t *testing.T) {
+	t.Parallel()
+	r := newResults(io.Discard)
+	const in = `{"Action":"pass","Package":"a","Test":"TestQuick","Elapsed":0.5}
+{"Action":"pass","Package":"a","Test":"TestAll/slow","Elapsed":7}
+{"Action":"pass","Package":"a","Test":"TestAll","Elapsed":9}
+{"Action":"pass","Package":"a","Test":"TestLong","Elapsed":8}
+`
+	if err := r.read("test", strings.NewReader(in)); err != nil {
+		t.Fatal(err)
+	}
+	want := []timed{{"test", "a TestLong", 8 * time.Second}, {"test", "a TestAll/slow", 7 * time.Second}}
+	if got := r.slowest(2); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
