@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
@@ -100,17 +101,19 @@ func injectionHash(p *injection.Policy) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Limits of a session without others, where the host can enforce them. They are
-// Workcell's.
+// Limits of a session without others. Those on memory and processes are Workcell's, and
+// hold where the host can enforce them. There is none on the disk: no kernel enforces
+// one for a directory, and a session would be less assured with it.
 const (
 	strictMemory = 6 << 30
 	otherMemory  = 8 << 30
 	sessionPIDs  = 1024
+	sessionTime  = 7 * 24 * time.Hour
 )
 
 // limits sets the limits of a session for which the operator gave none.
 func (r *agentRun) limits(q *agentsession.Request) {
-	q.Limits = policy.Limits{Memory: otherMemory, PIDs: sessionPIDs}
+	q.Limits = policy.Limits{Memory: otherMemory, PIDs: sessionPIDs, WallTime: sessionTime}
 	if q.Mode == agentsession.Strict {
 		q.Limits.Memory = strictMemory
 	}
@@ -119,6 +122,9 @@ func (r *agentRun) limits(q *agentsession.Request) {
 	}
 	if r.opts.PIDs != 0 {
 		q.Limits.PIDs = 0
+	}
+	if r.opts.Timeout != 0 {
+		q.Limits.WallTime = 0
 	}
 }
 
@@ -193,18 +199,14 @@ func limitsText(l policy.Limits, optional bool) string {
 	if l.PIDs > 0 {
 		parts = append(parts, count(l.PIDs, "process", "processes"))
 	}
+	if optional && len(parts) > 0 {
+		parts = []string{strings.Join(parts, " and ") + " if this host can enforce that"}
+	}
 	if l.WallTime > 0 {
 		parts = append(parts, l.WallTime.String())
 	}
 	if l.Disk > 0 {
 		parts = append(parts, size(l.Disk)+" of disk")
 	}
-	if len(parts) == 0 {
-		return "" // flags may set some
-	}
-	text := strings.Join(parts, ", ")
-	if optional {
-		text += ", if this host can enforce them"
-	}
-	return text
+	return strings.Join(parts, ", ") // flags may set more
 }

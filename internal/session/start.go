@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/policy"
 )
 
 // Order is a planned session that is to start.
@@ -185,7 +184,7 @@ func start(ctx context.Context, e Engine, name string, o Order) (*api.StartResul
 		return res, err
 	}
 	without := *p.policy
-	without.Limits = policy.Limits{}
+	without.Limits.Memory, without.Limits.PIDs = 0, 0
 	p.policy = &without
 	q.Policy, q.Degraded = p.file(), []string{noLimits}
 	if res, err = e.Start(ctx, q); err == nil {
