@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -93,12 +94,31 @@ func tagStep(ctx context.Context, r *run, step, tag string) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, t := range tests {
-		errs = append(errs, goTest(ctx, r, step, "-tags", tag, "-run", t.pattern(), t.pkg))
+	return sideBySide(tests, func(t named) error {
+		return goTest(ctx, r, step, "-tags", tag, "-run", t.pattern(), t.pkg)
+	})
+}
+
+// sideBySide does something with each of a list, as many at a time as there are
+// processors.
+func sideBySide[T any](list []T, do func(T) error) error {
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	errs := make([]error, len(list))
+	for i, one := range list {
+		slots <- struct{}{}
+		wait.Go(func() {
+			errs[i] = do(one)
+			<-slots
+		})
 	}
+	wait.Wait()
 	return errors.Join(errs...)
 }
+
+// atOnce is how many tests of a package run at once. Most of them wait for the disk
+// half of their time.
+func atOnce() string { return strconv.Itoa(2 * runtime.GOMAXPROCS(0)) }
 
 // named are tests of one package.
 type named struct {
@@ -152,19 +172,8 @@ func fuzzStep(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	// A package for each processor: much of the time is spent linking.
-	var wait sync.WaitGroup
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	errs := make([]error, len(packages))
-	for i, n := range packages {
-		slots <- struct{}{}
-		wait.Go(func() {
-			errs[i] = fuzzPackage(ctx, r, n)
-			<-slots
-		})
-	}
-	wait.Wait()
-	return errors.Join(errs...)
+	// Much of the time is spent linking, on one processor.
+	return sideBySide(packages, func(n named) error { return fuzzPackage(ctx, r, n) })
 }
 
 func fuzzPackage(ctx context.Context, r *run, n named) error {
@@ -258,7 +267,7 @@ func properties(ctx context.Context, patterns []string) (drawing, others []strin
 
 // goTest runs go test and takes its results. Vet has had its own step.
 func goTest(ctx context.Context, r *run, step string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-vet=off", "-timeout", "20m"}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-vet=off", "-timeout", "20m", "-parallel", atOnce()}, args...)...)
 	cmd.Stderr = os.Stderr
 	// -race needs cgo; nothing else here uses it.
 	if slices.Contains(args, "-race") {

@@ -10,11 +10,9 @@ import (
 	"os/user"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -59,18 +57,7 @@ func userStep(ctx context.Context, r *run) error {
 	if err := u.prepare(dir); err != nil {
 		return fmt.Errorf("copy the repository: %w", err)
 	}
-	var wait sync.WaitGroup
-	errs := make([]error, len(binaries))
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i, b := range binaries {
-		slots <- struct{}{}
-		wait.Go(func() {
-			errs[i] = u.test(ctx, r, dir, b)
-			<-slots
-		})
-	}
-	wait.Wait()
-	return errors.Join(errs...)
+	return sideBySide(binaries, func(b binary) error { return u.test(ctx, r, dir, b) })
 }
 
 // binary is one compiled package of tests.
@@ -107,7 +94,7 @@ func compile(ctx context.Context, dir string) ([]binary, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, more...)
+		list = append(more, list...) // they take long, and should not start last
 	}
 	return list, nil
 }
@@ -194,7 +181,7 @@ func (u identity) prepare(dir string) error {
 
 // test runs one compiled package in its directory of the copy.
 func (u identity) test(ctx context.Context, r *run, dir string, b binary) error {
-	args := []string{"-test.v=test2json", "-test.timeout=20m", "-test.paniconexit0", "-test.skip=" + selfUser}
+	args := []string{"-test.v=test2json", "-test.timeout=20m", "-test.paniconexit0", "-test.parallel=" + atOnce(), "-test.skip=" + selfUser}
 	if b.pattern != "" {
 		args = append(args, "-test.run="+b.pattern)
 	}
