@@ -38,6 +38,44 @@ func OnAttempt(f func(RaceAttempt)) CallOption { return func(c *call) { c.attemp
 // OnJudged has Race call a function with each attempt when it has been judged.
 func OnJudged(f func(RaceAttempt)) CallOption { return func(c *call) { c.judged = f } }
 
+// Choose accepts an attempt of a race that has ended into the cell that was raced. Its
+// cell must have been kept. With Apply a refused apply does not change the decision: then
+// there can be a result and an error.
+func (c *Cell) Choose(ctx context.Context, r Choose, opts ...CallOption) (*RaceAnswer, error) {
+	if r.Apply {
+		sent, err := c.isSent(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if sent {
+			return c.chooseHere(ctx, r, opts)
+		}
+	}
+	res, err := post[RaceAnswer](ctx, c.client, c.path("/choose"), r, opts)
+	if err != nil {
+		return nil, err
+	}
+	res.of(c.client)
+	return res, nil
+}
+
+// chooseHere chooses, and has the local program write to a directory of this machine.
+func (c *Cell) chooseHere(ctx context.Context, r Choose, opts []CallOption) (*RaceAnswer, error) {
+	r.Apply = false
+	res, err := c.Choose(ctx, r, opts...)
+	if err != nil {
+		return nil, err
+	}
+	res.Applied, err = c.applyHere(ctx, Apply{})
+	return res, err
+}
+
+func (r *RaceAnswer) of(c *Client) {
+	for i := range r.Attempts {
+		r.Attempts[i].client = c
+	}
+}
+
 // Race tries commands in forks of the cell, judges the results, and names the best. The
 // request need not name the cell. The end of the context ends the race.
 func (c *Cell) Race(ctx context.Context, r Race, opts ...CallOption) (*RaceAnswer, error) {
@@ -50,9 +88,7 @@ func (c *Cell) Race(ctx context.Context, r Race, opts ...CallOption) (*RaceAnswe
 	if err != nil {
 		return nil, err
 	}
-	for i := range res.Attempts {
-		res.Attempts[i].client = c.client
-	}
+	res.of(c.client)
 	return res, nil
 }
 

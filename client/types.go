@@ -13,6 +13,7 @@ type (
 	CredentialValue = api.CredentialValue
 	Race            = api.RaceBody
 	RaceCommand     = api.RaceAttemptBody
+	Choose          = api.ChooseBody
 	Checkpoint      = api.CheckpointBody
 	Restore         = api.RestoreBody
 	Accept          = api.AcceptBody

@@ -235,7 +235,11 @@ func (m *page) races(decisions []*Decision, r *Run) {
 			m.attempt(a, a.Number == d.Race.Winner)
 		}
 		m.line("")
-		m.line("Chosen by: " + code(string(d.Race.Best)))
+		if d.Race.Best == BestChosen {
+			m.line("Chosen after the race by: " + code(d.Actor))
+		} else {
+			m.line("Chosen by: " + code(string(d.Race.Best)))
+		}
 		if len(d.Race.Judge) > 0 {
 			m.line("")
 			m.line("Judge: `" + visibleAll(d.Race.Judge) + "`")

@@ -15,6 +15,8 @@ const (
 	BestExit    Best = "exit"
 	BestScore   Best = "score"   // the highest score of the judge
 	BestFastest Best = "fastest" // the shortest command
+	// BestChosen is no rule: somebody has chosen the winner after the race.
+	BestChosen Best = "chosen"
 )
 
 // MaxAttempts bounds a race.
@@ -64,9 +66,12 @@ type ReceiptRef struct {
 
 // Choose returns the number of the attempt that wins by the rule, or 0 if none can:
 // an attempt that did not succeed, that the judge failed, or that has no score
-// where scores count, cannot win.
+// where scores count, cannot win. By [BestChosen] none wins by itself.
 func (r *Race) Choose() int {
 	winner := 0
+	if r.Best == BestChosen {
+		return 0
+	}
 	for i, a := range r.Attempts {
 		if r.canWin(a) && (winner == 0 || r.beats(a, r.Attempts[winner-1])) {
 			winner = i + 1
@@ -93,14 +98,14 @@ func (r *Race) beats(a, b Attempt) bool {
 		return *a.Judgement.Score > *b.Judgement.Score
 	case BestFastest:
 		return a.DurationUS < b.DurationUS
-	case BestExit:
+	case BestExit, BestChosen:
 	}
 	return false
 }
 
 func (r *Race) check() error {
 	switch r.Best {
-	case BestExit, BestScore, BestFastest:
+	case BestExit, BestScore, BestFastest, BestChosen:
 	default:
 		return fmt.Errorf("unknown best %q", r.Best)
 	}
@@ -117,6 +122,16 @@ func (r *Race) check() error {
 		if a.Judgement != nil && len(r.Judge) == 0 {
 			return fmt.Errorf("attempt %d: judged without a judge", a.Number)
 		}
+	}
+	return r.checkWinner()
+}
+
+func (r *Race) checkWinner() error {
+	if r.Best == BestChosen {
+		if r.Winner < 1 || r.Winner > len(r.Attempts) || r.Attempts[r.Winner-1].Receipt == nil {
+			return fmt.Errorf("attempt %d was chosen, which has no receipt", r.Winner)
+		}
+		return nil
 	}
 	if won := r.Choose(); won == 0 || won != r.Winner {
 		return fmt.Errorf("the winner is said to be attempt %d, and by its attempts is %d", r.Winner, won)
@@ -167,7 +182,11 @@ func (d *Decision) checkRace() error {
 	if err := d.Race.check(); err != nil {
 		return fmt.Errorf("race: %w", err)
 	}
-	won := d.Race.Attempts[d.Race.Winner-1].Receipt
+	attempt := d.Race.Attempts[d.Race.Winner-1]
+	if d.Race.Best == BestChosen && (d.Automatic || attempt.Outcome != Succeeded && !d.Forced) {
+		return errors.New("race: what was chosen is not automatic, and one that did not succeed is forced")
+	}
+	won := attempt.Receipt
 	if *won != (ReceiptRef{d.ReceiptID, d.ReceiptSHA256, d.RunID}) {
 		return errors.New("race: the receipt is not that of the winner")
 	}

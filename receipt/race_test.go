@@ -170,6 +170,62 @@ func TestRaceSignRefuses(t *testing.T) {
 	}
 }
 
+// TestRaceChosen: somebody may choose any attempt that has a receipt; one that did not
+// succeed must be forced.
+func TestRaceChosen(t *testing.T) {
+	t.Parallel()
+	choose := func(winner int, forced bool) func(*Decision) {
+		return func(d *Decision) {
+			d.Race.Best, d.Race.Winner, d.Automatic, d.Forced = BestChosen, winner, false, forced
+			if winner > 0 && winner <= len(d.Race.Attempts) && d.Race.Attempts[winner-1].Receipt != nil {
+				won := d.Race.Attempts[winner-1].Receipt
+				d.ReceiptID, d.ReceiptSHA256, d.RunID = won.ReceiptID, won.ReceiptSHA256, won.RunID
+			}
+		}
+	}
+	cases := map[string]struct {
+		change func(*Decision)
+		signed bool
+	}{
+		"the one with the lower score": {choose(1, false), true},
+		"the one with the higher":      {choose(2, false), true},
+		"a failed one by force":        {choose(3, true), true},
+		"a failed one":                 {choose(3, false), false},
+		"none":                         {choose(0, false), false},
+		"one too many":                 {choose(4, false), false},
+		"automatic": {func(d *Decision) {
+			choose(1, false)(d)
+			d.Automatic = true
+		}, false},
+		"without a receipt": {func(d *Decision) {
+			choose(3, true)(d)
+			d.Race.Attempts[2].Receipt = nil
+		}, false},
+		"the receipt of another": {func(d *Decision) {
+			choose(1, false)(d)
+			d.Race.Winner = 2
+		}, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, d := raceLog(t, BestScore, attemptOf{Succeeded, 1, scored(1)}, attemptOf{Succeeded, 2, scored(2)}, attemptOf{Failed, 1, nil})
+			c.change(d)
+			raw, err := l.signer.Sign(d)
+			if (err == nil) != c.signed {
+				t.Fatalf("signing gives %v", err)
+			}
+			if err != nil {
+				return
+			}
+			l.raw = append(l.raw, raw)
+			if problems := VerifyChain(l.all(), trusted(1)); len(problems) > 0 {
+				t.Errorf("the log has problems: %v", problems)
+			}
+		})
+	}
+}
+
 // A race under the type of a plain decision, and the reverse, is malformed.
 func TestRaceType(t *testing.T) {
 	t.Parallel()

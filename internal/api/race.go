@@ -103,4 +103,30 @@ type RaceDecision struct {
 	Attempts []RaceAttempt
 	Apply    bool
 	Wait     time.Duration // for a busy cell; negative is for ever
+	// Reason and Forced are those of somebody who chose the winner.
+	Reason string
+	Forced bool
+}
+
+// ChooseRequest chooses the winner of a race that has ended.
+type ChooseRequest struct {
+	Cell string `json:"cell"` // that was raced
+	// Attempt is the cell of the attempt that shall win.
+	Attempt string        `json:"attempt"`
+	Reason  string        `json:"reason,omitempty"`
+	Force   bool          `json:"force,omitempty"` // also if it did not succeed
+	Apply   bool          `json:"apply,omitempty"`
+	Wait    time.Duration `json:"wait,omitempty"`
+}
+
+// PastRace is a race as the records have it.
+type PastRace struct {
+	RaceID string `json:"race_id"`
+	// CheckpointID is the state that was forked. Open reports that the cell is still in
+	// it and that the race has ended, so that a winner can be chosen.
+	CheckpointID string        `json:"checkpoint_id"`
+	Open         bool          `json:"open"`
+	Judge        []string      `json:"judge"`
+	Winner       *int          `json:"winner"` // whose work was accepted into the cell, or nil
+	Attempts     []RaceAttempt `json:"attempts"`
 }

@@ -41,9 +41,11 @@ type RaceOptions struct {
 	// Warm makes the attempts branches of the cell, which must be live, with these
 	// policies, limits and credentials. nil makes forks.
 	Warm *api.BranchRequest
-	// Variable has the number of its attempt in each branch.
-	Variable string
 }
+
+// AttemptVariable has the number of the attempt, in each attempt and its judge. By it
+// the records show which run of a cell was that of a race.
+const AttemptVariable = "FORKCELL_ATTEMPT"
 
 // Bests returns the rules by which a race can be won, the usual one first.
 func Bests() []string {
@@ -103,7 +105,7 @@ func (r *Race) makeAttempts(ctx context.Context, o RaceOptions, prefix string, n
 	}
 	req := *o.Warm
 	req.Cell, req.Name, req.N = o.Cell, prefix, o.Attempts
-	res, err := r.e.orderBranch(ctx, req, &supervise.RaceOrder{ID: r.id, Keep: o.Keep, Variable: o.Variable})
+	res, err := r.e.orderBranch(ctx, req, &supervise.RaceOrder{ID: r.id, Keep: o.Keep, Variable: AttemptVariable})
 	if err != nil {
 		return from, at, err
 	}

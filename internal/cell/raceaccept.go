@@ -61,10 +61,10 @@ func (r *Race) accept(ctx context.Context, s *session, winner api.RaceAttempt, d
 	}
 	res := &api.AcceptResult{Cell: s.cell.Name, RunID: run.ID, Decision: accepted, CheckpointID: to.ID, Root: to.Root(), Also: []string{}}
 	err = s.moveHead(ctx, to, func(tx *store.Tx) (err error) {
-		if res.DecisionID, err = s.decideRun(tx, run, accepted, to, decision{Automatic: true, Race: race}); err != nil {
+		if res.DecisionID, err = s.decideRun(tx, run, accepted, to, decision{Automatic: d.Best != string(receipt.BestChosen), Forced: d.Forced, Reason: d.Reason, Race: race}); err != nil {
 			return err
 		}
-		also, err := s.acceptEarlier(tx, run.ID, to, to, decision{Automatic: true})
+		also, err := s.acceptEarlier(tx, run.ID, to, to, decision{Automatic: d.Best != string(receipt.BestChosen), Reason: d.Reason})
 		res.Also = append(res.Also, also...)
 		return err
 	})

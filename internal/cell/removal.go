@@ -56,8 +56,11 @@ func raceDetail(race string) map[string]string {
 	if race == "" {
 		return nil
 	}
-	return map[string]string{"race": race}
+	return map[string]string{detailRace: race}
 }
+
+// detailRace is the id of the race that made or removed a cell, in a statement.
+const detailRace = "race"
 
 // raceIntent lists the cells to remove when a race has ended.
 type raceIntent struct {

@@ -76,6 +76,10 @@ func answer[T any](f *fakeEngine, request any, result *T) (*T, error) {
 	return result, f.err
 }
 
+func (f *fakeEngine) Choose(_ context.Context, r api.ChooseRequest) (*api.RaceResult, error) {
+	return answer[api.RaceResult](f, r, nil)
+}
+
 func (f *fakeEngine) Race(_ context.Context, r api.RaceRequest, events func(api.RaceEvent)) (*api.RaceResult, error) {
 	for _, e := range f.race {
 		events(e)

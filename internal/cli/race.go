@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
@@ -13,6 +15,7 @@ import (
 
 type racer interface {
 	Race(ctx context.Context, r api.RaceRequest, events func(api.RaceEvent)) (*api.RaceResult, error)
+	Choose(ctx context.Context, r api.ChooseRequest) (*api.RaceResult, error)
 }
 
 type raceOptions struct {
@@ -28,12 +31,15 @@ type raceOptions struct {
 	accept   bool
 	apply    bool
 	keep     bool
+	choose   string
+	reason   string
+	force    bool
 }
 
 func newRace(s *session) *cobra.Command {
 	var o raceOptions
 	cmd := &cobra.Command{
-		Use:   "race [flags] CELL [flags] (-n N -- COMMAND [ARG]... | --attempt COMMAND... | --eval CODE...)",
+		Use:   "race [flags] CELL [flags] (-n N -- COMMAND [ARG]... | --attempt COMMAND... | --eval CODE... | --choose ATTEMPT)",
 		Short: "Make several attempts in forks of a cell, and keep the best one",
 		Long: `Make several attempts in forks of a cell, and keep the best one.
 
@@ -54,6 +60,10 @@ The cell of the winner is kept, and the others are removed; their receipts stay.
 attempts and their scores, and no fork is kept. If the cell has moved meanwhile, that
 is refused (exit 4) and the winner is kept.
 
+--choose does it afterwards: it makes no attempts, and accepts the one whose cell is
+ATTEMPT, of a race of CELL that kept it (--keep, or the winner). Here you decide, not a
+score. An attempt that did not succeed needs --force. What was chosen already stays.
+
 With --warm the attempts are branches of CELL, which must be live: a warm template, or
 any live cell of the runtime gvisor. They begin with its memory, and the command is
 executed in them. --eval has the warm interpreter of a branch run code instead; repeated,
@@ -65,6 +75,7 @@ for each attempt that ends and for each judgement, and the result at the end.`,
 		Example: `  forkcell race demo -n 5 --judge 'make test' -- ./fix.sh
   forkcell race demo --attempt ./fix-a.sh --attempt ./fix-b.sh --judge ./score.sh --best score
   forkcell race demo -n 3 --jobs 1 --best fastest --accept --apply -- make
+  forkcell race demo -n 3 --keep -- ./fix.sh && forkcell race demo --choose demo-race-2 --reason 'shortest'
   forkcell race warm --eval 'fit(0.1)' --eval 'fit(0.01)' --judge 'cat loss' --best score`,
 		DisableFlagsInUseLine: true,
 		Annotations:           map[string]string{annotationRun: "yes"},
@@ -72,6 +83,10 @@ for each attempt that ends and for each judgement, and the result at the end.`,
 		ValidArgsFunction:     s.completeCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
+			if o.choose != "" {
+				go s.gitUser() // in parallel
+				return s.engine(cmd.Context(), Write, func(ctx context.Context, e Engine) error { return runChoose(ctx, s, e, o.choice(args)) })
+			}
 			req, err := o.request(cmd, args)
 			if err != nil {
 				return err
@@ -94,7 +109,10 @@ func (o *raceOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.judge, "judge", "", "judge each attempt by this `COMMAND` of a shell")
 	f.StringVar(&o.best, "best", cell.Bests()[0], "choose the winner by `exit|score|fastest`")
 	f.BoolVar(&o.accept, "accept", false, "move the cell to the winner's state")
-	f.BoolVar(&o.apply, "apply", false, "with --accept: also write the accepted changes to the source directory")
+	f.StringVar(&o.choose, "choose", "", "accept the attempt with the cell `ATTEMPT`, after the race")
+	f.StringVar(&o.reason, "reason", "", "with --choose: why, for the record (`TEXT`)")
+	f.BoolVar(&o.force, "force", false, "with --choose: also an attempt that did not succeed")
+	f.BoolVar(&o.apply, "apply", false, "with --accept or --choose: also write the accepted changes to the source directory")
 	f.BoolVar(&o.keep, "keep", false, "keep the cells of all attempts")
 	o.optionFlags.addFlags(f, optionTexts{
 		timeout: "kill each attempt, and each judge, after this time",
@@ -106,6 +124,14 @@ func (o *raceOptions) addFlags(cmd *cobra.Command) {
 // --attempt flags.
 func (o *raceOptions) checkArgs(cmd *cobra.Command, line, args []string) error {
 	dash := cmd.ArgsLenAtDash()
+	if cmd.Flags().Changed("choose") {
+		return o.checkChoice(cmd, args)
+	}
+	for _, name := range []string{"reason", "force"} {
+		if cmd.Flags().Changed(name) {
+			return usageError("it says more about that choice", "%s: --%s needs --choose", verb(cmd), name)
+		}
+	}
 	if len(o.attempts)+len(o.code) > 0 && dash < 0 {
 		return positional("CELL")(cmd, args)
 	}
@@ -121,6 +147,42 @@ func (o *raceOptions) checkArgs(cmd *cobra.Command, line, args []string) error {
 		return usageError(usage, "%s: missing -- before the command", verb(cmd))
 	}
 	return runArgs(cmd, line, args)
+}
+
+// withChoice are the flags that --choose may be given with.
+var withChoice = []string{"choose", "reason", "force", "apply", "wait"}
+
+// checkChoice requires a cell, an attempt, and no flag of a race that is made.
+func (o *raceOptions) checkChoice(cmd *cobra.Command, args []string) error {
+	if o.choose == "" {
+		return usageError("`forkcell ls` shows the cells", "%s: --choose needs the cell of an attempt", verb(cmd))
+	}
+	var other string
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && other == "" && !slices.Contains(withChoice, f.Name) {
+			other = f.Name
+		}
+	})
+	switch {
+	case other != "":
+		return usageError("leave it out: --choose makes no attempts", "%s: --choose and --%s exclude each other", verb(cmd), other)
+	case cmd.ArgsLenAtDash() >= 0:
+		return usageError("leave it out: --choose makes no attempts", "%s: --choose and a command exclude each other", verb(cmd))
+	}
+	return positional("CELL")(cmd, args)
+}
+
+func (o *raceOptions) choice(args []string) api.ChooseRequest {
+	return api.ChooseRequest{Cell: args[0], Attempt: o.choose, Reason: o.reason, Force: o.force, Apply: o.apply, Wait: o.Wait}
+}
+
+func runChoose(ctx context.Context, s *session, e racer, req api.ChooseRequest) error {
+	res, err := e.Choose(ctx, req)
+	if res == nil {
+		return err
+	}
+	// A refused apply does not change the decision: print both.
+	return joinErrors(err, s.emit(res, func(p *page) { printRace(p, res) }))
 }
 
 func (o *raceOptions) request(cmd *cobra.Command, args []string) (api.RaceRequest, error) {
@@ -158,6 +220,8 @@ func runRace(ctx context.Context, s *session, e racer, req api.RaceRequest) erro
 	}
 	if !s.json {
 		err = joinErrors(err, s.emit(nil, func(p *page) { printRace(p, res) }))
+		err = joinErrors(err, s.out.Flush())
+		s.noted(howToChoose(req, res)) // after the table
 	}
 	if err == nil && res.Winner == nil {
 		hint := "--keep keeps the cells of the attempts, and then forkcell logs shows what each has printed"
@@ -167,6 +231,19 @@ func runRace(ctx context.Context, s *session, e racer, req api.RaceRequest) erro
 		return &api.Error{Kind: api.Failed, Code: api.CodeNoWinner, Message: "race: no attempt has won", Hint: hint}
 	}
 	return err
+}
+
+// howToChoose names the command that accepts an attempt after the race, if one was kept
+// that can win. A cell that is live does not stay in the state that was raced.
+func howToChoose(req api.RaceRequest, res *api.RaceResult) string {
+	if req.Warm || res.DecisionID != "" || res.Winner == nil || len(res.Kept) == 0 {
+		return ""
+	}
+	line := "`forkcell race " + quote.Arg(res.Cell) + " --choose " + quote.Arg(res.Attempts[*res.Winner-1].Cell) + "` accepts the winner into " + quote.Line(res.Cell)
+	if len(res.Kept) > 1 {
+		line += "; any other attempt can be chosen as well"
+	}
+	return line
 }
 
 func printRace(p *page, res *api.RaceResult) {

@@ -169,7 +169,8 @@ func TestRaceOutput(t *testing.T) {
 	code, out, errs := call(t, &fakeEngine{race: raceStory(2)}, "race", "demo", "-n", "2", "--", "x")
 	want := "ATTEMPT  OUTCOME    JUDGE  SCORE  CHANGED  TIME   CELL\n1        succeeded  0      2.5    3        1.25s  demo-race-1\n" +
 		"2                   -      -      0        0.00s  demo-race-2\nwinner: attempt 1, in cell demo-race-1\n"
-	lines := "forkcell: attempt 1: succeeded, 3 changes, 1.25s\nforkcell: attempt 1: judge exit 0, score 2.5\n"
+	lines := "forkcell: attempt 1: succeeded, 3 changes, 1.25s\nforkcell: attempt 1: judge exit 0, score 2.5\n" +
+		"forkcell: `forkcell race demo --choose demo-race-1` accepts the winner into demo\n"
 	if diff := cmp.Diff([]string{want, lines}, []string{out, errs}); code != 0 || diff != "" {
 		t.Errorf("exit %d (-want +got):\n%s", code, diff)
 	}

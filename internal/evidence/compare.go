@@ -34,7 +34,7 @@ func ColumnsWithoutEvidence() map[string]string { return maps.Clone(noEvidence) 
 // evidenceColumn reports whether statements determine a column of a row.
 func evidenceColumn(row store.Row, column string) bool {
 	name := row.Table + "." + column
-	if name == "statements.id" && row.Columns["kind"] == kindCell {
+	if name == "statements.id" && row.Columns["kind"] == KindCell {
 		name += " of a cell's change"
 	}
 	if _, exempt := noEvidence[name]; exempt {

@@ -42,7 +42,7 @@ func (b *rebuild) reserveNumber(tx *store.Tx, seq int64, digest string) error {
 		return nil
 	}
 	b.taken[seq] = true
-	return tx.IndexStatement(store.Statement{Seq: seq, ID: lostID(seq), Kind: kindLost, Digest: digest})
+	return tx.IndexStatement(store.Statement{Seq: seq, ID: lostID(seq), Kind: KindLost, Digest: digest})
 }
 
 // givenUp reports whether the loss of a statement was accepted before.

@@ -177,7 +177,7 @@ func (b *rebuild) signed(raw []byte) bool {
 func (b *rebuild) replayOne(tx *store.Tx, st *store.Statement, s receipt.Statement) (err error) {
 	switch p := s.Predicate.(type) {
 	case *receipt.Change:
-		st.ID, st.Kind = changePrefix(p.Op)+"_"+st.Digest[:26], kindCell
+		st.ID, st.Kind = changePrefix(p.Op)+"_"+st.Digest[:26], KindCell
 		err = b.change(tx, p)
 	case *receipt.Run:
 		st.ID, st.Kind, st.RunID = p.ReceiptID, kindRun, p.RunID

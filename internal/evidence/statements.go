@@ -12,11 +12,11 @@ import (
 const (
 	kindRun      = "run"
 	KindDecision = "decision"
-	kindCell     = "cell"
+	KindCell     = "cell"
 	kindKey      = "key"
 	kindLoss     = "loss"
 	kindJournal  = "journal"
-	kindLost     = "lost" // a place in the log whose statement cannot be believed
+	KindLost     = "lost" // a place in the log whose statement cannot be believed
 )
 
 // Kinds of states that recovery makes or must distinguish.
@@ -73,7 +73,7 @@ func (l *Log) Change(tx *store.Tx, c store.Cell, head store.Checkpoint, op recei
 	if name == "" {
 		name = c.LastName
 	}
-	return l.append(tx, store.Statement{ID: store.NewID(changePrefix(op)), Kind: kindCell, CellID: c.ID}, name, &receipt.Change{
+	return l.append(tx, store.Statement{ID: store.NewID(changePrefix(op)), Kind: KindCell, CellID: c.ID}, name, &receipt.Change{
 		Op: op, Of: cellStatement(c, name), Checkpoint: Checkpoint(head, details["name"]), Details: details,
 	})
 }

@@ -56,6 +56,49 @@ func wantFile(t *testing.T, d *daemon, name, want string) {
 	}
 }
 
+// TestBrowserChoose chooses the winner of a race on the page that compares the attempts:
+// not without a confirmation, and not if another reviewer was faster.
+func TestBrowserChoose(t *testing.T) {
+	d := newDaemon(t)
+	d.cell("demo")
+	d.want(http.StatusOK, nil, "POST", "/v1/race", api.RaceBody{
+		Cell: "demo", Keep: true, Best: "score", Judge: []string{"sh", "-c", "wc -l < result"},
+		Attempts: []api.RaceAttemptBody{{Command: []string{"sh", "-c", "echo short > result"}}, {Command: []string{"sh", "-c", "seq 9 > result"}}, {Command: []string{"false"}}},
+	})
+	browser := newBrowser(t)
+	first, second := newTab(t, browser, d), newTab(t, browser, d)
+	answer := func(b *tab, yes string) {
+		step(b, chromedp.Evaluate[bool](`window.asked = ""; window.confirm = (q) => { window.asked = q; return `+yes+`; }; true`))
+	}
+	const one = `button[name=attempt][value="demo-race-1"]`
+	second.open("/ui/compare?cell=demo")
+	first.open("/ui/compare?cell=demo")
+	first.waits("Attempts of a race")
+	if got := step(first, chromedp.Evaluate[string](`[...document.querySelectorAll("tbody tr")].map((r) => r.children[3].textContent).join(" ")`)); got != "1 9 " {
+		t.Errorf("the scores are %q", got)
+	}
+	answer(first, "false")
+	first.do(chromedp.SendKeys(chromedp.ID("reason"), "fewer lines"))
+	first.do(chromedp.Click(chromedp.CSS(one)))
+	if got := step(first, chromedp.Evaluate[string](`window.asked`)); !strings.Contains(got, "demo-race-1") {
+		t.Errorf("it asked %q", got)
+	}
+	first.do(chromedp.KeyEvent(kb.Enter)) // the focus is on the button
+	answer(first, "true")
+	first.goes(chromedp.Click(chromedp.CSS(one)))
+	first.waits("The attempt is chosen")
+	first.waits("★ winner")
+	answer(second, "true")
+	second.goes(chromedp.Click(chromedp.CSS(`button[name=attempt][value="demo-race-2"]`)))
+	second.waits("The state has moved")
+	var decisions api.List[api.DecisionInfo]
+	d.want(http.StatusOK, &decisions, "GET", "/v1/decisions?cell=demo", nil)
+	if len(decisions.Items) != 1 || decisions.Items[0].Reason != "fewer lines" || decisions.Items[0].Race == nil || decisions.Items[0].Race.Winner != 1 {
+		t.Errorf("%+v", decisions.Items)
+	}
+	first.quiet("choose")
+}
+
 // TestBrowserKeys does the same by keyboard alone.
 func TestBrowserKeys(t *testing.T) {
 	d := newDaemon(t)

@@ -38,6 +38,44 @@ func TestRace(t *testing.T) {
 	}
 }
 
+// TestChoose chooses the winner of a race that has ended.
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	var res api.RaceResult
+	d.want(200, &res, "POST", "/v1/race", api.RaceBody{
+		Cell: "demo", Judge: []string{"sh", "-c", "wc -c < result"}, Best: "score", Keep: true,
+		Attempts: []api.RaceAttemptBody{{Command: []string{"sh", "-c", "echo short > result"}}, {Command: []string{"sh", "-c", "echo much longer > result"}}},
+	})
+	body := api.ChooseBody{Attempt: "demo-race-1", Reason: "short"}
+	const choose = "/v1/cells/demo/choose"
+	d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}}).problem(403, api.CodeForbidden, "POST", choose, body)
+	d.token(api.TokenBody{Name: "decider", Scopes: []string{"decide"}}).problem(403, api.CodeForbidden, "POST", choose, body)
+	d.token(api.TokenBody{Name: "other", Scopes: []string{"run", "decide"}, Cells: "other"}).problem(404, api.CodeNotFound, "POST", choose, body)
+	d.want(200, nil, "PATCH", "/v1/cells/demo-race-2", `{"name":"hidden"}`)
+	bound := d.token(api.TokenBody{Name: "bound", Scopes: []string{"run", "decide"}, Cells: "demo"})
+	bound.problem(404, api.CodeNotFound, "POST", choose, api.ChooseBody{Attempt: "hidden"})
+	bound.problem(409, api.CodeNoAttempt, "POST", choose, api.ChooseBody{Attempt: "demo"})
+	d.problem(400, api.CodeUsage, "POST", choose, `{}`)
+	if r := d.send("POST", choose, body, "If-Match", `"99"`); r.status != 412 {
+		t.Errorf("with the revision of another state: %d %s", r.status, r.body)
+	}
+	var done api.RaceResult
+	for range 2 { // the second time nothing happens
+		bound.want(200, &done, "POST", choose, body)
+		if *done.Winner != 1 || done.DecisionID == "" || len(done.Attempts) != 2 || *done.Attempts[1].Score != *res.Attempts[1].Score || done.Attempts[1].Cell != "" || len(done.Kept) != 1 {
+			t.Errorf("%+v", done)
+		}
+	}
+	d.problem(409, api.CodeMoved, "POST", choose, api.ChooseBody{Attempt: "hidden"})
+	var decisions api.List[api.DecisionInfo]
+	d.want(200, &decisions, "GET", "/v1/decisions?cell=demo", nil)
+	if len(decisions.Items) != 1 || decisions.Items[0].Race == nil || decisions.Items[0].Reason != "short" || decisions.Items[0].Actor == "" {
+		t.Errorf("%+v", decisions)
+	}
+}
+
 // TestSettings changes labels and time limits, and lets a cell expire.
 func TestSettings(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,12 @@ func TestVictim(t *testing.T) {
 	if keep == "warm" {
 		req = api.RaceRequest{Cell: "demo", Warm: true, Code: "open('hello.txt', 'w').write('2')", N: 2}
 	}
-	if _, err := race.Run(t.Context(), e, req, nil); err != nil {
+	if keep == "choose" {
+		_, err = e.Choose(t.Context(), api.ChooseRequest{Cell: "demo", Attempt: "demo-race-1"})
+	} else {
+		_, err = race.Run(t.Context(), e, req, nil)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := release(); err != nil {
@@ -230,4 +235,54 @@ func TestKilledWarm(t *testing.T) {
 	res, err := w.race(api.RaceRequest{Warm: true, Code: "1", N: 2})
 	w.ok(err)
 	w.wantWinner(res, 1, "demo-race-1")
+}
+
+// TestKilledChoice kills the process that chooses a winner. The cell has all of the choice
+// or nothing, and choosing again makes it whole, with one decision.
+func TestKilledChoice(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{{"", "log.written"}, {"", "race.accepted"}, {"delta", "apply.staged"}, {"delta", "apply.displaced"}, {"delta", "apply.committed"}, {"delta", "race.accepted"}} {
+		t.Run(c[0]+" "+c[1], func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c[0])
+			w.raced()
+			w.killed(c[1], "choose")
+			w.settle("demo")
+			got, list := w.read("demo", "hello.txt"), w.decisions()
+			if got != "hello\n" && got != "1\n" || len(list) != strings.Count(got, "1") {
+				w.Errorf("the file holds %q, and the decisions are %+v", got, list)
+			}
+			w.sound()
+			_, err := w.choose("demo-race-1")
+			w.ok(err)
+			if got, list := w.read("demo", "hello.txt"), w.decisions(); got != "1\n" || len(list) != 1 {
+				w.Errorf("then the file holds %q, and the decisions are %+v", got, list)
+			}
+			w.sound()
+		})
+	}
+}
+
+// TestChooseAfterCrash: attempts of a race that was killed are finished first, so that the
+// decision has a receipt of each that had begun. One that was only used by hand since has
+// no result.
+func TestChooseAfterCrash(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	w.killed("run.executed@2", "keep") // in the judge of the first
+	_, err := w.e.Run(w.ctx, api.RunRequest{Cell: "demo-race-2", Args: []string{"true"}}, cell.Stdio{})
+	w.ok(err)
+	_, err = w.choose("demo-race-2")
+	w.refused(err, api.Refused, "has no result of the race")
+	res, err := w.choose("demo-race-1")
+	w.ok(err)
+	if a := res.Attempts; a[0].Outcome != "succeeded" || a[1].Outcome != "interrupted" || a[1].RunID != "" {
+		w.Errorf("the attempts are %+v", a)
+	}
+	w.sound()
+	other := newWorld(t, "")
+	other.killed("run.executed", "keep") // in the first attempt
+	_, err = other.choose("demo-race-1")
+	other.refused(err, api.Refused, "did not succeed (interrupted")
+	other.sound()
 }

@@ -33,7 +33,7 @@ type Engine interface {
 
 // AttemptVariable is the variable in which each attempt and its judge find the
 // number of the attempt.
-const AttemptVariable = "FORKCELL_ATTEMPT"
+const AttemptVariable = cell.AttemptVariable
 
 // Run carries out a race: fork, attempt, judge, choose, decide.
 //
@@ -49,7 +49,7 @@ func Run(ctx context.Context, e Engine, req api.RaceRequest, events func(api.Rac
 		return nil, err
 	}
 	r.forks, err = e.BeginRace(ctx, cell.RaceOptions{
-		Cell: req.Cell, Attempts: len(r.commands), Accept: req.Accept, Keep: req.Keep, Warm: branches(req), Variable: AttemptVariable,
+		Cell: req.Cell, Attempts: len(r.commands), Accept: req.Accept, Keep: req.Keep, Warm: branches(req),
 	})
 	if err != nil {
 		return nil, err
@@ -218,13 +218,13 @@ func (r *race) judge(ctx context.Context, i int, checkpoint string) error {
 	options := r.req.RunOptions
 	options.Env = slices.Concat(options.Env, r.commands[i].Env, number(i))
 	options.Network, options.Offline = api.NetworkRequest{}, true
-	out := &lastLine{}
+	out := &cell.Score{}
 	res, err := r.engine.Run(ctx, api.RunRequest{Cell: name, Args: r.req.Judge, RunOptions: options}, cell.Stdio{Out: out})
 	if res == nil {
 		return err
 	}
 	r.change(i, api.RaceJudged, func(a *api.RaceAttempt) {
-		a.JudgeExitCode, a.JudgeReceiptID, a.Score = &res.ExitCode, res.ReceiptID, out.number()
+		a.JudgeExitCode, a.JudgeReceiptID, a.Score = &res.ExitCode, res.ReceiptID, out.Number()
 	})
 	return err
 }

@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"reflect"
 
+	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
 )
 
 // maxRaceLine bounds a line of the stream of a race.
@@ -47,6 +49,27 @@ func (e *Engine) Race(ctx context.Context, r api.RaceRequest, events func(api.Ra
 		return nil, ctx.Err()
 	}
 	return nil, failure(fmt.Errorf("the stream of the race ended: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF)))
+}
+
+// Choose accepts an attempt of a race that has ended. A refused apply does not change the
+// decision.
+func (e *Engine) Choose(ctx context.Context, r api.ChooseRequest) (*api.RaceResult, error) {
+	here := r.Apply && !e.client.Local()
+	res, err := told(e.client.Cells.Named(r.Cell).Choose(ctx, client.Choose{Attempt: r.Attempt, Reason: r.Reason, Force: r.Force, Apply: r.Apply && !here}))
+	if err != nil {
+		return nil, err
+	}
+	out := res.RaceResult
+	for _, a := range res.Attempts {
+		out.Attempts = append(out.Attempts, a.RaceAttempt)
+	}
+	if !here {
+		return &out, nil
+	}
+	if out.Applied, err = e.applyHere(ctx, api.ApplyRequest{Cell: r.Cell, OnConflict: "fail"}); err != nil {
+		return &out, cell.AfterAccept(err, r.Cell)
+	}
+	return &out, nil
 }
 
 // raceEvent handles an event. The result ends the race.

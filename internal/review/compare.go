@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/token"
 )
 
 // attemptsOnPage is how many forks of a cell a page compares.
@@ -13,6 +15,7 @@ const attemptsOnPage = 100
 
 func (s *Site) addCompare() {
 	s.get("/compare", (*request).comparePage)
+	s.post("/cells/{cell}/choose", (*request).choose)
 }
 
 // compareBody is the page that compares forks of a cell, or two states.
@@ -20,19 +23,49 @@ type compareBody struct {
 	Cell     string
 	Cells    []string
 	From, To string
-	Attempts []attempt
-	Race     *api.RaceInfo
+	Revision int64 // of the cell
+	Races    []raceLines
+	Forks    []attempt // that are no attempts of a race
 	Changes  *changes
 	Missing  string
 	Decides  bool
 }
 
+// Choosable reports whether the visitor can choose a winner on the page.
+func (b compareBody) Choosable() bool {
+	return b.Decides && slices.ContainsFunc(b.Races, func(r raceLines) bool { return r.Open })
+}
+
+// Failed reports whether an attempt that can be chosen did not succeed.
+func (b compareBody) Failed() bool {
+	return slices.ContainsFunc(b.Races, func(r raceLines) bool {
+		return r.Open && slices.ContainsFunc(r.Lines, func(a raceLine) bool { return a.Outcome != outcomeSucceeded })
+	})
+}
+
+const outcomeSucceeded = "succeeded"
+
+// raceLines is a race with the attempts whose cells the visitor sees.
+type raceLines struct {
+	api.PastRace
+	Lines []raceLine
+	Gone  int // attempts whose cells were removed
+}
+
+// raceLine is an attempt of a race.
+type raceLine struct {
+	api.RaceAttempt
+	Decision string // about its run, in its own cell
+	Winner   bool
+}
+
+// Took returns how long the command took.
+func (l raceLine) Took() string { return showDuration(time.Duration(l.DurationUS) * time.Microsecond) }
+
 // attempt is a fork of a cell, with its last run.
 type attempt struct {
 	api.CellInfo
-	Run    *api.RunInfo
-	Score  *float64
-	Winner bool
+	Run *api.RunInfo
 }
 
 // comparePage compares the forks of a cell, or two states of any cells.
@@ -63,20 +96,32 @@ func (q *request) comparePage() error {
 	return q.show("compare", frame{Title: "Compare", Nav: "compare", Body: body})
 }
 
-// addAttempts finds the forks of a cell, and the race that they were part of.
+// addAttempts finds the forks of a cell, and the races that they were made by.
 func (q *request) addAttempts(ctx context.Context, b *compareBody, list []api.CellInfo) error {
-	decisions, err := q.engine.Decisions(ctx, b.Cell, "")
-	if err != nil {
-		return err
-	}
-	for _, d := range slices.Backward(decisions) {
-		if d.Race != nil {
-			b.Race = d.Race
-			break
+	forks := map[string]api.CellInfo{}
+	var names []string
+	for _, c := range list {
+		if c.Cell == b.Cell {
+			b.Revision = c.Revision
+		}
+		if c.ForkedFrom == b.Cell && len(names) < attemptsOnPage {
+			forks[c.Cell], names = c, append(names, c.Cell)
 		}
 	}
-	for _, c := range list {
-		if c.ForkedFrom != b.Cell || len(b.Attempts) >= attemptsOnPage {
+	slices.SortFunc(names, naturally)
+	if len(names) == 0 {
+		return nil
+	}
+	races, err := q.engine.Races(ctx, b.Cell, names)
+	if err != nil { // they are forks all the same
+		b.Missing = q.site.config.Problem(q.Request, err).Detail
+	}
+	for _, r := range races {
+		b.Races = append(b.Races, newRaceLines(r, forks))
+	}
+	for _, name := range names {
+		c, other := forks[name]
+		if !other {
 			continue
 		}
 		a := attempt{CellInfo: c}
@@ -85,17 +130,57 @@ func (q *request) addAttempts(ctx context.Context, b *compareBody, list []api.Ce
 				return err
 			}
 		}
-		if b.Race != nil {
-			for _, r := range b.Race.Attempts {
-				if r.Cell == c.Cell {
-					a.Score, a.Winner = r.Score, r.Attempt == b.Race.Winner
-				}
-			}
-		}
-		b.Attempts = append(b.Attempts, a)
+		b.Forks = append(b.Forks, a)
 	}
-	slices.SortFunc(b.Attempts, func(x, y attempt) int { return cmp.Or(naturally(x.Cell, y.Cell)) })
 	return nil
+}
+
+// newRaceLines takes the attempts of a race from the forks that a page shows. The names
+// of other cells may not be the visitor's to know.
+func newRaceLines(r api.PastRace, forks map[string]api.CellInfo) raceLines {
+	out := raceLines{PastRace: r}
+	for _, a := range r.Attempts {
+		c, seen := forks[a.Cell]
+		if !seen {
+			out.Gone++
+			continue
+		}
+		delete(forks, a.Cell)
+		line := raceLine{RaceAttempt: a, Winner: r.Winner != nil && *r.Winner == a.Attempt}
+		if c.LastRun == a.RunID {
+			line.Decision = c.LastDecision
+		}
+		out.Lines = append(out.Lines, line)
+	}
+	slices.SortFunc(out.Lines, func(x, y raceLine) int { return cmp.Compare(x.Attempt, y.Attempt) })
+	return out
+}
+
+// choose accepts an attempt of a race into the cell that was raced.
+func (q *request) choose() error {
+	name, err := q.cell()
+	if err == nil {
+		err = q.need(token.Run, token.Decide)
+	}
+	if err != nil {
+		return err
+	}
+	attempt, err := q.visible(q.PostForm.Get("attempt"))
+	if err != nil {
+		return err
+	}
+	reason, err := q.reason()
+	if err != nil {
+		return err
+	}
+	engine, err := q.acting()
+	if err != nil {
+		return err
+	}
+	if _, err := engine.Choose(q.Context(), api.ChooseRequest{Cell: name, Attempt: attempt, Reason: reason, Force: q.PostForm.Get("force") == "yes"}); err != nil {
+		return err
+	}
+	return q.goTo(path("compare") + query("cell", name, "done", "chosen"))
 }
 
 func (q *request) addComparison(ctx context.Context, b *compareBody) error {

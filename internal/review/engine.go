@@ -65,6 +65,7 @@ type looker interface {
 	RecentStates(ctx context.Context, cell string, limit int) ([]api.GraphNode, error)
 	OpenStateFile(ctx context.Context, cell, checkpoint, path string) (*cell.File, error)
 	ListStateFiles(ctx context.Context, cell, checkpoint, path string, each func(api.FileInfo) error) error
+	Races(ctx context.Context, cell string, forks []string) ([]api.PastRace, error)
 	Turns(ctx context.Context, cell string) (*api.TurnList, error)
 	RunLog(ctx context.Context, id string, stderr, follow bool, w io.Writer) error
 }
@@ -81,6 +82,7 @@ type decider interface {
 	Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResult, error)
 	Undo(ctx context.Context, r api.UndoRequest) (*api.ApplyResult, error)
 	HasApply(ctx context.Context, cell string) (bool, error)
+	Choose(ctx context.Context, r api.ChooseRequest) (*api.RaceResult, error)
 }
 
 type witness interface {

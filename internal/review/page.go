@@ -127,7 +127,7 @@ func doneText(word string) string {
 	return map[string]string{
 		"accepted": "The run is accepted.", "partly": "A part of the run is accepted.", "rejected": "The run is rejected.",
 		"restored": "The cell went back to the chosen state.", "rewound": "The session went back to the chosen turn. Its agent is stopped.", "applied": "The changes are written to the source directory.",
-		"undone": "The last apply was taken back.", "policy": "The cell has the new policy.",
+		"undone": "The last apply was taken back.", "chosen": "The attempt is chosen: the cell has its state. It is not yet in the source directory.", "policy": "The cell has the new policy.",
 	}[word]
 }
 

@@ -81,6 +81,7 @@ type decider interface {
 	Apply(ctx context.Context, r api.ApplyRequest) (*api.ApplyResult, error)
 	Accepted(ctx context.Context, cell string) (*api.AcceptedState, error)
 	Undo(ctx context.Context, r api.UndoRequest) (*api.ApplyResult, error)
+	Choose(ctx context.Context, r api.ChooseRequest) (*api.RaceResult, error)
 }
 
 type liver interface {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
 )
@@ -28,6 +29,7 @@ func (s *Server) addMoves() {
 		func(ctx context.Context, c *call, in *moveInput[api.RejectBody]) (*api.MoveResult, error) {
 			return c.engine.Reject(ctx, in.Cell, in.body().Run, in.body().Reason)
 		})
+	handle(s, move("choose", "choose", "Choose the winner of a race that has ended", 0, Run, Decide), s.choose)
 	handle(s, move("apply", "apply", "Write accepted work to a directory", 0, Run, Decide), s.apply)
 	handle(s, move("undo", "undo", "Take the last apply back", 0, Run, Decide),
 		func(ctx context.Context, c *call, in *moveInput[api.UndoBody]) (*api.ApplyResult, error) {
@@ -69,6 +71,26 @@ func (s *Server) accept(ctx context.Context, c *call, in *moveInput[api.AcceptBo
 	return c.engine.Accept(ctx, api.AcceptRequest{
 		Cell: in.Cell, Run: b.Run, Reason: b.Reason, Force: b.Force, Only: b.Only, Except: b.Except, Apply: b.Apply,
 	})
+}
+
+// choose accepts an attempt of a race into the cell that was raced. Names that the caller
+// may not know are left out of the answer.
+func (s *Server) choose(ctx context.Context, c *call, in *moveInput[api.ChooseBody]) (*api.RaceResult, error) {
+	b := in.body()
+	if err := c.visible(b.Attempt); err != nil {
+		return nil, err
+	}
+	res, err := c.engine.Choose(ctx, api.ChooseRequest{Cell: in.Cell, Attempt: b.Attempt, Reason: b.Reason, Force: b.Force, Apply: b.Apply})
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range res.Attempts {
+		if !c.caller.sees(a.Cell) {
+			res.Attempts[i].Cell = ""
+		}
+	}
+	res.Kept = slices.DeleteFunc(res.Kept, func(name string) bool { return !c.caller.sees(name) })
+	return res, nil
 }
 
 func (s *Server) apply(ctx context.Context, c *call, in *moveInput[api.ApplyBody]) (*api.ApplyResult, error) {

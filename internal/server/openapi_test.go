@@ -103,7 +103,7 @@ func TestScopes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string][]string{
-		"accept": {"run", "decide"}, "reject": {"run", "decide"}, "apply": {"run", "decide"}, "undo": {"run", "decide"},
+		"accept": {"run", "decide"}, "reject": {"run", "decide"}, "choose": {"run", "decide"}, "apply": {"run", "decide"}, "undo": {"run", "decide"},
 		"listFiles": {"read"}, "statFile": {"read"}, "watchFiles": {"read"}, "verifyCell": {"read"}, "verifyReceipts": {"read"},
 		"validatePolicy": {"read"}, "explainPolicy": {"read"}, "suggestPolicy": {"read"},
 		"execSocket": {"run"}, "attach": {"run"}, "getPort": {"run"}, "runSocket": {"run"}, "forwardPort": {"run"},

@@ -165,6 +165,26 @@ func (s *Store) OpenBlob(digest string) (io.ReadCloser, error) {
 	return &blobReader{f: f, sum: sha256.New(), want: digest}, nil
 }
 
+// BlobEnd returns at most n bytes of the end of a blob, and whether there is more
+// before them. They are not checked: that would take all of the blob.
+func (s *Store) BlobEnd(digest string, n int64) (end []byte, cut bool, err error) {
+	if len(digest) != 64 {
+		return nil, false, fmt.Errorf("blob %q: %w", digest, fs.ErrNotExist)
+	}
+	f, err := s.dir.OpenFile("blobs/sha256/" + digest[:2] + "/" + digest)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	from := max(0, info.Size()-n)
+	end, err = io.ReadAll(io.NewSectionReader(f, from, n))
+	return end, from > 0, err
+}
+
 type blobReader struct {
 	f    *os.File
 	sum  hash.Hash

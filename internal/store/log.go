@@ -114,6 +114,16 @@ func (tx *Tx) LastOfCell(cellID string) (seq int64, err error) {
 	return seq, err
 }
 
+// FirstOfCell finds the statement that made a cell.
+func (tx *Tx) FirstOfCell(cellID string) (Statement, error) {
+	return one(tx, scanStatement, "SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE cell_id=? ORDER BY seq LIMIT 1", cellID)
+}
+
+// StatementAt finds the line of the index for a place in the log.
+func (tx *Tx) StatementAt(seq int64) (Statement, error) {
+	return one(tx, scanStatement, "SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE seq=?", seq)
+}
+
 // LastOfHome finds the newest line of a kind that is about no cell.
 func (tx *Tx) LastOfHome(kind string) (Statement, error) {
 	return one(tx, scanStatement,

@@ -182,6 +182,15 @@ func (tx *Tx) Cells(removed bool) ([]Cell, error) {
 	return all(tx, scanCell, query)
 }
 
+// ForksOf lists the cells that were forked from any of these, also removed ones.
+func (tx *Tx) ForksOf(ids []string) ([]Cell, error) {
+	list, err := encode(ids)
+	if err != nil {
+		return nil, err
+	}
+	return all(tx, scanCell, "SELECT "+cellColumns+" FROM cells WHERE json_extract(doc,'$.forked_cell') IN (SELECT value FROM json_each(?)) ORDER BY id", list)
+}
+
 const checkpointColumns = "id, cell_id, parent, layer, run_id, ord, freed, doc"
 
 func scanCheckpoint(r *sqlite.Stmt) (Checkpoint, error) {

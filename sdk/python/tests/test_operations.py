@@ -81,7 +81,10 @@ def change(fc: Forkcell, cell: Cell) -> None:
     assert len(list(cell.checkpoints())) >= 3 and len(list(cell.log())) >= 3
     assert cell.disk().cells
     cell.fork(name="every-fork")
-    cell.race("true", n=1)
+    kept = cell.race("true", n=2, keep=True)
+    chosen = cell.choose(kept.attempts[1].cell, reason="the second")
+    assert chosen.winner and chosen.winner.attempt == 2 and chosen.result.decision_id
+    assert cell.choose(kept.attempts[1].cell, apply=True).result.decision_id == chosen.result.decision_id
     upload = fc.upload(cell.export())
     copy = fc.cells.create({"upload": upload.upload}, name="every-copy")
     assert copy.created and copy.created.root == cell.status().root

@@ -22,7 +22,7 @@ REFERENCE = ROOT / "docs" / "reference" / "sdk-python.md"
 MARK = "<!-- The rest is generated: make sdk-generate -->\n"
 
 # Fields that are arguments of their own, and not in the keyword arguments of a method.
-ARGUMENTS = {"RunBody": ["command"], "ExecBody": ["command"], "CreateCell": ["source", "fork_of", "checkpoint", "n"], "RaceBody": ["cell", "command", "code", "attempts", "judge"], "TokenBody": ["name", "scopes"], "EvalBody": ["code"]}
+ARGUMENTS = {"RunBody": ["command"], "ExecBody": ["command"], "CreateCell": ["source", "fork_of", "checkpoint", "n"], "RaceBody": ["cell", "command", "code", "attempts", "judge"], "TokenBody": ["name", "scopes"], "ChooseBody": ["attempt"], "EvalBody": ["code"]}
 
 # What turns code for asyncio into ordinary code.
 SYNC = [

@@ -133,6 +133,18 @@ export class Cell {
     return new Race(this.#transport, result);
   }
 
+  /**
+   * Chooses the winner of a race that has ended. `attempt` is the cell of an attempt that
+   * the race has kept. The cell that was raced moves to its state, unless it has moved
+   * since the race began.
+   */
+  async choose(attempt: string, request: t.Choose = {}, options: ChangeOptions = {}): Promise<Race> {
+    const here = request.apply === true && (await this.#isSent(options));
+    const result = await this.#move<t.RaceResult>("/choose", { ...request, attempt, apply: request.apply === true && !here }, options);
+    if (here) result.applied = await this.apply({}, options.signal ? { signal: options.signal } : {});
+    return new Race(this.#transport, result);
+  }
+
   /** Compares two states; without any, those of the last run. It sends nothing yet. */
   diff(states: t.States = {}): Diff {
     return new Diff(this.#transport, this.#path("/diff"), states);
@@ -293,9 +305,14 @@ export class Cell {
     return this.#transport.send(post(this.#path(below), request && snake(request), options));
   }
 
+  /** Reports whether the cell's files were sent to a daemon elsewhere. */
+  async #isSent(options: CallOptions): Promise<boolean> {
+    return this.#transport.address.socket === undefined && (await this.status(options)).source.startsWith("upload:");
+  }
+
   /** Carries out a verb that may use files: by the program of this machine if the cell's files were sent to a daemon elsewhere. */
   async #moveFiles<T>(verb: string, files: boolean, request: object, options: ChangeOptions): Promise<T> {
-    if (files && this.#transport.address.socket === undefined && (await this.status(options)).source.startsWith("upload:")) {
+    if (files && (await this.#isSent(options))) {
       return moveBy(await this.#transport.binary(), verb, this.#name, snake(request), options.signal);
     }
     return this.#move(`/${verb}`, request, options);

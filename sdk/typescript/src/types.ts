@@ -22,6 +22,7 @@ export type RaceOptions = Omit<Document<"RaceBody">, "cell" | "command" | "attem
   /** The command that judges each attempt, in a fork of its own. */
   judge?: string | readonly string[];
 };
+export type Choose = Omit<Document<"ChooseBody">, "attempt">;
 /** Two states. Without any, those of the last run. */
 export interface States {
   /** What this run changed. */

@@ -88,6 +88,10 @@ test("a race keeps the attempt that its judge passes", async () => {
   assert.equal(race.winner?.attempt, 2);
   assert.match((await race.winner?.diff().patch()) ?? "", /\+42/);
   assert.match((await race.winner?.diff().stat()) ?? "", /answer \| 1 \+/);
+  const chosen = await cell.choose(race.attempts[0]!.cell, { reason: "rounder", apply: true });
+  assert.equal(chosen.winner?.attempt, 1);
+  assert.ok(chosen.result.decisionId && chosen.result.applied);
+  await assert.rejects(cell.choose(race.attempts[1]!.cell), { code: "moved" });
   await cell.run("echo 1 > one; echo 2 > two");
   assert.deepEqual((await cell.diff({ paths: ["two"] }).changes()).changes.map((c) => c.path), ["two"]);
 });

@@ -41,6 +41,21 @@ class CheckpointBody(TypedDict):
     """
 
 
+class ChooseBody(TypedDict):
+    apply: NotRequired[bool]
+    """
+    Also write the changes to the source directory.
+    """
+    force: NotRequired[bool]
+    """
+    Choose an attempt that did not succeed.
+    """
+    reason: NotRequired[str]
+    """
+    Why, for the record.
+    """
+
+
 class CreateCell(TypedDict):
     backend: NotRequired[Literal['overlay', 'clone', 'delta']]
     """

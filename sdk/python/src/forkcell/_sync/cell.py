@@ -220,6 +220,22 @@ class Cell:
             return self._here("accept", options, models.AcceptResult)
         return self._move("/accept", options, models.AcceptResult, if_match)
 
+    def choose(self, attempt: str, *, if_match: int | None = None, **options: Unpack[bodies.ChooseBody]) -> Race:
+        """Choose the winner of a race that has ended.
+
+        attempt is the cell of an attempt that the race has kept. The cell that was raced
+        moves to its state, unless it has moved since the race began.
+        """
+        here = bool(options.get("apply")) and self._sent()
+        body: dict[str, Any] = {**options, "attempt": attempt}
+        if here:
+            body["apply"] = False
+        document = self._transport.document(post(self._path("/choose"), body, if_match=if_match))
+        race = Race(self._transport, document)
+        if here:
+            race.result.applied = self._here("apply", {}, models.ApplyResult)
+        return race
+
     def reject(self, *, if_match: int | None = None, **options: Unpack[bodies.RejectBody]) -> models.MoveResult:
         """Reject a run, and go back to the state before it."""
         return self._move("/reject", options, models.MoveResult, if_match)
