@@ -49,6 +49,9 @@ func (s *Spec) Check() error {
 			paths = append(paths, a.Target+"/"+p)
 		}
 	}
+	if s.Network != nil && s.Network.Socket != "" {
+		paths = append(paths, s.Network.Socket)
+	}
 	paths = slices.Concat(paths, s.Mounts.Pins, s.Mounts.Fixed, maskTargets(s.Mounts.Masks))
 	for _, p := range paths {
 		if err := checkPath(p); err != nil {

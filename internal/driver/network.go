@@ -13,6 +13,10 @@ type Network struct {
 	Serve func(Captured) (stop func(), err error)
 	// Programs reports that the policy distinguishes the programs that connect.
 	Programs bool
+	// Socket, if not "", is the absolute path of a unix socket in the cell, whose
+	// connections the host side accepts. Nothing else may be at the path or be
+	// mounted in its directory.
+	Socket string
 	// Files are in the cell's /etc besides, or instead of, what is there; names
 	// are relative to it.
 	Files []File
@@ -34,6 +38,8 @@ type Captured struct {
 	// second one.
 	Names   []net.Listener
 	Queries []net.PacketConn
+	// Local accepts connections to Network.Socket; nil without one.
+	Local net.Listener
 	// Origin knows where connections were to go and whose they are. It answers
 	// until stop has returned.
 	Origin Origin
@@ -46,6 +52,9 @@ func (c Captured) Close() {
 	}
 	for _, q := range c.Queries {
 		_ = q.Close()
+	}
+	if c.Local != nil {
+		_ = c.Local.Close()
 	}
 }
 

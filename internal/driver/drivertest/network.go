@@ -2,8 +2,11 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -64,5 +67,36 @@ func testNetwork(t *testing.T, f *Fixture) {
 	}
 	if q := <-asked; string(q) != "query" {
 		t.Errorf("query %q", q)
+	}
+}
+
+// testSocket: the cell has a unix socket, at which the host side answers. It cannot be
+// removed, and there is nothing of it on the host.
+func testSocket(t *testing.T, f *Fixture) {
+	const at = "/.forkcell/test"
+	f.Spec.Network = &driver.Network{Socket: at}
+	f.Spec.Network.Serve = func(c driver.Captured) (func(), error) {
+		go func() {
+			conn, err := c.Local.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			b := make([]byte, 5)
+			_, _ = io.ReadFull(conn, b)
+			_, _ = io.WriteString(conn, strings.ToUpper(string(b)))
+		}()
+		return func() { c.Close() }, nil
+	}
+	script := "import os, socket\ns = socket.socket(socket.AF_UNIX)\ns.connect('" + at + "')\ns.sendall(b'hello')\nprint(s.recv(9).decode())\n" +
+		"try:\n  os.remove('" + at + "')\nexcept OSError as e:\n  print(e.strerror)\n"
+	f.Spec.Args = []string{"/usr/bin/python3", "-c", script}
+	var out, complaints strings.Builder
+	o, err := f.Run(t.Context(), f.Spec, driver.Stdio{Out: &out, Err: &complaints})
+	if err != nil || o.Code != 0 || out.String() != "HELLO\nRead-only file system\n" {
+		t.Errorf("%+v, %v, %q, %s", o, err, out.String(), complaints.String())
+	}
+	if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("on the host: %v", err)
 	}
 }

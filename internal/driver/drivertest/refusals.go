@@ -23,6 +23,13 @@ func testUnclaimed(t *testing.T, f *Fixture) {
 				return nil, errors.New("not claimed")
 			}}
 		},
+		Sockets: func(s *driver.Spec) {
+			s.Network = &driver.Network{Socket: "/.forkcell/test", Serve: func(c driver.Captured) (func(), error) {
+				t.Errorf("%s is not claimed, and served", Sockets)
+				c.Close()
+				return nil, errors.New("not claimed")
+			}}
+		},
 		Limits:    func(s *driver.Spec) { s.Limits.PIDs = 100 },
 		Isolation: func(s *driver.Spec) { s.Guard.AllowDegraded = false },
 	} {

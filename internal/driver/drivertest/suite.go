@@ -41,6 +41,8 @@ const (
 	// Programs: the host side knows which program opened a connection. A driver that
 	// does not claim it says that it does not know.
 	Programs Claim = "programs"
+	// Sockets: with Network.Socket the cell has a unix socket that the host side serves.
+	Sockets Claim = "sockets"
 	// Locks: a lock of a file that the cell shares with the host is one for both.
 	Locks Claim = "locks"
 )
@@ -163,6 +165,7 @@ func tests() []test {
 		{"Absent", Absence, testAbsent},
 		{"Masks", Mounts, testMasks},
 		{"Network", Network, testNetwork},
+		{"Socket", Sockets, testSocket},
 		{"LimitOfProcesses", Limits, testLimitOfProcesses},
 		{"Killed", "", testKilled},
 		{"Held", Mounts, testHeld},

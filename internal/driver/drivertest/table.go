@@ -29,6 +29,7 @@ func claimRows() []row {
 		{string(Isolation), "processes see and reach nothing but the cell"},
 		{string(Network), "each connection is judged by the policy"},
 		{string(Programs), "rules can name the program that connects"},
+		{string(Sockets), "the host answers at a socket in the cell"},
 		{string(Limits), "the number of processes is limited"},
 		{string(Reports), "denied system calls are events"},
 		{string(Freezer), "a live cell can be frozen"},

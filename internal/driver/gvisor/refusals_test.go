@@ -22,6 +22,7 @@ func TestRefusals(t *testing.T) {
 		"allow_syscalls": {Guard: driver.Guard{AllowSyscalls: []string{"mount"}}, Command: command},
 		"limit pids":     {Limits: driver.Limits{PIDs: 10}, Command: command},
 		"a template":     {Template: true, Command: command},
+		"an ssh agent":   {Network: &driver.Network{Socket: "/.forkcell/ssh-agent"}, Command: command},
 
 		"binaries in network policies": {Network: &driver.Network{Serve: func(driver.Captured) (func(), error) { return func() {}, nil }, Programs: true}, Command: command},
 	} {

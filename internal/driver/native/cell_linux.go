@@ -240,6 +240,9 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	c.controls = controls(c.id, c.mountAPI, c.limits.summary, r.Report)
 	if c.serve != nil {
 		c.controls.Network = captured
+		if c.serve.Socket != "" {
+			c.controls.Network += "; the host answers at the socket " + c.serve.Socket
+		}
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func hostClaims(t *testing.T) (list []drivertest.Claim) {
 		t.Fatal(err)
 	}
 	if hasNetfilter() {
-		list = append(list, drivertest.Network)
+		list = append(list, drivertest.Network, drivertest.Sockets)
 	}
 	if host.Can(cgroup.PIDs).Status == cgroup.Works {
 		list = append(list, drivertest.Limits)

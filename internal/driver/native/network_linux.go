@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 
 	"github.com/forkcell/forkcell/internal/capture/origin"
 	"github.com/forkcell/forkcell/internal/driver"
@@ -31,8 +32,15 @@ func (c *Cell) serveNetwork(fds []int, watched bool) error {
 	if c.serve == nil {
 		return nil
 	}
+	fds, local, err := takeLocal(fds, c.serve.Socket)
+	if err != nil {
+		return err
+	}
 	n, err := newNetwork(fds, c.pid)
 	if err != nil {
+		if local != nil {
+			_ = local.Close()
+		}
 		return err
 	}
 	if err := c.borrow(c.pid); watched && err != nil {
@@ -43,7 +51,7 @@ func (c *Cell) serveNetwork(fds []int, watched bool) error {
 		n.attributor.Watch()
 	}
 	n.stop, err = c.serve.Serve(driver.Captured{
-		Connections: n.sockets.Proxy, Names: n.sockets.DNS, Queries: n.sockets.DNSPackets, Origin: cellOrigin{n.attributor},
+		Connections: n.sockets.Proxy, Names: n.sockets.DNS, Queries: n.sockets.DNSPackets, Local: local, Origin: cellOrigin{n.attributor},
 	})
 	if err != nil {
 		n.close()
@@ -51,6 +59,26 @@ func (c *Cell) serveNetwork(fds []int, watched bool) error {
 	}
 	c.network = n
 	return nil
+}
+
+// takeLocal takes the listener of the cell's socket, the last of the descriptors. nil
+// is a cell without one. After an error all are closed.
+func takeLocal(fds []int, socket string) ([]int, net.Listener, error) {
+	if socket == "" {
+		return fds, nil, nil
+	}
+	last := len(fds) - 1
+	f := os.NewFile(uintptr(fds[last]), "socket")
+	defer f.Close() // FileListener duplicates it
+	l, err := net.FileListener(f)
+	if err != nil {
+		mountfd.CloseAll(fds[:last])
+		return nil, nil, fmt.Errorf("the cell's socket: %w", err)
+	}
+	if u, ok := l.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false) // its path is one of the cell
+	}
+	return fds[:last], l, nil
 }
 
 // newNetwork takes over the sockets of a cell, also when it fails.

@@ -50,7 +50,7 @@ func newPlan(s driver.Spec) (*hostPlan, error) {
 	}}
 	p.ID.Super, p.ID.FullName = s.AsRoot, s.FullName
 	if s.Network != nil {
-		p.Capture, p.files = true, s.Network.Files
+		p.Capture, p.files, p.Socket = true, s.Network.Files, []byte(s.Network.Socket)
 	}
 	if s.AsRoot && !p.ID.Root {
 		return nil, &driver.UnenforceableError{

@@ -101,7 +101,7 @@ func build(c *protocol.Conn) (*protocol.Plan, error) {
 	}
 	give, captured := g.descriptors(r.namespaces), []int(nil)
 	if r.sockets != nil {
-		captured = r.sockets.Descriptors()
+		captured = r.captured()
 		give = append(give, captured...)
 	}
 	report := &protocol.Report{

@@ -49,6 +49,8 @@ type rootfs struct {
 	degraded  []string
 	stepTimes *stepTimes
 	sockets   *capture.Sockets
+	// local is the listener of the plan's socket; 0 if there is none.
+	local int
 }
 
 // prepare makes what every cell has, whatever its plan. A process that was started
@@ -84,6 +86,7 @@ func (r *rootfs) build() error {
 		{"links", r.linksInState},
 		{"read-only paths", r.fixed},
 		{"masks", r.masks},
+		{"socket", r.localSocket},
 		{"pivot", r.enter},
 	})
 }

@@ -55,6 +55,9 @@ type Plan struct {
 	Capture bool
 	Files   []File
 	FilesFD int
+	// Socket, if not empty, is the path of a unix socket in the cell. Its listener is
+	// the last of the sockets of the network.
+	Socket []byte
 	// Without is for tests only: see the type.
 	Without Without
 	// Examine makes the init try its controls, Notice one reported call.

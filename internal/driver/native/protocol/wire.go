@@ -145,6 +145,7 @@ func (p *Plan) fields(w *wire) {
 		number(w, &f.Size)
 	})
 	number(w, &p.FilesFD)
+	text(w, &p.Socket)
 	p.Without.fields(w)
 	p.examine(w)
 	flag(w, &p.Notice)
