@@ -116,6 +116,8 @@ func (f eventFields) what(c event.Class) string {
 		}
 	case event.DNSActivity:
 		return join(" ", "name", f.Query.address(), f.Query.kind())
+	case event.SSHActivity:
+		return join(" ", "ssh login", f.To.address(), f.Message)
 	case event.ConfigChange:
 		return join(": ", "configuration", f.State, f.Message)
 	case event.AppLifecycle, event.APIActivity:

@@ -30,6 +30,7 @@ const (
 	NetworkActivity  Class = 4001
 	HTTPActivity     Class = 4002
 	DNSActivity      Class = 4003
+	SSHActivity      Class = 4007
 	ConfigChange     Class = 5019
 	AppLifecycle     Class = 6002
 	APIActivity      Class = 6003
@@ -39,7 +40,7 @@ const (
 func Classes() []Class {
 	return []Class{
 		FileActivity, ProcessActivity, DetectionFinding, NetworkActivity,
-		HTTPActivity, DNSActivity, ConfigChange, AppLifecycle, APIActivity,
+		HTTPActivity, DNSActivity, SSHActivity, ConfigChange, AppLifecycle, APIActivity,
 	}
 }
 
@@ -59,6 +60,8 @@ func (c Class) names() (name, caption, category string) {
 		return "http_activity", "HTTP Activity", "Network Activity"
 	case DNSActivity:
 		return "dns_activity", "DNS Activity", "Network Activity"
+	case SSHActivity:
+		return "ssh_activity", "SSH Activity", "Network Activity"
 	case ConfigChange:
 		return "device_config_state_change", "Device Config State Change", "Discovery"
 	case AppLifecycle:

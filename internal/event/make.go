@@ -195,6 +195,29 @@ func rcodeName(n int) string {
 	return strconv.Itoa(n)
 }
 
+// Login is a login by SSH with a key of the operator.
+type Login struct {
+	// Host and Port are those of the host; "" if it is none that is listed.
+	Host string
+	Port int
+}
+
+// SSH returns an event about a request to the ssh agent (class 4007): a signature, or a
+// request that was refused.
+func SSH(s Subject, l Login) Event {
+	step := Opened
+	if s.Verdict == Denied {
+		step = Refused
+	}
+	const publicKey = 6
+	r := newRecord(SSHActivity, s, int(step), step.String())
+	r.AuthTypeID, r.AuthType = publicKey, "Public Key"
+	if l.Host != "" {
+		r.DstEndpoint = &endpoint{Hostname: short(l.Host), Port: l.Port}
+	}
+	return Event{r}
+}
+
 // FileStep is the operation on a file.
 type FileStep int
 

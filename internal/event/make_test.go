@@ -52,6 +52,8 @@ func samples() []Event {
 		API(Subject{}, Call{
 			ID: "req_1", Method: "DELETE", Route: "/v1/cells/{cell}", Caller: "ci", From: "192.0.2.7", Cell: "other", Status: 204, Took: 3 * time.Millisecond,
 		}),
+		SSH(subject(Allowed), Login{Host: "git.example.com", Port: 22}),
+		SSH(subject(Denied), Login{}),
 	}
 }
 
@@ -105,6 +107,8 @@ func required(c Class) []string {
 		return append(base, "dst_endpoint.port", "http_request.url.hostname", "http_request.http_method")
 	case DNSActivity:
 		return append(base, "query.hostname", "rcode_id", "dst_endpoint.ip")
+	case SSHActivity:
+		return append(base, "auth_type_id", "auth_type")
 	case APIActivity:
 		return append(base, "actor.user.name", "api.operation", "api.request.uid", "api.response.code", "src_endpoint.ip")
 	case AppLifecycle:

@@ -58,6 +58,8 @@ type record struct {
 	Answers        []dnsAnswer     `json:"answers,omitempty"`
 	RcodeID        *int            `json:"rcode_id,omitempty"`
 	Rcode          string          `json:"rcode,omitempty"`
+	AuthTypeID     int             `json:"auth_type_id,omitempty"`
+	AuthType       string          `json:"auth_type,omitempty"`
 	File           *file           `json:"file,omitempty"`
 	Process        *process        `json:"process,omitempty"`
 	ExitCode       *int            `json:"exit_code,omitempty"`

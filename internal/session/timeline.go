@@ -66,7 +66,7 @@ func kindOf(class event.Class, activity int) string {
 			return "exit"
 		}
 		return "launch"
-	case event.NetworkActivity, event.HTTPActivity, event.DNSActivity:
+	case event.NetworkActivity, event.HTTPActivity, event.DNSActivity, event.SSHActivity:
 		return "network"
 	case event.DetectionFinding:
 		return "finding"
