@@ -45,8 +45,8 @@ func layers() [][]string {
 		{"internal/apply", "internal/leftout", "internal/grant", "internal/seccomp", "internal/landlock", "internal/cgroup", "internal/event", "internal/capture/origin", "internal/capture/capturetest"},
 		{"internal/rights"},
 		{"internal/tree"},
-		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture"},
-		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest"},
+		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture", "internal/sshagent"},
+		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/sshkey"},
 	}
 }
 
@@ -123,10 +123,13 @@ func exceptions() []exception {
 			"internal/auth",
 			[]string{
 				"internal/agent", "internal/api", "internal/egress/credential", "internal/failpoint", "internal/fsx", "internal/injection", "internal/match", "internal/policy", "internal/quote", "internal/redact",
+				"internal/sshagent", "internal/sshkey",
 			},
 			"it decides about credentials: it knows no cell, no session and no value",
 		},
 		{"internal/injection", []string{"internal/api", "internal/failpoint", "internal/fsx", "internal/match", "internal/quote"}, "an injection policy is a file of sources: it knows no cell, no session and no value"},
+		{"internal/sshagent", []string{"internal/sshkey"}, "an agent knows keys and hosts: no cells, no policies"},
+		{"internal/sshkey", nil, "formats of keys"},
 		{"internal/match", nil, "matching knows text only"},
 		{"internal/event", nil, "a journal knows records, not who writes them"},
 		{"internal/cgroup", nil, "control groups are numbers and files"},
