@@ -18,7 +18,7 @@ fi
 
 # command:package
 case "${1:?target}" in
-test) needs='git:git openssl:openssl setfacl:acl getfattr:attr gcc:gcc,libc6-dev useradd:passwd
+test) needs='git:git ssh:openssh-client sshd:openssh-server openssl:openssl setfacl:acl getfattr:attr gcc:gcc,libc6-dev useradd:passwd
 	make:make gdb:gdb strace:strace tmux:tmux node:nodejs npm:npm javac:default-jdk-headless
 	/usr/bin/cargo:cargo /usr/bin/pytest-3:python3-pytest curl:curl wget:wget /usr/bin/systemd-analyze:systemd /usr/bin/python3:python3 /usr/bin/pip3:python3-pip' ;;
 bench) needs='bwrap:bubblewrap rsync:rsync python3:python3' ;;

@@ -97,7 +97,7 @@ func scriptParams(dir string, vars map[string]string) testscript.Params {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "json": jsonIs, "jsonenv": jsonEnv, "lines": lines, "certificate": certificate, "daemon": new(scriptDaemons).command,
+			"exits": exits, "json": jsonIs, "jsonenv": jsonEnv, "lines": lines, "certificate": certificate, "daemon": new(scriptDaemons).command, "sshd": sshd,
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
@@ -105,6 +105,8 @@ func scriptParams(dir string, vars map[string]string) testscript.Params {
 				return os.Geteuid() == 0, nil
 			case "freezer":
 				return canFreeze()
+			case "sshd":
+				return hasSSHD(), nil
 			case "full": // nothing of the usual controls is missing
 				return landlock.ABI() >= 6, nil
 			}

@@ -132,6 +132,8 @@ type NetworkRequest struct {
 	Placeholders map[string]string `json:"placeholders,omitempty"`
 	// Logins are those that the run may use and renew.
 	Logins []Login `json:"logins,omitempty"`
+	// SSH lets the run log in to hosts by SSH; nil if it may not.
+	SSH *SSHRequest `json:"ssh,omitempty"`
 }
 
 // GrantRequest lists what the operator lets the policy of a run use of the host.

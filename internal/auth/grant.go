@@ -34,6 +34,8 @@ type Grant struct {
 	Logins []api.Login
 	// Files are written to the cell's home before the agent starts.
 	Files []File
+	// SSH is nil if the session does not log in to hosts.
+	SSH *SSH
 	// Used are the keys, each with the way it gets in.
 	Used map[string]string
 

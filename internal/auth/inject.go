@@ -27,14 +27,17 @@ func document(agent string) string {
 }
 
 // Inject adds the instructions and the copies of an injection policy for an agent in a
-// mode. What the policy asks for and a session cannot have is an error.
-func (g *Grant) Inject(p *injection.Policy, agent, mode string) error {
+// mode, and its keys for SSH. What the policy asks for and a session cannot have is an
+// error.
+func (g *Grant) Inject(p *injection.Policy, agent, mode string, h Host) error {
 	if p == nil {
 		return nil
 	}
 	if p.SSH != nil && p.SSH.Enabled && p.SSH.Selects(agent, mode) {
-		return api.Refusef(api.CodeUnsupported, "set enabled = false, or restrict it by providers or modes",
-			"the injection policy enables ssh, which sessions of this version do not have")
+		var err error
+		if g.SSH, err = readSSH(p.SSH, h); err != nil {
+			return err
+		}
 	}
 	if err := g.instruct(p, agent); err != nil {
 		return err

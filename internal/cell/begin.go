@@ -121,6 +121,9 @@ func (r *run) prepare(ctx context.Context, opened func() (*gate, error), granted
 	if err != nil {
 		return err
 	}
+	if err := r.keysOutside(gate); err != nil {
+		return err
+	}
 	r.connect(gate, granted)
 	r.out = newOutput(r.e.store, env, r.policy.Limits.Output, r.credentials())
 	failpoint.Hit("run.prepared")

@@ -69,7 +69,7 @@ func (l *liveRun) checkpointMemory(ctx context.Context, name string) (*api.Check
 // keepMemory keeps an image for a checkpoint, with what must be known to use it.
 func (l *liveRun) keepMemory(ctx context.Context, image memory.Image, checkpoint string) (string, error) {
 	o := l.options()
-	o.Network.Credentials, o.Network.CredentialsFile = nil, ""
+	o.Network.Credentials, o.Network.CredentialsFile, o.Network.SSH = nil, "", nil
 	if o.Policy == nil {
 		o.Policy = &api.PolicyFile{Name: api.Text("the policy of " + l.r.cell.Name), Text: l.r.policy.Canonical()}
 	}

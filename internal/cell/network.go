@@ -31,6 +31,7 @@ type gate struct {
 	*gateway.Gateway
 
 	files []gateway.File
+	ssh   *api.SSHRequest // nil if the run does not log in anywhere
 }
 
 // openGate makes the gateway of the run in parallel with other work: reading
@@ -57,7 +58,7 @@ func (r *run) openGate(ctx context.Context, hash string, req networkRequest) fun
 // needsGate reports whether a run's connections go through a gateway. Without one,
 // a grant to the network is an error.
 func needsGate(p *policy.Policy, req networkRequest) (bool, error) {
-	if req.reloadable || p.NeedsNetwork() || p.NeedsCredentials() {
+	if req.reloadable || req.SSH != nil || p.NeedsNetwork() || p.NeedsCredentials() {
 		return true, nil
 	}
 	if req.empty() {
@@ -72,9 +73,14 @@ func (r *run) newGate(ctx context.Context, cell, hash string, req networkRequest
 		return nil, err
 	}
 	maps.Copy(values, req.values)
+	agent, err := r.sshAgent(ctx, req.SSH)
+	if err != nil {
+		values.Drop()
+		return nil, err
+	}
 	g, err := gateway.New(ctx, gateway.Config{
 		Cell: cell, Policy: r.policy, Hash: hash,
-		Credentials: req.Credentials, Values: values, Placeholders: req.Placeholders, Logins: req.Logins, Resolve: req.Resolve, CA: req.CA, Event: r.recordEvent, Reader: r.e.caller.reader(), Source: req.source,
+		Credentials: req.Credentials, Values: values, Placeholders: req.Placeholders, Logins: req.Logins, Agent: agent, Resolve: req.Resolve, CA: req.CA, Event: r.recordEvent, Reader: r.e.caller.reader(), Source: req.source,
 	})
 	if errors.Is(err, gateway.ErrConfig) {
 		return nil, api.Usagef("", "%v", err)
@@ -89,7 +95,7 @@ func (r *run) newGate(ctx context.Context, cell, hash string, req networkRequest
 	if err != nil {
 		return nil, api.Failf(api.CodeNetwork, err, "prepare the trust stores")
 	}
-	return &gate{g, files}, nil
+	return &gate{g, append(files, sshFiles(req.SSH)...), req.SSH}, nil
 }
 
 // connect gives the run the network that its policy allows, if any.
@@ -106,7 +112,7 @@ func (r *run) connect(g *gate, granted []string) {
 
 // served returns the network of a cell that a gateway serves.
 func (e *Engine) served(g *gate) *driver.Network {
-	n := &driver.Network{Serve: func(c driver.Captured) (func(), error) {
+	n := &driver.Network{Socket: g.Socket(), Serve: func(c driver.Captured) (func(), error) {
 		if e.hide != nil {
 			if err := e.hide(); err != nil {
 				c.Close()
@@ -135,7 +141,7 @@ func (r *run) credentials() []redact.Secret {
 // yet, on a host that cannot capture connections. It reports whether it did.
 func (r *run) withoutGateway(err error) bool {
 	start, ok := errors.AsType[*driver.StartError](err)
-	if !ok || start.Cause != driver.CauseNetwork || r.gateway == nil || r.policy.NeedsNetwork() || r.policy.NeedsCredentials() {
+	if !ok || start.Cause != driver.CauseNetwork || r.gateway == nil || r.gateway.Socket() != "" || r.policy.NeedsNetwork() || r.policy.NeedsCredentials() {
 		return false
 	}
 	r.gateway, r.spec.Network, r.spec.Env = nil, nil, r.plainEnv

@@ -74,7 +74,7 @@ func (r *agentRun) credentials(q *agentsession.Request) error {
 	if q.Grant, err = auth.NewGrant(decisions, request.Host); err != nil {
 		return err
 	}
-	if err := q.Grant.Inject(p, a.Name, q.Mode); err != nil {
+	if err := q.Grant.Inject(p, a.Name, q.Mode, request.Host); err != nil {
 		return err
 	}
 	if p != nil {
@@ -156,7 +156,7 @@ func printSessionPlan(out *page, p *agentsession.Plan) {
 	}
 	out.pairs(
 		"program", quote.Path(p.Program), "workspace", quote.Path(p.Workspace), "reaches", reaches(p.Terms),
-		"credentials", quote.Line(credentials), "masked", quote.Line(masked), "limits", limitsText(p.Policy().Limits, p.OptionalLimits), "turns", turnsText(p), "assurance", p.Terms.Assurance,
+		"credentials", quote.Line(credentials), "ssh", quote.Line(strings.Join(p.SSHNotes, "; ")), "masked", quote.Line(masked), "limits", limitsText(p.Policy().Limits, p.OptionalLimits), "turns", turnsText(p), "assurance", p.Terms.Assurance,
 	)
 }
 

@@ -47,6 +47,8 @@ type Config struct {
 	Placeholders map[string]string
 	// Logins are those that the cell's programs may renew.
 	Logins []api.Login
+	// Agent signs for the cell's programs that use SSH; nil if nothing does.
+	Agent Agent
 	// Resolve are the operator's grants, as HOST[:PORT]=IP[:PORT].
 	Resolve []string
 	// CA holds additional certificates for verifying upstreams, as PEM.
@@ -59,6 +61,14 @@ type Config struct {
 	// Its programs know that one's authority, addresses and placeholders.
 	Source *Gateway
 }
+
+// Agent is an ssh agent, which serves a socket of the cell until the context ends.
+type Agent interface {
+	Serve(ctx context.Context, l net.Listener)
+}
+
+// AgentSocket is the path of the agent's socket in a cell that has one.
+const AgentSocket = "/.forkcell/ssh-agent"
 
 // ErrConfig marks an invalid setting, ErrCredential a credential without a
 // value: it has no source, or the source fails.
@@ -194,6 +204,9 @@ func (g *Gateway) Environment() []string {
 	for _, v := range authority.Variables(bundlePath) {
 		env = append(env, v.Name+"="+v.Value)
 	}
+	if g.cfg.Agent != nil {
+		env = append(env, "SSH_AUTH_SOCK="+AgentSocket)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for name, value := range g.gen.Credentials.Environment() {
@@ -201,6 +214,14 @@ func (g *Gateway) Environment() []string {
 	}
 	slices.Sort(env)
 	return env
+}
+
+// Socket returns the path of the socket that the cell needs; "" if it needs none.
+func (g *Gateway) Socket() string {
+	if g.cfg.Agent == nil {
+		return ""
+	}
+	return AgentSocket
 }
 
 // Serve starts to serve a cell. The gateway owns the sockets, also when Serve
@@ -218,7 +239,7 @@ func (g *Gateway) Serve(c driver.Captured) (stop func(), err error) {
 		c.Close()
 		return nil, err
 	}
-	s := &service{sockets: c, proxy: proxy, dns: g.resolver(len(c.Names) > 1, c.Origin)}
+	s := &service{sockets: c, proxy: proxy, dns: g.resolver(len(c.Names) > 1, c.Origin), agent: g.cfg.Agent}
 	s.begin()
 	g.proxy, g.listed = proxy, listed
 	return func() {

@@ -15,6 +15,7 @@ type service struct {
 	sockets driver.Captured
 	proxy   *egress.Proxy
 	dns     *names.Server
+	agent   Agent // nil if there is none
 	wait    sync.WaitGroup
 }
 
@@ -29,6 +30,9 @@ func (s *service) begin() {
 	}
 	for _, c := range s.sockets.Queries {
 		s.wait.Go(func() { _ = s.dns.ServeUDP(c) })
+	}
+	if s.agent != nil && s.sockets.Local != nil {
+		s.wait.Go(func() { s.agent.Serve(context.Background(), s.sockets.Local) })
 	}
 }
 

@@ -41,7 +41,8 @@ providers = [
 [ssh]
 enabled = true
 known_hosts = "~/.ssh/known_hosts"
-identities = ["keys/id_a"]
+identities = ["keys/id_a", "agent:SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU"]
+hosts = ["git@Example.com", "other.example:2222", "[2001:DB8::1]:22", "example.com:22"]
 providers = ["codex"]
 
 [[copies]]
@@ -88,7 +89,11 @@ allow_endpoints = ["10.1.2.3:8443"]
 			"github_hosts":   {Key: "github_hosts", File: extra, Source: at("more/hosts.yml"), Selector: injection.Selector{Agents: []string{"codex"}}},
 		},
 		SSH: &injection.SSH{
-			Enabled: true, KnownHosts: "/home/ada/.ssh/known_hosts", Identities: []string{at("keys/id_a")}, Selector: injection.Selector{Agents: []string{"codex"}},
+			Enabled: true, KnownHosts: "/home/ada/.ssh/known_hosts", Identities: []string{at("keys/id_a"), "agent:SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU"}, Selector: injection.Selector{Agents: []string{"codex"}},
+			Hosts: []injection.SSHHost{
+				{User: "git", Endpoint: injection.Endpoint{Host: "example.com", Port: 22}}, {Endpoint: injection.Endpoint{Host: "other.example", Port: 2222}},
+				{Endpoint: injection.Endpoint{Host: "2001:db8::1", Port: 22}}, {Endpoint: injection.Endpoint{Host: "example.com", Port: 22}},
+			},
 		},
 		Copies: []injection.Copy{
 			{Source: at("notes"), Target: "notes"},
@@ -159,6 +164,11 @@ func TestMalformed(t *testing.T) {
 		"version = 1\n[network]\nallow_endpoints = [\"example.com:0\"]":                                                "is not HOST:PORT",
 		"version = 1\n[ssh]\nidentities = [\"a/id\", \"b/id\"]":                                                        "a name that is taken",
 		"version = 1\n[ssh]\nidentities = [\"config\"]":                                                                "a name that is taken",
+		"version = 1\n[ssh]\nidentities = [\"agent:SHA256:short\"]":                                                    "is not agent: and a fingerprint",
+		"version = 1\n[ssh]\nhosts = [\"*.example.com\"]":                                                              "is not HOST, HOST:PORT",
+		"version = 1\n[ssh]\nhosts = [\"@example.com\"]":                                                               "is not HOST, HOST:PORT",
+		"version = 1\n[ssh]\nhosts = [\"a b@example.com\"]":                                                            "is not HOST, HOST:PORT",
+		"version = 1\n[ssh]\nhosts = [\"example.com:0\"]":                                                              "is not HOST, HOST:PORT",
 		"version = 1\n[ssh]\nenabled = \"yes\"":                                                                        "must be true or false",
 		"version = 1\n[ssh\n":                                                                                          "line 2",
 		"version = 1\n\xff":                                                                                            "line",

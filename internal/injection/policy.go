@@ -78,12 +78,27 @@ func (c Credential) Path() (string, bool) {
 type SSH struct {
 	Selector
 
-	Enabled           bool
-	Config            string
-	KnownHosts        string
-	Identities        []string
+	Enabled    bool
+	Config     string
+	KnownHosts string
+	// Identities are paths of private keys, and keys of the operator's agent as
+	// agent:FINGERPRINT.
+	Identities []string
+	// Hosts are those to log in to. An empty list leaves it to the session's endpoints.
+	Hosts             []SSHHost
 	AllowUnsafeConfig bool
 }
+
+// SSHHost is a host to log in to.
+type SSHHost struct {
+	Endpoint
+
+	// User is the one to log in as; "" is any.
+	User string
+}
+
+// AgentPrefix begins an identity that is a key of the operator's agent.
+const AgentPrefix = "agent:"
 
 // Copy is a file that is copied into the cell's home.
 type Copy struct {

@@ -1,6 +1,8 @@
 package injection
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"path"
@@ -11,7 +13,7 @@ import (
 )
 
 func (p *part) ssh(t table) error {
-	keys, err := t.only("enabled", "config", "known_hosts", "identities", "providers", "modes", "allow_unsafe_config")
+	keys, err := t.only("enabled", "config", "known_hosts", "identities", "hosts", "providers", "modes", "allow_unsafe_config")
 	if err != nil {
 		return err
 	}
@@ -41,9 +43,61 @@ func (p *part) ssh(t table) error {
 	if s.Identities, err = p.identities(keys["identities"].line, list); err != nil {
 		return err
 	}
+	if s.Hosts, err = keys.sshHosts("hosts"); err != nil {
+		return err
+	}
 	p.policy.SSH = s
 	return nil
 }
+
+// sshHosts reads a list of [USER@]HOST[:PORT].
+func (f fields) sshHosts(key string) ([]SSHHost, error) {
+	list, err := f.list(key)
+	var out []SSHHost
+	for _, text := range list {
+		h, ok := ParseSSHHost(text)
+		if !ok {
+			return nil, bad(f[key].line, "%s: %s is not HOST, HOST:PORT or USER@HOST:PORT", key, quote.Arg(text))
+		}
+		if !slices.Contains(out, h) {
+			out = append(out, h)
+		}
+	}
+	return out, err
+}
+
+// ParseSSHHost reads [USER@]HOST[:PORT]. The port is 22 if there is none. An IPv6
+// address is in brackets.
+func ParseSSHHost(text string) (h SSHHost, ok bool) {
+	host := text
+	if i := strings.LastIndexByte(text, '@'); i >= 0 {
+		h.User, host = text[:i], text[i+1:]
+		if h.User == "" || len(h.User) > maxUser || strings.ContainsFunc(h.User, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return SSHHost{}, false
+		}
+	}
+	if h.Endpoint, ok = ParseEndpoint(host); !ok {
+		h.Endpoint, ok = ParseEndpoint(host + ":22")
+	}
+	return h, ok
+}
+
+// maxUser bounds the name of a user.
+const maxUser = 64
+
+// String returns the host as ParseSSHHost reads it.
+func (h SSHHost) String() string {
+	text := h.Endpoint.String()
+	if h.Port == sshPort {
+		text = strings.TrimSuffix(text, ":22")
+	}
+	if h.User != "" {
+		text = h.User + "@" + text
+	}
+	return text
+}
+
+const sshPort = 22
 
 // optional returns the path of a file that may be left out.
 func (p *part) optional(keys fields, key string) (string, error) {
@@ -54,11 +108,25 @@ func (p *part) optional(keys fields, key string) (string, error) {
 	return p.path(text), nil
 }
 
-// identities returns the paths of keys, whose names differ.
+// isFingerprint reports whether a text is a fingerprint as ssh-keygen prints it.
+func isFingerprint(text string) bool {
+	encoded, ok := strings.CutPrefix(text, "SHA256:")
+	sum, err := base64.RawStdEncoding.DecodeString(encoded)
+	return ok && err == nil && len(sum) == sha256.Size
+}
+
+// identities returns the paths of keys, whose names differ, and keys of the agent.
 func (p *part) identities(line int, list []string) ([]string, error) {
 	var out, names []string
 	for _, text := range list {
 		base := path.Base(text)
+		if key, isAgent := strings.CutPrefix(text, AgentPrefix); isAgent {
+			if !isFingerprint(key) || slices.Contains(out, text) {
+				return nil, bad(line, "identities: %s is not agent: and a fingerprint that ssh-add -l prints, or is given twice", quote.Arg(text))
+			}
+			out = append(out, text)
+			continue
+		}
 		switch {
 		case text == "":
 			return nil, bad(line, "identities: an empty path")

@@ -37,6 +37,7 @@ type facts struct {
 	allow       Allowances
 	cache       bool // standard
 	credentials []Credential
+	unsafeSSH   bool // the operator's configuration of ssh has risky directives
 	degraded    bool // the operator allowed controls to be missing
 	masks       bool // control files of the workspace are masked
 	// earlier are the reasons of the session's earlier runs. The assurance only ever
@@ -62,6 +63,7 @@ func (f facts) reasons() []string {
 	add(f.allow.RepoMCP, ReasonRepoMCP)
 	add(f.cache, ReasonPersistentCache)
 	add(slices.ContainsFunc(f.credentials, func(c Credential) bool { return c.How == AsCopy }), ReasonCredentialCopy)
+	add(f.unsafeSSH, ReasonUnsafeSSHConfig)
 	add(f.degraded, ReasonDegradedControls)
 	for _, reason := range f.earlier {
 		add(!slices.Contains(out, reason), reason)

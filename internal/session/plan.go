@@ -90,6 +90,8 @@ type Plan struct {
 	Reasons            []string `json:"assurance_reasons"`
 	PolicyHash         string   `json:"policy_hash"`
 	Notes              []string `json:"notes"`
+	// SSHNotes say what keeps the session from logging in to hosts.
+	SSHNotes []string `json:"ssh_notes,omitempty"`
 	// OptionalLimits reports that the limits are the default ones.
 	OptionalLimits bool             `json:"optional_limits"`
 	Terms          api.SessionTerms `json:"terms"`
@@ -100,6 +102,7 @@ type Plan struct {
 	policy    *policy.Policy
 	control   *api.ControlRequest // nil if nothing is masked
 	turns     *api.TurnRequest    // nil if none is taken
+	ssh       *api.SSHRequest     // nil if the session does not log in to hosts
 }
 
 // Make decides everything about a session, and starts nothing. It asks nobody: what it
@@ -125,11 +128,16 @@ func Make(q Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	reasons := facts{q.Mode, q.Allow, q.Cache == "standard", q.Credentials, q.Degraded, q.Masks, q.earlierReasons()}.reasons()
+	ssh, err := q.ssh(rules)
+	if err != nil {
+		return nil, err
+	}
+	reasons := facts{q.Mode, q.Allow, q.Cache == "standard", q.Credentials, ssh.unsafe, q.Degraded, q.Masks, q.earlierReasons()}.reasons()
+	credentials := slices.Concat([]Credential{}, q.Credentials, ssh.credentials)
 	p := &Plan{
 		Title: a.Title, Workspace: q.Workspace, Command: arguments, Show: []string{}, Environment: a.Environment,
-		UsedCredential: append([]Credential{}, q.Credentials...), MissingCredentials: []string{}, Reasons: append([]string{}, reasons...),
-		Masked: q.masked(), PolicyHash: rules.Digest(), Notes: append([]string{}, a.Notes...), adapter: a, grant: q.granted(), policy: rules, control: q.control(), turns: turns,
+		UsedCredential: credentials, MissingCredentials: []string{}, Reasons: append([]string{}, reasons...),
+		Masked: q.masked(), PolicyHash: rules.Digest(), Notes: append([]string{}, a.Notes...), SSHNotes: ssh.notes, ssh: ssh.request, adapter: a, grant: q.granted(), policy: rules, control: q.control(), turns: turns,
 		OptionalLimits: !q.limited(), directory: q.below(),
 	}
 	version := ""
@@ -145,7 +153,7 @@ func Make(q Request) (*Plan, error) {
 		Agent: a.Name, AgentVersion: version, Adapter: hex.EncodeToString(sum[:]), Mode: q.Mode, Autonomy: q.Autonomy,
 		Assurance: Label(reasons), AutonomyAssurance: autonomyLabel(q.Autonomy), CacheAssurance: cacheLabel(q.Cache == "standard"),
 		ObservabilityAssurance: observabilityLabel(), ControlPlane: q.controlPlane(), RepoMCP: q.repoMCP(),
-		NativeSandbox: nativeSandbox(a), NetworkPolicy: "allowlist", Endpoints: endpoints(rules), Credentials: names(q.Credentials),
+		NativeSandbox: nativeSandbox(a), NetworkPolicy: "allowlist", Endpoints: endpoints(rules), Credentials: names(credentials),
 		InjectionPolicy: q.InjectionPolicy, Turns: q.Turns, Acknowledged: append([]string{}, acknowledged...), Command: q.recorded(arguments),
 		Directory: quote.UTF8(q.below()),
 	}

@@ -178,6 +178,7 @@ func start(ctx context.Context, e Engine, name string, o Order) (*api.StartResul
 	q.ReadOnly = append(slices.Clone(o.Options.ReadOnly), p.Show...)
 	q.Network.Credentials = append(slices.Clone(q.Network.Credentials), p.grant.Sources...)
 	q.Network.Placeholders, q.Network.Logins = p.grant.Placeholders, p.grant.Logins
+	q.Network.SSH = p.ssh
 	q.Env = slices.Concat(p.variables(o.PathDirs), q.Env)
 	res, err := e.Start(ctx, q)
 	if !p.OptionalLimits || api.CodeOf(err) != api.CodeUnenforced {
