@@ -205,6 +205,9 @@ func (p *Proxy) newUpgrades() *httputil.ReverseProxy {
 // response checks an answer before it goes to the program.
 func (p *Proxy) response(res *http.Response) error {
 	f := flightOf(res.Request.Context())
+	if no := f.stopped.Load(); no != nil {
+		return no // an answer to a request that was cut
+	}
 	f.status.Store(int32(res.StatusCode))
 	// Only the proxy may report what the policy did, and the answer must not
 	// offer the program another way to the host.
@@ -236,9 +239,9 @@ func (p *Proxy) response(res *http.Response) error {
 // failed answers a request whose upstream did not.
 func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	f := flightOf(r.Context())
-	var cut *refusal
+	cut := f.stopped.Load()
 	switch cause := context.Cause(r.Context()); {
-	case errors.As(cause, &cut):
+	case cut != nil, errors.As(cause, &cut):
 		p.refused(w, r, f, cut)
 		return
 	case cause != nil:
