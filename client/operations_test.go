@@ -167,7 +167,11 @@ func operateCell(t *testing.T, c *client.Client) {
 		t.Errorf("%+v", states)
 	}
 	ok(cell.Fork(ctx, client.Fork{Name: "every-fork"}))
-	ok(cell.Race(ctx, client.Race{Command: []string{"true"}, N: 1}))
+	kept := did[*client.RaceAnswer](t)(cell.Race(ctx, client.Race{Command: []string{"true"}, N: 2, Keep: true}))
+	chosen := did[*client.RaceAnswer](t)(cell.Choose(ctx, client.Choose{Attempt: kept.Attempts[1].Cell, Reason: "the second"}))
+	if best := chosen.Best(); best == nil || best.Attempt != 2 || chosen.DecisionID == "" {
+		t.Errorf("%+v", chosen)
+	}
 	archive := did[io.ReadCloser](t)(cell.Export(ctx, client.ExportState{}))
 	upload := did[*client.Upload](t)(c.Upload(ctx, archive))
 	_ = archive.Close()

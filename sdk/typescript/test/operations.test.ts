@@ -126,7 +126,8 @@ async function change(cell: Cell): Promise<void> {
   assert.ok((await cell.disk()).cells.length);
   await cell.fork({ name: "every-fork" });
   const attempts: number[] = [];
-  await cell.race("true", { n: 2, onAttempt: (a) => attempts.push(a.attempt) });
+  const race = await cell.race("true", { n: 2, keep: true, onAttempt: (a) => attempts.push(a.attempt) });
+  assert.equal((await cell.choose(race.attempts[1]!.cell)).winner?.attempt, 2);
   assert.deepEqual(attempts.sort(), [1, 2]);
   const { upload } = await fc.upload(cell.export());
   const copy = await fc.cells.create({ source: { upload }, name: "every-copy" });
