@@ -16,6 +16,8 @@ type Client struct {
 	Policies  *Policies
 	Events    *Events
 	Tokens    *Tokens
+	Sessions  *Sessions
+	Agents    *Agents
 
 	address address
 	token   string
@@ -47,6 +49,7 @@ func New(opts ...Option) (*Client, error) {
 	}}
 	c.Cells, c.Runs, c.Receipts = &Cells{c}, &Runs{c}, &Receipts{c}
 	c.Decisions, c.Policies, c.Events, c.Tokens = &Decisions{c}, &Policies{c}, &Events{c}, &Tokens{c}
+	c.Sessions, c.Agents = &Sessions{c}, &Agents{c}
 	return c, nil
 }
 

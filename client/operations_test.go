@@ -51,6 +51,7 @@ func TestEveryOperation(t *testing.T) {
 	}
 	operateFiles(t, c)
 	operateEvidence(t, c)
+	operateSessions(t, c)
 	slices.Sort(wanted)
 	var missing []string
 	// A request is recorded after its answer.

@@ -34,6 +34,12 @@ type (
 	Suggest         = api.SuggestBody
 	GC              = api.GCBody
 	CreateToken     = api.TokenBody
+	CreateSession   = api.CreateSession
+	SessionSettings = api.SessionSettings
+	Rewind          = api.RewindBody
+	Send            = api.SendBody
+	StopSession     = api.StopSessionBody
+	Publish         = api.PublishBody
 	Quota           = api.Quota
 )
 
@@ -87,6 +93,17 @@ type (
 	LogEntry            = api.LogEntry
 	ProcessInfo         = api.ProcessInfo
 	DiskResult          = api.DiskResult
+	AgentSession        = api.AgentSession
+	SessionTerms        = api.SessionTerms
+	SessionPlan         = api.SessionPlan
+	TurnInfo            = api.TurnInfo
+	TimelineEntry       = api.TimelineEntry
+	SentMessage         = api.SentMessage
+	RewoundSession      = api.RewoundSession
+	PublishResult       = api.PublishResult
+	AgentState          = api.AgentState
+	AgentDocument       = api.AgentDocument
+	CredentialDecision  = api.CredentialDecision
 )
 
 // Shell returns the command that has a shell run a line of text.

@@ -8,6 +8,15 @@ type DaemonOptions struct {
 	TokenFile string
 }
 
+// Operator is what a daemon uses of the person who runs it.
+type Operator struct {
+	// Config is the configuration directory, Home the home directory; "" is none.
+	Config, Home string
+	// Env has the variables, as K=V, and Path is the search path of programs.
+	Env  []string
+	Path string
+}
+
 // ServeOptions are the options of the daemon.
 type ServeOptions struct {
 	// Listen are addresses: unix:PATH or HOST:PORT. Without any, the socket of the
@@ -27,6 +36,12 @@ type ServeOptions struct {
 	// CredentialsFile is the operator's file of credentials, which requests use by
 	// name. It need not exist; "" is none.
 	CredentialsFile Text
+	// AllowAgents are the coding agents of the host that callers with a token may start.
+	AllowAgents []string
+	// AllowPublish lets callers with a token publish, with the operator's name and key.
+	AllowPublish bool
+	// Operator is what sessions and publications use of the operator's.
+	Operator Operator
 	// LogFormat is text or json.
 	LogFormat string
 }

@@ -49,26 +49,7 @@ const (
 
 // Decision says whether a session gets a credential, how, and why.
 type Decision struct {
-	Credential string `json:"credential"`
-	Selected   bool   `json:"selected"`
-	// How is placeholder, header or copy; "" if it is not selected.
-	How string `json:"how,omitempty"`
-	// Reason is why it is selected or not.
-	Reason string `json:"selection_reason"`
-	// Readiness says whether the value can be had.
-	Readiness string   `json:"credential_readiness"`
-	Input     string   `json:"credential_input_kind"`
-	Providers []string `json:"credential_providers,omitempty"`
-	Modes     []string `json:"credential_modes,omitempty"`
-	Resolver  string   `json:"credential_resolver,omitempty"`
-	// Source is the place of the value, without secrets.
-	Source string `json:"source,omitempty"`
-	// Endpoints are the places that the value is sent to.
-	Endpoints []string `json:"endpoints,omitempty"`
-	// Problem is why the value cannot be had; "" if it can.
-	Problem string `json:"problem,omitempty"`
-	// Next is what the operator can do; "" if nothing is missing.
-	Next string `json:"next_step,omitempty"`
+	api.CredentialDecision
 
 	// Entry is the entry of the policy; its key is "" if there is none.
 	Entry injection.Credential `json:"-"`
@@ -114,16 +95,18 @@ func Why(r Request, key string) Decision {
 			return d
 		}
 	}
-	return Decision{
+	return Decision{CredentialDecision: api.CredentialDecision{
 		Credential: key, Readiness: OutOfScope, Input: FromNothing,
 		Reason: "credential is not in scope for agent " + r.Adapter.Name,
-	}
+	}}
 }
 
 // configured decides about a credential by its entry in the policy. The target is that
 // of a file that can only be copied.
 func (r Request) configured(key string, spec agent.Credential, target string) Decision {
-	d := Decision{Credential: key, Input: FromNothing, Readiness: Absent, Reason: "not configured in policy", Spec: spec, Target: target, Endpoints: endpoints(spec)}
+	d := Decision{Spec: spec, Target: target, CredentialDecision: api.CredentialDecision{
+		Credential: key, Input: FromNothing, Readiness: Absent, Reason: "not configured in policy", Endpoints: endpoints(spec),
+	}}
 	if r.Policy == nil {
 		d.Next = setCommand(r.Adapter.Name, key)
 		return d
@@ -231,10 +214,10 @@ func Given(spec agent.Credential, source string) (Decision, error) {
 	if err != nil {
 		return Decision{}, api.Usagef("", "--credential %s: %s", spec.Key, credential.ErrSource)
 	}
-	d := Decision{
+	d := Decision{Spec: spec, CredentialDecision: api.CredentialDecision{
 		Credential: spec.Key, Selected: true, How: spec.How, Reason: "given by --credential", Readiness: Ready, Input: FromSource,
-		Source: from.String(), Endpoints: endpoints(spec), Spec: spec,
-	}
+		Source: from.String(), Endpoints: endpoints(spec),
+	}}
 	d.Entry.Source = source
 	if name, ok := strings.CutPrefix(source, "file:"); ok && path.IsAbs(name) {
 		d.Entry.Source = name // a login is read as a file

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -107,3 +108,13 @@ func (e *Engine) openHostFile(path string) (*os.File, error) {
 // descriptorPath returns a path that leads to an open directory, whatever its name
 // is now. It is the same in the process that reads with more rights.
 func descriptorPath(d *fsx.Dir) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), d.Fd()) }
+
+// SourceDir returns the directory of the host that a cell was made from; "" if it was
+// made from something else. One that the caller may not use is an error.
+func (e *Engine) SourceDir(_ context.Context, name string) (string, error) {
+	c, err := e.findCell(name)
+	if err != nil || c.SourceKind != "dir" {
+		return "", err
+	}
+	return c.Source, e.caller.mayName(c.Source)
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -111,22 +110,10 @@ func agentArgs(cmd *cobra.Command, args []string) error {
 	return positional("NAME")(cmd, before)
 }
 
-// catalogue returns the adapters that come with the program and the operator's.
-func catalogue() agent.Catalogue { return agent.NewCatalogue(configFile("agents")) }
-
-// findAgent returns the adapter of a name.
-func findAgent(name string) (*agent.Entry, error) {
-	e, err := catalogue().Find(name)
-	if errors.Is(err, agent.ErrUnknown) {
-		return nil, &api.Error{
-			Kind: api.NotFound, Code: api.CodeNotFound, Message: err.Error(), Err: err,
-			Hint: "`forkcell agent list` shows them, and generic runs any program",
-		}
-	}
-	if err != nil {
-		return nil, usageError("", "%v", err)
-	}
-	return e, nil
+// operatorHost is this host with the environment of this process.
+func operatorHost() agentsession.Host {
+	home, _ := os.UserHomeDir() // without one, ~/ is not replaced
+	return agentsession.Host{Config: configDir(), Home: home, Path: os.Getenv("PATH"), Env: os.Environ()}
 }
 
 // agentRun is one `agent NAME` under way.
@@ -134,7 +121,6 @@ type agentRun struct {
 	session *session
 	cmd     *cobra.Command
 	opts    *agentOptions
-	entry   *agent.Entry
 	place   agentsession.Workspace
 	plan    *agentsession.Plan
 	options api.RunOptions
@@ -158,7 +144,7 @@ func runAgent(cmd *cobra.Command, s *session, name string, args []string, o *age
 // prepare decides everything, and starts nothing.
 func (r *agentRun) prepare(name string, args []string) (err error) {
 	o := r.opts
-	if r.entry, err = findAgent(name); err != nil {
+	if _, err = operatorHost().Find(name); err != nil {
 		return err
 	}
 	if r.place, err = r.admit(); err != nil {
@@ -170,39 +156,24 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 	if r.options, err = o.resolve(r.cmd); err != nil {
 		return err
 	}
-	q := agentsession.Request{
-		Adapter: r.entry, Workspace: r.place.Root, Directory: cmp.Or(string(o.Workdir), r.place.Below), Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow,
-		Acknowledged: r.acknowledged(), Now: r.session.now(), Cache: o.Cache, Turns: o.turns, Earlier: r.earlier, Degraded: o.AllowDegraded, Masks: true,
-	}
-	if err = r.find(&q); err != nil {
+	p, err := operatorHost().Prepare(agentsession.Wish{
+		Agent: name, Place: r.place, Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow, Acknowledged: r.acknowledged(),
+		Turns: o.turns, Injection: o.injection, Earlier: r.earlier, Options: r.options, Now: r.session.now(),
+	})
+	if err != nil {
 		return err
 	}
-	if err = r.policies(&q); err != nil {
-		return err
-	}
-	if err = r.credentials(&q); err != nil {
-		return err
-	}
-	r.limits(&q)
-	r.plan, err = agentsession.Make(q)
-	return err
+	r.plan, r.options, r.dirs = p.Plan, p.Options, p.PathDirs
+	r.options.Network.Resolve = withPins(r.options.Network.Resolve, p.Pins)
+	return nil
 }
 
 func (r *agentRun) admit() (agentsession.Workspace, error) {
-	home, _ := os.UserHomeDir()
-	a := agentsession.Admission{Home: home, NonGit: r.opts.nonGit}
-	all, err := catalogue().All()
+	a, err := operatorHost().Admission(r.opts.nonGit)
 	if err != nil {
-		return agentsession.Workspace{}, usageError("", "%v", err)
+		return agentsession.Workspace{}, err
 	}
-	for _, e := range all {
-		a.StateDirs = append(a.StateDirs, e.Adapter.Paths.State...)
-	}
-	dir := r.opts.workspace
-	if dir == "" {
-		dir = "."
-	}
-	return a.Admit(dir)
+	return a.Admit(cmp.Or(r.opts.workspace, "."))
 }
 
 func (r *agentRun) acknowledged() map[string]string {
@@ -215,41 +186,11 @@ func (r *agentRun) acknowledged() map[string]string {
 	return out
 }
 
-// find finds the program: the agent's, or the one after the dashes.
-func (r *agentRun) find(q *agentsession.Request) (err error) {
-	a, path := r.entry.Adapter, os.Getenv("PATH")
-	if len(a.Program.Names) > 0 && !q.Allow.ArbitraryCommand {
-		q.Installation, err = a.Find(path)
-	} else {
-		if len(q.Arguments) == 0 {
-			return usageError("write: forkcell agent "+a.Name+" -- PROGRAM [ARG]...", "agent %s: no program after --", a.Name)
-		}
-		q.Installation, err = a.FindCommand(path, q.Arguments[0])
-		if errors.Is(err, agent.ErrNotInstalled) && strings.Contains(q.Arguments[0], "/") || err != nil && os.IsNotExist(err) {
-			// It may be in the workspace only.
-			q.Installation, err = &agent.Installation{Program: q.Arguments[0], Command: q.Arguments[:1]}, nil
-		}
-		q.Arguments = q.Arguments[1:]
-	}
-	if err != nil {
-		hint := ""
-		if a.Program.Package != "" {
-			hint = "`npm install -g " + a.Program.Package + "` installs it"
-		}
-		return &api.Error{Kind: api.Refused, Code: api.CodeAgent, Message: "agent " + err.Error(), Hint: hint, Err: err}
-	}
-	if in := q.Installation; len(a.Program.Names) > 0 && strings.HasPrefix(in.Program, r.place.Root+"/") {
-		return refusal(api.CodeAgent, "install it outside of the workspace", "agent %s: its program %s is part of the workspace, which is not trusted", a.Name, quote.Path(in.Program))
-	}
-	r.dirs = q.Installation.PathDirs
-	return nil
-}
-
 func (s *session) completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	names, err := catalogue().Names()
+	names, err := operatorHost().Catalogue().Names()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -319,13 +260,7 @@ func (r *agentRun) undo(started *agentsession.Started, err error) error {
 // detached starts the agent on a terminal of its own and leaves it.
 func (r *agentRun) detached(started *agentsession.Started) error {
 	s := r.session
-	err := s.engine(r.cmd.Context(), Visit, func(ctx context.Context, e Engine) error {
-		q := started.Exec
-		q.Env, q.Size = append(q.Env, "TERM=xterm-256color"), api.WindowSize{Rows: 40, Cols: 120}
-		begun := make(chan struct{})
-		_, err := e.Exec(ctx, q, cell.Stdio{In: leaver{begun}, Started: func(string) { close(begun) }})
-		return err
-	})
+	err := s.engine(r.cmd.Context(), Visit, func(ctx context.Context, e Engine) error { return started.Leave(ctx, e) })
 	if err != nil {
 		return r.undo(started, err)
 	}
@@ -340,14 +275,6 @@ func (r *agentRun) detached(started *agentsession.Started) error {
 			p.pairs("attach", "forkcell session attach "+started.Cell, "stop", "forkcell session stop "+started.Cell)
 		})
 	})
-}
-
-// leaver is the input of somebody who leaves a command as soon as it has begun.
-type leaver struct{ begun chan struct{} }
-
-func (l leaver) Read([]byte) (int, error) {
-	<-l.begun
-	return 0, cell.ErrDetached
 }
 
 // ended prints how a session ended.

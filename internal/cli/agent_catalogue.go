@@ -13,31 +13,9 @@ import (
 
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
-	"github.com/forkcell/forkcell/internal/auth"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
-	agentsession "github.com/forkcell/forkcell/internal/session"
 )
-
-// agentState is one agent as agent list and agent check show it.
-type agentState struct {
-	Name      string `json:"name"`
-	Title     string `json:"title"`
-	File      string `json:"file,omitempty"` // the operator's document
-	Installed bool   `json:"installed"`
-	Program   string `json:"program,omitempty"`
-	Version   string `json:"version,omitempty"`
-	// Place is where the version is in the range that was tested.
-	Place       string   `json:"version_place"`
-	Tested      string   `json:"tested,omitempty"`
-	Shown       []string `json:"shown"`
-	Reaches     []string `json:"reaches"`
-	Credentials []string `json:"credentials"` // that are configured, with their sources
-	Ready       bool     `json:"ready"`
-	Problem     string   `json:"problem,omitempty"`
-	// Answer is what the program printed in a cell.
-	Answer string `json:"answer,omitempty"`
-}
 
 func newAgentList(s *session) *cobra.Command {
 	return &cobra.Command{
@@ -48,11 +26,11 @@ func newAgentList(s *session) *cobra.Command {
 		Args:    positional(),
 		RunE: func(*cobra.Command, []string) error {
 			s.started = true
-			all, err := catalogue().All()
+			all, err := operatorHost().All()
 			if err != nil {
-				return usageError("", "%v", err)
+				return err
 			}
-			list := []agentState{}
+			list := []api.AgentState{}
 			for _, e := range all {
 				list = append(list, stateOf(e))
 			}
@@ -62,46 +40,9 @@ func newAgentList(s *session) *cobra.Command {
 }
 
 // stateOf looks for an agent's program and credentials on this host.
-func stateOf(e *agent.Entry) agentState {
-	a := e.Adapter
-	st := agentState{
-		Name: a.Name, Title: a.Title, File: e.File, Tested: a.Tested.To, Place: agent.VersionUnknown, Shown: []string{},
-		Reaches: append([]string{}, a.Policy.Hosts()...), Credentials: []string{},
-	}
-	o := authFlags{agent: a.Name, mode: agentsession.Strict}
-	if store, _, err := o.store(); err == nil {
-		p, err := o.load(store)
-		if err != nil {
-			st.Problem = err.Error()
-		}
-		for _, d := range auth.Decide(o.request(a, p, "")) {
-			if d.Usable() {
-				st.Credentials = append(st.Credentials, d.Credential+" from "+d.Source)
-			}
-		}
-	}
-	if len(a.Program.Names) == 0 {
-		st.Installed, st.Ready = true, true
-		return st
-	}
-	in, err := a.Find(os.Getenv("PATH"))
-	if err != nil {
-		st.Problem = "not installed"
-		if !errors.Is(err, agent.ErrNotInstalled) {
-			st.Problem = err.Error()
-		}
-		return st
-	}
-	st.Installed, st.Program, st.Version, st.Shown = true, in.Program, in.Version, in.Show
-	st.Place = a.Tested.Place(in.Version)
-	st.Ready = len(st.Credentials) > 0 || len(a.Credentials) == 0
-	if !st.Ready {
-		st.Problem = "no credential: it can use " + strings.Join(a.Keys(), ", ")
-	}
-	return st
-}
+func stateOf(e *agent.Entry) api.AgentState { return operatorHost().State(e) }
 
-func printAgents(p *page, list []agentState) {
+func printAgents(p *page, list []api.AgentState) {
 	rows := [][]string{{"AGENT", p.paint(plain, "READY"), "VERSION", "PROGRAM", "CREDENTIALS"}}
 	for _, a := range list {
 		ready := "yes"
@@ -132,7 +73,7 @@ agent add.`,
 		ValidArgsFunction: s.completeAgent,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s.started = true
-			e, err := findAgent(args[0])
+			e, err := operatorHost().Find(args[0])
 			if err != nil {
 				return err
 			}
@@ -157,7 +98,7 @@ wrong value is an error (exit 2), and nothing is kept.`,
 			if err != nil {
 				return usageError("", "%s: %s: %v", verb(cmd), quote.Path(args[0]), err)
 			}
-			e, err := catalogue().Add(args[0], text)
+			e, err := operatorHost().Catalogue().Add(args[0], text)
 			if err != nil {
 				return usageError("`forkcell agent show claude` prints one to start from", "%s: %v", verb(cmd), err)
 			}
@@ -189,7 +130,7 @@ no network and is removed afterwards. The exit code is 0 if the program answered
 		ValidArgsFunction: s.completeAgent,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.started = true
-			e, err := findAgent(args[0])
+			e, err := operatorHost().Find(args[0])
 			if err != nil {
 				return err
 			}

@@ -1,10 +1,6 @@
 package cli
 
 import (
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -37,36 +33,15 @@ func (o *authFlags) addMode(f *pflag.FlagSet) {
 
 // store returns the operator's policy and the adapters that it is read for.
 func (o authFlags) store() (injection.Store, []*agent.Entry, error) {
-	list, err := agent.NewCatalogue(configFile("agents")).All()
-	if err != nil {
-		return injection.Store{}, nil, usageError("", "%s", err)
-	}
-	home, _ := os.UserHomeDir() // without one, ~/ is not replaced
-	store := injection.Store{Loader: injection.Loader{Names: auth.Vocabulary(list), Home: home}}
-	name := o.policy
-	if name == "" {
-		name = configFile("injection-policy.toml")
-	}
-	store.Path, err = filepath.Abs(name)
-	return store, list, err
+	return operatorHost().Store(o.policy)
 }
 
 // load returns the policy, or nil if there is none at the default place.
-func (o authFlags) load(store injection.Store) (*injection.Policy, error) {
-	p, err := store.Load(store.Path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && o.policy == "":
-		return nil, nil //nolint:nilnil // no policy is the usual start
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, usageError("", "the injection policy %s does not exist", quote.Path(store.Path))
-	}
-	return p, err
-}
+func (o authFlags) load() (*injection.Policy, error) { return operatorHost().Injection(o.policy) }
 
 // request returns what decides about the credentials of an agent's session.
 func (o authFlags) request(a *agent.Adapter, p *injection.Policy, workspace string) auth.Request {
-	home, _ := os.UserHomeDir()
-	return auth.Request{Adapter: a, Mode: o.mode, Policy: p, Host: auth.Host{Home: home, Env: os.Environ(), Workspace: workspace}}
+	return operatorHost().Credentials(a, o.mode, p, workspace)
 }
 
 // findAdapter returns the adapter of a name, among all.
@@ -138,7 +113,7 @@ several agents use is kept for the others.`,
 			if err := o.checkKey(cmd, store.Names, o.agent); err != nil {
 				return err
 			}
-			if _, err := o.load(store); err != nil {
+			if _, err := o.load(); err != nil {
 				return err
 			}
 			removed, err := store.Unset(o.credential, o.agent)
@@ -222,7 +197,7 @@ func (o authFlags) resolve(cmd *cobra.Command) (store injection.Store, agents []
 		}
 		agents = slices.DeleteFunc(agents, func(e *agent.Entry) bool { return e.Adapter.Name != o.agent })
 	}
-	p, err = o.load(store)
+	p, err = o.load()
 	return store, agents, p, err
 }
 
@@ -319,7 +294,7 @@ func runWhy(cmd *cobra.Command, s *session, o authFlags) error {
 	if err != nil {
 		return err
 	}
-	policy, err := o.load(store)
+	policy, err := o.load()
 	if err != nil {
 		return err
 	}

@@ -160,12 +160,12 @@ func (b *bundle) home(ctx context.Context, s *session, e Engine) error {
 // agents adds what this host has of each agent.
 func (b *bundle) agents() {
 	o := authFlags{mode: agentsession.Strict}
-	store, list, err := o.store()
+	_, list, err := o.store()
 	if err != nil {
 		b.gap("agents", err)
 		return
 	}
-	policy, err := o.load(store)
+	policy, err := o.load()
 	if err != nil {
 		b.gap("the injection policy", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/agent"
+	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/auth"
 	"github.com/forkcell/forkcell/internal/injection"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -37,7 +38,7 @@ credential is shown.`,
 
 // inspected is what is known about a session of one agent.
 type inspected struct {
-	Agent agentState `json:"agent"`
+	Agent api.AgentState `json:"agent"`
 	// Plan is what would be decided; null if there can be no session.
 	Plan    *agentsession.Plan `json:"plan"`
 	Problem string             `json:"problem,omitempty"`

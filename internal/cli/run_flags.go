@@ -41,11 +41,20 @@ func credentialsFile() api.Text { return api.Text(configFile("credentials")) }
 // configFile returns the path of a file in the operator's configuration directory.
 // The file need not exist.
 func configFile(name string) string {
+	dir := configDir()
+	if dir == "" {
+		return ""
+	}
+	return dir + "/" + name
+}
+
+// configDir returns the operator's configuration directory; "" if there is none.
+func configDir() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
 		return ""
 	}
-	return dir + "/forkcell/" + name
+	return dir + "/forkcell"
 }
 
 // caches returns the values of --cache.

@@ -67,6 +67,8 @@ answered. SIGHUP makes it read tokens and certificates again.`,
 			}
 			// SIGHUP reloads tokens and certificates.
 			o.CredentialsFile = credentialsFile()
+			host := operatorHost()
+			o.Operator = api.Operator{Config: host.Config, Home: host.Home, Env: host.Env, Path: host.Path}
 			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM)
 			defer stop()
 			return s.programs.Serve(ctx, s.home, o, s.streams.Err, s.listening)
@@ -78,6 +80,8 @@ answered. SIGHUP makes it read tokens and certificates again.`,
 	f.StringVar(&o.TLSKey, "tls-key", "", "the private key of the certificate, in this `FILE`")
 	f.StringVar(&o.Tokens, "tokens", "", "also take the tokens in this `FILE`, which token create --print-entry makes")
 	f.StringArrayVar(&o.AllowSource, "allow-source", nil, "let callers with a token name this `DIR` of the host and what is below it (repeatable)")
+	f.StringArrayVar(&o.AllowAgents, "allow-agent", nil, "let callers with a token start this coding agent of the host, by `NAME` (repeatable)")
+	f.BoolVar(&o.AllowPublish, "allow-publish", false, "let callers with a token publish accepted work with your name, key and logins")
 	f.StringArrayVar(&o.Hosts, "host", nil, "let callers over TCP address the daemon by this `NAME` (repeatable)")
 	f.IntVar(&o.MaxLive, "max-live", 0, "at most `N` live cells at once, 0 for no limit")
 	f.IntVar(&o.MaxRuns, "max-runs", 0, "at most `N` runs at once, 0 for no limit")

@@ -108,20 +108,6 @@ func (s *session) completeSession(cmd *cobra.Command, args []string, text string
 	return s.completeCell(cmd, args, text)
 }
 
-// mainCommand returns the agent's command in a live session.
-func mainCommand(ctx context.Context, e Engine, name string) (api.SessionInfo, error) {
-	list, err := e.Sessions(ctx, name)
-	if err != nil {
-		return api.SessionInfo{}, err
-	}
-	for _, x := range list {
-		if x.Running && x.Detachable {
-			return x, nil
-		}
-	}
-	return api.SessionInfo{}, refusal(api.CodeNotStarted, "`forkcell session show "+name+"` says more", "the agent of session %s does not run", quote.Line(name))
-}
-
 func newSessionAttach(s *session) *cobra.Command {
 	var noStdin, take bool
 	cmd := &cobra.Command{
@@ -144,7 +130,7 @@ now on.`,
 				left: func(*api.ExecResult) string { return "left; `forkcell session attach " + args[0] + "` comes back" },
 			}
 			return s.rawEngine(Visit, func(e Engine) error {
-				agent, err := mainCommand(cmd.Context(), e, args[0])
+				agent, err := agentsession.Command(cmd.Context(), e, args[0])
 				if err != nil {
 					return err
 				}
@@ -200,13 +186,8 @@ Control characters are refused.`,
 	return cmd
 }
 
-type sendResult struct {
-	SessionID string `json:"session_id"`
-	SentBytes int    `json:"sent_bytes"`
-}
-
 func runSend(ctx context.Context, s *session, e Engine, name, text string, enter bool) error {
-	agent, err := mainCommand(ctx, e, name)
+	agent, err := agentsession.Command(ctx, e, name)
 	if err != nil {
 		return err
 	}
@@ -214,7 +195,7 @@ func runSend(ctx context.Context, s *session, e Engine, name, text string, enter
 	if err != nil {
 		return err
 	}
-	return s.emit(sendResult{name, sent}, func(p *page) {
+	return s.emit(api.SentMessage{SessionID: name, SentBytes: sent}, func(p *page) {
 		p.printf("%s typed into session %s\n", count(int64(sent), "byte", "bytes"), quote.Line(name))
 	})
 }

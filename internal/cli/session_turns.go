@@ -154,7 +154,7 @@ func (r *agentRun) prepareAgain(info *api.AgentSession, args []string) error {
 		}
 	}
 	o.workspace, o.nonGit = info.Workspace, true
-	entry, err := findAgent(info.Agent)
+	entry, err := operatorHost().Find(info.Agent)
 	if err != nil {
 		return err
 	}

@@ -70,29 +70,11 @@ func sinceBegin(cmd *cobra.Command, i *api.AgentSession) error {
 }
 
 func newSessionPublish(s *session) *cobra.Command {
-	return asSession(s, newPublish(s), "publish SESSION --branch BRANCH", "Put the accepted work of a session on a new branch", "publish repo-claude --branch work/fix-login", refuseUndecided)
-}
-
-// refuseUndecided refuses a session whose work is not accepted. The cell may hold work
-// that was accepted before the session, and nobody asks for that by the session's name.
-func refuseUndecided(i *api.AgentSession) error {
-	if agentsession.Accepted(i) {
-		return nil
-	}
-	name := quote.Line(i.SessionID)
-	return refusal(api.CodePending, "`forkcell session accept "+name+"` accepts it", "session %s is not accepted: only accepted work is published", name)
+	return asSession(s, newPublish(s), "publish SESSION --branch BRANCH", "Put the accepted work of a session on a new branch", "publish repo-claude --branch work/fix-login", agentsession.RefusePending)
 }
 
 func newSessionAccept(s *session) *cobra.Command {
-	return asSession(s, newAccept(s, nil), "accept SESSION", "Accept what a session changed; --apply writes it to the directory", "accept repo-claude --apply", refuseRunning)
-}
-
-func refuseRunning(i *api.AgentSession) error {
-	if i.MonitorPID == 0 {
-		return nil
-	}
-	name := quote.Line(i.SessionID)
-	return refusal(api.CodeLive, "`forkcell session stop "+name+"` ends it first", "session %s is still running", name)
+	return asSession(s, newAccept(s, nil), "accept SESSION", "Accept what a session changed; --apply writes it to the directory", "accept repo-claude --apply", agentsession.RefuseRunning)
 }
 
 func newSessionTimeline(s *session) *cobra.Command {
@@ -234,12 +216,8 @@ func newSessionDelete(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			switch {
-			case info.MonitorPID != 0:
-				return refusal(api.CodeLive, "`forkcell session stop "+args[0]+"` ends it first", "session %s is still running", quote.Line(args[0]))
-			case !force && agentsession.Undecided(info):
-				return refusal(api.CodePending, "`forkcell session accept "+args[0]+"` accepts it, `forkcell reject "+args[0]+"` takes it back, --force deletes it all the same",
-					"session %s has work that was not decided", quote.Line(args[0]))
+			if err := agentsession.RefuseDelete(info, force); err != nil {
+				return err
 			}
 			if err := e.RemoveAll(ctx, args, true); err != nil {
 				return err

@@ -15,6 +15,7 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/mcp"
 	"github.com/forkcell/forkcell/internal/server"
+	"github.com/forkcell/forkcell/internal/session"
 )
 
 // MCP serves one cell to a language model until in ends. It has the REST API inside
@@ -40,8 +41,8 @@ func MCP(ctx context.Context, home string, o api.MCPOptions, in io.Reader, out i
 		sources = append(sources, status.Source)
 	}
 	s := server.New(server.Config{
-		AllowSource: sources,
-		Engine:      func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens(), UserName: userName, Version: app.Version(),
+		AllowSource: sources, Agents: session.Host{Served: true},
+		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: engine.Tokens(), UserName: userName, Version: app.Version(),
 	})
 	bound := server.Bound{Name: actor, Cell: o.Cell, Decide: o.AllowDecide}
 	if bound.Ceiling, err = policyOf(ctx, engine, o.Cell); err != nil {

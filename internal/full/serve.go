@@ -23,6 +23,7 @@ import (
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/server"
+	"github.com/forkcell/forkcell/internal/session"
 	"github.com/forkcell/forkcell/internal/token"
 )
 
@@ -84,7 +85,8 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 		Engine: func(c cell.Caller) server.Engine { return engine.As(c) }, Tokens: tokens,
 		Hosts: doors.hosts, MaxLive: o.MaxLive, MaxRuns: o.MaxRuns,
 		CredentialsFile: o.CredentialsFile,
-		UserName:        userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests, Pool: engine.Pool, Traces: spans,
+		Agents:          agentsOf(o.Operator), AllowAgents: o.AllowAgents, Publish: publishOf(o),
+		UserName: userName, Version: app.Version(), AllowSource: o.AllowSource, Logger: log, Requests: requests, Pool: engine.Pool, Traces: spans,
 	})
 	mountMCP(s, log)
 	mountSite(s, engine, site)
@@ -95,6 +97,20 @@ func Serve(ctx context.Context, home string, o api.ServeOptions, stderr io.Write
 	// Without a service manager nobody is told.
 	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
 	return s.Serve(ctx, doors.listeners...)
+}
+
+// agentsOf returns the coding agents of the operator's host. The operator's variables are
+// not those of callers.
+func agentsOf(o api.Operator) session.Host {
+	return session.Host{Config: o.Config, Home: o.Home, Path: o.Path, Served: true}
+}
+
+func publishOf(o api.ServeOptions) server.PublishConfig {
+	p := server.PublishConfig{Allowed: o.AllowPublish, Env: o.Operator.Env, Home: o.Operator.Home}
+	if o.Operator.Config != "" {
+		p.Settings = o.Operator.Config + "/publish.yaml"
+	}
+	return p
 }
 
 // readTokens returns the tokens of a home, and of the file of the options.

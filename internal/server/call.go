@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -139,7 +140,11 @@ func (s *Server) within(c caller) []string {
 func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 	c := callOf(ctx.Context())
 	needs, _ := ctx.Operation().Metadata[needsKey].([]Scope)
-	err := s.admit(c, needs, ctx.Param("cell"), ctx.Header("If-Match"))
+	name := cmp.Or(ctx.Param("cell"), ctx.Param("session"))
+	err := s.admit(c, needs, name, ctx.Header("If-Match"))
+	if ctx.Param("session") != "" && err != nil && api.CodeOf(err) == api.CodeNotFound {
+		err = missingSession(name)
+	}
 	if err == nil {
 		err = checkQuery(ctx)
 	}

@@ -32,6 +32,7 @@ type Engine interface {
 	consumer
 	describer
 	planner
+	sessionKeeper
 }
 
 type cellKeeper interface {

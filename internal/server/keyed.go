@@ -247,8 +247,8 @@ func (s *Server) repeatCut(w http.ResponseWriter, r *http.Request, c *call, requ
 		writeProblem(w, s.problemOf(c, err))
 	case len(effects) > 0:
 		writeDocument(w, http.StatusOK, api.Repeated{Statements: effects})
-	case strings.HasSuffix(r.URL.Path, "/exec"), strings.HasSuffix(r.URL.Path, "/eval"):
-		// A command or code in a live cell leaves no statement.
+	case strings.HasSuffix(r.URL.Path, "/exec"), strings.HasSuffix(r.URL.Path, "/eval"), strings.HasSuffix(r.URL.Path, "/send"):
+		// A command, code or a message in a live cell leaves no statement.
 		writeProblem(w, s.problemOf(c, api.Refusef(api.CodeInterrupted, "look at the cell", "the daemon ended while the command ran")))
 	default:
 		s.carryOut(w, r, c, requests, q)

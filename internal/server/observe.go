@@ -56,8 +56,10 @@ func (s *Server) observe(w *observed, r *http.Request, c *call, begin time.Time)
 	if peer, _ := r.Context().Value(peerKey).(peer); peer.addr.IsValid() {
 		seen.From = peer.addr.String()
 	}
-	if strings.HasPrefix(seen.Route, "/v1/cells/{cell}") {
-		seen.Cell, _, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/cells/"), "/")
+	for _, of := range []string{"/v1/cells/", "/v1/sessions/"} {
+		if strings.HasPrefix(seen.Route, of+"{") {
+			seen.Cell, _, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, of), "/")
+		}
 	}
 	s.metrics.request(seen)
 	s.traces.end(r.Context(), c, seen)

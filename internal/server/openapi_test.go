@@ -109,6 +109,7 @@ func TestScopes(t *testing.T) {
 		"execSocket": {"run"}, "attach": {"run"}, "getPort": {"run"}, "runSocket": {"run"}, "forwardPort": {"run"},
 		"metrics": {"admin"}, "getHomeDisk": {"admin"}, "collectGarbage": {"admin"}, "doctor": {"admin"}, "getKey": {"admin"}, "setPolicy": {"admin"},
 		"listTokens": {"admin"}, "createToken": {"admin"}, "revokeToken": {"admin"},
+		"acceptSession": {"run", "decide"}, "publishSession": {"run", "decide"}, "listAgentCredentials": {"admin"},
 		"health": nil, "ready": nil, "version": nil,
 	}
 	for path, operations := range doc.Paths {

@@ -17,6 +17,7 @@ import (
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/document"
 	"github.com/forkcell/forkcell/internal/event"
+	"github.com/forkcell/forkcell/internal/session"
 	"github.com/forkcell/forkcell/internal/token"
 )
 
@@ -41,6 +42,11 @@ type Config struct {
 	AllowSource []string
 	// CredentialsFile is the operator's file of credentials; "" is none.
 	CredentialsFile api.Text
+	// Agents are the coding agents of the host, for sessions. AllowAgents are the names of
+	// those that callers with a token may start.
+	Agents      session.Host
+	AllowAgents []string
+	Publish     PublishConfig
 	// Requests records every request that was answered. nil drops them.
 	Requests interface{ Record(c event.Call) }
 	// Pool returns the number of first processes of cells that are ready, and of those
@@ -164,5 +170,7 @@ func (s *Server) addRoutes() {
 	s.describePorts()
 	s.addFiles()
 	s.addArchives()
+	s.addSessions()
+	s.addAgents()
 	s.mux.HandleFunc("/", s.notFound)
 }

@@ -21,17 +21,7 @@ import (
 const AsCopy = "copy"
 
 // Credential is a secret that a session uses, by name.
-type Credential struct {
-	// Key is its name, How the way it gets in: placeholder, header or copy.
-	Key string `json:"key"`
-	How string `json:"how"`
-	// Source is where its value comes from, as --credential takes it: env:NAME,
-	// file:PATH or command:JSON.
-	Source string `json:"source"`
-}
-
-// String names the credential without its value.
-func (c Credential) String() string { return c.Key + ": " + c.How + ", from " + c.Source }
+type Credential = api.AgentCredential
 
 // asCopy follows the key in the text of a credential that is copied.
 const asCopy = ": " + AsCopy + ", from "
@@ -76,30 +66,15 @@ type Request struct {
 
 // Plan is what was decided about a session before it starts.
 type Plan struct {
-	Title          string            `json:"title"`
-	Workspace      string            `json:"workspace"`
-	Program        string            `json:"program"`
-	VersionPlace   string            `json:"version_place"`
-	Command        []string          `json:"-"`
-	Show           []string          `json:"show"`
-	Environment    map[string]string `json:"environment"`
-	Masked         []string          `json:"masked"`
-	UsedCredential []Credential      `json:"credentials"`
-	// MissingCredentials are keys of the adapter, if none of them is configured.
-	MissingCredentials []string `json:"missing_credentials"`
-	Reasons            []string `json:"assurance_reasons"`
-	PolicyHash         string   `json:"policy_hash"`
-	Notes              []string `json:"notes"`
-	// SSHNotes say what keeps the session from logging in to hosts.
-	SSHNotes []string `json:"ssh_notes,omitempty"`
-	// OptionalLimits reports that the limits are the default ones.
-	OptionalLimits bool             `json:"optional_limits"`
-	Terms          api.SessionTerms `json:"terms"`
+	api.SessionPlan
+
+	Command []string `json:"-"`
 
 	directory string // raw
 	adapter   *agent.Adapter
 	grant     *auth.Grant
 	policy    *policy.Policy
+	own       *policy.Policy      // what the agent needs, without the mode and the caller's policy
 	control   *api.ControlRequest // nil if nothing is masked
 	turns     *api.TurnRequest    // nil if none is taken
 	ssh       *api.SSHRequest     // nil if the session does not log in to hosts
@@ -128,6 +103,10 @@ func Make(q Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, err := q.ownPolicy()
+	if err != nil {
+		return nil, err
+	}
 	ssh, err := q.ssh(rules)
 	if err != nil {
 		return nil, err
@@ -135,10 +114,12 @@ func Make(q Request) (*Plan, error) {
 	reasons := facts{q.Mode, q.Allow, q.Cache == "standard", q.Credentials, ssh.unsafe, q.Degraded, q.Masks, q.earlierReasons()}.reasons()
 	credentials := slices.Concat([]Credential{}, q.Credentials, ssh.credentials)
 	p := &Plan{
-		Title: a.Title, Workspace: q.Workspace, Command: arguments, Show: []string{}, Environment: a.Environment,
-		UsedCredential: credentials, MissingCredentials: []string{}, Reasons: append([]string{}, reasons...),
-		Masked: q.masked(), PolicyHash: rules.Digest(), Notes: append([]string{}, a.Notes...), SSHNotes: ssh.notes, ssh: ssh.request, adapter: a, grant: q.granted(), policy: rules, control: q.control(), turns: turns,
-		OptionalLimits: !q.limited(), directory: q.below(),
+		Command: arguments, adapter: a, grant: q.granted(), policy: rules, own: own, control: q.control(), turns: turns, ssh: ssh.request, directory: q.below(),
+		SessionPlan: api.SessionPlan{
+			Title: a.Title, Workspace: q.Workspace, Show: []string{}, Environment: a.Environment, UsedCredentials: credentials,
+			MissingCredentials: []string{}, Reasons: append([]string{}, reasons...), Masked: q.masked(), PolicyHash: rules.Digest(),
+			Notes: append([]string{}, a.Notes...), SSHNotes: ssh.notes, OptionalLimits: !q.limited(),
+		},
 	}
 	version := ""
 	if in := q.Installation; in != nil {
@@ -291,3 +272,17 @@ func (p *Plan) Policy() *policy.Policy { return p.policy }
 
 // Turns says when turns are taken; nil if none is.
 func (p *Plan) Turns() *api.TurnRequest { return p.turns }
+
+// Ceiling returns the ceiling of a session whose caller has none: what the policy of the
+// cell allows, and what the agent itself needs. The operator lets the caller start the
+// agent; the mode and the caller's own policy cannot add to that.
+func (p *Plan) Ceiling(cell []byte) (*api.PolicyFile, error) {
+	name := "the policies of the cell and of agent " + p.Terms.Agent
+	out, err := policy.Parse(name, cell, policy.Options{})
+	if err != nil {
+		return nil, err
+	}
+	add(out, "agent-", p.own)
+	sorted(out)
+	return &api.PolicyFile{Name: api.Text(name), Text: out.Canonical()}, nil
+}

@@ -12,17 +12,10 @@ import (
 // policy puts the parts of the session's policy together: the adapter's, those of its
 // credentials, that of the mode, and the operator's.
 func (q *Request) policy() (*policy.Policy, error) {
-	a := q.Adapter.Adapter
-	out := policy.Default()
-	add(out, "", a.Policy.Policy())
-	for _, c := range q.Credentials {
-		known, ok := a.Credential(c.Key)
-		if !ok && c.How != AsCopy {
-			return nil, api.Usagef("`forkcell agent show "+a.Name+"` lists its credentials", "agent %s has no credential %s", a.Name, c.Key)
-		}
-		add(out, "", known.Policy.Policy())
+	out, err := q.ownPolicy()
+	if err != nil {
+		return nil, err
 	}
-	out.Credentials = append(out.Credentials, q.granted().Rules...)
 	if q.Mode == Development || q.Mode == Build {
 		add(out, "", q.Development)
 	}
@@ -36,15 +29,37 @@ func (q *Request) policy() (*policy.Policy, error) {
 	if !q.limited() {
 		out.Limits = q.Limits
 	}
-	slices.SortFunc(out.Network, func(a, b policy.NetworkPolicy) int { return cmp.Compare(a.Key, b.Key) })
-	slices.SortFunc(out.Credentials, func(a, b policy.Credential) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(out.Environment.Set, func(a, b policy.Variable) int { return cmp.Compare(a.Name, b.Name) })
+	sorted(out)
 	// The parts are valid; together they need not be.
-	whole, err := policy.Parse("the policy of agent "+a.Name, out.Canonical(), policy.Options{})
+	whole, err := policy.Parse("the policy of agent "+q.Adapter.Adapter.Name, out.Canonical(), policy.Options{})
 	if err != nil {
 		return nil, &api.Error{Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(), Err: err, Hint: "the policy given contradicts that of the agent or the mode"}
 	}
 	return whole, nil
+}
+
+// ownPolicy returns what the agent needs: the adapter's policy, and those of its
+// credentials.
+func (q *Request) ownPolicy() (*policy.Policy, error) {
+	a := q.Adapter.Adapter
+	out := policy.Default()
+	add(out, "", a.Policy.Policy())
+	for _, c := range q.Credentials {
+		known, ok := a.Credential(c.Key)
+		if !ok && c.How != AsCopy {
+			return nil, api.Usagef("`forkcell agent show "+a.Name+"` lists its credentials", "agent %s has no credential %s", a.Name, c.Key)
+		}
+		add(out, "", known.Policy.Policy())
+	}
+	out.Credentials = append(out.Credentials, q.granted().Rules...)
+	return out, nil
+}
+
+// sorted puts the parts of a policy into their order.
+func sorted(p *policy.Policy) {
+	slices.SortFunc(p.Network, func(a, b policy.NetworkPolicy) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(p.Credentials, func(a, b policy.Credential) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.Environment.Set, func(a, b policy.Variable) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // limited reports whether the operator's policy has limits. They are enforced or the

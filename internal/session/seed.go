@@ -35,7 +35,7 @@ func seed(ctx context.Context, e Engine, name string, p *Plan) error {
 // script returns the shell commands that write the agent's files; "" if it has none.
 func (p *Plan) script() (string, error) {
 	var keys []string
-	for _, c := range p.UsedCredential {
+	for _, c := range p.UsedCredentials {
 		keys = append(keys, c.Key)
 	}
 	files := p.adapter.FilesFor(p.Terms.Autonomy, keys)

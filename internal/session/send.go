@@ -8,11 +8,31 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/quote"
 )
 
 // Attacher joins commands of live cells.
 type Attacher interface {
 	Attach(ctx context.Context, r api.ExecRequest, session string, io cell.Stdio) (*api.ExecResult, error)
+}
+
+// Lister lists the commands of live cells.
+type Lister interface {
+	Sessions(ctx context.Context, cell string) ([]api.SessionInfo, error)
+}
+
+// Command returns the agent's command in a live session.
+func Command(ctx context.Context, e Lister, name string) (api.SessionInfo, error) {
+	list, err := e.Sessions(ctx, name)
+	if err != nil {
+		return api.SessionInfo{}, err
+	}
+	for _, x := range list {
+		if x.Running && x.Detachable {
+			return x, nil
+		}
+	}
+	return api.SessionInfo{}, api.Refusef(api.CodeNotStarted, "`forkcell session show "+name+"` says more", "the agent of session %s does not run", quote.Line(name))
 }
 
 // maxMessage bounds what is typed at once.

@@ -8,14 +8,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
 )
 
 // Order is a planned session that is to start.
 type Order struct {
 	Plan *Plan
+	// Base is the cell that the session is a fork of; "" is that of the workspace, which
+	// is made or refreshed first.
+	Base string
 	// Name is that of the session's cell; "" makes one from the workspace's cell and
 	// the agent.
 	Name string
@@ -61,13 +66,35 @@ func undo(ctx context.Context, e Engine, name string, resumed bool) error {
 // limit for what is undone after an error.
 const undoLimit = time.Minute
 
+// Leave executes the agent on a terminal of its own, and leaves it there.
+func (s *Started) Leave(ctx context.Context, e Engine) error {
+	q := s.Exec
+	q.TTY, q.Env, q.Size = true, append(q.Env, "TERM=xterm-256color"), api.WindowSize{Rows: 40, Cols: 120}
+	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	defer begin() // whoever reads is not kept waiting
+	_, err := e.Exec(ctx, q, cell.Stdio{In: leaver{begun}, Started: func(string) { begin() }})
+	return err
+}
+
+// leaver is the input of somebody who leaves a command as soon as it has begun.
+type leaver struct{ begun chan struct{} }
+
+func (l leaver) Read([]byte) (int, error) {
+	<-l.begun
+	return 0, cell.ErrDetached
+}
+
 // Begin makes a session: it finds or makes the cell of the workspace, forks it, starts
 // the fork, and writes the agent's files. After an error nothing is left but the cell
 // of the workspace.
 func Begin(ctx context.Context, e Engine, o Order) (*Started, error) {
-	base, err := baseCell(ctx, e, o)
-	if err != nil {
-		return nil, err
+	base := o.Base
+	if base == "" {
+		var err error
+		if base, err = baseCell(ctx, e, o); err != nil {
+			return nil, err
+		}
 	}
 	name, err := fork(ctx, e, base, o)
 	if err != nil {

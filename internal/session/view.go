@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/receipt"
 )
 
@@ -110,6 +111,35 @@ func Accepted(s *api.AgentSession) bool {
 // Undecided reports whether a session has work that nobody has decided about.
 func Undecided(s *api.AgentSession) bool {
 	return s.Decision == string(receipt.Pending) && (s.Head != s.Began || s.FinishedAt == nil)
+}
+
+// RefuseRunning refuses a session that has not ended.
+func RefuseRunning(i *api.AgentSession) error {
+	if i.MonitorPID == 0 {
+		return nil
+	}
+	name := quote.Line(i.SessionID)
+	return api.Refusef(api.CodeLive, "`forkcell session stop "+name+"` ends it first", "session %s is still running", name)
+}
+
+// RefusePending refuses a session whose work is not accepted. The cell may hold work
+// that was accepted before the session, and nobody asks for that by the session's name.
+func RefusePending(i *api.AgentSession) error {
+	if Accepted(i) {
+		return nil
+	}
+	name := quote.Line(i.SessionID)
+	return api.Refusef(api.CodePending, "`forkcell session accept "+name+"` accepts it", "session %s is not accepted: only accepted work is published", name)
+}
+
+// RefuseDelete refuses to delete a session that runs, or whose work nobody has decided
+// about, unless it is forced.
+func RefuseDelete(i *api.AgentSession, force bool) error {
+	if err := RefuseRunning(i); err != nil || force || !Undecided(i) {
+		return err
+	}
+	name := quote.Line(i.SessionID)
+	return api.Refusef(api.CodePending, "`forkcell session accept "+name+"` accepts it, `forkcell reject "+name+"` takes it back, --force deletes it all the same", "session %s has work that was not decided", name)
 }
 
 // ended reports whether the agent was executed and has ended: the cell is about to end.

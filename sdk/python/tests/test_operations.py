@@ -40,6 +40,7 @@ def test_every_operation(fc: Forkcell, daemon: str, project: Path) -> None:
     with fc.cells.create(project, name="every-warm") as warm:
         use_branches(warm)
     look(fc, live)
+    use_sessions(fc, project)
     with httpx.Client(transport=httpx.HTTPTransport(uds=daemon.removeprefix("unix:"))) as direct:
         paths = direct.get("http://localhost/openapi.json").json()["paths"]
     routes = {o["operationId"]: f"{method.upper()} {path}" for path, methods in paths.items() for method, o in methods.items()}
@@ -49,6 +50,32 @@ def test_every_operation(fc: Forkcell, daemon: str, project: Path) -> None:
         done = succeeded(fc)
         missing = {operation for operation, route in routes.items() if route not in done}
     assert missing == set(LEFT_OUT)
+
+
+def use_sessions(fc: Forkcell, project: Path) -> None:
+    cell = fc.cells.create(project, name="every-agent")
+    assert any(agent.name == "generic" and agent.ready for agent in fc.agents.list())
+    assert fc.agents.get("claude").document
+    assert list(fc.agents.credentials("claude", mode="build"))
+    command = ["sh", "-c", "echo work > work; cat"]
+    assert fc.sessions.plan(cell, "generic", arguments=command, allow_nongit=True).terms.session_assurance == "managed"
+    session = fc.sessions.start(cell, "generic", arguments=command, turns="1h", allow_nongit=True)
+    assert session.started and session.started.status == "running"
+    assert [info.session_id for info in fc.sessions.list(agent="generic", status="running")] == [session.name]
+    assert fc.sessions.get(session.name).cell.name == session.name
+    assert session.send("hello").sent_bytes == 6
+    back = session.rewind(to=0)
+    assert back.turn == 0 and back.session and back.session.status == "running"
+    assert [turn.turn for turn in session.turns()][0] == 0
+    assert session.stop().status == "exited"
+    session.accept(reason="good")
+    assert "exit" in {entry.kind for entry in session.timeline()}
+    try:
+        session.publish("work")
+        raise AssertionError("its source is no git repository")
+    except ForkcellError:
+        pass
+    session.remove()
 
 
 def succeeded(fc: Forkcell) -> set[str]:

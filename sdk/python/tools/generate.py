@@ -22,7 +22,7 @@ REFERENCE = ROOT / "docs" / "reference" / "sdk-python.md"
 MARK = "<!-- The rest is generated: make sdk-generate -->\n"
 
 # Fields that are arguments of their own, and not in the keyword arguments of a method.
-ARGUMENTS = {"RunBody": ["command"], "ExecBody": ["command"], "CreateCell": ["source", "fork_of", "checkpoint", "n"], "RaceBody": ["cell", "command", "code", "attempts", "judge"], "TokenBody": ["name", "scopes"], "ChooseBody": ["attempt"], "EvalBody": ["code"]}
+ARGUMENTS = {"RunBody": ["command"], "ExecBody": ["command"], "CreateCell": ["source", "fork_of", "checkpoint", "n"], "RaceBody": ["cell", "command", "code", "attempts", "judge"], "TokenBody": ["name", "scopes"], "ChooseBody": ["attempt"], "EvalBody": ["code"], "CreateSession": ["cell", "agent"], "SendBody": ["message", "no_newline"], "PublishBody": ["branch"]}
 
 # What turns code for asyncio into ordinary code.
 SYNC = [
@@ -123,7 +123,7 @@ def reference(out: dict[Path, str]) -> str:
     """Return the reference page: each public class with the signatures of its methods."""
     head = REFERENCE.read_text().split(MARK)[0]
     lines = [head + MARK]
-    for name in ("client", "cells", "cell", "branch", "files", "execsocket", "diff", "race", "resources", "tokens"):
+    for name in ("client", "cells", "cell", "branch", "files", "execsocket", "diff", "race", "resources", "tokens", "sessions"):
         for node in ast.parse(out[PACKAGE / "_sync" / f"{name}.py"]).body:
             if isinstance(node, ast.ClassDef):
                 lines.append(f"\n## {node.name}\n\n| | |\n|---|---|\n" + "".join(row(n) for n in node.body if public(n, node.name)))

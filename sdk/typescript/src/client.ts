@@ -4,6 +4,7 @@ import type { ClientOptions } from "./config.js";
 import { Events } from "./events.js";
 import { snake } from "./names.js";
 import { Decisions, Policies, Receipts, Runs, Tokens } from "./resources.js";
+import { Agents, Sessions } from "./sessions.js";
 import { Transport } from "./transport.js";
 import type { Check, DiskResult, GC, GCResult, GraphNode, Health, KeyInfo, Upload, UsageResult, VersionInfo } from "./types.js";
 
@@ -16,6 +17,8 @@ export class Forkcell {
   readonly policies: Policies;
   readonly events: Events;
   readonly tokens: Tokens;
+  readonly sessions: Sessions;
+  readonly agents: Agents;
   readonly #transport: Transport;
 
   /** Makes a client. Without options it uses FORKCELL_URL, else the local socket. */
@@ -29,6 +32,8 @@ export class Forkcell {
     this.policies = new Policies(transport);
     this.events = new Events(transport);
     this.tokens = new Tokens(transport);
+    this.sessions = new Sessions(transport);
+    this.agents = new Agents(transport);
   }
 
   /** Whether the daemon is on a local socket, so that both sides see the same files. */

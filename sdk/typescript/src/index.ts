@@ -22,4 +22,5 @@ export { ExecSocket, type ExecExit, type Output } from "./execsocket.js";
 export { Files } from "./files.js";
 export { Race, type Attempt, type RaceCallbacks } from "./race.js";
 export { Decisions, Policies, Receipts, Runs, Tokens } from "./resources.js";
+export { Agents, Session, Sessions } from "./sessions.js";
 export type * from "./types.js";

@@ -1,2 +1,2 @@
 // Generated from api/openapi.yaml by make sdk-generate.
-export const openFields = ["areas","credentials","details","env","events","home","labels","policy","value_json"];
+export const openFields = ["acknowledged","areas","credentials","details","env","environment","events","home","labels","policy","value_json"];

@@ -54,6 +54,9 @@ export type VerifyReceipts = Document<"ReceiptVerifyRequest">;
 export type GC = Document<"GCBody">;
 export type Update = Document<"UpdateBody">;
 export type CreateToken = Document<"TokenBody">;
+export type StartSession = Omit<Document<"CreateSession">, "cell" | "agent">;
+export type Rewind = Document<"RewindBody">;
+export type Publish = Omit<Document<"PublishBody">, "branch">;
 /** Which state `export` reads. */
 export interface ExportState {
   /** Without it, the present state. */
@@ -120,6 +123,16 @@ export type TokenInfo = Document<"TokenInfo">;
 export type TokenCreated = Document<"TokenCreated">;
 export type CheckpointInfo = Document<"CheckpointInfo">;
 export type FileInfo = Document<"FileInfo">;
+export type AgentSession = Document<"AgentSession">;
+export type SessionPlan = Document<"SessionPlan">;
+export type TurnInfo = Document<"TurnInfo">;
+export type TimelineEntry = Document<"TimelineEntry">;
+export type SentMessage = Document<"SentMessage">;
+export type RewoundSession = Document<"RewoundSession">;
+export type PublishResult = Document<"PublishResult">;
+export type AgentState = Document<"AgentState">;
+export type AgentDocument = Document<"AgentDocument">;
+export type CredentialDecision = Document<"CredentialDecision">;
 /** A change in a watched directory. Paths are relative to it. */
 export interface FileEvent {
   event: "started" | "created" | "modified" | "removed" | "renamed" | "overflow";

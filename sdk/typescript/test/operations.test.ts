@@ -45,6 +45,7 @@ test("every operation has a method", async () => {
   await live.stop();
   await useBranches(await fc.cells.create({ source: await newProject(), name: "every-warm" }));
   await look(live);
+  await useSessions(await fc.cells.create({ source: await newProject(), name: "every-agent" }));
   const wanted = Object.keys(leftOut).sort();
   const all = await operations();
   for (const begin = Date.now(); ; ) {
@@ -56,6 +57,28 @@ test("every operation has a method", async () => {
     break;
   }
 });
+
+async function useSessions(cell: Cell): Promise<void> {
+  assert.ok((await all(fc.agents.list())).some((agent) => agent.name === "generic" && agent.ready));
+  assert.ok((await fc.agents.get("claude")).document);
+  assert.ok((await all(fc.agents.credentials("claude", { mode: "build" }))).length > 0);
+  const wanted = { arguments: ["sh", "-c", "echo work > work; cat"], turns: "1h", allowNongit: true };
+  assert.equal((await fc.sessions.plan(cell, "generic", wanted)).terms.sessionAssurance, "managed");
+  const session = await fc.sessions.start(cell, "generic", wanted);
+  assert.equal(session.started?.status, "running");
+  const running = await all(fc.sessions.list({ agent: "generic", status: "running" }));
+  assert.deepEqual(running.map((info) => info.sessionId), [session.name]);
+  assert.equal((await fc.sessions.get(session.name)).cell.name, session.name);
+  assert.equal((await session.send("hello")).sentBytes, 6);
+  const back = await session.rewind({ to: 0 });
+  assert.equal(back.session?.status, "running");
+  assert.equal((await all(session.turns()))[0]?.turn, 0);
+  assert.equal((await session.stop()).status, "exited");
+  await session.accept({ reason: "good" });
+  assert.ok((await all(session.timeline())).some((entry) => entry.kind === "exit"));
+  await assert.rejects(session.publish("work")); // its source is no git repository
+  await session.remove();
+}
 
 /** Returns the routes of requests that succeeded, went to a port where nothing listens, or ask for what the host cannot do. */
 async function succeeded(): Promise<Set<string>> {

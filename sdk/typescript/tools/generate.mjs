@@ -37,7 +37,7 @@ function rows(node, file) {
 
 function page() {
   let text = readFileSync(reference, "utf8").split(mark)[0] + mark;
-  for (const name of ["client.ts", "cells.ts", "cell.ts", "branch.ts", "files.ts", "execsocket.ts", "diff.ts", "race.ts", "events.ts", "resources.ts"]) {
+  for (const name of ["client.ts", "cells.ts", "cell.ts", "branch.ts", "files.ts", "execsocket.ts", "diff.ts", "race.ts", "events.ts", "resources.ts", "sessions.ts"]) {
     const file = ts.createSourceFile(name, readFileSync(source(name), "utf8"), ts.ScriptTarget.ES2022, true);
     for (const node of file.statements.filter(ts.isClassDeclaration)) {
       text += `\n## ${node.name.text}\n\n| | |\n|---|---|\n${rows(node, file).join("")}`;

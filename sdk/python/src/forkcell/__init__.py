@@ -18,16 +18,19 @@ fails is not an error: its exit code is in the result.
 from . import models
 from ._async.cell import AsyncCell
 from ._async.client import AsyncForkcell
+from ._async.sessions import AsyncSession
 from ._errors import ForkcellError
 from ._results import ExecAnswer, ExecExit, FileEvent, RunAnswer
 from ._sync.cell import Cell
 from ._sync.client import Forkcell
+from ._sync.sessions import Session
 
 ForkcellError.__module__ = "forkcell"  # where users find it
 
 __all__ = [
     "AsyncCell",
     "AsyncForkcell",
+    "AsyncSession",
     "Cell",
     "ExecAnswer",
     "ExecExit",
@@ -35,5 +38,6 @@ __all__ = [
     "Forkcell",
     "ForkcellError",
     "RunAnswer",
+    "Session",
     "models",
 ]

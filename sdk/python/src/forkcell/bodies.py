@@ -261,6 +261,41 @@ MoveFileBody = TypedDict(
 )
 
 
+class PublishBody(TypedDict):
+    base: NotRequired[str]
+    """
+    The branch to start from.
+    """
+    dry_run: NotRequired[bool]
+    """
+    Make and check the commit, publish nothing.
+    """
+    keep_commits: NotRequired[bool]
+    """
+    Publish the commits that were made in the session instead of one.
+    """
+    message: NotRequired[str]
+    """
+    Further text of the commit's message.
+    """
+    pr: NotRequired[bool]
+    """
+    Make a pull request; implies push.
+    """
+    push: NotRequired[bool]
+    """
+    Push the branch to the push URL of origin.
+    """
+    sign: NotRequired[Literal['ssh', 'gpg', 'off']]
+    """
+    The signature; without it, as the operator's git is configured.
+    """
+    title: NotRequired[str]
+    """
+    First line of the commit's message.
+    """
+
+
 class Quota(TypedDict):
     cpus: NotRequired[float]
     disk: NotRequired[int]
@@ -373,6 +408,97 @@ class RestoreBody(TypedDict):
     """
 
 
+class RewindBody(TypedDict):
+    acknowledged: NotRequired[dict[str, str]]
+    """
+    Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Needs the scope admin.
+    """
+    allow: NotRequired[list[Literal['control-plane-vcs', 'repo-mcp', 'arbitrary-command']]]
+    """
+    What to allow beyond the mode. Needs the scope admin and an acknowledgement.
+    """
+    allow_degraded: NotRequired[bool]
+    """
+    Run even if a control cannot be enforced. Needs the scope admin.
+    """
+    arguments: NotRequired[list[str]]
+    """
+    Arguments of the agent. For generic they begin with the program, which the cell must have.
+    """
+    as_root: NotRequired[bool]
+    """
+    Run as root in the cell. Needs the scope admin.
+    """
+    autonomy: NotRequired[Literal['yolo', 'prompt']]
+    """
+    Whether the agent works without asking (yolo, the default) or asks.
+    """
+    cache: NotRequired[Literal['off', 'standard']]
+    """
+    Whether the cell keeps caches of package managers.
+    """
+    cpus: NotRequired[float]
+    """
+    Limit of processor time, in processors, such as 1.5.
+    """
+    credentials: NotRequired[dict[str, CredentialValue]]
+    """
+    Values for credentials of the policy, by name.
+    """
+    env: NotRequired[dict[str, str]]
+    """
+    Variables of the command.
+    """
+    memory: NotRequired[str]
+    """
+    Memory limit, swap included, such as 512MiB.
+    """
+    mode: NotRequired[Literal['strict', 'development', 'build', 'breakglass']]
+    """
+    What the session may reach. Without it strict, or that of the session that is rewound. breakglass needs the scope admin.
+    """
+    no_start: NotRequired[bool]
+    """
+    Do not start the agent again.
+    """
+    pids: NotRequired[int]
+    """
+    Limit of processes and threads.
+    """
+    policy: NotRequired[str]
+    """
+    A policy as YAML, or the name of a preset. It is enforced together with that of the token.
+    """
+    reason: NotRequired[str]
+    """
+    Why, for the log.
+    """
+    root: NotRequired[str]
+    """
+    The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin.
+    """
+    timeout: NotRequired[str]
+    """
+    Time limit, such as 30s.
+    """
+    to: NotRequired[int]
+    """
+    Go back to the state after this turn. Without it, to the turn before the last.
+    """
+    turns: NotRequired[str]
+    """
+    When a turn is recorded: auto (the default), tool, off, or a duration such as 30s.
+    """
+    wait: NotRequired[str]
+    """
+    How long to wait for a busy cell.
+    """
+    workdir: NotRequired[str]
+    """
+    Where the command starts: absolute, or relative to the workspace.
+    """
+
+
 class RunBody(TypedDict):
     accept_on_success: NotRequired[bool]
     """
@@ -448,10 +574,21 @@ class RunBody(TypedDict):
     """
 
 
+class SendBody(TypedDict):
+    pass
+
+
 class StopBody(TypedDict):
     grace: NotRequired[str]
     """
     Time between asking the processes to end and killing them.
+    """
+
+
+class StopSessionBody(TypedDict):
+    force: NotRequired[bool]
+    """
+    Kill the processes at once.
     """
 
 
@@ -614,6 +751,93 @@ class BranchBody(TypedDict):
     ttl: NotRequired[str]
     """
     The cell expires so long after its creation.
+    """
+
+
+class CreateSession(TypedDict):
+    acknowledged: NotRequired[dict[str, str]]
+    """
+    Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Needs the scope admin.
+    """
+    allow: NotRequired[list[Literal['control-plane-vcs', 'repo-mcp', 'arbitrary-command']]]
+    """
+    What to allow beyond the mode. Needs the scope admin and an acknowledgement.
+    """
+    allow_degraded: NotRequired[bool]
+    """
+    Run even if a control cannot be enforced. Needs the scope admin.
+    """
+    allow_nongit: NotRequired[bool]
+    """
+    Admit a cell whose source is no git repository: its instruction files are used as they are.
+    """
+    arguments: NotRequired[list[str]]
+    """
+    Arguments of the agent. For generic they begin with the program, which the cell must have.
+    """
+    as_root: NotRequired[bool]
+    """
+    Run as root in the cell. Needs the scope admin.
+    """
+    autonomy: NotRequired[Literal['yolo', 'prompt']]
+    """
+    Whether the agent works without asking (yolo, the default) or asks.
+    """
+    cache: NotRequired[Literal['off', 'standard']]
+    """
+    Whether the cell keeps caches of package managers.
+    """
+    cpus: NotRequired[float]
+    """
+    Limit of processor time, in processors, such as 1.5.
+    """
+    credentials: NotRequired[dict[str, CredentialValue]]
+    """
+    Values for credentials of the policy, by name.
+    """
+    env: NotRequired[dict[str, str]]
+    """
+    Variables of the command.
+    """
+    memory: NotRequired[str]
+    """
+    Memory limit, swap included, such as 512MiB.
+    """
+    mode: NotRequired[Literal['strict', 'development', 'build', 'breakglass']]
+    """
+    What the session may reach. Without it strict, or that of the session that is rewound. breakglass needs the scope admin.
+    """
+    name: NotRequired[str]
+    """
+    Name of the session. Without one it is made from those of the cell and the agent.
+    """
+    pids: NotRequired[int]
+    """
+    Limit of processes and threads.
+    """
+    policy: NotRequired[str]
+    """
+    A policy as YAML, or the name of a preset. It is enforced together with that of the token.
+    """
+    root: NotRequired[str]
+    """
+    The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin.
+    """
+    timeout: NotRequired[str]
+    """
+    Time limit, such as 30s.
+    """
+    turns: NotRequired[str]
+    """
+    When a turn is recorded: auto (the default), tool, off, or a duration such as 30s.
+    """
+    wait: NotRequired[str]
+    """
+    How long to wait for a busy cell.
+    """
+    workdir: NotRequired[str]
+    """
+    Where the command starts: absolute, or relative to the workspace.
     """
 
 

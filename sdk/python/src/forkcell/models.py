@@ -18,6 +18,101 @@ class AcceptedState:
 
 
 @dataclass(kw_only=True)
+class AgentCredential:
+    how: str
+    key: str
+    source: str
+
+
+@dataclass(kw_only=True)
+class AgentDocument:
+    credentials: list[str]
+    document: str
+    """
+    The adapter. One of the operator's own is shown with the scope admin only.
+    """
+    installed: bool
+    name: str
+    reaches: list[str]
+    ready: bool
+    shown: list[str]
+    title: str
+    version_place: str
+    answer: str | None = None
+    file: str | None = None
+    problem: str | None = None
+    program: str | None = None
+    tested: str | None = None
+    version: str | None = None
+
+
+@dataclass(kw_only=True)
+class AgentSession:
+    acknowledged: list[str]
+    adapter: str
+    agent: str
+    agent_version: str
+    autonomy: str
+    autonomy_assurance: str
+    began_checkpoint_id: str
+    cache_assurance: str
+    cell: str
+    cell_id: str
+    changed_files: int
+    clients: int
+    command: list[str]
+    credentials: list[str]
+    current_assurance: str
+    decision: str
+    directory: str
+    endpoints: list[str]
+    head_checkpoint_id: str
+    initial_assurance: str
+    injection_policy_sha256: str
+    live_status: str
+    mode: str
+    native_sandbox: str
+    network_policy: str
+    observability_assurance: str
+    observed_at: str
+    policy_hash: str
+    receipt_id: str
+    run_id: str
+    run_ids: list[str]
+    session_assurance: str
+    session_id: str
+    started_at: str
+    status: str
+    turns: str
+    workspace: str
+    workspace_control_plane: str
+    workspace_repo_mcp: str
+    assurance_falls: list[str] | None = None
+    exit_status: int | None = None
+    final_assurance: str | None = None
+    finished_at: str | None = None
+    monitor_pid: int | None = None
+
+
+@dataclass(kw_only=True)
+class AgentState:
+    credentials: list[str]
+    installed: bool
+    name: str
+    reaches: list[str]
+    ready: bool
+    shown: list[str]
+    title: str
+    version_place: str
+    answer: str | None = None
+    file: str | None = None
+    problem: str | None = None
+    program: str | None = None
+    tested: str | None = None
+    version: str | None = None
+
+
+@dataclass(kw_only=True)
 class BoundHash:
     sha256: str
     status: str
@@ -204,6 +299,23 @@ class Controls:
 @dataclass(kw_only=True)
 class Copied:
     notes: list[str]
+
+
+@dataclass(kw_only=True)
+class CredentialDecision:
+    credential: str
+    credential_input_kind: str
+    credential_readiness: str
+    selected: bool
+    selection_reason: str
+    credential_modes: list[str] | None = None
+    credential_providers: list[str] | None = None
+    credential_resolver: str | None = None
+    endpoints: list[str] | None = None
+    how: str | None = None
+    next_step: str | None = None
+    problem: str | None = None
+    source: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -416,6 +528,24 @@ class LeftOut:
 
 
 @dataclass(kw_only=True)
+class ListAgentSession:
+    items: list[AgentSession]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """
+
+
+@dataclass(kw_only=True)
+class ListAgentState:
+    items: list[AgentState]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """
+
+
+@dataclass(kw_only=True)
 class ListCellInfo:
     items: list[CellInfo]
     next: str | None
@@ -427,6 +557,15 @@ class ListCellInfo:
 @dataclass(kw_only=True)
 class ListCheckpointInfo:
     items: list[CheckpointInfo]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """
+
+
+@dataclass(kw_only=True)
+class ListCredentialDecision:
+    items: list[CredentialDecision]
     next: str | None
     """
     Cursor of the next page, or null.
@@ -570,6 +709,28 @@ class ProcessInfo:
 
 
 @dataclass(kw_only=True)
+class PublishLimits:
+    areas: int
+    binaries: int
+    files: int
+    lines: int
+
+
+@dataclass(kw_only=True)
+class PublishedChange:
+    change: str
+    path: str
+    path_base64: str | None = None
+
+
+@dataclass(kw_only=True)
+class PublishedReceipt:
+    receipt_id: str
+    run_id: str
+    decision_id: str | None = None
+
+
+@dataclass(kw_only=True)
 class Quota:
     cpus: float | None = None
     disk: int | None = None
@@ -703,6 +864,12 @@ class RunTimings:
 
 
 @dataclass(kw_only=True)
+class SentMessage:
+    sent_bytes: int
+    session_id: str
+
+
+@dataclass(kw_only=True)
 class SessionInfo:
     args: list[str]
     clients: int
@@ -755,6 +922,14 @@ class Source:
 
 
 @dataclass(kw_only=True)
+class TimelineEntry:
+    at: str
+    details: dict[str, str]
+    kind: str
+    summary: str
+
+
+@dataclass(kw_only=True)
 class TokenCreated:
     cells: str
     created_at: str
@@ -788,6 +963,22 @@ class TokenInfo:
     revoked_by: str
     scopes: list[str]
     state: str
+
+
+@dataclass(kw_only=True)
+class TurnInfo:
+    added: int
+    at: str
+    changed_files: int
+    checkpoint_id: str
+    pause_us: int
+    removed: int
+    run_id: str
+    turn: int
+    asked: int | None = None
+    by: str | None = None
+    left: bool | None = None
+    unfrozen: bool | None = None
 
 
 @dataclass(kw_only=True)
@@ -971,8 +1162,26 @@ class ListReceiptInfo:
 
 
 @dataclass(kw_only=True)
+class ListTimelineEntry:
+    items: list[TimelineEntry]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """
+
+
+@dataclass(kw_only=True)
 class ListTokenInfo:
     items: list[TokenInfo]
+    next: str | None
+    """
+    Cursor of the next page, or null.
+    """
+
+
+@dataclass(kw_only=True)
+class ListTurnInfo:
+    items: list[TurnInfo]
     next: str | None
     """
     Cursor of the next page, or null.
@@ -989,6 +1198,33 @@ class LiveInfo:
     branch: BranchOrigin | None = None
     degraded: list[str] | None = None
     template: bool | None = None
+
+
+@dataclass(kw_only=True)
+class PublishResult:
+    areas: int
+    base: str
+    base_commit: str
+    binaries: int
+    branch: str
+    cell: str
+    changes: list[PublishedChange]
+    checkpoint_id: str
+    commit: str
+    commits: int
+    dry_run: bool
+    files: int
+    ignored: list[str]
+    limits: PublishLimits
+    lines: int
+    publish_id: str
+    receipts: list[PublishedReceipt]
+    repository: str
+    root: str
+    signed: str
+    without_effect: list[str]
+    pull_request: str | None = None
+    pushed_to: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -1098,6 +1334,25 @@ class RunResult:
 
 
 @dataclass(kw_only=True)
+class SessionPlan:
+    assurance_reasons: list[str]
+    credentials: list[AgentCredential]
+    environment: dict[str, str]
+    masked: list[str]
+    missing_credentials: list[str]
+    notes: list[str]
+    optional_limits: bool
+    policy_hash: str
+    program: str
+    show: list[str]
+    terms: SessionTerms
+    title: str
+    version_place: str
+    workspace: str
+    ssh_notes: list[str] | None = None
+
+
+@dataclass(kw_only=True)
 class StartResult:
     cell: str
     cell_id: str
@@ -1196,3 +1451,15 @@ class ListRunInfo:
     """
     Cursor of the next page, or null.
     """
+
+
+@dataclass(kw_only=True)
+class RewoundSession:
+    cell: str
+    checkpoint_id: str
+    left_checkpoint_id: str
+    root: str
+    session: AgentSession
+    turn: int
+    set_aside: list[str] | None = None
+    stopped: RunResult | None = None

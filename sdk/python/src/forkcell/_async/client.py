@@ -12,6 +12,7 @@ from .. import _config, models
 from .._call import Call, get, post
 from .cells import AsyncCells
 from .resources import AsyncDecisions, AsyncEvents, AsyncPolicies, AsyncReceipts, AsyncRuns
+from .sessions import AsyncAgents, AsyncSessions
 from .tokens import AsyncTokens
 from .transport import AsyncTransport
 
@@ -47,6 +48,8 @@ class AsyncForkcell:
         self.policies = AsyncPolicies(self._transport)
         self.events = AsyncEvents(self._transport)
         self.tokens = AsyncTokens(self._transport)
+        self.sessions = AsyncSessions(self._transport)
+        self.agents = AsyncAgents(self._transport)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._transport.address}>"

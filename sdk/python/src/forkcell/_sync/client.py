@@ -12,6 +12,7 @@ from .. import _config, models
 from .._call import Call, get, post
 from .cells import Cells
 from .resources import Decisions, Events, Policies, Receipts, Runs
+from .sessions import Agents, Sessions
 from .tokens import Tokens
 from .transport import Transport
 
@@ -47,6 +48,8 @@ class Forkcell:
         self.policies = Policies(self._transport)
         self.events = Events(self._transport)
         self.tokens = Tokens(self._transport)
+        self.sessions = Sessions(self._transport)
+        self.agents = Agents(self._transport)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._transport.address}>"

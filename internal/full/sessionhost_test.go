@@ -1,0 +1,169 @@
+package full_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+)
+
+// helperAdapter is an agent of the operator's own.
+const helperAdapter = `version: 1
+name: helper
+title: Helper
+program: { names: [helper-agent], version_arguments: [--version] }
+policy:
+  network_policies:
+    service: { endpoints: [{ host: service.example, port: 443, protocol: rest, access: full }], binaries: [{ path: "/**" }] }
+credentials:
+  - { key: helper_key, how: placeholder, variable: HELPER_KEY, endpoints: [{ host: service.example, port: 443 }] }
+turns: { by: quiet }
+`
+
+// operator is a host with an agent of the operator's own and a key for it.
+type operator struct {
+	testing.TB
+	dir string
+}
+
+func newOperator(t *testing.T) operator {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fco")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	o := operator{t, dir}
+	if err := os.Chmod(dir, 0o755); err != nil { // cells show the program
+		t.Fatal(err)
+	}
+	o.write("config/agents/helper.yaml", helperAdapter, 0o600)
+	o.write("bin/helper-agent", "#!/bin/sh\nenv > seen\nexec sleep 1000\n", 0o755)
+	o.write("secret", "the-real-key\n", 0o600)
+	o.credential(`"` + o.dir + `/secret"`)
+	return o
+}
+
+func (o operator) write(name, text string, mode os.FileMode) {
+	o.Helper()
+	path := filepath.Join(o.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		o.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		o.Fatal(err)
+	}
+}
+
+// credential sets the source of the agent's key.
+func (o operator) credential(source string) {
+	o.Helper()
+	o.write("config/injection-policy.toml", "version = 1\n[credentials]\nhelper_key = "+source+"\n", 0o600)
+}
+
+func (o operator) options() api.Operator {
+	return api.Operator{Config: o.dir + "/config", Home: o.dir, Path: o.dir + "/bin:/usr/bin:/bin", Env: []string{"HELPER_KEY=of-the-daemon"}}
+}
+
+func helper(cell string) api.CreateSession {
+	return api.CreateSession{Cell: cell, Agent: "helper", AllowNonGit: true}
+}
+
+// credentials returns the credentials that a session would use.
+func (d *daemon) credentials(b api.CreateSession) (keys []string) {
+	d.Helper()
+	var plan api.SessionPlan
+	d.want(http.StatusOK, &plan, "POST", "/v1/sessions/plan", b)
+	for _, c := range plan.UsedCredentials {
+		keys = append(keys, c.Key+" "+c.How)
+	}
+	return keys
+}
+
+// TestSessionCredentials: a token uses the operator's agents and credentials only as
+// far as the operator allowed it by name, and reads no value.
+func TestSessionCredentials(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	d := newRemote(t, api.ServeOptions{Operator: o.options(), AllowAgents: []string{"helper"}})
+	d.want(http.StatusCreated, nil, "POST", "/v1/cells", `{"name": "demo", "source": {"empty": true}}`)
+	t.Cleanup(func() { d.remove("demo") })
+	without := d.token(api.TokenBody{Name: "without", Scopes: []string{"run"}})
+	with := d.token(api.TokenBody{Name: "with", Scopes: []string{"run"}, Credentials: []string{"helper_key"}})
+	if got := without.credentials(helper("demo")); got != nil {
+		t.Errorf("a token that may use none gets %q", got)
+	}
+	wanted := []string{"helper_key placeholder"}
+	if got := with.credentials(helper("demo")); !slices.Equal(got, wanted) {
+		t.Errorf("a token that may use the key gets %q", got)
+	}
+	named := helper("demo")
+	named.Credentials = map[string]api.CredentialValue{"helper_key": {Name: "helper_key"}}
+	without.problem(http.StatusForbidden, api.CodeForbidden, "POST", "/v1/sessions", named)
+	if got := with.credentials(named); !slices.Equal(got, wanted) {
+		t.Errorf("who names the key gets %q", got)
+	}
+	own := helper("demo")
+	own.Credentials = map[string]api.CredentialValue{"helper_key": {Value: "a-key-of-the-caller"}}
+	i := without.session(own)
+	if !slices.Equal(i.Credentials, []string{"helper_key: placeholder, from the request"}) {
+		t.Errorf("%q", i.Credentials)
+	}
+	for _, i := range []api.AgentSession{i, with.session(named)} {
+		env := with.exec(i.SessionID, "sh", "-c", "until grep HELPER_KEY seen; do :; done").Stdout
+		if !strings.HasPrefix(env, "HELPER_KEY=") || strings.Contains(env, "real-key") || strings.Contains(env, "of-the-") {
+			t.Errorf("the agent has %q", env)
+		}
+	}
+	var list api.List[api.AgentState]
+	with.want(http.StatusOK, &list, "GET", "/v1/agents", nil)
+	if r := with.send("GET", "/v1/agents", nil); strings.Contains(string(r.body), o.dir) || !strings.Contains(string(r.body), "helper") {
+		t.Errorf("a token without admin sees %s", r.body)
+	}
+	var agent api.AgentDocument
+	d.want(http.StatusOK, &agent, "GET", "/v1/agents/helper", nil)
+	if !agent.Ready || agent.Program != o.dir+"/bin/helper-agent" || !strings.Contains(agent.Document, "service.example") {
+		t.Errorf("%+v", agent)
+	}
+	d.problem(http.StatusNotFound, api.CodeNotFound, "GET", "/v1/agents/nobody", nil)
+}
+
+// TestSessionSources: a daemon reads no variable and runs no command for its callers, and
+// copies no secret for those with a token.
+func TestSessionSources(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	d := newRemote(t, api.ServeOptions{Operator: o.options(), AllowAgents: []string{"helper", "codex"}})
+	d.want(http.StatusCreated, nil, "POST", "/v1/cells", `{"name": "demo", "source": {"empty": true}}`)
+	t.Cleanup(func() { d.remove("demo") })
+	mark := o.dir + "/ran"
+	for _, source := range []string{`"env:HELPER_KEY"`, `"command:[\"touch\",\"` + mark + `\"]"`} {
+		o.credential(source)
+		d.problem(http.StatusUnprocessableEntity, api.CodeCredential, "POST", "/v1/sessions/plan", helper("demo"))
+		var why api.List[api.CredentialDecision]
+		d.want(http.StatusOK, &why, "GET", "/v1/agents/helper/credentials?mode=build", nil)
+		if len(why.Items) != 1 || why.Items[0].Problem == "" || why.Items[0].Next == "" {
+			t.Errorf("%+v", why.Items)
+		}
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the command ran")
+	}
+	o.write("bin/codex", "#!/bin/sh\nexec sleep 1000\n", 0o755)
+	o.write("secret", `{"tokens": {"access_token": "the-real-key"}}`, 0o600)
+	o.write("config/injection-policy.toml", "version = 1\n[credentials.codex_auth]\nsource = \""+o.dir+"/secret\"\nmaterialize = \"copy\"\n", 0o600)
+	b := helper("demo")
+	b.Agent = "codex"
+	if got := d.credentials(b); !slices.Equal(got, []string{"codex_auth copy"}) {
+		t.Errorf("the operator gets %q", got)
+	}
+	token := d.token(api.TokenBody{Name: "token", Scopes: []string{"run"}, Credentials: []string{"codex_auth"}})
+	p := token.problem(http.StatusUnprocessableEntity, api.CodeCredential, "POST", "/v1/sessions", b)
+	if !strings.Contains(p.Detail, "could read it") {
+		t.Errorf("%+v", p)
+	}
+}

@@ -1,0 +1,200 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/forkcell/forkcell/internal/agent"
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/auth"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/injection"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/preset"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// Host is what sessions get of the operator's host: adapters, programs and credentials.
+type Host struct {
+	// Config is the operator's configuration directory; "" if there is none.
+	Config string
+	// Home is the operator's home directory.
+	Home string
+	// Path is the search path of programs.
+	Path string
+	// Env has the operator's variables for credentials, as K=V.
+	Env []string
+	// Served reports that a daemon plans the sessions. Its variables, its commands and
+	// the addresses that it finds are not those of its callers.
+	Served bool
+}
+
+// config returns the path of a file of the operator's configuration; "" if there is
+// none.
+func (h Host) config(name string) string {
+	if h.Config == "" {
+		return ""
+	}
+	return h.Config + "/" + name
+}
+
+// Catalogue returns the adapters that come with the program and the operator's.
+func (h Host) Catalogue() agent.Catalogue { return agent.NewCatalogue(h.config("agents")) }
+
+// All returns every adapter.
+func (h Host) All() ([]*agent.Entry, error) {
+	list, err := h.Catalogue().All()
+	if err != nil {
+		return nil, api.Usagef("", "%v", err)
+	}
+	return list, nil
+}
+
+// Find returns the adapter of a name.
+func (h Host) Find(name string) (*agent.Entry, error) {
+	e, err := h.Catalogue().Find(name)
+	if errors.Is(err, agent.ErrUnknown) {
+		return nil, &api.Error{
+			Kind: api.NotFound, Code: api.CodeNotFound, Message: err.Error(), Err: err,
+			Hint: "`forkcell agent list` shows them, and generic runs any program",
+		}
+	}
+	if err != nil {
+		return nil, api.Usagef("", "%v", err)
+	}
+	return e, nil
+}
+
+// Admission returns the rules for directories of sessions.
+func (h Host) Admission(nonGit bool) (Admission, error) {
+	a := Admission{Home: h.Home, NonGit: nonGit}
+	all, err := h.All()
+	for _, e := range all {
+		a.StateDirs = append(a.StateDirs, e.Adapter.Paths.State...)
+	}
+	return a, err
+}
+
+// Store returns the operator's injection policy, which is at the default place if file
+// is "", and the adapters that it is read for.
+func (h Host) Store(file string) (injection.Store, []*agent.Entry, error) {
+	list, err := h.All()
+	if err != nil {
+		return injection.Store{}, nil, err
+	}
+	store := injection.Store{Loader: injection.Loader{Names: auth.Vocabulary(list), Home: h.Home}}
+	if file == "" {
+		file = h.config("injection-policy.toml")
+	}
+	store.Path, err = filepath.Abs(file)
+	return store, list, err
+}
+
+// Injection reads the injection policy. Without one at the default place, which file ""
+// means, it returns nil.
+func (h Host) Injection(file string) (*injection.Policy, error) {
+	if file == "" && h.Config == "" {
+		return nil, nil //nolint:nilnil // there is no default place
+	}
+	store, _, err := h.Store(file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := store.Load(store.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && file == "":
+		return nil, nil //nolint:nilnil // no policy is the usual start
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, api.Usagef("", "the injection policy %s does not exist", quote.Path(store.Path))
+	}
+	return p, err
+}
+
+// Credentials returns what decides about the credentials of an agent's session.
+func (h Host) Credentials(a *agent.Adapter, mode string, p *injection.Policy, workspace string) auth.Request {
+	return auth.Request{Adapter: a, Mode: mode, Policy: p, Host: auth.Host{Home: h.Home, Env: h.Env, Workspace: workspace}}
+}
+
+// State says whether an agent is ready on this host.
+func (h Host) State(e *agent.Entry) api.AgentState {
+	a := e.Adapter
+	st := api.AgentState{
+		Name: a.Name, Title: a.Title, File: e.File, Tested: a.Tested.To, Place: agent.VersionUnknown, Shown: []string{},
+		Reaches: append([]string{}, a.Policy.Hosts()...), Credentials: []string{},
+	}
+	p, err := h.Injection("")
+	if err != nil {
+		st.Problem = err.Error()
+	}
+	for _, d := range h.served(auth.Decide(h.Credentials(a, Strict, p, ""))) {
+		if d.Usable() {
+			st.Credentials = append(st.Credentials, d.Credential+" from "+d.Source)
+		}
+	}
+	if len(a.Program.Names) == 0 {
+		st.Installed, st.Ready = true, true
+		return st
+	}
+	in, err := a.Find(h.Path)
+	if err != nil {
+		st.Problem = "not installed"
+		if !errors.Is(err, agent.ErrNotInstalled) {
+			st.Problem = err.Error()
+		}
+		return st
+	}
+	st.Installed, st.Program, st.Version, st.Shown = true, in.Program, in.Version, in.Show
+	st.Place = a.Tested.Place(in.Version)
+	st.Ready = len(st.Credentials) > 0 || len(a.Credentials) == 0
+	if !st.Ready {
+		st.Problem = "no credential: it can use " + strings.Join(a.Keys(), ", ")
+	}
+	return st
+}
+
+// development returns the policy for code hosts and registries. pins are addresses of
+// the registries that the host's tools use.
+func (h Host) development() (p *policy.Policy, pins []string, err error) {
+	// Queries of the host's tools have their own time-outs.
+	text, registries := preset.Text(context.Background(), preset.Dev)
+	for _, r := range registries {
+		if !h.Served {
+			pins = append(pins, cell.RegistryPins(r.Host, r.Port, r.Addrs)...)
+		}
+	}
+	p, err = policy.Parse("preset "+preset.Dev, text, policy.Options{})
+	return p, pins, err
+}
+
+// injectionHash returns the hash of an injection policy: that of the hashes of its
+// files.
+func injectionHash(p *injection.Policy) string {
+	sum := sha256.New()
+	for _, f := range p.Sources {
+		_, _ = io.WriteString(sum, f.SHA256) // a hash takes everything
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// Why says which credentials a session of an agent would get in a mode.
+func (h Host) Why(name, mode string) ([]api.CredentialDecision, error) {
+	e, err := h.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.Injection("")
+	if err != nil {
+		return nil, err
+	}
+	out := []api.CredentialDecision{}
+	for _, d := range h.served(auth.Decide(h.Credentials(e.Adapter, mode, p, ""))) {
+		out = append(out, d.CredentialDecision)
+	}
+	return out, nil
+}

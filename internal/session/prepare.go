@@ -1,0 +1,297 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forkcell/forkcell/internal/agent"
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/auth"
+	"github.com/forkcell/forkcell/internal/injection"
+	"github.com/forkcell/forkcell/internal/policy"
+	"github.com/forkcell/forkcell/internal/quote"
+)
+
+// Wish is what somebody asks for who wants a session.
+type Wish struct {
+	Agent string
+	// Place is what the session works on.
+	Place          Workspace
+	Mode, Autonomy string
+	// Arguments are for the agent. For one without a program they begin with it.
+	Arguments []string
+	Allow     Allowances
+	// Acknowledged maps what was acknowledged to the date that was given.
+	Acknowledged map[string]string
+	// Turns says when turns are taken.
+	Turns string
+	// Injection is the file of the injection policy; "" is the default one.
+	Injection string
+	// Earlier are the terms of the session that is resumed; nil for a new one.
+	Earlier *api.SessionTerms
+	Options api.RunOptions
+	Now     time.Time
+	// Bounds are those of a caller who is not the operator; nil for the operator.
+	Bounds *Bounds
+}
+
+// Bounds are what the operator lets another caller use of the host.
+type Bounds struct {
+	// Agents are those whose programs and endpoints the caller may use.
+	Agents []string
+	// Credential reports whether the caller may use a credential of the injection
+	// policy, by its key.
+	Credential func(key string) bool
+}
+
+// Prepared is a session that was decided about.
+type Prepared struct {
+	Plan *Plan
+	// Options are those of the wish, without the credentials of the agent.
+	Options api.RunOptions
+	// PathDirs are directories that the program expects on PATH.
+	PathDirs []string
+	// Pins are addresses of registries for the options.
+	Pins []string
+}
+
+// Prepare decides everything about a session, and starts nothing.
+func (h Host) Prepare(w Wish) (*Prepared, error) {
+	entry, err := h.Find(w.Agent)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Bounds.mayStart(entry.Adapter); err != nil {
+		return nil, err
+	}
+	q := Request{
+		Adapter: entry, Workspace: w.Place.Root, Directory: cmp.Or(string(w.Options.Workdir), w.Place.Below), Mode: w.Mode, Autonomy: w.Autonomy,
+		Arguments: w.Arguments, Allow: w.Allow, Acknowledged: w.Acknowledged, Now: w.Now, Cache: w.Options.Cache, Turns: w.Turns, Earlier: w.Earlier,
+		Degraded: w.Options.AllowDegraded, Masks: true, Limits: defaultLimits(w),
+	}
+	p := &Prepared{Options: w.Options}
+	if err := h.program(&q); err != nil {
+		return nil, err
+	}
+	p.PathDirs = q.Installation.PathDirs
+	if q.Mode == Development || q.Mode == Build {
+		if q.Development, p.Pins, err = h.development(); err != nil {
+			return nil, err
+		}
+	}
+	if file := w.Options.Policy; file != nil {
+		if q.Extra, err = policy.Parse(string(file.Name), file.Text, policy.Options{}); err != nil {
+			return nil, &api.Error{Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(), Err: err}
+		}
+	}
+	if p.Options.Network.Credentials, err = h.useCredentials(&q, w); err != nil {
+		return nil, err
+	}
+	p.Plan, err = Make(q)
+	return p, err
+}
+
+// mayStart refuses an agent of the operator's host that the caller may not use. An agent
+// without a program and without endpoints uses nothing of the host.
+func (b *Bounds) mayStart(a *agent.Adapter) error {
+	if b == nil || slices.Contains(b.Agents, a.Name) || len(a.Program.Names) == 0 && len(a.Policy.Hosts()) == 0 {
+		return nil
+	}
+	return api.Refusef(api.CodeForbidden, "the operator allows it with `forkcell serve --allow-agent "+a.Name+"`", "the caller may not start the agent %s of this host", a.Name)
+}
+
+// Limits of a session without others. Those on memory and processes are Workcell's, and
+// hold where the host can enforce them. There is none on the disk: no kernel enforces
+// one for a directory, and a session would be less assured with it.
+const (
+	strictMemory = 6 << 30
+	otherMemory  = 8 << 30
+	sessionPIDs  = 1024
+	sessionTime  = 7 * 24 * time.Hour
+)
+
+// defaultLimits returns the limits of a session for which nobody gave any.
+func defaultLimits(w Wish) policy.Limits {
+	l := policy.Limits{Memory: otherMemory, PIDs: sessionPIDs, WallTime: sessionTime}
+	if w.Mode == Strict {
+		l.Memory = strictMemory
+	}
+	if w.Options.Memory != 0 {
+		l.Memory = 0 // the option sets it
+	}
+	if w.Options.PIDs != 0 {
+		l.PIDs = 0
+	}
+	if w.Options.Timeout != 0 {
+		l.WallTime = 0
+	}
+	return l
+}
+
+// program finds the program: the agent's, or the first of the arguments.
+func (h Host) program(q *Request) (err error) {
+	a := q.Adapter.Adapter
+	if len(a.Program.Names) > 0 && !q.Allow.ArbitraryCommand {
+		q.Installation, err = a.Find(h.Path)
+	} else {
+		if len(q.Arguments) == 0 {
+			return api.Usagef("write: forkcell agent "+a.Name+" -- PROGRAM [ARG]...", "agent %s: no program after --", a.Name)
+		}
+		q.Installation, err = h.command(a, q.Arguments[0])
+		q.Arguments = q.Arguments[1:]
+	}
+	if err != nil {
+		hint := ""
+		if a.Program.Package != "" {
+			hint = "`npm install -g " + a.Program.Package + "` installs it"
+		}
+		return &api.Error{Kind: api.Refused, Code: api.CodeAgent, Message: "agent " + err.Error(), Hint: hint, Err: err}
+	}
+	if in := q.Installation; len(a.Program.Names) > 0 && strings.HasPrefix(in.Program, q.Workspace+"/") {
+		return api.Refusef(api.CodeAgent, "install it outside of the workspace", "agent %s: its program %s is part of the workspace, which is not trusted", a.Name, quote.Path(in.Program))
+	}
+	return nil
+}
+
+// command finds a program that the caller names. A caller of a daemon names one that
+// the cell has: the host's other programs are not shown.
+func (h Host) command(a *agent.Adapter, name string) (*agent.Installation, error) {
+	inCell := &agent.Installation{Program: name, Command: []string{name}, Show: []string{}}
+	if h.Served {
+		return inCell, nil
+	}
+	in, err := a.FindCommand(h.Path, name)
+	if errors.Is(err, agent.ErrNotInstalled) && strings.Contains(name, "/") || err != nil && os.IsNotExist(err) {
+		return inCell, nil // it may be in the workspace only
+	}
+	return in, err
+}
+
+// useCredentials decides which credentials the session uses: those of the options, else
+// those of the injection policy, else those of the environment. It returns the options'
+// other credentials.
+func (h Host) useCredentials(q *Request, w Wish) (others []string, err error) {
+	decisions, named, others, err := h.given(q.Adapter.Adapter, w.Options.Network.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.Injection(w.Injection)
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		q.InjectionPolicy = injectionHash(p)
+	}
+	request := h.Credentials(q.Adapter.Adapter, q.Mode, p, q.Workspace)
+	switch configured := w.Bounds.bound(h.served(auth.Decide(request))); {
+	case len(named) > 0:
+		if configured, err = chosen(configured, named); err != nil {
+			return nil, err
+		}
+		decisions = append(decisions, configured...)
+	case len(decisions) == 0:
+		decisions = configured
+	}
+	if q.Grant, err = auth.NewGrant(decisions, request.Host); err != nil {
+		return nil, err
+	}
+	if err := w.Bounds.inject(q, p, request.Host); err != nil {
+		return nil, err
+	}
+	for _, d := range decisions {
+		if d.Selected {
+			q.Credentials = append(q.Credentials, Credential{Key: d.Credential, How: d.How, Source: d.Source})
+		}
+	}
+	for _, c := range q.Grant.Copies() {
+		q.Credentials = append(q.Credentials, Credential{Key: c.Key, How: auth.Copy, Source: c.Source})
+	}
+	return others, nil
+}
+
+// given reads credentials as NAME=SOURCE. Of those of the agent it returns decisions,
+// and of those that a caller of a daemon only names, the names.
+func (h Host) given(a *agent.Adapter, list []string) (decisions []auth.Decision, named, others []string, err error) {
+	for _, text := range list {
+		key, source, _ := strings.Cut(text, "=")
+		c, known := a.Credential(key)
+		switch {
+		case known && source == "" && h.Served:
+			named = append(named, key)
+			continue
+		case !known || source == "":
+			others = append(others, text)
+			continue
+		}
+		d, err := auth.Given(c, source)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if h.Served {
+			d.Source = "the request"
+		}
+		decisions = append(decisions, d)
+	}
+	return decisions, named, others, nil
+}
+
+// served marks credentials of the injection policy that a daemon does not use for its
+// callers: a variable or a command would be the daemon's.
+func (h Host) served(list []auth.Decision) []auth.Decision {
+	for i := range list {
+		d := &list[i]
+		if _, isFile := d.Entry.Path(); h.Served && d.Selected && !isFile && d.Entry.Resolver == "" {
+			d.Problem, d.Readiness, d.Next = "a daemon reads no variable and runs no command for its callers", auth.ConfiguredOnly, "give the credential a file: `forkcell auth set --source PATH`"
+		}
+	}
+	return list
+}
+
+// bound leaves out credentials that the caller may not use, and marks those that it
+// could read.
+func (b *Bounds) bound(list []auth.Decision) []auth.Decision {
+	for i := range list {
+		d := &list[i]
+		switch {
+		case b == nil || !d.Selected:
+		case !b.Credential(d.Credential):
+			d.Selected, d.How, d.Reason = false, "", "the caller may not use it"
+		case d.How == auth.Copy:
+			d.Problem, d.Next = "it is copied into the cell, where the caller could read it", "configure it without materialize"
+		}
+	}
+	return list
+}
+
+// chosen returns the credentials of these keys, which must be configured.
+func chosen(list []auth.Decision, keys []string) (out []auth.Decision, err error) {
+	for _, d := range list {
+		if !slices.Contains(keys, d.Credential) {
+			continue
+		}
+		if !d.Selected {
+			return nil, api.Refusef(api.CodeCredential, d.Next, "the credential %s cannot be used: %s", d.Credential, d.Reason)
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// inject adds what the injection policy has besides credentials. Files and ssh keys of the
+// operator are not for other callers, and neither are its endpoints; what it denies holds
+// for all.
+func (b *Bounds) inject(q *Request, p *injection.Policy, h auth.Host) error {
+	if p == nil {
+		return nil
+	}
+	q.Endpoints = p.Network
+	if b != nil {
+		q.Endpoints.Allow = nil
+		return nil
+	}
+	return q.Grant.Inject(p, q.Adapter.Adapter.Name, q.Mode, h)
+}
