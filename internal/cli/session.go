@@ -26,9 +26,13 @@ func sessionSummary(i *api.AgentSession) string {
 	if i.ExitStatus != nil && *i.ExitStatus != 0 {
 		parts[0] += " (exit " + strconv.Itoa(*i.ExitStatus) + ")"
 	}
-	if i.ChangedFiles > 0 {
-		parts = append(parts, strconv.Itoa(i.ChangedFiles)+" changed: `forkcell session diff "+i.SessionID+"`, then `forkcell session accept "+i.SessionID+"`")
-	} else {
+	next := ": `forkcell session diff " + i.SessionID + "`, then `forkcell session accept " + i.SessionID + "`"
+	switch {
+	case i.ChangedFiles > 0:
+		parts = append(parts, strconv.Itoa(i.ChangedFiles)+" changed"+next)
+	case len(i.RunIDs) > 1 && agentsession.Undecided(i):
+		parts = append(parts, "nothing changed since the rewind, but before it"+next)
+	default:
 		parts = append(parts, "nothing changed")
 	}
 	if i.ReceiptID != "" {
