@@ -135,8 +135,10 @@ func (e happening) summary() string {
 		text = e.Request.Method + " " + e.URL.Hostname + e.URL.Path
 	case e.Query.Hostname != "":
 		text = "look-up of " + e.Query.Hostname
+	case event.Class(e.Class) == event.SSHActivity:
+		text = e.login()
 	case e.Dst.Port != 0:
-		text = e.Name + " " + net.JoinHostPort(cmp.Or(e.Dst.Hostname, e.Dst.IP), strconv.Itoa(e.Dst.Port))
+		text = e.Name + " " + e.address()
 	case e.Process.CommandLine != "":
 		text += ": " + e.Process.CommandLine
 	}
@@ -145,6 +147,24 @@ func (e happening) summary() string {
 		if e.Detail != "" {
 			text += ": " + e.Detail
 		}
+	}
+	return text
+}
+
+// address returns the destination of a connection.
+func (e happening) address() string {
+	return net.JoinHostPort(cmp.Or(e.Dst.Hostname, e.Dst.IP), strconv.Itoa(e.Dst.Port))
+}
+
+// login returns what was asked of the ssh agent: the host, the key and the user, as far
+// as they are known.
+func (e happening) login() string {
+	text := "ssh login"
+	if e.Dst.Port != 0 {
+		text += " " + e.address()
+	}
+	if e.Message != "" {
+		text += ", " + e.Message
 	}
 	return text
 }
