@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"os"
 	"os/exec"
@@ -39,6 +40,7 @@ func sshd(ts *testscript.TestScript, neg bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
 	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	ctx, cancel := context.WithCancel(context.Background())
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		for {
@@ -46,18 +48,19 @@ func sshd(ts *testscript.TestScript, neg bool, args []string) {
 			if err != nil {
 				return
 			}
-			wait.Go(func() { serveSSH(conn, dir) })
+			wait.Go(func() { serveSSH(ctx, conn, dir) })
 		}
 	})
 	ts.Defer(func() {
 		_ = l.Close()
+		cancel()
 		wait.Wait()
 	})
 }
 
 // serveSSH has one server serve a connection. For root it needs a directory that is
 // there only when the host runs one itself.
-func serveSSH(conn net.Conn, dir string) {
+func serveSSH(ctx context.Context, conn net.Conn, dir string) {
 	defer conn.Close()
 	file, err := conn.(*net.TCPConn).File()
 	if err != nil {
@@ -73,7 +76,7 @@ func serveSSH(conn net.Conn, dir string) {
 	if os.Geteuid() == 0 {
 		args = append([]string{"/usr/bin/unshare", "--mount", "sh", "-c", `mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd && exec "$@"`, "sh"}, args...)
 	}
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = file, file, log
 	_ = cmd.Run() // the log says what happened
 }
