@@ -33,11 +33,9 @@ func (g *Grant) Inject(p *injection.Policy, agent, mode string, h Host) error {
 	if p == nil {
 		return nil
 	}
-	if p.SSH != nil && p.SSH.Enabled && p.SSH.Selects(agent, mode) {
-		var err error
-		if g.SSH, err = readSSH(p.SSH, h); err != nil {
-			return err
-		}
+	var err error
+	if g.SSH, err = ReadSSH(p, agent, mode, h); err != nil {
+		return err
 	}
 	if err := g.instruct(p, agent); err != nil {
 		return err

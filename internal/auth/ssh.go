@@ -37,8 +37,19 @@ type SSHKey struct {
 	Source string
 }
 
-// readSSH checks the keys and reads the lists of an injection policy.
-func readSSH(p *injection.SSH, h Host) (*SSH, error) {
+// UsesSSH reports whether an injection policy lets sessions of an agent in a mode log in
+// to hosts.
+func UsesSSH(p *injection.Policy, agent, mode string) bool {
+	return p != nil && p.SSH != nil && p.SSH.Enabled && p.SSH.Selects(agent, mode)
+}
+
+// ReadSSH checks the keys of an injection policy and reads its lists, for an agent in a
+// mode; nil if there is nothing for them.
+func ReadSSH(policy *injection.Policy, agent, mode string, h Host) (*SSH, error) {
+	if !UsesSSH(policy, agent, mode) {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	p := policy.SSH
 	s := &SSH{Hosts: p.Hosts}
 	if p.KnownHosts != "" {
 		text, err := readAll(p.KnownHosts, injection.OpenPublic)

@@ -172,6 +172,8 @@ whether its source can be read. No value is read.`,
 type agentStatus struct {
 	Agent       string          `json:"agent"`
 	Credentials []auth.Decision `json:"credentials"`
+	// SSH is what a session may do by SSH; null if nothing.
+	SSH *sshStatus `json:"ssh"`
 }
 
 type authStatus struct {
@@ -211,7 +213,8 @@ func runAuthStatus(cmd *cobra.Command, s *session, o authFlags) error {
 		doc.Files = policy.Sources
 	}
 	for _, e := range agents {
-		doc.Agents = append(doc.Agents, agentStatus{e.Adapter.Name, auth.Decide(o.request(e.Adapter, policy, ""))})
+		q := o.request(e.Adapter, policy, "")
+		doc.Agents = append(doc.Agents, agentStatus{e.Adapter.Name, auth.Decide(q), o.sshOf(q)})
 	}
 	return s.emit(doc, func(p *page) { printAuthStatus(p, doc, o.agent != "") })
 }
@@ -229,6 +232,9 @@ func printAuthStatus(p *page, doc authStatus, all bool) {
 			if all || d.Readiness != auth.Absent {
 				rows = append(rows, []string{a.Agent, d.Credential, used(d), d.Readiness, dash(d.Source)})
 			}
+		}
+		if a.SSH != nil {
+			rows = append(rows, []string{a.Agent, "ssh", sshWay, a.SSH.Readiness, a.SSH.source()})
 		}
 	}
 	if len(rows) > 1 {
