@@ -25,7 +25,7 @@ type model struct {
 func (d *daemon) connect(o *sdk.ClientOptions) *model {
 	d.Helper()
 	s, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(d.Context(),
-		&sdk.StreamableClientTransport{Endpoint: "http://localhost/mcp", HTTPClient: d.client}, nil)
+		&sdk.StreamableClientTransport{Endpoint: d.site + "/mcp", HTTPClient: d.client}, nil)
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -221,6 +221,8 @@ func TestMCPTools(t *testing.T) {
 		"read_file": true, "write_file": false, "list_files": true, "search_files": true,
 		"checkpoint": false, "restore": false, "fork": false, "diff": true, "accept": false, "reject": false, "apply": false, "race": false,
 		"policy_explain": true, "policy_suggest": true, "events": true, "receipt_show": true, "receipt_verify": true, "wait_for_text": true,
+		"agent_list": true, "session_start": false, "session_list": true, "session_show": true, "session_send": false, "session_turns": true,
+		"session_timeline": true, "session_rewind": false, "session_stop": false, "session_accept": false, "session_publish": false,
 	}
 	for name, reads := range want {
 		if tools[name] == nil || tools[name].Description == "" || tools[name].Title == "" || tools[name].Annotations.ReadOnlyHint != reads ||

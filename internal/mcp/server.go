@@ -13,6 +13,8 @@ type Rights struct {
 	Run, Decide, Admin bool
 	// Credentials reports whether requests may provide credentials.
 	Credentials bool
+	// Sessions reports whether there are coding agents: on a daemon.
+	Sessions bool
 	// Cell is the default for tools that are about one cell; "" means no default.
 	Cell string
 }
@@ -43,7 +45,7 @@ func (r Rights) hidden() (names []string) {
 		names = append(names, "accept_on_success", "accept", "apply")
 	}
 	if !r.Admin {
-		names = append(names, "allow_degraded", "as_root", "root")
+		names = append(names, "allow_degraded", "as_root", "root", "allow", "acknowledged")
 	}
 	if !r.Credentials {
 		names = append(names, "credentials")
@@ -79,7 +81,7 @@ type visibleTool struct {
 func NewCatalog(version string) *Catalog {
 	return &Catalog{
 		version: version, schemas: sdk.NewSchemaCache(), visibleTo: map[Rights][]visibleTool{},
-		tools: slices.Concat(cellTools(), runTools(), branchTools(), raceTools(), fileTools(), moveTools(), diffTools(), evidenceTools(), followTools()),
+		tools: slices.Concat(cellTools(), runTools(), branchTools(), raceTools(), fileTools(), moveTools(), diffTools(), evidenceTools(), followTools(), sessionTools()),
 	}
 }
 
@@ -113,7 +115,7 @@ func (c *Catalog) visible(r Rights) []visibleTool {
 		return list
 	}
 	for _, t := range c.tools {
-		if r.have(t.needs) {
+		if r.have(t.needs) && (r.Sessions || !t.daemon) {
 			list = append(list, visibleTool{t, t.definition(r)})
 		}
 	}

@@ -59,6 +59,7 @@ type tool struct {
 	open               bool // it can reach the network, as far as the policy allows
 	needs              right
 	needsCell          bool
+	daemon             bool // only a daemon has it
 	schema             *jsonschema.Schema
 	add                func(s *sdk.Server, t *sdk.Tool, session Session)
 }
