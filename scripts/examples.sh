@@ -1,7 +1,7 @@
 #!/bin/bash
 # examples.sh PYTHON NODE_DIRECTORY WHEELS: runs the examples for Go, Python and TypeScript
 # as a user does, beside a real daemon. PYTHON has the package forkcell, NODE_DIRECTORY has
-# race.js and the package @forkcell/sdk, and WHEELS the packages numpy and pandas for the
+# race.js, session.js and the package @forkcell/sdk, and WHEELS the packages numpy and pandas for the
 # host's Python; "" skips what needs it, loudly.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -46,7 +46,11 @@ fi
 go build -buildvcs=false -o "$work/go/" ./examples/go/...
 example go "$work/go/race"
 expect 'failed' '^1 1 .*roman.py' '^2 0 .*roman.py'
+example 'go: session' "$work/go/session"
+expect '^agent-go-generic exited$' 'roman.py \|' '1 file changed'
 if [ -n "$python" ]; then
+	example 'python: session' "$python" "$PWD/examples/python/session.py"
+	expect '^agent-python-generic exited$' 'roman.py \|' '1 file changed'
 	example python "$python" "$PWD/examples/python/race.py"
 	expect 'failed' '^None .*roman.py'
 	example 'python: fix' "$python" "$PWD/examples/python/fix.py" project ./fix-a.sh ./fix-b.sh ./fix-c.sh ./fix-d.sh ./fix-e.sh
@@ -81,4 +85,6 @@ fi
 if [ -n "$node" ]; then
 	example typescript node "$node/race.js"
 	expect 'failed' '^(null|undefined) .*roman.py'
+	example 'typescript: session' node "$node/session.js"
+	expect '^agent-typescript-generic exited$' 'roman.py \|' '1 file changed'
 fi

@@ -71,9 +71,9 @@ test_typescript() (
 	npm install --offline --no-fund --no-audit --loglevel=error ./forkcell-sdk-*.tgz
 	node --test test/*.test.js
 	# The example is a program of others: only the package, strict, without Node's types.
-	cp "$root/examples/typescript/race.ts" .
+	cp "$root"/examples/typescript/{race,session}.ts .
 	echo '{"compilerOptions": {"strict": true, "target": "ES2022", "lib": ["ES2023", "DOM", "ESNext.Disposable"],
-		"module": "NodeNext", "types": []}, "files": ["race.ts"]}' >tsconfig.json
+		"module": "NodeNext", "types": []}, "files": ["race.ts", "session.ts"]}' >tsconfig.json
 	"$root/sdk/typescript/node_modules/.bin/tsc"
 )
 

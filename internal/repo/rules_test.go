@@ -23,7 +23,7 @@ const module = "github.com/forkcell/forkcell"
 // each other.
 func layers() [][]string {
 	return [][]string{
-		{"cmd/forkcell", "examples/go/race"},
+		{"cmd/forkcell", "examples/go/race", "examples/go/session"},
 		{"internal/full"},
 		{"internal/app", "internal/cli", "internal/server", "internal/review", "internal/mcp", "internal/remote", "internal/otlp", "internal/driver/first"},
 		{"internal/race", "internal/session"},
@@ -156,6 +156,7 @@ func exceptions() []exception {
 		{"internal/tree", []string{"internal/fsx", "internal/failpoint"}, "what a tree is does not depend on where it is kept"},
 		{"client", []string{"internal/api"}, "programs of others import it: it knows the documents of the API and links nothing of the sandbox"},
 		{"examples/go/race", []string{"client", "internal/api"}, "an example uses what programs of others can use"},
+		{"examples/go/session", []string{"client", "internal/api"}, "an example uses what programs of others can use"},
 		{"receipt", nil, "verifiers import it: it links nothing of the sandbox"},
 		{"internal/mount", nil, "workspace and driver share data only"},
 	}
