@@ -14,7 +14,9 @@
 //	forkcell-gvisor save DIR
 //
 // stops the container in DIR, says "still", and when it is told "save", saves the
-// container to DIR/image. Then, or when its input ends, the container goes on.
+// container to DIR/image. Then, or when its input ends, the container goes on. When it is
+// told "suspend", it also saves the container, and says "saved". The container then stands
+// still until it is killed, unless the process is told "go on".
 //
 //	forkcell-gvisor forget DIR
 //

@@ -18,10 +18,14 @@ import (
 	"gvisor.dev/gvisor/runsc/sandbox"
 )
 
-// What moment says when the container stands still, and what it is told to save it.
+// What moment says when the container stands still and when it is saved, and what it is
+// told to do: to save it, to save it and let it stand, and then to let it go on after all.
 const (
-	isStill = "still\n"
-	doSave  = "save\n"
+	isStill   = "still\n"
+	isSaved   = "saved\n"
+	doSave    = "save\n"
+	doSuspend = "suspend\n"
+	doGoOn    = "go on\n"
 )
 
 // moment saves a container while it stands still. Its caller does what belongs to the
@@ -82,15 +86,32 @@ func (m *moment) pass(conf *config.Config, in io.Reader, out io.Writer) (err err
 	if err := m.loaded.Pause(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.loaded.Resume()) }()
+	stands := false
+	defer func() {
+		if !stands {
+			err = errors.Join(err, m.loaded.Resume())
+		}
+	}()
 	if _, err := io.WriteString(out, isStill); err != nil {
 		return err
 	}
 	// A caller that ends instead wants nothing saved.
-	if told, err := bufio.NewReader(in).ReadString('\n'); err != nil || told != doSave {
+	orders := bufio.NewReader(in)
+	told, err := orders.ReadString('\n')
+	if err != nil || told != doSave && told != doSuspend {
 		return nil
 	}
-	return m.loaded.Checkpoint(conf, m.image, sandbox.CheckpointOpts{
+	err = m.loaded.Checkpoint(conf, m.image, sandbox.CheckpointOpts{
 		Compression: statefile.CompressionLevelNone, Resume: true, SaveRestoreExecContainerID: m.loaded.ID,
 	})
+	if err != nil || told == doSave {
+		return err
+	}
+	if _, err := io.WriteString(out, isSaved); err != nil {
+		return err
+	}
+	// A caller that ends now has what it needs, or ends with the container.
+	told, err = orders.ReadString('\n')
+	stands = err != nil || told != doGoOn
+	return nil
 }

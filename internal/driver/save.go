@@ -13,6 +13,10 @@ type Saver interface {
 	// and before any goes on: what it captures of the cell's files is of the same
 	// moment. The cell goes on afterwards, also when Save fails.
 	Save(ctx context.Context, dir string, still func() error) (Saved, error)
+	// Suspend saves the cell as Save does, and calls keep when all is written and every
+	// process still stands. If keep succeeds, so does Suspend: no process goes on, and
+	// the caller closes the cell. Otherwise the cell goes on.
+	Suspend(ctx context.Context, dir string, still, keep func() error) (Saved, error)
 }
 
 // Saved describes what was saved.

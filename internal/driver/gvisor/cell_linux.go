@@ -34,12 +34,13 @@ type Cell struct {
 	built       chan protocol.Report
 	ended, done chan struct{}
 
-	saving   sync.Mutex // one at a time
-	mu       sync.Mutex
-	lost     error // why nothing can be said to the guest any more
-	lastID   uint32
-	commands map[uint32]*execution
-	asked    map[uint32]chan []byte
+	saving    sync.Mutex // one at a time
+	mu        sync.Mutex
+	suspended bool  // and the connection is held
+	lost      error // why nothing can be said to the guest any more
+	lastID    uint32
+	commands  map[uint32]*execution
+	asked     map[uint32]chan []byte
 }
 
 var _ driver.Cell = (*Cell)(nil)
@@ -284,6 +285,12 @@ func (c *Cell) Close() error {
 	err := c.outer.Close()
 	<-c.ended
 	<-c.done
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.suspended {
+		c.suspended = false
+		_ = c.conn.Resume(frames.Frame{}) // who wants to say something learns that the guest is gone
+	}
 	return err
 }
 
