@@ -29,14 +29,15 @@ func (c *Cell) Close(ctx context.Context) error {
 	return err
 }
 
-// Pause stops the processes of a live cell until Resume.
-func (c *Cell) Pause(ctx context.Context, opts ...CallOption) (*PauseResult, error) {
-	return post[PauseResult](ctx, c.client, c.path("/pause"), nil, opts)
+// Pause stops the processes of a live cell until Resume. With the runtime gvisor they are
+// kept on disk, and use no memory.
+func (c *Cell) Pause(ctx context.Context, r Pause, opts ...CallOption) (*PauseResult, error) {
+	return post[PauseResult](ctx, c.client, c.path("/pause"), r, opts)
 }
 
 // Resume continues the processes of a paused cell.
-func (c *Cell) Resume(ctx context.Context, opts ...CallOption) (*PauseResult, error) {
-	return post[PauseResult](ctx, c.client, c.path("/resume"), nil, opts)
+func (c *Cell) Resume(ctx context.Context, r Resume, opts ...CallOption) (*PauseResult, error) {
+	return post[PauseResult](ctx, c.client, c.path("/resume"), r, opts)
 }
 
 // Processes returns the processes of a live cell.

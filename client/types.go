@@ -24,6 +24,8 @@ type (
 	Verify          = api.VerifyBody
 	Start           = api.StartBody
 	Stop            = api.StopBody
+	Pause           = api.PauseBody
+	Resume          = api.ResumeBody
 	Exec            = api.ExecBody
 	Warm            = api.WarmBody
 	WarmPython      = api.WarmPython

@@ -34,6 +34,11 @@ const (
 	OpExpire Op = "expire"
 	// OpPublish puts accepted work on a branch of a repository; the state stays.
 	OpPublish Op = "publish"
+	// OpPause pauses a cell without a process, OpResume makes it live again, and OpStop
+	// ends it; its state stays.
+	OpPause  Op = "pause"
+	OpResume Op = "resume"
+	OpStop   Op = "stop"
 )
 
 // Change is a change of a cell that is neither a run nor a decision. It holds
@@ -91,7 +96,8 @@ func (c *Change) check() error {
 		return err
 	}
 	switch c.Op {
-	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy, OpAccept, OpPromote, OpSettings, OpExpire, OpPublish:
+	case OpInit, OpFork, OpRename, OpRemove, OpCheckpoint, OpRefresh, OpRestore, OpApply, OpUndo, OpRecover, OpSquash, OpPolicy, OpAccept, OpPromote, OpSettings, OpExpire, OpPublish,
+		OpPause, OpResume, OpStop:
 	default:
 		return fmt.Errorf("unknown op %q", c.Op)
 	}

@@ -100,6 +100,12 @@ func (m *page) runTable(r *Run, s PresentDecision) {
 		m.field("Branch of", b.Source+", run "+b.SourceRunID)
 		m.field("Branched at", b.CheckpointID+", "+stamp(b.At))
 	}
+	if p := r.Resumed; p != nil {
+		m.field("Resumed after", p.RunID+", paused "+p.describe())
+	}
+	if p := r.Paused; p != nil {
+		m.field("Paused", p.describe())
+	}
 	if s := r.Session; s != nil {
 		m.field("Agent", strings.TrimSpace(s.Agent+" "+s.AgentVersion))
 		m.field("Mode", s.Mode+", "+s.Autonomy)

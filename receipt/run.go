@@ -77,6 +77,11 @@ type Run struct {
 	// Branch is set if the run began with a copy of another cell's memory.
 	Branch *Branch `json:"branch,omitempty"`
 
+	// Paused is set if the run ended because its cell was paused on disk, and Resumed if
+	// it began with what such a cell was paused with.
+	Paused  *Pause `json:"paused,omitempty"`
+	Resumed *Pause `json:"resumed,omitempty"`
+
 	// Session is set if the run is a session of a coding agent.
 	Session *Session `json:"session,omitempty"`
 
@@ -107,6 +112,50 @@ func (b *Branch) check() error {
 		return errors.New("branch: no source, or at is not a UTC time")
 	}
 	return nil
+}
+
+// Pause says what a cell was paused with.
+type Pause struct {
+	// RunID is the run that ended with the pause.
+	RunID string    `json:"run_id"`
+	At    time.Time `json:"at"`
+	// FSOnly: its processes were ended. Otherwise Memory is the SHA-256 of what was kept
+	// of them.
+	FSOnly bool   `json:"fs_only"`
+	Memory string `json:"memory,omitempty"`
+}
+
+func (p *Pause) check(name string) error {
+	if p == nil {
+		return nil
+	}
+	if err := checkID("run", p.RunID); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if !isUTC(p.At) {
+		return fmt.Errorf("%s: at is not a UTC time", name)
+	}
+	if p.FSOnly != (p.Memory == "") || p.Memory != "" && !isHash(p.Memory) {
+		return fmt.Errorf("%s: memory is not the SHA-256 that it needs", name)
+	}
+	return nil
+}
+
+// describe says when and with what a cell was paused.
+func (p *Pause) describe() string {
+	if p.FSOnly {
+		return stamp(p.At) + ", without its processes"
+	}
+	return stamp(p.At) + ", with its memory, sha256:" + p.Memory
+}
+
+func (p *Pause) canonical() *Pause {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	c.At = utc(c.At)
+	return &c
 }
 
 // TimingCommand is the name of the time that the command itself took.
@@ -165,6 +214,7 @@ func (r *Run) canonical() {
 		b.At = utc(b.At)
 		r.Branch = &b
 	}
+	r.Paused, r.Resumed = r.Paused.canonical(), r.Resumed.canonical()
 	if r.Command == nil {
 		r.Command = []string{}
 	}
@@ -196,7 +246,7 @@ func (r *Run) check() error {
 	if err := r.checkPolicies(); err != nil {
 		return err
 	}
-	if err := errors.Join(r.Branch.check(), r.Session.check()); err != nil {
+	if err := errors.Join(r.Branch.check(), r.Session.check(), r.Paused.check("paused"), r.Resumed.check("resumed")); err != nil {
 		return err
 	}
 	if r.Command == nil {

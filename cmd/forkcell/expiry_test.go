@@ -91,7 +91,7 @@ func TestLiveExpires(t *testing.T) {
 				t.Errorf("%d statements: %+v", n, log)
 			}
 			if state == api.StatePaused {
-				_, err = h.e.Resume(h.Context(), "demo")
+				_, err = h.e.Resume(h.Context(), api.ResumeRequest{Cell: "demo"})
 				h.ok(err)
 				h.stop()
 			}

@@ -180,12 +180,18 @@ func putBack(ts *testscript.TestScript) func() {
 	}
 }
 
-// removeTree removes also what an overlay has left, which is closed to its owner.
+// removeTree removes also what an overlay has left, which is closed to its owner. A
+// supervisor that has just answered may still write its last file.
 func removeTree(ts *testscript.TestScript, path string) {
-	_ = exec.Command("chmod", "-R", "u+rwX", "--", path).Run()
-	if out, err := exec.Command("rm", "-rf", "--", path).CombinedOutput(); err != nil {
-		ts.Fatalf("remove %s: %v\n%s", path, err, out)
+	var out []byte
+	var err error
+	for range 20 {
+		_ = exec.Command("chmod", "-R", "u+rwX", "--", path).Run()
+		if out, err = exec.Command("rm", "-rf", "--", path).CombinedOutput(); err == nil {
+			return
+		}
 	}
+	ts.Fatalf("remove %s: %v\n%s", path, err, out)
 }
 
 // program returns a command of the program under test, as a script would run it.

@@ -155,6 +155,19 @@ type StopBody struct {
 	Grace string `json:"grace,omitempty" doc:"Time between asking the processes to end and killing them."`
 }
 
+// PauseBody is the body of POST /v1/cells/{cell}/pause.
+type PauseBody struct {
+	FSOnly bool `json:"fs_only,omitempty" doc:"End the processes, and keep the files only."`
+}
+
+// ResumeBody is the body of POST /v1/cells/{cell}/resume.
+type ResumeBody struct {
+	FSOnly bool `json:"fs_only,omitempty" doc:"Drop the memory that the cell was paused with, and start it without its processes."`
+	// Credentials are values for credentials, which are not kept while a cell is paused
+	// on disk.
+	Credentials map[string]CredentialValue `json:"credentials,omitempty" doc:"Values for credentials of the policy, by name. They are not kept while a cell is paused on disk."`
+}
+
 // EmptyBody is the body of a request without settings.
 type EmptyBody struct{}
 

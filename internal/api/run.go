@@ -271,6 +271,23 @@ type StartResult struct {
 	Control *ControlFiles `json:"control_files,omitempty"`
 }
 
+// PauseRequest pauses a live cell.
+type PauseRequest struct {
+	Cell string `json:"cell"`
+	// FSOnly ends its processes and keeps its files.
+	FSOnly bool `json:"fs_only,omitempty"`
+}
+
+// ResumeRequest makes a paused cell live again.
+type ResumeRequest struct {
+	Cell string `json:"cell"`
+	// FSOnly drops the memory that a cell was paused with, and keeps its files.
+	FSOnly bool `json:"fs_only,omitempty"`
+	// Credentials are NAME=SOURCE. Values are not kept while a cell is paused on disk.
+	Credentials     Texts `json:"credentials,omitempty"`
+	CredentialsFile Text  `json:"credentials_file,omitempty"`
+}
+
 // PauseResult says whether a live cell is paused.
 type PauseResult struct {
 	Cell  string `json:"cell"`
@@ -278,6 +295,10 @@ type PauseResult struct {
 	State string `json:"state"` // live or paused
 	// Changed is false if the cell was in this state already.
 	Changed bool `json:"changed"`
+	// OnDisk: no process of the paused cell is left. Its run has ended.
+	OnDisk bool `json:"on_disk,omitempty"`
+	// FSOnly: its processes have ended, and only its files are kept.
+	FSOnly bool `json:"fs_only,omitempty"`
 }
 
 // LiveInfo describes a live cell.

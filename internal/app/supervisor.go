@@ -163,6 +163,9 @@ func (h *startHandshake) supervise(ctx context.Context) error {
 	if order.Branch != nil {
 		return errors.Join(e.SuperviseBranches(ctx, order, h.branched), release())
 	}
+	if order.Resume != nil {
+		return errors.Join(e.SuperviseResume(ctx, order, h.ready), release())
+	}
 	return errors.Join(e.Supervise(ctx, order, h.ready), release())
 }
 

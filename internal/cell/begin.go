@@ -58,7 +58,7 @@ func (s *session) checkpoint(ctx context.Context, req runRequest) (*run, error) 
 		ReadOnly: texts(r.spec.ReadOnly), TimeoutUS: r.spec.Timeout.Microseconds(), Policy: hash, Ceiling: wanted.ceiling,
 		RestoreOnFail: req.RestoreOnFail, AcceptOnSuccess: req.AcceptOnSuccess,
 		Actor: s.e.caller.Actor(), StartedAt: s.e.now().UTC(), Runtime: wanted.runtime,
-		Memory: r.spec.Limits.Memory, CPUsMilli: r.spec.Limits.CPUsMilli,
+		Memory: r.spec.Limits.Memory, CPUsMilli: r.spec.Limits.CPUsMilli, Resumed: req.resumed,
 	}
 	if req.origin != nil {
 		if r.rec.Branch, err = json.Marshal(req.origin.Branch); err != nil {

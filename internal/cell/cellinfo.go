@@ -58,10 +58,14 @@ func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellI
 func (e *Engine) state(tx *store.Tx, c store.Cell) (string, error) {
 	h, busy := e.store.CellHolder(c.ID)
 	switch {
+	case !busy && c.Paused != nil:
+		return api.StatePaused, nil
 	case !busy:
-		return api.StateIdle, nil
+		return e.idleState(tx, c)
 	case h.What != heldByStart:
 		return api.StateRunning, nil
+	case c.Paused != nil:
+		return api.StatePaused, nil // it is being resumed
 	}
 	runs, err := tx.UnfinishedRuns(c.ID)
 	for _, r := range runs {
@@ -70,6 +74,18 @@ func (e *Engine) state(tx *store.Tx, c store.Cell) (string, error) {
 		}
 	}
 	return api.StateLive, err
+}
+
+// idleState returns the state of a cell that no process works on. A cell that was being
+// paused when its process died is paused: the next verb that changes it concludes that.
+func (e *Engine) idleState(tx *store.Tx, c store.Cell) (string, error) {
+	runs, err := tx.UnfinishedRuns(c.ID)
+	for _, r := range runs {
+		if r.Pause != nil {
+			return api.StatePaused, nil
+		}
+	}
+	return api.StateIdle, err
 }
 
 // ownBytes returns the disk space of the layers that states were sealed in. States

@@ -82,6 +82,7 @@ func (r *run) record(tx *store.Tx, p proof) error {
 			return err
 		}
 	}
+	r.checkPause()
 	r.rec.State, r.rec.ReceiptID = "done", store.NewID("rcpt")
 	statement, err := r.predicate(p)
 	if err != nil {
@@ -90,7 +91,11 @@ func (r *run) record(tx *store.Tx, p proof) error {
 	if err := r.e.log.Run(tx, r.cell, statement); err != nil {
 		return err
 	}
+	if err := r.recordPause(tx); err != nil {
+		return err
+	}
 	rec := r.rec
+	rec.Pause, rec.Resumed = nil, nil
 	rec.Asked, rec.Branch, rec.Degraded, rec.Ceiling = nil, nil, nil, "" // the receipt has them now
 	rec.Runtime, rec.Paused, rec.Template, rec.Memory, rec.CPUsMilli = "", false, false, 0, 0
 	if err := tx.PutRun(rec); err != nil {

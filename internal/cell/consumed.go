@@ -41,6 +41,27 @@ func (e *Engine) LiveCells(context.Context) (live []LiveCell, err error) {
 	return live, err
 }
 
+// PausedCell returns what a cell that is paused on disk will use when it is resumed; nil
+// if it is not paused so.
+func (e *Engine) PausedCell(_ context.Context, name string) (*LiveCell, error) {
+	c, err := e.findCell(name)
+	if err != nil {
+		return nil, err
+	}
+	p := c.Paused
+	if p == nil {
+		runs, err := e.unfinishedRuns(c)
+		if _, live := e.supervisor(c); err != nil || live || len(runs) == 0 {
+			return nil, err
+		}
+		p = runs[len(runs)-1].Pause // its process died while it was paused
+	}
+	if p == nil {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	return &LiveCell{Cell: c.Name, Actor: e.caller.Actor(), Memory: p.Memory, CPUs: p.CPUsMilli}, nil
+}
+
 // OwnBytes returns the disk space of the states of all cells that the caller may know
 // of. Sizes are those that were recorded when the states were sealed, and are added up
 // again only for cells that have changed.

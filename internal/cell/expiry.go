@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/evidence"
 	"github.com/forkcell/forkcell/internal/failpoint"
@@ -146,6 +147,9 @@ func (e *Engine) expireHeld(ctx context.Context, x expiry) (bool, error) {
 		done, err = e.recordExpiry(tx, x)
 		return err
 	})
+	if done && err == nil && x.Action != api.OnTimeoutPause {
+		e.dropPause(s.cell.Paused)
+	}
 	return done && err == nil, err
 }
 
@@ -164,10 +168,14 @@ func (e *Engine) recordExpiry(tx *store.Tx, x expiry) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if x.Action == api.OnTimeoutRemove {
-		c.Name = ""
+	if x.Action != api.OnTimeoutPause {
+		c.Paused = nil // nothing is to be continued
+		if x.Action == api.OnTimeoutRemove {
+			c.Name = ""
+		}
 		err = tx.PutCell(c)
-	} else if x.Cause == api.CauseTTL {
+	}
+	if err == nil && x.Action != api.OnTimeoutRemove && x.Cause == api.CauseTTL {
 		settings.Expired = true
 		err = tx.PutSettings(c.ID, settings)
 	}
@@ -181,11 +189,41 @@ func (e *Engine) recordExpiry(tx *store.Tx, x expiry) (bool, error) {
 
 // expire records that the cell is stopped or paused because its time is up, and
 // pauses it. The supervisor stops it.
-func (l *liveRun) expire(ctx context.Context, o supervise.ExpireOrder) (done bool, err error) {
+func (l *liveRun) expire(ctx context.Context, o supervise.ExpireOrder) (done, ends bool, err error) {
 	var x expiry
 	if err := json.Unmarshal(o.Record, &x); err != nil || x.CellID != l.r.cell.ID || x.Action != o.Action {
-		return false, api.Usagef("", "an order that cannot be understood")
+		return false, false, api.Usagef("", "an order that cannot be understood")
 	}
+	c, saves := l.cell.(driver.Saver)
+	if saves && x.Action == api.OnTimeoutPause && !l.r.rec.Paused && l.r.rec.Session == nil {
+		done, err = l.expireToDisk(ctx, c, x)
+		return done, done, err
+	}
+	done, err = l.expireHere(ctx, x)
+	return done, false, err
+}
+
+// errNotDue means that the time of a cell is not up any more.
+var errNotDue = errors.New("its time is not up")
+
+// expireToDisk pauses the cell on disk, and records with it that its time is up.
+func (l *liveRun) expireToDisk(ctx context.Context, c driver.Saver, x expiry) (bool, error) {
+	l.r.e.log.ForgetKey()
+	err := l.suspend(ctx, c, func(tx *store.Tx) error {
+		done, err := l.r.e.recordExpiry(tx, x)
+		if err == nil && !done {
+			err = errNotDue
+		}
+		return err
+	})
+	if errors.Is(err, errNotDue) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// expireHere records that the time of the cell is up, and freezes it if it is paused.
+func (l *liveRun) expireHere(ctx context.Context, x expiry) (done bool, err error) {
 	freeze := x.Action == api.OnTimeoutPause && !l.r.rec.Paused
 	if freeze {
 		if err := l.cell.Freeze(ctx); err != nil {

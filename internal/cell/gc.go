@@ -76,6 +76,9 @@ func (e *Engine) collect(ctx context.Context, req api.GCRequest, res *api.GCResu
 		for _, c := range kept {
 			images[c.ID] = c.Memory != ""
 		}
+		if err := pausedImages(tx, images); err != nil {
+			return err
+		}
 		for _, c := range freed {
 			res.Checkpoints = append(res.Checkpoints, c.ID)
 			c.Freed = true
@@ -136,6 +139,17 @@ func (e *Engine) sweep(ctx context.Context, req api.GCRequest, layers, images ma
 		return &report, nil
 	}
 	return &report, e.store.SweepTemps()
+}
+
+// pausedImages adds what cells are paused with.
+func pausedImages(tx *store.Tx, images map[string]bool) error {
+	cells, err := tx.Cells(false)
+	for _, c := range cells {
+		if c.Paused != nil {
+			images[memory.Paused(c.Paused.RunID)] = true
+		}
+	}
+	return err
 }
 
 // existingCells returns the ids of cells that were not removed.

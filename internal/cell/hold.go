@@ -17,6 +17,11 @@ func (e *Engine) hold(ctx context.Context, name, what string, wait time.Duration
 }
 
 func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Duration, abandon bool) (*session, error) {
+	return e.holdWith(ctx, name, what, wait, &session{abandon: abandon})
+}
+
+// holdWith fills a session that says how the cell is held.
+func (e *Engine) holdWith(ctx context.Context, name, what string, wait time.Duration, s *session) (*session, error) {
 	c, err := e.findCell(name)
 	if err != nil {
 		return nil, err
@@ -28,8 +33,8 @@ func (e *Engine) holdFor(ctx context.Context, name, what string, wait time.Durat
 	if err != nil {
 		return nil, busyError(name, what, err)
 	}
-	s := &session{e: e, cell: c, cellLock: lock, abandon: abandon}
-	if err := s.open(ctx, name); err != nil {
+	s.e, s.cell, s.cellLock = e, c, lock
+	if err := s.open(ctx, name, what); err != nil {
 		s.release()
 		return nil, err
 	}
@@ -75,7 +80,7 @@ func busyError(name, wanted string, err error) error {
 	return err
 }
 
-func (s *session) open(ctx context.Context, name string) error {
+func (s *session) open(ctx context.Context, name, what string) error {
 	var err error
 	if s.homeLock, err = s.e.store.LockHome(false); err != nil {
 		return err
@@ -96,6 +101,9 @@ func (s *session) open(ctx context.Context, name string) error {
 		if err := s.settle(ctx); err != nil {
 			return err
 		}
+	}
+	if err := s.refusePaused(what); err != nil {
+		return err
 	}
 	return s.unchanged()
 }

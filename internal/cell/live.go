@@ -94,18 +94,6 @@ func OrderCaller(o supervise.StartOrder) Caller {
 	}
 }
 
-// Stop ends a live cell and returns the result of its run.
-func (e *Engine) Stop(ctx context.Context, req api.StopRequest) (*api.RunResult, error) {
-	client, err := e.dialLive(ctx, req.Cell)
-	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotStarted {
-		e.Hint = "there is nothing to stop"
-	}
-	if err != nil {
-		return nil, err
-	}
-	return client.Stop(ctx, req.Grace)
-}
-
 // Processes lists the processes of a live cell. Like every reading verb it finishes
 // no work.
 func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo, error) {
@@ -127,6 +115,9 @@ func (e *Engine) dialLive(ctx context.Context, cell string) (*supervise.Client, 
 		return client, err
 	}
 	run, err := e.settleDead(ctx, c)
+	if err == nil && run != "" {
+		c, err = e.findCell(c.Name) // it may be paused now
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -188,6 +179,9 @@ func (e *Engine) openLate() (err error) {
 // notStarted returns the error for a cell that is not live. run is the run that was
 // finished just now, or "".
 func notStarted(c store.Cell, run string) error {
+	if c.Paused != nil {
+		return pausedCell(c)
+	}
 	hint := "`forkcell start " + c.Name + "` starts it"
 	if run != "" {
 		return api.Refusef(api.CodeNotStarted, hint, "cell %s is not started: the process of its run %s has died, and the run is finished as interrupted", c.Name, run)
@@ -261,19 +255,6 @@ func (e *Engine) liveInfo(ctx context.Context, c store.Cell, sessions bool) *api
 	list, _ := e.client(c).Sessions(ctx)
 	info.Sessions = append(info.Sessions, list...)
 	return info
-}
-
-// stopFirst stops a live cell for an operation that may stop it.
-func (e *Engine) stopFirst(ctx context.Context, cell string) error {
-	c, err := e.findCell(cell)
-	if err != nil {
-		return err
-	}
-	if _, ok := e.supervisor(c); !ok {
-		return nil
-	}
-	_, err = e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
-	return err
 }
 
 // showWarm describes a template or a branch.

@@ -68,7 +68,12 @@ func (l *liveRun) checkpointMemory(ctx context.Context, name string) (*api.Check
 
 // keepMemory keeps an image for a checkpoint, with what must be known to use it.
 func (l *liveRun) keepMemory(ctx context.Context, image memory.Image, checkpoint string) (string, error) {
-	o := l.options()
+	return l.keepImage(ctx, image, checkpoint, l.options(), l.r.gateway != nil)
+}
+
+// keepImage makes an image durable under an id, with the options of the run and, if
+// asked, what its network needs. It returns the digest.
+func (l *liveRun) keepImage(ctx context.Context, image memory.Image, id string, o api.RunOptions, network bool) (string, error) {
 	o.Network.Credentials, o.Network.CredentialsFile, o.Network.SSH = nil, "", nil
 	if o.Policy == nil {
 		o.Policy = &api.PolicyFile{Name: api.Text("the policy of " + l.r.cell.Name), Text: l.r.policy.Canonical()}
@@ -77,13 +82,13 @@ func (l *liveRun) keepMemory(ctx context.Context, image memory.Image, checkpoint
 	if err == nil {
 		err = image.Write(memory.Run, run)
 	}
-	if err == nil && l.r.gateway != nil {
+	if err == nil && network {
 		err = l.writeNetwork(image)
 	}
 	if err != nil {
 		return "", saveError(l.r.cell.Name, err)
 	}
-	kept, digest, err := image.Keep(ctx, checkpoint)
+	kept, digest, err := image.Keep(ctx, id)
 	if err != nil {
 		return "", errors.Join(saveError(l.r.cell.Name, err), kept.Remove())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/driver"
 	"github.com/forkcell/forkcell/internal/event"
 	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/store"
@@ -18,26 +19,35 @@ const (
 
 // Pause stops the processes of a live cell until it is resumed. A paused cell stays
 // paused.
-func (e *Engine) Pause(ctx context.Context, cell string) (*api.PauseResult, error) {
-	client, err := e.dialLive(ctx, cell)
+func (e *Engine) Pause(ctx context.Context, req api.PauseRequest) (*api.PauseResult, error) {
+	client, err := e.dialLive(ctx, req.Cell)
+	if pausedError(err) {
+		return e.pausedAlready(req.Cell)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return client.Pause(ctx)
+	return client.Pause(ctx, req.FSOnly)
 }
 
-// Resume continues the processes of a paused cell. A live cell that is not paused
-// goes on.
-func (e *Engine) Resume(ctx context.Context, cell string) (*api.PauseResult, error) {
-	client, err := e.dialLive(ctx, cell)
-	if err != nil {
-		return nil, err
+// pause freezes the cell, or keeps it on disk, in which case it ends.
+func (l *liveRun) pause(ctx context.Context, fsOnly bool) (ends bool, err error) {
+	c, saves := l.cell.(driver.Saver)
+	agent := l.r.rec.Session != nil
+	switch {
+	case fsOnly && agent:
+		return false, api.Refusef(api.CodeRuntime, "pause it without --fs-only, or stop it",
+			"the processes of cell %s are a session of an agent, which would end", l.r.cell.Name)
+	case fsOnly:
+		return true, l.suspendFiles(ctx)
+	case saves && !agent:
+		return true, l.suspend(ctx, c, nothingElse)
 	}
-	return client.Resume(ctx)
+	return false, l.freeze(ctx)
 }
 
-// pause freezes the cell and records it, so that other processes see it.
-func (l *liveRun) pause(ctx context.Context) error {
+// freeze stops the processes and records it, so that other processes see it.
+func (l *liveRun) freeze(ctx context.Context) error {
 	if err := l.cell.Freeze(ctx); err != nil {
 		return freezeError("paused", err)
 	}

@@ -68,14 +68,15 @@ type liveRun struct {
 	r   *run
 	req runRequest // the request that started it
 	// make makes the cell.
-	make     func(context.Context, driver.Spec) (driver.Cell, error)
-	cell     driver.Cell
-	listener *live.Listener
-	host     *supervise.Host
-	began    time.Time
-	turns    *turnTaker // nil if it takes no turns
-	warm     []string   // the command of a template
-	readyUS  int64      // the time until a template was warm, or a branch answered
+	make      func(context.Context, driver.Spec) (driver.Cell, error)
+	cell      driver.Cell
+	listener  *live.Listener
+	host      *supervise.Host
+	began     time.Time
+	turns     *turnTaker // nil if it takes no turns
+	warm      []string   // the command of a template
+	suspended bool       // it is paused on disk
+	readyUS   int64      // the time until a template was warm, or a branch answered
 
 	// adopt makes this process serve a branch, and branches counts those that it serves.
 	// last is the id of the last order for branches, and lastNames are its cells.
@@ -89,6 +90,9 @@ type liveRun struct {
 func (l *liveRun) serve(ctx context.Context) error {
 	l.live(ctx)
 	err := l.conclude(context.WithoutCancel(ctx))
+	if err == nil {
+		err = l.unpaused()
+	}
 	return errors.Join(err, l.host.Finish(l.r.result(), err))
 }
 
@@ -242,6 +246,9 @@ func (l *liveRun) live(ctx context.Context) {
 // note records how the cell ended.
 func (l *liveRun) note(why supervise.Ending, ended supervise.Ended, full func() bool) {
 	r := l.r
+	if r.rec.Pause != nil {
+		why = supervise.Ending{Cause: supervise.Suspended} // whatever else happened then
+	}
 	if ended.TerminateErr != nil {
 		r.notes = append(r.notes, "its processes could not be asked to end: "+ended.TerminateErr.Error())
 	}
@@ -263,7 +270,7 @@ func (l *liveRun) note(why supervise.Ending, ended supervise.Ended, full func() 
 func (r *run) classifyEnding(why supervise.Ending) {
 	set := func(outcome string, code, sig int) { r.rec.Outcome, r.rec.ExitCode, r.rec.Signal = outcome, code, sig }
 	switch why.Cause {
-	case supervise.Stopped:
+	case supervise.Stopped, supervise.Suspended:
 		set(succeeded, 0, 0)
 	case supervise.MainEnded:
 		r.classifyMain(why.Exit, set)

@@ -124,6 +124,13 @@ func (e *Engine) Verify(ctx context.Context, cell, checkpoint string, all bool) 
 		res.Checkpoints = append(res.Checkpoints, api.VerifiedState{CheckpointID: chk.ID, Root: chk.Root(), OK: len(problems) == 0})
 		res.Differences = append(res.Differences, problems...)
 	}
+	if p := c.Paused; p != nil {
+		if err := e.images().Image(memory.Paused(p.RunID)).Verify(ctx, p.Image); errors.Is(err, memory.ErrDamaged) {
+			res.Differences = append(res.Differences, api.VerifyProblem{CheckpointID: c.Head, What: err.Error()})
+		} else if err != nil {
+			return res, err
+		}
+	}
 	if len(res.Differences) > 0 {
 		return res, api.Refusef(api.CodeDiffers, "", "%s in cell %s", api.Counted(len(res.Differences), "difference"), c.Name)
 	}

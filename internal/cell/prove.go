@@ -111,6 +111,7 @@ func (r *run) predicate(p proof) (*receipt.Run, error) {
 			return nil, fmt.Errorf("the record of the branch: %w", err)
 		}
 	}
+	s.Paused, s.Resumed = pauseStatement(r.rec.Pause), pauseStatement(r.rec.Resumed)
 	if r.rec.Decision != pending {
 		s.Decision.Automatic = true
 		s.Decision.Reason = "--restore-on-fail"

@@ -37,9 +37,12 @@ func (e *Engine) removeHeld(held []*session, race string, also func(*store.Tx) e
 		return err
 	}
 	defer lock.Unlock()
-	return e.store.Update(func(tx *store.Tx) error {
+	var paused []*store.Pause
+	err = e.store.Update(func(tx *store.Tx) error {
+		paused = nil
 		for _, s := range held {
-			s.cell.Name = ""
+			paused = append(paused, s.cell.Paused)
+			s.cell.Name, s.cell.Paused = "", nil
 			if err := tx.PutCell(s.cell); err != nil {
 				return err
 			}
@@ -49,6 +52,13 @@ func (e *Engine) removeHeld(held []*session, race string, also func(*store.Tx) e
 		}
 		return also(tx)
 	})
+	if err != nil {
+		return err
+	}
+	for _, p := range paused {
+		e.dropPause(p)
+	}
+	return nil
 }
 
 // raceDetail is the detail of a statement about a cell of a race; nil for no race.

@@ -3,6 +3,7 @@ package cell
 import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/gateway"
+	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
 
@@ -20,6 +21,10 @@ type runRequest struct {
 	turns *api.TurnRequest
 	// origin is what the run is a branch of; nil if it is none.
 	origin *branchOrigin
+	// resumed is the pause that the run continues after; nil if it continues none. source
+	// is the gateway that the cell had.
+	resumed *store.Pause
+	source  *gateway.Gateway
 	// session is the session of a coding agent that the run is; nil if it is none.
 	session *api.SessionTerms
 	// degraded are controls that the caller left out.
@@ -43,6 +48,7 @@ type networkRequest struct {
 
 func (r runRequest) network() networkRequest {
 	n := networkRequest{NetworkRequest: r.Network, values: r.values, reloadable: r.reloadable}
+	n.source = r.source
 	if r.origin != nil {
 		n.source = r.origin.gateway
 	}

@@ -28,6 +28,9 @@ type session struct {
 	// because its directory is gone.
 	abandon bool
 
+	// resumes reports whether the cell is held to end its pause.
+	resumes bool
+
 	// races reports whether a race is under way in the home, or was cut off.
 	races bool
 }

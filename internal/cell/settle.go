@@ -104,7 +104,14 @@ func (s *session) settleRun(ctx context.Context, rec store.Run) error {
 		return errors.Join(s.e.store.DropEvents(rec.ID), s.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(rec.ID) }))
 	}
 	r.controlsLost = true
-	if rec.Outcome == "" {
+	if rec.Resumed != nil && s.cell.Paused != nil {
+		return r.dropResume(work)
+	}
+	switch {
+	case rec.Outcome != "":
+	case rec.Pause != nil:
+		r.rec.Outcome = succeeded // all that it needs was kept before its process died
+	default:
 		r.rec.Outcome, r.rec.ExitCode = interrupted, 125
 		r.fail("the supervising process died")
 	}
@@ -227,4 +234,20 @@ func (e *Engine) dropInit(op string) error {
 		return err
 	}
 	return e.store.Update(func(tx *store.Tx) error { return tx.DropIntent(op) })
+}
+
+// dropResume undoes a resume whose process died before it was recorded: the cell is
+// still paused.
+func (r *run) dropResume(work *workspace.Work) error {
+	if err := r.reap(work); err != nil {
+		return err
+	}
+	err := errors.Join(r.e.images().RemoveRun(r.rec.ID), r.dropSocket(), r.e.store.DropEvents(r.rec.ID))
+	if work != nil {
+		err = errors.Join(err, work.Discard())
+	}
+	if err != nil {
+		return err
+	}
+	return r.e.store.Update(func(tx *store.Tx) error { return tx.DropRun(r.rec.ID) })
 }

@@ -15,6 +15,9 @@ import (
 // backends that have one), database. commit runs in the transaction that moves the
 // head.
 func (s *session) moveHead(ctx context.Context, to store.Checkpoint, commit func(*store.Tx) error) error {
+	if s.cell.Paused != nil && to.ID != s.cell.Head {
+		return s.refusePaused("")
+	}
 	from := s.head
 	live := s.cell.Live != "" && from.Layer != to.Layer
 	op, sw := store.NewID("op"), switchIntent{From: from.Layer, To: to.Layer}

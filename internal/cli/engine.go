@@ -162,8 +162,8 @@ type policyKeeper interface {
 type supervisor interface {
 	Start(ctx context.Context, r api.StartRequest) (*api.StartResult, error)
 	Stop(ctx context.Context, r api.StopRequest) (*api.RunResult, error)
-	Pause(ctx context.Context, cell string) (*api.PauseResult, error)
-	Resume(ctx context.Context, cell string) (*api.PauseResult, error)
+	Pause(ctx context.Context, req api.PauseRequest) (*api.PauseResult, error)
+	Resume(ctx context.Context, req api.ResumeRequest) (*api.PauseResult, error)
 	Processes(ctx context.Context, cell string) ([]api.ProcessInfo, error)
 }
 

@@ -304,11 +304,11 @@ func (f *fakeEngine) Stop(_ context.Context, r api.StopRequest) (*api.RunResult,
 	return answer(f, r, f.run)
 }
 
-func (f *fakeEngine) Pause(_ context.Context, name string) (*api.PauseResult, error) {
+func (f *fakeEngine) Pause(_ context.Context, name api.PauseRequest) (*api.PauseResult, error) {
 	return answer[api.PauseResult](f, name, nil)
 }
 
-func (f *fakeEngine) Resume(_ context.Context, name string) (*api.PauseResult, error) {
+func (f *fakeEngine) Resume(_ context.Context, name api.ResumeRequest) (*api.PauseResult, error) {
 	return answer[api.PauseResult](f, name, nil)
 }
 

@@ -53,7 +53,7 @@ func (l *Log) Change(tx *store.Tx, c store.Cell, head store.Checkpoint, op recei
 	}
 	record := cellRecord{
 		SourceKind: c.SourceKind, Live: c.Live, Rules: c.Rules, LeftOut: c.LeftOut, Kept: c.Kept, Applied: c.Applied, Policy: c.Policy,
-		Cache: c.Cache,
+		Cache: c.Cache, Paused: c.Paused,
 	}
 	settings, err := tx.Settings(c.ID)
 	if err != nil {
@@ -104,6 +104,7 @@ type cellRecord struct {
 	Policy     string          `json:"policy,omitempty"`
 	Cache      string          `json:"cache,omitempty"`
 	Settings   *store.Settings `json:"settings,omitempty"`
+	Paused     *store.Pause    `json:"paused,omitempty"`
 }
 
 func cellStatement(c store.Cell, name string) receipt.Cell {

@@ -168,6 +168,12 @@ func (s Store) Scratch(id string) (string, error) {
 	return path.Join(s.path, rel), nil
 }
 
+// pausedSuffix follows the id of a run in the name of what its cell is paused with.
+const pausedSuffix = ".paused"
+
+// Paused returns the id of the image that a cell is paused with, whose run has the id.
+func Paused(id string) string { return id + pausedSuffix }
+
 // RemoveRun removes what is left of a run: an image that was not kept, and its scratch
 // directory.
 func (s Store) RemoveRun(id string) error {
@@ -175,7 +181,9 @@ func (s Store) RemoveRun(id string) error {
 }
 
 // Owner returns the run or the checkpoint that a name in Dir belongs to.
-func Owner(name string) string { return strings.TrimSuffix(name, scratchSuffix) }
+func Owner(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, scratchSuffix), pausedSuffix)
+}
 
 // IDs lists the images.
 func (s Store) IDs() ([]string, error) {

@@ -131,11 +131,15 @@ func (e *Engine) Stop(ctx context.Context, r api.StopRequest) (*api.RunResult, e
 }
 
 // Pause stops the processes of a live cell.
-func (e *Engine) Pause(ctx context.Context, cell string) (*api.PauseResult, error) {
-	return told(e.client.Cells.Named(cell).Pause(ctx))
+func (e *Engine) Pause(ctx context.Context, r api.PauseRequest) (*api.PauseResult, error) {
+	return told(e.client.Cells.Named(r.Cell).Pause(ctx, client.Pause{FSOnly: r.FSOnly}))
 }
 
 // Resume continues the processes of a paused cell.
-func (e *Engine) Resume(ctx context.Context, cell string) (*api.PauseResult, error) {
-	return told(e.client.Cells.Named(cell).Resume(ctx))
+func (e *Engine) Resume(ctx context.Context, r api.ResumeRequest) (*api.PauseResult, error) {
+	settings, err := e.settings(ctx, api.RunOptions{Network: api.NetworkRequest{Credentials: r.Credentials}})
+	if err != nil {
+		return nil, err
+	}
+	return told(e.client.Cells.Named(r.Cell).Resume(ctx, client.Resume{FSOnly: r.FSOnly, Credentials: settings.Credentials}))
 }

@@ -88,8 +88,8 @@ type decider interface {
 type liver interface {
 	Start(ctx context.Context, r api.StartRequest) (*api.StartResult, error)
 	Stop(ctx context.Context, r api.StopRequest) (*api.RunResult, error)
-	Pause(ctx context.Context, cell string) (*api.PauseResult, error)
-	Resume(ctx context.Context, cell string) (*api.PauseResult, error)
+	Pause(ctx context.Context, req api.PauseRequest) (*api.PauseResult, error)
+	Resume(ctx context.Context, req api.ResumeRequest) (*api.PauseResult, error)
 	Branch(ctx context.Context, r api.BranchRequest) (*api.BranchResult, error)
 	Eval(ctx context.Context, r api.EvalRequest) (*api.EvalResult, error)
 	Exec(ctx context.Context, r api.ExecRequest, io cell.Stdio) (*api.ExecResult, error)

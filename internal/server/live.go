@@ -18,13 +18,10 @@ func (s *Server) addLive() {
 	handle(s, live("start", "start", "Make a cell live"), s.start)
 	handle(s, live("stop", "stop", "End a live cell"), s.stopCell)
 	handle(s, live("pause", "pause", "Stop the processes of a live cell"),
-		func(ctx context.Context, c *call, in *moveInput[api.EmptyBody]) (*api.PauseResult, error) {
-			return c.engine.Pause(ctx, in.Cell)
+		func(ctx context.Context, c *call, in *moveInput[api.PauseBody]) (*api.PauseResult, error) {
+			return c.engine.Pause(ctx, api.PauseRequest{Cell: in.Cell, FSOnly: in.body().FSOnly})
 		})
-	handle(s, live("resume", "resume", "Continue the processes of a paused cell"),
-		func(ctx context.Context, c *call, in *moveInput[api.EmptyBody]) (*api.PauseResult, error) {
-			return c.engine.Resume(ctx, in.Cell)
-		})
+	handle(s, live("resume", "resume", "Continue the processes of a paused cell"), s.resume)
 	s.addBranches()
 	s.addExec()
 	s.addExecSockets()
@@ -52,6 +49,30 @@ func (s *Server) start(ctx context.Context, c *call, in *moveInput[api.StartBody
 	}
 	defer release()
 	return s.actFor(c, expect, set.env).Start(ctx, req)
+}
+
+// resume makes a paused cell live. One that is paused on disk counts as live from then on.
+func (s *Server) resume(ctx context.Context, c *call, in *moveInput[api.ResumeBody]) (*api.PauseResult, error) {
+	b := in.body()
+	set, err := s.runSettings(ctx, c, api.RunSettings{Credentials: b.Credentials})
+	if err != nil {
+		return nil, err
+	}
+	paused, err := c.engine.PausedCell(ctx, in.Cell)
+	if err != nil {
+		return nil, err
+	}
+	if paused != nil {
+		release, err := s.acquireStart(ctx, c, in.Cell, token.Amount{LiveCells: 1, Memory: paused.Memory, CPUs: paused.CPUs})
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	n := set.options.Network
+	return s.actFor(c, nil, set.env).Resume(ctx, api.ResumeRequest{
+		Cell: in.Cell, FSOnly: b.FSOnly, Credentials: n.Credentials, CredentialsFile: n.CredentialsFile,
+	})
 }
 
 // stopCell ends a live cell. Once it has begun, it goes on without the caller.

@@ -45,6 +45,23 @@ type Cell struct {
 	// from, by run id, and about captured states, by checkpoint id.
 	Inherited map[string]string `json:"inherited,omitempty"`
 	CreatedAt time.Time         `json:"created_at"`
+	// Paused is set while the cell is paused and no process of it exists.
+	Paused *Pause `json:"paused,omitempty"`
+}
+
+// Pause describes a cell that was paused on disk.
+type Pause struct {
+	// RunID is the run that ended with the pause.
+	RunID string    `json:"run_id"`
+	At    time.Time `json:"at"`
+	// Image is the digest of what was kept: how to start the cell again and, unless
+	// FSOnly is set, its memory.
+	Image  string `json:"image"`
+	FSOnly bool   `json:"fs_only,omitempty"`
+	// Runtime, Memory (bytes) and CPUsMilli are those of the run.
+	Runtime   string `json:"runtime"`
+	Memory    int64  `json:"memory,omitempty"`
+	CPUsMilli int64  `json:"cpus_milli,omitempty"`
 }
 
 // Rules are the secret rules that a cell was made with.

@@ -43,6 +43,11 @@ type Run struct {
 	Runtime string `json:"runtime,omitempty"`
 	// Paused: the processes of an unfinished run are stopped.
 	Paused bool `json:"paused,omitempty"`
+	// Pause, if set, is what the cell of an unfinished run will be paused with: all that
+	// it needs is kept.
+	Pause *Pause `json:"pause,omitempty"`
+	// Resumed is the pause that an unfinished run continues after, if any.
+	Resumed *Pause `json:"resumed,omitempty"`
 	// Template: an unfinished run is that of a warm template.
 	Template bool `json:"template,omitempty"`
 	// Branch is what an unfinished run is a branch of, as its receipt will have it.

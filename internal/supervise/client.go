@@ -75,18 +75,18 @@ func (c *Client) ApplyPolicy(ctx context.Context, f api.PolicyFile, values map[s
 }
 
 // Pause stops the processes of the cell. A paused cell stays paused.
-func (c *Client) Pause(ctx context.Context) (*api.PauseResult, error) {
-	return c.pausing(ctx, callPause)
+func (c *Client) Pause(ctx context.Context, fsOnly bool) (*api.PauseResult, error) {
+	return c.pausing(ctx, callPause, pauseCall{fsOnly})
 }
 
 // Resume continues the processes of a paused cell. Another one goes on.
 func (c *Client) Resume(ctx context.Context) (*api.PauseResult, error) {
-	return c.pausing(ctx, callResume)
+	return c.pausing(ctx, callResume, struct{}{})
 }
 
-func (c *Client) pausing(ctx context.Context, method string) (*api.PauseResult, error) {
+func (c *Client) pausing(ctx context.Context, method string, request any) (*api.PauseResult, error) {
 	var res api.PauseResult
-	if err := c.call(ctx, method, struct{}{}, &res); err != nil {
+	if err := c.call(ctx, method, request, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil

@@ -35,6 +35,7 @@ const (
 	NotWarm                   // its command did not become warm
 	MainEnded                 // the command that it ends with has ended
 	MainMissing               // that command has not begun in time
+	Suspended                 // it is paused, and no process of it is left
 )
 
 // Ending describes why and how a live cell is ended.
@@ -81,6 +82,8 @@ func (h *Host) await(ctx context.Context, limit, missing <-chan time.Time) Endin
 		return Ending{Cause: MainMissing, Grace: mainGrace}
 	case grace := <-h.stop:
 		return Ending{Cause: Stopped, Grace: grace}
+	case grace := <-h.suspend:
+		return Ending{Cause: Suspended, Grace: grace}
 	case exit := <-h.main:
 		return Ending{Cause: MainEnded, Grace: mainGrace, Exit: exit}
 	case <-limit:
@@ -113,6 +116,10 @@ func (h *Host) End(grace time.Duration) (e Ended) {
 	if h.isPaused() {
 		// Frozen processes cannot end.
 		e.TerminateErr = h.Cell.Thaw()
+	}
+	select {
+	case grace = <-h.suspend: // another cause was first
+	default:
 	}
 	if grace > 0 && e.TerminateErr == nil && !h.still {
 		h.hangUpTerminals()

@@ -34,7 +34,11 @@ func (c *Client) Expire(ctx context.Context, o ExpireOrder) (Expired, error) {
 }
 
 func (h *Host) expire(ctx context.Context, o ExpireOrder) (*Expired, error) {
-	res, err := h.beginExpire(ctx, o)
+	res, ends, err := h.beginExpire(ctx, o)
+	if ends {
+		<-h.done
+		return res, h.err
+	}
 	if err != nil || !res.Done || o.Action != api.OnTimeoutStop {
 		return res, err
 	}
@@ -44,22 +48,26 @@ func (h *Host) expire(ctx context.Context, o ExpireOrder) (*Expired, error) {
 
 // beginExpire decides about an order and records it. After an order to stop, no
 // command can begin.
-func (h *Host) beginExpire(ctx context.Context, o ExpireOrder) (*Expired, error) {
+func (h *Host) beginExpire(ctx context.Context, o ExpireOrder) (res *Expired, ends bool, err error) {
 	h.exclusive.Lock()
 	defer h.exclusive.Unlock()
 	h.starting.Lock() // no command begins while it is decided
 	defer h.starting.Unlock()
 	h.mu.Lock()
-	res, err := &Expired{Idle: h.idle()}, h.refuseEnding()
+	res, err = &Expired{Idle: h.idle()}, h.refuseEnding()
 	h.mu.Unlock()
 	if err != nil || res.Idle < o.Idle {
-		return res, err
+		return res, false, err
 	}
 	res.Done = true
 	if o.Record != nil {
-		if res.Done, err = h.Expire(ctx, o); err != nil || !res.Done {
-			return res, err
+		if res.Done, ends, err = h.Expire(ctx, o); err != nil || !res.Done {
+			return res, false, err
 		}
+	}
+	if ends {
+		h.beginSuspension(false)
+		return res, true, nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,5 +76,5 @@ func (h *Host) beginExpire(ctx context.Context, o ExpireOrder) (*Expired, error)
 	} else {
 		h.paused, h.used = true, time.Now()
 	}
-	return res, nil
+	return res, false, nil
 }

@@ -54,16 +54,17 @@ type Config struct {
 	StartError func(error) error
 	// Checkpoint captures the cell, and Save its memory too. ApplyPolicy gives it another policy, takes the
 	// values over, and returns the environment of commands from then on; nil keeps
-	// it. Pause stops the processes and Resume continues them; both record it. Expire
+	// it. Pause stops the processes and Resume continues them; both record it. If Pause
+	// reports that the cell ends, all is kept that it needs to be live again. Expire
 	// records that the cell is stopped or paused because its time is up, and pauses
 	// it; it reports false if its time is not up any more. Only one of these calls is
 	// made at a time, and none when the cell ends.
 	Checkpoint  func(ctx context.Context, name string) (*api.CheckpointResult, error)
 	Save        func(ctx context.Context, name string) (*api.CheckpointResult, error)
 	ApplyPolicy func(f api.PolicyFile, values map[string][]byte) (res *api.PolicyApplied, env []string, err error)
-	Pause       func(ctx context.Context) error
+	Pause       func(ctx context.Context, fsOnly bool) (ends bool, err error)
 	Resume      func() error
-	Expire      func(ctx context.Context, o ExpireOrder) (bool, error)
+	Expire      func(ctx context.Context, o ExpireOrder) (done, ends bool, err error)
 	// Branch makes branches of the cell, and Unbranch ends and removes those of an
 	// order, if there are any. Only one of these calls is made at a time, together with
 	// those above.
@@ -86,11 +87,12 @@ type Host struct {
 	Config
 	output *transcript
 
-	stop   chan time.Duration // the grace of the first stop
-	main   chan live.Exit     // how the command ended that the cell ends with
-	begun  chan struct{}      // has a value once that command has begun
-	cancel context.CancelFunc // ends serving
-	served chan error
+	stop    chan time.Duration // the grace of the first stop
+	suspend chan time.Duration // the grace when the cell ends because it is paused
+	main    chan live.Exit     // how the command ended that the cell ends with
+	begun   chan struct{}      // has a value once that command has begun
+	cancel  context.CancelFunc // ends serving
+	served  chan error
 
 	// done is closed when the result is known.
 	done   chan struct{}
@@ -106,22 +108,23 @@ type Host struct {
 
 	clock atomic.Pointer[turnClock] // nil unless turns are taken
 
-	mu       sync.Mutex
-	ending   bool
-	still    bool // a warm template: none of its processes can end by itself
-	paused   bool
-	active   int                // commands that start or run
-	used     time.Time          // when the cell was used last
-	commands map[int]*execution // by their pid inside
-	env      []string           // of commands that are executed from now on
-	running  sync.WaitGroup
+	mu        sync.Mutex
+	ending    bool
+	still     bool // a warm template: none of its processes can end by itself
+	paused    bool
+	suspended bool               // the cell ends because it is paused on disk
+	active    int                // commands that start or run
+	used      time.Time          // when the cell was used last
+	commands  map[int]*execution // by their pid inside
+	env       []string           // of commands that are executed from now on
+	running   sync.WaitGroup
 }
 
 // NewHost returns the host of a live cell.
 func NewHost(c Config) *Host {
 	return &Host{
 		Config: c, output: newTranscript(), env: c.Env, commands: map[int]*execution{}, used: time.Now(),
-		stop: make(chan time.Duration, 1), main: make(chan live.Exit, 1), begun: make(chan struct{}, 1), served: make(chan error, 1), done: make(chan struct{}), cancel: func() {},
+		stop: make(chan time.Duration, 1), suspend: make(chan time.Duration, 1), main: make(chan live.Exit, 1), begun: make(chan struct{}, 1), served: make(chan error, 1), done: make(chan struct{}), cancel: func() {},
 	}
 }
 
@@ -169,7 +172,7 @@ func (h *Host) Call(ctx context.Context, method string, request json.RawMessage)
 	case callPolicy:
 		result, err = answerTo(request, h.applyPolicy)
 	case callPause:
-		result, err = h.pause(ctx)
+		result, err = answerTo(request, func(q pauseCall) (*api.PauseResult, error) { return h.pause(ctx, q) })
 	case callResume:
 		result, err = h.resume()
 	case callState:
@@ -214,6 +217,11 @@ func (h *Host) requestStop(q stopCall) (*api.RunResult, error) {
 	default:
 	}
 	<-h.done
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.suspended && h.err == nil {
+		return nil, api.Refusef(api.CodePaused, "`forkcell stop "+h.Name+"` ends it", "cell %s was paused at the same time", h.Name)
+	}
 	return h.result, h.err
 }
 

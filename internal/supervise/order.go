@@ -26,6 +26,8 @@ type StartOrder struct {
 	Ceiling *api.PolicyFile `json:"ceiling,omitempty"`
 	// Branch, if set, is an order for branches of a checkpoint, instead of Request.
 	Branch *BranchOrder `json:"branch,omitempty"`
+	// Resume, if set, makes a paused cell live again, instead of Request.
+	Resume *api.ResumeRequest `json:"resume,omitempty"`
 	// Secrets are credentials that the caller has read. They go over a private
 	// pair of sockets, never by way of arguments, variables or files.
 	Secrets map[string][]byte `json:"secrets,omitempty"`

@@ -48,23 +48,59 @@ func (h *Host) isPaused() bool {
 	return h.paused
 }
 
-// pause stops the processes of the cell.
-func (h *Host) pause(ctx context.Context) (*api.PauseResult, error) {
+// pauseCall asks for a pause.
+type pauseCall struct {
+	FSOnly bool `json:"fs_only,omitempty"`
+}
+
+// pause stops the processes of the cell. If it ends with that, pause returns when its
+// run is recorded.
+func (h *Host) pause(ctx context.Context, q pauseCall) (*api.PauseResult, error) {
+	res, err := h.beginPause(ctx, q)
+	if err != nil || !res.OnDisk {
+		return res, err
+	}
+	<-h.done
+	if h.err != nil {
+		return nil, h.err
+	}
+	return res, nil
+}
+
+func (h *Host) beginPause(ctx context.Context, q pauseCall) (*api.PauseResult, error) {
 	h.exclusive.Lock()
 	defer h.exclusive.Unlock()
 	if err := h.alive(); err != nil {
 		return nil, err
 	}
-	if h.isPaused() {
+	if h.isPaused() && !q.FSOnly {
 		return h.pauseResult(false), nil
 	}
 	h.starting.Lock()
 	defer h.starting.Unlock()
-	if err := h.Pause(ctx); err != nil {
+	ends, err := h.Pause(ctx, q.FSOnly)
+	if err != nil {
 		return nil, err
+	}
+	if ends {
+		return h.beginSuspension(q.FSOnly), nil
 	}
 	h.setPaused(true)
 	return h.pauseResult(true), nil
+}
+
+// beginSuspension ends the cell, which is paused on disk. Processes whose memory was
+// kept must not go on.
+func (h *Host) beginSuspension(fsOnly bool) *api.PauseResult {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ending, h.suspended = true, true
+	grace := time.Duration(0)
+	if fsOnly {
+		grace = usualGrace
+	}
+	h.suspend <- grace
+	return &api.PauseResult{Cell: h.Name, RunID: h.RunID, State: api.StatePaused, Changed: true, OnDisk: true, FSOnly: fsOnly}
 }
 
 // resume continues the processes of a paused cell.

@@ -13,15 +13,19 @@ import (
 // pausable lets a test decide about pausing.
 func pausable(s *served, err error) (calls *[]string) {
 	calls = &[]string{}
-	s.Pause = func(context.Context) error {
+	s.Pause = func(_ context.Context, fsOnly bool) (bool, error) {
 		*calls = append(*calls, "pause")
-		return err
+		return fsOnly, err
 	}
 	s.Resume = func() error {
 		*calls = append(*calls, "resume")
 		return err
 	}
 	return calls
+}
+
+func (s *served) clientPause(ctx context.Context) (*api.PauseResult, error) {
+	return s.client.Pause(ctx, false)
 }
 
 func (s *served) wantPause(t *testing.T, do func(context.Context) (*api.PauseResult, error), state string, changed bool) {
@@ -39,8 +43,8 @@ func TestPause(t *testing.T) {
 	s := serve(t)
 	calls := pausable(s, nil)
 	s.wantPause(t, s.client.Resume, api.StateLive, false)
-	s.wantPause(t, s.client.Pause, api.StatePaused, true)
-	s.wantPause(t, s.client.Pause, api.StatePaused, false)
+	s.wantPause(t, s.clientPause, api.StatePaused, true)
+	s.wantPause(t, s.clientPause, api.StatePaused, false)
 	_, err := s.exec(t.Context(), "print")
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodePaused || e.Hint == "" {
 		t.Errorf("a command in a paused cell: %v", err)
@@ -52,14 +56,65 @@ func TestPause(t *testing.T) {
 	if _, err := s.exec(t.Context(), "print"); err != nil {
 		t.Error(err)
 	}
-	s.wantPause(t, s.client.Pause, api.StatePaused, true)
+	s.wantPause(t, s.clientPause, api.StatePaused, true)
 	if len(*calls) != 3 {
 		t.Errorf("calls %v", *calls)
 	}
 	s.stop()
 	s.finish(t, Interrupted)
-	if _, err := s.pause(t.Context()); api.KindOf(err) != api.Refused {
+	if _, err := s.pause(t.Context(), pauseCall{}); api.KindOf(err) != api.Refused {
 		t.Errorf("paused after the end: %v", err)
+	}
+}
+
+// TestSuspend: a cell that is paused on disk ends, and whoever asked is answered when it
+// has ended. A stop at the same time does not end the pause.
+func TestSuspend(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	pausable(s, nil)
+	type answer struct {
+		res *api.PauseResult
+		err error
+	}
+	paused := make(chan answer, 1)
+	go func() {
+		res, err := s.client.Pause(t.Context(), true)
+		paused <- answer{res, err}
+	}()
+	s.finish(t, Suspended)
+	if a := <-paused; a.err != nil || a.res.State != api.StatePaused || !a.res.Changed || !a.res.OnDisk || !a.res.FSOnly {
+		t.Errorf("%+v, %v", a.res, a.err)
+	}
+	_, err := s.requestStop(stopCall{})
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodePaused {
+		t.Errorf("stopped: %v", err)
+	}
+}
+
+// TestSuspendWhileItEnds: a pause that was recorded when the cell began to end leaves no
+// grace to processes whose memory was kept.
+func TestSuspendWhileItEnds(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.Pause = func(context.Context, bool) (bool, error) { return true, nil }
+	if _, err := s.beginPause(t.Context(), pauseCall{}); err != nil {
+		t.Fatal(err)
+	}
+	why := <-s.ending
+	if why.Cause == Suspended {
+		s.suspend <- why.Grace // as if another cause had been first
+	}
+	s.End(usualGrace)
+	c, _ := s.Cell.(*fakeCell)
+	select {
+	case <-c.end:
+		t.Error("they were asked to end")
+	default:
+	}
+	s.Close()
+	if err := s.Finish(&api.RunResult{RunID: "run_1"}, nil); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -68,7 +123,7 @@ func TestPauseFails(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	pausable(s, api.Refusef(api.CodeFreezer, "", "no freezer"))
-	_, err := s.client.Pause(t.Context())
+	_, err := s.client.Pause(t.Context(), false)
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeFreezer {
 		t.Errorf("%v", err)
 	}
@@ -120,7 +175,7 @@ func TestIdle(t *testing.T) {
 	if state := s.state(); state.Idle != 0 || state.Commands != 1 {
 		t.Errorf("%+v while a command runs", state)
 	}
-	s.wantPause(t, s.client.Pause, api.StatePaused, true)
+	s.wantPause(t, s.clientPause, api.StatePaused, true)
 	long()
 	if d := idle(); d < time.Hour {
 		t.Errorf("idle for %s in a paused cell", d)

@@ -142,6 +142,8 @@ def execute(cell: Cell) -> None:
             verb()
         except ForkcellError as e:  # an ordinary user may have no freezer
             assert e.code == "freezer"
+    assert cell.pause(fs_only=True).on_disk
+    assert cell.resume().state == "live"
     assert next(cell.processes()).pid
     with cell.open_exec(["cat"]) as first, cell.attach(first.id) as second:
         second.close_input()

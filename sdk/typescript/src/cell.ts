@@ -239,14 +239,14 @@ export class Cell {
     return this.#move("/stop", request, options);
   }
 
-  /** Stops the processes of a live cell until `resume`. */
-  pause(options: ChangeOptions = {}): Promise<t.PauseResult> {
-    return this.#move("/pause", undefined, options);
+  /** Stops the processes of a live cell until `resume`. With `fs_only` they end, and its files are kept. */
+  pause(request: t.Pause = {}, options: ChangeOptions = {}): Promise<t.PauseResult> {
+    return this.#move("/pause", request, options);
   }
 
-  /** Continues the processes of a paused cell. */
-  resume(options: ChangeOptions = {}): Promise<t.PauseResult> {
-    return this.#move("/resume", undefined, options);
+  /** Continues the processes of a paused cell. With `fs_only` it is started without them. */
+  resume(request: t.Resume = {}, options: ChangeOptions = {}): Promise<t.PauseResult> {
+    return this.#move("/resume", request, options);
   }
 
   /** Returns the processes of a live cell. */

@@ -2093,7 +2093,6 @@ export interface components {
         DoctorCheck: {
             controls: components["schemas"]["Check"][];
         };
-        EmptyBody: Record<string, never>;
         EvalBody: {
             /** @description The code, in the language of the warm interpreter. */
             code: string;
@@ -2482,9 +2481,15 @@ export interface components {
             path: string;
             path_base64?: string;
         };
+        PauseBody: {
+            /** @description End the processes, and keep the files only. */
+            fs_only?: boolean;
+        };
         PauseResult: {
             cell: string;
             changed: boolean;
+            fs_only?: boolean;
+            on_disk?: boolean;
             run_id: string;
             state: string;
         };
@@ -2808,6 +2813,14 @@ export interface components {
             reason?: string;
             /** @description Go back to the state before this run. */
             run?: string;
+        };
+        ResumeBody: {
+            /** @description Values for credentials of the policy, by name. They are not kept while a cell is paused on disk. */
+            credentials?: {
+                [key: string]: components["schemas"]["CredentialValue"];
+            };
+            /** @description Drop the memory that the cell was paused with, and start it without its processes. */
+            fs_only?: boolean;
         };
         RewindBody: {
             /** @description Acknowledgements by name (breakglass, or one of allow), each with today's date in UTC. Needs the scope admin. */
@@ -8536,7 +8549,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["EmptyBody"];
+                "application/json": components["schemas"]["PauseBody"];
             };
         };
         responses: {
@@ -10883,7 +10896,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["EmptyBody"];
+                "application/json": components["schemas"]["ResumeBody"];
             };
         };
         responses: {

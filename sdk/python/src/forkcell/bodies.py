@@ -110,10 +110,6 @@ class CredentialValue(TypedDict):
     """
 
 
-class EmptyBody(TypedDict):
-    pass
-
-
 class EvalBody(TypedDict):
     pass
 
@@ -261,6 +257,13 @@ MoveFileBody = TypedDict(
 )
 
 
+class PauseBody(TypedDict):
+    fs_only: NotRequired[bool]
+    """
+    End the processes, and keep the files only.
+    """
+
+
 class PublishBody(TypedDict):
     base: NotRequired[str]
     """
@@ -405,6 +408,17 @@ class RestoreBody(TypedDict):
     run: NotRequired[str]
     """
     Go back to the state before this run.
+    """
+
+
+class ResumeBody(TypedDict):
+    credentials: NotRequired[dict[str, CredentialValue]]
+    """
+    Values for credentials of the policy, by name. They are not kept while a cell is paused on disk.
+    """
+    fs_only: NotRequired[bool]
+    """
+    Drop the memory that the cell was paused with, and start it without its processes.
     """
 
 

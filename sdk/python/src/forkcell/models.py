@@ -627,6 +627,8 @@ class PauseResult:
     changed: bool
     run_id: str
     state: str
+    fs_only: bool | None = None
+    on_disk: bool | None = None
 
 
 @dataclass(kw_only=True)

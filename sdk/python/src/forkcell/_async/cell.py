@@ -301,13 +301,13 @@ class AsyncCell:
         """End a live cell. The whole time that it was live is one run."""
         return await self._move("/stop", options, models.RunResult, if_match)
 
-    async def pause(self) -> models.PauseResult:
-        """Stop the processes of a live cell until resume."""
-        return await self._move("/pause", None, models.PauseResult)
+    async def pause(self, **options: Unpack[bodies.PauseBody]) -> models.PauseResult:
+        """Stop the processes of a live cell until resume. With fs_only they end, and its files are kept."""
+        return await self._move("/pause", options, models.PauseResult)
 
-    async def resume(self) -> models.PauseResult:
-        """Continue the processes of a paused cell."""
-        return await self._move("/resume", None, models.PauseResult)
+    async def resume(self, **options: Unpack[bodies.ResumeBody]) -> models.PauseResult:
+        """Continue the processes of a paused cell. With fs_only it is started without them."""
+        return await self._move("/resume", options, models.PauseResult)
 
     def processes(self) -> AsyncIterator[models.ProcessInfo]:
         """Return the processes of a live cell."""

@@ -301,13 +301,13 @@ class Cell:
         """End a live cell. The whole time that it was live is one run."""
         return self._move("/stop", options, models.RunResult, if_match)
 
-    def pause(self) -> models.PauseResult:
-        """Stop the processes of a live cell until resume."""
-        return self._move("/pause", None, models.PauseResult)
+    def pause(self, **options: Unpack[bodies.PauseBody]) -> models.PauseResult:
+        """Stop the processes of a live cell until resume. With fs_only they end, and its files are kept."""
+        return self._move("/pause", options, models.PauseResult)
 
-    def resume(self) -> models.PauseResult:
-        """Continue the processes of a paused cell."""
-        return self._move("/resume", None, models.PauseResult)
+    def resume(self, **options: Unpack[bodies.ResumeBody]) -> models.PauseResult:
+        """Continue the processes of a paused cell. With fs_only it is started without them."""
+        return self._move("/resume", options, models.PauseResult)
 
     def processes(self) -> Iterator[models.ProcessInfo]:
         """Return the processes of a live cell."""

@@ -1,0 +1,101 @@
+package cell
+
+import (
+	"context"
+	"errors"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/store"
+	"github.com/forkcell/forkcell/receipt"
+)
+
+// holdPaused holds a cell to make it live again.
+func (e *Engine) holdPaused(ctx context.Context, name string) (*session, error) {
+	return e.holdWith(ctx, name, heldByStart, 0, &session{resumes: true})
+}
+
+// pausedAlready describes a cell that is paused on disk.
+func (e *Engine) pausedAlready(name string) (*api.PauseResult, error) {
+	c, err := e.findCell(name)
+	if err != nil {
+		return nil, err
+	}
+	if c.Paused == nil {
+		return nil, pausedCell(c) // it is being paused or resumed
+	}
+	return &api.PauseResult{Cell: c.Name, RunID: c.Paused.RunID, State: api.StatePaused, OnDisk: true, FSOnly: c.Paused.FSOnly}, nil
+}
+
+// stopPaused ends a cell that is paused on disk. Its files were sealed by the pause.
+func (e *Engine) stopPaused(ctx context.Context, name string) (*api.RunResult, error) {
+	s, err := e.hold(ctx, name, heldByStop, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	p := s.cell.Paused
+	if p == nil {
+		return nil, notStarted(s.cell, "")
+	}
+	if err := e.store.Update(func(tx *store.Tx) error { return s.endPause(tx, receipt.OpStop) }); err != nil {
+		return nil, err
+	}
+	e.dropPause(p)
+	return e.pausedRun(p)
+}
+
+// pausedRun returns the result of the run that ended with a pause.
+func (e *Engine) pausedRun(p *store.Pause) (*api.RunResult, error) {
+	res := &api.RunResult{}
+	err := e.store.View(func(tx *store.Tx) error {
+		r, err := tx.Run(p.RunID)
+		if err != nil {
+			return err
+		}
+		c, err := tx.CellByID(r.CellID)
+		if err != nil {
+			return err
+		}
+		before, err := tx.Checkpoint(r.Before)
+		if err != nil {
+			return err
+		}
+		after, err := tx.Checkpoint(r.After)
+		*res = api.RunResult{
+			Cell: c.Name, RunID: r.ID, ReceiptID: r.ReceiptID, Outcome: r.Outcome, ExitCode: r.ExitCode, Decision: r.Decision,
+			SplitLinks: []string{}, CheckpointBefore: before.ID, CheckpointAfter: after.ID, RootBefore: before.Root(), RootAfter: after.Root(),
+			ChangedFiles: r.Changed, PolicyHash: r.Policy, Degraded: []string{}, Events: map[string]int64{"allowed": 0, "denied": 0},
+			Notes: []string{"the cell was paused: its run had ended with the pause"},
+		}
+		return err
+	})
+	return res, err
+}
+
+// Stop ends a live cell and returns the result of its run.
+func (e *Engine) Stop(ctx context.Context, req api.StopRequest) (*api.RunResult, error) {
+	client, err := e.dialLive(ctx, req.Cell)
+	if pausedError(err) {
+		return e.stopPaused(ctx, req.Cell)
+	}
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotStarted {
+		e.Hint = "there is nothing to stop"
+	}
+	if err != nil {
+		return nil, err
+	}
+	return client.Stop(ctx, req.Grace)
+}
+
+// stopFirst stops a live cell for an operation that may stop it.
+func (e *Engine) stopFirst(ctx context.Context, cell string) error {
+	c, err := e.findCell(cell)
+	if err != nil {
+		return err
+	}
+	if _, ok := e.supervisor(c); !ok {
+		return nil
+	}
+	_, err = e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
+	return err
+}
