@@ -3,6 +3,7 @@ module github.com/forkcell/forkcell
 go 1.26.0
 
 require (
+	github.com/alecthomas/chroma/v2 v2.27.0
 	github.com/aws/aws-sdk-go-v2 v1.41.5
 	github.com/aymanbagabas/go-udiff v0.4.1
 	github.com/cloudflare/circl v1.6.5
@@ -41,6 +42,8 @@ require (
 	pgregory.net/rapid v1.3.0
 	zombiezen.com/go/sqlite v1.4.2
 )
+
+require github.com/dlclark/regexp2/v2 v2.2.1 // indirect
 
 require (
 	github.com/aws/smithy-go v1.24.2 // indirect

@@ -46,7 +46,7 @@ func layers() [][]string {
 		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture", "internal/sshagent"},
-		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/sshkey"},
+		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/highlight", "internal/sshkey"},
 	}
 }
 
@@ -130,6 +130,7 @@ func exceptions() []exception {
 		{"internal/injection", []string{"internal/api", "internal/failpoint", "internal/fsx", "internal/match", "internal/quote"}, "an injection policy is a file of sources: it knows no cell, no session and no value"},
 		{"internal/sshagent", []string{"internal/sshkey"}, "an agent knows keys and hosts: no cells, no policies"},
 		{"internal/sshkey", nil, "formats of keys"},
+		{"internal/highlight", nil, "it knows text: no pages, files or cells"},
 		{"internal/match", nil, "matching knows text only"},
 		{"internal/event", nil, "a journal knows records, not who writes them"},
 		{"internal/cgroup", nil, "control groups are numbers and files"},

@@ -149,12 +149,12 @@ func compare(ctx context.Context, e comparer, r api.DiffRequest, o diffOptions) 
 
 // fill adds the files of a page, and opens the first ones.
 func (c *changes) fill(raw []tree.Change, res *cell.DiffResult, o diffOptions) {
-	room := bytesOnPage
+	room, paint := bytesOnPage, newPainter()
 	add := func(list *[]*fileDiff, ch tree.Change) {
 		d := newFileDiff(ch)
 		d.Split = c.Split()
 		if o.open && len(*list) < filesOpen && c.Added+c.Gone < linesOnPage && room > 0 {
-			room -= d.load(ch, openerOf(res), o.space == "ignore", room)
+			room -= d.load(ch, openerOf(res), o.space == "ignore", room, paint)
 			if d.Cut || d.Added+d.Gone > linesOnPage {
 				d.Hunks, d.Folded = nil, true
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/highlight"
 	"github.com/forkcell/forkcell/internal/leftout"
 	"github.com/forkcell/forkcell/internal/patch"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -81,6 +82,7 @@ type row struct {
 	Parts    []part
 	NoEnd    bool // the line has no end
 	text     string
+	spans    []highlight.Span // the coloured parts of the text
 }
 
 // bytes is about the number of bytes that the row adds to a page.
@@ -151,7 +153,7 @@ func (d *fileDiff) notes(c tree.Change) {
 
 // load compares the contents. It stops when they take about as many bytes of a page as
 // there is room for, and returns how many they take.
-func (d *fileDiff) load(c tree.Change, open patch.Opener, ignoreSpace bool, room int) (bytes int) {
+func (d *fileDiff) load(c tree.Change, open patch.Opener, ignoreSpace bool, room int, paint *painter) (bytes int) {
 	d.Folded = false
 	res, err := patch.Compare(c, open, maxText)
 	if err != nil {
@@ -161,7 +163,10 @@ func (d *fileDiff) load(c tree.Change, open patch.Opener, ignoreSpace bool, room
 	switch res.Form {
 	case patch.Text:
 		d.addHunks(res.Hunks, ignoreSpace)
-		return d.mark(room)
+		if size(c.Old) > colourFile || size(c.New) > colourFile {
+			paint = nil
+		}
+		return d.mark(room, paint)
 	case patch.Binary, patch.Large:
 		d.Binary = &binaryDiff{What: "binary", Old: newBlob(c.Old), New: newBlob(c.New)}
 		if res.Form == patch.Large {
@@ -193,8 +198,9 @@ func (d *fileDiff) addHunks(hunks []*udiff.Hunk, ignoreSpace bool) {
 
 // mark gives the rows their parts, as far as there is room, and drops the others. It
 // returns the bytes that are used.
-func (d *fileDiff) mark(room int) (bytes int) {
+func (d *fileDiff) mark(room int, paint *painter) (bytes int) {
 	for i := range d.Hunks {
+		paint.colourRows(d.Path, d.OldPath, d.Hunks[i].Rows)
 		rows, used := markWords(d.Hunks[i].Rows, room-bytes)
 		bytes += used
 		if rows < len(d.Hunks[i].Rows) {
@@ -203,6 +209,14 @@ func (d *fileDiff) mark(room int) (bytes int) {
 		}
 	}
 	return bytes
+}
+
+// size returns the size of one side of a change.
+func size(e *tree.Entry) int64 {
+	if e == nil {
+		return 0
+	}
+	return e.Size
 }
 
 func newBlob(e *tree.Entry) *blob {

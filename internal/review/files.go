@@ -124,8 +124,14 @@ func (q *request) viewFile(cell, at, p string) (*fileView, error) {
 		return v, nil
 	}
 	room := bytesOfFile
-	for line := range strings.SplitSeq(strings.TrimSuffix(string(content), "\n"), "\n") {
-		parts := visible(line)
+	lines := strings.Split(strings.TrimSuffix(string(content), "\n"), "\n")
+	spans := newPainter().paint(p, lines)
+	for i, line := range lines {
+		r := row{text: line}
+		if spans != nil {
+			r.spans = spans[i]
+		}
+		parts := r.plain()
 		if room -= (row{Parts: parts}).bytes(); room < 0 {
 			v.Cut = true
 			break

@@ -50,7 +50,7 @@ func (q *request) runFile() error {
 		return err
 	}
 	d := newFileDiff(*c)
-	d.load(*c, openerOf(res), o.space == "ignore", bytesOfFile)
+	d.load(*c, openerOf(res), o.space == "ignore", bytesOfFile, newPainter())
 	d.showPictures(info.RunID)
 	body := fileBody{Run: info, File: d, View: o.view}
 	d.Split = body.Split()

@@ -21,7 +21,7 @@ func markWords(rows []row, room int) (n, bytes int) {
 				return n, bytes
 			}
 			if rows[n].Parts == nil {
-				rows[n].Parts = visible(rows[n].text)
+				rows[n].Parts = rows[n].plain()
 			}
 			bytes += rows[n].bytes()
 		}
@@ -35,29 +35,34 @@ func markPairs(gone, added []row, room int) {
 		if len(gone) != len(added) || room <= 0 {
 			return
 		}
-		gone[k].Parts, added[k].Parts = changedWords(gone[k].text, added[k].text)
+		gone[k].Parts, added[k].Parts = changedWords(gone[k], added[k])
 		room -= gone[k].bytes() + added[k].bytes()
 	}
 }
 
 // changedWords returns the parts of two lines, with the words between what they have
 // in common at both ends marked. Lines that have little in common get no marks.
-func changedWords(old, now string) (a, b []part) {
+func changedWords(gone, added row) (a, b []part) {
+	old, now := gone.text, added.text
 	if len(old) > maxLine || len(now) > maxLine {
-		return visible(old), visible(now)
+		return gone.plain(), added.plain()
 	}
 	head := commonHead(old, now)
 	tail := commonTail(old[head:], now[head:])
 	if (head+tail)*3 < max(len(old), len(now)) {
-		return visible(old), visible(now)
+		return gone.plain(), added.plain()
 	}
-	return marked(old, head, tail), marked(now, head, tail)
+	return gone.marked(head, tail), added.marked(head, tail)
 }
 
-func marked(s string, head, tail int) []part {
-	parts := visibleParts(nil, s[:head], "")
-	parts = visibleParts(parts, s[head:len(s)-tail], wordClass)
-	return visibleParts(parts, s[len(s)-tail:], "")
+// plain returns the parts of a line without marks.
+func (r row) plain() []part { return coloured(nil, r.text, 0, len(r.text), r.spans, "") }
+
+func (r row) marked(head, tail int) []part {
+	end := len(r.text) - tail
+	parts := coloured(nil, r.text, 0, head, r.spans, "")
+	parts = coloured(parts, r.text, head, end, r.spans, wordClass)
+	return coloured(parts, r.text, end, len(r.text), r.spans, "")
 }
 
 // commonHead returns the length of the words that two lines begin with.
