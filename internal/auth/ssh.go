@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -54,7 +55,7 @@ func ReadSSH(policy *injection.Policy, agent, mode string, h Host) (*SSH, error)
 	if p.KnownHosts != "" {
 		text, err := readAll(p.KnownHosts, injection.OpenPublic)
 		if err != nil {
-			return nil, api.Refusef(api.CodeCredential, "", "ssh.known_hosts %s: %s", quote.Path(p.KnownHosts), err)
+			return nil, sshFileError("ssh.known_hosts", p.KnownHosts, "connect to the host once, and check its key", err)
 		}
 		s.Known = sshkey.ParseKnownHosts(text)
 	} else if len(p.Identities) > 0 {
@@ -81,7 +82,7 @@ func (s *SSH) readConfig(p *injection.SSH) (err error) {
 		s.Unsafe, err = injection.UnsafeDirective(bytes.NewReader(s.Config))
 	}
 	if err != nil {
-		return api.Refusef(api.CodeCredential, "", "ssh.config %s: %s", quote.Path(p.Config), err)
+		return sshFileError("ssh.config", p.Config, "leave config out of the injection policy", err)
 	}
 	if s.Unsafe != "" && !p.AllowUnsafeConfig {
 		return api.Refusef(api.CodeCredential, "remove it, or set allow_unsafe_config = true, which lowers the assurance",
@@ -109,7 +110,7 @@ func readIdentity(name string, h Host) (SSHKey, error) {
 			"the ssh key %s is protected by a passphrase", quote.Path(name))
 	}
 	if err != nil {
-		return SSHKey{}, api.Refusef(api.CodeCredential, "", "the ssh key %s: %s", quote.Path(name), err)
+		return SSHKey{}, sshFileError("the ssh key", name, "name the file of a private key in ssh.identities", err)
 	}
 	return SSHKey{api.SSHKey{Fingerprint: key.Public().Fingerprint(), File: api.Text(name)}, "file:" + quote.Path(name)}, nil
 }
@@ -134,4 +135,16 @@ func (h Host) value(name string) string {
 		}
 	}
 	return out
+}
+
+// sshFileError returns the error for a file of the policy that cannot be used. next is
+// what to do if it does not exist.
+func sshFileError(what, name, next string, err error) error {
+	if untrusted, ok := errors.AsType[*api.Error](err); ok { // it names the file
+		return api.Refusef(api.CodeCredential, untrusted.Hint, "%s %s", what, untrusted.Message)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return api.Refusef(api.CodeCredential, next, "%s %s does not exist", what, quote.Path(name))
+	}
+	return api.Refusef(api.CodeCredential, "", "%s %s: %s", what, quote.Path(name), err)
 }
