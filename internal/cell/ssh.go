@@ -114,7 +114,7 @@ func (r *run) keysOutside(g *gate) error {
 
 // recordSSH records what the agent did with a request.
 func (r *run) recordSSH(d sshagent.Decision) {
-	s := event.Subject{Verdict: event.Denied, Rule: "ssh-agent", Reason: d.Reason}
+	s := event.Subject{Verdict: event.Denied, Rule: "ssh-agent", Reason: d.Reason, Process: event.Process{PID: d.PID, Binary: d.Binary}}
 	if d.Allowed {
 		s.Verdict = event.Allowed
 	}

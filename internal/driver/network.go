@@ -68,6 +68,9 @@ type Origin interface {
 	// Asker returns the program that a DNS datagram came from, as far as it can be
 	// found. It is good for telling, not for deciding.
 	Asker(from netip.AddrPort) (Program, error)
+	// Peer returns the program that opened a connection to Network.Socket, as far as it
+	// can be found. It is good for telling, not for deciding.
+	Peer(c net.Conn) (Program, error)
 	// Resolve returns the path that a path of the cell leads to by symbolic links,
 	// and fails where the cell may change one of them. Where there is nothing, or
 	// nothing any more since the cell has ended, the error is fs.ErrNotExist.

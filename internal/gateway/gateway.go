@@ -62,9 +62,11 @@ type Config struct {
 	Source *Gateway
 }
 
-// Agent is an ssh agent, which serves a socket of the cell until the context ends.
+// Agent is an ssh agent, which serves a socket of the cell until the context ends. who
+// returns the number and the executable of the program that opened a connection, or 0
+// and "".
 type Agent interface {
-	Serve(ctx context.Context, l net.Listener)
+	Serve(ctx context.Context, l net.Listener, who func(net.Conn) (int, string))
 }
 
 // AgentSocket is the path of the agent's socket in a cell that has one.

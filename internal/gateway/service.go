@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net"
 	"sync"
 	"time"
 
@@ -32,8 +33,17 @@ func (s *service) begin() {
 		s.wait.Go(func() { _ = s.dns.ServeUDP(c) })
 	}
 	if s.agent != nil && s.sockets.Local != nil {
-		s.wait.Go(func() { s.agent.Serve(context.Background(), s.sockets.Local) })
+		s.wait.Go(func() { s.agent.Serve(context.Background(), s.sockets.Local, s.peer) })
 	}
+}
+
+// peer returns the program that opened a connection to the agent, for events.
+func (s *service) peer(c net.Conn) (int, string) {
+	p, err := s.sockets.Origin.Peer(c)
+	if err != nil {
+		return 0, ""
+	}
+	return p.PID, p.Binary
 }
 
 // drainLimit is the time limit for sending the last data of a cell's programs.

@@ -42,6 +42,9 @@ type Decision struct {
 	Key string
 	// Reason says why it was refused.
 	Reason string
+	// PID and Binary are those of the program that asked; 0 and "" if it is not known.
+	PID    int
+	Binary string
 }
 
 // Config configures an agent.
@@ -65,6 +68,9 @@ func New(cfg Config) *Agent { return &Agent{cfg: cfg, limits: defaultLimits()} }
 // connection is the state of one connection of a program.
 type connection struct {
 	agent *Agent
+	// pid and binary are those of the program.
+	pid    int
+	binary string
 	// bound is the session that the connection is bound to, request the message that
 	// bound it, and hosts are those with the key of the session.
 	bound   *binding
@@ -99,8 +105,14 @@ func (c *connection) answer(ctx context.Context, message []byte) []byte {
 	if err != nil {
 		d.Allowed, d.Reason, reply = false, err.Error(), []byte{failure}
 	}
-	c.agent.cfg.Decided(d)
+	c.decided(d)
 	return reply
+}
+
+// decided reports a decision.
+func (c *connection) decided(d Decision) {
+	d.PID, d.Binary = c.pid, c.binary
+	c.agent.cfg.Decided(d)
 }
 
 // list lists the keys.

@@ -120,6 +120,8 @@ func (s *scene) ask(messages ...[]byte) (answer []byte) {
 
 // last returns the last decision.
 func (s *scene) last() Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.decided) == 0 {
 		return Decision{}
 	}

@@ -32,8 +32,9 @@ func defaultLimits() limits {
 const maxMessage = 16 << 10
 
 // Serve serves the connections of a listener until it is closed or ctx ends. It closes
-// the listener, and returns when all connections have ended.
-func (a *Agent) Serve(ctx context.Context, l net.Listener) {
+// the listener, and returns when all connections have ended. who returns the number and
+// the executable of the program that opened a connection, or 0 and "".
+func (a *Agent) Serve(ctx context.Context, l net.Listener, who func(net.Conn) (int, string)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	var wait sync.WaitGroup
@@ -53,26 +54,27 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener) {
 		}
 		wait.Go(func() {
 			defer func() { <-free }()
-			a.serve(ctx, conn, pace)
+			c := &connection{agent: a}
+			c.pid, c.binary = who(conn)
+			c.serve(ctx, conn, pace)
 		})
 	}
 }
 
 // serve serves one connection until it fails.
-func (a *Agent) serve(ctx context.Context, conn net.Conn, pace *rate.Limiter) {
+func (c *connection) serve(ctx context.Context, conn net.Conn, pace *rate.Limiter) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	c := &connection{agent: a}
 	for {
-		message, err := a.receive(conn)
+		message, err := c.agent.receive(conn)
 		if errors.Is(err, errTooLarge) {
-			a.cfg.Decided(Decision{Reason: err.Error()})
+			c.decided(Decision{Reason: err.Error()})
 		}
 		if err != nil || pace.Wait(ctx) != nil {
 			return
 		}
 		reply := c.answer(ctx, message)
-		if err := a.send(conn, reply); err != nil {
+		if err := c.agent.send(conn, reply); err != nil {
 			return
 		}
 	}

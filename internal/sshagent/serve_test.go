@@ -34,7 +34,7 @@ func (s *scene) listen(t *testing.T) string {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.agent.Serve(ctx, l)
+		s.agent.Serve(ctx, l, func(net.Conn) (int, string) { return 7, "/usr/bin/ssh" })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -82,6 +82,9 @@ func TestLimits(t *testing.T) {
 		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("%d: %v", head, err)
 		}
+	}
+	if d := s.last(); d.PID != 7 || d.Binary != "/usr/bin/ssh" || d.Allowed || d.Reason != errTooLarge.Error() {
+		t.Errorf("%+v", d)
 	}
 	first, second, third := dial(t, at), dial(t, at), dial(t, at)
 	for _, conn := range []net.Conn{first, second} {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -148,6 +149,35 @@ func (a *Attributor) Asker(from netip.AddrPort) (Process, error) {
 	}
 	const dns = 53
 	return a.find(func() (uint32, error) { return a.diag.receiver(from, netip.AddrPortFrom(addr, dns)) })
+}
+
+// Peer returns the process that opened a connection to a unix socket, as far as it can
+// be found: it may have ended, and passed the connection on.
+func (a *Attributor) Peer(c syscall.Conn) (Process, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return Process{}, err
+	}
+	var peer *unix.Ucred
+	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err := errors.Join(failed, err); err != nil {
+		return Process{}, fmt.Errorf("peer: %w", err)
+	}
+	a.open.RLock()
+	defer a.open.RUnlock()
+	if a.closed {
+		return Process{}, os.ErrClosed
+	}
+	thread := int(peer.Pid)
+	_, pid, err := Connect{Thread: thread}.process()
+	if err != nil {
+		return Process{}, ErrGone
+	}
+	exe, err := a.executable(nil, thread)
+	if err != nil {
+		return Process{}, fmt.Errorf("executable of process %d: %w", pid, err)
+	}
+	return exe.process(pid), nil
 }
 
 // find looks for the holder of a socket.

@@ -74,6 +74,7 @@ func testNetwork(t *testing.T, f *Fixture) {
 // removed, and there is nothing of it on the host.
 func testSocket(t *testing.T, f *Fixture) {
 	const at = "/.forkcell/test"
+	peer := make(chan driver.Program, 1)
 	f.Spec.Network = &driver.Network{Socket: at}
 	f.Spec.Network.Serve = func(c driver.Captured) (func(), error) {
 		go func() {
@@ -84,6 +85,8 @@ func testSocket(t *testing.T, f *Fixture) {
 			defer conn.Close()
 			b := make([]byte, 5)
 			_, _ = io.ReadFull(conn, b)
+			who, _ := c.Origin.Peer(conn)
+			peer <- who
 			_, _ = io.WriteString(conn, strings.ToUpper(string(b)))
 		}()
 		return func() { c.Close() }, nil
@@ -94,7 +97,10 @@ func testSocket(t *testing.T, f *Fixture) {
 	var out, complaints strings.Builder
 	o, err := f.Run(t.Context(), f.Spec, driver.Stdio{Out: &out, Err: &complaints})
 	if err != nil || o.Code != 0 || out.String() != "HELLO\nRead-only file system\n" {
-		t.Errorf("%+v, %v, %q, %s", o, err, out.String(), complaints.String())
+		t.Fatalf("%+v, %v, %q, %s", o, err, out.String(), complaints.String())
+	}
+	if who := <-peer; who.PID == 0 || !strings.HasPrefix(who.Binary, "/usr/bin/python3") || !who.Trusted {
+		t.Errorf("program %+v", who)
 	}
 	if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("on the host: %v", err)

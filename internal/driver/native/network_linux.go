@@ -121,6 +121,14 @@ func (o cellOrigin) Asker(from netip.AddrPort) (driver.Program, error) {
 	return program(o.a.Asker(from))
 }
 
+func (o cellOrigin) Peer(c net.Conn) (driver.Program, error) {
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		return driver.Program{}, errors.New("no connection to a unix socket")
+	}
+	return program(o.a.Peer(conn))
+}
+
 func (o cellOrigin) Resolve(name string) (string, error) { return o.a.Resolve(name) }
 
 func program(p origin.Process, err error) (driver.Program, error) {
