@@ -99,6 +99,9 @@ otherwise; other flags of agent must be given again.`,
 }
 
 func runRewind(cmd *cobra.Command, s *session, name string, args []string, o *rewindOptions) error {
+	if s.daemon.URL != "" && !o.noStart {
+		return refusal(api.CodeUnsupported, "add --no-start; the API and its clients can start the agent again", "%s does not start an agent through a daemon", verb(cmd))
+	}
 	var info *api.AgentSession
 	err := s.engine(cmd.Context(), Read, func(ctx context.Context, e Engine) (err error) {
 		if info, err = agentsession.Show(ctx, e, name, s.now()); err != nil || o.to >= 0 {

@@ -103,16 +103,6 @@ func (e *Engine) RemoveCaches(context.Context, []string, bool) ([]string, error)
 	return nil, homeOnly("cache rm")
 }
 
-// Turns is for engines on a home.
-func (e *Engine) Turns(context.Context, string) (*api.TurnList, error) {
-	return nil, homeOnly("session turns")
-}
-
-// Rewind is for engines on a home.
-func (e *Engine) Rewind(context.Context, api.RewindRequest) (*api.RewindResult, error) {
-	return nil, homeOnly("session rewind")
-}
-
 // CheckpointMemory is for engines on a home.
 func (e *Engine) CheckpointMemory(context.Context, string, string) (*api.CheckpointResult, error) {
 	return nil, homeOnly("checkpoint --memory")

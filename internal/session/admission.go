@@ -69,7 +69,7 @@ func (a Admission) Admit(dir string) (Workspace, error) {
 	if isGit {
 		err = checkGit(root)
 	} else if !a.NonGit {
-		err = refused("--allow-nongit admits it: instruction files are then used as they are", "%s is not a git repository", root)
+		err = refused("--allow-nongit admits it (over the API, allow_nongit): instruction files are then used as they are", "%s is not a git repository", root)
 	}
 	below, relErr := filepath.Rel(root, given)
 	return Workspace{Root: root, Below: below, Git: isGit}, errors.Join(err, relErr)
