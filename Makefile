@@ -56,7 +56,8 @@ test-gvisor: gvisor ## test the runtime of the gVisor tier and its driver, as ro
 	$(INGVISOR) vet ./...
 	$(INGVISOR) test -timeout 10m ./...
 	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./internal/driver/gvisor/...
-	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./cmd/forkcell -run '^TestGvisor$$'
+	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -tags failpoints -timeout 15m ./cmd/forkcell -run '^TestGvisor'
+	GO=$(GO) scripts/gvisor-user.sh
 
 .PHONY: test-browser
 test-browser: ## test the review pages in a real browser, Debian's Chromium; screenshots in bin/screenshots

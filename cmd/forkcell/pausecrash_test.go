@@ -61,6 +61,29 @@ func TestGvisorPauseKilled(t *testing.T) {
 	}
 }
 
+// TestGvisorBranchKilled kills the supervisor while it makes branches of a guest. None of
+// them is left, and the files of the cell are kept.
+func TestGvisorBranchKilled(t *testing.T) {
+	if os.Getenv("FORKCELL_TEST_GVISOR") == "" {
+		t.Skip("make test-gvisor builds the runtime and runs this test")
+	}
+	for _, point := range []string{"live.saved", "live.captured", "branch.forked", "branch.started"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			p := newPauseLab(t, []string{"pause", "demo"})
+			p.start(point)
+			if code, out, errs := p.forkcell("branch", "demo", "--name", "try", "-n", "2"); code == 0 {
+				t.Fatalf("it did not die: %s%s", out, errs)
+			}
+			p.must("checkpoint", "demo")
+			if out := p.must("ls"); strings.Contains(out, "try") {
+				t.Errorf("left: %s", out)
+			}
+			p.sound()
+		})
+	}
+}
+
 // pauseLab has a live cell with a file and, if its memory is kept, a process that answers.
 type pauseLab struct {
 	*lab

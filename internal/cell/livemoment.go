@@ -219,6 +219,6 @@ func (l *liveRun) options() api.RunOptions {
 
 // notTemplate refuses a branch of a cell that is no template.
 func notTemplate(cell string) error {
-	return api.Refusef(api.CodeNotWarm, "stop it, and make it a template with forkcell warm python; under the runtime gvisor any live cell can be branched",
+	return api.Refusef(api.CodeNotWarm, "stop it, then `forkcell start "+cell+" --runtime gvisor` makes a live cell that can be branched whatever runs in it, and `forkcell warm python "+cell+"` a template",
 		"cell %s is no warm template: only a process that takes part can be copied", cell)
 }
