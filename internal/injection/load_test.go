@@ -91,8 +91,10 @@ allow_endpoints = ["10.1.2.3:8443"]
 		SSH: &injection.SSH{
 			Enabled: true, KnownHosts: "/home/ada/.ssh/known_hosts", Identities: []string{at("keys/id_a"), "agent:SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU"}, Selector: injection.Selector{Agents: []string{"codex"}},
 			Hosts: []injection.SSHHost{
-				{User: "git", Endpoint: injection.Endpoint{Host: "example.com", Port: 22}}, {Endpoint: injection.Endpoint{Host: "other.example", Port: 2222}},
-				{Endpoint: injection.Endpoint{Host: "2001:db8::1", Port: 22}}, {Endpoint: injection.Endpoint{Host: "example.com", Port: 22}},
+				{User: "git", Endpoint: injection.Endpoint{Host: "example.com", Port: 22}},
+				{Endpoint: injection.Endpoint{Host: "other.example", Port: 2222}},
+				{Endpoint: injection.Endpoint{Host: "2001:db8::1", Port: 22}},
+				{Endpoint: injection.Endpoint{Host: "example.com", Port: 22}},
 			},
 		},
 		Copies: []injection.Copy{
