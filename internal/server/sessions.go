@@ -55,7 +55,9 @@ func (s *Server) addSessions() {
 	handle(s, post("/{session}/stop", "stopSession", "End a session", Run), s.stopSession)
 	handle(s, post("/{session}/rewind", "rewindSession", "Take a session back to a turn", Run), s.rewindSession)
 	handle(s, post("/{session}/accept", "acceptSession", "Accept what a session changed", Run, Decide), s.acceptSession)
-	handle(s, post("/{session}/publish", "publishSession", "Put the accepted work of a session on a new branch", Run, Decide), s.publishSession)
+	publish := post("/{session}/publish", "publishSession", "Put the accepted work of a session on a new branch", Run, Decide)
+	publish.also = []int{http.StatusBadGateway} // the push, or the pull request
+	handle(s, publish, s.publishSession)
 	handleRaw(s, route{
 		method: http.MethodDelete, path: "/v1/sessions/{session}", id: "removeSession", tag: tagSessions, summary: "Remove a session that has ended", needs: []Scope{Run},
 		status: http.StatusNoContent,
