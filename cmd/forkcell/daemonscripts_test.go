@@ -24,7 +24,7 @@ func overADaemon() []string {
 	return []string{
 		"accept-default", "accept-reject", "apply-control", "apply-git", "backends", "checkpoint-restore", "decisions", "df",
 		"diff", "diff-pager", "diff-states", "fork", "gc", "init-git", "list",
-		"live-diff", "live-logs", "live-refused", "live-start-stop", "policy-etc", "race-choose", "receipt", "refresh",
+		"live-diff", "live-logs", "live-refused", "live-start-stop", "policy-etc", "race-choose", "race-options", "receipt", "refresh",
 		"rm", "root", "run-busy", "run-denied", "run-interrupt", "run-streams", "run-terminal", "secrets",
 		"uninspected", "usage-cells",
 	}
@@ -55,7 +55,7 @@ func TestScriptsOverADaemon(t *testing.T) {
 func overTCP() []string {
 	return []string{
 		"accept-default", "accept-reject", "apply", "apply-conflicts", "apply-control", "apply-git", "diff", "export", "holes", "init-git", "live-cp",
-		"live-port-forward", "names-directory", "race-choose", "refresh", "secrets", "try",
+		"live-port-forward", "names-directory", "race-choose", "race-options", "refresh", "secrets", "try",
 	}
 }
 

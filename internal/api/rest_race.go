@@ -15,7 +15,8 @@ type RaceBody struct {
 	Accept   bool              `json:"accept,omitempty" doc:"Move the cell to the state of the winner."`
 	Apply    bool              `json:"apply,omitempty" doc:"Also write it to the source directory."`
 	Keep     bool              `json:"keep,omitempty" doc:"Keep the cells of all attempts."`
-	Timeout  string            `json:"timeout,omitempty" doc:"The time of each attempt and each judge, such as 10m."`
+	// RunSettings are those of each attempt, and of each judge except for the network.
+	RunSettings
 }
 
 // ChooseBody is the body of POST /v1/cells/{cell}/choose.

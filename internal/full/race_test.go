@@ -1,6 +1,7 @@
 package full_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,35 @@ func TestRace(t *testing.T) {
 	d.want(200, &cells, "GET", "/v1/cells", nil)
 	if len(cells.Items) != 1 {
 		t.Errorf("left over: %+v", cells.Items)
+	}
+}
+
+// TestRaceSettings: the settings of attempts are checked and bounded as those of runs.
+func TestRaceSettings(t *testing.T) {
+	t.Parallel()
+	d := newRemote(t, api.ServeOptions{})
+	d.cell("demo")
+	runner := d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}})
+	body := api.RaceBody{Cell: "demo", Command: []string{"true"}, N: 1}
+	for _, set := range []api.RunSettings{{AllowDegraded: true}, {AsRoot: true}, {Root: "host-overlay"}, {Credentials: map[string]api.CredentialValue{"KEY": {Name: "KEY"}}}} {
+		body.RunSettings = set
+		runner.problem(403, api.CodeForbidden, "POST", "/v1/race", body)
+	}
+	body.RunSettings = api.RunSettings{Memory: "much"}
+	runner.problem(400, api.CodeUsage, "POST", "/v1/race", body)
+	// A policy that a token brings is enforced together with that of the cell, which shows
+	// less of the host.
+	const shows = "version: 1\nfilesystem_policy:\n  include_workdir: true\n  read_only: [/usr, /lib, /lib64, /bin%s]\n"
+	d.want(200, nil, "PUT", "/v1/cells/demo/policy", map[string]string{"policy": fmt.Sprintf(shows, "")})
+	body.RunSettings, body.Command = api.RunSettings{Policy: fmt.Sprintf(shows, ", /opt")}, []string{"ls", "/opt"}
+	var res api.RaceResult
+	runner.want(200, &res, "POST", "/v1/race", body)
+	if res.Winner != nil || res.Attempts[0].Outcome != "failed" {
+		t.Errorf("an attempt saw more than the cell's policy shows: %+v", res)
+	}
+	d.want(200, &res, "POST", "/v1/race", body) // the daemon's own user is not bound by it
+	if res.Winner == nil {
+		t.Errorf("%+v", res)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
@@ -21,7 +20,7 @@ const maxRaceLine = 16 << 20
 
 // Race makes several attempts in forks of a cell. The end of the context ends it.
 func (e *Engine) Race(ctx context.Context, r api.RaceRequest, events func(api.RaceEvent)) (*api.RaceResult, error) {
-	body, err := raceBody(r)
+	body, err := e.raceBody(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -99,31 +98,16 @@ func raceEvent(kind string, data []byte, events func(api.RaceEvent)) (*api.RaceR
 	return nil, nil //nolint:nilnil // the race goes on
 }
 
-// raceBody returns a race as the API has it. Of the options of its runs that has only
-// variables and the time limit.
-func raceBody(r api.RaceRequest) (api.RaceBody, error) {
-	body := api.RaceBody{
-		Cell: r.Cell, Warm: r.Warm, Command: r.Command, Code: string(r.Code), N: r.N, Jobs: r.Jobs, Judge: r.Judge, Best: r.Best, Accept: r.Accept, Apply: r.Apply, Keep: r.Keep, Timeout: duration(r.Timeout),
+// raceBody returns a race as the API has it.
+func (e *Engine) raceBody(ctx context.Context, r api.RaceRequest) (body api.RaceBody, err error) {
+	body = api.RaceBody{
+		Cell: r.Cell, Warm: r.Warm, Command: r.Command, Code: string(r.Code), N: r.N, Jobs: r.Jobs, Judge: r.Judge, Best: r.Best, Accept: r.Accept, Apply: r.Apply, Keep: r.Keep,
 	}
-	rest := r.RunOptions
-	rest.Env, rest.Timeout = nil, 0
-	rest.Grants.ConfigFile, rest.Network.CredentialsFile = "", ""
-	if !reflect.DeepEqual(rest, api.RunOptions{}) {
-		return body, unsupported("forkcell policy apply CELL FILE gives the cell a policy", "race: of the options of runs a daemon takes --env and --timeout only")
-	}
-	env, err := variables(r.Env)
-	if err != nil {
+	if body.RunSettings, err = e.settings(ctx, r.RunOptions); err != nil {
 		return body, err
 	}
-	attempts := r.Attempts
-	if env != nil && len(attempts) == 0 {
-		for range r.N {
-			attempts = append(attempts, api.RaceCommand{Command: r.Command, Code: r.Code})
-		}
-		body.Command, body.Code, body.N = nil, "", 0
-	}
-	for _, a := range attempts {
-		own, err := variables(append(append([]string{}, r.Env...), a.Env...))
+	for _, a := range r.Attempts {
+		own, err := variables(a.Env)
 		if err != nil {
 			return body, err
 		}

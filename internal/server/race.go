@@ -38,7 +38,7 @@ func (s *Server) addRace() {
 	}}}
 	huma.Register(s.api, op, func(ctx context.Context, in *raceInput) (*huma.StreamResponse, error) {
 		c := callOf(ctx)
-		req, err := s.raceRequest(c, in.Body)
+		req, engine, err := s.raceRequest(ctx, c, in)
 		if err != nil {
 			return nil, s.problemOf(c, err)
 		}
@@ -50,10 +50,10 @@ func (s *Server) addRace() {
 			defer release()
 			_, w := humago.Unwrap(hctx)
 			if strings.Contains(in.Accept, eventsType) {
-				s.streaming(c, w, func() { s.streamRace(ctx, c, req, w) })
+				s.streaming(c, w, func() { s.streamRace(ctx, c, engine, req, w) })
 				return
 			}
-			res, err := race.Run(ctx, measured{c.engine, s, c}, req, func(api.RaceEvent) {})
+			res, err := race.Run(ctx, measured{engine, s, c}, req, func(api.RaceEvent) {})
 			if err != nil {
 				writeProblem(w, s.problemOf(c, err))
 				return
@@ -63,7 +63,27 @@ func (s *Server) addRace() {
 	})
 }
 
-func (s *Server) raceRequest(c *call, b api.RaceBody) (api.RaceRequest, error) {
+// raceRequest checks a body. It returns the engine that acts under the ceiling, and with
+// the credentials, of the request.
+func (s *Server) raceRequest(ctx context.Context, c *call, in *raceInput) (api.RaceRequest, Engine, error) {
+	req, err := s.raceOf(c, in.Body)
+	if err != nil {
+		return req, nil, err
+	}
+	set, err := s.runSettings(ctx, c, in.Body.RunSettings)
+	if err != nil {
+		return req, nil, err
+	}
+	req.RunOptions = set.options
+	if err := c.underCeiling(ctx, req.Cell, req.RunOptions); err != nil {
+		return req, nil, err
+	}
+	expect, err := expectation(in.Match)
+	return req, s.actFor(c, expect, set.env), err
+}
+
+// raceOf checks what a body says about the attempts.
+func (s *Server) raceOf(c *call, b api.RaceBody) (api.RaceRequest, error) {
 	req := api.RaceRequest{
 		Cell: b.Cell, Warm: b.Warm, Command: b.Command, Code: api.Text(b.Code), N: b.N, Jobs: b.Jobs, Judge: b.Judge, Best: b.Best, Accept: b.Accept, Apply: b.Apply, Keep: b.Keep,
 	}
@@ -83,14 +103,11 @@ func (s *Server) raceRequest(c *call, b api.RaceBody) (api.RaceRequest, error) {
 	if req.Jobs == 0 {
 		req.Jobs = s.jobsOf(c)
 	}
-	req.Network.CredentialsFile = s.config.CredentialsFile
-	var err error
-	req.Timeout, err = duration("timeout", b.Timeout)
-	return req, err
+	return req, nil
 }
 
 // shareQuota gives each attempt that runs at once its part of the caller's quotas of
-// memory and processors, as its limits, and returns what all of them use together. The
+// memory and processors, as its limits unless those are narrower, and returns what all of them use together. The
 // branches of a warm race exist all at once, beside the judges; they count as live cells
 // when they are made.
 func shareQuota(c *call, req *api.RaceRequest) token.Amount {
@@ -101,7 +118,7 @@ func shareQuota(c *call, req *api.RaceRequest) token.Amount {
 	}
 	if !c.caller.local {
 		whole := token.Whole(c.caller.grant.Quota)
-		req.Memory, req.CPUs = whole.Memory/parts, whole.CPUs/parts
+		req.Memory, req.CPUs = narrower(req.Memory, whole.Memory/parts), narrower(req.CPUs, whole.CPUs/parts)
 	}
 	return token.Amount{Runs: atOnce, Memory: req.Memory * atOnce, CPUs: req.CPUs * atOnce}
 }
@@ -120,13 +137,13 @@ func (s *Server) jobsOf(c *call) int {
 
 // streamRace answers with what happens in a race. A race that is refused before its
 // forks exist is answered with a problem.
-func (s *Server) streamRace(ctx context.Context, c *call, req api.RaceRequest, w http.ResponseWriter) {
+func (s *Server) streamRace(ctx context.Context, c *call, engine Engine, req api.RaceRequest, w http.ResponseWriter) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var events *eventStream
 	stop := func() {}
 	defer func() { stop() }()
-	_, err := race.Run(ctx, measured{c.engine, s, c}, req, func(e api.RaceEvent) {
+	_, err := race.Run(ctx, measured{engine, s, c}, req, func(e api.RaceEvent) {
 		if events == nil {
 			events = newEventStream(w)
 			stop = events.beat()

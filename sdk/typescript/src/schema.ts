@@ -2693,8 +2693,12 @@ export interface components {
         RaceBody: {
             /** @description Move the cell to the state of the winner. */
             accept?: boolean;
+            /** @description Run even if a control cannot be enforced. Needs the scope admin. */
+            allow_degraded?: boolean;
             /** @description Also write it to the source directory. */
             apply?: boolean;
+            /** @description Run as root in the cell. Needs the scope admin. */
+            as_root?: boolean;
             /** @description Different commands, instead of command and n. */
             attempts?: components["schemas"]["RaceAttemptBody"][];
             /**
@@ -2702,12 +2706,30 @@ export interface components {
              * @enum {string}
              */
             best?: "exit" | "score" | "fastest";
+            /**
+             * @description Whether the cell keeps caches of package managers.
+             * @enum {string}
+             */
+            cache?: "off" | "standard";
             /** @description The cell to fork. */
             cell: string;
             /** @description Instead of command: what the warm interpreters of n branches run. */
             code?: string;
             /** @description The command of each of n attempts. */
             command?: string[];
+            /**
+             * Format: double
+             * @description Limit of processor time, in processors, such as 1.5.
+             */
+            cpus?: number;
+            /** @description Values for credentials of the policy, by name. */
+            credentials?: {
+                [key: string]: components["schemas"]["CredentialValue"];
+            };
+            /** @description Variables of the command. */
+            env?: {
+                [key: string]: string;
+            };
             /**
              * Format: int64
              * @description How many attempts run at once; by default one for each processor.
@@ -2717,15 +2739,30 @@ export interface components {
             judge?: string[];
             /** @description Keep the cells of all attempts. */
             keep?: boolean;
+            /** @description Memory limit, swap included, such as 512MiB. */
+            memory?: string;
             /**
              * Format: int64
              * @description The number of attempts.
              */
             n?: number;
-            /** @description The time of each attempt and each judge, such as 10m. */
+            /**
+             * Format: int64
+             * @description Limit of processes and threads.
+             */
+            pids?: number;
+            /** @description A policy as YAML, or the name of a preset. It is enforced together with that of the token. */
+            policy?: string;
+            /** @description The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin. */
+            root?: string;
+            /** @description Time limit, such as 30s. */
             timeout?: string;
+            /** @description How long to wait for a busy cell. */
+            wait?: string;
             /** @description Make the attempts branches of the cell, which must be live: they begin with its memory. */
             warm?: boolean;
+            /** @description Where the command starts: absolute, or relative to the workspace. */
+            workdir?: string;
         };
         RaceInfo: {
             attempts: components["schemas"]["RaceAttemptInfo"][];

@@ -313,13 +313,37 @@ class RaceBody(TypedDict):
     """
     Move the cell to the state of the winner.
     """
+    allow_degraded: NotRequired[bool]
+    """
+    Run even if a control cannot be enforced. Needs the scope admin.
+    """
     apply: NotRequired[bool]
     """
     Also write it to the source directory.
     """
+    as_root: NotRequired[bool]
+    """
+    Run as root in the cell. Needs the scope admin.
+    """
     best: NotRequired[Literal['exit', 'score', 'fastest']]
     """
     How the winner is chosen; by default exit.
+    """
+    cache: NotRequired[Literal['off', 'standard']]
+    """
+    Whether the cell keeps caches of package managers.
+    """
+    cpus: NotRequired[float]
+    """
+    Limit of processor time, in processors, such as 1.5.
+    """
+    credentials: NotRequired[dict[str, CredentialValue]]
+    """
+    Values for credentials of the policy, by name.
+    """
+    env: NotRequired[dict[str, str]]
+    """
+    Variables of the command.
     """
     jobs: NotRequired[int]
     """
@@ -329,17 +353,41 @@ class RaceBody(TypedDict):
     """
     Keep the cells of all attempts.
     """
+    memory: NotRequired[str]
+    """
+    Memory limit, swap included, such as 512MiB.
+    """
     n: NotRequired[int]
     """
     The number of attempts.
     """
+    pids: NotRequired[int]
+    """
+    Limit of processes and threads.
+    """
+    policy: NotRequired[str]
+    """
+    A policy as YAML, or the name of a preset. It is enforced together with that of the token.
+    """
+    root: NotRequired[str]
+    """
+    The system that the cell sees: host, host-overlay or a directory. Other than host needs the scope admin.
+    """
     timeout: NotRequired[str]
     """
-    The time of each attempt and each judge, such as 10m.
+    Time limit, such as 30s.
+    """
+    wait: NotRequired[str]
+    """
+    How long to wait for a busy cell.
     """
     warm: NotRequired[bool]
     """
     Make the attempts branches of the cell, which must be live: they begin with its memory.
+    """
+    workdir: NotRequired[str]
+    """
+    Where the command starts: absolute, or relative to the workspace.
     """
 
 
