@@ -53,6 +53,9 @@ func (e *Engine) findFiles(cell, p string) (*supervise.Client, store.Cell, strin
 		return nil, store.Cell{}, "", err
 	}
 	client, c, err := e.findLive(cell)
+	if err == nil && c.Paused != nil {
+		err = pausedCell(c)
+	}
 	return client, c, p, err
 }
 

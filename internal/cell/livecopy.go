@@ -48,6 +48,9 @@ func copyResult(req api.CopyRequest, in bool, t carry.Totals, notes []string) *a
 // head of any other.
 func (e *Engine) CopyOut(ctx context.Context, req api.CopyRequest) (*api.CopyResult, error) {
 	c, err := e.findCell(req.Cell)
+	if err == nil && c.Paused != nil {
+		err = pausedCell(c)
+	}
 	if err != nil {
 		return nil, err
 	}
