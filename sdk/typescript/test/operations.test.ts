@@ -181,7 +181,7 @@ async function execute(cell: Cell): Promise<void> {
     // An ordinary user may have no freezer.
     await done().catch((e: unknown) => assert.equal((e as ForkcellError).code, "freezer"));
   }
-  assert.ok((await cell.pause({ fs_only: true })).on_disk);
+  assert.ok((await cell.pause({ fsOnly: true })).onDisk);
   assert.equal((await cell.resume()).state, "live");
   assert.ok((await all(cell.processes()))[0]?.pid);
   const first = await cell.openExec(["cat"]);
