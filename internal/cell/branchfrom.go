@@ -122,28 +122,15 @@ func (e *Engine) branchFrom(ctx context.Context, req api.BranchRequest) (*api.Br
 	raw := values.HandOver()
 	defer wipe(raw)
 	req.Credentials, req.CredentialsFile, req.From = nil, "", m.at.ID
-	data, err := e.encodeBranch(req, next, raw)
+	order := e.startOrder(next)
+	order.Branch = &supervise.BranchOrder{
+		ID: store.NewID("op"), Request: req, Actor: e.caller.Actor(), RequestID: e.caller.Request, Ceiling: e.caller.Ceiling, Secrets: raw,
+	}
+	answer, err := e.launch(ctx, order, "branches of "+c.Name)
 	if err != nil {
 		return nil, err
 	}
-	defer clear(data)
-	answer, err := e.launcher.Launch(ctx, data)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err != nil {
-		return nil, api.Failf(api.CodeSupervisor, err, "start the supervisor of branches of %s", c.Name)
-	}
 	return supervise.DecodeBranched(answer)
-}
-
-// encodeBranch returns the order to a supervisor for branches of a checkpoint, as JSON.
-func (e *Engine) encodeBranch(req api.BranchRequest, p *policy.Policy, secrets map[string][]byte) ([]byte, error) {
-	o := e.startOrder(p)
-	o.Branch = &supervise.BranchOrder{
-		ID: store.NewID("op"), Request: req, Actor: e.caller.Actor(), RequestID: e.caller.Request, Ceiling: e.caller.Ceiling, Secrets: secrets,
-	}
-	return json.Marshal(o)
 }
 
 // SuperviseBranches makes branches of a checkpoint, and serves them until the last has

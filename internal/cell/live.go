@@ -49,28 +49,32 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 	}
 	raw := values.HandOver()
 	defer wipe(raw)
-	data, err := e.encodeStart(req, p, raw)
+	// The supervisor cannot read the sources of secrets.
+	req.Network.Credentials, req.Network.CredentialsFile = nil, ""
+	order := e.startOrder(p)
+	order.Request, order.Secrets = req, raw
+	answer, err := e.launch(ctx, order, c.Name)
 	if err != nil {
 		return nil, err
-	}
-	defer clear(data)
-	answer, err := e.launcher.Launch(ctx, data)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, api.Failf(api.CodeSupervisor, err, "start the supervisor of %s", c.Name)
 	}
 	return supervise.DecodeAnswer(answer)
 }
 
-// encodeStart returns the order to a supervisor, as JSON.
-func (e *Engine) encodeStart(q api.StartRequest, p *policy.Policy, secrets map[string][]byte) ([]byte, error) {
-	// The secrets have been read; the supervisor cannot read their sources.
-	q.Network.Credentials, q.Network.CredentialsFile = nil, ""
-	o := e.startOrder(p)
-	o.Request, o.Secrets = q, secrets
-	return json.Marshal(o)
+// launch starts a supervisor, and returns its answer. of is what it supervises.
+func (e *Engine) launch(ctx context.Context, order supervise.StartOrder, of string) ([]byte, error) {
+	data, err := json.Marshal(order)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(data) // it has secrets
+	answer, err := e.launcher.Launch(ctx, data)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, api.Failf(api.CodeSupervisor, err, "start the supervisor of %s", of)
+	}
+	return answer, nil
 }
 
 // startOrder returns an order to a supervisor with what it must know of the caller.

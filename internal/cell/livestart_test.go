@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,7 +35,9 @@ func TestStartOrder(t *testing.T) {
 		Actor: func() string { return "tester" }, Env: []string{"IN=va=l\xffue", "OTHER=x", "PATH=/x"},
 		Git: func() GitUser { return GitUser{Name: "A\xff", Email: "a@b"} }, Home: "/h\xff", Dir: "/d",
 	}})
-	data, err := e.encodeStart(q, p, nil)
+	given := e.startOrder(p)
+	given.Request = q
+	data, err := json.Marshal(given)
 	if err != nil {
 		t.Fatal(err)
 	}

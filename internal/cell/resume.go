@@ -124,17 +124,9 @@ func (e *Engine) resumePaused(ctx context.Context, req api.ResumeRequest) (*api.
 	defer wipe(raw)
 	order := e.startOrder(m.policy)
 	order.Resume, order.Secrets = &api.ResumeRequest{Cell: c.Name, FSOnly: req.FSOnly}, raw
-	data, err := json.Marshal(order)
+	answer, err := e.launch(ctx, order, c.Name)
 	if err != nil {
 		return nil, err
-	}
-	defer clear(data)
-	answer, err := e.launcher.Launch(ctx, data)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err != nil {
-		return nil, api.Failf(api.CodeSupervisor, err, "start the supervisor of %s", c.Name)
 	}
 	res, err := supervise.DecodeAnswer(answer)
 	if err != nil {
