@@ -266,7 +266,6 @@ func Codes() []CodeInfo {
 		{CodeCeiling, 422, "a policy cannot be enforced together with the ceiling of the caller"},
 		{CodeNoWinner, 409, "no attempt of the race could win"},
 		{CodeMoved, 409, "the cell has moved on since the race began"},
-		{CodeNoAttempt, 409, "the cell is no attempt of a race of the other one, or has no result"},
 		{CodeExpire, 500, "a cell whose time is up could not be ended"},
 		{CodeNotFile, 409, "the path is no file, or no directory, where one is needed"},
 		{CodeUnreachable, 502, "the daemon cannot be reached, or the connection to it was lost"},
@@ -284,5 +283,6 @@ func Codes() []CodeInfo {
 		{CodeSession, 500, "the session could not be started or changed"},
 		{CodeNoMemory, 409, "the checkpoint has no memory"},
 		{CodeTurns, 409, "the cell takes no turns, or a turn was skipped"},
+		{CodeNoAttempt, 409, "the cell is no attempt of a race of the other one, or has no result"},
 	}
 }
