@@ -57,6 +57,7 @@ test-gvisor: gvisor ## test the runtime of the gVisor tier and its driver, as ro
 	$(INGVISOR) test -timeout 10m ./...
 	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./internal/driver/gvisor/...
 	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -tags failpoints -timeout 15m ./cmd/forkcell -run '^TestGvisor'
+	FORKCELL_TEST_GVISOR=$(CURDIR)/bin/forkcell-gvisor $(GO) test -timeout 15m ./internal/full -run '^TestGvisor'
 	GO=$(GO) scripts/gvisor-user.sh
 
 .PHONY: test-browser

@@ -32,7 +32,8 @@ func (c *Cell) WarmPython(ctx context.Context, p WarmPython, r Start, opts ...Ca
 }
 
 // Branch makes live cells that begin with the memory and the files that a warm template
-// has now, all or none.
+// or a live cell of the runtime gvisor has now, or that a checkpoint with memory has, all
+// or none.
 func (c *Cell) Branch(ctx context.Context, r Branch, opts ...CallOption) (*BranchAnswer, error) {
 	made, err := post[BranchResult](ctx, c.client, c.path("/branch"), r, opts)
 	if err != nil {

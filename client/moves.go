@@ -5,7 +5,8 @@ import (
 	"iter"
 )
 
-// Checkpoint names the present state.
+// Checkpoint names the present state. With Memory it also keeps the processes of a live
+// cell of the runtime gvisor, for Branch.
 func (c *Cell) Checkpoint(ctx context.Context, r Checkpoint, opts ...CallOption) (*CheckpointResult, error) {
 	return post[CheckpointResult](ctx, c.client, c.path("/checkpoints"), r, opts)
 }

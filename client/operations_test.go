@@ -237,6 +237,15 @@ func operateBranches(t *testing.T, c *client.Client) {
 	if res := did[*client.EvalResult](t)(second.Eval(ctx, client.Eval{Code: "x"})); res.Error == nil || res.Error.Type != "NameError" {
 		t.Errorf("%+v", res)
 	}
+	if _, err := cell.Branch(ctx, client.Branch{From: "base"}); !client.HasCode(err, "no_memory") {
+		t.Error(err)
+	}
+	if _, err := first.Checkpoint(ctx, client.Checkpoint{Memory: true}); !client.HasCode(err, "runtime") {
+		t.Error(err)
+	}
+	if _, err := cell.Branch(ctx, client.Branch{}, client.IfMatch(1<<40)); !client.HasCode(err, "changed") {
+		t.Error(err)
+	}
 	for _, c := range []*client.Cell{first, second, cell} {
 		ok(c.Stop(ctx, client.Stop{}))
 	}

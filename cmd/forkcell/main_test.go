@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	if code, is := app.Helper(); is {
 		os.Exit(code)
 	}
+	if runtime := os.Getenv("FORKCELL_TEST_GVISOR"); runtime != "" {
+		_ = os.Setenv("PATH", os.Getenv("PATH")+":"+filepath.Dir(runtime)) // daemons of scripts look for it there
+	}
 	testscript.Main(m, map[string]func(){"forkcell": main})
 }
 

@@ -213,12 +213,14 @@ type CheckpointInfo struct {
 	Names        []string  `json:"names"`
 	Head         bool      `json:"head" doc:"Whether it is the present state."`
 	Freed        bool      `json:"freed" doc:"Whether gc has freed its files."`
+	Memory       string    `json:"memory,omitempty" doc:"The digest of the memory that was saved with it; without one there is none."`
 	CreatedAt    time.Time `json:"created_at"`
 }
 
 // CheckpointBody is the body of POST /v1/cells/{cell}/checkpoints.
 type CheckpointBody struct {
-	Name string `json:"name,omitempty" doc:"Name of the checkpoint." maxLength:"63"`
+	Name   string `json:"name,omitempty" doc:"Name of the checkpoint." maxLength:"63"`
+	Memory bool   `json:"memory,omitempty" doc:"Also keep the processes of a live cell of the runtime gvisor, with their memory."`
 }
 
 // RestoreBody is the body of POST /v1/cells/{cell}/restore.

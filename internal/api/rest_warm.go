@@ -21,6 +21,7 @@ type WarmPython struct {
 type BranchBody struct {
 	Name        string                     `json:"name,omitempty" doc:"Name of the new cell; without it, one after the branched cell." maxLength:"63"`
 	N           int                        `json:"n,omitempty" doc:"Make so many cells, called NAME-1 to NAME-N." minimum:"0" maximum:"1000"`
+	From        string                     `json:"from,omitempty" doc:"A checkpoint of the cell with memory: its id, a unique prefix or its name. Without it, the present moment of the cell, which must be live."`
 	Policy      string                     `json:"policy,omitempty" doc:"A policy as YAML, or the name of a preset. It is enforced together with that of the branched cell."`
 	Timeout     string                     `json:"timeout,omitempty" doc:"Stop each new cell after this time."`
 	Memory      string                     `json:"memory,omitempty" doc:"Memory limit of each new cell, swap included, such as 512MiB."`

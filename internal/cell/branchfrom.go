@@ -46,6 +46,9 @@ func (e *Engine) savedMoment(c store.Cell, ref string) (m savedMoment, err error
 	if err != nil {
 		return m, err
 	}
+	if err := e.mayRead(c, m.at); err != nil {
+		return m, err
+	}
 	if m.at.Memory == "" {
 		return m, api.Refusef(api.CodeNoMemory, "the memory of a live cell is kept if forkcell checkpoint is told to", "checkpoint %s has no memory", m.at.ID)
 	}
@@ -62,6 +65,21 @@ func (e *Engine) savedMoment(c store.Cell, ref string) (m savedMoment, err error
 	}
 	m.policy, err = policy.Parse("the policy of "+m.Cell, m.Ceiling, policy.Options{})
 	return m, err
+}
+
+// mayRead refuses memory of a cell that the caller may not know of. A fork has the files
+// of such a cell in its history, but never had its memory.
+func (e *Engine) mayRead(c store.Cell, at store.Checkpoint) error {
+	if at.CellID == c.ID || e.caller.Sees == nil {
+		return nil
+	}
+	return e.store.View(func(tx *store.Tx) error {
+		other, err := tx.CellByID(at.CellID)
+		if err == nil && !e.caller.sees(other.LastName) {
+			err = api.Refusef(api.CodeForbidden, "the memory of checkpoints of "+c.Name+" can be used", "checkpoint %s is not one that cell %s has made", at.ID, c.Name)
+		}
+		return err
+	})
 }
 
 // verify checks every byte of the memory, and that the signed log has the same digest of

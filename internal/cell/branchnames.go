@@ -8,8 +8,12 @@ import (
 )
 
 // mayBranch refuses branches that the caller may not make: of a live directory, without
-// the right to decide, and with a name that the caller could not see.
+// the right to decide, and with a name that the caller could not see; and of a cell that
+// does not have the revision that the caller expects.
 func (e *Engine) mayBranch(c store.Cell, req api.BranchRequest) error {
+	if err := e.unchanged(c); err != nil {
+		return err
+	}
 	if c.Live != "" {
 		if err := e.caller.mayDecide("a cell with the backend delta"); err != nil {
 			return err

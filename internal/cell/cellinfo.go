@@ -88,12 +88,16 @@ func (e *Engine) idleState(tx *store.Tx, c store.Cell) (string, error) {
 	return api.StateIdle, err
 }
 
-// ownBytes returns the disk space of the layers that states were sealed in. States
-// may share a layer.
+// ownBytes returns the disk space of the layers that states were sealed in, and of the
+// memory that was saved with them. States may share a layer.
 func ownBytes(states []store.Checkpoint) (total int64) {
 	seen := map[string]bool{}
 	for _, c := range states {
-		if !c.Freed && !seen[c.Layer] {
+		if c.Freed {
+			continue
+		}
+		total += c.MemoryBytes
+		if !seen[c.Layer] {
 			seen[c.Layer] = true
 			total += c.OwnBytes
 		}

@@ -61,7 +61,7 @@ func (e *Engine) Checkpoints(_ context.Context, cell string) ([]api.CheckpointIn
 		for _, s := range states {
 			list = append(list, api.CheckpointInfo{
 				CheckpointID: s.ID, Parent: s.Parent, Kind: s.Kind, Root: s.Root(), MetaRoot: s.MetaRoot(), RunID: s.RunID,
-				Names: append([]string{}, names[s.ID]...), Head: s.ID == c.Head, Freed: s.Freed, CreatedAt: s.CreatedAt,
+				Names: append([]string{}, names[s.ID]...), Head: s.ID == c.Head, Freed: s.Freed, Memory: s.Memory, CreatedAt: s.CreatedAt,
 			})
 		}
 		return nil

@@ -62,6 +62,58 @@ func (e *Engine) PausedCell(_ context.Context, name string) (*LiveCell, error) {
 	return &LiveCell{Cell: c.Name, Actor: e.caller.Actor(), Memory: p.Memory, CPUs: p.CPUsMilli}, nil
 }
 
+// SavedCell is what a branch of a checkpoint with memory will use, at most.
+type SavedCell struct {
+	LiveCell
+
+	// CheckpointID is the checkpoint that a reference named.
+	CheckpointID string
+	// Loose are the options of the run that a caller needs the right to administrate for.
+	Loose []string
+}
+
+// SavedCell returns what each branch of a checkpoint with memory will use.
+func (e *Engine) SavedCell(_ context.Context, name, checkpoint string) (*SavedCell, error) {
+	c, err := e.findCell(name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := e.savedMoment(c, checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	o, limits := m.Options, m.policy.Limits
+	return &SavedCell{
+		LiveCell: LiveCell{
+			Cell: c.Name, Actor: e.caller.Actor(), Memory: narrower(o.Memory, limits.Memory), CPUs: narrower(o.CPUs, limits.CPUs),
+		},
+		CheckpointID: m.at.ID, Loose: loose(o),
+	}, nil
+}
+
+// loose returns the options that loosen a control, or show something of the operator's
+// host.
+func loose(o api.RunOptions) (names []string) {
+	for _, option := range []struct {
+		name string
+		set  bool
+	}{
+		{"--allow-degraded", o.AllowDegraded},
+		{"--as-root", o.AsRoot},
+		{"--root", o.Root != "" && o.Root != "host"},
+		{"--ro", len(o.ReadOnly) > 0},
+		{"--grant", len(o.Grants.Paths)+len(o.Grants.Env) > 0},
+		{"--resolve", len(o.Network.Resolve) > 0},
+		{"--ca", len(o.Network.CA) > 0},
+		{"a login of the operator", len(o.Network.Logins) > 0},
+	} {
+		if option.set {
+			names = append(names, option.name)
+		}
+	}
+	return names
+}
+
 // OwnBytes returns the disk space of the states of all cells that the caller may know
 // of. Sizes are those that were recorded when the states were sealed, and are added up
 // again only for cells that have changed.

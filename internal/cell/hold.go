@@ -105,21 +105,21 @@ func (s *session) open(ctx context.Context, name, what string) error {
 	if err := s.refusePaused(what); err != nil {
 		return err
 	}
-	return s.unchanged()
+	return s.e.unchanged(s.cell)
 }
 
 // unchanged refuses a cell that does not have the revision that the caller expects.
-func (s *session) unchanged() error {
-	if s.e.caller.Expect == nil {
+func (e *Engine) unchanged(c store.Cell) error {
+	if e.caller.Expect == nil {
 		return nil
 	}
 	var now int64
-	err := s.e.store.View(func(tx *store.Tx) (err error) {
-		now, err = tx.LastOfCell(s.cell.ID)
+	err := e.store.View(func(tx *store.Tx) (err error) {
+		now, err = tx.LastOfCell(c.ID)
 		return err
 	})
-	if err == nil && now != *s.e.caller.Expect {
-		err = api.Refusef(api.CodeChanged, "read the cell again", "cell %s changed: its revision is %d, not %d", s.cell.Name, now, *s.e.caller.Expect)
+	if err == nil && now != *e.caller.Expect {
+		err = api.Refusef(api.CodeChanged, "read the cell again", "cell %s changed: its revision is %d, not %d", c.Name, now, *e.caller.Expect)
 	}
 	return err
 }

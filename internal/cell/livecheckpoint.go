@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/forkcell/forkcell/receipt"
@@ -29,6 +30,9 @@ func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*api.Ch
 	if _, ok := e.supervisor(c); !ok {
 		return nil, nil //nolint:nilnil // as the comment says
 	}
+	if err := e.unchanged(c); err != nil {
+		return nil, err
+	}
 	client, err := e.dialLive(ctx, cell)
 	if err != nil {
 		return nil, err
@@ -38,6 +42,13 @@ func (e *Engine) checkpointLive(ctx context.Context, cell, name string) (*api.Ch
 
 // CheckpointMemory captures the files and the memory of a live cell, and keeps both.
 func (e *Engine) CheckpointMemory(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
+	c, err := e.findCell(cell)
+	if err == nil {
+		err = e.unchanged(c)
+	}
+	if err != nil {
+		return nil, err
+	}
 	client, err := e.dialLive(ctx, cell)
 	if err != nil {
 		return nil, err
@@ -86,6 +97,9 @@ func (l *liveRun) keepCapture(ctx context.Context, captured *workspace.Capture, 
 	}
 	if keep != nil {
 		if chk.Memory, err = keep(chk.ID); err != nil {
+			return nil, err
+		}
+		if chk.MemoryBytes, err = e.images().Image(chk.ID).Size(); err != nil {
 			return nil, err
 		}
 	}
@@ -158,7 +172,7 @@ func (l *liveRun) record(tx *store.Tx, chk store.Checkpoint, name string) error 
 	}
 	details := map[string]string{evidence.DetailLive: l.r.rec.ID}
 	if chk.Memory != "" {
-		details[evidence.DetailMemory] = chk.Memory
+		details[evidence.DetailMemory], details[evidence.DetailMemoryBytes] = chk.Memory, strconv.FormatInt(chk.MemoryBytes, 10)
 	}
 	if name != "" {
 		if err := s.claim(tx, name); err != nil {

@@ -3,6 +3,7 @@ package evidence
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -35,19 +36,22 @@ func (b *rebuild) checkpoint(tx *store.Tx, cellID string, p receipt.Checkpoint, 
 	if own == 0 {
 		own = layer.Bytes
 	}
+	memory, size := memoryOf(at)
 	return tx.PutCheckpoint(store.Checkpoint{
 		Source: sourceOf(at, p.ID), ID: p.ID, CellID: cellID, Parent: p.Parent, Layer: p.Layer, RunID: runID, Freed: freed, Kind: kind, Areas: b.areas(p, layer),
-		OwnBytes: own, Memory: memoryOf(at), CreatedAt: at.Place().CreatedAt,
+		OwnBytes: own, Memory: memory, MemoryBytes: size, CreatedAt: at.Place().CreatedAt,
 	})
 }
 
-// memoryOf returns the digest of the memory that was saved with the state of a
-// statement.
-func memoryOf(at receipt.Predicate) string {
-	if p, ok := at.(*receipt.Change); ok {
-		return p.Details[DetailMemory]
+// memoryOf returns the digest and the size of the memory that was saved with the state
+// of a statement.
+func memoryOf(at receipt.Predicate) (digest string, size int64) {
+	p, ok := at.(*receipt.Change)
+	if !ok {
+		return "", 0
 	}
-	return ""
+	size, _ = strconv.ParseInt(p.Details[DetailMemoryBytes], 10, 64) // 0 in older statements
+	return p.Details[DetailMemory], size
 }
 
 // areas returns the signed roots of a state, with the figures of its layer.

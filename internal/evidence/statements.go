@@ -39,6 +39,9 @@ const DetailLive = "live_run"
 // DetailMemory is the digest of the memory that was saved with a state.
 const DetailMemory = "memory"
 
+// DetailMemoryBytes is the size of that memory.
+const DetailMemoryBytes = "memory_bytes"
+
 // DetailAction is what was done to a cell whose time was up.
 const DetailAction = "action"
 

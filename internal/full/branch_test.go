@@ -106,7 +106,17 @@ func TestBranchRefused(t *testing.T) {
 	d.problem(409, api.CodeNotStarted, "POST", "/v1/cells/idle/branch", nil)
 	d.problem(409, api.CodeNotStarted, "POST", "/v1/cells/idle/eval", api.EvalBody{Code: "1"})
 	d.problem(400, api.CodeUsage, "POST", "/v1/cells/plain/branch", api.BranchBody{Memory: "much"})
-	d.problem(400, api.CodeUsage, "POST", "/v1/cells/plain/branch", `{"from": "chk_1"}`)
+	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/none/branch", api.BranchBody{From: "base"})
+	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/idle/branch", api.BranchBody{From: "chk_none"})
+	d.problem(409, api.CodeNoMemory, "POST", "/v1/cells/idle/branch", api.BranchBody{From: "base"})
+	d.problem(409, api.CodeNoMemory, "POST", "/v1/cells/plain/branch", api.BranchBody{From: "base"})
+	d.problem(404, api.CodeNotFound, "POST", "/v1/cells/none/checkpoints", api.CheckpointBody{Memory: true})
+	d.problem(409, api.CodeNotStarted, "POST", "/v1/cells/idle/checkpoints", api.CheckpointBody{Memory: true})
+	d.problem(409, api.CodeRuntime, "POST", "/v1/cells/plain/checkpoints", api.CheckpointBody{Memory: true})
+	for _, body := range []api.CheckpointBody{{}, {Memory: true}} {
+		d.problem(412, api.CodeChanged, "POST", "/v1/cells/plain/checkpoints", body, "If-Match", `"9999"`)
+	}
+	d.problem(412, api.CodeChanged, "POST", "/v1/cells/plain/branch", nil, "If-Match", `"9999"`)
 	for _, verb := range []string{"branch", "eval"} {
 		p := d.problem(409, api.CodeNotWarm, "POST", "/v1/cells/plain/"+verb, map[string]any{"branch": nil, "eval": api.EvalBody{Code: "1"}}[verb])
 		if !strings.Contains(p.Hint, "warm python") {

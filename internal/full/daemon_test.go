@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == repeaterName {
 		os.Exit(repeaterMain())
 	}
+	if runtime := os.Getenv(gvisorVariable); runtime != "" {
+		_ = os.Setenv("PATH", os.Getenv("PATH")+":"+filepath.Dir(runtime)) // daemons look for it there
+	}
 	os.Exit(m.Run())
 }
 

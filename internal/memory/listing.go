@@ -37,6 +37,23 @@ func digestOf(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+// Size returns how many bytes the files of a kept image have.
+func (m Image) Size() (total int64, err error) {
+	list, err := m.Read(contents)
+	if err != nil {
+		return 0, fmt.Errorf("measure memory: %w", err)
+	}
+	total = int64(len(list))
+	for line := range bytes.Lines(list) {
+		var e entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return 0, fmt.Errorf("measure memory: %w", err)
+		}
+		total += e.Size
+	}
+	return total, nil
+}
+
 // listing describes every byte of an image but the list itself, one entry in a line.
 func listing(ctx context.Context, dir *fsx.Dir) ([]byte, error) {
 	var out bytes.Buffer

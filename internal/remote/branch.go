@@ -13,12 +13,9 @@ func warmBody(w api.WarmRequest) (*api.WarmBody, error) {
 	return &api.WarmBody{Command: w.Args, Stdin: string(w.Input), Ready: w.Ready, ReadyTimeout: duration(w.Timeout)}, textOnly(w.Args)
 }
 
-// Branch makes live cells that begin with the memory of a warm template. If ctx ends
-// first, none is left.
+// Branch makes live cells that begin with the memory of a live cell, or of a checkpoint.
+// If ctx ends first, none is left.
 func (e *Engine) Branch(ctx context.Context, r api.BranchRequest) (*api.BranchResult, error) {
-	if r.From != "" {
-		return nil, homeOnly("branch --from")
-	}
 	options := api.RunOptions{Policy: r.Policy, Timeout: r.Timeout, Memory: r.Memory, CPUs: r.CPUs, PIDs: r.PIDs}
 	options.Network.Credentials = r.Credentials
 	s, err := e.settings(ctx, options)
@@ -26,7 +23,7 @@ func (e *Engine) Branch(ctx context.Context, r api.BranchRequest) (*api.BranchRe
 		return nil, err
 	}
 	body := client.Branch{
-		Name: r.Name, N: r.N, Policy: s.Policy, Timeout: s.Timeout, Memory: s.Memory, CPUs: s.CPUs, PIDs: s.PIDs, Credentials: s.Credentials,
+		Name: r.Name, N: r.N, From: r.From, Policy: s.Policy, Timeout: s.Timeout, Memory: s.Memory, CPUs: s.CPUs, PIDs: s.PIDs, Credentials: s.Credentials,
 		CellSettings: settingsBody(r.Settings),
 	}
 	res := new(api.BranchResult)

@@ -102,8 +102,3 @@ func (e *Engine) Caches(context.Context) ([]api.SharedCache, error) { return nil
 func (e *Engine) RemoveCaches(context.Context, []string, bool) ([]string, error) {
 	return nil, homeOnly("cache rm")
 }
-
-// CheckpointMemory is for engines on a home.
-func (e *Engine) CheckpointMemory(context.Context, string, string) (*api.CheckpointResult, error) {
-	return nil, homeOnly("checkpoint --memory")
-}

@@ -12,6 +12,11 @@ func (e *Engine) Checkpoint(ctx context.Context, cell, name string) (*api.Checkp
 	return told(e.client.Cells.Named(cell).Checkpoint(ctx, client.Checkpoint{Name: name}))
 }
 
+// CheckpointMemory captures the files and the memory of a live cell.
+func (e *Engine) CheckpointMemory(ctx context.Context, cell, name string) (*api.CheckpointResult, error) {
+	return told(e.client.Cells.Named(cell).Checkpoint(ctx, client.Checkpoint{Name: name, Memory: true}))
+}
+
 // Restore goes back to a state.
 func (e *Engine) Restore(ctx context.Context, r api.RestoreRequest) (*api.MoveResult, error) {
 	return told(e.client.Cells.Named(r.Cell).Restore(ctx, client.Restore{Checkpoint: r.Checkpoint, Run: r.Run, Reason: r.Reason, Force: r.Force}))

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/token"
 	"github.com/forkcell/forkcell/internal/warm"
 )
@@ -17,7 +19,7 @@ import (
 func (s *Server) addBranches() {
 	handle(s, route{
 		method: http.MethodPost, path: "/v1/cells/{cell}/branch", id: "branch", tag: tagLive, needs: []Scope{Run}, status: http.StatusCreated,
-		summary: "Make live cells that begin with the memory of a warm one",
+		summary: "Make live cells that begin with the memory of another one, or of a checkpoint",
 	}, s.branch)
 	handle(s, route{
 		method: http.MethodPost, path: "/v1/cells/{cell}/eval", id: "eval", tag: tagLive, needs: []Scope{Run},
@@ -37,15 +39,11 @@ type evalInput struct {
 	Body api.EvalBody
 }
 
-type branchInput struct {
-	InCell
-	Body *api.BranchBody
-}
-
-func (s *Server) branch(ctx context.Context, c *call, in *branchInput) (*api.BranchResult, error) {
-	var b api.BranchBody
-	if in.Body != nil {
-		b = *in.Body
+func (s *Server) branch(ctx context.Context, c *call, in *moveInput[api.BranchBody]) (*api.BranchResult, error) {
+	b := in.body()
+	expect, err := expectation(in.Match)
+	if err != nil {
+		return nil, err
 	}
 	if b.Name != "" {
 		if err := c.mayName(b.Name); err != nil {
@@ -60,30 +58,55 @@ func (s *Server) branch(ctx context.Context, c *call, in *branchInput) (*api.Bra
 	}
 	o := set.options
 	req := api.BranchRequest{
-		Cell: in.Cell, Name: b.Name, N: b.N, Policy: o.Policy, Timeout: o.Timeout, Memory: o.Memory, CPUs: o.CPUs, PIDs: o.PIDs,
+		Cell: in.Cell, Name: b.Name, N: b.N, From: b.From, Policy: o.Policy, Timeout: o.Timeout, Memory: o.Memory, CPUs: o.CPUs, PIDs: o.PIDs,
 		Credentials: o.Network.Credentials, CredentialsFile: o.Network.CredentialsFile,
 	}
 	if req.Settings, err = cellSettings(b.CellSettings); err != nil {
 		return nil, err
 	}
-	release, err := s.acquireBranch(ctx, c, req)
+	var saved *cell.LiveCell
+	if b.From != "" {
+		if saved, err = savedCell(ctx, c, &req); err != nil {
+			return nil, err
+		}
+	}
+	release, err := s.acquireBranch(ctx, c, req, saved)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return s.actFor(c, nil, set.env).Branch(ctx, req)
+	return s.actFor(c, expect, set.env).Branch(ctx, req)
+}
+
+// savedCell returns what branches of a checkpoint will use. From then on the request has
+// the id of the checkpoint: a name could be given to another one meanwhile. What only an
+// operator could give to the run that was saved ended with that run for other callers.
+func savedCell(ctx context.Context, c *call, req *api.BranchRequest) (*cell.LiveCell, error) {
+	saved, err := c.engine.SavedCell(ctx, req.Cell, req.From)
+	if err != nil {
+		return nil, err
+	}
+	if len(saved.Loose) > 0 && !c.caller.may(Admin) {
+		return nil, api.Refusef(api.CodeForbidden, "save the memory of a cell that was started without it",
+			"checkpoint %s was saved with %s, which needs the scope admin", saved.CheckpointID, strings.Join(saved.Loose, ", "))
+	}
+	req.From = saved.CheckpointID
+	return &saved.LiveCell, nil
 }
 
 // acquireBranch takes the cells of a branch out of the quotas. Each has the limits of
-// the branched cell, or narrower ones. After the branch release is called: the cells
-// themselves count as long as they are live.
-func (s *Server) acquireBranch(ctx context.Context, c *call, req api.BranchRequest) (release func(), err error) {
+// the branched cell, which saved has if it is a checkpoint, or narrower ones. After the
+// branch release is called: the cells themselves count as long as they are live.
+func (s *Server) acquireBranch(ctx context.Context, c *call, req api.BranchRequest, saved *cell.LiveCell) (release func(), err error) {
 	if err := s.roomOnDisk(ctx, c); err != nil {
 		return nil, err
 	}
 	s.starting.mu.Lock()
 	defer s.starting.mu.Unlock()
 	whole, own, source, err := s.live(ctx, c, req.Cell)
+	if saved != nil {
+		source = saved
+	}
 	if err != nil || source == nil {
 		return func() {}, err // the engine refuses a cell that is not live
 	}

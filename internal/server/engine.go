@@ -76,6 +76,7 @@ type operator interface {
 
 type decider interface {
 	Checkpoint(ctx context.Context, cell, name string) (*api.CheckpointResult, error)
+	CheckpointMemory(ctx context.Context, cell, name string) (*api.CheckpointResult, error)
 	Restore(ctx context.Context, r api.RestoreRequest) (*api.MoveResult, error)
 	Reject(ctx context.Context, cell, run, reason string) (*api.MoveResult, error)
 	Accept(ctx context.Context, r api.AcceptRequest) (*api.AcceptResult, error)

@@ -15,10 +15,7 @@ func (s *Server) addMoves() {
 	move := func(verb, id, summary string, status int, needs ...Scope) route {
 		return route{method: http.MethodPost, path: "/v1/cells/{cell}/" + verb, id: id, tag: tagDecisions, summary: summary, needs: needs, status: status}
 	}
-	handle(s, move("checkpoints", "createCheckpoint", "Name the present state", http.StatusCreated, Run),
-		func(ctx context.Context, c *call, in *moveInput[api.CheckpointBody]) (*api.CheckpointResult, error) {
-			return c.engine.Checkpoint(ctx, in.Cell, in.body().Name)
-		})
+	handle(s, move("checkpoints", "createCheckpoint", "Name the present state", http.StatusCreated, Run), s.checkpoint)
 	handle(s, move("restore", "restore", "Go back to a state", 0, Run),
 		func(ctx context.Context, c *call, in *moveInput[api.RestoreBody]) (*api.MoveResult, error) {
 			b := in.body()
@@ -64,6 +61,18 @@ func (in *moveInput[B]) body() (b B) {
 		b = *in.Body
 	}
 	return b
+}
+
+// checkpoint names the present state. Memory counts as disk space.
+func (s *Server) checkpoint(ctx context.Context, c *call, in *moveInput[api.CheckpointBody]) (*api.CheckpointResult, error) {
+	b := in.body()
+	if !b.Memory {
+		return c.engine.Checkpoint(ctx, in.Cell, b.Name)
+	}
+	if err := s.roomOnDisk(ctx, c); err != nil {
+		return nil, err
+	}
+	return c.engine.CheckpointMemory(ctx, in.Cell, b.Name)
 }
 
 func (s *Server) accept(ctx context.Context, c *call, in *moveInput[api.AcceptBody]) (*api.AcceptResult, error) {

@@ -19,6 +19,7 @@ type consumer interface {
 	LiveCells(ctx context.Context) ([]cell.LiveCell, error)
 	OwnBytes(ctx context.Context) (int64, error)
 	PausedCell(ctx context.Context, name string) (*cell.LiveCell, error)
+	SavedCell(ctx context.Context, name, checkpoint string) (*cell.SavedCell, error)
 }
 
 // starting are the cells that the daemon is about to make live. Until they are, their

@@ -125,7 +125,7 @@ func (m measured) BeginRace(ctx context.Context, o cell.RaceOptions) (*cell.Race
 	if o.Warm != nil {
 		req := *o.Warm
 		req.Cell, req.N = o.Cell, o.Attempts
-		release, err := m.server.acquireBranch(ctx, m.call, req)
+		release, err := m.server.acquireBranch(ctx, m.call, req, nil)
 		if err != nil {
 			return nil, err
 		}

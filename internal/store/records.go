@@ -101,8 +101,10 @@ type Checkpoint struct {
 	OwnBytes int64           `json:"own_bytes"`
 	Source   string          `json:"source,omitempty"` // the state of the source that a refresh merged
 	// Memory is the digest of the memory that was saved with it; "" if there is none.
-	Memory    string    `json:"memory,omitempty"`
-	CreatedAt time.Time `json:"created_at"`
+	Memory string `json:"memory,omitempty"`
+	// MemoryBytes is its size.
+	MemoryBytes int64     `json:"memory_bytes,omitempty"`
+	CreatedAt   time.Time `json:"created_at"`
 }
 
 // Root is the identity that people compare.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 
 from forkcell import Cell, Forkcell, ForkcellError
 
@@ -165,6 +167,16 @@ def use_branches(cell: Cell) -> None:
         assert (first.eval("x + 1").value, first.eval("[x]").value_json) == ("42", [41])
         error = second.eval("x").error
         assert error and error.type == "NameError"
+        refused("no_memory", lambda: cell.branch(from_="base"))
+        refused("changed", lambda: cell.branch(if_match=1 << 40))
+        refused("runtime", lambda: first.checkpoint(memory=True))
+
+
+def refused(code: str, call: Callable[[], object]) -> None:
+    """Call what the daemon refuses with a code."""
+    with pytest.raises(ForkcellError) as e:
+        call()
+    assert e.value.code == code
 
 
 def use_ports(cell: Cell) -> None:

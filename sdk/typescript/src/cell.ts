@@ -219,8 +219,8 @@ export class Cell {
     return this.start({ ...request, warm: { ...request.warm, python } }, options);
   }
 
-  /** Makes live cells that begin with the memory and the files that a warm template has now, all or none. */
-  async branch(request: t.BranchRequest = {}, options: CallOptions & { idempotencyKey?: string } = {}): Promise<Branch> {
+  /** Makes live cells that begin with the memory and the files that a live cell has now, or a checkpoint with memory (`from`), all or none. */
+  async branch(request: t.BranchRequest = {}, options: ChangeOptions & { idempotencyKey?: string } = {}): Promise<Branch> {
     const result = await this.#move<t.BranchResult>("/branch", request, options);
     return new Branch(result, result.children.map((child) => new Cell(this.#transport, child.cell)));
   }

@@ -216,7 +216,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make live cells that begin with the memory of a warm one */
+        /** Make live cells that begin with the memory of another one, or of a checkpoint */
         post: operations["branch"];
         delete?: never;
         options?: never;
@@ -1677,6 +1677,8 @@ export interface components {
             credentials?: {
                 [key: string]: components["schemas"]["CredentialValue"];
             };
+            /** @description A checkpoint of the cell with memory: its id, a unique prefix or its name. Without it, the present moment of the cell, which must be live. */
+            from?: string;
             /** @description The cell expires so long after the last request or command. */
             idle_timeout?: string;
             /** @description Labels of the cell. */
@@ -1829,6 +1831,8 @@ export interface components {
             status: string;
         };
         CheckpointBody: {
+            /** @description Also keep the processes of a live cell of the runtime gvisor, with their memory. */
+            memory?: boolean;
             /** @description Name of the checkpoint. */
             name?: string;
         };
@@ -1841,6 +1845,8 @@ export interface components {
             /** @description Whether it is the present state. */
             head: boolean;
             kind: string;
+            /** @description The digest of the memory that was saved with it; without one there is none. */
+            memory?: string;
             meta_root: string;
             names: string[];
             /** @description The state before it, or empty. */
@@ -5328,7 +5334,10 @@ export interface operations {
     branch: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag that the cell must have. */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description Name of the cell. */
                 cell: string;

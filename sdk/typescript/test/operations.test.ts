@@ -121,6 +121,9 @@ async function useBranches(cell: Cell): Promise<void> {
   assert.equal((await first.eval("print('out'); x = 41")).output, "out\n");
   assert.deepEqual((await first.eval("{'a_b': x + 1}")).valueJson, { a_b: 42 });
   assert.equal((await second.eval("x")).error?.type, "NameError");
+  await assert.rejects(cell.branch({ from: "base" }), (e: ForkcellError) => e.code === "no_memory");
+  await assert.rejects(cell.branch({}, { ifMatch: 2 ** 40 }), (e: ForkcellError) => e.code === "changed");
+  await assert.rejects(first.checkpoint({ memory: true }), (e: ForkcellError) => e.code === "runtime");
   for (const c of [first, second, cell]) await c.stop();
 }
 

@@ -35,6 +35,10 @@ ApplyBody = TypedDict(
 
 
 class CheckpointBody(TypedDict):
+    memory: NotRequired[bool]
+    """
+    Also keep the processes of a live cell of the runtime gvisor, with their memory.
+    """
     name: NotRequired[str]
     """
     Name of the checkpoint.
@@ -765,55 +769,24 @@ class WatchBody(TypedDict):
     """
 
 
-class BranchBody(TypedDict):
-    cpus: NotRequired[float]
-    """
-    Limit of processor time of each new cell, in processors, such as 1.5.
-    """
-    credentials: NotRequired[dict[str, CredentialValue]]
-    """
-    Values for credentials of the policy, by name; without one, that of the branched cell.
-    """
-    idle_timeout: NotRequired[str]
-    """
-    The cell expires so long after the last request or command.
-    """
-    labels: NotRequired[dict[str, str]]
-    """
-    Labels of the cell.
-    """
-    memory: NotRequired[str]
-    """
-    Memory limit of each new cell, swap included, such as 512MiB.
-    """
-    n: NotRequired[int]
-    """
-    Make so many cells, called NAME-1 to NAME-N.
-    """
-    name: NotRequired[str]
-    """
-    Name of the new cell; without it, one after the branched cell.
-    """
-    on_timeout: NotRequired[Literal['stop', 'pause', 'remove']]
-    """
-    What happens to an expired cell.
-    """
-    pids: NotRequired[int]
-    """
-    Limit of processes and threads of each new cell.
-    """
-    policy: NotRequired[str]
-    """
-    A policy as YAML, or the name of a preset. It is enforced together with that of the branched cell.
-    """
-    timeout: NotRequired[str]
-    """
-    Stop each new cell after this time.
-    """
-    ttl: NotRequired[str]
-    """
-    The cell expires so long after its creation.
-    """
+BranchBody = TypedDict(
+    'BranchBody',
+    {
+        'cpus': NotRequired[float],
+        'credentials': NotRequired[dict[str, CredentialValue]],
+        'from': NotRequired[str],
+        'idle_timeout': NotRequired[str],
+        'labels': NotRequired[dict[str, str]],
+        'memory': NotRequired[str],
+        'n': NotRequired[int],
+        'name': NotRequired[str],
+        'on_timeout': NotRequired[Literal['stop', 'pause', 'remove']],
+        'pids': NotRequired[int],
+        'policy': NotRequired[str],
+        'timeout': NotRequired[str],
+        'ttl': NotRequired[str],
+    },
+)
 
 
 class CreateSession(TypedDict):

@@ -252,6 +252,10 @@ class CheckpointInfo:
     """
     The run that made it, or empty.
     """
+    memory: str | None = None
+    """
+    The digest of the memory that was saved with it; without one there is none.
+    """
 
 
 @dataclass(kw_only=True)

@@ -283,9 +283,19 @@ class AsyncCell:
         options["warm"] = {**options.get("warm", {}), "python": python}  # type: ignore[typeddict-item]
         return await self._move("/start", options, models.StartResult, if_match)
 
-    async def branch(self, *, idempotency_key: str | None = None, **options: Unpack[bodies.BranchBody]) -> AsyncBranch:
-        """Make live cells that begin with the memory and the files that a warm template has now, all or none."""
-        call = post(self._path("/branch"), options, key=idempotency_key)
+    async def branch(
+        self,
+        *,
+        from_: str | None = None,
+        if_match: int | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[bodies.BranchBody],
+    ) -> AsyncBranch:
+        """Make live cells that begin with the memory and the files that a live cell has now, all or none.
+
+        from_ is a checkpoint with memory, which they begin with instead.
+        """
+        call = post(self._path("/branch"), {**options, "from": from_}, key=idempotency_key, if_match=if_match)
         result = await self._transport.send(call, models.BranchResult)
         return AsyncBranch(result, [AsyncCell(self._transport, child.cell) for child in result.children])
 

@@ -283,9 +283,19 @@ class Cell:
         options["warm"] = {**options.get("warm", {}), "python": python}  # type: ignore[typeddict-item]
         return self._move("/start", options, models.StartResult, if_match)
 
-    def branch(self, *, idempotency_key: str | None = None, **options: Unpack[bodies.BranchBody]) -> Branch:
-        """Make live cells that begin with the memory and the files that a warm template has now, all or none."""
-        call = post(self._path("/branch"), options, key=idempotency_key)
+    def branch(
+        self,
+        *,
+        from_: str | None = None,
+        if_match: int | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[bodies.BranchBody],
+    ) -> Branch:
+        """Make live cells that begin with the memory and the files that a live cell has now, all or none.
+
+        from_ is a checkpoint with memory, which they begin with instead.
+        """
+        call = post(self._path("/branch"), {**options, "from": from_}, key=idempotency_key, if_match=if_match)
         result = self._transport.send(call, models.BranchResult)
         return Branch(result, [Cell(self._transport, child.cell) for child in result.children])
 
