@@ -57,6 +57,7 @@ func (b *bench) cases() []measurement {
 		{"daemon: a cell is shown", []shape{small}, of(b.daemonGet, small)},
 		{"daemon: exec in a live cell against bwrap", []shape{small}, of(b.daemonExec, small)},
 		{"daemon: 100 forks that run true against bwrap", []shape{small}, of(b.daemonHundred, small)},
+		{"daemon: pages of the review site after many runs", []shape{small}, of(b.daemonPages, small)},
 		{"daemon: branches of a warm interpreter against bare forks", []shape{small}, of(b.warm, small)},
 		{"daemon: a steady load", []shape{small}, of(b.daemonLoad, small)},
 		{"daemon: many live cells", []shape{small}, of(b.daemonIdle, small)},

@@ -29,7 +29,7 @@ func (a *application) states() error {
 		if a.theirs, waiting, err = newestAccepted(tx, a.cell, a.head); err != nil {
 			return err
 		}
-		if a.aside, err = asideOf(tx, a.cell); err != nil {
+		if a.aside, err = a.e.asideOf(tx, a.cell); err != nil {
 			return err
 		}
 		a.base, err = a.baseFor(tx)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
+	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/leftout"
@@ -21,32 +23,60 @@ const AsideHeading = "Set aside (control files; apply writes them only with --al
 
 // asideOf returns the rules of a cell, by the runs that masked control files; nil if
 // none did.
-func asideOf(tx *store.Tx, c store.Cell) (*aside, error) {
-	runs, err := tx.Runs(c.ID)
-	if err != nil {
+func (e *Engine) asideOf(tx *store.Tx, c store.Cell) (*aside, error) {
+	masks, err := e.shared.masks.of(tx, c.ID)
+	if err != nil || len(masks) == 0 {
 		return nil, err
 	}
 	var opt mask.Options
-	masked := false
-	for _, r := range runs {
-		if r.Control == nil {
-			continue
-		}
+	for _, m := range masks {
 		var files api.ControlFiles
-		if err := json.Unmarshal(r.Control, &files); err != nil {
-			return nil, fmt.Errorf("the masks of run %s: %w", r.ID, err)
+		if err := json.Unmarshal(m.Control, &files); err != nil {
+			return nil, fmt.Errorf("the masks of run %s: %w", m.ID, err)
 		}
-		masked = true
 		opt.Also, opt.State = append(opt.Also, files.Also...), append(opt.State, files.State...)
-	}
-	if !masked {
-		return nil, nil //nolint:nilnil // as documented
 	}
 	rules, err := mask.NewRules(opt)
 	if err != nil {
 		return nil, fmt.Errorf("the masks of cell %s: %w", c.Name, err)
 	}
 	return &aside{rules}, nil
+}
+
+// maskMemo keeps which runs of each cell masked control files. What has ended does not
+// change, so only the runs after it are read again.
+type maskMemo struct {
+	mu    sync.Mutex
+	cells map[string]knownMasks
+}
+
+type knownMasks struct {
+	upTo int64 // the number of the last run that was looked at
+	runs []store.Run
+}
+
+// of returns the runs of a cell that masked control files, oldest first.
+func (m *maskMemo) of(tx *store.Tx, cellID string) ([]store.Run, error) {
+	m.mu.Lock()
+	kept := m.cells[cellID]
+	m.mu.Unlock()
+	more, err := tx.MaskingRuns(cellID, kept.upTo)
+	if err != nil {
+		return nil, err
+	}
+	runs := append(slices.Clip(kept.runs), more...)
+	upTo, err := tx.SettledUpTo(cellID)
+	if err != nil || upTo <= kept.upTo {
+		return runs, err
+	}
+	settled := slices.DeleteFunc(slices.Clone(runs), func(r store.Run) bool { return r.Ord > upTo })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cells == nil || len(m.cells) >= maxMemo {
+		m.cells = map[string]knownMasks{}
+	}
+	m.cells[cellID] = knownMasks{upTo, settled}
+	return runs, nil
 }
 
 // has reports whether a path is set aside, or is the state of an agent.

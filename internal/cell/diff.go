@@ -78,7 +78,7 @@ func (e *Engine) Diff(ctx context.Context, req api.DiffRequest) (*DiffResult, er
 func (e *Engine) splitChanges(res *DiffResult, c store.Cell, each func(renames bool, fn func(tree.Change) error) error) error {
 	var held *aside
 	err := e.view(func(tx *store.Tx) (err error) {
-		held, err = asideOf(tx, c)
+		held, err = e.asideOf(tx, c)
 		return err
 	})
 	if err != nil {

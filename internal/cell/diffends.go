@@ -114,12 +114,11 @@ func (d *comparison) latest(ctx context.Context) error {
 // lastEnded returns the last run of the cell that has ended, or "".
 func (d *comparison) lastEnded() (id string, err error) {
 	err = d.e.view(func(tx *store.Tx) error {
-		runs, err := tx.Runs(d.cell.ID)
-		for _, r := range runs {
-			if r.State == "done" {
-				id = r.ID
-			}
+		r, err := tx.LastRun(d.cell.ID)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
 		}
+		id = r.ID
 		return err
 	})
 	return id, err

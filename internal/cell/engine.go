@@ -76,9 +76,10 @@ type Engine struct {
 type shared struct {
 	journals eventquery.Notices
 	events   eventquery.Index
-	ended    endedRuns
+	runs     knownRuns
 	outputs  runningOutputs
 	memos    memos
+	masks    maskMemo
 }
 
 // New makes an Engine.

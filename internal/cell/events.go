@@ -40,7 +40,7 @@ func (e *Engine) eventRuns(q api.EventQuery) ([]eventquery.Run, error) {
 		cellID = c.ID
 	}
 	if q.Run == "" {
-		return cellRuns{store: e.store, ended: &e.shared.ended, cellID: cellID, sees: q.Sees}.Runs()
+		return cellRuns{store: e.store, known: &e.shared.runs, cellID: cellID, sees: q.Sees}.Runs()
 	}
 	var r store.Run
 	err := e.view(func(tx *store.Tx) (err error) {
@@ -88,7 +88,7 @@ func (e *Engine) FollowEvents(ctx context.Context, name string, last int, fn fun
 	if e.store == nil {
 		return api.Missing("cell", "there is no state directory yet", "`forkcell init NAME --from DIR` makes it")
 	}
-	runs := cellRuns{store: e.store, ended: &e.shared.ended}
+	runs := cellRuns{store: e.store, known: &e.shared.runs}
 	if name != "" {
 		c, err := e.findCell(name)
 		if err != nil {
@@ -102,7 +102,7 @@ func (e *Engine) FollowEvents(ctx context.Context, name string, last int, fn fun
 // cellRuns lists the runs of a cell, or of all cells with "", that the caller sees.
 type cellRuns struct {
 	store  *store.Store
-	ended  *endedRuns
+	known  *knownRuns
 	cellID string
 	sees   func(cell string) bool
 }
@@ -111,61 +111,78 @@ type cellRuns struct {
 func (r cellRuns) Runs() ([]eventquery.Run, error) {
 	var out []eventquery.Run
 	err := r.store.View(func(tx *store.Tx) error {
-		refs, err := tx.RunRefs(r.cellID)
+		known, err := r.known.list(tx)
 		if err != nil {
 			return err
 		}
 		seen := visibleCells{tx: tx, sees: r.sees}
-		for _, ref := range refs {
-			visible, err := seen.has(ref.CellID)
-			if err != nil {
-				return err
-			}
-			if !visible {
+		for _, run := range known {
+			if r.cellID != "" && run.cellID != r.cellID {
 				continue
 			}
-			run, err := r.ended.get(tx, ref)
+			visible, err := seen.has(run.cellID)
 			if err != nil {
 				return err
 			}
-			out = append(out, run)
+			if visible {
+				out = append(out, run.Run)
+			}
 		}
 		return nil
 	})
 	return out, err
 }
 
-// endedRuns keeps the times of runs that have ended, which do not change any more.
-type endedRuns struct {
+// knownRuns keeps the times of the runs of a home. Those of a run that has ended do not
+// change any more, so a query reads only the runs that had not, and those after.
+type knownRuns struct {
 	mu   sync.Mutex
-	runs map[string]eventquery.Run
+	runs []knownRun // by their numbers; it is never changed in place
 }
 
-// maxEnded bounds the runs that are kept.
-const maxEnded = 50_000
+type knownRun struct {
+	eventquery.Run
+	cellID string
+	ord    int64
+}
 
-func (k *endedRuns) get(tx *store.Tx, ref store.RunRef) (eventquery.Run, error) {
+// maxKnown bounds the runs that are kept.
+const maxKnown = 50_000
+
+// list returns all runs, oldest first. The caller does not change the list.
+func (k *knownRuns) list(tx *store.Tx) ([]knownRun, error) {
 	k.mu.Lock()
-	run, ok := k.runs[ref.ID]
+	kept := k.runs
 	k.mu.Unlock()
-	if ok {
-		return run, nil
-	}
-	r, err := tx.Run(ref.ID)
-	if err != nil {
-		return run, err
-	}
-	run = eventRun(r)
-	if run.Ended {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if k.runs == nil || len(k.runs) >= maxEnded {
-			k.runs = map[string]eventquery.Run{}
+	runs := make([]knownRun, 0, len(kept))
+	for _, run := range kept {
+		if !run.Ended {
+			r, err := tx.Run(run.ID)
+			if errors.Is(err, store.ErrNotFound) {
+				continue // it never started
+			}
+			if err != nil {
+				return nil, err
+			}
+			run = newKnownRun(r)
 		}
-		k.runs[ref.ID] = run
+		runs = append(runs, run)
 	}
-	return run, nil
+	last := int64(0)
+	if len(runs) > 0 {
+		last = runs[len(runs)-1].ord
+	}
+	err := tx.EachRunAfter(last, func(r store.Run) { runs = append(runs, newKnownRun(r)) })
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.runs = runs[:min(len(runs), maxKnown)]
+	return runs, nil
 }
+
+func newKnownRun(r store.Run) knownRun { return knownRun{eventRun(r), r.CellID, r.Ord} }
 
 // visibleCells finds out which cells the caller sees, by their names.
 type visibleCells struct {

@@ -79,16 +79,11 @@ func latestReceipt(tx *store.Tx, cell string) (store.Run, error) {
 		}
 		cellID = c.ID
 	}
-	runs, err := tx.Runs(cellID)
-	if err != nil {
-		return store.Run{}, err
+	r, err := tx.LastRun(cellID)
+	if errors.Is(err, store.ErrNotFound) {
+		err = noReceipt()
 	}
-	for _, r := range slices.Backward(runs) {
-		if r.State == "done" {
-			return r, nil
-		}
-	}
-	return store.Run{}, noReceipt()
+	return r, err
 }
 
 // ReceiptExport writes a self-contained bundle, and returns its size.

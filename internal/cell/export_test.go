@@ -73,3 +73,6 @@ func (x *Expirer) Step(ctx context.Context) time.Duration {
 
 // Flush records the last uses.
 func (x *Expirer) Flush() { x.flush(0) }
+
+// RowsRead returns how many rows of the database were read.
+func (e *Engine) RowsRead() int64 { return e.store.RowsRead() }

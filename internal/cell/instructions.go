@@ -31,7 +31,7 @@ func (s *session) commitInstructions(ctx context.Context) ([]string, error) {
 	var held *aside
 	var base store.Checkpoint
 	err := s.e.store.View(func(tx *store.Tx) (err error) {
-		if held, err = asideOf(tx, s.cell); err != nil || held != nil {
+		if held, err = s.e.asideOf(tx, s.cell); err != nil || held != nil {
 			return err
 		}
 		base, err = s.shared(tx, s.head)

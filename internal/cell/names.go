@@ -154,11 +154,7 @@ func (e *Engine) findState(tx *store.Tx, c store.Cell, ref string) (store.Checkp
 	case "applied":
 		return tx.Checkpoint(c.Applied)
 	case "base":
-		line, err := tx.Lineage(c.Head)
-		if err != nil || len(line) == 0 {
-			return store.Checkpoint{}, err
-		}
-		return line[len(line)-1], nil
+		return tx.First(c.Head)
 	}
 	found, err := tx.Named(c.ID, ref)
 	if !errors.Is(err, store.ErrNotFound) {

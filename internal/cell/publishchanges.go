@@ -107,7 +107,7 @@ func (p *publication) changes(ctx context.Context) ([]publish.Change, error) {
 		}
 	}
 	var held *aside
-	if err := p.e.view(func(tx *store.Tx) (err error) { held, err = asideOf(tx, p.cell); return err }); err != nil {
+	if err := p.e.view(func(tx *store.Tx) (err error) { held, err = p.e.asideOf(tx, p.cell); return err }); err != nil {
 		return nil, err
 	}
 	var out []publish.Change

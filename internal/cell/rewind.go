@@ -94,7 +94,7 @@ func (s *session) rewound(ctx context.Context, begin string, turn api.TurnInfo, 
 		if first, err = tx.Checkpoint(begin); err != nil {
 			return err
 		}
-		held, err = asideOf(tx, s.cell)
+		held, err = s.e.asideOf(tx, s.cell)
 		return err
 	})
 	if err != nil || held == nil || first.ID == to.ID {

@@ -46,32 +46,22 @@ func (r Run) endedBefore(t time.Time) bool {
 // Read calls fn for the events of runs, newest last: those of one run in the order
 // of its journal, those of concurrent runs merged by time. A run without a journal
 // has no events. A journal that cannot be read does not stop the others: the error
-// names it when all are read.
+// names it when all are read. With a limit, only the journals are read that may have
+// one of the last events.
 func (x *Index) Read(journals Journals, runs []Run, f event.Filter, fn func(event.Record) error) error {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.endedBefore(f.Since) })
 	slices.SortStableFunc(runs, func(a, b Run) int { return a.Started.Compare(b.Started) })
+	if f.Limit > 0 {
+		return x.readLast(journals, runs, f, fn)
+	}
 	m := &merger{index: x, journals: journals, waiting: runs, filter: f}
 	defer m.stop()
-	if f.Limit <= 0 {
-		for rec := range m.records() {
-			if err := fn(rec); err != nil {
-				return err
-			}
-		}
-		return m.damage()
-	}
-	var last []event.Record
 	for rec := range m.records() {
-		if last = append(last, rec); len(last) > 2*f.Limit {
-			last = slices.Delete(last, 0, len(last)-f.Limit)
-		}
-	}
-	for _, rec := range last[max(0, len(last)-f.Limit):] {
 		if err := fn(rec); err != nil {
 			return err
 		}
 	}
-	return m.damage()
+	return damage(m.broken)
 }
 
 // merger reads the journals of many runs in the order of time, with no more of
@@ -148,13 +138,13 @@ func (m *merger) stop() {
 }
 
 // damage returns an error that names the journals which could not be read.
-func (m *merger) damage() error {
-	if len(m.broken) == 0 {
+func damage(broken []string) error {
+	if len(broken) == 0 {
 		return nil
 	}
 	return &api.Error{
-		Kind: api.Failed, Code: api.CodeEvents, Message: fmt.Sprintf("%d journals of events cannot be read to their end", len(m.broken)),
-		Hint: "`forkcell receipt verify --all` compares them with what was signed", Details: m.broken,
+		Kind: api.Failed, Code: api.CodeEvents, Message: fmt.Sprintf("%d journals of events cannot be read to their end", len(broken)),
+		Hint: "`forkcell receipt verify --all` compares them with what was signed", Details: broken,
 	}
 }
 

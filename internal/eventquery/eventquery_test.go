@@ -112,6 +112,47 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// counted counts the journals that are opened.
+type counted struct {
+	home
+	opened *int
+}
+
+func (c counted) OpenEvents(run string) (*os.File, error) {
+	*c.opened++
+	return c.home.OpenEvents(run)
+}
+
+// TestReadLast: with a limit the last events are those that reading everything gives,
+// also of a run that began long before, and journals that cannot have one are not read.
+func TestReadLast(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	var list []Run
+	for i := range 40 {
+		list = append(list, h.write(fmt.Sprintf("run%02d", i), 300*i, 300*i+1, 300*i+1))
+	}
+	list = append(list, h.write("long", 5, 300*38+1, 300*40))
+	all, err := h.read(list, event.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for limit := 1; limit < 12; limit++ {
+		opened := 0
+		var got []string
+		err := new(Index).Read(counted{h, &opened}, list, event.Filter{Limit: limit}, func(r event.Record) error {
+			got = append(got, h.describe(r))
+			return nil
+		})
+		if diff := cmp.Diff(all[len(all)-limit:], got); err != nil || diff != "" {
+			t.Errorf("the last %d: %v %s", limit, err, diff)
+		}
+		if opened > limit+1 {
+			t.Errorf("%d journals were opened for the last %d events", opened, limit)
+		}
+	}
+}
+
 // TestReadDamaged: a journal that cannot be read is named, and the others are read.
 func TestReadDamaged(t *testing.T) {
 	t.Parallel()

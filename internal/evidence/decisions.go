@@ -14,7 +14,11 @@ import (
 func (l *Log) Decisions(cellID, runID string) ([]api.DecisionInfo, error) {
 	var statements []store.Statement
 	err := l.store.View(func(tx *store.Tx) (err error) {
-		statements, err = tx.Statements(cellID)
+		if runID != "" {
+			statements, err = tx.RunStatements(runID)
+		} else {
+			statements, err = tx.Statements(cellID)
+		}
 		return err
 	})
 	if err != nil {
@@ -22,7 +26,7 @@ func (l *Log) Decisions(cellID, runID string) ([]api.DecisionInfo, error) {
 	}
 	out := []api.DecisionInfo{}
 	for _, st := range statements {
-		if st.Kind != kindRun && st.Kind != KindDecision || runID != "" && st.RunID != runID {
+		if st.Kind != kindRun && st.Kind != KindDecision || cellID != "" && st.CellID != cellID {
 			continue
 		}
 		env, err := l.Envelope(st.Seq)

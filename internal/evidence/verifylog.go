@@ -243,9 +243,11 @@ func (v *logVerifier) rows(known []store.Statement) error {
 			v.problem(d.ID, "%s", d.Text)
 		}
 	}
-	missing := slices.DeleteFunc(v.onDisk, func(seq int64) bool {
-		return slices.ContainsFunc(known, func(st store.Statement) bool { return st.Seq == seq })
-	})
+	indexed := make(map[int64]bool, len(known))
+	for _, st := range known {
+		indexed[st.Seq] = true
+	}
+	missing := slices.DeleteFunc(v.onDisk, func(seq int64) bool { return indexed[seq] })
 	if len(missing) > 0 {
 		v.problem("log", "it has %d statements that the database does not know: run `forkcell recover`", len(missing))
 	}

@@ -14,6 +14,7 @@ import (
 const (
 	runsOnPage   = 50
 	statesInView = 40
+	pendingShown = 20
 	// unappliedShown bounds the number of files that are counted.
 	unappliedShown = 1000
 )
@@ -47,6 +48,13 @@ type cellBody struct {
 
 // HasAgent reports whether one of the runs is a session of a coding agent.
 func (b cellBody) HasAgent() bool { return slices.ContainsFunc(b.Runs, isAgent) }
+
+// NewestPending returns the newest of the runs that wait for a decision, the oldest of
+// them first.
+func (b cellBody) NewestPending() []string { return b.PendingRuns[b.EarlierPending():] }
+
+// EarlierPending counts the runs that wait for a decision and are not named.
+func (b cellBody) EarlierPending() int { return max(0, len(b.PendingRuns)-pendingShown) }
 
 // Idle reports whether nobody works on the cell.
 func (b cellBody) Idle() bool { return b.State == api.StateIdle }

@@ -76,10 +76,15 @@ func (tx *Tx) IndexStatement(st Statement) error {
 		st.Seq, st.ID, st.Kind, st.CellID, st.RunID, st.Digest)
 }
 
+const cellStatements = "SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE cell_id=? ORDER BY seq"
+
 // Statements lists the index in order; cellID "" means all.
 func (tx *Tx) Statements(cellID string) ([]Statement, error) {
-	return all(tx, scanStatement,
-		"SELECT seq, id, kind, cell_id, run_id, digest FROM statements WHERE ?1='' OR cell_id=?1 ORDER BY seq", cellID)
+	// With one condition for both, SQLite would go through all of them for one cell.
+	if cellID == "" {
+		return all(tx, scanStatement, "SELECT seq, id, kind, cell_id, run_id, digest FROM statements ORDER BY seq")
+	}
+	return all(tx, scanStatement, cellStatements, cellID)
 }
 
 // RunStatements lists the statements about one run.
@@ -138,14 +143,22 @@ func scanStatement(r *sqlite.Stmt) (Statement, error) {
 }
 
 // Complete returns the one id of a table that a reference means, as PickID
-// does. table is one of cells, checkpoints, runs, statements.
+// does. Only a part of an id is compared with all of them. table is one of cells, checkpoints, runs, statements.
 func (tx *Tx) Complete(table, ref string) (string, error) {
 	if !slices.Contains([]string{"cells", "checkpoints", "runs", "statements"}, table) {
 		return "", fmt.Errorf("no ids in %q", table)
 	}
+	whole := false
+	err := tx.query(func(*sqlite.Stmt) error {
+		whole = true
+		return nil
+	}, "SELECT 1 FROM "+table+" WHERE id=?", ref)
+	if err != nil || whole {
+		return ref, err
+	}
 	_, end := part(ref)
 	var ids []string
-	err := tx.query(func(r *sqlite.Stmt) error {
+	err = tx.query(func(r *sqlite.Stmt) error {
 		ids = append(ids, r.ColumnText(0))
 		return nil
 	}, "SELECT id FROM "+table+" WHERE instr(id,?)>0", end)

@@ -242,10 +242,18 @@ func (tx *Tx) Checkpoint(id string) (Checkpoint, error) {
 	return one(tx, scanCheckpoint, "SELECT "+checkpointColumns+" FROM checkpoints WHERE id=?", id)
 }
 
+// With one condition for a cell and for all, SQLite would go through all rows.
+const (
+	cellCheckpoints = "SELECT " + checkpointColumns + " FROM checkpoints WHERE cell_id=? ORDER BY ord"
+	cellNames       = "SELECT checkpoint_id, name FROM names WHERE cell_id=? ORDER BY name"
+)
+
 // Checkpoints lists the checkpoints of a cell, or of all with "", oldest first.
 func (tx *Tx) Checkpoints(cellID string) ([]Checkpoint, error) {
-	return all(tx, scanCheckpoint,
-		"SELECT "+checkpointColumns+" FROM checkpoints WHERE ?1='' OR cell_id=?1 ORDER BY ord", cellID)
+	if cellID == "" {
+		return all(tx, scanCheckpoint, "SELECT "+checkpointColumns+" FROM checkpoints ORDER BY ord")
+	}
+	return all(tx, scanCheckpoint, cellCheckpoints, cellID)
 }
 
 // NewestCheckpoints lists at most limit checkpoints of a cell, the newest first.
@@ -261,6 +269,13 @@ func (tx *Tx) Lineage(id string) ([]Checkpoint, error) {
 		SELECT `+checkpointColumns+` FROM line JOIN checkpoints ON id=cid ORDER BY depth`, id)
 }
 
+// First finds the first ancestor of a checkpoint.
+func (tx *Tx) First(id string) (Checkpoint, error) {
+	return one(tx, scanCheckpoint, `WITH RECURSIVE line(cid, depth) AS (
+			VALUES(?,0) UNION ALL SELECT c.parent, depth+1 FROM line JOIN checkpoints c ON c.id=cid WHERE c.parent<>'')
+		SELECT `+checkpointColumns+` FROM line JOIN checkpoints ON id=cid ORDER BY depth DESC LIMIT 1`, id)
+}
+
 // Name names a checkpoint within its cell.
 func (tx *Tx) Name(cellID, name, checkpoint string) error {
 	return tx.exec(`INSERT INTO names(cell_id,name,checkpoint_id) VALUES(?,?,?)
@@ -270,10 +285,14 @@ func (tx *Tx) Name(cellID, name, checkpoint string) error {
 // Names maps each named checkpoint to its names; "" means all cells.
 func (tx *Tx) Names(cellID string) (map[string][]string, error) {
 	names := map[string][]string{}
+	query, args := cellNames, []any{cellID}
+	if cellID == "" {
+		query, args = "SELECT checkpoint_id, name FROM names ORDER BY name", nil
+	}
 	err := tx.query(func(r *sqlite.Stmt) error {
 		names[r.ColumnText(0)] = append(names[r.ColumnText(0)], r.ColumnText(1))
 		return nil
-	}, "SELECT checkpoint_id, name FROM names WHERE ?1='' OR cell_id=?1 ORDER BY name", cellID)
+	}, query, args...)
 	return names, err
 }
 

@@ -38,17 +38,24 @@ func (tx *Tx) RunsBackwards(fn func(RunRef) (more bool)) error {
 	return err
 }
 
+// EachRunAfter calls fn for the runs whose number is greater than after, oldest first.
+func (tx *Tx) EachRunAfter(after int64, fn func(Run)) error {
+	row, err := tx.rowOfRun(after)
+	if err != nil {
+		return err
+	}
+	return tx.query(func(r *sqlite.Stmt) error {
+		run, err := scanRun(r)
+		if err == nil {
+			fn(run)
+		}
+		return err
+	}, runsAfter, row, -1)
+}
+
 // RunRef finds a run by its whole id.
 func (tx *Tx) RunRef(id string) (RunRef, error) {
 	return one(tx, scanRef, "SELECT "+refColumns+" FROM runs WHERE id=?", id)
-}
-
-// RunRefs lists the runs of a cell, or of all with "", oldest first.
-func (tx *Tx) RunRefs(cellID string) ([]RunRef, error) {
-	if cellID == "" {
-		return all(tx, scanRef, "SELECT "+refColumns+" FROM runs ORDER BY rowid")
-	}
-	return all(tx, scanRef, "SELECT "+refColumns+" FROM runs WHERE cell_id=? ORDER BY ord", cellID)
 }
 
 // Identity returns the random name of the database. A database that is rebuilt has

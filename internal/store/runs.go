@@ -3,6 +3,8 @@ package store
 import (
 	"encoding/json"
 	"errors"
+	"math"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -114,26 +116,101 @@ func (tx *Tx) Runs(cellID string) ([]Run, error) {
 	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? ORDER BY ord", cellID)
 }
 
+// Runs have no index by their numbers: it would slow every run. Their rows are in the
+// same order.
+const (
+	runsAfter      = "SELECT " + runColumns + " FROM runs WHERE rowid>? ORDER BY rowid LIMIT ?"
+	runsBefore     = "SELECT " + runColumns + " FROM runs WHERE rowid<=? ORDER BY rowid DESC LIMIT ?"
+	cellRunsAfter  = "SELECT " + runColumns + " FROM runs WHERE cell_id=? AND ord>? ORDER BY ord LIMIT ?"
+	cellRunsBefore = "SELECT " + runColumns + " FROM runs WHERE cell_id=? AND ord<? ORDER BY ord DESC LIMIT ?"
+	lastRunUpTo    = "SELECT rowid, ord FROM runs WHERE rowid<=? ORDER BY rowid DESC LIMIT 1"
+)
+
+// rowOfRun returns the row of the last run whose number is at most ord, or 0. It halves
+// the rows until it is found.
+func (tx *Tx) rowOfRun(ord int64) (found int64, err error) {
+	last := func(upTo int64) (row, number int64, err error) {
+		err = tx.query(func(r *sqlite.Stmt) error {
+			row, number = r.ColumnInt64(0), r.ColumnInt64(1)
+			return nil
+		}, lastRunUpTo, upTo)
+		return row, number, err
+	}
+	high, number, err := last(math.MaxInt64)
+	if err != nil || number <= ord {
+		return high, err
+	}
+	for low := int64(1); low < high; {
+		middle := low + (high-low)/2
+		row, number, err := last(middle)
+		if err != nil {
+			return 0, err
+		}
+		if number <= ord {
+			found, low = row, middle+1
+		} else {
+			high = row
+		}
+	}
+	return found, nil
+}
+
 // RunsAfter lists at most limit runs of a cell, or of all with "", whose number is
 // greater than after, oldest first.
 func (tx *Tx) RunsAfter(cellID string, after int64, limit int) ([]Run, error) {
 	if cellID == "" {
-		return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ord>? ORDER BY ord LIMIT ?", after, limit)
+		row, err := tx.rowOfRun(after)
+		if err != nil {
+			return nil, err
+		}
+		return all(tx, scanRun, runsAfter, row, limit)
 	}
-	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? AND ord>? ORDER BY ord LIMIT ?", cellID, after, limit)
+	return all(tx, scanRun, cellRunsAfter, cellID, after, limit)
 }
 
 // RunsBefore lists at most limit runs before the one with the given number, of one
 // cell or of all with "", the newest first.
 func (tx *Tx) RunsBefore(cellID string, before int64, limit int) ([]Run, error) {
 	if cellID == "" {
-		return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE ord<? ORDER BY ord DESC LIMIT ?", before, limit)
+		row, err := tx.rowOfRun(before - 1)
+		if err != nil {
+			return nil, err
+		}
+		return all(tx, scanRun, runsBefore, row, limit)
 	}
-	return all(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE cell_id=? AND ord<? ORDER BY ord DESC LIMIT ?", cellID, before, limit)
+	return all(tx, scanRun, cellRunsBefore, cellID, before, limit)
 }
 
-// LastRun is a cell's newest finished run.
+// maskingRuns finds the few documents that may have the field without decoding the
+// others: in a string its quotes would be escaped.
+const maskingRuns = "SELECT " + runColumns + ` FROM runs WHERE cell_id=? AND ord>? AND instr(doc,'"control":')>0 ORDER BY ord`
+
+// MaskingRuns lists the runs of a cell whose number is greater than after and that
+// masked control files, oldest first.
+func (tx *Tx) MaskingRuns(cellID string, after int64) ([]Run, error) {
+	runs, err := all(tx, scanRun, maskingRuns, cellID, after)
+	return slices.DeleteFunc(runs, func(r Run) bool { return r.Control == nil }), err
+}
+
+const settledUpTo = `SELECT coalesce(
+	(SELECT min(ord)-1 FROM runs INDEXED BY runs_receipt WHERE receipt_id='' AND cell_id=?1),
+	(SELECT ord FROM runs WHERE cell_id=?1 ORDER BY ord DESC LIMIT 1), 0)`
+
+// SettledUpTo returns a number up to which all runs of a cell have ended: neither
+// their documents' facts nor their number will change.
+func (tx *Tx) SettledUpTo(cellID string) (ord int64, err error) {
+	err = tx.query(func(r *sqlite.Stmt) error {
+		ord = r.ColumnInt64(0)
+		return nil
+	}, settledUpTo, cellID)
+	return ord, err
+}
+
+// LastRun is the newest finished run of a cell, or of all with "".
 func (tx *Tx) LastRun(cellID string) (Run, error) {
+	if cellID == "" {
+		return one(tx, scanRun, "SELECT "+runColumns+" FROM runs WHERE state='done' ORDER BY rowid DESC LIMIT 1")
+	}
 	return one(tx, scanRun,
 		"SELECT "+runColumns+" FROM runs WHERE cell_id=? AND state='done' ORDER BY ord DESC LIMIT 1", cellID)
 }

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 	"zombiezen.com/go/sqlite"
@@ -73,6 +74,7 @@ type Store struct {
 	file       os.FileInfo // of the database that is open
 	recovering bool        // an empty database beside a log is the purpose
 	scratch    string      // where a read-only home's database was copied
+	rows       atomic.Int64
 }
 
 // Open opens the home at path.

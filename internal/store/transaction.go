@@ -83,5 +83,12 @@ func (tx *Tx) exec(query string, args ...any) error {
 }
 
 func (tx *Tx) query(row func(*sqlite.Stmt) error, query string, args ...any) error {
-	return sqlitex.Execute(tx.conn, query, &sqlitex.ExecOptions{Args: args, ResultFunc: row})
+	return sqlitex.Execute(tx.conn, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(r *sqlite.Stmt) error {
+		tx.s.rows.Add(1)
+		return row(r)
+	}})
 }
+
+// RowsRead returns the number of rows that queries have returned. It shows whether what
+// a reader does follows the length of the history.
+func (s *Store) RowsRead() int64 { return s.rows.Load() }
