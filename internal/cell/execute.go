@@ -239,8 +239,10 @@ func (r *run) diskUsage(ctx context.Context, since time.Time) (int64, error) {
 	return named + held, err
 }
 
-// diskFull records in the outcome that the limit ended the command.
+// diskFull records in the outcome that the limit ended the command. The start may have
+// been cancelled by it: a command can fill the disk before its start is reported.
 func (r *run) diskFull() {
+	r.startError = nil
 	r.rec.Outcome, r.rec.ExitCode = killed, 137
 	r.fail(fmt.Sprintf("the run added more than its limit of %d bytes to the disk", r.policy.Limits.Disk))
 }
