@@ -56,11 +56,10 @@ func (k *known) signal(sig unix.Signal) error {
 // lives reports whether the process has not ended.
 func (k *known) lives() bool {
 	return k != nil && k.with(func(fd int) error {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		if err == nil && n > 0 {
-			err = unix.ESRCH
+		if hasEnded(fd) {
+			return unix.ESRCH
 		}
-		return err
+		return nil
 	}) == nil
 }
 

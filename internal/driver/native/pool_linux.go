@@ -228,9 +228,8 @@ func (m *hostMounts) changed() bool {
 	if !m.watched {
 		return false
 	}
-	fds := []unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLPRI}}
-	n, err := unix.Poll(fds, 0)
-	return err != nil || n > 0 && fds[0].Revents&unix.POLLPRI != 0
+	events, err := pollNow(m.fd, unix.POLLPRI)
+	return err != nil || events&unix.POLLPRI != 0
 }
 
 func (m *hostMounts) close() {

@@ -180,8 +180,19 @@ func (p *process) adopt() (err error) {
 
 // hasEnded reports whether the process of a descriptor has ended.
 func hasEnded(pidfd int) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
-	return err == nil && n > 0
+	events, err := pollNow(pidfd, unix.POLLIN)
+	return err == nil && events != 0
+}
+
+// pollNow returns which events a descriptor has. The runtime's own signals interrupt
+// even a poll that does not wait.
+func pollNow(fd int, events int16) (int16, error) {
+	for {
+		p := []unix.PollFd{{Fd: int32(fd), Events: events}}
+		if _, err := unix.Poll(p, 0); !errors.Is(err, unix.EINTR) {
+			return p[0].Revents, err
+		}
+	}
 }
 
 // abandon ends a process that could not be adopted.
