@@ -80,6 +80,15 @@ func busyError(name, wanted string, err error) error {
 	return err
 }
 
+// mayRunIn refuses a caller who may not run commands in a cell with the backend delta:
+// what they write is in its directory at once.
+func (e *Engine) mayRunIn(c store.Cell) error {
+	if c.Live == "" {
+		return nil
+	}
+	return errors.Join(e.caller.mayUse(c.Live), e.caller.mayDecide("a cell with the backend delta"))
+}
+
 func (s *session) open(ctx context.Context, name, what string) error {
 	var err error
 	if s.homeLock, err = s.e.store.LockHome(false); err != nil {
@@ -92,10 +101,8 @@ func (s *session) open(ctx context.Context, name, what string) error {
 	if s.cell.Name != name {
 		return api.Missing("cell", name, "it was renamed or removed meanwhile")
 	}
-	if s.cell.Live != "" {
-		if err := errors.Join(s.e.caller.mayUse(s.cell.Live), s.e.caller.mayDecide("a cell with the backend delta")); err != nil {
-			return err
-		}
+	if err := s.e.mayRunIn(s.cell); err != nil {
+		return err
 	}
 	if unfinished {
 		if err := s.settle(ctx); err != nil {

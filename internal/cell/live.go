@@ -28,6 +28,10 @@ type Launcher interface {
 // outlives this process.
 func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartResult, error) {
 	c, err := e.findCell(req.Cell)
+	if err == nil {
+		// The supervisor does not know what this caller may do.
+		err = e.mayRunIn(c)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +119,9 @@ func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo,
 // finishes its run and returns an error; the caller can then start the cell again.
 func (e *Engine) dialLive(ctx context.Context, cell string) (*supervise.Client, error) {
 	client, c, err := e.findLive(cell)
+	if err == nil {
+		err = e.mayRunIn(c)
+	}
 	if err != nil || client != nil {
 		return client, err
 	}

@@ -195,9 +195,11 @@ func (e *Engine) SuperviseResume(ctx context.Context, order supervise.StartOrder
 	if err != nil {
 		return err
 	}
-	if s.e, err = e.engineFor(s.cell.Name, m.policy, supervise.BranchOrder{Actor: order.Actor, Ceiling: order.Ceiling}); err != nil {
+	bounded, err := e.engineFor(s.cell.Name, m.policy, supervise.BranchOrder{Actor: order.Actor, Ceiling: order.Ceiling})
+	if err != nil {
 		return err
 	}
+	s.e = bounded
 	r, err := s.checkpoint(ctx, req)
 	if err != nil {
 		return err

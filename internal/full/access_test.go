@@ -287,6 +287,16 @@ func TestNoDecisionByOtherMeans(t *testing.T) {
 	runner := d.token(api.TokenBody{Name: "runner", Scopes: []string{"run"}})
 	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/demo/restore", api.RestoreBody{Checkpoint: "base"})
 	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/runs", api.RunBody{Command: []string{"true"}})
+	execute := api.ExecBody{Command: []string{"touch", "made"}}
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/start", nil)
+	d.want(200, nil, "POST", "/v1/cells/live/start", nil)
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/exec", execute)
+	d.want(200, nil, "POST", "/v1/cells/live/pause", api.PauseBody{FSOnly: true})
+	runner.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/resume", nil)
+	d.want(200, nil, "POST", "/v1/cells/live/stop", nil)
+	if _, err := os.Stat(filepath.Join(d.source, "made")); err == nil {
+		t.Error("a token without decide has written to the directory")
+	}
 	decider := d.token(api.TokenBody{Name: "decider", Scopes: []string{"run", "decide"}})
 	decider.want(200, nil, "POST", "/v1/cells/demo/restore", api.RestoreBody{Checkpoint: "base"})
 	decider.problem(403, api.CodeForbidden, "POST", "/v1/cells/live/runs", api.RunBody{Command: []string{"true"}}) // outside of --allow-source
