@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/pem"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -116,6 +117,13 @@ func (s *scene) ask(messages ...[]byte) (answer []byte) {
 		answer = c.answer(context.Background(), m)
 	}
 	return answer
+}
+
+// decisions returns all decisions.
+func (s *scene) decisions() []Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.decided)
 }
 
 // last returns the last decision.

@@ -19,7 +19,7 @@ type limits struct {
 	// idle is how long a connection may wait before the next request, and message how
 	// long a request may take to arrive and its answer to leave.
 	idle, message time.Duration
-	// rate and burst bound the requests of all connections. Others wait.
+	// rate and burst bound the connections and their requests, together. Others wait.
 	rate  rate.Limit
 	burst int
 }
@@ -54,6 +54,10 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener, who func(net.Conn) (i
 		}
 		wait.Go(func() {
 			defer func() { <-free }()
+			defer conn.Close()
+			if pace.Wait(ctx) != nil {
+				return
+			}
 			c := &connection{agent: a}
 			c.pid, c.binary = who(conn)
 			c.serve(ctx, conn, pace)
@@ -63,7 +67,6 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener, who func(net.Conn) (i
 
 // serve serves one connection until it fails.
 func (c *connection) serve(ctx context.Context, conn net.Conn, pace *rate.Limiter) {
-	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	for {
 		message, err := c.agent.receive(conn)

@@ -58,6 +58,11 @@ func talk(conn net.Conn, message []byte) ([]byte, error) {
 	if _, err := conn.Write(framed(message)); err != nil {
 		return nil, err
 	}
+	return hear(conn)
+}
+
+// hear reads an answer.
+func hear(conn net.Conn) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(conn, head[:]); err != nil {
 		return nil, err
@@ -92,19 +97,18 @@ func TestLimits(t *testing.T) {
 			t.Fatalf("%x, %v", answer, err)
 		}
 	}
-	answered := make(chan error, 1)
-	go func() {
-		_, err := talk(third, []byte{requestIdentities})
-		answered <- err
-	}()
-	select {
-	case err := <-answered:
-		t.Fatalf("a third connection was served: %v", err)
-	default:
+	if err := third.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := talk(third, []byte{requestIdentities}); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a third connection was served: %x, %v", answer, err)
 	}
 	_ = first.Close()
-	if err := <-answered; err != nil {
-		t.Error(err)
+	if err := third.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := hear(third); err != nil || answer[0] != identitiesAnswer {
+		t.Errorf("%x, %v", answer, err)
 	}
 }
 
@@ -127,8 +131,9 @@ func TestIdle(t *testing.T) {
 func TestRate(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.agent.limits.rate, s.agent.limits.burst = 0.0001, 3
-	conn := dial(t, s.listen(t))
+	s.agent.limits.rate, s.agent.limits.burst = 0.0001, 4
+	at := s.listen(t)
+	conn := dial(t, at) // which counts, too
 	for range 3 {
 		if _, err := talk(conn, []byte{requestIdentities}); err != nil {
 			t.Fatal(err)
@@ -139,6 +144,17 @@ func TestRate(t *testing.T) {
 	}
 	if answer, err := talk(conn, []byte{requestIdentities}); err == nil {
 		t.Errorf("a fourth request was answered: %x", answer)
+	}
+	before := len(s.decisions())
+	bad := dial(t, at)
+	if _, err := bad.Write(make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if err := bad.SetDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bad.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || len(s.decisions()) != before {
+		t.Errorf("an empty request was decided about at once: %v", err)
 	}
 }
 
