@@ -29,8 +29,8 @@ type Launcher interface {
 func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartResult, error) {
 	c, err := e.findCell(req.Cell)
 	if err == nil {
-		// The supervisor does not know what this caller may do.
-		err = e.mayRunIn(c)
+		// The supervisor does not know this caller.
+		err = errors.Join(e.mayRunIn(c), e.unchanged(c))
 	}
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (e *Engine) Processes(ctx context.Context, cell string) ([]api.ProcessInfo,
 func (e *Engine) dialLive(ctx context.Context, cell string) (*supervise.Client, error) {
 	client, c, err := e.findLive(cell)
 	if err == nil {
-		err = e.mayRunIn(c)
+		err = errors.Join(e.mayRunIn(c), e.unchanged(c))
 	}
 	if err != nil || client != nil {
 		return client, err

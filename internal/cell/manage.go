@@ -71,7 +71,8 @@ func (e *Engine) RemoveAll(ctx context.Context, cells []string, force bool) erro
 func (e *Engine) holdForRemoval(ctx context.Context, name string, force bool) (*session, error) {
 	wait := time.Duration(0)
 	if force {
-		if err := e.stopFirst(ctx, name); err != nil {
+		var err error
+		if e, _, err = e.stopFirst(ctx, name); err != nil {
 			return nil, err
 		}
 		wait = forceWait

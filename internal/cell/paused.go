@@ -87,15 +87,19 @@ func (e *Engine) Stop(ctx context.Context, req api.StopRequest) (*api.RunResult,
 	return client.Stop(ctx, req.Grace)
 }
 
-// stopFirst stops a live cell for an operation that may stop it.
-func (e *Engine) stopFirst(ctx context.Context, cell string) error {
+// stopFirst stops a live cell for an operation that may stop it. The operation goes on
+// with the engine that it returns: a stop changes the revision, so what the caller
+// expects of that is checked before.
+func (e *Engine) stopFirst(ctx context.Context, cell string) (*Engine, *api.RunResult, error) {
 	c, err := e.findCell(cell)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if _, ok := e.supervisor(c); !ok {
-		return nil
+		return e, nil, nil
 	}
-	_, err = e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
-	return err
+	res, err := e.Stop(ctx, api.StopRequest{Cell: cell, Grace: -1})
+	who := e.caller
+	who.Expect = nil
+	return e.As(who), res, err
 }

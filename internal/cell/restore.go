@@ -64,7 +64,8 @@ func (e *Engine) Restore(ctx context.Context, req api.RestoreRequest) (*api.Move
 	}
 	wait := time.Duration(0)
 	if req.Force {
-		if err := e.stopFirst(ctx, req.Cell); err != nil {
+		var err error
+		if e, _, err = e.stopFirst(ctx, req.Cell); err != nil {
 			return nil, err
 		}
 		wait = forceWait

@@ -38,10 +38,8 @@ func (e *Engine) Rewind(ctx context.Context, req api.RewindRequest) (*api.Rewind
 		return nil, err
 	}
 	res := &api.RewindResult{Cell: c.Name, Turn: req.To}
-	if _, live := e.supervisor(c); live {
-		if res.Stopped, err = e.Stop(ctx, api.StopRequest{Cell: c.Name, Grace: -1}); err != nil {
-			return nil, err
-		}
+	if e, res.Stopped, err = e.stopFirst(ctx, c.Name); err != nil {
+		return nil, err
 	}
 	failpoint.Hit("rewind.stopped")
 	s, err := e.hold(ctx, c.Name, "rewind", forceWait)

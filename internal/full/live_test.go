@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,34 @@ import (
 	"github.com/forkcell/forkcell/internal/app"
 	"github.com/forkcell/forkcell/internal/cell"
 )
+
+// revision returns the ETag of a cell.
+func (d *daemon) revision(name string) string {
+	d.Helper()
+	var status api.StatusResult
+	d.want(200, &status, "GET", "/v1/cells/"+name, nil)
+	return strconv.Quote(strconv.FormatInt(status.Revision, 10))
+}
+
+// TestLiveIfMatch: verbs of live cells heed what the caller expects, before they do
+// anything.
+func TestLiveIfMatch(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.cell("demo")
+	post := func(verb string, body any) {
+		t.Helper()
+		at := "/v1/cells/demo/" + verb
+		d.problem(412, api.CodeChanged, "POST", at, body, "If-Match", `"9999"`)
+		d.want(200, nil, "POST", at, body, "If-Match", d.revision("demo"))
+	}
+	post("start", nil)
+	post("pause", api.PauseBody{FSOnly: true})
+	post("resume", nil)
+	post("stop", nil)
+	post("start", nil)
+	post("restore", api.RestoreBody{Checkpoint: "base", Force: true})
+}
 
 // live makes a live cell, which ends with the test.
 func (d *daemon) live(name string) api.StartResult {

@@ -93,8 +93,13 @@ func TestSession(t *testing.T) {
 		t.Errorf("%+v", turns)
 	}
 	d.problem(http.StatusConflict, api.CodeLive, "POST", "/v1/sessions/demo-generic/accept", nil)
+	d.problem(http.StatusPreconditionFailed, api.CodeChanged, "POST", "/v1/sessions/demo-generic/rewind", nil, "If-Match", `"9999"`)
+	d.want(http.StatusOK, &i, "GET", "/v1/sessions/demo-generic", nil)
+	if i.Status != api.SessionRunning {
+		t.Errorf("a rewind that was refused has stopped the agent: %+v", i)
+	}
 	var back api.RewoundSession
-	d.want(http.StatusOK, &back, "POST", "/v1/sessions/demo-generic/rewind", `{"reason": "two was wrong"}`)
+	d.want(http.StatusOK, &back, "POST", "/v1/sessions/demo-generic/rewind", `{"reason": "two was wrong"}`, "If-Match", d.revision("demo-generic"))
 	if back.Turn != 1 || back.Session.Status != api.SessionRunning || len(back.Session.RunIDs) != 2 || d.said(i.SessionID) != "one\n" {
 		t.Errorf("%+v, said %q", back, d.said(i.SessionID))
 	}

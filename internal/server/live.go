@@ -58,6 +58,10 @@ func (s *Server) resume(ctx context.Context, c *call, in *moveInput[api.ResumeBo
 	if err != nil {
 		return nil, err
 	}
+	expect, err := expectation(in.Match)
+	if err != nil {
+		return nil, err
+	}
 	paused, err := c.engine.PausedCell(ctx, in.Cell)
 	if err != nil {
 		return nil, err
@@ -70,7 +74,7 @@ func (s *Server) resume(ctx context.Context, c *call, in *moveInput[api.ResumeBo
 		defer release()
 	}
 	n := set.options.Network
-	return s.actFor(c, nil, set.env).Resume(ctx, api.ResumeRequest{
+	return s.actFor(c, expect, set.env).Resume(ctx, api.ResumeRequest{
 		Cell: in.Cell, FSOnly: b.FSOnly, Credentials: n.Credentials, CredentialsFile: n.CredentialsFile,
 	})
 }
