@@ -202,20 +202,29 @@ func (e *Engine) Races(_ context.Context, cell string, forks []string) ([]api.Pa
 			for _, a := range p.attempts {
 				known[a.fork.ID] = true
 			}
-			races = append(races, e.pastInfo(raced, p))
+			info, err := e.pastInfo(tx, raced, p)
+			if err != nil {
+				return err
+			}
+			races = append(races, info)
 		}
 		return nil
 	})
 	return races, err
 }
 
-func (e *Engine) pastInfo(raced store.Cell, p *pastRace) api.PastRace {
+func (e *Engine) pastInfo(tx *store.Tx, raced store.Cell, p *pastRace) (api.PastRace, error) {
 	_, busy := e.store.CellHolder(p.id)
 	info := api.PastRace{RaceID: p.id, CheckpointID: p.base, Open: raced.Head == p.base && !busy, Judge: append([]string{}, p.judge...), Attempts: p.infos()}
+	here, err := lineageSet(tx, raced.Head)
 	for i, a := range p.attempts {
-		if a.run != nil && raced.Inherited[a.run.RunID] == accepted {
+		if a.run == nil || raced.Inherited[a.run.RunID] != accepted || !here[a.run.CheckpointAfter.ID] {
+			continue
+		}
+		// One that changed nothing is part of every state, also of that of another winner.
+		if info.Winner == nil || a.run.CheckpointAfter.ID != p.base {
 			info.Winner = &info.Attempts[i].Attempt
 		}
 	}
-	return info
+	return info, err
 }

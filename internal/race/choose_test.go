@@ -123,6 +123,38 @@ func TestChooseAnother(t *testing.T) {
 	w.sound()
 }
 
+// TestWinnerOfARace: after the raced state was brought back, the winner is the attempt
+// that was chosen last.
+func TestWinnerOfARace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	w.raced()
+	winner := func(want int) {
+		w.Helper()
+		races, err := w.e.Races(w.ctx, "demo", []string{"demo-race-1"})
+		w.ok(err)
+		got := 0
+		if races[0].Winner != nil {
+			got = *races[0].Winner
+		}
+		if got != want {
+			w.Errorf("the winner is %d, want %d", got, want)
+		}
+	}
+	winner(0)
+	_, err := w.choose("demo-race-2")
+	w.ok(err)
+	winner(2)
+	races, err := w.e.Races(w.ctx, "demo", []string{"demo-race-1"})
+	w.ok(err)
+	_, err = w.e.Restore(w.ctx, api.RestoreRequest{Cell: "demo", Checkpoint: races[0].CheckpointID})
+	w.ok(err)
+	winner(0)
+	_, err = w.choose("demo-race-1")
+	w.ok(err)
+	winner(1)
+}
+
 // TestChooseRefused: nothing changes if the cell or the attempt has moved, or if the
 // records do not say that the one is an attempt of a race of the other.
 func TestChooseRefused(t *testing.T) {
