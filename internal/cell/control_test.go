@@ -188,6 +188,33 @@ echo state > .git/opencode/db; echo work > new/work; mv docs/a.md docs/.envrc; r
 	}
 }
 
+// TestMasksOfLaterRuns: the engine keeps which runs masked something, and sees those
+// that come after.
+func TestMasksOfLaterRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.repository("")
+	w.init("demo", "overlay")
+	asides := func(want ...string) {
+		w.Helper()
+		diff, err := w.e.Diff(w.ctx, api.DiffRequest{Cell: "demo", From: "base"})
+		w.ok(err)
+		wantPaths(t, "set aside", changed(diff.SetAside), want...)
+	}
+	w.sh("demo", "echo work > work", acceptOnSuccess)
+	asides()
+	paths := []string{"one/file", "two/file"}
+	for i, path := range paths {
+		res, _ := w.sh("demo", "mkdir "+filepath.Dir(path)+" && echo x > "+path, masked, func(r *api.RunRequest) {
+			r.Control.Also = api.Texts{path}
+		}, acceptOnSuccess)
+		if res.Outcome != "succeeded" {
+			t.Fatalf("%+v", res)
+		}
+		asides(paths[:i+1]...)
+	}
+}
+
 func changed(list []api.ChangeJSON) (paths []string) {
 	for _, ch := range list {
 		paths = append(paths, ch.Path)
