@@ -11,12 +11,23 @@ import (
 )
 
 // TestStartIsCheap holds that no package of the project does work at the start of every
-// command that few commands need, such as compiling an expression or filling a table.
+// process that few of them need, such as compiling an expression or parsing a page. The
+// whole program counts, too: a daemon starts it for each live cell.
 func TestStartIsCheap(t *testing.T) {
 	t.Parallel()
+	for name, tags := range map[string]string{"lean": "lean", "whole": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkStart(t, tags)
+		})
+	}
+}
+
+func checkStart(t *testing.T, tags string) {
+	t.Helper()
 	const most = 8 << 10 // bytes; one expression with a class of letters takes 170 KiB
 	binary := filepath.Join(t.TempDir(), "forkcell")
-	goCommand(t, "build", "-buildvcs=false", "-tags", "lean", "-o", binary, "./cmd/forkcell")
+	goCommand(t, "build", "-buildvcs=false", "-tags", tags, "-o", binary, "./cmd/forkcell")
 	var trace bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), binary, "version")
 	cmd.Env, cmd.Stderr = []string{"GODEBUG=inittrace=1"}, &trace

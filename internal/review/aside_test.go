@@ -40,7 +40,7 @@ func TestAside(t *testing.T) {
 		"compare": compareBody{Cell: "demo", Changes: page},
 	} {
 		var b bytes.Buffer
-		if err := pages[name].ExecuteTemplate(&b, "frame.html", frame{Body: body}); err != nil {
+		if err := pages()[name].ExecuteTemplate(&b, "frame.html", frame{Body: body}); err != nil {
 			t.Fatal(err)
 		}
 		_, aside, found := strings.Cut(b.String(), cell.AsideHeading)

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	slashpath "path"
 	"strings"
+	"sync"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -50,8 +51,9 @@ type frame struct {
 	Body    any
 }
 
-// pages are the templates, by the name of the page.
-var pages = parsePages()
+// pages are the templates, by the name of the page. They are parsed when the first
+// page is made: the program of a daemon is also that of its supervisors.
+var pages = sync.OnceValue(parsePages)
 
 func parsePages() map[string]*template.Template {
 	base := template.Must(template.New("frame.html").Funcs(functions()).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html"))
@@ -98,7 +100,7 @@ func query(pairs ...string) string {
 // failure is still a page.
 func (s *Site) render(w http.ResponseWriter, status int, name string, f frame) {
 	var b bytes.Buffer
-	if err := pages[name].ExecuteTemplate(&b, "frame.html", f); err != nil {
+	if err := pages()[name].ExecuteTemplate(&b, "frame.html", f); err != nil {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = fmt.Fprintf(w, "The page %s could not be made: %v\n", name, err)
