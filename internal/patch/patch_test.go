@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aymanbagabas/go-udiff"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"golang.org/x/sys/unix"
@@ -305,6 +307,48 @@ func TestGitApplies(t *testing.T) {
 		}
 		if string(got) != now {
 			t.Fatalf("git made %q of %q, want %q", got, old, now)
+		}
+	})
+}
+
+// The numbers of a hunk are where its lines stand in the two texts.
+func TestPositions(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var before, after []string
+		for i, edit := range rapid.SliceOfN(rapid.SampledFrom([]string{"keep", "keep", "keep", "keep", "change", "remove", "add"}), 1, 80).Draw(t, "edits") {
+			line := fmt.Sprintln(i)
+			if edit != "add" {
+				before = append(before, line)
+			}
+			switch edit {
+			case "keep", "add":
+				after = append(after, line)
+			case "change":
+				after = append(after, "new "+line)
+			}
+		}
+		c := contents{}
+		got, err := patch.Compare(c.modified("f", strings.Join(before, ""), strings.Join(after, "")), c.open, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range got.Hunks {
+			from, to := h.FromLine-1, h.ToLine-1
+			for _, l := range h.Lines {
+				if l.Kind != udiff.Insert {
+					if l.Content != before[from] {
+						t.Fatalf("line %d of the old text is %q, not %q", from+1, before[from], l.Content)
+					}
+					from++
+				}
+				if l.Kind != udiff.Delete {
+					if l.Content != after[to] {
+						t.Fatalf("line %d of the new text is %q, not %q", to+1, after[to], l.Content)
+					}
+					to++
+				}
+			}
 		}
 	})
 }

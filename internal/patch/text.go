@@ -65,7 +65,19 @@ func (p *printer) compare(c *tree.Change) (Contents, error) {
 	if len(d.Hunks) == 0 {
 		return Contents{}, nil
 	}
+	number(d.Hunks)
 	return Contents{Form: Text, Hunks: d.Hunks}, nil
+}
+
+// number sets where hunks begin in the new text. The library does not count the equal
+// lines between two changes of one hunk, so that all later hunks would begin too early.
+func number(hunks []*udiff.Hunk) {
+	more := 0
+	for _, h := range hunks {
+		h.ToLine = h.FromLine + more
+		added, removed := Contents{Hunks: []*udiff.Hunk{h}}.count()
+		more += added - removed
+	}
 }
 
 func file(e *tree.Entry) *tree.Entry {
