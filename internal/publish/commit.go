@@ -51,8 +51,17 @@ type signing struct {
 	config []setting
 }
 
+const signHint = "`git config --global gpg.format ssh`, then `git config --global user.signingkey ~/.ssh/KEY.pub`"
+
 // newSigning reads the operator's signing key and allowed signers.
 func (s *scratch) newSigning(how string, o operator, rules Rules, home string) (*signing, error) {
+	if how == "" && o.value("gpg.format") == "" && o.value("user.signingkey") == "" && o.value("commit.gpgsign") == "" {
+		hint := signHint
+		if !rules.RequireSigned {
+			hint += ", or --sign off"
+		}
+		return nil, api.Refusef(api.CodePublish, hint, "the commit cannot be signed: git's global configuration has no signing key")
+	}
 	if how == "" {
 		how = map[string]string{"ssh": SignSSH, "": SignGPG, "openpgp": SignGPG}[o.value("gpg.format")]
 	}
@@ -70,7 +79,7 @@ func (s *scratch) newSigning(how string, o operator, rules Rules, home string) (
 		return nil, api.Usagef("one of ssh, gpg, off", "signatures of the kind %s are not supported", quote.Arg(how))
 	}
 	if o.value("user.signingkey") == "" && o.value("gpg.ssh.defaultkeycommand") == "" {
-		return nil, api.Refusef(api.CodePublish, "`git config --global user.signingkey ~/.ssh/KEY.pub`", "git's global configuration has no user.signingkey")
+		return nil, api.Refusef(api.CodePublish, signHint, "git's global configuration has no user.signingkey")
 	}
 	sign := &signing{how, append(o.with("user.signingkey", "gpg."), setting{"gpg.format", "ssh"})}
 	if !rules.RequireSigned {
@@ -117,7 +126,10 @@ func (s *scratch) commit(ctx context.Context, sign *signing, identity []string, 
 	c := s.in(append(args, tree)...)
 	c.stdin, c.env, c.config = strings.NewReader(message), identity, sign.config
 	id, err := s.git.line(ctx, c)
-	if err != nil {
+	switch {
+	case err != nil && sign.how != SignOff:
+		return "", api.Refusef(api.CodePublish, "`git commit --allow-empty -S` shows whether you can sign", "the commit cannot be made and signed (%s): %v", sign.how, err)
+	case err != nil:
 		return "", api.Failf(api.CodePublish, err, "make the commit")
 	}
 	return id, nil
