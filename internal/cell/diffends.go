@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/quote"
@@ -99,6 +100,11 @@ func (d *comparison) latest(ctx context.Context) error {
 		d.note("cell %s is live: its start compared with its present state, captured as %s", d.cell.Name, now.state.ID)
 		return nil
 	}
+	if now.state.ID != now.head.ID {
+		d.from, d.to = now.head, now.state
+		d.missed(d.cell, now)
+		return nil
+	}
 	last, err := d.lastEnded()
 	if err != nil {
 		return err
@@ -164,7 +170,7 @@ func (d *comparison) named(ctx context.Context, refs []string) error {
 	d.missed(d.cell, now)
 	d.from, d.to = states[0], now.state
 	// A captured state of a live cell is newer than its start.
-	if foreign || now.missed != nil && d.from.Kind == kindLive {
+	if foreign || now.missed != nil && d.from.Kind == kindLive && now.state.ID == now.head.ID {
 		d.from, d.to = d.to, d.from
 	}
 	return nil
@@ -244,7 +250,7 @@ func (d *comparison) foreignState(tx *store.Tx, ref string) (string, error) {
 // presentState is the present state of a cell.
 type presentState struct {
 	head   store.Checkpoint
-	state  store.Checkpoint // the head, or the captured state of a live cell
+	state  store.Checkpoint // the head, or the newest captured state of a live cell
 	live   bool
 	missed error // why a live cell could not be captured
 }
@@ -267,15 +273,43 @@ func (d *comparison) present(ctx context.Context, c store.Cell) (presentState, e
 		return now, ctx.Err()
 	}
 	now.live, now.missed = captured != nil || err != nil, err
-	if captured != nil {
+	switch {
+	case captured != nil:
 		return now, read(&now.state, captured.CheckpointID)
+	case now.missed != nil:
+		return now, d.e.view(func(tx *store.Tx) (err error) {
+			now.state, err = lastCaptured(tx, c, now.head)
+			return err
+		})
 	}
 	return now, nil
 }
 
+// lastCaptured returns the newest state that was captured since a live cell was
+// started, such as a turn, or the state that it was started from.
+func lastCaptured(tx *store.Tx, c store.Cell, start store.Checkpoint) (store.Checkpoint, error) {
+	newest, err := tx.NewestCheckpoints(c.ID, 1)
+	if err != nil || len(newest) == 0 || newest[0].Kind != kindLive || newest[0].Parent != start.ID {
+		return start, err
+	}
+	running, err := tx.UnfinishedRuns(c.ID)
+	for _, r := range running {
+		if newest[0].CreatedAt.After(r.StartedAt) {
+			return newest[0], err
+		}
+	}
+	return start, err
+}
+
+// missed says which state is shown of a live cell that could not be captured.
 func (d *comparison) missed(c store.Cell, now presentState) {
-	if now.missed != nil {
+	switch {
+	case now.missed == nil:
+	case now.state.ID == now.head.ID:
 		d.note("cell %s is live, and its present state cannot be captured: %v; its start is shown instead", c.Name, now.missed)
+	default:
+		d.note("cell %s is live, and its present state cannot be captured: %v; its state of %s is shown instead, %s",
+			c.Name, now.missed, now.state.CreatedAt.UTC().Format(time.TimeOnly+"Z"), now.state.ID)
 	}
 }
 

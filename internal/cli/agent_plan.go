@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strings"
+	"time"
 
 	"github.com/forkcell/forkcell/internal/agent"
 	"github.com/forkcell/forkcell/internal/api"
@@ -73,6 +74,15 @@ func reaches(t api.SessionTerms) string {
 	return quote.Line(strings.Join(list, ", ") + more)
 }
 
+// wallTime returns a limit of time, in days if it is whole days.
+func wallTime(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d%day == 0 {
+		return count(int64(d/day), "day", "days")
+	}
+	return d.String()
+}
+
 func limitsText(l policy.Limits, optional bool) string {
 	var parts []string
 	if l.Memory > 0 {
@@ -85,7 +95,7 @@ func limitsText(l policy.Limits, optional bool) string {
 		parts = []string{strings.Join(parts, " and ") + " if this host can enforce that"}
 	}
 	if l.WallTime > 0 {
-		parts = append(parts, l.WallTime.String())
+		parts = append(parts, wallTime(l.WallTime))
 	}
 	if l.Disk > 0 {
 		parts = append(parts, size(l.Disk)+" of disk")
