@@ -24,7 +24,7 @@ func overADaemon() []string {
 	return []string{
 		"accept-default", "accept-reject", "apply-control", "apply-git", "backends", "checkpoint-restore", "decisions", "df",
 		"diff", "diff-pager", "diff-states", "fork", "gc", "init-git", "list",
-		"live-diff", "live-logs", "live-refused", "live-start-stop", "policy-etc", "race-choose", "race-options", "receipt", "refresh",
+		"live-diff", "live-logs", "live-refused", "live-start-stop", "policy-etc", "race-accept", "race-choose", "race-options", "receipt", "refresh",
 		"rm", "root", "run-busy", "run-denied", "run-interrupt", "run-streams", "run-terminal", "secrets",
 		"uninspected", "usage-cells",
 	}
@@ -54,8 +54,10 @@ func TestScriptsOverADaemon(t *testing.T) {
 // to it.
 func overTCP() []string {
 	return []string{
-		"accept-default", "accept-reject", "apply", "apply-conflicts", "apply-control", "apply-git", "diff", "export", "holes", "init-git", "live-cp",
-		"live-port-forward", "names-directory", "race-choose", "race-options", "refresh", "secrets", "try",
+		"accept-default", "accept-reject", "apply", "apply-conflicts", "apply-control", "apply-git", "checkpoint-restore", "decisions", "df", "diff", "diff-pager",
+		"diff-states", "export", "fork", "holes", "init-git", "live-cp", "live-diff", "live-logs", "live-pause", "live-port-forward", "names", "names-directory",
+		"race", "race-accept", "race-choose", "race-options", "race-warm", "receipt", "refresh", "rm", "root", "run-busy", "run-interrupt", "run-limits", "run-result",
+		"run-streams", "run-terminal", "secrets", "try", "usage-cells", "warm-branch", "warm-policy",
 	}
 }
 

@@ -171,6 +171,10 @@ type ExportRequest struct {
 	Checkpoint string `json:"checkpoint,omitempty"`
 	Output     string `json:"output,omitempty"`  // FILE.tar, FILE.tar.zst or a directory that does not exist or is empty
 	Changes    bool   `json:"changes,omitempty"` // only what differs from the last applied state
+	Since      string `json:"since,omitempty"`   // the state that changes are compared with, instead of the last applied one
+	// Changed are the paths that differ, of a cell that does not know its last applied
+	// state: that of a daemon's cell in a temporary home. nil for all other cells.
+	Changed []string `json:"-"`
 	// AllowControl are patterns of control files that the cell changed and that
 	// are written to a directory all the same; AllowSetuid keeps set-id bits and
 	// security.* attributes there. Archives have everything.

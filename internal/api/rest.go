@@ -281,6 +281,12 @@ type AcceptedState struct {
 	// Sources are the roots of the states of the source directory that the state
 	// contains, the newest first.
 	Sources []string `json:"sources"`
+	// Contains are those of the roots that the request names which the state is or
+	// follows.
+	Contains []string `json:"contains"`
+	// Origins are the ids of the cells that the cell was forked from, the nearest first,
+	// up to the first one that the caller does not see.
+	Origins []string `json:"origins"`
 	// Undecided describes the first work after the state, or is "".
 	Undecided string `json:"undecided"`
 }

@@ -42,7 +42,9 @@ func (e *Engine) info(tx *store.Tx, c store.Cell, left abandonedWork) (api.CellI
 		if err != nil {
 			return info, err
 		}
-		info.ForkedFrom = parent.LastName
+		if e.caller.sees(parent.LastName) {
+			info.ForkedFrom = parent.LastName
+		}
 	}
 	last, err := tx.LastRun(c.ID)
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
@@ -90,6 +91,10 @@ func (x *export) states() error {
 		if x.at, err = x.e.findCheckpoint(tx, x.cell, x.req.Checkpoint); err != nil {
 			return err
 		}
+		if x.req.Since != "" {
+			x.base, err = x.e.findCheckpoint(tx, x.cell, x.req.Since)
+			return err
+		}
 		x.base, err = tx.Checkpoint(x.cell.Applied)
 		return err
 	})
@@ -114,6 +119,11 @@ func (x *export) states() error {
 	if x.changes, err = tree.Diff(from, x.tree, tree.DiffOptions{}); err != nil {
 		return longPath(x.cell, err)
 	}
+	if x.req.Changed != nil {
+		if err := x.onlyChanged(); err != nil {
+			return err
+		}
+	}
 	x.res.Files, x.res.Bytes = 0, 0
 	for _, ch := range x.changes {
 		if ch.New == nil {
@@ -122,6 +132,24 @@ func (x *export) states() error {
 		}
 		x.res.Files++
 		x.res.Bytes += ch.New.Size
+	}
+	return nil
+}
+
+// onlyChanged keeps the changes of the paths that the request names. All of them must be
+// in the state.
+func (x *export) onlyChanged() error {
+	named := map[string]bool{}
+	for _, p := range x.req.Changed {
+		named[p] = true
+	}
+	x.changes = slices.DeleteFunc(x.changes, func(ch tree.Change) bool { return !named[ch.Path] })
+	for _, ch := range x.changes {
+		delete(named, ch.Path)
+	}
+	if delete(named, "."); len(named) > 0 {
+		return api.Refusef(api.CodeProtocol, "nothing was written; try again", "the archive from the daemon does not have %s, which it names as changed",
+			api.Counted(len(named), "path"))
 	}
 	return nil
 }

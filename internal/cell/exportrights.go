@@ -59,11 +59,7 @@ func (x *export) skipControl(o *hostExport) error {
 	if err != nil {
 		return api.Usagef("patterns are gitignore-style", "bad --allow-control: %v", err)
 	}
-	from, err := x.e.tree(x.base, workspace.AreaWorkspace)
-	if err != nil {
-		return err
-	}
-	return tree.DiffFunc(from, x.tree, tree.DiffOptions{}, func(ch tree.Change) error {
+	skip := func(ch tree.Change) error {
 		if ch.New == nil || ch.Old != nil && isDirChange(ch) && ch.Old.Kind == tree.KindDir {
 			return nil
 		}
@@ -79,7 +75,18 @@ func (x *export) skipControl(o *hostExport) error {
 		x.res.Notes = append(x.res.Notes,
 			fmt.Sprintf("left out: %s, which the cell changed: %s; --allow-control PATTERN keeps it", quote.Path(ch.Path), what))
 		return nil
-	})
+	}
+	if x.req.Changes {
+		for _, ch := range x.changes {
+			_ = skip(ch)
+		}
+		return nil
+	}
+	from, err := x.e.tree(x.base, workspace.AreaWorkspace)
+	if err != nil {
+		return err
+	}
+	return tree.DiffFunc(from, x.tree, tree.DiffOptions{}, skip)
 }
 
 // skip reports whether a path, or a directory above it, is left out.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/quote"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/internal/tree"
 	"github.com/forkcell/forkcell/internal/workspace"
@@ -18,14 +19,14 @@ import (
 // was made from the same directory. What the daemon's cell has accepted comes to the
 // mirror as an archive, and is applied from there by the rules of any other cell.
 
-// Accepted returns the newest state of a cell up to which everything is accepted, and
-// the states of the source that it contains.
-func (e *Engine) Accepted(_ context.Context, cell string) (*api.AcceptedState, error) {
+// Accepted returns the newest state of a cell up to which everything is accepted, the
+// states of the source that it contains, and which of the given roots it contains.
+func (e *Engine) Accepted(_ context.Context, cell string, roots []string) (*api.AcceptedState, error) {
 	c, err := e.findCell(cell)
 	if err != nil {
 		return nil, err
 	}
-	res := &api.AcceptedState{Cell: c.Name, CellID: c.ID, Sources: []string{}}
+	res := &api.AcceptedState{Cell: c.Name, CellID: c.ID, Sources: []string{}, Contains: []string{}, Origins: []string{}}
 	err = e.view(func(tx *store.Tx) error {
 		head, err := tx.Checkpoint(c.Head)
 		if err != nil {
@@ -39,17 +40,42 @@ func (e *Engine) Accepted(_ context.Context, cell string) (*api.AcceptedState, e
 			res.Undecided = waiting.describe(c)
 		}
 		res.CheckpointID, res.Root = state.ID, state.Root()
-		res.Sources, err = sourcesIn(tx, state)
+		line, err := tx.Lineage(state.ID)
+		if err != nil {
+			return err
+		}
+		for _, l := range line {
+			if slices.Contains(roots, l.Root()) {
+				res.Contains = append(res.Contains, l.Root())
+			}
+		}
+		if res.Sources, err = sourcesIn(tx, line); err != nil {
+			return err
+		}
+		res.Origins, err = e.originsOf(tx, c)
 		return err
 	})
 	return res, err
 }
 
-// sourcesIn returns the roots of the states of the source that a state contains, the
+// originsOf returns the ids of the cells that a cell was forked from, the nearest first,
+// up to the first one that the caller does not see.
+func (e *Engine) originsOf(tx *store.Tx, c store.Cell) ([]string, error) {
+	origins := []string{}
+	for c.ForkedCell != "" {
+		parent, err := tx.CellByID(c.ForkedCell)
+		if err != nil || !e.caller.sees(parent.LastName) {
+			return origins, err
+		}
+		origins, c = append(origins, parent.ID), parent
+	}
+	return origins, nil
+}
+
+// sourcesIn returns the roots of the states of the source that a lineage contains, the
 // newest first. The first state of a cell is one.
-func sourcesIn(tx *store.Tx, state store.Checkpoint) ([]string, error) {
+func sourcesIn(tx *store.Tx, line []store.Checkpoint) ([]string, error) {
 	roots := []string{}
-	line, err := tx.Lineage(state.ID)
 	for i, c := range line {
 		if c.Source != "" {
 			source, err := tx.Checkpoint(c.Source)
@@ -62,12 +88,11 @@ func sourcesIn(tx *store.Tx, state store.Checkpoint) ([]string, error) {
 			roots = append(roots, c.Root())
 		}
 	}
-	return roots, err
+	return roots, nil
 }
 
-// SourceRoots returns the root of the state that the source of a cell had at the last
-// apply or refresh, and those of the states that it was refreshed from, the newest
-// first.
+// SourceRoots returns the roots of states that the source of a cell has had, the newest
+// first: at the last apply or refresh, and before it as far as is known.
 func (e *Engine) SourceRoots(_ context.Context, cell string) ([]string, error) {
 	c, err := e.findCell(cell)
 	if err != nil {
@@ -75,13 +100,37 @@ func (e *Engine) SourceRoots(_ context.Context, cell string) ([]string, error) {
 	}
 	var roots []string
 	err = e.view(func(tx *store.Tx) error {
-		states, err := sourceStates(tx, c)
+		states, err := e.pastSources(tx, c)
 		for _, s := range states {
 			roots = append(roots, s.Root())
 		}
 		return err
 	})
 	return roots, err
+}
+
+// maxPast bounds how many past states of a source are told.
+const maxPast = 256
+
+// pastSources returns the states that the source of a cell has had, the newest first. The
+// last one is the first state of the cell.
+func (e *Engine) pastSources(tx *store.Tx, c store.Cell) ([]store.Checkpoint, error) {
+	first, err := e.findCheckpoint(tx, c, "base")
+	if err != nil {
+		return nil, err
+	}
+	var states []store.Checkpoint
+	for id := c.Applied; id != "" && id != first.ID && len(states) < maxPast-1; {
+		state, err := tx.Checkpoint(id)
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, state)
+		if id = state.Source; state.Kind == kindSource {
+			id = state.Parent
+		}
+	}
+	return append(states, first), nil
 }
 
 func sourceStates(tx *store.Tx, c store.Cell) ([]store.Checkpoint, error) {
@@ -97,6 +146,42 @@ func sourceStates(tx *store.Tx, c store.Cell) ([]store.Checkpoint, error) {
 		}
 		id = state.Parent
 	}
+}
+
+// ForkMirror makes the mirror of a fork from that of the cell that was forked. roots are
+// those that the fork contains. The fork begins at the newest state of the directory
+// among them: what the directory got after that is the directory's own.
+func (e *Engine) ForkMirror(ctx context.Context, from, name string, roots []string) error {
+	if err := checkName("cell", name); err != nil {
+		return err
+	}
+	c, err := e.findCell(from)
+	if err != nil {
+		return err
+	}
+	var at *store.Checkpoint
+	err = e.view(func(tx *store.Tx) error {
+		states, err := e.pastSources(tx, c)
+		if i := slices.IndexFunc(states, func(s store.Checkpoint) bool { return slices.Contains(roots, s.Root()) }); i >= 0 {
+			at = &states[i]
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if at == nil {
+		return api.Refusef(api.CodeNoSource, "`forkcell export "+name+" -o DIR` writes its files to a new directory",
+			"cell %s contains no state that %s has had", name, quote.Path(c.Source))
+	}
+	f, err := e.stateToFork(ctx, api.ForkRequest{Cell: from, Checkpoint: at.ID})
+	if err != nil {
+		return err
+	}
+	defer f.lock.Unlock()
+	forks := e.forkCells(f.from, f.at, []string{name})
+	forks[0].Applied = f.at.ID
+	return e.makeForks(ctx, f, forks, func(*store.Tx) error { return nil })
 }
 
 // ApplyReceived makes an archive the state of a mirror, if it has the root that the

@@ -205,3 +205,19 @@ func TestErrorCodes(t *testing.T) {
 		t.Errorf("%s is out of date; run go test ./internal/cli -run TestErrorCodes -update\n%s", page, diff)
 	}
 }
+
+// TestReferenceAtHome: the page of the API names every command that no daemon carries out.
+func TestReferenceAtHome(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/reference/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## The command line through a daemon\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, command := range atHome() {
+		if !strings.Contains(section, "`"+command+"`") {
+			t.Errorf("docs/reference/api.md does not name %s", command)
+		}
+	}
+}

@@ -25,6 +25,13 @@ func (e *Engine) Diff(ctx context.Context, r api.DiffRequest) (*cell.DiffResult,
 		}
 		from, to = state, r.From
 	}
+	if r.SinceApply && from+to+r.Run == "" {
+		applied, err := e.appliedHere(ctx, r.Cell)
+		if err != nil {
+			return nil, err
+		}
+		from, r.SinceApply = applied, applied == ""
+	}
 	for key, value := range map[string]string{"run": r.Run, "from": from, "to": to} {
 		if value != "" {
 			q.Set(key, value)

@@ -87,8 +87,3 @@ func kindOf(code api.Code, status int) api.Kind {
 	}
 	return api.Refused
 }
-
-// unsupported refuses what the API cannot do.
-func unsupported(hint, format string, args ...any) error {
-	return api.Refusef(api.CodeUnsupported, hint, format, args...)
-}

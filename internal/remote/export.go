@@ -2,14 +2,17 @@ package remote
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/archive"
 	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/tree"
 )
 
 // Export writes a state to an archive or a directory of this machine.
@@ -24,14 +27,20 @@ func (e *Engine) Export(ctx context.Context, r api.ExportRequest) (*api.ExportRe
 	if err != nil {
 		return nil, err
 	}
-	res, err := e.exported(ctx, r)
+	if r.Changes && r.Since == "" {
+		if r.Since, err = e.appliedHere(ctx, r.Cell); err != nil {
+			return nil, err
+		}
+		r.Since = cmp.Or(r.Since, "applied")
+	}
+	res, changed, err := e.exported(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	if !strings.HasSuffix(r.Output, ".tar") && !archive.IsZstd(r.Output) {
-		return res, e.exportDir(ctx, r, at, res)
+		return res, e.exportDir(ctx, r, at, changed, res)
 	}
-	body, err := e.openState(ctx, r.Cell, res.CheckpointID, r.Changes)
+	body, err := e.openState(ctx, r.Cell, res.CheckpointID, r.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -39,8 +48,9 @@ func (e *Engine) Export(ctx context.Context, r api.ExportRequest) (*api.ExportRe
 	return res, cell.WriteOutput(at, func(w io.Writer) error { return writeArchive(w, body, res) })
 }
 
-// exported describes the state to export: that which is named, or the present one.
-func (e *Engine) exported(ctx context.Context, r api.ExportRequest) (*api.ExportResult, error) {
+// exported describes the state to export: that which is named, or the present one. Of an
+// export of changes it returns their paths.
+func (e *Engine) exported(ctx context.Context, r api.ExportRequest) (res *api.ExportResult, changed []string, err error) {
 	// The daemon knows what a name of a state means. A state equals itself.
 	ref := r.Checkpoint
 	if ref == "" {
@@ -48,30 +58,45 @@ func (e *Engine) exported(ctx context.Context, r api.ExportRequest) (*api.Export
 	}
 	same, err := get[api.DiffResult](ctx, e, query(inCell(r.Cell, "/diff"), map[string]string{"from": ref, "to": ref}))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	res := &api.ExportResult{Cell: r.Cell, CheckpointID: same.To, Output: r.Output, Deleted: []string{}, Notes: []string{}}
+	res = &api.ExportResult{Cell: r.Cell, CheckpointID: same.To, Output: r.Output, Deleted: []string{}, Notes: []string{}}
 	states, err := pages[api.CheckpointInfo](ctx, e, inCell(r.Cell, "/checkpoints"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, s := range states {
 		if s.CheckpointID == res.CheckpointID {
 			res.Root = s.Root
 		}
 	}
-	if r.Changes {
-		diff, err := e.Diff(ctx, api.DiffRequest{Cell: r.Cell, From: "applied", To: res.CheckpointID})
-		if err != nil {
-			return nil, err
-		}
-		for _, ch := range diff.Raw {
-			if ch.New == nil {
-				res.Deleted = append(res.Deleted, ch.Path)
-			}
-		}
+	if !r.Changes {
+		return res, nil, nil
 	}
-	return res, nil
+	diff, err := e.Diff(ctx, api.DiffRequest{Cell: r.Cell, From: r.Since, To: res.CheckpointID})
+	if err != nil {
+		return nil, nil, err
+	}
+	changed, res.Deleted = changedPaths(append(diff.Raw, diff.RawAside...))
+	return res, changed, nil
+}
+
+// changedPaths returns the paths that changes leave, and those that they take away. Neither
+// is nil.
+func changedPaths(changes []tree.Change) (changed, deleted []string) {
+	changed, deleted = []string{}, []string{}
+	for _, ch := range changes {
+		switch {
+		case ch.New == nil:
+			deleted = append(deleted, ch.Path)
+			continue
+		case ch.OldPath != "":
+			deleted = append(deleted, ch.OldPath)
+		}
+		changed = append(changed, ch.Path)
+	}
+	slices.Sort(deleted)
+	return changed, deleted
 }
 
 // received is the name of a cell in a temporary home.
@@ -80,10 +105,7 @@ const received = "state"
 // exportDir writes a state to a directory by the rules of any other export, through a
 // home that exists for it. What the directory of the cell had is not known here: every
 // control file counts as changed by the cell.
-func (e *Engine) exportDir(ctx context.Context, r api.ExportRequest, at string, res *api.ExportResult) (err error) {
-	if r.Changes {
-		return unsupported("-o FILE.tar writes an archive", "export: changes of a daemon's cell cannot be written to a directory")
-	}
+func (e *Engine) exportDir(ctx context.Context, r api.ExportRequest, at string, changed []string, res *api.ExportResult) (err error) {
 	h, release, err := e.homes.Temporary()
 	if err != nil {
 		return err
@@ -93,12 +115,12 @@ func (e *Engine) exportDir(ctx context.Context, r api.ExportRequest, at string, 
 		return err
 	}
 	err = h.Receive(ctx, received, api.ReceiveRequest{Root: res.Root}, func() (io.ReadCloser, error) {
-		return e.openState(ctx, r.Cell, res.CheckpointID, false)
+		return e.openState(ctx, r.Cell, res.CheckpointID, "")
 	})
 	if err != nil {
 		return err
 	}
-	written, err := h.Export(ctx, api.ExportRequest{Cell: received, Output: at, AllowControl: r.AllowControl, AllowSetuid: r.AllowSetuid})
+	written, err := h.Export(ctx, api.ExportRequest{Cell: received, Output: at, Changes: r.Changes, Changed: changed, AllowControl: r.AllowControl, AllowSetuid: r.AllowSetuid})
 	if err != nil {
 		return err
 	}

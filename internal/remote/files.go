@@ -10,8 +10,13 @@ import (
 // Init makes a cell. A daemon on the local socket reads the directory itself; to others
 // it is sent.
 func (e *Engine) Init(ctx context.Context, r api.InitRequest) (*api.InitResult, error) {
-	if len(r.ReadOnly) > 0 || r.Cache == "standard" || r.NoDefaultExcludes {
-		return nil, unsupported("use it on the machine of the daemon", "init: a daemon takes no --ro, --cache and --no-default-excludes")
+	switch {
+	case len(r.ReadOnly) > 0:
+		return nil, refuse("--ro")
+	case r.Cache == "standard":
+		return nil, refuse("init --cache")
+	case r.NoDefaultExcludes:
+		return nil, refuse("init --no-default-excludes")
 	}
 	body := api.CreateCell{
 		Name: r.Name, Backend: r.Backend, Runtime: r.Runtime, Policy: policyText(r.Policy), Exclude: r.Exclude,

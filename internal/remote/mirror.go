@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -30,6 +31,7 @@ type reader interface {
 	Init(ctx context.Context, r api.InitRequest) (*api.InitResult, error)
 	Refresh(ctx context.Context, r api.RefreshRequest) (*api.RefreshResult, error)
 	SourceRoots(ctx context.Context, cell string) ([]string, error)
+	ForkMirror(ctx context.Context, from, name string, roots []string) error
 	ExportTo(ctx context.Context, r api.ExportRequest, begin func() io.Writer) error
 }
 
@@ -55,21 +57,48 @@ type Homes struct {
 const maxArchive = 16 << 30
 
 // withMirror calls do with the mirror of a cell, whose name in its home is the id of
-// the cell. It refuses a cell that was not made from a directory of this machine.
+// the cell. That of a fork is made from the mirror of the cell that was forked. It
+// refuses a cell that was not made from a directory of this machine.
 func (e *Engine) withMirror(ctx context.Context, verb, name, id string, do func(h Home) error) error {
 	h, release, err := e.homes.Mirrors(false)
 	if err != nil {
 		return err
 	}
 	mirrors, err := h.ListMatching(ctx, api.CellFilter{})
-	if err == nil && !slices.ContainsFunc(mirrors, func(c api.CellInfo) bool { return c.Name == id }) {
-		err = api.Refusef(api.CodeNoSource, "`forkcell export "+name+" -o DIR` writes its files to a new directory",
-			"%s: cell %s was not made from a directory of this machine through %s", verb, name, quote.Line(e.url))
+	if err == nil && !has(mirrors, id) {
+		err = e.forkMirror(ctx, h, mirrors, verb, name, id)
 	}
 	if err == nil {
-		err = named(do(h), name, id)
+		err = do(h)
 	}
-	return errors.Join(err, release())
+	return errors.Join(named(err, name, id), release())
+}
+
+func has(mirrors []api.CellInfo, id string) bool {
+	return slices.ContainsFunc(mirrors, func(c api.CellInfo) bool { return c.Name == id })
+}
+
+// forkMirror makes the mirror of a fork.
+func (e *Engine) forkMirror(ctx context.Context, h Home, mirrors []api.CellInfo, verb, name, id string) error {
+	at, err := get[api.AcceptedState](ctx, e, inCell(name, "/accepted"))
+	if err != nil {
+		return err
+	}
+	from := slices.IndexFunc(at.Origins, func(origin string) bool { return has(mirrors, origin) })
+	if from < 0 || at.CellID != id {
+		return api.Refusef(api.CodeNoSource, "`forkcell export "+name+" -o DIR` writes its files to a new directory",
+			"%s: cell %s was not made from a directory of this machine through %s", verb, name, quote.Line(e.url))
+	}
+	origin := at.Origins[from]
+	roots, err := h.SourceRoots(ctx, origin)
+	if err != nil {
+		return err
+	}
+	q := url.Values{"root": roots}
+	if at, err = get[api.AcceptedState](ctx, e, inCell(name, "/accepted?"+q.Encode())); err != nil {
+		return err
+	}
+	return h.ForkMirror(ctx, origin, id, at.Contains)
 }
 
 // named replaces the name of a mirror in an error by that of the daemon's cell.
@@ -103,7 +132,7 @@ func (e *Engine) applyHere(ctx context.Context, r api.ApplyRequest) (res *api.Ap
 		here := r
 		here.Cell = at.CellID
 		res, err = h.ApplyReceived(ctx, api.ReceiveRequest{Root: at.Root, Sources: at.Sources}, here, func() (io.ReadCloser, error) {
-			return e.openState(ctx, r.Cell, at.CheckpointID, false)
+			return e.openState(ctx, r.Cell, at.CheckpointID, "")
 		})
 		return err
 	})
@@ -114,10 +143,11 @@ func (e *Engine) applyHere(ctx context.Context, r api.ApplyRequest) (res *api.Ap
 }
 
 // openState returns a state of the daemon, or its changes, as an archive with a bound.
-func (e *Engine) openState(ctx context.Context, cell, checkpoint string, changes bool) (io.ReadCloser, error) {
+// since is the state that changes are compared with; "" is of a whole state.
+func (e *Engine) openState(ctx context.Context, cell, checkpoint, since string) (io.ReadCloser, error) {
 	params := map[string]string{"checkpoint": checkpoint}
-	if changes {
-		params["changes"] = "true"
+	if since != "" {
+		params["changes"], params["since"] = "true", since
 	}
 	resp, err := e.send(ctx, http.MethodGet, query(inCell(cell, "/export"), params), typeTar, nil)
 	if err != nil {
@@ -203,6 +233,38 @@ func (e *Engine) refreshFromHere(ctx context.Context, r api.RefreshRequest) (res
 	return res, err
 }
 
+// appliedHere returns the state of a cell that its directory on this machine has, or "" if
+// the daemon knows it, or nobody does.
+func (e *Engine) appliedHere(ctx context.Context, name string) (state string, err error) {
+	if e.client.Local() {
+		return "", nil
+	}
+	status, err := e.Status(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	h, release, err := e.homes.Mirrors(false)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	mirrors, err := h.ListMatching(ctx, api.CellFilter{})
+	if err != nil || !has(mirrors, status.CellID) {
+		return "", err
+	}
+	roots, err := h.SourceRoots(ctx, status.CellID)
+	if err != nil {
+		return "", err
+	}
+	states, err := pages[api.CheckpointInfo](ctx, e, inCell(name, "/checkpoints"))
+	for _, s := range states { // the oldest first
+		if s.Root == roots[0] && !s.Freed {
+			state = s.CheckpointID
+		}
+	}
+	return state, err
+}
+
 // mirrorsAt returns the directories that cells of the daemon were made from through
 // this client, by the names that the cells have there now.
 func (e *Engine) mirrorsAt(ctx context.Context) (sources map[string]string, err error) {
@@ -218,6 +280,9 @@ func (e *Engine) mirrorsAt(ctx context.Context) (sources map[string]string, err 
 	cells, err := e.ListMatching(ctx, api.CellFilter{})
 	sources = map[string]string{}
 	for _, m := range mirrors {
+		if m.ForkedFrom != "" {
+			continue // the cell of a directory is the one that was made from it
+		}
 		if at := slices.IndexFunc(cells, func(c api.CellInfo) bool { return c.CellID == m.Name }); at >= 0 {
 			sources[cells[at].Name] = m.Source
 		}
@@ -233,9 +298,7 @@ func (e *Engine) removeMirrors(ctx context.Context, ids []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	mirrors, err := h.ListMatching(ctx, api.CellFilter{})
-	gone := slices.DeleteFunc(ids, func(id string) bool {
-		return !slices.ContainsFunc(mirrors, func(c api.CellInfo) bool { return c.Name == id })
-	})
+	gone := slices.DeleteFunc(ids, func(id string) bool { return !has(mirrors, id) })
 	if err != nil || len(gone) == 0 {
 		return err
 	}

@@ -42,7 +42,7 @@ func (e *Engine) settings(ctx context.Context, o api.RunOptions) (api.RunSetting
 // ofHost refuses options that name something of the daemon's host.
 func ofHost(o api.RunOptions) error {
 	if o.Runtime != "" && o.Runtime != "native" {
-		return unsupported("leave it out", "--runtime: a daemon runs the commands of a cell as the cell was made")
+		return refuse("--runtime")
 	}
 	pins := len(o.Network.Resolve)
 	if o.Policy != nil {
@@ -53,13 +53,13 @@ func ofHost(o api.RunOptions) error {
 		given bool
 	}{
 		{"--ro", len(o.ReadOnly) > 0},
-		{"--grant", len(o.Grants.Paths) > 0},
+		{"--grant-path", len(o.Grants.Paths) > 0},
 		{"--grant-env", len(o.Grants.Env) > 0},
 		{"--resolve", pins > 0},
 		{"--ca", len(o.Network.CA) > 0},
 	} {
 		if flag.given {
-			return unsupported("use it on the machine of the daemon", "%s names something of the host, which a daemon does not let its callers do", flag.name)
+			return refuse(flag.name)
 		}
 	}
 	return nil

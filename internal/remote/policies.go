@@ -36,7 +36,7 @@ func (e *Engine) canonical(doc []byte, hash string) ([]byte, error) {
 // ApplyPolicy gives a cell another policy.
 func (e *Engine) ApplyPolicy(ctx context.Context, name string, f api.PolicyFile, grant *api.NetworkRequest) (*api.PolicyApplied, error) {
 	if grant != nil && len(grant.Credentials) > 0 {
-		return nil, unsupported("give --credential to start", "policy apply: a daemon takes no --credential")
+		return nil, refuse("policy apply --credential")
 	}
 	return told(e.client.Cells.Named(name).SetPolicy(ctx, policyText(&f)))
 }
@@ -93,7 +93,7 @@ func (e *Engine) ExplainPolicy(ctx context.Context, ref cell.PolicyRef, q cell.P
 	}
 	if r := q.Request; r != nil {
 		if q.Body != nil || len(q.Header) > 0 {
-			return nil, unsupported("leave them out", "policy explain: a daemon takes no headers and no body of a request")
+			return nil, refuse("policy explain --body")
 		}
 		body.Host = r.Host + ":" + strconv.Itoa(int(r.Port))
 		body.Scheme, body.Method, body.URLPath, body.Binary = r.Scheme, r.Method, r.Path, r.Binary

@@ -18,8 +18,13 @@ import (
 // maxRaceLine bounds a line of the stream of a race.
 const maxRaceLine = 16 << 20
 
-// Race makes several attempts in forks of a cell. The end of the context ends it.
+// Race makes several attempts in forks of a cell. The end of the context ends it. A
+// refused apply does not change the decision.
 func (e *Engine) Race(ctx context.Context, r api.RaceRequest, events func(api.RaceEvent)) (*api.RaceResult, error) {
+	here := r.Apply && !e.client.Local()
+	if here {
+		r.Accept, r.Apply = true, false
+	}
 	body, err := e.raceBody(ctx, r)
 	if err != nil {
 		return nil, err
@@ -29,7 +34,19 @@ func (e *Engine) Race(ctx context.Context, r api.RaceRequest, events func(api.Ra
 		return nil, err
 	}
 	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
+	res, err := readRace(ctx, resp.Body, events)
+	if err != nil || !here || res.DecisionID == "" {
+		return res, err
+	}
+	if res.Applied, err = e.applyHere(ctx, api.ApplyRequest{Cell: r.Cell, OnConflict: "fail"}); err != nil {
+		return res, cell.AfterAccept(err, r.Cell)
+	}
+	return res, nil
+}
+
+// readRace reads the stream of a race. A problem may follow the result.
+func readRace(ctx context.Context, stream io.Reader, events func(api.RaceEvent)) (res *api.RaceResult, err error) {
+	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, maxRaceLine)
 	kind := ""
 	for lines.Scan() {
@@ -38,16 +55,22 @@ func (e *Engine) Race(ctx context.Context, r api.RaceRequest, events func(api.Ra
 		case "event":
 			kind = string(value)
 		case "data":
-			res, err := raceEvent(kind, value, events)
-			if res != nil || err != nil {
+			ended, err := raceEvent(kind, value, events)
+			if err != nil {
 				return res, err
+			}
+			if ended != nil {
+				res = ended
 			}
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return res, ctx.Err()
 	}
-	return nil, failure(fmt.Errorf("the stream of the race ended: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF)))
+	if err := lines.Err(); err != nil || res == nil {
+		return res, failure(fmt.Errorf("the stream of the race ended: %w", errors.Join(err, io.ErrUnexpectedEOF)))
+	}
+	return res, nil
 }
 
 // Choose accepts an attempt of a race that has ended. A refused apply does not change the

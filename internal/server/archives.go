@@ -71,12 +71,13 @@ type exportInput struct {
 	InCell
 	Checkpoint string `query:"checkpoint" doc:"The state; without it, the present one."`
 	Changes    bool   `query:"changes" doc:"Only what differs from the last applied state."`
+	Since      string `query:"since" doc:"With changes: only what differs from this state."`
 }
 
 func (s *Server) export(ctx context.Context, x *exchange, in *exportInput) {
 	guardContent(x.w.Header())
 	x.archive(typeTar, func(begin func() io.Writer) error {
-		return x.engine.ExportTo(ctx, api.ExportRequest{Cell: in.Cell, Checkpoint: in.Checkpoint, Changes: in.Changes}, begin)
+		return x.engine.ExportTo(ctx, api.ExportRequest{Cell: in.Cell, Checkpoint: in.Checkpoint, Changes: in.Changes, Since: in.Since}, begin)
 	})
 }
 

@@ -39,13 +39,18 @@ func (s *Server) addMoves() {
 		})
 	handle(s, route{
 		method: http.MethodGet, path: "/v1/cells/{cell}/accepted", id: "getAccepted", tag: tagDecisions, summary: "Show the state that an apply would write", needs: []Scope{Read},
-	}, func(ctx context.Context, c *call, in *InCell) (*api.AcceptedState, error) {
-		return c.engine.Accepted(ctx, in.Cell)
+	}, func(ctx context.Context, c *call, in *acceptedInput) (*api.AcceptedState, error) {
+		return c.engine.Accepted(ctx, in.Cell, in.Roots)
 	})
 	handle(s, move("verify", "verifyCell", "Recompute the hashes of states", 0, Read),
 		func(ctx context.Context, c *call, in *moveInput[api.VerifyBody]) (*api.VerifyResult, error) {
 			return c.engine.Verify(ctx, in.Cell, in.body().Checkpoint, in.body().All)
 		})
+}
+
+type acceptedInput struct {
+	InCell
+	Roots []string `query:"root,explode" maxItems:"1000" doc:"Roots of states; the answer says which of them the state contains."`
 }
 
 // moveInput is the input of a route that changes a cell. The body may be left out.

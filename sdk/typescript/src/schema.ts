@@ -1534,6 +1534,8 @@ export interface components {
             cell: string;
             cell_id: string;
             checkpoint_id: string;
+            contains: string[];
+            origins: string[];
             root: string;
             sources: string[];
             undecided: string;
@@ -5073,7 +5075,10 @@ export interface operations {
     };
     getAccepted: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Roots of states; the answer says which of them the state contains. */
+                root?: string[];
+            };
             header?: never;
             path: {
                 /** @description Name of the cell. */
@@ -6707,6 +6712,8 @@ export interface operations {
                 checkpoint?: string;
                 /** @description Only what differs from the last applied state. */
                 changes?: boolean;
+                /** @description With changes: only what differs from this state. */
+                since?: string;
             };
             header?: never;
             path: {

@@ -12,6 +12,8 @@ class AcceptedState:
     cell: str
     cell_id: str
     checkpoint_id: str
+    contains: list[str]
+    origins: list[str]
     root: str
     sources: list[str]
     undecided: str
