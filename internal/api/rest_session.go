@@ -84,6 +84,9 @@ type SessionPlan struct {
 	Notes              []string `json:"notes"`
 	// SSHNotes say what keeps the session from logging in to hosts.
 	SSHNotes []string `json:"ssh_notes,omitempty"`
+	// Packages says what the session can install of the system; "" in modes that are
+	// not about it.
+	Packages string `json:"packages,omitempty"`
 	// OptionalLimits reports that the limits are the default ones.
 	OptionalLimits bool         `json:"optional_limits"`
 	Terms          SessionTerms `json:"terms"`

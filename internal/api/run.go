@@ -66,6 +66,9 @@ type StartRequest struct {
 	Session *SessionTerms `json:"session,omitempty"`
 	// Turns, if set, takes turns.
 	Turns *TurnRequest `json:"turns,omitempty"`
+	// Packages lets programs in the cell have package managers executed as the cell's
+	// root. It needs Root to be host-overlay.
+	Packages bool `json:"packages,omitempty"`
 	// Degraded lists controls that the caller left out, for the receipt.
 	Degraded []string `json:"degraded,omitempty"`
 }

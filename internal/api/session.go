@@ -33,6 +33,10 @@ type SessionTerms struct {
 // while it runs.
 const ReasonLivePolicy = "live-policy"
 
+// ReasonPackageMutation is why the assurance of a session falls when a package manager
+// is executed as root in its cell.
+const ReasonPackageMutation = "package-mutation"
+
 // The states of a session.
 const (
 	// SessionStarting means that its cell is live and its agent is not executed yet.

@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/forkcell/forkcell/internal/carry"
+	"github.com/forkcell/forkcell/internal/driver/native/shim"
 	"github.com/forkcell/forkcell/internal/files"
 	"github.com/forkcell/forkcell/internal/forward"
 	"github.com/forkcell/forkcell/internal/fsx"
@@ -22,6 +23,9 @@ func Helper() (code int, is bool) {
 		return SupervisorMain(), true
 	case supervise.IsCarrier(os.Args):
 		return carrier(os.Args[1:]), true
+	}
+	if m, is := shim.Manager(os.Args); is {
+		return shim.Main(m, os.Args[1:]), true
 	}
 	return 0, false
 }

@@ -34,6 +34,19 @@ func checkControl(q api.StartRequest) error {
 	return checkPatterns(q.Control)
 }
 
+// checkPackages refuses a request that no cell can meet.
+func checkPackages(q api.StartRequest) error {
+	switch {
+	case !q.Packages:
+		return nil
+	case q.Root != rootHostOverlay:
+		return api.Usagef("give it the root host-overlay", "package managers need a system that they can write to")
+	case q.AsRoot || q.Warm != nil:
+		return api.Usagef("leave one of the two out", "package managers are executed as root for programs that are not, in cells that are no template")
+	}
+	return nil
+}
+
 func checkPatterns(q *api.ControlRequest) error {
 	if q == nil {
 		return nil

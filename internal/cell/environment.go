@@ -40,6 +40,9 @@ func (e *Engine) buildEnv(p *policy.Policy, req runRequest, shown []string, cach
 		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
 		env = append(env, kv)
 	}
+	if req.packages {
+		env = withPackages(env)
+	}
 	return env, nil
 }
 

@@ -97,6 +97,16 @@ func (r *run) recordEvent(e event.Event) {
 	}
 }
 
+// mustRecord appends an event, and fails if that cannot be written.
+func (r *run) mustRecord(e event.Event) error {
+	if r.journal == nil {
+		return nil
+	}
+	r.journal.mu.RLock()
+	defer r.journal.mu.RUnlock()
+	return r.journal.log.Append(e)
+}
+
 func (r *run) process(pid int) event.Process {
 	return event.Process{PID: pid, Parent: 1, Binary: first(r.rec.Command), Args: r.rec.Command}
 }

@@ -33,7 +33,7 @@ func (e *Engine) Pause(ctx context.Context, req api.PauseRequest) (*api.PauseRes
 // pause freezes the cell, or keeps it on disk, in which case it ends.
 func (l *liveRun) pause(ctx context.Context, fsOnly bool) (ends bool, err error) {
 	c, saves := l.cell.(driver.Saver)
-	agent := l.r.rec.Session != nil
+	agent := l.isSession()
 	switch {
 	case fsOnly && agent:
 		return false, api.Refusef(api.CodeRuntime, "pause it without --fs-only, or stop it",
@@ -44,6 +44,13 @@ func (l *liveRun) pause(ctx context.Context, fsOnly bool) (ends bool, err error)
 		return true, l.suspend(ctx, c, nothingElse)
 	}
 	return false, l.freeze(ctx)
+}
+
+// isSession reports whether the run is a session of an agent.
+func (l *liveRun) isSession() bool {
+	l.r.recording.Lock()
+	defer l.r.recording.Unlock()
+	return l.r.rec.Session != nil
 }
 
 // freeze stops the processes and records it, so that other processes see it.

@@ -174,6 +174,8 @@ func (r *run) recordPolicy(c candidate) (from int64, err error) {
 	r.e.log.ForgetKey()
 	cell := r.cell
 	cell.Policy = c.kept
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	rec, fell, err := fallen(r.rec, api.ReasonLivePolicy)
 	if err != nil {
 		return 0, err

@@ -123,6 +123,9 @@ func (l *liveRun) start(ctx context.Context) error {
 	if err := l.prepareTurns(l.req.turns); err != nil {
 		return api.Failf(api.CodeStart, err, "prepare the turns of cell %s", r.cell.Name)
 	}
+	if err := l.offerPackages(); err != nil {
+		return err
+	}
 	if _, ok := r.driver.(driver.Restorer); ok {
 		dir, err := r.e.images().Scratch(r.rec.ID)
 		if err != nil {

@@ -115,6 +115,8 @@ func (l *liveRun) recordLive(change func(*store.Run)) error {
 		return err
 	}
 	defer home.Unlock()
+	l.r.recording.Lock()
+	defer l.r.recording.Unlock()
 	rec := l.r.rec
 	change(&rec)
 	if err := l.r.e.store.Note(func(tx *store.Tx) error { return tx.PutRun(rec) }); err != nil {

@@ -27,6 +27,8 @@ type runRequest struct {
 	source  *gateway.Gateway
 	// session is the session of a coding agent that the run is; nil if it is none.
 	session *api.SessionTerms
+	// packages lets programs in the cell have package managers executed as root there.
+	packages bool
 	// degraded are controls that the caller left out.
 	degraded []string
 }
@@ -59,7 +61,7 @@ func (r runRequest) network() networkRequest {
 func startRun(q api.StartRequest, values gateway.Values) runRequest {
 	return runRequest{
 		RunRequest: api.RunRequest{Cell: q.Cell, Args: startCommand(), RunOptions: q.RunOptions},
-		values:     values, reloadable: true, session: q.Session, turns: q.Turns, degraded: q.Degraded,
+		values:     values, reloadable: true, session: q.Session, turns: q.Turns, packages: q.Packages, degraded: q.Degraded,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -145,6 +146,9 @@ type run struct {
 	*session
 
 	rec store.Run
+	// recording is held while rec of a live cell changes: its assurance falls while
+	// other work is under way.
+	recording sync.Mutex
 	runPlan
 	runState
 	runEvidence

@@ -31,8 +31,8 @@ Afterwards session diff shows what it did, and session accept keeps it.
 
 Arguments after -- are for the agent. For the agent generic they are the program and
 its arguments. Modes: strict reaches the agent's service only; development also reads
-from code hosts and package registries; build is the same as development so far, without
-packages of the system; breakglass masks nothing and reaches what --policy lists.`,
+from code hosts and package registries; build is development in which apt-get, dpkg, dnf
+and apk run as root in the cell; breakglass masks nothing and reaches what --policy lists.`,
 		Example: `  forkcell agent claude
   forkcell agent codex --mode development -- exec 'fix the failing test'
   forkcell agent claude --detach --name fix-login -- -p 'fix the login'

@@ -39,7 +39,7 @@ func printSessionPlan(out *page, p *agentsession.Plan) {
 	}
 	out.pairs(
 		"program", quote.Path(p.Program), "workspace", quote.Path(p.Workspace), "reaches", reaches(p.Terms),
-		"credentials", quote.Line(credentials), "ssh", quote.Line(strings.Join(p.SSHNotes, "; ")), "masked", quote.Line(masked), "limits", limitsText(p.Policy().Limits, p.OptionalLimits), "turns", turnsText(p), "assurance", p.Terms.Assurance,
+		"credentials", quote.Line(credentials), "ssh", quote.Line(strings.Join(p.SSHNotes, "; ")), "masked", quote.Line(masked), "limits", limitsText(p.Policy().Limits, p.OptionalLimits), "packages", quote.Line(p.Packages), "turns", turnsText(p), "assurance", p.Terms.Assurance,
 	)
 }
 

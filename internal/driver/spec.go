@@ -27,7 +27,10 @@ type Spec struct {
 	// AsRoot makes the command root in the cell, with what it takes to install
 	// packages, and nobody on the host. Only a root caller can have that.
 	AsRoot bool
-	Guard  Guard
+	// Packages, if set, lets commands have package managers executed as the cell's
+	// root. Only a root caller can have that.
+	Packages *Packages
+	Guard    Guard
 	// Network, if set, brings every connection of the cell to the host side;
 	// otherwise the cell has only its own loopback.
 	Network *Network

@@ -29,7 +29,7 @@ func layers() [][]string {
 		{"internal/race", "internal/session"},
 		{"internal/driver/gvisor"},
 		{"internal/driver/native", "internal/driver/gvisor/minder"},
-		{"internal/driver/gvisor/frames", "internal/driver/native/cellinit"},
+		{"internal/driver/gvisor/frames", "internal/driver/native/cellinit", "internal/driver/native/shim"},
 		{"internal/driver/native/protocol", "internal/driver/native/spawn"},
 		{"internal/driver/native/mountfd"},
 		{"internal/driver/drivertest"},
@@ -46,7 +46,7 @@ func layers() [][]string {
 		{"internal/rights"},
 		{"internal/tree"},
 		{"internal/fsx", "internal/match", "internal/syscalls", "internal/capture", "internal/sshagent"},
-		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/highlight", "internal/sshkey"},
+		{"internal/api", "internal/document", "internal/clone", "internal/mount", "internal/quote", "internal/redact", "internal/failpoint", "internal/gitread", "internal/gitconfig", "sdk/python", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/mcp/mcptest", "internal/otlp/otlptest", "internal/session/standin", "internal/disktest", "internal/highlight", "internal/sshkey"},
 	}
 }
 
@@ -56,14 +56,14 @@ func exceptions() []exception {
 	return []exception{
 		{
 			"internal/driver",
-			[]string{"internal/mount", "internal/driver/fault"},
+			[]string{"internal/mount", "internal/driver/fault", "internal/driver/packages"},
 			"the contract is data: it knows no driver",
 		},
-		{"internal/driver/drivertest", []string{"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/mount", "internal/landlock", "internal/seccomp", "internal/syscalls"}, "the suite knows the contract and what a kernel can refuse, and no driver"},
+		{"internal/driver/drivertest", []string{"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/mount", "internal/landlock", "internal/seccomp", "internal/syscalls"}, "the suite knows the contract and what a kernel can refuse, and no driver"},
 		{
 			"internal/driver/native",
 			[]string{
-				"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/native/cellinit", "internal/driver/native/mountfd",
+				"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/native/cellinit", "internal/driver/native/mountfd",
 				"internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls",
 			},
 			"a driver knows processes, the kernel's controls and a mount description: no trees, policies, receipts or databases",
@@ -71,7 +71,7 @@ func exceptions() []exception {
 		{
 			"internal/driver/gvisor",
 			[]string{
-				"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/gvisor/frames", "internal/driver/gvisor/minder",
+				"internal/driver", "internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/gvisor/frames", "internal/driver/gvisor/minder",
 				"internal/driver/native", "internal/driver/native/cellinit", "internal/driver/native/mountfd", "internal/driver/native/protocol", "internal/driver/native/spawn",
 				"internal/clone", "internal/mount", "internal/capture", "internal/capture/origin", "internal/cgroup", "internal/landlock", "internal/seccomp", "internal/syscalls",
 			},
@@ -80,7 +80,7 @@ func exceptions() []exception {
 		{
 			"internal/driver/gvisor/minder",
 			[]string{
-				"internal/driver/control", "internal/driver/fault", "internal/driver/gvisor/frames", "internal/driver/native/cellinit", "internal/driver/native/mountfd",
+				"internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/gvisor/frames", "internal/driver/native/cellinit", "internal/driver/native/mountfd",
 				"internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone", "internal/capture", "internal/landlock", "internal/seccomp", "internal/syscalls",
 			},
 			"it is the first process of a guest: it knows neither the contract nor the side of the host",
@@ -89,7 +89,7 @@ func exceptions() []exception {
 		{
 			"internal/driver/native/cellinit",
 			[]string{
-				"internal/driver/control", "internal/driver/fault", "internal/driver/native/mountfd", "internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone",
+				"internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/native/mountfd", "internal/driver/native/protocol", "internal/driver/native/spawn", "internal/clone",
 				"internal/capture", "internal/landlock", "internal/seccomp", "internal/syscalls",
 			},
 			"it is initialised at every start of a cell: it knows neither the contract nor the side of the host",
@@ -98,6 +98,8 @@ func exceptions() []exception {
 		{"internal/driver/native/spawn", []string{"internal/clone", "internal/driver/native/mountfd"}, "both ends link it"},
 		{"internal/driver/native/mountfd", nil, "it knows descriptors"},
 		{"sdk/python", nil, "it holds text"},
+		{"internal/driver/packages", nil, "names only"},
+		{"internal/driver/native/shim", []string{"internal/driver/control", "internal/driver/fault", "internal/driver/packages", "internal/driver/native/mountfd", "internal/driver/native/protocol"}, "it is a command of a cell, and asks its first process"},
 		{"internal/driver/control", nil, "names only"},
 		{"internal/driver/fault", nil, "one error, for the contract and for the first process"},
 		{"internal/policy", []string{"internal/match", "internal/quote"}, "a policy is pure: it asks nothing of the host"},
@@ -106,7 +108,7 @@ func exceptions() []exception {
 		{
 			"internal/supervise",
 			[]string{
-				"internal/api", "internal/carry", "internal/driver", "internal/driver/fault", "internal/event", "internal/failpoint", "internal/files", "internal/forward", "internal/fsx",
+				"internal/api", "internal/carry", "internal/driver", "internal/driver/fault", "internal/driver/packages", "internal/event", "internal/failpoint", "internal/files", "internal/forward", "internal/fsx",
 				"internal/live", "internal/mount", "internal/quote", "internal/redact",
 			},
 			"a supervisor serves a driver's cell; the run that it is records, seals and decides",

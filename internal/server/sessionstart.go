@@ -112,7 +112,7 @@ func (s *Server) prepareSession(ctx context.Context, c *call, cell string, nonGi
 	w.Acknowledged, w.Now = b.Acknowledged, time.Now()
 	w.Options = set.options
 	if !c.caller.local {
-		w.Bounds = &session.Bounds{Agents: s.config.AllowAgents, Credential: c.caller.mayUse}
+		w.Bounds = &session.Bounds{Agents: s.config.AllowAgents, Credential: c.caller.mayUse, Packages: c.caller.may(Admin)}
 	}
 	p, err := s.config.Agents.Prepare(w)
 	if err != nil {

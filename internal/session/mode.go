@@ -16,7 +16,8 @@ const (
 	// Development also reads from code hosts and from the registries that the host's
 	// tools use.
 	Development = "development"
-	// Build is as Development so far: packages of the system cannot be installed.
+	// Build is as Development, and package managers of the system run as root in the
+	// cell.
 	Build = "build"
 	// Breakglass reaches what the operator lists, and masks nothing.
 	Breakglass = "breakglass"

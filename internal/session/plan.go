@@ -62,6 +62,10 @@ type Request struct {
 	Degraded bool
 	// Limits are those of a session whose operator's policy has none.
 	Limits policy.Limits
+	// Packages lets package managers run as root in the cell. NoPackages is why they do
+	// not in a mode in which they should.
+	Packages   bool
+	NoPackages string
 }
 
 // Plan is what was decided about a session before it starts.
@@ -78,6 +82,7 @@ type Plan struct {
 	control   *api.ControlRequest // nil if nothing is masked
 	turns     *api.TurnRequest    // nil if none is taken
 	ssh       *api.SSHRequest     // nil if the session does not log in to hosts
+	packages  bool                // package managers run as root in the cell
 }
 
 // Make decides everything about a session, and starts nothing. It asks nobody: what it
@@ -114,11 +119,11 @@ func Make(q Request) (*Plan, error) {
 	reasons := facts{q.Mode, q.Allow, q.Cache == "standard", q.Credentials, ssh.unsafe, q.Degraded, q.Masks, q.earlierReasons()}.reasons()
 	credentials := slices.Concat([]Credential{}, q.Credentials, ssh.credentials)
 	p := &Plan{
-		Command: arguments, adapter: a, grant: q.granted(), policy: rules, own: own, control: q.control(), turns: turns, ssh: ssh.request, directory: q.below(),
+		Command: arguments, adapter: a, grant: q.granted(), policy: rules, own: own, control: q.control(), turns: turns, ssh: ssh.request, packages: q.Packages, directory: q.below(),
 		SessionPlan: api.SessionPlan{
 			Title: a.Title, Workspace: q.Workspace, Show: []string{}, Environment: a.Environment, UsedCredentials: credentials,
 			MissingCredentials: []string{}, Reasons: append([]string{}, reasons...), Masked: q.masked(), PolicyHash: rules.Digest(),
-			Notes: append([]string{}, a.Notes...), SSHNotes: ssh.notes, OptionalLimits: !q.limited(),
+			Notes: append([]string{}, a.Notes...), SSHNotes: ssh.notes, OptionalLimits: !q.limited(), Packages: q.packagesText(),
 		},
 	}
 	version := ""

@@ -46,6 +46,8 @@ type Bounds struct {
 	// Credential reports whether the caller may use a credential of the injection
 	// policy, by its key.
 	Credential func(key string) bool
+	// Packages lets the caller have package managers run as root in the cell.
+	Packages bool
 }
 
 // Prepared is a session that was decided about.
@@ -87,6 +89,9 @@ func (h Host) Prepare(w Wish) (*Prepared, error) {
 		if q.Extra, err = policy.Parse(string(file.Name), file.Text, policy.Options{}); err != nil {
 			return nil, &api.Error{Kind: api.Usage, Code: api.CodePolicy, Message: err.Error(), Err: err}
 		}
+	}
+	if err := q.planPackages(w); err != nil {
+		return nil, err
 	}
 	if p.Options.Network.Credentials, err = h.useCredentials(&q, w); err != nil {
 		return nil, err

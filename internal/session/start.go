@@ -207,6 +207,19 @@ func start(ctx context.Context, e Engine, name string, o Order) (*api.StartResul
 	q.Network.Placeholders, q.Network.Logins = p.grant.Placeholders, p.grant.Logins
 	q.Network.SSH = p.ssh
 	q.Env = slices.Concat(p.variables(o.PathDirs), q.Env)
+	if p.packages {
+		res, err := startLimited(ctx, e, withPackages(q), o)
+		if api.CodeOf(err) != api.CodeBackend {
+			return res, err
+		}
+		o.Notes(noPackagesHere)
+	}
+	return startLimited(ctx, e, q, o)
+}
+
+// startLimited starts the cell, without the default limits where they cannot be enforced.
+func startLimited(ctx context.Context, e Engine, q api.StartRequest, o Order) (*api.StartResult, error) {
+	p := o.Plan
 	res, err := e.Start(ctx, q)
 	if !p.OptionalLimits || api.CodeOf(err) != api.CodeUnenforced {
 		return res, err

@@ -106,7 +106,8 @@ type happening struct {
 		Hostname string `json:"hostname"`
 		Path     string `json:"path"`
 	} `json:"url"`
-	Process struct {
+	ExitCode *int `json:"exit_code"`
+	Process  struct {
 		CommandLine string `json:"cmd_line"`
 	} `json:"process"`
 }
@@ -116,7 +117,11 @@ func fromEvent(rec event.Record) (api.TimelineEntry, error) {
 	if err := json.Unmarshal(rec.Raw, &e); err != nil {
 		return api.TimelineEntry{}, err
 	}
-	out := api.TimelineEntry{At: time.UnixMilli(e.Time).UTC(), Kind: kindOf(event.Class(e.Class), e.Activity), Summary: e.summary(), Details: map[string]string{}}
+	kind := kindOf(event.Class(e.Class), e.Activity)
+	if event.Class(e.Class) == event.ProcessActivity && e.Rule.Name == rulePackages {
+		kind = "package"
+	}
+	out := api.TimelineEntry{At: time.UnixMilli(e.Time).UTC(), Kind: kind, Summary: e.summary(), Details: map[string]string{}}
 	for key, value := range map[string]string{
 		"action": e.Action, "why": e.Detail, "rule": e.Rule.Name, "host": cmp.Or(e.URL.Hostname, e.Query.Hostname, e.Dst.Hostname, e.Dst.IP), "message": e.Message,
 	} {
@@ -126,6 +131,9 @@ func fromEvent(rec event.Record) (api.TimelineEntry, error) {
 	}
 	return out, nil
 }
+
+// rulePackages is the rule in the events of package managers that run as root.
+const rulePackages = "packages"
 
 // summary returns one line about an event.
 func (e happening) summary() string {
@@ -141,6 +149,9 @@ func (e happening) summary() string {
 		text = e.Name + " " + e.address()
 	case e.Process.CommandLine != "":
 		text += ": " + e.Process.CommandLine
+		if e.Rule.Name == rulePackages && e.ExitCode != nil {
+			text += ", exit " + strconv.Itoa(*e.ExitCode)
+		}
 	}
 	if e.Action == "Denied" {
 		text = "denied: " + text

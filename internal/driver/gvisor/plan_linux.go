@@ -54,6 +54,8 @@ func (d *Driver) plan(s driver.Spec) (*plan, error) {
 		return nil, &driver.UnenforceableError{Control: "paths that stay absent", Reason: "a guest makes its own list of a directory, and can make what the host hides", Remedy: "use --runtime native", Always: true}
 	case s.Network != nil && s.Network.Socket != "":
 		return nil, &driver.UnenforceableError{Control: "an ssh agent", Reason: "a guest's programs reach no socket of the host", Remedy: "use --runtime native, or a policy without ssh", Always: true}
+	case s.Packages != nil:
+		return nil, &driver.UnenforceableError{Control: "package managers as the cell's root", Reason: "a guest's programs reach no socket of the host", Remedy: "use --runtime native", Always: true}
 	case s.Template:
 		return nil, &driver.UnenforceableError{Control: "a template", Reason: "the processes of a guest cannot be copied by forking", Remedy: "use --runtime native", Always: true}
 	}

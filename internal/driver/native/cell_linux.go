@@ -28,6 +28,7 @@ type Cell struct {
 	limits    *limited
 	examined  []driver.Check
 	denied    func(driver.Denial)
+	telling   sync.Mutex      // is held while denied is called
 	serve     *driver.Network // nil: the cell has no network
 	network   *network
 	borrow    func(pid int) error
@@ -44,6 +45,10 @@ type Cell struct {
 	copies map[int]copied
 	// warmSocket gets the connection to a command with Command.Warm.
 	warmSocket chan int
+	// packages hears of package managers, and asked passes the reports about them; both
+	// are nil without.
+	packages *driver.Packages
+	asked    chan protocol.Report
 
 	// built gets the answer to the plan; it is closed when the init is gone.
 	built chan answer
@@ -124,6 +129,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, firs
 		ended: n.pool.refill, warmSocket: make(chan int, 1),
 	}
 	limits.watch(s.Limits.Hit)
+	c.serveAsked(s.Packages)
 	proc.spent.Go(c.listen)
 	return c, nil
 }
@@ -159,8 +165,7 @@ func (c *Cell) listen() {
 			c.failPending(err)
 			return
 		}
-		if r.Kind == protocol.Reaped {
-			c.reaped(r.PID, unix.WaitStatus(r.Status))
+		if c.passedOn(&r, fds) {
 			continue
 		}
 		if r.Exec == 0 {
@@ -181,12 +186,30 @@ func (c *Cell) listen() {
 	}
 }
 
+// passedOn reports whether a report is about no command of the parent. It is then dealt
+// with.
+func (c *Cell) passedOn(r *protocol.Report, fds []int) bool {
+	switch r.Kind {
+	case protocol.Reaped:
+		c.reaped(r.PID, unix.WaitStatus(r.Status))
+	case protocol.Asked, protocol.Ended:
+		mountfd.CloseAll(fds)
+		c.hearAsked(r)
+	default:
+		return false
+	}
+	return true
+}
+
 // failPending ends pending commands when the init disconnects.
 func (c *Cell) failPending(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dead = true
 	close(c.built)
+	if c.asked != nil {
+		close(c.asked)
+	}
 	for _, e := range c.commands {
 		e.lost = err
 		close(e.reports)
@@ -238,6 +261,9 @@ func (c *Cell) awaitBuilt(ctx context.Context) error {
 	}
 	r.Degraded = slices.Concat(r.Degraded, c.degraded, c.limits.degraded)
 	c.controls = controls(c.id, c.mountAPI, c.limits.summary, r.Report)
+	if c.packages != nil {
+		c.controls.Capabilities += packageCapabilities
+	}
 	if c.serve != nil {
 		c.controls.Network = captured
 		if c.serve.Socket != "" {

@@ -15,24 +15,32 @@ import (
 )
 
 // serveCalls answers the calls that the kernel passes to the listener, and
-// reports them. fds has the listener's descriptor, or is empty.
+// reports them. fds has the descriptors of the listeners, one for each thread that forks
+// commands, or is empty.
 func (c *Cell) serveCalls(fds []int) error {
 	if len(fds) == 0 {
 		return nil
 	}
-	if len(fds) != 1 || c.denied == nil && c.serve == nil {
+	threads := 1
+	if c.packages != nil {
+		threads++
+	}
+	if len(fds) != threads || c.denied == nil && c.serve == nil {
 		mountfd.CloseAll(fds)
 		return errors.New("the init sent an unexpected descriptor")
 	}
-	l, err := seccomp.NewListener(fds[0])
-	if err != nil {
-		return err
+	for i, fd := range fds {
+		l, err := seccomp.NewListener(fd)
+		if err != nil {
+			mountfd.CloseAll(fds[i+1:])
+			return err
+		}
+		c.spent.Go(func() {
+			// If it fails, the calls give ENOSYS: they stay denied.
+			_ = l.Serve(func(n seccomp.Notice) { c.heard(n, l.Waiting) })
+			_ = l.Close()
+		})
 	}
-	c.spent.Go(func() {
-		// If it fails, the calls give ENOSYS: they stay denied.
-		_ = l.Serve(func(n seccomp.Notice) { c.heard(n, l.Waiting) })
-		_ = l.Close()
-	})
 	return nil
 }
 
@@ -41,6 +49,8 @@ func (c *Cell) heard(n seccomp.Notice, waiting func() bool) {
 	switch {
 	case n.Denied != 0 && c.denied != nil:
 		pid, binary := whoCalled(n.PID)
+		c.telling.Lock()
+		defer c.telling.Unlock()
 		c.denied(driver.Denial{PID: pid, Binary: binary, Call: n.Name, Errno: n.Denied})
 	case n.Denied == 0 && c.network != nil:
 		// The kernel's descriptors are ints: the upper half is ignored.

@@ -14,6 +14,7 @@ import (
 	"github.com/forkcell/forkcell/internal/driver/control"
 	"github.com/forkcell/forkcell/internal/driver/drivertest"
 	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
+	"github.com/forkcell/forkcell/internal/driver/native/shim"
 )
 
 // The test binary plays many parts: the tests, the cells' first processes, those of
@@ -32,6 +33,9 @@ func init() {
 }
 
 func TestMain(m *testing.M) {
+	if manager, is := shim.Manager(os.Args); is {
+		os.Exit(shim.Main(manager, os.Args[1:]))
+	}
 	suite().Main()
 	if dir := os.Getenv(envRunner); dir != "" {
 		manyRuns(dir)

@@ -57,6 +57,9 @@ func newPlan(s driver.Spec) (*hostPlan, error) {
 			Control: "--as-root", Reason: driver.HostOverlayNeedsRoot, Remedy: driver.HostOverlayRemedy,
 		}
 	}
+	if err := p.offerPackages(&s); err != nil {
+		return nil, err
+	}
 	if p.Hostname == "" {
 		p.Hostname = "cell"
 	}

@@ -3163,6 +3163,7 @@ export interface components {
             missing_credentials: string[];
             notes: string[];
             optional_limits: boolean;
+            packages?: string;
             policy_hash: string;
             program: string;
             show: string[];

@@ -25,6 +25,13 @@ func becomeSandbox(id protocol.Identity, privileged bool, w protocol.Without) er
 	if !w.Has(control.Signals) {
 		adoptIgnored()
 		quietSignals()
+	}
+	return weakenThread(id, privileged, w)
+}
+
+// weakenThread is the part of becomeSandbox that is about the thread.
+func weakenThread(id protocol.Identity, privileged bool, w protocol.Without) error {
+	if !w.Has(control.Signals) {
 		if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
 			return fault.At("signal mask", err)
 		}

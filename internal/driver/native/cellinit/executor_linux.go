@@ -19,6 +19,8 @@ type executor struct {
 	without protocol.Without
 	// template means that the parent wants to know of every process that ends.
 	template bool
+	// broker executes package managers; nil without them.
+	broker *broker
 
 	// mu is held over a fork, so that no command can be reaped before its
 	// number is known.
@@ -32,15 +34,25 @@ type command struct {
 	id       int
 	last     bool
 	terminal int // kept open for it, or -1
+	// done gets the wait status of a package manager, of which the parent hears
+	// otherwise.
+	done chan unix.WaitStatus
 }
 
-func newExecutor(c *protocol.Conn, off protocol.Without, template bool) *executor {
-	return &executor{c: c, without: off, template: template, orders: make(chan *protocol.Order), commands: map[int]command{}}
+func newExecutor(c *protocol.Conn, off protocol.Without, template bool, b *broker) *executor {
+	e := &executor{c: c, without: off, template: template, orders: make(chan *protocol.Order), commands: map[int]command{}, broker: b}
+	if b != nil {
+		b.executor, b.answers = e, make(chan protocol.Answer, 1)
+	}
+	return e
 }
 
 // serve executes orders until the cell ends.
 func (e *executor) serve() {
 	go e.readOrders()
+	if e.broker != nil {
+		go e.broker.serve()
+	}
 	for o := range e.orders {
 		if o.Open != nil {
 			e.report(o.Open.ID, e.open(o.Open))
@@ -61,12 +73,13 @@ func (e *executor) serve() {
 // room for them; it keeps those that have nothing to do. Later the commands of the
 // cell may have used up its limit of processes, and a runtime that cannot start a
 // thread ends this process, and with it the cell.
-func keepThreads() {
-	const (
-		// Two of them run, one reads orders and one reaps.
-		running = 2
-		waiting = 2
-	)
+func keepThreads(broker bool) {
+	// Two of them run, one reads orders and one reaps.
+	const running = 2
+	waiting := 2
+	if broker {
+		waiting += 2 // one accepts connections, one watches the present one
+	}
 	runtime.GOMAXPROCS(running)
 	var started, done sync.WaitGroup
 	end := make(chan struct{})
@@ -106,6 +119,18 @@ func (e *executor) readOrders() {
 		if o.Signal > 0 {
 			e.signal(o.To, unix.Signal(o.Signal))
 		}
+		if o.Answer != nil && e.broker != nil {
+			e.broker.answers <- *o.Answer
+		}
+	}
+}
+
+// terminate asks a package manager to end, if it has not.
+func (e *executor) terminate(pid int, done chan unix.WaitStatus) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c, ok := e.commands[pid]; ok && c.done == done {
+		_ = unix.Kill(-pid, unix.SIGTERM)
 	}
 }
 
@@ -113,7 +138,7 @@ func (e *executor) signal(id int, sig unix.Signal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for pid, c := range e.commands {
-		if c.id == id {
+		if c.id == id && c.done == nil {
 			// A group that has ended needs no signal.
 			_ = unix.Kill(-pid, sig)
 		}
@@ -194,6 +219,10 @@ func (e *executor) ended(pid int, status unix.WaitStatus) {
 		if e.template {
 			_ = e.c.Write(&protocol.Report{Kind: protocol.Reaped, PID: pid, Status: uint32(status)})
 		}
+		return
+	}
+	if c.done != nil {
+		c.done <- status
 		return
 	}
 	_ = e.c.Write(&protocol.Report{Kind: protocol.Exited, Exec: c.id, Status: uint32(status), Refused: refusedAttempts()})

@@ -30,7 +30,7 @@ func ServeGuest(c *protocol.Conn, g *protocol.Guest) {
 		if err := c.Write(&protocol.Report{Kind: protocol.Built}); err != nil {
 			os.Exit(1)
 		}
-		newExecutor(c, protocol.Without{}, false).serve()
+		newExecutor(c, protocol.Without{}, false, nil).serve()
 	}()
 	select {}
 }

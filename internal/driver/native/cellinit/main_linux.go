@@ -44,28 +44,28 @@ func Main() {
 	if os.Args[0] == protocol.SpawnerName {
 		serveSpawner(c)
 	}
-	p, err := build(c)
+	p, b, err := build(c)
 	if err != nil {
 		// A parent that does not listen is gone.
 		_ = c.Write(protocol.Failure(err))
 		os.Exit(1)
 	}
 	if p.Guard.Limited {
-		keepThreads()
+		keepThreads(b != nil)
 	}
-	newExecutor(c, p.Without, p.Guard.Template).serve()
+	newExecutor(c, p.Without, p.Guard.Template, b).serve()
 }
 
 // build takes the plan, builds the cell and leaves this thread as weak as the
-// commands that it will fork.
-func build(c *protocol.Conn) (*protocol.Plan, error) {
+// commands that it will fork. The broker is nil without package managers.
+func build(c *protocol.Conn) (*protocol.Plan, *broker, error) {
 	if err := dieWithParent(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var p protocol.Plan
 	r := &rootfs{plan: &p, conn: c, stepTimes: newStepTimes()}
 	if err := r.awaitMaps(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var failed error
 	if preparesEarly {
@@ -73,7 +73,7 @@ func build(c *protocol.Conn) (*protocol.Plan, error) {
 	}
 	fds, err := c.Read(&p)
 	if err != nil {
-		return nil, fault.At("plan", orEnd(err))
+		return nil, nil, fault.At("plan", orEnd(err))
 	}
 	r.fds, r.without = fds, p.Without
 	r.stepTimes.last = time.Now()
@@ -81,25 +81,34 @@ func build(c *protocol.Conn) (*protocol.Plan, error) {
 		failed = r.prepare()
 	}
 	if failed != nil {
-		return nil, failed
+		return nil, nil, failed
 	}
 	if err := r.build(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	g, err := r.weaken()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(p.Probe) > 0 {
 		if err := tryOverlay(string(p.Probe)); err != nil {
-			return nil, fault.At("try overlay", err)
+			return nil, nil, fault.At("try overlay", err)
 		}
 	}
+	return &p, r.broker, r.report(g)
+}
+
+// report tells the parent that the cell is built.
+func (r *rootfs) report(g guarded) error {
+	p := r.plan
 	var examined []protocol.Finding
 	if p.Examine != nil {
 		examined = examine(p.Examine)
 	}
 	give, captured := g.descriptors(r.namespaces), []int(nil)
+	if r.broker != nil && r.broker.root.guarded.listener >= 0 {
+		give = append([]int{r.broker.root.guarded.listener}, give...)
+	}
 	if r.sockets != nil {
 		captured = r.captured()
 		give = append(give, captured...)
@@ -111,12 +120,12 @@ func build(c *protocol.Conn) (*protocol.Plan, error) {
 	if p.StepTimes {
 		report.StepTimes = r.stepTimes.list
 	}
-	err = c.Write(report, give...)
+	err := r.conn.Write(report, give...)
 	mountfd.CloseAll(give)
 	if p.Notice {
 		beNoticed()
 	}
-	return &p, err
+	return err
 }
 
 // awaitMaps waits for the users and groups of the process's namespace.
@@ -157,6 +166,14 @@ func (r *rootfs) weaken() (guarded, error) {
 	}
 	if err := plainOOM(p.Without); err != nil {
 		return guarded{}, fault.At("oom score", err)
+	}
+	if p.Packages {
+		root, err := startRootThread(p)
+		if err != nil {
+			return guarded{}, err
+		}
+		r.broker = &broker{listener: r.asks, root: root}
+		r.degraded = append(r.degraded, root.degraded...)
 	}
 	if err := becomeSandbox(p.ID, p.Guard.Runtime && p.ID.Root, p.Without); err != nil {
 		return guarded{}, err

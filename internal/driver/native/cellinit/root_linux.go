@@ -51,6 +51,10 @@ type rootfs struct {
 	sockets   *capture.Sockets
 	// local is the listener of the plan's socket; 0 if there is none.
 	local int
+	// asks is the listener at which commands ask for package managers, and broker
+	// executes those; nil without them.
+	asks   int
+	broker *broker
 }
 
 // prepare makes what every cell has, whatever its plan. A process that was started
@@ -87,6 +91,7 @@ func (r *rootfs) build() error {
 		{"read-only paths", r.fixed},
 		{"masks", r.masks},
 		{"socket", r.localSocket},
+		{"package managers", r.packageSocket},
 		{"pivot", r.enter},
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/forkcell/forkcell/internal/driver/packages"
 )
 
 // localBacklog is how many connections to the cell's socket may wait.
@@ -17,27 +19,41 @@ func (r *rootfs) localSocket() error {
 	if name == "" || r.sockets == nil {
 		return nil
 	}
+	var err error
+	r.local, err = r.listen(name, unix.SOCK_NONBLOCK)
+	return err
+}
+
+// packageSocket makes the socket at which commands ask for package managers.
+func (r *rootfs) packageSocket() (err error) {
+	if r.plan.Packages {
+		r.asks, err = r.listen(packages.Socket, 0)
+	}
+	return err
+}
+
+// listen makes a unix socket in the cell. kind is added to its type.
+func (r *rootfs) listen(name string, kind int) (int, error) {
 	dir, err := r.mountPoint(path.Dir(name), true)
 	if err != nil {
-		return err
+		return -1, err
 	}
 	defer unix.Close(dir)
 	if err := unix.Fchdir(dir); err != nil {
-		return fmt.Errorf("enter %s: %w", path.Dir(name), err)
+		return -1, fmt.Errorf("enter %s: %w", path.Dir(name), err)
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|kind, 0)
 	if err != nil {
-		return err
+		return -1, err
 	}
 	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: path.Base(name)}); err == nil {
 		err = unix.Listen(fd, localBacklog)
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return fmt.Errorf("%s: %w", name, err)
+		return -1, fmt.Errorf("%s: %w", name, err)
 	}
-	r.local = fd
-	return nil
+	return fd, nil
 }
 
 // captured returns the sockets for the host side: those of the network, and last the

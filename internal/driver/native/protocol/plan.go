@@ -15,7 +15,9 @@ import (
 // between. The init answers the plan with one report "built" or "failed", and
 // each order to execute with "started" (with the streams' descriptors) or
 // "failed", and after "started", some time, with one "exited". An order to open a
-// file is answered with "opened", with its descriptor, or "failed".
+// file is answered with "opened", with its descriptor, or "failed". A command of the
+// cell that wants a package manager executed makes the init say "asked"; the parent
+// answers, and when the package manager has ended the init says "ended".
 //
 // Everything that comes from outside is bytes, not text: paths, arguments and
 // environments need not be UTF-8. How it travels: see wire.
@@ -58,6 +60,8 @@ type Plan struct {
 	// Socket, if not empty, is the path of a unix socket in the cell. Its listener is
 	// the last of the sockets of the network.
 	Socket []byte
+	// Packages lets commands ask for package managers, which run as the cell's root.
+	Packages bool
 	// Without is for tests only: see the type.
 	Without Without
 	// Examine makes the init try its controls, Notice one reported call.
@@ -121,6 +125,8 @@ type Order struct {
 	// Signal is sent to the process group of the command with the number To.
 	Signal int
 	To     int
+	// Answer is to a report that a package manager was asked for.
+	Answer *Answer
 }
 
 // ExecOrder executes a command.
@@ -157,6 +163,8 @@ const (
 	Exited  = "exited"
 	Opened  = "opened"
 	Reaped  = "reaped"
+	Asked   = "asked"
+	Ended   = "ended"
 )
 
 // Report is what the init says.
@@ -186,6 +194,8 @@ type Report struct {
 	Cause fault.Cause
 	// exited, and reaped: of a process with this PID that the init was left with
 	Status uint32
+	// asked, where Exec counts what was asked for, and ended, with Status or Text
+	Args [][]byte
 	// Refused counts attempts to use a network that the cell does not have.
 	Refused int64
 }

@@ -146,6 +146,7 @@ func (p *Plan) fields(w *wire) {
 	})
 	number(w, &p.FilesFD)
 	text(w, &p.Socket)
+	flag(w, &p.Packages)
 	p.Without.fields(w)
 	p.examine(w)
 	flag(w, &p.Notice)
@@ -219,6 +220,13 @@ func (o *Order) fields(w *wire) {
 	}
 	number(w, &o.Signal)
 	number(w, &o.To)
+	there = o.Answer != nil
+	if flag(w, &there); there {
+		if w.reading {
+			o.Answer = &Answer{}
+		}
+		o.Answer.fields(w)
+	}
 }
 
 func (o *ExecOrder) fields(w *wire) {
@@ -260,5 +268,6 @@ func (r *Report) fields(w *wire) {
 	text(w, &r.Text)
 	number(w, &r.Cause)
 	number(w, &r.Status)
+	texts(w, &r.Args)
 	number(w, &r.Refused)
 }

@@ -56,7 +56,7 @@ func fill(t *rapid.T, v reflect.Value) {
 func TestWire(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		for _, m := range []message{&Plan{}, &ParentMounts{}, &Order{}, &Report{}} {
+		for _, m := range []message{&Plan{}, &ParentMounts{}, &Order{}, &Report{}, &PackageCall{}, &PackageEnd{}} {
 			fill(t, reflect.ValueOf(m).Elem())
 			got := reflect.New(reflect.TypeOf(m).Elem()).Interface().(message)
 			if err := decode(encode(m), got); err != nil {

@@ -1357,6 +1357,7 @@ class SessionPlan:
     title: str
     version_place: str
     workspace: str
+    packages: str | None = None
     ssh_notes: list[str] | None = None
 
 

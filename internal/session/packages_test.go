@@ -1,0 +1,43 @@
+package session
+
+import (
+	"os"
+	"testing"
+
+	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/policy"
+)
+
+// A session installs packages in the mode build, if it can have a system for that.
+func TestPackages(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can install packages in a cell")
+	}
+	files := policy.Default()
+	files.Filesystem.Given = true
+	for name, c := range map[string]struct {
+		mode string
+		wish Wish
+		own  *policy.Policy
+		want string
+	}{
+		"the operator":      {Build, Wish{}, policy.Default(), "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
+		"the same root":     {Build, Wish{Options: api.RunOptions{Root: "host-overlay"}}, nil, "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
+		"an administrator":  {Build, Wish{Bounds: &Bounds{Packages: true}}, nil, "apt-get, dpkg, dnf and apk run as root in the cell, each an event"},
+		"another caller":    {Build, Wish{Bounds: &Bounds{}}, nil, "none: the caller needs the scope admin"},
+		"another root":      {Build, Wish{Options: api.RunOptions{Root: "/srv/root"}}, nil, "none: the session has another root than host-overlay"},
+		"files of a policy": {Build, Wish{}, files, "none: the policy lists the files that the session sees"},
+		"strict":            {Strict, Wish{}, nil, ""},
+		"development":       {Development, Wish{}, nil, ""},
+	} {
+		q := Request{Mode: c.mode, Extra: c.own}
+		if err := q.planPackages(c.wish); err != nil || q.packagesText() != c.want {
+			t.Errorf("%s: %q, %v", name, q.packagesText(), err)
+		}
+	}
+	q := Request{Mode: Build}
+	if err := q.planPackages(Wish{Options: api.RunOptions{AsRoot: true}}); api.CodeOf(err) != api.CodeUsage {
+		t.Errorf("as root: %v", err)
+	}
+}
