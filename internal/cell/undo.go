@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/apply"
@@ -117,9 +119,11 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 	for _, op := range plan.Ops {
 		expected[op.Path] = op.Old
 	}
+	stays := gitObjects(plan.Ops, res)
 	now := func(path string) (*tree.Entry, error) { return apply.Probe(ctx, target, path, expected[path]) }
 	conflicts, chosen, err := apply.Adjust(ctx, plan, now, apply.ThreeWayOptions{
-		OnConflict: mode, Only: pick.Match, Names: namesOf(target), Undo: true,
+		OnConflict: mode, Names: namesOf(target), Undo: true,
+		Only: func(path string, isDir bool) bool { return pick.Match(path, isDir) && !stays[path] },
 		Meaning: indexes(map[apply.Side]gitread.Files{
 			apply.BaseSide: written, apply.TheirSide: displaced{src}, apply.OurSide: leftout.InDir(target),
 		}),
@@ -137,6 +141,31 @@ func (s *session) fitUndo(ctx context.Context, req api.UndoRequest, last store.A
 		return undoConflict(plan.Target, conflicts)
 	}
 	return nil
+}
+
+// gitObjects returns the objects of git repositories that an undo would remove. They
+// stay, unless their repository goes as well: a commit or a branch that was made since
+// the apply may need them, and git removes what nothing needs.
+func gitObjects(ops []apply.Op, res *api.ApplyResult) map[string]bool {
+	removed := map[string]bool{}
+	for _, op := range ops {
+		removed[op.Path] = op.New == nil
+	}
+	stays, stores := map[string]bool{}, map[string]int{}
+	for _, op := range ops {
+		repo := gitread.RepoOfObject(op.Path)
+		if !removed[op.Path] || repo == "" || removed[repo] {
+			continue
+		}
+		stays[op.Path] = true
+		if op.Old.Kind == tree.KindFile {
+			stores[repo+"/objects"]++
+		}
+	}
+	for _, store := range slices.Sorted(maps.Keys(stores)) {
+		res.Kept = append(res.Kept, note(store, api.Counted(stores[store], "object")+" that a newer commit may need; git removes them if nothing does"))
+	}
+	return stays
 }
 
 // undoConflict names the files that were changed since the apply.

@@ -382,3 +382,25 @@ func length(b []byte) (v, n int) {
 	}
 	return 0, 0
 }
+
+// RepoOfObject returns the directory of the repository whose object store has a path:
+// objects, packs and the directories that they are in. Of other paths it returns "".
+func RepoOfObject(name string) string {
+	repo, below, found := cutLast(name, "/objects/")
+	kind, _, _ := strings.Cut(below, "/")
+	loose := len(kind) == 2 && strings.Trim(kind, "0123456789abcdef") == ""
+	if !found || !loose && kind != "pack" {
+		return ""
+	}
+	if base := path.Base(repo); base != ".git" && !strings.Contains(repo, ".git/modules/") {
+		return ""
+	}
+	return repo
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
