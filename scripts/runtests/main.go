@@ -1,6 +1,6 @@
 // Command runtests is `make test`: it runs every kind of test that the
-// repository has, one step after the other, keeps go test's own lines visible,
-// and ends with a list of what was skipped and why.
+// repository has, step by step, keeps go test's own lines visible, and ends with a
+// list of what was skipped and why.
 //
 // It knows how tests are started and how their results are read. It knows
 // nothing of what they test.
@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -52,23 +53,21 @@ type skipped string
 
 func (s skipped) Error() string { return string(s) }
 
-func steps() []step {
-	return []step{
-		{"format", formatStep},
-		{"vet", vetStep},
-		{"test", testStep},
-		{"crash", crashStep},
-		{"probes", probesStep},
-		{"user", userStep},
-		{"race", raceStep},
-		{"fuzz", fuzzStep},
+// stages are the steps, in order. Those of a stage run side by side: where tests wait for
+// the disk, for a process or for a time, others have the processors.
+func stages() [][]step {
+	return [][]step{
+		{{"format", formatStep}, {"vet", vetStep}},
+		{{"test", testStep}},
+		{{"crash", crashStep}, {"probes", probesStep}, {"race", raceStep}},
+		{{"user", userStep}, {"fuzz", fuzzStep}},
 	}
 }
 
 func main() {
 	var o options
 	var names []string
-	for _, s := range steps() {
+	for _, s := range slices.Concat(stages()...) {
 		names = append(names, s.name)
 	}
 	flag.StringVar(&o.only, "only", "", "run only these steps, separated by commas: "+strings.Join(names, ", "))
@@ -100,14 +99,11 @@ func runAll(ctx context.Context, o options, names []string) (bool, error) {
 		}
 	}
 	r := &run{opts: o, results: newResults(os.Stdout)}
-	for _, s := range steps() {
-		if !slices.Contains(wanted, s.name) || ctx.Err() != nil {
-			continue
+	for _, stage := range stages() {
+		stage = slices.DeleteFunc(stage, func(s step) bool { return !slices.Contains(wanted, s.name) })
+		if ctx.Err() == nil {
+			r.steps = append(r.steps, r.runStage(ctx, stage)...)
 		}
-		fmt.Printf("\n--- step %s\n", s.name)
-		begin := time.Now()
-		err := s.do(ctx, r)
-		r.steps = append(r.steps, outcome{name: s.name, took: time.Since(begin), err: err})
 	}
 	ok := r.summary(os.Stdout)
 	if o.strict && o.only == "" {
@@ -125,6 +121,22 @@ func runAll(ctx context.Context, o options, names []string) (bool, error) {
 		}
 	}
 	return ok && ctx.Err() == nil, ctx.Err()
+}
+
+// runStage runs steps side by side, and returns how each ended.
+func (r *run) runStage(ctx context.Context, stage []step) []outcome {
+	outcomes := make([]outcome, len(stage))
+	var wait sync.WaitGroup
+	for i, s := range stage {
+		r.results.print(fmt.Sprintf("\n--- step %s\n", s.name))
+		wait.Go(func() {
+			begin := time.Now()
+			err := s.do(ctx, r)
+			outcomes[i] = outcome{name: s.name, took: time.Since(begin), err: err}
+		})
+	}
+	wait.Wait()
+	return outcomes
 }
 
 // skippedStep is why some step did not run at all, if one did not.

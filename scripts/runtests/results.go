@@ -237,9 +237,11 @@ func (r *results) skips() []skip {
 // ran is an error for each named test that a step did not know, as after it was
 // renamed.
 func (r *results) ran(step string, n named) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var errs []error
 	for _, name := range n.tests {
-		if key := strings.TrimPrefix(n.pkg, "./") + " " + name; r.tests[key][step] == "" {
+		if key := strings.TrimPrefix(n.pkg, module+"/") + " " + name; r.tests[key][step] == "" {
 			errs = append(errs, fmt.Errorf("step %s names %s, which did not run", step, key))
 		}
 	}

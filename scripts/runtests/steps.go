@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -28,10 +29,10 @@ const selfUser = "^TestAsOrdinaryUser$"
 // do several things at once.
 func racing() (whole []string, parts []named) {
 	return []string{"./internal/fsx", "./internal/tree", "./internal/store", "./receipt"}, []named{
-		{"./internal/driver/native", []string{"TestContract"}},
-		{"./internal/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
-		{"./internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply", "TestManyCallers"}},
-		{"./internal/race", []string{"TestManyAtOnce", "TestCancelled", "TestEvents"}},
+		{module + "/internal/driver/native", []string{"TestContract"}},
+		{module + "/internal/workspace", []string{"TestCompose", "TestSourceChanges", "TestSweep"}},
+		{module + "/internal/cell", []string{"TestTwoAtOnce", "TestManyCellsAtOnce", "TestGCWhileACommandRuns", "TestAcceptAndApply", "TestManyCallers"}},
+		{module + "/internal/race", []string{"TestManyAtOnce", "TestCancelled", "TestEvents"}},
 	}
 }
 
@@ -95,7 +96,8 @@ func tagStep(ctx context.Context, r *run, step, tag string) error {
 		return err
 	}
 	return sideBySide(tests, func(t named) error {
-		return goTest(ctx, r, step, "-tags", tag, "-run", t.pattern(), t.pkg)
+		err := goTest(ctx, r, step, "-tags", tag, "-run", t.pattern(), t.pkg)
+		return errors.Join(err, r.results.ran(step, t))
 	})
 }
 
@@ -120,7 +122,7 @@ func sideBySide[T any](list []T, do func(T) error) error {
 // half of their time.
 func atOnce() string { return strconv.Itoa(2 * runtime.GOMAXPROCS(0)) }
 
-// named are tests of one package.
+// named are tests of one package, which has its full import path.
 type named struct {
 	pkg   string
 	tests []string
@@ -128,37 +130,25 @@ type named struct {
 
 func (n named) pattern() string { return "^(" + strings.Join(n.tests, "|") + ")$" }
 
-// taggedTests are what a build tag adds to the list of tests.
+// taggedTests returns the tests that exist only with a build tag, by package.
 func taggedTests(ctx context.Context, tag string) ([]named, error) {
-	packages, err := output(ctx, "go", "list", "-tags", tag, "-f",
-		`{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}{{end}}`, "./...")
+	with, err := declared(ctx, "Test", "-tags", tag)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := output(ctx, "go", "list", "-f",
-		`{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}{{end}}`, "./...")
+	without, err := declared(ctx, "Test")
 	if err != nil {
 		return nil, err
 	}
-	same := strings.Split(plain, "\n")
+	plain := map[string][]string{}
+	for _, n := range without {
+		plain[n.pkg] = n.tests
+	}
 	var list []named
-	for line := range strings.Lines(packages) {
-		line = strings.TrimSuffix(line, "\n")
-		if slices.Contains(same, line) {
-			continue
-		}
-		pkg, _, _ := strings.Cut(line, " ")
-		with, err := listTests(ctx, pkg, "^Test", "-tags", tag)
-		if err != nil {
-			return nil, err
-		}
-		without, err := listTests(ctx, pkg, "^Test")
-		if err != nil {
-			return nil, err
-		}
-		with = slices.DeleteFunc(with, func(t string) bool { return slices.Contains(without, t) })
-		if len(with) > 0 {
-			list = append(list, named{pkg, with})
+	for _, n := range with {
+		n.tests = slices.DeleteFunc(n.tests, func(t string) bool { return slices.Contains(plain[n.pkg], t) })
+		if len(n.tests) > 0 {
+			list = append(list, n)
 		}
 	}
 	return list, nil
@@ -168,32 +158,57 @@ func taggedTests(ctx context.Context, tag string) ([]named, error) {
 // than a time: go test now and then calls a target that its deadline interrupts
 // failed ("context deadline exceeded").
 func fuzzStep(ctx context.Context, r *run) error {
-	packages, err := fuzzTargets(ctx)
+	packages, err := declared(ctx, "Fuzz")
 	if err != nil {
 		return err
 	}
+	cache, err := output(ctx, "go", "env", "GOCACHE")
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "forkcell-fuzz-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	f := fuzzing{dir: dir, cache: filepath.Join(strings.TrimSpace(cache), "fuzz")}
 	// Much of the time is spent linking, on one processor.
-	return sideBySide(packages, func(n named) error { return fuzzPackage(ctx, r, n) })
+	return sideBySide(packages, func(n named) error { return f.targets(ctx, r, n) })
 }
 
-func fuzzPackage(ctx context.Context, r *run, n named) error {
+// fuzzing is where the fuzz step keeps files.
+type fuzzing struct {
+	dir   string // of the binaries
+	cache string // of the inputs that earlier runs found, as go test -fuzz keeps them
+}
+
+// targets links the targets of a package once, and runs one after the other.
+func (f fuzzing) targets(ctx context.Context, r *run, n named) error {
+	path := strings.TrimPrefix(n.pkg, module+"/")
+	file := filepath.Join(f.dir, strings.ReplaceAll(path, "/", "-")+".test")
+	if err := stream(ctx, "go", "test", "-c", "-vet=off", "-ldflags", noSymbols, "-fuzz", "^", "-o", file, n.pkg); err != nil {
+		return err
+	}
 	var errs []error
 	for _, target := range n.tests {
-		errs = append(errs, goTest(ctx, r, "fuzz", "-run", "^$", "-fuzz", "^"+target+"$", "-parallel", "1",
-			"-fuzztime", r.opts.fuzzTime, "-fuzzminimizetime", "1x", n.pkg))
+		cmd := exec.CommandContext(ctx, file, "-test.v=test2json", "-test.paniconexit0", "-test.run=^$", "-test.fuzz=^"+target+"$", "-test.parallel=1",
+			"-test.fuzztime="+r.opts.fuzzTime, "-test.fuzzminimizetime=1x", "-test.fuzzcachedir="+filepath.Join(f.cache, n.pkg))
+		cmd.Dir = filepath.FromSlash(path)
+		errs = append(errs, r.results.runBinary(ctx, "fuzz", path, cmd))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.results.ran("fuzz", n))...)
 }
 
-// fuzzTargets reads the names in the source: to ask the tests themselves, each of
-// their binaries would have to be linked.
-func fuzzTargets(ctx context.Context) ([]named, error) {
+// declared returns the functions of tests whose names begin with a word, by package. It
+// reads the source: to ask the tests themselves, each of their binaries would have to be
+// linked.
+func declared(ctx context.Context, word string, flags ...string) ([]named, error) {
 	const format = `{{.ImportPath}}{{$d := .Dir}}{{range .TestGoFiles}}{{"\t"}}{{$d}}/{{.}}{{end}}{{range .XTestGoFiles}}{{"\t"}}{{$d}}/{{.}}{{end}}`
-	out, err := output(ctx, "go", "list", "-f", format, "./...")
+	out, err := output(ctx, "go", slices.Concat([]string{"list", "-f", format}, flags, []string{"./..."})...)
 	if err != nil {
 		return nil, err
 	}
-	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
+	function := regexp.MustCompile(`(?m)^func (` + word + `\w+)\(\w+ \*testing\.[TF]\)`)
 	var list []named
 	for line := range strings.Lines(out) {
 		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
@@ -203,7 +218,7 @@ func fuzzTargets(ctx context.Context) ([]named, error) {
 			if err != nil {
 				return nil, err
 			}
-			for _, m := range target.FindAllSubmatch(data, -1) {
+			for _, m := range function.FindAllSubmatch(data, -1) {
 				n.tests = append(n.tests, string(m[1]))
 			}
 		}
@@ -212,23 +227,6 @@ func fuzzTargets(ctx context.Context) ([]named, error) {
 		}
 	}
 	return list, nil
-}
-
-// listTests names the tests of a package that match.
-func listTests(ctx context.Context, pkg, pattern string, flags ...string) ([]string, error) {
-	args := slices.Concat([]string{"test", "-vet=off", "-list", pattern}, flags, []string{pkg})
-	out, err := output(ctx, "go", args...)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for line := range strings.Lines(out) {
-		// The rest is go test's own line about the package.
-		if name := strings.TrimSpace(line); name != "" && !strings.ContainsAny(name, " \t") {
-			names = append(names, name)
-		}
-	}
-	return names, nil
 }
 
 // seed makes property tests draw the same cases in every run here: a run fails
@@ -274,6 +272,30 @@ func goTest(ctx context.Context, r *run, step string, args ...string) error {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	}
 	return r.results.follow(step, cmd)
+}
+
+// noSymbols makes smaller binaries, which are linked faster. go test does the same for
+// those that it runs itself.
+const noSymbols = "-s -w"
+
+// runBinary runs the compiled tests of a package, and takes their results.
+func (r *results) runBinary(ctx context.Context, step, pkg string, cmd *exec.Cmd) error {
+	reader := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", "-p", module+"/"+pkg)
+	reader.Stderr = os.Stderr
+	in, err := reader.StdinPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	// A process that a test left behind may not hold the pipe for ever.
+	cmd.WaitDelay = 10 * time.Second
+	done := make(chan error, 1)
+	go func() {
+		err := cmd.Run()
+		_ = in.Close()
+		done <- err
+	}()
+	return errors.Join(r.follow(step, reader), wrap(cmd, <-done))
 }
 
 // follow starts a command that writes events, reads them, and waits for it.

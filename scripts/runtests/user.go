@@ -105,7 +105,7 @@ func compileInto(ctx context.Context, dir string, tests []named, flags ...string
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	args := slices.Concat([]string{"test", "-c", "-vet=off", "-o", dir + "/"}, flags)
+	args := slices.Concat([]string{"test", "-c", "-vet=off", "-ldflags", noSymbols, "-o", dir + "/"}, flags)
 	var list []binary
 	for _, t := range tests {
 		args = append(args, t.pkg)
@@ -196,23 +196,8 @@ func (u identity) test(ctx context.Context, r *run, dir string, b binary) error 
 		"PATH=" + os.Getenv("PATH"),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.gid)}}
-	reader := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", "-p", module+"/"+b.pkg)
-	reader.Stderr = os.Stderr
-	in, err := reader.StdinPipe()
-	if err != nil {
-		return err
-	}
-	cmd.Stdout, cmd.Stderr = in, in
-	// A process that a test left behind may not hold the pipe for ever.
-	cmd.WaitDelay = 10 * time.Second
 	begin := time.Now()
-	done := make(chan error, 1)
-	go func() {
-		err := cmd.Run()
-		_ = in.Close()
-		done <- err
-	}()
-	err = errors.Join(r.results.follow("user", reader), wrap(cmd, <-done))
+	err := r.results.runBinary(ctx, "user", b.pkg, cmd)
 	word := "ok  "
 	if err != nil {
 		word = "FAIL"
