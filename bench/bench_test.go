@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"net/http"
 	"os"
@@ -141,6 +142,11 @@ func TestProcesses(t *testing.T) {
 	}
 	if !slices.Contains(list, cmd.Process.Pid) {
 		t.Errorf("children %v, want %d among them", list, cmd.Process.Pid)
+	}
+	once, err := treeTime(os.Getpid())
+	twice, failed := treeTime(os.Getpid(), os.Getpid(), cmd.Process.Pid)
+	if err := errors.Join(err, failed); err != nil || twice >= 2*once {
+		t.Errorf("%v was spent, and %v if a process is named twice: %v", once, twice, err)
 	}
 	for _, pid := range []int{os.Getpid(), cmd.Process.Pid} {
 		var m memory

@@ -239,10 +239,16 @@ func bareFork(ctx context.Context, module string) (f forked, err error) {
 
 // treeTime returns the processor time of processes, of all that descend from them, and
 // of those that these have waited for.
+// Each counts once: a supervisor is also a child of the daemon that started it.
 func treeTime(pids ...int) (total time.Duration, err error) {
+	counted := map[int]bool{}
 	for len(pids) > 0 {
 		pid := pids[len(pids)-1]
 		pids = pids[:len(pids)-1]
+		if counted[pid] {
+			continue
+		}
+		counted[pid] = true
 		own, err := processorTime(pid)
 		if err != nil {
 			return 0, err

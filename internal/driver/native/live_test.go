@@ -1,9 +1,16 @@
 package native
 
 import (
+	"context"
+	"io"
+	"maps"
 	"os"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/forkcell/forkcell/internal/driver"
+	"github.com/forkcell/forkcell/internal/driver/native/cellinit"
 )
 
 func TestParseStat(t *testing.T) {
@@ -30,5 +37,40 @@ func TestFirstProcess(t *testing.T) {
 	list, err := c.Processes()
 	if err != nil || len(list) != 1 || list[0].PID != 1 || list[0].PPID != 0 || list[0].HostPID != c.pid {
 		t.Fatalf("%+v, %v", list, err)
+	}
+}
+
+// TestLooksAgree: the kernel's lists of children show the same processes as a look at
+// every process of the host, and no others.
+func TestLooksAgree(t *testing.T) {
+	f := newFixture(t, Options{})
+	c := f.Start().(*Cell)
+	said, out := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, err := c.Exec(ctx, driver.Command{Args: []string{"sh", "-c", "sleep 100 & sleep 100 & echo x; wait"}, Workdir: "/", Env: []string{"PATH=" + cellinit.DefaultPath}}, driver.Stdio{Out: out})
+		_ = out.CloseWithError(err)
+	}()
+	defer func() { cancel(); <-ended }()
+	if _, err := said.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = said.Close()
+	none := func(int) bool { return false }
+	lists, err := lookFrom(c.pid, none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := sight{none, map[int]*seenProcess{}}
+	if err := all.search(c.pid); err != nil {
+		t.Fatal(err)
+	}
+	if len(lists) < 4 || !slices.Equal(slices.Sorted(maps.Keys(lists)), slices.Sorted(maps.Keys(all.stats))) {
+		t.Errorf("lists of children show %v, all processes %v", slices.Sorted(maps.Keys(lists)), slices.Sorted(maps.Keys(all.stats)))
+	}
+	if beyond, err := lookFrom(c.pid, func(pid int) bool { return pid != c.pid }); err != nil || len(beyond) != 1 {
+		t.Errorf("without what is below: %v, %v", beyond, err)
 	}
 }

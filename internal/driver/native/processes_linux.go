@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -43,32 +44,17 @@ func (c *Cell) Processes() ([]driver.Process, error) {
 }
 
 func (c *Cell) processes() ([]seenProcess, error) {
-	stats, err := hostStats()
-	if err != nil {
+	seen, err := lookFrom(c.pid, c.helper.is)
+	if err != nil || !c.lives() { // else it may be about another process
 		return nil, err
 	}
-	member := map[int]bool{c.pid: true}
-	// It lives now, so what was read before is about it and no other process.
-	if k := c.copied.Load(); k.lives() {
-		member[k.pid] = true // its parent is the template's
-	}
-	inside := func(pid int) bool {
-		var path []int
-		for at := pid; ; {
-			known, decided := member[at]
-			if !decided {
-				path = append(path, at)
-				p, ok := stats[at]
-				// A chain without end would be numbers reused under our eyes.
-				if ok && p.parent != at && len(path) <= len(stats) {
-					at = p.parent
-					continue
-				}
-			}
-			for _, p := range path {
-				member[p] = known
-			}
-			return known
+	if k := c.copied.Load(); k != nil { // its parent is the template's
+		more, err := lookFrom(k.pid, c.helper.is)
+		if err != nil {
+			return nil, err
+		}
+		if k.lives() {
+			maps.Copy(seen, more)
 		}
 	}
 	boot, err := bootTime()
@@ -77,15 +63,15 @@ func (c *Cell) processes() ([]seenProcess, error) {
 	}
 	var list []seenProcess
 	numbers := map[int]int{}
-	for pid, p := range stats {
-		if !inside(pid) || c.helper.is(pid) || !c.describe(p, boot) {
+	for pid, p := range seen {
+		if !c.describe(p, boot) {
 			continue
 		}
 		numbers[pid] = p.PID
 		list = append(list, *p)
 	}
-	if first, ok := stats[c.pid]; ok {
-		// The branches of a template are below it.
+	if first, ok := seen[c.pid]; ok {
+		// The copies of a template are below it.
 		list = slices.DeleteFunc(list, func(p seenProcess) bool { return p.levels > first.levels })
 	}
 	for i := range list {
@@ -95,16 +81,86 @@ func (c *Cell) processes() ([]seenProcess, error) {
 	return list, nil
 }
 
+// sight is a look at processes.
+type sight struct {
+	skip  func(pid int) bool // those that are left out, with what is below them
+	stats map[int]*seenProcess
+}
+
+// lookFrom returns a process and those below it, by their numbers. On a kernel that does not
+// list the children of a process, it looks at every process of the host.
+func lookFrom(pid int, skip func(pid int) bool) (map[int]*seenProcess, error) {
+	s := sight{skip, map[int]*seenProcess{}}
+	p, err := readStat(pid)
+	if err == nil {
+		s.stats[pid] = p
+		if listsChildren() == nil {
+			err = s.below(pid)
+		} else {
+			err = s.search(pid)
+		}
+	}
+	if err = unlessEnded(err); err != nil {
+		err = fmt.Errorf("list processes: %w", err)
+	}
+	return s.stats, err
+}
+
+// below looks at the processes below one.
+func (s *sight) below(pid int) error {
+	f, _, err := familyOf(pid)
+	if err != nil {
+		return err
+	}
+	for _, child := range f.children {
+		if s.stats[child] != nil || s.skip(child) {
+			continue
+		}
+		p, err := readStat(child)
+		if err != nil || p.parent != pid {
+			continue // it has ended, or is another process
+		}
+		s.stats[child] = p
+		if err := s.below(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// search looks for the processes below one among all of the host.
+func (s *sight) search(root int) error {
+	all, err := hostStats()
+	if err != nil {
+		return err
+	}
+	for pid, p := range all {
+		at := pid
+		// A chain without end would be numbers reused under our eyes.
+		for range all {
+			next := all[at]
+			if at == root || next == nil || s.skip(at) {
+				break
+			}
+			at = next.parent
+		}
+		if at == root {
+			s.stats[pid] = p
+		}
+	}
+	return nil
+}
+
 // hostStats reads the stat file of every process of the host that can be seen.
 func hostStats() (map[int]*seenProcess, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
+		return nil, err
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
+		return nil, err
 	}
 	stats := map[int]*seenProcess{}
 	for _, n := range names {

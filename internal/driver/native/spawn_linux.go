@@ -84,6 +84,13 @@ func (p *process) kill() {
 	_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
 }
 
+// lives reports whether the process has not ended.
+func (p *process) lives() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pidfd >= 0 && !hasEnded(p.pidfd)
+}
+
 // destroy kills the cell and returns when nothing of it is left.
 func (p *process) destroy() {
 	p.kill()
