@@ -2,11 +2,29 @@ package cell
 
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/forkcell/forkcell/internal/driver"
 )
+
+// memoryOfAll returns the memory of each cell, counted at about the same time.
+func memoryOfAll(cells []*liveRun) []int64 {
+	list, next := make([]int64, len(cells)), atomic.Int64{}
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(cells)); i = next.Add(1) - 1 {
+				list[i] = memoryOf(cells[i].cell)
+			}
+		})
+	}
+	all.Wait()
+	return list
+}
 
 // memoryOf returns the memory of a cell's processes, with their share of what they
 // have together with others; where the host does not tell, all of it.

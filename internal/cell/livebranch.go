@@ -43,6 +43,9 @@ type branching struct {
 	request  runRequest // of each branch, but for its cell and its secrets
 	began    time.Time
 
+	// measure returns the memory of each, once they have started.
+	measure func() []int64
+
 	id       string
 	lock     *store.Lock // held while they are made
 	intent   raceIntent
@@ -52,6 +55,9 @@ type branching struct {
 // branch makes branches of the cell, all or none. This process supervises them.
 func (l *liveRun) branch(ctx context.Context, o supervise.BranchOrder) (*api.BranchResult, error) {
 	defer wipe(o.Secrets)
+	if t, ok := l.cell.(driver.Template); ok {
+		t.Expect()
+	}
 	if err := Explain(l.r.e.store.RefuseFull()); err != nil {
 		return nil, err
 	}
@@ -82,16 +88,17 @@ func (l *liveRun) branch(ctx context.Context, o supervise.BranchOrder) (*api.Bra
 }
 
 func newBranching(cell string, o supervise.BranchOrder) *branching {
-	return &branching{cell: cell, secrets: o.Secrets, began: time.Now(), id: store.NewID("branch"), asked: o.RequestID, race: o.Race, settings: o.Request.Settings}
+	b := &branching{cell: cell, secrets: o.Secrets, began: time.Now(), id: store.NewID("branch"), asked: o.RequestID, race: o.Race, settings: o.Request.Settings}
+	b.measure = sync.OnceValue(func() []int64 { return memoryOfAll(b.children) })
+	return b
 }
 
 // result describes the branches, which have started.
 func (b *branching) result() *api.BranchResult {
 	res := &api.BranchResult{Source: b.cell, CheckpointID: b.moment.at.CheckpointID, PauseUS: b.moment.at.PauseUS}
-	for _, c := range b.children {
-		res.Children = append(res.Children, api.BranchChild{
-			Cell: c.r.cell.Name, FirstAnswerUS: c.readyUS, MemoryBytes: memoryOf(c.cell),
-		})
+	memory := b.measure()
+	for i, c := range b.children {
+		res.Children = append(res.Children, api.BranchChild{Cell: c.r.cell.Name, FirstAnswerUS: c.readyUS, MemoryBytes: memory[i]})
 	}
 	return res
 }
@@ -166,6 +173,7 @@ func (b *branching) make(ctx context.Context, names []string) (err error) {
 		}
 	}
 	if err == nil {
+		go b.measure()
 		err = b.keep(ctx)
 	}
 	if err != nil {

@@ -135,6 +135,12 @@ func (l *liveRun) start(ctx context.Context) error {
 	}
 	begin := time.Now()
 	l.host = supervise.NewHost(l.config())
+	// Nobody is served before the cell exists: who connects earlier waits.
+	listening := inBackground(func() (err error) {
+		l.listener, err = live.Listen(r.e.socket(r.cell))
+		return err
+	})
+	defer func() { _ = listening() }()
 	// A cell lives until it is closed: ctx is for its start.
 	started, err := l.make(ctx, r.spec)
 	if err != nil && r.withoutGateway(err) {
@@ -149,7 +155,7 @@ func (l *liveRun) start(ctx context.Context) error {
 	r.timings.StartUS = since(begin)
 	r.outcome.Controls = started.Controls()
 	r.degraded = append(r.degraded, r.outcome.Controls.Degraded...)
-	if l.listener, err = live.Listen(r.e.socket(r.cell)); err != nil {
+	if err := listening(); err != nil {
 		return api.Failf(api.CodeSocket, err, "make the socket of cell %s", r.cell.Name)
 	}
 	l.host.Bind(l.cell, l.listener, r.spec.Env)

@@ -26,6 +26,9 @@ type Template interface {
 	// the moments in which a copy is made, and Exec fails with ErrHeld. An error of ErrNotWarm says why the
 	// template will never be warm.
 	AwaitWarm(ctx context.Context) error
+	// Expect says that branches will be made in a moment, so that what takes long can
+	// begin.
+	Expect()
 	// Branch makes a cell with a copy of the warm process. Many may be made at a
 	// time. A branch outlives its template, and ends with the process that made it.
 	Branch(ctx context.Context, b Branch) (Child, error)

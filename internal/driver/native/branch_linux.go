@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,6 +183,16 @@ func (w *warmProcess) close() {
 	w.known.close()
 }
 
+// Expect implements driver.Template. The first process that is moved into a control
+// group waits until every processor has done something else; those that are moved
+// while it waits, and for some milliseconds after, do not. So one that is in its group
+// is moved there again, while the caller does other things.
+func (t *template) Expect() {
+	if group := t.limits.group; group != nil && t.lives() {
+		go func() { _ = group.Add(t.pid) }()
+	}
+}
+
 // Branch implements driver.Template.
 func (t *template) Branch(ctx context.Context, b driver.Branch) (driver.Child, error) {
 	if b.AsRoot {
@@ -267,6 +276,7 @@ func (t *template) copy(ctx context.Context, copied *line, order *forkOrder, h *
 	_, usable := errors.AsType[*refusal](err)
 	usable = usable || err == nil
 	if err == nil {
+		_ = w.signal(unix.SIGSTOP) // hold looks whether it has obeyed
 		j, err = copied.awaitJoined(exchange, w.filters+1, order.Listener)
 	}
 	held := t.hold(context.WithoutCancel(ctx))
@@ -369,7 +379,7 @@ func (c *Cell) isCopy(pid int) bool {
 // filtersOf counts the filters of system calls that a process has; 0 on a kernel that
 // does not tell.
 func filtersOf(pid int) (int, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	data, err := readProc(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}

@@ -383,3 +383,39 @@ serve()`
 		}
 	}
 }
+
+// TestExpect: what a template does ahead of its branches leaves its first process in its
+// group, and is not done for a template that has ended.
+func TestExpect(t *testing.T) {
+	needsInterpreter(t)
+	tmpl, err := startSpec(t.Context(), New(Options{}), driver.Spec{ID: leftoverID() + "expect", Template: true, Freezable: true}, warmCommand("serve()"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := warmTemplate{t, tmpl}
+	groups := func() string {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", w.pid))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(data)
+	}
+	before := groups()
+	w.Expect()
+	w.branch(1)
+	if after := groups(); after != before {
+		t.Errorf("the first process was in %s and is in %s", before, after)
+	}
+	if !w.lives() {
+		t.Error("the first process does not count as one that lives")
+	}
+	tmpl.Cell.kill()
+	<-tmpl.Cell.gone
+	if w.lives() {
+		t.Error("the first process has ended, and counts as one that lives")
+	}
+	w.Expect()
+	if err := tmpl.Close(); err != nil {
+		t.Error(err)
+	}
+}

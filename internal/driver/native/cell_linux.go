@@ -75,8 +75,15 @@ func (n *Driver) begin(ctx context.Context, s driver.Spec) (_ *Cell, err error) 
 // beginPlan sends the plan to the first process that first starts.
 func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, first func() (*process, error)) (_ *Cell, err error) {
 	p.Legacy, p.Without, p.StepTimes = n.opt.ForceLegacyMounts, n.opt.without, n.opt.stepTimes != nil
+	// To make a group waits while a process is moved into another one. The first
+	// process makes what every cell has meanwhile.
+	starting := startAhead(first)
 	limits, err := n.limit(&s)
 	if err != nil {
+		if proc, failed := starting(); failed == nil {
+			proc.destroy()
+			n.pool.refill()
+		}
 		return nil, fault.At("limits", err)
 	}
 	p.Guard.Processes, p.Guard.Limited = limits.processes, s.Limits.PIDs > 0
@@ -84,7 +91,7 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, firs
 		guardRuntime(&p.Guard)
 	}
 	prepared := n.prepare(p)
-	proc, err := first()
+	proc, err := starting()
 	if err != nil {
 		if mounts, failed := prepared(); failed == nil {
 			mounts.close()
@@ -132,6 +139,21 @@ func (n *Driver) beginPlan(ctx context.Context, s driver.Spec, p *hostPlan, firs
 	c.serveAsked(s.Packages)
 	proc.spent.Go(c.listen)
 	return c, nil
+}
+
+// startAhead starts a first process, and returns a function that waits for it.
+func startAhead(first func() (*process, error)) func() (*process, error) {
+	var proc *process
+	done := make(chan error, 1)
+	go func() {
+		p, err := first()
+		proc = p
+		done <- err
+	}()
+	return func() (*process, error) {
+		err := <-done
+		return proc, err
+	}
 }
 
 // sendPlan puts the process under its limits and sends it the plan.

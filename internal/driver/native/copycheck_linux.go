@@ -38,7 +38,7 @@ func (k *copyCheck) file(name string) string { return fmt.Sprintf("/proc/%d/%s",
 
 // status checks what the kernel says about its rights.
 func (k *copyCheck) status() error {
-	data, err := os.ReadFile(k.file("status"))
+	data, err := readProc(k.file("status"))
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (k *copyCheck) directories() error {
 	if err != nil {
 		return err
 	}
-	mounts, err := os.ReadFile(k.file("mountinfo"))
+	mounts, err := readProc(k.file("mountinfo"))
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func placeOf(path string) (place, error) {
 // writable: a file that was opened for writing. One that was opened for reading, such as
 // a cache of the C library, cannot become so.
 func (k *copyCheck) mappings() error {
-	data, err := os.ReadFile(k.file("maps"))
+	data, err := readProc(k.file("maps"))
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // startTime returns the time at which a process started, in clock ticks since
 // boot. A pid together with its start time is unique.
 func startTime(pid int) (uint64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	data, err := readProc(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("start time of process %d: %w", pid, err)
 	}

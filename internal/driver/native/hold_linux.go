@@ -138,7 +138,7 @@ func (w *walk) visit(pid, parent int) error {
 // reached reports whether every thread of a process is in one of the states.
 func (w *walk) reached(pid int, threads []string) bool {
 	for _, thread := range threads {
-		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/stat", pid, thread))
+		data, err := readProc(fmt.Sprintf("/proc/%d/task/%s/stat", pid, thread))
 		if err != nil {
 			w.changed = true
 			return true
@@ -168,7 +168,7 @@ func familyOf(pid int) (f family, ok bool, err error) {
 	}
 	var text strings.Builder
 	for _, e := range entries {
-		data, err := os.ReadFile(dir + "/" + e.Name() + "/children")
+		data, err := readProc(dir + "/" + e.Name() + "/children")
 		if err != nil {
 			return f, false, unlessEnded(err)
 		}

@@ -176,7 +176,7 @@ func hostStats() (map[int]*seenProcess, error) {
 }
 
 func readStat(pid int) (*seenProcess, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	data, err := readProc(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func parseStat(pid int, data []byte) (*seenProcess, error) {
 // process has ended.
 func (c *Cell) describe(p *seenProcess, boot time.Time) bool {
 	dir := fmt.Sprintf("/proc/%d", p.HostPID)
-	status, err := os.ReadFile(dir + "/status")
+	status, err := readProc(dir + "/status")
 	if err != nil {
 		return false
 	}
@@ -261,7 +261,7 @@ func cmdline(dir string) []string {
 
 // bootTime is when the clock of the start times began.
 func bootTime() (time.Time, error) {
-	data, err := os.ReadFile("/proc/stat")
+	data, err := readProc("/proc/stat")
 	if err != nil {
 		return time.Time{}, fmt.Errorf("boot time: %w", err)
 	}
