@@ -254,6 +254,17 @@ func idError(what, ref string, err error, hint string) error {
 
 // nameAfter returns an unused cell name that is derived from a directory.
 func (e *Engine) nameAfter(dir string) string {
+	base := NameAfter(dir)
+	name := base
+	for n := 2; api.KindOf(e.nameFree(name)) == api.Refused; n++ {
+		name = base + "-" + strconv.Itoa(n)
+	}
+	return name
+}
+
+// NameAfter returns a name for a cell that is derived from a directory. A number fits
+// behind it.
+func NameAfter(dir string) string {
 	base := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-':
@@ -267,12 +278,7 @@ func (e *Engine) nameAfter(dir string) string {
 	if base == "" {
 		base = "cell"
 	}
-	base = base[:min(len(base), 56)] // leaves room for the number
-	name := base
-	for n := 2; api.KindOf(e.nameFree(name)) == api.Refused; n++ {
-		name = base + "-" + strconv.Itoa(n)
-	}
-	return name
+	return base[:min(len(base), 56)]
 }
 
 // refuseOverlap refuses a path that contains the home or is in it: a cell must never reach

@@ -3,8 +3,11 @@ package full
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/app"
@@ -36,8 +39,36 @@ func Remote(o api.DaemonOptions, home string, caller cell.Caller) (cli.Engine, f
 			}
 			return app.Open(app.MirrorHome(home, o.URL), mode, caller)
 		},
+		Lock:      func(alone bool) (func(), bool, error) { return lockMirrors(app.MirrorHome(home, o.URL), alone) },
 		Temporary: func() (remote.Home, func() error, error) { return temporary(caller) },
 	})
+}
+
+// lockMirrors locks the home of mirrors, by a lock of its directory.
+func lockMirrors(at string, alone bool) (unlock func(), ok bool, err error) {
+	dir, err := fsx.OpenRoot(at)
+	if err != nil {
+		return nil, false, err
+	}
+	how := unix.LOCK_SH
+	if alone {
+		how = unix.LOCK_EX | unix.LOCK_NB
+	}
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(dir.Fd(), how)
+	}
+	if err != nil {
+		dir.Close()
+		if alone && errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, false, nil
+		}
+		return nil, false, fmt.Errorf("lock %s: %w", at, err)
+	}
+	return func() {
+		// A child that is about to be executed may still have the descriptor.
+		_ = unix.Flock(dir.Fd(), unix.LOCK_UN)
+		dir.Close()
+	}, true, nil
 }
 
 // temporary opens an engine on a home that the returned function removes.

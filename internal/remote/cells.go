@@ -235,8 +235,17 @@ func (e *Engine) Log(ctx context.Context, cell string) ([]api.LogEntry, error) {
 // Graph returns the lineage of all states.
 func (e *Engine) Graph(ctx context.Context) ([]api.GraphNode, error) { return all(e.client.Graph(ctx)) }
 
-// GC frees states that nothing needs.
+// GC frees states that nothing needs. It also finishes what killed inits left here.
 func (e *Engine) GC(ctx context.Context, r api.GCRequest) (*api.GCResult, error) {
+	if !e.client.Local() && !r.DryRun {
+		_, _, release, err := e.finishedMirrors(ctx, false)
+		if err == nil {
+			err = release()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	// 0 is sent as such: it is not the default.
 	body := map[string]any{"dry_run": r.DryRun, "keep_last": r.KeepLast, "older_than": strconv.FormatInt(int64(r.OlderThan), 10) + "ns"}
 	res := new(api.GCResult)

@@ -49,6 +49,9 @@ type Homes struct {
 	// Mirrors opens the home of the mirrors of the daemon's cells. With create it is
 	// made if it is missing; else a missing one is empty.
 	Mirrors func(create bool) (Home, func() error, error)
+	// Lock locks the home of the mirrors, which must exist. Several callers have it at
+	// once, or one alone; alone it does not wait, and ok is false if others have it.
+	Lock func(alone bool) (unlock func(), ok bool, err error)
 	// Temporary makes a home that is removed when it is closed.
 	Temporary func() (Home, func() error, error)
 }
@@ -60,12 +63,11 @@ const maxArchive = 16 << 30
 // the cell. That of a fork is made from the mirror of the cell that was forked. It
 // refuses a cell that was not made from a directory of this machine.
 func (e *Engine) withMirror(ctx context.Context, verb, name, id string, do func(h Home) error) error {
-	h, release, err := e.homes.Mirrors(false)
+	h, mirrors, release, err := e.finishedMirrors(ctx, false)
 	if err != nil {
 		return err
 	}
-	mirrors, err := h.ListMatching(ctx, api.CellFilter{})
-	if err == nil && !has(mirrors, id) {
+	if !has(mirrors, id) {
 		err = e.forkMirror(ctx, h, mirrors, verb, name, id)
 	}
 	if err == nil {
@@ -292,15 +294,14 @@ func (e *Engine) mirrorsAt(ctx context.Context) (sources map[string]string, err 
 
 // removeMirrors removes the mirrors of cells that were removed, by their ids.
 func (e *Engine) removeMirrors(ctx context.Context, ids []string) (err error) {
-	h, release, err := e.homes.Mirrors(false)
+	h, mirrors, release, err := e.finishedMirrors(ctx, false)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	mirrors, err := h.ListMatching(ctx, api.CellFilter{})
 	gone := slices.DeleteFunc(ids, func(id string) bool { return !has(mirrors, id) })
-	if err != nil || len(gone) == 0 {
-		return err
+	if len(gone) == 0 {
+		return nil
 	}
 	return h.RemoveAll(ctx, gone, true)
 }

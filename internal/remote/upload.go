@@ -2,15 +2,19 @@ package remote
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/forkcell/forkcell/client"
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/cell"
+	"github.com/forkcell/forkcell/internal/failpoint"
 	"github.com/forkcell/forkcell/internal/quote"
 )
 
@@ -28,18 +32,29 @@ func (e *Engine) initByUpload(ctx context.Context, r api.InitRequest, body api.C
 	if err := e.refuseOwnHome("--from", from); err != nil {
 		return nil, err
 	}
-	h, release, err := e.homes.Mirrors(true)
+	h, _, release, err := e.finishedMirrors(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	read, err := h.Init(ctx, api.InitRequest{From: from, Backend: "clone", Runtime: r.Runtime, Exclude: r.Exclude, MountAt: r.MountAt})
+	unlock, _, err := e.homes.Lock(false)
 	if err != nil {
 		return nil, err
 	}
+	defer unlock()
+	read, err := h.Init(ctx, api.InitRequest{
+		Name: prefixRead + strings.ToLower(rand.Text()), From: from, Backend: "clone", Runtime: r.Runtime, Exclude: r.Exclude, MountAt: r.MountAt,
+	})
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Hit("mirror.read")
 	made, err := e.sendMirror(ctx, h, read, body)
 	if err == nil {
 		err = h.Rename(ctx, read.Cell, made.CellID)
+	}
+	if made == nil && strings.HasPrefix(read.Cell, prefixSent) && api.CodeOf(err) == api.CodeUnreachable {
+		return nil, err // the daemon may have made it: a later command finishes it
 	}
 	if err != nil {
 		undo := context.WithoutCancel(ctx)
@@ -51,8 +66,8 @@ func (e *Engine) initByUpload(ctx context.Context, r api.InitRequest, body api.C
 	return made, nil
 }
 
-// sendMirror makes a cell from what was read into a mirror. It returns a cell that is
-// not the same together with the error.
+// sendMirror makes a cell from what was read into a mirror, which it names by the upload.
+// It returns a cell that is not the same together with the error.
 func (e *Engine) sendMirror(ctx context.Context, h Home, read *api.InitResult, body api.CreateCell) (*api.InitResult, error) {
 	upload, err := e.upload(ctx, func(w io.Writer) error {
 		return h.ExportTo(ctx, api.ExportRequest{Cell: read.Cell}, func() io.Writer { return w })
@@ -60,11 +75,17 @@ func (e *Engine) sendMirror(ctx context.Context, h Home, read *api.InitResult, b
 	if err != nil {
 		return nil, err
 	}
+	if err := h.Rename(ctx, read.Cell, prefixSent+upload.Upload); err != nil {
+		return nil, err
+	}
+	read.Cell = prefixSent + upload.Upload
+	failpoint.Hit("mirror.sent")
 	body.Source, body.Exclude, body.MountAt = &api.Source{Upload: upload.Upload}, nil, read.MountAt
-	made, err := e.createNamed(ctx, body, read.Cell)
+	made, err := e.createNamed(ctx, body, cell.NameAfter(read.Source))
 	if err != nil {
 		return nil, err
 	}
+	failpoint.Hit("mirror.created")
 	if made.Root != read.Root {
 		return made, notTheSame(made)
 	}
