@@ -135,6 +135,9 @@ type NetworkRequest struct {
 	Placeholders map[string]string `json:"placeholders,omitempty"`
 	// Logins are those that the run may use and renew.
 	Logins []Login `json:"logins,omitempty"`
+	// Unrestricted lets the run reach every host, besides what its policy lists. It is
+	// for the operator's own sessions.
+	Unrestricted bool `json:"unrestricted,omitempty"`
 	// SSH lets the run log in to hosts by SSH; nil if it may not.
 	SSH *SSHRequest `json:"ssh,omitempty"`
 }

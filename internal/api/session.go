@@ -16,7 +16,7 @@ type SessionTerms struct {
 	ControlPlane           string   `json:"workspace_control_plane"` // masked or unmasked
 	RepoMCP                string   `json:"workspace_repo_mcp"`      // denied or allowed
 	NativeSandbox          string   `json:"native_sandbox"`
-	NetworkPolicy          string   `json:"network_policy"` // allowlist
+	NetworkPolicy          string   `json:"network_policy"` // allowlist or unrestricted
 	Endpoints              []string `json:"endpoints"`
 	Credentials            []string `json:"credentials"`
 	InjectionPolicy        string   `json:"injection_policy_sha256"`

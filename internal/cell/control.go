@@ -34,6 +34,15 @@ func checkControl(q api.StartRequest) error {
 	return checkPatterns(q.Control)
 }
 
+// checkUnrestricted refuses a network without restrictions to others than the operator,
+// and outside of the sessions that it was acknowledged for.
+func (e *Engine) checkUnrestricted(q api.StartRequest) error {
+	if q.Network.Unrestricted && (q.Session == nil || e.caller.Ceiling != nil) {
+		return api.Refusef(api.CodeForbidden, "", "only the operator's own sessions reach every host")
+	}
+	return nil
+}
+
 // checkPackages refuses a request that no cell can meet.
 func checkPackages(q api.StartRequest) error {
 	switch {

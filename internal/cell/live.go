@@ -38,7 +38,7 @@ func (e *Engine) Start(ctx context.Context, req api.StartRequest) (*api.StartRes
 	if err := checkWarm(req.Warm); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkControl(req), checkTurns(req), checkPackages(req)); err != nil {
+	if err := errors.Join(checkControl(req), checkTurns(req), checkPackages(req), e.checkUnrestricted(req)); err != nil {
 		return nil, err
 	}
 	// The caller's environment is read here: the supervisor has another one.

@@ -74,7 +74,7 @@ func (l *liveRun) keepMemory(ctx context.Context, image memory.Image, checkpoint
 // keepImage makes an image durable under an id, with the options of the run and, if
 // asked, what its network needs. It returns the digest.
 func (l *liveRun) keepImage(ctx context.Context, image memory.Image, id string, o api.RunOptions, network bool) (string, error) {
-	o.Network.Credentials, o.Network.CredentialsFile, o.Network.SSH = nil, "", nil
+	o.Network.Credentials, o.Network.CredentialsFile, o.Network.SSH, o.Network.Unrestricted = nil, "", nil, false
 	if o.Policy == nil {
 		o.Policy = &api.PolicyFile{Name: api.Text("the policy of " + l.r.cell.Name), Text: l.r.policy.Canonical()}
 	}

@@ -32,7 +32,8 @@ Afterwards session diff shows what it did, and session accept keeps it.
 Arguments after -- are for the agent. For the agent generic they are the program and
 its arguments. Modes: strict reaches the agent's service only; development also reads
 from code hosts and package registries; build is development in which apt-get, dpkg, dnf
-and apk run as root in the cell; breakglass masks nothing and reaches what --policy lists.`,
+and apk run as root in the cell; breakglass masks nothing and reaches what --policy lists,
+or with --unrestricted every host.`,
 		Example: `  forkcell agent claude
   forkcell agent codex --mode development -- exec 'fix the failing test'
   forkcell agent claude --detach --name fix-login -- -p 'fix the login'
@@ -59,6 +60,7 @@ type agentOptions struct {
 	detach, nonGit  bool
 	turns           string
 	injection       string
+	unrestricted    bool
 	allow           agentsession.Allowances
 	acks            map[string]*string
 	terminal        terminalFlags
@@ -82,6 +84,7 @@ func (o *agentOptions) addStart(cmd *cobra.Command) {
 	f.BoolVar(&o.detach, "detach", false, "start the agent and return; session attach joins it")
 	f.StringVar(&o.turns, "turns", "auto", "when a turn is recorded: `auto|tool|DURATION|off`")
 	f.StringVar(&o.injection, "injection-policy", "", "the injection policy `FILE` (default $XDG_CONFIG_HOME/forkcell/injection-policy.toml)")
+	f.BoolVar(&o.unrestricted, "unrestricted", false, "with --mode breakglass: reach every host, besides what the policy lists")
 	f.BoolVar(&o.allow.ControlPlaneVCS, "allow-control-plane-vcs", false, "show the repository's control files to the agent, read-only")
 	f.BoolVar(&o.allow.RepoMCP, "allow-repo-mcp", false, "let the agent start MCP servers that the repository names")
 	f.BoolVar(&o.allow.ArbitraryCommand, "allow-arbitrary-command", false, "run the command after -- in place of the agent")
@@ -156,6 +159,7 @@ func (r *agentRun) prepare(name string, args []string) (err error) {
 	if r.options, err = o.resolve(r.cmd); err != nil {
 		return err
 	}
+	r.options.Network.Unrestricted = o.unrestricted
 	p, err := operatorHost().Prepare(agentsession.Wish{
 		Agent: name, Place: r.place, Mode: o.mode, Autonomy: o.autonomy, Arguments: args, Allow: o.allow, Acknowledged: r.acknowledged(),
 		Turns: o.turns, Injection: o.injection, Earlier: r.earlier, Options: r.options, Now: r.session.now(),

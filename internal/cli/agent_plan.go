@@ -63,6 +63,9 @@ func turnsText(p *agentsession.Plan) string {
 const maxReaches = 6
 
 func reaches(t api.SessionTerms) string {
+	if t.NetworkPolicy == agentsession.Unrestricted {
+		return "every host, but for this one, loopback, link-local and metadata addresses"
+	}
 	if len(t.Endpoints) == 0 {
 		return "nothing"
 	}

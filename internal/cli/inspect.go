@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/forkcell/forkcell/internal/agent"
@@ -14,6 +16,7 @@ import (
 func newInspect(s *session) *cobra.Command {
 	var o authFlags
 	var workspace string
+	var unrestricted bool
 	cmd := &cobra.Command{
 		Use:   "inspect",
 		Short: "Show what sessions of agents would get, without starting one",
@@ -26,13 +29,14 @@ credential is shown.`,
 		Args: positional(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.started = true
-			return runInspect(cmd, s, o, workspace)
+			return runInspect(cmd, s, o, workspace, unrestricted)
 		},
 	}
 	o.addPolicy(cmd.Flags())
 	o.addMode(cmd.Flags())
 	cmd.Flags().StringVar(&o.agent, "agent", "", "only this agent, by `NAME`")
 	cmd.Flags().StringVar(&workspace, "workspace", "", "a session on the repository `DIR` instead of the working directory")
+	cmd.Flags().BoolVar(&unrestricted, "unrestricted", false, "as for agent, with --mode breakglass")
 	return cmd
 }
 
@@ -56,7 +60,7 @@ type inspection struct {
 	Agents  []inspected      `json:"agents"`
 }
 
-func runInspect(cmd *cobra.Command, s *session, o authFlags, workspace string) error {
+func runInspect(cmd *cobra.Command, s *session, o authFlags, workspace string, unrestricted bool) error {
 	store, agents, policy, err := o.resolve(cmd)
 	if err != nil {
 		return err
@@ -66,17 +70,21 @@ func runInspect(cmd *cobra.Command, s *session, o authFlags, workspace string) e
 		doc.Sources = policy.Sources
 	}
 	for _, e := range agents {
-		doc.Agents = append(doc.Agents, inspectAgent(s, o, e, policy, workspace))
+		doc.Agents = append(doc.Agents, inspectAgent(s, o, e, policy, workspace, unrestricted))
 	}
 	return s.emit(doc, func(p *page) { printInspection(p, doc) })
 }
 
 // inspectAgent plans a session as agent NAME does.
-func inspectAgent(s *session, o authFlags, e *agent.Entry, policy *injection.Policy, workspace string) inspected {
+func inspectAgent(s *session, o authFlags, e *agent.Entry, policy *injection.Policy, workspace string, unrestricted bool) inspected {
 	options := agentOptions{acks: map[string]*string{}}
 	like := &cobra.Command{Use: "agent"}
 	options.addFlags(like)
-	options.mode, options.workspace, options.injection = o.mode, workspace, o.policy
+	options.mode, options.workspace, options.injection, options.unrestricted = o.mode, workspace, o.policy, unrestricted
+	if o.mode == agentsession.Breakglass {
+		today := s.now().UTC().Format(time.DateOnly)
+		options.acks[agentsession.AckBreakglass] = &today // nothing is started
+	}
 	r := &agentRun{session: s, cmd: like, opts: &options}
 	err := r.prepare(e.Adapter.Name, nil)
 	out := inspected{Agent: stateOf(e), Plan: r.plan, Credentials: auth.Decide(o.request(e.Adapter, policy, r.place.Root))}

@@ -48,6 +48,10 @@ type Generation struct {
 	Hash string
 	// Credentials are those that the policy names; nil if it names none.
 	Credentials *credential.Set
+	// Unrestricted lets every program reach every host that the policy does not list
+	// for it, without inspection. Addresses that no connection of a cell goes to stay
+	// out of reach.
+	Unrestricted bool
 }
 
 // Names finds the names of synthetic addresses.

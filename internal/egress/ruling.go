@@ -25,6 +25,9 @@ type view struct {
 	// refused it.
 	connection policy.Explanation
 	layer      string
+	// unlisted means that the operator allows any host, and the policy does not list
+	// this one.
+	unlisted bool
 	// decided caches decisions.
 	decided decisions
 }
@@ -100,6 +103,10 @@ func (g *Generation) view(p Process, host string, port uint16) *view {
 			v.rules.Network = append(v.rules.Network, *n)
 		}
 	}
+	if g.Unrestricted && len(v.found) == 0 {
+		v.unlisted, v.connection = true, policy.Explanation{Allowed: true, Rule: ruleUnrestricted, Reason: "the operator allows any host"}
+		return v
+	}
 	slices.SortStableFunc(v.found, func(a, b *policy.Endpoint) int { return hostRank(b.Host) - hostRank(a.Host) })
 	v.connection = v.rules.ExplainRequest(policy.Request{Host: host, Port: port})
 	if !v.connection.Allowed {
@@ -107,6 +114,9 @@ func (g *Generation) view(p Process, host string, port uint16) *view {
 	}
 	return v
 }
+
+// ruleUnrestricted is the rule of what the operator allows besides the policy.
+const ruleUnrestricted = "unrestricted"
 
 // explainRefusal sets the reason of a refused connection: whether the whole policy
 // does not allow the host, or not for this program.
@@ -178,6 +188,9 @@ func (v *view) skipsTLS() bool {
 // pattern. Endpoints for one host agree on them, unless a link makes one binary
 // of two that the policy names separately: then none is allowed.
 func (v *view) allowed() []netip.Prefix {
+	if v.unlisted {
+		return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+	}
 	read := slices.DeleteFunc(slices.Clone(v.found), func(e *policy.Endpoint) bool { return e.Protocol == policy.TCP && !v.opaque() })
 	if len(read) == 0 {
 		return nil

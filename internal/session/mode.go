@@ -44,6 +44,20 @@ type Allowances struct {
 	ArbitraryCommand bool
 }
 
+// checkUnrestricted refuses a network without restrictions where nobody has taken that
+// upon themselves, or where it would allow what the operator has denied.
+func (q *Request) checkUnrestricted() error {
+	switch {
+	case !q.Unrestricted:
+		return nil
+	case q.Mode != Breakglass:
+		return api.Usagef("give --mode breakglass too", "--unrestricted has no meaning without --mode breakglass")
+	case len(q.Endpoints.Deny) > 0:
+		return api.Refusef(api.CodePolicy, "give --injection-policy another one", "the injection policy denies endpoints, which --unrestricted would allow")
+	}
+	return nil
+}
+
 // checkMode refuses a mode or an autonomy that does not exist, and acknowledgements
 // that are missing, without effect or not of today. It returns those that were needed.
 func checkMode(q *Request) ([]string, error) {
@@ -55,6 +69,9 @@ func checkMode(q *Request) ([]string, error) {
 	}
 	if q.Mode == Breakglass && (q.Allow.ControlPlaneVCS || q.Allow.RepoMCP) {
 		return nil, api.Usagef("leave it out", "--allow-control-plane-vcs and --allow-repo-mcp have no meaning with --mode breakglass, which masks nothing")
+	}
+	if err := q.checkUnrestricted(); err != nil {
+		return nil, err
 	}
 	var used []string
 	for _, a := range []struct {

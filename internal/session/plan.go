@@ -66,6 +66,8 @@ type Request struct {
 	// not in a mode in which they should.
 	Packages   bool
 	NoPackages string
+	// Unrestricted lets the session reach every host.
+	Unrestricted bool
 }
 
 // Plan is what was decided about a session before it starts.
@@ -139,7 +141,7 @@ func Make(q Request) (*Plan, error) {
 		Agent: a.Name, AgentVersion: version, Adapter: hex.EncodeToString(sum[:]), Mode: q.Mode, Autonomy: q.Autonomy,
 		Assurance: Label(reasons), AutonomyAssurance: autonomyLabel(q.Autonomy), CacheAssurance: cacheLabel(q.Cache == "standard"),
 		ObservabilityAssurance: observabilityLabel(), ControlPlane: q.controlPlane(), RepoMCP: q.repoMCP(),
-		NativeSandbox: nativeSandbox(a), NetworkPolicy: "allowlist", Endpoints: endpoints(rules), Credentials: names(credentials),
+		NativeSandbox: nativeSandbox(a), NetworkPolicy: q.networkPolicy(), Endpoints: endpoints(rules), Credentials: names(credentials),
 		InjectionPolicy: q.InjectionPolicy, Turns: q.Turns, Acknowledged: append([]string{}, acknowledged...), Command: q.recorded(arguments),
 		Directory: quote.UTF8(q.below()),
 	}
@@ -182,6 +184,17 @@ func (q *Request) controlPlane() string {
 	}
 	return "masked"
 }
+
+// networkPolicy names what decides about the network.
+func (q *Request) networkPolicy() string {
+	if q.Unrestricted {
+		return Unrestricted
+	}
+	return "allowlist"
+}
+
+// Unrestricted is the network policy of a session that reaches every host.
+const Unrestricted = "unrestricted"
 
 func (q *Request) repoMCP() string {
 	switch {

@@ -73,7 +73,7 @@ func (h Host) Prepare(w Wish) (*Prepared, error) {
 	q := Request{
 		Adapter: entry, Workspace: w.Place.Root, Directory: cmp.Or(string(w.Options.Workdir), w.Place.Below), Mode: w.Mode, Autonomy: w.Autonomy,
 		Arguments: w.Arguments, Allow: w.Allow, Acknowledged: w.Acknowledged, Now: w.Now, Cache: w.Options.Cache, Turns: w.Turns, Earlier: w.Earlier,
-		Degraded: w.Options.AllowDegraded, Masks: true, Limits: defaultLimits(w),
+		Degraded: w.Options.AllowDegraded, Masks: true, Limits: defaultLimits(w), Unrestricted: w.Options.Network.Unrestricted,
 	}
 	p := &Prepared{Options: w.Options}
 	if err := h.program(&q); err != nil {

@@ -202,6 +202,9 @@ func start(ctx context.Context, e Engine, name string, o Order) (*api.StartResul
 	p := o.Plan
 	q := api.StartRequest{Cell: name, RunOptions: o.Options, Session: &p.Terms}
 	q.Policy, q.Control, q.Turns = p.file(), p.control, p.turns
+	if q.Network.Unrestricted {
+		q.Degraded = append(q.Degraded, anyHost)
+	}
 	q.ReadOnly = append(slices.Clone(o.Options.ReadOnly), p.Show...)
 	q.Network.Credentials = append(slices.Clone(q.Network.Credentials), p.grant.Sources...)
 	q.Network.Placeholders, q.Network.Logins = p.grant.Placeholders, p.grant.Logins
@@ -227,12 +230,14 @@ func startLimited(ctx context.Context, e Engine, q api.StartRequest, o Order) (*
 	without := *p.policy
 	without.Limits.Memory, without.Limits.PIDs = 0, 0
 	p.policy = &without
-	q.Policy, q.Degraded = p.file(), []string{noLimits}
+	q.Policy, q.Degraded = p.file(), append(slices.Clone(q.Degraded), noLimits)
 	if res, err = e.Start(ctx, q); err == nil {
 		o.Notes(noLimits)
 	}
 	return res, err
 }
+
+const anyHost = "the network is unrestricted: the session reaches every host, but for this one, loopback, link-local and metadata addresses"
 
 const noLimits = "this host cannot enforce the default limits on memory and processes: the session has none"
 
