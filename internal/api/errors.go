@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Kind sorts failures by what the caller can do about them.
@@ -88,9 +89,10 @@ func Refusef(code Code, hint, format string, args ...any) *Error {
 	return &Error{Kind: Refused, Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Failf returns an error about something that was tried and failed with err.
+// Failf returns an error about something that was tried and failed with err. Errors
+// that were joined are one line.
 func Failf(code Code, err error, format string, args ...any) *Error {
-	return &Error{Kind: Failed, Code: code, Message: fmt.Sprintf(format, args...) + ": " + err.Error(), Err: err}
+	return &Error{Kind: Failed, Code: code, Message: fmt.Sprintf(format, args...) + ": " + strings.ReplaceAll(err.Error(), "\n", "; "), Err: err}
 }
 
 // Counted returns a number with its noun in the singular or the plural.
