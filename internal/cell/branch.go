@@ -24,7 +24,7 @@ func (e *Engine) orderBranch(ctx context.Context, req api.BranchRequest, race *s
 	if req.From != "" {
 		return e.branchFrom(ctx, req)
 	}
-	client, err := e.dialWithin(ctx, req.Cell)
+	client, err := e.dialWarm(ctx, req.Cell)
 	if err != nil {
 		return nil, err
 	}

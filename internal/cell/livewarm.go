@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -126,9 +127,18 @@ func (l *liveRun) recordLive(change func(*store.Run)) error {
 	return nil
 }
 
+// dialWarm connects with the supervisor of a cell that should be warm.
+func (e *Engine) dialWarm(ctx context.Context, cell string) (*supervise.Client, error) {
+	client, err := e.dialWithin(ctx, cell)
+	if refused, ok := errors.AsType[*api.Error](err); ok && refused.Code == api.CodeNotStarted {
+		refused.Hint = "`forkcell warm python " + cell + "` makes it a template"
+	}
+	return client, err
+}
+
 // Eval runs code in the warm interpreter of a branch.
 func (e *Engine) Eval(ctx context.Context, req api.EvalRequest) (*api.EvalResult, error) {
-	client, err := e.dialWithin(ctx, req.Cell)
+	client, err := e.dialWarm(ctx, req.Cell)
 	if err != nil {
 		return nil, err
 	}
