@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"net/url"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/sse"
 )
 
 // Events shows what happened in cells, as OCSF objects.
@@ -55,9 +55,9 @@ func (s *Events) List(ctx context.Context, f EventFilter) iter.Seq2[Event, error
 			return
 		}
 		defer resp.Body.Close()
-		lines := messages{bufio.NewReader(resp.Body)}
+		lines := sse.NewReader(resp.Body)
 		for {
-			line, err := lines.line(maxEvent)
+			line, err := lines.Line()
 			if errors.Is(err, io.EOF) {
 				return
 			}
@@ -118,11 +118,11 @@ func (s *eventStream) read(ctx context.Context, yield func(Event, error) bool) (
 	if s.last != "" {
 		in.header.Set("Last-Event-ID", s.last)
 	}
-	err = s.client.events(ctx, in, func(m message) error {
-		if m.id != "" {
-			s.last, s.failures = m.id, 0
+	err = s.client.events(ctx, in, func(m sse.Event) error {
+		if m.ID != "" {
+			s.last, s.failures = m.ID, 0
 		}
-		if m.name == "event" && !yield(Event{ID: m.id, Data: m.data}, nil) {
+		if m.Name == "event" && !yield(Event{ID: m.ID, Data: m.Data}, nil) {
 			return errEnough
 		}
 		return nil

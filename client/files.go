@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/sse"
 )
 
 // Files reads and changes the files of a cell. A path is relative to the workspace, or
@@ -117,7 +118,7 @@ func (f *Files) Watch(ctx context.Context, path string, recursive bool) iter.Seq
 			yield(FileEvent{}, err)
 			return
 		}
-		err = f.cell.client.events(ctx, in, func(m message) error {
+		err = f.cell.client.events(ctx, in, func(m sse.Event) error {
 			var change FileEvent
 			if err := decode(m, &change); err != nil {
 				return err

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"net/http"
+
+	"github.com/forkcell/forkcell/internal/sse"
 )
 
 // RaceAnswer is the result of a race.
@@ -96,8 +98,8 @@ func (c *Cell) race(ctx context.Context, in *call) (*RaceAnswer, error) {
 	if in.attempt == nil && in.judged == nil {
 		return receive[RaceAnswer](ctx, c.client, in)
 	}
-	return follow[RaceAnswer](ctx, c.client, in, func(m message) error {
-		f := map[string]func(RaceAttempt){"attempt": in.attempt, "judged": in.judged}[m.name]
+	return follow[RaceAnswer](ctx, c.client, in, func(m sse.Event) error {
+		f := map[string]func(RaceAttempt){"attempt": in.attempt, "judged": in.judged}[m.Name]
 		if f == nil {
 			return nil
 		}

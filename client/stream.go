@@ -9,14 +9,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/forkcell/forkcell/internal/api"
+	"github.com/forkcell/forkcell/internal/sse"
 )
 
 // follow sends a call whose answer is a stream, and returns the result at its end. take
 // handles the other events.
-func follow[T any](ctx context.Context, c *Client, in *call, take func(message) error) (*T, error) {
+func follow[T any](ctx context.Context, c *Client, in *call, take func(sse.Event) error) (*T, error) {
 	var doc *T
-	err := c.events(ctx, in, func(m message) error {
-		if m.name != "result" {
+	err := c.events(ctx, in, func(m sse.Event) error {
+		if m.Name != "result" {
 			return take(m)
 		}
 		doc = new(T)
@@ -33,19 +34,19 @@ var errEnough = errors.New("enough")
 
 // events sends a call whose answer is a stream of events, and passes them to take. It
 // returns the error of take, of a problem in the stream, or of its end.
-func (c *Client) events(ctx context.Context, in *call, take func(message) error) error {
+func (c *Client) events(ctx context.Context, in *call, take func(sse.Event) error) error {
 	in.header.Set("Accept", "text/event-stream")
 	resp, err := c.send(ctx, in)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	for stream := newMessages(resp.Body); ; {
-		m, err := stream.next()
+	for stream := sse.NewReader(resp.Body); ; {
+		m, err := stream.Next()
 		switch {
 		case err != nil:
 			return lost(ctx, in, err)
-		case m.name == "problem":
+		case m.Name == "problem":
 			var p api.Problem
 			if err := decode(m, &p); err != nil {
 				return err
@@ -68,9 +69,9 @@ func lost(ctx context.Context, in *call, err error) error {
 	return fmt.Errorf("%s %s: the stream was cut: %w", in.method, in.path, err)
 }
 
-func decode(m message, doc any) error {
-	if err := json.Unmarshal(m.data, doc); err != nil {
-		return fmt.Errorf("the event %s: %w", m.name, err)
+func decode(m sse.Event, doc any) error {
+	if err := json.Unmarshal(m.Data, doc); err != nil {
+		return fmt.Errorf("the event %s: %w", m.Name, err)
 	}
 	return nil
 }
@@ -86,8 +87,8 @@ func newRecorder(in *call) *recorder {
 }
 
 // take handles an event. Events that it does not know belong to later versions.
-func (r *recorder) take(m message) error {
-	switch m.name {
+func (r *recorder) take(m sse.Event) error {
+	switch m.Name {
 	case "started":
 		var doc struct {
 			RunID  string `json:"run_id"`
@@ -125,7 +126,7 @@ type record struct {
 	cut  bool
 }
 
-func (r *record) take(m message) error {
+func (r *record) take(m sse.Event) error {
 	var doc struct {
 		Data []byte `json:"data"`
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/evidence"
+	"github.com/forkcell/forkcell/internal/score"
 	"github.com/forkcell/forkcell/internal/store"
 	"github.com/forkcell/forkcell/receipt"
 )
@@ -256,17 +257,16 @@ func (e *Engine) scoreOf(judge *receipt.Run, whole bool) (*float64, error) {
 	if i < 0 || judge.Logs[i].Truncated {
 		return nil, nil //nolint:nilnil // no score
 	}
-	out := &Score{}
 	if !whole {
-		var err error
-		out.end, out.cut, err = e.store.BlobEnd(judge.Logs[i].SHA256, maxScoreLine)
-		return out.Number(), err
+		end, cut, err := e.store.BlobEnd(judge.Logs[i].SHA256, score.MaxLine)
+		return score.OfEnd(end, cut), err
 	}
 	log, err := e.openLog(judge.Logs[i].SHA256)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
+	out := &score.Reader{}
 	if _, err := io.Copy(out, log); err != nil {
 		return nil, api.Refusef(api.CodeDamaged, "`forkcell receipt verify --all` names what is damaged", "the output of judge %s cannot be read: %v", judge.RunID, err)
 	}

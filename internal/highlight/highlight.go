@@ -73,6 +73,27 @@ func (l *Language) Spans(text string, deadline time.Time) []Span {
 	}
 }
 
+// ByLine divides the spans of a text among its lines.
+func ByLine(spans []Span, lines []string) [][]Span {
+	out := make([][]Span, len(lines))
+	at := 0 // where the line begins
+	for i, l := range lines {
+		end := at + len(l)
+		for len(spans) > 0 && spans[0].From < end {
+			s := spans[0]
+			if from := max(s.From, at); from < min(s.To, end) {
+				out[i] = append(out[i], Span{From: from - at, To: min(s.To, end) - at, Class: s.Class})
+			}
+			if s.To > end {
+				break // it goes on in the next line
+			}
+			spans = spans[1:]
+		}
+		at = end + 1
+	}
+	return out
+}
+
 // add appends a span, or makes the last one longer.
 func add(spans []Span, s Span) []Span {
 	if last := len(spans) - 1; last >= 0 && spans[last].Class == s.Class && spans[last].To == s.From {

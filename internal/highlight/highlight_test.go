@@ -108,19 +108,42 @@ func TestDeadline(t *testing.T) {
 func FuzzSpans(f *testing.F) {
 	f.Add("a.go", "func \"")
 	f.Add("x.html", "<a href='")
+	f.Add("a.go", "/* one\n\ntwo */ func f()\n\"a\" 1")
 	f.Fuzz(func(t *testing.T, name, text string) {
 		l := For(name)
 		if l == nil {
 			return
 		}
-		at := 0
-		for _, s := range l.Spans(text, soon()) {
-			if s.From < at || s.To <= s.From || s.To > len(text) {
-				t.Fatalf("%+v after %d", s, at)
+		spans := l.Spans(text, soon())
+		want := classes(t, text, spans)
+		lines := strings.Split(text, "\n")
+		var got []string
+		for i, of := range ByLine(slices.Clone(spans), lines) {
+			got = append(got, classes(t, lines[i], of)...)
+			if i < len(lines)-1 {
+				got = append(got, want[len(got)]) // of the end of the line
 			}
-			at = s.To
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("by line the text has the classes %q, as a whole %q", got, want)
 		}
 	})
+}
+
+// classes returns the class of each byte of a text. The spans are in order, and neither
+// empty nor beyond the text.
+func classes(t *testing.T, text string, spans []Span) []string {
+	t.Helper()
+	list, at := make([]string, len(text)), 0
+	for _, s := range spans {
+		if s.From < at || s.To <= s.From || s.To > len(text) {
+			t.Fatalf("%+v after %d of %d", s, at, len(text))
+		}
+		for at = s.From; at < s.To; at++ {
+			list[at] = s.Class
+		}
+	}
+	return list
 }
 
 func BenchmarkSpans(b *testing.B) {

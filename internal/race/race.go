@@ -18,6 +18,7 @@ import (
 	"github.com/forkcell/forkcell/internal/api"
 	"github.com/forkcell/forkcell/internal/cell"
 	"github.com/forkcell/forkcell/internal/quote"
+	"github.com/forkcell/forkcell/internal/score"
 	"github.com/forkcell/forkcell/receipt"
 )
 
@@ -218,7 +219,7 @@ func (r *race) judge(ctx context.Context, i int, checkpoint string) error {
 	options := r.req.RunOptions
 	options.Env = slices.Concat(options.Env, r.commands[i].Env, number(i))
 	options.Network, options.Offline = api.NetworkRequest{}, true
-	out := &cell.Score{}
+	out := &score.Reader{}
 	res, err := r.engine.Run(ctx, api.RunRequest{Cell: name, Args: r.req.Judge, RunOptions: options}, cell.Stdio{Out: out})
 	if res == nil {
 		return err

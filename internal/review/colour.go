@@ -44,28 +44,7 @@ func (p *painter) paint(name string, lines []string) [][]highlight.Span {
 		return nil
 	}
 	p.left -= size
-	return byLine(language.Spans(strings.Join(lines, "\n"), p.end), lines)
-}
-
-// byLine divides the spans of a text among its lines.
-func byLine(spans []highlight.Span, lines []string) [][]highlight.Span {
-	out := make([][]highlight.Span, len(lines))
-	at := 0 // where the line begins
-	for i, l := range lines {
-		end := at + len(l)
-		for len(spans) > 0 && spans[0].From < end {
-			s := spans[0]
-			if from := max(s.From, at); from < min(s.To, end) {
-				out[i] = append(out[i], highlight.Span{From: from - at, To: min(s.To, end) - at, Class: s.Class})
-			}
-			if s.To > end {
-				break // it goes on in the next line
-			}
-			spans = spans[1:]
-		}
-		at = end + 1
-	}
-	return out
+	return highlight.ByLine(language.Spans(strings.Join(lines, "\n"), p.end), lines)
 }
 
 // colourRows gives the lines of a hunk their colours. The sides are two texts.

@@ -98,6 +98,17 @@ func TestColourBounds(t *testing.T) {
 	}
 }
 
+// TestColourHidden: a line with a character that would not show has no colours.
+func TestColourHidden(t *testing.T) {
+	t.Parallel()
+	rows := rowsOf("+func \u202e\"evil\"")
+	newPainter().colourRows("a.go", "", rows)
+	markWords(rows, 1<<20)
+	if got := classes(rows[0].Parts); strings.Contains(got, highlight.Keyword+":") || !strings.Contains(got, hiddenClass) {
+		t.Error(got)
+	}
+}
+
 // TestColourEscapes: colours neither change what a page says nor let it through as markup.
 func TestColourEscapes(t *testing.T) {
 	t.Parallel()
@@ -126,21 +137,4 @@ func TestColourEscapes(t *testing.T) {
 			}
 		}
 	}
-}
-
-func FuzzColour(f *testing.F) {
-	f.Add("a.go", "func \"a\n// b\n/*")
-	f.Fuzz(func(t *testing.T, name, text string) {
-		lines := strings.Split(text, "\n")
-		spans := newPainter().paint(name, lines)
-		if spans == nil {
-			spans = make([][]highlight.Span, len(lines))
-		}
-		for i, line := range lines {
-			r := row{text: line, spans: spans[i]}
-			if got, want := textOf(r.plain()), textOf(visible(line)); got != want {
-				t.Errorf("%q shows %q, want %q", line, got, want)
-			}
-		}
-	})
 }
