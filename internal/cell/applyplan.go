@@ -276,9 +276,13 @@ func conflictMode(word string) (apply.OnConflict, error) {
 }
 
 func conflictError(where string, conflicts []apply.Conflict) error {
+	hint := "settle them there, or give --on-conflict ours|theirs, or leave them out with --except"
+	if !slices.ContainsFunc(conflicts, func(c apply.Conflict) bool { return !within(c.Path, ".git") }) {
+		hint = "both sides have used git: --except .git applies the files alone, publish makes a branch of the work"
+	}
 	return namedConflicts(conflicts,
 		fmt.Sprintf("%s in %s, nothing was written", api.Counted(len(conflicts), "conflict"), quote.Path(where)),
-		"settle them there, or give --on-conflict ours|theirs, or leave them out with --except",
+		hint,
 		"leave out with --except what cannot be written, or give --on-conflict ours")
 }
 
