@@ -67,17 +67,24 @@ func newTab(t testing.TB, browser context.Context, d *daemon) *tab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
-	t.Cleanup(cancel)
-	b := &tab{TB: t, ctx: ctx, base: "http://" + u.Host, host: u.Host}
-	// The first action makes the tab, which ends with the context of that action.
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900)); err != nil {
-		t.Fatal(err)
-	}
+	b := emptyTab(t, browser)
+	b.base, b.host = "http://"+u.Host, u.Host
 	b.listen()
 	b.do(chromedp.Navigate(link))
 	b.waits("Cells")
 	return b
+}
+
+// emptyTab opens a tab with cookies of its own.
+func emptyTab(t testing.TB, browser context.Context) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	// The first action makes the tab, which ends with the context of that action.
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900)); err != nil {
+		t.Fatal(err)
+	}
+	return &tab{TB: t, ctx: ctx}
 }
 
 // listen begins to note what must not happen.
